@@ -1,0 +1,109 @@
+#include "persist/choices.h"
+
+#include <charconv>
+#include <limits>
+
+#include "persist/check.h"
+
+namespace crashcut::persist {
+
+std::string to_text(const Path& path) {
+  if (path.empty()) return "-";
+  std::string text;
+  for (std::uint32_t answer : path) {
+    if (!text.empty()) text += '.';
+    text += std::to_string(answer);
+  }
+  return text;
+}
+
+bool from_text(std::string_view text, Path& path) {
+  path.clear();
+  if (text == "-") return true;
+  const char* at = text.data();
+  const char* end = text.data() + text.size();
+  while (true) {
+    std::uint32_t answer = 0;
+    const auto [rest, error] = std::from_chars(at, end, answer);
+    if (error != std::errc{}) return false;
+    path.push_back(answer);
+    if (rest == end) return true;
+    if (*rest != '.') return false;
+    at = rest + 1;
+  }
+}
+
+ChoiceTree::ChoiceTree(const Path& prefix, const Path& start) : prefix_length_(prefix.size()) {
+  // How many answers these choices have is not known before the first run.
+  for (std::uint32_t answer : prefix) nodes_.push_back(Node{answer, 0, 0});
+  for (std::uint32_t answer : start) nodes_.push_back(Node{answer, 0, 0});
+}
+
+std::uint32_t ChoiceTree::choose_among(std::uint32_t count) {
+  CHECK(count > 1);
+  if (diverged_) return 0;  // a run that lost its way adds nothing to the tree
+  if (depth_ == nodes_.size()) nodes_.push_back(Node{0, count, count});
+  Node& node = nodes_[depth_++];
+  if (node.count == 0) node.count = node.end = count;
+  if (node.count == count && node.taken < count) return node.taken;
+  diverged_ = true;
+  return 0;
+}
+
+bool ChoiceTree::advance() {
+  if (run_count_++ == 0) start_fraction_ = explored_so_far();
+  while (nodes_.size() > prefix_length_) {
+    Node& node = nodes_.back();
+    if (++node.taken < node.end) return true;
+    nodes_.pop_back();
+  }
+  return false;
+}
+
+Path ChoiceTree::path() const {
+  Path path;
+  for (const Node& node : nodes_) path.push_back(node.taken);
+  return path;
+}
+
+std::vector<Path> ChoiceTree::split() {
+  std::vector<Path> given;
+  Path path;
+  for (std::size_t i = 0; i < nodes_.size(); ++i) {
+    Node& node = nodes_[i];
+    if (i >= prefix_length_ && node.taken + 1 < node.end) {
+      const std::uint32_t open = node.end - node.taken - 1;
+      const std::uint32_t kept_end = node.end - (open + 1) / 2;
+      for (std::uint32_t answer = kept_end; answer < node.end; ++answer) {
+        given.push_back(path);
+        given.back().push_back(answer);
+      }
+      node.end = kept_end;
+      return given;
+    }
+    path.push_back(node.taken);
+  }
+  return given;
+}
+
+double ChoiceTree::explored_fraction() const { return done() ? 1 : explored_so_far(); }
+
+double ChoiceTree::explored_so_far() const {
+  double explored = 0;
+  double weight = 1;
+  for (std::size_t i = prefix_length_; i < nodes_.size() && nodes_[i].count != 0; ++i) {
+    weight /= nodes_[i].end;
+    explored += weight * nodes_[i].taken;
+  }
+  return explored;
+}
+
+double ChoiceTree::estimated_runs_left() const {
+  if (done()) return 0;
+  const double fraction = explored_fraction();
+  const double ours = fraction - start_fraction_;
+  if (ours <= 0) return std::numeric_limits<double>::infinity();
+  return static_cast<double>(run_count_) * (1 - fraction) / ours;
+}
+
+}  // namespace crashcut::persist

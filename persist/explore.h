@@ -1,0 +1,68 @@
+// Explore: runs a tree of choices to its end, or as far as a budget allows.
+//
+// Searches that do not finish are the rule, so a search always says what it covered: how many runs, whether that
+//   was all, and an estimate of what is left. The tree stays where the budget ended; explore() it again to go on.
+//
+// The estimate is Landslide's weighted backtrack estimator (section 3.4.3): the subtrees of a choice are taken to
+//   be of equal size, so it is a guess, and a poor one until the first choices of the tree have changed.
+// Threads: one exploration belongs to the thread of its tree.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+
+#include "persist/choices.h"
+
+namespace crashcut::persist {
+
+struct Budget {
+  std::uint64_t runs_max = 0;            // 0: as many as there are
+  std::chrono::nanoseconds time_max{0};  // 0: as long as it takes; looked at between runs, so one run always ends
+};
+
+struct Progress {
+  std::uint64_t runs;
+  double fraction;         // of the tree, 0 to 1
+  double estimated_total;  // runs so far and those to come
+};
+
+struct Exploration {
+  std::uint64_t runs;          // of this exploration, not of earlier ones of the same tree
+  bool complete;               // nothing of the tree is left
+  bool diverged;               // the last run was not deterministic; tree.path() is the sequence that it left
+  double estimated_runs_left;  // 0 when complete; infinity where nothing is known
+};
+
+Progress progress_of(const ChoiceTree& tree);
+
+// Counts the runs of one exploration against its budget; the clock starts when it is made.
+class BudgetMeter {
+ public:
+  explicit BudgetMeter(const Budget& budget);
+
+  void count_run() { ++runs_; }
+  std::uint64_t runs() const { return runs_; }
+  bool is_spent() const;
+
+ private:
+  Budget budget_;
+  std::uint64_t runs_ = 0;
+  std::chrono::steady_clock::time_point start_;
+};
+
+// Calls run(tree) once for each sequence of answers that is left. At least one run, unless the tree is done.
+template <class Run>
+Exploration explore(ChoiceTree& tree, const Budget& budget, Run&& run) {
+  BudgetMeter meter(budget);
+  bool diverged = false;
+  while (!tree.done() && !diverged && !meter.is_spent()) {
+    tree.begin_run();
+    run(tree);
+    meter.count_run();
+    diverged = tree.run_diverged();
+    if (!diverged) tree.advance();
+  }
+  return Exploration{meter.runs(), tree.done(), diverged, tree.estimated_runs_left()};
+}
+
+}  // namespace crashcut::persist

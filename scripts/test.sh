@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# Installs what is missing, builds crashcut and passes its tests.
+#   --long   a hundred times as many random cases
+#   --asan   under the address and undefined-behaviour sanitizers
+#   --tsan   under the thread sanitizer
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+presets=()
+for option in "$@"; do
+  case $option in
+    --long) export CRASHCUT_LONG=1 ;;
+    --asan | --tsan) presets+=("${option#--}") ;;
+    *)
+      echo "test: unknown option $option (there are --long, --asan, --tsan)" >&2
+      exit 2
+      ;;
+  esac
+done
+
+echo "== 1/3 packages"
+scripts/setup.sh
+for preset in "${presets[@]:-release}"; do
+  echo "== 2/3 build, $preset"
+  scripts/build.sh "$preset"
+  echo "== 3/3 tests, $preset${CRASHCUT_LONG:+, long}"
+  if ! ctest --preset "$preset" --parallel "$(nproc)"; then
+    echo "test: FAILED with preset $preset" >&2
+    exit 1
+  fi
+  echo "test: passed with preset $preset"
+done

@@ -1,0 +1,210 @@
+// How persist/ scales: a log of N events over 10,000 locations (100 files of 100), an fsync every 100 events.
+//
+// Prints the growth from the smallest log to the largest, and fails when an event takes 200 bytes or more, or a
+// step grows like the square of the log.
+#include <benchmark/benchmark.h>
+#include <fmt/format.h>
+#include <malloc.h>
+
+#include <map>
+#include <memory>
+#include <random>
+
+#include "persist/cut.h"
+#include "persist/explore.h"
+
+namespace crashcut::persist {
+namespace {
+
+constexpr std::uint32_t kFiles = 100;
+constexpr std::uint32_t kLocationsPerFile = 100;
+constexpr std::uint32_t kEventsPerFsync = 100;
+constexpr std::size_t kReadsPerRecovery = 1000;
+constexpr double kBytesPerEventMax = 200;
+constexpr std::int64_t kEventsMin = 10'000, kEventsMid = 100'000, kEventsMax = 1'000'000;
+
+// The writes of a location persist in order, or as they like; or all events do, and every fsync covers all.
+enum class Order { kChains, kUnordered, kJournal };
+
+EventId edge_into(const Log& log, const Write& write, Order order) {
+  switch (order) {
+    case Order::kChains:
+      return log.last_write(write.location);
+    case Order::kUnordered:
+      return kNoEvent;
+    case Order::kJournal:
+      return static_cast<EventId>(log.event_count()) - 1;  // kNoEvent for the first
+  }
+  return kNoEvent;
+}
+
+std::unique_ptr<Log> record_log(std::int64_t event_count, Order order) {
+  auto log = std::make_unique<Log>();
+  for (std::uint32_t i = 0; i < kFiles * kLocationsPerFile; ++i) log->add_location(0);
+  std::mt19937_64 random(1);
+  std::vector<std::vector<EventId>> unsynced(kFiles);
+  for (std::uint32_t i = 0; i < event_count; ++i) {
+    const auto file = static_cast<std::uint32_t>(random() % kFiles);
+    if (i % kEventsPerFsync == kEventsPerFsync - 1) {
+      if (order == Order::kJournal) unsynced[file] = {i - 1};
+      log->add_barrier(i, {}, unsynced[file]);
+      unsynced[file].clear();
+      continue;
+    }
+    const Write write{static_cast<LocationId>(file * kLocationsPerFile + random() % kLocationsPerFile), i + 1};
+    const EventId before = edge_into(*log, write, order);
+    unsynced[file].push_back(log->add_event(i, {&write, 1}, {&before, before == kNoEvent ? 0u : 1u}));
+  }
+  log->seal();
+  return log;
+}
+
+// Logs are kept: to build the largest takes longer than to measure it.
+const Log& shared_log(std::int64_t event_count, Order order) {
+  static std::map<std::pair<std::int64_t, Order>, std::unique_ptr<Log>> logs;
+  auto& log = logs[{event_count, order}];
+  if (!log) log = record_log(event_count, order);
+  return *log;
+}
+
+std::size_t heap_bytes() {
+  const auto info = mallinfo2();
+  return info.uordblks + info.hblkhd;
+}
+
+void record_and_seal(benchmark::State& state, Order order) {
+  double bytes = 0;
+  for (auto _ : state) {
+    const std::size_t before = heap_bytes();
+    const auto log = record_log(state.range(0), order);
+    const Cut cut(*log);
+    bytes = static_cast<double>(heap_bytes() - before);
+  }
+  const double bytes_per_event = bytes / static_cast<double>(state.range(0));
+  state.counters["bytes/event"] = bytes_per_event;
+  state.counters["events/s"] =
+      benchmark::Counter(static_cast<double>(state.range(0)), benchmark::Counter::kIsIterationInvariantRate);
+  state.SetComplexityN(state.range(0));
+  // The locations themselves are the lion's share of a log of one event each.
+  if (state.range(0) == kEventsMax && bytes_per_event >= kBytesPerEventMax)
+    state.SkipWithError("too much memory an event");
+}
+
+class RandomChooser final : public Chooser {
+ public:
+  explicit RandomChooser(std::uint64_t seed) : random_(seed) {}
+  std::uint32_t choose(const Choice& choice) override {
+    return static_cast<std::uint32_t>(random_() % choice.candidates.size());
+  }
+  std::uint64_t draw() { return random_(); }
+
+ private:
+  std::mt19937_64 random_;
+};
+
+void recover(benchmark::State& state, Order order) {
+  const Log& log = shared_log(state.range(0), order);
+  Cut cut(log);
+  RandomChooser chooser(2);
+  Value sum = 0;
+  for (auto _ : state) {
+    cut.reset();
+    for (std::size_t i = 0; i < kReadsPerRecovery; ++i) {
+      sum += cut.read(static_cast<LocationId>(chooser.draw() % log.location_count()), chooser);
+    }
+  }
+  benchmark::DoNotOptimize(sum);
+  state.counters["time/read"] = benchmark::Counter(
+      kReadsPerRecovery, benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
+  state.SetComplexityN(state.range(0));
+}
+
+// A small save routine, two files and a mark, read whole by a pure observer: what a C++ API test costs a recovery.
+void explore_litmus(benchmark::State& state) {
+  Log log;
+  for (int i = 0; i < 5; ++i) log.add_location(0);
+  auto write = [&](LocationId l, Value v, std::vector<EventId> after) {
+    return log.add_event(0, std::vector{Write{l, v}}, after);
+  };
+  const EventId data = write(0, 1, {});
+  const EventId more = write(1, 1, {});
+  write(4, 1, {});
+  const EventId size = write(2, 1, {data});
+  log.add_barrier(0, {}, std::vector{data, more, size});
+  write(0, 2, {});
+  write(1, 2, {});
+  log.add_barrier(0, std::vector{Write{3, 1}}, {});
+  log.seal();
+
+  Cut cut(log);
+  std::uint64_t runs = 0;
+  Value sum = 0;
+  for (auto _ : state) {
+    ChoiceTree tree;
+    runs += explore(tree, Budget{}, [&](ChoiceTree& t) {
+              cut.reset();
+              for (LocationId l = 0; l < 5; ++l) sum += cut.read(l, t);
+            }).runs;
+  }
+  benchmark::DoNotOptimize(sum);
+  state.counters["recoveries"] = static_cast<double>(runs) / static_cast<double>(state.iterations());
+  state.counters["recoveries/s"] = benchmark::Counter(static_cast<double>(runs), benchmark::Counter::kIsRate);
+}
+
+void apply_sizes(benchmark::internal::Benchmark* b) {
+  for (std::int64_t n : {kEventsMin, kEventsMid, kEventsMax}) b->Arg(n);
+  b->Complexity();
+}
+
+BENCHMARK_CAPTURE(record_and_seal, chains, Order::kChains)->Apply(apply_sizes)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(record_and_seal, unordered, Order::kUnordered)->Apply(apply_sizes)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(recover, chains, Order::kChains)->Apply(apply_sizes)->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(recover, unordered, Order::kUnordered)->Apply(apply_sizes)->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(recover, journal, Order::kJournal)->Apply(apply_sizes)->Unit(benchmark::kMicrosecond);
+BENCHMARK(explore_litmus)->Unit(benchmark::kMicrosecond);
+
+// Keeps the times by name and size, to compare the ends.
+class GrowthReporter final : public benchmark::ConsoleReporter {
+ public:
+  void ReportRuns(const std::vector<Run>& runs) override {
+    ConsoleReporter::ReportRuns(runs);
+    for (const Run& run : runs) {
+      has_error_ |= run.error_occurred;
+      if (run.run_type == Run::RT_Iteration && !run.error_occurred) {
+        seconds_[run.run_name.function_name][run.complexity_n] =
+            run.cpu_accumulated_time / static_cast<double>(run.iterations);
+      }
+    }
+  }
+
+  // False when something failed or grew like the square of the log.
+  bool print_growth() const {
+    bool is_good = !has_error_;
+    for (const auto& [name, by_size] : seconds_) {
+      if (!by_size.contains(kEventsMin) || !by_size.contains(kEventsMax)) continue;
+      const double growth = by_size.at(kEventsMax) / by_size.at(kEventsMin);
+      constexpr double kFactor = static_cast<double>(kEventsMax) / kEventsMin;
+      // Between linear (100) and quadratic (10,000); a log that outgrows the caches costs a few times more.
+      const bool is_near_linear = growth < kFactor * 10;
+      fmt::print("growth {:28} x{:.1f} in CPU time for x{:.0f} events{}\n", name, growth, kFactor,
+                 is_near_linear ? "" : "  TOO MUCH");
+      is_good &= is_near_linear;
+    }
+    return is_good;
+  }
+
+ private:
+  std::map<std::string, std::map<std::int64_t, double>> seconds_;
+  bool has_error_ = false;
+};
+
+}  // namespace
+}  // namespace crashcut::persist
+
+int main(int argc, char** argv) {
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
+  crashcut::persist::GrowthReporter reporter;
+  benchmark::RunSpecifiedBenchmarks(&reporter);
+  return reporter.print_growth() ? 0 : 1;
+}

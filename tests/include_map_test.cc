@@ -1,0 +1,197 @@
+// The map of design.md, kept true: no #include points up or sideways, and one file at most includes FUSE's header.
+//
+// Checked: every #include of a file in this tree, quoted or in angle brackets, relative or from the root.
+// Not checked: what a file reaches through a system header, or names by a macro.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <optional>
+#include <set>
+#include <sstream>
+#include <string_view>
+
+namespace crashcut {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Each folder and its height: a file may include its own folder and lower ones. tests/ may include all.
+// include/ is what programs under test see: it includes nothing of ours.
+const std::map<std::string, int> kHeight = {
+    {"include", -1}, {"persist", 0},   {"scheduler", 1}, {"blocklayer", 2}, {"pmem", 3},  {"cxl", 3},
+    {"fusefs", 4},   {"workloads", 5}, {"recovery", 5},  {"cli", 6},        {"tests", 7},
+};
+
+// A source tree: path from the root -> text.
+using Tree = std::map<std::string, std::string>;
+using Complaints = std::vector<std::string>;
+
+std::string folder_of(const std::string& path) {
+  const auto slash = path.find('/');
+  return slash == std::string::npos ? "" : path.substr(0, slash);
+}
+
+struct Include {
+  std::string name;
+  bool is_quoted;
+};
+
+// Takes `word` and the blanks around it off the front of `line`.
+bool take(std::string_view& line, std::string_view word) {
+  const auto trim = [&] { line.remove_prefix(std::min(line.find_first_not_of(" \t"), line.size())); };
+  trim();
+  if (!line.starts_with(word)) return false;
+  line.remove_prefix(word.size());
+  trim();
+  return true;
+}
+
+std::vector<Include> includes_of(const std::string& text) {
+  std::vector<Include> includes;
+  std::istringstream lines(text);
+  for (std::string whole; std::getline(lines, whole);) {
+    std::string_view line = whole;
+    if (!take(line, "#") || !(take(line, "include_next") || take(line, "include")) || line.empty()) continue;
+    const bool is_quoted = line[0] == '"';
+    const auto end = line.find(is_quoted ? '"' : '>', 1);
+    if (end == line.npos || !(is_quoted || line[0] == '<')) continue;
+    includes.push_back(Include{std::string(line.substr(1, end - 1)), is_quoted});
+  }
+  return includes;
+}
+
+// The file of the tree that `include` in `from` names; none for a header of the system. Include paths of single
+// targets are not known here, so a quoted name that only one file of the tree ends with is that file.
+std::optional<std::string> resolve(const Tree& tree, const std::string& from, const Include& include) {
+  const std::string beside = (fs::path(from).parent_path() / include.name).lexically_normal().string();
+  for (const std::string& path : {beside, include.name}) {
+    if (tree.contains(path)) return path;
+  }
+  // A missing file of a folder on the map is still an include of that folder.
+  if (kHeight.contains(folder_of(include.name))) return include.name;
+  if (include.name.starts_with("..")) return beside;
+  std::optional<std::string> found;
+  for (const auto& [path, text] : tree) {
+    if (!include.is_quoted || !path.ends_with('/' + include.name)) continue;
+    if (found) return std::nullopt;
+    found = path;
+  }
+  return found;
+}
+
+bool is_fuse_header(const Include& include) {
+  static const std::set<std::string> kNames = {"fuse.h", "fuse_lowlevel.h", "fuse_common.h", "fuse_kernel.h"};
+  return kNames.contains(fs::path(include.name).filename().string());
+}
+
+void check_file(const Tree& tree, const std::string& path, Complaints& complaints) {
+  const std::string folder = folder_of(path);
+  if (!kHeight.contains(folder)) {
+    complaints.push_back(path + ": its folder is not on the map");
+    return;
+  }
+  for (const Include& include : includes_of(tree.at(path))) {
+    const auto target = resolve(tree, path, include);
+    if (!target || folder_of(*target) == folder) continue;
+    const auto height = kHeight.find(folder_of(*target));
+    if (height == kHeight.end() || height->second >= kHeight.at(folder)) {
+      complaints.push_back(path + ": includes " + *target + ", which is not below " + folder + "/");
+    }
+  }
+}
+
+Complaints check_map(const Tree& tree) {
+  Complaints complaints;
+  std::vector<std::string> fuse_files;
+  for (const auto& [path, text] : tree) {
+    check_file(tree, path, complaints);
+    const auto includes = includes_of(text);
+    if (std::any_of(includes.begin(), includes.end(), is_fuse_header)) fuse_files.push_back(path);
+  }
+  for (std::size_t i = 1; i < fuse_files.size(); ++i) {
+    complaints.push_back(fuse_files[i] + ": includes FUSE's header, which is for " + fuse_files[0] + " alone");
+  }
+  return complaints;
+}
+
+bool is_source(const fs::path& path) {
+  static const std::set<std::string> kExtensions = {".h", ".hh", ".hpp", ".c", ".cc", ".cpp", ".cxx", ".inc", ".S"};
+  return kExtensions.contains(path.extension().string());
+}
+
+Tree read_tree(const fs::path& root) {
+  Tree tree;
+  for (auto it = fs::recursive_directory_iterator(root); it != fs::recursive_directory_iterator(); ++it) {
+    const std::string name = it->path().filename().string();
+    if (it->is_directory() && (name.starts_with('.') || (it.depth() == 0 && name == "build"))) {
+      it.disable_recursion_pending();
+    } else if (it->is_regular_file() && is_source(it->path())) {
+      std::ostringstream text;
+      text << std::ifstream(it->path()).rdbuf();
+      tree[it->path().lexically_relative(root).generic_string()] = text.str();
+    }
+  }
+  return tree;
+}
+
+TEST(IncludeMap, ThisTreeObeysTheMap) {
+  const Tree tree = read_tree(CRASHCUT_SOURCE_DIR);
+  ASSERT_TRUE(tree.contains("persist/log.h")) << "no source tree at " << CRASHCUT_SOURCE_DIR;
+  for (const std::string& complaint : check_map(tree)) ADD_FAILURE() << complaint;
+}
+
+TEST(IncludeMap, AllowsWhatPointsDown) {
+  const Tree tree = {
+      {"persist/log.h", "#include <vector>\n"},
+      {"persist/cut.h", "#include \"persist/log.h\"\n#include \"log.h\"\n"},
+      {"fusefs/medium.h", "#include \"persist/log.h\"\n#include \"../persist/cut.h\"\n"},
+      {"fusefs/fuse_front.cc", "#include <fuse3/fuse.h>\n#include \"fusefs/medium.h\"\n"},
+      {"recovery/run.cc", "#include \"fusefs/medium.h\"\n"},
+      {"cli/main.cc", "#include \"recovery/run.h\"\n// #include \"tests/a.h\"\n"},
+      {"tests/a.cc", "#include \"cli/main.h\"\n#include \"persist/log.h\"\n"},
+  };
+  EXPECT_EQ(check_map(tree), Complaints{});
+}
+
+TEST(IncludeMap, CatchesEachBadInclude) {
+  const std::pair<const char*, const char*> bad[] = {
+      {"persist/log.h", "#include \"fusefs/medium.h\""},
+      {"persist/log.h", "#include \"scheduler/actor.h\""},
+      {"persist/log.cc", "#include \"tests/persist_oracle.h\""},
+      {"persist/log.h", "  #  include  \"cli/options.h\"  // why not"},
+      {"persist/log.h", "#include <fusefs/medium.h>"},
+      {"persist/log.h", "#include \"../fusefs/medium.h\""},
+      {"persist/log.h", "#include \"medium.h\""},
+      {"persist/deep/log.h", "#include \"../../fusefs/medium.h\""},
+      {"persist/log.h", "#include \"fusefs/no_such_file.h\""},
+      {"persist/log.h", "#include \"../fusefs/no_such_file.h\""},
+      {"scheduler/actor.cc", "#include \"blocklayer/sector.h\""},
+      {"pmem/line.cc", "#include \"cxl/machine.h\""},
+      {"cxl/machine.cc", "#include \"pmem/line.h\""},
+      {"fusefs/medium.cc", "#include \"recovery/run.h\""},
+      {"fusefs/medium.cc", "#include \"workloads/editor.h\""},
+      {"recovery/run.cc", "#include \"cli/options.h\""},
+      {"cli/main.cc", "#include \"tests/seeds.h\""},
+      {"utils/strings.h", ""},
+      {"stray.cc", ""},
+  };
+  for (const auto& [path, text] : bad) {
+    Tree tree = {{"fusefs/medium.h", ""}};
+    tree[path] = text;
+    EXPECT_EQ(check_map(tree).size(), 1u) << path << ": " << text;
+  }
+}
+
+TEST(IncludeMap, CatchesASecondFuseInclude) {
+  for (const char* header : {"<fuse.h>", "<fuse3/fuse.h>", "<fuse3/fuse_lowlevel.h>", "<linux/../fuse_lowlevel.h>"}) {
+    const Tree tree = {{"fusefs/a.cc", "#include <fuse3/fuse.h>\n"},
+                       {"fusefs/b.cc", std::string("#include ") + header + "\n"}};
+    EXPECT_EQ(check_map(tree).size(), 1u) << header;
+  }
+}
+
+}  // namespace
+}  // namespace crashcut

@@ -1,0 +1,355 @@
+// ChoiceTree and explore(): every sequence once, whole or in parts, with or without a budget.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <deque>
+#include <limits>
+#include <random>
+
+#include "persist/explore.h"
+#include "tests/seeds.h"
+
+namespace crashcut::persist {
+namespace {
+
+using Paths = std::vector<Path>;
+
+// Asks for the answers of a tree in which every node of depth i has widths[i] children.
+auto ask(std::vector<std::uint32_t> widths) {
+  return [widths](ChoiceTree& tree) {
+    for (std::uint32_t width : widths) tree.choose_among(width);
+  };
+}
+
+// Runs the rest of `tree` and returns the paths in order.
+template <class Program>
+Paths explore_rest(ChoiceTree& tree, const Program& program) {
+  Paths paths;
+  const Exploration result = explore(tree, Budget{}, [&](ChoiceTree& t) {
+    program(t);
+    paths.push_back(t.path());
+  });
+  EXPECT_TRUE(result.complete);
+  EXPECT_EQ(result.runs, paths.size());
+  return paths;
+}
+
+template <class Program>
+Paths explore_all(const Program& program) {
+  ChoiceTree tree;
+  return explore_rest(tree, program);
+}
+
+// A program whose every choice hangs on all answers so far: a random tree of bounded depth.
+struct RandomProgram {
+  std::uint64_t seed;
+  std::uint32_t depth_max;
+
+  void operator()(ChoiceTree& tree) const {
+    std::uint64_t state = seed;
+    for (std::uint32_t depth = 0; depth < depth_max; ++depth) {
+      state = (state + 1) * 0x9e3779b97f4a7c15;
+      state ^= state >> 29;
+      if (state % 5 == 0) return;
+      state += tree.choose_among(static_cast<std::uint32_t>(2 + state / 5 % 3));
+    }
+  }
+};
+
+TEST(ChoiceTree, NoChoiceIsOneRun) { EXPECT_EQ(explore_all(ask({})), (Paths{{}})); }
+
+TEST(ChoiceTree, ListsASmallTree) {
+  EXPECT_EQ(explore_all(ask({2, 3})), (Paths{{0, 0}, {0, 1}, {0, 2}, {1, 0}, {1, 1}, {1, 2}}));
+}
+
+TEST(ChoiceTree, ListsAnUnevenTree) {
+  const auto program = [](ChoiceTree& tree) {
+    if (tree.choose_among(3) == 1 && tree.choose_among(2) == 1) tree.choose_among(2);
+  };
+  EXPECT_EQ(explore_all(program), (Paths{{0}, {1, 0}, {1, 1, 0}, {1, 1, 1}, {2}}));
+}
+
+TEST(ChoiceTree, StaysBelowItsPrefix) {
+  ChoiceTree tree(Path{1});
+  EXPECT_EQ(explore_rest(tree, ask({3, 2})), (Paths{{1, 0}, {1, 1}}));
+}
+
+TEST(ChoiceTree, PrefixOfAWholeRunIsThatRun) {
+  ChoiceTree tree(Path{2, 0});
+  EXPECT_EQ(explore_rest(tree, ask({3, 2})), (Paths{{2, 0}}));
+}
+
+TEST(ChoiceTree, StartsInTheMiddle) {
+  ChoiceTree tree({}, Path{1, 1});
+  EXPECT_EQ(explore_rest(tree, ask({3, 2})), (Paths{{1, 1}, {2, 0}, {2, 1}}));
+}
+
+TEST(ChoiceTree, StartsInTheMiddleBelowItsPrefix) {
+  ChoiceTree tree(Path{1}, Path{1});
+  EXPECT_EQ(explore_rest(tree, ask({3, 3, 2})), (Paths{{1, 1, 0}, {1, 1, 1}, {1, 2, 0}, {1, 2, 1}}));
+}
+
+TEST(ChoiceTree, RandomTreesEachPathOnceInOrder) {
+  tests::for_each_seed(200, [](std::uint64_t seed) {
+    const Paths paths = explore_all(RandomProgram{seed, 7});
+    EXPECT_TRUE(std::is_sorted(paths.begin(), paths.end())) << "CRASHCUT_SEED=" << seed;
+    EXPECT_EQ(std::adjacent_find(paths.begin(), paths.end()), paths.end()) << "CRASHCUT_SEED=" << seed;
+    return !testing::Test::HasFailure();
+  });
+}
+
+TEST(ChoiceTree, ResumesAtEveryPath) {
+  tests::for_each_seed(50, [](std::uint64_t seed) {
+    const RandomProgram program{seed, 5};
+    const Paths all = explore_all(program);
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      ChoiceTree tree({}, all[i]);
+      EXPECT_EQ(explore_rest(tree, program), Paths(all.begin() + i, all.end())) << "CRASHCUT_SEED=" << seed;
+    }
+    return !testing::Test::HasFailure();
+  });
+}
+
+// Several trees take turns, and split whenever a coin says so.
+Paths explore_in_parts(const RandomProgram& program, std::mt19937_64& coin) {
+  Paths paths;
+  std::deque<ChoiceTree> trees(1);
+  while (!trees.empty()) {
+    ChoiceTree tree = std::move(trees.front());
+    trees.pop_front();
+    tree.begin_run();
+    program(tree);
+    EXPECT_FALSE(tree.run_diverged());
+    paths.push_back(tree.path());
+    if (!tree.advance()) continue;
+    if (coin() % 3 == 0) {
+      for (const Path& prefix : tree.split()) trees.emplace_back(prefix);
+    }
+    trees.push_back(std::move(tree));
+  }
+  std::sort(paths.begin(), paths.end());
+  return paths;
+}
+
+TEST(ChoiceTree, SplitCoversEachPathOnce) {
+  tests::for_each_seed(300, [](std::uint64_t seed) {
+    std::mt19937_64 coin(seed);
+    const RandomProgram program{seed, 7};
+    EXPECT_EQ(explore_in_parts(program, coin), explore_all(program)) << "CRASHCUT_SEED=" << seed;
+    return !testing::Test::HasFailure();
+  });
+}
+
+TEST(ChoiceTree, SplitGivesTheHalfNearestToTheRoot) {
+  ChoiceTree tree;
+  tree.begin_run();
+  ask({5, 2})(tree);
+  ASSERT_TRUE(tree.advance());
+  EXPECT_EQ(tree.split(), (Paths{{3}, {4}}));
+  EXPECT_EQ(tree.split(), (Paths{{2}}));
+  EXPECT_EQ(tree.split(), (Paths{{1}}));
+  EXPECT_EQ(tree.split(), Paths{});
+  EXPECT_EQ(explore_rest(tree, ask({5, 2})), (Paths{{0, 1}}));
+}
+
+TEST(ChoiceTree, NothingToSplitBeforeTheFirstRun) {
+  EXPECT_EQ(ChoiceTree().split(), Paths{});
+  EXPECT_EQ(ChoiceTree(Path{1, 2}).split(), Paths{});
+  EXPECT_EQ(ChoiceTree({}, Path{1, 2}).split(), Paths{});
+}
+
+TEST(ChoiceTree, FractionRisesToOne) {
+  tests::for_each_seed(200, [](std::uint64_t seed) {
+    const RandomProgram program{seed, 7};
+    ChoiceTree tree;
+    double before = tree.explored_fraction();
+    EXPECT_EQ(before, 0);
+    explore(tree, Budget{}, [&](ChoiceTree& t) {
+      program(t);
+      EXPECT_GE(t.explored_fraction(), before - 1e-12) << "CRASHCUT_SEED=" << seed;
+      EXPECT_LT(t.explored_fraction(), 1);
+      before = t.explored_fraction();
+    });
+    EXPECT_EQ(tree.explored_fraction(), 1);
+    return !testing::Test::HasFailure();
+  });
+}
+
+TEST(ChoiceTree, FractionAndEstimateAreExactOnAnEvenTree) {
+  ChoiceTree tree;
+  std::uint64_t runs = 0;
+  explore(tree, Budget{}, [&](ChoiceTree& t) {
+    ask({2, 4, 4})(t);
+    EXPECT_DOUBLE_EQ(t.explored_fraction(), static_cast<double>(runs) / 32);
+    if (runs > 0) {
+      EXPECT_DOUBLE_EQ(progress_of(t).estimated_total, 32);
+    } else {
+      EXPECT_TRUE(std::isinf(progress_of(t).estimated_total));
+    }
+    ++runs;
+  });
+  EXPECT_EQ(runs, 32u);
+  EXPECT_EQ(progress_of(tree).estimated_total, 32);
+}
+
+TEST(ChoiceTree, EstimateOfAResumedTreeCountsItsOwnRuns) {
+  ChoiceTree tree({}, Path{1, 0});
+  const Exploration result = explore(tree, Budget{.runs_max = 2}, ask({4, 2}));
+  EXPECT_DOUBLE_EQ(result.estimated_runs_left, 4);
+}
+
+TEST(ChoiceTree, RunThatMeetsFewerChoicesDiverged) {
+  ChoiceTree tree(Path{0, 1});
+  tree.begin_run();
+  ask({2})(tree);
+  EXPECT_TRUE(tree.run_diverged());
+}
+
+TEST(ChoiceTree, RunThatMeetsAnotherChoiceDiverged) {
+  ChoiceTree tree;
+  tree.begin_run();
+  ask({2, 3})(tree);
+  EXPECT_FALSE(tree.run_diverged());
+  ASSERT_TRUE(tree.advance());
+  tree.begin_run();
+  ask({3, 3})(tree);
+  EXPECT_TRUE(tree.run_diverged());
+}
+
+TEST(ChoiceTree, AnswerThatIsNotOfferedDiverged) {
+  for (const Path& bad : Paths{{2}, {7}, {std::numeric_limits<std::uint32_t>::max()}}) {
+    ChoiceTree tree(bad);
+    tree.begin_run();
+    EXPECT_EQ(tree.choose_among(2), 0u);
+    EXPECT_TRUE(tree.run_diverged()) << to_text(bad);
+  }
+}
+
+TEST(ChoiceTree, DivergenceIsOfTheLastRunOnly) {
+  const auto other_programs = {ask({2}), ask({2, 3}), ask({4, 2}), ask({4, 2, 2, 2}), ask({})};
+  ChoiceTree tree(Path{1, 1});
+  tree.begin_run();
+  ask({2, 2})(tree);
+  for (const auto& other : other_programs) {
+    tree.begin_run();
+    other(tree);
+    EXPECT_TRUE(tree.run_diverged());
+    EXPECT_EQ(tree.path(), (Path{1, 1}));  // still the one to follow
+    tree.begin_run();
+    ask({2, 2})(tree);
+    EXPECT_FALSE(tree.run_diverged());
+  }
+}
+
+TEST(ChoiceTreeDeathTest, AChoiceOfOneIsNone) {
+  ChoiceTree tree;
+  EXPECT_DEATH(tree.choose_among(1), "broken invariant");
+  EXPECT_DEATH(tree.choose_among(0), "broken invariant");
+}
+
+TEST(PathText, RoundTrips) {
+  for (const Path& path : Paths{{}, {0}, {7}, {0, 2, 1}, {4294967295u, 0}}) {
+    Path back{99};
+    EXPECT_TRUE(from_text(to_text(path), back)) << to_text(path);
+    EXPECT_EQ(back, path);
+  }
+  EXPECT_EQ(to_text({}), "-");
+  EXPECT_EQ(to_text({0, 2, 1}), "0.2.1");
+}
+
+TEST(PathText, RefusesWhatIsNoPath) {
+  for (const char* bad : {"",
+                          ".",
+                          "..",
+                          "1.",
+                          ".1",
+                          "1..2",
+                          "--",
+                          "-1",
+                          "1.-",
+                          "-.1",
+                          "+1",
+                          " 1",
+                          "1 ",
+                          "1. 2",
+                          "1,2",
+                          "0x1",
+                          "1e3",
+                          "a",
+                          "1.a",
+                          "1a",
+                          "1.2\n",
+                          "4294967296",
+                          "1.99999999999999999999",
+                          "1/2"}) {
+    Path path;
+    EXPECT_FALSE(from_text(bad, path)) << '"' << bad << '"';
+  }
+}
+
+TEST(Explore, CountBudgetEndsAndGoesOn) {
+  ChoiceTree tree;
+  const Exploration first = explore(tree, Budget{.runs_max = 5}, ask({4, 3}));
+  EXPECT_EQ(first.runs, 5u);
+  EXPECT_FALSE(first.complete);
+  EXPECT_DOUBLE_EQ(first.estimated_runs_left, 7);
+  const Exploration second = explore(tree, Budget{.runs_max = 100}, ask({4, 3}));
+  EXPECT_EQ(second.runs, 7u);
+  EXPECT_TRUE(second.complete);
+  EXPECT_EQ(second.estimated_runs_left, 0);
+  EXPECT_EQ(tree.run_count(), 12u);
+}
+
+TEST(Explore, BudgetOfExactlyTheTreeIsComplete) {
+  ChoiceTree tree;
+  const Exploration result = explore(tree, Budget{.runs_max = 12}, ask({4, 3}));
+  EXPECT_EQ(result.runs, 12u);
+  EXPECT_TRUE(result.complete);
+}
+
+TEST(Explore, DoneTreeIsNotRunAgain) {
+  ChoiceTree tree;
+  explore(tree, Budget{}, ask({2}));
+  const Exploration again = explore(tree, Budget{}, [](ChoiceTree&) { FAIL() << "run again"; });
+  EXPECT_EQ(again.runs, 0u);
+  EXPECT_TRUE(again.complete);
+}
+
+TEST(Explore, TimeBudgetEndsAnEndlessSearch) {
+  ChoiceTree tree;
+  const std::vector<std::uint32_t> widths(200, 2);
+  const auto start = std::chrono::steady_clock::now();
+  const Exploration result = explore(tree, Budget{.time_max = std::chrono::milliseconds(20)}, ask(widths));
+  EXPECT_FALSE(result.complete);
+  EXPECT_GE(result.runs, 1u);
+  EXPECT_GT(result.estimated_runs_left, 1e30);
+  EXPECT_GE(std::chrono::steady_clock::now() - start, std::chrono::milliseconds(20));
+}
+
+TEST(Explore, SpentTimeStillAllowsOneRun) {
+  ChoiceTree tree;
+  const Exploration result = explore(tree, Budget{.time_max = std::chrono::nanoseconds(1)}, [](ChoiceTree& t) {
+    t.choose_among(2);
+    const auto start = std::chrono::steady_clock::now();
+    while (std::chrono::steady_clock::now() == start) {
+    }
+  });
+  EXPECT_EQ(result.runs, 1u);
+  EXPECT_FALSE(result.complete);
+}
+
+TEST(Explore, StopsAtARunThatDiverges) {
+  ChoiceTree tree;
+  int run = 0;
+  const Exploration result = explore(tree, Budget{}, [&](ChoiceTree& t) {
+    t.choose_among(2);
+    t.choose_among(++run < 3 ? 3 : 2);
+  });
+  EXPECT_EQ(result.runs, 3u);
+  EXPECT_TRUE(result.diverged);
+  EXPECT_FALSE(result.complete);
+}
+
+}  // namespace
+}  // namespace crashcut::persist
