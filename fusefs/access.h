@@ -1,0 +1,48 @@
+// Access: what a process may do to an inode, by its uid, gid and groups.
+//
+// Models: mode bits, the sticky bit, ownership, the fate of setuid and setgid bits. Does not model: ACLs, single
+//   capabilities, what protects sticky directories (the protected_{symlinks,regular,fifos} sysctls and O_CREAT on
+//   another's symlink or socket, which is EACCES there). Source: fs/namei.c, fs/attr.c.
+// Invariant: where uid is 0 no attribute is read just to allow something. In a crashed filesystem each such read is
+//   a decision, and would be a branch that the program cannot see.
+// Threads: none of its own.
+#pragma once
+
+#include <unistd.h>
+
+#include <utility>
+
+#include "fusefs/filesystem.h"
+#include "fusefs/types.h"
+
+namespace crashcut::fusefs {
+
+class Access {
+ public:
+  Access(Filesystem& filesystem, Credentials who) : filesystem_(filesystem), who_(std::move(who)) {}
+
+  const Credentials& who() const { return who_; }
+  bool is_root() const { return who_.uid == 0; }
+  bool in_group(gid_t gid) const;
+
+  // Each returns 0, or why not. `mask` is made of R_OK, W_OK and X_OK.
+  Errno check(Ino ino, int mask) const;
+  Errno check_owner(Ino ino) const;
+  Errno may_create(Ino dir) const;
+  Errno may_delete(Ino dir, Ino victim) const;
+  Errno may_link(Ino ino) const;  // as the protected_hardlinks sysctl, which every distribution sets
+  Errno may_chown(const struct stat& now, uid_t uid, gid_t gid) const;
+
+  // The setuid and setgid bits that a change of owner takes away, a write too unless uid is 0.
+  mode_t lost_privileges(const struct stat& now) const;
+  // Takes the setgid bit off `mode` where a new file in `dir` must not have it.
+  Errno strip_setgid(Ino dir, mode_t& mode) const;
+
+ private:
+  bool grants(const struct stat& now, int mask) const;
+
+  Filesystem& filesystem_;
+  Credentials who_;
+};
+
+}  // namespace crashcut::fusefs

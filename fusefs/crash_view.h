@@ -1,0 +1,46 @@
+// CrashView: the disk that a recovery finds, decided while it reads.
+//
+// A second crash is a view over the first: what the second recording never wrote is asked of `below`, whose
+//   cut goes on being refined.
+// Threads: one view belongs to one thread.
+#pragma once
+
+#include "fusefs/medium.h"
+#include "fusefs/recording.h"
+#include "persist/choices.h"
+#include "persist/cut.h"
+
+namespace crashcut::fusefs {
+
+class CrashView final : public Medium {
+ public:
+  // All outlive the view. `below` is the view that the recorded execution itself ran on, or null.
+  CrashView(const Recording& recording, persist::Cut& cut, persist::Chooser& chooser, CrashView* below = nullptr);
+
+  Ino lookup(Ino dir, std::string_view name) override;
+  std::vector<std::string> possible_names(Ino dir) override;
+  mode_t type(Ino ino) override;
+  std::uint64_t size(Ino ino) override;
+  Meta meta(Ino ino) override;
+  bool is_written(Ino ino, std::uint64_t block) override;
+  void read_bytes(Ino ino, std::uint64_t offset, std::span<std::byte> out) override;
+  Ino first_free_ino() override;
+
+  // Whether the program had reached the mark when the power went. A mark it never set is not reached.
+  bool reached(std::string_view mark);
+
+ private:
+  persist::Value read(persist::LocationId location);
+  const InodeRecord* find_inode(Ino ino) const;
+  // The block that this recording put there, kNoBlock where it put none.
+  BlockId find_block(Ino ino, std::uint64_t block);
+  bool is_asked_below(Ino ino, std::uint64_t block);
+  void read_block(BlockId id, std::uint64_t in_block, std::span<std::byte> out);
+
+  const Recording& recording_;
+  persist::Cut& cut_;
+  persist::Chooser& chooser_;
+  CrashView* below_;
+};
+
+}  // namespace crashcut::fusefs

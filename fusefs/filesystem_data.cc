@@ -1,0 +1,320 @@
+// The data of files: the page cache, and what changes it.
+#include <linux/falloc.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <map>
+
+#include "fusefs/filesystem_impl.h"
+#include "persist/check.h"
+
+namespace crashcut::fusefs {
+
+// ---- the page cache ---------------------------------------------------------------------------------------------
+
+CachedBlock* Filesystem::Impl::find_block(Inode& inode, std::uint64_t block) {
+  const auto found = inode.blocks.find(block);
+  return found == inode.blocks.end() ? nullptr : &found->second;
+}
+
+CachedBlock& Filesystem::Impl::cached_block(Inode& inode, std::uint64_t block) {
+  const auto [found, is_new] = inode.blocks.try_emplace(block);
+  if (is_new) {
+    found->second.bytes.resize(setup.block_bytes);
+    if (inode.is_on_medium) {
+      size(inode);  // settles medium_end
+      if (block * setup.block_bytes < inode.medium_end) found->second.is_here.assign(setup.block_bytes, false);
+    }
+    ++used_blocks;
+  }
+  return found->second;
+}
+
+// Bytes of [begin, end) that are still on the medium only come into the cache: each may be something to decide.
+void Filesystem::Impl::bring(Inode& inode, std::uint64_t begin, std::uint64_t end) {
+  if (!inode.is_on_medium) return;
+  size(inode);  // settles medium_end
+  end = std::min(end, inode.medium_end);
+  while (begin < end) {
+    const std::uint64_t to = std::min(end, (begin / setup.sector_bytes + 1) * setup.sector_bytes);
+    bring_from_block(inode, begin, to);
+    begin = to;
+  }
+}
+
+// [begin, end) lies in one sector.
+void Filesystem::Impl::bring_from_block(Inode& inode, std::uint64_t begin, std::uint64_t end) {
+  CachedBlock& block = cached_block(inode, begin / setup.block_bytes);
+  if (block.is_here.empty()) return;
+  const std::uint64_t base = begin - begin % setup.block_bytes;
+  while (begin < end) {
+    std::uint64_t to = begin;
+    while (to < end && !block.is_here[to - base]) block.is_here[to++ - base] = true;
+    if (to > begin) {
+      setup.medium->read_bytes(inode.ino, begin, std::span(block.bytes).subspan(begin - base, to - begin));
+    } else {
+      ++to;
+    }
+    begin = to;
+  }
+}
+
+BlockBytes Filesystem::Impl::block_bytes_of(Inode& inode) {
+  return [this, &inode](std::uint64_t block) -> std::span<const std::byte> { return cached_block(inode, block).bytes; };
+}
+
+bool Filesystem::Impl::holds_data(Inode& inode, std::uint64_t block) {
+  const CachedBlock* cached = find_block(inode, block);
+  const bool is_changed = cached && (cached->is_here.empty() || cached->is_changed);
+  if (is_changed) return cached->holds_data;
+  return inode.is_on_medium && block * setup.block_bytes < inode.medium_end && setup.medium->is_written(inode.ino, block);
+}
+
+void Filesystem::Impl::drop_blocks(Inode& inode, std::uint64_t first, std::uint64_t end) {
+  const std::size_t dropped = std::erase_if(
+      inode.blocks, [&](const auto& block) { return block.first >= first && block.first < end; });
+  used_blocks -= std::min<std::uint64_t>(used_blocks, dropped);
+}
+
+// What will persist is whole sectors: the rest of those at the edges of [begin, end).
+void Filesystem::Impl::bring_edges(Inode& inode, std::uint64_t begin, std::uint64_t end) {
+  if (!recorder()) return;
+  const std::uint64_t sector = setup.sector_bytes;
+  bring(inode, begin / sector * sector, begin);
+  bring(inode, end, (end + sector - 1) / sector * sector);
+}
+
+// The block that holds `begin`, its bytes [begin, end) about to be replaced.
+CachedBlock& Filesystem::Impl::block_to_change(Inode& inode, std::uint64_t begin, std::uint64_t end) {
+  bring_edges(inode, begin, end);
+  CachedBlock& block = cached_block(inode, begin / setup.block_bytes);
+  if (!block.is_here.empty()) {
+    const auto first = block.is_here.begin() + static_cast<std::ptrdiff_t>(begin % setup.block_bytes);
+    std::fill(first, first + static_cast<std::ptrdiff_t>(end - begin), true);
+  }
+  return block;
+}
+
+void Filesystem::Impl::zero_bytes(Inode& inode, std::uint64_t begin, std::uint64_t end) {
+  for (std::uint64_t at = begin; at < end;) {
+    const std::uint64_t block = at / setup.block_bytes;
+    const std::uint64_t to = std::min(end, (block + 1) * setup.block_bytes);
+    if (find_block(inode, block) || inode.is_on_medium) {
+      auto& bytes = block_to_change(inode, at, to).bytes;
+      std::memset(bytes.data() + at % setup.block_bytes, 0, to - at);
+    }
+    at = to;
+  }
+}
+
+void Filesystem::Impl::load_everything(Inode& inode) {
+  if (!inode.is_on_medium) return;
+  bring(inode, 0, size(inode));
+  inode.medium_end = 0;
+}
+
+// Room for the blocks of [begin, end) that do not exist yet.
+Errno Filesystem::Impl::reserve(Inode& inode, std::uint64_t begin, std::uint64_t end) {
+  if (begin == end) return 0;
+  std::uint64_t wanted = 0;
+  const std::uint64_t capacity = setup.capacity_bytes / setup.block_bytes;
+  const std::uint64_t first = begin / setup.block_bytes;
+  const std::uint64_t last = (end - 1) / setup.block_bytes;
+  if (last - first > capacity) return -ENOSPC;
+  for (std::uint64_t block = first; block <= last; ++block) wanted += find_block(inode, block) == nullptr;
+  return used_blocks + wanted > capacity ? -ENOSPC : 0;
+}
+
+void Filesystem::Impl::set_size(Inode& inode, std::uint64_t new_size) {
+  const std::uint64_t old_size = size(inode);
+  if (new_size < old_size) {
+    const std::uint64_t first_gone = (new_size + setup.block_bytes - 1) / setup.block_bytes;
+    zero_bytes(inode, new_size, std::min(old_size, first_gone * setup.block_bytes));
+    drop_blocks(inode, first_gone, ~std::uint64_t{0});
+    inode.medium_end = std::min(inode.medium_end, new_size);
+  }
+  inode.size = new_size;
+}
+
+// ---- read and write ---------------------------------------------------------------------------------------------
+
+std::int64_t Filesystem::read(Ino ino, std::uint64_t offset, std::span<std::byte> out) {
+  Inode* inode = impl_->find(ino);
+  if (!inode) return -EBADF;
+  if (inode->type == S_IFDIR) return -EISDIR;
+  if (inode->type != S_IFREG) return -EINVAL;
+  if (out.empty()) return 0;
+  const std::uint64_t size = impl_->size(*inode);
+  if (offset >= size) return 0;
+  const std::uint64_t end = offset + std::min<std::uint64_t>(out.size(), size - offset);
+  const std::uint32_t block_bytes = impl_->setup.block_bytes;
+  for (std::uint64_t at = offset; at < end;) {
+    if (at != offset) impl_->step();  // no lock: another thread's write may come between two blocks
+    const std::uint64_t to = std::min(end, (at / block_bytes + 1) * block_bytes);
+    const auto part = out.subspan(at - offset, to - at);
+    impl_->bring(*inode, at, to);
+    if (const CachedBlock* block = impl_->find_block(*inode, at / block_bytes)) {
+      std::memcpy(part.data(), block->bytes.data() + at % block_bytes, part.size());
+    } else {
+      std::memset(part.data(), 0, part.size());
+    }
+    at = to;
+  }
+  return static_cast<std::int64_t>(end - offset);
+}
+
+void Filesystem::Impl::write_block(Inode& inode, std::uint64_t offset, std::span<const std::byte> in, bool direct) {
+  const std::uint64_t end = offset + in.size();
+  CachedBlock& block = block_to_change(inode, offset, end);
+  block.holds_data = block.is_changed = true;
+  std::memcpy(block.bytes.data() + offset % setup.block_bytes, in.data(), in.size());
+  const std::uint64_t old_size = size(inode);
+  inode.size = std::max(old_size, end);
+  if (recorder()) {
+    recorder()->write(Recorder::WriteRange{inode.ino, offset, in.size(), old_size, direct}, block_bytes_of(inode));
+  }
+}
+
+std::int64_t Filesystem::write(Ino ino, std::uint64_t offset, std::span<const std::byte> in, WriteFlags flags,
+                               std::uint64_t* written_end) {
+  Inode* inode = impl_->find(ino);
+  if (!inode) return -EBADF;
+  if (inode->type != S_IFREG) return -EINVAL;
+  if (inode->lock_held) return kWouldBlock;
+  if (flags.append) offset = impl_->size(*inode);
+  if (written_end) *written_end = offset;
+  if (in.empty()) return 0;
+  if (offset >= kFileBytesMax) return -EFBIG;
+  in = in.first(std::min<std::uint64_t>(in.size(), kFileBytesMax - offset));
+  if (const Errno error = impl_->reserve(*inode, offset, offset + in.size())) return error;
+  inode->lock_held = true;
+  if (impl_->recorder()) {
+    impl_->recorder()->begin_write(Recorder::WriteRange{ino, offset, in.size(), impl_->size(*inode), flags.direct});
+  }
+  const std::uint64_t end = offset + in.size();
+  const std::uint32_t block_bytes = impl_->setup.block_bytes;
+  for (std::uint64_t at = offset; at < end;) {
+    if (at != offset) impl_->step();  // the size has grown by a block; readers may look
+    const std::uint64_t to = std::min(end, (at / block_bytes + 1) * block_bytes);
+    impl_->write_block(*inode, at, in.subspan(at - offset, to - at), flags.direct);
+    at = to;
+  }
+  impl_->touch(*inode, true);
+  inode->lock_held = false;
+  if (written_end) *written_end = end;
+  if (impl_->recorder() && (flags.sync || flags.dsync)) {
+    impl_->recorder()->fsync_range(ino, offset, in.size(), !flags.sync);
+  }
+  return static_cast<std::int64_t>(in.size());
+}
+
+Errno Filesystem::truncate(Ino ino, std::uint64_t new_size) {
+  Inode* inode = impl_->find(ino);
+  if (!inode) return -EBADF;
+  if (inode->type == S_IFDIR) return -EISDIR;
+  if (inode->type != S_IFREG) return -EINVAL;
+  if (inode->lock_held) return kWouldBlock;
+  if (new_size > kFileBytesMax) return -EFBIG;
+  const std::uint64_t old_size = impl_->size(*inode);
+  impl_->touch(*inode, true);
+  if (new_size == old_size) return 0;
+  impl_->set_size(*inode, new_size);
+  if (impl_->recorder()) impl_->recorder()->truncate(ino, old_size, new_size, impl_->block_bytes_of(*inode));
+  return 0;
+}
+
+// ---- fallocate, seek --------------------------------------------------------------------------------------------
+
+Errno Filesystem::Impl::zero_or_punch(Inode& inode, int mode, std::uint64_t offset, std::uint64_t length) {
+  const std::uint64_t old_size = size(inode);
+  const bool punches = mode & FALLOC_FL_PUNCH_HOLE;
+  const std::uint64_t end = offset + length;
+  const bool grows = !punches && !(mode & FALLOC_FL_KEEP_SIZE) && end > old_size;
+  if (!punches) {
+    if (const Errno error = reserve(inode, offset, end)) return error;
+  }
+  if (offset < old_size) zero_bytes(inode, offset, std::min(end, old_size));
+  const std::uint64_t first = (offset + setup.block_bytes - 1) / setup.block_bytes;
+  const std::uint64_t last = end / setup.block_bytes;
+  if (inode.is_on_medium) {
+    for (std::uint64_t block = first; block < last && block * setup.block_bytes < old_size; ++block) cached_block(inode, block);
+  } else if (punches && first < last) {
+    drop_blocks(inode, first, last);
+  }
+  for (std::uint64_t block = first; block < last; ++block) {
+    if (punches && !find_block(inode, block)) continue;
+    CachedBlock& cached = cached_block(inode, block);
+    cached.holds_data = false;
+    cached.is_changed = true;
+  }
+  const std::uint64_t new_size = grows ? end : old_size;
+  inode.size = new_size;
+  if (recorder()) recorder()->zero_range(inode.ino, offset, length, old_size, new_size, block_bytes_of(inode));
+  return 0;
+}
+
+Errno Filesystem::Impl::shift(Inode& inode, std::uint64_t offset, std::uint64_t length, bool inserts) {
+  const std::uint64_t old_size = size(inode);
+  if (offset % setup.block_bytes || length % setup.block_bytes) return -EINVAL;
+  if (inserts ? offset >= old_size : offset + length >= old_size) return -EINVAL;
+  if (inserts && old_size + length > kFileBytesMax) return -EFBIG;
+  load_everything(inode);
+  const std::uint64_t first = offset / setup.block_bytes + (inserts ? 0 : length / setup.block_bytes);
+  const auto by = static_cast<std::int64_t>(length / setup.block_bytes) * (inserts ? 1 : -1);
+  if (!inserts) drop_blocks(inode, offset / setup.block_bytes, first);
+  std::unordered_map<std::uint64_t, CachedBlock> moved;
+  for (auto& [block, cached] : inode.blocks) moved[block >= first ? block + by : block] = std::move(cached);
+  inode.blocks = std::move(moved);
+  const std::uint64_t new_size = inserts ? old_size + length : old_size - length;
+  inode.size = new_size;
+  if (recorder()) recorder()->shift_blocks(inode.ino, first, by, old_size, new_size, block_bytes_of(inode));
+  return 0;
+}
+
+Errno Filesystem::fallocate(Ino ino, int mode, std::uint64_t offset, std::uint64_t length) {
+  Inode* inode = impl_->find(ino);
+  if (!inode) return -EBADF;
+  if (inode->type != S_IFREG) return inode->type == S_IFDIR ? -EISDIR : -ENODEV;
+  if (inode->lock_held) return kWouldBlock;
+  if (length == 0 || offset + length < offset) return -EINVAL;
+  if (offset + length > kFileBytesMax) return -EFBIG;
+  impl_->touch(*inode, true);
+  switch (mode) {
+    case FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE:
+    case FALLOC_FL_ZERO_RANGE:
+    case FALLOC_FL_ZERO_RANGE | FALLOC_FL_KEEP_SIZE: return impl_->zero_or_punch(*inode, mode, offset, length);
+    case FALLOC_FL_COLLAPSE_RANGE: return impl_->shift(*inode, offset, length, false);
+    case FALLOC_FL_INSERT_RANGE: return impl_->shift(*inode, offset, length, true);
+    case 0:
+    case FALLOC_FL_KEEP_SIZE: break;
+    default: return -EOPNOTSUPP;
+  }
+  if (const Errno error = impl_->reserve(*inode, offset, offset + length)) return error;
+  const std::uint64_t old_size = impl_->size(*inode);
+  const std::uint64_t end = offset + length;
+  if (!inode->is_on_medium) {
+    for (std::uint64_t block = offset / block_bytes(); block * block_bytes() < end; ++block) {
+      if (!impl_->find_block(*inode, block)) impl_->cached_block(*inode, block).holds_data = false;
+    }
+  }
+  const std::uint64_t new_size = mode == 0 ? std::max(old_size, end) : old_size;
+  if (new_size != old_size) impl_->set_size(*inode, new_size);
+  if (impl_->recorder()) impl_->recorder()->preallocate(ino, old_size, new_size, impl_->block_bytes_of(*inode));
+  return 0;
+}
+
+std::int64_t Filesystem::seek(Ino ino, std::uint64_t offset, int whence) {
+  Inode* inode = impl_->find(ino);
+  if (!inode) return -EBADF;
+  const std::uint64_t size = inode->type == S_IFREG ? impl_->size(*inode) : 0;
+  if (whence == SEEK_END) return static_cast<std::int64_t>(size + offset);
+  if (whence != SEEK_DATA && whence != SEEK_HOLE) return -EINVAL;
+  if (offset >= size) return -ENXIO;
+  for (std::uint64_t at = offset; at < size; at = (at / block_bytes() + 1) * block_bytes()) {
+    if (impl_->holds_data(*inode, at / block_bytes()) == (whence == SEEK_DATA)) return static_cast<std::int64_t>(at);
+  }
+  return whence == SEEK_DATA ? -ENXIO : static_cast<std::int64_t>(size);
+}
+
+}  // namespace crashcut::fusefs

@@ -1,0 +1,111 @@
+// The inside of Filesystem: inodes as the running system holds them, filled from the medium as they are needed.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <unordered_map>
+
+#include "fusefs/filesystem.h"
+#include "fusefs/locks.h"
+
+namespace crashcut::fusefs {
+
+inline constexpr std::uint64_t kFileBytesMax = (std::uint64_t{1} << 44) - 4096;  // ext4 with 4 KiB blocks
+
+// One block of the page cache.
+struct CachedBlock {
+  std::vector<std::byte> bytes;  // always a whole block
+  std::vector<bool> is_here;     // a byte that is not is still on the medium only; empty: all are
+  bool is_changed = false;       // written here
+  bool holds_data = true;        // false: preallocated only, a hole to SEEK_DATA
+};
+
+struct Filesystem::Inode {
+  Ino ino{};
+  mode_t type = 0;
+  bool is_on_medium = false;
+  std::uint64_t opens = 0;
+  bool lock_held = false;  // a write is under way
+
+  std::optional<std::uint64_t> size;
+  std::optional<Meta> meta;
+  // What happened to the metadata while it was not needed.
+  int nlink_change = 0;
+  std::optional<timespec> new_mtime;
+  std::optional<timespec> new_ctime;
+
+  std::unordered_map<std::uint64_t, CachedBlock> blocks;
+  std::uint64_t medium_end = ~std::uint64_t{0};  // the medium's bytes from here on were cut off
+
+  struct Entry {
+    Ino ino{};  // kNoIno: known to be absent
+    std::uint64_t cookie = 0;
+  };
+  std::map<std::string, Entry, std::less<>> entries;
+  std::map<std::uint64_t, std::string> entry_by_cookie;
+  std::uint64_t next_cookie = 3;  // 1 and 2 are "." and ".."
+  bool has_all_names = true;
+  Ino parent{};
+
+  FileLocks locks;
+};
+
+struct Filesystem::Impl {
+  explicit Impl(Setup setup);
+
+  Setup setup;
+  std::unordered_map<std::uint64_t, Inode> inodes;
+  Ino next_ino{11};
+  std::uint64_t ticks = 0;
+  std::uint64_t used_blocks = 0;
+
+  timespec now();
+  Recorder* recorder() const { return setup.recorder; }
+  Medium* medium() const { return setup.medium; }
+  void step() const {
+    if (setup.on_step) setup.on_step();
+  }
+
+  // Inodes.
+  Inode* find(Ino ino);
+  Inode& load(Ino ino, Ino parent);
+  Inode& add(mode_t mode, dev_t rdev, const Credentials& who, const Inode* parent);
+  Meta& meta(Inode& inode);
+  std::uint64_t size(Inode& inode);
+  void change_nlink(Inode& inode, int by);
+  void touch(Inode& inode, bool modified);
+  void drop_if_unused(Inode& inode);
+
+  // Directories.
+  Errno check_name(std::string_view name) const;
+  Ino find_entry(Inode& dir, std::string_view name);
+  void set_entry(Inode& dir, std::string_view name, Ino ino);
+  void load_all_names(Inode& dir);
+  bool is_empty(Inode& dir);
+  bool is_below(Ino ino, Ino ancestor);
+  void exchange(Inode& a_dir, std::string_view a, Inode& a_inode, Inode& b_dir, std::string_view b, Inode& b_inode);
+  void move(Inode& from_dir, std::string_view from, Inode& moved, Inode& to_dir, std::string_view to, Inode* replaced);
+
+  // What the recorder is told.
+  void record_names(std::span<const NameChange> names, std::initializer_list<Inode*> changed);
+  BlockBytes block_bytes_of(Inode& inode);
+
+  // Data.
+  CachedBlock& cached_block(Inode& inode, std::uint64_t block);
+  CachedBlock* find_block(Inode& inode, std::uint64_t block);
+  void bring(Inode& inode, std::uint64_t begin, std::uint64_t end);
+  void bring_from_block(Inode& inode, std::uint64_t begin, std::uint64_t end);
+  void bring_edges(Inode& inode, std::uint64_t begin, std::uint64_t end);
+  CachedBlock& block_to_change(Inode& inode, std::uint64_t begin, std::uint64_t end);
+  bool holds_data(Inode& inode, std::uint64_t block);
+  void drop_blocks(Inode& inode, std::uint64_t first, std::uint64_t end);
+  void zero_bytes(Inode& inode, std::uint64_t begin, std::uint64_t end);
+  void load_everything(Inode& inode);
+  Errno reserve(Inode& inode, std::uint64_t begin, std::uint64_t end);
+  void set_size(Inode& inode, std::uint64_t size);
+  Errno shift(Inode& inode, std::uint64_t offset, std::uint64_t length, bool inserts);
+  Errno zero_or_punch(Inode& inode, int mode, std::uint64_t offset, std::uint64_t length);
+  void write_block(Inode& inode, std::uint64_t offset, std::span<const std::byte> in, bool direct);
+};
+
+}  // namespace crashcut::fusefs

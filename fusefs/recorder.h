@@ -1,0 +1,82 @@
+// Recorder: turns what a filesystem does into events and their persist order, as a Profile says.
+//
+// On crash, the fates of a pending item: see fusefs/profile.cc, where each is coded as a rule with its source.
+// Threads: the caller serialises.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "fusefs/medium.h"
+#include "fusefs/recording.h"
+
+namespace crashcut::fusefs {
+
+struct NameChange {
+  Ino dir;
+  std::string name;
+  Ino target;  // kNoIno: removed
+};
+struct MetaChange {
+  Ino ino;
+  Meta meta;
+};
+// The bytes of a block as the page cache holds them now; shorter than a block is not allowed.
+using BlockBytes = std::function<std::span<const std::byte>(std::uint64_t block)>;
+
+class Recorder {
+ public:
+  // `base` is the crashed disk that a recovery works on, none for a disk that was empty: what it holds is durable here.
+  explicit Recorder(const ModelOptions& options, Medium* base = nullptr);
+  ~Recorder();
+
+  // The operation that the following calls belong to, in words for the report.
+  void begin_op(std::string text);
+
+  void add_inode(Ino ino, mode_t type);
+  // One atomic change of directory entries and of inodes' metadata.
+  void change_names(std::span<const NameChange> names, std::span<const MetaChange> metas);
+  void change_meta(const MetaChange& change);
+
+  struct WriteRange {
+    Ino ino;
+    std::uint64_t offset;
+    std::uint64_t length;
+    std::uint64_t old_size;
+    bool direct;
+  };
+  // Before the first byte of a call is written; `range` is the whole call.
+  void begin_write(const WriteRange& range);
+  // After the page cache holds the new bytes, block by block. Zeros between old_size and offset belong to it.
+  void write(const WriteRange& range, const BlockBytes& bytes);
+  void truncate(Ino ino, std::uint64_t old_size, std::uint64_t new_size, const BlockBytes& bytes);
+  // fallocate: blocks that read as NULs until they are written; new_size == old_size is KEEP_SIZE.
+  void preallocate(Ino ino, std::uint64_t old_size, std::uint64_t new_size, const BlockBytes& bytes);
+  // PUNCH_HOLE and ZERO_RANGE: whole blocks read as NULs at once; the rest of the range is data.
+  void zero_range(Ino ino, std::uint64_t offset, std::uint64_t length, std::uint64_t old_size, std::uint64_t new_size, const BlockBytes& bytes);
+  // COLLAPSE_RANGE (shift < 0) and INSERT_RANGE: blocks from `first` on move by `shift` blocks.
+  void shift_blocks(Ino ino, std::uint64_t first, std::int64_t shift, std::uint64_t old_size, std::uint64_t new_size, const BlockBytes& bytes);
+
+  void fsync(Ino ino, bool datasync);
+  // What O_SYNC and O_DSYNC do after a write: the data of that range only (generic_write_sync).
+  void fsync_range(Ino ino, std::uint64_t offset, std::uint64_t length, bool datasync);
+  void sync();
+  void start_writeback(Ino ino);  // sync_file_range: starts, promises nothing
+  void before_replace(Ino moved);  // rename over an existing file
+  void on_release(Ino ino);        // a writable description is closed
+  void mark(const std::string& text);
+  void make_durable();
+
+  // Ends the recording.
+  void seal();
+  Recording& recording();
+  const Recording& recording() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace crashcut::fusefs

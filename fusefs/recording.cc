@@ -1,0 +1,89 @@
+#include "fusefs/recording.h"
+
+#include <algorithm>
+#include <cctype>
+
+#include <fmt/format.h>
+
+namespace crashcut::fusefs {
+
+using persist::EventId;
+using persist::LocationId;
+using persist::Value;
+
+namespace {
+
+std::string quote(std::span<const std::byte> bytes, std::size_t most) {
+  std::string text = "\"";
+  for (std::size_t i = 0; i < std::min(bytes.size(), most); ++i) {
+    const auto c = static_cast<unsigned char>(bytes[i]);
+    if (c == '"' || c == '\\') {
+      text += fmt::format("\\{}", static_cast<char>(c));
+    } else if (c == '\n') {
+      text += "\\n";
+    } else if (c == 0) {
+      text += "\\0";
+    } else {
+      text += std::isprint(c) ? std::string(1, static_cast<char>(c)) : fmt::format("\\x{:02x}", c);
+    }
+  }
+  return text + (bytes.size() > most ? "\"..." : "\"");
+}
+
+}  // namespace
+
+std::string Recording::path_of(Ino ino) const {
+  if (ino == kRootIno) return ".";
+  const auto found = last_names.find(static_cast<std::uint64_t>(ino));
+  if (found == last_names.end()) return fmt::format("inode {}", static_cast<std::uint64_t>(ino));
+  const auto& [dir, name] = found->second;
+  return dir == kRootIno ? name : path_of(dir) + "/" + name;
+}
+
+std::string Recording::describe_location(LocationId location) const {
+  const LocationInfo& info = locations[location];
+  switch (info.kind) {
+    case LocationKind::kName: {
+      const std::string& name = strings[info.index];
+      return fmt::format("name {}", info.ino == kRootIno ? name : path_of(info.ino) + "/" + name);
+    }
+    case LocationKind::kSize: return fmt::format("size of {}", path_of(info.ino));
+    case LocationKind::kMeta: return fmt::format("attributes of {}", path_of(info.ino));
+    case LocationKind::kBlockMap: return fmt::format("block {} of {}", info.index, path_of(info.ino));
+    case LocationKind::kSector:
+      return fmt::format("bytes {}-{} of {}", info.index * options.sector_bytes,
+                         (info.index + 1) * options.sector_bytes - 1, path_of(info.ino));
+    case LocationKind::kMark: return fmt::format("mark \"{}\"", strings[info.index]);
+  }
+  return "";
+}
+
+std::string Recording::describe_value(LocationId location, Value value) const {
+  if (value == kFromBelow) return "as before";
+  const LocationInfo& info = locations[location];
+  switch (info.kind) {
+    case LocationKind::kName: return value == 0 ? "absent" : fmt::format("inode {}", value);
+    case LocationKind::kSize: return fmt::format("{}", value);
+    case LocationKind::kMeta: return value == 0 ? "initial" : fmt::format("mode {:o}", metas[value].mode & 07777);
+    case LocationKind::kBlockMap: return value == 0 ? "NULs" : "its data";
+    case LocationKind::kSector: {
+      if (value == 0) return "NULs";
+      std::span<const std::byte> content(bytes.data() + (value - 1), options.sector_bytes);
+      while (content.size() > 1 && content.back() == std::byte{0}) content = content.first(content.size() - 1);
+      return quote(content, 24);
+    }
+    case LocationKind::kMark: return value == 0 ? "not reached" : "reached";
+  }
+  return "";
+}
+
+std::string Recording::describe_event(EventId event) const {
+  std::string text;
+  for (const persist::Write& write : log.writes(event)) {
+    text += fmt::format("{}{}: {}", text.empty() ? "" : ", ", describe_location(write.location),
+                        describe_value(write.location, write.value));
+  }
+  return text.empty() ? "all that it waited for is durable" : text;
+}
+
+}  // namespace crashcut::fusefs

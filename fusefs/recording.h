@@ -1,0 +1,78 @@
+// Recording: a persist::Log of filesystem events, and what its locations and values mean.
+//
+// Locations: a directory entry (dir, name) holding an inode number; an inode's size; an inode's Meta; the
+//   block map entry (inode, block) holding a BlockId, 0 for one that reads as NULs; a sector of a BlockId,
+//   holding its bytes; a mark, holding 1 once it was reached.
+// A truncated block that is written again gets a fresh BlockId, so old and new bytes do not mix. The `paper`
+//   profile has no block map: there each (inode, block) is one BlockId for ever.
+// Threads: written by one Recorder; read-only once log is sealed.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "fusefs/profile.h"
+#include "fusefs/types.h"
+#include "persist/log.h"
+
+namespace crashcut::fusefs {
+
+using BlockId = std::uint32_t;
+inline constexpr BlockId kNoBlock = 0;
+
+enum class LocationKind : std::uint8_t { kName, kSize, kMeta, kBlockMap, kSector, kMark };
+
+struct LocationInfo {
+  LocationKind kind;
+  Ino ino;              // the directory for kName; the file that owned the block for kSector
+  std::uint64_t index;  // block for kBlockMap, sector in the file for kSector, into `strings` for kName, kMark
+};
+
+struct InodeRecord {
+  mode_t type = 0;
+  bool is_new = false;  // created in this recording
+  persist::LocationId size = 0;
+  persist::LocationId meta = 0;
+  std::unordered_map<std::uint64_t, persist::LocationId> block_map;
+  // The block that holds the data where block_map has no entry: all blocks of the `paper` profile, and blocks
+  // that the disk held before this recording.
+  std::unordered_map<std::uint64_t, BlockId> home_blocks;
+  std::map<std::string, persist::LocationId, std::less<>> names;  // directories
+};
+
+struct BlockRecord {
+  Ino ino{};
+  std::uint64_t block = 0;                     // where it was first used: collapse_range moves blocks
+  std::vector<persist::LocationId> sectors;    // kNoLocation until written
+  bool from_below = false;                     // sectors without a location are the disk's below
+};
+inline constexpr persist::LocationId kNoLocation = ~persist::LocationId{0};
+// The value of a location that this recording has not written: the disk below knows it.
+inline constexpr persist::Value kFromBelow = ~persist::Value{0};
+
+struct Recording {
+  ModelOptions options;
+  persist::Log log;
+  std::vector<std::string> ops;        // the operations in order, as text; Log::op() points here
+  std::vector<Kind> event_kinds;       // of each event
+  std::vector<LocationInfo> locations; // of each location
+  std::vector<std::string> strings;
+  std::unordered_map<std::uint64_t, InodeRecord> inodes;
+  std::vector<BlockRecord> blocks{1};  // [0] is kNoBlock
+  std::vector<Meta> metas{1};          // kMeta values point here
+  std::vector<std::byte> bytes;        // kSector values point here, plus one; 0 is all NULs
+  std::map<std::string, persist::LocationId, std::less<>> marks;
+  std::unordered_map<std::uint64_t, std::pair<Ino, std::string>> last_names;  // of an inode, for reports
+  Ino next_ino{11};                    // ext4's first
+
+  // One event in words: "size of foo becomes 4". Names are those that the inode had last.
+  std::string describe_event(persist::EventId event) const;
+  std::string describe_location(persist::LocationId location) const;
+  std::string describe_value(persist::LocationId location, persist::Value value) const;
+  std::string path_of(Ino ino) const;
+};
+
+}  // namespace crashcut::fusefs

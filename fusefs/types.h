@@ -1,0 +1,43 @@
+// Names that the whole filesystem shares.
+#pragma once
+
+#include <sys/stat.h>
+#include <sys/types.h>
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace crashcut::fusefs {
+
+enum class Ino : std::uint64_t {};
+inline constexpr Ino kNoIno{0};
+inline constexpr Ino kRootIno{2};  // as on ext4
+inline constexpr mode_t kRootMode = S_IFDIR | 01777;  // whoever runs the program may work in it, as in /tmp
+
+// What an inode holds besides its size and its data. The type bits of `mode` never change.
+struct Meta {
+  mode_t mode = 0;
+  uid_t uid = 0;
+  gid_t gid = 0;
+  nlink_t nlink = 0;
+  dev_t rdev = 0;
+  timespec atime{};
+  timespec mtime{};
+  timespec ctime{};
+  std::string symlink_target;
+  std::map<std::string, std::string> xattrs;
+};
+
+// Whoever does an operation: owner of what it creates, and what it may do.
+struct Credentials {
+  uid_t uid = 0;
+  gid_t gid = 0;
+  std::vector<gid_t> groups;
+};
+
+// Errors of the modelled system are values: negative errno numbers, as the kernel returns them.
+using Errno = int;
+
+}  // namespace crashcut::fusefs

@@ -1,0 +1,830 @@
+#include "tests/reference_model.h"
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <unordered_set>
+
+namespace crashcut::reference {
+namespace {
+
+using Location = int;
+using EventNumber = int;
+constexpr EventNumber kNone = -1;
+
+struct Write {
+  Location location;
+  int value;
+  bool only_grows = false;  // a larger value stays
+};
+
+// Events in the order in which they happened, each with those that persist before it.
+class Order {
+ public:
+  Location add_location() { return locations_++; }
+
+  EventNumber add(std::string text, std::vector<Write> writes, const std::set<EventNumber>& after) {
+    events_.push_back({std::move(text), std::move(writes), {}});
+    for (EventNumber e : after) {
+      if (e != kNone) events_.back().after.insert(e);
+    }
+    return count() - 1;
+  }
+  void add_edge(EventNumber before, EventNumber after) { events_[after].after.insert(before); }
+  void make_durable() { durable_ = count(); }
+
+  int count() const { return static_cast<int>(events_.size()); }
+  int location_count() const { return locations_; }
+  int durable() const { return durable_; }
+  const std::vector<Write>& writes(EventNumber e) const { return events_[e].writes; }
+  const std::set<EventNumber>& after(EventNumber e) const { return events_[e].after; }
+  std::string describe(EventNumber e) const {
+    std::string text = std::to_string(e) + ": " + events_[e].text + (e < durable_ ? " (durable)" : "") + ", after";
+    for (EventNumber before : events_[e].after) text += " " + std::to_string(before);
+    return text;
+  }
+
+ private:
+  struct Event {
+    std::string text;
+    std::vector<Write> writes;
+    std::set<EventNumber> after;
+  };
+  std::vector<Event> events_;
+  int locations_ = 0;
+  int durable_ = 0;
+};
+
+// A block of a file: where its bytes lie on the disk. A block that was truncated away and is written again lies
+// elsewhere. The paper has no such thing: there a block keeps its place for ever.
+struct Block {
+  int place = 0;         // 0: none, reads as NULs
+  bool written = false;  // ext4: allocated for good, as the running system sees it
+};
+
+struct Node {
+  int number = 0;
+  std::string last_name;
+  bool is_dir = false;
+  std::map<std::string, int> entries;     // as the running program sees them
+  std::map<std::string, Location> names;  // every name it ever had
+  std::string bytes;                      // as the running program sees them; its length is the size
+  Location size = 0;
+  std::map<int, Block> blocks;
+  std::map<int, Location> block_map;  // holds a place
+  // ext4 only.
+  std::set<EventNumber> flushed_by_fsync;  // data, growth and maps
+  std::set<EventNumber> allocations;       // all Grows
+  std::set<EventNumber> maps;  // Map events
+  EventNumber last_grow = kNone;
+  EventNumber last_journal = kNone;
+  EventNumber last_journal_of_blocks = kNone;
+  bool cut_to_nothing = false;  // truncated to zero and not closed since
+};
+
+// The namespace that the running program sees, the locations on the disk, and how a disk is looked at.
+class Model {
+ public:
+  explicit Model(const Options& options) : options_(options) {
+    nodes_.push_back({});  // no node 0
+    nodes_.push_back({.number = 1, .is_dir = true});
+  }
+  virtual ~Model() = default;
+
+  void run(const Op& op) {
+    text_ = to_text(op);
+    switch (op.call) {
+      case Call::kOpen:
+      case Call::kOpenTrunc:
+        return open(op);
+      case Call::kWrite:
+      case Call::kAppend:
+        return write(op);
+      case Call::kTruncate:
+        if (Node* f = file(op.path)) change_size(*f, op.number);
+        return;
+      case Call::kRename:
+        return rename(op);
+      case Call::kLink:
+        return link(op);
+      case Call::kUnlink:
+        return unlink(op);
+      case Call::kMkdir:
+        return mkdir(op);
+      case Call::kFsync:
+      case Call::kFdatasync:
+        if (Node* n = find(op.path)) on_fsync(*n, op.call == Call::kFdatasync);
+        return;
+      case Call::kSync:
+        return on_sync();
+      case Call::kSyncFileRange:
+        if (Node* f = file(op.path)) on_start_writeback(*f);
+        return;
+      case Call::kClose:
+        if (Node* f = file(op.path)) on_close(*f);
+        return;
+      case Call::kBarrier:
+        on_barrier();
+        order_.make_durable();
+        return;
+      case Call::kMark:
+        if (!marks_.contains(op.path)) marks_[op.path] = order_.add_location();
+        return on_mark(marks_[op.path]);
+    }
+  }
+  virtual void finish() {}
+
+  const Order& order() const { return order_; }
+  std::vector<int> initial_values() const {
+    std::vector<int> values(order_.location_count(), 0);
+    for (const Write& w : initial_) values[w.location] = w.value;
+    return values;
+  }
+
+  // The disk that holds `values`.
+  State look(const std::vector<int>& values) const {
+    State state;
+    look_into(1, "", values, state);
+    for (const auto& [name, location] : marks_) {
+      if (values[location]) state["!" + name] = "";
+    }
+    return state;
+  }
+  State running() const {
+    State state;
+    running_into(1, "", state);
+    for (const auto& [name, location] : marks_) state["!" + name] = "";
+    return state;
+  }
+
+ protected:
+  // The rules. `names` is one change of names, whole or not at all.
+  struct NameChange {
+    std::vector<Write> names;
+    std::vector<int> dirs;   // whose entries change
+    std::vector<int> nodes;  // whose names change
+    int created = 0;
+    int moved_over_another = 0;
+  };
+  virtual void on_names(const NameChange& change) = 0;
+  // The bytes are the new ones already; `old_size` is what it was.
+  virtual void on_write(Node& f, int offset, int count, int old_size) = 0;
+  virtual void on_truncate(Node& f, int new_size, int old_size) = 0;
+  virtual void on_fsync(Node& n, bool datasync) = 0;
+  virtual void on_sync() = 0;
+  virtual void on_start_writeback(Node& f) = 0;
+  virtual void on_close(Node& f) = 0;
+  virtual void on_barrier() = 0;
+  virtual void on_mark(Location mark) = 0;
+
+  Node& node(int number) { return nodes_[number]; }
+  std::vector<Node>& nodes() { return nodes_; }
+
+  // What the running program holds at an offset: beyond the size there are NULs.
+  static int byte_at(const Node& f, int offset) {
+    return offset < static_cast<int>(f.bytes.size()) ? static_cast<unsigned char>(f.bytes[offset]) : 0;
+  }
+  int new_place() {
+    std::vector<Location> bytes;
+    for (int i = 0; i < options_.block; ++i) bytes.push_back(order_.add_location());
+    places_.push_back(bytes);
+    return static_cast<int>(places_.size()) - 1;
+  }
+  Location byte_location(int place, int offset) const { return places_[place][offset % options_.block]; }
+  Location map_location(Node& f, int block) {
+    if (!f.block_map.contains(block)) f.block_map[block] = order_.add_location();
+    return f.block_map[block];
+  }
+  // Writes of all bytes of [from, to) as the running program holds them.
+  std::vector<Write> bytes_of(const Node& f, int place, int from, int to) const {
+    std::vector<Write> writes;
+    for (int i = from; i < to; ++i) writes.push_back({byte_location(place, i), byte_at(f, i)});
+    return writes;
+  }
+
+  Options options_;
+  Order order_;
+  std::vector<Write> initial_;  // what the disk holds before anything happens, where it is not 0
+  std::string text_;            // of the call
+
+ private:
+  static std::pair<std::string, std::string> split(const std::string& path) {
+    auto slash = path.rfind('/');
+    if (slash == std::string::npos) return {"", path};
+    return {path.substr(0, slash), path.substr(slash + 1)};
+  }
+  Node* find(const std::string& path) {
+    if (path.empty()) return &nodes_[1];
+    auto [dir_path, name] = split(path);
+    Node* dir = find(dir_path);
+    if (!dir || !dir->is_dir || !dir->entries.contains(name)) return nullptr;
+    return &nodes_[dir->entries[name]];
+  }
+  Node* file(const std::string& path) {
+    Node* n = find(path);
+    return n && !n->is_dir ? n : nullptr;
+  }
+  // The directory that holds, or would hold, the path.
+  Node* parent(const std::string& path) {
+    Node* dir = find(split(path).first);
+    return dir && dir->is_dir ? dir : nullptr;
+  }
+  Write set_name(Node& dir, const std::string& name, int target) {
+    if (!dir.names.contains(name)) dir.names[name] = order_.add_location();
+    if (target) {
+      dir.entries[name] = target;
+    } else {
+      dir.entries.erase(name);
+    }
+    return {dir.names[name], target};
+  }
+  int create(Node& dir, const std::string& name, bool is_dir) {
+    int dir_number = dir.number;
+    int number = static_cast<int>(nodes_.size());
+    nodes_.push_back({.number = number, .last_name = name, .is_dir = is_dir});
+    nodes_[number].size = order_.add_location();
+    NameChange change;
+    change.names = {set_name(nodes_[dir_number], name, number), {nodes_[number].size, 0}};
+    change.dirs = {dir_number};
+    change.nodes = {number};
+    change.created = number;
+    on_names(change);
+    return number;
+  }
+  void open(const Op& op) {
+    Node* found = find(op.path);
+    if (found && found->is_dir) return;
+    Node* dir = parent(op.path);
+    if (!dir) return;
+    if (!found) {
+      create(*dir, split(op.path).second, false);
+    } else if (op.call == Call::kOpenTrunc) {
+      change_size(*found, 0);
+    }
+  }
+  void mkdir(const Op& op) {
+    Node* dir = parent(op.path);
+    if (dir && !find(op.path)) create(*dir, split(op.path).second, true);
+  }
+  void write(const Op& op) {
+    Node* f = file(op.path);
+    if (!f || op.bytes.empty()) return;
+    int old_size = static_cast<int>(f->bytes.size());
+    int count = static_cast<int>(op.bytes.size());
+    int offset = op.call == Call::kAppend ? old_size : op.number;
+    if (offset + count > old_size) f->bytes.resize(offset + count, '\0');
+    f->bytes.replace(offset, count, op.bytes);
+    on_write(*f, offset, count, old_size);
+  }
+  void change_size(Node& f, int size) {
+    int old_size = static_cast<int>(f.bytes.size());
+    if (size == old_size) return;
+    f.bytes.resize(size, '\0');
+    on_truncate(f, size, old_size);
+  }
+  void rename(const Op& op) {
+    Node* moved = file(op.path);
+    Node* from = parent(op.path);
+    Node* to = parent(op.other);
+    Node* target = find(op.other);
+    if (!moved || !to || moved == target || (target && target->is_dir)) return;
+    NameChange change;
+    change.names = {set_name(*to, split(op.other).second, moved->number), set_name(*from, split(op.path).second, 0)};
+    change.dirs = {from->number, to->number};
+    change.nodes = {moved->number};
+    if (target) {
+      change.nodes.push_back(target->number);
+      change.moved_over_another = moved->number;
+    }
+    on_names(change);
+  }
+  void link(const Op& op) {
+    Node* f = file(op.path);
+    Node* dir = parent(op.other);
+    if (!f || !dir || find(op.other)) return;
+    on_names({{set_name(*dir, split(op.other).second, f->number)}, {dir->number}, {f->number}});
+  }
+  void unlink(const Op& op) {
+    Node* f = file(op.path);
+    if (!f) return;
+    Node* dir = parent(op.path);
+    on_names({{set_name(*dir, split(op.path).second, 0)}, {dir->number}, {f->number}});
+  }
+
+  void look_into(int number, const std::string& path, const std::vector<int>& values, State& state) const {
+    for (const auto& [name, location] : nodes_[number].names) {
+      int target = values[location];
+      if (!target) continue;
+      const Node& n = nodes_[target];
+      if (n.is_dir) {
+        state[path + name + "/"] = "";
+        look_into(target, path + name + "/", values, state);
+      } else {
+        state[path + name] = contents(n, values);
+      }
+    }
+  }
+  std::string contents(const Node& f, const std::vector<int>& values) const {
+    std::string bytes;
+    for (int i = 0; i < values[f.size]; ++i) {
+      auto entry = f.block_map.find(i / options_.block);
+      int place = entry == f.block_map.end() ? 0 : values[entry->second];
+      bytes += static_cast<char>(place ? values[byte_location(place, i)] : 0);
+    }
+    return bytes;
+  }
+  void running_into(int number, const std::string& path, State& state) const {
+    for (const auto& [name, target] : nodes_[number].entries) {
+      const Node& n = nodes_[target];
+      state[path + name + (n.is_dir ? "/" : "")] = n.bytes;
+      if (n.is_dir) running_into(target, path + name + "/", state);
+    }
+  }
+
+  std::vector<Node> nodes_;
+  std::vector<std::vector<Location>> places_{{}};
+  std::map<std::string, Location> marks_;
+};
+
+// The paper, section 3.2. Every event says what it is; finish() then asks of each pair whether an axiom orders it.
+//
+// Where this is not the letter of the paper, because the letter cannot be meant or does not say:
+//   PB-ATOM makes two writes of one call that are on one sector atomic, and PB-BLOCK orders them, so that pb would be
+//     reflexive for every write of two bytes. Meant is one event: the bytes that a call writes on one sector.
+//   The size updates of one call are on one location but not atomic (pord-app-N lists the sizes in between).
+//   Line 13 and 14 of BUFFERWRITE are off by one: the size becomes o+i+1.
+//   A sector is written whole, as the running program sees it (NULs beyond the size). So are the zeros of lines 4 to 8
+//     on one sector: PB-ATOM leaves them out, but to let them persist without the data, not to tear a sector.
+class PaperModel final : public Model {
+ public:
+  using Model::Model;
+
+  void finish() override {
+    for (EventNumber a = 0; a < order_.count(); ++a) {
+      for (EventNumber b = a + 1; b < order_.count(); ++b) {
+        if (persists_before(labels_[a], labels_[b])) order_.add_edge(a, b);
+      }
+    }
+  }
+
+ private:
+  enum Kind { kData, kSize, kTruncate, kName, kFileSync, kSync, kMark };
+  struct Label {
+    Kind kind;
+    int file = 0;
+    int offset = 0;  // of data: any byte of the sector
+  };
+
+  bool persists_before(const Label& a, const Label& b) const {
+    auto is_sync = [](const Label& l) { return l.kind == kSync || l.kind == kFileSync || l.kind == kMark; };
+    if (is_sync(a)) return true;                       // PB-SYNC (1)
+    if (b.kind == kMark) return false;                 // a mark waits for nothing else
+    if (options_.data == Data::kJournal) return true;  // all goes through the journal
+    if (b.kind == kSync) return true;                  // PB-SYNC (2)
+    bool same_file = a.file == b.file;
+    if (b.kind == kFileSync && same_file && a.kind != kName) return true;          // PB-SYNC (3)
+    if ((a.kind == kName || a.kind == kTruncate) && b.kind != kData) return true;  // PB-DIROPS
+    bool a_is_size = a.kind == kSize || a.kind == kTruncate;
+    bool b_is_size = b.kind == kSize || b.kind == kTruncate;
+    if (a_is_size && b_is_size && same_file) return true;  // PB-SECTOR
+    if (a.kind == kData && b.kind == kData && same_file && a.offset / options_.block == b.offset / options_.block) {
+      return a.offset / options_.sector <= b.offset / options_.sector;  // PB-SECTOR, PB-BLOCK
+    }
+    return a.kind == kData && b_is_size && same_file && options_.data != Data::kWriteback;  // PB-META
+  }
+
+  void emit(Label label, std::vector<Write> writes, const std::string& what) {
+    order_.add(text_ + ": " + what, std::move(writes), {});
+    labels_.push_back(label);
+  }
+  int place_of(Node& f, int offset) {
+    Block& block = f.blocks[offset / options_.block];
+    if (!block.place) {
+      // There is no block map in the paper: the data is where it is from the beginning.
+      block.place = new_place();
+      initial_.push_back({map_location(f, offset / options_.block), block.place});
+    }
+    return block.place;
+  }
+  // The unit that persists whole.
+  int unit() const { return options_.data == Data::kJournal ? options_.block : options_.sector; }
+
+  void write_unit(Node& f, int first) {
+    int place = place_of(f, first);
+    emit({kData, f.number, first}, bytes_of(f, place, first, first + unit()), "data at " + std::to_string(first));
+  }
+  void set_size(Node& f, Kind kind, int size) {
+    emit({kind, f.number}, {{f.size, size}}, "size " + std::to_string(size));
+  }
+
+  void on_write(Node& f, int offset, int count, int old_size) override {
+    int end = offset + count;
+    int size = old_size;
+    bool zeroes = options_.data == Data::kOrdered && options_.delalloc;
+    if (zeroes && size % options_.block != 0 && end > size) {  // lines 4 to 8
+      int zero_end = std::min(end, round_up(size));
+      for (int i = size; i < zero_end; i = (i / options_.sector + 1) * options_.sector) {
+        std::vector<Write> zeros;
+        int sector_end = std::min(zero_end, (i / options_.sector + 1) * options_.sector);
+        for (int j = i; j < sector_end; ++j) zeros.push_back({byte_location(place_of(f, j), j), 0});
+        emit({kData, f.number, i}, zeros, "zero at " + std::to_string(i));
+      }
+      set_size(f, kSize, zero_end);
+      size = zero_end;
+    }
+    int from = std::min(offset, size);  // lines 9 and 10: the gap is data too
+    for (int first = from / unit() * unit(); first < end; first += unit()) {
+      write_unit(f, first);
+      int next = first + unit();
+      if (next % options_.block != 0 && next < end) continue;  // neither the end of a block nor of the call
+      if (next <= offset || std::min(next, end) <= size) continue;
+      set_size(f, kSize, std::min(next, end));
+    }
+  }
+  int round_up(int size) const { return (size + options_.block - 1) / options_.block * options_.block; }
+
+  void on_truncate(Node& f, int new_size, int old_size) override {
+    if (new_size > old_size) {
+      for (int first = old_size / unit() * unit(); first < new_size; first += unit()) write_unit(f, first);
+    }
+    set_size(f, kTruncate, new_size);
+  }
+  void on_names(const NameChange& change) override { emit({kName}, change.names, "names"); }
+  void on_fsync(Node& n, bool) override { emit({kFileSync, n.number}, {}, "fsync"); }
+  void on_sync() override { emit({kSync}, {}, "sync"); }
+  void on_start_writeback(Node&) override {}
+  void on_close(Node&) override {}
+  void on_barrier() override {}
+  void on_mark(Location mark) override { emit({kMark}, {{mark, 1}}, "mark"); }
+
+  std::vector<Label> labels_;
+};
+
+// What today's kernel does.
+//
+// The journal is a chain of events: names, truncations, sizes that grow inside written blocks. A file's block is
+//   absent (NULs) or lies at a place on the disk; whether its map entry shows that place is an event as well.
+//   written block     data by sector; in the block, the same or a rising sector: in order. Growth: journal, at once.
+//   new, delalloc     data; a Grow event where the write extends the size (after the file's Grows and the journal so
+//                     far) or, at the first write, where it does not: then the size on the disk becomes the end of the
+//                     block if it was less (after the journal so far). Grows are not before anything else;
+//                     a Map event once for the place: after the first write's data and its Grow.
+//                     dioread_lock: Grow and Map are one event, which in data=ordered waits for the data.
+//                     The block counts as written after the next sync of the file.
+//   new, nodelalloc   data; a journal event with the map and the size, which in data=ordered waits for the data.
+//   data=journal      one journal event a block with everything.
+//   truncation        journal: the size, and blocks beyond it are absent. The tail of the last block is zeroed by
+//                     data events, before it in data=ordered, in it in data=journal.
+//   fsync             after all data, Grows and Maps of the file and the last journal event that touched it
+//                     (fdatasync: its size, blocks or creation; directory: an entry); before everything later.
+//   auto_da_alloc     in data=ordered: rename over another file waits for the Grows of the moved file; after
+//                     truncation to nothing, close makes every later journal event wait for the file's Grows.
+//   sync_file_range   the same as that close.
+//   a gap             a write behind one lets the old last block, if delayed, grow the size to its own end.
+//   barrier=0         data is before nothing but data; syncs make nothing durable, but the file's Grows and Maps
+//                     are in the journal before whatever comes later.
+class Ext4Model final : public Model {
+ public:
+  using Model::Model;
+
+ private:
+  EventNumber emit(const std::string& what, std::vector<Write> writes, std::set<EventNumber> after) {
+    after.insert(last_barrier_);
+    return order_.add(text_ + ": " + what, std::move(writes), after);
+  }
+  EventNumber journal(const std::string& what, std::vector<Write> writes, std::set<EventNumber> after) {
+    after.insert(last_journal_);
+    after.insert(before_next_journal_.begin(), before_next_journal_.end());
+    last_journal_ = emit("J " + what, std::move(writes), after);
+    return last_journal_;
+  }
+  // A journal event about the size or blocks of a file.
+  void journal_of_file(Node& f, const std::string& what, std::vector<Write> writes, std::set<EventNumber> after) {
+    f.last_journal = f.last_journal_of_blocks = journal(what, std::move(writes), std::move(after));
+  }
+  void barrier(const std::string& what, std::vector<Write> writes, std::set<EventNumber> after) {
+    last_barrier_ = emit(what, std::move(writes), std::move(after));
+  }
+
+  bool data_is_before_metadata() const { return options_.barrier; }
+  bool ordered() const { return options_.data == Data::kOrdered; }
+
+  // Data events for the sectors of a block that [from, to) touches.
+  std::set<EventNumber> write_sectors(Node& f, int place, int from, int to) {
+    std::set<EventNumber> events;
+    for (int sector = from / options_.sector; sector * options_.sector < to; ++sector) {
+      std::set<EventNumber> after;
+      for (const auto& [other, event] : data_at_[place]) {
+        if (other <= sector) after.insert(event);
+      }
+      int first = sector * options_.sector;
+      EventNumber event = emit("data at " + std::to_string(first) + " in place " + std::to_string(place),
+                               bytes_of(f, place, first, first + options_.sector), after);
+      data_at_[place].push_back({sector, event});
+      f.flushed_by_fsync.insert(event);
+      events.insert(event);
+    }
+    return events;
+  }
+
+  // The old last block, if delayed, now ends at its own end: whoever allocates it makes the size that.
+  void grow_before_gap(Node& f, int offset, int old_size) {
+    int last = old_size / options_.block;
+    int block_end = (last + 1) * options_.block;
+    if (options_.data == Data::kJournal || old_size % options_.block == 0 || offset < block_end) return;
+    if (!f.blocks.contains(last) || f.blocks[last].written) return;
+    std::set<EventNumber> after = before_next_journal_;
+    after.insert({last_journal_, f.last_grow});
+    f.last_grow = emit("Grow", {{f.size, block_end}}, after);
+    f.flushed_by_fsync.insert(f.last_grow);
+    f.allocations.insert(f.last_grow);
+  }
+
+  void on_write(Node& f, int offset, int count, int old_size) override {
+    int size = old_size;
+    grow_before_gap(f, offset, old_size);
+    for (int block = offset / options_.block; block * options_.block < offset + count; ++block) {
+      int from = std::max(offset, block * options_.block);
+      int to = std::min(offset + count, (block + 1) * options_.block);
+      std::optional<int> new_size;
+      if (to > size) new_size = size = to;
+      write_block(f, block, from, to, new_size);
+    }
+  }
+  void write_block(Node& f, int block, int from, int to, std::optional<int> new_size) {
+    Block& b = f.blocks[block];
+    bool is_new = b.place == 0;
+    if (is_new) b.place = new_place();
+    std::vector<Write> map_write = {{map_location(f, block), b.place}};
+    std::vector<Write> size_write;
+    if (new_size) size_write = {{f.size, *new_size}};
+
+    if (options_.data == Data::kJournal) {
+      int first = from / options_.sector * options_.sector;
+      int last = (to + options_.sector - 1) / options_.sector * options_.sector;
+      std::vector<Write> all = bytes_of(f, b.place, first, last);
+      if (is_new) all.insert(all.end(), map_write.begin(), map_write.end());
+      all.insert(all.end(), size_write.begin(), size_write.end());
+      journal_of_file(f, "block " + std::to_string(block), all, {});
+      b.written = true;
+      return;
+    }
+    std::set<EventNumber> data = write_sectors(f, b.place, from, to);
+    if (b.written) {
+      if (new_size) journal_of_file(f, "size " + std::to_string(*new_size), size_write, {});
+    } else if (options_.delalloc) {
+      write_delayed(f, block, is_new, data, map_write, size_write);
+    } else {
+      std::vector<Write> all = map_write;
+      all.insert(all.end(), size_write.begin(), size_write.end());
+      bool waits = ordered() && data_is_before_metadata();
+      journal_of_file(f, "block " + std::to_string(block), all, waits ? data : std::set<EventNumber>{});
+      b.written = true;
+    }
+  }
+  void write_delayed(Node& f, int block, bool is_new, const std::set<EventNumber>& data,
+                     const std::vector<Write>& map_write, std::vector<Write> size_write) {
+    bool grows = !size_write.empty();
+    if (!is_new && !grows) return;
+    std::set<EventNumber> after = before_next_journal_;
+    after.insert(last_journal_);
+    if (grows) {
+      after.insert(f.last_grow);
+    } else {
+      // A hole is filled. Whichever block is allocated, the size on the disk reaches to its end at least.
+      int end = std::min((block + 1) * options_.block, static_cast<int>(f.bytes.size()));
+      size_write = {{f.size, end, true}};
+    }
+    bool one_event = is_new && !options_.dioread_nolock;
+    if (one_event) {
+      size_write.insert(size_write.end(), map_write.begin(), map_write.end());
+      if (ordered() && data_is_before_metadata()) after.insert(data.begin(), data.end());
+    }
+    EventNumber grow = emit(one_event ? "Grow and Map" : "Grow", size_write, after);
+    if (grows) f.last_grow = grow;
+    f.flushed_by_fsync.insert(grow);
+    f.allocations.insert(grow);
+    if (is_new && !one_event) {
+      std::set<EventNumber> below = {grow};
+      if (data_is_before_metadata()) below.insert(data.begin(), data.end());
+      EventNumber map = emit("Map", map_write, below);
+      f.flushed_by_fsync.insert(map);
+      f.maps.insert(map);
+    }
+  }
+
+  void on_truncate(Node& f, int new_size, int old_size) override {
+    std::vector<Write> writes = {{f.size, new_size}};
+    std::set<EventNumber> after;
+    if (new_size < old_size) {
+      int last = new_size / options_.block;
+      if (new_size % options_.block != 0 && f.blocks.contains(last)) {
+        int place = f.blocks[last].place;
+        int block_end = (last + 1) * options_.block;
+        if (options_.data == Data::kJournal) {
+          for (const Write& w : bytes_of(f, place, new_size, block_end)) writes.push_back(w);
+        } else {
+          std::set<EventNumber> zeros = write_sectors(f, place, new_size, block_end);
+          if (ordered() && data_is_before_metadata()) after = zeros;
+        }
+      }
+      int first_gone = (new_size + options_.block - 1) / options_.block;
+      for (auto it = f.blocks.lower_bound(first_gone); it != f.blocks.end(); it = f.blocks.erase(it)) {
+        writes.push_back({map_location(f, it->first), 0});
+      }
+      if (new_size == 0) f.cut_to_nothing = true;
+    }
+    journal_of_file(f, "truncation", writes, after);
+  }
+
+  void on_names(const NameChange& change) override {
+    std::set<EventNumber> after;
+    if (change.moved_over_another && options_.auto_da_alloc && ordered())
+      after = node(change.moved_over_another).allocations;
+    EventNumber event = journal("names", change.names, after);
+    for (int n : change.dirs) node(n).last_journal = event;
+    for (int n : change.nodes) node(n).last_journal = event;
+    if (change.created) node(change.created).last_journal_of_blocks = event;
+  }
+
+  void on_fsync(Node& n, bool datasync) override {
+    std::set<EventNumber> after = n.flushed_by_fsync;
+    after.insert(datasync && !n.is_dir ? n.last_journal_of_blocks : n.last_journal);
+    if (options_.barrier) barrier("fsync", {}, after);
+    settle(n);
+  }
+  void on_sync() override {
+    std::set<EventNumber> after;
+    for (EventNumber e = 0; e < order_.count(); ++e) after.insert(e);
+    if (options_.barrier) barrier("sync", {}, after);
+    on_barrier();
+  }
+  void on_barrier() override {
+    for (Node& n : nodes()) settle(n);
+  }
+  // What was delayed is allocated and written. Without barriers that is not durable, but it is in the journal.
+  void settle(Node& n) {
+    for (auto& [number, block] : n.blocks) block.written = true;
+    if (options_.barrier) return;
+    before_next_journal_.insert(n.allocations.begin(), n.allocations.end());
+    before_next_journal_.insert(n.maps.begin(), n.maps.end());
+  }
+  void on_start_writeback(Node& f) override { before_next_journal_.insert(f.allocations.begin(), f.allocations.end()); }
+  void on_close(Node& f) override {
+    if (!f.cut_to_nothing) return;
+    f.cut_to_nothing = false;
+    if (options_.auto_da_alloc && ordered()) on_start_writeback(f);
+  }
+  void on_mark(Location mark) override { barrier("mark", {{mark, 1}}, {}); }
+
+  EventNumber last_journal_ = kNone;
+  EventNumber last_barrier_ = kNone;
+  std::set<EventNumber> before_next_journal_;
+  std::map<int, std::vector<std::pair<int, EventNumber>>> data_at_;  // place: sector and event
+};
+
+// All sets of events that are closed downwards, each once. Events come in an order that agrees with persists-before,
+// so an event may be in when all that it persists after is in, whatever comes later.
+class CutEnumerator {
+ public:
+  CutEnumerator(const Model& model, std::uint64_t most_cuts, Outcome& outcome)
+      : model_(model),
+        order_(model.order()),
+        values_(model.initial_values()),
+        most_cuts_(most_cuts),
+        outcome_(outcome) {
+    in_.assign(order_.count(), false);
+    decide(0);
+  }
+
+ private:
+  void decide(EventNumber e) {
+    if (!outcome_.complete) return;
+    if (e == order_.count()) return look();
+    bool may_be_in = std::all_of(order_.after(e).begin(), order_.after(e).end(), [&](EventNumber b) { return in_[b]; });
+    if (e >= order_.durable()) decide(e + 1);
+    if (!may_be_in && e >= order_.durable()) return;
+    std::vector<int> old;
+    for (const Write& w : order_.writes(e)) {
+      old.push_back(values_[w.location]);
+      values_[w.location] = w.only_grows ? std::max(w.value, values_[w.location]) : w.value;
+    }
+    in_[e] = true;
+    decide(e + 1);
+    in_[e] = false;
+    for (std::size_t i = old.size(); i-- > 0;) values_[order_.writes(e)[i].location] = old[i];
+  }
+  void look() {
+    if (++outcome_.cuts > most_cuts_) {
+      outcome_.complete = false;
+      return;
+    }
+    std::string key(reinterpret_cast<const char*>(values_.data()), values_.size() * sizeof(int));
+    if (seen_.insert(std::move(key)).second) outcome_.states.insert(model_.look(values_));
+  }
+
+  const Model& model_;
+  const Order& order_;
+  std::vector<int> values_;
+  std::vector<char> in_;
+  std::uint64_t most_cuts_;
+  Outcome& outcome_;
+  std::unordered_set<std::string> seen_;
+};
+
+std::string quote(const std::string& bytes) {
+  std::string text = "\"";
+  for (char c : bytes) {
+    if (c == '\0') {
+      text += "\\0";
+    } else {
+      text += c;
+    }
+  }
+  return text + "\"";
+}
+
+}  // namespace
+
+Outcome run(const Options& options, const Program& program, std::uint64_t most_cuts) {
+  std::unique_ptr<Model> model;
+  if (options.profile == Profile::kPaper) {
+    model = std::make_unique<PaperModel>(options);
+  } else {
+    model = std::make_unique<Ext4Model>(options);
+  }
+  for (const Op& op : program) model->run(op);
+  model->finish();
+  Outcome outcome;
+  outcome.running = model->running();
+  for (EventNumber e = 0; e < model->order().count(); ++e) outcome.events.push_back(model->order().describe(e));
+  CutEnumerator(*model, most_cuts, outcome);
+  return outcome;
+}
+
+std::string to_text(const Options& o) {
+  std::string text = o.profile == Profile::kPaper ? "paper" : "ext4";
+  text += o.data == Data::kOrdered ? " ordered" : o.data == Data::kJournal ? " journal" : " writeback";
+  if (!o.delalloc) text += " nodelalloc";
+  if (!o.auto_da_alloc) text += " noauto_da_alloc";
+  if (!o.dioread_nolock) text += " dioread_lock";
+  if (!o.barrier) text += " barrier=0";
+  return text + " sector=" + std::to_string(o.sector) + " block=" + std::to_string(o.block);
+}
+
+std::string to_text(const Op& op) {
+  std::string number = std::to_string(op.number);
+  switch (op.call) {
+    case Call::kOpen:
+      return "open(" + op.path + ", CREAT)";
+    case Call::kOpenTrunc:
+      return "open(" + op.path + ", CREAT|TRUNC)";
+    case Call::kWrite:
+      return "pwrite(" + op.path + ", " + quote(op.bytes) + ", " + number + ")";
+    case Call::kAppend:
+      return "append(" + op.path + ", " + quote(op.bytes) + ")";
+    case Call::kTruncate:
+      return "truncate(" + op.path + ", " + number + ")";
+    case Call::kRename:
+      return "rename(" + op.path + ", " + op.other + ")";
+    case Call::kLink:
+      return "link(" + op.path + ", " + op.other + ")";
+    case Call::kUnlink:
+      return "unlink(" + op.path + ")";
+    case Call::kMkdir:
+      return "mkdir(" + op.path + ")";
+    case Call::kFsync:
+      return "fsync(" + (op.path.empty() ? "." : op.path) + ")";
+    case Call::kFdatasync:
+      return "fdatasync(" + (op.path.empty() ? "." : op.path) + ")";
+    case Call::kSync:
+      return "sync()";
+    case Call::kSyncFileRange:
+      return "sync_file_range(" + op.path + ")";
+    case Call::kClose:
+      return "close(" + op.path + ")";
+    case Call::kBarrier:
+      return "barrier()";
+    case Call::kMark:
+      return "mark(" + op.path + ")";
+  }
+  return {};
+}
+
+std::string to_text(const Program& program) {
+  std::string text;
+  for (const Op& op : program) text += "  " + to_text(op) + "\n";
+  return text;
+}
+
+std::string to_text(const State& state) {
+  std::string text = "{";
+  for (const auto& [path, bytes] : state) {
+    if (text.size() > 1) text += ", ";
+    bool has_bytes = path.back() != '/' && path[0] != '!';
+    text += path + (has_bytes ? "=" + quote(bytes) : "");
+  }
+  return text + "}";
+}
+
+}  // namespace crashcut::reference
