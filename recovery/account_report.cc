@@ -1,0 +1,181 @@
+// report_account(): one recovery as a table of operations and a list of calls.
+#include <algorithm>
+#include <functional>
+
+#include <fmt/format.h>
+
+#include "recovery/report.h"
+
+namespace crashcut::recovery {
+namespace {
+
+// Longer stories are shown in part, unless all was asked for.
+constexpr std::size_t kRowsMost = 40;
+constexpr std::size_t kRowsAtEnds = 3;  // shown of a long stretch of operations with one fate
+constexpr std::size_t kCallsMost = 40;
+constexpr std::size_t kCallsFirst = 10;
+constexpr std::size_t kOutputLinesMost = 40;
+
+std::string_view mark_of(const Operation& operation) {
+  if (operation.events.empty()) return "";
+  if (operation.is_sync()) return operation.fate() == Fate::kPersisted ? "done" : "not yet";
+  switch (operation.fate()) {
+    case Fate::kPersisted: return "yes";
+    case Fate::kPartly: return "partly";
+    case Fate::kLost: return "no";
+  }
+  return "";
+}
+
+bool survived(const Operation& operation) { return operation.fate() != Fate::kLost; }
+
+// The operations before it made the starting state; the first always is part of it.
+std::size_t find_first_in_doubt(const std::vector<Operation>& operations) {
+  const auto last =
+      std::find_if(operations.rbegin(), operations.rend(), [](const Operation& o) { return o.is_durable(); });
+  const auto first = std::find_if(operations.begin(), operations.end(),
+                                  [](const Operation& o) { return !o.events.empty() && !o.is_durable(); });
+  const auto end = std::min(operations.rend() - last, first - operations.begin());
+  return std::max<std::size_t>(static_cast<std::size_t>(end), operations.empty() ? 0 : 1);
+}
+
+// One past the last operation that left something on the disk: the power can have gone right after it.
+std::size_t find_crash(const std::vector<Operation>& operations, std::size_t first) {
+  const auto last = std::find_if(operations.rbegin(), operations.rend(), survived);
+  return std::max(first, static_cast<std::size_t>(operations.rend() - last));
+}
+
+class OperationTable {
+ public:
+  OperationTable(const std::vector<Operation>& operations, Detail detail)
+      : operations_(operations),
+        first_(find_first_in_doubt(operations)),
+        crash_(find_crash(operations, first_)),
+        elide_(detail == Detail::kShort && operations.size() - first_ > kRowsMost) {}
+
+  std::string text() {
+    out_ = "    on disk    #  operation\n";
+    if (first_ == 2) out_ += "    start      1  the starting state\n";
+    if (first_ > 2) out_ += fmt::format("    start   {:>4}  the starting state\n", fmt::format("1-{}", first_ - 1));
+    if (crash_ == first_) add_power_cut();
+    for (std::size_t i = first_; i < operations_.size();) {
+      const std::size_t end = find_stretch_end(i);
+      add_stretch(i, end);
+      i = end;
+    }
+    return out_;
+  }
+
+ private:
+  // A stretch has one fate, but for operations that leave nothing on a disk, and does not cross the power cut.
+  std::size_t find_stretch_end(std::size_t begin) const {
+    std::string_view fate = mark_of(operations_[begin]);
+    std::size_t end = begin + 1;
+    for (; end < operations_.size() && end != crash_; ++end) {
+      const std::string_view mark = mark_of(operations_[end]);
+      if (fate.empty()) fate = mark;
+      if (!mark.empty() && mark != fate) break;
+    }
+    return end;
+  }
+
+  std::string_view fate_of(std::size_t begin, std::size_t end) const {
+    const auto first = operations_.begin() + static_cast<std::ptrdiff_t>(begin);
+    const auto last = operations_.begin() + static_cast<std::ptrdiff_t>(end);
+    const auto found = std::find_if(first, last, [](const Operation& o) { return !o.events.empty(); });
+    return found == last ? "" : mark_of(*found);
+  }
+
+  void add_stretch(std::size_t begin, std::size_t end) {
+    const bool skip = elide_ && end - begin > 2 * kRowsAtEnds + 1;
+    for (std::size_t i = begin; i < end; ++i) {
+      if (skip && i == begin + kRowsAtEnds) {
+        const std::size_t next = end - kRowsAtEnds;
+        out_ += fmt::format("    {:<7}    :  ... {} more\n", fate_of(begin, end), next - i);
+        i = next;
+      }
+      add_row(i);
+    }
+    if (end == crash_) add_power_cut();
+  }
+
+  void add_row(std::size_t index) {
+    const Operation& operation = operations_[index];
+    out_ += fmt::format("    {:<7} {:>4}  {}\n", mark_of(operation), index, printable(operation.text));
+    if (operation.fate() != Fate::kPartly) return;
+    for (const Event& event : operation.events) {
+      out_ += fmt::format("                    {:<3}  {}\n", event.persisted || event.durable ? "yes" : "no",
+                          printable(event.text));
+    }
+  }
+
+  void add_power_cut() { out_ += "    ---------------- the power fails, at the earliest here ----------------\n"; }
+
+  const std::vector<Operation>& operations_;
+  std::size_t first_;
+  std::size_t crash_;
+  bool elide_;
+  std::string out_;
+};
+
+std::string observation_text(const Observation& observation) {
+  std::string others;
+  for (std::size_t i = 0; i < observation.candidates.size(); ++i) {
+    if (i == observation.taken) continue;
+    others += (others.empty() ? "" : ", ") + printable(observation.candidates[i]);
+  }
+  const std::string taken =
+      observation.taken < observation.candidates.size() ? printable(observation.candidates[observation.taken]) : "?";
+  return fmt::format("      - {}: {} (not {})\n", printable(observation.location), taken, others);
+}
+
+std::string calls_text(const std::vector<Call>& calls, Detail detail) {
+  if (calls.empty()) return "    nothing: it made no calls\n";
+  std::string text;
+  const bool skip = detail == Detail::kShort && calls.size() > kCallsMost;
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    if (skip && i == kCallsFirst) {
+      const std::size_t next = calls.size() - (kCallsMost - kCallsFirst);
+      text += fmt::format("    ... {} more\n", next - i);
+      i = next;
+    }
+    text += fmt::format("    {}\n", printable(calls[i].text));
+    for (const Observation& observation : calls[i].observations) text += observation_text(observation);
+  }
+  return text;
+}
+
+std::string stream_text(std::string_view name, std::string_view content, bool is_cut, Detail detail) {
+  if (content.empty()) return "";
+  std::string text = fmt::format("\n  {}:\n\n", name);
+  for (std::size_t lines = 0; !content.empty(); ++lines) {
+    if (detail == Detail::kShort && lines == kOutputLinesMost) {
+      text += "    ...\n";
+      break;
+    }
+    const std::size_t end = std::min(content.find('\n'), content.size());
+    text += fmt::format("    {}\n", printable(content.substr(0, end)));
+    content.remove_prefix(std::min(end + 1, content.size()));
+  }
+  return text + (is_cut ? "    ... (cut off)\n" : "");
+}
+
+}  // namespace
+
+std::string report_account(const Account& account, Detail detail) {
+  std::string text;
+  const auto& crashes = account.story.crashes;
+  for (std::size_t i = 0; i < crashes.size(); ++i) {
+    const std::string_view who = i == 0 ? "main()" : "that recovery";
+    text +=
+        fmt::format("\n  What {} did, and what of it the disk held{}:\n\n", who, i == 0 ? "" : " after a second crash");
+    text += OperationTable(crashes[i].operations, detail).text();
+    text += fmt::format("\n  What recovery{} then did and saw:\n\n", i == 0 ? "" : ", run again,");
+    text += calls_text(crashes[i].calls, detail);
+  }
+  text += stream_text("Its output", account.output, account.output_cut, detail);
+  text += stream_text("Its stderr", account.errors, account.errors_cut, detail);
+  return text;
+}
+
+}  // namespace crashcut::recovery

@@ -1,0 +1,227 @@
+#include "recovery/check.h"
+
+#include <chrono>
+
+#include <fmt/format.h>
+
+#include "recovery/minimise.h"
+#include "recovery/token.h"
+
+namespace crashcut::recovery {
+namespace {
+
+using inprocess::ExecutionKind;
+using inprocess::Failure;
+using inprocess::Session;
+using Clock = std::chrono::steady_clock;
+
+// A complete exploration needs no minimising, see minimise.h; there it only confirms.
+constexpr std::chrono::seconds kMinimiseLimit{10};
+constexpr std::chrono::seconds kConfirmLimit{1};
+
+Failure user_failure(std::string sentence) { return Failure{Failure::Blame::kUser, std::move(sentence)}; }
+Failure tool_failure(std::string sentence) { return Failure{Failure::Blame::kTool, std::move(sentence)}; }
+
+// The runtime says what stopped it in a sentence; whose mistake it was is in how the sentence begins.
+Failure runtime_failure(const std::string& sentence) {
+  for (const std::string_view ours :
+       {"broken invariant in crashcut", "an exception inside crashcut", "the system has"}) {
+    if (sentence.starts_with(ours)) return tool_failure(sentence);
+  }
+  return user_failure(sentence);
+}
+
+// A session that the caller knows of for as long as it lives.
+class Running {
+ public:
+  Running(std::unique_ptr<Session> session, const Hooks& hooks) : session_(std::move(session)), hooks_(hooks) {
+    if (hooks_.on_session) hooks_.on_session(session_.get());
+  }
+  Running(const Running&) = delete;
+  ~Running() {
+    if (hooks_.on_session) hooks_.on_session(nullptr);
+  }
+  Session& operator*() { return *session_; }
+  Session* operator->() { return session_.get(); }
+
+ private:
+  std::unique_ptr<Session> session_;
+  const Hooks& hooks_;
+};
+
+Session::Setup setup_of(const Plan& plan, const Hooks& hooks) {
+  Session::Setup setup;
+  setup.program = plan.executable;
+  setup.arguments = plan.arguments;
+  setup.runtime = plan.runtime;
+  setup.model = plan.model;
+  setup.from_directory = plan.from_directory;
+  setup.depth = plan.depth;
+  setup.jobs = plan.jobs;
+  setup.max_recoveries = plan.max_recoveries;
+  setup.main_limit = kMainLimit;
+  setup.recovery_limit = kRecoveryLimit;
+  setup.stdout_fd = hooks.stdout_fd;
+  setup.stderr_fd = hooks.stderr_fd;
+  return setup;
+}
+
+// Crashing a program that fails by itself would explain nothing.
+tl::expected<void, Failure> check_execution(const inprocess::Execution& execution) {
+  const std::string_view kItself = "The program itself failed, before any crash was tried: main()";
+  switch (execution.kind) {
+    case ExecutionKind::kEnded:
+      if (execution.exit_code == 0) return {};
+      return tl::unexpected(user_failure(fmt::format("{} ended with status {}.", kItself, execution.exit_code)));
+    case ExecutionKind::kKilled:
+      return tl::unexpected(user_failure(fmt::format("{} was killed by {}.", kItself, signal_text(execution.signal))));
+    case ExecutionKind::kHung:
+      return tl::unexpected(
+          user_failure(fmt::format("{} did not end within the limit of {} seconds.", kItself, kMainLimit.count())));
+    case ExecutionKind::kToolError: return tl::unexpected(runtime_failure(execution.sentence));
+    case ExecutionKind::kRunning: break;
+  }
+  return tl::unexpected(tool_failure("The runtime did not say how main() ended."));
+}
+
+tl::expected<std::unique_ptr<Session>, Failure> start(const Plan& plan, const Hooks& hooks) {
+  auto session = Session::start(setup_of(plan, hooks));
+  if (!session) return session;
+  if (auto ended = check_execution((*session)->execution()); !ended) return tl::unexpected(ended.error());
+  return session;
+}
+
+// All recoveries, into result.survey; says which bound ended it.
+tl::expected<void, Failure> survey_all(Session& session, const Plan& plan, const Hooks& hooks, Result& result) {
+  const auto begin = Clock::now();
+  bool is_late = false;
+  auto on_idle = [&] {
+    const std::chrono::duration<double> elapsed = Clock::now() - begin;
+    if (plan.time_limit.count() > 0 && elapsed >= plan.time_limit) {
+      is_late = true;
+      session.stop();
+    } else if (hooks.on_progress) {
+      hooks.on_progress(
+          Progress{elapsed.count(), session.recoveries(), session.violations(), session.explored_fraction()});
+    }
+  };
+  auto done = session.explore(
+      {}, [&](const inprocess::Recovery& r) { result.survey.add(r); }, on_idle);
+  if (!done) return tl::unexpected(done.error());
+  result.seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+  if (!session.bounded()) return {};
+  result.explored_fraction = session.explored_fraction();
+  const bool interrupted = hooks.is_interrupted && hooks.is_interrupted();
+  result.bound = interrupted ? Bound::kInterrupt : is_late ? Bound::kTime : Bound::kRecoveries;
+  return {};
+}
+
+tl::expected<Account, Failure> tell(const inprocess::SingleRun& run, std::string_view description) {
+  auto story = read_story(description, run.trace);
+  if (!story) return tl::unexpected(tool_failure(story.error()));
+  if (run.recovery.kind == inprocess::RecordKind::kToolError) return tl::unexpected(runtime_failure(run.text));
+  inprocess::Recovery recovery = run.recovery;
+  recovery.errors = run.errors;
+  return Account{failure_of(recovery), std::move(*story),   run.output,   run.errors,
+                 recovery.output_cut,  recovery.errors_cut, recovery.path};
+}
+
+tl::expected<Account, Failure> replay_in(Session& session, const std::vector<std::uint32_t>& path,
+                                         std::string_view description) {
+  const auto run = session.replay(path);
+  if (!run) return tl::unexpected(run.error());
+  if (run->diverged) {
+    return tl::unexpected(user_failure(
+        "Recovery did not ask for the same things as when this violation was found: it has changed since, or it "
+        "depends on something outside the model (time, random numbers, threads). Run crashcut run again."));
+  }
+  auto account = tell(*run, description);
+  if (account) account->path = path;
+  return account;
+}
+
+tl::expected<Counterexample, Failure> explain(Session& session, const Result& result, const Hooks& hooks) {
+  const Survey::Violation& violation = *result.survey.smallest();
+  const bool complete = result.bound == Bound::kNone;
+  auto description = session.describe();
+  if (!description) return tl::unexpected(description.error());
+  const auto deadline = Clock::now() + (complete ? kConfirmLimit : kMinimiseLimit);
+  const MinimiseLimit limit{deadline, hooks.is_interrupted};
+  // Each look at one that hangs takes all of its time limit.
+  const bool skip = violation.failure.kind == inprocess::RecordKind::kHung;
+  const tl::expected<Minimised, Failure> small =
+      skip ? Minimised{violation.path, false} : minimise(session, violation, *description, limit);
+  if (!small) return tl::unexpected(small.error());
+  auto account = replay_in(session, small->path, *description);
+  if (!account) return tl::unexpected(account.error());
+  const bool replays =
+      account->failure.kind == violation.failure.kind && account->failure.code == violation.failure.code;
+  return Counterexample{std::move(*account), small->finished || complete, replays};
+}
+
+Verdict verdict_of(const Result& result) {
+  if (result.survey.violations() > 0) return Verdict::kViolation;
+  return result.bound == Bound::kNone ? Verdict::kVerified : Verdict::kBounded;
+}
+
+}  // namespace
+
+tl::expected<Result, Failure> check(const Plan& plan, const Hooks& hooks) {
+  auto started = start(plan, hooks);
+  if (!started) return tl::unexpected(started.error());
+  Running session(std::move(*started), hooks);
+  Result result;
+  result.execution = session->execution();
+  if (result.execution.op_count > 0) --result.execution.op_count;  // the first is the starting state
+  if (auto done = survey_all(*session, plan, hooks, result); !done) return tl::unexpected(done.error());
+  result.verdict = verdict_of(result);
+  if (result.verdict != Verdict::kViolation && result.survey.tool_errors() > 0) {
+    return tl::unexpected(runtime_failure(result.survey.tool_error()));
+  }
+  if (result.verdict == Verdict::kViolation) {
+    session->set_limits(0, 0);
+    auto counterexample = explain(*session, result, hooks);
+    if (!counterexample) {
+      result.unexplained = counterexample.error().sentence;
+      return result;
+    }
+    result.token = encode(make_token(plan, result.execution.fingerprint, counterexample->account.path));
+    result.counterexample = std::move(*counterexample);
+  }
+  return result;
+}
+
+tl::expected<Account, Failure> replay(const Plan& plan, std::uint64_t fingerprint,
+                                      const std::vector<std::uint32_t>& path, const Hooks& hooks) {
+  auto started = start(plan, hooks);
+  if (!started) return tl::unexpected(started.error());
+  Running session(std::move(*started), hooks);
+  if (session->execution().fingerprint != fingerprint) {
+    return tl::unexpected(user_failure(
+        "The program does not do what it did when this token was made: it has changed since, or it depends on "
+        "something outside the model (time, random numbers, its input). Run crashcut run again."));
+  }
+  auto description = session->describe();
+  if (!description) return tl::unexpected(description.error());
+  return replay_in(*session, path, *description);
+}
+
+std::string_view to_text(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::kVerified: return "verified";
+    case Verdict::kViolation: return "violation";
+    case Verdict::kBounded: return "bounded";
+  }
+  return "";
+}
+
+int exit_code(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::kVerified: return 0;
+    case Verdict::kViolation: return 1;
+    case Verdict::kBounded: return 3;
+  }
+  return 4;
+}
+
+}  // namespace crashcut::recovery

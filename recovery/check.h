@@ -1,0 +1,72 @@
+// Check: one program under one model: executed once, all its recoveries explored, the smallest violation explained.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include <tl/expected.hpp>
+
+#include "recovery/inprocess/session.h"
+#include "recovery/plan.h"
+#include "recovery/story.h"
+#include "recovery/survey.h"
+
+namespace crashcut::recovery {
+
+enum class Verdict { kVerified, kViolation, kBounded };
+// What ended an exploration early.
+enum class Bound { kNone, kRecoveries, kTime, kInterrupt };
+
+// One recovery, told.
+struct Account {
+  FailureKind failure;  // kOk and others where it is none
+  Story story;
+  std::string output, errors;
+  bool output_cut = false, errors_cut = false;
+  std::vector<std::uint32_t> path;
+};
+
+struct Counterexample {
+  Account account;
+  bool is_smallest = false;  // of its cut no event can be dropped
+  bool replays = true;       // it failed the same way when it was run again
+};
+
+struct Result {
+  Verdict verdict = Verdict::kVerified;
+  Bound bound = Bound::kNone;
+  double explored_fraction = 1;  // an estimate, where a bound was hit
+  double seconds = 0;
+  inprocess::Execution execution;
+  Survey survey;
+  std::optional<Counterexample> counterexample;
+  std::string token;        // of the counterexample
+  std::string unexplained;  // why there is a violation and no counterexample
+};
+
+struct Progress {
+  double seconds;
+  std::uint64_t recoveries;
+  std::uint64_t violations;
+  double fraction;  // of the whole, an estimate
+};
+
+// How the caller takes part.
+struct Hooks {
+  std::function<void(inprocess::Session*)> on_session;  // running now; nullptr just before it goes
+  std::function<void(const Progress&)> on_progress;     // about ten times a second
+  std::function<bool()> is_interrupted;
+  int stdout_fd = -1, stderr_fd = -1;  // of main(); -1: ours
+};
+
+tl::expected<Result, inprocess::Failure> check(const Plan& plan, const Hooks& hooks);
+
+// Runs main() and one recovery. A program that does not do what it did when the path was found is a user's failure.
+tl::expected<Account, inprocess::Failure> replay(const Plan& plan, std::uint64_t fingerprint,
+                                                 const std::vector<std::uint32_t>& path, const Hooks& hooks);
+
+std::string_view to_text(Verdict verdict);
+int exit_code(Verdict verdict);
+
+}  // namespace crashcut::recovery

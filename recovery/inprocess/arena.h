@@ -1,0 +1,44 @@
+// Arena: the runtime's own heap, apart from the program's.
+//
+// The program's heap may be locked, corrupt or of another allocator when the runtime needs memory, so operator
+//   new and delete of the runtime (hidden symbols) come here. While main() runs the arena is shared memory: the
+//   coordinator and all recoveries read the recording in it. Recoveries allocate from a private one.
+// Small blocks have a free list a size. Large ones are pages, given back to the system when
+//   released; their addresses are not reused.
+// Threads: the model's lock.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace crashcut::inprocess {
+
+class Arena {
+ public:
+  // At most `bytes_most` of the range are in use at a time. `advice` gives pages back (madvise).
+  void set_range(void* begin, std::size_t range_bytes, std::size_t bytes_most, int advice);
+  // Null when nothing is left.
+  void* allocate(std::size_t bytes);
+  void release(void* block, std::size_t bytes);
+  bool contains(const void* p) const { return p >= begin_ && p < end_; }
+  char* begin() const { return begin_; }
+  std::size_t used_bytes() const { return static_cast<std::size_t>(top_ - begin_); }
+
+ private:
+  static constexpr int kClasses = 48;
+  char* begin_ = nullptr;
+  char* top_ = nullptr;
+  char* end_ = nullptr;
+  std::size_t left_ = 0;
+  int advice_ = 0;
+  void* free_[kClasses] = {};
+};
+
+// Maps both; false where the system refuses. The shared one is active.
+bool map_arenas();
+Arena& private_arena();
+const Arena& shared_arena();
+// From now on: private memory, and the shared arena is read-only.
+void use_private_arena();
+
+}  // namespace crashcut::inprocess

@@ -1,0 +1,241 @@
+// The coordinator: the program's process, kept warm just before main().
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+#include <cstring>
+
+#include "recovery/inprocess/arena.h"
+#include "recovery/inprocess/gate.h"
+#include "recovery/inprocess/runtime.h"
+#include "recovery/inprocess/work.h"
+
+namespace crashcut::inprocess {
+
+namespace {
+
+void send_reply(const Reply& reply) { kernel(SYS_sendto, g.socket, &reply, sizeof reply, MSG_NOSIGNAL, 0, 0); }
+
+[[noreturn]] void leave() {
+  kernel(SYS_exit_group, 0);
+  __builtin_unreachable();
+}
+
+RunRequest read_request(const Request& request) {
+  const auto* numbers = reinterpret_cast<const std::uint32_t*>(g.control + kRequestOffset);
+  RunRequest run;
+  run.kind = request.kind;
+  run.path.assign(numbers, numbers + request.path_length);
+  run.events.assign(numbers + request.path_length, numbers + request.path_length + request.event_count);
+  run.drop = request.drop;
+  return run;
+}
+
+// What main() and recoveries have in common: they are the program, not the coordinator.
+void become_program(Phase phase) {
+  g.phase = phase;
+  kernel(SYS_close, g.socket);
+  g.socket = -1;
+}
+
+void classify_execution(int status) {
+  Header& header = *g.header;
+  if (header.execution != ExecutionKind::kRunning) return;  // it said so itself
+  const Slot& slot = slot_at(0);
+  if (WIFSIGNALED(status) && slot.killed == 0 && slot.in_runtime == 0) {
+    header.execution = ExecutionKind::kKilled;
+    header.signal = WTERMSIG(status);
+  } else if (WIFSIGNALED(status) && slot.killed != 0) {
+    header.execution = ExecutionKind::kHung;
+  } else {
+    header.execution = ExecutionKind::kToolError;
+    std::strcpy(header.execution_text, "crashcut's own code died inside main()");
+  }
+}
+
+// True in E, which then runs main().
+bool execute() {
+  Slot& slot = slot_at(0);
+  slot.state = SlotState::kTaken;
+  slot.layer = 0;
+  const Child child = fork_child(&slot);
+  if (child.pid == 0) {
+    become_program(Phase::kExecuting);
+    in_model([] { start_execution_model(); });
+    set_dispatch(true);
+    return true;
+  }
+  int status = 0;
+  if (child.pid > 0) {
+    while (kernel(SYS_wait4, child.pid, &status, __WALL, 0) == -EINTR) {
+    }
+  }
+  classify_execution(status);
+  slot.began_ns = 0;
+  slot.pid = 0;
+  send_reply({ReplyKind::kExecuted, 0, 0, 0});
+  if (g.header->execution != ExecutionKind::kEnded) leave();
+  g.recording = reinterpret_cast<const fusefs::Recording*>(g.header->recording_address);
+  return false;
+}
+
+// A process with the crashed disk ready, as the request says.
+Child start_root(const Request& request, std::uint32_t job) {
+  Slot* slot = take_slot();
+  if (slot == nullptr) return {-1, nullptr};
+  slot->job = job;
+  const Child child = fork_child(slot);
+  if (child.pid != 0) return child;
+  use_private_arena();
+  pin_to_job(job);
+  in_model([&] {
+    RunRequest run = read_request(request);
+    if (request.kind == RequestKind::kExplore && job == 0) add_first_work(run.path);
+    begin_recovery(std::move(run));
+  });
+  prepare_recoveries();
+  if (request.kind != RequestKind::kExplore) run_recovery();
+  slot->in_runtime = 1;
+  slot->began_ns = 0;
+  serve_recoveries();
+}
+
+// Servers end when all is explored; one that dies is recorded as our failure, which stops the others.
+bool wait_for_servers(Child* servers, std::uint32_t count) {
+  bool all = true;
+  for (std::uint32_t left = count; left > 0; --left) {
+    int status = 0;
+    long pid;
+    while ((pid = kernel(SYS_wait4, -1, &status, __WALL, 0)) == -EINTR) {
+    }
+    for (std::uint32_t i = 0; i < count; ++i) {
+      if (servers[i].pid == pid) settle(servers[i], status);
+    }
+    all = all && pid > 0;
+  }
+  return all;
+}
+
+Reply explore(const Request& request) {
+  static Child servers[kJobsMost];
+  clear_work();
+  if (g.header->depth > 1) start_agents();
+  std::uint32_t count = 0;
+  for (; count < g.header->jobs; ++count) {
+    servers[count] = start_root(request, count);
+    if (servers[count].pid < 0) break;
+  }
+  const bool ran = wait_for_servers(servers, count) && count > 0;
+  if (has_work_left()) g.header->bounded = 1;
+  stop_agents();
+  return {ran ? ReplyKind::kDone : ReplyKind::kFailed, g.header->diverged, 0, 0};
+}
+
+Reply run_single(const Request& request) {
+  Header& header = *g.header;
+  const std::uint64_t record = header.record_count;
+  const std::uint64_t most = header.max_recoveries;
+  const std::uint32_t stop = header.stop;
+  header.stop = 0;
+  header.max_recoveries = 0;
+  header.diverged = 0;
+  header.trace_bytes = 0;
+  std::memset(g.control + kReplyOffset + kReplyBytes / 2, 0, 4);
+  if (header.depth > 1) start_agents();
+  const Child child = start_root(request, 0);
+  const bool ran = child.pid > 0;
+  if (ran) reap(child);
+  stop_agents();
+  finish_trace();
+  header.max_recoveries = most;
+  header.stop = stop;
+  // With several layers the last record is that of the first; the one asked for came before it.
+  return {ran && header.record_count > record ? ReplyKind::kDone : ReplyKind::kFailed, header.diverged, record, header.trace_bytes};
+}
+
+// In a child: describing needs memory, and the coordinator stays as it is.
+Reply describe() {
+  g.header->trace_bytes = 0;
+  Slot* slot = take_slot();
+  if (slot == nullptr) return {ReplyKind::kFailed, 0, 0, 0};
+  const Child child = fork_child(slot);
+  if (child.pid == 0) {
+    use_private_arena();
+    in_model([] { describe_recording(1, *g.recording); });
+    slot->outcome = Outcome::kInner;  // no record
+    kernel(SYS_exit_group, 0);
+  }
+  reap(child);
+  return {slot->outcome == Outcome::kInner ? ReplyKind::kDone : ReplyKind::kFailed, 0, 0, g.header->trace_bytes};
+}
+
+Reply answer(const Request& request) {
+  switch (request.kind) {
+    case RequestKind::kExplore: return explore(request);
+    case RequestKind::kReplay:
+    case RequestKind::kRunCut: return run_single(request);
+    case RequestKind::kDescribe: return describe();
+    case RequestKind::kQuit: leave();
+  }
+  return {ReplyKind::kFailed, 0, 0, 0};
+}
+
+[[noreturn]] void serve_requests() {
+  while (true) {
+    Request request;
+    const long got = kernel(SYS_recvfrom, g.socket, &request, sizeof request, 0, 0, 0);
+    if (got == -EINTR) continue;
+    if (got != sizeof request) leave();  // crashcut is gone
+    send_reply(answer(request));
+  }
+}
+
+}  // namespace
+
+int coordinate(int argc, char** argv, char** envp, int (*real_main)(int, char**, char**)) {
+  set_dispatch(false);
+  g.phase = Phase::kCoordinating;
+  fflush(nullptr);  // what static constructors printed is printed once
+  if (g.threads != 1) tool_error("a static constructor started a thread: crashcut needs the program single-threaded when main() begins");
+  g.recover = find_recover();
+  if (g.recover == nullptr) {
+    tool_error("the program has no function crashcut_recover (or was stripped of its symbols): write one, see crashcut.h");
+  }
+  g.pid = static_cast<int>(kernel(SYS_getpid));
+  const rlimit no_core{0, 0};
+  kernel(SYS_prlimit64, 0, RLIMIT_CORE, &no_core, 0);
+  if (execute()) return real_main(argc, argv, envp);
+  set_up_jobs();
+  serve_requests();
+}
+
+void prepare_recoveries() {
+  // In memory of ours: a buffer from malloc() would cost every recovery three pages.
+  static char output_buffer[4096];
+  become_program(Phase::kRecovering);
+  g.captured[1] = 1;
+  g.captured[2] = 2;
+  const long null = kernel(SYS_open, "/dev/null", O_RDONLY);
+  if (null > 0) {
+    kernel(SYS_dup2, null, 0);
+    kernel(SYS_close, null);
+  }
+  // By lines: an abort must not take along what was printed before.
+  setvbuf(stdout, output_buffer, _IOLBF, sizeof output_buffer);
+}
+
+void run_recovery() {
+  set_dispatch(true);
+  g.slot->in_runtime = 0;
+  g.recover();
+  fflush(nullptr);
+  in_model([] { finish_recovery(Outcome::kOk, 0); });
+  leave();
+}
+
+}  // namespace crashcut::inprocess

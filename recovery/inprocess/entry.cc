@@ -1,0 +1,175 @@
+// How the runtime gets into the program: LD_PRELOAD, a constructor before all others, and libc's own entry.
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+
+#include <cstring>
+
+#include "recovery/inprocess/arena.h"
+#include "recovery/inprocess/gate.h"
+#include "recovery/inprocess/runtime.h"
+#include "recovery/inprocess/runtime_check.h"
+
+namespace crashcut::inprocess {
+
+namespace {
+
+using Main = int (*)(int, char**, char**);
+constinit Main g_real_main = nullptr;
+
+[[noreturn]] void die(const char* sentence) {
+  kernel(SYS_write, 2, "crashcut: ", 10);
+  kernel(SYS_write, 2, sentence, std::strlen(sentence));
+  kernel(SYS_write, 2, "\n", 1);
+  kernel(SYS_exit_group, 4);
+  __builtin_unreachable();
+}
+
+void copy_text(std::string_view from, char (&to)[kTextMost]) {
+  const std::size_t count = std::min(from.size(), kTextMost - 1);
+  std::memcpy(to, from.data(), count);
+  to[count] = 0;
+}
+
+// Takes the variable out of the environment; the program must not see it. Returns its value.
+const char* take_variable(char** envp, const char* name) {
+  const std::size_t length = std::strlen(name);
+  for (char** at = envp; *at != nullptr; ++at) {
+    if (std::strncmp(*at, name, length) != 0 || (*at)[length] != '=') continue;
+    const char* value = *at + length + 1;
+    for (char** rest = at; *rest != nullptr; ++rest) rest[0] = rest[1];
+    return value;
+  }
+  return nullptr;
+}
+
+// LD_PRELOAD as it was before we put ourselves first.
+void restore_preload(char** envp) {
+  constexpr std::string_view kName = "LD_PRELOAD=";
+  for (char** at = envp; *at != nullptr; ++at) {
+    if (std::strncmp(*at, kName.data(), kName.size()) != 0) continue;
+    char* rest = std::strchr(*at, ':');
+    if (rest == nullptr) {
+      take_variable(envp, "LD_PRELOAD");
+    } else {
+      std::memmove(*at + kName.size(), rest + 1, std::strlen(rest + 1) + 1);
+    }
+    return;
+  }
+}
+
+// Out of the way of what the program opens, but below 64: a larger table of descriptors makes forks dearer.
+int move_fd_up(int fd) {
+  const long moved = kernel(SYS_fcntl, fd, F_DUPFD_CLOEXEC, 56);
+  if (moved < 0) return fd;
+  kernel(SYS_close, fd);
+  return static_cast<int>(moved);
+}
+
+// libc keeps the main thread's id where the kernel is to clear it; children of ours need theirs there.
+void find_thread_id() {
+  int* address = nullptr;
+  char* self;
+  asm("movq %%fs:0x10, %0" : "=r"(self));
+  const long own = kernel(SYS_gettid);
+  constexpr int kGetTidAddress = 40;  // PR_GET_TID_ADDRESS
+  if (kernel(SYS_prctl, kGetTidAddress, &address) == 0 && address != nullptr && *address == own) {
+    g.tid_offset = reinterpret_cast<char*>(address) - self;
+    return;
+  }
+  for (long offset = 0; offset < 2048; offset += 4) {
+    if (*reinterpret_cast<int*>(self + offset) == own) {
+      g.tid_offset = offset;
+      return;
+    }
+  }
+}
+
+void attach(int control_fd, int socket_fd) {
+  const long at = kernel(SYS_mmap, 0, kControlBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, control_fd, 0);
+  if (at < 0 && at > -4096) die("cannot map the control file");
+  kernel(SYS_close, control_fd);
+  g.control = reinterpret_cast<std::byte*>(at);
+  g.header = reinterpret_cast<Header*>(at);
+  if (g.header->magic != kMagic || g.header->version != kVersion) die("the runtime and the command are of different builds");
+  g.socket = move_fd_up(socket_fd);
+  g.placeholder = move_fd_up(static_cast<int>(kernel(SYS_memfd_create, "crashcut-modelled-file", MFD_CLOEXEC)));
+  kernel(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL);
+  find_thread_id();
+  g.phase = Phase::kConstructing;
+  if (!install_dispatch()) tool_error("this kernel has no syscall user dispatch (Linux 5.11 and later have it)");
+}
+
+__attribute__((constructor(101))) void enter(int, char**, char** envp) {
+  if (!map_arenas()) die("cannot map memory for the model");
+  const char* fds = take_variable(envp, kEnvironment);
+  if (fds == nullptr) return;  // loaded without crashcut: do nothing
+  restore_preload(envp);
+  // Set by Session: what is bound lazily would be bound again in every recovery.
+  if (take_variable(envp, kBindNowMark) != nullptr) take_variable(envp, "LD_BIND_NOW");
+  char* rest = nullptr;
+  const long control = std::strtol(fds, &rest, 10);
+  if (*rest != ',') die("a malformed environment");
+  attach(static_cast<int>(control), static_cast<int>(std::strtol(rest + 1, nullptr, 10)));
+}
+
+int wrapped_main(int argc, char** argv, char** envp) { return coordinate(argc, argv, envp, g_real_main); }
+
+}  // namespace
+
+void tool_error(std::string_view sentence) {
+  if (g.phase == Phase::kRecovering || (g.slot != nullptr && g.slot != &slot_at(0))) {
+    Slot& slot = *g.slot;
+    if (append_stream(slot, kStreamText, sentence.data(), std::min(sentence.size(), kTextMost))) {
+      slot.text_bytes += static_cast<std::uint32_t>(std::min(sentence.size(), kTextMost));
+    }
+    slot.outcome = Outcome::kToolError;
+  } else if (g.header != nullptr) {
+    copy_text(sentence, g.header->execution_text);
+    g.header->execution = ExecutionKind::kToolError;
+    if (g.phase != Phase::kExecuting) {
+      const Reply reply{ReplyKind::kExecuted, 0, 0, 0};
+      kernel(SYS_sendto, g.socket, &reply, sizeof reply, MSG_NOSIGNAL, 0, 0);
+    }
+  } else {
+    die("out of memory");
+  }
+  kernel(SYS_exit_group, kExitTool);
+  __builtin_unreachable();
+}
+
+void unsupported(std::string_view call) {
+  const char* where = g.phase == Phase::kRecovering ? "crashcut_recover()" : g.phase == Phase::kExecuting ? "the program" : "the program, before main(),";
+  char text[kTextMost];
+  std::size_t used = 0;
+  const auto put = [&](std::string_view part) {
+    const std::size_t count = std::min(part.size(), sizeof text - used);
+    std::memcpy(text + used, part.data(), count);
+    used += count;
+  };
+  put(where);
+  put(" called ");
+  put(call);
+  put(", which cannot be modelled in-process: use the mounted front end, `crashcut check`, instead");
+  tool_error({text, used});
+}
+
+void broken_invariant(const char* file, int line, const char* condition) {
+  tool_error(std::string("broken invariant in crashcut at ") + file + ":" + std::to_string(line) + ": " + condition);
+}
+
+}  // namespace crashcut::inprocess
+
+extern "C" __attribute__((visibility("default"))) int __libc_start_main(int (*main)(int, char**, char**), int argc, char** argv, void (*init)(),
+                                                                        void (*fini)(), void (*rtld_fini)(), void* stack_end) {
+  using Start = int (*)(int (*)(int, char**, char**), int, char**, void (*)(), void (*)(), void (*)(), void*);
+  const auto real = reinterpret_cast<Start>(dlsym(RTLD_NEXT, "__libc_start_main"));
+  using namespace crashcut::inprocess;
+  if (g.phase == Phase::kIdle) return real(main, argc, argv, init, fini, rtld_fini, stack_end);
+  g_real_main = main;
+  return real(wrapped_main, argc, argv, init, fini, rtld_fini, stack_end);
+}

@@ -1,0 +1,263 @@
+#include "recovery/inprocess/explorer.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "recovery/inprocess/arena.h"
+#include "recovery/inprocess/gate.h"
+#include "recovery/inprocess/runtime_check.h"
+
+namespace crashcut::inprocess {
+
+constinit Explorer* g_explorer = nullptr;
+
+namespace {
+
+bool is_stopped() { return g.header->stop.load(std::memory_order_relaxed) != 0; }
+
+[[noreturn]] void end_process(Outcome outcome) {
+  g.slot->outcome = outcome;
+  kernel(SYS_exit_group, 0);
+  __builtin_unreachable();
+}
+
+[[noreturn]] void abandon() {
+  g.header->bounded = 1;
+  end_process(Outcome::kAbandoned);
+}
+
+void note_answer(std::uint32_t answer) {
+  if (!append_stream(*g.slot, kStreamAnswer, &answer, sizeof answer)) tool_error("a recovery met more choices than crashcut can hold");
+  ++g.slot->path_length;
+}
+
+void note_count(std::uint32_t candidates) {
+  std::uint32_t* at = choice_count_at(*g.slot, g.slot->choice_count);
+  if (at == nullptr) tool_error("a recovery met more choices than crashcut can hold");
+  *at = candidates;
+  ++g.slot->choice_count;
+}
+
+// The path of this process so far.
+std::vector<std::uint32_t> own_path() {
+  std::vector<std::uint32_t> path;
+  const Slot& slot = *g.slot;
+  for (std::uint32_t i = 0; i < slot.stream_used;) {
+    std::uint32_t head[2];
+    std::memcpy(head, slot.stream + i, sizeof head);
+    if (head[0] == kStreamAnswer) {
+      const std::size_t old = path.size();
+      path.resize(old + head[1] / 4);
+      std::memcpy(path.data() + old, slot.stream + i + sizeof head, head[1]);
+    }
+    i += static_cast<std::uint32_t>(sizeof head) + (head[1] + 3) / 4 * 4;
+  }
+  return path;
+}
+
+}  // namespace
+
+Explorer::Explorer(RunRequest request) : request_(std::move(request)) {
+  if (request_.kind != RequestKind::kRunCut) return;
+  fixed_cut_.resize(g.recording->log.event_count());
+  for (std::uint32_t e : request_.events) {
+    if (e < fixed_cut_.size()) fixed_cut_[e] = true;
+  }
+  if (request_.drop < fixed_cut_.size()) drop_upwards(request_.drop);
+}
+
+// Leaves out the event and all that persists after it. One pass: the order follows the numbers.
+void Explorer::drop_upwards(std::uint32_t event) {
+  const persist::Log& log = g.recording->log;
+  std::vector<bool> dropped(log.event_count());
+  dropped[event] = true;
+  for (persist::EventId e = event; e < log.event_count(); ++e) {
+    const persist::BarrierId epoch = log.epoch(e);
+    if (epoch != 0 && dropped[log.barrier_event(epoch)]) dropped[e] = true;
+    for (persist::EventId p : log.predecessors(e)) {
+      if (dropped[p]) dropped[e] = true;
+    }
+    if (!dropped[e]) continue;
+    fixed_cut_[e] = false;
+    const persist::BarrierId cover = log.cover(e);
+    if (cover != persist::kNoBarrier && cover != 0) dropped[log.barrier_event(cover)] = true;
+  }
+}
+
+void Explorer::add_crash(const fusefs::Recording& recording) {
+  fusefs::CrashView* below = crashes_.empty() ? nullptr : crashes_.back().view.get();
+  Crash crash;
+  crash.recording = &recording;
+  crash.cut = std::make_unique<persist::Cut>(recording.log);
+  crash.view = std::make_unique<fusefs::CrashView>(recording, *crash.cut, *this, below);
+  crashes_.push_back(std::move(crash));
+  model_ = std::make_unique<Model>();
+  fusefs::CrashView* disk = crashes_.back().view.get();
+  if (crashes_.size() < g.header->depth && request_.kind != RequestKind::kRunCut) {
+    model_->recorder = std::make_unique<fusefs::Recorder>(g.header->model, disk);
+  }
+  model_->filesystem = std::make_unique<fusefs::Filesystem>(filesystem_setup(model_->recorder.get(), disk));
+  model_->process = std::make_unique<fusefs::Process>(process_setup(*model_->filesystem));
+}
+
+bool Explorer::goes_on() const {
+  if (model_->recorder == nullptr || is_stopped()) return false;
+  if (request_.kind != RequestKind::kReplay) return true;
+  return position_ < request_.path.size() && request_.path[position_] == kCrashAgain;
+}
+
+bool Explorer::crash_again() {
+  std::unique_ptr<fusefs::Recorder> recorder = std::move(model_->recorder);
+  if (recorder->recording().log.event_count() == 0) return false;
+  recorder->seal();
+  if (position_ < request_.path.size()) ++position_;  // the kCrashAgain
+  note_answer(kCrashAgain);
+  mode_ = WorkMode::kBranch;
+  // What the recovery had open belongs to its process; its image ends here.
+  (void)model_.release();
+  recorders_.push_back(std::move(recorder));
+  add_crash(recorders_.back()->recording());
+  if (g.narrating) describe_recording(static_cast<std::uint32_t>(crashes_.size()), recorders_.back()->recording());
+  return true;
+}
+
+std::uint32_t Explorer::count_events_in() const {
+  std::size_t count = 0;
+  for (const Crash& crash : crashes_) count += crash.cut->events_in().size();
+  return static_cast<std::uint32_t>(count);
+}
+
+std::uint32_t Explorer::layer_of(const persist::Log& log) const {
+  for (std::size_t i = 0; i < crashes_.size(); ++i) {
+    if (&crashes_[i].recording->log == &log) return static_cast<std::uint32_t>(i + 1);
+  }
+  CHECK(false);
+  return 0;
+}
+
+std::uint32_t Explorer::choose(const persist::Choice& choice) {
+  const std::uint32_t layer = layer_of(choice.log);
+  note_count(static_cast<std::uint32_t>(choice.candidates.size()));
+  const std::uint32_t taken = answer(choice, layer);
+  note_answer(taken);
+  has_chosen_ = true;
+  if (g.narrating) narrate_choice(layer, *crashes_[layer - 1].recording, choice, taken);
+  return taken;
+}
+
+std::uint32_t Explorer::answer(const persist::Choice& choice, std::uint32_t layer) {
+  const auto count = static_cast<std::uint32_t>(choice.candidates.size());
+  if (request_.kind == RequestKind::kRunCut) return answer_from_cut(choice, layer);
+  g.slot->weight /= count;
+  if (position_ < request_.path.size()) {
+    const std::uint32_t wanted = request_.path[position_++];
+    if (wanted < count) return wanted;
+    g.header->diverged = 1;
+    if (request_.kind == RequestKind::kExplore) tool_error("the recovery is not deterministic: it met other choices when it was run again");
+    return count - 1;
+  }
+  if (request_.kind == RequestKind::kReplay) {
+    g.header->diverged = 1;
+    return count - 1;
+  }
+  if (mode_ == WorkMode::kAgain) return 0;
+  // A fork would leave other threads behind. In the first layer work can be given away, too.
+  const bool has_threads = g.threads.load(std::memory_order_relaxed) > 1;
+  if (has_threads && crashes_.size() > 1) tool_error("a recovery with threads cannot be crashed twice yet: use --depth 1");
+  return has_threads || (crashes_.size() == 1 && is_work_wanted()) ? defer_others(count) : branch(count);
+}
+
+// The newest candidate that the cut holds; the oldest is what is there without it.
+std::uint32_t Explorer::answer_from_cut(const persist::Choice& choice, std::uint32_t layer) const {
+  const auto count = static_cast<std::uint32_t>(choice.candidates.size());
+  if (layer != 1) return count - 1;
+  const auto history = choice.log.history(choice.location);
+  for (std::uint32_t i = 0; i < count; ++i) {
+    const persist::Candidate& candidate = choice.candidates[i];
+    for (std::int32_t w = std::max(candidate.first, 0); w <= candidate.last; ++w) {
+      if (fixed_cut_[history[static_cast<std::size_t>(w)].event]) return i;
+    }
+  }
+  return count - 1;
+}
+
+std::uint32_t Explorer::branch(std::uint32_t count) {
+  for (std::uint32_t i = 0; i + 1 < count; ++i) {
+    if (is_stopped()) abandon();
+    Slot* slot = take_slot();
+    if (slot == nullptr) tool_error("the recovery has too many open choices (4095 deep)");
+    const Child child = fork_child(slot);
+    if (child.pid < 0) tool_error("the system has no room for another process (fork failed)");
+    if (child.pid == 0) {
+      set_dispatch(true);
+      return i;
+    }
+    reap(child);
+    g.slot->began_ns = now_ns();
+  }
+  if (is_stopped()) abandon();
+  return count - 1;
+}
+
+// The other answers are run from the beginning, by whoever has time.
+std::uint32_t Explorer::defer_others(std::uint32_t count) {
+  Work work{WorkMode::kBranch, own_path()};
+  work.path.push_back(0);
+  for (std::uint32_t i = 1; i < count; ++i) {
+    work.path.back() = i;
+    add_work(work);
+  }
+  return 0;
+}
+
+void Explorer::follow(WorkMode mode, const persist::Path& path) {
+  mode_ = mode;
+  request_.path = path;
+}
+
+void Explorer::check_replay_end() {
+  if (request_.kind == RequestKind::kReplay && position_ < request_.path.size()) g.header->diverged = 1;
+  if (request_.kind == RequestKind::kExplore && position_ < request_.path.size()) {
+    tool_error("the recovery is not deterministic: it met fewer choices when it was run again");
+  }
+}
+
+void begin_recovery(RunRequest request) {
+  g.narrating = request.kind == RequestKind::kReplay || request.kind == RequestKind::kRunCut;
+  if (g.narrating) g.call_text = new std::string;
+  g_explorer = new Explorer(std::move(request));
+  g_explorer->add_crash(*g.recording);
+  g.model = g_explorer->model().get();
+  if (g.narrating) note_cuts(g_explorer->crashes());
+}
+
+void finish_recovery(Outcome outcome, int exit_code) {
+  g.slot->exit_code = exit_code;
+  g.slot->events_in = g_explorer->count_events_in();
+  if (g.narrating) note_cuts(g_explorer->crashes());
+  if (outcome == Outcome::kOk && g_explorer->goes_on()) {
+    explore_next_layer();
+  } else {
+    g_explorer->check_replay_end();
+  }
+  end_process(outcome);
+}
+
+void note_events_in() { g.slot->events_in = g_explorer->count_events_in(); }
+
+bool reached(std::string_view mark) {
+  if (g.narrating) *g.call_text = "crashcut_reached(\"" + std::string(mark) + "\")";
+  return g_explorer->reached(mark);
+}
+
+void capture_output(int stream, const void* bytes, std::size_t count) {
+  Slot& slot = *g.slot;
+  std::uint32_t& used = stream == 1 ? slot.output_bytes : slot.error_bytes;
+  const std::size_t room = kOutputMost - used;
+  const std::size_t kept = std::min(count, room);
+  const bool fits = append_stream(slot, stream == 1 ? kStreamOutput : kStreamError, bytes, kept);
+  if (fits) used += static_cast<std::uint32_t>(kept);
+  if (!fits || kept < count) slot.output_cut |= stream == 1 ? 1 : 2;
+}
+
+}  // namespace crashcut::inprocess

@@ -1,0 +1,174 @@
+// Recoveries that crash too (--depth 2 and more).
+//
+// The second recovery must run in a fresh image of the program, but what the first one wrote is in the memory of
+//   its process. All of that lies in the private arena, at addresses that every process of ours shares. So an
+//   agent, a fresh image forked by C beforehand, forks a child into which the arena is copied byte by byte; the
+//   child then runs crashcut_recover() on the disk that the first recovery left.
+// There is one agent a job and a layer: a recovery that waits for the next layer holds its job meanwhile.
+#include <limits.h>
+#include <linux/futex.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+
+#include <cstring>
+
+#include "recovery/inprocess/arena.h"
+#include "recovery/inprocess/explorer.h"
+#include "recovery/inprocess/gate.h"
+
+namespace crashcut::inprocess {
+
+namespace {
+
+enum MailState : std::uint32_t { kMailFree, kMailClaimed, kMailPosted, kMailDone };
+
+struct Mailbox {
+  std::atomic<std::uint32_t> state;
+  Arena arena;
+  Explorer* explorer;
+  std::string* call_text;
+  bool narrating;
+  Slot* from;  // of the recovery that ended
+};
+
+constexpr std::uint32_t kAgentsMost = 64;
+constexpr std::size_t kImageOffset = 4096;
+constexpr std::size_t kMailboxBytes = std::size_t{1} << 30;
+
+constinit Mailbox* g_mailboxes[kAgentsMost] = {};
+constinit Child g_agents[kAgentsMost] = {};
+constinit std::uint32_t g_agent_count = 0;
+
+void wait_until(std::atomic<std::uint32_t>& word, std::uint32_t wanted) {
+  for (std::uint32_t seen = word; seen != wanted; seen = word) kernel(SYS_futex, &word, FUTEX_WAIT, seen, 0);
+}
+
+void set_and_wake(std::atomic<std::uint32_t>& word, std::uint32_t value) {
+  word = value;
+  kernel(SYS_futex, &word, FUTEX_WAKE, INT_MAX);
+}
+
+[[noreturn]] void take_over(Mailbox& mail) {
+  use_private_arena();
+  private_arena() = mail.arena;
+  std::memcpy(private_arena().begin(), reinterpret_cast<std::byte*>(&mail) + kImageOffset, private_arena().used_bytes());
+  g_explorer = mail.explorer;
+  g.call_text = mail.call_text;
+  g.narrating = mail.narrating;
+  g.model = g_explorer->model().get();
+  pin_to_job(g.slot->job);
+  prepare_recoveries();
+  g.slot->layer = static_cast<std::uint32_t>(g_explorer->crashes().size());
+  run_recovery();
+}
+
+// The life of an agent. The slot of its child begins as that of the recovery that ended, without its output.
+[[noreturn]] void serve(Mailbox& mail) {
+  while (true) {
+    wait_until(mail.state, kMailPosted);
+    g.slot = mail.from;
+    Slot* slot = take_slot();
+    g.slot = nullptr;
+    if (slot != nullptr) {
+      const Child child = fork_child(slot);
+      if (child.pid == 0) take_over(mail);
+      if (child.pid > 0) reap(child);
+    }
+    set_and_wake(mail.state, kMailDone);
+  }
+}
+
+// Keeps the answers and forgets what was printed.
+void forget_output(Slot& slot) {
+  std::uint32_t kept = 0;
+  std::uint32_t last = 0;
+  for (std::uint32_t i = 0; i < slot.stream_used;) {
+    std::uint32_t head[2];
+    std::memcpy(head, slot.stream + i, sizeof head);
+    const std::uint32_t whole = static_cast<std::uint32_t>(sizeof head) + (head[1] + 3) / 4 * 4;
+    if (head[0] == kStreamAnswer) {
+      std::memmove(slot.stream + kept, slot.stream + i, whole);
+      last = kept;
+      kept += whole;
+    }
+    i += whole;
+  }
+  slot.stream_used = kept;
+  slot.last_entry = last;
+  slot.output_bytes = slot.error_bytes = slot.output_cut = 0;
+}
+
+Mailbox* claim_agent() {
+  for (std::uint32_t i = 0; i < g_agent_count; ++i) {
+    std::uint32_t free = kMailFree;
+    if (g_mailboxes[i]->state.compare_exchange_strong(free, kMailClaimed)) return g_mailboxes[i];
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+void start_agents() {
+  const std::uint32_t wanted = (g.header->depth - 1) * g.header->jobs;
+  for (g_agent_count = 0; g_agent_count < wanted && g_agent_count < kAgentsMost; ++g_agent_count) {
+    const std::uint32_t i = g_agent_count;
+    if (g_mailboxes[i] == nullptr) {
+      const long at = kernel(SYS_mmap, 0, kMailboxBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+      if (at < 0 && at > -4096) return;
+      g_mailboxes[i] = reinterpret_cast<Mailbox*>(at);
+    }
+    g_mailboxes[i]->state = kMailFree;
+  }
+  // All mailboxes exist before the first agent is forked: a recovery that an agent forks may need any of them.
+  for (std::uint32_t i = 0; i < g_agent_count; ++i) {
+    Slot* slot = take_slot();
+    if (slot == nullptr) return;
+    const Child child = fork_child(slot);
+    if (child.pid == 0) {
+      slot->began_ns = 0;
+      serve(*g_mailboxes[i]);
+    }
+    g_agents[i] = child;
+  }
+}
+
+void stop_agents() {
+  for (std::uint32_t i = 0; i < g_agent_count; ++i) {
+    if (g_agents[i].pid <= 0) continue;
+    kernel(SYS_kill, g_agents[i].pid, SIGKILL);
+    int status;
+    kernel(SYS_wait4, g_agents[i].pid, &status, __WALL, 0);
+    g_agents[i].slot->state = SlotState::kFree;
+  }
+  g_agent_count = 0;
+}
+
+void explore_next_layer() {
+  Slot& own = *g.slot;
+  // The next layer goes on from a copy: this recovery's own record stays what it is.
+  Slot* copy = take_slot();
+  if (copy == nullptr) tool_error("the recovery has too many open choices (4095 deep)");
+  g.slot = copy;
+  forget_output(*copy);
+  if (g_explorer->crash_again()) {
+    Mailbox* mail = claim_agent();
+    if (mail == nullptr) tool_error("no agent is free for the next crash");
+    if (private_arena().used_bytes() > kMailboxBytes - kImageOffset) tool_error("a recovery wrote more than the model can hold before a second crash");
+    mail->arena = private_arena();
+    mail->explorer = g_explorer;
+    mail->call_text = g.call_text;
+    mail->narrating = g.narrating;
+    mail->from = copy;
+    own.weight = 0;  // this part of the tree is explored when the next layer is
+    std::memcpy(reinterpret_cast<std::byte*>(mail) + kImageOffset, private_arena().begin(), private_arena().used_bytes());
+    own.began_ns = 0;
+    set_and_wake(mail->state, kMailPosted);
+    wait_until(mail->state, kMailDone);
+    mail->state = kMailFree;
+  }
+  g.slot = &own;
+  copy->state = SlotState::kFree;
+}
+
+}  // namespace crashcut::inprocess

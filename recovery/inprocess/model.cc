@@ -1,0 +1,116 @@
+// The model inside this process: built before main(), sealed when it ends.
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <cstring>
+
+#include "recovery/inprocess/arena.h"
+#include "recovery/inprocess/gate.h"
+#include "recovery/inprocess/runtime.h"
+
+namespace crashcut::inprocess {
+
+namespace {
+
+// To the kernel a modelled descriptor is a copy of one empty memfd: no number is given out twice, poll() says
+// ready, epoll_ctl() says EPERM, isatty() says no.
+int reserve_fd(int lowest) {
+  const long fd = kernel(SYS_fcntl, g.placeholder, F_DUPFD, lowest);
+  if (fd < 0) return static_cast<int>(fd);
+  if (fd >= kFdsMost) {
+    kernel(SYS_close, fd);
+    return -EMFILE;
+  }
+  g.modelled_fds[fd / 64].fetch_or(std::uint64_t{1} << (fd % 64), std::memory_order_relaxed);
+  return static_cast<int>(fd);
+}
+
+void free_fd(int fd) {
+  g.modelled_fds[fd / 64].fetch_and(~(std::uint64_t{1} << (fd % 64)), std::memory_order_relaxed);
+  kernel(SYS_close, fd);
+}
+
+fusefs::Credentials own_credentials() {
+  fusefs::Credentials who;
+  who.uid = static_cast<uid_t>(kernel(SYS_geteuid));
+  who.gid = static_cast<gid_t>(kernel(SYS_getegid));
+  gid_t groups[256];
+  const long count = kernel(SYS_getgroups, 256, groups);
+  if (count > 0) who.groups.assign(groups, groups + count);
+  return who;
+}
+
+std::uint64_t mix(std::uint64_t hash, const void* bytes, std::size_t count) {
+  const auto* p = static_cast<const unsigned char*>(bytes);
+  for (std::size_t i = 0; i < count; ++i) hash = (hash ^ p[i]) * 0x100000001b3;
+  return hash;
+}
+
+std::uint64_t fingerprint(const fusefs::Recording& recording) {
+  std::uint64_t hash = 0xcbf29ce484222325;
+  for (const std::string& op : recording.ops) hash = mix(hash, op.data(), op.size() + 1);
+  const auto& log = recording.log;
+  for (persist::EventId e = 0; e < log.event_count(); ++e) {
+    const std::uint32_t parts[] = {log.op(e), log.epoch(e), log.cover(e), static_cast<std::uint32_t>(recording.event_kinds[e])};
+    hash = mix(hash, parts, sizeof parts);
+    const auto before = log.predecessors(e);
+    hash = mix(hash, before.data(), before.size_bytes());
+  }
+  return mix(hash, recording.bytes.data(), recording.bytes.size());
+}
+
+}  // namespace
+
+fusefs::Filesystem::Setup filesystem_setup(fusefs::Recorder* recorder, fusefs::Medium* medium) {
+  fusefs::Filesystem::Setup setup;
+  setup.recorder = recorder;
+  setup.medium = medium;
+  setup.sector_bytes = g.header->model.sector_bytes;
+  setup.block_bytes = g.header->model.block_bytes;
+  return setup;
+}
+
+fusefs::Process::Setup process_setup(fusefs::Filesystem& filesystem) {
+  fusefs::Process::Setup setup{filesystem};
+  setup.who = own_credentials();
+  const long mask = kernel(SYS_umask, 022);
+  kernel(SYS_umask, mask);
+  setup.umask = static_cast<mode_t>(mask);
+  setup.root = kModelRoot;
+  setup.reserve_fd = reserve_fd;
+  setup.free_fd = free_fd;
+  return setup;
+}
+
+void start_execution_model() {
+  auto* model = new Model;
+  model->recorder = std::make_unique<fusefs::Recorder>(g.header->model);
+  model->filesystem = std::make_unique<fusefs::Filesystem>(filesystem_setup(model->recorder.get(), nullptr));
+  model->process = std::make_unique<fusefs::Process>(process_setup(*model->filesystem));
+  g.model = model;
+  if (g.header->from_directory[0] != 0) {
+    model->recorder->begin_op("the starting state");
+    copy_tree_in(g.header->from_directory);
+    model->filesystem->make_durable();
+  }
+}
+
+void end_execution(int exit_code) {
+  fusefs::Recorder& recorder = *g.model->recorder;
+  recorder.seal();
+  const fusefs::Recording& recording = recorder.recording();
+  Header& header = *g.header;
+  header.op_count = recording.ops.size();
+  header.event_count = recording.log.event_count();
+  header.fingerprint = fingerprint(recording);
+  header.exit_code = exit_code;
+  header.recording_address = reinterpret_cast<std::uint64_t>(&recording);
+  header.execution = ExecutionKind::kEnded;
+  kernel(SYS_exit_group, exit_code);
+  __builtin_unreachable();
+}
+
+}  // namespace crashcut::inprocess

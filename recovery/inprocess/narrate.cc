@@ -1,0 +1,187 @@
+// Single runs and the recording as JSON lines, straight into shared memory: a run that dies keeps what it said.
+#include <fmt/format.h>
+
+#include <cstring>
+
+#include "recovery/inprocess/explorer.h"
+#include "recovery/inprocess/runtime.h"
+
+namespace crashcut::inprocess {
+
+namespace {
+
+// Where the cuts are noted: {u32 layers, then for each u32 count and a byte an event}.
+constexpr std::uint64_t kCutsOffset = kReplyOffset + kReplyBytes / 2;
+constexpr std::uint64_t kTraceBytes = kReplyBytes / 2;
+enum : std::uint8_t { kOpen, kIn, kOut };
+
+void append(std::string_view text) {
+  std::atomic<std::uint64_t>& used = g.header->trace_bytes;
+  const std::uint64_t at = used.load(std::memory_order_relaxed);
+  if (at + text.size() > kTraceBytes) return;
+  std::memcpy(g.control + kReplyOffset + at, text.data(), text.size());
+  used.store(at + text.size(), std::memory_order_relaxed);
+}
+
+void append_number(std::uint64_t n) {
+  char digits[24];
+  char* at = digits + sizeof digits;
+  do {
+    *--at = static_cast<char>('0' + n % 10);
+    n /= 10;
+  } while (n != 0);
+  append({at, static_cast<std::size_t>(digits + sizeof digits - at)});
+}
+
+// Length of the UTF-8 character at the beginning, 0 where it is none.
+std::size_t utf8_length(std::string_view s) {
+  const auto byte = [&](std::size_t i) { return i < s.size() ? static_cast<unsigned char>(s[i]) : 0u; };
+  const auto follows = [&](std::size_t i) { return (byte(i) & 0xc0) == 0x80; };
+  const unsigned c = byte(0);
+  if (c < 0x80) return 1;
+  if (c >= 0xc2 && c < 0xe0) return follows(1) ? 2 : 0;
+  if (c >= 0xe0 && c < 0xf0) {
+    const bool fits = (c != 0xe0 || byte(1) >= 0xa0) && (c != 0xed || byte(1) < 0xa0);
+    return fits && follows(1) && follows(2) ? 3 : 0;
+  }
+  if (c >= 0xf0 && c < 0xf5) {
+    const bool fits = (c != 0xf0 || byte(1) >= 0x90) && (c != 0xf4 || byte(1) < 0x90);
+    return fits && follows(1) && follows(2) && follows(3) ? 4 : 0;
+  }
+  return 0;
+}
+
+std::string json(std::string_view text) {
+  std::string out = "\"";
+  while (!text.empty()) {
+    const auto c = static_cast<unsigned char>(text[0]);
+    const std::size_t length = utf8_length(text);
+    if (c == '"' || c == '\\') {
+      out += '\\';
+      out += static_cast<char>(c);
+    } else if (c < 0x20 || length == 0) {
+      out += fmt::format("\\u{:04x}", c);
+    } else {
+      out += text.substr(0, length);
+    }
+    text.remove_prefix(std::max<std::size_t>(length, 1));
+  }
+  return out + '"';
+}
+
+// An event may be of several kinds, a rename with its attributes; the first that fits names it.
+const char* kind_name(fusefs::Kinds kind) {
+  struct Name {
+    fusefs::Kinds kind;
+    const char* text;
+  };
+  static constexpr Name kNames[] = {
+      {fusefs::kCreate, "create"},       {fusefs::kName, "name"},         {fusefs::kTruncate, "truncate"},
+      {fusefs::kZeroGrow, "zero-grow"},  {fusefs::kAllocate, "allocate"}, {fusefs::kGrow, "grow"},
+      {fusefs::kGrowInside, "grow"},     {fusefs::kMap, "map"},           {fusefs::kData, "data"},
+      {fusefs::kMeta, "meta"},           {fusefs::kFsync, "fsync"},       {fusefs::kFdatasync, "fdatasync"},
+      {fusefs::kRangeFsync, "fsync"},    {fusefs::kRangeFdatasync, "fdatasync"}, {fusefs::kSync, "sync"},
+      {fusefs::kMark, "mark"}};
+  for (const Name& name : kNames) {
+    if ((kind & name.kind) != 0) return name.text;
+  }
+  return "other";
+}
+
+void append_list(const char* name, const std::uint8_t* states, std::uint32_t count, std::uint8_t wanted) {
+  append(name);
+  bool first = true;
+  for (std::uint32_t e = 0; e < count; ++e) {
+    if (states[e] != wanted) continue;
+    if (!first) append(",");
+    first = false;
+    append_number(e);
+  }
+  append("]");
+}
+
+}  // namespace
+
+void narrate_call(long result) {
+  if (!g.call_text->empty()) {
+    append(fmt::format("{{\"call\":{},\"layer\":{}}}\n", json(fmt::format("{} = {}", *g.call_text, result)), g.slot->layer));
+    g.call_text->clear();
+  }
+  if (g_explorer == nullptr || !g_explorer->has_chosen()) return;
+  note_cuts(g_explorer->crashes());
+  g_explorer->clear_chosen();
+}
+
+void narrate_choice(std::uint32_t layer, const fusefs::Recording& recording, const persist::Choice& choice, std::uint32_t taken) {
+  std::string candidates;
+  for (const persist::Candidate& c : choice.candidates) {
+    if (!candidates.empty()) candidates += ',';
+    candidates += json(recording.describe_value(choice.location, c.value));
+  }
+  append(fmt::format("{{\"choice\":{},\"layer\":{},\"location\":{},\"candidates\":[{}],\"taken\":{}}}\n", g.slot->path_length - 1,
+                     layer, json(recording.describe_location(choice.location)), candidates, taken));
+}
+
+void note_cuts(const std::vector<Crash>& crashes) {
+  std::byte* at = g.control + kCutsOffset;
+  const auto put = [&](std::uint32_t n) {
+    std::memcpy(at, &n, 4);
+    at += 4;
+  };
+  put(static_cast<std::uint32_t>(crashes.size()));
+  for (const Crash& crash : crashes) {
+    const auto count = static_cast<std::uint32_t>(crash.recording->log.event_count());
+    put(count);
+    for (persist::EventId e = 0; e < count; ++e) {
+      *at++ = std::byte{crash.cut->is_in(e) ? kIn : crash.cut->is_out(e) ? kOut : kOpen};
+    }
+  }
+}
+
+void describe_recording(std::uint32_t layer, const fusefs::Recording& recording) {
+  // The first layer's lines have no "layer": they are what kDescribe gives.
+  const std::string prefix = layer == 1 ? "{" : fmt::format("{{\"layer\":{},", layer);
+  for (std::size_t i = 0; i < recording.ops.size(); ++i) {
+    append(fmt::format("{}\"op\":{},\"text\":{}}}\n", prefix, i, json(recording.ops[i])));
+  }
+  const persist::Log& log = recording.log;
+  for (persist::EventId e = 0; e < log.event_count(); ++e) {
+    std::string after;
+    const persist::BarrierId epoch = log.epoch(e);
+    // A barrier's epoch is itself; it follows the barrier before it.
+    const persist::BarrierId last = log.barrier_of(e) != 0 ? epoch - 1 : epoch;
+    const persist::EventId barrier = last == 0 ? persist::kNoEvent : log.barrier_event(last);
+    if (barrier != persist::kNoEvent) after = fmt::format("{}", barrier);
+    for (persist::EventId p : log.predecessors(e)) {
+      if (p == barrier) continue;
+      if (!after.empty()) after += ',';
+      after += fmt::format("{}", p);
+    }
+    append(fmt::format("{}\"event\":{},\"op\":{},\"kind\":\"{}\",\"text\":{},\"after\":[{}],\"durable\":{}}}\n", prefix, e, log.op(e),
+                       kind_name(recording.event_kinds[e]), json(recording.describe_event(e)), after,
+                       log.cover(e) <= log.durable_barrier()));
+  }
+}
+
+void finish_trace() {
+  const std::byte* at = g.control + kCutsOffset;
+  const auto get = [&] {
+    std::uint32_t n;
+    std::memcpy(&n, at, 4);
+    at += 4;
+    return n;
+  };
+  const std::uint32_t layers = get();
+  for (std::uint32_t layer = 1; layer <= layers; ++layer) {
+    const std::uint32_t count = get();
+    const auto* states = reinterpret_cast<const std::uint8_t*>(at);
+    append("{\"layer\":");
+    append_number(layer);
+    append_list(",\"in\":[", states, count, kIn);
+    append_list(",\"out\":[", states, count, kOut);
+    append("}\n");
+    at += count;
+  }
+}
+
+}  // namespace crashcut::inprocess

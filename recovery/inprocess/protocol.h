@@ -1,0 +1,210 @@
+// Protocol: the memory that crashcut and the runtime inside the program under test share.
+//
+// Who is who:
+//   crashcut  the command (Session is its end). It makes the control file, starts the program with the runtime
+//             preloaded, watches time limits, reads records and sends requests.
+//   C         the coordinator: the program's process, stopped just before main() as a warm image. It forks
+//             everything else and serves requests. It never runs main() or crashcut_recover() itself.
+//   E         the execution: main() on the model, once.
+//   R         a recovery: crashcut_recover() on the crashed disk. It forks at every choice.
+//
+// Channels: the control file (a memfd, mapped shared by all; layout below) and one SOCK_SEQPACKET socket with
+//   Request going in and Reply coming out, one at a time. Both reach the program as descriptors named by the
+//   environment variable kEnvironment ("<control fd>,<socket fd>"), which the runtime removes.
+//
+// Who writes what: `Header` parameters: crashcut, before the start; counters and results: the runtime. Records
+//   are written by whoever reaps a recovery, so a recovery that dies in any way still has one.
+// Invariants: (1) records [0, record_count) are reserved in order and valid once `committed`; (2) a record's
+//   payload never moves; (3) a tool failure is never a violation, nor the reverse.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "fusefs/profile.h"
+
+namespace crashcut::inprocess {
+
+inline constexpr std::uint64_t kMagic = 0x637261736863757a;
+inline constexpr std::uint32_t kVersion = 1;
+inline constexpr const char* kEnvironment = "CRASHCUT_RUNTIME";
+inline constexpr const char* kBindNowMark = "CRASHCUT_BIND_NOW";  // LD_BIND_NOW is ours, not the user's
+inline constexpr const char* kModelRoot = "/crashcut";
+
+inline constexpr std::size_t kTextMost = 4096;
+inline constexpr std::size_t kOutputMost = 64 * 1024;  // of each of stdout and stderr; more is cut off and marked
+inline constexpr std::uint32_t kSlotCount = 4096;      // live processes of an exploration
+inline constexpr std::size_t kSlotBytes = 512 * 1024;
+inline constexpr std::size_t kSlotCountsOffset = kSlotBytes / 2;
+inline constexpr std::uint32_t kInlineChoices = 32;
+inline constexpr std::uint32_t kJobsMost = 256;
+
+// In a path: recovery ended here and the power went a second time (--depth 2); answers of the next recovery follow.
+inline constexpr std::uint32_t kCrashAgain = 0xffffffff;
+
+// The regions of the control file, sparse.
+inline constexpr std::uint64_t kHeaderOffset = 0;
+inline constexpr std::uint64_t kSlotsOffset = std::uint64_t{1} << 20;
+inline constexpr std::uint64_t kRequestOffset = std::uint64_t{4} << 30;   // payload of a request
+inline constexpr std::uint64_t kRequestBytes = std::uint64_t{1} << 30;
+inline constexpr std::uint64_t kReplyOffset = std::uint64_t{5} << 30;     // payload of a reply
+inline constexpr std::uint64_t kReplyBytes = std::uint64_t{3} << 30;
+inline constexpr std::uint64_t kRecordsOffset = std::uint64_t{8} << 30;   // Record array
+inline constexpr std::uint64_t kRecordsBytes = std::uint64_t{24} << 30;
+inline constexpr std::uint64_t kHeapOffset = std::uint64_t{32} << 30;     // payload of records
+inline constexpr std::uint64_t kHeapBytes = std::uint64_t{224} << 30;
+inline constexpr std::uint64_t kControlBytes = std::uint64_t{256} << 30;
+
+// How main() ended.
+enum class ExecutionKind : std::uint32_t {
+  kRunning,
+  kEnded,      // exit_code
+  kKilled,     // signal
+  kHung,       // exceeded main_limit_ns
+  kToolError,  // sentence in execution_text: crashcut could not run it (unsupported call, no recovery function, ...)
+};
+
+struct Header {
+  std::uint64_t magic;
+  std::uint32_t version;
+
+  // Parameters, set by crashcut before the start.
+  fusefs::ModelOptions model;
+  std::uint32_t depth;             // crashes in a row, at least 1
+  std::uint32_t jobs;              // recoveries at a time, at least 1
+  std::uint64_t max_recoveries;    // 0: no limit
+  std::uint64_t max_violations;    // 0: no limit; the exploration stops after so many
+  std::uint64_t seed;              // not used yet
+  char from_directory[kTextMost];  // copied into the model as the starting state; empty: an empty disk
+  char runtime_path[kTextMost];
+
+  // The execution, valid once the first Reply (kExecuted) came.
+  ExecutionKind execution;
+  std::int32_t exit_code;
+  std::int32_t signal;
+  std::uint64_t op_count;
+  std::uint64_t event_count;
+  std::uint64_t fingerprint;             // of operations and events: a replay of another one diverges
+  char execution_text[kTextMost];
+  std::uint64_t recording_address;       // in the program's memory; for the runtime
+
+  // The exploration. `stop` may be set by crashcut at any time; the rest are counters of the runtime.
+  std::atomic<std::uint32_t> stop;
+  std::atomic<std::uint32_t> bounded;    // something was left unexplored (a limit, or stop)
+  std::atomic<std::uint64_t> recoveries; // leaves recorded, all kinds
+  std::atomic<std::uint64_t> violations;
+  std::atomic<std::uint64_t> tool_errors;
+  std::atomic<std::uint64_t> explored;   // part of the tree, kWholeTree is all of it
+  std::atomic<std::uint64_t> record_count;
+  std::atomic<std::uint64_t> heap_used;
+  std::atomic<std::uint64_t> trace_bytes;  // of the single run in progress, at kReplyOffset
+  std::atomic<std::uint32_t> diverged;     // a recovery did not meet the choices that it was to repeat
+};
+inline constexpr std::uint64_t kWholeTree = std::uint64_t{1} << 62;
+
+// One live process, for the watchdog and for whoever reaps it. Slot 0 is E.
+enum class SlotState : std::uint32_t { kFree, kTaken };
+enum class Outcome : std::uint32_t {
+  kNone,         // nothing yet; a process that dies with it died by a signal
+  kOk,
+  kAssumedAway,
+  kExited,       // non-zero exit
+  kToolError,
+  kAbandoned,    // stopped by a limit; not recorded
+  kInner,        // its children went on for it; not recorded
+};
+struct Slot {
+  std::atomic<SlotState> state;
+  std::atomic<std::int32_t> pid;
+  std::atomic<std::uint64_t> began_ns;   // CLOCK_MONOTONIC; when its current stretch began; 0: waiting for others
+  std::atomic<std::uint32_t> killed;     // set by the watchdog before it kills
+  std::atomic<std::uint32_t> in_runtime; // our own code is running: a death now is a tool failure
+  Outcome outcome;
+  std::int32_t exit_code;
+  std::uint32_t events_in;
+  std::uint32_t layer;                   // 1 for the recovery after the first crash
+  double weight;
+  std::uint32_t path_length;
+  std::uint32_t output_bytes;            // stdout
+  std::uint32_t error_bytes;             // stderr
+  std::uint32_t stream_used;
+  std::uint32_t last_entry;              // where the last entry of the stream begins
+  std::uint32_t job;                     // the core that it runs on
+  std::uint32_t choice_count;            // of this layer
+  std::uint32_t choice_counts[kInlineChoices];  // candidates of each; the rest at kSlotCountsOffset
+  std::uint32_t text_bytes;              // of a tool error
+  std::uint32_t output_cut;              // bit 0: stdout, bit 1: stderr
+  // Entries {u32 type, u32 length, bytes padded to 4}: answers, output and text in the order they came.
+  std::byte stream[];
+};
+enum StreamType : std::uint32_t { kStreamAnswer, kStreamOutput, kStreamError, kStreamText };
+
+enum class RecordKind : std::uint32_t {
+  kOk,
+  kAssumedAway,  // crashcut_assume(0)
+  kExited,       // violation: exit_code
+  kSignalled,    // violation: signal. An assert, abort or uncaught exception is SIGABRT
+  kHung,         // violation: exceeded the limit of a recovery
+  kToolError,    // text
+};
+inline constexpr bool is_violation(RecordKind k) {
+  return k == RecordKind::kExited || k == RecordKind::kSignalled || k == RecordKind::kHung;
+}
+
+// One recovery. The payload is path_length u32 answers, then stdout, stderr and text, without padding between.
+struct Record {
+  std::atomic<std::uint32_t> committed;
+  RecordKind kind;
+  std::uint64_t payload;        // offset in the control file
+  std::uint32_t path_length;
+  std::uint32_t output_bytes;
+  std::uint32_t error_bytes;
+  std::uint32_t text_bytes;
+  std::int32_t exit_code;
+  std::int32_t signal;
+  std::uint32_t events_in;      // certainly persisted, all layers together
+  std::uint32_t layer;
+  std::uint32_t output_cut;     // bit 0: stdout was longer, bit 1: stderr was
+  std::uint32_t pad[3];
+};
+static_assert(sizeof(Record) == 64);
+
+enum class RequestKind : std::uint32_t {
+  kExplore,   // all below the path `path`; records are appended; Reply when done
+  kReplay,    // exactly the path; one record, and the trace as reply text
+  kRunCut,    // one recovery on the cut `events` less `drop` and all above it; one record and the trace
+  kDescribe,  // the recording as reply text
+  kQuit,
+};
+// Payload at kRequestOffset: path_length u32 answers, then event_count u32 event numbers.
+struct Request {
+  RequestKind kind;
+  std::uint32_t path_length;
+  std::uint32_t event_count;
+  std::uint32_t drop;  // kRunCut: an event to leave out with all that persists after it; kDropNothing
+};
+inline constexpr std::uint32_t kDropNothing = 0xffffffff;
+
+enum class ReplyKind : std::uint32_t {
+  kExecuted,   // once, unasked: main() ended, see Header::execution
+  kDone,
+  kFailed,     // crashcut's own failure; text says why
+};
+// Text at kReplyOffset: JSON, one object a line.
+//   Describe: {"op":0,"text":"open(\"foo\", ...)"} ... then
+//     {"event":0,"op":0,"kind":"name","text":"...","after":[...],"durable":false}   after: direct predecessors,
+//     the barrier it follows among them
+//   Replay, RunCut, in order as they happened:
+//     {"call":"read(3 foo, 10) = 2","layer":1}
+//     {"choice":0,"layer":1,"location":"size of foo","candidates":["4","0"],"taken":1}
+//     and last {"layer":1,"in":[...],"out":[...]} for each crash. The events of a crash beyond the first are
+//     those of the recovery before it: {"layer":2,"op":0,"text":"..."}, {"layer":2,"event":0,...}.
+struct Reply {
+  ReplyKind kind;
+  std::uint32_t diverged;      // kReplay: it did not meet the choices of the path
+  std::uint64_t record;        // index of the record of a single run
+  std::uint64_t text_bytes;
+};
+
+}  // namespace crashcut::inprocess

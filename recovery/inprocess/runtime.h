@@ -1,0 +1,167 @@
+// Runtime: what the parts of the injected library share. One per process; forked with it.
+//
+// Phases: constructing (static constructors of the program run), coordinating (C), executing (E), recovering (R).
+// Threads: the program's threads enter through the SIGSYS handler; the model and what is marked so here is
+//   used under the model's lock only.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "fusefs/crash_view.h"
+#include "fusefs/filesystem.h"
+#include "fusefs/process.h"
+#include "fusefs/recorder.h"
+#include "persist/cut.h"
+#include "recovery/inprocess/protocol.h"
+
+namespace crashcut::inprocess {
+
+enum class Phase { kIdle, kConstructing, kCoordinating, kExecuting, kRecovering };
+
+// The filesystem that the program in this process sees. Lives in the active arena.
+struct Model {
+  std::unique_ptr<fusefs::Recorder> recorder;  // none: what it writes will not be crashed
+  std::unique_ptr<fusefs::Filesystem> filesystem;
+  std::unique_ptr<fusefs::Process> process;
+  std::map<int, std::string> names;            // of descriptors, as they were opened, for the report
+};
+
+// One crash that this recovery looks back on.
+struct Crash {
+  const fusefs::Recording* recording;
+  std::unique_ptr<persist::Cut> cut;
+  std::unique_ptr<fusefs::CrashView> view;
+};
+
+inline constexpr int kFdsMost = 65536;
+inline constexpr int kExitTool = 101;  // of a process of ours that stopped itself; the shared memory says why
+
+struct Runtime {
+  Phase phase = Phase::kIdle;
+  std::byte* control = nullptr;
+  Header* header = nullptr;
+  Slot* slot = nullptr;
+  int socket = -1;
+  int placeholder = -1;  // what a modelled descriptor is to the kernel
+  int pid = 0;
+  long tid_offset = -1;  // of the thread's id in libc's thread descriptor
+  void (*recover)() = nullptr;
+  std::byte* model_stack_top = nullptr;
+  std::atomic<std::uint32_t> lock{0};
+  std::atomic<int> threads{1};
+  const fusefs::Recording* recording = nullptr;  // of main(), sealed
+  std::atomic<std::uint64_t> modelled_fds[kFdsMost / 64] = {};
+  // Recovery: which of its descriptors are its stdout (1) or stderr (2). Small numbers only.
+  std::uint8_t captured[1024] = {};
+  Model* model = nullptr;
+  bool narrating = false;
+  std::string* call_text = nullptr;
+
+  bool models_fd(long fd) const {
+    return fd >= 0 && fd < kFdsMost && (modelled_fds[fd / 64].load(std::memory_order_relaxed) >> (fd % 64) & 1) != 0;
+  }
+};
+extern Runtime g;
+
+// Ends this process with a sentence: crashcut cannot go on. Never returns to the program.
+[[noreturn]] void tool_error(std::string_view sentence);
+// The program did something that only the mounted front end can model.
+[[noreturn]] void unsupported(std::string_view call);
+
+std::uint64_t now_ns();
+
+// --- dispatch.cc
+// Installs the SIGSYS handler. False where the kernel lacks syscall user dispatch.
+bool install_dispatch();
+// Runs `function` on the model's stack, under its lock.
+void run_in_model(void (*function)(void*), void* argument);
+template <class F>
+void in_model(F&& function) {
+  run_in_model([](void* f) { (*static_cast<std::remove_reference_t<F>*>(f))(); }, &function);
+}
+
+// --- model.cc
+void start_execution_model();
+// Ends the recording of main(), publishes it and ends the process.
+[[noreturn]] void end_execution(int exit_code);
+// Fills the model from a real directory.
+void copy_tree_in(const char* directory);
+fusefs::Process::Setup process_setup(fusefs::Filesystem& filesystem);
+fusefs::Filesystem::Setup filesystem_setup(fusefs::Recorder* recorder, fusefs::Medium* medium);
+
+// --- slots.cc: live processes, and what becomes of them
+struct Child {
+  long pid;
+  Slot* slot;
+};
+Slot& slot_at(std::uint32_t index);
+// A slot that starts as this process's own stands: same path, same output. Null where all are taken.
+Slot* take_slot();
+// Forks. In the child pid is 0 and the slot is its own; dispatch is off in it.
+Child fork_child(Slot* slot);
+// Waits for the child; the status of wait(), and the processor time that it used.
+int wait_for(const Child& child, std::uint64_t* cpu_ns = nullptr);
+// Records how the child ended and frees its slot.
+void settle(const Child& child, int status);
+inline void reap(const Child& child) { settle(child, wait_for(child)); }
+// Where the number of candidates of a choice is kept. Null beyond what a slot holds.
+std::uint32_t* choice_count_at(Slot& slot, std::uint32_t index);
+// Adds to what a recovery did. False where the slot is full.
+bool append_stream(Slot& slot, StreamType type, const void* bytes, std::size_t count);
+
+// --- jobs.cc: each job runs on its core
+void set_up_jobs();
+void pin_to_job(std::uint32_t job);
+
+// --- explorer.cc
+// What the root of an exploration, or a single run, is to do.
+struct RunRequest {
+  RequestKind kind;
+  std::vector<std::uint32_t> path;
+  std::vector<std::uint32_t> events;
+  std::uint32_t drop = kDropNothing;
+};
+// In R: builds the crashed disk. Call in the model.
+void begin_recovery(RunRequest request);
+[[noreturn]] void finish_recovery(Outcome outcome, int exit_code);
+// The recovery's own output.
+void capture_output(int stream, const void* bytes, std::size_t count);
+// Before the recovery may die: how much of the cut is certain.
+void note_events_in();
+// Whether the mark was reached; decides it.
+bool reached(std::string_view mark);
+// --- server.cc: explores what work.h holds; ends the process
+[[noreturn]] void serve_recoveries();
+
+// --- layers.cc: recoveries that crash too
+void start_agents();
+void stop_agents();
+// Runs the recovery of the next crash in a fresh image and waits for it.
+void explore_next_layer();
+
+// --- narrate.cc: single runs and descriptions as JSON lines
+void narrate_call(long result);
+void narrate_choice(std::uint32_t layer, const fusefs::Recording& recording, const persist::Choice& choice, std::uint32_t taken);
+// What the cuts hold now, for whoever reads it after this process has died.
+void note_cuts(const std::vector<Crash>& crashes);
+void describe_recording(std::uint32_t layer, const fusefs::Recording& recording);
+// In C, after a single run: the last lines. Allocates nothing.
+void finish_trace();
+
+// --- coordinator.cc
+int coordinate(int argc, char** argv, char** envp, int (*real_main)(int, char**, char**));
+// In a fresh image: descriptors and output as recoveries have them.
+void prepare_recoveries();
+// In a fresh image: runs crashcut_recover() on the model that stands, and ends the process.
+[[noreturn]] void run_recovery();
+
+// --- recover_symbol.cc: the address of crashcut_recover in the program, null where there is none.
+void (*find_recover())();
+
+}  // namespace crashcut::inprocess

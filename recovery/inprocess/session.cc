@@ -1,0 +1,473 @@
+#include "recovery/inprocess/session.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <utility>
+
+namespace crashcut::inprocess {
+
+namespace {
+
+constexpr int kTickMs = 20;
+constexpr std::uint64_t kPunchBytes = std::uint64_t{64} << 20;
+
+using Blame = Failure::Blame;
+
+tl::unexpected<Failure> fail(Blame blame, std::string sentence) {
+  return tl::make_unexpected(Failure{blame, std::move(sentence)});
+}
+tl::unexpected<Failure> fail_errno(const char* what) { return fail(Blame::kTool, fmt::format("{}: {}", what, strerror(errno))); }
+
+std::uint64_t now_ns() {
+  timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return static_cast<std::uint64_t>(t.tv_sec) * 1000000000 + static_cast<std::uint64_t>(t.tv_nsec);
+}
+
+class Fd {
+ public:
+  Fd() = default;
+  explicit Fd(int fd) : fd_(fd) {}
+  Fd(Fd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Fd& operator=(Fd&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  ~Fd() {
+    if (fd_ >= 0) close(fd_);
+  }
+  int get() const { return fd_; }
+  void reset() { *this = Fd(); }
+
+ private:
+  int fd_ = -1;
+};
+
+// Whether the runtime can be loaded into the program: a dynamically linked executable of this machine.
+tl::expected<void, Failure> check_program(const std::string& path) {
+  const auto refuse = [&](std::string_view why) { return fail(Blame::kUser, fmt::format("{} {}", path, why)); };
+  struct stat st;
+  if (stat(path.c_str(), &st) != 0) return fail(Blame::kUser, fmt::format("{}: {}", path, strerror(errno)));
+  if (S_ISDIR(st.st_mode)) return refuse("is a directory, not a program");
+  if (access(path.c_str(), X_OK) != 0) return refuse("is not executable");
+  if ((st.st_mode & (S_ISUID | S_ISGID)) != 0) return refuse("is set-user-id: the runtime cannot be loaded into it");
+  const Fd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  Elf64_Ehdr header;
+  if (fd.get() < 0 || pread(fd.get(), &header, sizeof header, 0) != sizeof header || memcmp(header.e_ident, ELFMAG, SELFMAG) != 0) {
+    return refuse("is not an ELF executable: scripts and other programs are checked with the mounted front end, `crashcut check`");
+  }
+  if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_machine != EM_X86_64) return refuse("is not an x86-64 program");
+  if (header.e_type != ET_EXEC && header.e_type != ET_DYN) return refuse("is an object file, not a program: link it first");
+  for (unsigned i = 0; i < header.e_phnum; ++i) {
+    Elf64_Phdr segment;
+    const off_t at = static_cast<off_t>(header.e_phoff + i * sizeof segment);
+    if (pread(fd.get(), &segment, sizeof segment, at) == sizeof segment && segment.p_type == PT_INTERP) return {};
+  }
+  return refuse("is statically linked or a library: the runtime cannot be loaded into it; link it dynamically, or use the mounted front end, `crashcut check`");
+}
+
+tl::expected<std::string, Failure> real_path(const std::string& path) {
+  char* found = realpath(path.c_str(), nullptr);
+  if (found == nullptr) return fail(Blame::kUser, fmt::format("{}: {}", path, strerror(errno)));
+  std::string result = found;
+  free(found);
+  return result;
+}
+
+bool copy_text(const std::string& from, char (&to)[kTextMost]) {
+  if (from.size() >= kTextMost) return false;
+  memcpy(to, from.c_str(), from.size() + 1);
+  return true;
+}
+
+// An empty directory that nobody else can see: the program's real working directory.
+int open_nowhere() {
+  char name[] = "/tmp/crashcut-XXXXXX";
+  if (mkdtemp(name) == nullptr) return -1;
+  const int fd = open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  rmdir(name);
+  return fd;
+}
+
+struct Launch {
+  std::string program;
+  std::vector<char*> argv;
+  std::vector<char*> envp;
+  int control;
+  int socket;
+  int directory;
+  int stdin_fd, stdout_fd, stderr_fd;
+  pid_t parent;
+};
+
+// In the child, between fork and exec: async-signal-safe calls only.
+[[noreturn]] void become(const Launch& launch, int error_fd) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != launch.parent) _exit(4);
+  setsid();  // Ctrl-C is the command's
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
+  for (int s : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) signal(s, SIG_DFL);
+  const int in = launch.stdin_fd >= 0 ? launch.stdin_fd : open("/dev/null", O_RDONLY);
+  if (in != 0) dup2(in, 0);
+  if (launch.stdout_fd >= 0 && launch.stdout_fd != 1) dup2(launch.stdout_fd, 1);
+  if (launch.stderr_fd >= 0 && launch.stderr_fd != 2) dup2(launch.stderr_fd, 2);
+  fcntl(launch.control, F_SETFD, 0);
+  fcntl(launch.socket, F_SETFD, 0);
+  if (fchdir(launch.directory) == 0) execve(launch.program.c_str(), launch.argv.data(), launch.envp.data());
+  const int error = errno;
+  [[maybe_unused]] const ssize_t told = write(error_fd, &error, sizeof error);
+  _exit(4);
+}
+
+}  // namespace
+
+struct Session::Impl {
+  Setup setup;
+  Execution execution{};
+  Fd control_fd;
+  Fd socket;
+  pid_t pid = -1;
+  std::byte* control = nullptr;
+  std::uint64_t records_read = 0;
+  std::uint64_t records_punched = 0;  // bytes
+  std::uint64_t heap_punched = 0;
+
+  Header& header() const { return *reinterpret_cast<Header*>(control); }
+  Slot& slot(std::uint32_t i) const { return *reinterpret_cast<Slot*>(control + kSlotsOffset + i * kSlotBytes); }
+
+  ~Impl() {
+    if (pid > 0) {
+      kill(pid, SIGKILL);
+      while (waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
+      }
+    }
+    if (control != nullptr) munmap(control, kControlBytes);
+  }
+
+  tl::expected<void, Failure> make_control();
+  tl::expected<void, Failure> launch();
+  void watch();
+  tl::expected<Reply, Failure> wait_reply(const std::function<void()>& on_tick);
+  tl::expected<Reply, Failure> ask(Request request, std::span<const std::uint32_t> path, std::span<const std::uint32_t> events,
+                                   const std::function<void()>& on_tick);
+  Recovery recovery_at(std::uint64_t index) const;
+  void drain(const std::function<void(const Recovery&)>& on_recovery, bool at_end);
+  tl::expected<SingleRun, Failure> single(Request request, std::span<const std::uint32_t> path, std::span<const std::uint32_t> events);
+};
+
+tl::expected<void, Failure> Session::Impl::make_control() {
+  control_fd = Fd(memfd_create("crashcut-control", MFD_CLOEXEC));
+  if (control_fd.get() < 0 || ftruncate(control_fd.get(), static_cast<off_t>(kControlBytes)) != 0) return fail_errno("cannot make the control file");
+  void* at = mmap(nullptr, kControlBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, control_fd.get(), 0);
+  if (at == MAP_FAILED) return fail_errno("cannot map the control file");
+  control = static_cast<std::byte*>(at);
+  Header& h = header();
+  h.magic = kMagic;
+  h.version = kVersion;
+  h.model = setup.model;
+  h.depth = std::max(setup.depth, 1u);
+  h.jobs = std::clamp(setup.jobs, 1u, kJobsMost);
+  h.max_recoveries = setup.max_recoveries;
+  h.max_violations = setup.max_violations;
+  if (!copy_text(setup.from_directory, h.from_directory) || !copy_text(setup.runtime, h.runtime_path)) return fail(Blame::kUser, "a path is too long");
+  return {};
+}
+
+tl::expected<void, Failure> Session::Impl::launch() {
+  int ends[2];
+  int errors[2];
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) return fail_errno("cannot make a socket");
+  socket = Fd(ends[0]);
+  const Fd theirs(ends[1]);
+  if (pipe2(errors, O_CLOEXEC) != 0) return fail_errno("cannot make a pipe");
+  const Fd error_in(errors[0]);
+  Fd error_out(errors[1]);
+  const Fd nowhere(open_nowhere());
+  if (nowhere.get() < 0) return fail_errno("cannot make a temporary directory");
+
+  std::string preload = fmt::format("LD_PRELOAD={}", setup.runtime);
+  if (const char* old = getenv("LD_PRELOAD"); old != nullptr && *old != 0) preload += fmt::format(":{}", old);
+  std::string channel = fmt::format("{}={},{}", kEnvironment, control_fd.get(), theirs.get());
+  std::string working = fmt::format("PWD={}", kModelRoot);
+  Launch l{setup.program, {}, {}, control_fd.get(), theirs.get(), nowhere.get(), setup.stdin_fd, setup.stdout_fd, setup.stderr_fd, getpid()};
+  l.argv.push_back(l.program.data());
+  for (std::string& a : setup.arguments) l.argv.push_back(a.data());
+  l.argv.push_back(nullptr);
+  for (char** e = environ; *e != nullptr; ++e) {
+    if (strncmp(*e, "LD_PRELOAD=", 11) != 0 && strncmp(*e, "PWD=", 4) != 0 && strncmp(*e, "OLDPWD=", 7) != 0) l.envp.push_back(*e);
+  }
+  std::string bind_now = "LD_BIND_NOW=1";
+  std::string bind_mark = fmt::format("{}=1", kBindNowMark);
+  for (std::string* e : {&preload, &channel, &working}) l.envp.push_back(e->data());
+  if (getenv("LD_BIND_NOW") == nullptr) {
+    for (std::string* e : {&bind_now, &bind_mark}) l.envp.push_back(e->data());
+  }
+  l.envp.push_back(nullptr);
+
+  pid = fork();
+  if (pid < 0) return fail_errno("cannot start a process");
+  if (pid == 0) become(l, error_out.get());
+  error_out.reset();
+  int error = 0;
+  if (read(error_in.get(), &error, sizeof error) == sizeof error) {
+    return fail(Blame::kUser, fmt::format("cannot run {}: {}", setup.program, strerror(error)));
+  }
+  return {};
+}
+
+// Kills what has run for too long; whoever reaps it knows why it died.
+void Session::Impl::watch() {
+  const std::uint64_t now = now_ns();
+  for (std::uint32_t i = 0; i < kSlotCount; ++i) {
+    Slot& s = slot(i);
+    if (s.state.load(std::memory_order_relaxed) != SlotState::kTaken) {
+      // Slots fill from the front; a long run of free ones has nothing behind it.
+      if (i > 64 && i % 64 == 0 && s.pid == 0) break;
+      continue;
+    }
+    const std::uint64_t began = s.began_ns.load(std::memory_order_acquire);
+    const auto limit = static_cast<std::uint64_t>((i == 0 ? setup.main_limit : setup.recovery_limit).count());
+    if (began == 0 || now < began || now - began < limit || s.killed != 0) continue;
+    const pid_t process = s.pid;
+    if (process <= 0) continue;
+    s.killed = 1;
+    kill(process, SIGKILL);
+  }
+}
+
+tl::expected<Reply, Failure> Session::Impl::wait_reply(const std::function<void()>& on_tick) {
+  while (true) {
+    pollfd p{socket.get(), POLLIN, 0};
+    const int ready = poll(&p, 1, kTickMs);
+    if (ready < 0 && errno != EINTR) return fail_errno("poll");
+    watch();
+    if (on_tick) on_tick();
+    if (ready <= 0) continue;
+    Reply reply;
+    const ssize_t got = recv(socket.get(), &reply, sizeof reply, 0);
+    if (got == static_cast<ssize_t>(sizeof reply)) return reply;
+    if (got < 0 && errno == EINTR) continue;
+    int status = 0;
+    pid_t ended;
+    while ((ended = waitpid(pid, &status, 0)) < 0 && errno == EINTR) {
+    }
+    pid = -1;
+    if (ended > 0 && WIFSIGNALED(status)) {
+      return fail(Blame::kTool, fmt::format("the program's process was killed from outside or before main() (signal {}: {})", WTERMSIG(status), strsignal(WTERMSIG(status))));
+    }
+    return fail(Blame::kTool, fmt::format("the program's process ended before main() (exit code {})", ended > 0 ? WEXITSTATUS(status) : -1));
+  }
+}
+
+tl::expected<Reply, Failure> Session::Impl::ask(Request request, std::span<const std::uint32_t> path, std::span<const std::uint32_t> events,
+                                                const std::function<void()>& on_tick) {
+  if (pid <= 0) return fail(Blame::kTool, "the program's process is gone");
+  if ((path.size() + events.size()) * 4 > kRequestBytes / 2) return fail(Blame::kTool, "the request is too large");
+  request.path_length = static_cast<std::uint32_t>(path.size());
+  request.event_count = static_cast<std::uint32_t>(events.size());
+  std::byte* at = control + kRequestOffset;
+  if (!path.empty()) memcpy(at, path.data(), path.size_bytes());
+  if (!events.empty()) memcpy(at + path.size_bytes(), events.data(), events.size_bytes());
+  if (send(socket.get(), &request, sizeof request, MSG_NOSIGNAL) != static_cast<ssize_t>(sizeof request)) {
+    return fail(Blame::kTool, "the program's process is gone");
+  }
+  return wait_reply(on_tick);
+}
+
+Recovery Session::Impl::recovery_at(std::uint64_t index) const {
+  const Record& r = reinterpret_cast<const Record*>(control + kRecordsOffset)[index];
+  const std::byte* at = control + r.payload;
+  Recovery out{r.kind};
+  out.path.resize(r.path_length);
+  if (r.path_length != 0) memcpy(out.path.data(), at, r.path_length * std::size_t{4});
+  const char* text = reinterpret_cast<const char*>(at + r.path_length * std::size_t{4});
+  out.output = {text, r.output_bytes};
+  out.errors = {text + r.output_bytes, r.error_bytes};
+  out.text = {text + r.output_bytes + r.error_bytes, r.text_bytes};
+  out.exit_code = r.exit_code;
+  out.signal = r.signal;
+  out.events_in = r.events_in;
+  out.layer = r.layer;
+  out.output_cut = (r.output_cut & 1) != 0;
+  out.errors_cut = (r.output_cut & 2) != 0;
+  return out;
+}
+
+void Session::Impl::drain(const std::function<void(const Recovery&)>& on_recovery, bool at_end) {
+  const std::uint64_t count = header().record_count.load(std::memory_order_acquire);
+  std::uint64_t heap_end = heap_punched;
+  for (; records_read < count; ++records_read) {
+    const Record& r = reinterpret_cast<const Record*>(control + kRecordsOffset)[records_read];
+    if (r.committed.load(std::memory_order_acquire) == 0) {
+      if (!at_end) break;
+      continue;  // its writer was killed in between
+    }
+    if (on_recovery) on_recovery(recovery_at(records_read));
+    heap_end = r.payload - kHeapOffset;
+  }
+  // What was read is given back. Records come almost in the order of their payloads; one chunk stays behind.
+  const std::uint64_t done = records_read * sizeof(Record) / kPunchBytes * kPunchBytes;
+  if (done > records_punched) {
+    fallocate(control_fd.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(kRecordsOffset + records_punched), static_cast<off_t>(done - records_punched));
+    records_punched = done;
+  }
+  if (heap_end > heap_punched + 2 * kPunchBytes) {
+    const std::uint64_t to = (heap_end - kPunchBytes) / kPunchBytes * kPunchBytes;
+    fallocate(control_fd.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(kHeapOffset + heap_punched), static_cast<off_t>(to - heap_punched));
+    heap_punched = to;
+  }
+}
+
+Session::Session(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Session::~Session() = default;
+
+tl::expected<std::unique_ptr<Session>, Failure> Session::start(const Setup& setup) {
+  auto impl = std::make_unique<Impl>();
+  impl->setup = setup;
+  const auto program = real_path(setup.program);
+  if (!program) return tl::make_unexpected(program.error());
+  impl->setup.program = *program;
+  if (auto fits = check_program(*program); !fits) return tl::make_unexpected(fits.error());
+  const auto runtime = real_path(setup.runtime);
+  if (!runtime) return fail(Blame::kTool, fmt::format("crashcut's runtime is missing: {}", runtime.error().sentence));
+  impl->setup.runtime = *runtime;
+  if (!setup.from_directory.empty()) {
+    const auto from = real_path(setup.from_directory);
+    if (!from) return tl::make_unexpected(from.error());
+    struct stat st;
+    if (stat(from->c_str(), &st) != 0 || !S_ISDIR(st.st_mode)) return fail(Blame::kUser, fmt::format("{} is not a directory", *from));
+    impl->setup.from_directory = *from;
+  }
+  if (auto made = impl->make_control(); !made) return tl::make_unexpected(made.error());
+  if (auto started = impl->launch(); !started) return tl::make_unexpected(started.error());
+  const auto reply = impl->wait_reply({});
+  if (!reply) return tl::make_unexpected(reply.error());
+  const Header& h = impl->header();
+  impl->execution = {h.execution, h.exit_code, h.signal, h.execution_text, h.op_count, h.event_count, h.fingerprint};
+  return std::unique_ptr<Session>(new Session(std::move(impl)));
+}
+
+const Execution& Session::execution() const { return impl_->execution; }
+
+tl::expected<void, Failure> Session::explore(std::span<const std::uint32_t> prefix, const std::function<void(const Recovery&)>& on_recovery,
+                                             const std::function<void()>& on_idle) {
+  const auto on_tick = [&] {
+    impl_->drain(on_recovery, false);
+    if (on_idle) on_idle();
+  };
+  const auto reply = impl_->ask({RequestKind::kExplore, 0, 0, kDropNothing}, prefix, {}, on_tick);
+  impl_->drain(on_recovery, true);
+  if (!reply) return tl::make_unexpected(reply.error());
+  if (reply->kind != ReplyKind::kDone) return fail(Blame::kTool, "the program's process could not start a recovery");
+  return {};
+}
+
+void Session::stop() { impl_->header().stop.store(1); }
+void Session::set_limits(std::uint64_t max_recoveries, std::uint64_t max_violations) {
+  Header& h = impl_->header();
+  h.max_recoveries = max_recoveries;
+  h.max_violations = max_violations;
+  h.stop = 0;
+}
+bool Session::bounded() const { return impl_->header().bounded != 0; }
+std::uint64_t Session::recoveries() const { return impl_->header().recoveries; }
+std::uint64_t Session::violations() const { return impl_->header().violations; }
+double Session::explored_fraction() const {
+  return std::min(1.0, static_cast<double>(impl_->header().explored.load()) / static_cast<double>(kWholeTree));
+}
+
+tl::expected<SingleRun, Failure> Session::Impl::single(Request request, std::span<const std::uint32_t> path, std::span<const std::uint32_t> events) {
+  const auto reply = ask(request, path, events, {});
+  if (!reply) return tl::make_unexpected(reply.error());
+  if (reply->kind != ReplyKind::kDone) return fail(Blame::kTool, "the program's process could not run a recovery");
+  SingleRun run;
+  run.recovery = recovery_at(reply->record);
+  run.output = run.recovery.output;
+  run.errors = run.recovery.errors;
+  run.text = run.recovery.text;
+  run.trace.assign(reinterpret_cast<const char*>(control + kReplyOffset), reply->text_bytes);
+  run.diverged = reply->diverged != 0;
+  records_read = header().record_count;
+  return run;
+}
+
+// The strings of a run move with it.
+static tl::expected<SingleRun, Failure> with_views(tl::expected<SingleRun, Failure> run) {
+  if (run) {
+    run->recovery.output = run->output;
+    run->recovery.errors = run->errors;
+    run->recovery.text = run->text;
+  }
+  return run;
+}
+
+tl::expected<SingleRun, Failure> Session::replay(std::span<const std::uint32_t> path) {
+  return with_views(impl_->single({RequestKind::kReplay, 0, 0, kDropNothing}, path, {}));
+}
+tl::expected<SingleRun, Failure> Session::run_cut(std::span<const std::uint32_t> events, std::uint32_t drop) {
+  return with_views(impl_->single({RequestKind::kRunCut, 0, 0, drop}, {}, events));
+}
+tl::expected<std::string, Failure> Session::describe() {
+  const auto reply = impl_->ask({RequestKind::kDescribe, 0, 0, kDropNothing}, {}, {}, {});
+  if (!reply) return tl::make_unexpected(reply.error());
+  if (reply->kind != ReplyKind::kDone) return fail(Blame::kTool, "the program's process could not describe its recording");
+  return std::string(reinterpret_cast<const char*>(impl_->control + kReplyOffset), reply->text_bytes);
+}
+
+std::string path_to_text(std::span<const std::uint32_t> path) {
+  if (path.empty()) return "-";
+  std::string text;
+  bool begins = true;
+  for (std::uint32_t answer : path) {
+    if (answer == kCrashAgain) {
+      text += '/';
+      begins = true;
+      continue;
+    }
+    if (!begins) text += '.';
+    text += std::to_string(answer);
+    begins = false;
+  }
+  return text;
+}
+
+bool path_from_text(std::string_view text, std::vector<std::uint32_t>& path) {
+  path.clear();
+  if (text == "-") return true;
+  bool needs_number = false;
+  for (const char* at = text.data(), *end = at + text.size(); at != end;) {
+    if (*at == '/') {
+      if (needs_number) return false;
+      path.push_back(kCrashAgain);
+      ++at;
+      continue;
+    }
+    std::uint32_t answer = 0;
+    const auto [rest, error] = std::from_chars(at, end, answer);
+    if (error != std::errc{} || answer == kCrashAgain) return false;
+    path.push_back(answer);
+    needs_number = rest != end && *rest == '.';
+    at = needs_number ? rest + 1 : rest;
+    if (!needs_number && at != end && *at != '/') return false;
+  }
+  return !needs_number && !text.empty();
+}
+
+}  // namespace crashcut::inprocess

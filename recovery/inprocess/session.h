@@ -1,0 +1,118 @@
+// Session: crashcut's end of the protocol: one program under test, executed once, then asked for recoveries.
+//
+// Starts the program with the runtime preloaded, in a session of its own and in an unlinked working directory;
+//   runs the watchdog while it waits. Nothing survives it: the destructor kills the coordinator, whose death
+//   kills all below it (PR_SET_PDEATHSIG), as does the death of this process.
+// Threads: one thread, except stop(), which is also safe in a signal handler.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <tl/expected.hpp>
+
+#include "fusefs/profile.h"
+#include "recovery/inprocess/protocol.h"
+
+namespace crashcut::inprocess {
+
+// How crashcut itself failed, and whose mistake it is: exit code 2 (wrong use, bad input) or 4 (ours).
+struct Failure {
+  enum class Blame { kUser, kTool } blame;
+  std::string sentence;
+};
+
+struct Execution {
+  ExecutionKind kind;
+  int exit_code = 0;
+  int signal = 0;
+  std::string sentence;  // of a tool error
+  std::uint64_t op_count = 0;
+  std::uint64_t event_count = 0;
+  std::uint64_t fingerprint = 0;
+};
+
+struct Recovery {
+  RecordKind kind;
+  std::vector<std::uint32_t> path;  // kCrashAgain between layers
+  std::string_view output;          // what it printed; valid during the callback
+  std::string_view errors;
+  std::string_view text;            // of a tool error
+  int exit_code = 0;
+  int signal = 0;
+  std::uint32_t events_in = 0;
+  std::uint32_t layer = 1;
+  bool output_cut = false;
+  bool errors_cut = false;
+};
+
+// What a single run gives: strings of the Recovery are kept here.
+struct SingleRun {
+  Recovery recovery;
+  std::string output, errors, text;
+  std::string trace;      // JSON lines, see Reply
+  bool diverged = false;  // a replay that did not meet the choices of its path
+};
+
+class Session {
+ public:
+  struct Setup {
+    std::string program;                  // an absolute path, or one relative to the working directory
+    std::vector<std::string> arguments;   // argv[1] on
+    std::string runtime;                  // path of libcrashcut_runtime.so
+    fusefs::ModelOptions model;
+    std::string from_directory;
+    std::uint32_t depth = 1;
+    std::uint32_t jobs = 1;
+    std::uint64_t max_recoveries = 0;
+    std::uint64_t max_violations = 0;
+    std::chrono::nanoseconds main_limit = std::chrono::seconds(60);
+    std::chrono::nanoseconds recovery_limit = std::chrono::seconds(10);
+    int stdin_fd = -1;   // of main(); -1: /dev/null
+    int stdout_fd = -1;  // of main() and of what runs before it; -1: ours. Recoveries' output is captured
+    int stderr_fd = -1;
+  };
+
+  // Runs main(). A program that failed is a success here: see execution().
+  static tl::expected<std::unique_ptr<Session>, Failure> start(const Setup& setup);
+  ~Session();
+
+  const Execution& execution() const;
+
+  // Explores all recoveries below `prefix`; `on_recovery` gets each once, in no order; `on_idle` is called
+  // about ten times a second (progress, time limits).
+  tl::expected<void, Failure> explore(std::span<const std::uint32_t> prefix,
+                                      const std::function<void(const Recovery&)>& on_recovery,
+                                      const std::function<void()>& on_idle = {});
+  // Ends an exploration early. Safe in a signal handler.
+  void stop();
+  // Limits of the next exploration; clears a stop.
+  void set_limits(std::uint64_t max_recoveries, std::uint64_t max_violations);
+
+  bool bounded() const;              // something was left unexplored
+  std::uint64_t recoveries() const;  // so far
+  std::uint64_t violations() const;
+  double explored_fraction() const;  // estimate, 0 to 1
+
+  tl::expected<SingleRun, Failure> replay(std::span<const std::uint32_t> path);
+  // One recovery on the cut that holds exactly `events` (of the first crash), less `drop` and all above it.
+  tl::expected<SingleRun, Failure> run_cut(std::span<const std::uint32_t> events, std::uint32_t drop = kDropNothing);
+  // The recording as JSON lines, see Reply.
+  tl::expected<std::string, Failure> describe();
+
+ private:
+  struct Impl;
+  explicit Session(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+// "0.2.1/0.3", a slash where the power went again; "-" where nothing was chosen. Returns false for other text.
+std::string path_to_text(std::span<const std::uint32_t> path);
+bool path_from_text(std::string_view text, std::vector<std::uint32_t>& path);
+
+}  // namespace crashcut::inprocess

@@ -1,0 +1,246 @@
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include <cstring>
+
+#include "recovery/inprocess/gate.h"
+#include "recovery/inprocess/runtime.h"
+
+namespace crashcut::inprocess {
+
+namespace {
+
+constexpr std::size_t kStreamBytes = kSlotCountsOffset - sizeof(Slot);
+
+struct Entry {
+  std::uint32_t type;
+  std::uint32_t length;
+};
+
+std::uint32_t padded(std::uint32_t length) { return (length + 3) / 4 * 4; }
+
+void copy_slot(const Slot& from, Slot& to) {
+  to.killed = 0;
+  to.in_runtime = 1;
+  to.outcome = Outcome::kNone;
+  to.exit_code = 0;
+  to.events_in = 0;
+  to.layer = from.layer;
+  to.weight = from.weight;
+  to.path_length = from.path_length;
+  to.output_bytes = from.output_bytes;
+  to.error_bytes = from.error_bytes;
+  to.text_bytes = 0;
+  to.output_cut = from.output_cut;
+  to.stream_used = from.stream_used;
+  to.last_entry = from.last_entry;
+  to.job = from.job;
+  to.choice_count = 0;
+  std::memcpy(to.stream, from.stream, from.stream_used);
+}
+
+// The kind that a dead process's record has; false where it has none.
+bool classify(const Slot& slot, int status, Record& record, std::string_view& text) {
+  if (WIFSIGNALED(status)) {
+    record.signal = WTERMSIG(status);
+    if (slot.killed != 0) {
+      record.kind = RecordKind::kHung;
+    } else if (slot.in_runtime != 0) {
+      record.kind = RecordKind::kToolError;
+      text = "crashcut's own code died inside the recovery";
+    } else if (record.signal == SIGKILL) {
+      record.kind = RecordKind::kToolError;
+      text = "a recovery was killed by somebody else (SIGKILL)";
+    } else {
+      record.kind = RecordKind::kSignalled;
+    }
+    return true;
+  }
+  switch (slot.outcome) {
+    case Outcome::kOk: record.kind = RecordKind::kOk; return true;
+    case Outcome::kAssumedAway: record.kind = RecordKind::kAssumedAway; return true;
+    case Outcome::kExited: record.kind = RecordKind::kExited; return true;
+    case Outcome::kToolError: record.kind = RecordKind::kToolError; return true;
+    case Outcome::kAbandoned:
+    case Outcome::kInner: return false;
+    case Outcome::kNone: break;
+  }
+  record.kind = RecordKind::kToolError;
+  text = "a recovery ended without a word";
+  return true;
+}
+
+// Takes the parts of the stream apart: answers, stdout, stderr, text.
+void write_payload(const Slot& slot, std::string_view text, std::byte* to) {
+  std::byte* at[4];
+  at[kStreamAnswer] = to;
+  at[kStreamOutput] = to + slot.path_length * std::size_t{4};
+  at[kStreamError] = at[kStreamOutput] + slot.output_bytes;
+  at[kStreamText] = at[kStreamError] + slot.error_bytes;
+  for (std::uint32_t i = 0; i < slot.stream_used;) {
+    Entry entry;
+    std::memcpy(&entry, slot.stream + i, sizeof entry);
+    std::memcpy(at[entry.type], slot.stream + i + sizeof entry, entry.length);
+    at[entry.type] += entry.length;
+    i += static_cast<std::uint32_t>(sizeof entry) + padded(entry.length);
+  }
+  std::memcpy(at[kStreamText], text.data(), text.size());
+}
+
+// Counts the recovery; false where the limit leaves no room for it.
+bool count_recovery(Header& header, RecordKind kind) {
+  const std::uint64_t before = header.recoveries.fetch_add(1);
+  const std::uint64_t most = header.max_recoveries;
+  if (most != 0 && before >= most) {
+    header.recoveries.fetch_sub(1);
+    header.bounded = 1;
+    header.stop = 1;
+    return false;
+  }
+  if (most != 0 && before + 1 >= most) header.stop = 1;
+  if (is_violation(kind)) {
+    const std::uint64_t violations = header.violations.fetch_add(1) + 1;
+    if (header.max_violations != 0 && violations >= header.max_violations) header.stop = 1;
+  } else if (kind == RecordKind::kToolError) {
+    header.tool_errors.fetch_add(1);
+    header.stop = 1;
+  }
+  return true;
+}
+
+void record_end(const Slot& slot, int status) {
+  Record found{};
+  std::string_view text;
+  if (!classify(slot, status, found, text)) return;
+  Header& header = *g.header;
+  if (!count_recovery(header, found.kind)) return;
+  header.explored.fetch_add(static_cast<std::uint64_t>(slot.weight * static_cast<double>(kWholeTree)));
+  const std::uint64_t bytes = slot.path_length * std::uint64_t{4} + slot.output_bytes + slot.error_bytes + slot.text_bytes + text.size();
+  const std::uint64_t heap = header.heap_used.fetch_add((bytes + 7) / 8 * 8);
+  const std::uint64_t index = header.record_count.fetch_add(1);
+  if (heap + bytes > kHeapBytes || (index + 1) * sizeof(Record) > kRecordsBytes) {
+    header.stop = 1;
+    header.bounded = 1;
+    return;
+  }
+  write_payload(slot, text, g.control + kHeapOffset + heap);
+  Record& record = reinterpret_cast<Record*>(g.control + kRecordsOffset)[index];
+  record.kind = found.kind;
+  record.payload = kHeapOffset + heap;
+  record.path_length = slot.path_length;
+  record.output_bytes = slot.output_bytes;
+  record.error_bytes = slot.error_bytes;
+  record.text_bytes = slot.text_bytes + static_cast<std::uint32_t>(text.size());
+  record.exit_code = slot.exit_code;
+  record.signal = found.signal;
+  record.events_in = slot.events_in;
+  record.layer = slot.layer;
+  record.output_cut = slot.output_cut;
+  record.committed.store(1, std::memory_order_release);
+}
+
+long* own_thread_id() {
+  if (g.tid_offset < 0) return nullptr;
+  char* self;
+  asm("movq %%fs:0x10, %0" : "=r"(self));
+  return reinterpret_cast<long*>(self + g.tid_offset);
+}
+
+}  // namespace
+
+std::uint64_t now_ns() {
+  timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);  // the vdso's: no system call
+  return static_cast<std::uint64_t>(t.tv_sec) * 1000000000 + static_cast<std::uint64_t>(t.tv_nsec);
+}
+
+Slot& slot_at(std::uint32_t index) { return *reinterpret_cast<Slot*>(g.control + kSlotsOffset + index * kSlotBytes); }
+
+Slot* take_slot() {
+  const std::uint32_t own = g.slot == nullptr ? 0 : static_cast<std::uint32_t>((reinterpret_cast<std::byte*>(g.slot) - g.control - kSlotsOffset) / kSlotBytes);
+  // A child's slot is most often the one after its parent's, and is warm.
+  for (std::uint32_t i = 0; i < kSlotCount; ++i) {
+    Slot& slot = slot_at(1 + (own + i) % (kSlotCount - 1));
+    SlotState free = SlotState::kFree;
+    if (slot.state.load(std::memory_order_relaxed) != SlotState::kFree || !slot.state.compare_exchange_strong(free, SlotState::kTaken)) continue;
+    if (g.slot != nullptr) {
+      copy_slot(*g.slot, slot);
+    } else {
+      Slot& fresh = slot_at(0);
+      copy_slot(fresh, slot);
+      slot.stream_used = slot.path_length = slot.output_bytes = slot.error_bytes = slot.output_cut = 0;
+      slot.last_entry = 0;
+      slot.weight = 1;
+      slot.layer = 1;
+    }
+    return &slot;
+  }
+  return nullptr;
+}
+
+Child fork_child(Slot* slot) {
+  if (g.slot != nullptr) g.slot->began_ns.store(0, std::memory_order_relaxed);
+  slot->began_ns.store(now_ns(), std::memory_order_relaxed);
+  // libc keeps the thread's id in its descriptor: abort() and mutexes need it right in the child.
+  long* thread_id = own_thread_id();
+  // No signal when it ends: the program may ignore or handle SIGCHLD as it likes.
+  const long flags = CLONE_PARENT_SETTID | (thread_id != nullptr ? CLONE_CHILD_SETTID : 0);
+  const long pid = kernel(SYS_clone, flags, 0, &slot->pid, thread_id, 0);
+  if (pid != 0) return {pid, slot};
+  kernel(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL);
+  if (kernel(SYS_getppid) != g.pid) kernel(SYS_exit_group, 0);
+  g.pid = slot->pid;
+  g.slot = slot;
+  return {0, slot};
+}
+
+int wait_for(const Child& child, std::uint64_t* cpu_ns) {
+  int status = 0;
+  rusage used;
+  while (kernel(SYS_wait4, child.pid, &status, __WALL, &used) == -EINTR) {
+  }
+  if (cpu_ns != nullptr) {
+    const long us = (used.ru_utime.tv_sec + used.ru_stime.tv_sec) * 1000000 + used.ru_utime.tv_usec + used.ru_stime.tv_usec;
+    *cpu_ns = static_cast<std::uint64_t>(us) * 1000;
+  }
+  child.slot->began_ns.store(0, std::memory_order_relaxed);
+  return status;
+}
+
+void settle(const Child& child, int status) {
+  Slot& slot = *child.slot;
+  slot.pid = 0;
+  record_end(slot, status);
+  slot.state.store(SlotState::kFree, std::memory_order_release);
+}
+
+std::uint32_t* choice_count_at(Slot& slot, std::uint32_t index) {
+  if (index < kInlineChoices) return &slot.choice_counts[index];
+  if (index >= (kSlotBytes - kSlotCountsOffset) / 4) return nullptr;
+  return reinterpret_cast<std::uint32_t*>(reinterpret_cast<std::byte*>(&slot) + kSlotCountsOffset) + index;
+}
+
+bool append_stream(Slot& slot, StreamType type, const void* bytes, std::size_t count) {
+  Entry entry{type, 0};
+  std::uint32_t at = slot.last_entry;
+  if (slot.stream_used != 0) std::memcpy(&entry, slot.stream + at, sizeof entry);
+  if (slot.stream_used == 0 || entry.type != type) {
+    at = slot.stream_used;
+    entry = {type, 0};
+  }
+  const std::size_t end = at + sizeof entry + padded(entry.length + static_cast<std::uint32_t>(count));
+  if (end > kStreamBytes) return false;
+  std::memcpy(slot.stream + at + sizeof entry + entry.length, bytes, count);
+  entry.length += static_cast<std::uint32_t>(count);
+  std::memcpy(slot.stream + at, &entry, sizeof entry);
+  slot.last_entry = at;
+  slot.stream_used = static_cast<std::uint32_t>(end);
+  return true;
+}
+
+}  // namespace crashcut::inprocess

@@ -1,0 +1,16 @@
+// JSON report: a result as one JSON document; docs/json.md says what is in it.
+#pragma once
+
+#include <string>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "recovery/check.h"
+
+namespace crashcut::recovery {
+
+nlohmann::ordered_json to_json(const Plan& plan, const Result& result);
+// The document as text. Bytes that are not UTF-8 become U+FFFD.
+std::string dump(const nlohmann::ordered_json& document);
+
+}  // namespace crashcut::recovery

@@ -1,0 +1,34 @@
+// Plan: what is to be checked, under which model, and how far to go.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "fusefs/profile.h"
+
+namespace crashcut::recovery {
+
+// How long main() and one recovery may take.
+inline constexpr std::chrono::seconds kMainLimit{60};
+inline constexpr std::chrono::seconds kRecoveryLimit{10};
+
+struct Plan {
+  std::string program;                 // absolute: the executable, or the source it is made from
+  std::string executable;              // what is run
+  std::vector<std::string> arguments;  // argv[1] on
+  std::string from_directory;          // absolute; empty: the disk starts empty
+  fusefs::ModelOptions model;
+  std::uint32_t depth = 1;
+  std::uint64_t seed = 0;  // reserved for sampled exploration; printed and kept in tokens
+
+  // Bounds; 0: none. They say how much is explored, not what a recovery is, so a token does not hold them.
+  std::uint64_t max_recoveries = 0;
+  std::chrono::duration<double> time_limit{0};
+  std::uint32_t jobs = 1;
+  std::string runtime;                // path of libcrashcut_runtime.so
+  std::string crashcut = "crashcut";  // how the user calls us, for commands to paste
+};
+
+}  // namespace crashcut::recovery

@@ -1,0 +1,34 @@
+// Report: results as text for people, plain ASCII.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "recovery/check.h"
+
+namespace crashcut::recovery {
+
+// How much of a long story is shown.
+enum class Detail { kShort, kAll };
+
+// The first line: what runs, model, bounds, seed. `command` is what the user typed, less its options.
+std::string report_start(std::string_view command, const Plan& plan);
+// The same for a single recovery.
+std::string report_replay_start(const Plan& plan);
+// One recovery: what the program did, what of it survived, what recovery saw and said.
+std::string report_account(const Account& account, Detail detail);
+// The violation with its account and the other ways to fail.
+std::string report_violation(const Result& result);
+// Every distinct output with the number of recoveries that gave it.
+std::string report_outcomes(const Survey& survey);
+// The last line: verdict, counts, replay command.
+std::string report_end(const Plan& plan, const Result& result);
+
+// Text of unknown origin on one line: control characters and bytes beyond ASCII are escaped.
+std::string printable(std::string_view text);
+// "12%", or "less than 0.0001%"
+std::string percent_text(double fraction);
+// 1 recovery, 2 recoveries
+std::string count_text(std::uint64_t count, std::string_view one, std::string_view many);
+
+}  // namespace crashcut::recovery

@@ -1,0 +1,133 @@
+#include "recovery/story.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstring>
+#include <stdexcept>
+#include <unordered_map>
+#include <utility>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+namespace crashcut::recovery {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::size_t kCrashesMost = 1000;
+
+// A story while its lines come in.
+struct Draft {
+  struct Place {
+    std::size_t operation;
+    std::size_t index;
+  };
+
+  std::vector<Crash> crashes{1};
+  std::vector<std::unordered_map<std::uint32_t, Place>> places{1};  // of each crash, by event
+  std::vector<Observation> observations;                            // of the call whose line is still to come
+};
+
+// "access("a") = -2" as people know it: "access("a") = -1 ENOENT".
+std::string name_error(std::string call) {
+  const auto at = call.rfind(" = -");
+  if (at == std::string::npos) return call;
+  int number = 0;
+  const char* end = call.data() + call.size();
+  const auto parsed = std::from_chars(call.data() + at + 4, end, number);
+  const char* name = parsed.ec == std::errc{} && parsed.ptr == end ? strerrorname_np(number) : nullptr;
+  return name == nullptr ? call : call.substr(0, at) + " = -1 " + name;
+}
+
+Observation read_observation(const Json& line) {
+  return Observation{line.at("location"), line.at("candidates").get<std::vector<std::string>>(), line.at("taken"),
+                     line.value("layer", 1u)};
+}
+
+Operation& operation_at(Crash& crash, std::size_t op) {
+  if (op >= crash.operations.size()) crash.operations.resize(op + 1);
+  return crash.operations[op];
+}
+
+void read_event(const Json& line, std::size_t layer, Draft& draft) {
+  const std::size_t op = line.at("op");
+  const std::uint32_t id = line.at("event");
+  auto& events = operation_at(draft.crashes[layer], op).events;
+  draft.places[layer][id] = {op, events.size()};
+  events.push_back(Event{id, line.value("kind", ""), line.value("text", ""), line.value("durable", false), false});
+}
+
+void read_persisted(const Json& line, std::size_t layer, Draft& draft) {
+  Crash& crash = draft.crashes[layer];
+  crash.persisted = line.at("in").get<std::vector<std::uint32_t>>();
+  for (const std::uint32_t id : crash.persisted) {
+    const auto place = draft.places[layer].find(id);
+    if (place == draft.places[layer].end()) continue;
+    crash.operations[place->second.operation].events[place->second.index].persisted = true;
+  }
+}
+
+void read_line(const Json& line, Draft& draft) {
+  const std::size_t layer = line.value("layer", 1) - 1;
+  if (layer >= kCrashesMost) throw std::runtime_error("a crash without a number");
+  if (draft.crashes.size() <= layer) {
+    draft.crashes.resize(layer + 1);
+    draft.places.resize(layer + 1);
+  }
+  if (line.contains("call")) {
+    draft.crashes[layer].calls.push_back(Call{name_error(line.at("call")), std::exchange(draft.observations, {})});
+  } else if (line.contains("choice")) {
+    draft.observations.push_back(read_observation(line));
+  } else if (line.contains("event")) {
+    read_event(line, layer, draft);
+  } else if (line.contains("op")) {
+    operation_at(draft.crashes[layer], line.at("op")).text = line.at("text");
+  } else if (line.contains("in")) {
+    read_persisted(line, layer, draft);
+  }
+}
+
+void read_lines(std::string_view text, Draft& draft) {
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    if (end > 0) read_line(Json::parse(text.substr(0, end)), draft);
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+}
+
+}  // namespace
+
+Fate Operation::fate() const {
+  const auto count =
+      std::count_if(events.begin(), events.end(), [](const Event& e) { return e.persisted || e.durable; });
+  if (count == 0) return Fate::kLost;
+  return static_cast<std::size_t>(count) == events.size() ? Fate::kPersisted : Fate::kPartly;
+}
+
+bool Operation::is_durable() const {
+  return !events.empty() && std::all_of(events.begin(), events.end(), [](const Event& e) { return e.durable; });
+}
+
+bool Operation::is_sync() const {
+  static constexpr std::array kSyncs = {"fsync", "fdatasync", "range-fsync", "range-fdatasync", "sync", "mark"};
+  return !events.empty() && std::all_of(events.begin(), events.end(), [](const Event& e) {
+    return std::find(kSyncs.begin(), kSyncs.end(), e.kind) != kSyncs.end();
+  });
+}
+
+tl::expected<Story, std::string> read_story(std::string_view description, std::string_view trace) try {
+  Draft draft;
+  read_lines(description, draft);
+  read_lines(trace, draft);
+  // A recovery can die in the middle of a call, whose line then never comes.
+  if (!draft.observations.empty()) {
+    draft.crashes.back().calls.push_back(Call{"(its last call)", std::move(draft.observations)});
+  }
+  return Story{std::move(draft.crashes)};
+} catch (const std::exception& error) {
+  return tl::unexpected(fmt::format("The runtime's account of a recovery cannot be read: {}.", error.what()));
+}
+
+}  // namespace crashcut::recovery

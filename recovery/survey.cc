@@ -1,0 +1,89 @@
+#include "recovery/survey.h"
+
+#include <csignal>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "recovery/plan.h"
+
+namespace crashcut::recovery {
+namespace {
+
+using inprocess::RecordKind;
+
+std::string outcome_of(const inprocess::Recovery& recovery) {
+  std::string_view output = recovery.output;
+  if (output.ends_with('\n')) output.remove_suffix(1);
+  std::string joined;
+  for (const char c : output) {
+    if (c == '\n')
+      joined += "; ";
+    else
+      joined += c;
+  }
+  return recovery.output_cut ? joined + "..." : joined;
+}
+
+std::string last_line(std::string_view text) {
+  const std::size_t end = text.find_last_not_of(" \n\r\t");
+  if (end == std::string_view::npos) return "";
+  text = text.substr(0, end + 1);
+  const std::size_t newline = text.rfind('\n');
+  return std::string(newline == std::string_view::npos ? text : text.substr(newline + 1));
+}
+
+}  // namespace
+
+FailureKind failure_of(const inprocess::Recovery& recovery) {
+  const int code = recovery.kind == RecordKind::kSignalled ? recovery.signal
+                   : recovery.kind == RecordKind::kExited  ? recovery.exit_code
+                                                           : 0;
+  return FailureKind{recovery.kind, code, last_line(recovery.errors)};
+}
+
+std::string signal_text(int signal) {
+  const char* name = sigabbrev_np(signal);
+  return name != nullptr ? fmt::format("SIG{}", name) : fmt::format("signal {}", signal);
+}
+
+std::string to_text(const FailureKind& failure) {
+  switch (failure.kind) {
+    case RecordKind::kOk: return "recovery succeeded";
+    case RecordKind::kAssumedAway: return "recovery was assumed away (crashcut_assume)";
+    case RecordKind::kExited: return fmt::format("recovery exited with status {}", failure.code);
+    case RecordKind::kSignalled:
+      if (failure.code == SIGABRT) return "recovery aborted (SIGABRT)";
+      return fmt::format("recovery was killed by {} ({})", signal_text(failure.code), strsignal(failure.code));
+    case RecordKind::kHung:
+      return fmt::format("recovery did not end within the limit of {} seconds", kRecoveryLimit.count());
+    case RecordKind::kToolError: return "crashcut could not run this recovery";
+  }
+  return "";
+}
+
+void Survey::add(const inprocess::Recovery& recovery) {
+  switch (recovery.kind) {
+    case RecordKind::kOk: ++ok_; break;
+    case RecordKind::kAssumedAway: ++assumed_away_; return;
+    case RecordKind::kToolError:
+      if (tool_errors_++ == 0) tool_error_ = recovery.text;
+      return;
+    default: add_violation(recovery);
+  }
+  Tally& tally = outcomes_[outcome_of(recovery)];
+  ++tally.recoveries;
+  if (inprocess::is_violation(recovery.kind)) ++tally.violations;
+}
+
+void Survey::add_violation(const inprocess::Recovery& recovery) {
+  ++violations_;
+  const FailureKind failure = failure_of(recovery);
+  ++failures_[failure];
+  // Recoveries come in no order: ties go by path, so that every run names the same one.
+  if (smallest_ && std::tie(smallest_->events_in, smallest_->path) <= std::tie(recovery.events_in, recovery.path))
+    return;
+  smallest_ = Violation{failure, recovery.path, recovery.events_in, recovery.layer};
+}
+
+}  // namespace crashcut::recovery

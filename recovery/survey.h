@@ -1,0 +1,72 @@
+// Survey: what all recoveries of an exploration gave, added up.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <vector>
+
+#include "recovery/inprocess/session.h"
+
+namespace crashcut::recovery {
+
+// How a recovery failed. `message` is the last line that it wrote to stderr: an assertion's text.
+struct FailureKind {
+  inprocess::RecordKind kind = inprocess::RecordKind::kOk;
+  int code = 0;  // exit status or signal
+  std::string message;
+
+  bool operator<(const FailureKind& other) const {
+    return std::tie(kind, code, message) < std::tie(other.kind, other.code, other.message);
+  }
+  bool operator==(const FailureKind&) const = default;
+};
+
+FailureKind failure_of(const inprocess::Recovery& recovery);
+// "recovery aborted (SIGABRT)"
+std::string to_text(const FailureKind& failure);
+// "SIGSEGV"
+std::string signal_text(int signal);
+
+class Survey {
+ public:
+  struct Tally {
+    std::uint64_t recoveries = 0;
+    std::uint64_t violations = 0;
+  };
+  struct Violation {
+    FailureKind failure;
+    std::vector<std::uint32_t> path;
+    std::uint32_t events_in = 0;
+    std::uint32_t layer = 1;
+  };
+
+  void add(const inprocess::Recovery& recovery);
+
+  std::uint64_t recoveries() const { return ok_ + assumed_away_ + violations_ + tool_errors_; }
+  std::uint64_t ok() const { return ok_; }
+  std::uint64_t assumed_away() const { return assumed_away_; }
+  std::uint64_t violations() const { return violations_; }
+  std::uint64_t tool_errors() const { return tool_errors_; }
+
+  // What recoveries printed, without the last newline and with the others as "; ". Not those assumed away.
+  const std::map<std::string, Tally>& outcomes() const { return outcomes_; }
+  const std::map<FailureKind, std::uint64_t>& failures() const { return failures_; }
+  // The violation with the fewest events persisted; of several such, the first by path.
+  const std::optional<Violation>& smallest() const { return smallest_; }
+  const std::string& tool_error() const { return tool_error_; }
+
+ private:
+  void add_violation(const inprocess::Recovery& recovery);
+
+  std::uint64_t ok_ = 0, assumed_away_ = 0, violations_ = 0, tool_errors_ = 0;
+  std::map<std::string, Tally> outcomes_;
+  std::map<FailureKind, std::uint64_t> failures_;
+  std::optional<Violation> smallest_;
+  std::string tool_error_;
+};
+
+}  // namespace crashcut::recovery

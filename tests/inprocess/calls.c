@@ -1,0 +1,137 @@
+/* Many calls, all answers printed by main through the real stdout: compared with a run without crashcut. */
+#define _GNU_SOURCE
+#include <assert.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/sendfile.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/time.h>
+#include <sys/uio.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include "../../include/crashcut.h"
+
+static void say(const char* what, long result) { printf("%s %ld %s\n", what, result, result < 0 ? strerror(errno) : ""); }
+
+static void list(const char* path) {
+  char* names[64];
+  int count = 0;
+  DIR* d = opendir(path);
+  struct dirent* e;
+  while ((e = readdir(d))) names[count++] = strdup(e->d_name);
+  closedir(d);
+  for (int i = 0; i < count; ++i)
+    for (int j = i + 1; j < count; ++j)
+      if (strcmp(names[i], names[j]) > 0) { char* t = names[i]; names[i] = names[j]; names[j] = t; }
+  for (int i = 0; i < count; ++i) printf("  %s\n", names[i]);
+}
+
+int main(void) {
+  struct stat st;
+  char buffer[64];
+  int fd = open("f", O_RDWR | O_CREAT | O_TRUNC, 0644);
+  say("open", fd);
+  say("write", write(fd, "hello world", 11));
+  say("pwrite", pwrite(fd, "J", 1, 0));
+  say("lseek", lseek(fd, 2, SEEK_SET));
+  struct iovec parts[2] = {{buffer, 3}, {buffer + 10, 20}};
+  say("readv", readv(fd, parts, 2));
+  printf("%.3s %.6s\n", buffer, buffer + 10);
+  say("fstat", fstat(fd, &st));
+  printf("%ld %o %ld\n", (long)st.st_size, st.st_mode, (long)st.st_nlink);
+  int copy = dup(fd);
+  say("dup", copy);
+  say("lseek", lseek(copy, 0, SEEK_CUR));
+  say("dup2", dup2(fd, 17));
+  say("pwritev", pwritev(17, (struct iovec[]){{"ab", 2}, {"cd", 2}}, 2, 3));
+  say("close", close(17));
+  say("write closed", write(17, "x", 1));
+  say("pread", pread(copy, buffer, 20, 0));
+  printf("%.11s\n", buffer);
+  say("mkdir", mkdir("d", 0755));
+  say("mkdir", mkdir("d", 0755));
+  say("rename", rename("f", "d/g"));
+  say("link", link("d/g", "h"));
+  say("symlink", symlink("h", "s"));
+  say("readlink", readlink("s", buffer, sizeof buffer));
+  say("stat s", stat("s", &st));
+  printf("nlink %ld\n", (long)st.st_nlink);
+  say("open missing", open("nothing", O_RDONLY));
+  say("unlink d", unlink("d"));
+  say("rmdir d", rmdir("d"));
+  say("access", access("h", R_OK));
+  say("truncate", truncate("h", 3));
+  say("pread", pread(fd, buffer, 20, 0));
+  say("fallocate", fallocate(fd, 0, 0, 100));
+  say("ftruncate", ftruncate(fd, 5));
+  say("fsync", fsync(fd));
+  say("fdatasync", fdatasync(fd));
+  say("chmod", chmod("h", 0600));
+  stat("h", &st);
+  printf("%o\n", st.st_mode);
+  list(".");
+  list("d");
+  int dir = open("d", O_RDONLY | O_DIRECTORY);
+  int at = openat(dir, "x", O_CREAT | O_WRONLY, 0600);
+  say("openat", at < 0 ? -1 : 0);
+  say("fstatat", fstatat(dir, "x", &st, 0));
+  say("fsync dir", fsync(dir));
+  say("flock", flock(at, LOCK_EX | LOCK_NB));
+  struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+  say("lock", fcntl(at, F_SETLK, &lock));
+  say("getfl", fcntl(at, F_GETFL) & O_ACCMODE);
+  say("isatty", isatty(at));
+  struct pollfd p = {at, POLLOUT, 0};
+  say("poll", poll(&p, 1, 0));
+  char* map = mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, 0);
+  printf("map %.3s\n", map);
+  munmap(map, 4096);
+  off_t from = 1;
+  say("sendfile", sendfile(at, fd, &from, 2));
+  say("copy_file_range", copy_file_range(fd, &(loff_t){0}, at, NULL, 3, 0));
+  fstat(at, &st);
+  printf("size %ld\n", (long)st.st_size);
+  say("setxattr", setxattr("h", "user.a", "value", 5, 0));
+  say("getxattr", getxattr("h", "user.a", buffer, sizeof buffer));
+  say("chdir", chdir("d"));
+  say("access x", access("x", F_OK));
+  say("access ../h", access("../h", F_OK));
+  say("chdir", chdir(".."));
+  char* where = getcwd(NULL, 0);
+  printf("%s\n", strrchr(where, '/') ? "cwd" : where);
+  struct timespec times[2] = {{1, 2}, {3, 4}};
+  say("utimensat", utimensat(AT_FDCWD, "h", times, 0));
+  stat("h", &st);
+  printf("%ld.%ld\n", (long)st.st_mtim.tv_sec, (long)st.st_mtim.tv_nsec);
+  /* The real system beside it. */
+  int real = open("/dev/null", O_WRONLY);
+  say("real", write(real, "x", 1));
+  say("dup2 real over modelled", dup2(real, copy) == copy ? 0 : -1);
+  say("write", write(copy, "xx", 2));
+  say("lseek modelled", lseek(fd, 0, SEEK_END));
+  FILE* passwd = fopen("/etc/passwd", "r");
+  printf("%s\n", passwd ? "passwd" : "none");
+  say("closed", close_range(20, ~0U, 0));
+  FILE* f = fopen("stdio", "w+");
+  setvbuf(f, NULL, _IOFBF, 16);
+  fprintf(f, "%050d", 7);
+  rewind(f);
+  say("fread", (long)fread(buffer, 1, 60, f));
+  fclose(f);
+  say("remove", remove("stdio"));
+  f = tmpfile();
+  printf("tmpfile %d\n", f != NULL);
+  sync();
+  return 0;
+}
+
+void crashcut_recover(void) {}

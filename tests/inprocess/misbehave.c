@@ -1,0 +1,63 @@
+/* One program, many ways to go wrong: argv[1] says which. Recoveries read the choice from a file of main's. */
+#include <assert.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "../../include/crashcut.h"
+
+static char mode[32];
+
+int main(int argc, char** argv) {
+  const char* what = argc > 1 ? argv[1] : "";
+  int fd = open("mode", O_CREAT | O_WRONLY, 0600);
+  write(fd, what, strlen(what));
+  fsync(fd);
+  close(fd);
+  crashcut_barrier();
+  close(open("flag", O_CREAT | O_WRONLY, 0600));
+  if (!strcmp(what, "fork")) { if (fork() == 0) _exit(0); wait(NULL); }
+  if (!strcmp(what, "system")) system("true");
+  if (!strcmp(what, "exec")) execlp("true", "true", NULL);
+  if (!strcmp(what, "loop")) for (;;) ;
+  if (!strcmp(what, "sleep")) for (;;) pause();
+  if (!strcmp(what, "segv")) raise(SIGSEGV);
+  if (!strcmp(what, "abort")) abort();
+  if (!strcmp(what, "exit3")) exit(3);
+  if (!strcmp(what, "big")) {
+    static char block[1 << 20];
+    int big = open("big", O_CREAT | O_WRONLY, 0600);
+    memset(block, 'x', sizeof block);
+    for (int i = 0; i < 10240; ++i) { block[0] = (char)i; if (write(big, block, sizeof block) < 0) { perror("write"); return 1; } }
+  }
+  if (!strcmp(what, "map")) {
+    int m = open("m", O_CREAT | O_RDWR, 0600);
+    ftruncate(m, 4096);
+    mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, m, 0);
+  }
+  return 0;
+}
+
+void crashcut_recover(void) {
+  int fd = open("mode", O_RDONLY);
+  read(fd, mode, sizeof mode - 1);
+  if (access("flag", F_OK) != 0) { puts("no flag"); return; }
+  fputs("partial", stdout);
+  if (!strcmp(mode, "r-loop")) for (;;) ;
+  if (!strcmp(mode, "r-abort")) abort();
+  if (!strcmp(mode, "r-assert")) assert(!"broken");
+  if (!strcmp(mode, "r-exit3")) exit(3);
+  if (!strcmp(mode, "r-exit0")) exit(0);
+  if (!strcmp(mode, "r-segv")) *(volatile int*)0 = 0;
+  if (!strcmp(mode, "r-stack")) crashcut_recover();
+  if (!strcmp(mode, "r-fork")) fork();
+  if (!strcmp(mode, "r-assume")) crashcut_assume(0);
+  if (!strcmp(mode, "r-much")) for (int i = 0; i < 100000; ++i) puts("much");
+  if (!strcmp(mode, "r-close")) { dup2(1, 9); close(1); dprintf(9, "through 9"); }
+  puts(" flag");
+}
