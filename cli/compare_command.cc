@@ -1,0 +1,125 @@
+// crashcut compare: one program under several models, side by side.
+#include <fcntl.h>
+
+#include <algorithm>
+#include <set>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "cli/commands.h"
+#include "cli/interrupts.h"
+#include "cli/json_file.h"
+#include "cli/options.h"
+#include "cli/program.h"
+#include "cli/progress_line.h"
+#include "recovery/compare_report.h"
+#include "recovery/json_report.h"
+#include "recovery/report.h"
+
+namespace crashcut::cli {
+namespace {
+
+using inprocess::Failure;
+using recovery::Comparison;
+using recovery::Plan;
+
+// The models in the order of the table: every profile with every mode, and ext4's allocation options beside its
+// default mode. One that -o made equal to another is left out.
+tl::expected<std::vector<Plan>, Failure> make_plans(const Options& options) {
+  const std::vector<std::string> kAllModes = {"ordered", "journal", "writeback"};
+  std::vector<Plan> plans;
+  std::set<std::string> seen;
+  auto add = [&](const Plan& plan) {
+    if (seen.insert(fusefs::describe(plan.model)).second) plans.push_back(plan);
+  };
+  for (const std::string& profile : options.profiles.empty() ? std::vector<std::string>{"ext4"} : options.profiles) {
+    for (const std::string& mode : options.data_modes.empty() ? kAllModes : options.data_modes) {
+      auto plan = make_plan(options, profile, mode);
+      if (!plan) return tl::unexpected(plan.error());
+      add(*plan);
+      if (plan->model.profile != fusefs::ProfileName::kExt4 || plan->model.data != fusefs::DataMode::kOrdered) continue;
+      Plan variant = *plan;
+      variant.model.auto_da_alloc = false;
+      add(variant);
+      variant = *plan;
+      variant.model.delalloc = false;
+      add(variant);
+    }
+  }
+  return plans;
+}
+
+// Only the first execution's words are shown: the others say the same.
+tl::expected<std::vector<Comparison>, Failure> check_all(std::vector<Plan> plans) {
+  std::vector<Comparison> rows;
+  const int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
+  for (Plan& plan : plans) {
+    if (is_interrupted()) break;
+    ProgressLine line;
+    recovery::Hooks hooks = interruptible_hooks();
+    hooks.on_progress = [&](const recovery::Progress& progress) { line.show(progress); };
+    hooks.stdout_fd = nowhere;
+    if (!rows.empty()) hooks.stderr_fd = nowhere;
+    auto result = recovery::check(plan, hooks);
+    if (!result) {
+      const std::string sentence = fmt::format("{} (under {})", result.error().sentence, fusefs::describe(plan.model));
+      return tl::unexpected(Failure{result.error().blame, sentence});
+    }
+    rows.push_back(Comparison{std::move(plan), std::move(*result)});
+  }
+  return rows;
+}
+
+tl::expected<void, Failure> write_json(const std::string& path, const std::vector<Comparison>& rows) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const Comparison& row : rows) list.push_back(recovery::to_json(row.plan, row.result));
+  return write_json_file(path, recovery::dump(list));
+}
+
+tl::expected<int, Failure> compare(const Options& options, const std::vector<std::string>& words) {
+  auto plans = make_plans(options);
+  if (!plans) return tl::unexpected(plans.error());
+  if (auto ok = check_json_file(options.json_file); !ok) return tl::unexpected(ok.error());
+  const auto runtime = find_runtime();
+  if (!runtime) return tl::unexpected(runtime.error());
+  const auto program = Program::prepare(words[0]);
+  if (!program) return tl::unexpected(program.error());
+  for (Plan& plan : *plans) {
+    plan.program = program->path();
+    plan.executable = program->executable();
+    plan.arguments.assign(words.begin() + 1, words.end());
+    plan.runtime = *runtime;
+  }
+  const std::size_t plan_count = plans->size();
+  std::FILE* out = options.json_file == "-" ? stderr : stdout;
+  fmt::print(out, "{}", recovery::report_comparison_start(words, plans->front(), plan_count));
+  std::fflush(out);
+  const auto rows = check_all(std::move(*plans));
+  if (!rows) return tl::unexpected(rows.error());
+  fmt::print(out, "{}", recovery::report_comparison(*rows));
+  if (auto ok = options.json_file.empty() ? tl::expected<void, Failure>{} : write_json(options.json_file, *rows); !ok) {
+    return tl::unexpected(ok.error());
+  }
+  fmt::print(out, "{}", recovery::report_comparison_end(*rows, plan_count));
+  return recovery::exit_code(recovery::verdict_of(*rows, plan_count));
+}
+
+}  // namespace
+
+void add_compare_command(CLI::App& app, int& exit_code) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("compare", "the same program under every journaling mode, in one table");
+  add_options(*command, *options);
+  command->footer(
+      std::string("--profile and --data may be given more than once, and narrow the table to what they name.\n"
+                  "With ext4, data=ordered is also shown with noauto_da_alloc and with nodelalloc.\n\n"
+                  "Example: crashcut compare --profile ext4 --profile paper save.c\n\n") +
+      kExitCodes + "\nA violation under any of the models is a violation.");
+  command->callback([command, options, &exit_code] {
+    const auto code = compare(*options, program_words(*command));
+    exit_code = code ? *code : report_failure(code.error());
+  });
+}
+
+}  // namespace crashcut::cli

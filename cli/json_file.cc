@@ -1,0 +1,65 @@
+#include "cli/json_file.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+
+#include <boost/filesystem.hpp>
+#include <fmt/format.h>
+
+namespace crashcut::cli {
+namespace {
+
+namespace fs = boost::filesystem;
+using inprocess::Failure;
+
+tl::unexpected<Failure> cannot_write(const std::string& path, std::string_view why) {
+  return tl::unexpected(Failure{Failure::Blame::kUser, fmt::format("Cannot write {}: {}.", path, why)});
+}
+
+fs::path directory_of(const std::string& path) { return fs::absolute(path).parent_path(); }
+
+// A device or a pipe is written in place; renaming a file over it would be the end of it.
+bool is_in_place(const std::string& path) {
+  boost::system::error_code ignored;
+  const fs::file_status status = fs::status(path, ignored);
+  return fs::exists(status) && !fs::is_regular_file(status);
+}
+
+bool write_all(const std::string& path, std::string_view text) {
+  std::ofstream file(path, std::ios::binary | std::ios::trunc);
+  file.write(text.data(), static_cast<std::streamsize>(text.size()));
+  file.close();
+  return file.good();
+}
+
+}  // namespace
+
+tl::expected<void, Failure> check_json_file(const std::string& path) {
+  if (path.empty() || path == "-") return {};
+  if (fs::is_directory(path)) return cannot_write(path, "it is a directory");
+  const std::string place = is_in_place(path) ? path : directory_of(path).string();
+  if (access(place.c_str(), W_OK) != 0) return cannot_write(path, std::strerror(errno));
+  return {};
+}
+
+tl::expected<void, Failure> write_json_file(const std::string& path, std::string_view text) {
+  if (path.empty()) return {};
+  if (path == "-") {
+    std::fwrite(text.data(), 1, text.size(), stdout);
+    return std::fflush(stdout) == 0 ? tl::expected<void, Failure>{} : cannot_write("stdout", std::strerror(errno));
+  }
+  if (is_in_place(path)) {
+    return write_all(path, text) ? tl::expected<void, Failure>{} : cannot_write(path, std::strerror(errno));
+  }
+  const std::string temporary = (directory_of(path) / fs::unique_path(".crashcut-%%%%-%%%%.json")).string();
+  if (write_all(temporary, text) && std::rename(temporary.c_str(), path.c_str()) == 0) return {};
+  const std::string why = std::strerror(errno);
+  std::remove(temporary.c_str());
+  return cannot_write(path, why);
+}
+
+}  // namespace crashcut::cli

@@ -1,0 +1,70 @@
+// crashcut: pulls the plug on a program at every moment that matters.
+#include <linux/close_range.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include <fmt/format.h>
+
+#include "cli/commands.h"
+#include "cli/interrupts.h"
+#include "cli/options.h"
+
+namespace crashcut::cli {
+
+namespace {
+
+constexpr const char* kSummary =
+    "crashcut pulls the plug on a program at every moment that matters, and shows what the program\n"
+    "finds when the power comes back.";
+
+int parse_and_run(CLI::App& app, std::vector<std::string> words) try {
+  std::reverse(words.begin(), words.end());  // as CLI11 wants them
+  app.parse(std::move(words));
+  return 0;
+} catch (const CLI::Success& help) {
+  return app.exit(help);
+} catch (const CLI::ParseError& error) {
+  fmt::print(stderr, "crashcut: {}\nSee crashcut --help, and crashcut COMMAND --help.\n", error.what());
+  return 2;
+}
+
+bool has_command(CLI::App& app, const std::string& name) {
+  return !app.get_subcommands([&](CLI::App* command) { return command->get_name() == name; }).empty();
+}
+
+int run(const std::vector<std::string>& words) {
+  CLI::App app(kSummary);
+  app.formatter(usage_formatter("crashcut COMMAND ..."));
+  app.footer(std::string("Example: crashcut run save.c, where save.c has main() and crashcut_recover()\n\n") +
+             kExitCodes);
+  app.set_version_flag("--version", "crashcut " CRASHCUT_VERSION);
+  int exit_code = 0;
+  add_run_command(app, exit_code);
+  add_replay_command(app, exit_code);
+  add_compare_command(app, exit_code);
+  if (words.empty() || (!words[0].starts_with('-') && !has_command(app, words[0]))) {
+    fmt::print(stderr, "{}", app.help());
+    if (!words.empty()) fmt::print(stderr, "\ncrashcut: there is no command {}.\n", words[0]);
+    return 2;
+  }
+  const int parsed = parse_and_run(app, hide_separators(words));
+  return parsed != 0 ? parsed : exit_code;
+}
+
+}  // namespace
+
+}  // namespace crashcut::cli
+
+int main(int argc, char** argv) try {
+  // What our caller left open must not reach the program: its descriptors would have other numbers next time, and a
+  // token would not fit.
+  close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
+  crashcut::cli::install_interrupts();
+  crashcut::cli::our_name() = argc > 0 ? argv[0] : "crashcut";
+  return crashcut::cli::run({argv + std::min(argc, 1), argv + argc});
+} catch (const std::exception& error) {
+  fmt::print(stderr, "crashcut: crashcut itself failed: {}\n", error.what());
+  return 4;
+}

@@ -1,0 +1,179 @@
+#include "cli/options.h"
+
+#include <sched.h>
+
+#include <algorithm>
+
+#include <boost/filesystem.hpp>
+#include <fmt/format.h>
+
+#include "cli/commands.h"
+#include "cli/interrupts.h"
+
+namespace crashcut::cli {
+namespace {
+
+namespace fs = boost::filesystem;
+using inprocess::Failure;
+
+constexpr std::uint32_t kDepthMost = 64;
+constexpr std::uint32_t kBytesMost = 1 << 20;
+constexpr double kTimeMost_s = 1e9;
+
+constexpr std::string_view kHiddenSeparator = "\x01--";
+
+class UsageFormatter : public CLI::Formatter {
+ public:
+  explicit UsageFormatter(std::string usage) : usage_(std::move(usage)) { column_width(36); }
+  std::string make_usage(const CLI::App*, std::string) const override { return "\nUsage: " + usage_ + "\n"; }
+  std::string make_option_opts(const CLI::Option* option) const override {
+    return option->get_type_size() == 0 ? "" : " " + option->get_type_name();
+  }
+
+ private:
+  std::string usage_;
+};
+
+template <class Number>
+CLI::Validator between(Number least, Number most) {
+  return CLI::Validator(
+      [=](const std::string& text) {
+        Number value{};
+        // CLI11 takes "-5" for an unsigned number.
+        const bool fits =
+            !text.starts_with('-') && CLI::detail::lexical_cast(text, value) && value >= least && value <= most;
+        return fits ? "" : fmt::format("'{}' is not a number from {} to {}", text, least, most);
+      },
+      "");
+}
+
+void add_model_options(CLI::App& command, Options& options) {
+  command.add_option("--profile", options.profiles, "the model: ext4 (what today's kernel does; default), or paper")
+      ->type_name("paper|ext4")
+      ->allow_extra_args(false);
+  command.add_option("--data", options.data_modes, "journaling mode (default: ordered)")
+      ->type_name("ordered|journal|writeback")
+      ->allow_extra_args(false);
+  command.add_option("-o", options.mount_options, "mount options, e.g. nodelalloc,noauto_da_alloc,barrier=0")
+      ->type_name("OPTS")
+      ->allow_extra_args(false);
+  command.add_option("--sector", options.sector_bytes, "what the disk writes in one piece (default: 512)")
+      ->type_name("BYTES")
+      ->check(between(std::uint32_t{1}, kBytesMost));
+  command.add_option("--block", options.block_bytes, "the filesystem's block (default: 4096)")
+      ->type_name("BYTES")
+      ->check(between(std::uint32_t{1}, kBytesMost));
+  command.add_option("--from", options.from_directory, "copy this tree onto the disk first (default: an empty disk)")
+      ->type_name("DIR");
+}
+
+void add_search_options(CLI::App& command, Options& options) {
+  command.add_option("--depth", options.depth, "crashes in a row: 2 crashes recovery too (default: 1)")
+      ->type_name("N")
+      ->check(between(std::uint32_t{1}, kDepthMost));
+  command.add_option("--max-recoveries", options.max_recoveries, "stop after so many recoveries")
+      ->type_name("N")
+      ->check(between(std::uint64_t{1}, ~std::uint64_t{0}));
+  command.add_option("--time", options.time_s, "stop after so long")
+      ->type_name("SECONDS")
+      ->check(between(0.001, kTimeMost_s));
+  command.add_option("--jobs", options.jobs, "recoveries at a time (default: one a core)")
+      ->type_name("N")
+      ->check(between(std::uint32_t{1}, inprocess::kJobsMost));
+  command.add_option("--seed", options.seed, "reserved for sampled searches; printed and kept (default: 0)")
+      ->type_name("N")
+      ->check(between(std::uint64_t{0}, ~std::uint64_t{0}));
+  command.add_option("--json", options.json_file, "write the result as JSON too (docs/json.md); - is stdout")
+      ->type_name("FILE");
+}
+
+tl::expected<std::string, Failure> absolute_directory(const std::string& named) {
+  if (named.empty()) return named;
+  boost::system::error_code error;
+  if (!fs::is_directory(named, error)) {
+    const std::string why = error ? error.message() : "it is not a directory";
+    return tl::unexpected(Failure{Failure::Blame::kUser, fmt::format("Cannot start from {}: {}.", named, why)});
+  }
+  return fs::canonical(named).string();
+}
+
+tl::expected<fusefs::ModelOptions, std::string> make_model(const Options& options, std::string_view profile,
+                                                           std::string_view data_mode) {
+  fusefs::ModelOptions model;
+  const auto name = fusefs::parse_profile(profile);
+  if (!name) return tl::unexpected(name.error());
+  const auto mode = fusefs::parse_data_mode(data_mode);
+  if (!mode) return tl::unexpected(mode.error());
+  model.profile = *name;
+  model.data = *mode;
+  model.sector_bytes = options.sector_bytes;
+  model.block_bytes = options.block_bytes;
+  for (const std::string& list : options.mount_options) {
+    if (auto ok = fusefs::parse_mount_options(list, model); !ok) return tl::unexpected(ok.error());
+  }
+  if (auto ok = fusefs::check_geometry(model); !ok) return tl::unexpected(ok.error());
+  return model;
+}
+
+}  // namespace
+
+std::shared_ptr<CLI::Formatter> usage_formatter(const std::string& usage) {
+  return std::make_shared<UsageFormatter>(usage);
+}
+
+void add_options(CLI::App& command, Options& options) {
+  command.formatter(usage_formatter(fmt::format("crashcut {} [options] prog [args...]", command.get_name())));
+  command.prefix_command();
+  add_model_options(command, options);
+  add_search_options(command, options);
+}
+
+std::vector<std::string> hide_separators(std::vector<std::string> words) {
+  std::replace(words.begin(), words.end(), std::string("--"), std::string(kHiddenSeparator));
+  return words;
+}
+
+std::vector<std::string> program_words(const CLI::App& command) {
+  std::vector<std::string> words = command.remaining();
+  if (!words.empty() && words[0] == kHiddenSeparator) {
+    words.erase(words.begin());
+  } else if (!words.empty() && words[0].starts_with('-')) {
+    throw CLI::ParseError(fmt::format("{} has no option {}.", command.get_name(), words[0]), 2);
+  }
+  if (words.empty()) throw CLI::ParseError(fmt::format("{} needs a program.", command.get_name()), 2);
+  std::replace(words.begin(), words.end(), std::string(kHiddenSeparator), std::string("--"));
+  return words;
+}
+
+tl::expected<recovery::Plan, Failure> make_plan(const Options& options, std::string_view profile,
+                                                std::string_view data_mode) {
+  auto model = make_model(options, profile, data_mode);
+  if (!model) return tl::unexpected(Failure{Failure::Blame::kUser, model.error()});
+  auto from = absolute_directory(options.from_directory);
+  if (!from) return tl::unexpected(from.error());
+  recovery::Plan plan;
+  plan.model = *model;
+  plan.from_directory = *from;
+  plan.depth = options.depth;
+  plan.seed = options.seed;
+  plan.max_recoveries = options.max_recoveries;
+  plan.time_limit = std::chrono::duration<double>(options.time_s);
+  plan.crashcut = our_name();
+  plan.jobs = options.jobs == 0 ? count_cores() : options.jobs;
+  return plan;
+}
+
+std::uint32_t count_cores() {
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
+  return std::clamp<std::uint32_t>(static_cast<std::uint32_t>(CPU_COUNT(&set)), 1, inprocess::kJobsMost);
+}
+
+recovery::Hooks interruptible_hooks() {
+  recovery::Hooks hooks;
+  hooks.on_session = watch_session;
+  hooks.is_interrupted = is_interrupted;
+  return hooks;
+}
+
+}  // namespace crashcut::cli

@@ -1,0 +1,49 @@
+// Options: what run and compare have in common.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+#include <tl/expected.hpp>
+
+#include "recovery/check.h"
+#include "recovery/plan.h"
+
+namespace crashcut::cli {
+
+// As typed.
+struct Options {
+  std::vector<std::string> profiles;  // compare takes several, and modes too
+  std::vector<std::string> data_modes;
+  std::vector<std::string> mount_options;
+  std::uint32_t sector_bytes = 512;
+  std::uint32_t block_bytes = 4096;
+  std::uint32_t depth = 1;
+  std::uint64_t max_recoveries = 0;
+  double time_s = 0;
+  std::uint32_t jobs = 0;  // 0: one a core
+  std::uint64_t seed = 0;
+  std::string from_directory;
+  std::string json_file;
+};
+
+// Help with a usage line of our own: "Usage: crashcut run [options] prog [args...]".
+std::shared_ptr<CLI::Formatter> usage_formatter(const std::string& usage);
+
+// Options of `command`, and "prog [args...]" after them: what follows prog is the program's.
+void add_options(CLI::App& command, Options& options);
+// "--" would end the options of crashcut itself, not those of the command: hide it until program_words().
+std::vector<std::string> hide_separators(std::vector<std::string> words);
+// prog and its arguments; throws CLI::ParseError where there is none.
+std::vector<std::string> program_words(const CLI::App& command);
+
+// A plan without its program, of one profile and mode.
+tl::expected<recovery::Plan, inprocess::Failure> make_plan(const Options& options, std::string_view profile,
+                                                           std::string_view data_mode);
+std::uint32_t count_cores();
+// Hooks by which signals stop a check.
+recovery::Hooks interruptible_hooks();
+
+}  // namespace crashcut::cli

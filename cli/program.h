@@ -1,0 +1,37 @@
+// Program: what the user named, made ready to run: an executable as it is, C and C++ source compiled.
+//
+// A compiled program lives in a temporary directory for as long as this object does.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include <tl/expected.hpp>
+
+#include "recovery/inprocess/session.h"
+
+namespace crashcut::cli {
+
+class Program {
+ public:
+  static tl::expected<Program, inprocess::Failure> prepare(const std::string& named);
+  Program(Program&&) noexcept;
+  ~Program();
+
+  // The absolute path of what was named.
+  const std::string& path() const { return path_; }
+  const std::string& executable() const { return executable_; }
+
+ private:
+  class Directory;
+  Program(std::string path, std::string executable, std::unique_ptr<Directory> directory);
+
+  std::string path_;
+  std::string executable_;
+  std::unique_ptr<Directory> directory_;
+};
+
+// The path of libcrashcut_runtime.so, which lies beside this executable.
+tl::expected<std::string, inprocess::Failure> find_runtime();
+
+}  // namespace crashcut::cli

@@ -1,0 +1,424 @@
+// The crashcut command, driven as a user drives it: exit codes, first and last lines, reports, replays, bad input.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <random>
+#include <sstream>
+#include <thread>
+
+#include <nlohmann/json.hpp>
+
+namespace crashcut {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Ran {
+  int exit_code = -1;
+  std::string out, err;
+
+  std::string first_line() const { return out.substr(0, out.find('\n')); }
+  std::string last_line() const {
+    const std::string text = out.substr(0, out.find_last_not_of('\n') + 1);
+    return text.substr(text.rfind('\n') + 1);
+  }
+  bool says(std::string_view words) const { return (out + err).find(words) != std::string::npos; }
+};
+
+std::string read_file(const fs::path& path) {
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+constexpr const char* kHeaders =
+    "#include <assert.h>\n#include <fcntl.h>\n#include <signal.h>\n#include <stdio.h>\n#include <stdlib.h>\n"
+    "#include <string.h>\n#include <unistd.h>\n#include \"crashcut.h\"\n";
+constexpr const char* kWriteA =
+    "int main(void) { int f = open(\"a\", O_CREAT | O_WRONLY, 0644); return write(f, \"x\", 1) == 1 ? 0 : 1; }\n";
+
+class CliTest : public testing::Test {
+ protected:
+  // TMPDIR is ours, so that what crashcut leaves behind is seen.
+  CliTest()
+      : directory_(fs::temp_directory_path() / ("cli_test." + std::to_string(getpid()))),
+        temporary_(directory_ / "tmp") {
+    fs::remove_all(directory_);
+    fs::create_directories(temporary_);
+  }
+  ~CliTest() override {
+    EXPECT_TRUE(fs::is_empty(temporary_)) << fs::directory_iterator(temporary_)->path() << " was left behind";
+    fs::remove_all(directory_);
+  }
+
+  pid_t start(std::vector<std::string> words) {
+    words.insert(words.begin(), CRASHCUT_BINARY);
+    const pid_t child = fork();
+    if (child != 0) return child;
+    setenv("TMPDIR", temporary_.c_str(), 1);
+    if (chdir(directory_.c_str()) != 0) _exit(99);
+    dup2(open((directory_ / "out").c_str(), O_CREAT | O_TRUNC | O_WRONLY, 0644), 1);
+    dup2(open((directory_ / "err").c_str(), O_CREAT | O_TRUNC | O_WRONLY, 0644), 2);
+    std::vector<char*> argv;
+    for (std::string& word : words) argv.push_back(word.data());
+    argv.push_back(nullptr);
+    execv(argv[0], argv.data());
+    _exit(98);
+  }
+  Ran finish(pid_t child) {
+    int status = 0;
+    waitpid(child, &status, 0);
+    return Ran{WIFEXITED(status) ? WEXITSTATUS(status) : -1, read_file(directory_ / "out"),
+               read_file(directory_ / "err")};
+  }
+  Ran crashcut(std::vector<std::string> words) { return finish(start(std::move(words))); }
+
+  // Writes a program; returns its name.
+  std::string program(const std::string& name, const std::string& text) {
+    std::ofstream(directory_ / name) << kHeaders << text;
+    return name;
+  }
+  std::string recovery_of_a(const std::string& body) {
+    return program("p.c", std::string(kWriteA) + "void crashcut_recover(void) { " + body + " }\n");
+  }
+  static std::string example(const std::string& name) {
+    return std::string(CRASHCUT_SOURCE_DIR) + "/workloads/examples/" + name;
+  }
+  static std::string token_of(const Ran& run) {
+    const auto at = run.out.rfind("cc1");
+    return at == std::string::npos ? "" : run.out.substr(at, run.out.find_first_of(" \n", at) - at);
+  }
+  void expect_refused(const std::vector<std::string>& words, const std::string& sentence) {
+    const Ran run = crashcut(words);
+    EXPECT_EQ(run.exit_code, 2) << words.back() << run.out << run.err;
+    EXPECT_NE(run.err.find(sentence), std::string::npos) << words.back() << ": " << run.err;
+  }
+
+  fs::path directory_;
+  fs::path temporary_;
+};
+
+// ---- results ------------------------------------------------------------------------------------------------
+
+TEST_F(CliTest, TheLossyExampleIsAViolationThatReplays) {
+  const Ran run = crashcut({"run", "--outcomes", example("save_lossy.c")});
+  EXPECT_EQ(run.exit_code, 1) << run.err;
+  EXPECT_NE(run.first_line().find("save_lossy.c | ext4 data=ordered sector=512 block=4096 | depth 1, all recoveries, "),
+            std::string::npos)
+      << run.first_line();
+  EXPECT_TRUE(run.first_line().ends_with(" | seed 0")) << run.first_line();
+  EXPECT_TRUE(run.says("violation: recovery aborted (SIGABRT)"));
+  EXPECT_TRUE(run.says("!        1  NULs\n         1  new notes\n         1  old notes\n         3  total"));
+  EXPECT_TRUE(run.says("yes        8  rename(\"notes.tmp\", \"notes.txt\")")) << run.out;
+  EXPECT_TRUE(run.says("the power fails"));
+  EXPECT_TRUE(run.says("Assertion `"));
+  EXPECT_TRUE(run.last_line().starts_with("violation: 1 of 3 recoveries failed, in 1 way; 8 operations"))
+      << run.last_line();
+
+  const Ran again = crashcut({"replay", token_of(run)});
+  EXPECT_EQ(again.exit_code, 1) << again.err;
+  EXPECT_TRUE(again.last_line().starts_with("violation: recovery aborted (SIGABRT): save_lossy: ")) << again.out;
+  const Ran told = crashcut({"replay", token_of(run), "--print"});
+  EXPECT_EQ(told.exit_code, 1);
+  EXPECT_TRUE(told.says("block 0 of notes.txt: NULs (not its data)")) << told.out;
+}
+
+TEST_F(CliTest, ATokenFitsWhateverItsCallerLeftOpen) {
+  const std::string token = token_of(crashcut({"run", example("save_lossy.c")}));
+  const int more[] = {open("/dev/null", O_RDONLY), open("/dev/null", O_RDONLY)};
+  EXPECT_EQ(crashcut({"replay", token}).exit_code, 1);
+  for (const int fd : more) close(fd);
+}
+
+TEST_F(CliTest, TheSafeExampleIsVerified) {
+  const Ran run = crashcut({"run", example("save_safe.c")});
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_TRUE(run.last_line().starts_with("verified: all ")) << run.out;
+}
+
+TEST_F(CliTest, EveryViolatingModeOfTheLossyExampleReplays) {
+  for (const std::string mode : {"ordered", "writeback"}) {
+    const Ran run = crashcut({"run", "--data", mode, "-o", "noauto_da_alloc", example("save_lossy.c")});
+    EXPECT_EQ(run.exit_code, 1) << mode;
+    EXPECT_EQ(crashcut({"replay", token_of(run)}).exit_code, 1) << mode;
+  }
+}
+
+TEST_F(CliTest, HowRecoveryFailedIsSaid) {
+  const std::pair<const char*, const char*> rows[] = {
+      {"if (access(\"a\", F_OK) == 0) exit(7);", "violation: recovery exited with status 7"},
+      {"if (access(\"a\", F_OK) == 0) raise(SIGSEGV);",
+       "violation: recovery was killed by SIGSEGV (Segmentation fault)"},
+      {"if (access(\"a\", F_OK) == 0) abort();", "violation: recovery aborted (SIGABRT)"},
+  };
+  for (const auto& [body, sentence] : rows) {
+    const Ran run = crashcut({"run", recovery_of_a(body)});
+    EXPECT_EQ(run.exit_code, 1);
+    EXPECT_TRUE(run.says(sentence)) << run.out << run.err;
+    EXPECT_TRUE(run.says("1 of 2 recoveries failed")) << run.out;
+  }
+}
+
+TEST_F(CliTest, ARecoveryThatHangsIsAViolationWithItsLimit) {
+  const Ran run = crashcut({"run", recovery_of_a("if (access(\"a\", F_OK) == 0) for (;;) {}")});
+  EXPECT_EQ(run.exit_code, 1);
+  EXPECT_TRUE(run.says("recovery did not end within the limit of 10 seconds")) << run.out << run.err;
+}
+
+TEST_F(CliTest, TheSmallestCutIsShown) {
+  // Fails whenever a is there; b and c need not have persisted, and are not in the cut.
+  const std::string name = program(
+      "p.c",
+      "int main(void) { close(open(\"a\", O_CREAT | O_WRONLY, 0644));\n"
+      "close(open(\"b\", O_CREAT | O_WRONLY, 0644)); close(open(\"c\", O_CREAT | O_WRONLY, 0644)); return 0; }\n"
+      "void crashcut_recover(void) { access(\"c\", F_OK); access(\"b\", F_OK); assert(access(\"a\", F_OK) != 0); }\n");
+  for (const char* most : {"1", "1000"}) {
+    const Ran run = crashcut({"run", "--jobs", "1", "--max-recoveries", most, name});
+    EXPECT_EQ(run.exit_code, 1) << run.err;
+    EXPECT_TRUE(run.says("yes        1  open(\"a\"")) << run.out;
+    EXPECT_TRUE(run.says("no         3  open(\"b\"")) << run.out;
+    EXPECT_TRUE(run.says("no         5  open(\"c\"")) << run.out;
+    EXPECT_EQ(crashcut({"replay", token_of(run)}).exit_code, 1);
+  }
+}
+
+TEST_F(CliTest, ASecondCrashIsToldAndReplays) {
+  const std::string name =
+      program("p.c",
+              "int main(void) { close(open(\"a\", O_CREAT | O_WRONLY, 0644)); sync(); crashcut_barrier();\n"
+              "  unlink(\"a\"); return 0; }\n"
+              "void crashcut_recover(void) {\n"
+              "  assert(access(\"a\", F_OK) != 0 || access(\"b\", F_OK) != 0);\n"
+              "  if (access(\"a\", F_OK) == 0) { close(open(\"b\", O_CREAT | O_WRONLY, 0644)); unlink(\"a\"); } }\n");
+  EXPECT_EQ(crashcut({"run", name}).exit_code, 0);
+  const Ran run = crashcut({"run", "--depth", "2", name});
+  EXPECT_EQ(run.exit_code, 1) << run.err;
+  EXPECT_TRUE(run.says("after a second crash")) << run.out;
+  EXPECT_EQ(crashcut({"replay", token_of(run)}).exit_code, 1);
+}
+
+TEST_F(CliTest, AssumedAwayIsCountedApart) {
+  const Ran run =
+      crashcut({"run", "--outcomes", recovery_of_a("crashcut_assume(access(\"a\", F_OK) == 0); puts(\"a\");")});
+  EXPECT_EQ(run.exit_code, 0);
+  EXPECT_TRUE(run.says("         1  a\n         1  total, 1 distinct outcome")) << run.out;
+  EXPECT_TRUE(run.says("all 2 recoveries, none failed (1 assumed away)")) << run.out;
+}
+
+TEST_F(CliTest, ArgumentsAreThePrograms) {
+  const std::string name =
+      program("p.c",
+              "int main(int argc, char** argv) { return argc == 4 && !strcmp(argv[1], \"--json\") && "
+              "!strcmp(argv[2], \"--\") && !strcmp(argv[3], \"\") ? 0 : 9; }\nvoid crashcut_recover(void) {}\n");
+  EXPECT_EQ(crashcut({"run", "--seed", "7", name, "--json", "--", ""}).exit_code, 0);
+  EXPECT_EQ(crashcut({"run", "--", name, "--json", "--", ""}).exit_code, 0);
+  EXPECT_EQ(crashcut({"run", name}).exit_code, 2);
+}
+
+// ---- bounds -------------------------------------------------------------------------------------------------
+
+class BoundsTest : public CliTest {
+ protected:
+  // More recoveries than anybody waits for.
+  std::string many_ = program(
+      "many.c",
+      "static char n[9];\n"
+      "int main(void) { for (int i = 0; i < 40; ++i) { sprintf(n, \"f%d\", i);\n"
+      "  int f = open(n, O_CREAT | O_WRONLY, 0644); if (write(f, \"x\", 1) != 1) return 1; close(f); } return 0; }\n"
+      "void crashcut_recover(void) { char c; for (int i = 0; i < 40; ++i) { sprintf(n, \"f%d\", i);\n"
+      "  int f = open(n, O_RDONLY); if (f >= 0) { ssize_t r = read(f, &c, 1); (void)r; close(f); } } }\n");
+};
+
+TEST_F(BoundsTest, MaxRecoveries) {
+  const Ran run = crashcut({"run", "--max-recoveries", "50", many_});
+  EXPECT_EQ(run.exit_code, 3) << run.err;
+  EXPECT_TRUE(run.last_line().starts_with("bounded: 50 recoveries, none failed; ")) << run.last_line();
+  EXPECT_TRUE(run.says("--max-recoveries hit after an estimated ")) << run.last_line();
+}
+
+TEST_F(BoundsTest, Time) {
+  const Ran run = crashcut({"run", "--time", "0.3", many_});
+  EXPECT_EQ(run.exit_code, 3) << run.err;
+  EXPECT_TRUE(run.says("--time hit after an estimated ")) << run.last_line();
+}
+
+TEST_F(BoundsTest, SignalsEndItInGoodOrder) {
+  for (const int signal : {SIGINT, SIGTERM}) {
+    const pid_t child = start({"run", many_});
+    // The first line comes when the program is ready; the exploration follows within moments.
+    while (read_file(directory_ / "out").empty()) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    kill(child, signal);
+    const Ran run = finish(child);
+    EXPECT_EQ(run.exit_code, 3) << run.out << run.err;
+    EXPECT_TRUE(run.says("interrupted")) << run.out << run.err;
+  }
+}
+
+TEST_F(BoundsTest, ASignalDuringMainLeavesNothing) {
+  const std::string name = program("p.c", "int main(void) { for (;;) {} }\nvoid crashcut_recover(void) {}\n");
+  const pid_t child = start({"run", name});
+  while (read_file(directory_ / "out").empty()) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  kill(child, SIGTERM);
+  EXPECT_EQ(finish(child).exit_code, 3);
+}
+
+// ---- compare, JSON ------------------------------------------------------------------------------------------
+
+TEST_F(CliTest, ComparePutsTheModesSideBySide) {
+  const Ran run = crashcut({"compare", example("save_lossy.c")});
+  EXPECT_EQ(run.exit_code, 1) << run.err;
+  for (const char* row : {"ext4 data=ordered   ", "ext4 data=ordered noauto_da_alloc", "ext4 data=ordered nodelalloc",
+                          "ext4 data=journal", "ext4 data=writeback"}) {
+    EXPECT_TRUE(run.says(row)) << row << run.out;
+  }
+  EXPECT_TRUE(run.says("new notes")) << run.out;
+  EXPECT_EQ(crashcut({"replay", token_of(run)}).exit_code, 1);
+  EXPECT_EQ(crashcut({"compare", "--profile", "paper", "--profile", "ext4", example("save_safe.c")}).exit_code, 0);
+}
+
+TEST_F(CliTest, JsonHoldsTheResult) {
+  const Ran run = crashcut({"run", "--json", "r.json", "--seed", "5", "--depth", "1", example("save_lossy.c"), "x y"});
+  ASSERT_EQ(run.exit_code, 1) << run.err;
+  const auto json = nlohmann::json::parse(read_file(directory_ / "r.json"));
+  EXPECT_EQ(json["verdict"], "violation");
+  EXPECT_EQ(json["arguments"], nlohmann::json({"x y"}));
+  EXPECT_EQ(json["seed"], 5);
+  EXPECT_EQ(json["counts"]["recoveries"], 3);
+  EXPECT_EQ(json["outcomes"].size(), 3u);
+  EXPECT_EQ(json["model"]["data"], "ordered");
+  EXPECT_EQ(json["violation"]["code"], SIGABRT);
+  EXPECT_TRUE(json["violation"]["is_smallest"]);
+  EXPECT_EQ(json["token"], token_of(run));
+  const auto& operations = json["violation"]["crashes"][0]["operations"];
+  EXPECT_EQ(operations.back()["persisted"], "yes");
+  EXPECT_EQ(operations[6]["persisted"], "partly") << operations;
+}
+
+TEST_F(CliTest, JsonOnStdoutIsAlone) {
+  const std::string name = program(
+      "p.c", "int main(void) { puts(\"hello\"); return 0; }\nvoid crashcut_recover(void) { puts(\"\\xff\"); }\n");
+  const Ran run = crashcut({"run", "--json", "-", "--outcomes", name});
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_EQ(nlohmann::json::parse(run.out)["verdict"], "verified");
+  EXPECT_NE(run.err.find("hello"), std::string::npos);
+  EXPECT_NE(run.err.find("\\xff"), std::string::npos);
+}
+
+// ---- bad input ----------------------------------------------------------------------------------------------
+
+TEST_F(CliTest, WrongUseIsRefused) {
+  expect_refused({"run"}, "needs a program");
+  expect_refused({"walk"}, "there is no command walk");
+  expect_refused({"run", "--bogus", "p.c"}, "no option --bogus");
+  expect_refused({"run", "--profile", "zfs", "p.c"}, "zfs");
+  expect_refused({"run", "--data", "none", "p.c"}, "none");
+  expect_refused({"run", "-o", "speed=11", "p.c"}, "speed");
+  expect_refused({"run", "--sector", "0", "p.c"}, "0");
+  expect_refused({"run", "--sector", "-1", "p.c"}, "-1");
+  expect_refused({"run", "--sector", "7", "p.c"}, "7");
+  expect_refused({"run", "--depth", "0", "p.c"}, "not a number from 1 to 64");
+  expect_refused({"run", "--max-recoveries", "-5", "p.c"}, "not a number");
+  expect_refused({"run", "--time", "soon", "p.c"}, "soon");
+  expect_refused({"run", "--jobs", "100000", "p.c"}, "256");
+  expect_refused({"run", "--seed"}, "--seed");
+  expect_refused({"run", "--from", "nowhere", example("save_safe.c")}, "nowhere");
+  expect_refused({"run", "--json", "nowhere/x", example("save_safe.c")}, "Cannot write nowhere/x");
+}
+
+TEST_F(CliTest, FilesThatAreNoProgramsAreRefused) {
+  std::ofstream(directory_ / "script") << "#!/bin/sh\n";
+  std::ofstream(directory_ / "text") << "hello\n";
+  std::ofstream(directory_ / "empty");
+  fs::permissions(directory_ / "script", fs::perms::owner_all);
+  std::ofstream(directory_ / "elf") << "\x7f"
+                                       "ELF";
+  expect_refused({"run", "nosuch"}, "Cannot find nosuch");
+  expect_refused({"run", "nosuch.c"}, "Cannot find nosuch.c");
+  expect_refused({"run", "."}, "not a file");
+  expect_refused({"run", "script"}, "crashcut check");
+  expect_refused({"run", "text"}, "neither a program nor");
+  expect_refused({"run", "empty"}, "neither a program nor");
+  expect_refused({"run", "elf"}, "not a program for this machine");
+}
+
+TEST_F(CliTest, ProgramsThatCannotBeRunAreRefused) {
+  const std::string source = program("ok.c", "int main(void) { return 0; }\nvoid crashcut_recover(void) {}\n");
+  const std::string compile = "cd " + directory_.string() + " && cc -I" CRASHCUT_SOURCE_DIR "/include ok.c -o ";
+  if (std::system((compile + "static -static").c_str()) == 0) expect_refused({"run", "static"}, "statically linked");
+  ASSERT_EQ(std::system((compile + "dynamic").c_str()), 0);
+  EXPECT_EQ(crashcut({"run", "dynamic"}).exit_code, 0);
+  chmod((directory_ / "dynamic").c_str(), 0644);
+  expect_refused({"run", "dynamic"}, "not executable");
+  chmod((directory_ / "dynamic").c_str(), 04755);
+  expect_refused({"run", "dynamic"}, "setuid");
+  expect_refused({"run", program("bad.c", "int main( {")}, "bad.c does not compile");
+  expect_refused({"run", program("none.c", "int main(void) { return 0; }")}, "crashcut_recover");
+}
+
+TEST_F(CliTest, ProgramsThatFailByThemselvesAreRefused) {
+  const std::string recover = "\nvoid crashcut_recover(void) {}\n";
+  expect_refused({"run", program("p.c", "int main(void) { return 3; }" + recover)}, "main() ended with status 3");
+  expect_refused({"run", program("p.c", "int main(void) { raise(SIGSEGV); }" + recover)},
+                 "main() was killed by SIGSEGV");
+  expect_refused({"run", program("p.c", "int main(void) { raise(SIGKILL); }" + recover)},
+                 "main() was killed by SIGKILL");
+  expect_refused({"run", program("p.c", "int main(void) { fork(); return 0; }" + recover)}, "crashcut check");
+  expect_refused(
+      {"run", program("p.c", "int main(void) { execl(\"/bin/true\", \"true\", (char*)0); return 0; }" + recover)},
+      "crashcut check");
+  expect_refused({"run", recovery_of_a("fork();")}, "crashcut check");
+}
+
+TEST_F(CliTest, AReplayOfAChangedProgramIsRefused) {
+  const std::string body = "if (access(\"a\", F_OK) == 0) exit(7);";
+  const std::string token = token_of(crashcut({"run", recovery_of_a(body)}));
+  EXPECT_EQ(crashcut({"replay", token}).exit_code, 1);
+  recovery_of_a("");
+  expect_refused({"replay", token}, "Recovery did not ask for the same things");
+  recovery_of_a("access(\"a\", F_OK);");
+  EXPECT_EQ(crashcut({"replay", token}).exit_code, 0);
+  program(
+      "p.c",
+      "int main(void) { close(open(\"b\", O_CREAT | O_WRONLY, 0644)); return 0; }\nvoid crashcut_recover(void) {}\n");
+  expect_refused({"replay", token}, "does not do what it did");
+  fs::remove(directory_ / "p.c");
+  expect_refused({"replay", token}, "Cannot find");
+}
+
+TEST_F(CliTest, GarbageTokensAreRefused) {
+  for (const std::string token : {"x", "cc1", "cc1AAAA", "cc2AAAA", "--", "cc1\n", "cc1\xff"}) {
+    EXPECT_EQ(crashcut({"replay", token}).exit_code, 2) << token;
+  }
+  EXPECT_EQ(crashcut({"replay"}).exit_code, 2);
+  std::string token = token_of(crashcut({"run", recovery_of_a("if (access(\"a\", F_OK) == 0) exit(7);")}));
+  ASSERT_FALSE(token.empty());
+  std::mt19937 random(3);
+  for (int i = 0; i < 100; ++i) {
+    std::string spoilt = token;
+    spoilt[3 + random() % (spoilt.size() - 3)] ^= static_cast<char>(1 + random() % 7);
+    EXPECT_EQ(crashcut({"replay", spoilt}).exit_code, 2) << spoilt;
+  }
+}
+
+TEST_F(CliTest, HelpAndVersion) {
+  for (const auto& words : std::vector<std::vector<std::string>>{
+           {"--help"}, {"run", "--help"}, {"replay", "--help"}, {"compare", "--help"}}) {
+    const Ran run = crashcut(words);
+    EXPECT_EQ(run.exit_code, 0);
+    EXPECT_TRUE(run.says("Usage: crashcut")) << run.out;
+    EXPECT_TRUE(run.says("Exit codes: 0")) << run.out;
+  }
+  EXPECT_TRUE(crashcut({"--version"}).out.starts_with("crashcut "));
+  EXPECT_EQ(crashcut({}).exit_code, 2);
+}
+
+}  // namespace
+}  // namespace crashcut
