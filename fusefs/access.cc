@@ -16,9 +16,9 @@ bool Access::in_group(gid_t gid) const {
   return gid == who_.gid || std::find(who_.groups.begin(), who_.groups.end(), gid) != who_.groups.end();
 }
 
-bool Access::grants(const struct stat& now, int mask) const {
-  unsigned shift = now.st_uid == who_.uid ? 6 : in_group(now.st_gid) ? 3 : 0;
-  return (static_cast<int>(now.st_mode >> shift) & mask) == mask;
+bool Access::grants(const Owner& now, int mask) const {
+  unsigned shift = now.uid == who_.uid ? 6 : in_group(now.gid) ? 3 : 0;
+  return (static_cast<int>(now.mode >> shift) & mask) == mask;
 }
 
 Errno Access::check(Ino ino, int mask) const {
@@ -26,17 +26,17 @@ Errno Access::check(Ino ino, int mask) const {
   // Even uid 0 executes only what somebody may execute; directories it may always search.
   bool root_passes = !(mask & X_OK) || S_ISDIR(filesystem_.type(ino));
   if (is_root() && root_passes) return 0;
-  struct stat now {};
-  if (Errno error = filesystem_.getattr(ino, now)) return error;
-  bool allowed = is_root() ? (now.st_mode & 0111) != 0 : grants(now, mask);
+  Owner now;
+  if (Errno error = filesystem_.get_owner(ino, now)) return error;
+  bool allowed = is_root() ? (now.mode & 0111) != 0 : grants(now, mask);
   return allowed ? 0 : -EACCES;
 }
 
 Errno Access::check_owner(Ino ino) const {
   if (is_root()) return 0;
-  struct stat now {};
-  if (Errno error = filesystem_.getattr(ino, now)) return error;
-  return now.st_uid == who_.uid ? 0 : -EPERM;
+  Owner now;
+  if (Errno error = filesystem_.get_owner(ino, now)) return error;
+  return now.uid == who_.uid ? 0 : -EPERM;
 }
 
 Errno Access::may_create(Ino dir) const { return check(dir, W_OK | X_OK); }
@@ -44,40 +44,40 @@ Errno Access::may_create(Ino dir) const { return check(dir, W_OK | X_OK); }
 Errno Access::may_delete(Ino dir, Ino victim) const {
   if (is_root()) return 0;
   if (Errno error = check(dir, W_OK | X_OK)) return error;
-  struct stat parent {};
-  if (Errno error = filesystem_.getattr(dir, parent)) return error;
-  bool anyone = !(parent.st_mode & S_ISVTX) || parent.st_uid == who_.uid;
+  Owner parent;
+  if (Errno error = filesystem_.get_owner(dir, parent)) return error;
+  bool anyone = !(parent.mode & S_ISVTX) || parent.uid == who_.uid;
   return anyone ? 0 : check_owner(victim);
 }
 
 Errno Access::may_link(Ino ino) const {
   if (is_root()) return 0;
-  struct stat now {};
-  if (Errno error = filesystem_.getattr(ino, now)) return error;
-  bool harmless = S_ISREG(now.st_mode) && !(now.st_mode & S_ISUID) && !is_group_exec_setgid(now.st_mode);
-  bool allowed = now.st_uid == who_.uid || (harmless && grants(now, R_OK | W_OK));
+  Owner now;
+  if (Errno error = filesystem_.get_owner(ino, now)) return error;
+  bool harmless = S_ISREG(now.mode) && !(now.mode & S_ISUID) && !is_group_exec_setgid(now.mode);
+  bool allowed = now.uid == who_.uid || (harmless && grants(now, R_OK | W_OK));
   return allowed ? 0 : -EPERM;
 }
 
-Errno Access::may_chown(const struct stat& now, uid_t uid, gid_t gid) const {
+Errno Access::may_chown(const Owner& now, uid_t uid, gid_t gid) const {
   if (is_root()) return 0;
-  bool owner = now.st_uid == who_.uid;
-  bool uid_allowed = uid == static_cast<uid_t>(-1) || (owner && uid == now.st_uid);
-  bool gid_allowed = gid == static_cast<gid_t>(-1) || (owner && (in_group(gid) || gid == now.st_gid));
+  bool owner = now.uid == who_.uid;
+  bool uid_allowed = uid == static_cast<uid_t>(-1) || (owner && uid == now.uid);
+  bool gid_allowed = gid == static_cast<gid_t>(-1) || (owner && (in_group(gid) || gid == now.gid));
   return uid_allowed && gid_allowed ? 0 : -EPERM;
 }
 
-mode_t Access::lost_privileges(const struct stat& now) const {
-  mode_t lost = now.st_mode & S_ISUID;
-  bool keeps_setgid = !(now.st_mode & S_IXGRP) && (is_root() || in_group(now.st_gid));
-  return keeps_setgid ? lost : lost | (now.st_mode & S_ISGID);
+mode_t Access::lost_privileges(const Owner& now) const {
+  mode_t lost = now.mode & S_ISUID;
+  bool keeps_setgid = !(now.mode & S_IXGRP) && (is_root() || in_group(now.gid));
+  return keeps_setgid ? lost : lost | (now.mode & S_ISGID);
 }
 
 Errno Access::strip_setgid(Ino dir, mode_t& mode) const {
   if (is_root() || !is_group_exec_setgid(mode)) return 0;
-  struct stat parent {};
-  if (Errno error = filesystem_.getattr(dir, parent)) return error;
-  if ((parent.st_mode & S_ISGID) && !in_group(parent.st_gid)) mode &= ~mode_t{S_ISGID};
+  Owner parent;
+  if (Errno error = filesystem_.get_owner(dir, parent)) return error;
+  if ((parent.mode & S_ISGID) && !in_group(parent.gid)) mode &= ~mode_t{S_ISGID};
   return 0;
 }
 

@@ -31,15 +31,15 @@ class Access {
   Errno may_create(Ino dir) const;
   Errno may_delete(Ino dir, Ino victim) const;
   Errno may_link(Ino ino) const;  // as the protected_hardlinks sysctl, which every distribution sets
-  Errno may_chown(const struct stat& now, uid_t uid, gid_t gid) const;
+  Errno may_chown(const Owner& now, uid_t uid, gid_t gid) const;
 
   // The setuid and setgid bits that a change of owner takes away, a write too unless uid is 0.
-  mode_t lost_privileges(const struct stat& now) const;
+  mode_t lost_privileges(const Owner& now) const;
   // Takes the setgid bit off `mode` where a new file in `dir` must not have it.
   Errno strip_setgid(Ino dir, mode_t& mode) const;
 
  private:
-  bool grants(const struct stat& now, int mask) const;
+  bool grants(const Owner& now, int mask) const;
 
   Filesystem& filesystem_;
   Credentials who_;

@@ -68,6 +68,32 @@ Meta CrashView::meta(Ino ino) {
   return root;
 }
 
+namespace {
+
+// Versions of an inode's attributes that permit the same.
+class SameOwner final : public persist::SameToReader {
+ public:
+  explicit SameOwner(const Recording& recording) : recording_(recording) {}
+  bool is_same(Value a, Value b) const override {
+    if (a == b) return true;
+    const bool both_here = a != kFromBelow && b != kFromBelow && a != 0 && b != 0;
+    return both_here && owner_of(recording_.metas[a]) == owner_of(recording_.metas[b]);
+  }
+
+ private:
+  const Recording& recording_;
+};
+
+}  // namespace
+
+Owner CrashView::owner(Ino ino) {
+  if (const InodeRecord* record = find_inode(ino)) {
+    const Value value = cut_.read(record->meta, chooser_, SameOwner(recording_));
+    if (value != kFromBelow && value != 0) return owner_of(recording_.metas[value]);
+  }
+  return below_ ? below_->owner(ino) : Owner{kRootMode, 0, 0};
+}
+
 BlockId CrashView::find_block(Ino ino, std::uint64_t block) {
   const InodeRecord* record = find_inode(ino);
   if (!record) return kNoBlock;

@@ -22,6 +22,7 @@ class CrashView final : public Medium {
   mode_t type(Ino ino) override;
   std::uint64_t size(Ino ino) override;
   Meta meta(Ino ino) override;
+  Owner owner(Ino ino) override;
   bool is_written(Ino ino, std::uint64_t block) override;
   void read_bytes(Ino ino, std::uint64_t offset, std::span<std::byte> out) override;
   Ino first_free_ino() override;

@@ -478,6 +478,17 @@ Errno Filesystem::getattr(Ino ino, struct stat& out) {
   return 0;
 }
 
+Errno Filesystem::get_owner(Ino ino, Owner& out) {
+  Inode* inode = impl_->find(ino);
+  if (!inode) return -ENOENT;
+  if (inode->meta) {
+    out = owner_of(*inode->meta);
+  } else {
+    out = impl_->medium()->owner(ino);
+  }
+  return 0;
+}
+
 Errno Filesystem::setattr(Ino ino, const AttrChange& change) {
   Inode* inode = impl_->find(ino);
   if (!inode) return -ENOENT;
@@ -605,13 +616,13 @@ Errno Filesystem::sync() {
   return 0;
 }
 
-Errno Filesystem::sync_file_range(Ino ino, std::uint64_t, std::uint64_t, unsigned flags) {
+Errno Filesystem::sync_file_range(Ino ino, std::uint64_t offset, std::uint64_t length, unsigned flags) {
   Inode* inode = impl_->find(ino);
   if (!inode) return -EBADF;
   constexpr unsigned kKnown = SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER;
   if (flags & ~kKnown) return -EINVAL;
   if (inode->type != S_IFREG && inode->type != S_IFDIR && inode->type != S_IFLNK) return -ESPIPE;
-  if ((flags & SYNC_FILE_RANGE_WRITE) && impl_->recorder()) impl_->recorder()->start_writeback(ino);
+  if ((flags & SYNC_FILE_RANGE_WRITE) && impl_->recorder()) impl_->recorder()->start_writeback(ino, offset, length);
   return 0;
 }
 

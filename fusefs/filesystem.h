@@ -88,6 +88,8 @@ class Filesystem {
   // Attributes.
   Errno getattr(Ino ino, struct stat& out);
   mode_t type(Ino ino);
+  // What permissions depend on, and nothing else: on a crashed disk the rest stays undecided.
+  Errno get_owner(Ino ino, Owner& out);
   Errno setattr(Ino ino, const AttrChange& change);
   Errno set_xattr(Ino ino, const std::string& name, std::string_view value, int flags);
   Errno get_xattr(Ino ino, const std::string& name, std::string& value);

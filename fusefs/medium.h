@@ -22,6 +22,7 @@ class Medium {
   virtual mode_t type(Ino ino) = 0;
   virtual std::uint64_t size(Ino ino) = 0;
   virtual Meta meta(Ino ino) = 0;
+  virtual Owner owner(Ino ino) = 0;
   // Whether the block holds data (a hole and an unwritten block read as NULs).
   virtual bool is_written(Ino ino, std::uint64_t block) = 0;
   // Bytes from `offset` on, all of one sector. What is not asked for is not decided.

@@ -149,10 +149,10 @@ std::int64_t Process::pread(int fd, std::span<const iovec> out, off_t offset) {
 // Whoever is not root takes the setuid and setgid bits off what it changes.
 Errno Process::Impl::drop_privileges(Ino ino) {
   if (access.is_root()) return 0;
-  struct stat now {};
-  if (Errno error = filesystem.getattr(ino, now)) return error;
+  Owner now;
+  if (Errno error = filesystem.get_owner(ino, now)) return error;
   mode_t lost = access.lost_privileges(now);
-  return lost == 0 ? 0 : filesystem.setattr(ino, {.mode = now.st_mode & 07777 & ~lost});
+  return lost == 0 ? 0 : filesystem.setattr(ino, {.mode = now.mode & 07777 & ~lost});
 }
 
 std::int64_t Process::Impl::write_at(const Description& file, std::span<const iovec> in, std::uint64_t offset,

@@ -46,9 +46,9 @@ Errno Process::Impl::change_mode(Ino ino, mode_t mode) {
   mode &= 07777;
   if (Errno error = access.check_owner(ino)) return error;
   if (!access.is_root() && (mode & S_ISGID)) {
-    struct stat now {};
-    if (Errno error = filesystem.getattr(ino, now)) return error;
-    if (!access.in_group(now.st_gid)) mode &= ~mode_t{S_ISGID};
+    Owner now;
+    if (Errno error = filesystem.get_owner(ino, now)) return error;
+    if (!access.in_group(now.gid)) mode &= ~mode_t{S_ISGID};
   }
   return filesystem.setattr(ino, {.mode = mode});
 }
@@ -72,14 +72,14 @@ Errno Process::Impl::change_owner(Ino ino, uid_t uid, gid_t gid) {
   if (!is_unchanged(gid)) change.gid = gid;
   bool keeps_privileges = S_ISDIR(filesystem.type(ino));
   if (access.is_root() && keeps_privileges) return filesystem.setattr(ino, change);
-  struct stat now {};
-  if (Errno error = filesystem.getattr(ino, now)) return error;
+  Owner now;
+  if (Errno error = filesystem.get_owner(ino, now)) return error;
   if (Errno error = access.may_chown(now, uid, gid)) return error;
   mode_t lost = keeps_privileges ? 0 : access.lost_privileges(now);
   if (lost) {
     // That is a chmod too, even where the owner stays.
     if (Errno error = access.check_owner(ino)) return error;
-    change.mode = now.st_mode & 07777 & ~lost;
+    change.mode = now.mode & 07777 & ~lost;
   }
   return filesystem.setattr(ino, change);
 }
@@ -402,9 +402,9 @@ Errno Process::Impl::check_xattr(Ino ino, const std::string& name, bool for_chan
   bool is_user = has_prefix(name, "user.");
   if (is_user && !S_ISREG(type) && !S_ISDIR(type)) return refused;
   if (is_user && S_ISDIR(type) && for_change && !access.is_root()) {
-    struct stat now {};
-    if (Errno error = filesystem.getattr(ino, now)) return error;
-    if ((now.st_mode & S_ISVTX) && now.st_uid != access.who().uid) return -EPERM;
+    Owner now;
+    if (Errno error = filesystem.get_owner(ino, now)) return error;
+    if ((now.mode & S_ISVTX) && now.uid != access.who().uid) return -EPERM;
   }
   bool is_security = has_prefix(name, "security.");
   if (is_security && for_change && !access.is_root()) return -EPERM;

@@ -20,7 +20,8 @@ constexpr Rule kPaperOrdered[] = {
     {kSize, Scope::kSameFile, kSize, "PB-SECTOR: the size is one location"},
     {kMeta, Scope::kSameFile, kMeta, "PB-SECTOR: the metadata is one location"},
     {kData, Scope::kSameFile, kSize, "PB-META"},
-    {kEverything, Scope::kSameFile, kFsync | kFdatasync | kRangeFsync | kRangeFdatasync, "PB-SYNC; 2.4.3 for O_SYNC"},
+    {kEverything, Scope::kSameFile, kFsync | kFdatasync | kDirectoryFsync | kRangeFsync | kRangeFdatasync,
+     "PB-SYNC; 2.4.3 for O_SYNC"},
     {kEverything, Scope::kAnywhere, kSync, "PB-SYNC"},
     {kCreate | kName | kTruncate, Scope::kAnywhere, kEverything & ~(kData | kMark), "PB-DIROPS"},
 };
@@ -31,7 +32,8 @@ constexpr Rule kPaperWriteback[] = {
     {kData, Scope::kRisingInBlock, kData, "PB-BLOCK"},
     {kSize, Scope::kSameFile, kSize, "PB-SECTOR: the size is one location"},
     {kMeta, Scope::kSameFile, kMeta, "PB-SECTOR: the metadata is one location"},
-    {kEverything, Scope::kSameFile, kFsync | kFdatasync | kRangeFsync | kRangeFdatasync, "PB-SYNC; 2.4.3 for O_SYNC"},
+    {kEverything, Scope::kSameFile, kFsync | kFdatasync | kDirectoryFsync | kRangeFsync | kRangeFdatasync,
+     "PB-SYNC; 2.4.3 for O_SYNC"},
     {kEverything, Scope::kAnywhere, kSync, "PB-SYNC"},
     {kCreate | kName | kTruncate, Scope::kAnywhere, kEverything & ~(kData | kMark), "PB-DIROPS"},
 };
@@ -91,7 +93,7 @@ constexpr Rule kOrderedData[] = {
     {kData, Scope::kSameBlock, kTruncate, "ext4_block_zero_page_range: ext4_jbd2_inode_add_write"},
 };
 constexpr Rule kJournalledData[] = {
-    {kChain | kData, Scope::kAnywhere, kChain | kData, "data rides in the journal (ext4_journalled_write_end)"},
+    {kChain | kData, Scope::kAnywhere, kChain | kData | kDirectoryFsync, "data rides in the journal (ext4_journalled_write_end)"},
 };
 // Syncs wait for the file's data and for the last transaction that changed the inode (ext4_sync_file:
 // i_sync_tid, i_datasync_tid), not for the running one when the inode is not in it: an fsync of a file that
@@ -101,6 +103,7 @@ constexpr Rule kSyncRules[] = {
     {kData | kFloating | kDatasync, Scope::kSameFile, kFdatasync, "ext4_sync_file: i_datasync_tid"},
     {kGrow | kGrowInside | kChain, Scope::kSameFile, kRangeFsync, "generic_write_sync: the range's data is named by the call"},
     {kGrow | kGrowInside | kDatasync, Scope::kSameFile, kRangeFdatasync, "generic_write_sync"},
+    {kChain, Scope::kAnywhere, kDirectoryFsync, "ext4_fsync_journal: ext4_force_commit unless a regular file"},
     {kEverything & ~kMark, Scope::kAnywhere, kSync, "sync_inodes_sb, ext4_sync_fs"},
 };
 

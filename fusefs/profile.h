@@ -53,13 +53,14 @@ enum Kind : std::uint32_t {
   kMeta = 1 << 9,      // mode, owner, times, xattrs
   kFsync = 1 << 10,
   kFdatasync = 1 << 11,
-  kRangeFsync = 1 << 12,      // the same of a range of the file: O_SYNC and O_DSYNC
-  kRangeFdatasync = 1 << 13,
-  kSync = 1 << 14,
-  kMark = 1 << 15,
+  kDirectoryFsync = 1 << 12,  // of anything that is not a regular file
+  kRangeFsync = 1 << 13,      // the same of a range of the file: O_SYNC and O_DSYNC
+  kRangeFdatasync = 1 << 14,
+  kSync = 1 << 15,
+  kMark = 1 << 16,
 };
 using Kinds = std::uint32_t;
-inline constexpr Kinds kBarriers = kFsync | kFdatasync | kRangeFsync | kRangeFdatasync | kSync | kMark;
+inline constexpr Kinds kBarriers = kFsync | kFdatasync | kDirectoryFsync | kRangeFsync | kRangeFdatasync | kSync | kMark;
 inline constexpr Kinds kEverything = ~Kinds{0};
 
 enum class Scope { kSameSector, kRisingInBlock, kSameBlock, kSameFile, kAnywhere };

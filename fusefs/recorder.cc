@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <unordered_set>
 #include <utility>
 
 #include "fusefs/order.h"
@@ -29,12 +30,19 @@ struct Growth {
   EventId event;
 };
 
+struct Allocation {
+  std::uint64_t block;
+  std::uint64_t size;  // that it grows the file to, 0 where it does not
+  EventId event;
+};
+
 struct FileState {
   std::unordered_map<std::uint64_t, BlockState> blocks;
   std::vector<std::uint64_t> delayed;  // blocks that are not written, each once
   std::uint64_t settled_size = 0;      // the on-disk size is at least this where the journal is at its end
   std::vector<Growth> growths;         // beyond settled_size, by size
-  std::vector<EventId> allocations;    // what writeback of the delayed blocks will put into the journal
+  std::vector<Allocation> allocations; // what writeback of the delayed blocks will put into the journal
+  std::unordered_set<std::uint64_t> preallocated;  // blocks that need no room reserved when they are written
   std::uint64_t zero_grown_to = 0;     // paper: the on-disk size that the write under way began with
   bool allocate_on_close = false;      // EXT4_STATE_DA_ALLOC_CLOSE
 };
@@ -392,9 +400,9 @@ struct Recorder::Impl {
     }
   }
 
-  EventId emit_allocation(Kind kind, FileState& state, const Touch& touch) {
-    state.allocations.push_back(emit(kind, touch, writes));
-    return state.allocations.back();
+  EventId emit_allocation(Kind kind, FileState& state, const Touch& touch, std::uint64_t block, std::uint64_t size) {
+    state.allocations.push_back(Allocation{block, size, emit(kind, touch, writes)});
+    return state.allocations.back().event;
   }
 
   // Emits what writeback of the block does to the size, along with `writes`; returns the event after which the
@@ -406,17 +414,17 @@ struct Recorder::Impl {
     const bool shows = !writes.empty();
     if (grow_to) {
       writes.push_back(Write{size_location, grow_to});
-      state.growths.push_back(Growth{grow_to, emit_allocation(shows ? kMap : kGrow, state, touch)});
+      state.growths.push_back(Growth{grow_to, emit_allocation(shows ? kMap : kGrow, state, touch, block, grow_to)});
       return state.growths.back().event;
     }
     const std::uint64_t end = std::min(size, (block + 1) * block_bytes());
-    if (end <= state.settled_size) return shows ? emit_allocation(kGrowInside, state, touch) : kNoEvent;
+    if (end <= state.settled_size) return shows ? emit_allocation(kGrowInside, state, touch, block, 0) : kNoEvent;
     const auto above = std::find_if(state.growths.begin(), state.growths.end(),
                                     [&](const Growth& growth) { return growth.size >= end; });
     CHECK(above != state.growths.end());
     if (above->size == end && !shows) return above->event;
     if (above->size != end) writes.push_back(Write{size_location, end, above->event});
-    const EventId event = emit_allocation(kGrowInside, state, touch);
+    const EventId event = emit_allocation(kGrowInside, state, touch, block, end);
     if (above->size != end) state.growths.insert(above, Growth{end, event});
     return event;
   }
@@ -454,8 +462,16 @@ struct Recorder::Impl {
     }
   }
 
-  // Data events for them.
+  // Data events for them; in journal mode one a block, the unit that the journal takes.
   void emit_changed_sectors(Ino ino, std::uint64_t begin, std::uint64_t end, const BlockBytes& bytes) {
+    if (is_journal()) {
+      for (std::uint64_t at = begin; at < end; at = block_end(at)) {
+        std::vector<Write> changed;
+        change_sectors(ino, at, std::min(end, block_end(at)), bytes, changed);
+        if (!changed.empty()) emit(kData, Touch{{&ino, 1}, block_state(ino, at / block_bytes()).id}, changed);
+      }
+      return;
+    }
     visit_changed_sectors(ino, begin, end, bytes, [&](BlockId id, std::uint32_t s, std::uint64_t block) {
       emit_data(ino, id, {s, s}, bytes(block));
     });
@@ -489,7 +505,9 @@ struct Recorder::Impl {
       writes.push_back(Write{block_map_location(ino, block), kNoBlock});
       state.blocks[block] = BlockState{};
     }
-    std::erase_if(state.delayed, [&](std::uint64_t block) { return block >= first && block < end; });
+    const auto is_gone = [&](std::uint64_t block) { return block >= first && block < end; };
+    std::erase_if(state.delayed, is_gone);
+    std::erase_if(state.preallocated, is_gone);
   }
 
   // Blocks that only the disk below knows.
@@ -520,7 +538,10 @@ struct Recorder::Impl {
     writes = std::move(also);
     if (shrinks) unmap_blocks(ino, first_gone, ~std::uint64_t{0});
     writes.push_back(Write{inode(ino).size, new_size});
-    emit(kTruncate, Touch{{&ino, 1}, part}, writes);
+    // ext4_setattr journals the size, ext4_truncate zeroes and frees in a later handle, which is the one that the
+    // block's data is bound to. A crash between the two: the size is new, and the orphan list has the rest done.
+    emit(kTruncate, Touch{{&ino, 1}}, writes);
+    if (part != kNoBlock) emit(kTruncate, Touch{{&ino, 1}, part}, {});
     settle_size(ino, new_size);
     if (new_size == 0) file(ino).allocate_on_close = true;
   }
@@ -605,7 +626,7 @@ struct Recorder::Impl {
       for (std::uint64_t block : state.delayed) {
         if (block >= first && block < end) find_map_event(ino, block, before_next_in_journal);
       }
-      start_writeback(ino);
+      start_writeback(ino, first, end);
     }
     std::erase_if(state.delayed, [&](std::uint64_t block) {
       if (block < first || block >= end) return false;
@@ -618,8 +639,12 @@ struct Recorder::Impl {
   }
 
   void sync_file(Ino ino, bool datasync) {
-    if (is_paper() || recording.options.barrier) emit(datasync ? kFdatasync : kFsync, Touch{{&ino, 1}}, {});
-    written_now(ino, 0, ~std::uint64_t{0});
+    const bool is_file = inode(ino).type == S_IFREG;
+    const Kind kind = !is_file ? kDirectoryFsync : datasync ? kFdatasync : kFsync;
+    // The commit that a directory's fsync forces holds what writeback has started.
+    const std::vector<EventId> started = is_file ? std::vector<EventId>{} : before_next_in_journal;
+    if (is_paper() || recording.options.barrier) emit(kind, Touch{{&ino, 1}}, {}, started);
+    if (is_file) written_now(ino, 0, ~std::uint64_t{0});
   }
 
   void add_last_write(LocationId location, std::vector<EventId>& events) const {
@@ -659,10 +684,25 @@ struct Recorder::Impl {
     for (auto& [ino, state] : files) written_now(Ino{ino}, 0, ~std::uint64_t{0});
   }
 
-  void start_writeback(Ino ino) {
+  // Writeback of blocks [first, end) begins: what it allocates is in the journal before whatever comes next.
+  void start_writeback(Ino ino, std::uint64_t first, std::uint64_t end) {
     FileState& state = file(ino);
-    before_next_in_journal.insert(before_next_in_journal.end(), state.allocations.begin(), state.allocations.end());
-    settle_growths(state);
+    std::uint64_t size = state.settled_size;
+    for (const Allocation& allocation : state.allocations) {
+      if (allocation.block < first || allocation.block >= end) continue;
+      before_next_in_journal.push_back(allocation.event);
+      size = std::max(size, allocation.size);
+    }
+    std::erase_if(state.growths, [&](const Growth& growth) { return growth.size <= size; });
+    state.settled_size = size;
+  }
+
+  // ext4_alloc_da_blocks: does nothing where no block waits for room.
+  void allocate_delayed_blocks(Ino ino) {
+    const FileState& state = file(ino);
+    const bool reserves = std::any_of(state.delayed.begin(), state.delayed.end(),
+                                      [&](std::uint64_t block) { return !state.preallocated.contains(block); });
+    if (reserves) start_writeback(ino, 0, ~std::uint64_t{0});
   }
 };
 
@@ -682,7 +722,9 @@ void Recorder::change_names(std::span<const NameChange> names, std::span<const M
     touched.push_back(change.dir);
     if (change.target != kNoIno) {
       touched.push_back(change.target);
-      impl.recording.last_names[static_cast<std::uint64_t>(change.target)] = {change.dir, change.name};
+      const auto ino = static_cast<std::uint64_t>(change.target);
+      impl.recording.last_names[ino] = {change.dir, change.name};
+      impl.recording.first_names.try_emplace(ino, change.name);
     }
     writes.push_back(Write{impl.name_location(change.dir, change.name), static_cast<Value>(change.target)});
   }
@@ -719,8 +761,13 @@ void Recorder::truncate(Ino ino, std::uint64_t old_size, std::uint64_t new_size,
   impl_->truncate(ino, old_size, new_size, bytes);
 }
 
-void Recorder::preallocate(Ino ino, std::uint64_t old_size, std::uint64_t new_size, const BlockBytes& bytes) {
+void Recorder::preallocate(Ino ino, std::uint64_t offset, std::uint64_t length, std::uint64_t old_size,
+                           std::uint64_t new_size, const BlockBytes& bytes) {
   if (new_size != old_size) impl_->truncate(ino, old_size, new_size, bytes);
+  const std::uint64_t block_bytes = impl_->block_bytes();
+  for (std::uint64_t block = offset / block_bytes; block * block_bytes < offset + length; ++block) {
+    impl_->file(ino).preallocated.insert(block);
+  }
 }
 
 void Recorder::zero_range(Ino ino, std::uint64_t offset, std::uint64_t length, std::uint64_t old_size,
@@ -741,12 +788,16 @@ void Recorder::fsync_range(Ino ino, std::uint64_t offset, std::uint64_t length, 
 
 void Recorder::sync() { impl_->sync_everything(); }
 
-void Recorder::start_writeback(Ino ino) { impl_->start_writeback(ino); }
+void Recorder::start_writeback(Ino ino, std::uint64_t offset, std::uint64_t length) {
+  const std::uint64_t block_bytes = impl_->block_bytes();
+  const std::uint64_t end = length == 0 ? ~std::uint64_t{0} : (offset + length + block_bytes - 1) / block_bytes;
+  impl_->start_writeback(ino, offset / block_bytes, end);
+}
 
 // data=writeback was seen to show the empty file all the same, so only data=ordered is taken to start it.
 void Recorder::before_replace(Ino moved) {
   const ModelOptions& o = impl_->recording.options;
-  if (o.auto_da_alloc && o.data == DataMode::kOrdered) impl_->start_writeback(moved);
+  if (o.auto_da_alloc && o.data == DataMode::kOrdered) impl_->allocate_delayed_blocks(moved);
 }
 
 void Recorder::on_release(Ino ino) {

@@ -53,7 +53,7 @@ class Recorder {
   void write(const WriteRange& range, const BlockBytes& bytes);
   void truncate(Ino ino, std::uint64_t old_size, std::uint64_t new_size, const BlockBytes& bytes);
   // fallocate: blocks that read as NULs until they are written; new_size == old_size is KEEP_SIZE.
-  void preallocate(Ino ino, std::uint64_t old_size, std::uint64_t new_size, const BlockBytes& bytes);
+  void preallocate(Ino ino, std::uint64_t offset, std::uint64_t length, std::uint64_t old_size, std::uint64_t new_size, const BlockBytes& bytes);
   // PUNCH_HOLE and ZERO_RANGE: whole blocks read as NULs at once; the rest of the range is data.
   void zero_range(Ino ino, std::uint64_t offset, std::uint64_t length, std::uint64_t old_size, std::uint64_t new_size, const BlockBytes& bytes);
   // COLLAPSE_RANGE (shift < 0) and INSERT_RANGE: blocks from `first` on move by `shift` blocks.
@@ -63,7 +63,8 @@ class Recorder {
   // What O_SYNC and O_DSYNC do after a write: the data of that range only (generic_write_sync).
   void fsync_range(Ino ino, std::uint64_t offset, std::uint64_t length, bool datasync);
   void sync();
-  void start_writeback(Ino ino);  // sync_file_range: starts, promises nothing
+  // sync_file_range: starts, promises nothing. A length of 0 is to the end.
+  void start_writeback(Ino ino, std::uint64_t offset, std::uint64_t length);
   void before_replace(Ino moved);  // rename over an existing file
   void on_release(Ino ino);        // a writable description is closed
   void mark(const std::string& text);

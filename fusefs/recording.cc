@@ -62,7 +62,12 @@ std::string Recording::describe_value(LocationId location, Value value) const {
   if (value == kFromBelow) return "as before";
   const LocationInfo& info = locations[location];
   switch (info.kind) {
-    case LocationKind::kName: return value == 0 ? "absent" : fmt::format("inode {}", value);
+    case LocationKind::kName: {
+      if (value == 0) return "absent";
+      const auto first = first_names.find(value);
+      return first == first_names.end() ? fmt::format("inode {}", value)
+                                        : fmt::format("inode {}, made as {}", value, first->second);
+    }
     case LocationKind::kSize: return fmt::format("{}", value);
     case LocationKind::kMeta: return value == 0 ? "initial" : fmt::format("mode {:o}", metas[value].mode & 07777);
     case LocationKind::kBlockMap: return value == 0 ? "NULs" : "its data";

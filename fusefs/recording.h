@@ -65,7 +65,9 @@ struct Recording {
   std::vector<Meta> metas{1};          // kMeta values point here
   std::vector<std::byte> bytes;        // kSector values point here, plus one; 0 is all NULs
   std::map<std::string, persist::LocationId, std::less<>> marks;
-  std::unordered_map<std::uint64_t, std::pair<Ino, std::string>> last_names;  // of an inode, for reports
+  // The names that an inode had last and first, for reports.
+  std::unordered_map<std::uint64_t, std::pair<Ino, std::string>> last_names;
+  std::unordered_map<std::uint64_t, std::string> first_names;
   Ino next_ino{11};                    // ext4's first
 
   // One event in words: "size of foo becomes 4". Names are those that the inode had last.

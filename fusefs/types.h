@@ -30,6 +30,15 @@ struct Meta {
   std::map<std::string, std::string> xattrs;
 };
 
+// The part of it that permissions depend on.
+struct Owner {
+  mode_t mode = 0;
+  uid_t uid = 0;
+  gid_t gid = 0;
+  bool operator==(const Owner&) const = default;
+};
+inline Owner owner_of(const Meta& meta) { return Owner{meta.mode, meta.uid, meta.gid}; }
+
 // Whoever does an operation: owner of what it creates, and what it may do.
 struct Credentials {
   uid_t uid = 0;

@@ -474,9 +474,10 @@ class PaperModel final : public Model {
 //   new, nodelalloc   data; a journal event with the map and the size, which in data=ordered waits for the data.
 //   data=journal      one journal event a block with everything.
 //   truncation        journal: the size, and blocks beyond it are absent. The tail of the last block is zeroed by
-//                     data events, before it in data=ordered, in it in data=journal.
+//                     data events, in data=ordered before a second journal event, in data=journal in the first.
 //   fsync             after all data, Grows and Maps of the file and the last journal event that touched it
-//                     (fdatasync: its size, blocks or creation; directory: an entry); before everything later.
+//                     (fdatasync: its size, blocks or creation); of a directory: after the whole journal so far;
+//                     before everything later.
 //   auto_da_alloc     in data=ordered: rename over another file waits for the Grows of the moved file; after
 //                     truncation to nothing, close makes every later journal event wait for the file's Grows.
 //   sync_file_range   the same as that close.
@@ -634,7 +635,8 @@ class Ext4Model final : public Model {
       }
       if (new_size == 0) f.cut_to_nothing = true;
     }
-    journal_of_file(f, "truncation", writes, after);
+    journal_of_file(f, "truncation", writes, {});
+    if (!after.empty()) journal_of_file(f, "the tail is zeroed", {}, after);
   }
 
   void on_names(const NameChange& change) override {
@@ -649,6 +651,10 @@ class Ext4Model final : public Model {
 
   void on_fsync(Node& n, bool datasync) override {
     std::set<EventNumber> after = n.flushed_by_fsync;
+    if (n.is_dir) {  // everything that is in the journal by now
+      after = before_next_journal_;
+      after.insert(last_journal_);
+    }
     after.insert(datasync && !n.is_dir ? n.last_journal_of_blocks : n.last_journal);
     if (options_.barrier) barrier("fsync", {}, after);
     settle(n);
