@@ -130,6 +130,18 @@ TEST_F(CliTest, TheLossyExampleIsAViolationThatReplays) {
   EXPECT_TRUE(told.says("block 0 of notes.txt: NULs (not its data)")) << told.out;
 }
 
+TEST_F(CliTest, TheReadmeShowsWhatTheExampleSays) {
+  const std::string readme = read_file(fs::path(CRASHCUT_SOURCE_DIR) / "README.md");
+  const Ran lossy = crashcut({"run", example("save_lossy.c")});
+  const auto begin = lossy.out.find("violation: recovery aborted");
+  const auto end = lossy.out.find("  Its output:");
+  ASSERT_NE(begin, std::string::npos) << lossy.out;
+  ASSERT_NE(end, std::string::npos) << lossy.out;
+  EXPECT_NE(readme.find(lossy.out.substr(begin, end - begin - 1)), std::string::npos) << lossy.out;
+  const Ran safe = crashcut({"run", example("save_safe.c")});
+  EXPECT_NE(readme.find(safe.last_line().substr(0, safe.last_line().find(';'))), std::string::npos) << safe.out;
+}
+
 TEST_F(CliTest, ATokenFitsWhateverItsCallerLeftOpen) {
   const std::string token = token_of(crashcut({"run", example("save_lossy.c")}));
   const int more[] = {open("/dev/null", O_RDONLY), open("/dev/null", O_RDONLY)};

@@ -1,0 +1,19 @@
+/* A renamed directory takes what is in it along.
+ * run: --profile {paper,ext4} --data {ordered,journal,writeback} --sector 4 --block 4
+ * outcomes: F,- | -,F
+ * recoveries: 2
+ */
+#include "litmus.h"
+
+int main(void) {
+  must(mkdir("d", 0755));
+  put("d/f", "F");
+  crashcut_barrier();
+  must(rename("d", "e"));
+  return 0;
+}
+
+void crashcut_recover(void) {
+  show_text("d/f");
+  show_text("e/f");
+}

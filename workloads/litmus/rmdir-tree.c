@@ -1,0 +1,23 @@
+/* A tree is removed from the leaves up: what is left is a prefix.
+ * run: --profile {paper,ext4} --data {ordered,journal,writeback} --sector 4 --block 4
+ * outcomes: a,a/b,a/b/f | a,a/b,- | a,-,- | -,-,-
+ * recoveries: 4
+ */
+#include "litmus.h"
+
+int main(void) {
+  must(mkdir("a", 0755));
+  must(mkdir("a/b", 0755));
+  must(creat("a/b/f", 0644));
+  crashcut_barrier();
+  must(unlink("a/b/f"));
+  must(rmdir("a/b"));
+  must(rmdir("a"));
+  return 0;
+}
+
+void crashcut_recover(void) {
+  show_name("a");
+  show_name("a/b");
+  show_name("a/b/f");
+}
