@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds one preset of CMakePresets.json: scripts/build.sh [release|asan|tsan]
+# Builds one preset of CMakePresets.json: scripts/build.sh [release|clang|asan|tsan]
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs what is missing, builds crashcut and passes its tests.
 #   --long   a hundred times as many random cases
+#   --clang  built by clang instead of g++
 #   --asan   under the address and undefined-behaviour sanitizers
 #   --tsan   under the thread sanitizer
 set -euo pipefail
@@ -10,9 +11,9 @@ presets=()
 for option in "$@"; do
   case $option in
     --long) export CRASHCUT_LONG=1 ;;
-    --asan | --tsan) presets+=("${option#--}") ;;
+    --clang | --asan | --tsan) presets+=("${option#--}") ;;
     *)
-      echo "test: unknown option $option (there are --long, --asan, --tsan)" >&2
+      echo "test: unknown option $option (there are --long, --clang, --asan, --tsan)" >&2
       exit 2
       ;;
   esac
