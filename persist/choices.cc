@@ -1,5 +1,7 @@
 #include "persist/choices.h"
 
+#include <array>
+#include <bit>
 #include <charconv>
 #include <limits>
 
@@ -84,6 +86,24 @@ std::vector<Path> ChoiceTree::split() {
     path.push_back(node.taken);
   }
   return given;
+}
+
+std::vector<std::uint32_t> ChoiceTree::to_numbers() const {
+  const auto fraction = std::bit_cast<std::array<std::uint32_t, 2>>(start_fraction_);
+  const auto runs = std::bit_cast<std::array<std::uint32_t, 2>>(run_count_);
+  std::vector<std::uint32_t> numbers{static_cast<std::uint32_t>(prefix_length_), fraction[0], fraction[1], runs[0], runs[1]};
+  for (const Node& node : nodes_) numbers.insert(numbers.end(), {node.taken, node.end, node.count});
+  return numbers;
+}
+
+ChoiceTree ChoiceTree::from_numbers(std::span<const std::uint32_t> numbers) {
+  CHECK(numbers.size() >= 5 && numbers.size() % 3 == 2);
+  ChoiceTree tree;
+  tree.prefix_length_ = numbers[0];
+  tree.start_fraction_ = std::bit_cast<double>(std::array{numbers[1], numbers[2]});
+  tree.run_count_ = std::bit_cast<std::uint64_t>(std::array{numbers[3], numbers[4]});
+  for (std::size_t i = 5; i < numbers.size(); i += 3) tree.nodes_.push_back(Node{numbers[i], numbers[i + 1], numbers[i + 2]});
+  return tree;
 }
 
 double ChoiceTree::explored_fraction() const { return done() ? 1 : explored_so_far(); }

@@ -74,6 +74,10 @@ class ChoiceTree final : public Chooser {
   // is nothing to give. Call after advance() returned true.
   std::vector<Path> split();
 
+  // All that the tree is between two runs, as numbers, and back: for a process that takes it over.
+  std::vector<std::uint32_t> to_numbers() const;
+  static ChoiceTree from_numbers(std::span<const std::uint32_t> numbers);
+
   // Whether advance() said that nothing is left.
   bool done() const { return run_count_ > 0 && nodes_.size() == prefix_length_; }
   std::uint64_t run_count() const { return run_count_; }

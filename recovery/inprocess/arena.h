@@ -22,6 +22,7 @@ class Arena {
   void release(void* block, std::size_t bytes);
   bool contains(const void* p) const { return p >= begin_ && p < end_; }
   char* begin() const { return begin_; }
+  char* end() const { return end_; }
   std::size_t used_bytes() const { return static_cast<std::size_t>(top_ - begin_); }
 
  private:

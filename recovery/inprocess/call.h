@@ -41,6 +41,11 @@ inline constexpr int kCallsMost = 512;
 // The table that binds numbers to functions; entry.function is null where the kernel does the call.
 const CallEntry& call_entry(long number);
 
+// Whether the kernel forgets that it did the call: a query, or a change that a restored image undoes.
+bool is_traceless(const Call& call);
+// Whether a call that the runtime does itself (signals, threads) changes what the kernel knows of the process.
+bool changes_process(const Call& call);
+
 // Whether a path cannot lead into the model: absolute, elsewhere.
 bool surely_outside(long dirfd, const char* path);
 

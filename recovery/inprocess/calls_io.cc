@@ -195,6 +195,7 @@ long call_close_range(Call& c) {
     Call one{SYS_close, {fd}};
     if ((flags & 4 /* CLOSE_RANGE_CLOEXEC */) == 0) call_close(one);
   }
+  spend_image();
   const auto own = static_cast<unsigned>(g.placeholder);
   if (own < first || own > last) return kernel(SYS_close_range, first, last, flags);
   if (own > first) kernel(SYS_close_range, first, own - 1, flags);
@@ -221,7 +222,10 @@ static long dup_over(Call& c, bool cloexec) {
     return kForward;
   }
   if (to < 0 || to >= kFdsMost) return -EBADF;
-  if (!g.models_fd(to)) kernel(SYS_close, to);
+  if (!g.models_fd(to)) {
+    spend_image();
+    kernel(SYS_close, to);
+  }
   return remember_copy(from, process().dup_to(from, to, cloexec));
 }
 static bool dup_concerns_us(const Call& c) {
@@ -310,6 +314,7 @@ long call_ioctl(Call& c) {
 // Copies by read and write, so that the model sees plain writes. Offsets that are given are used and moved.
 static long copy_bytes(int in, off_t* in_at, int out, off_t* out_at, std::size_t count) {
   static char buffer[64 * 1024];
+  if (!g.models_fd(in) || !g.models_fd(out)) spend_image();
   std::size_t done = 0;
   while (done < count) {
     const std::size_t want = std::min(count - done, sizeof buffer);
@@ -362,6 +367,7 @@ long call_mmap(Call& c) {
   if (shared && (protection & PROT_WRITE) != 0 && (opened & O_ACCMODE) != O_RDWR) return -EACCES;
   if (shared && (protection & PROT_WRITE) != 0) unsupported("mmap(MAP_SHARED) of a file, writable");
   begin_look([&] { return fmt::format("mmap({}, {} bytes at {})", fd_text(fd), length, c.a[5]); });
+  spend_image();
   const long anonymous = (flags & ~MAP_TYPE) | MAP_PRIVATE | MAP_ANONYMOUS;
   const long at = kernel(SYS_mmap, c.a[0], length, PROT_READ | PROT_WRITE, anonymous, -1, 0);
   if (at < 0 && at > -4096) return at;

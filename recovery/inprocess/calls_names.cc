@@ -38,6 +38,7 @@ bool is_foreign(long dirfd, const char* path) {
 long go_outside(Call& c, int dirfd, int path) {
   const std::string& leads_to = process().outside_path();
   if (leads_to == path_at(c, path) && (dirfd < 0 || static_cast<int>(c.a[dirfd]) == AT_FDCWD)) return kForward;
+  if (!is_traceless(c)) spend_image();
   long a[6];
   std::memcpy(a, c.a, sizeof a);
   a[path] = reinterpret_cast<long>(leads_to.c_str());
@@ -47,6 +48,7 @@ long go_outside(Call& c, int dirfd, int path) {
 
 // Where the real call takes two paths and both are outside.
 long go_outside_twice(Call& c, int from_dirfd, int from, int to_dirfd, int to) {
+  spend_image();
   long a[6];
   std::memcpy(a, c.a, sizeof a);
   a[from] = reinterpret_cast<long>(process().outside_from_path().c_str());
@@ -349,12 +351,14 @@ long call_chdir(Call& c) {
   begin_look([&] { return fmt::format("chdir({})", quoted(path, 256)); });
   const long result = process().chdir(path);
   if (result != fusefs::kOutside) return result;
+  spend_image();
   const long moved = kernel(SYS_chdir, process().outside_path().c_str());
   if (moved == 0) process().chdir_outside();
   return moved;
 }
 long call_fchdir(Call& c) {
   if (g.models_fd(static_cast<int>(c.a[0]))) return process().fchdir(static_cast<int>(c.a[0]));
+  spend_image();
   const long moved = kernel(SYS_fchdir, c.a[0]);
   if (moved == 0) process().chdir_outside();
   return moved;

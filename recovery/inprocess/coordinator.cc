@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -47,10 +48,10 @@ void classify_execution(int status) {
   Header& header = *g.header;
   if (header.execution != ExecutionKind::kRunning) return;  // it said so itself
   const Slot& slot = slot_at(0);
-  if (WIFSIGNALED(status) && slot.killed == 0 && slot.in_runtime == 0) {
+  if (WIFSIGNALED(status) && slot.killed == kNotKilled && slot.in_runtime == 0) {
     header.execution = ExecutionKind::kKilled;
     header.signal = WTERMSIG(status);
-  } else if (WIFSIGNALED(status) && slot.killed != 0) {
+  } else if (WIFSIGNALED(status) && slot.killed == kKilled) {
     header.execution = ExecutionKind::kHung;
   } else {
     header.execution = ExecutionKind::kToolError;
@@ -124,7 +125,7 @@ bool wait_for_servers(Child* servers, std::uint32_t count) {
 Reply explore(const Request& request) {
   static Child servers[kJobsMost];
   clear_work();
-  if (g.header->depth > 1) start_agents();
+  if (g.header->depth > 1) start_zygotes();
   std::uint32_t count = 0;
   for (; count < g.header->jobs; ++count) {
     servers[count] = start_root(request, count);
@@ -132,7 +133,7 @@ Reply explore(const Request& request) {
   }
   const bool ran = wait_for_servers(servers, count) && count > 0;
   if (has_work_left()) g.header->bounded = 1;
-  stop_agents();
+  stop_zygotes();
   return {ran ? ReplyKind::kDone : ReplyKind::kFailed, g.header->diverged, 0, 0};
 }
 
@@ -146,11 +147,11 @@ Reply run_single(const Request& request) {
   header.diverged = 0;
   header.trace_bytes = 0;
   std::memset(g.control + kReplyOffset + kReplyBytes / 2, 0, 4);
-  if (header.depth > 1) start_agents();
+  if (header.depth > 1) start_zygotes();
   const Child child = start_root(request, 0);
   const bool ran = child.pid > 0;
   if (ran) reap(child);
-  stop_agents();
+  stop_zygotes();
   finish_trace();
   header.max_recoveries = most;
   header.stop = stop;
@@ -225,6 +226,8 @@ void prepare_recoveries() {
     kernel(SYS_dup2, null, 0);
     kernel(SYS_close, null);
   }
+  // The heap exists before recoveries do, so that small ones need nothing of the kernel.
+  free(malloc(1));
   // By lines: an abort must not take along what was printed before.
   setvbuf(stdout, output_buffer, _IOLBF, sizeof output_buffer);
 }

@@ -227,6 +227,7 @@ long captured_call(Call& call) {
     case SYS_fcntl: {
       if (call.number == SYS_fcntl && call.a[1] != F_DUPFD && call.a[1] != F_DUPFD_CLOEXEC) return kForward;
       if (call.number != SYS_dup && call.number != SYS_fcntl && g.models_fd(static_cast<int>(call.a[1]))) return kForward;
+      spend_image();
       const long made = kernel(call.number, call.a[0], call.a[1], call.a[2]);
       if (made >= 0 && made < static_cast<long>(sizeof g.captured)) g.captured[made] = static_cast<std::uint8_t>(stream);
       return made;
@@ -328,9 +329,11 @@ void on_sigsys(int, siginfo_t* info, void* ucontext) {
     regs[REG_RAX] = crashcut_syscall(call.number, call.a[0], call.a[1], call.a[2], call.a[3], call.a[4], call.a[5]);
     return;
   }
+  if (changes_process(call)) spend_image();
   if (process_call(call, context, frame)) return;
   const long result = dispatch(call);
   if (result == kForward) {
+    if (!is_traceless(call)) spend_image();
     forward(context, frame, crashcut_forward);
   } else {
     regs[REG_RAX] = result;
@@ -374,6 +377,7 @@ bool install_dispatch() {
   const long stack = kernel(SYS_mmap, 0, kModelStackBytes, PROT_READ | PROT_WRITE,
                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
   if (stack < 0 && stack > -4096) return false;
+  g.model_stack_begin = reinterpret_cast<std::byte*>(stack);
   g.model_stack_top = reinterpret_cast<std::byte*>(stack) + kModelStackBytes - 64;
   KernelSigaction action{};
   action.handler = reinterpret_cast<void*>(on_sigsys);

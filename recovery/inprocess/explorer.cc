@@ -17,6 +17,7 @@ bool is_stopped() { return g.header->stop.load(std::memory_order_relaxed) != 0; 
 
 [[noreturn]] void end_process(Outcome outcome) {
   g.slot->outcome = outcome;
+  if (g.restorable) go_on_with_next();
   kernel(SYS_exit_group, 0);
   __builtin_unreachable();
 }

@@ -3,7 +3,7 @@
 // Beyond the path that it is to follow it either takes the first candidate each time, and the server runs the others
 //   later from the beginning; or it forks (WorkMode::kBranch): a process that is asked among n candidates forks a
 //   child for each but the last, waits for it, and goes on with the last itself. Either way each recovery costs one
-//   fork, and every sequence of answers is taken once.
+//   fork at most (server.cc), and every sequence of answers is taken once.
 // Lives in the private arena, so that a fresh image can take it over (layers.cc). Threads: the model's lock.
 #pragma once
 

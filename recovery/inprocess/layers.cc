@@ -2,9 +2,9 @@
 //
 // The second recovery must run in a fresh image of the program, but what the first one wrote is in the memory of
 //   its process. All of that lies in the private arena, at addresses that every process of ours shares. So an
-//   agent, a fresh image forked by C beforehand, forks a child into which the arena is copied byte by byte; the
+//   zygote, a fresh image forked by C beforehand, forks a child into which the arena is copied byte by byte; the
 //   child then runs crashcut_recover() on the disk that the first recovery left.
-// There is one agent a job and a layer: a recovery that waits for the next layer holds its job meanwhile.
+// There is one zygote a job and a layer: a recovery that waits for the next layer holds its job meanwhile.
 #include <limits.h>
 #include <linux/futex.h>
 #include <signal.h>
@@ -32,13 +32,13 @@ struct Mailbox {
   Slot* from;  // of the recovery that ended
 };
 
-constexpr std::uint32_t kAgentsMost = 64;
+constexpr std::uint32_t kZygotesMost = 64;
 constexpr std::size_t kImageOffset = 4096;
 constexpr std::size_t kMailboxBytes = std::size_t{1} << 30;
 
-constinit Mailbox* g_mailboxes[kAgentsMost] = {};
-constinit Child g_agents[kAgentsMost] = {};
-constinit std::uint32_t g_agent_count = 0;
+constinit Mailbox* g_mailboxes[kZygotesMost] = {};
+constinit Child g_zygotes[kZygotesMost] = {};
+constinit std::uint32_t g_zygote_count = 0;
 
 void wait_until(std::atomic<std::uint32_t>& word, std::uint32_t wanted) {
   for (std::uint32_t seen = word; seen != wanted; seen = word) kernel(SYS_futex, &word, FUTEX_WAIT, seen, 0);
@@ -63,7 +63,7 @@ void set_and_wake(std::atomic<std::uint32_t>& word, std::uint32_t value) {
   run_recovery();
 }
 
-// The life of an agent. The slot of its child begins as that of the recovery that ended, without its output.
+// The life of an zygote. The slot of its child begins as that of the recovery that ended, without its output.
 [[noreturn]] void serve(Mailbox& mail) {
   while (true) {
     wait_until(mail.state, kMailPosted);
@@ -99,8 +99,8 @@ void forget_output(Slot& slot) {
   slot.output_bytes = slot.error_bytes = slot.output_cut = 0;
 }
 
-Mailbox* claim_agent() {
-  for (std::uint32_t i = 0; i < g_agent_count; ++i) {
+Mailbox* claim_zygote() {
+  for (std::uint32_t i = 0; i < g_zygote_count; ++i) {
     std::uint32_t free = kMailFree;
     if (g_mailboxes[i]->state.compare_exchange_strong(free, kMailClaimed)) return g_mailboxes[i];
   }
@@ -109,10 +109,10 @@ Mailbox* claim_agent() {
 
 }  // namespace
 
-void start_agents() {
+void start_zygotes() {
   const std::uint32_t wanted = (g.header->depth - 1) * g.header->jobs;
-  for (g_agent_count = 0; g_agent_count < wanted && g_agent_count < kAgentsMost; ++g_agent_count) {
-    const std::uint32_t i = g_agent_count;
+  for (g_zygote_count = 0; g_zygote_count < wanted && g_zygote_count < kZygotesMost; ++g_zygote_count) {
+    const std::uint32_t i = g_zygote_count;
     if (g_mailboxes[i] == nullptr) {
       const long at = kernel(SYS_mmap, 0, kMailboxBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
       if (at < 0 && at > -4096) return;
@@ -120,8 +120,8 @@ void start_agents() {
     }
     g_mailboxes[i]->state = kMailFree;
   }
-  // All mailboxes exist before the first agent is forked: a recovery that an agent forks may need any of them.
-  for (std::uint32_t i = 0; i < g_agent_count; ++i) {
+  // All mailboxes exist before the first zygote is forked: a recovery that an zygote forks may need any of them.
+  for (std::uint32_t i = 0; i < g_zygote_count; ++i) {
     Slot* slot = take_slot();
     if (slot == nullptr) return;
     const Child child = fork_child(slot);
@@ -129,19 +129,19 @@ void start_agents() {
       slot->began_ns = 0;
       serve(*g_mailboxes[i]);
     }
-    g_agents[i] = child;
+    g_zygotes[i] = child;
   }
 }
 
-void stop_agents() {
-  for (std::uint32_t i = 0; i < g_agent_count; ++i) {
-    if (g_agents[i].pid <= 0) continue;
-    kernel(SYS_kill, g_agents[i].pid, SIGKILL);
+void stop_zygotes() {
+  for (std::uint32_t i = 0; i < g_zygote_count; ++i) {
+    if (g_zygotes[i].pid <= 0) continue;
+    kernel(SYS_kill, g_zygotes[i].pid, SIGKILL);
     int status;
-    kernel(SYS_wait4, g_agents[i].pid, &status, __WALL, 0);
-    g_agents[i].slot->state = SlotState::kFree;
+    kernel(SYS_wait4, g_zygotes[i].pid, &status, __WALL, 0);
+    g_zygotes[i].slot->state = SlotState::kFree;
   }
-  g_agent_count = 0;
+  g_zygote_count = 0;
 }
 
 void explore_next_layer() {
@@ -152,8 +152,8 @@ void explore_next_layer() {
   g.slot = copy;
   forget_output(*copy);
   if (g_explorer->crash_again()) {
-    Mailbox* mail = claim_agent();
-    if (mail == nullptr) tool_error("no agent is free for the next crash");
+    Mailbox* mail = claim_zygote();
+    if (mail == nullptr) tool_error("no zygote is free for the next crash");
     if (private_arena().used_bytes() > kMailboxBytes - kImageOffset) tool_error("a recovery wrote more than the model can hold before a second crash");
     mail->arena = private_arena();
     mail->explorer = g_explorer;

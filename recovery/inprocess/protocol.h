@@ -13,7 +13,8 @@
 //   environment variable kEnvironment ("<control fd>,<socket fd>"), which the runtime removes.
 //
 // Who writes what: `Header` parameters: crashcut, before the start; counters and results: the runtime. Records
-//   are written by whoever reaps a recovery, so a recovery that dies in any way still has one.
+//   are written by whoever reaps a recovery, so a recovery that dies in any way still has one; or by its process,
+//   where that lives to run the next.
 // Invariants: (1) records [0, record_count) are reserved in order and valid once `committed`; (2) a record's
 //   payload never moves; (3) a tool failure is never a violation, nor the reverse.
 #pragma once
@@ -27,7 +28,7 @@
 namespace crashcut::inprocess {
 
 inline constexpr std::uint64_t kMagic = 0x637261736863757a;
-inline constexpr std::uint32_t kVersion = 1;
+inline constexpr std::uint32_t kVersion = 2;
 inline constexpr const char* kEnvironment = "CRASHCUT_RUNTIME";
 inline constexpr const char* kBindNowMark = "CRASHCUT_BIND_NOW";  // LD_BIND_NOW is ours, not the user's
 inline constexpr const char* kModelRoot = "/crashcut";
@@ -65,6 +66,12 @@ enum class ExecutionKind : std::uint32_t {
   kToolError,  // sentence in execution_text: crashcut could not run it (unsupported call, no recovery function, ...)
 };
 
+// How each recovery gets a fresh image of the program. What is found is the same.
+enum class FreshImages : std::uint32_t {
+  kRestored,  // where possible: the memory of the last recovery's process is put back
+  kForked,
+};
+
 struct Header {
   std::uint64_t magic;
   std::uint32_t version;
@@ -76,6 +83,7 @@ struct Header {
   std::uint64_t max_recoveries;    // 0: no limit
   std::uint64_t max_violations;    // 0: no limit; the exploration stops after so many
   std::uint64_t seed;              // not used yet
+  FreshImages fresh_images;
   char from_directory[kTextMost];  // copied into the model as the starting state; empty: an empty disk
   char runtime_path[kTextMost];
 
@@ -114,11 +122,16 @@ enum class Outcome : std::uint32_t {
   kAbandoned,    // stopped by a limit; not recorded
   kInner,        // its children went on for it; not recorded
 };
+enum Killed : std::uint32_t {
+  kNotKilled,
+  kKilled,
+  kNotToBeKilled,  // its recovery has ended and is being recorded
+};
 struct Slot {
   std::atomic<SlotState> state;
   std::atomic<std::int32_t> pid;
   std::atomic<std::uint64_t> began_ns;   // CLOCK_MONOTONIC; when its current stretch began; 0: waiting for others
-  std::atomic<std::uint32_t> killed;     // set by the watchdog before it kills
+  std::atomic<std::uint32_t> killed;     // Killed; set by the watchdog before it kills
   std::atomic<std::uint32_t> in_runtime; // our own code is running: a death now is a tool failure
   Outcome outcome;
   std::int32_t exit_code;

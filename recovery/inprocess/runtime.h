@@ -52,6 +52,7 @@ struct Runtime {
   int pid = 0;
   long tid_offset = -1;  // of the thread's id in libc's thread descriptor
   void (*recover)() = nullptr;
+  std::byte* model_stack_begin = nullptr;
   std::byte* model_stack_top = nullptr;
   std::atomic<std::uint32_t> lock{0};
   std::atomic<int> threads{1};
@@ -61,6 +62,7 @@ struct Runtime {
   std::uint8_t captured[1024] = {};
   Model* model = nullptr;
   bool narrating = false;
+  bool restorable = false;  // when this recovery ends, its process can be made a fresh image again (snapshot.h)
   std::string* call_text = nullptr;
 
   bool models_fd(long fd) const {
@@ -109,6 +111,9 @@ Child fork_child(Slot* slot);
 int wait_for(const Child& child, std::uint64_t* cpu_ns = nullptr);
 // Records how the child ended and frees its slot.
 void settle(const Child& child, int status);
+// Records how the recovery of a process that goes on ended; its slot starts anew, as `like` stands. False where the
+// watchdog is about to kill it.
+bool settle_and_renew(Slot& slot, const Slot& like);
 inline void reap(const Child& child) { settle(child, wait_for(child)); }
 // Where the number of candidates of a choice is kept. Null beyond what a slot holds.
 std::uint32_t* choice_count_at(Slot& slot, std::uint32_t index);
@@ -138,10 +143,17 @@ void note_events_in();
 bool reached(std::string_view mark);
 // --- server.cc: explores what work.h holds; ends the process
 [[noreturn]] void serve_recoveries();
+// The recovery of this process has ended: runs the next one in its place, in a fresh image. Returns where there is
+// none, or where whoever waits for this process must see to it. Call in the model.
+void go_on_with_next();
+// The kernel is about to do what a restored image would not forget: this recovery is the last of its process.
+void spend_image();
+// Where the heap of the image ends, for calls that move it.
+std::uint64_t image_break();
 
 // --- layers.cc: recoveries that crash too
-void start_agents();
-void stop_agents();
+void start_zygotes();
+void stop_zygotes();
 // Runs the recovery of the next crash in a fresh image and waits for it.
 void explore_next_layer();
 

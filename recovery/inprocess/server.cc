@@ -2,9 +2,22 @@
 //
 // It never runs the program itself, so its pages stay as they are: a recovery that it forks costs little more than
 //   the fork. One server a job, each on its own core.
+//
+// A series: where restoring is possible, the process that it forked does not end with its recovery. It records it,
+//   moves the tree on, puts its memory back to what it was just before the recovery (snapshot.h) and runs the next.
+//   The last recovery of a series ends as one that was forked for itself: its process ends and the server settles
+//   it. Which one is the last is nobody's plan: one that dies, hangs, or asks the kernel for what restoring does not
+//   undo (spend_image) is. So nothing is ever run twice, and all but the image's origin is as with a fork a recovery.
+#include <sys/mman.h>
+#include <time.h>
+
+#include <cstring>
+
 #include "recovery/inprocess/explorer.h"
 #include "recovery/inprocess/gate.h"
 #include "recovery/inprocess/runtime.h"
+#include "recovery/inprocess/runtime_check.h"
+#include "recovery/inprocess/snapshot.h"
 #include "recovery/inprocess/work.h"
 
 namespace crashcut::inprocess {
@@ -14,9 +27,71 @@ namespace {
 // Longer recoveries are forked at their choices. A fork in a chain of forks costs about twice as much as one from
 // a server: below this, running again what came before the choice is cheaper.
 constexpr std::uint64_t kLongRecoveryNs = 500000;
-constexpr int kLongInARow = 3;
+constexpr std::uint32_t kLongInARow = 3;
+
+// Taking a snapshot costs about as much as a fork: it must serve two recoveries more to be worth it.
+constexpr std::uint64_t kSpentMost = 3;
+constexpr std::uint64_t kRestoredLeast = 2;
+
+// What a server and the process that it forked share. All that one recovery of a series leaves to the next is here.
+struct Series {
+  const Slot* server_slot;
+  bool is_restoring;            // the process is to go on after its recovery
+  bool is_over;                 // the exploration was stopped; its last recovery is recorded
+  bool is_spent;
+  std::uint64_t spent_count;    // processes that restoring could not keep
+  std::uint64_t restored_count;
+  std::uint32_t long_in_a_row;  // one may be long by chance
+  std::uint64_t began_cpu_ns;   // processor time of the process when the current recovery began
+  void* resume_at[5];           // of __builtin_setjmp
+  Snapshot snapshot;
+  std::uint32_t number_count;
+  std::uint32_t numbers[3 * kSlotBytes / 4];  // of the tree, as the current recovery began; a slot holds fewer choices
+};
+constinit Series* g_series = nullptr;
 
 bool is_stopped() { return g.header->stop.load(std::memory_order_relaxed) != 0; }
+
+void make_series() {
+  const long at = kernel(SYS_mmap, 0, sizeof(Series), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (at < 0 && at > -4096) tool_error("the system has no memory for another process");
+  g_series = reinterpret_cast<Series*>(at);
+  g_series->server_slot = g.slot;
+}
+
+bool is_restoring_worthwhile(const Series& series) {
+  if (g.header->fresh_images == FreshImages::kForked || g.header->depth > 1) return false;
+  return series.spent_count < kSpentMost || series.restored_count >= kRestoredLeast * series.spent_count;
+}
+
+void keep_tree(Series& series, const persist::ChoiceTree& tree) {
+  const std::vector<std::uint32_t> numbers = tree.to_numbers();
+  CHECK(numbers.size() <= std::size(series.numbers));
+  std::memcpy(series.numbers, numbers.data(), numbers.size() * sizeof numbers[0]);
+  series.number_count = static_cast<std::uint32_t>(numbers.size());
+}
+
+persist::ChoiceTree kept_tree(const Series& series) {
+  return persist::ChoiceTree::from_numbers({series.numbers, series.number_count});
+}
+
+std::uint64_t used_cpu_ns() {
+  timespec t;
+  kernel(SYS_clock_gettime, CLOCK_PROCESS_CPUTIME_ID, &t);
+  return static_cast<std::uint64_t>(t.tv_sec) * 1000000000 + static_cast<std::uint64_t>(t.tv_nsec);
+}
+
+// Runs recoveries until one is the last. The path of the first is set.
+[[noreturn]] void run_series() {
+  g.restorable = true;
+  if (__builtin_setjmp(g_series->resume_at) == 0) {
+    if (!g_series->snapshot.take()) spend_image();
+    g_series->began_cpu_ns = used_cpu_ns();
+  } else {
+    g_explorer->follow(WorkMode::kAgain, kept_tree(*g_series).path());
+  }
+  run_recovery();
+}
 
 Child start_recovery(WorkMode mode, const persist::Path& path) {
   g_explorer->follow(mode, path);
@@ -24,7 +99,22 @@ Child start_recovery(WorkMode mode, const persist::Path& path) {
   if (slot == nullptr) tool_error("too many processes");
   const Child child = fork_child(slot);
   if (child.pid < 0) tool_error("the system has no room for another process (fork failed)");
-  if (child.pid == 0) run_recovery();
+  if (child.pid == 0) mode == WorkMode::kAgain && g_series->is_restoring ? run_series() : run_recovery();
+  return child;
+}
+
+// Returns when the last recovery of the series has ended; its slot is not settled.
+Child run_series_from(const persist::ChoiceTree& tree, int& status) {
+  Series& series = *g_series;
+  keep_tree(series, tree);
+  series.is_restoring = is_restoring_worthwhile(series);
+  series.is_over = series.is_spent = false;
+  series.began_cpu_ns = 0;
+  const Child child = start_recovery(WorkMode::kAgain, tree.path());
+  std::uint64_t used = 0;
+  status = wait_for(child, &used);
+  if (series.is_restoring && (series.is_spent || status != 0)) ++series.spent_count;
+  series.long_in_a_row = used > series.began_cpu_ns + kLongRecoveryNs ? series.long_in_a_row + 1 : 0;
   return child;
 }
 
@@ -32,28 +122,31 @@ void give_away(persist::ChoiceTree& tree, WorkMode mode) {
   for (persist::Path& path : tree.split()) add_work({mode, std::move(path)});
 }
 
+// Tells the tree what the recovery in the slot chose among.
+void note_run(persist::ChoiceTree& tree, Slot& slot) {
+  tree.begin_run();
+  // What comes after a second crash is explored by the child itself.
+  for (std::uint32_t i = 0; i < slot.choice_count; ++i) tree.choose_among(*choice_count_at(slot, i));
+}
+
 // Runs everything below the path, one recovery after the other. Long ones are handed on as branches.
 void explore_again(const persist::Path& prefix) {
   persist::ChoiceTree tree(prefix);
-  int long_in_a_row = 0;  // one may be long by chance
+  g_series->long_in_a_row = 0;
   do {
     if (is_stopped()) {
       g.header->bounded = 1;
       return;
     }
     if (is_work_wanted() && tree.run_count() != 0) give_away(tree, WorkMode::kAgain);
-    std::uint64_t took = 0;
-    const Child child = start_recovery(WorkMode::kAgain, tree.path());
-    const int status = wait_for(child, &took);
-    tree.begin_run();
-    for (std::uint32_t i = 0; i < child.slot->choice_count; ++i) {
-      // What comes after a second crash is explored by the child itself.
-      tree.choose_among(*choice_count_at(*child.slot, i));
-    }
+    int status = 0;
+    const Child child = run_series_from(tree, status);
+    if (g_series->is_over) return settle(child, status);
+    tree = kept_tree(*g_series);
+    note_run(tree, *child.slot);
     settle(child, status);
     if (tree.run_diverged() && !is_stopped()) tool_error("the recovery is not deterministic: run again, it met other choices");
-    long_in_a_row = took > kLongRecoveryNs ? long_in_a_row + 1 : 0;
-    if (long_in_a_row >= kLongInARow) {
+    if (g_series->long_in_a_row >= kLongInARow) {
       // The rest of the tree, nearest to the root first.
       while (true) {
         const std::vector<persist::Path> paths = tree.split();
@@ -64,9 +157,49 @@ void explore_again(const persist::Path& prefix) {
   } while (tree.advance());
 }
 
+// Modelled files that the recovery left open: their numbers are to be free again.
+void close_modelled_fds() {
+  for (int fd : g.model->process->descriptors()) kernel(SYS_close, fd);
+}
+
 }  // namespace
 
+void spend_image() {
+  if (!g.restorable) return;
+  g.restorable = false;
+  g_series->is_spent = true;
+}
+
+std::uint64_t image_break() { return g.restorable ? g_series->snapshot.program_break() : 0; }
+
+void go_on_with_next() {
+  Series& series = *g_series;
+  if (series.snapshot.is_outgrown()) return spend_image();
+  const std::uint64_t cpu_ns = used_cpu_ns();
+  const std::uint32_t long_in_a_row = cpu_ns > series.began_cpu_ns + kLongRecoveryNs ? series.long_in_a_row + 1 : 0;
+  persist::ChoiceTree tree = kept_tree(series);
+  note_run(tree, *g.slot);
+  // The server, which does the same again, takes it from there.
+  if (is_stopped() || tree.run_diverged() || long_in_a_row >= kLongInARow || !tree.advance()) return;
+  if (!settle_and_renew(*g.slot, *series.server_slot)) return;
+  if (is_stopped()) {
+    g.header->bounded = 1;
+    g.slot->outcome = Outcome::kInner;
+    series.is_over = true;
+    return;
+  }
+  if (is_work_wanted()) give_away(tree, WorkMode::kAgain);
+  keep_tree(series, tree);
+  series.long_in_a_row = long_in_a_row;
+  ++series.restored_count;
+  close_modelled_fds();
+  series.snapshot.restore();
+  series.began_cpu_ns = used_cpu_ns();
+  __builtin_longjmp(series.resume_at, 1);
+}
+
 void serve_recoveries() {
+  make_series();
   Work work;
   while (take_work(work)) {
     if (work.mode == WorkMode::kAgain) {

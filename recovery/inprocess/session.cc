@@ -186,6 +186,7 @@ tl::expected<void, Failure> Session::Impl::make_control() {
   h.jobs = std::clamp(setup.jobs, 1u, kJobsMost);
   h.max_recoveries = setup.max_recoveries;
   h.max_violations = setup.max_violations;
+  h.fresh_images = setup.fresh_images;
   if (!copy_text(setup.from_directory, h.from_directory) || !copy_text(setup.runtime, h.runtime_path)) return fail(Blame::kUser, "a path is too long");
   return {};
 }
@@ -244,10 +245,15 @@ void Session::Impl::watch() {
     }
     const std::uint64_t began = s.began_ns.load(std::memory_order_acquire);
     const auto limit = static_cast<std::uint64_t>((i == 0 ? setup.main_limit : setup.recovery_limit).count());
-    if (began == 0 || now < began || now - began < limit || s.killed != 0) continue;
+    if (began == 0 || now < began || now - began < limit) continue;
     const pid_t process = s.pid;
     if (process <= 0) continue;
-    s.killed = 1;
+    std::uint32_t nobody = kNotKilled;
+    if (!s.killed.compare_exchange_strong(nobody, kKilled)) continue;
+    if (s.began_ns != began) {
+      s.killed = kNotKilled;  // it has just begun another recovery
+      continue;
+    }
     kill(process, SIGKILL);
   }
 }

@@ -73,6 +73,7 @@ class Session {
     std::uint64_t max_violations = 0;
     std::chrono::nanoseconds main_limit = std::chrono::seconds(60);
     std::chrono::nanoseconds recovery_limit = std::chrono::seconds(10);
+    FreshImages fresh_images = FreshImages::kRestored;
     int stdin_fd = -1;   // of main(); -1: /dev/null
     int stdout_fd = -1;  // of main() and of what runs before it; -1: ours. Recoveries' output is captured
     int stderr_fd = -1;

@@ -25,7 +25,6 @@ struct Entry {
 std::uint32_t padded(std::uint32_t length) { return (length + 3) / 4 * 4; }
 
 void copy_slot(const Slot& from, Slot& to) {
-  to.killed = 0;
   to.in_runtime = 1;
   to.outcome = Outcome::kNone;
   to.exit_code = 0;
@@ -42,13 +41,14 @@ void copy_slot(const Slot& from, Slot& to) {
   to.job = from.job;
   to.choice_count = 0;
   std::memcpy(to.stream, from.stream, from.stream_used);
+  to.killed = kNotKilled;
 }
 
 // The kind that a dead process's record has; false where it has none.
 bool classify(const Slot& slot, int status, Record& record, std::string_view& text) {
   if (WIFSIGNALED(status)) {
     record.signal = WTERMSIG(status);
-    if (slot.killed != 0) {
+    if (slot.killed == kKilled) {
       record.kind = RecordKind::kHung;
     } else if (slot.in_runtime != 0) {
       record.kind = RecordKind::kToolError;
@@ -217,6 +217,15 @@ void settle(const Child& child, int status) {
   slot.pid = 0;
   record_end(slot, status);
   slot.state.store(SlotState::kFree, std::memory_order_release);
+}
+
+bool settle_and_renew(Slot& slot, const Slot& like) {
+  std::uint32_t nobody = kNotKilled;
+  if (!slot.killed.compare_exchange_strong(nobody, kNotToBeKilled)) return false;
+  record_end(slot, 0);
+  slot.began_ns = now_ns();
+  copy_slot(like, slot);  // the watchdog may look again: from here on the time is the new recovery's
+  return true;
 }
 
 std::uint32_t* choice_count_at(Slot& slot, std::uint32_t index) {

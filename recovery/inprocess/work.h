@@ -11,7 +11,7 @@ namespace crashcut::inprocess {
 
 // How the recoveries below a path are run.
 enum class WorkMode : std::uint32_t {
-  kAgain,   // each from the beginning, in a child of one process that stays as it is: cheapest for short recoveries
+  kAgain,   // each from the beginning, in an image of one process that stays as it is: cheapest for short recoveries
   kBranch,  // forked at each choice: what came before it is not run again
 };
 
