@@ -1,0 +1,478 @@
+#include "fusefs/trace.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <limits>
+
+#include <fmt/format.h>
+
+#include "fusefs/checksum.h"
+#include "persist/check.h"
+
+namespace crashcut::fusefs {
+namespace {
+
+constexpr std::string_view kMagic = "cctrace\n";
+constexpr std::uint32_t kVersion = 1;
+constexpr std::size_t kFirstRecord = kMagic.size() + 4;
+// A record's head: length of the body, checksum of that, checksum of the body; 4 bytes each.
+constexpr std::size_t kHeadBytes = 12;
+
+// ---- which fields an operation has, in the order in which they are written ---------------------------------------
+
+enum Field : std::uint32_t {
+  kIno = 1 << 0,
+  kDir = 1 << 1,
+  kName = 1 << 2,
+  kToDir = 1 << 3,
+  kToName = 1 << 4,
+  kMode = 1 << 5,
+  kRdev = 1 << 6,
+  kOwner = 1 << 7,
+  kOffset = 1 << 8,
+  kLength = 1 << 9,
+  kFlags = 1 << 10,
+  kChange = 1 << 11,
+  kText = 1 << 12,
+  kPid = 1 << 13,
+  kBytes = 1 << 14,
+  kNoSuchCall = 1u << 31,
+};
+
+constexpr std::uint32_t kFields[] = {
+    kNoSuchCall,                                   // 0
+    kIno | kDir | kName | kMode | kRdev | kOwner,  // kCreate
+    kIno | kDir | kName | kMode | kOwner,          // kMkdir
+    kIno | kDir | kName | kOwner | kText,          // kSymlink
+    kIno | kDir | kMode | kOwner,                  // kTmpfile
+    kIno | kDir | kName,                           // kLink
+    kDir | kName,                                  // kUnlink
+    kDir | kName,                                  // kRmdir
+    kDir | kName | kToDir | kToName | kFlags,      // kRename
+    kIno | kChange,                                // kSetattr
+    kIno | kName | kFlags | kText,                 // kSetXattr
+    kIno | kName,                                  // kRemoveXattr
+    kIno,                                          // kAddOpen
+    kIno | kFlags,                                 // kRelease
+    kIno | kOffset | kFlags | kBytes,              // kWrite
+    kIno | kLength,                                // kTruncate
+    kIno | kOffset | kLength | kFlags,             // kFallocate
+    kIno | kFlags,                                 // kFsync
+    0,                                             // kSync
+    kIno | kOffset | kLength | kFlags,             // kSyncFileRange
+    0,                                             // kMakeDurable
+    kText,                                         // kMark
+    kPid | kText,                                  // kProcess
+    0,                                             // kEnd
+};
+static_assert(std::size(kFields) == static_cast<std::size_t>(TraceCall::kEnd) + 1);
+
+// Bits of AttrChange as it is written.
+constexpr std::uint64_t kHasMode = 1;
+constexpr std::uint64_t kHasUid = 2;
+constexpr std::uint64_t kHasGid = 4;
+constexpr std::uint64_t kHasAtime = 8;
+constexpr std::uint64_t kHasMtime = 16;
+constexpr std::uint64_t kHasMost = 31;
+
+// ---- numbers and times --------------------------------------------------------------------------------------------
+
+constexpr std::int64_t kSecondNs = 1'000'000'000;
+
+// Unsigned on the way: a time that does not fit wraps, the same way back and forth.
+std::int64_t to_ns(timespec time) {
+  return static_cast<std::int64_t>(static_cast<std::uint64_t>(time.tv_sec) * kSecondNs +
+                                   static_cast<std::uint64_t>(time.tv_nsec));
+}
+timespec from_ns(std::int64_t ns) {
+  const std::int64_t rest = (ns % kSecondNs + kSecondNs) % kSecondNs;
+  return timespec{ns / kSecondNs - (ns % kSecondNs < 0 ? 1 : 0), rest};
+}
+// Small numbers of either sign become small ones.
+std::uint64_t zigzag(std::int64_t value) {
+  return (static_cast<std::uint64_t>(value) << 1) ^ static_cast<std::uint64_t>(value >> 63);
+}
+std::int64_t unzigzag(std::uint64_t value) { return static_cast<std::int64_t>((value >> 1) ^ (0 - (value & 1))); }
+std::int64_t wrapping_difference(std::int64_t a, std::int64_t b) {
+  return static_cast<std::int64_t>(static_cast<std::uint64_t>(a) - static_cast<std::uint64_t>(b));
+}
+std::int64_t wrapping_sum(std::int64_t a, std::int64_t b) {
+  return static_cast<std::int64_t>(static_cast<std::uint64_t>(a) + static_cast<std::uint64_t>(b));
+}
+
+void put_fixed(char* at, std::uint32_t value) {
+  for (int i = 0; i < 4; ++i) at[i] = static_cast<char>(value >> (8 * i) & 255);
+}
+std::uint32_t get_fixed(const char* at) {
+  std::uint32_t value = 0;
+  for (int i = 0; i < 4; ++i) value |= std::uint32_t{static_cast<unsigned char>(at[i])} << (8 * i);
+  return value;
+}
+// The offset is part of it: a whole record in the wrong place is damage too.
+std::uint32_t checksum(std::string_view bytes, std::uint64_t offset) {
+  return static_cast<std::uint32_t>(xxh64(bytes, offset));
+}
+
+// ---- writing ------------------------------------------------------------------------------------------------------
+
+void put_number(std::string& out, std::uint64_t value) {
+  for (; value >= 128; value >>= 7) out += static_cast<char>(value | 128);
+  out += static_cast<char>(value);
+}
+void put_ino(std::string& out, Ino ino) { put_number(out, static_cast<std::uint64_t>(ino)); }
+void put_text(std::string& out, std::string_view text) {
+  put_number(out, text.size());
+  out += text;
+}
+void put_time(std::string& out, timespec time) {
+  put_number(out, zigzag(time.tv_sec));
+  put_number(out, static_cast<std::uint64_t>(time.tv_nsec));
+}
+
+void put_change(std::string& out, const AttrChange& change) {
+  put_number(out, (change.mode ? kHasMode : 0) | (change.uid ? kHasUid : 0) | (change.gid ? kHasGid : 0) |
+                      (change.atime ? kHasAtime : 0) | (change.mtime ? kHasMtime : 0));
+  if (change.mode) put_number(out, *change.mode);
+  if (change.uid) put_number(out, *change.uid);
+  if (change.gid) put_number(out, *change.gid);
+  if (change.atime) put_time(out, *change.atime);
+  if (change.mtime) put_time(out, *change.mtime);
+}
+
+void put_op(std::string& out, const TraceOp& op, std::int64_t time_ns_change) {
+  const std::uint32_t fields = kFields[static_cast<std::size_t>(op.call)];
+  out += static_cast<char>(op.call);
+  put_number(out, op.process);
+  put_number(out, zigzag(time_ns_change));
+  if (fields & kIno) put_ino(out, op.ino);
+  if (fields & kDir) put_ino(out, op.dir);
+  if (fields & kName) put_text(out, op.name);
+  if (fields & kToDir) put_ino(out, op.to_dir);
+  if (fields & kToName) put_text(out, op.to_name);
+  if (fields & kMode) put_number(out, op.mode);
+  if (fields & kRdev) put_number(out, op.rdev);
+  if (fields & kOwner) {
+    put_number(out, op.uid);
+    put_number(out, op.gid);
+  }
+  if (fields & kOffset) put_number(out, op.offset);
+  if (fields & kLength) put_number(out, op.length);
+  if (fields & kFlags) put_number(out, op.flags);
+  if (fields & kChange) put_change(out, op.change);
+  if (fields & kText) put_text(out, op.text);
+  if (fields & kPid) put_number(out, op.pid);
+  if (fields & kBytes) out.append(reinterpret_cast<const char*>(op.data.data()), op.data.size());
+}
+
+void put_header(std::string& out, const TraceHeader& header) {
+  put_number(out, header.sector_bytes);
+  put_number(out, header.block_bytes);
+  put_number(out, header.capacity_bytes);
+  put_time(out, header.start);
+  put_number(out, header.command.size());
+  for (const std::string& argument : header.command) put_text(out, argument);
+}
+
+// Where the program was told that something is safe, or told somebody so.
+bool must_be_handed_over(TraceCall call) {
+  return call == TraceCall::kFsync || call == TraceCall::kSync || call == TraceCall::kMark ||
+         call == TraceCall::kMakeDurable || call == TraceCall::kEnd;
+}
+
+// ---- reading ------------------------------------------------------------------------------------------------------
+
+// Reads what is there; once something was not, ok() is false and everything reads as 0 or empty.
+class Body {
+ public:
+  explicit Body(std::string_view bytes) : bytes_(bytes) {}
+
+  template <class Number>
+  Number number() {
+    std::uint64_t value = 0;
+    for (int shift = 0; shift < 64; shift += 7) {
+      if (bytes_.empty()) break;
+      const auto byte = static_cast<unsigned char>(bytes_[0]);
+      bytes_.remove_prefix(1);
+      if (shift == 63 && byte > 1) break;
+      value |= std::uint64_t{byte & 127u} << shift;
+      if (byte < 128 && value > std::numeric_limits<Number>::max()) break;
+      if (byte < 128) return static_cast<Number>(value);
+    }
+    fail();
+    return 0;
+  }
+  std::int64_t signed_number() { return unzigzag(number<std::uint64_t>()); }
+  Ino ino() { return Ino{number<std::uint64_t>()}; }
+  std::string_view text() {
+    const auto size = number<std::uint64_t>();
+    if (size > bytes_.size()) fail();
+    if (!ok_) return {};
+    const std::string_view text = bytes_.substr(0, size);
+    bytes_.remove_prefix(size);
+    return text;
+  }
+  // One component of a path.
+  std::string_view name() {
+    const std::string_view name = text();
+    if (name.find('/') != name.npos || name.find('\0') != name.npos) fail();
+    return name;
+  }
+  timespec time() {
+    const std::int64_t seconds = signed_number();
+    return timespec{seconds, static_cast<long>(number<std::uint32_t>())};
+  }
+  std::span<const std::byte> rest() {
+    const auto rest = std::as_bytes(std::span(bytes_));
+    bytes_ = {};
+    return rest;
+  }
+  void fail() {
+    ok_ = false;
+    bytes_ = {};
+  }
+  bool ok() const { return ok_; }
+  bool is_done() const { return ok_ && bytes_.empty(); }
+
+ private:
+  std::string_view bytes_;
+  bool ok_ = true;
+};
+
+AttrChange get_change(Body& body) {
+  AttrChange change;
+  const auto has = body.number<std::uint64_t>();
+  if (has > kHasMost) body.fail();
+  if (has & kHasMode) change.mode = body.number<mode_t>();
+  if (has & kHasUid) change.uid = body.number<uid_t>();
+  if (has & kHasGid) change.gid = body.number<gid_t>();
+  if (has & kHasAtime) change.atime = body.time();
+  if (has & kHasMtime) change.mtime = body.time();
+  return change;
+}
+
+// False where the body is not an operation.
+bool get_op(std::string_view bytes, TraceOp& op, std::int64_t& time_ns) {
+  if (bytes.empty()) return false;
+  const auto call = static_cast<unsigned char>(bytes[0]);
+  const std::uint32_t fields = call < std::size(kFields) ? kFields[call] : std::uint32_t{kNoSuchCall};
+  if (fields & kNoSuchCall) return false;
+  Body body(bytes.substr(1));
+  op.call = TraceCall{call};
+  op.process = body.number<std::uint32_t>();
+  time_ns = wrapping_sum(time_ns, body.signed_number());
+  op.time = from_ns(time_ns);
+  if (fields & kIno) op.ino = body.ino();
+  if (fields & kDir) op.dir = body.ino();
+  if (fields & kName) op.name = fields & kDir ? body.name() : body.text();
+  if (fields & kToDir) op.to_dir = body.ino();
+  if (fields & kToName) op.to_name = body.name();
+  if (fields & kMode) op.mode = body.number<mode_t>();
+  if (fields & kRdev) op.rdev = body.number<dev_t>();
+  if (fields & kOwner) {
+    op.uid = body.number<uid_t>();
+    op.gid = body.number<gid_t>();
+  }
+  if (fields & kOffset) op.offset = body.number<std::uint64_t>();
+  if (fields & kLength) op.length = body.number<std::uint64_t>();
+  if (fields & kFlags) op.flags = body.number<std::uint32_t>();
+  if (fields & kChange) op.change = get_change(body);
+  if (fields & kText) op.text = body.text();
+  if (fields & kPid) op.pid = body.number<std::uint64_t>();
+  if (fields & kBytes) op.data = body.rest();
+  return body.is_done();
+}
+
+bool get_header(std::string_view bytes, TraceHeader& header) {
+  Body body(bytes);
+  header.sector_bytes = body.number<std::uint32_t>();
+  header.block_bytes = body.number<std::uint32_t>();
+  header.capacity_bytes = body.number<std::uint64_t>();
+  header.start = body.time();
+  for (auto left = body.number<std::uint64_t>(); left > 0 && body.ok(); --left) {
+    header.command.emplace_back(body.text());
+  }
+  return body.is_done();
+}
+
+tl::unexpected<std::string> refuse(std::string sentence) { return tl::unexpected(std::move(sentence)); }
+
+enum class Found { kWhole, kCutOff, kDamaged };
+
+// The record at `at`: its body.
+Found find_record(std::string_view bytes, std::size_t at, std::string_view& body) {
+  if (bytes.size() - at < kHeadBytes) return Found::kCutOff;
+  const char* head = bytes.data() + at;
+  if (checksum({head, 4}, at) != get_fixed(head + 4)) return Found::kDamaged;
+  const std::uint32_t length = get_fixed(head);
+  if (length > bytes.size() - at - kHeadBytes) return Found::kCutOff;
+  body = bytes.substr(at + kHeadBytes, length);
+  return checksum(body, at) == get_fixed(head + 8) ? Found::kWhole : Found::kDamaged;
+}
+
+std::string read_failure(const std::string& path, int error) {
+  return fmt::format("cannot read the trace {}: {}", path, std::strerror(error));
+}
+
+// The whole file is read, not mapped: somebody who shortens it meanwhile must not end us by SIGBUS.
+tl::expected<std::string, std::string> read_file(const std::string& path) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0) return tl::unexpected(read_failure(path, errno));
+  struct Closer {
+    int fd;
+    ~Closer() { ::close(fd); }
+  } closer{fd};
+  struct stat status {};
+  if (::fstat(fd, &status) != 0) return tl::unexpected(read_failure(path, errno));
+  if (!S_ISREG(status.st_mode)) return tl::unexpected(fmt::format("the trace {} is not a regular file", path));
+  std::string bytes(static_cast<std::size_t>(status.st_size), '\0');
+  std::size_t done = 0;
+  while (done < bytes.size()) {
+    const ssize_t count = ::read(fd, bytes.data() + done, bytes.size() - done);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return tl::unexpected(read_failure(path, errno));
+    if (count == 0) break;
+    done += static_cast<std::size_t>(count);
+  }
+  bytes.resize(done);
+  return bytes;
+}
+
+}  // namespace
+
+// ---- TraceWriter --------------------------------------------------------------------------------------------------
+
+tl::expected<std::unique_ptr<TraceWriter>, std::string> TraceWriter::create(const std::string& path,
+                                                                            const TraceHeader& header) {
+  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (fd < 0) return tl::unexpected(fmt::format("cannot make the trace {}: {}", path, std::strerror(errno)));
+  std::unique_ptr<TraceWriter> writer(new TraceWriter(fd, path, header));
+  if (!writer->error().empty()) return tl::unexpected(writer->error());
+  return writer;
+}
+
+TraceWriter::TraceWriter(int fd, std::string path, const TraceHeader& header)
+    : fd_(fd), path_(std::move(path)), last_time_ns_(to_ns(header.start)) {
+  buffer_.reserve(kBufferBytes + 65536);
+  buffer_ = kMagic;
+  buffer_.append(4, '\0');
+  put_fixed(buffer_.data() + kMagic.size(), kVersion);
+  add_record([&] { put_header(buffer_, header); });
+  flush();
+}
+
+TraceWriter::~TraceWriter() {
+  flush();
+  ::close(fd_);
+}
+
+template <class Fill>
+void TraceWriter::add_record(Fill&& fill) {
+  const std::size_t head = buffer_.size();
+  const std::uint64_t offset = handed_over_ + head;
+  buffer_.append(kHeadBytes, '\0');
+  fill();
+  const std::string_view body = std::string_view(buffer_).substr(head + kHeadBytes);
+  CHECK(body.size() <= std::numeric_limits<std::uint32_t>::max());  // Linux writes less than 2 GiB at a time
+  char* at = buffer_.data() + head;
+  put_fixed(at, static_cast<std::uint32_t>(body.size()));
+  put_fixed(at + 4, checksum({at, 4}, offset));
+  put_fixed(at + 8, checksum(body, offset));
+}
+
+void TraceWriter::add(const TraceOp& op) {
+  if (!error_.empty()) return;
+  const std::int64_t time_ns = to_ns(op.time);
+  add_record([&] { put_op(buffer_, op, wrapping_difference(time_ns, last_time_ns_)); });
+  last_time_ns_ = time_ns;
+  if (buffer_.size() >= kBufferBytes || must_be_handed_over(op.call)) flush();
+}
+
+void TraceWriter::flush() {
+  std::size_t done = 0;
+  while (done < buffer_.size() && error_.empty()) {
+    const ssize_t count = ::write(fd_, buffer_.data() + done, buffer_.size() - done);
+    if (count > 0) {
+      done += static_cast<std::size_t>(count);
+    } else if (count == 0 || errno != EINTR) {
+      error_ = fmt::format("cannot write the trace {}: {}", path_, std::strerror(count == 0 ? EIO : errno));
+    }
+  }
+  handed_over_ += done;
+  buffer_.clear();
+}
+
+void TraceWriter::finish() { add(TraceOp{.call = TraceCall::kEnd, .time = from_ns(last_time_ns_)}); }
+
+// ---- TraceReader --------------------------------------------------------------------------------------------------
+
+tl::expected<TraceReader, std::string> TraceReader::open(const std::string& path) {
+  auto bytes = read_file(path);
+  if (!bytes) return tl::unexpected(bytes.error());
+  auto trace = parse(*std::move(bytes));
+  if (!trace) return tl::unexpected(fmt::format("cannot use the trace {}: {}", path, trace.error()));
+  return trace;
+}
+
+tl::expected<TraceReader, std::string> TraceReader::parse(std::string bytes) {
+  TraceReader trace;
+  trace.bytes_ = std::move(bytes);
+  if (auto ok = trace.scan(); !ok) return tl::unexpected(ok.error());
+  return trace;
+}
+
+tl::expected<void, std::string> TraceReader::scan() {
+  const std::string_view bytes = bytes_;
+  if (!bytes.starts_with(kMagic)) return refuse("it is not a trace of crashcut");
+  if (bytes.size() < kFirstRecord) return refuse("its beginning is not whole");
+  if (const std::uint32_t version = get_fixed(bytes.data() + kMagic.size()); version != kVersion) {
+    return tl::unexpected(fmt::format("it has version {} of the format, and only version {} is known", version, kVersion));
+  }
+  std::string_view body;
+  const Found header = find_record(bytes, kFirstRecord, body);
+  if (header == Found::kCutOff) return refuse("its beginning is not whole");
+  if (header == Found::kDamaged || !get_header(body, header_)) return refuse("its beginning is damaged");
+  first_ = end_ = kFirstRecord + kHeadBytes + body.size();
+  start_ns_ = to_ns(header_.start);
+  std::int64_t time_ns = start_ns_;
+  while (!is_complete_) {
+    const Found found = find_record(bytes, end_, body);
+    if (found == Found::kCutOff) return {};
+    if (found == Found::kDamaged) return tl::unexpected(fmt::format("the record at byte {} is damaged", end_));
+    TraceOp op;
+    if (!get_op(body, op, time_ns) || !take(op)) {
+      return tl::unexpected(fmt::format("the record at byte {} is not an operation", end_));
+    }
+    end_ += kHeadBytes + body.size();
+  }
+  if (end_ != bytes.size()) return refuse("something follows its end");
+  return {};
+}
+
+// Counts the operation; false where it names a process wrongly.
+bool TraceReader::take(const TraceOp& op) {
+  switch (op.call) {
+    case TraceCall::kProcess:
+      if (op.process != processes_.size()) return false;
+      processes_.push_back(TraceProcess{op.pid, std::string(op.text)});
+      return true;
+    case TraceCall::kEnd: return is_complete_ = true;
+    default: ++op_count_; return op.process < processes_.size();
+  }
+}
+
+bool TraceReader::Cursor::next(TraceOp& op) {
+  while (at_ < trace_.end_) {
+    const std::uint32_t length = get_fixed(trace_.bytes_.data() + at_);
+    const std::string_view body = std::string_view(trace_.bytes_).substr(at_ + kHeadBytes, length);
+    at_ += kHeadBytes + length;
+    op = TraceOp{};
+    CHECK(get_op(body, op, time_ns_));  // scan() saw to it
+    if (op.call != TraceCall::kProcess && op.call != TraceCall::kEnd) return true;
+  }
+  return false;
+}
+
+}  // namespace crashcut::fusefs

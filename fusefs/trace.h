@@ -1,0 +1,172 @@
+// Trace: what was done to a Filesystem, operation by operation, in a file; docs/trace_format.md has its bytes.
+//
+// It holds the operations that succeeded and changed something, who did them and when. It knows no model and no
+//   profile: trace_replay.h turns one trace into a Recording under each ModelOptions.
+//
+// TraceWriter: a writer that is killed loses what it had not yet handed to the kernel, nothing before that. It hands
+//   over at each sync, fsync, mark and make_durable, and whenever kBufferBytes have gathered. It does not fsync: the
+//   trace need not survive a crash of the machine that it is recorded on.
+// TraceReader: a trace may come from anywhere. open() looks at every byte: each checksum, length and field. It gives
+//   a sentence for what is no trace or is damaged. A trace whose end is missing is read up to its last whole record.
+//
+// Threads: a writer is one thread's at a time; a reader may be read from several.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <tl/expected.hpp>
+
+#include "fusefs/filesystem.h"
+
+namespace crashcut::fusefs {
+
+// What the trace says of the whole.
+struct TraceHeader {
+  std::uint32_t sector_bytes = 512;  // of the filesystem that was recorded
+  std::uint32_t block_bytes = 4096;
+  std::uint64_t capacity_bytes = std::uint64_t{1} << 34;
+  timespec start{};                  // the root directory's times
+  std::vector<std::string> command;  // the command line
+};
+
+// The numbers are those in the file.
+enum class TraceCall : std::uint8_t {
+  kCreate = 1,
+  kMkdir,
+  kSymlink,
+  kTmpfile,
+  kLink,
+  kUnlink,
+  kRmdir,
+  kRename,
+  kSetattr,
+  kSetXattr,
+  kRemoveXattr,
+  kAddOpen,
+  kRelease,
+  kWrite,
+  kTruncate,
+  kFallocate,
+  kFsync,
+  kSync,
+  kSyncFileRange,
+  kMakeDurable,
+  kMark,
+  kProcess,  // names the process that later operations refer to
+  kEnd,
+};
+
+// Bits of TraceOp::flags.
+inline constexpr std::uint32_t kTraceAppend = 1;    // kWrite: `offset` is where it went
+inline constexpr std::uint32_t kTraceDirect = 2;
+inline constexpr std::uint32_t kTraceDsync = 4;
+inline constexpr std::uint32_t kTraceSync = 8;
+inline constexpr std::uint32_t kTraceDatasync = 1;  // kFsync
+inline constexpr std::uint32_t kTraceWritable = 1;  // kRelease
+
+// One operation. Which fields it has: kFields in trace.cc. Text and data point into the reader's bytes.
+struct TraceOp {
+  TraceCall call{};
+  std::uint32_t process = 0;  // into TraceReader::processes(); 0: not known
+  timespec time{};
+  Ino ino{};                  // the file; for what makes one, the one that was made
+  Ino dir{};
+  std::string_view name;      // in dir; of an xattr
+  Ino to_dir{};               // kRename
+  std::string_view to_name;
+  mode_t mode = 0;
+  dev_t rdev = 0;
+  uid_t uid = 0;
+  gid_t gid = 0;
+  std::uint64_t offset = 0;
+  std::uint64_t length = 0;   // kTruncate: the new size
+  std::uint32_t flags = 0;    // as the call takes them, or the bits above; kFallocate: its mode
+  AttrChange change;
+  std::string_view text;      // symlink's target, xattr's value, mark, process' command
+  std::uint64_t pid = 0;      // kProcess
+  std::span<const std::byte> data;
+};
+
+struct TraceProcess {
+  std::uint64_t pid = 0;
+  std::string command;
+};
+
+class TraceWriter {
+ public:
+  static constexpr std::size_t kBufferBytes = std::size_t{1} << 20;
+
+  // Makes the file, or empties the one that is there, and writes the header.
+  static tl::expected<std::unique_ptr<TraceWriter>, std::string> create(const std::string& path,
+                                                                        const TraceHeader& header);
+  ~TraceWriter();  // hands over what is left; a trace without finish() is one whose end is missing
+  TraceWriter(const TraceWriter&) = delete;
+  TraceWriter& operator=(const TraceWriter&) = delete;
+
+  void add(const TraceOp& op);
+  // Hands to the kernel all that was added. For callers who know that nothing will happen for a while.
+  void flush();
+  // Writes the end; nothing may be added after it.
+  void finish();
+
+  // A sentence, empty while all is well. After a failure nothing more is written, so what was written stays readable.
+  const std::string& error() const { return error_; }
+
+ private:
+  TraceWriter(int fd, std::string path, const TraceHeader& header);
+  template <class Fill>
+  void add_record(Fill&& fill);
+
+  int fd_;
+  std::string path_;
+  std::string error_;
+  std::string buffer_;
+  std::uint64_t handed_over_ = 0;  // bytes of the file before the buffer
+  std::int64_t last_time_ns_ = 0;
+};
+
+class TraceReader {
+ public:
+  static tl::expected<TraceReader, std::string> open(const std::string& path);
+  static tl::expected<TraceReader, std::string> parse(std::string bytes);
+
+  const TraceHeader& header() const { return header_; }
+  // [0] is the one that is not known. A pid that was another command before is here twice.
+  const std::vector<TraceProcess>& processes() const { return processes_; }
+  std::uint64_t op_count() const { return op_count_; }
+  // False: the recorder was killed, or the file cut off; the operations are those that were whole.
+  bool is_complete() const { return is_complete_; }
+
+  // The operations in order, without kProcess and kEnd.
+  class Cursor {
+   public:
+    explicit Cursor(const TraceReader& trace) : trace_(trace), at_(trace.first_), time_ns_(trace.start_ns_) {}
+    bool next(TraceOp& op);
+
+   private:
+    const TraceReader& trace_;
+    std::size_t at_;
+    std::int64_t time_ns_;
+  };
+
+ private:
+  TraceReader() = default;
+  tl::expected<void, std::string> scan();
+  bool take(const TraceOp& op);
+
+  std::string bytes_;
+  TraceHeader header_;
+  std::vector<TraceProcess> processes_{1};
+  std::uint64_t op_count_ = 0;
+  bool is_complete_ = false;
+  std::size_t first_ = 0;  // offset of the first record after the header
+  std::size_t end_ = 0;    // and of the end of the last whole one
+  std::int64_t start_ns_ = 0;
+};
+
+}  // namespace crashcut::fusefs

@@ -1,0 +1,89 @@
+// Traced: the calls that change a Filesystem, each done and, where it succeeded, written to a trace.
+//
+// What fails changes nothing and is not written. Calls that only look go to the Filesystem itself.
+// Time: TraceClock stands still during an operation and is set before each, as its time is part of the trace. It is
+//   the coarse clock that the kernel's own filesystems take their times from.
+// Threads: the caller serialises, as for the Filesystem.
+#pragma once
+
+#include <unordered_map>
+
+#include "fusefs/trace.h"
+
+namespace crashcut::fusefs {
+
+// The clock of a Filesystem whose operations are traced or replayed: Setup::clock is `clock.reader()`.
+class TraceClock {
+ public:
+  TraceClock() { tick(); }
+  explicit TraceClock(timespec time) : time_(time) {}
+  TraceClock(const TraceClock&) = delete;
+  TraceClock& operator=(const TraceClock&) = delete;
+
+  timespec now() const { return time_; }
+  void set(timespec time) { time_ = time; }
+  void tick() { clock_gettime(CLOCK_REALTIME_COARSE, &time_); }
+  std::function<timespec()> reader() {
+    return [this] { return time_; };
+  }
+
+ private:
+  timespec time_{};
+};
+
+class Traced {
+ public:
+  // `filesystem` takes its time from `clock`; the trace's header has the time that the clock showed when the
+  // filesystem was made. `writer` may be none: then the calls are just done.
+  Traced(Filesystem& filesystem, TraceClock& clock, TraceWriter* writer)
+      : filesystem_(filesystem), clock_(clock), writer_(writer) {}
+
+  // Who does the following calls. Cheap where it is who did the last ones.
+  void set_process(pid_t pid, std::string_view command);
+
+  // As in Filesystem. create() makes no directories and symlinks: -EPERM and -EINVAL, as mknod(2).
+  Errno create(Ino dir, std::string_view name, mode_t mode, dev_t rdev, const Credentials& who, Ino& out);
+  Errno mkdir(Ino dir, std::string_view name, mode_t mode, const Credentials& who, Ino& out);
+  Errno symlink(Ino dir, std::string_view name, std::string_view target, const Credentials& who, Ino& out);
+  Errno tmpfile(Ino dir, mode_t mode, const Credentials& who, Ino& out);
+  Errno link(Ino ino, Ino dir, std::string_view name);
+  Errno unlink(Ino dir, std::string_view name);
+  Errno rmdir(Ino dir, std::string_view name);
+  Errno rename(Ino from_dir, std::string_view from, Ino to_dir, std::string_view to, unsigned flags);
+  Errno setattr(Ino ino, const AttrChange& change);
+  Errno set_xattr(Ino ino, const std::string& name, std::string_view value, int flags);
+  Errno remove_xattr(Ino ino, const std::string& name);
+  void add_open(Ino ino);
+  void release(Ino ino, bool was_writable);
+  std::int64_t write(Ino ino, std::uint64_t offset, std::span<const std::byte> in, WriteFlags flags,
+                     std::uint64_t* end = nullptr);
+  Errno truncate(Ino ino, std::uint64_t size);
+  Errno fallocate(Ino ino, int mode, std::uint64_t offset, std::uint64_t length);
+  Errno fsync(Ino ino, bool datasync);
+  Errno sync();
+  Errno sync_file_range(Ino ino, std::uint64_t offset, std::uint64_t length, unsigned flags);
+  void make_durable();
+  // Written to the trace only: a Filesystem knows no marks, a Recorder beside it has its own mark().
+  void mark(std::string_view text);
+
+ private:
+  Errno add_if_done(Errno result, TraceOp op);
+  void add(TraceOp& op);
+  void add_process();
+
+  Filesystem& filesystem_;
+  TraceClock& clock_;
+  TraceWriter* writer_;
+
+  TraceProcess current_;
+  std::uint32_t process_ = 0;       // the number of current_ in the trace
+  bool is_process_written_ = true;  // nobody is known until set_process()
+  struct Known {
+    std::string command;
+    std::uint32_t number;
+  };
+  std::unordered_map<std::uint64_t, Known> known_;  // by pid
+  std::uint32_t process_count_ = 0;
+};
+
+}  // namespace crashcut::fusefs
