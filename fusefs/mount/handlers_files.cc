@@ -1,0 +1,329 @@
+// Requests about open files: their data, and durability.
+#include <fcntl.h>
+#include <linux/fuse.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <vector>
+
+#include "fusefs/mount/server.h"
+
+namespace crashcut::fusefs {
+
+OpenFile* Mount::Server::open(Ino ino, fuse_file_info& info) {
+  volume->changes.add_open(ino);
+  auto* file = new OpenFile{.generation = nodes.generation(), .ino = ino};
+  file->is_writable = (info.flags & O_ACCMODE) != O_RDONLY;
+  info.fh = reinterpret_cast<std::uint64_t>(file);
+  info.direct_io = !keeps_caches();
+  info.keep_cache = keeps_caches();
+  return file;
+}
+
+namespace {
+
+using Lock = std::unique_lock<std::mutex>;
+
+constexpr std::uint64_t kDirectAlignment = 512;  // ext4's O_DIRECT on a disk of 512-byte sectors
+
+void reply_error(Lock& lock, fuse_req_t req, Errno error) {
+  lock.unlock();
+  fuse_reply_err(req, -error);
+}
+
+Errno check_current(const Mount::Server& server, const OpenFile& file) {
+  return file.generation == server.nodes.generation() ? 0 : -ESTALE;
+}
+
+// A writer without privileges takes the setuid and setgid bits away (HANDLE_KILLPRIV_V2).
+void kill_privileges(Mount::Server& server, fuse_req_t req, Ino ino) {
+  const fuse_ctx& context = *fuse_req_ctx(req);
+  if (context.uid == 0) return;
+  Owner now;
+  if (server.volume->filesystem.get_owner(ino, now) != 0 || !(now.mode & (S_ISUID | S_ISGID))) return;
+  const Access who(server.volume->filesystem, Credentials{context.uid, context.gid, {}});
+  if (const mode_t lost = who.lost_privileges(now)) {
+    server.volume->changes.setattr(ino, AttrChange{.mode = (now.mode & 07777) & ~lost});
+  }
+}
+
+int needed_access(int flags) {
+  switch (flags & O_ACCMODE) {
+    case O_RDONLY: return flags & 040 ? X_OK : R_OK;  // __FMODE_EXEC
+    case O_WRONLY: return W_OK;
+    default: return R_OK | W_OK;
+  }
+}
+
+// ---- open and close ---------------------------------------------------------------------------------------------------
+
+void open_special(Lock& lock, fuse_req_t req, fuse_ino_t node, fuse_file_info* info) {
+  Mount::Server& server = server_of(req);
+  const std::size_t index = server.nodes.special_index(node);
+  if (index == 0) return reply_error(lock, req, -EISDIR);
+  const SpecialFile& special = server.volume->special_files[index - 1];
+  const int mode = info->flags & O_ACCMODE;
+  if ((mode != O_WRONLY && !special.content) || (mode != O_RDONLY && !special.on_write)) return reply_error(lock, req, -EACCES);
+  auto* file = new OpenFile{.generation = server.nodes.generation(), .ino = kNoIno, .special = index - 1};
+  info->fh = reinterpret_cast<std::uint64_t>(file);
+  info->direct_io = 1;
+  info->nonseekable = 1;
+  lock.unlock();
+  fuse_reply_open(req, info);
+}
+
+void on_open(fuse_req_t req, fuse_ino_t node, fuse_file_info* info) {
+  Mount::Server& server = server_of(req);
+  Lock lock(server.mutex);
+  if (server.nodes.is_current(node) && server.nodes.is_special(node)) return open_special(lock, req, node, info);
+  Ino ino{};
+  Errno error = server.find(node, ino);
+  if (error == 0) error = server.access_of(req).check(ino, needed_access(info->flags));
+  server.set_process(*fuse_req_ctx(req));
+  if (error == 0 && (info->flags & O_TRUNC)) {
+    error = server.volume->changes.truncate(ino, 0);
+    if (error == 0) kill_privileges(server, req, ino);
+  }
+  if (error != 0) return reply_error(lock, req, error);
+  server.open(ino, *info);
+  lock.unlock();
+  fuse_reply_open(req, info);
+}
+
+void on_create(fuse_req_t req, fuse_ino_t parent, const char* name, mode_t mode, fuse_file_info* info) {
+  Mount::Server& server = server_of(req);
+  server.fetch_before_change();
+  Lock lock(server.mutex);
+  const fuse_ctx& context = *fuse_req_ctx(req);
+  server.set_process(context);
+  Ino dir{}, made{};
+  Errno error = server.find(parent, dir);
+  if (error == 0) error = server.access_of(req).may_create(dir);
+  if (error == 0) {
+    error = server.volume->changes.create(dir, name, S_IFREG | (mode & 07777), 0, Credentials{context.uid, context.gid, {}}, made);
+  }
+  fuse_entry_param entry;
+  if (error == 0) error = server.fill_entry(req, made, entry);
+  if (error != 0) return reply_error(lock, req, error);
+  server.open(made, *info);
+  lock.unlock();
+  fuse_reply_create(req, &entry, info);
+}
+
+void release(fuse_req_t req, fuse_file_info* info) {
+  Mount::Server& server = server_of(req);
+  OpenFile* file = &file_of(info);
+  {
+    Lock lock(server.mutex);
+    if (check_current(server, *file) == 0 && !file->special) server.volume->changes.release(file->ino, file->is_writable);
+  }
+  delete file;
+  fuse_reply_err(req, 0);
+}
+
+void on_release(fuse_req_t req, fuse_ino_t, fuse_file_info* info) { release(req, info); }
+
+// ---- data -------------------------------------------------------------------------------------------------------------
+
+void on_read(fuse_req_t req, fuse_ino_t, size_t size, off_t offset, fuse_file_info* info) {
+  thread_local std::vector<std::byte> buffer;
+  Mount::Server& server = server_of(req);
+  Lock lock(server.mutex);
+  OpenFile& file = file_of(info);
+  if (const Errno error = check_current(server, file)) return reply_error(lock, req, error);
+  if (file.special) {
+    if (!file.content) file.content = server.volume->special_files[*file.special].content();
+    const std::size_t begin = std::min<std::size_t>(static_cast<std::size_t>(offset), file.content->size());
+    lock.unlock();
+    fuse_reply_buf(req, file.content->data() + begin, std::min(size, file.content->size() - begin));
+    return;
+  }
+  if (buffer.size() < size) buffer.resize(size);
+  const std::int64_t count = server.volume->filesystem.read(file.ino, static_cast<std::uint64_t>(offset), {buffer.data(), size});
+  if (count < 0) return reply_error(lock, req, static_cast<Errno>(count));
+  lock.unlock();
+  fuse_reply_buf(req, reinterpret_cast<const char*>(buffer.data()), static_cast<std::size_t>(count));
+}
+
+WriteFlags flags_of(const fuse_file_info& info) {
+  const bool sync = (info.flags & O_SYNC) == O_SYNC;
+  return WriteFlags{.append = (info.flags & O_APPEND) != 0 && !info.writepage,
+                    .direct = (info.flags & O_DIRECT) != 0,
+                    .dsync = !sync && (info.flags & O_DSYNC) != 0,
+                    .sync = sync};
+}
+
+void on_write(fuse_req_t req, fuse_ino_t, const char* bytes, size_t size, off_t offset, fuse_file_info* info) {
+  Mount::Server& server = server_of(req);
+  Lock lock(server.mutex);
+  OpenFile& file = file_of(info);
+  if (const Errno error = check_current(server, file)) return reply_error(lock, req, error);
+  if (file.special) {
+    server.volume->special_files[*file.special].on_write({bytes, size});
+    lock.unlock();
+    fuse_reply_write(req, size);
+    return;
+  }
+  WriteFlags flags = flags_of(*info);
+  if (info->writepage) flags.direct = flags.sync = flags.dsync = false;
+  const bool is_misaligned = flags.direct && ((static_cast<std::uint64_t>(offset) | size) % kDirectAlignment != 0);
+  if (is_misaligned) return reply_error(lock, req, -EINVAL);
+  if (!info->writepage) {  // a page that is written back belongs to nobody
+    server.set_process(*fuse_req_ctx(req));
+    kill_privileges(server, req, file.ino);
+  }
+  const std::int64_t count = server.volume->changes.write(file.ino, static_cast<std::uint64_t>(offset),
+                                                          {reinterpret_cast<const std::byte*>(bytes), size}, flags);
+  if (count < 0) return reply_error(lock, req, static_cast<Errno>(count));
+  file.skips_next_fsync = (flags.sync || flags.dsync) && !flags.direct && server.keeps_caches();
+  lock.unlock();
+  fuse_reply_write(req, static_cast<std::size_t>(count));
+}
+
+void on_fsync(fuse_req_t req, fuse_ino_t node, int datasync, fuse_file_info* info) {
+  Mount::Server& server = server_of(req);
+  server.fetch_before_change();
+  Lock lock(server.mutex);
+  Ino ino{};
+  Errno error = server.find(node, ino);
+  OpenFile& file = file_of(info);
+  const bool is_known = error == 0 && file.skips_next_fsync;
+  file.skips_next_fsync = false;
+  if (error == 0 && !is_known) {
+    server.set_process(*fuse_req_ctx(req));
+    error = server.volume->changes.fsync(ino, datasync != 0);
+  }
+  reply_error(lock, req, error == -EPERM ? -EINVAL : error);
+}
+
+void on_fallocate(fuse_req_t req, fuse_ino_t node, int mode, off_t offset, off_t length, fuse_file_info*) {
+  Mount::Server& server = server_of(req);
+  Lock lock(server.mutex);
+  Ino ino{};
+  Errno error = server.find(node, ino);
+  if (error == 0) {
+    server.set_process(*fuse_req_ctx(req));
+    error = server.volume->changes.fallocate(ino, mode, static_cast<std::uint64_t>(offset), static_cast<std::uint64_t>(length));
+  }
+  reply_error(lock, req, error);
+}
+
+void on_lseek(fuse_req_t req, fuse_ino_t node, off_t offset, int whence, fuse_file_info*) {
+  Mount::Server& server = server_of(req);
+  Lock lock(server.mutex);
+  Ino ino{};
+  const Errno error = server.find(node, ino);
+  if (error != 0) return reply_error(lock, req, error);
+  const std::int64_t found = offset < 0 ? -ENXIO : server.volume->filesystem.seek(ino, static_cast<std::uint64_t>(offset), whence);
+  if (found < 0) return reply_error(lock, req, static_cast<Errno>(found));
+  lock.unlock();
+  fuse_reply_lseek(req, found);
+}
+
+void on_copy_file_range(fuse_req_t req, fuse_ino_t, off_t from_offset, fuse_file_info* from_info, fuse_ino_t, off_t to_offset,
+                        fuse_file_info* to_info, size_t length, int) {
+  constexpr std::size_t kPieceBytes = 1 << 20;
+  Mount::Server& server = server_of(req);
+  Lock lock(server.mutex);
+  const OpenFile& from = file_of(from_info);
+  const OpenFile& to = file_of(to_info);
+  if (check_current(server, from) != 0 || check_current(server, to) != 0) return reply_error(lock, req, -ESTALE);
+  if (from.special || to.special) return reply_error(lock, req, -EOPNOTSUPP);
+  server.set_process(*fuse_req_ctx(req));
+  std::vector<std::byte> piece(std::min(length, kPieceBytes));
+  std::size_t done = 0;
+  while (done < length) {
+    const std::size_t wanted = std::min(piece.size(), length - done);
+    const std::int64_t got = server.volume->filesystem.read(from.ino, static_cast<std::uint64_t>(from_offset) + done, {piece.data(), wanted});
+    if (got < 0 && done == 0) return reply_error(lock, req, static_cast<Errno>(got));
+    if (got <= 0) break;
+    const std::int64_t put = server.volume->changes.write(to.ino, static_cast<std::uint64_t>(to_offset) + done,
+                                                          {piece.data(), static_cast<std::size_t>(got)}, WriteFlags{});
+    if (put < 0 && done == 0) return reply_error(lock, req, static_cast<Errno>(put));
+    if (put <= 0) break;
+    done += static_cast<std::size_t>(put);
+  }
+  lock.unlock();
+  fuse_reply_write(req, done);
+}
+
+}  // namespace
+
+void add_file_operations(fuse_lowlevel_ops& table) {
+  table.open = on_open;
+  table.create = on_create;
+  table.release = on_release;
+  table.releasedir = on_release;
+  table.read = on_read;
+  table.write = on_write;
+  table.fsync = on_fsync;
+  table.fallocate = on_fallocate;
+  table.lseek = on_lseek;
+  table.copy_file_range = on_copy_file_range;
+  // No flush: a close needs no answer, and without one the kernel stops asking.
+}
+
+// ---- O_TMPFILE --------------------------------------------------------------------------------------------------------
+
+namespace {
+
+void to_wire(const struct stat& from, fuse_attr& to) {
+  to = {};
+  to.ino = from.st_ino;
+  to.mode = from.st_mode;
+  to.nlink = static_cast<std::uint32_t>(from.st_nlink);
+  to.uid = from.st_uid;
+  to.gid = from.st_gid;
+  to.blksize = static_cast<std::uint32_t>(from.st_blksize);
+  to.atime = to.mtime = to.ctime = static_cast<std::uint64_t>(from.st_mtim.tv_sec);
+  to.atimensec = to.mtimensec = to.ctimensec = static_cast<std::uint32_t>(from.st_mtim.tv_nsec);
+}
+
+}  // namespace
+
+bool Mount::Server::handle_raw(const fuse_buf& request) {
+  const auto& header = *static_cast<const fuse_in_header*>(request.mem);
+  if (header.opcode != FUSE_TMPFILE || request.size < sizeof(fuse_in_header) + sizeof(fuse_create_in)) return false;
+  const auto& wanted = *reinterpret_cast<const fuse_create_in*>(&header + 1);
+  fuse_out_header out{};
+  struct {
+    fuse_entry_out entry;
+    fuse_open_out open;
+  } answer{};
+  {
+    Lock lock(mutex);
+    Ino dir{}, made{};
+    Errno error = find(header.nodeid, dir);
+    const Credentials who{header.uid, header.gid, {}};
+    if (error == 0 && !keeps_caches() && header.uid != 0) error = Access(volume->filesystem, who).may_create(dir);
+    volume->changes.set_process(static_cast<pid_t>(header.pid), command_of(static_cast<pid_t>(header.pid)));
+    if (error == 0) error = volume->changes.tmpfile(dir, S_IFREG | (wanted.mode & 07777), who, made);
+    if (error == 0) {
+      fuse_file_info info{};
+      info.flags = static_cast<int>(wanted.flags);
+      open(made, info);
+      nodes.add_lookup(made);
+      hold(made);
+      struct stat attributes {};
+      volume->filesystem.getattr(made, attributes);
+      to_wire(attributes, answer.entry.attr);
+      answer.entry.nodeid = nodes.node_of(made);
+      answer.entry.generation = nodes.generation();
+      answer.entry.entry_valid = answer.entry.attr_valid = static_cast<std::uint64_t>(timeout());
+      answer.open.fh = info.fh;
+      answer.open.open_flags = keeps_caches() ? FOPEN_KEEP_CACHE : FOPEN_DIRECT_IO;
+    }
+    out.error = error;
+  }
+  out.unique = header.unique;
+  out.len = static_cast<std::uint32_t>(sizeof(out) + (out.error == 0 ? sizeof(answer) : 0));
+  iovec parts[] = {{&out, sizeof(out)}, {&answer, sizeof(answer)}};
+  [[maybe_unused]] const ssize_t written = writev(fuse_session_fd(session), parts, out.error == 0 ? 2 : 1);
+  return true;
+}
+
+}  // namespace crashcut::fusefs

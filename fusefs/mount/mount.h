@@ -1,0 +1,86 @@
+// Mount: a Filesystem at a place in the real directory tree, for any program: the FUSE front end.
+//
+// What is mounted stays; what it shows can be switched (show()): each crash state is a new generation of inodes, so
+//   nothing that the kernel remembers of one state is taken for another's.
+// Two ways to talk to the kernel:
+//   kKept     names, attributes and pages stay in the kernel's caches: fast, for the program that is recorded.
+//   kNothing  every question comes here, in the bytes that were asked for (direct I/O, no readahead, attributes only
+//             when somebody asks for them), because on a crashed disk every answer is a decision.
+// Requests are handled in the order in which the kernel sent them: closing a file is not waited for (RELEASE), and a
+//   rename that overtook it would be another history.
+// Stores to shared mappings reach us when the kernel writes pages back. Once note_shared_mapping() was called, dirty
+//   pages are fetched before every operation whose place in the order matters.
+// Does not model: COLLAPSE_RANGE, INSERT_RANGE and RENAME_WHITEOUT, which the kernel's FUSE refuses.
+// Threads: several serve the kernel; all other calls from any thread but a handler's own.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <tl/expected.hpp>
+
+#include "fusefs/filesystem.h"
+#include "fusefs/traced.h"
+
+namespace crashcut::fusefs {
+
+// A file in the hidden directory .crashcut of the root: not on the disk, not listed, not crashed.
+struct SpecialFile {
+  std::string name;
+  std::function<std::string()> content;               // at the first read of each open; none: nothing to read
+  std::function<void(std::string_view)> on_write;     // none: EACCES
+};
+
+// What a mount shows.
+struct Volume {
+  Filesystem& filesystem;
+  Traced& changes;
+  std::vector<SpecialFile> special_files;
+};
+
+inline constexpr std::string_view kSpecialDirectory = ".crashcut";
+
+class Mount {
+ public:
+  enum class Caching { kKept, kNothing };
+  struct Setup {
+    std::string directory;  // exists
+    Caching caching = Caching::kKept;
+    bool allow_others = false;   // other users than the one who mounts; only root may
+    bool auto_unmount = false;   // a watcher (fusermount3) unmounts when this process dies
+  };
+
+  // The error is a sentence.
+  static tl::expected<std::unique_ptr<Mount>, std::string> start(const Setup& setup, Volume& volume);
+  // Unmounts, also when files are still open.
+  ~Mount();
+
+  // From now on the mount shows `volume`, which outlives that. Files that are open go on to fail with ESTALE.
+  void show(Volume& volume);
+  // Runs `action` while no request is handled.
+  void while_quiet(const std::function<void(Volume&)>& action);
+
+  void note_shared_mapping();
+  // Fetches what was stored to shared mappings. Does nothing where there are none.
+  void fetch_mapped_stores();
+
+  dev_t device() const;
+  // How many requests the kernel has made.
+  std::uint64_t request_count() const;
+  // Whether a read came in pages and not in the bytes that were asked for: through a mapping, or execve().
+  bool was_read_by_pages() const;
+  // Blocks until somebody else unmounted it.
+  void wait_until_gone();
+
+  struct Server;
+
+ private:
+  explicit Mount(std::unique_ptr<Server> server);
+  std::unique_ptr<Server> server_;
+};
+
+}  // namespace crashcut::fusefs

@@ -1,0 +1,68 @@
+#include "fusefs/mount/own_calls.h"
+
+#include <fcntl.h>
+#include <linux/close_range.h>
+#include <sched.h>
+#include <sys/stat.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+namespace crashcut::fusefs {
+
+OwnCalls::OwnCalls(std::string directory) : directory_(std::move(directory)), thread_([this] { serve(); }) {}
+
+OwnCalls::~OwnCalls() {
+  {
+    const std::lock_guard lock(mutex_);
+    is_over_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+}
+
+void OwnCalls::serve() {
+  close_range(0, ~0U, CLOSE_RANGE_UNSHARE);  // a table of its own, empty
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    changed_.wait(lock, [&] { return is_over_ || action_ != nullptr; });
+    if (is_over_) break;
+    const std::function<void()>& action = *action_;
+    lock.unlock();
+    action();
+    lock.lock();
+    action_ = nullptr;
+    changed_.notify_all();
+  }
+  if (root_ >= 0) close(root_);
+}
+
+void OwnCalls::call(const std::function<void()>& action) {
+  const std::lock_guard turn(callers_);
+  std::unique_lock lock(mutex_);
+  action_ = &action;
+  changed_.notify_all();
+  changed_.wait(lock, [&] { return action_ == nullptr; });
+}
+
+dev_t OwnCalls::open_root() {
+  struct stat root {};
+  int error = 0;
+  call([&] {
+    root_ = open(directory_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (root_ < 0 || fstat(root_, &root) != 0) error = errno;
+  });
+  errno = error;
+  return root.st_dev;
+}
+
+void OwnCalls::sync() {
+  call([&] { syncfs(root_); });
+}
+
+void OwnCalls::ask_for(const char* attribute) {
+  call([&] { fgetxattr(root_, attribute, nullptr, 0); });
+}
+
+}  // namespace crashcut::fusefs

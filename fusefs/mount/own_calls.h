@@ -1,0 +1,45 @@
+// OwnCalls: the system calls that a mount's server makes on its own mount.
+//
+// They wait for an answer of this very process. If it is killed meanwhile, the thread that waits cannot die before
+//   the mount's channel is closed, and the channel stays open for as long as a thread has it: an unkillable process.
+//   So these calls are made by one thread whose table of descriptors does not have the channel.
+// Threads: any, but not the one that serves the mount.
+#pragma once
+
+#include <sys/types.h>
+
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <thread>
+
+namespace crashcut::fusefs {
+
+class OwnCalls {
+ public:
+  explicit OwnCalls(std::string directory);
+  ~OwnCalls();
+
+  // The root's device; opens it. 0 and errno where the mount does not answer.
+  dev_t open_root();
+  // Dirty pages go to the server.
+  void sync();
+  // Asks for an extended attribute of the root, which is a request that the kernel has no answer to.
+  void ask_for(const char* attribute);
+
+ private:
+  void serve();
+  void call(const std::function<void()>& action);
+
+  std::string directory_;
+  int root_ = -1;
+  std::mutex callers_;  // one call at a time
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  const std::function<void()>* action_ = nullptr;
+  bool is_over_ = false;
+  std::thread thread_;
+};
+
+}  // namespace crashcut::fusefs

@@ -1,0 +1,92 @@
+// The inside of Mount: one FUSE session and what it serves.
+#pragma once
+
+#include <fuse_lowlevel.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <unordered_map>
+
+#include "fusefs/access.h"
+#include "fusefs/mount/mount.h"
+#include "fusefs/mount/nodes.h"
+#include "fusefs/mount/own_calls.h"
+
+namespace crashcut::fusefs {
+
+// An open description, from OPEN to RELEASE. Its address is the handle that the kernel keeps.
+struct OpenFile {
+  std::uint64_t generation;
+  Ino ino;
+  bool is_writable = false;
+  // A buffered O_SYNC write was handled whole with its range; the fsync that the kernel sends after it says nothing new.
+  bool skips_next_fsync = false;
+  std::optional<std::size_t> special;  // index of the special file
+  std::optional<std::string> content;  // of a special file, once it was read
+};
+
+struct Mount::Server {
+  Setup setup;
+  fuse_session* session = nullptr;
+  std::unique_ptr<OwnCalls> own_calls;
+  dev_t device = 0;
+
+  // Guards everything below it, the volume too. One request at a time: the model has one history.
+  std::mutex mutex;
+  Volume* volume = nullptr;
+  Nodes nodes;
+  std::unordered_map<pid_t, std::pair<std::string, timespec>> commands;  // of processes, and when it was asked for
+
+  std::atomic<bool> has_shared_mappings = false;
+  std::atomic<bool> is_stopping = false;
+  std::atomic<bool> was_read_by_pages = false;
+  std::atomic<std::uint64_t> request_count = 0;
+  std::uint64_t init_unique = 0;  // of the request whose answer is amended
+
+  std::mutex threads_mutex;
+  std::condition_variable threads_changed;
+  int thread_count = 0;
+  bool is_gone = false;
+
+  bool keeps_caches() const { return setup.caching == Caching::kKept; }
+
+  // Reads requests and handles them, until the mount is gone or another thread took over.
+  void serve();
+  void start_thread();
+  // Whether it is the destructor that asks.
+  bool is_stop_request(const fuse_buf& request) const;
+  // The handler that calls this will wait for other requests: somebody else must read them.
+  void let_another_thread_read();
+
+  // Stores to shared mappings come before the change that a handler is about to make.
+  void fetch_before_change();
+
+  // What the handlers share. All under `mutex`.
+  void set_process(const fuse_ctx& context);
+  std::string command_of(pid_t pid);
+  Access access_of(fuse_req_t req);
+  // The inode behind a number, or -ESTALE.
+  Errno find(fuse_ino_t node, Ino& ino) const;
+  Errno fill_entry(fuse_req_t req, Ino ino, fuse_entry_param& out);
+  double timeout() const;
+  // Before the last name of an inode may go.
+  void hold(Ino ino);
+  // An open description of `ino`, as OPEN and CREATE answer it.
+  OpenFile* open(Ino ino, fuse_file_info& info);
+
+  // FUSE_TMPFILE, which the library does not know.
+  bool handle_raw(const fuse_buf& request);
+};
+
+inline Mount::Server& server_of(fuse_req_t req) { return *static_cast<Mount::Server*>(fuse_req_userdata(req)); }
+inline OpenFile& file_of(const fuse_file_info* info) { return *reinterpret_cast<OpenFile*>(info->fh); }
+
+// The table of handlers.
+const fuse_lowlevel_ops& operations();
+// Those of handlers_files.cc.
+void add_file_operations(fuse_lowlevel_ops& table);
+
+}  // namespace crashcut::fusefs
