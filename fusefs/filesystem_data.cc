@@ -250,6 +250,7 @@ Errno Filesystem::Impl::zero_or_punch(Inode& inode, int mode, std::uint64_t offs
   }
   const std::uint64_t new_size = grows ? end : old_size;
   inode.size = new_size;
+  touch(inode, true);
   if (recorder()) recorder()->zero_range(inode.ino, offset, length, old_size, new_size, block_bytes_of(inode));
   return 0;
 }
@@ -268,6 +269,7 @@ Errno Filesystem::Impl::shift(Inode& inode, std::uint64_t offset, std::uint64_t 
   inode.blocks = std::move(moved);
   const std::uint64_t new_size = inserts ? old_size + length : old_size - length;
   inode.size = new_size;
+  touch(inode, true);
   if (recorder()) recorder()->shift_blocks(inode.ino, first, by, old_size, new_size, block_bytes_of(inode));
   return 0;
 }
@@ -279,7 +281,6 @@ Errno Filesystem::fallocate(Ino ino, int mode, std::uint64_t offset, std::uint64
   if (inode->lock_held) return kWouldBlock;
   if (length == 0 || offset + length < offset) return -EINVAL;
   if (offset + length > kFileBytesMax) return -EFBIG;
-  impl_->touch(*inode, true);
   switch (mode) {
     case FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE:
     case FALLOC_FL_ZERO_RANGE:
@@ -300,6 +301,7 @@ Errno Filesystem::fallocate(Ino ino, int mode, std::uint64_t offset, std::uint64
   }
   const std::uint64_t new_size = mode == 0 ? std::max(old_size, end) : old_size;
   if (new_size != old_size) impl_->set_size(*inode, new_size);
+  impl_->touch(*inode, true);
   if (impl_->recorder()) impl_->recorder()->preallocate(ino, offset, length, old_size, new_size, impl_->block_bytes_of(*inode));
   return 0;
 }

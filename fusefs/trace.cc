@@ -434,6 +434,8 @@ tl::expected<void, std::string> TraceReader::scan() {
   const Found header = find_record(bytes, kFirstRecord, body);
   if (header == Found::kCutOff) return refuse("its beginning is not whole");
   if (header == Found::kDamaged || !get_header(body, header_)) return refuse("its beginning is damaged");
+  const ModelOptions geometry{.sector_bytes = header_.sector_bytes, .block_bytes = header_.block_bytes};
+  if (auto ok = check_geometry(geometry); !ok) return tl::unexpected(ok.error());
   first_ = end_ = kFirstRecord + kHeadBytes + body.size();
   start_ns_ = to_ns(header_.start);
   std::int64_t time_ns = start_ns_;

@@ -1,0 +1,189 @@
+#include "fusefs/trace_replay.h"
+
+#include <linux/falloc.h>
+
+#include <algorithm>
+#include <cstring>
+#include <unordered_map>
+
+#include <fmt/format.h>
+
+#include "fusefs/filesystem_impl.h"
+#include "fusefs/trace_text.h"
+#include "fusefs/traced.h"
+
+namespace crashcut::fusefs {
+namespace {
+
+// What makes an operation come out otherwise than the trace says; empty where it does not.
+using Complaint = std::string;
+
+Complaint complain(Errno result) { return result == 0 ? "" : fmt::format("it fails here: {}", std::strerror(-result)); }
+
+class Replay {
+ public:
+  Replay(const TraceReader& trace, const ModelOptions& options, const ReplayLimits& limits)
+      : trace_(trace),
+        options_(options),
+        clock_(std::make_shared<TraceClock>(trace.header().start)),
+        preallocated_bytes_left_(limits.preallocated_bytes),
+        gap_units_left_(limits.gap_units),
+        recorder_(std::make_unique<Recorder>(options)) {
+    Filesystem::Setup setup;
+    setup.recorder = recorder_.get();
+    setup.sector_bytes = options.sector_bytes;
+    setup.block_bytes = options.block_bytes;
+    setup.capacity_bytes = std::min(limits.capacity_bytes, trace.header().capacity_bytes);
+    setup.clock = [clock = clock_] { return clock->now(); };
+    filesystem_ = std::make_unique<Filesystem>(std::move(setup));
+  }
+
+  tl::expected<Replayed, std::string> run() {
+    TraceReader::Cursor cursor(trace_);
+    TraceText text(trace_.processes(), *filesystem_);
+    TraceOp op;
+    for (std::uint64_t number = 1; cursor.next(op); ++number) {
+      clock_->set(op.time);
+      recorder_->begin_op(text.describe(op));
+      if (const Complaint complaint = apply(op); !complaint.empty()) {
+        return tl::unexpected(fmt::format("the trace contradicts itself: operation {}, {}, is said to have succeeded, but {}", number,
+                                          recorder_->recording().ops.back(), complaint));
+      }
+    }
+    recorder_->seal();
+    return Replayed{std::move(recorder_), std::move(filesystem_)};
+  }
+
+ private:
+  Complaint apply(const TraceOp& op) {
+    switch (op.call) {
+      case TraceCall::kCreate:
+      case TraceCall::kMkdir:
+      case TraceCall::kSymlink:
+      case TraceCall::kTmpfile: return make(op);
+      case TraceCall::kAddOpen: return add_open(op);
+      case TraceCall::kRelease: return release(op);
+      case TraceCall::kWrite: return write(op);
+      case TraceCall::kTruncate: return truncate(op);
+      case TraceCall::kFallocate: return fallocate(op);
+      default: return complain(change(op));
+    }
+  }
+
+  Complaint make(const TraceOp& op) {
+    const Credentials who{.uid = op.uid, .gid = op.gid};
+    Ino made{};
+    Errno result = 0;
+    switch (op.call) {
+      case TraceCall::kCreate:
+        if (S_ISDIR(op.mode) || S_ISLNK(op.mode)) return "a create makes no directories and no symlinks";
+        result = filesystem_->create(op.dir, op.name, op.mode, op.rdev, who, made);
+        break;
+      case TraceCall::kMkdir: result = filesystem_->mkdir(op.dir, op.name, op.mode, who, made); break;
+      case TraceCall::kSymlink: result = filesystem_->symlink(op.dir, op.name, op.text, who, made); break;
+      default: result = filesystem_->tmpfile(op.dir, op.mode, who, made); break;
+    }
+    if (result != 0) return complain(result);
+    if (made == op.ino) return "";
+    return fmt::format("it makes inode {} here, not {}", static_cast<std::uint64_t>(made), static_cast<std::uint64_t>(op.ino));
+  }
+
+  Errno change(const TraceOp& op) {
+    Filesystem& fs = *filesystem_;
+    switch (op.call) {
+      case TraceCall::kLink: return fs.link(op.ino, op.dir, op.name);
+      case TraceCall::kUnlink: return fs.unlink(op.dir, op.name);
+      case TraceCall::kRmdir: return fs.rmdir(op.dir, op.name);
+      case TraceCall::kRename: return fs.rename(op.dir, op.name, op.to_dir, op.to_name, op.flags);
+      case TraceCall::kSetattr: return fs.setattr(op.ino, op.change);
+      case TraceCall::kSetXattr: return fs.set_xattr(op.ino, std::string(op.name), op.text, static_cast<int>(op.flags));
+      case TraceCall::kRemoveXattr: return fs.remove_xattr(op.ino, std::string(op.name));
+      case TraceCall::kFsync: return fs.fsync(op.ino, op.flags & kTraceDatasync);
+      case TraceCall::kSync: return fs.sync();
+      case TraceCall::kSyncFileRange: return fs.sync_file_range(op.ino, op.offset, op.length, op.flags);
+      case TraceCall::kMakeDurable: fs.make_durable(); return 0;
+      case TraceCall::kMark: recorder_->mark(std::string(op.text)); return 0;
+      default: return 0;
+    }
+  }
+
+  // A Filesystem takes it for granted that its callers count well; a trace need not have.
+  Complaint add_open(const TraceOp& op) {
+    Owner owner;
+    if (const Errno result = filesystem_->get_owner(op.ino, owner)) return complain(result);
+    filesystem_->add_open(op.ino);
+    ++opens_[static_cast<std::uint64_t>(op.ino)];
+    return "";
+  }
+
+  Complaint release(const TraceOp& op) {
+    const auto found = opens_.find(static_cast<std::uint64_t>(op.ino));
+    if (found == opens_.end()) return "the file is not open";
+    if (--found->second == 0) opens_.erase(found);
+    filesystem_->release(op.ino, op.flags & kTraceWritable);
+    return "";
+  }
+
+  // O_APPEND has done its work: the offset is where it went.
+  Complaint write(const TraceOp& op) {
+    if (is_paper() && op.offset <= kFileBytesMax && !pay_for(op.offset - std::min(op.offset, size_of(op.ino)))) return too_large();
+    const WriteFlags flags{.direct = (op.flags & kTraceDirect) != 0,
+                           .dsync = (op.flags & kTraceDsync) != 0,
+                           .sync = (op.flags & kTraceSync) != 0};
+    const std::int64_t count = filesystem_->write(op.ino, op.offset, op.data, flags);
+    if (count < 0) return complain(static_cast<Errno>(count));
+    if (count == static_cast<std::int64_t>(op.data.size())) return "";
+    return fmt::format("it writes {} bytes here", count);
+  }
+
+  Complaint truncate(const TraceOp& op) {
+    if (is_paper() && op.length <= kFileBytesMax && !pay_for(op.length - std::min(op.length, size_of(op.ino)))) return too_large();
+    return complain(filesystem_->truncate(op.ino, op.length));
+  }
+
+  Complaint fallocate(const TraceOp& op) {
+    // Longer ones are the filesystem's to refuse.
+    if (op.length <= kFileBytesMax && op.offset <= kFileBytesMax) {
+      const bool moves = op.flags & (FALLOC_FL_COLLAPSE_RANGE | FALLOC_FL_INSERT_RANGE);
+      const bool allocates = !moves && !(op.flags & FALLOC_FL_PUNCH_HOLE);
+      const std::uint64_t moved = moves ? size_of(op.ino) - std::min(op.offset, size_of(op.ino)) : 0;
+      if (!pay_for(op.length + moved) || (allocates && op.length > preallocated_bytes_left_)) return too_large();
+      if (allocates) preallocated_bytes_left_ -= op.length;
+    }
+    return complain(filesystem_->fallocate(op.ino, static_cast<int>(op.flags), op.offset, op.length));
+  }
+
+  // Room for what takes time and memory by its length, without bytes in the trace to show for it.
+  bool pay_for(std::uint64_t bytes) {
+    const std::uint64_t units = bytes / (is_paper() ? options_.sector_bytes : options_.block_bytes);
+    if (units > gap_units_left_) return false;
+    gap_units_left_ -= units;
+    return true;
+  }
+  static Complaint too_large() { return "it takes more room than a replay may"; }
+
+  std::uint64_t size_of(Ino ino) const {
+    const std::int64_t size = filesystem_->seek(ino, 0, SEEK_END);
+    return size < 0 ? 0 : static_cast<std::uint64_t>(size);
+  }
+  bool is_paper() const { return options_.profile == ProfileName::kPaper; }
+
+  const TraceReader& trace_;
+  const ModelOptions& options_;
+  std::shared_ptr<TraceClock> clock_;  // the filesystem's, which outlives the replay
+  std::uint64_t preallocated_bytes_left_;
+  std::uint64_t gap_units_left_;
+  std::unordered_map<std::uint64_t, std::uint64_t> opens_;
+  std::unique_ptr<Recorder> recorder_;
+  std::unique_ptr<Filesystem> filesystem_;
+};
+
+}  // namespace
+
+tl::expected<Replayed, std::string> replay(const TraceReader& trace, const ModelOptions& options,
+                                           const ReplayLimits& limits) {
+  if (auto ok = check_geometry(options); !ok) return tl::unexpected(ok.error());
+  return Replay(trace, options, limits).run();
+}
+
+}  // namespace crashcut::fusefs

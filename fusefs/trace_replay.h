@@ -1,0 +1,37 @@
+// Replay: the operations of a trace, done again on a fresh Filesystem under a model.
+//
+// The same trace gives the same Recording each time, and the one that a Recorder beside the traced filesystem would
+//   have made; times too. An operation that does not come out as the trace says makes the trace inconsistent.
+// The geometry is that of `options`, not of the trace: a program may be recorded once and crashed on other sectors.
+//   FALLOC_FL_COLLAPSE_RANGE and INSERT_RANGE want whole blocks, so a larger block can make a trace inconsistent.
+// Threads: replays of one reader may run in several threads.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include <tl/expected.hpp>
+
+#include "fusefs/filesystem.h"
+#include "fusefs/recorder.h"
+#include "fusefs/trace.h"
+
+namespace crashcut::fusefs {
+
+// What a trace may cost: a record of a few bytes can ask for a file of terabytes.
+struct ReplayLimits {
+  std::uint64_t capacity_bytes = std::uint64_t{1} << 34;  // of the filesystem, where the trace says more
+  std::uint64_t preallocated_bytes = std::uint64_t{1} << 32;  // by all fallocates together: they take memory
+  std::uint64_t gap_units = std::uint64_t{1} << 24;  // blocks (`paper`: sectors) of holes, preallocated and moved ones
+};
+
+struct Replayed {
+  std::unique_ptr<Recorder> recorder;      // sealed
+  std::unique_ptr<Filesystem> filesystem;  // as it was at the end; to look at only: what is sealed takes no events
+};
+
+// Errors are sentences that name the operation, counted from 1.
+tl::expected<Replayed, std::string> replay(const TraceReader& trace, const ModelOptions& options,
+                                           const ReplayLimits& limits = {});
+
+}  // namespace crashcut::fusefs
