@@ -61,7 +61,13 @@ void Filesystem::Impl::bring_from_block(Inode& inode, std::uint64_t begin, std::
 }
 
 BlockBytes Filesystem::Impl::block_bytes_of(Inode& inode) {
-  return [this, &inode](std::uint64_t block) -> std::span<const std::byte> { return cached_block(inode, block).bytes; };
+  return [this, &inode](std::uint64_t block) -> std::span<const std::byte> {
+    if (inode.is_on_medium) return cached_block(inode, block).bytes;
+    // Looking at a hole must not fill it: what is used would depend on who records.
+    if (const CachedBlock* cached = find_block(inode, block)) return cached->bytes;
+    nul_block.resize(setup.block_bytes);
+    return nul_block;
+  };
 }
 
 bool Filesystem::Impl::holds_data(Inode& inode, std::uint64_t block) {

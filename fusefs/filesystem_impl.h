@@ -58,6 +58,7 @@ struct Filesystem::Impl {
   Ino next_ino{11};
   std::uint64_t ticks = 0;
   std::uint64_t used_blocks = 0;
+  std::vector<std::byte> nul_block;  // what a hole reads as
 
   timespec now();
   Recorder* recorder() const { return setup.recorder; }

@@ -592,6 +592,11 @@ struct Recorder::Impl {
       emit_size(kTruncate, ino, new_size);
       return;
     }
+    // The kernel writes the file out and waits before it moves blocks (ext4_collapse_range, ext4_insert_range):
+    // none of those that move is delayed any more.
+    std::vector<EventId> flushed;
+    if (recording.options.barrier) order.find_predecessors(kFsync, Touch{{&ino, 1}}, flushed);
+    written_now(ino, 0, ~std::uint64_t{0});
     const std::uint64_t end = (std::max(old_size, new_size) + block_bytes() - 1) / block_bytes();
     std::map<std::uint64_t, BlockState> moved;
     for (std::uint64_t block = first; block < end; ++block) {
@@ -608,10 +613,6 @@ struct Recorder::Impl {
       file(ino).blocks[block] = now;
     }
     maps.push_back(Write{inode(ino).size, new_size});
-    // The kernel writes the file out and waits before it moves blocks (ext4_collapse_range, ext4_insert_range).
-    std::vector<EventId> flushed;
-    if (recording.options.barrier) order.find_predecessors(kFsync, Touch{{&ino, 1}}, flushed);
-    written_now(ino, 0, ~std::uint64_t{0});
     emit(kTruncate, Touch{{&ino, 1}}, maps, flushed);
     settle_size(ino, new_size);
   }

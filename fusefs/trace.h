@@ -99,7 +99,7 @@ struct TraceProcess {
 
 class TraceWriter {
  public:
-  static constexpr std::size_t kBufferBytes = std::size_t{1} << 20;
+  static constexpr std::size_t kBufferBytes = std::size_t{256} << 10;  // fits the cache: it is copied, summed and handed over
 
   // Makes the file, or empties the one that is there, and writes the header.
   static tl::expected<std::unique_ptr<TraceWriter>, std::string> create(const std::string& path,

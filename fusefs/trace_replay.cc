@@ -33,7 +33,11 @@ class Replay {
     setup.recorder = recorder_.get();
     setup.sector_bytes = options.sector_bytes;
     setup.block_bytes = options.block_bytes;
-    setup.capacity_bytes = std::min(limits.capacity_bytes, trace.header().capacity_bytes);
+    // In other blocks a file takes other room; that there was enough was found when it was recorded.
+    setup.capacity_bytes = limits.capacity_bytes;
+    if (options.block_bytes == trace.header().block_bytes) {
+      setup.capacity_bytes = std::min(limits.capacity_bytes, trace.header().capacity_bytes);
+    }
     setup.clock = [clock = clock_] { return clock->now(); };
     filesystem_ = std::make_unique<Filesystem>(std::move(setup));
   }

@@ -20,7 +20,7 @@ namespace crashcut::fusefs {
 
 // What a trace may cost: a record of a few bytes can ask for a file of terabytes.
 struct ReplayLimits {
-  std::uint64_t capacity_bytes = std::uint64_t{1} << 34;  // of the filesystem, where the trace says more
+  std::uint64_t capacity_bytes = std::uint64_t{1} << 34;  // of the filesystem, at most
   std::uint64_t preallocated_bytes = std::uint64_t{1} << 32;  // by all fallocates together: they take memory
   std::uint64_t gap_units = std::uint64_t{1} << 24;  // blocks (`paper`: sectors) of holes, preallocated and moved ones
 };

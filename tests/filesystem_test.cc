@@ -2,6 +2,7 @@
 #include "fusefs/filesystem.h"
 
 #include <gtest/gtest.h>
+#include <linux/falloc.h>
 #include <sys/file.h>
 
 #include <cerrno>
@@ -150,6 +151,46 @@ TEST(Space, FileSizeHasALimit) {
   struct stat st{};
   ASSERT_EQ(fs.getattr(ino, st), 0);
   EXPECT_EQ(st.st_blocks, 0);
+}
+
+TEST(Space, AHoleTakesNoneWhoeverRecords) {
+  for (ProfileName profile : {ProfileName::kPaper, ProfileName::kExt4}) {
+    Recorder recorder({.profile = profile});
+    Filesystem fs({.recorder = &recorder});
+    const Ino ino = new_file(fs, "f");
+    ASSERT_EQ(fs.write(ino, 100 * 4096, bytes_of("x"), {}), 1);
+    struct stat status {};
+    ASSERT_EQ(fs.getattr(ino, status), 0);
+    EXPECT_EQ(status.st_blocks, 8);
+  }
+}
+
+TEST(Fallocate, ThatFailsLeavesTheTimesAlone) {
+  Filesystem fs({.capacity_bytes = 8 * 4096});
+  const Ino ino = new_file(fs, "f", "foo");
+  struct stat before {};
+  struct stat after {};
+  ASSERT_EQ(fs.getattr(ino, before), 0);
+  EXPECT_EQ(fs.fallocate(ino, 0, 0, 100 * 4096), -ENOSPC);
+  EXPECT_EQ(fs.fallocate(ino, FALLOC_FL_COLLAPSE_RANGE, 1, 1), -EINVAL);
+  EXPECT_EQ(fs.fallocate(ino, 0x40000000, 0, 1), -EOPNOTSUPP);
+  ASSERT_EQ(fs.getattr(ino, after), 0);
+  EXPECT_EQ(after.st_ctim.tv_nsec, before.st_ctim.tv_nsec);
+  ASSERT_EQ(fs.fallocate(ino, 0, 0, 4096), 0);
+  ASSERT_EQ(fs.getattr(ino, after), 0);
+  EXPECT_NE(after.st_ctim.tv_nsec, before.st_ctim.tv_nsec);
+}
+
+// The place that a delayed block was moved away from is a hole, and a write there makes a block of its own.
+TEST(Fallocate, CollapsingDelayedBlocksLeavesNoneBehind) {
+  Recorder recorder(ModelOptions{.sector_bytes = 1, .block_bytes = 2});
+  Filesystem fs({.recorder = &recorder, .sector_bytes = 1, .block_bytes = 2});
+  const Ino ino = new_file(fs, "f", "aabbcc");
+  ASSERT_EQ(fs.fallocate(ino, FALLOC_FL_COLLAPSE_RANGE, 0, 2), 0);
+  const std::size_t blocks = recorder.recording().blocks.size();
+  ASSERT_EQ(fs.write(ino, 4, bytes_of("dd"), {}), 2);
+  EXPECT_EQ(recorder.recording().blocks.size(), blocks + 1);
+  EXPECT_EQ(read_all(fs, ino), "bbccdd");
 }
 
 TEST(Orphans, LiveUntilTheLastDescriptionIsClosed) {

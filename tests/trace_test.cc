@@ -1,0 +1,805 @@
+// Traces: what is written is read back, a replay records what a Recorder beside the program would have, and no bytes
+// from anywhere do harm.
+//
+// Verifies: every operation and field; recordings equal to direct ones, event by event, under every profile, data mode
+//   and mount option; each damage noticed; each sentence there. Does not verify: what the recordings mean, which is
+//   random_programs_test.cc's.
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "fusefs/checksum.h"
+#include "fusefs/trace.h"
+#include "fusefs/trace_replay.h"
+#include "fusefs/traced.h"
+#include "tests/seeds.h"
+#include "tests/traced_programs.h"
+
+namespace crashcut {
+namespace {
+
+using namespace fusefs;
+using tests::TracedProgram;
+
+class TraceFile {
+ public:
+  TraceFile() {
+    const int fd = ::mkstemp(path_.data());
+    if (fd < 0) throw std::runtime_error("no temporary file");
+    ::close(fd);
+  }
+  ~TraceFile() { ::unlink(path_.c_str()); }
+  const std::string& path() const { return path_; }
+  std::string bytes() const {
+    std::ifstream in(path_, std::ios::binary);
+    return std::string(std::istreambuf_iterator<char>(in), {});
+  }
+
+ private:
+  std::string path_ = (std::filesystem::temp_directory_path() / "crashcut_trace.XXXXXX").string();
+};
+
+std::vector<ModelOptions> all_models(std::uint32_t sector_bytes, std::uint32_t block_bytes) {
+  std::vector<ModelOptions> models;
+  for (ProfileName profile : {ProfileName::kPaper, ProfileName::kExt4}) {
+    for (DataMode data : {DataMode::kOrdered, DataMode::kJournal, DataMode::kWriteback}) {
+      for (int bits = 0; bits < 16; ++bits) {
+        models.push_back(ModelOptions{profile, data, (bits & 1) == 0, (bits & 2) == 0, (bits & 4) == 0, (bits & 8) == 0,
+                                      sector_bytes, block_bytes});
+      }
+    }
+  }
+  return models;
+}
+
+std::string trace_of(const std::vector<TraceOp>& ops, const TraceHeader& header = {}) {
+  TraceFile file;
+  auto writer = TraceWriter::create(file.path(), header).value();
+  for (const TraceOp& op : ops) writer->add(op);
+  writer->finish();
+  EXPECT_EQ(writer->error(), "");
+  return file.bytes();
+}
+
+std::span<const std::byte> bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
+
+bool operator==(const timespec& a, const timespec& b) { return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec; }
+bool is_same(const std::optional<timespec>& a, const std::optional<timespec>& b) {
+  return a.has_value() == b.has_value() && (!a || *a == *b);
+}
+
+// ---- the format ----------------------------------------------------------------------------------------------------
+
+TEST(Checksum, IsXxh64) {
+  EXPECT_EQ(xxh64("", 0), 0xEF46DB3751D8E999u);
+  EXPECT_EQ(xxh64("a", 0), 0xD24EC4F1A98C6E5Bu);
+  EXPECT_EQ(xxh64("abc", 0), 0x44BC2CF5AD770999u);
+  EXPECT_EQ(xxh64("Nobody inspects the spammish repetition", 0), 0xFBCEA83C8A378BF1u);
+}
+
+std::vector<TraceOp> one_of_each() {
+  const timespec t1{1'700'000'000, 999'999'999};
+  const timespec t2{-3, 5};  // time may go back, and lie before 1970
+  const std::string_view data("some\0bytes", 10);
+  AttrChange change;
+  change.mode = 0640;
+  change.uid = ~uid_t{0};
+  change.gid = 7;
+  change.atime = t2;
+  change.mtime = timespec{0, UTIME_NOW};
+  AttrChange little;
+  little.gid = 0;
+  return {
+      {.call = TraceCall::kProcess, .process = 1, .time = t1, .text = "sh", .pid = 4194304},
+      {.call = TraceCall::kCreate, .process = 1, .time = t1, .ino = Ino{11}, .dir = kRootIno, .name = "a", .mode = S_IFREG | 0644, .rdev = 0, .uid = 1000, .gid = 1001},
+      {.call = TraceCall::kCreate, .process = 1, .time = t2, .ino = Ino{~0ull}, .dir = Ino{~0ull}, .name = "dev", .mode = S_IFBLK, .rdev = ~dev_t{0}, .uid = ~uid_t{0}, .gid = ~gid_t{0}},
+      {.call = TraceCall::kMkdir, .process = 0, .time = t2, .ino = Ino{12}, .dir = kRootIno, .name = "d", .mode = 0755, .uid = 1, .gid = 2},
+      {.call = TraceCall::kSymlink, .process = 0, .time = t1, .ino = Ino{13}, .dir = Ino{12}, .name = "\xff\n", .uid = 1, .gid = 2, .text = "/else/where"},
+      {.call = TraceCall::kTmpfile, .time = t1, .ino = Ino{14}, .dir = Ino{12}, .mode = 0600, .uid = 1, .gid = 2},
+      {.call = TraceCall::kLink, .time = t1, .ino = Ino{14}, .dir = kRootIno, .name = "b"},
+      {.call = TraceCall::kUnlink, .time = t1, .dir = kRootIno, .name = "b"},
+      {.call = TraceCall::kRmdir, .time = t1, .dir = Ino{12}, .name = "e"},
+      {.call = TraceCall::kProcess, .process = 2, .time = t1, .text = "", .pid = 1},
+      {.call = TraceCall::kRename, .process = 2, .time = t1, .dir = kRootIno, .name = "a", .to_dir = Ino{12}, .to_name = "c", .flags = RENAME_EXCHANGE},
+      {.call = TraceCall::kSetattr, .time = t1, .ino = Ino{11}, .change = change},
+      {.call = TraceCall::kSetattr, .time = t1, .ino = Ino{11}, .change = little},
+      {.call = TraceCall::kSetattr, .time = t1, .ino = Ino{11}},
+      {.call = TraceCall::kSetXattr, .time = t1, .ino = Ino{11}, .name = "user.with/slash", .flags = XATTR_CREATE, .text = data},
+      {.call = TraceCall::kRemoveXattr, .time = t1, .ino = Ino{11}, .name = "user.a"},
+      {.call = TraceCall::kAddOpen, .time = t1, .ino = Ino{11}},
+      {.call = TraceCall::kRelease, .time = t1, .ino = Ino{11}, .flags = kTraceWritable},
+      {.call = TraceCall::kWrite, .time = t1, .ino = Ino{11}, .offset = 1ull << 43, .flags = kTraceAppend | kTraceDirect | kTraceDsync | kTraceSync, .data = bytes_of(data)},
+      {.call = TraceCall::kWrite, .time = t1, .ino = Ino{11}, .offset = 0},
+      {.call = TraceCall::kTruncate, .time = t1, .ino = Ino{11}, .length = 127},
+      {.call = TraceCall::kFallocate, .time = t1, .ino = Ino{11}, .offset = 128, .length = 1u << 31, .flags = FALLOC_FL_ZERO_RANGE},
+      {.call = TraceCall::kFsync, .time = t1, .ino = Ino{11}, .flags = kTraceDatasync},
+      {.call = TraceCall::kSync, .time = t1},
+      {.call = TraceCall::kSyncFileRange, .time = t1, .ino = Ino{11}, .offset = 16383, .length = 16384, .flags = 7},
+      {.call = TraceCall::kMakeDurable, .time = t1},
+      {.call = TraceCall::kMark, .process = 1, .time = t1, .text = "saved!\n"},
+  };
+}
+
+void expect_same_op(const TraceOp& read, const TraceOp& written) {
+  SCOPED_TRACE(static_cast<int>(written.call));
+  EXPECT_EQ(read.call, written.call);
+  EXPECT_EQ(read.process, written.process);
+  EXPECT_TRUE(read.time == written.time);
+  EXPECT_EQ(read.ino, written.ino);
+  EXPECT_EQ(read.dir, written.dir);
+  EXPECT_EQ(read.name, written.name);
+  EXPECT_EQ(read.to_dir, written.to_dir);
+  EXPECT_EQ(read.to_name, written.to_name);
+  EXPECT_EQ(read.mode, written.mode);
+  EXPECT_EQ(read.rdev, written.rdev);
+  EXPECT_EQ(read.uid, written.uid);
+  EXPECT_EQ(read.gid, written.gid);
+  EXPECT_EQ(read.offset, written.offset);
+  EXPECT_EQ(read.length, written.length);
+  EXPECT_EQ(read.flags, written.flags);
+  EXPECT_EQ(read.change.mode, written.change.mode);
+  EXPECT_EQ(read.change.uid, written.change.uid);
+  EXPECT_EQ(read.change.gid, written.change.gid);
+  EXPECT_TRUE(is_same(read.change.atime, written.change.atime));
+  EXPECT_TRUE(is_same(read.change.mtime, written.change.mtime));
+  EXPECT_EQ(read.text, written.text);
+  EXPECT_TRUE(std::ranges::equal(read.data, written.data));
+}
+
+TEST(Trace, EveryOperationIsReadAsItWasWritten) {
+  const std::vector<TraceOp> ops = one_of_each();
+  for (int call = 1; call < static_cast<int>(TraceCall::kEnd); ++call) {
+    EXPECT_TRUE(std::ranges::any_of(ops, [&](const TraceOp& op) { return op.call == TraceCall{static_cast<std::uint8_t>(call)}; })) << call;
+  }
+  const TraceHeader header{1024, 8192, 12345, timespec{-1, 999'999'999}, {"sh", "-c", "", "echo \"\n\""}};
+  const auto trace = TraceReader::parse(trace_of(ops, header));
+  ASSERT_TRUE(trace) << trace.error();
+  EXPECT_TRUE(trace->is_complete());
+  EXPECT_EQ(trace->op_count(), ops.size() - 2);
+  EXPECT_EQ(trace->header().sector_bytes, 1024u);
+  EXPECT_EQ(trace->header().block_bytes, 8192u);
+  EXPECT_EQ(trace->header().capacity_bytes, 12345u);
+  EXPECT_TRUE(trace->header().start == header.start);
+  EXPECT_EQ(trace->header().command, header.command);
+  ASSERT_EQ(trace->processes().size(), 3u);
+  EXPECT_EQ(trace->processes()[1].pid, 4194304u);
+  EXPECT_EQ(trace->processes()[1].command, "sh");
+  EXPECT_EQ(trace->processes()[2].pid, 1u);
+  TraceReader::Cursor cursor(*trace);
+  TraceOp read;
+  for (const TraceOp& op : ops) {
+    if (op.call == TraceCall::kProcess) continue;
+    ASSERT_TRUE(cursor.next(read));
+    expect_same_op(read, op);
+  }
+  EXPECT_FALSE(cursor.next(read));
+}
+
+TEST(Trace, ACutOffTraceIsReadUpToItsLastWholeRecord) {
+  const std::vector<TraceOp> ops = one_of_each();
+  const std::string whole = trace_of(ops);
+  const std::size_t header_bytes = trace_of({}).size() - 12 - 3;  // without the end record
+  std::uint64_t last_count = 0;
+  for (std::size_t size = 0; size < whole.size(); ++size) {
+    const auto trace = TraceReader::parse(whole.substr(0, size));
+    ASSERT_EQ(trace.has_value(), size >= header_bytes) << size;
+    if (!trace) {
+      EXPECT_FALSE(trace.error().empty());
+      continue;
+    }
+    EXPECT_FALSE(trace->is_complete()) << size;
+    EXPECT_GE(trace->op_count(), last_count);
+    last_count = trace->op_count();
+    TraceReader::Cursor cursor(*trace);
+    std::uint64_t count = 0;
+    for (TraceOp op; cursor.next(op);) ++count;
+    EXPECT_EQ(count, trace->op_count());
+  }
+  EXPECT_EQ(last_count, ops.size() - 2);
+}
+
+TEST(Trace, EveryDamagedByteIsNoticed) {
+  const std::string whole = trace_of(one_of_each());
+  for (std::size_t at = 0; at < whole.size(); ++at) {
+    for (int bit = 0; bit < 8; ++bit) {
+      std::string damaged = whole;
+      damaged[at] = static_cast<char>(damaged[at] ^ (1 << bit));
+      const auto trace = TraceReader::parse(damaged);
+      ASSERT_FALSE(trace) << "byte " << at << " bit " << bit;
+      ASSERT_FALSE(trace.error().empty());
+    }
+  }
+}
+
+TEST(Trace, RefusesWhatIsNone) {
+  const std::string whole = trace_of({});
+  std::string newer = whole;
+  newer[8] = 2;
+  const std::pair<std::string, const char*> bad[] = {
+      {"", "it is not a trace of crashcut"},
+      {"#!/bin/sh\n", "it is not a trace of crashcut"},
+      {"cctrace\n", "its beginning is not whole"},
+      {newer, "it has version 2 of the format, and only version 1 is known"},
+      {whole + "x", "something follows its end"},
+      {trace_of({}, {.sector_bytes = 0}), "sector"},
+      {trace_of({}, {.sector_bytes = 512, .block_bytes = 1000}), "sector"},
+      {trace_of({{.call = TraceCall::kSync, .process = 1}}), "is not an operation"},
+      {trace_of({{.call = TraceCall::kProcess, .process = 2}}), "is not an operation"},
+      {trace_of({{.call = TraceCall::kUnlink, .dir = kRootIno, .name = "a/b"}}), "is not an operation"},
+      {trace_of({{.call = TraceCall::kUnlink, .dir = kRootIno, .name = {"\0", 1}}}), "is not an operation"},
+  };
+  for (const auto& [bytes, sentence] : bad) {
+    const auto trace = TraceReader::parse(bytes);
+    ASSERT_FALSE(trace) << sentence;
+    EXPECT_NE(trace.error().find(sentence), std::string::npos) << trace.error();
+  }
+}
+
+TEST(Trace, FilesThatCannotBeRead) {
+  for (const char* path : {"/no/such/trace", "/dev/zero", "/"}) {
+    const auto trace = TraceReader::open(path);
+    ASSERT_FALSE(trace) << path;
+    EXPECT_NE(trace.error().find(path), std::string::npos) << trace.error();
+  }
+}
+
+// ---- the writer ----------------------------------------------------------------------------------------------------
+
+TEST(TraceWriter, SaysWhenTheFileCannotBeMade) {
+  for (const char* path : {"/no/such/directory/trace", "/", "/dev/full"}) {
+    const auto writer = TraceWriter::create(path, {});
+    ASSERT_FALSE(writer) << path;
+    EXPECT_NE(writer.error().find(path), std::string::npos) << writer.error();
+  }
+}
+
+TEST(TraceWriter, SaysWhenTheDiskIsFull) {
+  TraceFile file;
+  auto writer = TraceWriter::create(file.path(), {}).value();
+  struct rlimit before {};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  const auto handler = signal(SIGXFSZ, SIG_IGN);
+  const struct rlimit small{10'000, before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+  const std::string data(4096, 'x');
+  for (int i = 0; i < 10; ++i) {
+    writer->add({.call = TraceCall::kWrite, .ino = Ino{11}, .data = bytes_of(data)});
+  }
+  EXPECT_EQ(writer->error(), "");  // still in the buffer
+  writer->add({.call = TraceCall::kSync});
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+  signal(SIGXFSZ, handler);
+  EXPECT_NE(writer->error().find("cannot write the trace " + file.path()), std::string::npos) << writer->error();
+  writer->add({.call = TraceCall::kSync});
+  writer->finish();
+  EXPECT_NE(writer->error(), "");
+  writer.reset();
+  const auto trace = TraceReader::open(file.path());  // what was written before is whole
+  ASSERT_TRUE(trace) << trace.error();
+  EXPECT_FALSE(trace->is_complete());
+  EXPECT_EQ(trace->op_count(), 2u);
+}
+
+TEST(TraceWriter, AKilledOneLosesNothingBeforeTheLastSync) {
+  for (TraceCall last : {TraceCall::kSync, TraceCall::kFsync, TraceCall::kMark, TraceCall::kMakeDurable}) {
+    TraceFile file;
+    const pid_t child = fork();
+    if (child == 0) {
+      auto writer = TraceWriter::create(file.path(), {}).value();
+      for (int i = 0; i < 100; ++i) writer->add({.call = TraceCall::kAddOpen, .ino = Ino{11}});
+      writer->add({.call = last});
+      writer->add({.call = TraceCall::kAddOpen, .ino = Ino{11}});
+      kill(getpid(), SIGKILL);
+    }
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFSIGNALED(status));
+    const auto trace = TraceReader::open(file.path());
+    ASSERT_TRUE(trace) << trace.error();
+    EXPECT_FALSE(trace->is_complete());
+    EXPECT_EQ(trace->op_count(), 101u);
+  }
+}
+
+TEST(TraceWriter, HandsOverWhenTheBufferIsFull) {
+  TraceFile file;
+  auto writer = TraceWriter::create(file.path(), {}).value();
+  const std::string data(3 << 20, 'x');
+  writer->add({.call = TraceCall::kWrite, .ino = Ino{11}, .data = bytes_of(data)});
+  EXPECT_GT(std::filesystem::file_size(file.path()), data.size());
+  const auto trace = TraceReader::open(file.path());
+  ASSERT_TRUE(trace) << trace.error();
+  EXPECT_EQ(trace->op_count(), 1u);
+}
+
+// ---- replay --------------------------------------------------------------------------------------------------------
+
+// A filesystem that is traced.
+struct Session {
+  TraceFile file;
+  TraceClock clock;
+  Filesystem fs{{.clock = clock.reader()}};
+  std::unique_ptr<TraceWriter> writer = TraceWriter::create(file.path(), {.start = clock.now()}).value();
+  Traced traced{fs, clock, writer.get()};
+
+  TraceReader read() {
+    writer->finish();
+    return TraceReader::open(file.path()).value();
+  }
+};
+
+std::vector<std::string> ops_of(const TraceReader& trace) {
+  const auto replayed = replay(trace, {});
+  if (!replayed) return {replayed.error()};
+  const auto& ops = replayed->recorder->recording().ops;
+  return {ops.begin() + 1, ops.end()};
+}
+
+TEST(Replay, NamesTheOperations) {
+  Session s;
+  Ino a{}, d{}, x{}, l{}, t{}, p{};
+  ASSERT_EQ(s.traced.create(kRootIno, "notes.txt", S_IFREG | 0644, 0, {}, a), 0);
+  s.traced.add_open(a);
+  ASSERT_EQ(s.traced.write(a, 0, bytes_of("1234567890123456789012345"), {}), 25);
+  ASSERT_EQ(s.traced.write(a, 0, bytes_of("x"), {.append = true, .sync = true}), 1);
+  ASSERT_EQ(s.traced.write(a, 0, {}, {}), 0);  // changes nothing
+  ASSERT_EQ(s.traced.fsync(a, false), 0);
+  ASSERT_EQ(s.traced.fsync(a, true), 0);
+  s.traced.release(a, true);
+  ASSERT_EQ(s.traced.mkdir(kRootIno, "d", 0755, {}, d), 0);
+  ASSERT_EQ(s.traced.create(d, "x\n", S_IFREG | 0600, 0, {}, x), 0);
+  ASSERT_EQ(s.traced.rename(d, "x\n", d, "x", 0), 0);
+  ASSERT_EQ(s.traced.truncate(x, 7), 0);
+  ASSERT_EQ(s.traced.link(x, kRootIno, "y"), 0);
+  ASSERT_EQ(s.traced.fallocate(x, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 1, 2), 0);
+  ASSERT_EQ(s.traced.fallocate(x, FALLOC_FL_COLLAPSE_RANGE, 1, 2), -EINVAL);  // not in the trace
+  ASSERT_EQ(s.traced.rename(kRootIno, "notes.txt", d, "x", RENAME_EXCHANGE), 0);
+  ASSERT_EQ(s.traced.fsync(a, false), 0);
+  ASSERT_EQ(s.traced.fsync(x, false), 0);
+  s.traced.add_open(x);
+  ASSERT_EQ(s.traced.unlink(kRootIno, "notes.txt"), 0);
+  ASSERT_EQ(s.traced.sync_file_range(x, 1, 0, SYNC_FILE_RANGE_WRITE), 0);
+  ASSERT_EQ(s.traced.symlink(kRootIno, "l", "d/x", {}, l), 0);
+  ASSERT_EQ(s.traced.tmpfile(d, 0600, {}, t), 0);
+  s.traced.add_open(t);
+  ASSERT_EQ(s.traced.setattr(t, {.mode = 0640}), 0);
+  ASSERT_EQ(s.traced.setattr(t, {.uid = 5}), 0);
+  ASSERT_EQ(s.traced.setattr(t, {.mtime = timespec{1, 2}}), 0);
+  ASSERT_EQ(s.traced.setattr(a, {.mode = 0640, .gid = 5}), 0);
+  ASSERT_EQ(s.traced.set_xattr(a, "user.a", "value", 0), 0);
+  ASSERT_EQ(s.traced.remove_xattr(a, "user.a"), 0);
+  ASSERT_EQ(s.traced.create(kRootIno, "p", S_IFIFO | 0600, 0, {}, p), 0);
+  ASSERT_EQ(s.traced.rmdir(kRootIno, "d"), -ENOTEMPTY);
+  ASSERT_EQ(s.traced.unlink(d, "x"), 0);
+  ASSERT_EQ(s.traced.rmdir(kRootIno, "d"), 0);
+  ASSERT_EQ(s.traced.sync(), 0);
+  s.traced.mark("saved \"it\"");
+  s.traced.make_durable();
+  const std::vector<std::string> expected = {
+      "create(notes.txt, 0644)",
+      "open(notes.txt)",
+      "write(notes.txt, 25 bytes at 0)",
+      "write(notes.txt, 1 byte at 25, O_APPEND|O_SYNC)",
+      "fsync(notes.txt)",
+      "fdatasync(notes.txt)",
+      "close(notes.txt)",
+      "mkdir(d, 0755)",
+      "create(d/x\\n, 0600)",
+      "rename(d/x\\n, d/x)",
+      "truncate(d/x, 7)",
+      "link(d/x, y)",
+      "fallocate(d/x, 2 bytes at 1, PUNCH_HOLE|KEEP_SIZE)",
+      "rename(notes.txt, d/x, RENAME_EXCHANGE)",
+      "fsync(d/x)",
+      "fsync(notes.txt)",
+      "open(notes.txt)",
+      "unlink(notes.txt)",
+      "sync_file_range(notes.txt (deleted), 0 bytes at 1)",
+      "symlink(\"d/x\", l)",
+      "open(d, O_TMPFILE, 0600)",
+      "open(inode 15)",
+      "chmod(inode 15, 0640)",
+      "chown(inode 15, 5, -1)",
+      "utimens(inode 15)",
+      "setattr(d/x)",
+      "setxattr(d/x, user.a, 5 bytes)",
+      "removexattr(d/x, user.a)",
+      "mknod(p, 010600)",
+      "unlink(d/x)",
+      "rmdir(d)",
+      "sync()",
+      "mark(\"saved \"it\"\")",
+      "everything so far is made durable",
+  };
+  EXPECT_EQ(ops_of(s.read()), expected);
+}
+
+TEST(Replay, NamesTheProcessesWhereThereAreSeveral) {
+  Session s;
+  Ino a{};
+  s.traced.set_process(10, "nano");
+  ASSERT_EQ(s.traced.create(kRootIno, "a", S_IFREG | 0644, 0, {}, a), 0);
+  ASSERT_EQ(s.traced.sync(), 0);
+  s.traced.set_process(11, "looker");  // changes nothing, so it is not in the trace
+  EXPECT_EQ(s.traced.unlink(kRootIno, "b"), -ENOENT);
+  s.traced.set_process(10, "nano");
+  ASSERT_EQ(s.traced.sync(), 0);
+  const TraceReader alone = s.read();
+  EXPECT_EQ(alone.processes().size(), 2u);
+  EXPECT_EQ(ops_of(alone), (std::vector<std::string>{"create(a, 0644)", "sync()", "sync()"}));
+
+  Session t;
+  ASSERT_EQ(t.traced.sync(), 0);
+  t.traced.set_process(10, "sh");
+  ASSERT_EQ(t.traced.sync(), 0);
+  t.traced.set_process(10, "nano");  // exec
+  ASSERT_EQ(t.traced.sync(), 0);
+  t.traced.set_process(12, "cp");
+  ASSERT_EQ(t.traced.sync(), 0);
+  t.traced.set_process(10, "nano");
+  ASSERT_EQ(t.traced.sync(), 0);
+  const TraceReader several = t.read();
+  EXPECT_EQ(several.processes().size(), 4u);
+  EXPECT_EQ(ops_of(several), (std::vector<std::string>{"sync()", "sh: sync()", "nano: sync()", "cp: sync()", "nano: sync()"}));
+}
+
+TEST(Replay, GivesTheTimesOfTheRun) {
+  Session s;
+  Ino a{};
+  ASSERT_EQ(s.traced.create(kRootIno, "a", S_IFREG | 0644, 0, {}, a), 0);
+  const timespec start = s.clock.now();
+  while (s.clock.now() == start) ASSERT_EQ(s.traced.truncate(a, 0), 0);  // until the coarse clock has moved
+  const TraceReader trace = s.read();
+  const auto replayed = replay(trace, {});
+  ASSERT_TRUE(replayed) << replayed.error();
+  for (Ino ino : {kRootIno, a}) {
+    struct stat traced {};
+    struct stat again {};
+    ASSERT_EQ(s.fs.getattr(ino, traced), 0);
+    ASSERT_EQ(replayed->filesystem->getattr(ino, again), 0);
+    EXPECT_TRUE(traced.st_atim == again.st_atim);
+    EXPECT_TRUE(traced.st_mtim == again.st_mtim);
+    EXPECT_TRUE(traced.st_ctim == again.st_ctim);
+  }
+  struct stat status {};
+  ASSERT_EQ(s.fs.getattr(a, status), 0);
+  EXPECT_FALSE(status.st_mtim == status.st_atim);
+}
+
+TEST(Traced, WithoutAWriterTheCallsAreJustDone) {
+  TraceClock clock;
+  Filesystem fs({.clock = clock.reader()});
+  Traced traced(fs, clock, nullptr);
+  Ino a{};
+  traced.set_process(1, "sh");
+  EXPECT_EQ(traced.create(kRootIno, "d", S_IFDIR | 0755, 0, {}, a), -EPERM);
+  EXPECT_EQ(traced.create(kRootIno, "l", S_IFLNK | 0755, 0, {}, a), -EINVAL);
+  ASSERT_EQ(traced.create(kRootIno, "a", S_IFREG | 0644, 0, {}, a), 0);
+  std::uint64_t end = 0;
+  EXPECT_EQ(traced.write(a, 3, bytes_of("xyz"), {}, &end), 3);
+  EXPECT_EQ(end, 6u);
+  traced.mark("m");
+  Ino found{};
+  EXPECT_EQ(fs.lookup(kRootIno, "a", found), 0);
+  EXPECT_EQ(found, a);
+}
+
+TEST(Replay, SaysWhatAnInconsistentTraceContradicts) {
+  const TraceOp create{.call = TraceCall::kCreate, .ino = Ino{11}, .dir = kRootIno, .name = "a", .mode = S_IFREG | 0644};
+  const TraceOp open{.call = TraceCall::kAddOpen, .ino = Ino{11}};
+  const TraceOp release{.call = TraceCall::kRelease, .ino = Ino{11}};
+  const TraceOp unlink{.call = TraceCall::kUnlink, .dir = kRootIno, .name = "a"};
+  TraceOp other_ino = create;
+  other_ino.ino = Ino{12};
+  TraceOp directory = create;
+  directory.mode = S_IFDIR | 0755;
+  const std::uint64_t huge = std::uint64_t{1} << 43;
+  const std::pair<std::vector<TraceOp>, const char*> bad[] = {
+      {{other_ino}, "it makes inode 11 here, not 12"},
+      {{directory}, "makes no directories"},
+      {{create, create}, "operation 2, create(a, 0644), is said to have succeeded, but it fails here: File exists"},
+      {{open}, "No such file"},
+      {{create, release}, "not open"},
+      {{create, open, release, release}, "operation 4, close(a), is said to have succeeded, but the file is not open"},
+      {{create, unlink, open}, "No such file"},
+      {{{.call = TraceCall::kRelease, .ino = kRootIno}}, "not open"},
+      {{{.call = TraceCall::kUnlink, .dir = kRootIno, .name = ""}}, "No such file"},
+      {{{.call = TraceCall::kFsync, .ino = Ino{5}}}, "Bad file descriptor"},
+      {{create, {.call = TraceCall::kTruncate, .ino = Ino{11}, .length = ~0ull}}, "File too large"},
+      {{create, {.call = TraceCall::kWrite, .ino = Ino{11}, .offset = ~0ull, .data = bytes_of("x")}}, "File too large"},
+      {{create, {.call = TraceCall::kFallocate, .ino = Ino{11}, .offset = 0, .length = huge}}, "more room than a replay may"},
+      {{create, {.call = TraceCall::kFallocate, .ino = Ino{11}, .offset = 0, .length = std::uint64_t{1} << 33}}, "more room than a replay may"},
+      {{create, {.call = TraceCall::kFallocate, .ino = Ino{11}, .offset = ~0ull, .length = ~0ull}}, "Invalid argument"},
+  };
+  for (const auto& [ops, sentence] : bad) {
+    const auto trace = TraceReader::parse(trace_of(ops));
+    ASSERT_TRUE(trace) << sentence << ": " << trace.error();
+    for (const ModelOptions& options : {ModelOptions{}, ModelOptions{.profile = ProfileName::kPaper}}) {
+      const auto replayed = replay(*trace, options);
+      ASSERT_FALSE(replayed) << sentence;
+      EXPECT_NE(replayed.error().find(sentence), std::string::npos) << replayed.error();
+    }
+  }
+}
+
+TEST(Replay, AHoleOfTerabytesIsRefusedWhereItWouldBeWrittenOut) {
+  const TraceOp create{.call = TraceCall::kCreate, .ino = Ino{11}, .dir = kRootIno, .name = "a", .mode = S_IFREG | 0644};
+  const std::uint64_t huge = std::uint64_t{1} << 43;
+  const std::vector<TraceOp> programs[] = {
+      {create, {.call = TraceCall::kTruncate, .ino = Ino{11}, .length = huge}},
+      {create, {.call = TraceCall::kWrite, .ino = Ino{11}, .offset = huge, .data = bytes_of("x")}},
+  };
+  for (const auto& ops : programs) {
+    const auto trace = TraceReader::parse(trace_of(ops)).value();
+    EXPECT_TRUE(replay(trace, {}));  // ext4 knows holes
+    const auto paper = replay(trace, {.profile = ProfileName::kPaper});
+    ASSERT_FALSE(paper);
+    EXPECT_NE(paper.error().find("more room than a replay may"), std::string::npos) << paper.error();
+  }
+}
+
+TEST(Replay, DeepDirectoriesHaveShortNames) {
+  std::vector<TraceOp> ops;
+  for (std::uint64_t i = 0; i < 20'000; ++i) {
+    ops.push_back({.call = TraceCall::kMkdir, .ino = Ino{11 + i}, .dir = i == 0 ? kRootIno : Ino{10 + i}, .name = "d", .mode = 0755});
+  }
+  const auto replayed = replay(TraceReader::parse(trace_of(ops)).value(), {});
+  ASSERT_TRUE(replayed) << replayed.error();
+  EXPECT_LT(replayed->recorder->recording().ops.back().size(), 200u);
+}
+
+TEST(Replay, RefusesAGeometryThatIsNone) {
+  const auto replayed = replay(TraceReader::parse(trace_of({})).value(), {.sector_bytes = 512, .block_bytes = 1000});
+  ASSERT_FALSE(replayed);
+  EXPECT_NE(replayed.error(), "");
+}
+
+// ---- random programs -------------------------------------------------------------------------------------------------
+
+bool is_same(const Meta& a, const Meta& b) {
+  return a.mode == b.mode && a.uid == b.uid && a.gid == b.gid && a.nlink == b.nlink && a.rdev == b.rdev &&
+         a.atime == b.atime && a.mtime == b.mtime && a.ctime == b.ctime && a.symlink_target == b.symlink_target &&
+         a.xattrs == b.xattrs;
+}
+
+void expect_same_log(const Recording& a, const Recording& b) {
+  ASSERT_EQ(a.log.event_count(), b.log.event_count());
+  ASSERT_EQ(a.log.location_count(), b.log.location_count());
+  ASSERT_EQ(a.log.barrier_count(), b.log.barrier_count());
+  EXPECT_EQ(a.log.durable_barrier(), b.log.durable_barrier());
+  for (persist::EventId e = 0; e < a.log.event_count(); ++e) {
+    ASSERT_EQ(a.log.op(e), b.log.op(e)) << e;
+    ASSERT_EQ(a.log.epoch(e), b.log.epoch(e)) << e;
+    ASSERT_EQ(a.log.cover(e), b.log.cover(e)) << e;
+    ASSERT_TRUE(std::ranges::equal(a.log.predecessors(e), b.log.predecessors(e))) << e;
+    ASSERT_TRUE(std::ranges::equal(a.log.writes(e), b.log.writes(e), [](const auto& x, const auto& y) {
+      return x.location == y.location && x.hidden_by == y.hidden_by && x.value == y.value;
+    })) << e;
+    ASSERT_EQ(a.describe_event(e), b.describe_event(e));
+  }
+  for (persist::LocationId l = 0; l < a.log.location_count(); ++l) {
+    ASSERT_EQ(a.log.initial(l), b.log.initial(l)) << l;
+    ASSERT_EQ(a.describe_location(l), b.describe_location(l));
+  }
+}
+
+void expect_same_recording(const Recording& a, const Recording& b) {
+  expect_same_log(a, b);
+  EXPECT_EQ(a.ops.size(), b.ops.size());
+  EXPECT_EQ(a.event_kinds, b.event_kinds);
+  EXPECT_TRUE(std::ranges::equal(a.locations, b.locations, [](const auto& x, const auto& y) {
+    return x.kind == y.kind && x.ino == y.ino && x.index == y.index;
+  }));
+  EXPECT_EQ(a.strings, b.strings);
+  EXPECT_TRUE(a.bytes == b.bytes);
+  EXPECT_EQ(a.marks, b.marks);
+  EXPECT_EQ(a.next_ino, b.next_ino);
+  EXPECT_EQ(a.first_names, b.first_names);
+  EXPECT_TRUE(a.last_names == b.last_names);
+  EXPECT_TRUE(std::ranges::equal(a.metas, b.metas, [](const Meta& x, const Meta& y) { return is_same(x, y); }));
+  EXPECT_TRUE(std::ranges::equal(a.blocks, b.blocks, [](const auto& x, const auto& y) {
+    return x.ino == y.ino && x.block == y.block && x.sectors == y.sectors && x.from_below == y.from_below;
+  }));
+  ASSERT_EQ(a.inodes.size(), b.inodes.size());
+  for (const auto& [ino, x] : a.inodes) {
+    ASSERT_TRUE(b.inodes.contains(ino));
+    const InodeRecord& y = b.inodes.at(ino);
+    EXPECT_TRUE(x.type == y.type && x.is_new == y.is_new && x.size == y.size && x.meta == y.meta &&
+                x.block_map == y.block_map && x.home_blocks == y.home_blocks && x.names == y.names);
+  }
+}
+
+void expect_same_files(Filesystem& a, Filesystem& b, Ino dir, int depth = 0) {
+  ASSERT_LT(depth, 1000);
+  std::vector<DirEntry> entries;
+  std::vector<DirEntry> others;
+  ASSERT_EQ(a.readdir(dir, 0, 1000, entries), 0);
+  ASSERT_EQ(b.readdir(dir, 0, 1000, others), 0);
+  ASSERT_EQ(entries.size(), others.size());
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    EXPECT_EQ(entries[i].name, others[i].name);
+    ASSERT_EQ(entries[i].ino, others[i].ino);
+    struct stat x {};
+    struct stat y {};
+    ASSERT_EQ(a.getattr(entries[i].ino, x), 0);
+    ASSERT_EQ(b.getattr(entries[i].ino, y), 0);
+    EXPECT_EQ(std::memcmp(&x, &y, sizeof x), 0) << entries[i].name;
+    if (S_ISREG(x.st_mode)) {
+      std::vector<std::byte> bytes(static_cast<std::size_t>(x.st_size));
+      std::vector<std::byte> other_bytes(bytes.size());
+      EXPECT_EQ(a.read(entries[i].ino, 0, bytes), x.st_size);
+      EXPECT_EQ(b.read(entries[i].ino, 0, other_bytes), x.st_size);
+      EXPECT_TRUE(bytes == other_bytes);
+    }
+    if (S_ISDIR(x.st_mode) && entries[i].name != "." && entries[i].name != "..") {
+      expect_same_files(a, b, entries[i].ino, depth + 1);
+    }
+  }
+}
+
+// One trace, recorded without any model, against a direct recording under each.
+bool replays_as_recorded(std::uint64_t seed) {
+  SCOPED_TRACE("CRASHCUT_SEED=" + std::to_string(seed));
+  static constexpr std::pair<std::uint32_t, std::uint32_t> kGeometries[] = {{512, 4096}, {512, 1024}, {1, 4}, {2, 2}, {4096, 4096}};
+  const auto [sector_bytes, block_bytes] = kGeometries[seed % std::size(kGeometries)];
+  const std::vector<ModelOptions> models = all_models(sector_bytes, block_bytes);
+  TraceFile file;
+  TracedProgram program(seed, file.path(), sector_bytes, block_bytes, models);
+  program.run(static_cast<int>(10 + seed % 90));
+  program.finish();
+  EXPECT_FALSE(program.has_diverged());
+  const auto trace = TraceReader::open(file.path());
+  EXPECT_TRUE(trace) << trace.error();
+  if (!trace) return false;
+  EXPECT_TRUE(trace->is_complete());
+  EXPECT_EQ(trace->op_count(), program.traced_calls());
+  for (std::size_t i = 0; i < models.size(); ++i) {
+    SCOPED_TRACE(describe(models[i]));
+    const auto replayed = replay(*trace, models[i]);
+    EXPECT_TRUE(replayed) << replayed.error();
+    if (!replayed) return false;
+    expect_same_recording(replayed->recorder->recording(), program.recording(i));
+    if (i == 0) expect_same_files(*replayed->filesystem, program.traced_filesystem(), kRootIno);
+    if (testing::Test::HasFailure()) return false;
+  }
+  return true;
+}
+
+TEST(Replay, RecordsWhatADirectRecordingDoes) { tests::for_each_seed(60, replays_as_recorded); }
+
+// ---- bytes from anywhere -----------------------------------------------------------------------------------------------
+
+class Mutator {
+ public:
+  explicit Mutator(std::uint64_t seed) : random_(seed) {}
+
+  std::string damage(std::string bytes) {
+    for (int i = pick(1, 3); i > 0 && !bytes.empty(); --i) damage_once(bytes);
+    return bytes;
+  }
+  // Changes bodies and gives them the right checksums: what a malicious trace would have.
+  std::string forge(const std::string& bytes) {
+    std::vector<std::string> bodies = split(bytes);
+    for (int i = pick(1, 4); i > 0; --i) {
+      const std::size_t which = index(bodies.size());
+      switch (pick(1, 8)) {
+        case 1:
+          if (which != 0) bodies.erase(bodies.begin() + static_cast<std::ptrdiff_t>(which));
+          break;
+        case 2:
+        case 3: bodies.insert(bodies.begin() + static_cast<std::ptrdiff_t>(index(bodies.size() - 1) + 1), bodies[which]); break;
+        case 4: std::swap(bodies[which], bodies[index(bodies.size())]); break;
+        default: damage_once(bodies[which]); break;
+      }
+      if (bodies.size() < 2) break;
+    }
+    return join(bodies);
+  }
+  std::string noise(std::size_t most) {
+    std::string bytes(index(most + 1), '\0');
+    for (char& c : bytes) c = static_cast<char>(pick(0, 255));
+    return bytes;
+  }
+  int pick(int low, int high) { return std::uniform_int_distribution<int>(low, high)(random_); }
+  std::size_t index(std::size_t size) { return std::uniform_int_distribution<std::size_t>(0, size - 1)(random_); }
+
+ private:
+  static constexpr std::size_t kFirstRecord = 12;
+  static constexpr std::size_t kHeadBytes = 12;
+
+  static std::uint32_t fixed(const std::string& bytes, std::size_t at) {
+    std::uint32_t value = 0;
+    for (int i = 0; i < 4; ++i) value |= std::uint32_t{static_cast<unsigned char>(bytes[at + i])} << (8 * i);
+    return value;
+  }
+  static void put_fixed(std::string& bytes, std::uint64_t value) {
+    for (int i = 0; i < 4; ++i) bytes += static_cast<char>(value >> (8 * i) & 255);
+  }
+  static std::vector<std::string> split(const std::string& bytes) {
+    std::vector<std::string> bodies;
+    for (std::size_t at = kFirstRecord; at < bytes.size(); at += kHeadBytes + bodies.back().size()) {
+      bodies.push_back(bytes.substr(at + kHeadBytes, fixed(bytes, at)));
+    }
+    return bodies;
+  }
+  static std::string join(const std::vector<std::string>& bodies) {
+    std::string bytes("cctrace\n\1\0\0\0", 12);
+    for (const std::string& body : bodies) {
+      const std::uint64_t at = bytes.size();
+      put_fixed(bytes, body.size());
+      put_fixed(bytes, xxh64(std::string_view(bytes).substr(at, 4), at));
+      put_fixed(bytes, xxh64(body, at));
+      bytes += body;
+    }
+    return bytes;
+  }
+  void damage_once(std::string& bytes) {
+    if (bytes.empty()) return;
+    const std::size_t at = index(bytes.size());
+    switch (pick(1, 7)) {
+      case 1: bytes.resize(at); break;
+      case 2: bytes.erase(at, index(8) + 1); break;
+      case 3: bytes.insert(at, noise(8)); break;
+      case 4: bytes.replace(at, 1, std::string(index(10) + 1, static_cast<char>(0xff))); break;
+      case 5: bytes += bytes.substr(at, index(200)); break;
+      default: bytes[at] = static_cast<char>(pick(0, 255)); break;
+    }
+  }
+
+  std::mt19937_64 random_;
+};
+
+// Reads and replays; whatever does not work must say why.
+void use(const std::string& bytes, const ModelOptions& options, int& replayed_count) {
+  const auto trace = TraceReader::parse(bytes);
+  if (!trace) {
+    EXPECT_NE(trace.error(), "");
+    return;
+  }
+  const ReplayLimits limits{.capacity_bytes = 1 << 20, .preallocated_bytes = 1 << 20, .gap_units = 1 << 12};
+  const auto replayed = replay(*trace, options, limits);
+  if (replayed) {
+    ++replayed_count;
+  } else {
+    EXPECT_NE(replayed.error(), "");
+  }
+}
+
+TEST(TraceFuzz, NoBytesDoHarm) {
+  const std::vector<ModelOptions> models = all_models(512, 4096);
+  int replayed = 0;
+  int cases = 0;
+  tests::for_each_seed(60, [&](std::uint64_t seed) {
+    SCOPED_TRACE("CRASHCUT_SEED=" + std::to_string(seed));
+    TraceFile file;
+    TracedProgram program(seed, file.path(), 512, 4096, {});
+    program.run(40);
+    program.finish();
+    const std::string whole = file.bytes();
+    Mutator mutator(seed);
+    for (int i = 0; i < 200; ++i, ++cases) {
+      const ModelOptions& options = models[mutator.index(models.size())];
+      const std::string damaged = mutator.damage(whole);
+      const auto trace = TraceReader::parse(damaged);
+      if (trace && trace->is_complete()) {
+        EXPECT_TRUE(damaged == whole) << "damage that nobody noticed";
+      }
+      use(damaged, options, replayed);
+      use(mutator.forge(whole), options, replayed);
+      use(mutator.noise(300), options, replayed);
+      use(whole.substr(0, 12) + mutator.noise(300), options, replayed);
+    }
+    return !testing::Test::HasFailure();
+  });
+  EXPECT_GT(replayed, cases / 20);  // some still make sense, so the replay was reached
+}
+
+}  // namespace
+}  // namespace crashcut
