@@ -100,10 +100,14 @@ bool has_pid_limit_per_namespace() {
 struct Body {
   const std::function<int(const Inside&)>* function;
   Inside inside;
+  int report;
 };
 
 void* run_body(void* argument) {
   const Body& body = *static_cast<Body*>(argument);
+  // Not by the first thread: the function may have ended the process before that comes to it.
+  send_report(body.report, Report{});
+  close(body.report);
   const int code = (*body.function)(body.inside);
   fflush(nullptr);
   _exit(code);
@@ -111,11 +115,9 @@ void* run_body(void* argument) {
 
 // The function gets a thread made by the C library, which knows its right thread id: that of the first thread, after
 // a bare clone, is the one of a process long gone. The first thread has the simplest of jobs instead.
-[[noreturn]] void run_and_watch(Body& body, int watched, int report) {
+[[noreturn]] void run_and_watch(Body& body, int watched) {
   pthread_t thread;
-  if ((errno = pthread_create(&thread, nullptr, run_body, &body)) != 0) give_up(report, "start a thread");
-  send_report(report, Report{});
-  close(report);
+  if ((errno = pthread_create(&thread, nullptr, run_body, &body)) != 0) give_up(body.report, "start a thread");
   pollfd p{watched, POLLIN, 0};
   while (poll(&p, 1, -1) <= 0) {
   }
@@ -132,13 +134,13 @@ void* run_body(void* argument) {
   settle_signals();
   if (birth.mode == Mode::kUserNamespaces && !map_user_to_itself(uid, gid)) give_up(birth.report, "map the user into a namespace");
   if (mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) give_up(birth.report, "make mounts private");
-  Body body{&birth.function, {birth.mode, birth.socket, birth.keeper, false}};
+  Body body{&birth.function, {birth.mode, birth.socket, birth.keeper, false}, birth.report};
   // Refused where parts of the outer /proc are hidden, as in most containers.
   body.inside.has_proc = mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, nullptr) == 0;
   if (body.inside.has_proc && birth.options.max_processes > 0 && has_pid_limit_per_namespace()) {
     write_file("/proc/sys/kernel/pid_max", std::to_string(birth.options.max_processes));
   }
-  run_and_watch(body, birth.parent, birth.report);
+  run_and_watch(body, birth.parent);
 }
 
 // The same without namespaces. It watches its supervisor; the supervisor watches our parent.
@@ -146,8 +148,8 @@ void* run_body(void* argument) {
   if (is_dead(supervisor)) _exit(kLost);
   settle_signals();
   prctl(PR_SET_CHILD_SUBREAPER, 1);
-  Body body{&birth.function, {birth.mode, birth.socket, birth.keeper, true}};
-  run_and_watch(body, supervisor, birth.report);
+  Body body{&birth.function, {birth.mode, birth.socket, birth.keeper, true}, birth.report};
+  run_and_watch(body, supervisor);
 }
 
 int to_code(int status) { return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status); }
