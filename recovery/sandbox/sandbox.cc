@@ -52,11 +52,11 @@ struct Birth {
   const Options& options;
   const std::function<int(const Inside&)>& function;
   int report;
-  int parent;          // pidfd: readable when the parent, all of its threads, is dead
-  bool is_main_thread; // of the parent
+  int parent;           // pidfd: readable when the parent, all of its threads, is dead
+  bool is_main_thread;  // of the parent
   int socket;
-  int keeper = -1;       // the sandbox's end
-  int keeper_serve = -1; // the keeper's end
+  int keeper = -1;        // the sandbox's end
+  int keeper_serve = -1;  // the keeper's end
   int terminal = -1;
 };
 
@@ -94,7 +94,8 @@ bool map_user_to_itself(uid_t uid, gid_t gid) {
 bool has_pid_limit_per_namespace() {
   utsname name;
   int major = 0, minor = 0;
-  return uname(&name) == 0 && sscanf(name.release, "%d.%d", &major, &minor) == 2 && (major > 6 || (major == 6 && minor >= 14));
+  return uname(&name) == 0 && sscanf(name.release, "%d.%d", &major, &minor) == 2 &&
+         (major > 6 || (major == 6 && minor >= 14));
 }
 
 struct Body {
@@ -132,7 +133,8 @@ void* run_body(void* argument) {
   if (birth.is_main_thread) prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (is_dead(birth.parent)) _exit(kLost);
   settle_signals();
-  if (birth.mode == Mode::kUserNamespaces && !map_user_to_itself(uid, gid)) give_up(birth.report, "map the user into a namespace");
+  if (birth.mode == Mode::kUserNamespaces && !map_user_to_itself(uid, gid))
+    give_up(birth.report, "map the user into a namespace");
   if (mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) give_up(birth.report, "make mounts private");
   Body body{&birth.function, {birth.mode, birth.socket, birth.keeper, false}, birth.report};
   // Refused where parts of the outer /proc are hidden, as in most containers.
@@ -209,7 +211,8 @@ int to_code(int status) { return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : 
   const uid_t uid = geteuid();
   const gid_t gid = getegid();
   const long user = birth.mode == Mode::kUserNamespaces ? CLONE_NEWUSER : 0;
-  const long pid = syscall(SYS_clone, CLONE_NEWPID | CLONE_NEWNS | user | CLONE_PARENT | SIGCHLD, nullptr, nullptr, nullptr, 0L);
+  const long pid =
+      syscall(SYS_clone, CLONE_NEWPID | CLONE_NEWNS | user | CLONE_PARENT | SIGCHLD, nullptr, nullptr, nullptr, 0L);
   if (pid < 0) give_up(birth.report, "make namespaces");
   if (pid == 0) {
     if (birth.keeper_serve >= 0) close(birth.keeper_serve);
@@ -270,11 +273,13 @@ tl::expected<Sandbox, std::string> Sandbox::start_in(Mode mode, const std::funct
   const Fd self(open_pidfd(getpid()));
   if (!self) return fail("watch a process");
   if (options.with_terminal) sandbox.terminal_ = Fd(open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC));
-  if (sandbox.terminal_ && socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, keepers) != 0) return fail("make a socket");
+  if (sandbox.terminal_ && socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, keepers) != 0)
+    return fail("make a socket");
   Fd keeper(keepers[0]), keeper_serve(keepers[1]);
 
-  const Birth birth{mode, options, function, report_out.get(), self.get(), gettid() == getpid(), theirs.get(),
-                    keeper.get(), keeper_serve.get(), sandbox.terminal_.get()};
+  const Birth birth{
+      mode,         options,      function,           report_out.get(),       self.get(), gettid() == getpid(),
+      theirs.get(), keeper.get(), keeper_serve.get(), sandbox.terminal_.get()};
   fflush(nullptr);  // what is buffered is printed once
   const pid_t middle = fork_quietly();
   if (middle < 0) return fail("start a process");

@@ -92,7 +92,8 @@ static long make_call(const char* name, const char* argument) {
   if (strcmp(name, "map") == 0) return map_result(mmap(NULL, 4096, shared, MAP_SHARED, fd, 0));
   if (strcmp(name, "map_validate") == 0) return map_result(mmap(NULL, 4096, shared, MAP_SHARED_VALIDATE, fd, 0));
   if (strcmp(name, "map_private") == 0) return map_result(mmap(NULL, 4096, shared, MAP_PRIVATE, fd, 0));
-  if (strcmp(name, "map_anonymous") == 0) return map_result(mmap(NULL, 4096, shared, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+  if (strcmp(name, "map_anonymous") == 0)
+    return map_result(mmap(NULL, 4096, shared, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
   if (strcmp(name, "map32") == 0) {
     const long at = call32(192, 0, 4096, shared, MAP_SHARED, fd, 0);
     return at < 0 && at > -4096 ? at : 0;
@@ -117,10 +118,13 @@ static long make_call(const char* name, const char* argument) {
   }
   if (strcmp(name, "barrier") == 0) return kernel_result(syscall(CRASHCUT_SYSCALL_NUMBER, CRASHCUT_OP_BARRIER));
   if (strcmp(name, "assume") == 0) return kernel_result(syscall(CRASHCUT_SYSCALL_NUMBER, CRASHCUT_OP_ASSUME));
-  if (strcmp(name, "mark") == 0) return kernel_result(syscall(CRASHCUT_SYSCALL_NUMBER, CRASHCUT_OP_MARK, argument, length));
+  if (strcmp(name, "mark") == 0)
+    return kernel_result(syscall(CRASHCUT_SYSCALL_NUMBER, CRASHCUT_OP_MARK, argument, length));
   if (strcmp(name, "mark32") == 0) return call32(CRASHCUT_SYSCALL_NUMBER, CRASHCUT_OP_MARK, (long)low, length, 0, 0, 0);
-  if (strcmp(name, "mark_nowhere") == 0) return kernel_result(syscall(CRASHCUT_SYSCALL_NUMBER, CRASHCUT_OP_MARK, 16L, 5L));
-  if (strcmp(name, "mark_long") == 0) return kernel_result(syscall(CRASHCUT_SYSCALL_NUMBER, CRASHCUT_OP_MARK, low, 1L << 40));
+  if (strcmp(name, "mark_nowhere") == 0)
+    return kernel_result(syscall(CRASHCUT_SYSCALL_NUMBER, CRASHCUT_OP_MARK, 16L, 5L));
+  if (strcmp(name, "mark_long") == 0)
+    return kernel_result(syscall(CRASHCUT_SYSCALL_NUMBER, CRASHCUT_OP_MARK, low, 1L << 40));
   if (strcmp(name, "reached") == 0) return crashcut_reached(argument);
   if (strcmp(name, "unknown") == 0) return kernel_result(syscall(CRASHCUT_SYSCALL_NUMBER, 99L));
   if (strcmp(name, "rain") == 0) return sync_in_the_rain();

@@ -13,9 +13,12 @@ namespace crashcut::sandbox {
 
 std::string name_of(Who who) {
   switch (who) {
-    case Who::kRoot: return "Root";
-    case Who::kNobody: return "Nobody";
-    case Who::kWithoutNamespaces: return "WithoutNamespaces";
+    case Who::kRoot:
+      return "Root";
+    case Who::kNobody:
+      return "Nobody";
+    case Who::kWithoutNamespaces:
+      return "WithoutNamespaces";
   }
   return "";
 }
@@ -28,9 +31,7 @@ void become(Who who) {
 
 Options options_for(Who who) {
   Options options;
-  options.mode = who == Who::kRoot     ? Mode::kNamespaces
-                 : who == Who::kNobody ? Mode::kUserNamespaces
-                                       : Mode::kSubreaper;
+  options.mode = who == Who::kRoot ? Mode::kNamespaces : who == Who::kNobody ? Mode::kUserNamespaces : Mode::kSubreaper;
   return options;
 }
 
@@ -52,18 +53,21 @@ std::string tell_from_inside(Who who, const std::function<std::string(const Insi
     const auto sandbox = Sandbox::start(
         [&](const Inside& inside) {
           const std::string text = function(inside);
-          return send(inside.socket, text.data(), text.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(text.size()) ? 0 : 1;
+          return send(inside.socket, text.data(), text.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(text.size()) ? 0
+                                                                                                                  : 1;
         },
         options);
     std::string text = sandbox ? std::string(100000, '\0') : sandbox.error();
-    if (sandbox) text.resize(static_cast<std::size_t>(std::max<ssize_t>(0, recv(sandbox->socket(), text.data(), text.size(), 0))));
+    if (sandbox)
+      text.resize(static_cast<std::size_t>(std::max<ssize_t>(0, recv(sandbox->socket(), text.data(), text.size(), 0))));
     const bool is_written = write(ends[1], text.data(), text.size()) == static_cast<ssize_t>(text.size());
     _exit(is_written ? 0 : 1);
   }
   close(ends[1]);
   std::string text;
   char buffer[4096];
-  for (ssize_t size; (size = read(ends[0], buffer, sizeof buffer)) > 0;) text.append(buffer, static_cast<std::size_t>(size));
+  for (ssize_t size; (size = read(ends[0], buffer, sizeof buffer)) > 0;)
+    text.append(buffer, static_cast<std::size_t>(size));
   close(ends[0]);
   waitpid(pid, nullptr, 0);
   return text;

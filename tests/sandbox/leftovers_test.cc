@@ -38,7 +38,8 @@ std::vector<pid_t> find_in_proc(const char* file, const std::string& text) {
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator("/proc", error)) {
     const pid_t pid = atoi(entry.path().filename().c_str());
-    if (pid > 0 && read_all(fmt::format("/proc/{}/{}", pid, file)).find(text) != std::string::npos) found.push_back(pid);
+    if (pid > 0 && read_all(fmt::format("/proc/{}/{}", pid, file)).find(text) != std::string::npos)
+      found.push_back(pid);
   }
   return found;
 }
@@ -99,7 +100,8 @@ class Round {
         [&](const Inside& inside) {
           // In place of the FUSE mount: the kernel treats all alike.
           if (inside.mode == Mode::kNamespaces) mount(mark_.c_str(), "/mnt", "tmpfs", 0, nullptr);
-          Command command = shell("(setsid sh -c 'trap \"\" TERM HUP; sleep 1000 & sleep 1000' &); sleep 1000 & sleep 0.003");
+          Command command =
+              shell("(setsid sh -c 'trap \"\" TERM HUP; sleep 1000 & sleep 1000' &); sleep 1000 & sleep 0.003");
           command.environment.push_back("CRASHCUT_TEST=" + mark_);
           command.stdout_fd = alive;
           while (true) run(inside, command);
@@ -138,7 +140,8 @@ TEST_P(Leftovers, AreNoneAfterKillsAtRandomMoments) {
       std::this_thread::sleep_for(when);
       round.kill_one(victim);
       const auto took = round.wait_for_the_end();
-      ASSERT_TRUE(took) << "round " << i << ", victim " << i % 3 << " after " << when.count() << " us: something still runs";
+      ASSERT_TRUE(took) << "round " << i << ", victim " << i % 3 << " after " << when.count()
+                        << " us: something still runs";
       slowest = std::max(slowest, *took);
     }
     EXPECT_TRUE(find_in_proc("environ", "CRASHCUT_TEST=" + mark).empty()) << "round " << i;

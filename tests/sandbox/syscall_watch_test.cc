@@ -24,7 +24,9 @@ struct Log {
 
   std::string name(const Caller& caller, int fd) const {
     const auto st = caller.stat_fd(fd);
-    return !st ? "none" : st->device == file.st_dev && st->inode == file.st_ino && st->mode == file.st_mode ? "file" : "other";
+    return !st                                                                                 ? "none"
+           : st->device == file.st_dev && st->inode == file.st_ino && st->mode == file.st_mode ? "file"
+                                                                                               : "other";
   }
   SyscallHandlers handlers() {
     SyscallHandlers h;
@@ -90,7 +92,8 @@ class Watched : public testing::TestWithParam<std::tuple<Who, const char*>> {
       if (!watch) return watch.error();
       std::string all;
       for (const auto& call : calls) {
-        std::vector<std::string> argv{fmt::format("{}/sandbox_calls_{}", CRASHCUT_SANDBOX_PROGRAMS, std::get<1>(GetParam()))};
+        std::vector<std::string> argv{
+            fmt::format("{}/sandbox_calls_{}", CRASHCUT_SANDBOX_PROGRAMS, std::get<1>(GetParam()))};
         for (const std::string& a : call) argv.push_back(a == "FILE" ? file_.path : a);
         log.text.clear();
         const std::string end = to_text(run(inside, program(argv)));
@@ -103,11 +106,21 @@ class Watched : public testing::TestWithParam<std::tuple<Who, const char*>> {
   Temporary file_;
 };
 INSTANTIATE_TEST_SUITE_P(As, Watched,
-                         testing::Combine(testing::Values(Who::kRoot, Who::kNobody, Who::kWithoutNamespaces), testing::Values("dynamic", "static")),
-                         [](const auto& info) { return name_of(std::get<0>(info.param)) + "_" + std::get<1>(info.param); });
+                         testing::Combine(testing::Values(Who::kRoot, Who::kNobody, Who::kWithoutNamespaces),
+                                          testing::Values("dynamic", "static")),
+                         [](const auto& info) {
+                           return name_of(std::get<0>(info.param)) + "_" + std::get<1>(info.param);
+                         });
 
 TEST_P(Watched, CallsOf64Bits) {
-  EXPECT_EQ(make_calls({{"sync"}, {"syncfs", "FILE"}, {"syncfs"}, {"range", "FILE"}, {"map", "FILE"}, {"map_validate", "FILE"}, {"map_private", "FILE"}, {"map_anonymous"}}),
+  EXPECT_EQ(make_calls({{"sync"},
+                        {"syncfs", "FILE"},
+                        {"syncfs"},
+                        {"range", "FILE"},
+                        {"map", "FILE"},
+                        {"map_validate", "FILE"},
+                        {"map_private", "FILE"},
+                        {"map_anonymous"}}),
             "sync: sync exit 0 out=0\n"
             "syncfs: syncfs(file) exit 0 out=0\n"
             "syncfs: syncfs(none) exit 0 out=-9\n"
@@ -120,7 +133,13 @@ TEST_P(Watched, CallsOf64Bits) {
 
 TEST_P(Watched, CallsOf32BitsAndX32) {
   if (make_calls({{"range32"}}).find("out=") == std::string::npos) GTEST_SKIP() << "this kernel runs no 32-bit calls";
-  EXPECT_EQ(make_calls({{"sync32"}, {"syncfs32", "FILE"}, {"range32", "FILE"}, {"map32", "FILE"}, {"oldmap32", "FILE"}, {"oldmap_private32", "FILE"}, {"mark32", "some text"}}),
+  EXPECT_EQ(make_calls({{"sync32"},
+                        {"syncfs32", "FILE"},
+                        {"range32", "FILE"},
+                        {"map32", "FILE"},
+                        {"oldmap32", "FILE"},
+                        {"oldmap_private32", "FILE"},
+                        {"mark32", "some text"}}),
             "sync32: sync exit 0 out=0\n"
             "syncfs32: syncfs(file) exit 0 out=0\n"
             "range32: range(file, 100002000, 200001000, 2) exit 0 out=0\n"
@@ -141,14 +160,22 @@ TEST_P(Watched, CallsOfIoUring) {
 
 TEST_P(Watched, CallsOfCrashcut) {
   const std::string text(5000, 'x');
-  EXPECT_EQ(make_calls({{"barrier"}, {"mark", "saved!"}, {"mark", ""}, {"mark", text}, {"reached", "yes"}, {"reached", "no"}, {"assume"}}),
+  EXPECT_EQ(make_calls({{"barrier"},
+                        {"mark", "saved!"},
+                        {"mark", ""},
+                        {"mark", text},
+                        {"reached", "yes"},
+                        {"reached", "no"},
+                        {"assume"}}),
             "barrier: barrier exit 0 out=0\n"
             "mark: mark(saved!) exit 0 out=17\n"
             "mark: mark() exit 0 out=17\n"
-            "mark: mark(" + text + ") exit 0 out=17\n"
-            "reached: reached(yes) exit 0 out=1\n"
-            "reached: reached(no) exit 0 out=0\n"
-            "assume: assume exit 0 out=-4\n");
+            "mark: mark(" +
+                text +
+                ") exit 0 out=17\n"
+                "reached: reached(yes) exit 0 out=1\n"
+                "reached: reached(no) exit 0 out=0\n"
+                "assume: assume exit 0 out=-4\n");
   // Bad ones: a text that is not there, one that cannot be true, an operation of tomorrow.
   EXPECT_EQ(make_calls({{"mark_nowhere"}, {"mark_long"}, {"unknown"}}),
             "mark_nowhere: exit 0 out=-14\n"
@@ -222,7 +249,8 @@ TEST_P(Watch, LetsCallsPassWhenItIsGoneOrItsHandlerThrows) {
     if (!watch) return watch.error();
     std::string all = to_text(run(inside, program({calls_program(), "map", file.path}))) + ", ";
     watch->reset();
-    for (const char* name : {"map", "syncfs", "barrier"}) all += to_text(run(inside, program({calls_program(), name, file.path}))) + ", ";
+    for (const char* name : {"map", "syncfs", "barrier"})
+      all += to_text(run(inside, program({calls_program(), name, file.path}))) + ", ";
     const auto second = SyscallWatch::start({});
     return all + (second ? "second" : second.error());
   });
@@ -238,7 +266,8 @@ TEST_P(Watch, SeesCallsOfDaemonsAndThreadsOfShells) {
     handlers.on_mark = [&](const Caller&, std::string_view) { return Answer::with(++calls); };
     const auto watch = SyscallWatch::start(handlers);
     if (!watch) return watch.error();
-    run(inside, shell(fmt::format("for i in 1 2 3 4; do (setsid {} mark x >/dev/null &) ; done; {} mark y; sleep 0.3", calls_program(), calls_program())));
+    run(inside, shell(fmt::format("for i in 1 2 3 4; do (setsid {} mark x >/dev/null &) ; done; {} mark y; sleep 0.3",
+                                  calls_program(), calls_program())));
     return fmt::format("calls {}", calls.load());
   });
   EXPECT_EQ(text, "calls 5");
@@ -267,7 +296,9 @@ TEST(WatchSpeed, Latency) {
     const auto watch = SyscallWatch::start(handlers);
     if (!watch) return watch.error();
     const std::string one = ask("time_barriers", 0), two = ask("time_barriers", 1);
-    return fmt::format("unwatched call {} ns without the filter, {} ns with it; a watched call {} ns on one core, {} ns across two", bare, ask("time_unwatched", {}), one, two);
+    return fmt::format(
+        "unwatched call {} ns without the filter, {} ns with it; a watched call {} ns on one core, {} ns across two",
+        bare, ask("time_unwatched", {}), one, two);
   });
   printf("%s\n", text.c_str());
   EXPECT_NE(text.find("watched call"), text.npos) << text;

@@ -40,7 +40,8 @@ class Person {
     if (!sandbox) _exit(99);
     const int code = sandbox->wait();
     tcgetattr(0, &after);
-    const bool is_same = before.c_lflag == after.c_lflag && before.c_iflag == after.c_iflag && before.c_oflag == after.c_oflag;
+    const bool is_same =
+        before.c_lflag == after.c_lflag && before.c_iflag == after.c_iflag && before.c_oflag == after.c_oflag;
     printf("<end %d foreground %d settings %d>\n", code, tcgetpgrp(0) == getpgrp(), is_same);
     fflush(stdout);
     // Can it still read? Only the foreground can.
@@ -125,7 +126,8 @@ TEST_P(Terminal, IsReadByACommandAndComesBack) {
 // crashcut itself has the standard action for SIGINT here: it would be dead.
 TEST_P(Terminal, SendsInterruptsToTheCommandAlone) {
   Person person(GetParam(), [](const Inside& inside) {
-    print(run(inside, in_terminal(shell("trap 'echo interrupted; exit 5' INT; echo ready; while :; do sleep 0.02; done"))));
+    print(run(inside,
+              in_terminal(shell("trap 'echo interrupted; exit 5' INT; echo ready; while :; do sleep 0.02; done"))));
     print(run(inside, in_terminal(shell("echo steady; exec sleep 1000"))));
   });
   ASSERT_TRUE(person.sees("ready"));
@@ -139,7 +141,9 @@ TEST_P(Terminal, SendsInterruptsToTheCommandAlone) {
 }
 
 TEST_P(Terminal, IsNotStoppedFor) {
-  Person person(GetParam(), [](const Inside& inside) { print(run(inside, in_terminal(shell("echo ready; read line; echo \"got $line\"")))); });
+  Person person(GetParam(), [](const Inside& inside) {
+    print(run(inside, in_terminal(shell("echo ready; read line; echo \"got $line\""))));
+  });
   ASSERT_TRUE(person.sees("ready"));
   person.type("\x1a");
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
@@ -149,7 +153,9 @@ TEST_P(Terminal, IsNotStoppedFor) {
 }
 
 TEST_P(Terminal, ServesAShellWithJobControl) {
-  Person person(GetParam(), [](const Inside& inside) { print(run(inside, in_terminal(program({"bash", "--norc", "--noprofile", "-i"})))); });
+  Person person(GetParam(), [](const Inside& inside) {
+    print(run(inside, in_terminal(program({"bash", "--norc", "--noprofile", "-i"}))));
+  });
   person.type("sleep 1000\n");
   std::this_thread::sleep_for(std::chrono::milliseconds(300));
   person.type("\x1a");
