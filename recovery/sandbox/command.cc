@@ -89,7 +89,9 @@ void exec_first(Launch& l) {
     }
     // As execvp: a file that may not be run is remembered, others in the PATH are tried.
     if (errno == EACCES) error = EACCES;
-    if (errno == ENOENT || errno == ENOTDIR || errno == EACCES || errno == ESTALE || errno == ETIMEDOUT || errno == ENODEV) continue;
+    if (errno == ENOENT || errno == ENOTDIR || errno == EACCES || errno == ESTALE || errno == ETIMEDOUT ||
+        errno == ENODEV)
+      continue;
     return;
   }
   errno = error;
@@ -148,10 +150,13 @@ std::string explain(const Launch& l, const Command& command) {
     case ENOENT:
       // Also what the kernel says when the file is there and what it needs is not.
       if (is_searched) return fmt::format("{}: not found in PATH", name);
-      return access(name.c_str(), F_OK) == 0 ? fmt::format("{}: its interpreter (the first line, or the dynamic loader) was not found", name)
-                                            : fmt::format("{}: not found", name);
-    case EACCES: return fmt::format("{}: not executable", name);
-    default: return fmt::format("cannot run {}: {}", name, strerror(l.error));
+      return access(name.c_str(), F_OK) == 0
+                 ? fmt::format("{}: its interpreter (the first line, or the dynamic loader) was not found", name)
+                 : fmt::format("{}: not found", name);
+    case EACCES:
+      return fmt::format("{}: not executable", name);
+    default:
+      return fmt::format("cannot run {}: {}", name, strerror(l.error));
   }
 }
 
@@ -185,7 +190,8 @@ class Capture {
   int read_end() const { return in_.get(); }
 
   // One read, into the caller's buffer; false when there is nothing more for now.
-  bool read_some(std::vector<char>& buffer, std::size_t keep_bytes, const std::function<void(std::string_view)>& on_bytes) {
+  bool read_some(std::vector<char>& buffer, std::size_t keep_bytes,
+                 const std::function<void(std::string_view)>& on_bytes) {
     if (!in_) return false;
     const ssize_t size = read(in_.get(), buffer.data(), buffer.size());
     if (size < 0) return errno == EINTR;
@@ -210,7 +216,8 @@ class Capture {
 
 class Run {
  public:
-  Run(const Inside& inside, const Command& command) : inside_(inside), command_(command), launch_(make_launch(inside, command)) {}
+  Run(const Inside& inside, const Command& command)
+      : inside_(inside), command_(command), launch_(make_launch(inside, command)) {}
 
   Outcome go() {
     if (!open_streams()) {
@@ -218,7 +225,8 @@ class Run {
       return std::move(outcome_);
     }
     // Without a keeper, or in the background, the command is left in no terminal rather than stopped at its first read.
-    if (command_.with_terminal && borrow_terminal(inside_.keeper)) terminal_ = Fd(open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC));
+    if (command_.with_terminal && borrow_terminal(inside_.keeper))
+      terminal_ = Fd(open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC));
     launch_.terminal = terminal_.get();
     const auto began = Clock::now();
     if (command_.limit) end_ = began + *command_.limit;
@@ -243,7 +251,7 @@ class Run {
     if (out_.read_end() >= 0 || err_.read_end() >= 0) buffer_.resize(64 << 10);
     launch_.fds[0] = command_.stdin_fd;
     launch_.fds[1] = command_.stdout_fd == kCapture ? out_.write_end() : command_.stdout_fd;
-    launch_.fds[2] = command_.stderr_fd == kCapture       ? err_.write_end()
+    launch_.fds[2] = command_.stderr_fd == kCapture      ? err_.write_end()
                      : command_.stderr_fd == kWithStdout ? launch_.fds[1]
                                                          : command_.stderr_fd;
     return true;
@@ -293,11 +301,13 @@ class Run {
 
   void tend_children() {
     siginfo_t info;
-    while (info.si_pid = 0, waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid > 0 && info.si_pid != pid_) {
+    while (info.si_pid = 0,
+           waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid > 0 && info.si_pid != pid_) {
       waitpid(info.si_pid, nullptr, 0);
     }
     info.si_pid = 0;
-    if (terminal_ && waitid(P_PID, static_cast<id_t>(pid_), &info, WSTOPPED | WNOHANG) == 0 && info.si_pid == pid_) kill(-pid_, SIGCONT);
+    if (terminal_ && waitid(P_PID, static_cast<id_t>(pid_), &info, WSTOPPED | WNOHANG) == 0 && info.si_pid == pid_)
+      kill(-pid_, SIGCONT);
   }
 
   void read_status() {

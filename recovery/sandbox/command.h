@@ -23,7 +23,7 @@ namespace crashcut::sandbox {
 
 // In place of a descriptor.
 constexpr int kDevNull = -1;
-constexpr int kCapture = -2;    // stdout, stderr
+constexpr int kCapture = -2;     // stdout, stderr
 constexpr int kWithStdout = -3;  // stderr: where stdout goes
 
 struct Command {

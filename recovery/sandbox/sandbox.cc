@@ -52,11 +52,11 @@ struct Birth {
   const Options& options;
   const std::function<int(const Inside&)>& function;
   int report;
-  int parent;          // pidfd: readable when the parent, all of its threads, is dead
-  bool is_main_thread; // of the parent
+  int parent;           // pidfd: readable when the parent, all of its threads, is dead
+  bool is_main_thread;  // of the parent
   int socket;
-  int keeper = -1;       // the sandbox's end
-  int keeper_serve = -1; // the keeper's end
+  int keeper = -1;        // the sandbox's end
+  int keeper_serve = -1;  // the keeper's end
   int terminal = -1;
 };
 
@@ -94,16 +94,21 @@ bool map_user_to_itself(uid_t uid, gid_t gid) {
 bool has_pid_limit_per_namespace() {
   utsname name;
   int major = 0, minor = 0;
-  return uname(&name) == 0 && sscanf(name.release, "%d.%d", &major, &minor) == 2 && (major > 6 || (major == 6 && minor >= 14));
+  return uname(&name) == 0 && sscanf(name.release, "%d.%d", &major, &minor) == 2 &&
+         (major > 6 || (major == 6 && minor >= 14));
 }
 
 struct Body {
   const std::function<int(const Inside&)>* function;
   Inside inside;
+  int report;
 };
 
 void* run_body(void* argument) {
   const Body& body = *static_cast<Body*>(argument);
+  // Not by the first thread: the function may have ended the process before that comes to it.
+  send_report(body.report, Report{});
+  close(body.report);
   const int code = (*body.function)(body.inside);
   fflush(nullptr);
   _exit(code);
@@ -111,11 +116,9 @@ void* run_body(void* argument) {
 
 // The function gets a thread made by the C library, which knows its right thread id: that of the first thread, after
 // a bare clone, is the one of a process long gone. The first thread has the simplest of jobs instead.
-[[noreturn]] void run_and_watch(Body& body, int watched, int report) {
+[[noreturn]] void run_and_watch(Body& body, int watched) {
   pthread_t thread;
-  if ((errno = pthread_create(&thread, nullptr, run_body, &body)) != 0) give_up(report, "start a thread");
-  send_report(report, Report{});
-  close(report);
+  if ((errno = pthread_create(&thread, nullptr, run_body, &body)) != 0) give_up(body.report, "start a thread");
   pollfd p{watched, POLLIN, 0};
   while (poll(&p, 1, -1) <= 0) {
   }
@@ -130,15 +133,16 @@ void* run_body(void* argument) {
   if (birth.is_main_thread) prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (is_dead(birth.parent)) _exit(kLost);
   settle_signals();
-  if (birth.mode == Mode::kUserNamespaces && !map_user_to_itself(uid, gid)) give_up(birth.report, "map the user into a namespace");
+  if (birth.mode == Mode::kUserNamespaces && !map_user_to_itself(uid, gid))
+    give_up(birth.report, "map the user into a namespace");
   if (mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) give_up(birth.report, "make mounts private");
-  Body body{&birth.function, {birth.mode, birth.socket, birth.keeper, false}};
+  Body body{&birth.function, {birth.mode, birth.socket, birth.keeper, false}, birth.report};
   // Refused where parts of the outer /proc are hidden, as in most containers.
   body.inside.has_proc = mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, nullptr) == 0;
   if (body.inside.has_proc && birth.options.max_processes > 0 && has_pid_limit_per_namespace()) {
     write_file("/proc/sys/kernel/pid_max", std::to_string(birth.options.max_processes));
   }
-  run_and_watch(body, birth.parent, birth.report);
+  run_and_watch(body, birth.parent);
 }
 
 // The same without namespaces. It watches its supervisor; the supervisor watches our parent.
@@ -146,8 +150,8 @@ void* run_body(void* argument) {
   if (is_dead(supervisor)) _exit(kLost);
   settle_signals();
   prctl(PR_SET_CHILD_SUBREAPER, 1);
-  Body body{&birth.function, {birth.mode, birth.socket, birth.keeper, true}};
-  run_and_watch(body, supervisor, birth.report);
+  Body body{&birth.function, {birth.mode, birth.socket, birth.keeper, true}, birth.report};
+  run_and_watch(body, supervisor);
 }
 
 int to_code(int status) { return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status); }
@@ -207,7 +211,8 @@ int to_code(int status) { return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : 
   const uid_t uid = geteuid();
   const gid_t gid = getegid();
   const long user = birth.mode == Mode::kUserNamespaces ? CLONE_NEWUSER : 0;
-  const long pid = syscall(SYS_clone, CLONE_NEWPID | CLONE_NEWNS | user | CLONE_PARENT | SIGCHLD, nullptr, nullptr, nullptr, 0L);
+  const long pid =
+      syscall(SYS_clone, CLONE_NEWPID | CLONE_NEWNS | user | CLONE_PARENT | SIGCHLD, nullptr, nullptr, nullptr, 0L);
   if (pid < 0) give_up(birth.report, "make namespaces");
   if (pid == 0) {
     if (birth.keeper_serve >= 0) close(birth.keeper_serve);
@@ -268,11 +273,13 @@ tl::expected<Sandbox, std::string> Sandbox::start_in(Mode mode, const std::funct
   const Fd self(open_pidfd(getpid()));
   if (!self) return fail("watch a process");
   if (options.with_terminal) sandbox.terminal_ = Fd(open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC));
-  if (sandbox.terminal_ && socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, keepers) != 0) return fail("make a socket");
+  if (sandbox.terminal_ && socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, keepers) != 0)
+    return fail("make a socket");
   Fd keeper(keepers[0]), keeper_serve(keepers[1]);
 
-  const Birth birth{mode, options, function, report_out.get(), self.get(), gettid() == getpid(), theirs.get(),
-                    keeper.get(), keeper_serve.get(), sandbox.terminal_.get()};
+  const Birth birth{
+      mode,         options,      function,           report_out.get(),       self.get(), gettid() == getpid(),
+      theirs.get(), keeper.get(), keeper_serve.get(), sandbox.terminal_.get()};
   fflush(nullptr);  // what is buffered is printed once
   const pid_t middle = fork_quietly();
   if (middle < 0) return fail("start a process");

@@ -20,7 +20,6 @@
 #include <functional>
 #include <optional>
 #include <string>
-
 #include <tl/expected.hpp>
 
 #include "recovery/sandbox/fd.h"
@@ -70,7 +69,8 @@ class Sandbox {
 
   // SIGKILL to all that is inside. Does not wait. Harmless when it has ended.
   void stop();
-  // Until all processes of the sandbox have ended and its mounts are gone: exit code, or 128 + the signal. Again: the same.
+  // Until all processes of the sandbox have ended and its mounts are gone: exit code, or 128 + the signal. Again: the
+  // same.
   int wait();
 
  private:

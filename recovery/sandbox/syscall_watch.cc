@@ -50,7 +50,8 @@ constexpr unsigned kX32Bit = 0x40000000;
 constexpr std::size_t kTextMost = 64 << 10;
 
 // The 32-bit table, in which only mmap differs in kind: two of them, one with its arguments in memory.
-constexpr unsigned kSync32 = 36, kOldMap32 = 90, kMap32 = 192, kSyncFileRange32 = 314, kSyncfs32 = 344, kIoUring32 = 425;
+constexpr unsigned kSync32 = 36, kOldMap32 = 90, kMap32 = 192, kSyncFileRange32 = 314, kSyncfs32 = 344,
+                   kIoUring32 = 425;
 
 static_assert(CRASHCUT_SYSCALL_NUMBER == 0x63726173 && (CRASHCUT_SYSCALL_NUMBER & kX32Bit) != 0,
               "crashcut's number looks like one of x32: compare it before that bit is taken off");
@@ -60,22 +61,35 @@ Kind kind_of(const seccomp_data& data) {
   if (number == CRASHCUT_SYSCALL_NUMBER) return Kind::kCrashcut;
   if (data.arch == AUDIT_ARCH_I386) {
     switch (number) {
-      case kSync32: return Kind::kSync;
-      case kSyncfs32: return Kind::kSyncfs;
-      case kSyncFileRange32: return Kind::kSyncFileRange;
-      case kMap32: return Kind::kMap;
-      case kOldMap32: return Kind::kOldMap;
-      case kIoUring32: return Kind::kIoUring;
-      default: return Kind::kOther;
+      case kSync32:
+        return Kind::kSync;
+      case kSyncfs32:
+        return Kind::kSyncfs;
+      case kSyncFileRange32:
+        return Kind::kSyncFileRange;
+      case kMap32:
+        return Kind::kMap;
+      case kOldMap32:
+        return Kind::kOldMap;
+      case kIoUring32:
+        return Kind::kIoUring;
+      default:
+        return Kind::kOther;
     }
   }
   switch (number & ~kX32Bit) {
-    case SYS_sync: return Kind::kSync;
-    case SYS_syncfs: return Kind::kSyncfs;
-    case SYS_sync_file_range: return Kind::kSyncFileRange;
-    case SYS_mmap: return Kind::kMap;
-    case SYS_io_uring_setup: return Kind::kIoUring;
-    default: return Kind::kOther;
+    case SYS_sync:
+      return Kind::kSync;
+    case SYS_syncfs:
+      return Kind::kSyncfs;
+    case SYS_sync_file_range:
+      return Kind::kSyncFileRange;
+    case SYS_mmap:
+      return Kind::kMap;
+    case SYS_io_uring_setup:
+      return Kind::kIoUring;
+    default:
+      return Kind::kOther;
   }
 }
 
@@ -101,7 +115,9 @@ class Filter {
     code_[at_i386].jt = static_cast<__u8>(code_.size() - at_i386 - 1);
     load(offsetof(seccomp_data, nr));
     // Of the old mmap only an address is seen here: all of them are asked about.
-    for (const unsigned number : {unsigned{CRASHCUT_SYSCALL_NUMBER}, kSync32, kSyncfs32, kSyncFileRange32, kIoUring32, kOldMap32}) notify_if(number);
+    for (const unsigned number :
+         {unsigned{CRASHCUT_SYSCALL_NUMBER}, kSync32, kSyncfs32, kSyncFileRange32, kIoUring32, kOldMap32})
+      notify_if(number);
     check_flags_if(kMap32);
     code_.push_back(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW));
 
@@ -152,17 +168,21 @@ int install_with_least_harm() {
 
 std::string explain_install(int error) {
   switch (error) {
-    case EBUSY: return "cannot watch system calls: a seccomp listener is installed already, by crashcut or by what runs it";
+    case EBUSY:
+      return "cannot watch system calls: a seccomp listener is installed already, by crashcut or by what runs it";
     case EINVAL:
-    case ENOSYS: return "cannot watch system calls: this kernel has no seccomp user notification (Linux 5.5 has it)";
-    default: return fmt::format("cannot watch system calls: {}", strerror(error));
+    case ENOSYS:
+      return "cannot watch system calls: this kernel has no seccomp user notification (Linux 5.5 has it)";
+    default:
+      return fmt::format("cannot watch system calls: {}", strerror(error));
   }
 }
 
 // /proc/THREAD of the /proc that is mounted here, which may count processes of an outer namespace.
 std::string proc_directory(pid_t thread) {
   char self[32] = {};
-  if (readlink("/proc/self", self, sizeof self - 1) > 0 && atoi(self) == getpid()) return fmt::format("/proc/{}", thread);
+  if (readlink("/proc/self", self, sizeof self - 1) > 0 && atoi(self) == getpid())
+    return fmt::format("/proc/{}", thread);
   Fd pidfd(static_cast<int>(syscall(SYS_pidfd_open, thread, 0)));
   if (!pidfd) pidfd = Fd(static_cast<int>(syscall(SYS_pidfd_open, thread, PIDFD_THREAD)));
   if (!pidfd) return {};
@@ -183,7 +203,8 @@ std::optional<FdStat> stat_of_fd(pid_t thread, int fd) {
   const std::string directory = proc_directory(thread);
   if (directory.empty()) return std::nullopt;
   struct statx st;
-  if (statx(AT_FDCWD, fmt::format("{}/fd/{}", directory, fd).c_str(), AT_STATX_DONT_SYNC, STATX_INO | STATX_TYPE | STATX_MODE, &st) != 0) {
+  if (statx(AT_FDCWD, fmt::format("{}/fd/{}", directory, fd).c_str(), AT_STATX_DONT_SYNC,
+            STATX_INO | STATX_TYPE | STATX_MODE, &st) != 0) {
     return std::nullopt;
   }
   return FdStat{makedev(st.stx_dev_major, st.stx_dev_minor), st.stx_ino, st.stx_mode};
@@ -222,7 +243,9 @@ struct SyscallWatch::Server {
 
 Answer SyscallWatch::Server::decide_sync_file_range(const Caller& caller, const seccomp_data& data) {
   if (!handlers.on_sync_file_range) return Answer::go_on();
-  const auto pair = [&](int low) { return static_cast<std::int64_t>((data.args[low + 1] & 0xffffffff) << 32 | (data.args[low] & 0xffffffff)); };
+  const auto pair = [&](int low) {
+    return static_cast<std::int64_t>((data.args[low + 1] & 0xffffffff) << 32 | (data.args[low] & 0xffffffff));
+  };
   SyncFileRange range{static_cast<int>(data.args[0])};
   if (data.arch == AUDIT_ARCH_I386) {
     range.offset = pair(1);
@@ -250,7 +273,9 @@ Answer SyscallWatch::Server::decide_map(const Caller& caller, const seccomp_data
 }
 
 Answer SyscallWatch::Server::decide_crashcut(const Caller& caller, const seccomp_data& data) {
-  const auto call = [&](const auto& handler, const auto&... more) { return handler ? handler(caller, more...) : Answer::go_on(); };
+  const auto call = [&](const auto& handler, const auto&... more) {
+    return handler ? handler(caller, more...) : Answer::go_on();
+  };
   const auto operation = static_cast<int>(data.args[0]);
   if (operation == CRASHCUT_OP_BARRIER) return call(handlers.on_barrier);
   if (operation == CRASHCUT_OP_ASSUME) return call(handlers.on_assume);
@@ -264,14 +289,21 @@ Answer SyscallWatch::Server::decide_crashcut(const Caller& caller, const seccomp
 Answer SyscallWatch::Server::decide(const Caller& caller, const seccomp_data& data) {
   const std::lock_guard lock(mutex);
   switch (const Kind kind = kind_of(data)) {
-    case Kind::kSync: return handlers.on_sync ? handlers.on_sync(caller, std::nullopt) : Answer::go_on();
-    case Kind::kSyncfs: return handlers.on_sync ? handlers.on_sync(caller, static_cast<int>(data.args[0])) : Answer::go_on();
-    case Kind::kSyncFileRange: return decide_sync_file_range(caller, data);
+    case Kind::kSync:
+      return handlers.on_sync ? handlers.on_sync(caller, std::nullopt) : Answer::go_on();
+    case Kind::kSyncfs:
+      return handlers.on_sync ? handlers.on_sync(caller, static_cast<int>(data.args[0])) : Answer::go_on();
+    case Kind::kSyncFileRange:
+      return decide_sync_file_range(caller, data);
     case Kind::kMap:
-    case Kind::kOldMap: return decide_map(caller, data, kind);
-    case Kind::kIoUring: return handlers.on_io_uring ? handlers.on_io_uring(caller) : Answer::go_on();
-    case Kind::kCrashcut: return decide_crashcut(caller, data);
-    case Kind::kOther: break;
+    case Kind::kOldMap:
+      return decide_map(caller, data, kind);
+    case Kind::kIoUring:
+      return handlers.on_io_uring ? handlers.on_io_uring(caller) : Answer::go_on();
+    case Kind::kCrashcut:
+      return decide_crashcut(caller, data);
+    case Kind::kOther:
+      break;
   }
   return Answer::go_on();
 }

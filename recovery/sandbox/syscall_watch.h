@@ -23,7 +23,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-
 #include <tl/expected.hpp>
 
 namespace crashcut::sandbox {
