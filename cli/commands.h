@@ -18,6 +18,8 @@ inline constexpr const char* kExitCodes =
 void add_run_command(CLI::App& app, int& exit_code);
 void add_replay_command(CLI::App& app, int& exit_code);
 void add_compare_command(CLI::App& app, int& exit_code);
+void add_check_command(CLI::App& app, int& exit_code);
+void add_mark_command(CLI::App& app, int& exit_code);
 
 // How the user called us; main() sets it.
 std::string& our_name();

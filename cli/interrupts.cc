@@ -16,6 +16,7 @@ constexpr int kBoundHit = 3;
 std::atomic<bool> g_interrupted{false};
 std::atomic<inprocess::Session*> g_session{nullptr};
 std::atomic<pid_t> g_compiler{0};
+std::atomic<bool> g_searching{false};
 char g_directory[kPathMost];
 char g_file[kPathMost];
 
@@ -33,6 +34,8 @@ void on_signal(int signal) {
     kill(-compiler, SIGKILL);
   } else if (inprocess::Session* session = g_session.load(); session != nullptr && is_first && signal != SIGPIPE) {
     session->stop();
+  } else if (g_searching.load() && is_first && signal != SIGPIPE) {
+    // is_interrupted() is all it needs.
   } else {
     end_at_once(signal != SIGPIPE);
   }
@@ -67,6 +70,9 @@ void watch_session(inprocess::Session* session) {
   // A signal that came while it started ended us; one between then and now is caught up here.
   if (session != nullptr && is_interrupted()) session->stop();
 }
+
+SearchSignals::SearchSignals() { g_searching.store(true); }
+SearchSignals::~SearchSignals() { g_searching.store(false); }
 
 void watch_compiler(pid_t group) { g_compiler.store(group); }
 

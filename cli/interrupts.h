@@ -18,6 +18,13 @@ bool is_interrupted();
 
 // The session that the first signal stops; nullptr: none.
 void watch_session(inprocess::Session* session);
+// While one lives, the first signal only sets is_interrupted(): a search looks at that by itself.
+class SearchSignals {
+ public:
+  SearchSignals();
+  ~SearchSignals();
+  SearchSignals(const SearchSignals&) = delete;
+};
 // Process group of a compiler that a signal ends; 0: none.
 void watch_compiler(pid_t group);
 // A file and its directory to remove at a sudden end; empty: none.

@@ -41,9 +41,11 @@ int run(const std::vector<std::string>& words) {
              kExitCodes);
   app.set_version_flag("--version", "crashcut " CRASHCUT_VERSION);
   int exit_code = 0;
+  add_check_command(app, exit_code);
   add_run_command(app, exit_code);
   add_replay_command(app, exit_code);
   add_compare_command(app, exit_code);
+  add_mark_command(app, exit_code);
   if (words.empty() || (!words[0].starts_with('-') && !has_command(app, words[0]))) {
     fmt::print(stderr, "{}", app.help());
     if (!words.empty()) fmt::print(stderr, "\ncrashcut: there is no command {}.\n", words[0]);

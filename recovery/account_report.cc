@@ -130,7 +130,7 @@ std::string observation_text(const Observation& observation) {
 }
 
 std::string calls_text(const std::vector<Call>& calls, Detail detail) {
-  if (calls.empty()) return "    nothing: it made no calls\n";
+  if (calls.empty()) return "    nothing that a crash could change\n";
   std::string text;
   const bool skip = detail == Detail::kShort && calls.size() > kCallsMost;
   for (std::size_t i = 0; i < calls.size(); ++i) {
@@ -139,7 +139,8 @@ std::string calls_text(const std::vector<Call>& calls, Detail detail) {
       text += fmt::format("    ... {} more\n", next - i);
       i = next;
     }
-    text += fmt::format("    {}\n", printable(calls[i].text));
+    // The kernel stands between a checker on a mount and us: what it saw is known, its calls are not.
+    if (!calls[i].text.empty()) text += fmt::format("    {}\n", printable(calls[i].text));
     for (const Observation& observation : calls[i].observations) text += observation_text(observation);
   }
   return text;
@@ -166,11 +167,11 @@ std::string report_account(const Account& account, Detail detail) {
   std::string text;
   const auto& crashes = account.story.crashes;
   for (std::size_t i = 0; i < crashes.size(); ++i) {
-    const std::string_view who = i == 0 ? "main()" : "that recovery";
+    const std::string who = i == 0 ? account.names.program : "that run of " + account.names.recovery;
     text +=
         fmt::format("\n  What {} did, and what of it the disk held{}:\n\n", who, i == 0 ? "" : " after a second crash");
     text += OperationTable(crashes[i].operations, detail).text();
-    text += fmt::format("\n  What recovery{} then did and saw:\n\n", i == 0 ? "" : ", run again,");
+    text += fmt::format("\n  What {}{} then did and saw:\n\n", account.names.recovery, i == 0 ? "" : ", run again,");
     text += calls_text(crashes[i].calls, detail);
   }
   text += stream_text("Its output", account.output, account.output_cut, detail);

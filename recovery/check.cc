@@ -123,7 +123,7 @@ tl::expected<Account, Failure> tell(const inprocess::SingleRun& run, std::string
   inprocess::Recovery recovery = run.recovery;
   recovery.errors = run.errors;
   return Account{failure_of(recovery), std::move(*story),   run.output,   run.errors,
-                 recovery.output_cut,  recovery.errors_cut, recovery.path};
+                 recovery.output_cut,  recovery.errors_cut, recovery.path, {}};
 }
 
 tl::expected<Account, Failure> replay_in(Session& session, const std::vector<std::uint32_t>& path,

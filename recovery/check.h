@@ -18,6 +18,12 @@ enum class Verdict { kVerified, kViolation, kBounded };
 // What ended an exploration early.
 enum class Bound { kNone, kRecoveries, kTime, kInterrupt };
 
+// Who did it, for reports: "main()" and "recovery", "the program" and "the checker".
+struct ActorNames {
+  std::string program = "main()";
+  std::string recovery = "recovery";
+};
+
 // One recovery, told.
 struct Account {
   FailureKind failure;  // kOk and others where it is none
@@ -25,6 +31,7 @@ struct Account {
   std::string output, errors;
   bool output_cut = false, errors_cut = false;
   std::vector<std::uint32_t> path;
+  ActorNames names;
 };
 
 struct Counterexample {

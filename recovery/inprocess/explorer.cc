@@ -60,29 +60,8 @@ std::vector<std::uint32_t> own_path() {
 
 Explorer::Explorer(RunRequest request) : request_(std::move(request)) {
   if (request_.kind != RequestKind::kRunCut) return;
-  fixed_cut_.resize(g.recording->log.event_count());
-  for (std::uint32_t e : request_.events) {
-    if (e < fixed_cut_.size()) fixed_cut_[e] = true;
-  }
-  if (request_.drop < fixed_cut_.size()) drop_upwards(request_.drop);
-}
-
-// Leaves out the event and all that persists after it. One pass: the order follows the numbers.
-void Explorer::drop_upwards(std::uint32_t event) {
-  const persist::Log& log = g.recording->log;
-  std::vector<bool> dropped(log.event_count());
-  dropped[event] = true;
-  for (persist::EventId e = event; e < log.event_count(); ++e) {
-    const persist::BarrierId epoch = log.epoch(e);
-    if (epoch != 0 && dropped[log.barrier_event(epoch)]) dropped[e] = true;
-    for (persist::EventId p : log.predecessors(e)) {
-      if (dropped[p]) dropped[e] = true;
-    }
-    if (!dropped[e]) continue;
-    fixed_cut_[e] = false;
-    const persist::BarrierId cover = log.cover(e);
-    if (cover != persist::kNoBarrier && cover != 0) dropped[log.barrier_event(cover)] = true;
-  }
+  fixed_cut_.emplace(g.recording->log, request_.events);
+  fixed_cut_->drop(request_.drop);
 }
 
 void Explorer::add_crash(const fusefs::Recording& recording) {
@@ -169,17 +148,10 @@ std::uint32_t Explorer::answer(const persist::Choice& choice, std::uint32_t laye
 }
 
 // The newest candidate that the cut holds; the oldest is what is there without it.
-std::uint32_t Explorer::answer_from_cut(const persist::Choice& choice, std::uint32_t layer) const {
+std::uint32_t Explorer::answer_from_cut(const persist::Choice& choice, std::uint32_t layer) {
   const auto count = static_cast<std::uint32_t>(choice.candidates.size());
   if (layer != 1) return count - 1;
-  const auto history = choice.log.history(choice.location);
-  for (std::uint32_t i = 0; i < count; ++i) {
-    const persist::Candidate& candidate = choice.candidates[i];
-    for (std::int32_t w = std::max(candidate.first, 0); w <= candidate.last; ++w) {
-      if (fixed_cut_[history[static_cast<std::size_t>(w)].event]) return i;
-    }
-  }
-  return count - 1;
+  return fixed_cut_->choose(choice);
 }
 
 std::uint32_t Explorer::branch(std::uint32_t count) {

@@ -7,6 +7,7 @@
 // Lives in the private arena, so that a fresh image can take it over (layers.cc). Threads: the model's lock.
 #pragma once
 
+#include "persist/fixed_cut.h"
 #include "recovery/inprocess/runtime.h"
 #include "recovery/inprocess/work.h"
 
@@ -38,16 +39,15 @@ class Explorer final : public persist::Chooser {
 
  private:
   std::uint32_t answer(const persist::Choice& choice, std::uint32_t layer);
-  std::uint32_t answer_from_cut(const persist::Choice& choice, std::uint32_t layer) const;
+  std::uint32_t answer_from_cut(const persist::Choice& choice, std::uint32_t layer);
   std::uint32_t branch(std::uint32_t count);
   std::uint32_t defer_others(std::uint32_t count);
-  void drop_upwards(std::uint32_t event);
   std::uint32_t layer_of(const persist::Log& log) const;
 
   RunRequest request_;
   WorkMode mode_ = WorkMode::kBranch;
   std::size_t position_ = 0;    // in the path
-  std::vector<bool> fixed_cut_; // of the first crash
+  std::optional<persist::FixedCut> fixed_cut_;  // of the first crash
   std::vector<Crash> crashes_;
   std::vector<std::unique_ptr<fusefs::Recorder>> recorders_;  // of the recoveries that crashed
   std::unique_ptr<Model> model_;

@@ -1,0 +1,177 @@
+#include "cli/mounted_options.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include <boost/filesystem.hpp>
+#include <fmt/format.h>
+
+#include "cli/interrupts.h"
+
+namespace crashcut::cli {
+namespace {
+
+namespace fs = boost::filesystem;
+using mounted::CommandLine;
+using mounted::Failure;
+
+Failure users(std::string sentence) { return Failure{true, std::move(sentence)}; }
+
+// The program runs in another directory: a relative path is made absolute, where there is such a file here.
+std::string make_absolute(const std::string& word) {
+  boost::system::error_code error;
+  const bool is_relative_path = word.find('/') != std::string::npos && word[0] != '/';
+  return is_relative_path && fs::exists(word, error) ? fs::canonical(word).string() : word;
+}
+
+CommandLine command_line(const std::string& text) {
+  if (text.empty()) return {};
+  const std::size_t end = std::min(text.find(' '), text.size());
+  const std::string rest = text.substr(end);
+  const std::string first = make_absolute(text.substr(0, end));
+  // Plain words need no shell.
+  if (text.find_first_of("|&;<>()$`\\\"'*?[]#~={}!\n\t") != std::string::npos) return {{first + rest + " "}};
+  CommandLine line{{first}};
+  for (std::size_t at = end; at < text.size();) {
+    const std::size_t begin = text.find_first_not_of(' ', at);
+    if (begin == std::string::npos) break;
+    at = std::min(text.find(' ', begin), text.size());
+    line.words.push_back(text.substr(begin, at - begin));
+  }
+  return line;
+}
+
+// DIR as given, or the first free crashcut.out/N.
+tl::expected<std::string, Failure> make_directory(const std::string& given) {
+  const auto failed = [](const std::string& path) {
+    return tl::unexpected(users(fmt::format("Cannot make the directory {} for the results: {}. Name another one with --out.", path, std::strerror(errno))));
+  };
+  if (!given.empty()) {
+    if (mkdir(given.c_str(), 0755) != 0) {
+      if (errno == EEXIST) return tl::unexpected(users(fmt::format("--out {}: it is there already. Results are never overwritten; name a new directory.", given)));
+      return failed(given);
+    }
+    return fs::canonical(given).string();
+  }
+  const std::string parent = "crashcut.out";
+  if (mkdir(parent.c_str(), 0755) != 0 && errno != EEXIST) return failed(parent);
+  for (unsigned number = 1;; ++number) {
+    const std::string path = fmt::format("{}/{}", parent, number);
+    if (mkdir(path.c_str(), 0755) == 0) return fs::canonical(path).string();
+    if (errno != EEXIST) return failed(path);
+  }
+}
+
+// A path on the modelled disk, as --file takes it.
+tl::expected<std::string, Failure> disk_path(const std::string& given) {
+  if (given.empty() || given[0] == '/') {
+    return tl::unexpected(users(fmt::format("--file {}: it is outside the modelled disk. Name the file relative to the directory in which the program starts.", given)));
+  }
+  const fs::path path = fs::path(given).lexically_normal();
+  if (*path.begin() == "..") return tl::unexpected(users(fmt::format("--file {}: it is outside the modelled disk.", given)));
+  return path.string();
+}
+
+tl::expected<void, Failure> check_program(const std::string& word) {
+  if (word.find('/') == std::string::npos) {
+    const char* list = std::getenv("PATH");
+    std::string paths = list ? list : "/usr/bin:/bin";
+    for (std::size_t at = 0; at <= paths.size();) {
+      const std::size_t end = std::min(paths.find(':', at), paths.size());
+      if (access((paths.substr(at, end - at) + "/" + word).c_str(), X_OK) == 0) return {};
+      at = end + 1;
+    }
+    return tl::unexpected(users(fmt::format("There is no program {} in PATH.", word)));
+  }
+  if (access(word.c_str(), F_OK) != 0) return {};  // it may be on the disk, where the set-up puts it
+  if (access(word.c_str(), X_OK) != 0) return tl::unexpected(users(fmt::format("{} cannot be executed: {}.", word, std::strerror(errno))));
+  return {};
+}
+
+}  // namespace
+
+inprocess::Failure as_failure(const Failure& failure) {
+  return inprocess::Failure{failure.is_users ? inprocess::Failure::Blame::kUser : inprocess::Failure::Blame::kTool, failure.sentence};
+}
+
+void add_mounted_options(CLI::App& command, MountedOptions& options) {
+  add_options(command, options.common);
+  command.add_option("--file", options.files, "this file must be found old or new, whole")->type_name("F")->allow_extra_args(false);
+  command.add_option("--backup", options.backups, "a name under which --file may be found too")->type_name("F")->allow_extra_args(false);
+  command.add_flag("--tree", options.tree, "every file must be (the default when nothing else is asked)");
+  command.add_option("--expect", options.expects, "no-empty, no-missing, no-garbage or prefix: for --file, or for every file")->type_name("WHAT")->allow_extra_args(false);
+  command.add_flag("--no-durable", options.not_durable, "the old version may be back after the program has exited");
+  command.add_option("--check", options.checker, "a command that looks at a crashed disk: status 0 is fine")->type_name("CMD");
+  command.add_option("--check-limit", options.check_limit_s, "how long one run of it may take (default: 30)")->type_name("SECONDS");
+  command.add_option("--setup", options.setup, "run this first; what it leaves is durable")->type_name("CMD");
+  command.add_option("--program-limit", options.program_limit_s, "how long the program may take; 0: no limit (default: 600; none at a terminal)")->type_name("SECONDS");
+  command.add_flag("--stdout-marks", options.lines_are_marks, "each line that the program prints is a mark");
+  command.add_flag("--remount", options.remount, "unmount and mount for every state, instead of switching");
+  command.add_option("--image", options.image_directory, "write the explored states to DIR as plain trees")->type_name("DIR");
+  command.add_option("--out", options.out_directory, "keep trace and results there (default: crashcut.out/N)")->type_name("DIR");
+  command.add_option("--junit", options.junit_file, "write the result as JUnit XML too")->type_name("FILE");
+  command.add_flag("--outcomes", options.outcomes, "list every distinct outcome, and how often it came");
+}
+
+tl::expected<MountedPlans, Failure> make_mounted_plans(const MountedOptions& options, const std::vector<std::string>& words) {
+  const auto last_or = [](const std::vector<std::string>& values, std::string_view otherwise) { return values.empty() ? otherwise : std::string_view(values.back()); };
+  auto common = make_plan(options.common, last_or(options.common.profiles, "ext4"), last_or(options.common.data_modes, "ordered"));
+  if (!common) return tl::unexpected(Failure{common.error().blame == inprocess::Failure::Blame::kUser, common.error().sentence});
+  MountedPlans plans;
+  mounted::CheckPlan& check = plans.check;
+  for (const std::string& file : options.files) {
+    auto path = disk_path(file);
+    if (!path) return tl::unexpected(path.error());
+    check.files.push_back(*path);
+  }
+  if (!options.backups.empty() && options.files.empty()) return tl::unexpected(users("--backup needs a --file that it is a backup of."));
+  for (const std::string& file : options.backups) {
+    auto path = disk_path(file);
+    if (!path) return tl::unexpected(path.error());
+    check.backups.push_back(*path);
+  }
+  for (const std::string& text : options.expects) {
+    const auto expect = mounted::parse_expect(text);
+    if (!expect) return tl::unexpected(users(expect.error()));
+    check.expects.insert(*expect);
+  }
+  std::vector<std::string> program = words;
+  program[0] = make_absolute(program[0]);
+  if (auto ok = check_program(program[0]); !ok) return tl::unexpected(ok.error());
+  check.tree = options.tree;
+  check.durable = !options.not_durable;
+  check.checker = command_line(options.checker);
+  check.check_limit = std::chrono::seconds(options.check_limit_s);
+  check.model = common->model;
+  check.depth = common->depth;
+  check.jobs = common->jobs;
+  check.max_recoveries = common->max_recoveries;
+  check.time_limit = common->time_limit;
+  check.seed = common->seed;
+  check.remount = options.remount;
+  if (!options.image_directory.empty()) {
+    if (mkdir(options.image_directory.c_str(), 0755) != 0) {
+      return tl::unexpected(users(fmt::format("Cannot make {}: {}. --image wants a new directory.", options.image_directory, std::strerror(errno))));
+    }
+    check.image_directory = fs::canonical(options.image_directory).string();
+  }
+  auto directory = make_directory(options.out_directory);
+  if (!directory) return tl::unexpected(directory.error());
+  check.directory = plans.record.directory = *directory;
+  plans.record.program.words = program;
+  plans.record.from_directory = common->from_directory;
+  plans.record.setup = command_line(options.setup);
+  plans.record.lines_are_marks = options.lines_are_marks;
+  plans.record.limit = std::chrono::seconds(options.program_limit_s);
+  return plans;
+}
+
+tl::expected<mounted::Recorded, Failure> record_program(const MountedPlans& plans) {
+  const bool with_terminal = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO) && !plans.record.lines_are_marks;
+  return mounted::record(plans.record, with_terminal);
+}
+
+}  // namespace crashcut::cli

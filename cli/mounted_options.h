@@ -1,0 +1,43 @@
+// Options of the commands that run programs on the mounted filesystem: check, and compare with them.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+#include "cli/options.h"
+#include "recovery/mounted/check.h"
+
+namespace crashcut::cli {
+
+struct MountedOptions {
+  Options common;
+  std::vector<std::string> files, backups, expects;
+  bool tree = false;
+  bool not_durable = false;
+  std::string setup, checker;
+  bool lines_are_marks = false;
+  bool remount = false;
+  bool outcomes = false;
+  std::string image_directory;
+  std::string out_directory;
+  std::string junit_file;
+  std::uint32_t program_limit_s = 600;
+  std::uint32_t check_limit_s = 30;
+};
+
+struct MountedPlans {
+  mounted::RecordPlan record;
+  mounted::CheckPlan check;
+};
+
+void add_mounted_options(CLI::App& command, MountedOptions& options);
+// Makes the directory for the results.
+tl::expected<MountedPlans, mounted::Failure> make_mounted_plans(const MountedOptions& options, const std::vector<std::string>& words);
+// Runs the program; a terminal is lent to it where we have one.
+tl::expected<mounted::Recorded, mounted::Failure> record_program(const MountedPlans& plans);
+
+inprocess::Failure as_failure(const mounted::Failure& failure);
+
+}  // namespace crashcut::cli

@@ -1,0 +1,40 @@
+#include "persist/fixed_cut.h"
+
+namespace crashcut::persist {
+
+FixedCut::FixedCut(const Log& log, std::span<const EventId> events) : log_(log), in_(log.event_count()) {
+  for (const EventId event : events) {
+    if (event < in_.size()) in_[event] = true;
+  }
+}
+
+// One pass: the order follows the numbers.
+void FixedCut::drop(EventId event) {
+  if (event >= in_.size()) return;
+  std::vector<bool> dropped(in_.size());
+  dropped[event] = true;
+  for (EventId e = event; e < in_.size(); ++e) {
+    const BarrierId epoch = log_.epoch(e);
+    if (epoch != 0 && dropped[log_.barrier_event(epoch)]) dropped[e] = true;
+    for (const EventId p : log_.predecessors(e)) {
+      if (dropped[p]) dropped[e] = true;
+    }
+    if (!dropped[e]) continue;
+    in_[e] = false;
+    const BarrierId cover = log_.cover(e);
+    if (cover != kNoBarrier && cover != 0) dropped[log_.barrier_event(cover)] = true;
+  }
+}
+
+std::uint32_t FixedCut::choose(const Choice& choice) {
+  const auto history = choice.log.history(choice.location);
+  for (std::uint32_t i = 0; i < choice.candidates.size(); ++i) {
+    const auto& [first, last, value] = choice.candidates[i];
+    for (std::int32_t at = last; at >= first; --at) {
+      if (at < 0 || in_[history[static_cast<std::size_t>(at)].event]) return i;
+    }
+  }
+  return static_cast<std::uint32_t>(choice.candidates.size()) - 1;
+}
+
+}  // namespace crashcut::persist

@@ -1,0 +1,48 @@
+#include "recovery/mounted/channel.h"
+
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <string>
+
+namespace crashcut::mounted {
+namespace {
+
+// A packet is a byte that says whether more follow, and a piece of the message.
+constexpr std::size_t kPieceBytes = 32 << 10;
+constexpr std::size_t kMessageBytesMost = std::size_t{1} << 30;
+
+}  // namespace
+
+bool send(int socket, const Json& message) {
+  const std::string text = message.dump(-1, ' ', false, Json::error_handler_t::replace);
+  for (std::size_t at = 0;;) {
+    const std::size_t length = std::min(kPieceBytes, text.size() - at);
+    const bool is_last = at + length == text.size();
+    const std::string packet = (is_last ? "." : "+") + text.substr(at, length);
+    ssize_t sent;
+    do sent = ::send(socket, packet.data(), packet.size(), MSG_NOSIGNAL);
+    while (sent < 0 && errno == EINTR);
+    if (sent != static_cast<ssize_t>(packet.size())) return false;
+    if (is_last) return true;
+    at += length;
+  }
+}
+
+std::optional<Json> receive(int socket) {
+  std::string text, packet(kPieceBytes + 1, '\0');
+  for (;;) {
+    ssize_t got;
+    do got = recv(socket, packet.data(), packet.size(), 0);
+    while (got < 0 && errno == EINTR);
+    if (got <= 0 || text.size() + static_cast<std::size_t>(got) > kMessageBytesMost) return std::nullopt;
+    text.append(packet, 1, static_cast<std::size_t>(got) - 1);
+    if (packet[0] == '.') break;
+  }
+  Json message = Json::parse(text, nullptr, false);
+  if (message.is_discarded()) return std::nullopt;
+  return message;
+}
+
+}  // namespace crashcut::mounted

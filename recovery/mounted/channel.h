@@ -1,0 +1,17 @@
+// Channel: JSON messages of any size over a sandbox's socket.
+#pragma once
+
+#include <optional>
+
+#include <nlohmann/json.hpp>
+
+namespace crashcut::mounted {
+
+using Json = nlohmann::ordered_json;
+
+// False where the other side is gone.
+bool send(int socket, const Json& message);
+// None where the other side is gone, or sent something else. Blocks.
+std::optional<Json> receive(int socket);
+
+}  // namespace crashcut::mounted

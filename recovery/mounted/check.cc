@@ -1,0 +1,277 @@
+#include "recovery/mounted/check.h"
+
+#include <boost/crc.hpp>
+#include <boost/filesystem.hpp>
+
+#include <algorithm>
+#include <fstream>
+
+#include <fmt/format.h>
+
+#include "fusefs/trace_replay.h"
+#include "recovery/mounted/command_runner.h"
+#include "recovery/mounted/explain.h"
+
+namespace crashcut::mounted {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::seconds kMinimiseLimit{10};
+
+Failure users(std::string sentence) { return Failure{true, std::move(sentence)}; }
+
+// A trace and what a model makes of it.
+struct Loaded {
+  fusefs::TraceReader trace;
+  fusefs::Replayed replayed;
+  std::vector<Version> versions;
+  std::uint64_t trace_sum = 0;
+
+  const fusefs::Recording& recording() const { return replayed.recorder->recording(); }
+  std::string program() const {
+    const auto& command = trace.header().command;
+    return command.empty() ? "the program" : boost::filesystem::path(command[0]).filename().string();
+  }
+};
+
+std::uint64_t sum_of_file(const std::string& path) {
+  boost::crc_32_type crc;
+  std::ifstream file(path, std::ios::binary);
+  std::vector<char> piece(1 << 20);
+  do {
+    file.read(piece.data(), static_cast<std::streamsize>(piece.size()));
+    crc.process_bytes(piece.data(), static_cast<std::size_t>(file.gcount()));
+  } while (file);
+  return crc.checksum();
+}
+
+tl::expected<Loaded, Failure> load(const std::string& directory, const fusefs::ModelOptions& model) {
+  auto trace = fusefs::TraceReader::open(trace_of(directory));
+  if (!trace) return tl::unexpected(users(trace.error()));
+  auto replayed = fusefs::replay(*trace, model);
+  if (!replayed) return tl::unexpected(users(replayed.error()));
+  Loaded loaded{std::move(*trace), std::move(*replayed), {}, sum_of_file(trace_of(directory))};
+  loaded.versions = versions_of(loaded.recording());
+  return loaded;
+}
+
+tl::expected<std::vector<Question>, Failure> questions_of(const CheckPlan& plan, const std::vector<Version>& versions) {
+  std::vector<Question> questions;
+  const std::vector<std::string> known = all_files(versions);
+  const bool asks_nothing = plan.files.empty() && !plan.tree && plan.expects.empty() && plan.checker.empty();
+  const bool asks_whole = !plan.files.empty() || plan.tree || asks_nothing;
+  const bool asks_all = plan.files.empty() && (plan.tree || !plan.expects.empty() || asks_nothing);
+  for (const std::string& path : plan.files) {
+    if (!std::binary_search(known.begin(), known.end(), path)) {
+      return tl::unexpected(users(fmt::format("--file {}: there was no such file, neither at the start nor at the end. Paths are "
+                                              "relative to the directory in which the program starts.", path)));
+    }
+  }
+  for (const std::string& path : asks_all ? known : plan.files) {
+    questions.push_back(FileQuestion{path, plan.backups, asks_whole, plan.durable, plan.expects});
+  }
+  if (!plan.checker.empty()) questions.push_back(CommandQuestion{});
+  return questions;
+}
+
+// Drops one event after the other, newest first, for as long as the violation stays the same.
+tl::expected<bool, Failure> shrink(Pool& pool, const ViolationKey& key, Told& told) {
+  const auto deadline = Clock::now() + kMinimiseLimit;
+  std::set<std::uint32_t> durable;
+  for (const recovery::Operation& operation : told.story.crashes.front().operations) {
+    for (const recovery::Event& event : operation.events) {
+      if (event.durable) durable.insert(event.id);
+    }
+  }
+  std::vector<std::uint32_t> events = told.story.crashes.front().persisted;
+  for (std::size_t left = events.size(); left > 0;) {
+    const std::uint32_t event = events[--left];
+    if (durable.contains(event)) continue;
+    if (Clock::now() >= deadline) return false;
+    const auto run = pool.run_cut(key.question, events, event);
+    if (!run) return tl::unexpected(run.error());
+    if (run->result.answer.finding != key.finding || run->events_in >= events.size()) continue;
+    auto smaller = pool.tell(key.question, run->path);
+    if (!smaller) return tl::unexpected(smaller.error());
+    if (smaller->run.diverged || smaller->run.result.answer.finding != key.finding) continue;
+    told = std::move(*smaller);
+    events = told.story.crashes.front().persisted;
+    left = events.size();
+  }
+  return true;
+}
+
+// What is worst comes first: what cannot be found any more, then what the checker refuses, then promises.
+int rank(Finding finding) {
+  switch (finding) {
+    case Finding::kLost: return 0;
+    case Finding::kUnexpected: return 1;
+    case Finding::kCheckFailed: return 2;
+    case Finding::kCheckHung: return 3;
+    default: return 4;
+  }
+}
+
+tl::expected<Counterexample, Failure> tell_worst(Pool& pool, const Loaded& loaded, const std::vector<Question>& questions, const Explored& explored) {
+  const auto& classes = explored.tally.classes;
+  const auto worst = std::min_element(classes.begin(), classes.end(), [](const auto& a, const auto& b) {
+    return std::tuple(rank(a.first.finding), a.second.layer, a.second.events_in) < std::tuple(rank(b.first.finding), b.second.layer, b.second.events_in);
+  });
+  auto told = pool.tell(worst->first.question, worst->second.path);
+  if (!told) return tl::unexpected(told.error());
+  Counterexample example{worst->first, std::move(*told), explored.bound == Bound::kNone, true, ""};
+  example.replays = !example.told.run.diverged && example.told.run.result.answer.finding == worst->first.finding;
+  if (example.replays && !example.is_smallest && worst->second.layer == 1 && worst->first.finding != Finding::kCheckHung) {
+    const auto finished = shrink(pool, worst->first, example.told);
+    if (!finished) return tl::unexpected(finished.error());
+    example.is_smallest = *finished;
+    example.key.message = outcome_of(example.told.run.result);
+  }
+  example.sentence = explain(example.key, questions[example.key.question], example.told, loaded.program());
+  return example;
+}
+
+Token make_token(const CheckPlan& plan, const Loaded& loaded, const Question& question, const std::vector<std::uint32_t>& path) {
+  return Token{plan.directory, loaded.trace_sum, plan.model, question, plan.checker, plan.depth, plan.check_limit, path};
+}
+
+tl::expected<Loaded, Failure> load(const Token& token) {
+  auto loaded = load(token.directory, token.model);
+  if (loaded && loaded->trace_sum != token.trace_sum) {
+    return tl::unexpected(users(fmt::format("The trace in {} is another one than that which this token was made from.", token.directory)));
+  }
+  return loaded;
+}
+
+CheckPlan plan_of(const Token& token) {
+  CheckPlan plan;
+  plan.directory = token.directory;
+  plan.model = token.model;
+  plan.checker = token.checker;
+  plan.depth = token.depth;
+  plan.check_limit = token.check_limit;
+  return plan;
+}
+
+}  // namespace
+
+tl::expected<CheckResult, Failure> check(const CheckPlan& plan, const PoolHooks& hooks) {
+  auto loaded = load(plan.directory, plan.model);
+  if (!loaded) return tl::unexpected(loaded.error());
+  auto questions = questions_of(plan, loaded->versions);
+  if (!questions) return tl::unexpected(questions.error());
+  CheckResult result;
+  result.questions = std::move(*questions);
+  result.operation_count = loaded->trace.op_count();
+  result.event_count = loaded->recording().log.event_count();
+  result.trace_is_complete = loaded->trace.is_complete();
+  auto pool = Pool::start({plan, loaded->recording(), loaded->versions, result.questions});
+  if (!pool) return tl::unexpected(pool.error());
+  auto explored = (*pool)->explore(hooks);
+  if (!explored) return tl::unexpected(explored.error());
+  result.explored = std::move(*explored);
+  const Tally& tally = result.explored.tally;
+  if (tally.violations == 0) {
+    if (!tally.not_deterministic.empty()) {
+      return tl::unexpected(users(fmt::format("The checker is not deterministic: {}. A verdict needs one that answers the same "
+                                              "for the same files; time, random numbers and threads are what usually differs.", tally.not_deterministic)));
+    }
+    result.verdict = result.explored.bound == Bound::kNone ? recovery::Verdict::kVerified : recovery::Verdict::kBounded;
+    return result;
+  }
+  result.verdict = recovery::Verdict::kViolation;
+  auto example = tell_worst(**pool, *loaded, result.questions, result.explored);
+  if (!example) return tl::unexpected(example.error());
+  result.token = encode(make_token(plan, *loaded, result.questions[example->key.question], example->told.run.path));
+  result.counterexample = std::move(*example);
+  return result;
+}
+
+tl::expected<Counterexample, Failure> replay(const Token& token) {
+  auto loaded = load(token);
+  if (!loaded) return tl::unexpected(loaded.error());
+  const CheckPlan plan = plan_of(token);
+  const std::vector<Question> questions{token.question};
+  auto pool = Pool::start({plan, loaded->recording(), loaded->versions, questions});
+  if (!pool) return tl::unexpected(pool.error());
+  auto told = (*pool)->tell(0, token.path);
+  if (!told) return tl::unexpected(told.error());
+  if (!told->run.result.failure.empty()) return tl::unexpected(Failure{told->run.result.is_users_fault, told->run.result.failure});
+  if (told->run.diverged) {
+    return tl::unexpected(users("The checker did not ask for the same things as when this violation was found: it has changed since, or it is not deterministic."));
+  }
+  Counterexample example{ViolationKey{told->run.result.answer.finding, 0, outcome_of(told->run.result)}, std::move(*told), true, true, ""};
+  example.sentence = explain(example.key, token.question, example.told, loaded->program());
+  return example;
+}
+
+namespace {
+
+// The state that a path leads to, found by asking the token's own question.
+template <class Use>
+tl::expected<void, Failure> with_state(const Token& token, const CommandLine& command, bool with_terminal, Use&& use) {
+  auto loaded = load(token);
+  if (!loaded) return tl::unexpected(loaded.error());
+  auto sandbox = sandbox::Sandbox::start(
+      [&](const sandbox::Inside& inside) {
+        std::unique_ptr<MountedRunner> runner;
+        if (!token.checker.empty()) {
+          auto started = MountedRunner::start({.inside = inside, .directory = disk_of(token.directory), .command = token.checker, .limit = token.check_limit});
+          if (!started) {
+            send(inside.socket, {{"failure", started.error()}});
+            return 1;
+          }
+          runner = std::move(*started);
+        }
+        Explorer explorer({loaded->recording(), loaded->versions, runner.get(), 1});
+        class Following final : public persist::Chooser {
+         public:
+          explicit Following(const std::vector<std::uint32_t>& path) : path_(path) {}
+          std::uint32_t choose(const persist::Choice& choice) override {
+            const std::uint32_t answer = at_ < path_.size() ? path_[at_] : 0;
+            ++at_;
+            return answer < choice.candidates.size() ? answer : 0;
+          }
+
+         private:
+          const std::vector<std::uint32_t>& path_;
+          std::size_t at_ = 0;
+        } chooser(token.path);
+        explorer.sample(token.question, chooser);
+        runner.reset();
+        send(inside.socket, use(explorer, inside, command));
+        return 0;
+      },
+      {.with_terminal = with_terminal});
+  if (!sandbox) return tl::unexpected(Failure{false, sandbox.error()});
+  const auto answer = receive(sandbox->socket());
+  sandbox->wait();
+  if (!answer) return tl::unexpected(Failure{false, "The state's sandbox ended before its time."});
+  if (answer->contains("failure")) return tl::unexpected(Failure{false, answer->at("failure")});
+  return {};
+}
+
+}  // namespace
+
+tl::expected<int, Failure> open_shell(const Token& token) {
+  const char* shell = std::getenv("SHELL");
+  const CommandLine command{{shell && *shell ? shell : "/bin/sh"}};
+  auto done = with_state(token, command, true, [&](Explorer& explorer, const sandbox::Inside& inside, const CommandLine& line) -> Json {
+    auto runner = MountedRunner::start({.inside = inside, .directory = disk_of(token.directory), .command = line, .limit = {}, .with_terminal = true});
+    if (!runner) return {{"failure", runner.error()}};
+    explorer.visit_state(**runner);
+    return Json::object();
+  });
+  if (!done) return tl::unexpected(done.error());
+  return 0;
+}
+
+tl::expected<void, Failure> write_image(const Token& token, const std::string& directory) {
+  return with_state(token, {}, false, [&](Explorer& explorer, const sandbox::Inside&, const CommandLine&) -> Json {
+    explorer.copy_state(directory);
+    return Json::object();
+  });
+}
+
+}  // namespace crashcut::mounted

@@ -1,0 +1,55 @@
+// Check: a recorded program under one model: every question asked of every crash state, the smallest violation told.
+#pragma once
+
+#include <optional>
+
+#include "recovery/check.h"
+#include "recovery/mounted/plan.h"
+#include "recovery/mounted/pool.h"
+#include "recovery/mounted/record.h"
+
+namespace crashcut::mounted {
+
+struct Counterexample {
+  ViolationKey key;
+  Told told;
+  bool is_smallest = false;  // no event of its cut can be dropped
+  bool replays = true;       // it came out the same when it was run again
+  std::string sentence;      // in words: what a crash can leave, and why
+};
+
+struct CheckResult {
+  recovery::Verdict verdict = recovery::Verdict::kVerified;
+  Explored explored;
+  std::vector<Question> questions;
+  std::size_t operation_count = 0;
+  std::size_t event_count = 0;
+  bool trace_is_complete = true;
+  std::optional<Counterexample> counterexample;
+  std::string token;
+};
+
+tl::expected<CheckResult, Failure> check(const CheckPlan& plan, const PoolHooks& hooks);
+
+// One recovery again. The token's trace must be the one that it was made from.
+struct Token {
+  std::string directory;
+  std::uint64_t trace_sum = 0;
+  fusefs::ModelOptions model;
+  Question question;
+  CommandLine checker;
+  std::uint32_t depth = 1;
+  std::chrono::seconds check_limit{30};
+  std::vector<std::uint32_t> path;
+};
+inline constexpr std::string_view kTokenPrefix = "cm1";
+std::string encode(const Token& token);
+tl::expected<Token, std::string> decode_token(std::string_view text);
+
+tl::expected<Counterexample, Failure> replay(const Token& token);
+// Opens the user's shell in the state.
+tl::expected<int, Failure> open_shell(const Token& token);
+// Writes the state out as a plain tree.
+tl::expected<void, Failure> write_image(const Token& token, const std::string& directory);
+
+}  // namespace crashcut::mounted

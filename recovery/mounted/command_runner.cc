@@ -1,0 +1,146 @@
+#include "recovery/mounted/command_runner.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include <fmt/format.h>
+
+namespace crashcut::mounted {
+
+using fusefs::Mount;
+using sandbox::Outcome;
+
+struct MountedRunner::Idle {
+  fusefs::TraceClock clock;
+  fusefs::Filesystem filesystem{fusefs::Filesystem::Setup{.clock = clock.reader()}};
+  fusefs::Traced changes{filesystem, clock, nullptr};
+  fusefs::Volume volume{filesystem, changes, {}};
+};
+
+std::vector<std::string> argv_of(const CommandLine& line) {
+  const bool is_for_shell = line.words.size() == 1 && line.words[0].find_first_of(" \t\n|&;<>()$`\\\"'*?[]#~=%{}!") != std::string::npos;
+  return is_for_shell ? std::vector<std::string>{"/bin/sh", "-c", line.words[0]} : line.words;
+}
+
+MountedRunner::MountedRunner(const Setup& setup) : setup_(setup), idle_(std::make_unique<Idle>()) {
+  for (char** variable = environ; *variable; ++variable) {
+    if (std::strncmp(*variable, "CRASHCUT_", 9) != 0 && std::strncmp(*variable, "PWD=", 4) != 0) environment_.push_back(*variable);
+  }
+  environment_.push_back("PWD=" + setup_.directory);
+  environment_.push_back("CRASHCUT_MARKS=" + setup_.directory + "/.crashcut/marks");
+  environment_.push_back("CRASHCUT_STDOUT=" + setup_.directory + "/.crashcut/stdout");
+}
+
+MountedRunner::~MountedRunner() = default;
+
+tl::expected<void, std::string> MountedRunner::mount(fusefs::Volume& volume) {
+  mount_.reset();
+  auto mount = Mount::start({.directory = setup_.directory, .caching = Mount::Caching::kNothing, .allow_others = geteuid() == 0}, volume);
+  if (!mount) return tl::unexpected(mount.error());
+  mount_ = std::move(*mount);
+  return {};
+}
+
+tl::expected<std::unique_ptr<MountedRunner>, std::string> MountedRunner::start(const Setup& setup) {
+  std::unique_ptr<MountedRunner> runner(new MountedRunner(setup));
+  if (auto mounted = runner->mount(runner->idle_->volume); !mounted) return tl::unexpected(mounted.error());
+  auto watch = sandbox::SyscallWatch::start(runner->handlers());
+  if (!watch) return tl::unexpected(watch.error());
+  runner->watch_ = std::move(*watch);
+  return runner;
+}
+
+bool MountedRunner::is_on_disk(const sandbox::Caller& caller, int fd) const {
+  const auto found = caller.stat_fd(fd);
+  return found && found->device == mount_->device();
+}
+
+sandbox::SyscallHandlers MountedRunner::handlers() {
+  sandbox::SyscallHandlers handlers;
+  handlers.on_reached = [this](const sandbox::Caller&, std::string_view text) {
+    const auto* reached = reached_.load();
+    bool answer = false;
+    if (reached) mount_->while_quiet([&](fusefs::Volume&) { answer = (*reached)(std::string(text)); });
+    return sandbox::Answer::with(answer ? 1 : 0);
+  };
+  handlers.on_assume = [this](const sandbox::Caller&) {
+    assumed_away_ = true;
+    return sandbox::Answer::with(0);
+  };
+  if (!setup_.records_writes) return handlers;
+  handlers.on_sync = [this](const sandbox::Caller& caller, std::optional<int> fd) {
+    if (!fd || is_on_disk(caller, *fd)) {
+      mount_->fetch_mapped_stores();
+      mount_->while_quiet([](fusefs::Volume& volume) { volume.changes.sync(); });
+    }
+    return sandbox::Answer::go_on();
+  };
+  handlers.on_shared_mapping = [this](const sandbox::Caller& caller, const sandbox::SharedMapping& mapping) {
+    if (is_on_disk(caller, mapping.fd)) mount_->note_shared_mapping();
+    return sandbox::Answer::go_on();
+  };
+  return handlers;
+}
+
+CommandResult MountedRunner::run(fusefs::Volume& volume, const std::vector<std::string>& certain,
+                                 const std::function<bool(const std::string&)>& reached) {
+  CommandResult result;
+  if (setup_.remount) {
+    if (auto mounted = mount(volume); !mounted) {
+      result.failure = mounted.error();
+      return result;
+    }
+  } else {
+    mount_->show(volume);
+  }
+  reached_ = &reached;
+  assumed_away_ = false;
+  sandbox::Command command;
+  command.argv = argv_of(setup_.command);
+  command.environment = environment_;
+  std::string marks;
+  for (const std::string& mark : certain) marks += (marks.empty() ? "" : "\n") + mark;
+  command.environment.push_back("CRASHCUT_CERTAIN=" + marks);
+  command.directory = setup_.directory;
+  if (setup_.limit.count() > 0) command.limit = setup_.limit;
+  command.core = setup_.core;
+  if (setup_.with_terminal) {
+    command.with_terminal = true;
+    command.stdin_fd = STDIN_FILENO;
+    command.stdout_fd = STDOUT_FILENO;
+    command.stderr_fd = STDERR_FILENO;
+  }
+  const Outcome outcome = sandbox::run(setup_.inside, command);
+  mount_->fetch_mapped_stores();
+  reached_ = nullptr;
+  // Nothing of this state is to be reached any more: what the kernel still sends belongs to an old generation.
+  mount_->show(idle_->volume);
+  result.read_by_pages = mount_->was_read_by_pages();
+  result.output = outcome.out;
+  result.errors = outcome.err;
+  result.output_cut = outcome.is_out_cut;
+  result.errors_cut = outcome.is_err_cut;
+  result.code = outcome.code;
+  result.signal = outcome.signal;
+  const bool not_found = outcome.end == Outcome::End::kExited && outcome.code == 127;
+  switch (outcome.end) {
+    case Outcome::End::kNotStarted:
+      result.failure = fmt::format("The checker could not be run: {}", outcome.why);
+      result.is_users_fault = true;
+      break;
+    case Outcome::End::kExited: result.answer.finding = outcome.code == 0 ? Finding::kFine : Finding::kCheckFailed; break;
+    case Outcome::End::kSignalled: result.answer.finding = Finding::kCheckFailed; break;
+    case Outcome::End::kTimedOut: result.answer.finding = Finding::kCheckHung; break;
+  }
+  if (not_found) {
+    result.failure = fmt::format("The checker could not be run (status 127): {}", outcome.err);
+    result.is_users_fault = true;
+  }
+  if (outcome.is_stuck) result.failure = "A process that the checker left cannot be killed.";
+  if (assumed_away_) result.answer.finding = Finding::kAssumedAway;
+  return result;
+}
+
+}  // namespace crashcut::mounted

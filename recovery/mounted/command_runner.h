@@ -1,0 +1,52 @@
+// The user's checker on a mounted crash state: CommandRunner in a sandbox.
+#pragma once
+
+#include <atomic>
+#include <memory>
+
+#include "recovery/mounted/explorer.h"
+#include "recovery/mounted/plan.h"
+#include "recovery/sandbox/command.h"
+#include "recovery/sandbox/syscall_watch.h"
+
+namespace crashcut::mounted {
+
+// argv that runs the line: the shell, unless it is plain words.
+std::vector<std::string> argv_of(const CommandLine& line);
+
+class MountedRunner final : public CommandRunner {
+ public:
+  struct Setup {
+    const sandbox::Inside& inside;
+    std::string directory;  // where it is mounted
+    CommandLine command;
+    std::chrono::nanoseconds limit;
+    std::optional<int> core;
+    bool remount = false;
+    bool records_writes = false;  // depth 2
+    bool with_terminal = false;   // --shell
+  };
+  // The error is a sentence. Must be made by the thread that calls run().
+  static tl::expected<std::unique_ptr<MountedRunner>, std::string> start(const Setup& setup);
+  ~MountedRunner() override;
+
+  CommandResult run(fusefs::Volume& volume, const std::vector<std::string>& certain,
+                    const std::function<bool(const std::string&)>& reached) override;
+
+ private:
+  explicit MountedRunner(const Setup& setup);
+  tl::expected<void, std::string> mount(fusefs::Volume& volume);
+  sandbox::SyscallHandlers handlers();
+  bool is_on_disk(const sandbox::Caller& caller, int fd) const;
+
+  Setup setup_;
+  struct Idle;  // an empty disk, shown between two states
+  std::unique_ptr<Idle> idle_;
+  std::unique_ptr<fusefs::Mount> mount_;
+  std::unique_ptr<sandbox::SyscallWatch> watch_;
+  std::vector<std::string> environment_;
+  std::atomic<const std::function<bool(const std::string&)>*> reached_ = nullptr;
+  std::atomic<bool> assumed_away_ = false;
+};
+
+}  // namespace crashcut::mounted

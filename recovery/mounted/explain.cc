@@ -1,0 +1,91 @@
+#include "recovery/mounted/explain.h"
+
+#include <algorithm>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "recovery/mounted/versions.h"
+
+namespace crashcut::mounted {
+namespace {
+
+using recovery::Fate;
+using recovery::Operation;
+
+// Whether an operation's text names the file: "write(notes.txt, 25 bytes at 0)", "rename(t, notes.txt)".
+bool names(const Operation& operation, const std::string& path) {
+  const std::size_t open = operation.text.find('(');
+  for (std::size_t at = operation.text.find(path, open == std::string::npos ? 0 : open); at != std::string::npos;
+       at = operation.text.find(path, at + 1)) {
+    const char before = at == 0 ? '(' : operation.text[at - 1];
+    const std::size_t end = at + path.size();
+    const char after = end < operation.text.size() ? operation.text[end] : ')';
+    if ((before == '(' || before == ' ' || before == '"' || before == ',') && (after == ',' || after == ')' || after == '"' || after == ' ')) return true;
+  }
+  return false;
+}
+
+std::string list(const std::vector<const Operation*>& operations) {
+  constexpr std::size_t kMost = 3;
+  std::string text;
+  for (std::size_t i = 0; i < operations.size(); ++i) {
+    if (i == kMost) return text + fmt::format(" and {} more", operations.size() - kMost);
+    text += (i == 0 ? "" : i + 1 == operations.size() ? " and " : ", ") + operations[i]->text;
+  }
+  return text;
+}
+
+// What of the program's doings on the file was on the disk, and what was not.
+std::string why(const std::vector<Operation>& operations, const std::string& path) {
+  std::vector<const Operation*> kept, lost;
+  bool sync_between = false;
+  for (const Operation& operation : operations) {
+    if (operation.events.empty() || operation.is_durable() || operation.is_sync() || !names(operation, path)) continue;
+    (operation.fate() == Fate::kPersisted ? kept : lost).push_back(&operation);
+  }
+  if (lost.empty()) return "";
+  // An fsync after the first of what was lost, that was done when the power went, would be our mistake; one that was
+  // not is no help either. What a user can do is to add one.
+  for (const Operation& operation : operations) {
+    const bool is_after = &operation > lost.front();
+    sync_between = sync_between || (is_after && operation.is_sync() && operation.events.front().kind != "mark" && names(operation, path));
+  }
+  std::string text = ": ";
+  if (!kept.empty()) text += fmt::format("{} had persisted, ", list(kept));
+  text += fmt::format("{} had not", list(lost));
+  if (!sync_between) text += "; no fsync of it follows";
+  return text;
+}
+
+std::string moment(const Told& told, std::string_view program) {
+  std::string last;
+  for (const Operation& operation : told.story.crashes.front().operations) {
+    const bool is_mark = !operation.events.empty() && operation.events.front().kind == "mark";
+    if (is_mark && operation.fate() == Fate::kPersisted && !operation.is_durable()) last = operation.text;
+  }
+  if (last.empty()) return "";
+  if (last.find(fmt::format("\"{}\"", kExitMark)) != std::string::npos || last == fmt::format("mark({})", kExitMark)) {
+    return fmt::format("after `{}` had exited, ", program);
+  }
+  return fmt::format("after {}, ", last);
+}
+
+}  // namespace
+
+std::string explain(const ViolationKey& key, const Question& question, const Told& told, std::string_view program) {
+  if (told.story.crashes.empty()) return key.message;
+  const auto& operations = told.story.crashes.front().operations;
+  const std::string when = moment(told, program);
+  if (const auto* file = std::get_if<FileQuestion>(&question)) {
+    std::string found = key.message;
+    const std::string is = file->path + " is ";
+    if (found.starts_with(is)) found = found.substr(is.size());
+    if (const std::size_t after = found.find(" after \""); after != std::string::npos && key.finding == Finding::kNotDurable) found.resize(after);
+    return fmt::format("{}a crash can leave {} {}{}", when, file->path, found, why(operations, file->path));
+  }
+  const std::string said = key.message.empty() ? "it printed nothing" : fmt::format("it said: {}", key.message);
+  return fmt::format("{}a crash can leave a state that the checker refuses ({})", when, said);
+}
+
+}  // namespace crashcut::mounted

@@ -1,0 +1,15 @@
+// Explain: a violation in one sentence that a user understands.
+#pragma once
+
+#include <string>
+
+#include "recovery/mounted/explorer.h"
+#include "recovery/mounted/tally.h"
+
+namespace crashcut::mounted {
+
+// "after `nano` had exited, a crash can leave notes.txt empty: the truncation had persisted, the 25 bytes written had
+//  not; no fsync separates them". `program` is its name.
+std::string explain(const ViolationKey& key, const Question& question, const Told& told, std::string_view program);
+
+}  // namespace crashcut::mounted

@@ -1,0 +1,287 @@
+#include "recovery/mounted/explorer.h"
+
+#include <algorithm>
+#include <deque>
+
+#include <fmt/format.h>
+
+#include "persist/check.h"
+#include "persist/fixed_cut.h"
+#include "recovery/mounted/copy_out.h"
+
+namespace crashcut::mounted {
+
+using fusefs::CrashView;
+using fusefs::Filesystem;
+using persist::Choice;
+using persist::ChoiceTree;
+
+// A crash that has been decided in part.
+struct Explorer::Crash {
+  const fusefs::Recording* recording;
+  persist::Cut* cut;
+};
+struct Explorer::Layers {
+  std::vector<Crash> crashes;  // the first is of the program
+};
+
+namespace {
+
+// Keeps what another chooser answered.
+class Noting final : public persist::Chooser {
+ public:
+  explicit Noting(persist::Chooser& chooser) : chooser_(chooser) {}
+  std::uint32_t choose(const Choice& choice) override {
+    path.push_back(chooser_.choose(choice));
+    return path.back();
+  }
+  std::vector<std::uint32_t> path;
+
+ private:
+  persist::Chooser& chooser_;
+};
+
+// Answers as a path says, and tells what was asked.
+class Telling final : public persist::Chooser {
+ public:
+  Telling(std::span<const std::uint32_t> path, const std::vector<const fusefs::Recording*>& recordings)
+      : path_(path), recordings_(recordings) {}
+
+  std::uint32_t choose(const Choice& choice) override {
+    std::uint32_t taken = 0;
+    if (at_ < path_.size() && path_[at_] < choice.candidates.size()) {
+      taken = path_[at_];
+    } else {
+      diverged = true;
+    }
+    ++at_;
+    for (std::size_t i = 0; i < recordings_.size(); ++i) {
+      if (&recordings_[i]->log != &choice.log) continue;
+      recovery::Observation observation{recordings_[i]->describe_location(choice.location), {}, taken,
+                                        static_cast<std::uint32_t>(i + 1)};
+      for (const persist::Candidate& candidate : choice.candidates) {
+        observation.candidates.push_back(recordings_[i]->describe_value(choice.location, candidate.value));
+      }
+      observations.push_back(std::move(observation));
+    }
+    return taken;
+  }
+  bool is_at_end() const { return at_ == path_.size(); }
+
+  std::vector<recovery::Observation> observations;
+  bool diverged = false;
+
+ private:
+  std::span<const std::uint32_t> path_;
+  const std::vector<const fusefs::Recording*>& recordings_;
+  std::size_t at_ = 0;
+};
+
+// A crashed disk that a command can work on.
+class CrashedDisk {
+ public:
+  CrashedDisk(const fusefs::Recording& recording, fusefs::Medium& medium, fusefs::Recorder* recorder)
+      : filesystem(Filesystem::Setup{.recorder = recorder,
+                                     .medium = &medium,
+                                     .sector_bytes = recording.options.sector_bytes,
+                                     .block_bytes = recording.options.block_bytes,
+                                     .clock = clock.reader()}),
+        changes(filesystem, clock, nullptr),
+        volume{filesystem, changes, {}} {}
+
+  fusefs::TraceClock clock;
+  Filesystem filesystem;
+  fusefs::Traced changes;
+  fusefs::Volume volume;
+};
+
+std::string join_marks(const std::vector<Mark>& marks, bool lines, CrashView& view) {
+  std::string text;
+  for (const Mark& mark : marks) {
+    if (is_promise(mark.text) == lines) continue;
+    if (!view.reached(mark.text)) break;  // marks are a chain
+    text += (lines ? mark.text.substr(mark.text.find(": ") + 2) : mark.text) + "\n";
+  }
+  return text;
+}
+
+std::string_view kind_name(fusefs::Kinds kind) {
+  if (kind & fusefs::kMark) return "mark";
+  if (kind & fusefs::kSync) return "sync";
+  if (kind & (fusefs::kFsync | fusefs::kDirectoryFsync | fusefs::kRangeFsync)) return "fsync";
+  if (kind & (fusefs::kFdatasync | fusefs::kRangeFdatasync)) return "fdatasync";
+  if (kind & fusefs::kTruncate) return "truncate";
+  if (kind & fusefs::kData) return "data";
+  return "other";
+}
+
+recovery::Crash tell_crash(const fusefs::Recording& recording, const persist::Cut& cut) {
+  const persist::Log& log = recording.log;
+  recovery::Crash crash;
+  crash.operations.resize(recording.ops.size());
+  for (std::size_t i = 0; i < recording.ops.size(); ++i) crash.operations[i].text = recording.ops[i];
+  for (persist::EventId e = 0; e < log.event_count(); ++e) {
+    const bool persisted = cut.is_in(e);
+    if (persisted) crash.persisted.push_back(e);
+    crash.operations[log.op(e)].events.push_back(recovery::Event{e, std::string(kind_name(recording.event_kinds[e])),
+                                                                 recording.describe_event(e),
+                                                                 log.cover(e) <= log.durable_barrier(), persisted});
+  }
+  return crash;
+}
+
+// The newest of everything that is still open.
+class Newest final : public persist::Chooser {
+ public:
+  std::uint32_t choose(const Choice&) override { return 0; }
+};
+
+}  // namespace
+
+std::string subject_of(const Question& question) {
+  const auto* file = std::get_if<FileQuestion>(&question);
+  return file ? file->path : "the checker";
+}
+
+Explorer::Explorer(Setup setup)
+    : setup_(setup), marks_(marks_of(setup.recording)), cut_(std::make_unique<persist::Cut>(setup.recording.log)) {}
+Explorer::~Explorer() = default;
+
+Run Explorer::run_on(const Question& question, Layers& layers, persist::Chooser& chooser,
+                     std::unique_ptr<fusefs::Recorder>* recorder) {
+  std::deque<CrashView> views;
+  for (const Crash& crash : layers.crashes) {
+    views.emplace_back(*crash.recording, *crash.cut, chooser, views.empty() ? nullptr : &views.back());
+  }
+  Run run;
+  run.layer = static_cast<std::uint32_t>(layers.crashes.size());
+  const fusefs::ModelOptions& options = setup_.recording.options;
+  if (const auto* file = std::get_if<FileQuestion>(&question)) {
+    Filesystem filesystem(Filesystem::Setup{.medium = &views.back(), .sector_bytes = options.sector_bytes, .block_bytes = options.block_bytes});
+    run.result.answer = ask(*file, setup_.versions, views.back(), filesystem);
+  } else {
+    if (recorder) *recorder = std::make_unique<fusefs::Recorder>(options, &views.back());
+    CrashedDisk disk(setup_.recording, views.back(), recorder ? recorder->get() : nullptr);
+    disk.volume.special_files = {
+        {"marks", [&] { return join_marks(marks_, false, views.front()); }, nullptr},
+        {"stdout", [&] { return join_marks(marks_, true, views.front()); }, nullptr}};
+    std::vector<std::string> certain;
+    for (const Mark& mark : marks_) {
+      if (layers.crashes.front().cut->is_in(mark.event)) certain.push_back(mark.text);
+    }
+    CHECK(setup_.runner);
+    run.result = setup_.runner->run(disk.volume, certain, [&](const std::string& mark) { return views.front().reached(mark); });
+    if (recorder) (*recorder)->seal();
+  }
+  run.events_in = static_cast<std::uint32_t>(layers.crashes.front().cut->events_in().size());
+  return run;
+}
+
+Run Explorer::run(const Question& question, ChoiceTree& tree, const std::function<void(const Run&)>& on_run) {
+  cut_->reset();
+  Layers layers{{Crash{&setup_.recording, cut_.get()}}};
+  const bool goes_deeper = setup_.depth > 1 && std::holds_alternative<CommandQuestion>(question);
+  std::unique_ptr<fusefs::Recorder> recorder;
+  tree.begin_run();
+  Run run = run_on(question, layers, tree, goes_deeper ? &recorder : nullptr);
+  run.path = tree.path();
+  run.diverged = tree.run_diverged();
+  on_run(run);
+  if (recorder && !run.diverged && run.result.failure.empty()) explore_below(question, layers, run, *recorder, on_run);
+  return run;
+}
+
+void Explorer::explore_below(const Question& question, const Layers& layers, const Run& above,
+                             const fusefs::Recorder& recorder, const std::function<void(const Run&)>& on_run) {
+  const fusefs::Recording& recording = recorder.recording();
+  if (recording.log.event_count() == 0) return;  // it wrote nothing: the second recovery is the first
+  const bool goes_deeper = layers.crashes.size() + 1 < setup_.depth;
+  ChoiceTree tree;
+  do {
+    // The cuts above are decided as far as the recoveries above read them, and may be decided further here.
+    std::deque<persist::Cut> cuts;
+    Layers below;
+    for (const Crash& crash : layers.crashes) below.crashes.push_back(Crash{crash.recording, &cuts.emplace_back(*crash.cut)});
+    below.crashes.push_back(Crash{&recording, &cuts.emplace_back(recording.log)});
+    std::unique_ptr<fusefs::Recorder> next;
+    tree.begin_run();
+    Run run = run_on(question, below, tree, goes_deeper ? &next : nullptr);
+    run.path = above.path;
+    run.path.push_back(kCrashAgain);
+    for (const std::uint32_t answer : tree.path()) run.path.push_back(answer);
+    run.diverged = tree.run_diverged();
+    on_run(run);
+    if (run.diverged || !run.result.failure.empty()) return;
+    if (next) explore_below(question, below, run, *next, on_run);
+  } while (tree.advance());
+}
+
+Told Explorer::tell(const Question& question, const std::vector<std::uint32_t>& path) {
+  Told told;
+  std::deque<persist::Cut> cuts;
+  std::deque<std::unique_ptr<fusefs::Recorder>> recorders;
+  Layers layers{{Crash{&setup_.recording, &cuts.emplace_back(setup_.recording.log)}}};
+  std::vector<const fusefs::Recording*> recordings{&setup_.recording};
+  std::vector<std::vector<recovery::Observation>> observations;
+  std::span<const std::uint32_t> left = path;
+  for (;;) {
+    const auto end = std::find(left.begin(), left.end(), kCrashAgain);
+    const bool is_last = end == left.end();
+    Telling chooser(left.first(static_cast<std::size_t>(end - left.begin())), recordings);
+    std::unique_ptr<fusefs::Recorder> recorder;
+    told.run = run_on(question, layers, chooser, is_last ? nullptr : &recorder);
+    observations.push_back(std::move(chooser.observations));
+    told.run.diverged = chooser.diverged || !chooser.is_at_end();
+    if (is_last || told.run.diverged) break;
+    left = left.subspan(static_cast<std::size_t>(end - left.begin()) + 1);
+    recorders.push_back(std::move(recorder));
+    recordings.push_back(&recorders.back()->recording());
+    layers.crashes.push_back(Crash{recordings.back(), &cuts.emplace_back(recordings.back()->log)});
+  }
+  told.run.path = path;
+  for (std::size_t i = 0; i < layers.crashes.size() && i < observations.size(); ++i) {
+    recovery::Crash crash = tell_crash(*layers.crashes[i].recording, *layers.crashes[i].cut);
+    for (recovery::Observation& observation : observations[i]) {
+      crash.calls.push_back(recovery::Call{"", {std::move(observation)}});
+    }
+    told.story.crashes.push_back(std::move(crash));
+  }
+  return told;
+}
+
+Run Explorer::run_cut(const Question& question, const std::vector<std::uint32_t>& events, std::uint32_t drop) {
+  persist::FixedCut chooser(setup_.recording.log, events);
+  chooser.drop(drop);
+  return sample(question, chooser);
+}
+
+Run Explorer::sample(const Question& question, persist::Chooser& chooser) {
+  cut_->reset();
+  Layers layers{{Crash{&setup_.recording, cut_.get()}}};
+  Noting noting(chooser);
+  Run run = run_on(question, layers, noting, nullptr);
+  run.path = std::move(noting.path);
+  return run;
+}
+
+void Explorer::copy_state(const std::string& directory) const {
+  persist::Cut cut = *cut_;
+  Newest chooser;
+  CrashView view(setup_.recording, cut, chooser);
+  Filesystem filesystem(Filesystem::Setup{.medium = &view,
+                                          .sector_bytes = setup_.recording.options.sector_bytes,
+                                          .block_bytes = setup_.recording.options.block_bytes});
+  copy_out(filesystem, directory);
+}
+
+void Explorer::visit_state(CommandRunner& runner) const {
+  persist::Cut cut = *cut_;
+  Newest chooser;
+  CrashView view(setup_.recording, cut, chooser);
+  CrashedDisk disk(setup_.recording, view, nullptr);
+  disk.volume.special_files = {{"marks", [&] { return join_marks(marks_, false, view); }, nullptr},
+                               {"stdout", [&] { return join_marks(marks_, true, view); }, nullptr}};
+  runner.run(disk.volume, {}, [&](const std::string& mark) { return view.reached(mark); });
+}
+
+}  // namespace crashcut::mounted

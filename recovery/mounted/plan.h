@@ -1,0 +1,60 @@
+// What a check of an unmodified program is to do.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "fusefs/profile.h"
+#include "recovery/mounted/expectations.h"
+
+namespace crashcut::mounted {
+
+// A command line: words, or one string for the shell.
+struct CommandLine {
+  std::vector<std::string> words;
+  bool empty() const { return words.empty(); }
+};
+
+// How the program is run and recorded.
+struct RecordPlan {
+  std::string directory;       // of the results, absolute: the disk is mounted at disk/, the trace is written to trace
+  CommandLine program;
+  std::string from_directory;  // absolute; empty: none
+  CommandLine setup;           // run before it; what it leaves is durable
+  bool lines_are_marks = false;
+  std::chrono::seconds limit{600};  // of the program and of the set-up; 0: none
+};
+
+// What is asked of the crash states, and how far to go.
+struct CheckPlan {
+  std::string directory;  // as above
+  std::vector<std::string> files;    // --file
+  std::vector<std::string> backups;  // --backup
+  bool tree = false;                 // --tree
+  bool durable = true;               // less --no-durable
+  std::set<Expect> expects;
+  CommandLine checker;
+  std::chrono::seconds check_limit{30};
+  fusefs::ModelOptions model;
+  std::uint32_t depth = 1;
+  std::uint32_t jobs = 1;
+  std::uint64_t max_recoveries = 0;  // 0: no bound
+  std::chrono::duration<double> time_limit{0};
+  std::uint64_t seed = 0;
+  bool remount = false;
+  std::string image_directory;  // --image: explored states as plain trees; empty: none
+};
+
+std::string disk_of(const std::string& directory);
+std::string trace_of(const std::string& directory);
+
+// Whose mistake it was that there is no result.
+struct Failure {
+  bool is_users;
+  std::string sentence;
+};
+
+}  // namespace crashcut::mounted

@@ -1,0 +1,245 @@
+#include "recovery/mounted/record.h"
+
+#include <sched.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "fusefs/mount/mount.h"
+#include "recovery/mounted/channel.h"
+#include "recovery/mounted/command_runner.h"
+#include "recovery/mounted/versions.h"
+#include "recovery/sandbox/command.h"
+#include "recovery/sandbox/sandbox.h"
+#include "recovery/sandbox/syscall_watch.h"
+
+namespace crashcut::mounted {
+namespace {
+
+using fusefs::Mount;
+using fusefs::Volume;
+using sandbox::Answer;
+using sandbox::Caller;
+using sandbox::Outcome;
+
+// The program's side: PID 1 of the sandbox.
+class Recorder {
+ public:
+  Recorder(const sandbox::Inside& inside, const RecordPlan& plan, bool with_terminal)
+      : inside_(inside), plan_(plan), with_terminal_(with_terminal) {}
+
+  Json run() {
+    pin_to_one_core();
+    auto writer = fusefs::TraceWriter::create(trace_of(plan_.directory), fusefs::TraceHeader{.start = clock_.now(), .command = plan_.program.words});
+    if (!writer) return failure(true, writer.error());
+    writer_ = std::move(*writer);
+    changes_.emplace(filesystem_, clock_, writer_.get());
+    volume_.emplace(Volume{filesystem_, *changes_, {{"stdout", nullptr, [this](std::string_view text) { on_stdout(text); }}}});
+    auto mount = Mount::start({.directory = disk_of(plan_.directory), .allow_others = geteuid() == 0}, *volume_);
+    if (!mount) return failure(true, mount.error());
+    mount_ = std::move(*mount);
+    auto watch = sandbox::SyscallWatch::start(handlers());
+    if (!watch) return failure(false, watch.error());
+    Json answer = run_all();
+    mount_->fetch_mapped_stores();
+    answer["requests"] = mount_->request_count();
+    answer["io_uring"] = used_io_uring_.load();
+    mount_.reset();
+    writer_->finish();
+    if (!writer_->error().empty()) return failure(true, writer_->error());
+    return answer;
+  }
+
+ private:
+  static Json failure(bool is_users, const std::string& sentence) { return {{"failure", sentence}, {"is_users", is_users}}; }
+
+  // A request costs five times as much when the server runs on another core than its client.
+  static void pin_to_one_core() {
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(sched_getcpu(), &one);
+    sched_setaffinity(0, sizeof one, &one);
+  }
+
+  Json run_all() {
+    if (!plan_.from_directory.empty()) {
+      if (Json failed = prepare({"cp", "-a", "--", plan_.from_directory + "/.", "."}, "The starting state could not be copied"); !failed.empty()) return failed;
+    }
+    if (!plan_.setup.empty()) {
+      if (Json failed = prepare(argv_of(plan_.setup), "The set-up command failed"); !failed.empty()) return failed;
+    }
+    mount_->fetch_mapped_stores();
+    mount_->while_quiet([](Volume& volume) { volume.changes.make_durable(); });
+    return run_program();
+  }
+
+  sandbox::Command command_for(std::vector<std::string> argv) const {
+    sandbox::Command command;
+    command.argv = std::move(argv);
+    for (char** variable = environ; *variable; ++variable) {
+      if (std::strncmp(*variable, "PWD=", 4) != 0) command.environment.push_back(*variable);
+    }
+    command.environment.push_back("PWD=" + disk_of(plan_.directory));
+    command.directory = disk_of(plan_.directory);
+    if (plan_.limit.count() > 0) command.limit = plan_.limit;
+    return command;
+  }
+
+  // Null where it went well.
+  Json prepare(std::vector<std::string> argv, std::string_view what_failed) {
+    const Outcome outcome = sandbox::run(inside_, command_for(std::move(argv)));
+    switch (outcome.end) {
+      case Outcome::End::kNotStarted: return failure(true, fmt::format("{}: {}", what_failed, outcome.why));
+      case Outcome::End::kTimedOut: return failure(true, fmt::format("{}: it did not end within {} seconds.", what_failed, plan_.limit.count()));
+      case Outcome::End::kSignalled: return failure(true, fmt::format("{}: killed by signal {}. {}", what_failed, outcome.signal, outcome.err));
+      case Outcome::End::kExited: break;
+    }
+    return outcome.code == 0 ? Json() : failure(true, fmt::format("{} (status {}): {}", what_failed, outcome.code, outcome.err));
+  }
+
+  Json run_program() {
+    std::vector<std::string> argv = argv_of(plan_.program);
+    if (plan_.lines_are_marks) {
+      // The shell opens it: this process must not wait for its own mount.
+      argv.insert(argv.begin(), {"/bin/sh", "-c", "exec \"$0\" \"$@\" >.crashcut/stdout"});
+    }
+    sandbox::Command command = command_for(std::move(argv));
+    command.stdin_fd = STDIN_FILENO;
+    command.stdout_fd = STDOUT_FILENO;
+    command.stderr_fd = STDERR_FILENO;
+    command.with_terminal = with_terminal_;
+    if (with_terminal_) command.limit.reset();
+    const Outcome outcome = sandbox::run(inside_, command);
+    if (outcome.end == Outcome::End::kNotStarted) return failure(true, fmt::format("The program could not be run: {}", outcome.why));
+    const bool exited = outcome.end == Outcome::End::kExited;
+    mount_->fetch_mapped_stores();
+    flush_line();
+    if (exited) {
+      const std::string mark = outcome.code == 0 ? std::string(kExitMark) : fmt::format("{} {}", kExitMark, outcome.code);
+      mount_->while_quiet([&](Volume& volume) { volume.changes.mark(mark); });
+    }
+    return {{"exited", exited},
+            {"code", outcome.code},
+            {"signal", outcome.signal},
+            {"timed_out", outcome.end == Outcome::End::kTimedOut},
+            {"left_running", outcome.left_running},
+            {"seconds", std::chrono::duration<double>(outcome.wall).count()}};
+  }
+
+  // Under the mount's lock: the program waits, so the mark comes before whatever it does next.
+  void on_stdout(std::string_view text) {
+    [[maybe_unused]] const ssize_t written = write(STDOUT_FILENO, text.data(), text.size());
+    line_ += text;
+    for (std::size_t end; (end = line_.find('\n')) != std::string::npos;) {
+      changes_->mark(fmt::format("{}{}: {}", kLinePrefix, ++lines_, line_.substr(0, end)));
+      line_.erase(0, end + 1);
+    }
+  }
+
+  void flush_line() {
+    if (!line_.empty()) mount_->while_quiet([&](Volume&) { on_stdout_end(); });
+  }
+  void on_stdout_end() {
+    changes_->mark(fmt::format("{}{}: {}", kLinePrefix, ++lines_, line_));
+    line_.clear();
+  }
+
+  bool is_on_disk(const Caller& caller, int fd, fusefs::Ino* ino = nullptr) const {
+    const auto found = caller.stat_fd(fd);
+    if (!found || found->device != mount_->device()) return false;
+    if (ino) *ino = fusefs::Ino{found->inode};
+    return true;
+  }
+
+  sandbox::SyscallHandlers handlers() {
+    sandbox::SyscallHandlers handlers;
+    handlers.on_sync = [this](const Caller& caller, std::optional<int> fd) {
+      if (!fd || is_on_disk(caller, *fd)) {
+        mount_->fetch_mapped_stores();
+        mount_->while_quiet([](Volume& volume) { volume.changes.sync(); });
+      }
+      return Answer::go_on();
+    };
+    handlers.on_sync_file_range = [this](const Caller& caller, const sandbox::SyncFileRange& range) {
+      fusefs::Ino ino{};
+      if (is_on_disk(caller, range.fd, &ino)) {
+        mount_->while_quiet([&](Volume& volume) {
+          volume.changes.sync_file_range(ino, static_cast<std::uint64_t>(range.offset), static_cast<std::uint64_t>(range.length), range.flags);
+        });
+      }
+      return Answer::go_on();
+    };
+    handlers.on_shared_mapping = [this](const Caller& caller, const sandbox::SharedMapping& mapping) {
+      if (is_on_disk(caller, mapping.fd)) mount_->note_shared_mapping();
+      return Answer::go_on();
+    };
+    handlers.on_io_uring = [this](const Caller&) {
+      used_io_uring_ = true;
+      return Answer::go_on();
+    };
+    handlers.on_barrier = [this](const Caller&) {
+      mount_->fetch_mapped_stores();
+      mount_->while_quiet([](Volume& volume) { volume.changes.make_durable(); });
+      return Answer::with(0);
+    };
+    handlers.on_mark = [this](const Caller&, std::string_view text) {
+      mount_->fetch_mapped_stores();
+      mount_->while_quiet([&](Volume& volume) { volume.changes.mark(text); });
+      return Answer::with(0);
+    };
+    return handlers;
+  }
+
+  const sandbox::Inside& inside_;
+  const RecordPlan& plan_;
+  bool with_terminal_;
+  fusefs::TraceClock clock_;
+  fusefs::Filesystem filesystem_{fusefs::Filesystem::Setup{.clock = clock_.reader()}};
+  std::unique_ptr<fusefs::TraceWriter> writer_;
+  std::optional<fusefs::Traced> changes_;
+  std::optional<Volume> volume_;
+  std::unique_ptr<Mount> mount_;
+  std::string line_;
+  std::uint64_t lines_ = 0;
+  std::atomic<bool> used_io_uring_ = false;
+};
+
+}  // namespace
+
+std::string disk_of(const std::string& directory) { return directory + "/disk"; }
+std::string trace_of(const std::string& directory) { return directory + "/trace"; }
+
+tl::expected<Recorded, Failure> record(const RecordPlan& plan, bool with_terminal) {
+  const auto users = [](std::string sentence) { return tl::unexpected(Failure{true, std::move(sentence)}); };
+  if (mkdir(disk_of(plan.directory).c_str(), 0755) != 0 && errno != EEXIST) {
+    return users(fmt::format("Cannot make {}: {}.", disk_of(plan.directory), std::strerror(errno)));
+  }
+  auto sandbox = sandbox::Sandbox::start(
+      [&](const sandbox::Inside& inside) {
+        send(inside.socket, Recorder(inside, plan, with_terminal).run());
+        return 0;
+      },
+      {.with_terminal = with_terminal});
+  if (!sandbox) return tl::unexpected(Failure{false, sandbox.error()});
+  const auto answer = receive(sandbox->socket());
+  sandbox->wait();
+  if (!answer) return tl::unexpected(Failure{false, "The recording was ended from outside; the trace holds what was done until then."});
+  if (answer->contains("failure")) return tl::unexpected(Failure{answer->at("is_users"), answer->at("failure")});
+  Recorded recorded;
+  recorded.exited = answer->at("exited");
+  recorded.code = answer->at("code");
+  recorded.signal = answer->at("signal");
+  recorded.timed_out = answer->at("timed_out");
+  recorded.left_running = answer->at("left_running");
+  recorded.used_io_uring = answer->at("io_uring");
+  recorded.requests = answer->at("requests");
+  recorded.seconds = answer->at("seconds");
+  recorded.weak_sandbox = sandbox->why_weak();
+  return recorded;
+}
+
+}  // namespace crashcut::mounted

@@ -1,0 +1,30 @@
+// Sampling: which states to look at when there are more than the budget allows.
+//
+// In this order: those nearest to losing what was promised (every promise kept as a mark, and the oldest of
+//   everything else), those that differ least from nothing lost (one or a few events dropped), and any.
+#pragma once
+
+#include <random>
+
+#include "fusefs/recording.h"
+#include "persist/choices.h"
+
+namespace crashcut::mounted {
+
+enum class Strategy { kAfterPromises, kFewDropped, kRandom };
+inline constexpr int kStrategyCount = 3;
+
+class Sampler final : public persist::Chooser {
+ public:
+  // `round` counts the samples of this strategy from 0.
+  Sampler(const fusefs::Recording& recording, Strategy strategy, std::uint64_t round, std::mt19937_64& random);
+  std::uint32_t choose(const persist::Choice& choice) override;
+
+ private:
+  const fusefs::Recording& recording_;
+  Strategy strategy_;
+  std::mt19937_64& random_;
+  double rate_;  // how often the strategy's favourite is not taken
+};
+
+}  // namespace crashcut::mounted

@@ -1,0 +1,108 @@
+#include "recovery/mounted/versions.h"
+
+#include <algorithm>
+#include <cerrno>
+
+#include "fusefs/crash_view.h"
+
+namespace crashcut::mounted {
+namespace {
+
+using fusefs::CrashView;
+using fusefs::Filesystem;
+using fusefs::Ino;
+
+// Everything up to one event, and nothing after it.
+class UpTo final : public persist::Chooser {
+ public:
+  explicit UpTo(persist::EventId last) : last_(last) {}
+  std::uint32_t choose(const persist::Choice& choice) override {
+    const auto history = choice.log.history(choice.location);
+    for (std::uint32_t i = 0; i + 1 < choice.candidates.size(); ++i) {
+      const std::int32_t first = choice.candidates[i].first;
+      if (first < 0 || history[static_cast<std::size_t>(first)].event <= last_) return i;
+    }
+    return static_cast<std::uint32_t>(choice.candidates.size()) - 1;
+  }
+
+ private:
+  persist::EventId last_;
+};
+
+std::string read_whole(Filesystem& filesystem, Ino ino) {
+  std::string content(static_cast<std::size_t>(filesystem.seek(ino, 0, SEEK_END)), '\0');
+  filesystem.read(ino, 0, std::as_writable_bytes(std::span(content)));
+  return content;
+}
+
+void add_directory(Filesystem& filesystem, Ino dir, const std::string& prefix, std::map<std::string, FileVersion>& files) {
+  std::vector<fusefs::DirEntry> entries;
+  filesystem.readdir(dir, 0, ~std::size_t{0}, entries);
+  for (const fusefs::DirEntry& entry : entries) {
+    if (entry.name == "." || entry.name == "..") continue;
+    FileVersion version{.type = entry.type, .content = {}};
+    if (S_ISREG(entry.type)) version.content = read_whole(filesystem, entry.ino);
+    if (S_ISLNK(entry.type)) filesystem.readlink(entry.ino, version.content);
+    files.emplace(prefix + entry.name, std::move(version));
+    if (S_ISDIR(entry.type)) add_directory(filesystem, entry.ino, prefix + entry.name + "/", files);
+  }
+}
+
+Version version_at(const fusefs::Recording& recording, persist::EventId last, std::string mark) {
+  persist::Cut cut(recording.log);
+  UpTo chooser(last);
+  CrashView view(recording, cut, chooser);
+  Filesystem filesystem(Filesystem::Setup{.medium = &view,
+                                          .sector_bytes = recording.options.sector_bytes,
+                                          .block_bytes = recording.options.block_bytes});
+  Version version{std::move(mark), {}};
+  add_directory(filesystem, fusefs::kRootIno, "", version.files);
+  return version;
+}
+
+}  // namespace
+
+bool is_promise(std::string_view mark) { return !mark.starts_with(kLinePrefix); }
+
+std::vector<Mark> marks_of(const fusefs::Recording& recording) {
+  std::vector<Mark> marks;
+  for (const auto& [text, location] : recording.marks) {
+    const auto history = recording.log.history(location);
+    if (!history.empty()) marks.push_back(Mark{text, history.front().event});
+  }
+  std::sort(marks.begin(), marks.end(), [](const Mark& a, const Mark& b) { return a.event < b.event; });
+  return marks;
+}
+
+std::vector<Version> versions_of(const fusefs::Recording& recording) {
+  const persist::Log& log = recording.log;
+  const persist::BarrierId durable = log.durable_barrier();
+  const persist::EventId start = durable == 0 ? 0 : log.barrier_event(durable);
+  std::vector<Version> versions;
+  // Where nothing was made durable the start is the empty disk: no event is in, not even the first.
+  versions.push_back(durable == 0 ? Version{} : version_at(recording, start, ""));
+  persist::EventId last = start;
+  for (const Mark& mark : marks_of(recording)) {
+    if (!is_promise(mark.text) || mark.event <= start) continue;
+    versions.push_back(version_at(recording, mark.event, mark.text));
+    last = mark.event;
+  }
+  const bool ends_with_promise = versions.size() > 1 && last + 1 == log.event_count();
+  if (!ends_with_promise) versions.push_back(version_at(recording, persist::kNoEvent - 1, ""));
+  return versions;
+}
+
+fusefs::Errno find_path(Filesystem& filesystem, std::string_view path, Ino& out) {
+  out = fusefs::kRootIno;
+  while (!path.empty()) {
+    const std::size_t end = std::min(path.find('/'), path.size());
+    const std::string_view name = path.substr(0, end);
+    path.remove_prefix(std::min(end + 1, path.size()));
+    if (name.empty() || name == ".") continue;
+    if (filesystem.type(out) != S_IFDIR) return -ENOTDIR;
+    if (const fusefs::Errno error = filesystem.lookup(out, name, out)) return error;
+  }
+  return 0;
+}
+
+}  // namespace crashcut::mounted

@@ -1,0 +1,50 @@
+// Versions: what files held at the moments that count: at the start, at each promise, at the end.
+//
+// A promise is a mark that the program made itself or its successful exit; the lines that it printed are marks too,
+//   but promise nothing. A version is the running program's view at that moment, which is the cut that holds all
+//   events before it.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "fusefs/filesystem.h"
+#include "fusefs/recording.h"
+
+namespace crashcut::mounted {
+
+// The mark of a program that ended with status 0.
+inline constexpr std::string_view kExitMark = "exit";
+// "stdout 12: text" is the mark of the 12th line.
+inline constexpr std::string_view kLinePrefix = "stdout ";
+
+struct Mark {
+  std::string text;
+  persist::EventId event;
+};
+// In the order in which they were made.
+std::vector<Mark> marks_of(const fusefs::Recording& recording);
+bool is_promise(std::string_view mark);
+
+struct FileVersion {
+  mode_t type = 0;      // S_IFMT bits; 0: there is no such file
+  std::string content;  // of a file, a symbolic link's target
+
+  bool exists() const { return type != 0; }
+  bool operator==(const FileVersion&) const = default;
+};
+
+struct Version {
+  std::string mark;  // the promise; empty for the first (the start) and for an end without one
+  std::map<std::string, FileVersion> files;  // by path, without a leading slash; directories too
+};
+
+// The start first, the end last; they differ in at least the promises between them.
+std::vector<Version> versions_of(const fusefs::Recording& recording);
+
+// The inode of a path, or a negative errno. Symbolic links on the way are not followed.
+fusefs::Errno find_path(fusefs::Filesystem& filesystem, std::string_view path, fusefs::Ino& out);
+
+}  // namespace crashcut::mounted

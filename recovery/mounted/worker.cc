@@ -1,0 +1,246 @@
+#include "recovery/mounted/worker.h"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <random>
+#include <unordered_set>
+
+#include <fmt/format.h>
+
+#include "recovery/mounted/command_runner.h"
+#include "recovery/mounted/sampling.h"
+#include "recovery/mounted/tally.h"
+
+namespace crashcut::mounted {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::milliseconds kTallyEvery{100};
+// A checker is run again in the state that it just saw: the first time, and now and then.
+constexpr std::uint64_t kRepeatEvery = 64;
+
+// Follows a path as far as it goes; after that the newest of everything.
+class Following final : public persist::Chooser {
+ public:
+  explicit Following(std::span<const std::uint32_t> path) : path_(path) {}
+  std::uint32_t choose(const persist::Choice& choice) override {
+    const std::uint32_t answer = at_ < path_.size() ? path_[at_] : 0;
+    ++at_;
+    return answer < choice.candidates.size() ? answer : 0;
+  }
+
+ private:
+  std::span<const std::uint32_t> path_;
+  std::size_t at_ = 0;
+};
+
+class Worker {
+ public:
+  Worker(int socket, const WorkerSetup& setup, CommandRunner* runner)
+      : socket_(socket),
+        setup_(setup),
+        explorer_(Explorer::Setup{setup.recording, setup.versions, runner, setup.plan.depth}) {}
+
+  void serve() {
+    while (auto message = receive(socket_)) {
+      Json answer = handle(*message);
+      send_tally();
+      answer["done"] = true;
+      if (!send(socket_, answer)) return;
+    }
+  }
+
+ private:
+  Json handle(const Json& message) {
+    const std::string what = message.at("do");
+    question_ = message.at("question");
+    const Question& question = setup_.questions.at(question_);
+    if (what == "explore") {
+      explore(question, message.at("prefix").get<persist::Path>());
+    } else if (what == "sample") {
+      sample(question, message);
+    } else if (what == "tell") {
+      const Told told = explorer_.tell(question, message.at("path").get<std::vector<std::uint32_t>>());
+      return {{"run", run_json(told.run)}, {"story", story_to_json(told.story)}};
+    } else if (what == "cut") {
+      return {{"run", run_json(explorer_.run_cut(question, message.at("events").get<std::vector<std::uint32_t>>(), message.at("drop")))}};
+    }
+    return Json::object();
+  }
+
+  static Json run_json(const Run& run) {
+    const CommandResult& result = run.result;
+    return {{"finding", static_cast<int>(result.answer.finding)},
+            {"outcome", outcome_of(result)},
+            {"promise", result.answer.promise},
+            {"code", result.code},
+            {"signal", result.signal},
+            {"output", result.output},
+            {"errors", result.errors},
+            {"output_cut", result.output_cut},
+            {"errors_cut", result.errors_cut},
+            {"failure", result.failure},
+            {"is_users_fault", result.is_users_fault},
+            {"path", run.path},
+            {"events_in", run.events_in},
+            {"layer", run.layer},
+            {"diverged", run.diverged}};
+  }
+
+  void explore(const Question& question, const persist::Path& prefix) {
+    persist::ChoiceTree tree(prefix);
+    bool goes_on = true;
+    while (goes_on && !setup_.shared.stop) {
+      const Run run = explorer_.run(question, tree, [&](const Run& found) { count(found); });
+      after_run(question, run);
+      if (run.diverged || !run.result.failure.empty()) break;
+      goes_on = tree.advance();
+      if (goes_on && setup_.shared.idle_workers > 0) give_work_away(tree);
+    }
+    is_cut_short_ = goes_on;
+    if (goes_on) send(socket_, {{"left", tree.estimated_runs_left()}, {"fraction", tree.explored_fraction()}});
+  }
+
+  void sample(const Question& question, const Json& message) {
+    const auto strategy = static_cast<Strategy>(message.at("strategy").get<int>());
+    std::mt19937_64 random(message.at("seed").get<std::uint64_t>());
+    const std::uint64_t count_max = message.at("count");
+    for (std::uint64_t i = 0; i < count_max && !setup_.shared.stop; ++i) {
+      Sampler sampler(setup_.recording, strategy, i, random);
+      const Run run = explorer_.sample(question, sampler);
+      if (!seen_.insert(fmt::format("{}:{}", question_, fmt::join(run.path, "."))).second) continue;
+      count(run);
+      after_run(question, run);
+      if (!run.result.failure.empty()) break;
+    }
+  }
+
+  void count(const Run& run) {
+    tally_.add(question_, run);
+    ++setup_.shared.recoveries;
+    if (Clock::now() - last_tally_ > kTallyEvery) send_tally();
+  }
+
+  void after_run(const Question& question, const Run& run) {
+    if (!setup_.plan.image_directory.empty()) {
+      explorer_.copy_state(fmt::format("{}/{:06}", setup_.plan.image_directory, ++setup_.shared.images));
+    }
+    const bool is_command = std::holds_alternative<CommandQuestion>(question);
+    if (!is_command || run.diverged || run.layer != 1 || run_count_++ % kRepeatEvery != 0) return;
+    Following chooser(run.path);
+    const Run again = explorer_.sample(question, chooser);
+    const bool same = again.result.answer.finding == run.result.answer.finding && again.result.code == run.result.code &&
+                      again.result.output == run.result.output && again.path == run.path;
+    if (!same) tally_.not_deterministic = "run twice in one state, it gave two different answers";
+  }
+
+  void give_work_away(persist::ChoiceTree& tree) {
+    const double fraction = tree.explored_fraction();
+    const std::vector<persist::Path> prefixes = tree.split();
+    if (prefixes.empty()) return;
+    send(socket_, {{"prefixes", prefixes}, {"question", question_}, {"fraction", fraction}});
+  }
+
+  void send_tally() {
+    last_tally_ = Clock::now();
+    if (tally_.recoveries == 0 && tally_.failure.empty() && tally_.not_deterministic.empty()) return;
+    send(socket_, {{"tally", to_json(tally_)}});
+    tally_ = Tally();
+  }
+
+  int socket_;
+  const WorkerSetup& setup_;
+  Explorer explorer_;
+  std::size_t question_ = 0;
+  Tally tally_;
+  Clock::time_point last_tally_ = Clock::now();
+  std::uint64_t run_count_ = 0;
+  bool is_cut_short_ = false;
+  std::unordered_set<std::string> seen_;  // sampled paths
+};
+
+}  // namespace
+
+int work(const sandbox::Inside& inside, const WorkerSetup& setup) {
+  std::optional<int> core;
+  cpu_set_t cores;
+  if (sched_getaffinity(0, sizeof cores, &cores) == 0 && CPU_COUNT(&cores) > 0) {
+    std::uint32_t skip = setup.index % static_cast<std::uint32_t>(CPU_COUNT(&cores));
+    int at = 0;
+    while (!CPU_ISSET(at, &cores) || skip-- > 0) ++at;
+    core = at;
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(at, &one);
+    sched_setaffinity(0, sizeof one, &one);
+  }
+  std::unique_ptr<MountedRunner> runner;
+  if (!setup.plan.checker.empty()) {
+    auto started = MountedRunner::start({.inside = inside,
+                                         .directory = disk_of(setup.plan.directory),
+                                         .command = setup.plan.checker,
+                                         .limit = setup.plan.check_limit,
+                                         .core = core,
+                                         .remount = setup.plan.remount,
+                                         .records_writes = setup.plan.depth > 1});
+    if (!started) {
+      Tally failed;
+      failed.failure = started.error();
+      send(inside.socket, {{"tally", to_json(failed)}});
+      return 1;
+    }
+    runner = std::move(*started);
+  }
+  Worker(inside.socket, setup, runner.get()).serve();
+  return 0;
+}
+
+Json story_to_json(const recovery::Story& story) {
+  Json crashes = Json::array();
+  for (const recovery::Crash& crash : story.crashes) {
+    Json operations = Json::array(), calls = Json::array();
+    for (const recovery::Operation& operation : crash.operations) {
+      Json events = Json::array();
+      for (const recovery::Event& event : operation.events) {
+        events.push_back({event.id, event.kind, event.text, event.durable, event.persisted});
+      }
+      operations.push_back({operation.text, events});
+    }
+    for (const recovery::Call& call : crash.calls) {
+      Json observations = Json::array();
+      for (const recovery::Observation& seen : call.observations) observations.push_back({seen.location, seen.candidates, seen.taken, seen.crash});
+      calls.push_back({call.text, observations});
+    }
+    crashes.push_back({{"operations", operations}, {"calls", calls}, {"persisted", crash.persisted}});
+  }
+  return crashes;
+}
+
+recovery::Story story_from_json(const Json& json) {
+  recovery::Story story;
+  for (const Json& from : json) {
+    recovery::Crash crash;
+    for (const Json& operation : from.at("operations")) {
+      recovery::Operation to{operation.at(0), {}};
+      for (const Json& event : operation.at(1)) {
+        to.events.push_back(recovery::Event{event.at(0), event.at(1), event.at(2), event.at(3), event.at(4)});
+      }
+      crash.operations.push_back(std::move(to));
+    }
+    for (const Json& call : from.at("calls")) {
+      recovery::Call to{call.at(0), {}};
+      for (const Json& seen : call.at(1)) {
+        to.observations.push_back(recovery::Observation{seen.at(0), seen.at(1).get<std::vector<std::string>>(), seen.at(2), seen.at(3)});
+      }
+      crash.calls.push_back(std::move(to));
+    }
+    crash.persisted = from.at("persisted").get<std::vector<std::uint32_t>>();
+    story.crashes.push_back(std::move(crash));
+  }
+  return story;
+}
+
+}  // namespace crashcut::mounted
