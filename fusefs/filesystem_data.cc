@@ -272,6 +272,23 @@ Errno Filesystem::Impl::shift(Inode& inode, std::uint64_t offset, std::uint64_t 
   return 0;
 }
 
+namespace {
+
+bool is_fallocate_mode(int mode) {
+  switch (mode) {
+    case 0:
+    case FALLOC_FL_KEEP_SIZE:
+    case FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE:
+    case FALLOC_FL_ZERO_RANGE:
+    case FALLOC_FL_ZERO_RANGE | FALLOC_FL_KEEP_SIZE:
+    case FALLOC_FL_COLLAPSE_RANGE:
+    case FALLOC_FL_INSERT_RANGE: return true;
+    default: return false;
+  }
+}
+
+}  // namespace
+
 Errno Filesystem::fallocate(Ino ino, int mode, std::uint64_t offset, std::uint64_t length) {
   Inode* inode = impl_->find(ino);
   if (!inode) return -EBADF;
@@ -279,16 +296,15 @@ Errno Filesystem::fallocate(Ino ino, int mode, std::uint64_t offset, std::uint64
   if (inode->lock_held) return kWouldBlock;
   if (length == 0 || offset + length < offset) return -EINVAL;
   if (offset + length > kFileBytesMax) return -EFBIG;
-  impl_->touch(*inode, true);
+  if (!is_fallocate_mode(mode)) return -EOPNOTSUPP;
+  impl_->touch(*inode, true);  // ext4 does so before it looks at the range
   switch (mode) {
     case FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE:
     case FALLOC_FL_ZERO_RANGE:
     case FALLOC_FL_ZERO_RANGE | FALLOC_FL_KEEP_SIZE: return impl_->zero_or_punch(*inode, mode, offset, length);
     case FALLOC_FL_COLLAPSE_RANGE: return impl_->shift(*inode, offset, length, false);
     case FALLOC_FL_INSERT_RANGE: return impl_->shift(*inode, offset, length, true);
-    case 0:
-    case FALLOC_FL_KEEP_SIZE: break;
-    default: return -EOPNOTSUPP;
+    default: break;
   }
   if (const Errno error = impl_->reserve(*inode, offset, offset + length)) return error;
   const std::uint64_t old_size = impl_->size(*inode);
