@@ -30,11 +30,12 @@ std::int32_t Cut::newest_in(LocationId location, std::span<const LocationWrite> 
 std::span<const Candidate> Cut::candidates(LocationId location, const SameToReader& same) {
   auto history = log_->history(location);
   candidates_.clear();
-  // Epochs do not fall along a history, so a barrier that is out cuts off its end.
-  const auto end = std::partition_point(history.begin(), history.end(), [&](const LocationWrite& w) {
-    return log_->epoch(w.event) < first_barrier_out_;
-  });
-  history = history.first(end - history.begin());
+  if (log_->has_rising_epochs(location)) {  // then a barrier that is out cuts off its end
+    const auto end = std::partition_point(history.begin(), history.end(), [&](const LocationWrite& w) {
+      return log_->epoch(w.event) < first_barrier_out_;
+    });
+    history = history.first(end - history.begin());
+  }
   const std::int32_t base = newest_in(location, history);
   candidates_.push_back(Candidate{base, base, base < 0 ? log_->initial(location) : history[base].value});
   for (std::int32_t i = base + 1; i < static_cast<std::int32_t>(history.size()); ++i) {
@@ -70,8 +71,9 @@ void Cut::settle(LocationId location, const Candidate& candidate) {
   if (candidate.first >= 0) put_in(history[candidate.first].event);
   for (std::size_t i = candidate.last + 1; i < history.size(); ++i) {
     put_out(history[i].event);
-    if (log_->is_chain(location)) break;                              // the rest lie above it
-    if (log_->epoch(history[i].event) >= first_barrier_out_) break;  // the rest are out with it
+    if (log_->is_chain(location)) break;  // the rest lie above it
+    const bool is_past_barrier = log_->epoch(history[i].event) >= first_barrier_out_;
+    if (is_past_barrier && log_->has_rising_epochs(location)) break;  // the rest are out with it
   }
 }
 

@@ -8,7 +8,7 @@
 // Why no choice ever leads to a dead end: with *in* closed downwards, *out* closed upwards and the two
 //   disjoint, a candidate w is not out and no later write w' of its location is in. So nothing below w is out
 //   (else w were), nothing above w' is in (else w' were), and nothing is both below w and above w' (edges
-//   follow the c-order and w' is later). The new sets are disjoint again.
+//   follow the c-order, and w' is later, or hides w and must not persist before it). The new sets are disjoint again.
 //
 // Neighbouring writes of equal value, the later persisting after the earlier, are one candidate: recovery
 //   cannot tell them apart, so which of them it was stays open.

@@ -140,11 +140,13 @@ void Log::build_histories() {
 
 void Log::mark_chains() {
   is_chain_.assign(initial_.size(), true);
+  has_rising_epochs_.assign(initial_.size(), true);
   for (LocationId l = 0; l < initial_.size(); ++l) {
     for (std::uint32_t at = first_history_[l] + 1; at < first_history_[l + 1]; ++at) {
       const EventId before = history_[at - 1].event;
       history_[at].chained = before < history_[at].event && persists_after_directly(history_[at].event, before);
       if (!history_[at].chained) is_chain_[l] = false;
+      if (epoch(before) > epoch(history_[at].event)) has_rising_epochs_[l] = false;
     }
   }
 }
@@ -161,7 +163,7 @@ std::size_t Log::memory_bytes() const {
   auto bytes = [](const auto& v) { return v.capacity() * sizeof(v[0]); };
   return bytes(events_) + bytes(predecessors_) + bytes(writes_) + bytes(barriers_) + bytes(initial_) + bytes(current_) +
          bytes(last_write_) + bytes(first_successor_) + bytes(successors_) + bytes(first_history_) + bytes(history_) +
-         is_chain_.capacity() / 8;
+         is_chain_.capacity() / 8 + has_rising_epochs_.capacity() / 8;
 }
 
 }  // namespace crashcut::persist

@@ -40,8 +40,8 @@ struct Write {
 
   LocationId location;
   // Where it stands among the writes of its location: last, or before the write of this earlier event. The
-  // latter is for writes that cannot undo one another (a size that only grows); the earlier event must not
-  // persist before this one.
+  // latter is for writes that cannot undo one another (a size that only grows); neither that event nor one whose
+  // write stands behind its write may persist before this one.
   EventId hidden_by;
   Value value;
 };
@@ -87,6 +87,8 @@ class Log {
   std::span<const Write> writes(EventId e) const;
   std::span<const LocationWrite> history(LocationId l) const;  // sealed logs only
   bool is_chain(LocationId l) const { return is_chain_[l]; }
+  // Whether epochs do not fall along its history: a hidden write may be of a later epoch than what hides it.
+  bool has_rising_epochs(LocationId l) const { return has_rising_epochs_[l]; }
   Value initial(LocationId l) const { return initial_[l]; }
   // The value that the running program sees: the last one written.
   Value current(LocationId l) const { return current_[l]; }
@@ -125,6 +127,7 @@ class Log {
   std::vector<std::uint32_t> first_history_;
   std::vector<LocationWrite> history_;
   std::vector<bool> is_chain_;
+  std::vector<bool> has_rising_epochs_;
   std::vector<EventId> stack_;  // scratch of cover_below
 };
 
