@@ -229,7 +229,10 @@ Errno Filesystem::truncate(Ino ino, std::uint64_t new_size) {
 Errno Filesystem::Impl::zero_or_punch(Inode& inode, int mode, std::uint64_t offset, std::uint64_t length) {
   const std::uint64_t old_size = size(inode);
   const bool punches = mode & FALLOC_FL_PUNCH_HOLE;
-  const std::uint64_t end = offset + length;
+  if (punches && offset >= old_size) return 0;
+  std::uint64_t end = offset + length;
+  // ext4_punch_hole(): a hole over the end of the file takes its last block whole.
+  if (punches && end > old_size) end = (old_size + setup.block_bytes - 1) / setup.block_bytes * setup.block_bytes;
   const bool grows = !punches && !(mode & FALLOC_FL_KEEP_SIZE) && end > old_size;
   if (!punches) {
     if (const Errno error = reserve(inode, offset, end)) return error;
@@ -250,7 +253,7 @@ Errno Filesystem::Impl::zero_or_punch(Inode& inode, int mode, std::uint64_t offs
   }
   const std::uint64_t new_size = grows ? end : old_size;
   inode.size = new_size;
-  if (recorder()) recorder()->zero_range(inode.ino, offset, length, old_size, new_size, block_bytes_of(inode));
+  if (recorder()) recorder()->zero_range(inode.ino, offset, end - offset, old_size, new_size, block_bytes_of(inode));
   return 0;
 }
 

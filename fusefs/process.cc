@@ -201,8 +201,9 @@ Errno Process::Impl::start_of(int dirfd, std::string_view path, Ino& out) const 
 
 Errno Process::Impl::find(int dirfd, std::string_view path, int flags, Ino& out) {
   bool is_empty = path.empty() && (flags & AT_EMPTY_PATH);
-  if (is_empty && dirfd != AT_FDCWD) {
-    DescriptionRef file = any(dirfd);
+  // Nothing is walked then, so nothing need be searchable.
+  if (is_empty && (dirfd != AT_FDCWD || cwd)) {
+    DescriptionRef file = dirfd == AT_FDCWD ? cwd : any(dirfd);
     out = file ? file->ino : kNoIno;
     return file ? 0 : -EBADF;
   }

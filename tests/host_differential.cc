@@ -213,7 +213,9 @@ class TimesWatch {
   }
 
  private:
-  static bool is_changed(const timespec& a, const timespec& b) { return a.tv_sec != b.tv_sec || a.tv_nsec != b.tv_nsec; }
+  static bool is_changed(const timespec& a, const timespec& b) {
+    return a.tv_sec != b.tv_sec || a.tv_nsec != b.tv_nsec;
+  }
 
   System& system_;
   std::vector<std::string> paths_;
@@ -280,7 +282,9 @@ void Differential::check_tree() {
 void Differential::run_watching_times(const std::function<void()>& op) {
   User& owner = users_[0];
   std::vector<std::string> paths;
-  walk_tree(*owner.model, "", [&](const std::string& path, std::int64_t, const struct stat&) { paths.push_back(path); });
+  walk_tree(*owner.model, "", [&](const std::string& path, auto&&...) { paths.push_back(path); });
+  // To walk it is to open and close directories, which drops record locks.
+  walk_tree(*owner.host, "", [](auto&&...) {});
   TimesWatch model(*owner.model, paths);
   TimesWatch host(*owner.host, paths);
   constexpr time_t kFuture = 4'000'000'000;
