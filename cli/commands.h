@@ -20,6 +20,8 @@ void add_replay_command(CLI::App& app, int& exit_code);
 void add_compare_command(CLI::App& app, int& exit_code);
 void add_check_command(CLI::App& app, int& exit_code);
 void add_mark_command(CLI::App& app, int& exit_code);
+void add_mount_command(CLI::App& app, int& exit_code);
+void add_crash_command(CLI::App& app, int& exit_code);
 
 // How the user called us; main() sets it.
 std::string& our_name();

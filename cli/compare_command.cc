@@ -10,11 +10,14 @@
 #include "cli/commands.h"
 #include "cli/interrupts.h"
 #include "cli/json_file.h"
+#include "cli/mounted_options.h"
 #include "cli/options.h"
 #include "cli/program.h"
 #include "cli/progress_line.h"
 #include "recovery/compare_report.h"
 #include "recovery/json_report.h"
+#include "recovery/mounted/compare_report.h"
+#include "recovery/mounted/report.h"
 #include "recovery/report.h"
 
 namespace crashcut::cli {
@@ -105,19 +108,70 @@ tl::expected<int, Failure> compare(const Options& options, const std::vector<std
   return recovery::exit_code(recovery::verdict_of(*rows, plan_count));
 }
 
+// Recorded once: a trace knows no model.
+tl::expected<int, mounted::Failure> compare_mounted(const MountedOptions& options, const std::vector<std::string>& words) {
+  const auto models = make_plans(options.common);
+  if (!models) return tl::unexpected(mounted::Failure{models.error().blame == Failure::Blame::kUser, models.error().sentence});
+  MountedOptions first = options;
+  first.common.profiles = {std::string(fusefs::to_text(models->front().model.profile))};
+  first.common.data_modes = {std::string(fusefs::to_text(models->front().model.data))};
+  auto plans = make_mounted_plans(first, words);
+  if (!plans) return tl::unexpected(plans.error());
+  std::FILE* out = options.common.json_file == "-" ? stderr : stdout;
+  fmt::print(out, "{}", mounted::report_start(words, plans->check));
+  std::fflush(out);
+  const auto recorded = record_program(*plans);
+  if (!recorded) return tl::unexpected(recorded.error());
+  fmt::print(out, "{}", mounted::report_recorded(*recorded, plans->check));
+  std::vector<mounted::Comparison> rows;
+  mounted::Json list = mounted::Json::array();
+  const SearchSignals signals;
+  for (const Plan& model : *models) {
+    if (is_interrupted()) break;
+    ProgressLine line;
+    mounted::PoolHooks hooks;
+    hooks.is_interrupted = is_interrupted;
+    hooks.on_progress = [&](const mounted::PoolProgress& progress) {
+      line.show(recovery::Progress{progress.seconds, progress.recoveries, progress.violations, progress.fraction});
+    };
+    mounted::CheckPlan plan = plans->check;
+    plan.model = model.model;
+    auto result = mounted::check(plan, hooks);
+    if (!result) return tl::unexpected(mounted::Failure{result.error().is_users, fmt::format("{} (under {})", result.error().sentence, fusefs::describe(plan.model))});
+    list.push_back(mounted::to_json(plan, words, *recorded, *result));
+    rows.push_back(mounted::Comparison{std::move(plan), std::move(*result)});
+  }
+  fmt::print(out, "{}", mounted::report_comparison(rows));
+  for (const std::string& path : {options.common.json_file, plans->check.directory + "/result.json"}) {
+    auto ok = write_json_file(path, list.dump(2, ' ', false, mounted::Json::error_handler_t::replace) + "\n");
+    if (!ok) return tl::unexpected(mounted::Failure{ok.error().blame == Failure::Blame::kUser, ok.error().sentence});
+  }
+  fmt::print(out, "{}", mounted::report_comparison_end(rows, models->size()));
+  return recovery::exit_code(mounted::verdict_of(rows, models->size()));
+}
+
 }  // namespace
 
 void add_compare_command(CLI::App& app, int& exit_code) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<MountedOptions>();
   CLI::App* command = app.add_subcommand("compare", "the same program under every journaling mode, in one table");
-  add_options(*command, *options);
+  add_mounted_options(*command, *options);
   command->footer(
-      std::string("--profile and --data may be given more than once, and narrow the table to what they name.\n"
+      std::string("With --file, --tree, --expect, --check or --setup any program is compared, on the mounted filesystem, as\n"
+                  "crashcut check does it: recorded once, checked under each model. Without them prog has main() and\n"
+                  "crashcut_recover(), as for crashcut run.\n\n"
+                  "--profile and --data may be given more than once, and narrow the table to what they name.\n"
                   "With ext4, data=ordered is also shown with noauto_da_alloc and with nodelalloc.\n\n"
-                  "Example: crashcut compare --profile ext4 --profile paper save.c\n\n") +
+                  "Examples: crashcut compare --profile ext4 --profile paper save.c\n"
+                  "          crashcut compare --file notes.txt -- nano notes.txt\n\n") +
       kExitCodes + "\nA violation under any of the models is a violation.");
   command->callback([command, options, &exit_code] {
-    const auto code = compare(*options, program_words(*command));
+    if (asks_for_mount(*options)) {
+      const auto code = compare_mounted(*options, program_words(*command));
+      exit_code = code ? *code : report_failure(as_failure(code.error()));
+      return;
+    }
+    const auto code = compare(options->common, program_words(*command));
     exit_code = code ? *code : report_failure(code.error());
   });
 }

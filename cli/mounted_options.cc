@@ -97,6 +97,10 @@ inprocess::Failure as_failure(const Failure& failure) {
   return inprocess::Failure{failure.is_users ? inprocess::Failure::Blame::kUser : inprocess::Failure::Blame::kTool, failure.sentence};
 }
 
+bool asks_for_mount(const MountedOptions& options) {
+  return !options.files.empty() || options.tree || !options.expects.empty() || !options.checker.empty() || !options.setup.empty();
+}
+
 void add_mounted_options(CLI::App& command, MountedOptions& options) {
   add_options(command, options.common);
   command.add_option("--file", options.files, "this file must be found old or new, whole")->type_name("F")->allow_extra_args(false);

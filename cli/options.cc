@@ -47,26 +47,6 @@ CLI::Validator between(Number least, Number most) {
       "");
 }
 
-void add_model_options(CLI::App& command, Options& options) {
-  command.add_option("--profile", options.profiles, "the model: ext4 (what today's kernel does; default), or paper")
-      ->type_name("paper|ext4")
-      ->allow_extra_args(false);
-  command.add_option("--data", options.data_modes, "journaling mode (default: ordered)")
-      ->type_name("ordered|journal|writeback")
-      ->allow_extra_args(false);
-  command.add_option("-o", options.mount_options, "mount options, e.g. nodelalloc,noauto_da_alloc,barrier=0")
-      ->type_name("OPTS")
-      ->allow_extra_args(false);
-  command.add_option("--sector", options.sector_bytes, "what the disk writes in one piece (default: 512)")
-      ->type_name("BYTES")
-      ->check(between(std::uint32_t{1}, kBytesMost));
-  command.add_option("--block", options.block_bytes, "the filesystem's block (default: 4096)")
-      ->type_name("BYTES")
-      ->check(between(std::uint32_t{1}, kBytesMost));
-  command.add_option("--from", options.from_directory, "copy this tree onto the disk first (default: an empty disk)")
-      ->type_name("DIR");
-}
-
 void add_search_options(CLI::App& command, Options& options) {
   command.add_option("--depth", options.depth, "crashes in a row: 2 crashes recovery too (default: 1)")
       ->type_name("N")
@@ -119,6 +99,26 @@ tl::expected<fusefs::ModelOptions, std::string> make_model(const Options& option
 
 std::shared_ptr<CLI::Formatter> usage_formatter(const std::string& usage) {
   return std::make_shared<UsageFormatter>(usage);
+}
+
+void add_model_options(CLI::App& command, Options& options) {
+  command.add_option("--profile", options.profiles, "the model: ext4 (what today's kernel does; default), or paper")
+      ->type_name("paper|ext4")
+      ->allow_extra_args(false);
+  command.add_option("--data", options.data_modes, "journaling mode (default: ordered)")
+      ->type_name("ordered|journal|writeback")
+      ->allow_extra_args(false);
+  command.add_option("-o", options.mount_options, "mount options, e.g. nodelalloc,noauto_da_alloc,barrier=0")
+      ->type_name("OPTS")
+      ->allow_extra_args(false);
+  command.add_option("--sector", options.sector_bytes, "what the disk writes in one piece (default: 512)")
+      ->type_name("BYTES")
+      ->check(between(std::uint32_t{1}, kBytesMost));
+  command.add_option("--block", options.block_bytes, "the filesystem's block (default: 4096)")
+      ->type_name("BYTES")
+      ->check(between(std::uint32_t{1}, kBytesMost));
+  command.add_option("--from", options.from_directory, "copy this tree onto the disk first (default: an empty disk)")
+      ->type_name("DIR");
 }
 
 void add_options(CLI::App& command, Options& options) {

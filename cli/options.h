@@ -32,6 +32,8 @@ struct Options {
 // Help with a usage line of our own: "Usage: crashcut run [options] prog [args...]".
 std::shared_ptr<CLI::Formatter> usage_formatter(const std::string& usage);
 
+// Those that name the model and the starting state.
+void add_model_options(CLI::App& command, Options& options);
 // Options of `command`, and "prog [args...]" after them: what follows prog is the program's.
 void add_options(CLI::App& command, Options& options);
 // "--" would end the options of crashcut itself, not those of the command: hide it until program_words().

@@ -6,7 +6,10 @@
 
 #include "cli/commands.h"
 #include "cli/options.h"
+#include "cli/mounted_options.h"
 #include "cli/program.h"
+#include "recovery/mounted/check.h"
+#include "recovery/mounted/report.h"
 #include "recovery/report.h"
 #include "recovery/token.h"
 
@@ -18,6 +21,8 @@ using inprocess::Failure;
 struct ReplayOptions {
   std::string token;
   bool print = false;
+  bool shell = false;
+  std::string image_directory;
 };
 
 tl::expected<int, Failure> replay(const ReplayOptions& options) {
@@ -47,17 +52,51 @@ tl::expected<int, Failure> replay(const ReplayOptions& options) {
   return is_violation ? 1 : 0;
 }
 
+tl::expected<int, mounted::Failure> replay_mounted(const ReplayOptions& options) {
+  const auto token = mounted::decode_token(options.token);
+  if (!token) return tl::unexpected(mounted::Failure{true, token.error()});
+  if (!options.image_directory.empty()) {
+    if (auto ok = mounted::write_image(*token, options.image_directory); !ok) return tl::unexpected(ok.error());
+    fmt::print("the state is in {}\n", options.image_directory);
+    return 0;
+  }
+  if (options.shell) {
+    fmt::print("a shell in the crashed disk, {}; exit leaves it\n", mounted::disk_of(token->directory));
+    std::fflush(stdout);
+    return mounted::open_shell(*token);
+  }
+  fmt::print("crashcut replay: {} | {} | one recovery\n", recovery::printable(mounted::trace_of(token->directory)), fusefs::describe(token->model));
+  const auto example = mounted::replay(*token);
+  if (!example) return tl::unexpected(example.error());
+  if (options.print) fmt::print("{}\n", mounted::report_violation(*example, true));
+  const bool violates = mounted::is_violation(example->key.finding);
+  fmt::print("{}: {}\n", violates ? "violation" : "no violation",
+             violates ? fmt::format("{}: {}", mounted::to_text(example->key.finding), recovery::printable(example->sentence)) : recovery::printable(example->key.message));
+  return violates ? 1 : 0;
+}
+
 }  // namespace
 
 void add_replay_command(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<ReplayOptions>();
-  CLI::App* command = app.add_subcommand("replay", "run one recovery again, by the token that crashcut run printed");
-  command->add_option("token", options->token, "begins with cc1")->required()->type_name("TOKEN");
+  CLI::App* command = app.add_subcommand("replay", "run one recovery again, by the token that was printed with a violation");
+  command->add_option("token", options->token, "begins with cc1 (crashcut run) or cm1 (crashcut check)")->required()->type_name("TOKEN");
+  command->add_flag("--shell", options->shell, "of crashcut check: open a shell in the crashed disk");
+  command->add_option("--image", options->image_directory, "of crashcut check: write the crashed disk to DIR as a plain tree")->type_name("DIR");
   command->add_flag("--print", options->print, "tell all of it: operations, choices, calls, output");
   command->footer(
       "A program that does other things than when the token was made is refused.\n\n"
       "Exit codes: 0 no violation this time, 1 violation, 2 wrong use, 4 crashcut's own failure");
   command->callback([options, &exit_code] {
+    if (options->token.starts_with(mounted::kTokenPrefix)) {
+      const auto code = replay_mounted(*options);
+      exit_code = code ? *code : report_failure(as_failure(code.error()));
+      return;
+    }
+    if (options->shell || !options->image_directory.empty()) {
+      exit_code = report_failure({inprocess::Failure::Blame::kUser, "--shell and --image are for tokens of crashcut check, which begin with cm1."});
+      return;
+    }
     const auto code = replay(*options);
     exit_code = code ? *code : report_failure(code.error());
   });

@@ -50,6 +50,33 @@ Errno Access::may_delete(Ino dir, Ino victim) const {
   return anyone ? 0 : check_owner(victim);
 }
 
+// may_follow_link()
+Errno Access::may_follow(Ino dir, Ino link) const {
+  if (!protection_.symlinks) return 0;
+  Owner now;
+  if (Errno error = filesystem_.get_owner(link, now)) return error;
+  if (now.uid == who_.uid) return 0;
+  Owner parent;
+  if (Errno error = filesystem_.get_owner(dir, parent)) return error;
+  constexpr mode_t kShared = S_ISVTX | S_IWOTH;
+  return (parent.mode & kShared) == kShared && parent.uid != now.uid ? -EACCES : 0;
+}
+
+// may_create_in_sticky()
+Errno Access::may_reopen(Ino dir, Ino ino) const {
+  const mode_t type = filesystem_.type(ino);
+  const int level = S_ISREG(type) ? protection_.regular : S_ISFIFO(type) ? protection_.fifos : 1;
+  if (level == 0) return 0;
+  Owner now;
+  if (Errno error = filesystem_.get_owner(ino, now)) return error;
+  if (now.uid == who_.uid) return 0;
+  Owner parent;
+  if (Errno error = filesystem_.get_owner(dir, parent)) return error;
+  if (!(parent.mode & S_ISVTX) || parent.uid == now.uid) return 0;
+  const bool is_shared = (parent.mode & S_IWOTH) || ((parent.mode & S_IWGRP) && level >= 2);
+  return is_shared ? -EACCES : 0;
+}
+
 Errno Access::may_link(Ino ino) const {
   if (is_root()) return 0;
   Owner now;

@@ -1,10 +1,10 @@
 // Access: what a process may do to an inode, by its uid, gid and groups.
 //
-// Models: mode bits, the sticky bit, ownership, the fate of setuid and setgid bits. Does not model: ACLs, single
-//   capabilities, what protects sticky directories (the protected_{symlinks,regular,fifos} sysctls and O_CREAT on
-//   another's symlink or socket, which is EACCES there). Source: fs/namei.c, fs/attr.c.
-// Invariant: where uid is 0 no attribute is read just to allow something. In a crashed filesystem each such read is
-//   a decision, and would be a branch that the program cannot see.
+// Models: mode bits, the sticky bit and what protects files below it, ownership, the fate of setuid and setgid
+//   bits. Does not model: ACLs, single capabilities. Source: fs/namei.c, fs/attr.c.
+// Invariant: where uid is 0 no attribute is read just to allow something, unless the StickyProtection asks for it:
+//   that binds uid 0 too. In a crashed filesystem each such read is a decision, and would be a branch that the
+//   program cannot see.
 // Threads: none of its own.
 #pragma once
 
@@ -19,7 +19,8 @@ namespace crashcut::fusefs {
 
 class Access {
  public:
-  Access(Filesystem& filesystem, Credentials who) : filesystem_(filesystem), who_(std::move(who)) {}
+  Access(Filesystem& filesystem, Credentials who, const StickyProtection& protection)
+      : filesystem_(filesystem), who_(std::move(who)), protection_(protection) {}
 
   const Credentials& who() const { return who_; }
   bool is_root() const { return who_.uid == 0; }
@@ -30,6 +31,10 @@ class Access {
   Errno check_owner(Ino ino) const;
   Errno may_create(Ino dir) const;
   Errno may_delete(Ino dir, Ino victim) const;
+  // The symlink that a path ends with.
+  Errno may_follow(Ino dir, Ino link) const;
+  // O_CREAT on what exists already.
+  Errno may_reopen(Ino dir, Ino ino) const;
   Errno may_link(Ino ino) const;  // as the protected_hardlinks sysctl, which every distribution sets
   Errno may_chown(const Owner& now, uid_t uid, gid_t gid) const;
 
@@ -43,6 +48,7 @@ class Access {
 
   Filesystem& filesystem_;
   Credentials who_;
+  StickyProtection protection_;
 };
 
 }  // namespace crashcut::fusefs

@@ -73,12 +73,29 @@ Filesystem::Inode& Filesystem::Impl::add(mode_t mode, dev_t rdev, const Credenti
   return inode;
 }
 
+namespace {
+
+bool is_before(const timespec& a, const timespec& b) {
+  return a.tv_sec != b.tv_sec ? a.tv_sec < b.tv_sec : a.tv_nsec < b.tv_nsec;
+}
+
+// relatime: kept only where it would seem older than a change, or is a day old (relatime_need_update()).
+void update_atime(Meta& meta, const timespec& time) {
+  constexpr time_t kDay = 24 * 60 * 60;
+  const bool is_kept = is_before(meta.mtime, meta.atime) && is_before(meta.ctime, meta.atime) &&
+                       time.tv_sec - meta.atime.tv_sec < kDay;
+  if (!is_kept) meta.atime = time;
+}
+
+}  // namespace
+
 Meta& Filesystem::Impl::meta(Inode& inode) {
   if (inode.meta) return *inode.meta;
   inode.meta = setup.medium->meta(inode.ino);
   inode.meta->nlink += inode.nlink_change;
   if (inode.new_mtime) inode.meta->mtime = *inode.new_mtime;
   if (inode.new_ctime) inode.meta->ctime = *inode.new_ctime;
+  if (inode.new_atime) update_atime(*inode.meta, *inode.new_atime);
   return *inode.meta;
 }
 
@@ -108,6 +125,14 @@ void Filesystem::Impl::touch(Inode& inode, bool modified) {
   }
   inode.new_ctime = time;
   if (modified) inode.new_mtime = time;
+}
+
+void Filesystem::Impl::note_access(Inode& inode) {
+  if (inode.meta) {
+    update_atime(*inode.meta, now());
+  } else {
+    inode.new_atime = now();
+  }
 }
 
 void Filesystem::Impl::drop_if_unused(Inode& inode) {
@@ -319,6 +344,7 @@ Errno Filesystem::rmdir(Ino dir_ino, std::string_view name) {
   impl_->touch(*dir, true);
   impl_->change_nlink(*dir, -1);
   impl_->meta(inode).nlink = 0;
+  impl_->touch(inode, false);
   const NameChange change{dir_ino, std::string(name), kNoIno};
   impl_->record_names({&change, 1}, {&inode, dir});
   impl_->drop_if_unused(inode);
@@ -414,6 +440,7 @@ void Filesystem::Impl::move(Inode& from_dir, std::string_view from, Inode& moved
     } else {
       change_nlink(*replaced, -1);
     }
+    touch(*replaced, false);
   }
   const NameChange changes[] = {{to_dir.ino, std::string(to), moved.ino}, {from_dir.ino, std::string(from), kNoIno}};
   record_names(changes, {replaced, changed_from, changed_to});
@@ -425,6 +452,7 @@ Errno Filesystem::readlink(Ino ino, std::string& target) {
   if (!inode) return -ENOENT;
   if (inode->type != S_IFLNK) return -EINVAL;
   target = impl_->meta(*inode).symlink_target;
+  impl_->note_access(*inode);
   return 0;
 }
 
@@ -488,6 +516,8 @@ Errno Filesystem::get_owner(Ino ino, Owner& out) {
   }
   return 0;
 }
+
+void Filesystem::note_access(Ino ino) { impl_->note_access(*impl_->find(ino)); }
 
 Errno Filesystem::setattr(Ino ino, const AttrChange& change) {
   Inode* inode = impl_->find(ino);

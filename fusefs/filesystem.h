@@ -91,6 +91,8 @@ class Filesystem {
   // What permissions depend on, and nothing else: on a crashed disk the rest stays undecided.
   Errno get_owner(Ino ino, Owner& out);
   Errno setattr(Ino ino, const AttrChange& change);
+  // Its data or entries were read (the caller knows of O_NOATIME); readlink() says so itself. As relatime does.
+  void note_access(Ino ino);
   Errno set_xattr(Ino ino, const std::string& name, std::string_view value, int flags);
   Errno get_xattr(Ino ino, const std::string& name, std::string& value);
   Errno list_xattr(Ino ino, std::vector<std::string>& names);

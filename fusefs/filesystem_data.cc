@@ -235,7 +235,10 @@ Errno Filesystem::truncate(Ino ino, std::uint64_t new_size) {
 Errno Filesystem::Impl::zero_or_punch(Inode& inode, int mode, std::uint64_t offset, std::uint64_t length) {
   const std::uint64_t old_size = size(inode);
   const bool punches = mode & FALLOC_FL_PUNCH_HOLE;
-  const std::uint64_t end = offset + length;
+  if (punches && offset >= old_size) return 0;
+  std::uint64_t end = offset + length;
+  // ext4_punch_hole(): a hole over the end of the file takes its last block whole.
+  if (punches && end > old_size) end = (old_size + setup.block_bytes - 1) / setup.block_bytes * setup.block_bytes;
   const bool grows = !punches && !(mode & FALLOC_FL_KEEP_SIZE) && end > old_size;
   if (!punches) {
     if (const Errno error = reserve(inode, offset, end)) return error;
@@ -256,8 +259,7 @@ Errno Filesystem::Impl::zero_or_punch(Inode& inode, int mode, std::uint64_t offs
   }
   const std::uint64_t new_size = grows ? end : old_size;
   inode.size = new_size;
-  touch(inode, true);
-  if (recorder()) recorder()->zero_range(inode.ino, offset, length, old_size, new_size, block_bytes_of(inode));
+  if (recorder()) recorder()->zero_range(inode.ino, offset, end - offset, old_size, new_size, block_bytes_of(inode));
   return 0;
 }
 
@@ -275,10 +277,26 @@ Errno Filesystem::Impl::shift(Inode& inode, std::uint64_t offset, std::uint64_t 
   inode.blocks = std::move(moved);
   const std::uint64_t new_size = inserts ? old_size + length : old_size - length;
   inode.size = new_size;
-  touch(inode, true);
   if (recorder()) recorder()->shift_blocks(inode.ino, first, by, old_size, new_size, block_bytes_of(inode));
   return 0;
 }
+
+namespace {
+
+bool is_fallocate_mode(int mode) {
+  switch (mode) {
+    case 0:
+    case FALLOC_FL_KEEP_SIZE:
+    case FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE:
+    case FALLOC_FL_ZERO_RANGE:
+    case FALLOC_FL_ZERO_RANGE | FALLOC_FL_KEEP_SIZE:
+    case FALLOC_FL_COLLAPSE_RANGE:
+    case FALLOC_FL_INSERT_RANGE: return true;
+    default: return false;
+  }
+}
+
+}  // namespace
 
 Errno Filesystem::fallocate(Ino ino, int mode, std::uint64_t offset, std::uint64_t length) {
   Inode* inode = impl_->find(ino);
@@ -287,15 +305,15 @@ Errno Filesystem::fallocate(Ino ino, int mode, std::uint64_t offset, std::uint64
   if (inode->lock_held) return kWouldBlock;
   if (length == 0 || offset + length < offset) return -EINVAL;
   if (offset + length > kFileBytesMax) return -EFBIG;
+  if (!is_fallocate_mode(mode)) return -EOPNOTSUPP;
+  impl_->touch(*inode, true);  // ext4 does so before it looks at the range
   switch (mode) {
     case FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE:
     case FALLOC_FL_ZERO_RANGE:
     case FALLOC_FL_ZERO_RANGE | FALLOC_FL_KEEP_SIZE: return impl_->zero_or_punch(*inode, mode, offset, length);
     case FALLOC_FL_COLLAPSE_RANGE: return impl_->shift(*inode, offset, length, false);
     case FALLOC_FL_INSERT_RANGE: return impl_->shift(*inode, offset, length, true);
-    case 0:
-    case FALLOC_FL_KEEP_SIZE: break;
-    default: return -EOPNOTSUPP;
+    default: break;
   }
   if (const Errno error = impl_->reserve(*inode, offset, offset + length)) return error;
   const std::uint64_t old_size = impl_->size(*inode);
@@ -307,7 +325,6 @@ Errno Filesystem::fallocate(Ino ino, int mode, std::uint64_t offset, std::uint64
   }
   const std::uint64_t new_size = mode == 0 ? std::max(old_size, end) : old_size;
   if (new_size != old_size) impl_->set_size(*inode, new_size);
-  impl_->touch(*inode, true);
   if (impl_->recorder()) impl_->recorder()->preallocate(ino, offset, length, old_size, new_size, impl_->block_bytes_of(*inode));
   return 0;
 }

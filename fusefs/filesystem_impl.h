@@ -31,6 +31,7 @@ struct Filesystem::Inode {
   std::optional<Meta> meta;
   // What happened to the metadata while it was not needed.
   int nlink_change = 0;
+  std::optional<timespec> new_atime;
   std::optional<timespec> new_mtime;
   std::optional<timespec> new_ctime;
 
@@ -75,6 +76,7 @@ struct Filesystem::Impl {
   std::uint64_t size(Inode& inode);
   void change_nlink(Inode& inode, int by);
   void touch(Inode& inode, bool modified);
+  void note_access(Inode& inode);
   void drop_if_unused(Inode& inode);
 
   // Directories.

@@ -19,7 +19,10 @@ FileLocks::Range FileLocks::to_range(std::uint64_t owner, const struct flock& lo
 const FileLocks::Range* FileLocks::find_conflict(const Range& wanted) const {
   for (const Range& held : ranges_) {
     const bool overlaps = held.begin < wanted.end && wanted.begin < held.end;
-    if (overlaps && held.owner != wanted.owner && (held.type == F_WRLCK || wanted.type == F_WRLCK)) return &held;
+    const bool is_own = held.owner == wanted.owner;
+    // F_OFD_GETLK with F_UNLCK asks for one's own.
+    const bool conflicts = wanted.type == F_UNLCK ? is_own : !is_own && (held.type == F_WRLCK || wanted.type == F_WRLCK);
+    if (overlaps && conflicts) return &held;
   }
   return nullptr;
 }
@@ -27,17 +30,31 @@ const FileLocks::Range* FileLocks::find_conflict(const Range& wanted) const {
 Errno FileLocks::set(std::uint64_t owner, const struct flock& lock) {
   const Range wanted = to_range(owner, lock);
   if (wanted.type != F_UNLCK && find_conflict(wanted)) return -EAGAIN;
-  std::vector<Range> kept;
-  for (const Range& held : ranges_) {
-    if (held.owner != owner || held.end <= wanted.begin || wanted.end <= held.begin) {
-      kept.push_back(held);
-      continue;
+  // As posix_lock_inode() keeps them, since F_GETLK shows it: an owner's ranges together and ascending, what touches
+  // and is of one type made one.
+  const auto is_mine = [&](const Range& held) { return held.owner == owner; };
+  const auto place = std::find_if(ranges_.begin(), ranges_.end(), is_mine) - ranges_.begin();
+  Range merged = wanted;
+  std::vector<Range> mine;
+  const auto keep = [&](Range part) {
+    const bool touches = part.end == wanted.begin || part.begin == wanted.end;
+    if (part.begin >= part.end) return;
+    if (touches && part.type == wanted.type) {
+      merged.begin = std::min(merged.begin, part.begin);
+      merged.end = std::max(merged.end, part.end);
+    } else {
+      mine.push_back(part);
     }
-    if (held.begin < wanted.begin) kept.push_back(Range{owner, held.begin, wanted.begin, held.type, held.pid});
-    if (wanted.end < held.end) kept.push_back(Range{owner, wanted.end, held.end, held.type, held.pid});
+  };
+  for (const Range& held : ranges_) {
+    if (!is_mine(held)) continue;
+    keep(Range{owner, held.begin, std::min(held.end, wanted.begin), held.type, held.pid});
+    keep(Range{owner, std::max(held.begin, wanted.end), held.end, held.type, held.pid});
   }
-  if (wanted.type != F_UNLCK) kept.push_back(wanted);
-  ranges_ = std::move(kept);
+  if (wanted.type != F_UNLCK) mine.push_back(merged);
+  std::sort(mine.begin(), mine.end(), [](const Range& a, const Range& b) { return a.begin < b.begin; });
+  std::erase_if(ranges_, is_mine);
+  ranges_.insert(ranges_.begin() + place, mine.begin(), mine.end());
   return 0;
 }
 

@@ -159,7 +159,11 @@ Errno PathWalk::look_up_last(Mode mode, Step& step, bool& ended) {
   if (error) return error == -ENOENT ? 0 : error;
   mode_t type = filesystem_.type(place.ino);
   ended = !S_ISLNK(type) || !(mode.follow || place.slash);
-  if (!ended) return follow(place.ino, step);
+  if (!ended) {
+    // The number of links comes first.
+    const Errno refused = step.links < kMostLinks ? access_.may_follow(place.dir, place.ino) : 0;
+    return refused ? refused : follow(place.ino, step);
+  }
   note(place, place.ino);
   return place.slash && !S_ISDIR(type) ? -ENOTDIR : 0;
 }

@@ -69,7 +69,7 @@ bool Description::is_writable() const {
 Process::Impl::Impl(Setup setup_in)
     : setup(std::move(setup_in)),
       filesystem(setup.filesystem),
-      access(filesystem, setup.who),
+      access(filesystem, setup.who, setup.sticky_protection),
       walk(filesystem, access, setup.root) {
   if (setup.starts_inside) cwd = std::make_shared<Description>(filesystem, kRootIno, O_PATH);
 }
@@ -201,8 +201,9 @@ Errno Process::Impl::start_of(int dirfd, std::string_view path, Ino& out) const 
 
 Errno Process::Impl::find(int dirfd, std::string_view path, int flags, Ino& out) {
   bool is_empty = path.empty() && (flags & AT_EMPTY_PATH);
-  if (is_empty && dirfd != AT_FDCWD) {
-    DescriptionRef file = any(dirfd);
+  // Nothing is walked then, so nothing need be searchable.
+  if (is_empty && (dirfd != AT_FDCWD || cwd)) {
+    DescriptionRef file = dirfd == AT_FDCWD ? cwd : any(dirfd);
     out = file ? file->ino : kNoIno;
     return file ? 0 : -EBADF;
   }
@@ -243,12 +244,9 @@ Errno Process::Impl::open_place(Place& place, int flags, mode_t mode) {
   mode = S_IFREG | (mode & 07777 & ~setup.umask);
   if (asks_for_tmpfile(flags)) return make_tmpfile(place, mode);
   if (place.ino == kNoIno) return create_file(place, mode);
-  if (Errno error = may_open(place.ino, flags)) return error;
+  if (Errno error = may_open(place, flags)) return error;
   bool cuts = (flags & O_TRUNC) && S_ISREG(filesystem.type(place.ino));
-  if (!cuts) return 0;
-  std::int64_t size = filesystem.seek(place.ino, 0, SEEK_END);
-  if (size < 0) return static_cast<Errno>(size);
-  return size > 0 ? truncate(place.ino, 0) : drop_privileges(place.ino);
+  return cuts ? truncate(place.ino, 0) : 0;
 }
 
 Errno Process::Impl::create_file(Place& place, mode_t mode) {
@@ -266,10 +264,13 @@ Errno Process::Impl::make_tmpfile(Place& place, mode_t mode) {
 }
 
 // The order of these checks is do_open()'s and may_open()'s.
-Errno Process::Impl::may_open(Ino ino, int flags) const {
+Errno Process::Impl::may_open(const Place& place, int flags) const {
+  Ino ino = place.ino;
   mode_t type = filesystem.type(ino);
   if ((flags & O_CREAT) && (flags & O_EXCL)) return -EEXIST;
   if ((flags & O_CREAT) && S_ISDIR(type)) return -EISDIR;
+  if (flags & O_CREAT)
+    if (Errno error = access.may_reopen(place.dir, ino)) return error;
   if ((flags & O_DIRECTORY) && !S_ISDIR(type)) return -ENOTDIR;
   if (flags & O_PATH) return 0;
   if (S_ISLNK(type)) return -ELOOP;
@@ -326,7 +327,8 @@ bool is_lock_command(int command) {
 Errno make_absolute(Filesystem& filesystem, const Description& file, struct flock& lock) {
   std::int64_t base = 0;
   if (lock.l_whence == SEEK_CUR) base = static_cast<std::int64_t>(file.offset);
-  if (lock.l_whence == SEEK_END) base = filesystem.seek(file.ino, 0, SEEK_END);
+  const bool is_directory = S_ISDIR(file.type);  // one block long, as stat says
+  if (lock.l_whence == SEEK_END) base = is_directory ? filesystem.block_bytes() : filesystem.seek(file.ino, 0, SEEK_END);
   if (lock.l_whence < SEEK_SET || lock.l_whence > SEEK_END) return -EINVAL;
   if (base < 0) return static_cast<Errno>(base);
   if (lock.l_start > LLONG_MAX - base) return -EOVERFLOW;
@@ -361,6 +363,7 @@ int Process::lock(int fd, int command, struct flock& lock) {
   if (!is_test(command))
     if (Errno error = check_lock_mode(*file, lock.l_type)) return error;
   if (is_ofd(command) && lock.l_pid != 0) return -EINVAL;
+  if (is_ofd(command)) range.l_pid = -1;
   if (!is_test(command)) return impl_->filesystem.posix_lock(file->ino, owner, range);
   if (Errno error = impl_->filesystem.posix_test_lock(file->ino, owner, range)) return error;
   // Where nothing is in the way, fcntl(2) changes l_type alone.

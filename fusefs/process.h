@@ -31,6 +31,7 @@ class Process {
     std::string root = "/crashcut";  // the absolute path under which programs see the filesystem
     // Whether a relative path starts in the filesystem. The working directory is the root at first.
     bool starts_inside = true;
+    StickyProtection sticky_protection;
     // Reserves a descriptor number at or above `lowest`, or gives a negative errno; none: the lowest free number
     // here, from 3 on.
     std::function<int(int lowest)> reserve_fd;

@@ -81,7 +81,7 @@ struct Process::Impl {
 
   // Parts of open.
   Errno open_place(Place& place, int flags, mode_t mode);
-  Errno may_open(Ino ino, int flags) const;
+  Errno may_open(const Place& place, int flags) const;
   Errno create_file(Place& place, mode_t mode);
   Errno make_tmpfile(Place& place, mode_t mode);
 

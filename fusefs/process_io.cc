@@ -119,6 +119,7 @@ std::int64_t Process::Impl::read_at(const Description& file, std::span<const iov
     std::int64_t size = filesystem.seek(file.ino, 0, SEEK_END);
     return size >= 0 && offset >= static_cast<std::uint64_t>(size) ? 0 : -EINVAL;
   }
+  if (!(file.flags & O_NOATIME)) filesystem.note_access(file.ino);
   auto length = static_cast<std::size_t>(total);
   if (out.size() == 1) return filesystem.read(file.ino, offset, {static_cast<std::byte*>(out[0].iov_base), length});
   std::vector<std::byte> bytes(length);
@@ -309,6 +310,7 @@ int Process::getdents64(int fd, std::span<std::byte> out) {
   // At least one, to tell a buffer that is too small from the end.
   std::size_t most = std::max<std::size_t>(1, out.size() / kShortestDirent);
   if (Errno error = impl_->filesystem.readdir(file->ino, file->offset, most, entries)) return error;
+  if (!(file->flags & O_NOATIME)) impl_->filesystem.note_access(file->ino);
   std::size_t used = 0;
   for (const DirEntry& entry : entries) {
     std::size_t length = dirent_length(entry);

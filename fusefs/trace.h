@@ -68,6 +68,7 @@ inline constexpr std::uint32_t kTraceDsync = 4;
 inline constexpr std::uint32_t kTraceSync = 8;
 inline constexpr std::uint32_t kTraceDatasync = 1;  // kFsync
 inline constexpr std::uint32_t kTraceWritable = 1;  // kRelease
+inline constexpr std::uint32_t kTraceFailed = std::uint32_t{1} << 31;  // kFallocate: it failed, but the file's times changed
 
 // One operation. Which fields it has: kFields in trace.cc. Text and data point into the reader's bytes.
 struct TraceOp {

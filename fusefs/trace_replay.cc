@@ -146,6 +146,10 @@ class Replay {
   }
 
   Complaint fallocate(const TraceOp& op) {
+    if (op.flags & kTraceFailed) {  // it changed the times, or nothing
+      filesystem_->fallocate(op.ino, static_cast<int>(op.flags & ~kTraceFailed), op.offset, op.length);
+      return {};
+    }
     // Longer ones are the filesystem's to refuse.
     if (op.length <= kFileBytesMax && op.offset <= kFileBytesMax) {
       const bool moves = op.flags & (FALLOC_FL_COLLAPSE_RANGE | FALLOC_FL_INSERT_RANGE);

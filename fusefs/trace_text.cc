@@ -47,7 +47,8 @@ constexpr FlagName kFallocateModes[] = {{FALLOC_FL_PUNCH_HOLE, "PUNCH_HOLE"},
                                         {FALLOC_FL_ZERO_RANGE, "ZERO_RANGE"},
                                         {FALLOC_FL_COLLAPSE_RANGE, "COLLAPSE_RANGE"},
                                         {FALLOC_FL_INSERT_RANGE, "INSERT_RANGE"},
-                                        {FALLOC_FL_KEEP_SIZE, "KEEP_SIZE"}};
+                                        {FALLOC_FL_KEEP_SIZE, "KEEP_SIZE"},
+                                        {kTraceFailed, "failed"}};
 
 std::string setattr_text(const std::string& path, const AttrChange& change) {
   const bool has_owner = change.uid || change.gid;

@@ -142,11 +142,16 @@ Errno Traced::truncate(Ino ino, std::uint64_t size) {
 
 Errno Traced::fallocate(Ino ino, int mode, std::uint64_t offset, std::uint64_t length) {
   clock_.tick();
-  return add_if_done(filesystem_.fallocate(ino, mode, offset, length),
-                     {.call = TraceCall::kFallocate, .ino = ino, .offset = offset, .length = length, .flags = static_cast<std::uint32_t>(mode)});
+  const Errno result = filesystem_.fallocate(ino, mode, offset, length);
+  TraceOp op{.call = TraceCall::kFallocate, .ino = ino, .offset = offset, .length = length, .flags = static_cast<std::uint32_t>(mode)};
+  // ext4 changes the times before it finds that there is no room, or that the range does not fit.
+  if (result == -ENOSPC || result == -EINVAL) {
+    op.flags |= kTraceFailed;
+    add(op);
+    return result;
+  }
+  return add_if_done(result, op);
 }
-
-// ---- syncs --------------------------------------------------------------------------------------------------------
 
 Errno Traced::fsync(Ino ino, bool datasync) {
   clock_.tick();

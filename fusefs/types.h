@@ -46,6 +46,14 @@ struct Credentials {
   std::vector<gid_t> groups;
 };
 
+// The sysctls fs.protected_{symlinks,regular,fifos}: what a process may not do with others' files in directories that
+// are sticky and writable by all. 0, the kernel's own default, is nothing; many distributions set 1 or 2.
+struct StickyProtection {
+  int symlinks = 0;
+  int regular = 0;
+  int fifos = 0;
+};
+
 // Errors of the modelled system are values: negative errno numbers, as the kernel returns them.
 using Errno = int;
 

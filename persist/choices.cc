@@ -35,19 +35,35 @@ bool from_text(std::string_view text, Path& path) {
   }
 }
 
-ChoiceTree::ChoiceTree(const Path& prefix, const Path& start) : prefix_length_(prefix.size()) {
-  // How many answers these choices have is not known before the first run.
-  for (std::uint32_t answer : prefix) nodes_.push_back(Node{answer, 0, 0});
-  for (std::uint32_t answer : start) nodes_.push_back(Node{answer, 0, 0});
+Question Choice::question() const {
+  // FNV-1a, word by word. The values are the log's, so the places of the writes stand for them.
+  constexpr std::uint64_t kPrime = 0x100000001b3;
+  std::uint64_t hash = (0xcbf29ce484222325 ^ location) * kPrime;
+  for (const Candidate& candidate : candidates) {
+    hash = (hash ^ static_cast<std::uint32_t>(candidate.first)) * kPrime;
+    hash = (hash ^ static_cast<std::uint32_t>(candidate.last)) * kPrime;
+  }
+  const auto folded = static_cast<std::uint32_t>(hash ^ hash >> 32);
+  return Question{static_cast<std::uint32_t>(candidates.size()), folded == 0 ? 1 : folded};
 }
 
-std::uint32_t ChoiceTree::choose_among(std::uint32_t count) {
+ChoiceTree::ChoiceTree(const Path& prefix, const Path& start) : prefix_length_(prefix.size()) {
+  // How many answers these choices have is not known before the first run.
+  for (std::uint32_t answer : prefix) nodes_.push_back(Node{answer, 0, 0, 0});
+  for (std::uint32_t answer : start) nodes_.push_back(Node{answer, 0, 0, 0});
+}
+
+std::uint32_t ChoiceTree::choose_among(const Question& question) {
+  const std::uint32_t count = question.count;
   CHECK(count > 1);
   if (diverged_) return 0;  // a run that lost its way adds nothing to the tree
-  if (depth_ == nodes_.size()) nodes_.push_back(Node{0, count, count});
+  if (depth_ == nodes_.size()) nodes_.push_back(Node{0, count, count, question.asked});
   Node& node = nodes_[depth_++];
-  if (node.count == 0) node.count = node.end = count;
-  if (node.count == count && node.taken < count) return node.taken;
+  if (node.count == 0) {
+    node.count = node.end = count;
+    node.asked = question.asked;
+  }
+  if (node.count == count && node.asked == question.asked && node.taken < count) return node.taken;
   diverged_ = true;
   return 0;
 }
@@ -91,18 +107,21 @@ std::vector<Path> ChoiceTree::split() {
 std::vector<std::uint32_t> ChoiceTree::to_numbers() const {
   const auto fraction = std::bit_cast<std::array<std::uint32_t, 2>>(start_fraction_);
   const auto runs = std::bit_cast<std::array<std::uint32_t, 2>>(run_count_);
-  std::vector<std::uint32_t> numbers{static_cast<std::uint32_t>(prefix_length_), fraction[0], fraction[1], runs[0], runs[1]};
-  for (const Node& node : nodes_) numbers.insert(numbers.end(), {node.taken, node.end, node.count});
+  std::vector<std::uint32_t> numbers{static_cast<std::uint32_t>(prefix_length_), fraction[0], fraction[1], runs[0],
+                                     runs[1]};
+  for (const Node& node : nodes_) numbers.insert(numbers.end(), {node.taken, node.end, node.count, node.asked});
   return numbers;
 }
 
 ChoiceTree ChoiceTree::from_numbers(std::span<const std::uint32_t> numbers) {
-  CHECK(numbers.size() >= 5 && numbers.size() % 3 == 2);
+  CHECK(numbers.size() >= 5 && numbers.size() % 4 == 1);
   ChoiceTree tree;
   tree.prefix_length_ = numbers[0];
   tree.start_fraction_ = std::bit_cast<double>(std::array{numbers[1], numbers[2]});
   tree.run_count_ = std::bit_cast<std::uint64_t>(std::array{numbers[3], numbers[4]});
-  for (std::size_t i = 5; i < numbers.size(); i += 3) tree.nodes_.push_back(Node{numbers[i], numbers[i + 1], numbers[i + 2]});
+  for (std::size_t i = 5; i < numbers.size(); i += 4) {
+    tree.nodes_.push_back(Node{numbers[i], numbers[i + 1], numbers[i + 2], numbers[i + 3]});
+  }
   return tree;
 }
 

@@ -25,11 +25,19 @@ struct Candidate {
   Value value;
 };
 
+// What a point of choice looks like, in short: where two differ, they are not the same point.
+struct Question {
+  std::uint32_t count;      // of candidates
+  std::uint32_t asked = 0;  // a hash of the location and of which of its writes are candidates; 0 where not told
+};
+
 // One point of choice, at least two candidates, newest first.
 struct Choice {
   const Log& log;
   LocationId location;
   std::span<const Candidate> candidates;
+
+  Question question() const;
 };
 
 class Chooser {
@@ -58,8 +66,8 @@ class ChoiceTree final : public Chooser {
     depth_ = 0;
     diverged_ = false;
   }
-  std::uint32_t choose(const Choice& choice) override { return choose_among(static_cast<std::uint32_t>(choice.candidates.size())); }
-  std::uint32_t choose_among(std::uint32_t count);
+  std::uint32_t choose(const Choice& choice) override { return choose_among(choice.question()); }
+  std::uint32_t choose_among(const Question& question);
   // After a run: moves on to the next unexplored sequence; false when none is left below the prefix.
   bool advance();
 
@@ -91,6 +99,7 @@ class ChoiceTree final : public Chooser {
     std::uint32_t taken;
     std::uint32_t end;    // one past the last answer that is ours to explore; of no use in the prefix
     std::uint32_t count;  // how many answers the choice has; 0 where no run has met it yet
+    std::uint32_t asked;  // as in Question
   };
 
   double explored_so_far() const;

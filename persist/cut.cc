@@ -6,10 +6,10 @@
 
 namespace crashcut::persist {
 
-Cut::Cut(const Log& log) : log_(&log), barriers_in_(log.durable_barrier()), mark_(log.event_count(), kOpen) {}
+Cut::Cut(const Log& log) : log_(&log), barriers_in_(log.durable_barrier()), positions_(log.chain_count()) {}
 
 void Cut::reset() {
-  for (EventId e : trail_) mark_[e] = kOpen;
+  for (ChainId chain : trail_) positions_[chain] = Position{};
   trail_.clear();
   barriers_in_ = log_->durable_barrier();
   first_barrier_out_ = kNoBarrier;
@@ -30,19 +30,22 @@ std::int32_t Cut::newest_in(LocationId location, std::span<const LocationWrite> 
 std::span<const Candidate> Cut::candidates(LocationId location, const SameToReader& same) {
   auto history = log_->history(location);
   candidates_.clear();
-  // Epochs do not fall along a history, so a barrier that is out cuts off its end.
-  const auto end = std::partition_point(history.begin(), history.end(), [&](const LocationWrite& w) {
-    return log_->epoch(w.event) < first_barrier_out_;
-  });
-  history = history.first(end - history.begin());
+  if (log_->has_rising_epochs(location)) {  // then a barrier that is out cuts off its end
+    const auto end = std::partition_point(history.begin(), history.end(), [&](const LocationWrite& w) {
+      return log_->epoch(w.event) < first_barrier_out_;
+    });
+    history = history.first(end - history.begin());
+  }
+  if (log_->is_chain(location)) {  // what lies above a write that is out is out
+    const auto end =
+        std::partition_point(history.begin(), history.end(), [&](const LocationWrite& w) { return !is_out(w.event); });
+    history = history.first(end - history.begin());
+  }
   const std::int32_t base = newest_in(location, history);
   candidates_.push_back(Candidate{base, base, base < 0 ? log_->initial(location) : history[base].value});
   for (std::int32_t i = base + 1; i < static_cast<std::int32_t>(history.size()); ++i) {
     const LocationWrite& w = history[i];
-    if (is_out(w.event)) {
-      if (log_->is_chain(location)) break;
-      continue;
-    }
+    if (!log_->is_chain(location) && is_out(w.event)) continue;
     Candidate& previous = candidates_.back();
     // One disjunction that two bounds can express: "at least the first of the run", since the rest lie above it.
     if (previous.last == i - 1 && w.chained && same.is_same(previous.value, w.value)) {
@@ -70,43 +73,49 @@ void Cut::settle(LocationId location, const Candidate& candidate) {
   if (candidate.first >= 0) put_in(history[candidate.first].event);
   for (std::size_t i = candidate.last + 1; i < history.size(); ++i) {
     put_out(history[i].event);
-    if (log_->is_chain(location)) break;                              // the rest lie above it
-    if (log_->epoch(history[i].event) >= first_barrier_out_) break;  // the rest are out with it
+    if (log_->is_chain(location)) break;  // the rest lie above it
+    const bool is_past_barrier = log_->epoch(history[i].event) >= first_barrier_out_;
+    if (is_past_barrier && log_->has_rising_epochs(location)) break;  // the rest are out with it
   }
 }
 
 void Cut::put_in(EventId e) {
-  if (is_in(e)) return;
   stack_.assign(1, e);
-  mark_[e] = kIn;
-  trail_.push_back(e);
   while (!stack_.empty()) {
-    const EventId at = stack_.back();
+    EventId at = stack_.back();
     stack_.pop_back();
-    barriers_in_ = std::max(barriers_in_, log_->epoch(at));
-    for (EventId p : log_->predecessors(at)) {
-      if (is_in(p)) continue;
-      mark_[p] = kIn;
-      trail_.push_back(p);
-      stack_.push_back(p);
+    if (is_in(at)) continue;
+    barriers_in_ = std::max(barriers_in_, log_->epoch(at));  // epochs do not fall along a chain
+    if (log_->barrier_of(at) != 0) continue;                 // it covers all that lies below it
+    EventId& end_in = positions_[log_->chain(at)].end_in;
+    const EventId old_end = end_in;
+    end_in = at + 1;
+    trail_.push_back(log_->chain(at));
+    // Where a barrier settled an event, it settled what lies below it, further down the chain too.
+    for (; at != kNoEvent && at >= old_end && log_->cover(at) > barriers_in_; at = log_->side_below(at)) {
+      for (EventId p : log_->predecessors(at)) {
+        if (!is_in(p)) stack_.push_back(p);
+      }
     }
   }
 }
 
 void Cut::put_out(EventId e) {
-  if (is_out(e)) return;
   stack_.assign(1, e);
-  mark_[e] = kOut;
-  trail_.push_back(e);
   while (!stack_.empty()) {
-    const EventId at = stack_.back();
+    EventId at = stack_.back();
     stack_.pop_back();
-    first_barrier_out_ = std::min(first_barrier_out_, log_->cover(at));
-    for (EventId s : log_->successors(at)) {
-      if (is_out(s)) continue;
-      mark_[s] = kOut;
-      trail_.push_back(s);
-      stack_.push_back(s);
+    if (is_out(at)) continue;
+    first_barrier_out_ = std::min(first_barrier_out_, log_->cover(at));  // covers do not fall along a chain
+    if (log_->barrier_of(at) != 0) continue;                             // all later events are out with it
+    EventId& first_out = positions_[log_->chain(at)].first_out;
+    const EventId old_first = first_out;
+    first_out = at;
+    trail_.push_back(log_->chain(at));
+    for (; at != kNoEvent && at < old_first && log_->epoch(at) < first_barrier_out_; at = log_->side_above(at)) {
+      for (EventId s : log_->successors(at)) {
+        if (!is_out(s)) stack_.push_back(s);
+      }
     }
   }
 }

@@ -8,10 +8,13 @@
 // Why no choice ever leads to a dead end: with *in* closed downwards, *out* closed upwards and the two
 //   disjoint, a candidate w is not out and no later write w' of its location is in. So nothing below w is out
 //   (else w were), nothing above w' is in (else w' were), and nothing is both below w and above w' (edges
-//   follow the c-order and w' is later). The new sets are disjoint again.
+//   follow the c-order, and w' is later, or hides w and must not persist before it). The new sets are disjoint again.
 //
 // Neighbouring writes of equal value, the later persisting after the earlier, are one candidate: recovery
 //   cannot tell them apart, so which of them it was stays open.
+//
+// A chain is in up to a position and out from another: to move one is a comparison, and only events with side edges
+//   between the old position and the new are visited.
 //
 // Invariants: (1) is_in and is_out never hold both; (2) reset() costs what the last recovery refined, not
 //   what the log holds. Threads: one cut belongs to one thread.
@@ -45,15 +48,21 @@ class Cut {
   // What read() would offer, without deciding.
   std::span<const Candidate> candidates(LocationId location, const SameToReader& same = SameToReader());
 
-  bool is_in(EventId e) const { return log_->cover(e) <= barriers_in_ || mark_[e] == kIn; }
-  bool is_out(EventId e) const { return log_->epoch(e) >= first_barrier_out_ || mark_[e] == kOut; }
+  bool is_in(EventId e) const { return log_->cover(e) <= barriers_in_ || e < positions_[log_->chain(e)].end_in; }
+  bool is_out(EventId e) const {
+    return log_->epoch(e) >= first_barrier_out_ || e >= positions_[log_->chain(e)].first_out;
+  }
   // The events that are certainly in: the smallest cut that this recovery fits. Ascending.
   std::vector<EventId> events_in() const;
 
   const Log& log() const { return *log_; }
 
  private:
-  enum Mark : std::uint8_t { kOpen, kIn, kOut };
+  // On a chain: events before end_in are in, those from first_out on are out, or a barrier says so.
+  struct Position {
+    EventId end_in = 0;
+    EventId first_out = kNoEvent;
+  };
 
   std::int32_t newest_in(LocationId location, std::span<const LocationWrite> history) const;
   void settle(LocationId location, const Candidate& candidate);
@@ -63,8 +72,8 @@ class Cut {
   const Log* log_;
   BarrierId barriers_in_ = 0;                 // the last barrier that is in
   BarrierId first_barrier_out_ = kNoBarrier;  // the first one that is out
-  std::vector<std::uint8_t> mark_;
-  std::vector<EventId> trail_;
+  std::vector<Position> positions_;           // by chain; that of kNoChain stays as it is
+  std::vector<ChainId> trail_;                // whose positions have changed
   std::vector<EventId> stack_;
   std::vector<Candidate> candidates_;
 };

@@ -19,7 +19,7 @@ EventId Log::append(std::uint32_t op, std::span<const Write> writes, std::span<c
   const auto id = static_cast<EventId>(events_.size());
   CHECK(id < kNoEvent);
   events_.push_back(Event{op, barrier_count(), kNoBarrier, static_cast<std::uint32_t>(predecessors_.size()),
-                          static_cast<std::uint32_t>(writes_.size())});
+                          static_cast<std::uint32_t>(writes_.size()), kNoChain});
   for (EventId e : after) {
     CHECK(e < id);
     // What an earlier barrier covers is below us through the epoch already.
@@ -113,6 +113,52 @@ void Log::build_successors() {
   }
 }
 
+// Each event goes to the end of the longest chain that one of its predecessors ends: a journal stays one chain
+// though its entries also wait for data.
+void Log::build_chains() {
+  std::vector<EventId> last(1, kNoEvent);    // of each chain
+  std::vector<std::uint32_t> length(1, 0);  // of each chain
+  std::vector<EventId> chain_before(events_.size(), kNoEvent);
+  for (EventId e = 0; e < events_.size(); ++e) {
+    if (barrier_of(e) != 0) continue;
+    EventId best = kNoEvent;
+    for (EventId p : predecessors(e)) {
+      if (last[chain(p)] != p) continue;
+      if (best == kNoEvent || length[chain(p)] >= length[chain(best)]) best = p;
+    }
+    chain_before[e] = best;
+    if (best == kNoEvent) {
+      events_[e].chain = static_cast<ChainId>(last.size());
+      last.push_back(e);
+      length.push_back(1);
+    } else {
+      events_[e].chain = chain(best);
+      last[chain(e)] = e;
+      ++length[chain(e)];
+    }
+  }
+  chain_count_ = last.size();
+  link_sides(chain_before);
+}
+
+void Log::link_sides(const std::vector<EventId>& chain_before) {
+  sides_.assign(events_.size(), Sides{kNoEvent, kNoEvent});
+  for (EventId e = 0; e < events_.size(); ++e) {
+    const EventId before = chain_before[e];
+    if (before == kNoEvent) continue;
+    const bool has_sides = predecessors(before).size() > (chain_before[before] == kNoEvent ? 0u : 1u);
+    sides_[e].below = has_sides ? before : sides_[before].below;
+  }
+  std::vector<bool> is_last(events_.size(), true);
+  for (auto e = static_cast<EventId>(events_.size()); e-- > 0;) {
+    const EventId before = chain_before[e];
+    if (before == kNoEvent) continue;
+    const bool has_sides = successors(e).size() > (is_last[e] ? 0u : 1u);
+    sides_[before].above = has_sides ? e : sides_[e].above;
+    is_last[before] = false;
+  }
+}
+
 bool Log::persists_after_directly(EventId later, EventId earlier) const {
   if (events_[earlier].cover <= events_[later].epoch) return true;
   const auto before = predecessors(later);
@@ -140,11 +186,13 @@ void Log::build_histories() {
 
 void Log::mark_chains() {
   is_chain_.assign(initial_.size(), true);
+  has_rising_epochs_.assign(initial_.size(), true);
   for (LocationId l = 0; l < initial_.size(); ++l) {
     for (std::uint32_t at = first_history_[l] + 1; at < first_history_[l + 1]; ++at) {
       const EventId before = history_[at - 1].event;
       history_[at].chained = before < history_[at].event && persists_after_directly(history_[at].event, before);
       if (!history_[at].chained) is_chain_[l] = false;
+      if (epoch(before) > epoch(history_[at].event)) has_rising_epochs_[l] = false;
     }
   }
 }
@@ -154,14 +202,15 @@ void Log::seal() {
   sealed_ = true;
   stack_ = {};
   build_successors();
+  build_chains();
   build_histories();
 }
 
 std::size_t Log::memory_bytes() const {
   auto bytes = [](const auto& v) { return v.capacity() * sizeof(v[0]); };
   return bytes(events_) + bytes(predecessors_) + bytes(writes_) + bytes(barriers_) + bytes(initial_) + bytes(current_) +
-         bytes(last_write_) + bytes(first_successor_) + bytes(successors_) + bytes(first_history_) + bytes(history_) +
-         is_chain_.capacity() / 8;
+         bytes(last_write_) + bytes(first_successor_) + bytes(successors_) + bytes(first_history_) + bytes(history_) + bytes(sides_) +
+         is_chain_.capacity() / 8 + has_rising_epochs_.capacity() / 8;
 }
 
 }  // namespace crashcut::persist

@@ -15,6 +15,10 @@
 //   A barrier's own epoch and cover are itself.
 //   This is what keeps a million events cheap: a barrier settles all that it covers in one comparison.
 //
+// Chains: the other events are split into chains of the persists-before order (a journal, the writes of one sector),
+//   so that a cut's position on a chain settles the whole of it too. Where a chain meets others, it has side edges;
+//   an event knows the nearest one on its chain below and above that has some.
+//
 // Invariants: (1) edges point from a lower to a higher event number; (2) an event writes a location at most
 //   once; (3) along persists-before epoch and cover do not fall; (4) a sealed log does not change.
 // Threads: not synchronised; a sealed log may be read from several threads.
@@ -29,10 +33,12 @@ namespace crashcut::persist {
 using EventId = std::uint32_t;
 using LocationId = std::uint32_t;
 using BarrierId = std::uint32_t;  // 0 is the beginning: always in the cut
+using ChainId = std::uint32_t;    // 0 is none
 using Value = std::uint64_t;      // opaque; equal values cannot be told apart by a recovery
 
 inline constexpr EventId kNoEvent = ~EventId{0};
 inline constexpr BarrierId kNoBarrier = ~BarrierId{0};
+inline constexpr ChainId kNoChain = 0;
 
 struct Write {
   Write(LocationId at, Value what, EventId hidden_by_event = kNoEvent)
@@ -40,8 +46,8 @@ struct Write {
 
   LocationId location;
   // Where it stands among the writes of its location: last, or before the write of this earlier event. The
-  // latter is for writes that cannot undo one another (a size that only grows); the earlier event must not
-  // persist before this one.
+  // latter is for writes that cannot undo one another (a size that only grows); neither that event nor one whose
+  // write stands behind its write may persist before this one.
   EventId hidden_by;
   Value value;
 };
@@ -82,11 +88,20 @@ class Log {
   // The barrier that this event is, or 0.
   BarrierId barrier_of(EventId e) const { return epoch(e) == cover(e) ? epoch(e) : 0; }
 
+  // Sealed logs only. The events of a chain persist in the order of their numbers. Barriers are on none: kNoChain.
+  ChainId chain(EventId e) const { return events_[e].chain; }
+  std::size_t chain_count() const { return chain_count_; }
+  // The next event down its chain that has predecessors besides the chain's, and up, besides successors; or kNoEvent.
+  EventId side_below(EventId e) const { return sides_[e].below; }
+  EventId side_above(EventId e) const { return sides_[e].above; }
+
   std::span<const EventId> predecessors(EventId e) const;
   std::span<const EventId> successors(EventId e) const;  // sealed logs only; barriers are found by cover()
   std::span<const Write> writes(EventId e) const;
   std::span<const LocationWrite> history(LocationId l) const;  // sealed logs only
   bool is_chain(LocationId l) const { return is_chain_[l]; }
+  // Whether epochs do not fall along its history: a hidden write may be of a later epoch than what hides it.
+  bool has_rising_epochs(LocationId l) const { return has_rising_epochs_[l]; }
   Value initial(LocationId l) const { return initial_[l]; }
   // The value that the running program sees: the last one written.
   Value current(LocationId l) const { return current_[l]; }
@@ -101,12 +116,20 @@ class Log {
     BarrierId cover;
     std::uint32_t first_predecessor;
     std::uint32_t first_write;
+    ChainId chain;
+  };
+
+  struct Sides {
+    EventId below;
+    EventId above;
   };
 
   EventId append(std::uint32_t op, std::span<const Write> writes, std::span<const EventId> after);
   void cover_below(EventId barrier_event, BarrierId barrier);
   bool persists_after_directly(EventId later, EventId earlier) const;
   void build_successors();
+  void build_chains();
+  void link_sides(const std::vector<EventId>& chain_before);
   void build_histories();
   void mark_chains();
 
@@ -122,9 +145,12 @@ class Log {
   bool sealed_ = false;
   std::vector<std::uint32_t> first_successor_;
   std::vector<EventId> successors_;
+  std::vector<Sides> sides_;
+  std::size_t chain_count_ = 0;  // kNoChain included
   std::vector<std::uint32_t> first_history_;
   std::vector<LocationWrite> history_;
   std::vector<bool> is_chain_;
+  std::vector<bool> has_rising_epochs_;
   std::vector<EventId> stack_;  // scratch of cover_below
 };
 

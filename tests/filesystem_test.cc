@@ -165,22 +165,6 @@ TEST(Space, AHoleTakesNoneWhoeverRecords) {
   }
 }
 
-TEST(Fallocate, ThatFailsLeavesTheTimesAlone) {
-  Filesystem fs({.capacity_bytes = 8 * 4096});
-  const Ino ino = new_file(fs, "f", "foo");
-  struct stat before {};
-  struct stat after {};
-  ASSERT_EQ(fs.getattr(ino, before), 0);
-  EXPECT_EQ(fs.fallocate(ino, 0, 0, 100 * 4096), -ENOSPC);
-  EXPECT_EQ(fs.fallocate(ino, FALLOC_FL_COLLAPSE_RANGE, 1, 1), -EINVAL);
-  EXPECT_EQ(fs.fallocate(ino, 0x40000000, 0, 1), -EOPNOTSUPP);
-  ASSERT_EQ(fs.getattr(ino, after), 0);
-  EXPECT_EQ(after.st_ctim.tv_nsec, before.st_ctim.tv_nsec);
-  ASSERT_EQ(fs.fallocate(ino, 0, 0, 4096), 0);
-  ASSERT_EQ(fs.getattr(ino, after), 0);
-  EXPECT_NE(after.st_ctim.tv_nsec, before.st_ctim.tv_nsec);
-}
-
 // The place that a delayed block was moved away from is a hole, and a write there makes a block of its own.
 TEST(Fallocate, CollapsingDelayedBlocksLeavesNoneBehind) {
   Recorder recorder(ModelOptions{.sector_bytes = 1, .block_bytes = 2});

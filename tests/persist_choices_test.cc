@@ -7,6 +7,7 @@
 #include <limits>
 #include <random>
 
+#include "persist/cut.h"
 #include "persist/explore.h"
 #include "tests/seeds.h"
 
@@ -18,7 +19,7 @@ using Paths = std::vector<Path>;
 // Asks for the answers of a tree in which every node of depth i has widths[i] children.
 auto ask(std::vector<std::uint32_t> widths) {
   return [widths](ChoiceTree& tree) {
-    for (std::uint32_t width : widths) tree.choose_among(width);
+    for (std::uint32_t width : widths) tree.choose_among({width});
   };
 }
 
@@ -52,7 +53,7 @@ struct RandomProgram {
       state = (state + 1) * 0x9e3779b97f4a7c15;
       state ^= state >> 29;
       if (state % 5 == 0) return;
-      state += tree.choose_among(static_cast<std::uint32_t>(2 + state / 5 % 3));
+      state += tree.choose_among({static_cast<std::uint32_t>(2 + state / 5 % 3)});
     }
   }
 };
@@ -65,7 +66,7 @@ TEST(ChoiceTree, ListsASmallTree) {
 
 TEST(ChoiceTree, ListsAnUnevenTree) {
   const auto program = [](ChoiceTree& tree) {
-    if (tree.choose_among(3) == 1 && tree.choose_among(2) == 1) tree.choose_among(2);
+    if (tree.choose_among({3}) == 1 && tree.choose_among({2}) == 1) tree.choose_among({2});
   };
   EXPECT_EQ(explore_all(program), (Paths{{0}, {1, 0}, {1, 1, 0}, {1, 1, 1}, {2}}));
 }
@@ -217,11 +218,65 @@ TEST(ChoiceTree, RunThatMeetsAnotherChoiceDiverged) {
   EXPECT_TRUE(tree.run_diverged());
 }
 
+// A recovery that reads whatever a coin says, not only what it has read before: as many candidates, elsewhere.
+TEST(ChoiceTree, RunThatAsksForSomethingElseDiverged) {
+  Log log;
+  for (int i = 0; i < 3; ++i) log.add_location(0);
+  for (LocationId l = 0; l < 3; ++l) {
+    for (Value v : {1, 2}) log.add_event(0, std::vector{Write{l, v}}, {});
+  }
+  log.seal();
+  Cut cut(log);
+  const auto read = [&](ChoiceTree& tree, std::vector<LocationId> locations) {
+    cut.reset();
+    tree.begin_run();
+    for (LocationId l : locations) cut.read(l, tree);
+    return tree.run_diverged();
+  };
+  ChoiceTree tree;
+  EXPECT_FALSE(read(tree, {0, 1}));
+  EXPECT_TRUE(read(tree, {2, 1}));
+  EXPECT_FALSE(read(tree, {0, 1}));
+  ASSERT_TRUE(tree.advance());
+  EXPECT_TRUE(read(tree, {0, 2}));
+  EXPECT_TRUE(read(tree, {1, 0}));
+  // It is the same tree to whoever takes it over.
+  ChoiceTree taken_over = ChoiceTree::from_numbers(tree.to_numbers());
+  EXPECT_TRUE(read(taken_over, {0, 2}));
+  EXPECT_FALSE(read(taken_over, {0, 1}));
+}
+
+// The same location and as many candidates, but others: the last write is out, or the first one is in.
+TEST(ChoiceTree, OtherCandidatesAreAnotherQuestion) {
+  Log log;
+  const LocationId flag = log.add_location(0);
+  const LocationId data = log.add_location(0);
+  const EventId first = log.add_event(0, std::vector{Write{data, 1}}, {});
+  const EventId second = log.add_event(0, std::vector{Write{data, 2}, Write{flag, 1}}, std::vector{first});
+  log.add_event(0, std::vector{Write{data, 3}, Write{flag, 2}}, std::vector{second});
+  log.seal();
+  Cut cut(log);
+  const auto ask_data_after = [&](std::uint32_t answer) {
+    ChoiceTree tree(Path{answer});
+    cut.reset();
+    cut.read(flag, tree);
+    return Choice{log, data, cut.candidates(data)}.question();
+  };
+  const Question flag_is_2 = ask_data_after(0);
+  const Question flag_is_1 = ask_data_after(1);
+  const Question flag_is_0 = ask_data_after(2);
+  EXPECT_EQ(flag_is_2.count, 1u);
+  EXPECT_EQ(flag_is_1.count, 1u);
+  EXPECT_NE(flag_is_2.asked, flag_is_1.asked);
+  EXPECT_EQ(flag_is_0.count, 2u);
+  EXPECT_EQ(flag_is_0.asked, ask_data_after(2).asked);
+}
+
 TEST(ChoiceTree, AnswerThatIsNotOfferedDiverged) {
   for (const Path& bad : Paths{{2}, {7}, {std::numeric_limits<std::uint32_t>::max()}}) {
     ChoiceTree tree(bad);
     tree.begin_run();
-    EXPECT_EQ(tree.choose_among(2), 0u);
+    EXPECT_EQ(tree.choose_among({2}), 0u);
     EXPECT_TRUE(tree.run_diverged()) << to_text(bad);
   }
 }
@@ -244,8 +299,8 @@ TEST(ChoiceTree, DivergenceIsOfTheLastRunOnly) {
 
 TEST(ChoiceTreeDeathTest, AChoiceOfOneIsNone) {
   ChoiceTree tree;
-  EXPECT_DEATH(tree.choose_among(1), "broken invariant");
-  EXPECT_DEATH(tree.choose_among(0), "broken invariant");
+  EXPECT_DEATH(tree.choose_among({1}), "broken invariant");
+  EXPECT_DEATH(tree.choose_among({0}), "broken invariant");
 }
 
 TEST(PathText, RoundTrips) {
@@ -330,7 +385,7 @@ TEST(Explore, TimeBudgetEndsAnEndlessSearch) {
 TEST(Explore, SpentTimeStillAllowsOneRun) {
   ChoiceTree tree;
   const Exploration result = explore(tree, Budget{.time_max = std::chrono::nanoseconds(1)}, [](ChoiceTree& t) {
-    t.choose_among(2);
+    t.choose_among({2});
     const auto start = std::chrono::steady_clock::now();
     while (std::chrono::steady_clock::now() == start) {
     }
@@ -343,8 +398,8 @@ TEST(Explore, StopsAtARunThatDiverges) {
   ChoiceTree tree;
   int run = 0;
   const Exploration result = explore(tree, Budget{}, [&](ChoiceTree& t) {
-    t.choose_among(2);
-    t.choose_among(++run < 3 ? 3 : 2);
+    t.choose_among({2});
+    t.choose_among({++run < 3 ? 3u : 2u});
   });
   EXPECT_EQ(result.runs, 3u);
   EXPECT_TRUE(result.diverged);

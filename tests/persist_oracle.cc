@@ -29,7 +29,10 @@ std::string Spec::to_text() const {
   for (std::size_t i = 0; i < events.size(); ++i) {
     static constexpr const char* kNames[] = {"event", "barrier", "durable"};
     text += "\n  " + std::to_string(i) + ' ' + kNames[events[i].kind];
-    for (const Write& w : events[i].writes) text += " l" + std::to_string(w.location) + '=' + std::to_string(w.value);
+    for (const Write& w : events[i].writes) {
+      text += " l" + std::to_string(w.location) + '=' + std::to_string(w.value);
+      if (w.hidden_by != kNoEvent) text += "(hidden by " + std::to_string(w.hidden_by) + ')';
+    }
     if (!events[i].after.empty()) text += " after";
     for (EventId e : events[i].after) text += ' ' + std::to_string(e);
   }
@@ -46,7 +49,43 @@ struct Shape {
   std::uint32_t chain_percent;  // of the writes: the edge from the location's previous write
   std::uint32_t barrier_percent;
   std::uint32_t durable_percent;
+  std::uint32_t hidden_percent;  // of the writes: those that stand before an earlier one
 };
+
+// All that persists before `event`, which would be the next of `spec`.
+Mask mask_below(const Spec& spec, const SpecEvent& event) {
+  Mask below = 0;
+  for (EventId e : event.after) below |= Mask{1} << e;
+  for (std::size_t i = spec.events.size(); i-- > 0;) {
+    if (spec.events[i].kind != SpecEvent::kPlain) below |= Mask{1} << i;
+    if (!(below >> i & 1)) continue;
+    for (EventId e : spec.events[i].after) below |= Mask{1} << e;
+  }
+  return below;
+}
+
+// The writers of a location, in the order in which they hide one another.
+std::vector<EventId> writers_in_order(const Spec& spec, LocationId location) {
+  std::vector<EventId> order;
+  for (EventId e = 0; e < spec.events.size(); ++e) {
+    for (const Write& w : spec.events[e].writes) {
+      if (w.location == location) order.insert(std::find(order.begin(), order.end(), w.hidden_by), e);
+    }
+  }
+  return order;
+}
+
+// What hides a write must not persist before it, or the hidden one could never be seen.
+void hide_writes(std::mt19937_64& random, const Shape& shape, const Spec& spec, SpecEvent& event) {
+  const Mask below = mask_below(spec, event);
+  for (Write& w : event.writes) {
+    const std::vector<EventId> order = writers_in_order(spec, w.location);
+    std::size_t first = order.size();
+    while (first > 0 && !(below >> order[first - 1] & 1)) --first;
+    if (first == order.size() || random() % 100 >= shape.hidden_percent) continue;
+    w.hidden_by = order[first + random() % (order.size() - first)];
+  }
+}
 
 SpecEvent random_event(std::mt19937_64& random, const Shape& shape, const Spec& spec) {
   auto percent = [&](std::uint32_t p) { return random() % 100 < p; };
@@ -78,6 +117,7 @@ SpecEvent random_event(std::mt19937_64& random, const Shape& shape, const Spec& 
     if (percent(coverage) || (shares_location(spec.events[e]) && percent(shape.chain_percent)))
       event.after.push_back(e);
   }
+  hide_writes(random, shape, spec, event);
   std::shuffle(event.writes.begin(), event.writes.end(), random);
   return event;
 }
@@ -90,7 +130,8 @@ Spec random_spec(std::mt19937_64& random) {
                     .edge_percent = static_cast<std::uint32_t>(random() % 4 * 6),
                     .chain_percent = static_cast<std::uint32_t>(random() % 3 * 50),
                     .barrier_percent = static_cast<std::uint32_t>(random() % 4 * 8),
-                    .durable_percent = static_cast<std::uint32_t>(random() % 4 == 0 ? 8 : 0)};
+                    .durable_percent = static_cast<std::uint32_t>(random() % 4 == 0 ? 8 : 0),
+                    .hidden_percent = static_cast<std::uint32_t>(random() % 3 * 30)};
   Spec spec;
   for (std::uint32_t i = 0; i < shape.locations; ++i) spec.initial.push_back(random() % shape.values);
   const std::size_t events = 1 + std::max(random() % kEventsMax, random() % kEventsMax);
@@ -100,6 +141,7 @@ Spec random_spec(std::mt19937_64& random) {
 
 Oracle::Oracle(const Spec& spec) : spec_(spec) {
   close_order();
+  order_writes();
   find_runs();
   for (Mask m = 0; m < Mask{1} << spec_.events.size(); ++m) {
     if (is_cut(m)) cuts_.push_back(m);
@@ -125,6 +167,7 @@ void Oracle::close_order() {
 }
 
 bool Oracle::persists_before_plainly(EventId earlier, EventId later) const {
+  if (earlier > later) return false;
   const auto& after = spec_.events[later].after;
   if (std::find(after.begin(), after.end(), earlier) != after.end()) return true;
   for (EventId b = earlier; b <= later; ++b) {
@@ -134,17 +177,37 @@ bool Oracle::persists_before_plainly(EventId earlier, EventId later) const {
   return false;
 }
 
-void Oracle::find_runs() {
+// A write stands behind all earlier ones of its location, or halfway between the one that hides it and the one
+// before that.
+void Oracle::order_writes() {
   histories_.resize(spec_.initial.size());
   for (EventId e = 0; e < spec_.events.size(); ++e) {
     for (const Write& w : spec_.events[e].writes) {
-      auto& history = histories_[w.location];
-      const bool is_first = history.empty();
-      const bool chained = is_first || persists_before_plainly(history.back().event, e);
-      const Value previous = is_first ? spec_.initial[w.location] : history.back().value;
-      const int previous_run = is_first ? -1 : history.back().run;
-      const int run = chained && previous == w.value ? previous_run : static_cast<int>(history.size());
-      history.push_back(Entry{e, w.value, chained, run});
+      double limit = 1;
+      double before = 0;
+      for (const Entry& other : histories_[w.location]) {
+        if (other.event == w.hidden_by) limit = other.rank;
+      }
+      for (const Entry& other : histories_[w.location]) {
+        if (other.rank < limit) before = std::max(before, other.rank);
+      }
+      histories_[w.location].push_back(Entry{e, w.value, (before + limit) / 2, true, 0});
+    }
+  }
+  for (auto& history : histories_) {
+    std::sort(history.begin(), history.end(), [](const Entry& a, const Entry& b) { return a.rank < b.rank; });
+  }
+}
+
+void Oracle::find_runs() {
+  for (LocationId l = 0; l < histories_.size(); ++l) {
+    Value previous = spec_.initial[l];
+    int run = -1;
+    for (std::size_t i = 0; i < histories_[l].size(); ++i) {
+      Entry& entry = histories_[l][i];
+      entry.chained = i == 0 || persists_before_plainly(histories_[l][i - 1].event, entry.event);
+      entry.run = run = entry.chained && previous == entry.value ? run : static_cast<int>(i);
+      previous = entry.value;
     }
   }
 }

@@ -1,7 +1,7 @@
 // The oracle of persist/: every cut of a small log by brute force, and a recovery run on each.
 //
 // It shares nothing with persist/ but the numbers of events and locations: orders are bitmasks closed by a triple
-// loop, a cut is any mask that contains all that lies below its events, a location holds the latest write in it.
+// loop, a cut is any mask that contains all that lies below its events, a location holds the write in it that no other hides.
 #pragma once
 
 #include <cstdint>
@@ -82,11 +82,13 @@ class Oracle {
   struct Entry {
     EventId event;
     Value value;
+    double rank;  // a location shows the write of the highest rank that is in the cut
     bool chained;
     int run;
   };
 
   void close_order();
+  void order_writes();
   void find_runs();
   bool persists_before_plainly(EventId earlier, EventId later) const;
   const Entry* latest(LocationId location, Mask cut) const;

@@ -148,6 +148,7 @@ TEST(PersistOracle, LazyExplorationEqualsBruteForce) {
 // A test that never meets the hard cases says nothing: count them.
 TEST(PersistOracle, RandomLogsCoverTheHardCases) {
   std::size_t non_chains = 0, merged = 0, durable = 0, marks = 0, many_writes = 0, many_recoveries = 0;
+  std::size_t hidden = 0, hidden_over_barrier = 0;
   for (std::uint64_t seed = 1; seed <= 1000; ++seed) {
     const Case c(seed);
     const Oracle oracle(c.spec);
@@ -163,6 +164,12 @@ TEST(PersistOracle, RandomLogsCoverTheHardCases) {
       durable += e.kind == oracle::SpecEvent::kDurable;
       marks += e.kind == oracle::SpecEvent::kBarrier && e.after.empty();
       many_writes += e.writes.size() > 1;
+      for (const Write& w : e.writes) {
+        if (w.hidden_by == kNoEvent) continue;
+        const auto id = static_cast<EventId>(&e - c.spec.events.data());
+        ++hidden;
+        hidden_over_barrier += log.epoch(w.hidden_by) < log.epoch(id);
+      }
     }
   }
   EXPECT_GT(non_chains, 100u);
@@ -171,6 +178,8 @@ TEST(PersistOracle, RandomLogsCoverTheHardCases) {
   EXPECT_GT(marks, 100u);
   EXPECT_GT(many_writes, 500u);
   EXPECT_GT(many_recoveries, 50u);
+  EXPECT_GT(hidden, 500u);
+  EXPECT_GT(hidden_over_barrier, 100u);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 // recordings can be compared down to the times.
 #pragma once
 
+#include <cerrno>
 #include <linux/falloc.h>
 #include <linux/fs.h>
 #include <sys/xattr.h>
@@ -88,7 +89,9 @@ class TracedProgram {
   template <class Call>
   std::int64_t all(Call&& call) {
     const std::int64_t result = call(*traced_);
-    const bool is_traced = result > 0 || (result == 0 && !is_empty_write_);
+    // A fallocate that fails late has changed the file's times.
+    const bool failed_late = is_fallocate_ && (result == -ENOSPC || result == -EINVAL);
+    const bool is_traced = result > 0 || (result == 0 && !is_empty_write_) || failed_late;
     traced_calls_ += is_traced;
     for (std::size_t i = 0; i < direct_.size(); ++i) {
       if (is_traced) recorders_[i]->begin_op("");
@@ -209,7 +212,9 @@ class TracedProgram {
     const int mode = one_of(kModes);
     const std::uint64_t offset = some_offset();
     const std::uint64_t length = some_offset();
+    is_fallocate_ = true;
     all([&](auto& fs) { return fs.fallocate(ino, mode, offset, length); });
+    is_fallocate_ = false;
   }
   void sync() {
     const Ino ino = chance(80) ? one_of(files_) : one_of(dirs_);
@@ -256,6 +261,7 @@ class TracedProgram {
   std::vector<Ino> dirs_{fusefs::kRootIno};
   std::vector<Ino> opens_;
   std::uint64_t traced_calls_ = 0;
+  bool is_fallocate_ = false;
   bool is_empty_write_ = false;
   bool has_diverged_ = false;
 };

@@ -39,12 +39,12 @@ void Mount::Server::set_process(const fuse_ctx& context) { volume->changes.set_p
 Access Mount::Server::access_of(fuse_req_t req) {
   const fuse_ctx& context = *fuse_req_ctx(req);
   // The kernel has looked already where it keeps attributes, and uid 0 may do everything.
-  if (keeps_caches() || context.uid == 0) return Access(volume->filesystem, Credentials{});
+  if (keeps_caches() || context.uid == 0) return Access(volume->filesystem, Credentials{}, {});
   Credentials who{context.uid, context.gid, {}};
   std::array<gid_t, 256> groups{};
   const int count = fuse_req_getgroups(req, static_cast<int>(groups.size()), groups.data());
   if (count > 0) who.groups.assign(groups.begin(), groups.begin() + std::min<int>(count, groups.size()));
-  return Access(volume->filesystem, std::move(who));
+  return Access(volume->filesystem, std::move(who), {});
 }
 
 Errno Mount::Server::find(fuse_ino_t node, Ino& ino) const {
@@ -383,7 +383,7 @@ void on_setattr(fuse_req_t req, fuse_ino_t node, struct stat* wanted, int to_set
   // HANDLE_KILLPRIV_V2: these bits are ours to take away.
   const bool kills = S_ISREG(now.mode) && !change.mode && (is_chown || (is_truncation && caller != 0));
   if (error == 0 && kills) {
-    Access who(server.volume->filesystem, creator(req));
+    const Access who(server.volume->filesystem, creator(req), {});
     if (const mode_t lost = who.lost_privileges(now)) change.mode = (now.mode & 07777) & ~lost;
   }
   if (error == 0 && is_truncation) error = server.volume->changes.truncate(ino, static_cast<std::uint64_t>(wanted->st_size));

@@ -45,7 +45,7 @@ void kill_privileges(Mount::Server& server, fuse_req_t req, Ino ino) {
   if (context.uid == 0) return;
   Owner now;
   if (server.volume->filesystem.get_owner(ino, now) != 0 || !(now.mode & (S_ISUID | S_ISGID))) return;
-  const Access who(server.volume->filesystem, Credentials{context.uid, context.gid, {}});
+  const Access who(server.volume->filesystem, Credentials{context.uid, context.gid, {}}, {});
   if (const mode_t lost = who.lost_privileges(now)) {
     server.volume->changes.setattr(ino, AttrChange{.mode = (now.mode & 07777) & ~lost});
   }
@@ -299,7 +299,7 @@ bool Mount::Server::handle_raw(const fuse_buf& request) {
     Ino dir{}, made{};
     Errno error = find(header.nodeid, dir);
     const Credentials who{header.uid, header.gid, {}};
-    if (error == 0 && !keeps_caches() && header.uid != 0) error = Access(volume->filesystem, who).may_create(dir);
+    if (error == 0 && !keeps_caches() && header.uid != 0) error = Access(volume->filesystem, who, {}).may_create(dir);
     volume->changes.set_process(static_cast<pid_t>(header.pid), command_of(static_cast<pid_t>(header.pid)));
     if (error == 0) error = volume->changes.tmpfile(dir, S_IFREG | (wanted.mode & 07777), who, made);
     if (error == 0) {

@@ -139,11 +139,11 @@ tl::expected<std::unique_ptr<Mount>, std::string> Mount::start(const Setup& setu
   }
   const fuse_custom_io channel{.writev = write_channel, .read = read_channel, .splice_receive = nullptr, .splice_send = nullptr};
   CHECK(fuse_session_custom_io(server->session, &channel, fuse_session_fd(server->session)) == 0);
-  server->own_calls = std::make_unique<OwnCalls>(setup.directory);
+  server->own_calls = std::make_unique<OwnCalls>(setup.directory, !setup.auto_unmount);
   server->start_thread();
 
   std::unique_ptr<Mount> mount(new Mount(std::move(server)));
-  mount->server_->device = mount->server_->own_calls->open_root();
+  mount->server_->device = mount->server_->own_calls->find_device();
   if (mount->server_->device == 0) {
     return tl::unexpected(fmt::format("the mount at {} does not answer ({})", setup.directory, std::strerror(errno)));
   }
@@ -186,6 +186,11 @@ void Mount::fetch_mapped_stores() {
 dev_t Mount::device() const { return server_->device; }
 std::uint64_t Mount::request_count() const { return server_->request_count; }
 bool Mount::was_read_by_pages() const { return server_->was_read_by_pages; }
+
+bool Mount::is_gone() const {
+  const std::lock_guard lock(server_->threads_mutex);
+  return server_->is_gone;
+}
 
 void Mount::wait_until_gone() {
   std::unique_lock lock(server_->threads_mutex);

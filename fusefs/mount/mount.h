@@ -51,7 +51,7 @@ class Mount {
     std::string directory;  // exists
     Caching caching = Caching::kKept;
     bool allow_others = false;   // other users than the one who mounts; only root may
-    bool auto_unmount = false;   // a watcher (fusermount3) unmounts when this process dies
+    bool auto_unmount = false;   // a watcher (fusermount3) unmounts when this process dies; others may unmount it too
   };
 
   // The error is a sentence.
@@ -73,13 +73,14 @@ class Mount {
   std::uint64_t request_count() const;
   // Whether a read came in pages and not in the bytes that were asked for: through a mapping, or execve().
   bool was_read_by_pages() const;
-  // Blocks until somebody else unmounted it.
-  void wait_until_gone();
+  // Whether somebody else unmounted it.
+  bool is_gone() const;
 
   struct Server;
 
  private:
   explicit Mount(std::unique_ptr<Server> server);
+  void wait_until_gone();
   std::unique_ptr<Server> server_;
 };
 

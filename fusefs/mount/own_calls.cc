@@ -11,7 +11,8 @@
 
 namespace crashcut::fusefs {
 
-OwnCalls::OwnCalls(std::string directory) : directory_(std::move(directory)), thread_([this] { serve(); }) {}
+OwnCalls::OwnCalls(std::string directory, bool stays_open)
+    : directory_(std::move(directory)), stays_open_(stays_open), thread_([this] { serve(); }) {}
 
 OwnCalls::~OwnCalls() {
   {
@@ -46,23 +47,33 @@ void OwnCalls::call(const std::function<void()>& action) {
   changed_.wait(lock, [&] { return action_ == nullptr; });
 }
 
-dev_t OwnCalls::open_root() {
-  struct stat root {};
+void OwnCalls::with_root(const std::function<void(int)>& action) {
+  if (root_ < 0) root_ = open(directory_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (root_ < 0) return;
+  action(root_);
+  if (stays_open_) return;
+  close(root_);
+  root_ = -1;
+}
+
+dev_t OwnCalls::find_device() {
+  struct stat found {};
   int error = 0;
   call([&] {
-    root_ = open(directory_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (root_ < 0 || fstat(root_, &root) != 0) error = errno;
+    errno = 0;
+    with_root([&](int root) { fstat(root, &found); });
+    error = errno;
   });
   errno = error;
-  return root.st_dev;
+  return found.st_dev;
 }
 
 void OwnCalls::sync() {
-  call([&] { syncfs(root_); });
+  call([&] { with_root([](int root) { syncfs(root); }); });
 }
 
 void OwnCalls::ask_for(const char* attribute) {
-  call([&] { fgetxattr(root_, attribute, nullptr, 0); });
+  call([&] { with_root([&](int root) { fgetxattr(root, attribute, nullptr, 0); }); });
 }
 
 }  // namespace crashcut::fusefs

@@ -18,11 +18,12 @@ namespace crashcut::fusefs {
 
 class OwnCalls {
  public:
-  explicit OwnCalls(std::string directory);
+  // `stays_open`: the root is kept open, which is faster, and keeps others from unmounting it.
+  OwnCalls(std::string directory, bool stays_open);
   ~OwnCalls();
 
-  // The root's device; opens it. 0 and errno where the mount does not answer.
-  dev_t open_root();
+  // The root's device. 0 and errno where the mount does not answer.
+  dev_t find_device();
   // Dirty pages go to the server.
   void sync();
   // Asks for an extended attribute of the root, which is a request that the kernel has no answer to.
@@ -31,8 +32,11 @@ class OwnCalls {
  private:
   void serve();
   void call(const std::function<void()>& action);
+  // In the thread itself: `action` on the root, where it can be opened.
+  void with_root(const std::function<void(int root)>& action);
 
   std::string directory_;
+  bool stays_open_;
   int root_ = -1;
   std::mutex callers_;  // one call at a time
   std::mutex mutex_;

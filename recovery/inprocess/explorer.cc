@@ -32,10 +32,10 @@ void note_answer(std::uint32_t answer) {
   ++g.slot->path_length;
 }
 
-void note_count(std::uint32_t candidates) {
-  std::uint32_t* at = choice_count_at(*g.slot, g.slot->choice_count);
+void note_question(const persist::Question& question) {
+  persist::Question* at = question_at(*g.slot, g.slot->choice_count);
   if (at == nullptr) tool_error("a recovery met more choices than crashcut can hold");
-  *at = candidates;
+  *at = question;
   ++g.slot->choice_count;
 }
 
@@ -117,7 +117,7 @@ std::uint32_t Explorer::layer_of(const persist::Log& log) const {
 
 std::uint32_t Explorer::choose(const persist::Choice& choice) {
   const std::uint32_t layer = layer_of(choice.log);
-  note_count(static_cast<std::uint32_t>(choice.candidates.size()));
+  note_question(choice.question());
   const std::uint32_t taken = answer(choice, layer);
   note_answer(taken);
   has_chosen_ = true;

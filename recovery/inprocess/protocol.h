@@ -24,6 +24,7 @@
 #include <cstdint>
 
 #include "fusefs/profile.h"
+#include "persist/choices.h"
 
 namespace crashcut::inprocess {
 
@@ -37,7 +38,7 @@ inline constexpr std::size_t kTextMost = 4096;
 inline constexpr std::size_t kOutputMost = 64 * 1024;  // of each of stdout and stderr; more is cut off and marked
 inline constexpr std::uint32_t kSlotCount = 4096;      // live processes of an exploration
 inline constexpr std::size_t kSlotBytes = 512 * 1024;
-inline constexpr std::size_t kSlotCountsOffset = kSlotBytes / 2;
+inline constexpr std::size_t kSlotQuestionsOffset = kSlotBytes / 2;
 inline constexpr std::uint32_t kInlineChoices = 32;
 inline constexpr std::uint32_t kJobsMost = 256;
 
@@ -145,7 +146,7 @@ struct Slot {
   std::uint32_t last_entry;              // where the last entry of the stream begins
   std::uint32_t job;                     // the core that it runs on
   std::uint32_t choice_count;            // of this layer
-  std::uint32_t choice_counts[kInlineChoices];  // candidates of each; the rest at kSlotCountsOffset
+  persist::Question questions[kInlineChoices];  // of each; the rest at kSlotQuestionsOffset
   std::uint32_t text_bytes;              // of a tool error
   std::uint32_t output_cut;              // bit 0: stdout, bit 1: stderr
   // Entries {u32 type, u32 length, bytes padded to 4}: answers, output and text in the order they came.

@@ -116,7 +116,7 @@ void settle(const Child& child, int status);
 bool settle_and_renew(Slot& slot, const Slot& like);
 inline void reap(const Child& child) { settle(child, wait_for(child)); }
 // Where the number of candidates of a choice is kept. Null beyond what a slot holds.
-std::uint32_t* choice_count_at(Slot& slot, std::uint32_t index);
+persist::Question* question_at(Slot& slot, std::uint32_t index);
 // Adds to what a recovery did. False where the slot is full.
 bool append_stream(Slot& slot, StreamType type, const void* bytes, std::size_t count);
 

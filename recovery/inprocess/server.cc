@@ -46,7 +46,7 @@ struct Series {
   void* resume_at[5];           // of __builtin_setjmp
   Snapshot snapshot;
   std::uint32_t number_count;
-  std::uint32_t numbers[3 * kSlotBytes / 4];  // of the tree, as the current recovery began; a slot holds fewer choices
+  std::uint32_t numbers[kSlotBytes];  // of the tree, as the current recovery began; a slot holds fewer choices
 };
 constinit Series* g_series = nullptr;
 
@@ -126,7 +126,7 @@ void give_away(persist::ChoiceTree& tree, WorkMode mode) {
 void note_run(persist::ChoiceTree& tree, Slot& slot) {
   tree.begin_run();
   // What comes after a second crash is explored by the child itself.
-  for (std::uint32_t i = 0; i < slot.choice_count; ++i) tree.choose_among(*choice_count_at(slot, i));
+  for (std::uint32_t i = 0; i < slot.choice_count; ++i) tree.choose_among(*question_at(slot, i));
 }
 
 // Runs everything below the path, one recovery after the other. Long ones are handed on as branches.

@@ -15,7 +15,7 @@ namespace crashcut::inprocess {
 
 namespace {
 
-constexpr std::size_t kStreamBytes = kSlotCountsOffset - sizeof(Slot);
+constexpr std::size_t kStreamBytes = kSlotQuestionsOffset - sizeof(Slot);
 
 struct Entry {
   std::uint32_t type;
@@ -228,10 +228,10 @@ bool settle_and_renew(Slot& slot, const Slot& like) {
   return true;
 }
 
-std::uint32_t* choice_count_at(Slot& slot, std::uint32_t index) {
-  if (index < kInlineChoices) return &slot.choice_counts[index];
-  if (index >= (kSlotBytes - kSlotCountsOffset) / 4) return nullptr;
-  return reinterpret_cast<std::uint32_t*>(reinterpret_cast<std::byte*>(&slot) + kSlotCountsOffset) + index;
+persist::Question* question_at(Slot& slot, std::uint32_t index) {
+  if (index < kInlineChoices) return &slot.questions[index];
+  if (index >= (kSlotBytes - kSlotQuestionsOffset) / sizeof(persist::Question)) return nullptr;
+  return reinterpret_cast<persist::Question*>(reinterpret_cast<std::byte*>(&slot) + kSlotQuestionsOffset) + index;
 }
 
 bool append_stream(Slot& slot, StreamType type, const void* bytes, std::size_t count) {

@@ -120,7 +120,7 @@ tl::expected<Counterexample, Failure> tell_worst(Pool& pool, const Loaded& loade
   });
   auto told = pool.tell(worst->first.question, worst->second.path);
   if (!told) return tl::unexpected(told.error());
-  Counterexample example{worst->first, std::move(*told), explored.bound == Bound::kNone, true, ""};
+  Counterexample example{worst->first, std::move(*told), explored.bound == Bound::kNone, true, std::holds_alternative<CommandQuestion>(questions[worst->first.question]), ""};
   example.replays = !example.told.run.diverged && example.told.run.result.answer.finding == worst->first.finding;
   if (example.replays && !example.is_smallest && worst->second.layer == 1 && worst->first.finding != Finding::kCheckHung) {
     const auto finished = shrink(pool, worst->first, example.told);
@@ -201,7 +201,7 @@ tl::expected<Counterexample, Failure> replay(const Token& token) {
   if (told->run.diverged) {
     return tl::unexpected(users("The checker did not ask for the same things as when this violation was found: it has changed since, or it is not deterministic."));
   }
-  Counterexample example{ViolationKey{told->run.result.answer.finding, 0, outcome_of(told->run.result)}, std::move(*told), true, true, ""};
+  Counterexample example{ViolationKey{told->run.result.answer.finding, 0, outcome_of(told->run.result)}, std::move(*told), true, true, std::holds_alternative<CommandQuestion>(token.question), ""};
   example.sentence = explain(example.key, token.question, example.told, loaded->program());
   return example;
 }

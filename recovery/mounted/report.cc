@@ -88,7 +88,7 @@ recovery::Account account_of(const Counterexample& example) {
   account.output_cut = example.told.run.result.output_cut;
   account.errors_cut = example.told.run.result.errors_cut;
   account.path = example.told.run.path;
-  account.names = {"the program", "the checker"};
+  account.names = {"the program", example.is_of_checker ? "the checker" : "crashcut"};
   return account;
 }
 

@@ -55,12 +55,16 @@ Version version_at(const fusefs::Recording& recording, persist::EventId last, st
   Filesystem filesystem(Filesystem::Setup{.medium = &view,
                                           .sector_bytes = recording.options.sector_bytes,
                                           .block_bytes = recording.options.block_bytes});
-  Version version{std::move(mark), {}};
-  add_directory(filesystem, fusefs::kRootIno, "", version.files);
-  return version;
+  return Version{std::move(mark), files_of(filesystem)};
 }
 
 }  // namespace
+
+std::map<std::string, FileVersion> files_of(Filesystem& filesystem) {
+  std::map<std::string, FileVersion> files;
+  add_directory(filesystem, fusefs::kRootIno, "", files);
+  return files;
+}
 
 bool is_promise(std::string_view mark) { return !mark.starts_with(kLinePrefix); }
 

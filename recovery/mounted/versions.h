@@ -44,6 +44,9 @@ struct Version {
 // The start first, the end last; they differ in at least the promises between them.
 std::vector<Version> versions_of(const fusefs::Recording& recording);
 
+// Everything that a filesystem holds, read in an order that does not depend on it.
+std::map<std::string, FileVersion> files_of(fusefs::Filesystem& filesystem);
+
 // The inode of a path, or a negative errno. Symbolic links on the way are not followed.
 fusefs::Errno find_path(fusefs::Filesystem& filesystem, std::string_view path, fusefs::Ino& out);
 

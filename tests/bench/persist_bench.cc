@@ -1,4 +1,4 @@
-// How persist/ scales: a log of N events over 10,000 locations (100 files of 100), an fsync every 100 events.
+// How persist/ scales: a log of N events over 10,000 locations (100 files of 100), an fsync every 100 events or none.
 //
 // Prints the growth from the smallest log to the largest, and fails when an event takes 200 bytes or more, or a
 // step grows like the square of the log.
@@ -24,15 +24,19 @@ constexpr double kBytesPerEventMax = 200;
 constexpr std::int64_t kEventsMin = 10'000, kEventsMid = 100'000, kEventsMax = 1'000'000;
 
 // The writes of a location persist in order, or as they like; or all events do, and every fsync covers all.
-enum class Order { kChains, kUnordered, kJournal };
+enum class Order { kChains, kUnordered, kJournal, kChainsNoFsync, kJournalNoFsync };
+
+bool has_fsyncs(Order order) { return order != Order::kChainsNoFsync && order != Order::kJournalNoFsync; }
 
 EventId edge_into(const Log& log, const Write& write, Order order) {
   switch (order) {
     case Order::kChains:
+    case Order::kChainsNoFsync:
       return log.last_write(write.location);
     case Order::kUnordered:
       return kNoEvent;
     case Order::kJournal:
+    case Order::kJournalNoFsync:
       return static_cast<EventId>(log.event_count()) - 1;  // kNoEvent for the first
   }
   return kNoEvent;
@@ -45,7 +49,7 @@ std::unique_ptr<Log> record_log(std::int64_t event_count, Order order) {
   std::vector<std::vector<EventId>> unsynced(kFiles);
   for (std::uint32_t i = 0; i < event_count; ++i) {
     const auto file = static_cast<std::uint32_t>(random() % kFiles);
-    if (i % kEventsPerFsync == kEventsPerFsync - 1) {
+    if (has_fsyncs(order) && i % kEventsPerFsync == kEventsPerFsync - 1) {
       if (order == Order::kJournal) unsynced[file] = {i - 1};
       log->add_barrier(i, {}, unsynced[file]);
       unsynced[file].clear();
@@ -53,7 +57,8 @@ std::unique_ptr<Log> record_log(std::int64_t event_count, Order order) {
     }
     const Write write{static_cast<LocationId>(file * kLocationsPerFile + random() % kLocationsPerFile), i + 1};
     const EventId before = edge_into(*log, write, order);
-    unsynced[file].push_back(log->add_event(i, {&write, 1}, {&before, before == kNoEvent ? 0u : 1u}));
+    const EventId event = log->add_event(i, {&write, 1}, {&before, before == kNoEvent ? 0u : 1u});
+    if (has_fsyncs(order)) unsynced[file].push_back(event);
   }
   log->seal();
   return log;
@@ -161,6 +166,12 @@ BENCHMARK_CAPTURE(record_and_seal, unordered, Order::kUnordered)->Apply(apply_si
 BENCHMARK_CAPTURE(recover, chains, Order::kChains)->Apply(apply_sizes)->Unit(benchmark::kMicrosecond);
 BENCHMARK_CAPTURE(recover, unordered, Order::kUnordered)->Apply(apply_sizes)->Unit(benchmark::kMicrosecond);
 BENCHMARK_CAPTURE(recover, journal, Order::kJournal)->Apply(apply_sizes)->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(recover, chains_no_fsync, Order::kChainsNoFsync)
+    ->Apply(apply_sizes)
+    ->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(recover, journal_no_fsync, Order::kJournalNoFsync)
+    ->Apply(apply_sizes)
+    ->Unit(benchmark::kMicrosecond);
 BENCHMARK(explore_litmus)->Unit(benchmark::kMicrosecond);
 
 // Keeps the times by name and size, to compare the ends.

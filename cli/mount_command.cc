@@ -1,0 +1,90 @@
+// crashcut mount and crashcut crash: a disk to work on by hand, and the plug of it.
+#include <sys/stat.h>
+
+#include <boost/filesystem.hpp>
+#include <fmt/format.h>
+
+#include "cli/commands.h"
+#include "cli/interrupts.h"
+#include "cli/mounted_options.h"
+#include "cli/options.h"
+#include "recovery/mounted/interactive.h"
+
+namespace crashcut::cli {
+namespace {
+
+namespace fs = boost::filesystem;
+using mounted::Failure;
+
+struct MountOptions {
+  Options common;
+  std::string directory;
+};
+
+struct CrashOptions {
+  std::string directory;
+  std::optional<std::uint64_t> state;
+};
+
+tl::expected<int, Failure> mount(const MountOptions& options) {
+  const auto last_or = [](const std::vector<std::string>& values, std::string_view otherwise) { return values.empty() ? otherwise : std::string_view(values.back()); };
+  const auto plan = make_plan(options.common, last_or(options.common.profiles, "ext4"), last_or(options.common.data_modes, "ordered"));
+  if (!plan) return tl::unexpected(Failure{plan.error().blame == inprocess::Failure::Blame::kUser, plan.error().sentence});
+  boost::system::error_code error;
+  if (!fs::is_directory(options.directory, error)) return tl::unexpected(Failure{true, fmt::format("{} is not a directory. Make it first.", options.directory)});
+  if (!fs::is_empty(options.directory, error)) return tl::unexpected(Failure{true, fmt::format("{} is not empty, or a mount is there already.", options.directory)});
+  const mounted::MountPlan mount{fs::canonical(options.directory).string(), plan->from_directory, plan->model};
+  const SearchSignals signals;
+  const auto on_mounted = [&] {
+    fmt::print("{} mounted at {}\nIn another terminal: crashcut crash {} shows what a crash could leave. Ctrl-C, or umount, ends it.\n",
+               fusefs::describe(mount.model), mount.directory, options.directory);
+    std::fflush(stdout);
+  };
+  auto served = mounted::serve_mount(mount, on_mounted, is_interrupted);
+  if (!served) return tl::unexpected(served.error());
+  fmt::print("unmounted\n");
+  return 0;
+}
+
+tl::expected<int, Failure> crash(const CrashOptions& options) {
+  if (options.state) {
+    if (auto done = mounted::switch_to_state(options.directory, *options.state); !done) return tl::unexpected(done.error());
+    fmt::print("the power is back; {} shows state {}, which is durable now\n", options.directory, *options.state);
+    return 0;
+  }
+  const auto states = mounted::list_states(options.directory);
+  if (!states) return tl::unexpected(states.error());
+  fmt::print("If the power went now, {} could hold, compared with now:\n\n{}\ncrashcut crash {} N pulls the plug and shows state N.\n", options.directory, *states,
+             options.directory);
+  return 0;
+}
+
+}  // namespace
+
+void add_mount_command(CLI::App& app, int& exit_code) {
+  auto options = std::make_shared<MountOptions>();
+  CLI::App* command = app.add_subcommand("mount", "mount a modelled disk at a directory, to work on it by hand");
+  add_model_options(*command, options->common);
+  command->formatter(usage_formatter("crashcut mount [options] DIR"));
+  command->add_option("dir", options->directory, "an empty directory")->required()->type_name("DIR");
+  command->footer("Stays in the foreground. fsync is seen; sync(1) is not (crashcut check sees it).\n\nExit codes: 0 unmounted, 2 wrong use, 4 crashcut's own failure");
+  command->callback([options, &exit_code] {
+    const auto code = mount(*options);
+    exit_code = code ? *code : report_failure(as_failure(code.error()));
+  });
+}
+
+void add_crash_command(CLI::App& app, int& exit_code) {
+  auto options = std::make_shared<CrashOptions>();
+  CLI::App* command = app.add_subcommand("crash", "pull the plug of a disk that crashcut mount serves: list the states, or show one");
+  command->formatter(usage_formatter("crashcut crash DIR [N]"));
+  command->add_option("dir", options->directory, "where it is mounted")->required()->type_name("DIR");
+  command->add_option("state", options->state, "a number of the list")->type_name("N");
+  command->footer("Exit codes: 0 done, 2 wrong use, 4 crashcut's own failure");
+  command->callback([options, &exit_code] {
+    const auto code = crash(*options);
+    exit_code = code ? *code : report_failure(as_failure(code.error()));
+  });
+}
+
+}  // namespace crashcut::cli

@@ -1,0 +1,213 @@
+#include "fusefs/recorder_impl.h"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <utility>
+
+namespace crashcut::fusefs {
+
+using persist::EventId;
+using persist::kNoEvent;
+using persist::LocationId;
+using persist::Write;
+
+// Calls visit(id, sector, block) for the sectors of [begin, end) whose bytes are not what the newest event wrote.
+template <class Visit>
+void Recorder::Impl::visit_changed_sectors(Ino ino, std::uint64_t begin, std::uint64_t end, const BlockBytes& bytes,
+                                           Visit&& visit) {
+  std::vector<std::byte> now(sector_bytes());
+  for (std::uint64_t at = begin; at < end; at = (at / sector_bytes() + 1) * sector_bytes()) {
+    const std::uint64_t block = at / block_bytes();
+    const BlockId id = block_state(ino, block).id;
+    if (id == kNoBlock) continue;
+    const auto s = static_cast<std::uint32_t>(at % block_bytes() / sector_bytes());
+    current_sector(id, s, now);
+    const auto wanted = bytes(block).subspan(s * sector_bytes(), sector_bytes());
+    if (std::memcmp(now.data(), wanted.data(), now.size()) != 0) visit(id, s, block);
+  }
+}
+
+// Data events for them; in journal mode one a block, the unit that the journal takes.
+void Recorder::Impl::emit_changed_sectors(Ino ino, std::uint64_t begin, std::uint64_t end, const BlockBytes& bytes) {
+  if (is_journal()) {
+    for (std::uint64_t at = begin; at < end; at = block_end(at)) {
+      std::vector<Write> changed;
+      change_sectors(ino, at, std::min(end, block_end(at)), bytes, changed);
+      if (!changed.empty()) emit(kData, Touch{{&ino, 1}, block_state(ino, at / block_bytes()).id}, changed);
+    }
+    return;
+  }
+  visit_changed_sectors(ino, begin, end, bytes, [&](BlockId id, std::uint32_t s, std::uint64_t block) {
+    emit_data(ino, id, {s, s}, bytes(block));
+  });
+}
+
+// Zeroing that goes with an explicit change of size or blocks: events of its own, or in data=journal part of
+// that change, through `also`.
+void Recorder::Impl::change_sectors(Ino ino, std::uint64_t begin, std::uint64_t end, const BlockBytes& bytes,
+                                    std::vector<Write>& also) {
+  if (!is_journal()) {
+    emit_changed_sectors(ino, begin, end, bytes);
+    return;
+  }
+  visit_changed_sectors(ino, begin, end, bytes, [&](BlockId id, std::uint32_t s, std::uint64_t block) {
+    writes.clear();
+    append_sector_writes(id, {s, s}, bytes(block));
+    also.insert(also.end(), writes.begin(), writes.end());
+  });
+}
+
+// Adds to `writes` that the blocks [first, end) read as NULs.
+void Recorder::Impl::unmap_blocks(Ino ino, std::uint64_t first, std::uint64_t end) {
+  FileState& state = file(ino);
+  std::vector<std::uint64_t> gone;
+  for (const auto& [block, block_state] : state.blocks) {
+    if (block >= first && block < end && block_state.id != kNoBlock) gone.push_back(block);
+  }
+  add_blocks_below(ino, first, end, gone);
+  std::sort(gone.begin(), gone.end());
+  gone.erase(std::unique(gone.begin(), gone.end()), gone.end());
+  for (std::uint64_t block : gone) {
+    writes.push_back(Write{block_map_location(ino, block), kNoBlock});
+    state.blocks[block] = BlockState{};
+  }
+  const auto is_gone = [&](std::uint64_t block) { return block >= first && block < end; };
+  std::erase_if(state.delayed, is_gone);
+  std::erase_if(state.preallocated, is_gone);
+}
+
+// Blocks that only the disk below knows.
+void Recorder::Impl::add_blocks_below(Ino ino, std::uint64_t first, std::uint64_t end,
+                                      std::vector<std::uint64_t>& blocks) {
+  if (!is_from_below(ino)) return;
+  const std::uint64_t size_end = (base->size(ino) + block_bytes() - 1) / block_bytes();
+  for (std::uint64_t block = first; block < std::min(end, size_end); ++block) {
+    if (block_state(ino, block).id != kNoBlock) blocks.push_back(block);
+  }
+}
+
+// The block in which a change of size or blocks leaves a part, for the rule about its data.
+BlockId Recorder::Impl::part_block(Ino ino, std::uint64_t offset) {
+  return offset % block_bytes() == 0 ? kNoBlock : block_state(ino, offset / block_bytes()).id;
+}
+
+void Recorder::Impl::truncate(Ino ino, std::uint64_t old_size, std::uint64_t new_size, const BlockBytes& bytes) {
+  const bool shrinks = new_size < old_size;
+  if (is_paper()) {
+    if (!shrinks) emit_changed_sectors(ino, old_size, new_size, bytes);
+    emit_size(kTruncate, ino, new_size);
+    return;
+  }
+  const std::uint64_t first_gone = (new_size + block_bytes() - 1) / block_bytes();
+  const BlockId part = shrinks ? part_block(ino, new_size) : kNoBlock;
+  std::vector<Write> also;
+  if (part != kNoBlock) change_sectors(ino, new_size, first_gone * block_bytes(), bytes, also);
+  writes = std::move(also);
+  if (shrinks) unmap_blocks(ino, first_gone, ~std::uint64_t{0});
+  writes.push_back(Write{inode(ino).size, new_size});
+  // ext4_setattr journals the size, ext4_truncate zeroes and frees in a later handle, which is the one that the
+  // block's data is bound to. A crash between the two: the size is new, and the orphan list has the rest done.
+  emit(kTruncate, Touch{{&ino, 1}}, writes);
+  if (part != kNoBlock) emit(kTruncate, Touch{{&ino, 1}, part}, {});
+  settle_size(ino, new_size);
+  if (new_size == 0) file(ino).allocate_on_close = true;
+}
+
+void Recorder::Impl::zero_range(Ino ino, std::uint64_t offset, std::uint64_t length, std::uint64_t old_size,
+                                std::uint64_t new_size, const BlockBytes& bytes) {
+  const std::uint64_t end = offset + length;
+  if (is_paper()) {
+    emit_changed_sectors(ino, offset, std::min(end, old_size), bytes);
+    if (new_size != old_size) emit_size(kTruncate, ino, new_size);
+    return;
+  }
+  const std::uint64_t first = (offset + block_bytes() - 1) / block_bytes();
+  const std::uint64_t last = end / block_bytes();
+  std::vector<Write> also;
+  if (first > last) {  // inside one block
+    change_sectors(ino, offset, end, bytes, also);
+  } else {
+    change_sectors(ino, offset, first * block_bytes(), bytes, also);
+    change_sectors(ino, last * block_bytes(), end, bytes, also);
+  }
+  writes = std::move(also);
+  if (first < last) unmap_blocks(ino, first, last);
+  if (new_size != old_size) writes.push_back(Write{inode(ino).size, new_size});
+  std::vector<EventId> parts = part_data(ino, offset, end);
+  emit(kTruncate, Touch{{&ino, 1}, part_block(ino, offset)}, writes, parts);
+  if (new_size != old_size) settle_size(ino, new_size);
+}
+
+// Both ends of a range may be part of a block; the rule sees one, so the other's newest data is named here.
+std::vector<EventId> Recorder::Impl::part_data(Ino ino, std::uint64_t offset, std::uint64_t end) {
+  std::vector<EventId> events;
+  const BlockId part = part_block(ino, end);
+  if (part == kNoBlock || part == part_block(ino, offset) || !order.is_ordered(kData, kTruncate)) return events;
+  for (LocationId location : recording.blocks[part].sectors) {
+    if (location != kNoLocation && recording.log.last_write(location) != kNoEvent) {
+      events.push_back(recording.log.last_write(location));
+    }
+  }
+  return events;
+}
+
+void Recorder::Impl::shift_blocks(Ino ino, std::uint64_t first, std::int64_t shift, std::uint64_t old_size,
+                                  std::uint64_t new_size, const BlockBytes& bytes) {
+  if (is_paper()) {
+    emit_changed_sectors(ino, first * block_bytes() + std::min<std::int64_t>(shift, 0) * block_bytes(),
+                         std::max(old_size, new_size), bytes);
+    emit_size(kTruncate, ino, new_size);
+    return;
+  }
+  // The kernel writes the file out and waits before it moves blocks (ext4_collapse_range, ext4_insert_range):
+  // none of those that move is delayed any more.
+  std::vector<EventId> flushed;
+  if (recording.options.barrier) order.find_predecessors(kFsync, Touch{{&ino, 1}}, flushed);
+  written_now(ino, 0, ~std::uint64_t{0});
+  const std::uint64_t end = (std::max(old_size, new_size) + block_bytes() - 1) / block_bytes();
+  std::map<std::uint64_t, BlockState> moved;
+  for (std::uint64_t block = first; block < end; ++block) {
+    const BlockState state = block_state(ino, block);
+    if (state.id != kNoBlock) moved[block + shift] = state;
+  }
+  const std::uint64_t changed_from = shift < 0 ? first + shift : first;
+  std::vector<Write> maps;
+  for (std::uint64_t block = changed_from; block < std::max(end, end + shift); ++block) {
+    const auto found = moved.find(block);
+    const BlockState now = found == moved.end() ? BlockState{} : found->second;
+    if (now.id == kNoBlock && block_state(ino, block).id == kNoBlock) continue;
+    maps.push_back(Write{block_map_location(ino, block), now.id});
+    file(ino).blocks[block] = now;
+  }
+  maps.push_back(Write{inode(ino).size, new_size});
+  emit(kTruncate, Touch{{&ino, 1}}, maps, flushed);
+  settle_size(ino, new_size);
+}
+
+// ---- the interface -------------------------------------------------------------------------------------------------
+
+void Recorder::truncate(Ino ino, std::uint64_t old_size, std::uint64_t new_size, const BlockBytes& bytes) {
+  impl_->truncate(ino, old_size, new_size, bytes);
+}
+
+void Recorder::preallocate(Ino ino, std::uint64_t offset, std::uint64_t length, std::uint64_t old_size,
+                           std::uint64_t new_size, const BlockBytes& bytes) {
+  if (new_size != old_size) impl_->truncate(ino, old_size, new_size, bytes);
+  const std::uint64_t block_bytes = impl_->block_bytes();
+  for (std::uint64_t block = offset / block_bytes; block * block_bytes < offset + length; ++block) {
+    impl_->file(ino).preallocated.insert(block);
+  }
+}
+
+void Recorder::zero_range(Ino ino, std::uint64_t offset, std::uint64_t length, std::uint64_t old_size,
+                          std::uint64_t new_size, const BlockBytes& bytes) {
+  impl_->zero_range(ino, offset, length, old_size, new_size, bytes);
+}
+
+void Recorder::shift_blocks(Ino ino, std::uint64_t first, std::int64_t shift, std::uint64_t old_size,
+                            std::uint64_t new_size, const BlockBytes& bytes) {
+  impl_->shift_blocks(ino, first, shift, old_size, new_size, bytes);
+}
+
+}  // namespace crashcut::fusefs

@@ -1,0 +1,148 @@
+// The inside of Recorder, in four files: the locations, events, names and metadata (recorder.cc), the writes
+// (recorder_write.cc), the explicit changes of size and blocks (recorder_blocks.cc), the syncs (recorder_sync.cc).
+#pragma once
+
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "fusefs/order.h"
+#include "fusefs/recorder.h"
+
+namespace crashcut::fusefs {
+
+// What the running system knows of a block of a file.
+struct BlockState {
+  BlockId id = kNoBlock;
+  bool written = false;  // allocated, and a sync or the call itself saw to it that its data shows
+};
+
+// A growth of the on-disk size that no sync or explicit change of size has overtaken.
+struct Growth {
+  std::uint64_t size;
+  persist::EventId event;
+};
+
+struct Allocation {
+  std::uint64_t block;
+  std::uint64_t size;  // that it grows the file to, 0 where it does not
+  persist::EventId event;
+};
+
+struct FileState {
+  std::unordered_map<std::uint64_t, BlockState> blocks;
+  std::vector<std::uint64_t> delayed;  // blocks that are not written, each once
+  std::uint64_t settled_size = 0;      // the on-disk size is at least this where the journal is at its end
+  std::vector<Growth> growths;         // beyond settled_size, by size
+  std::vector<Allocation> allocations; // what writeback of the delayed blocks will put into the journal
+  std::unordered_set<std::uint64_t> preallocated;  // blocks that need no room reserved when they are written
+  std::uint64_t zero_grown_to = 0;     // paper: the on-disk size that the write under way began with
+  bool allocate_on_close = false;      // EXT4_STATE_DA_ALLOC_CLOSE
+};
+
+// Sectors of a block, both included.
+struct SectorSpan {
+  std::uint32_t first;
+  std::uint32_t last;
+};
+
+struct Recorder::Impl {
+  using EventId = persist::EventId;
+  using LocationId = persist::LocationId;
+  using Value = persist::Value;
+  using Write = persist::Write;
+
+  Impl(const ModelOptions& options, Medium* base);
+
+  Recording recording;
+  Medium* base;
+  Order order;
+  std::unordered_map<std::uint64_t, FileState> files;
+  // Writeback that was started: its events come before whatever the journal takes next.
+  std::vector<EventId> before_next_in_journal;
+  std::vector<EventId> after;  // scratch of emit
+  std::vector<Write> writes;   // scratch of the callers of emit
+
+  bool is_paper() const { return recording.options.profile == ProfileName::kPaper; }
+  bool is_journal() const { return recording.options.data == DataMode::kJournal; }
+  std::uint32_t sector_bytes() const { return recording.options.sector_bytes; }
+  std::uint32_t block_bytes() const { return recording.options.block_bytes; }
+  std::uint32_t sectors_per_block() const { return block_bytes() / sector_bytes(); }
+  std::uint64_t block_end(std::uint64_t offset) const { return (offset / block_bytes() + 1) * block_bytes(); }
+  std::uint32_t op() const { return static_cast<std::uint32_t>(recording.ops.size() - 1); }
+
+  // The locations of an inode.
+  FileState& file(Ino ino);
+  LocationId add_location(LocationKind kind, Ino ino, std::uint64_t index, Value initial);
+  InodeRecord& inode(Ino ino);
+  void add_inode(Ino ino, mode_t type);
+  bool is_from_below(Ino ino) { return base && !inode(ino).is_new; }
+  LocationId name_location(Ino dir, const std::string& name);
+  LocationId block_map_location(Ino ino, std::uint64_t block);
+  BlockId new_block(Ino ino, std::uint64_t block, bool from_below);
+  LocationId sector_location(BlockId id, std::uint32_t sector);
+  BlockState& block_state(Ino ino, std::uint64_t block);
+
+  // Events.
+  void add_location_order(Kind kind, std::span<const Write> event_writes);
+  EventId emit(Kind kind, const Touch& touch, std::span<const Write> event_writes,
+               std::span<const EventId> also_after = {});
+
+  // Writes.
+  Value sector_value(LocationId location, std::span<const std::byte> bytes);
+  SectorSpan sectors_of(std::uint64_t block, std::uint64_t begin, std::uint64_t end) const;
+  void append_sector_writes(BlockId id, SectorSpan span, std::span<const std::byte> bytes);
+  void emit_data(Ino ino, BlockId id, SectorSpan span, std::span<const std::byte> bytes,
+                 std::vector<EventId>* events = nullptr);
+  void emit_size(Kind kind, Ino ino, std::uint64_t size);
+  static void settle_growths(FileState& state);
+  void settle_size(Ino ino, std::uint64_t size);
+  void current_sector(BlockId id, std::uint32_t sector, std::span<std::byte> out);
+  void emit_data_range(Ino ino, std::uint64_t begin, std::uint64_t end, const BlockBytes& bytes);
+  std::uint64_t grow_over_zeros(Ino ino, std::uint64_t size, std::uint64_t end);
+  void begin_write(const WriteRange& range);
+  void write_paper(const WriteRange& range, const BlockBytes& bytes);
+  void grow_last_delayed_block(const WriteRange& range);
+  void write_ext4(const WriteRange& range, const BlockBytes& bytes);
+  void write_block(const WriteRange& range, std::uint64_t block, SectorSpan span, std::span<const std::byte> bytes,
+                   std::uint64_t size, std::uint64_t grow_to);
+  void write_journalled(Ino ino, std::uint64_t block, BlockState& state, SectorSpan span,
+                        std::span<const std::byte> bytes, std::uint64_t grow_to);
+  void overwrite(const WriteRange& range, BlockId id, SectorSpan span, std::span<const std::byte> bytes,
+                 std::uint64_t grow_to);
+  void write_delayed(Ino ino, std::uint64_t block, BlockState& state, SectorSpan span, std::span<const std::byte> bytes,
+                     std::uint64_t size, std::uint64_t grow_to);
+  EventId emit_allocation(Kind kind, FileState& state, const Touch& touch, std::uint64_t block, std::uint64_t size);
+  EventId allocate_delayed(Ino ino, std::uint64_t block, BlockId id, std::uint64_t size, std::uint64_t grow_to);
+  void write_allocating(const WriteRange& range, std::uint64_t block, BlockState& state, SectorSpan span,
+                        std::span<const std::byte> bytes, std::uint64_t grow_to);
+
+  // Explicit changes of size and blocks.
+  template <class Visit>
+  void visit_changed_sectors(Ino ino, std::uint64_t begin, std::uint64_t end, const BlockBytes& bytes, Visit&& visit);
+  void emit_changed_sectors(Ino ino, std::uint64_t begin, std::uint64_t end, const BlockBytes& bytes);
+  void change_sectors(Ino ino, std::uint64_t begin, std::uint64_t end, const BlockBytes& bytes,
+                      std::vector<Write>& also);
+  void unmap_blocks(Ino ino, std::uint64_t first, std::uint64_t end);
+  void add_blocks_below(Ino ino, std::uint64_t first, std::uint64_t end, std::vector<std::uint64_t>& blocks);
+  BlockId part_block(Ino ino, std::uint64_t offset);
+  void truncate(Ino ino, std::uint64_t old_size, std::uint64_t new_size, const BlockBytes& bytes);
+  void zero_range(Ino ino, std::uint64_t offset, std::uint64_t length, std::uint64_t old_size, std::uint64_t new_size,
+                  const BlockBytes& bytes);
+  std::vector<EventId> part_data(Ino ino, std::uint64_t offset, std::uint64_t end);
+  void shift_blocks(Ino ino, std::uint64_t first, std::int64_t shift, std::uint64_t old_size, std::uint64_t new_size,
+                    const BlockBytes& bytes);
+
+  // Syncs.
+  void written_now(Ino ino, std::uint64_t first, std::uint64_t end);
+  void sync_file(Ino ino, bool datasync);
+  void add_last_write(LocationId location, std::vector<EventId>& events) const;
+  void find_map_event(Ino ino, std::uint64_t block, std::vector<EventId>& events);
+  void find_block_events(Ino ino, std::uint64_t first, std::uint64_t end, std::vector<EventId>& events);
+  void sync_range(Ino ino, std::uint64_t offset, std::uint64_t length, bool datasync);
+  void sync_everything();
+  void start_writeback(Ino ino, std::uint64_t first, std::uint64_t end);
+  void allocate_delayed_blocks(Ino ino);
+};
+
+}  // namespace crashcut::fusefs

@@ -1,0 +1,127 @@
+#include "fusefs/recorder_impl.h"
+
+#include <algorithm>
+
+namespace crashcut::fusefs {
+
+using persist::EventId;
+using persist::kNoEvent;
+using persist::LocationId;
+
+// A sync waited for blocks [first, end): they are written from now on.
+void Recorder::Impl::written_now(Ino ino, std::uint64_t first, std::uint64_t end) {
+  FileState& state = file(ino);
+  // Without flushes nothing is durable, but what the sync allocated and converted is in the journal by now.
+  if (!recording.options.barrier) {
+    for (std::uint64_t block : state.delayed) {
+      if (block >= first && block < end) find_map_event(ino, block, before_next_in_journal);
+    }
+    start_writeback(ino, first, end);
+  }
+  std::erase_if(state.delayed, [&](std::uint64_t block) {
+    if (block < first || block >= end) return false;
+    state.blocks[block].written = true;
+    return true;
+  });
+  if (!state.delayed.empty()) return;
+  settle_growths(state);
+  state.allocations.clear();
+}
+
+void Recorder::Impl::sync_file(Ino ino, bool datasync) {
+  const bool is_file = inode(ino).type == S_IFREG;
+  const Kind kind = !is_file ? kDirectoryFsync : datasync ? kFdatasync : kFsync;
+  // The commit that a directory's fsync forces holds what writeback has started.
+  const std::vector<EventId> started = is_file ? std::vector<EventId>{} : before_next_in_journal;
+  if (is_paper() || recording.options.barrier) emit(kind, Touch{{&ino, 1}}, {}, started);
+  if (is_file) written_now(ino, 0, ~std::uint64_t{0});
+}
+
+void Recorder::Impl::add_last_write(LocationId location, std::vector<EventId>& events) const {
+  const EventId last = location == kNoLocation ? kNoEvent : recording.log.last_write(location);
+  if (last != kNoEvent) events.push_back(last);
+}
+
+void Recorder::Impl::find_map_event(Ino ino, std::uint64_t block, std::vector<EventId>& events) {
+  const auto map = inode(ino).block_map.find(block);
+  if (map != inode(ino).block_map.end()) add_last_write(map->second, events);
+}
+
+// Adds the newest events on the data of blocks [first, end), and what makes that data show.
+void Recorder::Impl::find_block_events(Ino ino, std::uint64_t first, std::uint64_t end, std::vector<EventId>& events) {
+  for (std::uint64_t block = first; block < end; ++block) {
+    const BlockState& state = block_state(ino, block);
+    if (state.id == kNoBlock) continue;
+    for (LocationId location : recording.blocks[state.id].sectors) add_last_write(location, events);
+    find_map_event(ino, block, events);
+  }
+}
+
+void Recorder::Impl::sync_range(Ino ino, std::uint64_t offset, std::uint64_t length, bool datasync) {
+  const std::uint64_t first = offset / block_bytes();
+  const std::uint64_t end = (offset + length + block_bytes() - 1) / block_bytes();
+  std::vector<EventId> events;
+  if (is_paper() || recording.options.barrier) {
+    find_block_events(ino, first, end, events);
+    emit(datasync ? kRangeFdatasync : kRangeFsync, Touch{{&ino, 1}}, {}, events);
+  }
+  written_now(ino, first, end);
+}
+
+void Recorder::Impl::sync_everything() {
+  if (is_paper() || recording.options.barrier) emit(kSync, Touch{}, {});
+  if (recording.options.barrier) before_next_in_journal.clear();
+  for (auto& [ino, state] : files) written_now(Ino{ino}, 0, ~std::uint64_t{0});
+}
+
+// Writeback of blocks [first, end) begins: what it allocates is in the journal before whatever comes next.
+void Recorder::Impl::start_writeback(Ino ino, std::uint64_t first, std::uint64_t end) {
+  FileState& state = file(ino);
+  std::uint64_t size = state.settled_size;
+  for (const Allocation& allocation : state.allocations) {
+    if (allocation.block < first || allocation.block >= end) continue;
+    before_next_in_journal.push_back(allocation.event);
+    size = std::max(size, allocation.size);
+  }
+  std::erase_if(state.growths, [&](const Growth& growth) { return growth.size <= size; });
+  state.settled_size = size;
+}
+
+// ext4_alloc_da_blocks: does nothing where no block waits for room.
+void Recorder::Impl::allocate_delayed_blocks(Ino ino) {
+  const FileState& state = file(ino);
+  const bool reserves = std::any_of(state.delayed.begin(), state.delayed.end(),
+                                    [&](std::uint64_t block) { return !state.preallocated.contains(block); });
+  if (reserves) start_writeback(ino, 0, ~std::uint64_t{0});
+}
+
+// ---- the interface -------------------------------------------------------------------------------------------------
+
+void Recorder::fsync(Ino ino, bool datasync) { impl_->sync_file(ino, datasync); }
+
+void Recorder::fsync_range(Ino ino, std::uint64_t offset, std::uint64_t length, bool datasync) {
+  impl_->sync_range(ino, offset, length, datasync);
+}
+
+void Recorder::sync() { impl_->sync_everything(); }
+
+void Recorder::start_writeback(Ino ino, std::uint64_t offset, std::uint64_t length) {
+  const std::uint64_t block_bytes = impl_->block_bytes();
+  const std::uint64_t end = length == 0 ? ~std::uint64_t{0} : (offset + length + block_bytes - 1) / block_bytes;
+  impl_->start_writeback(ino, offset / block_bytes, end);
+}
+
+// data=writeback was seen to show the empty file all the same, so only data=ordered is taken to start it.
+void Recorder::before_replace(Ino moved) {
+  const ModelOptions& o = impl_->recording.options;
+  if (o.auto_da_alloc && o.data == DataMode::kOrdered) impl_->allocate_delayed_blocks(moved);
+}
+
+void Recorder::on_release(Ino ino) {
+  FileState& state = impl_->file(ino);
+  if (!state.allocate_on_close) return;
+  state.allocate_on_close = false;
+  before_replace(ino);
+}
+
+}  // namespace crashcut::fusefs
