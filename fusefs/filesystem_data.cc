@@ -259,7 +259,9 @@ Errno Filesystem::Impl::zero_or_punch(Inode& inode, int mode, std::uint64_t offs
   }
   const std::uint64_t new_size = grows ? end : old_size;
   inode.size = new_size;
-  if (recorder()) recorder()->zero_range(inode.ino, offset, end - offset, old_size, new_size, block_bytes_of(inode));
+  if (recorder()) {
+    recorder()->zero_range(inode.ino, offset, end - offset, old_size, new_size, block_bytes_of(inode), !punches);
+  }
   return 0;
 }
 

@@ -34,6 +34,10 @@ bool Order::precedes_all(Kinds kinds, Scope scope, Kinds later) const {
 
 bool Order::is_ordered(Kinds earlier, Kinds later) const { return precedes_all(earlier, Scope::kSameFile, later); }
 
+bool Order::is_ordered_in_block(Kinds earlier, Kinds later) const {
+  return precedes_all(earlier, Scope::kSameBlock, later);
+}
+
 // Lower sectors of the block, and this one: the newest write of each, unless a newer one between it and us
 // already follows it.
 void Order::find_rising(const Touch& touch, std::vector<EventId>& after) const {

@@ -34,6 +34,8 @@ class Order {
   void add(persist::EventId event, Kinds kind, const Touch& touch);
   // Whether a c-later event of kind `later` follows an earlier one of kind `earlier` that touches the same file.
   bool is_ordered(Kinds earlier, Kinds later) const;
+  // The same of one that touches the same block.
+  bool is_ordered_in_block(Kinds earlier, Kinds later) const;
 
  private:
   struct Frontier {

@@ -101,8 +101,8 @@ constexpr Rule kJournalledData[] = {
 constexpr Rule kSyncRules[] = {
     {kData | kFloating | kChain, Scope::kSameFile, kFsync, "ext4_sync_file: i_sync_tid"},
     {kData | kFloating | kDatasync, Scope::kSameFile, kFdatasync, "ext4_sync_file: i_datasync_tid"},
-    {kGrow | kGrowInside | kChain, Scope::kSameFile, kRangeFsync, "generic_write_sync: the range's data is named by the call"},
-    {kGrow | kGrowInside | kDatasync, Scope::kSameFile, kRangeFdatasync, "generic_write_sync"},
+    {kChain, Scope::kSameFile, kRangeFsync, "generic_write_sync: writes out the range alone, whose events Recorder names"},
+    {kDatasync, Scope::kSameFile, kRangeFdatasync, "generic_write_sync"},
     {kChain, Scope::kAnywhere, kDirectoryFsync, "ext4_fsync_journal: ext4_force_commit unless a regular file"},
     {kEverything & ~kMark, Scope::kAnywhere, kSync, "sync_inodes_sb, ext4_sync_fs"},
 };

@@ -55,7 +55,9 @@ class Recorder {
   // fallocate: blocks that read as NULs until they are written; new_size == old_size is KEEP_SIZE.
   void preallocate(Ino ino, std::uint64_t offset, std::uint64_t length, std::uint64_t old_size, std::uint64_t new_size, const BlockBytes& bytes);
   // PUNCH_HOLE and ZERO_RANGE: whole blocks read as NULs at once; the rest of the range is data.
-  void zero_range(Ino ino, std::uint64_t offset, std::uint64_t length, std::uint64_t old_size, std::uint64_t new_size, const BlockBytes& bytes);
+  // ZERO_RANGE allocates them too.
+  void zero_range(Ino ino, std::uint64_t offset, std::uint64_t length, std::uint64_t old_size, std::uint64_t new_size,
+                  const BlockBytes& bytes, bool allocates = false);
   // COLLAPSE_RANGE (shift < 0) and INSERT_RANGE: blocks from `first` on move by `shift` blocks.
   void shift_blocks(Ino ino, std::uint64_t first, std::int64_t shift, std::uint64_t old_size, std::uint64_t new_size, const BlockBytes& bytes);
 

@@ -118,7 +118,9 @@ void Recorder::Impl::zero_range(Ino ino, std::uint64_t offset, std::uint64_t len
                                 std::uint64_t new_size, const BlockBytes& bytes) {
   const std::uint64_t end = offset + length;
   if (is_paper()) {
-    emit_changed_sectors(ino, offset, std::min(end, old_size), bytes);
+    // What the size grows over was zeroed or is stale, as in a growing truncation.
+    const std::uint64_t begin = new_size > old_size ? std::min(offset, old_size) : offset;
+    emit_changed_sectors(ino, begin, std::min(end, new_size), bytes);
     if (new_size != old_size) emit_size(kTruncate, ino, new_size);
     return;
   }
@@ -139,11 +141,17 @@ void Recorder::Impl::zero_range(Ino ino, std::uint64_t offset, std::uint64_t len
   if (new_size != old_size) settle_size(ino, new_size);
 }
 
+void Recorder::Impl::note_preallocated(Ino ino, std::uint64_t offset, std::uint64_t length) {
+  for (std::uint64_t block = offset / block_bytes(); block * block_bytes() < offset + length; ++block) {
+    file(ino).preallocated.insert(block);
+  }
+}
+
 // Both ends of a range may be part of a block; the rule sees one, so the other's newest data is named here.
 std::vector<EventId> Recorder::Impl::part_data(Ino ino, std::uint64_t offset, std::uint64_t end) {
   std::vector<EventId> events;
   const BlockId part = part_block(ino, end);
-  if (part == kNoBlock || part == part_block(ino, offset) || !order.is_ordered(kData, kTruncate)) return events;
+  if (part == kNoBlock || part == part_block(ino, offset) || !order.is_ordered_in_block(kData, kTruncate)) return events;
   for (LocationId location : recording.blocks[part].sectors) {
     if (location != kNoLocation && recording.log.last_write(location) != kNoEvent) {
       events.push_back(recording.log.last_write(location));
@@ -193,16 +201,19 @@ void Recorder::truncate(Ino ino, std::uint64_t old_size, std::uint64_t new_size,
 
 void Recorder::preallocate(Ino ino, std::uint64_t offset, std::uint64_t length, std::uint64_t old_size,
                            std::uint64_t new_size, const BlockBytes& bytes) {
-  if (new_size != old_size) impl_->truncate(ino, old_size, new_size, bytes);
-  const std::uint64_t block_bytes = impl_->block_bytes();
-  for (std::uint64_t block = offset / block_bytes; block * block_bytes < offset + length; ++block) {
-    impl_->file(ino).preallocated.insert(block);
+  if (new_size != old_size) {
+    impl_->truncate(ino, old_size, new_size, bytes);
+  } else if (!impl_->is_paper()) {
+    // Nothing that shows, but the inode is in the transaction, so an fsync commits it (ext4_alloc_file_blocks).
+    impl_->emit(kTruncate, Touch{{&ino, 1}}, {});
   }
+  impl_->note_preallocated(ino, offset, length);
 }
 
 void Recorder::zero_range(Ino ino, std::uint64_t offset, std::uint64_t length, std::uint64_t old_size,
-                          std::uint64_t new_size, const BlockBytes& bytes) {
+                          std::uint64_t new_size, const BlockBytes& bytes, bool allocates) {
   impl_->zero_range(ino, offset, length, old_size, new_size, bytes);
+  if (allocates) impl_->note_preallocated(ino, offset, length);
 }
 
 void Recorder::shift_blocks(Ino ino, std::uint64_t first, std::int64_t shift, std::uint64_t old_size,

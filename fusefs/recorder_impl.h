@@ -129,6 +129,7 @@ struct Recorder::Impl {
   void truncate(Ino ino, std::uint64_t old_size, std::uint64_t new_size, const BlockBytes& bytes);
   void zero_range(Ino ino, std::uint64_t offset, std::uint64_t length, std::uint64_t old_size, std::uint64_t new_size,
                   const BlockBytes& bytes);
+  void note_preallocated(Ino ino, std::uint64_t offset, std::uint64_t length);
   std::vector<EventId> part_data(Ino ino, std::uint64_t offset, std::uint64_t end);
   void shift_blocks(Ino ino, std::uint64_t first, std::int64_t shift, std::uint64_t old_size, std::uint64_t new_size,
                     const BlockBytes& bytes);

@@ -47,13 +47,16 @@ void Recorder::Impl::find_map_event(Ino ino, std::uint64_t block, std::vector<Ev
   if (map != inode(ino).block_map.end()) add_last_write(map->second, events);
 }
 
-// Adds the newest events on the data of blocks [first, end), and what makes that data show.
+// Adds the newest events on the data of blocks [first, end), what makes that data show, and what allocated them.
 void Recorder::Impl::find_block_events(Ino ino, std::uint64_t first, std::uint64_t end, std::vector<EventId>& events) {
   for (std::uint64_t block = first; block < end; ++block) {
     const BlockState& state = block_state(ino, block);
     if (state.id == kNoBlock) continue;
     for (LocationId location : recording.blocks[state.id].sectors) add_last_write(location, events);
     find_map_event(ino, block, events);
+  }
+  for (const Allocation& allocation : file(ino).allocations) {
+    if (allocation.block >= first && allocation.block < end) events.push_back(allocation.event);
   }
 }
 

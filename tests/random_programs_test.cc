@@ -1,10 +1,11 @@
 // The model against the reference model: random small programs must leave the same set of disks under both.
 //
 // Verifies: filesystem, recorder, cut and crash view together, for a recovery that looks at every name, size, byte and
-//   mark; every profile, data mode and mount option. Does not verify: modes, times, xattrs, fallocate, threads, second
-//   crashes.
+//   mark; every profile, data mode and mount option. Does not verify: modes, times, xattrs, threads, second
+//   crashes, collapse and insert range, O_DIRECT.
 // A seed that fails is printed with the smallest program that still fails; CRASHCUT_SEED replays it.
 #include <gtest/gtest.h>
+#include <linux/falloc.h>
 
 #include <algorithm>
 #include <iostream>
@@ -64,6 +65,19 @@ void look_into(Filesystem& fs, Ino dir, const std::string& path, State& state) {
   }
 }
 
+int fallocate_mode(Call call) {
+  switch (call) {
+    case Call::kFallocateKeep:
+      return FALLOC_FL_KEEP_SIZE;
+    case Call::kPunchHole:
+      return FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
+    case Call::kZeroRange:
+      return FALLOC_FL_ZERO_RANGE;
+    default:
+      return 0;
+  }
+}
+
 // The program on the filesystem under test.
 class Execution {
  public:
@@ -89,18 +103,29 @@ class Execution {
         if (is_file && op.call == Call::kOpenTrunc) fs_.truncate(ino, 0);
         return;
       case Call::kWrite:
+      case Call::kWriteSync:
+      case Call::kWriteDsync:
       case Call::kAppend: {
         auto bytes = std::as_bytes(std::span(op.bytes));
-        if (is_file) fs_.write(ino, op.number, bytes, {.append = op.call == Call::kAppend});
+        fusefs::WriteFlags flags{.append = op.call == Call::kAppend,
+                                 .dsync = op.call == Call::kWriteDsync,
+                                 .sync = op.call == Call::kWriteSync};
+        if (is_file) fs_.write(ino, op.number, bytes, flags);
         return;
       }
       case Call::kTruncate:
         if (is_file) fs_.truncate(ino, op.number);
         return;
+      case Call::kFallocate:
+      case Call::kFallocateKeep:
+      case Call::kPunchHole:
+      case Call::kZeroRange:
+        if (is_file) fs_.fallocate(ino, fallocate_mode(op.call), op.number, op.length);
+        return;
       case Call::kRename: {
         Ino to_dir{};
         std::string to_name;
-        if (is_file && split(op.other, to_dir, to_name)) fs_.rename(dir, name, to_dir, to_name, 0);
+        if (exists && !name.empty() && split(op.other, to_dir, to_name)) fs_.rename(dir, name, to_dir, to_name, 0);
         return;
       }
       case Call::kLink: {
@@ -114,6 +139,9 @@ class Execution {
         return;
       case Call::kMkdir:
         if (has_dir) fs_.mkdir(dir, name, 0755, {}, ino);
+        return;
+      case Call::kRmdir:
+        if (exists && !name.empty()) fs_.rmdir(dir, name);
         return;
       case Call::kFsync:
       case Call::kFdatasync:
@@ -311,7 +339,9 @@ class Generator {
     }
     // Calls and how often they come.
     static const std::vector<std::pair<Call, int>> kWeights = {
-        {Call::kOpen, 6},      {Call::kOpenTrunc, 10},    {Call::kWrite, 28},  {Call::kAppend, 18},
+        {Call::kOpen, 6},      {Call::kOpenTrunc, 10},    {Call::kWrite, 22},  {Call::kAppend, 18},
+        {Call::kWriteSync, 5}, {Call::kWriteDsync, 5},    {Call::kRmdir, 3},
+        {Call::kFallocate, 3}, {Call::kFallocateKeep, 2}, {Call::kPunchHole, 4}, {Call::kZeroRange, 4},
         {Call::kTruncate, 12}, {Call::kRename, 9},        {Call::kLink, 4},    {Call::kUnlink, 4},
         {Call::kMkdir, 2},     {Call::kFsync, 10},        {Call::kSync, 2},    {Call::kFdatasync, 6},
         {Call::kClose, 8},     {Call::kSyncFileRange, 5}, {Call::kBarrier, 2}, {Call::kMark, 4}};
@@ -334,6 +364,8 @@ class Generator {
         existing_.insert(op.path);
         break;
       case Call::kWrite:
+      case Call::kWriteSync:
+      case Call::kWriteDsync:
         op.number = pick(0, chance(70) ? 4 : 8);
         [[fallthrough]];
       case Call::kAppend:
@@ -342,7 +374,15 @@ class Generator {
       case Call::kTruncate:
         op.number = chance(25) ? 0 : pick(0, 9);
         break;
+      case Call::kFallocate:
+      case Call::kFallocateKeep:
+      case Call::kPunchHole:
+      case Call::kZeroRange:
+        op.number = pick(0, 6);
+        op.length = pick(1, 8);
+        break;
       case Call::kRename:
+        if (has_dir_ && chance(25)) return move_directory();
         op.other = some_name();
         existing_.erase(op.path);
         existing_.insert(op.other);
@@ -355,7 +395,11 @@ class Generator {
         existing_.erase(op.path);
         break;
       case Call::kMkdir:
-        op.path = has_dir_ ? "d/e" : "e";
+        op.path = some_directory();
+        break;
+      case Call::kRmdir:
+        op.path = some_directory();
+        if (chance(50)) op.path = "d";
         break;
       case Call::kFsync:
         if (chance(25)) op.path = has_dir_ && chance(50) ? "d" : "";
@@ -371,6 +415,13 @@ class Generator {
         break;
     }
     return op;
+  }
+
+  std::string some_directory() { return has_dir_ && chance(60) ? "d/e" : "e"; }
+  Op move_directory() {
+    static const std::vector<std::string> kDirectories = {"d", "e", "d/e", "f"};
+    auto pick_one = [&] { return kDirectories[static_cast<std::size_t>(pick(0, 3))]; };
+    return {Call::kRename, pick_one(), pick_one()};
   }
 
   std::mt19937_64 random_;
@@ -434,6 +485,13 @@ Case shrink(Case c, std::uint64_t most_cuts) {
       while (c.program[i].bytes.size() > 1) {
         Case smaller = c;
         smaller.program[i].bytes.pop_back();
+        if (!still_fails(smaller)) break;
+        c = smaller;
+        progress = true;
+      }
+      while (c.program[i].length > 1) {
+        Case smaller = c;
+        --smaller.program[i].length;
         if (!still_fails(smaller)) break;
         c = smaller;
         progress = true;

@@ -75,10 +75,12 @@ struct Node {
   // ext4 only.
   std::set<EventNumber> flushed_by_fsync;  // data, growth and maps
   std::set<EventNumber> allocations;       // all Grows
-  std::set<EventNumber> maps;  // Map events
+  std::set<EventNumber> maps;              // Map events
+  std::map<int, std::set<EventNumber>> by_block;  // both, of each block
   EventNumber last_grow = kNone;
   EventNumber last_journal = kNone;
   EventNumber last_journal_of_blocks = kNone;
+  std::set<int> preallocated;   // blocks that need no room when they are written
   bool cut_to_nothing = false;  // truncated to zero and not closed since
 };
 
@@ -98,10 +100,20 @@ class Model {
       case Call::kOpenTrunc:
         return open(op);
       case Call::kWrite:
+      case Call::kWriteSync:
+      case Call::kWriteDsync:
       case Call::kAppend:
         return write(op);
       case Call::kTruncate:
         if (Node* f = file(op.path)) change_size(*f, op.number);
+        return;
+      case Call::kFallocate:
+      case Call::kFallocateKeep:
+        if (Node* f = file(op.path)) preallocate(*f, op.number, op.number + op.length, op.call == Call::kFallocate);
+        return;
+      case Call::kPunchHole:
+      case Call::kZeroRange:
+        if (Node* f = file(op.path)) zero(*f, op.number, op.number + op.length, op.call == Call::kZeroRange);
         return;
       case Call::kRename:
         return rename(op);
@@ -111,6 +123,8 @@ class Model {
         return unlink(op);
       case Call::kMkdir:
         return mkdir(op);
+      case Call::kRmdir:
+        return rmdir(op);
       case Call::kFsync:
       case Call::kFdatasync:
         if (Node* n = find(op.path)) on_fsync(*n, op.call == Call::kFdatasync);
@@ -170,7 +184,13 @@ class Model {
   // The bytes are the new ones already; `old_size` is what it was.
   virtual void on_write(Node& f, int offset, int count, int old_size) = 0;
   virtual void on_truncate(Node& f, int new_size, int old_size) = 0;
+  // Blocks of [from, to) are allocated and read as NULs until they are written.
+  virtual void on_preallocate(Node& f, int from, int to, int old_size) = 0;
+  // Bytes of [from, to) are NULs; whole blocks need no data for that.
+  virtual void on_zero(Node& f, int from, int to, int old_size, bool allocates) = 0;
   virtual void on_fsync(Node& n, bool datasync) = 0;
+  // After a write through a description that is O_SYNC or O_DSYNC.
+  virtual void on_write_sync(Node& f, int offset, int count, bool datasync) = 0;
   virtual void on_sync() = 0;
   virtual void on_start_writeback(Node& f) = 0;
   virtual void on_close(Node& f) = 0;
@@ -275,6 +295,8 @@ class Model {
     if (offset + count > old_size) f->bytes.resize(offset + count, '\0');
     f->bytes.replace(offset, count, op.bytes);
     on_write(*f, offset, count, old_size);
+    if (op.call == Call::kWriteSync) on_write_sync(*f, offset, count, false);
+    if (op.call == Call::kWriteDsync) on_write_sync(*f, offset, count, true);
   }
   void change_size(Node& f, int size) {
     int old_size = static_cast<int>(f.bytes.size());
@@ -282,19 +304,46 @@ class Model {
     f.bytes.resize(size, '\0');
     on_truncate(f, size, old_size);
   }
+  void preallocate(Node& f, int from, int to, bool grows) {
+    int old_size = static_cast<int>(f.bytes.size());
+    if (grows && to > old_size) f.bytes.resize(to, '\0');
+    on_preallocate(f, from, to, old_size);
+  }
+  // ext4_punch_hole: nothing beyond the end, and where the hole goes over it the last block goes whole.
+  void zero(Node& f, int from, int to, bool allocates) {
+    int old_size = static_cast<int>(f.bytes.size());
+    if (!allocates && from >= old_size) return;
+    if (!allocates && to > old_size) to = (old_size + options_.block - 1) / options_.block * options_.block;
+    if (allocates && to > old_size) f.bytes.resize(to, '\0');
+    for (int i = from; i < to && i < static_cast<int>(f.bytes.size()); ++i) f.bytes[i] = '\0';
+    on_zero(f, from, to, old_size, allocates);
+  }
+  void rmdir(const Op& op) {
+    Node* d = find(op.path);
+    if (!d || d->number == 1 || !d->is_dir || !d->entries.empty()) return;
+    Node* dir = parent(op.path);
+    on_names({{set_name(*dir, split(op.path).second, 0)}, {dir->number}, {d->number}});
+  }
+  bool is_below(const Node& n, const Node& ancestor) const {
+    if (n.number == ancestor.number) return true;
+    return std::any_of(ancestor.entries.begin(), ancestor.entries.end(),
+                       [&](const auto& entry) { return is_below(n, nodes_[entry.second]); });
+  }
   void rename(const Op& op) {
-    Node* moved = file(op.path);
+    Node* moved = find(op.path);
     Node* from = parent(op.path);
     Node* to = parent(op.other);
     Node* target = find(op.other);
-    if (!moved || !to || moved == target || (target && target->is_dir)) return;
+    if (!moved || moved->number == 1 || !to || op.other.empty() || moved == target) return;
+    if (is_below(*to, *moved)) return;
+    if (target && (target->is_dir != moved->is_dir || !target->entries.empty())) return;
     NameChange change;
     change.names = {set_name(*to, split(op.other).second, moved->number), set_name(*from, split(op.path).second, 0)};
     change.dirs = {from->number, to->number};
     change.nodes = {moved->number};
     if (target) {
       change.nodes.push_back(target->number);
-      change.moved_over_another = moved->number;
+      if (!moved->is_dir) change.moved_over_another = moved->number;
     }
     on_names(change);
   }
@@ -451,6 +500,19 @@ class PaperModel final : public Model {
   }
   void on_names(const NameChange& change) override { emit({kName}, change.names, "names"); }
   void on_fsync(Node& n, bool) override { emit({kFileSync, n.number}, {}, "fsync"); }
+  // Not in the paper: a file has bytes and a size there, so these are data and truncations.
+  void on_preallocate(Node& f, int, int, int old_size) override {
+    int size = static_cast<int>(f.bytes.size());
+    if (size != old_size) on_truncate(f, size, old_size);
+  }
+  void on_zero(Node& f, int from, int to, int old_size, bool) override {
+    int size = static_cast<int>(f.bytes.size());
+    if (size != old_size) from = std::min(from, old_size);  // as a growing truncation
+    for (int first = from / unit() * unit(); first < std::min(to, size); first += unit()) write_unit(f, first);
+    if (size != old_size) set_size(f, kTruncate, size);
+  }
+  // 2.4.3: as an fsync after the write.
+  void on_write_sync(Node& f, int, int, bool) override { emit({kFileSync, f.number}, {}, "O_SYNC"); }
   void on_sync() override { emit({kSync}, {}, "sync"); }
   void on_start_writeback(Node&) override {}
   void on_close(Node&) override {}
@@ -475,9 +537,16 @@ class PaperModel final : public Model {
 //   data=journal      one journal event a block with everything.
 //   truncation        journal: the size, and blocks beyond it are absent. The tail of the last block is zeroed by
 //                     data events, in data=ordered before a second journal event, in data=journal in the first.
+//   fallocate         journal: the size where it grows. The blocks are allocated, so auto_da_alloc does nothing for
+//                     them, but a write to them is as one to a new block.
+//   punch, zero       journal: whole blocks are absent, and the size where it grows. Parts of blocks at the edges are
+//                     zeroed by data events, in data=ordered before the journal event, in data=journal in it.
+//                     ZERO_RANGE allocates as fallocate does.
 //   fsync             after all data, Grows and Maps of the file and the last journal event that touched it
 //                     (fdatasync: its size, blocks or creation); of a directory: after the whole journal so far;
 //                     before everything later.
+//   O_SYNC, O_DSYNC   as fsync and fdatasync, but of data, Grows and Maps only those of the blocks just written
+//                     (generic_write_sync gives file_write_and_wait_range no more than the range).
 //   auto_da_alloc     in data=ordered: rename over another file waits for the Grows of the moved file; after
 //                     truncation to nothing, close makes every later journal event wait for the file's Grows.
 //   sync_file_range   the same as that close.
@@ -539,6 +608,7 @@ class Ext4Model final : public Model {
     f.last_grow = emit("Grow", {{f.size, block_end}}, after);
     f.flushed_by_fsync.insert(f.last_grow);
     f.allocations.insert(f.last_grow);
+    f.by_block[last].insert(f.last_grow);
   }
 
   void on_write(Node& f, int offset, int count, int old_size) override {
@@ -605,12 +675,14 @@ class Ext4Model final : public Model {
     if (grows) f.last_grow = grow;
     f.flushed_by_fsync.insert(grow);
     f.allocations.insert(grow);
+    f.by_block[block].insert(grow);
     if (is_new && !one_event) {
       std::set<EventNumber> below = {grow};
       if (data_is_before_metadata()) below.insert(data.begin(), data.end());
       EventNumber map = emit("Map", map_write, below);
       f.flushed_by_fsync.insert(map);
       f.maps.insert(map);
+      f.by_block[block].insert(map);
     }
   }
 
@@ -633,15 +705,59 @@ class Ext4Model final : public Model {
       for (auto it = f.blocks.lower_bound(first_gone); it != f.blocks.end(); it = f.blocks.erase(it)) {
         writes.push_back({map_location(f, it->first), 0});
       }
+      f.preallocated.erase(f.preallocated.lower_bound(first_gone), f.preallocated.end());
       if (new_size == 0) f.cut_to_nothing = true;
     }
     journal_of_file(f, "truncation", writes, {});
     if (!after.empty()) journal_of_file(f, "the tail is zeroed", {}, after);
   }
 
+  void note_preallocated(Node& f, int from, int to) {
+    for (int block = from / options_.block; block * options_.block < to; ++block) f.preallocated.insert(block);
+  }
+  void on_preallocate(Node& f, int from, int to, int old_size) override {
+    int size = static_cast<int>(f.bytes.size());
+    std::vector<Write> writes;
+    if (size != old_size) writes = {{f.size, size}};
+    journal_of_file(f, "fallocate", writes, {});
+    note_preallocated(f, from, to);
+  }
+  void on_zero(Node& f, int from, int to, int old_size, bool allocates) override {
+    std::vector<Write> writes;
+    std::set<EventNumber> after;
+    for (int block = from / options_.block; block * options_.block < to; ++block) {
+      int begin = std::max(from, block * options_.block);
+      int end = std::min(to, (block + 1) * options_.block);
+      if (!f.blocks.contains(block) || f.blocks[block].place == 0) continue;
+      int place = f.blocks[block].place;
+      if (end - begin == options_.block) {
+        writes.push_back({map_location(f, block), 0});
+        f.blocks.erase(block);
+        f.preallocated.erase(block);
+      } else if (options_.data == Data::kJournal) {
+        for (const Write& w : bytes_of(f, place, begin, end)) writes.push_back(w);
+      } else {
+        write_sectors(f, place, begin, end);
+        if (!ordered() || !data_is_before_metadata()) continue;
+        for (const auto& [sector, event] : data_at_[place]) after.insert(event);
+      }
+    }
+    int size = static_cast<int>(f.bytes.size());
+    if (size != old_size) writes.push_back({f.size, size});
+    journal_of_file(f, "zero", writes, after);
+    if (allocates) note_preallocated(f, from, to);
+  }
+  // ext4_alloc_da_blocks: whether a block waits for room.
+  static bool has_reserved(const Node& f) {
+    return std::any_of(f.blocks.begin(), f.blocks.end(), [&](const auto& entry) {
+      return entry.second.place != 0 && !entry.second.written && !f.preallocated.contains(entry.first);
+    });
+  }
+
   void on_names(const NameChange& change) override {
     std::set<EventNumber> after;
-    if (change.moved_over_another && options_.auto_da_alloc && ordered())
+    if (change.moved_over_another && options_.auto_da_alloc && ordered() &&
+        has_reserved(node(change.moved_over_another)))
       after = node(change.moved_over_another).allocations;
     EventNumber event = journal("names", change.names, after);
     for (int n : change.dirs) node(n).last_journal = event;
@@ -658,6 +774,16 @@ class Ext4Model final : public Model {
     after.insert(datasync && !n.is_dir ? n.last_journal_of_blocks : n.last_journal);
     if (options_.barrier) barrier("fsync", {}, after);
     settle(n);
+  }
+  void on_write_sync(Node& f, int offset, int count, bool datasync) override {
+    std::set<EventNumber> after = {datasync ? f.last_journal_of_blocks : f.last_journal};
+    for (int block = offset / options_.block; block * options_.block < offset + count; ++block) {
+      for (const auto& [sector, event] : data_at_[f.blocks[block].place]) after.insert(event);
+      after.insert(f.by_block[block].begin(), f.by_block[block].end());
+      f.blocks[block].written = true;
+      if (!options_.barrier) before_next_journal_.insert(f.by_block[block].begin(), f.by_block[block].end());
+    }
+    if (options_.barrier) barrier("O_SYNC", {}, after);
   }
   void on_sync() override {
     std::set<EventNumber> after;
@@ -679,7 +805,7 @@ class Ext4Model final : public Model {
   void on_close(Node& f) override {
     if (!f.cut_to_nothing) return;
     f.cut_to_nothing = false;
-    if (options_.auto_da_alloc && ordered()) on_start_writeback(f);
+    if (options_.auto_da_alloc && ordered() && has_reserved(f)) on_start_writeback(f);
   }
   void on_mark(Location mark) override { barrier("mark", {{mark, 1}}, {}); }
 
@@ -787,10 +913,24 @@ std::string to_text(const Op& op) {
       return "open(" + op.path + ", CREAT|TRUNC)";
     case Call::kWrite:
       return "pwrite(" + op.path + ", " + quote(op.bytes) + ", " + number + ")";
+    case Call::kWriteSync:
+      return "pwrite(" + op.path + ", " + quote(op.bytes) + ", " + number + ", SYNC)";
+    case Call::kWriteDsync:
+      return "pwrite(" + op.path + ", " + quote(op.bytes) + ", " + number + ", DSYNC)";
     case Call::kAppend:
       return "append(" + op.path + ", " + quote(op.bytes) + ")";
     case Call::kTruncate:
       return "truncate(" + op.path + ", " + number + ")";
+    case Call::kFallocate:
+    case Call::kFallocateKeep:
+    case Call::kPunchHole:
+    case Call::kZeroRange: {
+      static const std::map<Call, std::string> kNames = {{Call::kFallocate, "fallocate("},
+                                                         {Call::kFallocateKeep, "fallocate_keep_size("},
+                                                         {Call::kPunchHole, "punch_hole("},
+                                                         {Call::kZeroRange, "zero_range("}};
+      return kNames.at(op.call) + op.path + ", " + number + ", " + std::to_string(op.length) + ")";
+    }
     case Call::kRename:
       return "rename(" + op.path + ", " + op.other + ")";
     case Call::kLink:
@@ -799,6 +939,8 @@ std::string to_text(const Op& op) {
       return "unlink(" + op.path + ")";
     case Call::kMkdir:
       return "mkdir(" + op.path + ")";
+    case Call::kRmdir:
+      return "rmdir(" + op.path + ")";
     case Call::kFsync:
       return "fsync(" + (op.path.empty() ? "." : op.path) + ")";
     case Call::kFdatasync:

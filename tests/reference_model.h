@@ -2,8 +2,8 @@
 //
 // Models: bytes, sets of events and their order; every set of events that is closed downwards is built, one by
 //   one, and looked at. Slow on purpose, and shares no code, not even a header, with persist/ and fusefs/.
-// Does not model: descriptors (calls name their file by path), metadata besides names and sizes, fallocate,
-//   O_DIRECT, threads.
+// Does not model: descriptors (calls name their file by path), metadata besides names and sizes, collapse
+//   and insert range, O_DIRECT, threads, second crashes.
 // Source: the `paper` profile is section 3 of PerSeVerE (Fig. 7 and PB-INIT to PB-ATOM); the `ext4` profile is the
 //   list of rules beside Ext4Model in the .cc.
 #pragma once
@@ -36,12 +36,19 @@ enum class Call {
   kOpen,           // O_CREAT
   kOpenTrunc,      // O_CREAT | O_TRUNC
   kWrite,          // pwrite of bytes at number
+  kWriteSync,      // the same, O_SYNC
+  kWriteDsync,     // the same, O_DSYNC
   kAppend,         // bytes
   kTruncate,       // to number
-  kRename,         // path to other
+  kFallocate,      // length bytes from number on
+  kFallocateKeep,  // the same with FALLOC_FL_KEEP_SIZE
+  kPunchHole,      // the same with FALLOC_FL_PUNCH_HOLE and KEEP_SIZE
+  kZeroRange,      // the same with FALLOC_FL_ZERO_RANGE
+  kRename,         // path to other, files and directories
   kLink,           // path, new name other
   kUnlink,         //
   kMkdir,          //
+  kRmdir,          //
   kFsync,          // of a file or a directory; "" is the root
   kFdatasync,      //
   kSync,           //
@@ -58,6 +65,7 @@ struct Op {
   std::string other = {};  // the second name
   int number = 0;
   std::string bytes = {};
+  int length = 0;
 };
 using Program = std::vector<Op>;
 std::string to_text(const Op& op);

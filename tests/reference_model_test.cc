@@ -223,6 +223,35 @@ TEST_F(KernelFacts, TruncationIntoABlock) {
   options.data = Data::kJournal;
   EXPECT_EQ(contents(options, program, {"f"}), (Strings{"abcd", "a", "a__"}));
 }
+// Only the block of the call is written out: what another block is to add to the size may be missing.
+TEST_F(KernelFacts, OSyncIsOfItsRangeOnly) {
+  Program program = {creat("f"), kDurable, {Call::kWrite, "f", "", 1, "b"}, {Call::kWriteSync, "f", "", 0, "a"},
+                     {kMark, "saved"}};
+  Strings saved;
+  for (const State& s : run_checked(with(Data::kOrdered), program).states) {
+    if (s.contains("!saved")) saved.insert(show(s, "f"));
+  }
+  EXPECT_EQ(saved, (Strings{"a", "a_", "ab"}));
+}
+TEST_F(KernelFacts, HolesAndZeros) {
+  Options options = with(Data::kOrdered);
+  options.block = 2;
+  auto after = [&](Op op) {
+    return contents(options, {creat("f"), append("f", "abcd"), kDurable, op}, {"f"});
+  };
+  EXPECT_EQ(after({Call::kPunchHole, "f", "", 0, "", 2}), (Strings{"abcd", "__cd"}));
+  EXPECT_EQ(after({Call::kPunchHole, "f", "", 1, "", 3}), (Strings{"abcd", "a_cd", "a___"})) << "data before the journal";
+  EXPECT_EQ(after({Call::kPunchHole, "f", "", 2, "", 9}), (Strings{"abcd", "ab__"}));
+  EXPECT_EQ(after({Call::kPunchHole, "f", "", 4, "", 2}), (Strings{"abcd"}));
+  EXPECT_EQ(after({Call::kZeroRange, "f", "", 2, "", 4}), (Strings{"abcd", "ab____"}));
+  EXPECT_EQ(after({Call::kFallocate, "f", "", 2, "", 4}), (Strings{"abcd", "abcd__"}));
+  EXPECT_EQ(after({Call::kFallocateKeep, "f", "", 2, "", 4}), (Strings{"abcd"}));
+}
+TEST_F(KernelFacts, DirectoriesMoveAndGo) {
+  Program program = {{Call::kMkdir, "d"}, kDurable, {Call::kRename, "d", "e"}, {Call::kRmdir, "e"}};
+  std::set<State> states = run_checked(with(Data::kOrdered), program).states;
+  EXPECT_EQ(states, (std::set<State>{{{"d/", ""}}, {{"e/", ""}}, {}}));
+}
 
 }  // namespace
 }  // namespace crashcut::reference
