@@ -4,6 +4,7 @@
 #include <linux/close_range.h>
 #include <sched.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
@@ -47,18 +48,24 @@ void OwnCalls::call(const std::function<void()>& action) {
 }
 
 dev_t OwnCalls::open_root() {
-  struct stat root {};
+  struct statx root {};
   int error = 0;
   call([&] {
     root_ = open(directory_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (root_ < 0 || fstat(root_, &root) != 0) error = errno;
+    // What the kernel knows by itself: on a crashed disk, asking for attributes would decide them.
+    if (root_ < 0 || statx(root_, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, 0, &root) != 0) error = errno;
   });
   errno = error;
-  return root.st_dev;
+  return makedev(root.stx_dev_major, root.stx_dev_minor);
 }
 
 void OwnCalls::sync() {
-  call([&] { syncfs(root_); });
+  call([&] {
+    // Since Linux 6.18 this starts the writing and does not wait for it. Requests are handled in the order in which
+    // they were sent: once this one is answered, those before it were.
+    syncfs(root_);
+    fgetxattr(root_, "user.crashcut.fetched", nullptr, 0);
+  });
 }
 
 void OwnCalls::ask_for(const char* attribute) {
