@@ -8,7 +8,8 @@
 //   st_blocks and a directory's size: ext4 counts blocks of its own (extent trees, xattrs) and allocates late;
 //   st_ino and st_dev: numbers of another filesystem;
 //   COLLAPSE_RANGE, INSERT_RANGE, RENAME_WHITEOUT, FS_IOC_*: the kernel's FUSE refuses them (fusefs/mount/mount.h);
-//   direct writes of several blocks and a part of a sector: ext4 writes some of them before it fails;
+//   direct writes of several blocks and a part of a sector: ext4 writes some of them before it fails; copies by the
+//   kernel through a direct descriptor: FUSE does not say that it is one;
 //   with kNothing, the offset of a descriptor after it appended: the kernel counts from the size that it remembers;
 //   with kNothing, whether a user may go through "." and "..": the kernel does not ask. And which of two errors a user
 //   gets where one is for a lack of permission: the kernel asks for that when it goes on, not as it passes;
@@ -484,14 +485,14 @@ long Side::call(const Op& op, std::string& data) {
     case Call::kRemoveXattr:
     case Call::kListXattr: return call_xattr(op, data);
     case Call::kCopyRange: {
-      if (is_direct(fds_[op.other_slot])) return 0;
+      if (is_direct(fd) || is_direct(fds_[op.other_slot])) return 0;
       off_t from = op.offset, to = op.other_offset;
       const ssize_t n = copy_file_range(fd, &from, fds_[op.other_slot], &to, op.length, 0);
       data = fmt::format("{} {}", from, to);
       return n;
     }
     case Call::kSendfile: {
-      if (is_direct(fds_[op.other_slot])) return 0;
+      if (is_direct(fd) || is_direct(fds_[op.other_slot])) return 0;
       off_t from = op.offset;
       const ssize_t n = sendfile(fds_[op.other_slot], fd, &from, op.length);
       data = fmt::format("{}", from);

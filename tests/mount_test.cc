@@ -742,7 +742,6 @@ INSTANTIATE_TEST_SUITE_P(Caching, Show, testing::Values(Caching::kKept, Caching:
 
 TEST_P(Show, NothingOfTheOldDiskIsLeft) {
   SKIP_WITHOUT_MOUNT();
-  if (GetParam() == Caching::kKept) GTEST_SKIP() << "a recording is never switched";
   Mounted mounted({.caching = GetParam(),
                    .disks = {{{"f", {"the first"}}, {"only_first", {"x"}}, {"d", {.mode = S_IFDIR | 0755}}, {"d/x", {"x"}}},
                              {{"f", {"second, and longer"}}, {"only_second", {"y"}}, {"d", {"a file now"}}}}});
@@ -770,6 +769,7 @@ TEST_P(Show, NothingOfTheOldDiskIsLeft) {
       const Mapping map(fresh, 18, PROT_READ);
       EXPECT_EQ(std::string(map.bytes, 18), "second, and longer");
     }
+    if (GetParam() == Caching::kKept) continue;  // the kernel has pages and attributes of the open file
     char byte;
     EXPECT_EQ(error_of(pread(open_file, &byte, 1, 0)), ESTALE);
     struct stat now {};
