@@ -1,7 +1,8 @@
 // Random operations on the mount and on the host's ext4 at once: every result, errno, attribute and byte must be equal.
 //
 // A run is a row of seeds, each a row of operations in a fresh directory; it lasts some seconds, an hour with
-//   CRASHCUT_LONG=1 (half of it for each way of caching). A seed that found a difference is printed: CRASHCUT_SEED=n does it again.
+//   CRASHCUT_LONG=1 (half of it for each way of caching). A seed that found a difference is printed: CRASHCUT_SEED=n
+//   does it again. CRASHCUT_FSX_SECONDS sets how long.
 // Compared: what each call returns; then the attributes of the file it was about; now and then the whole tree: names,
 //   types, attributes, contents, symlinks, xattrs. Times: whether they are those that were set, or newer.
 // Not compared, each with its reason:
@@ -523,6 +524,9 @@ class HostExt4 {
     const std::string command = fmt::format(
         "truncate -s 512M {0} && mkfs.ext4 -q -b 4096 {0} && mount -o loop,noatime {0} {1}", image, directory_);
     is_mounted_ = std::system((command + " 2>" + base_ + "/log").c_str()) == 0;
+    // By default ext4 writes zeros to small preallocated ranges around a write, which then are data to SEEK_DATA.
+    const std::string exact = fmt::format("echo 0 > /sys/fs/ext4/$(basename $(findmnt -no SOURCE {}))/extent_max_zeroout_kb", directory_);
+    is_mounted_ = is_mounted_ && std::system((exact + " 2>>" + base_ + "/log").c_str()) == 0;
   }
   ~HostExt4() {
     if (is_mounted_) {

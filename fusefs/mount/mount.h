@@ -12,9 +12,10 @@
 //   pages are fetched before every operation whose place in the order matters.
 // What the kernel's FUSE cannot do, or does not tell: COLLAPSE_RANGE, INSERT_RANGE and RENAME_WHITEOUT are refused;
 //   the address of a buffer for O_DIRECT may be misaligned; what goes through a fifo does not change its times; a
-//   store to a mapping changes times when it is fetched; chown() to nobody takes a stranger's setuid bits away. With kNothing too: the offset of a descriptor that has appended may be wrong (the bytes are not); a user may go through
-//   "." and ".." of a directory that is not his to search; stores to shared mappings that were not written back when
-//   show() is called are lost.
+//   store to a mapping changes times when it is fetched; chown() to nobody takes a stranger's setuid bits away.
+//   With kNothing too: the offset of a descriptor that has appended may be wrong (the bytes are not); a user may go
+//   through "." and ".." of a directory that is not his to search, and open a fifo that is not his; stores to shared
+//   mappings that were not written back when show() is called are lost.
 // A read changes no atime (noatime).
 // Threads: several serve the kernel; all other calls from any thread but a handler's own.
 #pragma once
@@ -65,7 +66,8 @@ class Mount {
   ~Mount();
 
   // From now on the mount shows `volume`, which outlives that. Files that are open fail with ESTALE
-  // when the kernel asks for something. With kKept this needs Linux 6.16 or later: before, the kernel keeps old names for as long as it likes.
+  // when the kernel asks for something. With kKept this needs Linux 6.16 or later: before, the kernel keeps old names
+  // for as long as it likes.
   void show(Volume& volume);
   // Runs `action` while no request is handled.
   void while_quiet(const std::function<void(Volume&)>& action);
