@@ -478,6 +478,8 @@ Errno Filesystem::readdir(Ino dir_ino, std::uint64_t cookie, std::size_t most, s
 
 mode_t Filesystem::type(Ino ino) { return impl_->find(ino)->type; }
 
+std::optional<std::uint64_t> Filesystem::known_size(Ino ino) { return impl_->find(ino)->size; }
+
 Errno Filesystem::getattr(Ino ino, struct stat& out) {
   Inode* inode = impl_->find(ino);
   if (!inode) return -ENOENT;

@@ -88,6 +88,8 @@ class Filesystem {
   // Attributes.
   Errno getattr(Ino ino, struct stat& out);
   mode_t type(Ino ino);
+  // The size of a regular file where it is settled already; none where asking would decide it.
+  std::optional<std::uint64_t> known_size(Ino ino);
   // What permissions depend on, and nothing else: on a crashed disk the rest stays undecided.
   Errno get_owner(Ino ino, Owner& out);
   Errno setattr(Ino ino, const AttrChange& change);

@@ -14,6 +14,10 @@
 
 namespace crashcut::fusefs {
 
+namespace {
+constexpr std::uint64_t kUnknownSize = std::uint64_t{1} << 44;  // no file is larger
+}  // namespace
+
 // ---- what the handlers share ----------------------------------------------------------------------------------------
 
 std::string Mount::Server::command_of(pid_t pid) {
@@ -36,15 +40,29 @@ std::string Mount::Server::command_of(pid_t pid) {
 
 void Mount::Server::set_process(const fuse_ctx& context) { volume->changes.set_process(context.pid, command_of(context.pid)); }
 
-Access Mount::Server::access_of(fuse_req_t req) {
+Credentials Mount::Server::caller_of(fuse_req_t req) {
   const fuse_ctx& context = *fuse_req_ctx(req);
-  // The kernel has looked already where it keeps attributes, and uid 0 may do everything.
-  if (keeps_caches() || context.uid == 0) return Access(volume->filesystem, Credentials{}, {});
   Credentials who{context.uid, context.gid, {}};
   std::array<gid_t, 256> groups{};
   const int count = fuse_req_getgroups(req, static_cast<int>(groups.size()), groups.data());
   if (count > 0) who.groups.assign(groups.begin(), groups.begin() + std::min<int>(count, groups.size()));
-  return Access(volume->filesystem, std::move(who), {});
+  return who;
+}
+
+Access Mount::Server::access_of(fuse_req_t req) {
+  // The kernel has looked already where it keeps attributes, and uid 0 may do everything.
+  if (keeps_caches() || fuse_req_ctx(req)->uid == 0) return Access(volume->filesystem, Credentials{}, {});
+  return Access(volume->filesystem, caller_of(req), {});
+}
+
+void Mount::Server::kill_privileges(fuse_req_t req, Ino ino) {
+  if (fuse_req_ctx(req)->uid == 0) return;
+  Owner now;
+  if (volume->filesystem.get_owner(ino, now) != 0 || !(now.mode & (S_ISUID | S_ISGID))) return;
+  const Access who(volume->filesystem, caller_of(req), {});
+  if (const mode_t lost = who.lost_privileges(now)) {
+    volume->changes.setattr(ino, AttrChange{.mode = (now.mode & 07777) & ~lost});
+  }
 }
 
 Errno Mount::Server::find(fuse_ino_t node, Ino& ino) const {
@@ -69,8 +87,13 @@ Errno Mount::Server::fill_entry(fuse_req_t req, Ino ino, fuse_entry_param& out) 
   } else {
     // A name is all that was asked for. The attributes are not valid for any time: whoever wants them sends GETATTR.
     out.attr.st_ino = static_cast<ino_t>(ino);
+    // Whether a symlink may be used the kernel looks up here; they all have the same mode.
     out.attr.st_mode = volume->filesystem.type(ino);
+    if (S_ISLNK(out.attr.st_mode)) out.attr.st_mode |= 0777;
     out.attr.st_nlink = 1;
+    // The kernel cuts off its pages, mappings too, at the size that it hears of last. One that is too large it corrects
+    // itself, when a page comes out short.
+    if (S_ISREG(out.attr.st_mode)) out.attr.st_size = static_cast<off_t>(volume->filesystem.known_size(ino).value_or(kUnknownSize));
     out.attr.st_uid = fuse_req_ctx(req)->uid;
     out.attr.st_gid = fuse_req_ctx(req)->gid;
   }
@@ -163,6 +186,9 @@ void on_init(void* userdata, fuse_conn_info* connection) {
     connection->max_readahead = 0;
   }
   connection->time_gran = 1;
+  // Pages that are written back must not wait behind each other, where a later request could overtake them.
+  connection->max_background = 65535;
+  connection->congestion_threshold = 65535;
 }
 
 void on_lookup(fuse_req_t req, fuse_ino_t parent, const char* name) {
@@ -348,6 +374,10 @@ Errno may_change(const Access& access, Ino ino, const Owner& now, const struct s
   return error;
 }
 
+// Without what the kernel adds to say how (FATTR_KILL_SUIDGID and the like).
+constexpr int kSettable = FUSE_SET_ATTR_MODE | FUSE_SET_ATTR_UID | FUSE_SET_ATTR_GID | FUSE_SET_ATTR_SIZE | FUSE_SET_ATTR_ATIME |
+                          FUSE_SET_ATTR_MTIME | FUSE_SET_ATTR_ATIME_NOW | FUSE_SET_ATTR_MTIME_NOW;
+
 void on_setattr(fuse_req_t req, fuse_ino_t node, struct stat* wanted, int to_set, fuse_file_info* info) {
   Mount::Server& server = server_of(req);
   {
@@ -367,27 +397,32 @@ void on_setattr(fuse_req_t req, fuse_ino_t node, struct stat* wanted, int to_set
   const bool is_truncation = to_set & FUSE_SET_ATTR_SIZE;
   const bool is_chown = to_set & (FUSE_SET_ATTR_UID | FUSE_SET_ATTR_GID);
   const uid_t caller = fuse_req_ctx(req)->uid;
-  const bool may_need_owner = is_chown || (to_set & FUSE_SET_ATTR_MODE) || caller != 0;
+  const bool may_need_owner = is_chown || (to_set & kSettable) == 0 || (to_set & FUSE_SET_ATTR_MODE) || caller != 0;
   if (error == 0 && may_need_owner) error = server.volume->filesystem.get_owner(ino, now);
   // A size that is set through an open file was permitted when it was opened.
-  const bool was_permitted = is_truncation && info != nullptr && (to_set & ~FUSE_SET_ATTR_SIZE) == 0;
+  const bool was_permitted = is_truncation && info != nullptr && (to_set & kSettable) == FUSE_SET_ATTR_SIZE;
   const Access access = server.access_of(req);
   if (error == 0 && !was_permitted && !access.is_root()) error = may_change(access, ino, now, *wanted, to_set);
 
   AttrChange change;
-  if (to_set & FUSE_SET_ATTR_MODE) change.mode = wanted->st_mode & 07777;
+  if (to_set & FUSE_SET_ATTR_MODE) {
+    change.mode = wanted->st_mode & 07777;
+    if (!access.is_root() && !access.in_group(now.gid)) *change.mode &= ~mode_t{S_ISGID};  // setattr_prepare() in fs/attr.c
+  }
   if (to_set & FUSE_SET_ATTR_UID) change.uid = wanted->st_uid;
   if (to_set & FUSE_SET_ATTR_GID) change.gid = wanted->st_gid;
   change.atime = time_to_set(to_set, FUSE_SET_ATTR_ATIME, FUSE_SET_ATTR_ATIME_NOW, wanted->st_atim);
   change.mtime = time_to_set(to_set, FUSE_SET_ATTR_MTIME, FUSE_SET_ATTR_MTIME_NOW, wanted->st_mtim);
   // HANDLE_KILLPRIV_V2: these bits are ours to take away.
-  const bool kills = S_ISREG(now.mode) && !change.mode && (is_chown || (is_truncation && caller != 0));
+  // Nothing to set is what chown() to the same owner and removing them before a write come as.
+  const bool changes_nothing = (to_set & kSettable) == 0;
+  const bool kills = !S_ISDIR(now.mode) && !change.mode && (is_chown || changes_nothing || (is_truncation && caller != 0));
   if (error == 0 && kills) {
-    const Access who(server.volume->filesystem, creator(req), {});
+    const Access who(server.volume->filesystem, server.caller_of(req), {});
     if (const mode_t lost = who.lost_privileges(now)) change.mode = (now.mode & 07777) & ~lost;
   }
   if (error == 0 && is_truncation) error = server.volume->changes.truncate(ino, static_cast<std::uint64_t>(wanted->st_size));
-  if (error == 0 && (change.mode || change.uid || change.gid || change.atime || change.mtime)) {
+  if (error == 0 && (changes_nothing || change.mode || change.uid || change.gid || change.atime || change.mtime)) {
     error = server.volume->changes.setattr(ino, change);
   }
   reply_attributes(lock, req, error, ino);
@@ -426,12 +461,28 @@ void reply_bytes(Lock& lock, fuse_req_t req, std::string_view bytes, size_t room
   }
 }
 
+// As xattr_permission() in fs/xattr.c, where the kernel does not know the attributes. The names that it leaves to
+// the filesystem are those that are nobody's, and user's.
+Errno may_use_xattr(fuse_req_t req, Ino ino, std::string_view name, int mask) {
+  Mount::Server& server = server_of(req);
+  for (const std::string_view prefix : {"security.", "system.", "trusted."}) {
+    if (name.starts_with(prefix)) return 0;
+  }
+  const Access access = server.access_of(req);
+  if (mask == W_OK && name.starts_with("user.") && !access.is_root() && S_ISDIR(server.volume->filesystem.type(ino))) {
+    Owner now;
+    if (const Errno error = server.volume->filesystem.get_owner(ino, now)) return error;
+    if ((now.mode & S_ISVTX) && now.uid != access.who().uid) return -EPERM;
+  }
+  return access.check(ino, mask);
+}
+
 void on_setxattr(fuse_req_t req, fuse_ino_t node, const char* name, const char* value, size_t size, int flags) {
   Mount::Server& server = server_of(req);
   Lock lock = begin_change(req);
   Ino ino{};
   Errno error = server.find(node, ino);
-  if (error == 0) error = server.access_of(req).check(ino, W_OK);
+  if (error == 0) error = may_use_xattr(req, ino, name, W_OK);
   if (error == 0) error = server.volume->changes.set_xattr(ino, name, {value, size}, flags);
   reply_error(lock, req, error);
 }
@@ -439,9 +490,13 @@ void on_setxattr(fuse_req_t req, fuse_ino_t node, const char* name, const char* 
 void on_getxattr(fuse_req_t req, fuse_ino_t node, const char* name, size_t size) {
   Mount::Server& server = server_of(req);
   Lock lock(server.mutex);
+  // The kernel asks for it by itself, before the first write to a file. Looking would decide the attributes of a
+  // crashed disk for a program that did not ask; that its recovery works on programs with capabilities is unlikely.
+  if (!server.keeps_caches() && std::strcmp(name, "security.capability") == 0) return reply_error(lock, req, -ENODATA);
   Ino ino{};
   std::string value;
   Errno error = server.find(node, ino);
+  if (error == 0) error = may_use_xattr(req, ino, name, R_OK);
   if (error == 0) error = server.volume->filesystem.get_xattr(ino, name, value);
   if (error != 0) return reply_error(lock, req, error == -EPERM ? -ENODATA : error);
   reply_bytes(lock, req, value, size);
@@ -465,7 +520,7 @@ void on_removexattr(fuse_req_t req, fuse_ino_t node, const char* name) {
   Lock lock = begin_change(req);
   Ino ino{};
   Errno error = server.find(node, ino);
-  if (error == 0) error = server.access_of(req).check(ino, W_OK);
+  if (error == 0) error = may_use_xattr(req, ino, name, W_OK);
   if (error == 0) error = server.volume->changes.remove_xattr(ino, name);
   reply_error(lock, req, error);
 }

@@ -15,7 +15,7 @@
 namespace crashcut::fusefs {
 
 OpenFile* Mount::Server::open(Ino ino, fuse_file_info& info) {
-  volume->changes.add_open(ino);
+  if (ino != kRootIno) volume->changes.add_open(ino);  // the root stays anyway, and we have it open ourselves
   auto* file = new OpenFile{.generation = nodes.generation(), .ino = ino};
   file->is_writable = (info.flags & O_ACCMODE) != O_RDONLY;
   info.fh = reinterpret_cast<std::uint64_t>(file);
@@ -28,7 +28,7 @@ namespace {
 
 using Lock = std::unique_lock<std::mutex>;
 
-constexpr std::uint64_t kDirectAlignment = 512;  // ext4's O_DIRECT on a disk of 512-byte sectors
+constexpr off_t kDirectAlignment = 512;  // ext4's O_DIRECT on a disk of 512-byte sectors
 
 void reply_error(Lock& lock, fuse_req_t req, Errno error) {
   lock.unlock();
@@ -39,21 +39,13 @@ Errno check_current(const Mount::Server& server, const OpenFile& file) {
   return file.generation == server.nodes.generation() ? 0 : -ESTALE;
 }
 
-// A writer without privileges takes the setuid and setgid bits away (HANDLE_KILLPRIV_V2).
-void kill_privileges(Mount::Server& server, fuse_req_t req, Ino ino) {
-  const fuse_ctx& context = *fuse_req_ctx(req);
-  if (context.uid == 0) return;
-  Owner now;
-  if (server.volume->filesystem.get_owner(ino, now) != 0 || !(now.mode & (S_ISUID | S_ISGID))) return;
-  const Access who(server.volume->filesystem, Credentials{context.uid, context.gid, {}}, {});
-  if (const mode_t lost = who.lost_privileges(now)) {
-    server.volume->changes.setattr(ino, AttrChange{.mode = (now.mode & 07777) & ~lost});
-  }
-}
+// The address in the caller's memory must be aligned too, but nobody tells us.
+bool is_misaligned(std::uint64_t offset, std::size_t size) { return (offset | size) % std::uint64_t{kDirectAlignment} != 0; }
 
 int needed_access(int flags) {
+  const int to_truncate = flags & O_TRUNC ? W_OK : 0;
   switch (flags & O_ACCMODE) {
-    case O_RDONLY: return flags & 040 ? X_OK : R_OK;  // __FMODE_EXEC
+    case O_RDONLY: return (flags & 040 ? X_OK : R_OK) | to_truncate;  // __FMODE_EXEC
     case O_WRONLY: return W_OK;
     default: return R_OK | W_OK;
   }
@@ -71,7 +63,6 @@ void open_special(Lock& lock, fuse_req_t req, fuse_ino_t node, fuse_file_info* i
   auto* file = new OpenFile{.generation = server.nodes.generation(), .ino = kNoIno, .special = index - 1};
   info->fh = reinterpret_cast<std::uint64_t>(file);
   info->direct_io = 1;
-  info->nonseekable = 1;
   lock.unlock();
   fuse_reply_open(req, info);
 }
@@ -86,7 +77,7 @@ void on_open(fuse_req_t req, fuse_ino_t node, fuse_file_info* info) {
   server.set_process(*fuse_req_ctx(req));
   if (error == 0 && (info->flags & O_TRUNC)) {
     error = server.volume->changes.truncate(ino, 0);
-    if (error == 0) kill_privileges(server, req, ino);
+    if (error == 0) server.kill_privileges(req, ino);
   }
   if (error != 0) return reply_error(lock, req, error);
   server.open(ino, *info);
@@ -119,7 +110,8 @@ void release(fuse_req_t req, fuse_file_info* info) {
   OpenFile* file = &file_of(info);
   {
     Lock lock(server.mutex);
-    if (check_current(server, *file) == 0 && !file->special) server.volume->changes.release(file->ino, file->is_writable);
+    const bool is_counted = !file->special && file->ino != kRootIno;
+    if (check_current(server, *file) == 0 && is_counted) server.volume->changes.release(file->ino, file->is_writable);
   }
   delete file;
   fuse_reply_err(req, 0);
@@ -128,6 +120,16 @@ void release(fuse_req_t req, fuse_file_info* info) {
 void on_release(fuse_req_t req, fuse_ino_t, fuse_file_info* info) { release(req, info); }
 
 // ---- data -------------------------------------------------------------------------------------------------------------
+
+// A direct read looks at the alignment where it goes to the disk: not in holes and not behind the end (fs/iomap/direct-io.c).
+bool needs_alignment(Filesystem& filesystem, Ino ino, off_t offset, std::size_t size) {
+  const auto is_data = [&](off_t at) { return filesystem.seek(ino, static_cast<std::uint64_t>(at), SEEK_DATA) == at; };
+  if (filesystem.seek(ino, 0, SEEK_END) <= offset || size == 0) return false;
+  const off_t end = offset + static_cast<off_t>(size);
+  if (offset % kDirectAlignment != 0 && is_data(offset)) return true;
+  const off_t last_block = std::max(offset, (end - 1) / filesystem.block_bytes() * filesystem.block_bytes());
+  return end % kDirectAlignment != 0 && is_data(last_block);
+}
 
 void on_read(fuse_req_t req, fuse_ino_t, size_t size, off_t offset, fuse_file_info* info) {
   thread_local std::vector<std::byte> buffer;
@@ -141,6 +143,11 @@ void on_read(fuse_req_t req, fuse_ino_t, size_t size, off_t offset, fuse_file_in
     lock.unlock();
     fuse_reply_buf(req, file.content->data() + begin, std::min(size, file.content->size() - begin));
     return;
+  }
+  // read(2) comes with the owner of the caller's descriptors (FUSE_READ_LOCKOWNER); nobody owns a page that is fetched.
+  if (!server.keeps_caches() && info->lock_owner == 0) server.was_read_by_pages = true;
+  if ((info->flags & O_DIRECT) && is_misaligned(static_cast<std::uint64_t>(offset), size)) {
+    if (needs_alignment(server.volume->filesystem, file.ino, offset, size)) return reply_error(lock, req, -EINVAL);
   }
   if (buffer.size() < size) buffer.resize(size);
   const std::int64_t count = server.volume->filesystem.read(file.ino, static_cast<std::uint64_t>(offset), {buffer.data(), size});
@@ -170,16 +177,19 @@ void on_write(fuse_req_t req, fuse_ino_t, const char* bytes, size_t size, off_t 
   }
   WriteFlags flags = flags_of(*info);
   if (info->writepage) flags.direct = flags.sync = flags.dsync = false;
-  const bool is_misaligned = flags.direct && ((static_cast<std::uint64_t>(offset) | size) % kDirectAlignment != 0);
-  if (is_misaligned) return reply_error(lock, req, -EINVAL);
   if (!info->writepage) {  // a page that is written back belongs to nobody
     server.set_process(*fuse_req_ctx(req));
-    kill_privileges(server, req, file.ino);
+    server.kill_privileges(req, file.ino);
+  }
+  if (flags.append) offset = server.volume->filesystem.seek(file.ino, 0, SEEK_END);
+  if (flags.direct && is_misaligned(static_cast<std::uint64_t>(offset), size)) {
+    server.volume->changes.setattr(file.ino, AttrChange{.mtime = timespec{0, UTIME_NOW}});  // ext4 does that first
+    return reply_error(lock, req, -EINVAL);
   }
   const std::int64_t count = server.volume->changes.write(file.ino, static_cast<std::uint64_t>(offset),
                                                           {reinterpret_cast<const std::byte*>(bytes), size}, flags);
   if (count < 0) return reply_error(lock, req, static_cast<Errno>(count));
-  file.skips_next_fsync = (flags.sync || flags.dsync) && !flags.direct && server.keeps_caches();
+  file.synced_by = (flags.sync || flags.dsync) && server.keeps_caches() ? fuse_req_ctx(req)->pid : 0;
   lock.unlock();
   fuse_reply_write(req, static_cast<std::size_t>(count));
 }
@@ -191,8 +201,8 @@ void on_fsync(fuse_req_t req, fuse_ino_t node, int datasync, fuse_file_info* inf
   Ino ino{};
   Errno error = server.find(node, ino);
   OpenFile& file = file_of(info);
-  const bool is_known = error == 0 && file.skips_next_fsync;
-  file.skips_next_fsync = false;
+  const bool is_known = error == 0 && file.synced_by != 0 && file.synced_by == fuse_req_ctx(req)->pid;
+  file.synced_by = 0;
   if (error == 0 && !is_known) {
     server.set_process(*fuse_req_ctx(req));
     error = server.volume->changes.fsync(ino, datasync != 0);
@@ -208,6 +218,7 @@ void on_fallocate(fuse_req_t req, fuse_ino_t node, int mode, off_t offset, off_t
   if (error == 0) {
     server.set_process(*fuse_req_ctx(req));
     error = server.volume->changes.fallocate(ino, mode, static_cast<std::uint64_t>(offset), static_cast<std::uint64_t>(length));
+    if (error == 0) server.kill_privileges(req, ino);
   }
   reply_error(lock, req, error);
 }
@@ -234,6 +245,7 @@ void on_copy_file_range(fuse_req_t req, fuse_ino_t, off_t from_offset, fuse_file
   if (check_current(server, from) != 0 || check_current(server, to) != 0) return reply_error(lock, req, -ESTALE);
   if (from.special || to.special) return reply_error(lock, req, -EOPNOTSUPP);
   server.set_process(*fuse_req_ctx(req));
+  if (length > 0) server.kill_privileges(req, to.ino);
   std::vector<std::byte> piece(std::min(length, kPieceBytes));
   std::size_t done = 0;
   while (done < length) {

@@ -17,6 +17,8 @@ namespace {
 
 constexpr std::uint64_t kDirectIoAllowMmap = std::uint64_t{1} << 36;  // FUSE_DIRECT_IO_ALLOW_MMAP, Linux 6.6
 
+constexpr std::int32_t kNotifyIncEpoch = 8;  // FUSE_NOTIFY_INC_EPOCH, Linux 6.16
+
 constexpr char kStopName[] = "user.crashcut.stop";  // of the attribute that Mount asks itself for when it stops
 
 thread_local bool was_relieved = false;  // another thread reads requests in this one's place
@@ -44,7 +46,7 @@ ssize_t write_channel(int fd, iovec* parts, int count, void* userdata) {
 }
 
 std::string mount_options(const Mount::Setup& setup) {
-  std::string options = "fsname=crashcut,subtype=crashcut";
+  std::string options = "fsname=crashcut,subtype=crashcut,noatime";  // a read changes nothing here
   // A crashed disk is asked for permissions by us, and only for what they depend on.
   if (setup.caching == Mount::Caching::kKept) options += ",default_permissions";
   if (setup.allow_others) options += ",allow_other";
@@ -167,9 +169,17 @@ Mount::~Mount() {
 }
 
 void Mount::show(Volume& volume) {
-  const std::lock_guard lock(server_->mutex);
-  server_->volume = &volume;
-  server_->nodes.restart();
+  {
+    const std::lock_guard lock(server_->mutex);
+    server_->volume = &volume;
+    server_->nodes.restart();
+  }
+  if (!server_->keeps_caches()) return;
+  // The kernel forgets what it keeps: names by a new epoch (not in the library yet), the root's attributes as well. All
+  // else is found by names.
+  const fuse_out_header new_epoch{.len = sizeof(fuse_out_header), .error = kNotifyIncEpoch, .unique = 0};
+  [[maybe_unused]] const ssize_t written = write(fuse_session_fd(server_->session), &new_epoch, sizeof(new_epoch));
+  fuse_lowlevel_notify_inval_inode(server_->session, FUSE_ROOT_ID, -1, 0);
 }
 
 void Mount::while_quiet(const std::function<void(Volume&)>& action) {

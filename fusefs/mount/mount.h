@@ -10,7 +10,13 @@
 //   rename that overtook it would be another history.
 // Stores to shared mappings reach us when the kernel writes pages back. Once note_shared_mapping() was called, dirty
 //   pages are fetched before every operation whose place in the order matters.
-// Does not model: COLLAPSE_RANGE, INSERT_RANGE and RENAME_WHITEOUT, which the kernel's FUSE refuses.
+// What the kernel's FUSE cannot do, or does not tell: COLLAPSE_RANGE, INSERT_RANGE and RENAME_WHITEOUT are refused;
+//   the address of a buffer for O_DIRECT may be misaligned; what goes through a fifo does not change its times; a
+//   store to a mapping changes times when it is fetched; chown() to nobody takes a stranger's setuid bits away.
+//   With kNothing too: the offset of a descriptor that has appended may be wrong (the bytes are not); a user may go
+//   through "." and ".." of a directory that is not his to search, and open a fifo that is not his; stores to shared
+//   mappings that were not written back when show() is called are lost.
+// A read changes no atime (noatime).
 // Threads: several serve the kernel; all other calls from any thread but a handler's own.
 #pragma once
 
@@ -59,7 +65,9 @@ class Mount {
   // Unmounts, also when files are still open.
   ~Mount();
 
-  // From now on the mount shows `volume`, which outlives that. Files that are open go on to fail with ESTALE.
+  // From now on the mount shows `volume`, which outlives that. Files that are open fail with ESTALE
+  // when the kernel asks for something. With kKept this needs Linux 6.16 or later: before, the kernel keeps old names
+  // for as long as it likes.
   void show(Volume& volume);
   // Runs `action` while no request is handled.
   void while_quiet(const std::function<void(Volume&)>& action);
@@ -71,7 +79,8 @@ class Mount {
   dev_t device() const;
   // How many requests the kernel has made.
   std::uint64_t request_count() const;
-  // Whether a read came in pages and not in the bytes that were asked for: through a mapping, or execve().
+  // With kNothing: whether a read came in pages and not in the bytes that were asked for: through a mapping, execve(),
+  // sendfile() or splice(). Stays so.
   bool was_read_by_pages() const;
   // Whether somebody else unmounted it.
   bool is_gone() const;

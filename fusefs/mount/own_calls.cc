@@ -4,6 +4,7 @@
 #include <linux/close_range.h>
 #include <sched.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
@@ -57,19 +58,27 @@ void OwnCalls::with_root(const std::function<void(int)>& action) {
 }
 
 dev_t OwnCalls::find_device() {
-  struct stat found {};
+  struct statx found {};
   int error = 0;
   call([&] {
     errno = 0;
-    with_root([&](int root) { fstat(root, &found); });
+    // What the kernel knows by itself: on a crashed disk, asking for attributes would decide them.
+    with_root([&](int root) { statx(root, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, 0, &found); });
     error = errno;
   });
   errno = error;
-  return found.st_dev;
+  return makedev(found.stx_dev_major, found.stx_dev_minor);
 }
 
 void OwnCalls::sync() {
-  call([&] { with_root([](int root) { syncfs(root); }); });
+  call([&] {
+    with_root([](int root) {
+      // Since Linux 6.18 this starts the writing and does not wait for it. Requests are handled in the order in which
+      // they were sent: once this one is answered, those before it were.
+      syncfs(root);
+      fgetxattr(root, "user.crashcut.fetched", nullptr, 0);
+    });
+  });
 }
 
 void OwnCalls::ask_for(const char* attribute) {

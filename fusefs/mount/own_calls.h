@@ -24,7 +24,7 @@ class OwnCalls {
 
   // The root's device. 0 and errno where the mount does not answer.
   dev_t find_device();
-  // Dirty pages go to the server.
+  // Dirty pages go to the server, and were handled there when it returns.
   void sync();
   // Asks for an extended attribute of the root, which is a request that the kernel has no answer to.
   void ask_for(const char* attribute);

@@ -22,8 +22,9 @@ struct OpenFile {
   std::uint64_t generation;
   Ino ino;
   bool is_writable = false;
-  // A buffered O_SYNC write was handled whole with its range; the fsync that the kernel sends after it says nothing new.
-  bool skips_next_fsync = false;
+  // An O_SYNC write of this thread was handled whole with its range; the fsync that the kernel sends after it says
+  // nothing new. 0: none was. (None comes after libaio's; then the thread's own next one is taken for it.)
+  pid_t synced_by = 0;
   std::optional<std::size_t> special;  // index of the special file
   std::optional<std::string> content;  // of a special file, once it was read
 };
@@ -68,6 +69,10 @@ struct Mount::Server {
   void set_process(const fuse_ctx& context);
   std::string command_of(pid_t pid);
   Access access_of(fuse_req_t req);
+  // The caller as it is, groups too: these are looked up in /proc, so only where somebody must know.
+  Credentials caller_of(fuse_req_t req);
+  // A writer without privileges takes the setuid and setgid bits away: ours to do (HANDLE_KILLPRIV_V2).
+  void kill_privileges(fuse_req_t req, Ino ino);
   // The inode behind a number, or -ESTALE.
   Errno find(fuse_ino_t node, Ino& ino) const;
   Errno fill_entry(fuse_req_t req, Ino ino, fuse_entry_param& out);
