@@ -7,6 +7,7 @@
 
 #include <cstdio>
 #include <cstring>
+#include <chrono>
 #include <thread>
 
 #include "fusefs/mount/mount.h"
@@ -56,7 +57,7 @@ int main(int argc, char** argv) {
   std::printf("ready\n");
   std::fflush(stdout);
   std::thread watcher([&] {
-    (*mount)->wait_until_gone();
+    while (!(*mount)->is_gone()) std::this_thread::sleep_for(std::chrono::milliseconds(20));
     kill(getpid(), SIGUSR1);
   });
   int signal = 0;

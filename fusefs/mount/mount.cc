@@ -19,6 +19,7 @@ constexpr std::uint64_t kDirectIoAllowMmap = std::uint64_t{1} << 36;  // FUSE_DI
 
 constexpr std::int32_t kNotifyIncEpoch = 8;  // FUSE_NOTIFY_INC_EPOCH, Linux 6.16
 
+constexpr char kSettleName[] = "user.crashcut.settle";
 constexpr char kStopName[] = "user.crashcut.stop";  // of the attribute that Mount asks itself for when it stops
 
 thread_local bool was_relieved = false;  // another thread reads requests in this one's place
@@ -183,6 +184,7 @@ void Mount::show(Volume& volume) {
 }
 
 void Mount::while_quiet(const std::function<void(Volume&)>& action) {
+  server_->own_calls->ask_for(kSettleName);
   const std::lock_guard lock(server_->mutex);
   action(*server_->volume);
 }

@@ -69,7 +69,8 @@ class Mount {
   // when the kernel asks for something. With kKept this needs Linux 6.16 or later: before, the kernel keeps old names
   // for as long as it likes.
   void show(Volume& volume);
-  // Runs `action` while no request is handled.
+  // Runs `action` while no request is handled, and after all that were made before this call: nobody waits for the
+  // closing of a file, which may still be on its way.
   void while_quiet(const std::function<void(Volume&)>& action);
 
   void note_shared_mapping();

@@ -26,12 +26,19 @@ bool names(const Operation& operation, const std::string& path) {
   return false;
 }
 
+// Without the process' name, which the table has.
+std::string bare(const std::string& text) {
+  const std::size_t colon = text.find(": ");
+  const std::size_t open = text.find('(');
+  return colon != std::string::npos && colon < open ? text.substr(colon + 2) : text;
+}
+
 std::string list(const std::vector<const Operation*>& operations) {
   constexpr std::size_t kMost = 3;
   std::string text;
   for (std::size_t i = 0; i < operations.size(); ++i) {
     if (i == kMost) return text + fmt::format(" and {} more", operations.size() - kMost);
-    text += (i == 0 ? "" : i + 1 == operations.size() ? " and " : ", ") + operations[i]->text;
+    text += (i == 0 ? "" : i + 1 == operations.size() ? " and " : ", ") + bare(operations[i]->text);
   }
   return text;
 }
@@ -62,7 +69,7 @@ std::string moment(const Told& told, std::string_view program) {
   std::string last;
   for (const Operation& operation : told.story.crashes.front().operations) {
     const bool is_mark = !operation.events.empty() && operation.events.front().kind == "mark";
-    if (is_mark && operation.fate() == Fate::kPersisted && !operation.is_durable()) last = operation.text;
+    if (is_mark && operation.fate() == Fate::kPersisted && !operation.is_durable()) last = bare(operation.text);
   }
   if (last.empty()) return "";
   if (last.find(fmt::format("\"{}\"", kExitMark)) != std::string::npos || last == fmt::format("mark({})", kExitMark)) {

@@ -241,7 +241,11 @@ tl::expected<void, Failure> serve_mount(const MountPlan& plan, const std::functi
 tl::expected<std::string, Failure> list_states(const std::string& directory) { return read_special(directory, "states"); }
 
 tl::expected<void, Failure> switch_to_state(const std::string& directory, std::uint64_t number) {
-  if (auto states = list_states(directory); !states) return tl::unexpected(states.error());
+  const auto states = list_states(directory);
+  if (!states) return tl::unexpected(states.error());
+  if (("\n" + *states).find(fmt::format("\n{:>5}  ", number)) == std::string::npos) {
+    return tl::unexpected(users(fmt::format("There is no state {}: crashcut crash {} lists them.", number, directory)));
+  }
   const auto before = read_special(directory, "shown");
   if (!before) return tl::unexpected(before.error());
   const std::string path = directory + "/.crashcut/crash";
@@ -254,7 +258,7 @@ tl::expected<void, Failure> switch_to_state(const std::string& directory, std::u
     if (now && *now != *before) return {};
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
-  return tl::unexpected(users(fmt::format("There is no state {}: crashcut crash {} lists them.", number, directory)));
+  return tl::unexpected(Failure{false, fmt::format("The server of {} does not answer.", directory)});
 }
 
 }  // namespace crashcut::mounted

@@ -9,6 +9,7 @@
 #include <new>
 
 #include "persist/check.h"
+#include "recovery/mounted/sampling.h"
 #include "recovery/mounted/worker.h"
 
 namespace crashcut::mounted {
@@ -139,9 +140,14 @@ struct Pool::Impl {
     return ours("A worker ended before its time.");
   }
 
+  // The part of --max-recoveries that may be used by now.
+  void allow(double share) {
+    shared->recoveries_max = setup.plan.max_recoveries == 0 ? 0 : std::max<std::uint64_t>(1, static_cast<std::uint64_t>(static_cast<double>(setup.plan.max_recoveries) * share));
+  }
+
   bool is_time_up(double share) const {
     const CheckPlan& plan = setup.plan;
-    if (plan.max_recoveries > 0 && shared->recoveries >= static_cast<std::uint64_t>(static_cast<double>(plan.max_recoveries) * share)) return true;
+    if (shared->is_enough()) return true;
     return plan.time_limit.count() > 0 && elapsed_s() >= plan.time_limit.count() * share;
   }
 
@@ -152,7 +158,7 @@ struct Pool::Impl {
       if (!explored.tally.failure.empty()) shared->stop = true;
       const bool interrupted = hooks.is_interrupted && hooks.is_interrupted();
       if (interrupted) explored.bound = Bound::kInterrupt;
-      if (interrupted || is_enough()) {
+      if (interrupted || is_enough() || shared->is_enough()) {
         shared->stop = true;
         is_cut_short = is_cut_short || !items.empty();
         items.clear();
@@ -171,6 +177,7 @@ struct Pool::Impl {
     }
     const bool has_budget = setup.plan.max_recoveries > 0 || setup.plan.time_limit.count() > 0;
     double first_violation_s = -1;
+    allow(kTreeShare);
     return run_until(hooks, [&] {
       if (has_budget) return is_time_up(kTreeShare);
       if (explored.tally.violations > 0 && first_violation_s < 0) first_violation_s = elapsed_s();
@@ -183,12 +190,13 @@ struct Pool::Impl {
   // What the tree did not reach within its share of the budget.
   tl::expected<void, Failure> explore_samples(const PoolHooks& hooks) {
     const std::uint64_t before = shared->recoveries;
-    for (int strategy = 0; strategy < 3 && explored.bound != Bound::kInterrupt; ++strategy) {
-      const double share = kTreeShare + (1 - kTreeShare) * (strategy + 1) / 3;
+    for (int strategy = 0; strategy < kStrategyCount && explored.bound != Bound::kInterrupt; ++strategy) {
+      const double share = kTreeShare + (1 - kTreeShare) * (strategy + 1) / kStrategyCount;
+      allow(share);
       for (std::size_t question = 0; question < setup.questions.size() && !is_time_up(share); ++question) {
         std::uint64_t count = 1000;
         if (setup.plan.max_recoveries > 0) {
-          const double left = static_cast<double>(setup.plan.max_recoveries) * share - static_cast<double>(shared->recoveries);
+          const double left = static_cast<double>(shared->recoveries_max) - static_cast<double>(shared->recoveries);
           count = static_cast<std::uint64_t>(std::max(1.0, left / static_cast<double>(setup.questions.size() - question) / static_cast<double>(workers.size())));
         }
         for (std::size_t i = 0; i < workers.size(); ++i) {

@@ -38,6 +38,8 @@ class Recorder {
     if (!writer) return failure(true, writer.error());
     writer_ = std::move(*writer);
     changes_.emplace(filesystem_, clock_, writer_.get());
+    // In a user namespace nobody but the user has a number: a disk of root's would be nobody's to write to.
+    if (geteuid() != 0) changes_->setattr(fusefs::kRootIno, fusefs::AttrChange{.uid = geteuid(), .gid = getegid()});
     volume_.emplace(Volume{filesystem_, *changes_, {{"stdout", nullptr, [this](std::string_view text) { on_stdout(text); }}}});
     auto mount = Mount::start({.directory = disk_of(plan_.directory), .allow_others = geteuid() == 0}, *volume_);
     if (!mount) return failure(true, mount.error());

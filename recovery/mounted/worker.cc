@@ -93,7 +93,7 @@ class Worker {
   void explore(const Question& question, const persist::Path& prefix) {
     persist::ChoiceTree tree(prefix);
     bool goes_on = true;
-    while (goes_on && !setup_.shared.stop) {
+    while (goes_on && !setup_.shared.is_enough()) {
       const Run run = explorer_.run(question, tree, [&](const Run& found) { count(found); });
       after_run(question, run);
       if (run.diverged || !run.result.failure.empty()) break;
@@ -108,7 +108,7 @@ class Worker {
     const auto strategy = static_cast<Strategy>(message.at("strategy").get<int>());
     std::mt19937_64 random(message.at("seed").get<std::uint64_t>());
     const std::uint64_t count_max = message.at("count");
-    for (std::uint64_t i = 0; i < count_max && !setup_.shared.stop; ++i) {
+    for (std::uint64_t i = 0; i < count_max && !setup_.shared.is_enough(); ++i) {
       Sampler sampler(setup_.recording, strategy, i, random);
       const Run run = explorer_.sample(question, sampler);
       if (!seen_.insert(fmt::format("{}:{}", question_, fmt::join(run.path, "."))).second) continue;

@@ -18,6 +18,9 @@ struct Shared {
   std::atomic<bool> stop{false};
   std::atomic<std::uint32_t> idle_workers{0};
   std::atomic<std::uint64_t> recoveries{0};
+  std::atomic<std::uint64_t> recoveries_max{0};  // of the whole search so far; 0: no bound
+
+  bool is_enough() const { return stop || (recoveries_max > 0 && recoveries >= recoveries_max); }
   std::atomic<std::uint64_t> images{0};
 };
 

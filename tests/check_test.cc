@@ -1,0 +1,533 @@
+// crashcut check and its relatives on the mounted filesystem, driven as a user drives them.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <random>
+#include <set>
+#include <sstream>
+#include <thread>
+
+#include <nlohmann/json.hpp>
+
+namespace crashcut {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+using Words = std::vector<std::string>;
+
+struct Ran {
+  int exit_code = -1;
+  std::string out, err;
+  bool says(std::string_view words) const { return (out + err).find(words) != std::string::npos; }
+};
+
+std::string read_file(const fs::path& path) {
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+bool has_fuse() { return access("/dev/fuse", R_OK | W_OK) == 0; }
+
+class CheckTest : public testing::Test {
+ protected:
+  CheckTest() : directory_(fs::temp_directory_path() / ("check_test." + std::to_string(getpid()))) {
+    fs::remove_all(directory_);
+    fs::create_directories(directory_);
+  }
+  ~CheckTest() override {
+    EXPECT_EQ(wait_for_no_processes(), "") << "left running";
+    EXPECT_EQ(read_file("/proc/self/mountinfo").find(directory_.string()), std::string::npos) << "left mounted";
+    fs::remove_all(directory_);
+  }
+  void SetUp() override {
+    if (!has_fuse()) GTEST_SKIP() << "no access to /dev/fuse";
+  }
+
+  pid_t start(Words words) {
+    const pid_t child = fork();
+    if (child != 0) return child;
+    setpgid(0, 0);
+    if (chdir(directory_.c_str()) != 0) _exit(99);
+    setenv("PATH", (fs::path(CRASHCUT_BINARY).parent_path().string() + ":" + getenv("PATH")).c_str(), 1);
+    dup2(open("/dev/null", O_RDONLY), 0);
+    dup2(open((directory_ / "out").c_str(), O_CREAT | O_TRUNC | O_WRONLY, 0644), 1);
+    dup2(open((directory_ / "err").c_str(), O_CREAT | O_TRUNC | O_WRONLY, 0644), 2);
+    std::vector<char*> argv;
+    for (std::string& word : words) argv.push_back(word.data());
+    argv.push_back(nullptr);
+    execvp(argv[0], argv.data());
+    _exit(98);
+  }
+  Ran finish(pid_t child) {
+    int status = 0;
+    waitpid(child, &status, 0);
+    return Ran{WIFEXITED(status) ? WEXITSTATUS(status) : -1, read_file(directory_ / "out"), read_file(directory_ / "err")};
+  }
+  Ran run(Words words) { return finish(start(std::move(words))); }
+  Ran crashcut(Words words) {
+    words.insert(words.begin(), CRASHCUT_BINARY);
+    return run(std::move(words));
+  }
+  // crashcut check with these options on `sh -c script`.
+  Ran check(Words options, const std::string& script) {
+    fs::remove_all(directory_ / "results");
+    options.insert(options.begin(), {"check", "--out", "results"});
+    options.insert(options.end(), {"--", "sh", "-c", script});
+    return crashcut(options);
+  }
+  Json result() { return Json::parse(read_file(directory_ / "results/result.json"), nullptr, false); }
+  std::string token() {
+    std::string text = read_file(directory_ / "results/token");
+    while (!text.empty() && text.back() == '\n') text.pop_back();
+    return text;
+  }
+  std::set<std::string> outcomes() {
+    std::set<std::string> texts;
+    const Json json = result();
+    for (const Json& outcome : json["outcomes"]) texts.insert(outcome["output"]);
+    return texts;
+  }
+  std::string script(const std::string& name, const std::string& text) {
+    std::ofstream(directory_ / name) << "#!/bin/sh\n" << text;
+    fs::permissions(directory_ / name, fs::perms::all);
+    return "./" + name;
+  }
+  std::string compile(const std::string& name, const std::string& text, const std::string& flags = "") {
+    std::ofstream(directory_ / (name + ".c")) << text;
+    const std::string command = "cc " + flags + " -I" CRASHCUT_SOURCE_DIR "/include -o " + (directory_ / name).string() + " " + (directory_ / (name + ".c")).string();
+    EXPECT_EQ(std::system(command.c_str()), 0);
+    return "./" + name;
+  }
+
+  // Names of processes that have anything to do with our directory.
+  std::string processes_here() {
+    std::string found;
+    for (const auto& entry : fs::directory_iterator("/proc")) {
+      const std::string name = entry.path().filename();
+      if (name.find_first_not_of("0123456789") != std::string::npos || name == std::to_string(getpid())) continue;
+      std::error_code error;
+      const std::string cwd = fs::read_symlink(entry.path() / "cwd", error);
+      const std::string command = read_file(entry.path() / "cmdline");
+      const bool is_zombie = read_file(entry.path() / "stat").find(") Z") != std::string::npos;
+      if (!is_zombie && (cwd.starts_with(directory_.string()) || command.find(directory_.string()) != std::string::npos)) {
+        found += name + " " + command.substr(0, command.find('\0')) + "\n";
+      }
+    }
+    return found;
+  }
+  std::string wait_for_no_processes() {
+    std::string found = processes_here();
+    for (int tries = 0; tries < 100 && !found.empty(); ++tries, found = processes_here()) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    }
+    return found;
+  }
+
+  fs::path directory_;
+};
+
+// ---- what the kernel does ---------------------------------------------------------------------------------------
+
+// The same programs as workloads/litmus/kernel-*.c, where the outcomes and their reasons stand.
+
+// o old, n new, - missing, e empty, 0 the new size over NULs, m anything else.
+std::string letters(const std::set<std::string>& outcomes) {
+  std::string text;
+  for (const std::string& outcome : outcomes) {
+    const auto has = [&](const char* words) { return outcome.find(words) != std::string::npos; };
+    text += has("NUL") ? '0' : has("is old") ? 'o' : has("is new") ? 'n' : has("is empty") ? 'e' : has("not there") || has("missing") ? '-' : 'm';
+  }
+  std::sort(text.begin(), text.end());
+  return text;
+}
+
+struct Fact {
+  const char* name;
+  const char* set_up;
+  const char* script;
+  // ordered, noauto_da_alloc, nodelalloc, writeback, journal; sorted letters
+  const char* expected[5];
+};
+
+class KernelFacts : public CheckTest, public testing::WithParamInterface<Fact> {};
+
+TEST_P(KernelFacts, ComeOutOfTheMount) {
+  const std::vector<Words> modes = {{}, {"-o", "noauto_da_alloc"}, {"-o", "nodelalloc"}, {"--data", "writeback"}, {"--data", "journal"}};
+  for (std::size_t i = 0; i < modes.size(); ++i) {
+    Words options = modes[i];
+    for (const char* word : {"--no-durable", "--file", "f", "--setup"}) options.push_back(word);
+    options.push_back(GetParam().set_up);
+    const Ran ran = check(options, GetParam().script);
+    ASSERT_TRUE(ran.exit_code == 0 || ran.exit_code == 1) << ran.out << ran.err;
+    EXPECT_EQ(letters(outcomes()), GetParam().expected[i]) << GetParam().name << " in column " << i << "\n" << ran.out;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, KernelFacts,
+    testing::Values(
+        Fact{"rename_over", "echo old > f", "echo new! > t; mv t f", {"0no", "0eno", "no", "0eno", "no"}},
+        Fact{"rename_to_new_name", "true", "echo new! > t; mv t f", {"-0en", "-0en", "-n", "-0en", "-n"}},
+        Fact{"truncate_and_write", "echo old > f", "echo new! > f", {"0eno", "0eno", "eno", "0eno", "eno"}}),
+    [](const auto& info) { return info.param.name; });
+
+// ---- verdicts -----------------------------------------------------------------------------------------------------
+
+TEST_F(CheckTest, ALossySaveIsLostAndNotDurableAndReplays) {
+  const Ran ran = check({"--setup", "echo old > notes.txt", "--file", "notes.txt"}, "echo new contents > notes.txt");
+  EXPECT_EQ(ran.exit_code, 1) << ran.err;
+  EXPECT_TRUE(ran.says("violation (lost): a crash can leave notes.txt empty: truncate(notes.txt, 0) had persisted, "
+                       "write(notes.txt, 13 bytes at 0) had not; no fsync of it follows"))
+      << ran.out;
+  const Json json = result();
+  EXPECT_EQ(json["verdict"], "violation");
+  EXPECT_EQ(json["counts"]["lost"], 2);
+  EXPECT_EQ(json["counts"]["not_durable"], 1);
+  EXPECT_EQ(json["counts"]["recoveries"], 5);
+  const Ran again = crashcut({"replay", token()});
+  EXPECT_EQ(again.exit_code, 1) << again.err;
+  EXPECT_TRUE(again.says("violation: lost: a crash can leave notes.txt empty")) << again.out;
+  EXPECT_TRUE(crashcut({"replay", "--print", token()}).says("the power fails"));
+  EXPECT_TRUE(read_file(directory_ / "results/junit.xml").find("<failure type=\"lost\"") != std::string::npos);
+}
+
+TEST_F(CheckTest, ASafeSaveIsVerified) {
+  const Ran ran = check({"--setup", "echo old > f", "--file", "f"}, "echo new contents > t && sync t && mv t f && sync .");
+  EXPECT_EQ(ran.exit_code, 0) << ran.out << ran.err;
+  EXPECT_EQ(result()["verdict"], "verified");
+  EXPECT_EQ(letters(outcomes()), "no");
+}
+
+TEST_F(CheckTest, AtomicAndNotDurableIsToldApart) {
+  const std::string save = "echo new contents > t && sync t && mv t f";
+  EXPECT_EQ(check({"--setup", "echo old > f", "--file", "f"}, save).exit_code, 1);
+  EXPECT_EQ(result()["counts"]["lost"], 0);
+  EXPECT_EQ(result()["counts"]["not_durable"], 1);
+  EXPECT_EQ(check({"--setup", "echo old > f", "--file", "f", "--no-durable"}, save).exit_code, 0);
+}
+
+TEST_F(CheckTest, ABackupCounts) {
+  const std::string save = "cp f f~ && sync f~ . && echo new contents > f && sync f";
+  EXPECT_EQ(check({"--setup", "echo old > f", "--file", "f"}, save).exit_code, 1);
+  EXPECT_EQ(check({"--setup", "echo old > f", "--file", "f", "--backup", "f~"}, save).exit_code, 0) << read_file(directory_ / "out");
+}
+
+TEST_F(CheckTest, EveryFileIsAskedByDefault) {
+  const Ran ran = check({"--setup", "echo 1 > a; echo 2 > b; mkdir d; echo 3 > d/c"}, "echo 22 > b");
+  EXPECT_EQ(ran.exit_code, 1);
+  std::set<std::string> subjects;
+  const Json json = result();
+  for (const Json& violation : json["violations"]) subjects.insert(violation["subject"]);
+  EXPECT_EQ(subjects, std::set<std::string>{"b"}) << ran.out;
+}
+
+TEST_F(CheckTest, ExpectationsOfFiles) {
+  const Words setup = {"--setup", "printf 'aaaa' > f", "--no-durable", "--expect"};
+  const auto with = [&](const char* expect) {
+    Words words = setup;
+    words.push_back(expect);
+    return words;
+  };
+  EXPECT_EQ(check(with("no-empty"), "echo new > f").exit_code, 1);
+  EXPECT_EQ(check(with("no-empty"), "printf bbbb >> f").exit_code, 0);
+  EXPECT_EQ(check(with("no-missing"), "echo new > f").exit_code, 0);
+  EXPECT_EQ(check(with("no-missing"), "rm f; echo new > f").exit_code, 1);
+  EXPECT_EQ(check(with("no-garbage"), "printf bbbb >> f").exit_code, 1) << "the file may grow over NULs";
+  EXPECT_EQ(check({"--setup", "printf 'aaaa' > f", "--expect", "no-garbage", "--data", "journal"}, "printf bbbb >> f").exit_code, 0);
+  EXPECT_EQ(check({"--setup", "printf 'aaaa' > f", "--expect", "prefix", "--data", "journal"}, "printf bbbb >> f").exit_code, 0);
+  EXPECT_EQ(check(with("prefix"), "printf bbbb > f").exit_code, 1);
+  EXPECT_EQ(check(with("no-luck"), "true").exit_code, 2);
+}
+
+// ---- checkers and marks -------------------------------------------------------------------------------------------
+
+TEST_F(CheckTest, ACheckerSeesEachStateOnce) {
+  const Ran ran = check({"--setup", "echo old > f", "--check", "cat f"}, "echo new! > f");
+  EXPECT_EQ(ran.exit_code, 0) << ran.out << ran.err;
+  EXPECT_EQ(outcomes(), (std::set<std::string>{"", "old", "new!", std::string(5, '\0')}));
+  EXPECT_EQ(result()["counts"]["recoveries"], 4);
+}
+
+TEST_F(CheckTest, ACheckerReadsOnlyWhatItReads) {
+  // Two files of four states each: looking at one must not cost the states of the other.
+  EXPECT_EQ(check({"--setup", "echo old > f; echo old > g", "--check", "cat f"}, "echo new! > f; echo new! > g").exit_code, 0);
+  EXPECT_EQ(result()["counts"]["recoveries"], 4);
+}
+
+TEST_F(CheckTest, MarksComeFromTheExitFromLinesAndFromScripts) {
+  const std::string judge = script("judge.sh",
+                                   "if grep -q '^saved$' $CRASHCUT_MARKS; then grep -q new f || exit 1; fi\n"
+                                   "if grep -q 'it is done' $CRASHCUT_STDOUT; then grep -q new f || exit 2; fi\n"
+                                   "if grep -q '^exit$' $CRASHCUT_MARKS; then grep -q new f || exit 3; fi\n");
+  const Words options = {"--setup", "echo old > f", "--stdout-marks", "--check", judge};
+  EXPECT_EQ(check(options, "echo new > t; sync t; mv t f; sync .; crashcut mark saved; echo it is done").exit_code, 0) << read_file(directory_ / "out") << read_file(directory_ / "err");
+  EXPECT_EQ(check(options, "crashcut mark saved; echo new > t; sync t; mv t f; sync .").exit_code, 1);
+  EXPECT_EQ(result()["violation"]["code"], 1);
+  EXPECT_EQ(check(options, "echo it is done; echo new > t; sync t; mv t f; sync .").exit_code, 1);
+  EXPECT_EQ(result()["violation"]["code"], 2);
+  EXPECT_EQ(check(options, "echo new > t; sync t; mv t f").exit_code, 1);
+  EXPECT_EQ(result()["violation"]["code"], 3);
+  EXPECT_EQ(crashcut({"mark", "saved"}).exit_code, 2) << "there is nobody to hear it";
+}
+
+TEST_F(CheckTest, CrashcutHeaderWorksOnTheMountToo) {
+  const std::string save = compile("save",
+                                   "#include <crashcut.h>\n#include <fcntl.h>\n"
+                                   "int main(int n, char** v) { int f = open(\"f\", O_CREAT | O_WRONLY, 0644); (void)v;\n"
+                                   "  if (write(f, \"x\", 1) != 1) return 1; crashcut_barrier();\n"
+                                   "  if (pwrite(f, \"y\", 1, 0) != 1) return 1; if (n > 1) fsync(f); crashcut_mark(\"told\"); return 0; }\n");
+  const std::string judge = compile("judge",
+                                    "#include <crashcut.h>\n#include <fcntl.h>\n"
+                                    "int main(void) { char c = 0; int f = open(\"f\", O_RDONLY); if (read(f, &c, 1) != 1) return 3;\n"
+                                    "  if (crashcut_reached(\"told\")) return c == 'y' ? 0 : 1; return c == 'x' || c == 'y' ? 0 : 2; }\n");
+  const auto run_with = [&](Words arguments) {
+    fs::remove_all(directory_ / "results");
+    Words words = {"check", "--out", "results", "--check", judge, "--", save};
+    words.insert(words.end(), arguments.begin(), arguments.end());
+    return crashcut(words);
+  };
+  EXPECT_EQ(run_with({}).exit_code, 1);
+  EXPECT_EQ(result()["violation"]["code"], 1);
+  EXPECT_EQ(run_with({"fsync"}).exit_code, 0) << read_file(directory_ / "out");
+}
+
+TEST_F(CheckTest, SyncsThatFuseDoesNotSeeAreSeen) {
+  const Words options = {"--setup", "echo old > f", "--file", "f"};
+  EXPECT_EQ(check(options, "echo new > t; sync; mv t f; sync").exit_code, 0) << read_file(directory_ / "out");
+  EXPECT_EQ(check(options, "echo new > t; sync -f t; mv t f; sync -f .").exit_code, 0) << read_file(directory_ / "out");
+  EXPECT_EQ(check(options, "echo new > t; sync -f /tmp; mv t f; sync -f /tmp").exit_code, 1) << "another filesystem's";
+  const std::string syncs = compile("syncs", "#include <unistd.h>\nint main(void) { sync(); return 0; }\n", "-static");
+  EXPECT_EQ(check(options, "echo new > t; " + (directory_ / "syncs").string() + "; mv t f; " + (directory_ / "syncs").string()).exit_code, 0);
+}
+
+TEST_F(CheckTest, StoresToMappingsAreEvents) {
+  const std::string store = compile("store",
+                                    "#include <fcntl.h>\n#include <stdlib.h>\n#include <sys/mman.h>\n#include <unistd.h>\n"
+                                    "int main(int n, char** v) { int f = open(\"f\", O_RDWR); char* m = mmap(0, 4096, 3, MAP_SHARED, f, 0);\n"
+                                    "  m[0] = 'b'; if (n > 1) msync(m, 4096, MS_SYNC); int g = open(\"g\", O_CREAT | O_WRONLY, 0644); fsync(g); (void)v; return 0; }\n");
+  const auto run_with = [&](Words arguments) {
+    fs::remove_all(directory_ / "results");
+    Words words = {"check", "--out", "results", "--setup", "printf %4096s a > f", "--file", "f", "--", store};
+    words.insert(words.end(), arguments.begin(), arguments.end());
+    return crashcut(words);
+  };
+  EXPECT_EQ(run_with({}).exit_code, 1);
+  EXPECT_EQ(result()["counts"]["not_durable"], 1) << "the store is not durable";
+  EXPECT_EQ(run_with({"msync"}).exit_code, 0) << read_file(directory_ / "out");
+}
+
+TEST_F(CheckTest, ARecoveryThatIsCrashedItself) {
+  // It copies the journal over the file and drops it, with nothing in between.
+  const std::string recovery = script("recovery.sh",
+                                      "if [ -e j ]; then cat j > f; rm j; fi\n"
+                                      "grep -q . f\n");
+  const Words options = {"--setup", "echo old > f; echo new > j", "--check", recovery};
+  EXPECT_EQ(check(options, "true").exit_code, 0);
+  Words twice = options;
+  twice.insert(twice.end(), {"--depth", "2"});
+  EXPECT_EQ(check(twice, "true").exit_code, 1);
+  EXPECT_EQ(result()["violation"]["crashes"].size(), 2U);
+  EXPECT_EQ(crashcut({"replay", token()}).exit_code, 1);
+  const std::string safe = script("safe.sh",
+                                  "if [ -e j ]; then cat j > f; sync f; rm j; fi\n"
+                                  "grep -q . f\n");
+  EXPECT_EQ(check({"--setup", "echo old > f; echo new > j", "--check", safe, "--depth", "2"}, "true").exit_code, 0) << read_file(directory_ / "out");
+}
+
+TEST_F(CheckTest, ACheckerThatIsNotDeterministicIsNoticed) {
+  const Ran ran = check({"--setup", "echo old > f", "--check", "sh -c 'cat f; date +%N'"}, "echo new > f");
+  EXPECT_EQ(ran.exit_code, 2) << ran.out;
+  EXPECT_TRUE(ran.says("The checker is not deterministic")) << ran.err;
+}
+
+TEST_F(CheckTest, ACheckerThatHangsAndOneThatLeavesProcesses) {
+  EXPECT_EQ(check({"--check", "sleep 1000", "--check-limit", "1", "--jobs", "1"}, "echo a > f").exit_code, 1);
+  EXPECT_EQ(result()["violation"]["kind"], "check did not end");
+  EXPECT_EQ(check({"--check", "sh -c 'setsid sleep 1000 & cat f; true'"}, "echo a > f").exit_code, 0) << read_file(directory_ / "err");
+}
+
+TEST_F(CheckTest, SwitchingAndRemountingGiveTheSame) {
+  const Words options = {"--setup", "echo old > f", "--check", "cat f"};
+  check(options, "echo new! > f; mkdir d; mv f d/g; ln d/g f");
+  const Json switched = result()["outcomes"];
+  Words remount = options;
+  remount.push_back("--remount");
+  check(remount, "echo new! > f; mkdir d; mv f d/g; ln d/g f");
+  EXPECT_EQ(result()["outcomes"], switched);
+}
+
+TEST_F(CheckTest, StatesAreWrittenOutAsTrees) {
+  check({"--setup", "echo old > f", "--check", "cat f", "--image", "states"}, "echo new! > f");
+  std::multiset<std::string> found;
+  for (const auto& entry : fs::directory_iterator(directory_ / "states")) found.insert(read_file(entry.path() / "f"));
+  EXPECT_EQ(found, (std::multiset<std::string>{"", "old\n", "new!\n", std::string(5, '\0')}));
+}
+
+TEST_F(CheckTest, ASpaceThatIsTooLargeIsSampled) {
+  const std::string write = "for i in $(seq 1 60); do printf b | dd of=f bs=1 seek=$((i*512)) conv=notrunc status=none; done";
+  const Words options = {"--setup", "head -c 40000 /dev/zero | tr '\\0' a > f", "--check", "cksum f", "--max-recoveries", "60"};
+  const Ran ran = check(options, write);
+  EXPECT_EQ(ran.exit_code, 3) << ran.out << ran.err;
+  EXPECT_EQ(result()["verdict"], "bounded");
+  EXPECT_GT(result()["sampled"], 0);
+  EXPECT_LT(result()["explored_fraction"], 0.01);
+}
+
+TEST_F(CheckTest, AShellInTheViolatingState) {
+  check({"--setup", "echo old > f", "--file", "f"}, "echo new contents > f");
+  const Ran ran = run({"sh", "-c", "echo 'stat -c size=%s f' | SHELL=/bin/sh " CRASHCUT_BINARY " replay --shell " + token()});
+  EXPECT_TRUE(ran.says("size=0")) << ran.out << ran.err;
+  EXPECT_EQ(crashcut({"replay", "--image", "state", token()}).exit_code, 0);
+  EXPECT_EQ(fs::file_size(directory_ / "state/f"), 0U);
+}
+
+TEST_F(CheckTest, CompareShowsEveryModel) {
+  const Ran ran = crashcut({"compare", "--out", "results", "--setup", "echo old > f", "--file", "f", "--", "sh", "-c", "echo new! > t; mv t f"});
+  EXPECT_EQ(ran.exit_code, 1) << ran.err;
+  const Json json = result();
+  ASSERT_EQ(json.size(), 5U);
+  EXPECT_EQ(json[0]["counts"]["lost"], 1);
+  EXPECT_EQ(json[2]["counts"]["lost"], 0);
+  EXPECT_TRUE(ran.says("ext4 data=writeback")) << ran.out;
+}
+
+// ---- bad input ----------------------------------------------------------------------------------------------------
+
+TEST_F(CheckTest, BadInputIsASentence) {
+  const auto refused = [&](const Words& words, const std::string& sentence) {
+    const Ran ran = crashcut(words);
+    EXPECT_EQ(ran.exit_code, 2) << sentence << ran.out << ran.err;
+    EXPECT_TRUE(ran.says(sentence)) << ran.err;
+    fs::remove_all(directory_ / "r");
+  };
+  refused({"check"}, "check needs a program");
+  refused({"check", "--out", "r", "--", "no-such-program"}, "There is no program no-such-program in PATH");
+  refused({"check", "--out", "r", "--", "./nothing"}, "could not be run");
+  refused({"check", "--out", "r", "--file", "/etc/passwd", "--", "true"}, "outside the modelled disk");
+  refused({"check", "--out", "r", "--file", "../f", "--", "true"}, "outside the modelled disk");
+  refused({"check", "--out", "r", "--file", "f", "--", "true"}, "there was no such file");
+  refused({"check", "--out", "r", "--setup", "false", "--", "true"}, "The set-up command failed");
+  refused({"check", "--out", "r", "--check", "no-such-checker f", "--", "true"}, "The checker could not be run");
+  refused({"check", "--out", "r", "--backup", "f", "--", "true"}, "--backup needs a --file");
+  refused({"check", "--out", "/proc/r", "--", "true"}, "Cannot make the directory /proc/r");
+  refused({"replay", "cm1AAAA"}, "This is not a replay token");
+  refused({"mount", "nowhere"}, "is not a directory");
+  refused({"crash", "."}, "is not a mount of crashcut mount");
+  fs::create_directory(directory_ / "r");
+  refused({"check", "--out", "r", "--", "true"}, "it is there already");
+}
+
+TEST_F(CheckTest, AProgramThatNeverEndsIsStoppedAndSaidSo) {
+  const Ran ran = check({"--program-limit", "1"}, "echo a > f; sleep 1000");
+  EXPECT_TRUE(ran.says("the program did not end in time and was stopped")) << ran.out << ran.err;
+}
+
+TEST_F(CheckTest, ATraceThatWasChangedIsNotReplayed) {
+  check({"--setup", "echo old > f", "--file", "f"}, "echo new contents > f");
+  const std::string kept = token();
+  check({"--setup", "echo old > f", "--file", "f"}, "echo other contents > f");
+  const Ran ran = crashcut({"replay", kept});
+  EXPECT_EQ(ran.exit_code, 2);
+  EXPECT_TRUE(ran.says("is another one than that which this token was made from")) << ran.err;
+}
+
+TEST_F(CheckTest, AFullDiskIsTheUsersToMend) {
+  if (geteuid() != 0) GTEST_SKIP() << "needs root to mount a small disk";
+  const Ran ran = run({"unshare", "-m", "sh", "-c",
+                       "mkdir -p small && mount -t tmpfs -o size=2m none small && exec " CRASHCUT_BINARY
+                       " check --out small/r -- sh -c 'head -c 20000000 /dev/urandom > f'"});
+  EXPECT_EQ(ran.exit_code, 2) << ran.out << ran.err;
+  EXPECT_TRUE(ran.says("No space left on device")) << ran.err;
+}
+
+TEST_F(CheckTest, NoFuseIsASentence) {
+  if (geteuid() != 0) GTEST_SKIP() << "needs root to hide /dev/fuse";
+  const Ran ran = run({"unshare", "-m", "sh", "-c", "touch x && mount --bind x /dev/fuse && exec " CRASHCUT_BINARY " check --out r -- true"});
+  EXPECT_EQ(ran.exit_code, 2) << ran.out << ran.err;
+  EXPECT_TRUE(ran.says("FUSE")) << ran.err;
+}
+
+TEST_F(CheckTest, WorksForOthersThanRoot) {
+  if (geteuid() != 0) GTEST_SKIP() << "needs root to become somebody else";
+  fs::permissions(directory_, fs::perms::all);
+  const fs::path node = directory_ / "fuse";
+  ASSERT_EQ(mknod(node.c_str(), S_IFCHR | 0666, makedev(10, 229)), 0);
+  ASSERT_EQ(chmod(node.c_str(), 0666), 0);
+  const Ran ran = run({"unshare", "-m", "sh", "-c",
+                       "mount --bind fuse /dev/fuse && exec setpriv --reuid 65534 --regid 65534 --clear-groups " CRASHCUT_BINARY
+                       " check --out r --setup 'echo old > f' --check 'cat f' -- sh -c 'echo new > f; stat -c %u f >&2'"});
+  EXPECT_EQ(ran.exit_code, 0) << ran.out << ran.err;
+  EXPECT_TRUE(ran.says("65534")) << ran.err;
+  EXPECT_TRUE(ran.says("all 4 recoveries")) << ran.out;
+}
+
+// ---- nothing stays ------------------------------------------------------------------------------------------------
+
+// Processes of the session, the sandboxes' too.
+std::vector<pid_t> descendants_of(pid_t root) {
+  std::vector<pid_t> all{root};
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    std::istringstream children(read_file("/proc/" + std::to_string(all[i]) + "/task/" + std::to_string(all[i]) + "/children"));
+    for (pid_t child; children >> child;) all.push_back(child);
+  }
+  return all;
+}
+
+TEST_F(CheckTest, WhateverIsKilledNothingStays) {
+  const char* given = std::getenv("CRASHCUT_SEED");
+  const std::uint64_t seed = given ? std::strtoull(given, nullptr, 10) : std::random_device()();
+  SCOPED_TRACE("CRASHCUT_SEED=" + std::to_string(seed));
+  std::mt19937_64 random(seed);
+  for (int round = 0; round < 50; ++round) {
+    fs::remove_all(directory_ / "results");
+    const pid_t child = start({CRASHCUT_BINARY, "check", "--out", "results", "--setup", "echo old > f", "--check", "sh -c 'sleep 0.01 & cat f'", "--", "sh",
+                               "-c", "for i in 1 2 3 4; do echo $i$i > f; sleep 0.02; done"});
+    std::this_thread::sleep_for(std::chrono::milliseconds(std::uniform_int_distribution<int>(0, 400)(random)));
+    const std::vector<pid_t> all = descendants_of(child);
+    const pid_t victim = all[std::uniform_int_distribution<std::size_t>(0, all.size() - 1)(random)];
+    const int signals[] = {SIGKILL, SIGKILL, SIGINT, SIGTERM};
+    kill(victim, signals[random() % 4]);
+    finish(child);
+    ASSERT_EQ(wait_for_no_processes(), "") << "round " << round;
+    ASSERT_EQ(read_file("/proc/self/mountinfo").find(directory_.string()), std::string::npos);
+  }
+}
+
+TEST_F(CheckTest, WhatWasRecordedBeforeAKillIsThere) {
+  const pid_t child = start({CRASHCUT_BINARY, "check", "--out", "results", "--", "sh", "-c", "echo one > f; sync f; touch /tmp/check_test.synced; sleep 1000"});
+  for (int tries = 0; tries < 200 && !fs::exists("/tmp/check_test.synced"); ++tries) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  fs::remove("/tmp/check_test.synced");
+  for (const pid_t process : descendants_of(child)) kill(process, SIGKILL);
+  finish(child);
+  EXPECT_EQ(wait_for_no_processes(), "");
+  EXPECT_NE(read_file(directory_ / "results/trace").find("one\n"), std::string::npos);
+}
+
+TEST_F(CheckTest, AMountForAPerson) {
+  fs::create_directory(directory_ / "disk");
+  const pid_t server = start({CRASHCUT_BINARY, "mount", "disk"});
+  for (int tries = 0; tries < 200 && !fs::exists(directory_ / "disk/.crashcut/states"); ++tries) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  const std::string at = (directory_ / "disk").string();
+  EXPECT_EQ(std::system(("echo hello > " + at + "/a; sync " + at + "/a; echo changed > " + at + "/a").c_str()), 0);
+  const std::string list = at + ".list";
+  EXPECT_EQ(std::system((std::string(CRASHCUT_BINARY) + " crash " + at + " > " + list).c_str()), 0);
+  EXPECT_NE(read_file(list).find("0  nothing is lost\n    1  a: 8 NUL bytes\n    2  a: empty\n    3  a: 6 bytes, other than now\n"), std::string::npos) << read_file(list);
+  EXPECT_EQ(std::system((std::string(CRASHCUT_BINARY) + " crash " + at + " 3 > /dev/null").c_str()), 0);
+  EXPECT_EQ(read_file(at + "/a"), "hello\n");
+  EXPECT_EQ(std::system((std::string(CRASHCUT_BINARY) + " crash " + at + " 99 2> /dev/null").c_str()) >> 8, 2);
+  kill(server, SIGINT);
+  EXPECT_EQ(finish(server).exit_code, 0);
+}
+
+}  // namespace
+}  // namespace crashcut
