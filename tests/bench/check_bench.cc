@@ -1,0 +1,111 @@
+// What a crash state costs: a checker of one `cat` on a mounted crash state, beside the bare spawn of that process.
+//
+// Both in one run, on one core, alternately, the best round of each: the ratio is what counts. Then whole checks, end
+// to end. Run: build/release/check_bench
+#include <fcntl.h>
+#include <sched.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+extern char** environ;
+
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+using Json = nlohmann::json;
+
+constexpr int kRounds = 5;
+
+double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
+
+// Seconds a spawn.
+double spawn_cats(int count) {
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0);
+  char program[] = "/bin/cat", file[] = "plain";
+  char* argv[] = {program, file, nullptr};
+  const auto begin = Clock::now();
+  for (int i = 0; i < count; ++i) {
+    pid_t child = 0;
+    int status = 0;
+    if (posix_spawn(&child, program, &actions, nullptr, argv, environ) != 0 || waitpid(child, &status, 0) != child || status != 0) {
+      fmt::print(stderr, "check_bench: cannot run cat\n");
+      std::exit(1);
+    }
+  }
+  const double seconds = seconds_since(begin);
+  posix_spawn_file_actions_destroy(&actions);
+  return seconds / count;
+}
+
+int run(const std::string& command) { return WEXITSTATUS(std::system((command + " > log 2>&1").c_str())); }
+
+Json result_of(const std::string& options) {
+  fs::remove_all("results");
+  const int code = run(std::string(CRASHCUT_BINARY) + " check --out results " + options);
+  if (code != 0 && code != 1) {
+    fmt::print(stderr, "check_bench: crashcut check {} ended with {}\n", options, code);
+    std::exit(1);
+  }
+  return Json::parse(std::ifstream("results/result.json"));
+}
+
+void time_whole(const char* what, const std::string& options) {
+  const auto begin = Clock::now();
+  const Json result = result_of(options);
+  fmt::print("{:<60} {:>7.2f} s  {} recoveries, {}\n", what, seconds_since(begin), result["counts"]["recoveries"].get<long>(), result["verdict"].get<std::string>());
+}
+
+}  // namespace
+
+int main() {
+  char directory[] = "/tmp/check_bench.XXXXXX";
+  if (!mkdtemp(directory) || chdir(directory) != 0) return 1;
+  std::ofstream("plain") << "old\n";
+  cpu_set_t all, one;
+  sched_getaffinity(0, sizeof all, &all);
+  CPU_ZERO(&one);
+  CPU_SET(sched_getcpu(), &one);
+  sched_setaffinity(0, sizeof one, &one);
+
+  // Nine blocks that each are old or new: 512 states, each one `cat`.
+  const std::string states =
+      "--jobs 1 --setup 'head -c 36864 /dev/zero > f' --check 'cat f' -- sh -c "
+      "'for i in 0 1 2 3 4 5 6 7 8; do printf x | dd of=f bs=1 seek=$((i*4096)) conv=notrunc status=none; done'";
+  double spawn_s = 1e9, state_s = 1e9;
+  long recoveries = 0;
+  for (int round = 0; round < kRounds; ++round) {
+    spawn_s = std::min(spawn_s, spawn_cats(400));
+    const Json result = result_of(states);
+    recoveries = result["counts"]["recoveries"];
+    state_s = std::min(state_s, result["seconds"].get<double>() / static_cast<double>(recoveries));
+  }
+  fmt::print("bare spawn of cat                {:>8.1f} us\n", spawn_s * 1e6);
+  fmt::print("crash state with a checker `cat` {:>8.1f} us, of {} states\n", state_s * 1e6, recoveries);
+  fmt::print("ratio                            {:>8.2f}\n", state_s / spawn_s);
+
+  sched_setaffinity(0, sizeof all, &all);
+  time_whole("a shell's save of a file, end to end", "--setup 'echo old > f' --file f -- sh -c 'echo new > f'");
+  if (run("command -v sqlite3") == 0) {
+    std::string inserts = "begin;";
+    for (int i = 0; i < 100; ++i) inserts += fmt::format("insert into t values({});", i);
+    time_whole("sqlite3, a transaction of 100 inserts, integrity_check",
+               "--setup 'sqlite3 db \"create table t(a)\"' --check \"sqlite3 db 'pragma integrity_check; select count(*) from t' | tr '\\n' ' ' | grep -qE '^ok (0|100) $'\""
+               " -- sqlite3 db '" + inserts + "commit;'");
+  }
+  chdir("/");
+  fs::remove_all(directory);
+}
