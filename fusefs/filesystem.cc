@@ -128,6 +128,7 @@ void Filesystem::Impl::touch(Inode& inode, bool modified) {
 }
 
 void Filesystem::Impl::note_access(Inode& inode) {
+  if (setup.noatime) return;
   if (inode.meta) {
     update_atime(*inode.meta, now());
   } else {

@@ -63,6 +63,7 @@ class Filesystem {
     std::uint32_t sector_bytes = 512;
     std::uint32_t block_bytes = 4096;
     std::uint64_t capacity_bytes = std::uint64_t{1} << 34;
+    bool noatime = false;              // a mount does not learn of reads that the kernel's caches answer
     std::function<timespec()> clock;   // none: a clock that ticks a microsecond an operation
     std::function<void()> on_step;
   };

@@ -229,10 +229,12 @@ TEST(Misbehaving, AFileCallBeforeMainIsRefused) {
 }
 
 TEST(Misbehaving, NoProcessIsLeft) {
-  { const auto session = start(setup_of("misbehave", {"sleep"})); }
+  // Other tests run the same program at the same time.
+  const std::string ours = "left-" + std::to_string(getpid());
+  { const auto session = start(setup_of("misbehave", {"sleep", ours})); }
   // Whatever we started was our child, or a child of one: with no subreaper here, only ours could be waited for.
   EXPECT_EQ(waitpid(-1, nullptr, WNOHANG), -1);
-  EXPECT_EQ(output_of("pgrep -f " + program("misbehave") + " | grep -v $$ | wc -l").substr(0, 1), "0");
+  EXPECT_EQ(output_of("pgrep -f " + ours + " | grep -v $$ | wc -l").substr(0, 1), "0");
 }
 
 }  // namespace

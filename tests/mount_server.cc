@@ -46,7 +46,7 @@ int main(int argc, char** argv) {
     }
     writer = std::move(*made);
   }
-  Filesystem filesystem({.capacity_bytes = kCapacityBytes, .clock = clock.reader()});
+  Filesystem filesystem({.capacity_bytes = kCapacityBytes, .noatime = true, .clock = clock.reader()});
   Traced traced(filesystem, clock, writer.get());
   Volume volume{filesystem, traced, {}};
   auto mount = Mount::start({.directory = directory, .caching = caching, .allow_others = geteuid() == 0}, volume);

@@ -105,7 +105,7 @@ struct Served {
   Served(const Mounted::Setup& setup, const std::map<std::string, ListedDisk::File>* files, TraceWriter* writer) {
     if (files) disk = std::make_unique<ListedDisk>(*files);
     filesystem = std::make_unique<Filesystem>(
-        Filesystem::Setup{.medium = disk.get(), .capacity_bytes = setup.capacity_bytes, .clock = clock.reader()});
+        Filesystem::Setup{.medium = disk.get(), .capacity_bytes = setup.capacity_bytes, .noatime = true, .clock = clock.reader()});
     traced = std::make_unique<Traced>(*filesystem, clock, writer);
     volume = std::make_unique<Volume>(Volume{*filesystem, *traced, {}});
     if (!setup.has_special_files) return;

@@ -489,6 +489,10 @@ void on_setxattr(fuse_req_t req, fuse_ino_t node, const char* name, const char* 
 
 void on_getxattr(fuse_req_t req, fuse_ino_t node, const char* name, size_t size) {
   Mount::Server& server = server_of(req);
+  if (std::string_view(name).starts_with(kOwnPrefix)) {  // our own: that it was answered is all that is wanted
+    fuse_reply_err(req, ENODATA);
+    return;
+  }
   Lock lock(server.mutex);
   // The kernel asks for it by itself, before the first write to a file. Looking would decide the attributes of a
   // crashed disk for a program that did not ask; that its recovery works on programs with capabilities is unlikely.

@@ -12,9 +12,13 @@
 #include <functional>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <thread>
 
 namespace crashcut::fusefs {
+
+// Of the attributes that it asks for, which no disk has.
+inline constexpr std::string_view kOwnPrefix = "user.crashcut.";
 
 class OwnCalls {
  public:

@@ -14,7 +14,7 @@ using sandbox::Outcome;
 
 struct MountedRunner::Idle {
   fusefs::TraceClock clock;
-  fusefs::Filesystem filesystem{fusefs::Filesystem::Setup{.clock = clock.reader()}};
+  fusefs::Filesystem filesystem{fusefs::Filesystem::Setup{.noatime = true, .clock = clock.reader()}};
   fusefs::Traced changes{filesystem, clock, nullptr};
   fusefs::Volume volume{filesystem, changes, {}};
 };

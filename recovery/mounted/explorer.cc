@@ -85,6 +85,7 @@ class CrashedDisk {
                                      .medium = &medium,
                                      .sector_bytes = recording.options.sector_bytes,
                                      .block_bytes = recording.options.block_bytes,
+                                     .noatime = true,
                                      .clock = clock.reader()}),
         changes(filesystem, clock, nullptr),
         volume{filesystem, changes, {}} {}

@@ -132,7 +132,7 @@ class Session {
       if (trace_fd >= 0) close(trace_fd);
     }
     fusefs::TraceClock clock;
-    Filesystem filesystem{Filesystem::Setup{.clock = clock.reader()}};
+    Filesystem filesystem{Filesystem::Setup{.noatime = true, .clock = clock.reader()}};
     int trace_fd = -1;
     std::unique_ptr<fusefs::TraceWriter> writer;
     std::optional<fusefs::Traced> changes;

@@ -200,7 +200,7 @@ class Recorder {
   const RecordPlan& plan_;
   bool with_terminal_;
   fusefs::TraceClock clock_;
-  fusefs::Filesystem filesystem_{fusefs::Filesystem::Setup{.clock = clock_.reader()}};
+  fusefs::Filesystem filesystem_{fusefs::Filesystem::Setup{.noatime = true, .clock = clock_.reader()}};
   std::unique_ptr<fusefs::TraceWriter> writer_;
   std::optional<fusefs::Traced> changes_;
   std::optional<Volume> volume_;
