@@ -16,7 +16,7 @@ namespace crashcut::recovery {
 
 enum class Verdict { kVerified, kViolation, kBounded };
 // What ended an exploration early.
-enum class Bound { kNone, kRecoveries, kTime, kInterrupt };
+enum class Bound { kNone, kRecoveries, kTime, kInterrupt, kNotRun };
 
 // One recovery, told.
 struct Account {

@@ -178,6 +178,24 @@ TEST_F(CliTest, HowRecoveryFailedIsSaid) {
   }
 }
 
+TEST_F(CliTest, WhatCouldNotBeRunIsToldBesideAViolation) {
+  const std::string name = recovery_of_a("if (access(\"a\", F_OK) == 0) exit(7); else fork();");
+  const Ran run = crashcut({"run", "--jobs", "1", "--json", "r.json", name});
+  EXPECT_EQ(run.exit_code, 1) << run.err;
+  EXPECT_TRUE(run.says("violation: recovery exited with status 7")) << run.out;
+  EXPECT_TRUE(run.says("crashcut_recover() called fork()")) << run.out;
+  EXPECT_TRUE(run.says("ended by a recovery that could not be run after an estimated ")) << run.out;
+  EXPECT_FALSE(run.says("--max-recoveries")) << run.out;
+  const auto json = nlohmann::json::parse(read_file(directory_ / "r.json"));
+  EXPECT_EQ(json["bound_hit"], "not_run");
+  ASSERT_EQ(json["not_run"].size(), 1u);
+  EXPECT_EQ(json["not_run"][0]["recoveries"], 1);
+  EXPECT_NE(json["not_run"][0]["text"].get<std::string>().find("fork()"), std::string::npos);
+  const Ran table = crashcut({"compare", "--jobs", "1", "--data", "ordered", name});
+  EXPECT_EQ(table.exit_code, 1) << table.err;
+  EXPECT_TRUE(table.says("crashcut_recover() called fork()")) << table.out;
+}
+
 TEST_F(CliTest, ARecoveryThatHangsIsAViolationWithItsLimit) {
   const Ran run = crashcut({"run", recovery_of_a("if (access(\"a\", F_OK) == 0) for (;;) {}")});
   EXPECT_EQ(run.exit_code, 1);

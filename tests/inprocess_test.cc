@@ -170,6 +170,7 @@ TEST_P(RefusedCalls, AreNamedAndNotBlamedOnRecovery) {
   EXPECT_EQ(session->execution().kind, ExecutionKind::kToolError);
   EXPECT_NE(session->execution().sentence.find(GetParam().named), std::string::npos) << session->execution().sentence;
   EXPECT_NE(session->execution().sentence.find("crashcut check"), std::string::npos) << session->execution().sentence;
+  EXPECT_EQ(session->execution().blame, Blame::kUser);
 }
 INSTANTIATE_TEST_SUITE_P(InProcess, RefusedCalls,
                          testing::Values(Refused{"fork", "fork"}, Refused{"system", "fork"}, Refused{"exec", "exec"},
@@ -214,11 +215,24 @@ TEST(Misbehaving, ARecoveryThatForksEndsTheSearchAsNoViolation) {
   std::vector<std::string> errors;
   ASSERT_TRUE(session->explore({}, [&](const Recovery& r) {
     EXPECT_FALSE(is_violation(r.kind));
-    if (r.kind == RecordKind::kToolError) errors.emplace_back(r.text);
+    if (r.kind != RecordKind::kToolError) return;
+    errors.emplace_back(r.text);
+    EXPECT_EQ(r.blame, Blame::kUser);
   }));
   ASSERT_EQ(errors.size(), 1u);
   EXPECT_NE(errors[0].find("fork"), std::string::npos) << errors[0];
   EXPECT_NE(errors[0].find("crashcut check"), std::string::npos) << errors[0];
+}
+
+TEST(Misbehaving, OurOwnDeathInARecoveryIsOurFailure) {
+  const auto session = start(setup_of("misbehave", {"r-wild"}));
+  ASSERT_TRUE(session);
+  std::vector<Blame> blamed;
+  ASSERT_TRUE(session->explore({}, [&](const Recovery& r) {
+    EXPECT_FALSE(is_violation(r.kind));
+    if (r.kind == RecordKind::kToolError) blamed.push_back(r.blame);
+  }));
+  EXPECT_EQ(blamed, std::vector<Blame>{Blame::kTool});
 }
 
 TEST(Misbehaving, AFileCallBeforeMainIsRefused) {

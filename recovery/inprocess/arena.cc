@@ -103,7 +103,7 @@ static void* allocate(std::size_t bytes) {
   if (g_active == nullptr) kernel(SYS_exit_group, 4);
   const std::size_t size = bytes + kHeaderBytes;
   char* block = static_cast<char*>(g_active->allocate(size));
-  if (block == nullptr) tool_error("the program wrote more than the model can hold (4 GiB of recorded data)");
+  if (block == nullptr) user_error("the program wrote more than the model can hold (4 GiB of recorded data)");
   *reinterpret_cast<std::size_t*>(block) = size;
   return block + kHeaderBytes;
 }

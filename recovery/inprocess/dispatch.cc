@@ -148,7 +148,7 @@ bool is_new_thread(const Call& call) {
   } else if (g.phase == Phase::kRecovering) {
     in_model([code] { finish_recovery(code == 0 ? Outcome::kOk : Outcome::kExited, code); });
   } else {
-    tool_error("the program ended before main()");
+    user_error("the program ended before main()");
   }
   __builtin_unreachable();
 }
@@ -239,7 +239,7 @@ long captured_call(Call& call) {
 long model_call(const CallEntry& entry, Call& call) {
   if (g.phase == Phase::kConstructing) {
     if (entry.filter == Filter::kAlways) return kForward;
-    tool_error(std::string(entry.name) + "() on a modelled file before main(), in a static constructor: only main() and "
+    user_error(std::string(entry.name) + "() on a modelled file before main(), in a static constructor: only main() and "
                "crashcut_recover() may use files below /crashcut");
   }
   long result = 0;

@@ -28,13 +28,13 @@ bool is_stopped() { return g.header->stop.load(std::memory_order_relaxed) != 0; 
 }
 
 void note_answer(std::uint32_t answer) {
-  if (!append_stream(*g.slot, kStreamAnswer, &answer, sizeof answer)) tool_error("a recovery met more choices than crashcut can hold");
+  if (!append_stream(*g.slot, kStreamAnswer, &answer, sizeof answer)) user_error("a recovery met more choices than crashcut can hold");
   ++g.slot->path_length;
 }
 
 void note_count(std::uint32_t candidates) {
   std::uint32_t* at = choice_count_at(*g.slot, g.slot->choice_count);
-  if (at == nullptr) tool_error("a recovery met more choices than crashcut can hold");
+  if (at == nullptr) user_error("a recovery met more choices than crashcut can hold");
   *at = candidates;
   ++g.slot->choice_count;
 }
@@ -154,7 +154,7 @@ std::uint32_t Explorer::answer(const persist::Choice& choice, std::uint32_t laye
     const std::uint32_t wanted = request_.path[position_++];
     if (wanted < count) return wanted;
     g.header->diverged = 1;
-    if (request_.kind == RequestKind::kExplore) tool_error("the recovery is not deterministic: it met other choices when it was run again");
+    if (request_.kind == RequestKind::kExplore) user_error("the recovery is not deterministic: it met other choices when it was run again");
     return count - 1;
   }
   if (request_.kind == RequestKind::kReplay) {
@@ -164,7 +164,7 @@ std::uint32_t Explorer::answer(const persist::Choice& choice, std::uint32_t laye
   if (mode_ == WorkMode::kAgain) return 0;
   // A fork would leave other threads behind. In the first layer work can be given away, too.
   const bool has_threads = g.threads.load(std::memory_order_relaxed) > 1;
-  if (has_threads && crashes_.size() > 1) tool_error("a recovery with threads cannot be crashed twice yet: use --depth 1");
+  if (has_threads && crashes_.size() > 1) user_error("a recovery with threads cannot be crashed twice yet: use --depth 1");
   return has_threads || (crashes_.size() == 1 && is_work_wanted()) ? defer_others(count) : branch(count);
 }
 
@@ -186,7 +186,7 @@ std::uint32_t Explorer::branch(std::uint32_t count) {
   for (std::uint32_t i = 0; i + 1 < count; ++i) {
     if (is_stopped()) abandon();
     Slot* slot = take_slot();
-    if (slot == nullptr) tool_error("the recovery has too many open choices (4095 deep)");
+    if (slot == nullptr) user_error("the recovery has too many open choices (4095 deep)");
     const Child child = fork_child(slot);
     if (child.pid < 0) tool_error("the system has no room for another process (fork failed)");
     if (child.pid == 0) {
@@ -219,7 +219,7 @@ void Explorer::follow(WorkMode mode, const persist::Path& path) {
 void Explorer::check_replay_end() {
   if (request_.kind == RequestKind::kReplay && position_ < request_.path.size()) g.header->diverged = 1;
   if (request_.kind == RequestKind::kExplore && position_ < request_.path.size()) {
-    tool_error("the recovery is not deterministic: it met fewer choices when it was run again");
+    user_error("the recovery is not deterministic: it met fewer choices when it was run again");
   }
 }
 

@@ -28,7 +28,7 @@
 namespace crashcut::inprocess {
 
 inline constexpr std::uint64_t kMagic = 0x637261736863757a;
-inline constexpr std::uint32_t kVersion = 2;
+inline constexpr std::uint32_t kVersion = 3;
 inline constexpr const char* kEnvironment = "CRASHCUT_RUNTIME";
 inline constexpr const char* kBindNowMark = "CRASHCUT_BIND_NOW";  // LD_BIND_NOW is ours, not the user's
 inline constexpr const char* kModelRoot = "/crashcut";
@@ -56,6 +56,12 @@ inline constexpr std::uint64_t kRecordsBytes = std::uint64_t{24} << 30;
 inline constexpr std::uint64_t kHeapOffset = std::uint64_t{32} << 30;     // payload of records
 inline constexpr std::uint64_t kHeapBytes = std::uint64_t{224} << 30;
 inline constexpr std::uint64_t kControlBytes = std::uint64_t{256} << 30;
+
+// Whose failure it is that crashcut could not go on: exit code 2 or 4.
+enum class Blame : std::uint32_t {
+  kUser,  // the program, or how it is used: there is something to change
+  kTool,  // crashcut, or the system that it runs on
+};
 
 // How main() ended.
 enum class ExecutionKind : std::uint32_t {
@@ -95,6 +101,7 @@ struct Header {
   std::uint64_t event_count;
   std::uint64_t fingerprint;             // of operations and events: a replay of another one diverges
   char execution_text[kTextMost];
+  Blame execution_blame;                 // of a tool error
   std::uint64_t recording_address;       // in the program's memory; for the runtime
 
   // The exploration. `stop` may be set by crashcut at any time; the rest are counters of the runtime.
@@ -147,6 +154,7 @@ struct Slot {
   std::uint32_t choice_count;            // of this layer
   std::uint32_t choice_counts[kInlineChoices];  // candidates of each; the rest at kSlotCountsOffset
   std::uint32_t text_bytes;              // of a tool error
+  Blame blame;                           // of a tool error
   std::uint32_t output_cut;              // bit 0: stdout, bit 1: stderr
   // Entries {u32 type, u32 length, bytes padded to 4}: answers, output and text in the order they came.
   std::byte stream[];
@@ -159,7 +167,7 @@ enum class RecordKind : std::uint32_t {
   kExited,       // violation: exit_code
   kSignalled,    // violation: signal. An assert, abort or uncaught exception is SIGABRT
   kHung,         // violation: exceeded the limit of a recovery
-  kToolError,    // text
+  kToolError,    // text, blame
 };
 inline constexpr bool is_violation(RecordKind k) {
   return k == RecordKind::kExited || k == RecordKind::kSignalled || k == RecordKind::kHung;
@@ -179,7 +187,8 @@ struct Record {
   std::uint32_t events_in;      // certainly persisted, all layers together
   std::uint32_t layer;
   std::uint32_t output_cut;     // bit 0: stdout was longer, bit 1: stderr was
-  std::uint32_t pad[3];
+  Blame blame;                  // of a tool error
+  std::uint32_t pad[2];
 };
 static_assert(sizeof(Record) == 64);
 

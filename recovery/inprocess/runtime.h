@@ -71,8 +71,9 @@ struct Runtime {
 };
 extern Runtime g;
 
-// Ends this process with a sentence: crashcut cannot go on. Never returns to the program.
-[[noreturn]] void tool_error(std::string_view sentence);
+// End this process with a sentence: crashcut cannot go on. They never return to the program.
+[[noreturn]] void tool_error(std::string_view sentence);  // we failed, or the system did
+[[noreturn]] void user_error(std::string_view sentence);  // the program, or how it is used, is to be changed
 // The program did something that only the mounted front end can model.
 [[noreturn]] void unsupported(std::string_view call);
 

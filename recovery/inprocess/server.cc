@@ -145,7 +145,7 @@ void explore_again(const persist::Path& prefix) {
     tree = kept_tree(*g_series);
     note_run(tree, *child.slot);
     settle(child, status);
-    if (tree.run_diverged() && !is_stopped()) tool_error("the recovery is not deterministic: run again, it met other choices");
+    if (tree.run_diverged() && !is_stopped()) user_error("the recovery is not deterministic: run again, it met other choices");
     if (g_series->long_in_a_row >= kLongInARow) {
       // The rest of the tree, nearest to the root first.
       while (true) {

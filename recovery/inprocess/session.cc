@@ -26,8 +26,6 @@ namespace {
 constexpr int kTickMs = 20;
 constexpr std::uint64_t kPunchBytes = std::uint64_t{64} << 20;
 
-using Blame = Failure::Blame;
-
 tl::unexpected<Failure> fail(Blame blame, std::string sentence) {
   return tl::make_unexpected(Failure{blame, std::move(sentence)});
 }
@@ -307,6 +305,7 @@ Recovery Session::Impl::recovery_at(std::uint64_t index) const {
   out.output = {text, r.output_bytes};
   out.errors = {text + r.output_bytes, r.error_bytes};
   out.text = {text + r.output_bytes + r.error_bytes, r.text_bytes};
+  out.blame = r.blame;
   out.exit_code = r.exit_code;
   out.signal = r.signal;
   out.events_in = r.events_in;
@@ -366,7 +365,7 @@ tl::expected<std::unique_ptr<Session>, Failure> Session::start(const Setup& setu
   const auto reply = impl->wait_reply({});
   if (!reply) return tl::make_unexpected(reply.error());
   const Header& h = impl->header();
-  impl->execution = {h.execution, h.exit_code, h.signal, h.execution_text, h.op_count, h.event_count, h.fingerprint};
+  impl->execution = {h.execution, h.exit_code, h.signal, h.execution_text, h.execution_blame, h.op_count, h.event_count, h.fingerprint};
   return std::unique_ptr<Session>(new Session(std::move(impl)));
 }
 

@@ -23,7 +23,8 @@ namespace crashcut::inprocess {
 
 // How crashcut itself failed, and whose mistake it is: exit code 2 (wrong use, bad input) or 4 (ours).
 struct Failure {
-  enum class Blame { kUser, kTool } blame;
+  using Blame = inprocess::Blame;
+  Blame blame;
   std::string sentence;
 };
 
@@ -32,6 +33,7 @@ struct Execution {
   int exit_code = 0;
   int signal = 0;
   std::string sentence;  // of a tool error
+  Blame blame = Blame::kTool;
   std::uint64_t op_count = 0;
   std::uint64_t event_count = 0;
   std::uint64_t fingerprint = 0;
@@ -43,6 +45,7 @@ struct Recovery {
   std::string_view output;          // what it printed; valid during the callback
   std::string_view errors;
   std::string_view text;            // of a tool error
+  Blame blame = Blame::kTool;       // of a tool error
   int exit_code = 0;
   int signal = 0;
   std::uint32_t events_in = 0;

@@ -52,9 +52,11 @@ bool classify(const Slot& slot, int status, Record& record, std::string_view& te
       record.kind = RecordKind::kHung;
     } else if (slot.in_runtime != 0) {
       record.kind = RecordKind::kToolError;
+      record.blame = Blame::kTool;
       text = "crashcut's own code died inside the recovery";
     } else if (record.signal == SIGKILL) {
       record.kind = RecordKind::kToolError;
+      record.blame = Blame::kUser;
       text = "a recovery was killed by somebody else (SIGKILL)";
     } else {
       record.kind = RecordKind::kSignalled;
@@ -65,12 +67,16 @@ bool classify(const Slot& slot, int status, Record& record, std::string_view& te
     case Outcome::kOk: record.kind = RecordKind::kOk; return true;
     case Outcome::kAssumedAway: record.kind = RecordKind::kAssumedAway; return true;
     case Outcome::kExited: record.kind = RecordKind::kExited; return true;
-    case Outcome::kToolError: record.kind = RecordKind::kToolError; return true;
+    case Outcome::kToolError:
+      record.kind = RecordKind::kToolError;
+      record.blame = slot.blame;
+      return true;
     case Outcome::kAbandoned:
     case Outcome::kInner: return false;
     case Outcome::kNone: break;
   }
   record.kind = RecordKind::kToolError;
+  record.blame = Blame::kTool;
   text = "a recovery ended without a word";
   return true;
 }
@@ -141,6 +147,7 @@ void record_end(const Slot& slot, int status) {
   record.events_in = slot.events_in;
   record.layer = slot.layer;
   record.output_cut = slot.output_cut;
+  record.blame = found.blame;
   record.committed.store(1, std::memory_order_release);
 }
 

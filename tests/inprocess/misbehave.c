@@ -56,6 +56,7 @@ void crashcut_recover(void) {
   if (!strcmp(mode, "r-segv")) *(volatile int*)0 = 0;
   if (!strcmp(mode, "r-stack")) crashcut_recover();
   if (!strcmp(mode, "r-fork")) fork();
+  if (!strcmp(mode, "r-wild")) { int w = open("flag", O_WRONLY); write(w, (void*)8, 1); }
   if (!strcmp(mode, "r-assume")) crashcut_assume(0);
   if (!strcmp(mode, "r-much")) for (int i = 0; i < 100000; ++i) puts("much");
   if (!strcmp(mode, "r-close")) { dup2(1, 9); close(1); dprintf(9, "through 9"); }
