@@ -13,6 +13,7 @@ void Cut::reset() {
   trail_.clear();
   barriers_in_ = log_->durable_barrier();
   first_barrier_out_ = kNoBarrier;
+  marked_in_ = 0;
 }
 
 // The newest write that is certainly in, or -1: it hides all before it.
@@ -77,20 +78,34 @@ void Cut::settle(LocationId location, const Candidate& candidate) {
 
 void Cut::put_in(EventId e) {
   if (is_in(e)) return;
+  BarrierId barrier = barriers_in_;
   stack_.assign(1, e);
-  mark_[e] = kIn;
-  trail_.push_back(e);
+  mark_in(e);
   while (!stack_.empty()) {
     const EventId at = stack_.back();
     stack_.pop_back();
-    barriers_in_ = std::max(barriers_in_, log_->epoch(at));
+    barrier = std::max(barrier, log_->epoch(at));
     for (EventId p : log_->predecessors(at)) {
-      if (is_in(p)) continue;
-      mark_[p] = kIn;
-      trail_.push_back(p);
+      if (is_in(p) || log_->cover(p) <= barrier) continue;
+      mark_in(p);
       stack_.push_back(p);
     }
   }
+  if (barrier > barriers_in_) raise_barriers_in(barrier);
+}
+
+void Cut::mark_in(EventId e) {
+  mark_[e] = kIn;
+  trail_.push_back(e);
+  ++marked_in_;
+}
+
+// What the barrier covers is no longer in by its mark alone.
+void Cut::raise_barriers_in(BarrierId barrier) {
+  barriers_in_ = barrier;
+  marked_in_ = static_cast<std::size_t>(std::count_if(trail_.begin(), trail_.end(), [&](EventId e) {
+    return mark_[e] == kIn && log_->cover(e) > barriers_in_;
+  }));
 }
 
 void Cut::put_out(EventId e) {

@@ -49,6 +49,8 @@ class Cut {
   bool is_out(EventId e) const { return log_->epoch(e) >= first_barrier_out_ || mark_[e] == kOut; }
   // The events that are certainly in: the smallest cut that this recovery fits. Ascending.
   std::vector<EventId> events_in() const;
+  // How many those are, at no cost.
+  std::size_t count_in() const { return log_->covered_count(barriers_in_) + marked_in_; }
 
   const Log& log() const { return *log_; }
 
@@ -58,11 +60,14 @@ class Cut {
   std::int32_t newest_in(LocationId location, std::span<const LocationWrite> history) const;
   void settle(LocationId location, const Candidate& candidate);
   void put_in(EventId e);
+  void mark_in(EventId e);
+  void raise_barriers_in(BarrierId barrier);
   void put_out(EventId e);
 
   const Log* log_;
   BarrierId barriers_in_ = 0;                 // the last barrier that is in
   BarrierId first_barrier_out_ = kNoBarrier;  // the first one that is out
+  std::size_t marked_in_ = 0;                 // events that are in by their mark alone
   std::vector<std::uint8_t> mark_;
   std::vector<EventId> trail_;
   std::vector<EventId> stack_;

@@ -149,19 +149,28 @@ void Log::mark_chains() {
   }
 }
 
+void Log::count_covered() {
+  covered_count_.assign(barriers_.size() + 1, 0);
+  for (const Event& event : events_) {
+    if (event.cover != kNoBarrier) ++covered_count_[event.cover];
+  }
+  for (std::size_t b = 1; b < covered_count_.size(); ++b) covered_count_[b] += covered_count_[b - 1];
+}
+
 void Log::seal() {
   CHECK(!sealed_);
   sealed_ = true;
   stack_ = {};
   build_successors();
   build_histories();
+  count_covered();
 }
 
 std::size_t Log::memory_bytes() const {
   auto bytes = [](const auto& v) { return v.capacity() * sizeof(v[0]); };
   return bytes(events_) + bytes(predecessors_) + bytes(writes_) + bytes(barriers_) + bytes(initial_) + bytes(current_) +
          bytes(last_write_) + bytes(first_successor_) + bytes(successors_) + bytes(first_history_) + bytes(history_) +
-         is_chain_.capacity() / 8;
+         bytes(covered_count_) + is_chain_.capacity() / 8;
 }
 
 }  // namespace crashcut::persist

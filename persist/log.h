@@ -79,6 +79,8 @@ class Log {
   BarrierId epoch(EventId e) const { return events_[e].epoch; }
   BarrierId cover(EventId e) const { return events_[e].cover; }
   EventId barrier_event(BarrierId b) const { return barriers_[b - 1]; }
+  // How many events this barrier and those before it cover. Sealed logs only.
+  std::uint32_t covered_count(BarrierId b) const { return covered_count_[b]; }
   // The barrier that this event is, or 0.
   BarrierId barrier_of(EventId e) const { return epoch(e) == cover(e) ? epoch(e) : 0; }
 
@@ -109,6 +111,7 @@ class Log {
   void build_successors();
   void build_histories();
   void mark_chains();
+  void count_covered();
 
   std::vector<Event> events_;
   std::vector<EventId> predecessors_;
@@ -125,6 +128,7 @@ class Log {
   std::vector<std::uint32_t> first_history_;
   std::vector<LocationWrite> history_;
   std::vector<bool> is_chain_;
+  std::vector<std::uint32_t> covered_count_;
   std::vector<EventId> stack_;  // scratch of cover_below
 };
 

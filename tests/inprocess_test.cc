@@ -31,6 +31,7 @@ Session::Setup setup_of(const std::string& name, std::vector<std::string> argume
 struct Explored {
   std::map<std::string, int> outcomes;
   std::map<RecordKind, int> kinds;
+  std::map<std::string, std::uint32_t> events_in;  // by outcome
   std::vector<std::vector<std::uint32_t>> failed;
   std::string text;
   int count = 0;
@@ -42,6 +43,7 @@ Explored explore(Session& session) {
     ++all.count;
     ++all.kinds[r.kind];
     ++all.outcomes[std::string(r.output)];
+    all.events_in[std::string(r.output)] = r.events_in;
     if (is_violation(r.kind)) all.failed.push_back(r.path);
     all.text += r.text;
   });
@@ -207,6 +209,20 @@ TEST(Misbehaving, RecoveryThatFailsIsAViolationOfItsKind) {
     EXPECT_TRUE(all.outcomes.contains("no flag\n"));
     EXPECT_EQ(all.kinds.count(row.kind), 1u);
   }
+}
+
+TEST(Misbehaving, ARecoveryThatDiesHasItsEventsCounted) {
+  // All of them die with the flag there, which they looked for first.
+  std::set<std::uint32_t> events;
+  for (const char* mode : {"r-abort", "r-segv", "r-loop"}) {
+    SCOPED_TRACE(mode);
+    const Explored all = run(setup_of("misbehave", {mode}));
+    ASSERT_EQ(all.events_in.count("no flag\n"), 1u);
+    ASSERT_EQ(all.events_in.count(""), 1u);
+    EXPECT_LT(all.events_in.at("no flag\n"), all.events_in.at(""));
+    events.insert(all.events_in.at(""));
+  }
+  EXPECT_EQ(events.size(), 1u);
 }
 
 TEST(Misbehaving, ARecoveryThatForksEndsTheSearchAsNoViolation) {

@@ -118,6 +118,7 @@ class Checker {
   void check_fits(const Cut& cut, const Observation& seen) {
     const Mask smallest = to_mask(cut.events_in());
     const Mask largest = not_out(cut);
+    EXPECT_EQ(cut.count_in(), cut.events_in().size());
     EXPECT_EQ(smallest & ~largest, 0u) << "an event is in and out";
     for (Mask m : {smallest, largest}) {
       EXPECT_TRUE(oracle_.is_cut(m)) << "not a cut: " << m;

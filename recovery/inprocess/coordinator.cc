@@ -235,6 +235,7 @@ void prepare_recoveries() {
 
 void run_recovery() {
   set_dispatch(true);
+  note_events_in();
   g.slot->in_runtime = 0;
   g.recover();
   fflush(nullptr);

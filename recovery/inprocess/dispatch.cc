@@ -245,6 +245,7 @@ long model_call(const CallEntry& entry, Call& call) {
   long result = 0;
   in_model([&] {
     result = entry.function(call);
+    if (g.phase == Phase::kRecovering) note_events_in();
     if (g.narrating && result != kForward) narrate_call(result);
   });
   return result;
@@ -297,12 +298,6 @@ bool process_call(Call& call, ucontext_t& context, volatile ForwardFrame& frame)
       }
       end_process(static_cast<int>(call.a[0]) & 0xff);
     case SYS_exit_group: end_process(static_cast<int>(call.a[0]) & 0xff);
-    case SYS_tgkill:
-    case SYS_tkill:
-    case SYS_kill:
-      // abort() among them: the last moment at which the record can be completed.
-      if (g.phase == Phase::kRecovering) in_model([] { note_events_in(); });
-      return false;
     case CRASHCUT_SYSCALL_NUMBER:
       if (g.phase == Phase::kConstructing) {
         regs[REG_RAX] = 0;
@@ -310,6 +305,7 @@ bool process_call(Call& call, ucontext_t& context, volatile ForwardFrame& frame)
       }
       in_model([&] {
         regs[REG_RAX] = own_call(call);
+        if (g.phase == Phase::kRecovering) note_events_in();
         if (g.narrating) narrate_call(regs[REG_RAX]);
       });
       return true;

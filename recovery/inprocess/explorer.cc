@@ -124,7 +124,7 @@ bool Explorer::crash_again() {
 
 std::uint32_t Explorer::count_events_in() const {
   std::size_t count = 0;
-  for (const Crash& crash : crashes_) count += crash.cut->events_in().size();
+  for (const Crash& crash : crashes_) count += crash.cut->count_in();
   return static_cast<std::uint32_t>(count);
 }
 
@@ -234,7 +234,6 @@ void begin_recovery(RunRequest request) {
 
 void finish_recovery(Outcome outcome, int exit_code) {
   g.slot->exit_code = exit_code;
-  g.slot->events_in = g_explorer->count_events_in();
   if (g.narrating) note_cuts(g_explorer->crashes());
   if (outcome == Outcome::kOk && g_explorer->goes_on()) {
     explore_next_layer();

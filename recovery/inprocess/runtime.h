@@ -138,7 +138,7 @@ void begin_recovery(RunRequest request);
 [[noreturn]] void finish_recovery(Outcome outcome, int exit_code);
 // The recovery's own output.
 void capture_output(int stream, const void* bytes, std::size_t count);
-// Before the recovery may die: how much of the cut is certain.
+// Whenever the cut may have changed: how much of it is certain, should the recovery die before it comes back.
 void note_events_in();
 // Whether the mark was reached; decides it.
 bool reached(std::string_view mark);
