@@ -1,5 +1,6 @@
 #include "persist/choices.h"
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <charconv>
@@ -106,7 +107,11 @@ ChoiceTree ChoiceTree::from_numbers(std::span<const std::uint32_t> numbers) {
   return tree;
 }
 
-double ChoiceTree::explored_fraction() const { return done() ? 1 : explored_so_far(); }
+double ChoiceTree::explored_fraction() const {
+  if (done()) return 1;
+  // One run of a tree a thousand choices deep is less of it than a double can say; it is not nothing.
+  return run_count_ == 0 ? 0 : std::max(explored_so_far(), std::numeric_limits<double>::min());
+}
 
 double ChoiceTree::explored_so_far() const {
   double explored = 0;

@@ -81,7 +81,8 @@ class ChoiceTree final : public Chooser {
   // Whether advance() said that nothing is left.
   bool done() const { return run_count_ > 0 && nodes_.size() == prefix_length_; }
   std::uint64_t run_count() const { return run_count_; }
-  // The part of the tree explored so far, 0 to 1, if all subtrees of a node were of equal size.
+  // The part of the tree explored so far, 0 to 1, if all subtrees of a node were of equal size. 0 before the first
+  // run only.
   double explored_fraction() const;
   // How many runs are still to come, if the rest of the tree is like the explored part.
   double estimated_runs_left() const;

@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
@@ -49,6 +50,7 @@ Explored explore(Session& session) {
   });
   EXPECT_TRUE(done) << done.error().sentence;
   EXPECT_FALSE(session.bounded());
+  EXPECT_NEAR(session.explored_fraction(), 1, 1e-9);
   return all;
 }
 
@@ -139,6 +141,17 @@ TEST(InProcess, JobsAndForkingAtChoicesChangeNothing) {
     EXPECT_EQ(one.outcomes.size(), static_cast<std::size_t>(one.count)) << "each exactly once";
     EXPECT_EQ(one.outcomes, two.outcomes);
   }
+}
+
+TEST(InProcess, TheExploredPartOfALargeTreeIsNotZero) {
+  Session::Setup setup = setup_of("sectors", {"64"});
+  setup.model.sector_bytes = setup.model.block_bytes = 1;
+  setup.max_recoveries = 10;
+  const auto session = start(setup);
+  ASSERT_TRUE(session);
+  ASSERT_TRUE(session->explore({}, {}));
+  EXPECT_TRUE(session->bounded());
+  EXPECT_NEAR(session->explored_fraction() / std::exp2(-64), 10, 1e-9);
 }
 
 TEST(InProcess, ARecoveryThatWritesMayCrashToo) {

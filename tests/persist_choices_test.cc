@@ -176,6 +176,14 @@ TEST(ChoiceTree, FractionRisesToOne) {
   });
 }
 
+TEST(ChoiceTree, FractionOfADeepTreeIsNotZero) {
+  ChoiceTree tree;
+  EXPECT_EQ(tree.explored_fraction(), 0);
+  explore(tree, Budget{.runs_max = 1}, ask(std::vector<std::uint32_t>(5000, 2)));
+  EXPECT_GT(tree.explored_fraction(), 0);
+  EXPECT_LT(tree.explored_fraction(), 1e-300);
+}
+
 TEST(ChoiceTree, FractionAndEstimateAreExactOnAnEvenTree) {
   ChoiceTree tree;
   std::uint64_t runs = 0;

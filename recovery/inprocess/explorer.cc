@@ -39,6 +39,13 @@ void note_count(std::uint32_t candidates) {
   ++g.slot->choice_count;
 }
 
+// By the processor itself: libm would be loaded into the program under test, and be forked with it.
+double log2_of(std::uint32_t count) {
+  long double result;
+  asm("fyl2x" : "=t"(result) : "0"(static_cast<long double>(count)), "u"(1.0L) : "st(1)");
+  return static_cast<double>(result);
+}
+
 // The path of this process so far.
 std::vector<std::uint32_t> own_path() {
   std::vector<std::uint32_t> path;
@@ -149,7 +156,7 @@ std::uint32_t Explorer::choose(const persist::Choice& choice) {
 std::uint32_t Explorer::answer(const persist::Choice& choice, std::uint32_t layer) {
   const auto count = static_cast<std::uint32_t>(choice.candidates.size());
   if (request_.kind == RequestKind::kRunCut) return answer_from_cut(choice, layer);
-  g.slot->weight /= count;
+  g.slot->log2_weight -= log2_of(count);
   if (position_ < request_.path.size()) {
     const std::uint32_t wanted = request_.path[position_++];
     if (wanted < count) return wanted;

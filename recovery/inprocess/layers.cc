@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 
 #include <cstring>
+#include <limits>
 
 #include "recovery/inprocess/arena.h"
 #include "recovery/inprocess/explorer.h"
@@ -160,7 +161,7 @@ void explore_next_layer() {
     mail->call_text = g.call_text;
     mail->narrating = g.narrating;
     mail->from = copy;
-    own.weight = 0;  // this part of the tree is explored when the next layer is
+    own.log2_weight = -std::numeric_limits<double>::infinity();  // this part of the tree is explored when the next layer is
     std::memcpy(reinterpret_cast<std::byte*>(mail) + kImageOffset, private_arena().begin(), private_arena().used_bytes());
     own.began_ns = 0;
     set_and_wake(mail->state, kMailPosted);

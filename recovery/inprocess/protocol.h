@@ -110,13 +110,11 @@ struct Header {
   std::atomic<std::uint64_t> recoveries; // leaves recorded, all kinds
   std::atomic<std::uint64_t> violations;
   std::atomic<std::uint64_t> tool_errors;
-  std::atomic<std::uint64_t> explored;   // part of the tree, kWholeTree is all of it
   std::atomic<std::uint64_t> record_count;
   std::atomic<std::uint64_t> heap_used;
   std::atomic<std::uint64_t> trace_bytes;  // of the single run in progress, at kReplyOffset
   std::atomic<std::uint32_t> diverged;     // a recovery did not meet the choices that it was to repeat
 };
-inline constexpr std::uint64_t kWholeTree = std::uint64_t{1} << 62;
 
 // One live process, for the watchdog and for whoever reaps it. Slot 0 is E.
 enum class SlotState : std::uint32_t { kFree, kTaken };
@@ -144,7 +142,7 @@ struct Slot {
   std::int32_t exit_code;
   std::uint32_t events_in;
   std::uint32_t layer;                   // 1 for the recovery after the first crash
-  double weight;
+  double log2_weight;                    // of the part of the tree that it is; -infinity: none of it
   std::uint32_t path_length;
   std::uint32_t output_bytes;            // stdout
   std::uint32_t error_bytes;             // stderr
@@ -188,7 +186,7 @@ struct Record {
   std::uint32_t layer;
   std::uint32_t output_cut;     // bit 0: stdout was longer, bit 1: stderr was
   Blame blame;                  // of a tool error
-  std::uint32_t pad[2];
+  double log2_weight;           // the part of the tree that it was: 2^-1000 is nothing unusual
 };
 static_assert(sizeof(Record) == 64);
 

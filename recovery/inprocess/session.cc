@@ -17,6 +17,8 @@
 #include <unistd.h>
 
 #include <charconv>
+#include <cmath>
+#include <limits>
 #include <utility>
 
 namespace crashcut::inprocess {
@@ -35,6 +37,13 @@ std::uint64_t now_ns() {
   timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
   return static_cast<std::uint64_t>(t.tv_sec) * 1000000000 + static_cast<std::uint64_t>(t.tv_nsec);
+}
+
+// log2(2^a + 2^b): parts of a large tree are too small to be added up as they are.
+double log2_of_sum(double a, double b) {
+  const double larger = std::max(a, b);
+  if (std::isinf(larger)) return larger;
+  return larger + std::log2(1 + std::exp2(std::min(a, b) - larger));
 }
 
 class Fd {
@@ -144,6 +153,7 @@ struct Session::Impl {
   pid_t pid = -1;
   std::byte* control = nullptr;
   std::uint64_t records_read = 0;
+  double log2_explored = -std::numeric_limits<double>::infinity();
   std::uint64_t records_punched = 0;  // bytes
   std::uint64_t heap_punched = 0;
 
@@ -324,6 +334,7 @@ void Session::Impl::drain(const std::function<void(const Recovery&)>& on_recover
       if (!at_end) break;
       continue;  // its writer was killed in between
     }
+    log2_explored = log2_of_sum(log2_explored, r.log2_weight);
     if (on_recovery) on_recovery(recovery_at(records_read));
     heap_end = r.payload - kHeapOffset;
   }
@@ -395,7 +406,8 @@ bool Session::bounded() const { return impl_->header().bounded != 0; }
 std::uint64_t Session::recoveries() const { return impl_->header().recoveries; }
 std::uint64_t Session::violations() const { return impl_->header().violations; }
 double Session::explored_fraction() const {
-  return std::min(1.0, static_cast<double>(impl_->header().explored.load()) / static_cast<double>(kWholeTree));
+  if (std::isinf(impl_->log2_explored)) return 0;
+  return std::clamp(std::exp2(impl_->log2_explored), std::numeric_limits<double>::min(), 1.0);
 }
 
 tl::expected<SingleRun, Failure> Session::Impl::single(Request request, std::span<const std::uint32_t> path, std::span<const std::uint32_t> events) {

@@ -101,7 +101,7 @@ class Session {
   bool bounded() const;              // something was left unexplored
   std::uint64_t recoveries() const;  // so far
   std::uint64_t violations() const;
-  double explored_fraction() const;  // estimate, 0 to 1
+  double explored_fraction() const;  // estimate, 0 to 1; 0 only where there was no recovery yet
 
   tl::expected<SingleRun, Failure> replay(std::span<const std::uint32_t> path);
   // One recovery on the cut that holds exactly `events` (of the first crash), less `drop` and all above it.

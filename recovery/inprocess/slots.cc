@@ -30,7 +30,7 @@ void copy_slot(const Slot& from, Slot& to) {
   to.exit_code = 0;
   to.events_in = 0;
   to.layer = from.layer;
-  to.weight = from.weight;
+  to.log2_weight = from.log2_weight;
   to.path_length = from.path_length;
   to.output_bytes = from.output_bytes;
   to.error_bytes = from.error_bytes;
@@ -125,7 +125,6 @@ void record_end(const Slot& slot, int status) {
   if (!classify(slot, status, found, text)) return;
   Header& header = *g.header;
   if (!count_recovery(header, found.kind)) return;
-  header.explored.fetch_add(static_cast<std::uint64_t>(slot.weight * static_cast<double>(kWholeTree)));
   const std::uint64_t bytes = slot.path_length * std::uint64_t{4} + slot.output_bytes + slot.error_bytes + slot.text_bytes + text.size();
   const std::uint64_t heap = header.heap_used.fetch_add((bytes + 7) / 8 * 8);
   const std::uint64_t index = header.record_count.fetch_add(1);
@@ -148,6 +147,7 @@ void record_end(const Slot& slot, int status) {
   record.layer = slot.layer;
   record.output_cut = slot.output_cut;
   record.blame = found.blame;
+  record.log2_weight = slot.log2_weight;
   record.committed.store(1, std::memory_order_release);
 }
 
@@ -182,7 +182,7 @@ Slot* take_slot() {
       copy_slot(fresh, slot);
       slot.stream_used = slot.path_length = slot.output_bytes = slot.error_bytes = slot.output_cut = 0;
       slot.last_entry = 0;
-      slot.weight = 1;
+      slot.log2_weight = 0;
       slot.layer = 1;
     }
     return &slot;
