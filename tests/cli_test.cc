@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -14,6 +15,8 @@
 #include <thread>
 
 #include <nlohmann/json.hpp>
+
+#include "tests/seeds.h"
 
 namespace crashcut {
 namespace {
@@ -298,6 +301,49 @@ TEST_F(BoundsTest, ASignalDuringMainLeavesNothing) {
   while (read_file(directory_ / "out").empty()) std::this_thread::sleep_for(std::chrono::milliseconds(5));
   kill(child, SIGTERM);
   EXPECT_EQ(finish(child).exit_code, 3);
+}
+
+// ---- sudden ends --------------------------------------------------------------------------------------------
+
+class SuddenEndTest : public BoundsTest {
+ protected:
+  // Orphans become our children, so that none is overlooked.
+  SuddenEndTest() { prctl(PR_SET_CHILD_SUBREAPER, 1); }
+
+  std::vector<std::string> words_ = {"run", "--time", "0.5", "--json", "r.json", many_};
+
+  // Signals crashcut after that long and waits for the end of every process that it leaves behind.
+  void end_after(std::chrono::microseconds time, int signal) {
+    const pid_t child = start(words_);
+    std::this_thread::sleep_for(time);
+    kill(child, signal);
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    pid_t ended = 0;
+    while ((ended = waitpid(-1, nullptr, WNOHANG)) >= 0 && std::chrono::steady_clock::now() < deadline) {
+      if (ended == 0) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+    ASSERT_EQ(ended, -1) << "a process is left";
+    ASSERT_EQ(errno, ECHILD);
+    ASSERT_TRUE(fs::is_empty(temporary_)) << fs::directory_iterator(temporary_)->path() << " was left behind";
+    for (const auto& entry : fs::directory_iterator(directory_)) {
+      ASSERT_FALSE(entry.path().filename().string().starts_with(".crashcut")) << entry.path() << " was left behind";
+    }
+  }
+};
+
+TEST_F(SuddenEndTest, LeavesNothingAtAnyMoment) {
+  const auto begin = std::chrono::steady_clock::now();
+  ASSERT_EQ(crashcut(words_).exit_code, 3);
+  const auto whole = std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now() - begin);
+  for (const auto& [signal, times] : {std::pair{SIGKILL, 30u}, {SIGINT, 10u}, {SIGTERM, 10u}}) {
+    tests::for_each_seed(times, [&, signal = signal](std::uint64_t seed) {
+      std::mt19937_64 random(seed);
+      const std::chrono::microseconds time(std::uniform_int_distribution<long>(0, whole.count())(random));
+      SCOPED_TRACE("signal " + std::to_string(signal) + " after " + std::to_string(time.count()) + " us, seed " + std::to_string(seed));
+      end_after(time, signal);
+      return !HasFatalFailure();
+    });
+  }
 }
 
 // ---- compare, JSON ------------------------------------------------------------------------------------------

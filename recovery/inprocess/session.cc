@@ -21,6 +21,8 @@
 #include <limits>
 #include <utility>
 
+#include "recovery/inprocess/apart.h"
+
 namespace crashcut::inprocess {
 
 namespace {
@@ -104,11 +106,23 @@ bool copy_text(const std::string& from, char (&to)[kTextMost]) {
 
 // An empty directory that nobody else can see: the program's real working directory.
 int open_nowhere() {
-  char name[] = "/tmp/crashcut-XXXXXX";
-  if (mkdtemp(name) == nullptr) return -1;
-  const int fd = open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  rmdir(name);
-  return fd;
+  const int number = open("/dev/null", O_RDONLY | O_CLOEXEC);  // holds the place in the table of descriptors
+  if (number < 0) return -1;
+  const int error = run_apart([number] {
+    const char* parent = getenv("TMPDIR");
+    std::string name = fmt::format("{}/crashcut-XXXXXX", parent != nullptr && *parent != 0 ? parent : "/tmp");
+    if (mkdtemp(name.data()) == nullptr) return errno;
+    const int fd = open(name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    const bool opened = fd >= 0 && dup3(fd, number, O_CLOEXEC) >= 0;
+    const int why = opened ? 0 : errno;
+    close(fd);
+    rmdir(name.c_str());
+    return why;
+  });
+  if (error == 0) return number;
+  close(number);
+  errno = error > 0 ? error : EAGAIN;
+  return -1;
 }
 
 struct Launch {
