@@ -36,7 +36,19 @@ bool from_text(std::string_view text, Path& path) {
   }
 }
 
-ChoiceTree::ChoiceTree(const Path& prefix, const Path& start) : prefix_length_(prefix.size()) {
+// Steele, Lea and Flood's SplitMix64: neighbouring inputs give unrelated outputs.
+static std::uint64_t mix(std::uint64_t x) {
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
+  return x ^ (x >> 31);
+}
+
+std::uint64_t AnswerOrder::first(std::size_t depth, std::uint32_t count) const {
+  return seed_ == 0 ? 0 : mix(mix(seed_) + (depth + 1) * 0x9e3779b97f4a7c15) % count;
+}
+
+ChoiceTree::ChoiceTree(const Path& prefix, const Path& start, AnswerOrder order)
+    : order_(order), prefix_length_(prefix.size()) {
   // How many answers these choices have is not known before the first run.
   for (std::uint32_t answer : prefix) nodes_.push_back(Node{answer, 0, 0});
   for (std::uint32_t answer : start) nodes_.push_back(Node{answer, 0, 0});
@@ -46,11 +58,23 @@ std::uint32_t ChoiceTree::choose_among(std::uint32_t count) {
   CHECK(count > 1);
   if (diverged_) return 0;  // a run that lost its way adds nothing to the tree
   if (depth_ == nodes_.size()) nodes_.push_back(Node{0, count, count});
-  Node& node = nodes_[depth_++];
-  if (node.count == 0) node.count = node.end = count;
-  if (node.count == count && node.taken < count) return node.taken;
+  const std::size_t depth = depth_++;
+  if (nodes_[depth].count == 0) meet(depth, count);
+  if (nodes_[depth].count == count && nodes_[depth].taken < count) return answer_of(depth);
   diverged_ = true;
   return 0;
+}
+
+void ChoiceTree::meet(std::size_t depth, std::uint32_t count) {
+  Node& node = nodes_[depth];
+  node.count = node.end = count;
+  if (depth >= prefix_length_ && node.taken < count) node.taken = order_.position_of(depth, node.taken, count);
+}
+
+std::uint32_t ChoiceTree::answer_of(std::size_t depth) const {
+  const Node& node = nodes_[depth];
+  const bool is_position = depth >= prefix_length_ && node.taken < node.count;
+  return is_position ? order_.answer_at(depth, node.taken, node.count) : node.taken;
 }
 
 bool ChoiceTree::advance() {
@@ -65,7 +89,7 @@ bool ChoiceTree::advance() {
 
 Path ChoiceTree::path() const {
   Path path;
-  for (const Node& node : nodes_) path.push_back(node.taken);
+  for (std::size_t i = 0; i < nodes_.size(); ++i) path.push_back(answer_of(i));
   return path;
 }
 
@@ -77,14 +101,14 @@ std::vector<Path> ChoiceTree::split() {
     if (i >= prefix_length_ && node.taken + 1 < node.end) {
       const std::uint32_t open = node.end - node.taken - 1;
       const std::uint32_t kept_end = node.end - (open + 1) / 2;
-      for (std::uint32_t answer = kept_end; answer < node.end; ++answer) {
+      for (std::uint32_t position = kept_end; position < node.end; ++position) {
         given.push_back(path);
-        given.back().push_back(answer);
+        given.back().push_back(order_.answer_at(i, position, node.count));
       }
       node.end = kept_end;
       return given;
     }
-    path.push_back(node.taken);
+    path.push_back(answer_of(i));
   }
   return given;
 }
@@ -92,18 +116,22 @@ std::vector<Path> ChoiceTree::split() {
 std::vector<std::uint32_t> ChoiceTree::to_numbers() const {
   const auto fraction = std::bit_cast<std::array<std::uint32_t, 2>>(start_fraction_);
   const auto runs = std::bit_cast<std::array<std::uint32_t, 2>>(run_count_);
-  std::vector<std::uint32_t> numbers{static_cast<std::uint32_t>(prefix_length_), fraction[0], fraction[1], runs[0], runs[1]};
+  const auto seed = std::bit_cast<std::array<std::uint32_t, 2>>(order_.seed());
+  std::vector<std::uint32_t> numbers{
+      static_cast<std::uint32_t>(prefix_length_), fraction[0], fraction[1], runs[0], runs[1], seed[0], seed[1]};
   for (const Node& node : nodes_) numbers.insert(numbers.end(), {node.taken, node.end, node.count});
   return numbers;
 }
 
 ChoiceTree ChoiceTree::from_numbers(std::span<const std::uint32_t> numbers) {
-  CHECK(numbers.size() >= 5 && numbers.size() % 3 == 2);
+  constexpr std::size_t kHead = 7;
+  CHECK(numbers.size() >= kHead && (numbers.size() - kHead) % 3 == 0);
   ChoiceTree tree;
   tree.prefix_length_ = numbers[0];
   tree.start_fraction_ = std::bit_cast<double>(std::array{numbers[1], numbers[2]});
   tree.run_count_ = std::bit_cast<std::uint64_t>(std::array{numbers[3], numbers[4]});
-  for (std::size_t i = 5; i < numbers.size(); i += 3) tree.nodes_.push_back(Node{numbers[i], numbers[i + 1], numbers[i + 2]});
+  tree.order_ = AnswerOrder(std::bit_cast<std::uint64_t>(std::array{numbers[5], numbers[6]}));
+  for (std::size_t i = kHead; i < numbers.size(); i += 3) tree.nodes_.push_back(Node{numbers[i], numbers[i + 1], numbers[i + 2]});
   return tree;
 }
 

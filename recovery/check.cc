@@ -49,6 +49,7 @@ Session::Setup setup_of(const Plan& plan, const Hooks& hooks) {
   setup.from_directory = plan.from_directory;
   setup.depth = plan.depth;
   setup.jobs = plan.jobs;
+  setup.seed = plan.seed;
   setup.max_recoveries = plan.max_recoveries;
   setup.main_limit = kMainLimit;
   setup.recovery_limit = kRecoveryLimit;

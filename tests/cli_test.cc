@@ -266,7 +266,8 @@ class BoundsTest : public CliTest {
       "int main(void) { for (int i = 0; i < 40; ++i) { sprintf(n, \"f%d\", i);\n"
       "  int f = open(n, O_CREAT | O_WRONLY, 0644); if (write(f, \"x\", 1) != 1) return 1; close(f); } return 0; }\n"
       "void crashcut_recover(void) { char c; for (int i = 0; i < 40; ++i) { sprintf(n, \"f%d\", i);\n"
-      "  int f = open(n, O_RDONLY); if (f >= 0) { ssize_t r = read(f, &c, 1); (void)r; close(f); } } }\n");
+      "  int f = open(n, O_RDONLY); ssize_t r = f >= 0 ? read(f, &c, 1) : -1; putchar(r < 0 ? '-' : r == 0 ? '0' : c);\n"
+      "  close(f); } }\n");
 };
 
 TEST_F(BoundsTest, MaxRecoveries) {
@@ -274,6 +275,25 @@ TEST_F(BoundsTest, MaxRecoveries) {
   EXPECT_EQ(run.exit_code, 3) << run.err;
   EXPECT_TRUE(run.last_line().starts_with("bounded: 50 recoveries, none failed; ")) << run.last_line();
   EXPECT_TRUE(run.says("--max-recoveries hit after an estimated ")) << run.last_line();
+}
+
+TEST_F(BoundsTest, TheSeedSaysWhichPartIsExplored) {
+  const auto outcomes = [&](const std::string& seed) {
+    const Ran run = crashcut({"run", "--jobs", "1", "--max-recoveries", "20", "--seed", seed, "--json", "r.json", many_});
+    EXPECT_EQ(run.exit_code, 3) << run.err;
+    EXPECT_TRUE(run.first_line().ends_with(" | seed " + seed)) << run.first_line();
+    return nlohmann::json::parse(read_file(directory_ / "r.json"))["outcomes"];
+  };
+  EXPECT_EQ(outcomes("1"), outcomes("1"));
+  EXPECT_NE(outcomes("1"), outcomes("2"));
+  EXPECT_NE(outcomes("1"), outcomes("0"));
+}
+
+TEST_F(BoundsTest, AViolationFoundUnderASeedReplays) {
+  const Ran run = crashcut({"run", "--seed", "3", example("save_lossy.c")});
+  EXPECT_EQ(run.exit_code, 1) << run.err;
+  EXPECT_TRUE(run.says("violation: 1 of 3 recoveries failed")) << run.out;
+  EXPECT_EQ(crashcut({"replay", token_of(run)}).exit_code, 1);
 }
 
 TEST_F(BoundsTest, Time) {

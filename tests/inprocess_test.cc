@@ -129,7 +129,7 @@ TEST(InProcess, SignalHandlersMayWriteFiles) {
   EXPECT_EQ(outcomes_of(run(setup_of("signals"))), (Set{"0\n", "-1\n"}));
 }
 
-TEST(InProcess, JobsAndForkingAtChoicesChangeNothing) {
+TEST(InProcess, JobsAndSeedsAndForkingAtChoicesChangeNothing) {
   for (const char* name : {"many", "sectors", "slow"}) {
     SCOPED_TRACE(name);
     Session::Setup setup = setup_of(name, {"6"});
@@ -137,9 +137,12 @@ TEST(InProcess, JobsAndForkingAtChoicesChangeNothing) {
     const Explored one = run(setup);
     setup.jobs = 2;
     const Explored two = run(setup);
+    setup.seed = 5;
+    const Explored seeded = run(setup);
     EXPECT_EQ(one.count, std::string(name) == "slow" ? 32 : 64);
     EXPECT_EQ(one.outcomes.size(), static_cast<std::size_t>(one.count)) << "each exactly once";
     EXPECT_EQ(one.outcomes, two.outcomes);
+    EXPECT_EQ(one.outcomes, seeded.outcomes);
   }
 }
 

@@ -91,9 +91,9 @@ class Checker {
     }
   }
 
-  void explore_all() {
+  void explore_all(AnswerOrder order) {
     Cut cut(log_);
-    ChoiceTree tree;
+    ChoiceTree tree({}, {}, order);
     const Exploration result = explore(tree, Budget{}, [&](ChoiceTree& t) { run_once(cut, t); });
     EXPECT_TRUE(result.complete);
     EXPECT_FALSE(result.diverged);
@@ -139,7 +139,8 @@ TEST(PersistOracle, LazyExplorationEqualsBruteForce) {
     const Case c(seed);
     Checker checker(c);
     checker.check_chains();
-    checker.explore_all();
+    checker.explore_all(AnswerOrder());
+    Checker(c).explore_all(AnswerOrder(seed));
     if (!testing::Test::HasFailure()) return true;
     ADD_FAILURE() << "replay: CRASHCUT_SEED=" << seed << "\n" << c.spec.to_text();
     return false;

@@ -65,7 +65,7 @@ std::vector<std::uint32_t> own_path() {
 
 }  // namespace
 
-Explorer::Explorer(RunRequest request) : request_(std::move(request)) {
+Explorer::Explorer(RunRequest request) : request_(std::move(request)), order_(g.header->seed) {
   if (request_.kind != RequestKind::kRunCut) return;
   fixed_cut_.resize(g.recording->log.event_count());
   for (std::uint32_t e : request_.events) {
@@ -168,7 +168,7 @@ std::uint32_t Explorer::answer(const persist::Choice& choice, std::uint32_t laye
     g.header->diverged = 1;
     return count - 1;
   }
-  if (mode_ == WorkMode::kAgain) return 0;
+  if (mode_ == WorkMode::kAgain) return in_order(0, count);
   // A fork would leave other threads behind. In the first layer work can be given away, too.
   const bool has_threads = g.threads.load(std::memory_order_relaxed) > 1;
   if (has_threads && crashes_.size() > 1) user_error("a recovery with threads cannot be crashed twice yet: use --depth 1");
@@ -189,22 +189,28 @@ std::uint32_t Explorer::answer_from_cut(const persist::Choice& choice, std::uint
   return count - 1;
 }
 
+// By the number of the choice in this run, as the server's tree counts.
+std::uint32_t Explorer::in_order(std::uint32_t position, std::uint32_t count) const {
+  return order_.answer_at(g.slot->choice_count - 1, position, count);
+}
+
 std::uint32_t Explorer::branch(std::uint32_t count) {
   for (std::uint32_t i = 0; i + 1 < count; ++i) {
     if (is_stopped()) abandon();
+    const std::uint32_t answer = in_order(i, count);
     Slot* slot = take_slot();
     if (slot == nullptr) user_error("the recovery has too many open choices (4095 deep)");
     const Child child = fork_child(slot);
     if (child.pid < 0) tool_error("the system has no room for another process (fork failed)");
     if (child.pid == 0) {
       set_dispatch(true);
-      return i;
+      return answer;
     }
     reap(child);
     g.slot->began_ns = now_ns();
   }
   if (is_stopped()) abandon();
-  return count - 1;
+  return in_order(count - 1, count);
 }
 
 // The other answers are run from the beginning, by whoever has time.
@@ -212,10 +218,10 @@ std::uint32_t Explorer::defer_others(std::uint32_t count) {
   Work work{WorkMode::kBranch, own_path()};
   work.path.push_back(0);
   for (std::uint32_t i = 1; i < count; ++i) {
-    work.path.back() = i;
+    work.path.back() = in_order(i, count);
     add_work(work);
   }
-  return 0;
+  return in_order(0, count);
 }
 
 void Explorer::follow(WorkMode mode, const persist::Path& path) {

@@ -88,7 +88,7 @@ struct Header {
   std::uint32_t jobs;              // recoveries at a time, at least 1
   std::uint64_t max_recoveries;    // 0: no limit
   std::uint64_t max_violations;    // 0: no limit; the exploration stops after so many
-  std::uint64_t seed;              // not used yet
+  std::uint64_t seed;              // of the order in which answers are tried (persist::AnswerOrder)
   FreshImages fresh_images;
   char from_directory[kTextMost];  // copied into the model as the starting state; empty: an empty disk
   char runtime_path[kTextMost];

@@ -131,7 +131,7 @@ void note_run(persist::ChoiceTree& tree, Slot& slot) {
 
 // Runs everything below the path, one recovery after the other. Long ones are handed on as branches.
 void explore_again(const persist::Path& prefix) {
-  persist::ChoiceTree tree(prefix);
+  persist::ChoiceTree tree(prefix, {}, persist::AnswerOrder(g.header->seed));
   g_series->long_in_a_row = 0;
   do {
     if (is_stopped()) {

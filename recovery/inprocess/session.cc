@@ -206,6 +206,7 @@ tl::expected<void, Failure> Session::Impl::make_control() {
   h.model = setup.model;
   h.depth = std::max(setup.depth, 1u);
   h.jobs = std::clamp(setup.jobs, 1u, kJobsMost);
+  h.seed = setup.seed;
   h.max_recoveries = setup.max_recoveries;
   h.max_violations = setup.max_violations;
   h.fresh_images = setup.fresh_images;

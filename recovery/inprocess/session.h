@@ -72,6 +72,7 @@ class Session {
     std::string from_directory;
     std::uint32_t depth = 1;
     std::uint32_t jobs = 1;
+    std::uint64_t seed = 0;
     std::uint64_t max_recoveries = 0;
     std::uint64_t max_violations = 0;
     std::chrono::nanoseconds main_limit = std::chrono::seconds(60);
