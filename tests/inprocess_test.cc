@@ -1,6 +1,7 @@
 // The in-process front end on real programs (tests/inprocess/): what they do, and what is told when they misbehave.
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -10,6 +11,7 @@
 #include <map>
 #include <ostream>
 #include <set>
+#include <thread>
 
 #include "recovery/inprocess/session.h"
 
@@ -87,7 +89,7 @@ std::string output_of(const std::string& command) {
   return output;
 }
 
-TEST(InProcess, SeventyCallsAnswerAsTheRealSystemDoes) {
+TEST(InProcess, ManyCallsAnswerAsTheRealSystemDoes) {
   char directory[] = "/var/tmp/crashcut-calls-XXXXXX";
   ASSERT_NE(mkdtemp(directory), nullptr);
   const std::string real = output_of("cd " + std::string(directory) + " && " + program("calls"));
@@ -192,7 +194,8 @@ TEST_P(RefusedCalls, AreNamedAndNotBlamedOnRecovery) {
 }
 INSTANTIATE_TEST_SUITE_P(InProcess, RefusedCalls,
                          testing::Values(Refused{"fork", "fork"}, Refused{"system", "fork"}, Refused{"exec", "exec"},
-                                         Refused{"map", "mmap"}),
+                                         Refused{"map", "mmap"}, Refused{"getdents", "getdents"},
+                                         Refused{"openat2", "openat2() with resolve flags"}),
                          [](const auto& info) { return info.param.mode; });
 
 TEST(Misbehaving, MainThatFailsIsToldApart) {
@@ -207,6 +210,17 @@ TEST(Misbehaving, MainThatFailsIsToldApart) {
     ASSERT_TRUE(session);
     EXPECT_EQ(session->execution().kind, row.kind);
   }
+}
+
+// The limit is that of the test, so that it is short and needs little memory.
+TEST(Misbehaving, MainThatWritesTenGigabytesIsRefused) {
+  Session::Setup setup = setup_of("misbehave", {"big"});
+  setup.memory_bytes_most = std::uint64_t{64} << 20;
+  const auto session = start(setup);
+  ASSERT_TRUE(session);
+  EXPECT_EQ(session->execution().kind, ExecutionKind::kToolError);
+  EXPECT_EQ(session->execution().sentence, "the program wrote more than the model can hold (64 MiB of recorded data)");
+  EXPECT_EQ(session->execution().blame, Blame::kUser);
 }
 
 TEST(Misbehaving, RecoveryThatFailsIsAViolationOfItsKind) {
@@ -275,10 +289,19 @@ TEST(Misbehaving, AFileCallBeforeMainIsRefused) {
 }
 
 TEST(Misbehaving, NoProcessIsLeft) {
-  { const auto session = start(setup_of("misbehave", {"sleep"})); }
-  // Whatever we started was our child, or a child of one: with no subreaper here, only ours could be waited for.
-  EXPECT_EQ(waitpid(-1, nullptr, WNOHANG), -1);
-  EXPECT_EQ(output_of("pgrep -f " + program("misbehave") + " | grep -v $$ | wc -l").substr(0, 1), "0");
+  // Orphans become our children, so that none is overlooked.
+  ASSERT_EQ(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
+  for (const char* mode : {"sleep", "r-loop", ""}) {
+    SCOPED_TRACE(mode);
+    { const auto session = start(setup_of("misbehave", {mode})); }
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+    pid_t ended = 0;
+    while ((ended = waitpid(-1, nullptr, WNOHANG)) >= 0 && std::chrono::steady_clock::now() < deadline) {
+      if (ended == 0) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+    EXPECT_EQ(ended, -1) << "a process is left";
+    EXPECT_EQ(errno, ECHILD);
+  }
 }
 
 }  // namespace

@@ -96,6 +96,7 @@ void attach(int control_fd, int socket_fd) {
   g.control = reinterpret_cast<std::byte*>(at);
   g.header = reinterpret_cast<Header*>(at);
   if (g.header->magic != kMagic || g.header->version != kVersion) die("the runtime and the command are of different builds");
+  limit_arenas(g.header->memory_bytes_most);
   g.socket = move_fd_up(socket_fd);
   g.placeholder = move_fd_up(static_cast<int>(kernel(SYS_memfd_create, "crashcut-modelled-file", MFD_CLOEXEC)));
   kernel(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL);

@@ -90,6 +90,7 @@ struct Header {
   std::uint64_t max_violations;    // 0: no limit; the exploration stops after so many
   std::uint64_t seed;              // of the order in which answers are tried (persist::AnswerOrder)
   FreshImages fresh_images;
+  std::uint64_t memory_bytes_most; // of the model and its recording
   char from_directory[kTextMost];  // copied into the model as the starting state; empty: an empty disk
   char runtime_path[kTextMost];
 

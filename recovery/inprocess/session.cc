@@ -210,6 +210,7 @@ tl::expected<void, Failure> Session::Impl::make_control() {
   h.max_recoveries = setup.max_recoveries;
   h.max_violations = setup.max_violations;
   h.fresh_images = setup.fresh_images;
+  h.memory_bytes_most = setup.memory_bytes_most;
   if (!copy_text(setup.from_directory, h.from_directory) || !copy_text(setup.runtime, h.runtime_path)) return fail(Blame::kUser, "a path is too long");
   return {};
 }

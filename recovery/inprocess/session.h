@@ -78,6 +78,7 @@ class Session {
     std::chrono::nanoseconds main_limit = std::chrono::seconds(60);
     std::chrono::nanoseconds recovery_limit = std::chrono::seconds(10);
     FreshImages fresh_images = FreshImages::kRestored;
+    std::uint64_t memory_bytes_most = std::uint64_t{4} << 30;  // of the model and its recording
     int stdin_fd = -1;   // of main(); -1: /dev/null
     int stdout_fd = -1;  // of main() and of what runs before it; -1: ours. Recoveries' output is captured
     int stderr_fd = -1;
