@@ -1,6 +1,7 @@
 // The crashcut command, driven as a user drives it: exit codes, first and last lines, reports, replays, bad input.
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <pty.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -62,13 +63,17 @@ class CliTest : public testing::Test {
   }
 
   pid_t start(std::vector<std::string> words) {
-    words.insert(words.begin(), CRASHCUT_BINARY);
     const pid_t child = fork();
     if (child != 0) return child;
+    execute(std::move(words), open((directory_ / "err").c_str(), O_CREAT | O_TRUNC | O_WRONLY, 0644));
+  }
+  // In a child.
+  [[noreturn]] void execute(std::vector<std::string> words, int error_fd) {
+    words.insert(words.begin(), CRASHCUT_BINARY);
     setenv("TMPDIR", temporary_.c_str(), 1);
     if (chdir(directory_.c_str()) != 0) _exit(99);
     dup2(open((directory_ / "out").c_str(), O_CREAT | O_TRUNC | O_WRONLY, 0644), 1);
-    dup2(open((directory_ / "err").c_str(), O_CREAT | O_TRUNC | O_WRONLY, 0644), 2);
+    dup2(error_fd, 2);
     std::vector<char*> argv;
     for (std::string& word : words) argv.push_back(word.data());
     argv.push_back(nullptr);
@@ -222,6 +227,26 @@ TEST_F(CliTest, TheSmallestCutIsShown) {
   }
 }
 
+TEST_F(CliTest, MoreJobsThanCoresFindTheSameViolations) {
+  // Eight bytes, old or new; those with a b before an a fail, in two ways.
+  const std::string name =
+      program("p.c",
+              "int main(void) { int f = open(\"f\", O_CREAT | O_RDWR, 0644); if (write(f, \"aaaaaaaa\", 8) != 8) return 1;\n"
+              "  fsync(f); crashcut_barrier(); for (int i = 0; i < 8; ++i) if (pwrite(f, \"b\", 1, i) != 1) return 1; return 0; }\n"
+              "void crashcut_recover(void) { char t[9] = \"\"; ssize_t r = read(open(\"f\", O_RDONLY), t, 8); (void)r; puts(t);\n"
+              "  char* b = strchr(t, 'b'); if (b && strchr(b, 'a')) { if (b == t) abort(); exit(3); } }\n");
+  const auto explore = [&](const std::string& jobs) {
+    const Ran run = crashcut({"run", "--sector", "1", "--block", "1", "--jobs", jobs, "--json", "r.json", name});
+    EXPECT_EQ(run.exit_code, 1) << run.err;
+    EXPECT_EQ(crashcut({"replay", token_of(run)}).exit_code, 1) << jobs;
+    return nlohmann::json::parse(read_file(directory_ / "r.json"));
+  };
+  const auto one = explore("1"), four = explore("4");
+  EXPECT_EQ(one["counts"]["recoveries"], 256);
+  EXPECT_EQ(one["counts"]["violations"], 256 - 9);
+  for (const char* field : {"counts", "outcomes", "failures", "token"}) EXPECT_EQ(four[field], one[field]) << field;
+}
+
 TEST_F(CliTest, ASecondCrashIsToldAndReplays) {
   const std::string name =
       program("p.c",
@@ -300,6 +325,26 @@ TEST_F(BoundsTest, Time) {
   const Ran run = crashcut({"run", "--time", "0.3", many_});
   EXPECT_EQ(run.exit_code, 3) << run.err;
   EXPECT_TRUE(run.says("--time hit after an estimated ")) << run.last_line();
+}
+
+// On a terminal the progress is one line that changes, and is gone at the end.
+TEST_F(BoundsTest, ProgressOnATerminal) {
+  int terminal = -1;
+  const pid_t child = forkpty(&terminal, nullptr, nullptr, nullptr);
+  if (child == 0) execute({"run", "--time", "4", many_}, STDERR_FILENO);
+  ASSERT_GT(child, 0);
+  std::string shown;
+  char part[4096];
+  for (ssize_t got; (got = read(terminal, part, sizeof part)) > 0;) shown.append(part, static_cast<std::size_t>(got));
+  close(terminal);
+  EXPECT_EQ(finish(child).exit_code, 3);
+  const std::string kAnew = "\r\033[K";
+  const auto first = shown.find(kAnew), last = shown.rfind(kAnew);
+  ASSERT_NE(first, std::string::npos) << shown;
+  EXPECT_NE(shown.find(" recoveries, 0 violations; an estimated ", first), std::string::npos) << shown;
+  EXPECT_GT(std::count(shown.begin(), shown.end(), '\033'), 3) << shown;
+  EXPECT_EQ(shown.substr(last), kAnew) << "the last one was not cleared: " << shown;
+  EXPECT_EQ(shown.find('\n'), std::string::npos) << shown;
 }
 
 TEST_F(BoundsTest, SignalsEndItInGoodOrder) {
