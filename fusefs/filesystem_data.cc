@@ -229,7 +229,13 @@ Errno Filesystem::truncate(Ino ino, std::uint64_t new_size) {
 Errno Filesystem::Impl::zero_or_punch(Inode& inode, int mode, std::uint64_t offset, std::uint64_t length) {
   const std::uint64_t old_size = size(inode);
   const bool punches = mode & FALLOC_FL_PUNCH_HOLE;
-  const std::uint64_t end = offset + length;
+  std::uint64_t end = offset + length;
+  if (punches && end > old_size) {
+    // A hole that reaches beyond the file ends with the block that the file ends in: all of that block goes. One that
+    // begins there is none. Source: fs/ext4/inode.c, ext4_punch_hole().
+    if (offset >= old_size) return 0;
+    end = (old_size + setup.block_bytes - 1) / setup.block_bytes * setup.block_bytes;
+  }
   const bool grows = !punches && !(mode & FALLOC_FL_KEEP_SIZE) && end > old_size;
   if (!punches) {
     if (const Errno error = reserve(inode, offset, end)) return error;
@@ -250,7 +256,7 @@ Errno Filesystem::Impl::zero_or_punch(Inode& inode, int mode, std::uint64_t offs
   }
   const std::uint64_t new_size = grows ? end : old_size;
   inode.size = new_size;
-  if (recorder()) recorder()->zero_range(inode.ino, offset, length, old_size, new_size, block_bytes_of(inode));
+  if (recorder()) recorder()->zero_range(inode.ino, offset, end - offset, old_size, new_size, block_bytes_of(inode));
   return 0;
 }
 

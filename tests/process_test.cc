@@ -502,6 +502,19 @@ TEST_F(ProcessTest, Seeking) {
   EXPECT_EQ(process_.lseek(99, 0, SEEK_SET), -EBADF);
 }
 
+TEST_F(ProcessTest, AHoleOverTheEndTakesTheLastBlockWhole) {
+  constexpr int kPunch = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
+  make_file("f", std::string(8192 + 200, 'x'));
+  const int fd = open("f", O_RDWR);
+  EXPECT_EQ(process_.fallocate(fd, kPunch, 9000, 100), 0);  // beyond it: none
+  EXPECT_EQ(process_.lseek(fd, 0, SEEK_HOLE), 8192 + 200);
+  EXPECT_EQ(process_.fallocate(fd, kPunch, 8192, 100), 0);  // inside the block: zeroes
+  EXPECT_EQ(process_.lseek(fd, 0, SEEK_HOLE), 8192 + 200);
+  EXPECT_EQ(process_.fallocate(fd, kPunch, 8192, 300), 0);
+  EXPECT_EQ(process_.lseek(fd, 0, SEEK_HOLE), 8192);
+  EXPECT_EQ(process_.lseek(fd, 0, SEEK_END), 8192 + 200);
+}
+
 TEST_F(ProcessTest, FallocateArguments) {
   make_file("f", "abc");
   int writer = open("f", O_RDWR);
