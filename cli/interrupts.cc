@@ -4,25 +4,20 @@
 
 #include <atomic>
 #include <csignal>
-#include <cstring>
 
 namespace crashcut::cli {
 namespace {
 
-constexpr std::size_t kPathMost = 4096;
 constexpr int kBoundHit = 3;
 
-// What the handler reads. One thread writes it, with signals blocked where that takes more than one step.
+// What the handler reads.
 std::atomic<bool> g_interrupted{false};
 std::atomic<inprocess::Session*> g_session{nullptr};
-std::atomic<pid_t> g_compiler{0};
+std::atomic<Guard*> g_guard{nullptr};
 std::atomic<bool> g_searching{false};
-char g_directory[kPathMost];
-char g_file[kPathMost];
 
 void end_at_once(bool is_heard) {
-  if (g_file[0] != '\0') unlink(g_file);
-  if (g_directory[0] != '\0') rmdir(g_directory);
+  if (Guard* guard = g_guard.load(); guard != nullptr) guard->finish();
   constexpr char kSentence[] = "bounded: interrupted before there was a result\n";
   [[maybe_unused]] const auto written = is_heard ? write(STDERR_FILENO, kSentence, sizeof kSentence - 1) : 0;
   _exit(kBoundHit);
@@ -30,9 +25,7 @@ void end_at_once(bool is_heard) {
 
 void on_signal(int signal) {
   const bool is_first = !g_interrupted.exchange(true);
-  if (const pid_t compiler = g_compiler.load(); compiler > 0) {
-    kill(-compiler, SIGKILL);
-  } else if (inprocess::Session* session = g_session.load(); session != nullptr && is_first && signal != SIGPIPE) {
+  if (inprocess::Session* session = g_session.load(); session != nullptr && is_first && signal != SIGPIPE) {
     session->stop();
   } else if (g_searching.load() && is_first && signal != SIGPIPE) {
     // is_interrupted() is all it needs.
@@ -74,14 +67,6 @@ void watch_session(inprocess::Session* session) {
 SearchSignals::SearchSignals() { g_searching.store(true); }
 SearchSignals::~SearchSignals() { g_searching.store(false); }
 
-void watch_compiler(pid_t group) { g_compiler.store(group); }
-
-void watch_temporary(const std::string& directory, const std::string& file) {
-  sigset_t ours = our_signals(), before;
-  sigprocmask(SIG_BLOCK, &ours, &before);
-  std::strncpy(g_directory, directory.c_str(), kPathMost - 1);
-  std::strncpy(g_file, file.c_str(), kPathMost - 1);
-  sigprocmask(SIG_SETMASK, &before, nullptr);
-}
+void watch_guard(Guard* guard) { g_guard.store(guard); }
 
 }  // namespace crashcut::cli

@@ -1,14 +1,11 @@
 // Interrupts: SIGINT, SIGTERM and SIGHUP end a search in good order; what it found is still printed.
 //
 // The first signal stops the exploration. Where none is running yet, or at a second signal, or when nobody reads
-//   our output any more (SIGPIPE), crashcut ends at once: it removes the compiled program, and its death takes
-//   the program under test along.
+//   our output any more (SIGPIPE), crashcut ends at once: its guard ends the compiler and removes the compiled
+//   program, and its death takes the program under test along.
 #pragma once
 
-#include <sys/types.h>
-
-#include <string>
-
+#include "cli/guard.h"
 #include "recovery/inprocess/session.h"
 
 namespace crashcut::cli {
@@ -25,9 +22,7 @@ class SearchSignals {
   ~SearchSignals();
   SearchSignals(const SearchSignals&) = delete;
 };
-// Process group of a compiler that a signal ends; 0: none.
-void watch_compiler(pid_t group);
-// A file and its directory to remove at a sudden end; empty: none.
-void watch_temporary(const std::string& directory, const std::string& file);
+// The guard that is to finish before a sudden end; nullptr: none.
+void watch_guard(Guard* guard);
 
 }  // namespace crashcut::cli

@@ -10,6 +10,8 @@
 #include <boost/filesystem.hpp>
 #include <fmt/format.h>
 
+#include "recovery/inprocess/apart.h"
+
 namespace crashcut::cli {
 namespace {
 
@@ -56,10 +58,14 @@ tl::expected<void, Failure> write_json_file(const std::string& path, std::string
     return write_all(path, text) ? tl::expected<void, Failure>{} : cannot_write(path, std::strerror(errno));
   }
   const std::string temporary = (directory_of(path) / fs::unique_path(".crashcut-%%%%-%%%%.json")).string();
-  if (write_all(temporary, text) && std::rename(temporary.c_str(), path.c_str()) == 0) return {};
-  const std::string why = std::strerror(errno);
-  std::remove(temporary.c_str());
-  return cannot_write(path, why);
+  const int error = inprocess::run_apart([&] {
+    if (write_all(temporary, text) && std::rename(temporary.c_str(), path.c_str()) == 0) return 0;
+    const int why = errno;
+    std::remove(temporary.c_str());
+    return why;
+  });
+  if (error == 0) return {};
+  return cannot_write(path, std::strerror(error > 0 ? error : EAGAIN));
 }
 
 }  // namespace crashcut::cli

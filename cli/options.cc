@@ -60,7 +60,7 @@ void add_search_options(CLI::App& command, Options& options) {
   command.add_option("--jobs", options.jobs, "recoveries at a time (default: one a core)")
       ->type_name("N")
       ->check(between(std::uint32_t{1}, inprocess::kJobsMost));
-  command.add_option("--seed", options.seed, "reserved for sampled searches; printed and kept (default: 0)")
+  command.add_option("--seed", options.seed, "try states in another order, where a bound ends the search (default: 0)")
       ->type_name("N")
       ->check(between(std::uint64_t{0}, ~std::uint64_t{0}));
   command.add_option("--json", options.json_file, "write the result as JSON too (docs/json.md); - is stdout")

@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "cli/elf_check.h"
+#include "cli/guard.h"
 #include "cli/interrupts.h"
 
 namespace crashcut::cli {
@@ -43,8 +44,8 @@ tl::expected<std::string, Failure> find_header_directory() {
                                   (our_directory() / "include").string(), CRASHCUT_SOURCE_INCLUDE));
 }
 
-// Runs the command to its end, in a process group of its own so that all of it can be ended; -1: errno says why not.
-int run_to_end(const std::vector<std::string>& command, std::vector<std::string> environment) {
+// Runs the command to its end, in a process group; -1: errno says why not.
+int run_to_end(const std::vector<std::string>& command, std::vector<std::string> environment, pid_t group) {
   std::vector<char*> argv, envp;
   for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));
   argv.push_back(nullptr);
@@ -56,6 +57,7 @@ int run_to_end(const std::vector<std::string>& command, std::vector<std::string>
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
+  posix_spawnattr_setpgroup(&attributes, group);
   pid_t child = 0;
   const int error = posix_spawnp(&child, argv[0], nullptr, &attributes, argv.data(), envp.data());
   posix_spawnattr_destroy(&attributes);
@@ -63,15 +65,14 @@ int run_to_end(const std::vector<std::string>& command, std::vector<std::string>
     errno = error;
     return -1;
   }
-  watch_compiler(child);
   int status = 0;
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
-  watch_compiler(0);
   return status;
 }
 
-tl::expected<void, Failure> compile(const fs::path& source, const std::string& named, const fs::path& output) {
+tl::expected<void, Failure> compile(const fs::path& source, const std::string& named, const fs::path& output,
+                                    pid_t group) {
   const auto header = find_header_directory();
   if (!header) return tl::unexpected(header.error());
   const char* compiler = compiler_for(source);
@@ -79,8 +80,7 @@ tl::expected<void, Failure> compile(const fs::path& source, const std::string& n
   const std::vector<std::string> command = {
       compiler,   "-g", "-O1", "-I" + *header, "-o", output.string(), named[0] == '-' ? "./" + named : named,
       "-lpthread"};
-  const int status = run_to_end(command, {"TMPDIR=" + output.parent_path().string()});
-  if (is_interrupted()) return user_failure("Interrupted while compiling.");
+  const int status = run_to_end(command, {"TMPDIR=" + output.parent_path().string()}, group);
   if (status == -1) return user_failure(fmt::format("Cannot run the compiler {}: {}.", compiler, std::strerror(errno)));
   if (status != 0) return user_failure(fmt::format("{} does not compile.", named));
   return {};
@@ -92,22 +92,25 @@ tl::expected<void, Failure> compile(const fs::path& source, const std::string& n
 class Program::Directory {
  public:
   explicit Directory(const fs::path& executable_name)
-      : path_(fs::temp_directory_path() / fs::unique_path("crashcut-%%%%-%%%%-%%%%")), file_(path_ / executable_name) {
+      : path_(fs::absolute(fs::temp_directory_path()) / fs::unique_path("crashcut-%%%%-%%%%-%%%%")),
+        file_(path_ / executable_name),
+        guard_(path_.string()) {
     fs::create_directory(path_);
     fs::permissions(path_, fs::owner_all);
-    watch_temporary(path_.string(), file_.string());
+    watch_guard(&guard_);
   }
   Directory(const Directory&) = delete;
   ~Directory() {
-    boost::system::error_code ignored;
-    fs::remove_all(path_, ignored);
-    watch_temporary("", "");
+    guard_.finish();
+    watch_guard(nullptr);
   }
   const fs::path& file() const { return file_; }
+  pid_t group() const { return guard_.group(); }
 
  private:
   fs::path path_;
   fs::path file_;
+  Guard guard_;
 };
 
 Program::Program(std::string path, std::string executable, std::unique_ptr<Directory> directory)
@@ -128,10 +131,10 @@ tl::expected<Program, Failure> Program::prepare(const std::string& named) try {
     return Program(path.string(), path.string(), nullptr);
   }
   auto directory = std::make_unique<Directory>(path.stem());
-  if (auto ok = compile(path, named, directory->file()); !ok) return tl::unexpected(ok.error());
+  if (auto ok = compile(path, named, directory->file(), directory->group()); !ok) return tl::unexpected(ok.error());
   std::string executable = directory->file().string();
   return Program(path.string(), std::move(executable), std::move(directory));
-} catch (const fs::filesystem_error& error) {
+} catch (const std::runtime_error& error) {
   return tool_failure(fmt::format("Cannot prepare {}: {}.", named, error.what()));
 }
 

@@ -235,10 +235,13 @@ Errno Filesystem::truncate(Ino ino, std::uint64_t new_size) {
 Errno Filesystem::Impl::zero_or_punch(Inode& inode, int mode, std::uint64_t offset, std::uint64_t length) {
   const std::uint64_t old_size = size(inode);
   const bool punches = mode & FALLOC_FL_PUNCH_HOLE;
-  if (punches && offset >= old_size) return 0;
   std::uint64_t end = offset + length;
-  // ext4_punch_hole(): a hole over the end of the file takes its last block whole.
-  if (punches && end > old_size) end = (old_size + setup.block_bytes - 1) / setup.block_bytes * setup.block_bytes;
+  if (punches && end > old_size) {
+    // A hole that reaches beyond the file ends with the block that the file ends in: all of that block goes. One that
+    // begins there is none. Source: fs/ext4/inode.c, ext4_punch_hole().
+    if (offset >= old_size) return 0;
+    end = (old_size + setup.block_bytes - 1) / setup.block_bytes * setup.block_bytes;
+  }
   const bool grows = !punches && !(mode & FALLOC_FL_KEEP_SIZE) && end > old_size;
   if (!punches) {
     if (const Errno error = reserve(inode, offset, end)) return error;

@@ -1,5 +1,6 @@
 #include "persist/choices.h"
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <charconv>
@@ -47,7 +48,19 @@ Question Choice::question() const {
   return Question{static_cast<std::uint32_t>(candidates.size()), folded == 0 ? 1 : folded};
 }
 
-ChoiceTree::ChoiceTree(const Path& prefix, const Path& start) : prefix_length_(prefix.size()) {
+// Steele, Lea and Flood's SplitMix64: neighbouring inputs give unrelated outputs.
+static std::uint64_t mix(std::uint64_t x) {
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
+  return x ^ (x >> 31);
+}
+
+std::uint64_t AnswerOrder::first(std::size_t depth, std::uint32_t count) const {
+  return seed_ == 0 ? 0 : mix(mix(seed_) + (depth + 1) * 0x9e3779b97f4a7c15) % count;
+}
+
+ChoiceTree::ChoiceTree(const Path& prefix, const Path& start, AnswerOrder order)
+    : order_(order), prefix_length_(prefix.size()) {
   // How many answers these choices have is not known before the first run.
   for (std::uint32_t answer : prefix) nodes_.push_back(Node{answer, 0, 0, 0});
   for (std::uint32_t answer : start) nodes_.push_back(Node{answer, 0, 0, 0});
@@ -58,14 +71,27 @@ std::uint32_t ChoiceTree::choose_among(const Question& question) {
   CHECK(count > 1);
   if (diverged_) return 0;  // a run that lost its way adds nothing to the tree
   if (depth_ == nodes_.size()) nodes_.push_back(Node{0, count, count, question.asked});
-  Node& node = nodes_[depth_++];
-  if (node.count == 0) {
-    node.count = node.end = count;
-    node.asked = question.asked;
+  const std::size_t depth = depth_++;
+  if (nodes_[depth].count == 0) {
+    meet(depth, count);
+    nodes_[depth].asked = question.asked;
   }
-  if (node.count == count && node.asked == question.asked && node.taken < count) return node.taken;
+  const Node& node = nodes_[depth];
+  if (node.count == count && node.asked == question.asked && node.taken < count) return answer_of(depth);
   diverged_ = true;
   return 0;
+}
+
+void ChoiceTree::meet(std::size_t depth, std::uint32_t count) {
+  Node& node = nodes_[depth];
+  node.count = node.end = count;
+  if (depth >= prefix_length_ && node.taken < count) node.taken = order_.position_of(depth, node.taken, count);
+}
+
+std::uint32_t ChoiceTree::answer_of(std::size_t depth) const {
+  const Node& node = nodes_[depth];
+  const bool is_position = depth >= prefix_length_ && node.taken < node.count;
+  return is_position ? order_.answer_at(depth, node.taken, node.count) : node.taken;
 }
 
 bool ChoiceTree::advance() {
@@ -80,7 +106,7 @@ bool ChoiceTree::advance() {
 
 Path ChoiceTree::path() const {
   Path path;
-  for (const Node& node : nodes_) path.push_back(node.taken);
+  for (std::size_t i = 0; i < nodes_.size(); ++i) path.push_back(answer_of(i));
   return path;
 }
 
@@ -92,14 +118,14 @@ std::vector<Path> ChoiceTree::split() {
     if (i >= prefix_length_ && node.taken + 1 < node.end) {
       const std::uint32_t open = node.end - node.taken - 1;
       const std::uint32_t kept_end = node.end - (open + 1) / 2;
-      for (std::uint32_t answer = kept_end; answer < node.end; ++answer) {
+      for (std::uint32_t position = kept_end; position < node.end; ++position) {
         given.push_back(path);
-        given.back().push_back(answer);
+        given.back().push_back(order_.answer_at(i, position, node.count));
       }
       node.end = kept_end;
       return given;
     }
-    path.push_back(node.taken);
+    path.push_back(answer_of(i));
   }
   return given;
 }
@@ -107,25 +133,32 @@ std::vector<Path> ChoiceTree::split() {
 std::vector<std::uint32_t> ChoiceTree::to_numbers() const {
   const auto fraction = std::bit_cast<std::array<std::uint32_t, 2>>(start_fraction_);
   const auto runs = std::bit_cast<std::array<std::uint32_t, 2>>(run_count_);
-  std::vector<std::uint32_t> numbers{static_cast<std::uint32_t>(prefix_length_), fraction[0], fraction[1], runs[0],
-                                     runs[1]};
+  const auto seed = std::bit_cast<std::array<std::uint32_t, 2>>(order_.seed());
+  std::vector<std::uint32_t> numbers{
+      static_cast<std::uint32_t>(prefix_length_), fraction[0], fraction[1], runs[0], runs[1], seed[0], seed[1]};
   for (const Node& node : nodes_) numbers.insert(numbers.end(), {node.taken, node.end, node.count, node.asked});
   return numbers;
 }
 
 ChoiceTree ChoiceTree::from_numbers(std::span<const std::uint32_t> numbers) {
-  CHECK(numbers.size() >= 5 && numbers.size() % 4 == 1);
+  constexpr std::size_t kHead = 7;
+  CHECK(numbers.size() >= kHead && (numbers.size() - kHead) % 4 == 0);
   ChoiceTree tree;
   tree.prefix_length_ = numbers[0];
   tree.start_fraction_ = std::bit_cast<double>(std::array{numbers[1], numbers[2]});
   tree.run_count_ = std::bit_cast<std::uint64_t>(std::array{numbers[3], numbers[4]});
-  for (std::size_t i = 5; i < numbers.size(); i += 4) {
+  tree.order_ = AnswerOrder(std::bit_cast<std::uint64_t>(std::array{numbers[5], numbers[6]}));
+  for (std::size_t i = kHead; i < numbers.size(); i += 4) {
     tree.nodes_.push_back(Node{numbers[i], numbers[i + 1], numbers[i + 2], numbers[i + 3]});
   }
   return tree;
 }
 
-double ChoiceTree::explored_fraction() const { return done() ? 1 : explored_so_far(); }
+double ChoiceTree::explored_fraction() const {
+  if (done()) return 1;
+  // One run of a tree a thousand choices deep is less of it than a double can say; it is not nothing.
+  return run_count_ == 0 ? 0 : std::max(explored_so_far(), std::numeric_limits<double>::min());
+}
 
 double ChoiceTree::explored_so_far() const {
   double explored = 0;

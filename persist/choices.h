@@ -54,12 +54,35 @@ using Path = std::vector<std::uint32_t>;
 std::string to_text(const Path& path);
 bool from_text(std::string_view text, Path& path);
 
+// In which order the answers to a choice are tried: as they stand, or round from another one on, which the seed picks
+// anew for each choice. Every order explores the same sequences; where a bound ends the search, another seed has
+// explored another part.
+class AnswerOrder {
+ public:
+  // 0: as they stand.
+  explicit AnswerOrder(std::uint64_t seed = 0) : seed_(seed) {}
+
+  // Of the choice number `depth` of a run, among `count` answers.
+  std::uint32_t answer_at(std::size_t depth, std::uint32_t position, std::uint32_t count) const {
+    return static_cast<std::uint32_t>((first(depth, count) + position) % count);
+  }
+  std::uint32_t position_of(std::size_t depth, std::uint32_t answer, std::uint32_t count) const {
+    return static_cast<std::uint32_t>((count - first(depth, count) + answer) % count);
+  }
+  std::uint64_t seed() const { return seed_; }
+
+ private:
+  std::uint64_t first(std::size_t depth, std::uint32_t count) const;
+
+  std::uint64_t seed_;
+};
+
 // Depth-first exploration of the tree of choices below a prefix.
 class ChoiceTree final : public Chooser {
  public:
   // Below `prefix`, from the sequence prefix + `start` on: what an exploration in this order would have run
   // before it counts as explored. So ChoiceTree({}, path) takes up where another one stopped.
-  explicit ChoiceTree(const Path& prefix = {}, const Path& start = {});
+  explicit ChoiceTree(const Path& prefix = {}, const Path& start = {}, AnswerOrder order = AnswerOrder());
 
   // Call before each run.
   void begin_run() {
@@ -89,21 +112,25 @@ class ChoiceTree final : public Chooser {
   // Whether advance() said that nothing is left.
   bool done() const { return run_count_ > 0 && nodes_.size() == prefix_length_; }
   std::uint64_t run_count() const { return run_count_; }
-  // The part of the tree explored so far, 0 to 1, if all subtrees of a node were of equal size.
+  // The part of the tree explored so far, 0 to 1, if all subtrees of a node were of equal size. 0 before the first
+  // run only.
   double explored_fraction() const;
   // How many runs are still to come, if the rest of the tree is like the explored part.
   double estimated_runs_left() const;
 
  private:
   struct Node {
-    std::uint32_t taken;
+    std::uint32_t taken;  // position in the order; the answer itself in the prefix, and where no run has met it yet
     std::uint32_t end;    // one past the last answer that is ours to explore; of no use in the prefix
     std::uint32_t count;  // how many answers the choice has; 0 where no run has met it yet
     std::uint32_t asked;  // as in Question
   };
 
+  std::uint32_t answer_of(std::size_t depth) const;
+  void meet(std::size_t depth, std::uint32_t count);
   double explored_so_far() const;
 
+  AnswerOrder order_;
   std::vector<Node> nodes_;
   std::size_t prefix_length_;
   std::size_t depth_ = 0;

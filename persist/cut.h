@@ -54,6 +54,8 @@ class Cut {
   }
   // The events that are certainly in: the smallest cut that this recovery fits. Ascending.
   std::vector<EventId> events_in() const;
+  // How many those are.
+  std::size_t count_in() const { return events_in().size(); }
 
   const Log& log() const { return *log_; }
 

@@ -22,15 +22,6 @@ constexpr std::chrono::seconds kConfirmLimit{1};
 Failure user_failure(std::string sentence) { return Failure{Failure::Blame::kUser, std::move(sentence)}; }
 Failure tool_failure(std::string sentence) { return Failure{Failure::Blame::kTool, std::move(sentence)}; }
 
-// The runtime says what stopped it in a sentence; whose mistake it was is in how the sentence begins.
-Failure runtime_failure(const std::string& sentence) {
-  for (const std::string_view ours :
-       {"broken invariant in crashcut", "an exception inside crashcut", "the system has"}) {
-    if (sentence.starts_with(ours)) return tool_failure(sentence);
-  }
-  return user_failure(sentence);
-}
-
 // A session that the caller knows of for as long as it lives.
 class Running {
  public:
@@ -58,6 +49,7 @@ Session::Setup setup_of(const Plan& plan, const Hooks& hooks) {
   setup.from_directory = plan.from_directory;
   setup.depth = plan.depth;
   setup.jobs = plan.jobs;
+  setup.seed = plan.seed;
   setup.max_recoveries = plan.max_recoveries;
   setup.main_limit = kMainLimit;
   setup.recovery_limit = kRecoveryLimit;
@@ -78,7 +70,7 @@ tl::expected<void, Failure> check_execution(const inprocess::Execution& executio
     case ExecutionKind::kHung:
       return tl::unexpected(
           user_failure(fmt::format("{} did not end within the limit of {} seconds.", kItself, kMainLimit.count())));
-    case ExecutionKind::kToolError: return tl::unexpected(runtime_failure(execution.sentence));
+    case ExecutionKind::kToolError: return tl::unexpected(Failure{execution.blame, execution.sentence});
     case ExecutionKind::kRunning: break;
   }
   return tl::unexpected(tool_failure("The runtime did not say how main() ended."));
@@ -109,17 +101,23 @@ tl::expected<void, Failure> survey_all(Session& session, const Plan& plan, const
       {}, [&](const inprocess::Recovery& r) { result.survey.add(r); }, on_idle);
   if (!done) return tl::unexpected(done.error());
   result.seconds = std::chrono::duration<double>(Clock::now() - begin).count();
-  if (!session.bounded()) return {};
+  const bool is_incomplete = result.survey.tool_errors() > 0;
+  if (!session.bounded() && !is_incomplete) return {};
   result.explored_fraction = session.explored_fraction();
   const bool interrupted = hooks.is_interrupted && hooks.is_interrupted();
-  result.bound = interrupted ? Bound::kInterrupt : is_late ? Bound::kTime : Bound::kRecoveries;
+  result.bound = interrupted     ? Bound::kInterrupt
+                 : is_late       ? Bound::kTime
+                 : is_incomplete ? Bound::kNotRun
+                                 : Bound::kRecoveries;
   return {};
 }
 
 tl::expected<Account, Failure> tell(const inprocess::SingleRun& run, std::string_view description) {
   auto story = read_story(description, run.trace);
   if (!story) return tl::unexpected(tool_failure(story.error()));
-  if (run.recovery.kind == inprocess::RecordKind::kToolError) return tl::unexpected(runtime_failure(run.text));
+  if (run.recovery.kind == inprocess::RecordKind::kToolError) {
+    return tl::unexpected(Failure{run.recovery.blame, run.text});
+  }
   inprocess::Recovery recovery = run.recovery;
   recovery.errors = run.errors;
   return Account{failure_of(recovery), std::move(*story),   run.output,   run.errors,
@@ -159,6 +157,14 @@ tl::expected<Counterexample, Failure> explain(Session& session, const Result& re
   return Counterexample{std::move(*account), small->finished || complete, replays};
 }
 
+// Of several reasons one of ours is the one to tell: nothing that the user changes would help.
+Failure failure_of_tool(const Survey& survey) {
+  for (const auto& [sentence, not_run] : survey.not_run()) {
+    if (not_run.blame == inprocess::Blame::kTool) return tool_failure(sentence);
+  }
+  return user_failure(survey.not_run().begin()->first);
+}
+
 Verdict verdict_of(const Result& result) {
   if (result.survey.violations() > 0) return Verdict::kViolation;
   return result.bound == Bound::kNone ? Verdict::kVerified : Verdict::kBounded;
@@ -176,7 +182,7 @@ tl::expected<Result, Failure> check(const Plan& plan, const Hooks& hooks) {
   if (auto done = survey_all(*session, plan, hooks, result); !done) return tl::unexpected(done.error());
   result.verdict = verdict_of(result);
   if (result.verdict != Verdict::kViolation && result.survey.tool_errors() > 0) {
-    return tl::unexpected(runtime_failure(result.survey.tool_error()));
+    return tl::unexpected(failure_of_tool(result.survey));
   }
   if (result.verdict == Verdict::kViolation) {
     session->set_limits(0, 0);

@@ -103,7 +103,12 @@ std::string report_comparison_start(const std::vector<std::string>& words, const
 
 std::string report_comparison(const std::vector<Comparison>& rows) {
   const std::vector<std::string> names = names_of(rows);
-  return counts_table(rows, names) + outcome_matrix(rows, names) + "\n";
+  std::string text = counts_table(rows, names) + outcome_matrix(rows, names);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const std::string not_run = report_not_run(rows[i].result.survey);
+    if (!not_run.empty()) text += fmt::format("\n  Under {}:\n{}", names[i], not_run);
+  }
+  return text + "\n";
 }
 
 std::string report_comparison_end(const std::vector<Comparison>& rows, std::size_t plan_count) {

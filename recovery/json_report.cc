@@ -80,6 +80,14 @@ Json failures_json(const Survey& survey) {
   return list;
 }
 
+Json not_run_json(const Survey& survey) {
+  Json list = Json::array();
+  for (const auto& [sentence, not_run] : survey.not_run()) {
+    list.push_back({{"text", sentence}, {"recoveries", not_run.recoveries}});
+  }
+  return list;
+}
+
 Json operation_json(const Operation& operation) {
   static constexpr std::string_view kFates[] = {"yes", "partly", "no"};
   Json events = Json::array();
@@ -129,6 +137,7 @@ Json bound_json(Bound bound) {
     case Bound::kRecoveries: return "max_recoveries";
     case Bound::kTime: return "time";
     case Bound::kInterrupt: return "interrupt";
+    case Bound::kNotRun: return "not_run";
   }
   return nullptr;
 }
@@ -156,6 +165,7 @@ Json to_json(const Plan& plan, const Result& result) {
       {"counts", counts_json(result.survey)},
       {"outcomes", outcomes_json(result.survey)},
       {"failures", failures_json(result.survey)},
+      {"not_run", not_run_json(result.survey)},
       {"violation", result.counterexample ? violation_json(*result.counterexample) : Json(nullptr)},
       {"token", or_null(result.token)},
       {"replay", result.token.empty() ? Json(nullptr) : Json(plan.crashcut + " replay " + result.token)},

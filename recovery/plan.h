@@ -21,7 +21,7 @@ struct Plan {
   std::string from_directory;          // absolute; empty: the disk starts empty
   fusefs::ModelOptions model;
   std::uint32_t depth = 1;
-  std::uint64_t seed = 0;  // reserved for sampled exploration; printed and kept in tokens
+  std::uint64_t seed = 0;  // of the order of the search; where no bound ends it, that changes nothing
 
   // Bounds; 0: none. They say how much is explored, not what a recovery is, so a token does not hold them.
   std::uint64_t max_recoveries = 0;

@@ -15,9 +15,10 @@ std::string bounds_text(const Plan& plan) {
 std::string_view bound_text(Bound bound) {
   switch (bound) {
     case Bound::kNone: return "";
-    case Bound::kRecoveries: return "--max-recoveries";
-    case Bound::kTime: return "--time";
+    case Bound::kRecoveries: return "--max-recoveries hit";
+    case Bound::kTime: return "--time hit";
     case Bound::kInterrupt: return "interrupted";
+    case Bound::kNotRun: return "ended by a recovery that could not be run";
   }
   return "";
 }
@@ -25,8 +26,7 @@ std::string_view bound_text(Bound bound) {
 // "; --time hit after about 12% of the whole"
 std::string coverage_text(const Result& result) {
   if (result.bound == Bound::kNone) return "";
-  const std::string_view hit = result.bound == Bound::kInterrupt ? "" : " hit";
-  return fmt::format("; {}{} after an estimated {} of the whole", bound_text(result.bound), hit,
+  return fmt::format("; {} after an estimated {} of the whole", bound_text(result.bound),
                      percent_text(result.explored_fraction));
 }
 
@@ -63,7 +63,8 @@ std::string report_replay_start(const Plan& plan) {
 }
 
 std::string report_violation(const Result& result) {
-  if (!result.counterexample) return fmt::format("\nNo counterexample is shown: {}\n", result.unexplained);
+  const std::string not_run = report_not_run(result.survey);
+  if (!result.counterexample) return fmt::format("\nNo counterexample is shown: {}\n{}", result.unexplained, not_run);
   const Counterexample& example = *result.counterexample;
   std::string text = fmt::format("\nviolation: {}\n", to_text(example.account.failure));
   text += report_account(example.account, Detail::kShort);
@@ -71,7 +72,16 @@ std::string report_violation(const Result& result) {
   if (!example.replays) {
     text += "\n  Run again, this recovery ended in another way: it depends on something outside the model.\n";
   }
-  return text + other_failures(result.survey);
+  return text + other_failures(result.survey) + not_run;
+}
+
+std::string report_not_run(const Survey& survey) {
+  if (survey.tool_errors() == 0) return "";
+  std::string text = "\n  Not run, and why:\n\n";
+  for (const auto& [sentence, not_run] : survey.not_run()) {
+    text += fmt::format("    {:>6}  {}\n", not_run.recoveries, printable(sentence));
+  }
+  return text;
 }
 
 std::string report_outcomes(const Survey& survey) {

@@ -17,8 +17,10 @@ std::string report_start(std::string_view command, const Plan& plan);
 std::string report_replay_start(const Plan& plan);
 // One recovery: what the program did, what of it survived, what recovery saw and said.
 std::string report_account(const Account& account, Detail detail);
-// The violation with its account and the other ways to fail.
+// The violation with its account, the other ways to fail, and what could not be run.
 std::string report_violation(const Result& result);
+// The recoveries that crashcut could not run, by reason; empty where it ran all.
+std::string report_not_run(const Survey& survey);
 // Every distinct output with the number of recoveries that gave it.
 std::string report_outcomes(const Survey& survey);
 // The last line: verdict, counts, replay command.

@@ -66,14 +66,19 @@ void Survey::add(const inprocess::Recovery& recovery) {
   switch (recovery.kind) {
     case RecordKind::kOk: ++ok_; break;
     case RecordKind::kAssumedAway: ++assumed_away_; return;
-    case RecordKind::kToolError:
-      if (tool_errors_++ == 0) tool_error_ = recovery.text;
-      return;
+    case RecordKind::kToolError: return add_not_run(recovery);
     default: add_violation(recovery);
   }
   Tally& tally = outcomes_[outcome_of(recovery)];
   ++tally.recoveries;
   if (inprocess::is_violation(recovery.kind)) ++tally.violations;
+}
+
+void Survey::add_not_run(const inprocess::Recovery& recovery) {
+  ++tool_errors_;
+  NotRun& not_run = not_run_[std::string(recovery.text)];
+  not_run.blame = recovery.blame;
+  ++not_run.recoveries;
 }
 
 void Survey::add_violation(const inprocess::Recovery& recovery) {

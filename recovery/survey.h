@@ -44,6 +44,12 @@ class Survey {
     std::uint32_t layer = 1;
   };
 
+  // Recoveries that crashcut could not run, for one reason.
+  struct NotRun {
+    inprocess::Blame blame = inprocess::Blame::kTool;
+    std::uint64_t recoveries = 0;
+  };
+
   void add(const inprocess::Recovery& recovery);
 
   std::uint64_t recoveries() const { return ok_ + assumed_away_ + violations_ + tool_errors_; }
@@ -57,16 +63,18 @@ class Survey {
   const std::map<FailureKind, std::uint64_t>& failures() const { return failures_; }
   // The violation with the fewest events persisted; of several such, the first by path.
   const std::optional<Violation>& smallest() const { return smallest_; }
-  const std::string& tool_error() const { return tool_error_; }
+  // By the sentence that says why.
+  const std::map<std::string, NotRun>& not_run() const { return not_run_; }
 
  private:
   void add_violation(const inprocess::Recovery& recovery);
+  void add_not_run(const inprocess::Recovery& recovery);
 
   std::uint64_t ok_ = 0, assumed_away_ = 0, violations_ = 0, tool_errors_ = 0;
   std::map<std::string, Tally> outcomes_;
   std::map<FailureKind, std::uint64_t> failures_;
   std::optional<Violation> smallest_;
-  std::string tool_error_;
+  std::map<std::string, NotRun> not_run_;
 };
 
 }  // namespace crashcut::recovery

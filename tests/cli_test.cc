@@ -1,7 +1,9 @@
 // The crashcut command, driven as a user drives it: exit codes, first and last lines, reports, replays, bad input.
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <pty.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -14,6 +16,8 @@
 #include <thread>
 
 #include <nlohmann/json.hpp>
+
+#include "tests/seeds.h"
 
 namespace crashcut {
 namespace {
@@ -59,13 +63,17 @@ class CliTest : public testing::Test {
   }
 
   pid_t start(std::vector<std::string> words) {
-    words.insert(words.begin(), CRASHCUT_BINARY);
     const pid_t child = fork();
     if (child != 0) return child;
+    execute(std::move(words), open((directory_ / "err").c_str(), O_CREAT | O_TRUNC | O_WRONLY, 0644));
+  }
+  // In a child.
+  [[noreturn]] void execute(std::vector<std::string> words, int error_fd) {
+    words.insert(words.begin(), CRASHCUT_BINARY);
     setenv("TMPDIR", temporary_.c_str(), 1);
     if (chdir(directory_.c_str()) != 0) _exit(99);
     dup2(open((directory_ / "out").c_str(), O_CREAT | O_TRUNC | O_WRONLY, 0644), 1);
-    dup2(open((directory_ / "err").c_str(), O_CREAT | O_TRUNC | O_WRONLY, 0644), 2);
+    dup2(error_fd, 2);
     std::vector<char*> argv;
     for (std::string& word : words) argv.push_back(word.data());
     argv.push_back(nullptr);
@@ -178,6 +186,24 @@ TEST_F(CliTest, HowRecoveryFailedIsSaid) {
   }
 }
 
+TEST_F(CliTest, WhatCouldNotBeRunIsToldBesideAViolation) {
+  const std::string name = recovery_of_a("if (access(\"a\", F_OK) == 0) exit(7); else fork();");
+  const Ran run = crashcut({"run", "--jobs", "1", "--json", "r.json", name});
+  EXPECT_EQ(run.exit_code, 1) << run.err;
+  EXPECT_TRUE(run.says("violation: recovery exited with status 7")) << run.out;
+  EXPECT_TRUE(run.says("crashcut_recover() called fork()")) << run.out;
+  EXPECT_TRUE(run.says("ended by a recovery that could not be run after an estimated ")) << run.out;
+  EXPECT_FALSE(run.says("--max-recoveries")) << run.out;
+  const auto json = nlohmann::json::parse(read_file(directory_ / "r.json"));
+  EXPECT_EQ(json["bound_hit"], "not_run");
+  ASSERT_EQ(json["not_run"].size(), 1u);
+  EXPECT_EQ(json["not_run"][0]["recoveries"], 1);
+  EXPECT_NE(json["not_run"][0]["text"].get<std::string>().find("fork()"), std::string::npos);
+  const Ran table = crashcut({"compare", "--jobs", "1", "--data", "ordered", name});
+  EXPECT_EQ(table.exit_code, 1) << table.err;
+  EXPECT_TRUE(table.says("crashcut_recover() called fork()")) << table.out;
+}
+
 TEST_F(CliTest, ARecoveryThatHangsIsAViolationWithItsLimit) {
   const Ran run = crashcut({"run", recovery_of_a("if (access(\"a\", F_OK) == 0) for (;;) {}")});
   EXPECT_EQ(run.exit_code, 1);
@@ -199,6 +225,26 @@ TEST_F(CliTest, TheSmallestCutIsShown) {
     EXPECT_TRUE(run.says("no         5  open(\"c\"")) << run.out;
     EXPECT_EQ(crashcut({"replay", token_of(run)}).exit_code, 1);
   }
+}
+
+TEST_F(CliTest, MoreJobsThanCoresFindTheSameViolations) {
+  // Eight bytes, old or new; those with a b before an a fail, in two ways.
+  const std::string name =
+      program("p.c",
+              "int main(void) { int f = open(\"f\", O_CREAT | O_RDWR, 0644); if (write(f, \"aaaaaaaa\", 8) != 8) return 1;\n"
+              "  fsync(f); crashcut_barrier(); for (int i = 0; i < 8; ++i) if (pwrite(f, \"b\", 1, i) != 1) return 1; return 0; }\n"
+              "void crashcut_recover(void) { char t[9] = \"\"; ssize_t r = read(open(\"f\", O_RDONLY), t, 8); (void)r; puts(t);\n"
+              "  char* b = strchr(t, 'b'); if (b && strchr(b, 'a')) { if (b == t) abort(); exit(3); } }\n");
+  const auto explore = [&](const std::string& jobs) {
+    const Ran run = crashcut({"run", "--sector", "1", "--block", "1", "--jobs", jobs, "--json", "r.json", name});
+    EXPECT_EQ(run.exit_code, 1) << run.err;
+    EXPECT_EQ(crashcut({"replay", token_of(run)}).exit_code, 1) << jobs;
+    return nlohmann::json::parse(read_file(directory_ / "r.json"));
+  };
+  const auto one = explore("1"), four = explore("4");
+  EXPECT_EQ(one["counts"]["recoveries"], 256);
+  EXPECT_EQ(one["counts"]["violations"], 256 - 9);
+  for (const char* field : {"counts", "outcomes", "failures", "token"}) EXPECT_EQ(four[field], one[field]) << field;
 }
 
 TEST_F(CliTest, ASecondCrashIsToldAndReplays) {
@@ -245,7 +291,8 @@ class BoundsTest : public CliTest {
       "int main(void) { for (int i = 0; i < 40; ++i) { sprintf(n, \"f%d\", i);\n"
       "  int f = open(n, O_CREAT | O_WRONLY, 0644); if (write(f, \"x\", 1) != 1) return 1; close(f); } return 0; }\n"
       "void crashcut_recover(void) { char c; for (int i = 0; i < 40; ++i) { sprintf(n, \"f%d\", i);\n"
-      "  int f = open(n, O_RDONLY); if (f >= 0) { ssize_t r = read(f, &c, 1); (void)r; close(f); } } }\n");
+      "  int f = open(n, O_RDONLY); ssize_t r = f >= 0 ? read(f, &c, 1) : -1; putchar(r < 0 ? '-' : r == 0 ? '0' : c);\n"
+      "  close(f); } }\n");
 };
 
 TEST_F(BoundsTest, MaxRecoveries) {
@@ -255,10 +302,49 @@ TEST_F(BoundsTest, MaxRecoveries) {
   EXPECT_TRUE(run.says("--max-recoveries hit after an estimated ")) << run.last_line();
 }
 
+TEST_F(BoundsTest, TheSeedSaysWhichPartIsExplored) {
+  const auto outcomes = [&](const std::string& seed) {
+    const Ran run = crashcut({"run", "--jobs", "1", "--max-recoveries", "20", "--seed", seed, "--json", "r.json", many_});
+    EXPECT_EQ(run.exit_code, 3) << run.err;
+    EXPECT_TRUE(run.first_line().ends_with(" | seed " + seed)) << run.first_line();
+    return nlohmann::json::parse(read_file(directory_ / "r.json"))["outcomes"];
+  };
+  EXPECT_EQ(outcomes("1"), outcomes("1"));
+  EXPECT_NE(outcomes("1"), outcomes("2"));
+  EXPECT_NE(outcomes("1"), outcomes("0"));
+}
+
+TEST_F(BoundsTest, AViolationFoundUnderASeedReplays) {
+  const Ran run = crashcut({"run", "--seed", "3", example("save_lossy.c")});
+  EXPECT_EQ(run.exit_code, 1) << run.err;
+  EXPECT_TRUE(run.says("violation: 1 of 3 recoveries failed")) << run.out;
+  EXPECT_EQ(crashcut({"replay", token_of(run)}).exit_code, 1);
+}
+
 TEST_F(BoundsTest, Time) {
   const Ran run = crashcut({"run", "--time", "0.3", many_});
   EXPECT_EQ(run.exit_code, 3) << run.err;
   EXPECT_TRUE(run.says("--time hit after an estimated ")) << run.last_line();
+}
+
+// On a terminal the progress is one line that changes, and is gone at the end.
+TEST_F(BoundsTest, ProgressOnATerminal) {
+  int terminal = -1;
+  const pid_t child = forkpty(&terminal, nullptr, nullptr, nullptr);
+  if (child == 0) execute({"run", "--time", "4", many_}, STDERR_FILENO);
+  ASSERT_GT(child, 0);
+  std::string shown;
+  char part[4096];
+  for (ssize_t got; (got = read(terminal, part, sizeof part)) > 0;) shown.append(part, static_cast<std::size_t>(got));
+  close(terminal);
+  EXPECT_EQ(finish(child).exit_code, 3);
+  const std::string kAnew = "\r\033[K";
+  const auto first = shown.find(kAnew), last = shown.rfind(kAnew);
+  ASSERT_NE(first, std::string::npos) << shown;
+  EXPECT_NE(shown.find(" recoveries, 0 violations; an estimated ", first), std::string::npos) << shown;
+  EXPECT_GT(std::count(shown.begin(), shown.end(), '\033'), 3) << shown;
+  EXPECT_EQ(shown.substr(last), kAnew) << "the last one was not cleared: " << shown;
+  EXPECT_EQ(shown.find('\n'), std::string::npos) << shown;
 }
 
 TEST_F(BoundsTest, SignalsEndItInGoodOrder) {
@@ -280,6 +366,49 @@ TEST_F(BoundsTest, ASignalDuringMainLeavesNothing) {
   while (read_file(directory_ / "out").empty()) std::this_thread::sleep_for(std::chrono::milliseconds(5));
   kill(child, SIGTERM);
   EXPECT_EQ(finish(child).exit_code, 3);
+}
+
+// ---- sudden ends --------------------------------------------------------------------------------------------
+
+class SuddenEndTest : public BoundsTest {
+ protected:
+  // Orphans become our children, so that none is overlooked.
+  SuddenEndTest() { prctl(PR_SET_CHILD_SUBREAPER, 1); }
+
+  std::vector<std::string> words_ = {"run", "--time", "0.5", "--json", "r.json", many_};
+
+  // Signals crashcut after that long and waits for the end of every process that it leaves behind.
+  void end_after(std::chrono::microseconds time, int signal) {
+    const pid_t child = start(words_);
+    std::this_thread::sleep_for(time);
+    kill(child, signal);
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    pid_t ended = 0;
+    while ((ended = waitpid(-1, nullptr, WNOHANG)) >= 0 && std::chrono::steady_clock::now() < deadline) {
+      if (ended == 0) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+    ASSERT_EQ(ended, -1) << "a process is left";
+    ASSERT_EQ(errno, ECHILD);
+    ASSERT_TRUE(fs::is_empty(temporary_)) << fs::directory_iterator(temporary_)->path() << " was left behind";
+    for (const auto& entry : fs::directory_iterator(directory_)) {
+      ASSERT_FALSE(entry.path().filename().string().starts_with(".crashcut")) << entry.path() << " was left behind";
+    }
+  }
+};
+
+TEST_F(SuddenEndTest, LeavesNothingAtAnyMoment) {
+  const auto begin = std::chrono::steady_clock::now();
+  ASSERT_EQ(crashcut(words_).exit_code, 3);
+  const auto whole = std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now() - begin);
+  for (const auto& [signal, times] : {std::pair{SIGKILL, 30u}, {SIGINT, 10u}, {SIGTERM, 10u}}) {
+    tests::for_each_seed(times, [&, signal = signal](std::uint64_t seed) {
+      std::mt19937_64 random(seed);
+      const std::chrono::microseconds time(std::uniform_int_distribution<long>(0, whole.count())(random));
+      SCOPED_TRACE("signal " + std::to_string(signal) + " after " + std::to_string(time.count()) + " us, seed " + std::to_string(seed));
+      end_after(time, signal);
+      return !HasFatalFailure();
+    });
+  }
 }
 
 // ---- compare, JSON ------------------------------------------------------------------------------------------

@@ -1,14 +1,17 @@
 // The in-process front end on real programs (tests/inprocess/): what they do, and what is told when they misbehave.
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
 #include <ostream>
 #include <set>
+#include <thread>
 
 #include "recovery/inprocess/session.h"
 
@@ -31,6 +34,7 @@ Session::Setup setup_of(const std::string& name, std::vector<std::string> argume
 struct Explored {
   std::map<std::string, int> outcomes;
   std::map<RecordKind, int> kinds;
+  std::map<std::string, std::uint32_t> events_in;  // by outcome
   std::vector<std::vector<std::uint32_t>> failed;
   std::string text;
   int count = 0;
@@ -42,11 +46,13 @@ Explored explore(Session& session) {
     ++all.count;
     ++all.kinds[r.kind];
     ++all.outcomes[std::string(r.output)];
+    all.events_in[std::string(r.output)] = r.events_in;
     if (is_violation(r.kind)) all.failed.push_back(r.path);
     all.text += r.text;
   });
   EXPECT_TRUE(done) << done.error().sentence;
   EXPECT_FALSE(session.bounded());
+  EXPECT_NEAR(session.explored_fraction(), 1, 1e-9);
   return all;
 }
 
@@ -83,7 +89,7 @@ std::string output_of(const std::string& command) {
   return output;
 }
 
-TEST(InProcess, SeventyCallsAnswerAsTheRealSystemDoes) {
+TEST(InProcess, ManyCallsAnswerAsTheRealSystemDoes) {
   char directory[] = "/var/tmp/crashcut-calls-XXXXXX";
   ASSERT_NE(mkdtemp(directory), nullptr);
   const std::string real = output_of("cd " + std::string(directory) + " && " + program("calls"));
@@ -125,7 +131,7 @@ TEST(InProcess, SignalHandlersMayWriteFiles) {
   EXPECT_EQ(outcomes_of(run(setup_of("signals"))), (Set{"0\n", "-1\n"}));
 }
 
-TEST(InProcess, JobsAndForkingAtChoicesChangeNothing) {
+TEST(InProcess, JobsAndSeedsAndForkingAtChoicesChangeNothing) {
   for (const char* name : {"many", "sectors", "slow"}) {
     SCOPED_TRACE(name);
     Session::Setup setup = setup_of(name, {"6"});
@@ -133,10 +139,24 @@ TEST(InProcess, JobsAndForkingAtChoicesChangeNothing) {
     const Explored one = run(setup);
     setup.jobs = 2;
     const Explored two = run(setup);
+    setup.seed = 5;
+    const Explored seeded = run(setup);
     EXPECT_EQ(one.count, std::string(name) == "slow" ? 32 : 64);
     EXPECT_EQ(one.outcomes.size(), static_cast<std::size_t>(one.count)) << "each exactly once";
     EXPECT_EQ(one.outcomes, two.outcomes);
+    EXPECT_EQ(one.outcomes, seeded.outcomes);
   }
+}
+
+TEST(InProcess, TheExploredPartOfALargeTreeIsNotZero) {
+  Session::Setup setup = setup_of("sectors", {"64"});
+  setup.model.sector_bytes = setup.model.block_bytes = 1;
+  setup.max_recoveries = 10;
+  const auto session = start(setup);
+  ASSERT_TRUE(session);
+  ASSERT_TRUE(session->explore({}, {}));
+  EXPECT_TRUE(session->bounded());
+  EXPECT_NEAR(session->explored_fraction() / std::exp2(-64), 10, 1e-9);
 }
 
 TEST(InProcess, ARecoveryThatWritesMayCrashToo) {
@@ -170,10 +190,12 @@ TEST_P(RefusedCalls, AreNamedAndNotBlamedOnRecovery) {
   EXPECT_EQ(session->execution().kind, ExecutionKind::kToolError);
   EXPECT_NE(session->execution().sentence.find(GetParam().named), std::string::npos) << session->execution().sentence;
   EXPECT_NE(session->execution().sentence.find("crashcut check"), std::string::npos) << session->execution().sentence;
+  EXPECT_EQ(session->execution().blame, Blame::kUser);
 }
 INSTANTIATE_TEST_SUITE_P(InProcess, RefusedCalls,
                          testing::Values(Refused{"fork", "fork"}, Refused{"system", "fork"}, Refused{"exec", "exec"},
-                                         Refused{"map", "mmap"}),
+                                         Refused{"map", "mmap"}, Refused{"getdents", "getdents"},
+                                         Refused{"openat2", "openat2() with resolve flags"}),
                          [](const auto& info) { return info.param.mode; });
 
 TEST(Misbehaving, MainThatFailsIsToldApart) {
@@ -188,6 +210,17 @@ TEST(Misbehaving, MainThatFailsIsToldApart) {
     ASSERT_TRUE(session);
     EXPECT_EQ(session->execution().kind, row.kind);
   }
+}
+
+// The limit is that of the test, so that it is short and needs little memory.
+TEST(Misbehaving, MainThatWritesTenGigabytesIsRefused) {
+  Session::Setup setup = setup_of("misbehave", {"big"});
+  setup.memory_bytes_most = std::uint64_t{64} << 20;
+  const auto session = start(setup);
+  ASSERT_TRUE(session);
+  EXPECT_EQ(session->execution().kind, ExecutionKind::kToolError);
+  EXPECT_EQ(session->execution().sentence, "the program wrote more than the model can hold (64 MiB of recorded data)");
+  EXPECT_EQ(session->execution().blame, Blame::kUser);
 }
 
 TEST(Misbehaving, RecoveryThatFailsIsAViolationOfItsKind) {
@@ -208,17 +241,44 @@ TEST(Misbehaving, RecoveryThatFailsIsAViolationOfItsKind) {
   }
 }
 
+TEST(Misbehaving, ARecoveryThatDiesHasItsEventsCounted) {
+  // All of them die with the flag there, which they looked for first.
+  std::set<std::uint32_t> events;
+  for (const char* mode : {"r-abort", "r-segv", "r-loop"}) {
+    SCOPED_TRACE(mode);
+    const Explored all = run(setup_of("misbehave", {mode}));
+    ASSERT_EQ(all.events_in.count("no flag\n"), 1u);
+    ASSERT_EQ(all.events_in.count(""), 1u);
+    EXPECT_LT(all.events_in.at("no flag\n"), all.events_in.at(""));
+    events.insert(all.events_in.at(""));
+  }
+  EXPECT_EQ(events.size(), 1u);
+}
+
 TEST(Misbehaving, ARecoveryThatForksEndsTheSearchAsNoViolation) {
   const auto session = start(setup_of("misbehave", {"r-fork"}));
   ASSERT_TRUE(session);
   std::vector<std::string> errors;
   ASSERT_TRUE(session->explore({}, [&](const Recovery& r) {
     EXPECT_FALSE(is_violation(r.kind));
-    if (r.kind == RecordKind::kToolError) errors.emplace_back(r.text);
+    if (r.kind != RecordKind::kToolError) return;
+    errors.emplace_back(r.text);
+    EXPECT_EQ(r.blame, Blame::kUser);
   }));
   ASSERT_EQ(errors.size(), 1u);
   EXPECT_NE(errors[0].find("fork"), std::string::npos) << errors[0];
   EXPECT_NE(errors[0].find("crashcut check"), std::string::npos) << errors[0];
+}
+
+TEST(Misbehaving, OurOwnDeathInARecoveryIsOurFailure) {
+  const auto session = start(setup_of("misbehave", {"r-wild"}));
+  ASSERT_TRUE(session);
+  std::vector<Blame> blamed;
+  ASSERT_TRUE(session->explore({}, [&](const Recovery& r) {
+    EXPECT_FALSE(is_violation(r.kind));
+    if (r.kind == RecordKind::kToolError) blamed.push_back(r.blame);
+  }));
+  EXPECT_EQ(blamed, std::vector<Blame>{Blame::kTool});
 }
 
 TEST(Misbehaving, AFileCallBeforeMainIsRefused) {
@@ -229,12 +289,19 @@ TEST(Misbehaving, AFileCallBeforeMainIsRefused) {
 }
 
 TEST(Misbehaving, NoProcessIsLeft) {
-  // Other tests run the same program at the same time.
-  const std::string ours = "left-" + std::to_string(getpid());
-  { const auto session = start(setup_of("misbehave", {"sleep", ours})); }
-  // Whatever we started was our child, or a child of one: with no subreaper here, only ours could be waited for.
-  EXPECT_EQ(waitpid(-1, nullptr, WNOHANG), -1);
-  EXPECT_EQ(output_of("pgrep -f " + ours + " | grep -v $$ | wc -l").substr(0, 1), "0");
+  // Orphans become our children, so that none is overlooked.
+  ASSERT_EQ(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
+  for (const char* mode : {"sleep", "r-loop", ""}) {
+    SCOPED_TRACE(mode);
+    { const auto session = start(setup_of("misbehave", {mode})); }
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+    pid_t ended = 0;
+    while ((ended = waitpid(-1, nullptr, WNOHANG)) >= 0 && std::chrono::steady_clock::now() < deadline) {
+      if (ended == 0) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+    EXPECT_EQ(ended, -1) << "a process is left";
+    EXPECT_EQ(errno, ECHILD);
+  }
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <deque>
 #include <limits>
 #include <random>
+#include <set>
 
 #include "persist/cut.h"
 #include "persist/explore.h"
@@ -37,8 +38,8 @@ Paths explore_rest(ChoiceTree& tree, const Program& program) {
 }
 
 template <class Program>
-Paths explore_all(const Program& program) {
-  ChoiceTree tree;
+Paths explore_all(const Program& program, AnswerOrder order = AnswerOrder()) {
+  ChoiceTree tree({}, {}, order);
   return explore_rest(tree, program);
 }
 
@@ -100,12 +101,25 @@ TEST(ChoiceTree, RandomTreesEachPathOnceInOrder) {
   });
 }
 
+TEST(ChoiceTree, AnotherOrderHasTheSamePaths) {
+  std::set<Path> first_paths;
+  tests::for_each_seed(200, [&](std::uint64_t seed) {
+    Paths paths = explore_all(RandomProgram{7, 7}, AnswerOrder(seed));
+    first_paths.insert(paths.front());
+    std::sort(paths.begin(), paths.end());
+    EXPECT_EQ(paths, explore_all(RandomProgram{7, 7})) << "CRASHCUT_SEED=" << seed;
+    return !testing::Test::HasFailure();
+  });
+  EXPECT_GT(first_paths.size(), 10u) << "the seed changes little";
+}
+
 TEST(ChoiceTree, ResumesAtEveryPath) {
   tests::for_each_seed(50, [](std::uint64_t seed) {
     const RandomProgram program{seed, 5};
-    const Paths all = explore_all(program);
+    const AnswerOrder order(seed % 2 == 0 ? seed : 0);
+    const Paths all = explore_all(program, order);
     for (std::size_t i = 0; i < all.size(); ++i) {
-      ChoiceTree tree({}, all[i]);
+      ChoiceTree tree({}, all[i], order);
       EXPECT_EQ(explore_rest(tree, program), Paths(all.begin() + i, all.end())) << "CRASHCUT_SEED=" << seed;
     }
     return !testing::Test::HasFailure();
@@ -113,9 +127,10 @@ TEST(ChoiceTree, ResumesAtEveryPath) {
 }
 
 // Several trees take turns, and split whenever a coin says so.
-Paths explore_in_parts(const RandomProgram& program, std::mt19937_64& coin) {
+Paths explore_in_parts(const RandomProgram& program, AnswerOrder order, std::mt19937_64& coin) {
   Paths paths;
-  std::deque<ChoiceTree> trees(1);
+  std::deque<ChoiceTree> trees;
+  trees.emplace_back(Path{}, Path{}, order);
   while (!trees.empty()) {
     ChoiceTree tree = std::move(trees.front());
     trees.pop_front();
@@ -125,9 +140,10 @@ Paths explore_in_parts(const RandomProgram& program, std::mt19937_64& coin) {
     paths.push_back(tree.path());
     if (!tree.advance()) continue;
     if (coin() % 3 == 0) {
-      for (const Path& prefix : tree.split()) trees.emplace_back(prefix);
+      for (const Path& prefix : tree.split()) trees.emplace_back(prefix, Path{}, order);
     }
-    trees.push_back(std::move(tree));
+    // As a process that takes it over sees it.
+    trees.push_back(ChoiceTree::from_numbers(tree.to_numbers()));
   }
   std::sort(paths.begin(), paths.end());
   return paths;
@@ -137,7 +153,7 @@ TEST(ChoiceTree, SplitCoversEachPathOnce) {
   tests::for_each_seed(300, [](std::uint64_t seed) {
     std::mt19937_64 coin(seed);
     const RandomProgram program{seed, 7};
-    EXPECT_EQ(explore_in_parts(program, coin), explore_all(program)) << "CRASHCUT_SEED=" << seed;
+    EXPECT_EQ(explore_in_parts(program, AnswerOrder(seed % 2 == 0 ? seed : 0), coin), explore_all(program)) << "CRASHCUT_SEED=" << seed;
     return !testing::Test::HasFailure();
   });
 }
@@ -175,6 +191,14 @@ TEST(ChoiceTree, FractionRisesToOne) {
     EXPECT_EQ(tree.explored_fraction(), 1);
     return !testing::Test::HasFailure();
   });
+}
+
+TEST(ChoiceTree, FractionOfADeepTreeIsNotZero) {
+  ChoiceTree tree;
+  EXPECT_EQ(tree.explored_fraction(), 0);
+  explore(tree, Budget{.runs_max = 1}, ask(std::vector<std::uint32_t>(5000, 2)));
+  EXPECT_GT(tree.explored_fraction(), 0);
+  EXPECT_LT(tree.explored_fraction(), 1e-300);
 }
 
 TEST(ChoiceTree, FractionAndEstimateAreExactOnAnEvenTree) {

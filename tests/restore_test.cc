@@ -137,6 +137,10 @@ TEST(Restored, FindsTheSameInOtherTestPrograms) {
   }
 }
 
+TEST(Restored, FindsTheSameWhereRecoveriesHaveThreads) {
+  for (const std::uint32_t jobs : {1, 2}) expect_same({"tests/inprocess/threads.cpp", {"one-by-one"}, 512}, jobs);
+}
+
 TEST(Restored, FindsTheSameInTheLitmusCorpus) {
   for (const auto& entry : fs::directory_iterator(CRASHCUT_SOURCE_DIR "/workloads/litmus")) {
     if (entry.path().extension() == ".c") expect_same({"workloads/litmus/" + entry.path().filename().string(), {}, 512}, 1);
@@ -145,6 +149,16 @@ TEST(Restored, FindsTheSameInTheLitmusCorpus) {
 
 // The recovery that the tool refuses ends both: how many came before it differs with the order only where jobs do.
 TEST(Restored, ARefusedCallIsAToolErrorStill) { expect_same({"tests/inprocess/dirty.c", {"some-fork"}}, 1); }
+
+TEST(Watchdog, KillsWhatHangsInEveryJobAndNothingElse) {
+  for (FreshImages images : {FreshImages::kForked, FreshImages::kRestored}) {
+    const Findings found = explore({"tests/inprocess/dirty.c", {"two-hang"}}, images, 2);
+    EXPECT_EQ(found.recoveries, 64u);
+    EXPECT_EQ(found.violations, 2u);
+    EXPECT_EQ(std::count_if(found.rows.begin(), found.rows.end(), [](const Row& row) { return std::get<1>(row) == RecordKind::kHung; }), 2);
+    EXPECT_FALSE(found.bounded);
+  }
+}
 
 TEST(Restored, StopsWhereItIsTold) {
   for (std::uint64_t most : {1, 2, 63, 64}) {

@@ -2,6 +2,8 @@
 
 #include <sys/mman.h>
 
+#include <fmt/format.h>
+
 #include <bit>
 #include <new>
 
@@ -12,7 +14,6 @@ namespace crashcut::inprocess {
 
 namespace {
 constexpr std::size_t kRangeBytes = std::size_t{64} << 30;  // addresses, not memory
-constexpr std::size_t kMostBytes = std::size_t{4} << 30;
 constexpr std::size_t kLarge = 64 * 1024;
 constexpr std::size_t kHeaderBytes = 16;  // keeps the size of a block before it
 
@@ -83,10 +84,15 @@ bool map_arenas() {
   const long own =
       kernel(SYS_mmap, 0, kRangeBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (own < 0 && own > -4096) return false;
-  g_shared.set_range(reinterpret_cast<void*>(shared), kRangeBytes, kMostBytes, MADV_REMOVE);
-  g_private.set_range(reinterpret_cast<void*>(own), kRangeBytes, kMostBytes, MADV_DONTNEED);
+  g_shared.set_range(reinterpret_cast<void*>(shared), kRangeBytes, kRangeBytes, MADV_REMOVE);
+  g_private.set_range(reinterpret_cast<void*>(own), kRangeBytes, kRangeBytes, MADV_DONTNEED);
   g_active = &g_shared;
   return true;
+}
+
+void limit_arenas(std::size_t bytes_most) {
+  g_shared.set_bytes_most(bytes_most);
+  g_private.set_bytes_most(bytes_most);
 }
 
 Arena& private_arena() { return g_private; }
@@ -98,12 +104,20 @@ void use_private_arena() {
   kernel(SYS_mprotect, g_shared.begin(), kRangeBytes, PROT_READ);
 }
 
+// There is no memory to make a sentence in.
+[[noreturn]] static void refuse_more() {
+  char text[128];
+  const auto end = fmt::format_to_n(text, sizeof text, "the program wrote more than the model can hold ({} MiB of recorded data)",
+                                    g.header == nullptr ? 0 : g.header->memory_bytes_most >> 20);
+  user_error({text, end.size});
+}
+
 static void* allocate(std::size_t bytes) {
   // Before the arenas are mapped only the C++ runtime's own set-up may ask, and it must not.
   if (g_active == nullptr) kernel(SYS_exit_group, 4);
   const std::size_t size = bytes + kHeaderBytes;
   char* block = static_cast<char*>(g_active->allocate(size));
-  if (block == nullptr) tool_error("the program wrote more than the model can hold (4 GiB of recorded data)");
+  if (block == nullptr) refuse_more();
   *reinterpret_cast<std::size_t*>(block) = size;
   return block + kHeaderBytes;
 }

@@ -17,6 +17,8 @@ class Arena {
  public:
   // At most `bytes_most` of the range are in use at a time. `advice` gives pages back (madvise).
   void set_range(void* begin, std::size_t range_bytes, std::size_t bytes_most, int advice);
+  // Before anything is allocated.
+  void set_bytes_most(std::size_t bytes_most) { left_ = bytes_most; }
   // Null when nothing is left.
   void* allocate(std::size_t bytes);
   void release(void* block, std::size_t bytes);
@@ -37,6 +39,8 @@ class Arena {
 
 // Maps both; false where the system refuses. The shared one is active.
 bool map_arenas();
+// How much each may hold at a time.
+void limit_arenas(std::size_t bytes_most);
 Arena& private_arena();
 const Arena& shared_arena();
 // From now on: private memory, and the shared arena is read-only.

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <linux/openat2.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <sys/sysmacros.h>
@@ -11,6 +12,7 @@
 #include <unistd.h>
 #include <utime.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "recovery/inprocess/call_text.h"
@@ -262,10 +264,22 @@ bool surely_outside(long dirfd, const char* path) {
 long call_open(Call& c) { return open_path(c, -1, 0, static_cast<int>(c.a[1]), static_cast<mode_t>(c.a[2])); }
 long call_creat(Call& c) { return open_path(c, -1, 0, O_CREAT | O_WRONLY | O_TRUNC, static_cast<mode_t>(c.a[1])); }
 long call_openat(Call& c) { return open_path(c, 0, 1, static_cast<int>(c.a[2]), static_cast<mode_t>(c.a[3])); }
+// Unlike open(), it says EINVAL to what it does not know. Source: fs/open.c, build_open_flags().
 long call_openat2(Call& c) {
-  const auto* how = pointer<const std::uint64_t>(c.a[2]);  // flags, mode, resolve
-  if (how[2] != 0) unsupported("openat2() with resolve flags");
-  return open_path(c, 0, 1, static_cast<int>(how[0]), static_cast<mode_t>(how[1]));
+  constexpr std::uint64_t kLargeFile = 0100000;  // O_LARGEFILE as the kernel has it
+  constexpr std::uint64_t kKnown = O_ACCMODE | O_CREAT | O_EXCL | O_NOCTTY | O_TRUNC | O_APPEND | O_NONBLOCK | O_SYNC | O_ASYNC |
+                                   O_DIRECT | kLargeFile | O_DIRECTORY | O_NOFOLLOW | O_NOATIME | O_CLOEXEC | O_PATH | O_TMPFILE;
+  const auto* how = pointer<const open_how>(c.a[2]);
+  const auto bytes = static_cast<std::size_t>(c.a[3]);
+  if (bytes < sizeof *how) return -EINVAL;
+  if (how == nullptr) return -EFAULT;
+  const auto* rest = reinterpret_cast<const char*>(how + 1);
+  if (std::any_of(rest, rest + bytes - sizeof *how, [](char byte) { return byte != 0; })) return -E2BIG;
+  if ((how->flags & ~kKnown) != 0) return -EINVAL;
+  const bool makes = (how->flags & (O_CREAT | (O_TMPFILE & ~O_DIRECTORY))) != 0;
+  if (makes ? (how->mode & ~std::uint64_t{07777}) != 0 : how->mode != 0) return -EINVAL;
+  if (how->resolve != 0) unsupported("openat2() with resolve flags");
+  return open_path(c, 0, 1, static_cast<int>(how->flags), static_cast<mode_t>(how->mode));
 }
 
 long call_stat(Call& c) { return stat_path(c, -1, 0, 0, pointer<struct stat>(c.a[1])); }

@@ -55,6 +55,7 @@ void classify_execution(int status) {
     header.execution = ExecutionKind::kHung;
   } else {
     header.execution = ExecutionKind::kToolError;
+    header.execution_blame = Blame::kTool;
     std::strcpy(header.execution_text, "crashcut's own code died inside main()");
   }
 }
@@ -202,10 +203,10 @@ int coordinate(int argc, char** argv, char** envp, int (*real_main)(int, char**,
   set_dispatch(false);
   g.phase = Phase::kCoordinating;
   fflush(nullptr);  // what static constructors printed is printed once
-  if (g.threads != 1) tool_error("a static constructor started a thread: crashcut needs the program single-threaded when main() begins");
+  if (g.threads != 1) user_error("a static constructor started a thread: crashcut needs the program single-threaded when main() begins");
   g.recover = find_recover();
   if (g.recover == nullptr) {
-    tool_error("the program has no function crashcut_recover (or was stripped of its symbols): write one, see crashcut.h");
+    user_error("the program has no function crashcut_recover (or was stripped of its symbols): write one, see crashcut.h");
   }
   g.pid = static_cast<int>(kernel(SYS_getpid));
   const rlimit no_core{0, 0};
@@ -234,6 +235,7 @@ void prepare_recoveries() {
 
 void run_recovery() {
   set_dispatch(true);
+  note_events_in();
   g.slot->in_runtime = 0;
   g.recover();
   fflush(nullptr);

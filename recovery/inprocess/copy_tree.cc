@@ -60,7 +60,7 @@ class TreeCopy {
       target.resize(static_cast<std::size_t>(length));
       made = process.symlinkat(target, AT_FDCWD, to);
     } else {
-      tool_error(fmt::format("--from: {} is neither a file, a directory nor a symbolic link", from));
+      user_error(fmt::format("--from: {} is neither a file, a directory nor a symbolic link", from));
     }
     if (made < 0) fail("copy", from, made);
     if (!S_ISLNK(st.st_mode)) process.fchmodat(AT_FDCWD, to, st.st_mode & 07777, 0);
@@ -89,7 +89,7 @@ class TreeCopy {
   }
 
   [[noreturn]] void fail(const char* what, const std::string& path, long error) {
-    tool_error(fmt::format("--from: cannot {} {}: {}", what, path, std::strerror(static_cast<int>(-error))));
+    user_error(fmt::format("--from: cannot {} {}: {}", what, path, std::strerror(static_cast<int>(-error))));
   }
 };
 

@@ -148,7 +148,7 @@ bool is_new_thread(const Call& call) {
   } else if (g.phase == Phase::kRecovering) {
     in_model([code] { finish_recovery(code == 0 ? Outcome::kOk : Outcome::kExited, code); });
   } else {
-    tool_error("the program ended before main()");
+    user_error("the program ended before main()");
   }
   __builtin_unreachable();
 }
@@ -239,12 +239,13 @@ long captured_call(Call& call) {
 long model_call(const CallEntry& entry, Call& call) {
   if (g.phase == Phase::kConstructing) {
     if (entry.filter == Filter::kAlways) return kForward;
-    tool_error(std::string(entry.name) + "() on a modelled file before main(), in a static constructor: only main() and "
+    user_error(std::string(entry.name) + "() on a modelled file before main(), in a static constructor: only main() and "
                "crashcut_recover() may use files below /crashcut");
   }
   long result = 0;
   in_model([&] {
     result = entry.function(call);
+    if (g.phase == Phase::kRecovering) note_events_in();
     if (g.narrating && result != kForward) narrate_call(result);
   });
   return result;
@@ -297,12 +298,6 @@ bool process_call(Call& call, ucontext_t& context, volatile ForwardFrame& frame)
       }
       end_process(static_cast<int>(call.a[0]) & 0xff);
     case SYS_exit_group: end_process(static_cast<int>(call.a[0]) & 0xff);
-    case SYS_tgkill:
-    case SYS_tkill:
-    case SYS_kill:
-      // abort() among them: the last moment at which the record can be completed.
-      if (g.phase == Phase::kRecovering) in_model([] { note_events_in(); });
-      return false;
     case CRASHCUT_SYSCALL_NUMBER:
       if (g.phase == Phase::kConstructing) {
         regs[REG_RAX] = 0;
@@ -310,6 +305,7 @@ bool process_call(Call& call, ucontext_t& context, volatile ForwardFrame& frame)
       }
       in_model([&] {
         regs[REG_RAX] = own_call(call);
+        if (g.phase == Phase::kRecovering) note_events_in();
         if (g.narrating) narrate_call(regs[REG_RAX]);
       });
       return true;

@@ -96,6 +96,7 @@ void attach(int control_fd, int socket_fd) {
   g.control = reinterpret_cast<std::byte*>(at);
   g.header = reinterpret_cast<Header*>(at);
   if (g.header->magic != kMagic || g.header->version != kVersion) die("the runtime and the command are of different builds");
+  limit_arenas(g.header->memory_bytes_most);
   g.socket = move_fd_up(socket_fd);
   g.placeholder = move_fd_up(static_cast<int>(kernel(SYS_memfd_create, "crashcut-modelled-file", MFD_CLOEXEC)));
   kernel(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL);
@@ -119,17 +120,17 @@ __attribute__((constructor(101))) void enter(int, char**, char** envp) {
 
 int wrapped_main(int argc, char** argv, char** envp) { return coordinate(argc, argv, envp, g_real_main); }
 
-}  // namespace
-
-void tool_error(std::string_view sentence) {
+[[noreturn]] void end_with(std::string_view sentence, Blame blame) {
   if (g.phase == Phase::kRecovering || (g.slot != nullptr && g.slot != &slot_at(0))) {
     Slot& slot = *g.slot;
     if (append_stream(slot, kStreamText, sentence.data(), std::min(sentence.size(), kTextMost))) {
       slot.text_bytes += static_cast<std::uint32_t>(std::min(sentence.size(), kTextMost));
     }
+    slot.blame = blame;
     slot.outcome = Outcome::kToolError;
   } else if (g.header != nullptr) {
     copy_text(sentence, g.header->execution_text);
+    g.header->execution_blame = blame;
     g.header->execution = ExecutionKind::kToolError;
     if (g.phase != Phase::kExecuting) {
       const Reply reply{ReplyKind::kExecuted, 0, 0, 0};
@@ -141,6 +142,11 @@ void tool_error(std::string_view sentence) {
   kernel(SYS_exit_group, kExitTool);
   __builtin_unreachable();
 }
+
+}  // namespace
+
+void tool_error(std::string_view sentence) { end_with(sentence, Blame::kTool); }
+void user_error(std::string_view sentence) { end_with(sentence, Blame::kUser); }
 
 void unsupported(std::string_view call) {
   const char* where = g.phase == Phase::kRecovering ? "crashcut_recover()" : g.phase == Phase::kExecuting ? "the program" : "the program, before main(),";
@@ -155,7 +161,7 @@ void unsupported(std::string_view call) {
   put(" called ");
   put(call);
   put(", which cannot be modelled in-process: use the mounted front end, `crashcut check`, instead");
-  tool_error({text, used});
+  user_error({text, used});
 }
 
 void broken_invariant(const char* file, int line, const char* condition) {

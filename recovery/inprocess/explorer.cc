@@ -28,15 +28,22 @@ bool is_stopped() { return g.header->stop.load(std::memory_order_relaxed) != 0; 
 }
 
 void note_answer(std::uint32_t answer) {
-  if (!append_stream(*g.slot, kStreamAnswer, &answer, sizeof answer)) tool_error("a recovery met more choices than crashcut can hold");
+  if (!append_stream(*g.slot, kStreamAnswer, &answer, sizeof answer)) user_error("a recovery met more choices than crashcut can hold");
   ++g.slot->path_length;
 }
 
 void note_question(const persist::Question& question) {
   persist::Question* at = question_at(*g.slot, g.slot->choice_count);
-  if (at == nullptr) tool_error("a recovery met more choices than crashcut can hold");
+  if (at == nullptr) user_error("a recovery met more choices than crashcut can hold");
   *at = question;
   ++g.slot->choice_count;
+}
+
+// By the processor itself: libm would be loaded into the program under test, and be forked with it.
+double log2_of(std::uint32_t count) {
+  long double result;
+  asm("fyl2x" : "=t"(result) : "0"(static_cast<long double>(count)), "u"(1.0L) : "st(1)");
+  return static_cast<double>(result);
 }
 
 // The path of this process so far.
@@ -58,7 +65,7 @@ std::vector<std::uint32_t> own_path() {
 
 }  // namespace
 
-Explorer::Explorer(RunRequest request) : request_(std::move(request)) {
+Explorer::Explorer(RunRequest request) : request_(std::move(request)), order_(g.header->seed) {
   if (request_.kind != RequestKind::kRunCut) return;
   fixed_cut_.emplace(g.recording->log, request_.events);
   fixed_cut_->drop(request_.drop);
@@ -103,7 +110,7 @@ bool Explorer::crash_again() {
 
 std::uint32_t Explorer::count_events_in() const {
   std::size_t count = 0;
-  for (const Crash& crash : crashes_) count += crash.cut->events_in().size();
+  for (const Crash& crash : crashes_) count += crash.cut->count_in();
   return static_cast<std::uint32_t>(count);
 }
 
@@ -128,22 +135,22 @@ std::uint32_t Explorer::choose(const persist::Choice& choice) {
 std::uint32_t Explorer::answer(const persist::Choice& choice, std::uint32_t layer) {
   const auto count = static_cast<std::uint32_t>(choice.candidates.size());
   if (request_.kind == RequestKind::kRunCut) return answer_from_cut(choice, layer);
-  g.slot->weight /= count;
+  g.slot->log2_weight -= log2_of(count);
   if (position_ < request_.path.size()) {
     const std::uint32_t wanted = request_.path[position_++];
     if (wanted < count) return wanted;
     g.header->diverged = 1;
-    if (request_.kind == RequestKind::kExplore) tool_error("the recovery is not deterministic: it met other choices when it was run again");
+    if (request_.kind == RequestKind::kExplore) user_error("the recovery is not deterministic: it met other choices when it was run again");
     return count - 1;
   }
   if (request_.kind == RequestKind::kReplay) {
     g.header->diverged = 1;
     return count - 1;
   }
-  if (mode_ == WorkMode::kAgain) return 0;
+  if (mode_ == WorkMode::kAgain) return in_order(0, count);
   // A fork would leave other threads behind. In the first layer work can be given away, too.
   const bool has_threads = g.threads.load(std::memory_order_relaxed) > 1;
-  if (has_threads && crashes_.size() > 1) tool_error("a recovery with threads cannot be crashed twice yet: use --depth 1");
+  if (has_threads && crashes_.size() > 1) user_error("a recovery with threads cannot be crashed twice yet: use --depth 1");
   return has_threads || (crashes_.size() == 1 && is_work_wanted()) ? defer_others(count) : branch(count);
 }
 
@@ -154,22 +161,28 @@ std::uint32_t Explorer::answer_from_cut(const persist::Choice& choice, std::uint
   return fixed_cut_->choose(choice);
 }
 
+// By the number of the choice in this run, as the server's tree counts.
+std::uint32_t Explorer::in_order(std::uint32_t position, std::uint32_t count) const {
+  return order_.answer_at(g.slot->choice_count - 1, position, count);
+}
+
 std::uint32_t Explorer::branch(std::uint32_t count) {
   for (std::uint32_t i = 0; i + 1 < count; ++i) {
     if (is_stopped()) abandon();
+    const std::uint32_t answer = in_order(i, count);
     Slot* slot = take_slot();
-    if (slot == nullptr) tool_error("the recovery has too many open choices (4095 deep)");
+    if (slot == nullptr) user_error("the recovery has too many open choices (4095 deep)");
     const Child child = fork_child(slot);
     if (child.pid < 0) tool_error("the system has no room for another process (fork failed)");
     if (child.pid == 0) {
       set_dispatch(true);
-      return i;
+      return answer;
     }
     reap(child);
     g.slot->began_ns = now_ns();
   }
   if (is_stopped()) abandon();
-  return count - 1;
+  return in_order(count - 1, count);
 }
 
 // The other answers are run from the beginning, by whoever has time.
@@ -177,10 +190,10 @@ std::uint32_t Explorer::defer_others(std::uint32_t count) {
   Work work{WorkMode::kBranch, own_path()};
   work.path.push_back(0);
   for (std::uint32_t i = 1; i < count; ++i) {
-    work.path.back() = i;
+    work.path.back() = in_order(i, count);
     add_work(work);
   }
-  return 0;
+  return in_order(0, count);
 }
 
 void Explorer::follow(WorkMode mode, const persist::Path& path) {
@@ -191,7 +204,7 @@ void Explorer::follow(WorkMode mode, const persist::Path& path) {
 void Explorer::check_replay_end() {
   if (request_.kind == RequestKind::kReplay && position_ < request_.path.size()) g.header->diverged = 1;
   if (request_.kind == RequestKind::kExplore && position_ < request_.path.size()) {
-    tool_error("the recovery is not deterministic: it met fewer choices when it was run again");
+    user_error("the recovery is not deterministic: it met fewer choices when it was run again");
   }
 }
 
@@ -206,7 +219,6 @@ void begin_recovery(RunRequest request) {
 
 void finish_recovery(Outcome outcome, int exit_code) {
   g.slot->exit_code = exit_code;
-  g.slot->events_in = g_explorer->count_events_in();
   if (g.narrating) note_cuts(g_explorer->crashes());
   if (outcome == Outcome::kOk && g_explorer->goes_on()) {
     explore_next_layer();

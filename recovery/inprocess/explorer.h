@@ -3,7 +3,7 @@
 // Beyond the path that it is to follow it either takes the first candidate each time, and the server runs the others
 //   later from the beginning; or it forks (WorkMode::kBranch): a process that is asked among n candidates forks a
 //   child for each but the last, waits for it, and goes on with the last itself. Either way each recovery costs one
-//   fork at most (server.cc), and every sequence of answers is taken once.
+//   fork at most (server.cc), and every sequence of answers is taken once. "First" is by AnswerOrder.
 // Lives in the private arena, so that a fresh image can take it over (layers.cc). Threads: the model's lock.
 #pragma once
 
@@ -40,11 +40,13 @@ class Explorer final : public persist::Chooser {
  private:
   std::uint32_t answer(const persist::Choice& choice, std::uint32_t layer);
   std::uint32_t answer_from_cut(const persist::Choice& choice, std::uint32_t layer);
+  std::uint32_t in_order(std::uint32_t position, std::uint32_t count) const;
   std::uint32_t branch(std::uint32_t count);
   std::uint32_t defer_others(std::uint32_t count);
   std::uint32_t layer_of(const persist::Log& log) const;
 
   RunRequest request_;
+  persist::AnswerOrder order_;
   WorkMode mode_ = WorkMode::kBranch;
   std::size_t position_ = 0;    // in the path
   std::optional<persist::FixedCut> fixed_cut_;  // of the first crash

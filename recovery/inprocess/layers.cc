@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 
 #include <cstring>
+#include <limits>
 
 #include "recovery/inprocess/arena.h"
 #include "recovery/inprocess/explorer.h"
@@ -148,19 +149,19 @@ void explore_next_layer() {
   Slot& own = *g.slot;
   // The next layer goes on from a copy: this recovery's own record stays what it is.
   Slot* copy = take_slot();
-  if (copy == nullptr) tool_error("the recovery has too many open choices (4095 deep)");
+  if (copy == nullptr) user_error("the recovery has too many open choices (4095 deep)");
   g.slot = copy;
   forget_output(*copy);
   if (g_explorer->crash_again()) {
     Mailbox* mail = claim_zygote();
     if (mail == nullptr) tool_error("no zygote is free for the next crash");
-    if (private_arena().used_bytes() > kMailboxBytes - kImageOffset) tool_error("a recovery wrote more than the model can hold before a second crash");
+    if (private_arena().used_bytes() > kMailboxBytes - kImageOffset) user_error("a recovery wrote more than the model can hold before a second crash");
     mail->arena = private_arena();
     mail->explorer = g_explorer;
     mail->call_text = g.call_text;
     mail->narrating = g.narrating;
     mail->from = copy;
-    own.weight = 0;  // this part of the tree is explored when the next layer is
+    own.log2_weight = -std::numeric_limits<double>::infinity();  // this part of the tree is explored when the next layer is
     std::memcpy(reinterpret_cast<std::byte*>(mail) + kImageOffset, private_arena().begin(), private_arena().used_bytes());
     own.began_ns = 0;
     set_and_wake(mail->state, kMailPosted);

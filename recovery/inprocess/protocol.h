@@ -29,7 +29,7 @@
 namespace crashcut::inprocess {
 
 inline constexpr std::uint64_t kMagic = 0x637261736863757a;
-inline constexpr std::uint32_t kVersion = 2;
+inline constexpr std::uint32_t kVersion = 3;
 inline constexpr const char* kEnvironment = "CRASHCUT_RUNTIME";
 inline constexpr const char* kBindNowMark = "CRASHCUT_BIND_NOW";  // LD_BIND_NOW is ours, not the user's
 inline constexpr const char* kModelRoot = "/crashcut";
@@ -58,6 +58,12 @@ inline constexpr std::uint64_t kHeapOffset = std::uint64_t{32} << 30;     // pay
 inline constexpr std::uint64_t kHeapBytes = std::uint64_t{224} << 30;
 inline constexpr std::uint64_t kControlBytes = std::uint64_t{256} << 30;
 
+// Whose failure it is that crashcut could not go on: exit code 2 or 4.
+enum class Blame : std::uint32_t {
+  kUser,  // the program, or how it is used: there is something to change
+  kTool,  // crashcut, or the system that it runs on
+};
+
 // How main() ended.
 enum class ExecutionKind : std::uint32_t {
   kRunning,
@@ -83,8 +89,9 @@ struct Header {
   std::uint32_t jobs;              // recoveries at a time, at least 1
   std::uint64_t max_recoveries;    // 0: no limit
   std::uint64_t max_violations;    // 0: no limit; the exploration stops after so many
-  std::uint64_t seed;              // not used yet
+  std::uint64_t seed;              // of the order in which answers are tried (persist::AnswerOrder)
   FreshImages fresh_images;
+  std::uint64_t memory_bytes_most; // of the model and its recording
   char from_directory[kTextMost];  // copied into the model as the starting state; empty: an empty disk
   char runtime_path[kTextMost];
 
@@ -96,6 +103,7 @@ struct Header {
   std::uint64_t event_count;
   std::uint64_t fingerprint;             // of operations and events: a replay of another one diverges
   char execution_text[kTextMost];
+  Blame execution_blame;                 // of a tool error
   std::uint64_t recording_address;       // in the program's memory; for the runtime
 
   // The exploration. `stop` may be set by crashcut at any time; the rest are counters of the runtime.
@@ -104,13 +112,11 @@ struct Header {
   std::atomic<std::uint64_t> recoveries; // leaves recorded, all kinds
   std::atomic<std::uint64_t> violations;
   std::atomic<std::uint64_t> tool_errors;
-  std::atomic<std::uint64_t> explored;   // part of the tree, kWholeTree is all of it
   std::atomic<std::uint64_t> record_count;
   std::atomic<std::uint64_t> heap_used;
   std::atomic<std::uint64_t> trace_bytes;  // of the single run in progress, at kReplyOffset
   std::atomic<std::uint32_t> diverged;     // a recovery did not meet the choices that it was to repeat
 };
-inline constexpr std::uint64_t kWholeTree = std::uint64_t{1} << 62;
 
 // One live process, for the watchdog and for whoever reaps it. Slot 0 is E.
 enum class SlotState : std::uint32_t { kFree, kTaken };
@@ -138,7 +144,7 @@ struct Slot {
   std::int32_t exit_code;
   std::uint32_t events_in;
   std::uint32_t layer;                   // 1 for the recovery after the first crash
-  double weight;
+  double log2_weight;                    // of the part of the tree that it is; -infinity: none of it
   std::uint32_t path_length;
   std::uint32_t output_bytes;            // stdout
   std::uint32_t error_bytes;             // stderr
@@ -148,6 +154,7 @@ struct Slot {
   std::uint32_t choice_count;            // of this layer
   persist::Question questions[kInlineChoices];  // of each; the rest at kSlotQuestionsOffset
   std::uint32_t text_bytes;              // of a tool error
+  Blame blame;                           // of a tool error
   std::uint32_t output_cut;              // bit 0: stdout, bit 1: stderr
   // Entries {u32 type, u32 length, bytes padded to 4}: answers, output and text in the order they came.
   std::byte stream[];
@@ -160,7 +167,7 @@ enum class RecordKind : std::uint32_t {
   kExited,       // violation: exit_code
   kSignalled,    // violation: signal. An assert, abort or uncaught exception is SIGABRT
   kHung,         // violation: exceeded the limit of a recovery
-  kToolError,    // text
+  kToolError,    // text, blame
 };
 inline constexpr bool is_violation(RecordKind k) {
   return k == RecordKind::kExited || k == RecordKind::kSignalled || k == RecordKind::kHung;
@@ -180,7 +187,8 @@ struct Record {
   std::uint32_t events_in;      // certainly persisted, all layers together
   std::uint32_t layer;
   std::uint32_t output_cut;     // bit 0: stdout was longer, bit 1: stderr was
-  std::uint32_t pad[3];
+  Blame blame;                  // of a tool error
+  double log2_weight;           // the part of the tree that it was: 2^-1000 is nothing unusual
 };
 static_assert(sizeof(Record) == 64);
 

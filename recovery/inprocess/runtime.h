@@ -71,8 +71,9 @@ struct Runtime {
 };
 extern Runtime g;
 
-// Ends this process with a sentence: crashcut cannot go on. Never returns to the program.
-[[noreturn]] void tool_error(std::string_view sentence);
+// End this process with a sentence: crashcut cannot go on. They never return to the program.
+[[noreturn]] void tool_error(std::string_view sentence);  // we failed, or the system did
+[[noreturn]] void user_error(std::string_view sentence);  // the program, or how it is used, is to be changed
 // The program did something that only the mounted front end can model.
 [[noreturn]] void unsupported(std::string_view call);
 
@@ -137,7 +138,7 @@ void begin_recovery(RunRequest request);
 [[noreturn]] void finish_recovery(Outcome outcome, int exit_code);
 // The recovery's own output.
 void capture_output(int stream, const void* bytes, std::size_t count);
-// Before the recovery may die: how much of the cut is certain.
+// Whenever the cut may have changed: how much of it is certain, should the recovery die before it comes back.
 void note_events_in();
 // Whether the mark was reached; decides it.
 bool reached(std::string_view mark);

@@ -131,7 +131,7 @@ void note_run(persist::ChoiceTree& tree, Slot& slot) {
 
 // Runs everything below the path, one recovery after the other. Long ones are handed on as branches.
 void explore_again(const persist::Path& prefix) {
-  persist::ChoiceTree tree(prefix);
+  persist::ChoiceTree tree(prefix, {}, persist::AnswerOrder(g.header->seed));
   g_series->long_in_a_row = 0;
   do {
     if (is_stopped()) {
@@ -145,7 +145,7 @@ void explore_again(const persist::Path& prefix) {
     tree = kept_tree(*g_series);
     note_run(tree, *child.slot);
     settle(child, status);
-    if (tree.run_diverged() && !is_stopped()) tool_error("the recovery is not deterministic: run again, it met other choices");
+    if (tree.run_diverged() && !is_stopped()) user_error("the recovery is not deterministic: run again, it met other choices");
     if (g_series->long_in_a_row >= kLongInARow) {
       // The rest of the tree, nearest to the root first.
       while (true) {

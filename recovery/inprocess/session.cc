@@ -17,7 +17,11 @@
 #include <unistd.h>
 
 #include <charconv>
+#include <cmath>
+#include <limits>
 #include <utility>
+
+#include "recovery/inprocess/apart.h"
 
 namespace crashcut::inprocess {
 
@@ -25,8 +29,6 @@ namespace {
 
 constexpr int kTickMs = 20;
 constexpr std::uint64_t kPunchBytes = std::uint64_t{64} << 20;
-
-using Blame = Failure::Blame;
 
 tl::unexpected<Failure> fail(Blame blame, std::string sentence) {
   return tl::make_unexpected(Failure{blame, std::move(sentence)});
@@ -37,6 +39,13 @@ std::uint64_t now_ns() {
   timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
   return static_cast<std::uint64_t>(t.tv_sec) * 1000000000 + static_cast<std::uint64_t>(t.tv_nsec);
+}
+
+// log2(2^a + 2^b): parts of a large tree are too small to be added up as they are.
+double log2_of_sum(double a, double b) {
+  const double larger = std::max(a, b);
+  if (std::isinf(larger)) return larger;
+  return larger + std::log2(1 + std::exp2(std::min(a, b) - larger));
 }
 
 class Fd {
@@ -97,11 +106,23 @@ bool copy_text(const std::string& from, char (&to)[kTextMost]) {
 
 // An empty directory that nobody else can see: the program's real working directory.
 int open_nowhere() {
-  char name[] = "/tmp/crashcut-XXXXXX";
-  if (mkdtemp(name) == nullptr) return -1;
-  const int fd = open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  rmdir(name);
-  return fd;
+  const int number = open("/dev/null", O_RDONLY | O_CLOEXEC);  // holds the place in the table of descriptors
+  if (number < 0) return -1;
+  const int error = run_apart([number] {
+    const char* parent = getenv("TMPDIR");
+    std::string name = fmt::format("{}/crashcut-XXXXXX", parent != nullptr && *parent != 0 ? parent : "/tmp");
+    if (mkdtemp(name.data()) == nullptr) return errno;
+    const int fd = open(name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    const bool opened = fd >= 0 && dup3(fd, number, O_CLOEXEC) >= 0;
+    const int why = opened ? 0 : errno;
+    close(fd);
+    rmdir(name.c_str());
+    return why;
+  });
+  if (error == 0) return number;
+  close(number);
+  errno = error > 0 ? error : EAGAIN;
+  return -1;
 }
 
 struct Launch {
@@ -146,6 +167,7 @@ struct Session::Impl {
   pid_t pid = -1;
   std::byte* control = nullptr;
   std::uint64_t records_read = 0;
+  double log2_explored = -std::numeric_limits<double>::infinity();
   std::uint64_t records_punched = 0;  // bytes
   std::uint64_t heap_punched = 0;
 
@@ -184,9 +206,11 @@ tl::expected<void, Failure> Session::Impl::make_control() {
   h.model = setup.model;
   h.depth = std::max(setup.depth, 1u);
   h.jobs = std::clamp(setup.jobs, 1u, kJobsMost);
+  h.seed = setup.seed;
   h.max_recoveries = setup.max_recoveries;
   h.max_violations = setup.max_violations;
   h.fresh_images = setup.fresh_images;
+  h.memory_bytes_most = setup.memory_bytes_most;
   if (!copy_text(setup.from_directory, h.from_directory) || !copy_text(setup.runtime, h.runtime_path)) return fail(Blame::kUser, "a path is too long");
   return {};
 }
@@ -307,6 +331,7 @@ Recovery Session::Impl::recovery_at(std::uint64_t index) const {
   out.output = {text, r.output_bytes};
   out.errors = {text + r.output_bytes, r.error_bytes};
   out.text = {text + r.output_bytes + r.error_bytes, r.text_bytes};
+  out.blame = r.blame;
   out.exit_code = r.exit_code;
   out.signal = r.signal;
   out.events_in = r.events_in;
@@ -325,6 +350,7 @@ void Session::Impl::drain(const std::function<void(const Recovery&)>& on_recover
       if (!at_end) break;
       continue;  // its writer was killed in between
     }
+    log2_explored = log2_of_sum(log2_explored, r.log2_weight);
     if (on_recovery) on_recovery(recovery_at(records_read));
     heap_end = r.payload - kHeapOffset;
   }
@@ -366,7 +392,7 @@ tl::expected<std::unique_ptr<Session>, Failure> Session::start(const Setup& setu
   const auto reply = impl->wait_reply({});
   if (!reply) return tl::make_unexpected(reply.error());
   const Header& h = impl->header();
-  impl->execution = {h.execution, h.exit_code, h.signal, h.execution_text, h.op_count, h.event_count, h.fingerprint};
+  impl->execution = {h.execution, h.exit_code, h.signal, h.execution_text, h.execution_blame, h.op_count, h.event_count, h.fingerprint};
   return std::unique_ptr<Session>(new Session(std::move(impl)));
 }
 
@@ -396,7 +422,8 @@ bool Session::bounded() const { return impl_->header().bounded != 0; }
 std::uint64_t Session::recoveries() const { return impl_->header().recoveries; }
 std::uint64_t Session::violations() const { return impl_->header().violations; }
 double Session::explored_fraction() const {
-  return std::min(1.0, static_cast<double>(impl_->header().explored.load()) / static_cast<double>(kWholeTree));
+  if (std::isinf(impl_->log2_explored)) return 0;
+  return std::clamp(std::exp2(impl_->log2_explored), std::numeric_limits<double>::min(), 1.0);
 }
 
 tl::expected<SingleRun, Failure> Session::Impl::single(Request request, std::span<const std::uint32_t> path, std::span<const std::uint32_t> events) {

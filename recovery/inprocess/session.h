@@ -23,7 +23,8 @@ namespace crashcut::inprocess {
 
 // How crashcut itself failed, and whose mistake it is: exit code 2 (wrong use, bad input) or 4 (ours).
 struct Failure {
-  enum class Blame { kUser, kTool } blame;
+  using Blame = inprocess::Blame;
+  Blame blame;
   std::string sentence;
 };
 
@@ -32,6 +33,7 @@ struct Execution {
   int exit_code = 0;
   int signal = 0;
   std::string sentence;  // of a tool error
+  Blame blame = Blame::kTool;
   std::uint64_t op_count = 0;
   std::uint64_t event_count = 0;
   std::uint64_t fingerprint = 0;
@@ -43,6 +45,7 @@ struct Recovery {
   std::string_view output;          // what it printed; valid during the callback
   std::string_view errors;
   std::string_view text;            // of a tool error
+  Blame blame = Blame::kTool;       // of a tool error
   int exit_code = 0;
   int signal = 0;
   std::uint32_t events_in = 0;
@@ -69,11 +72,13 @@ class Session {
     std::string from_directory;
     std::uint32_t depth = 1;
     std::uint32_t jobs = 1;
+    std::uint64_t seed = 0;
     std::uint64_t max_recoveries = 0;
     std::uint64_t max_violations = 0;
     std::chrono::nanoseconds main_limit = std::chrono::seconds(60);
     std::chrono::nanoseconds recovery_limit = std::chrono::seconds(10);
     FreshImages fresh_images = FreshImages::kRestored;
+    std::uint64_t memory_bytes_most = std::uint64_t{4} << 30;  // of the model and its recording
     int stdin_fd = -1;   // of main(); -1: /dev/null
     int stdout_fd = -1;  // of main() and of what runs before it; -1: ours. Recoveries' output is captured
     int stderr_fd = -1;
@@ -98,7 +103,7 @@ class Session {
   bool bounded() const;              // something was left unexplored
   std::uint64_t recoveries() const;  // so far
   std::uint64_t violations() const;
-  double explored_fraction() const;  // estimate, 0 to 1
+  double explored_fraction() const;  // estimate, 0 to 1; 0 only where there was no recovery yet
 
   tl::expected<SingleRun, Failure> replay(std::span<const std::uint32_t> path);
   // One recovery on the cut that holds exactly `events` (of the first crash), less `drop` and all above it.

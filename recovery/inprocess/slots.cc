@@ -30,7 +30,7 @@ void copy_slot(const Slot& from, Slot& to) {
   to.exit_code = 0;
   to.events_in = 0;
   to.layer = from.layer;
-  to.weight = from.weight;
+  to.log2_weight = from.log2_weight;
   to.path_length = from.path_length;
   to.output_bytes = from.output_bytes;
   to.error_bytes = from.error_bytes;
@@ -52,9 +52,11 @@ bool classify(const Slot& slot, int status, Record& record, std::string_view& te
       record.kind = RecordKind::kHung;
     } else if (slot.in_runtime != 0) {
       record.kind = RecordKind::kToolError;
+      record.blame = Blame::kTool;
       text = "crashcut's own code died inside the recovery";
     } else if (record.signal == SIGKILL) {
       record.kind = RecordKind::kToolError;
+      record.blame = Blame::kUser;
       text = "a recovery was killed by somebody else (SIGKILL)";
     } else {
       record.kind = RecordKind::kSignalled;
@@ -65,12 +67,16 @@ bool classify(const Slot& slot, int status, Record& record, std::string_view& te
     case Outcome::kOk: record.kind = RecordKind::kOk; return true;
     case Outcome::kAssumedAway: record.kind = RecordKind::kAssumedAway; return true;
     case Outcome::kExited: record.kind = RecordKind::kExited; return true;
-    case Outcome::kToolError: record.kind = RecordKind::kToolError; return true;
+    case Outcome::kToolError:
+      record.kind = RecordKind::kToolError;
+      record.blame = slot.blame;
+      return true;
     case Outcome::kAbandoned:
     case Outcome::kInner: return false;
     case Outcome::kNone: break;
   }
   record.kind = RecordKind::kToolError;
+  record.blame = Blame::kTool;
   text = "a recovery ended without a word";
   return true;
 }
@@ -119,7 +125,6 @@ void record_end(const Slot& slot, int status) {
   if (!classify(slot, status, found, text)) return;
   Header& header = *g.header;
   if (!count_recovery(header, found.kind)) return;
-  header.explored.fetch_add(static_cast<std::uint64_t>(slot.weight * static_cast<double>(kWholeTree)));
   const std::uint64_t bytes = slot.path_length * std::uint64_t{4} + slot.output_bytes + slot.error_bytes + slot.text_bytes + text.size();
   const std::uint64_t heap = header.heap_used.fetch_add((bytes + 7) / 8 * 8);
   const std::uint64_t index = header.record_count.fetch_add(1);
@@ -141,6 +146,8 @@ void record_end(const Slot& slot, int status) {
   record.events_in = slot.events_in;
   record.layer = slot.layer;
   record.output_cut = slot.output_cut;
+  record.blame = found.blame;
+  record.log2_weight = slot.log2_weight;
   record.committed.store(1, std::memory_order_release);
 }
 
@@ -175,7 +182,7 @@ Slot* take_slot() {
       copy_slot(fresh, slot);
       slot.stream_used = slot.path_length = slot.output_bytes = slot.error_bytes = slot.output_cut = 0;
       slot.last_entry = 0;
-      slot.weight = 1;
+      slot.log2_weight = 0;
       slot.layer = 1;
     }
     return &slot;

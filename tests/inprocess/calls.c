@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/openat2.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +14,7 @@
 #include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/uio.h>
 #include <sys/xattr.h>
@@ -21,6 +23,38 @@
 #include "../../include/crashcut.h"
 
 static void say(const char* what, long result) { printf("%s %ld %s\n", what, result, result < 0 ? strerror(errno) : ""); }
+
+static long open_how(const char* path, unsigned long long flags, unsigned long long mode, size_t bytes) {
+  struct { struct open_how how; long more; } all = {{.flags = flags, .mode = mode}, 0};
+  return syscall(SYS_openat2, AT_FDCWD, path, &all, bytes);
+}
+
+/* Newer variants, which libc's own functions do not use. */
+static void call_newer_ones(void) {
+  char buffer[64] = "";
+  struct iovec out[2] = {{"one", 3}, {"two", 3}};
+  struct iovec in[2] = {{buffer, 4}, {buffer + 10, 20}};
+  say("openat2 bad flag", open_how("new", 1ull << 40, 0, sizeof(struct open_how)));
+  say("openat2 bad mode", open_how("new", O_RDWR, 0600, sizeof(struct open_how)));
+  say("openat2 short", open_how("new", O_RDWR, 0, 8));
+  say("openat2 missing", open_how("new", O_RDWR, 0, sizeof(struct open_how)));
+  long fd = open_how("new", O_RDWR | O_CREAT, 0600, sizeof(struct open_how) + sizeof(long));
+  say("openat2", fd < 0 ? -1 : 0);
+  say("pwritev2", pwritev2(fd, out, 2, 0, 0));
+  say("offset", lseek(fd, 0, SEEK_CUR));
+  say("pwritev2 here", pwritev2(fd, out, 1, -1, 0));
+  say("pwritev2 here, dsync", pwritev2(fd, out, 1, -1, RWF_DSYNC));
+  say("offset", lseek(fd, 0, SEEK_CUR));
+  say("pwritev2 append", pwritev2(fd, out, 2, 0, RWF_APPEND));
+  say("pwritev2 bad flag", pwritev2(fd, out, 2, 0, 0x40000000));
+  say("preadv2", preadv2(fd, in, 2, 1, 0));
+  printf("%.4s %.7s\n", buffer, buffer + 10);
+  say("preadv2 here", preadv2(fd, in, 2, -1, 0));
+  say("preadv2 bad flag", preadv2(fd, in, 2, 0, 0x40000000));
+  say("size", lseek(fd, 0, SEEK_END));
+  say("close", close(fd));
+  say("remove", remove("new"));
+}
 
 static void list(const char* path) {
   char* names[64];
@@ -130,6 +164,7 @@ int main(void) {
   say("remove", remove("stdio"));
   f = tmpfile();
   printf("tmpfile %d\n", f != NULL);
+  call_newer_ones();
   sync();
   return 0;
 }

@@ -132,6 +132,7 @@ static void end_by(const char* what, const char* text) {
   if (!strcmp(what, "abort")) abort();
   if (!strcmp(what, "some-segv") && text[0] == 'n' && text[3] == 'o') *(volatile int*)0 = 0;
   if (!strcmp(what, "some-hang") && !memcmp(text, "nonono", 6)) for (;;) ;
+  if (!strcmp(what, "two-hang") && (!memcmp(text, "nonono", 6) || !memcmp(text, "ononon", 6))) for (;;) ;
   if (!strcmp(what, "some-fork") && !memcmp(text, "nonono", 6)) fork();
   if (!strcmp(what, "some-brk") && text[3] == 'n') sbrk(1 << 20);
   if (!strcmp(what, "some-map") && text[3] == 'n') munmap(mmap(NULL, 9999, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), 9999);

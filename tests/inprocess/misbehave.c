@@ -1,11 +1,13 @@
 /* One program, many ways to go wrong: argv[1] says which. Recoveries read the choice from a file of main's. */
 #include <assert.h>
 #include <fcntl.h>
+#include <linux/openat2.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -35,6 +37,14 @@ int main(int argc, char** argv) {
     memset(block, 'x', sizeof block);
     for (int i = 0; i < 10240; ++i) { block[0] = (char)i; if (write(big, block, sizeof block) < 0) { perror("write"); return 1; } }
   }
+  if (!strcmp(what, "getdents")) {
+    char entries[1024];
+    syscall(SYS_getdents, open(".", O_RDONLY | O_DIRECTORY), entries, sizeof entries);
+  }
+  if (!strcmp(what, "openat2")) {
+    struct open_how how = {.flags = O_RDONLY, .resolve = RESOLVE_IN_ROOT};
+    syscall(SYS_openat2, AT_FDCWD, "mode", &how, sizeof how);
+  }
   if (!strcmp(what, "map")) {
     int m = open("m", O_CREAT | O_RDWR, 0600);
     ftruncate(m, 4096);
@@ -56,6 +66,7 @@ void crashcut_recover(void) {
   if (!strcmp(mode, "r-segv")) *(volatile int*)0 = 0;
   if (!strcmp(mode, "r-stack")) crashcut_recover();
   if (!strcmp(mode, "r-fork")) fork();
+  if (!strcmp(mode, "r-wild")) { void* volatile wild = (void*)8; write(open("flag", O_WRONLY), wild, 1); }
   if (!strcmp(mode, "r-assume")) crashcut_assume(0);
   if (!strcmp(mode, "r-much")) for (int i = 0; i < 100000; ++i) puts("much");
   if (!strcmp(mode, "r-close")) { dup2(1, 9); close(1); dprintf(9, "through 9"); }
