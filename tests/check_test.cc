@@ -201,6 +201,19 @@ TEST_F(CheckTest, ALossySaveIsLostAndNotDurableAndReplays) {
   EXPECT_TRUE(read_file(directory_ / "results/junit.xml").find("<failure type=\"lost\"") != std::string::npos);
 }
 
+TEST_F(CheckTest, TheReadmeShowsWhatItSays) {
+  const Ran ran = check({"--setup", "echo old > notes.txt", "--file", "notes.txt"}, "echo new contents > notes.txt");
+  const std::string readme = read_file(CRASHCUT_SOURCE_DIR "/README.md");
+  const std::size_t table = ran.out.find("    on disk    #  operation"), table_end = ran.out.find("\n\n", table);
+  ASSERT_NE(table, std::string::npos) << ran.out;
+  EXPECT_NE(readme.find(ran.out.substr(table, table_end - table)), std::string::npos) << ran.out;
+  const std::size_t kinds = ran.out.find("  All kinds of violation"), kinds_end = ran.out.find("\n\n", ran.out.find("\n\n", kinds) + 2);
+  EXPECT_NE(readme.find(ran.out.substr(kinds, kinds_end - kinds)), std::string::npos) << ran.out;
+  EXPECT_NE(readme.find("--setup 'echo old > notes.txt' --file notes.txt -- sh -c 'echo new contents > notes.txt'"), std::string::npos);
+  EXPECT_EQ(check({"--setup", "echo old > notes.txt", "--file", "notes.txt"}, "echo new contents > t && sync t && mv t notes.txt && sync .").exit_code, 0);
+  EXPECT_TRUE(read_file(directory_ / "out").find("verified: all 2 recoveries, none failed") != std::string::npos);
+}
+
 TEST_F(CheckTest, ASafeSaveIsVerified) {
   const Ran ran = check({"--setup", "echo old > f", "--file", "f"}, "echo new contents > t && sync t && mv t f && sync .");
   EXPECT_EQ(ran.exit_code, 0) << ran.out << ran.err;

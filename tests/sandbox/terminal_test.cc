@@ -156,8 +156,8 @@ TEST_P(Terminal, ServesAShellWithJobControl) {
   Person person(GetParam(), [](const Inside& inside) {
     print(run(inside, in_terminal(program({"bash", "--norc", "--noprofile", "-i"}))));
   });
-  person.type("sleep 1000\n");
-  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  person.type("sh -c 'echo y$((6*7))y; exec sleep 1000'\n");
+  ASSERT_TRUE(person.sees("y42y"));
   person.type("\x1a");
   ASSERT_TRUE(person.sees("Stopped"));
   person.type("kill %1; wait; echo x$((6*7))x\n");
