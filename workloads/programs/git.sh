@@ -32,7 +32,7 @@ look() {
   if ! text=$(git show -s --format=%s HEAD 2>/dev/null); then what="no commit"; return; fi
   if ! git cat-file -p HEAD:notes.txt > /dev/null 2>&1; then what="commit without its files"; return; fi
   if ! git ls-files > /dev/null 2>&1; then what="index damaged"; return; fi
-  if ! git fsck --full --no-progress > /dev/null 2>&1; then what="stray objects damaged"; return; fi
+  if ! git fsck --full --no-progress > /dev/null 2>&1; then what="git fsck complains"; return; fi
   what=$text
 }
 

@@ -22,7 +22,7 @@ script=$0
 [[ $script == /* ]] || script=$PWD/$script
 programs=${script%/*}
 crashcut=${CRASHCUT:-$programs/../../build/release/crashcut}
-driver_directory=${CRASHCUT_DRIVERS:-$programs/../../build/release/drivers}
+driver_directory=${PROGRAM_DRIVERS:-$programs/../../build/release/drivers}
 drivers=()
 scratch=()
 options=()
@@ -89,8 +89,8 @@ check() {
   local variant=$1
   shift
   CRASHCUT=$(realpath "$crashcut")
-  CRASHCUT_DRIVERS=$(realpath -m "$driver_directory")
-  export CRASHCUT CRASHCUT_DRIVERS
+  PROGRAM_DRIVERS=$(realpath -m "$driver_directory")
+  export CRASHCUT PROGRAM_DRIVERS
   describe_case "$variant"
   exec "$CRASHCUT" check "${options[@]}" ${backup:+--backup "$backup"} --outcomes \
     --setup "$(printf '%q ' "$script" set_up "$variant")" --check "$(printf '%q ' "$script" judge "$variant")" \
