@@ -84,7 +84,7 @@ class Steps:
         self.names = {}     # (dir, name) -> ino
         self.label = {2: "."}  # ino -> the name that it had last
         self.made = set()   # names that the program created
-        self.taken = []     # (verb, ino or None, label)
+        self.taken = []     # (verb, label)
         self.started = self.saved = False
 
     def add(self, verb, label):
@@ -123,12 +123,14 @@ class Steps:
         ino, key = r.number(), (r.number(), r.text())
         self.add("link", f"{self.label.get(ino)} to {key[1]}")
         self.names[key] = ino
-        self.label[ino] = key[1]
 
     def on_6(self, r):
         key = (r.number(), r.text())
-        self.names.pop(key, None)
+        ino = self.names.pop(key, None)
         self.add("unlink", key[1])
+        for (_, name), other in self.names.items():
+            if other == ino:
+                self.label[ino] = name  # the one that is left
 
     def on_8(self, r):
         old, new = (r.number(), r.text()), (r.number(), r.text())
@@ -315,7 +317,11 @@ def key_of(line):
     return line.split("|")[1].strip() if line.startswith("| `") else None
 
 
-def update_readme(table):
+def update_readme(modes, rows):
+    """Replaces the rows that were made; those of programs that were not run stay."""
+    known = {key_of(line): line for line in [*readme_rows(), *rows]}
+    order = [f"`{variant}`" for _, variant in selected([])]
+    table = header(modes) + [known[key] for key in order if key in known]
     text = README.read_text()
     if BEGIN not in text or END not in text:
         sys.exit(f"programs: README.md has no line {BEGIN} and {END}")
@@ -340,7 +346,7 @@ def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("only", nargs="*", help="scripts or variants, e.g. nano, 'joe -nobackups' (default: all)")
     parser.add_argument("--short", action="store_true", help="a quick subset")
-    parser.add_argument("--update", action="store_true", help="replace the table in README.md")
+    parser.add_argument("--update", action="store_true", help="replace the table in README.md, or the rows of the programs that are named")
     parser.add_argument("--compare", action="store_true", help="fail where README.md says otherwise")
     parser.add_argument("--no-install", action="store_true", help="install nothing; leave out what is missing")
     parser.add_argument("--modes", nargs="+", choices=MODES, default=DEFAULT_MODES)
@@ -354,6 +360,8 @@ def parse_arguments():
     settings.drivers = settings.drivers or settings.crashcut.resolve().parent / "drivers"
     if settings.keep:
         os.makedirs(settings.keep, exist_ok=True)
+    if settings.update and settings.modes != DEFAULT_MODES:
+        parser.error("the table in README.md has the default modes")
     if settings.short:
         settings.only = SHORT
     settings.environment = os.environ | {"CRASHCUT": str(settings.crashcut.resolve()),
@@ -402,7 +410,7 @@ def main():
     table = header(settings.modes) + rows
     print("\n".join(table))
     if settings.update and not failures:
-        update_readme(table)
+        update_readme(settings.modes, rows)
     wrong = compare(rows) if settings.compare else []
     for sentence in wrong:
         print(f"programs: {sentence}", file=sys.stderr)

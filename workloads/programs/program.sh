@@ -64,6 +64,7 @@ describe() {
     "$new_text"$'\n') what=new ;;
     *) what="something else" ;;
   esac
+  [[ $what != "something else" || ${new_text}$'\n' != "$text"* ]] || what="a part"
 }
 
 # The checker.

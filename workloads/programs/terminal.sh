@@ -12,13 +12,12 @@ close_terminal() {
   [[ -z $home ]] || rm -rf "$home"
 }
 
-# The editor sees no settings of the user's, and an empty home outside the modelled disk. TMPDIR is set because emacs keeps
-# no backup of what lies below it, and the modelled disk may well lie below /tmp.
+# The editor sees no settings of the user's, and an empty home outside the modelled disk.
 open_terminal() {
   home=$(mktemp -d)
   trap close_terminal EXIT
   "${terminal[@]}" new-session -d -x 80 -y 24 \
-    "$(printf '%q ' env -i TERM=screen LANG=C.UTF-8 "PATH=$PATH" "HOME=$home" "TMPDIR=$home" "$@")"
+    "$(printf '%q ' env -i TERM=screen LANG=C.UTF-8 "PATH=$PATH" "HOME=$home" "$@")"
 }
 
 type_keys() { "${terminal[@]}" send-keys "$@"; }

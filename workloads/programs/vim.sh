@@ -16,7 +16,7 @@ describe_case() {
 run() {
   local settings='backupskip='  # it keeps no backup of what lies below /tmp, and the modelled disk may
   [[ $1 == vim ]] || settings+=" ${1#vim, }"
-  open_terminal vim -u DEFAULTS -i NONE --cmd "set $settings" notes.txt
+  open_terminal vim -u DEFAULTS -i NONE -c "set $settings" notes.txt
   await "$old_text"
   type_keys cc "$new_text" Escape :w Enter
   await '[0-9]B written'

@@ -9,6 +9,7 @@
 #ifndef CRASHCUT_STORAGE_H
 #define CRASHCUT_STORAGE_H
 
+#undef NDEBUG /* the assertions are the checks, in a release build too */
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
