@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Installs the Debian packages that crashcut is built with, those that are missing and no others.
+# Installs the Debian packages that crashcut is built with, those that are missing and no others. Arguments are further
+# packages to install: scripts/setup.sh nano joe
 set -euo pipefail
 
 packages=(
@@ -8,6 +9,7 @@ packages=(
   libfuse3-dev fuse3                        # the mounted front end
   libgtest-dev libbenchmark-dev liburing-dev libsqlite3-dev e2fsprogs
 )
+packages+=("$@")
 
 fail() {
   echo "setup: $*" >&2
