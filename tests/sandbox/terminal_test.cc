@@ -160,7 +160,7 @@ TEST_P(Terminal, ServesAShellWithJobControl) {
   ASSERT_TRUE(person.sees("y42y"));
   person.type("\x1a");
   ASSERT_TRUE(person.sees("Stopped"));
-  person.type("kill -9 %1; wait %1; echo x$((6*7))x\n");
+  person.type("kill -9 %1; disown -a; echo x$((6*7))x\n");
   ASSERT_TRUE(person.sees("x42x"));
   person.type("exit 3\n");
   ASSERT_TRUE(person.sees("<exit 3>")) << person.seen();
