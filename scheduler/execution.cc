@@ -3,8 +3,18 @@
 #include <algorithm>
 
 #include "scheduler/dependence.h"
+#include "scheduler/primitives/thread.h"
+#include "scheduler/primitives/timer.h"
 
 namespace crashcut::scheduler {
+
+bool is_live(const State& state, const Operation& operation) {
+  const Access& first = operation[0];
+  return primitive_of(first.object) != PrimitiveId::kThread || first.verb != thread::kStart || state.object(first.object).a != thread::kNone;
+}
+
+// A timer that never runs out is nothing that was left undone.
+static bool is_left_undone(const Pending& p) { return primitive_of(p.operation[0].object) != PrimitiveId::kTimer || p.operation[0].verb != timer::kFire; }
 
 bool Director::is_asleep(ActorId actor) const {
   return std::any_of(sleep_.begin(), sleep_.end(), [&](const Step& s) { return s.actor == actor; });
@@ -45,8 +55,8 @@ std::optional<ActorId> Director::choose(const State& state, const std::vector<Pe
   ending_ = state.is_over()   ? Ending::kProcessEnded
             : any_asleep      ? Ending::kAsleep
             : any_exhausted   ? Ending::kDepth
-            : pending.empty() ? Ending::kCompleted
-                              : Ending::kStuck;
+            : std::any_of(pending.begin(), pending.end(), is_left_undone) ? Ending::kStuck
+                                                                          : Ending::kCompleted;
   return std::nullopt;
 }
 

@@ -15,6 +15,9 @@ struct Pending {
   Operation operation;
 };
 
+// Whether there is anything to stand before: not for a thread that nobody created yet.
+bool is_live(const State& state, const Operation& operation);
+
 enum class Ending : std::uint8_t {
   kCompleted,     // every actor came to its end
   kProcessEnded,  // exit() or a failure ended them all
@@ -37,6 +40,7 @@ struct Execution {
   std::vector<Pending> pending;       // at the end: who was left, before what
   Ending ending = Ending::kCompleted;
   bool hit_depth = false;             // an actor was held back by its bound
+  bool is_foreseen = false;           // not run: another that was run vouches for it (foresight.h)
   std::uint64_t outcome = 0;          // whatever tells results apart for the caller
 };
 

@@ -21,7 +21,7 @@ enum class ActorId : std::uint32_t {};
 inline constexpr std::uint32_t index(ActorId id) { return static_cast<std::uint32_t>(id); }
 
 enum class PrimitiveId : std::uint8_t {
-  kProcess, kThread, kMutex, kSemaphore, kCondition, kBarrier, kRwLock, kTwoWriters, kOnce, kVariable, kTimer, kSpin
+  kProcess, kThread, kMutex, kSemaphore, kCondition, kBarrier, kRwLock, kTwoWriters, kOnce, kVariable, kTimer, kSpin, kFutex
 };
 
 // The primitive is part of the id: a semaphore at the address of a former mutex is another object.
@@ -44,6 +44,7 @@ struct Access {
   std::uint8_t verb;
   std::int64_t argument = 0;
   std::int64_t result = kNoResult;
+  std::int64_t observed = 0;  // of the program's own memory, when it was executed
   bool operator==(const Access&) const = default;
 };
 

@@ -7,6 +7,8 @@
 #include <optional>
 #include <thread>
 
+#include "scheduler/foresight.h"
+
 namespace crashcut::scheduler {
 
 namespace {
@@ -42,7 +44,8 @@ class Searcher {
 
   void work_guarded(Program& program) {
     try {
-      work(program);
+      ForesightProgram foreseeing(program, foresight_);
+      work(setup_.has_foresight && setup_.bounds.preemptions_most == kNoPreemptionBound && setup_.reduction != ReductionName::kNone ? foreseeing : program);
     } catch (...) {
       const std::lock_guard lock(mutex_);
       if (!error_) error_ = std::current_exception();
@@ -96,13 +99,18 @@ class Searcher {
       is_over_ = true;
       return;
     }
-    ++(execution.ending == Ending::kAsleep ? result_.asleep : result_.executions);
-    result_.transitions += execution.steps.size();
-    result_.new_steps += execution.steps.size() - depth;
+    if (execution.is_foreseen) {
+      ++result_.foreseen;
+    } else {
+      ++(execution.ending == Ending::kAsleep ? result_.asleep : result_.executions);
+      result_.transitions += execution.steps.size();
+      result_.new_steps += execution.steps.size() - depth;
+    }
     hit_depth_ = hit_depth_ || execution.hit_depth;
     reduction_->add_branches(*tree_, execution);
     tree_->prune();
-    if (execution.ending != Ending::kAsleep && setup_.on_execution && !setup_.on_execution(execution)) end(BoundHit::kStopped);
+    const bool was_run = !execution.is_foreseen && execution.ending != Ending::kAsleep;
+    if (was_run && setup_.on_execution && !setup_.on_execution(execution)) end(BoundHit::kStopped);
     check_bounds();
   }
 
@@ -130,6 +138,7 @@ class Searcher {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::optional<Tree> tree_;
+  Foresight foresight_;
   SearchResult result_;
   std::optional<Tree::Task> current_;
   bool is_over_ = false, hit_depth_ = false;

@@ -30,6 +30,7 @@ struct Progress {
 struct SearchResult {
   std::uint64_t executions = 0;   // completed, deadlocked and failed ones among them
   std::uint64_t asleep = 0;       // ended asleep: run in vain
+  std::uint64_t foreseen = 0;     // not run: known to be of a class that was
   std::uint64_t transitions = 0;  // steps of all executions
   std::uint64_t new_steps = 0;    // of these, beyond what led to the branch
   BoundHit bound = BoundHit::kNone;
@@ -41,6 +42,7 @@ struct SearchResult {
 
 struct SearchSetup {
   ReductionName reduction = ReductionName::kOptimal;
+  bool has_foresight = true;      // independence may look at the state (foresight.h)
   Bounds bounds;
   // Called for each execution, one at a time; false stops the search.
   std::function<bool(const Execution&)> on_execution;

@@ -50,7 +50,7 @@ Execution ScriptProgram::run(const RunRequest& request) {
     execution.pending.clear();
     for (std::size_t i = 0; i < actors.size(); ++i) {
       Operation operation;
-      if (next_operation(actors[i], operation)) execution.pending.push_back({static_cast<ActorId>(i), operation});
+      if (next_operation(actors[i], operation) && is_live(state, operation)) execution.pending.push_back({static_cast<ActorId>(i), operation});
     }
     const auto chosen = director.choose(state, execution.pending);
     if (!chosen) break;

@@ -3,6 +3,7 @@
 
 #include "scheduler/primitives/barrier.h"
 #include "scheduler/primitives/condition.h"
+#include "scheduler/primitives/futex.h"
 #include "scheduler/primitives/mutex.h"
 #include "scheduler/primitives/once.h"
 #include "scheduler/primitives/process.h"
@@ -29,8 +30,9 @@ static constexpr const Primitive* kTable[] = {
     &variable::kPrimitive,
     &timer::kPrimitive,
     &spin::kPrimitive,
+    &futex::kPrimitive,
 };
-static_assert(std::size(kTable) == static_cast<std::size_t>(PrimitiveId::kSpin) + 1);
+static_assert(std::size(kTable) == static_cast<std::size_t>(PrimitiveId::kFutex) + 1);
 
 const Primitive& primitive_of(const Access& access) { return *kTable[static_cast<std::size_t>(primitive_of(access.object))]; }
 
