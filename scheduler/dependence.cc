@@ -1,18 +1,17 @@
 #include "scheduler/dependence.h"
 
-#include "scheduler/primitives/futex.h"
 #include "scheduler/primitives/spin.h"
 
 namespace crashcut::scheduler {
 
 namespace {
 
-// The end of the process disables every step. A loop and a futex look at memory that we do not see being written, so
-// any step may matter to them.
+// The end of the process disables every step. A loop looks at memory that we do not see being written, so any step may
+// matter to it; and so does what lives on a futex, before it waits, when it wakes and before it wakes others.
 bool touches_all(const Operation& x) {
   const PrimitiveId primitive = primitive_of(x[0].object);
   return primitive == PrimitiveId::kProcess || (primitive == PrimitiveId::kSpin && x[0].verb == spin::kSpin) ||
-         (primitive == PrimitiveId::kFutex && x[0].verb == futex::kWait);
+         primitive == PrimitiveId::kFutex;
 }
 
 // Whether `relation` holds of accesses to a common object. Without one, the steps read and write different things.

@@ -1,6 +1,7 @@
 // Execution: one run of a program under one schedule; and Program, what can be run so.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -34,6 +35,11 @@ struct RunRequest {
   std::uint32_t depth_most = 0;       // steps an actor; 0: no bound
 };
 
+// What whoever runs the program wants to say about an execution; the search hands it on.
+struct ExecutionNote {
+  virtual ~ExecutionNote() = default;
+};
+
 struct Execution {
   std::vector<ObjectStart> objects;   // how each began
   std::vector<Step> steps;
@@ -42,6 +48,7 @@ struct Execution {
   bool hit_depth = false;             // an actor was held back by its bound
   bool is_foreseen = false;           // not run: another that was run vouches for it (foresight.h)
   std::uint64_t outcome = 0;          // whatever tells results apart for the caller
+  std::shared_ptr<const ExecutionNote> note;
 };
 
 class Program {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <span>
 
 #include "scheduler/dependence.h"
 #include "scheduler/primitives/semaphore.h"
@@ -59,18 +60,20 @@ std::int64_t change_by(const Operation& x, ObjectId semaphore) {
 // comes, where it can be had, together with all that its actor does up to its next post.
 class Normaliser {
  public:
-  explicit Normaliser(const Execution& execution) : left_(execution.steps) {
-    for (const ObjectStart& start : execution.objects) {
-      if (primitive_of(start.object) == PrimitiveId::kSemaphore) counts_[start.object] = start.a;
+  Normaliser(std::span<const Step> steps, std::span<const ObjectStart> objects) : steps_(steps), words_((steps.size() + 63) / 64) {
+    for (const ObjectStart& start : objects) {
+      if (primitive_of(start.object) == PrimitiveId::kSemaphore) counts_.push_back({start.object, start.a});
     }
+    alive_.assign(words_, 0);
+    for (std::size_t k = 0; k < steps.size(); ++k) alive_[k / 64] |= std::uint64_t{1} << k % 64;
+    note_blockers();
   }
 
   std::vector<Step> run() {
     std::vector<Step> ordered;
-    while (!left_.empty()) {
+    while (ordered.size() < steps_.size()) {
       bool takes_block = false;
-      const std::size_t chosen = choose(takes_block);
-      const ActorId actor = left_[chosen].actor;
+      const ActorId actor = steps_[choose(takes_block)].actor;
       do {
         ordered.push_back(take_first_of(actor));
       } while (takes_block && !is_post(ordered.back().operation));
@@ -80,23 +83,44 @@ class Normaliser {
 
  private:
   enum Rank : std::uint64_t { kPostFirst, kPlain, kBlock, kLoneWait, kNever };
+  struct Count {
+    ObjectId semaphore;
+    std::int64_t value;
+  };
+
+  // Of every step, the earlier ones of other actors that it can never pass. What a wait can pass, the count decides.
+  void note_blockers() {
+    blockers_.assign(steps_.size() * words_, 0);
+    for (std::size_t k = 0; k < steps_.size(); ++k) {
+      std::size_t own = kNowhere;
+      for (std::size_t i = 0; i < k; ++i) {
+        if (steps_[i].actor == steps_[k].actor) {
+          own = i;
+        } else if (!can_pass(steps_[k].operation, steps_[i].operation, 1)) {
+          blockers_[k * words_ + i / 64] |= std::uint64_t{1} << i % 64;
+        }
+      }
+      previous_.push_back(own);
+    }
+  }
+
+  bool is_alive(std::size_t k) const { return (alive_[k / 64] >> k % 64 & 1) != 0; }
 
   Step take_first_of(ActorId actor) {
-    const auto it = std::find_if(left_.begin(), left_.end(), [&](const Step& s) { return s.actor == actor; });
-    const Step step = *it;
-    for (auto& [semaphore, count] : counts_) count += change_by(step.operation, semaphore);
-    left_.erase(it);
-    return step;
+    std::size_t k = 0;
+    while (!is_alive(k) || steps_[k].actor != actor) ++k;
+    alive_[k / 64] &= ~(std::uint64_t{1} << k % 64);
+    for (Count& count : counts_) count.value += change_by(steps_[k].operation, count.semaphore);
+    return steps_[k];
   }
 
   std::size_t choose(bool& takes_block) const {
     std::size_t best = 0;
     Rank best_rank = kNever;
-    for (std::size_t k = 0; k < left_.size(); ++k) {
-      const auto is_own = [&](const Step& s) { return s.actor == left_[k].actor; };
-      if (std::any_of(left_.begin(), left_.begin() + static_cast<std::ptrdiff_t>(k), is_own)) continue;
+    for (std::size_t k = 0; k < steps_.size(); ++k) {
+      if (!is_alive(k) || (previous_[k] != kNowhere && is_alive(previous_[k]))) continue;
       const Rank rank = rank_of(k);
-      if (rank < best_rank || (rank == best_rank && rank != kNever && left_[k].actor < left_[best].actor)) {
+      if (rank < best_rank || (rank == best_rank && rank != kNever && steps_[k].actor < steps_[best].actor)) {
         best = k;
         best_rank = rank;
       }
@@ -107,7 +131,7 @@ class Normaliser {
 
   Rank rank_of(std::size_t k) const {
     if (!can_be_first(k, 0)) return kNever;
-    const Operation& operation = left_[k].operation;
+    const Operation& operation = steps_[k].operation;
     if (is_post(operation)) return kPostFirst;
     if (!is_wait(operation)) return kPlain;
     return is_block(k) ? kBlock : kLoneWait;
@@ -116,48 +140,47 @@ class Normaliser {
   // Whether all that the actor does from its wait at `k` to its next post can come first, in one piece.
   bool is_block(std::size_t k) const {
     std::int64_t taken = 0;
-    for (std::size_t i = k; i < left_.size(); ++i) {
-      if (left_[i].actor != left_[k].actor) continue;
+    for (std::size_t i = k; i < steps_.size(); ++i) {
+      if (steps_[i].actor != steps_[k].actor) continue;
       if (!can_be_first(i, taken)) return false;
-      if (is_post(left_[i].operation)) return true;
+      if (is_post(steps_[i].operation)) return true;
       // A second wait finds less, whichever semaphore it is of.
-      if (is_wait(left_[i].operation)) ++taken;
+      if (is_wait(steps_[i].operation)) ++taken;
     }
     return false;
   }
 
   // The actor's own steps before it apart; `taken` units less are there.
   bool can_be_first(std::size_t k, std::int64_t taken) const {
-    const Operation& y = left_[k].operation;
-    const bool waits = is_wait(y);
-    std::int64_t count = 0;
-    if (waits) {
-      const auto it = counts_.find(y[0].object);
-      count = (it == counts_.end() ? 0 : it->second) - taken;
+    for (std::size_t w = 0; w < words_; ++w) {
+      if ((blockers_[k * words_ + w] & alive_[w]) != 0) return false;
     }
-    // A wait must be enabled all the way.
-    for (std::size_t i = 0; i < k; ++i) {
-      if (left_[i].actor == left_[k].actor) continue;
-      if (waits && count <= 0) return false;
-      if (!can_pass(y, left_[i].operation, count)) return false;
-      if (waits) count += change_by(left_[i].operation, y[0].object);
+    const Operation& y = steps_[k].operation;
+    if (!is_wait(y)) return true;
+    // It must be enabled all the way.
+    const auto it = std::find_if(counts_.begin(), counts_.end(), [&](const Count& c) { return c.semaphore == y[0].object; });
+    std::int64_t count = (it == counts_.end() ? 0 : it->value) - taken;
+    for (std::size_t i = 0; i < k && count > 0; ++i) {
+      if (is_alive(i) && steps_[i].actor != steps_[k].actor) count += change_by(steps_[i].operation, y[0].object);
     }
-    return !waits || count > 0;
+    return count > 0;
   }
 
-  std::vector<Step> left_;
-  std::map<ObjectId, std::int64_t> counts_;
+  static constexpr std::size_t kNowhere = SIZE_MAX;
+  std::span<const Step> steps_;
+  std::size_t words_;
+  std::vector<std::uint64_t> alive_, blockers_;
+  std::vector<std::size_t> previous_;  // of the same actor
+  std::vector<Count> counts_;
 };
 
 }  // namespace
 
 std::uint64_t normal_form(const Execution& execution) {
   // The second time on high counts: what the first had to leave behind a low one now finds its place.
-  Execution relaxed;
-  relaxed.objects = execution.objects;
-  relaxed.steps = Normaliser(execution).run();
+  const std::vector<Step> relaxed = Normaliser(execution.steps, execution.objects).run();
   std::uint64_t hash = 0;
-  for (const Step& step : Normaliser(relaxed).run()) hash = mix(mix(hash, index(step.actor)), step.operation);
+  for (const Step& step : Normaliser(relaxed, execution.objects).run()) hash = mix(mix(hash, index(step.actor)), step.operation);
   return hash;
 }
 
@@ -231,8 +254,8 @@ std::optional<Execution> Foresight::foresee(const RunRequest& request) {
 
 void Foresight::learn(const Execution& execution) {
   const std::lock_guard lock(mutex_);
-  const auto is_semaphore = [](const ObjectStart& start) { return primitive_of(start.object) == PrimitiveId::kSemaphore; };
-  has_semaphores_ = has_semaphores_ || std::any_of(execution.objects.begin(), execution.objects.end(), is_semaphore);
+  const auto is_semaphores = [](const Step& step) { return is_post(step.operation) || is_wait(step.operation); };
+  has_semaphores_ = has_semaphores_ || std::any_of(execution.steps.begin(), execution.steps.end(), is_semaphores);
   if (!has_semaphores_) return;
   std::map<ActorId, std::uint64_t> history;
   const auto of = [&](ActorId actor) -> std::uint64_t& { return history.try_emplace(actor, first_history(actor)).first->second; };
@@ -249,9 +272,9 @@ void Foresight::learn(const Execution& execution) {
     actor_count_ = std::max(actor_count_, index(p.actor) + 1);
     note_next(p.actor, of(p.actor), &p.operation);
   }
-  // Who took steps and is not left has come to its end; a timer may be set again.
+  // Who took steps and is not left has come to its end.
   for (const auto& [actor, own] : history) {
-    if (!is_left[index(actor)] && execution.ending != Ending::kProcessEnded) note_next(actor, own, nullptr);
+    if (!is_left[index(actor)]) note_next(actor, own, nullptr);
   }
   for (const ObjectStart& start : execution.objects) {
     const bool is_new = std::none_of(objects_.begin(), objects_.end(), [&](const ObjectStart& s) { return s.object == start.object; });

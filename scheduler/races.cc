@@ -29,9 +29,9 @@ class RaceFinder {
     racing_.clear();
     for (std::size_t i = j; i-- > 0;) {
       const Step& first = steps_[i];
-      if (first.actor == second.actor || !may_conflict(first.operation, second.operation)) continue;
-      if (j < steps_.size() && !order_.is_before(i, j)) continue;
+      if (first.actor == second.actor || (j < steps_.size() && !order_.is_before(i, j))) continue;
       if (previous != Order::kNone && order_.is_before(i, previous)) continue;
+      if (!may_conflict(first.operation, second.operation)) continue;
       if (std::any_of(racing_.begin(), racing_.end(), [&](std::size_t k) { return order_.is_before(i, k); })) continue;
       if (!may_be_co_enabled(first.operation, second.operation)) continue;
       Race race{i, {}, 0};
