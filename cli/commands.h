@@ -6,6 +6,7 @@
 #include <string>
 
 #include <CLI/CLI.hpp>
+#include <tl/expected.hpp>
 
 #include "recovery/inprocess/session.h"
 
@@ -18,6 +19,9 @@ inline constexpr const char* kExitCodes =
 void add_run_command(CLI::App& app, int& exit_code);
 void add_replay_command(CLI::App& app, int& exit_code);
 void add_compare_command(CLI::App& app, int& exit_code);
+void add_threads_command(CLI::App& app, int& exit_code);
+// One schedule of a threaded program again; for crashcut replay.
+tl::expected<int, inprocess::Failure> replay_thread_token(const std::string& token, bool is_loud);
 
 // How the user called us; main() sets it.
 std::string& our_name();

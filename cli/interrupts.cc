@@ -15,6 +15,7 @@ constexpr int kBoundHit = 3;
 // What the handler reads. One thread writes it, with signals blocked where that takes more than one step.
 std::atomic<bool> g_interrupted{false};
 std::atomic<inprocess::Session*> g_session{nullptr};
+std::atomic<std::atomic<bool>*> g_stop{nullptr};
 std::atomic<pid_t> g_compiler{0};
 char g_directory[kPathMost];
 char g_file[kPathMost];
@@ -33,6 +34,8 @@ void on_signal(int signal) {
     kill(-compiler, SIGKILL);
   } else if (inprocess::Session* session = g_session.load(); session != nullptr && is_first && signal != SIGPIPE) {
     session->stop();
+  } else if (std::atomic<bool>* stop = g_stop.load(); stop != nullptr && is_first && signal != SIGPIPE) {
+    stop->store(true);
   } else {
     end_at_once(signal != SIGPIPE);
   }
@@ -66,6 +69,11 @@ void watch_session(inprocess::Session* session) {
   g_session.store(session);
   // A signal that came while it started ended us; one between then and now is caught up here.
   if (session != nullptr && is_interrupted()) session->stop();
+}
+
+void watch_stop(std::atomic<bool>* stop) {
+  g_stop.store(stop);
+  if (stop != nullptr && is_interrupted()) stop->store(true);
 }
 
 void watch_compiler(pid_t group) { g_compiler.store(group); }

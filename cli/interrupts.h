@@ -7,6 +7,7 @@
 
 #include <sys/types.h>
 
+#include <atomic>
 #include <string>
 
 #include "recovery/inprocess/session.h"
@@ -18,6 +19,8 @@ bool is_interrupted();
 
 // The session that the first signal stops; nullptr: none.
 void watch_session(inprocess::Session* session);
+// A search that the first signal stops; nullptr: none.
+void watch_stop(std::atomic<bool>* stop);
 // Process group of a compiler that a signal ends; 0: none.
 void watch_compiler(pid_t group);
 // A file and its directory to remove at a sudden end; empty: none.

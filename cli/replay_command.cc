@@ -8,6 +8,7 @@
 #include "cli/options.h"
 #include "cli/program.h"
 #include "recovery/report.h"
+#include "recovery/threads/token.h"
 #include "recovery/token.h"
 
 namespace crashcut::cli {
@@ -21,6 +22,7 @@ struct ReplayOptions {
 };
 
 tl::expected<int, Failure> replay(const ReplayOptions& options) {
+  if (options.token.starts_with(recovery::kThreadTokenPrefix)) return replay_thread_token(options.token, options.print);
   const auto token = recovery::decode(options.token);
   if (!token) return tl::unexpected(Failure{Failure::Blame::kUser, token.error()});
   const auto runtime = find_runtime();
@@ -51,8 +53,8 @@ tl::expected<int, Failure> replay(const ReplayOptions& options) {
 
 void add_replay_command(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<ReplayOptions>();
-  CLI::App* command = app.add_subcommand("replay", "run one recovery again, by the token that crashcut run printed");
-  command->add_option("token", options->token, "begins with cc1")->required()->type_name("TOKEN");
+  CLI::App* command = app.add_subcommand("replay", "run one recovery, or one schedule, again by its token");
+  command->add_option("token", options->token, "begins with cc1 (crashcut run) or ct1 (crashcut threads)")->required()->type_name("TOKEN");
   command->add_flag("--print", options->print, "tell all of it: operations, choices, calls, output");
   command->footer(
       "A program that does other things than when the token was made is refused.\n\n"

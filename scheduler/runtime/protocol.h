@@ -94,6 +94,7 @@ struct Control {
   std::atomic<std::uint32_t> replies;
   std::atomic<std::uint32_t> runner_end;   // RunnerEnd: it died before it replied; `replies` is set by the server
   std::atomic<std::uint32_t> is_leaving;   // the runner has replied and ends: no fault of its own
+  std::atomic<std::uint32_t> is_quitting;  // set by crashcut: no more runners
   std::atomic<std::int32_t> runner_pid;
   std::int32_t runner_status;
   Ending ending;

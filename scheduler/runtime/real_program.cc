@@ -74,10 +74,18 @@ RealProgram::RealProgram(const Setup& setup, NameTable& names) : setup_(setup), 
 
 RealProgram::~RealProgram() {
   if (server_ > 0) {
-    const int runner = control_->runner_pid;
-    kill(server_, SIGKILL);
-    if (runner > 0) kill(runner, SIGKILL);
-    waitpid(server_, nullptr, 0);
+    // The server buries its runner, and goes.
+    control_->is_quitting = 1;
+    if (const int runner = control_->runner_pid; runner > 0) kill(runner, SIGKILL);
+    for (int i = 0; i < 1000 && server_ > 0; ++i) {
+      if (waitpid(server_, nullptr, WNOHANG) == server_) server_ = 0;
+      if (server_ > 0) usleep(1000);
+      if (const int runner = control_->runner_pid; runner > 0 && server_ > 0) kill(runner, SIGKILL);
+    }
+    if (server_ > 0) {
+      kill(server_, SIGKILL);
+      waitpid(server_, nullptr, 0);
+    }
   }
   if (control_ != nullptr) munmap(control_, sizeof(Control));
   if (control_fd_ >= 0) close(control_fd_);

@@ -110,7 +110,7 @@ int serve(int argc, char** argv, char** envp, int (*main)(int, char**, char**)) 
         return 1;  // the first is the executable
       },
       nullptr);
-  while (true) {
+  while (g_control->is_quitting == 0) {
     const long pid = kernel(SYS_fork);
     if (pid == 0) become_runner();
     if (pid < 0) return 4;
@@ -126,6 +126,8 @@ int serve(int argc, char** argv, char** envp, int (*main)(int, char**, char**)) 
       reply();
     }
   }
+  kernel(SYS_exit_group, 0);
+  __builtin_unreachable();
 }
 
 }  // namespace crashcut::scheduler::runtime

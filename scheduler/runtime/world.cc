@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "scheduler/primitives/futex.h"
+#include "scheduler/primitives/mutex.h"
 #include "scheduler/primitives/process.h"
 #include "scheduler/primitives/spin.h"
 #include "scheduler/primitives/thread.h"
@@ -284,14 +285,26 @@ void init_fiber_locale();
 
 namespace {
 
+// The last things that a thread does.
+void finish_actor(Actor& actor) {
+  run_tls_destructors();
+  run_key_destructors(actor);
+  // Robust mutexes that it still holds go to whoever comes next, with a word.
+  for (std::uint32_t i = 0; i < g_used_place_count; ++i) {
+    const Place& place = g_places[g_used_places[i]];
+    if (place.primitive != PrimitiveId::kMutex) continue;
+    const Object& m = g_world->state.object(place.id);
+    if ((m.a & mutex::kRobust) != 0 && m.b == mutex::number_of(actor.id)) perform(mutex::access(place.id, mutex::kAbandon), nullptr);
+  }
+  perform(thread::access(actor.thread, thread::kExit), nullptr);
+}
+
 void fiber_entry() {
   init_fiber_locale();
   Actor& self = current_actor();
   if (__builtin_setjmp(self.end_at) == 0) self.result = self.routine(self.argument);
   Actor& ending = current_actor();
-  run_tls_destructors();
-  run_key_destructors(ending);
-  perform(thread::access(ending.thread, thread::kExit), __builtin_return_address(0));
+  finish_actor(ending);
   // From here it is never chosen again.
   ending.is_over = true;
   schedule();
@@ -305,9 +318,7 @@ void end_actor(void* result) {
   self.result = result;
   if (index(self.id) != 0) __builtin_longjmp(self.end_at, 1);
   // main is gone, the process goes on without it.
-  run_tls_destructors();
-  run_key_destructors(self);
-  perform(thread::access(self.thread, thread::kExit), __builtin_return_address(0));
+  finish_actor(self);
   schedule();
   __builtin_unreachable();
 }
