@@ -9,6 +9,7 @@ namespace {
 // The end of the process disables every step. A loop looks at memory that we do not see being written, so any step may
 // matter to it; and so does what lives on a futex, before it waits, when it wakes and before it wakes others.
 bool touches_all(const Operation& x) {
+  if (x.is_opaque()) return true;
   const PrimitiveId primitive = primitive_of(x[0].object);
   return primitive == PrimitiveId::kProcess || (primitive == PrimitiveId::kSpin && x[0].verb == spin::kSpin) ||
          primitive == PrimitiveId::kFutex;

@@ -67,11 +67,15 @@ class Operation {
   const Access& operator[](std::size_t i) const { return accesses_[i]; }
   // What the caller of the operation gets: the first access's result.
   std::int64_t result() const { return count_ == 0 ? 0 : accesses_[0].result; }
+  // After it the actor looks at memory that is not seen, and others write: it commutes with nothing.
+  bool is_opaque() const { return is_opaque_; }
+  void set_opaque() { is_opaque_ = true; }
   // The same call, whatever came of it.
   bool is_same_call(const Operation& other) const;
 
  private:
   std::uint8_t count_ = 0;
+  bool is_opaque_ = false;
   std::array<Access, kAccessesMost> accesses_{};
 };
 

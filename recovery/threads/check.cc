@@ -49,11 +49,25 @@ class Checker {
  public:
   Checker(const ThreadPlan& plan, const ThreadHooks& hooks) : plan_(plan), hooks_(hooks) {}
 
+  // A futex shows that threads meet in atomic variables, which are not seen: what looked independent may not be, and
+  // the search begins again without that claim.
   ThreadResult run() {
+    ThreadResult result = run_once();
+    if (!has_futex_) return result;
+    result_ = {};
+    executions_ = 0;
+    is_opaque_ = true;
+    return run_once();
+  }
+
+ private:
+  ThreadResult run_once() {
+    RealProgram::Setup program_setup = setup_of(plan_);
+    program_setup.is_opaque = result_.is_opaque = is_opaque_;
     std::vector<std::unique_ptr<RealProgram>> programs;
     std::vector<scheduler::Program*> workers;
     for (std::uint32_t i = 0; i < plan_.jobs; ++i) {
-      programs.push_back(std::make_unique<RealProgram>(setup_of(plan_), names_));
+      programs.push_back(std::make_unique<RealProgram>(program_setup, names_));
       workers.push_back(programs.back().get());
     }
     scheduler::SearchSetup setup;
@@ -68,6 +82,7 @@ class Checker {
       result_.restored += program->restored_count();
       result_.forked += program->forked_count();
     }
+    if (has_futex_ && !is_opaque_) return std::move(result_);
     if (result_.search.diverged) throw ToolError{true, kNotRepeatable};
     result_.verdict = result_.finding                                          ? ThreadVerdict::kViolation
                       : result_.search.bound != scheduler::BoundHit::kNone     ? ThreadVerdict::kBounded
@@ -75,10 +90,13 @@ class Checker {
     return std::move(result_);
   }
 
- private:
   bool note(const Execution& execution) {
     ++executions_;
     for (const scheduler::Step& s : execution.steps) result_.threads_most = std::max<std::uint64_t>(result_.threads_most, index(s.actor) + 1);
+    if (!is_opaque_ && std::any_of(execution.steps.begin(), execution.steps.end(), is_futex)) {
+      has_futex_ = true;
+      return false;
+    }
     const auto* details = dynamic_cast<const Details*>(execution.note.get());
     if (details == nullptr || details->kind == FindingKind::kNone) return true;
     ++result_.violations;
@@ -87,8 +105,11 @@ class Checker {
     return plan_.goes_on;
   }
 
+  static bool is_futex(const scheduler::Step& step) { return primitive_of(step.operation[0].object) == scheduler::PrimitiveId::kFutex; }
+
   const ThreadPlan& plan_;
   const ThreadHooks& hooks_;
+  bool has_futex_ = false, is_opaque_ = false;
   NameTable names_;
   ThreadResult result_{};
   std::uint64_t executions_ = 0;

@@ -48,6 +48,7 @@ struct ThreadResult {
   std::uint64_t violations = 0;
   std::uint64_t threads_most = 0;
   std::uint64_t restored = 0, forked = 0;
+  bool is_opaque = false;                // threads met in atomic variables: every order of operations was tried
   std::optional<ThreadFinding> finding;  // the shortest of those with the first's kind
 };
 

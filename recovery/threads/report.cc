@@ -68,6 +68,10 @@ std::string counts_text(const SearchResult& search) {
 
 constexpr const char* kNotSeen = "Not seen: plain and atomic variables between these operations (a data race may be missed).";
 
+constexpr const char* kOpaque =
+    "Threads meet in atomic variables (a futex was used), which are not seen: every order of the operations was tried, but not\n"
+    "every order of what lies between them.";
+
 }  // namespace
 
 std::string finding_text(const ThreadFinding& finding) {
@@ -119,7 +123,7 @@ std::string report_threads_finding(const ThreadPlan& plan, const ThreadFinding& 
 std::string report_threads_end(const ThreadPlan& plan, const ThreadResult& result, const std::string& crashcut) {
   const std::string counts = counts_text(result.search);
   switch (result.verdict) {
-    case ThreadVerdict::kVerified: return fmt::format("verified: every schedule that matters, none failed: {}\n{}\n", counts, kNotSeen);
+    case ThreadVerdict::kVerified: return fmt::format("verified: every schedule that matters, none failed: {}\n{}\n", counts, result.is_opaque ? kOpaque : kNotSeen);
     case ThreadVerdict::kBounded:
       return fmt::format("bounded ({}): nothing found in {}, an estimated {:.1f}% of all\n{}\n", bound_text(result.search.bound), counts, 100 * result.search.fraction, kNotSeen);
     case ThreadVerdict::kViolation: {
@@ -161,6 +165,7 @@ nlohmann::json threads_to_json(const ThreadPlan& plan, const ThreadResult& resul
           {"bound_hit", result.search.bound == BoundHit::kNone || result.finding ? json(nullptr) : json(bound_text(result.search.bound))},
           {"explored_fraction", result.search.fraction},
           {"seconds", result.search.seconds},
+          {"opaque", result.is_opaque},
           {"counts", {{"executions", result.search.executions}, {"foreseen", result.search.foreseen}, {"asleep", result.search.asleep}, {"transitions", result.search.transitions}, {"violations", result.violations}, {"restored_images", result.restored}, {"processes", result.forked}}},
           {"violation", violation},
           {"token", token},

@@ -80,6 +80,7 @@ struct Control {
   std::uint32_t timeouts_most;   // early timeouts a thread
   std::uint32_t policy[16];      // a primitive
   std::uint32_t is_restoring;    // runners may serve several requests
+  std::uint32_t is_opaque;       // threads meet in memory that is not seen: no two operations commute
   std::uint32_t stop_at_step;    // replay: raise SIGTRAP before this step; 0: never
 
   std::uint64_t program_base;    // where the executable was loaded; set by the server

@@ -68,6 +68,7 @@ RealProgram::RealProgram(const Setup& setup, NameTable& names) : setup_(setup), 
   control_->timeouts_most = setup.timeouts_most;
   control_->is_restoring = setup.is_restoring ? 1 : 0;
   control_->stop_at_step = setup.stop_at_step;
+  control_->is_opaque = setup.is_opaque ? 1 : 0;
   for (const auto& [primitive, policy] : setup.policies) control_->policy[static_cast<int>(primitive)] = static_cast<std::uint32_t>(policy);
   start();
 }

@@ -80,6 +80,7 @@ class RealProgram : public Program {
     std::vector<std::pair<PrimitiveId, std::int64_t>> policies;
     std::chrono::nanoseconds step_limit = std::chrono::seconds(10);  // without an operation
     bool is_restoring = true;
+    bool is_opaque = false;          // no two operations commute
     bool is_loud = false;
     bool has_details = false;
     std::uint32_t stop_at_step = 0;  // for a debugger: a trap before this step, from 1

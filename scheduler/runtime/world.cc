@@ -198,6 +198,7 @@ Actor& current_actor() { return *g_world->current; }
 std::int64_t perform(const Operation& operation, const void* caller) {
   Actor& self = current_actor();
   self.pending = operation;
+  if (g_control->is_opaque != 0) self.pending.set_opaque();
   self.has_pending = true;
   self.caller = reinterpret_cast<std::uint64_t>(caller);
   if (primitive_of(operation[0].object) != PrimitiveId::kSpin) self.yields_in_a_row = 0;
@@ -275,6 +276,7 @@ Actor* create_actor(void* (*routine)(void*), void* argument, std::size_t stack_b
   }
   actor->thread = own_object(PrimitiveId::kThread, id, thread::kNone);
   actor->pending = thread::access(actor->thread, thread::kStart);
+  if (g_control->is_opaque != 0) actor->pending.set_opaque();
   actor->clock_ns = self.clock_ns;
   perform(thread::access(actor->thread, thread::kCreate), caller);
   actor->has_pending = true;
