@@ -6,6 +6,7 @@
 #include <string>
 
 #include <CLI/CLI.hpp>
+#include <tl/expected.hpp>
 
 #include "recovery/inprocess/session.h"
 
@@ -22,6 +23,9 @@ void add_check_command(CLI::App& app, int& exit_code);
 void add_mark_command(CLI::App& app, int& exit_code);
 void add_mount_command(CLI::App& app, int& exit_code);
 void add_crash_command(CLI::App& app, int& exit_code);
+void add_threads_command(CLI::App& app, int& exit_code);
+// One schedule of a threaded program again; for crashcut replay.
+tl::expected<int, inprocess::Failure> replay_thread_token(const std::string& token, bool is_loud);
 
 // How the user called us; main() sets it.
 std::string& our_name();

@@ -15,6 +15,7 @@ std::atomic<bool> g_interrupted{false};
 std::atomic<inprocess::Session*> g_session{nullptr};
 std::atomic<Guard*> g_guard{nullptr};
 std::atomic<bool> g_searching{false};
+std::atomic<std::atomic<bool>*> g_stop{nullptr};
 
 void end_at_once(bool is_heard) {
   if (Guard* guard = g_guard.load(); guard != nullptr) guard->finish();
@@ -29,6 +30,8 @@ void on_signal(int signal) {
     session->stop();
   } else if (g_searching.load() && is_first && signal != SIGPIPE) {
     // is_interrupted() is all it needs.
+  } else if (std::atomic<bool>* stop = g_stop.load(); stop != nullptr && is_first && signal != SIGPIPE) {
+    stop->store(true);
   } else {
     end_at_once(signal != SIGPIPE);
   }
@@ -66,6 +69,11 @@ void watch_session(inprocess::Session* session) {
 
 SearchSignals::SearchSignals() { g_searching.store(true); }
 SearchSignals::~SearchSignals() { g_searching.store(false); }
+
+void watch_stop(std::atomic<bool>* stop) {
+  g_stop.store(stop);
+  if (stop != nullptr && is_interrupted()) stop->store(true);
+}
 
 void watch_guard(Guard* guard) { g_guard.store(guard); }
 

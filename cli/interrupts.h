@@ -5,6 +5,8 @@
 //   program, and its death takes the program under test along.
 #pragma once
 
+#include <atomic>
+
 #include "cli/guard.h"
 #include "recovery/inprocess/session.h"
 
@@ -15,6 +17,8 @@ bool is_interrupted();
 
 // The session that the first signal stops; nullptr: none.
 void watch_session(inprocess::Session* session);
+// A search that the first signal stops; nullptr: none.
+void watch_stop(std::atomic<bool>* stop);
 // While one lives, the first signal only sets is_interrupted(): a search looks at that by itself.
 class SearchSignals {
  public:

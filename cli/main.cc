@@ -48,6 +48,7 @@ int run(const std::vector<std::string>& words) {
   add_mark_command(app, exit_code);
   add_mount_command(app, exit_code);
   add_crash_command(app, exit_code);
+  add_threads_command(app, exit_code);
   if (words.empty() || (!words[0].starts_with('-') && !has_command(app, words[0]))) {
     fmt::print(stderr, "{}", app.help());
     if (!words.empty()) fmt::print(stderr, "\ncrashcut: there is no command {}.\n", words[0]);

@@ -163,6 +163,9 @@ tl::expected<recovery::Plan, Failure> make_plan(const Options& options, std::str
   return plan;
 }
 
+CLI::Validator whole_between(std::uint64_t least, std::uint64_t most) { return between(least, most); }
+CLI::Validator real_between(double least, double most) { return between(least, most); }
+
 std::uint32_t count_cores() {
   cpu_set_t set;
   if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;

@@ -44,6 +44,9 @@ std::vector<std::string> program_words(const CLI::App& command);
 // A plan without its program, of one profile and mode.
 tl::expected<recovery::Plan, inprocess::Failure> make_plan(const Options& options, std::string_view profile,
                                                            std::string_view data_mode);
+// For numbers in a range, with a message that says so.
+CLI::Validator whole_between(std::uint64_t least, std::uint64_t most);
+CLI::Validator real_between(double least, double most);
 std::uint32_t count_cores();
 // Hooks by which signals stop a check.
 recovery::Hooks interruptible_hooks();

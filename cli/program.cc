@@ -138,10 +138,13 @@ tl::expected<Program, Failure> Program::prepare(const std::string& named) try {
   return tool_failure(fmt::format("Cannot prepare {}: {}.", named, error.what()));
 }
 
-tl::expected<std::string, Failure> find_runtime() {
-  const fs::path path = our_directory() / "libcrashcut_runtime.so";
+static tl::expected<std::string, Failure> find_beside(const char* name) {
+  const fs::path path = our_directory() / name;
   if (!fs::exists(path)) return tool_failure(fmt::format("The runtime is missing: {}.", path.string()));
   return path.string();
 }
+
+tl::expected<std::string, Failure> find_runtime() { return find_beside("libcrashcut_runtime.so"); }
+tl::expected<std::string, Failure> find_threads_runtime() { return find_beside("libcrashcut_threads.so"); }
 
 }  // namespace crashcut::cli

@@ -33,5 +33,7 @@ class Program {
 
 // The path of libcrashcut_runtime.so, which lies beside this executable.
 tl::expected<std::string, inprocess::Failure> find_runtime();
+// The same for threaded programs.
+tl::expected<std::string, inprocess::Failure> find_threads_runtime();
 
 }  // namespace crashcut::cli

@@ -1,0 +1,176 @@
+// crashcut threads: a threaded program under every schedule that can make a difference.
+#include <cstdio>
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "cli/commands.h"
+#include "cli/interrupts.h"
+#include "cli/json_file.h"
+#include "cli/options.h"
+#include "cli/program.h"
+#include "recovery/json_report.h"
+#include "recovery/threads/report.h"
+#include "recovery/threads/token.h"
+
+namespace crashcut::cli {
+namespace {
+
+using inprocess::Failure;
+using scheduler::PrimitiveId;
+
+constexpr double kQuiet_s = 2;
+constexpr double kInterval_s = 2;
+
+struct ThreadOptions {
+  recovery::ThreadPlan plan;
+  std::string reduction = "optimal";
+  std::int64_t preemptions = -1;
+  std::vector<std::string> policies;
+  bool has_no_foresight = false;
+  std::uint32_t jobs = 0;
+  std::string json_file;
+};
+
+tl::unexpected<Failure> wrong_use(std::string sentence) { return tl::unexpected(Failure{Failure::Blame::kUser, std::move(sentence)}); }
+
+// "semaphore=fifo"
+tl::expected<std::pair<PrimitiveId, std::int64_t>, Failure> parse_policy(const std::string& text) {
+  struct Row {
+    const char* text;
+    PrimitiveId primitive;
+    std::int64_t value;
+  };
+  static constexpr Row kRows[] = {
+      {"semaphore=any", PrimitiveId::kSemaphore, scheduler::kArbitrary}, {"semaphore=fifo", PrimitiveId::kSemaphore, scheduler::kFifo},
+      {"semaphore=lifo", PrimitiveId::kSemaphore, scheduler::kLifo},     {"cond=any", PrimitiveId::kCondition, scheduler::kArbitrary},
+      {"cond=fifo", PrimitiveId::kCondition, scheduler::kFifo},          {"cond=lifo", PrimitiveId::kCondition, scheduler::kLifo},
+      {"futex=any", PrimitiveId::kFutex, scheduler::kArbitrary},         {"futex=fifo", PrimitiveId::kFutex, scheduler::kFifo},
+      {"rwlock=none", PrimitiveId::kRwLock, 0},                          {"rwlock=readers", PrimitiveId::kRwLock, 1},
+      {"rwlock=writers", PrimitiveId::kRwLock, 2},
+  };
+  for (const Row& row : kRows) {
+    if (text == row.text) return std::pair(row.primitive, row.value);
+  }
+  return wrong_use(fmt::format("There is no policy {}: see crashcut threads --help.", text));
+}
+
+tl::expected<recovery::ThreadPlan, Failure> complete(const ThreadOptions& options, const Program& program, const std::vector<std::string>& words) {
+  recovery::ThreadPlan plan = options.plan;
+  if (options.reduction == "none") {
+    plan.reduction = scheduler::ReductionName::kNone;
+  } else if (options.reduction == "source") {
+    plan.reduction = scheduler::ReductionName::kSource;
+  } else if (options.reduction != "optimal") {
+    return wrong_use(fmt::format("There is no reduction {}: it is none, source or optimal.", options.reduction));
+  }
+  for (const std::string& text : options.policies) {
+    const auto policy = parse_policy(text);
+    if (!policy) return tl::unexpected(policy.error());
+    plan.policies.push_back(*policy);
+  }
+  if (options.preemptions >= 0) plan.bounds.preemptions_most = static_cast<std::uint32_t>(options.preemptions);
+  plan.has_foresight = !options.has_no_foresight;
+  plan.jobs = options.jobs == 0 ? count_cores() : options.jobs;
+  plan.program = program.path();
+  plan.executable = program.executable();
+  plan.arguments.assign(words.begin() + 1, words.end());
+  const auto runtime = find_threads_runtime();
+  if (!runtime) return tl::unexpected(runtime.error());
+  plan.runtime = *runtime;
+  return plan;
+}
+
+class Progress {
+ public:
+  void show(const scheduler::Progress& p) {
+    if (p.seconds < next_s_) return;
+    next_s_ = p.seconds + kInterval_s;
+    const double left = p.fraction > 0 ? p.seconds * (1 - p.fraction) / p.fraction : 0;
+    fmt::print(stderr, "{:.0f} s: {} executions; an estimated {:.1f}% done, {:.0f} s left\n", p.seconds, p.executions, 100 * p.fraction, left);
+  }
+
+ private:
+  double next_s_ = kQuiet_s;
+};
+
+std::string command_text(const std::vector<std::string>& words) { return fmt::format("crashcut threads {}", fmt::join(words, " ")); }
+
+tl::expected<int, Failure> run(const ThreadOptions& options, const std::vector<std::string>& words) {
+  if (auto ok = check_json_file(options.json_file); !ok) return tl::unexpected(ok.error());
+  const auto program = Program::prepare(words[0]);
+  if (!program) return tl::unexpected(program.error());
+  const auto plan = complete(options, *program, words);
+  if (!plan) return tl::unexpected(plan.error());
+  std::FILE* out = options.json_file == "-" ? stderr : stdout;
+  fmt::print(out, "{}", recovery::report_threads_start(command_text(words), *plan));
+  std::fflush(out);
+  std::atomic<bool> stop{false};
+  Progress progress;
+  recovery::ThreadHooks hooks;
+  hooks.on_progress = [&](const scheduler::Progress& p) { progress.show(p); };
+  hooks.stop = &stop;
+  watch_stop(&stop);
+  const auto result = recovery::check_threads(*plan, hooks);
+  watch_stop(nullptr);
+  if (!result) return tl::unexpected(result.error());
+  if (result->finding) fmt::print(out, "{}\n", recovery::report_threads_finding(*plan, *result->finding));
+  if (!options.json_file.empty()) {
+    const std::string json = recovery::dump(recovery::threads_to_json(*plan, *result, our_name()));
+    if (auto ok = write_json_file(options.json_file, json); !ok) return tl::unexpected(ok.error());
+  }
+  fmt::print(out, "{}", recovery::report_threads_end(*plan, *result, our_name()));
+  return recovery::exit_code(result->verdict);
+}
+
+}  // namespace
+
+tl::expected<int, Failure> replay_thread_token(const std::string& text, bool is_loud) {
+  const auto token = recovery::decode_threads(text);
+  if (!token) return wrong_use(token.error());
+  const auto program = Program::prepare(token->program);
+  if (!program) return tl::unexpected(program.error());
+  recovery::ThreadPlan plan = recovery::plan_of(*token);
+  plan.executable = program->executable();
+  const auto runtime = find_threads_runtime();
+  if (!runtime) return tl::unexpected(runtime.error());
+  plan.runtime = *runtime;
+  const auto finding = recovery::replay_threads(plan, token->actors, token->schedule, is_loud);
+  if (!finding) return tl::unexpected(finding.error());
+  const bool is_violation = finding->details.kind != scheduler::runtime::FindingKind::kNone;
+  if (is_loud) fmt::print("{}\n", recovery::report_threads_finding(plan, *finding));
+  fmt::print("{}: {}\n", is_violation ? "violation" : "no violation", recovery::finding_text(*finding));
+  return is_violation ? 1 : 0;
+}
+
+void add_threads_command(CLI::App& app, int& exit_code) {
+  auto options = std::make_shared<ThreadOptions>();
+  recovery::ThreadPlan& plan = options->plan;
+  CLI::App* command = app.add_subcommand("threads", "run a threaded program under every schedule that can make a difference");
+  command->formatter(usage_formatter("crashcut threads [options] prog [args...]"));
+  command->prefix_command();
+  command->add_option("--reduction", options->reduction, "optimal (default), source, or none: every schedule")->type_name("NAME");
+  command->add_option("--max-executions", plan.bounds.executions_most, "stop after so many executions")->type_name("N")->check(whole_between(1, ~std::uint64_t{0}));
+  command->add_option("--time", plan.bounds.time_most_s, "stop after so long")->type_name("SECONDS")->check(real_between(0.001, 1e9));
+  command->add_option("--depth", plan.bounds.depth_most, "no thread takes more steps than this")->type_name("N")->check(whole_between(1, 1'000'000));
+  command->add_option("--preemptions", options->preemptions, "only schedules with at most so many, all of them")->type_name("N")->check(whole_between(0, 1000));
+  command->add_option("--spurious", plan.spurious_most, "wake-ups without a signal, a condition variable (default: 0)")->type_name("N")->check(whole_between(0, 1000));
+  command->add_option("--timeouts", plan.timeouts_most, "timed waits that run out, a thread (default: 2)")->type_name("N")->check(whole_between(0, 1000));
+  command->add_option("--policy", options->policies, "who is woken: semaphore|cond|futex=any|fifo|lifo, rwlock=none|readers|writers")->type_name("WHAT=WHO")->allow_extra_args(false);
+  command->add_option("--step-limit", plan.step_limit_s, "a thread that runs so long without an operation hangs (default: 10)")->type_name("SECONDS")->check(real_between(0.1, 1e6));
+  command->add_option("--jobs", options->jobs, "executions at a time (default: one a core)")->type_name("N")->check(whole_between(1, 256));
+  command->add_flag("--all", plan.goes_on, "go on after a violation");
+  command->add_flag("--no-foresight", options->has_no_foresight, "semaphores' operations never commute by their count");
+  command->add_option("--json", options->json_file, "write the result as JSON too (docs/json.md); - is stdout")->type_name("FILE");
+  command->footer(
+      std::string("prog is a dynamically linked executable, or its source (.c, .cc, .cpp). Its standard input is empty, its\n"
+                  "output is not shown; crashcut replay --print shows it.\n\n"
+                  "Example: crashcut threads --spurious 1 ./a.out 3\n\n") +
+      kExitCodes);
+  command->callback([command, options, &exit_code] {
+    const auto code = run(*options, program_words(*command));
+    exit_code = code ? *code : report_failure(code.error());
+  });
+}
+
+}  // namespace crashcut::cli

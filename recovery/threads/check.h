@@ -1,0 +1,68 @@
+// ThreadCheck: every schedule of a threaded program, and what was found. What crashcut threads does.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <tl/expected.hpp>
+
+#include "recovery/inprocess/session.h"
+#include "scheduler/runtime/real_program.h"
+#include "scheduler/search.h"
+
+namespace crashcut::recovery {
+
+struct ThreadPlan {
+  std::string program;                 // as the user sees it: the executable, or its source
+  std::string executable;
+  std::vector<std::string> arguments;
+  std::string runtime;
+  scheduler::ReductionName reduction = scheduler::ReductionName::kOptimal;
+  bool has_foresight = true;
+  scheduler::Bounds bounds;
+  std::uint32_t jobs = 1;
+  std::uint32_t spurious_most = 0;
+  std::uint32_t timeouts_most = 2;
+  std::vector<std::pair<scheduler::PrimitiveId, std::int64_t>> policies;
+  double step_limit_s = 10;
+  bool goes_on = false;                // after a violation
+};
+
+// A violation: the execution, with what it takes to run it again.
+struct ThreadFinding {
+  scheduler::Execution execution;
+  scheduler::runtime::Details details;
+  std::vector<scheduler::runtime::ActorName> actors;
+  std::uint64_t number = 0;            // the how-manieth execution
+  bool replays = false;                // it did the same when it was run again
+};
+
+enum class ThreadVerdict { kVerified, kViolation, kBounded };
+
+struct ThreadResult {
+  ThreadVerdict verdict;
+  scheduler::SearchResult search;
+  std::uint64_t violations = 0;
+  std::uint64_t threads_most = 0;
+  std::uint64_t restored = 0, forked = 0;
+  bool is_opaque = false;                // threads met in atomic variables: every order of operations was tried
+  std::optional<ThreadFinding> finding;  // the shortest of those with the first's kind
+};
+
+struct ThreadHooks {
+  std::function<void(const scheduler::Progress&)> on_progress;
+  const std::atomic<bool>* stop = nullptr;
+};
+
+tl::expected<ThreadResult, inprocess::Failure> check_threads(const ThreadPlan& plan, const ThreadHooks& hooks = {});
+
+// One schedule again. An error where the program does something else.
+tl::expected<ThreadFinding, inprocess::Failure> replay_threads(const ThreadPlan& plan, const std::vector<scheduler::runtime::ActorName>& actors,
+                                                               const std::vector<scheduler::ActorId>& schedule, bool is_loud);
+
+int exit_code(ThreadVerdict verdict);
+
+}  // namespace crashcut::recovery

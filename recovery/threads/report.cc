@@ -1,0 +1,175 @@
+#include "recovery/threads/report.h"
+
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "recovery/threads/story.h"
+#include "recovery/threads/token.h"
+#include "scheduler/primitive.h"
+
+namespace crashcut::recovery {
+namespace {
+
+using namespace scheduler;
+using runtime::FindingKind;
+
+const char* reduction_text(ReductionName name) {
+  switch (name) {
+    case ReductionName::kNone: return "none";
+    case ReductionName::kSource: return "source";
+    case ReductionName::kOptimal: return "optimal";
+  }
+  return "";
+}
+
+std::vector<std::string> bound_texts(const ThreadPlan& plan) {
+  std::vector<std::string> texts;
+  if (plan.bounds.executions_most != 0) texts.push_back(fmt::format("{} executions", plan.bounds.executions_most));
+  if (plan.bounds.time_most_s > 0) texts.push_back(fmt::format("{:g} s", plan.bounds.time_most_s));
+  if (plan.bounds.depth_most != 0) texts.push_back(fmt::format("{} steps a thread", plan.bounds.depth_most));
+  if (plan.bounds.preemptions_most != kNoPreemptionBound) texts.push_back(fmt::format("{} preemptions", plan.bounds.preemptions_most));
+  return texts;
+}
+
+const char* kind_text(FindingKind kind) {
+  switch (kind) {
+    case FindingKind::kNone: return "none";
+    case FindingKind::kDeadlock: return "deadlock";
+    case FindingKind::kLivelock: return "livelock";
+    case FindingKind::kNoProgress: return "no progress";
+    case FindingKind::kSignal: return "signal";
+    case FindingKind::kAssertion: return "assertion";
+    case FindingKind::kMisuse: return "misuse";
+    case FindingKind::kExitCode: return "exit";
+    case FindingKind::kThreadsLeft: return "threads left";
+  }
+  return "";
+}
+
+const char* bound_text(BoundHit bound) {
+  switch (bound) {
+    case BoundHit::kNone: return "";
+    case BoundHit::kExecutions: return "max_executions";
+    case BoundHit::kTime: return "time";
+    case BoundHit::kDepth: return "depth";
+    case BoundHit::kPreemptions: return "preemptions";
+    case BoundHit::kStopped: return "interrupt";
+  }
+  return "";
+}
+
+std::string counts_text(const SearchResult& search) {
+  std::string text = fmt::format("{} executions, {} steps", search.executions, search.transitions);
+  if (search.foreseen > 0) text += fmt::format(", {} more foreseen to be like one of them", search.foreseen);
+  if (search.asleep > 0) text += fmt::format(", {} cut short as redundant", search.asleep);
+  return text + fmt::format(", {:.2f} s", search.seconds);
+}
+
+constexpr const char* kNotSeen = "Not seen: plain and atomic variables between these operations (a data race may be missed).";
+
+constexpr const char* kOpaque =
+    "Threads meet in atomic variables (a futex was used), which are not seen: every order of the operations was tried, but not\n"
+    "every order of what lies between them.";
+
+}  // namespace
+
+std::string finding_text(const ThreadFinding& finding) {
+  const runtime::Details& d = finding.details;
+  const std::string who = index(d.actor) == 0 ? "main" : fmt::format("thread {}", [&] {
+    std::uint32_t number = 0;
+    for (std::uint32_t i = 1; i <= index(d.actor) && i < finding.actors.size(); ++i) number += finding.actors[i].ordinal != 0xffffffff ? 1 : 0;
+    return number;
+  }());
+  switch (d.kind) {
+    case FindingKind::kNone: return "nothing was found";
+    case FindingKind::kDeadlock: return "deadlock";
+    case FindingKind::kLivelock: return "livelock: all that is left loops and waits";
+    case FindingKind::kNoProgress: return fmt::format("{} runs on without an operation that others could notice", who);
+    case FindingKind::kSignal: return fmt::format("{} died by SIG{}", who, sigabbrev_np(static_cast<int>(d.number)) != nullptr ? sigabbrev_np(static_cast<int>(d.number)) : "?");
+    case FindingKind::kAssertion: return fmt::format("{} failed: {}", who, d.text);
+    case FindingKind::kMisuse: return fmt::format("{} {}", who, misuse_text(d.number));
+    case FindingKind::kExitCode: return fmt::format("{} ended the process with exit code {}", who, d.number);
+    case FindingKind::kThreadsLeft: return fmt::format("{} ended the process while {} {} still running", who, d.number, d.number == 1 ? "thread was" : "threads were");
+  }
+  return "";
+}
+
+std::string report_threads_start(const std::string& command, const ThreadPlan& plan) {
+  const std::vector<std::string> bounds = bound_texts(plan);
+  std::string text = fmt::format("{}: reduction {}; bounds: {}; {} jobs", command, reduction_text(plan.reduction), bounds.empty() ? "none" : fmt::format("{}", fmt::join(bounds, ", ")), plan.jobs);
+  if (plan.spurious_most > 0) text += fmt::format("; {} spurious wake-ups a condition variable", plan.spurious_most);
+  return text + "\n";
+}
+
+std::string report_threads_finding(const ThreadPlan& plan, const ThreadFinding& finding) {
+  const ThreadStory story(plan, finding);
+  std::string text = fmt::format("violation: {}\n\n  The schedule that leads there:\n\n", finding_text(finding));
+  for (std::size_t i = 0; i < finding.execution.steps.size(); ++i) {
+    const Step& step = finding.execution.steps[i];
+    const std::string place = i < finding.details.callers.size() ? story.place_text(finding.details.callers[i]) : "";
+    text += fmt::format("    {:>4}  {:<12} {}{}\n", i + 1, story.actor_text(step.actor), story.operation_text(step.operation), place.empty() ? "" : "  [" + place + "]");
+  }
+  if (!finding.execution.pending.empty()) {
+    text += "\n  Where the others stand:\n\n";
+    for (const Pending& p : finding.execution.pending) {
+      const std::vector<std::string> held = story.held_by(p.actor);
+      text += fmt::format("          {:<12} {}{}\n", story.actor_text(p.actor), held.empty() ? "" : fmt::format("holds {}; ", fmt::join(held, ", ")), story.waiting_text(p));
+    }
+  }
+  return text + fmt::format("\n  {}\n", kNotSeen);
+}
+
+std::string report_threads_end(const ThreadPlan& plan, const ThreadResult& result, const std::string& crashcut) {
+  const std::string counts = counts_text(result.search);
+  switch (result.verdict) {
+    case ThreadVerdict::kVerified: return fmt::format("verified: every schedule that matters, none failed: {}\n{}\n", counts, result.is_opaque ? kOpaque : kNotSeen);
+    case ThreadVerdict::kBounded:
+      return fmt::format("bounded ({}): nothing found in {}, an estimated {:.1f}% of all\n{}\n", bound_text(result.search.bound), counts, 100 * result.search.fraction, kNotSeen);
+    case ThreadVerdict::kViolation: {
+      std::string text = fmt::format("violation: {}; {} violations in {}\n", finding_text(*result.finding), result.violations, counts);
+      if (!result.finding->replays) return text + "It did not come again when its schedule was run again: the program is not repeatable.\n";
+      return text + fmt::format("Replay: {} replay --print {}\n", crashcut, encode(make_token(plan, *result.finding)));
+    }
+  }
+  return "";
+}
+
+nlohmann::json threads_to_json(const ThreadPlan& plan, const ThreadResult& result, const std::string& crashcut) {
+  using nlohmann::json;
+  const auto or_null = [](auto value) { return value == 0 ? json(nullptr) : json(value); };
+  json violation, token, replay;
+  if (result.finding) {
+    const ThreadFinding& finding = *result.finding;
+    const ThreadStory story(plan, finding);
+    json steps = json::array(), waiting = json::array();
+    for (std::size_t i = 0; i < finding.execution.steps.size(); ++i) {
+      const Step& step = finding.execution.steps[i];
+      steps.push_back({{"thread", story.actor_text(step.actor)}, {"text", story.operation_text(step.operation)}, {"function", story.place_text(finding.details.callers[i])}});
+    }
+    for (const Pending& p : finding.execution.pending) {
+      waiting.push_back({{"thread", story.actor_text(p.actor)}, {"holds", story.held_by(p.actor)}, {"text", story.waiting_text(p)}});
+    }
+    violation = {{"kind", kind_text(finding.details.kind)}, {"code", finding.details.number}, {"text", finding_text(finding)}, {"execution", finding.number}, {"replays", finding.replays}, {"steps", steps}, {"waiting", waiting}};
+    token = encode(make_token(plan, finding));
+    replay = crashcut + " replay --print " + token.get<std::string>();
+  }
+  const char* verdict = result.verdict == ThreadVerdict::kVerified ? "verified" : result.verdict == ThreadVerdict::kBounded ? "bounded" : "violation";
+  return {{"format", 1},
+          {"program", plan.program},
+          {"arguments", plan.arguments},
+          {"reduction", reduction_text(plan.reduction)},
+          {"bounds", {{"max_executions", or_null(plan.bounds.executions_most)}, {"time_s", or_null(plan.bounds.time_most_s)}, {"depth", or_null(plan.bounds.depth_most)}, {"preemptions", plan.bounds.preemptions_most == kNoPreemptionBound ? json(nullptr) : json(plan.bounds.preemptions_most)}, {"spurious", plan.spurious_most}, {"timeouts", plan.timeouts_most}, {"jobs", plan.jobs}}},
+          {"verdict", verdict},
+          {"exit_code", exit_code(result.verdict)},
+          {"bound_hit", result.search.bound == BoundHit::kNone || result.finding ? json(nullptr) : json(bound_text(result.search.bound))},
+          {"explored_fraction", result.search.fraction},
+          {"seconds", result.search.seconds},
+          {"opaque", result.is_opaque},
+          {"counts", {{"executions", result.search.executions}, {"foreseen", result.search.foreseen}, {"asleep", result.search.asleep}, {"transitions", result.search.transitions}, {"violations", result.violations}, {"restored_images", result.restored}, {"processes", result.forked}}},
+          {"violation", violation},
+          {"token", token},
+          {"replay", replay}};
+}
+
+}  // namespace crashcut::recovery

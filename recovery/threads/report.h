@@ -1,0 +1,22 @@
+// Reports of crashcut threads: text for people, JSON for programs (docs/json.md).
+#pragma once
+
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+#include "recovery/threads/check.h"
+
+namespace crashcut::recovery {
+
+// "threads: ./a.out 3; reduction optimal; bounds: none; 2 jobs"
+std::string report_threads_start(const std::string& command, const ThreadPlan& plan);
+// What went wrong, the schedule that leads there, and who holds what and waits for what.
+std::string report_threads_finding(const ThreadPlan& plan, const ThreadFinding& finding);
+// The verdict, counts and the command that replays.
+std::string report_threads_end(const ThreadPlan& plan, const ThreadResult& result, const std::string& crashcut);
+// "deadlock", "thread 2 died by SIGSEGV"
+std::string finding_text(const ThreadFinding& finding);
+nlohmann::json threads_to_json(const ThreadPlan& plan, const ThreadResult& result, const std::string& crashcut);
+
+}  // namespace crashcut::recovery

@@ -1,0 +1,150 @@
+#include "recovery/threads/story.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "scheduler/primitives/barrier.h"
+#include "scheduler/primitives/condition.h"
+#include "scheduler/primitives/futex.h"
+#include "scheduler/primitives/mutex.h"
+#include "scheduler/primitives/once.h"
+#include "scheduler/primitives/process.h"
+#include "scheduler/primitives/rwlock.h"
+#include "scheduler/primitives/spin.h"
+#include "scheduler/primitives/thread.h"
+#include "scheduler/primitives/timer.h"
+#include "scheduler/runtime/protocol.h"
+
+namespace crashcut::recovery {
+
+using namespace scheduler;
+
+ThreadStory::ThreadStory(const ThreadPlan& plan, const ThreadFinding& finding)
+    : finding_(&finding), symbols_(Symbols::of(plan.executable)), end_(finding.execution.objects) {
+  for (const auto& [object, address] : finding.details.addresses) {
+    if (address != 0) addresses_[object] = address;
+  }
+  std::size_t number = 0;
+  for (std::size_t i = 0; i < finding.actors.size(); ++i) {
+    const auto& actor = finding.actors[i];
+    if (i == 0) {
+      names_.push_back("main");
+    } else if (actor.ordinal == runtime::Names::kTimerOrdinal) {
+      names_.push_back("the timer of " + (actor.parent < names_.size() ? names_[actor.parent] : "?"));
+    } else {
+      names_.push_back(fmt::format("thread {}", ++number));
+    }
+  }
+  for (const Step& step : finding.execution.steps) {
+    const Access& first = step.operation[0];
+    if (primitive_of(first.object) == PrimitiveId::kThread && (first.verb == thread::kStart || first.verb == thread::kExit)) threads_[first.object] = step.actor;
+    Operation operation = step.operation;
+    end_.apply(step.actor, operation);
+  }
+  for (const Pending& p : finding.execution.pending) {
+    const Access& first = p.operation[0];
+    if (primitive_of(first.object) == PrimitiveId::kThread && first.verb == thread::kStart) threads_[first.object] = p.actor;
+  }
+}
+
+std::string ThreadStory::actor_text(ActorId actor) const { return index(actor) < names_.size() ? names_[index(actor)] : fmt::format("actor {}", index(actor)); }
+
+std::string ThreadStory::thread_text(ObjectId object) const {
+  const auto it = threads_.find(object);
+  if (it == threads_.end()) return "a thread";
+  const std::uint64_t routine = index(it->second) < finding_->details.routines.size() ? finding_->details.routines[index(it->second)] : 0;
+  const std::string function = routine == 0 ? "" : symbols_.name_of_function(routine, finding_->details.program_base);
+  return actor_text(it->second) + (function.empty() ? "" : " (" + function + ")");
+}
+
+std::string ThreadStory::object_text(ObjectId object) const {
+  Access access{object, 0};
+  const std::string kind = primitive_of(access).name;
+  if (primitive_of(object) == PrimitiveId::kThread) return thread_text(object);
+  const auto it = addresses_.find(object);
+  if (it == addresses_.end()) return kind;
+  const std::string name = symbols_.name_of_variable(it->second, finding_->details.program_base);
+  return name.empty() ? fmt::format("{} at {:#x}", kind, it->second) : kind + " " + name;
+}
+
+std::string ThreadStory::operation_text(const Operation& operation) const {
+  const Access& first = operation[0];
+  const std::string object = object_text(first.object);
+  const bool failed = first.result != kNoResult && first.result > 0 && first.result < 200;
+  const auto plain = [&] {
+    std::string text = fmt::format("{} {}", primitive_of(first).verbs[first.verb], object);
+    const PrimitiveId kind = primitive_of(first.object);
+    if (failed && (kind == PrimitiveId::kMutex || kind == PrimitiveId::kRwLock || kind == PrimitiveId::kSemaphore) && first.verb != 6 /* rwlock unlock */) {
+      text += fmt::format(" = {}", strerrorname_np(static_cast<int>(first.result)) != nullptr ? strerrorname_np(static_cast<int>(first.result)) : "?");
+    }
+    return text;
+  };
+  switch (primitive_of(first.object)) {
+    case PrimitiveId::kProcess: return first.verb == process::kExit ? fmt::format("exit({})", first.argument) : "fail";
+    case PrimitiveId::kThread:
+      if (first.verb == thread::kStart) return "start";
+      return first.verb == thread::kExit ? "end" : plain();
+    case PrimitiveId::kCondition:
+      if (first.verb == condition::kEnqueue) return fmt::format("wait for {}, unlocking {}", object, object_text(operation[1].object));
+      if (first.verb == condition::kWake || first.verb == condition::kTimedWake) {
+        const char* why = first.result == ETIMEDOUT ? " (timeout)" : first.result == condition::kWokeForNothing ? " (spurious)" : "";
+        return fmt::format("wake up from {}{}, locking {}", object, why, object_text(operation[1].object));
+      }
+      return plain();
+    case PrimitiveId::kBarrier: return fmt::format("{} {}", first.verb == barrier::kArrive ? "arrive at" : "leave", object);
+    case PrimitiveId::kTimer: return first.verb == timer::kFire ? "run out" : "set the timer";
+    case PrimitiveId::kSpin: return first.verb == spin::kYield ? "yield" : "yield again and again";
+    case PrimitiveId::kFutex:
+      if (first.verb == futex::kWait && first.result == EAGAIN) return fmt::format("not wait for {}: it has changed", object);
+      return first.verb == futex::kWait ? "wait for " + object : first.verb == futex::kWake ? "wake who waits for " + object : "wake up from " + object;
+    default: return plain();
+  }
+}
+
+std::string ThreadStory::waiting_text(const Pending& pending) const {
+  const Access& first = pending.operation[0];
+  if (primitive_of(first.object) == PrimitiveId::kThread && first.verb == thread::kStart) return "has not begun";
+  if (end_.is_enabled(pending.actor, pending.operation) || end_.is_over()) return "stands before: " + operation_text(pending.operation);
+  std::vector<std::string> parts;
+  for (const Access& access : pending.operation) {
+    const Object& o = end_.object(access.object);
+    const std::string object = object_text(access.object);
+    switch (primitive_of(access.object)) {
+      case PrimitiveId::kMutex:
+        if (o.b == 0) break;
+        parts.push_back(o.b == index(pending.actor) + 1 ? fmt::format("waits for {}, which it holds itself", object)
+                                                        : fmt::format("waits for {}, which {} holds", object, actor_text(static_cast<ActorId>(o.b - 1))));
+        break;
+      case PrimitiveId::kRwLock:
+        if (o.b != 0) parts.push_back(fmt::format("waits for {}, which {} holds for writing", object, actor_text(static_cast<ActorId>(o.b - 1))));
+        else if (!o.list.empty()) parts.push_back(fmt::format("waits for {}, which {} holds for reading", object, actor_text(static_cast<ActorId>(o.list[0]))));
+        else parts.push_back(fmt::format("waits for {}, where others go first", object));
+        break;
+      case PrimitiveId::kSemaphore: parts.push_back(fmt::format("waits for {}, whose count is {}", object, o.a)); break;
+      case PrimitiveId::kCondition: parts.push_back(fmt::format("waits for {}, which nobody signals", object)); break;
+      case PrimitiveId::kFutex: parts.push_back(fmt::format("waits for {}, which nobody wakes", object)); break;
+      case PrimitiveId::kBarrier: parts.push_back(fmt::format("waits at {}: {} of {} have arrived", object, o.c, o.a)); break;
+      case PrimitiveId::kThread: parts.push_back(fmt::format("waits for the end of {}", object)); break;
+      case PrimitiveId::kOnce: parts.push_back(fmt::format("waits for the end of {}", object)); break;
+      case PrimitiveId::kSpin: parts.push_back("loops: it waits for something that nobody is left to do"); break;
+      default: break;
+    }
+  }
+  return parts.empty() ? "stands before: " + operation_text(pending.operation) : fmt::format("{}", fmt::join(parts, "; "));
+}
+
+std::vector<std::string> ThreadStory::held_by(ActorId actor) const {
+  std::vector<std::string> held;
+  for (const ObjectStart& start : finding_->execution.objects) {
+    const Object& o = end_.object(start.object);
+    const PrimitiveId kind = primitive_of(start.object);
+    const bool is_owner = (kind == PrimitiveId::kMutex || kind == PrimitiveId::kRwLock) && o.b == std::int64_t{index(actor)} + 1;
+    const bool is_reader = kind == PrimitiveId::kRwLock && std::find(o.list.begin(), o.list.end(), std::int64_t{index(actor)}) != o.list.end();
+    if (is_owner || is_reader) held.push_back(object_text(start.object));
+  }
+  return held;
+}
+
+}  // namespace crashcut::recovery

@@ -1,0 +1,40 @@
+// ThreadStory: the steps of an execution in words: threads, objects and places by their names.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "recovery/threads/check.h"
+#include "recovery/threads/symbols.h"
+
+namespace crashcut::recovery {
+
+class ThreadStory {
+ public:
+  ThreadStory(const ThreadPlan& plan, const ThreadFinding& finding);
+
+  // "main", "thread 2"
+  std::string actor_text(scheduler::ActorId actor) const;
+  // "lock mutex forks+40"
+  std::string operation_text(const scheduler::Operation& operation) const;
+  // The function that an address is in; empty where it is not known.
+  std::string place_text(std::uint64_t caller) const { return symbols_.name_of_function(caller, finding_->details.program_base); }
+  // "waits for mutex forks+40, which thread 1 holds"
+  std::string waiting_text(const scheduler::Pending& pending) const;
+  // What the actor holds at the end: "mutex forks"
+  std::vector<std::string> held_by(scheduler::ActorId actor) const;
+
+ private:
+  std::string object_text(scheduler::ObjectId object) const;
+  std::string thread_text(scheduler::ObjectId object) const;
+
+  const ThreadFinding* finding_;
+  Symbols symbols_;
+  scheduler::State end_;                                       // as the execution left it
+  std::map<scheduler::ObjectId, std::uint64_t> addresses_;
+  std::map<scheduler::ObjectId, scheduler::ActorId> threads_;  // whose thread object it is
+  std::vector<std::string> names_;
+};
+
+}  // namespace crashcut::recovery

@@ -1,0 +1,33 @@
+// ThreadToken: all that it takes to run one schedule of a threaded program again. docs/tokens.md has the bytes.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <tl/expected.hpp>
+
+#include "recovery/threads/check.h"
+
+namespace crashcut::recovery {
+
+inline constexpr std::string_view kThreadTokenPrefix = "ct1";
+
+struct ThreadToken {
+  std::string program;
+  std::vector<std::string> arguments;
+  std::uint32_t spurious_most = 0;
+  std::uint32_t timeouts_most = 0;
+  std::vector<std::pair<scheduler::PrimitiveId, std::int64_t>> policies;
+  std::vector<scheduler::runtime::ActorName> actors;
+  std::vector<scheduler::ActorId> schedule;
+};
+
+ThreadToken make_token(const ThreadPlan& plan, const ThreadFinding& finding);
+// A plan without what belongs to this run: executable, runtime.
+ThreadPlan plan_of(const ThreadToken& token);
+std::string encode(const ThreadToken& token);
+// The error is a sentence.
+tl::expected<ThreadToken, std::string> decode_threads(std::string_view text);
+
+}  // namespace crashcut::recovery

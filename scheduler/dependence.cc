@@ -1,0 +1,58 @@
+#include "scheduler/dependence.h"
+
+#include "scheduler/primitives/spin.h"
+
+namespace crashcut::scheduler {
+
+namespace {
+
+// The end of the process disables every step. A loop looks at memory that we do not see being written, so any step may
+// matter to it; and so does what lives on a futex, before it waits, when it wakes and before it wakes others.
+bool touches_all(const Operation& x) {
+  if (x.is_opaque()) return true;
+  const PrimitiveId primitive = primitive_of(x[0].object);
+  return primitive == PrimitiveId::kProcess || (primitive == PrimitiveId::kSpin && x[0].verb == spin::kSpin) ||
+         primitive == PrimitiveId::kFutex;
+}
+
+// Whether `relation` holds of accesses to a common object. Without one, the steps read and write different things.
+template <class Relation>
+bool any_common(const Operation& x, const Operation& y, Relation relation) {
+  for (const Access& a : x) {
+    for (const Access& b : y) {
+      if (a.object == b.object && relation(primitive_of(a), a, b)) return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+bool are_dependent(const Operation& x, const Operation& y) {
+  if (touches_all(x) || touches_all(y)) return true;
+  return any_common(x, y, [](const Primitive& p, const Access& a, const Access& b) { return p.dependent(a, b); });
+}
+
+bool may_conflict(const Operation& x, const Operation& y) {
+  if (touches_all(x) || touches_all(y)) return true;
+  return any_common(x, y, [](const Primitive& p, const Access& a, const Access& b) { return p.conflicting(a, b); });
+}
+
+bool still_commutes(const Step& step, const Step& done, const State& now) {
+  if (are_dependent(step.operation, done.operation) || !now.is_enabled(step.actor, step.operation)) return false;
+  const bool share = any_common(step.operation, done.operation, [](const Primitive&, const Access&, const Access&) { return true; });
+  if (!share) return true;
+  State after = now;
+  Operation again = step.operation;
+  after.apply(step.actor, again);
+  for (std::size_t i = 0; i < again.size(); ++i) {
+    if (again[i].result != step.operation[i].result) return false;
+  }
+  return true;
+}
+
+bool may_be_co_enabled(const Operation& x, const Operation& y) {
+  return !any_common(x, y, [](const Primitive& p, const Access& a, const Access& b) { return !p.co_enabled(a, b); });
+}
+
+}  // namespace crashcut::scheduler

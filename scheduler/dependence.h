@@ -1,0 +1,22 @@
+// Dependence: which steps keep their order in all executions of one class.
+//
+// Two executions are equivalent (one Mazurkiewicz class) when swaps of neighbouring steps that are not dependent
+//   lead from one to the other. Equivalent executions have the same results and end in the same state.
+#pragma once
+
+#include "scheduler/primitive.h"
+
+namespace crashcut::scheduler {
+
+// Of two different actors; both executed. Disabling apart.
+bool are_dependent(const Operation& x, const Operation& y);
+// Whether in some state the two do not commute, or one disables the other. Results may be missing.
+bool may_conflict(const Operation& x, const Operation& y);
+// False only where no state enables both.
+bool may_be_co_enabled(const Operation& x, const Operation& y);
+
+// Whether `step`, taken now, would commute with `done`, which led to the state `now`: the primitives say so, it is
+// still enabled, and its results are what they were before.
+bool still_commutes(const Step& step, const Step& done, const State& now);
+
+}  // namespace crashcut::scheduler

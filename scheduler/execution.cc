@@ -1,0 +1,77 @@
+#include "scheduler/execution.h"
+
+#include <algorithm>
+
+#include "scheduler/dependence.h"
+#include "scheduler/primitives/thread.h"
+#include "scheduler/primitives/timer.h"
+
+namespace crashcut::scheduler {
+
+bool is_live(const State& state, const Operation& operation) {
+  const Access& first = operation[0];
+  return primitive_of(first.object) != PrimitiveId::kThread || first.verb != thread::kStart || state.object(first.object).a != thread::kNone;
+}
+
+// A timer that never runs out is nothing that was left undone.
+static bool is_left_undone(const Pending& p) { return primitive_of(p.operation[0].object) != PrimitiveId::kTimer || p.operation[0].verb != timer::kFire; }
+
+bool Director::is_asleep(ActorId actor) const {
+  return std::any_of(sleep_.begin(), sleep_.end(), [&](const Step& s) { return s.actor == actor; });
+}
+
+bool Director::is_exhausted(ActorId actor) {
+  const bool is = request_->depth_most != 0 && index(actor) < steps_of_.size() && steps_of_[index(actor)] >= request_->depth_most;
+  hit_depth_ = hit_depth_ || is;
+  return is;
+}
+
+std::optional<ActorId> Director::follow(const State& state, const std::vector<Pending>& pending) {
+  const ActorId next = request_->prefix[taken_];
+  for (const Pending& p : pending) {
+    if (p.actor == next && state.is_enabled(next, p.operation)) return next;
+  }
+  ending_ = Ending::kDiverged;
+  return std::nullopt;
+}
+
+std::optional<ActorId> Director::choose(const State& state, const std::vector<Pending>& pending) {
+  if (is_following_prefix()) return follow(state, pending);
+  std::optional<ActorId> best;
+  bool any_asleep = false, any_exhausted = false;
+  for (const Pending& p : pending) {
+    if (!state.is_enabled(p.actor, p.operation)) continue;
+    if (is_exhausted(p.actor)) {
+      any_exhausted = true;
+    } else if (is_asleep(p.actor)) {
+      any_asleep = true;
+    } else if (p.actor == last_) {
+      return last_;  // no switch without need: counterexamples stay readable
+    } else if (!best || p.actor < *best) {
+      best = p.actor;
+    }
+  }
+  if (best) return best;
+  ending_ = state.is_over()   ? Ending::kProcessEnded
+            : any_asleep      ? Ending::kAsleep
+            : any_exhausted   ? Ending::kDepth
+            : std::any_of(pending.begin(), pending.end(), is_left_undone) ? Ending::kStuck
+                                                                          : Ending::kCompleted;
+  return std::nullopt;
+}
+
+void Director::note(const Step& step, const State& after) {
+  if (!is_following_prefix()) wake_sleepers(sleep_, step, after);
+  if (index(step.actor) >= steps_of_.size()) steps_of_.resize(index(step.actor) + 1);
+  ++steps_of_[index(step.actor)];
+  ++taken_;
+  last_ = step.actor;
+}
+
+void wake_sleepers(std::vector<Step>& sleep, const Step& step, const State& after) {
+  std::erase_if(sleep, [&](const Step& s) {
+    return s.actor == step.actor || !still_commutes(s, step, after);
+  });
+}
+
+}  // namespace crashcut::scheduler

@@ -1,0 +1,92 @@
+// Execution: one run of a program under one schedule; and Program, what can be run so.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "scheduler/state.h"
+
+namespace crashcut::scheduler {
+
+// What an actor stands before.
+struct Pending {
+  ActorId actor;
+  Operation operation;
+};
+
+// Whether there is anything to stand before: not for a thread that nobody created yet.
+bool is_live(const State& state, const Operation& operation);
+
+enum class Ending : std::uint8_t {
+  kCompleted,     // every actor came to its end
+  kProcessEnded,  // exit() or a failure ended them all
+  kStuck,         // actors are left and none is enabled: a deadlock, or a livelock where one of them spins
+  kAsleep,        // all that is enabled is explored elsewhere. Never under the optimal reduction
+  kDepth,         // a thread's bound was hit and nobody else could go on
+  kDiverged,      // the schedule could not be followed: the program did something else than before
+};
+
+// What to run: these actors first, then freely, but for sleepers, which wake when a step depends on theirs.
+struct RunRequest {
+  std::vector<ActorId> prefix;
+  std::vector<Step> sleep;            // as it stands after the prefix
+  std::uint32_t depth_most = 0;       // steps an actor; 0: no bound
+};
+
+// What whoever runs the program wants to say about an execution; the search hands it on.
+struct ExecutionNote {
+  virtual ~ExecutionNote() = default;
+};
+
+struct Execution {
+  std::vector<ObjectStart> objects;   // how each began
+  std::vector<Step> steps;
+  std::vector<Pending> pending;       // at the end: who was left, before what
+  Ending ending = Ending::kCompleted;
+  bool hit_depth = false;             // an actor was held back by its bound
+  bool is_foreseen = false;           // not run: another that was run vouches for it (foresight.h)
+  std::uint64_t outcome = 0;          // whatever tells results apart for the caller
+  std::shared_ptr<const ExecutionNote> note;
+};
+
+class Program {
+ public:
+  virtual ~Program() = default;
+  virtual Execution run(const RunRequest& request) = 0;
+};
+
+// Director: decides, in one run, who goes next. Used by whatever runs the program.
+class Director {
+ public:
+  explicit Director(const RunRequest& request) : request_(&request), sleep_(request.sleep) {}
+
+  // The next actor, or none: see ending(). `pending` lists every live actor.
+  std::optional<ActorId> choose(const State& state, const std::vector<Pending>& pending);
+  // After the chosen one's operation was applied.
+  void note(const Step& step, const State& after);
+  Ending ending() const { return ending_; }
+  bool hit_depth() const { return hit_depth_; }
+  std::size_t step_count() const { return taken_; }
+  bool is_following_prefix() const { return taken_ < request_->prefix.size(); }
+
+ private:
+  bool is_asleep(ActorId actor) const;
+  bool is_exhausted(ActorId actor);
+  std::optional<ActorId> follow(const State& state, const std::vector<Pending>& pending);
+
+  const RunRequest* request_;
+  std::vector<Step> sleep_;
+  std::vector<std::uint32_t> steps_of_;
+  std::size_t taken_ = 0;
+  std::optional<ActorId> last_;
+  Ending ending_ = Ending::kCompleted;
+  bool hit_depth_ = false;
+};
+
+// Of sleepers, those that still sleep after `step`; `after` is the state then. A sleeper wakes when its step would
+// not commute with this one.
+void wake_sleepers(std::vector<Step>& sleep, const Step& step, const State& after);
+
+}  // namespace crashcut::scheduler

@@ -1,0 +1,68 @@
+// Foresight: independence that looks at the state, for semaphores: fewer executions, and the same findings.
+//
+// On a semaphore a post and a wait commute while the count is above zero: a wait that would not have waited learns
+//   nothing from the post, and only data that the two race for could tell. Classes under such swaps are larger than
+//   Mazurkiewicz's and no partial orders (which of two posts let a third wait in is open), so no wakeup tree tells
+//   them apart. Instead, an execution that the reduction asks for is first foreseen: from what each actor did before
+//   after the same results, and the state. If swaps lead from what is foreseen to an execution that was run, the
+//   foreseen one is an execution too, of the same class, and need not be run: a run that happened vouches for it.
+//   If not, or where an actor's next step is not known, the program is run.
+// So nothing is lost even where the guess is wrong: a guess is used only once it is proved.
+// Threads: several workers share one.
+#pragma once
+
+#include <condition_variable>
+#include <mutex>
+#include <optional>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "scheduler/execution.h"
+
+namespace crashcut::scheduler {
+
+// The same for executions that swaps lead into each other, as far as it can see; different for others.
+std::uint64_t normal_form(const Execution& execution);
+
+class Foresight {
+ public:
+  // The execution: foreseen and vouched for, then is_foreseen is set; else it must be run, learn() be told, and, if
+  // it was foreseen at all, land() with its outcome.
+  std::optional<Execution> foresee(const RunRequest& request);
+  void learn(const Execution& execution);
+  // What was foreseen and had to be run has been.
+  void land(std::uint64_t form);
+  // Whether there is anything to gain: no semaphore, and every class is a partial order.
+  bool is_of_use() const { return has_semaphores_; }
+
+ private:
+  struct Next {
+    std::optional<Operation> operation;  // none: its end
+    bool is_known = true;                // false: it was different at different times
+  };
+  std::optional<Execution> simulate(const RunRequest& request) const;
+  const Next* next_of(ActorId actor, std::uint64_t history) const;
+  void note_next(ActorId actor, std::uint64_t history, const Operation* operation);
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::unordered_map<std::uint64_t, Next> next_;      // an actor and its history -> what it does next
+  std::unordered_set<std::uint64_t> seen_;            // normal forms of what was run
+  std::unordered_multiset<std::uint64_t> in_flight_;  // of what is being run, as foreseen
+  std::vector<ObjectStart> objects_;
+  std::uint32_t actor_count_ = 0;
+  bool has_semaphores_ = false;
+};
+
+class ForesightProgram : public Program {
+ public:
+  ForesightProgram(Program& program, Foresight& foresight) : program_(&program), foresight_(&foresight) {}
+  Execution run(const RunRequest& request) override;
+
+ private:
+  Program* program_;
+  Foresight* foresight_;
+};
+
+}  // namespace crashcut::scheduler

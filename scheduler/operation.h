@@ -1,0 +1,97 @@
+// Operation: what an actor is about to do, or has done, that others can notice.
+//
+// An operation is up to three accesses, each to one object by one verb: waiting on a condition variable is "enqueue"
+//   on the condition and "unlock" on the mutex, in one step. It looks at and changes these objects and nothing else,
+//   so operations without a common object commute; what else commutes, the primitives say (primitive.h).
+// Ids are dense and name the same actor, the same object, in every execution of one search.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "persist/check.h"
+
+namespace crashcut::scheduler {
+
+enum class ActorId : std::uint32_t {};
+inline constexpr std::uint32_t index(ActorId id) { return static_cast<std::uint32_t>(id); }
+
+enum class PrimitiveId : std::uint8_t {
+  kProcess, kThread, kMutex, kSemaphore, kCondition, kBarrier, kRwLock, kTwoWriters, kOnce, kVariable, kTimer, kSpin, kFutex
+};
+
+// The primitive is part of the id: a semaphore at the address of a former mutex is another object.
+enum class ObjectId : std::uint32_t {};
+inline constexpr std::uint32_t kObjectIndexBits = 24;
+inline constexpr ObjectId make_object_id(PrimitiveId primitive, std::uint32_t number) {
+  return static_cast<ObjectId>(static_cast<std::uint32_t>(primitive) << kObjectIndexBits | number);
+}
+inline constexpr PrimitiveId primitive_of(ObjectId id) {
+  return static_cast<PrimitiveId>(static_cast<std::uint32_t>(id) >> kObjectIndexBits);
+}
+inline constexpr std::uint32_t index(ObjectId id) {
+  return static_cast<std::uint32_t>(id) & ((1u << kObjectIndexBits) - 1);
+}
+
+inline constexpr std::int64_t kNoResult = INT64_MIN;  // not executed yet
+
+struct Access {
+  ObjectId object;
+  std::uint8_t verb;
+  std::int64_t argument = 0;
+  std::int64_t result = kNoResult;
+  std::int64_t observed = 0;  // of the program's own memory, when it was executed
+  bool operator==(const Access&) const = default;
+};
+
+class Operation {
+ public:
+  static constexpr std::size_t kAccessesMost = 3;
+
+  Operation() = default;
+  Operation(const Access& first) { add(first); }
+  Operation& add(const Access& access) {
+    CHECK(count_ < kAccessesMost);
+    accesses_[count_++] = access;
+    return *this;
+  }
+  const Access* begin() const { return accesses_.data(); }
+  const Access* end() const { return accesses_.data() + count_; }
+  Access* begin() { return accesses_.data(); }
+  Access* end() { return accesses_.data() + count_; }
+  std::size_t size() const { return count_; }
+  const Access& operator[](std::size_t i) const { return accesses_[i]; }
+  // What the caller of the operation gets: the first access's result.
+  std::int64_t result() const { return count_ == 0 ? 0 : accesses_[0].result; }
+  // After it the actor looks at memory that is not seen, and others write: it commutes with nothing.
+  bool is_opaque() const { return is_opaque_; }
+  void set_opaque() { is_opaque_ = true; }
+  // The same call, whatever came of it.
+  bool is_same_call(const Operation& other) const;
+
+ private:
+  std::uint8_t count_ = 0;
+  bool is_opaque_ = false;
+  std::array<Access, kAccessesMost> accesses_{};
+};
+
+// One operation executed by one actor.
+struct Step {
+  ActorId actor;
+  Operation operation;
+};
+
+// How an object begins. What the numbers mean is the primitive's.
+struct ObjectStart {
+  ObjectId object;
+  std::int64_t a = 0, b = 0, c = 0;
+};
+
+// "mutex 3 lock"
+std::string to_text(const Operation& operation);
+
+}  // namespace crashcut::scheduler

@@ -1,0 +1,51 @@
+// Primitive: a kind of synchronisation object. To add one: a file in primitives/ and a line in primitives/table.cc.
+//
+// Every function sees accesses to one object of its kind. What it may look at: the object, and the other objects of
+//   the same operation. Defaults are safe: without a reason, two accesses to one object do not commute.
+//   enabled      whether the access can be executed now
+//   apply        executes it and returns the result; negative below kMisuse: the program used the object wrongly
+//   dependent    whether two executed accesses of two actors, next to each other in an execution, must keep their
+//                order. Not asked: whether one disables the other, which State knows.
+//   conflicting  whether there is a state in which they do not commute, disabling included. A superset of dependent
+//   co_enabled   false only where no state enables both: then there is nothing to reverse
+#pragma once
+
+#include <span>
+
+#include "scheduler/state.h"
+
+namespace crashcut::scheduler {
+
+struct Primitive {
+  const char* name;
+  std::span<const char* const> verbs;
+  bool (*enabled)(const State&, ActorId, const Operation&, const Access&);
+  std::int64_t (*apply)(State&, ActorId, const Operation&, const Access&);
+  bool (*dependent)(const Access&, const Access&);
+  bool (*conflicting)(const Access&, const Access&);
+  bool (*co_enabled)(const Access&, const Access&);
+};
+
+const Primitive& primitive_of(const Access& access);
+
+// Safe defaults.
+inline bool always_enabled(const State&, ActorId, const Operation&, const Access&) { return true; }
+inline bool always(const Access&, const Access&) { return true; }
+
+// Results of a program's mistakes.
+inline constexpr std::int64_t kMisuse = -1000;
+inline constexpr std::int64_t kUnlockByNonOwner = kMisuse - 1;
+inline constexpr std::int64_t kUnlockOfUnlocked = kMisuse - 2;
+inline constexpr std::int64_t kDestroyWhileLocked = kMisuse - 3;
+inline constexpr std::int64_t kDestroyWhileWaitedFor = kMisuse - 4;
+inline constexpr std::int64_t kJoinTwice = kMisuse - 5;
+inline constexpr std::int64_t kJoinOfDetached = kMisuse - 6;
+inline constexpr std::int64_t kDetachTwice = kMisuse - 7;
+inline constexpr std::int64_t kWaitWithoutMutex = kMisuse - 8;
+// A clause: "unlocks a mutex that another thread holds". Empty for other results.
+const char* misuse_text(std::int64_t result);
+
+// The wake-up policy of an object that threads wait for.
+enum Policy : std::int64_t { kArbitrary, kFifo, kLifo };
+
+}  // namespace crashcut::scheduler

@@ -1,0 +1,93 @@
+// A condition variable. Waiting is two steps: "enqueue" with the unlock of the mutex, "wake" with its lock.
+// Object: a spurious wake-ups left, b signals so far, c the policy. list holds the waiters as they came, then the
+// numbers of signals that nobody has taken yet; second holds, a waiter, the first signal that it may take, or kGranted.
+#pragma once
+
+#include <algorithm>
+#include <cerrno>
+
+#include "scheduler/primitive.h"
+#include "scheduler/primitives/timer.h"
+
+namespace crashcut::scheduler::condition {
+
+enum Verb : std::uint8_t { kEnqueue, kWake, kTimedWake, kSignal, kBroadcast, kDestroy };
+inline constexpr const char* kVerbs[] = {"enqueue", "wake", "timed wake", "signal", "broadcast", "destroy"};
+inline constexpr std::int64_t kGranted = -1;
+inline constexpr std::int64_t kWokeForNothing = 1;
+
+inline Access access(ObjectId condition, Verb verb) { return {condition, verb}; }
+
+inline std::size_t place_of(const Object& c, ActorId actor) {
+  return static_cast<std::size_t>(std::find(c.list.begin(), c.list.end(), std::int64_t{index(actor)}) - c.list.begin());
+}
+// A signal wakes one of those who waited when it came, whoever runs first.
+inline bool may_wake(const Object& c, std::size_t place) {
+  if (place >= c.second.size()) return false;
+  if (c.second[place] == kGranted) return true;
+  return std::any_of(c.list.begin() + static_cast<std::ptrdiff_t>(c.second.size()), c.list.end(),
+                     [&](std::int64_t signal) { return signal >= c.second[place]; });
+}
+
+inline bool enabled(const State& state, ActorId actor, const Operation& operation, const Access& access) {
+  if (access.verb != kWake && access.verb != kTimedWake) return true;
+  const Object& c = state.object(access.object);
+  return may_wake(c, place_of(c, actor)) || c.a > 0 || timer::is_fired(state, operation);
+}
+
+inline void signal(Object& c) {
+  const auto waiters = c.second.size();
+  const std::int64_t number = c.b++;
+  const auto ungranted = static_cast<std::size_t>(std::count_if(c.second.begin(), c.second.end(), [](std::int64_t s) { return s != kGranted; }));
+  if (ungranted <= c.list.size() - waiters) return;  // all are woken already: nobody is left to hear it
+  if (c.c == kArbitrary) {
+    c.list.push_back(number);
+  } else {
+    auto it = c.c == kFifo ? std::find_if(c.second.begin(), c.second.end(), [](std::int64_t s) { return s != kGranted; })
+                           : std::find_if(c.second.rbegin(), c.second.rend(), [](std::int64_t s) { return s != kGranted; }).base() - 1;
+    *it = kGranted;
+  }
+}
+
+inline std::int64_t wake(Object& c, std::size_t place, bool is_fired) {
+  const bool granted = may_wake(c, place);
+  const auto waiters = c.second.size();
+  if (granted && c.second[place] != kGranted) {
+    // The oldest signal that this one may take: those that came later may need the later ones.
+    c.list.erase(std::find_if(c.list.begin() + static_cast<std::ptrdiff_t>(waiters), c.list.end(), [&](std::int64_t s) { return s >= c.second[place]; }));
+  }
+  c.list.erase(c.list.begin() + static_cast<std::ptrdiff_t>(place));
+  c.second.erase(c.second.begin() + static_cast<std::ptrdiff_t>(place));
+  if (granted) return 0;
+  if (is_fired) return ETIMEDOUT;
+  --c.a;
+  return kWokeForNothing;
+}
+
+inline std::int64_t apply(State& state, ActorId actor, const Operation& operation, const Access& access) {
+  Object& c = state.object(access.object);
+  switch (access.verb) {
+    case kEnqueue:
+      c.list.insert(c.list.begin() + static_cast<std::ptrdiff_t>(c.second.size()), index(actor));
+      c.second.push_back(c.b);
+      return 0;
+    case kSignal: signal(c); return 0;
+    case kBroadcast:
+      ++c.b;
+      std::fill(c.second.begin(), c.second.end(), kGranted);
+      c.list.resize(c.second.size());
+      return 0;
+    case kDestroy: return c.second.empty() ? 0 : kDestroyWhileWaitedFor;
+    default: return wake(c, place_of(c, actor), timer::is_fired(state, operation));
+  }
+}
+
+// Signals and broadcasts among themselves: each wakes as many as it would after the other.
+inline bool dependent(const Access& x, const Access& y) {
+  const auto signals = [](const Access& a) { return a.verb == kSignal || a.verb == kBroadcast; };
+  return !(signals(x) && signals(y));
+}
+
+inline constexpr Primitive kPrimitive{"condition", kVerbs, enabled, apply, dependent, dependent, always};
+
+}  // namespace crashcut::scheduler::condition

@@ -1,0 +1,87 @@
+// A mutex, POSIX's kinds. Object: a kind, b owner + 1 or 0, c depth, d what became of a robust one.
+#pragma once
+
+#include <cerrno>
+
+#include "scheduler/primitive.h"
+#include "scheduler/primitives/timer.h"
+
+namespace crashcut::scheduler::mutex {
+
+enum Verb : std::uint8_t { kLock, kTryLock, kTimedLock, kUnlock, kDestroy, kAbandon, kConsistent };
+inline constexpr const char* kVerbs[] = {"lock", "trylock", "timedlock", "unlock", "destroy", "abandon", "consistent"};
+enum Kind : std::int64_t { kNormal, kRecursive, kErrorCheck, kRobust = 4 };  // kRobust is added
+enum Health : std::int64_t { kSound, kOwnerDied, kLost };
+
+inline Access access(ObjectId mutex, Verb verb) { return {mutex, verb}; }
+
+inline std::int64_t number_of(ActorId actor) { return std::int64_t{index(actor)} + 1; }
+inline bool is_free(const Object& m) { return m.b == 0; }
+inline bool answers_at_once(const Object& m, ActorId actor) {
+  return is_free(m) || (m.b == number_of(actor) && (m.a & 3) != kNormal);
+}
+
+inline bool enabled(const State& state, ActorId actor, const Operation& operation, const Access& access) {
+  const Object& m = state.object(access.object);
+  switch (access.verb) {
+    case kLock: return answers_at_once(m, actor);
+    case kTimedLock: return answers_at_once(m, actor) || timer::is_fired(state, operation);
+    default: return true;
+  }
+}
+
+inline std::int64_t take(Object& m, ActorId actor) {
+  m.b = number_of(actor);
+  m.c = 1;
+  if (m.d == kLost) {
+    m.b = m.c = 0;
+    return ENOTRECOVERABLE;
+  }
+  return m.d == kOwnerDied ? EOWNERDEAD : 0;
+}
+
+inline std::int64_t lock(Object& m, ActorId actor, std::int64_t if_held) {
+  if (is_free(m)) return take(m, actor);
+  if (m.b != number_of(actor)) return if_held;
+  if ((m.a & 3) == kRecursive) return ++m.c, 0;
+  return if_held == 0 ? EDEADLK : if_held;
+}
+
+inline std::int64_t unlock(Object& m, ActorId actor) {
+  if (m.b != number_of(actor)) {
+    if ((m.a & 3) != kNormal || (m.a & kRobust) != 0) return EPERM;
+    return is_free(m) ? kUnlockOfUnlocked : kUnlockByNonOwner;
+  }
+  if (--m.c > 0) return 0;
+  if (m.d == kOwnerDied) m.d = kLost;  // unlocked without being made consistent
+  m.b = 0;
+  return 0;
+}
+
+inline std::int64_t apply(State& state, ActorId actor, const Operation&, const Access& access) {
+  Object& m = state.object(access.object);
+  switch (access.verb) {
+    case kLock: return lock(m, actor, 0);
+    case kTryLock: return lock(m, actor, EBUSY);
+    case kTimedLock: return lock(m, actor, m.b == number_of(actor) ? 0 : ETIMEDOUT);
+    case kUnlock: return unlock(m, actor);
+    case kDestroy: return is_free(m) ? 0 : kDestroyWhileLocked;
+    case kAbandon: m.b = m.c = 0; m.d = kOwnerDied; return 0;
+    case kConsistent: return m.d == kOwnerDied && m.b == number_of(actor) ? (m.d = kSound, 0) : EINVAL;
+    default: return 0;
+  }
+}
+
+// Two that found it taken and left read the owner only. All others change it.
+inline bool dependent(const Access& x, const Access& y) { return !(x.result == EBUSY && y.result == EBUSY); }
+
+// One that waits is enabled while the mutex is free; unlocking, but by mistake, while it is not.
+inline bool co_enabled(const Access& x, const Access& y) {
+  const auto waits = [](const Access& a) { return a.verb == kLock; };
+  const auto frees = [](const Access& a) { return (a.verb == kUnlock && a.result > kMisuse && a.result != EPERM) || a.verb == kAbandon; };
+  return !(waits(x) && frees(y)) && !(waits(y) && frees(x));
+}
+
+inline constexpr Primitive kPrimitive{"mutex", kVerbs, enabled, apply, dependent, always, co_enabled};
+
+}  // namespace crashcut::scheduler::mutex

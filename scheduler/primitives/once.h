@@ -1,0 +1,37 @@
+// Once: the first to begin runs the routine, others wait for its end. Object: a the stage.
+#pragma once
+
+#include "scheduler/primitive.h"
+
+namespace crashcut::scheduler::once {
+
+enum Verb : std::uint8_t { kBegin, kEnd, kGiveUp };
+inline constexpr const char* kVerbs[] = {"begin", "end", "give up"};
+enum Stage : std::int64_t { kNotYet, kRunning, kDone };
+enum Begun : std::int64_t { kIsDone, kMustRun };
+
+inline Access access(ObjectId once, Verb verb) { return {once, verb}; }
+
+inline bool enabled(const State& state, ActorId, const Operation&, const Access& access) {
+  return access.verb != kBegin || state.object(access.object).a != kRunning;
+}
+
+inline std::int64_t apply(State& state, ActorId, const Operation&, const Access& access) {
+  Object& o = state.object(access.object);
+  if (access.verb == kBegin) return o.a == kDone ? kIsDone : (o.a = kRunning, kMustRun);
+  o.a = access.verb == kEnd ? kDone : kNotYet;
+  return 0;
+}
+
+// Those who find it done change nothing.
+inline bool dependent(const Access& x, const Access& y) {
+  const auto only_looks = [](const Access& a) { return a.verb == kBegin && a.result == kIsDone; };
+  return !(only_looks(x) && only_looks(y));
+}
+
+// While the routine runs nobody can begin.
+inline bool co_enabled(const Access& x, const Access& y) { return (x.verb == kBegin) == (y.verb == kBegin); }
+
+inline constexpr Primitive kPrimitive{"once", kVerbs, enabled, apply, dependent, dependent, co_enabled};
+
+}  // namespace crashcut::scheduler::once

@@ -1,0 +1,23 @@
+// The process: it ends, by exit() or by a failure, and nothing runs after that.
+#pragma once
+
+#include "scheduler/primitive.h"
+
+namespace crashcut::scheduler::process {
+
+enum Verb : std::uint8_t { kExit, kFail };
+inline constexpr const char* kVerbs[] = {"exit", "fail"};
+
+inline constexpr ObjectId kObject = make_object_id(PrimitiveId::kProcess, 0);
+inline Operation exit(std::int64_t code) { return Access{kObject, kExit, code}; }
+inline Operation fail(std::int64_t reason) { return Access{kObject, kFail, reason}; }
+
+inline std::int64_t apply(State& state, ActorId, const Operation&, const Access&) {
+  state.end();
+  return 0;
+}
+
+// Depends on everything (dependence.cc), since it disables everything.
+inline constexpr Primitive kPrimitive{"process", kVerbs, always_enabled, apply, always, always, always};
+
+}  // namespace crashcut::scheduler::process

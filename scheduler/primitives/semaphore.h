@@ -1,0 +1,70 @@
+// A counting semaphore. Object: a count, b who waits in turn (list, by arrival), c the policy.
+// Under the policies fifo and lifo a wait is two steps: "enqueue", then "take turn".
+#pragma once
+
+#include <algorithm>
+#include <cerrno>
+
+#include "scheduler/primitive.h"
+#include "scheduler/primitives/timer.h"
+
+namespace crashcut::scheduler::semaphore {
+
+enum Verb : std::uint8_t { kWait, kTryWait, kTimedWait, kPost, kGetValue, kDestroy, kEnqueue, kTakeTurn };
+inline constexpr const char* kVerbs[] = {"wait", "trywait", "timedwait", "post", "getvalue", "destroy", "enqueue", "take turn"};
+
+inline Access access(ObjectId semaphore, Verb verb, std::int64_t argument = 0) { return {semaphore, verb, argument}; }
+
+inline bool is_turn_of(const Object& s, ActorId actor) {
+  return !s.list.empty() && (s.c == kFifo ? s.list.front() : s.list.back()) == index(actor);
+}
+
+inline bool enabled(const State& state, ActorId actor, const Operation& operation, const Access& access) {
+  const Object& s = state.object(access.object);
+  switch (access.verb) {
+    case kWait: return s.a > 0;
+    case kTimedWait: return s.a > 0 || timer::is_fired(state, operation);
+    case kTakeTurn: return s.a > 0 && is_turn_of(s, actor);
+    default: return true;
+  }
+}
+
+inline std::int64_t apply(State& state, ActorId actor, const Operation&, const Access& access) {
+  Object& s = state.object(access.object);
+  switch (access.verb) {
+    case kPost: s.a += access.argument == 0 ? 1 : access.argument; return 0;
+    case kGetValue: return s.a;
+    case kDestroy: return s.list.empty() ? 0 : kDestroyWhileWaitedFor;
+    case kEnqueue: s.list.push_back(index(actor)); return 0;
+    case kTakeTurn: std::erase(s.list, std::int64_t{index(actor)}); break;
+    default:
+      if (s.a == 0) return access.verb == kTryWait ? EAGAIN : ETIMEDOUT;
+  }
+  --s.a;
+  return 0;
+}
+
+inline bool is_wait(const Access& x) { return x.verb == kWait || x.verb == kTimedWait || x.verb == kTryWait; }
+inline bool took(const Access& x) { return x.result == 0; }
+inline bool only_reads(const Access& x) { return x.verb == kGetValue || (is_wait(x) && x.result > 0); }
+
+inline bool dependent(const Access& x, const Access& y) {
+  // Two posts add up in either order.
+  if (x.verb == kPost && y.verb == kPost) return false;
+  // Two waits that both took, one right after the other: the count was two or more, and both take in either order.
+  if (is_wait(x) && is_wait(y) && took(x) && took(y)) return false;
+  // Neither changes anything.
+  if (only_reads(x) && only_reads(y)) return false;
+  // The queue is looked at by those who take their turn; a post looks at the count.
+  if ((x.verb == kEnqueue && (y.verb == kPost || y.verb == kGetValue)) || (y.verb == kEnqueue && (x.verb == kPost || x.verb == kGetValue))) return false;
+  return true;
+}
+
+// As above, but for the last unit two waits compete.
+inline bool conflicting(const Access& x, const Access& y) {
+  return (is_wait(x) && is_wait(y) && (took(x) || took(y))) || dependent(x, y);
+}
+
+inline constexpr Primitive kPrimitive{"semaphore", kVerbs, enabled, apply, dependent, conflicting, always};
+
+}  // namespace crashcut::scheduler::semaphore

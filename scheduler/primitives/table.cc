@@ -1,0 +1,53 @@
+// The table of primitives, in the order of PrimitiveId.
+#include <iterator>
+
+#include "scheduler/primitives/barrier.h"
+#include "scheduler/primitives/condition.h"
+#include "scheduler/primitives/futex.h"
+#include "scheduler/primitives/mutex.h"
+#include "scheduler/primitives/once.h"
+#include "scheduler/primitives/process.h"
+#include "scheduler/primitives/rwlock.h"
+#include "scheduler/primitives/semaphore.h"
+#include "scheduler/primitives/spin.h"
+#include "scheduler/primitives/thread.h"
+#include "scheduler/primitives/timer.h"
+#include "scheduler/primitives/two_writers.h"
+#include "scheduler/primitives/variable.h"
+
+namespace crashcut::scheduler {
+
+static constexpr const Primitive* kTable[] = {
+    &process::kPrimitive,  //
+    &thread::kPrimitive,
+    &mutex::kPrimitive,
+    &semaphore::kPrimitive,
+    &condition::kPrimitive,
+    &barrier::kPrimitive,
+    &rwlock::kPrimitive,
+    &two_writers::kPrimitive,
+    &once::kPrimitive,
+    &variable::kPrimitive,
+    &timer::kPrimitive,
+    &spin::kPrimitive,
+    &futex::kPrimitive,
+};
+static_assert(std::size(kTable) == static_cast<std::size_t>(PrimitiveId::kFutex) + 1);
+
+const Primitive& primitive_of(const Access& access) { return *kTable[static_cast<std::size_t>(primitive_of(access.object))]; }
+
+const char* misuse_text(std::int64_t result) {
+  switch (result) {
+    case kUnlockByNonOwner: return "unlocks a lock that another thread holds";
+    case kUnlockOfUnlocked: return "unlocks a lock that nobody holds";
+    case kDestroyWhileLocked: return "destroys a lock that is held";
+    case kDestroyWhileWaitedFor: return "destroys an object that threads wait for";
+    case kJoinTwice: return "joins a thread that was joined before";
+    case kJoinOfDetached: return "joins a detached thread";
+    case kDetachTwice: return "detaches a thread that was joined or detached before";
+    case kWaitWithoutMutex: return "waits on a condition variable without holding the mutex";
+    default: return "";
+  }
+}
+
+}  // namespace crashcut::scheduler

@@ -1,0 +1,62 @@
+// A thread: created, started, finished; joined or detached. Object: a the stage, b who asked for its end.
+#pragma once
+
+#include <cerrno>
+
+#include "scheduler/primitive.h"
+
+namespace crashcut::scheduler::thread {
+
+enum Verb : std::uint8_t { kCreate, kStart, kExit, kJoin, kDetach, kTryJoin };
+inline constexpr const char* kVerbs[] = {"create", "start", "exit", "join", "detach", "tryjoin"};
+enum Stage : std::int64_t { kNone, kCreated, kStarted, kFinished };
+enum Fate : std::int64_t { kOpen, kJoined, kDetached };
+
+inline Operation access(ObjectId thread, Verb verb) { return Access{thread, verb}; }
+
+inline bool enabled(const State& state, ActorId, const Operation&, const Access& access) {
+  const Object& thread = state.object(access.object);
+  switch (access.verb) {
+    case kStart: return thread.a == kCreated;
+    // A mistaken join does not wait.
+    case kJoin: return thread.a == kFinished || thread.b != kOpen;
+    default: return true;
+  }
+}
+
+inline std::int64_t ask_for_end(Object& thread, const Access& access) {
+  if (access.verb == kTryJoin && thread.a != kFinished) return EBUSY;
+  const bool joins = access.verb != kDetach;
+  if (thread.b == kJoined) return joins ? kJoinTwice : kDetachTwice;
+  if (thread.b == kDetached) return joins ? kJoinOfDetached : kDetachTwice;
+  thread.b = joins ? kJoined : kDetached;
+  return 0;
+}
+
+inline std::int64_t apply(State& state, ActorId, const Operation&, const Access& access) {
+  Object& thread = state.object(access.object);
+  switch (access.verb) {
+    case kCreate: thread.a = kCreated; return 0;
+    case kStart: thread.a = kStarted; return 0;
+    case kExit: thread.a = kFinished; return 0;
+    default: return ask_for_end(thread, access);
+  }
+}
+
+inline bool dependent(const Access& x, const Access& y) {
+  const auto is = [&](Verb verb) { return x.verb == verb || y.verb == verb; };
+  // Detaching changes the fate, which the thread's own steps neither read nor write.
+  if (is(kDetach) && (is(kStart) || is(kExit) || is(kCreate))) return false;
+  return true;
+}
+
+// Stages follow each other, so of two steps that change the stage only one is ever enabled.
+inline bool co_enabled(const Access& x, const Access& y) {
+  const auto is = [&](Verb verb) { return x.verb == verb || y.verb == verb; };
+  if (is(kCreate)) return false;
+  return !(is(kExit) && is(kJoin)) || x.verb == y.verb;
+}
+
+inline constexpr Primitive kPrimitive{"thread", kVerbs, enabled, apply, dependent, dependent, co_enabled};
+
+}  // namespace crashcut::scheduler::thread

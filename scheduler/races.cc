@@ -1,0 +1,95 @@
+#include "scheduler/races.h"
+
+#include <algorithm>
+
+#include "scheduler/dependence.h"
+
+namespace crashcut::scheduler {
+
+namespace {
+
+class RaceFinder {
+ public:
+  RaceFinder(const Execution& execution, const Order& order, ReversalLength length,
+             const std::function<void(const Race&)>& report)
+      : steps_(execution.steps), execution_(execution), order_(order), length_(length), report_(report) {}
+
+  void find_all() {
+    for (std::size_t j = 0; j < steps_.size(); ++j) find(j, steps_[j], order_.previous_of(j));
+    for (const Pending& p : execution_.pending) {
+      std::size_t previous = steps_.size();
+      while (previous > 0 && steps_[previous - 1].actor != p.actor) --previous;
+      find(steps_.size(), {p.actor, p.operation}, previous == 0 ? Order::kNone : previous - 1);
+    }
+  }
+
+ private:
+  // Races of the step at j, or, at the end, of a pending one.
+  void find(std::size_t j, const Step& second, std::size_t previous) {
+    racing_.clear();
+    for (std::size_t i = j; i-- > 0;) {
+      const Step& first = steps_[i];
+      if (first.actor == second.actor || (j < steps_.size() && !order_.is_before(i, j))) continue;
+      if (previous != Order::kNone && order_.is_before(i, previous)) continue;
+      if (!may_conflict(first.operation, second.operation)) continue;
+      if (std::any_of(racing_.begin(), racing_.end(), [&](std::size_t k) { return order_.is_before(i, k); })) continue;
+      if (!may_be_co_enabled(first.operation, second.operation)) continue;
+      Race race{i, {}, 0};
+      if (!reverse(i, j, second, race)) continue;
+      racing_.push_back(i);
+      report_(race);
+    }
+  }
+
+  // False where the second step is not enabled without the first.
+  bool reverse(std::size_t i, std::size_t j, const Step& second, Race& race) {
+    State state(execution_.objects);
+    for (std::size_t k = 0; k < i; ++k) {
+      Operation operation = steps_[k].operation;
+      state.apply(steps_[k].actor, operation);
+    }
+    for (std::size_t k = i + 1; k < j; ++k) {
+      if (!order_.is_before(i, k)) take(state, steps_[k], race);
+    }
+    if (!state.is_enabled(second.actor, second.operation)) return false;
+    race.racing_at = race.reversal.size();
+    take(state, second, race);
+    if (length_ == ReversalLength::kUpToRacing) return true;
+    dropped_.clear();
+    for (std::size_t k = j + 1; k < steps_.size(); ++k) {
+      if (order_.is_before(i, k) || is_after_dropped(k)) continue;
+      // It does not depend on the second step, but may want the same last unit.
+      if (state.is_enabled(steps_[k].actor, steps_[k].operation)) {
+        take(state, steps_[k], race);
+      } else {
+        dropped_.push_back(k);
+      }
+    }
+    return true;
+  }
+
+  bool is_after_dropped(std::size_t k) const {
+    return std::any_of(dropped_.begin(), dropped_.end(), [&](std::size_t d) { return order_.is_before(d, k); });
+  }
+
+  static void take(State& state, const Step& step, Race& race) {
+    race.reversal.push_back(step);
+    state.apply(race.reversal.back());
+  }
+
+  const std::vector<Step>& steps_;
+  const Execution& execution_;
+  const Order& order_;
+  ReversalLength length_;
+  const std::function<void(const Race&)>& report_;
+  std::vector<std::size_t> racing_, dropped_;
+};
+
+}  // namespace
+
+void for_each_race(const Execution& execution, const Order& order, ReversalLength length,
+                   const std::function<void(const Race&)>& report) {
+  RaceFinder(execution, order, length, report).find_all();
+}
+
+}  // namespace crashcut::scheduler

@@ -1,0 +1,28 @@
+// Races: pairs of steps of one execution whose order another class of executions reverses.
+//
+// Step j races with an earlier step i of another actor where i happens before j, the two may conflict, j's actor
+//   would stand before j without i, j is enabled then, and no step between the two, with which j races, comes after i.
+//   A step that was left pending at the end (blocked, or ended with the process) races too: with what kept it.
+// How locks fit in: a lock races with the lock before it, not with the unlock between, since before that it is not
+//   enabled.
+#pragma once
+
+#include <functional>
+
+#include "scheduler/execution.h"
+#include "scheduler/order.h"
+
+namespace crashcut::scheduler {
+
+struct Race {
+  std::size_t first;         // index of i
+  std::vector<Step> reversal;  // from the state before i: what does not happen after i, with j's step among it
+  std::size_t racing_at;       // where in it
+};
+
+enum class ReversalLength { kUpToRacing, kWhole };
+
+void for_each_race(const Execution& execution, const Order& order, ReversalLength length,
+                   const std::function<void(const Race&)>& report);
+
+}  // namespace crashcut::scheduler

@@ -1,0 +1,35 @@
+// Reduction: which schedules an execution gives reason to try. One file each; all explore every violation.
+//
+// Does not keep: the order in which executions come. What they have in common is the tree.
+#pragma once
+
+#include <memory>
+#include <string_view>
+
+#include "scheduler/execution.h"
+#include "scheduler/tree.h"
+
+namespace crashcut::scheduler {
+
+enum class ReductionName {
+  kNone,     // every schedule: the oracle
+  kSource,   // source sets and sleep sets
+  kOptimal,  // wakeup trees: one execution a class, none in vain
+};
+
+class Reduction {
+ public:
+  virtual ~Reduction() = default;
+  virtual bool has_sleepers() const { return true; }
+  // Adds branches to the nodes of tree.path(), the path of the execution.
+  virtual void add_branches(Tree& tree, const Execution& execution) = 0;
+};
+
+// `preemptions_most`: schedules with more switches away from an actor that could go on are left out; none only.
+inline constexpr std::uint32_t kNoPreemptionBound = 0xffffffff;
+std::unique_ptr<Reduction> make_none(std::uint32_t preemptions_most = kNoPreemptionBound);
+std::unique_ptr<Reduction> make_source();
+std::unique_ptr<Reduction> make_optimal();
+std::unique_ptr<Reduction> make_reduction(ReductionName name);
+
+}  // namespace crashcut::scheduler

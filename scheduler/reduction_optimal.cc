@@ -1,0 +1,65 @@
+// Optimal DPOR with wakeup trees (Abdulla, Aronis, Jonsson, Sagonas, Source Sets: A Foundation for Optimal Dynamic
+// Partial Order Reduction, 2017, algorithm 2), for steps that block each other: races.h says what is reversed.
+#include <algorithm>
+
+#include "scheduler/dependence.h"
+#include "scheduler/initials.h"
+#include "scheduler/races.h"
+#include "scheduler/reduction.h"
+
+namespace crashcut::scheduler {
+
+namespace {
+
+Branch make_chain(std::span<const Step> sequence) {
+  Branch branch{sequence.back(), {}};
+  for (std::size_t k = sequence.size() - 1; k-- > 0;) {
+    Branch above{sequence[k], {}};
+    above.children.push_back(std::move(branch));
+    branch = std::move(above);
+  }
+  return branch;
+}
+
+// Adds the sequence to a wakeup tree, below the first branch that agrees with it; nothing where a whole branch does.
+template <class Branches>
+void insert(Branches& branches, State& state, std::vector<Step>& sequence) {
+  for (Branch& branch : branches) {
+    Step first = branch.step;
+    State(state).apply(first);
+    if (!is_weak_initial(sequence, state, first)) continue;
+    if (branch.children.empty()) return;
+    const std::size_t place = find_actor(sequence, branch.step.actor);
+    if (place != kNotThere) sequence.erase(sequence.begin() + static_cast<std::ptrdiff_t>(place));
+    if (sequence.empty()) return;
+    state.apply(first);
+    return insert(branch.children, state, sequence);
+  }
+  branches.push_back(make_chain(sequence));
+}
+
+class Optimal : public Reduction {
+ public:
+  void add_branches(Tree& tree, const Execution& execution) override {
+    const Order order(execution.steps);
+    for_each_race(execution, order, ReversalLength::kWhole, [&](const Race& race) {
+      Node& node = *tree.path()[race.first];
+      State state(execution.objects);
+      for (std::size_t k = 0; k < race.first; ++k) {
+        Operation operation = execution.steps[k].operation;
+        state.apply(execution.steps[k].actor, operation);
+      }
+      for (const Step& sleeper : node.sleep) {
+        if (is_weak_initial(race.reversal, state, sleeper)) return;
+      }
+      std::vector<Step> sequence = race.reversal;
+      insert(node.pending, state, sequence);
+    });
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Reduction> make_optimal() { return std::make_unique<Optimal>(); }
+
+}  // namespace crashcut::scheduler

@@ -1,0 +1,138 @@
+// Mutexes, spin locks, reader-writer locks. POSIX and C11.
+#include <errno.h>
+#include <pthread.h>
+#include <threads.h>
+
+#include <cstring>
+
+#include "scheduler/primitives/mutex.h"
+#include "scheduler/primitives/rwlock.h"
+#include "scheduler/runtime/calls.h"
+#include "scheduler/runtime/mutex_objects.h"
+
+namespace crashcut::scheduler::runtime {
+
+namespace {
+
+constexpr int kRobustBit = 16;  // in libc's mutex kind
+
+std::int64_t kind_of(int libc_kind) {
+  const int type = libc_kind & 3;
+  const std::int64_t kind = type == PTHREAD_MUTEX_RECURSIVE ? mutex::kRecursive : type == PTHREAD_MUTEX_ERRORCHECK ? mutex::kErrorCheck : mutex::kNormal;
+  return kind + ((libc_kind & kRobustBit) != 0 ? std::int64_t{mutex::kRobust} : 0);
+}
+
+int lock(pthread_mutex_t* m, mutex::Verb verb, const void* caller) {
+  if (!is_scheduling()) return 0;
+  return static_cast<int>(perform(mutex::access(mutex_object(m), verb), caller));
+}
+
+int timed_lock(pthread_mutex_t* m, const void* caller) {
+  if (!is_scheduling()) return 0;
+  const ObjectId id = mutex_object(m);
+  arm_timer(caller);
+  return static_cast<int>(perform(Operation(mutex::access(id, mutex::kTimedLock)).add(take_timer()), caller));
+}
+
+int init(pthread_mutex_t* m, int libc_kind) {
+  std::memset(m, 0, sizeof *m);
+  m->__data.__kind = libc_kind;
+  if (is_scheduling()) object_at(PrimitiveId::kMutex, m, {{}, kind_of(libc_kind)}, true);
+  return 0;
+}
+
+// --- reader-writer locks
+constexpr int kPreferWriters = PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP;
+
+ObjectId rwlock_object(pthread_rwlock_t* l, bool is_initialised = false) {
+  const std::int64_t chosen = g_control->policy[static_cast<int>(PrimitiveId::kRwLock)];
+  const bool asks_for_writers = static_cast<int>(l->__data.__flags) == kPreferWriters;
+  return object_at(PrimitiveId::kRwLock, l, {{}, chosen != 0 ? chosen : asks_for_writers ? std::int64_t{rwlock::kWriters} : std::int64_t{rwlock::kNone}}, is_initialised);
+}
+
+int take(pthread_rwlock_t* l, rwlock::Verb verb, bool is_timed, const void* caller) {
+  if (!is_scheduling()) return 0;
+  const ObjectId id = rwlock_object(l);
+  const Access access = rwlock::access(id, verb);
+  const std::int64_t preference = g_control->policy[static_cast<int>(PrimitiveId::kRwLock)];
+  const bool is_try = verb == rwlock::kTryRead || verb == rwlock::kTryWrite;
+  const bool is_preferred = preference == (rwlock::is_write(access) ? rwlock::kWriters : rwlock::kReaders) ||
+                            (preference == 0 && rwlock::is_write(access) && static_cast<int>(l->__data.__flags) == kPreferWriters);
+  if (is_preferred && !is_try) perform(rwlock::access(id, rwlock::kArrive), caller);
+  if (!is_timed) return static_cast<int>(perform(access, caller));
+  arm_timer(caller);
+  return static_cast<int>(perform(Operation(access).add(take_timer()), caller));
+}
+
+int c11(int error) {
+  return error == 0 ? thrd_success : error == EBUSY ? thrd_busy : error == ETIMEDOUT ? thrd_timedout : thrd_error;
+}
+
+}  // namespace
+
+ObjectId mutex_object(const pthread_mutex_t* m) {
+  return object_at(PrimitiveId::kMutex, m, {{}, kind_of(m->__data.__kind)});
+}
+
+}  // namespace crashcut::scheduler::runtime
+
+using namespace crashcut::scheduler;
+using namespace crashcut::scheduler::runtime;
+
+EXPORT int pthread_mutex_init(pthread_mutex_t* m, const pthread_mutexattr_t* attributes) {
+  int type = PTHREAD_MUTEX_DEFAULT, robust = PTHREAD_MUTEX_STALLED;
+  if (attributes != nullptr) {
+    pthread_mutexattr_gettype(attributes, &type);
+    pthread_mutexattr_getrobust(attributes, &robust);
+  }
+  return init(m, type | (robust == PTHREAD_MUTEX_ROBUST ? kRobustBit : 0));
+}
+EXPORT int pthread_mutex_lock(pthread_mutex_t* m) { return lock(m, mutex::kLock, CALLER); }
+EXPORT int pthread_mutex_trylock(pthread_mutex_t* m) { return lock(m, mutex::kTryLock, CALLER); }
+EXPORT int pthread_mutex_unlock(pthread_mutex_t* m) { return lock(m, mutex::kUnlock, CALLER); }
+EXPORT int pthread_mutex_destroy(pthread_mutex_t* m) { return lock(m, mutex::kDestroy, CALLER); }
+EXPORT int pthread_mutex_consistent(pthread_mutex_t* m) { return lock(m, mutex::kConsistent, CALLER); }
+EXPORT int pthread_mutex_timedlock(pthread_mutex_t* m, const struct timespec*) { return timed_lock(m, CALLER); }
+EXPORT int pthread_mutex_clocklock(pthread_mutex_t* m, clockid_t, const struct timespec*) { return timed_lock(m, CALLER); }
+
+// A spin lock is a mutex that wastes time while it waits.
+static int spin(pthread_spinlock_t* s, mutex::Verb verb, bool is_initialised, const void* caller) {
+  if (!is_scheduling()) return 0;
+  const ObjectId id = object_at(PrimitiveId::kMutex, const_cast<const int*>(s), {{}, mutex::kNormal}, is_initialised);
+  return is_initialised ? 0 : static_cast<int>(perform(mutex::access(id, verb), caller));
+}
+EXPORT int pthread_spin_init(pthread_spinlock_t* s, int) { return *s = 1, spin(s, mutex::kLock, true, CALLER); }
+EXPORT int pthread_spin_lock(pthread_spinlock_t* s) { return spin(s, mutex::kLock, false, CALLER); }
+EXPORT int pthread_spin_trylock(pthread_spinlock_t* s) { return spin(s, mutex::kTryLock, false, CALLER); }
+EXPORT int pthread_spin_unlock(pthread_spinlock_t* s) { return spin(s, mutex::kUnlock, false, CALLER); }
+EXPORT int pthread_spin_destroy(pthread_spinlock_t* s) { return spin(s, mutex::kDestroy, false, CALLER); }
+
+EXPORT int pthread_rwlock_init(pthread_rwlock_t* l, const pthread_rwlockattr_t* attributes) {
+  int preference = 0;
+  if (attributes != nullptr) pthread_rwlockattr_getkind_np(attributes, &preference);
+  std::memset(l, 0, sizeof *l);
+  l->__data.__flags = static_cast<unsigned>(preference);
+  if (is_scheduling()) rwlock_object(l, true);
+  return 0;
+}
+EXPORT int pthread_rwlock_rdlock(pthread_rwlock_t* l) { return take(l, rwlock::kRead, false, CALLER); }
+EXPORT int pthread_rwlock_wrlock(pthread_rwlock_t* l) { return take(l, rwlock::kWrite, false, CALLER); }
+EXPORT int pthread_rwlock_tryrdlock(pthread_rwlock_t* l) { return take(l, rwlock::kTryRead, false, CALLER); }
+EXPORT int pthread_rwlock_trywrlock(pthread_rwlock_t* l) { return take(l, rwlock::kTryWrite, false, CALLER); }
+EXPORT int pthread_rwlock_timedrdlock(pthread_rwlock_t* l, const struct timespec*) { return take(l, rwlock::kTimedRead, true, CALLER); }
+EXPORT int pthread_rwlock_timedwrlock(pthread_rwlock_t* l, const struct timespec*) { return take(l, rwlock::kTimedWrite, true, CALLER); }
+EXPORT int pthread_rwlock_clockrdlock(pthread_rwlock_t* l, clockid_t, const struct timespec*) { return take(l, rwlock::kTimedRead, true, CALLER); }
+EXPORT int pthread_rwlock_clockwrlock(pthread_rwlock_t* l, clockid_t, const struct timespec*) { return take(l, rwlock::kTimedWrite, true, CALLER); }
+EXPORT int pthread_rwlock_unlock(pthread_rwlock_t* l) {
+  if (is_scheduling()) perform(rwlock::access(rwlock_object(l), rwlock::kUnlock), CALLER);
+  return 0;
+}
+EXPORT int pthread_rwlock_destroy(pthread_rwlock_t* l) { return is_scheduling() ? static_cast<int>(perform(rwlock::access(rwlock_object(l), rwlock::kDestroy), CALLER)) : 0; }
+
+static pthread_mutex_t* of(mtx_t* m) { return reinterpret_cast<pthread_mutex_t*>(m); }
+EXPORT int mtx_init(mtx_t* m, int type) { return c11(init(of(m), (type & mtx_recursive) != 0 ? PTHREAD_MUTEX_RECURSIVE : PTHREAD_MUTEX_NORMAL)); }
+EXPORT int mtx_lock(mtx_t* m) { return c11(lock(of(m), mutex::kLock, CALLER)); }
+EXPORT int mtx_trylock(mtx_t* m) { return c11(lock(of(m), mutex::kTryLock, CALLER)); }
+EXPORT int mtx_timedlock(mtx_t* m, const struct timespec*) { return c11(timed_lock(of(m), CALLER)); }
+EXPORT int mtx_unlock(mtx_t* m) { return c11(lock(of(m), mutex::kUnlock, CALLER)); }
+EXPORT void mtx_destroy(mtx_t* m) { lock(of(m), mutex::kDestroy, CALLER); }

@@ -1,0 +1,123 @@
+// Ends, time, random numbers, yields.
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/time.h>
+#include <threads.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cstring>
+
+#include "scheduler/primitives/spin.h"
+#include "scheduler/runtime/calls.h"
+#include "scheduler/runtime/gate.h"
+
+namespace crashcut::scheduler::runtime {
+
+namespace {
+
+constexpr std::uint64_t kEpoch_s = 1'577'836'800;  // 2020-01-01
+constexpr std::uint64_t kTick_ns = 1000;
+// So many yields in a row are taken for politeness; more, for a loop that waits for something.
+constexpr std::uint32_t kPoliteYields = 8;
+
+void yield(const void* caller) {
+  if (!is_scheduling()) return;
+  Actor& self = current_actor();
+  const ObjectId loop = loop_object();
+  const bool spins = ++self.yields_in_a_row > kPoliteYields;
+  perform(spin::access(loop, spins ? spin::kSpin : spin::kYield), caller);
+}
+
+// Sleeping takes no time; who sleeps in a loop waits for somebody.
+void sleep_for(std::uint64_t ns, const void* caller) {
+  if (!is_scheduling()) return;
+  current_actor().clock_ns += ns;
+  yield(caller);
+}
+
+std::uint64_t now_ns() {
+  static std::uint64_t outside = 0;
+  std::uint64_t& clock = is_scheduling() ? current_actor().clock_ns : outside;
+  return kEpoch_s * 1'000'000'000 + (clock += kTick_ns);
+}
+
+timespec to_timespec(std::uint64_t ns) { return {static_cast<time_t>(ns / 1'000'000'000), static_cast<long>(ns % 1'000'000'000)}; }
+std::uint64_t to_ns(const timespec& t) { return static_cast<std::uint64_t>(t.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(t.tv_nsec); }
+
+std::uint64_t next_random() {
+  static std::uint64_t outside = 88172645463325252;
+  std::uint64_t& x = is_scheduling() ? current_actor().random : outside;
+  x ^= x << 13;
+  x ^= x >> 7;
+  return x ^= x << 17;
+}
+
+[[noreturn]] void leave(int code, bool runs_handlers, const void* caller) {
+  if (is_scheduling()) end_process(code & 0xff, runs_handlers, caller);
+  if (g_control != nullptr) end_execution();
+  kernel(SYS_exit_group, code);
+  __builtin_unreachable();
+}
+
+}  // namespace
+
+}  // namespace crashcut::scheduler::runtime
+
+using namespace crashcut::scheduler;
+using namespace crashcut::scheduler::runtime;
+
+// Outside of executions exit() is libc's: it runs the handlers, and comes back by _exit().
+EXPORT void exit(int code) {
+  if (is_scheduling()) end_process(code & 0xff, true, CALLER);
+  reinterpret_cast<void (*)(int)>(find_real("exit"))(code);
+  __builtin_unreachable();
+}
+EXPORT void _exit(int code) { leave(code, false, CALLER); }
+EXPORT void _Exit(int code) { leave(code, false, CALLER); }
+EXPORT void quick_exit(int code) { leave(code, false, CALLER); }
+EXPORT void abort() {
+  if (g_control == nullptr) kernel(SYS_kill, kernel(SYS_getpid), SIGABRT);
+  fail(Failure::kSignal, SIGABRT, "", CALLER);
+}
+EXPORT void __assert_fail(const char* assertion, const char* file, unsigned line, const char* function) {
+  char text[512];
+  const int length = snprintf(text, sizeof text, "%s:%u: %s: assertion `%s' failed", file, line, function == nullptr ? "?" : function, assertion);
+  fail(Failure::kAssertion, SIGABRT, {text, std::min(static_cast<std::size_t>(length), sizeof text - 1)}, CALLER);
+}
+
+EXPORT int sched_yield() { return yield(CALLER), 0; }
+EXPORT void thrd_yield() { yield(CALLER); }
+EXPORT int usleep(useconds_t us) { return sleep_for(std::uint64_t{us} * 1000, CALLER), 0; }
+EXPORT unsigned sleep(unsigned s) { return sleep_for(std::uint64_t{s} * 1'000'000'000, CALLER), 0; }
+EXPORT int nanosleep(const struct timespec* t, struct timespec*) { return sleep_for(to_ns(*t), CALLER), 0; }
+EXPORT int clock_nanosleep(clockid_t, int flags, const struct timespec* t, struct timespec*) {
+  sleep_for((flags & TIMER_ABSTIME) != 0 ? kTick_ns : to_ns(*t), CALLER);
+  return 0;
+}
+EXPORT int thrd_sleep(const struct timespec* t, struct timespec*) { return sleep_for(to_ns(*t), CALLER), 0; }
+
+EXPORT int clock_gettime(clockid_t, struct timespec* t) { return *t = to_timespec(now_ns()), 0; }
+EXPORT int timespec_get(struct timespec* t, int base) { return *t = to_timespec(now_ns()), base; }
+EXPORT int gettimeofday(struct timeval* t, void*) {
+  const std::uint64_t ns = now_ns();
+  *t = {static_cast<time_t>(ns / 1'000'000'000), static_cast<suseconds_t>(ns % 1'000'000'000 / 1000)};
+  return 0;
+}
+EXPORT time_t time(time_t* out) {
+  const auto now = static_cast<time_t>(now_ns() / 1'000'000'000);
+  if (out != nullptr) *out = now;
+  return now;
+}
+EXPORT clock_t clock() { return static_cast<clock_t>((now_ns() - kEpoch_s * 1'000'000'000) / 1000); }
+
+EXPORT ssize_t getrandom(void* out, std::size_t bytes, unsigned) {
+  for (std::size_t i = 0; i < bytes; ++i) static_cast<unsigned char*>(out)[i] = static_cast<unsigned char>(next_random() >> 24);
+  return static_cast<ssize_t>(bytes);
+}
+EXPORT int getentropy(void* out, std::size_t bytes) { return getrandom(out, bytes, 0), 0; }
+EXPORT std::uint32_t arc4random() { return static_cast<std::uint32_t>(next_random() >> 16); }

@@ -1,0 +1,177 @@
+// Condition variables, semaphores, barriers, futexes. POSIX, C11 and Linux.
+#include <errno.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <sys/syscall.h>
+#include <threads.h>
+
+#include <cstdarg>
+#include <cstring>
+
+#include "scheduler/primitives/barrier.h"
+#include "scheduler/primitives/condition.h"
+#include "scheduler/primitives/futex.h"
+#include "scheduler/primitives/mutex.h"
+#include "scheduler/primitives/semaphore.h"
+#include "scheduler/runtime/calls.h"
+#include "scheduler/runtime/mutex_objects.h"
+
+namespace crashcut::scheduler::runtime {
+
+namespace {
+
+std::int64_t policy_of(PrimitiveId primitive) { return g_control->policy[static_cast<int>(primitive)]; }
+
+// --- condition variables
+ObjectId condition_object(const void* c, bool is_initialised = false) {
+  return object_at(PrimitiveId::kCondition, c, {{}, g_control->spurious_most, 0, policy_of(PrimitiveId::kCondition)}, is_initialised);
+}
+
+int wait(const void* c, const pthread_mutex_t* m, bool is_timed, const void* caller) {
+  if (!is_scheduling()) refuse("pthread_cond_wait() outside of main()");
+  const ObjectId condition = condition_object(c), mutex = mutex_object(m);
+  if (is_timed) arm_timer(caller);
+  perform(Operation(condition::access(condition, condition::kEnqueue)).add(mutex::access(mutex, mutex::kUnlock)), caller);
+  Operation wake(condition::access(condition, is_timed ? condition::kTimedWake : condition::kWake));
+  wake.add(mutex::access(mutex, mutex::kLock));
+  if (is_timed) wake.add(take_timer());
+  const std::int64_t result = perform(wake, caller);
+  return result == ETIMEDOUT ? ETIMEDOUT : 0;
+}
+
+int notify(const void* c, condition::Verb verb, const void* caller) {
+  return is_scheduling() ? static_cast<int>(perform(condition::access(condition_object(c), verb), caller)) : 0;
+}
+
+// --- semaphores: libc keeps the count in the lower half of the first word
+std::uint32_t& count_in(sem_t* s) { return *reinterpret_cast<std::uint32_t*>(s); }
+
+ObjectId semaphore_object(sem_t* s, bool is_initialised = false) {
+  return object_at(PrimitiveId::kSemaphore, s, {{}, count_in(s), 0, policy_of(PrimitiveId::kSemaphore)}, is_initialised);
+}
+
+int fail_with(std::int64_t error) {
+  if (error == 0) return 0;
+  errno = static_cast<int>(error);
+  return -1;
+}
+
+int take(sem_t* s, semaphore::Verb verb, const void* caller) {
+  if (!is_scheduling()) {
+    if (count_in(s) == 0) return verb == semaphore::kTryWait ? fail_with(EAGAIN) : (refuse("sem_wait() outside of main()"), 0);
+    return --count_in(s), 0;
+  }
+  const ObjectId id = semaphore_object(s);
+  if (verb == semaphore::kTimedWait) {
+    arm_timer(caller);
+    return fail_with(perform(Operation(semaphore::access(id, verb)).add(take_timer()), caller));
+  }
+  if (verb == semaphore::kWait && policy_of(PrimitiveId::kSemaphore) != kArbitrary) {
+    perform(semaphore::access(id, semaphore::kEnqueue), caller);
+    return fail_with(perform(semaphore::access(id, semaphore::kTakeTurn), caller));
+  }
+  return fail_with(perform(semaphore::access(id, verb), caller));
+}
+
+// --- futexes
+long futex_wait(std::uint32_t* word, std::uint32_t expected, bool is_timed, const void* caller) {
+  const ObjectId id = object_at(PrimitiveId::kFutex, word, {{}, 0, 0, policy_of(PrimitiveId::kFutex)});
+  if (is_timed) arm_timer(caller);
+  current_actor().futex_word = word;
+  if (perform(futex::access(id, futex::kWait, expected), caller) != 0) return fail_with(EAGAIN);
+  Operation wake_up(futex::access(id, is_timed ? futex::kTimedWakeUp : futex::kWakeUp));
+  if (is_timed) wake_up.add(take_timer());
+  return perform(wake_up, caller) == ETIMEDOUT ? fail_with(ETIMEDOUT) : 0;
+}
+
+long futex_wake(std::uint32_t* word, std::int64_t most, const void* caller) {
+  const ObjectId id = object_at(PrimitiveId::kFutex, word, {{}, 0, 0, policy_of(PrimitiveId::kFutex)});
+  return perform(futex::access(id, futex::kWake, most), caller);
+}
+
+long futex_call(const long* a, const void* caller) {
+  auto* word = reinterpret_cast<std::uint32_t*>(a[0]);
+  switch (a[1] & FUTEX_CMD_MASK) {
+    case FUTEX_WAIT:
+    case FUTEX_WAIT_BITSET: return futex_wait(word, static_cast<std::uint32_t>(a[2]), a[3] != 0, caller);
+    case FUTEX_WAKE:
+    case FUTEX_WAKE_BITSET: return futex_wake(word, static_cast<int>(a[2]), caller);
+    default: refuse("futex() with an operation other than wait and wake");
+  }
+}
+
+}  // namespace
+
+}  // namespace crashcut::scheduler::runtime
+
+using namespace crashcut::scheduler;
+using namespace crashcut::scheduler::runtime;
+
+EXPORT int pthread_cond_init(pthread_cond_t* c, const pthread_condattr_t*) {
+  std::memset(c, 0, sizeof *c);
+  if (is_scheduling()) condition_object(c, true);
+  return 0;
+}
+EXPORT int pthread_cond_destroy(pthread_cond_t* c) { return notify(c, condition::kDestroy, CALLER); }
+EXPORT int pthread_cond_signal(pthread_cond_t* c) { return notify(c, condition::kSignal, CALLER); }
+EXPORT int pthread_cond_broadcast(pthread_cond_t* c) { return notify(c, condition::kBroadcast, CALLER); }
+EXPORT int pthread_cond_wait(pthread_cond_t* c, pthread_mutex_t* m) { return wait(c, m, false, CALLER); }
+EXPORT int pthread_cond_timedwait(pthread_cond_t* c, pthread_mutex_t* m, const struct timespec*) { return wait(c, m, true, CALLER); }
+EXPORT int pthread_cond_clockwait(pthread_cond_t* c, pthread_mutex_t* m, clockid_t, const struct timespec*) { return wait(c, m, true, CALLER); }
+
+EXPORT int cnd_init(cnd_t* c) { return pthread_cond_init(reinterpret_cast<pthread_cond_t*>(c), nullptr) == 0 ? thrd_success : thrd_error; }
+EXPORT void cnd_destroy(cnd_t* c) { notify(c, condition::kDestroy, CALLER); }
+EXPORT int cnd_signal(cnd_t* c) { return notify(c, condition::kSignal, CALLER) == 0 ? thrd_success : thrd_error; }
+EXPORT int cnd_broadcast(cnd_t* c) { return notify(c, condition::kBroadcast, CALLER) == 0 ? thrd_success : thrd_error; }
+EXPORT int cnd_wait(cnd_t* c, mtx_t* m) { return wait(c, reinterpret_cast<pthread_mutex_t*>(m), false, CALLER) == 0 ? thrd_success : thrd_error; }
+EXPORT int cnd_timedwait(cnd_t* c, mtx_t* m, const struct timespec*) { return wait(c, reinterpret_cast<pthread_mutex_t*>(m), true, CALLER) == 0 ? thrd_success : thrd_timedout; }
+
+EXPORT int sem_init(sem_t* s, int, unsigned value) {
+  std::memset(s, 0, sizeof *s);
+  count_in(s) = value;
+  if (is_scheduling()) semaphore_object(s, true);
+  return 0;
+}
+EXPORT int sem_destroy(sem_t* s) { return is_scheduling() ? fail_with(perform(semaphore::access(semaphore_object(s), semaphore::kDestroy), CALLER)) : 0; }
+EXPORT int sem_wait(sem_t* s) { return take(s, semaphore::kWait, CALLER); }
+EXPORT int sem_trywait(sem_t* s) { return take(s, semaphore::kTryWait, CALLER); }
+EXPORT int sem_timedwait(sem_t* s, const struct timespec*) { return take(s, semaphore::kTimedWait, CALLER); }
+EXPORT int sem_clockwait(sem_t* s, clockid_t, const struct timespec*) { return take(s, semaphore::kTimedWait, CALLER); }
+EXPORT int sem_post(sem_t* s) {
+  if (!is_scheduling()) return ++count_in(s), 0;
+  return fail_with(perform(semaphore::access(semaphore_object(s), semaphore::kPost), CALLER));
+}
+EXPORT int sem_getvalue(sem_t* s, int* value) {
+  *value = is_scheduling() ? static_cast<int>(perform(semaphore::access(semaphore_object(s), semaphore::kGetValue), CALLER)) : static_cast<int>(count_in(s));
+  return 0;
+}
+
+EXPORT int pthread_barrier_init(pthread_barrier_t* b, const pthread_barrierattr_t*, unsigned count) {
+  if (count == 0) return EINVAL;
+  std::memset(b, 0, sizeof *b);
+  *reinterpret_cast<unsigned*>(b) = count;
+  if (is_scheduling()) object_at(PrimitiveId::kBarrier, b, {{}, count}, true);
+  return 0;
+}
+static ObjectId barrier_object(pthread_barrier_t* b) { return object_at(PrimitiveId::kBarrier, b, {{}, *reinterpret_cast<unsigned*>(b)}); }
+EXPORT int pthread_barrier_wait(pthread_barrier_t* b) {
+  if (!is_scheduling()) return PTHREAD_BARRIER_SERIAL_THREAD;
+  const ObjectId id = barrier_object(b);
+  const std::int64_t generation = perform(barrier::access(id, barrier::kArrive), CALLER);
+  return perform(barrier::access(id, barrier::kLeave, generation), CALLER) == 1 ? PTHREAD_BARRIER_SERIAL_THREAD : 0;
+}
+EXPORT int pthread_barrier_destroy(pthread_barrier_t* b) { return is_scheduling() ? static_cast<int>(perform(barrier::access(barrier_object(b), barrier::kDestroy), CALLER)) : 0; }
+
+// libstdc++ calls the kernel's futex through this.
+EXPORT long syscall(long number, ...) {
+  va_list list;
+  va_start(list, number);
+  long a[6];
+  for (long& argument : a) argument = va_arg(list, long);
+  va_end(list);
+  if (number == SYS_futex && is_scheduling()) return futex_call(a, CALLER);
+  static long (*real)(long, ...) = nullptr;
+  if (real == nullptr) real = reinterpret_cast<long (*)(long, ...)>(find_real("syscall"));
+  return real(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+}

@@ -1,0 +1,142 @@
+#include "scheduler/runtime/gate.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <ucontext.h>
+
+#include <string_view>
+
+#include "scheduler/runtime/world.h"
+
+#ifndef PR_SET_SYSCALL_USER_DISPATCH
+#define PR_SET_SYSCALL_USER_DISPATCH 59
+#endif
+
+asm(R"(
+  .pushsection .text.crashcut_threads_gate, "ax", @progbits
+  .balign 64
+  .globl crashcut_threads_gate_begin, crashcut_threads_gate_end, crashcut_threads_syscall, crashcut_threads_restorer
+  .hidden crashcut_threads_gate_begin, crashcut_threads_gate_end, crashcut_threads_syscall, crashcut_threads_restorer
+crashcut_threads_gate_begin:
+  .type crashcut_threads_syscall, @function
+crashcut_threads_syscall:
+  movq %rdi, %rax
+  movq %rsi, %rdi
+  movq %rdx, %rsi
+  movq %rcx, %rdx
+  movq %r8, %r10
+  movq %r9, %r8
+  movq 8(%rsp), %r9
+  syscall
+  ret
+  nop
+  .type crashcut_threads_restorer, @function
+crashcut_threads_restorer:
+  movl $15, %eax
+  syscall
+  hlt                                  # the kernel looks at the address after the call
+crashcut_threads_gate_end:
+  .popsection
+)");
+extern "C" void crashcut_threads_restorer();
+
+namespace crashcut::scheduler::runtime {
+
+bool g_is_spent = false;
+bool g_is_own_call = false;
+
+namespace {
+
+struct KernelSigaction {
+  void* handler;
+  std::uint64_t flags;
+  void* restorer;
+  std::uint64_t mask;
+};
+
+// Queries, and what the image forgets.
+bool is_traceless(long number, const long* a) {
+  switch (number) {
+    case SYS_getpid: case SYS_gettid: case SYS_getppid: case SYS_getuid: case SYS_geteuid: case SYS_getgid:
+    case SYS_getegid: case SYS_getcwd: case SYS_uname: case SYS_sysinfo: case SYS_getrlimit: case SYS_getrusage:
+    case SYS_clock_gettime: case SYS_clock_getres: case SYS_gettimeofday: case SYS_time: case SYS_times:
+    case SYS_sched_getaffinity: case SYS_sched_yield: case SYS_getcpu: case SYS_getrandom: case SYS_stat: case SYS_lstat:
+    case SYS_fstat: case SYS_newfstatat: case SYS_statx: case SYS_access: case SYS_faccessat: case SYS_readlink:
+    case SYS_sched_getparam: case SYS_sched_getscheduler: case SYS_sched_get_priority_max: case SYS_sched_get_priority_min:
+      return true;
+    case SYS_prlimit64: return a[2] == 0;
+    case SYS_write: case SYS_writev: return a[0] == 1 || a[0] == 2;
+    case SYS_ioctl: return a[1] == 0x5401 /* TCGETS */;
+    case SYS_rt_sigprocmask: return a[1] == 0;
+    case SYS_rt_sigaction: return a[1] == 0;
+    case SYS_madvise: return true;
+    case SYS_brk: return a[0] == 0;
+    default: return false;
+  }
+}
+
+// What cannot go on under one kernel thread of ours.
+const char* refused(long number, const long* a) {
+  switch (number) {
+    case SYS_clone: case SYS_clone3: case SYS_fork: case SYS_vfork: return "fork() (or system(), popen(), posix_spawn())";
+    case SYS_execve: case SYS_execveat: return "exec()";
+    case SYS_socket: case SYS_socketpair: case SYS_accept: case SYS_accept4: case SYS_connect: return "socket()";
+    case SYS_epoll_wait: case SYS_epoll_pwait: case SYS_epoll_pwait2: case SYS_poll: case SYS_ppoll: case SYS_select:
+    case SYS_pselect6: return a[1] == 0 ? nullptr : "poll() or select()";
+    case SYS_io_uring_setup: case SYS_io_setup: return "asynchronous I/O";
+    default: return nullptr;
+  }
+}
+
+void on_sigsys(int, siginfo_t* info, void* ucontext) {
+  auto& regs = static_cast<ucontext_t*>(ucontext)->uc_mcontext.gregs;
+  constexpr int kUserDispatch = 2;
+  if (info->si_code != kUserDispatch) return;
+  const long number = info->si_syscall;
+  const long a[6] = {static_cast<long>(regs[REG_RDI]), static_cast<long>(regs[REG_RSI]), static_cast<long>(regs[REG_RDX]),
+                     static_cast<long>(regs[REG_R10]), static_cast<long>(regs[REG_R8]), static_cast<long>(regs[REG_R9])};
+  if (number == SYS_rt_sigreturn) {
+    // The program's own handler returns: its frame is where its stack pointer is.
+    asm volatile("movq %0, %%rsp; jmp crashcut_threads_restorer" : : "r"(regs[REG_RSP]));
+    __builtin_unreachable();
+  }
+  // Also how libc's exit() ends, after its handlers.
+  if (number == SYS_exit_group || number == SYS_exit) {
+    if (is_scheduling()) end_process(static_cast<int>(a[0] & 0xff), false, reinterpret_cast<void*>(regs[REG_RIP]));
+    end_execution();
+  }
+  if (!g_is_own_call) {
+    if (const char* call = refused(number, a)) refuse(call);
+    if (number == SYS_rt_sigaction && (a[0] == SIGSYS || is_our_signal(static_cast<int>(a[0])))) {
+      if (a[2] != 0) *reinterpret_cast<KernelSigaction*>(a[2]) = {};
+      regs[REG_RAX] = 0;
+      return;
+    }
+    if (!is_traceless(number, a)) g_is_spent = true;
+  }
+  regs[REG_RAX] = crashcut_threads_syscall(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+}
+
+}  // namespace
+
+void set_dispatch(bool on) {
+  if (on) {
+    kernel(SYS_prctl, PR_SET_SYSCALL_USER_DISPATCH, 1, crashcut_threads_gate_begin,
+           crashcut_threads_gate_end - crashcut_threads_gate_begin, 0);
+  } else {
+    kernel(SYS_prctl, PR_SET_SYSCALL_USER_DISPATCH, 0, 0, 0, 0);
+  }
+}
+
+bool install_handler(int signal, void (*handler)(int, siginfo_t*, void*), bool on_own_stack) {
+  KernelSigaction action{};
+  action.handler = reinterpret_cast<void*>(handler);
+  action.flags = SA_SIGINFO | SA_NODEFER | 0x04000000 /* SA_RESTORER */ | (on_own_stack ? SA_ONSTACK : 0);
+  action.restorer = reinterpret_cast<void*>(crashcut_threads_restorer);
+  return kernel(SYS_rt_sigaction, signal, &action, 0, 8) == 0;
+}
+
+bool install_dispatch() { return install_handler(SIGSYS, on_sigsys, false); }
+
+}  // namespace crashcut::scheduler::runtime

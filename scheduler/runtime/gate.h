@@ -1,0 +1,34 @@
+// Gate: system calls of the runtime itself. Everything else in a runner raises SIGSYS (syscall user dispatch), so
+// that what a program asks of the kernel is known.
+#pragma once
+
+#include <sys/syscall.h>
+
+#include <cstdint>
+
+namespace crashcut::scheduler::runtime {
+
+extern "C" {
+// The kernel's result: a negative errno on failure.
+long crashcut_threads_syscall(long number, long a, long b, long c, long d, long e, long f);
+extern const char crashcut_threads_gate_begin[];
+extern const char crashcut_threads_gate_end[];
+}
+
+template <class... A>
+inline long kernel(long number, A... arguments) {
+  long a[6] = {};
+  int i = 0;
+  ((a[i++] = (long)arguments), ...);
+  return crashcut_threads_syscall(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+}
+
+// Turns dispatch on; false where the kernel has none.
+bool install_dispatch();
+void set_dispatch(bool on);
+// Whether the kernel was asked for anything that putting the memory back would not undo.
+extern bool g_is_spent;
+// Set while the runtime itself calls libc, so that its calls are not the program's.
+extern bool g_is_own_call;
+
+}  // namespace crashcut::scheduler::runtime

@@ -1,0 +1,139 @@
+#include "scheduler/runtime/image.h"
+
+#include <fcntl.h>
+#include <link.h>
+#include <sys/mman.h>
+
+#include <charconv>
+#include <cstring>
+#include <string_view>
+
+#include "scheduler/runtime/gate.h"
+#include "scheduler/runtime/world.h"
+
+namespace crashcut::scheduler::runtime {
+
+bool is_arena_room(std::uint64_t address);
+
+namespace {
+
+struct Range {
+  std::uint64_t begin, end;
+  char* copy;
+};
+constexpr std::size_t kRangesMost = 128;
+constexpr std::size_t kBytesMost = 8 << 20;
+constexpr std::size_t kPage = 4096;
+constexpr std::size_t kStackBelow = 64 * kPage;  // of main's stack, cleared
+
+Range g_ranges[kRangesMost];
+std::size_t g_range_count = 0;
+std::uint64_t g_stack_pointer = 0;
+char g_maps[128 * 1024];
+
+// Our own module's mappings: what the runtime remembers is not to be forgotten.
+struct Own {
+  std::uint64_t begin = ~std::uint64_t{0}, end = 0;
+};
+int find_own(dl_phdr_info* info, std::size_t, void* out) {
+  const auto here = reinterpret_cast<std::uint64_t>(&find_own);
+  Own own;
+  bool is_ours = false;
+  for (int i = 0; i < info->dlpi_phnum; ++i) {
+    const ElfW(Phdr)& p = info->dlpi_phdr[i];
+    if (p.p_type != PT_LOAD) continue;
+    const std::uint64_t begin = info->dlpi_addr + p.p_vaddr, end = begin + p.p_memsz;
+    own.begin = own.begin < begin ? own.begin : begin / kPage * kPage;
+    own.end = own.end > end ? own.end : (end + kPage - 1) / kPage * kPage;
+    is_ours = is_ours || (here >= begin && here < end);
+  }
+  if (is_ours) *static_cast<Own*>(out) = own;
+  return is_ours ? 1 : 0;
+}
+
+long read_maps() {
+  const long fd = kernel(SYS_open, "/proc/self/maps", O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return fd;
+  long used = 0, got = 0;
+  while (used < static_cast<long>(sizeof g_maps) && (got = kernel(SYS_read, fd, g_maps + used, sizeof g_maps - static_cast<std::size_t>(used))) > 0) used += got;
+  kernel(SYS_close, fd);
+  return got < 0 || used == static_cast<long>(sizeof g_maps) ? -1 : used;
+}
+
+bool add_range(std::uint64_t begin, std::uint64_t end) {
+  if (g_range_count == kRangesMost) return false;
+  g_ranges[g_range_count++] = {begin, end, nullptr};
+  return true;
+}
+
+bool add_mapping(std::string_view line, const Own& own) {
+  std::uint64_t begin = 0, end = 0;
+  const char* last = line.data() + line.size();
+  const char* at = std::from_chars(line.data(), last, begin, 16).ptr;
+  at = std::from_chars(at + 1, last, end, 16).ptr;
+  if (at[2] != 'w' || at[4] != 'p') return true;
+  if (is_heap_room(begin) || is_stack_room(begin) || is_arena_room(begin)) return true;
+  if (begin < own.end && end > own.begin) {
+    // The runtime's data may share a mapping with nobody but itself.
+    return (begin >= own.begin || add_range(begin, own.begin)) && (end <= own.end || add_range(own.end, end));
+  }
+  if (line.ends_with("[stack]")) return add_range(g_stack_pointer / 16 * 16, end);
+  return add_range(begin, end);
+}
+
+bool copy_ranges() {
+  std::size_t total = 0;
+  for (std::size_t i = 0; i < g_range_count; ++i) total += g_ranges[i].end - g_ranges[i].begin;
+  if (total > kBytesMost) return false;
+  const long at = kernel(SYS_mmap, 0, total, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (at < 0 && at > -4096) return false;
+  char* to = reinterpret_cast<char*>(at);
+  for (std::size_t i = 0; i < g_range_count; ++i) {
+    Range& r = g_ranges[i];
+    r.copy = to;
+    std::memcpy(to, reinterpret_cast<void*>(r.begin), r.end - r.begin);
+    to += r.end - r.begin;
+  }
+  return true;
+}
+
+}  // namespace
+
+bool save_image() {
+  Own own;
+  dl_iterate_phdr(find_own, &own);
+  if (own.end == 0) return false;
+  // From our caller's frame up.
+  g_stack_pointer = reinterpret_cast<std::uint64_t>(__builtin_frame_address(0));
+  const long length = read_maps();
+  if (length <= 0) return false;
+  std::string_view rest(g_maps, static_cast<std::size_t>(length));
+  while (!rest.empty()) {
+    const std::size_t line_end = std::min(rest.find('\n'), rest.size());
+    if (!add_mapping(rest.substr(0, line_end), own)) return false;
+    rest.remove_prefix(std::min(line_end + 1, rest.size()));
+  }
+  if (!copy_ranges()) return false;
+  save_heap();
+  return true;
+}
+
+void restore_image() {
+  for (std::size_t i = 0; i < g_range_count; ++i) {
+    const Range& r = g_ranges[i];
+    std::memcpy(reinterpret_cast<void*>(r.begin), r.copy, r.end - r.begin);
+  }
+  // What main left below: an uninitialised variable must not see it.
+  const std::uint64_t top = g_stack_pointer / kPage * kPage;
+  unsigned char resident[kStackBelow / kPage];
+  if (kernel(SYS_mincore, top - kStackBelow, kStackBelow, resident) == 0) {
+    for (std::size_t i = 0; i < sizeof resident; ++i) {
+      if ((resident[i] & 1) != 0) std::memset(reinterpret_cast<void*>(top - kStackBelow + i * kPage), 0, kPage);
+    }
+  }
+  std::memset(reinterpret_cast<void*>(top), 0, g_stack_pointer / 16 * 16 - top);
+  clear_stacks();
+  restore_heap();
+}
+
+}  // namespace crashcut::scheduler::runtime

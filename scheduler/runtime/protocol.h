@@ -1,0 +1,124 @@
+// Protocol: the memory that crashcut and the runtime inside a threaded program share.
+//
+// Who is who:
+//   crashcut  the command (RealProgram is its end): asks for executions, one at a time a worker
+//   server    the program's process, stopped just before main(): it forks runners and says how they ended
+//   runner    runs main() with all threads as fibers of one kernel thread. It serves requests until an execution
+//             leaves something behind that putting the memory back would not undo
+// Channels: one Control a worker, one Names for all workers, both memfds; words with futexes.
+// Invariants: (1) between request and reply the runner alone writes the reply; (2) steps [0, step_count) are valid at
+//   any time, also when the runner has died.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "scheduler/execution.h"
+
+namespace crashcut::scheduler::runtime {
+
+inline constexpr std::uint64_t kMagic = 0x63757474687264;
+inline constexpr const char* kEnvironment = "CRASHCUT_THREADS";  // "<control fd>,<names fd>"
+
+inline constexpr std::uint32_t kActorsMost = 1024;
+inline constexpr std::uint32_t kStepsMost = 100'000;
+inline constexpr std::uint32_t kObjectsMost = 1 << 16;
+inline constexpr std::uint32_t kSleepMost = kActorsMost;
+inline constexpr std::uint32_t kTextMost = 4096;
+
+// Names of actors and objects: dense numbers that mean the same in every execution of a search.
+struct Names {
+  struct Actor {
+    std::uint32_t parent;
+    std::uint32_t ordinal;  // the how-manieth child of it; kTimerOrdinal for its timer
+  };
+  struct Slot {
+    std::atomic<std::uint64_t> key;
+    std::atomic<std::uint32_t> number;  // from 1
+  };
+  static constexpr std::uint32_t kTimerOrdinal = 0xffffffff;
+  static constexpr std::uint32_t kSlots = kObjectsMost * 2;
+
+  std::atomic<std::uint32_t> lock;
+  std::atomic<std::uint32_t> actor_count;  // actor 0 is main
+  Actor actors[kActorsMost];
+  std::atomic<std::uint32_t> object_count;
+  Slot slots[kSlots];
+};
+
+// What is known of an object beyond how it began.
+struct ObjectFact {
+  ObjectStart start;
+  std::uint64_t address;
+};
+
+struct StepFact {
+  std::uint64_t caller;  // the address that the call returns to
+};
+
+struct ActorFact {
+  std::uint64_t routine;  // where it starts; 0 for main and timers
+};
+
+enum class RunnerEnd : std::uint32_t { kNone, kExited, kSignalled };
+
+enum class Failure : std::uint32_t {
+  kNone,
+  kSignal,       // number
+  kAssertion,    // text
+  kMisuse,       // number: the primitive's result
+  kExitCode,     // number
+  kThreadsLeft,  // number: how many still ran when the process ended
+  kUnsupported,  // text: crashcut cannot go on; no finding
+};
+
+struct Control {
+  std::uint64_t magic;
+
+  // Parameters, set before the start.
+  std::uint32_t spurious_most;   // wake-ups without a signal, a condition variable
+  std::uint32_t timeouts_most;   // early timeouts a thread
+  std::uint32_t policy[16];      // a primitive
+  std::uint32_t is_restoring;    // runners may serve several requests
+  std::uint32_t is_opaque;       // threads meet in memory that is not seen: no two operations commute
+  std::uint32_t stop_at_step;    // replay: raise SIGTRAP before this step; 0: never
+
+  std::uint64_t program_base;    // where the executable was loaded; set by the server
+
+  // Request.
+  std::atomic<std::uint32_t> requests;   // how many were made
+  std::uint32_t depth_most;
+  std::uint32_t prefix_count;
+  std::uint32_t sleep_count;
+
+  // Reply. `replies` follows `requests`.
+  std::atomic<std::uint32_t> replies;
+  std::atomic<std::uint32_t> runner_end;   // RunnerEnd: it died before it replied; `replies` is set by the server
+  std::atomic<std::uint32_t> is_leaving;   // the runner has replied and ends: no fault of its own
+  std::atomic<std::uint32_t> is_quitting;  // set by crashcut: no more runners
+  std::atomic<std::int32_t> runner_pid;
+  std::int32_t runner_status;
+  Ending ending;
+  bool hit_depth;
+  Failure failure;
+  std::int64_t failure_number;
+  std::uint32_t failure_actor;
+  std::uint64_t restored_count;            // statistics
+  std::uint64_t forked_count;
+  std::atomic<std::uint32_t> step_count;
+  std::atomic<std::uint32_t> object_count;
+  std::uint32_t pending_count;
+  std::uint32_t running_actor;             // whose code is running
+  char text[kTextMost];
+
+  ActorId prefix[kStepsMost];
+  Step sleep[kSleepMost];
+  Pending pending[kActorsMost];
+  std::uint64_t pending_callers[kActorsMost];
+  ActorFact actors[kActorsMost];
+  ObjectFact objects[kObjectsMost];
+  Step steps[kStepsMost];
+  StepFact step_facts[kStepsMost];
+};
+
+}  // namespace crashcut::scheduler::runtime

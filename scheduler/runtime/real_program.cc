@@ -1,0 +1,240 @@
+#include "scheduler/runtime/real_program.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/personality.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "scheduler/runtime/protocol.h"
+
+extern char** environ;
+
+namespace crashcut::scheduler::runtime {
+
+namespace {
+
+[[noreturn]] void tool_failure(std::string sentence) { throw ToolError{false, std::move(sentence)}; }
+
+int make_memory(const char* name, std::size_t bytes) {
+  const int fd = memfd_create(name, MFD_CLOEXEC);
+  if (fd < 0 || ftruncate(fd, static_cast<off_t>(bytes)) != 0) tool_failure(std::string("Cannot make shared memory: ") + std::strerror(errno) + ".");
+  return fd;
+}
+
+void* map_memory(int fd, std::size_t bytes) {
+  void* at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+  if (at == MAP_FAILED) tool_failure(std::string("Cannot map shared memory: ") + std::strerror(errno) + ".");
+  return at;
+}
+
+long futex(std::atomic<std::uint32_t>& word, int operation, std::uint32_t value, const timespec* timeout = nullptr) {
+  return syscall(SYS_futex, &word, operation, value, timeout, nullptr, 0);
+}
+
+}  // namespace
+
+NameTable::NameTable() : fd_(make_memory("crashcut-names", sizeof(Names))), names_(static_cast<Names*>(map_memory(fd_, sizeof(Names)))) {
+  names_->actor_count = 1;
+}
+NameTable::~NameTable() {
+  munmap(names_, sizeof(Names));
+  close(fd_);
+}
+std::vector<ActorName> NameTable::actors() const {
+  std::vector<ActorName> all;
+  for (std::uint32_t i = 0; i < names_->actor_count; ++i) all.push_back({names_->actors[i].parent, names_->actors[i].ordinal});
+  return all;
+}
+void NameTable::set_actors(const std::vector<ActorName>& actors) {
+  for (std::size_t i = 0; i < actors.size() && i < kActorsMost; ++i) names_->actors[i] = {actors[i].parent, actors[i].ordinal};
+  names_->actor_count = static_cast<std::uint32_t>(std::clamp<std::size_t>(actors.size(), 1, kActorsMost));
+}
+
+RealProgram::RealProgram(const Setup& setup, NameTable& names) : setup_(setup), names_(&names) {
+  control_fd_ = make_memory("crashcut-threads", sizeof(Control));
+  control_ = static_cast<Control*>(map_memory(control_fd_, sizeof(Control)));
+  control_->magic = kMagic;
+  control_->spurious_most = setup.spurious_most;
+  control_->timeouts_most = setup.timeouts_most;
+  control_->is_restoring = setup.is_restoring ? 1 : 0;
+  control_->stop_at_step = setup.stop_at_step;
+  control_->is_opaque = setup.is_opaque ? 1 : 0;
+  for (const auto& [primitive, policy] : setup.policies) control_->policy[static_cast<int>(primitive)] = static_cast<std::uint32_t>(policy);
+  start();
+}
+
+RealProgram::~RealProgram() {
+  if (server_ > 0) {
+    // The server buries its runner, and goes.
+    control_->is_quitting = 1;
+    if (const int runner = control_->runner_pid; runner > 0) kill(runner, SIGKILL);
+    for (int i = 0; i < 1000 && server_ > 0; ++i) {
+      if (waitpid(server_, nullptr, WNOHANG) == server_) server_ = 0;
+      if (server_ > 0) usleep(1000);
+      if (const int runner = control_->runner_pid; runner > 0 && server_ > 0) kill(runner, SIGKILL);
+    }
+    if (server_ > 0) {
+      kill(server_, SIGKILL);
+      waitpid(server_, nullptr, 0);
+    }
+  }
+  if (control_ != nullptr) munmap(control_, sizeof(Control));
+  if (control_fd_ >= 0) close(control_fd_);
+}
+
+void RealProgram::start() {
+  std::vector<char*> argv{setup_.executable.data()};
+  for (std::string& argument : setup_.arguments) argv.push_back(argument.data());
+  argv.push_back(nullptr);
+  // Above what the program will open; open for it alone.
+  const int control = fcntl(control_fd_, F_DUPFD, 50), names = fcntl(names_->fd(), F_DUPFD, 50);
+  std::vector<std::string> texts = {"LD_PRELOAD=" + setup_.runtime, "LD_BIND_NOW=1",
+                                    std::string(kEnvironment) + "=" + std::to_string(control) + "," + std::to_string(names)};
+  std::vector<char*> envp;
+  for (std::string& text : texts) envp.push_back(text.data());
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    if (std::strncmp(*entry, "LD_PRELOAD=", 11) != 0 && std::strncmp(*entry, "LD_BIND_NOW=", 12) != 0) envp.push_back(*entry);
+  }
+  envp.push_back(nullptr);
+  const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+  const pid_t parent = getpid();
+  server_ = fork();
+  if (server_ == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent) _exit(4);
+    // Interrupts are for us: the program goes when we let it.
+    setsid();
+    personality(ADDR_NO_RANDOMIZE);
+    dup2(null, 0);
+    if (!setup_.is_loud) {
+      dup2(null, 1);
+      dup2(null, 2);
+    }
+    execve(setup_.executable.c_str(), argv.data(), envp.data());
+    _exit(127);
+  }
+  close(control);
+  close(names);
+  close(null);
+  if (server_ < 0) tool_failure(std::string("Cannot start a process: ") + std::strerror(errno) + ".");
+}
+
+void RealProgram::wait_for_reply(std::uint32_t request) {
+  std::uint32_t steps = control_->step_count;
+  auto since = std::chrono::steady_clock::now();
+  while (control_->replies.load(std::memory_order_acquire) != request) {
+    // Replies come within microseconds or so: waiting in the kernel costs more.
+    for (int i = 0; i < 200 && control_->replies.load(std::memory_order_acquire) != request; ++i) __builtin_ia32_pause();
+    const std::uint32_t seen = control_->replies.load(std::memory_order_acquire);
+    if (seen == request) return;
+    const timespec tick{0, 100'000'000};
+    futex(control_->replies, FUTEX_WAIT, seen, &tick);
+    if (control_->replies.load() == request) return;
+    int status = 0;
+    if (waitpid(server_, &status, WNOHANG) == server_) {
+      server_ = 0;
+      const bool refused = control_->failure == Failure::kUnsupported;
+      if (refused) throw ToolError{true, std::string("Cannot run the program: ") + control_->text + "."};
+      if (WIFEXITED(status) && WEXITSTATUS(status) == 127) throw ToolError{true, "Cannot execute " + setup_.executable + "."};
+      throw ToolError{true, "The program ended before main()."};
+    }
+    const auto now = std::chrono::steady_clock::now();
+    if (control_->step_count != steps) {
+      steps = control_->step_count;
+      since = now;
+    } else if (now - since > setup_.step_limit && control_->runner_pid > 0) {
+      was_killed_ = true;
+      kill(control_->runner_pid, SIGKILL);
+      since = now;
+    }
+  }
+}
+
+Execution RealProgram::run(const RunRequest& request) {
+  if (request.prefix.size() >= kStepsMost || request.sleep.size() > kSleepMost) tool_failure("A schedule is longer than the runtime can follow.");
+  was_killed_ = false;
+  control_->depth_most = request.depth_most;
+  control_->prefix_count = static_cast<std::uint32_t>(request.prefix.size());
+  std::copy(request.prefix.begin(), request.prefix.end(), control_->prefix);
+  control_->sleep_count = static_cast<std::uint32_t>(request.sleep.size());
+  std::copy(request.sleep.begin(), request.sleep.end(), control_->sleep);
+  control_->runner_end = 0;
+  const std::uint32_t number = control_->requests.load(std::memory_order_relaxed) + 1;
+  control_->requests.store(number, std::memory_order_release);
+  futex(control_->requests, FUTEX_WAKE, 1);
+  wait_for_reply(number);
+  check_runner_end();
+  if (control_->failure == Failure::kUnsupported) {
+    throw ToolError{true, std::string("The program called ") + control_->text + ", which crashcut threads cannot follow."};
+  }
+  Execution execution;
+  for (std::uint32_t i = 0; i < control_->object_count; ++i) execution.objects.push_back(control_->objects[i].start);
+  execution.steps.assign(control_->steps, control_->steps + control_->step_count);
+  execution.pending.assign(control_->pending, control_->pending + control_->pending_count);
+  execution.ending = control_->ending;
+  execution.hit_depth = control_->hit_depth;
+  const bool is_found = control_->failure != Failure::kNone || execution.ending == Ending::kStuck || was_killed_;
+  if (is_found || setup_.has_details) execution.note = details();
+  return execution;
+}
+
+// A runner that died without a word: by our hand, or by a signal that nobody can catch.
+void RealProgram::check_runner_end() {
+  if (control_->runner_end == 0) return;
+  control_->pending_count = 0;
+  control_->ending = Ending::kProcessEnded;
+  if (was_killed_) return;
+  const int status = control_->runner_status;
+  if (WIFSIGNALED(status)) {
+    control_->failure = Failure::kSignal;
+    control_->failure_number = WTERMSIG(status);
+    control_->failure_actor = control_->running_actor;
+    return;
+  }
+  tool_failure("crashcut's own code inside the program ended with exit code " + std::to_string(WEXITSTATUS(status)) + ".");
+}
+
+std::shared_ptr<const Details> RealProgram::details() const {
+  auto made = std::make_shared<Details>();
+  Details& d = *made;
+  d.program_base = control_->program_base;
+  d.number = control_->failure_number;
+  d.actor = static_cast<ActorId>(control_->failure_actor);
+  d.text = control_->text;
+  switch (control_->failure) {
+    case Failure::kSignal: d.kind = FindingKind::kSignal; break;
+    case Failure::kAssertion: d.kind = FindingKind::kAssertion; break;
+    case Failure::kMisuse: d.kind = FindingKind::kMisuse; break;
+    case Failure::kExitCode: d.kind = FindingKind::kExitCode; break;
+    case Failure::kThreadsLeft: d.kind = FindingKind::kThreadsLeft; break;
+    default: break;
+  }
+  if (was_killed_ && control_->runner_end != 0) {
+    d.kind = FindingKind::kNoProgress;
+    d.actor = static_cast<ActorId>(control_->running_actor);
+  } else if (control_->ending == Ending::kStuck) {
+    const bool spins = std::any_of(control_->pending, control_->pending + control_->pending_count,
+                                   [](const Pending& p) { return primitive_of(p.operation[0].object) == PrimitiveId::kSpin; });
+    d.kind = spins ? FindingKind::kLivelock : FindingKind::kDeadlock;
+  }
+  for (std::uint32_t i = 0; i < control_->step_count; ++i) d.callers.push_back(control_->step_facts[i].caller);
+  for (std::uint32_t i = 0; i < control_->pending_count; ++i) d.pending_callers.push_back(control_->pending_callers[i]);
+  for (std::uint32_t i = 0; i < control_->object_count; ++i) d.addresses.emplace_back(control_->objects[i].start.object, control_->objects[i].address);
+  for (const ActorFact& actor : control_->actors) d.routines.push_back(actor.routine);
+  return made;
+}
+
+std::uint64_t RealProgram::restored_count() const { return control_->restored_count; }
+std::uint64_t RealProgram::forked_count() const { return control_->forked_count; }
+
+}  // namespace crashcut::scheduler::runtime

@@ -1,0 +1,113 @@
+// RealProgram: crashcut's end of the protocol: an executable with the runtime inside, run under given schedules.
+//
+// Nothing survives it: the destructor kills the server, whose death kills the runner (PR_SET_PDEATHSIG), as does the
+//   death of this process.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "scheduler/execution.h"
+#include "scheduler/primitive.h"
+
+namespace crashcut::scheduler::runtime {
+
+struct Control;
+struct Names;
+enum class Failure : std::uint32_t;
+
+// What went wrong in one execution of the program.
+enum class FindingKind {
+  kNone,
+  kDeadlock,
+  kLivelock,     // all that is left spins
+  kNoProgress,   // a thread ran on without an operation until its time was up
+  kSignal,
+  kAssertion,
+  kMisuse,
+  kExitCode,
+  kThreadsLeft,
+};
+
+struct ActorName {
+  std::uint32_t parent, ordinal;
+};
+
+// More than the search needs: for the report. The note of executions in which something was found, and of all where
+// Setup::has_details is set.
+struct Details : ExecutionNote {
+  FindingKind kind = FindingKind::kNone;
+  std::int64_t number = 0;
+  ActorId actor{};
+  std::string text;
+  std::vector<std::uint64_t> callers;          // a step
+  std::vector<std::uint64_t> pending_callers;  // a pending operation
+  std::vector<std::pair<ObjectId, std::uint64_t>> addresses;
+  std::vector<std::uint64_t> routines;         // an actor
+  std::uint64_t program_base = 0;              // where the executable was loaded
+};
+
+struct ToolError {
+  bool is_users_fault;
+  std::string sentence;
+};
+
+// What all workers of a search share.
+class NameTable {
+ public:
+  NameTable();
+  ~NameTable();
+  NameTable(const NameTable&) = delete;
+  int fd() const { return fd_; }
+  std::vector<ActorName> actors() const;
+  void set_actors(const std::vector<ActorName>& actors);
+
+ private:
+  int fd_;
+  Names* names_;
+};
+
+class RealProgram : public Program {
+ public:
+  struct Setup {
+    std::string executable;
+    std::vector<std::string> arguments;
+    std::string runtime;
+    std::uint32_t spurious_most = 0;
+    std::uint32_t timeouts_most = 2;
+    std::vector<std::pair<PrimitiveId, std::int64_t>> policies;
+    std::chrono::nanoseconds step_limit = std::chrono::seconds(10);  // without an operation
+    bool is_restoring = true;
+    bool is_opaque = false;          // no two operations commute
+    bool is_loud = false;
+    bool has_details = false;
+    std::uint32_t stop_at_step = 0;  // for a debugger: a trap before this step, from 1
+  };
+  // Throws ToolError.
+  RealProgram(const Setup& setup, NameTable& names);
+  ~RealProgram() override;
+  RealProgram(const RealProgram&) = delete;
+
+  // Throws ToolError.
+  Execution run(const RunRequest& request) override;
+  // How many executions began in a memory that was put back, and how many in a new process.
+  std::uint64_t restored_count() const;
+  std::uint64_t forked_count() const;
+
+ private:
+  std::shared_ptr<const Details> details() const;
+  void start();
+  void wait_for_reply(std::uint32_t request);
+  void check_runner_end();
+
+  Setup setup_;
+  NameTable* names_;
+  int control_fd_ = -1;
+  Control* control_ = nullptr;
+  int server_ = 0;
+  bool was_killed_ = false;
+};
+
+}  // namespace crashcut::scheduler::runtime

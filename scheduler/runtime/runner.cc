@@ -1,0 +1,133 @@
+// Server and runner: see protocol.h.
+#include <errno.h>
+#include <fcntl.h>
+#include <link.h>
+#include <linux/futex.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+
+#include "scheduler/runtime/gate.h"
+#include "scheduler/runtime/image.h"
+#include "scheduler/runtime/world.h"
+
+// Calls function() on another stack; it does not return.
+asm(R"(
+  .text
+  .globl crashcut_leave_to
+  .hidden crashcut_leave_to
+  .type crashcut_leave_to, @function
+crashcut_leave_to:
+  movq %rsi, %rsp
+  xorl %ebp, %ebp
+  call *%rdi
+  hlt
+)");
+extern "C" [[noreturn]] void crashcut_leave_to(void (*function)(), void* stack_top);
+
+namespace crashcut::scheduler::runtime {
+
+namespace {
+
+struct Program {
+  int argc;
+  char** argv;
+  char** envp;
+  int (*main)(int, char**, char**);
+};
+Program g_program;
+void* g_next[5];
+bool g_is_restorable = false;
+std::uint64_t g_main_fs_base = 0;
+alignas(64) char g_own_stack[64 * 1024];
+
+void wait_while(std::atomic<std::uint32_t>& word, std::uint32_t value) {
+  while (word.load(std::memory_order_acquire) == value) kernel(SYS_futex, &word, FUTEX_WAIT, value, 0, 0, 0);
+}
+
+void reply() {
+  g_control->replies.store(g_control->requests.load(std::memory_order_relaxed), std::memory_order_release);
+  kernel(SYS_futex, &g_control->replies, FUTEX_WAKE, 1, 0, 0, 0);
+}
+
+// On our own stack: the program's memory is put back, and main() begins again.
+[[noreturn]] void go_back() {
+  asm volatile("wrfsbase %0" : : "r"(g_main_fs_base));
+  end_world();
+  reset_arena();
+  reply();
+  restore_image();
+  ++g_control->restored_count;
+  __builtin_longjmp(g_next, 1);
+}
+
+[[noreturn]] void run_requests() {
+  g_is_restorable = g_control->is_restoring != 0 && save_image();
+  if (__builtin_setjmp(g_next) != 0) asm volatile("" ::: "memory");
+  const std::uint32_t seen = g_control->replies.load(std::memory_order_acquire);
+  set_dispatch(false);
+  wait_while(g_control->requests, seen);
+  g_is_spent = false;
+  begin_world();
+  set_dispatch(true);
+  const int code = g_program.main(g_program.argc, g_program.argv, g_program.envp);
+  if (is_scheduling()) end_process(code & 0xff, true, __builtin_return_address(0));
+  end_execution();
+}
+
+[[noreturn]] void become_runner() {
+  kernel(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL);
+  ++g_control->forked_count;
+  g_main_fs_base = read_fs_base();
+  install_dispatch();
+  install_signals();
+  run_requests();
+}
+
+}  // namespace
+
+void end_execution() {
+  if (g_is_restorable && !g_is_spent) crashcut_leave_to(go_back, g_own_stack + sizeof g_own_stack - 64);
+  g_control->is_leaving = 1;
+  reply();
+  kernel(SYS_exit_group, 0);
+  __builtin_unreachable();
+}
+
+int serve(int argc, char** argv, char** envp, int (*main)(int, char**, char**)) {
+  g_program = {argc, argv, envp, main};
+  const rlimit no_core{0, 0};
+  kernel(SYS_prlimit64, 0, RLIMIT_CORE, &no_core, 0);
+  if (!prepare_fibers()) {
+    refuse("this libc or this processor has no room for fibers (glibc 2.34 and FSGSBASE are needed)");
+  }
+  fflush(nullptr);
+  dl_iterate_phdr(
+      [](dl_phdr_info* info, std::size_t, void*) {
+        g_control->program_base = info->dlpi_addr;
+        return 1;  // the first is the executable
+      },
+      nullptr);
+  while (g_control->is_quitting == 0) {
+    const long pid = kernel(SYS_fork);
+    if (pid == 0) become_runner();
+    if (pid < 0) return 4;
+    g_control->runner_pid = static_cast<int>(pid);
+    int status = 0;
+    while (kernel(SYS_wait4, pid, &status, __WALL, 0) == -EINTR) {
+    }
+    g_control->runner_pid = 0;
+    // It went with its reply given: another takes its place. Else the request is answered for it.
+    if (g_control->is_leaving.exchange(0) == 0 && g_control->requests.load() != g_control->replies.load()) {
+      g_control->runner_status = status;
+      g_control->runner_end = static_cast<std::uint32_t>(WIFSIGNALED(status) ? RunnerEnd::kSignalled : RunnerEnd::kExited);
+      reply();
+    }
+  }
+  kernel(SYS_exit_group, 0);
+  __builtin_unreachable();
+}
+
+}  // namespace crashcut::scheduler::runtime

@@ -1,0 +1,420 @@
+#include "scheduler/runtime/world.h"
+
+#include <new>
+
+#include <cstring>
+#include <optional>
+
+#include "scheduler/primitives/futex.h"
+#include "scheduler/primitives/mutex.h"
+#include "scheduler/primitives/process.h"
+#include "scheduler/primitives/spin.h"
+#include "scheduler/primitives/thread.h"
+#include "scheduler/primitives/timer.h"
+#include "scheduler/runtime/gate.h"
+
+namespace crashcut::scheduler::runtime {
+
+Control* g_control = nullptr;
+Names* g_names = nullptr;
+
+namespace {
+
+struct World {
+  RunRequest request;
+  std::optional<Director> director;
+  State state;
+  std::vector<Actor*> actors;      // by id; null where it is not in this execution
+  std::vector<Pending> pending;
+  Actor* current = nullptr;
+  bool is_on = false;
+};
+World* g_world = nullptr;
+
+// Where the objects of this execution are, by address. Open addressing; sized for kObjectsMost.
+struct Place {
+  std::uint64_t address;
+  PrimitiveId primitive;
+  std::uint32_t times;  // how often it was initialised
+  ObjectId id;
+  bool is_used;
+};
+constexpr std::uint32_t kPlaces = 1 << 14;
+Place g_places[kPlaces];
+std::uint32_t g_used_places[kPlaces];
+std::uint32_t g_used_place_count = 0;
+
+std::uint64_t hash(std::uint64_t x) {
+  x ^= x >> 33;
+  x *= 0xff51afd7ed558ccd;
+  x ^= x >> 33;
+  x *= 0xc4ceb9fe1a85ec53;
+  return x ^ x >> 33;
+}
+
+void lock_names() {
+  std::uint32_t free = 0;
+  while (!g_names->lock.compare_exchange_weak(free, 1, std::memory_order_acquire)) free = 0;
+}
+void unlock_names() { g_names->lock.store(0, std::memory_order_release); }
+
+std::uint32_t object_number(std::uint64_t key) {
+  key |= 1;
+  for (std::uint32_t i = static_cast<std::uint32_t>(hash(key)) % Names::kSlots;; i = (i + 1) % Names::kSlots) {
+    Names::Slot& slot = g_names->slots[i];
+    if (slot.key.load(std::memory_order_acquire) == key) return slot.number;
+    if (slot.key.load(std::memory_order_acquire) != 0) continue;
+    lock_names();
+    if (slot.key.load(std::memory_order_relaxed) == 0) {
+      if (g_names->object_count + 1 >= kObjectsMost) {
+        unlock_names();
+        refuse("too many synchronisation objects (65536)");
+      }
+      slot.number = ++g_names->object_count;
+      slot.key.store(key, std::memory_order_release);
+    }
+    unlock_names();
+    if (slot.key.load(std::memory_order_acquire) == key) return slot.number;
+  }
+}
+
+ActorId actor_number(ActorId parent, std::uint32_t ordinal) {
+  lock_names();
+  std::uint32_t i = 1;
+  for (; i < g_names->actor_count; ++i) {
+    if (g_names->actors[i].parent == index(parent) && g_names->actors[i].ordinal == ordinal) break;
+  }
+  if (i == g_names->actor_count && i < kActorsMost) {
+    g_names->actors[i] = {index(parent), ordinal};
+    ++g_names->actor_count;
+  }
+  unlock_names();
+  if (i >= kActorsMost) refuse("more than 1024 threads");
+  return static_cast<ActorId>(i);
+}
+
+void declare(const ObjectStart& start, const void* address) {
+  g_world->state.declare(start);
+  const std::uint32_t i = g_control->object_count;
+  if (i == kObjectsMost) refuse("too many synchronisation objects (65536)");
+  g_control->objects[i] = {start, reinterpret_cast<std::uint64_t>(address)};
+  g_control->object_count = i + 1;
+}
+
+// Objects of an actor's own: named by the actor.
+ObjectId own_object(PrimitiveId primitive, ActorId actor, std::int64_t a) {
+  const std::uint64_t key = hash(std::uint64_t{static_cast<std::uint8_t>(primitive)} << 56 | 0xac70 | std::uint64_t{index(actor)} << 16);
+  const ObjectId id = make_object_id(primitive, object_number(key));
+  declare({id, a}, nullptr);
+  return id;
+}
+
+Actor* new_actor(ActorId id) {
+  Actor* actor = new Actor;
+  actor->id = id;
+  if (index(id) >= g_world->actors.size()) g_world->actors.resize(index(id) + 1, nullptr);
+  g_world->actors[index(id)] = actor;
+  actor->random = hash(index(id) + 1);
+  return actor;
+}
+
+void record(const Step& step, std::uint64_t caller) {
+  const std::uint32_t i = g_control->step_count;
+  g_control->steps[i] = step;
+  g_control->step_facts[i] = {caller};
+  g_control->step_count = i + 1;
+}
+
+void list_pending() {
+  g_world->pending.clear();
+  for (const Actor* actor : g_world->actors) {
+    if (actor != nullptr && actor->has_pending) g_world->pending.push_back({actor->id, actor->pending});
+  }
+}
+
+// Nobody can go on, or nobody may: the execution ends here.
+[[noreturn]] void stop(Ending ending) {
+  g_control->ending = ending;
+  g_control->hit_depth = g_world->director->hit_depth();
+  std::uint32_t count = 0;
+  for (const Pending& p : g_world->pending) {
+    g_control->pending_callers[count] = g_world->actors[index(p.actor)]->caller;
+    g_control->pending[count++] = p;
+  }
+  g_control->pending_count = count;
+  g_world->is_on = false;
+  end_execution();
+}
+
+// What the futex holds now. Its address was noted when the object was met.
+void observe(Actor& actor, Operation& operation) {
+  for (Access& a : operation) {
+    if (primitive_of(a.object) != PrimitiveId::kFutex || a.verb != futex::kWait) continue;
+    a.observed = *actor.futex_word == static_cast<std::uint32_t>(a.argument) ? 1 : 0;
+  }
+}
+
+// Chooses who goes next and lets it; returns when the calling actor's operation is done.
+void schedule() {
+  while (true) {
+    list_pending();
+    const auto chosen = g_world->director->choose(g_world->state, g_world->pending);
+    if (!chosen) stop(g_world->director->ending());
+    if (g_control->step_count >= kStepsMost - 1) {
+      g_control->hit_depth = true;
+      stop(Ending::kDepth);
+    }
+    if (g_control->stop_at_step != 0 && g_control->step_count + 1 == g_control->stop_at_step) __builtin_trap();
+    Actor& actor = *g_world->actors[index(*chosen)];
+    Step step{actor.id, actor.pending};
+    observe(actor, step.operation);
+    g_world->state.apply(step);
+    record(step, actor.caller);
+    g_world->director->note(step, g_world->state);
+    actor.done = step.operation;
+    if (actor.is_timer) {
+      // Its next firing is for the next wait, as long as it may be early.
+      actor.has_pending = ++actor.early_timeouts < g_control->timeouts_most;
+      continue;
+    }
+    actor.has_pending = false;
+    Actor& caller = *g_world->current;
+    if (&actor == &caller) return;
+    g_world->current = &actor;
+    g_control->running_actor = index(actor.id);
+    set_heap_actor(index(actor.id));
+    switch_fibers(caller.fiber, actor.fiber);
+    return;
+  }
+}
+
+void fiber_entry();
+
+}  // namespace
+
+bool is_scheduling() { return g_world != nullptr && g_world->is_on; }
+Actor& current_actor() { return *g_world->current; }
+
+std::int64_t perform(const Operation& operation, const void* caller) {
+  Actor& self = current_actor();
+  self.pending = operation;
+  if (g_control->is_opaque != 0) self.pending.set_opaque();
+  self.has_pending = true;
+  self.caller = reinterpret_cast<std::uint64_t>(caller);
+  if (primitive_of(operation[0].object) != PrimitiveId::kSpin) self.yields_in_a_row = 0;
+  schedule();
+  for (const Access& a : self.done) {
+    if (a.result != kNoResult && a.result < kMisuse) fail(Failure::kMisuse, a.result, misuse_text(a.result), caller);
+  }
+  if (g_world->state.is_over()) {
+    list_pending();
+    g_world->is_on = false;
+    g_control->pending_count = 0;
+    for (const Pending& p : g_world->pending) {
+      g_control->pending_callers[g_control->pending_count] = g_world->actors[index(p.actor)]->caller;
+      g_control->pending[g_control->pending_count++] = p;
+    }
+    g_control->ending = Ending::kProcessEnded;
+    g_control->hit_depth = g_world->director->hit_depth();
+  }
+  return self.done.result();
+}
+
+ObjectId object_at(PrimitiveId primitive, const void* address, ObjectStart start, bool is_initialised) {
+  const auto number = reinterpret_cast<std::uint64_t>(address);
+  std::uint32_t i = static_cast<std::uint32_t>(hash(number ^ std::uint64_t{static_cast<std::uint8_t>(primitive)} << 56)) % kPlaces;
+  for (; g_places[i].is_used; i = (i + 1) % kPlaces) {
+    if (g_places[i].address == number && g_places[i].primitive == primitive) break;
+  }
+  Place& place = g_places[i];
+  if (place.is_used && !is_initialised) return place.id;
+  if (!place.is_used) {
+    if (g_used_place_count + 1 >= kPlaces / 2) refuse("too many synchronisation objects at a time (8192)");
+    g_used_places[g_used_place_count++] = i;
+    place = {number, primitive, 0, {}, true};
+  } else {
+    ++place.times;
+  }
+  const std::uint64_t key = hash(hash(number) + static_cast<std::uint8_t>(primitive) + (std::uint64_t{place.times} << 8));
+  place.id = make_object_id(primitive, object_number(key));
+  start.object = place.id;
+  declare(start, address);
+  return place.id;
+}
+
+void arm_timer(const void* caller) {
+  Actor& self = current_actor();
+  if (self.timer_actor == nullptr) {
+    Actor* timer = new_actor(actor_number(self.id, Names::kTimerOrdinal));
+    timer->is_timer = true;
+    timer->timer = self.timer = own_object(PrimitiveId::kTimer, self.id, timer::kIdle);
+    timer->pending = timer::access(self.timer, timer::kFire);
+    timer->has_pending = g_control->timeouts_most > 0;
+    self.timer_actor = timer;
+  }
+  perform(Operation(timer::access(self.timer, timer::kArm)), caller);
+}
+
+ObjectId loop_object() {
+  Actor& self = current_actor();
+  if (self.loop == ObjectId{}) self.loop = own_object(PrimitiveId::kSpin, self.id, spin::kFirst);
+  return self.loop;
+}
+
+Access take_timer() { return timer::access(current_actor().timer, timer::kTake); }
+
+Actor* create_actor(void* (*routine)(void*), void* argument, std::size_t stack_bytes, const void* caller) {
+  Actor& self = current_actor();
+  const ActorId id = actor_number(self.id, self.child_count++);
+  Actor* actor = new_actor(id);
+  actor->routine = routine;
+  actor->argument = argument;
+  g_control->actors[index(id)].routine = reinterpret_cast<std::uint64_t>(routine);
+  if (!make_fiber(actor->fiber, index(id), stack_bytes, fiber_entry)) {
+    g_world->actors[index(id)] = nullptr;
+    return nullptr;
+  }
+  actor->thread = own_object(PrimitiveId::kThread, id, thread::kNone);
+  actor->pending = thread::access(actor->thread, thread::kStart);
+  if (g_control->is_opaque != 0) actor->pending.set_opaque();
+  actor->clock_ns = self.clock_ns;
+  perform(thread::access(actor->thread, thread::kCreate), caller);
+  actor->has_pending = true;
+  return actor;
+}
+
+void init_fiber_locale();
+
+namespace {
+
+// The last things that a thread does.
+void finish_actor(Actor& actor) {
+  run_tls_destructors();
+  run_key_destructors(actor);
+  // Robust mutexes that it still holds go to whoever comes next, with a word.
+  for (std::uint32_t i = 0; i < g_used_place_count; ++i) {
+    const Place& place = g_places[g_used_places[i]];
+    if (place.primitive != PrimitiveId::kMutex) continue;
+    const Object& m = g_world->state.object(place.id);
+    if ((m.a & mutex::kRobust) != 0 && m.b == mutex::number_of(actor.id)) perform(mutex::access(place.id, mutex::kAbandon), nullptr);
+  }
+  perform(thread::access(actor.thread, thread::kExit), nullptr);
+}
+
+void fiber_entry() {
+  init_fiber_locale();
+  Actor& self = current_actor();
+  if (__builtin_setjmp(self.end_at) == 0) self.result = self.routine(self.argument);
+  Actor& ending = current_actor();
+  finish_actor(ending);
+  // From here it is never chosen again.
+  ending.is_over = true;
+  schedule();
+  __builtin_unreachable();
+}
+
+}  // namespace
+
+void end_actor(void* result) {
+  Actor& self = current_actor();
+  self.result = result;
+  if (index(self.id) != 0) __builtin_longjmp(self.end_at, 1);
+  // main is gone, the process goes on without it.
+  finish_actor(self);
+  schedule();
+  __builtin_unreachable();
+}
+
+Actor* actor_of_handle(std::uint64_t handle) {
+  for (Actor* actor : g_world->actors) {
+    if (actor != nullptr && !actor->is_timer && actor->fiber.fs_base == handle) return actor;
+  }
+  return nullptr;
+}
+
+void end_process(int code, bool runs_handlers, const void* caller) {
+  Actor& self = current_actor();
+  if (code != 0) {
+    g_control->failure = Failure::kExitCode;
+    g_control->failure_number = code;
+    g_control->failure_actor = index(self.id);
+  }
+  perform(process::exit(code), caller);
+  // Who still runs is cut short. A thread that was told to look after itself may.
+  if (g_control->failure == Failure::kNone) {
+    std::int64_t left = 0;
+    for (const Actor* actor : g_world->actors) {
+      if (actor == nullptr || actor == &self || actor->is_timer || index(actor->id) == 0) continue;
+      const Object& thread = g_world->state.object(actor->thread);
+      if (thread.a != thread::kFinished && thread.b != thread::kDetached) ++left;
+    }
+    if (left > 0) {
+      g_control->failure = Failure::kThreadsLeft;
+      g_control->failure_number = left;
+      g_control->failure_actor = index(self.id);
+    }
+  }
+  if (runs_handlers) {
+    // Destructors and atexit() run as with one thread.
+    static void (*real_exit)(int) = nullptr;
+    if (real_exit == nullptr) real_exit = reinterpret_cast<void (*)(int)>(find_real("exit"));
+    real_exit(code);
+  }
+  end_execution();
+}
+
+void fail(Failure failure, std::int64_t number, std::string_view text, const void* caller) {
+  if (!is_scheduling()) {
+    if (g_control->failure == Failure::kNone) {
+      g_control->failure = failure;
+      g_control->failure_number = number;
+    }
+    end_execution();
+  }
+  Actor& self = current_actor();
+  char kept[512];
+  const std::size_t length = std::min(text.size(), sizeof kept - 1);
+  std::memcpy(kept, text.data(), length);
+  kept[length] = 0;
+  perform(process::fail(number), caller);
+  g_control->failure = failure;
+  g_control->failure_number = number;
+  g_control->failure_actor = index(self.id);
+  std::memcpy(g_control->text, kept, length + 1);
+  end_execution();
+}
+
+void refuse(const char* call) {
+  g_control->failure = Failure::kUnsupported;
+  std::strncpy(g_control->text, call, kTextMost - 1);
+  g_is_spent = true;
+  end_execution();
+}
+
+void begin_world() {
+  g_world = new World;
+  RunRequest& request = g_world->request;
+  request.prefix.assign(g_control->prefix, g_control->prefix + g_control->prefix_count);
+  request.sleep.assign(g_control->sleep, g_control->sleep + g_control->sleep_count);
+  request.depth_most = g_control->depth_most;
+  g_world->director.emplace(request);
+  g_control->step_count = g_control->object_count = g_control->pending_count = 0;
+  g_control->failure = Failure::kNone;
+  g_control->hit_depth = false;
+  g_control->text[0] = 0;
+  g_control->running_actor = 0;
+  Actor* main = new_actor(ActorId{0});
+  adopt_main(main->fiber);
+  main->thread = own_object(PrimitiveId::kThread, ActorId{0}, thread::kStarted);
+  g_world->current = main;
+  set_heap_actor(0);
+  g_world->is_on = true;
+}
+
+void end_world() {
+  g_world = nullptr;
+  for (std::uint32_t i = 0; i < g_used_place_count; ++i) g_places[g_used_places[i]].is_used = false;
+  g_used_place_count = 0;
+}
+
+}  // namespace crashcut::scheduler::runtime

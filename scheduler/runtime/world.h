@@ -1,0 +1,99 @@
+// World: one execution inside the runner: actors, the state of their objects, and who runs.
+//
+// Every call of the program that others can notice comes to perform(): the actor stands before its operation, the
+//   director chooses who goes next, the operation is applied to the state, and its actor runs on to its next one.
+// Threads: one kernel thread; all of it is plain.
+#pragma once
+
+#include <signal.h>
+
+#include <string_view>
+
+#include "scheduler/primitive.h"
+#include "scheduler/runtime/fiber.h"
+#include "scheduler/runtime/protocol.h"
+
+namespace crashcut::scheduler::runtime {
+
+inline constexpr std::uint32_t kKeysMost = 256;
+
+struct Actor {
+  Fiber fiber;
+  ActorId id{};
+  bool is_timer = false;
+  bool is_over = false;
+  bool has_pending = false;
+  Operation pending;           // what it stands before
+  Operation done;              // what it did last
+  std::uint64_t caller = 0;
+  std::uint32_t child_count = 0;
+  std::uint32_t yields_in_a_row = 0;
+  std::uint32_t early_timeouts = 0;
+  std::uint64_t clock_ns = 0;  // of its own virtual time
+  std::uint64_t random = 0;
+  ObjectId thread{}, timer{}, loop{};
+  Actor* timer_actor = nullptr;
+  void* (*routine)(void*) = nullptr;
+  void* argument = nullptr;
+  void* result = nullptr;
+  void* keys[kKeysMost] = {};
+  const volatile std::uint32_t* futex_word = nullptr;
+  void* end_at[5] = {};        // __builtin_setjmp: where pthread_exit goes
+};
+
+// Whether the program's calls are ours to schedule now; else they are done as if there were one thread.
+bool is_scheduling();
+Actor& current_actor();
+// Does the operation when its turn comes. Returns the result of its first access.
+std::int64_t perform(const Operation& operation, const void* caller);
+// The object at an address, named so that the name is the same in every execution. Where it is new, it begins as
+// `start` says (its id is filled in). `is_initialised`: it begins anew here.
+ObjectId object_at(PrimitiveId primitive, const void* address, ObjectStart start, bool is_initialised = false);
+// Sets the running actor's timer, before a timed wait.
+void arm_timer(const void* caller);
+Access take_timer();
+// The running actor's loops.
+ObjectId loop_object();
+// An actor that will run routine(argument); null where there are too many.
+Actor* create_actor(void* (*routine)(void*), void* argument, std::size_t stack_bytes, const void* caller);
+[[noreturn]] void end_actor(void* result);
+Actor* actor_of_handle(std::uint64_t handle);
+// exit(): the process ends when its turn comes.
+[[noreturn]] void end_process(int code, bool runs_handlers, const void* caller);
+[[noreturn]] void fail(Failure failure, std::int64_t number, std::string_view text, const void* caller);
+// The program did something that cannot be followed: no finding.
+[[noreturn]] void refuse(const char* call);
+
+// The destructors of its thread-specific values.
+void run_key_destructors(Actor& actor);
+// libc's own function of that name.
+void* find_real(const char* name);
+
+// --- runner.cc
+void attach(Control* control, Names* names);
+extern Control* g_control;
+extern Names* g_names;
+int serve(int argc, char** argv, char** envp, int (*main)(int, char**, char**));
+// The execution is over: replies, and goes on with the next one.
+[[noreturn]] void end_execution();
+
+// --- world.cc, for the runner
+void begin_world();
+void end_world();
+
+// --- gate.cc
+bool install_handler(int signal, void (*handler)(int, siginfo_t*, void*), bool on_own_stack);
+// --- signals.cc
+void install_signals();
+bool is_our_signal(int signal);
+
+// --- heap.cc
+void set_heap_actor(std::uint32_t actor);
+void save_heap();
+void restore_heap();
+bool is_heap_room(std::uint64_t address);
+
+// --- arena.cc: the runtime's own memory
+void reset_arena();
+
+}  // namespace crashcut::scheduler::runtime

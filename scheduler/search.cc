@@ -1,0 +1,153 @@
+#include "scheduler/search.h"
+
+#include <chrono>
+#include <condition_variable>
+#include <exception>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include "scheduler/foresight.h"
+
+namespace crashcut::scheduler {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr double kProgressInterval_s = 0.2;
+
+class Searcher {
+ public:
+  explicit Searcher(const SearchSetup& setup) : setup_(setup), began_(Clock::now()) {
+    const bool bounds_preemptions = setup.bounds.preemptions_most != kNoPreemptionBound;
+    reduction_ = bounds_preemptions ? make_none(setup.bounds.preemptions_most) : make_reduction(setup.reduction);
+    tree_.emplace(reduction_->has_sleepers());
+  }
+
+  SearchResult run(const std::vector<Program*>& workers) {
+    std::vector<std::thread> threads;
+    for (std::size_t i = 1; i < workers.size(); ++i) threads.emplace_back([this, program = workers[i]] { work_guarded(*program); });
+    work_guarded(*workers[0]);
+    for (std::thread& thread : threads) thread.join();
+    if (error_) std::rethrow_exception(error_);
+    result_.seconds = seconds();
+    result_.fraction = tree_->explored_fraction();
+    if (tree_->is_explored() && result_.bound == BoundHit::kNone) {
+      if (hit_depth_) result_.bound = BoundHit::kDepth;
+      if (setup_.bounds.preemptions_most != kNoPreemptionBound) result_.bound = BoundHit::kPreemptions;
+    }
+    return std::move(result_);
+  }
+
+ private:
+  double seconds() const { return std::chrono::duration<double>(Clock::now() - began_).count(); }
+
+  void work_guarded(Program& program) {
+    try {
+      ForesightProgram foreseeing(program, foresight_);
+      work(setup_.has_foresight && setup_.bounds.preemptions_most == kNoPreemptionBound && setup_.reduction != ReductionName::kNone ? foreseeing : program);
+    } catch (...) {
+      const std::lock_guard lock(mutex_);
+      if (!error_) error_ = std::current_exception();
+      is_over_ = true;
+      changed_.notify_all();
+    }
+  }
+
+  // Whoever finds the next result of the depth-first order ready digests it; who does not, runs it, or runs ahead.
+  void work(Program& program) {
+    std::unique_lock lock(mutex_);
+    while (!is_over_) {
+      if (!current_) current_ = tree_->take();
+      if (!current_) {
+        is_over_ = true;
+        break;
+      }
+      Run& needed = *current_->run;
+      if (needed.stage == Run::Stage::kDone) {
+        learn(*current_);
+        current_.reset();
+        changed_.notify_all();
+      } else if (needed.stage == Run::Stage::kWaiting) {
+        execute(program, current_->run, lock);
+      } else if (std::shared_ptr<Run> early = tree_->take_ahead()) {
+        execute(program, early, lock);
+      } else {
+        changed_.wait(lock);
+      }
+    }
+    changed_.notify_all();
+  }
+
+  void execute(Program& program, std::shared_ptr<Run> run, std::unique_lock<std::mutex>& lock) {
+    run->stage = Run::Stage::kRunning;
+    run->request.depth_most = setup_.bounds.depth_most;
+    lock.unlock();
+    Execution execution = program.run(run->request);
+    lock.lock();
+    run->execution = std::move(execution);
+    run->stage = Run::Stage::kDone;
+    changed_.notify_all();
+  }
+
+  void learn(const Tree::Task& task) {
+    const Execution& execution = task.run->execution;
+    const std::uint32_t depth = task.leaf->depth;
+    if (!tree_->extend(task.leaf, execution)) {
+      result_.diverged = true;
+      result_.divergence = execution;
+      is_over_ = true;
+      return;
+    }
+    if (execution.is_foreseen) {
+      ++result_.foreseen;
+    } else {
+      ++(execution.ending == Ending::kAsleep ? result_.asleep : result_.executions);
+      result_.transitions += execution.steps.size();
+      result_.new_steps += execution.steps.size() - depth;
+    }
+    hit_depth_ = hit_depth_ || execution.hit_depth;
+    reduction_->add_branches(*tree_, execution);
+    tree_->prune();
+    const bool was_run = !execution.is_foreseen && execution.ending != Ending::kAsleep;
+    if (was_run && setup_.on_execution && !setup_.on_execution(execution)) end(BoundHit::kStopped);
+    check_bounds();
+  }
+
+  void end(BoundHit bound) {
+    if (tree_->is_explored() || is_over_) return;
+    result_.bound = bound;
+    is_over_ = true;
+  }
+
+  void check_bounds() {
+    const Bounds& bounds = setup_.bounds;
+    if (bounds.executions_most != 0 && result_.executions >= bounds.executions_most) end(BoundHit::kExecutions);
+    if (setup_.stop != nullptr && setup_.stop->load(std::memory_order_relaxed)) end(BoundHit::kStopped);
+    const double now = seconds();
+    if (bounds.time_most_s > 0 && now >= bounds.time_most_s) end(BoundHit::kTime);
+    if (setup_.on_progress && now >= next_progress_s_) {
+      next_progress_s_ = now + kProgressInterval_s;
+      setup_.on_progress({result_.executions, now, tree_->explored_fraction()});
+    }
+  }
+
+  const SearchSetup& setup_;
+  Clock::time_point began_;
+  std::unique_ptr<Reduction> reduction_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::optional<Tree> tree_;
+  Foresight foresight_;
+  SearchResult result_;
+  std::optional<Tree::Task> current_;
+  bool is_over_ = false, hit_depth_ = false;
+  double next_progress_s_ = kProgressInterval_s;
+  std::exception_ptr error_;
+};
+
+}  // namespace
+
+SearchResult search(const std::vector<Program*>& workers, const SearchSetup& setup) { return Searcher(setup).run(workers); }
+
+}  // namespace crashcut::scheduler

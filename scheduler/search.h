@@ -1,0 +1,56 @@
+// Search: runs a program under every schedule that a reduction asks for, within bounds, on several workers. What is
+// found, and in which order, does not depend on how many there are.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "scheduler/execution.h"
+#include "scheduler/reduction.h"
+
+namespace crashcut::scheduler {
+
+struct Bounds {
+  std::uint64_t executions_most = 0;  // 0: none, as for the others
+  double time_most_s = 0;
+  std::uint32_t depth_most = 0;       // steps an actor
+  std::uint32_t preemptions_most = kNoPreemptionBound;
+};
+
+enum class BoundHit { kNone, kExecutions, kTime, kDepth, kPreemptions, kStopped };
+
+struct Progress {
+  std::uint64_t executions;
+  double seconds;
+  double fraction;  // estimate
+};
+
+struct SearchResult {
+  std::uint64_t executions = 0;   // completed, deadlocked and failed ones among them
+  std::uint64_t asleep = 0;       // ended asleep: run in vain
+  std::uint64_t foreseen = 0;     // not run: known to be of a class that was
+  std::uint64_t transitions = 0;  // steps of all executions
+  std::uint64_t new_steps = 0;    // of these, beyond what led to the branch
+  BoundHit bound = BoundHit::kNone;
+  double fraction = 1;
+  double seconds = 0;
+  bool diverged = false;          // a schedule could not be repeated; nothing is claimed
+  Execution divergence;
+};
+
+struct SearchSetup {
+  ReductionName reduction = ReductionName::kOptimal;
+  bool has_foresight = true;      // independence may look at the state (foresight.h)
+  Bounds bounds;
+  // Called for each execution, one at a time; false stops the search.
+  std::function<bool(const Execution&)> on_execution;
+  std::function<void(const Progress&)> on_progress;  // some times a second
+  const std::atomic<bool>* stop = nullptr;
+};
+
+// One worker a program; all run the same one.
+SearchResult search(const std::vector<Program*>& workers, const SearchSetup& setup);
+
+}  // namespace crashcut::scheduler

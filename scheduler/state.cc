@@ -1,0 +1,51 @@
+#include "scheduler/state.h"
+
+#include "scheduler/primitive.h"
+
+namespace crashcut::scheduler {
+
+void State::declare(const ObjectStart& start) {
+  Object& o = object(start.object);
+  o = Object{};
+  o.a = start.a;
+  o.b = start.b;
+  o.c = start.c;
+}
+
+bool State::is_enabled(ActorId actor, const Operation& operation) const {
+  if (is_over_) return false;
+  for (const Access& access : operation) {
+    if (!primitive_of(access).enabled(*this, actor, operation, access)) return false;
+  }
+  return true;
+}
+
+void State::apply(ActorId actor, Operation& operation) {
+  // In order: a lock looks at its timer before the timer is taken.
+  for (Access& access : operation) access.result = primitive_of(access).apply(*this, actor, operation, access);
+  if (index(actor) >= own_steps_.size()) own_steps_.resize(index(actor) + 1);
+  ++own_steps_[index(actor)];
+  ++steps_;
+}
+
+bool Operation::is_same_call(const Operation& other) const {
+  if (count_ != other.count_) return false;
+  for (std::size_t i = 0; i < count_; ++i) {
+    const Access& x = accesses_[i];
+    const Access& y = other.accesses_[i];
+    if (x.object != y.object || x.verb != y.verb || x.argument != y.argument) return false;
+  }
+  return true;
+}
+
+std::string to_text(const Operation& operation) {
+  std::string text;
+  for (const Access& access : operation) {
+    const Primitive& primitive = primitive_of(access);
+    if (!text.empty()) text += ", ";
+    text += std::string(primitive.name) + " " + std::to_string(index(access.object)) + " " + primitive.verbs[access.verb];
+  }
+  return text;
+}
+
+}  // namespace crashcut::scheduler

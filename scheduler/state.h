@@ -1,0 +1,58 @@
+// State: the synchronisation objects of a program as they stand: what decides who can run.
+//
+// Invariants: (1) an operation that is not enabled is never applied; (2) applying the same steps to the same start
+//   gives the same state and the same results. Threads: none of its own.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "scheduler/operation.h"
+
+namespace crashcut::scheduler {
+
+struct Object {
+  std::int64_t a = 0, b = 0, c = 0, d = 0;
+  std::vector<std::int64_t> list, second;
+  bool operator==(const Object&) const = default;
+};
+
+class State {
+ public:
+  State() = default;
+  explicit State(std::span<const ObjectStart> starts) {
+    for (const ObjectStart& start : starts) declare(start);
+  }
+
+  void declare(const ObjectStart& start);
+  bool is_enabled(ActorId actor, const Operation& operation) const;
+  // Executes it; results are filled in.
+  void apply(ActorId actor, Operation& operation);
+  void apply(Step& step) { apply(step.actor, step.operation); }
+
+  Object& object(ObjectId id) {
+    if (index(id) >= objects_.size()) objects_.resize(index(id) + 1);
+    return objects_[index(id)];
+  }
+  const Object& object(ObjectId id) const {
+    static const Object kFresh;
+    return index(id) < objects_.size() ? objects_[index(id)] : kFresh;
+  }
+  std::size_t object_count() const { return objects_.size(); }
+
+  // The process has ended: nothing is enabled any more.
+  bool is_over() const { return is_over_; }
+  void end() { is_over_ = true; }
+  // Steps so far by actors other than this one.
+  std::uint64_t steps_of_others(ActorId actor) const {
+    return steps_ - (index(actor) < own_steps_.size() ? own_steps_[index(actor)] : 0);
+  }
+
+ private:
+  std::vector<Object> objects_;
+  std::vector<std::uint64_t> own_steps_;
+  std::uint64_t steps_ = 0;
+  bool is_over_ = false;
+};
+
+}  // namespace crashcut::scheduler

@@ -1,0 +1,165 @@
+#include "scheduler/tree.h"
+
+#include <algorithm>
+
+namespace crashcut::scheduler {
+
+namespace {
+
+std::vector<const Node*> nodes_to(const Node* node) {
+  std::vector<const Node*> nodes;
+  for (; node->parent != nullptr; node = node->parent) nodes.push_back(node);
+  std::reverse(nodes.begin(), nodes.end());
+  return nodes;
+}
+
+}  // namespace
+
+State Tree::state_at(const Node* node) const {
+  State state(objects_);
+  for (const Node* n : nodes_to(node)) {
+    Operation operation = n->step.operation;
+    state.apply(n->step.actor, operation);
+  }
+  return state;
+}
+
+// The branches started before this one sleep in it; it will sleep in those to come.
+Node* Tree::add_child(Node* node, const Step& step, const State& after) {
+  auto child = std::make_unique<Node>();
+  child->parent = node;
+  child->step = step;
+  child->depth = node->depth + 1;
+  if (has_sleepers_) {
+    child->sleep = node->sleep;
+    wake_sleepers(child->sleep, step, after);
+    node->sleep.push_back(step);
+  }
+  ++node->started;
+  node->open = std::move(child);
+  return node->open.get();
+}
+
+std::optional<Tree::Task> Tree::take() {
+  if (root_ == nullptr) return std::nullopt;
+  if (!is_begun_) {
+    is_begun_ = true;
+    return Task{root_.get(), std::make_shared<Run>()};
+  }
+  Node* node = lowest_;
+  State state = state_at(node);
+  std::shared_ptr<Run> run;
+  // A wakeup tree is followed down to its first leaf; what lies beside the way stays pending.
+  do {
+    Branch branch = std::move(node->pending.front());
+    node->pending.pop_front();
+    if (node == lowest_) run = std::move(branch.run);
+    state.apply(branch.step);
+    node = add_child(node, branch.step, state);
+    for (Branch& child : branch.children) node->pending.push_back(std::move(child));
+  } while (!node->pending.empty());
+  Task task{node, run != nullptr ? std::move(run) : std::make_shared<Run>()};
+  std::vector<ActorId> prefix;
+  for (const Node* n : nodes_to(node)) prefix.push_back(n->step.actor);
+  if (task.run->stage == Run::Stage::kWaiting) {
+    task.run->request.prefix = std::move(prefix);
+    task.run->request.sleep = node->sleep;
+  } else {
+    CHECK(task.run->request.prefix == prefix && task.run->request.sleep.size() == node->sleep.size());
+  }
+  return task;
+}
+
+RunRequest Tree::request_of(const Node& node, const std::list<Branch>::iterator branch) const {
+  RunRequest request;
+  for (const Node* n : nodes_to(&node)) request.prefix.push_back(n->step.actor);
+  State state = state_at(&node);
+  if (has_sleepers_) {
+    request.sleep = node.sleep;
+    for (auto it = const_cast<Node&>(node).pending.begin(); it != branch; ++it) {
+      State aside = state;
+      request.sleep.push_back(it->step);
+      aside.apply(request.sleep.back());
+    }
+  }
+  for (const Branch* b = &*branch; b != nullptr; b = b->children.empty() ? nullptr : &b->children.front()) {
+    Step step = b->step;
+    state.apply(step);
+    wake_sleepers(request.sleep, step, state);
+    request.prefix.push_back(step.actor);
+  }
+  return request;
+}
+
+std::shared_ptr<Run> Tree::take_ahead() {
+  if (root_ == nullptr) return nullptr;
+  Node* node = root_.get();
+  while (node->open != nullptr) node = node->open.get();
+  for (; node != nullptr; node = node->parent) {
+    for (auto it = node->pending.begin(); it != node->pending.end(); ++it) {
+      if (it->run != nullptr) continue;
+      it->run = std::make_shared<Run>();
+      it->run->request = request_of(*node, it);
+      return it->run;
+    }
+  }
+  return nullptr;
+}
+
+void Tree::merge_objects(const Execution& execution) {
+  for (const ObjectStart& start : execution.objects) {
+    const auto it = std::find_if(objects_.begin(), objects_.end(), [&](const ObjectStart& s) { return s.object == start.object; });
+    if (it == objects_.end()) {
+      objects_.push_back(start);
+    } else {
+      *it = start;
+    }
+  }
+}
+
+bool Tree::extend(Node* leaf, const Execution& execution) {
+  merge_objects(execution);
+  if (execution.ending == Ending::kDiverged || execution.steps.size() < leaf->depth) return false;
+  path_.clear();
+  for (Node* n = leaf; n != nullptr; n = n->parent) path_.push_back(n);
+  std::reverse(path_.begin(), path_.end());
+  State state(execution.objects);
+  for (std::size_t k = 0; k < execution.steps.size(); ++k) {
+    const Step& step = execution.steps[k];
+    Step mine = step;
+    state.apply(mine);
+    if (k < leaf->depth) {
+      const Step& known = path_[k + 1]->step;
+      if (known.actor != step.actor || !known.operation.is_same_call(step.operation)) return false;
+      path_[k + 1]->step = step;
+    } else {
+      path_.push_back(add_child(path_.back(), step, state));
+    }
+  }
+  return true;
+}
+
+void Tree::prune() {
+  Node* node = path_.back();
+  while (node->pending.empty()) {
+    Node* parent = node->parent;
+    if (parent == nullptr) {
+      root_ = nullptr;
+      return;
+    }
+    parent->open = nullptr;
+    node = parent;
+  }
+  lowest_ = node;
+}
+
+double Tree::done_part(const Node& node) {
+  const double open_part = node.open == nullptr ? 0 : done_part(*node.open);
+  const double done = static_cast<double>(node.started) - (node.open == nullptr ? 0 : 1) + open_part;
+  const auto known = static_cast<double>(node.started + node.pending.size());
+  return known == 0 ? 0 : done / known;
+}
+
+double Tree::explored_fraction() const { return root_ == nullptr ? 1 : done_part(*root_); }
+
+}  // namespace crashcut::scheduler

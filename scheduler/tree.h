@@ -1,0 +1,86 @@
+// Tree: the schedules that a search has begun and those it has still to try.
+//
+// A node is a prefix of executions. Its pending branches are wakeup trees: steps to take from there, in order, that
+//   lead to a class not seen yet. Branches that were explored sleep in those after them: what commutes with such a
+//   step was explored there. Exploring is depth first: a branch is taken when all below those before it is done.
+// Running ahead: what a pending branch will ask for is known as soon as it is there: its first leaf stays the first,
+//   and the branches before it stay before it. So others may run it early, and the search is the same.
+// Invariants: (1) a node without pending branches and an open child is gone; (2) branches are only added behind
+//   others. Threads: one at a time, by the caller's lock.
+#pragma once
+
+#include <list>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "scheduler/execution.h"
+
+namespace crashcut::scheduler {
+
+// A run that was asked for.
+struct Run {
+  enum class Stage { kWaiting, kRunning, kDone } stage = Stage::kWaiting;
+  RunRequest request;
+  Execution execution;
+};
+
+// A wakeup tree: a step, and what to do after it. Without children: anything.
+struct Branch {
+  Step step;
+  std::vector<Branch> children;
+  std::shared_ptr<Run> run = nullptr;  // of its first leaf, where somebody began it early
+};
+
+struct Node {
+  Node* parent = nullptr;
+  Step step{};                        // that led here
+  std::uint32_t depth = 0;
+  std::uint32_t preemptions = 0;
+  std::vector<Step> sleep;            // at arrival, and the first step of every branch started since
+  std::list<Branch> pending;
+  std::unique_ptr<Node> open;         // the branch that is being explored
+  std::uint64_t started = 0;          // branches, for the estimate
+};
+
+class Tree {
+ public:
+  // Without sleepers every branch is explored in full, whatever commutes.
+  explicit Tree(bool has_sleepers) : has_sleepers_(has_sleepers), root_(std::make_unique<Node>()) {}
+
+  struct Task {
+    Node* leaf;
+    std::shared_ptr<Run> run;
+  };
+  // The next branch, or the first run of all; none where all is explored.
+  std::optional<Task> take();
+  // A run that a pending branch will need and nobody has begun; null where there is none.
+  std::shared_ptr<Run> take_ahead();
+  // Adds the nodes of an execution that went on from `leaf`, one a step: path()[k] is the node before step k.
+  // False where it did other things on the way to the leaf than before.
+  bool extend(Node* leaf, const Execution& execution);
+  const std::vector<Node*>& path() const { return path_; }
+  // Drops the nodes that have nothing left to do.
+  void prune();
+  // The state before what follows `node`.
+  State state_at(const Node* node) const;
+  bool is_explored() const { return root_ == nullptr; }
+  // Estimated part that is done: every known branch of a node is taken to be of the same size.
+  double explored_fraction() const;
+  const std::vector<ObjectStart>& objects() const { return objects_; }
+
+ private:
+  Node* add_child(Node* node, const Step& step, const State& after);
+  RunRequest request_of(const Node& node, const std::list<Branch>::iterator branch) const;
+  void merge_objects(const Execution& execution);
+  static double done_part(const Node& node);
+
+  bool has_sleepers_;
+  std::unique_ptr<Node> root_;
+  std::vector<Node*> path_;
+  std::vector<ObjectStart> objects_;
+  Node* lowest_ = nullptr;            // of the open nodes
+  bool is_begun_ = false;
+};
+
+}  // namespace crashcut::scheduler

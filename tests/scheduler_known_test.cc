@@ -1,0 +1,199 @@
+// Programs whose number of classes is known, and bounds.
+#include <gtest/gtest.h>
+
+#include "scheduler/primitives/barrier.h"
+#include "scheduler/primitives/condition.h"
+#include "scheduler/primitives/mutex.h"
+#include "scheduler/primitives/process.h"
+#include "scheduler/primitives/semaphore.h"
+#include "scheduler/primitives/spin.h"
+#include "scheduler/primitives/two_writers.h"
+#include "scheduler/primitives/variable.h"
+#include "scheduler/search.h"
+#include "tests/known_programs.h"
+
+namespace crashcut::tests {
+namespace {
+
+using namespace scheduler;
+
+struct Counted {
+  SearchResult result;
+  std::uint64_t stuck = 0;
+};
+
+Counted count(ScriptProgram program, SearchSetup setup = {}) {
+  Counted counted;
+  setup.on_execution = [&](const Execution& e) { return counted.stuck += e.ending == Ending::kStuck, true; };
+  counted.result = search({&program}, setup);
+  return counted;
+}
+std::uint64_t executions(const ScriptProgram& program) { return count(program).result.executions; }
+
+std::uint64_t factorial(std::uint64_t n) { return n < 2 ? 1 : n * factorial(n - 1); }
+
+TEST(Known, WritersOfOneVariable) {
+  for (std::uint32_t n = 1; n <= 6; ++n) EXPECT_EQ(executions(writers(n)), factorial(n)) << n;
+}
+
+TEST(Known, ReadersOnly) {
+  ScriptProgram program = writers(6);
+  for (Script& script : program.scripts) script = {does(variable::access(object(PrimitiveId::kVariable, 0), variable::kRead))};
+  EXPECT_EQ(executions(program), 1u);
+}
+
+TEST(Known, OneWriterAmongReaders) {
+  // Each reader sees the write or does not.
+  ScriptProgram program = writers(6);
+  for (std::size_t i = 1; i < 6; ++i) program.scripts[i] = {does(variable::access(object(PrimitiveId::kVariable, 0), variable::kRead))};
+  EXPECT_EQ(executions(program), 32u);
+}
+
+TEST(Known, PhilosophersWithAnArbiter) {
+  for (std::uint32_t n = 2; n <= 6; ++n) {
+    const Counted counted = count(philosophers_arbiter(n));
+    EXPECT_EQ(counted.result.executions, factorial(n)) << n;
+    EXPECT_EQ(counted.result.asleep, 0u);
+    EXPECT_EQ(counted.stuck, 0u);
+  }
+}
+
+TEST(Known, PhilosophersOneLeftHanded) {
+  for (std::uint32_t n = 3; n <= 8; ++n) {
+    const Counted counted = count(philosophers(n, true));
+    EXPECT_EQ(counted.result.executions, (1u << n) - 2) << n;
+    EXPECT_EQ(counted.stuck, 0u);
+  }
+}
+
+TEST(Known, PhilosophersDeadlockInOneClass) {
+  for (std::uint32_t n = 2; n <= 7; ++n) EXPECT_EQ(count(philosophers(n, false)).stuck, 1u) << n;
+}
+
+// Independence that looks at the state: the semaphore lets in all but one, so only the forks' orders differ.
+TEST(Known, PhilosophersWithASemaphore) {
+  for (std::uint32_t n = 3; n <= 5; ++n) EXPECT_EQ(executions(philosophers_semaphore(n)), (1u << n) - 2) << n;
+}
+
+// The orders of the two kinds of critical section, no item taken before it is there: Catalan's numbers.
+TEST(Known, ProducerAndConsumer) {
+  EXPECT_EQ(executions(producer_consumer(3)), 5u);
+  EXPECT_EQ(executions(producer_consumer(4)), 14u);
+  EXPECT_EQ(executions(producer_consumer(5)), 42u);
+}
+
+TEST(Known, BarrierHasOneClass) {
+  ScriptProgram program;
+  const ObjectId b = object(PrimitiveId::kBarrier, 0);
+  program.objects.push_back({b, 5});
+  for (int i = 0; i < 5; ++i) program.scripts.push_back({does(barrier::access(b, barrier::kArrive)), leaves(b)});
+  EXPECT_EQ(executions(program), 1u);
+}
+
+// The wake-up of a waiter is for anyone who waited, for the first come, or for the last.
+TEST(Known, PoliciesOfSemaphores) {
+  const auto program = [](Policy policy) {
+    ScriptProgram p;
+    const ObjectId s = object(PrimitiveId::kSemaphore, 0);
+    p.objects.push_back({s, 0, 0, policy});
+    for (int i = 0; i < 3; ++i) {
+      Script script;
+      if (policy != kArbitrary) script.push_back(does(semaphore::access(s, semaphore::kEnqueue)));
+      script.push_back(does(semaphore::access(s, policy == kArbitrary ? semaphore::kWait : semaphore::kTakeTurn)));
+      p.scripts.push_back(script);
+    }
+    p.scripts.push_back({does(semaphore::access(s, semaphore::kPost)), does(semaphore::access(s, semaphore::kPost)), does(semaphore::access(s, semaphore::kPost))});
+    return p;
+  };
+  EXPECT_EQ(count(program(kArbitrary)).stuck, 0u);
+  EXPECT_EQ(count(program(kFifo)).stuck, 0u);
+  EXPECT_EQ(count(program(kLifo)).stuck, 0u);
+}
+
+// `if` where `while` is needed: only a wake-up without a signal breaks it.
+TEST(Known, SpuriousWakeUps) {
+  const auto failures = [](std::int64_t spurious) {
+    ScriptProgram p;
+    const ObjectId c = object(PrimitiveId::kCondition, 0), m = object(PrimitiveId::kMutex, 1), items = object(PrimitiveId::kVariable, 2);
+    p.objects = {{c, spurious}, {m}, {items}};
+    p.scripts.push_back({does(mutex::access(m, mutex::kLock)), does(variable::access(items, variable::kRead)), skip_if(1, 2),
+                         does(Operation(condition::access(c, condition::kEnqueue)).add(mutex::access(m, mutex::kUnlock))),
+                         does(Operation(condition::access(c, condition::kWake)).add(mutex::access(m, mutex::kLock))),
+                         does(variable::access(items, variable::kRead)), fail_if(0), does(mutex::access(m, mutex::kUnlock))});
+    p.scripts.push_back({does(mutex::access(m, mutex::kLock)), does(variable::access(items, variable::kWrite, 1)),
+                         does(condition::access(c, condition::kSignal)), does(mutex::access(m, mutex::kUnlock))});
+    std::uint64_t failed = 0;
+    SearchSetup setup;
+    setup.on_execution = [&](const Execution& e) { return failed += e.ending == Ending::kProcessEnded, true; };
+    EXPECT_EQ(search({&p}, setup).bound, BoundHit::kNone);
+    return failed;
+  };
+  EXPECT_EQ(failures(0), 0u);
+  EXPECT_GT(failures(1), 0u);
+}
+
+TEST(Known, ASpinningActorIsNoEndlessExecution) {
+  ScriptProgram p;
+  const ObjectId v = object(PrimitiveId::kVariable, 0), s = object(PrimitiveId::kSpin, 1);
+  p.objects = {{v}, {s}};
+  p.scripts.push_back({does(spin::access(s, spin::kYield)), does(spin::access(s, spin::kSpin)), does(spin::access(s, spin::kSpin)), does(spin::access(s, spin::kSpin))});
+  p.scripts.push_back({does(variable::access(v, variable::kWrite, 1))});
+  const Counted counted = count(p);
+  EXPECT_EQ(counted.stuck, counted.result.executions);  // it spins once more than others take steps
+}
+
+TEST(Bounds, AreReported) {
+  SearchSetup setup;
+  setup.bounds.executions_most = 10;
+  SearchResult result = count(writers(5), setup).result;
+  EXPECT_EQ(result.bound, BoundHit::kExecutions);
+  EXPECT_EQ(result.executions, 10u);
+  EXPECT_LT(result.fraction, 1);
+  EXPECT_GT(result.fraction, 0);
+  setup.bounds = {};
+  setup.bounds.time_most_s = 1e-9;
+  EXPECT_EQ(count(writers(5), setup).result.bound, BoundHit::kTime);
+  setup.bounds = {};
+  setup.bounds.depth_most = 2;
+  EXPECT_EQ(count(philosophers(3, true), setup).result.bound, BoundHit::kDepth);
+  setup.bounds.depth_most = 100;
+  EXPECT_EQ(count(philosophers(3, true), setup).result.bound, BoundHit::kNone);
+}
+
+// One preemption is what the deadlock takes: the others then wait in turn.
+TEST(Bounds, Preemptions) {
+  const auto stuck_within = [](std::uint32_t preemptions) {
+    SearchSetup setup;
+    setup.bounds.preemptions_most = preemptions;
+    const Counted counted = count(philosophers(3, false), setup);
+    EXPECT_EQ(counted.result.bound, BoundHit::kPreemptions);
+    return counted.stuck > 0;
+  };
+  EXPECT_FALSE(stuck_within(0));
+  EXPECT_TRUE(stuck_within(1));
+}
+
+TEST(Bounds, EveryScheduleWithoutPreemption) {
+  // Three actors of two steps each that nothing blocks: one runs to its end, then another: 3!.
+  ScriptProgram program = writers(3);
+  for (Script& script : program.scripts) script.push_back(script[0]);
+  SearchSetup setup;
+  setup.bounds.preemptions_most = 0;
+  EXPECT_EQ(count(program, setup).result.executions, 6u);
+  setup.bounds.preemptions_most = 100;
+  EXPECT_EQ(count(program, setup).result.executions, 90u);  // 6! / 2!^3
+}
+
+// The paper's point: one primitive against the same built on a mutex and a condition variable.
+TEST(Known, ANativePrimitiveIsCheaper) {
+  const Counted native = count(readers_and_two_writers_native(1));
+  const Counted built = count(readers_and_two_writers_built(1));
+  EXPECT_LT(native.result.transitions * 40, built.result.transitions);
+  RecordProperty("native_transitions", std::to_string(native.result.transitions));
+  RecordProperty("built_transitions", std::to_string(built.result.transitions));
+  std::printf("one reader, two writers: %lu executions, %lu transitions native; %lu, %lu built on a condition variable\n",
+              native.result.executions, native.result.transitions, built.result.executions, built.result.transitions);
+}
+
+}  // namespace
+}  // namespace crashcut::tests

@@ -1,0 +1,420 @@
+// The reductions against the oracle, on random small programs: the same outcomes, and, for the optimal one, exactly
+// one execution a class and none in vain. Classes are counted by brute force, over all schedules.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <random>
+#include <set>
+
+#include "scheduler/dependence.h"
+#include "scheduler/order.h"
+#include "scheduler/primitives/barrier.h"
+#include "scheduler/primitives/condition.h"
+#include "scheduler/primitives/mutex.h"
+#include "scheduler/primitives/once.h"
+#include "scheduler/primitives/process.h"
+#include "scheduler/primitives/rwlock.h"
+#include "scheduler/primitives/semaphore.h"
+#include "scheduler/primitives/spin.h"
+#include "scheduler/primitives/thread.h"
+#include "scheduler/primitives/timer.h"
+#include "scheduler/primitives/two_writers.h"
+#include "scheduler/primitives/variable.h"
+#include "scheduler/search.h"
+#include "tests/script_program.h"
+#include "tests/seeds.h"
+
+namespace crashcut::tests {
+namespace {
+
+using namespace scheduler;
+
+struct Found {
+  std::set<std::string> outcomes, classes;
+  std::uint64_t executions = 0, asleep = 0;
+  bool is_whole = false;
+};
+
+Found explore(ScriptProgram& program, ReductionName reduction, std::size_t workers = 1, bool has_foresight = false, std::uint64_t most = 8'000) {
+  Found found;
+  SearchSetup setup;
+  setup.reduction = reduction;
+  setup.has_foresight = has_foresight;
+  setup.bounds.executions_most = most;
+  setup.on_execution = [&](const Execution& execution) {
+    found.outcomes.insert(outcome_of(execution));
+    found.classes.insert(class_of(execution.steps));
+    return true;
+  };
+  std::vector<ScriptProgram> copies(workers, program);
+  std::vector<Program*> programs;
+  for (ScriptProgram& copy : copies) programs.push_back(&copy);
+  const SearchResult result = search(programs, setup);
+  EXPECT_FALSE(result.diverged);
+  found.executions = result.executions;
+  found.asleep = result.asleep;
+  found.is_whole = result.bound == BoundHit::kNone;
+  return found;
+}
+
+// Classes under swaps that look at the state, by brute force: `schedules` are all there are.
+class SwapClasses {
+ public:
+  void add(const Execution& execution) { schedules_.push_back(execution); }
+  std::uint64_t count() {
+    std::map<std::string, std::size_t> index;
+    for (std::size_t i = 0; i < schedules_.size(); ++i) index[text(schedules_[i].steps)] = i;
+    parent_.resize(schedules_.size());
+    std::iota(parent_.begin(), parent_.end(), std::size_t{0});
+    std::uint64_t left = index.size();
+    for (const auto& [key, i] : index) {
+      for (std::vector<Step>& swapped : swaps_of(schedules_[i])) {
+        const std::size_t a = root(i), b = root(index.at(text(swapped)));
+        if (a != b) parent_[a] = b, --left;
+      }
+    }
+    return left;
+  }
+
+ private:
+  static std::string text(const std::vector<Step>& steps) {
+    std::string t;
+    for (const Step& s : steps) t += std::to_string(scheduler::index(s.actor)) + ",";
+    return t;
+  }
+  // Neighbours that give the same results and the same state in either order, where one is a semaphore's.
+  static std::vector<std::vector<Step>> swaps_of(const Execution& execution) {
+    std::vector<std::vector<Step>> all;
+    State state(execution.objects);
+    for (std::size_t k = 0; k + 1 < execution.steps.size(); ++k) {
+      Step x = execution.steps[k], y = execution.steps[k + 1];
+      if (x.actor != y.actor && commute(state, x, y)) {
+        all.push_back(execution.steps);
+        std::swap(all.back()[k], all.back()[k + 1]);
+      }
+      state.apply(x);
+    }
+    return all;
+  }
+  static bool commute(const State& state, const Step& x, const Step& y) {
+    const bool is_semaphores = primitive_of(x.operation[0].object) == PrimitiveId::kSemaphore && x.operation.size() == 1 && y.operation.size() == 1 && x.operation[0].object == y.operation[0].object;
+    if (!is_semaphores) return !are_dependent(x.operation, y.operation);
+    const auto plain = [](const Step& s) { return s.operation[0].verb == semaphore::kWait || s.operation[0].verb == semaphore::kPost; };
+    if (!plain(x) || !plain(y)) return !are_dependent(x.operation, y.operation);
+    State swapped = state;
+    if (!swapped.is_enabled(y.actor, y.operation)) return false;
+    Step a = y, b = x;
+    swapped.apply(a);
+    return swapped.is_enabled(b.actor, b.operation);
+  }
+  std::size_t root(std::size_t i) { return parent_[i] == i ? i : parent_[i] = root(parent_[i]); }
+
+  std::vector<Execution> schedules_;
+  std::vector<std::size_t> parent_;
+};
+
+// Random programs. `families` are bits: which primitives may occur.
+enum Family : unsigned {
+  kVariables = 1, kMutexes = 2, kSemaphores = 4, kConditions = 8, kBarriers = 16, kRwLocks = 32, kOnces = 64, kTries = 128,
+  kFailures = 256, kTimers = 512, kTwoWriters = 1024, kOrdered = 2048, kLoops = 4096, kThreads = 8192,
+};
+
+class Generator {
+ public:
+  Generator(std::uint64_t seed, unsigned families) : random_(seed), families_(families) {}
+
+  ScriptProgram make() {
+    ScriptProgram program;
+    const std::size_t actors = 2 + pick(2);
+    actor_count_ = actors;
+    for (std::uint32_t i = 0; i < 2; ++i) {
+      program.objects.push_back({id(PrimitiveId::kVariable, i), 0});
+      program.objects.push_back({id(PrimitiveId::kMutex, i), std::int64_t{pick(4) == 0 ? mutex::kErrorCheck : pick(4) == 0 ? mutex::kRecursive : mutex::kNormal}});
+      const bool is_ordered = (families_ & kOrdered) != 0;
+      policy_[i] = is_ordered ? 1 + static_cast<std::int64_t>(pick(2)) : 0;
+      program.objects.push_back({id(PrimitiveId::kSemaphore, i), static_cast<std::int64_t>(pick(3)), 0, policy_[i]});
+      program.objects.push_back({id(PrimitiveId::kCondition, i), static_cast<std::int64_t>(pick(4) == 0), 0, policy_[i]});
+      program.objects.push_back({id(PrimitiveId::kBarrier, i), 2});
+      preference_[i] = static_cast<std::int64_t>(pick(3));
+      program.objects.push_back({id(PrimitiveId::kRwLock, i), preference_[i]});
+      program.objects.push_back({id(PrimitiveId::kTwoWriters, i)});
+      program.objects.push_back({id(PrimitiveId::kOnce, i)});
+    }
+    for (std::uint32_t i = 0; i < 2 * actors; ++i) {
+      program.objects.push_back({id(PrimitiveId::kTimer, i)});
+      program.objects.push_back({id(PrimitiveId::kSpin, i)});
+      program.objects.push_back({id(PrimitiveId::kThread, i), (families_ & kThreads) != 0 && i > 0 ? thread::kNone : thread::kStarted});
+    }
+    std::vector<Script> timers;
+    for (std::uint32_t i = 0; i < actors; ++i) {
+      self_ = i;
+      has_timer_ = false;
+      Script script;
+      if ((families_ & kThreads) != 0) begin_thread(script);
+      const std::size_t size = actors == 2 ? 2 + pick(3) : 1 + pick(3);
+      while (script.size() < size + ((families_ & kThreads) != 0 ? 1 : 0)) add(script);
+      if ((families_ & kThreads) != 0) end_thread(script);
+      program.scripts.push_back(script);
+      if (has_timer_) timers.push_back({does(timer::access(id(PrimitiveId::kTimer, i), timer::kFire))});
+    }
+    for (Script& script : timers) program.scripts.push_back(script);
+    return program;
+  }
+
+ private:
+  static ObjectId id(PrimitiveId primitive, std::uint32_t number) {
+    // Numbers are dense over all primitives.
+    return make_object_id(primitive, 1 + static_cast<std::uint32_t>(primitive) * 8 + number);
+  }
+  std::uint32_t pick(std::uint32_t n) { return static_cast<std::uint32_t>(random_() % n); }
+  ObjectId any(PrimitiveId primitive) { return id(primitive, pick(2)); }
+
+  void begin_thread(Script& script) {
+    if (self_ != 0) return script.push_back(does(thread::access(id(PrimitiveId::kThread, self_), thread::kStart)));
+    for (std::uint32_t i = 1; i < actor_count_; ++i) script.push_back(does(thread::access(id(PrimitiveId::kThread, i), thread::kCreate)));
+  }
+  void end_thread(Script& script) {
+    if (self_ != 0) return script.push_back(does(thread::access(id(PrimitiveId::kThread, self_), thread::kExit)));
+    for (std::uint32_t i = 1; i < actor_count_; ++i) {
+      if (pick(4) != 0) script.push_back(does(thread::access(id(PrimitiveId::kThread, i), thread::kJoin)));
+    }
+    if (pick(2) == 0) script.push_back(does(process::exit(0)));
+  }
+
+  void add(Script& script) {
+    while (true) {
+      const unsigned family = 1u << pick(13);
+      if ((families_ & family) == 0) continue;
+      switch (family) {
+        case kVariables: return add_variable(script);
+        case kMutexes: return add_mutex(script);
+        case kSemaphores: return add_semaphore(script);
+        case kConditions: return add_condition(script);
+        case kBarriers: {
+          const ObjectId b = any(PrimitiveId::kBarrier);
+          script.push_back(does(barrier::access(b, barrier::kArrive)));
+          return script.push_back(leaves(b));
+        }
+        case kRwLocks: return add_rwlock(script);
+        case kOnces: return add_once(script);
+        case kTries: return add_try(script);
+        case kFailures: script.push_back(does(variable::access(any(PrimitiveId::kVariable), variable::kRead))); return script.push_back(fail_if(pick(2)));
+        case kTimers: return add_timed(script);
+        case kTwoWriters: return add_two_writers(script);
+        case kLoops: {
+          const ObjectId s = id(PrimitiveId::kSpin, self_);
+          return script.push_back(does(spin::access(s, pick(2) == 0 ? spin::kYield : spin::kSpin)));
+        }
+        default: continue;
+      }
+    }
+  }
+
+  void add_variable(Script& script) {
+    const ObjectId v = any(PrimitiveId::kVariable);
+    switch (pick(5)) {
+      case 0: script.push_back(does(variable::access(v, variable::kWrite, pick(3)))); break;
+      case 1: script.push_back(does(variable::access(v, variable::kAdd, 1 + pick(2)))); break;
+      case 2: script.push_back(does(variable::compare_exchange(v, static_cast<int>(pick(2)), static_cast<int>(pick(3))))); break;
+      case 3:
+        script.push_back(does(variable::access(v, variable::kRead)));
+        script.push_back(skip_if(pick(2), 1));
+        script.push_back(does(variable::access(any(PrimitiveId::kVariable), variable::kWrite, pick(3))));
+        break;
+      default: script.push_back(does(variable::access(v, variable::kRead)));
+    }
+  }
+
+  void add_mutex(Script& script) {
+    const ObjectId m = any(PrimitiveId::kMutex);
+    script.push_back(does(mutex::access(m, mutex::kLock)));
+    if (pick(2) == 0) add_inner(script);
+    if (pick(8) != 0) script.push_back(does(mutex::access(m, mutex::kUnlock)));
+  }
+  void add_inner(Script& script) {
+    if ((families_ & kVariables) != 0 && pick(2) == 0) return add_variable(script);
+    const ObjectId m = any(PrimitiveId::kMutex);
+    script.push_back(does(mutex::access(m, mutex::kLock)));
+    script.push_back(does(mutex::access(m, mutex::kUnlock)));
+  }
+
+  void add_semaphore(Script& script) {
+    const std::uint32_t i = pick(2);
+    const ObjectId s = id(PrimitiveId::kSemaphore, i);
+    if (pick(2) == 0) return script.push_back(does(semaphore::access(s, semaphore::kPost)));
+    if (policy_[i] == kArbitrary) return script.push_back(does(semaphore::access(s, semaphore::kWait)));
+    script.push_back(does(semaphore::access(s, semaphore::kEnqueue)));
+    script.push_back(does(semaphore::access(s, semaphore::kTakeTurn)));
+  }
+
+  void add_condition(Script& script) {
+    const std::uint32_t i = pick(2);
+    const ObjectId c = id(PrimitiveId::kCondition, i);
+    const ObjectId m = id(PrimitiveId::kMutex, 0);
+    const std::uint32_t what = pick(3);
+    if (what == 0) return script.push_back(does(condition::access(c, pick(2) == 0 ? condition::kSignal : condition::kBroadcast)));
+    script.push_back(does(mutex::access(m, mutex::kLock)));
+    if (what == 1) {
+      script.push_back(does(Operation(condition::access(c, condition::kEnqueue)).add(mutex::access(m, mutex::kUnlock))));
+      script.push_back(does(Operation(condition::access(c, condition::kWake)).add(mutex::access(m, mutex::kLock))));
+    } else {
+      script.push_back(does(condition::access(c, condition::kSignal)));
+    }
+    script.push_back(does(mutex::access(m, mutex::kUnlock)));
+  }
+
+  void add_rwlock(Script& script) {
+    const std::uint32_t i = pick(2);
+    const ObjectId l = id(PrimitiveId::kRwLock, i);
+    const bool writes = pick(2) == 0;
+    if (preference_[i] == (writes ? rwlock::kWriters : rwlock::kReaders)) script.push_back(does(rwlock::access(l, rwlock::kArrive)));
+    script.push_back(does(rwlock::access(l, writes ? rwlock::kWrite : rwlock::kRead)));
+    script.push_back(does(rwlock::access(l, rwlock::kUnlock)));
+  }
+
+  void add_two_writers(Script& script) {
+    const ObjectId l = any(PrimitiveId::kTwoWriters);
+    const auto verb = static_cast<two_writers::Verb>(pick(3));
+    script.push_back(does(two_writers::access(l, verb)));
+    script.push_back(does(two_writers::access(l, verb == two_writers::kRead ? two_writers::kReadDone : two_writers::kWriteDone)));
+  }
+
+  void add_once(Script& script) {
+    const ObjectId o = any(PrimitiveId::kOnce);
+    script.push_back(does(once::access(o, once::kBegin)));
+    script.push_back(skip_if(once::kIsDone, 1));
+    script.push_back(does(once::access(o, pick(4) == 0 ? once::kGiveUp : once::kEnd)));
+  }
+
+  void add_try(Script& script) {
+    switch (pick(4)) {
+      case 0: {
+        const ObjectId m = any(PrimitiveId::kMutex);
+        script.push_back(does(mutex::access(m, mutex::kTryLock)));
+        script.push_back(skip_if(EBUSY, 1));
+        script.push_back(does(mutex::access(m, mutex::kUnlock)));
+        return;
+      }
+      case 1: return script.push_back(does(semaphore::access(any(PrimitiveId::kSemaphore), semaphore::kTryWait)));
+      case 2: return script.push_back(does(semaphore::access(any(PrimitiveId::kSemaphore), semaphore::kGetValue)));
+      default: {
+        const ObjectId l = any(PrimitiveId::kRwLock);
+        script.push_back(does(rwlock::access(l, pick(2) == 0 ? rwlock::kTryRead : rwlock::kTryWrite)));
+        script.push_back(skip_if(EBUSY, 1));
+        script.push_back(does(rwlock::access(l, rwlock::kUnlock)));
+      }
+    }
+  }
+
+  // One timed wait an actor: its timer is an actor too.
+  void add_timed(Script& script) {
+    if (has_timer_) return add_variable(script);
+    has_timer_ = true;
+    const ObjectId t = id(PrimitiveId::kTimer, self_);
+    const Access take = timer::access(t, timer::kTake);
+    script.push_back(does(timer::access(t, timer::kArm)));
+    if (pick(2) == 0) {
+      const ObjectId m = any(PrimitiveId::kMutex);
+      script.push_back(does(Operation(mutex::access(m, mutex::kTimedLock)).add(take)));
+      script.push_back(skip_if(ETIMEDOUT, 1));
+      script.push_back(does(mutex::access(m, mutex::kUnlock)));
+    } else {
+      script.push_back(does(Operation(semaphore::access(any(PrimitiveId::kSemaphore), semaphore::kTimedWait)).add(take)));
+    }
+  }
+
+  std::mt19937_64 random_;
+  unsigned families_;
+  std::uint32_t self_ = 0;
+  std::size_t actor_count_ = 0;
+  bool has_timer_ = false;
+  std::int64_t policy_[2] = {}, preference_[2] = {};
+};
+
+std::string show(const ScriptProgram& program) {
+  std::string text;
+  for (const ObjectStart& start : program.objects) {
+    if (primitive_of(start.object) == PrimitiveId::kSemaphore) text += "semaphore " + std::to_string(index(start.object)) + " = " + std::to_string(start.a) + "\n";
+  }
+  for (const Script& script : program.scripts) {
+    for (const Instruction& i : script) text += (i.operation.size() == 0 ? std::string("if") : to_text(i.operation)) + "; ";
+    text += "\n";
+  }
+  return text;
+}
+
+// Executions with foresight beyond the classes that look at the state, and these classes.
+std::uint64_t g_beyond, g_swap_classes;
+
+struct Row {
+  const char* name;
+  unsigned families;
+  std::uint64_t count;
+};
+
+class Families : public ::testing::TestWithParam<Row> {};
+
+// With foresight: the same outcomes, and not more executions than classes that look at the state.
+void check_foresight(ScriptProgram& program, const Found& all, std::uint64_t seed) {
+  SwapClasses classes;
+  SearchSetup setup;
+  setup.reduction = ReductionName::kNone;
+  setup.on_execution = [&](const Execution& execution) { return classes.add(execution), true; };
+  search({&program}, setup);
+  const std::uint64_t count = classes.count();
+  for (const std::size_t workers : {1, 2}) {
+    const Found foresight = explore(program, ReductionName::kOptimal, workers, true);
+    EXPECT_EQ(foresight.outcomes, all.outcomes) << "foresight, seed " << seed << "\n" << show(program);
+    EXPECT_GE(foresight.executions, count) << "foresight, seed " << seed << "\n" << show(program);
+    EXPECT_LE(foresight.executions, all.classes.size()) << "foresight, seed " << seed << "\n" << show(program);
+    if (workers == 1) g_beyond += foresight.executions - count, g_swap_classes += count;
+  }
+}
+
+TEST_P(Families, FindWhatTheOracleFinds) {
+  std::uint64_t checked = 0, executions = 0, classes = 0;
+  for_each_seed(GetParam().count, [&](std::uint64_t seed) {
+    ScriptProgram program = Generator(seed * 1000003 + GetParam().families, GetParam().families).make();
+    const Found all = explore(program, ReductionName::kNone);
+    if (!all.is_whole) return true;  // too large for the oracle
+    ++checked;
+    executions += all.executions;
+    classes += all.classes.size();
+    const Found source = explore(program, ReductionName::kSource);
+    EXPECT_EQ(source.outcomes, all.outcomes) << "source, seed " << seed << "\n" << show(program);
+    EXPECT_EQ(source.classes.size(), all.classes.size()) << "source, seed " << seed << "\n" << show(program);
+    const Found optimal = explore(program, ReductionName::kOptimal);
+    EXPECT_EQ(optimal.outcomes, all.outcomes) << "optimal, seed " << seed << "\n" << show(program);
+    EXPECT_EQ(optimal.classes.size(), all.classes.size()) << "optimal, seed " << seed << "\n" << show(program);
+    EXPECT_EQ(optimal.executions, all.classes.size()) << "optimal, seed " << seed << "\n" << show(program);
+    EXPECT_EQ(optimal.asleep, 0u) << "optimal, seed " << seed << "\n" << show(program);
+    if ((GetParam().families & kSemaphores) != 0) check_foresight(program, all, seed);
+    const Found parallel = explore(program, ReductionName::kOptimal, 2);
+    EXPECT_EQ(parallel.executions, all.classes.size()) << "two workers, seed " << seed << "\n" << show(program);
+    EXPECT_EQ(parallel.outcomes, all.outcomes) << "two workers, seed " << seed;
+    return !::testing::Test::HasFailure();
+  });
+  RecordProperty("programs", std::to_string(checked));
+  std::printf("%s: %lu programs, %lu schedules, %lu classes\n", GetParam().name, checked, executions, classes);
+  if (g_swap_classes > 0) std::printf("  with foresight: %lu classes, %lu executions beyond\n", g_swap_classes, g_beyond);
+  g_beyond = g_swap_classes = 0;
+  EXPECT_GT(checked * 2, std::min<std::uint64_t>(GetParam().count, 2));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Scheduler, Families,
+    ::testing::Values(Row{"variables", kVariables, 400}, Row{"mutexes", kMutexes | kVariables, 400},
+                      Row{"semaphores", kSemaphores, 600}, Row{"semaphores_and_variables", kSemaphores | kVariables, 300},
+                      Row{"conditions", kConditions | kVariables, 300}, Row{"barriers", kBarriers | kVariables, 300},
+                      Row{"rwlocks", kRwLocks | kVariables, 400}, Row{"two_writers", kTwoWriters | kVariables, 200},
+                      Row{"onces", kOnces | kVariables, 200}, Row{"tries", kTries | kMutexes | kSemaphores | kRwLocks, 400},
+                      Row{"failures", kFailures | kVariables | kMutexes, 300}, Row{"timers", kTimers | kMutexes | kSemaphores | kVariables, 300},
+                      Row{"ordered", kOrdered | kSemaphores | kConditions, 300}, Row{"loops", kLoops | kVariables, 200},
+                      Row{"threads", kThreads | kVariables | kMutexes, 200},
+                      Row{"everything", (kThreads - 1) & ~kOrdered, 600}),
+    [](const auto& info) { return std::string(info.param.name); });
+
+}  // namespace
+}  // namespace crashcut::tests

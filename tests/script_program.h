@@ -1,0 +1,50 @@
+// ScriptProgram: a small program of scripted actors, for tests of the scheduler: the same primitives as the real
+// runtime's, without processes.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "scheduler/execution.h"
+
+namespace crashcut::tests {
+
+// An actor's script: operations, and jumps forward that depend on the last result.
+struct Instruction {
+  enum class Kind {
+    kOperation,   // do it
+    kSkipIf,      // when the last result is `value`, skip `count` instructions
+    kLeave,       // barrier: leave the generation that the last result names
+    kFailIf,      // an assertion: when the last result is `value`, the process fails
+  } kind = Kind::kOperation;
+  scheduler::Operation operation{};
+  std::int64_t value = 0;
+  std::size_t count = 0;
+};
+using Script = std::vector<Instruction>;
+
+inline Instruction does(scheduler::Operation operation) { return {Instruction::Kind::kOperation, operation}; }
+inline Instruction does(scheduler::Access access) { return does(scheduler::Operation(access)); }
+inline Instruction skip_if(std::int64_t value, std::size_t count) { return {Instruction::Kind::kSkipIf, {}, value, count}; }
+inline Instruction fail_if(std::int64_t value) { return {Instruction::Kind::kFailIf, {}, value, 0}; }
+inline Instruction leaves(scheduler::ObjectId barrier) {
+  return {Instruction::Kind::kLeave, scheduler::Access{barrier, 0}, 0, 0};
+}
+
+class ScriptProgram : public scheduler::Program {
+ public:
+  std::vector<scheduler::ObjectStart> objects;
+  std::vector<Script> scripts;
+
+  scheduler::Execution run(const scheduler::RunRequest& request) override;
+  // What the last run's actors saw, and how it ended.
+  const std::string& outcome() const { return outcome_; }
+
+ private:
+  std::string outcome_;
+};
+
+// Results of every actor in its order, the values of variables, how it ended and who was left.
+std::string outcome_of(const scheduler::Execution& execution);
+
+}  // namespace crashcut::tests

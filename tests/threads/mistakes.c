@@ -1,0 +1,223 @@
+/* One mistake, or none, by its name: for tests of crashcut threads. */
+#define _GNU_SOURCE
+#include <assert.h>
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static pthread_mutex_t m = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t ready = PTHREAD_COND_INITIALIZER;
+static int turn;
+static volatile int flag;
+static pthread_key_t key;
+static int destroyed;
+static pthread_t a, b;
+
+static void* by_signal(void* unused) {
+  pthread_mutex_lock(&m);
+  if (turn++ != 0) *(volatile int*)unused = 1;
+  pthread_mutex_unlock(&m);
+  return NULL;
+}
+static void* by_abort(void* unused) {
+  pthread_mutex_lock(&m);
+  if (turn++ != 0) abort();
+  pthread_mutex_unlock(&m);
+  return unused;
+}
+static void* by_assert(void* unused) {
+  pthread_mutex_lock(&m);
+  assert(turn == 0);
+  turn = 1;
+  pthread_mutex_unlock(&m);
+  return unused;
+}
+static void* waits(void* unused) {
+  pthread_mutex_lock(&m);
+  pthread_cond_wait(&ready, &m);
+  pthread_mutex_unlock(&m);
+  return unused;
+}
+static void* spins(void* unused) {
+  while (!flag) sched_yield();
+  return unused;
+}
+static void* nothing(void* unused) { return unused; }
+static void* locks(void* unused) {
+  pthread_mutex_lock(&m);
+  return unused;
+}
+static void* unlocks(void* unused) {
+  pthread_mutex_unlock(&m);
+  return unused;
+}
+static void* recurses(void* p) {
+  volatile char room[4096];
+  room[0] = (char)(long)p;
+  return (char*)recurses((void*)room) + room[0];
+}
+static void* exits(void* unused) {
+  pthread_mutex_lock(&m);
+  if (turn++ != 0) exit(3);
+  pthread_mutex_unlock(&m);
+  pthread_exit((void*)5);
+  return unused;
+}
+static void* holds_for_a_while(void* unused) {
+  pthread_mutex_lock(&m);
+  pthread_mutex_unlock(&m);
+  return unused;
+}
+static void on_key(void* value) { destroyed += (int)(long)value; }
+static void* has_key(void* value) {
+  pthread_setspecific(key, value);
+  assert(pthread_getspecific(key) == value);
+  return NULL;
+}
+
+static void two(void* (*routine)(void*)) {
+  pthread_create(&a, NULL, routine, NULL);
+  pthread_create(&b, NULL, routine, NULL);
+  pthread_join(a, NULL);
+  pthread_join(b, NULL);
+}
+static void one(void* (*routine)(void*)) { pthread_create(&a, NULL, routine, NULL); }
+
+static void init_mutex(int type, int robust) {
+  pthread_mutexattr_t attributes;
+  pthread_mutexattr_init(&attributes);
+  pthread_mutexattr_settype(&attributes, type);
+  if (robust) pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
+  pthread_mutex_init(&m, &attributes);
+}
+
+int main(int argc, char** argv) {
+  const char* what = argc > 1 ? argv[1] : "";
+#define IS(name) (strcmp(what, name) == 0)
+  if (IS("signal")) two(by_signal);
+  if (IS("abort")) two(by_abort);
+  if (IS("assert")) two(by_assert);
+  if (IS("lost-wakeup")) {
+    one(waits);
+    pthread_mutex_lock(&m);
+    pthread_cond_signal(&ready);
+    pthread_mutex_unlock(&m);
+    pthread_join(a, NULL);
+  }
+  if (IS("self-lock")) {
+    pthread_mutex_lock(&m);
+    pthread_mutex_lock(&m);
+  }
+  if (IS("spin") || IS("livelock")) {
+    one(spins);
+    pthread_mutex_lock(&m);
+    flag = IS("spin");
+    pthread_mutex_unlock(&m);
+    pthread_join(a, NULL);
+  }
+  if (IS("left")) one(nothing);
+  if (IS("detached")) {
+    one(nothing);
+    pthread_detach(a);
+  }
+  if (IS("non-owner")) {
+    pthread_mutex_lock(&m);
+    one(unlocks);
+    pthread_join(a, NULL);
+  }
+  if (IS("not-locked")) pthread_mutex_unlock(&m);
+  if (IS("destroy")) {
+    pthread_mutex_lock(&m);
+    pthread_mutex_destroy(&m);
+  }
+  if (IS("join-twice") || IS("join-detached")) {
+    one(nothing);
+    if (IS("join-twice")) pthread_join(a, NULL);
+    if (IS("join-detached")) pthread_detach(a);
+    pthread_join(a, NULL);
+  }
+  if (IS("overflow")) {
+    one(recurses);
+    pthread_join(a, NULL);
+  }
+  if (IS("exit")) two(exits);
+  if (IS("hang")) {
+    while (!flag) {
+    }
+  }
+  if (IS("timeout")) {
+    const struct timespec soon = {0, 0};
+    one(holds_for_a_while);
+    const int timed_out = pthread_mutex_timedlock(&m, &soon) == ETIMEDOUT;
+    assert(!timed_out && "timed out");
+    pthread_mutex_unlock(&m);
+    pthread_join(a, NULL);
+  }
+  if (IS("errorcheck")) {
+    init_mutex(PTHREAD_MUTEX_ERRORCHECK, 0);
+    assert(pthread_mutex_lock(&m) == 0 && pthread_mutex_lock(&m) == EDEADLK);
+    one(unlocks);
+    pthread_join(a, NULL);
+    assert(pthread_mutex_unlock(&m) == 0 && pthread_mutex_unlock(&m) == EPERM);
+  }
+  if (IS("recursive")) {
+    init_mutex(PTHREAD_MUTEX_RECURSIVE, 0);
+    assert(pthread_mutex_lock(&m) == 0 && pthread_mutex_lock(&m) == 0 && pthread_mutex_trylock(&m) == 0);
+    assert(pthread_mutex_unlock(&m) == 0 && pthread_mutex_unlock(&m) == 0 && pthread_mutex_unlock(&m) == 0);
+    two(holds_for_a_while);
+  }
+  if (IS("robust")) {
+    init_mutex(PTHREAD_MUTEX_NORMAL, 1);
+    one(locks);
+    pthread_join(a, NULL);
+    assert(pthread_mutex_lock(&m) == EOWNERDEAD);
+    assert(pthread_mutex_consistent(&m) == 0);
+    assert(pthread_mutex_unlock(&m) == 0 && pthread_mutex_lock(&m) == 0 && pthread_mutex_unlock(&m) == 0);
+  }
+  if (IS("keys")) {
+    pthread_key_create(&key, on_key);
+    pthread_create(&a, NULL, has_key, (void*)1);
+    pthread_join(a, NULL);
+    pthread_create(&a, NULL, has_key, (void*)2);
+    pthread_join(a, NULL);
+    assert(destroyed == 3 && pthread_getspecific(key) == NULL);
+  }
+  if (IS("files")) {
+    FILE* file = tmpfile();
+    fprintf(file, "text");
+    fclose(file);
+    two(holds_for_a_while);
+  }
+  if (IS("time")) {
+    const time_t then = time(NULL);
+    sleep(1000);
+    assert(time(NULL) >= then + 1000);
+    two(holds_for_a_while);
+  }
+  if (IS("main-exits")) {
+    one(holds_for_a_while);
+    pthread_detach(a);
+    pthread_exit(NULL);
+  }
+  if (IS("random")) {
+    unsigned long here;
+    __asm__ volatile("rdtsc; shl $32, %%rdx; or %%rdx, %%rax" : "=a"(here) : : "rdx");
+    for (unsigned long i = 0; i < here % 97; ++i) pthread_mutex_lock(&m), pthread_mutex_unlock(&m);
+    two(holds_for_a_while);
+  }
+  if (IS("fork") && fork() == 0) _exit(0);
+  if (IS("socket")) socket(AF_INET, SOCK_STREAM, 0);
+  if (IS("cancel")) {
+    one(nothing);
+    pthread_cancel(a);
+  }
+  return 0;
+}

@@ -1,0 +1,163 @@
+// crashcut threads on real programs: counts, findings, replays, bad input. Programs are compiled from tests/threads/
+// and workloads/threads/.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <array>
+#include <cstdio>
+#include <fstream>
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+namespace crashcut {
+namespace {
+
+using nlohmann::json;
+
+struct Ran {
+  int code;
+  std::string output;
+};
+
+Ran run(const std::string& arguments) {
+  const std::string command = std::string(CRASHCUT_COMMAND) + " " + arguments + " 2>&1";
+  FILE* pipe = popen(command.c_str(), "r");
+  Ran ran{-1, ""};
+  std::array<char, 4096> part;
+  while (const std::size_t got = fread(part.data(), 1, part.size(), pipe)) ran.output.append(part.data(), got);
+  const int status = pclose(pipe);
+  ran.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  return ran;
+}
+
+std::string program(const std::string& words) { return std::string(CRASHCUT_THREAD_PROGRAMS) + "/" + words; }
+
+json report(const std::string& options, const std::string& words, int expected_code) {
+  const std::string file = ::testing::TempDir() + "threads_test.json";
+  const Ran ran = run("threads --json " + file + " " + options + " " + program(words));
+  EXPECT_EQ(ran.code, expected_code) << ran.output;
+  std::ifstream in(file);
+  return json::parse(in, nullptr, false);
+}
+
+std::uint64_t executions(const std::string& words, const std::string& options = "") {
+  const json r = report("--all " + options, words, 0);
+  EXPECT_EQ(r["verdict"], "verified");
+  return r["counts"]["executions"];
+}
+
+TEST(Threads, PhilosophersWithAnArbiter) {
+  EXPECT_EQ(executions("philosophers 2 arbiter"), 2u);
+  EXPECT_EQ(executions("philosophers 4 arbiter"), 24u);
+  EXPECT_EQ(executions("philosophers 6 arbiter"), 720u);
+}
+
+TEST(Threads, OneJobOrSeveralFindTheSame) {
+  for (const char* jobs : {"--jobs 1", "--jobs 2", "--jobs 3"}) EXPECT_EQ(executions("philosophers 5 arbiter", jobs), 120u) << jobs;
+}
+
+TEST(Threads, PhilosophersOneLeftHanded) {
+  for (int n = 3; n <= 6; ++n) EXPECT_EQ(executions("philosophers " + std::to_string(n) + " left"), (1u << n) - 2);
+}
+
+TEST(Threads, PhilosophersWithASemaphore) {
+  EXPECT_EQ(executions("philosophers 3 semaphore"), 6u);
+  EXPECT_EQ(executions("philosophers 4 semaphore"), 14u);
+}
+
+// The reductions agree on the real binary too.
+TEST(Threads, ReductionsAgree) {
+  for (const char* reduction : {"none", "source", "optimal"}) {
+    const json good = report(std::string("--all --reduction ") + reduction, "philosophers 2 left", 0);
+    EXPECT_EQ(good["verdict"], "verified") << reduction;
+    const json bad = report(std::string("--all --reduction ") + reduction, "philosophers 2 none", 1);
+    EXPECT_EQ(bad["violation"]["kind"], "deadlock") << reduction;
+  }
+}
+
+TEST(Threads, ADeadlockSaysWhoHoldsWhat) {
+  const Ran ran = run("threads " + program("philosophers 3 none"));
+  EXPECT_EQ(ran.code, 1);
+  EXPECT_NE(ran.output.find("thread 1     holds mutex forks; waits for mutex forks+40, which thread 2 holds"), std::string::npos) << ran.output;
+  EXPECT_NE(ran.output.find("violation: deadlock"), std::string::npos);
+}
+
+struct Row {
+  const char* words;
+  const char* options;
+  int code;
+  const char* kind;
+  const char* text;
+};
+class Findings : public ::testing::TestWithParam<Row> {};
+
+TEST_P(Findings, AreFoundAndReplay) {
+  const Row& row = GetParam();
+  const json r = report(row.options, row.words, row.code);
+  ASSERT_FALSE(r.is_discarded());
+  if (row.code == 0) {
+    EXPECT_EQ(r["verdict"], "verified") << r.dump(1);
+    return;
+  }
+  EXPECT_EQ(r["violation"]["kind"], row.kind) << r.dump(1);
+  EXPECT_NE(r["violation"]["text"].get<std::string>().find(row.text), std::string::npos) << r["violation"]["text"];
+  EXPECT_TRUE(r["violation"]["replays"].get<bool>());
+  if (row.kind == std::string("no progress")) return;  // the replay would wait as long again
+  const Ran replay = run("replay " + r["token"].get<std::string>());
+  EXPECT_EQ(replay.code, 1) << replay.output;
+  EXPECT_NE(replay.output.find(row.text), std::string::npos) << replay.output;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Threads, Findings,
+    ::testing::Values(Row{"mistakes signal", "", 1, "signal", "died by SIGSEGV"}, Row{"mistakes abort", "", 1, "signal", "SIGABRT"},
+                      Row{"mistakes assert", "", 1, "assertion", "`turn == 0' failed"}, Row{"mistakes lost-wakeup", "", 1, "deadlock", "deadlock"},
+                      Row{"mistakes self-lock", "", 1, "deadlock", "deadlock"}, Row{"mistakes spin", "", 0, "", ""},
+                      Row{"mistakes livelock", "", 1, "livelock", "loops"}, Row{"mistakes left", "", 1, "threads left", "still running"},
+                      Row{"mistakes detached", "", 0, "", ""}, Row{"mistakes non-owner", "", 1, "misuse", "another thread holds"},
+                      Row{"mistakes not-locked", "", 1, "misuse", "nobody holds"}, Row{"mistakes destroy", "", 1, "misuse", "destroys a lock"},
+                      Row{"mistakes join-twice", "", 1, "misuse", "joined before"}, Row{"mistakes join-detached", "", 1, "misuse", "detached"},
+                      Row{"mistakes overflow", "", 1, "signal", "SIGSEGV"}, Row{"mistakes exit", "", 1, "exit", "exit code 3"},
+                      Row{"mistakes hang", "--step-limit 0.3", 1, "no progress", "runs on"}, Row{"mistakes timeout", "", 1, "assertion", "timed out"},
+                      Row{"mistakes timeout", "--timeouts 0", 0, "", ""}, Row{"mistakes errorcheck", "", 0, "", ""},
+                      Row{"mistakes recursive", "", 0, "", ""}, Row{"mistakes robust", "", 0, "", ""},
+                      Row{"mistakes keys", "", 0, "", ""}, Row{"mistakes files", "", 0, "", ""}, Row{"mistakes time", "", 0, "", ""},
+                      Row{"mistakes main-exits", "", 0, "", ""}, Row{"c11", "", 0, "", ""}, Row{"cpp mutex", "", 0, "", ""},
+                      Row{"cpp condition", "", 0, "", ""}, Row{"cpp shared", "", 0, "", ""}, Row{"cpp latch", "", 0, "", ""},
+                      Row{"cpp barrier", "", 0, "", ""}, Row{"cpp semaphore", "", 0, "", ""}, Row{"cpp once", "", 0, "", ""},
+                      Row{"cpp atomic", "", 0, "", ""}, Row{"cpp future", "", 0, "", ""}, Row{"cpp local", "", 0, "", ""}));
+
+TEST(Threads, RefusesWhatItCannotFollow) {
+  for (const auto& [words, text] : {std::pair{"mistakes fork", "fork()"}, std::pair{"mistakes socket", "socket()"}, std::pair{"mistakes cancel", "pthread_cancel()"}}) {
+    const Ran ran = run("threads " + program(words));
+    EXPECT_EQ(ran.code, 2) << words;
+    EXPECT_NE(ran.output.find(text), std::string::npos) << ran.output;
+  }
+}
+
+TEST(Threads, ReportsDivergenceAndNoResult) {
+  const Ran ran = run("threads " + program("mistakes random"));
+  EXPECT_EQ(ran.code, 2) << ran.output;
+  EXPECT_NE(ran.output.find("not repeatable"), std::string::npos) << ran.output;
+}
+
+TEST(Threads, BadInput) {
+  for (const char* arguments : {"threads", "threads /no/such/program", "threads /etc/passwd", "threads --reduction best /bin/true", "threads --policy mutex=fifo /bin/true",
+                                "threads --depth 0 /bin/true", "threads --preemptions -1 /bin/true", "replay ct1", "replay ct1AAAA", "replay ct1!!"}) {
+    const Ran ran = run(arguments);
+    EXPECT_EQ(ran.code, 2) << arguments << "\n" << ran.output;
+    EXPECT_NE(ran.output.find("crashcut"), std::string::npos) << arguments;
+  }
+}
+
+TEST(Threads, BoundsAreReportedAsBounds) {
+  EXPECT_EQ(report("--max-executions 5", "philosophers 4 arbiter", 3)["bound_hit"], "max_executions");
+  EXPECT_EQ(report("--time 0.001", "philosophers 6 arbiter", 3)["bound_hit"], "time");
+  EXPECT_EQ(report("--depth 3", "philosophers 3 arbiter", 3)["bound_hit"], "depth");
+  EXPECT_EQ(report("--preemptions 1", "philosophers 3 arbiter", 3)["bound_hit"], "preemptions");
+  EXPECT_EQ(report("--preemptions 1", "philosophers 3 none", 1)["violation"]["kind"], "deadlock");
+}
+
+}  // namespace
+}  // namespace crashcut
