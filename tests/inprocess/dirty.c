@@ -70,6 +70,18 @@ static void say_at_exit(void) { puts("at exit"); }
 static void* in_thread(void* p) { zeroed += 5; return p; }
 static void on_signal(int s) { zeroed += s; }
 
+/* The alarm waits until we wait for it: pause() might come too late. */
+static void wait_for_alarm(void) {
+  sigset_t alarm, before;
+  sigemptyset(&alarm);
+  sigaddset(&alarm, SIGALRM);
+  sigprocmask(SIG_BLOCK, &alarm, &before);
+  signal(SIGALRM, on_signal);
+  ualarm(1000, 0);
+  sigsuspend(&before);
+  sigprocmask(SIG_SETMASK, &before, NULL);
+}
+
 static void print_state(void) {
   sigset_t mask;
   struct sigaction action;
@@ -116,7 +128,7 @@ static void dirty_system(const char* what) {
   if (!strcmp(what, "map")) printf("%d\n", mmap(NULL, 8, PROT_READ, MAP_PRIVATE, open("f", O_RDONLY), 0) == MAP_FAILED);
   if (!strcmp(what, "unmap")) munmap((void*)((long)(far_away + 8192) & -4096), 4096);
   if (!strcmp(what, "thread")) { pthread_t t; pthread_create(&t, NULL, in_thread, NULL); pthread_join(t, NULL); printf("%d\n", zeroed); }
-  if (!strcmp(what, "alarm")) { signal(SIGALRM, on_signal); ualarm(1000, 0); pause(); printf("%d\n", zeroed); }
+  if (!strcmp(what, "alarm")) { wait_for_alarm(); printf("%d\n", zeroed); }
   if (!strcmp(what, "shut")) { fputs("last words", stdout); fclose(stdout); }
   if (!strcmp(what, "unflushed")) { setvbuf(stdout, NULL, _IOFBF, 1024); fputs("unflushed", stdout); }
   if (!strcmp(what, "files")) { FILE* f = fopen("new", "w"); fputs("text", f); rename("f", "g"); mkdir("d", 0700); puts(fopen("f", "r") ? "f" : "no f"); }
