@@ -147,7 +147,7 @@ TEST(IncludeMap, AllowsWhatPointsDown) {
       {"persist/log.h", "#include <vector>\n"},
       {"persist/cut.h", "#include \"persist/log.h\"\n#include \"log.h\"\n"},
       {"fusefs/medium.h", "#include \"persist/log.h\"\n#include \"../persist/cut.h\"\n"},
-      {"fusefs/fuse_front.cc", "#include <fuse3/fuse.h>\n#include \"fusefs/medium.h\"\n"},
+      {"fusefs/mount/fuse_front.cc", "#include <fuse3/fuse.h>\n#include \"fusefs/medium.h\"\n"},
       {"recovery/run.cc", "#include \"fusefs/medium.h\"\n"},
       {"cli/main.cc", "#include \"recovery/run.h\"\n// #include \"tests/a.h\"\n"},
       {"tests/a.cc", "#include \"cli/main.h\"\n#include \"persist/log.h\"\n"},
