@@ -13,7 +13,7 @@ namespace crashcut::fusefs {
 
 // ---- inodes ---------------------------------------------------------------------------------------------------
 
-Filesystem::Impl::Impl(Setup given) : setup(std::move(given)) {
+Filesystem::Impl::Impl(Setup given) : setup(std::move(given)), pool(setup.block_bytes) {
   Inode& root = inodes[static_cast<std::uint64_t>(kRootIno)];
   root.ino = root.parent = kRootIno;
   root.type = S_IFDIR;

@@ -21,7 +21,7 @@ CachedBlock* Filesystem::Impl::find_block(Inode& inode, std::uint64_t block) {
 CachedBlock& Filesystem::Impl::cached_block(Inode& inode, std::uint64_t block) {
   const auto [found, is_new] = inode.blocks.try_emplace(block);
   if (is_new) {
-    found->second.bytes.resize(setup.block_bytes);
+    found->second.bytes = pool.take();
     if (inode.is_on_medium) {
       size(inode);  // settles medium_end
       if (block * setup.block_bytes < inode.medium_end) found->second.is_here.assign(setup.block_bytes, false);
@@ -52,7 +52,7 @@ void Filesystem::Impl::bring_from_block(Inode& inode, std::uint64_t begin, std::
     std::uint64_t to = begin;
     while (to < end && !block.is_here[to - base]) block.is_here[to++ - base] = true;
     if (to > begin) {
-      setup.medium->read_bytes(inode.ino, begin, std::span(block.bytes).subspan(begin - base, to - begin));
+      setup.medium->read_bytes(inode.ino, begin, std::span(block.bytes.data() + (begin - base), to - begin));
     } else {
       ++to;
     }
@@ -62,9 +62,9 @@ void Filesystem::Impl::bring_from_block(Inode& inode, std::uint64_t begin, std::
 
 BlockBytes Filesystem::Impl::block_bytes_of(Inode& inode) {
   return [this, &inode](std::uint64_t block) -> std::span<const std::byte> {
-    if (inode.is_on_medium) return cached_block(inode, block).bytes;
     // Looking at a hole must not fill it: what is used would depend on who records.
-    if (const CachedBlock* cached = find_block(inode, block)) return cached->bytes;
+    const CachedBlock* cached = inode.is_on_medium ? &cached_block(inode, block) : find_block(inode, block);
+    if (cached) return {cached->bytes.data(), cached->bytes.size()};
     nul_block.resize(setup.block_bytes);
     return nul_block;
   };

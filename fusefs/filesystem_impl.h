@@ -5,6 +5,7 @@
 #include <optional>
 #include <unordered_map>
 
+#include "fusefs/block_pool.h"
 #include "fusefs/filesystem.h"
 #include "fusefs/locks.h"
 
@@ -14,7 +15,7 @@ inline constexpr std::uint64_t kFileBytesMax = (std::uint64_t{1} << 44) - 4096; 
 
 // One block of the page cache.
 struct CachedBlock {
-  std::vector<std::byte> bytes;  // always a whole block
+  BlockPool::Block bytes;        // always a whole block
   std::vector<bool> is_here;     // a byte that is not is still on the medium only; empty: all are
   bool is_changed = false;       // written here
   bool holds_data = true;        // false: preallocated only, a hole to SEEK_DATA
@@ -55,6 +56,7 @@ struct Filesystem::Impl {
   explicit Impl(Setup setup);
 
   Setup setup;
+  BlockPool pool;  // before the inodes, whose blocks go back to it
   std::unordered_map<std::uint64_t, Inode> inodes;
   Ino next_ino{11};
   std::uint64_t ticks = 0;

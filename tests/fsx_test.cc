@@ -11,6 +11,7 @@
 //   COLLAPSE_RANGE, INSERT_RANGE, RENAME_WHITEOUT, FS_IOC_*: the kernel's FUSE refuses them (fusefs/mount/mount.h);
 //   direct writes of several blocks and a part of a sector: ext4 writes some of them before it fails; copies by the
 //   kernel through a direct descriptor: FUSE does not say that it is one;
+//   sendfile from a file to itself: what is read may be what was just written;
 //   with kNothing, the offset of a descriptor after it appended: the kernel counts from the size that it remembers;
 //   with kNothing, whether a user may go through "." and "..": the kernel does not ask. And which of two errors a user
 //   gets where one is for a lack of permission: the kernel asks for that when it goes on, not as it passes;
@@ -357,6 +358,10 @@ class Side {
     const int flags = fcntl(fd, F_GETFL);
     return flags >= 0 && (flags & O_DIRECT);
   }
+  static bool is_same(int a, int b) {
+    struct stat x {}, y {};
+    return fstat(a, &x) == 0 && fstat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+  }
   static std::size_t write_length(int fd, std::size_t length) {
     return is_direct(fd) && length > 512 ? length / 512 * 512 : length;
   }
@@ -493,7 +498,7 @@ long Side::call(const Op& op, std::string& data) {
       return n;
     }
     case Call::kSendfile: {
-      if (is_direct(fd) || is_direct(fds_[op.other_slot])) return 0;
+      if (is_direct(fd) || is_direct(fds_[op.other_slot]) || is_same(fd, fds_[op.other_slot])) return 0;
       off_t from = op.offset;
       const ssize_t n = sendfile(fds_[op.other_slot], fd, &from, op.length);
       data = fmt::format("{}", from);

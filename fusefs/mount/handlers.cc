@@ -1,4 +1,5 @@
 // Requests about names, inodes and directories.
+#include <linux/fs.h>
 #include <linux/fuse.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -297,6 +298,11 @@ void remove_name(fuse_req_t req, fuse_ino_t parent, const char* name, Errno (Tra
 void on_unlink(fuse_req_t req, fuse_ino_t parent, const char* name) { remove_name(req, parent, name, &Traced::unlink); }
 void on_rmdir(fuse_req_t req, fuse_ino_t parent, const char* name) { remove_name(req, parent, name, &Traced::rmdir); }
 
+// A directory that gets another parent is written to: its ".." (vfs_rename() in fs/namei.c).
+Errno may_reparent(Mount::Server& server, const Access& access, Ino ino) {
+  return S_ISDIR(server.volume->filesystem.type(ino)) ? access.check(ino, W_OK) : 0;
+}
+
 void on_rename(fuse_req_t req, fuse_ino_t parent, const char* name, fuse_ino_t new_parent, const char* new_name,
                unsigned flags) {
   Mount::Server& server = server_of(req);
@@ -310,6 +316,8 @@ void on_rename(fuse_req_t req, fuse_ino_t parent, const char* name, fuse_ino_t n
   if (error == 0) {
     const Errno absent = server.volume->filesystem.lookup(to, new_name, replaced);
     error = absent == 0 ? access.may_delete(to, replaced) : access.may_create(to);
+    if (error == 0 && from != to) error = may_reparent(server, access, moved);
+    if (error == 0 && from != to && absent == 0 && (flags & RENAME_EXCHANGE)) error = may_reparent(server, access, replaced);
     if (absent == 0 && error == 0) server.hold(replaced);
   }
   if (error == 0) error = server.volume->changes.rename(from, name, to, new_name, flags);

@@ -1,0 +1,44 @@
+#include "fusefs/block_pool.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+#include <utility>
+
+namespace crashcut::fusefs {
+
+void BlockPool::Free::operator()(std::byte* piece) const { std::free(piece); }
+
+BlockPool::Block BlockPool::take() {
+  if (!free_.empty()) {
+    std::byte* const block = free_.back();
+    free_.pop_back();
+    std::memset(block, 0, block_bytes_);
+    return Block(*this, block);
+  }
+  if (left_ == 0) {
+    // Small at first: most filesystems that recover from a crash hold a few blocks.
+    constexpr std::size_t kPieceBytesMax = std::size_t{4} << 20;
+    constexpr std::size_t kHugePage = std::size_t{2} << 20;
+    const std::size_t most = std::max<std::size_t>(1, kPieceBytesMax / block_bytes_);
+    piece_blocks_ = std::min(most, piece_blocks_ * 2);
+    const std::size_t bytes = piece_blocks_ * block_bytes_;
+    auto* const piece = static_cast<std::byte*>(std::calloc(piece_blocks_, block_bytes_));
+    if (!piece) throw std::bad_alloc();
+    if (bytes >= 2 * kHugePage) {
+      const auto begin = (reinterpret_cast<std::uintptr_t>(piece) + kHugePage - 1) / kHugePage * kHugePage;
+      const auto end = (reinterpret_cast<std::uintptr_t>(piece) + bytes) / kHugePage * kHugePage;
+      madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);  // one page fault for many blocks
+    }
+    pieces_.emplace_back(piece);
+    next_ = piece;
+    left_ = piece_blocks_;
+  }
+  --left_;
+  return Block(*this, std::exchange(next_, next_ + block_bytes_));
+}
+
+}  // namespace crashcut::fusefs
