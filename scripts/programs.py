@@ -396,6 +396,16 @@ def require_tools(cases, settings):
     return usable
 
 
+def build_drivers(cases, settings):
+    """Those whose headers were not there when crashcut was built."""
+    names = sorted({name for script in {script for script, _ in cases} for name in missing_drivers(script, settings)})
+    build = settings.drivers.resolve().parent
+    if names and not settings.no_install and (build / "CMakeCache.txt").exists():
+        print(f"programs: building {' '.join(names)}", file=sys.stderr)
+        subprocess.run(["cmake", str(build)], stdout=subprocess.DEVNULL, check=False)
+        subprocess.run(["cmake", "--build", str(build), "--target", *names], stdout=subprocess.DEVNULL, check=False)
+
+
 def main():
     settings = parse_arguments()
     if not settings.crashcut.exists():
@@ -408,6 +418,7 @@ def main():
         print(f"programs: nothing is called {' '.join(settings.only)}", file=sys.stderr)
         sys.exit(2)
     cases = require_tools(cases, settings)
+    build_drivers(cases, settings)
     rows, failures = [], []
     for number, (script, variant) in enumerate(cases, 1):
         print(f"programs: {number}/{len(cases)} {variant}", file=sys.stderr)
