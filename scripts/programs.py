@@ -38,6 +38,8 @@ MODES = {
 }
 DEFAULT_MODES = ["ordered", "journal", "writeback"]
 STEPS_MOST = 9
+# What the checkers print (workloads/programs/program.sh).
+OUTCOME = re.compile(r"(while|after): (.*?)(?:; backup: (.*))?")
 
 
 class CheckFailed(Exception):
@@ -207,7 +209,7 @@ class Losses:
         self.partial = result["bound_hit"] is not None
         self.found = {"while": {}, "after": {}}  # what -> set of what the backup held; "" without one
         for outcome in result["outcomes"]:
-            match = re.fullmatch(r"(while|after): (.*?)(?:; backup: (.*))?", outcome["output"].strip())
+            match = OUTCOME.fullmatch(outcome["output"].strip())
             if match:
                 self.found[match[1]].setdefault(match[2], set()).add(match[3] or "")
 
@@ -242,7 +244,7 @@ def check(script, variant, mode, settings):
     run = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
                          env=settings.environment, check=False)
     said = (run.stderr.strip() or run.stdout.strip()).splitlines()
-    if run.returncode not in (0, 1, 3):
+    if run.returncode not in (0, 1, 3) or not (directory / "result.json").exists():
         raise CheckFailed(f"crashcut's exit code was {run.returncode}: {said[-1] if said else 'it said nothing'}")
     result = json.loads((directory / "result.json").read_text())
     execution = result["execution"]
@@ -250,6 +252,11 @@ def check(script, variant, mode, settings):
         raise CheckFailed(f"the program did not do its work (status {execution['code']}): {said[-1] if said else ''}")
     if result["not_deterministic"]:
         raise CheckFailed(f"the checker is not deterministic: {result['not_deterministic']}")
+    if result["counts"]["check_hung"] > 0:
+        raise CheckFailed("the checker did not end in time")
+    for violation in result["violations"]:
+        if violation["kind"] == "check failed" and not OUTCOME.fullmatch(violation["outcome"].strip()):
+            raise CheckFailed(f"the checker itself failed: {violation['outcome']}")
     losses = Losses(result)
     if result["expectations"]["files"] and not losses.partial:
         counts = result["counts"]
@@ -346,7 +353,8 @@ def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("only", nargs="*", help="scripts or variants, e.g. nano, 'joe -nobackups' (default: all)")
     parser.add_argument("--short", action="store_true", help="a quick subset")
-    parser.add_argument("--update", action="store_true", help="replace the table in README.md, or the rows of the programs that are named")
+    parser.add_argument("--update", action="store_true",
+                        help="replace the table in README.md, or the rows of the programs that are named")
     parser.add_argument("--compare", action="store_true", help="fail where README.md says otherwise")
     parser.add_argument("--no-install", action="store_true", help="install nothing; leave out what is missing")
     parser.add_argument("--modes", nargs="+", choices=MODES, default=DEFAULT_MODES)
@@ -378,13 +386,24 @@ def require_tools(cases, settings):
     missing = set(packages) - installed
     if missing and not settings.no_install:
         print(f"programs: installing {' '.join(sorted(missing))}", file=sys.stderr)
-        if subprocess.run([str(ROOT / "scripts/setup.sh"), *sorted(missing)], stdout=sys.stderr, check=False).returncode != 0:
+        setup = [str(ROOT / "scripts/setup.sh"), *sorted(missing)]
+        if subprocess.run(setup, stdout=sys.stderr, check=False).returncode != 0:
             sys.exit("programs: could not install them; --no-install leaves them out")
         return cases
     usable = [case for case in cases if not missing & set(lists(case[0], "packages"))]
     for _, variant in [case for case in cases if case not in usable]:
         print(f"programs: {variant}: skipped, it is not installed", file=sys.stderr)
     return usable
+
+
+def build_drivers(cases, settings):
+    """Those whose headers were not there when crashcut was built."""
+    names = sorted({name for script in {script for script, _ in cases} for name in missing_drivers(script, settings)})
+    build = settings.drivers.resolve().parent
+    if names and not settings.no_install and (build / "CMakeCache.txt").exists():
+        print(f"programs: building {' '.join(names)}", file=sys.stderr)
+        subprocess.run(["cmake", str(build)], stdout=subprocess.DEVNULL, check=False)
+        subprocess.run(["cmake", "--build", str(build), "--target", *names], stdout=subprocess.DEVNULL, check=False)
 
 
 def main():
@@ -399,6 +418,7 @@ def main():
         print(f"programs: nothing is called {' '.join(settings.only)}", file=sys.stderr)
         sys.exit(2)
     cases = require_tools(cases, settings)
+    build_drivers(cases, settings)
     rows, failures = [], []
     for number, (script, variant) in enumerate(cases, 1):
         print(f"programs: {number}/{len(cases)} {variant}", file=sys.stderr)

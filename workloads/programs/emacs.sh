@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # emacs: opens notes.txt, replaces its line, saves it (C-x C-s), leaves. It keeps the old version as notes.txt~, which it
-# makes by renaming notes.txt; with backup-by-copying-when-linked by copying it when it has another hard link. As a batch job it calls no fsync:
-# write-region-inhibit-fsync is then t.
+# makes by renaming notes.txt; with backup-by-copying-when-linked, by copying a file that has another hard link. As a batch
+# job it calls no fsync: write-region-inhibit-fsync is then t.
 source "${BASH_SOURCE[0]%/*}/program.sh"
 source "$programs/terminal.sh"
 
@@ -23,7 +23,8 @@ set_up() {
 }
 
 run_batch() {
-  emacs --batch -Q --eval "$backs_up_here" notes.txt --eval "(progn (erase-buffer) (insert \"$new_text\n\") (save-buffer))" 2>/dev/null
+  emacs --batch -Q --eval "$backs_up_here" notes.txt \
+    --eval "(progn (erase-buffer) (insert \"$new_text\n\") (save-buffer))" 2>/dev/null
   say_saved
 }
 

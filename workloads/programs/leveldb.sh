@@ -4,6 +4,7 @@ source "${BASH_SOURCE[0]%/*}/program.sh"
 
 packages=(libleveldb-dev)
 drivers=(leveldb_driver)
+scratch=('LOG' 'LOG.old' 'LOCK')
 variants=("leveldb" "leveldb, sync")
 
 describe_case() { :; }

@@ -4,6 +4,7 @@
 source "${BASH_SOURCE[0]%/*}/program.sh"
 
 packages=(sqlite3)
+scratch=('*-shm')
 variants=(
   "sqlite3 journal_mode=DELETE synchronous=FULL"
   "sqlite3 journal_mode=DELETE synchronous=NORMAL"
@@ -16,6 +17,7 @@ variants=(
 describe_case() { :; }
 
 # "sqlite3 a=b c=d" as "pragma a=b; pragma c=d;"
+# shellcheck disable=SC2086
 pragmas() { printf 'pragma %s;\n' ${1#sqlite3 }; }
 
 insert_rows() {
