@@ -25,13 +25,9 @@ if ((EUID != 0)) || [[ ! -w /dev/fuse ]]; then
   echo "mount_suites: SKIPPED, needs root and /dev/fuse"
   exit 77
 fi
-missing=()
-for tool in stress-ng fio git make; do command -v "$tool" >/dev/null || missing+=("$tool"); done
-if ((${#missing[@]})); then
-  DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "${missing[@]}" >/dev/null || {
-    echo "mount_suites: SKIPPED, could not install ${missing[*]}"
-    exit 77
-  }
+if ! scripts/setup.sh stress-ng fio git make >/dev/null; then
+  echo "mount_suites: SKIPPED, could not install stress-ng, fio, git and make"
+  exit 77
 fi
 
 base=$(mktemp -d /tmp/crashcut_suites.XXXXXX)
