@@ -3,18 +3,20 @@
 #
 # Nothing waits for a fixed time: each step waits for what the screen shows next, for at most patience_s.
 
-terminal=(tmux -L "crashcut.$$" -f /dev/null)
+terminal=()
 home=
 patience_s=60
 
 close_terminal() {
   "${terminal[@]}" kill-server 2>/dev/null || true
-  [[ -z $home ]] || rm -rf "$home"
+  rm -rf "$home"
 }
 
-# The editor sees no settings of the user's, and an empty home outside the modelled disk.
+# The editor sees no settings of the user's, and an empty home outside the modelled disk. The socket lies there too: by a
+# process number, which is small and soon used again in a sandbox, two checks at a time would meet in one tmux.
 open_terminal() {
   home=$(mktemp -d)
+  terminal=(tmux -S "$home/tmux" -f /dev/null)
   trap close_terminal EXIT
   "${terminal[@]}" new-session -d -x 80 -y 24 \
     "$(printf '%q ' env -i TERM=screen LANG=C.UTF-8 "PATH=$PATH" "HOME=$home" "$@")"
