@@ -136,6 +136,7 @@ tl::expected<int, mounted::Failure> compare_mounted(const MountedOptions& option
     };
     mounted::CheckPlan plan = plans->check;
     plan.model = model.model;
+    plan.wants_all = true;
     auto result = mounted::check(plan, hooks);
     if (!result) return tl::unexpected(mounted::Failure{result.error().is_users, fmt::format("{} (under {})", result.error().sentence, fusefs::describe(plan.model))});
     list.push_back(mounted::to_json(plan, words, *recorded, *result));

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "cli/interrupts.h"
+#include "recovery/survey.h"
 
 namespace crashcut::cli {
 namespace {
@@ -155,6 +156,7 @@ tl::expected<MountedPlans, Failure> make_mounted_plans(const MountedOptions& opt
   check.max_recoveries = common->max_recoveries;
   check.time_limit = common->time_limit;
   check.seed = common->seed;
+  check.wants_all = options.outcomes;
   check.remount = options.remount;
   if (!options.image_directory.empty()) {
     if (mkdir(options.image_directory.c_str(), 0755) != 0) {
@@ -175,7 +177,14 @@ tl::expected<MountedPlans, Failure> make_mounted_plans(const MountedOptions& opt
 
 tl::expected<mounted::Recorded, Failure> record_program(const MountedPlans& plans) {
   const bool with_terminal = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO) && !plans.record.lines_are_marks;
-  return mounted::record(plans.record, with_terminal);
+  auto recorded = mounted::record(plans.record, with_terminal);
+  if (!recorded || (recorded->exited && recorded->code == 0)) return recorded;
+  // Crashing a program that fails by itself would explain nothing.
+  const std::string how = recorded->timed_out ? fmt::format("did not end within {} seconds (--program-limit) and was stopped", plans.record.limit.count())
+                          : recorded->exited  ? fmt::format("ended with status {}", recorded->code)
+                                              : fmt::format("was killed by {}", recovery::signal_text(recorded->signal));
+  return tl::unexpected(users(fmt::format("The program itself failed, before any crash was tried: it {}. What it did is in {}.", how,
+                                          mounted::trace_of(plans.record.directory))));
 }
 
 }  // namespace crashcut::cli

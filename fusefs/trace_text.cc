@@ -75,7 +75,7 @@ TraceText::TraceText(const std::vector<TraceProcess>& processes, Filesystem& fil
 std::string TraceText::describe(const TraceOp& op) {
   constexpr std::size_t kFirstReal = 1;  // [0] is the unknown one
   std::string text = call_text(op);
-  if (processes_.size() > kFirstReal + 1 && op.process >= kFirstReal) {
+  if (processes_.size() > kFirstReal + 1 && op.process >= kFirstReal && !processes_[op.process].command.empty()) {
     text = fmt::format("{}: {}", printable(processes_[op.process].command, 64), text);
   }
   follow(op);

@@ -442,7 +442,17 @@ TEST_F(CheckTest, BadInputIsASentence) {
 
 TEST_F(CheckTest, AProgramThatNeverEndsIsStoppedAndSaidSo) {
   const Ran ran = check({"--program-limit", "1"}, "echo a > f; sleep 1000");
-  EXPECT_TRUE(ran.says("the program did not end in time and was stopped")) << ran.out << ran.err;
+  EXPECT_EQ(ran.exit_code, 2);
+  EXPECT_TRUE(ran.says("did not end within 1 seconds (--program-limit) and was stopped")) << ran.out << ran.err;
+}
+
+TEST_F(CheckTest, AProgramThatFailsByItselfIsNotVerified) {
+  Ran ran = check({"--setup", "echo old > f"}, "exit 3");
+  EXPECT_EQ(ran.exit_code, 2);
+  EXPECT_TRUE(ran.says("The program itself failed, before any crash was tried: it ended with status 3")) << ran.err;
+  ran = check({"--setup", "echo old > f"}, "kill -SEGV $$");
+  EXPECT_EQ(ran.exit_code, 2);
+  EXPECT_TRUE(ran.says("was killed by SIGSEGV")) << ran.err;
 }
 
 TEST_F(CheckTest, ATraceThatWasChangedIsNotReplayed) {

@@ -2,8 +2,8 @@
 
 #include <unistd.h>
 
-#include <cerrno>
-#include <cstring>
+#include <algorithm>
+#include <string_view>
 
 #include <fmt/format.h>
 
@@ -25,8 +25,10 @@ std::vector<std::string> argv_of(const CommandLine& line) {
 }
 
 MountedRunner::MountedRunner(const Setup& setup) : setup_(setup), idle_(std::make_unique<Idle>()) {
+  constexpr std::string_view kOurs[] = {"CRASHCUT_MARKS=", "CRASHCUT_STDOUT=", "CRASHCUT_CERTAIN=", "PWD="};
   for (char** variable = environ; *variable; ++variable) {
-    if (std::strncmp(*variable, "CRASHCUT_", 9) != 0 && std::strncmp(*variable, "PWD=", 4) != 0) environment_.push_back(*variable);
+    const bool is_ours = std::any_of(std::begin(kOurs), std::end(kOurs), [&](std::string_view name) { return std::string_view(*variable).starts_with(name); });
+    if (!is_ours) environment_.push_back(*variable);
   }
   environment_.push_back("PWD=" + setup_.directory);
   environment_.push_back("CRASHCUT_MARKS=" + setup_.directory + "/.crashcut/marks");

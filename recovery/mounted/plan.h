@@ -44,6 +44,7 @@ struct CheckPlan {
   std::uint64_t max_recoveries = 0;  // 0: no bound
   std::chrono::duration<double> time_limit{0};
   std::uint64_t seed = 0;
+  bool wants_all = false;  // outcomes are listed: the search does not end because something was found
   bool remount = false;
   std::string image_directory;  // --image: explored states as plain trees; empty: none
 };

@@ -180,6 +180,7 @@ struct Pool::Impl {
     allow(kTreeShare);
     return run_until(hooks, [&] {
       if (has_budget) return is_time_up(kTreeShare);
+      if (setup.plan.wants_all) return false;
       if (explored.tally.violations > 0 && first_violation_s < 0) first_violation_s = elapsed_s();
       const bool is_enough = first_violation_s >= 0 && elapsed_s() > first_violation_s + std::max(kAfterViolation_s, 2 * first_violation_s);
       if (is_enough && explored.bound == Bound::kNone) explored.bound = Bound::kEnoughFound;

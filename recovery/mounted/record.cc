@@ -122,7 +122,10 @@ class Recorder {
     flush_line();
     if (exited) {
       const std::string mark = outcome.code == 0 ? std::string(kExitMark) : fmt::format("{} {}", kExitMark, outcome.code);
-      mount_->while_quiet([&](Volume& volume) { volume.changes.mark(mark); });
+      mount_->while_quiet([&](Volume& volume) {
+        volume.changes.set_process(0, "");
+        volume.changes.mark(mark);
+      });
     }
     return {{"exited", exited},
             {"code", outcome.code},
@@ -162,7 +165,10 @@ class Recorder {
     handlers.on_sync = [this](const Caller& caller, std::optional<int> fd) {
       if (!fd || is_on_disk(caller, *fd)) {
         mount_->fetch_mapped_stores();
-        mount_->while_quiet([](Volume& volume) { volume.changes.sync(); });
+        mount_->while_quiet([](Volume& volume) {
+          volume.changes.set_process(0, "");
+          volume.changes.sync();
+        });
       }
       return Answer::go_on();
     };
@@ -190,7 +196,10 @@ class Recorder {
     };
     handlers.on_mark = [this](const Caller&, std::string_view text) {
       mount_->fetch_mapped_stores();
-      mount_->while_quiet([&](Volume& volume) { volume.changes.mark(text); });
+      mount_->while_quiet([&](Volume& volume) {
+        volume.changes.set_process(0, "");
+        volume.changes.mark(text);
+      });
       return Answer::with(0);
     };
     return handlers;

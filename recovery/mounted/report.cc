@@ -135,14 +135,7 @@ std::string report_start(const std::vector<std::string>& program, const CheckPla
 }
 
 std::string report_recorded(const Recorded& recorded, const CheckPlan& plan) {
-  std::string text = "recorded: the program ";
-  if (recorded.timed_out) {
-    text += "did not end in time and was stopped";
-  } else if (!recorded.exited) {
-    text += fmt::format("was killed by {}", recovery::signal_text(recorded.signal));
-  } else {
-    text += fmt::format("ended with status {}", recorded.code);
-  }
+  std::string text = "recorded: the program ended";
   text += fmt::format(" after {:.2f} s; trace: {}\n", recorded.seconds, trace_of(plan.directory));
   if (recorded.left_running > 0) text += fmt::format("note: it left {} running; killed\n", count_text(recorded.left_running, "process", "processes"));
   if (recorded.used_io_uring) text += "note: it used io_uring; a sync_file_range through that is not seen\n";
