@@ -7,8 +7,6 @@
 
 #include <cstdio>
 #include <cstring>
-#include <chrono>
-#include <thread>
 
 #include "fusefs/mount/mount.h"
 
@@ -56,14 +54,11 @@ int main(int argc, char** argv) {
   }
   std::printf("ready\n");
   std::fflush(stdout);
-  std::thread watcher([&] {
-    while (!(*mount)->is_gone()) std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    kill(getpid(), SIGUSR1);
-  });
-  int signal = 0;
-  sigwait(&signals, &signal);
+  // Until a signal, or until somebody else unmounted it.
+  const timespec patience{0, 20'000'000};
+  while (!(*mount)->is_gone() && sigtimedwait(&signals, nullptr, &patience) < 0) {
+  }
   mount->reset();
-  watcher.join();
   if (writer) {
     writer->finish();
     if (!writer->error().empty()) {
