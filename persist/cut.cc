@@ -1,6 +1,7 @@
 #include "persist/cut.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "persist/check.h"
 
@@ -79,6 +80,11 @@ void Cut::settle(LocationId location, const Candidate& candidate) {
   }
 }
 
+Cut::Position& Cut::touch(ChainId chain) {
+  if (positions_[chain] == Position{}) trail_.push_back(chain);
+  return positions_[chain];
+}
+
 void Cut::put_in(EventId e) {
   stack_.assign(1, e);
   while (!stack_.empty()) {
@@ -87,10 +93,7 @@ void Cut::put_in(EventId e) {
     if (is_in(at)) continue;
     barriers_in_ = std::max(barriers_in_, log_->epoch(at));  // epochs do not fall along a chain
     if (log_->barrier_of(at) != 0) continue;                 // it covers all that lies below it
-    EventId& end_in = positions_[log_->chain(at)].end_in;
-    const EventId old_end = end_in;
-    end_in = at + 1;
-    trail_.push_back(log_->chain(at));
+    const EventId old_end = std::exchange(touch(log_->chain(at)).end_in, at + 1);
     // Where a barrier settled an event, it settled what lies below it, further down the chain too.
     for (; at != kNoEvent && at >= old_end && log_->cover(at) > barriers_in_; at = log_->side_below(at)) {
       for (EventId p : log_->predecessors(at)) {
@@ -108,10 +111,7 @@ void Cut::put_out(EventId e) {
     if (is_out(at)) continue;
     first_barrier_out_ = std::min(first_barrier_out_, log_->cover(at));  // covers do not fall along a chain
     if (log_->barrier_of(at) != 0) continue;                             // all later events are out with it
-    EventId& first_out = positions_[log_->chain(at)].first_out;
-    const EventId old_first = first_out;
-    first_out = at;
-    trail_.push_back(log_->chain(at));
+    const EventId old_first = std::exchange(touch(log_->chain(at)).first_out, at);
     for (; at != kNoEvent && at < old_first && log_->epoch(at) < first_barrier_out_; at = log_->side_above(at)) {
       for (EventId s : log_->successors(at)) {
         if (!is_out(s)) stack_.push_back(s);
@@ -126,6 +126,18 @@ std::vector<EventId> Cut::events_in() const {
     if (is_in(e)) in.push_back(e);
   }
   return in;
+}
+
+std::size_t Cut::count_in() const {
+  std::size_t count = log_->covered_count(barriers_in_);
+  for (ChainId chain : trail_) {
+    // Those that a barrier covers stand at the chain's beginning and are counted already.
+    const auto events = log_->chain_events(chain);
+    const auto covered = std::ranges::partition_point(events, [&](EventId e) { return log_->cover(e) <= barriers_in_; });
+    const auto end = std::ranges::lower_bound(events, positions_[chain].end_in);
+    if (end > covered) count += static_cast<std::size_t>(end - covered);
+  }
+  return count;
 }
 
 }  // namespace crashcut::persist

@@ -54,8 +54,8 @@ class Cut {
   }
   // The events that are certainly in: the smallest cut that this recovery fits. Ascending.
   std::vector<EventId> events_in() const;
-  // How many those are.
-  std::size_t count_in() const { return events_in().size(); }
+  // How many those are; costs what this recovery refined.
+  std::size_t count_in() const;
 
   const Log& log() const { return *log_; }
 
@@ -64,10 +64,12 @@ class Cut {
   struct Position {
     EventId end_in = 0;
     EventId first_out = kNoEvent;
+    bool operator==(const Position&) const = default;
   };
 
   std::int32_t newest_in(LocationId location, std::span<const LocationWrite> history) const;
   void settle(LocationId location, const Candidate& candidate);
+  Position& touch(ChainId chain);
   void put_in(EventId e);
   void put_out(EventId e);
 
@@ -75,7 +77,7 @@ class Cut {
   BarrierId barriers_in_ = 0;                 // the last barrier that is in
   BarrierId first_barrier_out_ = kNoBarrier;  // the first one that is out
   std::vector<Position> positions_;           // by chain; that of kNoChain stays as it is
-  std::vector<ChainId> trail_;                // whose positions have changed
+  std::vector<ChainId> trail_;                // whose positions have changed, once each
   std::vector<EventId> stack_;
   std::vector<Candidate> candidates_;
 };

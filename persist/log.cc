@@ -1,6 +1,7 @@
 #include "persist/log.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "persist/check.h"
 
@@ -90,6 +91,10 @@ std::span<const EventId> Log::successors(EventId e) const {
   return {successors_.data() + first_successor_[e], first_successor_[e + 1] - first_successor_[e]};
 }
 
+std::span<const EventId> Log::chain_events(ChainId c) const {
+  return {chain_events_.data() + first_of_chain_[c], first_of_chain_[c + 1] - first_of_chain_[c]};
+}
+
 std::span<const LocationWrite> Log::history(LocationId l) const {
   return {history_.data() + first_history_[l], first_history_[l + 1] - first_history_[l]};
 }
@@ -137,8 +142,26 @@ void Log::build_chains() {
       ++length[chain(e)];
     }
   }
-  chain_count_ = last.size();
+  list_chains(length);
   link_sides(chain_before);
+}
+
+void Log::list_chains(std::span<const std::uint32_t> lengths) {
+  first_of_chain_.assign(lengths.size() + 1, 0);
+  std::partial_sum(lengths.begin(), lengths.end(), first_of_chain_.begin() + 1);
+  chain_events_.resize(first_of_chain_.back());
+  std::vector<std::uint32_t> end(first_of_chain_.begin(), first_of_chain_.end() - 1);
+  for (EventId e = 0; e < events_.size(); ++e) {
+    if (chain(e) != kNoChain) chain_events_[end[chain(e)]++] = e;
+  }
+}
+
+void Log::count_covered() {
+  covered_count_.assign(barriers_.size() + 1, 0);
+  for (const Event& e : events_) {
+    if (e.cover != kNoBarrier) ++covered_count_[e.cover];
+  }
+  std::partial_sum(covered_count_.begin(), covered_count_.end(), covered_count_.begin());
 }
 
 void Log::link_sides(const std::vector<EventId>& chain_before) {
@@ -203,6 +226,7 @@ void Log::seal() {
   stack_ = {};
   build_successors();
   build_chains();
+  count_covered();
   build_histories();
 }
 
@@ -210,6 +234,7 @@ std::size_t Log::memory_bytes() const {
   auto bytes = [](const auto& v) { return v.capacity() * sizeof(v[0]); };
   return bytes(events_) + bytes(predecessors_) + bytes(writes_) + bytes(barriers_) + bytes(initial_) + bytes(current_) +
          bytes(last_write_) + bytes(first_successor_) + bytes(successors_) + bytes(first_history_) + bytes(history_) + bytes(sides_) +
+         bytes(first_of_chain_) + bytes(chain_events_) + bytes(covered_count_) +
          is_chain_.capacity() / 8 + has_rising_epochs_.capacity() / 8;
 }
 

@@ -90,7 +90,10 @@ class Log {
 
   // Sealed logs only. The events of a chain persist in the order of their numbers. Barriers are on none: kNoChain.
   ChainId chain(EventId e) const { return events_[e].chain; }
-  std::size_t chain_count() const { return chain_count_; }
+  std::size_t chain_count() const { return first_of_chain_.size() - 1; }
+  std::span<const EventId> chain_events(ChainId c) const;
+  // How many events a barrier covers, together with those before it.
+  std::size_t covered_count(BarrierId b) const { return covered_count_[b]; }
   // The next event down its chain that has predecessors besides the chain's, and up, besides successors; or kNoEvent.
   EventId side_below(EventId e) const { return sides_[e].below; }
   EventId side_above(EventId e) const { return sides_[e].above; }
@@ -129,6 +132,8 @@ class Log {
   bool persists_after_directly(EventId later, EventId earlier) const;
   void build_successors();
   void build_chains();
+  void list_chains(std::span<const std::uint32_t> lengths);
+  void count_covered();
   void link_sides(const std::vector<EventId>& chain_before);
   void build_histories();
   void mark_chains();
@@ -146,7 +151,9 @@ class Log {
   std::vector<std::uint32_t> first_successor_;
   std::vector<EventId> successors_;
   std::vector<Sides> sides_;
-  std::size_t chain_count_ = 0;  // kNoChain included
+  std::vector<std::uint32_t> first_of_chain_;  // kNoChain included: it has no events
+  std::vector<EventId> chain_events_;
+  std::vector<std::uint32_t> covered_count_;
   std::vector<std::uint32_t> first_history_;
   std::vector<LocationWrite> history_;
   std::vector<bool> is_chain_;
