@@ -1,0 +1,26 @@
+# What `cmake --install` leaves: the command with the runtimes that it looks for beside itself, crashcut.h for programs
+# under test, and libcrashcut with its headers for tests in C++ (find_package(crashcut)).
+include(CMakePackageConfigHelpers)
+include(GNUInstallDirs)
+
+set(home ${CMAKE_INSTALL_LIBDIR}/crashcut)
+install(TARGETS crashcut RUNTIME DESTINATION ${home})
+install(TARGETS crashcut_runtime crashcut_threads LIBRARY DESTINATION ${home})
+install(FILES include/crashcut.h DESTINATION ${home}/include)
+install(FILES include/crashcut.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(CODE "
+  set(bin \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_BINDIR}\")
+  file(MAKE_DIRECTORY \${bin})
+  file(CREATE_LINK ../${home}/crashcut \${bin}/crashcut SYMBOLIC)")
+
+install(TARGETS crashcut_recovery crashcut_inprocess crashcut_scheduler crashcut_fusefs crashcut_persist
+  EXPORT crashcut ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(EXPORT crashcut NAMESPACE crashcut:: FILE crashcut-targets.cmake DESTINATION ${home}/cmake)
+install(DIRECTORY persist fusefs DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/crashcut
+  FILES_MATCHING PATTERN *.h PATTERN mount EXCLUDE)
+install(FILES recovery/crash_test.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/crashcut/recovery)
+configure_package_config_file(cmake/crashcut-config.cmake.in ${CMAKE_BINARY_DIR}/crashcut-config.cmake
+  INSTALL_DESTINATION ${home}/cmake)
+write_basic_package_version_file(${CMAKE_BINARY_DIR}/crashcut-config-version.cmake COMPATIBILITY ExactVersion)
+install(FILES ${CMAKE_BINARY_DIR}/crashcut-config.cmake ${CMAKE_BINARY_DIR}/crashcut-config-version.cmake
+  DESTINATION ${home}/cmake)
