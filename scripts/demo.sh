@@ -18,7 +18,7 @@ expect_verdict() {
 echo "== 1/4 packages"
 scripts/setup.sh
 echo "== 2/4 build"
-scripts/build.sh release
+scripts/build.sh release crashcut
 echo "== 3/4 a save routine that loses data: crashcut must find it"
 expect_verdict 1 workloads/examples/save_lossy.c
 echo "== 4/4 its fix: crashcut must find nothing"
