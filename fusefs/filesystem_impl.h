@@ -15,7 +15,9 @@ inline constexpr std::uint64_t kFileBytesMax = (std::uint64_t{1} << 44) - 4096; 
 
 // One block of the page cache.
 struct CachedBlock {
-  BlockPool::Block bytes;        // always a whole block
+  BlockPool::Block bytes;        // a whole block; none while a store keeps them
+  const ByteStore* store = nullptr;
+  std::uint64_t position = 0;    // there
   std::vector<bool> is_here;     // a byte that is not is still on the medium only; empty: all are
   bool is_changed = false;       // written here
   bool holds_data = true;        // false: preallocated only, a hole to SEEK_DATA
@@ -98,6 +100,8 @@ struct Filesystem::Impl {
   // Data.
   CachedBlock& cached_block(Inode& inode, std::uint64_t block);
   CachedBlock* find_block(Inode& inode, std::uint64_t block);
+  std::byte* bytes_of(CachedBlock& block);
+  void read_block(const CachedBlock& block, std::uint64_t in_block, std::span<std::byte> out) const;
   void bring(Inode& inode, std::uint64_t begin, std::uint64_t end);
   void bring_from_block(Inode& inode, std::uint64_t begin, std::uint64_t end);
   void bring_edges(Inode& inode, std::uint64_t begin, std::uint64_t end);

@@ -176,12 +176,6 @@ void put_header(std::string& out, const TraceHeader& header) {
   for (const std::string& argument : header.command) put_text(out, argument);
 }
 
-// Where the program was told that something is safe, or told somebody so.
-bool must_be_handed_over(TraceCall call) {
-  return call == TraceCall::kFsync || call == TraceCall::kSync || call == TraceCall::kMark ||
-         call == TraceCall::kMakeDurable || call == TraceCall::kEnd;
-}
-
 // ---- reading ------------------------------------------------------------------------------------------------------
 
 // Reads what is there; once something was not, ok() is false and everything reads as 0 or empty.
@@ -346,7 +340,7 @@ tl::expected<std::string, std::string> read_file(const std::string& path) {
 
 tl::expected<std::unique_ptr<TraceWriter>, std::string> TraceWriter::create(const std::string& path,
                                                                             const TraceHeader& header) {
-  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (fd < 0) return tl::unexpected(fmt::format("cannot make the trace {}: {}", path, std::strerror(errno)));
   std::unique_ptr<TraceWriter> writer(new TraceWriter(fd, path, header));
   if (!writer->error().empty()) return tl::unexpected(writer->error());
@@ -355,23 +349,19 @@ tl::expected<std::unique_ptr<TraceWriter>, std::string> TraceWriter::create(cons
 
 TraceWriter::TraceWriter(int fd, std::string path, const TraceHeader& header)
     : fd_(fd), path_(std::move(path)), last_time_ns_(to_ns(header.start)) {
-  buffer_.reserve(kBufferBytes + 65536);
   buffer_ = kMagic;
   buffer_.append(4, '\0');
   put_fixed(buffer_.data() + kMagic.size(), kVersion);
   add_record([&] { put_header(buffer_, header); });
-  flush();
+  hand_over();
 }
 
-TraceWriter::~TraceWriter() {
-  flush();
-  ::close(fd_);
-}
+TraceWriter::~TraceWriter() { ::close(fd_); }
 
 template <class Fill>
 void TraceWriter::add_record(Fill&& fill) {
   const std::size_t head = buffer_.size();
-  const std::uint64_t offset = handed_over_ + head;
+  const std::uint64_t offset = written_ + head;
   buffer_.append(kHeadBytes, '\0');
   fill();
   const std::string_view body = std::string_view(buffer_).substr(head + kHeadBytes);
@@ -382,15 +372,17 @@ void TraceWriter::add_record(Fill&& fill) {
   put_fixed(at + 8, checksum(body, offset));
 }
 
-void TraceWriter::add(const TraceOp& op) {
-  if (!error_.empty()) return;
+std::optional<std::uint64_t> TraceWriter::add(const TraceOp& op) {
+  if (!error_.empty()) return std::nullopt;
   const std::int64_t time_ns = to_ns(op.time);
   add_record([&] { put_op(buffer_, op, wrapping_difference(time_ns, last_time_ns_)); });
   last_time_ns_ = time_ns;
-  if (buffer_.size() >= kBufferBytes || must_be_handed_over(op.call)) flush();
+  hand_over();
+  if (!error_.empty()) return std::nullopt;
+  return written_ - op.data.size();  // the data is the last of a record
 }
 
-void TraceWriter::flush() {
+void TraceWriter::hand_over() {
   std::size_t done = 0;
   while (done < buffer_.size() && error_.empty()) {
     const ssize_t count = ::write(fd_, buffer_.data() + done, buffer_.size() - done);
@@ -400,8 +392,17 @@ void TraceWriter::flush() {
       error_ = fmt::format("cannot write the trace {}: {}", path_, std::strerror(count == 0 ? EIO : errno));
     }
   }
-  handed_over_ += done;
+  written_ += done;
   buffer_.clear();
+}
+
+void TraceWriter::read(std::uint64_t position, std::span<std::byte> out) const {
+  std::size_t done = 0;
+  while (done < out.size()) {
+    const ssize_t count = ::pread(fd_, out.data() + done, out.size() - done, static_cast<off_t>(position + done));
+    CHECK(count > 0 || (count < 0 && errno == EINTR));  // without its trace a recording is worth nothing
+    done += count > 0 ? static_cast<std::size_t>(count) : 0;
+  }
 }
 
 void TraceWriter::finish() { add(TraceOp{.call = TraceCall::kEnd, .time = from_ns(last_time_ns_)}); }

@@ -3,9 +3,9 @@
 // It holds the operations that succeeded and changed something, who did them and when. It knows no model and no
 //   profile: trace_replay.h turns one trace into a Recording under each ModelOptions.
 //
-// TraceWriter: a writer that is killed loses what it had not yet handed to the kernel, nothing before that. It hands
-//   over at each sync, fsync, mark and make_durable, and whenever kBufferBytes have gathered. It does not fsync: the
-//   trace need not survive a crash of the machine that it is recorded on.
+// TraceWriter: each operation is the kernel's when add() returns, so a writer that is killed loses nothing. It does not
+//   fsync: the trace need not survive a crash of the machine that it is recorded on. The data of writes can be read
+//   from it again, which saves their Filesystem the memory.
 // TraceReader: a trace may come from anywhere. open() looks at every byte: each checksum, length and field. It gives
 //   a sentence for what is no trace or is damaged. A trace whose end is missing is read up to its last whole record.
 //
@@ -14,6 +14,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -21,6 +22,7 @@
 
 #include <tl/expected.hpp>
 
+#include "fusefs/byte_store.h"
 #include "fusefs/filesystem.h"
 
 namespace crashcut::fusefs {
@@ -98,20 +100,18 @@ struct TraceProcess {
   std::string command;
 };
 
-class TraceWriter {
+class TraceWriter final : public ByteStore {
  public:
-  static constexpr std::size_t kBufferBytes = std::size_t{256} << 10;  // fits the cache: it is copied, summed and handed over
-
   // Makes the file, or empties the one that is there, and writes the header.
   static tl::expected<std::unique_ptr<TraceWriter>, std::string> create(const std::string& path,
                                                                         const TraceHeader& header);
-  ~TraceWriter();  // hands over what is left; a trace without finish() is one whose end is missing
+  ~TraceWriter() override;  // a trace without finish() is one whose end is missing
   TraceWriter(const TraceWriter&) = delete;
   TraceWriter& operator=(const TraceWriter&) = delete;
 
-  void add(const TraceOp& op);
-  // Hands to the kernel all that was added. For callers who know that nothing will happen for a while.
-  void flush();
+  // Returns where op.data begins in the file; none after a failure.
+  std::optional<std::uint64_t> add(const TraceOp& op);
+  void read(std::uint64_t position, std::span<std::byte> out) const override;
   // Writes the end; nothing may be added after it.
   void finish();
 
@@ -122,12 +122,13 @@ class TraceWriter {
   TraceWriter(int fd, std::string path, const TraceHeader& header);
   template <class Fill>
   void add_record(Fill&& fill);
+  void hand_over();
 
   int fd_;
   std::string path_;
   std::string error_;
-  std::string buffer_;
-  std::uint64_t handed_over_ = 0;  // bytes of the file before the buffer
+  std::string buffer_;        // one record
+  std::uint64_t written_ = 0;  // bytes of the file before it
   std::int64_t last_time_ns_ = 0;
 };
 

@@ -151,7 +151,6 @@ class Session {
 
   std::string find_states() {
     disk_->changes->mark(now_mark(++listings_));
-    disk_->writer->flush();
     auto trace = fusefs::TraceReader::open(fmt::format("/proc/self/fd/{}", disk_->trace_fd));
     if (!trace) return trace.error();
     auto replayed = fusefs::replay(*trace, plan_.model);
