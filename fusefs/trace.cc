@@ -1,8 +1,11 @@
 #include "fusefs/trace.h"
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <limits>
@@ -20,6 +23,8 @@ constexpr std::uint32_t kVersion = 1;
 constexpr std::size_t kFirstRecord = kMagic.size() + 4;
 // A record's head: length of the body, checksum of that, checksum of the body; 4 bytes each.
 constexpr std::size_t kHeadBytes = 12;
+// Fits the cache of a core: what is written there is soon written out from there.
+constexpr std::size_t kTailBytes = std::size_t{256} << 10;
 
 // ---- which fields an operation has, in the order in which they are written ---------------------------------------
 
@@ -334,6 +339,21 @@ tl::expected<std::string, std::string> read_file(const std::string& path) {
   return bytes;
 }
 
+// What a writer that was killed left in its tail. A tail of something else is none.
+void add_tail(std::string& bytes, const std::string& tail) {
+  std::uint64_t end = 0, header_sum = 0;
+  constexpr std::size_t kBegin = sizeof end + sizeof header_sum;
+  if (tail.size() < kBegin || bytes.size() < kFirstRecord + kHeadBytes) return;
+  std::memcpy(&end, tail.data(), sizeof end);
+  std::memcpy(&header_sum, tail.data() + sizeof end, sizeof header_sum);
+  const std::size_t header_bytes = kFirstRecord + kHeadBytes + get_fixed(bytes.data() + kFirstRecord);
+  if (xxh64(std::string_view(bytes).substr(0, header_bytes), 0) != header_sum) return;
+  const std::uint64_t begin = end / kTailBytes * kTailBytes;
+  if (begin > bytes.size() || end - begin > tail.size() - kBegin) return;
+  bytes.resize(begin);
+  bytes.append(tail, kBegin, end - begin);
+}
+
 }  // namespace
 
 // ---- TraceWriter --------------------------------------------------------------------------------------------------
@@ -347,16 +367,55 @@ tl::expected<std::unique_ptr<TraceWriter>, std::string> TraceWriter::create(cons
   return writer;
 }
 
+// The end of a trace that is being written: the bytes from the last multiple of kTailBytes up to `end`.
+// Somebody who is killed leaves it as it is after any store of his: bytes come first, then the `end` that includes them.
+struct TraceWriter::Tail {
+  std::uint64_t end;         // bytes of the whole trace
+  std::uint64_t header_sum;  // of the trace that it belongs to
+  char bytes[kTailBytes];
+
+  void set_end(std::uint64_t value) { std::atomic_ref(end).store(value, std::memory_order_release); }
+};
+
+std::string tail_of(const std::string& trace_path) { return trace_path + ".tail"; }
+
 TraceWriter::TraceWriter(int fd, std::string path, const TraceHeader& header)
     : fd_(fd), path_(std::move(path)), last_time_ns_(to_ns(header.start)) {
   buffer_ = kMagic;
   buffer_.append(4, '\0');
   put_fixed(buffer_.data() + kMagic.size(), kVersion);
   add_record([&] { put_header(buffer_, header); });
-  hand_over();
+  write_out(buffer_.data(), buffer_.size(), 0);
+  if (error_.empty()) open_tail();
+  if (error_.empty()) hand_over();
 }
 
-TraceWriter::~TraceWriter() { ::close(fd_); }
+TraceWriter::~TraceWriter() {
+  flush();
+  if (tail_) munmap(tail_, sizeof(Tail));
+  if (tail_ && error_.empty()) ::unlink(tail_of(path_).c_str());
+  ::close(fd_);
+}
+
+void TraceWriter::fail(std::string_view what, int error) {
+  error_ = fmt::format("cannot {} the trace {}: {}", what, path_, std::strerror(error));
+}
+
+void TraceWriter::open_tail() {
+  const std::string path = tail_of(path_);
+  const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (fd < 0) return fail("make the tail of", errno);
+  // Room for all of it now: a mapping of a full disk would end us by SIGBUS.
+  if (const int error = posix_fallocate(fd, 0, sizeof(Tail))) {
+    fail("make the tail of", error);
+  } else if (void* memory = mmap(nullptr, sizeof(Tail), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0); memory != MAP_FAILED) {
+    tail_ = static_cast<Tail*>(memory);
+    tail_->header_sum = xxh64(buffer_, 0);
+  } else {
+    fail("map the tail of", errno);
+  }
+  ::close(fd);
+}
 
 template <class Fill>
 void TraceWriter::add_record(Fill&& fill) {
@@ -383,35 +442,69 @@ std::optional<std::uint64_t> TraceWriter::add(const TraceOp& op) {
 }
 
 void TraceWriter::hand_over() {
-  std::size_t done = 0;
-  while (done < buffer_.size() && error_.empty()) {
-    const ssize_t count = ::write(fd_, buffer_.data() + done, buffer_.size() - done);
-    if (count > 0) {
-      done += static_cast<std::size_t>(count);
-    } else if (count == 0 || errno != EINTR) {
-      error_ = fmt::format("cannot write the trace {}: {}", path_, std::strerror(count == 0 ? EIO : errno));
-    }
+  std::string_view left = buffer_;
+  while (!left.empty()) {
+    const std::size_t at = written_ % kTailBytes;
+    const std::string_view part = left.substr(0, kTailBytes - at);
+    std::memcpy(tail_->bytes + at, part.data(), part.size());
+    left.remove_prefix(part.size());
+    written_ += part.size();
+    if (written_ % kTailBytes != 0) break;
+    write_out(tail_->bytes, kTailBytes, written_ - kTailBytes);
+    if (!error_.empty()) return buffer_.clear();  // what the tail says it has stays there
+    tail_->set_end(written_);  // from here on it is empty, whatever its bytes are
   }
-  written_ += done;
+  tail_->set_end(written_);
   buffer_.clear();
 }
 
-void TraceWriter::read(std::uint64_t position, std::span<std::byte> out) const {
-  std::size_t done = 0;
-  while (done < out.size()) {
-    const ssize_t count = ::pread(fd_, out.data() + done, out.size() - done, static_cast<off_t>(position + done));
-    CHECK(count > 0 || (count < 0 && errno == EINTR));  // without its trace a recording is worth nothing
-    done += count > 0 ? static_cast<std::size_t>(count) : 0;
+void TraceWriter::write_out(const char* bytes, std::size_t size, std::uint64_t offset) {
+  while (size > 0 && error_.empty()) {
+    const ssize_t count = ::pwrite(fd_, bytes, size, static_cast<off_t>(offset));
+    if (count > 0) {
+      bytes += count;
+      offset += static_cast<std::uint64_t>(count);
+      size -= static_cast<std::size_t>(count);
+    } else if (count == 0 || errno != EINTR) {
+      fail("write", count == 0 ? EIO : errno);
+    }
   }
 }
 
-void TraceWriter::finish() { add(TraceOp{.call = TraceCall::kEnd, .time = from_ns(last_time_ns_)}); }
+void TraceWriter::flush() {
+  if (!error_.empty() || !tail_) return;
+  const std::size_t count = written_ % kTailBytes;
+  write_out(tail_->bytes, count, written_ - count);
+}
+
+void TraceWriter::read(std::uint64_t position, std::span<std::byte> out) const {
+  const std::uint64_t tail_begin = written_ / kTailBytes * kTailBytes;
+  while (!out.empty()) {
+    std::size_t done = out.size();
+    if (position >= tail_begin) {
+      std::memcpy(out.data(), tail_->bytes + (position - tail_begin), done);
+    } else {
+      const std::size_t wanted = std::min<std::uint64_t>(done, tail_begin - position);
+      const ssize_t count = ::pread(fd_, out.data(), wanted, static_cast<off_t>(position));
+      CHECK(count > 0 || (count < 0 && errno == EINTR));  // without its trace a recording is worth nothing
+      done = count > 0 ? static_cast<std::size_t>(count) : 0;
+    }
+    position += done;
+    out = out.subspan(done);
+  }
+}
+
+void TraceWriter::finish() {
+  add(TraceOp{.call = TraceCall::kEnd, .time = from_ns(last_time_ns_)});
+  flush();
+}
 
 // ---- TraceReader --------------------------------------------------------------------------------------------------
 
 tl::expected<TraceReader, std::string> TraceReader::open(const std::string& path) {
   auto bytes = read_file(path);
   if (!bytes) return tl::unexpected(bytes.error());
+  if (const auto tail = read_file(tail_of(path))) add_tail(*bytes, *tail);
   auto trace = parse(*std::move(bytes));
   if (!trace) return tl::unexpected(fmt::format("cannot use the trace {}: {}", path, trace.error()));
   return trace;
