@@ -38,6 +38,8 @@ class Traced {
   Traced(Filesystem& filesystem, TraceClock& clock, TraceWriter* writer)
       : filesystem_(filesystem), clock_(clock), writer_(writer) {}
 
+  // Whether it matters who does the calls.
+  bool names_processes() const { return writer_ != nullptr; }
   // Who does the following calls. Cheap where it is who did the last ones.
   void set_process(pid_t pid, std::string_view command);
 

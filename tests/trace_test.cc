@@ -35,7 +35,10 @@ class TraceFile {
     if (fd < 0) throw std::runtime_error("no temporary file");
     ::close(fd);
   }
-  ~TraceFile() { ::unlink(path_.c_str()); }
+  ~TraceFile() {
+    ::unlink(path_.c_str());
+    ::unlink(tail_of(path_).c_str());
+  }
   const std::string& path() const { return path_; }
   std::string bytes() const {
     std::ifstream in(path_, std::ios::binary);

@@ -21,7 +21,7 @@ constexpr std::uint64_t kUnknownSize = std::uint64_t{1} << 44;  // no file is la
 
 // ---- what the handlers share ----------------------------------------------------------------------------------------
 
-std::string Mount::Server::command_of(pid_t pid) {
+const std::string& Mount::Server::command_of(pid_t pid) {
   timespec now;
   clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
   auto& [command, asked] = commands[pid];
@@ -39,7 +39,9 @@ std::string Mount::Server::command_of(pid_t pid) {
   return command;
 }
 
-void Mount::Server::set_process(const fuse_ctx& context) { volume->changes.set_process(context.pid, command_of(context.pid)); }
+void Mount::Server::set_process(pid_t pid) {
+  if (volume->changes.names_processes()) volume->changes.set_process(pid, command_of(pid));
+}
 
 Credentials Mount::Server::caller_of(fuse_req_t req) {
   const fuse_ctx& context = *fuse_req_ctx(req);
@@ -121,7 +123,7 @@ Lock begin_change(fuse_req_t req, bool fetches_stores = true) {
   Mount::Server& server = server_of(req);
   if (fetches_stores) server.fetch_before_change();
   Lock lock(server.mutex);
-  server.set_process(*fuse_req_ctx(req));
+  server.set_process(fuse_req_ctx(req)->pid);
   return lock;
 }
 

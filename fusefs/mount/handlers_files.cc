@@ -74,7 +74,7 @@ void on_open(fuse_req_t req, fuse_ino_t node, fuse_file_info* info) {
   Ino ino{};
   Errno error = server.find(node, ino);
   if (error == 0) error = server.access_of(req).check(ino, needed_access(info->flags));
-  server.set_process(*fuse_req_ctx(req));
+  server.set_process(fuse_req_ctx(req)->pid);
   if (error == 0 && (info->flags & O_TRUNC)) {
     error = server.volume->changes.truncate(ino, 0);
     if (error == 0) server.kill_privileges(req, ino);
@@ -90,7 +90,7 @@ void on_create(fuse_req_t req, fuse_ino_t parent, const char* name, mode_t mode,
   server.fetch_before_change();
   Lock lock(server.mutex);
   const fuse_ctx& context = *fuse_req_ctx(req);
-  server.set_process(context);
+  server.set_process(context.pid);
   Ino dir{}, made{};
   Errno error = server.find(parent, dir);
   if (error == 0) error = server.access_of(req).may_create(dir);
@@ -178,7 +178,7 @@ void on_write(fuse_req_t req, fuse_ino_t, const char* bytes, size_t size, off_t 
   WriteFlags flags = flags_of(*info);
   if (info->writepage) flags.direct = flags.sync = flags.dsync = false;
   if (!info->writepage) {  // a page that is written back belongs to nobody
-    server.set_process(*fuse_req_ctx(req));
+    server.set_process(fuse_req_ctx(req)->pid);
     server.kill_privileges(req, file.ino);
   }
   if (flags.append) offset = server.volume->filesystem.seek(file.ino, 0, SEEK_END);
@@ -204,7 +204,7 @@ void on_fsync(fuse_req_t req, fuse_ino_t node, int datasync, fuse_file_info* inf
   const bool is_known = error == 0 && file.synced_by != 0 && file.synced_by == fuse_req_ctx(req)->pid;
   file.synced_by = 0;
   if (error == 0 && !is_known) {
-    server.set_process(*fuse_req_ctx(req));
+    server.set_process(fuse_req_ctx(req)->pid);
     error = server.volume->changes.fsync(ino, datasync != 0);
   }
   reply_error(lock, req, error == -EPERM ? -EINVAL : error);
@@ -216,7 +216,7 @@ void on_fallocate(fuse_req_t req, fuse_ino_t node, int mode, off_t offset, off_t
   Ino ino{};
   Errno error = server.find(node, ino);
   if (error == 0) {
-    server.set_process(*fuse_req_ctx(req));
+    server.set_process(fuse_req_ctx(req)->pid);
     error = server.volume->changes.fallocate(ino, mode, static_cast<std::uint64_t>(offset), static_cast<std::uint64_t>(length));
     if (error == 0) server.kill_privileges(req, ino);
   }
@@ -244,7 +244,7 @@ void on_copy_file_range(fuse_req_t req, fuse_ino_t, off_t from_offset, fuse_file
   const OpenFile& to = file_of(to_info);
   if (check_current(server, from) != 0 || check_current(server, to) != 0) return reply_error(lock, req, -ESTALE);
   if (from.special || to.special) return reply_error(lock, req, -EOPNOTSUPP);
-  server.set_process(*fuse_req_ctx(req));
+  server.set_process(fuse_req_ctx(req)->pid);
   if (length > 0) server.kill_privileges(req, to.ino);
   std::vector<std::byte> piece(std::min(length, kPieceBytes));
   std::size_t done = 0;
@@ -312,7 +312,7 @@ bool Mount::Server::handle_raw(const fuse_buf& request) {
     Errno error = find(header.nodeid, dir);
     const Credentials who{header.uid, header.gid, {}};
     if (error == 0 && !keeps_caches() && header.uid != 0) error = Access(volume->filesystem, who, {}).may_create(dir);
-    volume->changes.set_process(static_cast<pid_t>(header.pid), command_of(static_cast<pid_t>(header.pid)));
+    set_process(static_cast<pid_t>(header.pid));
     if (error == 0) error = volume->changes.tmpfile(dir, S_IFREG | (wanted.mode & 07777), who, made);
     if (error == 0) {
       fuse_file_info info{};

@@ -39,7 +39,11 @@ struct Mount::Server {
   std::mutex mutex;
   Volume* volume = nullptr;
   Nodes nodes;
-  std::unordered_map<pid_t, std::pair<std::string, timespec>> commands;  // of processes, and when it was asked for
+  struct Command {
+    std::string name;
+    timespec asked;  // when the name was looked up
+  };
+  std::unordered_map<pid_t, Command> commands;  // of processes
 
   std::atomic<bool> has_shared_mappings = false;
   std::atomic<bool> is_stopping = false;
@@ -66,8 +70,8 @@ struct Mount::Server {
   void fetch_before_change();
 
   // What the handlers share. All under `mutex`.
-  void set_process(const fuse_ctx& context);
-  std::string command_of(pid_t pid);
+  void set_process(pid_t pid);
+  const std::string& command_of(pid_t pid);
   Access access_of(fuse_req_t req);
   // The caller as it is, groups too: these are looked up in /proc, so only where somebody must know.
   Credentials caller_of(fuse_req_t req);
