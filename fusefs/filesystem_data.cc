@@ -19,10 +19,10 @@ CachedBlock* Filesystem::Impl::find_block(Inode& inode, std::uint64_t block) {
   return found == inode.blocks.end() ? nullptr : &found->second;
 }
 
-CachedBlock& Filesystem::Impl::cached_block(Inode& inode, std::uint64_t block) {
+CachedBlock& Filesystem::Impl::cached_block(Inode& inode, std::uint64_t block, bool is_overwritten) {
   const auto [found, is_new] = inode.blocks.try_emplace(block);
   if (is_new) {
-    found->second.bytes = pool.take();
+    found->second.bytes = is_overwritten ? pool.take_unclean() : pool.take();
     if (inode.is_on_medium) {
       size(inode);  // settles medium_end
       if (block * setup.block_bytes < inode.medium_end) found->second.is_here.assign(setup.block_bytes, false);
@@ -35,7 +35,7 @@ CachedBlock& Filesystem::Impl::cached_block(Inode& inode, std::uint64_t block) {
 // Its bytes in memory, to be looked at or changed.
 std::byte* Filesystem::Impl::bytes_of(CachedBlock& block) {
   if (block.store) {
-    block.bytes = pool.take();
+    block.bytes = pool.take_unclean();
     std::exchange(block.store, nullptr)->read(block.position, {block.bytes.data(), block.bytes.size()});
   }
   return block.bytes.data();
@@ -112,7 +112,7 @@ void Filesystem::Impl::bring_edges(Inode& inode, std::uint64_t begin, std::uint6
 // The block that holds `begin`, its bytes [begin, end) about to be replaced.
 CachedBlock& Filesystem::Impl::block_to_change(Inode& inode, std::uint64_t begin, std::uint64_t end) {
   bring_edges(inode, begin, end);
-  CachedBlock& block = cached_block(inode, begin / setup.block_bytes);
+  CachedBlock& block = cached_block(inode, begin / setup.block_bytes, end - begin == setup.block_bytes);
   if (!block.is_here.empty()) {
     const auto first = block.is_here.begin() + static_cast<std::ptrdiff_t>(begin % setup.block_bytes);
     std::fill(first, first + static_cast<std::ptrdiff_t>(end - begin), true);
@@ -193,7 +193,7 @@ void Filesystem::Impl::write_block(Inode& inode, std::uint64_t offset, std::span
   block.holds_data = block.is_changed = true;
   if (block.store && in.size() == setup.block_bytes) {
     block.store = nullptr;  // nothing of it is left
-    block.bytes = pool.take();
+    block.bytes = pool.take_unclean();
   }
   std::memcpy(bytes_of(block) + offset % setup.block_bytes, in.data(), in.size());
   const std::uint64_t old_size = size(inode);

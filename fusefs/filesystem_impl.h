@@ -98,7 +98,8 @@ struct Filesystem::Impl {
   BlockBytes block_bytes_of(Inode& inode);
 
   // Data.
-  CachedBlock& cached_block(Inode& inode, std::uint64_t block);
+  // `is_overwritten`: whoever asks writes all of it, whatever it holds.
+  CachedBlock& cached_block(Inode& inode, std::uint64_t block, bool is_overwritten = false);
   CachedBlock* find_block(Inode& inode, std::uint64_t block);
   std::byte* bytes_of(CachedBlock& block);
   void read_block(const CachedBlock& block, std::uint64_t in_block, std::span<std::byte> out) const;

@@ -147,6 +147,7 @@ void put_change(std::string& out, const AttrChange& change) {
   if (change.mtime) put_time(out, *change.mtime);
 }
 
+// All of the body but op.data, which is the last of it.
 void put_op(std::string& out, const TraceOp& op, std::int64_t time_ns_change) {
   const std::uint32_t fields = kFields[static_cast<std::size_t>(op.call)];
   out += static_cast<char>(op.call);
@@ -169,7 +170,15 @@ void put_op(std::string& out, const TraceOp& op, std::int64_t time_ns_change) {
   if (fields & kChange) put_change(out, op.change);
   if (fields & kText) put_text(out, op.text);
   if (fields & kPid) put_number(out, op.pid);
-  if (fields & kBytes) out.append(reinterpret_cast<const char*>(op.data.data()), op.data.size());
+}
+
+// `size` is that of the whole record.
+void put_head(char* record, std::size_t size, std::uint64_t offset) {
+  const std::string_view body(record + kHeadBytes, size - kHeadBytes);
+  CHECK(body.size() <= std::numeric_limits<std::uint32_t>::max());  // Linux writes less than 2 GiB at a time
+  put_fixed(record, static_cast<std::uint32_t>(body.size()));
+  put_fixed(record + 4, checksum({record, 4}, offset));
+  put_fixed(record + 8, checksum(body, offset));
 }
 
 void put_header(std::string& out, const TraceHeader& header) {
@@ -420,23 +429,32 @@ void TraceWriter::open_tail() {
 template <class Fill>
 void TraceWriter::add_record(Fill&& fill) {
   const std::size_t head = buffer_.size();
-  const std::uint64_t offset = written_ + head;
   buffer_.append(kHeadBytes, '\0');
   fill();
-  const std::string_view body = std::string_view(buffer_).substr(head + kHeadBytes);
-  CHECK(body.size() <= std::numeric_limits<std::uint32_t>::max());  // Linux writes less than 2 GiB at a time
-  char* at = buffer_.data() + head;
-  put_fixed(at, static_cast<std::uint32_t>(body.size()));
-  put_fixed(at + 4, checksum({at, 4}, offset));
-  put_fixed(at + 8, checksum(body, offset));
+  put_head(buffer_.data() + head, buffer_.size() - head, written_ + head);
 }
 
 std::optional<std::uint64_t> TraceWriter::add(const TraceOp& op) {
   if (!error_.empty()) return std::nullopt;
   const std::int64_t time_ns = to_ns(op.time);
-  add_record([&] { put_op(buffer_, op, wrapping_difference(time_ns, last_time_ns_)); });
+  buffer_.append(kHeadBytes, '\0');
+  put_op(buffer_, op, wrapping_difference(time_ns, last_time_ns_));
   last_time_ns_ = time_ns;
-  hand_over();
+  const std::size_t size = buffer_.size() + op.data.size();
+  if (const std::size_t at = written_ % kTailBytes; at + size < kTailBytes) {
+    // Nearly always: the record is put together where it goes.
+    char* const record = tail_->bytes + at;
+    std::memcpy(record, buffer_.data(), buffer_.size());
+    std::copy(op.data.begin(), op.data.end(), reinterpret_cast<std::byte*>(record) + buffer_.size());
+    put_head(record, size, written_);
+    written_ += size;
+    tail_->set_end(written_);
+    buffer_.clear();
+  } else {
+    buffer_.append(reinterpret_cast<const char*>(op.data.data()), op.data.size());
+    put_head(buffer_.data(), size, written_);
+    hand_over();
+  }
   if (!error_.empty()) return std::nullopt;
   return written_ - op.data.size();  // the data is the last of a record
 }
