@@ -25,7 +25,7 @@ CachedBlock& Filesystem::Impl::cached_block(Inode& inode, std::uint64_t block, b
     found->second.bytes = is_overwritten ? pool.take_unclean() : pool.take();
     if (inode.is_on_medium) {
       size(inode);  // settles medium_end
-      if (block * setup.block_bytes < inode.medium_end) found->second.is_here.assign(setup.block_bytes, false);
+      if (block * setup.block_bytes < inode.medium_end) found->second.is_here.assign(setup.block_bytes, 0);
     }
     ++used_blocks;
   }
@@ -66,15 +66,15 @@ void Filesystem::Impl::bring_from_block(Inode& inode, std::uint64_t begin, std::
   CachedBlock& block = cached_block(inode, begin / setup.block_bytes);
   if (block.is_here.empty()) return;
   const std::uint64_t base = begin - begin % setup.block_bytes;
-  while (begin < end) {
-    std::uint64_t to = begin;
-    while (to < end && !block.is_here[to - base]) block.is_here[to++ - base] = true;
-    if (to > begin) {
-      setup.medium->read_bytes(inode.ino, begin, std::span(block.bytes.data() + (begin - base), to - begin));
-    } else {
-      ++to;
-    }
-    begin = to;
+  const auto at = [&](std::uint64_t offset) { return block.is_here.data() + (offset - base); };
+  for (;;) {
+    char* const first = std::find(at(begin), at(end), 0);
+    char* const last = std::find(first, at(end), 1);
+    if (first == last) return;
+    std::fill(first, last, 1);
+    begin = base + static_cast<std::uint64_t>(last - block.is_here.data());
+    const auto in_block = static_cast<std::size_t>(first - block.is_here.data());
+    setup.medium->read_bytes(inode.ino, base + in_block, std::span(block.bytes.data() + in_block, static_cast<std::size_t>(last - first)));
   }
 }
 
@@ -115,7 +115,7 @@ CachedBlock& Filesystem::Impl::block_to_change(Inode& inode, std::uint64_t begin
   CachedBlock& block = cached_block(inode, begin / setup.block_bytes, end - begin == setup.block_bytes);
   if (!block.is_here.empty()) {
     const auto first = block.is_here.begin() + static_cast<std::ptrdiff_t>(begin % setup.block_bytes);
-    std::fill(first, first + static_cast<std::ptrdiff_t>(end - begin), true);
+    std::fill(first, first + static_cast<std::ptrdiff_t>(end - begin), 1);
   }
   return block;
 }

@@ -18,7 +18,7 @@ struct CachedBlock {
   BlockPool::Block bytes;        // a whole block; none while a store keeps them
   const ByteStore* store = nullptr;
   std::uint64_t position = 0;    // there
-  std::vector<bool> is_here;     // a byte that is not is still on the medium only; empty: all are
+  std::vector<char> is_here;     // 1 or 0 a byte: one that is not is still on the medium only; empty: all are
   bool is_changed = false;       // written here
   bool holds_data = true;        // false: preallocated only, a hole to SEEK_DATA
 };
