@@ -13,10 +13,16 @@ namespace crashcut::fusefs {
 void BlockPool::Free::operator()(std::byte* piece) const { std::free(piece); }
 
 BlockPool::Block BlockPool::take() {
+  const bool is_used = !free_.empty();
+  Block block = take_unclean();
+  if (is_used) std::memset(block.data(), 0, block_bytes_);
+  return block;
+}
+
+BlockPool::Block BlockPool::take_unclean() {
   if (!free_.empty()) {
     std::byte* const block = free_.back();
     free_.pop_back();
-    std::memset(block, 0, block_bytes_);
     return Block(*this, block);
   }
   if (left_ == 0) {

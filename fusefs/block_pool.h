@@ -2,7 +2,7 @@
 //
 // A file that is written takes a block each time. One by one from the heap, each would be zeroed here, and the heap of a
 //   thread grows by a page fault and a system call a block; that was a tenth of the time of a write.
-// Invariant: a block that is taken holds zeros.
+// Invariant: a block that is taken holds zeros, unless it was wanted unclean.
 // Threads: none of its own.
 #pragma once
 
@@ -45,6 +45,8 @@ class BlockPool {
   };
 
   Block take();
+  // Its bytes may be anything: all of them are about to be written.
+  Block take_unclean();
 
  private:
   struct Free {

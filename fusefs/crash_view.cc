@@ -62,10 +62,7 @@ Meta CrashView::meta(Ino ino) {
     if (value != kFromBelow && value != 0) return recording_.metas[value];
   }
   if (below_) return below_->meta(ino);
-  Meta root;
-  root.mode = kRootMode;
-  root.nlink = 2;
-  return root;
+  return recording_.metas[0];
 }
 
 namespace {

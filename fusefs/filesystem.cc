@@ -27,6 +27,7 @@ Filesystem::Impl::Impl(Setup given) : setup(std::move(given)), pool(setup.block_
   }
   root.meta = Meta{.mode = kRootMode, .nlink = 2};
   root.meta->atime = root.meta->mtime = root.meta->ctime = now();
+  if (recorder()) recorder()->set_root(*root.meta);
 }
 
 timespec Filesystem::Impl::now() {

@@ -24,6 +24,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "fusefs/byte_store.h"
 #include "fusefs/medium.h"
 #include "fusefs/recorder.h"
 #include "fusefs/types.h"
@@ -110,6 +111,9 @@ class Filesystem {
   std::int64_t read(Ino ino, std::uint64_t offset, std::span<std::byte> out);
   // Where flags.append, the offset is the size at that moment. `end` receives the offset after the last byte written.
   std::int64_t write(Ino ino, std::uint64_t offset, std::span<const std::byte> in, WriteFlags flags, std::uint64_t* end = nullptr);
+  // What was just written there is at `position` of the store, which can be read for as long as the file can. Whole
+  // blocks of it leave memory.
+  void keep_in_store(Ino ino, std::uint64_t offset, std::uint64_t length, const ByteStore& store, std::uint64_t position);
   Errno truncate(Ino ino, std::uint64_t size);
   Errno fallocate(Ino ino, int mode, std::uint64_t offset, std::uint64_t length);
   std::int64_t seek(Ino ino, std::uint64_t offset, int whence);  // SEEK_DATA, SEEK_HOLE, SEEK_END (offset 0: the size)

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstring>
 #include <map>
+#include <utility>
 
 #include "fusefs/filesystem_impl.h"
 #include "persist/check.h"
@@ -18,17 +19,34 @@ CachedBlock* Filesystem::Impl::find_block(Inode& inode, std::uint64_t block) {
   return found == inode.blocks.end() ? nullptr : &found->second;
 }
 
-CachedBlock& Filesystem::Impl::cached_block(Inode& inode, std::uint64_t block) {
+CachedBlock& Filesystem::Impl::cached_block(Inode& inode, std::uint64_t block, bool is_overwritten) {
   const auto [found, is_new] = inode.blocks.try_emplace(block);
   if (is_new) {
-    found->second.bytes = pool.take();
+    found->second.bytes = is_overwritten ? pool.take_unclean() : pool.take();
     if (inode.is_on_medium) {
       size(inode);  // settles medium_end
-      if (block * setup.block_bytes < inode.medium_end) found->second.is_here.assign(setup.block_bytes, false);
+      if (block * setup.block_bytes < inode.medium_end) found->second.is_here.assign(setup.block_bytes, 0);
     }
     ++used_blocks;
   }
   return found->second;
+}
+
+// Its bytes in memory, to be looked at or changed.
+std::byte* Filesystem::Impl::bytes_of(CachedBlock& block) {
+  if (block.store) {
+    block.bytes = pool.take_unclean();
+    std::exchange(block.store, nullptr)->read(block.position, {block.bytes.data(), block.bytes.size()});
+  }
+  return block.bytes.data();
+}
+
+void Filesystem::Impl::read_block(const CachedBlock& block, std::uint64_t in_block, std::span<std::byte> out) const {
+  if (block.store) {
+    block.store->read(block.position + in_block, out);
+  } else {
+    std::memcpy(out.data(), block.bytes.data() + in_block, out.size());
+  }
 }
 
 // Bytes of [begin, end) that are still on the medium only come into the cache: each may be something to decide.
@@ -48,23 +66,23 @@ void Filesystem::Impl::bring_from_block(Inode& inode, std::uint64_t begin, std::
   CachedBlock& block = cached_block(inode, begin / setup.block_bytes);
   if (block.is_here.empty()) return;
   const std::uint64_t base = begin - begin % setup.block_bytes;
-  while (begin < end) {
-    std::uint64_t to = begin;
-    while (to < end && !block.is_here[to - base]) block.is_here[to++ - base] = true;
-    if (to > begin) {
-      setup.medium->read_bytes(inode.ino, begin, std::span(block.bytes.data() + (begin - base), to - begin));
-    } else {
-      ++to;
-    }
-    begin = to;
+  const auto at = [&](std::uint64_t offset) { return block.is_here.data() + (offset - base); };
+  for (;;) {
+    char* const first = std::find(at(begin), at(end), 0);
+    char* const last = std::find(first, at(end), 1);
+    if (first == last) return;
+    std::fill(first, last, 1);
+    begin = base + static_cast<std::uint64_t>(last - block.is_here.data());
+    const auto in_block = static_cast<std::size_t>(first - block.is_here.data());
+    setup.medium->read_bytes(inode.ino, base + in_block, std::span(block.bytes.data() + in_block, static_cast<std::size_t>(last - first)));
   }
 }
 
 BlockBytes Filesystem::Impl::block_bytes_of(Inode& inode) {
   return [this, &inode](std::uint64_t block) -> std::span<const std::byte> {
     // Looking at a hole must not fill it: what is used would depend on who records.
-    const CachedBlock* cached = inode.is_on_medium ? &cached_block(inode, block) : find_block(inode, block);
-    if (cached) return {cached->bytes.data(), cached->bytes.size()};
+    CachedBlock* cached = inode.is_on_medium ? &cached_block(inode, block) : find_block(inode, block);
+    if (cached) return {bytes_of(*cached), setup.block_bytes};
     nul_block.resize(setup.block_bytes);
     return nul_block;
   };
@@ -94,10 +112,10 @@ void Filesystem::Impl::bring_edges(Inode& inode, std::uint64_t begin, std::uint6
 // The block that holds `begin`, its bytes [begin, end) about to be replaced.
 CachedBlock& Filesystem::Impl::block_to_change(Inode& inode, std::uint64_t begin, std::uint64_t end) {
   bring_edges(inode, begin, end);
-  CachedBlock& block = cached_block(inode, begin / setup.block_bytes);
+  CachedBlock& block = cached_block(inode, begin / setup.block_bytes, end - begin == setup.block_bytes);
   if (!block.is_here.empty()) {
     const auto first = block.is_here.begin() + static_cast<std::ptrdiff_t>(begin % setup.block_bytes);
-    std::fill(first, first + static_cast<std::ptrdiff_t>(end - begin), true);
+    std::fill(first, first + static_cast<std::ptrdiff_t>(end - begin), 1);
   }
   return block;
 }
@@ -107,8 +125,7 @@ void Filesystem::Impl::zero_bytes(Inode& inode, std::uint64_t begin, std::uint64
     const std::uint64_t block = at / setup.block_bytes;
     const std::uint64_t to = std::min(end, (block + 1) * setup.block_bytes);
     if (find_block(inode, block) || inode.is_on_medium) {
-      auto& bytes = block_to_change(inode, at, to).bytes;
-      std::memset(bytes.data() + at % setup.block_bytes, 0, to - at);
+      std::memset(bytes_of(block_to_change(inode, at, to)) + at % setup.block_bytes, 0, to - at);
     }
     at = to;
   }
@@ -161,7 +178,7 @@ std::int64_t Filesystem::read(Ino ino, std::uint64_t offset, std::span<std::byte
     const auto part = out.subspan(at - offset, to - at);
     impl_->bring(*inode, at, to);
     if (const CachedBlock* block = impl_->find_block(*inode, at / block_bytes)) {
-      std::memcpy(part.data(), block->bytes.data() + at % block_bytes, part.size());
+      impl_->read_block(*block, at % block_bytes, part);
     } else {
       std::memset(part.data(), 0, part.size());
     }
@@ -174,7 +191,11 @@ void Filesystem::Impl::write_block(Inode& inode, std::uint64_t offset, std::span
   const std::uint64_t end = offset + in.size();
   CachedBlock& block = block_to_change(inode, offset, end);
   block.holds_data = block.is_changed = true;
-  std::memcpy(block.bytes.data() + offset % setup.block_bytes, in.data(), in.size());
+  if (block.store && in.size() == setup.block_bytes) {
+    block.store = nullptr;  // nothing of it is left
+    block.bytes = pool.take_unclean();
+  }
+  std::memcpy(bytes_of(block) + offset % setup.block_bytes, in.data(), in.size());
   const std::uint64_t old_size = size(inode);
   inode.size = std::max(old_size, end);
   if (recorder()) {
@@ -213,6 +234,20 @@ std::int64_t Filesystem::write(Ino ino, std::uint64_t offset, std::span<const st
     impl_->recorder()->fsync_range(ino, offset, in.size(), !flags.sync);
   }
   return static_cast<std::int64_t>(in.size());
+}
+
+void Filesystem::keep_in_store(Ino ino, std::uint64_t offset, std::uint64_t length, const ByteStore& store, std::uint64_t position) {
+  Inode& inode = *impl_->find(ino);
+  const std::uint32_t block_bytes = impl_->setup.block_bytes;
+  const std::uint64_t first = (offset + block_bytes - 1) / block_bytes;
+  for (std::uint64_t block = first; (block + 1) * block_bytes <= offset + length; ++block) {
+    CachedBlock* cached = impl_->find_block(inode, block);
+    CHECK(cached);
+    if (!cached->is_here.empty()) continue;
+    cached->bytes = {};
+    cached->store = &store;
+    cached->position = position + (block * block_bytes - offset);
+  }
 }
 
 Errno Filesystem::truncate(Ino ino, std::uint64_t new_size) {

@@ -15,8 +15,10 @@ inline constexpr std::uint64_t kFileBytesMax = (std::uint64_t{1} << 44) - 4096; 
 
 // One block of the page cache.
 struct CachedBlock {
-  BlockPool::Block bytes;        // always a whole block
-  std::vector<bool> is_here;     // a byte that is not is still on the medium only; empty: all are
+  BlockPool::Block bytes;        // a whole block; none while a store keeps them
+  const ByteStore* store = nullptr;
+  std::uint64_t position = 0;    // there
+  std::vector<char> is_here;     // 1 or 0 a byte: one that is not is still on the medium only; empty: all are
   bool is_changed = false;       // written here
   bool holds_data = true;        // false: preallocated only, a hole to SEEK_DATA
 };
@@ -96,8 +98,11 @@ struct Filesystem::Impl {
   BlockBytes block_bytes_of(Inode& inode);
 
   // Data.
-  CachedBlock& cached_block(Inode& inode, std::uint64_t block);
+  // `is_overwritten`: whoever asks writes all of it, whatever it holds.
+  CachedBlock& cached_block(Inode& inode, std::uint64_t block, bool is_overwritten = false);
   CachedBlock* find_block(Inode& inode, std::uint64_t block);
+  std::byte* bytes_of(CachedBlock& block);
+  void read_block(const CachedBlock& block, std::uint64_t in_block, std::span<std::byte> out) const;
   void bring(Inode& inode, std::uint64_t begin, std::uint64_t end);
   void bring_from_block(Inode& inode, std::uint64_t begin, std::uint64_t end);
   void bring_edges(Inode& inode, std::uint64_t begin, std::uint64_t end);

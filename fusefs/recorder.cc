@@ -135,6 +135,8 @@ Recorder::~Recorder() = default;
 
 void Recorder::begin_op(std::string text) { impl_->recording.ops.push_back(std::move(text)); }
 
+void Recorder::set_root(const Meta& meta) { impl_->recording.metas[0] = meta; }
+
 void Recorder::add_inode(Ino ino, mode_t type) { impl_->add_inode(ino, type & S_IFMT); }
 
 void Recorder::change_names(std::span<const NameChange> names, std::span<const MetaChange> metas) {

@@ -35,6 +35,8 @@ class Recorder {
   // The operation that the following calls belong to, in words for the report.
   void begin_op(std::string text);
 
+  // The root of the empty disk.
+  void set_root(const Meta& meta);
   void add_inode(Ino ino, mode_t type);
   // One atomic change of directory entries and of inodes' metadata.
   void change_names(std::span<const NameChange> names, std::span<const MetaChange> metas);

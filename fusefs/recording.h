@@ -62,7 +62,7 @@ struct Recording {
   std::vector<std::string> strings;
   std::unordered_map<std::uint64_t, InodeRecord> inodes;
   std::vector<BlockRecord> blocks{1};  // [0] is kNoBlock
-  std::vector<Meta> metas{1};          // kMeta values point here
+  std::vector<Meta> metas{Meta{.mode = kRootMode, .nlink = 2}};  // kMeta values point here; [0] is the empty disk's root
   std::vector<std::byte> bytes;        // kSector values point here, plus one; 0 is all NULs
   std::map<std::string, persist::LocationId, std::less<>> marks;
   // The names that an inode had last and first, for reports.

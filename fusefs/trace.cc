@@ -1,8 +1,11 @@
 #include "fusefs/trace.h"
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <limits>
@@ -20,6 +23,8 @@ constexpr std::uint32_t kVersion = 1;
 constexpr std::size_t kFirstRecord = kMagic.size() + 4;
 // A record's head: length of the body, checksum of that, checksum of the body; 4 bytes each.
 constexpr std::size_t kHeadBytes = 12;
+// Fits the cache of a core: what is written there is soon written out from there.
+constexpr std::size_t kTailBytes = std::size_t{256} << 10;
 
 // ---- which fields an operation has, in the order in which they are written ---------------------------------------
 
@@ -142,6 +147,7 @@ void put_change(std::string& out, const AttrChange& change) {
   if (change.mtime) put_time(out, *change.mtime);
 }
 
+// All of the body but op.data, which is the last of it.
 void put_op(std::string& out, const TraceOp& op, std::int64_t time_ns_change) {
   const std::uint32_t fields = kFields[static_cast<std::size_t>(op.call)];
   out += static_cast<char>(op.call);
@@ -164,7 +170,15 @@ void put_op(std::string& out, const TraceOp& op, std::int64_t time_ns_change) {
   if (fields & kChange) put_change(out, op.change);
   if (fields & kText) put_text(out, op.text);
   if (fields & kPid) put_number(out, op.pid);
-  if (fields & kBytes) out.append(reinterpret_cast<const char*>(op.data.data()), op.data.size());
+}
+
+// `size` is that of the whole record.
+void put_head(char* record, std::size_t size, std::uint64_t offset) {
+  const std::string_view body(record + kHeadBytes, size - kHeadBytes);
+  CHECK(body.size() <= std::numeric_limits<std::uint32_t>::max());  // Linux writes less than 2 GiB at a time
+  put_fixed(record, static_cast<std::uint32_t>(body.size()));
+  put_fixed(record + 4, checksum({record, 4}, offset));
+  put_fixed(record + 8, checksum(body, offset));
 }
 
 void put_header(std::string& out, const TraceHeader& header) {
@@ -174,12 +188,6 @@ void put_header(std::string& out, const TraceHeader& header) {
   put_time(out, header.start);
   put_number(out, header.command.size());
   for (const std::string& argument : header.command) put_text(out, argument);
-}
-
-// Where the program was told that something is safe, or told somebody so.
-bool must_be_handed_over(TraceCall call) {
-  return call == TraceCall::kFsync || call == TraceCall::kSync || call == TraceCall::kMark ||
-         call == TraceCall::kMakeDurable || call == TraceCall::kEnd;
 }
 
 // ---- reading ------------------------------------------------------------------------------------------------------
@@ -340,77 +348,181 @@ tl::expected<std::string, std::string> read_file(const std::string& path) {
   return bytes;
 }
 
+// What a writer that was killed left in its tail. A tail of something else is none.
+void add_tail(std::string& bytes, const std::string& tail) {
+  std::uint64_t end = 0, header_sum = 0;
+  constexpr std::size_t kBegin = sizeof end + sizeof header_sum;
+  if (tail.size() < kBegin || bytes.size() < kFirstRecord + kHeadBytes) return;
+  std::memcpy(&end, tail.data(), sizeof end);
+  std::memcpy(&header_sum, tail.data() + sizeof end, sizeof header_sum);
+  const std::size_t header_bytes = kFirstRecord + kHeadBytes + get_fixed(bytes.data() + kFirstRecord);
+  if (xxh64(std::string_view(bytes).substr(0, header_bytes), 0) != header_sum) return;
+  const std::uint64_t begin = end / kTailBytes * kTailBytes;
+  if (begin > bytes.size() || end - begin > tail.size() - kBegin) return;
+  bytes.resize(begin);
+  bytes.append(tail, kBegin, end - begin);
+}
+
 }  // namespace
 
 // ---- TraceWriter --------------------------------------------------------------------------------------------------
 
 tl::expected<std::unique_ptr<TraceWriter>, std::string> TraceWriter::create(const std::string& path,
                                                                             const TraceHeader& header) {
-  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (fd < 0) return tl::unexpected(fmt::format("cannot make the trace {}: {}", path, std::strerror(errno)));
   std::unique_ptr<TraceWriter> writer(new TraceWriter(fd, path, header));
   if (!writer->error().empty()) return tl::unexpected(writer->error());
   return writer;
 }
 
+// The end of a trace that is being written: the bytes from the last multiple of kTailBytes up to `end`.
+// Somebody who is killed leaves it as it is after any store of his: bytes come first, then the `end` that includes them.
+struct TraceWriter::Tail {
+  std::uint64_t end;         // bytes of the whole trace
+  std::uint64_t header_sum;  // of the trace that it belongs to
+  char bytes[kTailBytes];
+
+  void set_end(std::uint64_t value) { std::atomic_ref(end).store(value, std::memory_order_release); }
+};
+
+std::string tail_of(const std::string& trace_path) { return trace_path + ".tail"; }
+
 TraceWriter::TraceWriter(int fd, std::string path, const TraceHeader& header)
     : fd_(fd), path_(std::move(path)), last_time_ns_(to_ns(header.start)) {
-  buffer_.reserve(kBufferBytes + 65536);
   buffer_ = kMagic;
   buffer_.append(4, '\0');
   put_fixed(buffer_.data() + kMagic.size(), kVersion);
   add_record([&] { put_header(buffer_, header); });
-  flush();
+  write_out(buffer_.data(), buffer_.size(), 0);
+  if (error_.empty()) open_tail();
+  if (error_.empty()) hand_over();
 }
 
 TraceWriter::~TraceWriter() {
   flush();
+  if (tail_) munmap(tail_, sizeof(Tail));
+  if (tail_ && error_.empty()) ::unlink(tail_of(path_).c_str());
   ::close(fd_);
+}
+
+void TraceWriter::fail(std::string_view what, int error) {
+  error_ = fmt::format("cannot {} the trace {}: {}", what, path_, std::strerror(error));
+}
+
+void TraceWriter::open_tail() {
+  const std::string path = tail_of(path_);
+  const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (fd < 0) return fail("make the tail of", errno);
+  // Room for all of it now: a mapping of a full disk would end us by SIGBUS.
+  if (const int error = posix_fallocate(fd, 0, sizeof(Tail))) {
+    fail("make the tail of", error);
+  } else if (void* memory = mmap(nullptr, sizeof(Tail), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0); memory != MAP_FAILED) {
+    tail_ = static_cast<Tail*>(memory);
+    tail_->header_sum = xxh64(buffer_, 0);
+  } else {
+    fail("map the tail of", errno);
+  }
+  ::close(fd);
 }
 
 template <class Fill>
 void TraceWriter::add_record(Fill&& fill) {
   const std::size_t head = buffer_.size();
-  const std::uint64_t offset = handed_over_ + head;
   buffer_.append(kHeadBytes, '\0');
   fill();
-  const std::string_view body = std::string_view(buffer_).substr(head + kHeadBytes);
-  CHECK(body.size() <= std::numeric_limits<std::uint32_t>::max());  // Linux writes less than 2 GiB at a time
-  char* at = buffer_.data() + head;
-  put_fixed(at, static_cast<std::uint32_t>(body.size()));
-  put_fixed(at + 4, checksum({at, 4}, offset));
-  put_fixed(at + 8, checksum(body, offset));
+  put_head(buffer_.data() + head, buffer_.size() - head, written_ + head);
 }
 
-void TraceWriter::add(const TraceOp& op) {
-  if (!error_.empty()) return;
+std::optional<std::uint64_t> TraceWriter::add(const TraceOp& op) {
+  if (!error_.empty()) return std::nullopt;
   const std::int64_t time_ns = to_ns(op.time);
-  add_record([&] { put_op(buffer_, op, wrapping_difference(time_ns, last_time_ns_)); });
+  buffer_.append(kHeadBytes, '\0');
+  put_op(buffer_, op, wrapping_difference(time_ns, last_time_ns_));
   last_time_ns_ = time_ns;
-  if (buffer_.size() >= kBufferBytes || must_be_handed_over(op.call)) flush();
+  const std::size_t size = buffer_.size() + op.data.size();
+  if (const std::size_t at = written_ % kTailBytes; at + size < kTailBytes) {
+    // Nearly always: the record is put together where it goes.
+    char* const record = tail_->bytes + at;
+    std::memcpy(record, buffer_.data(), buffer_.size());
+    std::copy(op.data.begin(), op.data.end(), reinterpret_cast<std::byte*>(record) + buffer_.size());
+    put_head(record, size, written_);
+    written_ += size;
+    tail_->set_end(written_);
+    buffer_.clear();
+  } else {
+    buffer_.append(reinterpret_cast<const char*>(op.data.data()), op.data.size());
+    put_head(buffer_.data(), size, written_);
+    hand_over();
+  }
+  if (!error_.empty()) return std::nullopt;
+  return written_ - op.data.size();  // the data is the last of a record
 }
 
-void TraceWriter::flush() {
-  std::size_t done = 0;
-  while (done < buffer_.size() && error_.empty()) {
-    const ssize_t count = ::write(fd_, buffer_.data() + done, buffer_.size() - done);
-    if (count > 0) {
-      done += static_cast<std::size_t>(count);
-    } else if (count == 0 || errno != EINTR) {
-      error_ = fmt::format("cannot write the trace {}: {}", path_, std::strerror(count == 0 ? EIO : errno));
-    }
+void TraceWriter::hand_over() {
+  std::string_view left = buffer_;
+  while (!left.empty()) {
+    const std::size_t at = written_ % kTailBytes;
+    const std::string_view part = left.substr(0, kTailBytes - at);
+    std::memcpy(tail_->bytes + at, part.data(), part.size());
+    left.remove_prefix(part.size());
+    written_ += part.size();
+    if (written_ % kTailBytes != 0) break;
+    write_out(tail_->bytes, kTailBytes, written_ - kTailBytes);
+    if (!error_.empty()) return buffer_.clear();  // what the tail says it has stays there
+    tail_->set_end(written_);  // from here on it is empty, whatever its bytes are
   }
-  handed_over_ += done;
+  tail_->set_end(written_);
   buffer_.clear();
 }
 
-void TraceWriter::finish() { add(TraceOp{.call = TraceCall::kEnd, .time = from_ns(last_time_ns_)}); }
+void TraceWriter::write_out(const char* bytes, std::size_t size, std::uint64_t offset) {
+  while (size > 0 && error_.empty()) {
+    const ssize_t count = ::pwrite(fd_, bytes, size, static_cast<off_t>(offset));
+    if (count > 0) {
+      bytes += count;
+      offset += static_cast<std::uint64_t>(count);
+      size -= static_cast<std::size_t>(count);
+    } else if (count == 0 || errno != EINTR) {
+      fail("write", count == 0 ? EIO : errno);
+    }
+  }
+}
+
+void TraceWriter::flush() {
+  if (!error_.empty() || !tail_) return;
+  const std::size_t count = written_ % kTailBytes;
+  write_out(tail_->bytes, count, written_ - count);
+}
+
+void TraceWriter::read(std::uint64_t position, std::span<std::byte> out) const {
+  const std::uint64_t tail_begin = written_ / kTailBytes * kTailBytes;
+  while (!out.empty()) {
+    std::size_t done = out.size();
+    if (position >= tail_begin) {
+      std::memcpy(out.data(), tail_->bytes + (position - tail_begin), done);
+    } else {
+      const std::size_t wanted = std::min<std::uint64_t>(done, tail_begin - position);
+      const ssize_t count = ::pread(fd_, out.data(), wanted, static_cast<off_t>(position));
+      CHECK(count > 0 || (count < 0 && errno == EINTR));  // without its trace a recording is worth nothing
+      done = count > 0 ? static_cast<std::size_t>(count) : 0;
+    }
+    position += done;
+    out = out.subspan(done);
+  }
+}
+
+void TraceWriter::finish() {
+  add(TraceOp{.call = TraceCall::kEnd, .time = from_ns(last_time_ns_)});
+  flush();
+}
 
 // ---- TraceReader --------------------------------------------------------------------------------------------------
 
 tl::expected<TraceReader, std::string> TraceReader::open(const std::string& path) {
   auto bytes = read_file(path);
   if (!bytes) return tl::unexpected(bytes.error());
+  if (const auto tail = read_file(tail_of(path))) add_tail(*bytes, *tail);
   auto trace = parse(*std::move(bytes));
   if (!trace) return tl::unexpected(fmt::format("cannot use the trace {}: {}", path, trace.error()));
   return trace;

@@ -3,9 +3,11 @@
 // It holds the operations that succeeded and changed something, who did them and when. It knows no model and no
 //   profile: trace_replay.h turns one trace into a Recording under each ModelOptions.
 //
-// TraceWriter: a writer that is killed loses what it had not yet handed to the kernel, nothing before that. It hands
-//   over at each sync, fsync, mark and make_durable, and whenever kBufferBytes have gathered. It does not fsync: the
-//   trace need not survive a crash of the machine that it is recorded on.
+// TraceWriter: each operation is the kernel's when add() returns, so a writer that is killed loses nothing. It does not
+//   fsync: the trace need not survive a crash of the machine that it is recorded on. The newest operations are in the
+//   tail, a second file that is mapped (tail_of()), and go to the trace in large pieces: that halves the cost of a
+//   small one. The tail is gone when the trace is finished; where it is there, a reader takes it along.
+//   The data of writes can be read from the writer again, which saves their Filesystem the memory.
 // TraceReader: a trace may come from anywhere. open() looks at every byte: each checksum, length and field. It gives
 //   a sentence for what is no trace or is damaged. A trace whose end is missing is read up to its last whole record.
 //
@@ -14,6 +16,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -21,6 +24,7 @@
 
 #include <tl/expected.hpp>
 
+#include "fusefs/byte_store.h"
 #include "fusefs/filesystem.h"
 
 namespace crashcut::fusefs {
@@ -98,19 +102,22 @@ struct TraceProcess {
   std::string command;
 };
 
-class TraceWriter {
- public:
-  static constexpr std::size_t kBufferBytes = std::size_t{256} << 10;  // fits the cache: it is copied, summed and handed over
+// Where the tail of an unfinished trace is.
+std::string tail_of(const std::string& trace_path);
 
+class TraceWriter final : public ByteStore {
+ public:
   // Makes the file, or empties the one that is there, and writes the header.
   static tl::expected<std::unique_ptr<TraceWriter>, std::string> create(const std::string& path,
                                                                         const TraceHeader& header);
-  ~TraceWriter();  // hands over what is left; a trace without finish() is one whose end is missing
+  ~TraceWriter() override;  // flushes; a trace without finish() is one whose end is missing
   TraceWriter(const TraceWriter&) = delete;
   TraceWriter& operator=(const TraceWriter&) = delete;
 
-  void add(const TraceOp& op);
-  // Hands to the kernel all that was added. For callers who know that nothing will happen for a while.
+  // Returns where op.data begins in the file; none after a failure.
+  std::optional<std::uint64_t> add(const TraceOp& op);
+  void read(std::uint64_t position, std::span<std::byte> out) const override;
+  // Puts into the trace itself what is in the tail. For callers who read it meanwhile.
   void flush();
   // Writes the end; nothing may be added after it.
   void finish();
@@ -119,15 +126,21 @@ class TraceWriter {
   const std::string& error() const { return error_; }
 
  private:
+  struct Tail;
   TraceWriter(int fd, std::string path, const TraceHeader& header);
+  void open_tail();
   template <class Fill>
   void add_record(Fill&& fill);
+  void hand_over();
+  void write_out(const char* bytes, std::size_t size, std::uint64_t offset);
+  void fail(std::string_view what, int error);
 
   int fd_;
   std::string path_;
   std::string error_;
-  std::string buffer_;
-  std::uint64_t handed_over_ = 0;  // bytes of the file before the buffer
+  std::string buffer_;        // one record
+  std::uint64_t written_ = 0;  // bytes of the trace before it
+  Tail* tail_ = nullptr;
   std::int64_t last_time_ns_ = 0;
 };
 

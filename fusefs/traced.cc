@@ -23,12 +23,12 @@ void Traced::add_process() {
   writer_->add(TraceOp{.call = TraceCall::kProcess, .process = process_, .time = clock_.now(), .text = current_.command, .pid = current_.pid});
 }
 
-void Traced::add(TraceOp& op) {
-  if (!writer_) return;
+std::optional<std::uint64_t> Traced::add(TraceOp& op) {
+  if (!writer_) return std::nullopt;
   if (!is_process_written_) add_process();
   op.process = process_;
   op.time = clock_.now();
-  writer_->add(op);
+  return writer_->add(op);
 }
 
 Errno Traced::add_if_done(Errno result, TraceOp op) {
@@ -131,7 +131,7 @@ std::int64_t Traced::write(Ino ino, std::uint64_t offset, std::span<const std::b
   op.flags = (flags.append ? kTraceAppend : 0) | (flags.direct ? kTraceDirect : 0) | (flags.dsync ? kTraceDsync : 0) |
              (flags.sync ? kTraceSync : 0);
   op.data = in.first(static_cast<std::size_t>(count));
-  add(op);
+  if (const auto position = add(op)) filesystem_.keep_in_store(ino, op.offset, op.data.size(), *writer_, *position);
   return count;
 }
 

@@ -34,10 +34,12 @@ class TraceClock {
 class Traced {
  public:
   // `filesystem` takes its time from `clock`; the trace's header has the time that the clock showed when the
-  // filesystem was made. `writer` may be none: then the calls are just done.
+  // filesystem was made. `writer` may be none: then the calls are just done. It can be read for as long as files can.
   Traced(Filesystem& filesystem, TraceClock& clock, TraceWriter* writer)
       : filesystem_(filesystem), clock_(clock), writer_(writer) {}
 
+  // Whether it matters who does the calls.
+  bool names_processes() const { return writer_ != nullptr; }
   // Who does the following calls. Cheap where it is who did the last ones.
   void set_process(pid_t pid, std::string_view command);
 
@@ -68,7 +70,7 @@ class Traced {
 
  private:
   Errno add_if_done(Errno result, TraceOp op);
-  void add(TraceOp& op);
+  std::optional<std::uint64_t> add(TraceOp& op);
   void add_process();
 
   Filesystem& filesystem_;

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/mount.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -150,14 +151,14 @@ std::string answer(const std::string& question, Mount& mount, std::vector<std::u
 void Mounted::serve(const Setup& setup, int channel) {
   std::unique_ptr<TraceWriter> writer;
   if (setup.disks.empty() && setup.is_traced) {
-    auto made = TraceWriter::create(base_ + "/trace", TraceHeader{.capacity_bytes = setup.capacity_bytes});
+    auto made = TraceWriter::create(trace_path(), TraceHeader{.capacity_bytes = setup.capacity_bytes});
     if (made) writer = std::move(*made);
   }
   {
     std::vector<std::unique_ptr<Served>> all;
     if (setup.disks.empty()) all.push_back(std::make_unique<Served>(setup, nullptr, writer.get()));
     for (const auto& files : setup.disks) all.push_back(std::make_unique<Served>(setup, &files, nullptr));
-    auto mount = Mount::start({.directory = directory_, .caching = setup.caching, .allow_others = true}, *all[0]->volume);
+    auto mount = Mount::start({.directory = directory_, .caching = setup.caching, .allow_others = geteuid() == 0}, *all[0]->volume);
     send_text(channel, mount ? "ok" : mount.error());
     std::size_t shown = 0;
     std::array<char, 256> text;
@@ -226,13 +227,19 @@ std::string Mounted::take_log() {
   return log;
 }
 
+void Mounted::kill_server() {
+  kill(server_, SIGKILL);
+  waitpid(server_, nullptr, 0);
+  server_ = -1;
+}
+
 std::vector<std::string> Mounted::finish() {
   send_text(channel_, "stop");
   int status = 0;
   waitpid(server_, &status, 0);
   EXPECT_EQ(status, 0) << "the server has died";
   server_ = -1;
-  const auto trace = TraceReader::open(base_ + "/trace");
+  const auto trace = TraceReader::open(trace_path());
   if (!trace) {
     ADD_FAILURE() << trace.error();
     return {};

@@ -82,6 +82,9 @@ class Mounted {
   std::uint64_t request_count();
   std::string take_log();  // of the disk that is shown
 
+  std::string trace_path() const { return base_ + "/trace"; }
+  // As kill -9 does; the mount stays, and nothing answers there.
+  void kill_server();
   // Unmounts, and gives the operations of the trace in words.
   std::vector<std::string> finish();
 

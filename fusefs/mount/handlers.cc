@@ -10,6 +10,8 @@
 #include <cstdio>
 #include <cstring>
 #include <ctime>
+#include <fstream>
+#include <sstream>
 
 #include "fusefs/mount/server.h"
 
@@ -21,7 +23,7 @@ constexpr std::uint64_t kUnknownSize = std::uint64_t{1} << 44;  // no file is la
 
 // ---- what the handlers share ----------------------------------------------------------------------------------------
 
-std::string Mount::Server::command_of(pid_t pid) {
+const std::string& Mount::Server::command_of(pid_t pid) {
   timespec now;
   clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
   auto& [command, asked] = commands[pid];
@@ -39,28 +41,33 @@ std::string Mount::Server::command_of(pid_t pid) {
   return command;
 }
 
-void Mount::Server::set_process(const fuse_ctx& context) { volume->changes.set_process(context.pid, command_of(context.pid)); }
+void Mount::Server::set_process(pid_t pid) {
+  if (volume->changes.names_processes()) volume->changes.set_process(pid, command_of(pid));
+}
 
-Credentials Mount::Server::caller_of(fuse_req_t req) {
-  const fuse_ctx& context = *fuse_req_ctx(req);
+Credentials Mount::Server::caller_of(const fuse_ctx& context) {
   Credentials who{context.uid, context.gid, {}};
-  std::array<gid_t, 256> groups{};
-  const int count = fuse_req_getgroups(req, static_cast<int>(groups.size()), groups.data());
-  if (count > 0) who.groups.assign(groups.begin(), groups.begin() + std::min<int>(count, groups.size()));
+  std::ifstream status("/proc/" + std::to_string(context.pid) + "/status");
+  constexpr std::string_view kGroups = "Groups:";
+  for (std::string line; std::getline(status, line);) {
+    if (!line.starts_with(kGroups)) continue;
+    std::istringstream numbers(line.substr(kGroups.size()));
+    for (gid_t group; numbers >> group;) who.groups.push_back(group);
+  }
   return who;
 }
 
 Access Mount::Server::access_of(fuse_req_t req) {
   // The kernel has looked already where it keeps attributes, and uid 0 may do everything.
   if (keeps_caches() || fuse_req_ctx(req)->uid == 0) return Access(volume->filesystem, Credentials{}, {});
-  return Access(volume->filesystem, caller_of(req), {});
+  return Access(volume->filesystem, caller_of(*fuse_req_ctx(req)), {});
 }
 
-void Mount::Server::kill_privileges(fuse_req_t req, Ino ino) {
-  if (fuse_req_ctx(req)->uid == 0) return;
+void Mount::Server::kill_privileges(const fuse_ctx& context, Ino ino) {
+  if (context.uid == 0) return;
   Owner now;
   if (volume->filesystem.get_owner(ino, now) != 0 || !(now.mode & (S_ISUID | S_ISGID))) return;
-  const Access who(volume->filesystem, caller_of(req), {});
+  const Access who(volume->filesystem, caller_of(context), {});
   if (const mode_t lost = who.lost_privileges(now)) {
     volume->changes.setattr(ino, AttrChange{.mode = (now.mode & 07777) & ~lost});
   }
@@ -121,7 +128,7 @@ Lock begin_change(fuse_req_t req, bool fetches_stores = true) {
   Mount::Server& server = server_of(req);
   if (fetches_stores) server.fetch_before_change();
   Lock lock(server.mutex);
-  server.set_process(*fuse_req_ctx(req));
+  server.set_process(fuse_req_ctx(req)->pid);
   return lock;
 }
 
@@ -424,9 +431,10 @@ void on_setattr(fuse_req_t req, fuse_ino_t node, struct stat* wanted, int to_set
   // HANDLE_KILLPRIV_V2: these bits are ours to take away.
   // Nothing to set is what chown() to the same owner and removing them before a write come as.
   const bool changes_nothing = (to_set & kSettable) == 0;
-  const bool kills = !S_ISDIR(now.mode) && !change.mode && (is_chown || changes_nothing || (is_truncation && caller != 0));
+  const bool has_any = !S_ISDIR(now.mode) && (now.mode & (S_ISUID | S_ISGID));  // else nobody need ask who the caller is
+  const bool kills = has_any && !change.mode && (is_chown || changes_nothing || (is_truncation && caller != 0));
   if (error == 0 && kills) {
-    const Access who(server.volume->filesystem, server.caller_of(req), {});
+    const Access who(server.volume->filesystem, server.caller_of(*fuse_req_ctx(req)), {});
     if (const mode_t lost = who.lost_privileges(now)) change.mode = (now.mode & 07777) & ~lost;
   }
   if (error == 0 && is_truncation) error = server.volume->changes.truncate(ino, static_cast<std::uint64_t>(wanted->st_size));

@@ -74,10 +74,10 @@ void on_open(fuse_req_t req, fuse_ino_t node, fuse_file_info* info) {
   Ino ino{};
   Errno error = server.find(node, ino);
   if (error == 0) error = server.access_of(req).check(ino, needed_access(info->flags));
-  server.set_process(*fuse_req_ctx(req));
+  server.set_process(fuse_req_ctx(req)->pid);
   if (error == 0 && (info->flags & O_TRUNC)) {
     error = server.volume->changes.truncate(ino, 0);
-    if (error == 0) server.kill_privileges(req, ino);
+    if (error == 0) server.kill_privileges(*fuse_req_ctx(req), ino);
   }
   if (error != 0) return reply_error(lock, req, error);
   server.open(ino, *info);
@@ -90,7 +90,7 @@ void on_create(fuse_req_t req, fuse_ino_t parent, const char* name, mode_t mode,
   server.fetch_before_change();
   Lock lock(server.mutex);
   const fuse_ctx& context = *fuse_req_ctx(req);
-  server.set_process(context);
+  server.set_process(context.pid);
   Ino dir{}, made{};
   Errno error = server.find(parent, dir);
   if (error == 0) error = server.access_of(req).may_create(dir);
@@ -156,44 +156,6 @@ void on_read(fuse_req_t req, fuse_ino_t, size_t size, off_t offset, fuse_file_in
   fuse_reply_buf(req, reinterpret_cast<const char*>(buffer.data()), static_cast<std::size_t>(count));
 }
 
-WriteFlags flags_of(const fuse_file_info& info) {
-  const bool sync = (info.flags & O_SYNC) == O_SYNC;
-  return WriteFlags{.append = (info.flags & O_APPEND) != 0 && !info.writepage,
-                    .direct = (info.flags & O_DIRECT) != 0,
-                    .dsync = !sync && (info.flags & O_DSYNC) != 0,
-                    .sync = sync};
-}
-
-void on_write(fuse_req_t req, fuse_ino_t, const char* bytes, size_t size, off_t offset, fuse_file_info* info) {
-  Mount::Server& server = server_of(req);
-  Lock lock(server.mutex);
-  OpenFile& file = file_of(info);
-  if (const Errno error = check_current(server, file)) return reply_error(lock, req, error);
-  if (file.special) {
-    server.volume->special_files[*file.special].on_write({bytes, size});
-    lock.unlock();
-    fuse_reply_write(req, size);
-    return;
-  }
-  WriteFlags flags = flags_of(*info);
-  if (info->writepage) flags.direct = flags.sync = flags.dsync = false;
-  if (!info->writepage) {  // a page that is written back belongs to nobody
-    server.set_process(*fuse_req_ctx(req));
-    server.kill_privileges(req, file.ino);
-  }
-  if (flags.append) offset = server.volume->filesystem.seek(file.ino, 0, SEEK_END);
-  if (flags.direct && is_misaligned(static_cast<std::uint64_t>(offset), size)) {
-    server.volume->changes.setattr(file.ino, AttrChange{.mtime = timespec{0, UTIME_NOW}});  // ext4 does that first
-    return reply_error(lock, req, -EINVAL);
-  }
-  const std::int64_t count = server.volume->changes.write(file.ino, static_cast<std::uint64_t>(offset),
-                                                          {reinterpret_cast<const std::byte*>(bytes), size}, flags);
-  if (count < 0) return reply_error(lock, req, static_cast<Errno>(count));
-  file.synced_by = (flags.sync || flags.dsync) && server.keeps_caches() ? fuse_req_ctx(req)->pid : 0;
-  lock.unlock();
-  fuse_reply_write(req, static_cast<std::size_t>(count));
-}
-
 void on_fsync(fuse_req_t req, fuse_ino_t node, int datasync, fuse_file_info* info) {
   Mount::Server& server = server_of(req);
   server.fetch_before_change();
@@ -204,7 +166,7 @@ void on_fsync(fuse_req_t req, fuse_ino_t node, int datasync, fuse_file_info* inf
   const bool is_known = error == 0 && file.synced_by != 0 && file.synced_by == fuse_req_ctx(req)->pid;
   file.synced_by = 0;
   if (error == 0 && !is_known) {
-    server.set_process(*fuse_req_ctx(req));
+    server.set_process(fuse_req_ctx(req)->pid);
     error = server.volume->changes.fsync(ino, datasync != 0);
   }
   reply_error(lock, req, error == -EPERM ? -EINVAL : error);
@@ -216,9 +178,9 @@ void on_fallocate(fuse_req_t req, fuse_ino_t node, int mode, off_t offset, off_t
   Ino ino{};
   Errno error = server.find(node, ino);
   if (error == 0) {
-    server.set_process(*fuse_req_ctx(req));
+    server.set_process(fuse_req_ctx(req)->pid);
     error = server.volume->changes.fallocate(ino, mode, static_cast<std::uint64_t>(offset), static_cast<std::uint64_t>(length));
-    if (error == 0) server.kill_privileges(req, ino);
+    if (error == 0) server.kill_privileges(*fuse_req_ctx(req), ino);
   }
   reply_error(lock, req, error);
 }
@@ -244,8 +206,8 @@ void on_copy_file_range(fuse_req_t req, fuse_ino_t, off_t from_offset, fuse_file
   const OpenFile& to = file_of(to_info);
   if (check_current(server, from) != 0 || check_current(server, to) != 0) return reply_error(lock, req, -ESTALE);
   if (from.special || to.special) return reply_error(lock, req, -EOPNOTSUPP);
-  server.set_process(*fuse_req_ctx(req));
-  if (length > 0) server.kill_privileges(req, to.ino);
+  server.set_process(fuse_req_ctx(req)->pid);
+  if (length > 0) server.kill_privileges(*fuse_req_ctx(req), to.ino);
   std::vector<std::byte> piece(std::min(length, kPieceBytes));
   std::size_t done = 0;
   while (done < length) {
@@ -271,7 +233,6 @@ void add_file_operations(fuse_lowlevel_ops& table) {
   table.release = on_release;
   table.releasedir = on_release;
   table.read = on_read;
-  table.write = on_write;
   table.fsync = on_fsync;
   table.fallocate = on_fallocate;
   table.lseek = on_lseek;
@@ -279,9 +240,15 @@ void add_file_operations(fuse_lowlevel_ops& table) {
   // No flush: a close needs no answer, and without one the kernel stops asking.
 }
 
-// ---- O_TMPFILE --------------------------------------------------------------------------------------------------------
+// ---- requests that do not go through the library ------------------------------------------------------------------------
 
 namespace {
+
+WriteFlags flags_of(const fuse_write_in& wanted) {
+  if (wanted.write_flags & FUSE_WRITE_CACHE) return {};  // a page that is written back, whoever has the file open
+  const auto has = [&](unsigned flag) { return (wanted.flags & flag) == flag; };
+  return WriteFlags{.append = has(O_APPEND), .direct = has(O_DIRECT), .dsync = !has(O_SYNC) && has(O_DSYNC), .sync = has(O_SYNC)};
+}
 
 void to_wire(const struct stat& from, fuse_attr& to) {
   to = {};
@@ -297,9 +264,59 @@ void to_wire(const struct stat& from, fuse_attr& to) {
 
 }  // namespace
 
+std::int64_t Mount::Server::write(const fuse_in_header& header, const fuse_write_in& wanted, const char* bytes) {
+  const Lock lock(mutex);
+  OpenFile& file = *reinterpret_cast<OpenFile*>(wanted.fh);
+  if (const Errno error = check_current(*this, file)) return error;
+  if (file.special) {
+    volume->special_files[*file.special].on_write({bytes, wanted.size});
+    return wanted.size;
+  }
+  const WriteFlags flags = flags_of(wanted);
+  if (!(wanted.write_flags & FUSE_WRITE_CACHE)) {  // a page that is written back belongs to nobody
+    const fuse_ctx caller{header.uid, header.gid, static_cast<pid_t>(header.pid), 0};
+    set_process(caller.pid);
+    kill_privileges(caller, file.ino);
+  }
+  std::uint64_t offset = wanted.offset;
+  if (flags.append) offset = static_cast<std::uint64_t>(volume->filesystem.seek(file.ino, 0, SEEK_END));
+  if (flags.direct && is_misaligned(offset, wanted.size)) {
+    volume->changes.setattr(file.ino, AttrChange{.mtime = timespec{0, UTIME_NOW}});  // ext4 does that first
+    return -EINVAL;
+  }
+  const std::int64_t count =
+      volume->changes.write(file.ino, offset, {reinterpret_cast<const std::byte*>(bytes), wanted.size}, flags);
+  if (count >= 0) file.synced_by = (flags.sync || flags.dsync) && keeps_caches() ? static_cast<pid_t>(header.pid) : 0;
+  return count;
+}
+
+void Mount::Server::handle_write(const fuse_in_header& header) {
+  const auto& wanted = *reinterpret_cast<const fuse_write_in*>(&header + 1);
+  const std::int64_t count = write(header, wanted, reinterpret_cast<const char*>(&wanted + 1));
+  struct {
+    fuse_out_header out;
+    fuse_write_out answer;
+  } reply{};
+  reply.out.unique = header.unique;
+  reply.out.error = count < 0 ? static_cast<std::int32_t>(count) : 0;
+  reply.out.len = static_cast<std::uint32_t>(count < 0 ? sizeof(reply.out) : sizeof(reply));
+  reply.answer.size = static_cast<std::uint32_t>(std::max<std::int64_t>(count, 0));
+  [[maybe_unused]] const ssize_t written = ::write(fuse_session_fd(session), &reply, reply.out.len);
+}
+
 bool Mount::Server::handle_raw(const fuse_buf& request) {
   const auto& header = *static_cast<const fuse_in_header*>(request.mem);
-  if (header.opcode != FUSE_TMPFILE || request.size < sizeof(fuse_in_header) + sizeof(fuse_create_in)) return false;
+  const auto has = [&](std::size_t bytes) { return request.size >= sizeof(fuse_in_header) + bytes; };
+  if (header.opcode == FUSE_WRITE && has(sizeof(fuse_write_in))) {
+    handle_write(header);
+    return true;
+  }
+  if (header.opcode != FUSE_TMPFILE || !has(sizeof(fuse_create_in))) return false;
+  handle_tmpfile(header);
+  return true;
+}
+
+void Mount::Server::handle_tmpfile(const fuse_in_header& header) {
   const auto& wanted = *reinterpret_cast<const fuse_create_in*>(&header + 1);
   fuse_out_header out{};
   struct {
@@ -312,7 +329,7 @@ bool Mount::Server::handle_raw(const fuse_buf& request) {
     Errno error = find(header.nodeid, dir);
     const Credentials who{header.uid, header.gid, {}};
     if (error == 0 && !keeps_caches() && header.uid != 0) error = Access(volume->filesystem, who, {}).may_create(dir);
-    volume->changes.set_process(static_cast<pid_t>(header.pid), command_of(static_cast<pid_t>(header.pid)));
+    set_process(static_cast<pid_t>(header.pid));
     if (error == 0) error = volume->changes.tmpfile(dir, S_IFREG | (wanted.mode & 07777), who, made);
     if (error == 0) {
       fuse_file_info info{};
@@ -335,7 +352,6 @@ bool Mount::Server::handle_raw(const fuse_buf& request) {
   out.len = static_cast<std::uint32_t>(sizeof(out) + (out.error == 0 ? sizeof(answer) : 0));
   iovec parts[] = {{&out, sizeof(out)}, {&answer, sizeof(answer)}};
   [[maybe_unused]] const ssize_t written = writev(fuse_session_fd(session), parts, out.error == 0 ? 2 : 1);
-  return true;
 }
 
 }  // namespace crashcut::fusefs

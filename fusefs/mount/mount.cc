@@ -1,6 +1,7 @@
 #include "fusefs/mount/mount.h"
 
 #include <linux/fuse.h>
+#include <malloc.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -122,6 +123,8 @@ bool Mount::Server::is_stop_request(const fuse_buf& request) const {
 Mount::Mount(std::unique_ptr<Server> server) : server_(std::move(server)) {}
 
 tl::expected<std::unique_ptr<Mount>, std::string> Mount::start(const Setup& setup, Volume& volume) {
+  // The heap of a thread other than the first grows by a system call a page; the common one does not.
+  mallopt(M_ARENA_MAX, 1);
   auto server = std::make_unique<Server>();
   server->setup = setup;
   server->volume = &volume;

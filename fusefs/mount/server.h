@@ -15,6 +15,9 @@
 #include "fusefs/mount/nodes.h"
 #include "fusefs/mount/own_calls.h"
 
+struct fuse_in_header;
+struct fuse_write_in;
+
 namespace crashcut::fusefs {
 
 // An open description, from OPEN to RELEASE. Its address is the handle that the kernel keeps.
@@ -39,7 +42,11 @@ struct Mount::Server {
   std::mutex mutex;
   Volume* volume = nullptr;
   Nodes nodes;
-  std::unordered_map<pid_t, std::pair<std::string, timespec>> commands;  // of processes, and when it was asked for
+  struct Command {
+    std::string name;
+    timespec asked;  // when the name was looked up
+  };
+  std::unordered_map<pid_t, Command> commands;  // of processes
 
   std::atomic<bool> has_shared_mappings = false;
   std::atomic<bool> is_stopping = false;
@@ -66,13 +73,13 @@ struct Mount::Server {
   void fetch_before_change();
 
   // What the handlers share. All under `mutex`.
-  void set_process(const fuse_ctx& context);
-  std::string command_of(pid_t pid);
+  void set_process(pid_t pid);
+  const std::string& command_of(pid_t pid);
   Access access_of(fuse_req_t req);
   // The caller as it is, groups too: these are looked up in /proc, so only where somebody must know.
-  Credentials caller_of(fuse_req_t req);
+  Credentials caller_of(const fuse_ctx& context);
   // A writer without privileges takes the setuid and setgid bits away: ours to do (HANDLE_KILLPRIV_V2).
-  void kill_privileges(fuse_req_t req, Ino ino);
+  void kill_privileges(const fuse_ctx& context, Ino ino);
   // The inode behind a number, or -ESTALE.
   Errno find(fuse_ino_t node, Ino& ino) const;
   Errno fill_entry(fuse_req_t req, Ino ino, fuse_entry_param& out);
@@ -82,8 +89,12 @@ struct Mount::Server {
   // An open description of `ino`, as OPEN and CREATE answer it.
   OpenFile* open(Ino ino, fuse_file_info& info);
 
-  // FUSE_TMPFILE, which the library does not know.
+  // Answers what does not go through the library: FUSE_TMPFILE, which it does not know, and FUSE_WRITE, where its
+  // share of the time is felt.
   bool handle_raw(const fuse_buf& request);
+  void handle_tmpfile(const fuse_in_header& header);
+  void handle_write(const fuse_in_header& header);
+  std::int64_t write(const fuse_in_header& header, const fuse_write_in& wanted, const char* bytes);
 };
 
 inline Mount::Server& server_of(fuse_req_t req) { return *static_cast<Mount::Server*>(fuse_req_userdata(req)); }

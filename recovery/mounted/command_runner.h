@@ -11,7 +11,7 @@
 
 namespace crashcut::mounted {
 
-// argv that runs the line: the shell, unless it is plain words.
+// argv that runs the line: the shell, unless it is plain words and the name of a program.
 std::vector<std::string> argv_of(const CommandLine& line);
 
 class MountedRunner final : public CommandRunner {

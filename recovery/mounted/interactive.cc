@@ -100,6 +100,7 @@ class Session {
     // It is read by its descriptor: nothing is left behind, however we end.
     disk->trace_fd = open(path, O_RDONLY | O_CLOEXEC);
     unlink(path);
+    unlink(fusefs::tail_of(path).c_str());
     if (!writer) return tl::unexpected(users(writer.error()));
     disk->writer = std::move(*writer);
     disk->changes.emplace(disk->filesystem, disk->clock, disk->writer.get());

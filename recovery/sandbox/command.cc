@@ -27,6 +27,7 @@ constexpr milliseconds kKillLimit{5000};
 // stopped command in the terminal is continued.
 constexpr milliseconds kTick{100};
 constexpr std::size_t kStackBytes = 64 << 10;
+constexpr std::size_t kReadBytes = 64 << 10;
 
 // All that the child needs, made ready before it exists: between vfork and exec it shares our memory, and our locks.
 struct Launch {
@@ -37,16 +38,30 @@ struct Launch {
   int fds[3] = {};
   std::optional<int> core;
   int terminal = -1;
+  const std::vector<int>* changed_signals = nullptr;
   bool is_orphan_killed = false;  // kSubreaper: it must not outlive us
   // Written by the child.
   const char* failed_step = nullptr;
   int error = 0;
 };
 
-void put_signals_back() {
+// The signals that this process ignores or handles. A sandbox settles them once; sixty system calls a command are felt.
+const std::vector<int>& changed_signals() {
+  static const std::vector<int> changed = [] {
+    std::vector<int> found;
+    struct sigaction now {};
+    for (int s = 1; s < NSIG; ++s) {
+      if (sigaction(s, nullptr, &now) == 0 && now.sa_handler != SIG_DFL) found.push_back(s);
+    }
+    return found;
+  }();
+  return changed;
+}
+
+void put_signals_back(const std::vector<int>& changed) {
   struct sigaction standard {};
   standard.sa_handler = SIG_DFL;
-  for (int s = 1; s < NSIG; ++s) sigaction(s, &standard, nullptr);  // refused for a few, which need it not
+  for (const int s : changed) sigaction(s, &standard, nullptr);
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
@@ -116,7 +131,7 @@ int become(void* argument) {
   if (!put_streams(l)) fail("streams");
   close_range(3, ~0U, 0);
   if (l.directory != nullptr && chdir(l.directory) != 0) fail("directory");
-  put_signals_back();
+  put_signals_back(*l.changed_signals);
   exec_first(l);
   fail("exec");
   return 0;
@@ -170,6 +185,7 @@ Launch make_launch(const Inside& inside, const Command& command) {
   l.environment.push_back(nullptr);
   if (!command.directory.empty()) l.directory = command.directory.c_str();
   l.core = command.core;
+  l.changed_signals = &changed_signals();
   l.is_orphan_killed = inside.mode == Mode::kSubreaper;
   return l;
 }
@@ -190,16 +206,16 @@ class Capture {
   int read_end() const { return in_.get(); }
 
   // One read, into the caller's buffer; false when there is nothing more for now.
-  bool read_some(std::vector<char>& buffer, std::size_t keep_bytes,
+  bool read_some(char* buffer, std::size_t keep_bytes,
                  const std::function<void(std::string_view)>& on_bytes) {
     if (!in_) return false;
-    const ssize_t size = read(in_.get(), buffer.data(), buffer.size());
+    const ssize_t size = read(in_.get(), buffer, kReadBytes);
     if (size < 0) return errno == EINTR;
     if (size == 0) {
       in_.reset();
       return false;
     }
-    const std::string_view bytes(buffer.data(), static_cast<std::size_t>(size));
+    const std::string_view bytes(buffer, static_cast<std::size_t>(size));
     const std::size_t room = keep_bytes - std::min(keep_bytes, text.size());
     text.append(bytes.substr(0, room));
     is_cut |= bytes.size() > room;
@@ -248,7 +264,7 @@ class Run {
   bool open_streams() {
     if (command_.stdout_fd == kCapture && !out_.open_pipe()) return false;
     if (command_.stderr_fd == kCapture && !err_.open_pipe()) return false;
-    if (out_.read_end() >= 0 || err_.read_end() >= 0) buffer_.resize(64 << 10);
+    if (out_.read_end() >= 0 || err_.read_end() >= 0) buffer_ = std::make_unique_for_overwrite<char[]>(kReadBytes);
     launch_.fds[0] = command_.stdin_fd;
     launch_.fds[1] = command_.stdout_fd == kCapture ? out_.write_end() : command_.stdout_fd;
     launch_.fds[2] = command_.stderr_fd == kCapture      ? err_.write_end()
@@ -293,8 +309,8 @@ class Run {
       pollfd p[3] = {{pidfd_.get(), POLLIN, 0}, {out_.read_end(), POLLIN, 0}, {err_.read_end(), POLLIN, 0}};
       const int ready = ppoll(p, 3, &timeout, nullptr);
       if (p[0].revents != 0 && ready > 0) return read_status();
-      if (ready > 0 && p[1].revents != 0) out_.read_some(buffer_, command_.capture_bytes, command_.on_stdout);
-      if (ready > 0 && p[2].revents != 0) err_.read_some(buffer_, command_.capture_bytes, {});
+      if (ready > 0 && p[1].revents != 0) out_.read_some(buffer_.get(), command_.capture_bytes, command_.on_stdout);
+      if (ready > 0 && p[2].revents != 0) err_.read_some(buffer_.get(), command_.capture_bytes, {});
       if (ready == 0) tend_children();
     }
   }
@@ -321,9 +337,9 @@ class Run {
 
   // Everyone who could write is dead; with kSubreaper perhaps not, so nobody waits here. What is there, and no more.
   void drain() {
-    while (out_.read_some(buffer_, command_.capture_bytes, command_.on_stdout)) {
+    while (out_.read_some(buffer_.get(), command_.capture_bytes, command_.on_stdout)) {
     }
-    while (err_.read_some(buffer_, command_.capture_bytes, {})) {
+    while (err_.read_some(buffer_.get(), command_.capture_bytes, {})) {
     }
   }
 
@@ -332,7 +348,7 @@ class Run {
   Launch launch_;
   Outcome outcome_;
   Capture out_, err_;
-  std::vector<char> buffer_;
+  std::unique_ptr<char[]> buffer_;
   Fd terminal_, pidfd_;
   pid_t pid_ = -1;
   std::optional<Clock::time_point> end_;
