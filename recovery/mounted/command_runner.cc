@@ -24,7 +24,7 @@ namespace {
 
 // What a shell does itself, or differently from the program of that name.
 constexpr std::string_view kShellWords[] = {
-    ".",     "alias", "bg",     "break",  "case", "cd",    "command", "continue", "do",    "done",  "echo",   "elif",  "else",    "esac",
+    ".",     ":",     "alias", "bg",     "break",  "case", "cd",    "command", "continue", "do",    "done",  "echo",   "elif",  "else",    "esac",
     "eval",  "exec",  "exit",   "export", "fc",   "fg",    "fi",      "for",      "getopts", "hash", "if",    "in",    "jobs",    "kill",
     "local", "printf", "pwd",   "read",   "readonly", "return", "set", "shift",   "test",  "then",  "time",   "times", "trap",    "type",
     "ulimit", "umask", "unalias", "unset", "until", "wait", "while"};
