@@ -28,8 +28,9 @@ struct ThreadOptions {
   std::int64_t preemptions = -1;
   std::vector<std::string> policies;
   bool has_no_foresight = false;
-  std::uint32_t jobs = 0;
-  std::string json_file;
+  Options common;  // of its files; jobs; --json
+  bool outcomes = false;
+  bool has_all_logs = false;
 };
 
 tl::unexpected<Failure> wrong_use(std::string sentence) { return tl::unexpected(Failure{Failure::Blame::kUser, std::move(sentence)}); }
@@ -71,7 +72,12 @@ tl::expected<recovery::ThreadPlan, Failure> complete(const ThreadOptions& option
   }
   if (options.preemptions >= 0) plan.bounds.preemptions_most = static_cast<std::uint32_t>(options.preemptions);
   plan.has_foresight = !options.has_no_foresight;
-  plan.jobs = options.jobs == 0 ? count_cores() : options.jobs;
+  const auto last_or = [](const std::vector<std::string>& values, std::string_view otherwise) { return values.empty() ? otherwise : std::string_view(values.back()); };
+  const auto crash = make_plan(options.common, last_or(options.common.profiles, "ext4"), last_or(options.common.data_modes, "ordered"));
+  if (!crash) return tl::unexpected(crash.error());
+  plan.crash = *crash;
+  plan.merges_logs = !options.has_all_logs;
+  plan.jobs = plan.crash.jobs;
   plan.program = program.path();
   plan.executable = program.executable();
   plan.arguments.assign(words.begin() + 1, words.end());
@@ -97,12 +103,13 @@ class Progress {
 std::string command_text(const std::vector<std::string>& words) { return fmt::format("crashcut threads {}", fmt::join(words, " ")); }
 
 tl::expected<int, Failure> run(const ThreadOptions& options, const std::vector<std::string>& words) {
-  if (auto ok = check_json_file(options.json_file); !ok) return tl::unexpected(ok.error());
+  const std::string& json_file = options.common.json_file;
+  if (auto ok = check_json_file(json_file); !ok) return tl::unexpected(ok.error());
   const auto program = Program::prepare(words[0]);
   if (!program) return tl::unexpected(program.error());
   const auto plan = complete(options, *program, words);
   if (!plan) return tl::unexpected(plan.error());
-  std::FILE* out = options.json_file == "-" ? stderr : stdout;
+  std::FILE* out = json_file == "-" ? stderr : stdout;
   fmt::print(out, "{}", recovery::report_threads_start(command_text(words), *plan));
   std::fflush(out);
   std::atomic<bool> stop{false};
@@ -114,10 +121,11 @@ tl::expected<int, Failure> run(const ThreadOptions& options, const std::vector<s
   const auto result = recovery::check_threads(*plan, hooks);
   watch_stop(nullptr);
   if (!result) return tl::unexpected(result.error());
-  if (result->finding) fmt::print(out, "{}\n", recovery::report_threads_finding(*plan, *result->finding));
-  if (!options.json_file.empty()) {
+  if (options.outcomes && result->has_recover) fmt::print(out, "{}\n", recovery::report_outcomes(result->survey));
+  if (result->finding) fmt::print(out, "{}\n", recovery::report_threads_finding(*plan, *result->finding, recovery::Detail::kShort));
+  if (!json_file.empty()) {
     const std::string json = recovery::dump(recovery::threads_to_json(*plan, *result, our_name()));
-    if (auto ok = write_json_file(options.json_file, json); !ok) return tl::unexpected(ok.error());
+    if (auto ok = write_json_file(json_file, json); !ok) return tl::unexpected(ok.error());
   }
   fmt::print(out, "{}", recovery::report_threads_end(*plan, *result, our_name()));
   return recovery::exit_code(result->verdict);
@@ -135,10 +143,11 @@ tl::expected<int, Failure> replay_thread_token(const std::string& text, bool is_
   const auto runtime = find_threads_runtime();
   if (!runtime) return tl::unexpected(runtime.error());
   plan.runtime = *runtime;
-  const auto finding = recovery::replay_threads(plan, token->actors, token->schedule, is_loud);
+  const auto finding = token->recovery ? recovery::replay_crash(plan, token->actors, token->schedule, *token->recovery, is_loud)
+                                       : recovery::replay_threads(plan, token->actors, token->schedule, is_loud);
   if (!finding) return tl::unexpected(finding.error());
-  const bool is_violation = finding->details.kind != scheduler::runtime::FindingKind::kNone;
-  if (is_loud) fmt::print("{}\n", recovery::report_threads_finding(plan, *finding));
+  const bool is_violation = finding->crash ? inprocess::is_violation(finding->crash->account.failure.kind) : finding->details.kind != scheduler::runtime::FindingKind::kNone;
+  if (is_loud) fmt::print("{}\n", recovery::report_threads_finding(plan, *finding, recovery::Detail::kAll));
   fmt::print("{}: {}\n", is_violation ? "violation" : "no violation", recovery::finding_text(*finding));
   return is_violation ? 1 : 0;
 }
@@ -149,6 +158,11 @@ void add_threads_command(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand("threads", "run a threaded program under every schedule that can make a difference");
   command->formatter(usage_formatter("crashcut threads [options] prog [args...]"));
   command->prefix_command();
+  add_model_options(*command, options->common);
+  command->add_option("--max-recoveries", options->common.max_recoveries, "stop after so many recoveries, of all executions")->type_name("N")->check(whole_between(1, ~std::uint64_t{0}));
+  command->add_option("--crashes", options->common.depth, "crashes in a row: recoveries are crashed too (default: 1)")->type_name("N")->check(whole_between(1, 64));
+  command->add_flag("--outcomes", options->outcomes, "list every distinct output of recovery, and how often it came");
+  command->add_flag("--all-logs", options->has_all_logs, "run the recoveries of every execution, also where those of another would be the same");
   command->add_option("--reduction", options->reduction, "optimal (default), source, or none: every schedule")->type_name("NAME");
   command->add_option("--max-executions", plan.bounds.executions_most, "stop after so many executions")->type_name("N")->check(whole_between(1, ~std::uint64_t{0}));
   command->add_option("--time", plan.bounds.time_most_s, "stop after so long")->type_name("SECONDS")->check(real_between(0.001, 1e9));
@@ -158,13 +172,15 @@ void add_threads_command(CLI::App& app, int& exit_code) {
   command->add_option("--timeouts", plan.timeouts_most, "timed waits that run out, a thread (default: 2)")->type_name("N")->check(whole_between(0, 1000));
   command->add_option("--policy", options->policies, "who is woken: semaphore|cond|futex=any|fifo|lifo, rwlock=none|readers|writers")->type_name("WHAT=WHO")->allow_extra_args(false);
   command->add_option("--step-limit", plan.step_limit_s, "a thread that runs so long without an operation hangs (default: 10)")->type_name("SECONDS")->check(real_between(0.1, 1e6));
-  command->add_option("--jobs", options->jobs, "executions at a time (default: one a core)")->type_name("N")->check(whole_between(1, 256));
+  command->add_option("--jobs", options->common.jobs, "executions at a time (default: one a core)")->type_name("N")->check(whole_between(1, 256));
   command->add_flag("--all", plan.goes_on, "go on after a violation");
   command->add_flag("--no-foresight", options->has_no_foresight, "semaphores' operations never commute by their count");
-  command->add_option("--json", options->json_file, "write the result as JSON too (docs/json.md); - is stdout")->type_name("FILE");
+  command->add_option("--json", options->common.json_file, "write the result as JSON too (docs/json.md); - is stdout")->type_name("FILE");
   command->footer(
       std::string("prog is a dynamically linked executable, or its source (.c, .cc, .cpp). Its standard input is empty, its\n"
-                  "output is not shown; crashcut replay --print shows it.\n\n"
+                  "output is not shown; crashcut replay --print shows it. It starts on the modelled disk, as in crashcut run;\n"
+                  "where it has a crashcut_recover() (crashcut.h), that runs on every state that a crash of every schedule can\n"
+                  "leave.\n\n"
                   "Example: crashcut threads --spurious 1 ./a.out 3\n\n") +
       kExitCodes);
   command->callback([command, options, &exit_code] {

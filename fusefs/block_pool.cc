@@ -10,7 +10,18 @@
 
 namespace crashcut::fusefs {
 
+// Inside a program under test the heap is the program's: the model's memory comes from where all of it does.
+#ifdef CRASHCUT_INJECTED
+static std::byte* allocate_zeroed(std::size_t bytes) {
+  auto* piece = static_cast<std::byte*>(::operator new(bytes));
+  std::memset(piece, 0, bytes);
+  return piece;
+}
+void BlockPool::Free::operator()(std::byte* piece) const { ::operator delete(piece); }
+#else
+static std::byte* allocate_zeroed(std::size_t bytes) { return static_cast<std::byte*>(std::calloc(1, bytes)); }
 void BlockPool::Free::operator()(std::byte* piece) const { std::free(piece); }
+#endif
 
 BlockPool::Block BlockPool::take() {
   const bool is_used = !free_.empty();
@@ -32,7 +43,7 @@ BlockPool::Block BlockPool::take_unclean() {
     const std::size_t most = std::max<std::size_t>(1, kPieceBytesMax / block_bytes_);
     piece_blocks_ = std::min(most, piece_blocks_ * 2);
     const std::size_t bytes = piece_blocks_ * block_bytes_;
-    auto* const piece = static_cast<std::byte*>(std::calloc(piece_blocks_, block_bytes_));
+    auto* const piece = allocate_zeroed(bytes);
     if (!piece) throw std::bad_alloc();
     if (bytes >= 2 * kHugePage) {
       const auto begin = (reinterpret_cast<std::uintptr_t>(piece) + kHugePage - 1) / kHugePage * kHugePage;

@@ -21,6 +21,7 @@ const InodeRecord* CrashView::find_inode(Ino ino) const {
 }
 
 Ino CrashView::lookup(Ino dir, std::string_view name) {
+  if (observer_) observe(name_of_entry(dir, name));
   if (const InodeRecord* record = find_inode(dir)) {
     if (const auto found = record->names.find(name); found != record->names.end()) {
       const Value value = read(found->second);
@@ -32,6 +33,7 @@ Ino CrashView::lookup(Ino dir, std::string_view name) {
 }
 
 std::vector<std::string> CrashView::possible_names(Ino dir) {
+  observe(name_of_listing(dir));
   std::vector<std::string> names = below_ ? below_->possible_names(dir) : std::vector<std::string>{};
   if (const InodeRecord* record = find_inode(dir)) {
     for (const auto& [name, location] : record->names) names.push_back(name);
@@ -49,6 +51,7 @@ mode_t CrashView::type(Ino ino) {
 }
 
 std::uint64_t CrashView::size(Ino ino) {
+  observe(name_of_size(ino));
   if (const InodeRecord* record = find_inode(ino)) {
     const Value value = read(record->size);
     if (value != kFromBelow) return value;
@@ -57,6 +60,7 @@ std::uint64_t CrashView::size(Ino ino) {
 }
 
 Meta CrashView::meta(Ino ino) {
+  observe(name_of_meta(ino));
   if (const InodeRecord* record = find_inode(ino)) {
     const Value value = read(record->meta);
     if (value != kFromBelow && value != 0) return recording_.metas[value];
@@ -84,6 +88,7 @@ class SameOwner final : public persist::SameToReader {
 }  // namespace
 
 Owner CrashView::owner(Ino ino) {
+  observe(name_of_meta(ino));
   if (const InodeRecord* record = find_inode(ino)) {
     const Value value = cut_.read(record->meta, chooser_, SameOwner(recording_));
     if (value != kFromBelow && value != 0) return owner_of(recording_.metas[value]);
@@ -92,6 +97,7 @@ Owner CrashView::owner(Ino ino) {
 }
 
 BlockId CrashView::find_block(Ino ino, std::uint64_t block) {
+  observe(name_of_block_map(ino, block));
   const InodeRecord* record = find_inode(ino);
   if (!record) return kNoBlock;
   if (const auto found = record->block_map.find(block); found != record->block_map.end()) {
@@ -99,6 +105,7 @@ BlockId CrashView::find_block(Ino ino, std::uint64_t block) {
     if (value != kFromBelow) return static_cast<BlockId>(value);
   }
   const auto home = record->home_blocks.find(block);
+  if (home == record->home_blocks.end()) observe(name_of_place(ino, block));
   return home == record->home_blocks.end() ? kNoBlock : home->second;
 }
 
@@ -154,9 +161,19 @@ class SameBytes final : public persist::SameToReader {
 
 }  // namespace
 
+void CrashView::observe_sector(BlockId id, std::uint64_t sector) const {
+  const BlockRecord& block = recording_.blocks[id];
+  std::uint64_t generation = 0;
+  for (BlockId other = 0; other < id; ++other) {
+    generation += recording_.blocks[other].ino == block.ino && recording_.blocks[other].block == block.block;
+  }
+  observe(name_of_sector(block.ino, block.block, generation, sector));
+}
+
 void CrashView::read_block(BlockId id, std::uint64_t in_block, std::span<std::byte> out) {
   const BlockRecord& block = recording_.blocks[id];
   const std::uint32_t sector_bytes = recording_.options.sector_bytes;
+  if (observer_) observe_sector(id, in_block / sector_bytes);
   const std::uint64_t skip = in_block % sector_bytes;
   CHECK(skip + out.size() <= sector_bytes);
   const LocationId location = block.sectors[in_block / sector_bytes];
@@ -175,6 +192,7 @@ void CrashView::read_block(BlockId id, std::uint64_t in_block, std::span<std::by
 Ino CrashView::first_free_ino() { return recording_.next_ino; }
 
 bool CrashView::reached(std::string_view mark) {
+  if (observer_) observe(name_of_mark(mark));
   const auto found = recording_.marks.find(mark);
   if (found != recording_.marks.end() && read(found->second) == 1) return true;
   return below_ && below_->reached(mark);

@@ -5,6 +5,7 @@
 // Threads: one view belongs to one thread.
 #pragma once
 
+#include "fusefs/location_names.h"
 #include "fusefs/medium.h"
 #include "fusefs/recording.h"
 #include "persist/choices.h"
@@ -16,6 +17,9 @@ class CrashView final : public Medium {
  public:
   // All outlive the view. `below` is the view that the recorded execution itself ran on, or null.
   CrashView(const Recording& recording, persist::Cut& cut, persist::Chooser& chooser, CrashView* below = nullptr);
+
+  // From now on it is told what is looked at.
+  void set_observer(Observer* observer) { observer_ = observer; }
 
   Ino lookup(Ino dir, std::string_view name) override;
   std::vector<std::string> possible_names(Ino dir) override;
@@ -32,6 +36,10 @@ class CrashView final : public Medium {
 
  private:
   persist::Value read(persist::LocationId location);
+  void observe(std::uint64_t name) const {
+    if (observer_) observer_->note(name);
+  }
+  void observe_sector(BlockId id, std::uint64_t sector) const;
   const InodeRecord* find_inode(Ino ino) const;
   // The block that this recording put there, kNoBlock where it put none.
   BlockId find_block(Ino ino, std::uint64_t block);
@@ -42,6 +50,7 @@ class CrashView final : public Medium {
   persist::Cut& cut_;
   persist::Chooser& chooser_;
   CrashView* below_;
+  Observer* observer_ = nullptr;
 };
 
 }  // namespace crashcut::fusefs

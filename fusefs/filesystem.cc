@@ -56,8 +56,8 @@ Filesystem::Inode& Filesystem::Impl::load(Ino ino, Ino parent) {
 }
 
 Filesystem::Inode& Filesystem::Impl::add(mode_t mode, dev_t rdev, const Credentials& who, const Inode* parent) {
-  const Ino ino = next_ino;
-  next_ino = Ino{static_cast<std::uint64_t>(ino) + 1};
+  const Ino ino = setup.effects ? setup.effects->fresh_ino() : next_ino;
+  next_ino = std::max(next_ino, Ino{static_cast<std::uint64_t>(ino) + 1});
   Inode& inode = inodes[static_cast<std::uint64_t>(ino)];
   inode.ino = ino;
   inode.type = mode & S_IFMT;
@@ -91,6 +91,7 @@ void update_atime(Meta& meta, const timespec& time) {
 }  // namespace
 
 Meta& Filesystem::Impl::meta(Inode& inode) {
+  touch_effect(Effects::Thing::kAttributes, Effects::kTarget, inode.ino);
   if (inode.meta) return *inode.meta;
   inode.meta = setup.medium->meta(inode.ino);
   inode.meta->nlink += inode.nlink_change;
@@ -110,6 +111,7 @@ std::uint64_t Filesystem::Impl::size(Inode& inode) {
 
 // A recovery that removes a name need not know how many there were: that would be one more thing to decide.
 void Filesystem::Impl::change_nlink(Inode& inode, int by) {
+  touch_effect(Effects::Thing::kLinks, Effects::kBoth, inode.ino);
   if (inode.meta || recorder()) {
     meta(inode).nlink += by;
   } else {
@@ -139,6 +141,7 @@ void Filesystem::Impl::note_access(Inode& inode) {
 
 void Filesystem::Impl::drop_if_unused(Inode& inode) {
   if (inode.opens > 0 || !inode.meta || inode.meta->nlink > 0) return;
+  if (!inode.blocks.empty()) touch_effect(Effects::Thing::kSpace, Effects::kSource, kNoIno);
   used_blocks -= std::min<std::uint64_t>(used_blocks, inode.blocks.size());
   inodes.erase(static_cast<std::uint64_t>(inode.ino));
 }
@@ -154,6 +157,7 @@ Errno Filesystem::Impl::check_name(std::string_view name) const {
 }
 
 Ino Filesystem::Impl::find_entry(Inode& dir, std::string_view name) {
+  if (setup.effects) touch_effect(Effects::Thing::kName, Effects::kTarget, dir.ino, Effects::hash(name));
   if (const auto found = dir.entries.find(name); found != dir.entries.end()) return found->second.ino;
   if (dir.has_all_names) return kNoIno;
   const Ino ino = setup.medium->lookup(dir.ino, name);
@@ -163,6 +167,10 @@ Ino Filesystem::Impl::find_entry(Inode& dir, std::string_view name) {
 }
 
 void Filesystem::Impl::set_entry(Inode& dir, std::string_view name, Ino ino) {
+  if (setup.effects) {
+    touch_effect(Effects::Thing::kName, Effects::kBoth, dir.ino, Effects::hash(name));
+    touch_effect(Effects::Thing::kListing, Effects::kBoth, dir.ino);  // a new name comes last in it
+  }
   const auto found = dir.entries.find(name);
   if (ino == kNoIno) {
     if (found != dir.entries.end()) dir.entry_by_cookie.erase(found->second.cookie);
@@ -183,6 +191,7 @@ void Filesystem::Impl::set_entry(Inode& dir, std::string_view name, Ino ino) {
 }
 
 void Filesystem::Impl::load_all_names(Inode& dir) {
+  touch_effect(Effects::Thing::kListing, Effects::kTarget, dir.ino);
   if (dir.has_all_names) return;
   for (const std::string& name : setup.medium->possible_names(dir.ino)) find_entry(dir, name);
   dir.has_all_names = true;
@@ -226,6 +235,7 @@ Errno Filesystem::lookup(Ino dir_ino, std::string_view name, Ino& out) {
   if (const Errno error = impl_->check_name(name)) return error;
   // The parent of a removed directory may have been removed too.
   if (name == ".." && !impl_->find(dir->parent)) return -ENOENT;
+  if (name == "..") impl_->touch_effect(Effects::Thing::kName, Effects::kTarget, dir_ino, Effects::hash(name));
   out = name == "." ? dir_ino : name == ".." ? dir->parent : impl_->find_entry(*dir, name);
   return out == kNoIno ? -ENOENT : 0;
 }
@@ -237,7 +247,7 @@ bool is_dot(std::string_view name) { return name == "." || name == ".."; }
 // What every call that makes a name checks first.
 #define CHECK_NEW_NAME(dir, dir_ino, name)                                                \
   Inode* dir = impl_->find(dir_ino);                                                      \
-  if (!dir || (dir->meta && dir->meta->nlink == 0)) return -ENOENT;                       \
+  if (!dir || (dir->meta && impl_->links_of(*dir) == 0)) return -ENOENT;                       \
   if (dir->type != S_IFDIR) return -ENOTDIR;                                              \
   if (const Errno error = impl_->check_name(name)) return error;                          \
   if (is_dot(name) || impl_->find_entry(*dir, name) != kNoIno) return -EEXIST
@@ -298,7 +308,7 @@ Errno Filesystem::link(Ino ino, Ino dir_ino, std::string_view name) {
   if (!inode) return -ENOENT;
   CHECK_NEW_NAME(dir, dir_ino, name);
   if (inode->type == S_IFDIR) return -EPERM;
-  if (inode->meta && inode->meta->nlink >= kLinksMax) return -EMLINK;
+  if (inode->meta && impl_->links_of(*inode) >= kLinksMax) return -EMLINK;
   impl_->change_nlink(*inode, 1);
   impl_->touch(*inode, false);
   impl_->set_entry(*dir, name, ino);
@@ -345,6 +355,7 @@ Errno Filesystem::rmdir(Ino dir_ino, std::string_view name) {
   impl_->set_entry(*dir, name, kNoIno);
   impl_->touch(*dir, true);
   impl_->change_nlink(*dir, -1);
+  impl_->touch_effect(Effects::Thing::kLinks, Effects::kBoth, ino);
   impl_->meta(inode).nlink = 0;
   impl_->touch(inode, false);
   const NameChange change{dir_ino, std::string(name), kNoIno};
@@ -367,7 +378,7 @@ Errno Filesystem::rename(Ino from_dir_ino, std::string_view from, Ino to_dir_ino
   if ((flags & RENAME_NOREPLACE) && (flags & RENAME_EXCHANGE)) return -EINVAL;
   Inode* from_dir = impl_->find(from_dir_ino);
   Inode* to_dir = impl_->find(to_dir_ino);
-  if (!from_dir || !to_dir || (to_dir->meta && to_dir->meta->nlink == 0)) return -ENOENT;
+  if (!from_dir || !to_dir || (to_dir->meta && impl_->links_of(*to_dir) == 0)) return -ENOENT;
   if (from_dir->type != S_IFDIR || to_dir->type != S_IFDIR) return -ENOTDIR;
   for (std::string_view name : {from, to}) {
     if (const Errno error = impl_->check_name(name)) return error;
@@ -413,6 +424,7 @@ void Filesystem::Impl::exchange(Inode& a_dir, std::string_view a, Inode& a_inode
   }
   a_inode.parent = b_dir.ino;
   b_inode.parent = a_dir.ino;
+  for (const Inode* inode : {&a_inode, &b_inode}) touch_effect(Effects::Thing::kName, Effects::kBoth, inode->ino, Effects::hash(".."));
   for (Inode* inode : {&a_inode, &b_inode}) touch(*inode, false);
   for (Inode* dir : {&a_dir, &b_dir}) touch(*dir, true);
   const NameChange changes[] = {{a_dir.ino, std::string(a), b_inode.ino}, {b_dir.ino, std::string(b), a_inode.ino}};
@@ -433,11 +445,13 @@ void Filesystem::Impl::move(Inode& from_dir, std::string_view from, Inode& moved
     if (!replaced) changed_to = &to_dir;
   }
   moved.parent = to_dir.ino;
+  touch_effect(Effects::Thing::kName, Effects::kBoth, moved.ino, Effects::hash(".."));
   touch(moved, false);
   touch(from_dir, true);
   touch(to_dir, true);
   if (replaced) {
     if (is_dir) {
+      touch_effect(Effects::Thing::kLinks, Effects::kBoth, replaced->ino);
       meta(*replaced).nlink = 0;
     } else {
       change_nlink(*replaced, -1);
@@ -463,7 +477,7 @@ Errno Filesystem::readdir(Ino dir_ino, std::uint64_t cookie, std::size_t most, s
   if (!dir) return -ENOENT;
   if (dir->type != S_IFDIR) return -ENOTDIR;
   out.clear();
-  if (dir->meta && dir->meta->nlink == 0) return -ENOENT;
+  if (dir->meta && impl_->links_of(*dir) == 0) return -ENOENT;
   if (cookie < 1 && out.size() < most) out.push_back(DirEntry{".", dir_ino, S_IFDIR, 1});
   if (cookie < 2 && out.size() < most) out.push_back(DirEntry{"..", dir->parent, S_IFDIR, 2});
   if (out.size() == most) return 0;
@@ -486,6 +500,9 @@ Errno Filesystem::getattr(Ino ino, struct stat& out) {
   Inode* inode = impl_->find(ino);
   if (!inode) return -ENOENT;
   const Meta& meta = impl_->meta(*inode);
+  impl_->touch_effect(Effects::Thing::kLinks, Effects::kTarget, ino);
+  impl_->touch_effect(Effects::Thing::kSize, Effects::kTarget, ino);
+  impl_->touch_effect(Effects::Thing::kWriting, Effects::kTarget, ino);  // st_blocks
   out = {};
   out.st_dev = 0xcc;
   out.st_ino = static_cast<ino_t>(ino);
@@ -513,6 +530,7 @@ Errno Filesystem::getattr(Ino ino, struct stat& out) {
 Errno Filesystem::get_owner(Ino ino, Owner& out) {
   Inode* inode = impl_->find(ino);
   if (!inode) return -ENOENT;
+  impl_->touch_effect(Effects::Thing::kAttributes, Effects::kTarget, ino);
   if (inode->meta) {
     out = owner_of(*inode->meta);
   } else {
@@ -527,6 +545,7 @@ Errno Filesystem::setattr(Ino ino, const AttrChange& change) {
   Inode* inode = impl_->find(ino);
   if (!inode) return -ENOENT;
   Meta& meta = impl_->meta(*inode);
+  impl_->touch_effect(Effects::Thing::kAttributes, Effects::kBoth, ino);
   if (change.mode) meta.mode = inode->type | (*change.mode & 07777);
   if (change.uid) meta.uid = *change.uid;
   if (change.gid) meta.gid = *change.gid;
@@ -565,6 +584,7 @@ Errno Filesystem::set_xattr(Ino ino, const std::string& name, std::string_view v
   }
   if (bytes > 4000) return -ENOSPC;  // ext4 keeps them in one block beside the inode
   meta.xattrs[name] = value;
+  impl_->touch_effect(Effects::Thing::kAttributes, Effects::kBoth, ino);
   impl_->touch(*inode, false);
   if (impl_->recorder()) impl_->recorder()->change_meta(MetaChange{ino, meta});
   return 0;
@@ -595,12 +615,14 @@ Errno Filesystem::remove_xattr(Ino ino, const std::string& name) {
   if (const Errno error = check_xattr_name(inode->type, name)) return error;
   Meta& meta = impl_->meta(*inode);
   if (meta.xattrs.erase(name) == 0) return -ENODATA;
+  impl_->touch_effect(Effects::Thing::kAttributes, Effects::kBoth, ino);
   impl_->touch(*inode, false);
   if (impl_->recorder()) impl_->recorder()->change_meta(MetaChange{ino, meta});
   return 0;
 }
 
 void Filesystem::statfs(struct statvfs& out) {
+  impl_->touch_effect(Effects::Thing::kSpace, Effects::kTarget, kNoIno);
   out = {};
   out.f_bsize = out.f_frsize = impl_->setup.block_bytes;
   out.f_blocks = impl_->setup.capacity_bytes / impl_->setup.block_bytes;
@@ -623,19 +645,26 @@ void Filesystem::release(Ino ino, bool was_writable) {
 }
 
 Errno Filesystem::posix_lock(Ino ino, std::uint64_t owner, const struct flock& lock) {
+  impl_->touch_effect(Effects::Thing::kFileLocks, Effects::kBoth, ino);
   return impl_->find(ino)->locks.set(owner, lock);
 }
 
 Errno Filesystem::posix_test_lock(Ino ino, std::uint64_t owner, struct flock& lock) {
+  impl_->touch_effect(Effects::Thing::kFileLocks, Effects::kTarget, ino);
   impl_->find(ino)->locks.test(owner, lock);
   return 0;
 }
 
 Errno Filesystem::flock(Ino ino, std::uint64_t owner, int operation) {
+  impl_->touch_effect(Effects::Thing::kFileLocks, Effects::kBoth, ino);
   return impl_->find(ino)->locks.flock(owner, operation);
 }
 
-void Filesystem::drop_locks(Ino ino, std::uint64_t owner) { impl_->find(ino)->locks.drop(owner); }
+void Filesystem::drop_locks(Ino ino, std::uint64_t owner) {
+  FileLocks& locks = impl_->find(ino)->locks;
+  impl_->touch_effect(Effects::Thing::kFileLocks, locks.empty() ? Effects::kTarget : Effects::kBoth, ino);
+  locks.drop(owner);
+}
 
 // ---- syncs ------------------------------------------------------------------------------------------------------
 
@@ -656,6 +685,7 @@ Errno Filesystem::sync_file_range(Ino ino, std::uint64_t offset, std::uint64_t l
   constexpr unsigned kKnown = SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER;
   if (flags & ~kKnown) return -EINVAL;
   if (inode->type != S_IFREG && inode->type != S_IFDIR && inode->type != S_IFLNK) return -ESPIPE;
+  impl_->touch_effect(Effects::Thing::kSize, Effects::kTarget, ino);
   if ((flags & SYNC_FILE_RANGE_WRITE) && impl_->recorder()) impl_->recorder()->start_writeback(ino, offset, length);
   return 0;
 }

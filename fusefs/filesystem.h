@@ -67,6 +67,7 @@ class Filesystem {
     bool noatime = false;              // a mount does not learn of reads that the kernel's caches answer
     std::function<timespec()> clock;   // none: a clock that ticks a microsecond an operation
     std::function<void()> on_step;
+    Effects* effects = nullptr;        // none: nobody asks which calls commute
   };
   explicit Filesystem(Setup setup);
   ~Filesystem();

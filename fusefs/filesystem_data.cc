@@ -28,6 +28,7 @@ CachedBlock& Filesystem::Impl::cached_block(Inode& inode, std::uint64_t block, b
       if (block * setup.block_bytes < inode.medium_end) found->second.is_here.assign(setup.block_bytes, 0);
     }
     ++used_blocks;
+    touch_effect(Effects::Thing::kSpace, Effects::kSource, kNoIno);
   }
   return found->second;
 }
@@ -99,6 +100,7 @@ void Filesystem::Impl::drop_blocks(Inode& inode, std::uint64_t first, std::uint6
   const std::size_t dropped = std::erase_if(
       inode.blocks, [&](const auto& block) { return block.first >= first && block.first < end; });
   used_blocks -= std::min<std::uint64_t>(used_blocks, dropped);
+  if (dropped != 0) touch_effect(Effects::Thing::kSpace, Effects::kSource, kNoIno);
 }
 
 // What will persist is whole sectors: the rest of those at the edges of [begin, end).
@@ -151,6 +153,8 @@ Errno Filesystem::Impl::reserve(Inode& inode, std::uint64_t begin, std::uint64_t
 
 void Filesystem::Impl::set_size(Inode& inode, std::uint64_t new_size) {
   const std::uint64_t old_size = size(inode);
+  touch_effect(Effects::Thing::kSize, Effects::kBoth, inode.ino);
+  touch_bytes(inode.ino, Effects::kBoth, std::min(old_size, new_size), ~std::uint64_t{0});
   if (new_size < old_size) {
     const std::uint64_t first_gone = (new_size + setup.block_bytes - 1) / setup.block_bytes;
     zero_bytes(inode, new_size, std::min(old_size, first_gone * setup.block_bytes));
@@ -169,6 +173,8 @@ std::int64_t Filesystem::read(Ino ino, std::uint64_t offset, std::span<std::byte
   if (inode->type != S_IFREG) return -EINVAL;
   if (out.empty()) return 0;
   const std::uint64_t size = impl_->size(*inode);
+  // Where the file ends is noticed only by who reads that far.
+  if (offset + out.size() > size || offset + out.size() < offset) impl_->touch_effect(Effects::Thing::kSize, Effects::kTarget, ino);
   if (offset >= size) return 0;
   const std::uint64_t end = offset + std::min<std::uint64_t>(out.size(), size - offset);
   const std::uint32_t block_bytes = impl_->setup.block_bytes;
@@ -176,6 +182,7 @@ std::int64_t Filesystem::read(Ino ino, std::uint64_t offset, std::span<std::byte
     if (at != offset) impl_->step();  // no lock: another thread's write may come between two blocks
     const std::uint64_t to = std::min(end, (at / block_bytes + 1) * block_bytes);
     const auto part = out.subspan(at - offset, to - at);
+    impl_->touch_bytes(ino, Effects::kTarget, at, to);
     impl_->bring(*inode, at, to);
     if (const CachedBlock* block = impl_->find_block(*inode, at / block_bytes)) {
       impl_->read_block(*block, at % block_bytes, part);
@@ -198,6 +205,8 @@ void Filesystem::Impl::write_block(Inode& inode, std::uint64_t offset, std::span
   std::memcpy(bytes_of(block) + offset % setup.block_bytes, in.data(), in.size());
   const std::uint64_t old_size = size(inode);
   inode.size = std::max(old_size, end);
+  touch_bytes(inode.ino, Effects::kBoth, std::min(offset, old_size), end);
+  if (end > old_size) touch_effect(Effects::Thing::kSize, Effects::kBoth, inode.ino);
   if (recorder()) {
     recorder()->write(Recorder::WriteRange{inode.ino, offset, in.size(), old_size, direct}, block_bytes_of(inode));
   }
@@ -208,8 +217,9 @@ std::int64_t Filesystem::write(Ino ino, std::uint64_t offset, std::span<const st
   Inode* inode = impl_->find(ino);
   if (!inode) return -EBADF;
   if (inode->type != S_IFREG) return -EINVAL;
-  if (inode->lock_held) return kWouldBlock;
+  if (inode->lock_held) return impl_->would_block(ino);
   if (flags.append) offset = impl_->size(*inode);
+  if (flags.append) impl_->touch_effect(Effects::Thing::kSize, Effects::kTarget, ino);
   if (written_end) *written_end = offset;
   if (in.empty()) return 0;
   if (offset >= kFileBytesMax) return -EFBIG;
@@ -255,9 +265,10 @@ Errno Filesystem::truncate(Ino ino, std::uint64_t new_size) {
   if (!inode) return -EBADF;
   if (inode->type == S_IFDIR) return -EISDIR;
   if (inode->type != S_IFREG) return -EINVAL;
-  if (inode->lock_held) return kWouldBlock;
+  if (inode->lock_held) return impl_->would_block(ino);
   if (new_size > kFileBytesMax) return -EFBIG;
   const std::uint64_t old_size = impl_->size(*inode);
+  impl_->touch_effect(Effects::Thing::kSize, Effects::kTarget, ino);
   impl_->touch(*inode, true);
   if (new_size == old_size) return 0;
   impl_->set_size(*inode, new_size);
@@ -342,7 +353,11 @@ Errno Filesystem::fallocate(Ino ino, int mode, std::uint64_t offset, std::uint64
   Inode* inode = impl_->find(ino);
   if (!inode) return -EBADF;
   if (inode->type != S_IFREG) return inode->type == S_IFDIR ? -EISDIR : -ENODEV;
-  if (inode->lock_held) return kWouldBlock;
+  if (inode->lock_held) return impl_->would_block(ino);
+  // All of the file: who allocates and who moves blocks is rare enough.
+  impl_->touch_effect(Effects::Thing::kSize, Effects::kBoth, ino);
+  impl_->touch_bytes(ino, Effects::kBoth, 0, ~std::uint64_t{0});
+  impl_->touch_effect(Effects::Thing::kWriting, Effects::kBoth, ino);
   if (length == 0 || offset + length < offset) return -EINVAL;
   if (offset + length > kFileBytesMax) return -EFBIG;
   if (!is_fallocate_mode(mode)) return -EOPNOTSUPP;
@@ -373,6 +388,8 @@ std::int64_t Filesystem::seek(Ino ino, std::uint64_t offset, int whence) {
   Inode* inode = impl_->find(ino);
   if (!inode) return -EBADF;
   const std::uint64_t size = inode->type == S_IFREG ? impl_->size(*inode) : 0;
+  impl_->touch_effect(Effects::Thing::kSize, Effects::kTarget, ino);
+  if (whence != SEEK_END) impl_->touch_bytes(ino, Effects::kTarget, 0, ~std::uint64_t{0});
   if (whence == SEEK_END) return static_cast<std::int64_t>(size + offset);
   if (whence != SEEK_DATA && whence != SEEK_HOLE) return -EINVAL;
   if (offset >= size) return -ENXIO;

@@ -72,12 +72,29 @@ struct Filesystem::Impl {
     if (setup.on_step) setup.on_step();
   }
 
+  // What the call has to do with others. Reasons for what is left out: a block's bytes are told by whoever copies them;
+  // times do not pass (effects.h).
+  void touch_effect(Effects::Thing thing, Effects::Part part, Ino ino, std::uint64_t b = 0) const {
+    if (setup.effects) setup.effects->touch(thing, part, static_cast<std::uint64_t>(ino), b);
+  }
+  void touch_bytes(Ino ino, Effects::Part part, std::uint64_t begin, std::uint64_t end) const {
+    if (setup.effects) setup.effects->touch_bytes(ino, part, begin, end);
+  }
+  int would_block(Ino ino) const {
+    if (setup.effects) setup.effects->blocked_by(Effects::lock_of_inode(ino));
+    return kWouldBlock;
+  }
+
   // Inodes.
   Inode* find(Ino ino);
   Inode& load(Ino ino, Ino parent);
   Inode& add(mode_t mode, dev_t rdev, const Credentials& who, const Inode* parent);
   Meta& meta(Inode& inode);
   std::uint64_t size(Inode& inode);
+  nlink_t links_of(const Inode& inode) const {
+    touch_effect(Effects::Thing::kLinks, Effects::kTarget, inode.ino);
+    return inode.meta->nlink;
+  }
   void change_nlink(Inode& inode, int by);
   void touch(Inode& inode, bool modified);
   void note_access(Inode& inode);

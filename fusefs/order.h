@@ -11,6 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "fusefs/effects.h"
 #include "fusefs/profile.h"
 #include "fusefs/recording.h"
 #include "persist/log.h"
@@ -27,6 +28,9 @@ struct Touch {
 class Order {
  public:
   Order(std::vector<Rule> rules, const persist::Log& log) : rules_(std::move(rules)), log_(log), frontiers_(rules_.size()) {}
+
+  // What an event of this kind has to do with the rules: it comes before others, or after.
+  void report(Kinds kind, const Touch& touch, std::uint64_t block_name, Effects& effects) const;
 
   // Adds to `after` what a new event must follow.
   void find_predecessors(Kinds kind, const Touch& touch, std::vector<persist::EventId>& after);

@@ -45,8 +45,13 @@ PathWalk::Mode walk_mode(int flags) {
 
 }  // namespace
 
-Description::Description(Filesystem& filesystem, Ino ino_in, int flags_in)
-    : ino(ino_in), type(filesystem.type(ino_in) & S_IFMT), flags(flags_in), filesystem_(filesystem) {
+Description::Description(Filesystem& filesystem, Ino ino_in, int flags_in, Effects* effects)
+    : name(effects ? effects->fresh_name() : 0),
+      ino(ino_in),
+      type(filesystem.type(ino_in) & S_IFMT),
+      flags(flags_in),
+      filesystem_(filesystem),
+      effects_(effects) {
   filesystem_.add_open(ino);
 }
 
@@ -71,7 +76,7 @@ Process::Impl::Impl(Setup setup_in)
       filesystem(setup.filesystem),
       access(filesystem, setup.who, setup.sticky_protection),
       walk(filesystem, access, setup.root) {
-  if (setup.starts_inside) cwd = std::make_shared<Description>(filesystem, kRootIno, O_PATH);
+  if (setup.starts_inside) cwd = open_description(kRootIno, O_PATH);
 }
 
 Process::Process(Setup setup) : impl_(std::make_unique<Impl>(std::move(setup))) {}
@@ -87,7 +92,9 @@ const std::string& Process::outside_from_path() const { return impl_->outside_fr
 // Descriptors.
 
 DescriptionRef Process::Impl::any(int fd) const {
+  touch_effect(Effects::Thing::kDescriptor, Effects::kTarget, static_cast<std::uint64_t>(fd));
   auto slot = slots.find(fd);
+  if (slot != slots.end()) slot->second.file->touch(Effects::kTarget);  // its flags
   return slot == slots.end() ? nullptr : slot->second.file;
 }
 
@@ -108,11 +115,13 @@ void Process::Impl::unreserve(int fd) {
 }
 
 int Process::Impl::install(int fd, DescriptionRef description, bool cloexec) {
+  touch_effect(Effects::Thing::kDescriptor, Effects::kBoth, static_cast<std::uint64_t>(fd));
   slots[fd] = {std::move(description), cloexec};
   return fd;
 }
 
 void Process::Impl::drop(int fd) {
+  touch_effect(Effects::Thing::kDescriptor, Effects::kBoth, static_cast<std::uint64_t>(fd));
   auto slot = slots.find(fd);
   DescriptionRef file = std::move(slot->second.file);
   slots.erase(slot);
@@ -122,6 +131,15 @@ void Process::Impl::drop(int fd) {
 
 bool Process::owns(int fd) const { return impl_->slots.count(fd) != 0; }
 
+std::uint64_t Process::inode_lock_of(int fd) const {
+  const auto slot = impl_->slots.find(fd);
+  return slot == impl_->slots.end() ? 0 : Effects::lock_of_inode(slot->second.file->ino);
+}
+std::uint64_t Process::description_lock_of(int fd) const {
+  const auto slot = impl_->slots.find(fd);
+  return slot == impl_->slots.end() ? 0 : Effects::lock_of_description(slot->second.file->name);
+}
+
 std::vector<int> Process::descriptors() const {
   std::vector<int> all;
   for (const auto& [fd, slot] : impl_->slots) all.push_back(fd);
@@ -129,6 +147,7 @@ std::vector<int> Process::descriptors() const {
 }
 
 int Process::close(int fd) {
+  impl_->touch_effect(Effects::Thing::kDescriptor, Effects::kTarget, static_cast<std::uint64_t>(fd));
   if (!owns(fd)) return -EBADF;
   impl_->drop(fd);
   impl_->unreserve(fd);
@@ -170,17 +189,20 @@ int Process::set_flags(int fd, int flags) {
   if (starts_noatime)
     if (Errno error = impl_->access.check_owner(file->ino)) return error;
   if ((flags & O_DIRECT) && !S_ISREG(file->type)) return -EINVAL;
+  file->touch(Effects::kBoth);
   file->flags = (file->flags & ~kSettableFlags) | (flags & kSettableFlags);
   return 0;
 }
 
 int Process::get_fd_flags(int fd) {
+  impl_->touch_effect(Effects::Thing::kDescriptor, Effects::kTarget, static_cast<std::uint64_t>(fd));
   auto slot = impl_->slots.find(fd);
   if (slot == impl_->slots.end()) return -EBADF;
   return slot->second.cloexec ? FD_CLOEXEC : 0;
 }
 
 int Process::set_fd_flags(int fd, int flags) {
+  impl_->touch_effect(Effects::Thing::kDescriptor, Effects::kBoth, static_cast<std::uint64_t>(fd));
   auto slot = impl_->slots.find(fd);
   if (slot == impl_->slots.end()) return -EBADF;
   slot->second.cloexec = (flags & FD_CLOEXEC) != 0;
@@ -190,6 +212,7 @@ int Process::set_fd_flags(int fd, int flags) {
 // Paths.
 
 Errno Process::Impl::start_of(int dirfd, std::string_view path, Ino& out) const {
+  if (dirfd == AT_FDCWD) touch_effect(Effects::Thing::kDirectory, Effects::kTarget);
   out = cwd ? cwd->ino : kNoIno;
   bool is_relative = !path.empty() && path.front() != '/';
   if (dirfd == AT_FDCWD || !is_relative) return 0;
@@ -201,6 +224,7 @@ Errno Process::Impl::start_of(int dirfd, std::string_view path, Ino& out) const 
 
 Errno Process::Impl::find(int dirfd, std::string_view path, int flags, Ino& out) {
   bool is_empty = path.empty() && (flags & AT_EMPTY_PATH);
+  if (dirfd == AT_FDCWD) touch_effect(Effects::Thing::kDirectory, Effects::kTarget);
   // Nothing is walked then, so nothing need be searchable.
   if (is_empty && (dirfd != AT_FDCWD || cwd)) {
     DescriptionRef file = dirfd == AT_FDCWD ? cwd : any(dirfd);
@@ -235,13 +259,14 @@ int Process::openat(int dirfd, std::string_view path, int flags, mode_t mode) {
     impl_->unreserve(fd);
     return error;
   }
-  auto file = std::make_shared<Description>(impl_->filesystem, place.ino, flags & ~kForgottenFlags);
+  DescriptionRef file = impl_->open_description(place.ino, flags & ~kForgottenFlags);
   return impl_->install(fd, std::move(file), flags & O_CLOEXEC);
 }
 
 // Makes place.ino ready to be opened, and creates it where it is missing.
 Errno Process::Impl::open_place(Place& place, int flags, mode_t mode) {
   mode = S_IFREG | (mode & 07777 & ~setup.umask);
+  touch_effect(Effects::Thing::kUmask, Effects::kTarget);
   if (asks_for_tmpfile(flags)) return make_tmpfile(place, mode);
   if (place.ino == kNoIno) return create_file(place, mode);
   if (Errno error = may_open(place, flags)) return error;
@@ -290,7 +315,8 @@ int Process::chdir(std::string_view path) {
   if (Errno error = impl_->find(AT_FDCWD, path, 0, dir)) return error;
   if (!S_ISDIR(impl_->filesystem.type(dir))) return -ENOTDIR;
   if (Errno error = impl_->access.check(dir, X_OK)) return error;
-  impl_->cwd = std::make_shared<Description>(impl_->filesystem, dir, O_PATH);
+  impl_->touch_effect(Effects::Thing::kDirectory, Effects::kBoth);
+  impl_->cwd = impl_->open_description(dir, O_PATH);
   return 0;
 }
 
@@ -299,19 +325,27 @@ int Process::fchdir(int fd) {
   if (!file) return -EBADF;
   if (!S_ISDIR(file->type)) return -ENOTDIR;
   if (Errno error = impl_->access.check(file->ino, X_OK)) return error;
-  impl_->cwd = std::make_shared<Description>(impl_->filesystem, file->ino, O_PATH);
+  impl_->touch_effect(Effects::Thing::kDirectory, Effects::kBoth);
+  impl_->cwd = impl_->open_description(file->ino, O_PATH);
   return 0;
 }
 
-void Process::chdir_outside() { impl_->cwd = nullptr; }
+void Process::chdir_outside() {
+  impl_->touch_effect(Effects::Thing::kDirectory, Effects::kBoth);
+  impl_->cwd = nullptr;
+}
 
 std::string Process::getcwd() const {
+  impl_->touch_effect(Effects::Thing::kDirectory, Effects::kTarget);
   if (!impl_->cwd) return "";
   std::string path = impl_->walk.path_of(impl_->cwd->ino);
   return path.empty() ? "(unreachable)" : path;
 }
 
-mode_t Process::set_umask(mode_t mask) { return std::exchange(impl_->setup.umask, mask & 0777); }
+mode_t Process::set_umask(mode_t mask) {
+  impl_->touch_effect(Effects::Thing::kUmask, Effects::kBoth);
+  return std::exchange(impl_->setup.umask, mask & 0777);
+}
 
 // Locks.
 

@@ -36,6 +36,7 @@ class Process {
     // here, from 3 on.
     std::function<int(int lowest)> reserve_fd;
     std::function<void(int fd)> free_fd;
+    Effects* effects = nullptr;  // none: nobody asks which calls commute
   };
   explicit Process(Setup setup);
   ~Process();
@@ -46,6 +47,9 @@ class Process {
   const std::string& outside_from_path() const;
 
   bool owns(int fd) const;
+  // The locks that calls on the descriptor take (Effects::lock_of_inode, lock_of_description); 0 where it is not ours.
+  std::uint64_t inode_lock_of(int fd) const;
+  std::uint64_t description_lock_of(int fd) const;
 
   // dirfd is AT_FDCWD or a descriptor of ours; a foreign dirfd is the caller's business.
   int openat(int dirfd, std::string_view path, int flags, mode_t mode);

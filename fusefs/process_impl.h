@@ -13,7 +13,7 @@ namespace crashcut::fusefs {
 // kernel, when another thread closes the descriptor meanwhile.
 class Description {
  public:
-  Description(Filesystem& filesystem, Ino ino, int flags);
+  Description(Filesystem& filesystem, Ino ino, int flags, Effects* effects);
   ~Description();
   Description(const Description&) = delete;
   Description& operator=(const Description&) = delete;
@@ -23,7 +23,15 @@ class Description {
   bool is_writable() const;
   // Of flock and OFD locks.
   std::uint64_t lock_owner() const { return reinterpret_cast<std::uintptr_t>(this); }
+  void touch(Effects::Part part) const {
+    if (effects_) effects_->touch(Effects::Thing::kDescription, part, name);
+  }
 
+  void report_block() const {
+    if (effects_) effects_->blocked_by(Effects::lock_of_description(name));
+  }
+
+  const std::uint64_t name;  // the same in all executions, for effects
   const Ino ino;
   const mode_t type;
   int flags;
@@ -32,6 +40,7 @@ class Description {
 
  private:
   Filesystem& filesystem_;
+  Effects* effects_;
 };
 using DescriptionRef = std::shared_ptr<Description>;
 
@@ -39,6 +48,8 @@ using DescriptionRef = std::shared_ptr<Description>;
 class PositionHold {
  public:
   explicit PositionHold(Description& file) : file_(file), is_mine_(!file.position_is_held) {
+    file_.touch(Effects::kBoth);
+    if (!is_mine_) file_.report_block();
     file_.position_is_held = true;
   }
   ~PositionHold() {
@@ -60,6 +71,11 @@ struct Process::Impl {
     DescriptionRef file;
     bool cloexec;
   };
+
+  DescriptionRef open_description(Ino ino, int flags) { return std::make_shared<Description>(filesystem, ino, flags, setup.effects); }
+  void touch_effect(Effects::Thing thing, Effects::Part part, std::uint64_t a = 0) const {
+    if (setup.effects) setup.effects->touch(thing, part, a);
+  }
 
   // Descriptors.
   DescriptionRef any(int fd) const;   // none where fd is not ours

@@ -158,6 +158,7 @@ Errno Process::Impl::check_new_name(const Place& place, bool for_directory) {
 int Process::mkdirat(int dirfd, std::string_view path, mode_t mode) {
   Place place;
   if (Errno error = impl_->find_new_name(dirfd, path, true, place)) return error;
+  impl_->touch_effect(Effects::Thing::kUmask, Effects::kTarget);
   mode = mode & 01777 & ~impl_->setup.umask;
   return impl_->filesystem.mkdir(place.dir, place.name, mode, impl_->access.who(), place.ino);
 }
@@ -188,6 +189,7 @@ int Process::mknodat(int dirfd, std::string_view path, mode_t mode, dev_t rdev) 
   if (Errno error = impl_->find_new_name(dirfd, path, false, place)) return error;
   bool is_device = S_ISBLK(type) || (S_ISCHR(type) && rdev != 0);  // 0,0 is overlayfs's whiteout: anyone's
   if (is_device && !impl_->access.is_root()) return -EPERM;
+  impl_->touch_effect(Effects::Thing::kUmask, Effects::kTarget);
   mode = type | (mode & 07777 & ~impl_->setup.umask);
   if (Errno error = impl_->access.strip_setgid(place.dir, mode)) return error;
   dev_t kept_rdev = S_ISBLK(type) || S_ISCHR(type) ? rdev : 0;

@@ -13,7 +13,8 @@ using persist::LocationId;
 using persist::Value;
 using persist::Write;
 
-Recorder::Impl::Impl(const ModelOptions& options, Medium* base) : base(base), order(rules(options), recording.log) {
+Recorder::Impl::Impl(const ModelOptions& options, Medium* base, Effects* effects)
+    : base(base), effects(effects), order(rules(options), recording.log) {
   recording.options = options;
   recording.ops.emplace_back("the starting state");
   if (base) recording.next_ino = base->first_free_ino();
@@ -111,6 +112,32 @@ void Recorder::Impl::add_location_order(Kind kind, std::span<const Write> event_
   }
 }
 
+// A barrier persists before whatever comes later, so its order matters to every event; the end of the starting state, to
+// every event before it. Which of two writes to a location is the last matters to the location.
+void Recorder::Impl::report(Kind kind, const Touch& touch, std::span<const Write> event_writes) const {
+  using Thing = Effects::Thing;
+  constexpr Kinds kFollowsStarted = kCreate | kName | kMeta | kTruncate | kZeroGrow | kAllocate | kGrow | kGrowInside | kMap;
+  const BlockRecord& block = recording.blocks[touch.block];
+  order.report(kind, touch, Effects::mix(static_cast<std::uint64_t>(block.ino), block.block), *effects);
+  effects->touch(Thing::kBarrier, (kind & kBarriers) != 0 ? Effects::kBoth : Effects::kTarget);
+  effects->touch(Thing::kDurable, Effects::kSource);
+  if ((kind & (kFollowsStarted | kDirectoryFsync)) != 0) touch_started(Effects::kTarget);
+  if ((kind & kSync) != 0) touch_started(Effects::kBoth);
+  for (const Write& w : event_writes) {
+    const LocationInfo& info = recording.locations[w.location];
+    if (info.kind == LocationKind::kSector) continue;  // the rules see to those
+    const bool is_named = info.kind == LocationKind::kName || info.kind == LocationKind::kMark;
+    const std::uint64_t which = is_named ? Effects::hash(recording.strings[info.index]) : info.index;
+    effects->touch(Thing::kLocation, Effects::kBoth, static_cast<std::uint64_t>(info.kind), static_cast<std::uint64_t>(info.ino), which);
+  }
+  // Any but plain data changes what later writes to the file make of its blocks.
+  if (kind == kData) {
+    for (Ino ino : touch.inos) touch_writing(ino, Effects::kTarget);
+  } else if ((kind & (kGrow | kGrowInside | kMap | kAllocate | kZeroGrow | kTruncate | kFsync | kFdatasync | kRangeFsync | kRangeFdatasync)) != 0) {
+    for (Ino ino : touch.inos) touch_writing(ino, Effects::kBoth);
+  }
+}
+
 EventId Recorder::Impl::emit(Kind kind, const Touch& touch, std::span<const Write> event_writes,
                              std::span<const EventId> also_after) {
   constexpr Kinds kInJournal = kCreate | kName | kMeta | kTruncate | kZeroGrow | kAllocate;
@@ -121,6 +148,7 @@ EventId Recorder::Impl::emit(Kind kind, const Touch& touch, std::span<const Writ
   }
   if (kind & kInJournal) before_next_in_journal.clear();  // the journal is a chain: later entries follow this one
   order.find_predecessors(kind, touch, after);
+  if (effects) report(kind, touch, event_writes);
   const EventId event = (kind & kBarriers) ? recording.log.add_barrier(op(), event_writes, after)
                                            : recording.log.add_event(op(), event_writes, after);
   recording.event_kinds.push_back(kind);
@@ -130,7 +158,7 @@ EventId Recorder::Impl::emit(Kind kind, const Touch& touch, std::span<const Writ
 
 // ---- the interface: names, metadata, marks -------------------------------------------------------------------------
 
-Recorder::Recorder(const ModelOptions& options, Medium* base) : impl_(std::make_unique<Impl>(options, base)) {}
+Recorder::Recorder(const ModelOptions& options, Medium* base, Effects* effects) : impl_(std::make_unique<Impl>(options, base, effects)) {}
 Recorder::~Recorder() = default;
 
 void Recorder::begin_op(std::string text) { impl_->recording.ops.push_back(std::move(text)); }
@@ -189,6 +217,10 @@ void Recorder::mark(const std::string& text) {
 void Recorder::make_durable() {
   impl_->sync_everything();
   impl_->recording.log.make_durable();
+  if (impl_->effects) {
+    impl_->effects->touch(Effects::Thing::kBarrier, Effects::kBoth);
+    impl_->effects->touch(Effects::Thing::kDurable, Effects::kBoth);
+  }
   impl_->recording.event_kinds.push_back(kSync);
 }
 

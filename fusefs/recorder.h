@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 
+#include "fusefs/effects.h"
 #include "fusefs/medium.h"
 #include "fusefs/recording.h"
 
@@ -29,7 +30,8 @@ using BlockBytes = std::function<std::span<const std::byte>(std::uint64_t block)
 class Recorder {
  public:
   // `base` is the crashed disk that a recovery works on, none for a disk that was empty: what it holds is durable here.
-  explicit Recorder(const ModelOptions& options, Medium* base = nullptr);
+  // `effects` is told what each call has to do with others, if anybody asks.
+  explicit Recorder(const ModelOptions& options, Medium* base = nullptr, Effects* effects = nullptr);
   ~Recorder();
 
   // The operation that the following calls belong to, in words for the report.

@@ -52,10 +52,11 @@ struct Recorder::Impl {
   using Value = persist::Value;
   using Write = persist::Write;
 
-  Impl(const ModelOptions& options, Medium* base);
+  Impl(const ModelOptions& options, Medium* base, Effects* effects);
 
   Recording recording;
   Medium* base;
+  Effects* effects;
   Order order;
   std::unordered_map<std::uint64_t, FileState> files;
   // Writeback that was started: its events come before whatever the journal takes next.
@@ -82,6 +83,15 @@ struct Recorder::Impl {
   BlockId new_block(Ino ino, std::uint64_t block, bool from_below);
   LocationId sector_location(BlockId id, std::uint32_t sector);
   BlockState& block_state(Ino ino, std::uint64_t block);
+
+  // What the calls have to do with each other.
+  void report(Kind kind, const Touch& touch, std::span<const Write> event_writes) const;
+  void touch_writing(Ino ino, Effects::Part part) const {
+    if (effects) effects->touch(Effects::Thing::kWriting, part, static_cast<std::uint64_t>(ino));
+  }
+  void touch_started(Effects::Part part) const {
+    if (effects) effects->touch(Effects::Thing::kStarted, part);
+  }
 
   // Events.
   void add_location_order(Kind kind, std::span<const Write> event_writes);

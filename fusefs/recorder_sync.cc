@@ -11,6 +11,7 @@ using persist::LocationId;
 // A sync waited for blocks [first, end): they are written from now on.
 void Recorder::Impl::written_now(Ino ino, std::uint64_t first, std::uint64_t end) {
   FileState& state = file(ino);
+  touch_writing(ino, Effects::kBoth);
   // Without flushes nothing is durable, but what the sync allocated and converted is in the journal by now.
   if (!recording.options.barrier) {
     for (std::uint64_t block : state.delayed) {
@@ -80,6 +81,8 @@ void Recorder::Impl::sync_everything() {
 // Writeback of blocks [first, end) begins: what it allocates is in the journal before whatever comes next.
 void Recorder::Impl::start_writeback(Ino ino, std::uint64_t first, std::uint64_t end) {
   FileState& state = file(ino);
+  touch_writing(ino, Effects::kBoth);
+  touch_started(Effects::kSource);
   std::uint64_t size = state.settled_size;
   for (const Allocation& allocation : state.allocations) {
     if (allocation.block < first || allocation.block >= end) continue;
@@ -93,6 +96,7 @@ void Recorder::Impl::start_writeback(Ino ino, std::uint64_t first, std::uint64_t
 // ext4_alloc_da_blocks: does nothing where no block waits for room.
 void Recorder::Impl::allocate_delayed_blocks(Ino ino) {
   const FileState& state = file(ino);
+  touch_writing(ino, Effects::kTarget);
   const bool reserves = std::any_of(state.delayed.begin(), state.delayed.end(),
                                     [&](std::uint64_t block) { return !state.preallocated.contains(block); });
   if (reserves) start_writeback(ino, 0, ~std::uint64_t{0});
@@ -122,6 +126,7 @@ void Recorder::before_replace(Ino moved) {
 
 void Recorder::on_release(Ino ino) {
   FileState& state = impl_->file(ino);
+  impl_->touch_writing(ino, state.allocate_on_close ? Effects::kBoth : Effects::kTarget);
   if (!state.allocate_on_close) return;
   state.allocate_on_close = false;
   before_replace(ino);

@@ -209,6 +209,7 @@ void Recorder::Impl::overwrite(const WriteRange& range, BlockId id, SectorSpan s
   // O_DIRECT: the drive has it when the call returns, and every later commit flushes the drive.
   if (range.direct && recording.options.barrier) {
     before_next_in_journal.insert(before_next_in_journal.end(), events.begin(), events.end());
+    touch_started(Effects::kSource);
   }
   if (grow_to) emit_size(kZeroGrow, range.ino, grow_to);
 }

@@ -172,27 +172,40 @@ Verdict verdict_of(const Result& result) {
 
 }  // namespace
 
-tl::expected<Result, Failure> check(const Plan& plan, const Hooks& hooks) {
-  auto started = start(plan, hooks);
-  if (!started) return tl::unexpected(started.error());
-  Running session(std::move(*started), hooks);
+tl::expected<Result, Failure> check_recording(Session& session, const Plan& plan, const Hooks& hooks) {
   Result result;
-  result.execution = session->execution();
+  result.execution = session.execution();
   if (result.execution.op_count > 0) --result.execution.op_count;  // the first is the starting state
-  if (auto done = survey_all(*session, plan, hooks, result); !done) return tl::unexpected(done.error());
+  if (auto done = survey_all(session, plan, hooks, result); !done) return tl::unexpected(done.error());
   result.verdict = verdict_of(result);
   if (result.verdict != Verdict::kViolation && result.survey.tool_errors() > 0) {
     return tl::unexpected(failure_of_tool(result.survey));
   }
   if (result.verdict == Verdict::kViolation) {
-    session->set_limits(0, 0);
-    auto counterexample = explain(*session, result, hooks);
+    session.set_limits(0, 0);
+    auto counterexample = explain(session, result, hooks);
     if (!counterexample) {
       result.unexplained = counterexample.error().sentence;
       return result;
     }
-    result.token = encode(make_token(plan, result.execution.fingerprint, counterexample->account.path));
     result.counterexample = std::move(*counterexample);
+  }
+  return result;
+}
+
+tl::expected<Account, Failure> replay_recording(Session& session, const std::vector<std::uint32_t>& path) {
+  auto description = session.describe();
+  if (!description) return tl::unexpected(description.error());
+  return replay_in(session, path, *description);
+}
+
+tl::expected<Result, Failure> check(const Plan& plan, const Hooks& hooks) {
+  auto started = start(plan, hooks);
+  if (!started) return tl::unexpected(started.error());
+  Running session(std::move(*started), hooks);
+  auto result = check_recording(*session, plan, hooks);
+  if (result && result->counterexample) {
+    result->token = encode(make_token(plan, result->execution.fingerprint, result->counterexample->account.path));
   }
   return result;
 }
@@ -207,9 +220,7 @@ tl::expected<Account, Failure> replay(const Plan& plan, std::uint64_t fingerprin
         "The program does not do what it did when this token was made: it has changed since, or it depends on "
         "something outside the model (time, random numbers, its input). Run crashcut run again."));
   }
-  auto description = session->describe();
-  if (!description) return tl::unexpected(description.error());
-  return replay_in(*session, path, *description);
+  return replay_recording(*session, path);
 }
 
 std::string_view to_text(Verdict verdict) {

@@ -144,6 +144,10 @@ Json bound_json(Bound bound) {
 
 }  // namespace
 
+Json model_to_json(const fusefs::ModelOptions& model) { return model_json(model); }
+Json outcomes_to_json(const Survey& survey) { return outcomes_json(survey); }
+Json counterexample_to_json(const Counterexample& example) { return violation_json(example); }
+
 Json to_json(const Plan& plan, const Result& result) {
   return {
       {"format", 1},

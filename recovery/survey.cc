@@ -91,4 +91,20 @@ void Survey::add_violation(const inprocess::Recovery& recovery) {
   smallest_ = Violation{failure, recovery.path, recovery.events_in, recovery.layer};
 }
 
+void Survey::add_all(const Survey& other) {
+  ok_ += other.ok_;
+  assumed_away_ += other.assumed_away_;
+  violations_ += other.violations_;
+  tool_errors_ += other.tool_errors_;
+  for (const auto& [output, tally] : other.outcomes_) {
+    outcomes_[output].recoveries += tally.recoveries;
+    outcomes_[output].violations += tally.violations;
+  }
+  for (const auto& [failure, count] : other.failures_) failures_[failure] += count;
+  for (const auto& [sentence, not_run] : other.not_run_) {
+    not_run_[sentence].blame = not_run.blame;
+    not_run_[sentence].recoveries += not_run.recoveries;
+  }
+}
+
 }  // namespace crashcut::recovery

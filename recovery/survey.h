@@ -51,6 +51,8 @@ class Survey {
   };
 
   void add(const inprocess::Recovery& recovery);
+  // All that another one holds, but for its smallest violation, whose path means something to its own execution only.
+  void add_all(const Survey& other);
 
   std::uint64_t recoveries() const { return ok_ + assumed_away_ + violations_ + tool_errors_; }
   std::uint64_t ok() const { return ok_; }

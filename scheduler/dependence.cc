@@ -26,16 +26,24 @@ bool any_common(const Operation& x, const Operation& y, Relation relation) {
   return false;
 }
 
+// Calls on files: what one did is what the other sees. A call that is not done yet may do anything.
+bool files_meet(const Operation& x, const Operation& y) {
+  if (!is_file_call(x) || !is_file_call(y)) return false;
+  return x.footprint() == nullptr || y.footprint() == nullptr || do_meet(*x.footprint(), *y.footprint());
+}
+
 }  // namespace
+
+bool is_file_call(const Operation& x) { return x.size() > 0 && primitive_of(x[0].object) == PrimitiveId::kFile; }
 
 bool are_dependent(const Operation& x, const Operation& y) {
   if (touches_all(x) || touches_all(y)) return true;
-  return any_common(x, y, [](const Primitive& p, const Access& a, const Access& b) { return p.dependent(a, b); });
+  return files_meet(x, y) || any_common(x, y, [](const Primitive& p, const Access& a, const Access& b) { return p.dependent(a, b); });
 }
 
 bool may_conflict(const Operation& x, const Operation& y) {
   if (touches_all(x) || touches_all(y)) return true;
-  return any_common(x, y, [](const Primitive& p, const Access& a, const Access& b) { return p.conflicting(a, b); });
+  return files_meet(x, y) || any_common(x, y, [](const Primitive& p, const Access& a, const Access& b) { return p.conflicting(a, b); });
 }
 
 bool still_commutes(const Step& step, const Step& done, const State& now) {

@@ -12,6 +12,7 @@ namespace crashcut::scheduler {
 bool are_dependent(const Operation& x, const Operation& y);
 // Whether in some state the two do not commute, or one disables the other. Results may be missing.
 bool may_conflict(const Operation& x, const Operation& y);
+bool is_file_call(const Operation& x);
 // False only where no state enables both.
 bool may_be_co_enabled(const Operation& x, const Operation& y);
 

@@ -61,7 +61,7 @@ std::optional<ActorId> Director::choose(const State& state, const std::vector<Pe
 }
 
 void Director::note(const Step& step, const State& after) {
-  if (!is_following_prefix()) wake_sleepers(sleep_, step, after);
+  if (taken_ >= request_->sleep_from) wake_sleepers(sleep_, step, after);
   if (index(step.actor) >= steps_of_.size()) steps_of_.resize(index(step.actor) + 1);
   ++steps_of_[index(step.actor)];
   ++taken_;

@@ -28,10 +28,12 @@ enum class Ending : std::uint8_t {
   kDiverged,      // the schedule could not be followed: the program did something else than before
 };
 
-// What to run: these actors first, then freely, but for sleepers, which wake when a step depends on theirs.
+// What to run: these actors first, then freely, but for sleepers, which wake when a step depends on theirs. What the
+// last steps of the prefix will do is known only when they are done: a call on files does other things in another order.
 struct RunRequest {
   std::vector<ActorId> prefix;
-  std::vector<Step> sleep;            // as it stands after the prefix
+  std::vector<Step> sleep;            // as it stands after the first `sleep_from` of these
+  std::uint32_t sleep_from = 0;       // on from there it is woken by what the steps turn out to do
   std::uint32_t depth_most = 0;       // steps an actor; 0: no bound
 };
 

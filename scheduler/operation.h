@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "persist/check.h"
+#include "scheduler/footprint.h"
 
 namespace crashcut::scheduler {
 
@@ -21,7 +22,7 @@ enum class ActorId : std::uint32_t {};
 inline constexpr std::uint32_t index(ActorId id) { return static_cast<std::uint32_t>(id); }
 
 enum class PrimitiveId : std::uint8_t {
-  kProcess, kThread, kMutex, kSemaphore, kCondition, kBarrier, kRwLock, kTwoWriters, kOnce, kVariable, kTimer, kSpin, kFutex
+  kProcess, kThread, kMutex, kSemaphore, kCondition, kBarrier, kRwLock, kTwoWriters, kOnce, kVariable, kTimer, kSpin, kFutex, kFile
 };
 
 // The primitive is part of the id: a semaphore at the address of a former mutex is another object.
@@ -70,6 +71,9 @@ class Operation {
   // After it the actor looks at memory that is not seen, and others write: it commutes with nothing.
   bool is_opaque() const { return is_opaque_; }
   void set_opaque() { is_opaque_ = true; }
+  // Of a call on files (primitives/file.h), once it is done. Null before: it may meet any other.
+  const Footprint* footprint() const { return footprint_; }
+  void set_footprint(const Footprint* footprint) { footprint_ = footprint; }
   // The same call, whatever came of it.
   bool is_same_call(const Operation& other) const;
 
@@ -77,6 +81,7 @@ class Operation {
   std::uint8_t count_ = 0;
   bool is_opaque_ = false;
   std::array<Access, kAccessesMost> accesses_{};
+  const Footprint* footprint_ = nullptr;
 };
 
 // One operation executed by one actor.

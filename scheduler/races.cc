@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "scheduler/dependence.h"
+#include "scheduler/primitives/file.h"
 
 namespace crashcut::scheduler {
 
@@ -32,6 +33,8 @@ class RaceFinder {
       if (first.actor == second.actor || (j < steps_.size() && !order_.is_before(i, j))) continue;
       if (previous != Order::kNone && order_.is_before(i, previous)) continue;
       if (!may_conflict(first.operation, second.operation)) continue;
+      // What a call on files would have done that never came to it is not known; what kept it from it is.
+      if (j == steps_.size() && is_file_call(second.operation) && is_file_call(first.operation) && !shares_lock(first.operation, second.operation)) continue;
       if (std::any_of(racing_.begin(), racing_.end(), [&](std::size_t k) { return order_.is_before(i, k); })) continue;
       if (!may_be_co_enabled(first.operation, second.operation)) continue;
       Race race{i, {}, 0};
@@ -52,9 +55,30 @@ class RaceFinder {
       if (!order_.is_before(i, k)) take(state, steps_[k], race);
     }
     if (!state.is_enabled(second.actor, second.operation)) return false;
+    if (is_file_call(second.operation)) return reverse_file_call(j, i, second, state, race);
     race.racing_at = race.reversal.size();
     take(state, second, race);
     if (length_ == ReversalLength::kUpToRacing) return true;
+    take_rest(i, j, state, race);
+    return true;
+  }
+
+  // What the call does without the first step is not known: what follows it might do other things. So it comes last.
+  bool reverse_file_call(std::size_t j, std::size_t i, const Step& second, const State& before, Race& race) {
+    Step unknown = second;
+    unknown.operation.set_footprint(nullptr);
+    if (length_ == ReversalLength::kWhole) {
+      Race whole = race;
+      State state = before;
+      take_rest(i, j, state, whole);
+      if (state.is_enabled(second.actor, second.operation)) race = std::move(whole);
+    }
+    race.racing_at = race.reversal.size();
+    race.reversal.push_back(unknown);
+    return true;
+  }
+
+  void take_rest(std::size_t i, std::size_t j, State& state, Race& race) {
     dropped_.clear();
     for (std::size_t k = j + 1; k < steps_.size(); ++k) {
       if (order_.is_before(i, k) || is_after_dropped(k)) continue;
@@ -65,7 +89,15 @@ class RaceFinder {
         dropped_.push_back(k);
       }
     }
-    return true;
+  }
+
+  static bool shares_lock(const Operation& x, const Operation& y) {
+    for (const Access& a : x) {
+      for (const Access& b : y) {
+        if (a.object == b.object && a.object != file::kCalls) return true;
+      }
+    }
+    return false;
   }
 
   bool is_after_dropped(std::size_t k) const {

@@ -1,10 +1,14 @@
 #include "scheduler/tree.h"
 
+#include "scheduler/dependence.h"
+
 #include <algorithm>
 
 namespace crashcut::scheduler {
 
 namespace {
+
+bool is_unknown(const Step& step) { return is_file_call(step.operation) && step.operation.footprint() == nullptr; }
 
 std::vector<const Node*> nodes_to(const Node* node) {
   std::vector<const Node*> nodes;
@@ -47,7 +51,10 @@ std::optional<Tree::Task> Tree::take() {
     return Task{root_.get(), std::make_shared<Run>()};
   }
   Node* node = lowest_;
+  branch_depth_ = node->depth;
   State state = state_at(node);
+  const Node* branch_node = node;
+  std::vector<Step> sleep_before = node->sleep;
   std::shared_ptr<Run> run;
   // A wakeup tree is followed down to its first leaf; what lies beside the way stays pending.
   do {
@@ -63,9 +70,10 @@ std::optional<Tree::Task> Tree::take() {
   for (const Node* n : nodes_to(node)) prefix.push_back(n->step.actor);
   if (task.run->stage == Run::Stage::kWaiting) {
     task.run->request.prefix = std::move(prefix);
-    task.run->request.sleep = node->sleep;
+    if (has_sleepers_) task.run->request.sleep = std::move(sleep_before);
+    task.run->request.sleep_from = branch_node->depth;
   } else {
-    CHECK(task.run->request.prefix == prefix && task.run->request.sleep.size() == node->sleep.size());
+    CHECK(task.run->request.prefix == prefix && (!has_sleepers_ || task.run->request.sleep.size() == sleep_before.size()));
   }
   return task;
 }
@@ -73,6 +81,7 @@ std::optional<Tree::Task> Tree::take() {
 RunRequest Tree::request_of(const Node& node, const std::list<Branch>::iterator branch) const {
   RunRequest request;
   for (const Node* n : nodes_to(&node)) request.prefix.push_back(n->step.actor);
+  request.sleep_from = node.depth;
   State state = state_at(&node);
   if (has_sleepers_) {
     request.sleep = node.sleep;
@@ -83,10 +92,7 @@ RunRequest Tree::request_of(const Node& node, const std::list<Branch>::iterator 
     }
   }
   for (const Branch* b = &*branch; b != nullptr; b = b->children.empty() ? nullptr : &b->children.front()) {
-    Step step = b->step;
-    state.apply(step);
-    wake_sleepers(request.sleep, step, state);
-    request.prefix.push_back(step.actor);
+    request.prefix.push_back(b->step.actor);
   }
   return request;
 }
@@ -96,11 +102,15 @@ std::shared_ptr<Run> Tree::take_ahead() {
   Node* node = root_.get();
   while (node->open != nullptr) node = node->open.get();
   for (; node != nullptr; node = node->parent) {
+    // Whatever sleeps meanwhile must be known: a call on files may do other things in its new place.
+    if (std::any_of(node->sleep.begin(), node->sleep.end(), is_unknown)) continue;
     for (auto it = node->pending.begin(); it != node->pending.end(); ++it) {
-      if (it->run != nullptr) continue;
-      it->run = std::make_shared<Run>();
-      it->run->request = request_of(*node, it);
-      return it->run;
+      if (it->run == nullptr) {
+        it->run = std::make_shared<Run>();
+        it->run->request = request_of(*node, it);
+        return it->run;
+      }
+      if (has_sleepers_ && is_unknown(it->step)) break;
     }
   }
   return nullptr;
@@ -132,11 +142,22 @@ bool Tree::extend(Node* leaf, const Execution& execution) {
       const Step& known = path_[k + 1]->step;
       if (known.actor != step.actor || !known.operation.is_same_call(step.operation)) return false;
       path_[k + 1]->step = step;
+      if (has_sleepers_ && k >= branch_depth_) settle_sleep(*path_[k], *path_[k + 1], k + 1 < leaf->depth ? path_[k + 2] : nullptr, state);
     } else {
       path_.push_back(add_child(path_.back(), step, state));
     }
   }
   return true;
+}
+
+// What the step of a new branch does in its place is known now: how it sleeps in the branches after it, and who sleeps
+// below it. `next` is the node below, where the branch goes on.
+void Tree::settle_sleep(Node& parent, Node& child, const Node* next, const State& after) const {
+  CHECK(!parent.sleep.empty() && parent.sleep.back().actor == child.step.actor);
+  parent.sleep.back() = child.step;
+  child.sleep = parent.sleep;
+  wake_sleepers(child.sleep, child.step, after);
+  if (next != nullptr) child.sleep.push_back(next->step);
 }
 
 void Tree::prune() {

@@ -71,6 +71,7 @@ class Tree {
 
  private:
   Node* add_child(Node* node, const Step& step, const State& after);
+  void settle_sleep(Node& parent, Node& child, const Node* next, const State& after) const;
   RunRequest request_of(const Node& node, const std::list<Branch>::iterator branch) const;
   void merge_objects(const Execution& execution);
   static double done_part(const Node& node);
@@ -80,6 +81,7 @@ class Tree {
   std::vector<Node*> path_;
   std::vector<ObjectStart> objects_;
   Node* lowest_ = nullptr;            // of the open nodes
+  std::uint32_t branch_depth_ = 0;    // where the branch that was taken last begins
   bool is_begun_ = false;
 };
 

@@ -96,7 +96,7 @@ void limit_arenas(std::size_t bytes_most) {
 }
 
 Arena& private_arena() { return g_private; }
-const Arena& shared_arena() { return g_shared; }
+Arena& shared_arena() { return g_shared; }
 
 void use_private_arena() {
   if (g_active == &g_private) return;

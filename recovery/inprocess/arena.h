@@ -42,7 +42,7 @@ bool map_arenas();
 // How much each may hold at a time.
 void limit_arenas(std::size_t bytes_most);
 Arena& private_arena();
-const Arena& shared_arena();
+Arena& shared_arena();
 // From now on: private memory, and the shared arena is read-only.
 void use_private_arena();
 

@@ -86,6 +86,26 @@ bool execute() {
   return false;
 }
 
+// Threads are scheduled: a child runs main() under one schedule after the other, and what it records is recovered from here.
+void start_threads(int argc, char** argv, char** envp, int (*real_main)(int, char**, char**)) {
+  Slot& slot = slot_at(0);
+  slot.state = SlotState::kTaken;
+  slot.layer = 0;
+  const Child child = fork_child(&slot);
+  slot.began_ns = 0;  // others watch it
+  if (child.pid == 0) {
+    become_program(Phase::kExecuting);
+    g.slot = nullptr;
+    g.serve_threads(argc, argv, envp, real_main);
+    leave();
+  }
+  if (child.pid < 0) tool_error("the system has no room for another process (fork failed)");
+  g.header->threads_pid = static_cast<std::int32_t>(child.pid);
+  g.header->has_recover = g.recover != nullptr ? 1 : 0;
+  g.header->execution = ExecutionKind::kEnded;
+  send_reply({ReplyKind::kExecuted, 0, 0, 0});
+}
+
 // A process with the crashed disk ready, as the request says.
 Child start_root(const Request& request, std::uint32_t job) {
   Slot* slot = take_slot();
@@ -177,6 +197,7 @@ Reply describe() {
 }
 
 Reply answer(const Request& request) {
+  g.recording = reinterpret_cast<const fusefs::Recording*>(g.header->recording_address);
   switch (request.kind) {
     case RequestKind::kExplore: return explore(request);
     case RequestKind::kReplay:
@@ -205,13 +226,17 @@ int coordinate(int argc, char** argv, char** envp, int (*real_main)(int, char**,
   fflush(nullptr);  // what static constructors printed is printed once
   if (g.threads != 1) user_error("a static constructor started a thread: crashcut needs the program single-threaded when main() begins");
   g.recover = find_recover();
-  if (g.recover == nullptr) {
+  if (g.recover == nullptr && g.serve_threads == nullptr) {
     user_error("the program has no function crashcut_recover (or was stripped of its symbols): write one, see crashcut.h");
   }
   g.pid = static_cast<int>(kernel(SYS_getpid));
   const rlimit no_core{0, 0};
   kernel(SYS_prlimit64, 0, RLIMIT_CORE, &no_core, 0);
-  if (execute()) return real_main(argc, argv, envp);
+  if (g.serve_threads != nullptr) {
+    start_threads(argc, argv, envp, real_main);
+  } else if (execute()) {
+    return real_main(argc, argv, envp);
+  }
   set_up_jobs();
   serve_requests();
 }

@@ -153,6 +153,8 @@ bool is_new_thread(const Call& call) {
   __builtin_unreachable();
 }
 
+}  // namespace
+
 long own_call(Call& call) {
   switch (call.a[0]) {
     case CRASHCUT_OP_BARRIER:
@@ -178,6 +180,8 @@ long own_call(Call& call) {
   }
 }
 
+namespace {
+
 bool is_ours(const Call& call, Filter filter) {
   const auto path = [&](int i) { return reinterpret_cast<const char*>(call.a[i]); };
   switch (filter) {
@@ -196,6 +200,15 @@ bool is_ours(const Call& call, Filter filter) {
   }
   return false;
 }
+
+}  // namespace
+
+bool is_model_call(const Call& call) {
+  const CallEntry& entry = call_entry(call.number);
+  return call.number == CRASHCUT_SYSCALL_NUMBER || (entry.function != nullptr && is_ours(call, entry.filter));
+}
+
+namespace {
 
 // What the recovery prints is kept. kForward where the call is none of that.
 long captured_call(Call& call) {

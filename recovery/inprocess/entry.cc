@@ -121,6 +121,7 @@ __attribute__((constructor(101))) void enter(int, char**, char** envp) {
 int wrapped_main(int argc, char** argv, char** envp) { return coordinate(argc, argv, envp, g_real_main); }
 
 [[noreturn]] void end_with(std::string_view sentence, Blame blame) {
+  if (g.on_error != nullptr && g.phase == Phase::kExecuting) g.on_error(sentence, blame);
   if (g.phase == Phase::kRecovering || (g.slot != nullptr && g.slot != &slot_at(0))) {
     Slot& slot = *g.slot;
     if (append_stream(slot, kStreamText, sentence.data(), std::min(sentence.size(), kTextMost))) {

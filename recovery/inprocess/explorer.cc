@@ -13,6 +13,26 @@ constinit Explorer* g_explorer = nullptr;
 
 namespace {
 
+// What recoveries look at, by all processes of an exploration: a table in shared memory, open addressing, 0 is free.
+class Observed final : public fusefs::Observer {
+ public:
+  void note(std::uint64_t name) override {
+    name = name == 0 ? 1 : name;
+    auto* slots = reinterpret_cast<std::atomic<std::uint64_t>*>(g.control + kObservedOffset);
+    for (std::uint64_t i = name % kObservedSlots, tries = 0; tries < kObservedSlots / 2; i = (i + 1) % kObservedSlots, ++tries) {
+      std::uint64_t found = slots[i].load(std::memory_order_relaxed);
+      if (found == name) return;
+      if (found == 0 && slots[i].compare_exchange_strong(found, name)) {
+        g.header->observed_count.fetch_add(1);
+        return;
+      }
+      if (found == name) return;
+    }
+    g.header->observed_count = kObservedSlots;  // full: nothing is known
+  }
+};
+Observed g_observed;
+
 bool is_stopped() { return g.header->stop.load(std::memory_order_relaxed) != 0; }
 
 [[noreturn]] void end_process(Outcome outcome) {
@@ -77,6 +97,7 @@ void Explorer::add_crash(const fusefs::Recording& recording) {
   crash.recording = &recording;
   crash.cut = std::make_unique<persist::Cut>(recording.log);
   crash.view = std::make_unique<fusefs::CrashView>(recording, *crash.cut, *this, below);
+  if (g.header->is_observing != 0 && crashes_.empty()) crash.view->set_observer(&g_observed);
   crashes_.push_back(std::move(crash));
   model_ = std::make_unique<Model>();
   fusefs::CrashView* disk = crashes_.back().view.get();

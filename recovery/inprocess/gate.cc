@@ -8,14 +8,12 @@
 
 // The hidden visibility keeps calls direct: no PLT, no lazy binding in a signal handler.
 asm(R"(
-  .pushsection .text.crashcut_gate, "ax", @progbits
+  .pushsection crashcut_gate, "ax", @progbits
   .balign 64
-  .globl crashcut_gate_begin, crashcut_gate_end, crashcut_syscall, crashcut_forward
+  .globl crashcut_syscall, crashcut_forward
   .globl crashcut_forward_thread, crashcut_restorer, crashcut_sigreturn, crashcut_call_on_stack
-  .hidden crashcut_gate_begin, crashcut_gate_end, crashcut_syscall, crashcut_forward
+  .hidden crashcut_syscall, crashcut_forward
   .hidden crashcut_forward_thread, crashcut_restorer, crashcut_sigreturn, crashcut_call_on_stack
-crashcut_gate_begin:
-
   .type crashcut_syscall, @function
 crashcut_syscall:
   .cfi_startproc
@@ -63,8 +61,8 @@ crashcut_forward_thread:
   movl $157, %eax                      # prctl
   movl $59, %edi                       # PR_SET_SYSCALL_USER_DISPATCH
   movl $1, %esi                        # on
-  leaq crashcut_gate_begin(%rip), %rdx
-  leaq crashcut_gate_end(%rip), %r10
+  leaq __start_crashcut_gate(%rip), %rdx
+  leaq __stop_crashcut_gate(%rip), %r10
   subq %rdx, %r10
   xorl %r8d, %r8d
   syscall
@@ -107,7 +105,6 @@ crashcut_call_on_stack:
   .cfi_def_cfa %rsp, 8
   ret
   .cfi_endproc
-crashcut_gate_end:
   .popsection
 )");
 
@@ -115,8 +112,8 @@ namespace crashcut::inprocess {
 
 long set_dispatch(bool on) {
   if (!on) return kernel(SYS_prctl, PR_SET_SYSCALL_USER_DISPATCH, 0, 0, 0, 0);
-  return kernel(SYS_prctl, PR_SET_SYSCALL_USER_DISPATCH, 1, crashcut_gate_begin,
-                crashcut_gate_end - crashcut_gate_begin, 0);
+  return kernel(SYS_prctl, PR_SET_SYSCALL_USER_DISPATCH, 1, __start_crashcut_gate,
+                __stop_crashcut_gate - __start_crashcut_gate, 0);
 }
 
 }  // namespace crashcut::inprocess

@@ -24,8 +24,9 @@ void crashcut_restorer();
 [[noreturn]] void crashcut_sigreturn(std::uint64_t stack_pointer);
 // Calls function(argument) on another stack.
 void crashcut_call_on_stack(void (*function)(void*), void* argument, void* stack_top);
-extern const char crashcut_gate_begin[];
-extern const char crashcut_gate_end[];
+// The section that holds the gate, alone or with that of another runtime; the linker makes them.
+extern const char __start_crashcut_gate[] __attribute__((visibility("hidden")));
+extern const char __stop_crashcut_gate[] __attribute__((visibility("hidden")));
 }
 
 struct ForwardFrame {

@@ -18,6 +18,7 @@ namespace {
 // To the kernel a modelled descriptor is a copy of one empty memfd: no number is given out twice, poll() says
 // ready, epoll_ctl() says EPERM, isatty() says no.
 int reserve_fd(int lowest) {
+  if (g.lowest_fd != nullptr) lowest = g.lowest_fd(lowest);
   const long fd = kernel(SYS_fcntl, g.placeholder, F_DUPFD, lowest);
   if (fd < 0) return static_cast<int>(fd);
   if (fd >= kFdsMost) {
@@ -82,13 +83,16 @@ fusefs::Process::Setup process_setup(fusefs::Filesystem& filesystem) {
   setup.root = kModelRoot;
   setup.reserve_fd = reserve_fd;
   setup.free_fd = free_fd;
+  setup.effects = g.phase == Phase::kExecuting ? g.effects : nullptr;
   return setup;
 }
 
 void start_execution_model() {
   auto* model = new Model;
-  model->recorder = std::make_unique<fusefs::Recorder>(g.header->model);
-  model->filesystem = std::make_unique<fusefs::Filesystem>(filesystem_setup(model->recorder.get(), nullptr));
+  model->recorder = std::make_unique<fusefs::Recorder>(g.header->model, nullptr, g.effects);
+  fusefs::Filesystem::Setup setup = filesystem_setup(model->recorder.get(), nullptr);
+  if (g.prepare_filesystem != nullptr) g.prepare_filesystem(setup);
+  model->filesystem = std::make_unique<fusefs::Filesystem>(std::move(setup));
   model->process = std::make_unique<fusefs::Process>(process_setup(*model->filesystem));
   g.model = model;
   if (g.header->from_directory[0] != 0) {
@@ -98,7 +102,7 @@ void start_execution_model() {
   }
 }
 
-void end_execution(int exit_code) {
+void publish_recording(int exit_code) {
   fusefs::Recorder& recorder = *g.model->recorder;
   recorder.seal();
   const fusefs::Recording& recording = recorder.recording();
@@ -109,6 +113,10 @@ void end_execution(int exit_code) {
   header.exit_code = exit_code;
   header.recording_address = reinterpret_cast<std::uint64_t>(&recording);
   header.execution = ExecutionKind::kEnded;
+}
+
+void end_execution(int exit_code) {
+  publish_recording(exit_code);
   kernel(SYS_exit_group, exit_code);
   __builtin_unreachable();
 }

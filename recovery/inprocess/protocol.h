@@ -29,7 +29,7 @@
 namespace crashcut::inprocess {
 
 inline constexpr std::uint64_t kMagic = 0x637261736863757a;
-inline constexpr std::uint32_t kVersion = 3;
+inline constexpr std::uint32_t kVersion = 4;
 inline constexpr const char* kEnvironment = "CRASHCUT_RUNTIME";
 inline constexpr const char* kBindNowMark = "CRASHCUT_BIND_NOW";  // LD_BIND_NOW is ours, not the user's
 inline constexpr const char* kModelRoot = "/crashcut";
@@ -48,6 +48,10 @@ inline constexpr std::uint32_t kCrashAgain = 0xffffffff;
 // The regions of the control file, sparse.
 inline constexpr std::uint64_t kHeaderOffset = 0;
 inline constexpr std::uint64_t kSlotsOffset = std::uint64_t{1} << 20;
+inline constexpr std::uint64_t kDigestOffset = std::uint64_t{3} << 30;    // of the last recording, see recovery/joint/digest.h
+inline constexpr std::uint64_t kDigestBytes = std::uint64_t{512} << 20;
+inline constexpr std::uint64_t kObservedOffset = kDigestOffset + kDigestBytes;  // what recoveries looked at: a hash table of names
+inline constexpr std::uint64_t kObservedSlots = std::uint64_t{1} << 16;
 inline constexpr std::uint64_t kRequestOffset = std::uint64_t{4} << 30;   // payload of a request
 inline constexpr std::uint64_t kRequestBytes = std::uint64_t{1} << 30;
 inline constexpr std::uint64_t kReplyOffset = std::uint64_t{5} << 30;     // payload of a reply
@@ -105,6 +109,11 @@ struct Header {
   char execution_text[kTextMost];
   Blame execution_blame;                 // of a tool error
   std::uint64_t recording_address;       // in the program's memory; for the runtime
+  std::int32_t threads_pid;              // who runs main() where threads are scheduled
+  std::uint32_t has_recover;             // there may be no crashcut_recover() then
+  std::uint32_t is_observing;            // what recoveries look at is noted
+  std::atomic<std::uint64_t> observed_count;
+  std::uint64_t digest_bytes;            // 0: there is none, or it is too long
 
   // The exploration. `stop` may be set by crashcut at any time; the rest are counters of the runtime.
   std::atomic<std::uint32_t> stop;

@@ -22,6 +22,8 @@
 
 namespace crashcut::inprocess {
 
+struct Call;
+
 enum class Phase { kIdle, kConstructing, kCoordinating, kExecuting, kRecovering };
 
 // The filesystem that the program in this process sees. Lives in the active arena.
@@ -65,6 +67,15 @@ struct Runtime {
   bool restorable = false;  // when this recovery ends, its process can be made a fresh image again (snapshot.h)
   std::string* call_text = nullptr;
 
+  // Set where the program's threads are scheduled (recovery/joint/): main() is then run again and again, in children of a
+  // child of the coordinator.
+  void (*serve_threads)(int argc, char** argv, char** envp, int (*real_main)(int, char**, char**)) = nullptr;
+  void (*on_error)(std::string_view sentence, Blame blame) = nullptr;  // in these; does not return
+  void (*on_spend)() = nullptr;
+  fusefs::Effects* effects = nullptr;
+  void (*prepare_filesystem)(fusefs::Filesystem::Setup& setup) = nullptr;
+  int (*lowest_fd)(int lowest) = nullptr;  // where to look for a free number
+
   bool models_fd(long fd) const {
     return fd >= 0 && fd < kFdsMost && (modelled_fds[fd / 64].load(std::memory_order_relaxed) >> (fd % 64) & 1) != 0;
   }
@@ -80,6 +91,10 @@ extern Runtime g;
 std::uint64_t now_ns();
 
 // --- dispatch.cc
+// Whether the model does the call, unless it says kForward.
+bool is_model_call(const Call& call);
+// A call of crashcut.h.
+long own_call(Call& call);
 // Installs the SIGSYS handler. False where the kernel lacks syscall user dispatch.
 bool install_dispatch();
 // Runs `function` on the model's stack, under its lock.
@@ -91,7 +106,9 @@ void in_model(F&& function) {
 
 // --- model.cc
 void start_execution_model();
-// Ends the recording of main(), publishes it and ends the process.
+// Ends the recording of main() and publishes it.
+void publish_recording(int exit_code);
+// The same, and ends the process.
 [[noreturn]] void end_execution(int exit_code);
 // Fills the model from a real directory.
 void copy_tree_in(const char* directory);

@@ -165,6 +165,7 @@ void close_modelled_fds() {
 }  // namespace
 
 void spend_image() {
+  if (g.on_spend != nullptr) g.on_spend();
   if (!g.restorable) return;
   g.restorable = false;
   g_series->is_spent = true;

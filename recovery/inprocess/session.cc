@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/personality.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -16,6 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <limits>
@@ -133,6 +135,7 @@ struct Launch {
   int socket;
   int directory;
   int stdin_fd, stdout_fd, stderr_fd;
+  int threads_control, threads_names;
   pid_t parent;
 };
 
@@ -151,6 +154,11 @@ struct Launch {
   if (launch.stderr_fd >= 0 && launch.stderr_fd != 2) dup2(launch.stderr_fd, 2);
   fcntl(launch.control, F_SETFD, 0);
   fcntl(launch.socket, F_SETFD, 0);
+  if (launch.threads_control >= 0) {
+    fcntl(launch.threads_control, F_SETFD, 0);
+    fcntl(launch.threads_names, F_SETFD, 0);
+    personality(ADDR_NO_RANDOMIZE);  // addresses name objects
+  }
   if (fchdir(launch.directory) == 0) execve(launch.program.c_str(), launch.argv.data(), launch.envp.data());
   const int error = errno;
   [[maybe_unused]] const ssize_t told = write(error_fd, &error, sizeof error);
@@ -231,7 +239,7 @@ tl::expected<void, Failure> Session::Impl::launch() {
   if (const char* old = getenv("LD_PRELOAD"); old != nullptr && *old != 0) preload += fmt::format(":{}", old);
   std::string channel = fmt::format("{}={},{}", kEnvironment, control_fd.get(), theirs.get());
   std::string working = fmt::format("PWD={}", kModelRoot);
-  Launch l{setup.program, {}, {}, control_fd.get(), theirs.get(), nowhere.get(), setup.stdin_fd, setup.stdout_fd, setup.stderr_fd, getpid()};
+  Launch l{setup.program, {}, {}, control_fd.get(), theirs.get(), nowhere.get(), setup.stdin_fd, setup.stdout_fd, setup.stderr_fd, setup.threads_control_fd, setup.threads_names_fd, getpid()};
   l.argv.push_back(l.program.data());
   for (std::string& a : setup.arguments) l.argv.push_back(a.data());
   l.argv.push_back(nullptr);
@@ -241,6 +249,8 @@ tl::expected<void, Failure> Session::Impl::launch() {
   std::string bind_now = "LD_BIND_NOW=1";
   std::string bind_mark = fmt::format("{}=1", kBindNowMark);
   for (std::string* e : {&preload, &channel, &working}) l.envp.push_back(e->data());
+  std::string threads = fmt::format("CRASHCUT_THREADS={},{}", setup.threads_control_fd, setup.threads_names_fd);
+  if (setup.threads_control_fd >= 0) l.envp.push_back(threads.data());
   if (getenv("LD_BIND_NOW") == nullptr) {
     for (std::string* e : {&bind_now, &bind_mark}) l.envp.push_back(e->data());
   }
@@ -391,9 +401,59 @@ tl::expected<std::unique_ptr<Session>, Failure> Session::start(const Setup& setu
   if (auto started = impl->launch(); !started) return tl::make_unexpected(started.error());
   const auto reply = impl->wait_reply({});
   if (!reply) return tl::make_unexpected(reply.error());
-  const Header& h = impl->header();
-  impl->execution = {h.execution, h.exit_code, h.signal, h.execution_text, h.execution_blame, h.op_count, h.event_count, h.fingerprint};
-  return std::unique_ptr<Session>(new Session(std::move(impl)));
+  Session* session = new Session(std::move(impl));
+  session->read_execution();
+  return std::unique_ptr<Session>(session);
+}
+
+void Session::read_execution() {
+  const Header& h = impl_->header();
+  impl_->execution = {h.execution, h.exit_code, h.signal, h.execution_text, h.execution_blame, h.op_count, h.event_count, h.fingerprint};
+}
+
+bool Session::has_recover() const { return impl_->header().has_recover != 0; }
+
+bool Session::is_alive() const {
+  const auto state_of = [](pid_t pid) {
+    const Fd fd(open(fmt::format("/proc/{}/stat", pid).c_str(), O_RDONLY | O_CLOEXEC));
+    char text[512] = {};
+    const ssize_t got = fd.get() < 0 ? -1 : read(fd.get(), text, sizeof text - 1);
+    const char* end = got <= 0 ? nullptr : strrchr(text, ')');
+    return end == nullptr ? 'X' : end[2];
+  };
+  for (const pid_t pid : {impl_->pid, impl_->header().threads_pid}) {
+    const char state = state_of(pid);
+    if (state == 'X' || state == 'Z') return false;
+  }
+  return true;
+}
+
+std::span<const std::uint64_t> Session::digest() const {
+  return {reinterpret_cast<const std::uint64_t*>(impl_->control + kDigestOffset), impl_->header().digest_bytes / sizeof(std::uint64_t)};
+}
+
+void Session::observe() { impl_->header().is_observing = 1; }
+
+std::optional<std::vector<std::uint64_t>> Session::take_observed() {
+  Header& h = impl_->header();
+  std::vector<std::uint64_t> names;
+  auto* slots = reinterpret_cast<std::uint64_t*>(impl_->control + kObservedOffset);
+  const std::uint64_t count = h.observed_count.exchange(0);
+  for (std::uint64_t i = 0; i < kObservedSlots && names.size() < count; ++i) {
+    if (slots[i] != 0) names.push_back(std::exchange(slots[i], 0));
+  }
+  std::sort(names.begin(), names.end());
+  if (count >= kObservedSlots / 2) return std::nullopt;
+  return names;
+}
+
+void Session::begin_again() {
+  Header& h = impl_->header();
+  h.stop = 0;
+  h.bounded = 0;
+  h.recoveries = h.violations = h.tool_errors = 0;
+  h.diverged = 0;
+  impl_->log2_explored = -std::numeric_limits<double>::infinity();
 }
 
 const Execution& Session::execution() const { return impl_->execution; }

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -82,13 +83,28 @@ class Session {
     int stdin_fd = -1;   // of main(); -1: /dev/null
     int stdout_fd = -1;  // of main() and of what runs before it; -1: ours. Recoveries' output is captured
     int stderr_fd = -1;
+    // Threads are scheduled by whoever owns these descriptors (recovery/joint/): main() is not run by this Session.
+    int threads_control_fd = -1;
+    int threads_names_fd = -1;
   };
 
   // Runs main(). A program that failed is a success here: see execution().
   static tl::expected<std::unique_ptr<Session>, Failure> start(const Setup& setup);
   ~Session();
 
+  // Where threads are scheduled: of the last execution.
   const Execution& execution() const;
+  void read_execution();
+  bool has_recover() const;
+  // Whether whoever runs main() still lives.
+  bool is_alive() const;
+  // Where threads are scheduled: counts, bounds and stops of the explorations so far are forgotten.
+  void begin_again();
+  // The digest of the last execution (recovery/joint/digest.h); empty where it is too long.
+  std::span<const std::uint64_t> digest() const;
+  // From now on what recoveries look at is noted; what was noted since the last time, sorted. Nothing where it is too much.
+  void observe();
+  std::optional<std::vector<std::uint64_t>> take_observed();
 
   // Explores all recoveries below `prefix`; `on_recovery` gets each once, in no order; `on_idle` is called
   // about ten times a second (progress, time limits).

@@ -1,4 +1,5 @@
-// ThreadCheck: every schedule of a threaded program, and what was found. What crashcut threads does.
+// ThreadCheck: every schedule of a threaded program, for each the states that a crash can leave of its files, and what was
+// found. What crashcut threads does.
 #pragma once
 
 #include <atomic>
@@ -9,7 +10,9 @@
 
 #include <tl/expected.hpp>
 
+#include "recovery/check.h"
 #include "recovery/inprocess/session.h"
+#include "recovery/plan.h"
 #include "scheduler/runtime/real_program.h"
 #include "scheduler/search.h"
 
@@ -29,6 +32,8 @@ struct ThreadPlan {
   std::vector<std::pair<scheduler::PrimitiveId, std::int64_t>> policies;
   double step_limit_s = 10;
   bool goes_on = false;                // after a violation
+  Plan crash;                          // its files: model, starting state, crashes in a row, seed, bound on recoveries
+  bool merges_logs = true;             // recoveries that would be those of an earlier execution are not run
 };
 
 // A violation: the execution, with what it takes to run it again.
@@ -38,6 +43,8 @@ struct ThreadFinding {
   std::vector<scheduler::runtime::ActorName> actors;
   std::uint64_t number = 0;            // the how-manieth execution
   bool replays = false;                // it did the same when it was run again
+  std::optional<Counterexample> crash;  // the execution itself went well: what a recovery found after it
+  std::uint64_t fingerprint = 0;       // of what it wrote
 };
 
 enum class ThreadVerdict { kVerified, kViolation, kBounded };
@@ -50,6 +57,12 @@ struct ThreadResult {
   std::uint64_t restored = 0, forked = 0;
   bool is_opaque = false;                // threads met in atomic variables: every order of operations was tried
   std::optional<ThreadFinding> finding;  // the shortest of those with the first's kind
+  bool has_recover = false;              // there is a crashcut_recover(), so crashes were tried
+  std::uint64_t explored = 0;            // executions whose recoveries were run
+  std::uint64_t merged = 0;              // those whose recoveries would have been the same
+  Survey survey;                         // of all recoveries
+  Bound crash_bound = Bound::kNone;
+  std::string unexplained;               // why a recovery's violation has no finding
 };
 
 struct ThreadHooks {
@@ -62,6 +75,13 @@ tl::expected<ThreadResult, inprocess::Failure> check_threads(const ThreadPlan& p
 // One schedule again. An error where the program does something else.
 tl::expected<ThreadFinding, inprocess::Failure> replay_threads(const ThreadPlan& plan, const std::vector<scheduler::runtime::ActorName>& actors,
                                                                const std::vector<scheduler::ActorId>& schedule, bool is_loud);
+// The same, and then one recovery of what it wrote; an error also where it wrote other things.
+struct CrashReplay {
+  std::uint64_t fingerprint;
+  std::vector<std::uint32_t> path;
+};
+tl::expected<ThreadFinding, inprocess::Failure> replay_crash(const ThreadPlan& plan, const std::vector<scheduler::runtime::ActorName>& actors,
+                                                             const std::vector<scheduler::ActorId>& schedule, const CrashReplay& crash, bool is_loud);
 
 int exit_code(ThreadVerdict verdict);
 

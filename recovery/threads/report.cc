@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "recovery/json_report.h"
+#include "recovery/report.h"
 #include "recovery/threads/story.h"
 #include "recovery/threads/token.h"
 #include "scheduler/primitive.h"
@@ -59,11 +61,35 @@ const char* bound_text(BoundHit bound) {
   return "";
 }
 
+const char* bound_text(const ThreadResult& result) {
+  switch (result.crash_bound) {
+    case Bound::kRecoveries: return "max_recoveries";
+    case Bound::kTime: return "time";
+    case Bound::kInterrupt: return "interrupt";
+    case Bound::kNotRun: return "not_run";
+    case Bound::kNone: break;
+  }
+  return bound_text(result.search.bound);
+}
+
 std::string counts_text(const SearchResult& search) {
   std::string text = fmt::format("{} executions, {} steps", search.executions, search.transitions);
   if (search.foreseen > 0) text += fmt::format(", {} more foreseen to be like one of them", search.foreseen);
   if (search.asleep > 0) text += fmt::format(", {} cut short as redundant", search.asleep);
   return text + fmt::format(", {:.2f} s", search.seconds);
+}
+
+// "; 34 recoveries of 3 executions; 9 more executions wrote what looks the same to them"
+std::string crash_counts_text(const ThreadResult& result) {
+  if (!result.has_recover) return "";
+  std::string text = fmt::format("; {} of {}", count_text(result.survey.recoveries(), "recovery", "recoveries"), count_text(result.explored, "execution", "executions"));
+  if (result.merged > 0) text += fmt::format(", those of {} more would be the same", result.merged);
+  return text;
+}
+
+std::string crash_text(const Counterexample& crash) {
+  const FailureKind& failure = crash.account.failure;
+  return fmt::format("{}{}", to_text(failure), failure.message.empty() ? "" : ": " + printable(failure.message));
 }
 
 constexpr const char* kNotSeen = "Not seen: plain and atomic variables between these operations (a data race may be missed).";
@@ -76,6 +102,7 @@ constexpr const char* kOpaque =
 
 std::string finding_text(const ThreadFinding& finding) {
   const runtime::Details& d = finding.details;
+  if (finding.crash) return fmt::format("after this interleaving and this crash {}", crash_text(*finding.crash));
   const std::string who = index(d.actor) == 0 ? "main" : fmt::format("thread {}", [&] {
     std::uint32_t number = 0;
     for (std::uint32_t i = 1; i <= index(d.actor) && i < finding.actors.size(); ++i) number += finding.actors[i].ordinal != 0xffffffff ? 1 : 0;
@@ -99,16 +126,16 @@ std::string report_threads_start(const std::string& command, const ThreadPlan& p
   const std::vector<std::string> bounds = bound_texts(plan);
   std::string text = fmt::format("{}: reduction {}; bounds: {}; {} jobs", command, reduction_text(plan.reduction), bounds.empty() ? "none" : fmt::format("{}", fmt::join(bounds, ", ")), plan.jobs);
   if (plan.spurious_most > 0) text += fmt::format("; {} spurious wake-ups a condition variable", plan.spurious_most);
-  return text + "\n";
+  return text + fmt::format("; files: {}\n", fusefs::describe(plan.crash.model));
 }
 
-std::string report_threads_finding(const ThreadPlan& plan, const ThreadFinding& finding) {
+std::string report_threads_finding(const ThreadPlan& plan, const ThreadFinding& finding, Detail detail) {
   const ThreadStory story(plan, finding);
   std::string text = fmt::format("violation: {}\n\n  The schedule that leads there:\n\n", finding_text(finding));
   for (std::size_t i = 0; i < finding.execution.steps.size(); ++i) {
     const Step& step = finding.execution.steps[i];
     const std::string place = i < finding.details.callers.size() ? story.place_text(finding.details.callers[i]) : "";
-    text += fmt::format("    {:>4}  {:<12} {}{}\n", i + 1, story.actor_text(step.actor), story.operation_text(step.operation), place.empty() ? "" : "  [" + place + "]");
+    text += fmt::format("    {:>4}  {:<12} {}{}\n", i + 1, story.actor_text(step.actor), story.step_text(i), place.empty() ? "" : "  [" + place + "]");
   }
   if (!finding.execution.pending.empty()) {
     text += "\n  Where the others stand:\n\n";
@@ -117,16 +144,19 @@ std::string report_threads_finding(const ThreadPlan& plan, const ThreadFinding& 
       text += fmt::format("          {:<12} {}{}\n", story.actor_text(p.actor), held.empty() ? "" : fmt::format("holds {}; ", fmt::join(held, ", ")), story.waiting_text(p));
     }
   }
+  if (finding.crash) text += fmt::format("\n  Then the power went:\n\n{}", report_account(finding.crash->account, detail));
   return text + fmt::format("\n  {}\n", kNotSeen);
 }
 
 std::string report_threads_end(const ThreadPlan& plan, const ThreadResult& result, const std::string& crashcut) {
-  const std::string counts = counts_text(result.search);
+  const std::string counts = counts_text(result.search) + crash_counts_text(result);
   switch (result.verdict) {
-    case ThreadVerdict::kVerified: return fmt::format("verified: every schedule that matters, none failed: {}\n{}\n", counts, result.is_opaque ? kOpaque : kNotSeen);
+    case ThreadVerdict::kVerified:
+      return fmt::format("verified: every schedule that matters{}, none failed: {}\n{}\n", result.has_recover ? " and every crash of it" : "", counts, result.is_opaque ? kOpaque : kNotSeen);
     case ThreadVerdict::kBounded:
-      return fmt::format("bounded ({}): nothing found in {}, an estimated {:.1f}% of all\n{}\n", bound_text(result.search.bound), counts, 100 * result.search.fraction, kNotSeen);
+      return fmt::format("bounded ({}): nothing found in {}, an estimated {:.1f}% of all\n{}\n", bound_text(result), counts, 100 * result.search.fraction, kNotSeen);
     case ThreadVerdict::kViolation: {
+      if (!result.finding) return fmt::format("violation: a recovery failed in {}; it could not be told: {}\n", counts, result.unexplained);
       std::string text = fmt::format("violation: {}; {} violations in {}\n", finding_text(*result.finding), result.violations, counts);
       if (!result.finding->replays) return text + "It did not come again when its schedule was run again: the program is not repeatable.\n";
       return text + fmt::format("Replay: {} replay --print {}\n", crashcut, encode(make_token(plan, *result.finding)));
@@ -145,12 +175,14 @@ nlohmann::json threads_to_json(const ThreadPlan& plan, const ThreadResult& resul
     json steps = json::array(), waiting = json::array();
     for (std::size_t i = 0; i < finding.execution.steps.size(); ++i) {
       const Step& step = finding.execution.steps[i];
-      steps.push_back({{"thread", story.actor_text(step.actor)}, {"text", story.operation_text(step.operation)}, {"function", story.place_text(finding.details.callers[i])}});
+      steps.push_back({{"thread", story.actor_text(step.actor)}, {"text", story.step_text(i)}, {"function", story.place_text(finding.details.callers[i])}});
     }
     for (const Pending& p : finding.execution.pending) {
       waiting.push_back({{"thread", story.actor_text(p.actor)}, {"holds", story.held_by(p.actor)}, {"text", story.waiting_text(p)}});
     }
-    violation = {{"kind", kind_text(finding.details.kind)}, {"code", finding.details.number}, {"text", finding_text(finding)}, {"execution", finding.number}, {"replays", finding.replays}, {"steps", steps}, {"waiting", waiting}};
+    const bool is_crash = finding.crash.has_value();
+    violation = {{"kind", is_crash ? "crash" : kind_text(finding.details.kind)}, {"code", is_crash ? finding.crash->account.failure.code : finding.details.number}, {"text", finding_text(finding)}, {"execution", finding.number}, {"replays", finding.replays}, {"steps", steps}, {"waiting", waiting}};
+    if (is_crash) violation["crash"] = json(counterexample_to_json(*finding.crash));
     token = encode(make_token(plan, finding));
     replay = crashcut + " replay --print " + token.get<std::string>();
   }
@@ -159,14 +191,17 @@ nlohmann::json threads_to_json(const ThreadPlan& plan, const ThreadResult& resul
           {"program", plan.program},
           {"arguments", plan.arguments},
           {"reduction", reduction_text(plan.reduction)},
-          {"bounds", {{"max_executions", or_null(plan.bounds.executions_most)}, {"time_s", or_null(plan.bounds.time_most_s)}, {"depth", or_null(plan.bounds.depth_most)}, {"preemptions", plan.bounds.preemptions_most == kNoPreemptionBound ? json(nullptr) : json(plan.bounds.preemptions_most)}, {"spurious", plan.spurious_most}, {"timeouts", plan.timeouts_most}, {"jobs", plan.jobs}}},
+          {"bounds", {{"max_executions", or_null(plan.bounds.executions_most)}, {"time_s", or_null(plan.bounds.time_most_s)}, {"depth", or_null(plan.bounds.depth_most)}, {"preemptions", plan.bounds.preemptions_most == kNoPreemptionBound ? json(nullptr) : json(plan.bounds.preemptions_most)}, {"spurious", plan.spurious_most}, {"timeouts", plan.timeouts_most}, {"jobs", plan.jobs}, {"max_recoveries", or_null(plan.crash.max_recoveries)}, {"crashes", plan.crash.depth}}},
           {"verdict", verdict},
           {"exit_code", exit_code(result.verdict)},
-          {"bound_hit", result.search.bound == BoundHit::kNone || result.finding ? json(nullptr) : json(bound_text(result.search.bound))},
+          {"model", json(model_to_json(plan.crash.model))},
+          {"from", plan.crash.from_directory.empty() ? json(nullptr) : json(plan.crash.from_directory)},
+          {"bound_hit", *bound_text(result) == 0 || result.verdict == ThreadVerdict::kViolation ? json(nullptr) : json(bound_text(result))},
           {"explored_fraction", result.search.fraction},
           {"seconds", result.search.seconds},
           {"opaque", result.is_opaque},
-          {"counts", {{"executions", result.search.executions}, {"foreseen", result.search.foreseen}, {"asleep", result.search.asleep}, {"transitions", result.search.transitions}, {"violations", result.violations}, {"restored_images", result.restored}, {"processes", result.forked}}},
+          {"counts", {{"executions", result.search.executions}, {"foreseen", result.search.foreseen}, {"asleep", result.search.asleep}, {"transitions", result.search.transitions}, {"violations", result.violations}, {"crashed_executions", result.explored}, {"merged_executions", result.merged}, {"recoveries", result.survey.recoveries()}, {"assumed_away", result.survey.assumed_away()}, {"restored_images", result.restored}, {"processes", result.forked}}},
+          {"outcomes", result.has_recover ? json(outcomes_to_json(result.survey)) : json(nullptr)},
           {"violation", violation},
           {"token", token},
           {"replay", replay}};

@@ -7,6 +7,7 @@
 
 #include "scheduler/primitives/barrier.h"
 #include "scheduler/primitives/condition.h"
+#include "scheduler/primitives/file.h"
 #include "scheduler/primitives/futex.h"
 #include "scheduler/primitives/mutex.h"
 #include "scheduler/primitives/once.h"
@@ -40,7 +41,7 @@ ThreadStory::ThreadStory(const ThreadPlan& plan, const ThreadFinding& finding)
   for (const Step& step : finding.execution.steps) {
     const Access& first = step.operation[0];
     if (primitive_of(first.object) == PrimitiveId::kThread && (first.verb == thread::kStart || first.verb == thread::kExit)) threads_[first.object] = step.actor;
-    Operation operation = step.operation;
+    scheduler::Operation operation = step.operation;
     end_.apply(step.actor, operation);
   }
   for (const Pending& p : finding.execution.pending) {
@@ -69,7 +70,7 @@ std::string ThreadStory::object_text(ObjectId object) const {
   return name.empty() ? fmt::format("{} at {:#x}", kind, it->second) : kind + " " + name;
 }
 
-std::string ThreadStory::operation_text(const Operation& operation) const {
+std::string ThreadStory::operation_text(const scheduler::Operation& operation) const {
   const Access& first = operation[0];
   const std::string object = object_text(first.object);
   const bool failed = first.result != kNoResult && first.result > 0 && first.result < 200;
@@ -94,6 +95,7 @@ std::string ThreadStory::operation_text(const Operation& operation) const {
       }
       return plain();
     case PrimitiveId::kBarrier: return fmt::format("{} {}", first.verb == barrier::kArrive ? "arrive at" : "leave", object);
+    case PrimitiveId::kFile: return "a call on files";
     case PrimitiveId::kTimer: return first.verb == timer::kFire ? "run out" : "set the timer";
     case PrimitiveId::kSpin: return first.verb == spin::kYield ? "yield" : "yield again and again";
     case PrimitiveId::kFutex:
@@ -101,6 +103,14 @@ std::string ThreadStory::operation_text(const Operation& operation) const {
       return first.verb == futex::kWait ? "wait for " + object : first.verb == futex::kWake ? "wake who waits for " + object : "wake up from " + object;
     default: return plain();
   }
+}
+
+std::string ThreadStory::step_text(std::size_t i) const {
+  const scheduler::Operation& operation = finding_->execution.steps[i].operation;
+  const std::vector<std::string>& texts = finding_->details.texts;
+  if (primitive_of(operation[0].object) != PrimitiveId::kFile || i >= texts.size() || texts[i].empty()) return operation_text(operation);
+  const bool waits = operation.size() > 1 && operation[operation.size() - 1].verb == file::kTry;
+  return texts[i] + (operation[0].verb == file::kGoOn ? ", the next block" : waits ? ", and has to wait" : "");
 }
 
 std::string ThreadStory::waiting_text(const Pending& pending) const {
@@ -128,6 +138,7 @@ std::string ThreadStory::waiting_text(const Pending& pending) const {
       case PrimitiveId::kBarrier: parts.push_back(fmt::format("waits at {}: {} of {} have arrived", object, o.c, o.a)); break;
       case PrimitiveId::kThread: parts.push_back(fmt::format("waits for the end of {}", object)); break;
       case PrimitiveId::kOnce: parts.push_back(fmt::format("waits for the end of {}", object)); break;
+      case PrimitiveId::kFile: if (o.a != 0) parts.push_back(fmt::format("waits for a call on files by {}", actor_text(static_cast<ActorId>(o.a - 1)))); break;
       case PrimitiveId::kSpin: parts.push_back("loops: it waits for something that nobody is left to do"); break;
       default: break;
     }

@@ -18,6 +18,8 @@ class ThreadStory {
   std::string actor_text(scheduler::ActorId actor) const;
   // "lock mutex forks+40"
   std::string operation_text(const scheduler::Operation& operation) const;
+  // The step at this place: a call on files as it was made, others as operations.
+  std::string step_text(std::size_t i) const;
   // The function that an address is in; empty where it is not known.
   std::string place_text(std::uint64_t caller) const { return symbols_.name_of_function(caller, finding_->details.program_base); }
   // "waits for mutex forks+40, which thread 1 holds"

@@ -55,6 +55,7 @@ class Reader {
     return value;
   }
   bool ok() const { return ok_; }
+  void refuse() { fail(); }
   bool at_end() const { return ok_ && bytes_.empty(); }
 
  private:
@@ -91,6 +92,46 @@ std::vector<ActorId> read_schedule(Reader& in) {
   return schedule;
 }
 
+void put_files(std::string& out, const ThreadToken& token) {
+  const fusefs::ModelOptions& model = token.crash.model;
+  put(out, token.crash.from_directory);
+  put(out, static_cast<std::uint64_t>(model.profile));
+  put(out, static_cast<std::uint64_t>(model.data));
+  put(out, (model.delalloc ? 1u : 0) | (model.auto_da_alloc ? 2u : 0) | (model.dioread_nolock ? 4u : 0) | (model.barrier ? 8u : 0));
+  put(out, model.sector_bytes);
+  put(out, model.block_bytes);
+  put(out, token.crash.depth);
+  put(out, token.recovery ? 1 : 0);
+  if (!token.recovery) return;
+  put(out, token.recovery->fingerprint >> 32);
+  put(out, token.recovery->fingerprint & 0xffffffff);
+  put(out, token.recovery->path.size());
+  for (const std::uint32_t answer : token.recovery->path) put(out, answer == inprocess::kCrashAgain ? 0 : std::uint64_t{answer} + 1);
+}
+
+void read_files(Reader& in, ThreadToken& token) {
+  constexpr std::uint64_t kBlockMost = 1 << 20, kDepthMost = 64, kPathMost = 1'000'000;
+  fusefs::ModelOptions& model = token.crash.model;
+  token.crash.from_directory = in.text();
+  model.profile = static_cast<fusefs::ProfileName>(in.number(1));
+  model.data = static_cast<fusefs::DataMode>(in.number(2));
+  const std::uint64_t flags = in.number(15);
+  model.delalloc = (flags & 1) != 0;
+  model.auto_da_alloc = (flags & 2) != 0;
+  model.dioread_nolock = (flags & 4) != 0;
+  model.barrier = (flags & 8) != 0;
+  model.sector_bytes = static_cast<std::uint32_t>(in.number(kBlockMost));
+  model.block_bytes = static_cast<std::uint32_t>(in.number(kBlockMost));
+  token.crash.depth = static_cast<std::uint32_t>(in.number(kDepthMost));
+  if (!fusefs::check_geometry(model) || token.crash.depth == 0) in.refuse();
+  if (in.number(1) == 0) return;
+  token.recovery.emplace();
+  token.recovery->fingerprint = in.number(0xffffffff) << 32;
+  token.recovery->fingerprint |= in.number(0xffffffff);
+  const std::uint64_t length = in.number(kPathMost);
+  for (std::uint64_t i = 0; in.ok() && i < length; ++i) token.recovery->path.push_back(static_cast<std::uint32_t>(in.number(0xffffffff)) - 1);
+}
+
 ThreadToken read_body(Reader& in) {
   ThreadToken token;
   token.program = in.text();
@@ -116,7 +157,11 @@ ThreadToken read_body(Reader& in) {
 }  // namespace
 
 ThreadToken make_token(const ThreadPlan& plan, const ThreadFinding& finding) {
-  ThreadToken token{plan.program, plan.arguments, plan.spurious_most, plan.timeouts_most, plan.policies, finding.actors, {}};
+  ThreadToken token{plan.program, plan.arguments, plan.spurious_most, plan.timeouts_most, plan.policies, finding.actors, {}, {}, {}};
+  token.crash.model = plan.crash.model;
+  token.crash.from_directory = plan.crash.from_directory;
+  token.crash.depth = plan.crash.depth;
+  if (finding.crash) token.recovery = CrashReplay{finding.fingerprint, finding.crash->account.path};
   for (const scheduler::Step& step : finding.execution.steps) token.schedule.push_back(step.actor);
   return token;
 }
@@ -128,6 +173,7 @@ ThreadPlan plan_of(const ThreadToken& token) {
   plan.spurious_most = token.spurious_most;
   plan.timeouts_most = token.timeouts_most;
   plan.policies = token.policies;
+  plan.crash = token.crash;
   return plan;
 }
 
@@ -149,6 +195,7 @@ std::string encode(const ThreadToken& token) {
     put(out, actor.ordinal == scheduler::runtime::Names::kTimerOrdinal ? 0 : std::uint64_t{actor.ordinal} + 1);
   }
   put_schedule(out, token.schedule);
+  put_files(out, token);
   const std::uint32_t crc = crc_of(out);
   for (int i = 0; i < 4; ++i) out += static_cast<char>(crc >> (8 * i) & 255);
   return std::string(kThreadTokenPrefix) + to_base64url(out);
@@ -157,7 +204,8 @@ std::string encode(const ThreadToken& token) {
 tl::expected<ThreadToken, std::string> decode_threads(std::string_view text) {
   if (text.size() > kTextMost) return tl::unexpected(std::string("This is too long for a replay token."));
   const std::string damaged = "The replay token is damaged: was all of it copied?";
-  if (!text.starts_with(kThreadTokenPrefix)) return tl::unexpected(damaged);
+  const bool is_old = text.starts_with(kOldThreadTokenPrefix);
+  if (!text.starts_with(kThreadTokenPrefix) && !is_old) return tl::unexpected(damaged);
   const auto bytes = from_base64url(text.substr(kThreadTokenPrefix.size()));
   if (!bytes || bytes->size() < 4) return tl::unexpected(damaged);
   const std::string_view body = std::string_view(*bytes).substr(0, bytes->size() - 4);
@@ -166,6 +214,7 @@ tl::expected<ThreadToken, std::string> decode_threads(std::string_view text) {
   if (crc != crc_of(body)) return tl::unexpected(damaged);
   Reader in(body);
   ThreadToken token = read_body(in);
+  if (!is_old) read_files(in, token);
   if (!in.at_end() || !token.program.starts_with('/') || token.actors.empty()) {
     return tl::unexpected(std::string("The replay token holds what no crashcut writes."));
   }

@@ -1,6 +1,7 @@
 // ThreadToken: all that it takes to run one schedule of a threaded program again. docs/tokens.md has the bytes.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,7 +12,8 @@
 
 namespace crashcut::recovery {
 
-inline constexpr std::string_view kThreadTokenPrefix = "ct1";
+inline constexpr std::string_view kThreadTokenPrefix = "ct2";
+inline constexpr std::string_view kOldThreadTokenPrefix = "ct1";  // without files
 
 struct ThreadToken {
   std::string program;
@@ -21,6 +23,8 @@ struct ThreadToken {
   std::vector<std::pair<scheduler::PrimitiveId, std::int64_t>> policies;
   std::vector<scheduler::runtime::ActorName> actors;
   std::vector<scheduler::ActorId> schedule;
+  Plan crash;                             // model, starting state, crashes in a row, seed
+  std::optional<CrashReplay> recovery;    // then one recovery
 };
 
 ThreadToken make_token(const ThreadPlan& plan, const ThreadFinding& finding);

@@ -85,6 +85,8 @@ EXPORT void abort() {
   fail(Failure::kSignal, SIGABRT, "", CALLER);
 }
 EXPORT void __assert_fail(const char* assertion, const char* file, unsigned line, const char* function) {
+  using Real = void (*)(const char*, const char*, unsigned, const char*);
+  if (g_control == nullptr) reinterpret_cast<Real>(find_real("__assert_fail"))(assertion, file, line, function);
   char text[512];
   const int length = snprintf(text, sizeof text, "%s:%u: %s: assertion `%s' failed", file, line, function == nullptr ? "?" : function, assertion);
   fail(Failure::kAssertion, SIGABRT, {text, std::min(static_cast<std::size_t>(length), sizeof text - 1)}, CALLER);

@@ -7,6 +7,7 @@
 
 #include <string_view>
 
+#include "scheduler/runtime/files.h"
 #include "scheduler/runtime/world.h"
 
 #ifndef PR_SET_SYSCALL_USER_DISPATCH
@@ -14,11 +15,10 @@
 #endif
 
 asm(R"(
-  .pushsection .text.crashcut_threads_gate, "ax", @progbits
+  .pushsection crashcut_gate, "ax", @progbits
   .balign 64
-  .globl crashcut_threads_gate_begin, crashcut_threads_gate_end, crashcut_threads_syscall, crashcut_threads_restorer
-  .hidden crashcut_threads_gate_begin, crashcut_threads_gate_end, crashcut_threads_syscall, crashcut_threads_restorer
-crashcut_threads_gate_begin:
+  .globl crashcut_threads_syscall, crashcut_threads_restorer
+  .hidden crashcut_threads_syscall, crashcut_threads_restorer
   .type crashcut_threads_syscall, @function
 crashcut_threads_syscall:
   movq %rdi, %rax
@@ -36,7 +36,6 @@ crashcut_threads_restorer:
   movl $15, %eax
   syscall
   hlt                                  # the kernel looks at the address after the call
-crashcut_threads_gate_end:
   .popsection
 )");
 extern "C" void crashcut_threads_restorer();
@@ -85,6 +84,8 @@ const char* refused(long number, const long* a) {
     case SYS_epoll_wait: case SYS_epoll_pwait: case SYS_epoll_pwait2: case SYS_poll: case SYS_ppoll: case SYS_select:
     case SYS_pselect6: return a[1] == 0 ? nullptr : "poll() or select()";
     case SYS_io_uring_setup: case SYS_io_setup: return "asynchronous I/O";
+    // Our own stand in for the program's: this is libc's, and would wait for ever.
+    case SYS_futex: return (a[1] & 0x7f) == 0 && is_scheduling() ? "a function of libc that waits for another thread (a stdio stream that two threads use at a time)" : nullptr;
     default: return nullptr;
   }
 }
@@ -94,7 +95,7 @@ void on_sigsys(int, siginfo_t* info, void* ucontext) {
   constexpr int kUserDispatch = 2;
   if (info->si_code != kUserDispatch) return;
   const long number = info->si_syscall;
-  const long a[6] = {static_cast<long>(regs[REG_RDI]), static_cast<long>(regs[REG_RSI]), static_cast<long>(regs[REG_RDX]),
+  long a[6] = {static_cast<long>(regs[REG_RDI]), static_cast<long>(regs[REG_RSI]), static_cast<long>(regs[REG_RDX]),
                      static_cast<long>(regs[REG_R10]), static_cast<long>(regs[REG_R8]), static_cast<long>(regs[REG_R9])};
   if (number == SYS_rt_sigreturn) {
     // The program's own handler returns: its frame is where its stack pointer is.
@@ -107,6 +108,11 @@ void on_sigsys(int, siginfo_t* info, void* ucontext) {
     end_execution();
   }
   if (!g_is_own_call) {
+    long result = 0;
+    if (do_file_call(number, a, reinterpret_cast<void*>(regs[REG_RIP]), result)) {
+      regs[REG_RAX] = result;
+      return;
+    }
     if (const char* call = refused(number, a)) refuse(call);
     if (number == SYS_rt_sigaction && (a[0] == SIGSYS || is_our_signal(static_cast<int>(a[0])))) {
       if (a[2] != 0) *reinterpret_cast<KernelSigaction*>(a[2]) = {};
@@ -122,8 +128,7 @@ void on_sigsys(int, siginfo_t* info, void* ucontext) {
 
 void set_dispatch(bool on) {
   if (on) {
-    kernel(SYS_prctl, PR_SET_SYSCALL_USER_DISPATCH, 1, crashcut_threads_gate_begin,
-           crashcut_threads_gate_end - crashcut_threads_gate_begin, 0);
+    kernel(SYS_prctl, PR_SET_SYSCALL_USER_DISPATCH, 1, __start_crashcut_gate, __stop_crashcut_gate - __start_crashcut_gate, 0);
   } else {
     kernel(SYS_prctl, PR_SET_SYSCALL_USER_DISPATCH, 0, 0, 0, 0);
   }

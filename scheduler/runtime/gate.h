@@ -11,8 +11,9 @@ namespace crashcut::scheduler::runtime {
 extern "C" {
 // The kernel's result: a negative errno on failure.
 long crashcut_threads_syscall(long number, long a, long b, long c, long d, long e, long f);
-extern const char crashcut_threads_gate_begin[];
-extern const char crashcut_threads_gate_end[];
+// The section that holds the gate, alone or with that of another runtime; the linker makes them.
+extern const char __start_crashcut_gate[] __attribute__((visibility("hidden")));
+extern const char __stop_crashcut_gate[] __attribute__((visibility("hidden")));
 }
 
 template <class... A>

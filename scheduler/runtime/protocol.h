@@ -25,6 +25,8 @@ inline constexpr std::uint32_t kStepsMost = 100'000;
 inline constexpr std::uint32_t kObjectsMost = 1 << 16;
 inline constexpr std::uint32_t kSleepMost = kActorsMost;
 inline constexpr std::uint32_t kTextMost = 4096;
+inline constexpr std::uint32_t kTouchesMost = 4 << 20;
+inline constexpr std::uint32_t kTextsMost = 64 << 20;
 
 // Names of actors and objects: dense numbers that mean the same in every execution of a search.
 struct Names {
@@ -52,8 +54,16 @@ struct ObjectFact {
   std::uint64_t address;
 };
 
+// Where the touches of a step lie.
+struct FootprintFact {
+  std::uint32_t first, count;
+  bool is_known;
+};
+
 struct StepFact {
   std::uint64_t caller;  // the address that the call returns to
+  FootprintFact footprint;
+  std::uint32_t text_at, text_bytes;
 };
 
 struct ActorFact {
@@ -70,6 +80,8 @@ enum class Failure : std::uint32_t {
   kExitCode,     // number
   kThreadsLeft,  // number: how many still ran when the process ended
   kUnsupported,  // text: crashcut cannot go on; no finding
+  kToolError,    // text: a sentence; crashcut failed
+  kUserError,    // text: a sentence; crashcut cannot go on, and the user can help
 };
 
 struct Control {
@@ -82,6 +94,7 @@ struct Control {
   std::uint32_t is_restoring;    // runners may serve several requests
   std::uint32_t is_opaque;       // threads meet in memory that is not seen: no two operations commute
   std::uint32_t stop_at_step;    // replay: raise SIGTRAP before this step; 0: never
+  std::uint32_t has_texts;       // calls on files are told in words
 
   std::uint64_t program_base;    // where the executable was loaded; set by the server
 
@@ -90,6 +103,7 @@ struct Control {
   std::uint32_t depth_most;
   std::uint32_t prefix_count;
   std::uint32_t sleep_count;
+  std::uint32_t sleep_from;
 
   // Reply. `replies` follows `requests`.
   std::atomic<std::uint32_t> replies;
@@ -110,15 +124,21 @@ struct Control {
   std::uint32_t pending_count;
   std::uint32_t running_actor;             // whose code is running
   char text[kTextMost];
+  std::uint32_t touch_count;
+  std::uint32_t text_bytes;
 
   ActorId prefix[kStepsMost];
   Step sleep[kSleepMost];
+  FootprintFact sleep_footprints[kSleepMost];
   Pending pending[kActorsMost];
   std::uint64_t pending_callers[kActorsMost];
   ActorFact actors[kActorsMost];
   ObjectFact objects[kObjectsMost];
   Step steps[kStepsMost];
   StepFact step_facts[kStepsMost];
+  Touch touches[kTouchesMost];
+  Touch sleep_touches[kTouchesMost];
+  char texts[kTextsMost];
 };
 
 }  // namespace crashcut::scheduler::runtime

@@ -69,11 +69,17 @@ RealProgram::RealProgram(const Setup& setup, NameTable& names) : setup_(setup), 
   control_->is_restoring = setup.is_restoring ? 1 : 0;
   control_->stop_at_step = setup.stop_at_step;
   control_->is_opaque = setup.is_opaque ? 1 : 0;
+  control_->has_texts = setup.has_details ? 1 : 0;
   for (const auto& [primitive, policy] : setup.policies) control_->policy[static_cast<int>(primitive)] = static_cast<std::uint32_t>(policy);
-  start();
+  if (setup.launch) {
+    setup.launch(control_fd_, names.fd());
+  } else {
+    start();
+  }
 }
 
 RealProgram::~RealProgram() {
+  if (setup_.launch) control_->is_quitting = 1;
   if (server_ > 0) {
     // The server buries its runner, and goes.
     control_->is_quitting = 1;
@@ -140,14 +146,7 @@ void RealProgram::wait_for_reply(std::uint32_t request) {
     const timespec tick{0, 100'000'000};
     futex(control_->replies, FUTEX_WAIT, seen, &tick);
     if (control_->replies.load() == request) return;
-    int status = 0;
-    if (waitpid(server_, &status, WNOHANG) == server_) {
-      server_ = 0;
-      const bool refused = control_->failure == Failure::kUnsupported;
-      if (refused) throw ToolError{true, std::string("Cannot run the program: ") + control_->text + "."};
-      if (WIFEXITED(status) && WEXITSTATUS(status) == 127) throw ToolError{true, "Cannot execute " + setup_.executable + "."};
-      throw ToolError{true, "The program ended before main()."};
-    }
+    check_server();
     const auto now = std::chrono::steady_clock::now();
     if (control_->step_count != steps) {
       steps = control_->step_count;
@@ -160,14 +159,44 @@ void RealProgram::wait_for_reply(std::uint32_t request) {
   }
 }
 
+void RealProgram::check_server() {
+  const bool is_refused = control_->failure == Failure::kUnsupported;
+  const auto refuse = [&] { throw ToolError{true, std::string("Cannot run the program: ") + control_->text + "."}; };
+  if (setup_.launch) {
+    if (is_refused && control_->runner_pid == 0 && control_->forked_count == 0) refuse();
+    setup_.check_alive();
+    return;
+  }
+  int status = 0;
+  if (waitpid(server_, &status, WNOHANG) != server_) return;
+  server_ = 0;
+  if (is_refused) refuse();
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 127) throw ToolError{true, "Cannot execute " + setup_.executable + "."};
+  throw ToolError{true, "The program ended before main()."};
+}
+
+void RealProgram::put_sleep(const RunRequest& request) {
+  control_->sleep_count = static_cast<std::uint32_t>(request.sleep.size());
+  control_->sleep_from = request.sleep_from;
+  std::uint32_t used = 0;
+  for (std::size_t i = 0; i < request.sleep.size(); ++i) {
+    control_->sleep[i] = request.sleep[i];
+    const Footprint* footprint = request.sleep[i].operation.footprint();
+    const auto count = static_cast<std::uint32_t>(footprint == nullptr ? 0 : footprint->size());
+    if (count > kTouchesMost - used) tool_failure("A schedule has more to remember than the runtime can hold.");
+    control_->sleep_footprints[i] = {used, count, footprint != nullptr};
+    if (footprint != nullptr) std::copy(footprint->begin(), footprint->end(), control_->sleep_touches + used);
+    used += count;
+  }
+}
+
 Execution RealProgram::run(const RunRequest& request) {
   if (request.prefix.size() >= kStepsMost || request.sleep.size() > kSleepMost) tool_failure("A schedule is longer than the runtime can follow.");
   was_killed_ = false;
   control_->depth_most = request.depth_most;
   control_->prefix_count = static_cast<std::uint32_t>(request.prefix.size());
   std::copy(request.prefix.begin(), request.prefix.end(), control_->prefix);
-  control_->sleep_count = static_cast<std::uint32_t>(request.sleep.size());
-  std::copy(request.sleep.begin(), request.sleep.end(), control_->sleep);
+  put_sleep(request);
   control_->runner_end = 0;
   const std::uint32_t number = control_->requests.load(std::memory_order_relaxed) + 1;
   control_->requests.store(number, std::memory_order_release);
@@ -177,10 +206,17 @@ Execution RealProgram::run(const RunRequest& request) {
   if (control_->failure == Failure::kUnsupported) {
     throw ToolError{true, std::string("The program called ") + control_->text + ", which crashcut threads cannot follow."};
   }
+  if (control_->failure == Failure::kToolError || control_->failure == Failure::kUserError) throw ToolError{control_->failure == Failure::kUserError, control_->text};
   Execution execution;
   for (std::uint32_t i = 0; i < control_->object_count; ++i) execution.objects.push_back(control_->objects[i].start);
   execution.steps.assign(control_->steps, control_->steps + control_->step_count);
+  for (std::size_t i = 0; i < execution.steps.size(); ++i) {
+    const FootprintFact& fact = control_->step_facts[i].footprint;
+    const Touch* first = control_->touches + fact.first;
+    execution.steps[i].operation.set_footprint(fact.is_known ? interned(Footprint(first, first + fact.count)) : nullptr);
+  }
   execution.pending.assign(control_->pending, control_->pending + control_->pending_count);
+  for (Pending& p : execution.pending) p.operation.set_footprint(nullptr);
   execution.ending = control_->ending;
   execution.hit_depth = control_->hit_depth;
   const bool is_found = control_->failure != Failure::kNone || execution.ending == Ending::kStuck || was_killed_;
@@ -227,7 +263,11 @@ std::shared_ptr<const Details> RealProgram::details() const {
                                    [](const Pending& p) { return primitive_of(p.operation[0].object) == PrimitiveId::kSpin; });
     d.kind = spins ? FindingKind::kLivelock : FindingKind::kDeadlock;
   }
-  for (std::uint32_t i = 0; i < control_->step_count; ++i) d.callers.push_back(control_->step_facts[i].caller);
+  for (std::uint32_t i = 0; i < control_->step_count; ++i) {
+    const StepFact& fact = control_->step_facts[i];
+    d.callers.push_back(fact.caller);
+    d.texts.emplace_back(control_->texts + fact.text_at, fact.text_bytes);
+  }
   for (std::uint32_t i = 0; i < control_->pending_count; ++i) d.pending_callers.push_back(control_->pending_callers[i]);
   for (std::uint32_t i = 0; i < control_->object_count; ++i) d.addresses.emplace_back(control_->objects[i].start.object, control_->objects[i].address);
   for (const ActorFact& actor : control_->actors) d.routines.push_back(actor.routine);

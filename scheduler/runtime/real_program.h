@@ -1,10 +1,12 @@
 // RealProgram: crashcut's end of the protocol: an executable with the runtime inside, run under given schedules.
 //
+// The process may be somebody else's (Setup::launch): then that one starts it and ends it.
 // Nothing survives it: the destructor kills the server, whose death kills the runner (PR_SET_PDEATHSIG), as does the
 //   death of this process.
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -46,6 +48,7 @@ struct Details : ExecutionNote {
   std::vector<std::uint64_t> pending_callers;  // a pending operation
   std::vector<std::pair<ObjectId, std::uint64_t>> addresses;
   std::vector<std::uint64_t> routines;         // an actor
+  std::vector<std::string> texts;              // a step: a call on files in words, empty for others
   std::uint64_t program_base = 0;              // where the executable was loaded
 };
 
@@ -84,6 +87,9 @@ class RealProgram : public Program {
     bool is_loud = false;
     bool has_details = false;
     std::uint32_t stop_at_step = 0;  // for a debugger: a trap before this step, from 1
+    // Starts the program with these descriptors named in its environment (kEnvironment); throws ToolError.
+    std::function<void(int control_fd, int names_fd)> launch;
+    std::function<void()> check_alive;  // of what was so started; throws ToolError
   };
   // Throws ToolError.
   RealProgram(const Setup& setup, NameTable& names);
@@ -101,6 +107,8 @@ class RealProgram : public Program {
   void start();
   void wait_for_reply(std::uint32_t request);
   void check_runner_end();
+  void check_server();
+  void put_sleep(const RunRequest& request);
 
   Setup setup_;
   NameTable* names_;

@@ -9,6 +9,7 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
+#include "scheduler/runtime/files.h"
 #include "scheduler/runtime/gate.h"
 #include "scheduler/runtime/image.h"
 #include "scheduler/runtime/world.h"
@@ -71,6 +72,7 @@ void reply() {
   wait_while(g_control->requests, seen);
   g_is_spent = false;
   begin_world();
+  if (g_file_model != nullptr) g_file_model->begin(g_control->has_texts != 0);
   set_dispatch(true);
   const int code = g_program.main(g_program.argc, g_program.argv, g_program.envp);
   if (is_scheduling()) end_process(code & 0xff, true, __builtin_return_address(0));
@@ -89,6 +91,7 @@ void reply() {
 }  // namespace
 
 void end_execution() {
+  if (g_file_model != nullptr) g_file_model->end();
   if (g_is_restorable && !g_is_spent) crashcut_leave_to(go_back, g_own_stack + sizeof g_own_stack - 64);
   g_control->is_leaving = 1;
   reply();

@@ -11,12 +11,14 @@
 #include "scheduler/primitives/spin.h"
 #include "scheduler/primitives/thread.h"
 #include "scheduler/primitives/timer.h"
+#include "scheduler/runtime/files.h"
 #include "scheduler/runtime/gate.h"
 
 namespace crashcut::scheduler::runtime {
 
 Control* g_control = nullptr;
 Names* g_names = nullptr;
+void (*g_refuse_elsewhere)(const char* call) = nullptr;
 
 namespace {
 
@@ -118,10 +120,29 @@ Actor* new_actor(ActorId id) {
   return actor;
 }
 
-void record(const Step& step, std::uint64_t caller) {
+// For crashcut, which cannot follow our pointers.
+FootprintFact keep_footprint(const Footprint& footprint) {
+  const std::uint32_t first = g_control->touch_count;
+  if (footprint.size() > kTouchesMost - first) refuse("more file operations than can be held (4 million places touched)");
+  for (const Touch& touch : footprint) g_control->touches[g_control->touch_count++] = touch;
+  return {first, static_cast<std::uint32_t>(footprint.size()), true};
+}
+
+// A call on files is done by its actor, and recorded then.
+bool is_file_call(const Operation& operation) { return primitive_of(operation[0].object) == PrimitiveId::kFile; }
+
+void record(const Step& step, std::uint64_t caller, const Footprint* footprint = nullptr, std::string_view text = {}) {
   const std::uint32_t i = g_control->step_count;
   g_control->steps[i] = step;
-  g_control->step_facts[i] = {caller};
+  StepFact fact{caller, {}, 0, 0};
+  if (footprint != nullptr) fact.footprint = keep_footprint(*footprint);
+  if (g_control->text_bytes + text.size() <= kTextsMost) {
+    fact.text_at = g_control->text_bytes;
+    fact.text_bytes = static_cast<std::uint32_t>(text.size());
+    std::memcpy(g_control->texts + fact.text_at, text.data(), text.size());
+    g_control->text_bytes += fact.text_bytes;
+  }
+  g_control->step_facts[i] = fact;
   g_control->step_count = i + 1;
 }
 
@@ -166,12 +187,15 @@ void schedule() {
     }
     if (g_control->stop_at_step != 0 && g_control->step_count + 1 == g_control->stop_at_step) __builtin_trap();
     Actor& actor = *g_world->actors[index(*chosen)];
-    Step step{actor.id, actor.pending};
-    observe(actor, step.operation);
-    g_world->state.apply(step);
-    record(step, actor.caller);
-    g_world->director->note(step, g_world->state);
-    actor.done = step.operation;
+    actor.done = actor.pending;
+    if (!is_file_call(actor.pending)) {
+      Step step{actor.id, actor.pending};
+      observe(actor, step.operation);
+      g_world->state.apply(step);
+      record(step, actor.caller);
+      g_world->director->note(step, g_world->state);
+      actor.done = step.operation;
+    }
     if (actor.is_timer) {
       // Its next firing is for the next wait, as long as it may be early.
       actor.has_pending = ++actor.early_timeouts < g_control->timeouts_most;
@@ -195,14 +219,29 @@ void fiber_entry();
 bool is_scheduling() { return g_world != nullptr && g_world->is_on; }
 Actor& current_actor() { return *g_world->current; }
 
-std::int64_t perform(const Operation& operation, const void* caller) {
+void wait_for_turn(const Operation& operation, const void* caller) {
   Actor& self = current_actor();
   self.pending = operation;
   if (g_control->is_opaque != 0) self.pending.set_opaque();
   self.has_pending = true;
   self.caller = reinterpret_cast<std::uint64_t>(caller);
-  if (primitive_of(operation[0].object) != PrimitiveId::kSpin) self.yields_in_a_row = 0;
   schedule();
+}
+
+void finish_turn(Operation& done, Footprint footprint, std::string_view text) {
+  Actor& self = current_actor();
+  if (g_control->is_opaque != 0) done.set_opaque();
+  done.set_footprint(new Footprint(std::move(footprint)));
+  Step step{self.id, done};
+  g_world->state.apply(step);
+  record(step, self.caller, done.footprint(), text);
+  g_world->director->note(step, g_world->state);
+}
+
+std::int64_t perform(const Operation& operation, const void* caller) {
+  Actor& self = current_actor();
+  if (primitive_of(operation[0].object) != PrimitiveId::kSpin) self.yields_in_a_row = 0;
+  wait_for_turn(operation, caller);
   for (const Access& a : self.done) {
     if (a.result != kNoResult && a.result < kMisuse) fail(Failure::kMisuse, a.result, misuse_text(a.result), caller);
   }
@@ -218,6 +257,10 @@ std::int64_t perform(const Operation& operation, const void* caller) {
     g_control->hit_depth = g_world->director->hit_depth();
   }
   return self.done.result();
+}
+
+ObjectId keyed_object(PrimitiveId primitive, std::uint64_t key) {
+  return make_object_id(primitive, object_number(hash(key ^ std::uint64_t{static_cast<std::uint8_t>(primitive)} << 56)));
 }
 
 ObjectId object_at(PrimitiveId primitive, const void* address, ObjectStart start, bool is_initialised) {
@@ -372,6 +415,12 @@ void fail(Failure failure, std::int64_t number, std::string_view text, const voi
     end_execution();
   }
   Actor& self = current_actor();
+  // It died in the middle of a call on files, by an argument of its own: what it did may be anything.
+  if (self.is_in_file_step) {
+    self.is_in_file_step = false;
+    Footprint everything = g_file_model->take_footprint();
+    finish_turn(self.done, std::move(everything), g_file_model->text_of_call());
+  }
   char kept[512];
   const std::size_t length = std::min(text.size(), sizeof kept - 1);
   std::memcpy(kept, text.data(), length);
@@ -385,6 +434,7 @@ void fail(Failure failure, std::int64_t number, std::string_view text, const voi
 }
 
 void refuse(const char* call) {
+  if (g_control == nullptr && g_refuse_elsewhere != nullptr) g_refuse_elsewhere(call);
   g_control->failure = Failure::kUnsupported;
   std::strncpy(g_control->text, call, kTextMost - 1);
   g_is_spent = true;
@@ -396,9 +446,16 @@ void begin_world() {
   RunRequest& request = g_world->request;
   request.prefix.assign(g_control->prefix, g_control->prefix + g_control->prefix_count);
   request.sleep.assign(g_control->sleep, g_control->sleep + g_control->sleep_count);
+  for (std::uint32_t i = 0; i < g_control->sleep_count; ++i) {
+    const FootprintFact& fact = g_control->sleep_footprints[i];
+    const Touch* first = g_control->sleep_touches + fact.first;
+    request.sleep[i].operation.set_footprint(fact.is_known ? new Footprint(first, first + fact.count) : nullptr);
+  }
+  request.sleep_from = g_control->sleep_from;
   request.depth_most = g_control->depth_most;
   g_world->director.emplace(request);
   g_control->step_count = g_control->object_count = g_control->pending_count = 0;
+  g_control->touch_count = g_control->text_bytes = 0;
   g_control->failure = Failure::kNone;
   g_control->hit_depth = false;
   g_control->text[0] = 0;

@@ -39,6 +39,11 @@ struct Actor {
   void* keys[kKeysMost] = {};
   const volatile std::uint32_t* futex_word = nullptr;
   void* end_at[5] = {};        // __builtin_setjmp: where pthread_exit goes
+  // A call on files (files.cc).
+  ObjectId file_locks[2] = {};
+  bool is_in_file_step = false;
+  bool is_holding_locks = false;  // between two of its steps
+  std::uint64_t ordinal = 0;
 };
 
 // Whether the program's calls are ours to schedule now; else they are done as if there were one thread.
@@ -46,6 +51,12 @@ bool is_scheduling();
 Actor& current_actor();
 // Does the operation when its turn comes. Returns the result of its first access.
 std::int64_t perform(const Operation& operation, const void* caller);
+// The same in two halves, for what is known only when it is done: stands before the operation until its turn has come; and
+// records what it was. Nobody else runs in between.
+void wait_for_turn(const Operation& operation, const void* caller);
+void finish_turn(Operation& done, Footprint footprint, std::string_view text);
+// The object of that key, which is the same in every execution.
+ObjectId keyed_object(PrimitiveId primitive, std::uint64_t key);
 // The object at an address, named so that the name is the same in every execution. Where it is new, it begins as
 // `start` says (its id is filled in). `is_initialised`: it begins anew here.
 ObjectId object_at(PrimitiveId primitive, const void* address, ObjectStart start, bool is_initialised = false);
@@ -73,6 +84,8 @@ void* find_real(const char* name);
 void attach(Control* control, Names* names);
 extern Control* g_control;
 extern Names* g_names;
+// Where the process runs the program otherwise, without a schedule: says no there; does not return.
+extern void (*g_refuse_elsewhere)(const char* call);
 int serve(int argc, char** argv, char** envp, int (*main)(int, char**, char**));
 // The execution is over: replies, and goes on with the next one.
 [[noreturn]] void end_execution();

@@ -1,0 +1,44 @@
+// Names of a recording's locations and values that are the same in all executions of a program, whatever the order of its
+// calls: for telling recordings that a recovery cannot tell apart. Inodes are numbered by who made them (effects.h).
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "fusefs/recording.h"
+
+namespace crashcut::fusefs {
+
+// Told what a recovery looks at, also where nothing was ever written.
+class Observer {
+ public:
+  virtual ~Observer() = default;
+  virtual void note(std::uint64_t name) = 0;
+};
+
+std::uint64_t name_of_entry(Ino dir, std::string_view name);
+std::uint64_t name_of_listing(Ino dir);  // all entries
+std::uint64_t name_of_size(Ino ino);
+std::uint64_t name_of_meta(Ino ino);
+std::uint64_t name_of_block_map(Ino ino, std::uint64_t block);
+// `generation`: the how-manieth block that the file had in this place.
+std::uint64_t name_of_sector(Ino ino, std::uint64_t block, std::uint64_t generation, std::uint64_t sector);
+// All sectors of a place in a file: what is looked at where no block ever was.
+std::uint64_t name_of_place(Ino ino, std::uint64_t block);
+std::uint64_t name_of_mark(std::string_view text);
+
+class LocationNames {
+ public:
+  explicit LocationNames(const Recording& recording);
+  std::uint64_t location(persist::LocationId location) const { return names_[location]; }
+  // The listing that an entry is part of, the place of a sector; 0 for others.
+  std::uint64_t listing(persist::LocationId location) const;
+  std::uint64_t value(persist::LocationId location, persist::Value value) const;
+
+ private:
+  const Recording& recording_;
+  std::vector<std::uint64_t> generations_;  // of each block
+  std::vector<std::uint64_t> names_;        // of each location
+};
+
+}  // namespace crashcut::fusefs

@@ -1,0 +1,40 @@
+#include "recovery/joint/digest.h"
+
+#include "fusefs/location_names.h"
+
+namespace crashcut::joint {
+
+bool write_digest(const fusefs::Recording& recording, std::uint64_t* words, std::uint64_t words_most, std::uint64_t& used) {
+  used = 0;
+  bool fits = true;
+  const auto put = [&](std::uint64_t word) {
+    fits = fits && used < words_most;
+    if (fits) words[used++] = word;
+  };
+  const persist::Log& log = recording.log;
+  put(log.event_count());
+  put(log.barrier_count());
+  put(log.durable_barrier());
+  for (persist::BarrierId b = 1; b <= log.barrier_count(); ++b) put(log.barrier_event(b));
+  for (persist::EventId e = 0; e < log.event_count(); ++e) {
+    put(log.epoch(e));
+    put(log.barrier_of(e));
+    put(log.cover(e) <= log.durable_barrier() ? 1 : 0);
+    put(log.predecessors(e).size());
+    for (const persist::EventId p : log.predecessors(e)) put(p);
+  }
+  const fusefs::LocationNames names(recording);
+  put(log.location_count());
+  for (persist::LocationId l = 0; l < log.location_count(); ++l) {
+    put(names.location(l));
+    put(names.listing(l));
+    put(log.history(l).size());
+    for (const persist::LocationWrite& write : log.history(l)) {
+      put(write.event);
+      put(names.value(l, write.value));
+    }
+  }
+  return fits;
+}
+
+}  // namespace crashcut::joint

@@ -1,0 +1,87 @@
+// After the in-process front end has set itself up (recovery/inprocess/entry.cc): the scheduler's side of it.
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include <cstring>
+
+#include "recovery/inprocess/gate.h"
+#include "recovery/inprocess/runtime.h"
+#include "recovery/joint/joint.h"
+#include "scheduler/runtime/files.h"
+#include "scheduler/runtime/gate.h"
+#include "scheduler/runtime/world.h"
+
+namespace crashcut::joint {
+
+namespace {
+
+using scheduler::runtime::g_control;
+using scheduler::runtime::g_names;
+
+// The coordinator and its recoveries are not scheduled: they have no Control.
+scheduler::runtime::Control* g_kept_control = nullptr;
+
+void serve_threads(int argc, char** argv, char** envp, int (*real_main)(int, char**, char**)) {
+  g_control = g_kept_control;
+  keep_memory();
+  scheduler::runtime::serve(argc, argv, envp, real_main);
+}
+
+// Whatever stops the model stops the execution, and all of them.
+void on_error(std::string_view sentence, inprocess::Blame blame) {
+  using scheduler::runtime::Failure;
+  g_control->failure = blame == inprocess::Blame::kUser ? Failure::kUserError : Failure::kToolError;
+  const std::size_t count = std::min<std::size_t>(sentence.size(), scheduler::runtime::kTextMost - 1);
+  std::memcpy(g_control->text, sentence.data(), count);
+  g_control->text[count] = 0;
+  g_control->is_leaving = 1;
+  g_control->replies.store(g_control->requests.load());
+  inprocess::kernel(SYS_futex, &g_control->replies, 1 /* FUTEX_WAKE */, 1, 0, 0, 0);
+  inprocess::kernel(SYS_exit_group, 0);
+}
+
+void on_spend() { scheduler::runtime::g_is_spent = true; }
+
+// Takes the variable out of the environment; the program must not see it.
+const char* take_variable(char** envp, const char* name) {
+  const std::size_t length = std::strlen(name);
+  for (char** at = envp; *at != nullptr; ++at) {
+    if (std::strncmp(*at, name, length) != 0 || (*at)[length] != '=') continue;
+    const char* value = *at + length + 1;
+    for (char** rest = at; *rest != nullptr; ++rest) rest[0] = rest[1];
+    return value;
+  }
+  return nullptr;
+}
+
+void* map_shared(long fd, std::size_t bytes) {
+  const long at = inprocess::kernel(SYS_mmap, 0, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+  inprocess::kernel(SYS_close, fd);
+  return at < 0 && at > -4096 ? nullptr : reinterpret_cast<void*>(at);
+}
+
+__attribute__((constructor(102))) void enter(int, char**, char** envp) {
+  const char* fds = take_variable(envp, scheduler::runtime::kEnvironment);
+  if (fds == nullptr || inprocess::g.header == nullptr) return;
+  char* rest = nullptr;
+  const long control = std::strtol(fds, &rest, 10);
+  const long names = *rest == ',' ? std::strtol(rest + 1, nullptr, 10) : -1;
+  g_kept_control = static_cast<scheduler::runtime::Control*>(map_shared(control, sizeof(scheduler::runtime::Control)));
+  g_names = static_cast<scheduler::runtime::Names*>(map_shared(names, sizeof(scheduler::runtime::Names)));
+  if (g_kept_control == nullptr || g_names == nullptr || g_kept_control->magic != scheduler::runtime::kMagic) inprocess::kernel(SYS_exit_group, 4);
+  scheduler::runtime::g_refuse_elsewhere = [](const char* call) { inprocess::unsupported(call); };
+  inprocess::g.serve_threads = serve_threads;
+  inprocess::g.on_error = on_error;
+  inprocess::g.on_spend = on_spend;
+  install_model();
+}
+
+}  // namespace
+
+}  // namespace crashcut::joint
+
+namespace crashcut::scheduler::runtime {
+void* find_real(const char* name) { return dlsym(RTLD_NEXT, name); }
+}  // namespace crashcut::scheduler::runtime

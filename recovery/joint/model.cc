@@ -1,0 +1,196 @@
+// The model of files, as the scheduler's runtime asks for it (scheduler/runtime/files.h).
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+
+#include <exception>
+
+#include "include/crashcut.h"
+#include "recovery/inprocess/call.h"
+#include "recovery/inprocess/gate.h"
+#include "recovery/inprocess/runtime.h"
+#include "recovery/joint/digest.h"
+#include "recovery/joint/joint.h"
+#include "scheduler/runtime/files.h"
+#include "scheduler/runtime/world.h"
+
+namespace crashcut::joint {
+
+namespace {
+
+using fusefs::Effects;
+using inprocess::Call;
+using inprocess::CallEntry;
+using inprocess::Filter;
+using inprocess::g;
+using scheduler::runtime::FileCall;
+using scheduler::runtime::FileModel;
+
+constexpr int kFdsOfMain = 64;   // the numbers below are main()'s
+constexpr int kFdsOfThread = 16;  // so many each
+
+TouchList g_touches;
+std::string* g_text = nullptr;
+bool g_is_ending = false;
+bool g_is_composite = false;  // a call that is several reads and writes: it is done in one step
+
+Call to_call(const FileCall& call) {
+  Call c{call.number, {}};
+  std::copy(std::begin(call.a), std::end(call.a), c.a);
+  return c;
+}
+
+// Descriptors of a thread have their own range: numbers do not depend on who opens first. POSIX would give the lowest.
+std::uint64_t range_of(int fd) { return fd < kFdsOfMain ? 0 : static_cast<std::uint64_t>((fd - kFdsOfMain) / kFdsOfThread + 1); }
+
+int lowest_fd(int lowest) {
+  if (g.phase != inprocess::Phase::kExecuting) return lowest;
+  const auto actor = static_cast<int>(scheduler::runtime::running_actor());
+  const int own = actor == 0 ? lowest : kFdsOfMain + (actor - 1) * kFdsOfThread;
+  constexpr int kMost = 1000;  // the usual limit is 1024
+  const int from = std::max(lowest, own > kMost ? 0 : own);
+  g_touches.touch(Effects::Thing::kNumbers, Effects::kTarget, range_of(from));
+  if (own > kMost) g_touches.touch(Effects::Thing::kNumbers, Effects::kBoth, 0);
+  return from;
+}
+
+void prepare_filesystem(fusefs::Filesystem::Setup& setup) {
+  setup.effects = &g_touches;
+  setup.noatime = true;
+  setup.clock = [] { return timespec{1'000'000'000, 0}; };
+  setup.on_step = [] {
+    if (!g_is_composite) scheduler::runtime::go_on_later();
+  };
+}
+
+// Before the call is done its descriptor may change hands; then it finds out (FileModel::kWouldBlock).
+void find_locks(FileCall& call) {
+  const int fd = static_cast<int>(call.a[0]);
+  const fusefs::Process& process = *g.model->process;
+  switch (call.number) {
+    case SYS_write:
+    case SYS_writev: call.locks[1] = process.description_lock_of(fd); [[fallthrough]];
+    case SYS_pwrite64:
+    case SYS_pwritev:
+    case SYS_ftruncate:
+    case SYS_fallocate: call.locks[0] = process.inode_lock_of(fd); return;
+    case SYS_pwritev2:
+      call.locks[0] = process.inode_lock_of(fd);
+      if (call.a[3] == -1) call.locks[1] = process.description_lock_of(fd);
+      return;
+    case SYS_preadv2: if (call.a[3] != -1) return; [[fallthrough]];
+    case SYS_read:
+    case SYS_readv:
+    case SYS_lseek:
+    case SYS_getdents64: call.locks[1] = process.description_lock_of(fd); return;
+    default: return;
+  }
+}
+
+bool is_ours(FileCall& call) {
+  if (g.model == nullptr || !inprocess::is_model_call(to_call(call))) return false;
+  find_locks(call);
+  return true;
+}
+
+std::uint64_t hash_path(std::uint64_t hash, long address) {
+  return address == 0 ? hash : Effects::mix(hash, Effects::hash(reinterpret_cast<const char*>(address)));
+}
+
+std::uint64_t name_of(const FileCall& call) {
+  std::uint64_t hash = Effects::mix(1, static_cast<std::uint64_t>(call.number));
+  if (call.number == CRASHCUT_SYSCALL_NUMBER) return Effects::mix(hash, static_cast<std::uint64_t>(call.a[0])) >> 1;
+  switch (inprocess::call_entry(call.number).filter) {
+    case Filter::kPath: hash = hash_path(hash, call.a[0]); break;
+    case Filter::kPathSecond:
+    case Filter::kAt: hash = hash_path(hash, call.a[1]); break;
+    case Filter::kAtSecond: hash = hash_path(hash, call.a[2]); break;
+    case Filter::kTwoPaths: hash = hash_path(hash_path(hash, call.a[0]), call.a[1]); break;
+    case Filter::kTwoAts: hash = hash_path(hash_path(hash, call.a[1]), call.a[3]); break;
+    default: hash = Effects::mix(hash, static_cast<std::uint64_t>(call.a[0])); break;
+  }
+  const bool writes = call.number == SYS_write || call.number == SYS_pwrite64;
+  constexpr long kBytesMost = 4096;
+  if (writes && call.a[1] != 0) hash = Effects::mix(hash, Effects::hash({reinterpret_cast<const char*>(call.a[1]), static_cast<std::size_t>(std::clamp(call.a[2], 0L, kBytesMost))}));
+  return hash >> 1;
+}
+
+std::uint64_t observed_by(const FileCall& call, long result) {
+  const std::uint64_t hash = Effects::mix(2, static_cast<std::uint64_t>(result));
+  const bool reads = call.number == SYS_read || call.number == SYS_pread64;
+  if (!reads || result <= 0) return hash;
+  return Effects::mix(hash, Effects::hash({reinterpret_cast<const char*>(call.a[1]), static_cast<std::size_t>(result)}));
+}
+
+bool waits_for_lock(const FileCall& call) {
+  if (call.number == SYS_flock) return (call.a[1] & LOCK_NB) == 0;
+  return call.number == SYS_fcntl && (call.a[1] == F_SETLKW || call.a[1] == F_OFD_SETLKW);
+}
+
+long do_call(Call& call) try {
+  return call.number == CRASHCUT_SYSCALL_NUMBER ? inprocess::own_call(call) : inprocess::call_entry(call.number).function(call);
+} catch (const std::exception& error) {
+  inprocess::tool_error(std::string("an exception inside crashcut's model: ") + error.what());
+}
+
+long execute(FileCall& call) {
+  Call c = to_call(call);
+  const bool was_composite = g_is_composite;
+  g_is_composite = call.number == SYS_sendfile || call.number == SYS_copy_file_range;
+  if (g_text != nullptr) g_text->clear();
+  const long result = do_call(c);
+  if (g_text != nullptr && call.number == CRASHCUT_SYSCALL_NUMBER) *g_text = g.model->recorder->recording().ops.back();
+  g_is_composite = was_composite;
+  std::copy(std::begin(c.a), std::end(c.a), call.a);
+  if (result == -EDEADLK && waits_for_lock(call)) scheduler::runtime::refuse("flock() or fcntl(F_SETLKW), and would have to wait for another thread");
+  if (result == inprocess::kForward) return FileModel::kNotOurs;
+  return result == fusefs::kWouldBlock ? FileModel::kWouldBlock : result;
+}
+
+std::string_view text_of_call() { return g_text == nullptr ? std::string_view{} : *g_text; }
+
+void begin(bool has_texts) {
+  g_touches.forget();
+  g_is_ending = false;
+  g.narrating = has_texts;
+  g_text = g.call_text = has_texts ? new std::string : nullptr;
+  inprocess::start_execution_model();
+  g_touches.forget();
+}
+
+void end() {
+  if (g.model == nullptr || g_is_ending) return;
+  g_is_ending = true;  // should it fail, it is not tried again
+  inprocess::publish_recording(0);
+  std::uint64_t used = 0;
+  auto* words = reinterpret_cast<std::uint64_t*>(g.control + inprocess::kDigestOffset);
+  const bool is_whole = write_digest(g.model->recorder->recording(), words, inprocess::kDigestBytes / sizeof *words, used);
+  g.header->digest_bytes = is_whole ? used * sizeof *words : 0;
+  for (const int fd : g.model->process->descriptors()) inprocess::kernel(SYS_close, fd);
+  for (auto& word : g.modelled_fds) word = 0;
+  g.model = nullptr;
+  g_touches.forget();
+}
+
+constexpr FileModel kModel{is_ours,
+                           name_of,
+                           execute,
+                           observed_by,
+                           [] { return g_touches.blocked_by(); },
+                           [] { return g_touches.take(); },
+                           text_of_call,
+                           begin,
+                           end};
+
+}  // namespace
+
+void install_model() {
+  scheduler::runtime::g_file_model = &kModel;
+  g.effects = &g_touches;
+  g.prepare_filesystem = prepare_filesystem;
+  g.lowest_fd = lowest_fd;
+}
+
+}  // namespace crashcut::joint

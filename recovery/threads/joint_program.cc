@@ -1,0 +1,64 @@
+#include "recovery/threads/joint_program.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+namespace crashcut::recovery {
+
+using inprocess::Session;
+using scheduler::runtime::Details;
+using scheduler::runtime::RealProgram;
+using scheduler::runtime::ToolError;
+
+JointProgram::JointProgram(const ThreadPlan& plan, scheduler::runtime::NameTable& names, const Setup& setup) : setup_(setup) {
+  RealProgram::Setup program;
+  program.executable = plan.executable;
+  program.spurious_most = plan.spurious_most;
+  program.timeouts_most = plan.timeouts_most;
+  program.policies = plan.policies;
+  program.step_limit = std::chrono::nanoseconds(static_cast<std::int64_t>(plan.step_limit_s * 1e9));
+  program.is_opaque = setup.is_opaque;
+  program.has_details = setup.has_details;
+  program.launch = [&](int control_fd, int names_fd) { launch(plan, control_fd, names_fd); };
+  program.check_alive = [this] {
+    if (!session_->is_alive()) throw ToolError{true, "The program ended before main()."};
+  };
+  program_ = std::make_unique<RealProgram>(program, names);
+}
+
+JointProgram::~JointProgram() = default;
+
+void JointProgram::launch(const ThreadPlan& plan, int control_fd, int names_fd) {
+  const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+  Session::Setup setup;
+  setup.program = plan.executable;
+  setup.arguments = plan.arguments;
+  setup.runtime = plan.runtime;
+  setup.model = plan.crash.model;
+  setup.from_directory = plan.crash.from_directory;
+  setup.depth = plan.crash.depth;
+  setup.jobs = plan.jobs;
+  setup.seed = plan.crash.seed;
+  setup.recovery_limit = kRecoveryLimit;
+  if (!setup_.is_loud) setup.stdout_fd = setup.stderr_fd = null;
+  setup.threads_control_fd = control_fd;
+  setup.threads_names_fd = names_fd;
+  auto session = Session::start(setup);
+  close(null);
+  if (!session) throw ToolError{session.error().blame == inprocess::Blame::kUser, session.error().sentence};
+  session_ = std::move(*session);
+  const inprocess::Execution& begun = session_->execution();
+  if (begun.kind == inprocess::ExecutionKind::kToolError) throw ToolError{begun.blame == inprocess::Blame::kUser, begun.sentence};
+}
+
+scheduler::Execution JointProgram::run(const scheduler::RunRequest& request) {
+  scheduler::Execution execution = program_->run(request);
+  if (!setup_.has_digest) return execution;
+  auto note = std::make_shared<JointNote>();
+  if (const auto* details = dynamic_cast<const Details*>(execution.note.get())) static_cast<Details&>(*note) = *details;
+  note->log = LogDigest::read(session_->digest());
+  execution.note = note;
+  return execution;
+}
+
+}  // namespace crashcut::recovery

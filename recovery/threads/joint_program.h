@@ -1,0 +1,44 @@
+// JointProgram: a threaded program whose files are modelled: run under given schedules, then crashed.
+//
+// One process tree (recovery/joint/joint.h) with two ends here: RealProgram for the schedules, Session for the recoveries of
+// the execution that came last.
+#pragma once
+
+#include <memory>
+
+#include "recovery/inprocess/session.h"
+#include "recovery/threads/check.h"
+#include "recovery/threads/log_digest.h"
+
+namespace crashcut::recovery {
+
+// Of every execution: what the scheduler's end found, and what was written.
+struct JointNote : scheduler::runtime::Details {
+  std::optional<LogDigest> log;
+};
+
+class JointProgram final : public scheduler::Program {
+ public:
+  struct Setup {
+    bool is_opaque = false;
+    bool is_loud = false;
+    bool has_details = false;
+    bool has_digest = false;
+  };
+  // Throws ToolError.
+  JointProgram(const ThreadPlan& plan, scheduler::runtime::NameTable& names, const Setup& setup);
+  ~JointProgram() override;
+
+  scheduler::Execution run(const scheduler::RunRequest& request) override;
+  inprocess::Session& session() { return *session_; }
+  const scheduler::runtime::RealProgram& program() const { return *program_; }
+
+ private:
+  void launch(const ThreadPlan& plan, int control_fd, int names_fd);
+
+  Setup setup_;
+  std::unique_ptr<inprocess::Session> session_;
+  std::unique_ptr<scheduler::runtime::RealProgram> program_;
+};
+
+}  // namespace crashcut::recovery

@@ -1,0 +1,52 @@
+// Calls on files, done by a model of files, and the two locks that a call in several steps holds meanwhile: its inode's
+// (writes) and its description's (whoever uses the offset). PerSeVerE 2.3: writes to one file are atomic to each other,
+// reads take no lock of the inode, and both go block by block.
+// Object kCalls: none. A lock's object: a who holds it plus one, or 0.
+//
+// An operation is the call itself, then the locks that it needs. Whether two calls commute, their footprints say; what
+//   they are is known once they are done.
+#pragma once
+
+#include "scheduler/primitive.h"
+
+namespace crashcut::scheduler::file {
+
+enum Verb : std::uint8_t {
+  kCall,     // the argument tells calls of a thread apart
+  kGoOn,     // the next block of a call
+  kPass,     // a lock: it is taken and given back in the same step
+  kAcquire,  // it is held when the step ends
+  kRelease,
+  kTry,      // it was not free: the call will wait
+};
+inline constexpr const char* kVerbs[] = {"call", "go on with", "pass", "acquire", "release", "try"};
+
+inline constexpr ObjectId kCalls = make_object_id(PrimitiveId::kFile, 0);
+
+inline bool enabled(const State& state, ActorId, const Operation&, const Access& access) {
+  return (access.verb != kPass && access.verb != kAcquire) || state.object(access.object).a == 0;
+}
+
+inline std::int64_t apply(State& state, ActorId actor, const Operation&, const Access& access) {
+  if (access.verb == kAcquire) state.object(access.object).a = std::int64_t{index(actor)} + 1;
+  if (access.verb == kRelease) state.object(access.object).a = 0;
+  return access.observed;  // what came of the call
+}
+
+inline bool dependent(const Access& x, const Access& y) {
+  // The footprints say.
+  if (x.object == kCalls) return false;
+  // Who takes a lock and gives it back in one step leaves it as it was; who finds it taken changes nothing.
+  const auto leaves_it = [](const Access& a) { return a.verb == kPass || a.verb == kTry; };
+  return !(leaves_it(x) && leaves_it(y));
+}
+
+// Passing needs a lock that is free, giving back one that is held.
+inline bool co_enabled(const Access& x, const Access& y) {
+  const auto needs_free = [](const Access& a) { return a.verb == kPass || a.verb == kAcquire; };
+  return !(needs_free(x) && y.verb == kRelease) && !(needs_free(y) && x.verb == kRelease);
+}
+
+inline constexpr Primitive kPrimitive{"file", kVerbs, enabled, apply, dependent, dependent, co_enabled};
+
+}  // namespace crashcut::scheduler::file

@@ -1,0 +1,112 @@
+#include "scheduler/runtime/files.h"
+
+#include <errno.h>
+
+#include <algorithm>
+
+#include "scheduler/primitives/file.h"
+#include "scheduler/runtime/gate.h"
+#include "scheduler/runtime/world.h"
+
+namespace crashcut::scheduler::runtime {
+
+const FileModel* g_file_model = nullptr;
+
+namespace {
+
+bool changes_something(const Footprint& footprint) {
+  return std::any_of(footprint.begin(), footprint.end(), [](const Touch& t) { return t.is_source; });
+}
+
+void begin_step(Operation operation, const void* caller) {
+  Actor& self = current_actor();
+  wait_for_turn(operation, caller);
+  self.is_in_file_step = true;
+}
+
+void lock_all(Actor& self, file::Verb verb) {
+  for (const ObjectId lock : self.file_locks) {
+    if (lock != ObjectId{}) self.done.add({lock, verb});
+  }
+}
+
+// The step is done: what it was is known.
+void finish_step(std::int64_t observed) {
+  Actor& self = current_actor();
+  self.is_in_file_step = false;
+  Footprint footprint = g_file_model->take_footprint();
+  if (changes_something(footprint)) self.yields_in_a_row = 0;
+  for (Access& access : self.done) access.observed = observed;
+  finish_turn(self.done, std::move(footprint), g_file_model->text_of_call());
+}
+
+Operation call_operation(const FileCall& call, const Actor& self) {
+  Operation operation(Access{file::kCalls, file::kCall, static_cast<std::int64_t>(g_file_model->name_of(call))});
+  for (const ObjectId lock : self.file_locks) {
+    if (lock != ObjectId{}) operation.add({lock, file::kPass});
+  }
+  return operation;
+}
+
+void need_lock(Actor& self, int place, std::uint64_t key) {
+  self.file_locks[place] = key == 0 ? ObjectId{} : keyed_object(PrimitiveId::kFile, key);
+}
+
+long execute_in_turn(FileCall& call, const void* caller) {
+  Actor& self = current_actor();
+  for (int i = 0; i < FileCall::kLocksMost; ++i) need_lock(self, i, call.locks[i]);
+  while (true) {
+    begin_step(call_operation(call, self), caller);
+    self.done = Access{file::kCalls, file::kCall, self.done[0].argument};
+    self.is_holding_locks = false;
+    const long result = g_file_model->execute(call);
+    if (result != FileModel::kWouldBlock) {
+      lock_all(self, self.is_holding_locks ? file::kRelease : file::kPass);
+      self.is_holding_locks = false;
+      finish_step(static_cast<std::int64_t>(g_file_model->observed_by(call, result) >> 1));
+      return result;
+    }
+    // It found a lock that it did not know it would need. It tried, and waits.
+    const ObjectId lock = keyed_object(PrimitiveId::kFile, g_file_model->blocked_by());
+    self.done.add({lock, file::kTry});
+    finish_step(EAGAIN);
+    self.file_locks[0] = lock;
+  }
+}
+
+}  // namespace
+
+void go_on_later() {
+  if (!is_scheduling() || !current_actor().is_in_file_step) return;
+  Actor& self = current_actor();
+  if (!self.is_holding_locks) lock_all(self, file::kAcquire);
+  self.is_holding_locks = true;
+  finish_step(0);
+  begin_step(Access{file::kCalls, file::kGoOn}, reinterpret_cast<const void*>(self.caller));
+  self.done = Access{file::kCalls, file::kGoOn};
+}
+
+bool do_file_call(long number, long* a, const void* caller, long& result) {
+  if (g_file_model == nullptr) return false;
+  FileCall call{number, {a[0], a[1], a[2], a[3], a[4], a[5]}};
+  if (!g_file_model->is_ours(call)) return false;
+  const int kept_errno = errno;
+  if (is_scheduling() && !current_actor().is_in_file_step) {
+    result = execute_in_turn(call, caller);
+  } else {
+    // After exit(): nobody else is left.
+    result = g_file_model->execute(call);
+    (void)g_file_model->take_footprint();
+  }
+  errno = kept_errno;
+  std::copy(std::begin(call.a), std::end(call.a), a);
+  return result != FileModel::kNotOurs;
+}
+
+std::uint32_t running_actor() { return is_scheduling() ? index(current_actor().id) : 0; }
+std::uint64_t next_ordinal() {
+  static std::uint64_t outside = 0;
+  return is_scheduling() ? current_actor().ordinal++ : (std::uint64_t{1} << 40) + outside++;
+}
+
+}  // namespace crashcut::scheduler::runtime

@@ -1,0 +1,48 @@
+// Files: what the runtime asks of a model of files, where there is one (recovery/joint/); without one files are the real
+// ones, and nobody schedules them.
+//
+// A call is a step, or several: in the middle of one that goes block by block the model calls go_on_later(), and others may run.
+//   What a step looked at and changed is known when it is done, so it is recorded then (finish_step in files.cc).
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "scheduler/footprint.h"
+
+namespace crashcut::scheduler::runtime {
+
+struct FileCall {
+  long number;
+  long a[6];
+  static constexpr int kLocksMost = 2;
+  std::uint64_t locks[kLocksMost] = {};  // that it needs, by their keys; 0: none
+};
+
+struct FileModel {
+  static constexpr long kNotOurs = INT64_MIN;        // the kernel does the call, as `a` has it
+  static constexpr long kWouldBlock = INT64_MIN + 1;  // nothing was done: blocked_by() is held by somebody
+
+  bool (*is_ours)(FileCall& call);                   // fills in the locks
+  std::uint64_t (*name_of)(const FileCall& call);    // tells calls of a thread apart, in all executions
+  long (*execute)(FileCall& call);
+  std::uint64_t (*observed_by)(const FileCall& call, long result);  // what its caller could learn from it
+  std::uint64_t (*blocked_by)();                     // the key of the lock
+  // What was touched since the last time.
+  Footprint (*take_footprint)();
+  std::string_view (*text_of_call)();                // the call in words; empty where nobody listens
+  void (*begin)(bool has_texts);                     // an execution begins, and ends
+  void (*end)();
+};
+
+extern const FileModel* g_file_model;
+
+// A system call of the program. False where it is the kernel's, with `a` as it is to be done.
+bool do_file_call(long number, long* a, const void* caller, long& result);
+// In the middle of a call: others may go first.
+void go_on_later();
+// The running actor; 0 outside of executions. And a number that no other call of this actor gets.
+std::uint32_t running_actor();
+std::uint64_t next_ordinal();
+
+}  // namespace crashcut::scheduler::runtime

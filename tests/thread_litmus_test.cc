@@ -1,0 +1,70 @@
+// PerSeVerE's concurrent litmus, run by the command as a user would run it.
+//
+// Verifies, for every program of workloads/litmus/threads/: the exact set of outcomes or their number, the exact number of
+//   recoveries and that it is not more than the paper counts, the verdict. The comment that opens a program is the claim;
+//   threads.h beside it says how it is written.
+#include <algorithm>
+#include <filesystem>
+
+#include "tests/thread_files.h"
+
+namespace crashcut {
+namespace {
+
+struct Claim {
+  std::string name;
+  std::map<std::string, std::string> says;
+};
+
+std::vector<Claim> claims() {
+  std::vector<Claim> all;
+  for (const auto& entry : std::filesystem::directory_iterator(CRASHCUT_LITMUS_SOURCES)) {
+    if (entry.path().extension() != ".c") continue;
+    Claim claim{entry.path().stem().string(), {}};
+    std::ifstream in(entry.path());
+    for (std::string line; std::getline(in, line) && line.find("*/") == std::string::npos;) {
+      const auto colon = line.find(": ");
+      if (line.starts_with(" * ") && colon != std::string::npos && line.find(' ', 3) > colon) claim.says[line.substr(3, colon - 3)] = line.substr(colon + 2);
+    }
+    all.push_back(std::move(claim));
+  }
+  std::sort(all.begin(), all.end(), [](const Claim& x, const Claim& y) { return x.name < y.name; });
+  return all;
+}
+
+std::set<std::string> split(std::string text) {
+  std::set<std::string> parts;
+  for (std::size_t at; (at = text.find(" | ")) != std::string::npos; text.erase(0, at + 3)) parts.insert(text.substr(0, at));
+  parts.insert(text);
+  return parts;
+}
+
+class ThreadLitmus : public ::testing::TestWithParam<Claim> {};
+
+TEST_P(ThreadLitmus, ShowsWhatItClaims) {
+  const Claim& claim = GetParam();
+  const auto says = [&](const char* key) { return claim.says.contains(key) ? claim.says.at(key) : std::string(); };
+  ASSERT_FALSE(says("threads").empty() || says("recoveries").empty() || says("paper-count").empty()) << "no claim";
+  const int code = says("violation") == "yes" ? 1 : 0;
+  const auto report = tests::run_threads("--all " + says("threads"), std::string(CRASHCUT_LITMUS_PROGRAMS) + "/" + claim.name, code);
+  ASSERT_FALSE(report.is_null());
+  EXPECT_EQ(report["verdict"], code == 1 ? "violation" : "verified");
+  const auto outcomes = tests::outcomes_of(report);
+  if (!says("outcomes").empty()) EXPECT_EQ(outcomes, split(says("outcomes")));
+  if (!says("outcome-count").empty()) EXPECT_EQ(outcomes.size(), std::stoul(says("outcome-count")));
+  EXPECT_FALSE(says("outcomes").empty() && says("outcome-count").empty()) << "no claim";
+  const auto recoveries = report["counts"]["recoveries"].get<std::uint64_t>();
+  EXPECT_EQ(recoveries, std::stoul(says("recoveries")));
+  EXPECT_LE(recoveries, std::stoul(says("paper-count")));
+}
+
+INSTANTIATE_TEST_SUITE_P(Paper, ThreadLitmus, ::testing::ValuesIn(claims()), [](const auto& info) {
+  std::string name = info.param.name;
+  std::replace_if(name.begin(), name.end(), [](char c) { return !std::isalnum(static_cast<unsigned char>(c)); }, '_');
+  return name;
+});
+
+TEST(ThreadLitmus, AreAllThere) { EXPECT_EQ(claims().size(), 8u); }
+
+}  // namespace
+}  // namespace crashcut
