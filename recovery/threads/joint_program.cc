@@ -12,7 +12,6 @@ using scheduler::runtime::ToolError;
 
 JointProgram::JointProgram(const ThreadPlan& plan, scheduler::runtime::NameTable& names, const Setup& setup) : setup_(setup) {
   RealProgram::Setup program;
-  program.executable = plan.executable;
   program.spurious_most = plan.spurious_most;
   program.timeouts_most = plan.timeouts_most;
   program.policies = plan.policies;

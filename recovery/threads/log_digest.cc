@@ -14,7 +14,7 @@ class Hash {
     a_ = mix(a_, value);
     b_ = mix(b_ + 0x632be59bd9b4e019, value);
   }
-  LogDigest::Projection value() const { return {a_, b_}; }
+  std::pair<std::uint64_t, std::uint64_t> value() const { return {a_, b_}; }
 
  private:
   static std::uint64_t mix(std::uint64_t hash, std::uint64_t value) {
@@ -104,21 +104,37 @@ LogDigest::Projection LogDigest::project(std::span<const std::uint64_t> names) c
       if (number[p] != kUnseen) below[e * words + number[p] / 64] |= std::uint64_t{1} << number[p] % 64;
     }
   }
-  for (const std::uint32_t e : in_order) {
-    hash.add(events_[e].is_durable ? 1 : 0);
-    for (std::size_t w = 0; w < words; ++w) hash.add(below[e * words + w]);
+  Projection projection{hash.value(), std::vector<std::uint64_t>(words, 0)};
+  for (std::size_t i = 0; i < in_order.size(); ++i) {
+    const std::uint32_t e = in_order[i];
+    if (events_[e].is_durable) projection.order[i / 64] |= std::uint64_t{1} << i % 64;
+    projection.order.insert(projection.order.end(), below.begin() + static_cast<std::ptrdiff_t>(e * words), below.begin() + static_cast<std::ptrdiff_t>((e + 1) * words));
   }
-  return hash.value();
+  return projection;
+}
+
+// Whether all that it orders, and all that it has durable, the other does too.
+static bool is_weaker(const std::vector<std::uint64_t>& order, const std::vector<std::uint64_t>& other) {
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    if ((order[i] & ~other[i]) != 0) return false;
+  }
+  return true;
 }
 
 bool SeenLogs::has(const LogDigest& log) const {
-  return std::any_of(views_.begin(), views_.end(), [&](const View& view) { return view.seen.contains(log.project(view.names)); });
+  return std::any_of(views_.begin(), views_.end(), [&](const View& view) {
+    const LogDigest::Projection mine = log.project(view.names);
+    const auto known = view.orders.find(mine.history);
+    if (known == view.orders.end()) return false;
+    return std::any_of(known->second.begin(), known->second.end(), [&](const std::vector<std::uint64_t>& order) { return is_weaker(order, mine.order); });
+  });
 }
 
 void SeenLogs::add(const LogDigest& log, std::vector<std::uint64_t> names) {
   auto view = std::find_if(views_.begin(), views_.end(), [&](const View& v) { return v.names == names; });
   if (view == views_.end()) view = views_.insert(view, {std::move(names), {}});
-  view->seen.insert(log.project(view->names));
+  LogDigest::Projection mine = log.project(view->names);
+  view->orders[mine.history].push_back(std::move(mine.order));
 }
 
 }  // namespace crashcut::recovery

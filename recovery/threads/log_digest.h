@@ -3,12 +3,14 @@
 // A recovery sees a recording through the locations that it looks at, the values that each had in turn, and which of these
 //   writes persist before which others. Recordings that agree in that, for all that the recoveries of one of them looked
 //   at, have the same recoveries: by induction, the next thing that a recovery looks at is the same, and so is what it can
-//   find there. So the recoveries of the second need not be run.
+//   find there. So the recoveries of the second need not be run. Neither where the second has the same values and more
+//   order: whatever it can leave, the first can leave too. Two creates and two writes in different files come to that: the
+//   journal has an order for every two of them, and the fewest where each thread runs alone.
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
-#include <set>
 #include <span>
 #include <utility>
 #include <vector>
@@ -20,9 +22,12 @@ class LogDigest {
   // Words as recovery/joint/digest.h has them; nothing where they make no sense.
   static std::optional<LogDigest> read(std::span<const std::uint64_t> words);
 
-  using Projection = std::pair<std::uint64_t, std::uint64_t>;
-  // What is left of it for who looks at nothing but `names` (sorted); the same for recordings that are the same to it, and
-  // different for others, but for two hashes of 64 bits.
+  // What is left of it for who looks at nothing but `names` (sorted).
+  struct Projection {
+    // Of locations, values and which event wrote them: the same where these are the same, but for two hashes of 64 bits.
+    std::pair<std::uint64_t, std::uint64_t> history;
+    std::vector<std::uint64_t> order;  // bits: which of the events are durable, which come before which
+  };
   Projection project(std::span<const std::uint64_t> names) const;
   std::size_t event_count() const { return events_.size(); }
 
@@ -46,7 +51,7 @@ class LogDigest {
 // The recordings whose recoveries were run.
 class SeenLogs {
  public:
-  // Whether the recoveries of this one would do the same as those of one before it.
+  // Whether the recoveries of this one would do the same as those of one before it, or as some of them.
   bool has(const LogDigest& log) const;
   // Its recoveries were run, all of them, and looked at `names`.
   void add(const LogDigest& log, std::vector<std::uint64_t> names);
@@ -54,7 +59,7 @@ class SeenLogs {
  private:
   struct View {
     std::vector<std::uint64_t> names;
-    std::set<LogDigest::Projection> seen;
+    std::map<std::pair<std::uint64_t, std::uint64_t>, std::vector<std::vector<std::uint64_t>>> orders;  // by history
   };
   std::vector<View> views_;
 };

@@ -1,12 +1,9 @@
 #include "scheduler/runtime/real_program.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <linux/futex.h>
 #include <signal.h>
 #include <sys/mman.h>
-#include <sys/personality.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -16,8 +13,6 @@
 #include <cstring>
 
 #include "scheduler/runtime/protocol.h"
-
-extern char** environ;
 
 namespace crashcut::scheduler::runtime {
 
@@ -71,68 +66,13 @@ RealProgram::RealProgram(const Setup& setup, NameTable& names) : setup_(setup), 
   control_->is_opaque = setup.is_opaque ? 1 : 0;
   control_->has_texts = setup.has_details ? 1 : 0;
   for (const auto& [primitive, policy] : setup.policies) control_->policy[static_cast<int>(primitive)] = static_cast<std::uint32_t>(policy);
-  if (setup.launch) {
-    setup.launch(control_fd_, names.fd());
-  } else {
-    start();
-  }
+  setup.launch(control_fd_, names.fd());
 }
 
 RealProgram::~RealProgram() {
-  if (setup_.launch) control_->is_quitting = 1;
-  if (server_ > 0) {
-    // The server buries its runner, and goes.
-    control_->is_quitting = 1;
-    if (const int runner = control_->runner_pid; runner > 0) kill(runner, SIGKILL);
-    for (int i = 0; i < 1000 && server_ > 0; ++i) {
-      if (waitpid(server_, nullptr, WNOHANG) == server_) server_ = 0;
-      if (server_ > 0) usleep(1000);
-      if (const int runner = control_->runner_pid; runner > 0 && server_ > 0) kill(runner, SIGKILL);
-    }
-    if (server_ > 0) {
-      kill(server_, SIGKILL);
-      waitpid(server_, nullptr, 0);
-    }
-  }
+  if (control_ != nullptr) control_->is_quitting = 1;
   if (control_ != nullptr) munmap(control_, sizeof(Control));
   if (control_fd_ >= 0) close(control_fd_);
-}
-
-void RealProgram::start() {
-  std::vector<char*> argv{setup_.executable.data()};
-  for (std::string& argument : setup_.arguments) argv.push_back(argument.data());
-  argv.push_back(nullptr);
-  // Above what the program will open; open for it alone.
-  const int control = fcntl(control_fd_, F_DUPFD, 50), names = fcntl(names_->fd(), F_DUPFD, 50);
-  std::vector<std::string> texts = {"LD_PRELOAD=" + setup_.runtime, "LD_BIND_NOW=1",
-                                    std::string(kEnvironment) + "=" + std::to_string(control) + "," + std::to_string(names)};
-  std::vector<char*> envp;
-  for (std::string& text : texts) envp.push_back(text.data());
-  for (char** entry = environ; *entry != nullptr; ++entry) {
-    if (std::strncmp(*entry, "LD_PRELOAD=", 11) != 0 && std::strncmp(*entry, "LD_BIND_NOW=", 12) != 0) envp.push_back(*entry);
-  }
-  envp.push_back(nullptr);
-  const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-  const pid_t parent = getpid();
-  server_ = fork();
-  if (server_ == 0) {
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent) _exit(4);
-    // Interrupts are for us: the program goes when we let it.
-    setsid();
-    personality(ADDR_NO_RANDOMIZE);
-    dup2(null, 0);
-    if (!setup_.is_loud) {
-      dup2(null, 1);
-      dup2(null, 2);
-    }
-    execve(setup_.executable.c_str(), argv.data(), envp.data());
-    _exit(127);
-  }
-  close(control);
-  close(names);
-  close(null);
-  if (server_ < 0) tool_failure(std::string("Cannot start a process: ") + std::strerror(errno) + ".");
 }
 
 void RealProgram::wait_for_reply(std::uint32_t request) {
@@ -160,19 +100,9 @@ void RealProgram::wait_for_reply(std::uint32_t request) {
 }
 
 void RealProgram::check_server() {
-  const bool is_refused = control_->failure == Failure::kUnsupported;
-  const auto refuse = [&] { throw ToolError{true, std::string("Cannot run the program: ") + control_->text + "."}; };
-  if (setup_.launch) {
-    if (is_refused && control_->runner_pid == 0 && control_->forked_count == 0) refuse();
-    setup_.check_alive();
-    return;
-  }
-  int status = 0;
-  if (waitpid(server_, &status, WNOHANG) != server_) return;
-  server_ = 0;
-  if (is_refused) refuse();
-  if (WIFEXITED(status) && WEXITSTATUS(status) == 127) throw ToolError{true, "Cannot execute " + setup_.executable + "."};
-  throw ToolError{true, "The program ended before main()."};
+  const bool is_refused = control_->failure == Failure::kUnsupported && control_->forked_count == 0;
+  if (is_refused) throw ToolError{true, std::string("Cannot run the program: ") + control_->text + "."};
+  setup_.check_alive();
 }
 
 void RealProgram::put_sleep(const RunRequest& request) {

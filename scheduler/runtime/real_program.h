@@ -1,8 +1,6 @@
 // RealProgram: crashcut's end of the protocol: an executable with the runtime inside, run under given schedules.
 //
-// The process may be somebody else's (Setup::launch): then that one starts it and ends it.
-// Nothing survives it: the destructor kills the server, whose death kills the runner (PR_SET_PDEATHSIG), as does the
-//   death of this process.
+// The process is somebody else's (Setup::launch), who starts it and ends it.
 #pragma once
 
 #include <chrono>
@@ -75,16 +73,12 @@ class NameTable {
 class RealProgram : public Program {
  public:
   struct Setup {
-    std::string executable;
-    std::vector<std::string> arguments;
-    std::string runtime;
     std::uint32_t spurious_most = 0;
     std::uint32_t timeouts_most = 2;
     std::vector<std::pair<PrimitiveId, std::int64_t>> policies;
     std::chrono::nanoseconds step_limit = std::chrono::seconds(10);  // without an operation
     bool is_restoring = true;
     bool is_opaque = false;          // no two operations commute
-    bool is_loud = false;
     bool has_details = false;
     std::uint32_t stop_at_step = 0;  // for a debugger: a trap before this step, from 1
     // Starts the program with these descriptors named in its environment (kEnvironment); throws ToolError.
@@ -104,7 +98,6 @@ class RealProgram : public Program {
 
  private:
   std::shared_ptr<const Details> details() const;
-  void start();
   void wait_for_reply(std::uint32_t request);
   void check_runner_end();
   void check_server();
@@ -114,7 +107,6 @@ class RealProgram : public Program {
   NameTable* names_;
   int control_fd_ = -1;
   Control* control_ = nullptr;
-  int server_ = 0;
   bool was_killed_ = false;
 };
 

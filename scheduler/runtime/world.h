@@ -77,11 +77,8 @@ Actor* actor_of_handle(std::uint64_t handle);
 
 // The destructors of its thread-specific values.
 void run_key_destructors(Actor& actor);
-// libc's own function of that name.
-void* find_real(const char* name);
 
 // --- runner.cc
-void attach(Control* control, Names* names);
 extern Control* g_control;
 extern Names* g_names;
 // Where the process runs the program otherwise, without a schedule: says no there; does not return.
@@ -106,7 +103,8 @@ void save_heap();
 void restore_heap();
 bool is_heap_room(std::uint64_t address);
 
-// --- arena.cc: the runtime's own memory
+// --- whoever makes a library of this (recovery/joint/): the runtime's own memory, and libc's own function of a name
 void reset_arena();
+void* find_real(const char* name);
 
 }  // namespace crashcut::scheduler::runtime
