@@ -16,6 +16,10 @@
 #include "recovery/sandbox/descendants.h"
 #include "recovery/sandbox/keeper.h"
 
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+#endif
+
 namespace crashcut::sandbox {
 namespace {
 
@@ -275,6 +279,10 @@ class Run {
 
   bool spawn() {
     static thread_local const std::unique_ptr<char[]> stack(new char[kStackBytes]);
+#ifdef __SANITIZE_ADDRESS__
+    // The child before left in the middle of its functions: what the sanitizer had marked there is nobody's.
+    __asan_unpoison_memory_region(stack.get(), kStackBytes);
+#endif
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
