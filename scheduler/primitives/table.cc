@@ -4,6 +4,7 @@
 #include "scheduler/primitives/barrier.h"
 #include "scheduler/primitives/condition.h"
 #include "scheduler/primitives/futex.h"
+#include "scheduler/primitives/memory.h"
 #include "scheduler/primitives/mutex.h"
 #include "scheduler/primitives/once.h"
 #include "scheduler/primitives/process.h"
@@ -31,8 +32,9 @@ static constexpr const Primitive* kTable[] = {
     &timer::kPrimitive,
     &spin::kPrimitive,
     &futex::kPrimitive,
+    &memory::kPrimitive,
 };
-static_assert(std::size(kTable) == static_cast<std::size_t>(PrimitiveId::kFutex) + 1);
+static_assert(std::size(kTable) == static_cast<std::size_t>(PrimitiveId::kMemory) + 1);
 
 const Primitive& primitive_of(const Access& access) { return *kTable[static_cast<std::size_t>(primitive_of(access.object))]; }
 
