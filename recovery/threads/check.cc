@@ -47,23 +47,35 @@ bool is_same_finding(const Details& a, const Details& b) { return a.kind == b.ki
 
 class Checker {
  public:
-  Checker(const ThreadPlan& plan, const ThreadHooks& hooks) : plan_(plan), hooks_(hooks) {}
+  // `rest`: of an earlier search, to go on with; null: from the beginning.
+  Checker(const ThreadPlan& plan, const ThreadHooks& hooks, const ThreadRest* rest) : plan_(plan), hooks_(hooks), before_(rest) {
+    if (rest == nullptr) return;
+    is_opaque_ = rest->is_opaque;
+    is_instrumented_ = rest->is_instrumented;
+    racy_ = rest->racy;
+    names_.set_actors(rest->actors);
+    names_.set_racy(racy_);
+  }
 
-  // A futex shows that threads meet in atomic variables, which are not seen: what looked independent may not be, and
-  // the search begins again without that claim.
+  // What is learned of the program on the way may undo what the search took for granted: then it begins again.
   ThreadResult run() {
-    ThreadResult result = run_once();
-    if (!has_futex_) return result;
-    result_ = {};
-    executions_ = 0;
-    is_opaque_ = true;
-    return run_once();
+    while (true) {
+      ThreadResult result = run_once();
+      if (!begins_again_) return result;
+      result_ = {};
+      executions_ = 0;
+      before_ = nullptr;
+    }
   }
 
  private:
   ThreadResult run_once() {
     RealProgram::Setup program_setup = setup_of(plan_);
     program_setup.is_opaque = result_.is_opaque = is_opaque_;
+    program_setup.racy_count = static_cast<std::uint32_t>(racy_.size());
+    begins_again_ = false;
+    result_.is_instrumented = is_instrumented_;
+    result_.races = racy_.size();
     std::vector<std::unique_ptr<RealProgram>> programs;
     std::vector<scheduler::Program*> workers;
     for (std::uint32_t i = 0; i < plan_.jobs; ++i) {
@@ -72,36 +84,63 @@ class Checker {
     }
     scheduler::SearchSetup setup;
     setup.reduction = plan_.reduction;
-    setup.has_foresight = plan_.has_foresight;
+    // Foresight takes for granted that there are no data races; here they are looked for.
+    setup.has_foresight = plan_.has_foresight && !is_instrumented_;
     setup.bounds = plan_.bounds;
-    setup.on_execution = [&](const Execution& execution) { return note(execution); };
+    setup.on_execution = [&](const Execution& execution) {
+      begins_again_ = begins_again_ || learn(execution, programs);
+      return !begins_again_ && note(execution);
+    };
     setup.on_progress = hooks_.on_progress;
     setup.stop = hooks_.stop;
+    if (before_ != nullptr) setup.rest = &before_->sketch;
     result_.search = scheduler::search(workers, setup);
     for (const auto& program : programs) {
       result_.restored += program->restored_count();
       result_.forked += program->forked_count();
     }
-    if (has_futex_ && !is_opaque_) return std::move(result_);
+    if (begins_again_) return std::move(result_);
     if (result_.search.diverged) throw ToolError{true, kNotRepeatable};
     result_.verdict = result_.finding                                          ? ThreadVerdict::kViolation
                       : result_.search.bound != scheduler::BoundHit::kNone     ? ThreadVerdict::kBounded
                                                                                : ThreadVerdict::kVerified;
+    note_rest();
     return std::move(result_);
+  }
+
+  // Counts of both searches, and what is left of this one.
+  void note_rest() {
+    scheduler::SearchResult& search = result_.search;
+    if (before_ != nullptr) {
+      search.executions += before_->executions;
+      search.asleep += before_->asleep;
+      search.foreseen += before_->foreseen;
+      search.transitions += before_->transitions;
+      search.seconds += before_->seconds;
+    }
+    if (result_.verdict != ThreadVerdict::kBounded || search.rest.nodes.empty()) return;
+    result_.rest = ThreadRest{search.rest, names_.actors(), racy_, is_opaque_, is_instrumented_, search.executions, search.asleep, search.foreseen, search.transitions, search.seconds};
+  }
+
+  // Whether the search must begin again.
+  bool learn(const Execution& execution, const std::vector<std::unique_ptr<RealProgram>>& programs) {
+    const auto is_instrumented = [](const auto& program) { return program->is_instrumented(); };
+    if (!is_instrumented_ && std::any_of(programs.begin(), programs.end(), is_instrumented)) return is_instrumented_ = true;
+    // A futex shows that threads meet in atomic variables. Where these are not seen, what looked independent may not be.
+    if (!is_instrumented_ && !is_opaque_ && std::any_of(execution.steps.begin(), execution.steps.end(), is_futex)) return is_opaque_ = true;
+    if (!plan_.goes_on || names_.racy().size() == racy_.size()) return false;
+    racy_ = names_.racy();
+    return true;
   }
 
   bool note(const Execution& execution) {
     ++executions_;
     for (const scheduler::Step& s : execution.steps) result_.threads_most = std::max<std::uint64_t>(result_.threads_most, index(s.actor) + 1);
-    if (!is_opaque_ && std::any_of(execution.steps.begin(), execution.steps.end(), is_futex)) {
-      has_futex_ = true;
-      return false;
-    }
     const auto* details = dynamic_cast<const Details*>(execution.note.get());
     if (details == nullptr || details->kind == FindingKind::kNone) return true;
     ++result_.violations;
     const bool is_better = !result_.finding || (result_.finding->details.kind == details->kind && execution.steps.size() < result_.finding->execution.steps.size());
-    if (is_better) result_.finding = ThreadFinding{execution, *details, names_.actors(), executions_, false};
+    if (is_better) result_.finding = ThreadFinding{execution, *details, names_.actors(), executions_, false, racy_};
     return plan_.goes_on;
   }
 
@@ -109,7 +148,9 @@ class Checker {
 
   const ThreadPlan& plan_;
   const ThreadHooks& hooks_;
-  bool has_futex_ = false, is_opaque_ = false;
+  const ThreadRest* before_;
+  bool begins_again_ = false, is_opaque_ = false, is_instrumented_ = false;
+  std::vector<std::uint64_t> racy_;
   NameTable names_;
   ThreadResult result_{};
   std::uint64_t executions_ = 0;
@@ -117,10 +158,10 @@ class Checker {
 
 }  // namespace
 
-tl::expected<ThreadResult, Failure> check_threads(const ThreadPlan& plan, const ThreadHooks& hooks) try {
-  ThreadResult result = Checker(plan, hooks).run();
+tl::expected<ThreadResult, Failure> check_threads(const ThreadPlan& plan, const ThreadHooks& hooks, const ThreadRest* rest) try {
+  ThreadResult result = Checker(plan, hooks, rest).run();
   if (result.finding) {
-    const auto again = replay_threads(plan, result.finding->actors, schedule_of(result.finding->execution), false);
+    const auto again = replay_threads(plan, result.finding->actors, result.finding->racy, schedule_of(result.finding->execution), false);
     result.finding->replays = again && is_same_finding(again->details, result.finding->details);
   }
   return result;
@@ -129,12 +170,14 @@ tl::expected<ThreadResult, Failure> check_threads(const ThreadPlan& plan, const 
 }
 
 tl::expected<ThreadFinding, Failure> replay_threads(const ThreadPlan& plan, const std::vector<scheduler::runtime::ActorName>& actors,
-                                                    const std::vector<scheduler::ActorId>& schedule, bool is_loud) try {
+                                                    const std::vector<std::uint64_t>& racy, const std::vector<scheduler::ActorId>& schedule, bool is_loud) try {
   NameTable names;
   names.set_actors(actors);
+  names.set_racy(racy);
   RealProgram::Setup setup = setup_of(plan);
   setup.is_loud = is_loud;
   setup.has_details = true;
+  setup.racy_count = static_cast<std::uint32_t>(racy.size());
   RealProgram program(setup, names);
   scheduler::RunRequest request;
   request.prefix = schedule;
@@ -142,10 +185,33 @@ tl::expected<ThreadFinding, Failure> replay_threads(const ThreadPlan& plan, cons
   finding.execution = program.run(request);
   finding.details = dynamic_cast<const Details&>(*finding.execution.note);
   finding.actors = names.actors();
+  finding.racy = racy;
   if (finding.execution.ending == scheduler::Ending::kDiverged) {
     return tl::unexpected(Failure{Failure::Blame::kUser, fmt::format("The replay diverged at step {}: the program did something else than when the token was made.", finding.execution.steps.size() + 1)});
   }
   return finding;
+} catch (const ToolError& error) {
+  return tl::unexpected(failure_of(error));
+}
+
+tl::expected<void, Failure> hold_threads(const ThreadPlan& plan, const std::vector<scheduler::runtime::ActorName>& actors,
+                                         const std::vector<std::uint64_t>& racy, const std::vector<scheduler::ActorId>& schedule,
+                                         std::uint32_t step, const std::function<void(int process)>& on_held) try {
+  NameTable names;
+  names.set_actors(actors);
+  names.set_racy(racy);
+  RealProgram::Setup setup = setup_of(plan);
+  setup.is_loud = true;
+  setup.is_restoring = false;
+  setup.racy_count = static_cast<std::uint32_t>(racy.size());
+  setup.stop_at_step = step;
+  RealProgram program(setup, names);
+  scheduler::RunRequest request;
+  request.prefix = schedule;
+  const int process = program.run_held(request);
+  if (process == 0) return tl::unexpected(Failure{Failure::Blame::kUser, fmt::format("The program did not come to step {}.", step)});
+  on_held(process);
+  return {};
 } catch (const ToolError& error) {
   return tl::unexpected(failure_of(error));
 }

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "recovery/threads/rest.h"
 #include "recovery/threads/story.h"
 #include "recovery/threads/token.h"
 #include "scheduler/primitive.h"
@@ -43,6 +44,7 @@ const char* kind_text(FindingKind kind) {
     case FindingKind::kMisuse: return "misuse";
     case FindingKind::kExitCode: return "exit";
     case FindingKind::kThreadsLeft: return "threads left";
+    case FindingKind::kRace: return "data race";
   }
   return "";
 }
@@ -68,6 +70,10 @@ std::string counts_text(const SearchResult& search) {
 
 constexpr const char* kNotSeen = "Not seen: plain and atomic variables between these operations (a data race may be missed).";
 
+constexpr const char* kSeen =
+    "Seen: atomic variables and data races in instrumented code, in a sequentially consistent memory. Not seen: what weaker\n"
+    "memory does, and what code that is not instrumented does to variables.";
+
 constexpr const char* kOpaque =
     "Threads meet in atomic variables (a futex was used), which are not seen: every order of the operations was tried, but not\n"
     "every order of what lies between them.";
@@ -76,11 +82,13 @@ constexpr const char* kOpaque =
 
 std::string finding_text(const ThreadFinding& finding) {
   const runtime::Details& d = finding.details;
-  const std::string who = index(d.actor) == 0 ? "main" : fmt::format("thread {}", [&] {
+  const auto name_of = [&](ActorId actor) {
+    if (index(actor) == 0) return std::string("main");
     std::uint32_t number = 0;
-    for (std::uint32_t i = 1; i <= index(d.actor) && i < finding.actors.size(); ++i) number += finding.actors[i].ordinal != 0xffffffff ? 1 : 0;
-    return number;
-  }());
+    for (std::uint32_t i = 1; i <= index(actor) && i < finding.actors.size(); ++i) number += finding.actors[i].ordinal != 0xffffffff ? 1 : 0;
+    return fmt::format("thread {}", number);
+  };
+  const std::string who = name_of(d.actor);
   switch (d.kind) {
     case FindingKind::kNone: return "nothing was found";
     case FindingKind::kDeadlock: return "deadlock";
@@ -91,8 +99,30 @@ std::string finding_text(const ThreadFinding& finding) {
     case FindingKind::kMisuse: return fmt::format("{} {}", who, misuse_text(d.number));
     case FindingKind::kExitCode: return fmt::format("{} ended the process with exit code {}", who, d.number);
     case FindingKind::kThreadsLeft: return fmt::format("{} ended the process while {} {} still running", who, d.number, d.number == 1 ? "thread was" : "threads were");
+    case FindingKind::kRace: return fmt::format("data race between {} and {}", name_of(d.race->first.actor), name_of(d.race->second.actor));
   }
   return "";
+}
+
+static std::string not_seen_text(const ThreadResult& result) { return result.is_instrumented ? kSeen : result.is_opaque ? kOpaque : kNotSeen; }
+
+static std::string race_text(const ThreadStory& story, const runtime::Race& race) {
+  std::string text = "\n  The data race: nothing orders these two accesses:\n";
+  for (const runtime::Race::Side* side : {&race.first, &race.second}) {
+    text += fmt::format("\n    {}, after step {}\n", story.access_text(*side, race.address), side->step);
+    for (const SourceLine& line : story.stack_of(*side)) text += fmt::format("        {}{}\n", line.function, line.file.empty() ? "" : fmt::format(" at {}:{}", line.file, line.line));
+  }
+  return text;
+}
+
+static nlohmann::json race_json(const ThreadStory& story, const runtime::Race& race) {
+  nlohmann::json accesses = nlohmann::json::array();
+  for (const runtime::Race::Side* side : {&race.first, &race.second}) {
+    nlohmann::json stack = nlohmann::json::array();
+    for (const SourceLine& line : story.stack_of(*side)) stack.push_back({{"function", line.function}, {"file", line.file}, {"line", line.line}});
+    accesses.push_back({{"thread", story.actor_text(side->actor)}, {"writes", side->writes}, {"atomic", side->is_atomic}, {"step", side->step}, {"stack", stack}});
+  }
+  return {{"variable", story.variable_text(race.address)}, {"accesses", accesses}};
 }
 
 std::string report_threads_start(const std::string& command, const ThreadPlan& plan) {
@@ -102,14 +132,21 @@ std::string report_threads_start(const std::string& command, const ThreadPlan& p
   return text + "\n";
 }
 
-std::string report_threads_finding(const ThreadPlan& plan, const ThreadFinding& finding) {
+std::vector<std::string> schedule_lines(const ThreadPlan& plan, const ThreadFinding& finding) {
   const ThreadStory story(plan, finding);
-  std::string text = fmt::format("violation: {}\n\n  The schedule that leads there:\n\n", finding_text(finding));
+  std::vector<std::string> lines;
   for (std::size_t i = 0; i < finding.execution.steps.size(); ++i) {
     const Step& step = finding.execution.steps[i];
     const std::string place = i < finding.details.callers.size() ? story.place_text(finding.details.callers[i]) : "";
-    text += fmt::format("    {:>4}  {:<12} {}{}\n", i + 1, story.actor_text(step.actor), story.operation_text(step.operation), place.empty() ? "" : "  [" + place + "]");
+    lines.push_back(fmt::format("{:>4}  {:<12} {}{}", i + 1, story.actor_text(step.actor), story.operation_text(step.operation), place.empty() ? "" : "  [" + place + "]"));
   }
+  return lines;
+}
+
+std::string report_threads_finding(const ThreadPlan& plan, const ThreadFinding& finding) {
+  const ThreadStory story(plan, finding);
+  std::string text = fmt::format("violation: {}\n\n  The schedule that leads there:\n\n", finding_text(finding));
+  for (const std::string& line : schedule_lines(plan, finding)) text += "    " + line + "\n";
   if (!finding.execution.pending.empty()) {
     text += "\n  Where the others stand:\n\n";
     for (const Pending& p : finding.execution.pending) {
@@ -117,19 +154,24 @@ std::string report_threads_finding(const ThreadPlan& plan, const ThreadFinding& 
       text += fmt::format("          {:<12} {}{}\n", story.actor_text(p.actor), held.empty() ? "" : fmt::format("holds {}; ", fmt::join(held, ", ")), story.waiting_text(p));
     }
   }
-  return text + fmt::format("\n  {}\n", kNotSeen);
+  if (finding.details.race) text += race_text(story, *finding.details.race);
+  return text;
 }
 
 std::string report_threads_end(const ThreadPlan& plan, const ThreadResult& result, const std::string& crashcut) {
   const std::string counts = counts_text(result.search);
   switch (result.verdict) {
-    case ThreadVerdict::kVerified: return fmt::format("verified: every schedule that matters, none failed: {}\n{}\n", counts, result.is_opaque ? kOpaque : kNotSeen);
+    case ThreadVerdict::kVerified: return fmt::format("verified: every schedule that matters, none failed: {}\n{}\n", counts, not_seen_text(result));
     case ThreadVerdict::kBounded:
-      return fmt::format("bounded ({}): nothing found in {}, an estimated {:.1f}% of all\n{}\n", bound_text(result.search.bound), counts, 100 * result.search.fraction, kNotSeen);
+      return fmt::format("bounded ({}): nothing found in {}, an estimated {:.1f}% of all\n{}\n", bound_text(result.search.bound), counts, 100 * result.search.fraction, not_seen_text(result)) +
+             (result.rest ? fmt::format("Go on: {} threads --resume {}\n", crashcut, encode_rest(plan, *result.rest)) : "");
     case ThreadVerdict::kViolation: {
       std::string text = fmt::format("violation: {}; {} violations in {}\n", finding_text(*result.finding), result.violations, counts);
+      if (result.races > 0) text += fmt::format("Data races: {} places of eight bytes\n", result.races);
+      text += not_seen_text(result) + "\n";
       if (!result.finding->replays) return text + "It did not come again when its schedule was run again: the program is not repeatable.\n";
-      return text + fmt::format("Replay: {} replay --print {}\n", crashcut, encode(make_token(plan, *result.finding)));
+      const std::string token = encode(make_token(plan, *result.finding));
+      return text + fmt::format("Debug: {} gdb {}\nReplay: {} replay --print {}\n", crashcut, token, crashcut, token);
     }
   }
   return "";
@@ -150,7 +192,7 @@ nlohmann::json threads_to_json(const ThreadPlan& plan, const ThreadResult& resul
     for (const Pending& p : finding.execution.pending) {
       waiting.push_back({{"thread", story.actor_text(p.actor)}, {"holds", story.held_by(p.actor)}, {"text", story.waiting_text(p)}});
     }
-    violation = {{"kind", kind_text(finding.details.kind)}, {"code", finding.details.number}, {"text", finding_text(finding)}, {"execution", finding.number}, {"replays", finding.replays}, {"steps", steps}, {"waiting", waiting}};
+    violation = {{"kind", kind_text(finding.details.kind)}, {"code", finding.details.number}, {"text", finding_text(finding)}, {"execution", finding.number}, {"replays", finding.replays}, {"steps", steps}, {"waiting", waiting}, {"race", finding.details.race ? race_json(story, *finding.details.race) : json(nullptr)}};
     token = encode(make_token(plan, finding));
     replay = crashcut + " replay --print " + token.get<std::string>();
   }
@@ -166,10 +208,12 @@ nlohmann::json threads_to_json(const ThreadPlan& plan, const ThreadResult& resul
           {"explored_fraction", result.search.fraction},
           {"seconds", result.search.seconds},
           {"opaque", result.is_opaque},
+          {"instrumented", result.is_instrumented},
           {"counts", {{"executions", result.search.executions}, {"foreseen", result.search.foreseen}, {"asleep", result.search.asleep}, {"transitions", result.search.transitions}, {"violations", result.violations}, {"restored_images", result.restored}, {"processes", result.forked}}},
           {"violation", violation},
           {"token", token},
-          {"replay", replay}};
+          {"replay", replay},
+          {"resume", result.rest ? json(crashcut + " threads --resume " + encode_rest(plan, *result.rest)) : json(nullptr)}};
 }
 
 }  // namespace crashcut::recovery

@@ -21,6 +21,7 @@ struct ThreadToken {
   std::vector<std::pair<scheduler::PrimitiveId, std::int64_t>> policies;
   std::vector<scheduler::runtime::ActorName> actors;
   std::vector<scheduler::ActorId> schedule;
+  std::vector<std::uint64_t> racy;
 };
 
 ThreadToken make_token(const ThreadPlan& plan, const ThreadFinding& finding);
