@@ -10,6 +10,7 @@
 #include "cli/commands.h"
 #include "cli/interrupts.h"
 #include "cli/options.h"
+#include "cli/thread_commands.h"
 
 namespace crashcut::cli {
 
@@ -49,6 +50,8 @@ int run(const std::vector<std::string>& words) {
   add_mount_command(app, exit_code);
   add_crash_command(app, exit_code);
   add_threads_command(app, exit_code);
+  add_gdb_command(app, exit_code);
+  add_flags_command(app, exit_code);
   if (words.empty() || (!words[0].starts_with('-') && !has_command(app, words[0]))) {
     fmt::print(stderr, "{}", app.help());
     if (!words.empty()) fmt::print(stderr, "\ncrashcut: there is no command {}.\n", words[0]);

@@ -12,6 +12,7 @@
 
 #include "cli/elf_check.h"
 #include "cli/guard.h"
+#include "cli/instrumentation.h"
 #include "cli/interrupts.h"
 
 namespace crashcut::cli {
@@ -72,14 +73,19 @@ int run_to_end(const std::vector<std::string>& command, std::vector<std::string>
 }
 
 tl::expected<void, Failure> compile(const fs::path& source, const std::string& named, const fs::path& output,
-                                    pid_t group) {
+                                    pid_t group, bool is_instrumented) {
   const auto header = find_header_directory();
   if (!header) return tl::unexpected(header.error());
   const char* compiler = compiler_for(source);
   // By the name that the user gave, since assertions print it.
-  const std::vector<std::string> command = {
+  std::vector<std::string> command = {
       compiler,   "-g", "-O1", "-I" + *header, "-o", output.string(), named[0] == '-' ? "./" + named : named,
       "-lpthread"};
+  if (is_instrumented) {
+    const auto flags = instrumentation_flags(compiler);
+    if (!flags) return tl::unexpected(flags.error());
+    command.insert(command.begin() + 1, flags->begin(), flags->end());
+  }
   const int status = run_to_end(command, {"TMPDIR=" + output.parent_path().string()}, group);
   if (status == -1) return user_failure(fmt::format("Cannot run the compiler {}: {}.", compiler, std::strerror(errno)));
   if (status != 0) return user_failure(fmt::format("{} does not compile.", named));
@@ -118,7 +124,7 @@ Program::Program(std::string path, std::string executable, std::unique_ptr<Direc
 Program::Program(Program&&) noexcept = default;
 Program::~Program() = default;
 
-tl::expected<Program, Failure> Program::prepare(const std::string& named) try {
+tl::expected<Program, Failure> Program::prepare(const std::string& named, bool is_instrumented) try {
   const fs::path path = fs::absolute(named).lexically_normal();
   boost::system::error_code error;
   const fs::file_status status = fs::status(path, error);
@@ -131,7 +137,7 @@ tl::expected<Program, Failure> Program::prepare(const std::string& named) try {
     return Program(path.string(), path.string(), nullptr);
   }
   auto directory = std::make_unique<Directory>(path.stem());
-  if (auto ok = compile(path, named, directory->file(), directory->group()); !ok) return tl::unexpected(ok.error());
+  if (auto ok = compile(path, named, directory->file(), directory->group(), is_instrumented); !ok) return tl::unexpected(ok.error());
   std::string executable = directory->file().string();
   return Program(path.string(), std::move(executable), std::move(directory));
 } catch (const std::runtime_error& error) {

@@ -14,7 +14,8 @@ namespace crashcut::cli {
 
 class Program {
  public:
-  static tl::expected<Program, inprocess::Failure> prepare(const std::string& named);
+  // Source is compiled to be instrumented, or not (instrumentation.h).
+  static tl::expected<Program, inprocess::Failure> prepare(const std::string& named, bool is_instrumented = false);
   Program(Program&&) noexcept;
   ~Program();
 

@@ -11,6 +11,7 @@
 #include "cli/program.h"
 #include "recovery/json_report.h"
 #include "recovery/threads/report.h"
+#include "recovery/threads/rest.h"
 #include "recovery/threads/token.h"
 
 namespace crashcut::cli {
@@ -31,6 +32,13 @@ struct ThreadOptions {
   Options common;  // of its files; jobs; --json
   bool outcomes = false;
   bool has_all_logs = false;
+  std::string resume;
+};
+
+// What to run, and where an earlier search stopped.
+struct Job {
+  recovery::ThreadPlan plan;
+  std::optional<recovery::ThreadRest> rest;
 };
 
 tl::unexpected<Failure> wrong_use(std::string sentence) { return tl::unexpected(Failure{Failure::Blame::kUser, std::move(sentence)}); }
@@ -56,7 +64,8 @@ tl::expected<std::pair<PrimitiveId, std::int64_t>, Failure> parse_policy(const s
   return wrong_use(fmt::format("There is no policy {}: see crashcut threads --help.", text));
 }
 
-tl::expected<recovery::ThreadPlan, Failure> complete(const ThreadOptions& options, const Program& program, const std::vector<std::string>& words) {
+// What the options say.
+tl::expected<recovery::ThreadPlan, Failure> read_plan(const ThreadOptions& options) {
   recovery::ThreadPlan plan = options.plan;
   if (options.reduction == "none") {
     plan.reduction = scheduler::ReductionName::kNone;
@@ -72,19 +81,21 @@ tl::expected<recovery::ThreadPlan, Failure> complete(const ThreadOptions& option
   }
   if (options.preemptions >= 0) plan.bounds.preemptions_most = static_cast<std::uint32_t>(options.preemptions);
   plan.has_foresight = !options.has_no_foresight;
-  const auto last_or = [](const std::vector<std::string>& values, std::string_view otherwise) { return values.empty() ? otherwise : std::string_view(values.back()); };
-  const auto crash = make_plan(options.common, last_or(options.common.profiles, "ext4"), last_or(options.common.data_modes, "ordered"));
-  if (!crash) return tl::unexpected(crash.error());
-  plan.crash = *crash;
-  plan.merges_logs = !options.has_all_logs;
-  plan.jobs = plan.crash.jobs;
-  plan.program = program.path();
-  plan.executable = program.executable();
-  plan.arguments.assign(words.begin() + 1, words.end());
-  const auto runtime = find_threads_runtime();
-  if (!runtime) return tl::unexpected(runtime.error());
-  plan.runtime = *runtime;
   return plan;
+}
+
+// The plan without what belongs to this run.
+tl::expected<Job, Failure> make_job(const ThreadOptions& options, const std::vector<std::string>& words) {
+  if (!options.resume.empty()) {
+    auto decoded = recovery::decode_rest(options.resume);
+    if (!decoded) return wrong_use(decoded.error());
+    return Job{std::move(decoded->first), std::move(decoded->second)};
+  }
+  auto plan = read_plan(options);
+  if (!plan) return tl::unexpected(plan.error());
+  plan->program = words[0];
+  plan->arguments.assign(words.begin() + 1, words.end());
+  return Job{std::move(*plan), std::nullopt};
 }
 
 class Progress {
@@ -100,17 +111,32 @@ class Progress {
   double next_s_ = kQuiet_s;
 };
 
-std::string command_text(const std::vector<std::string>& words) { return fmt::format("crashcut threads {}", fmt::join(words, " ")); }
+std::string command_text(const recovery::ThreadPlan& plan) {
+  return fmt::format("crashcut threads {}{}{}", plan.program, plan.arguments.empty() ? "" : " ", fmt::join(plan.arguments, " "));
+}
 
 tl::expected<int, Failure> run(const ThreadOptions& options, const std::vector<std::string>& words) {
   const std::string& json_file = options.common.json_file;
   if (auto ok = check_json_file(json_file); !ok) return tl::unexpected(ok.error());
-  const auto program = Program::prepare(words[0]);
+  auto job = make_job(options, words);
+  if (!job) return tl::unexpected(job.error());
+  recovery::ThreadPlan& plan = job->plan;
+  const std::string command = command_text(plan);  // as it was named
+  const auto program = Program::prepare(plan.program, true);
   if (!program) return tl::unexpected(program.error());
-  const auto plan = complete(options, *program, words);
-  if (!plan) return tl::unexpected(plan.error());
+  const auto runtime = find_threads_runtime();
+  if (!runtime) return tl::unexpected(runtime.error());
+  const auto last_or = [](const std::vector<std::string>& values, std::string_view otherwise) { return values.empty() ? otherwise : std::string_view(values.back()); };
+  const auto crash = make_plan(options.common, last_or(options.common.profiles, "ext4"), last_or(options.common.data_modes, "ordered"));
+  if (!crash) return tl::unexpected(crash.error());
+  plan.program = program->path();
+  plan.executable = program->executable();
+  plan.runtime = *runtime;
+  plan.crash = *crash;
+  plan.merges_logs = !options.has_all_logs;
+  plan.jobs = plan.crash.jobs;
   std::FILE* out = json_file == "-" ? stderr : stdout;
-  fmt::print(out, "{}", recovery::report_threads_start(command_text(words), *plan));
+  fmt::print(out, "{}", recovery::report_threads_start(command, plan));
   std::fflush(out);
   std::atomic<bool> stop{false};
   Progress progress;
@@ -118,16 +144,16 @@ tl::expected<int, Failure> run(const ThreadOptions& options, const std::vector<s
   hooks.on_progress = [&](const scheduler::Progress& p) { progress.show(p); };
   hooks.stop = &stop;
   watch_stop(&stop);
-  const auto result = recovery::check_threads(*plan, hooks);
+  const auto result = recovery::check_threads(plan, hooks, job->rest ? &*job->rest : nullptr);
   watch_stop(nullptr);
   if (!result) return tl::unexpected(result.error());
   if (options.outcomes && result->has_recover) fmt::print(out, "{}\n", recovery::report_outcomes(result->survey));
-  if (result->finding) fmt::print(out, "{}\n", recovery::report_threads_finding(*plan, *result->finding, recovery::Detail::kShort));
+  if (result->finding) fmt::print(out, "{}\n", recovery::report_threads_finding(plan, *result->finding, recovery::Detail::kShort));
   if (!json_file.empty()) {
-    const std::string json = recovery::dump(recovery::threads_to_json(*plan, *result, our_name()));
+    const std::string json = recovery::dump(recovery::threads_to_json(plan, *result, our_name()));
     if (auto ok = write_json_file(json_file, json); !ok) return tl::unexpected(ok.error());
   }
-  fmt::print(out, "{}", recovery::report_threads_end(*plan, *result, our_name()));
+  fmt::print(out, "{}", recovery::report_threads_end(plan, *result, our_name()));
   return recovery::exit_code(result->verdict);
 }
 
@@ -136,15 +162,15 @@ tl::expected<int, Failure> run(const ThreadOptions& options, const std::vector<s
 tl::expected<int, Failure> replay_thread_token(const std::string& text, bool is_loud) {
   const auto token = recovery::decode_threads(text);
   if (!token) return wrong_use(token.error());
-  const auto program = Program::prepare(token->program);
+  const auto program = Program::prepare(token->program, true);
   if (!program) return tl::unexpected(program.error());
   recovery::ThreadPlan plan = recovery::plan_of(*token);
   plan.executable = program->executable();
   const auto runtime = find_threads_runtime();
   if (!runtime) return tl::unexpected(runtime.error());
   plan.runtime = *runtime;
-  const auto finding = token->recovery ? recovery::replay_crash(plan, token->actors, token->schedule, *token->recovery, is_loud)
-                                       : recovery::replay_threads(plan, token->actors, token->schedule, is_loud);
+  const auto finding = token->recovery ? recovery::replay_crash(plan, token->actors, token->racy, token->schedule, *token->recovery, is_loud)
+                                       : recovery::replay_threads(plan, token->actors, token->racy, token->schedule, is_loud);
   if (!finding) return tl::unexpected(finding.error());
   const bool is_violation = finding->crash ? inprocess::is_violation(finding->crash->account.failure.kind) : finding->details.kind != scheduler::runtime::FindingKind::kNone;
   if (is_loud) fmt::print("{}\n", recovery::report_threads_finding(plan, *finding, recovery::Detail::kAll));
@@ -175,16 +201,18 @@ void add_threads_command(CLI::App& app, int& exit_code) {
   command->add_option("--jobs", options->common.jobs, "executions at a time (default: one a core)")->type_name("N")->check(whole_between(1, 256));
   command->add_flag("--all", plan.goes_on, "go on after a violation");
   command->add_flag("--no-foresight", options->has_no_foresight, "semaphores' operations never commute by their count");
+  command->add_option("--resume", options->resume, "go on with a search that was stopped, by the token that it printed")->type_name("TOKEN");
   command->add_option("--json", options->common.json_file, "write the result as JSON too (docs/json.md); - is stdout")->type_name("FILE");
   command->footer(
       std::string("prog is a dynamically linked executable, or its source (.c, .cc, .cpp). Its standard input is empty, its\n"
-                  "output is not shown; crashcut replay --print shows it. It starts on the modelled disk, as in crashcut run;\n"
-                  "where it has a crashcut_recover() (crashcut.h), that runs on every state that a crash of every schedule can\n"
-                  "leave.\n\n"
+                  "output is not shown; crashcut replay --print shows it. Source is compiled so that its variables are seen:\n"
+                  "atomic ones are operations, and data races are found. So is what was compiled with crashcut flags.\n\n"
+                  "It starts on the modelled disk, as in crashcut run; where it has a crashcut_recover() (crashcut.h), that\n"
+                  "runs on every state that a crash of every schedule can leave.\n\n"
                   "Example: crashcut threads --spurious 1 ./a.out 3\n\n") +
       kExitCodes);
   command->callback([command, options, &exit_code] {
-    const auto code = run(*options, program_words(*command));
+    const auto code = run(*options, options->resume.empty() ? program_words(*command) : std::vector<std::string>());
     exit_code = code ? *code : report_failure(code.error());
   });
 }

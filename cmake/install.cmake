@@ -7,6 +7,8 @@ set(home ${CMAKE_INSTALL_LIBDIR}/crashcut)
 install(TARGETS crashcut RUNTIME DESTINATION ${home})
 install(TARGETS crashcut_runtime crashcut_threads LIBRARY DESTINATION ${home})
 install(FILES include/crashcut.h DESTINATION ${home}/include)
+install(DIRECTORY ${CMAKE_BINARY_DIR}/instrument DESTINATION ${home})  # crashcut flags
+install(FILES ${CMAKE_BINARY_DIR}/crashcut_gdb.py DESTINATION ${home})
 install(FILES include/crashcut.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(CODE "
   set(bin \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_BINDIR}\")

@@ -7,12 +7,11 @@ namespace crashcut::scheduler {
 namespace {
 
 // The end of the process disables every step. A loop looks at memory that we do not see being written, so any step may
-// matter to it; and so does what lives on a futex, before it waits, when it wakes and before it wakes others.
+// matter to it; and so does what lives on a futex, unless its memory is seen (then it is not opaque).
 bool touches_all(const Operation& x) {
   if (x.is_opaque()) return true;
   const PrimitiveId primitive = primitive_of(x[0].object);
-  return primitive == PrimitiveId::kProcess || (primitive == PrimitiveId::kSpin && x[0].verb == spin::kSpin) ||
-         primitive == PrimitiveId::kFutex;
+  return primitive == PrimitiveId::kProcess || (primitive == PrimitiveId::kSpin && x[0].verb == spin::kSpin);
 }
 
 // Whether `relation` holds of accesses to a common object. Without one, the steps read and write different things.

@@ -22,7 +22,8 @@ enum class ActorId : std::uint32_t {};
 inline constexpr std::uint32_t index(ActorId id) { return static_cast<std::uint32_t>(id); }
 
 enum class PrimitiveId : std::uint8_t {
-  kProcess, kThread, kMutex, kSemaphore, kCondition, kBarrier, kRwLock, kTwoWriters, kOnce, kVariable, kTimer, kSpin, kFutex, kFile
+  kProcess, kThread, kMutex, kSemaphore, kCondition, kBarrier, kRwLock, kTwoWriters, kOnce, kVariable, kTimer, kSpin, kFutex,
+  kFile, kMemory
 };
 
 // The primitive is part of the id: a semaphore at the address of a former mutex is another object.
@@ -46,6 +47,10 @@ struct Access {
   std::int64_t argument = 0;
   std::int64_t result = kNoResult;
   std::int64_t observed = 0;  // of the program's own memory, when it was executed
+  // Of memory only (primitives/memory.h).
+  std::int64_t expected = 0;
+  std::uint8_t offset = 0, bytes = 0, order = 0;
+  bool is_observed = false;
   bool operator==(const Access&) const = default;
 };
 

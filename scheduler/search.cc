@@ -25,6 +25,10 @@ class Searcher {
   }
 
   SearchResult run(const std::vector<Program*>& workers) {
+    if (setup_.rest != nullptr && !tree_->restore(*setup_.rest, *workers[0], setup_.bounds.depth_most)) {
+      result_.diverged = true;
+      return std::move(result_);
+    }
     std::vector<std::thread> threads;
     for (std::size_t i = 1; i < workers.size(); ++i) threads.emplace_back([this, program = workers[i]] { work_guarded(*program); });
     work_guarded(*workers[0]);
@@ -32,6 +36,7 @@ class Searcher {
     if (error_) std::rethrow_exception(error_);
     result_.seconds = seconds();
     result_.fraction = tree_->explored_fraction();
+    if (!tree_->is_explored()) result_.rest = tree_->sketch();
     if (tree_->is_explored() && result_.bound == BoundHit::kNone) {
       if (hit_depth_) result_.bound = BoundHit::kDepth;
       if (setup_.bounds.preemptions_most != kNoPreemptionBound) result_.bound = BoundHit::kPreemptions;

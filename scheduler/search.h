@@ -9,6 +9,7 @@
 
 #include "scheduler/execution.h"
 #include "scheduler/reduction.h"
+#include "scheduler/sketch.h"
 
 namespace crashcut::scheduler {
 
@@ -38,6 +39,7 @@ struct SearchResult {
   double seconds = 0;
   bool diverged = false;          // a schedule could not be repeated; nothing is claimed
   Execution divergence;
+  TreeSketch rest;                // where a bound was hit: what is left to do
 };
 
 struct SearchSetup {
@@ -48,6 +50,7 @@ struct SearchSetup {
   std::function<bool(const Execution&)> on_execution;
   std::function<void(const Progress&)> on_progress;  // some times a second
   const std::atomic<bool>* stop = nullptr;
+  const TreeSketch* rest = nullptr;  // of an earlier search that was stopped: go on with it
 };
 
 // One worker a program; all run the same one.

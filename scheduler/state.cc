@@ -41,6 +41,7 @@ bool Operation::is_same_call(const Operation& other) const {
     const Access& x = accesses_[i];
     const Access& y = other.accesses_[i];
     if (x.object != y.object || x.verb != y.verb || x.argument != y.argument) return false;
+    if (x.expected != y.expected || x.offset != y.offset || x.bytes != y.bytes) return false;
   }
   return true;
 }

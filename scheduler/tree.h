@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "scheduler/execution.h"
+#include "scheduler/sketch.h"
 
 namespace crashcut::scheduler {
 
@@ -68,6 +69,10 @@ class Tree {
   // Estimated part that is done: every known branch of a node is taken to be of the same size.
   double explored_fraction() const;
   const std::vector<ObjectStart>& objects() const { return objects_; }
+  // What is left to do; and to go on with that, in a tree that has not begun: false where the program does not do what
+  // it did. (sketch.cc)
+  TreeSketch sketch() const;
+  bool restore(const TreeSketch& sketch, Program& program, std::uint32_t depth_most);
 
  private:
   Node* add_child(Node* node, const Step& step, const State& after);

@@ -8,6 +8,7 @@ packages=(
   libfmt-dev libcli11-dev nlohmann-json3-dev libexpected-dev libboost-filesystem-dev
   libfuse3-dev fuse3                        # the mounted front end
   libgtest-dev libbenchmark-dev liburing-dev libsqlite3-dev e2fsprogs
+  gdb binutils                              # crashcut gdb; source lines of data races (addr2line)
   libaio-dev python3                        # workloads/storage, scripts/programs.py
 )
 packages+=("$@")

@@ -160,6 +160,36 @@ TEST(Bounds, AreReported) {
   EXPECT_EQ(count(philosophers(3, true), setup).result.bound, BoundHit::kNone);
 }
 
+// A search that is stopped again and again finds, all in all, what one that is not does.
+TEST(Bounds, AStoppedSearchGoesOn) {
+  for (const ScriptProgram& whole : {writers(4), philosophers(3, false), philosophers_arbiter(4), producer_consumer(3), readers_and_two_writers_native(1)}) {
+    for (const ReductionName reduction : {ReductionName::kNone, ReductionName::kSource, ReductionName::kOptimal}) {
+      SearchSetup setup;
+      setup.reduction = reduction;
+      setup.has_foresight = false;
+      setup.bounds.executions_most = 3000;
+      const Counted once = count(whole, setup);
+      if (once.result.bound != BoundHit::kNone) continue;
+      setup.bounds.executions_most = once.result.executions / 5 + 1;
+      std::uint64_t executions = 0, asleep = 0, stuck = 0;
+      TreeSketch rest;
+      for (int part = 0; part < 100; ++part) {
+        const Counted counted = count(whole, setup);
+        EXPECT_FALSE(counted.result.diverged);
+        executions += counted.result.executions;
+        asleep += counted.result.asleep;
+        stuck += counted.stuck;
+        if (counted.result.bound == BoundHit::kNone) break;
+        rest = counted.result.rest;
+        setup.rest = &rest;
+      }
+      EXPECT_EQ(executions, once.result.executions) << static_cast<int>(reduction);
+      EXPECT_EQ(asleep, once.result.asleep) << static_cast<int>(reduction);
+      EXPECT_EQ(stuck, once.stuck) << static_cast<int>(reduction);
+    }
+  }
+}
+
 // One preemption is what the deadlock takes: the others then wait in turn.
 TEST(Bounds, Preemptions) {
   const auto stuck_within = [](std::uint32_t preemptions) {

@@ -12,6 +12,7 @@
 #include "scheduler/order.h"
 #include "scheduler/primitives/barrier.h"
 #include "scheduler/primitives/condition.h"
+#include "scheduler/primitives/memory.h"
 #include "scheduler/primitives/mutex.h"
 #include "scheduler/primitives/once.h"
 #include "scheduler/primitives/process.h"
@@ -119,6 +120,7 @@ class SwapClasses {
 enum Family : unsigned {
   kVariables = 1, kMutexes = 2, kSemaphores = 4, kConditions = 8, kBarriers = 16, kRwLocks = 32, kOnces = 64, kTries = 128,
   kFailures = 256, kTimers = 512, kTwoWriters = 1024, kOrdered = 2048, kLoops = 4096, kThreads = 8192,
+  kMemory = 16384,
 };
 
 class Generator {
@@ -141,6 +143,7 @@ class Generator {
       program.objects.push_back({id(PrimitiveId::kRwLock, i), preference_[i]});
       program.objects.push_back({id(PrimitiveId::kTwoWriters, i)});
       program.objects.push_back({id(PrimitiveId::kOnce, i)});
+      program.objects.push_back({id(PrimitiveId::kMemory, i)});
     }
     for (std::uint32_t i = 0; i < 2 * actors; ++i) {
       program.objects.push_back({id(PrimitiveId::kTimer, i)});
@@ -185,7 +188,7 @@ class Generator {
 
   void add(Script& script) {
     while (true) {
-      const unsigned family = 1u << pick(13);
+      const unsigned family = 1u << pick(15);
       if ((families_ & family) == 0) continue;
       switch (family) {
         case kVariables: return add_variable(script);
@@ -203,6 +206,7 @@ class Generator {
         case kFailures: script.push_back(does(variable::access(any(PrimitiveId::kVariable), variable::kRead))); return script.push_back(fail_if(pick(2)));
         case kTimers: return add_timed(script);
         case kTwoWriters: return add_two_writers(script);
+        case kMemory: return add_memory(script);
         case kLoops: {
           const ObjectId s = id(PrimitiveId::kSpin, self_);
           return script.push_back(does(spin::access(s, pick(2) == 0 ? spin::kYield : spin::kSpin)));
@@ -225,6 +229,24 @@ class Generator {
         break;
       default: script.push_back(does(variable::access(v, variable::kRead)));
     }
+  }
+
+  // Halves of a word, and sometimes the whole.
+  void add_memory(Script& script) {
+    static constexpr memory::Verb kVerbs[] = {memory::kLoad, memory::kStore, memory::kExchange, memory::kAdd, memory::kOr, memory::kModify};
+    const ObjectId m = any(PrimitiveId::kMemory);
+    const bool is_whole = pick(5) == 0;
+    const auto offset = static_cast<std::uint8_t>(is_whole ? 0 : pick(2) * 4), bytes = static_cast<std::uint8_t>(is_whole ? 8 : 4);
+    const std::uint32_t what = pick(10);
+    if (what < 6) return script.push_back(does(memory::access(m, kVerbs[what], offset, bytes, pick(3))));
+    if (what < 8) {
+      script.push_back(does(memory::access(m, memory::kCompareExchange, offset, bytes, pick(3), pick(2))));
+      script.push_back(skip_if(memory::kSame, 1));
+      return script.push_back(does(memory::access(any(PrimitiveId::kMemory), memory::kStore, 0, 4, pick(3))));
+    }
+    Operation await(memory::access(m, memory::kAwait, offset, bytes, pick(2)));
+    if (pick(2) == 0) await.add(memory::access(any(PrimitiveId::kMemory), memory::kAwait, 0, 4, pick(2)));
+    script.push_back(does(await));
   }
 
   void add_mutex(Script& script) {
@@ -413,7 +435,8 @@ INSTANTIATE_TEST_SUITE_P(
                       Row{"failures", kFailures | kVariables | kMutexes, 300}, Row{"timers", kTimers | kMutexes | kSemaphores | kVariables, 300},
                       Row{"ordered", kOrdered | kSemaphores | kConditions, 300}, Row{"loops", kLoops | kVariables, 200},
                       Row{"threads", kThreads | kVariables | kMutexes, 200},
-                      Row{"everything", (kThreads - 1) & ~kOrdered, 600}),
+                      Row{"memory", kMemory, 600}, Row{"memory_and_mutexes", kMemory | kMutexes | kFailures, 300},
+                      Row{"everything", ((kThreads - 1) & ~kOrdered) | kMemory, 600}),
     [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <map>
 
 #include "scheduler/primitives/barrier.h"
+#include "scheduler/primitives/memory.h"
 #include "scheduler/primitives/process.h"
 
 namespace crashcut::tests {
@@ -76,6 +77,10 @@ std::string outcome_of(const Execution& execution) {
   State state(execution.objects);
   for (const Step& step : execution.steps) {
     Operation operation = step.operation;
+    // A load's result says only that nothing changed.
+    for (const Access& a : operation) {
+      if (primitive_of(a.object) == PrimitiveId::kMemory) seen[step.actor] += std::to_string(memory::value_in(state.object(a.object).a, a)) + "/";
+    }
     state.apply(step.actor, operation);
     seen[step.actor] += to_text(step.operation) + "=" + std::to_string(step.operation.result()) + ";";
   }
@@ -84,7 +89,7 @@ std::string outcome_of(const Execution& execution) {
   for (const Pending& p : execution.pending) text += "left " + std::to_string(index(p.actor)) + " " + to_text(p.operation) + "\n";
   for (const ObjectStart& start : execution.objects) {
     const Object& o = state.object(start.object);
-    if (primitive_of(start.object) == PrimitiveId::kVariable || primitive_of(start.object) == PrimitiveId::kSemaphore) {
+    if (primitive_of(start.object) == PrimitiveId::kVariable || primitive_of(start.object) == PrimitiveId::kMemory || primitive_of(start.object) == PrimitiveId::kSemaphore) {
       text += std::to_string(index(start.object)) + "=" + std::to_string(o.a) + " ";
     }
   }

@@ -39,38 +39,54 @@ bool is_same_finding(const Details& a, const Details& b) { return a.kind == b.ki
 
 class Checker {
  public:
-  Checker(const ThreadPlan& plan, const ThreadHooks& hooks) : plan_(plan), hooks_(hooks) {}
+  // `rest`: of an earlier search, to go on with; null: from the beginning.
+  Checker(const ThreadPlan& plan, const ThreadHooks& hooks, const ThreadRest* rest) : plan_(plan), hooks_(hooks), before_(rest) {
+    if (rest == nullptr) return;
+    is_opaque_ = rest->is_opaque;
+    is_instrumented_ = rest->is_instrumented;
+    racy_ = rest->racy;
+    names_.set_actors(rest->actors);
+    names_.set_racy(racy_);
+  }
 
-  // A futex shows that threads meet in atomic variables, which are not seen: what looked independent may not be, and
-  // the search begins again without that claim.
+  // What is learned of the program on the way may undo what the search took for granted: then it begins again.
   ThreadResult run() {
-    ThreadResult result = run_once();
-    if (!has_futex_) return result;
-    result_ = {};
-    executions_ = 0;
-    is_opaque_ = true;
-    crashes_.reset();
-    return run_once();
+    while (true) {
+      ThreadResult result = run_once();
+      if (!begins_again_) return result;
+      result_ = {};
+      executions_ = 0;
+      before_ = nullptr;
+      crashes_.reset();
+    }
   }
 
  private:
   ThreadResult run_once() {
     result_.is_opaque = is_opaque_;
+    begins_again_ = false;
+    result_.is_instrumented = is_instrumented_;
+    result_.races = racy_.size();
     std::vector<std::unique_ptr<JointProgram>> programs;
     std::vector<scheduler::Program*> workers;
     for (std::uint32_t i = 0; i < plan_.jobs; ++i) {
-      programs.push_back(std::make_unique<JointProgram>(plan_, names_, JointProgram::Setup{is_opaque_, false, false, plan_.merges_logs}));
+      programs.push_back(std::make_unique<JointProgram>(plan_, names_, JointProgram::Setup{.is_opaque = is_opaque_, .has_digest = plan_.merges_logs, .racy_count = racy_count()}));
       workers.push_back(programs.back().get());
     }
     result_.has_recover = programs[0]->session().has_recover();
     began_ = Clock::now();
     scheduler::SearchSetup setup;
     setup.reduction = plan_.reduction;
-    setup.has_foresight = plan_.has_foresight;
+    // Foresight takes for granted that there are no data races; here they are looked for.
+    setup.has_foresight = plan_.has_foresight && !is_instrumented_;
     setup.bounds = plan_.bounds;
-    setup.on_execution = [&](const Execution& execution) { return note(execution); };
+    setup.on_execution = [&](const Execution& execution) {
+      begins_again_ = begins_again_ || learn(execution, programs);
+      return !begins_again_ && note(execution);
+    };
     setup.on_progress = hooks_.on_progress;
     setup.stop = hooks_.stop;
+    if (before_ != nullptr) setup.rest = &before_->sketch;
     result_.search = scheduler::search(workers, setup);
     for (const auto& program : programs) {
       result_.restored += program->program().restored_count();
@@ -80,26 +96,50 @@ class Checker {
       result_.explored = crashes_->counts().explored;
       result_.merged = crashes_->counts().merged;
     }
-    if (has_futex_ && !is_opaque_) return std::move(result_);
+    if (begins_again_) return std::move(result_);
     if (result_.search.diverged) throw ToolError{true, kNotRepeatable};
     const bool is_bounded = result_.search.bound != scheduler::BoundHit::kNone || result_.crash_bound != Bound::kNone;
     const bool is_violated = result_.finding || result_.survey.violations() > 0;
     result_.verdict = is_violated ? ThreadVerdict::kViolation : is_bounded ? ThreadVerdict::kBounded : ThreadVerdict::kVerified;
+    note_rest();
     return std::move(result_);
+  }
+
+  // Counts of both searches, and what is left of this one.
+  void note_rest() {
+    scheduler::SearchResult& search = result_.search;
+    if (before_ != nullptr) {
+      search.executions += before_->executions;
+      search.asleep += before_->asleep;
+      search.foreseen += before_->foreseen;
+      search.transitions += before_->transitions;
+      search.seconds += before_->seconds;
+    }
+    if (result_.verdict != ThreadVerdict::kBounded || search.rest.nodes.empty()) return;
+    // The recoveries that were run are not in the token, nor what the disk began with.
+    if (result_.has_recover || !plan_.crash.from_directory.empty()) return;
+    result_.rest = ThreadRest{search.rest, names_.actors(), racy_, is_opaque_, is_instrumented_, search.executions, search.asleep, search.foreseen, search.transitions, search.seconds};
+  }
+
+  // Whether the search must begin again.
+  bool learn(const Execution& execution, const std::vector<std::unique_ptr<JointProgram>>& programs) {
+    const auto is_instrumented = [](const auto& program) { return program->program().is_instrumented(); };
+    if (!is_instrumented_ && std::any_of(programs.begin(), programs.end(), is_instrumented)) return is_instrumented_ = true;
+    // A futex shows that threads meet in atomic variables. Where these are not seen, what looked independent may not be.
+    if (!is_instrumented_ && !is_opaque_ && std::any_of(execution.steps.begin(), execution.steps.end(), is_futex)) return is_opaque_ = true;
+    if (!plan_.goes_on || names_.racy().size() == racy_.size()) return false;
+    racy_ = names_.racy();
+    return true;
   }
 
   bool note(const Execution& execution) {
     ++executions_;
     for (const scheduler::Step& s : execution.steps) result_.threads_most = std::max<std::uint64_t>(result_.threads_most, index(s.actor) + 1);
-    if (!is_opaque_ && std::any_of(execution.steps.begin(), execution.steps.end(), is_futex)) {
-      has_futex_ = true;
-      return false;
-    }
     const auto* details = dynamic_cast<const Details*>(execution.note.get());
     if (details == nullptr || details->kind == FindingKind::kNone) return !result_.has_recover || crash(execution);
     ++result_.violations;
     const bool is_better = !result_.finding || (result_.finding->details.kind == details->kind && execution.steps.size() < result_.finding->execution.steps.size());
-    if (is_better) result_.finding = ThreadFinding{execution, *details, names_.actors(), executions_, false, {}, 0};
+    if (is_better) result_.finding = ThreadFinding{execution, *details, names_.actors(), executions_, false, racy_, {}, 0};
     return plan_.goes_on;
   }
 
@@ -122,7 +162,7 @@ class Checker {
       result_.crash_bound = Bound::kRecoveries;
       return false;
     }
-    if (!crashes_) crashes_.emplace(plan_, names_, is_opaque_, crash_hooks());
+    if (!crashes_) crashes_.emplace(plan_, names_, JointProgram::Setup{.is_opaque = is_opaque_, .racy_count = racy_count()}, crash_hooks());
     const auto found = crashes_->explore(execution, most == 0 ? 0 : most - result_.survey.recoveries(), seconds_left());
     if (!found) return true;
     result_.survey.add_all(found->survey);
@@ -141,14 +181,18 @@ class Checker {
     if (!is_better) return;
     Details details;
     if (const auto* known = dynamic_cast<const Details*>(execution.note.get())) details = *known;
-    result_.finding = ThreadFinding{execution, details, names_.actors(), executions_, false, found.counterexample, found.execution.fingerprint};
+    result_.finding = ThreadFinding{execution, details, names_.actors(), executions_, false, racy_, found.counterexample, found.execution.fingerprint};
   }
+
+  std::uint32_t racy_count() const { return static_cast<std::uint32_t>(racy_.size()); }
 
   static bool is_futex(const scheduler::Step& step) { return primitive_of(step.operation[0].object) == scheduler::PrimitiveId::kFutex; }
 
   const ThreadPlan& plan_;
   const ThreadHooks& hooks_;
-  bool has_futex_ = false, is_opaque_ = false;
+  const ThreadRest* before_;
+  bool begins_again_ = false, is_opaque_ = false, is_instrumented_ = false;
+  std::vector<std::uint64_t> racy_;
   NameTable names_;
   ThreadResult result_{};
   std::uint64_t executions_ = 0;
@@ -158,17 +202,17 @@ class Checker {
 
 }  // namespace
 
-tl::expected<ThreadResult, Failure> check_threads(const ThreadPlan& plan, const ThreadHooks& hooks) try {
-  ThreadResult result = Checker(plan, hooks).run();
+tl::expected<ThreadResult, Failure> check_threads(const ThreadPlan& plan, const ThreadHooks& hooks, const ThreadRest* rest) try {
+  ThreadResult result = Checker(plan, hooks, rest).run();
   if (result.finding) {
     ThreadFinding& finding = *result.finding;
     const std::vector<scheduler::ActorId> schedule = schedule_of(finding.execution);
     if (finding.crash) {
-      const auto again = replay_crash(plan, finding.actors, schedule, {finding.fingerprint, finding.crash->account.path}, false);
+      const auto again = replay_crash(plan, finding.actors, finding.racy, schedule, {finding.fingerprint, finding.crash->account.path}, false);
       finding.replays = again && again->crash->account.failure == finding.crash->account.failure;
       if (again) finding.details = again->details;  // in words, too
     } else {
-      const auto again = replay_threads(plan, finding.actors, schedule, false);
+      const auto again = replay_threads(plan, finding.actors, finding.racy, schedule, false);
       finding.replays = again && is_same_finding(again->details, finding.details);
       if (finding.replays) finding.details = again->details;
     }
@@ -180,6 +224,10 @@ tl::expected<ThreadResult, Failure> check_threads(const ThreadPlan& plan, const 
 
 namespace {
 
+JointProgram::Setup replay_setup(const std::vector<std::uint64_t>& racy, bool is_loud) {
+  return {.is_loud = is_loud, .has_details = true, .racy_count = static_cast<std::uint32_t>(racy.size())};
+}
+
 tl::expected<ThreadFinding, Failure> replay_schedule(JointProgram& program, const NameTable& names, const std::vector<scheduler::ActorId>& schedule) {
   scheduler::RunRequest request;
   request.prefix = schedule;
@@ -187,6 +235,7 @@ tl::expected<ThreadFinding, Failure> replay_schedule(JointProgram& program, cons
   finding.execution = program.run(request);
   finding.details = dynamic_cast<const Details&>(*finding.execution.note);
   finding.actors = names.actors();
+  finding.racy = names.racy();
   if (finding.execution.ending == scheduler::Ending::kDiverged) {
     return tl::unexpected(Failure{Failure::Blame::kUser, fmt::format("The replay diverged at step {}: the program did something else than when the token was made.", finding.execution.steps.size() + 1)});
   }
@@ -196,20 +245,23 @@ tl::expected<ThreadFinding, Failure> replay_schedule(JointProgram& program, cons
 }  // namespace
 
 tl::expected<ThreadFinding, Failure> replay_threads(const ThreadPlan& plan, const std::vector<scheduler::runtime::ActorName>& actors,
-                                                    const std::vector<scheduler::ActorId>& schedule, bool is_loud) try {
+                                                    const std::vector<std::uint64_t>& racy, const std::vector<scheduler::ActorId>& schedule, bool is_loud) try {
   NameTable names;
   names.set_actors(actors);
-  JointProgram program(plan, names, {false, is_loud, true, false});
+  names.set_racy(racy);
+  JointProgram program(plan, names, replay_setup(racy, is_loud));
   return replay_schedule(program, names, schedule);
 } catch (const ToolError& error) {
   return tl::unexpected(failure_of(error));
 }
 
 tl::expected<ThreadFinding, Failure> replay_crash(const ThreadPlan& plan, const std::vector<scheduler::runtime::ActorName>& actors,
-                                                  const std::vector<scheduler::ActorId>& schedule, const CrashReplay& crash, bool is_loud) try {
+                                                  const std::vector<std::uint64_t>& racy, const std::vector<scheduler::ActorId>& schedule,
+                                                  const CrashReplay& crash, bool is_loud) try {
   NameTable names;
   names.set_actors(actors);
-  JointProgram program(plan, names, {false, is_loud, true, false});
+  names.set_racy(racy);
+  JointProgram program(plan, names, replay_setup(racy, is_loud));
   auto finding = replay_schedule(program, names, schedule);
   if (!finding) return finding;
   program.session().read_execution();
@@ -221,6 +273,25 @@ tl::expected<ThreadFinding, Failure> replay_crash(const ThreadPlan& plan, const 
   if (!account) return tl::unexpected(account.error());
   finding->crash = Counterexample{std::move(*account), false, true};
   return finding;
+} catch (const ToolError& error) {
+  return tl::unexpected(failure_of(error));
+}
+
+tl::expected<void, Failure> hold_threads(const ThreadPlan& plan, const std::vector<scheduler::runtime::ActorName>& actors,
+                                         const std::vector<std::uint64_t>& racy, const std::vector<scheduler::ActorId>& schedule,
+                                         std::uint32_t step, const std::function<void(int process)>& on_held) try {
+  NameTable names;
+  names.set_actors(actors);
+  names.set_racy(racy);
+  JointProgram::Setup setup = replay_setup(racy, true);
+  setup.stop_at_step = step;
+  JointProgram program(plan, names, setup);
+  scheduler::RunRequest request;
+  request.prefix = schedule;
+  const int process = program.run_held(request);
+  if (process == 0) return tl::unexpected(Failure{Failure::Blame::kUser, fmt::format("The program did not come to step {}.", step)});
+  on_held(process);
+  return {};
 } catch (const ToolError& error) {
   return tl::unexpected(failure_of(error));
 }

@@ -43,8 +43,19 @@ struct ThreadFinding {
   std::vector<scheduler::runtime::ActorName> actors;
   std::uint64_t number = 0;            // the how-manieth execution
   bool replays = false;                // it did the same when it was run again
+  std::vector<std::uint64_t> racy;     // places where accesses are operations
   std::optional<Counterexample> crash;  // the execution itself went well: what a recovery found after it
   std::uint64_t fingerprint = 0;       // of what it wrote
+};
+
+// What a search that was stopped has still to do, what it had learned and counted. rest.h makes a token of it.
+struct ThreadRest {
+  scheduler::TreeSketch sketch;
+  std::vector<scheduler::runtime::ActorName> actors;
+  std::vector<std::uint64_t> racy;
+  bool is_opaque = false, is_instrumented = false;
+  std::uint64_t executions = 0, asleep = 0, foreseen = 0, transitions = 0;
+  double seconds = 0;
 };
 
 enum class ThreadVerdict { kVerified, kViolation, kBounded };
@@ -56,6 +67,9 @@ struct ThreadResult {
   std::uint64_t threads_most = 0;
   std::uint64_t restored = 0, forked = 0;
   bool is_opaque = false;                // threads met in atomic variables: every order of operations was tried
+  bool is_instrumented = false;          // plain and atomic variables were seen
+  std::uint64_t races = 0;               // places that were raced for
+  std::optional<ThreadRest> rest;        // where a bound was hit that more time would lift
   std::optional<ThreadFinding> finding;  // the shortest of those with the first's kind
   bool has_recover = false;              // there is a crashcut_recover(), so crashes were tried
   std::uint64_t explored = 0;            // executions whose recoveries were run
@@ -70,18 +84,24 @@ struct ThreadHooks {
   const std::atomic<bool>* stop = nullptr;
 };
 
-tl::expected<ThreadResult, inprocess::Failure> check_threads(const ThreadPlan& plan, const ThreadHooks& hooks = {});
+tl::expected<ThreadResult, inprocess::Failure> check_threads(const ThreadPlan& plan, const ThreadHooks& hooks = {}, const ThreadRest* rest = nullptr);
 
 // One schedule again. An error where the program does something else.
 tl::expected<ThreadFinding, inprocess::Failure> replay_threads(const ThreadPlan& plan, const std::vector<scheduler::runtime::ActorName>& actors,
-                                                               const std::vector<scheduler::ActorId>& schedule, bool is_loud);
+                                                               const std::vector<std::uint64_t>& racy, const std::vector<scheduler::ActorId>& schedule, bool is_loud);
 // The same, and then one recovery of what it wrote; an error also where it wrote other things.
 struct CrashReplay {
   std::uint64_t fingerprint;
   std::vector<std::uint32_t> path;
 };
 tl::expected<ThreadFinding, inprocess::Failure> replay_crash(const ThreadPlan& plan, const std::vector<scheduler::runtime::ActorName>& actors,
-                                                             const std::vector<scheduler::ActorId>& schedule, const CrashReplay& crash, bool is_loud);
+                                                             const std::vector<std::uint64_t>& racy, const std::vector<scheduler::ActorId>& schedule,
+                                                             const CrashReplay& crash, bool is_loud);
+
+// The same up to a step, where the program waits for a debugger: on_held gets its process, which is gone when that returns.
+tl::expected<void, inprocess::Failure> hold_threads(const ThreadPlan& plan, const std::vector<scheduler::runtime::ActorName>& actors,
+                                                    const std::vector<std::uint64_t>& racy, const std::vector<scheduler::ActorId>& schedule,
+                                                    std::uint32_t step, const std::function<void(int process)>& on_held);
 
 int exit_code(ThreadVerdict verdict);
 

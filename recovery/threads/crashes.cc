@@ -4,8 +4,8 @@ namespace crashcut::recovery {
 
 using scheduler::runtime::ToolError;
 
-Crashes::Crashes(const ThreadPlan& plan, scheduler::runtime::NameTable& names, bool is_opaque, const Hooks& hooks)
-    : plan_(plan), hooks_(hooks), program_(plan, names, {is_opaque, false, false, false}) {
+Crashes::Crashes(const ThreadPlan& plan, scheduler::runtime::NameTable& names, const JointProgram::Setup& setup, const Hooks& hooks)
+    : plan_(plan), hooks_(hooks), program_(plan, names, setup) {
   if (plan.merges_logs) program_.session().observe();
   hooks_.on_progress = [this](const Progress&) {
     if (hooks_.is_interrupted && hooks_.is_interrupted()) program_.session().stop();

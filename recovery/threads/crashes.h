@@ -20,7 +20,7 @@ struct CrashCounts {
 class Crashes {
  public:
   // Throws ToolError.
-  Crashes(const ThreadPlan& plan, scheduler::runtime::NameTable& names, bool is_opaque, const Hooks& hooks);
+  Crashes(const ThreadPlan& plan, scheduler::runtime::NameTable& names, const JointProgram::Setup& setup, const Hooks& hooks);
 
   // Whether there is anything to recover: a crashcut_recover().
   bool has_recover() { return program_.session().has_recover(); }

@@ -18,6 +18,9 @@ JointProgram::JointProgram(const ThreadPlan& plan, scheduler::runtime::NameTable
   program.step_limit = std::chrono::nanoseconds(static_cast<std::int64_t>(plan.step_limit_s * 1e9));
   program.is_opaque = setup.is_opaque;
   program.has_details = setup.has_details;
+  program.racy_count = setup.racy_count;
+  program.stop_at_step = setup.stop_at_step;
+  program.is_restoring = setup.stop_at_step == 0;
   program.launch = [&](int control_fd, int names_fd) { launch(plan, control_fd, names_fd); };
   program.check_alive = [this] {
     if (!session_->is_alive()) throw ToolError{true, "The program ended before main()."};

@@ -24,12 +24,15 @@ class JointProgram final : public scheduler::Program {
     bool is_loud = false;
     bool has_details = false;
     bool has_digest = false;
+    std::uint32_t racy_count = 0;    // of the names': accesses there are operations
+    std::uint32_t stop_at_step = 0;  // for a debugger: wait after this step, from 1
   };
   // Throws ToolError.
   JointProgram(const ThreadPlan& plan, scheduler::runtime::NameTable& names, const Setup& setup);
   ~JointProgram() override;
 
   scheduler::Execution run(const scheduler::RunRequest& request) override;
+  int run_held(const scheduler::RunRequest& request) { return program_->run_held(request); }
   inprocess::Session& session() { return *session_; }
   const scheduler::runtime::RealProgram& program() const { return *program_; }
 

@@ -6,6 +6,7 @@
 
 #include "recovery/json_report.h"
 #include "recovery/report.h"
+#include "recovery/threads/rest.h"
 #include "recovery/threads/story.h"
 #include "recovery/threads/token.h"
 #include "scheduler/primitive.h"
@@ -45,6 +46,7 @@ const char* kind_text(FindingKind kind) {
     case FindingKind::kMisuse: return "misuse";
     case FindingKind::kExitCode: return "exit";
     case FindingKind::kThreadsLeft: return "threads left";
+    case FindingKind::kRace: return "data race";
   }
   return "";
 }
@@ -94,6 +96,10 @@ std::string crash_text(const Counterexample& crash) {
 
 constexpr const char* kNotSeen = "Not seen: plain and atomic variables between these operations (a data race may be missed).";
 
+constexpr const char* kSeen =
+    "Seen: atomic variables and data races in instrumented code, in a sequentially consistent memory. Not seen: what weaker\n"
+    "memory does, and what code that is not instrumented does to variables.";
+
 constexpr const char* kOpaque =
     "Threads meet in atomic variables (a futex was used), which are not seen: every order of the operations was tried, but not\n"
     "every order of what lies between them.";
@@ -103,11 +109,13 @@ constexpr const char* kOpaque =
 std::string finding_text(const ThreadFinding& finding) {
   const runtime::Details& d = finding.details;
   if (finding.crash) return fmt::format("after this interleaving and this crash {}", crash_text(*finding.crash));
-  const std::string who = index(d.actor) == 0 ? "main" : fmt::format("thread {}", [&] {
+  const auto name_of = [&](ActorId actor) {
+    if (index(actor) == 0) return std::string("main");
     std::uint32_t number = 0;
-    for (std::uint32_t i = 1; i <= index(d.actor) && i < finding.actors.size(); ++i) number += finding.actors[i].ordinal != 0xffffffff ? 1 : 0;
-    return number;
-  }());
+    for (std::uint32_t i = 1; i <= index(actor) && i < finding.actors.size(); ++i) number += finding.actors[i].ordinal != 0xffffffff ? 1 : 0;
+    return fmt::format("thread {}", number);
+  };
+  const std::string who = name_of(d.actor);
   switch (d.kind) {
     case FindingKind::kNone: return "nothing was found";
     case FindingKind::kDeadlock: return "deadlock";
@@ -118,8 +126,30 @@ std::string finding_text(const ThreadFinding& finding) {
     case FindingKind::kMisuse: return fmt::format("{} {}", who, misuse_text(d.number));
     case FindingKind::kExitCode: return fmt::format("{} ended the process with exit code {}", who, d.number);
     case FindingKind::kThreadsLeft: return fmt::format("{} ended the process while {} {} still running", who, d.number, d.number == 1 ? "thread was" : "threads were");
+    case FindingKind::kRace: return fmt::format("data race between {} and {}", name_of(d.race->first.actor), name_of(d.race->second.actor));
   }
   return "";
+}
+
+static std::string not_seen_text(const ThreadResult& result) { return result.is_instrumented ? kSeen : result.is_opaque ? kOpaque : kNotSeen; }
+
+static std::string race_text(const ThreadStory& story, const runtime::Race& race) {
+  std::string text = "\n  The data race: nothing orders these two accesses:\n";
+  for (const runtime::Race::Side* side : {&race.first, &race.second}) {
+    text += fmt::format("\n    {}, after step {}\n", story.access_text(*side, race.address), side->step);
+    for (const SourceLine& line : story.stack_of(*side)) text += fmt::format("        {}{}\n", line.function, line.file.empty() ? "" : fmt::format(" at {}:{}", line.file, line.line));
+  }
+  return text;
+}
+
+static nlohmann::json race_json(const ThreadStory& story, const runtime::Race& race) {
+  nlohmann::json accesses = nlohmann::json::array();
+  for (const runtime::Race::Side* side : {&race.first, &race.second}) {
+    nlohmann::json stack = nlohmann::json::array();
+    for (const SourceLine& line : story.stack_of(*side)) stack.push_back({{"function", line.function}, {"file", line.file}, {"line", line.line}});
+    accesses.push_back({{"thread", story.actor_text(side->actor)}, {"writes", side->writes}, {"atomic", side->is_atomic}, {"step", side->step}, {"stack", stack}});
+  }
+  return {{"variable", story.variable_text(race.address)}, {"accesses", accesses}};
 }
 
 std::string report_threads_start(const std::string& command, const ThreadPlan& plan) {
@@ -129,14 +159,21 @@ std::string report_threads_start(const std::string& command, const ThreadPlan& p
   return text + fmt::format("; files: {}\n", fusefs::describe(plan.crash.model));
 }
 
-std::string report_threads_finding(const ThreadPlan& plan, const ThreadFinding& finding, Detail detail) {
+std::vector<std::string> schedule_lines(const ThreadPlan& plan, const ThreadFinding& finding) {
   const ThreadStory story(plan, finding);
-  std::string text = fmt::format("violation: {}\n\n  The schedule that leads there:\n\n", finding_text(finding));
+  std::vector<std::string> lines;
   for (std::size_t i = 0; i < finding.execution.steps.size(); ++i) {
     const Step& step = finding.execution.steps[i];
     const std::string place = i < finding.details.callers.size() ? story.place_text(finding.details.callers[i]) : "";
-    text += fmt::format("    {:>4}  {:<12} {}{}\n", i + 1, story.actor_text(step.actor), story.step_text(i), place.empty() ? "" : "  [" + place + "]");
+    lines.push_back(fmt::format("{:>4}  {:<12} {}{}", i + 1, story.actor_text(step.actor), story.step_text(i), place.empty() ? "" : "  [" + place + "]"));
   }
+  return lines;
+}
+
+std::string report_threads_finding(const ThreadPlan& plan, const ThreadFinding& finding, Detail detail) {
+  const ThreadStory story(plan, finding);
+  std::string text = fmt::format("violation: {}\n\n  The schedule that leads there:\n\n", finding_text(finding));
+  for (const std::string& line : schedule_lines(plan, finding)) text += "    " + line + "\n";
   if (!finding.execution.pending.empty()) {
     text += "\n  Where the others stand:\n\n";
     for (const Pending& p : finding.execution.pending) {
@@ -144,22 +181,27 @@ std::string report_threads_finding(const ThreadPlan& plan, const ThreadFinding& 
       text += fmt::format("          {:<12} {}{}\n", story.actor_text(p.actor), held.empty() ? "" : fmt::format("holds {}; ", fmt::join(held, ", ")), story.waiting_text(p));
     }
   }
+  if (finding.details.race) text += race_text(story, *finding.details.race);
   if (finding.crash) text += fmt::format("\n  Then the power went:\n\n{}", report_account(finding.crash->account, detail));
-  return text + fmt::format("\n  {}\n", kNotSeen);
+  return text;
 }
 
 std::string report_threads_end(const ThreadPlan& plan, const ThreadResult& result, const std::string& crashcut) {
   const std::string counts = counts_text(result.search) + crash_counts_text(result);
   switch (result.verdict) {
     case ThreadVerdict::kVerified:
-      return fmt::format("verified: every schedule that matters{}, none failed: {}\n{}\n", result.has_recover ? " and every crash of it" : "", counts, result.is_opaque ? kOpaque : kNotSeen);
+      return fmt::format("verified: every schedule that matters{}, none failed: {}\n{}\n", result.has_recover ? " and every crash of it" : "", counts, not_seen_text(result));
     case ThreadVerdict::kBounded:
-      return fmt::format("bounded ({}): nothing found in {}, an estimated {:.1f}% of all\n{}\n", bound_text(result), counts, 100 * result.search.fraction, kNotSeen);
+      return fmt::format("bounded ({}): nothing found in {}, an estimated {:.1f}% of all\n{}\n", bound_text(result), counts, 100 * result.search.fraction, not_seen_text(result)) +
+             (result.rest ? fmt::format("Go on: {} threads --resume {}\n", crashcut, encode_rest(plan, *result.rest)) : "");
     case ThreadVerdict::kViolation: {
       if (!result.finding) return fmt::format("violation: a recovery failed in {}; it could not be told: {}\n", counts, result.unexplained);
       std::string text = fmt::format("violation: {}; {} violations in {}\n", finding_text(*result.finding), result.violations, counts);
+      if (result.races > 0) text += fmt::format("Data races: {} places of eight bytes\n", result.races);
+      text += not_seen_text(result) + "\n";
       if (!result.finding->replays) return text + "It did not come again when its schedule was run again: the program is not repeatable.\n";
-      return text + fmt::format("Replay: {} replay --print {}\n", crashcut, encode(make_token(plan, *result.finding)));
+      const std::string token = encode(make_token(plan, *result.finding));
+      return text + fmt::format("Debug: {} gdb {}\nReplay: {} replay --print {}\n", crashcut, token, crashcut, token);
     }
   }
   return "";
@@ -181,7 +223,7 @@ nlohmann::json threads_to_json(const ThreadPlan& plan, const ThreadResult& resul
       waiting.push_back({{"thread", story.actor_text(p.actor)}, {"holds", story.held_by(p.actor)}, {"text", story.waiting_text(p)}});
     }
     const bool is_crash = finding.crash.has_value();
-    violation = {{"kind", is_crash ? "crash" : kind_text(finding.details.kind)}, {"code", is_crash ? finding.crash->account.failure.code : finding.details.number}, {"text", finding_text(finding)}, {"execution", finding.number}, {"replays", finding.replays}, {"steps", steps}, {"waiting", waiting}};
+    violation = {{"kind", is_crash ? "crash" : kind_text(finding.details.kind)}, {"code", is_crash ? finding.crash->account.failure.code : finding.details.number}, {"text", finding_text(finding)}, {"execution", finding.number}, {"replays", finding.replays}, {"steps", steps}, {"waiting", waiting}, {"race", finding.details.race ? race_json(story, *finding.details.race) : json(nullptr)}};
     if (is_crash) violation["crash"] = json(counterexample_to_json(*finding.crash));
     token = encode(make_token(plan, finding));
     replay = crashcut + " replay --print " + token.get<std::string>();
@@ -200,11 +242,13 @@ nlohmann::json threads_to_json(const ThreadPlan& plan, const ThreadResult& resul
           {"explored_fraction", result.search.fraction},
           {"seconds", result.search.seconds},
           {"opaque", result.is_opaque},
+          {"instrumented", result.is_instrumented},
           {"counts", {{"executions", result.search.executions}, {"foreseen", result.search.foreseen}, {"asleep", result.search.asleep}, {"transitions", result.search.transitions}, {"violations", result.violations}, {"crashed_executions", result.explored}, {"merged_executions", result.merged}, {"recoveries", result.survey.recoveries()}, {"assumed_away", result.survey.assumed_away()}, {"restored_images", result.restored}, {"processes", result.forked}}},
           {"outcomes", result.has_recover ? json(outcomes_to_json(result.survey)) : json(nullptr)},
           {"violation", violation},
           {"token", token},
-          {"replay", replay}};
+          {"replay", replay},
+          {"resume", result.rest ? json(crashcut + " threads --resume " + encode_rest(plan, *result.rest)) : json(nullptr)}};
 }
 
 }  // namespace crashcut::recovery

@@ -13,6 +13,8 @@ namespace crashcut::recovery {
 // "threads: ./a.out 3; reduction optimal; bounds: none; 2 jobs"
 std::string report_threads_start(const std::string& command, const ThreadPlan& plan);
 // What went wrong, the schedule that leads there, and who holds what and waits for what.
+// "   3  thread 1     lock mutex forks  [dine]": one a step.
+std::vector<std::string> schedule_lines(const ThreadPlan& plan, const ThreadFinding& finding);
 std::string report_threads_finding(const ThreadPlan& plan, const ThreadFinding& finding, Detail detail);
 // The verdict, counts and the command that replays.
 std::string report_threads_end(const ThreadPlan& plan, const ThreadResult& result, const std::string& crashcut);

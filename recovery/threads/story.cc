@@ -9,6 +9,7 @@
 #include "scheduler/primitives/condition.h"
 #include "scheduler/primitives/file.h"
 #include "scheduler/primitives/futex.h"
+#include "scheduler/primitives/memory.h"
 #include "scheduler/primitives/mutex.h"
 #include "scheduler/primitives/once.h"
 #include "scheduler/primitives/process.h"
@@ -22,22 +23,28 @@ namespace crashcut::recovery {
 
 using namespace scheduler;
 
+std::vector<std::string> actor_names(const std::vector<runtime::ActorName>& actors) {
+  std::vector<std::string> names;
+  std::size_t number = 0;
+  for (std::size_t i = 0; i < actors.size(); ++i) {
+    const auto& actor = actors[i];
+    if (i == 0) {
+      names.push_back("main");
+    } else if (actor.ordinal == runtime::Names::kTimerOrdinal) {
+      names.push_back("the timer of " + (actor.parent < names.size() ? names[actor.parent] : "?"));
+    } else {
+      names.push_back(fmt::format("thread {}", ++number));
+    }
+  }
+  return names;
+}
+
 ThreadStory::ThreadStory(const ThreadPlan& plan, const ThreadFinding& finding)
-    : finding_(&finding), symbols_(Symbols::of(plan.executable)), end_(finding.execution.objects) {
+    : finding_(&finding), executable_(plan.executable), symbols_(Symbols::of(plan.executable)), end_(finding.execution.objects) {
   for (const auto& [object, address] : finding.details.addresses) {
     if (address != 0) addresses_[object] = address;
   }
-  std::size_t number = 0;
-  for (std::size_t i = 0; i < finding.actors.size(); ++i) {
-    const auto& actor = finding.actors[i];
-    if (i == 0) {
-      names_.push_back("main");
-    } else if (actor.ordinal == runtime::Names::kTimerOrdinal) {
-      names_.push_back("the timer of " + (actor.parent < names_.size() ? names_[actor.parent] : "?"));
-    } else {
-      names_.push_back(fmt::format("thread {}", ++number));
-    }
-  }
+  names_ = actor_names(finding.actors);
   for (const Step& step : finding.execution.steps) {
     const Access& first = step.operation[0];
     if (primitive_of(first.object) == PrimitiveId::kThread && (first.verb == thread::kStart || first.verb == thread::kExit)) threads_[first.object] = step.actor;
@@ -97,6 +104,7 @@ std::string ThreadStory::operation_text(const scheduler::Operation& operation) c
     case PrimitiveId::kBarrier: return fmt::format("{} {}", first.verb == barrier::kArrive ? "arrive at" : "leave", object);
     case PrimitiveId::kFile: return "a call on files";
     case PrimitiveId::kTimer: return first.verb == timer::kFire ? "run out" : "set the timer";
+    case PrimitiveId::kMemory: return memory_text(first);
     case PrimitiveId::kSpin: return first.verb == spin::kYield ? "yield" : "yield again and again";
     case PrimitiveId::kFutex:
       if (first.verb == futex::kWait && first.result == EAGAIN) return fmt::format("not wait for {}: it has changed", object);
@@ -111,6 +119,39 @@ std::string ThreadStory::step_text(std::size_t i) const {
   if (primitive_of(operation[0].object) != PrimitiveId::kFile || i >= texts.size() || texts[i].empty()) return operation_text(operation);
   const bool waits = operation.size() > 1 && operation[operation.size() - 1].verb == file::kTry;
   return texts[i] + (operation[0].verb == file::kGoOn ? ", the next block" : waits ? ", and has to wait" : "");
+}
+
+std::string ThreadStory::variable_text(std::uint64_t address) const {
+  const std::string name = symbols_.name_of_variable(address, finding_->details.program_base);
+  return name.empty() ? fmt::format("{:#x}", address) : name;
+}
+
+std::string ThreadStory::memory_text(const Access& access) const {
+  const auto it = addresses_.find(access.object);
+  const std::string place = it == addresses_.end() ? "memory" : variable_text(it->second + access.offset);
+  if (access.verb == memory::kAwait) return fmt::format("read {} after a loop that waited for it", place);
+  const char* plain = (access.order & memory::kPlain) != 0 ? "plainly " : "";
+  const char* failed = access.verb == memory::kCompareExchange && access.result == memory::kSame ? " (failed)" : "";
+  return fmt::format("{}{} {}{}", plain, memory::kVerbs[access.verb], place, failed);
+}
+
+std::string ThreadStory::access_text(const runtime::Race::Side& side, std::uint64_t address) const {
+  return fmt::format("{} {}{} {}", actor_text(side.actor), side.is_atomic ? "atomically " : "", side.writes ? "writes" : "reads", variable_text(address));
+}
+
+std::vector<SourceLine> ThreadStory::stack_of(const runtime::Race::Side& side) const {
+  std::vector<std::uint64_t> addresses;
+  // They are where calls return to: the call is before.
+  for (const std::uint64_t frame : side.frames) addresses.push_back(frame - 1 - finding_->details.program_base);
+  std::vector<SourceLine> stack;
+  const auto lines = find_source_lines(executable_, addresses);
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    stack.insert(stack.end(), lines[i].begin(), lines[i].end());
+    if (!lines[i].empty()) continue;
+    const std::string function = place_text(side.frames[i]);
+    if (!function.empty()) stack.push_back({function, "", 0});
+  }
+  return stack;
 }
 
 std::string ThreadStory::waiting_text(const Pending& pending) const {
@@ -139,6 +180,9 @@ std::string ThreadStory::waiting_text(const Pending& pending) const {
       case PrimitiveId::kThread: parts.push_back(fmt::format("waits for the end of {}", object)); break;
       case PrimitiveId::kOnce: parts.push_back(fmt::format("waits for the end of {}", object)); break;
       case PrimitiveId::kFile: if (o.a != 0) parts.push_back(fmt::format("waits for a call on files by {}", actor_text(static_cast<ActorId>(o.a - 1)))); break;
+      case PrimitiveId::kMemory:
+        if (access.verb == memory::kAwait) parts.push_back(fmt::format("loops: it waits until somebody changes {}", variable_text(addresses_.contains(access.object) ? addresses_.at(access.object) + access.offset : 0)));
+        break;
       case PrimitiveId::kSpin: parts.push_back("loops: it waits for something that nobody is left to do"); break;
       default: break;
     }

@@ -6,9 +6,13 @@
 #include <vector>
 
 #include "recovery/threads/check.h"
+#include "recovery/threads/source_lines.h"
 #include "recovery/threads/symbols.h"
 
 namespace crashcut::recovery {
+
+// "main", "thread 1", "the timer of thread 1": one an actor.
+std::vector<std::string> actor_names(const std::vector<scheduler::runtime::ActorName>& actors);
 
 class ThreadStory {
  public:
@@ -24,14 +28,21 @@ class ThreadStory {
   std::string place_text(std::uint64_t caller) const { return symbols_.name_of_function(caller, finding_->details.program_base); }
   // "waits for mutex forks+40, which thread 1 holds"
   std::string waiting_text(const scheduler::Pending& pending) const;
+  // "thread 1 writes counter", and the calls that led there, innermost first.
+  std::string access_text(const scheduler::runtime::Race::Side& side, std::uint64_t address) const;
+  std::vector<SourceLine> stack_of(const scheduler::runtime::Race::Side& side) const;
+  // "counter", or an address.
+  std::string variable_text(std::uint64_t address) const;
   // What the actor holds at the end: "mutex forks"
   std::vector<std::string> held_by(scheduler::ActorId actor) const;
 
  private:
   std::string object_text(scheduler::ObjectId object) const;
   std::string thread_text(scheduler::ObjectId object) const;
+  std::string memory_text(const scheduler::Access& access) const;
 
   const ThreadFinding* finding_;
+  std::string executable_;
   Symbols symbols_;
   scheduler::State end_;                                       // as the execution left it
   std::map<scheduler::ObjectId, std::uint64_t> addresses_;

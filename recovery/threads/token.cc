@@ -33,6 +33,10 @@ void put(std::string& out, std::string_view text) {
   out += text;
 }
 
+void put_fixed(std::string& out, std::uint64_t value) {
+  for (int i = 0; i < 8; ++i) out += static_cast<char>(value >> (8 * i) & 255);
+}
+
 // Reads what is there; once something was not, ok() is false and everything reads as 0 or empty.
 class Reader {
  public:
@@ -46,6 +50,13 @@ class Reader {
       if (byte < 128) return value <= most ? value : fail();
     }
     return fail();
+  }
+  std::uint64_t fixed() {
+    if (bytes_.size() < 8) return fail();
+    std::uint64_t value = 0;
+    for (std::size_t i = 0; i < 8; ++i) value |= std::uint64_t{static_cast<unsigned char>(bytes_[i])} << (8 * i);
+    bytes_.remove_prefix(8);
+    return value;
   }
   std::string text() {
     const std::uint64_t size = number(kStringMost);
@@ -132,7 +143,7 @@ void read_files(Reader& in, ThreadToken& token) {
   for (std::uint64_t i = 0; in.ok() && i < length; ++i) token.recovery->path.push_back(static_cast<std::uint32_t>(in.number(0xffffffff)) - 1);
 }
 
-ThreadToken read_body(Reader& in) {
+ThreadToken read_body(Reader& in, bool is_old) {
   ThreadToken token;
   token.program = in.text();
   const std::uint64_t arguments = in.number(kArgumentsMost);
@@ -151,13 +162,16 @@ ThreadToken read_body(Reader& in) {
     token.actors.push_back({parent, ordinal == 0 ? scheduler::runtime::Names::kTimerOrdinal : static_cast<std::uint32_t>(ordinal - 1)});
   }
   token.schedule = read_schedule(in);
+  if (is_old) return token;
+  const std::uint64_t racy = in.number(scheduler::runtime::kRacyMost);
+  for (std::uint64_t i = 0; in.ok() && i < racy; ++i) token.racy.push_back(in.fixed());
   return token;
 }
 
 }  // namespace
 
 ThreadToken make_token(const ThreadPlan& plan, const ThreadFinding& finding) {
-  ThreadToken token{plan.program, plan.arguments, plan.spurious_most, plan.timeouts_most, plan.policies, finding.actors, {}, {}, {}};
+  ThreadToken token{plan.program, plan.arguments, plan.spurious_most, plan.timeouts_most, plan.policies, finding.actors, {}, finding.racy, {}, {}};
   token.crash.model = plan.crash.model;
   token.crash.from_directory = plan.crash.from_directory;
   token.crash.depth = plan.crash.depth;
@@ -195,6 +209,8 @@ std::string encode(const ThreadToken& token) {
     put(out, actor.ordinal == scheduler::runtime::Names::kTimerOrdinal ? 0 : std::uint64_t{actor.ordinal} + 1);
   }
   put_schedule(out, token.schedule);
+  put(out, token.racy.size());
+  for (const std::uint64_t place : token.racy) put_fixed(out, place);
   put_files(out, token);
   const std::uint32_t crc = crc_of(out);
   for (int i = 0; i < 4; ++i) out += static_cast<char>(crc >> (8 * i) & 255);
@@ -213,7 +229,7 @@ tl::expected<ThreadToken, std::string> decode_threads(std::string_view text) {
   for (int i = 0; i < 4; ++i) crc |= std::uint32_t{static_cast<unsigned char>((*bytes)[body.size() + static_cast<std::size_t>(i)])} << (8 * i);
   if (crc != crc_of(body)) return tl::unexpected(damaged);
   Reader in(body);
-  ThreadToken token = read_body(in);
+  ThreadToken token = read_body(in, is_old);
   if (!is_old) read_files(in, token);
   if (!in.at_end() || !token.program.starts_with('/') || token.actors.empty()) {
     return tl::unexpected(std::string("The replay token holds what no crashcut writes."));

@@ -23,6 +23,7 @@ struct ThreadToken {
   std::vector<std::pair<scheduler::PrimitiveId, std::int64_t>> policies;
   std::vector<scheduler::runtime::ActorName> actors;
   std::vector<scheduler::ActorId> schedule;
+  std::vector<std::uint64_t> racy;
   Plan crash;                             // model, starting state, crashes in a row, seed
   std::optional<CrashReplay> recovery;    // then one recovery
 };

@@ -5,6 +5,7 @@
 #include "scheduler/primitives/condition.h"
 #include "scheduler/primitives/file.h"
 #include "scheduler/primitives/futex.h"
+#include "scheduler/primitives/memory.h"
 #include "scheduler/primitives/mutex.h"
 #include "scheduler/primitives/once.h"
 #include "scheduler/primitives/process.h"
@@ -33,8 +34,9 @@ static constexpr const Primitive* kTable[] = {
     &spin::kPrimitive,
     &futex::kPrimitive,
     &file::kPrimitive,
+    &memory::kPrimitive,
 };
-static_assert(std::size(kTable) == static_cast<std::size_t>(PrimitiveId::kFile) + 1);
+static_assert(std::size(kTable) == static_cast<std::size_t>(PrimitiveId::kMemory) + 1);
 
 const Primitive& primitive_of(const Access& access) { return *kTable[static_cast<std::size_t>(primitive_of(access.object))]; }
 

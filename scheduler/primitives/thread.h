@@ -4,22 +4,24 @@
 #include <cerrno>
 
 #include "scheduler/primitive.h"
+#include "scheduler/primitives/timer.h"
 
 namespace crashcut::scheduler::thread {
 
-enum Verb : std::uint8_t { kCreate, kStart, kExit, kJoin, kDetach, kTryJoin };
-inline constexpr const char* kVerbs[] = {"create", "start", "exit", "join", "detach", "tryjoin"};
+enum Verb : std::uint8_t { kCreate, kStart, kExit, kJoin, kDetach, kTryJoin, kTimedJoin };
+inline constexpr const char* kVerbs[] = {"create", "start", "exit", "join", "detach", "tryjoin", "timedjoin"};
 enum Stage : std::int64_t { kNone, kCreated, kStarted, kFinished };
 enum Fate : std::int64_t { kOpen, kJoined, kDetached };
 
 inline Operation access(ObjectId thread, Verb verb) { return Access{thread, verb}; }
 
-inline bool enabled(const State& state, ActorId, const Operation&, const Access& access) {
+inline bool enabled(const State& state, ActorId, const Operation& operation, const Access& access) {
   const Object& thread = state.object(access.object);
   switch (access.verb) {
     case kStart: return thread.a == kCreated;
     // A mistaken join does not wait.
     case kJoin: return thread.a == kFinished || thread.b != kOpen;
+    case kTimedJoin: return thread.a == kFinished || thread.b != kOpen || timer::is_fired(state, operation);
     default: return true;
   }
 }
@@ -27,6 +29,7 @@ inline bool enabled(const State& state, ActorId, const Operation&, const Access&
 inline std::int64_t ask_for_end(Object& thread, const Access& access) {
   if (access.verb == kTryJoin && thread.a != kFinished) return EBUSY;
   const bool joins = access.verb != kDetach;
+  if (access.verb == kTimedJoin && thread.a != kFinished && thread.b == kOpen) return ETIMEDOUT;
   if (thread.b == kJoined) return joins ? kJoinTwice : kDetachTwice;
   if (thread.b == kDetached) return joins ? kJoinOfDetached : kDetachTwice;
   thread.b = joins ? kJoined : kDetached;

@@ -42,8 +42,11 @@ Actor* target_of(pthread_t handle) { return is_scheduling() ? actor_of_handle(st
 int join(pthread_t handle, void** result, thread::Verb verb, const void* caller) {
   Actor* actor = target_of(handle);
   if (actor == nullptr) return ESRCH;
-  if (actor == &current_actor() && verb == thread::kJoin) return EDEADLK;
-  const std::int64_t done = perform(thread::access(actor->thread, verb), caller);
+  if (actor == &current_actor() && (verb == thread::kJoin || verb == thread::kTimedJoin)) return EDEADLK;
+  if (verb == thread::kTimedJoin) arm_timer(caller);
+  Operation operation = thread::access(actor->thread, verb);
+  if (verb == thread::kTimedJoin) operation.add(take_timer());
+  const std::int64_t done = perform(operation, caller);
   if (done == 0 && result != nullptr) *result = actor->result;
   return static_cast<int>(done);
 }
@@ -118,8 +121,8 @@ EXPORT int pthread_create(pthread_t* handle, const pthread_attr_t* attributes, v
 }
 EXPORT int pthread_join(pthread_t handle, void** result) { return join(handle, result, thread::kJoin, CALLER); }
 EXPORT int pthread_tryjoin_np(pthread_t handle, void** result) { return join(handle, result, thread::kTryJoin, CALLER); }
-EXPORT int pthread_timedjoin_np(pthread_t handle, void** result, const struct timespec*) { return join(handle, result, thread::kJoin, CALLER); }
-EXPORT int pthread_clockjoin_np(pthread_t handle, void** result, clockid_t, const struct timespec*) { return join(handle, result, thread::kJoin, CALLER); }
+EXPORT int pthread_timedjoin_np(pthread_t handle, void** result, const struct timespec*) { return join(handle, result, thread::kTimedJoin, CALLER); }
+EXPORT int pthread_clockjoin_np(pthread_t handle, void** result, clockid_t, const struct timespec*) { return join(handle, result, thread::kTimedJoin, CALLER); }
 EXPORT int pthread_detach(pthread_t handle) { return join(handle, nullptr, thread::kDetach, CALLER); }
 EXPORT void pthread_exit(void* result) {
   if (!is_scheduling()) refuse("pthread_exit() outside of main()");

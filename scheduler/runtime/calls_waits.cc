@@ -12,6 +12,7 @@
 #include "scheduler/primitives/barrier.h"
 #include "scheduler/primitives/condition.h"
 #include "scheduler/primitives/futex.h"
+#include "scheduler/primitives/memory.h"
 #include "scheduler/primitives/mutex.h"
 #include "scheduler/primitives/semaphore.h"
 #include "scheduler/runtime/calls.h"
@@ -75,11 +76,20 @@ int take(sem_t* s, semaphore::Verb verb, const void* caller) {
 }
 
 // --- futexes
+// Waiting looks at the word: it does not commute with a write to it.
+Access look_at(const std::uint32_t* word) {
+  const auto address = reinterpret_cast<std::uint64_t>(word);
+  current_actor().memory.granules[1] = reinterpret_cast<const std::int64_t*>(address & ~(memory::kGranule - 1));
+  return memory::access(memory_object(address), memory::kLoad, static_cast<std::uint8_t>(address % memory::kGranule), sizeof *word);
+}
+
 long futex_wait(std::uint32_t* word, std::uint32_t expected, bool is_timed, const void* caller) {
   const ObjectId id = object_at(PrimitiveId::kFutex, word, {{}, 0, 0, policy_of(PrimitiveId::kFutex)});
   if (is_timed) arm_timer(caller);
   current_actor().futex_word = word;
-  if (perform(futex::access(id, futex::kWait, expected), caller) != 0) return fail_with(EAGAIN);
+  Operation wait(futex::access(id, futex::kWait, expected));
+  if (g_is_instrumented) wait.add(look_at(word));
+  if (perform(wait, caller) != 0) return fail_with(EAGAIN);
   Operation wake_up(futex::access(id, is_timed ? futex::kTimedWakeUp : futex::kWakeUp));
   if (is_timed) wake_up.add(take_timer());
   return perform(wake_up, caller) == ETIMEDOUT ? fail_with(ETIMEDOUT) : 0;

@@ -21,6 +21,7 @@ asm(R"(
   .hidden crashcut_threads_syscall, crashcut_threads_restorer
   .type crashcut_threads_syscall, @function
 crashcut_threads_syscall:
+  .cfi_startproc
   movq %rdi, %rax
   movq %rsi, %rdi
   movq %rdx, %rsi
@@ -30,6 +31,7 @@ crashcut_threads_syscall:
   movq 8(%rsp), %r9
   syscall
   ret
+  .cfi_endproc
   nop
   .type crashcut_threads_restorer, @function
 crashcut_threads_restorer:

@@ -77,6 +77,7 @@ void* allocate(std::size_t bytes, std::size_t alignment) {
   if (size_class != kNever && heap.free[size_class] != nullptr) {
     void* block = heap.free[size_class];
     heap.free[size_class] = *static_cast<void**>(block);
+    forget_touches(reinterpret_cast<std::uint64_t>(block), rounded);
     return block;
   }
   auto at = reinterpret_cast<std::uint64_t>(heap.top) + kHeaderBytes;

@@ -27,6 +27,8 @@ inline constexpr std::uint32_t kSleepMost = kActorsMost;
 inline constexpr std::uint32_t kTextMost = 4096;
 inline constexpr std::uint32_t kTouchesMost = 4 << 20;
 inline constexpr std::uint32_t kTextsMost = 64 << 20;
+inline constexpr std::uint32_t kRacyMost = 1024;
+inline constexpr std::uint32_t kFramesMost = 64;
 
 // Names of actors and objects: dense numbers that mean the same in every execution of a search.
 struct Names {
@@ -46,6 +48,9 @@ struct Names {
   Actor actors[kActorsMost];
   std::atomic<std::uint32_t> object_count;
   Slot slots[kSlots];
+  // Granules that were raced for. An execution takes the first Control::racy_count of them for operations.
+  std::atomic<std::uint32_t> racy_count;
+  std::uint64_t racy[kRacyMost];
 };
 
 // What is known of an object beyond how it began.
@@ -70,6 +75,20 @@ struct ActorFact {
   std::uint64_t routine;  // where it starts; 0 for main and timers
 };
 
+// One of the two accesses of a data race.
+struct RaceSide {
+  std::uint32_t actor;
+  bool writes, is_atomic;
+  std::uint32_t step;  // how many steps had been taken
+  std::uint32_t frame_count;
+  std::uint64_t frames[kFramesMost];  // the access, then the calls that led there, innermost first
+};
+
+struct RaceFact {
+  std::uint64_t address;
+  RaceSide sides[2];
+};
+
 enum class RunnerEnd : std::uint32_t { kNone, kExited, kSignalled };
 
 enum class Failure : std::uint32_t {
@@ -79,6 +98,7 @@ enum class Failure : std::uint32_t {
   kMisuse,       // number: the primitive's result
   kExitCode,     // number
   kThreadsLeft,  // number: how many still ran when the process ended
+  kRace,         // Control::race
   kUnsupported,  // text: crashcut cannot go on; no finding
   kToolError,    // text: a sentence; crashcut failed
   kUserError,    // text: a sentence; crashcut cannot go on, and the user can help
@@ -93,8 +113,12 @@ struct Control {
   std::uint32_t policy[16];      // a primitive
   std::uint32_t is_restoring;    // runners may serve several requests
   std::uint32_t is_opaque;       // threads meet in memory that is not seen: no two operations commute
-  std::uint32_t stop_at_step;    // replay: raise SIGTRAP before this step; 0: never
+  std::uint32_t stop_at_step;    // hold.h: wait after this step; 0: never
+  std::atomic<std::uint32_t> is_held;
   std::uint32_t has_texts;       // calls on files are told in words
+
+  std::uint32_t racy_count;      // of Names::racy, in use
+  std::uint32_t is_instrumented; // set by the runner
 
   std::uint64_t program_base;    // where the executable was loaded; set by the server
 
@@ -126,6 +150,8 @@ struct Control {
   char text[kTextMost];
   std::uint32_t touch_count;
   std::uint32_t text_bytes;
+  bool has_race;
+  RaceFact race;
 
   ActorId prefix[kStepsMost];
   Step sleep[kSleepMost];

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "scheduler/primitives/memory.h"
 #include "scheduler/runtime/protocol.h"
 
 namespace crashcut::scheduler::runtime {
@@ -55,6 +56,12 @@ void NameTable::set_actors(const std::vector<ActorName>& actors) {
   names_->actor_count = static_cast<std::uint32_t>(std::clamp<std::size_t>(actors.size(), 1, kActorsMost));
 }
 
+std::vector<std::uint64_t> NameTable::racy() const { return {names_->racy, names_->racy + names_->racy_count}; }
+void NameTable::set_racy(const std::vector<std::uint64_t>& racy) {
+  names_->racy_count = static_cast<std::uint32_t>(std::min<std::size_t>(racy.size(), kRacyMost));
+  std::copy_n(racy.begin(), names_->racy_count.load(), names_->racy);
+}
+
 RealProgram::RealProgram(const Setup& setup, NameTable& names) : setup_(setup), names_(&names) {
   control_fd_ = make_memory("crashcut-threads", sizeof(Control));
   control_ = static_cast<Control*>(map_memory(control_fd_, sizeof(Control)));
@@ -65,6 +72,7 @@ RealProgram::RealProgram(const Setup& setup, NameTable& names) : setup_(setup), 
   control_->stop_at_step = setup.stop_at_step;
   control_->is_opaque = setup.is_opaque ? 1 : 0;
   control_->has_texts = setup.has_details ? 1 : 0;
+  control_->racy_count = setup.racy_count;
   for (const auto& [primitive, policy] : setup.policies) control_->policy[static_cast<int>(primitive)] = static_cast<std::uint32_t>(policy);
   setup.launch(control_fd_, names.fd());
 }
@@ -120,7 +128,8 @@ void RealProgram::put_sleep(const RunRequest& request) {
   }
 }
 
-Execution RealProgram::run(const RunRequest& request) {
+// Makes the request; returns its number.
+std::uint32_t RealProgram::ask(const RunRequest& request) {
   if (request.prefix.size() >= kStepsMost || request.sleep.size() > kSleepMost) tool_failure("A schedule is longer than the runtime can follow.");
   was_killed_ = false;
   control_->depth_most = request.depth_most;
@@ -131,6 +140,21 @@ Execution RealProgram::run(const RunRequest& request) {
   const std::uint32_t number = control_->requests.load(std::memory_order_relaxed) + 1;
   control_->requests.store(number, std::memory_order_release);
   futex(control_->requests, FUTEX_WAKE, 1);
+  return number;
+}
+
+int RealProgram::run_held(const RunRequest& request) {
+  const std::uint32_t number = ask(request);
+  const timespec tick{0, 10'000'000};
+  while (control_->is_held == 0 && control_->replies.load(std::memory_order_acquire) != number) {
+    futex(control_->is_held, FUTEX_WAIT, 0, &tick);
+    check_server();
+  }
+  return control_->is_held == 0 ? 0 : control_->runner_pid.load();
+}
+
+Execution RealProgram::run(const RunRequest& request) {
+  const std::uint32_t number = ask(request);
   wait_for_reply(number);
   check_runner_end();
   if (control_->failure == Failure::kUnsupported) {
@@ -149,7 +173,7 @@ Execution RealProgram::run(const RunRequest& request) {
   for (Pending& p : execution.pending) p.operation.set_footprint(nullptr);
   execution.ending = control_->ending;
   execution.hit_depth = control_->hit_depth;
-  const bool is_found = control_->failure != Failure::kNone || execution.ending == Ending::kStuck || was_killed_;
+  const bool is_found = control_->failure != Failure::kNone || execution.ending == Ending::kStuck || was_killed_ || control_->has_race;
   if (is_found || setup_.has_details) execution.note = details();
   return execution;
 }
@@ -170,6 +194,16 @@ void RealProgram::check_runner_end() {
   tool_failure("crashcut's own code inside the program ended with exit code " + std::to_string(WEXITSTATUS(status)) + ".");
 }
 
+static Race::Side side_of(const RaceSide& side) {
+  return {static_cast<ActorId>(side.actor), side.writes, side.is_atomic, side.step, {side.frames, side.frames + side.frame_count}};
+}
+
+static bool is_spin(const Operation& operation) {
+  return std::any_of(operation.begin(), operation.end(), [](const Access& a) {
+    return primitive_of(a.object) == PrimitiveId::kSpin || (primitive_of(a.object) == PrimitiveId::kMemory && a.verb == memory::kAwait);
+  });
+}
+
 std::shared_ptr<const Details> RealProgram::details() const {
   auto made = std::make_shared<Details>();
   Details& d = *made;
@@ -183,6 +217,7 @@ std::shared_ptr<const Details> RealProgram::details() const {
     case Failure::kMisuse: d.kind = FindingKind::kMisuse; break;
     case Failure::kExitCode: d.kind = FindingKind::kExitCode; break;
     case Failure::kThreadsLeft: d.kind = FindingKind::kThreadsLeft; break;
+    case Failure::kRace: d.kind = FindingKind::kRace; break;
     default: break;
   }
   if (was_killed_ && control_->runner_end != 0) {
@@ -190,8 +225,15 @@ std::shared_ptr<const Details> RealProgram::details() const {
     d.actor = static_cast<ActorId>(control_->running_actor);
   } else if (control_->ending == Ending::kStuck) {
     const bool spins = std::any_of(control_->pending, control_->pending + control_->pending_count,
-                                   [](const Pending& p) { return primitive_of(p.operation[0].object) == PrimitiveId::kSpin; });
+                                   [](const Pending& p) { return is_spin(p.operation); });
     d.kind = spins ? FindingKind::kLivelock : FindingKind::kDeadlock;
+  }
+  if (control_->has_race) {
+    d.race = Race{control_->race.address, side_of(control_->race.sides[0]), side_of(control_->race.sides[1])};
+    if (d.kind == FindingKind::kNone) {
+      d.kind = FindingKind::kRace;
+      d.actor = d.race->second.actor;
+    }
   }
   for (std::uint32_t i = 0; i < control_->step_count; ++i) {
     const StepFact& fact = control_->step_facts[i];
@@ -206,5 +248,6 @@ std::shared_ptr<const Details> RealProgram::details() const {
 
 std::uint64_t RealProgram::restored_count() const { return control_->restored_count; }
 std::uint64_t RealProgram::forked_count() const { return control_->forked_count; }
+bool RealProgram::is_instrumented() const { return control_->is_instrumented != 0; }
 
 }  // namespace crashcut::scheduler::runtime

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,10 +30,23 @@ enum class FindingKind {
   kMisuse,
   kExitCode,
   kThreadsLeft,
+  kRace,
 };
 
 struct ActorName {
   std::uint32_t parent, ordinal;
+};
+
+// A data race: two accesses of two threads, one of them a write, that nothing orders.
+struct Race {
+  struct Side {
+    ActorId actor;
+    bool writes, is_atomic;
+    std::uint32_t step;                 // how many steps had been taken
+    std::vector<std::uint64_t> frames;  // the access, then the calls that led there
+  };
+  std::uint64_t address;
+  Side first, second;
 };
 
 // More than the search needs: for the report. The note of executions in which something was found, and of all where
@@ -48,6 +62,7 @@ struct Details : ExecutionNote {
   std::vector<std::uint64_t> routines;         // an actor
   std::vector<std::string> texts;              // a step: a call on files in words, empty for others
   std::uint64_t program_base = 0;              // where the executable was loaded
+  std::optional<Race> race;                    // the first of the execution
 };
 
 struct ToolError {
@@ -64,6 +79,9 @@ class NameTable {
   int fd() const { return fd_; }
   std::vector<ActorName> actors() const;
   void set_actors(const std::vector<ActorName>& actors);
+  // Places that were raced for so far; see accesses.h.
+  std::vector<std::uint64_t> racy() const;
+  void set_racy(const std::vector<std::uint64_t>& racy);
 
  private:
   int fd_;
@@ -79,8 +97,9 @@ class RealProgram : public Program {
     std::chrono::nanoseconds step_limit = std::chrono::seconds(10);  // without an operation
     bool is_restoring = true;
     bool is_opaque = false;          // no two operations commute
+    std::uint32_t racy_count = 0;    // of NameTable::racy(): accesses there are operations
     bool has_details = false;
-    std::uint32_t stop_at_step = 0;  // for a debugger: a trap before this step, from 1
+    std::uint32_t stop_at_step = 0;  // for a debugger: wait after this step, from 1
     // Starts the program with these descriptors named in its environment (kEnvironment); throws ToolError.
     std::function<void(int control_fd, int names_fd)> launch;
     std::function<void()> check_alive;  // of what was so started; throws ToolError
@@ -92,12 +111,18 @@ class RealProgram : public Program {
 
   // Throws ToolError.
   Execution run(const RunRequest& request) override;
+  // Runs up to Setup::stop_at_step and returns the process that waits there for a debugger; 0 where the execution ends
+  // before. Throws ToolError.
+  int run_held(const RunRequest& request);
   // How many executions began in a memory that was put back, and how many in a new process.
   std::uint64_t restored_count() const;
   std::uint64_t forked_count() const;
+  // Whether the program's memory accesses are seen. Known after the first run.
+  bool is_instrumented() const;
 
  private:
   std::shared_ptr<const Details> details() const;
+  std::uint32_t ask(const RunRequest& request);
   void wait_for_reply(std::uint32_t request);
   void check_runner_end();
   void check_server();

@@ -1,4 +1,5 @@
 // Server and runner: see protocol.h.
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <link.h>
@@ -71,10 +72,10 @@ void reply() {
   set_dispatch(false);
   wait_while(g_control->requests, seen);
   g_is_spent = false;
-  begin_world();
+  begin_world(__builtin_frame_address(0));
   if (g_file_model != nullptr) g_file_model->begin(g_control->has_texts != 0);
   set_dispatch(true);
-  const int code = g_program.main(g_program.argc, g_program.argv, g_program.envp);
+  const int code = run_main(g_program.main, g_program.argc, g_program.argv, g_program.envp);
   if (is_scheduling()) end_process(code & 0xff, true, __builtin_return_address(0));
   end_execution();
 }
@@ -106,6 +107,8 @@ int serve(int argc, char** argv, char** envp, int (*main)(int, char**, char**)) 
   if (!prepare_fibers()) {
     refuse("this libc or this processor has no room for fibers (glibc 2.34 and FSGSBASE are needed)");
   }
+  // libc loads it at the first pthread_exit(), which would make every such execution need a new process.
+  dlopen("libgcc_s.so.1", RTLD_NOW);
   fflush(nullptr);
   dl_iterate_phdr(
       [](dl_phdr_info* info, std::size_t, void*) {

@@ -1,5 +1,8 @@
 #include "scheduler/runtime/world.h"
 
+#include <pthread.h>
+#include <setjmp.h>
+
 #include <new>
 
 #include <cstring>
@@ -13,12 +16,23 @@
 #include "scheduler/primitives/timer.h"
 #include "scheduler/runtime/files.h"
 #include "scheduler/runtime/gate.h"
+#include "scheduler/runtime/hold.h"
+
+// How libc's pthread_exit() finds the place where a thread began; C's pthread_cleanup_push() uses them too.
+extern "C" void __pthread_register_cancel(__pthread_unwind_buf_t*);
+extern "C" void __pthread_unregister_cancel(__pthread_unwind_buf_t*);
 
 namespace crashcut::scheduler::runtime {
 
 Control* g_control = nullptr;
 Names* g_names = nullptr;
 void (*g_refuse_elsewhere)(const char* call) = nullptr;
+
+void lock_names() {
+  std::uint32_t free = 0;
+  while (!g_names->lock.compare_exchange_weak(free, 1, std::memory_order_acquire)) free = 0;
+}
+void unlock_names() { g_names->lock.store(0, std::memory_order_release); }
 
 namespace {
 
@@ -53,12 +67,6 @@ std::uint64_t hash(std::uint64_t x) {
   x *= 0xc4ceb9fe1a85ec53;
   return x ^ x >> 33;
 }
-
-void lock_names() {
-  std::uint32_t free = 0;
-  while (!g_names->lock.compare_exchange_weak(free, 1, std::memory_order_acquire)) free = 0;
-}
-void unlock_names() { g_names->lock.store(0, std::memory_order_release); }
 
 std::uint32_t object_number(std::uint64_t key) {
   key |= 1;
@@ -185,13 +193,14 @@ void schedule() {
       g_control->hit_depth = true;
       stop(Ending::kDepth);
     }
-    if (g_control->stop_at_step != 0 && g_control->step_count + 1 == g_control->stop_at_step) __builtin_trap();
     Actor& actor = *g_world->actors[index(*chosen)];
     actor.done = actor.pending;
     if (!is_file_call(actor.pending)) {
       Step step{actor.id, actor.pending};
       observe(actor, step.operation);
+      observe_memory(actor.memory, g_world->state, step.operation);
       g_world->state.apply(step);
+      note_happened(step);
       record(step, actor.caller);
       g_world->director->note(step, g_world->state);
       actor.done = step.operation;
@@ -203,12 +212,12 @@ void schedule() {
     }
     actor.has_pending = false;
     Actor& caller = *g_world->current;
-    if (&actor == &caller) return;
+    if (&actor == &caller) return hold_if_asked();
     g_world->current = &actor;
     g_control->running_actor = index(actor.id);
     set_heap_actor(index(actor.id));
     switch_fibers(caller.fiber, actor.fiber);
-    return;
+    return hold_if_asked();
   }
 }
 
@@ -218,11 +227,19 @@ void fiber_entry();
 
 bool is_scheduling() { return g_world != nullptr && g_world->is_on; }
 Actor& current_actor() { return *g_world->current; }
+void for_each_actor(void (*visit)(const Actor&)) {
+  for (const Actor* actor : g_world->actors) {
+    if (actor != nullptr) visit(*actor);
+  }
+}
 
 void wait_for_turn(const Operation& operation, const void* caller) {
   Actor& self = current_actor();
   self.pending = operation;
-  if (g_control->is_opaque != 0) self.pending.set_opaque();
+  const PrimitiveId primitive = primitive_of(operation[0].object);
+  // What lives on a futex is memory: where that is not seen, any step may matter to it.
+  if (g_control->is_opaque != 0 || (primitive == PrimitiveId::kFutex && !g_is_instrumented)) self.pending.set_opaque();
+  if (primitive != PrimitiveId::kMemory && primitive != PrimitiveId::kSpin) self.memory.looks.clear();
   self.has_pending = true;
   self.caller = reinterpret_cast<std::uint64_t>(caller);
   schedule();
@@ -317,6 +334,7 @@ Actor* create_actor(void* (*routine)(void*), void* argument, std::size_t stack_b
     g_world->actors[index(id)] = nullptr;
     return nullptr;
   }
+  actor->memory.stack_top = reinterpret_cast<std::uint64_t>(actor->fiber.stack_begin) + actor->fiber.stack_bytes;
   actor->thread = own_object(PrimitiveId::kThread, id, thread::kNone);
   actor->pending = thread::access(actor->thread, thread::kStart);
   if (g_control->is_opaque != 0) actor->pending.set_opaque();
@@ -346,8 +364,14 @@ void finish_actor(Actor& actor) {
 
 void fiber_entry() {
   init_fiber_locale();
-  Actor& self = current_actor();
-  if (__builtin_setjmp(self.end_at) == 0) self.result = self.routine(self.argument);
+  hold_if_asked();
+  __pthread_unwind_buf_t end;
+  if (__sigsetjmp(reinterpret_cast<__jmp_buf_tag*>(end.__cancel_jmp_buf), 0) == 0) {
+    __pthread_register_cancel(&end);
+    Actor& self = current_actor();
+    self.result = self.routine(self.argument);
+    __pthread_unregister_cancel(&end);
+  }
   Actor& ending = current_actor();
   finish_actor(ending);
   // From here it is never chosen again.
@@ -359,11 +383,24 @@ void fiber_entry() {
 }  // namespace
 
 void end_actor(void* result) {
-  Actor& self = current_actor();
-  self.result = result;
-  if (index(self.id) != 0) __builtin_longjmp(self.end_at, 1);
+  current_actor().result = result;
+  // It runs cleanup handlers and destructors on its way to where the thread began.
+  static void (*real)(void*) = nullptr;
+  if (real == nullptr) real = reinterpret_cast<void (*)(void*)>(find_real("pthread_exit"));
+  real(result);
+  __builtin_unreachable();
+}
+
+int run_main(int (*main)(int, char**, char**), int argc, char** argv, char** envp) {
+  __pthread_unwind_buf_t end;
+  if (__sigsetjmp(reinterpret_cast<__jmp_buf_tag*>(end.__cancel_jmp_buf), 0) == 0) {
+    __pthread_register_cancel(&end);
+    const int code = main(argc, argv, envp);
+    __pthread_unregister_cancel(&end);
+    return code;
+  }
   // main is gone, the process goes on without it.
-  finish_actor(self);
+  finish_actor(current_actor());
   schedule();
   __builtin_unreachable();
 }
@@ -433,6 +470,13 @@ void fail(Failure failure, std::int64_t number, std::string_view text, const voi
   end_execution();
 }
 
+void stop_at_race() {
+  g_control->failure = Failure::kRace;
+  g_control->failure_actor = index(current_actor().id);
+  list_pending();
+  stop(Ending::kProcessEnded);
+}
+
 void refuse(const char* call) {
   if (g_control == nullptr && g_refuse_elsewhere != nullptr) g_refuse_elsewhere(call);
   g_control->failure = Failure::kUnsupported;
@@ -441,7 +485,7 @@ void refuse(const char* call) {
   end_execution();
 }
 
-void begin_world() {
+void begin_world(const void* stack_top) {
   g_world = new World;
   RunRequest& request = g_world->request;
   request.prefix.assign(g_control->prefix, g_control->prefix + g_control->prefix_count);
@@ -464,12 +508,15 @@ void begin_world() {
   adopt_main(main->fiber);
   main->thread = own_object(PrimitiveId::kThread, ActorId{0}, thread::kStarted);
   g_world->current = main;
+  main->memory.stack_top = reinterpret_cast<std::uint64_t>(stack_top);
+  begin_accesses();
   set_heap_actor(0);
   g_world->is_on = true;
 }
 
 void end_world() {
   g_world = nullptr;
+  end_accesses();
   for (std::uint32_t i = 0; i < g_used_place_count; ++i) g_places[g_used_places[i]].is_used = false;
   g_used_place_count = 0;
 }

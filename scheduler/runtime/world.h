@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "scheduler/primitive.h"
+#include "scheduler/runtime/accesses.h"
 #include "scheduler/runtime/fiber.h"
 #include "scheduler/runtime/protocol.h"
 
@@ -38,17 +39,18 @@ struct Actor {
   void* result = nullptr;
   void* keys[kKeysMost] = {};
   const volatile std::uint32_t* futex_word = nullptr;
-  void* end_at[5] = {};        // __builtin_setjmp: where pthread_exit goes
   // A call on files (files.cc).
   ObjectId file_locks[2] = {};
   bool is_in_file_step = false;
   bool is_holding_locks = false;  // between two of its steps
   std::uint64_t ordinal = 0;
+  MemoryView memory;
 };
 
 // Whether the program's calls are ours to schedule now; else they are done as if there were one thread.
 bool is_scheduling();
 Actor& current_actor();
+void for_each_actor(void (*visit)(const Actor&));
 // Does the operation when its turn comes. Returns the result of its first access.
 std::int64_t perform(const Operation& operation, const void* caller);
 // The same in two halves, for what is known only when it is done: stands before the operation until its turn has come; and
@@ -67,11 +69,16 @@ Access take_timer();
 ObjectId loop_object();
 // An actor that will run routine(argument); null where there are too many.
 Actor* create_actor(void* (*routine)(void*), void* argument, std::size_t stack_bytes, const void* caller);
+// pthread_exit(): unwinds the actor's stack and ends it.
 [[noreturn]] void end_actor(void* result);
+// Calls main(), which may end by pthread_exit().
+int run_main(int (*main)(int, char**, char**), int argc, char** argv, char** envp);
 Actor* actor_of_handle(std::uint64_t handle);
 // exit(): the process ends when its turn comes.
 [[noreturn]] void end_process(int code, bool runs_handlers, const void* caller);
 [[noreturn]] void fail(Failure failure, std::int64_t number, std::string_view text, const void* caller);
+// The execution ends where it stands: g_control->race says why.
+[[noreturn]] void stop_at_race();
 // The program did something that cannot be followed: no finding.
 [[noreturn]] void refuse(const char* call);
 
@@ -88,8 +95,12 @@ int serve(int argc, char** argv, char** envp, int (*main)(int, char**, char**));
 [[noreturn]] void end_execution();
 
 // --- world.cc, for the runner
-void begin_world();
+// `stack_top`: main's stack is below.
+void begin_world(const void* stack_top);
 void end_world();
+
+void lock_names();
+void unlock_names();
 
 // --- gate.cc
 bool install_handler(int signal, void (*handler)(int, siginfo_t*, void*), bool on_own_stack);

@@ -1,4 +1,6 @@
 // What C++ has for threads, each by its name.
+#include <pthread.h>
+
 #include <atomic>
 #include <barrier>
 #include <cassert>
@@ -93,6 +95,19 @@ int main(int argc, char** argv) {
     waiter.join();
   }
   if (what == "future") assert(std::async(std::launch::async, [] { return 7; }).get() == 7);
+  if (what == "unwind") {
+    static int left = 0;
+    struct Guard {
+      ~Guard() { ++left; }
+    };
+    pthread_t thread;
+    pthread_create(&thread, nullptr, [](void*) -> void* {
+      Guard guard;
+      pthread_exit(nullptr);
+    }, nullptr);
+    pthread_join(thread, nullptr);
+    assert(left == 1);
+  }
   if (what == "local") {
     two([] {
       (void)&at_end;

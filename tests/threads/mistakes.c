@@ -83,6 +83,17 @@ static void* has_key(void* value) {
   return NULL;
 }
 
+static void on_cleanup(void* by) { turn += (int)(long)by; }
+static void leaves_early(void) { pthread_exit((void*)9); }
+static void* cleans_up(void* unused) {
+  pthread_cleanup_push(on_cleanup, (void*)1L);
+  pthread_cleanup_push(on_cleanup, (void*)10L);
+  leaves_early();
+  pthread_cleanup_pop(0);
+  pthread_cleanup_pop(0);
+  return unused;
+}
+
 static void two(void* (*routine)(void*)) {
   pthread_create(&a, NULL, routine, NULL);
   pthread_create(&b, NULL, routine, NULL);
@@ -149,6 +160,17 @@ int main(int argc, char** argv) {
     pthread_join(a, NULL);
   }
   if (IS("exit")) two(exits);
+  if (IS("cleanup")) {
+    void* result = NULL;
+    one(cleans_up);
+    pthread_join(a, &result);
+    assert(turn == 11 && result == (void*)9);
+  }
+  if (IS("timedjoin")) {
+    const struct timespec soon = {0, 0};
+    one(nothing);
+    if (pthread_timedjoin_np(a, NULL, &soon) == ETIMEDOUT) exit(6);
+  }
   if (IS("hang")) {
     while (!flag) {
     }

@@ -1,0 +1,105 @@
+// crashcut gdb: gdb on a threaded program at a step of a schedule that was found.
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include <boost/filesystem.hpp>
+#include <fmt/format.h>
+
+#include "cli/commands.h"
+#include "cli/options.h"
+#include "cli/program.h"
+#include "cli/thread_commands.h"
+#include "recovery/threads/report.h"
+#include "recovery/threads/story.h"
+#include "recovery/threads/token.h"
+
+namespace crashcut::cli {
+namespace {
+
+using inprocess::Failure;
+namespace fs = boost::filesystem;
+
+struct GdbOptions {
+  std::uint32_t hold = 0;      // for gdb_commands.py: wait at this step, say where, and go when our input ends
+  bool prints_steps = false;   // for gdb_commands.py
+};
+
+tl::unexpected<Failure> wrong_use(std::string sentence) { return tl::unexpected(Failure{Failure::Blame::kUser, std::move(sentence)}); }
+
+// JSON's strings are Python's.
+std::string quoted(const std::string& text) { return nlohmann::json(text).dump(); }
+
+// gdb takes our place. It calls us again, with --hold and --steps.
+tl::expected<int, Failure> become_gdb(const std::vector<std::string>& words) {
+  const fs::path own = fs::read_symlink("/proc/self/exe");
+  const std::string script = (own.parent_path() / "crashcut_gdb.py").string();
+  if (!fs::exists(script)) return tl::unexpected(Failure{Failure::Blame::kTool, fmt::format("gdb's commands are missing: {}.", script)});
+  std::vector<std::string> command = {"gdb", "-q", "-x", script, "-ex", fmt::format("python session.begin({}, {})", quoted(own.string()), quoted(words[0]))};
+  command.insert(command.end(), words.begin() + 1, words.end());
+  std::vector<char*> argv;
+  for (std::string& word : command) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  execvp("gdb", argv.data());
+  return wrong_use(fmt::format("Cannot run gdb: {}.", std::strerror(errno)));
+}
+
+void wait_for_end_of_input() {
+  char unused;
+  while (read(0, &unused, 1) > 0) {
+  }
+}
+
+tl::expected<int, Failure> run(const GdbOptions& options, const std::vector<std::string>& words) {
+  const auto token = recovery::decode_threads(words[0]);
+  if (!token) return wrong_use(token.error());
+  if (options.hold == 0 && !options.prints_steps) return become_gdb(words);
+  const auto program = Program::prepare(token->program, true);
+  if (!program) return tl::unexpected(program.error());
+  recovery::ThreadPlan plan = recovery::plan_of(*token);
+  plan.executable = program->executable();
+  const auto runtime = find_threads_runtime();
+  if (!runtime) return tl::unexpected(runtime.error());
+  plan.runtime = *runtime;
+  if (options.prints_steps) {
+    const auto finding = recovery::replay_threads(plan, token->actors, token->racy, token->schedule, false);
+    if (!finding) return tl::unexpected(finding.error());
+    for (const std::string& line : recovery::schedule_lines(plan, *finding)) fmt::print("{}\n", line);
+    return 0;
+  }
+  const auto held = recovery::hold_threads(plan, token->actors, token->racy, token->schedule, options.hold, [&](int process) {
+    fmt::print("held\t{}\t{}\n", process, fmt::join(recovery::actor_names(token->actors), "\t"));
+    std::fflush(stdout);
+    wait_for_end_of_input();
+  });
+  if (!held) return tl::unexpected(held.error());
+  return 0;
+}
+
+}  // namespace
+
+void add_gdb_command(CLI::App& app, int& exit_code) {
+  auto options = std::make_shared<GdbOptions>();
+  CLI::App* command = app.add_subcommand("gdb", "gdb on a threaded program, at the steps of a schedule that crashcut threads found");
+  command->formatter(usage_formatter("crashcut gdb TOKEN [gdb's options...]"));
+  command->prefix_command();
+  command->add_option("--hold", options->hold, "")->group("");
+  command->add_flag("--steps", options->prints_steps, "")->group("");
+  command->footer(
+      "It begins after the last step. Commands of gdb's, beside its own:\n"
+      "  crashcut goto N        run the program up to and with step N\n"
+      "  crashcut forward       one step on\n"
+      "  crashcut back          one step back: the program is run again\n"
+      "  crashcut schedule      the steps\n"
+      "  crashcut threads       the program's threads and where each stands (gdb's own threads shows one)\n"
+      "  crashcut backtrace N   the calls of one of them\n\n"
+      "Example: crashcut gdb ct1... -batch -ex 'crashcut goto 5' -ex backtrace");
+  command->callback([command, options, &exit_code] {
+    const auto code = run(*options, program_words(*command));
+    exit_code = code ? *code : report_failure(code.error());
+  });
+}
+
+}  // namespace crashcut::cli

@@ -1,0 +1,17 @@
+// Instrumentation: the flags that make a compiler tell about every access to memory (-fsanitize=thread), to our runtime
+// instead of its own. g++ and clang.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <tl/expected.hpp>
+
+#include "recovery/inprocess/session.h"
+
+namespace crashcut::cli {
+
+// For compiling and for linking; `compiler` is a command.
+tl::expected<std::vector<std::string>, inprocess::Failure> instrumentation_flags(const std::string& compiler);
+
+}  // namespace crashcut::cli

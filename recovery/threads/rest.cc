@@ -1,0 +1,131 @@
+#include "recovery/threads/rest.h"
+
+#include <boost/crc.hpp>
+#include <nlohmann/json.hpp>
+
+#include "recovery/base64url.h"
+#include "scheduler/runtime/protocol.h"
+
+namespace crashcut::recovery {
+namespace {
+
+using nlohmann::json;
+using scheduler::ActorId;
+using scheduler::BranchSketch;
+using scheduler::NodeSketch;
+using scheduler::runtime::kActorsMost;
+using scheduler::runtime::kRacyMost;
+using scheduler::runtime::kStepsMost;
+
+constexpr std::size_t kTextMost = std::size_t{16} << 20;
+
+struct Damaged {};
+
+std::uint32_t crc_of(std::string_view bytes) {
+  boost::crc_32_type crc;
+  crc.process_bytes(bytes.data(), bytes.size());
+  return crc.checksum();
+}
+
+template <class T>
+T number(const json& from, T most) {
+  if (!from.is_number_unsigned() || from.get<std::uint64_t>() > most) throw Damaged{};
+  return from.get<T>();
+}
+ActorId actor_of(const json& from) { return static_cast<ActorId>(number<std::uint32_t>(from, kActorsMost - 1)); }
+
+json to_json(const BranchSketch& branch) {
+  json children = json::array();
+  for (const BranchSketch& child : branch.children) children.push_back(to_json(child));
+  return {index(branch.actor), children};
+}
+BranchSketch branch_of(const json& from) {
+  BranchSketch branch{actor_of(from.at(0)), {}};
+  for (const json& child : from.at(1)) branch.children.push_back(branch_of(child));
+  return branch;
+}
+
+json to_json(const NodeSketch& node) {
+  json sleep = json::array(), pending = json::array();
+  for (const ActorId actor : node.sleep) sleep.push_back(index(actor));
+  for (const BranchSketch& branch : node.pending) pending.push_back(to_json(branch));
+  return {node.depth, node.preemptions, node.started, sleep, pending};
+}
+NodeSketch node_of(const json& from) {
+  NodeSketch node{number<std::uint32_t>(from.at(0), kStepsMost), number<std::uint32_t>(from.at(1), ~0u), number<std::uint64_t>(from.at(2), ~std::uint64_t{0}), {}, {}};
+  for (const json& actor : from.at(3)) node.sleep.push_back(actor_of(actor));
+  for (const json& branch : from.at(4)) node.pending.push_back(branch_of(branch));
+  return node;
+}
+
+ThreadPlan plan_of(const json& from) {
+  ThreadPlan plan;
+  plan.program = from.at("p").get<std::string>();
+  plan.arguments = from.at("a").get<std::vector<std::string>>();
+  plan.reduction = static_cast<scheduler::ReductionName>(number<std::uint32_t>(from.at("r"), static_cast<std::uint32_t>(scheduler::ReductionName::kOptimal)));
+  plan.has_foresight = from.at("f").get<bool>();
+  plan.goes_on = from.at("g").get<bool>();
+  const json& bounds = from.at("b");
+  plan.bounds = {number<std::uint64_t>(bounds.at(0), ~std::uint64_t{0}), bounds.at(1).get<double>(), number<std::uint32_t>(bounds.at(2), ~0u), number<std::uint32_t>(bounds.at(3), ~0u)};
+  plan.spurious_most = number<std::uint32_t>(from.at("s"), 1000);
+  plan.timeouts_most = number<std::uint32_t>(from.at("t"), 1000);
+  plan.step_limit_s = from.at("l").get<double>();
+  for (const json& policy : from.at("w")) {
+    plan.policies.emplace_back(static_cast<scheduler::PrimitiveId>(number<std::uint32_t>(policy.at(0), static_cast<std::uint32_t>(scheduler::PrimitiveId::kFutex))), number<std::uint32_t>(policy.at(1), 2));
+  }
+  if (!plan.program.starts_with('/') || !(plan.step_limit_s > 0) || !(plan.bounds.time_most_s >= 0)) throw Damaged{};
+  return plan;
+}
+
+ThreadRest rest_of(const json& from) {
+  ThreadRest rest;
+  rest.is_opaque = from.at("o").get<bool>();
+  rest.is_instrumented = from.at("i").get<bool>();
+  for (const json& actor : from.at("n")) rest.actors.push_back({number<std::uint32_t>(actor.at(0), kActorsMost), number<std::uint32_t>(actor.at(1), ~0u)});
+  for (const json& place : from.at("m")) rest.racy.push_back(number<std::uint64_t>(place, ~std::uint64_t{0}));
+  for (const json& run : from.at("x")) rest.sketch.path.insert(rest.sketch.path.end(), number<std::uint32_t>(run.at(1), kStepsMost), actor_of(run.at(0)));
+  for (const json& node : from.at("y")) rest.sketch.nodes.push_back(node_of(node));
+  const json& counts = from.at("c");
+  std::uint64_t* const totals[] = {&rest.executions, &rest.asleep, &rest.foreseen, &rest.transitions};
+  for (std::size_t i = 0; i < std::size(totals); ++i) *totals[i] = number<std::uint64_t>(counts.at(i), ~std::uint64_t{0});
+  rest.seconds = from.at("e").get<double>();
+  if (rest.actors.empty() || rest.actors.size() > kActorsMost || rest.racy.size() > kRacyMost || rest.sketch.path.size() >= kStepsMost) throw Damaged{};
+  return rest;
+}
+
+}  // namespace
+
+std::string encode_rest(const ThreadPlan& plan, const ThreadRest& rest) {
+  json policies = json::array(), actors = json::array(), path = json::array(), nodes = json::array();
+  for (const auto& [primitive, policy] : plan.policies) policies.push_back({static_cast<std::uint32_t>(primitive), static_cast<std::uint32_t>(policy)});
+  for (const auto& actor : rest.actors) actors.push_back({actor.parent, actor.ordinal});
+  for (const ActorId actor : rest.sketch.path) {
+    if (path.empty() || path.back()[0] != index(actor)) path.push_back({index(actor), 0u});
+    path.back()[1] = path.back()[1].get<std::uint32_t>() + 1;
+  }
+  for (const NodeSketch& node : rest.sketch.nodes) nodes.push_back(to_json(node));
+  const json all = {{"p", plan.program}, {"a", plan.arguments}, {"r", static_cast<std::uint32_t>(plan.reduction)}, {"f", plan.has_foresight}, {"g", plan.goes_on},
+                    {"b", {plan.bounds.executions_most, plan.bounds.time_most_s, plan.bounds.depth_most, plan.bounds.preemptions_most}},
+                    {"s", plan.spurious_most}, {"t", plan.timeouts_most}, {"l", plan.step_limit_s}, {"w", policies}, {"o", rest.is_opaque},
+                    {"i", rest.is_instrumented}, {"n", actors}, {"m", rest.racy}, {"x", path}, {"y", nodes},
+                    {"c", {rest.executions, rest.asleep, rest.foreseen, rest.transitions}}, {"e", rest.seconds}};
+  const std::string text = all.dump();
+  return std::string(kRestTokenPrefix) + to_base64url(std::to_string(crc_of(text)) + ":" + text);
+}
+
+tl::expected<std::pair<ThreadPlan, ThreadRest>, std::string> decode_rest(std::string_view text) {
+  const std::string damaged = "The token is damaged: was all of it copied?";
+  if (!text.starts_with(kRestTokenPrefix) || text.size() > kTextMost) return tl::unexpected(damaged);
+  const auto bytes = from_base64url(text.substr(kRestTokenPrefix.size()));
+  const std::size_t colon = bytes ? bytes->find(':') : std::string::npos;
+  if (colon == std::string::npos || bytes->substr(0, colon) != std::to_string(crc_of(std::string_view(*bytes).substr(colon + 1)))) return tl::unexpected(damaged);
+  try {
+    const json all = json::parse(bytes->substr(colon + 1));
+    return std::pair(plan_of(all), rest_of(all));
+  } catch (const json::exception&) {
+  } catch (const Damaged&) {
+  }
+  return tl::unexpected(std::string("The token holds what no crashcut writes."));
+}
+
+}  // namespace crashcut::recovery

@@ -1,0 +1,20 @@
+// Source lines of addresses in an executable, by its debug information: what binutils' addr2line says.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace crashcut::recovery {
+
+struct SourceLine {
+  std::string function;
+  std::string file;  // without directories; empty where there is no debug information
+  std::uint64_t line = 0;
+};
+
+// Of each address, from the executable's beginning, the function that it is in, and, after it, those that it was
+// inlined into. Empty for an address outside, and for all where there is no addr2line.
+std::vector<std::vector<SourceLine>> find_source_lines(const std::string& executable, const std::vector<std::uint64_t>& addresses);
+
+}  // namespace crashcut::recovery

@@ -1,0 +1,220 @@
+#include "scheduler/runtime/accesses.h"
+
+#include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "scheduler/primitives/memory.h"
+#include "scheduler/primitives/spin.h"
+#include "scheduler/runtime/loops.h"
+#include "scheduler/runtime/world.h"
+
+namespace crashcut::scheduler::runtime {
+
+bool g_is_instrumented = false;
+
+namespace {
+
+// Who touched some of eight bytes, and when.
+struct Record {
+  Record* next;
+  std::uint32_t actor, epoch, stack;
+  std::uint8_t mask;
+  bool writes, is_atomic;
+  std::uint64_t pc;
+  std::uint32_t step;
+};
+
+struct CallSite {
+  std::uint32_t parent;
+  std::uint64_t pc;
+};
+
+struct Memory {
+  HappensBefore happens_before;
+  std::unordered_map<std::uint64_t, Record*> touched;  // by granule
+  Record* free_records = nullptr;
+  std::vector<CallSite> call_sites{{0, 0}};
+  std::unordered_map<std::uint64_t, std::uint32_t> call_site_numbers;
+  std::unordered_set<std::uint64_t> racy;              // granules: accesses to them are operations
+};
+Memory* g_memory = nullptr;
+
+constexpr std::uint64_t kOnMainsStack = std::uint64_t{1} << 63;
+std::uint64_t g_main_stack_top = 0;
+
+// Main's stack begins elsewhere with every environment; a token must find the place again.
+std::uint64_t portable(std::uint64_t granule) {
+  constexpr std::uint64_t kStackMost = 8 << 20;
+  const bool is_on_stack = granule < g_main_stack_top && g_main_stack_top - granule < kStackMost;
+  return is_on_stack ? kOnMainsStack | (g_main_stack_top - granule) : granule;
+}
+
+void remember_racy(std::uint64_t granule) {
+  const std::uint64_t name = portable(granule);
+  lock_names();
+  const std::uint32_t count = g_names->racy_count;
+  const bool is_known = std::find(g_names->racy, g_names->racy + count, name) != g_names->racy + count;
+  if (!is_known && count < kRacyMost) {
+    g_names->racy[count] = name;
+    g_names->racy_count = count + 1;
+  }
+  unlock_names();
+}
+
+RaceSide side_of(std::uint32_t actor, std::uint32_t stack, std::uint64_t pc, bool writes, bool is_atomic, std::uint32_t step) {
+  RaceSide side{};
+  side.actor = actor;
+  side.writes = writes;
+  side.is_atomic = is_atomic;
+  side.step = step;
+  side.frames[side.frame_count++] = pc;
+  for (; stack != 0 && side.frame_count < kFramesMost; stack = g_memory->call_sites[stack].parent) {
+    side.frames[side.frame_count++] = g_memory->call_sites[stack].pc;
+  }
+  return side;
+}
+
+void report_race(const Record& first, const MemoryTouch& second, std::uint64_t granule) {
+  const Actor& self = current_actor();
+  remember_racy(granule);
+  if (g_control->has_race) return;
+  RaceFact& race = g_control->race;
+  race.address = std::max(second.address, granule + static_cast<std::uint64_t>(__builtin_ctz(first.mask)));
+  race.sides[0] = side_of(first.actor, first.stack, first.pc, first.writes, first.is_atomic, first.step);
+  race.sides[1] = side_of(index(self.id), self.memory.stack, reinterpret_cast<std::uint64_t>(second.pc), second.writes, second.is_atomic, g_control->step_count);
+  g_control->has_race = true;
+  // Who goes on after races goes on with their accesses as operations: not before the search has begun again.
+  if (g_control->racy_count == 0) stop_at_race();
+}
+
+void drop(Record*& place) {
+  Record* gone = place;
+  place = gone->next;
+  gone->next = g_memory->free_records;
+  g_memory->free_records = gone;
+}
+
+void note_in_granule(const MemoryTouch& touch, std::uint64_t granule, std::uint8_t mask) {
+  Actor& self = current_actor();
+  const std::uint32_t actor = index(self.id), epoch = g_memory->happens_before.epoch(self.id);
+  Record*& head = g_memory->touched[granule];
+  for (Record** at = &head; *at != nullptr;) {
+    Record& r = **at;
+    const bool is_own = r.actor == actor;
+    if (is_own && r.epoch == epoch && (r.mask & mask) == mask && r.writes == touch.writes && r.is_atomic == touch.is_atomic) return;
+    const bool is_past = is_own || g_memory->happens_before.is_before(static_cast<ActorId>(r.actor), r.epoch, self.id);
+    if (!is_past && (r.mask & mask) != 0 && (r.writes || touch.writes) && !(r.is_atomic && touch.is_atomic)) report_race(r, touch, granule);
+    // What races with a touch in the past of this one, and not with this one, there is not: where this one is the stronger.
+    const bool is_covered = is_past && (r.mask & ~mask) == 0 && (touch.writes || !r.writes) && (!touch.is_atomic || r.is_atomic);
+    if (is_covered) {
+      drop(*at);
+    } else {
+      at = &r.next;
+    }
+  }
+  Record* record = g_memory->free_records;
+  if (record != nullptr) {
+    g_memory->free_records = record->next;
+  } else {
+    record = new Record;
+  }
+  *record = {head, actor, epoch, self.memory.stack, mask, touch.writes, touch.is_atomic, reinterpret_cast<std::uint64_t>(touch.pc), g_control->step_count};
+  head = record;
+}
+
+template <class Visit>
+void for_each_granule(std::uint64_t address, std::size_t bytes, Visit visit) {
+  const std::uint64_t end = address + bytes;
+  for (std::uint64_t granule = address & ~(memory::kGranule - 1); granule < end; granule += memory::kGranule) {
+    const std::uint64_t from = std::max(granule, address), to = std::min(granule + memory::kGranule, end);
+    visit(granule, static_cast<std::uint8_t>(from - granule), static_cast<std::uint8_t>(to - from));
+  }
+}
+
+// A plain access to what was raced for: an operation.
+void perform_plain(const MemoryTouch& touch, std::uint64_t granule, std::uint8_t offset, std::uint8_t bytes) {
+  const auto* content = reinterpret_cast<const std::int64_t*>(granule);
+  Access access = memory::access(memory_object(granule), touch.writes ? memory::kModify : memory::kLoad, offset, bytes);
+  access.order = memory::kPlain;
+  current_actor().memory.granules[0] = content;
+  Operation operation(access);
+  if (touch.writes) {
+    perform(operation, touch.pc);
+    return;
+  }
+  const std::uint64_t state = state_at_entry(granule + offset, bytes);
+  if (add_awaits(operation, state, granule + offset)) perform(spin::access(loop_object(), spin::kSpin), touch.pc);
+  perform(operation, touch.pc);
+  note_look({state, granule + offset, bytes, memory::value_in(*content, access)});
+}
+
+}  // namespace
+
+void begin_accesses() {
+  g_memory = new Memory;
+  g_main_stack_top = current_actor().memory.stack_top;
+  g_control->is_instrumented = g_is_instrumented;
+  g_control->has_race = false;
+  for (std::uint32_t i = 0; i < g_control->racy_count; ++i) {
+    const std::uint64_t name = g_names->racy[i];
+    g_memory->racy.insert((name & kOnMainsStack) != 0 ? g_main_stack_top - (name & ~kOnMainsStack) : name);
+  }
+}
+void end_accesses() { g_memory = nullptr; }
+
+void note_touch(const MemoryTouch& touch) {
+  if (!touch.is_atomic) note_plain(touch);
+  for_each_granule(touch.address, touch.bytes, [&](std::uint64_t granule, std::uint8_t offset, std::uint8_t bytes) {
+    if (!touch.is_atomic && g_memory->racy.contains(granule)) perform_plain(touch, granule, offset, bytes);
+    note_in_granule(touch, granule, static_cast<std::uint8_t>(((1u << bytes) - 1) << offset));
+  });
+}
+
+void forget_touches(std::uint64_t address, std::size_t bytes) {
+  if (g_memory == nullptr || g_memory->touched.empty()) return;
+  for_each_granule(address, bytes, [&](std::uint64_t granule, std::uint8_t, std::uint8_t) { g_memory->touched.erase(granule); });
+}
+
+void note_happened(const Step& step) {
+  if (g_is_instrumented) g_memory->happens_before.note(step);
+}
+void note_fence(bool acquires, bool releases) { g_memory->happens_before.fence(current_actor().id, acquires, releases); }
+
+void observe_memory(const MemoryView& view, const State& state, Operation& operation) {
+  for (std::size_t i = 0; i < operation.size(); ++i) {
+    Access& a = operation.begin()[i];
+    if (primitive_of(a.object) != PrimitiveId::kMemory) continue;
+    const Object& known = state.object(a.object);
+    const std::int64_t content = *view.granules[i];
+    if (memory::is_known(known, a) && memory::value_in(known.a, a) == memory::value_in(content, a)) continue;
+    a.observed = content;
+    a.is_observed = true;
+  }
+}
+
+void enter_function(const void* call_site) {
+  std::uint32_t& stack = current_actor().memory.stack;
+  const auto pc = reinterpret_cast<std::uint64_t>(call_site);
+  const auto [it, is_new] = g_memory->call_site_numbers.try_emplace(std::uint64_t{stack} << 48 ^ std::uint64_t{stack} >> 16 ^ pc, static_cast<std::uint32_t>(g_memory->call_sites.size()));
+  const CallSite& found = g_memory->call_sites[is_new ? 0 : it->second];
+  // Two call sites of one key are rare: the second is not remembered by it.
+  if (is_new || found.parent != stack || found.pc != pc) {
+    g_memory->call_sites.push_back({stack, pc});
+    stack = static_cast<std::uint32_t>(g_memory->call_sites.size() - 1);
+  } else {
+    stack = it->second;
+  }
+}
+void leave_function() {
+  std::uint32_t& stack = current_actor().memory.stack;
+  stack = g_memory->call_sites[stack].parent;
+}
+
+ObjectId memory_object(std::uint64_t address) {
+  const std::uint64_t granule = address & ~(memory::kGranule - 1);
+  const auto* content = reinterpret_cast<const std::int64_t*>(granule);
+  return object_at(PrimitiveId::kMemory, content, {{}, *content});
+}
+
+}  // namespace crashcut::scheduler::runtime

@@ -1,0 +1,32 @@
+#include "scheduler/runtime/hold.h"
+
+#include <linux/futex.h>
+#include <sys/prctl.h>
+#include <time.h>
+
+#include "scheduler/runtime/gate.h"
+#include "scheduler/runtime/world.h"
+
+volatile std::uint64_t crashcut_held = 0;
+std::uint64_t crashcut_held_count = 0;
+CrashcutHeldFiber crashcut_held_fibers[crashcut::scheduler::runtime::kActorsMost];
+
+namespace crashcut::scheduler::runtime {
+
+void hold_if_asked() {
+  if (g_control->stop_at_step == 0 || g_control->step_count != g_control->stop_at_step || g_control->is_held != 0) return;
+  crashcut_held_count = 0;
+  for_each_actor([](const Actor& actor) {
+    if (actor.is_timer || actor.is_over) return;
+    const bool runs = &actor == &current_actor();
+    crashcut_held_fibers[crashcut_held_count++] = {index(actor.id), runs ? 0 : reinterpret_cast<std::uint64_t>(actor.fiber.stack_pointer)};
+  });
+  kernel(SYS_prctl, PR_SET_PTRACER, PR_SET_PTRACER_ANY);
+  crashcut_held = 1;
+  g_control->is_held = 1;
+  kernel(SYS_futex, &g_control->is_held, FUTEX_WAKE, 1, 0, 0, 0);
+  const timespec tick{0, 10'000'000};
+  while (crashcut_held != 0) kernel(SYS_nanosleep, &tick, 0);
+}
+
+}  // namespace crashcut::scheduler::runtime

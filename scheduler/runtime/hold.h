@@ -1,0 +1,27 @@
+// Hold: for a debugger (crashcut gdb), a runner waits after a step, on the stack of the thread that took it, until
+// somebody sets crashcut_held to 0. Where the others stand is in crashcut_held_fibers: the debugger does not know of
+// fibers.
+#pragma once
+
+#include <cstdint>
+
+#include "scheduler/runtime/protocol.h"
+
+extern "C" {
+
+struct CrashcutHeldFiber {
+  std::uint64_t actor;
+  std::uint64_t stack_pointer;  // as crashcut_switch left it; 0 for the one that runs
+};
+extern volatile std::uint64_t crashcut_held;
+extern std::uint64_t crashcut_held_count;
+extern CrashcutHeldFiber crashcut_held_fibers[crashcut::scheduler::runtime::kActorsMost];
+
+}
+
+namespace crashcut::scheduler::runtime {
+
+// After a step, on the stack of its thread.
+void hold_if_asked();
+
+}  // namespace crashcut::scheduler::runtime

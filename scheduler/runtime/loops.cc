@@ -1,0 +1,110 @@
+#include "scheduler/runtime/loops.h"
+
+#include <algorithm>
+
+#include "scheduler/primitives/memory.h"
+#include "scheduler/primitives/spin.h"
+#include "scheduler/runtime/world.h"
+
+std::uint64_t crashcut_entry_registers[7];
+
+namespace crashcut::scheduler::runtime {
+
+namespace {
+
+constexpr std::size_t kLooksMost = 4096;
+// So many plain reads, without a write or an operation, and the thread's state is looked at.
+constexpr std::uint32_t kManyReads = 4096;
+
+std::uint64_t mix(std::uint64_t hash, std::uint64_t value) {
+  hash = (hash ^ value) * 0x9e3779b97f4a7c15;
+  return hash ^ hash >> 29;
+}
+
+bool is_own_stack(const MemoryView& view, std::uint64_t address) {
+  return address >= reinterpret_cast<std::uint64_t>(__builtin_frame_address(0)) && address < view.stack_top;
+}
+
+bool is_same_place(const Look& a, const Look& b) { return a.address == b.address && a.bytes == b.bytes; }
+
+// The places that the last round looked at, each once; empty where one held different values during it.
+std::vector<Look> places_of(const std::vector<Look>& looks, std::size_t begin) {
+  std::vector<Look> places;
+  for (std::size_t i = begin; i < looks.size(); ++i) {
+    if (looks[i].bytes == 0) continue;  // a plain read's
+    const auto it = std::find_if(places.begin(), places.end(), [&](const Look& l) { return is_same_place(l, looks[i]); });
+    if (it == places.end()) {
+      places.push_back(looks[i]);
+    } else if (it->value != looks[i].value) {
+      return {};
+    }
+  }
+  return places;
+}
+
+}  // namespace
+
+std::uint64_t state_at_entry(std::uint64_t address, std::uint64_t operand) {
+  std::uint64_t hash = mix(address, operand);
+  for (const std::uint64_t value : crashcut_entry_registers) hash = mix(hash, value);
+  const auto* end = reinterpret_cast<const std::uint64_t*>(current_actor().memory.stack_top);
+  for (const auto* at = reinterpret_cast<const std::uint64_t*>(crashcut_entry_registers[6]); at < end; ++at) hash = mix(hash, *at);
+  return hash;
+}
+
+bool add_awaits(Operation& operation, std::uint64_t state, std::uint64_t address) {
+  MemoryView& view = current_actor().memory;
+  const std::vector<Look>& looks = view.looks;
+  std::size_t begin = looks.size();
+  while (begin > 0 && looks[begin - 1].state != state) --begin;
+  if (begin == 0) return false;
+  std::vector<Look> places = places_of(looks, begin - 1);
+  if (places.empty()) return false;
+  const bool is_load = operation[0].verb == memory::kLoad;
+  if (places.size() + (is_load ? 0 : 1) > Operation::kAccessesMost) return true;
+  // Its own place first: that is where it stands.
+  std::stable_partition(places.begin(), places.end(), [&](const Look& l) { return l.address == address; });
+  const Access own = operation[0];
+  if (is_load) operation = Operation();
+  for (const Look& place : places) {
+    const std::uint64_t granule = place.address & ~(memory::kGranule - 1);
+    view.granules[operation.size()] = reinterpret_cast<const std::int64_t*>(granule);
+    Access await = memory::access(memory_object(granule), memory::kAwait, static_cast<std::uint8_t>(place.address - granule), place.bytes, place.value);
+    await.order = is_load && operation.size() == 0 ? own.order : std::uint8_t{memory::kPlain};
+    operation.add(await);
+  }
+  return false;
+}
+
+void note_look(const Look& look) {
+  std::vector<Look>& looks = current_actor().memory.looks;
+  if (looks.size() == kLooksMost) looks.erase(looks.begin(), looks.begin() + kLooksMost / 2);
+  looks.push_back(look);
+  current_actor().memory.plain_reads_in_a_row = 0;
+}
+
+void note_change() {
+  MemoryView& view = current_actor().memory;
+  view.looks.clear();
+  view.plain_reads_in_a_row = 0;
+}
+
+// A loop of plain reads has no operation in which to wait: it waits until another has taken a step.
+void note_plain(const MemoryTouch& touch) {
+  MemoryView& view = current_actor().memory;
+  if (touch.writes) {
+    if (!is_own_stack(view, touch.address)) note_change();
+    return;
+  }
+  if (++view.plain_reads_in_a_row <= kManyReads) return;
+  const std::uint64_t state = state_at_entry(touch.address, 0);
+  const bool is_round = std::any_of(view.looks.begin(), view.looks.end(), [&](const Look& l) { return l.state == state; });
+  if (is_round) {
+    perform(spin::access(loop_object(), spin::kSpin), touch.pc);
+    view.looks.clear();
+  } else if (view.looks.size() < kLooksMost) {
+    view.looks.push_back({state, 0, 0, 0});
+  }
+}
+
+}  // namespace crashcut::scheduler::runtime

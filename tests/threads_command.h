@@ -1,0 +1,51 @@
+// Running crashcut threads on the programs of tests/threads/ and workloads/threads/, for tests.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdio>
+#include <fstream>
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+namespace crashcut {
+
+using nlohmann::json;
+
+struct Ran {
+  int code;
+  std::string output;
+};
+
+inline Ran run(const std::string& arguments) {
+  const std::string command = std::string(CRASHCUT_COMMAND) + " " + arguments + " 2>&1";
+  FILE* pipe = popen(command.c_str(), "r");
+  Ran ran{-1, ""};
+  std::array<char, 4096> part;
+  while (const std::size_t got = fread(part.data(), 1, part.size(), pipe)) ran.output.append(part.data(), got);
+  const int status = pclose(pipe);
+  ran.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  return ran;
+}
+
+inline std::string program(const std::string& words) { return std::string(CRASHCUT_THREAD_PROGRAMS) + "/" + words; }
+
+inline json report(const std::string& options, const std::string& words, int expected_code) {
+  const std::string file = ::testing::TempDir() + "threads_test." + std::to_string(getpid()) + ".json";
+  const Ran ran = run("threads --json " + file + " " + options + " " + program(words));
+  EXPECT_EQ(ran.code, expected_code) << ran.output;
+  std::ifstream in(file);
+  return json::parse(in, nullptr, false);
+}
+
+inline std::uint64_t executions(const std::string& words, const std::string& options = "") {
+  const json r = report("--all " + options, words, 0);
+  EXPECT_EQ(r["verdict"], "verified");
+  return r["counts"]["executions"];
+}
+
+}  // namespace crashcut

@@ -1,0 +1,176 @@
+// crashcut threads on instrumented programs (tests/threads/shared.cpp, shared_c.c), by g++ and by clang: counts, data
+// races with both stacks, loops; and searches that are stopped and go on.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "tests/threads_command.h"
+
+namespace crashcut {
+namespace {
+
+bool has_program(const std::string& name) { return std::filesystem::exists(program(name)); }
+
+class Compilers : public ::testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    if (!has_program(name())) GTEST_SKIP() << GetParam() << " was not there when the tests were built";
+  }
+  std::string name() const { return std::string("shared-") + GetParam(); }
+  std::string of(const std::string& words) const { return name() + " " + words; }
+};
+
+TEST_P(Compilers, KnownCounts) {
+  EXPECT_EQ(executions(of("writers 3")), 6u);
+  EXPECT_EQ(executions(of("writers 4")), 24u);
+  EXPECT_EQ(executions(of("readers 4")), 1u);
+  EXPECT_EQ(executions(of("adders 3")), 6u);
+  EXPECT_EQ(executions(of("locked 2")), 2u);
+  EXPECT_EQ(executions(of("locked 3")), 6u);
+  EXPECT_EQ(executions(of("message")), 2u);
+  EXPECT_EQ(executions(of("fences")), 2u);
+  EXPECT_EQ(executions(of("before 4")), 1u);
+  EXPECT_EQ(executions(of("neighbours")), 1u);
+}
+
+// Locks of atomic variables: a loop that waits is neither endless nor a livelock.
+TEST_P(Compilers, LoopsThatWait) {
+  for (const char* words : {"peterson", "dekker", "spinlock 2", "spinlock 3", "spinlock-yields 2", "spinlock-compares 2", "waits-for-flag", "tries", "stack 2", "stack 3"}) {
+    EXPECT_LE(executions(of(words)), 200u) << words;
+  }
+}
+
+// Each library thing is verified, by its own atomic variables, and not by trying every order of operations.
+TEST_P(Compilers, WhatLibstdcxxBuildsOfAtomics) {
+  for (const char* words : {"latch 2", "barrier 2", "wait", "static 2", "static 3", "checked-rightly 2"}) {
+    const json r = report("--all", of(words), 0);
+    EXPECT_EQ(r["verdict"], "verified") << words;
+    EXPECT_EQ(r["opaque"], false) << words;
+    EXPECT_EQ(r["instrumented"], true) << words;
+    EXPECT_LE(r["counts"]["executions"].get<std::uint64_t>(), 200u) << words;
+  }
+}
+
+TEST_P(Compilers, ALoopThatNobodyEndsIsALivelock) {
+  const json r = report("", of("waits-for-nothing"), 1);
+  EXPECT_EQ(r["violation"]["kind"], "livelock") << r.dump(1);
+}
+
+TEST_P(Compilers, DataRaces) {
+  for (const char* words : {"racing 2", "message-relaxed", "message-half", "fences-half", "checked-wrongly 2", "peterson-wrong", "waits-for-plain", "copy"}) {
+    const json r = report("", of(words), 1);
+    EXPECT_EQ(r["violation"]["kind"], "data race") << words;
+    EXPECT_TRUE(r["violation"]["replays"].get<bool>()) << words;
+    const Ran replay = run("replay " + r["token"].get<std::string>());
+    EXPECT_EQ(replay.code, 1) << replay.output;
+    EXPECT_NE(replay.output.find("data race between"), std::string::npos) << replay.output;
+  }
+}
+
+std::uint64_t line_of(const std::string& text) {
+  std::ifstream in(std::string(CRASHCUT_THREAD_SOURCES) + "/shared.cpp");
+  std::uint64_t number = 0;
+  for (std::string line; std::getline(in, line);) {
+    ++number;
+    if (line.find(text) != line.npos) return number;
+  }
+  return 0;
+}
+
+TEST_P(Compilers, ARaceHasBothStacks) {
+  const json r = report("", of("racing 2"), 1);
+  const json& race = r["violation"]["race"];
+  EXPECT_NE(race["variable"].get<std::string>().find("counter"), std::string::npos) << race.dump(1);
+  ASSERT_EQ(race["accesses"].size(), 2u);
+  EXPECT_NE(race["accesses"][0]["thread"], race["accesses"][1]["thread"]);
+  const std::uint64_t writes = line_of("the line that tests look for");
+  bool any_write = false;
+  for (const json& access : race["accesses"]) {
+    ASSERT_GE(access["stack"].size(), 2u) << race.dump(1);
+    EXPECT_NE(access["stack"][0]["function"].get<std::string>().find("increment"), std::string::npos) << race.dump(1);
+    EXPECT_EQ(access["stack"][0]["file"], "shared.cpp");
+    EXPECT_EQ(access["stack"][0]["line"], access["writes"].get<bool>() ? writes : writes - 1) << race.dump(1);
+    EXPECT_NE(access["stack"][1]["function"].get<std::string>().find("step"), std::string::npos) << race.dump(1);
+    any_write = any_write || access["writes"].get<bool>();
+  }
+  EXPECT_TRUE(any_write);
+  const Ran shown = run("threads " + program(of("racing 2")));
+  EXPECT_NE(shown.output.find("increment() at shared.cpp:" + std::to_string(writes)), std::string::npos) << shown.output;
+}
+
+// Who goes on after a race sees what it does: the orders of the racing accesses are tried.
+TEST_P(Compilers, WhatARaceLeadsTo) {
+  const json r = report("--all", of("racing 2"), 1);
+  EXPECT_EQ(r["counts"]["executions"], 4u);
+  EXPECT_EQ(r["counts"]["violations"], 4u);
+  const json lost = report("--all --reduction none", of("racing 2"), 1);
+  EXPECT_EQ(lost["counts"]["violations"], lost["counts"]["executions"]);
+}
+
+TEST_P(Compilers, ReductionsAgree) {
+  for (const char* words : {"spinlock 2", "spinlock-compares 2", "waits-for-flag", "tries", "wait", "message", "stack 2", "static 2", "checked-rightly 2"}) {
+    for (const char* reduction : {"none", "source", "optimal"}) {
+      EXPECT_EQ(report(std::string("--all --reduction ") + reduction, of(words), 0)["verdict"], "verified") << words << " " << reduction;
+    }
+  }
+  for (const char* words : {"message-relaxed", "waits-for-nothing", "copy"}) {
+    const json none = report("--reduction none", of(words), 1), optimal = report("", of(words), 1);
+    EXPECT_EQ(none["violation"]["kind"], optimal["violation"]["kind"]) << words;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Memory, Compilers, ::testing::Values("g++", "clang++"), [](const auto& info) { return info.param == std::string("g++") ? "gcc" : "clang"; });
+
+TEST(Memory, InC) {
+  for (const char* compiler : {"gcc", "clang"}) {
+    const std::string name = std::string("shared_c-") + compiler;
+    if (!has_program(name)) continue;
+    EXPECT_EQ(executions(name + " message"), 2u) << compiler;
+    EXPECT_EQ(executions(name + " adders"), 2u) << compiler;
+    EXPECT_EQ(report("", name + " message-relaxed", 1)["violation"]["kind"], "data race") << compiler;
+    EXPECT_EQ(report("", name + " copies", 1)["violation"]["kind"], "data race") << compiler;
+  }
+}
+
+TEST(Memory, AnInstrumentedProgramRunsByItself) {
+  EXPECT_EQ(std::system((program("shared-g++") + " locked 4").c_str()), 0);
+  EXPECT_EQ(std::system((program("shared_c-gcc") + " adders").c_str()), 0);
+}
+
+TEST(Memory, SourceIsInstrumented) {
+  const Ran ran = run(std::string("threads ") + CRASHCUT_THREAD_SOURCES + "/shared_c.c message-relaxed");
+  EXPECT_EQ(ran.code, 1) << ran.output;
+  EXPECT_NE(ran.output.find("data race"), std::string::npos) << ran.output;
+  const Ran plain = run("threads " + program("philosophers 2 arbiter"));
+  EXPECT_NE(plain.output.find("Not seen: plain and atomic variables"), std::string::npos) << plain.output;
+  const Ran good = run("threads " + program("shared-g++ message"));
+  EXPECT_NE(good.output.find("sequentially consistent"), std::string::npos) << good.output;
+}
+
+TEST(Memory, FlagsOfNoCompiler) {
+  EXPECT_EQ(run("flags /bin/true").code, 2);
+  EXPECT_EQ(run("flags /no/such").code, 2);
+}
+
+// In parts, the search finds what it finds in one.
+TEST(Resume, GoesOn) {
+  json r = report("--max-executions 50", "philosophers 5 arbiter", 3);
+  for (int part = 0; part < 10 && r["verdict"] == "bounded"; ++part) {
+    const std::string command = r["resume"].get<std::string>();
+    const std::string file = ::testing::TempDir() + "resume." + std::to_string(getpid()) + ".json";
+    const Ran ran = run("threads --json " + file + " --resume " + command.substr(command.rfind(' ') + 1));
+    EXPECT_TRUE(ran.code == 0 || ran.code == 3) << ran.output;
+    std::ifstream in(file);
+    r = json::parse(in, nullptr, false);
+    ASSERT_FALSE(r.is_discarded());
+  }
+  EXPECT_EQ(r["verdict"], "verified");
+  EXPECT_EQ(r["counts"]["executions"], 120u);
+}
+
+TEST(Resume, RefusesOtherTokens) {
+  for (const char* token : {"cr1", "cr1AAAA", "ct1AAAA", "x", "cr1MTpbXQ"}) EXPECT_EQ(run(std::string("threads --resume ") + token).code, 2) << token;
+}
+
+}  // namespace
+}  // namespace crashcut
