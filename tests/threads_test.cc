@@ -17,6 +17,9 @@ TEST(Threads, OneJobOrSeveralFindTheSame) {
   for (const char* jobs : {"--jobs 1", "--jobs 2", "--jobs 3"}) EXPECT_EQ(executions("philosophers 5 arbiter", jobs), 120u) << jobs;
 }
 
+// Objects on main's stack are at the same place for all workers, whatever their descriptors' numbers.
+TEST(Threads, ManyJobsAgreeOnObjectsOnTheStack) { EXPECT_EQ(executions("cpp barrier", "--jobs 16"), executions("cpp barrier", "--jobs 1")); }
+
 TEST(Threads, PhilosophersOneLeftHanded) {
   for (int n = 3; n <= 6; ++n) EXPECT_EQ(executions("philosophers " + std::to_string(n) + " left"), (1u << n) - 2);
 }

@@ -237,7 +237,8 @@ tl::expected<void, Failure> Session::Impl::launch() {
 
   std::string preload = fmt::format("LD_PRELOAD={}", setup.runtime);
   if (const char* old = getenv("LD_PRELOAD"); old != nullptr && *old != 0) preload += fmt::format(":{}", old);
-  std::string channel = fmt::format("{}={},{}", kEnvironment, control_fd.get(), theirs.get());
+  // Always of one length: the stack lies below, and objects on it must be at the same place in all of a search's programs.
+  std::string channel = fmt::format("{}={:08},{:08}", kEnvironment, control_fd.get(), theirs.get());
   std::string working = fmt::format("PWD={}", kModelRoot);
   Launch l{setup.program, {}, {}, control_fd.get(), theirs.get(), nowhere.get(), setup.stdin_fd, setup.stdout_fd, setup.stderr_fd, setup.threads_control_fd, setup.threads_names_fd, getpid()};
   l.argv.push_back(l.program.data());
@@ -249,7 +250,7 @@ tl::expected<void, Failure> Session::Impl::launch() {
   std::string bind_now = "LD_BIND_NOW=1";
   std::string bind_mark = fmt::format("{}=1", kBindNowMark);
   for (std::string* e : {&preload, &channel, &working}) l.envp.push_back(e->data());
-  std::string threads = fmt::format("CRASHCUT_THREADS={},{}", setup.threads_control_fd, setup.threads_names_fd);
+  std::string threads = fmt::format("CRASHCUT_THREADS={:08},{:08}", setup.threads_control_fd, setup.threads_names_fd);
   if (setup.threads_control_fd >= 0) l.envp.push_back(threads.data());
   if (getenv("LD_BIND_NOW") == nullptr) {
     for (std::string* e : {&bind_now, &bind_mark}) l.envp.push_back(e->data());
