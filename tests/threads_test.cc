@@ -2,6 +2,8 @@
 // and workloads/threads/.
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
 #include "tests/threads_command.h"
 
 namespace crashcut {
@@ -114,6 +116,25 @@ TEST(Threads, BadInput) {
     EXPECT_EQ(ran.code, 2) << arguments << "\n" << ran.output;
     EXPECT_NE(ran.output.find("crashcut"), std::string::npos) << arguments;
   }
+}
+
+int count_processes_of(const std::filesystem::path& executable) {
+  int count = 0;
+  std::error_code error;
+  for (const auto& process : std::filesystem::directory_iterator("/proc")) {
+    count += std::filesystem::read_symlink(process.path() / "exe", error) == executable && !error ? 1 : 0;
+  }
+  return count;
+}
+
+// The search ends in the middle of what its workers do; whatever they were doing, they are gone with it.
+TEST(Threads, LeavesNoProcess) {
+  const std::filesystem::path copy = ::testing::TempDir() + "threads_test.left." + std::to_string(getpid());
+  std::filesystem::copy_file(program("mistakes"), copy);
+  for (int i = 0; i < 40; ++i) EXPECT_EQ(run("threads --jobs 4 " + copy.string() + " assert").code, 1);
+  for (int tries = 0; tries < 100 && count_processes_of(copy) > 0; ++tries) usleep(50'000);
+  EXPECT_EQ(count_processes_of(copy), 0);
+  std::filesystem::remove(copy);
 }
 
 TEST(Threads, BoundsAreReportedAsBounds) {

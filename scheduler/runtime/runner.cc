@@ -80,8 +80,9 @@ void reply() {
   end_execution();
 }
 
-[[noreturn]] void become_runner() {
+[[noreturn]] void become_runner(long server) {
   kernel(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL);
+  if (kernel(SYS_getppid) != server) kernel(SYS_exit_group, 4);  // it died before that
   ++g_control->forked_count;
   g_main_fs_base = read_fs_base();
   install_dispatch();
@@ -116,9 +117,10 @@ int serve(int argc, char** argv, char** envp, int (*main)(int, char**, char**)) 
         return 1;  // the first is the executable
       },
       nullptr);
+  const long self = kernel(SYS_getpid);
   while (g_control->is_quitting == 0) {
     const long pid = kernel(SYS_fork);
-    if (pid == 0) become_runner();
+    if (pid == 0) become_runner(self);
     if (pid < 0) return 4;
     g_control->runner_pid = static_cast<int>(pid);
     int status = 0;
