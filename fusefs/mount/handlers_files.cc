@@ -14,14 +14,17 @@
 
 namespace crashcut::fusefs {
 
-OpenFile* Mount::Server::open(Ino ino, fuse_file_info& info) {
+void Mount::Server::keep_open(OpenFile file, fuse_file_info& info) {
+  auto kept = std::make_unique<OpenFile>(std::move(file));
+  info.fh = reinterpret_cast<std::uint64_t>(kept.get());
+  open_files.emplace(info.fh, std::move(kept));
+}
+
+void Mount::Server::open(Ino ino, fuse_file_info& info) {
   if (ino != kRootIno) volume->changes.add_open(ino);  // the root stays anyway, and we have it open ourselves
-  auto* file = new OpenFile{.generation = nodes.generation(), .ino = ino};
-  file->is_writable = (info.flags & O_ACCMODE) != O_RDONLY;
-  info.fh = reinterpret_cast<std::uint64_t>(file);
+  keep_open({.generation = nodes.generation(), .ino = ino, .is_writable = (info.flags & O_ACCMODE) != O_RDONLY}, info);
   info.direct_io = !keeps_caches();
   info.keep_cache = keeps_caches();
-  return file;
 }
 
 namespace {
@@ -60,8 +63,7 @@ void open_special(Lock& lock, fuse_req_t req, fuse_ino_t node, fuse_file_info* i
   const SpecialFile& special = server.volume->special_files[index - 1];
   const int mode = info->flags & O_ACCMODE;
   if ((mode != O_WRONLY && !special.content) || (mode != O_RDONLY && !special.on_write)) return reply_error(lock, req, -EACCES);
-  auto* file = new OpenFile{.generation = server.nodes.generation(), .ino = kNoIno, .special = index - 1};
-  info->fh = reinterpret_cast<std::uint64_t>(file);
+  server.keep_open({.generation = server.nodes.generation(), .ino = kNoIno, .special = index - 1}, *info);
   info->direct_io = 1;
   lock.unlock();
   fuse_reply_open(req, info);
@@ -107,13 +109,13 @@ void on_create(fuse_req_t req, fuse_ino_t parent, const char* name, mode_t mode,
 
 void release(fuse_req_t req, fuse_file_info* info) {
   Mount::Server& server = server_of(req);
-  OpenFile* file = &file_of(info);
   {
     Lock lock(server.mutex);
-    const bool is_counted = !file->special && file->ino != kRootIno;
-    if (check_current(server, *file) == 0 && is_counted) server.volume->changes.release(file->ino, file->is_writable);
+    const OpenFile& file = file_of(info);
+    const bool is_counted = !file.special && file.ino != kRootIno;
+    if (check_current(server, file) == 0 && is_counted) server.volume->changes.release(file.ino, file.is_writable);
+    server.open_files.erase(info->fh);
   }
-  delete file;
   fuse_reply_err(req, 0);
 }
 

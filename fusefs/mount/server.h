@@ -42,6 +42,8 @@ struct Mount::Server {
   std::mutex mutex;
   Volume* volume = nullptr;
   Nodes nodes;
+  // The kernel says when it closes one, but for those that are open when the mount ends.
+  std::unordered_map<std::uint64_t, std::unique_ptr<OpenFile>> open_files;  // by fuse_file_info::fh
   struct Command {
     std::string name;
     timespec asked;  // when the name was looked up
@@ -87,7 +89,8 @@ struct Mount::Server {
   // Before the last name of an inode may go.
   void hold(Ino ino);
   // An open description of `ino`, as OPEN and CREATE answer it.
-  OpenFile* open(Ino ino, fuse_file_info& info);
+  void open(Ino ino, fuse_file_info& info);
+  void keep_open(OpenFile file, fuse_file_info& info);
 
   // Answers what does not go through the library: FUSE_TMPFILE, which it does not know, and FUSE_WRITE, where its
   // share of the time is felt.

@@ -116,29 +116,29 @@ void exec_first(Launch& l) {
   errno = error;
 }
 
-// In the child: no allocation, no locks.
+// In the child: no allocation, no locks. It ends by returning; _exit() would have the sanitizer look for the stack of
+// another.
 int become(void* argument) {
   Launch& l = *static_cast<Launch*>(argument);
   const auto fail = [&](const char* step) {
     l.error = errno;
     l.failed_step = step;
-    _exit(127);
+    return 127;
   };
   if (l.is_orphan_killed) prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (l.core) {
     cpu_set_t set;
     CPU_ZERO(&set);
     CPU_SET(static_cast<unsigned>(*l.core), &set);
-    if (sched_setaffinity(0, sizeof set, &set) != 0) fail("core");
+    if (sched_setaffinity(0, sizeof set, &set) != 0) return fail("core");
   }
-  if (!put_group(l)) fail("terminal");
-  if (!put_streams(l)) fail("streams");
+  if (!put_group(l)) return fail("terminal");
+  if (!put_streams(l)) return fail("streams");
   close_range(3, ~0U, 0);
-  if (l.directory != nullptr && chdir(l.directory) != 0) fail("directory");
+  if (l.directory != nullptr && chdir(l.directory) != 0) return fail("directory");
   put_signals_back(*l.changed_signals);
   exec_first(l);
-  fail("exec");
-  return 0;
+  return fail("exec");
 }
 
 std::vector<std::string> find_paths(const Command& command) {
