@@ -56,13 +56,9 @@ tl::expected<int, Failure> run(const GdbOptions& options, const std::vector<std:
   const auto token = recovery::decode_threads(words[0]);
   if (!token) return wrong_use(token.error());
   if (options.hold == 0 && !options.prints_steps) return become_gdb(words);
-  const auto program = Program::prepare(token->program, true);
-  if (!program) return tl::unexpected(program.error());
   recovery::ThreadPlan plan = recovery::plan_of(*token);
-  plan.executable = program->executable();
-  const auto runtime = find_threads_runtime();
-  if (!runtime) return tl::unexpected(runtime.error());
-  plan.runtime = *runtime;
+  const auto program = prepare_threads(plan);
+  if (!program) return tl::unexpected(program.error());
   if (options.prints_steps) {
     const auto finding = recovery::replay_threads(plan, token->actors, token->racy, token->schedule, false);
     if (!finding) return tl::unexpected(finding.error());

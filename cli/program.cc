@@ -151,6 +151,16 @@ static tl::expected<std::string, Failure> find_beside(const char* name) {
 }
 
 tl::expected<std::string, Failure> find_runtime() { return find_beside("libcrashcut_runtime.so"); }
-tl::expected<std::string, Failure> find_threads_runtime() { return find_beside("libcrashcut_threads.so"); }
+
+tl::expected<Program, Failure> prepare_threads(recovery::ThreadPlan& plan) {
+  const auto runtime = find_beside("libcrashcut_threads.so");
+  if (!runtime) return tl::unexpected(runtime.error());
+  auto program = Program::prepare(plan.program, true);
+  if (!program) return program;
+  plan.program = program->path();
+  plan.executable = program->executable();
+  plan.runtime = *runtime;
+  return program;
+}
 
 }  // namespace crashcut::cli

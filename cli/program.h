@@ -9,6 +9,7 @@
 #include <tl/expected.hpp>
 
 #include "recovery/inprocess/session.h"
+#include "recovery/threads/check.h"
 
 namespace crashcut::cli {
 
@@ -34,7 +35,7 @@ class Program {
 
 // The path of libcrashcut_runtime.so, which lies beside this executable.
 tl::expected<std::string, inprocess::Failure> find_runtime();
-// The same for threaded programs.
-tl::expected<std::string, inprocess::Failure> find_threads_runtime();
+// Prepares the program of a plan, and fills in what belongs to this run: executable, runtime.
+tl::expected<Program, inprocess::Failure> prepare_threads(recovery::ThreadPlan& plan);
 
 }  // namespace crashcut::cli

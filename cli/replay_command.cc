@@ -27,7 +27,7 @@ struct ReplayOptions {
 };
 
 tl::expected<int, Failure> replay(const ReplayOptions& options) {
-  if (options.token.starts_with(recovery::kThreadTokenPrefix) || options.token.starts_with(recovery::kOldThreadTokenPrefix)) return replay_thread_token(options.token, options.print);
+  if (options.token.starts_with(recovery::kThreadTokenPrefix)) return replay_thread_token(options.token, options.print);
   const auto token = recovery::decode(options.token);
   if (!token) return tl::unexpected(Failure{Failure::Blame::kUser, token.error()});
   const auto runtime = find_runtime();
@@ -82,7 +82,7 @@ tl::expected<int, mounted::Failure> replay_mounted(const ReplayOptions& options)
 void add_replay_command(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<ReplayOptions>();
   CLI::App* command = app.add_subcommand("replay", "run one recovery, or one schedule, again by the token that was printed with a violation");
-  command->add_option("token", options->token, "begins with cc1 (crashcut run), cm1 (crashcut check) or ct2 (crashcut threads)")->required()->type_name("TOKEN");
+  command->add_option("token", options->token, "begins with cc1 (crashcut run), cm1 (crashcut check) or ct1 (crashcut threads)")->required()->type_name("TOKEN");
   command->add_flag("--shell", options->shell, "of crashcut check: open a shell in the crashed disk");
   command->add_option("--image", options->image_directory, "of crashcut check: write the crashed disk to DIR as a plain tree")->type_name("DIR");
   command->add_flag("--print", options->print, "tell all of it: operations, choices, calls, output");

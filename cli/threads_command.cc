@@ -122,16 +122,11 @@ tl::expected<int, Failure> run(const ThreadOptions& options, const std::vector<s
   if (!job) return tl::unexpected(job.error());
   recovery::ThreadPlan& plan = job->plan;
   const std::string command = command_text(plan);  // as it was named
-  const auto program = Program::prepare(plan.program, true);
+  const auto program = prepare_threads(plan);
   if (!program) return tl::unexpected(program.error());
-  const auto runtime = find_threads_runtime();
-  if (!runtime) return tl::unexpected(runtime.error());
   const auto last_or = [](const std::vector<std::string>& values, std::string_view otherwise) { return values.empty() ? otherwise : std::string_view(values.back()); };
   const auto crash = make_plan(options.common, last_or(options.common.profiles, "ext4"), last_or(options.common.data_modes, "ordered"));
   if (!crash) return tl::unexpected(crash.error());
-  plan.program = program->path();
-  plan.executable = program->executable();
-  plan.runtime = *runtime;
   plan.crash = *crash;
   plan.merges_logs = !options.has_all_logs;
   plan.jobs = plan.crash.jobs;
@@ -162,13 +157,9 @@ tl::expected<int, Failure> run(const ThreadOptions& options, const std::vector<s
 tl::expected<int, Failure> replay_thread_token(const std::string& text, bool is_loud) {
   const auto token = recovery::decode_threads(text);
   if (!token) return wrong_use(token.error());
-  const auto program = Program::prepare(token->program, true);
-  if (!program) return tl::unexpected(program.error());
   recovery::ThreadPlan plan = recovery::plan_of(*token);
-  plan.executable = program->executable();
-  const auto runtime = find_threads_runtime();
-  if (!runtime) return tl::unexpected(runtime.error());
-  plan.runtime = *runtime;
+  const auto program = prepare_threads(plan);
+  if (!program) return tl::unexpected(program.error());
   const auto finding = token->recovery ? recovery::replay_crash(plan, token->actors, token->racy, token->schedule, *token->recovery, is_loud)
                                        : recovery::replay_threads(plan, token->actors, token->racy, token->schedule, is_loud);
   if (!finding) return tl::unexpected(finding.error());

@@ -25,7 +25,7 @@ struct Growth {
 
 struct Allocation {
   std::uint64_t block;
-  std::uint64_t size;  // that it grows the file to, 0 where it does not
+  std::uint64_t size;  // that it grows the file to, 0 where it does not, or an explicit size has overtaken it
   persist::EventId event;
 };
 
@@ -105,7 +105,7 @@ struct Recorder::Impl {
   void emit_data(Ino ino, BlockId id, SectorSpan span, std::span<const std::byte> bytes,
                  std::vector<EventId>* events = nullptr);
   void emit_size(Kind kind, Ino ino, std::uint64_t size);
-  static void settle_growths(FileState& state);
+  static void settle_growths(FileState& state, std::uint64_t first, std::uint64_t end);
   void settle_size(Ino ino, std::uint64_t size);
   void current_sector(BlockId id, std::uint32_t sector, std::span<std::byte> out);
   void emit_data_range(Ino ino, std::uint64_t begin, std::uint64_t end, const BlockBytes& bytes);

@@ -24,9 +24,16 @@ void Recorder::Impl::written_now(Ino ino, std::uint64_t first, std::uint64_t end
     state.blocks[block].written = true;
     return true;
   });
-  if (!state.delayed.empty()) return;
-  settle_growths(state);
-  state.allocations.clear();
+  settle_growths(state, first, end);
+  if (state.delayed.empty()) state.allocations.clear();
+}
+
+// What blocks [first, end) make of the size is in the journal before whatever comes later.
+void Recorder::Impl::settle_growths(FileState& state, std::uint64_t first, std::uint64_t end) {
+  for (const Allocation& allocation : state.allocations) {
+    if (allocation.block >= first && allocation.block < end) state.settled_size = std::max(state.settled_size, allocation.size);
+  }
+  std::erase_if(state.growths, [&](const Growth& growth) { return growth.size <= state.settled_size; });
 }
 
 void Recorder::Impl::sync_file(Ino ino, bool datasync) {
@@ -83,14 +90,10 @@ void Recorder::Impl::start_writeback(Ino ino, std::uint64_t first, std::uint64_t
   FileState& state = file(ino);
   touch_writing(ino, Effects::kBoth);
   touch_started(Effects::kSource);
-  std::uint64_t size = state.settled_size;
   for (const Allocation& allocation : state.allocations) {
-    if (allocation.block < first || allocation.block >= end) continue;
-    before_next_in_journal.push_back(allocation.event);
-    size = std::max(size, allocation.size);
+    if (allocation.block >= first && allocation.block < end) before_next_in_journal.push_back(allocation.event);
   }
-  std::erase_if(state.growths, [&](const Growth& growth) { return growth.size <= size; });
-  state.settled_size = size;
+  settle_growths(state, first, end);
 }
 
 // ext4_alloc_da_blocks: does nothing where no block waits for room.

@@ -75,15 +75,11 @@ void Recorder::Impl::emit_size(Kind kind, Ino ino, std::uint64_t size) {
   settle_size(ino, size);
 }
 
-// The growths so far are in the journal before whatever comes later.
-void Recorder::Impl::settle_growths(FileState& state) {
-  if (!state.growths.empty()) state.settled_size = state.growths.back().size;
-  state.growths.clear();
-}
-
 void Recorder::Impl::settle_size(Ino ino, std::uint64_t size) {
-  file(ino).settled_size = size;
-  file(ino).growths.clear();
+  FileState& state = file(ino);
+  state.settled_size = size;
+  state.growths.clear();
+  for (Allocation& allocation : state.allocations) allocation.size = 0;
 }
 
 // What the newest event wrote to a sector.

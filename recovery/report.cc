@@ -5,13 +5,6 @@
 namespace crashcut::recovery {
 namespace {
 
-std::string bounds_text(const Plan& plan) {
-  std::string text = fmt::format("depth {}", plan.depth);
-  text += plan.max_recoveries == 0 ? ", all recoveries" : fmt::format(", at most {} recoveries", plan.max_recoveries);
-  if (plan.time_limit.count() > 0) text += fmt::format(", at most {:g} s", plan.time_limit.count());
-  return text + fmt::format(", {}", count_text(plan.jobs, "job", "jobs"));
-}
-
 std::string_view bound_text(Bound bound) {
   switch (bound) {
     case Bound::kNone: return "";
@@ -52,7 +45,14 @@ std::string report_start(std::string_view command, const Plan& plan) {
   const std::string from =
       plan.from_directory.empty() ? "" : fmt::format(" | disk from {}", printable(plan.from_directory));
   return fmt::format("{} | {}{} | {} | seed {}\n", printable(command), fusefs::describe(plan.model), from,
-                     bounds_text(plan), plan.seed);
+                     bounds_text(plan.depth, plan.max_recoveries, plan.time_limit, plan.jobs), plan.seed);
+}
+
+std::string bounds_text(std::uint64_t depth, std::uint64_t max_recoveries, std::chrono::duration<double> time_limit, std::uint64_t jobs) {
+  std::string text = fmt::format("depth {}", depth);
+  text += max_recoveries == 0 ? ", all recoveries" : fmt::format(", at most {} recoveries", max_recoveries);
+  if (time_limit.count() > 0) text += fmt::format(", at most {:g} s", time_limit.count());
+  return text + fmt::format(", {}", count_text(jobs, "job", "jobs"));
 }
 
 std::string report_replay_start(const Plan& plan) {

@@ -433,7 +433,7 @@ TEST_F(CheckTest, BadInputIsASentence) {
   refused({"check", "--out", "r", "--check", "no-such-checker f", "--", "true"}, "The checker could not be run");
   refused({"check", "--out", "r", "--backup", "f", "--", "true"}, "--backup needs a --file");
   refused({"check", "--out", "/proc/r", "--", "true"}, "Cannot make the directory /proc/r");
-  refused({"replay", "cm1AAAA"}, "This is not a replay token");
+  refused({"replay", "cm1AAAA"}, "The token is damaged");
   refused({"mount", "nowhere"}, "is not a directory");
   refused({"crash", "."}, "is not a mount of crashcut mount");
   fs::create_directory(directory_ / "r");

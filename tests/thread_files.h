@@ -1,42 +1,20 @@
 // crashcut threads on programs with files, as a user runs it, and what its JSON says.
 #pragma once
 
-#include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <cstdio>
-#include <fstream>
-#include <map>
 #include <set>
-#include <string>
 
-#include <nlohmann/json.hpp>
+#include "tests/threads_command.h"
 
 namespace crashcut::tests {
-
-struct Ran {
-  int code;
-  std::string output;
-};
-
-inline Ran run_command(const std::string& arguments) {
-  const std::string command = std::string(CRASHCUT_COMMAND) + " " + arguments + " 2>&1";
-  FILE* pipe = popen(command.c_str(), "r");
-  Ran ran{-1, ""};
-  char part[4096];
-  while (const std::size_t got = fread(part, 1, sizeof part, pipe)) ran.output.append(part, got);
-  const int status = pclose(pipe);
-  ran.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  return ran;
-}
 
 // The report, or nothing where there is none. `expected_code` -1: any.
 inline nlohmann::json run_threads(const std::string& options, const std::string& words, int expected_code) {
   const std::string file = ::testing::TempDir() + "thread_files." + std::to_string(getpid()) + ".json";
   std::remove(file.c_str());
-  const Ran ran = run_command("threads --json " + file + " " + options + " " + words);
-  if (expected_code != -1) EXPECT_EQ(ran.code, expected_code) << options << " " << words << "\n" << ran.output;
+  const Ran ran = run("threads --json " + file + " " + options + " " + words);
+  if (expected_code != -1) {
+    EXPECT_EQ(ran.code, expected_code) << options << " " << words << "\n" << ran.output;
+  }
   std::ifstream in(file);
   nlohmann::json report = nlohmann::json::parse(in, nullptr, false);
   std::remove(file.c_str());

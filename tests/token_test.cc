@@ -1,14 +1,15 @@
-// ReplayToken: what is encoded comes back, and no other string is taken for a token.
+// Tokens: what is encoded comes back, and no other string is taken for a token.
 #include "recovery/token.h"
 
 #include <gtest/gtest.h>
 
 #include <random>
 
-#include <boost/crc.hpp>
-
 #include "recovery/base64url.h"
 #include "recovery/inprocess/protocol.h"
+#include "recovery/threads/token.h"
+#include "recovery/token_bytes.h"
+#include "scheduler/runtime/protocol.h"
 
 namespace crashcut::recovery {
 namespace {
@@ -40,12 +41,27 @@ void expect_equal(const ReplayToken& a, const ReplayToken& b) {
   EXPECT_EQ(a.path, b.path);
 }
 
-// A token around any bytes.
-std::string forge(std::string body) {
-  boost::crc_32_type crc;
-  crc.process_bytes(body.data(), body.size());
-  for (int i = 0; i < 4; ++i) body += static_cast<char>(crc.checksum() >> (8 * i) & 255);
-  return "cc1" + to_base64url(body);
+ThreadToken thread_sample() {
+  ThreadToken token;
+  token.program = "/home/me/queue";
+  token.arguments = {"3", ""};
+  token.spurious_most = 1;
+  token.timeouts_most = 2;
+  token.policies = {{scheduler::PrimitiveId::kMutex, 1}};
+  token.actors = {{0, 0}, {0, 1}, {0, scheduler::runtime::Names::kTimerOrdinal}};
+  for (const std::uint32_t actor : {0u, 0u, 1u, 2u, 1u, 1u}) token.schedule.push_back(static_cast<scheduler::ActorId>(actor));
+  token.racy = {0x7fff'0000'1234, std::uint64_t{1} << 63 | 8};
+  token.crash.from_directory = "/srv/disk";
+  token.crash.depth = 2;
+  token.recovery = CrashReplay{0x0123456789abcdef, {0, 0, 0, 5, inprocess::kCrashAgain, 1}};
+  return token;
+}
+
+// Some bytes of a body changed, now and then cut short.
+std::string spoilt(std::string body, std::mt19937_64& random) {
+  for (std::uint64_t n = 1 + random() % 4; n > 0; --n) body[random() % body.size()] = static_cast<char>(random());
+  if (random() % 4 == 0) body.resize(random() % body.size());
+  return body;
 }
 
 TEST(Base64url, ThereAndBack) {
@@ -135,19 +151,47 @@ TEST(ReplayToken, RefusesEveryMutation) {
 // With a right checksum the fields themselves are read: whatever they hold, decode() returns, and what it takes for
 // a token is one that encode() writes.
 TEST(ReplayToken, SurvivesForgedTokens) {
-  const std::string good = *from_base64url(encode(sample()).substr(3));
+  const std::string good = *unseal("cc1", encode(sample()));
   std::mt19937_64 random(2);
   int accepted = 0;
   for (int i = 0; i < 20'000; ++i) {
-    std::string body = good.substr(0, good.size() - 4);
-    for (std::uint64_t n = 1 + random() % 4; n > 0; --n) body[random() % body.size()] = static_cast<char>(random());
-    if (random() % 4 == 0) body.resize(random() % body.size());
-    const auto token = decode(forge(body));
+    const auto token = decode(seal("cc1", spoilt(good, random)));
     if (!token) continue;
     ++accepted;
     const auto again = decode(encode(*token));
     ASSERT_TRUE(again);
     expect_equal(*again, *token);
+  }
+  EXPECT_GT(accepted, 0);
+}
+
+TEST(ThreadToken, ThereAndBack) {
+  const ThreadToken token = thread_sample();
+  const auto again = decode_threads(encode(token));
+  ASSERT_TRUE(again) << again.error();
+  EXPECT_EQ(again->program, token.program);
+  EXPECT_EQ(again->arguments, token.arguments);
+  EXPECT_EQ(again->policies, token.policies);
+  EXPECT_EQ(again->schedule, token.schedule);
+  EXPECT_EQ(again->racy, token.racy);
+  EXPECT_EQ(again->recovery->path, token.recovery->path);
+  EXPECT_EQ(again->recovery->fingerprint, token.recovery->fingerprint);
+  EXPECT_EQ(encode(*again), encode(token));
+  EXPECT_FALSE(decode(encode(token)));
+  EXPECT_FALSE(decode_threads(encode(sample())));
+}
+
+TEST(ThreadToken, SurvivesForgedTokens) {
+  const std::string good = *unseal(kThreadTokenPrefix, encode(thread_sample()));
+  std::mt19937_64 random(3);
+  int accepted = 0;
+  for (int i = 0; i < 20'000; ++i) {
+    const auto token = decode_threads(seal(kThreadTokenPrefix, spoilt(good, random)));
+    if (!token) continue;
+    ++accepted;
+    const auto again = decode_threads(encode(*token));
+    ASSERT_TRUE(again);
+    EXPECT_EQ(encode(*again), encode(*token));
   }
   EXPECT_GT(accepted, 0);
 }

@@ -16,6 +16,17 @@
 
 namespace crashcut::inprocess {
 
+const char* take_variable(char** envp, const char* name) {
+  const std::size_t length = std::strlen(name);
+  for (char** at = envp; *at != nullptr; ++at) {
+    if (std::strncmp(*at, name, length) != 0 || (*at)[length] != '=') continue;
+    const char* value = *at + length + 1;
+    for (char** rest = at; *rest != nullptr; ++rest) rest[0] = rest[1];
+    return value;
+  }
+  return nullptr;
+}
+
 namespace {
 
 using Main = int (*)(int, char**, char**);
@@ -33,18 +44,6 @@ void copy_text(std::string_view from, char (&to)[kTextMost]) {
   const std::size_t count = std::min(from.size(), kTextMost - 1);
   std::memcpy(to, from.data(), count);
   to[count] = 0;
-}
-
-// Takes the variable out of the environment; the program must not see it. Returns its value.
-const char* take_variable(char** envp, const char* name) {
-  const std::size_t length = std::strlen(name);
-  for (char** at = envp; *at != nullptr; ++at) {
-    if (std::strncmp(*at, name, length) != 0 || (*at)[length] != '=') continue;
-    const char* value = *at + length + 1;
-    for (char** rest = at; *rest != nullptr; ++rest) rest[0] = rest[1];
-    return value;
-  }
-  return nullptr;
 }
 
 // LD_PRELOAD as it was before we put ourselves first.

@@ -44,18 +44,6 @@ void on_error(std::string_view sentence, inprocess::Blame blame) {
 
 void on_spend() { scheduler::runtime::g_is_spent = true; }
 
-// Takes the variable out of the environment; the program must not see it.
-const char* take_variable(char** envp, const char* name) {
-  const std::size_t length = std::strlen(name);
-  for (char** at = envp; *at != nullptr; ++at) {
-    if (std::strncmp(*at, name, length) != 0 || (*at)[length] != '=') continue;
-    const char* value = *at + length + 1;
-    for (char** rest = at; *rest != nullptr; ++rest) rest[0] = rest[1];
-    return value;
-  }
-  return nullptr;
-}
-
 void* map_shared(long fd, std::size_t bytes) {
   const long at = inprocess::kernel(SYS_mmap, 0, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
   inprocess::kernel(SYS_close, fd);
@@ -63,7 +51,7 @@ void* map_shared(long fd, std::size_t bytes) {
 }
 
 __attribute__((constructor(102))) void enter(int, char**, char** envp) {
-  const char* fds = take_variable(envp, scheduler::runtime::kEnvironment);
+  const char* fds = inprocess::take_variable(envp, scheduler::runtime::kEnvironment);
   if (fds == nullptr || inprocess::g.header == nullptr) return;
   char* rest = nullptr;
   const long control = std::strtol(fds, &rest, 10);

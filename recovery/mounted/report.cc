@@ -30,13 +30,6 @@ std::string expectation_text(const CheckPlan& plan) {
   return text;
 }
 
-std::string bounds_text(const CheckPlan& plan) {
-  std::string text = fmt::format("depth {}", plan.depth);
-  text += plan.max_recoveries == 0 ? ", all recoveries" : fmt::format(", at most {} recoveries", plan.max_recoveries);
-  if (plan.time_limit.count() > 0) text += fmt::format(", at most {:g} s", plan.time_limit.count());
-  return text + fmt::format(", {}", count_text(plan.jobs, "job", "jobs"));
-}
-
 std::string_view bound_text(Bound bound) {
   switch (bound) {
     case Bound::kNone: return "";
@@ -131,7 +124,7 @@ Json example_json(const Counterexample& example, const std::vector<Question>& qu
 
 std::string report_start(const std::vector<std::string>& program, const CheckPlan& plan) {
   return fmt::format("crashcut check -- {} | {} | {} | {} | seed {}\n", joined(program), fusefs::describe(plan.model),
-                     expectation_text(plan), bounds_text(plan), plan.seed);
+                     expectation_text(plan), recovery::bounds_text(plan.depth, plan.max_recoveries, plan.time_limit, plan.jobs), plan.seed);
 }
 
 std::string report_recorded(const Recorded& recorded, const CheckPlan& plan) {

@@ -1,19 +1,9 @@
 // Tokens of the mounted front end. JSON inside base64url, as its parts are lists of strings; docs/tokens.md.
-#include <boost/crc.hpp>
-
-#include "recovery/base64url.h"
 #include "recovery/mounted/check.h"
+#include "recovery/token_bytes.h"
 
 namespace crashcut::mounted {
 namespace {
-
-constexpr std::size_t kTokenBytesMost = 1 << 20;
-
-std::uint32_t sum_of(std::string_view text) {
-  boost::crc_32_type crc;
-  crc.process_bytes(text.data(), text.size());
-  return crc.checksum();
-}
 
 Json model_json(const fusefs::ModelOptions& model) {
   return {static_cast<int>(model.profile), static_cast<int>(model.data), model.delalloc, model.auto_da_alloc,
@@ -60,20 +50,13 @@ Question question_from(const Json& json) {
 std::string encode(const Token& token) {
   const Json json = {{"d", token.directory}, {"t", token.trace_sum}, {"m", model_json(token.model)}, {"q", question_json(token.question)},
                      {"c", token.checker.words}, {"n", token.depth}, {"l", token.check_limit.count()}, {"p", token.path}};
-  const std::string text = json.dump(-1, ' ', false, Json::error_handler_t::replace);
-  return std::string(kTokenPrefix) + recovery::to_base64url(std::to_string(sum_of(text)) + ":" + text);
+  return recovery::seal(kTokenPrefix, json.dump(-1, ' ', false, Json::error_handler_t::replace));
 }
 
 tl::expected<Token, std::string> decode_token(std::string_view text) try {
-  const auto refuse = [](const char* why) { return tl::unexpected(std::string("This is not a replay token of crashcut check: ") + why); };
-  if (!text.starts_with(kTokenPrefix) || text.size() > kTokenBytesMost) return refuse("it does not begin with cm1.");
-  const auto bytes = recovery::from_base64url(text.substr(kTokenPrefix.size()));
-  if (!bytes) return refuse("it has characters that no token has.");
-  const std::size_t colon = bytes->find(':');
-  if (colon == std::string::npos || bytes->substr(0, colon) != std::to_string(sum_of(std::string_view(*bytes).substr(colon + 1)))) {
-    return refuse("a part of it is missing or changed. Copy all of it.");
-  }
-  const Json json = Json::parse(bytes->substr(colon + 1));
+  const auto body = recovery::unseal(kTokenPrefix, text);
+  if (!body) return tl::unexpected(body.error());
+  const Json json = Json::parse(*body);
   Token token;
   token.directory = json.at("d");
   token.trace_sum = json.at("t");
@@ -83,10 +66,10 @@ tl::expected<Token, std::string> decode_token(std::string_view text) try {
   token.depth = json.at("n");
   token.check_limit = std::chrono::seconds(json.at("l").get<std::int64_t>());
   token.path = json.at("p").get<std::vector<std::uint32_t>>();
-  if (std::holds_alternative<CommandQuestion>(token.question) && token.checker.empty()) return refuse("it names no checker.");
+  if (std::holds_alternative<CommandQuestion>(token.question) && token.checker.empty()) return tl::unexpected(recovery::no_crashcut_wrote_it());
   return token;
-} catch (const std::exception& error) {
-  return tl::unexpected(std::string("This is not a replay token of crashcut check: ") + error.what() + ".");
+} catch (const std::exception&) {
+  return tl::unexpected(recovery::no_crashcut_wrote_it());
 }
 
 }  // namespace crashcut::mounted

@@ -154,7 +154,7 @@ static nlohmann::json race_json(const ThreadStory& story, const runtime::Race& r
 
 std::string report_threads_start(const std::string& command, const ThreadPlan& plan) {
   const std::vector<std::string> bounds = bound_texts(plan);
-  std::string text = fmt::format("{}: reduction {}; bounds: {}; {} jobs", command, reduction_text(plan.reduction), bounds.empty() ? "none" : fmt::format("{}", fmt::join(bounds, ", ")), plan.jobs);
+  std::string text = fmt::format("{}: reduction {}; bounds: {}; {}", command, reduction_text(plan.reduction), bounds.empty() ? "none" : fmt::format("{}", fmt::join(bounds, ", ")), count_text(plan.jobs, "job", "jobs"));
   if (plan.spurious_most > 0) text += fmt::format("; {} spurious wake-ups a condition variable", plan.spurious_most);
   return text + fmt::format("; files: {}\n", fusefs::describe(plan.crash.model));
 }

@@ -1,9 +1,8 @@
 #include "recovery/threads/rest.h"
 
-#include <boost/crc.hpp>
 #include <nlohmann/json.hpp>
 
-#include "recovery/base64url.h"
+#include "recovery/token_bytes.h"
 #include "scheduler/runtime/protocol.h"
 
 namespace crashcut::recovery {
@@ -20,12 +19,6 @@ using scheduler::runtime::kStepsMost;
 constexpr std::size_t kTextMost = std::size_t{16} << 20;
 
 struct Damaged {};
-
-std::uint32_t crc_of(std::string_view bytes) {
-  boost::crc_32_type crc;
-  crc.process_bytes(bytes.data(), bytes.size());
-  return crc.checksum();
-}
 
 template <class T>
 T number(const json& from, T most) {
@@ -109,23 +102,19 @@ std::string encode_rest(const ThreadPlan& plan, const ThreadRest& rest) {
                     {"s", plan.spurious_most}, {"t", plan.timeouts_most}, {"l", plan.step_limit_s}, {"w", policies}, {"o", rest.is_opaque},
                     {"i", rest.is_instrumented}, {"n", actors}, {"m", rest.racy}, {"x", path}, {"y", nodes},
                     {"c", {rest.executions, rest.asleep, rest.foreseen, rest.transitions}}, {"e", rest.seconds}};
-  const std::string text = all.dump();
-  return std::string(kRestTokenPrefix) + to_base64url(std::to_string(crc_of(text)) + ":" + text);
+  return seal(kRestTokenPrefix, all.dump());
 }
 
 tl::expected<std::pair<ThreadPlan, ThreadRest>, std::string> decode_rest(std::string_view text) {
-  const std::string damaged = "The token is damaged: was all of it copied?";
-  if (!text.starts_with(kRestTokenPrefix) || text.size() > kTextMost) return tl::unexpected(damaged);
-  const auto bytes = from_base64url(text.substr(kRestTokenPrefix.size()));
-  const std::size_t colon = bytes ? bytes->find(':') : std::string::npos;
-  if (colon == std::string::npos || bytes->substr(0, colon) != std::to_string(crc_of(std::string_view(*bytes).substr(colon + 1)))) return tl::unexpected(damaged);
+  const auto body = unseal(kRestTokenPrefix, text, kTextMost);
+  if (!body) return tl::unexpected(body.error());
   try {
-    const json all = json::parse(bytes->substr(colon + 1));
+    const json all = json::parse(*body);
     return std::pair(plan_of(all), rest_of(all));
   } catch (const json::exception&) {
   } catch (const Damaged&) {
   }
-  return tl::unexpected(std::string("The token holds what no crashcut writes."));
+  return tl::unexpected(no_crashcut_wrote_it());
 }
 
 }  // namespace crashcut::recovery

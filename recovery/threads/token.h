@@ -12,8 +12,7 @@
 
 namespace crashcut::recovery {
 
-inline constexpr std::string_view kThreadTokenPrefix = "ct2";
-inline constexpr std::string_view kOldThreadTokenPrefix = "ct1";  // without files
+inline constexpr std::string_view kThreadTokenPrefix = "ct1";
 
 struct ThreadToken {
   std::string program;

@@ -3,10 +3,8 @@
 source "${BASH_SOURCE[0]%/*}/program.sh"
 
 packages=(libgdbm-dev)
-drivers=(gdbm_driver)
+use_driver gdbm_driver
 variants=("gdbm" "gdbm, gdbm_sync")
-
-describe_case() { :; }
 
 # The driver's word for a variant.
 option_of() {
@@ -14,17 +12,6 @@ option_of() {
     *gdbm_sync) REPLY=sync ;;
     *) REPLY=plain ;;
   esac
-}
-
-drive() {
-  option_of "$2"
-  "$driver_directory/gdbm_driver" "$1" "$REPLY"
-}
-
-set_up() { drive set_up "$1"; }
-run() { drive run "$1"; }
-look() {
-  if ! what=$(drive look "$1" 2>/dev/null); then what="reading it crashes"; fi
 }
 
 main "$@"

@@ -3,11 +3,9 @@
 source "${BASH_SOURCE[0]%/*}/program.sh"
 
 packages=(libleveldb-dev)
-drivers=(leveldb_driver)
+use_driver leveldb_driver
 scratch=('LOG' 'LOG.old' 'LOCK')
 variants=("leveldb" "leveldb, sync")
-
-describe_case() { :; }
 
 # The driver's word for a variant.
 option_of() {
@@ -15,17 +13,6 @@ option_of() {
     *sync) REPLY=sync ;;
     *) REPLY=plain ;;
   esac
-}
-
-drive() {
-  option_of "$2"
-  "$driver_directory/leveldb_driver" "$1" "$REPLY"
-}
-
-set_up() { drive set_up "$1"; }
-run() { drive run "$1"; }
-look() {
-  if ! what=$(drive look "$1" 2>/dev/null); then what="reading it crashes"; fi
 }
 
 main "$@"

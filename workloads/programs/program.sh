@@ -52,6 +52,22 @@ set_up() { echo "$old_text" > notes.txt; }
 describe_case() { options=(--file notes.txt); }
 look() { describe notes.txt; }
 
+# For a library: a driver of ours does it all, as DRIVER set_up|run|look WORD; the script sets REPLY to the word for a
+# variant in option_of VARIANT.
+use_driver() {
+  drivers=("$1")
+  drive() {
+    option_of "$2"
+    "$driver_directory/${drivers[0]}" "$1" "$REPLY"
+  }
+  describe_case() { :; }
+  set_up() { drive set_up "$1"; }
+  run() { drive run "$1"; }
+  look() {
+    if ! what=$(drive look "$1" 2>/dev/null); then what="reading it crashes"; fi
+  }
+}
+
 # Sets what to what a file holds now that held $old_text and was to hold $new_text. It starts no process: it runs on
 # every crash state.
 describe() {

@@ -1,0 +1,62 @@
+// What all tokens are made of: fields one after the other, a checksum, base64url. docs/tokens.md has the bytes.
+//
+// A token is input from anywhere: nothing here trusts a part of it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <tl/expected.hpp>
+
+#include "fusefs/profile.h"
+
+namespace crashcut::recovery {
+
+inline constexpr std::uint64_t kTokenArgumentsMost = 1024;
+inline constexpr std::uint64_t kTokenDepthMost = 64;
+
+// prefix + base64url of the body and its CRC-32.
+std::string seal(std::string_view prefix, std::string body);
+// The body of what seal() made; the error is a sentence.
+tl::expected<std::string, std::string> unseal(std::string_view prefix, std::string_view text, std::size_t bytes_most = std::size_t{4} << 20);
+// The sentence on a token whose checksum is right and whose fields are not.
+std::string no_crashcut_wrote_it();
+
+class TokenWriter {
+ public:
+  void number(std::uint64_t value);
+  void fixed(std::uint64_t value, int byte_count);
+  void text(std::string_view value);
+  void texts(const std::vector<std::string>& values);
+  void model(const fusefs::ModelOptions& model);
+  void path(const std::vector<std::uint32_t>& answers);
+  std::string take() { return std::move(bytes_); }
+
+ private:
+  std::string bytes_;
+};
+
+// Reads what is there; once something was not, ok() is false and everything reads as 0 or empty.
+class TokenReader {
+ public:
+  explicit TokenReader(std::string_view bytes) : bytes_(bytes) {}
+
+  std::uint64_t number(std::uint64_t most = ~std::uint64_t{0});
+  std::uint64_t fixed(std::size_t byte_count);
+  std::string text();
+  std::vector<std::string> texts(std::uint64_t count_most);
+  fusefs::ModelOptions model();
+  std::vector<std::uint32_t> path();
+  // For a value that is there and makes no sense.
+  std::uint64_t refuse();
+  bool ok() const { return ok_; }
+  bool at_end() const { return ok_ && bytes_.empty(); }
+
+ private:
+  std::string_view bytes_;
+  bool ok_ = true;
+};
+
+}  // namespace crashcut::recovery
