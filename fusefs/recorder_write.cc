@@ -257,9 +257,10 @@ EventId Recorder::Impl::allocate_delayed(Ino ino, std::uint64_t block, BlockId i
                                   [&](const Growth& growth) { return growth.size >= end; });
   CHECK(above != state.growths.end());
   if (above->size == end && !shows) return above->event;
-  if (above->size != end) writes.push_back(Write{size_location, end, above->event});
+  // Also where a growth to the same size is under way: that was another block's, or of one that a hole took since.
+  writes.push_back(Write{size_location, end, above->event});
   const EventId event = emit_allocation(kGrowInside, state, touch, block, end);
-  if (above->size != end) state.growths.insert(above, Growth{end, event});
+  state.growths.insert(above, Growth{end, event});
   return event;
 }
 
