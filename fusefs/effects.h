@@ -4,7 +4,9 @@
 //   where the call could notice others. Two calls must keep their order where the source of one meets the target of the
 //   other; where nothing meets, they may be swapped, and neither the running program nor a crash can tell.
 // The running system's things: names, listings, sizes, bytes, attributes, descriptors, offsets. The disk's things: each
-//   rule of the profile within its scope, so that swapping calls never changes which events persist before which.
+//   rule of the profile within its scope, so that swapping calls never changes which events persist before which. Not
+//   those rules that are about the whole disk, as that the journal is one, where the recording is to be loosened: it has
+//   the crashes of both orders then (Recorder::loosen).
 // Not among them: times of files, which do not pass for a scheduled program.
 // Names: what calls make (inodes, descriptions) is numbered by whoever calls, not by the order of the calls.
 #pragma once
@@ -36,8 +38,8 @@ class Effects {
     // Of the disk.
     kRule,         // a rule of the profile, what it is about
     kLocation,     // its kind, inode and index: the order of its writes
-    kBarrier,      // a sync persists before every later event
     kDurable,      // the starting state ends
+    kBarrier,      // a sync persists before every later event
     kStarted,      // writeback that was started: its events come before what the journal takes next
     kWriting,      // what the recorder knows of a file's blocks: how a write persists
   };
@@ -47,6 +49,13 @@ class Effects {
   virtual void touch(std::uint64_t key, Part part, std::uint64_t begin, std::uint64_t end) = 0;
   virtual Ino fresh_ino() = 0;
   virtual std::uint64_t fresh_name() = 0;
+  // Who makes the call, and at which step of the execution.
+  struct Moment {
+    std::uint32_t actor, step;
+  };
+  virtual Moment now() = 0;
+  // Whether the recording will be loosened.
+  virtual bool loosens() const = 0;
   // The call must wait until another that is under way in several steps gives this lock back: a write its inode's, whoever
   // uses an offset that of the open file.
   virtual void blocked_by(std::uint64_t lock) = 0;

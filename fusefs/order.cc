@@ -35,7 +35,7 @@ void Order::report(Kinds kind, const Touch& touch, std::uint64_t block_name, Eff
       effects.touch(Effects::Thing::kRule, static_cast<Effects::Part>(part), r, about, sector);
     };
     switch (rule.scope) {
-      case Scope::kAnywhere: say(0, 0); break;
+      case Scope::kAnywhere: if (!effects.loosens()) say(0, 0); break;
       case Scope::kSameFile:
         for (Ino ino : touch.inos) say(static_cast<std::uint64_t>(ino), 0);
         break;

@@ -119,7 +119,7 @@ void Recorder::Impl::report(Kind kind, const Touch& touch, std::span<const Write
   constexpr Kinds kFollowsStarted = kCreate | kName | kMeta | kTruncate | kZeroGrow | kAllocate | kGrow | kGrowInside | kMap;
   const BlockRecord& block = recording.blocks[touch.block];
   order.report(kind, touch, Effects::mix(static_cast<std::uint64_t>(block.ino), block.block), *effects);
-  effects->touch(Thing::kBarrier, (kind & kBarriers) != 0 ? Effects::kBoth : Effects::kTarget);
+  if (!effects->loosens()) effects->touch(Thing::kBarrier, (kind & kBarriers) != 0 ? Effects::kBoth : Effects::kTarget);
   effects->touch(Thing::kDurable, Effects::kSource);
   if ((kind & (kFollowsStarted | kDirectoryFsync)) != 0) touch_started(Effects::kTarget);
   if ((kind & kSync) != 0) touch_started(Effects::kBoth);
@@ -146,9 +146,13 @@ EventId Recorder::Impl::emit(Kind kind, const Touch& touch, std::span<const Writ
   if (kind & (kInJournal | kGrow | kGrowInside | kMap)) {
     after.insert(after.end(), before_next_in_journal.begin(), before_next_in_journal.end());
   }
-  if (kind & kInJournal) before_next_in_journal.clear();  // the journal is a chain: later entries follow this one
+  // The journal is a chain: later entries follow this one. (Not those of other threads, once it is loosened.)
+  if ((kind & kInJournal) && !effects) before_next_in_journal.clear();
+  if (effects) {
+    stamp(touch);
+    report(kind, touch, event_writes);
+  }
   order.find_predecessors(kind, touch, after);
-  if (effects) report(kind, touch, event_writes);
   const EventId event = (kind & kBarriers) ? recording.log.add_barrier(op(), event_writes, after)
                                            : recording.log.add_event(op(), event_writes, after);
   recording.event_kinds.push_back(kind);
@@ -218,6 +222,8 @@ void Recorder::make_durable() {
   impl_->sync_everything();
   impl_->recording.log.make_durable();
   if (impl_->effects) {
+    impl_->after.clear();
+    impl_->stamp({});
     impl_->effects->touch(Effects::Thing::kBarrier, Effects::kBoth);
     impl_->effects->touch(Effects::Thing::kDurable, Effects::kBoth);
   }

@@ -76,6 +76,13 @@ class Recorder {
   void mark(const std::string& text);
   void make_durable();
 
+  // For an execution of several threads, before it is sealed; needs effects. A rule about the whole disk (one journal, a
+  // sync before everything later) orders what the execution happened to do one after the other. Afterwards it orders only
+  // what must come one after the other: is_before(i, j) says so of steps i < j. The crashes of this recording are then
+  // those of every execution in which only other steps are swapped (recorder_loosen.cc).
+  void loosen(const std::function<bool(std::uint32_t, std::uint32_t)>& is_before);
+  // Whether more than one actor made events.
+  bool is_concurrent() const;
   // Ends the recording.
   void seal();
   Recording& recording();

@@ -40,6 +40,15 @@ struct FileState {
   bool allocate_on_close = false;      // EXT4_STATE_DA_ALLOC_CLOSE
 };
 
+// What Recorder::loosen() needs of an event, beside what the recording has.
+struct Stamp {
+  Effects::Moment moment;
+  std::vector<persist::EventId> after;  // what it follows, the profile's rules apart
+  std::vector<Ino> inos;
+  BlockId block;
+  std::uint32_t sector;
+};
+
 // Sectors of a block, both included.
 struct SectorSpan {
   std::uint32_t first;
@@ -61,6 +70,7 @@ struct Recorder::Impl {
   std::unordered_map<std::uint64_t, FileState> files;
   // Writeback that was started: its events come before whatever the journal takes next.
   std::vector<EventId> before_next_in_journal;
+  std::vector<Stamp> stamps;   // a stamp an event, where there are effects
   std::vector<EventId> after;  // scratch of emit
   std::vector<Write> writes;   // scratch of the callers of emit
 
@@ -94,6 +104,7 @@ struct Recorder::Impl {
   }
 
   // Events.
+  void stamp(const Touch& touch);
   void add_location_order(Kind kind, std::span<const Write> event_writes);
   EventId emit(Kind kind, const Touch& touch, std::span<const Write> event_writes,
                std::span<const EventId> also_after = {});

@@ -52,7 +52,9 @@ static CRASHCUT_UNUSED int crashcut_reached(const char* text) {
   return syscall(CRASHCUT_SYSCALL_NUMBER, CRASHCUT_OP_REACHED, text, (long)strlen(text)) == 1;
 }
 
-/* In crashcut_recover(): a recovery for which this does not hold is none of our business and is dropped. */
+/* In crashcut_recover(): a recovery for which this does not hold is none of our business and is dropped.
+ * In a thread, under `crashcut threads`: a schedule for which this does not hold is; so "wait until" can be written without
+ * a loop. What goes wrong in other threads meanwhile is still found. */
 static CRASHCUT_UNUSED void crashcut_assume(int condition) {
   if (!condition) (void)syscall(CRASHCUT_SYSCALL_NUMBER, CRASHCUT_OP_ASSUME);
 }

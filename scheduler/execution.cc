@@ -20,6 +20,10 @@ bool Director::is_asleep(ActorId actor) const {
   return std::any_of(sleep_.begin(), sleep_.end(), [&](const Step& s) { return s.actor == actor; });
 }
 
+bool is_assumed_away(std::span<const Pending> pending) {
+  return std::any_of(pending.begin(), pending.end(), [](const Pending& p) { return primitive_of(p.operation[0].object) == PrimitiveId::kAssume; });
+}
+
 bool Director::is_exhausted(ActorId actor) {
   const bool is = request_->depth_most != 0 && index(actor) < steps_of_.size() && steps_of_[index(actor)] >= request_->depth_most;
   hit_depth_ = hit_depth_ || is;

@@ -53,6 +53,9 @@ struct Execution {
   std::shared_ptr<const ExecutionNote> note;
 };
 
+// Whether an actor is left that assumed what does not hold (primitives/assume.h).
+bool is_assumed_away(std::span<const Pending> pending);
+
 class Program {
  public:
   virtual ~Program() = default;

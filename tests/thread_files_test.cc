@@ -77,7 +77,7 @@ TEST(ThreadFiles, MadeUpProgramsHaveTheOutcomesOfEverySchedule) {
   std::uint64_t compared = 0;
   tests::for_each_seed(60, [&](std::uint64_t seed) {
     ScriptMaker maker(seed);
-    const std::string options = maker.options(), words = program("file_script") + maker.threads();
+    const std::string options = maker.options(), words = program("file_script-gcc") + maker.threads();
     const json all = run_threads("--jobs 1 --all --reduction none --max-executions 5000 " + options, words, -1);
     if (!all.is_null() && all["verdict"] == "bounded") return true;  // too many to compare with
     EXPECT_EQ(all["verdict"], "verified") << "seed " << seed;

@@ -1,8 +1,8 @@
 // PerSeVerE's concurrent litmus, run by the command as a user would run it.
 //
-// Verifies, for every program of workloads/litmus/threads/: the exact set of outcomes or their number, the exact number of
-//   recoveries and that it is not more than the paper counts, the verdict. The comment that opens a program is the claim;
-//   threads.h beside it says how it is written.
+// Verifies, for every program of workloads/litmus/threads/: the exact set of outcomes or their number, the exact numbers
+//   of executions and recoveries and that they are not more than the paper counts, the verdict. The comment that opens a
+//   program is the claim; threads.h beside it says how it is written.
 #include <algorithm>
 #include <filesystem>
 
@@ -44,9 +44,9 @@ class ThreadLitmus : public ::testing::TestWithParam<Claim> {};
 TEST_P(ThreadLitmus, ShowsWhatItClaims) {
   const Claim& claim = GetParam();
   const auto says = [&](const char* key) { return claim.says.contains(key) ? claim.says.at(key) : std::string(); };
-  ASSERT_FALSE(says("threads").empty() || says("recoveries").empty() || says("paper-count").empty()) << "no claim";
+  ASSERT_FALSE(says("threads").empty() || says("executions").empty() || says("recoveries").empty() || says("paper-count").empty()) << "no claim";
   const int code = says("violation") == "yes" ? 1 : 0;
-  const auto report = tests::run_threads("--all " + says("threads"), std::string(CRASHCUT_LITMUS_PROGRAMS) + "/" + claim.name, code);
+  const auto report = tests::run_threads("--all " + says("threads"), std::string(CRASHCUT_LITMUS_SOURCES) + "/" + claim.name + ".c", code);
   ASSERT_FALSE(report.is_null());
   EXPECT_EQ(report["verdict"], code == 1 ? "violation" : "verified");
   const auto outcomes = tests::outcomes_of(report);
@@ -57,9 +57,11 @@ TEST_P(ThreadLitmus, ShowsWhatItClaims) {
     EXPECT_EQ(outcomes.size(), std::stoul(says("outcome-count")));
   }
   EXPECT_FALSE(says("outcomes").empty() && says("outcome-count").empty()) << "no claim";
-  const auto recoveries = report["counts"]["recoveries"].get<std::uint64_t>();
-  EXPECT_EQ(recoveries, std::stoul(says("recoveries")));
-  EXPECT_LE(recoveries, std::stoul(says("paper-count")));
+  for (const char* what : {"executions", "recoveries"}) {
+    const auto count = report["counts"][what].get<std::uint64_t>();
+    EXPECT_EQ(count, std::stoul(says(what))) << what;
+    EXPECT_LE(count, std::stoul(says("paper-count"))) << what;
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Paper, ThreadLitmus, ::testing::ValuesIn(claims()), [](const auto& info) {

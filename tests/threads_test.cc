@@ -87,6 +87,8 @@ INSTANTIATE_TEST_SUITE_P(
                       Row{"mistakes hang", "--step-limit 0.3", 1, "no progress", "runs on"}, Row{"mistakes timeout", "", 1, "assertion", "timed out"},
                       Row{"mistakes timeout", "--timeouts 0", 0, "", ""}, Row{"mistakes errorcheck", "", 0, "", ""},
                       Row{"mistakes recursive", "", 0, "", ""}, Row{"mistakes robust", "", 0, "", ""},
+                      Row{"mistakes assume", "", 0, "", ""},
+                      Row{"mistakes assume-assert", "", 1, "assertion", "`turn != 0' failed"},
                       Row{"mistakes keys", "", 0, "", ""}, Row{"mistakes files", "", 0, "", ""}, Row{"mistakes time", "", 0, "", ""},
                       Row{"mistakes main-exits", "", 0, "", ""}, Row{"mistakes cleanup", "", 0, "", ""},
                       Row{"mistakes timedjoin", "", 1, "exit", "exit code 6"}, Row{"mistakes timedjoin", "--timeouts 0", 0, "", ""},
@@ -107,6 +109,12 @@ TEST(Threads, ReportsDivergenceAndNoResult) {
   const Ran ran = run("threads --jobs 1 " + program("mistakes unrepeatable"));
   EXPECT_EQ(ran.code, 2) << ran.output;
   EXPECT_NE(ran.output.find("not repeatable"), std::string::npos) << ran.output;
+}
+
+TEST(Threads, CountsWhatIsAssumedAway) {
+  const json r = report("", "mistakes assume", 0);
+  EXPECT_EQ(r["counts"]["assumed_away_executions"], 1);
+  EXPECT_EQ(r["counts"]["executions"], 1);
 }
 
 TEST(Threads, BadInput) {

@@ -18,6 +18,8 @@ class TouchList final : public fusefs::Effects {
   void touch(std::uint64_t key, Part part, std::uint64_t begin, std::uint64_t end) override;
   fusefs::Ino fresh_ino() override;
   std::uint64_t fresh_name() override;
+  Moment now() override;
+  bool loosens() const override;
   void blocked_by(std::uint64_t lock) override { blocked_by_ = lock; }
 
   std::uint64_t blocked_by() const { return blocked_by_; }

@@ -13,6 +13,7 @@
 #include "recovery/inprocess/runtime.h"
 #include "recovery/joint/digest.h"
 #include "recovery/joint/joint.h"
+#include "scheduler/order.h"
 #include "scheduler/runtime/files.h"
 #include "scheduler/runtime/world.h"
 
@@ -160,9 +161,17 @@ void begin(bool has_texts) {
   g_touches.forget();
 }
 
+// What was done after the last step, nobody else was left to see.
+void loosen(fusefs::Recorder& recorder) {
+  const auto steps = scheduler::runtime::steps_so_far();
+  const scheduler::Order order(steps);
+  recorder.loosen([&](std::uint32_t first, std::uint32_t second) { return second >= steps.size() || order.is_before(first, second); });
+}
+
 void end() {
   if (g.model == nullptr || g_is_ending) return;
   g_is_ending = true;  // should it fail, it is not tried again
+  if (scheduler::runtime::may_loosen() && g.model->recorder->is_concurrent()) loosen(*g.model->recorder);
   inprocess::publish_recording(0);
   std::uint64_t used = 0;
   auto* words = reinterpret_cast<std::uint64_t*>(g.control + inprocess::kDigestOffset);
@@ -174,7 +183,10 @@ void end() {
   g_touches.forget();
 }
 
+bool is_assumption(const FileCall& call) { return call.number == CRASHCUT_SYSCALL_NUMBER && call.a[0] == CRASHCUT_OP_ASSUME; }
+
 constexpr FileModel kModel{is_ours,
+                           is_assumption,
                            name_of,
                            execute,
                            observed_by,

@@ -25,6 +25,10 @@ std::uint64_t TouchList::fresh_name() {
   return scheduler::runtime::next_ordinal() * scheduler::runtime::kActorsMost + scheduler::runtime::running_actor();
 }
 
+fusefs::Effects::Moment TouchList::now() { return {scheduler::runtime::running_actor(), static_cast<std::uint32_t>(scheduler::runtime::steps_so_far().size())}; }
+
+bool TouchList::loosens() const { return scheduler::runtime::may_loosen(); }
+
 scheduler::Footprint TouchList::take() {
   const auto place = [](const Touch& t) { return std::tie(t.key, t.begin, t.end); };
   std::sort(touches_.begin(), touches_.end(), [&](const Touch& x, const Touch& y) { return place(x) < place(y); });

@@ -136,7 +136,11 @@ class Checker {
     ++executions_;
     for (const scheduler::Step& s : execution.steps) result_.threads_most = std::max<std::uint64_t>(result_.threads_most, index(s.actor) + 1);
     const auto* details = dynamic_cast<const Details*>(execution.note.get());
-    if (details == nullptr || details->kind == FindingKind::kNone) return !result_.has_recover || crash(execution);
+    if (details == nullptr || details->kind == FindingKind::kNone) {
+      if (!scheduler::is_assumed_away(execution.pending)) return !result_.has_recover || crash(execution);
+      ++result_.assumed_away;
+      return true;
+    }
     ++result_.violations;
     const bool is_better = !result_.finding || (result_.finding->details.kind == details->kind && execution.steps.size() < result_.finding->execution.steps.size());
     if (is_better) result_.finding = ThreadFinding{execution, *details, names_.actors(), executions_, false, racy_, {}, 0};

@@ -64,6 +64,7 @@ struct ThreadResult {
   ThreadVerdict verdict;
   scheduler::SearchResult search;
   std::uint64_t violations = 0;
+  std::uint64_t assumed_away = 0;        // executions in which a thread's crashcut_assume() did not hold
   std::uint64_t threads_most = 0;
   std::uint64_t restored = 0, forked = 0;
   bool is_opaque = false;                // threads met in atomic variables: every order of operations was tried

@@ -18,6 +18,7 @@ JointProgram::JointProgram(const ThreadPlan& plan, scheduler::runtime::NameTable
   program.step_limit = std::chrono::nanoseconds(static_cast<std::int64_t>(plan.step_limit_s * 1e9));
   program.is_opaque = setup.is_opaque;
   program.has_details = setup.has_details;
+  program.is_reduced = plan.reduction != scheduler::ReductionName::kNone;
   program.racy_count = setup.racy_count;
   program.stop_at_step = setup.stop_at_step;
   program.is_restoring = setup.stop_at_step == 0;

@@ -105,6 +105,7 @@ std::string ThreadStory::operation_text(const scheduler::Operation& operation) c
     case PrimitiveId::kFile: return "a call on files";
     case PrimitiveId::kTimer: return first.verb == timer::kFire ? "run out" : "set the timer";
     case PrimitiveId::kMemory: return memory_text(first);
+    case PrimitiveId::kAssume: return "assume what does not hold";
     case PrimitiveId::kSpin: return first.verb == spin::kYield ? "yield" : "yield again and again";
     case PrimitiveId::kFutex:
       if (first.verb == futex::kWait && first.result == EAGAIN) return fmt::format("not wait for {}: it has changed", object);
@@ -177,6 +178,7 @@ std::string ThreadStory::waiting_text(const Pending& pending) const {
       case PrimitiveId::kCondition: parts.push_back(fmt::format("waits for {}, which nobody signals", object)); break;
       case PrimitiveId::kFutex: parts.push_back(fmt::format("waits for {}, which nobody wakes", object)); break;
       case PrimitiveId::kBarrier: parts.push_back(fmt::format("waits at {}: {} of {} have arrived", object, o.c, o.a)); break;
+      case PrimitiveId::kAssume: parts.push_back("waits for good: what it assumed does not hold"); break;
       case PrimitiveId::kThread: parts.push_back(fmt::format("waits for the end of {}", object)); break;
       case PrimitiveId::kOnce: parts.push_back(fmt::format("waits for the end of {}", object)); break;
       case PrimitiveId::kFile: if (o.a != 0) parts.push_back(fmt::format("waits for a call on files by {}", actor_text(static_cast<ActorId>(o.a - 1)))); break;

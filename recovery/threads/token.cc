@@ -60,6 +60,7 @@ ThreadToken read_body(TokenReader& in) {
   ThreadToken token;
   token.program = in.text();
   token.arguments = in.texts(kTokenArgumentsMost);
+  token.is_reduced = in.number(1) != 0;
   token.spurious_most = static_cast<std::uint32_t>(in.number(1000));
   token.timeouts_most = static_cast<std::uint32_t>(in.number(1000));
   const std::uint64_t policies = in.number(16);
@@ -83,7 +84,7 @@ ThreadToken read_body(TokenReader& in) {
 }  // namespace
 
 ThreadToken make_token(const ThreadPlan& plan, const ThreadFinding& finding) {
-  ThreadToken token{plan.program, plan.arguments, plan.spurious_most, plan.timeouts_most, plan.policies, finding.actors, {}, finding.racy, {}, {}};
+  ThreadToken token{plan.program, plan.arguments, plan.reduction != scheduler::ReductionName::kNone, plan.spurious_most, plan.timeouts_most, plan.policies, finding.actors, {}, finding.racy, {}, {}};
   token.crash.model = plan.crash.model;
   token.crash.from_directory = plan.crash.from_directory;
   token.crash.depth = plan.crash.depth;
@@ -96,6 +97,7 @@ ThreadPlan plan_of(const ThreadToken& token) {
   ThreadPlan plan;
   plan.program = token.program;
   plan.arguments = token.arguments;
+  plan.reduction = token.is_reduced ? scheduler::ReductionName::kOptimal : scheduler::ReductionName::kNone;
   plan.spurious_most = token.spurious_most;
   plan.timeouts_most = token.timeouts_most;
   plan.policies = token.policies;
@@ -107,6 +109,7 @@ std::string encode(const ThreadToken& token) {
   TokenWriter out;
   out.text(token.program);
   out.texts(token.arguments);
+  out.number(token.is_reduced ? 1 : 0);
   out.number(token.spurious_most);
   out.number(token.timeouts_most);
   out.number(token.policies.size());

@@ -17,6 +17,7 @@ inline constexpr std::string_view kThreadTokenPrefix = "ct1";
 struct ThreadToken {
   std::string program;
   std::vector<std::string> arguments;
+  bool is_reduced = true;                 // the execution stood for all of its class
   std::uint32_t spurious_most = 0;
   std::uint32_t timeouts_most = 0;
   std::vector<std::pair<scheduler::PrimitiveId, std::int64_t>> policies;

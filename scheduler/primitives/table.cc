@@ -1,6 +1,7 @@
 // The table of primitives, in the order of PrimitiveId.
 #include <iterator>
 
+#include "scheduler/primitives/assume.h"
 #include "scheduler/primitives/barrier.h"
 #include "scheduler/primitives/condition.h"
 #include "scheduler/primitives/file.h"
@@ -35,8 +36,9 @@ static constexpr const Primitive* kTable[] = {
     &futex::kPrimitive,
     &file::kPrimitive,
     &memory::kPrimitive,
+    &assume::kPrimitive,
 };
-static_assert(std::size(kTable) == static_cast<std::size_t>(PrimitiveId::kMemory) + 1);
+static_assert(std::size(kTable) == static_cast<std::size_t>(PrimitiveId::kAssume) + 1);
 
 const Primitive& primitive_of(const Access& access) { return *kTable[static_cast<std::size_t>(primitive_of(access.object))]; }
 

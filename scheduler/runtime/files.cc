@@ -4,7 +4,9 @@
 
 #include <algorithm>
 
+#include "scheduler/primitives/assume.h"
 #include "scheduler/primitives/file.h"
+#include "scheduler/runtime/accesses.h"
 #include "scheduler/runtime/gate.h"
 #include "scheduler/runtime/world.h"
 
@@ -92,6 +94,7 @@ bool do_file_call(long number, long* a, const void* caller, long& result) {
   if (!g_file_model->is_ours(call)) return false;
   const int kept_errno = errno;
   if (is_scheduling() && !current_actor().is_in_file_step) {
+    if (g_file_model->is_assumption(call)) perform(assume::wait(), caller);
     result = execute_in_turn(call, caller);
   } else {
     // After exit(): nobody else is left.
@@ -104,6 +107,8 @@ bool do_file_call(long number, long* a, const void* caller, long& result) {
 }
 
 std::uint32_t running_actor() { return is_scheduling() ? index(current_actor().id) : 0; }
+bool may_loosen() { return g_is_instrumented && g_control->is_reduced != 0; }
+std::span<const Step> steps_so_far() { return {g_control->steps, g_control->step_count}; }
 std::uint64_t next_ordinal() {
   static std::uint64_t outside = 0;
   return is_scheduling() ? current_actor().ordinal++ : (std::uint64_t{1} << 40) + outside++;

@@ -6,9 +6,11 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 #include "scheduler/footprint.h"
+#include "scheduler/operation.h"
 
 namespace crashcut::scheduler::runtime {
 
@@ -24,6 +26,7 @@ struct FileModel {
   static constexpr long kWouldBlock = INT64_MIN + 1;  // nothing was done: blocked_by() is held by somebody
 
   bool (*is_ours)(FileCall& call);                   // fills in the locks
+  bool (*is_assumption)(const FileCall& call);       // that does not hold: the thread waits for good
   std::uint64_t (*name_of)(const FileCall& call);    // tells calls of a thread apart, in all executions
   long (*execute)(FileCall& call);
   std::uint64_t (*observed_by)(const FileCall& call, long result);  // what its caller could learn from it
@@ -44,5 +47,10 @@ void go_on_later();
 // The running actor; 0 outside of executions. And a number that no other call of this actor gets.
 std::uint32_t running_actor();
 std::uint64_t next_ordinal();
+// Whether the order of calls is known to be that of the steps, and only one execution of a class is run: threads that meet
+// in memory that nobody sees may rely on an order that we do not know of.
+bool may_loosen();
+// The steps of the execution so far; the one under way is not among them.
+std::span<const Step> steps_so_far();
 
 }  // namespace crashcut::scheduler::runtime

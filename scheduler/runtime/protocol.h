@@ -116,6 +116,7 @@ struct Control {
   std::uint32_t stop_at_step;    // hold.h: wait after this step; 0: never
   std::atomic<std::uint32_t> is_held;
   std::uint32_t has_texts;       // calls on files are told in words
+  std::uint32_t is_reduced;      // an execution stands for all of its class
 
   std::uint32_t racy_count;      // of Names::racy, in use
   std::uint32_t is_instrumented; // set by the runner

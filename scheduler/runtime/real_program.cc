@@ -72,6 +72,7 @@ RealProgram::RealProgram(const Setup& setup, NameTable& names) : setup_(setup), 
   control_->stop_at_step = setup.stop_at_step;
   control_->is_opaque = setup.is_opaque ? 1 : 0;
   control_->has_texts = setup.has_details ? 1 : 0;
+  control_->is_reduced = setup.is_reduced ? 1 : 0;
   control_->racy_count = setup.racy_count;
   for (const auto& [primitive, policy] : setup.policies) control_->policy[static_cast<int>(primitive)] = static_cast<std::uint32_t>(policy);
   setup.launch(control_fd_, names.fd());
@@ -216,14 +217,14 @@ std::shared_ptr<const Details> RealProgram::details() const {
     case Failure::kAssertion: d.kind = FindingKind::kAssertion; break;
     case Failure::kMisuse: d.kind = FindingKind::kMisuse; break;
     case Failure::kExitCode: d.kind = FindingKind::kExitCode; break;
-    case Failure::kThreadsLeft: d.kind = FindingKind::kThreadsLeft; break;
+    case Failure::kThreadsLeft: d.kind = is_assumed_away({control_->pending, control_->pending_count}) ? FindingKind::kNone : FindingKind::kThreadsLeft; break;
     case Failure::kRace: d.kind = FindingKind::kRace; break;
     default: break;
   }
   if (was_killed_ && control_->runner_end != 0) {
     d.kind = FindingKind::kNoProgress;
     d.actor = static_cast<ActorId>(control_->running_actor);
-  } else if (control_->ending == Ending::kStuck) {
+  } else if (control_->ending == Ending::kStuck && !is_assumed_away({control_->pending, control_->pending_count})) {
     const bool spins = std::any_of(control_->pending, control_->pending + control_->pending_count,
                                    [](const Pending& p) { return is_spin(p.operation); });
     d.kind = spins ? FindingKind::kLivelock : FindingKind::kDeadlock;

@@ -99,6 +99,7 @@ class RealProgram : public Program {
     bool is_opaque = false;          // no two operations commute
     std::uint32_t racy_count = 0;    // of NameTable::racy(): accesses there are operations
     bool has_details = false;
+    bool is_reduced = true;          // an execution stands for all of its class
     std::uint32_t stop_at_step = 0;  // for a debugger: wait after this step, from 1
     // Starts the program with these descriptors named in its environment (kEnvironment); throws ToolError.
     std::function<void(int control_fd, int names_fd)> launch;

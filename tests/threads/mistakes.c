@@ -14,6 +14,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "crashcut.h"
+
 static pthread_mutex_t m = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t ready = PTHREAD_COND_INITIALIZER;
 static int turn;
@@ -93,6 +95,12 @@ static void* cleans_up(void* unused) {
   pthread_cleanup_pop(0);
   pthread_cleanup_pop(0);
   return unused;
+}
+
+static void* assumes(void* unused) {
+  (void)unused;
+  crashcut_assume(turn != 0);
+  return NULL;
 }
 
 static void two(void* (*routine)(void*)) {
@@ -210,6 +218,14 @@ int main(int argc, char** argv) {
     assert(pthread_mutex_lock(&m) == EOWNERDEAD);
     assert(pthread_mutex_consistent(&m) == 0);
     assert(pthread_mutex_unlock(&m) == 0 && pthread_mutex_lock(&m) == 0 && pthread_mutex_unlock(&m) == 0);
+  }
+  if (IS("assume")) {
+    one(assumes);
+    pthread_join(a, NULL);
+  }
+  if (IS("assume-assert")) {
+    one(assumes);
+    assert(turn != 0);
   }
   if (IS("keys")) {
     pthread_key_create(&key, on_key);

@@ -3,6 +3,7 @@
  * as far as it has got.
  * threads: --profile paper --sector 1 --block 4
  * outcome-count: 41
+ * executions: 324
  * recoveries: 927
  * paper-count: 12888
  */

@@ -2,6 +2,7 @@
  * prefix of the 16 writes, in order. Turns are passed on by semaphores.
  * threads: --profile paper --sector 1 --block 2
  * outcome-count: 17
+ * executions: 1
  * recoveries: 17
  * paper-count: 17
  */

@@ -2,6 +2,7 @@
  * where one is not set after the second.
  * threads: --profile paper --sector 1 --block 4
  * outcomes: -,"" | -,aa | -,aa.. | -,aab. | -,aabb | -,aabbcc | -,aabbcc.. | -,aabbccd. | -,aabbccdd | glued,aabbccdd
+ * executions: 1944
  * recoveries: 11
  * paper-count: 2052
  */

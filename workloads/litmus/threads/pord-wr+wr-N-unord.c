@@ -2,6 +2,7 @@
  * alone: to it they are one.
  * threads: --profile paper --sector 1 --block 2
  * outcomes: 0 | 2 | 4 | 6 | 8 | 10 | 12 | 14 | 16
+ * executions: 2520
  * recoveries: 9
  * paper-count: 22680
  */

@@ -4,8 +4,9 @@
  *   threads: OPTIONS              options of `crashcut threads`
  *   outcomes: A | B | C           exactly these outputs of recovery; or
  *   outcome-count: N              exactly so many
+ *   executions: N                 exactly so many
  *   recoveries: N                 exactly so many, of all executions together
- *   paper-count: N                what PerSeVerE's authors count; recoveries are never more
+ *   paper-count: N                what PerSeVerE's authors count; neither of the two is ever more
  *   violation: yes                some recovery fails; without it, none does
  */
 #ifndef CRASHCUT_LITMUS_THREADS_H

@@ -1,0 +1,22 @@
+// A thread for which what it assumed does not hold (crashcut_assume): it waits for good, and the execution is none of our
+// business, but for what goes wrong in other threads before they come to wait for it.
+#pragma once
+
+#include "scheduler/primitive.h"
+
+namespace crashcut::scheduler::assume {
+
+enum Verb : std::uint8_t { kWait };
+inline constexpr const char* kVerbs[] = {"wait"};
+
+inline constexpr ObjectId kObject = make_object_id(PrimitiveId::kAssume, 0);
+inline Operation wait() { return Access{kObject, kWait}; }
+
+inline bool enabled(const State&, ActorId, const Operation&, const Access&) { return false; }
+inline std::int64_t apply(State&, ActorId, const Operation&, const Access&) { return 0; }
+// It is never done, so there is nothing that it could be swapped with.
+inline bool never(const Access&, const Access&) { return false; }
+
+inline constexpr Primitive kPrimitive{"assumption", kVerbs, enabled, apply, never, never, never};
+
+}  // namespace crashcut::scheduler::assume
