@@ -31,6 +31,10 @@ constexpr Row kRows[] = {
     {"producer_consumer 1 1 1 if", "--spurious 1", "McMini finds it at trace 28 (paper)"},
     {"reader_writer 1 2 rwlock", "", "McMini native 34,415 / 75 s (paper)"},
     {"reader_writer 1 2 cond", "", "McMini on a condition variable 82,540 / 346 s (paper)"},
+    {"reader_writer 1 2 rwlock", "--policy rwlock=readers", "McMini native 36,080 / 83 s (paper)"},
+    {"reader_writer 1 2 cond-readers", "", "McMini on a condition variable 53,527 / 251 s (paper)"},
+    {"reader_writer 1 2 rwlock", "--policy rwlock=writers", "McMini native 36,080 / 83 s (paper)"},
+    {"reader_writer 1 2 cond-writers", "", "McMini on a condition variable 59,884 / 235 s (paper)"},
     {"meeting 10 barrier", "", "McMini 1 trace (paper)"},
 };
 

@@ -1,8 +1,8 @@
 /* Readers and writers, each once.
  *   rwlock  pthread_rwlock_t; with --policy rwlock=readers or writers, a preference
- *   cond    the same built on a mutex and a condition variable
+ *   cond    the same built on a mutex and a condition variable; cond-readers, cond-writers: with a preference
  *   mutex   a mutex for all
- * Usage: reader_writer READERS WRITERS rwlock|cond|mutex */
+ * Usage: reader_writer READERS WRITERS rwlock|cond|cond-readers|cond-writers|mutex */
 #include <assert.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -12,9 +12,15 @@ enum { MOST = 8 };
 static pthread_rwlock_t rwlock = PTHREAD_RWLOCK_INITIALIZER;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
-static int reading, writing;
+static int reading, writing, readers_waiting, writers_waiting;
 static int value, copy;
 static const char* way;
+
+/* Whether those who are preferred wait too. */
+static int must_let_pass(int writes) {
+  if (strcmp(way, "cond-readers") == 0) return writes && readers_waiting;
+  return strcmp(way, "cond-writers") == 0 && !writes && writers_waiting;
+}
 
 static void enter(int writes) {
   if (strcmp(way, "rwlock") == 0) {
@@ -24,7 +30,10 @@ static void enter(int writes) {
   }
   pthread_mutex_lock(&lock);
   if (strcmp(way, "mutex") == 0) return;
-  while (writing || (writes && reading)) pthread_cond_wait(&changed, &lock);
+  int* const waiting = writes ? &writers_waiting : &readers_waiting;
+  ++*waiting;
+  while (writing || (writes && reading) || must_let_pass(writes)) pthread_cond_wait(&changed, &lock);
+  --*waiting;
   if (writes) writing = 1;
   else ++reading;
   pthread_mutex_unlock(&lock);
@@ -35,7 +44,7 @@ static void leave(int writes) {
     pthread_rwlock_unlock(&rwlock);
     return;
   }
-  if (strcmp(way, "cond") == 0) {
+  if (strcmp(way, "mutex") != 0) {
     pthread_mutex_lock(&lock);
     if (writes) writing = 0;
     else --reading;
