@@ -79,6 +79,7 @@ tl::expected<recovery::ThreadPlan, Failure> read_plan(const ThreadOptions& optio
     if (!policy) return tl::unexpected(policy.error());
     plan.policies.push_back(*policy);
   }
+  plan.merges_logs = !options.has_all_logs;
   if (options.preemptions >= 0) plan.bounds.preemptions_most = static_cast<std::uint32_t>(options.preemptions);
   plan.has_foresight = !options.has_no_foresight;
   return plan;
@@ -115,6 +116,18 @@ std::string command_text(const recovery::ThreadPlan& plan) {
   return fmt::format("crashcut threads {}{}{}", plan.program, plan.arguments.empty() ? "" : " ", fmt::join(plan.arguments, " "));
 }
 
+// What is crashed and how: as the options say, or as the search that is resumed had it.
+tl::expected<recovery::Plan, Failure> crash_plan(const ThreadOptions& options, const Job& job) {
+  const auto last_or = [](const std::vector<std::string>& values, std::string_view otherwise) { return values.empty() ? otherwise : std::string_view(values.back()); };
+  auto plan = make_plan(options.common, last_or(options.common.profiles, "ext4"), last_or(options.common.data_modes, "ordered"));
+  if (!plan || !job.rest) return plan;
+  recovery::Plan earlier = job.plan.crash;
+  earlier.jobs = plan->jobs;
+  if (plan->max_recoveries != 0) earlier.max_recoveries = plan->max_recoveries;
+  earlier.crashcut = plan->crashcut;
+  return earlier;
+}
+
 tl::expected<int, Failure> run(const ThreadOptions& options, const std::vector<std::string>& words) {
   const std::string& json_file = options.common.json_file;
   if (auto ok = check_json_file(json_file); !ok) return tl::unexpected(ok.error());
@@ -124,11 +137,9 @@ tl::expected<int, Failure> run(const ThreadOptions& options, const std::vector<s
   const std::string command = command_text(plan);  // as it was named
   const auto program = prepare_threads(plan);
   if (!program) return tl::unexpected(program.error());
-  const auto last_or = [](const std::vector<std::string>& values, std::string_view otherwise) { return values.empty() ? otherwise : std::string_view(values.back()); };
-  const auto crash = make_plan(options.common, last_or(options.common.profiles, "ext4"), last_or(options.common.data_modes, "ordered"));
+  const auto crash = crash_plan(options, *job);
   if (!crash) return tl::unexpected(crash.error());
   plan.crash = *crash;
-  plan.merges_logs = !options.has_all_logs;
   plan.jobs = plan.crash.jobs;
   std::FILE* out = json_file == "-" ? stderr : stdout;
   fmt::print(out, "{}", recovery::report_threads_start(command, plan));

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <set>
 
 #include "tests/threads_command.h"
 
@@ -166,6 +167,36 @@ TEST(Resume, GoesOn) {
   }
   EXPECT_EQ(r["verdict"], "verified");
   EXPECT_EQ(r["counts"]["executions"], 120u);
+}
+
+// The parts together have the outcomes of the whole, wherever it was stopped.
+TEST(Resume, GoesOnWithCrashes) {
+  const std::string words = "file_script-gcc cBwabcs cBwcde";
+  const std::string options = "--profile paper --sector 1 --block 2 --all ";
+  const auto add_outcomes = [](const json& r, std::set<std::string>& outcomes) {
+    for (const json& o : r["outcomes"]) outcomes.insert(o["output"].get<std::string>());
+  };
+  std::set<std::string> whole;
+  add_outcomes(report(options, words, 0), whole);
+  for (const char* bound : {"--max-recoveries 7", "--max-executions 1"}) {
+    json r = report(options + bound, words, 3);
+    std::set<std::string> outcomes;
+    add_outcomes(r, outcomes);
+    EXPECT_LT(outcomes.size(), whole.size());
+    const std::string file = ::testing::TempDir() + "resume." + std::to_string(getpid()) + ".json";
+    for (int part = 0; part < 100 && r["verdict"] == "bounded"; ++part) {
+      const std::string command = r["resume"].get<std::string>();
+      const Ran ran = run("threads --max-recoveries 1000000 --json " + file + " --resume " + command.substr(command.rfind(' ') + 1));
+      EXPECT_TRUE(ran.code == 0 || ran.code == 3) << ran.output;
+      std::ifstream in(file);
+      r = json::parse(in, nullptr, false);
+      ASSERT_FALSE(r.is_discarded());
+      EXPECT_TRUE(r["resumed"].get<bool>());
+      add_outcomes(r, outcomes);
+    }
+    EXPECT_EQ(r["verdict"], "verified");
+    EXPECT_EQ(outcomes, whole) << bound;
+  }
 }
 
 TEST(Resume, RefusesOtherTokens) {

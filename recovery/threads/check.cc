@@ -57,6 +57,7 @@ class Checker {
       result_ = {};
       executions_ = 0;
       before_ = nullptr;
+      uncrashed_.clear();
       crashes_.reset();
     }
   }
@@ -74,6 +75,7 @@ class Checker {
       workers.push_back(programs.back().get());
     }
     result_.has_recover = programs[0]->session().has_recover();
+    result_.is_resumed = before_ != nullptr;
     began_ = Clock::now();
     scheduler::SearchSetup setup;
     setup.reduction = plan_.reduction;
@@ -87,7 +89,11 @@ class Checker {
     setup.on_progress = hooks_.on_progress;
     setup.stop = hooks_.stop;
     if (before_ != nullptr) setup.rest = &before_->sketch;
-    result_.search = scheduler::search(workers, setup);
+    if (go_on_crashing(*programs[0])) {
+      if (before_ == nullptr || !before_->sketch.nodes.empty()) result_.search = scheduler::search(workers, setup);
+    } else {
+      result_.search.rest = before_->sketch;
+    }
     for (const auto& program : programs) {
       result_.restored += program->program().restored_count();
       result_.forked += program->program().forked_count();
@@ -115,10 +121,18 @@ class Checker {
       search.transitions += before_->transitions;
       search.seconds += before_->seconds;
     }
-    if (result_.verdict != ThreadVerdict::kBounded || search.rest.nodes.empty()) return;
-    // The recoveries that were run are not in the token, nor what the disk began with.
-    if (result_.has_recover || !plan_.crash.from_directory.empty()) return;
-    result_.rest = ThreadRest{search.rest, names_.actors(), racy_, is_opaque_, is_instrumented_, search.executions, search.asleep, search.foreseen, search.transitions, search.seconds};
+    if (result_.verdict != ThreadVerdict::kBounded || (search.rest.nodes.empty() && uncrashed_.empty())) return;
+    result_.rest = ThreadRest{search.rest, names_.actors(), racy_, is_opaque_, is_instrumented_, search.executions, search.asleep, search.foreseen, search.transitions, search.seconds, uncrashed_};
+  }
+
+  // The execution in whose recoveries the earlier search was stopped. False where this one is to end there too.
+  bool go_on_crashing(JointProgram& program) {
+    if (before_ == nullptr || before_->uncrashed.empty()) return true;
+    scheduler::RunRequest request;
+    request.prefix = before_->uncrashed;
+    const Execution execution = program.run(request);
+    if (execution.steps.size() != before_->uncrashed.size()) throw ToolError{true, kNotRepeatable};
+    return crash(execution);
   }
 
   // Whether the search must begin again.
@@ -164,13 +178,17 @@ class Checker {
     const std::uint64_t most = plan_.crash.max_recoveries;
     if (most != 0 && result_.survey.recoveries() >= most) {
       result_.crash_bound = Bound::kRecoveries;
+      uncrashed_ = schedule_of(execution);
       return false;
     }
     if (!crashes_) crashes_.emplace(plan_, names_, JointProgram::Setup{.is_opaque = is_opaque_, .racy_count = racy_count()}, crash_hooks());
     const auto found = crashes_->explore(execution, most == 0 ? 0 : most - result_.survey.recoveries(), seconds_left());
     if (!found) return true;
     result_.survey.add_all(found->survey);
-    if (found->bound != Bound::kNone) result_.crash_bound = found->bound;
+    if (found->bound != Bound::kNone) {
+      result_.crash_bound = found->bound;
+      uncrashed_ = schedule_of(execution);
+    }
     if (found->verdict == Verdict::kViolation) note_crash(execution, *found);
     return found->bound == Bound::kNone && (found->verdict != Verdict::kViolation || plan_.goes_on);
   }
@@ -195,6 +213,7 @@ class Checker {
   const ThreadPlan& plan_;
   const ThreadHooks& hooks_;
   const ThreadRest* before_;
+  std::vector<scheduler::ActorId> uncrashed_;  // ThreadRest
   bool begins_again_ = false, is_opaque_ = false, is_instrumented_ = false;
   std::vector<std::uint64_t> racy_;
   NameTable names_;

@@ -56,6 +56,7 @@ struct ThreadRest {
   bool is_opaque = false, is_instrumented = false;
   std::uint64_t executions = 0, asleep = 0, foreseen = 0, transitions = 0;
   double seconds = 0;
+  std::vector<scheduler::ActorId> uncrashed;  // the last execution, where not all of its recoveries were run
 };
 
 enum class ThreadVerdict { kVerified, kViolation, kBounded };
@@ -72,6 +73,7 @@ struct ThreadResult {
   std::uint64_t races = 0;               // places that were raced for
   std::optional<ThreadRest> rest;        // where a bound was hit that more time would lift
   std::optional<ThreadFinding> finding;  // the shortest of those with the first's kind
+  bool is_resumed = false;               // counts of recoveries are those since then
   bool has_recover = false;              // there is a crashcut_recover(), so crashes were tried
   std::uint64_t explored = 0;            // executions whose recoveries were run
   std::uint64_t merged = 0;              // those whose recoveries would have been the same

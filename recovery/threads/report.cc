@@ -86,6 +86,7 @@ std::string crash_counts_text(const ThreadResult& result) {
   std::string text = result.assumed_away == 0 ? "" : fmt::format("; {} assumed away", count_text(result.assumed_away, "execution", "executions"));
   if (!result.has_recover) return text;
   text += fmt::format("; {} of {}", count_text(result.survey.recoveries(), "recovery", "recoveries"), count_text(result.explored, "execution", "executions"));
+  if (result.is_resumed) text += " since it was resumed";
   if (result.merged > 0) text += fmt::format(", those of {} more would be the same", result.merged);
   return text;
 }
@@ -243,6 +244,7 @@ nlohmann::json threads_to_json(const ThreadPlan& plan, const ThreadResult& resul
           {"explored_fraction", result.search.fraction},
           {"seconds", result.search.seconds},
           {"opaque", result.is_opaque},
+          {"resumed", result.is_resumed},
           {"instrumented", result.is_instrumented},
           {"counts", {{"executions", result.search.executions}, {"foreseen", result.search.foreseen}, {"asleep", result.search.asleep}, {"transitions", result.search.transitions}, {"violations", result.violations}, {"assumed_away_executions", result.assumed_away}, {"crashed_executions", result.explored}, {"merged_executions", result.merged}, {"recoveries", result.survey.recoveries()}, {"assumed_away", result.survey.assumed_away()}, {"restored_images", result.restored}, {"processes", result.forked}}},
           {"outcomes", result.has_recover ? json(outcomes_to_json(result.survey)) : json(nullptr)},

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "recovery/base64url.h"
 #include "recovery/token_bytes.h"
 #include "scheduler/runtime/protocol.h"
 
@@ -51,6 +52,48 @@ NodeSketch node_of(const json& from) {
   return node;
 }
 
+// Runs of an actor and a count.
+json to_json(const std::vector<ActorId>& path) {
+  json runs = json::array();
+  for (const ActorId actor : path) {
+    if (runs.empty() || runs.back()[0] != index(actor)) runs.push_back({index(actor), 0u});
+    runs.back()[1] = runs.back()[1].get<std::uint32_t>() + 1;
+  }
+  return runs;
+}
+std::vector<ActorId> path_of(const json& from) {
+  std::vector<ActorId> path;
+  for (const json& run : from) {
+    path.insert(path.end(), number<std::uint32_t>(run.at(1), kStepsMost), actor_of(run.at(0)));
+    if (path.size() >= kStepsMost) throw Damaged{};
+  }
+  return path;
+}
+
+// As bytes of the other tokens: from, model, crashes in a row, seed, bound on recoveries, whether recordings are merged.
+std::string crash_text(const ThreadPlan& plan) {
+  TokenWriter out;
+  out.text(plan.crash.from_directory);
+  out.model(plan.crash.model);
+  out.number(plan.crash.depth);
+  out.number(plan.crash.seed);
+  out.number(plan.crash.max_recoveries);
+  out.number(plan.merges_logs ? 1 : 0);
+  return to_base64url(out.take());
+}
+void read_crash(const std::string& text, ThreadPlan& plan) {
+  const auto bytes = from_base64url(text);
+  if (!bytes) throw Damaged{};
+  TokenReader in(*bytes);
+  plan.crash.from_directory = in.text();
+  plan.crash.model = in.model();
+  plan.crash.depth = static_cast<std::uint32_t>(in.number(kTokenDepthMost));
+  plan.crash.seed = in.number();
+  plan.crash.max_recoveries = in.number();
+  plan.merges_logs = in.number(1) != 0;
+  if (!in.at_end() || plan.crash.depth == 0) throw Damaged{};
+}
+
 ThreadPlan plan_of(const json& from) {
   ThreadPlan plan;
   plan.program = from.at("p").get<std::string>();
@@ -66,6 +109,7 @@ ThreadPlan plan_of(const json& from) {
   for (const json& policy : from.at("w")) {
     plan.policies.emplace_back(static_cast<scheduler::PrimitiveId>(number<std::uint32_t>(policy.at(0), static_cast<std::uint32_t>(scheduler::PrimitiveId::kFutex))), number<std::uint32_t>(policy.at(1), 2));
   }
+  read_crash(from.at("d").get<std::string>(), plan);
   if (!plan.program.starts_with('/') || !(plan.step_limit_s > 0) || !(plan.bounds.time_most_s >= 0)) throw Damaged{};
   return plan;
 }
@@ -76,31 +120,28 @@ ThreadRest rest_of(const json& from) {
   rest.is_instrumented = from.at("i").get<bool>();
   for (const json& actor : from.at("n")) rest.actors.push_back({number<std::uint32_t>(actor.at(0), kActorsMost), number<std::uint32_t>(actor.at(1), ~0u)});
   for (const json& place : from.at("m")) rest.racy.push_back(number<std::uint64_t>(place, ~std::uint64_t{0}));
-  for (const json& run : from.at("x")) rest.sketch.path.insert(rest.sketch.path.end(), number<std::uint32_t>(run.at(1), kStepsMost), actor_of(run.at(0)));
+  rest.sketch.path = path_of(from.at("x"));
+  rest.uncrashed = path_of(from.at("u"));
   for (const json& node : from.at("y")) rest.sketch.nodes.push_back(node_of(node));
   const json& counts = from.at("c");
   std::uint64_t* const totals[] = {&rest.executions, &rest.asleep, &rest.foreseen, &rest.transitions};
   for (std::size_t i = 0; i < std::size(totals); ++i) *totals[i] = number<std::uint64_t>(counts.at(i), ~std::uint64_t{0});
   rest.seconds = from.at("e").get<double>();
-  if (rest.actors.empty() || rest.actors.size() > kActorsMost || rest.racy.size() > kRacyMost || rest.sketch.path.size() >= kStepsMost) throw Damaged{};
+  if (rest.actors.empty() || rest.actors.size() > kActorsMost || rest.racy.size() > kRacyMost) throw Damaged{};
   return rest;
 }
 
 }  // namespace
 
 std::string encode_rest(const ThreadPlan& plan, const ThreadRest& rest) {
-  json policies = json::array(), actors = json::array(), path = json::array(), nodes = json::array();
+  json policies = json::array(), actors = json::array(), nodes = json::array();
   for (const auto& [primitive, policy] : plan.policies) policies.push_back({static_cast<std::uint32_t>(primitive), static_cast<std::uint32_t>(policy)});
   for (const auto& actor : rest.actors) actors.push_back({actor.parent, actor.ordinal});
-  for (const ActorId actor : rest.sketch.path) {
-    if (path.empty() || path.back()[0] != index(actor)) path.push_back({index(actor), 0u});
-    path.back()[1] = path.back()[1].get<std::uint32_t>() + 1;
-  }
   for (const NodeSketch& node : rest.sketch.nodes) nodes.push_back(to_json(node));
   const json all = {{"p", plan.program}, {"a", plan.arguments}, {"r", static_cast<std::uint32_t>(plan.reduction)}, {"f", plan.has_foresight}, {"g", plan.goes_on},
                     {"b", {plan.bounds.executions_most, plan.bounds.time_most_s, plan.bounds.depth_most, plan.bounds.preemptions_most}},
                     {"s", plan.spurious_most}, {"t", plan.timeouts_most}, {"l", plan.step_limit_s}, {"w", policies}, {"o", rest.is_opaque},
-                    {"i", rest.is_instrumented}, {"n", actors}, {"m", rest.racy}, {"x", path}, {"y", nodes},
+                    {"i", rest.is_instrumented}, {"n", actors}, {"m", rest.racy}, {"x", to_json(rest.sketch.path)}, {"y", nodes}, {"u", to_json(rest.uncrashed)}, {"d", crash_text(plan)},
                     {"c", {rest.executions, rest.asleep, rest.foreseen, rest.transitions}}, {"e", rest.seconds}};
   return seal(kRestTokenPrefix, all.dump());
 }
