@@ -9,12 +9,15 @@
 //   st_blocks and a directory's size: ext4 counts blocks of its own (extent trees, xattrs) and allocates late;
 //   st_ino and st_dev: numbers of another filesystem;
 //   COLLAPSE_RANGE, INSERT_RANGE, RENAME_WHITEOUT, FS_IOC_*: the kernel's FUSE refuses them (fusefs/mount/mount.h);
-//   direct writes of several blocks and a part of a sector: ext4 writes some of them before it fails; copies by the
+//   direct writes of several blocks and a part of a sector: ext4 writes some of them before it fails; of a part of a
+//   sector where there is no data: ext4 allocates the block before it fails, and a direct read can tell; copies by the
 //   kernel through a direct descriptor: FUSE does not say that it is one;
 //   sendfile from a file to itself: what is read may be what was just written;
 //   with kNothing, the offset of a descriptor after it appended: the kernel counts from the size that it remembers;
 //   with kNothing, whether a user may go through "." and "..": the kernel does not ask. And which of two errors a user
 //   gets where one is for a lack of permission: the kernel asks for that when it goes on, not as it passes;
+//   where there is data, by SEEK_DATA, SEEK_HOLE and direct reads, in seeds with stores to maps (every other one): a store
+//   into a hole makes data of as many blocks as ext4 keeps in one folio;
 //   lseek on a directory: cookies are a filesystem's own;
 //   fifos with kNothing: the kernel opens them without asking whether it may;
 //   times of a fifo: what goes through it does not reach a FUSE filesystem.
@@ -117,7 +120,7 @@ std::string difference(const std::string& a, const std::string& b) {
 
 class Generator {
  public:
-  explicit Generator(std::uint64_t seed) : random_(seed) {}
+  explicit Generator(std::uint64_t seed) : random_(seed), stores_to_maps_(seed % 2 == 0) {}
 
   Op next() {
     Op op;
@@ -137,6 +140,9 @@ class Generator {
     if (op.call == Call::kChown && (op.flags & 3) == 0) op.as_user = false;
     // Through a symlink to the root, ".." would lead out of it.
     if (op.call == Call::kSymlink && op.other_path.ends_with("..")) op.other_path = "d";
+    if (op.call == Call::kMapWrite && !stores_to_maps_) op.call = Call::kMapRead;
+    if (op.call == Call::kSeek && stores_to_maps_ && (op.flags == SEEK_DATA || op.flags == SEEK_HOLE)) op.flags = SEEK_SET;
+    if (stores_to_maps_) op.flags &= op.call == Call::kOpen ? ~O_DIRECT : ~0;
     return op;
   }
 
@@ -218,6 +224,7 @@ class Generator {
   }
 
   std::mt19937_64 random_;
+  bool stores_to_maps_;
 };
 
 // ---- one of the two filesystems -------------------------------------------------------------------------------------
@@ -268,6 +275,15 @@ class Side {
   std::string attributes(std::size_t slot) const {
     struct stat now {};
     return fstat(fds_[slot], &now) == 0 ? text(now) : std::strerror(errno);
+  }
+  // Its flags and where it has data.
+  std::string layout(std::size_t slot) const {
+    const int fd = fds_[slot];
+    std::string shown = fmt::format("flags {:#o}", static_cast<unsigned>(fcntl(fd, F_GETFL)));
+    const off_t kept = lseek(fd, 0, SEEK_CUR);
+    for (off_t data, hole = 0; (data = lseek(fd, hole, SEEK_DATA)) >= 0 && (hole = lseek(fd, data, SEEK_HOLE)) >= 0;) shown += fmt::format(", data {} to {}", data, hole);
+    lseek(fd, kept, SEEK_SET);
+    return shown;
   }
 
   // Everything below the root, a line each.
@@ -365,6 +381,15 @@ class Side {
   static std::size_t write_length(int fd, std::size_t length) {
     return is_direct(fd) && length > 512 ? length / 512 * 512 : length;
   }
+  // A direct write of a part of a sector, to where there is no data.
+  static bool would_allocate_and_fail(int fd, off_t offset, std::size_t length) {
+    if (!is_direct(fd) || (offset % 512 == 0 && write_length(fd, length) % 512 == 0)) return false;
+    const off_t kept = lseek(fd, 0, SEEK_CUR);
+    settle(fd);
+    const bool has_data = lseek(fd, offset, SEEK_DATA) == offset;
+    lseek(fd, kept, SEEK_SET);
+    return !has_data;
+  }
   // A preallocated block that somebody has read is data to ext4 for as long as the page is in memory.
   static void settle(int fd) {
     fsync(fd);
@@ -453,8 +478,12 @@ long Side::call(const Op& op, std::string& data) {
       if (n > 0) data.assign(reinterpret_cast<const char*>(buffer), static_cast<std::size_t>(n));
       return n;
     }
-    case Call::kWrite: return write(fd, filled_buffer(op), write_length(fd, op.length));
-    case Call::kPwrite: return pwrite(fd, filled_buffer(op), write_length(fd, op.length), op.offset);
+    case Call::kWrite:
+      if (would_allocate_and_fail(fd, lseek(fd, 0, SEEK_CUR), op.length)) return 0;
+      return write(fd, filled_buffer(op), write_length(fd, op.length));
+    case Call::kPwrite:
+      if (would_allocate_and_fail(fd, op.offset, op.length)) return 0;
+      return pwrite(fd, filled_buffer(op), write_length(fd, op.length), op.offset);
     case Call::kSeek:
       if (is_directory(fd)) return 0;
       if (op.flags == SEEK_DATA || op.flags == SEEK_HOLE) settle(fd);
@@ -557,7 +586,8 @@ std::string compare(const Op& op, Side& ours, Side& theirs, bool exact) {
   const auto is_denied = [](const Outcome& outcome) { return outcome.error == EACCES || outcome.error == EPERM; };
   const bool both_fail = exact && op.as_user && a.result < 0 && b.result < 0 && (is_denied(a) || is_denied(b));
   if (a != b && !is_offset && !both_fail) {
-    return fmt::format("ours:   {}\next4's: {}\n{}", a.text(), b.text(), a.data != b.data ? difference(a.data, b.data) : "");
+    return fmt::format("ours:   {}\n        slot: {}\next4's: {}\n        slot: {}\n{}", a.text(), ours.layout(op.slot), b.text(), theirs.layout(op.slot),
+                       a.data != b.data ? difference(a.data, b.data) : "");
   }
   for (const std::string& path : {op.path, op.other_path}) {
     const std::string mine = ours.attributes(path), its = theirs.attributes(path);

@@ -259,7 +259,8 @@ void make_node(fuse_req_t req, fuse_ino_t parent, const char* name, Make&& make)
 
 void on_mknod(fuse_req_t req, fuse_ino_t parent, const char* name, mode_t mode, dev_t rdev) {
   make_node(req, parent, name, [&](Traced& changes, Ino dir, Ino& made) {
-    return changes.create(dir, name, mode, rdev, creator(req), made);
+    const Errno error = server_of(req).access_of(req).strip_setgid(dir, mode);
+    return error != 0 ? error : changes.create(dir, name, mode, rdev, creator(req), made);
   });
 }
 

@@ -96,6 +96,7 @@ void on_create(fuse_req_t req, fuse_ino_t parent, const char* name, mode_t mode,
   Ino dir{}, made{};
   Errno error = server.find(parent, dir);
   if (error == 0) error = server.access_of(req).may_create(dir);
+  if (error == 0) error = server.access_of(req).strip_setgid(dir, mode);  // the kernel does too, by the mode that it remembers
   if (error == 0) {
     error = server.volume->changes.create(dir, name, S_IFREG | (mode & 07777), 0, Credentials{context.uid, context.gid, {}}, made);
   }
@@ -128,7 +129,9 @@ bool needs_alignment(Filesystem& filesystem, Ino ino, off_t offset, std::size_t 
   const auto is_data = [&](off_t at) { return filesystem.seek(ino, static_cast<std::uint64_t>(at), SEEK_DATA) == at; };
   if (filesystem.seek(ino, 0, SEEK_END) <= offset || size == 0) return false;
   const off_t end = offset + static_cast<off_t>(size);
-  if (offset % kDirectAlignment != 0 && is_data(offset)) return true;
+  // Whatever data comes after a part of a sector would go to a part of a sector's distance in memory.
+  const std::int64_t data = offset % kDirectAlignment == 0 ? -1 : filesystem.seek(ino, static_cast<std::uint64_t>(offset), SEEK_DATA);
+  if (data >= 0 && data < end) return true;
   const off_t last_block = std::max(offset, (end - 1) / filesystem.block_bytes() * filesystem.block_bytes());
   return end % kDirectAlignment != 0 && is_data(last_block);
 }
