@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <random>
 #include <set>
 
+#include "tests/seeds.h"
 #include "tests/threads_command.h"
 
 namespace crashcut {
@@ -131,6 +133,43 @@ TEST(Memory, InC) {
     EXPECT_EQ(report("", name + " message-relaxed", 1)["violation"]["kind"], "data race") << compiler;
     EXPECT_EQ(report("", name + " copies", 1)["violation"]["kind"], "data race") << compiler;
   }
+}
+
+// A script for tests/threads/memory_script.c.
+std::string made_up_thread(std::mt19937_64& random, std::size_t accesses) {
+  const auto below = [&](std::size_t most) { return std::uniform_int_distribution<std::size_t>(0, most - 1)(random); };
+  const auto access = [&] { return std::string(1, "rrwwwlLsSxf"[below(11)]) + "01"[below(2)]; };
+  std::string script;
+  for (std::size_t i = 0; i < accesses; ++i) {
+    const char which = "01"[below(2)];
+    switch (below(5)) {
+      case 0: script += std::string("(") + which + access() + ")" + which; break;
+      case 1: script += std::string("?") + which + access(); break;
+      default: script += access();
+    }
+  }
+  return " '" + script + "'";
+}
+
+// A race is found where any schedule has one, and only there: swapping steps that commute loses none.
+TEST(Memory, MadeUpProgramsHaveTheRacesOfEverySchedule) {
+  std::uint64_t with_race = 0, without = 0;
+  tests::for_each_seed(80, [&](std::uint64_t seed) {
+    std::mt19937_64 random(seed);
+    std::string words = program("memory_script-gcc");
+    const std::size_t threads = 2 + random() % 2;
+    for (std::size_t i = 0; i < threads; ++i) words += made_up_thread(random, threads == 2 ? 3 : 2);
+    const Ran every = run("threads --jobs 1 --reduction none --max-executions 4000 " + words);
+    if (every.code == 3) return true;  // too many to compare with
+    EXPECT_TRUE(every.code == 0 || every.output.find("violation: data race") != std::string::npos) << every.output;
+    ++(every.code == 0 ? without : with_race);
+    for (const char* how : {"--jobs 1 ", "--jobs 1 --reduction source "}) {
+      const Ran reduced = run(std::string("threads ") + how + words);
+      EXPECT_EQ(reduced.code, every.code) << "seed " << seed << ": " << how << words << "\n" << reduced.output;
+    }
+    return !::testing::Test::HasFailure();
+  });
+  EXPECT_TRUE(std::getenv("CRASHCUT_SEED") != nullptr || (with_race > 10 && without > 10)) << with_race << " and " << without;
 }
 
 TEST(Memory, AnInstrumentedProgramRunsByItself) {
