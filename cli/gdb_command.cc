@@ -93,7 +93,7 @@ void add_gdb_command(CLI::App& app, int& exit_code) {
       "  crashcut backtrace N   the calls of one of them\n\n"
       "Example: crashcut gdb ct1... -batch -ex 'crashcut goto 5' -ex backtrace");
   command->callback([command, options, &exit_code] {
-    const auto code = run(*options, program_words(*command));
+    const auto code = run(*options, program_words(*command, "token"));
     exit_code = code ? *code : report_failure(code.error());
   });
 }

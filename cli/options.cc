@@ -133,14 +133,14 @@ std::vector<std::string> hide_separators(std::vector<std::string> words) {
   return words;
 }
 
-std::vector<std::string> program_words(const CLI::App& command) {
+std::vector<std::string> program_words(const CLI::App& command, std::string_view what) {
   std::vector<std::string> words = command.remaining();
   if (!words.empty() && words[0] == kHiddenSeparator) {
     words.erase(words.begin());
   } else if (!words.empty() && words[0].starts_with('-')) {
     throw CLI::ParseError(fmt::format("{} has no option {}.", command.get_name(), words[0]), 2);
   }
-  if (words.empty()) throw CLI::ParseError(fmt::format("{} needs a program.", command.get_name()), 2);
+  if (words.empty()) throw CLI::ParseError(fmt::format("{} needs a {}.", command.get_name(), what), 2);
   std::replace(words.begin(), words.end(), std::string(kHiddenSeparator), std::string("--"));
   return words;
 }

@@ -38,8 +38,8 @@ void add_model_options(CLI::App& command, Options& options);
 void add_options(CLI::App& command, Options& options);
 // "--" would end the options of crashcut itself, not those of the command: hide it until program_words().
 std::vector<std::string> hide_separators(std::vector<std::string> words);
-// prog and its arguments; throws CLI::ParseError where there is none.
-std::vector<std::string> program_words(const CLI::App& command);
+// prog, or whatever else comes first, and its arguments; throws CLI::ParseError where there is none.
+std::vector<std::string> program_words(const CLI::App& command, std::string_view what = "program");
 
 // A plan without its program, of one profile and mode.
 tl::expected<recovery::Plan, inprocess::Failure> make_plan(const Options& options, std::string_view profile,

@@ -24,10 +24,13 @@
 #include <utility>
 
 #include "recovery/inprocess/apart.h"
+#include "recovery/sandbox/fd.h"
 
 namespace crashcut::inprocess {
 
 namespace {
+
+using sandbox::Fd;
 
 constexpr int kTickMs = 20;
 constexpr std::uint64_t kPunchBytes = std::uint64_t{64} << 20;
@@ -49,25 +52,6 @@ double log2_of_sum(double a, double b) {
   if (std::isinf(larger)) return larger;
   return larger + std::log2(1 + std::exp2(std::min(a, b) - larger));
 }
-
-class Fd {
- public:
-  Fd() = default;
-  explicit Fd(int fd) : fd_(fd) {}
-  Fd(Fd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  Fd& operator=(Fd&& other) noexcept {
-    std::swap(fd_, other.fd_);
-    return *this;
-  }
-  ~Fd() {
-    if (fd_ >= 0) close(fd_);
-  }
-  int get() const { return fd_; }
-  void reset() { *this = Fd(); }
-
- private:
-  int fd_ = -1;
-};
 
 // Whether the runtime can be loaded into the program: a dynamically linked executable of this machine.
 tl::expected<void, Failure> check_program(const std::string& path) {
