@@ -203,7 +203,8 @@ class Checker {
     if (!is_better) return;
     Details details;
     if (const auto* known = dynamic_cast<const Details*>(execution.note.get())) details = *known;
-    result_.finding = ThreadFinding{execution, details, names_.actors(), executions_, false, racy_, found.counterexample, found.execution.fingerprint};
+    result_.finding = ThreadFinding{execution, details, names_.actors(), executions_, false, racy_, found.counterexample, found.execution.fingerprint,
+                                    is_instrumented_ && plan_.reduction != scheduler::ReductionName::kNone};
   }
 
   std::uint32_t racy_count() const { return static_cast<std::uint32_t>(racy_.size()); }
@@ -295,6 +296,7 @@ tl::expected<ThreadFinding, Failure> replay_crash(const ThreadPlan& plan, const 
   auto account = replay_recording(program.session(), crash.path);
   if (!account) return tl::unexpected(account.error());
   finding->crash = Counterexample{std::move(*account), false, true};
+  finding->is_loosened = program.program().is_instrumented() && plan.reduction != scheduler::ReductionName::kNone;
   return finding;
 } catch (const ToolError& error) {
   return tl::unexpected(failure_of(error));

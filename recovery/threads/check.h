@@ -46,6 +46,7 @@ struct ThreadFinding {
   std::vector<std::uint64_t> racy;     // places where accesses are operations
   std::optional<Counterexample> crash;  // the execution itself went well: what a recovery found after it
   std::uint64_t fingerprint = 0;       // of what it wrote
+  bool is_loosened = false;            // the crash may be of another execution of its class (fusefs/recorder_loosen.cc)
 };
 
 // What a search that was stopped has still to do, what it had learned and counted. rest.h makes a token of it.

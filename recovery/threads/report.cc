@@ -184,7 +184,11 @@ std::string report_threads_finding(const ThreadPlan& plan, const ThreadFinding& 
     }
   }
   if (finding.details.race) text += race_text(story, *finding.details.race);
-  if (finding.crash) text += fmt::format("\n  Then the power went:\n\n{}", report_account(finding.crash->account, detail));
+  if (finding.crash) {
+    text += "\n  Then the power went";
+    if (finding.is_loosened) text += " (calls that nothing but the journal orders stand in one of their orders; the disk may have had the other)";
+    text += fmt::format(":\n\n{}", report_account(finding.crash->account, detail));
+  }
   return text;
 }
 
