@@ -3,7 +3,7 @@
 #   --long   a hundred times as many random cases
 #   --clang  built by clang instead of g++
 #   --asan   under the address and undefined-behaviour sanitizers
-#   --tsan   under the thread sanitizer
+#   --tsan   under the thread sanitizer, which is told to let a mount's process start threads after it was forked
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
