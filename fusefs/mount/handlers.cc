@@ -57,10 +57,10 @@ Credentials Mount::Server::caller_of(const fuse_ctx& context) {
   return who;
 }
 
-Access Mount::Server::access_of(fuse_req_t req) {
+Access Mount::Server::access_of(const fuse_ctx& context) {
   // The kernel has looked already where it keeps attributes, and uid 0 may do everything.
-  if (keeps_caches() || fuse_req_ctx(req)->uid == 0) return Access(volume->filesystem, Credentials{}, {});
-  return Access(volume->filesystem, caller_of(*fuse_req_ctx(req)), {});
+  if (keeps_caches() || context.uid == 0) return Access(volume->filesystem, Credentials{}, {});
+  return Access(volume->filesystem, caller_of(context), {});
 }
 
 void Mount::Server::kill_privileges(const fuse_ctx& context, Ino ino) {

@@ -332,10 +332,12 @@ void Mount::Server::handle_tmpfile(const fuse_in_header& header) {
     Lock lock(mutex);
     Ino dir{}, made{};
     Errno error = find(header.nodeid, dir);
-    const Credentials who{header.uid, header.gid, {}};
-    if (error == 0 && !keeps_caches() && header.uid != 0) error = Access(volume->filesystem, who, {}).may_create(dir);
+    const Access access = access_of(fuse_ctx{header.uid, header.gid, static_cast<pid_t>(header.pid), 0});
+    mode_t mode = wanted.mode & 07777;
+    if (error == 0) error = access.may_create(dir);
+    if (error == 0) error = access.strip_setgid(dir, mode);
     set_process(static_cast<pid_t>(header.pid));
-    if (error == 0) error = volume->changes.tmpfile(dir, S_IFREG | (wanted.mode & 07777), who, made);
+    if (error == 0) error = volume->changes.tmpfile(dir, S_IFREG | mode, Credentials{header.uid, header.gid, {}}, made);
     if (error == 0) {
       fuse_file_info info{};
       info.flags = static_cast<int>(wanted.flags);

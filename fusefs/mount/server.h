@@ -77,7 +77,8 @@ struct Mount::Server {
   // What the handlers share. All under `mutex`.
   void set_process(pid_t pid);
   const std::string& command_of(pid_t pid);
-  Access access_of(fuse_req_t req);
+  Access access_of(const fuse_ctx& context);
+  Access access_of(fuse_req_t req) { return access_of(*fuse_req_ctx(req)); }
   // The caller as it is, groups too: these are looked up in /proc, so only where somebody must know.
   Credentials caller_of(const fuse_ctx& context);
   // A writer without privileges takes the setuid and setgid bits away: ours to do (HANDLE_KILLPRIV_V2).

@@ -6,7 +6,9 @@
 #include "scheduler/primitives/spin.h"
 #include "scheduler/runtime/world.h"
 
+extern "C" {
 std::uint64_t crashcut_entry_registers[7];
+}
 
 namespace crashcut::scheduler::runtime {
 
