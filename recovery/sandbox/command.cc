@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <mutex>
 
 #include "recovery/sandbox/descendants.h"
 #include "recovery/sandbox/keeper.h"
@@ -179,6 +180,13 @@ std::string explain(const Launch& l, const Command& command) {
   }
 }
 
+// Held while a command is started: until it is loaded, and so has asked to die with us. Never destroyed: threads outlive
+// exit handlers.
+std::timed_mutex& starting() {
+  static auto& mutex = *new std::timed_mutex;
+  return mutex;
+}
+
 Launch make_launch(const Inside& inside, const Command& command) {
   Launch l;
   l.paths = find_paths(command);
@@ -287,8 +295,10 @@ class Run {
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     int pidfd = -1;
+    starting().lock();
     pid_ = clone(become, stack.get() + kStackBytes, CLONE_VM | CLONE_VFORK | CLONE_PIDFD | SIGCHLD, &launch_, &pidfd);
     const int error = errno;
+    starting().unlock();
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
     out_.close_write_end();
     err_.close_write_end();
@@ -363,6 +373,8 @@ class Run {
 };
 
 }  // namespace
+
+void start_no_more(std::chrono::milliseconds limit) { (void)starting().try_lock_for(limit); }
 
 Outcome run(const Inside& inside, const Command& command) {
   if (command.argv.empty()) {

@@ -61,4 +61,8 @@ struct Outcome {
 
 Outcome run(const Inside& inside, const Command& command);
 
+// For a thread that is about to end this process and all it has started: run() starts nothing any more, for good. Waits
+// for one that is being started, but not longer than the limit.
+void start_no_more(std::chrono::milliseconds limit);
+
 }  // namespace crashcut::sandbox

@@ -20,6 +20,7 @@
 
 #include <initializer_list>
 
+#include "recovery/sandbox/command.h"
 #include "recovery/sandbox/descendants.h"
 #include "recovery/sandbox/keeper.h"
 
@@ -122,7 +123,11 @@ void* run_body(void* argument) {
   pollfd p{watched, POLLIN, 0};
   while (poll(&p, 1, -1) <= 0) {
   }
-  if (body.inside.mode == Mode::kSubreaper) kill_descendants(body.inside.mode, kKillLimit);
+  if (body.inside.mode == Mode::kSubreaper) {
+    // What the other thread started after the last look, nobody would find.
+    start_no_more(kKillLimit);
+    kill_descendants(body.inside.mode, kKillLimit);
+  }
   _exit(kLost);
 }
 
