@@ -56,9 +56,9 @@ TEST(MountedToken, WhateverIsChangedIsNoticed) {
 }
 
 TEST(MountedToken, NonsenseWithARightSumIsASentence) {
-  for (const char* json : {"[]", "{}", "null", "{\"d\":1}", "{\"d\":\"x\",\"t\":0,\"m\":[9,9,9,9,9,9,9,9],\"q\":null,\"c\":[\"x\"],\"n\":1,\"l\":1,\"p\":[]}",
-                           "{\"d\":\"x\",\"t\":0,\"m\":[1,0,true,true,true,true,0,0],\"q\":null,\"c\":[\"x\"],\"n\":1,\"l\":1,\"p\":[]}",
-                           "{\"d\":\"x\",\"t\":0,\"m\":[1,0,true,true,true,true,512,4096],\"q\":null,\"c\":[],\"n\":1,\"l\":1,\"p\":[]}"}) {
+  for (const char* json : {"[]", "{}", "null", "{\"d\":1}", "{\"d\":\"x\",\"t\":0,\"m\":\"CQkJCQk\",\"q\":null,\"c\":[\"x\"],\"n\":1,\"l\":1,\"p\":[]}",
+                           "{\"d\":\"x\",\"t\":0,\"m\":\"AQAPAAA\",\"q\":null,\"c\":[\"x\"],\"n\":1,\"l\":1,\"p\":[]}",
+                           "{\"d\":\"x\",\"t\":0,\"m\":\"AQAPgASAIA\",\"q\":null,\"c\":[],\"n\":1,\"l\":1,\"p\":[]}"}) {
     const auto decoded = decode_token(recovery::seal(kTokenPrefix, json));
     ASSERT_FALSE(decoded) << json;
     EXPECT_EQ(decoded.error(), recovery::no_crashcut_wrote_it());

@@ -252,26 +252,27 @@ void make_node(fuse_req_t req, fuse_ino_t parent, const char* name, Make&& make)
   Ino dir{}, made{};
   Errno error = server.find(parent, dir);
   if (error == 0 && parent == kRootNode && name == kSpecialDirectory) error = -EPERM;
-  if (error == 0) error = server.access_of(req).may_create(dir);
-  if (error == 0) error = make(server.volume->changes, dir, made);
+  const Access access = server.access_of(req);
+  if (error == 0) error = access.may_create(dir);
+  if (error == 0) error = make(server.volume->changes, access, dir, made);
   reply_entry(lock, req, error, made);
 }
 
 void on_mknod(fuse_req_t req, fuse_ino_t parent, const char* name, mode_t mode, dev_t rdev) {
-  make_node(req, parent, name, [&](Traced& changes, Ino dir, Ino& made) {
-    const Errno error = server_of(req).access_of(req).strip_setgid(dir, mode);
+  make_node(req, parent, name, [&](Traced& changes, const Access& access, Ino dir, Ino& made) {
+    const Errno error = access.strip_setgid(dir, mode);
     return error != 0 ? error : changes.create(dir, name, mode, rdev, creator(req), made);
   });
 }
 
 void on_mkdir(fuse_req_t req, fuse_ino_t parent, const char* name, mode_t mode) {
-  make_node(req, parent, name, [&](Traced& changes, Ino dir, Ino& made) {
+  make_node(req, parent, name, [&](Traced& changes, const Access&, Ino dir, Ino& made) {
     return changes.mkdir(dir, name, mode | S_IFDIR, creator(req), made);
   });
 }
 
 void on_symlink(fuse_req_t req, const char* target, fuse_ino_t parent, const char* name) {
-  make_node(req, parent, name, [&](Traced& changes, Ino dir, Ino& made) {
+  make_node(req, parent, name, [&](Traced& changes, const Access&, Ino dir, Ino& made) {
     return changes.symlink(dir, name, target, creator(req), made);
   });
 }

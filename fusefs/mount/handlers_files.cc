@@ -95,8 +95,9 @@ void on_create(fuse_req_t req, fuse_ino_t parent, const char* name, mode_t mode,
   server.set_process(context.pid);
   Ino dir{}, made{};
   Errno error = server.find(parent, dir);
-  if (error == 0) error = server.access_of(req).may_create(dir);
-  if (error == 0) error = server.access_of(req).strip_setgid(dir, mode);  // the kernel does too, by the mode that it remembers
+  const Access access = server.access_of(req);
+  if (error == 0) error = access.may_create(dir);
+  if (error == 0) error = access.strip_setgid(dir, mode);  // the kernel does too, by the mode that it remembers
   if (error == 0) {
     error = server.volume->changes.create(dir, name, S_IFREG | (mode & 07777), 0, Credentials{context.uid, context.gid, {}}, made);
   }

@@ -1,28 +1,23 @@
 // Tokens of the mounted front end. JSON inside base64url, as its parts are lists of strings; docs/tokens.md.
+#include "recovery/base64url.h"
 #include "recovery/mounted/check.h"
 #include "recovery/token_bytes.h"
 
 namespace crashcut::mounted {
 namespace {
 
-Json model_json(const fusefs::ModelOptions& model) {
-  return {static_cast<int>(model.profile), static_cast<int>(model.data), model.delalloc, model.auto_da_alloc,
-          model.dioread_nolock, model.barrier, model.sector_bytes, model.block_bytes};
+std::string model_text(const fusefs::ModelOptions& model) {
+  recovery::TokenWriter out;
+  out.model(model);
+  return recovery::to_base64url(out.take());
 }
 
-fusefs::ModelOptions model_from(const Json& json) {
-  fusefs::ModelOptions model;
-  const int profile = json.at(0), data = json.at(1);
-  if (profile < 0 || profile > 1 || data < 0 || data > 2) throw std::runtime_error("unknown model");
-  model.profile = static_cast<fusefs::ProfileName>(profile);
-  model.data = static_cast<fusefs::DataMode>(data);
-  model.delalloc = json.at(2);
-  model.auto_da_alloc = json.at(3);
-  model.dioread_nolock = json.at(4);
-  model.barrier = json.at(5);
-  model.sector_bytes = json.at(6);
-  model.block_bytes = json.at(7);
-  if (!fusefs::check_geometry(model)) throw std::runtime_error("impossible geometry");
+fusefs::ModelOptions model_from(const std::string& text) {
+  const auto bytes = recovery::from_base64url(text);
+  if (!bytes) throw std::runtime_error("not base64url");
+  recovery::TokenReader in(*bytes);
+  const fusefs::ModelOptions model = in.model();
+  if (!in.at_end()) throw std::runtime_error("unknown model");
   return model;
 }
 
@@ -48,7 +43,7 @@ Question question_from(const Json& json) {
 }  // namespace
 
 std::string encode(const Token& token) {
-  const Json json = {{"d", token.directory}, {"t", token.trace_sum}, {"m", model_json(token.model)}, {"q", question_json(token.question)},
+  const Json json = {{"d", token.directory}, {"t", token.trace_sum}, {"m", model_text(token.model)}, {"q", question_json(token.question)},
                      {"c", token.checker.words}, {"n", token.depth}, {"l", token.check_limit.count()}, {"p", token.path}};
   return recovery::seal(kTokenPrefix, json.dump(-1, ' ', false, Json::error_handler_t::replace));
 }
@@ -60,7 +55,7 @@ tl::expected<Token, std::string> decode_token(std::string_view text) try {
   Token token;
   token.directory = json.at("d");
   token.trace_sum = json.at("t");
-  token.model = model_from(json.at("m"));
+  token.model = model_from(json.at("m").get<std::string>());
   token.question = question_from(json.at("q"));
   token.checker.words = json.at("c").get<std::vector<std::string>>();
   token.depth = json.at("n");
