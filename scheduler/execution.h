@@ -25,6 +25,7 @@ enum class Ending : std::uint8_t {
   kStuck,         // actors are left and none is enabled: a deadlock, or a livelock where one of them spins
   kAsleep,        // all that is enabled is explored elsewhere. Never under the optimal reduction
   kDepth,         // a thread's bound was hit and nobody else could go on
+  kCutShort,      // a data race, a hang or a signal that nobody can catch ended it, maybe before its prefix was done
   kDiverged,      // the schedule could not be followed: the program did something else than before
 };
 

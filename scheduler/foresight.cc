@@ -50,7 +50,7 @@ std::int64_t change_by(const Operation& x, ObjectId semaphore) {
   for (const Access& a : x) {
     if (a.object != semaphore) continue;
     if (a.verb == semaphore::kPost) change += a.argument == 0 ? 1 : a.argument;
-    if ((semaphore::is_wait(a) && semaphore::took(a)) || a.verb == semaphore::kTakeTurn) --change;
+    if (semaphore::takes(a)) --change;
   }
   return change;
 }

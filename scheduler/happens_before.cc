@@ -49,7 +49,7 @@ void HappensBefore::note(ActorId actor, const Access& access) {
       return;
     case PrimitiveId::kSemaphore:
       if (access.verb == semaphore::kPost) return release(actor, channel(object));
-      if ((semaphore::is_wait(access) && semaphore::took(access)) || access.verb == semaphore::kTakeTurn) acquire(actor, channel(object));
+      if (semaphore::takes(access)) acquire(actor, channel(object));
       return;
     case PrimitiveId::kBarrier:
       // Who leaves has met those of its own generation.

@@ -98,6 +98,7 @@ class Searcher {
   void learn(const Tree::Task& task) {
     const Execution& execution = task.run->execution;
     const std::uint32_t depth = task.leaf->depth;
+    if (execution.ending == Ending::kCutShort && execution.steps.size() < depth) return end_at(execution);
     if (!tree_->extend(task.leaf, execution)) {
       result_.diverged = true;
       result_.divergence = execution;
@@ -117,6 +118,15 @@ class Searcher {
     const bool was_run = !execution.is_foreseen && execution.ending != Ending::kAsleep;
     if (was_run && setup_.on_execution && !setup_.on_execution(execution)) end(BoundHit::kStopped);
     check_bounds();
+  }
+
+  // What comes after cannot be known: the search ends with this finding.
+  void end_at(const Execution& execution) {
+    ++result_.executions;
+    result_.transitions += execution.steps.size();
+    if (setup_.on_execution) setup_.on_execution(execution);
+    result_.bound = BoundHit::kCutShort;
+    is_over_ = true;
   }
 
   void end(BoundHit bound) {

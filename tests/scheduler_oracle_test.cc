@@ -11,6 +11,7 @@
 #include "scheduler/dependence.h"
 #include "scheduler/order.h"
 #include "scheduler/primitives/barrier.h"
+#include "scheduler/primitives/cancellation.h"
 #include "scheduler/primitives/condition.h"
 #include "scheduler/primitives/memory.h"
 #include "scheduler/primitives/mutex.h"
@@ -120,7 +121,7 @@ class SwapClasses {
 enum Family : unsigned {
   kVariables = 1, kMutexes = 2, kSemaphores = 4, kConditions = 8, kBarriers = 16, kRwLocks = 32, kOnces = 64, kTries = 128,
   kFailures = 256, kTimers = 512, kTwoWriters = 1024, kOrdered = 2048, kLoops = 4096, kThreads = 8192,
-  kMemory = 16384,
+  kMemory = 16384, kCancels = 32768,
 };
 
 class Generator {
@@ -148,6 +149,7 @@ class Generator {
     for (std::uint32_t i = 0; i < 2 * actors; ++i) {
       program.objects.push_back({id(PrimitiveId::kTimer, i)});
       program.objects.push_back({id(PrimitiveId::kSpin, i)});
+      program.objects.push_back({id(PrimitiveId::kCancellation, i)});
       program.objects.push_back({id(PrimitiveId::kThread, i), (families_ & kThreads) != 0 && i > 0 ? thread::kNone : thread::kStarted});
     }
     std::vector<Script> timers;
@@ -188,7 +190,7 @@ class Generator {
 
   void add(Script& script) {
     while (true) {
-      const unsigned family = 1u << pick(15);
+      const unsigned family = 1u << pick(16);
       if ((families_ & family) == 0) continue;
       switch (family) {
         case kVariables: return add_variable(script);
@@ -207,6 +209,7 @@ class Generator {
         case kTimers: return add_timed(script);
         case kTwoWriters: return add_two_writers(script);
         case kMemory: return add_memory(script);
+        case kCancels: return add_cancellation(script);
         case kLoops: {
           const ObjectId s = id(PrimitiveId::kSpin, self_);
           return script.push_back(does(spin::access(s, pick(2) == 0 ? spin::kYield : spin::kSpin)));
@@ -285,6 +288,30 @@ class Generator {
       script.push_back(does(condition::access(c, condition::kSignal)));
     }
     script.push_back(does(mutex::access(m, mutex::kUnlock)));
+  }
+
+  // Requests, and waits that heed them.
+  void add_cancellation(Script& script) {
+    const Access heed = cancellation::access(id(PrimitiveId::kCancellation, self_), cancellation::kHeed);
+    const std::uint32_t i = pick(2);
+    switch (pick(5)) {
+      case 0: return script.push_back(does(cancellation::access(id(PrimitiveId::kCancellation, pick(static_cast<std::uint32_t>(actor_count_))), cancellation::kRequest)));
+      case 1: return script.push_back(does(heed));
+      case 2: {
+        const ObjectId s = id(PrimitiveId::kSemaphore, i);
+        if (policy_[i] != kArbitrary) script.push_back(does(semaphore::access(s, semaphore::kEnqueue)));
+        return script.push_back(does(Operation(semaphore::access(s, policy_[i] == kArbitrary ? semaphore::kWait : semaphore::kTakeTurn)).add(heed)));
+      }
+      case 3: return script.push_back(does(condition::access(id(PrimitiveId::kCondition, i), pick(4) == 0 ? condition::kBroadcast : condition::kSignal)));
+      default: {
+        const ObjectId c = id(PrimitiveId::kCondition, i), m = id(PrimitiveId::kMutex, 0);
+        script.push_back(does(mutex::access(m, mutex::kLock)));
+        script.push_back(does(Operation(condition::access(c, condition::kEnqueue)).add(mutex::access(m, mutex::kUnlock))));
+        script.push_back(does(Operation(condition::access(c, condition::kWake)).add(heed)));
+        script.push_back(does(mutex::access(m, mutex::kLock)));
+        script.push_back(does(mutex::access(m, mutex::kUnlock)));
+      }
+    }
   }
 
   void add_rwlock(Script& script) {
@@ -434,9 +461,10 @@ INSTANTIATE_TEST_SUITE_P(
                       Row{"onces", kOnces | kVariables, 200}, Row{"tries", kTries | kMutexes | kSemaphores | kRwLocks, 400},
                       Row{"failures", kFailures | kVariables | kMutexes, 300}, Row{"timers", kTimers | kMutexes | kSemaphores | kVariables, 300},
                       Row{"ordered", kOrdered | kSemaphores | kConditions, 300}, Row{"loops", kLoops | kVariables, 200},
+                      Row{"cancels", kCancels | kSemaphores, 300}, Row{"cancels_ordered", kCancels | kOrdered | kSemaphores, 300},
                       Row{"threads", kThreads | kVariables | kMutexes, 200},
                       Row{"memory", kMemory, 600}, Row{"memory_and_mutexes", kMemory | kMutexes | kFailures, 300},
-                      Row{"everything", ((kThreads - 1) & ~kOrdered) | kMemory, 600}),
+                      Row{"everything", ((kThreads - 1) & ~kOrdered) | kMemory | kCancels, 600}),
     [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace

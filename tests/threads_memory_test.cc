@@ -172,6 +172,13 @@ TEST(Memory, MadeUpProgramsHaveTheRacesOfEverySchedule) {
   EXPECT_TRUE(std::getenv("CRASHCUT_SEED") != nullptr || (with_race > 0 && without > 0)) << with_race << " and " << without;
 }
 
+// It comes while the schedule that leads to another order is still being followed.
+TEST(Memory, ARaceOnTheWayToAnotherOrder) {
+  for (const char* goes_on : {"", "--all "}) {
+    EXPECT_EQ(report(goes_on, "memory_script-gcc 'w0(1x0)1' '?0w0w0' 'f0L0'", 1)["violation"]["kind"], "data race") << goes_on;
+  }
+}
+
 TEST(Memory, AnInstrumentedProgramRunsByItself) {
   EXPECT_EQ(std::system((program("shared-g++") + " locked 4").c_str()), 0);
   EXPECT_EQ(std::system((program("shared_c-gcc") + " adders").c_str()), 0);

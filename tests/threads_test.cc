@@ -85,12 +85,18 @@ INSTANTIATE_TEST_SUITE_P(
                       Row{"mistakes join-twice", "", 1, "misuse", "joined before"}, Row{"mistakes join-detached", "", 1, "misuse", "detached"},
                       Row{"mistakes overflow", "", 1, "signal", "SIGSEGV"}, Row{"mistakes exit", "", 1, "exit", "exit code 3"},
                       Row{"mistakes hang", "--step-limit 0.3", 1, "no progress", "runs on"}, Row{"mistakes timeout", "", 1, "assertion", "timed out"},
+                      Row{"mistakes hang-early", "--step-limit 0.3", 1, "no progress", "runs on"},
                       Row{"mistakes timeout", "--timeouts 0", 0, "", ""}, Row{"mistakes errorcheck", "", 0, "", ""},
                       Row{"mistakes recursive", "", 0, "", ""}, Row{"mistakes robust", "", 0, "", ""},
                       Row{"mistakes assume", "", 0, "", ""},
                       Row{"mistakes assume-assert", "", 1, "assertion", "`turn != 0' failed"},
                       Row{"mistakes keys", "", 0, "", ""}, Row{"mistakes files", "", 0, "", ""}, Row{"mistakes time", "", 0, "", ""},
                       Row{"mistakes main-exits", "", 0, "", ""}, Row{"mistakes cleanup", "", 0, "", ""},
+                      Row{"cancel wait", "", 0, "", ""}, Row{"cancel wait-leaks", "", 1, "deadlock", "deadlock"},
+                      Row{"cancel semaphore", "", 0, "", ""}, Row{"cancel signal", "", 0, "", ""},
+                      Row{"cancel signal", "--policy cond=fifo", 0, "", ""}, Row{"cancel signal", "--policy cond=lifo", 0, "", ""},
+                      Row{"cancel disabled", "", 0, "", ""}, Row{"cancel join", "", 0, "", ""}, Row{"cancel late", "", 0, "", ""},
+                      Row{"cancel write", "", 0, "", ""}, Row{"cancel write-all", "", 1, "assertion", "`st.st_size == 8' failed"},
                       Row{"mistakes timedjoin", "", 1, "exit", "exit code 6"}, Row{"mistakes timedjoin", "--timeouts 0", 0, "", ""},
                       Row{"cpp unwind", "", 0, "", ""}, Row{"c11", "", 0, "", ""}, Row{"cpp mutex", "", 0, "", ""},
                       Row{"cpp condition", "", 0, "", ""}, Row{"cpp shared", "", 0, "", ""}, Row{"cpp latch", "", 0, "", ""},
@@ -98,7 +104,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Row{"cpp atomic", "", 0, "", ""}, Row{"cpp future", "", 0, "", ""}, Row{"cpp local", "", 0, "", ""}));
 
 TEST(Threads, RefusesWhatItCannotFollow) {
-  for (const auto& [words, text] : {std::pair{"mistakes fork", "fork()"}, std::pair{"mistakes socket", "socket()"}, std::pair{"mistakes cancel", "pthread_cancel()"}}) {
+  for (const auto& [words, text] : {std::pair{"mistakes fork", "fork()"}, std::pair{"mistakes socket", "socket()"}, std::pair{"cancel asynchronous", "PTHREAD_CANCEL_ASYNCHRONOUS"}}) {
     const Ran ran = run("threads " + program(words));
     EXPECT_EQ(ran.code, 2) << words;
     EXPECT_NE(ran.output.find(text), std::string::npos) << ran.output;
@@ -120,6 +126,17 @@ TEST(Threads, ReadersAndWritersInAllVariants) {
   EXPECT_EQ(executions("reader_writer 1 2 cond"), 60u);
   EXPECT_EQ(executions("reader_writer 1 2 cond-readers"), 54u);
   EXPECT_EQ(executions("reader_writer 1 2 cond-writers"), 54u);
+}
+
+// One execution a place that the request can take among what heeds it.
+TEST(Threads, CancellationPointsAreOperations) {
+  EXPECT_EQ(executions("cancel wait"), 1u);
+  EXPECT_EQ(executions("cancel semaphore"), 2u);
+  EXPECT_EQ(executions("cancel late"), 2u);
+  EXPECT_EQ(executions("cancel write"), 4u);
+  for (const char* words : {"cancel signal", "cancel join"}) {
+    EXPECT_EQ(report("--all --reduction none", words, 0)["verdict"], "verified") << words;
+  }
 }
 
 TEST(Threads, CountsWhatIsAssumedAway) {

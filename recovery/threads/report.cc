@@ -59,6 +59,7 @@ const char* bound_text(BoundHit bound) {
     case BoundHit::kDepth: return "depth";
     case BoundHit::kPreemptions: return "preemptions";
     case BoundHit::kStopped: return "interrupt";
+    case BoundHit::kCutShort: return "cut_short";
   }
   return "";
 }
@@ -203,6 +204,7 @@ std::string report_threads_end(const ThreadPlan& plan, const ThreadResult& resul
     case ThreadVerdict::kViolation: {
       if (!result.finding) return fmt::format("violation: a recovery failed in {}; it could not be told: {}\n", counts, result.unexplained);
       std::string text = fmt::format("violation: {}; {} violations in {}\n", finding_text(*result.finding), result.violations, counts);
+      if (plan.goes_on && *bound_text(result) != 0) text += fmt::format("Not everything was tried: bounded ({})\n", bound_text(result));
       if (result.races > 0) text += fmt::format("Data races: {} places of eight bytes\n", result.races);
       text += not_seen_text(result) + "\n";
       if (!result.finding->replays) return text + "It did not come again when its schedule was run again: the program is not repeatable.\n";

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "scheduler/primitives/barrier.h"
+#include "scheduler/primitives/cancellation.h"
 #include "scheduler/primitives/condition.h"
 #include "scheduler/primitives/file.h"
 #include "scheduler/primitives/futex.h"
@@ -39,6 +40,8 @@ std::vector<std::string> actor_names(const std::vector<runtime::ActorName>& acto
   return names;
 }
 
+static bool is_heed(const Access& access) { return primitive_of(access.object) == PrimitiveId::kCancellation && access.verb == cancellation::kHeed; }
+
 ThreadStory::ThreadStory(const ThreadPlan& plan, const ThreadFinding& finding)
     : finding_(&finding), executable_(plan.executable), symbols_(Symbols::of(plan.executable)), end_(finding.execution.objects) {
   for (const auto& [object, address] : finding.details.addresses) {
@@ -48,6 +51,9 @@ ThreadStory::ThreadStory(const ThreadPlan& plan, const ThreadFinding& finding)
   for (const Step& step : finding.execution.steps) {
     const Access& first = step.operation[0];
     if (primitive_of(first.object) == PrimitiveId::kThread && (first.verb == thread::kStart || first.verb == thread::kExit)) threads_[first.object] = step.actor;
+    for (const Access& access : step.operation) {
+      if (is_heed(access)) threads_[access.object] = step.actor;
+    }
     scheduler::Operation operation = step.operation;
     end_.apply(step.actor, operation);
   }
@@ -70,7 +76,7 @@ std::string ThreadStory::thread_text(ObjectId object) const {
 std::string ThreadStory::object_text(ObjectId object) const {
   Access access{object, 0};
   const std::string kind = primitive_of(access).name;
-  if (primitive_of(object) == PrimitiveId::kThread) return thread_text(object);
+  if (primitive_of(object) == PrimitiveId::kThread || primitive_of(object) == PrimitiveId::kCancellation) return thread_text(object);
   const auto it = addresses_.find(object);
   if (it == addresses_.end()) return kind;
   const std::string name = symbols_.name_of_variable(it->second, finding_->details.program_base);
@@ -78,6 +84,11 @@ std::string ThreadStory::object_text(ObjectId object) const {
 }
 
 std::string ThreadStory::operation_text(const scheduler::Operation& operation) const {
+  const bool is_end = std::any_of(operation.begin(), operation.end(), [](const Access& a) { return is_heed(a) && a.result == ECANCELED; });
+  return call_text(operation) + (is_end ? ": it is cancelled" : "");
+}
+
+std::string ThreadStory::call_text(const scheduler::Operation& operation) const {
   const Access& first = operation[0];
   const std::string object = object_text(first.object);
   const bool failed = first.result != kNoResult && first.result > 0 && first.result < 200;
@@ -98,13 +109,15 @@ std::string ThreadStory::operation_text(const scheduler::Operation& operation) c
       if (first.verb == condition::kEnqueue) return fmt::format("wait for {}, unlocking {}", object, object_text(operation[1].object));
       if (first.verb == condition::kWake || first.verb == condition::kTimedWake) {
         const char* why = first.result == ETIMEDOUT ? " (timeout)" : first.result == condition::kWokeForNothing ? " (spurious)" : "";
-        return fmt::format("wake up from {}{}, locking {}", object, why, object_text(operation[1].object));
+        const Access* lock = std::find_if(operation.begin(), operation.end(), [](const Access& a) { return primitive_of(a.object) == PrimitiveId::kMutex; });
+        return fmt::format("wake up from {}{}{}", object, why, lock == operation.end() ? "" : ", locking " + object_text(lock->object));
       }
       return plain();
     case PrimitiveId::kBarrier: return fmt::format("{} {}", first.verb == barrier::kArrive ? "arrive at" : "leave", object);
     case PrimitiveId::kFile: return "a call on files";
     case PrimitiveId::kTimer: return first.verb == timer::kFire ? "run out" : "set the timer";
     case PrimitiveId::kMemory: return memory_text(first);
+    case PrimitiveId::kCancellation: return is_heed(first) ? std::string("see whether it is cancelled") : "cancel " + object;
     case PrimitiveId::kAssume: return "assume what does not hold";
     case PrimitiveId::kSpin: return first.verb == spin::kYield ? "yield" : "yield again and again";
     case PrimitiveId::kFutex:

@@ -22,6 +22,7 @@ class ThreadStory {
   std::string actor_text(scheduler::ActorId actor) const;
   // "lock mutex forks+40"
   std::string operation_text(const scheduler::Operation& operation) const;
+  std::string call_text(const scheduler::Operation& operation) const;
   // The step at this place: a call on files as it was made, others as operations.
   std::string step_text(std::size_t i) const;
   // The function that an address is in; empty where it is not known.

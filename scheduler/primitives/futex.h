@@ -23,8 +23,8 @@ inline std::int64_t wake(Object& f, std::int64_t most) {
   std::int64_t woken = 0;
   for (; woken < most; ++woken) {
     const auto open = f.list.size() - f.second.size();
-    const auto ungranted = static_cast<std::size_t>(std::count_if(f.second.begin(), f.second.end(), [](std::int64_t s) { return s != condition::kGranted; }));
-    if (ungranted <= open) break;
+    const auto asleep = static_cast<std::size_t>(std::count_if(f.second.begin(), f.second.end(), [](std::int64_t s) { return s >= 0; }));
+    if (asleep <= open) break;
     condition::signal(f);
   }
   return woken;

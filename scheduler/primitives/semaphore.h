@@ -6,6 +6,7 @@
 #include <cerrno>
 
 #include "scheduler/primitive.h"
+#include "scheduler/primitives/cancellation.h"
 #include "scheduler/primitives/timer.h"
 
 namespace crashcut::scheduler::semaphore {
@@ -21,6 +22,7 @@ inline bool is_turn_of(const Object& s, ActorId actor) {
 
 inline bool enabled(const State& state, ActorId actor, const Operation& operation, const Access& access) {
   const Object& s = state.object(access.object);
+  if (cancellation::is_heeded(state, operation)) return true;
   switch (access.verb) {
     case kWait: return s.a > 0;
     case kTimedWait: return s.a > 0 || timer::is_fired(state, operation);
@@ -29,8 +31,9 @@ inline bool enabled(const State& state, ActorId actor, const Operation& operatio
   }
 }
 
-inline std::int64_t apply(State& state, ActorId actor, const Operation&, const Access& access) {
+inline std::int64_t apply(State& state, ActorId actor, const Operation& operation, const Access& access) {
   Object& s = state.object(access.object);
+  if (cancellation::is_heeded(state, operation)) return std::erase(s.list, std::int64_t{index(actor)}), ECANCELED;
   switch (access.verb) {
     case kPost: s.a += access.argument == 0 ? 1 : access.argument; return 0;
     case kGetValue: return s.a;
@@ -46,6 +49,7 @@ inline std::int64_t apply(State& state, ActorId actor, const Operation&, const A
 
 inline bool is_wait(const Access& x) { return x.verb == kWait || x.verb == kTimedWait || x.verb == kTryWait; }
 inline bool took(const Access& x) { return x.result == 0; }
+inline bool takes(const Access& x) { return (is_wait(x) || x.verb == kTakeTurn) && took(x); }
 inline bool only_reads(const Access& x) { return x.verb == kGetValue || (is_wait(x) && x.result > 0); }
 
 inline bool dependent(const Access& x, const Access& y) {

@@ -3,6 +3,7 @@
 
 #include "scheduler/primitives/assume.h"
 #include "scheduler/primitives/barrier.h"
+#include "scheduler/primitives/cancellation.h"
 #include "scheduler/primitives/condition.h"
 #include "scheduler/primitives/file.h"
 #include "scheduler/primitives/futex.h"
@@ -37,8 +38,9 @@ static constexpr const Primitive* kTable[] = {
     &file::kPrimitive,
     &memory::kPrimitive,
     &assume::kPrimitive,
+    &cancellation::kPrimitive,
 };
-static_assert(std::size(kTable) == static_cast<std::size_t>(PrimitiveId::kAssume) + 1);
+static_assert(std::size(kTable) == static_cast<std::size_t>(PrimitiveId::kCancellation) + 1);
 
 const Primitive& primitive_of(const Access& access) { return *kTable[static_cast<std::size_t>(primitive_of(access.object))]; }
 

@@ -4,6 +4,7 @@
 #include <cerrno>
 
 #include "scheduler/primitive.h"
+#include "scheduler/primitives/cancellation.h"
 #include "scheduler/primitives/timer.h"
 
 namespace crashcut::scheduler::thread {
@@ -17,6 +18,7 @@ inline Operation access(ObjectId thread, Verb verb) { return Access{thread, verb
 
 inline bool enabled(const State& state, ActorId, const Operation& operation, const Access& access) {
   const Object& thread = state.object(access.object);
+  if (cancellation::is_heeded(state, operation)) return true;
   switch (access.verb) {
     case kStart: return thread.a == kCreated;
     // A mistaken join does not wait.
@@ -36,7 +38,8 @@ inline std::int64_t ask_for_end(Object& thread, const Access& access) {
   return 0;
 }
 
-inline std::int64_t apply(State& state, ActorId, const Operation&, const Access& access) {
+inline std::int64_t apply(State& state, ActorId, const Operation& operation, const Access& access) {
+  if (cancellation::is_heeded(state, operation)) return ECANCELED;
   Object& thread = state.object(access.object);
   switch (access.verb) {
     case kCreate: thread.a = kCreated; return 0;

@@ -36,6 +36,7 @@ void yield(const void* caller) {
 // Sleeping takes no time; who sleeps in a loop waits for somebody.
 void sleep_for(std::uint64_t ns, const void* caller) {
   if (!is_scheduling()) return;
+  heed_cancellation(caller);
   current_actor().clock_ns += ns;
   yield(caller);
 }

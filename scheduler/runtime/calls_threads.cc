@@ -46,7 +46,9 @@ int join(pthread_t handle, void** result, thread::Verb verb, const void* caller)
   if (verb == thread::kTimedJoin) arm_timer(caller);
   Operation operation = thread::access(actor->thread, verb);
   if (verb == thread::kTimedJoin) operation.add(take_timer());
+  if (verb == thread::kJoin || verb == thread::kTimedJoin) add_cancellation_point(operation);
   const std::int64_t done = perform(operation, caller);
+  end_if_cancelled();
   if (done == 0 && result != nullptr) *result = actor->result;
   return static_cast<int>(done);
 }
@@ -128,7 +130,6 @@ EXPORT void pthread_exit(void* result) {
   if (!is_scheduling()) refuse("pthread_exit() outside of main()");
   end_actor(result);
 }
-EXPORT int pthread_cancel(pthread_t) { refuse("pthread_cancel()"); }
 EXPORT int pthread_once(pthread_once_t* control, void (*routine)(void)) { return call_once(control, routine, CALLER); }
 
 EXPORT int pthread_key_create(pthread_key_t* out, void (*destructor)(void*)) {

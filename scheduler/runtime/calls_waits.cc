@@ -35,9 +35,16 @@ int wait(const void* c, const pthread_mutex_t* m, bool is_timed, const void* cal
   if (is_timed) arm_timer(caller);
   perform(Operation(condition::access(condition, condition::kEnqueue)).add(mutex::access(mutex, mutex::kUnlock)), caller);
   Operation wake(condition::access(condition, is_timed ? condition::kTimedWake : condition::kWake));
-  wake.add(mutex::access(mutex, mutex::kLock));
   if (is_timed) wake.add(take_timer());
+  const bool locks_apart = is_cancelling();
+  if (locks_apart) add_cancellation_point(wake);
+  else wake.add(mutex::access(mutex, mutex::kLock));
   const std::int64_t result = perform(wake, caller);
+  if (locks_apart) {
+    const bool ends = is_cancelled();
+    perform(mutex::access(mutex, mutex::kLock), caller);
+    if (ends) end_actor(PTHREAD_CANCELED);
+  }
   return result == ETIMEDOUT ? ETIMEDOUT : 0;
 }
 
@@ -58,6 +65,12 @@ int fail_with(std::int64_t error) {
   return -1;
 }
 
+int take_by(Operation operation, const void* caller) {
+  const std::int64_t result = perform(add_cancellation_point(operation), caller);
+  end_if_cancelled();
+  return fail_with(result);
+}
+
 int take(sem_t* s, semaphore::Verb verb, const void* caller) {
   if (!is_scheduling()) {
     if (count_in(s) == 0) return verb == semaphore::kTryWait ? fail_with(EAGAIN) : (refuse("sem_wait() outside of main()"), 0);
@@ -66,13 +79,14 @@ int take(sem_t* s, semaphore::Verb verb, const void* caller) {
   const ObjectId id = semaphore_object(s);
   if (verb == semaphore::kTimedWait) {
     arm_timer(caller);
-    return fail_with(perform(Operation(semaphore::access(id, verb)).add(take_timer()), caller));
+    return take_by(Operation(semaphore::access(id, verb)).add(take_timer()), caller);
   }
   if (verb == semaphore::kWait && policy_of(PrimitiveId::kSemaphore) != kArbitrary) {
     perform(semaphore::access(id, semaphore::kEnqueue), caller);
-    return fail_with(perform(semaphore::access(id, semaphore::kTakeTurn), caller));
+    return take_by(semaphore::access(id, semaphore::kTakeTurn), caller);
   }
-  return fail_with(perform(semaphore::access(id, verb), caller));
+  if (verb == semaphore::kTryWait) return fail_with(perform(semaphore::access(id, verb), caller));
+  return take_by(semaphore::access(id, verb), caller);
 }
 
 // --- futexes

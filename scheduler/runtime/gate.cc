@@ -1,6 +1,7 @@
 #include "scheduler/runtime/gate.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <ucontext.h>
@@ -92,6 +93,16 @@ const char* refused(long number, const long* a) {
   }
 }
 
+// Where a cancelled actor goes on instead of its system call.
+__attribute__((force_align_arg_pointer)) void cancelled_entry() { end_actor(PTHREAD_CANCELED); }
+
+// As if the interrupted function had called it where it made the system call, so that its stack can be unwound.
+void end_after(gregset_t& regs) {
+  regs[REG_RSP] -= sizeof(greg_t);
+  *reinterpret_cast<greg_t*>(regs[REG_RSP]) = regs[REG_RIP];
+  regs[REG_RIP] = reinterpret_cast<greg_t>(cancelled_entry);
+}
+
 void on_sigsys(int, siginfo_t* info, void* ucontext) {
   auto& regs = static_cast<ucontext_t*>(ucontext)->uc_mcontext.gregs;
   constexpr int kUserDispatch = 2;
@@ -110,6 +121,7 @@ void on_sigsys(int, siginfo_t* info, void* ucontext) {
     end_execution();
   }
   if (!g_is_own_call) {
+    if (is_cancelled_before(number, reinterpret_cast<void*>(regs[REG_RIP]))) return end_after(regs);
     long result = 0;
     if (do_file_call(number, a, reinterpret_cast<void*>(regs[REG_RIP]), result)) {
       regs[REG_RAX] = result;

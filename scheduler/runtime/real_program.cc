@@ -183,7 +183,7 @@ Execution RealProgram::run(const RunRequest& request) {
 void RealProgram::check_runner_end() {
   if (control_->runner_end == 0) return;
   control_->pending_count = 0;
-  control_->ending = Ending::kProcessEnded;
+  control_->ending = Ending::kCutShort;
   if (was_killed_) return;
   const int status = control_->runner_status;
   if (WIFSIGNALED(status)) {

@@ -321,6 +321,11 @@ ObjectId loop_object() {
   return self.loop;
 }
 
+ObjectId cancellation_object(Actor& actor) {
+  if (actor.cancellation == ObjectId{}) actor.cancellation = own_object(PrimitiveId::kCancellation, actor.id, 0);
+  return actor.cancellation;
+}
+
 Access take_timer() { return timer::access(current_actor().timer, timer::kTake); }
 
 Actor* create_actor(void* (*routine)(void*), void* argument, std::size_t stack_bytes, const void* caller) {
@@ -350,6 +355,7 @@ namespace {
 
 // The last things that a thread does.
 void finish_actor(Actor& actor) {
+  actor.is_ending = true;
   run_tls_destructors();
   run_key_destructors(actor);
   // Robust mutexes that it still holds go to whoever comes next, with a word.
@@ -383,7 +389,9 @@ void fiber_entry() {
 }  // namespace
 
 void end_actor(void* result) {
-  current_actor().result = result;
+  Actor& self = current_actor();
+  self.result = result;
+  self.is_ending = true;
   // It runs cleanup handlers and destructors on its way to where the thread began.
   static void (*real)(void*) = nullptr;
   if (real == nullptr) real = reinterpret_cast<void (*)(void*)>(find_real("pthread_exit"));
@@ -474,7 +482,7 @@ void stop_at_race() {
   g_control->failure = Failure::kRace;
   g_control->failure_actor = index(current_actor().id);
   list_pending();
-  stop(Ending::kProcessEnded);
+  stop(Ending::kCutShort);
 }
 
 void refuse(const char* call) {

@@ -32,7 +32,9 @@ struct Actor {
   std::uint32_t early_timeouts = 0;
   std::uint64_t clock_ns = 0;  // of its own virtual time
   std::uint64_t random = 0;
-  ObjectId thread{}, timer{}, loop{};
+  ObjectId thread{}, timer{}, loop{}, cancellation{};
+  bool is_cancel_enabled = true;
+  bool is_ending = false;
   Actor* timer_actor = nullptr;
   void* (*routine)(void*) = nullptr;
   void* argument = nullptr;
@@ -67,6 +69,8 @@ void arm_timer(const void* caller);
 Access take_timer();
 // The running actor's loops.
 ObjectId loop_object();
+// The actor's cancellation.
+ObjectId cancellation_object(Actor& actor);
 // An actor that will run routine(argument); null where there are too many.
 Actor* create_actor(void* (*routine)(void*), void* argument, std::size_t stack_bytes, const void* caller);
 // pthread_exit(): unwinds the actor's stack and ends it.
@@ -101,6 +105,19 @@ void end_world();
 
 void lock_names();
 void unlock_names();
+
+// --- calls_cancel.cc
+// Whether threads of the program may be cancelled: then cancellation points are operations.
+bool is_cancelling();
+// The operation, where the running actor can be cancelled in it.
+Operation& add_cancellation_point(Operation& operation);
+// Ends the running actor where what it did last found it cancelled.
+bool is_cancelled();
+void end_if_cancelled();
+// A cancellation point that does nothing else.
+void heed_cancellation(const void* caller);
+// Before a system call that is a cancellation point: whether it is not to be done.
+bool is_cancelled_before(long number, const void* caller);
 
 // --- gate.cc
 bool install_handler(int signal, void (*handler)(int, siginfo_t*, void*), bool on_own_stack);

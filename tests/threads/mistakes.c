@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,6 +25,24 @@ static pthread_key_t key;
 static int destroyed;
 static pthread_t a, b;
 
+static sem_t count;
+
+static void* posts(void* unused) {
+  sem_post(&count);
+  sem_post(&count);
+  return unused;
+}
+static void* tries(void* unused) {
+  sem_trywait(&count);
+  return unused;
+}
+static void* hangs_unless_posted(void* unused) {
+  if (sem_trywait(&count) != 0) {
+    while (!flag) {
+    }
+  }
+  return unused;
+}
 static void* by_signal(void* unused) {
   pthread_mutex_lock(&m);
   if (turn++ != 0) *(volatile int*)unused = 1;
@@ -190,6 +209,16 @@ int main(int argc, char** argv) {
     while (!flag) {
     }
   }
+  if (IS("hang-early")) {
+    pthread_t c;
+    sem_init(&count, 0, 0);
+    pthread_create(&a, NULL, posts, NULL);
+    pthread_create(&b, NULL, hangs_unless_posted, NULL);
+    pthread_create(&c, NULL, tries, NULL);
+    pthread_join(a, NULL);
+    pthread_join(b, NULL);
+    pthread_join(c, NULL);
+  }
   if (IS("timeout")) {
     const struct timespec soon = {0, 0};
     one(holds_for_a_while);
@@ -259,9 +288,5 @@ int main(int argc, char** argv) {
   }
   if (IS("fork") && fork() == 0) _exit(0);
   if (IS("socket")) socket(AF_INET, SOCK_STREAM, 0);
-  if (IS("cancel")) {
-    one(nothing);
-    pthread_cancel(a);
-  }
   return 0;
 }
