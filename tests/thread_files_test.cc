@@ -144,6 +144,16 @@ TEST(ThreadFiles, AStoreThatNeedsAnInterleavingAndACrash) {
   EXPECT_GT(good["counts"]["merged_executions"].get<int>(), 0);
 }
 
+// What a deadlock leaves on the disk is found after the power is back, too.
+TEST(ThreadFiles, ADeadlockIsCrashed) {
+  for (const char* options : {"--all", "--all --reduction none"}) {
+    const json r = report(options, "stuck", 1);
+    EXPECT_EQ(r["violation"]["kind"], "deadlock") << options;
+    EXPECT_EQ(r["counts"]["recoveries"], 16) << options;
+    EXPECT_EQ(r["outcomes"].back(), json({{"output", "1 1"}, {"recoveries", 2}, {"violations", 2}})) << options << r["outcomes"];
+  }
+}
+
 TEST(ThreadFiles, BoundsAreBounds) {
   const json report = run_threads("--max-recoveries 3", program("kv fixed"), 3);
   ASSERT_FALSE(report.is_null());

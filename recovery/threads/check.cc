@@ -158,7 +158,9 @@ class Checker {
     ++result_.violations;
     const bool is_better = !result_.finding || (result_.finding->details.kind == details->kind && execution.steps.size() < result_.finding->execution.steps.size());
     if (is_better) result_.finding = ThreadFinding{execution, *details, names_.actors(), executions_, false, racy_, {}, 0};
-    return plan_.goes_on;
+    if (!plan_.goes_on) return false;
+    // Who hangs is switched off, too: what it wrote up to there is crashed like all else.
+    return !result_.has_recover || execution.ending == scheduler::Ending::kCutShort || crash(execution);
   }
 
   double seconds_left() const {
