@@ -77,7 +77,7 @@ std::string Recording::describe_value(LocationId location, Value value) const {
       while (content.size() > 1 && content.back() == std::byte{0}) content = content.first(content.size() - 1);
       return quote(content, 24);
     }
-    case LocationKind::kMark: return value == 0 ? "not reached" : "reached";
+    case LocationKind::kMark: return value == 0 ? "still ahead" : "reached";
   }
   return "";
 }
