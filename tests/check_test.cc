@@ -494,6 +494,29 @@ TEST_F(CheckTest, WorksForOthersThanRoot) {
   EXPECT_TRUE(ran.says("all 4 recoveries")) << ran.out;
 }
 
+// Where namespaces are not to be had: inside of some in which there can be no more. Exit code 77: something stays mounted.
+Words without_namespaces(Words words) {
+  words.insert(words.begin(), {"unshare", "-Urm", "sh", "-c",
+                               "echo 0 > /proc/sys/user/max_pid_namespaces && echo 0 > /proc/sys/user/max_user_namespaces || exit 76; "
+                               "\"$@\"; code=$?; for i in $(seq 100); do grep -q \" $PWD/\" /proc/self/mountinfo || exit $code; sleep 0.05; done; exit 77",
+                               "sh"});
+  return words;
+}
+
+TEST_F(CheckTest, WorksWithoutNamespaces) {
+  const Words words{"check", "--out", "results", "--jobs", "2", "--setup", "echo old > f", "--check", "cat f", "--", "sh", "-c", "echo new! > f"};
+  const Ran as_usual = crashcut(words);
+  EXPECT_EQ(as_usual.exit_code, 0) << as_usual.out << as_usual.err;
+  const std::set<std::string> expected = outcomes();
+  fs::remove_all(directory_ / "results");
+  Words again = words;
+  again.insert(again.begin(), CRASHCUT_BINARY);
+  const Ran ran = run(without_namespaces(again));
+  EXPECT_EQ(ran.exit_code, 0) << ran.out << ran.err;
+  EXPECT_TRUE(ran.says("; so there is one job")) << ran.out;
+  EXPECT_EQ(outcomes(), expected);
+}
+
 // ---- nothing stays ------------------------------------------------------------------------------------------------
 
 // Processes of the session, the sandboxes' too.
@@ -523,6 +546,24 @@ TEST_F(CheckTest, WhateverIsKilledNothingStays) {
     finish(child);
     ASSERT_EQ(wait_for_no_processes(), "") << "round " << round;
     ASSERT_EQ(read_file("/proc/self/mountinfo").find(directory_.string()), std::string::npos);
+  }
+}
+
+TEST_F(CheckTest, NothingStaysWithoutNamespacesEither) {
+  const char* given = std::getenv("CRASHCUT_SEED");
+  const std::uint64_t seed = given ? std::strtoull(given, nullptr, 10) : std::random_device()();
+  SCOPED_TRACE("CRASHCUT_SEED=" + std::to_string(seed));
+  std::mt19937_64 random(seed);
+  for (int round = 0; round < 30; ++round) {
+    fs::remove_all(directory_ / "results");
+    const pid_t child = start(without_namespaces({CRASHCUT_BINARY, "check", "--out", "results", "--setup", "echo old > f", "--check", "sh -c 'sleep 0.01 & cat f'",
+                                                  "--", "sh", "-c", "for i in 1 2 3 4; do echo $i$i > f; sleep 0.02; done"}));
+    std::this_thread::sleep_for(std::chrono::milliseconds(std::uniform_int_distribution<int>(20, 400)(random)));
+    std::vector<pid_t> all = descendants_of(child);
+    all.erase(all.begin());  // the shell that looks
+    if (!all.empty()) kill(all[std::uniform_int_distribution<std::size_t>(0, all.size() - 1)(random)], SIGKILL);
+    ASSERT_NE(finish(child).exit_code, 77) << "round " << round << ": left mounted";
+    ASSERT_EQ(wait_for_no_processes(), "") << "round " << round;
   }
 }
 

@@ -243,7 +243,7 @@ tl::expected<void, Failure> with_state(const Token& token, const CommandLine& co
         send(inside.socket, use(explorer, inside, command));
         return 0;
       },
-      {.with_terminal = with_terminal});
+      options_for_disk(token.directory, with_terminal));
   if (!sandbox) return tl::unexpected(Failure{false, sandbox.error()});
   const auto answer = receive(sandbox->socket());
   sandbox->wait();

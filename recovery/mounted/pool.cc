@@ -9,6 +9,7 @@
 #include <new>
 
 #include "persist/check.h"
+#include "recovery/mounted/record.h"
 #include "recovery/mounted/sampling.h"
 #include "recovery/mounted/worker.h"
 
@@ -234,9 +235,12 @@ tl::expected<std::unique_ptr<Pool>, Failure> Pool::start(const Setup& setup) {
   auto impl = std::make_unique<Impl>(setup);
   for (std::uint32_t i = 0; i < setup.plan.jobs; ++i) {
     const WorkerSetup worker{setup.plan, setup.recording, setup.versions, setup.questions, *impl->shared, i};
-    auto started = sandbox::Sandbox::start([worker](const sandbox::Inside& inside) { return work(inside, worker); });
+    auto started = sandbox::Sandbox::start([worker](const sandbox::Inside& inside) { return work(inside, worker); }, options_for_disk(setup.plan.directory));
     if (!started) return tl::unexpected(ours(started.error()));
+    // Without namespaces they would all mount at the same place.
+    const bool is_alone = started->mode() == sandbox::Mode::kSubreaper && !setup.plan.checker.empty();
     impl->workers.push_back(Impl::Worker{std::move(*started)});
+    if (is_alone) break;
   }
   return std::unique_ptr<Pool>(new Pool(std::move(impl)));
 }

@@ -224,6 +224,14 @@ class Recorder {
 std::string disk_of(const std::string& directory) { return directory + "/disk"; }
 std::string trace_of(const std::string& directory) { return directory + "/trace"; }
 
+sandbox::Options options_for_disk(const std::string& directory, bool with_terminal) {
+  // In namespaces of its own a mount goes with them.
+  char* const disk = realpath(disk_of(directory).c_str(), nullptr);
+  const std::string where = disk ? disk : "";
+  free(disk);
+  return {.with_terminal = with_terminal, .cleanup = [where] { Mount::remove_leftover(where); }};
+}
+
 tl::expected<Recorded, Failure> record(const RecordPlan& plan, bool with_terminal) {
   const auto users = [](std::string sentence) { return tl::unexpected(Failure{true, std::move(sentence)}); };
   if (mkdir(disk_of(plan.directory).c_str(), 0755) != 0 && errno != EEXIST) {
@@ -234,7 +242,7 @@ tl::expected<Recorded, Failure> record(const RecordPlan& plan, bool with_termina
         send(inside.socket, Recorder(inside, plan, with_terminal).run());
         return 0;
       },
-      {.with_terminal = with_terminal});
+      options_for_disk(plan.directory, with_terminal));
   if (!sandbox) return tl::unexpected(Failure{false, sandbox.error()});
   const auto answer = receive(sandbox->socket());
   sandbox->wait();

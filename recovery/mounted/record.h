@@ -9,6 +9,7 @@
 #include <tl/expected.hpp>
 
 #include "recovery/mounted/plan.h"
+#include "recovery/sandbox/sandbox.h"
 
 namespace crashcut::mounted {
 
@@ -23,6 +24,9 @@ struct Recorded {
   double seconds = 0;
   std::string weak_sandbox;  // why the sandbox is best effort only, where it is
 };
+
+// Of a sandbox that mounts at disk_of(directory), which exists: nothing stays mounted, whatever is killed.
+sandbox::Options options_for_disk(const std::string& directory, bool with_terminal = false);
 
 // Blocks until the program has ended. `with_terminal`: it talks to a person.
 tl::expected<Recorded, Failure> record(const RecordPlan& plan, bool with_terminal);

@@ -132,7 +132,7 @@ std::string report_recorded(const Recorded& recorded, const CheckPlan& plan) {
   text += fmt::format(" after {:.2f} s; trace: {}\n", recorded.seconds, trace_of(plan.directory));
   if (recorded.left_running > 0) text += fmt::format("note: it left {} running; killed\n", count_text(recorded.left_running, "process", "processes"));
   if (recorded.used_io_uring) text += "note: it used io_uring; a sync_file_range through that is not seen\n";
-  if (!recorded.weak_sandbox.empty()) text += fmt::format("note: {}\n", recorded.weak_sandbox);
+  if (!recorded.weak_sandbox.empty()) text += fmt::format("note: {}{}\n", recorded.weak_sandbox, plan.jobs > 1 && !plan.checker.empty() ? "; so there is one job" : "");
   return text;
 }
 

@@ -103,6 +103,7 @@ struct Body {
   const std::function<int(const Inside&)>* function;
   Inside inside;
   int report;
+  const std::function<void()>* cleanup;
 };
 
 void* run_body(void* argument) {
@@ -127,6 +128,7 @@ void* run_body(void* argument) {
     // What the other thread started after the last look, nobody would find.
     start_no_more(kKillLimit);
     kill_descendants(body.inside.mode, kKillLimit);
+    if (*body.cleanup) (*body.cleanup)();
   }
   _exit(kLost);
 }
@@ -141,7 +143,7 @@ void* run_body(void* argument) {
   if (birth.mode == Mode::kUserNamespaces && !map_user_to_itself(uid, gid))
     give_up(birth.report, "map the user into a namespace");
   if (mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) give_up(birth.report, "make mounts private");
-  Body body{&birth.function, {birth.mode, birth.socket, birth.keeper, false}, birth.report};
+  Body body{&birth.function, {birth.mode, birth.socket, birth.keeper, false}, birth.report, &birth.options.cleanup};
   // Refused where parts of the outer /proc are hidden, as in most containers.
   body.inside.has_proc = mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, nullptr) == 0;
   if (body.inside.has_proc && birth.options.max_processes > 0 && has_pid_limit_per_namespace()) {
@@ -155,7 +157,7 @@ void* run_body(void* argument) {
   if (is_dead(supervisor)) _exit(kLost);
   settle_signals();
   prctl(PR_SET_CHILD_SUBREAPER, 1);
-  Body body{&birth.function, {birth.mode, birth.socket, birth.keeper, true}, birth.report};
+  Body body{&birth.function, {birth.mode, birth.socket, birth.keeper, true}, birth.report, &birth.options.cleanup};
   run_and_watch(body, supervisor);
 }
 

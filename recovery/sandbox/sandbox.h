@@ -48,7 +48,8 @@ struct Options {
   bool with_terminal = false;
   // Processes and threads inside at once, kept by the kernel from 6.14 on; 0: as many as the system allows.
   unsigned max_processes = 8192;
-  // kSubreaper only: runs in the supervisor when all processes are dead; here a mount is removed.
+  // kSubreaper only: runs when all processes are dead, in the supervisor, or inside where that was killed; here a mount is
+  // removed.
   std::function<void()> cleanup;
 };
 

@@ -255,6 +255,7 @@ TEST(Sandbox, OutlivesTheThreadThatMadeIt) {
 
 TEST(Sandbox, CanBeMadeInsideAnother) {
   if (geteuid() != 0) GTEST_SKIP() << "not root";
+  if (const Permitted permitted = probe(); permitted.mode == Mode::kSubreaper) GTEST_SKIP() << permitted.why;
   const std::string text = tell_from_inside(Who::kRoot, [](const Inside&) {
     auto inner = Sandbox::start([](const Inside& inside) { return run(inside, shell("exit 5")).code; });
     return inner ? std::to_string(inner->wait()) : inner.error();
