@@ -43,6 +43,9 @@ tl::expected<void, Failure> write_file(const std::string& path, std::string_view
 }
 
 tl::expected<int, Failure> check(const MountedOptions& options, const std::vector<std::string>& words) {
+  for (const std::string& path : {options.common.json_file, options.junit_file}) {
+    if (auto ok = check_json_file(path); !ok) return tl::unexpected(Failure{ok.error().blame == inprocess::Failure::Blame::kUser, ok.error().sentence});
+  }
   auto plans = make_mounted_plans(options, words);
   if (!plans) return tl::unexpected(plans.error());
   mounted::CheckPlan& plan = plans->check;
@@ -57,15 +60,19 @@ tl::expected<int, Failure> check(const MountedOptions& options, const std::vecto
   if (options.outcomes) print(out, mounted::report_outcomes(*result));
   if (result->counterexample) print(out, mounted::report_violation(*result->counterexample, false) + mounted::report_classes(*result) + "\n");
   const std::string json = mounted::to_json(plan, words, *recorded, *result).dump(2, ' ', false, mounted::Json::error_handler_t::replace) + "\n";
-  for (const std::string& path : {options.common.json_file, plan.directory + "/result.json"}) {
-    if (auto ok = write_file(path, json); !ok) return tl::unexpected(ok.error());
-  }
-  if (auto ok = write_file(plan.directory + "/junit.xml", mounted::to_junit(words, *result)); !ok) return tl::unexpected(ok.error());
-  if (auto ok = write_file(options.junit_file, mounted::to_junit(words, *result)); !ok) return tl::unexpected(ok.error());
-  if (!result->token.empty()) {
-    if (auto ok = write_file(plan.directory + "/token", result->token + "\n"); !ok) return tl::unexpected(ok.error());
-  }
+  const std::string junit = mounted::to_junit(words, *result);
+  tl::expected<void, Failure> written;
+  const auto write = [&](const std::string& path, std::string_view text) {
+    if (auto ok = write_file(path, text); !ok && written) written = ok;
+  };
+  write(plan.directory + "/result.json", json);
+  write(plan.directory + "/junit.xml", junit);
+  if (!result->token.empty()) write(plan.directory + "/token", result->token + "\n");
+  write(options.common.json_file, json);
+  write(options.junit_file, junit);
+  // Whatever could not be written, the verdict is said.
   print(out, mounted::report_end(*result, our_name()));
+  if (!written) return tl::unexpected(written.error());
   return recovery::exit_code(result->verdict);
 }
 

@@ -1,7 +1,10 @@
 // crashcut compare: one program under several models, side by side.
 #include <fcntl.h>
+#include <sys/stat.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <set>
 
 #include <fmt/format.h>
@@ -110,6 +113,7 @@ tl::expected<int, Failure> compare(const Options& options, const std::vector<std
 
 // Recorded once: a trace knows no model.
 tl::expected<int, mounted::Failure> compare_mounted(const MountedOptions& options, const std::vector<std::string>& words) {
+  if (!options.junit_file.empty()) return tl::unexpected(mounted::Failure{true, "--junit is for crashcut check: a comparison is no test. --json has all of it."});
   const auto models = make_plans(options.common);
   if (!models) return tl::unexpected(mounted::Failure{models.error().blame == Failure::Blame::kUser, models.error().sentence});
   MountedOptions first = options;
@@ -137,6 +141,11 @@ tl::expected<int, mounted::Failure> compare_mounted(const MountedOptions& option
     mounted::CheckPlan plan = plans->check;
     plan.model = model.model;
     plan.wants_all = true;
+    // A directory a model, by its place in the table.
+    if (!plan.image_directory.empty()) {
+      plan.image_directory += fmt::format("/{}", rows.size() + 1);
+      if (mkdir(plan.image_directory.c_str(), 0755) != 0) return tl::unexpected(mounted::Failure{true, fmt::format("Cannot make {}: {}.", plan.image_directory, std::strerror(errno))});
+    }
     auto result = mounted::check(plan, hooks);
     if (!result) return tl::unexpected(mounted::Failure{result.error().is_users, fmt::format("{} (under {})", result.error().sentence, fusefs::describe(plan.model))});
     list.push_back(mounted::to_json(plan, words, *recorded, *result));
@@ -158,8 +167,8 @@ void add_compare_command(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand("compare", "the same program under every journaling mode, in one table");
   add_mounted_options(*command, *options);
   command->footer(
-      std::string("With --file, --tree, --expect, --check or --setup any program is compared, on the mounted filesystem, as\n"
-                  "crashcut check does it: recorded once, checked under each model. Without them prog has main() and\n"
+      std::string("With an option of crashcut check, or for a program that is found in PATH, any program is compared, on the\n"
+                  "mounted filesystem: recorded once, checked under each model. Else prog has main() and\n"
                   "crashcut_recover(), as for crashcut run.\n\n"
                   "--profile and --data may be given more than once, and narrow the table to what they name.\n"
                   "With ext4, data=ordered is also shown with noauto_da_alloc and with nodelalloc.\n\n"
@@ -167,7 +176,7 @@ void add_compare_command(CLI::App& app, int& exit_code) {
                   "          crashcut compare --file notes.txt -- nano notes.txt\n\n") +
       kExitCodes + "\nA violation under any of the models is a violation.");
   command->callback([command, options, &exit_code] {
-    if (asks_for_mount(*options)) {
+    if (asks_for_mount(*options, program_words(*command))) {
       const auto code = compare_mounted(*options, program_words(*command));
       exit_code = code ? *code : report_failure(as_failure(code.error()));
       return;

@@ -33,6 +33,10 @@ tl::expected<int, Failure> mount(const MountOptions& options) {
   boost::system::error_code error;
   if (!fs::is_directory(options.directory, error)) return tl::unexpected(Failure{true, fmt::format("{} is not a directory. Make it first.", options.directory)});
   if (!fs::is_empty(options.directory, error)) return tl::unexpected(Failure{true, fmt::format("{} is not empty, or a mount is there already.", options.directory)});
+  struct stat inside {}, outside {};
+  if (stat(options.directory.c_str(), &inside) == 0 && stat((options.directory + "/..").c_str(), &outside) == 0 && inside.st_dev != outside.st_dev) {
+    return tl::unexpected(Failure{true, fmt::format("{} is a mount point already. Name another directory, or unmount it.", options.directory)});
+  }
   const mounted::MountPlan mount{fs::canonical(options.directory).string(), plan->from_directory, plan->model};
   const SearchSignals signals;
   const auto on_mounted = [&] {

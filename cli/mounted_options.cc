@@ -25,7 +25,9 @@ Failure users(std::string sentence) { return Failure{true, std::move(sentence)};
 std::string make_absolute(const std::string& word) {
   boost::system::error_code error;
   const bool is_relative_path = word.find('/') != std::string::npos && word[0] != '/';
-  return is_relative_path && fs::exists(word, error) ? fs::canonical(word).string() : word;
+  if (!is_relative_path || !fs::exists(word, error)) return word;
+  // Links stay as they are: a program may look at its own name.
+  return fs::absolute(word.starts_with("./") ? word.substr(2) : word).string();
 }
 
 CommandLine command_line(const std::string& text) {
@@ -71,7 +73,8 @@ tl::expected<std::string, Failure> disk_path(const std::string& given) {
   if (given.empty() || given[0] == '/') {
     return tl::unexpected(users(fmt::format("--file {}: it is outside the modelled disk. Name the file relative to the directory in which the program starts.", given)));
   }
-  const fs::path path = fs::path(given).lexically_normal();
+  fs::path path = fs::path(given).lexically_normal();
+  if (*path.begin() == ".") path = path.lexically_relative(".");
   if (*path.begin() == "..") return tl::unexpected(users(fmt::format("--file {}: it is outside the modelled disk.", given)));
   return path.string();
 }
@@ -98,8 +101,11 @@ inprocess::Failure as_failure(const Failure& failure) {
   return inprocess::Failure{failure.is_users ? inprocess::Failure::Blame::kUser : inprocess::Failure::Blame::kTool, failure.sentence};
 }
 
-bool asks_for_mount(const MountedOptions& options) {
-  return !options.files.empty() || options.tree || !options.expects.empty() || !options.checker.empty() || !options.setup.empty();
+bool asks_for_mount(const MountedOptions& options, const std::vector<std::string>& words) {
+  const bool is_asked = !options.files.empty() || options.tree || !options.expects.empty() || !options.checker.empty() || !options.setup.empty() ||
+                        options.not_durable || options.lines_are_marks || options.remount || !options.image_directory.empty() || !options.out_directory.empty();
+  boost::system::error_code error;
+  return is_asked || (words[0].find('/') == std::string::npos && !fs::exists(words[0], error) && check_program(words[0]));
 }
 
 void add_mounted_options(CLI::App& command, MountedOptions& options) {
@@ -126,6 +132,7 @@ tl::expected<MountedPlans, Failure> make_mounted_plans(const MountedOptions& opt
   auto common = make_plan(options.common, last_or(options.common.profiles, "ext4"), last_or(options.common.data_modes, "ordered"));
   if (!common) return tl::unexpected(Failure{common.error().blame == inprocess::Failure::Blame::kUser, common.error().sentence});
   MountedPlans plans;
+  boost::system::error_code error_ignored;
   mounted::CheckPlan& check = plans.check;
   for (const std::string& file : options.files) {
     auto path = disk_path(file);
@@ -158,14 +165,19 @@ tl::expected<MountedPlans, Failure> make_mounted_plans(const MountedOptions& opt
   check.seed = common->seed;
   check.wants_all = options.outcomes;
   check.remount = options.remount;
+  auto directory = make_directory(options.out_directory);
+  if (!directory) return tl::unexpected(directory.error());
+  if (!common->from_directory.empty() && (*directory + "/").starts_with(fs::canonical(common->from_directory).string() + "/")) {
+    fs::remove(*directory, error_ignored);
+    if (options.out_directory.empty()) fs::remove(fs::path(*directory).parent_path(), error_ignored);  // where it is empty
+    return tl::unexpected(users(fmt::format("--from {}: the results would lie in it, in {}, and be copied into themselves. Name another place for them with --out.", common->from_directory, *directory)));
+  }
   if (!options.image_directory.empty()) {
     if (mkdir(options.image_directory.c_str(), 0755) != 0) {
       return tl::unexpected(users(fmt::format("Cannot make {}: {}. --image wants a new directory.", options.image_directory, std::strerror(errno))));
     }
     check.image_directory = fs::canonical(options.image_directory).string();
   }
-  auto directory = make_directory(options.out_directory);
-  if (!directory) return tl::unexpected(directory.error());
   check.directory = plans.record.directory = *directory;
   plans.record.program.words = program;
   plans.record.from_directory = common->from_directory;

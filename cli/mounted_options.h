@@ -33,7 +33,7 @@ struct MountedPlans {
 };
 
 // Whether an option was given that only makes sense there.
-bool asks_for_mount(const MountedOptions& options);
+bool asks_for_mount(const MountedOptions& options, const std::vector<std::string>& words);
 void add_mounted_options(CLI::App& command, MountedOptions& options);
 // Makes the directory for the results.
 tl::expected<MountedPlans, mounted::Failure> make_mounted_plans(const MountedOptions& options, const std::vector<std::string>& words);

@@ -28,6 +28,9 @@ struct ReplayOptions {
 
 tl::expected<int, Failure> replay(const ReplayOptions& options) {
   if (options.token.starts_with(recovery::kThreadTokenPrefix)) return replay_thread_token(options.token, options.print);
+  if (!options.token.starts_with("cc1")) {
+    return tl::unexpected(Failure{Failure::Blame::kUser, "This is not a token of this version: those begin with cc1 (of crashcut run), cm1 (check) or ct1 (threads)."});
+  }
   const auto token = recovery::decode(options.token);
   if (!token) return tl::unexpected(Failure{Failure::Blame::kUser, token.error()});
   const auto runtime = find_runtime();
@@ -86,6 +89,7 @@ void add_replay_command(CLI::App& app, int& exit_code) {
   command->add_flag("--shell", options->shell, "of crashcut check: open a shell in the crashed disk");
   command->add_option("--image", options->image_directory, "of crashcut check: write the crashed disk to DIR as a plain tree")->type_name("DIR");
   command->add_flag("--print", options->print, "tell all of it: operations, choices, calls, output");
+  command->formatter(usage_formatter("crashcut replay [options] TOKEN"));
   command->footer(
       "A program that does other things than when the token was made is refused.\n\n"
       "Exit codes: 0 no violation this time, 1 violation, 2 wrong use, 4 crashcut's own failure");

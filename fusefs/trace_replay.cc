@@ -59,6 +59,12 @@ class Replay {
   }
 
  private:
+  // A mark that is made again is another one: "saved", "saved (2)".
+  std::string next_mark(const std::string& text) {
+    const std::uint64_t count = ++mark_counts_[text];
+    return count == 1 ? text : fmt::format("{} ({})", text, count);
+  }
+
   Complaint apply(const TraceOp& op) {
     switch (op.call) {
       case TraceCall::kCreate:
@@ -106,7 +112,7 @@ class Replay {
       case TraceCall::kSync: return fs.sync();
       case TraceCall::kSyncFileRange: return fs.sync_file_range(op.ino, op.offset, op.length, op.flags);
       case TraceCall::kMakeDurable: fs.make_durable(); return 0;
-      case TraceCall::kMark: recorder_->mark(std::string(op.text)); return 0;
+      case TraceCall::kMark: recorder_->mark(next_mark(std::string(op.text))); return 0;
       default: return 0;
     }
   }
@@ -182,6 +188,7 @@ class Replay {
   std::uint64_t preallocated_bytes_left_;
   std::uint64_t gap_units_left_;
   std::unordered_map<std::uint64_t, std::uint64_t> opens_;
+  std::map<std::string, std::uint64_t> mark_counts_;
   std::unique_ptr<Recorder> recorder_;
   std::unique_ptr<Filesystem> filesystem_;
 };

@@ -130,6 +130,16 @@ std::vector<Path> ChoiceTree::split() {
   return given;
 }
 
+double ChoiceTree::split_share() const {
+  double weight = 1;
+  for (std::size_t i = prefix_length_; i < nodes_.size(); ++i) {
+    const Node& node = nodes_[i];
+    if (node.taken + 1 < node.end) return weight * ((node.end - node.taken) / 2) / node.end;
+    if (node.end > 0) weight /= node.end;
+  }
+  return 0;
+}
+
 std::vector<std::uint32_t> ChoiceTree::to_numbers() const {
   const auto fraction = std::bit_cast<std::array<std::uint32_t, 2>>(start_fraction_);
   const auto runs = std::bit_cast<std::array<std::uint32_t, 2>>(run_count_);

@@ -104,6 +104,8 @@ class ChoiceTree final : public Chooser {
   // Gives away the unexplored half nearest to the root: the prefixes of it, for other trees. Empty when there
   // is nothing to give. Call after advance() returned true.
   std::vector<Path> split();
+  // The part of the whole, by the same estimate as explored_fraction(), that split() would give away now.
+  double split_share() const;
 
   // All that the tree is between two runs, as numbers, and back: for a process that takes it over.
   std::vector<std::uint32_t> to_numbers() const;

@@ -120,7 +120,7 @@ std::string report_end(const Plan& plan, const Result& result) {
 
 std::string percent_text(double fraction) {
   constexpr double kLeast = 1e-6;
-  return fraction < kLeast ? "less than 0.0001%" : fmt::format("{:.2g}%", 100 * fraction);
+  return fraction < kLeast ? "less than 0.0001%" : fraction >= 0.995 ? "99%" : fmt::format("{:.2g}%", 100 * fraction);
 }
 
 std::string printable(std::string_view text) {

@@ -404,6 +404,81 @@ TEST_F(CheckTest, AShellInTheViolatingState) {
   EXPECT_EQ(fs::file_size(directory_ / "state/f"), 0U);
 }
 
+TEST_F(CheckTest, AShellInTheStateThatAnotherCheckerFound) {
+  EXPECT_EQ(check({"--setup", "echo old > f", "--check", "test -s f"}, "echo new > f").exit_code, 1);
+  const Ran ran = run({"sh", "-c", "echo 'wc -c f; exit' | SHELL=/bin/sh " CRASHCUT_BINARY " replay --shell $(cat results/token)"});
+  EXPECT_EQ(ran.exit_code, 0) << ran.err;
+  EXPECT_TRUE(ran.says("0 f")) << ran.out;
+  const Ran none = run({"sh", "-c", "SHELL=/nonexistent " CRASHCUT_BINARY " replay --shell $(cat results/token)"});
+  EXPECT_EQ(none.exit_code, 2);
+  EXPECT_TRUE(none.says("The shell could not be run")) << none.err;
+}
+
+TEST_F(CheckTest, TheImageOfASecondCrash) {
+  const std::string recover = script("recover", "if [ -f journal ]; then cat journal > data; rm journal; fi; case $(cat data) in old|new) ;; *) exit 1;; esac");
+  EXPECT_EQ(check({"--depth", "2", "--setup", "echo old > data; echo new > journal", "--check", recover}, "true").exit_code, 1);
+  EXPECT_EQ(crashcut({"replay", "--image", "image", token()}).exit_code, 0);
+  EXPECT_FALSE(fs::exists(directory_ / "image/journal"));
+  EXPECT_EQ(read_file(directory_ / "image/data"), std::string(4, '\0'));
+  EXPECT_EQ(crashcut({"replay", "--image", "/nonexistent/image", token()}).exit_code, 2);
+}
+
+// Each is a promise of its own, whatever it is called.
+TEST_F(CheckTest, MarksOfTheSameName) {
+  const std::string saves = "for i in 1 2 3; do echo version$i > t; sync t; mv t f; sync .; crashcut mark saved; done";
+  const Ran ran = check({"--setup", "echo v0 > f", "--file", "f"}, saves);
+  EXPECT_EQ(ran.exit_code, 0) << ran.out;
+  EXPECT_TRUE(ran.says("all 4 recoveries"));
+  for (const char* mark : {"exit", "begin"}) {
+    EXPECT_EQ(check({"--setup", "echo v0 > f", "--file", "f"}, std::string("crashcut mark ") + mark + "; echo v1 > t; sync t; mv t f").exit_code, 1) << mark;
+  }
+  EXPECT_EQ(check({"--setup", "echo v0 > f", "--file", "f"}, "echo v1 > t; sync t; mv t f; crashcut mark 'stdout synced'; sync").exit_code, 1);
+}
+
+TEST_F(CheckTest, AFileThatIsALink) {
+  const Ran ran = check({"--setup", "echo old > real; ln -s real f", "--file", "f"}, "echo new > f");
+  EXPECT_EQ(ran.exit_code, 1);
+  EXPECT_TRUE(ran.says("real is empty")) << ran.out;
+  EXPECT_EQ(check({"--setup", "echo old > a; ln -s /etc/hostname f", "--file", "f"}, "echo new > a").exit_code, 2);
+}
+
+TEST_F(CheckTest, ALargeFileIsLeftAloneOrRefused) {
+  EXPECT_EQ(check({"--file", "small"}, "truncate -s 1T big; echo x > small; sync small; sync").exit_code, 1);
+  const Ran ran = check({}, "truncate -s 1T big");
+  EXPECT_EQ(ran.exit_code, 2);
+  EXPECT_TRUE(ran.says("too large to be compared")) << ran.err;
+}
+
+TEST_F(CheckTest, ACheckerMayEndWithAnyStatus) {
+  const Ran ran = check({"--check", "test -e a || exit 127"}, "touch a");
+  EXPECT_EQ(ran.exit_code, 1) << ran.err;
+  EXPECT_EQ(check({"--check", "nonono; "}, "touch a").exit_code, 2);
+}
+
+TEST_F(CheckTest, BoundsHoldBelowASecondCrash) {
+  const std::string recover = script("recover", "cat a b c d e 2>/dev/null; for i in a b c d e; do echo $i$i > $i; done");
+  const Ran ran = check({"--depth", "2", "--max-recoveries", "5", "--jobs", "1", "--setup", "echo x > a", "--check", recover}, "echo y > q");
+  EXPECT_EQ(ran.exit_code, 3) << ran.out;
+  EXPECT_LE(result()["counts"]["recoveries"].get<int>(), 5);
+}
+
+TEST_F(CheckTest, AnInterruptDoesNotWaitForAChecker) {
+  const pid_t child = start({CRASHCUT_BINARY, "check", "--out", "results", "--check-limit", "30", "--check", "sh -c 'touch /tmp/check_test.runs; exec sleep 1000'", "--", "sh", "-c", "echo y > q"});
+  for (int tries = 0; tries < 500 && !fs::exists("/tmp/check_test.runs"); ++tries) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  fs::remove("/tmp/check_test.runs");
+  const auto begin = std::chrono::steady_clock::now();
+  kill(child, SIGTERM);
+  const Ran ran = finish(child);
+  EXPECT_EQ(ran.exit_code, 3) << ran.out << ran.err;
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));
+}
+
+TEST_F(CheckTest, NamesThatAreNoText) {
+  EXPECT_EQ(check({}, "printf abc > \"$(printf 'f\\377')\"").exit_code, 1);
+  const Ran again = crashcut({"replay", token()});
+  EXPECT_EQ(again.exit_code, 1) << again.err;
+}
+
 TEST_F(CheckTest, CompareShowsEveryModel) {
   const Ran ran = crashcut({"compare", "--out", "results", "--setup", "echo old > f", "--file", "f", "--", "sh", "-c", "echo new! > t; mv t f"});
   EXPECT_EQ(ran.exit_code, 1) << ran.err;
@@ -415,6 +490,23 @@ TEST_F(CheckTest, CompareShowsEveryModel) {
 }
 
 // ---- bad input ----------------------------------------------------------------------------------------------------
+
+TEST_F(CheckTest, MoreBadInput) {
+  struct Row {
+    Words options;
+    const char* script;
+    const char* says;
+  };
+  fs::create_directory(directory_ / "tree");
+  for (const Row& row : {Row{{}, "echo new > /tmp/check_test.outside", "changed nothing on the modelled disk"}, Row{{"--json", "/nonexistent/x"}, "echo n > a", "Cannot write /nonexistent/x"},
+                         Row{{"--from", "."}, "echo n > a", "--out"}}) {
+    const Ran ran = check(row.options, row.script);
+    EXPECT_EQ(ran.exit_code, 2) << row.says << ran.out;
+    EXPECT_TRUE(ran.says(row.says)) << ran.err;
+  }
+  fs::remove("/tmp/check_test.outside");
+  EXPECT_EQ(check({"--file", "./a", "--setup", "echo o > a"}, "echo n > t; sync t; mv t a; sync .").exit_code, 0);
+}
 
 TEST_F(CheckTest, BadInputIsASentence) {
   const auto refused = [&](const Words& words, const std::string& sentence) {

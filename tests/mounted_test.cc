@@ -59,7 +59,9 @@ TEST(MountedToken, NonsenseWithARightSumIsASentence) {
   for (const char* json : {"[]", "{}", "null", "{\"d\":1}", "{\"d\":\"x\",\"t\":0,\"m\":\"CQkJCQk\",\"q\":null,\"c\":[\"x\"],\"n\":1,\"l\":1,\"p\":[]}",
                            "{\"d\":\"x\",\"t\":0,\"m\":\"AQAPAAA\",\"q\":null,\"c\":[\"x\"],\"n\":1,\"l\":1,\"p\":[]}",
                            "{\"d\":\"x\",\"t\":0,\"m\":\"AQAPgASAIA\",\"q\":null,\"c\":[],\"n\":1,\"l\":1,\"p\":[]}"}) {
-    const auto decoded = decode_token(recovery::seal(kTokenPrefix, json));
+    std::string body;
+    Json::to_cbor(Json::parse(json), nlohmann::detail::output_adapter<char>(body));
+    const auto decoded = decode_token(recovery::seal(kTokenPrefix, body));
     ASSERT_FALSE(decoded) << json;
     EXPECT_EQ(decoded.error(), recovery::no_crashcut_wrote_it());
   }
@@ -73,7 +75,7 @@ void put(fusefs::Process& process, const char* path, std::string_view text) {
 }
 
 std::map<std::string, std::uint64_t> explore(const fusefs::Recording& recording, const FileQuestion& question, std::set<Finding>& findings) {
-  const std::vector<Version> versions = versions_of(recording);
+  const std::vector<Version> versions = versions_of(recording, reads_all);
   Explorer explorer({recording, versions, nullptr, 1});
   persist::ChoiceTree tree;
   std::map<std::string, std::uint64_t> outcomes;
@@ -94,7 +96,7 @@ TEST(Versions, AreThoseOfThePromises) {
   test.mark("stdout 1: no promise");
   put(test.process(), "f", "three");
   test.explore([](AfterCrash&) { return ""; });  // ends the recording
-  const std::vector<Version> versions = versions_of(test.recording());
+  const std::vector<Version> versions = versions_of(test.recording(), reads_all);
   ASSERT_EQ(versions.size(), 3U);
   EXPECT_EQ(versions[0].files.at("f").content, "one");
   EXPECT_EQ(versions[1].files.at("f").content, "two");

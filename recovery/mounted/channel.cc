@@ -16,7 +16,9 @@ constexpr std::size_t kMessageBytesMost = std::size_t{1} << 30;
 }  // namespace
 
 bool send(int socket, const Json& message) {
-  const std::string text = message.dump(-1, ' ', false, Json::error_handler_t::replace);
+  // CBOR, as file names and output may be any bytes, which are no JSON.
+  std::string text;
+  Json::to_cbor(message, nlohmann::detail::output_adapter<char>(text));
   for (std::size_t at = 0;;) {
     const std::size_t length = std::min(kPieceBytes, text.size() - at);
     const bool is_last = at + length == text.size();
@@ -40,7 +42,7 @@ std::optional<Json> receive(int socket) {
     text.append(packet, 1, static_cast<std::size_t>(got) - 1);
     if (packet[0] == '.') break;
   }
-  Json message = Json::parse(text, nullptr, false);
+  Json message = Json::from_cbor(text, true, false);
   if (message.is_discarded()) return std::nullopt;
   return message;
 }

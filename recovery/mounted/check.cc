@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -46,14 +47,54 @@ std::uint64_t sum_of_file(const std::string& path) {
   return crc.checksum();
 }
 
+// Without versions.
 tl::expected<Loaded, Failure> load(const std::string& directory, const fusefs::ModelOptions& model) {
   auto trace = fusefs::TraceReader::open(trace_of(directory));
   if (!trace) return tl::unexpected(users(trace.error()));
   auto replayed = fusefs::replay(*trace, model);
   if (!replayed) return tl::unexpected(users(replayed.error()));
-  Loaded loaded{std::move(*trace), std::move(*replayed), {}, sum_of_file(trace_of(directory))};
-  loaded.versions = versions_of(loaded.recording());
-  return loaded;
+  return Loaded{std::move(*trace), std::move(*replayed), {}, sum_of_file(trace_of(directory))};
+}
+
+// The versions of the files that are asked about.
+tl::expected<std::vector<Version>, Failure> read_versions(const fusefs::Recording& recording, const std::vector<Question>& questions) {
+  std::set<std::string> paths;
+  for (const Question& question : questions) {
+    if (const auto* file = std::get_if<FileQuestion>(&question)) paths.insert(file->path);
+  }
+  std::vector<Version> versions = versions_of(recording, [&](const std::string& path) { return paths.contains(path); });
+  for (const Version& version : versions) {
+    for (const auto& [path, file] : version.files) {
+      if (file.size <= kComparedBytesMost) continue;
+      return tl::unexpected(users(fmt::format("{} is {} bytes long, which is too large to be compared. Ask about other files with --file, or about this one with --check.", path, file.size)));
+    }
+  }
+  return versions;
+}
+
+// Whether there is anything in the recording but its start and marks.
+bool changes_something(const fusefs::Recording& recording) {
+  const persist::Log& log = recording.log;
+  for (persist::EventId e = 0; e < log.event_count(); ++e) {
+    if (log.cover(e) > log.durable_barrier() && (recording.event_kinds[e] & fusefs::kMark) == 0) return true;
+  }
+  return false;
+}
+
+// Where a path leads to by symbolic links, in the version; each name on the way, the path first. The error is a sentence.
+tl::expected<std::vector<std::string>, std::string> follow_links(const Version& version, const std::string& path) {
+  constexpr std::size_t kLinksMost = 40;
+  namespace fs = boost::filesystem;
+  std::vector<std::string> names{path};
+  for (auto found = version.files.find(path); found != version.files.end() && S_ISLNK(found->second.type); found = version.files.find(names.back())) {
+    const fs::path target = fs::path(found->second.content);
+    const fs::path to = (fs::path(names.back()).parent_path() / target).lexically_normal();
+    const bool is_outside = target.is_absolute() || *to.begin() == "..";
+    if (is_outside || !version.files.contains(to.string())) return tl::unexpected(fmt::format("it is a link to {}, which is not on the disk", target.string()));
+    if (names.size() == kLinksMost) return tl::unexpected(std::string("it is a link that leads to itself"));
+    names.push_back(to.string());
+  }
+  return names;
 }
 
 tl::expected<std::vector<Question>, Failure> questions_of(const CheckPlan& plan, const std::vector<Version>& versions) {
@@ -62,13 +103,19 @@ tl::expected<std::vector<Question>, Failure> questions_of(const CheckPlan& plan,
   const bool asks_nothing = plan.files.empty() && !plan.tree && plan.expects.empty() && plan.checker.empty();
   const bool asks_whole = !plan.files.empty() || plan.tree || asks_nothing;
   const bool asks_all = plan.files.empty() && (plan.tree || !plan.expects.empty() || asks_nothing);
+  std::set<std::string> files;
   for (const std::string& path : plan.files) {
     if (!std::binary_search(known.begin(), known.end(), path)) {
       return tl::unexpected(users(fmt::format("--file {}: there was no such file, neither at the start nor at the end. Paths are "
                                               "relative to the directory in which the program starts.", path)));
     }
+    for (const Version* version : {&versions.front(), &versions.back()}) {
+      const auto names = follow_links(*version, path);
+      if (!names) return tl::unexpected(users(fmt::format("--file {}: {}.", path, names.error())));
+      files.insert(names->begin(), names->end());
+    }
   }
-  for (const std::string& path : asks_all ? known : plan.files) {
+  for (const std::string& path : asks_all ? known : std::vector<std::string>(files.begin(), files.end())) {
     questions.push_back(FileQuestion{path, plan.backups, asks_whole, plan.durable, plan.expects});
   }
   if (!plan.checker.empty()) questions.push_back(CommandQuestion{});
@@ -138,9 +185,13 @@ Token make_token(const CheckPlan& plan, const Loaded& loaded, const Question& qu
 
 tl::expected<Loaded, Failure> load(const Token& token) {
   auto loaded = load(token.directory, token.model);
-  if (loaded && loaded->trace_sum != token.trace_sum) {
+  if (!loaded) return loaded;
+  if (loaded->trace_sum != token.trace_sum) {
     return tl::unexpected(users(fmt::format("The trace in {} is another one than that which this token was made from.", token.directory)));
   }
+  auto versions = read_versions(loaded->recording(), {token.question});
+  if (!versions) return tl::unexpected(versions.error());
+  loaded->versions = std::move(*versions);
   return loaded;
 }
 
@@ -159,8 +210,15 @@ CheckPlan plan_of(const Token& token) {
 tl::expected<CheckResult, Failure> check(const CheckPlan& plan, const PoolHooks& hooks) {
   auto loaded = load(plan.directory, plan.model);
   if (!loaded) return tl::unexpected(loaded.error());
-  auto questions = questions_of(plan, loaded->versions);
+  auto questions = questions_of(plan, versions_of(loaded->recording(), [](const std::string&) { return false; }));
   if (!questions) return tl::unexpected(questions.error());
+  auto versions = read_versions(loaded->recording(), *questions);
+  if (!versions) return tl::unexpected(versions.error());
+  loaded->versions = std::move(*versions);
+  if (plan.checker.empty() && !changes_something(loaded->recording())) {
+    return tl::unexpected(users(fmt::format("The program changed nothing on the modelled disk, so there is nothing to check. The disk is the directory in which it "
+                                            "starts ({}); what it wrote elsewhere went to the real files.", disk_of(plan.directory))));
+  }
   CheckResult result;
   result.questions = std::move(*questions);
   result.operation_count = loaded->trace.op_count();
@@ -172,6 +230,9 @@ tl::expected<CheckResult, Failure> check(const CheckPlan& plan, const PoolHooks&
   if (!explored) return tl::unexpected(explored.error());
   result.explored = std::move(*explored);
   const Tally& tally = result.explored.tally;
+  if (tally.not_found > 0 && tally.not_found == tally.checker_runs) {
+    return tl::unexpected(users(fmt::format("The checker could not be run (status 127): {}", tally.not_found_text)));
+  }
   if (tally.violations == 0) {
     if (!tally.not_deterministic.empty()) {
       return tl::unexpected(users(fmt::format("The checker is not deterministic: {}. A verdict needs one that answers the same "
@@ -208,39 +269,21 @@ tl::expected<Counterexample, Failure> replay(const Token& token) {
 
 namespace {
 
-// The state that a path leads to, found by asking the token's own question.
+// In a sandbox with a disk, where there is a checker: use(explorer, runner) with what finds a path's state again; it returns what
+// went wrong.
 template <class Use>
-tl::expected<void, Failure> with_state(const Token& token, const CommandLine& command, bool with_terminal, Use&& use) {
+tl::expected<void, Failure> with_state(const Token& token, bool with_terminal, Use&& use) {
   auto loaded = load(token);
   if (!loaded) return tl::unexpected(loaded.error());
   auto sandbox = sandbox::Sandbox::start(
       [&](const sandbox::Inside& inside) {
-        std::unique_ptr<MountedRunner> runner;
-        if (!token.checker.empty()) {
-          auto started = MountedRunner::start({.inside = inside, .directory = disk_of(token.directory), .command = token.checker, .limit = token.check_limit});
-          if (!started) {
-            send(inside.socket, {{"failure", started.error()}});
-            return 1;
-          }
-          runner = std::move(*started);
+        auto runner = MountedRunner::start({.inside = inside, .directory = disk_of(token.directory), .command = token.checker, .limit = token.check_limit, .records_writes = token.depth > 1});
+        if (runner) {
+          Explorer explorer({loaded->recording(), loaded->versions, runner->get(), token.depth});
+          send(inside.socket, {{"failure", use(explorer, **runner)}});
+        } else {
+          send(inside.socket, {{"failure", runner.error()}});
         }
-        Explorer explorer({loaded->recording(), loaded->versions, runner.get(), 1});
-        class Following final : public persist::Chooser {
-         public:
-          explicit Following(const std::vector<std::uint32_t>& path) : path_(path) {}
-          std::uint32_t choose(const persist::Choice& choice) override {
-            const std::uint32_t answer = at_ < path_.size() ? path_[at_] : 0;
-            ++at_;
-            return answer < choice.candidates.size() ? answer : 0;
-          }
-
-         private:
-          const std::vector<std::uint32_t>& path_;
-          std::size_t at_ = 0;
-        } chooser(token.path);
-        explorer.sample(token.question, chooser);
-        runner.reset();
-        send(inside.socket, use(explorer, inside, command));
         return 0;
       },
       options_for_disk(token.directory, with_terminal));
@@ -248,7 +291,8 @@ tl::expected<void, Failure> with_state(const Token& token, const CommandLine& co
   const auto answer = receive(sandbox->socket());
   sandbox->wait();
   if (!answer) return tl::unexpected(Failure{false, "The state's sandbox ended before its time."});
-  if (answer->contains("failure")) return tl::unexpected(Failure{false, answer->at("failure")});
+  const std::string failure = answer->at("failure");
+  if (!failure.empty()) return tl::unexpected(users(failure));
   return {};
 }
 
@@ -257,21 +301,15 @@ tl::expected<void, Failure> with_state(const Token& token, const CommandLine& co
 tl::expected<int, Failure> open_shell(const Token& token) {
   const char* shell = std::getenv("SHELL");
   const CommandLine command{{shell && *shell ? shell : "/bin/sh"}};
-  auto done = with_state(token, command, true, [&](Explorer& explorer, const sandbox::Inside& inside, const CommandLine& line) -> Json {
-    auto runner = MountedRunner::start({.inside = inside, .directory = disk_of(token.directory), .command = line, .limit = {}, .with_terminal = true});
-    if (!runner) return {{"failure", runner.error()}};
-    explorer.visit_state(**runner);
-    return Json::object();
+  auto done = with_state(token, true, [&](Explorer& explorer, MountedRunner& runner) {
+    return explorer.visit_state(token.question, token.path, [&]() -> CommandRunner& { return runner.open_to(command); });
   });
   if (!done) return tl::unexpected(done.error());
   return 0;
 }
 
 tl::expected<void, Failure> write_image(const Token& token, const std::string& directory) {
-  return with_state(token, {}, false, [&](Explorer& explorer, const sandbox::Inside&, const CommandLine&) -> Json {
-    explorer.copy_state(directory);
-    return Json::object();
-  });
+  return with_state(token, false, [&](Explorer& explorer, MountedRunner&) { return explorer.copy_state(token.question, token.path, directory); });
 }
 
 }  // namespace crashcut::mounted

@@ -107,6 +107,13 @@ sandbox::SyscallHandlers MountedRunner::handlers() {
   return handlers;
 }
 
+MountedRunner& MountedRunner::open_to(const CommandLine& command) {
+  setup_.command = command;
+  setup_.limit = {};
+  setup_.with_terminal = true;
+  return *this;
+}
+
 CommandResult MountedRunner::run(fusefs::Volume& volume, const std::vector<std::string>& certain,
                                  const std::function<bool(const std::string&)>& reached) {
   CommandResult result;
@@ -128,6 +135,7 @@ CommandResult MountedRunner::run(fusefs::Volume& volume, const std::vector<std::
   command.environment.push_back("CRASHCUT_CERTAIN=" + marks);
   command.directory = setup_.directory;
   if (setup_.limit.count() > 0) command.limit = setup_.limit;
+  command.stop = setup_.stop;
   command.core = setup_.core;
   if (setup_.with_terminal) {
     command.with_terminal = true;
@@ -147,19 +155,15 @@ CommandResult MountedRunner::run(fusefs::Volume& volume, const std::vector<std::
   result.errors_cut = outcome.is_err_cut;
   result.code = outcome.code;
   result.signal = outcome.signal;
-  const bool not_found = outcome.end == Outcome::End::kExited && outcome.code == 127;
   switch (outcome.end) {
     case Outcome::End::kNotStarted:
-      result.failure = fmt::format("The checker could not be run: {}", outcome.why);
+      result.failure = fmt::format("{} could not be run: {}", setup_.with_terminal ? "The shell" : "The checker", outcome.why);
       result.is_users_fault = true;
       break;
     case Outcome::End::kExited: result.answer.finding = outcome.code == 0 ? Finding::kFine : Finding::kCheckFailed; break;
     case Outcome::End::kSignalled: result.answer.finding = Finding::kCheckFailed; break;
+    case Outcome::End::kStopped: result.was_stopped = true; break;
     case Outcome::End::kTimedOut: result.answer.finding = Finding::kCheckHung; break;
-  }
-  if (not_found) {
-    result.failure = fmt::format("The checker could not be run (status 127): {}", outcome.err);
-    result.is_users_fault = true;
   }
   if (outcome.is_stuck) result.failure = "A process that the checker left cannot be killed.";
   if (assumed_away_) result.answer.finding = Finding::kAssumedAway;

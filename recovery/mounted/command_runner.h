@@ -24,12 +24,15 @@ class MountedRunner final : public CommandRunner {
     std::optional<int> core;
     bool remount = false;
     bool records_writes = false;  // depth 2
-    bool with_terminal = false;   // --shell
+    const std::atomic<bool>* stop = nullptr;  // kills the command
+    bool with_terminal = false;   // a person's
   };
   // The error is a sentence. Must be made by the thread that calls run().
   static tl::expected<std::unique_ptr<MountedRunner>, std::string> start(const Setup& setup);
   ~MountedRunner() override;
 
+  // From now on it runs this one, for a person at the terminal and without a limit.
+  MountedRunner& open_to(const CommandLine& command);
   CommandResult run(fusefs::Volume& volume, const std::vector<std::string>& certain,
                     const std::function<bool(const std::string&)>& reached) override;
 

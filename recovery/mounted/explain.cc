@@ -43,24 +43,46 @@ std::string list(const std::vector<const Operation*>& operations) {
   return text;
 }
 
+// The operations on what has the name `path` in the end, under the names that it had before: "rename(t, path)".
+std::vector<bool> concerned(const std::vector<Operation>& operations, const std::string& path) {
+  std::vector<bool> is_concerned(operations.size(), false);
+  std::vector<std::string> paths{path};
+  for (std::size_t i = operations.size(); i-- > 0;) {
+    const std::string text = bare(operations[i].text);
+    const bool names_it = std::any_of(paths.begin(), paths.end(), [&](const std::string& name) { return names(operations[i], name); });
+    is_concerned[i] = names_it;
+    for (std::size_t k = 0; names_it && text.starts_with("rename(") && k < paths.size(); ++k) {
+      const std::string end = ", " + paths[k] + ")";
+      if (!text.ends_with(end)) continue;
+      const std::string before = text.substr(7, text.size() - 7 - end.size());
+      if (std::find(paths.begin(), paths.end(), before) == paths.end()) paths.push_back(before);
+      break;
+    }
+  }
+  return is_concerned;
+}
+
 // What of the program's doings on the file was on the disk, and what was not.
 std::string why(const std::vector<Operation>& operations, const std::string& path) {
   std::vector<const Operation*> kept, lost;
   bool sync_between = false;
-  for (const Operation& operation : operations) {
-    if (operation.events.empty() || operation.is_durable() || operation.is_sync() || !names(operation, path)) continue;
+  const std::vector<bool> is_concerned = concerned(operations, path);
+  for (std::size_t i = 0; i < operations.size(); ++i) {
+    const Operation& operation = operations[i];
+    if (operation.events.empty() || operation.is_durable() || operation.is_sync() || !is_concerned[i]) continue;
     (operation.fate() == Fate::kPersisted ? kept : lost).push_back(&operation);
   }
   if (lost.empty()) return "";
   // An fsync after the first of what was lost, that was done when the power went, would be our mistake; one that was
   // not is no help either. What a user can do is to add one.
-  for (const Operation& operation : operations) {
-    const bool is_after = &operation > lost.front();
-    sync_between = sync_between || (is_after && operation.is_sync() && operation.events.front().kind != "mark" && names(operation, path));
+  for (std::size_t i = static_cast<std::size_t>(lost.front() - operations.data()) + 1; i < operations.size(); ++i) {
+    if (!operations[i].is_sync()) continue;
+    const std::string& kind = operations[i].events.front().kind;
+    sync_between = sync_between || kind == "sync" || (kind != "mark" && is_concerned[i]);
   }
   std::string text = ": ";
   if (!kept.empty()) text += fmt::format("{} had persisted, ", list(kept));
-  text += fmt::format("{} had not", list(lost));
+  text += fmt::format("{} had not{}", list(lost), kept.empty() ? " persisted" : "");
   if (!sync_between) text += "; no fsync of it follows";
   return text;
 }
@@ -91,7 +113,9 @@ std::string explain(const ViolationKey& key, const Question& question, const Tol
     if (const std::size_t after = found.find(" after \""); after != std::string::npos && key.finding == Finding::kNotDurable) found.resize(after);
     return fmt::format("{}a crash can leave {} {}{}", when, file->path, found, why(operations, file->path));
   }
-  const std::string said = key.message.empty() ? "it printed nothing" : fmt::format("it said: {}", key.message);
+  std::string message = key.message.empty() ? told.run.result.errors : key.message;
+  while (!message.empty() && message.back() == '\n') message.pop_back();
+  const std::string said = message.empty() ? "it printed nothing" : fmt::format("it said: {}", message);
   return fmt::format("{}a crash can leave a state that the checker refuses ({})", when, said);
 }
 

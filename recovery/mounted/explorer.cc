@@ -187,18 +187,21 @@ Run Explorer::run(const Question& question, ChoiceTree& tree, const std::functio
   Run run = run_on(question, layers, tree, goes_deeper ? &recorder : nullptr);
   run.path = tree.path();
   run.diverged = tree.run_diverged();
+  run.is_cut_short = run.result.was_stopped;
+  if (run.is_cut_short) return run;
   on_run(run);
-  if (recorder && !run.diverged && run.result.failure.empty()) explore_below(question, layers, run, *recorder, on_run);
+  if (recorder && !run.diverged && run.result.failure.empty()) run.is_cut_short = !explore_below(question, layers, run, *recorder, on_run);
   return run;
 }
 
-void Explorer::explore_below(const Question& question, const Layers& layers, const Run& above,
+bool Explorer::explore_below(const Question& question, const Layers& layers, const Run& above,
                              const fusefs::Recorder& recorder, const std::function<void(const Run&)>& on_run) {
   const fusefs::Recording& recording = recorder.recording();
-  if (recording.log.event_count() == 0) return;  // it wrote nothing: the second recovery is the first
+  if (recording.log.event_count() == 0) return true;  // it wrote nothing: the second recovery is the first
   const bool goes_deeper = layers.crashes.size() + 1 < setup_.depth;
   ChoiceTree tree;
   do {
+    if (setup_.is_enough()) return false;
     // The cuts above are decided as far as the recoveries above read them, and may be decided further here.
     std::deque<persist::Cut> cuts;
     Layers below;
@@ -211,38 +214,53 @@ void Explorer::explore_below(const Question& question, const Layers& layers, con
     run.path.push_back(kCrashAgain);
     for (const std::uint32_t answer : tree.path()) run.path.push_back(answer);
     run.diverged = tree.run_diverged();
+    if (run.result.was_stopped) return false;
     on_run(run);
-    if (run.diverged || !run.result.failure.empty()) return;
-    if (next) explore_below(question, below, run, *next, on_run);
+    if (run.diverged || !run.result.failure.empty()) return true;
+    if (next && !explore_below(question, below, run, *next, on_run)) return false;
   } while (tree.advance());
+  return true;
 }
 
-Told Explorer::tell(const Question& question, const std::vector<std::uint32_t>& path) {
-  Told told;
+// A path, followed to its end: all of its crashes, and what was asked on the way.
+struct Explorer::Followed {
+  Run run;
+  Layers layers;
   std::deque<persist::Cut> cuts;
   std::deque<std::unique_ptr<fusefs::Recorder>> recorders;
-  Layers layers{{Crash{&setup_.recording, &cuts.emplace_back(setup_.recording.log)}}};
-  std::vector<const fusefs::Recording*> recordings{&setup_.recording};
   std::vector<std::vector<recovery::Observation>> observations;
+};
+
+Explorer::Followed Explorer::follow(const Question& question, const std::vector<std::uint32_t>& path) {
+  Followed followed;
+  followed.layers.crashes.push_back(Crash{&setup_.recording, &followed.cuts.emplace_back(setup_.recording.log)});
+  std::vector<const fusefs::Recording*> recordings{&setup_.recording};
   std::span<const std::uint32_t> left = path;
   for (;;) {
     const auto end = std::find(left.begin(), left.end(), kCrashAgain);
     const bool is_last = end == left.end();
     Telling chooser(left.first(static_cast<std::size_t>(end - left.begin())), recordings);
     std::unique_ptr<fusefs::Recorder> recorder;
-    told.run = run_on(question, layers, chooser, is_last ? nullptr : &recorder);
-    observations.push_back(std::move(chooser.observations));
-    told.run.diverged = chooser.diverged || !chooser.is_at_end();
-    if (is_last || told.run.diverged) break;
+    followed.run = run_on(question, followed.layers, chooser, is_last ? nullptr : &recorder);
+    followed.observations.push_back(std::move(chooser.observations));
+    followed.run.diverged = chooser.diverged || !chooser.is_at_end();
+    if (is_last || followed.run.diverged) break;
     left = left.subspan(static_cast<std::size_t>(end - left.begin()) + 1);
-    recorders.push_back(std::move(recorder));
-    recordings.push_back(&recorders.back()->recording());
-    layers.crashes.push_back(Crash{recordings.back(), &cuts.emplace_back(recordings.back()->log)});
+    followed.recorders.push_back(std::move(recorder));
+    recordings.push_back(&followed.recorders.back()->recording());
+    followed.layers.crashes.push_back(Crash{recordings.back(), &followed.cuts.emplace_back(recordings.back()->log)});
   }
-  told.run.path = path;
-  for (std::size_t i = 0; i < layers.crashes.size() && i < observations.size(); ++i) {
-    recovery::Crash crash = tell_crash(*layers.crashes[i].recording, *layers.crashes[i].cut);
-    for (recovery::Observation& observation : observations[i]) {
+  followed.run.path = path;
+  return followed;
+}
+
+Told Explorer::tell(const Question& question, const std::vector<std::uint32_t>& path) {
+  Followed followed = follow(question, path);
+  Told told{std::move(followed.run), {}};
+  const auto& crashes = followed.layers.crashes;
+  for (std::size_t i = 0; i < crashes.size() && i < followed.observations.size(); ++i) {
+    recovery::Crash crash = tell_crash(*crashes[i].recording, *crashes[i].cut);
+    for (recovery::Observation& observation : followed.observations[i]) {
       crash.calls.push_back(recovery::Call{"", {std::move(observation)}});
     }
     told.story.crashes.push_back(std::move(crash));
@@ -265,24 +283,51 @@ Run Explorer::sample(const Question& question, persist::Chooser& chooser) {
   return run;
 }
 
-void Explorer::copy_state(const std::string& directory) const {
+std::string Explorer::copy_state(const std::string& directory) const {
   persist::Cut cut = *cut_;
   Newest chooser;
   CrashView view(setup_.recording, cut, chooser);
   Filesystem filesystem(Filesystem::Setup{.medium = &view,
                                           .sector_bytes = setup_.recording.options.sector_bytes,
                                           .block_bytes = setup_.recording.options.block_bytes});
-  copy_out(filesystem, directory);
+  return copy_out(filesystem, directory);
 }
 
-void Explorer::visit_state(CommandRunner& runner) const {
-  persist::Cut cut = *cut_;
+// The disk after the last of the crashes.
+template <class Use>
+static std::string on_views(const auto& crashes, Use&& use) {
   Newest chooser;
-  CrashView view(setup_.recording, cut, chooser);
-  CrashedDisk disk(setup_.recording, view, nullptr);
-  disk.volume.special_files = {{"marks", [&] { return join_marks(marks_, false, view); }, nullptr},
-                               {"stdout", [&] { return join_marks(marks_, true, view); }, nullptr}};
-  runner.run(disk.volume, {}, [&](const std::string& mark) { return view.reached(mark); });
+  std::deque<CrashView> views;
+  for (const auto& crash : crashes) views.emplace_back(*crash.recording, *crash.cut, chooser, views.empty() ? nullptr : &views.back());
+  return use(views);
+}
+
+static std::string failure_of(const Run& run) {
+  if (!run.result.failure.empty()) return run.result.failure;
+  return run.diverged ? "The state did not come out the same again: the checker has changed since, or it is not deterministic." : "";
+}
+
+std::string Explorer::copy_state(const Question& question, const std::vector<std::uint32_t>& path, const std::string& directory) {
+  const Followed followed = follow(question, path);
+  if (const std::string failure = failure_of(followed.run); !failure.empty()) return failure;
+  return on_views(followed.layers.crashes, [&](std::deque<CrashView>& views) {
+    Filesystem filesystem(Filesystem::Setup{.medium = &views.back(),
+                                            .sector_bytes = setup_.recording.options.sector_bytes,
+                                            .block_bytes = setup_.recording.options.block_bytes});
+    const std::string failure = copy_out(filesystem, directory);
+    return failure.empty() ? failure : fmt::format("The state could not be written: {}.", failure);
+  });
+}
+
+std::string Explorer::visit_state(const Question& question, const std::vector<std::uint32_t>& path, const std::function<CommandRunner&()>& visitor) {
+  const Followed followed = follow(question, path);
+  if (const std::string failure = failure_of(followed.run); !failure.empty()) return failure;
+  return on_views(followed.layers.crashes, [&](std::deque<CrashView>& views) {
+    CrashedDisk disk(setup_.recording, views.back(), nullptr);
+    disk.volume.special_files = {{"marks", [&] { return join_marks(marks_, false, views.front()); }, nullptr},
+                                 {"stdout", [&] { return join_marks(marks_, true, views.front()); }, nullptr}};
+    return visitor().run(disk.volume, {}, [&](const std::string& mark) { return views.front().reached(mark); }).failure;
+  });
 }
 
 }  // namespace crashcut::mounted

@@ -37,6 +37,7 @@ struct CommandResult {
   std::string output, errors;
   bool output_cut = false, errors_cut = false;
   bool read_by_pages = false;
+  bool was_stopped = false;  // before it was done: there is no answer
   std::string failure;  // of crashcut: the command could not be run at all
   bool is_users_fault = false;
 };
@@ -56,6 +57,7 @@ struct Run {
   std::uint32_t events_in = 0;      // of the first crash
   std::uint32_t layer = 1;
   bool diverged = false;
+  bool is_cut_short = false;  // not everything below it was explored
 };
 
 // Everything of one recovery, to tell it.
@@ -71,6 +73,7 @@ class Explorer {
     const std::vector<Version>& versions;
     CommandRunner* runner = nullptr;  // none: there are no command questions
     std::uint32_t depth = 1;
+    std::function<bool()> is_enough = [] { return false; };  // asked between the deeper recoveries of one
   };
   explicit Explorer(Setup setup);
   ~Explorer();
@@ -84,17 +87,23 @@ class Explorer {
   Run run_cut(const Question& question, const std::vector<std::uint32_t>& events, std::uint32_t drop);
   // One recovery by any chooser: a sample. Its path is what was chosen.
   Run sample(const Question& question, persist::Chooser& chooser);
-  // The state that the last recovery of the first layer found, as a plain tree; what it did not read is the newest.
-  void copy_state(const std::string& directory) const;
-  // The same state for another command: a shell.
-  void visit_state(CommandRunner& runner) const;
+  // The state that the last recovery of the first layer found, as a plain tree; what it did not read is the newest. Returns
+  // what went wrong.
+  std::string copy_state(const std::string& directory) const;
+  // The same with the state that the recovery of a path found, of whatever layer; a sentence.
+  std::string copy_state(const Question& question, const std::vector<std::uint32_t>& path, const std::string& directory);
+  // The state of a path for another command: a shell. A sentence on what went wrong.
+  std::string visit_state(const Question& question, const std::vector<std::uint32_t>& path, const std::function<CommandRunner&()>& visitor);
 
  private:
   struct Crash;
   struct Layers;
+  struct Followed;
+  Followed follow(const Question& question, const std::vector<std::uint32_t>& path);
   Run run_on(const Question& question, Layers& layers, persist::Chooser& chooser,
              std::unique_ptr<fusefs::Recorder>* recorder);
-  void explore_below(const Question& question, const Layers& layers, const Run& above, const fusefs::Recorder& recorder,
+  // False where it was cut short.
+  bool explore_below(const Question& question, const Layers& layers, const Run& above, const fusefs::Recorder& recorder,
                      const std::function<void(const Run&)>& on_run);
 
   Setup setup_;

@@ -53,13 +53,14 @@ void pull_plug_at(const std::string& mark, const fusefs::Recording& recording, p
 std::map<std::string, FileVersion> read_tree(const fusefs::Recording& recording, persist::Cut& cut, persist::Chooser& chooser) {
   CrashView view(recording, cut, chooser);
   Filesystem filesystem(Filesystem::Setup{.medium = &view, .sector_bytes = recording.options.sector_bytes, .block_bytes = recording.options.block_bytes});
-  return files_of(filesystem);
+  return files_of(filesystem, reads_all);
 }
 
 std::string describe_file(const FileVersion* now, const FileVersion* then) {
   if (!then) return "missing";
   if (!now) return "there again";
-  if (S_ISREG(then->type) && then->content.empty()) return "empty";
+  if (S_ISREG(then->type) && then->size == 0) return "empty";
+  if (then->size > kComparedBytesMost) return fmt::format("{} bytes long", then->size);
   if (S_ISREG(then->type) && then->content.find_first_not_of('\0') == std::string::npos) return fmt::format("{} NUL bytes", then->content.size());
   if (S_ISREG(then->type)) return fmt::format("{} bytes, other than now", then->content.size());
   return "another";
@@ -81,6 +82,9 @@ std::string describe(const std::map<std::string, FileVersion>& now, const std::m
   }
   for (const auto& [path, file] : then) {
     if (!now.contains(path)) add(path, nullptr, &file);
+  }
+  for (const auto& [path, file] : then) {
+    if (file.size > kComparedBytesMost) text += fmt::format("{}{}: too large to be compared", text.empty() ? "" : "; ", recovery::printable(path));
   }
   return text.empty() ? "nothing is lost" : text;
 }
@@ -158,7 +162,7 @@ class Session {
     auto replayed = fusefs::replay(*trace, plan_.model);
     if (!replayed) return replayed.error();
     recorder_ = std::move(replayed->recorder);
-    const auto now = files_of(disk_->filesystem);
+    const auto now = files_of(disk_->filesystem, reads_all);
     states_.clear();
     persist::Cut cut(recorder_->recording().log);
     persist::ChoiceTree tree;
@@ -198,7 +202,7 @@ class Session {
     pull_plug_at(now_mark(listings_), recording, cut);
     CrashView view(recording, cut, chooser);
     Filesystem crashed(Filesystem::Setup{.medium = &view, .sector_bytes = recording.options.sector_bytes, .block_bytes = recording.options.block_bytes});
-    files_of(crashed);  // decides it, in the order of the list
+    files_of(crashed, reads_all);  // decides it, in the order of the list
     auto started = start_disk([&](fusefs::Traced& changes) { return copy_disk(crashed, changes); });
     if (!started) return started;
     mount.show(*next_->volume);
@@ -225,8 +229,11 @@ tl::expected<std::string, Failure> read_special(const std::string& directory, co
     return tl::unexpected(users(fmt::format("{} is not a mount of crashcut mount ({}).", directory, std::strerror(errno))));
   }
   std::string text, piece(1 << 16, '\0');
-  for (ssize_t got; (got = read(fd, piece.data(), piece.size())) > 0;) text.append(piece, 0, static_cast<std::size_t>(got));
+  ssize_t got;
+  while ((got = read(fd, piece.data(), piece.size())) > 0) text.append(piece, 0, static_cast<std::size_t>(got));
+  const int error = errno;
   close(fd);
+  if (got < 0) return tl::unexpected(users(fmt::format("Cannot read {}: {}.", path, std::strerror(error))));
   return text;
 }
 

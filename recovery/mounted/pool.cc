@@ -59,6 +59,7 @@ struct Pool::Impl {
     bool is_busy = false;
     Item item{};
     double weight_left = 0;  // of the item
+    double fraction = 0;     // of that, done
   };
 
   Setup setup;
@@ -89,6 +90,7 @@ struct Pool::Impl {
         worker.item = std::move(items.front());
         items.pop_front();
         worker.weight_left = worker.item.weight;
+        worker.fraction = 0;
         worker.is_busy = send(worker.sandbox.socket(), {{"do", "explore"}, {"question", worker.item.question}, {"prefix", worker.item.prefix}});
       }
       idle += !worker.is_busy;
@@ -101,14 +103,17 @@ struct Pool::Impl {
   }
 
   tl::expected<void, Failure> handle(Worker& worker, const Json& message) {
-    if (message.contains("tally")) explored.tally.add(tally_from(message.at("tally")));
+    if (message.contains("tally")) {
+      explored.tally.add(tally_from(message.at("tally")));
+      worker.fraction = message.value("fraction", worker.fraction);
+    }
     if (message.contains("prefixes")) {
       const auto prefixes = message.at("prefixes").get<std::vector<persist::Path>>();
-      const double left = worker.weight_left * (1 - message.at("fraction").get<double>());
+      const double given = worker.weight_left * message.at("share").get<double>();
       for (const persist::Path& prefix : prefixes) {
-        items.push_back(Item{worker.item.question, prefix, left / 2 / static_cast<double>(prefixes.size())});
+        items.push_back(Item{worker.item.question, prefix, given / static_cast<double>(prefixes.size())});
       }
-      worker.weight_left -= left / 2;
+      worker.weight_left -= given;
     }
     if (message.contains("left")) {
       is_cut_short = true;
@@ -117,6 +122,7 @@ struct Pool::Impl {
     }
     if (message.contains("done")) {
       done_weight += worker.weight_left;
+      worker.weight_left = 0;
       worker.is_busy = false;
     }
     return {};
@@ -165,7 +171,9 @@ struct Pool::Impl {
         items.clear();
       }
       if (hooks.on_progress) {
-        hooks.on_progress(PoolProgress{elapsed_s(), shared->recoveries, explored.tally.violations, std::min(1.0, done_weight)});
+        double fraction = done_weight;
+        for (const Worker& worker : workers) fraction += worker.weight_left * worker.fraction;
+        hooks.on_progress(PoolProgress{elapsed_s(), shared->recoveries, explored.tally.violations, std::min(1.0, fraction)});
       }
     }
     shared->stop = false;
@@ -259,7 +267,9 @@ tl::expected<Explored, Failure> Pool::explore(const PoolHooks& hooks) {
   }
   if (impl_->is_cut_short) {
     explored.fraction = std::min(impl_->done_weight, 1.0);
-    if (explored.bound == Bound::kNone) explored.bound = impl_->setup.plan.time_limit.count() > 0 ? Bound::kTime : Bound::kRecoveries;
+    if (explored.bound == Bound::kNone) {
+      explored.bound = !has_budget ? Bound::kNotDeterministic : impl_->setup.plan.time_limit.count() > 0 ? Bound::kTime : Bound::kRecoveries;
+    }
   } else {
     explored.bound = Bound::kNone;
   }

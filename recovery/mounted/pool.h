@@ -13,7 +13,7 @@
 
 namespace crashcut::mounted {
 
-enum class Bound { kNone, kRecoveries, kTime, kInterrupt, kEnoughFound };
+enum class Bound { kNone, kRecoveries, kTime, kInterrupt, kEnoughFound, kNotDeterministic };
 
 struct PoolProgress {
   double seconds;

@@ -97,6 +97,7 @@ class Recorder {
     switch (outcome.end) {
       case Outcome::End::kNotStarted: return failure(true, fmt::format("{}: {}", what_failed, outcome.why));
       case Outcome::End::kTimedOut: return failure(true, fmt::format("{}: it did not end within {} seconds.", what_failed, plan_.limit.count()));
+      case Outcome::End::kStopped: break;  // nobody asks for it here
       case Outcome::End::kSignalled: return failure(true, fmt::format("{}: killed by signal {}. {}", what_failed, outcome.signal, outcome.err));
       case Outcome::End::kExited: break;
     }

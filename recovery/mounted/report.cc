@@ -37,6 +37,7 @@ std::string_view bound_text(Bound bound) {
     case Bound::kTime: return "--time was reached";
     case Bound::kInterrupt: return "it was interrupted";
     case Bound::kEnoughFound: return "enough was found";
+    case Bound::kNotDeterministic: return "a state did not come out the same again";
   }
   return "";
 }
@@ -48,6 +49,7 @@ std::string_view bound_name(Bound bound) {
     case Bound::kTime: return "time";
     case Bound::kInterrupt: return "interrupt";
     case Bound::kEnoughFound: return "enough_found";
+    case Bound::kNotDeterministic: return "not_deterministic";
   }
   return "";
 }
@@ -238,13 +240,23 @@ std::string to_junit(const std::vector<std::string>& program, const CheckResult&
   std::string cases;
   std::size_t failures = 0;
   for (std::size_t i = 0; i < result.questions.size(); ++i) {
-    cases += fmt::format("  <testcase classname=\"crashcut\" name=\"{}\">", xml(subject_of(result.questions[i])));
+    // One failure a case, which readers count on; in it all that was found, the worst first.
+    std::string type, message, lines;
+    const auto add = [&](const ViolationKey& key, const std::string& line) {
+      if (type.empty()) {
+        type = to_text(key.finding);
+        message = key.message.empty() ? type : key.message;
+      }
+      lines += line + "\n";
+    };
+    const bool is_told = result.counterexample && result.counterexample->key.question == i;
+    if (is_told) add(result.counterexample->key, fmt::format("{} | crashcut replay {}", result.counterexample->sentence, result.token));
     for (const auto& [key, found] : tally.classes) {
-      if (key.question != i) continue;
-      const bool is_told = result.counterexample && result.counterexample->key.question == i && result.counterexample->key.finding == key.finding;
-      const std::string message = key.message.empty() ? std::string(to_text(key.finding)) : key.message;
-      cases += fmt::format("\n    <failure type=\"{}\" message=\"{}\">{}</failure>", xml(to_text(key.finding)), xml(message),
-                           is_told ? xml(result.counterexample->sentence + " | crashcut replay " + result.token) : xml(count_text(found.count, "recovery", "recoveries")));
+      if (key.question == i) add(key, fmt::format("{}: {}{}", to_text(key.finding), key.message.empty() ? "" : key.message + ": ", count_text(found.count, "recovery", "recoveries")));
+    }
+    cases += fmt::format("  <testcase classname=\"crashcut\" name=\"{}\">", xml(subject_of(result.questions[i])));
+    if (!type.empty()) {
+      cases += fmt::format("\n    <failure type=\"{}\" message=\"{}\">{}</failure>", xml(type), xml(message), xml(lines));
       ++failures;
     }
     cases += "</testcase>\n";

@@ -41,6 +41,11 @@ void Tally::add(std::size_t question, const Run& run) {
     ++assumed_away;
     return;
   }
+  checker_runs += result.answer.outcome.empty();
+  if (result.code == 127 && result.answer.outcome.empty()) {
+    ++not_found;
+    not_found_text = result.errors;
+  }
   const bool violates = is_violation(result.answer.finding);
   violations += violates;
   const std::string outcome = outcome_of(result);
@@ -60,6 +65,9 @@ void Tally::add(const Tally& other) {
   recoveries += other.recoveries;
   violations += other.violations;
   assumed_away += other.assumed_away;
+  checker_runs += other.checker_runs;
+  not_found += other.not_found;
+  if (not_found_text.empty()) not_found_text = other.not_found_text;
   for (const auto& [outcome, count] : other.outcomes) {
     if (outcomes.size() >= kOutcomesMost && !outcomes.contains(outcome)) {
       outcomes_cut = true;
@@ -96,6 +104,8 @@ Json to_json(const Tally& tally) {
           {"outcomes_cut", tally.outcomes_cut}, {"classes", classes},
           {"not_deterministic", tally.not_deterministic},
           {"failure", tally.failure},           {"is_users_failure", tally.is_users_failure},
+          {"checker_runs", tally.checker_runs}, {"not_found", tally.not_found},
+          {"not_found_text", tally.not_found_text},
           {"read_by_pages", tally.read_by_pages}};
 }
 
@@ -104,6 +114,9 @@ Tally tally_from(const Json& json) {
   tally.recoveries = json.at("recoveries");
   tally.violations = json.at("violations");
   tally.assumed_away = json.at("assumed_away");
+  tally.checker_runs = json.at("checker_runs");
+  tally.not_found = json.at("not_found");
+  tally.not_found_text = json.at("not_found_text");
   for (const Json& entry : json.at("outcomes")) tally.outcomes[entry.at(0)] = {entry.at(1), entry.at(2)};
   tally.outcomes_cut = json.at("outcomes_cut");
   for (const Json& entry : json.at("classes")) {

@@ -36,6 +36,9 @@ struct Tally {
   std::uint64_t recoveries = 0;
   std::uint64_t violations = 0;
   std::uint64_t assumed_away = 0;
+  std::uint64_t checker_runs = 0;
+  std::uint64_t not_found = 0;  // the checker ended with 127, which is what a shell says of a command that is not there
+  std::string not_found_text;   // what it printed then
   std::map<std::string, OutcomeCount> outcomes;
   bool outcomes_cut = false;  // there were more than kOutcomesMost
   std::map<ViolationKey, ViolationClass> classes;

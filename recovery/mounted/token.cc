@@ -1,4 +1,4 @@
-// Tokens of the mounted front end. JSON inside base64url, as its parts are lists of strings; docs/tokens.md.
+// Tokens of the mounted front end. CBOR inside base64url, as its parts are lists of any bytes; docs/tokens.md.
 #include "recovery/base64url.h"
 #include "recovery/mounted/check.h"
 #include "recovery/token_bytes.h"
@@ -45,13 +45,15 @@ Question question_from(const Json& json) {
 std::string encode(const Token& token) {
   const Json json = {{"d", token.directory}, {"t", token.trace_sum}, {"m", model_text(token.model)}, {"q", question_json(token.question)},
                      {"c", token.checker.words}, {"n", token.depth}, {"l", token.check_limit.count()}, {"p", token.path}};
-  return recovery::seal(kTokenPrefix, json.dump(-1, ' ', false, Json::error_handler_t::replace));
+  std::string body;
+  Json::to_cbor(json, nlohmann::detail::output_adapter<char>(body));
+  return recovery::seal(kTokenPrefix, std::move(body));
 }
 
 tl::expected<Token, std::string> decode_token(std::string_view text) try {
   const auto body = recovery::unseal(kTokenPrefix, text);
   if (!body) return tl::unexpected(body.error());
-  const Json json = Json::parse(*body);
+  const Json json = Json::from_cbor(*body);
   Token token;
   token.directory = json.at("d");
   token.trace_sum = json.at("t");

@@ -29,44 +29,51 @@ class UpTo final : public persist::Chooser {
   persist::EventId last_;
 };
 
-std::string read_whole(Filesystem& filesystem, Ino ino) {
-  std::string content(static_cast<std::size_t>(filesystem.seek(ino, 0, SEEK_END)), '\0');
+std::string read_whole(Filesystem& filesystem, Ino ino, std::uint64_t size) {
+  std::string content(static_cast<std::size_t>(size), '\0');
   filesystem.read(ino, 0, std::as_writable_bytes(std::span(content)));
   return content;
 }
 
-void add_directory(Filesystem& filesystem, Ino dir, const std::string& prefix, std::map<std::string, FileVersion>& files) {
+void add_directory(Filesystem& filesystem, Ino dir, const std::string& prefix, const Reads& reads, std::map<std::string, FileVersion>& files) {
   std::vector<fusefs::DirEntry> entries;
   filesystem.readdir(dir, 0, ~std::size_t{0}, entries);
   for (const fusefs::DirEntry& entry : entries) {
     if (entry.name == "." || entry.name == "..") continue;
-    FileVersion version{.type = entry.type, .content = {}};
-    if (S_ISREG(entry.type)) version.content = read_whole(filesystem, entry.ino);
+    FileVersion version{.type = entry.type, .size = 0, .content = {}};
+    if (S_ISREG(entry.type) && reads(prefix + entry.name)) {
+      version.size = static_cast<std::uint64_t>(filesystem.seek(entry.ino, 0, SEEK_END));
+      if (version.size <= kComparedBytesMost) version.content = read_whole(filesystem, entry.ino, version.size);
+    }
     if (S_ISLNK(entry.type)) filesystem.readlink(entry.ino, version.content);
     files.emplace(prefix + entry.name, std::move(version));
-    if (S_ISDIR(entry.type)) add_directory(filesystem, entry.ino, prefix + entry.name + "/", files);
+    if (S_ISDIR(entry.type)) add_directory(filesystem, entry.ino, prefix + entry.name + "/", reads, files);
   }
 }
 
-Version version_at(const fusefs::Recording& recording, persist::EventId last, std::string mark) {
+Version version_at(const fusefs::Recording& recording, persist::EventId last, std::string mark, const Reads& reads) {
   persist::Cut cut(recording.log);
   UpTo chooser(last);
   CrashView view(recording, cut, chooser);
   Filesystem filesystem(Filesystem::Setup{.medium = &view,
                                           .sector_bytes = recording.options.sector_bytes,
                                           .block_bytes = recording.options.block_bytes});
-  return Version{std::move(mark), files_of(filesystem)};
+  return Version{std::move(mark), files_of(filesystem, reads)};
 }
 
 }  // namespace
 
-std::map<std::string, FileVersion> files_of(Filesystem& filesystem) {
+std::map<std::string, FileVersion> files_of(Filesystem& filesystem, const Reads& reads) {
   std::map<std::string, FileVersion> files;
-  add_directory(filesystem, fusefs::kRootIno, "", files);
+  add_directory(filesystem, fusefs::kRootIno, "", reads, files);
   return files;
 }
 
-bool is_promise(std::string_view mark) { return !mark.starts_with(kLinePrefix); }
+bool is_promise(std::string_view mark) {
+  if (!mark.starts_with(kLinePrefix)) return true;
+  const std::size_t digits = mark.find_first_not_of("0123456789", kLinePrefix.size());
+  return digits == kLinePrefix.size() || digits == std::string_view::npos || !mark.substr(digits).starts_with(": ");
+}
 
 std::vector<Mark> marks_of(const fusefs::Recording& recording) {
   std::vector<Mark> marks;
@@ -78,21 +85,21 @@ std::vector<Mark> marks_of(const fusefs::Recording& recording) {
   return marks;
 }
 
-std::vector<Version> versions_of(const fusefs::Recording& recording) {
+std::vector<Version> versions_of(const fusefs::Recording& recording, const Reads& reads) {
   const persist::Log& log = recording.log;
   const persist::BarrierId durable = log.durable_barrier();
   const persist::EventId start = durable == 0 ? 0 : log.barrier_event(durable);
   std::vector<Version> versions;
   // Where nothing was made durable the start is the empty disk: no event is in, not even the first.
-  versions.push_back(durable == 0 ? Version{} : version_at(recording, start, ""));
+  versions.push_back(durable == 0 ? Version{} : version_at(recording, start, "", reads));
   persist::EventId last = start;
   for (const Mark& mark : marks_of(recording)) {
     if (!is_promise(mark.text) || mark.event <= start) continue;
-    versions.push_back(version_at(recording, mark.event, mark.text));
+    versions.push_back(version_at(recording, mark.event, mark.text, reads));
     last = mark.event;
   }
   const bool ends_with_promise = versions.size() > 1 && last + 1 == log.event_count();
-  if (!ends_with_promise) versions.push_back(version_at(recording, persist::kNoEvent - 1, ""));
+  if (!ends_with_promise) versions.push_back(version_at(recording, persist::kNoEvent - 1, "", reads));
   return versions;
 }
 

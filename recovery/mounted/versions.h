@@ -5,6 +5,7 @@
 //   events before it.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 #include <string_view>
@@ -28,9 +29,13 @@ struct Mark {
 std::vector<Mark> marks_of(const fusefs::Recording& recording);
 bool is_promise(std::string_view mark);
 
+// Larger files are not read.
+inline constexpr std::uint64_t kComparedBytesMost = std::uint64_t{1} << 30;
+
 struct FileVersion {
-  mode_t type = 0;      // S_IFMT bits; 0: there is no such file
-  std::string content;  // of a file, a symbolic link's target
+  mode_t type = 0;         // S_IFMT bits; 0: there is no such file
+  std::uint64_t size = 0;  // of a file
+  std::string content;     // of a file, where it was read; a symbolic link's target
 
   bool exists() const { return type != 0; }
   bool operator==(const FileVersion&) const = default;
@@ -42,10 +47,13 @@ struct Version {
 };
 
 // The start first, the end last; they differ in at least the promises between them.
-std::vector<Version> versions_of(const fusefs::Recording& recording);
+// Contents are those of the files that `reads` says yes to.
+using Reads = std::function<bool(const std::string& path)>;
+std::vector<Version> versions_of(const fusefs::Recording& recording, const Reads& reads);
 
 // Everything that a filesystem holds, read in an order that does not depend on it.
-std::map<std::string, FileVersion> files_of(fusefs::Filesystem& filesystem);
+std::map<std::string, FileVersion> files_of(fusefs::Filesystem& filesystem, const Reads& reads);
+inline bool reads_all(const std::string&) { return true; }
 
 // The inode of a path, or a negative errno. Symbolic links on the way are not followed.
 fusefs::Errno find_path(fusefs::Filesystem& filesystem, std::string_view path, fusefs::Ino& out);

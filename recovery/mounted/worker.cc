@@ -42,7 +42,7 @@ class Worker {
   Worker(int socket, const WorkerSetup& setup, CommandRunner* runner)
       : socket_(socket),
         setup_(setup),
-        explorer_(Explorer::Setup{setup.recording, setup.versions, runner, setup.plan.depth}) {}
+        explorer_(Explorer::Setup{setup.recording, setup.versions, runner, setup.plan.depth, [&shared = setup.shared] { return shared.is_enough(); }}) {}
 
   void serve() {
     while (auto message = receive(socket_)) {
@@ -93,14 +93,16 @@ class Worker {
   void explore(const Question& question, const persist::Path& prefix) {
     persist::ChoiceTree tree(prefix);
     bool goes_on = true;
+    fraction_ = 0;
     while (goes_on && !setup_.shared.is_enough()) {
       const Run run = explorer_.run(question, tree, [&](const Run& found) { count(found); });
+      if (run.is_cut_short) break;
       after_run(question, run);
       if (run.diverged || !run.result.failure.empty()) break;
       goes_on = tree.advance();
+      fraction_ = tree.explored_fraction();
       if (goes_on && setup_.shared.idle_workers > 0) give_work_away(tree);
     }
-    is_cut_short_ = goes_on;
     if (goes_on) send(socket_, {{"left", tree.estimated_runs_left()}, {"fraction", tree.explored_fraction()}});
   }
 
@@ -111,6 +113,7 @@ class Worker {
     for (std::uint64_t i = 0; i < count_max && !setup_.shared.is_enough(); ++i) {
       Sampler sampler(setup_.recording, strategy, i, random);
       const Run run = explorer_.sample(question, sampler);
+      if (run.result.was_stopped) break;
       if (!seen_.insert(fmt::format("{}:{}", question_, fmt::join(run.path, "."))).second) continue;
       count(run);
       after_run(question, run);
@@ -125,29 +128,38 @@ class Worker {
   }
 
   void after_run(const Question& question, const Run& run) {
-    if (!setup_.plan.image_directory.empty()) {
-      explorer_.copy_state(fmt::format("{}/{:06}", setup_.plan.image_directory, ++setup_.shared.images));
+    if (!setup_.plan.image_directory.empty() && tally_.failure.empty()) {
+      tally_.failure = explorer_.copy_state(fmt::format("{}/{:06}", setup_.plan.image_directory, ++setup_.shared.images));
+      if (!tally_.failure.empty()) {
+        tally_.failure = fmt::format("--image: {}.", tally_.failure);
+        tally_.is_users_failure = true;
+        setup_.shared.stop = true;
+      }
     }
     const bool is_command = std::holds_alternative<CommandQuestion>(question);
-    if (!is_command || run.diverged || run.layer != 1 || run_count_++ % kRepeatEvery != 0) return;
+    // One that hung would be waited for again.
+    const bool hung = run.result.answer.finding == Finding::kCheckHung;
+    if (!is_command || hung || run.diverged || run.layer != 1 || setup_.shared.is_enough() || run_count_++ % kRepeatEvery != 0) return;
     Following chooser(run.path);
     const Run again = explorer_.sample(question, chooser);
+    if (again.result.was_stopped) return;
     const bool same = again.result.answer.finding == run.result.answer.finding && again.result.code == run.result.code &&
                       again.result.output == run.result.output && again.path == run.path;
     if (!same) tally_.not_deterministic = "run twice in one state, it gave two different answers";
   }
 
   void give_work_away(persist::ChoiceTree& tree) {
-    const double fraction = tree.explored_fraction();
+    const double share = tree.split_share();
     const std::vector<persist::Path> prefixes = tree.split();
     if (prefixes.empty()) return;
-    send(socket_, {{"prefixes", prefixes}, {"question", question_}, {"fraction", fraction}});
+    fraction_ = tree.explored_fraction();
+    send(socket_, {{"prefixes", prefixes}, {"question", question_}, {"share", share}});
   }
 
   void send_tally() {
     last_tally_ = Clock::now();
     if (tally_.recoveries == 0 && tally_.failure.empty() && tally_.not_deterministic.empty()) return;
-    send(socket_, {{"tally", to_json(tally_)}});
+    send(socket_, {{"tally", to_json(tally_)}, {"fraction", fraction_}});
     tally_ = Tally();
   }
 
@@ -158,7 +170,7 @@ class Worker {
   Tally tally_;
   Clock::time_point last_tally_ = Clock::now();
   std::uint64_t run_count_ = 0;
-  bool is_cut_short_ = false;
+  double fraction_ = 0;  // of what it explores, so far
   std::unordered_set<std::string> seen_;  // sampled paths
 };
 
@@ -185,7 +197,8 @@ int work(const sandbox::Inside& inside, const WorkerSetup& setup) {
                                          .limit = setup.plan.check_limit,
                                          .core = core,
                                          .remount = setup.plan.remount,
-                                         .records_writes = setup.plan.depth > 1});
+                                         .records_writes = setup.plan.depth > 1,
+                                         .stop = &setup.shared.stop});
     if (!started) {
       Tally failed;
       failed.failure = started.error();

@@ -318,6 +318,10 @@ class Run {
   void follow() {
     while (true) {
       const auto now = Clock::now();
+      if (command_.stop != nullptr && *command_.stop) {
+        outcome_.end = Outcome::End::kStopped;
+        return;
+      }
       if (end_ && now >= *end_) {
         outcome_.end = Outcome::End::kTimedOut;  // go() kills all there is
         return;

@@ -10,6 +10,7 @@
 //   wait for a filesystem, so that a /dev/fuse of ours is never kept open by a command that hangs in that very mount.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <optional>
@@ -37,6 +38,7 @@ struct Command {
   // Called with what is captured from stdout as it comes, all of it, in the calling thread; may be empty.
   std::function<void(std::string_view)> on_stdout;
   std::optional<std::chrono::nanoseconds> limit;  // wall clock
+  const std::atomic<bool>* stop = nullptr;        // once it is set the command is killed, within a tenth of a second
   std::optional<int> core;                        // the command runs on this core only
   // The command talks to a person: it is put in the foreground of the sandbox's terminal, so Ctrl-C is the command's;
   // Ctrl-Z does nothing, since there is no shell of the sandbox to come back to. Without it the command has no
@@ -45,7 +47,7 @@ struct Command {
 };
 
 struct Outcome {
-  enum class End { kExited, kSignalled, kTimedOut, kNotStarted };
+  enum class End { kExited, kSignalled, kTimedOut, kStopped, kNotStarted };
   End end = End::kNotStarted;
   int code = 0;     // kExited
   int signal = 0;   // kSignalled
