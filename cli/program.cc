@@ -81,6 +81,7 @@ tl::expected<void, Failure> compile(const fs::path& source, const std::string& n
   std::vector<std::string> command = {
       compiler,   "-g", "-O1", "-I" + *header, "-o", output.string(), named[0] == '-' ? "./" + named : named,
       "-lpthread"};
+  if (std::string_view(compiler).ends_with("++")) command.insert(command.begin() + 1, "-std=c++20");
   if (is_instrumented) {
     const auto flags = instrumentation_flags(compiler);
     if (!flags) return tl::unexpected(flags.error());

@@ -154,12 +154,16 @@ tl::expected<int, Failure> run(const ThreadOptions& options, const std::vector<s
   watch_stop(nullptr);
   if (!result) return tl::unexpected(result.error());
   if (options.outcomes && result->has_recover) fmt::print(out, "{}\n", recovery::report_outcomes(result->survey));
+  if (result->finding && !result->finding->replays) {
+    return wrong_use(fmt::format("The program is not repeatable: it was seen to fail ({}), and did not when the same schedule was run again. Something that crashcut does not see decides what it "
+                                 "does: time, a random number, a data race, the contents of a file.", recovery::finding_text(*result->finding)));
+  }
   if (result->finding) fmt::print(out, "{}\n", recovery::report_threads_finding(plan, *result->finding, recovery::Detail::kShort));
   if (!json_file.empty()) {
     const std::string json = recovery::dump(recovery::threads_to_json(plan, *result, our_name()));
     if (auto ok = write_json_file(json_file, json); !ok) return tl::unexpected(ok.error());
   }
-  fmt::print(out, "{}", recovery::report_threads_end(plan, *result, our_name()));
+  fmt::print(out, "{}{}", recovery::report_threads_kinds(plan, *result, our_name()), recovery::report_threads_end(plan, *result, our_name()));
   return recovery::exit_code(result->verdict);
 }
 
@@ -174,6 +178,9 @@ tl::expected<int, Failure> replay_thread_token(const std::string& text, bool is_
   const auto finding = token->recovery ? recovery::replay_crash(plan, token->actors, token->racy, token->schedule, *token->recovery, is_loud)
                                        : recovery::replay_threads(plan, token->actors, token->racy, token->schedule, is_loud);
   if (!finding) return tl::unexpected(finding.error());
+  if (recovery::fingerprint_of(*finding) != token->fingerprint) {
+    return wrong_use("The program did other things than when the token was made: it has changed since, or it depends on something that crashcut does not see, its environment say. Run crashcut threads again.");
+  }
   const bool is_violation = finding->crash ? inprocess::is_violation(finding->crash->account.failure.kind) : finding->details.kind != scheduler::runtime::FindingKind::kNone;
   if (is_loud) fmt::print("{}\n", recovery::report_threads_finding(plan, *finding, recovery::Detail::kAll));
   fmt::print("{}: {}\n", is_violation ? "violation" : "no violation", recovery::finding_text(*finding));

@@ -17,8 +17,8 @@
 extern "C" {
 #endif
 
-/* Yours. Found by name, so it must not be static or stripped. */
-void crashcut_recover(void);
+/* Yours. Found by name, so it must not be static or stripped; kept by the linker though nobody calls it. */
+void crashcut_recover(void) __attribute__((used, visibility("default")));
 
 /* Not declared by unistd.h in strict C modes. */
 extern long syscall(long number, ...);

@@ -154,7 +154,9 @@ tl::expected<Counterexample, Failure> explain(Session& session, const Result& re
   if (!account) return tl::unexpected(account.error());
   const bool replays =
       account->failure.kind == violation.failure.kind && account->failure.code == violation.failure.code;
-  return Counterexample{std::move(*account), small->finished || complete, replays};
+  // What was found is what is said, though this time it came out otherwise.
+  if (!replays) account->failure = violation.failure;
+  return Counterexample{std::move(*account), replays && (small->finished || complete), replays};
 }
 
 // Of several reasons one of ours is the one to tell: nothing that the user changes would help.

@@ -63,8 +63,8 @@ std::string cell_text(const Survey::Tally& tally) {
   return fmt::format("{}{}", tally.violations > 0 ? "!" : "", tally.recoveries);
 }
 
-std::string outcome_text(const std::string& outcome) {
-  std::string text = outcome.empty() ? "(no output)" : printable(outcome);
+std::string outcome_cell(const std::string& outcome) {
+  std::string text = outcome.empty() ? "(no output)" : printable(outcome_text(outcome));
   if (text.size() > kOutcomeWidthMost) text = text.substr(0, kOutcomeWidthMost - 3) + "...";
   return text;
 }
@@ -74,7 +74,7 @@ std::string outcome_matrix(const std::vector<Comparison>& rows, const std::vecto
   const OutcomeRows outcomes = collect_outcomes(rows);
   if (outcomes.empty() || outcomes.size() > kOutcomesMost) return "";
   std::vector<std::string> texts;
-  for (const auto& [outcome, tallies] : outcomes) texts.push_back(outcome_text(outcome));
+  for (const auto& [outcome, tallies] : outcomes) texts.push_back(outcome_cell(outcome));
   const std::size_t width = widest(texts, 7);
   std::string head = fmt::format("\n  {:<{}}", "outcome", width);
   for (std::size_t i = 0; i < rows.size(); ++i) head += fmt::format("  {:>6}", fmt::format("({})", i + 1));

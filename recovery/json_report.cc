@@ -46,7 +46,7 @@ Json counts_json(const Survey& survey) {
 Json outcomes_json(const Survey& survey) {
   Json list = Json::array();
   for (const auto& [output, tally] : survey.outcomes()) {
-    list.push_back({{"output", output}, {"recoveries", tally.recoveries}, {"violations", tally.violations}});
+    list.push_back({{"output", outcome_text(output)}, {"recoveries", tally.recoveries}, {"violations", tally.violations}});
   }
   return list;
 }

@@ -1,5 +1,7 @@
 #include "recovery/report.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 namespace crashcut::recovery {
@@ -87,7 +89,8 @@ std::string report_not_run(const Survey& survey) {
 std::string report_outcomes(const Survey& survey) {
   std::string text = "\nOutcomes:\n";
   std::uint64_t total = 0;
-  for (const auto& [outcome, tally] : survey.outcomes()) {
+  for (const auto& [output, tally] : survey.outcomes()) {
+    const std::string outcome = outcome_text(output);
     total += tally.recoveries;
     const bool some = tally.violations > 0 && tally.violations < tally.recoveries;
     text += fmt::format("{} {:>8}  {}{}\n", tally.violations > 0 ? '!' : ' ', tally.recoveries,
@@ -120,7 +123,9 @@ std::string report_end(const Plan& plan, const Result& result) {
 
 std::string percent_text(double fraction) {
   constexpr double kLeast = 1e-6;
-  return fraction < kLeast ? "less than 0.0001%" : fraction >= 0.995 ? "99%" : fmt::format("{:.2g}%", 100 * fraction);
+  if (fraction < kLeast) return "less than 0.0001%";
+  if (fraction < 0.0995) return fmt::format("{:.2g}%", 100 * fraction);
+  return fmt::format("{:.0f}%", std::min(99.0, 100 * fraction));  // all of it is said otherwise
 }
 
 std::string printable(std::string_view text) {

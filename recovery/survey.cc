@@ -12,17 +12,9 @@ namespace {
 
 using inprocess::RecordKind;
 
+// Its bytes: two that look alike on one line are not the same.
 std::string outcome_of(const inprocess::Recovery& recovery) {
-  std::string_view output = recovery.output;
-  if (output.ends_with('\n')) output.remove_suffix(1);
-  std::string joined;
-  for (const char c : output) {
-    if (c == '\n')
-      joined += "; ";
-    else
-      joined += c;
-  }
-  return recovery.output_cut ? joined + "..." : joined;
+  return std::string(recovery.output) + (recovery.output_cut ? "..." : "");
 }
 
 std::string last_line(std::string_view text) {
@@ -45,6 +37,13 @@ FailureKind failure_of(const inprocess::Recovery& recovery) {
 std::string signal_text(int signal) {
   const char* name = sigabbrev_np(signal);
   return name != nullptr ? fmt::format("SIG{}", name) : fmt::format("signal {}", signal);
+}
+
+std::string outcome_text(std::string_view output) {
+  if (output.ends_with('\n')) output.remove_suffix(1);
+  std::string joined;
+  for (const char c : output) joined += c == '\n' ? std::string("; ") : std::string(1, c);
+  return joined;
 }
 
 std::string to_text(const FailureKind& failure) {

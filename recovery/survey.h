@@ -28,6 +28,8 @@ struct FailureKind {
 FailureKind failure_of(const inprocess::Recovery& recovery);
 // "recovery aborted (SIGABRT)"
 std::string to_text(const FailureKind& failure);
+// An outcome on one line, without the newline at its end.
+std::string outcome_text(std::string_view output);
 // "SIGSEGV"
 std::string signal_text(int signal);
 

@@ -11,24 +11,29 @@ namespace {
 
 class RaceFinder {
  public:
-  RaceFinder(const Execution& execution, const Order& order, ReversalLength length,
+  RaceFinder(const Execution& execution, const Order& order, ReversalLength length, const std::function<bool()>& is_late,
              const std::function<void(const Race&)>& report)
-      : steps_(execution.steps), execution_(execution), order_(order), length_(length), report_(report) {}
+      : steps_(execution.steps), execution_(execution), order_(order), length_(length), is_late_(is_late), report_(report) {}
 
-  void find_all() {
-    for (std::size_t j = 0; j < steps_.size(); ++j) find(j, steps_[j], order_.previous_of(j));
+  bool find_all() {
+    for (std::size_t j = 0; j < steps_.size() && !is_stopped_; ++j) find(j, steps_[j], order_.previous_of(j));
     for (const Pending& p : execution_.pending) {
+      if (is_stopped_) break;
       std::size_t previous = steps_.size();
       while (previous > 0 && steps_[previous - 1].actor != p.actor) --previous;
       find(steps_.size(), {p.actor, p.operation}, previous == 0 ? Order::kNone : previous - 1);
     }
+    return !is_stopped_;
   }
 
  private:
   // Races of the step at j, or, at the end, of a pending one.
   void find(std::size_t j, const Step& second, std::size_t previous) {
+    constexpr std::uint64_t kLookEvery = 1 << 14;  // pairs of steps
     racing_.clear();
     for (std::size_t i = j; i-- > 0;) {
+      if (++looked_ % kLookEvery == 0 && is_late_()) is_stopped_ = true;
+      if (is_stopped_) return;
       const Step& first = steps_[i];
       if (first.actor == second.actor || (j < steps_.size() && !order_.is_before(i, j))) continue;
       if (previous != Order::kNone && order_.is_before(i, previous)) continue;
@@ -38,6 +43,8 @@ class RaceFinder {
       if (std::any_of(racing_.begin(), racing_.end(), [&](std::size_t k) { return order_.is_before(i, k); })) continue;
       if (!may_be_co_enabled(first.operation, second.operation)) continue;
       Race race{i, {}, 0};
+      looked_ += i;  // it is run up to there
+      if (looked_ / kLookEvery != (looked_ - i) / kLookEvery && is_late_()) is_stopped_ = true;
       if (!reverse(i, j, second, race)) continue;
       racing_.push_back(i);
       report_(race);
@@ -113,15 +120,18 @@ class RaceFinder {
   const Execution& execution_;
   const Order& order_;
   ReversalLength length_;
+  const std::function<bool()>& is_late_;
   const std::function<void(const Race&)>& report_;
   std::vector<std::size_t> racing_, dropped_;
+  std::uint64_t looked_ = 0;
+  bool is_stopped_ = false;
 };
 
 }  // namespace
 
-void for_each_race(const Execution& execution, const Order& order, ReversalLength length,
+bool for_each_race(const Execution& execution, const Order& order, ReversalLength length, const std::function<bool()>& is_late,
                    const std::function<void(const Race&)>& report) {
-  RaceFinder(execution, order, length, report).find_all();
+  return RaceFinder(execution, order, length, is_late, report).find_all();
 }
 
 }  // namespace crashcut::scheduler

@@ -22,7 +22,8 @@ struct Race {
 
 enum class ReversalLength { kUpToRacing, kWhole };
 
-void for_each_race(const Execution& execution, const Order& order, ReversalLength length,
+// False where `is_late`, which is asked now and then, ended it.
+bool for_each_race(const Execution& execution, const Order& order, ReversalLength length, const std::function<bool()>& is_late,
                    const std::function<void(const Race&)>& report);
 
 }  // namespace crashcut::scheduler

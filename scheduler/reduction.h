@@ -3,6 +3,7 @@
 // Does not keep: the order in which executions come. What they have in common is the tree.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string_view>
 
@@ -23,6 +24,12 @@ class Reduction {
   virtual bool has_sleepers() const { return true; }
   // Adds branches to the nodes of tree.path(), the path of the execution.
   virtual void add_branches(Tree& tree, const Execution& execution) = 0;
+
+  // Asked now and then while it works; once it says yes, branches are missing.
+  std::function<bool()> is_late = [] { return false; };
+  bool was_stopped = false;
+  // A bound of its own left schedules out.
+  bool has_left_out = false;
 };
 
 // `preemptions_most`: schedules with more switches away from an actor that could go on are left out; none only.

@@ -40,7 +40,10 @@ class None : public Reduction {
   void add_others(Node& node, const State& state, const std::map<ActorId, Operation>& next, ActorId taken) {
     for (const auto& [actor, operation] : next) {
       if (actor == taken || !state.is_enabled(actor, operation)) continue;
-      if (preemptions_after(node, state, next, actor) > preemptions_most_) continue;
+      if (preemptions_after(node, state, next, actor) > preemptions_most_) {
+        has_left_out = true;
+        continue;
+      }
       node.pending.push_back({{actor, operation}, {}});
     }
   }

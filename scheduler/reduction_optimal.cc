@@ -42,7 +42,7 @@ class Optimal : public Reduction {
  public:
   void add_branches(Tree& tree, const Execution& execution) override {
     const Order order(execution.steps);
-    for_each_race(execution, order, ReversalLength::kWhole, [&](const Race& race) {
+    was_stopped = !for_each_race(execution, order, ReversalLength::kWhole, is_late, [&](const Race& race) {
       Node& node = *tree.path()[race.first];
       State state(execution.objects);
       for (std::size_t k = 0; k < race.first; ++k) {

@@ -21,6 +21,7 @@ class Searcher {
   explicit Searcher(const SearchSetup& setup) : setup_(setup), began_(Clock::now()) {
     const bool bounds_preemptions = setup.bounds.preemptions_most != kNoPreemptionBound;
     reduction_ = bounds_preemptions ? make_none(setup.bounds.preemptions_most) : make_reduction(setup.reduction);
+    reduction_->is_late = [this] { return late_bound() != BoundHit::kNone; };
     tree_.emplace(reduction_->has_sleepers());
   }
 
@@ -36,10 +37,12 @@ class Searcher {
     if (error_) std::rethrow_exception(error_);
     result_.seconds = seconds();
     result_.fraction = tree_->explored_fraction();
-    if (!tree_->is_explored()) result_.rest = tree_->sketch();
+    // Where branches are missing there is nothing to go on with.
+    if (!tree_->is_explored() && !reduction_->was_stopped) result_.rest = tree_->sketch();
     if (tree_->is_explored() && result_.bound == BoundHit::kNone) {
+      if (hit_timeouts_) result_.bound = BoundHit::kTimeouts;
       if (hit_depth_) result_.bound = BoundHit::kDepth;
-      if (setup_.bounds.preemptions_most != kNoPreemptionBound) result_.bound = BoundHit::kPreemptions;
+      if (reduction_->has_left_out) result_.bound = BoundHit::kPreemptions;
     }
     return std::move(result_);
   }
@@ -113,10 +116,15 @@ class Searcher {
       result_.new_steps += execution.steps.size() - depth;
     }
     hit_depth_ = hit_depth_ || execution.hit_depth;
+    hit_timeouts_ = hit_timeouts_ || execution.hit_timeouts;
     reduction_->add_branches(*tree_, execution);
     tree_->prune();
     const bool was_run = !execution.is_foreseen && execution.ending != Ending::kAsleep;
     if (was_run && setup_.on_execution && !setup_.on_execution(execution)) end(BoundHit::kStopped);
+    if (reduction_->was_stopped && !is_over_) {
+      result_.bound = late_bound();
+      is_over_ = true;
+    }
     check_bounds();
   }
 
@@ -135,12 +143,16 @@ class Searcher {
     is_over_ = true;
   }
 
+  BoundHit late_bound() const {
+    if (setup_.stop != nullptr && setup_.stop->load(std::memory_order_relaxed)) return BoundHit::kStopped;
+    return setup_.bounds.time_most_s > 0 && seconds() >= setup_.bounds.time_most_s ? BoundHit::kTime : BoundHit::kNone;
+  }
+
   void check_bounds() {
     const Bounds& bounds = setup_.bounds;
     if (bounds.executions_most != 0 && result_.executions >= bounds.executions_most) end(BoundHit::kExecutions);
-    if (setup_.stop != nullptr && setup_.stop->load(std::memory_order_relaxed)) end(BoundHit::kStopped);
+    if (const BoundHit late = late_bound(); late != BoundHit::kNone) end(late);
     const double now = seconds();
-    if (bounds.time_most_s > 0 && now >= bounds.time_most_s) end(BoundHit::kTime);
     if (setup_.on_progress && now >= next_progress_s_) {
       next_progress_s_ = now + kProgressInterval_s;
       setup_.on_progress({result_.executions, now, tree_->explored_fraction()});
@@ -156,7 +168,7 @@ class Searcher {
   Foresight foresight_;
   SearchResult result_;
   std::optional<Tree::Task> current_;
-  bool is_over_ = false, hit_depth_ = false;
+  bool is_over_ = false, hit_depth_ = false, hit_timeouts_ = false;
   double next_progress_s_ = kProgressInterval_s;
   std::exception_ptr error_;
 };

@@ -20,7 +20,7 @@ struct Bounds {
   std::uint32_t preemptions_most = kNoPreemptionBound;
 };
 
-enum class BoundHit { kNone, kExecutions, kTime, kDepth, kPreemptions, kStopped, kCutShort };
+enum class BoundHit { kNone, kExecutions, kTime, kDepth, kPreemptions, kTimeouts, kStopped, kCutShort };
 
 struct Progress {
   std::uint64_t executions;

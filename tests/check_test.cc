@@ -590,7 +590,7 @@ TEST_F(CheckTest, WorksForOthersThanRoot) {
 Words without_namespaces(Words words) {
   words.insert(words.begin(), {"unshare", "-Urm", "sh", "-c",
                                "echo 0 > /proc/sys/user/max_pid_namespaces && echo 0 > /proc/sys/user/max_user_namespaces || exit 76; "
-                               "\"$@\"; code=$?; for i in $(seq 100); do grep -q \" $PWD/\" /proc/self/mountinfo || exit $code; sleep 0.05; done; exit 77",
+                               "\"$@\"; code=$?; i=0; while [ $i -lt 100 ]; do grep -q \" $PWD/\" /proc/self/mountinfo || exit $code; sleep 0.05; i=$((i+1)); done; exit 77",
                                "sh"});
   return words;
 }

@@ -103,14 +103,16 @@ TEST(ChoiceTree, RandomTreesEachPathOnceInOrder) {
 
 TEST(ChoiceTree, AnotherOrderHasTheSamePaths) {
   std::set<Path> first_paths;
+  std::size_t seeds = 0;
   tests::for_each_seed(200, [&](std::uint64_t seed) {
+    ++seeds;
     Paths paths = explore_all(RandomProgram{7, 7}, AnswerOrder(seed));
     first_paths.insert(paths.front());
     std::sort(paths.begin(), paths.end());
     EXPECT_EQ(paths, explore_all(RandomProgram{7, 7})) << "CRASHCUT_SEED=" << seed;
     return !testing::Test::HasFailure();
   });
-  EXPECT_GT(first_paths.size(), 10u) << "the seed changes little";
+  EXPECT_GT(first_paths.size(), std::min<std::size_t>(10, seeds / 3)) << "the seed changes little";
 }
 
 TEST(ChoiceTree, ResumesAtEveryPath) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <fstream>
 #include <random>
 #include <set>
 
@@ -192,6 +193,71 @@ TEST(Memory, SourceIsInstrumented) {
   EXPECT_NE(plain.output.find("Not seen: plain and atomic variables"), std::string::npos) << plain.output;
   const Ran good = run("threads " + program("shared-g++ message"));
   EXPECT_NE(good.output.find("sequentially consistent"), std::string::npos) << good.output;
+}
+
+// Ordinary programs that are right, or are wrong in one way.
+struct Source {
+  const char* name;
+  int code;
+  const char* says;
+  const char* text;
+};
+class Sources : public ::testing::TestWithParam<Source> {};
+
+TEST_P(Sources, AreJudgedRightly) {
+  const std::string path = "/tmp/threads_memory_test." + std::to_string(getpid()) + ".cc";
+  std::ofstream(path) << "#include <bits/stdc++.h>\n#include <fcntl.h>\n#include <pthread.h>\n#include <semaphore.h>\n#include <unistd.h>\n" << GetParam().text;
+  const Ran ran = run(std::string("threads --time ") + (GetParam().code == 3 ? "2 " : "60 ") + path);
+  std::remove(path.c_str());
+  EXPECT_EQ(ran.code, GetParam().code) << ran.output;
+  EXPECT_NE(ran.output.find(GetParam().says), std::string::npos) << ran.output;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Memory, Sources,
+    ::testing::Values(
+        Source{"references", 0, "verified", "int main() { auto p = std::make_shared<int>(1); std::thread a([q = p] { auto r = q; }), b([q = p] { auto r = q; }); p.reset(); a.join(); b.join(); }"},
+        Source{"stop_callback", 0, "verified", "int main() { std::stop_source s; std::thread t([&] { std::stop_callback c(s.get_token(), [] {}); }); s.request_stop(); t.join(); }"},
+        Source{"once_again", 0, "verified", "int n; void f() { std::once_flag o; std::call_once(o, [] { ++n; }); } int main() { f(); f(); assert(n == 2); }"},
+        Source{"mutex_again", 0, "verified",
+               "__attribute__((noinline)) void f() { std::mutex m; m.lock(); m.unlock(); }\n"
+               "__attribute__((noinline)) void g() { std::recursive_mutex m; m.lock(); m.lock(); m.unlock(); m.unlock(); }\n"
+               "int main() { f(); g(); f(); }"},
+        Source{"wait_for", 0, "verified",
+               "int main() { std::mutex m; std::condition_variable c; std::unique_lock l(m); c.wait_for(l, std::chrono::milliseconds(5), [] { return false; }); }"},
+        Source{"clock_after_timeout", 0, "verified",
+               "int main() { pthread_mutex_t m = PTHREAD_MUTEX_INITIALIZER; pthread_cond_t c = PTHREAD_COND_INITIALIZER; timespec t, u; clock_gettime(CLOCK_REALTIME, &t); t.tv_sec += 3;\n"
+               "pthread_mutex_lock(&m); assert(pthread_cond_timedwait(&c, &m, &t) == ETIMEDOUT); clock_gettime(CLOCK_REALTIME, &u); assert(u.tv_sec >= t.tv_sec); pthread_mutex_unlock(&m); }"},
+        Source{"many_timeouts", 3, "bounded (timeouts)", "int main() { sem_t s; sem_init(&s, 0, 0); timespec t{0, 0}; for (int i = 0; i < 3; ++i) assert(sem_timedwait(&s, &t) != 0); }"},
+        Source{"sleeps", 0, "verified", "int main() { for (int i = 0; i < 20; ++i) usleep(1000); }"},
+        Source{"sleeps_until", 0, "verified",
+               "std::atomic<bool> go; int main() { auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(20);\n"
+               "while (!go && std::chrono::steady_clock::now() < end) std::this_thread::sleep_for(std::chrono::milliseconds(1)); }"},
+        Source{"sleeps_for_ever", 1, "loops", "volatile bool go; int main() { while (!go) usleep(1000); }"},
+        Source{"pipe", 2, "pipe()", "int main() { int p[2]; return pipe(p); }"},
+        Source{"key_again", 0, "verified",
+               "int main() { pthread_key_t k; pthread_key_create(&k, nullptr); pthread_setspecific(k, &k); pthread_key_delete(k); pthread_key_create(&k, nullptr); assert(pthread_getspecific(k) == nullptr); }"},
+        Source{"thread_ids", 0, "verified", "int main() { const auto id = gettid(); std::thread([=] { assert(gettid() != id); }).join(); }"},
+        Source{"destructor", 1, "exit code 7", "__attribute__((destructor)) void d() { _exit(7); } int main() {}"},
+        Source{"timedlock_of_its_own", 0, "verified", "int main() { pthread_mutex_t m = PTHREAD_MUTEX_INITIALIZER; pthread_mutex_lock(&m); timespec t{0, 0}; assert(pthread_mutex_timedlock(&m, &t) == ETIMEDOUT); }"},
+        Source{"spins_on_trylock", 3, "bounded (time)", "std::mutex m; int x; int main() { auto f = [] { while (!m.try_lock()) {} ++x; m.unlock(); }; std::thread a(f), b(f); a.join(); b.join(); }"}),
+    [](const auto& info) { return std::string(info.param.name); });
+
+// Another program than that of the token.
+TEST(Memory, ATokenOfAnotherProgramIsRefused) {
+  const std::string path = "/tmp/threads_memory_test." + std::to_string(getpid()) + ".c";
+  const auto write = [&](int value) { std::ofstream(path) << "#include <assert.h>\n#include <pthread.h>\nstatic void* f(void* p) { return p; }\nint main(void) { pthread_t t; pthread_create(&t, 0, f, 0); pthread_join(t, 0); int x = " << value << "; assert(x == 1); return 0; }\n"; };
+  write(2);
+  const Ran found = run("threads " + path);
+  EXPECT_EQ(found.code, 1) << found.output;
+  const std::size_t at = found.output.find(" ct1") + 1;
+  const std::string token = found.output.substr(at, found.output.find('\n', at) - at);
+  EXPECT_EQ(run("replay " + token).code, 1);
+  write(1);
+  const Ran changed = run("replay " + token);
+  std::remove(path.c_str());
+  EXPECT_EQ(changed.code, 2) << changed.output;
+  EXPECT_NE(changed.output.find("did other things"), std::string::npos) << changed.output;
 }
 
 TEST(Memory, FlagsOfNoCompiler) {

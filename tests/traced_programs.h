@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <memory>
 #include <random>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -231,11 +232,12 @@ class TracedProgram {
       return;
     }
     const std::string text = "m" + std::to_string(pick(1, 3));
+    const int count = ++mark_counts_[text];
     traced_->mark(text);
     ++traced_calls_;
     for (auto& recorder : recorders_) {
       recorder->begin_op("");
-      recorder->mark(text);
+      recorder->mark(count == 1 ? text : text + " (" + std::to_string(count) + ")");
     }
   }
   void write() {
@@ -261,6 +263,7 @@ class TracedProgram {
   std::vector<Ino> dirs_{fusefs::kRootIno};
   std::vector<Ino> opens_;
   std::uint64_t traced_calls_ = 0;
+  std::map<std::string, int> mark_counts_;
   bool is_fallocate_ = false;
   bool is_empty_write_ = false;
   bool has_diverged_ = false;

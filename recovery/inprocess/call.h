@@ -48,5 +48,7 @@ bool changes_process(const Call& call);
 
 // Whether a path cannot lead into the model: absolute, elsewhere.
 bool surely_outside(long dirfd, const char* path);
+// The modelled descriptor that a path through /proc/self/fd or /dev/fd names, or -1.
+int descriptor_in(const char* path);
 
 }  // namespace crashcut::inprocess

@@ -38,6 +38,8 @@ bool is_foreign(long dirfd, const char* path) {
 // A path that the model followed out of itself: the kernel does the call on what it found. `dirfd` is the index of
 // the directory argument, -1 for none.
 long go_outside(Call& c, int dirfd, int path) {
+  // It would be the placeholder that the kernel has for it.
+  if (descriptor_in(path_at(c, path)) >= 0 && c.number != SYS_readlink && c.number != SYS_readlinkat) unsupported("a path through /proc/self/fd to a modelled file");
   const std::string& leads_to = process().outside_path();
   if (leads_to == path_at(c, path) && (dirfd < 0 || static_cast<int>(c.a[dirfd]) == AT_FDCWD)) return kForward;
   if (!is_traceless(c)) spend_image();
@@ -184,6 +186,13 @@ long do_rename(Call& c, int fd, int fp, int td, int tp, unsigned flags) {
                       [&](int f, const char* from, int t, const char* to) { return process().renameat2(f, from, t, to, flags); });
 }
 long do_link(Call& c, int fd, int fp, int td, int tp, int flags) {
+  // How a file without a name gets one.
+  if (const int from = descriptor_in(path_at(c, fp)); from >= 0 && (flags & AT_SYMLINK_FOLLOW) != 0) {
+    const int to_dirfd = td < 0 ? AT_FDCWD : static_cast<int>(c.a[td]);
+    begin_change([&] { return fmt::format("link({}, {})", path_text(AT_FDCWD, path_at(c, fp)), path_text(to_dirfd, path_at(c, tp))); });
+    const long result = process().linkat(from, "", to_dirfd, path_at(c, tp), AT_EMPTY_PATH);
+    return result == fusefs::kOutside ? -EXDEV : result;
+  }
   return on_two_paths(c, fd, fp, td, tp, "link",
                       [&](int f, const char* from, int t, const char* to) { return process().linkat(f, from, t, to, flags); });
 }
@@ -253,9 +262,23 @@ long do_removexattr(Call& c, XattrBy by) {
 
 }  // namespace
 
+int descriptor_in(const char* path) {
+  if (path == nullptr) return -1;
+  for (const char* prefix : {"/proc/self/fd/", "/proc/thread-self/fd/", "/dev/fd/"}) {
+    const std::size_t length = std::strlen(prefix);
+    if (std::strncmp(path, prefix, length) != 0 || path[length] < '0' || path[length] > '9') continue;
+    char* end = nullptr;
+    const long fd = std::strtol(path + length, &end, 10);
+    if ((*end != 0 && *end != '/') || !g.models_fd(static_cast<int>(fd))) return -1;
+    return static_cast<int>(fd);
+  }
+  return -1;
+}
+
 bool surely_outside(long dirfd, const char* path) {
   if (path == nullptr) return true;  // the kernel says EFAULT
   if (path[0] != '/') return static_cast<int>(dirfd) != AT_FDCWD && !g.models_fd(static_cast<int>(dirfd));
+  if (descriptor_in(path) >= 0) return false;
   const std::size_t root = std::strlen(kModelRoot);
   if (std::strncmp(path, kModelRoot, root) == 0 && (path[root] == '/' || path[root] == 0)) return false;
   return std::strstr(path, "/.") == nullptr && std::strstr(path, "//") == nullptr;

@@ -125,7 +125,7 @@ constexpr std::array<CallEntry, kCallsMost> make_table() {
 
   t[SYS_readahead] = {call_fadvise64, Filter::kFd, "readahead"};
 
-  t[SYS_splice] = {refuse<"splice()">, Filter::kFd, "splice"};
+  t[SYS_splice] = {refuse<"splice()">, Filter::kEitherFd, "splice"};
   t[SYS_tee] = {refuse<"tee()">, Filter::kEitherFd, "tee"};
   t[SYS_vmsplice] = {refuse<"vmsplice()">, Filter::kFd, "vmsplice"};
   t[SYS_name_to_handle_at] = {refuse<"name_to_handle_at()">, Filter::kAt, "name_to_handle_at"};

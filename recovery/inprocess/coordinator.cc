@@ -1,6 +1,8 @@
 // The coordinator: the program's process, kept warm just before main().
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +17,10 @@
 #include "recovery/inprocess/gate.h"
 #include "recovery/inprocess/runtime.h"
 #include "recovery/inprocess/work.h"
+
+// How libc's pthread_exit() finds the place where a thread began.
+extern "C" void __pthread_register_cancel(__pthread_unwind_buf_t*);
+extern "C" void __pthread_unregister_cancel(__pthread_unwind_buf_t*);
 
 namespace crashcut::inprocess {
 
@@ -262,7 +268,13 @@ void run_recovery() {
   set_dispatch(true);
   note_events_in();
   g.slot->in_runtime = 0;
-  g.recover();
+  // pthread_exit() ends the recovery's only thread, and with it the process: as if it had returned.
+  __pthread_unwind_buf_t end;
+  if (__sigsetjmp(reinterpret_cast<__jmp_buf_tag*>(end.__cancel_jmp_buf), 0) == 0) {
+    __pthread_register_cancel(&end);
+    g.recover();
+    __pthread_unregister_cancel(&end);
+  }
   fflush(nullptr);
   in_model([] { finish_recovery(Outcome::kOk, 0); });
   leave();

@@ -5,7 +5,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
+#include <map>
 
 #include "recovery/inprocess/gate.h"
 #include "recovery/inprocess/runtime.h"
@@ -47,6 +49,13 @@ class TreeCopy {
     struct stat st;
     if (long error = kernel(SYS_lstat, from.c_str(), &st)) fail("stat", from, error);
     fusefs::Process& process = *g.model->process;
+    if (!S_ISDIR(st.st_mode) && st.st_nlink > 1) {
+      const auto [first, is_new] = made_.emplace(std::pair(st.st_dev, st.st_ino), to);
+      if (!is_new) {
+        if (const long error = process.linkat(AT_FDCWD, first->second, AT_FDCWD, to, 0); error < 0) fail("link", from, error);
+        return;
+      }
+    }
     long made = 0;
     if (S_ISDIR(st.st_mode)) {
       made = process.mkdirat(AT_FDCWD, to, 0700);
@@ -63,7 +72,10 @@ class TreeCopy {
       user_error(fmt::format("--from: {} is neither a file, a directory nor a symbolic link", from));
     }
     if (made < 0) fail("copy", from, made);
+    // Where that is not permitted here, it is not on a disk of the program's either.
+    process.fchownat(AT_FDCWD, to, st.st_uid, st.st_gid, AT_SYMLINK_NOFOLLOW);
     if (!S_ISLNK(st.st_mode)) process.fchmodat(AT_FDCWD, to, st.st_mode & 07777, 0);
+    copy_xattrs(from, to);
     const timespec times[2] = {st.st_atim, st.st_mtim};
     process.utimensat(AT_FDCWD, to, times, AT_SYMLINK_NOFOLLOW);
   }
@@ -75,18 +87,41 @@ class TreeCopy {
     const int out = process.openat(AT_FDCWD, to, O_WRONLY | O_CREAT | O_EXCL, 0600);
     if (out < 0) return out;
     std::vector<char> buffer(1 << 20);
-    while (true) {
-      const long got = kernel(SYS_read, in, buffer.data(), buffer.size());
-      if (got < 0) fail("read", from, got);
-      if (got == 0) break;
-      const iovec part{buffer.data(), static_cast<std::size_t>(got)};
-      const std::int64_t put = process.write(out, {&part, 1});
-      if (put < 0) fail("copy", from, put);
+    // Holes stay holes; where the real filesystem knows of none, everything is data.
+    const long size = kernel(SYS_lseek, in, 0, SEEK_END);
+    for (long at = 0; at < size;) {
+      const long data = kernel(SYS_lseek, in, at, SEEK_DATA);
+      if (data == -ENXIO) break;
+      long hole = kernel(SYS_lseek, in, data < 0 ? at : data, SEEK_HOLE);
+      if (data < 0 || hole < 0) hole = size;
+      for (at = data < 0 ? at : data; at < hole;) {
+        const long got = kernel(SYS_pread64, in, buffer.data(), std::min<long>(hole - at, static_cast<long>(buffer.size())), at);
+        if (got < 0) fail("read", from, got);
+        if (got == 0) break;
+        const iovec part{buffer.data(), static_cast<std::size_t>(got)};
+        const std::int64_t put = process.pwrite(out, {&part, 1}, at, 0);
+        if (put < 0) fail("copy", from, put);
+        at += got;
+      }
+      at = std::max(at, hole);
     }
+    if (const long error = process.ftruncate(out, size); error < 0) fail("copy", from, error);
     process.close(out);
     kernel(SYS_close, in);
     return 0;
   }
+
+  void copy_xattrs(const std::string& from, const std::string& to) {
+    std::vector<char> names(64 * 1024), value(64 * 1024);
+    const long length = kernel(SYS_llistxattr, from.c_str(), names.data(), names.size());
+    for (long at = 0; at < length; at += static_cast<long>(std::strlen(names.data() + at)) + 1) {
+      const long bytes = kernel(SYS_lgetxattr, from.c_str(), names.data() + at, value.data(), value.size());
+      // Of those that a disk may not have, a security label say, the disk knows nothing.
+      if (bytes >= 0) g.model->process->set_xattr(AT_FDCWD, to.c_str(), false, names.data() + at, {value.data(), static_cast<std::size_t>(bytes)}, 0);
+    }
+  }
+
+  std::map<std::pair<dev_t, ino_t>, std::string> made_;  // files of several names
 
   [[noreturn]] void fail(const char* what, const std::string& path, long error) {
     user_error(fmt::format("--from: cannot {} {}: {}", what, path, std::strerror(static_cast<int>(-error))));

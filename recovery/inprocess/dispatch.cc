@@ -189,7 +189,7 @@ bool is_ours(const Call& call, Filter filter) {
     case Filter::kFd: return g.models_fd(static_cast<int>(call.a[0]));
     case Filter::kEitherFd:
       return g.models_fd(static_cast<int>(call.a[0])) ||
-             g.models_fd(static_cast<int>(call.a[call.number == SYS_copy_file_range ? 2 : 1]));
+             g.models_fd(static_cast<int>(call.a[call.number == SYS_copy_file_range || call.number == SYS_splice ? 2 : 1]));
     case Filter::kPath: return !surely_outside(AT_FDCWD, path(0));
     case Filter::kAt: return !surely_outside(call.a[0], path(1));
     case Filter::kTwoPaths: return !surely_outside(AT_FDCWD, path(0)) || !surely_outside(AT_FDCWD, path(1));

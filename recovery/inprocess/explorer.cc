@@ -47,14 +47,19 @@ bool is_stopped() { return g.header->stop.load(std::memory_order_relaxed) != 0; 
   end_process(Outcome::kAbandoned);
 }
 
+[[noreturn]] void too_many_choices() {
+  user_error("a recovery met more choices than crashcut can hold (some ten thousands): it reads too many sectors that a crash can leave old or new. "
+             "With a larger --sector there are fewer; or let crashcut_recover() read less");
+}
+
 void note_answer(std::uint32_t answer) {
-  if (!append_stream(*g.slot, kStreamAnswer, &answer, sizeof answer)) user_error("a recovery met more choices than crashcut can hold");
+  if (!append_stream(*g.slot, kStreamAnswer, &answer, sizeof answer)) too_many_choices();
   ++g.slot->path_length;
 }
 
 void note_question(const persist::Question& question) {
   persist::Question* at = question_at(*g.slot, g.slot->choice_count);
-  if (at == nullptr) user_error("a recovery met more choices than crashcut can hold");
+  if (at == nullptr) too_many_choices();
   *at = question;
   ++g.slot->choice_count;
 }

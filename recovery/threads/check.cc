@@ -1,4 +1,5 @@
 #include "recovery/threads/check.h"
+#include "recovery/threads/report.h"
 
 #include <algorithm>
 #include <memory>
@@ -103,7 +104,12 @@ class Checker {
       result_.merged = crashes_->counts().merged;
     }
     if (begins_again_) return std::move(result_);
-    if (result_.search.diverged) throw ToolError{true, kNotRepeatable};
+    if (result_.search.diverged) {
+      if (!race_) throw ToolError{true, kNotRepeatable};
+      result_.finding = race_;
+      result_.violations = std::max<std::uint64_t>(result_.violations, 1);
+      result_.is_after_race = true;
+    }
     const bool is_bounded = result_.search.bound != scheduler::BoundHit::kNone || result_.crash_bound != Bound::kNone;
     const bool is_violated = result_.finding || result_.survey.violations() > 0;
     result_.verdict = is_violated ? ThreadVerdict::kViolation : is_bounded ? ThreadVerdict::kBounded : ThreadVerdict::kVerified;
@@ -142,6 +148,9 @@ class Checker {
     // A futex shows that threads meet in atomic variables. Where these are not seen, what looked independent may not be.
     if (!is_instrumented_ && !is_opaque_ && std::any_of(execution.steps.begin(), execution.steps.end(), is_futex)) return is_opaque_ = true;
     if (!plan_.goes_on || names_.racy().size() == racy_.size()) return false;
+    if (const auto* details = dynamic_cast<const Details*>(execution.note.get()); !race_ && details != nullptr) {
+      race_ = ThreadFinding{execution, *details, names_.actors(), executions_ + 1, false, racy_, {}, 0};
+    }
     racy_ = names_.racy();
     return true;
   }
@@ -157,7 +166,9 @@ class Checker {
     }
     ++result_.violations;
     const bool is_better = !result_.finding || (result_.finding->details.kind == details->kind && execution.steps.size() < result_.finding->execution.steps.size());
-    if (is_better) result_.finding = ThreadFinding{execution, *details, names_.actors(), executions_, false, racy_, {}, 0};
+    const ThreadFinding found{execution, *details, names_.actors(), executions_, false, racy_, {}, 0};
+    if (is_better) result_.finding = found;
+    note_kind(found);
     if (!plan_.goes_on) return false;
     // Who hangs is switched off, too: what it wrote up to there is crashed like all else.
     return !result_.has_recover || execution.ending == scheduler::Ending::kCutShort || crash(execution);
@@ -202,11 +213,25 @@ class Checker {
       return;
     }
     const bool is_better = !result_.finding || (result_.finding->crash && execution.steps.size() < result_.finding->execution.steps.size());
-    if (!is_better) return;
     Details details;
     if (const auto* known = dynamic_cast<const Details*>(execution.note.get())) details = *known;
-    result_.finding = ThreadFinding{execution, details, names_.actors(), executions_, false, racy_, found.counterexample, found.execution.fingerprint,
+    const ThreadFinding crash{execution, details, names_.actors(), executions_, false, racy_, found.counterexample, found.execution.fingerprint,
                                     is_instrumented_ && plan_.reduction != scheduler::ReductionName::kNone};
+    note_kind(crash);
+    if (is_better) result_.finding = crash;
+  }
+
+  void note_kind(const ThreadFinding& found) {
+    const std::string text = finding_text(found);
+    auto it = std::find_if(result_.kinds.begin(), result_.kinds.end(), [&](const ThreadResult::Kind& kind) { return finding_text(kind.finding) == text; });
+    constexpr std::size_t kKindsMost = 100;
+    if (it == result_.kinds.end()) {
+      if (result_.kinds.size() == kKindsMost) return;
+      it = result_.kinds.insert(it, {found, 0});
+    } else if (found.execution.steps.size() < it->finding.execution.steps.size()) {
+      it->finding = found;
+    }
+    ++it->count;
   }
 
   std::uint32_t racy_count() const { return static_cast<std::uint32_t>(racy_.size()); }
@@ -223,6 +248,7 @@ class Checker {
   ThreadResult result_{};
   std::uint64_t executions_ = 0;
   std::optional<Crashes> crashes_;
+  std::optional<ThreadFinding> race_;  // the first, where the search began again to follow it
   Clock::time_point began_;
 };
 

@@ -74,6 +74,12 @@ struct ThreadResult {
   std::uint64_t races = 0;               // places that were raced for
   std::optional<ThreadRest> rest;        // where a bound was hit that more time would lift
   std::optional<ThreadFinding> finding;  // the shortest of those with the first's kind
+  struct Kind {
+    ThreadFinding finding;  // the shortest
+    std::uint64_t count = 0;
+  };
+  std::vector<Kind> kinds;               // of findings that read differently, as they came
+  bool is_after_race = false;            // the finding is a race, and what it leads to could not be followed
   bool is_resumed = false;               // counts of recoveries are those since then
   bool has_recover = false;              // there is a crashcut_recover(), so crashes were tried
   std::uint64_t explored = 0;            // executions whose recoveries were run

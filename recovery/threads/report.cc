@@ -58,6 +58,7 @@ const char* bound_text(BoundHit bound) {
     case BoundHit::kTime: return "time";
     case BoundHit::kDepth: return "depth";
     case BoundHit::kPreemptions: return "preemptions";
+    case BoundHit::kTimeouts: return "timeouts";
     case BoundHit::kStopped: return "interrupt";
     case BoundHit::kCutShort: return "cut_short";
   }
@@ -193,6 +194,15 @@ std::string report_threads_finding(const ThreadPlan& plan, const ThreadFinding& 
   return text;
 }
 
+std::string report_threads_kinds(const ThreadPlan& plan, const ThreadResult& result, const std::string& crashcut) {
+  if (result.kinds.size() < 2) return "";
+  std::string text = "  All kinds of violation, in how many executions, and the shortest of each:\n\n";
+  for (const ThreadResult::Kind& kind : result.kinds) {
+    text += fmt::format("    {:>6}  {}\n            {} replay {}\n", kind.count, finding_text(kind.finding), crashcut, encode(make_token(plan, kind.finding)));
+  }
+  return text + "\n";
+}
+
 std::string report_threads_end(const ThreadPlan& plan, const ThreadResult& result, const std::string& crashcut) {
   const std::string counts = counts_text(result.search) + crash_counts_text(result);
   switch (result.verdict) {
@@ -205,6 +215,7 @@ std::string report_threads_end(const ThreadPlan& plan, const ThreadResult& resul
       if (!result.finding) return fmt::format("violation: a recovery failed in {}; it could not be told: {}\n", counts, result.unexplained);
       std::string text = fmt::format("violation: {}; {} violations in {}\n", finding_text(*result.finding), result.violations, counts);
       if (plan.goes_on && *bound_text(result) != 0) text += fmt::format("Not everything was tried: bounded ({})\n", bound_text(result));
+      if (result.is_after_race) text += "What the data race leads to could not be followed: with its accesses as steps the program is not repeatable, since code that is not instrumented takes part.\n";
       if (result.races > 0) text += fmt::format("Data races: {} places of eight bytes\n", result.races);
       text += not_seen_text(result) + "\n";
       if (!result.finding->replays) return text + "It did not come again when its schedule was run again: the program is not repeatable.\n";
@@ -236,10 +247,13 @@ nlohmann::json threads_to_json(const ThreadPlan& plan, const ThreadResult& resul
     token = encode(make_token(plan, finding));
     replay = crashcut + " replay --print " + token.get<std::string>();
   }
+  json kinds = json::array();
+  for (const ThreadResult::Kind& kind : result.kinds) kinds.push_back({{"text", finding_text(kind.finding)}, {"executions", kind.count}, {"token", encode(make_token(plan, kind.finding))}});
   const char* verdict = result.verdict == ThreadVerdict::kVerified ? "verified" : result.verdict == ThreadVerdict::kBounded ? "bounded" : "violation";
   return {{"format", 1},
           {"program", plan.program},
           {"arguments", plan.arguments},
+          {"kinds", kinds},
           {"reduction", reduction_text(plan.reduction)},
           {"bounds", {{"max_executions", or_null(plan.bounds.executions_most)}, {"time_s", or_null(plan.bounds.time_most_s)}, {"depth", or_null(plan.bounds.depth_most)}, {"preemptions", plan.bounds.preemptions_most == kNoPreemptionBound ? json(nullptr) : json(plan.bounds.preemptions_most)}, {"spurious", plan.spurious_most}, {"timeouts", plan.timeouts_most}, {"jobs", plan.jobs}, {"max_recoveries", or_null(plan.crash.max_recoveries)}, {"crashes", plan.crash.depth}}},
           {"verdict", verdict},

@@ -20,6 +20,8 @@ std::string report_threads_finding(const ThreadPlan& plan, const ThreadFinding& 
 std::string report_threads_end(const ThreadPlan& plan, const ThreadResult& result, const std::string& crashcut);
 // "deadlock", "thread 2 died by SIGSEGV"
 std::string finding_text(const ThreadFinding& finding);
+// All that was found, where it is more than one kind.
+std::string report_threads_kinds(const ThreadPlan& plan, const ThreadResult& result, const std::string& crashcut);
 nlohmann::json threads_to_json(const ThreadPlan& plan, const ThreadResult& result, const std::string& crashcut);
 
 }  // namespace crashcut::recovery

@@ -77,14 +77,32 @@ ThreadToken read_body(TokenReader& in) {
   token.schedule = read_schedule(in);
   const std::uint64_t racy = in.number(scheduler::runtime::kRacyMost);
   for (std::uint64_t i = 0; in.ok() && i < racy; ++i) token.racy.push_back(in.fixed(8));
+  token.fingerprint = in.fixed(8);
   read_files(in, token);
   return token;
 }
 
 }  // namespace
 
+std::uint64_t fingerprint_of(const ThreadFinding& finding) {
+  std::uint64_t hash = 0xcbf29ce484222325;
+  const auto add = [&](std::uint64_t value) { hash = (hash ^ value) * 0x100000001b3; };
+  // Not the objects: their numbers are those of a search.
+  for (const scheduler::Step& step : finding.execution.steps) {
+    add(index(step.actor));
+    for (const scheduler::Access& access : step.operation) {
+      add(static_cast<std::uint64_t>(primitive_of(access.object)) << 8 | access.verb);
+      if (primitive_of(access.object) != PrimitiveId::kFile) add(static_cast<std::uint64_t>(access.result));
+    }
+  }
+  add(static_cast<std::uint64_t>(finding.details.kind));
+  add(static_cast<std::uint64_t>(finding.details.number));
+  for (const char c : finding.details.text) add(static_cast<unsigned char>(c));
+  return hash;
+}
+
 ThreadToken make_token(const ThreadPlan& plan, const ThreadFinding& finding) {
-  ThreadToken token{plan.program, plan.arguments, plan.reduction != scheduler::ReductionName::kNone, plan.spurious_most, plan.timeouts_most, plan.policies, finding.actors, {}, finding.racy, {}, {}};
+  ThreadToken token{plan.program, plan.arguments, plan.reduction != scheduler::ReductionName::kNone, plan.spurious_most, plan.timeouts_most, plan.policies, finding.actors, {}, finding.racy, fingerprint_of(finding), {}, {}};
   token.crash.model = plan.crash.model;
   token.crash.from_directory = plan.crash.from_directory;
   token.crash.depth = plan.crash.depth;
@@ -125,6 +143,7 @@ std::string encode(const ThreadToken& token) {
   put_schedule(out, token.schedule);
   out.number(token.racy.size());
   for (const std::uint64_t place : token.racy) out.fixed(place, 8);
+  out.fixed(token.fingerprint, 8);
   put_files(out, token);
   return seal(kThreadTokenPrefix, out.take());
 }

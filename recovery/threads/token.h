@@ -24,10 +24,13 @@ struct ThreadToken {
   std::vector<scheduler::runtime::ActorName> actors;
   std::vector<scheduler::ActorId> schedule;
   std::vector<std::uint64_t> racy;
+  std::uint64_t fingerprint = 0;          // fingerprint_of() the finding
   Plan crash;                             // model, starting state, crashes in a row, seed
   std::optional<CrashReplay> recovery;    // then one recovery
 };
 
+// Of what the threads did and how it ended: another program has another one.
+std::uint64_t fingerprint_of(const ThreadFinding& finding);
 ThreadToken make_token(const ThreadPlan& plan, const ThreadFinding& finding);
 // A plan without what belongs to this run: executable, runtime.
 ThreadPlan plan_of(const ThreadToken& token);

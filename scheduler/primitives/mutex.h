@@ -63,7 +63,7 @@ inline std::int64_t apply(State& state, ActorId actor, const Operation&, const A
   switch (access.verb) {
     case kLock: return lock(m, actor, 0);
     case kTryLock: return lock(m, actor, EBUSY);
-    case kTimedLock: return lock(m, actor, m.b == number_of(actor) ? 0 : ETIMEDOUT);
+    case kTimedLock: return lock(m, actor, m.b == number_of(actor) && (m.a & 3) == kErrorCheck ? 0 : ETIMEDOUT);
     case kUnlock: return unlock(m, actor);
     case kDestroy: return is_free(m) ? 0 : kDestroyWhileLocked;
     case kAbandon: m.b = m.c = 0; m.d = kOwnerDied; return 0;

@@ -3,5 +3,13 @@
 
 #include "scheduler/runtime/world.h"
 
+#include <time.h>
+
+namespace crashcut::scheduler::runtime {
+// A timed wait's result: where its time has run out, the actor's clock shows that. --- calls_process.cc
+std::int64_t timed_out_at(const timespec* until, std::int64_t result);
+std::int64_t timed_out_after(const timespec* how_long, std::int64_t result);
+}  // namespace crashcut::scheduler::runtime
+
 #define EXPORT extern "C" __attribute__((visibility("default")))
 #define CALLER __builtin_return_address(0)

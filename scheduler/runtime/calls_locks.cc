@@ -27,17 +27,20 @@ int lock(pthread_mutex_t* m, mutex::Verb verb, const void* caller) {
   return static_cast<int>(perform(mutex::access(mutex_object(m), verb), caller));
 }
 
-int timed_lock(pthread_mutex_t* m, const void* caller) {
+int timed_lock(pthread_mutex_t* m, const timespec* until, const void* caller) {
   if (!is_scheduling()) return 0;
   const ObjectId id = mutex_object(m);
   arm_timer(caller);
-  return static_cast<int>(perform(Operation(mutex::access(id, mutex::kTimedLock)).add(take_timer()), caller));
+  return static_cast<int>(timed_out_at(until, perform(Operation(mutex::access(id, mutex::kTimedLock)).add(take_timer()), caller)));
 }
+
+// Bytes of libc's own that nobody uses, as its functions are not called.
+std::uint32_t& stamp_of(pthread_mutex_t* m) { return m->__data.__nusers; }
 
 int init(pthread_mutex_t* m, int libc_kind) {
   std::memset(m, 0, sizeof *m);
   m->__data.__kind = libc_kind;
-  if (is_scheduling()) object_at(PrimitiveId::kMutex, m, {{}, kind_of(libc_kind)}, true);
+  if (is_scheduling()) stamped_object_at(PrimitiveId::kMutex, m, {{}, kind_of(libc_kind)}, stamp_of(m), true);
   return 0;
 }
 
@@ -47,10 +50,10 @@ constexpr int kPreferWriters = PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP;
 ObjectId rwlock_object(pthread_rwlock_t* l, bool is_initialised = false) {
   const std::int64_t chosen = g_control->policy[static_cast<int>(PrimitiveId::kRwLock)];
   const bool asks_for_writers = static_cast<int>(l->__data.__flags) == kPreferWriters;
-  return object_at(PrimitiveId::kRwLock, l, {{}, chosen != 0 ? chosen : asks_for_writers ? std::int64_t{rwlock::kWriters} : std::int64_t{rwlock::kNone}}, is_initialised);
+  return stamped_object_at(PrimitiveId::kRwLock, l, {{}, chosen != 0 ? chosen : asks_for_writers ? std::int64_t{rwlock::kWriters} : std::int64_t{rwlock::kNone}}, l->__data.__pad4, is_initialised);
 }
 
-int take(pthread_rwlock_t* l, rwlock::Verb verb, bool is_timed, const void* caller) {
+int take(pthread_rwlock_t* l, rwlock::Verb verb, const timespec* until, const void* caller) {
   if (!is_scheduling()) return 0;
   const ObjectId id = rwlock_object(l);
   const Access access = rwlock::access(id, verb);
@@ -59,9 +62,9 @@ int take(pthread_rwlock_t* l, rwlock::Verb verb, bool is_timed, const void* call
   const bool is_preferred = preference == (rwlock::is_write(access) ? rwlock::kWriters : rwlock::kReaders) ||
                             (preference == 0 && rwlock::is_write(access) && static_cast<int>(l->__data.__flags) == kPreferWriters);
   if (is_preferred && !is_try) perform(rwlock::access(id, rwlock::kArrive), caller);
-  if (!is_timed) return static_cast<int>(perform(access, caller));
+  if (until == nullptr) return static_cast<int>(perform(access, caller));
   arm_timer(caller);
-  return static_cast<int>(perform(Operation(access).add(take_timer()), caller));
+  return static_cast<int>(timed_out_at(until, perform(Operation(access).add(take_timer()), caller)));
 }
 
 int c11(int error) {
@@ -71,7 +74,7 @@ int c11(int error) {
 }  // namespace
 
 ObjectId mutex_object(const pthread_mutex_t* m) {
-  return object_at(PrimitiveId::kMutex, m, {{}, kind_of(m->__data.__kind)});
+  return stamped_object_at(PrimitiveId::kMutex, m, {{}, kind_of(m->__data.__kind)}, stamp_of(const_cast<pthread_mutex_t*>(m)));
 }
 
 }  // namespace crashcut::scheduler::runtime
@@ -92,8 +95,8 @@ EXPORT int pthread_mutex_trylock(pthread_mutex_t* m) { return lock(m, mutex::kTr
 EXPORT int pthread_mutex_unlock(pthread_mutex_t* m) { return lock(m, mutex::kUnlock, CALLER); }
 EXPORT int pthread_mutex_destroy(pthread_mutex_t* m) { return lock(m, mutex::kDestroy, CALLER); }
 EXPORT int pthread_mutex_consistent(pthread_mutex_t* m) { return lock(m, mutex::kConsistent, CALLER); }
-EXPORT int pthread_mutex_timedlock(pthread_mutex_t* m, const struct timespec*) { return timed_lock(m, CALLER); }
-EXPORT int pthread_mutex_clocklock(pthread_mutex_t* m, clockid_t, const struct timespec*) { return timed_lock(m, CALLER); }
+EXPORT int pthread_mutex_timedlock(pthread_mutex_t* m, const struct timespec* until) { return timed_lock(m, until, CALLER); }
+EXPORT int pthread_mutex_clocklock(pthread_mutex_t* m, clockid_t, const struct timespec* until) { return timed_lock(m, until, CALLER); }
 
 // A spin lock is a mutex that wastes time while it waits.
 static int spin(pthread_spinlock_t* s, mutex::Verb verb, bool is_initialised, const void* caller) {
@@ -115,14 +118,14 @@ EXPORT int pthread_rwlock_init(pthread_rwlock_t* l, const pthread_rwlockattr_t* 
   if (is_scheduling()) rwlock_object(l, true);
   return 0;
 }
-EXPORT int pthread_rwlock_rdlock(pthread_rwlock_t* l) { return take(l, rwlock::kRead, false, CALLER); }
-EXPORT int pthread_rwlock_wrlock(pthread_rwlock_t* l) { return take(l, rwlock::kWrite, false, CALLER); }
-EXPORT int pthread_rwlock_tryrdlock(pthread_rwlock_t* l) { return take(l, rwlock::kTryRead, false, CALLER); }
-EXPORT int pthread_rwlock_trywrlock(pthread_rwlock_t* l) { return take(l, rwlock::kTryWrite, false, CALLER); }
-EXPORT int pthread_rwlock_timedrdlock(pthread_rwlock_t* l, const struct timespec*) { return take(l, rwlock::kTimedRead, true, CALLER); }
-EXPORT int pthread_rwlock_timedwrlock(pthread_rwlock_t* l, const struct timespec*) { return take(l, rwlock::kTimedWrite, true, CALLER); }
-EXPORT int pthread_rwlock_clockrdlock(pthread_rwlock_t* l, clockid_t, const struct timespec*) { return take(l, rwlock::kTimedRead, true, CALLER); }
-EXPORT int pthread_rwlock_clockwrlock(pthread_rwlock_t* l, clockid_t, const struct timespec*) { return take(l, rwlock::kTimedWrite, true, CALLER); }
+EXPORT int pthread_rwlock_rdlock(pthread_rwlock_t* l) { return take(l, rwlock::kRead, nullptr, CALLER); }
+EXPORT int pthread_rwlock_wrlock(pthread_rwlock_t* l) { return take(l, rwlock::kWrite, nullptr, CALLER); }
+EXPORT int pthread_rwlock_tryrdlock(pthread_rwlock_t* l) { return take(l, rwlock::kTryRead, nullptr, CALLER); }
+EXPORT int pthread_rwlock_trywrlock(pthread_rwlock_t* l) { return take(l, rwlock::kTryWrite, nullptr, CALLER); }
+EXPORT int pthread_rwlock_timedrdlock(pthread_rwlock_t* l, const struct timespec* until) { return take(l, rwlock::kTimedRead, until, CALLER); }
+EXPORT int pthread_rwlock_timedwrlock(pthread_rwlock_t* l, const struct timespec* until) { return take(l, rwlock::kTimedWrite, until, CALLER); }
+EXPORT int pthread_rwlock_clockrdlock(pthread_rwlock_t* l, clockid_t, const struct timespec* until) { return take(l, rwlock::kTimedRead, until, CALLER); }
+EXPORT int pthread_rwlock_clockwrlock(pthread_rwlock_t* l, clockid_t, const struct timespec* until) { return take(l, rwlock::kTimedWrite, until, CALLER); }
 EXPORT int pthread_rwlock_unlock(pthread_rwlock_t* l) {
   if (is_scheduling()) perform(rwlock::access(rwlock_object(l), rwlock::kUnlock), CALLER);
   return 0;
@@ -133,6 +136,6 @@ static pthread_mutex_t* of(mtx_t* m) { return reinterpret_cast<pthread_mutex_t*>
 EXPORT int mtx_init(mtx_t* m, int type) { return c11(init(of(m), (type & mtx_recursive) != 0 ? PTHREAD_MUTEX_RECURSIVE : PTHREAD_MUTEX_NORMAL)); }
 EXPORT int mtx_lock(mtx_t* m) { return c11(lock(of(m), mutex::kLock, CALLER)); }
 EXPORT int mtx_trylock(mtx_t* m) { return c11(lock(of(m), mutex::kTryLock, CALLER)); }
-EXPORT int mtx_timedlock(mtx_t* m, const struct timespec*) { return c11(timed_lock(of(m), CALLER)); }
+EXPORT int mtx_timedlock(mtx_t* m, const struct timespec* until) { return c11(timed_lock(of(m), until, CALLER)); }
 EXPORT int mtx_unlock(mtx_t* m) { return c11(lock(of(m), mutex::kUnlock, CALLER)); }
 EXPORT void mtx_destroy(mtx_t* m) { lock(of(m), mutex::kDestroy, CALLER); }

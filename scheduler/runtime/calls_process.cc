@@ -10,11 +10,13 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "scheduler/primitives/spin.h"
 #include "scheduler/runtime/calls.h"
 #include "scheduler/runtime/gate.h"
+#include "scheduler/runtime/loops.h"
 
 namespace crashcut::scheduler::runtime {
 
@@ -38,7 +40,9 @@ void sleep_for(std::uint64_t ns, const void* caller) {
   if (!is_scheduling()) return;
   heed_cancellation(caller);
   current_actor().clock_ns += ns;
+  note_sleep(true);
   yield(caller);
+  note_sleep(false);
 }
 
 std::uint64_t now_ns() {
@@ -58,14 +62,37 @@ std::uint64_t next_random() {
   return x ^= x << 17;
 }
 
+void set_clock(std::uint64_t ns) {
+  std::uint64_t& clock = current_actor().clock_ns;
+  clock = std::max(clock, ns);
+}
+
 [[noreturn]] void leave(int code, bool runs_handlers, const void* caller) {
   if (is_scheduling()) end_process(code & 0xff, runs_handlers, caller);
-  if (g_control != nullptr) end_execution();
+  if (g_control != nullptr) {
+    // From a destructor, or a function that exit() calls.
+    if ((code & 0xff) != 0 && g_control->failure == Failure::kNone) {
+      g_control->failure = Failure::kExitCode;
+      g_control->failure_number = code & 0xff;
+      g_control->failure_actor = 0;
+    }
+    end_execution();
+  }
   kernel(SYS_exit_group, code);
   __builtin_unreachable();
 }
 
 }  // namespace
+
+std::int64_t timed_out_at(const timespec* until, std::int64_t result) {
+  const std::uint64_t epoch = kEpoch_s * 1'000'000'000;
+  if (result == ETIMEDOUT && until != nullptr && to_ns(*until) > epoch) set_clock(to_ns(*until) - epoch);
+  return result;
+}
+std::int64_t timed_out_after(const timespec* how_long, std::int64_t result) {
+  if (result == ETIMEDOUT && how_long != nullptr) current_actor().clock_ns += to_ns(*how_long);
+  return result;
+}
 
 }  // namespace crashcut::scheduler::runtime
 
@@ -99,12 +126,19 @@ EXPORT int usleep(useconds_t us) { return sleep_for(std::uint64_t{us} * 1000, CA
 EXPORT unsigned sleep(unsigned s) { return sleep_for(std::uint64_t{s} * 1'000'000'000, CALLER), 0; }
 EXPORT int nanosleep(const struct timespec* t, struct timespec*) { return sleep_for(to_ns(*t), CALLER), 0; }
 EXPORT int clock_nanosleep(clockid_t, int flags, const struct timespec* t, struct timespec*) {
-  sleep_for((flags & TIMER_ABSTIME) != 0 ? kTick_ns : to_ns(*t), CALLER);
+  if (!is_scheduling()) return 0;
+  const std::uint64_t now = kEpoch_s * 1'000'000'000 + current_actor().clock_ns;
+  const bool is_absolute = (flags & TIMER_ABSTIME) != 0;
+  sleep_for(is_absolute ? (to_ns(*t) > now ? to_ns(*t) - now : 0) : to_ns(*t), CALLER);
   return 0;
 }
 EXPORT int thrd_sleep(const struct timespec* t, struct timespec*) { return sleep_for(to_ns(*t), CALLER), 0; }
 
-EXPORT int clock_gettime(clockid_t, struct timespec* t) { return *t = to_timespec(now_ns()), 0; }
+// Reading the clock is no state that a loop comes back to.
+static void note_clock_read() {
+  if (g_is_instrumented && is_scheduling()) note_change();
+}
+EXPORT int clock_gettime(clockid_t, struct timespec* t) { note_clock_read(); return *t = to_timespec(now_ns()), 0; }
 EXPORT int timespec_get(struct timespec* t, int base) { return *t = to_timespec(now_ns()), base; }
 EXPORT int gettimeofday(struct timeval* t, void*) {
   const std::uint64_t ns = now_ns();
@@ -123,4 +157,7 @@ EXPORT ssize_t getrandom(void* out, std::size_t bytes, unsigned) {
   return static_cast<ssize_t>(bytes);
 }
 EXPORT int getentropy(void* out, std::size_t bytes) { return getrandom(out, bytes, 0), 0; }
+EXPORT pid_t gettid() {
+  return static_cast<pid_t>(kernel(SYS_getpid)) + (is_scheduling() ? static_cast<pid_t>(index(current_actor().id)) : 0);
+}
 EXPORT std::uint32_t arc4random() { return static_cast<std::uint32_t>(next_random() >> 16); }

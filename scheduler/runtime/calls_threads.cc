@@ -1,7 +1,9 @@
 // Threads: create, join, detach, exit; keys; once. POSIX and C11.
 #include <errno.h>
 #include <pthread.h>
+#include <sys/single_threaded.h>
 #include <threads.h>
+#include <unistd.h>
 
 #include "scheduler/primitives/once.h"
 #include "scheduler/primitives/thread.h"
@@ -39,7 +41,7 @@ __attribute__((constructor(102))) void make_tables() {
 
 Actor* target_of(pthread_t handle) { return is_scheduling() ? actor_of_handle(static_cast<std::uint64_t>(handle)) : nullptr; }
 
-int join(pthread_t handle, void** result, thread::Verb verb, const void* caller) {
+int join(pthread_t handle, void** result, thread::Verb verb, const void* caller, const timespec* until = nullptr) {
   Actor* actor = target_of(handle);
   if (actor == nullptr) return ESRCH;
   if (actor == &current_actor() && (verb == thread::kJoin || verb == thread::kTimedJoin)) return EDEADLK;
@@ -47,7 +49,7 @@ int join(pthread_t handle, void** result, thread::Verb verb, const void* caller)
   Operation operation = thread::access(actor->thread, verb);
   if (verb == thread::kTimedJoin) operation.add(take_timer());
   if (verb == thread::kJoin || verb == thread::kTimedJoin) add_cancellation_point(operation);
-  const std::int64_t done = perform(operation, caller);
+  const std::int64_t done = timed_out_at(until, perform(operation, caller));
   end_if_cancelled();
   if (done == 0 && result != nullptr) *result = actor->result;
   return static_cast<int>(done);
@@ -62,8 +64,9 @@ int create(pthread_t* handle, const pthread_attr_t* attributes, void* (*routine)
     pthread_attr_getdetachstate(attributes, &detached);
   }
   Actor* actor = create_actor(routine, argument, stack_bytes, caller);
-  if (actor == nullptr) return EAGAIN;
+  if (actor == nullptr) refuse("pthread_create() with a stack of more than 63 MB");
   *handle = static_cast<pthread_t>(actor->fiber.fs_base);
+  __libc_single_threaded = 0;  // libstdc++ counts references without atomics where it is set
   if (detached == PTHREAD_CREATE_DETACHED) perform(thread::access(actor->thread, thread::kDetach), caller);
   return 0;
 }
@@ -77,7 +80,10 @@ int call_once(int* control, void (*routine)(), const void* caller) {
     }
     return 0;
   }
-  const ObjectId id = object_at(PrimitiveId::kOnce, control, {{}, (*control & kDoneBit) != 0 ? once::kDone : once::kNotYet});
+  const ObjectStart start{{}, (*control & kDoneBit) != 0 ? once::kDone : once::kNotYet};
+  ObjectId id = object_at(PrimitiveId::kOnce, control, start);
+  // Another one in the place of one that is done.
+  if ((*control & kDoneBit) == 0 && object_of(id).a == once::kDone) id = object_at(PrimitiveId::kOnce, control, start, true);
   if (perform(once::access(id, once::kBegin), caller) != once::kMustRun) return 0;
   struct GiveUp {
     ObjectId id;
@@ -123,8 +129,8 @@ EXPORT int pthread_create(pthread_t* handle, const pthread_attr_t* attributes, v
 }
 EXPORT int pthread_join(pthread_t handle, void** result) { return join(handle, result, thread::kJoin, CALLER); }
 EXPORT int pthread_tryjoin_np(pthread_t handle, void** result) { return join(handle, result, thread::kTryJoin, CALLER); }
-EXPORT int pthread_timedjoin_np(pthread_t handle, void** result, const struct timespec*) { return join(handle, result, thread::kTimedJoin, CALLER); }
-EXPORT int pthread_clockjoin_np(pthread_t handle, void** result, clockid_t, const struct timespec*) { return join(handle, result, thread::kTimedJoin, CALLER); }
+EXPORT int pthread_timedjoin_np(pthread_t handle, void** result, const struct timespec* until) { return join(handle, result, thread::kTimedJoin, CALLER, until); }
+EXPORT int pthread_clockjoin_np(pthread_t handle, void** result, clockid_t, const struct timespec* until) { return join(handle, result, thread::kTimedJoin, CALLER, until); }
 EXPORT int pthread_detach(pthread_t handle) { return join(handle, nullptr, thread::kDetach, CALLER); }
 EXPORT void pthread_exit(void* result) {
   if (!is_scheduling()) refuse("pthread_exit() outside of main()");
@@ -136,6 +142,8 @@ EXPORT int pthread_key_create(pthread_key_t* out, void (*destructor)(void*)) {
   for (std::uint32_t i = 0; i < kKeysMost; ++i) {
     if (key_table()[i].is_used) continue;
     key_table()[i] = {true, destructor};
+    lone_values()[i] = nullptr;
+    if (is_scheduling()) clear_key(i);
     *out = i;
     return 0;
   }

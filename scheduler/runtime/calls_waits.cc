@@ -26,10 +26,13 @@ std::int64_t policy_of(PrimitiveId primitive) { return g_control->policy[static_
 
 // --- condition variables
 ObjectId condition_object(const void* c, bool is_initialised = false) {
-  return object_at(PrimitiveId::kCondition, c, {{}, g_control->spurious_most, 0, policy_of(PrimitiveId::kCondition)}, is_initialised);
+  // The last four bytes of libc's, unused as its functions are not called.
+  auto& stamp = *reinterpret_cast<std::uint32_t*>(const_cast<char*>(static_cast<const char*>(c)) + sizeof(pthread_cond_t) - 4);
+  return stamped_object_at(PrimitiveId::kCondition, c, {{}, g_control->spurious_most, 0, policy_of(PrimitiveId::kCondition)}, stamp, is_initialised);
 }
 
-int wait(const void* c, const pthread_mutex_t* m, bool is_timed, const void* caller) {
+int wait(const void* c, const pthread_mutex_t* m, const timespec* until, const void* caller) {
+  const bool is_timed = until != nullptr;
   if (!is_scheduling()) refuse("pthread_cond_wait() outside of main()");
   const ObjectId condition = condition_object(c), mutex = mutex_object(m);
   if (is_timed) arm_timer(caller);
@@ -39,7 +42,7 @@ int wait(const void* c, const pthread_mutex_t* m, bool is_timed, const void* cal
   const bool locks_apart = is_cancelling();
   if (locks_apart) add_cancellation_point(wake);
   else wake.add(mutex::access(mutex, mutex::kLock));
-  const std::int64_t result = perform(wake, caller);
+  const std::int64_t result = timed_out_at(until, perform(wake, caller));
   if (locks_apart) {
     const bool ends = is_cancelled();
     perform(mutex::access(mutex, mutex::kLock), caller);
@@ -65,13 +68,13 @@ int fail_with(std::int64_t error) {
   return -1;
 }
 
-int take_by(Operation operation, const void* caller) {
-  const std::int64_t result = perform(add_cancellation_point(operation), caller);
+int take_by(Operation operation, const timespec* until, const void* caller) {
+  const std::int64_t result = timed_out_at(until, perform(add_cancellation_point(operation), caller));
   end_if_cancelled();
   return fail_with(result);
 }
 
-int take(sem_t* s, semaphore::Verb verb, const void* caller) {
+int take(sem_t* s, semaphore::Verb verb, const timespec* until, const void* caller) {
   if (!is_scheduling()) {
     if (count_in(s) == 0) return verb == semaphore::kTryWait ? fail_with(EAGAIN) : (refuse("sem_wait() outside of main()"), 0);
     return --count_in(s), 0;
@@ -79,14 +82,14 @@ int take(sem_t* s, semaphore::Verb verb, const void* caller) {
   const ObjectId id = semaphore_object(s);
   if (verb == semaphore::kTimedWait) {
     arm_timer(caller);
-    return take_by(Operation(semaphore::access(id, verb)).add(take_timer()), caller);
+    return take_by(Operation(semaphore::access(id, verb)).add(take_timer()), until, caller);
   }
   if (verb == semaphore::kWait && policy_of(PrimitiveId::kSemaphore) != kArbitrary) {
     perform(semaphore::access(id, semaphore::kEnqueue), caller);
-    return take_by(semaphore::access(id, semaphore::kTakeTurn), caller);
+    return take_by(semaphore::access(id, semaphore::kTakeTurn), nullptr, caller);
   }
   if (verb == semaphore::kTryWait) return fail_with(perform(semaphore::access(id, verb), caller));
-  return take_by(semaphore::access(id, verb), caller);
+  return take_by(semaphore::access(id, verb), nullptr, caller);
 }
 
 // --- futexes
@@ -97,7 +100,8 @@ Access look_at(const std::uint32_t* word) {
   return memory::access(memory_object(address), memory::kLoad, static_cast<std::uint8_t>(address % memory::kGranule), sizeof *word);
 }
 
-long futex_wait(std::uint32_t* word, std::uint32_t expected, bool is_timed, const void* caller) {
+long futex_wait(std::uint32_t* word, std::uint32_t expected, const timespec* time, bool is_absolute, const void* caller) {
+  const bool is_timed = time != nullptr;
   const ObjectId id = object_at(PrimitiveId::kFutex, word, {{}, 0, 0, policy_of(PrimitiveId::kFutex)});
   if (is_timed) arm_timer(caller);
   current_actor().futex_word = word;
@@ -106,7 +110,8 @@ long futex_wait(std::uint32_t* word, std::uint32_t expected, bool is_timed, cons
   if (perform(wait, caller) != 0) return fail_with(EAGAIN);
   Operation wake_up(futex::access(id, is_timed ? futex::kTimedWakeUp : futex::kWakeUp));
   if (is_timed) wake_up.add(take_timer());
-  return perform(wake_up, caller) == ETIMEDOUT ? fail_with(ETIMEDOUT) : 0;
+  const std::int64_t result = perform(wake_up, caller);
+  return (is_absolute ? timed_out_at(time, result) : timed_out_after(time, result)) == ETIMEDOUT ? fail_with(ETIMEDOUT) : 0;
 }
 
 long futex_wake(std::uint32_t* word, std::int64_t most, const void* caller) {
@@ -118,7 +123,8 @@ long futex_call(const long* a, const void* caller) {
   auto* word = reinterpret_cast<std::uint32_t*>(a[0]);
   switch (a[1] & FUTEX_CMD_MASK) {
     case FUTEX_WAIT:
-    case FUTEX_WAIT_BITSET: return futex_wait(word, static_cast<std::uint32_t>(a[2]), a[3] != 0, caller);
+    case FUTEX_WAIT_BITSET:
+      return futex_wait(word, static_cast<std::uint32_t>(a[2]), reinterpret_cast<const timespec*>(a[3]), (a[1] & FUTEX_CMD_MASK) == FUTEX_WAIT_BITSET, caller);
     case FUTEX_WAKE:
     case FUTEX_WAKE_BITSET: return futex_wake(word, static_cast<int>(a[2]), caller);
     default: refuse("futex() with an operation other than wait and wake");
@@ -140,16 +146,16 @@ EXPORT int pthread_cond_init(pthread_cond_t* c, const pthread_condattr_t*) {
 EXPORT int pthread_cond_destroy(pthread_cond_t* c) { return notify(c, condition::kDestroy, CALLER); }
 EXPORT int pthread_cond_signal(pthread_cond_t* c) { return notify(c, condition::kSignal, CALLER); }
 EXPORT int pthread_cond_broadcast(pthread_cond_t* c) { return notify(c, condition::kBroadcast, CALLER); }
-EXPORT int pthread_cond_wait(pthread_cond_t* c, pthread_mutex_t* m) { return wait(c, m, false, CALLER); }
-EXPORT int pthread_cond_timedwait(pthread_cond_t* c, pthread_mutex_t* m, const struct timespec*) { return wait(c, m, true, CALLER); }
-EXPORT int pthread_cond_clockwait(pthread_cond_t* c, pthread_mutex_t* m, clockid_t, const struct timespec*) { return wait(c, m, true, CALLER); }
+EXPORT int pthread_cond_wait(pthread_cond_t* c, pthread_mutex_t* m) { return wait(c, m, nullptr, CALLER); }
+EXPORT int pthread_cond_timedwait(pthread_cond_t* c, pthread_mutex_t* m, const struct timespec* until) { return wait(c, m, until, CALLER); }
+EXPORT int pthread_cond_clockwait(pthread_cond_t* c, pthread_mutex_t* m, clockid_t, const struct timespec* until) { return wait(c, m, until, CALLER); }
 
 EXPORT int cnd_init(cnd_t* c) { return pthread_cond_init(reinterpret_cast<pthread_cond_t*>(c), nullptr) == 0 ? thrd_success : thrd_error; }
 EXPORT void cnd_destroy(cnd_t* c) { notify(c, condition::kDestroy, CALLER); }
 EXPORT int cnd_signal(cnd_t* c) { return notify(c, condition::kSignal, CALLER) == 0 ? thrd_success : thrd_error; }
 EXPORT int cnd_broadcast(cnd_t* c) { return notify(c, condition::kBroadcast, CALLER) == 0 ? thrd_success : thrd_error; }
-EXPORT int cnd_wait(cnd_t* c, mtx_t* m) { return wait(c, reinterpret_cast<pthread_mutex_t*>(m), false, CALLER) == 0 ? thrd_success : thrd_error; }
-EXPORT int cnd_timedwait(cnd_t* c, mtx_t* m, const struct timespec*) { return wait(c, reinterpret_cast<pthread_mutex_t*>(m), true, CALLER) == 0 ? thrd_success : thrd_timedout; }
+EXPORT int cnd_wait(cnd_t* c, mtx_t* m) { return wait(c, reinterpret_cast<pthread_mutex_t*>(m), nullptr, CALLER) == 0 ? thrd_success : thrd_error; }
+EXPORT int cnd_timedwait(cnd_t* c, mtx_t* m, const struct timespec* until) { return wait(c, reinterpret_cast<pthread_mutex_t*>(m), until, CALLER) == 0 ? thrd_success : thrd_timedout; }
 
 EXPORT int sem_init(sem_t* s, int, unsigned value) {
   std::memset(s, 0, sizeof *s);
@@ -158,10 +164,10 @@ EXPORT int sem_init(sem_t* s, int, unsigned value) {
   return 0;
 }
 EXPORT int sem_destroy(sem_t* s) { return is_scheduling() ? fail_with(perform(semaphore::access(semaphore_object(s), semaphore::kDestroy), CALLER)) : 0; }
-EXPORT int sem_wait(sem_t* s) { return take(s, semaphore::kWait, CALLER); }
-EXPORT int sem_trywait(sem_t* s) { return take(s, semaphore::kTryWait, CALLER); }
-EXPORT int sem_timedwait(sem_t* s, const struct timespec*) { return take(s, semaphore::kTimedWait, CALLER); }
-EXPORT int sem_clockwait(sem_t* s, clockid_t, const struct timespec*) { return take(s, semaphore::kTimedWait, CALLER); }
+EXPORT int sem_wait(sem_t* s) { return take(s, semaphore::kWait, nullptr, CALLER); }
+EXPORT int sem_trywait(sem_t* s) { return take(s, semaphore::kTryWait, nullptr, CALLER); }
+EXPORT int sem_timedwait(sem_t* s, const struct timespec* until) { return take(s, semaphore::kTimedWait, until, CALLER); }
+EXPORT int sem_clockwait(sem_t* s, clockid_t, const struct timespec* until) { return take(s, semaphore::kTimedWait, until, CALLER); }
 EXPORT int sem_post(sem_t* s) {
   if (!is_scheduling()) return ++count_in(s), 0;
   return fail_with(perform(semaphore::access(semaphore_object(s), semaphore::kPost), CALLER));

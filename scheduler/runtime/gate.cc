@@ -87,6 +87,10 @@ const char* refused(long number, const long* a) {
     case SYS_epoll_wait: case SYS_epoll_pwait: case SYS_epoll_pwait2: case SYS_poll: case SYS_ppoll: case SYS_select:
     case SYS_pselect6: return a[1] == 0 ? nullptr : "poll() or select()";
     case SYS_io_uring_setup: case SYS_io_setup: return "asynchronous I/O";
+    case SYS_pipe: case SYS_pipe2: return is_scheduling() ? "pipe()" : nullptr;
+    case SYS_eventfd: case SYS_eventfd2: return is_scheduling() ? "eventfd()" : nullptr;
+    case SYS_timerfd_create: return is_scheduling() ? "timerfd_create()" : nullptr;
+    case SYS_rt_sigtimedwait: case SYS_signalfd: case SYS_signalfd4: case SYS_pause: case SYS_rt_sigsuspend: return is_scheduling() ? "a wait for a signal" : nullptr;
     // Our own stand in for the program's: this is libc's, and would wait for ever.
     case SYS_futex: return (a[1] & 0x7f) == 0 && is_scheduling() ? "a function of libc that waits for another thread (a stdio stream that two threads use at a time)" : nullptr;
     default: return nullptr;

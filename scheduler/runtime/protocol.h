@@ -139,6 +139,7 @@ struct Control {
   std::int32_t runner_status;
   Ending ending;
   bool hit_depth;
+  bool hit_timeouts;
   Failure failure;
   std::int64_t failure_number;
   std::uint32_t failure_actor;

@@ -174,6 +174,7 @@ Execution RealProgram::run(const RunRequest& request) {
   for (Pending& p : execution.pending) p.operation.set_footprint(nullptr);
   execution.ending = control_->ending;
   execution.hit_depth = control_->hit_depth;
+  execution.hit_timeouts = control_->hit_timeouts;
   const bool is_found = control_->failure != Failure::kNone || execution.ending == Ending::kStuck || was_killed_ || control_->has_race;
   if (is_found || setup_.has_details) execution.note = details();
   return execution;

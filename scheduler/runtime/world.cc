@@ -5,6 +5,7 @@
 
 #include <new>
 
+#include <algorithm>
 #include <cstring>
 #include <optional>
 
@@ -46,6 +47,8 @@ struct World {
   bool is_on = false;
 };
 World* g_world = nullptr;
+// Somebody has slept or waited for a time in this execution.
+bool g_may_wait_for_time = false;
 
 // Where the objects of this execution are, by address. Open addressing; sized for kObjectsMost.
 struct Place {
@@ -183,9 +186,30 @@ void observe(Actor& actor, Operation& operation) {
   }
 }
 
+// Time passes: where nobody can go on, a wait runs out, though so many have, and who sleeps in a loop wakes up, if not for
+// ever. Which of them does not depend on how it came to that.
+void let_time_pass() {
+  constexpr std::uint32_t kSleepsAloneMost = 1000;
+  const auto can_go = [](const Actor* actor) { return actor != nullptr && actor->has_pending && g_world->state.is_enabled(actor->id, actor->pending); };
+  if (std::any_of(g_world->actors.begin(), g_world->actors.end(), can_go)) return;
+  for (Actor* actor : g_world->actors) {
+    if (actor == nullptr) continue;
+    if (actor->is_timer && !actor->has_pending && g_world->state.object(actor->timer).a == timer::kArmed) {
+      actor->has_pending = true;
+      return;
+    }
+    const bool is_spinning = actor->has_pending && actor->is_sleeping && actor->pending[0].verb == spin::kSpin && primitive_of(actor->pending[0].object) == PrimitiveId::kSpin;
+    if (is_spinning && ++actor->sleeps_alone < kSleepsAloneMost) {
+      actor->pending = spin::access(actor->pending[0].object, spin::kYield);
+      return;
+    }
+  }
+}
+
 // Chooses who goes next and lets it; returns when the calling actor's operation is done.
 void schedule() {
   while (true) {
+    if (g_may_wait_for_time) let_time_pass();
     list_pending();
     const auto chosen = g_world->director->choose(g_world->state, g_world->pending);
     if (!chosen) stop(g_world->director->ending());
@@ -208,6 +232,7 @@ void schedule() {
     if (actor.is_timer) {
       // Its next firing is for the next wait, as long as it may be early.
       actor.has_pending = ++actor.early_timeouts < g_control->timeouts_most;
+      g_may_wait_for_time = true;
       continue;
     }
     actor.has_pending = false;
@@ -280,6 +305,16 @@ ObjectId keyed_object(PrimitiveId primitive, std::uint64_t key) {
   return make_object_id(primitive, object_number(hash(key ^ std::uint64_t{static_cast<std::uint8_t>(primitive)} << 56)));
 }
 
+const Object& object_of(ObjectId id) { return g_world->state.object(id); }
+
+ObjectId stamped_object_at(PrimitiveId primitive, const void* address, const ObjectStart& start, std::uint32_t& stamp, bool is_initialised) {
+  constexpr std::uint32_t kStamp = 0xc4a5c007;
+  // A new object in the place of an old one, made without a call: its bytes are those of the initialiser.
+  const ObjectId id = object_at(primitive, address, start, is_initialised || stamp != kStamp);
+  stamp = kStamp;
+  return id;
+}
+
 ObjectId object_at(PrimitiveId primitive, const void* address, ObjectStart start, bool is_initialised) {
   const auto number = reinterpret_cast<std::uint64_t>(address);
   std::uint32_t i = static_cast<std::uint32_t>(hash(number ^ std::uint64_t{static_cast<std::uint8_t>(primitive)} << 56)) % kPlaces;
@@ -304,6 +339,7 @@ ObjectId object_at(PrimitiveId primitive, const void* address, ObjectStart start
 
 void arm_timer(const void* caller) {
   Actor& self = current_actor();
+  g_may_wait_for_time = true;
   if (self.timer_actor == nullptr) {
     Actor* timer = new_actor(actor_number(self.id, Names::kTimerOrdinal));
     timer->is_timer = true;
@@ -312,6 +348,8 @@ void arm_timer(const void* caller) {
     timer->has_pending = g_control->timeouts_most > 0;
     self.timer_actor = timer;
   }
+  // Where none is asked for, it is no bound that was hit.
+  if (g_control->timeouts_most > 0 && !self.timer_actor->has_pending) g_control->hit_timeouts = true;
   perform(Operation(timer::access(self.timer, timer::kArm)), caller);
 }
 
@@ -319,6 +357,18 @@ ObjectId loop_object() {
   Actor& self = current_actor();
   if (self.loop == ObjectId{}) self.loop = own_object(PrimitiveId::kSpin, self.id, spin::kFirst);
   return self.loop;
+}
+
+void clear_key(std::uint32_t key) {
+  for (Actor* actor : g_world->actors) {
+    if (actor != nullptr) actor->keys[key] = nullptr;
+  }
+}
+
+void note_sleep(bool is_sleeping) {
+  Actor& self = current_actor();
+  self.is_sleeping = is_sleeping;
+  g_may_wait_for_time = true;
 }
 
 ObjectId cancellation_object(Actor& actor) {
@@ -509,7 +559,8 @@ void begin_world(const void* stack_top) {
   g_control->step_count = g_control->object_count = g_control->pending_count = 0;
   g_control->touch_count = g_control->text_bytes = 0;
   g_control->failure = Failure::kNone;
-  g_control->hit_depth = false;
+  g_control->hit_depth = g_control->hit_timeouts = false;
+  g_may_wait_for_time = false;
   g_control->text[0] = 0;
   g_control->running_actor = 0;
   Actor* main = new_actor(ActorId{0});

@@ -30,6 +30,8 @@ struct Actor {
   std::uint32_t child_count = 0;
   std::uint32_t yields_in_a_row = 0;
   std::uint32_t early_timeouts = 0;
+  std::uint32_t sleeps_alone = 0;  // in a row
+  bool is_sleeping = false;        // what it stands before is a sleep
   std::uint64_t clock_ns = 0;  // of its own virtual time
   std::uint64_t random = 0;
   ObjectId thread{}, timer{}, loop{}, cancellation{};
@@ -64,6 +66,11 @@ ObjectId keyed_object(PrimitiveId primitive, std::uint64_t key);
 // The object at an address, named so that the name is the same in every execution. Where it is new, it begins as
 // `start` says (its id is filled in). `is_initialised`: it begins anew here.
 ObjectId object_at(PrimitiveId primitive, const void* address, ObjectStart start, bool is_initialised = false);
+// The same for an object that may be made without a call, by an initialiser that zeroes the four bytes at `stamp`.
+ObjectId stamped_object_at(PrimitiveId primitive, const void* address, const ObjectStart& start, std::uint32_t& stamp, bool is_initialised = false);
+const Object& object_of(ObjectId id);
+// What the running actor does next is a sleep, or is none.
+void note_sleep(bool is_sleeping);
 // Sets the running actor's timer, before a timed wait.
 void arm_timer(const void* caller);
 Access take_timer();
@@ -86,6 +93,8 @@ Actor* actor_of_handle(std::uint64_t handle);
 // The program did something that cannot be followed: no finding.
 [[noreturn]] void refuse(const char* call);
 
+// A new key has no value in any thread.
+void clear_key(std::uint32_t key);
 // The destructors of its thread-specific values.
 void run_key_destructors(Actor& actor);
 

@@ -2,6 +2,8 @@
 #include "recovery/sandbox/syscall_watch.h"
 
 #include <fcntl.h>
+#include <mutex>
+
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -20,6 +22,7 @@ namespace {
 // Writes down what the handlers are told.
 struct Log {
   std::string text;
+  std::mutex mutex;
   struct stat file;
 
   std::string name(const Caller& caller, int fd) const {
@@ -28,39 +31,52 @@ struct Log {
            : st->device == file.st_dev && st->inode == file.st_ino && st->mode == file.st_mode ? "file"
                                                                                                : "other";
   }
+  // The watch calls from a thread of its own.
+  void add(std::string_view more) {
+    const std::lock_guard lock(mutex);
+    text += more;
+  }
+  void forget() {
+    const std::lock_guard lock(mutex);
+    text.clear();
+  }
+  std::string seen() {
+    const std::lock_guard lock(mutex);
+    return text;
+  }
   SyscallHandlers handlers() {
     SyscallHandlers h;
     h.on_sync = [this](const Caller& c, std::optional<int> fd) {
-      text += fd ? fmt::format("syncfs({}) ", name(c, *fd)) : "sync ";
+      add(fd ? fmt::format("syncfs({}) ", name(c, *fd)) : "sync ");
       return fd ? Answer::go_on() : Answer::with(0);  // not the whole machine's disks, please
     };
     h.on_sync_file_range = [this](const Caller& c, const SyncFileRange& r) {
-      text += fmt::format("range({}, {:x}, {:x}, {}) ", name(c, r.fd), r.offset, r.length, r.flags);
+      add(fmt::format("range({}, {:x}, {:x}, {}) ", name(c, r.fd), r.offset, r.length, r.flags));
       return Answer::go_on();
     };
     h.on_shared_mapping = [this](const Caller& c, const SharedMapping& m) {
       // A C library may map what it likes for reading.
-      if ((m.protection & PROT_WRITE) != 0) text += fmt::format("map({}, {}) ", name(c, m.fd), m.length);
+      if ((m.protection & PROT_WRITE) != 0) add(fmt::format("map({}, {}) ", name(c, m.fd), m.length));
       return Answer::go_on();
     };
     h.on_io_uring = [this](const Caller&) {
-      text += "uring ";
+      add("uring ");
       return Answer::go_on();
     };
     h.on_barrier = [this](const Caller&) {
-      text += "barrier ";
+      add("barrier ");
       return Answer::with(0);
     };
     h.on_mark = [this](const Caller&, std::string_view t) {
-      text += fmt::format("mark({}) ", t);
+      add(fmt::format("mark({}) ", t));
       return Answer::with(17);
     };
     h.on_reached = [this](const Caller&, std::string_view t) {
-      text += fmt::format("reached({}) ", t);
+      add(fmt::format("reached({}) ", t));
       return Answer::with(t == "yes" ? 1 : 0);
     };
     h.on_assume = [this](const Caller&) {
-      text += "assume ";
+      add("assume ");
       return Answer::with(-EINTR);
     };
     return h;
@@ -95,9 +111,9 @@ class Watched : public testing::TestWithParam<std::tuple<Who, const char*>> {
         std::vector<std::string> argv{
             fmt::format("{}/sandbox_calls_{}", CRASHCUT_SANDBOX_PROGRAMS, std::get<1>(GetParam()))};
         for (const std::string& a : call) argv.push_back(a == "FILE" ? file_.path : a);
-        log.text.clear();
+        log.forget();
         const std::string end = to_text(run(inside, program(argv)));
-        all += fmt::format("{}: {}{}\n", call[0], log.text, end);
+        all += fmt::format("{}: {}{}\n", call[0], log.seen(), end);
       }
       return all;
     });
