@@ -186,6 +186,45 @@ TEST_F(CliTest, HowRecoveryFailedIsSaid) {
   }
 }
 
+TEST_F(CliTest, WhatIsFoundOnceIsSaidThoughItDoesNotComeAgain) {
+  const std::string once = (directory_ / "once").string();
+  const Ran run = crashcut({"run", "--jobs", "1", recovery_of_a("int fd = open(\"" + once + "\", O_CREAT | O_EXCL | O_WRONLY, 0644); if (fd >= 0) abort();")});
+  EXPECT_EQ(run.exit_code, 1) << run.out << run.err;
+  EXPECT_TRUE(run.says("violation: recovery aborted (SIGABRT)")) << run.out;
+}
+
+// Paths to a modelled file that are the kernel's own.
+TEST_F(CliTest, DescriptorsByTheirPaths) {
+  const auto of = [&](const std::string& main) {
+    return crashcut({"run", program("d.c", "#include <fcntl.h>\n#ifndef O_TMPFILE\n#define O_TMPFILE 020200000\n#endif\nlong splice(int, long*, int, long*, unsigned long, unsigned);\nint main(void) { char path[64]; int fd = open(\".\", O_TMPFILE | O_RDWR, 0644); "
+                                           "sprintf(path, \"/proc/self/fd/%d\", fd); " + main + " }\nvoid crashcut_recover(void) {}\n")});
+  };
+  EXPECT_EQ(of("return linkat(AT_FDCWD, path, AT_FDCWD, \"named\", AT_SYMLINK_FOLLOW) != 0 || access(\"named\", F_OK) != 0;").exit_code, 0);
+  for (const char* refused : {"return open(path, O_RDWR) < 0;", "return truncate(path, 0);", "int p[2]; pipe(p); return splice(p[0], 0, fd, 0, 5, 0);"}) {
+    const Ran run = of(refused);
+    EXPECT_EQ(run.exit_code, 2) << refused << run.out << run.err;
+    EXPECT_TRUE(run.says("cannot be modelled")) << run.err;
+  }
+}
+
+TEST_F(CliTest, TheStartingStateIsTheTreesWithItsLinksAndHoles) {
+  const std::string from = (directory_ / "from").string();
+  ASSERT_EQ(std::system(("mkdir " + from + " && cd " + from + " && echo text > x && ln x hard && truncate -s 1G sparse && (setfattr -n user.k -v v x || true)").c_str()), 0);
+  const Ran run = crashcut({"run", "--from", from, program("f.c", "#include <sys/stat.h>\n#include <unistd.h>\nint main(void) { struct stat a, b, s; stat(\"x\", &a); stat(\"hard\", &b); stat(\"sparse\", &s); "
+                                                                  "return a.st_ino != b.st_ino || a.st_nlink != 2 || s.st_size != 1 << 30 || s.st_blocks != 0; }\nvoid crashcut_recover(void) {}\n")});
+  EXPECT_EQ(run.exit_code, 0) << run.out << run.err;
+}
+
+TEST_F(CliTest, ARecoveryMayEndItsThread) {
+  const Ran run = crashcut({"run", recovery_of_a("extern void pthread_exit(void*); if (access(\"a\", F_OK) == 0) pthread_exit(0);")});
+  EXPECT_EQ(run.exit_code, 0) << run.out << run.err;
+}
+
+TEST_F(CliTest, OutputsThatLookAlikeAreNotTheSame) {
+  const Ran run = crashcut({"run", "--outcomes", recovery_of_a("printf(access(\"a\", F_OK) == 0 ? \"x\\ny\\n\" : \"x; y\\n\");")});
+  EXPECT_TRUE(run.says("2 distinct outcomes")) << run.out << run.err;
+}
+
 TEST_F(CliTest, WhatCouldNotBeRunIsToldBesideAViolation) {
   const std::string name = recovery_of_a("if (access(\"a\", F_OK) == 0) exit(7); else fork();");
   const Ran run = crashcut({"run", "--jobs", "1", "--json", "r.json", name});

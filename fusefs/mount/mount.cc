@@ -2,8 +2,6 @@
 
 #include <linux/fuse.h>
 #include <malloc.h>
-#include <mntent.h>
-#include <spawn.h>
 #include <sys/mount.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
@@ -176,19 +174,17 @@ Mount::~Mount() {
   fuse_session_destroy(server_->session);
 }
 
-void Mount::remove_leftover(const std::string& directory) {
-  FILE* mounts = setmntent("/proc/self/mounts", "r");
-  if (!mounts) return;
-  int count = 0;
-  while (const mntent* entry = getmntent(mounts)) count += directory == entry->mnt_dir && std::strcmp(entry->mnt_type, "fuse.crashcut") == 0;
-  endmntent(mounts);
-  for (; count > 0; --count) {
-    if (umount2(directory.c_str(), MNT_DETACH | UMOUNT_NOFOLLOW) == 0) continue;
-    std::string program = "fusermount3", unmount = "-u", lazily = "-z", quietly = "-q", end = "--", where = directory;
-    char* words[] = {program.data(), unmount.data(), lazily.data(), quietly.data(), end.data(), where.data(), nullptr};
-    pid_t pid = 0;
-    if (posix_spawnp(&pid, program.c_str(), nullptr, nullptr, words, environ) == 0) waitpid(pid, nullptr, 0);
+void Mount::remove_leftover(const char* directory) {
+  // More than one, where several were killed.
+  while (umount2(directory, MNT_DETACH | UMOUNT_NOFOLLOW) == 0) {
   }
+  if (errno != EPERM) return;
+  const pid_t pid = vfork();
+  if (pid == 0) {
+    execlp("fusermount3", "fusermount3", "-u", "-z", "-q", "--", directory, nullptr);
+    _exit(127);
+  }
+  if (pid > 0) waitpid(pid, nullptr, 0);
 }
 
 void Mount::show(Volume& volume) {

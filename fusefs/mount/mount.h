@@ -64,8 +64,8 @@ class Mount {
   static tl::expected<std::unique_ptr<Mount>, std::string> start(const Setup& setup, Volume& volume);
   // Unmounts, also when files are still open.
   ~Mount();
-  // Unmounts what a process that was killed has left there; `directory` is absolute, without links. Nothing else.
-  static void remove_leftover(const std::string& directory);
+  // Unmounts what processes that were killed have left at our own directory. Allocates nothing.
+  static void remove_leftover(const char* directory);
 
   // From now on the mount shows `volume`, which outlives that. Files that are open fail with ESTALE
   // when the kernel asks for something. With kKept this needs Linux 6.16 or later: before, the kernel keeps old names

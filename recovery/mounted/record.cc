@@ -230,7 +230,7 @@ sandbox::Options options_for_disk(const std::string& directory, bool with_termin
   char* const disk = realpath(disk_of(directory).c_str(), nullptr);
   const std::string where = disk ? disk : "";
   free(disk);
-  return {.with_terminal = with_terminal, .cleanup = [where] { Mount::remove_leftover(where); }};
+  return {.with_terminal = with_terminal, .cleanup = [where] { Mount::remove_leftover(where.c_str()); }};
 }
 
 tl::expected<Recorded, Failure> record(const RecordPlan& plan, bool with_terminal) {

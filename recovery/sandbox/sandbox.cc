@@ -116,6 +116,18 @@ void* run_body(void* argument) {
   _exit(code);
 }
 
+// Once this process is dead: until then its other thread may mount.
+void clean_up_after(const std::function<void()>& cleanup) {
+  const Fd self(open_pidfd(getpid()));
+  // No child of this process: commands that end now kill all of those. And a bare clone, so it must not allocate.
+  if (!cleanup || !self || syscall(SYS_clone, CLONE_PARENT | SIGCHLD, nullptr, nullptr, nullptr, 0L) != 0) return;
+  pollfd p{self.get(), POLLIN, 0};
+  while (poll(&p, 1, -1) <= 0) {
+  }
+  cleanup();
+  _exit(0);
+}
+
 // The function gets a thread made by the C library, which knows its right thread id: that of the first thread, after
 // a bare clone, is the one of a process long gone. The first thread has the simplest of jobs instead.
 [[noreturn]] void run_and_watch(Body& body, int watched) {
@@ -128,7 +140,7 @@ void* run_body(void* argument) {
     // What the other thread started after the last look, nobody would find.
     start_no_more(kKillLimit);
     kill_descendants(body.inside.mode, kKillLimit);
-    if (*body.cleanup) (*body.cleanup)();
+    clean_up_after(*body.cleanup);
   }
   _exit(kLost);
 }
@@ -320,6 +332,7 @@ tl::expected<Sandbox, std::string> Sandbox::start_in(Mode mode, const std::funct
   }
   const bool is_ours = mode != Mode::kSubreaper;
   sandbox.pid_ = is_ours ? inner : middle;
+  sandbox.cleanup_ = birth.options.cleanup;
   int status;
   if (is_ours && (!birth.options.with_terminal || !sandbox.terminal_)) {
     reap(middle, status);
@@ -346,6 +359,7 @@ tl::expected<Sandbox, std::string> Sandbox::start(std::function<int(const Inside
 Sandbox::Sandbox(Sandbox&& other) noexcept
     : mode_(other.mode_),
       why_weak_(std::move(other.why_weak_)),
+      cleanup_(std::move(other.cleanup_)),
       socket_(std::move(other.socket_)),
       terminal_(std::move(other.terminal_)),
       pid_(std::exchange(other.pid_, -1)),
@@ -355,6 +369,7 @@ Sandbox::Sandbox(Sandbox&& other) noexcept
 Sandbox& Sandbox::operator=(Sandbox&& other) noexcept {
   std::swap(mode_, other.mode_);
   std::swap(why_weak_, other.why_weak_);
+  std::swap(cleanup_, other.cleanup_);
   std::swap(socket_, other.socket_);
   std::swap(terminal_, other.terminal_);
   std::swap(pid_, other.pid_);
@@ -375,7 +390,11 @@ void Sandbox::stop() {
 
 int Sandbox::wait() {
   // The kernel lets PID 1 be reaped only when all of its namespace is gone.
-  if (pid_ > 0) reap(std::exchange(pid_, -1), status_);
+  if (pid_ > 0) {
+    reap(std::exchange(pid_, -1), status_);
+    // The supervisor did, unless it was killed.
+    if (mode_ == Mode::kSubreaper && cleanup_) cleanup_();
+  }
   if (keeper_ > 0) {
     int status = 0;
     reap(std::exchange(keeper_, -1), status);

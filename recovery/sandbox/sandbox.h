@@ -48,8 +48,8 @@ struct Options {
   bool with_terminal = false;
   // Processes and threads inside at once, kept by the kernel from 6.14 on; 0: as many as the system allows.
   unsigned max_processes = 8192;
-  // kSubreaper only: runs when all processes are dead, in the supervisor, or inside where that was killed; here a mount is
-  // removed.
+  // kSubreaper only: runs when all processes are dead, more than once and in several processes, so that one does whichever
+  // is killed; here a mount is removed. It must not allocate memory.
   std::function<void()> cleanup;
 };
 
@@ -81,6 +81,7 @@ class Sandbox {
 
   Mode mode_ = Mode::kNamespaces;
   std::string why_weak_;
+  std::function<void()> cleanup_;
   Fd socket_;
   Fd terminal_;
   pid_t pid_ = -1;     // PID 1 of the sandbox; kSubreaper: its supervisor
