@@ -98,7 +98,9 @@ Errno Mount::Server::fill_entry(fuse_req_t req, Ino ino, fuse_entry_param& out) 
     // Whether a symlink may be used the kernel looks up here; they all have the same mode.
     out.attr.st_mode = volume->filesystem.type(ino);
     if (S_ISLNK(out.attr.st_mode)) out.attr.st_mode |= 0777;
-    out.attr.st_nlink = 1;
+    // The kernel counts names down when they go, and gives a file with none no name any more; we know whether it has others.
+    constexpr nlink_t kUnknownLinks = 1 << 20;
+    out.attr.st_nlink = kUnknownLinks;
     // The kernel cuts off its pages, mappings too, at the size that it hears of last. One that is too large it corrects
     // itself, when a page comes out short.
     if (S_ISREG(out.attr.st_mode)) out.attr.st_size = static_cast<off_t>(volume->filesystem.known_size(ino).value_or(kUnknownSize));
@@ -111,6 +113,13 @@ Errno Mount::Server::fill_entry(fuse_req_t req, Ino ino, fuse_entry_param& out) 
 
 void Mount::Server::hold(Ino ino) {
   if (nodes.must_hold(ino)) volume->changes.add_open(ino);
+}
+
+// The kernel knows, where it was told how many there are (fs/namei.c, vfs_link()); elsewhere it is only asked of a file that
+// had one more.
+bool Mount::Server::has_no_name_left(Ino ino) {
+  struct stat attributes {};
+  return !keeps_caches() && lost_names.contains(ino) && volume->filesystem.getattr(ino, attributes) == 0 && attributes.st_nlink == 0;
 }
 
 void Mount::Server::fetch_before_change() {
@@ -286,6 +295,7 @@ void on_link(fuse_req_t req, fuse_ino_t node, fuse_ino_t parent, const char* nam
   const Access access = server.access_of(req);
   if (error == 0) error = access.may_create(dir);
   if (error == 0) error = access.may_link(ino);
+  if (error == 0 && server.has_no_name_left(ino)) error = -ENOENT;
   if (error == 0) error = server.volume->changes.link(ino, dir, name);
   reply_entry(lock, req, error, ino);
 }
@@ -299,6 +309,7 @@ void remove_name(fuse_req_t req, fuse_ino_t parent, const char* name, Errno (Tra
   if (error == 0) error = server.access_of(req).may_delete(dir, victim);
   if (error == 0) {
     server.hold(victim);
+    server.lost_names.insert(victim);
     error = (server.volume->changes.*remove)(dir, name);
   }
   reply_error(lock, req, error);
@@ -327,7 +338,10 @@ void on_rename(fuse_req_t req, fuse_ino_t parent, const char* name, fuse_ino_t n
     error = absent == 0 ? access.may_delete(to, replaced) : access.may_create(to);
     if (error == 0 && from != to) error = may_reparent(server, access, moved);
     if (error == 0 && from != to && absent == 0 && (flags & RENAME_EXCHANGE)) error = may_reparent(server, access, replaced);
-    if (absent == 0 && error == 0) server.hold(replaced);
+    if (absent == 0 && error == 0) {
+      server.hold(replaced);
+      server.lost_names.insert(replaced);
+    }
   }
   if (error == 0) error = server.volume->changes.rename(from, name, to, new_name, flags);
   reply_error(lock, req, error);

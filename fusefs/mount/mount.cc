@@ -192,6 +192,7 @@ void Mount::show(Volume& volume) {
     const std::lock_guard lock(server_->mutex);
     server_->volume = &volume;
     server_->nodes.restart();
+    server_->lost_names.clear();
   }
   if (!server_->keeps_caches()) return;
   // The kernel forgets what it keeps: names by a new epoch (not in the library yet), the root's attributes as well. All

@@ -9,6 +9,7 @@
 #include <optional>
 #include <thread>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "fusefs/access.h"
 #include "fusefs/mount/mount.h"
@@ -42,6 +43,7 @@ struct Mount::Server {
   std::mutex mutex;
   Volume* volume = nullptr;
   Nodes nodes;
+  std::unordered_set<Ino> lost_names;  // files of this volume of which a name went
   // The kernel says when it closes one, but for those that are open when the mount ends.
   std::unordered_map<std::uint64_t, std::unique_ptr<OpenFile>> open_files;  // by fuse_file_info::fh
   struct Command {
@@ -89,6 +91,7 @@ struct Mount::Server {
   double timeout() const;
   // Before the last name of an inode may go.
   void hold(Ino ino);
+  bool has_no_name_left(Ino ino);
   // An open description of `ino`, as OPEN and CREATE answer it.
   void open(Ino ino, fuse_file_info& info);
   void keep_open(OpenFile file, fuse_file_info& info);
