@@ -128,6 +128,15 @@ tl::expected<recovery::Plan, Failure> crash_plan(const ThreadOptions& options, c
   return earlier;
 }
 
+// What the token of --resume has, given again; or empty.
+std::string given_beside_resume(const CLI::App& command) {
+  for (const char* option : {"--reduction", "--max-executions", "--time", "--depth", "--preemptions", "--spurious", "--timeouts", "--policy", "--step-limit", "--all", "--no-foresight",
+                             "--crashes", "--all-logs"}) {
+    if (command.count(option) > 0) return option;
+  }
+  return command.remaining().empty() ? "" : command.remaining().front();
+}
+
 tl::expected<int, Failure> run(const ThreadOptions& options, const std::vector<std::string>& words) {
   const std::string& json_file = options.common.json_file;
   if (auto ok = check_json_file(json_file); !ok) return tl::unexpected(ok.error());
@@ -202,7 +211,7 @@ void add_threads_command(CLI::App& app, int& exit_code) {
   command->add_option("--max-executions", plan.bounds.executions_most, "stop after so many executions")->type_name("N")->check(whole_between(1, ~std::uint64_t{0}));
   command->add_option("--time", plan.bounds.time_most_s, "stop after so long")->type_name("SECONDS")->check(real_between(0.001, 1e9));
   command->add_option("--depth", plan.bounds.depth_most, "no thread takes more steps than this")->type_name("N")->check(whole_between(1, 1'000'000));
-  command->add_option("--preemptions", options->preemptions, "only schedules with at most so many, all of them")->type_name("N")->check(whole_between(0, 1000));
+  command->add_option("--preemptions", options->preemptions, "only schedules with at most so many, all of them: first those with none, then one, and so on")->type_name("N")->check(whole_between(0, 1000));
   command->add_option("--spurious", plan.spurious_most, "wake-ups without a signal, a condition variable (default: 0)")->type_name("N")->check(whole_between(0, 1000));
   command->add_option("--timeouts", plan.timeouts_most, "timed waits that run out, a thread (default: 2)")->type_name("N")->check(whole_between(0, 1000));
   command->add_option("--policy", options->policies, "who is woken: semaphore|cond|futex=any|fifo|lifo, rwlock=none|readers|writers")->type_name("WHAT=WHO")->allow_extra_args(false);
@@ -221,6 +230,10 @@ void add_threads_command(CLI::App& app, int& exit_code) {
                   "Example: crashcut threads --spurious 1 ./a.out 3\n\n") +
       kExitCodes);
   command->callback([command, options, &exit_code] {
+    if (const std::string given = options->resume.empty() ? "" : given_beside_resume(*command); !given.empty()) {
+      exit_code = report_failure({Failure::Blame::kUser, fmt::format("--resume goes on with the program and the options that the search had: {} cannot be given with it.", given)});
+      return;
+    }
     const auto code = run(*options, options->resume.empty() ? program_words(*command) : std::vector<std::string>());
     exit_code = code ? *code : report_failure(code.error());
   });

@@ -104,6 +104,10 @@ INSTANTIATE_TEST_SUITE_P(
                       Row{"cancel signal", "--policy cond=fifo", 0, "", ""}, Row{"cancel signal", "--policy cond=lifo", 0, "", ""},
                       Row{"cancel disabled", "", 0, "", ""}, Row{"cancel join", "", 0, "", ""}, Row{"cancel late", "", 0, "", ""},
                       Row{"cancel write", "", 0, "", ""}, Row{"cancel write-all", "", 1, "assertion", "`st.st_size == 8' failed"},
+                      Row{"pool 2 2 right", "", 0, "", ""}, Row{"pool 2 2 early", "", 1, "assertion", "`done == jobs' failed"},
+                      Row{"meeting 3 barrier", "", 0, "", ""}, Row{"meeting 3 broadcast", "", 0, "", ""}, Row{"meeting 3 lost", "", 1, "deadlock", "deadlock"},
+                      Row{"producer_consumer 2 1 1 semaphore", "", 0, "", ""}, Row{"producer_consumer 2 1 1 while", "--spurious 1", 0, "", ""},
+                      Row{"producer_consumer 2 1 1 if", "", 0, "", ""}, Row{"producer_consumer 2 1 1 if", "--spurious 1", 1, "assertion", "failed"},
                       Row{"mistakes timedjoin", "", 1, "exit", "exit code 6"}, Row{"mistakes timedjoin", "--timeouts 0", 0, "", ""},
                       Row{"cpp unwind", "", 0, "", ""}, Row{"c11", "", 0, "", ""}, Row{"cpp mutex", "", 0, "", ""},
                       Row{"cpp condition", "", 0, "", ""}, Row{"cpp shared", "", 0, "", ""}, Row{"cpp latch", "", 0, "", ""},
@@ -186,6 +190,20 @@ TEST(Threads, BoundsAreReportedAsBounds) {
   EXPECT_EQ(report("--depth 3", "philosophers 3 arbiter", 3)["bound_hit"], "depth");
   EXPECT_EQ(report("--preemptions 1", "philosophers 3 arbiter", 3)["bound_hit"], "preemptions");
   EXPECT_EQ(report("--preemptions 1", "philosophers 3 none", 1)["violation"]["kind"], "deadlock");
+  EXPECT_EQ(report("--preemptions 100", "philosophers 2 arbiter", 0)["verdict"], "verified");
+}
+
+// Rounds: what needs none is found among the schedules that have none.
+TEST(Threads, PreemptionsAreTriedFewFirst) {
+  const json few = report("--preemptions 5", "mistakes self-lock", 1), none = report("--preemptions 0", "mistakes self-lock", 1);
+  EXPECT_EQ(few["counts"]["executions"], none["counts"]["executions"]);
+}
+
+TEST(Threads, ResumeTakesNoOtherOptions) {
+  const json stopped = report("--max-executions 5", "philosophers 4 arbiter", 3);
+  const std::string token = stopped["resume"];
+  EXPECT_EQ(run("threads --resume " + token + " --max-executions 9").code, 2);
+  EXPECT_EQ(run("threads --resume " + token + " " + program("philosophers 3 arbiter")).code, 2);
 }
 
 }  // namespace

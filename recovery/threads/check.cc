@@ -52,9 +52,15 @@ class Checker {
 
   // What is learned of the program on the way may undo what the search took for granted: then it begins again.
   ThreadResult run() {
+    const std::uint32_t most = plan_.bounds.preemptions_most;
+    // Few preemptions find most bugs: schedules with none first, then one, and so on, each time all of them.
+    preemptions_ = before_ == nullptr && most != scheduler::kNoPreemptionBound ? 0 : most;
     while (true) {
       ThreadResult result = run_once();
-      if (!begins_again_) return result;
+      const bool is_done = result.verdict == ThreadVerdict::kViolation || result.search.bound != scheduler::BoundHit::kPreemptions || preemptions_ == most;
+      if (!begins_again_ && is_done) return result;
+      if (!begins_again_) ++preemptions_;
+      spent_s_ += result.search.seconds;
       result_ = {};
       executions_ = 0;
       before_ = nullptr;
@@ -83,6 +89,8 @@ class Checker {
     // Foresight takes for granted that there are no data races; here they are looked for.
     setup.has_foresight = plan_.has_foresight && !is_instrumented_;
     setup.bounds = plan_.bounds;
+    setup.bounds.preemptions_most = preemptions_;
+    if (setup.bounds.time_most_s > 0) setup.bounds.time_most_s = std::max(setup.bounds.time_most_s - spent_s_, 0.001);
     setup.on_execution = [&](const Execution& execution) {
       begins_again_ = begins_again_ || learn(execution, programs);
       return !begins_again_ && note(execution);
@@ -127,6 +135,8 @@ class Checker {
       search.transitions += before_->transitions;
       search.seconds += before_->seconds;
     }
+    // Of fewer preemptions than were asked for there is no going on: the next round begins anew.
+    if (preemptions_ != plan_.bounds.preemptions_most) return;
     if (result_.verdict != ThreadVerdict::kBounded || (search.rest.nodes.empty() && uncrashed_.empty())) return;
     result_.rest = ThreadRest{search.rest, names_.actors(), racy_, is_opaque_, is_instrumented_, search.executions, search.asleep, search.foreseen, search.transitions, search.seconds, uncrashed_};
   }
@@ -242,6 +252,8 @@ class Checker {
   const ThreadHooks& hooks_;
   const ThreadRest* before_;
   std::vector<scheduler::ActorId> uncrashed_;  // ThreadRest
+  std::uint32_t preemptions_ = scheduler::kNoPreemptionBound;
+  double spent_s_ = 0;  // in rounds before this one
   bool begins_again_ = false, is_opaque_ = false, is_instrumented_ = false;
   std::vector<std::uint64_t> racy_;
   NameTable names_;
