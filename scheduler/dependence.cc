@@ -1,6 +1,7 @@
 #include "scheduler/dependence.h"
 
 #include "scheduler/primitives/spin.h"
+#include "scheduler/primitives/timer.h"
 
 namespace crashcut::scheduler {
 
@@ -9,7 +10,7 @@ namespace {
 // The end of the process disables every step. A loop looks at memory that we do not see being written, so any step may
 // matter to it; and so does what lives on a futex, unless its memory is seen (then it is not opaque).
 bool touches_all(const Operation& x) {
-  if (x.is_opaque()) return true;
+  if (x.is_opaque() || is_for_want_of_others(x)) return true;
   const PrimitiveId primitive = primitive_of(x[0].object);
   return primitive == PrimitiveId::kProcess || (primitive == PrimitiveId::kSpin && x[0].verb == spin::kSpin);
 }
@@ -32,6 +33,11 @@ bool files_meet(const Operation& x, const Operation& y) {
 }
 
 }  // namespace
+
+bool is_for_want_of_others(const Operation& x) {
+  const PrimitiveId primitive = primitive_of(x[0].object);
+  return (primitive == PrimitiveId::kTimer && x[0].verb == timer::kRunOut) || (primitive == PrimitiveId::kSpin && x[0].verb == spin::kWakeUp);
+}
 
 bool is_file_call(const Operation& x) { return x.size() > 0 && primitive_of(x[0].object) == PrimitiveId::kFile; }
 
@@ -59,6 +65,7 @@ bool still_commutes(const Step& step, const Step& done, const State& now) {
 }
 
 bool may_be_co_enabled(const Operation& x, const Operation& y) {
+  if (is_for_want_of_others(x) != is_for_want_of_others(y)) return false;
   return !any_common(x, y, [](const Primitive& p, const Access& a, const Access& b) { return !p.co_enabled(a, b); });
 }
 

@@ -9,6 +9,9 @@
 namespace crashcut::scheduler {
 
 // Of two different actors; both executed. Disabling apart.
+// Time passes where nobody else can go on: a step that comes after all before it, and before all after it. The state does not
+// say whether it may be taken; whoever chooses does.
+bool is_for_want_of_others(const Operation& x);
 bool are_dependent(const Operation& x, const Operation& y);
 // Whether in some state the two do not commute, or one disables the other. Results may be missing.
 bool may_conflict(const Operation& x, const Operation& y);

@@ -14,7 +14,7 @@ bool is_live(const State& state, const Operation& operation) {
 }
 
 // A timer that never runs out is nothing that was left undone.
-static bool is_left_undone(const Pending& p) { return primitive_of(p.operation[0].object) != PrimitiveId::kTimer || p.operation[0].verb != timer::kFire; }
+static bool is_left_undone(const Pending& p) { return primitive_of(p.operation[0].object) != PrimitiveId::kTimer || (p.operation[0].verb != timer::kFire && p.operation[0].verb != timer::kRunOut); }
 
 bool Director::is_asleep(ActorId actor) const {
   return std::any_of(sleep_.begin(), sleep_.end(), [&](const Step& s) { return s.actor == actor; });

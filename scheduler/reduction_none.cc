@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "scheduler/dependence.h"
 #include "scheduler/reduction.h"
 
 namespace crashcut::scheduler {
@@ -38,8 +39,9 @@ class None : public Reduction {
 
  private:
   void add_others(Node& node, const State& state, const std::map<ActorId, Operation>& next, ActorId taken) {
+    const bool others_can = std::any_of(next.begin(), next.end(), [&](const auto& n) { return !is_for_want_of_others(n.second) && state.is_enabled(n.first, n.second); });
     for (const auto& [actor, operation] : next) {
-      if (actor == taken || !state.is_enabled(actor, operation)) continue;
+      if (actor == taken || !state.is_enabled(actor, operation) || (others_can && is_for_want_of_others(operation))) continue;
       if (preemptions_after(node, state, next, actor) > preemptions_most_) {
         has_left_out = true;
         continue;

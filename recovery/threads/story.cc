@@ -115,11 +115,11 @@ std::string ThreadStory::call_text(const scheduler::Operation& operation) const 
       return plain();
     case PrimitiveId::kBarrier: return fmt::format("{} {}", first.verb == barrier::kArrive ? "arrive at" : "leave", object);
     case PrimitiveId::kFile: return "a call on files";
-    case PrimitiveId::kTimer: return first.verb == timer::kFire ? "run out" : "set the timer";
+    case PrimitiveId::kTimer: return first.verb == timer::kArm ? "set the timer" : "run out";
     case PrimitiveId::kMemory: return memory_text(first);
     case PrimitiveId::kCancellation: return is_heed(first) ? std::string("see whether it is cancelled") : "cancel " + object;
     case PrimitiveId::kAssume: return "assume what does not hold";
-    case PrimitiveId::kSpin: return first.verb == spin::kYield ? "yield" : "yield again and again";
+    case PrimitiveId::kSpin: return first.verb == spin::kYield ? "yield" : first.verb == spin::kWakeUp ? "wake up from a sleep" : "yield again and again";
     case PrimitiveId::kFutex:
       if (first.verb == futex::kWait && first.result == EAGAIN) return fmt::format("not wait for {}: it has changed", object);
       return first.verb == futex::kWait ? "wait for " + object : first.verb == futex::kWake ? "wake who waits for " + object : "wake up from " + object;

@@ -1,24 +1,24 @@
 // A thread in a loop that waits for others without saying for what (sched_yield, sleep). "yield" lets others run;
 // "spin", which is what further yields in a row are, waits until another has taken a step: what the loop looks at
-// cannot have changed before. Object: a how many steps others had taken at the last spin, or kFirst.
+// cannot have changed before. "wake up" is a sleep that ends as nobody else can go on (dependence.h). Object: a how many steps others had taken at the last spin, or kFirst.
 #pragma once
 
 #include "scheduler/primitive.h"
 
 namespace crashcut::scheduler::spin {
 
-enum Verb : std::uint8_t { kYield, kSpin };
-inline constexpr const char* kVerbs[] = {"yield", "spin"};
+enum Verb : std::uint8_t { kYield, kSpin, kWakeUp };
+inline constexpr const char* kVerbs[] = {"yield", "spin", "wake up"};
 inline constexpr std::int64_t kFirst = -1;
 
 inline Access access(ObjectId spin, Verb verb) { return {spin, verb}; }
 
 inline bool enabled(const State& state, ActorId actor, const Operation&, const Access& access) {
-  return access.verb == kYield || static_cast<std::int64_t>(state.steps_of_others(actor)) > state.object(access.object).a;
+  return access.verb != kSpin || static_cast<std::int64_t>(state.steps_of_others(actor)) > state.object(access.object).a;
 }
 
 inline std::int64_t apply(State& state, ActorId actor, const Operation&, const Access& access) {
-  state.object(access.object).a = access.verb == kYield ? kFirst : static_cast<std::int64_t>(state.steps_of_others(actor));
+  state.object(access.object).a = access.verb != kSpin ? kFirst : static_cast<std::int64_t>(state.steps_of_others(actor));
   return 0;
 }
 

@@ -1,24 +1,25 @@
 // The timer of a thread's timed wait. Object: a its stage. "fire" is a step of an actor of its own: time may run out
-// at any moment after the wait began, and no schedule may assume that it does not.
+// at any moment after the wait began, and no schedule may assume that it does not. "run out" is the same once it may not be
+// early any more: then time passes only where nobody else can go on (dependence.h).
 #pragma once
 
 #include "scheduler/primitive.h"
 
 namespace crashcut::scheduler::timer {
 
-enum Verb : std::uint8_t { kArm, kFire, kTake };
-inline constexpr const char* kVerbs[] = {"arm", "fire", "take"};
+enum Verb : std::uint8_t { kArm, kFire, kTake, kRunOut };
+inline constexpr const char* kVerbs[] = {"arm", "fire", "take", "run out"};
 enum Stage : std::int64_t { kIdle, kArmed, kFired };
 
 inline Access access(ObjectId timer, Verb verb) { return {timer, verb}; }
 
 inline bool enabled(const State& state, ActorId, const Operation&, const Access& access) {
-  return access.verb != kFire || state.object(access.object).a == kArmed;
+  return (access.verb != kFire && access.verb != kRunOut) || state.object(access.object).a == kArmed;
 }
 
 inline std::int64_t apply(State& state, ActorId, const Operation&, const Access& access) {
   Object& timer = state.object(access.object);
-  timer.a = access.verb == kArm ? kArmed : access.verb == kFire ? kFired : kIdle;
+  timer.a = access.verb == kArm ? kArmed : access.verb == kTake ? kIdle : kFired;
   return 0;
 }
 

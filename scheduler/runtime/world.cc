@@ -9,6 +9,7 @@
 #include <cstring>
 #include <optional>
 
+#include "scheduler/dependence.h"
 #include "scheduler/primitives/futex.h"
 #include "scheduler/primitives/mutex.h"
 #include "scheduler/primitives/process.h"
@@ -139,9 +140,6 @@ FootprintFact keep_footprint(const Footprint& footprint) {
   return {first, static_cast<std::uint32_t>(footprint.size()), true};
 }
 
-// A call on files is done by its actor, and recorded then.
-bool is_file_call(const Operation& operation) { return primitive_of(operation[0].object) == PrimitiveId::kFile; }
-
 void record(const Step& step, std::uint64_t caller, const Footprint* footprint = nullptr, std::string_view text = {}) {
   const std::uint32_t i = g_control->step_count;
   g_control->steps[i] = step;
@@ -186,22 +184,26 @@ void observe(Actor& actor, Operation& operation) {
   }
 }
 
-// Time passes: where nobody can go on, a wait runs out, though so many have, and who sleeps in a loop wakes up, if not for
-// ever. Which of them does not depend on how it came to that.
+// Where nobody can go on time passes: any wait may run out, though so many have, and any sleep in a loop may end, if not
+// for ever.
 void let_time_pass() {
   constexpr std::uint32_t kSleepsAloneMost = 1000;
+  const auto is_spin = [](const Actor& actor) { return actor.has_pending && actor.is_sleeping && primitive_of(actor.pending[0].object) == PrimitiveId::kSpin; };
+  const auto is_spent = [](const Actor& actor) { return actor.is_timer && actor.early_timeouts >= g_control->timeouts_most; };
+  for (Actor* actor : g_world->actors) {
+    if (actor == nullptr || !is_for_want_of_others(actor->pending)) continue;
+    if (is_spent(*actor)) actor->has_pending = false;
+    if (is_spin(*actor)) actor->pending = spin::access(actor->pending[0].object, spin::kSpin);
+  }
   const auto can_go = [](const Actor* actor) { return actor != nullptr && actor->has_pending && g_world->state.is_enabled(actor->id, actor->pending); };
   if (std::any_of(g_world->actors.begin(), g_world->actors.end(), can_go)) return;
   for (Actor* actor : g_world->actors) {
     if (actor == nullptr) continue;
-    if (actor->is_timer && !actor->has_pending && g_world->state.object(actor->timer).a == timer::kArmed) {
+    if (is_spent(*actor) && g_world->state.object(actor->timer).a == timer::kArmed) {
+      actor->pending = timer::access(actor->timer, timer::kRunOut);
       actor->has_pending = true;
-      return;
-    }
-    const bool is_spinning = actor->has_pending && actor->is_sleeping && actor->pending[0].verb == spin::kSpin && primitive_of(actor->pending[0].object) == PrimitiveId::kSpin;
-    if (is_spinning && ++actor->sleeps_alone < kSleepsAloneMost) {
-      actor->pending = spin::access(actor->pending[0].object, spin::kYield);
-      return;
+    } else if (is_spin(*actor) && actor->sleeps_alone < kSleepsAloneMost) {
+      actor->pending = spin::access(actor->pending[0].object, spin::kWakeUp);
     }
   }
 }
@@ -219,6 +221,7 @@ void schedule() {
     }
     Actor& actor = *g_world->actors[index(*chosen)];
     actor.done = actor.pending;
+    // A call on files is done by its actor, and recorded then.
     if (!is_file_call(actor.pending)) {
       Step step{actor.id, actor.pending};
       observe(actor, step.operation);
@@ -236,6 +239,7 @@ void schedule() {
       continue;
     }
     actor.has_pending = false;
+    if (is_for_want_of_others(actor.pending)) ++actor.sleeps_alone;
     Actor& caller = *g_world->current;
     if (&actor == &caller) return hold_if_asked();
     g_world->current = &actor;
