@@ -1,7 +1,17 @@
-/* A block is cut out of the middle: one transaction. (The paper knows no such call.)
+/* A block is cut out of the middle: one transaction. The paper knows no such call: there it is the last block moved
+ * forward, zeros in its place, and a truncation, as if they had been written.
  * run: --profile ext4 --data {ordered,journal,writeback} --sector 4 --block 4
  * outcomes: AAAABBBBCCCC | AAAACCCC
  * recoveries: 2
+ * run: --profile paper --data ordered --sector 4 --block 4
+ * outcomes: AAAA{BBBB,CCCC}{CCCC,....} | AAAACCCC
+ * recoveries: 5
+ * run: --profile paper --data journal --sector 4 --block 4
+ * outcomes: AAAABBBBCCCC | AAAACCCCCCCC | AAAACCCC.... | AAAACCCC
+ * recoveries: 4
+ * run: --profile paper --data writeback --sector 4 --block 4
+ * outcomes: AAAA{BBBB,CCCC}{CCCC,....} | AAAA{BBBB,CCCC}
+ * recoveries: 6
  */
 #include "litmus.h"
 

@@ -3,6 +3,9 @@
  * run: --profile ext4 --data {ordered,journal,writeback} --sector 4 --block 4
  * outcomes: hole,AAAA........ | 4,AAAABBBB....
  * recoveries: 2
+ * run: --profile paper --data {ordered,journal,writeback} --sector 4 --block 4
+ * outcomes: 4,AAAA........ | 4,AAAABBBB....
+ * recoveries: 2
  */
 #include "litmus.h"
 
