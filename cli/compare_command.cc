@@ -104,10 +104,11 @@ tl::expected<int, Failure> compare(const Options& options, const std::vector<std
   const auto rows = check_all(std::move(*plans));
   if (!rows) return tl::unexpected(rows.error());
   fmt::print(out, "{}", recovery::report_comparison(*rows));
+  fmt::print(out, "{}", recovery::report_comparison_end(*rows, plan_count));
+  std::fflush(out);
   if (auto ok = options.json_file.empty() ? tl::expected<void, Failure>{} : write_json(options.json_file, *rows); !ok) {
     return tl::unexpected(ok.error());
   }
-  fmt::print(out, "{}", recovery::report_comparison_end(*rows, plan_count));
   return recovery::exit_code(recovery::verdict_of(*rows, plan_count));
 }
 

@@ -27,8 +27,7 @@ struct CrashOptions {
 };
 
 tl::expected<int, Failure> mount(const MountOptions& options) {
-  const auto last_or = [](const std::vector<std::string>& values, std::string_view otherwise) { return values.empty() ? otherwise : std::string_view(values.back()); };
-  const auto plan = make_plan(options.common, last_or(options.common.profiles, "ext4"), last_or(options.common.data_modes, "ordered"));
+  const auto plan = make_plan(options.common);
   if (!plan) return tl::unexpected(Failure{plan.error().blame == inprocess::Failure::Blame::kUser, plan.error().sentence});
   boost::system::error_code error;
   if (!fs::is_directory(options.directory, error)) return tl::unexpected(Failure{true, fmt::format("{} is not a directory. Make it first.", options.directory)});

@@ -128,8 +128,7 @@ void add_mounted_options(CLI::App& command, MountedOptions& options) {
 }
 
 tl::expected<MountedPlans, Failure> make_mounted_plans(const MountedOptions& options, const std::vector<std::string>& words) {
-  const auto last_or = [](const std::vector<std::string>& values, std::string_view otherwise) { return values.empty() ? otherwise : std::string_view(values.back()); };
-  auto common = make_plan(options.common, last_or(options.common.profiles, "ext4"), last_or(options.common.data_modes, "ordered"));
+  auto common = make_plan(options.common);
   if (!common) return tl::unexpected(Failure{common.error().blame == inprocess::Failure::Blame::kUser, common.error().sentence});
   MountedPlans plans;
   boost::system::error_code error_ignored;

@@ -3,6 +3,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <charconv>
 
 #include <boost/filesystem.hpp>
 #include <fmt/format.h>
@@ -39,9 +40,9 @@ CLI::Validator between(Number least, Number most) {
   return CLI::Validator(
       [=](const std::string& text) {
         Number value{};
-        // CLI11 takes "-5" for an unsigned number.
-        const bool fits =
-            !text.starts_with('-') && CLI::detail::lexical_cast(text, value) && value >= least && value <= most;
+        // CLI11 takes "-5" for an unsigned number, and the largest for what is larger.
+        const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+        const bool fits = error == std::errc{} && end == text.data() + text.size() && value >= least && value <= most;
         return fits ? "" : fmt::format("'{}' is not a number from {} to {}", text, least, most);
       },
       "");
@@ -140,7 +141,7 @@ std::vector<std::string> program_words(const CLI::App& command, std::string_view
   } else if (!words.empty() && words[0].starts_with('-')) {
     throw CLI::ParseError(fmt::format("{} has no option {}.", command.get_name(), words[0]), 2);
   }
-  if (words.empty()) throw CLI::ParseError(fmt::format("{} needs a {}.", command.get_name(), what), 2);
+  if (words.empty() || words[0].empty()) throw CLI::ParseError(fmt::format("{} needs a {}.", command.get_name(), what), 2);
   std::replace(words.begin(), words.end(), std::string(kHiddenSeparator), std::string("--"));
   return words;
 }
@@ -161,6 +162,16 @@ tl::expected<recovery::Plan, Failure> make_plan(const Options& options, std::str
   plan.crashcut = our_name();
   plan.jobs = options.jobs == 0 ? count_cores() : options.jobs;
   return plan;
+}
+
+tl::expected<recovery::Plan, Failure> make_plan(const Options& options) {
+  const auto several = [](const char* option) {
+    return tl::unexpected(Failure{Failure::Blame::kUser, fmt::format("{} was given more than once: crashcut compare is for several.", option)});
+  };
+  if (options.profiles.size() > 1) return several("--profile");
+  if (options.data_modes.size() > 1) return several("--data");
+  return make_plan(options, options.profiles.empty() ? "ext4" : options.profiles[0],
+                   options.data_modes.empty() ? "ordered" : options.data_modes[0]);
 }
 
 CLI::Validator whole_between(std::uint64_t least, std::uint64_t most) { return between(least, most); }

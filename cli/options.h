@@ -41,9 +41,10 @@ std::vector<std::string> hide_separators(std::vector<std::string> words);
 // prog, or whatever else comes first, and its arguments; throws CLI::ParseError where there is none.
 std::vector<std::string> program_words(const CLI::App& command, std::string_view what = "program");
 
-// A plan without its program, of one profile and mode.
+// A plan without its program, of one profile and mode; or of those that were named, where each was named once at most.
 tl::expected<recovery::Plan, inprocess::Failure> make_plan(const Options& options, std::string_view profile,
                                                            std::string_view data_mode);
+tl::expected<recovery::Plan, inprocess::Failure> make_plan(const Options& options);
 // For numbers in a range, with a message that says so.
 CLI::Validator whole_between(std::uint64_t least, std::uint64_t most);
 CLI::Validator real_between(double least, double most);

@@ -34,7 +34,10 @@ fs::path our_directory() { return fs::read_symlink("/proc/self/exe").parent_path
 const char* compiler_for(const fs::path& path) {
   const std::string extension = path.extension().string();
   if (extension == ".c") return "cc";
-  return extension == ".cc" || extension == ".cpp" || extension == ".cxx" ? "c++" : nullptr;
+  for (const char* known : {".cc", ".cpp", ".cxx", ".c++", ".C"}) {
+    if (extension == known) return "c++";
+  }
+  return nullptr;
 }
 
 tl::expected<std::string, Failure> find_header_directory() {
@@ -89,7 +92,7 @@ tl::expected<void, Failure> compile(const fs::path& source, const std::string& n
   }
   const int status = run_to_end(command, {"TMPDIR=" + output.parent_path().string()}, group);
   if (status == -1) return user_failure(fmt::format("Cannot run the compiler {}: {}.", compiler, std::strerror(errno)));
-  if (status != 0) return user_failure(fmt::format("{} does not compile.", named));
+  if (status != 0) return user_failure(fmt::format("{} cannot be built: see what {} says above.", named, compiler));
   return {};
 }
 

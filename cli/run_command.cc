@@ -31,10 +31,6 @@ std::string command_text(const std::vector<std::string>& words) {
   return text;
 }
 
-std::string_view last_or(const std::vector<std::string>& values, std::string_view otherwise) {
-  return values.empty() ? otherwise : std::string_view(values.back());
-}
-
 void print(std::FILE* out, std::string_view text) {
   std::fwrite(text.data(), 1, text.size(), out);
   std::fflush(out);
@@ -49,8 +45,7 @@ tl::expected<recovery::Result, Failure> check_with_progress(const recovery::Plan
 }
 
 tl::expected<int, Failure> run(const RunOptions& options, const std::vector<std::string>& words) {
-  auto plan = make_plan(options.common, last_or(options.common.profiles, "ext4"),
-                        last_or(options.common.data_modes, "ordered"));
+  auto plan = make_plan(options.common);
   if (!plan) return tl::unexpected(plan.error());
   if (auto ok = check_json_file(options.common.json_file); !ok) return tl::unexpected(ok.error());
   const auto runtime = find_runtime();
@@ -70,12 +65,13 @@ tl::expected<int, Failure> run(const RunOptions& options, const std::vector<std:
   if (!result) return tl::unexpected(result.error());
   if (options.outcomes) print(out, recovery::report_outcomes(result->survey));
   if (result->verdict == recovery::Verdict::kViolation) print(out, recovery::report_violation(*result));
+  const bool is_long = options.outcomes || result->verdict == recovery::Verdict::kViolation;
+  print(out, (is_long ? "\n" : "") + recovery::report_end(*plan, *result));
+  // Last: a file that cannot be written must not hide what was found.
   if (!options.common.json_file.empty()) {
     const std::string json = recovery::dump(recovery::to_json(*plan, *result));
     if (auto ok = write_json_file(options.common.json_file, json); !ok) return tl::unexpected(ok.error());
   }
-  const bool is_long = options.outcomes || result->verdict == recovery::Verdict::kViolation;
-  print(out, (is_long ? "\n" : "") + recovery::report_end(*plan, *result));
   return recovery::exit_code(result->verdict);
 }
 

@@ -118,8 +118,7 @@ std::string command_text(const recovery::ThreadPlan& plan) {
 
 // What is crashed and how: as the options say, or as the search that is resumed had it.
 tl::expected<recovery::Plan, Failure> crash_plan(const ThreadOptions& options, const Job& job) {
-  const auto last_or = [](const std::vector<std::string>& values, std::string_view otherwise) { return values.empty() ? otherwise : std::string_view(values.back()); };
-  auto plan = make_plan(options.common, last_or(options.common.profiles, "ext4"), last_or(options.common.data_modes, "ordered"));
+  auto plan = make_plan(options.common);
   if (!plan || !job.rest) return plan;
   recovery::Plan earlier = job.plan.crash;
   earlier.jobs = plan->jobs;

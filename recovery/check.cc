@@ -18,6 +18,8 @@ using Clock = std::chrono::steady_clock;
 // A complete exploration needs no minimising, see minimise.h; there it only confirms.
 constexpr std::chrono::seconds kMinimiseLimit{10};
 constexpr std::chrono::seconds kConfirmLimit{1};
+// Of --time, where main() took nearly all: a limit of nothing would be none.
+constexpr std::chrono::duration<double> kLeastTime{0.001};
 
 Failure user_failure(std::string sentence) { return Failure{Failure::Blame::kUser, std::move(sentence)}; }
 Failure tool_failure(std::string sentence) { return Failure{Failure::Blame::kTool, std::move(sentence)}; }
@@ -40,6 +42,8 @@ class Running {
   const Hooks& hooks_;
 };
 
+bool is_time_shorter_than_main(const Plan& plan) { return plan.time_limit.count() > 0 && plan.time_limit < kMainLimit; }
+
 Session::Setup setup_of(const Plan& plan, const Hooks& hooks) {
   Session::Setup setup;
   setup.program = plan.executable;
@@ -52,6 +56,9 @@ Session::Setup setup_of(const Plan& plan, const Hooks& hooks) {
   setup.seed = plan.seed;
   setup.max_recoveries = plan.max_recoveries;
   setup.main_limit = kMainLimit;
+  if (is_time_shorter_than_main(plan)) {
+    setup.main_limit = std::chrono::duration_cast<std::chrono::nanoseconds>(plan.time_limit);
+  }
   setup.recovery_limit = kRecoveryLimit;
   setup.stdout_fd = hooks.stdout_fd;
   setup.stderr_fd = hooks.stderr_fd;
@@ -202,10 +209,24 @@ tl::expected<Account, Failure> replay_recording(Session& session, const std::vec
 }
 
 tl::expected<Result, Failure> check(const Plan& plan, const Hooks& hooks) {
-  auto started = start(plan, hooks);
+  const auto begin = Clock::now();
+  auto started = Session::start(setup_of(plan, hooks));
   if (!started) return tl::unexpected(started.error());
+  const std::chrono::duration<double> used = Clock::now() - begin;
+  const inprocess::Execution& execution = (*started)->execution();
+  if (execution.kind == ExecutionKind::kHung && is_time_shorter_than_main(plan)) {
+    Result result;
+    result.verdict = Verdict::kBounded;
+    result.bound = Bound::kTimeInMain;
+    result.explored_fraction = 0;
+    result.seconds = used.count();
+    return result;
+  }
+  if (auto ended = check_execution(execution); !ended) return tl::unexpected(ended.error());
   Running session(std::move(*started), hooks);
-  auto result = check_recording(*session, plan, hooks);
+  Plan rest = plan;
+  if (plan.time_limit.count() > 0) rest.time_limit = std::max(plan.time_limit - used, kLeastTime);
+  auto result = check_recording(*session, rest, hooks);
   if (result && result->counterexample) {
     result->token = encode(make_token(plan, result->execution.fingerprint, result->counterexample->account.path));
   }

@@ -16,7 +16,7 @@ namespace crashcut::recovery {
 
 enum class Verdict { kVerified, kViolation, kBounded };
 // What ended an exploration early.
-enum class Bound { kNone, kRecoveries, kTime, kInterrupt, kNotRun };
+enum class Bound { kNone, kRecoveries, kTime, kTimeInMain, kInterrupt, kNotRun };
 
 // Who did it, for reports: "main()" and "recovery", "the program" and "the checker".
 struct ActorNames {

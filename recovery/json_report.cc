@@ -135,7 +135,8 @@ Json bound_json(Bound bound) {
   switch (bound) {
     case Bound::kNone: return nullptr;
     case Bound::kRecoveries: return "max_recoveries";
-    case Bound::kTime: return "time";
+    case Bound::kTime:
+    case Bound::kTimeInMain: return "time";
     case Bound::kInterrupt: return "interrupt";
     case Bound::kNotRun: return "not_run";
   }

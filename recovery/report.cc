@@ -12,6 +12,7 @@ std::string_view bound_text(Bound bound) {
     case Bound::kNone: return "";
     case Bound::kRecoveries: return "--max-recoveries hit";
     case Bound::kTime: return "--time hit";
+    case Bound::kTimeInMain: return "--time hit before main() had ended";
     case Bound::kInterrupt: return "interrupted";
     case Bound::kNotRun: return "ended by a recovery that could not be run";
   }
@@ -21,6 +22,7 @@ std::string_view bound_text(Bound bound) {
 // "; --time hit after about 12% of the whole"
 std::string coverage_text(const Result& result) {
   if (result.bound == Bound::kNone) return "";
+  if (result.bound == Bound::kTimeInMain) return fmt::format("; {}", bound_text(result.bound));
   return fmt::format("; {} after an estimated {} of the whole", bound_text(result.bound),
                      percent_text(result.explored_fraction));
 }

@@ -14,7 +14,7 @@ using inprocess::RecordKind;
 
 // Its bytes: two that look alike on one line are not the same.
 std::string outcome_of(const inprocess::Recovery& recovery) {
-  return std::string(recovery.output) + (recovery.output_cut ? "..." : "");
+  return std::string(recovery.output) + (recovery.output_cut ? fmt::format("... (and more, of hash {:08x})", recovery.output_rest) : "");
 }
 
 std::string last_line(std::string_view text) {

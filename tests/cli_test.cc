@@ -6,6 +6,7 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -207,11 +208,15 @@ TEST_F(CliTest, DescriptorsByTheirPaths) {
   }
 }
 
-TEST_F(CliTest, TheStartingStateIsTheTreesWithItsLinksAndHoles) {
+TEST_F(CliTest, TheStartingStateIsTheTreesWithItsLinksHolesAndAttributes) {
   const std::string from = (directory_ / "from").string();
-  ASSERT_EQ(std::system(("mkdir " + from + " && cd " + from + " && echo text > x && ln x hard && truncate -s 1G sparse && (setfattr -n user.k -v v x || true)").c_str()), 0);
-  const Ran run = crashcut({"run", "--from", from, program("f.c", "#include <sys/stat.h>\n#include <unistd.h>\nint main(void) { struct stat a, b, s; stat(\"x\", &a); stat(\"hard\", &b); stat(\"sparse\", &s); "
-                                                                  "return a.st_ino != b.st_ino || a.st_nlink != 2 || s.st_size != 1 << 30 || s.st_blocks != 0; }\nvoid crashcut_recover(void) {}\n")});
+  ASSERT_EQ(std::system(("mkdir " + from + " && cd " + from + " && echo text > x && ln x hard && truncate -s 1G sparse").c_str()), 0);
+  const bool has_attributes = setxattr((from + "/x").c_str(), "user.k", "v", 1, 0) == 0;  // not every disk has them
+  const Ran run = crashcut({"run", "--from", from, program("f.c", "#include <sys/stat.h>\n#include <sys/xattr.h>\n"
+      "int main(int argc, char** argv) { struct stat a, b, s; char v = 0; stat(\"x\", &a); stat(\"hard\", &b); stat(\"sparse\", &s);\n"
+      "if (argv[argc - 1][0] == 'a' && (getxattr(\"x\", \"user.k\", &v, 1) != 1 || v != 'v')) return 2;\n"
+      "return a.st_ino != b.st_ino || a.st_nlink != 2 || s.st_size != 1 << 30 || s.st_blocks != 0; }\nvoid crashcut_recover(void) {}\n"),
+      has_attributes ? "attributes" : ""});
   EXPECT_EQ(run.exit_code, 0) << run.out << run.err;
 }
 
@@ -539,8 +544,85 @@ TEST_F(CliTest, ProgramsThatCannotBeRunAreRefused) {
   expect_refused({"run", "dynamic"}, "not executable");
   chmod((directory_ / "dynamic").c_str(), 04755);
   expect_refused({"run", "dynamic"}, "setuid");
-  expect_refused({"run", program("bad.c", "int main( {")}, "bad.c does not compile");
+  expect_refused({"run", program("bad.c", "int main( {")}, "bad.c cannot be built");
   expect_refused({"run", program("none.c", "int main(void) { return 0; }")}, "crashcut_recover");
+}
+
+TEST_F(CliTest, WhatTheLinkerRefusesIsNotCalledACompilersError) {
+  const std::string text = "void elsewhere(void);\nint main(void) { elsewhere(); return 0; }\nvoid crashcut_recover(void) {}\n";
+  expect_refused({"run", program("link.c", text)}, "link.c cannot be built: see what cc says above");
+}
+
+TEST_F(CliTest, SourcesOfCppHaveAllItsEndings) {
+  const std::string text = "struct S {};\nint main() { S s; (void)s; return 0; }\nextern \"C\" void crashcut_recover(void) {}\n";
+  for (const char* name : {"p.cc", "p.cpp", "p.cxx", "p.c++", "p.C"}) {
+    EXPECT_EQ(crashcut({"run", program(name, text)}).exit_code, 0) << name;
+  }
+}
+
+TEST_F(CliTest, OptionsThatContradictThemselvesAreRefused) {
+  const std::string source = recovery_of_a("");
+  expect_refused({"run", "--data", "journal", "--data", "ordered", source}, "--data was given more than once");
+  expect_refused({"run", "--profile", "paper", "--profile", "ext4", source}, "--profile was given more than once");
+  expect_refused({"run", "--max-recoveries", "99999999999999999999", source}, "is not a number from 1 to");
+  expect_refused({"run", "--time", "1e400", source}, "is not a number from");
+  expect_refused({"run", ""}, "run needs a program");
+}
+
+TEST_F(CliTest, SignalsAreForTheProgramItself) {
+  const Ran itself = crashcut({"run", recovery_of_a("if (access(\"a\", F_OK) == 0) kill(getpid(), SIGKILL);")});
+  EXPECT_EQ(itself.exit_code, 1) << itself.err;
+  EXPECT_TRUE(itself.says("violation: recovery was killed by SIGKILL")) << itself.out;
+  expect_refused({"run", recovery_of_a("kill(0, SIGKILL);")}, "kill() of another process or of a group");
+  expect_refused({"run", recovery_of_a("kill(getppid(), SIGKILL);")}, "kill() of another process or of a group");
+  EXPECT_EQ(crashcut({"run", recovery_of_a("assert(kill(getppid(), 0) == 0);")}).exit_code, 0);
+}
+
+TEST_F(CliTest, AProgramWithTheAddressSanitizerIsRun) {
+  const std::string body = "char* p = malloc(3); volatile int i = access(\"a\", F_OK) == 0 ? 3 : 0; p[i] = 1; free(p);";
+  recovery_of_a(body);
+  const std::string compile = "cd " + directory_.string() + " && cc -fsanitize=address -I" CRASHCUT_SOURCE_DIR "/include p.c -o p";
+  ASSERT_EQ(std::system(compile.c_str()), 0);
+  const Ran run = crashcut({"run", "p"});
+  EXPECT_EQ(run.exit_code, 1) << run.err;
+  EXPECT_TRUE(run.says("heap-buffer-overflow")) << run.out;
+  EXPECT_TRUE(run.last_line().starts_with("violation: 1 of 2 recoveries failed")) << run.out;
+}
+
+// Once two states differ far behind what is kept of an output, they are two outcomes still.
+TEST_F(CliTest, LongOutputsAreToldApart) {
+  const std::string body =
+      "static char z[70000]; memset(z, 'z', sizeof z); z[69999] = access(\"a\", F_OK) == 0 ? 'y' : 'n';"
+      "fwrite(z, 1, sizeof z, stdout);";
+  const Ran run = crashcut({"run", "--outcomes", recovery_of_a(body)});
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_TRUE(run.says("2  total, 2 distinct outcomes")) << run.last_line();
+}
+
+TEST_F(CliTest, AFileThatCannotBeWrittenDoesNotHideAViolation) {
+  const Ran run = crashcut({"run", "--json", "/dev/full", recovery_of_a("if (access(\"a\", F_OK) == 0) exit(7);")});
+  EXPECT_EQ(run.exit_code, 2);
+  EXPECT_TRUE(run.last_line().starts_with("violation: 1 of 2")) << run.out;
+  EXPECT_TRUE(run.says("Cannot write /dev/full")) << run.err;
+}
+
+// main() has 60 seconds and a recovery 10. Who waits for these says exit 2 and 1.
+TEST_F(CliTest, TimeAndCtrlCDoNotWaitForWhatHangs) {
+  const std::string recovery = recovery_of_a("if (access(\"a\", F_OK) == 0) for (;;) pause();");
+  const auto begin = std::chrono::steady_clock::now();
+  const Ran late = crashcut({"run", "--time", "0.5", recovery});
+  EXPECT_EQ(late.exit_code, 3) << late.err;
+  EXPECT_TRUE(late.says("--time hit after")) << late.out;
+  const pid_t child = start({"run", recovery});
+  while (std::chrono::steady_clock::now() - begin < std::chrono::seconds(3)) usleep(10000);
+  kill(child, SIGINT);
+  const Ran interrupted = finish(child);
+  EXPECT_EQ(interrupted.exit_code, 3) << interrupted.err;
+  EXPECT_TRUE(interrupted.says("interrupted after")) << interrupted.out;
+  const Ran main_hangs =
+      crashcut({"run", "--time", "0.5", program("m.c", "int main(void) { for (;;) pause(); }\nvoid crashcut_recover(void) {}\n")});
+  EXPECT_EQ(main_hangs.exit_code, 3) << main_hangs.err;
+  EXPECT_TRUE(main_hangs.last_line().ends_with("--time hit before main() had ended")) << main_hangs.out;
 }
 
 TEST_F(CliTest, ProgramsThatFailByThemselvesAreRefused) {

@@ -54,7 +54,7 @@ void classify_execution(int status) {
   Header& header = *g.header;
   if (header.execution != ExecutionKind::kRunning) return;  // it said so itself
   const Slot& slot = slot_at(0);
-  if (WIFSIGNALED(status) && slot.killed == kNotKilled && slot.in_runtime == 0) {
+  if (WIFSIGNALED(status) && (slot.killed == kNotKilled || slot.killed == kByItself) && slot.in_runtime == 0) {
     header.execution = ExecutionKind::kKilled;
     header.signal = WTERMSIG(status);
   } else if (WIFSIGNALED(status) && slot.killed == kKilled) {
@@ -74,7 +74,9 @@ bool execute() {
   const Child child = fork_child(&slot);
   if (child.pid == 0) {
     become_program(Phase::kExecuting);
+    slot.began_ns = 0;
     in_model([] { start_execution_model(); });
+    slot.began_ns = now_ns();  // copying a tree onto the disk is not main()'s time
     set_dispatch(true);
     return true;
   }

@@ -280,6 +280,17 @@ long dispatch(Call& call) {
   return model_call(entry, call);
 }
 
+// A signal is for this process: whoever else can be reached from here is crashcut's. Asking whether a process lives
+// is free.
+void check_signal(const Call& call) {
+  const bool is_thread_call = call.number == SYS_tgkill;
+  const long signal = call.a[is_thread_call ? 2 : 1];
+  if (signal == 0) return;
+  if (call.number != SYS_tkill && call.a[0] != kernel(SYS_getpid)) unsupported("kill() of another process or of a group");
+  std::uint32_t nobody = kNotKilled;
+  if (signal == SIGKILL && g.slot != nullptr) g.slot->killed.compare_exchange_strong(nobody, kByItself);
+}
+
 // Calls that are about this process and not about files. Returns false where they are not among them.
 bool process_call(Call& call, ucontext_t& context, volatile ForwardFrame& frame) {
   auto& regs = context.uc_mcontext.gregs;
@@ -300,6 +311,11 @@ bool process_call(Call& call, ucontext_t& context, volatile ForwardFrame& frame)
       if (!is_new_thread(call)) unsupported("fork() (or system(), popen(), posix_spawn())");
       start_thread(call, context, frame);
       return true;
+    case SYS_kill:
+    case SYS_tkill:
+    case SYS_tgkill:
+      check_signal(call);
+      return false;
     case SYS_fork: unsupported("fork()");
     case SYS_vfork: unsupported("vfork()");
     case SYS_execve:

@@ -268,7 +268,12 @@ void capture_output(int stream, const void* bytes, std::size_t count) {
   const std::size_t kept = std::min(count, room);
   const bool fits = append_stream(slot, stream == 1 ? kStreamOutput : kStreamError, bytes, kept);
   if (fits) used += static_cast<std::uint32_t>(kept);
-  if (!fits || kept < count) slot.output_cut |= stream == 1 ? 1 : 2;
+  const std::string_view rest = std::string_view(static_cast<const char*>(bytes), count).substr(fits ? kept : 0);
+  if (rest.empty()) return;
+  slot.output_cut |= stream == 1 ? 1 : 2;
+  if (stream != 1) return;
+  // FNV-1a, byte by byte: the same however it was written.
+  for (const char c : rest) slot.output_rest = (slot.output_rest ^ static_cast<unsigned char>(c)) * 0x01000193;
 }
 
 }  // namespace crashcut::inprocess

@@ -97,7 +97,7 @@ void forget_output(Slot& slot) {
   }
   slot.stream_used = kept;
   slot.last_entry = last;
-  slot.output_bytes = slot.error_bytes = slot.output_cut = 0;
+  slot.output_bytes = slot.error_bytes = slot.output_cut = slot.output_rest = 0;
 }
 
 Mailbox* claim_zygote() {

@@ -142,12 +142,14 @@ enum Killed : std::uint32_t {
   kNotKilled,
   kKilled,
   kNotToBeKilled,  // its recovery has ended and is being recorded
+  kAbandoned,      // the exploration was stopped and would have had to wait for it
+  kByItself,       // it sends itself SIGKILL
 };
 struct Slot {
   std::atomic<SlotState> state;
   std::atomic<std::int32_t> pid;
   std::atomic<std::uint64_t> began_ns;   // CLOCK_MONOTONIC; when its current stretch began; 0: waiting for others
-  std::atomic<std::uint32_t> killed;     // Killed; set by the watchdog before it kills
+  std::atomic<std::uint32_t> killed;     // Killed; set by whoever kills, before
   std::atomic<std::uint32_t> in_runtime; // our own code is running: a death now is a tool failure
   Outcome outcome;
   std::int32_t exit_code;
@@ -165,6 +167,7 @@ struct Slot {
   std::uint32_t text_bytes;              // of a tool error
   Blame blame;                           // of a tool error
   std::uint32_t output_cut;              // bit 0: stdout, bit 1: stderr
+  std::uint32_t output_rest;             // a hash of what of stdout was cut off
   // Entries {u32 type, u32 length, bytes padded to 4}: answers, output and text in the order they came.
   std::byte stream[];
 };
@@ -195,7 +198,8 @@ struct Record {
   std::int32_t signal;
   std::uint32_t events_in;      // certainly persisted, all layers together
   std::uint32_t layer;
-  std::uint32_t output_cut;     // bit 0: stdout was longer, bit 1: stderr was
+  std::uint32_t output_cut : 2; // bit 0: stdout was longer, bit 1: stderr was
+  std::uint32_t output_rest : 30;
   Blame blame;                  // of a tool error
   double log2_weight;           // the part of the tree that it was: 2^-1000 is nothing unusual
 };

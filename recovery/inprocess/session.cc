@@ -34,6 +34,8 @@ using sandbox::Fd;
 
 constexpr int kTickMs = 20;
 constexpr std::uint64_t kPunchBytes = std::uint64_t{64} << 20;
+// A recovery that has run for longer when the exploration is stopped is not waited for.
+constexpr std::uint64_t kPatienceNs = 200'000'000;
 
 tl::unexpected<Failure> fail(Blame blame, std::string sentence) {
   return tl::make_unexpected(Failure{blame, std::move(sentence)});
@@ -162,6 +164,7 @@ struct Session::Impl {
   double log2_explored = -std::numeric_limits<double>::infinity();
   std::uint64_t records_punched = 0;  // bytes
   std::uint64_t heap_punched = 0;
+  bool is_exploring = false;
 
   Header& header() const { return *reinterpret_cast<Header*>(control); }
   Slot& slot(std::uint32_t i) const { return *reinterpret_cast<Slot*>(control + kSlotsOffset + i * kSlotBytes); }
@@ -229,11 +232,15 @@ tl::expected<void, Failure> Session::Impl::launch() {
   for (std::string& a : setup.arguments) l.argv.push_back(a.data());
   l.argv.push_back(nullptr);
   for (char** e = environ; *e != nullptr; ++e) {
-    if (strncmp(*e, "LD_PRELOAD=", 11) != 0 && strncmp(*e, "PWD=", 4) != 0 && strncmp(*e, "OLDPWD=", 7) != 0) l.envp.push_back(*e);
+    const auto is = [&](std::string_view name) { return std::string_view(*e).starts_with(name); };
+    if (!is("LD_PRELOAD=") && !is("PWD=") && !is("OLDPWD=") && !is("ASAN_OPTIONS=")) l.envp.push_back(*e);
   }
   std::string bind_now = "LD_BIND_NOW=1";
   std::string bind_mark = fmt::format("{}=1", kBindNowMark);
-  for (std::string* e : {&preload, &channel, &working}) l.envp.push_back(e->data());
+  // A program built with -fsanitize=address wants its library first in the list, where ours is, and forks to look for leaks.
+  std::string sanitizer = "ASAN_OPTIONS=verify_asan_link_order=0:detect_leaks=0";
+  if (const char* own = getenv("ASAN_OPTIONS"); own != nullptr) sanitizer += fmt::format(":{}", own);
+  for (std::string* e : {&preload, &channel, &working, &sanitizer}) l.envp.push_back(e->data());
   std::string threads = fmt::format("CRASHCUT_THREADS={:08},{:08}", setup.threads_control_fd, setup.threads_names_fd);
   if (setup.threads_control_fd >= 0) l.envp.push_back(threads.data());
   if (getenv("LD_BIND_NOW") == nullptr) {
@@ -255,6 +262,7 @@ tl::expected<void, Failure> Session::Impl::launch() {
 // Kills what has run for too long; whoever reaps it knows why it died.
 void Session::Impl::watch() {
   const std::uint64_t now = now_ns();
+  const bool is_ending = is_exploring && header().stop != 0;
   for (std::uint32_t i = 0; i < kSlotCount; ++i) {
     Slot& s = slot(i);
     if (s.state.load(std::memory_order_relaxed) != SlotState::kTaken) {
@@ -264,11 +272,13 @@ void Session::Impl::watch() {
     }
     const std::uint64_t began = s.began_ns.load(std::memory_order_acquire);
     const auto limit = static_cast<std::uint64_t>((i == 0 ? setup.main_limit : setup.recovery_limit).count());
-    if (began == 0 || now < began || now - began < limit) continue;
+    if (began == 0 || now < began) continue;
+    const bool is_late = now - began >= limit;
+    if (!is_late && !(is_ending && i != 0 && now - began >= kPatienceNs)) continue;
     const pid_t process = s.pid;
     if (process <= 0) continue;
     std::uint32_t nobody = kNotKilled;
-    if (!s.killed.compare_exchange_strong(nobody, kKilled)) continue;
+    if (!s.killed.compare_exchange_strong(nobody, is_late ? kKilled : kAbandoned)) continue;
     if (s.began_ns != began) {
       s.killed = kNotKilled;  // it has just begun another recovery
       continue;
@@ -332,6 +342,7 @@ Recovery Session::Impl::recovery_at(std::uint64_t index) const {
   out.events_in = r.events_in;
   out.layer = r.layer;
   out.output_cut = (r.output_cut & 1) != 0;
+  out.output_rest = r.output_rest;
   out.errors_cut = (r.output_cut & 2) != 0;
   return out;
 }
@@ -449,7 +460,9 @@ tl::expected<void, Failure> Session::explore(std::span<const std::uint32_t> pref
     impl_->drain(on_recovery, false);
     if (on_idle) on_idle();
   };
+  impl_->is_exploring = true;
   const auto reply = impl_->ask({RequestKind::kExplore, 0, 0, kDropNothing}, prefix, {}, on_tick);
+  impl_->is_exploring = false;
   impl_->drain(on_recovery, true);
   if (!reply) return tl::make_unexpected(reply.error());
   if (reply->kind != ReplyKind::kDone) return fail(Blame::kTool, "the program's process could not start a recovery");

@@ -52,6 +52,7 @@ struct Recovery {
   std::uint32_t events_in = 0;
   std::uint32_t layer = 1;
   bool output_cut = false;
+  std::uint32_t output_rest = 0;  // a hash of what was cut off
   bool errors_cut = false;
 };
 

@@ -36,6 +36,7 @@ void copy_slot(const Slot& from, Slot& to) {
   to.error_bytes = from.error_bytes;
   to.text_bytes = 0;
   to.output_cut = from.output_cut;
+  to.output_rest = from.output_rest;
   to.stream_used = from.stream_used;
   to.last_entry = from.last_entry;
   to.job = from.job;
@@ -48,13 +49,17 @@ void copy_slot(const Slot& from, Slot& to) {
 bool classify(const Slot& slot, int status, Record& record, std::string_view& text) {
   if (WIFSIGNALED(status)) {
     record.signal = WTERMSIG(status);
+    if (slot.killed == kAbandoned) {
+      g.header->bounded = 1;
+      return false;
+    }
     if (slot.killed == kKilled) {
       record.kind = RecordKind::kHung;
     } else if (slot.in_runtime != 0) {
       record.kind = RecordKind::kToolError;
       record.blame = Blame::kTool;
       text = "crashcut's own code died inside the recovery";
-    } else if (record.signal == SIGKILL) {
+    } else if (record.signal == SIGKILL && slot.killed != kByItself) {
       record.kind = RecordKind::kToolError;
       record.blame = Blame::kUser;
       text = "a recovery was killed by somebody else (SIGKILL)";
@@ -145,7 +150,8 @@ void record_end(const Slot& slot, int status) {
   record.signal = found.signal;
   record.events_in = slot.events_in;
   record.layer = slot.layer;
-  record.output_cut = slot.output_cut;
+  record.output_cut = slot.output_cut & 3;
+  record.output_rest = slot.output_rest & 0x3fffffff;
   record.blame = found.blame;
   record.log2_weight = slot.log2_weight;
   record.committed.store(1, std::memory_order_release);
@@ -184,7 +190,7 @@ Slot* take_slot() {
     } else {
       Slot& fresh = slot_at(0);
       copy_slot(fresh, slot);
-      slot.stream_used = slot.path_length = slot.output_bytes = slot.error_bytes = slot.output_cut = 0;
+      slot.stream_used = slot.path_length = slot.output_bytes = slot.error_bytes = slot.output_cut = slot.output_rest = 0;
       slot.last_entry = 0;
       slot.log2_weight = 0;
       slot.layer = 1;

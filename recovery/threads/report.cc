@@ -68,7 +68,8 @@ const char* bound_text(BoundHit bound) {
 const char* bound_text(const ThreadResult& result) {
   switch (result.crash_bound) {
     case Bound::kRecoveries: return "max_recoveries";
-    case Bound::kTime: return "time";
+    case Bound::kTime:
+    case Bound::kTimeInMain: return "time";
     case Bound::kInterrupt: return "interrupt";
     case Bound::kNotRun: return "not_run";
     case Bound::kNone: break;
