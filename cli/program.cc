@@ -10,7 +10,7 @@
 #include <boost/filesystem.hpp>
 #include <fmt/format.h>
 
-#include "cli/elf_check.h"
+#include "recovery/inprocess/elf_check.h"
 #include "cli/guard.h"
 #include "cli/instrumentation.h"
 #include "cli/interrupts.h"
@@ -137,7 +137,7 @@ tl::expected<Program, Failure> Program::prepare(const std::string& named, bool i
         fmt::format("Cannot find {}: {}.", named, error ? error.message() : "No such file or directory"));
   }
   if (compiler_for(path) == nullptr) {
-    if (auto ok = check_executable(path.string()); !ok) return user_failure(ok.error());
+    if (auto ok = inprocess::check_executable(path.string()); !ok) return user_failure(ok.error());
     return Program(path.string(), path.string(), nullptr);
   }
   auto directory = std::make_unique<Directory>(path.stem());

@@ -1,6 +1,5 @@
 #include "recovery/inprocess/session.h"
 
-#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -9,8 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/personality.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -18,12 +15,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <limits>
 #include <utility>
 
-#include "recovery/inprocess/apart.h"
+#include "recovery/inprocess/elf_check.h"
+#include "recovery/inprocess/launch.h"
 #include "recovery/sandbox/fd.h"
 
 namespace crashcut::inprocess {
@@ -55,29 +52,6 @@ double log2_of_sum(double a, double b) {
   return larger + std::log2(1 + std::exp2(std::min(a, b) - larger));
 }
 
-// Whether the runtime can be loaded into the program: a dynamically linked executable of this machine.
-tl::expected<void, Failure> check_program(const std::string& path) {
-  const auto refuse = [&](std::string_view why) { return fail(Blame::kUser, fmt::format("{} {}", path, why)); };
-  struct stat st;
-  if (stat(path.c_str(), &st) != 0) return fail(Blame::kUser, fmt::format("{}: {}", path, strerror(errno)));
-  if (S_ISDIR(st.st_mode)) return refuse("is a directory, not a program");
-  if (access(path.c_str(), X_OK) != 0) return refuse("is not executable");
-  if ((st.st_mode & (S_ISUID | S_ISGID)) != 0) return refuse("is set-user-id: the runtime cannot be loaded into it");
-  const Fd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  Elf64_Ehdr header;
-  if (fd.get() < 0 || pread(fd.get(), &header, sizeof header, 0) != sizeof header || memcmp(header.e_ident, ELFMAG, SELFMAG) != 0) {
-    return refuse("is not an ELF executable: scripts and other programs are checked with the mounted front end, `crashcut check`");
-  }
-  if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_machine != EM_X86_64) return refuse("is not an x86-64 program");
-  if (header.e_type != ET_EXEC && header.e_type != ET_DYN) return refuse("is an object file, not a program: link it first");
-  for (unsigned i = 0; i < header.e_phnum; ++i) {
-    Elf64_Phdr segment;
-    const off_t at = static_cast<off_t>(header.e_phoff + i * sizeof segment);
-    if (pread(fd.get(), &segment, sizeof segment, at) == sizeof segment && segment.p_type == PT_INTERP) return {};
-  }
-  return refuse("is statically linked or a library: the runtime cannot be loaded into it; link it dynamically, or use the mounted front end, `crashcut check`");
-}
-
 tl::expected<std::string, Failure> real_path(const std::string& path) {
   char* found = realpath(path.c_str(), nullptr);
   if (found == nullptr) return fail(Blame::kUser, fmt::format("{}: {}", path, strerror(errno)));
@@ -90,65 +64,6 @@ bool copy_text(const std::string& from, char (&to)[kTextMost]) {
   if (from.size() >= kTextMost) return false;
   memcpy(to, from.c_str(), from.size() + 1);
   return true;
-}
-
-// An empty directory that nobody else can see: the program's real working directory.
-int open_nowhere() {
-  const int number = open("/dev/null", O_RDONLY | O_CLOEXEC);  // holds the place in the table of descriptors
-  if (number < 0) return -1;
-  const int error = run_apart([number] {
-    const char* parent = getenv("TMPDIR");
-    std::string name = fmt::format("{}/crashcut-XXXXXX", parent != nullptr && *parent != 0 ? parent : "/tmp");
-    if (mkdtemp(name.data()) == nullptr) return errno;
-    const int fd = open(name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    const bool opened = fd >= 0 && dup3(fd, number, O_CLOEXEC) >= 0;
-    const int why = opened ? 0 : errno;
-    close(fd);
-    rmdir(name.c_str());
-    return why;
-  });
-  if (error == 0) return number;
-  close(number);
-  errno = error > 0 ? error : EAGAIN;
-  return -1;
-}
-
-struct Launch {
-  std::string program;
-  std::vector<char*> argv;
-  std::vector<char*> envp;
-  int control;
-  int socket;
-  int directory;
-  int stdin_fd, stdout_fd, stderr_fd;
-  int threads_control, threads_names;
-  pid_t parent;
-};
-
-// In the child, between fork and exec: async-signal-safe calls only.
-[[noreturn]] void become(const Launch& launch, int error_fd) {
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != launch.parent) _exit(4);
-  setsid();  // Ctrl-C is the command's
-  sigset_t none;
-  sigemptyset(&none);
-  sigprocmask(SIG_SETMASK, &none, nullptr);
-  for (int s : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) signal(s, SIG_DFL);
-  const int in = launch.stdin_fd >= 0 ? launch.stdin_fd : open("/dev/null", O_RDONLY);
-  if (in != 0) dup2(in, 0);
-  if (launch.stdout_fd >= 0 && launch.stdout_fd != 1) dup2(launch.stdout_fd, 1);
-  if (launch.stderr_fd >= 0 && launch.stderr_fd != 2) dup2(launch.stderr_fd, 2);
-  fcntl(launch.control, F_SETFD, 0);
-  fcntl(launch.socket, F_SETFD, 0);
-  if (launch.threads_control >= 0) {
-    fcntl(launch.threads_control, F_SETFD, 0);
-    fcntl(launch.threads_names, F_SETFD, 0);
-    personality(ADDR_NO_RANDOMIZE);  // addresses name objects
-  }
-  if (fchdir(launch.directory) == 0) execve(launch.program.c_str(), launch.argv.data(), launch.envp.data());
-  const int error = errno;
-  [[maybe_unused]] const ssize_t told = write(error_fd, &error, sizeof error);
-  _exit(4);
 }
 
 }  // namespace
@@ -179,7 +94,6 @@ struct Session::Impl {
   }
 
   tl::expected<void, Failure> make_control();
-  tl::expected<void, Failure> launch();
   void watch();
   tl::expected<Reply, Failure> wait_reply(const std::function<void()>& on_tick);
   tl::expected<Reply, Failure> ask(Request request, std::span<const std::uint32_t> path, std::span<const std::uint32_t> events,
@@ -207,55 +121,6 @@ tl::expected<void, Failure> Session::Impl::make_control() {
   h.fresh_images = setup.fresh_images;
   h.memory_bytes_most = setup.memory_bytes_most;
   if (!copy_text(setup.from_directory, h.from_directory) || !copy_text(setup.runtime, h.runtime_path)) return fail(Blame::kUser, "a path is too long");
-  return {};
-}
-
-tl::expected<void, Failure> Session::Impl::launch() {
-  int ends[2];
-  int errors[2];
-  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) return fail_errno("cannot make a socket");
-  socket = Fd(ends[0]);
-  const Fd theirs(ends[1]);
-  if (pipe2(errors, O_CLOEXEC) != 0) return fail_errno("cannot make a pipe");
-  const Fd error_in(errors[0]);
-  Fd error_out(errors[1]);
-  const Fd nowhere(open_nowhere());
-  if (nowhere.get() < 0) return fail_errno("cannot make a temporary directory");
-
-  std::string preload = fmt::format("LD_PRELOAD={}", setup.runtime);
-  if (const char* old = getenv("LD_PRELOAD"); old != nullptr && *old != 0) preload += fmt::format(":{}", old);
-  // Always of one length: the stack lies below, and objects on it must be at the same place in all of a search's programs.
-  std::string channel = fmt::format("{}={:08},{:08}", kEnvironment, control_fd.get(), theirs.get());
-  std::string working = fmt::format("PWD={}", kModelRoot);
-  Launch l{setup.program, {}, {}, control_fd.get(), theirs.get(), nowhere.get(), setup.stdin_fd, setup.stdout_fd, setup.stderr_fd, setup.threads_control_fd, setup.threads_names_fd, getpid()};
-  l.argv.push_back(l.program.data());
-  for (std::string& a : setup.arguments) l.argv.push_back(a.data());
-  l.argv.push_back(nullptr);
-  for (char** e = environ; *e != nullptr; ++e) {
-    const auto is = [&](std::string_view name) { return std::string_view(*e).starts_with(name); };
-    if (!is("LD_PRELOAD=") && !is("PWD=") && !is("OLDPWD=") && !is("ASAN_OPTIONS=")) l.envp.push_back(*e);
-  }
-  std::string bind_now = "LD_BIND_NOW=1";
-  std::string bind_mark = fmt::format("{}=1", kBindNowMark);
-  // A program built with -fsanitize=address wants its library first in the list, where ours is, and forks to look for leaks.
-  std::string sanitizer = "ASAN_OPTIONS=verify_asan_link_order=0:detect_leaks=0";
-  if (const char* own = getenv("ASAN_OPTIONS"); own != nullptr) sanitizer += fmt::format(":{}", own);
-  for (std::string* e : {&preload, &channel, &working, &sanitizer}) l.envp.push_back(e->data());
-  std::string threads = fmt::format("CRASHCUT_THREADS={:08},{:08}", setup.threads_control_fd, setup.threads_names_fd);
-  if (setup.threads_control_fd >= 0) l.envp.push_back(threads.data());
-  if (getenv("LD_BIND_NOW") == nullptr) {
-    for (std::string* e : {&bind_now, &bind_mark}) l.envp.push_back(e->data());
-  }
-  l.envp.push_back(nullptr);
-
-  pid = fork();
-  if (pid < 0) return fail_errno("cannot start a process");
-  if (pid == 0) become(l, error_out.get());
-  error_out.reset();
-  int error = 0;
-  if (read(error_in.get(), &error, sizeof error) == sizeof error) {
-    return fail(Blame::kUser, fmt::format("cannot run {}: {}", setup.program, strerror(error)));
-  }
   return {};
 }
 
@@ -382,7 +247,7 @@ tl::expected<std::unique_ptr<Session>, Failure> Session::start(const Setup& setu
   const auto program = real_path(setup.program);
   if (!program) return tl::make_unexpected(program.error());
   impl->setup.program = *program;
-  if (auto fits = check_program(*program); !fits) return tl::make_unexpected(fits.error());
+  if (auto fits = check_executable(*program); !fits) return fail(Blame::kUser, fits.error());
   const auto runtime = real_path(setup.runtime);
   if (!runtime) return fail(Blame::kTool, fmt::format("crashcut's runtime is missing: {}", runtime.error().sentence));
   impl->setup.runtime = *runtime;
@@ -394,7 +259,10 @@ tl::expected<std::unique_ptr<Session>, Failure> Session::start(const Setup& setu
     impl->setup.from_directory = *from;
   }
   if (auto made = impl->make_control(); !made) return tl::make_unexpected(made.error());
-  if (auto started = impl->launch(); !started) return tl::make_unexpected(started.error());
+  auto launched = launch(impl->setup, impl->control_fd.get());
+  if (!launched) return tl::make_unexpected(launched.error());
+  impl->pid = launched->pid;
+  impl->socket = std::move(launched->socket);
   const auto reply = impl->wait_reply({});
   if (!reply) return tl::make_unexpected(reply.error());
   Session* session = new Session(std::move(impl));
@@ -537,28 +405,6 @@ std::string path_to_text(std::span<const std::uint32_t> path) {
     begins = false;
   }
   return text;
-}
-
-bool path_from_text(std::string_view text, std::vector<std::uint32_t>& path) {
-  path.clear();
-  if (text == "-") return true;
-  bool needs_number = false;
-  for (const char* at = text.data(), *end = at + text.size(); at != end;) {
-    if (*at == '/') {
-      if (needs_number) return false;
-      path.push_back(kCrashAgain);
-      ++at;
-      continue;
-    }
-    std::uint32_t answer = 0;
-    const auto [rest, error] = std::from_chars(at, end, answer);
-    if (error != std::errc{} || answer == kCrashAgain) return false;
-    path.push_back(answer);
-    needs_number = rest != end && *rest == '.';
-    at = needs_number ? rest + 1 : rest;
-    if (!needs_number && at != end && *at != '/') return false;
-  }
-  return !needs_number && !text.empty();
 }
 
 }  // namespace crashcut::inprocess

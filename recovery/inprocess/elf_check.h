@@ -5,9 +5,9 @@
 
 #include <tl/expected.hpp>
 
-namespace crashcut::cli {
+namespace crashcut::inprocess {
 
 // The error is a sentence.
 tl::expected<void, std::string> check_executable(const std::string& path);
 
-}  // namespace crashcut::cli
+}  // namespace crashcut::inprocess

@@ -1,4 +1,4 @@
-#include "cli/elf_check.h"
+#include "recovery/inprocess/elf_check.h"
 
 #include <elf.h>
 #include <sys/stat.h>
@@ -10,7 +10,7 @@
 
 #include <fmt/format.h>
 
-namespace crashcut::cli {
+namespace crashcut::inprocess {
 namespace {
 
 tl::unexpected<std::string> no(std::string sentence) { return tl::unexpected<std::string>(std::move(sentence)); }
@@ -72,4 +72,4 @@ tl::expected<void, std::string> check_executable(const std::string& path) {
   return {};
 }
 
-}  // namespace crashcut::cli
+}  // namespace crashcut::inprocess
