@@ -217,6 +217,12 @@ INSTANTIATE_TEST_SUITE_P(
     Memory, Sources,
     ::testing::Values(
         Source{"references", 0, "verified", "int main() { auto p = std::make_shared<int>(1); std::thread a([q = p] { auto r = q; }), b([q = p] { auto r = q; }); p.reset(); a.join(); b.join(); }"},
+        // One of two is there for each, though taking it may fail while the other takes its own.
+        Source{"semaphore_of_two", 0, "verified",
+               "int main() { std::counting_semaphore<3> s(2); auto f = [&] { s.acquire(); s.release(); }; std::thread a(f), b(f); a.join(); b.join(); }"},
+        // libstdc++ 12's own: who sees 1, then 0, sleeps until it is no longer 1, which it is again (docs/scheduler.md).
+        Source{"semaphore_of_one", 1, "deadlock",
+               "int main() { std::counting_semaphore<3> s(1); auto f = [&] { s.acquire(); s.release(); }; std::thread a(f), b(f); a.join(); b.join(); }"},
         Source{"stop_callback", 0, "verified", "int main() { std::stop_source s; std::thread t([&] { std::stop_callback c(s.get_token(), [] {}); }); s.request_stop(); t.join(); }"},
         Source{"once_again", 0, "verified", "int n; void f() { std::once_flag o; std::call_once(o, [] { ++n; }); } int main() { f(); f(); assert(n == 2); }"},
         Source{"mutex_again", 0, "verified",

@@ -35,6 +35,8 @@ EXPORT void __tsan_ignore_thread_end() {}
 EXPORT void __tsan_atomic_thread_fence(int) { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 EXPORT void __tsan_atomic_signal_fence(int) { __atomic_signal_fence(__ATOMIC_SEQ_CST); }
 
+EXPORT int crashcut_exchange_failed() { return 1; }
+
 EXPORT void* __wrap_memcpy(void* to, const void* from, std::size_t n) { return std::memcpy(to, from, n); }
 EXPORT void* __wrap_memmove(void* to, const void* from, std::size_t n) { return std::memmove(to, from, n); }
 EXPORT void* __wrap_memset(void* to, int value, std::size_t n) { return std::memset(to, value, n); }

@@ -1,5 +1,6 @@
 // What -fsanitize=thread makes of atomic accesses: each is an operation.
 #include <cstring>
+#include <utility>
 
 #include "scheduler/primitives/memory.h"
 #include "scheduler/primitives/spin.h"
@@ -11,6 +12,9 @@ namespace crashcut::scheduler::runtime {
 namespace {
 
 using Wide = unsigned __int128;
+
+// By the actor that is running: no other runs between its compare-exchange and its asking.
+constinit bool g_exchange_failed = false;
 
 // As C++ numbers them; higher bits are hints.
 enum Order : int { kRelaxed, kConsume, kAcquire, kRelease, kAcqRel, kSeqCst };
@@ -101,6 +105,7 @@ T act(const Call<T>& call) {
   }
   perform(operation, call.pc);
   const T before = execute(call);
+  if (call.verb == memory::kCompareExchange && before != call.expected) g_exchange_failed = true;
   const bool is_changed = call.verb == memory::kStore || value_after(call, before) != before;
   if (is_changed || !may_loop) {
     note_change();
@@ -176,3 +181,6 @@ EXPORT void __tsan_atomic_thread_fence(int order) {
   if (is_scheduling()) note_fence(acquires(order), releases(order));
 }
 EXPORT void __tsan_atomic_signal_fence(int) {}
+
+// For scheduler/instrument/atomic_wait.h.
+EXPORT int crashcut_exchange_failed() { return std::exchange(g_exchange_failed, false) ? 1 : 0; }
