@@ -21,9 +21,11 @@ cache=${XDG_CACHE_HOME:-$HOME/.cache}/crashcut/libfuse
 passthrough=$cache/passthrough_ll
 examples=/usr/share/doc/libfuse3-dev/examples
 
-# Where documentation is not installed (containers): out of the package itself.
+# Where documentation is not installed (containers): out of the package itself. Containers come without lists of packages
+# too, or with old ones, which name versions that the mirrors no longer have.
 unpack_examples() {
-  (cd "$cache" && apt-get -q download libfuse3-dev && dpkg-deb -x libfuse3-dev_*.deb package) >/dev/null || return 1
+  (cd "$cache" && rm -f libfuse3-dev_*.deb && apt-get -q update && apt-get -q download libfuse3-dev &&
+    dpkg-deb -x libfuse3-dev_*.deb package) >/dev/null || return 1
   examples=$cache/package$examples
 }
 
