@@ -123,6 +123,22 @@ bool CrashView::is_written(Ino ino, std::uint64_t block) {
   return is_asked_below(ino, block) && below_->is_written(ino, block);
 }
 
+std::optional<std::vector<std::uint64_t>> CrashView::possible_blocks(Ino ino) {
+  // An observer is to hear of every block that is looked at, also where nothing was written.
+  if (observer_) return std::nullopt;
+  const InodeRecord* record = find_inode(ino);
+  std::vector<std::uint64_t> blocks;
+  if (below_ && (!record || !record->is_new)) {
+    auto from_below = below_->possible_blocks(ino);
+    if (!from_below) return std::nullopt;
+    blocks = std::move(*from_below);
+  }
+  if (!record) return blocks;
+  for (const auto& [block, location] : record->block_map) blocks.push_back(block);
+  for (const auto& [block, home] : record->home_blocks) blocks.push_back(block);
+  return blocks;
+}
+
 void CrashView::read_bytes(Ino ino, std::uint64_t offset, std::span<std::byte> out) {
   const std::uint64_t block = offset / recording_.options.block_bytes;
   const BlockId id = find_block(ino, block);

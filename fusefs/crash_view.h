@@ -28,6 +28,7 @@ class CrashView final : public Medium {
   Meta meta(Ino ino) override;
   Owner owner(Ino ino) override;
   bool is_written(Ino ino, std::uint64_t block) override;
+  std::optional<std::vector<std::uint64_t>> possible_blocks(Ino ino) override;
   void read_bytes(Ino ino, std::uint64_t offset, std::span<std::byte> out) override;
   Ino first_free_ino() override;
 

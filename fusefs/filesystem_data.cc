@@ -384,6 +384,33 @@ Errno Filesystem::fallocate(Ino ino, int mode, std::uint64_t offset, std::uint64
   return 0;
 }
 
+// The first block of [first, end) that holds data.
+std::optional<std::uint64_t> Filesystem::Impl::find_data(Inode& inode, std::uint64_t first, std::uint64_t end) {
+  // Most data is near. Only after more blocks than the file has is it cheaper to look at all that it has.
+  constexpr std::uint64_t kNear = 4096;
+  const std::uint64_t near_end = std::min(end, first + std::max<std::uint64_t>(kNear, inode.blocks.size()));
+  for (std::uint64_t block = first; block < near_end; ++block) {
+    if (holds_data(inode, block)) return block;
+  }
+  std::vector<std::uint64_t> candidates;
+  if (inode.is_on_medium) {
+    auto on_medium = setup.medium->possible_blocks(inode.ino);
+    if (!on_medium) {
+      for (std::uint64_t block = near_end; block < end; ++block) {
+        if (holds_data(inode, block)) return block;
+      }
+      return std::nullopt;
+    }
+    candidates = std::move(*on_medium);
+  }
+  for (const auto& [block, cached] : inode.blocks) candidates.push_back(block);
+  std::erase_if(candidates, [&](std::uint64_t block) { return block < near_end || block >= end; });
+  // In order, because on a crashed disk to ask is to decide.
+  std::sort(candidates.begin(), candidates.end());
+  const auto found = std::find_if(candidates.begin(), candidates.end(), [&](std::uint64_t block) { return holds_data(inode, block); });
+  return found == candidates.end() ? std::nullopt : std::optional(*found);
+}
+
 std::int64_t Filesystem::seek(Ino ino, std::uint64_t offset, int whence) {
   Inode* inode = impl_->find(ino);
   if (!inode) return -EBADF;
@@ -393,10 +420,18 @@ std::int64_t Filesystem::seek(Ino ino, std::uint64_t offset, int whence) {
   if (whence == SEEK_END) return static_cast<std::int64_t>(size + offset);
   if (whence != SEEK_DATA && whence != SEEK_HOLE) return -EINVAL;
   if (offset >= size) return -ENXIO;
-  for (std::uint64_t at = offset; at < size; at = (at / block_bytes() + 1) * block_bytes()) {
-    if (impl_->holds_data(*inode, at / block_bytes()) == (whence == SEEK_DATA)) return static_cast<std::int64_t>(at);
+  const std::uint64_t first = offset / block_bytes();
+  const std::uint64_t end = (size + block_bytes() - 1) / block_bytes();
+  std::optional<std::uint64_t> found;
+  if (whence == SEEK_DATA) {
+    found = impl_->find_data(*inode, first, end);
+    if (!found) return -ENXIO;
+  } else {
+    // What it passes by exists.
+    for (found = first; *found < end && impl_->holds_data(*inode, *found);) ++*found;
+    if (*found == end) return static_cast<std::int64_t>(size);
   }
-  return whence == SEEK_DATA ? -ENXIO : static_cast<std::int64_t>(size);
+  return static_cast<std::int64_t>(std::max(offset, *found * block_bytes()));
 }
 
 }  // namespace crashcut::fusefs

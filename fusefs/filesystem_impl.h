@@ -125,6 +125,7 @@ struct Filesystem::Impl {
   void bring_edges(Inode& inode, std::uint64_t begin, std::uint64_t end);
   CachedBlock& block_to_change(Inode& inode, std::uint64_t begin, std::uint64_t end);
   bool holds_data(Inode& inode, std::uint64_t block);
+  std::optional<std::uint64_t> find_data(Inode& inode, std::uint64_t first, std::uint64_t end);
   void drop_blocks(Inode& inode, std::uint64_t first, std::uint64_t end);
   void zero_bytes(Inode& inode, std::uint64_t begin, std::uint64_t end);
   void load_everything(Inode& inode);

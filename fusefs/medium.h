@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -25,6 +26,8 @@ class Medium {
   virtual Owner owner(Ino ino) = 0;
   // Whether the block holds data (a hole and an unwritten block read as NULs).
   virtual bool is_written(Ino ino, std::uint64_t block) = 0;
+  // The blocks that may hold data, in any order; none where it can be any. Decides nothing.
+  virtual std::optional<std::vector<std::uint64_t>> possible_blocks(Ino) { return std::nullopt; }
   // Bytes from `offset` on, all of one sector. What is not asked for is not decided.
   virtual void read_bytes(Ino ino, std::uint64_t offset, std::span<std::byte> out) = 0;
   // The first inode number that the disk does not use.

@@ -320,5 +320,33 @@ TEST(CrashTest, OnlyTheBytesThatAreReadAreDecided) {
   EXPECT_EQ(report.recoveries, 2u);
 }
 
+TEST(CrashTest, SeekingAcrossLongHolesDecidesAboutWhatMayBeThere) {
+  constexpr off_t kTera = off_t{1} << 40;
+  CrashTest test;
+  Process& p = test.process();
+  save(p, "f", "", O_CREAT);
+  const int fd = open_file(p, "f", 0);
+  ASSERT_EQ(p.ftruncate(fd, 4 * kTera), 0);
+  test.barrier();
+  const iovec one{const_cast<char*>("x"), 1};
+  ASSERT_EQ(p.pwrite(fd, {&one, 1}, kTera, 0), 1);
+  ASSERT_EQ(p.pwrite(fd, {&one, 1}, 2 * kTera, 0), 1);
+  const Report report = test.explore([&](AfterCrash& after) {
+    Process& p = after.process();
+    const int fd = p.openat(AT_FDCWD, "f", O_RDWR, 0);
+    const auto seek = [&](off_t from) {
+      const off_t found = p.lseek(fd, from, SEEK_DATA);
+      return found < 0 ? std::string(" none") : " " + std::to_string(found / kTera);
+    };
+    std::string text = "data:" + seek(0) + seek(kTera + 4096);
+    // And what recovery itself writes, before and after those.
+    EXPECT_EQ(p.pwrite(fd, {&one, 1}, 3 * kTera, 0), 1);
+    EXPECT_EQ(seek(2 * kTera + 4096), " 3");
+    return text;
+  });
+  EXPECT_EQ(outcomes_of(report), (Set{"data: none none", "data: 1 none", "data: 2 2", "data: 1 2"}));
+  EXPECT_EQ(report.recoveries, 4u);
+}
+
 }  // namespace
 }  // namespace crashcut

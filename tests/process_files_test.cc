@@ -100,6 +100,31 @@ TEST_F(ProcessTest, Seeking) {
   EXPECT_EQ(process_.lseek(99, 0, SEEK_SET), -EBADF);
 }
 
+TEST_F(ProcessTest, SeekingAcrossLongHoles) {
+  // A search that looks at every block of every hole would not end in the time that a test has.
+  constexpr off_t kSize = off_t{1} << 43, kFar = off_t{5} << 40;
+  int fd = open("f", O_CREAT | O_RDWR);
+  ASSERT_EQ(process_.ftruncate(fd, kSize), 0);
+  EXPECT_EQ(process_.lseek(fd, 0, SEEK_DATA), -ENXIO);
+  for (int i = 0; i < 1000; ++i) {
+    const off_t at = kFar + 3 * 4096 * off_t{i};
+    ASSERT_EQ(pwrite(fd, "x", at + 5), 1);
+    ASSERT_EQ(process_.lseek(fd, i, SEEK_DATA), kFar);
+    ASSERT_EQ(process_.lseek(fd, at - 1, SEEK_DATA), at);
+    ASSERT_EQ(process_.lseek(fd, at + 7, SEEK_DATA), at + 7);
+    ASSERT_EQ(process_.lseek(fd, at + 7, SEEK_HOLE), at + 4096);
+    ASSERT_EQ(process_.lseek(fd, at + 4096, SEEK_DATA), -ENXIO);
+  }
+  // Preallocated is not data, and the file ends within a block.
+  ASSERT_EQ(process_.fallocate(fd, 0, kFar - (off_t{1} << 30), 1 << 20), 0);
+  EXPECT_EQ(process_.lseek(fd, 0, SEEK_DATA), kFar);
+  ASSERT_EQ(process_.ftruncate(fd, kFar + 3), 0);
+  EXPECT_EQ(process_.lseek(fd, 0, SEEK_DATA), kFar);
+  EXPECT_EQ(process_.lseek(fd, kFar, SEEK_HOLE), kFar + 3);
+  ASSERT_EQ(process_.ftruncate(fd, kFar), 0);
+  EXPECT_EQ(process_.lseek(fd, 0, SEEK_DATA), -ENXIO);
+}
+
 TEST_F(ProcessTest, FallocateArguments) {
   make_file("f", "abc");
   int writer = open("f", O_RDWR);
