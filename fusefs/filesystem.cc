@@ -162,7 +162,9 @@ Ino Filesystem::Impl::find_entry(Inode& dir, std::string_view name) {
   if (dir.has_all_names) return kNoIno;
   const Ino ino = setup.medium->lookup(dir.ino, name);
   set_entry(dir, name, ino);
-  if (ino != kNoIno) load(ino, dir.ino);
+  if (ino == kNoIno) return ino;
+  load(ino, dir.ino);
+  if (recorder()) recorder()->note_name(dir.ino, name, ino);
   return ino;
 }
 

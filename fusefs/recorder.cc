@@ -167,6 +167,20 @@ Recorder::~Recorder() = default;
 
 void Recorder::begin_op(std::string text) { impl_->recording.ops.push_back(std::move(text)); }
 
+void Recorder::name_op(std::string text) { impl_->recording.ops.back() = std::move(text); }
+
+void Recorder::drop_op() {
+  const persist::Log& log = impl_->recording.log;
+  const bool is_used = log.event_count() > 0 && log.op(static_cast<EventId>(log.event_count() - 1)) == impl_->op();
+  if (!is_used) impl_->recording.ops.pop_back();
+}
+
+void Recorder::note_name(Ino dir, std::string_view name, Ino ino) {
+  const auto number = static_cast<std::uint64_t>(ino);
+  impl_->recording.last_names.try_emplace(number, dir, name);
+  impl_->recording.first_names.try_emplace(number, name);
+}
+
 void Recorder::set_root(const Meta& meta) { impl_->recording.metas[0] = meta; }
 
 void Recorder::add_inode(Ino ino, mode_t type) { impl_->add_inode(ino, type & S_IFMT); }

@@ -36,6 +36,13 @@ class Recorder {
 
   // The operation that the following calls belong to, in words for the report.
   void begin_op(std::string text);
+  // The text of the operation that was begun last, where it is known only afterwards.
+  void name_op(std::string text);
+  // The operation that was begun last failed: it is none, unless it changed something nevertheless.
+  void drop_op();
+
+  // A name that the disk below had, for reports.
+  void note_name(Ino dir, std::string_view name, Ino ino);
 
   // The root of the empty disk.
   void set_root(const Meta& meta);

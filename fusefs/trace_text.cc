@@ -69,51 +69,55 @@ std::string create_text(const std::string& path, mode_t mode) {
 
 }  // namespace
 
-TraceText::TraceText(const std::vector<TraceProcess>& processes, Filesystem& filesystem)
-    : processes_(processes), filesystem_(filesystem) {}
-
-std::string TraceText::describe(const TraceOp& op) {
-  constexpr std::size_t kFirstReal = 1;  // [0] is the unknown one
-  std::string text = call_text(op);
-  if (processes_.size() > kFirstReal + 1 && op.process >= kFirstReal && !processes_[op.process].command.empty()) {
-    text = fmt::format("{}: {}", printable(processes_[op.process].command, 64), text);
-  }
-  follow(op);
-  return text;
-}
-
-std::string TraceText::call_text(const TraceOp& op) const {
+std::string call_text(const TraceOp& op, const std::function<std::string(Ino)>& path_of) {
+  const auto path = [&](Ino dir, std::string_view name) {
+    const std::string last = printable(name, 256);
+    return dir == kRootIno ? last : path_of(dir) + "/" + last;
+  };
   switch (op.call) {
     case TraceCall::kCreate: return create_text(path(op.dir, op.name), op.mode);
     case TraceCall::kMkdir: return fmt::format("mkdir({}, {:04o})", path(op.dir, op.name), op.mode & 07777);
     case TraceCall::kSymlink: return fmt::format("symlink({}, {})", quoted(op.text), path(op.dir, op.name));
-    case TraceCall::kTmpfile: return fmt::format("open({}, O_TMPFILE, {:04o})", path(op.dir), op.mode & 07777);
-    case TraceCall::kLink: return fmt::format("link({}, {})", path(op.ino), path(op.dir, op.name));
+    case TraceCall::kTmpfile: return fmt::format("open({}, O_TMPFILE, {:04o})", path_of(op.dir), op.mode & 07777);
+    case TraceCall::kLink: return fmt::format("link({}, {})", path_of(op.ino), path(op.dir, op.name));
     case TraceCall::kUnlink: return fmt::format("unlink({})", path(op.dir, op.name));
     case TraceCall::kRmdir: return fmt::format("rmdir({})", path(op.dir, op.name));
     case TraceCall::kRename:
       return fmt::format("rename({}, {}{})", path(op.dir, op.name), path(op.to_dir, op.to_name), flags_text(op.flags, kRenameFlags));
-    case TraceCall::kSetattr: return setattr_text(path(op.ino), op.change);
+    case TraceCall::kSetattr: return setattr_text(path_of(op.ino), op.change);
     case TraceCall::kSetXattr:
-      return fmt::format("setxattr({}, {}, {})", path(op.ino), printable(op.name, 256), count_text(op.text.size()));
-    case TraceCall::kRemoveXattr: return fmt::format("removexattr({}, {})", path(op.ino), printable(op.name, 256));
-    case TraceCall::kAddOpen: return fmt::format("open({})", path(op.ino));
-    case TraceCall::kRelease: return fmt::format("close({})", path(op.ino));
+      return fmt::format("setxattr({}, {}, {})", path_of(op.ino), printable(op.name, 256), count_text(op.text.size()));
+    case TraceCall::kRemoveXattr: return fmt::format("removexattr({}, {})", path_of(op.ino), printable(op.name, 256));
+    case TraceCall::kAddOpen: return fmt::format("open({})", path_of(op.ino));
+    case TraceCall::kRelease: return fmt::format("close({})", path_of(op.ino));
     case TraceCall::kWrite:
-      return fmt::format("write({}, {} at {}{})", path(op.ino), count_text(op.data.size()), op.offset, flags_text(op.flags, kWriteFlags));
-    case TraceCall::kTruncate: return fmt::format("truncate({}, {})", path(op.ino), op.length);
+      return fmt::format("write({}, {} at {}{})", path_of(op.ino), count_text(op.data.size()), op.offset, flags_text(op.flags, kWriteFlags));
+    case TraceCall::kTruncate: return fmt::format("truncate({}, {})", path_of(op.ino), op.length);
     case TraceCall::kFallocate:
-      return fmt::format("fallocate({}, {} at {}{})", path(op.ino), count_text(op.length), op.offset, flags_text(op.flags, kFallocateModes));
-    case TraceCall::kFsync: return fmt::format("{}({})", op.flags & kTraceDatasync ? "fdatasync" : "fsync", path(op.ino));
+      return fmt::format("fallocate({}, {} at {}{})", path_of(op.ino), count_text(op.length), op.offset, flags_text(op.flags, kFallocateModes));
+    case TraceCall::kFsync: return fmt::format("{}({})", op.flags & kTraceDatasync ? "fdatasync" : "fsync", path_of(op.ino));
     case TraceCall::kSync: return "sync()";
     case TraceCall::kSyncFileRange:
-      return fmt::format("sync_file_range({}, {} at {})", path(op.ino), count_text(op.length), op.offset);
+      return fmt::format("sync_file_range({}, {} at {})", path_of(op.ino), count_text(op.length), op.offset);
     case TraceCall::kMakeDurable: return "everything so far is made durable";
     case TraceCall::kMark: return fmt::format("mark({})", quoted(op.text));
     case TraceCall::kProcess:
     case TraceCall::kEnd: break;
   }
   return "";
+}
+
+TraceText::TraceText(const std::vector<TraceProcess>& processes, Filesystem& filesystem)
+    : processes_(processes), filesystem_(filesystem) {}
+
+std::string TraceText::describe(const TraceOp& op) {
+  constexpr std::size_t kFirstReal = 1;  // [0] is the unknown one
+  std::string text = call_text(op, [this](Ino ino) { return path(ino); });
+  if (processes_.size() > kFirstReal + 1 && op.process >= kFirstReal && !processes_[op.process].command.empty()) {
+    text = fmt::format("{}: {}", printable(processes_[op.process].command, 64), text);
+  }
+  follow(op);
+  return text;
 }
 
 std::string TraceText::path(Ino ino) const {
@@ -136,11 +140,6 @@ std::string TraceText::path(Ino ino) const {
   }
   if (found->second.is_removed) text += " (deleted)";
   return text;
-}
-
-std::string TraceText::path(Ino dir, std::string_view name) const {
-  const std::string last = printable(name, 256);
-  return dir == kRootIno ? last : path(dir) + "/" + last;
 }
 
 // ---- names --------------------------------------------------------------------------------------------------------

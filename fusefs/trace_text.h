@@ -1,6 +1,7 @@
 // TraceText: the operations of a trace in words, by the names that files had at that moment.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -9,6 +10,9 @@
 #include "fusefs/trace.h"
 
 namespace crashcut::fusefs {
+
+// One operation, without who did it: "write(notes.txt, 25 bytes at 0)". `path_of` names the inodes.
+std::string call_text(const TraceOp& op, const std::function<std::string(Ino)>& path_of);
 
 class TraceText {
  public:
@@ -25,9 +29,7 @@ class TraceText {
     std::string name;
     bool is_removed = false;
   };
-  std::string call_text(const TraceOp& op) const;
   std::string path(Ino ino) const;
-  std::string path(Ino dir, std::string_view name) const;
   void follow(const TraceOp& op);
   void set_name(Ino ino, Ino dir, std::string_view name);
   void remove_name(Ino dir, std::string_view name);

@@ -2,6 +2,8 @@
 
 #include <cerrno>
 
+#include "fusefs/trace_text.h"
+
 namespace crashcut::fusefs {
 
 // ---- who, and what is written -------------------------------------------------------------------------------------
@@ -31,8 +33,25 @@ std::optional<std::uint64_t> Traced::add(TraceOp& op) {
   return writer_->add(op);
 }
 
-Errno Traced::add_if_done(Errno result, TraceOp op) {
-  if (result == 0) add(op);
+void Traced::begin(const TraceOp& op) {
+  clock_.tick();
+  if (recorder_) recorder_->begin_op(text_of(op));
+}
+
+std::string Traced::text_of(const TraceOp& op) const {
+  return call_text(op, [this](Ino ino) { return recorder_->recording().path_of(ino); });
+}
+
+template <class Action>
+Errno Traced::change(TraceOp op, Action&& action, const Ino* made) {
+  begin(op);
+  const Errno result = action();
+  if (made) op.ino = *made;
+  if (result == 0) {
+    add(op);
+  } else if (recorder_) {
+    recorder_->drop_op();
+  }
   return result;
 }
 
@@ -41,143 +60,126 @@ Errno Traced::add_if_done(Errno result, TraceOp op) {
 Errno Traced::create(Ino dir, std::string_view name, mode_t mode, dev_t rdev, const Credentials& who, Ino& out) {
   if (S_ISDIR(mode)) return -EPERM;
   if (S_ISLNK(mode)) return -EINVAL;
-  clock_.tick();
-  const Errno result = filesystem_.create(dir, name, mode, rdev, who, out);
-  return add_if_done(result, {.call = TraceCall::kCreate, .ino = out, .dir = dir, .name = name, .mode = mode, .rdev = rdev, .uid = who.uid, .gid = who.gid});
+  return change({.call = TraceCall::kCreate, .dir = dir, .name = name, .mode = mode, .rdev = rdev, .uid = who.uid, .gid = who.gid},
+                [&] { return filesystem_.create(dir, name, mode, rdev, who, out); }, &out);
 }
 
 Errno Traced::mkdir(Ino dir, std::string_view name, mode_t mode, const Credentials& who, Ino& out) {
-  clock_.tick();
-  const Errno result = filesystem_.mkdir(dir, name, mode, who, out);
-  return add_if_done(result, {.call = TraceCall::kMkdir, .ino = out, .dir = dir, .name = name, .mode = mode, .uid = who.uid, .gid = who.gid});
+  return change({.call = TraceCall::kMkdir, .dir = dir, .name = name, .mode = mode, .uid = who.uid, .gid = who.gid},
+                [&] { return filesystem_.mkdir(dir, name, mode, who, out); }, &out);
 }
 
 Errno Traced::symlink(Ino dir, std::string_view name, std::string_view target, const Credentials& who, Ino& out) {
-  clock_.tick();
-  const Errno result = filesystem_.symlink(dir, name, target, who, out);
-  return add_if_done(result, {.call = TraceCall::kSymlink, .ino = out, .dir = dir, .name = name, .uid = who.uid, .gid = who.gid, .text = target});
+  return change({.call = TraceCall::kSymlink, .dir = dir, .name = name, .uid = who.uid, .gid = who.gid, .text = target},
+                [&] { return filesystem_.symlink(dir, name, target, who, out); }, &out);
 }
 
 Errno Traced::tmpfile(Ino dir, mode_t mode, const Credentials& who, Ino& out) {
-  clock_.tick();
-  const Errno result = filesystem_.tmpfile(dir, mode, who, out);
-  return add_if_done(result, {.call = TraceCall::kTmpfile, .ino = out, .dir = dir, .mode = mode, .uid = who.uid, .gid = who.gid});
+  return change({.call = TraceCall::kTmpfile, .dir = dir, .mode = mode, .uid = who.uid, .gid = who.gid},
+                [&] { return filesystem_.tmpfile(dir, mode, who, out); }, &out);
 }
 
 Errno Traced::link(Ino ino, Ino dir, std::string_view name) {
-  clock_.tick();
-  return add_if_done(filesystem_.link(ino, dir, name), {.call = TraceCall::kLink, .ino = ino, .dir = dir, .name = name});
+  return change({.call = TraceCall::kLink, .ino = ino, .dir = dir, .name = name}, [&] { return filesystem_.link(ino, dir, name); });
 }
 
 Errno Traced::unlink(Ino dir, std::string_view name) {
-  clock_.tick();
-  return add_if_done(filesystem_.unlink(dir, name), {.call = TraceCall::kUnlink, .dir = dir, .name = name});
+  return change({.call = TraceCall::kUnlink, .dir = dir, .name = name}, [&] { return filesystem_.unlink(dir, name); });
 }
 
 Errno Traced::rmdir(Ino dir, std::string_view name) {
-  clock_.tick();
-  return add_if_done(filesystem_.rmdir(dir, name), {.call = TraceCall::kRmdir, .dir = dir, .name = name});
+  return change({.call = TraceCall::kRmdir, .dir = dir, .name = name}, [&] { return filesystem_.rmdir(dir, name); });
 }
 
 Errno Traced::rename(Ino from_dir, std::string_view from, Ino to_dir, std::string_view to, unsigned flags) {
-  clock_.tick();
-  return add_if_done(filesystem_.rename(from_dir, from, to_dir, to, flags),
-                     {.call = TraceCall::kRename, .dir = from_dir, .name = from, .to_dir = to_dir, .to_name = to, .flags = flags});
+  return change({.call = TraceCall::kRename, .dir = from_dir, .name = from, .to_dir = to_dir, .to_name = to, .flags = flags},
+                [&] { return filesystem_.rename(from_dir, from, to_dir, to, flags); });
 }
 
 // ---- attributes and open descriptions -----------------------------------------------------------------------------
 
-Errno Traced::setattr(Ino ino, const AttrChange& change) {
-  clock_.tick();
-  return add_if_done(filesystem_.setattr(ino, change), {.call = TraceCall::kSetattr, .ino = ino, .change = change});
+Errno Traced::setattr(Ino ino, const AttrChange& attributes) {
+  return change({.call = TraceCall::kSetattr, .ino = ino, .change = attributes}, [&] { return filesystem_.setattr(ino, attributes); });
 }
 
 Errno Traced::set_xattr(Ino ino, const std::string& name, std::string_view value, int flags) {
-  clock_.tick();
-  return add_if_done(filesystem_.set_xattr(ino, name, value, flags),
-                     {.call = TraceCall::kSetXattr, .ino = ino, .name = name, .flags = static_cast<std::uint32_t>(flags), .text = value});
+  return change({.call = TraceCall::kSetXattr, .ino = ino, .name = name, .flags = static_cast<std::uint32_t>(flags), .text = value},
+                [&] { return filesystem_.set_xattr(ino, name, value, flags); });
 }
 
 Errno Traced::remove_xattr(Ino ino, const std::string& name) {
-  clock_.tick();
-  return add_if_done(filesystem_.remove_xattr(ino, name), {.call = TraceCall::kRemoveXattr, .ino = ino, .name = name});
+  return change({.call = TraceCall::kRemoveXattr, .ino = ino, .name = name}, [&] { return filesystem_.remove_xattr(ino, name); });
 }
 
 void Traced::add_open(Ino ino) {
-  clock_.tick();
-  filesystem_.add_open(ino);
-  add_if_done(0, {.call = TraceCall::kAddOpen, .ino = ino});
+  change({.call = TraceCall::kAddOpen, .ino = ino}, [&] { return filesystem_.add_open(ino), 0; });
 }
 
 void Traced::release(Ino ino, bool was_writable) {
-  clock_.tick();
-  filesystem_.release(ino, was_writable);
-  add_if_done(0, {.call = TraceCall::kRelease, .ino = ino, .flags = was_writable ? kTraceWritable : 0});
+  change({.call = TraceCall::kRelease, .ino = ino, .flags = was_writable ? kTraceWritable : 0},
+         [&] { return filesystem_.release(ino, was_writable), 0; });
 }
 
 // ---- data ---------------------------------------------------------------------------------------------------------
 
 std::int64_t Traced::write(Ino ino, std::uint64_t offset, std::span<const std::byte> in, WriteFlags flags,
                            std::uint64_t* end) {
-  clock_.tick();
-  std::uint64_t written_end = 0;
-  const std::int64_t count = filesystem_.write(ino, offset, in, flags, &written_end);
-  if (end && count >= 0) *end = written_end;
-  if (count <= 0) return count;  // writing nothing changes nothing, not even a time
   TraceOp op;
   op.call = TraceCall::kWrite;
   op.ino = ino;
-  op.offset = written_end - static_cast<std::uint64_t>(count);
+  op.offset = offset;
   op.flags = (flags.append ? kTraceAppend : 0) | (flags.direct ? kTraceDirect : 0) | (flags.dsync ? kTraceDsync : 0) |
              (flags.sync ? kTraceSync : 0);
+  op.data = in;
+  begin(op);
+  std::uint64_t written_end = 0;
+  const std::int64_t count = filesystem_.write(ino, offset, in, flags, &written_end);
+  if (end && count >= 0) *end = written_end;
+  if (count <= 0) {  // writing nothing changes nothing, not even a time
+    if (recorder_) recorder_->drop_op();
+    return count;
+  }
+  op.offset = written_end - static_cast<std::uint64_t>(count);
   op.data = in.first(static_cast<std::size_t>(count));
+  if (recorder_) recorder_->name_op(text_of(op));
   if (const auto position = add(op)) filesystem_.keep_in_store(ino, op.offset, op.data.size(), *writer_, *position);
   return count;
 }
 
 Errno Traced::truncate(Ino ino, std::uint64_t size) {
-  clock_.tick();
-  return add_if_done(filesystem_.truncate(ino, size), {.call = TraceCall::kTruncate, .ino = ino, .length = size});
+  return change({.call = TraceCall::kTruncate, .ino = ino, .length = size}, [&] { return filesystem_.truncate(ino, size); });
 }
 
 Errno Traced::fallocate(Ino ino, int mode, std::uint64_t offset, std::uint64_t length) {
-  clock_.tick();
-  const Errno result = filesystem_.fallocate(ino, mode, offset, length);
   TraceOp op{.call = TraceCall::kFallocate, .ino = ino, .offset = offset, .length = length, .flags = static_cast<std::uint32_t>(mode)};
+  const Errno result = change(op, [&] { return filesystem_.fallocate(ino, mode, offset, length); });
   // ext4 changes the times before it finds that there is no room, or that the range does not fit.
   if (result == -ENOSPC || result == -EINVAL) {
     op.flags |= kTraceFailed;
     add(op);
-    return result;
   }
-  return add_if_done(result, op);
+  return result;
 }
 
 Errno Traced::fsync(Ino ino, bool datasync) {
-  clock_.tick();
-  return add_if_done(filesystem_.fsync(ino, datasync), {.call = TraceCall::kFsync, .ino = ino, .flags = datasync ? kTraceDatasync : 0});
+  return change({.call = TraceCall::kFsync, .ino = ino, .flags = datasync ? kTraceDatasync : 0}, [&] { return filesystem_.fsync(ino, datasync); });
 }
 
 Errno Traced::sync() {
-  clock_.tick();
-  return add_if_done(filesystem_.sync(), {.call = TraceCall::kSync});
+  return change({.call = TraceCall::kSync}, [&] { return filesystem_.sync(); });
 }
 
 Errno Traced::sync_file_range(Ino ino, std::uint64_t offset, std::uint64_t length, unsigned flags) {
-  clock_.tick();
-  return add_if_done(filesystem_.sync_file_range(ino, offset, length, flags),
-                     {.call = TraceCall::kSyncFileRange, .ino = ino, .offset = offset, .length = length, .flags = flags});
+  return change({.call = TraceCall::kSyncFileRange, .ino = ino, .offset = offset, .length = length, .flags = flags},
+                [&] { return filesystem_.sync_file_range(ino, offset, length, flags); });
 }
 
 void Traced::make_durable() {
-  clock_.tick();
-  filesystem_.make_durable();
-  add_if_done(0, {.call = TraceCall::kMakeDurable});
+  change({.call = TraceCall::kMakeDurable}, [&] { return filesystem_.make_durable(), 0; });
 }
 
 void Traced::mark(std::string_view text) {
-  clock_.tick();
-  add_if_done(0, {.call = TraceCall::kMark, .text = text});
+  change({.call = TraceCall::kMark, .text = text}, [] { return 0; });
 }
 
 }  // namespace crashcut::fusefs

@@ -35,8 +35,9 @@ class Traced {
  public:
   // `filesystem` takes its time from `clock`; the trace's header has the time that the clock showed when the
   // filesystem was made. `writer` may be none: then the calls are just done. It can be read for as long as files can.
-  Traced(Filesystem& filesystem, TraceClock& clock, TraceWriter* writer)
-      : filesystem_(filesystem), clock_(clock), writer_(writer) {}
+  // `recorder`, where there is one, is the filesystem's: each call is an operation of its own there, in words.
+  Traced(Filesystem& filesystem, TraceClock& clock, TraceWriter* writer, Recorder* recorder = nullptr)
+      : filesystem_(filesystem), clock_(clock), writer_(writer), recorder_(recorder) {}
 
   // Whether it matters who does the calls.
   bool names_processes() const { return writer_ != nullptr; }
@@ -52,7 +53,7 @@ class Traced {
   Errno unlink(Ino dir, std::string_view name);
   Errno rmdir(Ino dir, std::string_view name);
   Errno rename(Ino from_dir, std::string_view from, Ino to_dir, std::string_view to, unsigned flags);
-  Errno setattr(Ino ino, const AttrChange& change);
+  Errno setattr(Ino ino, const AttrChange& attributes);
   Errno set_xattr(Ino ino, const std::string& name, std::string_view value, int flags);
   Errno remove_xattr(Ino ino, const std::string& name);
   void add_open(Ino ino);
@@ -69,13 +70,18 @@ class Traced {
   void mark(std::string_view text);
 
  private:
-  Errno add_if_done(Errno result, TraceOp op);
+  void begin(const TraceOp& op);
+  std::string text_of(const TraceOp& op) const;
+  // Does `action`; `made` is the inode that it makes.
+  template <class Action>
+  Errno change(TraceOp op, Action&& action, const Ino* made = nullptr);
   std::optional<std::uint64_t> add(TraceOp& op);
   void add_process();
 
   Filesystem& filesystem_;
   TraceClock& clock_;
   TraceWriter* writer_;
+  Recorder* recorder_;
 
   TraceProcess current_;
   std::uint32_t process_ = 0;       // the number of current_ in the trace

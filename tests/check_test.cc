@@ -10,6 +10,7 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <random>
 #include <set>
 #include <sstream>
@@ -355,6 +356,30 @@ TEST_F(CheckTest, ARecoveryThatIsCrashedItself) {
                                   "if [ -e j ]; then cat j > f; sync f; rm j; fi\n"
                                   "grep -q . f\n");
   EXPECT_EQ(check({"--setup", "echo old > f; echo new > j", "--check", safe, "--depth", "2"}, "true").exit_code, 0) << read_file(directory_ / "out");
+}
+
+TEST_F(CheckTest, TheStoryOfASecondCrashTellsWhatTheCheckerDid) {
+  const std::string recovery = script("recovery.sh", "if [ -e d/j ]; then cat d/j > f; rm d/j; mkdir d/j/none; mv d/k d/l; fi 2> /dev/null\ngrep -q . f\n");
+  const Ran ran = check({"--setup", "echo old > f; mkdir d; echo new > d/j; touch d/k", "--check", recovery, "--depth", "2"}, "true");
+  EXPECT_EQ(ran.exit_code, 1) << ran.err;
+  EXPECT_TRUE(ran.says("a crash, and another one while the checker ran, can leave a state that the checker refuses")) << ran.out;
+  const std::string report = crashcut({"replay", "--print", token()}).out;
+  for (const std::string& words : {"What that run of the checker did", "  truncate(f, 0)\n", "  write(f, 4 bytes at 0)\n", "  unlink(d/j)\n", "  rename(d/k, d/l, RENAME_NOREPLACE)\n"}) {
+    EXPECT_NE(report.find(words), std::string::npos) << words << "\n" << report;
+  }
+  EXPECT_EQ(report.find("none"), std::string::npos) << "what failed is no operation: " << report;
+  const Json crash = result()["violation"]["crashes"][1];
+  std::map<std::string, std::string> persisted;
+  for (const Json& operation : crash["operations"]) {
+    if (!operation["persisted"].is_null()) persisted[operation["text"]] = operation["persisted"];
+  }
+  // The journal is gone, of the file there is only the size.
+  EXPECT_EQ(persisted["truncate(f, 0)"], "yes") << crash;
+  EXPECT_EQ(persisted["write(f, 4 bytes at 0)"], "partly") << crash;
+  EXPECT_EQ(persisted["unlink(d/j)"], "yes") << crash;
+  EXPECT_EQ(persisted["rename(d/k, d/l, RENAME_NOREPLACE)"], "no") << crash;
+  EXPECT_EQ(crash.dump().find("of inode"), std::string::npos) << crash;
+  EXPECT_NE(crash.dump().find("size of f"), std::string::npos) << crash;
 }
 
 TEST_F(CheckTest, ACheckerThatIsNotDeterministicIsNoticed) {

@@ -116,7 +116,8 @@ std::string explain(const ViolationKey& key, const Question& question, const Tol
   std::string message = key.message.empty() ? told.run.result.errors : key.message;
   while (!message.empty() && message.back() == '\n') message.pop_back();
   const std::string said = message.empty() ? "it printed nothing" : fmt::format("it said: {}", message);
-  return fmt::format("{}a crash can leave a state that the checker refuses ({})", when, said);
+  const std::string_view crash = told.story.crashes.size() == 1 ? "a crash" : "a crash, and another one while the checker ran,";
+  return fmt::format("{}{} can leave a state that the checker refuses ({})", when, crash, said);
 }
 
 }  // namespace crashcut::mounted

@@ -87,7 +87,7 @@ class CrashedDisk {
                                      .block_bytes = recording.options.block_bytes,
                                      .noatime = true,
                                      .clock = clock.reader()}),
-        changes(filesystem, clock, nullptr),
+        changes(filesystem, clock, nullptr, recorder),
         volume{filesystem, changes, {}} {}
 
   fusefs::TraceClock clock;
