@@ -121,7 +121,7 @@ void add_mounted_options(CLI::App& command, MountedOptions& options) {
   command.add_option("--program-limit", options.program_limit_s, "how long the program may take; 0: no limit (default: 600; none at a terminal)")->type_name("SECONDS");
   command.add_flag("--stdout-marks", options.lines_are_marks, "each line that the program prints is a mark");
   command.add_flag("--remount", options.remount, "unmount and mount for every state, instead of switching");
-  command.add_option("--image", options.image_directory, "write the explored states to DIR as plain trees")->type_name("DIR");
+  command.add_option("--image", options.image_directory, "write the explored states to DIR as plain trees: 000001, and with --depth 2 000001.0001 for what a crash of the checker there leaves")->type_name("DIR");
   command.add_option("--out", options.out_directory, "keep trace and results there (default: crashcut.out/N)")->type_name("DIR");
   command.add_option("--junit", options.junit_file, "write the result as JUnit XML too")->type_name("FILE");
   command.add_flag("--outcomes", options.outcomes, "list every distinct outcome, and how often it came");

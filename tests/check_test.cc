@@ -411,6 +411,29 @@ TEST_F(CheckTest, StatesAreWrittenOutAsTrees) {
   EXPECT_EQ(found, (std::multiset<std::string>{"", "old\n", "new!\n", std::string(5, '\0')}));
 }
 
+TEST_F(CheckTest, StatesOfASecondCrashAreNamedByTheFirst) {
+  const std::string recover = script("recover", "cat g; if [ -s f ]; then cat f > g; fi");
+  check({"--depth", "2", "--setup", "echo old > g", "--check", recover, "--image", "states"}, "echo new > f");
+  std::map<std::string, std::set<std::string>> found;  // what the second crashes leave in g, by what the first left in f
+  for (const auto& entry : fs::directory_iterator(directory_ / "states")) {
+    const std::string name = entry.path().filename();
+    const fs::path first = directory_ / "states" / name.substr(0, 6);
+    ASSERT_TRUE(fs::is_directory(first)) << name;
+    const std::string f = fs::exists(first / "f") ? read_file(first / "f") : "none";
+    if (name.size() == 6) {
+      EXPECT_EQ(read_file(first / "g"), "old\n");
+      found[f];
+    } else {
+      EXPECT_EQ(name[6], '.');
+      found[f].insert(read_file(entry.path() / "g"));
+    }
+  }
+  const std::string nuls(4, '\0');
+  const std::map<std::string, std::set<std::string>> expected = {
+      {"none", {}}, {"", {}}, {nuls, {"old\n", "", nuls}}, {"new\n", {"old\n", "", nuls, "new\n"}}};
+  EXPECT_EQ(found, expected);
+}
+
 TEST_F(CheckTest, ASpaceThatIsTooLargeIsSampled) {
   const std::string write = "for i in $(seq 1 60); do printf b | dd of=f bs=1 seek=$((i*512)) conv=notrunc status=none; done";
   const Words options = {"--setup", "head -c 40000 /dev/zero | tr '\\0' a > f", "--check", "cksum f", "--max-recoveries", "60"};

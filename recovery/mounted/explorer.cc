@@ -8,6 +8,7 @@
 #include "persist/check.h"
 #include "persist/fixed_cut.h"
 #include "recovery/mounted/copy_out.h"
+#include "recovery/mounted/following.h"
 
 namespace crashcut::mounted {
 
@@ -131,12 +132,6 @@ recovery::Crash tell_crash(const fusefs::Recording& recording, const persist::Cu
   return crash;
 }
 
-// The newest of everything that is still open.
-class Newest final : public persist::Chooser {
- public:
-  std::uint32_t choose(const Choice&) override { return 0; }
-};
-
 }  // namespace
 
 std::string subject_of(const Question& question) {
@@ -145,7 +140,10 @@ std::string subject_of(const Question& question) {
 }
 
 Explorer::Explorer(Setup setup)
-    : setup_(setup), marks_(marks_of(setup.recording)), cut_(std::make_unique<persist::Cut>(setup.recording.log)) {}
+    : setup_(setup),
+      marks_(marks_of(setup.recording)),
+      cut_(std::make_unique<persist::Cut>(setup.recording.log)),
+      found_(std::make_unique<Layers>(Layers{{Crash{&setup_.recording, cut_.get()}}})) {}
 Explorer::~Explorer() = default;
 
 Run Explorer::run_on(const Question& question, Layers& layers, persist::Chooser& chooser,
@@ -215,7 +213,9 @@ bool Explorer::explore_below(const Question& question, const Layers& layers, con
     for (const std::uint32_t answer : tree.path()) run.path.push_back(answer);
     run.diverged = tree.run_diverged();
     if (run.result.was_stopped) return false;
+    std::swap(found_->crashes, below.crashes);
     on_run(run);
+    std::swap(found_->crashes, below.crashes);
     if (run.diverged || !run.result.failure.empty()) return true;
     if (next && !explore_below(question, below, run, *next, on_run)) return false;
   } while (tree.advance());
@@ -283,24 +283,25 @@ Run Explorer::sample(const Question& question, persist::Chooser& chooser) {
   return run;
 }
 
-std::string Explorer::copy_state(const std::string& directory) const {
-  persist::Cut cut = *cut_;
-  Newest chooser;
-  CrashView view(setup_.recording, cut, chooser);
-  Filesystem filesystem(Filesystem::Setup{.medium = &view,
-                                          .sector_bytes = setup_.recording.options.sector_bytes,
-                                          .block_bytes = setup_.recording.options.block_bytes});
-  return copy_out(filesystem, directory);
-}
-
 // The disk after the last of the crashes.
 template <class Use>
 static std::string on_views(const auto& crashes, Use&& use) {
-  Newest chooser;
+  Following newest;
+  std::deque<persist::Cut> cuts;  // what is read here is decided here only
   std::deque<CrashView> views;
-  for (const auto& crash : crashes) views.emplace_back(*crash.recording, *crash.cut, chooser, views.empty() ? nullptr : &views.back());
+  for (const auto& crash : crashes) views.emplace_back(*crash.recording, cuts.emplace_back(*crash.cut), newest, views.empty() ? nullptr : &views.back());
   return use(views);
 }
+
+static std::string copy_last(const auto& crashes, const std::string& directory) {
+  return on_views(crashes, [&](std::deque<CrashView>& views) {
+    const fusefs::ModelOptions& options = crashes.front().recording->options;
+    Filesystem filesystem(Filesystem::Setup{.medium = &views.back(), .sector_bytes = options.sector_bytes, .block_bytes = options.block_bytes});
+    return copy_out(filesystem, directory);
+  });
+}
+
+std::string Explorer::copy_state(const std::string& directory) const { return copy_last(found_->crashes, directory); }
 
 static std::string failure_of(const Run& run) {
   if (!run.result.failure.empty()) return run.result.failure;
@@ -310,13 +311,8 @@ static std::string failure_of(const Run& run) {
 std::string Explorer::copy_state(const Question& question, const std::vector<std::uint32_t>& path, const std::string& directory) {
   const Followed followed = follow(question, path);
   if (const std::string failure = failure_of(followed.run); !failure.empty()) return failure;
-  return on_views(followed.layers.crashes, [&](std::deque<CrashView>& views) {
-    Filesystem filesystem(Filesystem::Setup{.medium = &views.back(),
-                                            .sector_bytes = setup_.recording.options.sector_bytes,
-                                            .block_bytes = setup_.recording.options.block_bytes});
-    const std::string failure = copy_out(filesystem, directory);
-    return failure.empty() ? failure : fmt::format("The state could not be written: {}.", failure);
-  });
+  const std::string failure = copy_last(followed.layers.crashes, directory);
+  return failure.empty() ? failure : fmt::format("The state could not be written: {}.", failure);
 }
 
 std::string Explorer::visit_state(const Question& question, const std::vector<std::uint32_t>& path, const std::function<CommandRunner&()>& visitor) {

@@ -87,8 +87,8 @@ class Explorer {
   Run run_cut(const Question& question, const std::vector<std::uint32_t>& events, std::uint32_t drop);
   // One recovery by any chooser: a sample. Its path is what was chosen.
   Run sample(const Question& question, persist::Chooser& chooser);
-  // The state that the last recovery of the first layer found, as a plain tree; what it did not read is the newest. Returns
-  // what went wrong.
+  // The state that a recovery found, as a plain tree; what it did not read is the newest. In on_run of whichever it is
+  // told, elsewhere of the last one of the first layer. Returns what went wrong.
   std::string copy_state(const std::string& directory) const;
   // The same with the state that the recovery of a path found, of whatever layer; a sentence.
   std::string copy_state(const Question& question, const std::vector<std::uint32_t>& path, const std::string& directory);
@@ -109,6 +109,7 @@ class Explorer {
   Setup setup_;
   std::vector<Mark> marks_;
   std::unique_ptr<persist::Cut> cut_;  // of the first layer, reset for each recovery
+  std::unique_ptr<Layers> found_;      // what copy_state() copies
 };
 
 }  // namespace crashcut::mounted

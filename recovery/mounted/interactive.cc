@@ -14,6 +14,7 @@
 #include "fusefs/mount/mount.h"
 #include "fusefs/trace_replay.h"
 #include "recovery/mounted/copy_in.h"
+#include "recovery/mounted/following.h"
 #include "recovery/mounted/versions.h"
 #include "recovery/report.h"
 
@@ -38,14 +39,9 @@ Failure users(std::string sentence) { return Failure{true, std::move(sentence)};
 // The mark at which the plug is pulled.
 std::string now_mark(std::uint64_t listing) { return fmt::format("listing {}", listing); }
 
-class Newest final : public persist::Chooser {
- public:
-  std::uint32_t choose(const persist::Choice&) override { return 0; }
-};
-
 // The power goes now, not earlier: what was synced before is there.
 void pull_plug_at(const std::string& mark, const fusefs::Recording& recording, persist::Cut& cut) {
-  Newest reached;
+  Following reached;
   CrashView(recording, cut, reached).reached(mark);
 }
 
@@ -188,15 +184,7 @@ class Session {
   }
 
   tl::expected<void, Failure> switch_to(Mount& mount, std::size_t index) {
-    class Following final : public persist::Chooser {
-     public:
-      explicit Following(const persist::Path& path) : path_(path) {}
-      std::uint32_t choose(const persist::Choice&) override { return at_ < path_.size() ? path_[at_++] : 0; }
-
-     private:
-      const persist::Path& path_;
-      std::size_t at_ = 0;
-    } chooser(states_[index].path);
+    Following chooser(states_[index].path);
     const fusefs::Recording& recording = recorder_->recording();
     persist::Cut cut(recording.log);
     pull_plug_at(now_mark(listings_), recording, cut);

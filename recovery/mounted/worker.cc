@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "recovery/mounted/command_runner.h"
+#include "recovery/mounted/following.h"
 #include "recovery/mounted/sampling.h"
 #include "recovery/mounted/tally.h"
 
@@ -21,21 +22,6 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds kTallyEvery{100};
 // A checker is run again in the state that it just saw: the first time, and now and then.
 constexpr std::uint64_t kRepeatEvery = 64;
-
-// Follows a path as far as it goes; after that the newest of everything.
-class Following final : public persist::Chooser {
- public:
-  explicit Following(std::span<const std::uint32_t> path) : path_(path) {}
-  std::uint32_t choose(const persist::Choice& choice) override {
-    const std::uint32_t answer = at_ < path_.size() ? path_[at_] : 0;
-    ++at_;
-    return answer < choice.candidates.size() ? answer : 0;
-  }
-
- private:
-  std::span<const std::uint32_t> path_;
-  std::size_t at_ = 0;
-};
 
 class Worker {
  public:
@@ -122,20 +108,31 @@ class Worker {
   }
 
   void count(const Run& run) {
+    if (!setup_.plan.image_directory.empty() && tally_.failure.empty()) write_image(run);
     tally_.add(question_, run);
     ++setup_.shared.recoveries;
     if (Clock::now() - last_tally_ > kTallyEvery) send_tally();
   }
 
-  void after_run(const Question& question, const Run& run) {
-    if (!setup_.plan.image_directory.empty() && tally_.failure.empty()) {
-      tally_.failure = explorer_.copy_state(fmt::format("{}/{:06}", setup_.plan.image_directory, ++setup_.shared.images));
-      if (!tally_.failure.empty()) {
-        tally_.failure = fmt::format("--image: {}.", tally_.failure);
-        tally_.is_users_failure = true;
-        setup_.shared.stop = true;
-      }
+  // A state of the first layer is 000007, one that a crash of the recovery in that leaves 000007.0001.
+  void write_image(const Run& run) {
+    images_.resize(run.layer);
+    Image& image = images_.back();
+    if (run.layer == 1) {
+      image.name = fmt::format("{:06}", ++setup_.shared.images);
+    } else {
+      Image& above = images_[run.layer - 2];
+      image.name = fmt::format("{}.{:04}", above.name, ++above.followers);
     }
+    image.followers = 0;
+    const std::string failure = explorer_.copy_state(fmt::format("{}/{}", setup_.plan.image_directory, image.name));
+    if (failure.empty()) return;
+    tally_.failure = fmt::format("--image: {}.", failure);
+    tally_.is_users_failure = true;
+    setup_.shared.stop = true;
+  }
+
+  void after_run(const Question& question, const Run& run) {
     const bool is_command = std::holds_alternative<CommandQuestion>(question);
     // One that hung would be waited for again.
     const bool hung = run.result.answer.finding == Finding::kCheckHung;
@@ -172,6 +169,11 @@ class Worker {
   std::uint64_t run_count_ = 0;
   double fraction_ = 0;  // of what it explores, so far
   std::unordered_set<std::string> seen_;  // sampled paths
+  struct Image {
+    std::string name;
+    std::uint64_t followers = 0;  // of the next layer, so far
+  };
+  std::vector<Image> images_;  // the last one of each layer
 };
 
 }  // namespace
