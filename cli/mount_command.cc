@@ -19,6 +19,7 @@ using mounted::Failure;
 struct MountOptions {
   Options common;
   std::string directory;
+  std::vector<std::string> command;
 };
 
 struct CrashOptions {
@@ -36,17 +37,18 @@ tl::expected<int, Failure> mount(const MountOptions& options) {
   if (stat(options.directory.c_str(), &inside) == 0 && stat((options.directory + "/..").c_str(), &outside) == 0 && inside.st_dev != outside.st_dev) {
     return tl::unexpected(Failure{true, fmt::format("{} is a mount point already. Name another directory, or unmount it.", options.directory)});
   }
-  const mounted::MountPlan mount{fs::canonical(options.directory).string(), plan->from_directory, plan->model};
+  const mounted::MountPlan mount{fs::canonical(options.directory).string(), plan->from_directory, plan->model, options.command};
   const SearchSignals signals;
   const auto on_mounted = [&] {
-    fmt::print("{} mounted at {}\nIn another terminal: crashcut crash {} shows what a crash could leave. Ctrl-C, or umount, ends it.\n",
-               fusefs::describe(mount.model), mount.directory, options.directory);
+    fmt::print("{} mounted at {}\nIn another terminal: crashcut crash {} shows what a crash could leave. {} ends it.\n", fusefs::describe(mount.model),
+               mount.directory, options.directory, mount.command.empty() ? "Ctrl-C, or umount," : "The end of the command, or umount,");
+    if (mount.command.empty()) fmt::print("fsync is seen; sync and syncfs are not, but of a shell in it: crashcut mount {} -- bash\n", options.directory);
     std::fflush(stdout);
   };
   auto served = mounted::serve_mount(mount, on_mounted, is_interrupted);
   if (!served) return tl::unexpected(served.error());
   fmt::print("unmounted\n");
-  return 0;
+  return *served;
 }
 
 tl::expected<int, Failure> crash(const CrashOptions& options) {
@@ -68,10 +70,15 @@ void add_mount_command(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<MountOptions>();
   CLI::App* command = app.add_subcommand("mount", "mount a modelled disk at a directory, to work on it by hand");
   add_model_options(*command, options->common);
-  command->formatter(usage_formatter("crashcut mount [options] DIR"));
+  command->formatter(usage_formatter("crashcut mount [options] DIR [-- COMMAND ...]"));
   command->add_option("dir", options->directory, "an empty directory")->required()->type_name("DIR");
-  command->footer("Stays in the foreground. fsync is seen; sync(1) is not (crashcut check sees it).\n\nExit codes: 0 unmounted, 2 wrong use, 4 crashcut's own failure");
-  command->callback([options, &exit_code] {
+  command->prefix_command();
+  command->footer("Stays in the foreground: until COMMAND ends, which is run in DIR, or without one until it is unmounted or interrupted.\n"
+                  "fsync is seen of every program; sync, syncfs and stores to shared mappings that are not written back yet only of COMMAND\n"
+                  "and what that starts: crashcut mount DIR -- bash\n\n"
+                  "Exit codes: COMMAND's own, 0 unmounted without one, 2 wrong use, 4 crashcut's own failure");
+  command->callback([options, command, &exit_code] {
+    if (!command->remaining().empty()) options->command = program_words(*command, "command");
     const auto code = mount(*options);
     exit_code = code ? *code : report_failure(as_failure(code.error()));
   });

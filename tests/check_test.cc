@@ -735,5 +735,34 @@ TEST_F(CheckTest, AMountForAPerson) {
   EXPECT_EQ(finish(server).exit_code, 0);
 }
 
+TEST_F(CheckTest, InAMountForAPersonTheCommandsSyncIsSeen) {
+  fs::create_directory(directory_ / "disk");
+  const std::string crash = std::string(CRASHCUT_BINARY) + " crash . > ../list";
+  const auto states_after = [&](const std::string& words) {
+    const Ran ran = crashcut({"mount", "disk", "--", "sh", "-c", "echo hello > a; " + words + "; " + crash + "; exit 7"});
+    EXPECT_EQ(ran.exit_code, 7) << ran.err;
+    return read_file(directory_ / "list");
+  };
+  EXPECT_NE(states_after("true").find("    1  a: "), std::string::npos);
+  for (const char* sync : {"sync", "sync -f a", "sync -f ."}) {
+    const std::string states = states_after(sync);
+    EXPECT_NE(states.find("0  nothing is lost\n"), std::string::npos) << sync << states;
+    EXPECT_EQ(states.find("    1  "), std::string::npos) << sync << states;
+  }
+  EXPECT_NE(states_after("sync -f /").find("    1  a: "), std::string::npos) << "another filesystem's";
+  const Ran none = crashcut({"mount", "disk", "--", "no-such-command"});
+  EXPECT_EQ(none.exit_code, 2);
+  EXPECT_TRUE(none.says("no-such-command could not be run")) << none.err;
+}
+
+TEST_F(CheckTest, ACommandInAMountForAPersonEndsWithIt) {
+  fs::create_directory(directory_ / "disk");
+  // One that does not hang up.
+  const pid_t server = start({CRASHCUT_BINARY, "mount", "disk", "--", "sh", "-c", "trap '' HUP; echo > started; while :; do sleep 0.05; done"});
+  for (int tries = 0; tries < 200 && !fs::exists(directory_ / "disk/started"); ++tries) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  kill(server, SIGTERM);
+  EXPECT_EQ(finish(server).exit_code, 0);
+}
+
 }  // namespace
 }  // namespace crashcut

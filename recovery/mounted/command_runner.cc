@@ -8,6 +8,8 @@
 
 #include <fmt/format.h>
 
+#include "recovery/mounted/sync_handlers.h"
+
 namespace crashcut::mounted {
 
 using fusefs::Mount;
@@ -75,13 +77,9 @@ tl::expected<std::unique_ptr<MountedRunner>, std::string> MountedRunner::start(c
   return runner;
 }
 
-bool MountedRunner::is_on_disk(const sandbox::Caller& caller, int fd) const {
-  const auto found = caller.stat_fd(fd);
-  return found && found->device == mount_->device();
-}
-
 sandbox::SyscallHandlers MountedRunner::handlers() {
   sandbox::SyscallHandlers handlers;
+  if (setup_.records_writes) handlers = sync_handlers(mount_);
   handlers.on_reached = [this](const sandbox::Caller&, std::string_view text) {
     const auto* reached = reached_.load();
     bool answer = false;
@@ -91,18 +89,6 @@ sandbox::SyscallHandlers MountedRunner::handlers() {
   handlers.on_assume = [this](const sandbox::Caller&) {
     assumed_away_ = true;
     return sandbox::Answer::with(0);
-  };
-  if (!setup_.records_writes) return handlers;
-  handlers.on_sync = [this](const sandbox::Caller& caller, std::optional<int> fd) {
-    if (!fd || is_on_disk(caller, *fd)) {
-      mount_->fetch_mapped_stores();
-      mount_->while_quiet([](fusefs::Volume& volume) { volume.changes.sync(); });
-    }
-    return sandbox::Answer::go_on();
-  };
-  handlers.on_shared_mapping = [this](const sandbox::Caller& caller, const sandbox::SharedMapping& mapping) {
-    if (is_on_disk(caller, mapping.fd)) mount_->note_shared_mapping();
-    return sandbox::Answer::go_on();
   };
   return handlers;
 }

@@ -40,7 +40,6 @@ class MountedRunner final : public CommandRunner {
   explicit MountedRunner(const Setup& setup);
   tl::expected<void, std::string> mount(fusefs::Volume& volume);
   sandbox::SyscallHandlers handlers();
-  bool is_on_disk(const sandbox::Caller& caller, int fd) const;
 
   Setup setup_;
   struct Idle;  // an empty disk, shown between two states

@@ -15,7 +15,9 @@
 #include "fusefs/trace_replay.h"
 #include "recovery/mounted/copy_in.h"
 #include "recovery/mounted/following.h"
+#include "recovery/mounted/sync_handlers.h"
 #include "recovery/mounted/versions.h"
+#include "recovery/mounted/watched_command.h"
 #include "recovery/report.h"
 
 namespace crashcut::mounted {
@@ -113,18 +115,24 @@ class Session {
     return {};
   }
 
-  tl::expected<void, Failure> serve(const std::function<void()>& on_mounted, const std::function<bool()>& is_interrupted) {
+  tl::expected<int, Failure> serve(const std::function<void()>& on_mounted, const std::function<bool()>& is_interrupted) {
     disk_ = std::move(next_);
     auto mount = Mount::start({.directory = plan_.directory, .caching = Mount::Caching::kNothing, .allow_others = geteuid() == 0, .auto_unmount = true}, *disk_->volume);
     if (!mount) return tl::unexpected(users(mount.error()));
     on_mounted();
-    while (!is_interrupted() && !(*mount)->is_gone()) {
+    std::unique_ptr<WatchedCommand> command;
+    if (!plan_.command.empty()) {
+      auto started = WatchedCommand::start(plan_.command, plan_.directory, sync_handlers(*mount));
+      if (!started) return tl::unexpected(users(started.error()));
+      command = std::move(*started);
+    }
+    while (!is_interrupted() && !(*mount)->is_gone() && !(command && command->has_ended())) {
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
       const std::int64_t wanted = wanted_.exchange(-1);
       if (wanted < 0) continue;
-      if (auto done = switch_to(**mount, static_cast<std::size_t>(wanted)); !done) return done;
+      if (auto done = switch_to(**mount, static_cast<std::size_t>(wanted)); !done) return tl::unexpected(done.error());
     }
-    return {};
+    return command && command->has_ended() ? command->exit_code() : 0;
   }
 
  private:
@@ -227,10 +235,10 @@ tl::expected<std::string, Failure> read_special(const std::string& directory, co
 
 }  // namespace
 
-tl::expected<void, Failure> serve_mount(const MountPlan& plan, const std::function<void()>& on_mounted, const std::function<bool()>& is_interrupted) {
+tl::expected<int, Failure> serve_mount(const MountPlan& plan, const std::function<void()>& on_mounted, const std::function<bool()>& is_interrupted) {
   Session session(plan);
   auto started = session.start_disk([&](fusefs::Traced& changes) { return plan.from_directory.empty() ? "" : copy_in(plan.from_directory, changes); });
-  if (!started) return started;
+  if (!started) return tl::unexpected(started.error());
   return session.serve(on_mounted, is_interrupted);
 }
 

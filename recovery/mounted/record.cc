@@ -12,6 +12,7 @@
 #include "fusefs/mount/mount.h"
 #include "recovery/mounted/channel.h"
 #include "recovery/mounted/command_runner.h"
+#include "recovery/mounted/sync_handlers.h"
 #include "recovery/mounted/versions.h"
 #include "recovery/sandbox/command.h"
 #include "recovery/sandbox/sandbox.h"
@@ -154,36 +155,15 @@ class Recorder {
     line_.clear();
   }
 
-  bool is_on_disk(const Caller& caller, int fd, fusefs::Ino* ino = nullptr) const {
-    const auto found = caller.stat_fd(fd);
-    if (!found || found->device != mount_->device()) return false;
-    if (ino) *ino = fusefs::Ino{found->inode};
-    return true;
-  }
-
   sandbox::SyscallHandlers handlers() {
-    sandbox::SyscallHandlers handlers;
-    handlers.on_sync = [this](const Caller& caller, std::optional<int> fd) {
-      if (!fd || is_on_disk(caller, *fd)) {
-        mount_->fetch_mapped_stores();
-        mount_->while_quiet([](Volume& volume) {
-          volume.changes.set_process(0, "");
-          volume.changes.sync();
-        });
-      }
-      return Answer::go_on();
-    };
+    sandbox::SyscallHandlers handlers = sync_handlers(mount_);
     handlers.on_sync_file_range = [this](const Caller& caller, const sandbox::SyncFileRange& range) {
-      fusefs::Ino ino{};
-      if (is_on_disk(caller, range.fd, &ino)) {
+      const auto found = caller.stat_fd(range.fd);
+      if (found && found->device == mount_->device()) {
         mount_->while_quiet([&](Volume& volume) {
-          volume.changes.sync_file_range(ino, static_cast<std::uint64_t>(range.offset), static_cast<std::uint64_t>(range.length), range.flags);
+          volume.changes.sync_file_range(fusefs::Ino{found->inode}, static_cast<std::uint64_t>(range.offset), static_cast<std::uint64_t>(range.length), range.flags);
         });
       }
-      return Answer::go_on();
-    };
-    handlers.on_shared_mapping = [this](const Caller& caller, const sandbox::SharedMapping& mapping) {
-      if (is_on_disk(caller, mapping.fd)) mount_->note_shared_mapping();
       return Answer::go_on();
     };
     handlers.on_io_uring = [this](const Caller&) {
