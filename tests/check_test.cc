@@ -364,7 +364,7 @@ TEST_F(CheckTest, TheStoryOfASecondCrashTellsWhatTheCheckerDid) {
   EXPECT_EQ(ran.exit_code, 1) << ran.err;
   EXPECT_TRUE(ran.says("a crash, and another one while the checker ran, can leave a state that the checker refuses")) << ran.out;
   const std::string report = crashcut({"replay", "--print", token()}).out;
-  for (const std::string& words : {"What that run of the checker did", "  truncate(f, 0)\n", "  write(f, 4 bytes at 0)\n", "  unlink(d/j)\n", "  rename(d/k, d/l, RENAME_NOREPLACE)\n"}) {
+  for (const std::string words : {"What that run of the checker did", "  truncate(f, 0)\n", "  write(f, 4 bytes at 0)\n", "  unlink(d/j)\n", "  rename(d/k, d/l, RENAME_NOREPLACE)\n"}) {
     EXPECT_NE(report.find(words), std::string::npos) << words << "\n" << report;
   }
   EXPECT_EQ(report.find("none"), std::string::npos) << "what failed is no operation: " << report;
