@@ -65,7 +65,7 @@ bool still_commutes(const Step& step, const Step& done, const State& now) {
 }
 
 bool may_be_co_enabled(const Operation& x, const Operation& y) {
-  if (is_for_want_of_others(x) != is_for_want_of_others(y)) return false;
+  if (is_for_want_of_others(x) || is_for_want_of_others(y)) return false;
   return !any_common(x, y, [](const Primitive& p, const Access& a, const Access& b) { return !p.co_enabled(a, b); });
 }
 

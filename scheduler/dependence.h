@@ -8,15 +8,15 @@
 
 namespace crashcut::scheduler {
 
-// Of two different actors; both executed. Disabling apart.
 // Time passes where nobody else can go on: a step that comes after all before it, and before all after it. The state does not
-// say whether it may be taken; whoever chooses does.
+// say whether it may be taken; whoever chooses does (passing_time.h).
 bool is_for_want_of_others(const Operation& x);
+// Of two different actors; both executed. Disabling apart.
 bool are_dependent(const Operation& x, const Operation& y);
 // Whether in some state the two do not commute, or one disables the other. Results may be missing.
 bool may_conflict(const Operation& x, const Operation& y);
 bool is_file_call(const Operation& x);
-// False only where no state enables both.
+// False only where no state enables both, and for steps for want of others: whom they race with, Execution::passed_over says.
 bool may_be_co_enabled(const Operation& x, const Operation& y);
 
 // Whether `step`, taken now, would commute with `done`, which led to the state `now`: the primitives say so, it is

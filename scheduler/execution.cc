@@ -40,7 +40,17 @@ std::optional<ActorId> Director::follow(const State& state, const std::vector<Pe
 }
 
 std::optional<ActorId> Director::choose(const State& state, const std::vector<Pending>& pending) {
-  if (is_following_prefix()) return follow(state, pending);
+  const auto chosen = is_following_prefix() ? follow(state, pending) : choose_freely(state, pending);
+  if (!chosen) return chosen;
+  const auto taken = std::find_if(pending.begin(), pending.end(), [&](const Pending& p) { return p.actor == *chosen; });
+  if (!is_for_want_of_others(taken->operation)) return chosen;
+  for (const Pending& p : pending) {
+    if (p.actor != *chosen && is_for_want_of_others(p.operation) && !is_exhausted(p.actor)) passed_over_.push_back({taken_, p});
+  }
+  return chosen;
+}
+
+std::optional<ActorId> Director::choose_freely(const State& state, const std::vector<Pending>& pending) {
   std::optional<ActorId> best;
   bool any_asleep = false, any_exhausted = false;
   for (const Pending& p : pending) {

@@ -38,6 +38,13 @@ struct RunRequest {
   std::uint32_t depth_most = 0;       // steps an actor; 0: no bound
 };
 
+// Where a step was taken for want of others (dependence.h): who else stood there for want of others, before what. Nothing
+// else tells: they may have come to go on otherwise.
+struct PassedOver {
+  std::size_t step;
+  Pending pending;
+};
+
 // What whoever runs the program wants to say about an execution; the search hands it on.
 struct ExecutionNote {
   virtual ~ExecutionNote() = default;
@@ -47,6 +54,7 @@ struct Execution {
   std::vector<ObjectStart> objects;   // how each began
   std::vector<Step> steps;
   std::vector<Pending> pending;       // at the end: who was left, before what
+  std::vector<PassedOver> passed_over;
   Ending ending = Ending::kCompleted;
   bool hit_depth = false;             // an actor was held back by its bound
   bool hit_timeouts = false;          // a timed wait did not run out early, since so many had
@@ -76,16 +84,19 @@ class Director {
   Ending ending() const { return ending_; }
   bool hit_depth() const { return hit_depth_; }
   std::size_t step_count() const { return taken_; }
+  const std::vector<PassedOver>& passed_over() const { return passed_over_; }
   bool is_following_prefix() const { return taken_ < request_->prefix.size(); }
 
  private:
   bool is_asleep(ActorId actor) const;
   bool is_exhausted(ActorId actor);
   std::optional<ActorId> follow(const State& state, const std::vector<Pending>& pending);
+  std::optional<ActorId> choose_freely(const State& state, const std::vector<Pending>& pending);
 
   const RunRequest* request_;
   std::vector<Step> sleep_;
   std::vector<std::uint32_t> steps_of_;
+  std::vector<PassedOver> passed_over_;
   std::size_t taken_ = 0;
   std::optional<ActorId> last_;
   Ending ending_ = Ending::kCompleted;

@@ -23,10 +23,25 @@ class RaceFinder {
       while (previous > 0 && steps_[previous - 1].actor != p.actor) --previous;
       find(steps_.size(), {p.actor, p.operation}, previous == 0 ? Order::kNone : previous - 1);
     }
+    for (const PassedOver& other : execution_.passed_over) {
+      if (!is_stopped_ && other.step < steps_.size()) reverse_passing_of_time(other);
+    }
     return !is_stopped_;
   }
 
  private:
+  // Time might have passed for the other first. All else that was done came after.
+  void reverse_passing_of_time(const PassedOver& other) {
+    Race race{other.step, {}, 0};
+    State state(execution_.objects);
+    for (std::size_t k = 0; k < other.step; ++k) {
+      Operation operation = steps_[k].operation;
+      state.apply(steps_[k].actor, operation);
+    }
+    take(state, {other.pending.actor, other.pending.operation}, race);
+    report_(race);
+  }
+
   // Races of the step at j, or, at the end, of a pending one.
   void find(std::size_t j, const Step& second, std::size_t previous) {
     constexpr std::uint64_t kLookEvery = 1 << 14;  // pairs of steps

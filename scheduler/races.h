@@ -3,6 +3,7 @@
 // Step j races with an earlier step i of another actor where i happens before j, the two may conflict, j's actor
 //   would stand before j without i, j is enabled then, and no step between the two, with which j races, comes after i.
 //   A step that was left pending at the end (blocked, or ended with the process) races too: with what kept it.
+// A step for want of others races with those that were passed over for it (Execution::passed_over).
 // How locks fit in: a lock races with the lock before it, not with the unlock between, since before that it is not
 //   enabled.
 #pragma once

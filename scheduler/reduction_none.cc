@@ -30,7 +30,12 @@ class None : public Reduction {
     for (std::size_t k = 0; k < execution.steps.size(); ++k) {
       Node& node = *path[k];
       // A node is new where this execution is the first through it.
-      if (node.started == 1 && node.pending.empty()) add_others(node, state, before[k], execution.steps[k].actor);
+      if (node.started == 1 && node.pending.empty()) {
+        add_others(node, state, before[k], execution.steps[k].actor);
+        for (const PassedOver& other : execution.passed_over) {
+          if (other.step == k) add(node, state, before[k], {other.pending.actor, other.pending.operation});
+        }
+      }
       count_preemptions(*path[k + 1], state, before[k]);
       Operation operation = execution.steps[k].operation;
       state.apply(execution.steps[k].actor, operation);
@@ -39,20 +44,21 @@ class None : public Reduction {
 
  private:
   void add_others(Node& node, const State& state, const std::map<ActorId, Operation>& next, ActorId taken) {
-    const bool others_can = std::any_of(next.begin(), next.end(), [&](const auto& n) { return !is_for_want_of_others(n.second) && state.is_enabled(n.first, n.second); });
     for (const auto& [actor, operation] : next) {
-      if (actor == taken || !state.is_enabled(actor, operation) || (others_can && is_for_want_of_others(operation))) continue;
-      if (preemptions_after(node, state, next, actor) > preemptions_most_) {
-        has_left_out = true;
-        continue;
-      }
-      node.pending.push_back({{actor, operation}, {}});
+      if (actor != taken && !is_for_want_of_others(operation) && state.is_enabled(actor, operation)) add(node, state, next, {actor, operation});
+    }
+  }
+  void add(Node& node, const State& state, const std::map<ActorId, Operation>& next, const Step& step) {
+    if (preemptions_after(node, state, next, step.actor) > preemptions_most_) {
+      has_left_out = true;
+    } else {
+      node.pending.push_back({step, {}});
     }
   }
   static std::uint32_t preemptions_after(const Node& node, const State& state, const std::map<ActorId, Operation>& next, ActorId actor) {
     if (node.parent == nullptr || node.step.actor == actor) return node.preemptions;
     const auto it = next.find(node.step.actor);
-    const bool could_go_on = it != next.end() && state.is_enabled(it->first, it->second);
+    const bool could_go_on = it != next.end() && !is_for_want_of_others(it->second) && state.is_enabled(it->first, it->second);
     return node.preemptions + (could_go_on ? 1 : 0);
   }
   static void count_preemptions(Node& child, const State& state, const std::map<ActorId, Operation>& next) {

@@ -24,6 +24,9 @@ Step step_at(const Execution& execution, std::size_t depth, const State& state, 
   for (const Pending& p : execution.pending) {
     if (it == execution.steps.end() && p.actor == actor) step.operation = p.operation;
   }
+  for (const PassedOver& other : execution.passed_over) {
+    if (other.step == depth && other.pending.actor == actor) step.operation = other.pending.operation;
+  }
   for (Access& a : step.operation) a.is_observed = false;
   if (step.operation.size() > 0 && state.is_enabled(actor, step.operation)) State(state).apply(step);
   return step;

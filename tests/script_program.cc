@@ -10,62 +10,79 @@ namespace crashcut::tests {
 
 using namespace scheduler;
 
-namespace {
-
-struct Actor {
-  const Script* script;
-  std::size_t at = 0;
-  std::int64_t last = 0;
-};
-
-// The operation that the actor stands before, past jumps; false at its end.
-bool next_operation(Actor& actor, Operation& operation) {
-  while (actor.at < actor.script->size()) {
+void find_pending(ScriptActor& actor) {
+  actor.has_pending = actor.is_sleeping = false;
+  while (!actor.has_pending && actor.at < actor.script->size()) {
     const Instruction& i = (*actor.script)[actor.at];
     switch (i.kind) {
-      case Instruction::Kind::kOperation: operation = i.operation; return true;
-      case Instruction::Kind::kLeave: operation = barrier::access(i.operation[0].object, barrier::kLeave, actor.last); return true;
-      case Instruction::Kind::kSkipIf: actor.at += actor.last == i.value ? i.count + 1 : 1; break;
+      case Instruction::Kind::kSleep:
+      case Instruction::Kind::kOperation: actor.pending = i.operation; break;
+      case Instruction::Kind::kLeave: actor.pending = barrier::access(i.operation[0].object, barrier::kLeave, actor.last); break;
+      case Instruction::Kind::kSkipIf: actor.at += actor.last == i.value ? i.count + 1 : 1; continue;
       case Instruction::Kind::kFailIf:
-        if (actor.last == i.value) {
-          operation = process::fail(i.value);
-          return true;
+        if (actor.last != i.value) {
+          ++actor.at;
+          continue;
         }
-        ++actor.at;
+        actor.pending = process::fail(i.value);
         break;
     }
+    actor.has_pending = true;
+    actor.is_sleeping = i.kind == Instruction::Kind::kSleep;
   }
-  return false;
 }
 
-}  // namespace
+std::vector<ScriptActor> ScriptProgram::actors() const {
+  std::vector<ScriptActor> all(scripts.size() + timers.size());
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    all[i].id = static_cast<ActorId>(i);
+    if (i < scripts.size()) {
+      all[i].script = &scripts[i];
+      continue;
+    }
+    all[i].is_timer = true;
+    all[i].timer = timers[i - scripts.size()];
+    all[i].pending = timer::access(all[i].timer, timer::kFire);
+    all[i].has_pending = timeouts_most > 0;
+  }
+  return all;
+}
 
+// As the runtime does it (scheduler/runtime/world.cc).
 Execution ScriptProgram::run(const RunRequest& request) {
   Execution execution;
   execution.objects = objects;
   State state(objects);
   Director director(request);
-  std::vector<Actor> actors;
-  for (const Script& script : scripts) actors.push_back({&script});
+  std::vector<ScriptActor> all = actors();
+  std::vector<TimedActor*> timed;
+  for (ScriptActor& actor : all) timed.push_back(&actor);
   while (true) {
+    for (ScriptActor& actor : all) {
+      if (actor.is_timer) continue;
+      find_pending(actor);
+      actor.has_pending = actor.has_pending && is_live(state, actor.pending);
+    }
+    let_time_pass(state, timed, timeouts_most);
     execution.pending.clear();
-    for (std::size_t i = 0; i < actors.size(); ++i) {
-      Operation operation;
-      if (next_operation(actors[i], operation) && is_live(state, operation)) execution.pending.push_back({static_cast<ActorId>(i), operation});
+    for (const ScriptActor& actor : all) {
+      if (actor.has_pending) execution.pending.push_back({actor.id, actor.pending});
     }
     const auto chosen = director.choose(state, execution.pending);
     if (!chosen) break;
-    for (const Pending& p : execution.pending) {
-      if (p.actor != *chosen) continue;
-      Step step{p.actor, p.operation};
-      state.apply(step);
-      director.note(step, state);
-      Actor& actor = actors[index(p.actor)];
-      actor.last = step.operation.result();
-      ++actor.at;
-      execution.steps.push_back(step);
+    ScriptActor& actor = all[index(*chosen)];
+    Step step{actor.id, actor.pending};
+    state.apply(step);
+    director.note(step, state);
+    execution.steps.push_back(step);
+    if (actor.is_timer) {
+      actor.has_pending = ++actor.early_timeouts < timeouts_most;
+      continue;
     }
+    actor.last = step.operation.result();
+    ++actor.at;
   }
+  execution.passed_over = director.passed_over();
   execution.ending = director.ending();
   execution.hit_depth = director.hit_depth();
   outcome_ = outcome_of(execution);

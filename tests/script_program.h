@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "scheduler/execution.h"
+#include "scheduler/passing_time.h"
 
 namespace crashcut::tests {
 
@@ -13,6 +14,7 @@ namespace crashcut::tests {
 struct Instruction {
   enum class Kind {
     kOperation,   // do it
+    kSleep,       // the same, and it is a sleep: it also ends where nobody else can go on
     kSkipIf,      // when the last result is `value`, skip `count` instructions
     kLeave,       // barrier: leave the generation that the last result names
     kFailIf,      // an assertion: when the last result is `value`, the process fails
@@ -25,17 +27,31 @@ using Script = std::vector<Instruction>;
 
 inline Instruction does(scheduler::Operation operation) { return {Instruction::Kind::kOperation, operation}; }
 inline Instruction does(scheduler::Access access) { return does(scheduler::Operation(access)); }
+inline Instruction sleeps(scheduler::Access access) { return {Instruction::Kind::kSleep, access}; }
 inline Instruction skip_if(std::int64_t value, std::size_t count) { return {Instruction::Kind::kSkipIf, {}, value, count}; }
 inline Instruction fail_if(std::int64_t value) { return {Instruction::Kind::kFailIf, {}, value, 0}; }
 inline Instruction leaves(scheduler::ObjectId barrier) {
   return {Instruction::Kind::kLeave, scheduler::Access{barrier, 0}, 0, 0};
 }
 
+// An actor on its way through a script; a timer has none.
+struct ScriptActor : scheduler::TimedActor {
+  const Script* script = nullptr;
+  std::size_t at = 0;
+  std::int64_t last = 0;  // result
+};
+// Sets what the actor stands before, past jumps; nothing at its end.
+void find_pending(ScriptActor& actor);
+
 class ScriptProgram : public scheduler::Program {
  public:
   std::vector<scheduler::ObjectStart> objects;
   std::vector<Script> scripts;
+  // Actors behind those of the scripts, each of which fires early so often.
+  std::vector<scheduler::ObjectId> timers;
+  std::uint32_t timeouts_most = 0;
 
+  std::vector<ScriptActor> actors() const;
   scheduler::Execution run(const scheduler::RunRequest& request) override;
   // What the last run's actors saw, and how it ended.
   const std::string& outcome() const { return outcome_; }

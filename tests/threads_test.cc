@@ -94,6 +94,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Row{"mistakes hang", "--step-limit 0.3", 1, "no progress", "runs on"}, Row{"mistakes timeout", "", 1, "assertion", "timed out"},
                       Row{"mistakes hang-early", "--step-limit 0.3", 1, "no progress", "runs on"},
                       Row{"mistakes timeout", "--timeouts 0", 0, "", ""}, Row{"mistakes errorcheck", "", 0, "", ""},
+                      Row{"mistakes first-timeout", "--timeouts 0", 1, "assertion", "timed_out"}, Row{"mistakes second-timeout", "--timeouts 0", 1, "assertion", "timed_out"},
                       Row{"mistakes recursive", "", 0, "", ""}, Row{"mistakes robust", "", 0, "", ""},
                       Row{"mistakes assume", "", 0, "", ""},
                       Row{"mistakes assume-assert", "", 1, "assertion", "`turn != 0' failed"},

@@ -99,16 +99,16 @@ EXPORT int pthread_mutex_timedlock(pthread_mutex_t* m, const struct timespec* un
 EXPORT int pthread_mutex_clocklock(pthread_mutex_t* m, clockid_t, const struct timespec* until) { return timed_lock(m, until, CALLER); }
 
 // A spin lock is a mutex that wastes time while it waits.
-static int spin(pthread_spinlock_t* s, mutex::Verb verb, bool is_initialised, const void* caller) {
+static int do_spin(pthread_spinlock_t* s, mutex::Verb verb, bool is_initialised, const void* caller) {
   if (!is_scheduling()) return 0;
   const ObjectId id = object_at(PrimitiveId::kMutex, const_cast<const int*>(s), {{}, mutex::kNormal}, is_initialised);
   return is_initialised ? 0 : static_cast<int>(perform(mutex::access(id, verb), caller));
 }
-EXPORT int pthread_spin_init(pthread_spinlock_t* s, int) { return *s = 1, spin(s, mutex::kLock, true, CALLER); }
-EXPORT int pthread_spin_lock(pthread_spinlock_t* s) { return spin(s, mutex::kLock, false, CALLER); }
-EXPORT int pthread_spin_trylock(pthread_spinlock_t* s) { return spin(s, mutex::kTryLock, false, CALLER); }
-EXPORT int pthread_spin_unlock(pthread_spinlock_t* s) { return spin(s, mutex::kUnlock, false, CALLER); }
-EXPORT int pthread_spin_destroy(pthread_spinlock_t* s) { return spin(s, mutex::kDestroy, false, CALLER); }
+EXPORT int pthread_spin_init(pthread_spinlock_t* s, int) { return *s = 1, do_spin(s, mutex::kLock, true, CALLER); }
+EXPORT int pthread_spin_lock(pthread_spinlock_t* s) { return do_spin(s, mutex::kLock, false, CALLER); }
+EXPORT int pthread_spin_trylock(pthread_spinlock_t* s) { return do_spin(s, mutex::kTryLock, false, CALLER); }
+EXPORT int pthread_spin_unlock(pthread_spinlock_t* s) { return do_spin(s, mutex::kUnlock, false, CALLER); }
+EXPORT int pthread_spin_destroy(pthread_spinlock_t* s) { return do_spin(s, mutex::kDestroy, false, CALLER); }
 
 EXPORT int pthread_rwlock_init(pthread_rwlock_t* l, const pthread_rwlockattr_t* attributes) {
   int preference = 0;

@@ -24,6 +24,7 @@ inline constexpr std::uint32_t kActorsMost = 1024;
 inline constexpr std::uint32_t kStepsMost = 100'000;
 inline constexpr std::uint32_t kObjectsMost = 1 << 16;
 inline constexpr std::uint32_t kSleepMost = kActorsMost;
+inline constexpr std::uint32_t kPassedOverMost = kStepsMost;
 inline constexpr std::uint32_t kTextMost = 4096;
 inline constexpr std::uint32_t kTouchesMost = 4 << 20;
 inline constexpr std::uint32_t kTextsMost = 64 << 20;
@@ -148,6 +149,7 @@ struct Control {
   std::atomic<std::uint32_t> step_count;
   std::atomic<std::uint32_t> object_count;
   std::uint32_t pending_count;
+  std::uint32_t passed_over_count;
   std::uint32_t running_actor;             // whose code is running
   char text[kTextMost];
   std::uint32_t touch_count;
@@ -160,6 +162,7 @@ struct Control {
   FootprintFact sleep_footprints[kSleepMost];
   Pending pending[kActorsMost];
   std::uint64_t pending_callers[kActorsMost];
+  PassedOver passed_over[kPassedOverMost];
   ActorFact actors[kActorsMost];
   ObjectFact objects[kObjectsMost];
   Step steps[kStepsMost];

@@ -172,6 +172,7 @@ Execution RealProgram::run(const RunRequest& request) {
   }
   execution.pending.assign(control_->pending, control_->pending + control_->pending_count);
   for (Pending& p : execution.pending) p.operation.set_footprint(nullptr);
+  execution.passed_over.assign(control_->passed_over, control_->passed_over + control_->passed_over_count);
   execution.ending = control_->ending;
   execution.hit_depth = control_->hit_depth;
   execution.hit_timeouts = control_->hit_timeouts;

@@ -184,37 +184,21 @@ void observe(Actor& actor, Operation& operation) {
   }
 }
 
-// Where nobody can go on time passes: any wait may run out, though so many have, and any sleep in a loop may end, if not
-// for ever.
-void let_time_pass() {
-  constexpr std::uint32_t kSleepsAloneMost = 1000;
-  const auto is_spin = [](const Actor& actor) { return actor.has_pending && actor.is_sleeping && primitive_of(actor.pending[0].object) == PrimitiveId::kSpin; };
-  const auto is_spent = [](const Actor& actor) { return actor.is_timer && actor.early_timeouts >= g_control->timeouts_most; };
-  for (Actor* actor : g_world->actors) {
-    if (actor == nullptr || !is_for_want_of_others(actor->pending)) continue;
-    if (is_spent(*actor)) actor->has_pending = false;
-    if (is_spin(*actor)) actor->pending = spin::access(actor->pending[0].object, spin::kSpin);
-  }
-  const auto can_go = [](const Actor* actor) { return actor != nullptr && actor->has_pending && g_world->state.is_enabled(actor->id, actor->pending); };
-  if (std::any_of(g_world->actors.begin(), g_world->actors.end(), can_go)) return;
-  for (Actor* actor : g_world->actors) {
-    if (actor == nullptr) continue;
-    if (is_spent(*actor) && g_world->state.object(actor->timer).a == timer::kArmed) {
-      actor->pending = timer::access(actor->timer, timer::kRunOut);
-      actor->has_pending = true;
-    } else if (is_spin(*actor) && actor->sleeps_alone < kSleepsAloneMost) {
-      actor->pending = spin::access(actor->pending[0].object, spin::kWakeUp);
-    }
-  }
+// For crashcut: whom time might have passed for as well.
+void keep_passed_over() {
+  const std::vector<PassedOver>& all = g_world->director->passed_over();
+  if (all.size() > kPassedOverMost) refuse("more sleeps and timed waits than can be held (100000)");
+  for (std::uint32_t& i = g_control->passed_over_count; i < all.size(); ++i) g_control->passed_over[i] = all[i];
 }
 
 // Chooses who goes next and lets it; returns when the calling actor's operation is done.
 void schedule() {
   while (true) {
-    if (g_may_wait_for_time) let_time_pass();
+    if (g_may_wait_for_time) let_time_pass(g_world->state, g_world->actors, g_control->timeouts_most);
     list_pending();
     const auto chosen = g_world->director->choose(g_world->state, g_world->pending);
     if (!chosen) stop(g_world->director->ending());
+    keep_passed_over();
     if (g_control->step_count >= kStepsMost - 1) {
       g_control->hit_depth = true;
       stop(Ending::kDepth);
@@ -560,7 +544,7 @@ void begin_world(const void* stack_top) {
   request.sleep_from = g_control->sleep_from;
   request.depth_most = g_control->depth_most;
   g_world->director.emplace(request);
-  g_control->step_count = g_control->object_count = g_control->pending_count = 0;
+  g_control->step_count = g_control->object_count = g_control->pending_count = g_control->passed_over_count = 0;
   g_control->touch_count = g_control->text_bytes = 0;
   g_control->failure = Failure::kNone;
   g_control->hit_depth = g_control->hit_timeouts = false;

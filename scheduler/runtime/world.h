@@ -9,6 +9,7 @@
 
 #include <string_view>
 
+#include "scheduler/passing_time.h"
 #include "scheduler/primitive.h"
 #include "scheduler/runtime/accesses.h"
 #include "scheduler/runtime/fiber.h"
@@ -18,23 +19,16 @@ namespace crashcut::scheduler::runtime {
 
 inline constexpr std::uint32_t kKeysMost = 256;
 
-struct Actor {
+struct Actor : TimedActor {
   Fiber fiber;
-  ActorId id{};
-  bool is_timer = false;
   bool is_over = false;
-  bool has_pending = false;
-  Operation pending;           // what it stands before
   Operation done;              // what it did last
   std::uint64_t caller = 0;
   std::uint32_t child_count = 0;
   std::uint32_t yields_in_a_row = 0;
-  std::uint32_t early_timeouts = 0;
-  std::uint32_t sleeps_alone = 0;  // in a row
-  bool is_sleeping = false;        // what it stands before is a sleep
   std::uint64_t clock_ns = 0;  // of its own virtual time
   std::uint64_t random = 0;
-  ObjectId thread{}, timer{}, loop{}, cancellation{};
+  ObjectId thread{}, loop{}, cancellation{};
   bool is_cancel_enabled = true;
   bool is_ending = false;
   Actor* timer_actor = nullptr;

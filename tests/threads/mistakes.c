@@ -25,8 +25,15 @@ static pthread_key_t key;
 static int destroyed;
 static pthread_t a, b;
 
-static sem_t count;
+static sem_t count, other_count;
+static sem_t* timed_out;
 
+static void* waits_or_posts(void* own) {
+  const struct timespec now = {0, 0};
+  if (sem_timedwait(own, &now) != 0) timed_out = own;
+  sem_post(own == &count ? &other_count : &count);
+  return NULL;
+}
 static void* posts(void* unused) {
   sem_post(&count);
   sem_post(&count);
@@ -247,6 +254,16 @@ int main(int argc, char** argv) {
     assert(pthread_mutex_lock(&m) == EOWNERDEAD);
     assert(pthread_mutex_consistent(&m) == 0);
     assert(pthread_mutex_unlock(&m) == 0 && pthread_mutex_lock(&m) == 0 && pthread_mutex_unlock(&m) == 0);
+  }
+  /* Nobody can go on but by a timeout, and whichever comes first, the other thread then gets its post. */
+  if (IS("first-timeout") || IS("second-timeout")) {
+    sem_init(&count, 0, 0);
+    sem_init(&other_count, 0, 0);
+    pthread_create(&a, NULL, waits_or_posts, &count);
+    pthread_create(&b, NULL, waits_or_posts, &other_count);
+    pthread_join(a, NULL);
+    pthread_join(b, NULL);
+    assert(timed_out != (IS("first-timeout") ? &count : &other_count));
   }
   if (IS("assume")) {
     one(assumes);

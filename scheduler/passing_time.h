@@ -1,0 +1,55 @@
+// Passing time: what waits for time alone goes on where nobody else can.
+//
+// A timed wait may run out at any moment, so often as --timeouts says; once it has, and for a sleep in a loop that waits for
+//   others, time passes only where nobody can go on. Whose wait then ends first is open: each is another execution, and as
+//   no step moves past one that all others had to wait for (dependence.h), each is a class of its own.
+// Whoever runs a program calls let_time_pass() before it asks who goes next.
+#pragma once
+
+#include <algorithm>
+
+#include "scheduler/dependence.h"
+#include "scheduler/primitives/spin.h"
+#include "scheduler/primitives/timer.h"
+
+namespace crashcut::scheduler {
+
+// What of an actor time looks at. A timer is an actor of its own.
+struct TimedActor {
+  ActorId id{};
+  bool is_timer = false;
+  bool is_sleeping = false;         // what it stands before is a sleep
+  bool has_pending = false;
+  Operation pending;                // what it stands before
+  ObjectId timer{};
+  std::uint32_t early_timeouts = 0;
+  std::uint32_t sleeps_alone = 0;
+
+  bool is_spent(std::uint32_t timeouts_most) const { return is_timer && early_timeouts >= timeouts_most; }
+  bool is_in_sleep() const { return has_pending && is_sleeping && primitive_of(pending[0].object) == PrimitiveId::kSpin; }
+};
+
+// Where nobody can go on any wait may run out, though so many have, and any sleep in a loop may end, if not for ever.
+// `actors` are pointers, null where there is none.
+template <class Actors>
+void let_time_pass(const State& state, const Actors& actors, std::uint32_t timeouts_most) {
+  constexpr std::uint32_t kSleepsAloneMost = 1000;
+  for (TimedActor* actor : actors) {
+    if (actor == nullptr || !is_for_want_of_others(actor->pending)) continue;
+    if (actor->is_spent(timeouts_most)) actor->has_pending = false;
+    if (actor->is_in_sleep()) actor->pending = spin::access(actor->pending[0].object, spin::kSpin);
+  }
+  const auto can_go = [&](const TimedActor* actor) { return actor != nullptr && actor->has_pending && state.is_enabled(actor->id, actor->pending); };
+  if (state.is_over() || std::any_of(actors.begin(), actors.end(), can_go)) return;
+  for (TimedActor* actor : actors) {
+    if (actor == nullptr) continue;
+    if (actor->is_spent(timeouts_most) && state.object(actor->timer).a == timer::kArmed) {
+      actor->pending = timer::access(actor->timer, timer::kRunOut);
+      actor->has_pending = true;
+    } else if (actor->is_in_sleep() && actor->sleeps_alone < kSleepsAloneMost) {
+      actor->pending = spin::access(actor->pending[0].object, spin::kWakeUp);
+    }
+  }
+}
+
+}  // namespace crashcut::scheduler
