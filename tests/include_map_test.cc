@@ -142,6 +142,21 @@ TEST(IncludeMap, ThisTreeObeysTheMap) {
   for (const std::string& complaint : check_map(tree)) ADD_FAILURE() << complaint;
 }
 
+// A new primitive is one small file, and a line in the table.
+TEST(Primitives, FitOnTwoScreens) {
+  constexpr std::ptrdiff_t kLinesMost = 100;
+  const Tree tree = read_tree(CRASHCUT_SOURCE_DIR);
+  std::size_t primitives = 0;
+  for (const auto& [path, text] : tree) {
+    if (!path.starts_with("scheduler/primitives/") || !path.ends_with(".h")) continue;
+    ++primitives;
+    EXPECT_LE(std::count(text.begin(), text.end(), '\n'), kLinesMost) << path;
+    const std::string line = "#include \"" + path + "\"";
+    EXPECT_NE(tree.at("scheduler/primitives/table.cc").find(line), std::string::npos) << path;
+  }
+  EXPECT_GE(primitives, 17u);
+}
+
 TEST(IncludeMap, AllowsWhatPointsDown) {
   const Tree tree = {
       {"persist/log.h", "#include <vector>\n"},
