@@ -13,12 +13,14 @@
 #include "recovery/threads/report.h"
 #include "recovery/threads/rest.h"
 #include "recovery/threads/token.h"
+#include "scheduler/primitives/rwlock.h"
 
 namespace crashcut::cli {
 namespace {
 
 using inprocess::Failure;
 using scheduler::PrimitiveId;
+namespace rwlock = scheduler::rwlock;
 
 constexpr double kQuiet_s = 2;
 constexpr double kInterval_s = 2;
@@ -55,8 +57,11 @@ tl::expected<std::pair<PrimitiveId, std::int64_t>, Failure> parse_policy(const s
       {"semaphore=lifo", PrimitiveId::kSemaphore, scheduler::kLifo},     {"cond=any", PrimitiveId::kCondition, scheduler::kArbitrary},
       {"cond=fifo", PrimitiveId::kCondition, scheduler::kFifo},          {"cond=lifo", PrimitiveId::kCondition, scheduler::kLifo},
       {"futex=any", PrimitiveId::kFutex, scheduler::kArbitrary},         {"futex=fifo", PrimitiveId::kFutex, scheduler::kFifo},
-      {"rwlock=none", PrimitiveId::kRwLock, 0},                          {"rwlock=readers", PrimitiveId::kRwLock, 1},
-      {"rwlock=writers", PrimitiveId::kRwLock, 2},
+      {"futex=lifo", PrimitiveId::kFutex, scheduler::kLifo},             {"mutex=any", PrimitiveId::kMutex, scheduler::kArbitrary},
+      {"mutex=fifo", PrimitiveId::kMutex, scheduler::kFifo},             {"mutex=lifo", PrimitiveId::kMutex, scheduler::kLifo},
+      {"rwlock=none", PrimitiveId::kRwLock, rwlock::kNone},              {"rwlock=any", PrimitiveId::kRwLock, rwlock::kNone},
+      {"rwlock=readers", PrimitiveId::kRwLock, rwlock::kReaders},        {"rwlock=writers", PrimitiveId::kRwLock, rwlock::kWriters},
+      {"rwlock=fifo", PrimitiveId::kRwLock, rwlock::kInLine},            {"rwlock=lifo", PrimitiveId::kRwLock, rwlock::kLastFirst},
   };
   for (const Row& row : kRows) {
     if (text == row.text) return std::pair(row.primitive, row.value);
@@ -213,7 +218,7 @@ void add_threads_command(CLI::App& app, int& exit_code) {
   command->add_option("--preemptions", options->preemptions, "only schedules with at most so many, all of them: first those with none, then one, and so on")->type_name("N")->check(whole_between(0, 1000));
   command->add_option("--spurious", plan.spurious_most, "wake-ups without a signal, a condition variable (default: 0)")->type_name("N")->check(whole_between(0, 1000));
   command->add_option("--timeouts", plan.timeouts_most, "timed waits that run out, a thread (default: 2)")->type_name("N")->check(whole_between(0, 1000));
-  command->add_option("--policy", options->policies, "who is woken: semaphore|cond|futex=any|fifo|lifo, rwlock=none|readers|writers")->type_name("WHAT=WHO")->allow_extra_args(false);
+  command->add_option("--policy", options->policies, "who goes first of those who wait: mutex|rwlock|semaphore|cond|futex=any|fifo|lifo, rwlock=readers|writers")->type_name("WHAT=WHO")->allow_extra_args(false);
   command->add_option("--step-limit", plan.step_limit_s, "a thread that runs so long without an operation hangs (default: 10)")->type_name("SECONDS")->check(real_between(0.1, 1e6));
   command->add_option("--jobs", options->common.jobs, "executions at a time (default: one a core)")->type_name("N")->check(whole_between(1, 256));
   command->add_flag("--all", plan.goes_on, "go on after a violation");

@@ -110,6 +110,38 @@ TEST(Known, PoliciesOfSemaphores) {
   EXPECT_EQ(count(program(kLifo)).stuck, 0u);
 }
 
+// Of those who came while it was held, the first come gets it, or the last.
+TEST(Known, PoliciesOfMutexes) {
+  const auto program = [](Policy policy) {
+    ScriptProgram p;
+    const ObjectId m = object(PrimitiveId::kMutex, 0);
+    p.objects.push_back({m, mutex::kNormal + policy * mutex::kPolicy});
+    for (int i = 0; i < 3; ++i) {
+      if (policy == kArbitrary) p.scripts.push_back({does(mutex::access(m, mutex::kLock)), does(mutex::access(m, mutex::kUnlock))});
+      else p.scripts.push_back({does(mutex::enqueue(m, policy)), does(mutex::access(m, mutex::kLock)), does(mutex::access(m, mutex::kUnlock))});
+    }
+    return p;
+  };
+  const auto check = [&](Policy policy) {
+    SearchSetup setup;
+    setup.on_execution = [&](const Execution& e) {
+      std::vector<ActorId> line;
+      for (const Step& step : e.steps) {
+        if (step.operation[0].verb == mutex::kEnqueue) line.push_back(step.actor);
+        if (step.operation[0].verb != mutex::kLock) continue;
+        EXPECT_EQ(step.actor, policy == kFifo ? line.front() : line.back());
+        std::erase(line, step.actor);
+      }
+      return true;
+    };
+    ScriptProgram p = program(policy);
+    return search({&p}, setup).executions;
+  };
+  EXPECT_EQ(executions(program(kArbitrary)), 6u);
+  EXPECT_EQ(check(kFifo), 6u);   // the orders of coming
+  EXPECT_EQ(check(kLifo), 30u);  // and, for each, the ways to put three on a stack and take them off: Catalan's 5
+}
+
 // `if` where `while` is needed: only a wake-up without a signal breaks it.
 TEST(Known, SpuriousWakeUps) {
   const auto failures = [](std::int64_t spurious) {

@@ -135,13 +135,14 @@ class Generator {
     actor_count_ = actors;
     for (std::uint32_t i = 0; i < 2; ++i) {
       program.objects.push_back({id(PrimitiveId::kVariable, i), 0});
-      program.objects.push_back({id(PrimitiveId::kMutex, i), std::int64_t{pick(4) == 0 ? mutex::kErrorCheck : pick(4) == 0 ? mutex::kRecursive : mutex::kNormal}});
+      const std::int64_t kind = pick(4) == 0 ? mutex::kErrorCheck : pick(4) == 0 ? mutex::kRecursive : mutex::kNormal;
       const bool is_ordered = (families_ & kOrdered) != 0;
       policy_[i] = is_ordered ? 1 + static_cast<std::int64_t>(pick(2)) : 0;
+      program.objects.push_back({id(PrimitiveId::kMutex, i), kind + policy_[i] * mutex::kPolicy});
       program.objects.push_back({id(PrimitiveId::kSemaphore, i), static_cast<std::int64_t>(pick(3)), 0, policy_[i]});
       program.objects.push_back({id(PrimitiveId::kCondition, i), static_cast<std::int64_t>(pick(4) == 0), 0, policy_[i]});
       program.objects.push_back({id(PrimitiveId::kBarrier, i), 2});
-      preference_[i] = static_cast<std::int64_t>(pick(3));
+      preference_[i] = is_ordered ? std::int64_t{rwlock::kInLine} + pick(2) : std::int64_t{pick(3)};
       program.objects.push_back({id(PrimitiveId::kRwLock, i), preference_[i]});
       program.objects.push_back({id(PrimitiveId::kTwoWriters, i)});
       program.objects.push_back({id(PrimitiveId::kOnce, i)});
@@ -255,16 +256,25 @@ class Generator {
     script.push_back(does(await));
   }
 
+  // Policies are the same for all objects of a number.
+  void get_in_line(Script& script, ObjectId mutex) {
+    const std::int64_t policy = policy_[mutex == id(PrimitiveId::kMutex, 0) ? 0 : 1];
+    if (policy != kArbitrary) script.push_back(does(mutex::enqueue(mutex, static_cast<Policy>(policy))));
+  }
+  void add_lock(Script& script, ObjectId mutex) {
+    get_in_line(script, mutex);
+    script.push_back(does(mutex::access(mutex, mutex::kLock)));
+  }
   void add_mutex(Script& script) {
     const ObjectId m = any(PrimitiveId::kMutex);
-    script.push_back(does(mutex::access(m, mutex::kLock)));
+    add_lock(script, m);
     if (pick(2) == 0) add_inner(script);
     if (pick(8) != 0) script.push_back(does(mutex::access(m, mutex::kUnlock)));
   }
   void add_inner(Script& script) {
     if ((families_ & kVariables) != 0 && pick(2) == 0) return add_variable(script);
     const ObjectId m = any(PrimitiveId::kMutex);
-    script.push_back(does(mutex::access(m, mutex::kLock)));
+    add_lock(script, m);
     script.push_back(does(mutex::access(m, mutex::kUnlock)));
   }
 
@@ -283,10 +293,15 @@ class Generator {
     const ObjectId m = id(PrimitiveId::kMutex, 0);
     const std::uint32_t what = pick(3);
     if (what == 0) return script.push_back(does(condition::access(c, pick(2) == 0 ? condition::kSignal : condition::kBroadcast)));
-    script.push_back(does(mutex::access(m, mutex::kLock)));
+    add_lock(script, m);
     if (what == 1) {
       script.push_back(does(Operation(condition::access(c, condition::kEnqueue)).add(mutex::access(m, mutex::kUnlock))));
-      script.push_back(does(Operation(condition::access(c, condition::kWake)).add(mutex::access(m, mutex::kLock))));
+      if (policy_[0] == kArbitrary) {
+        script.push_back(does(Operation(condition::access(c, condition::kWake)).add(mutex::access(m, mutex::kLock))));
+      } else {
+        script.push_back(does(condition::access(c, condition::kWake)));
+        add_lock(script, m);
+      }
     } else {
       script.push_back(does(condition::access(c, condition::kSignal)));
     }
@@ -308,10 +323,10 @@ class Generator {
       case 3: return script.push_back(does(condition::access(id(PrimitiveId::kCondition, i), pick(4) == 0 ? condition::kBroadcast : condition::kSignal)));
       default: {
         const ObjectId c = id(PrimitiveId::kCondition, i), m = id(PrimitiveId::kMutex, 0);
-        script.push_back(does(mutex::access(m, mutex::kLock)));
+        add_lock(script, m);
         script.push_back(does(Operation(condition::access(c, condition::kEnqueue)).add(mutex::access(m, mutex::kUnlock))));
         script.push_back(does(Operation(condition::access(c, condition::kWake)).add(heed)));
-        script.push_back(does(mutex::access(m, mutex::kLock)));
+        add_lock(script, m);
         script.push_back(does(mutex::access(m, mutex::kUnlock)));
       }
     }
@@ -321,8 +336,9 @@ class Generator {
     const std::uint32_t i = pick(2);
     const ObjectId l = id(PrimitiveId::kRwLock, i);
     const bool writes = pick(2) == 0;
-    if (preference_[i] == (writes ? rwlock::kWriters : rwlock::kReaders)) script.push_back(does(rwlock::access(l, rwlock::kArrive)));
-    script.push_back(does(rwlock::access(l, writes ? rwlock::kWrite : rwlock::kRead)));
+    const bool is_in_line = preference_[i] >= rwlock::kInLine;
+    if (is_in_line || preference_[i] == (writes ? rwlock::kWriters : rwlock::kReaders)) script.push_back(does(rwlock::access(l, rwlock::kArrive)));
+    script.push_back(does(rwlock::access(l, writes ? rwlock::kWrite : rwlock::kRead, is_in_line)));
     script.push_back(does(rwlock::access(l, rwlock::kUnlock)));
   }
 
@@ -369,6 +385,7 @@ class Generator {
     script.push_back(does(timer::access(t, timer::kArm)));
     if (pick(2) == 0) {
       const ObjectId m = any(PrimitiveId::kMutex);
+      get_in_line(script, m);
       script.push_back(does(Operation(mutex::access(m, mutex::kTimedLock)).add(take)));
       script.push_back(skip_if(ETIMEDOUT, 1));
       script.push_back(does(mutex::access(m, mutex::kUnlock)));
@@ -565,7 +582,8 @@ INSTANTIATE_TEST_SUITE_P(
                       Row{"rwlocks", kRwLocks | kVariables, 400}, Row{"two_writers", kTwoWriters | kVariables, 200},
                       Row{"onces", kOnces | kVariables, 200}, Row{"tries", kTries | kMutexes | kSemaphores | kRwLocks, 400},
                       Row{"failures", kFailures | kVariables | kMutexes, 300}, Row{"timers", kTimers | kMutexes | kSemaphores | kVariables, 300},
-                      Row{"ordered", kOrdered | kSemaphores | kConditions, 300}, Row{"loops", kLoops | kVariables, 200},
+                      Row{"ordered", kOrdered | kSemaphores | kConditions, 300}, Row{"ordered_locks", kOrdered | kMutexes | kRwLocks | kVariables, 400},
+                      Row{"ordered_tries", kOrdered | kMutexes | kRwLocks | kTries | kTimers, 300}, Row{"loops", kLoops | kVariables, 200},
                       Row{"cancels", kCancels | kSemaphores, 300}, Row{"cancels_ordered", kCancels | kOrdered | kSemaphores, 300},
                       Row{"passing_time", kPassing | kTimers | kSemaphores | kVariables, 1200, 1'500},
                       Row{"passing_time_and_locks", kPassing | kTimers | kMutexes | kConditions | kVariables, 1200, 1'500},

@@ -95,6 +95,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Row{"mistakes hang-early", "--step-limit 0.3", 1, "no progress", "runs on"},
                       Row{"mistakes timeout", "--timeouts 0", 0, "", ""}, Row{"mistakes errorcheck", "", 0, "", ""},
                       Row{"mistakes first-timeout", "--timeouts 0", 1, "assertion", "timed_out"}, Row{"mistakes second-timeout", "--timeouts 0", 1, "assertion", "timed_out"},
+                      Row{"mistakes rwlock-twice", "", 0, "", ""}, Row{"mistakes rwlock-twice", "--policy rwlock=fifo", 0, "", ""}, Row{"mistakes stack", "", 0, "", ""},
                       Row{"mistakes recursive", "", 0, "", ""}, Row{"mistakes robust", "", 0, "", ""},
                       Row{"mistakes assume", "", 0, "", ""},
                       Row{"mistakes assume-assert", "", 1, "assertion", "`turn != 0' failed"},
@@ -140,6 +141,20 @@ TEST(Threads, ReadersAndWritersInAllVariants) {
   EXPECT_EQ(executions("reader_writer 1 2 cond-writers"), 54u);
 }
 
+// Whoever came first gets it first, or last.
+TEST(Threads, MutexesInLine) {
+  EXPECT_EQ(executions("mistakes in-line", "--policy mutex=any"), 24u);
+  EXPECT_EQ(executions("mistakes in-line", "--policy mutex=fifo"), 24u);
+  EXPECT_EQ(executions("mistakes in-line", "--policy mutex=lifo"), 24u * 14u);  // and the ways to put four on a stack and take them off
+  EXPECT_EQ(report("--all --policy mutex=lifo --reduction source", "mistakes in-line", 0)["verdict"], "verified");
+  for (const char* policy : {"mutex=fifo", "mutex=lifo", "rwlock=fifo", "rwlock=lifo"}) {
+    for (const char* words : {"cpp condition", "mistakes recursive", "mistakes errorcheck", "mistakes robust", "cpp shared"}) {
+      EXPECT_EQ(report(std::string("--policy ") + policy, words, 0)["verdict"], "verified") << policy << " " << words;
+    }
+  }
+  EXPECT_EQ(report("--policy mutex=fifo", "mistakes self-lock", 1)["violation"]["kind"], "deadlock");
+}
+
 // One execution a place that the request can take among what heeds it.
 TEST(Threads, CancellationPointsAreOperations) {
   EXPECT_EQ(executions("cancel wait"), 1u);
@@ -158,7 +173,7 @@ TEST(Threads, CountsWhatIsAssumedAway) {
 }
 
 TEST(Threads, BadInput) {
-  for (const char* arguments : {"threads", "threads /no/such/program", "threads /etc/passwd", "threads --reduction best /bin/true", "threads --policy mutex=fifo /bin/true",
+  for (const char* arguments : {"threads", "threads /no/such/program", "threads /etc/passwd", "threads --reduction best /bin/true", "threads --policy mutex=best /bin/true",
                                 "threads --depth 0 /bin/true", "threads --preemptions -1 /bin/true", "replay ct1", "replay ct1AAAA", "replay ct1!!"}) {
     const Ran ran = run(arguments);
     EXPECT_EQ(ran.code, 2) << arguments << "\n" << ran.output;

@@ -4,6 +4,7 @@
 
 #include "recovery/base64url.h"
 #include "recovery/token_bytes.h"
+#include "scheduler/primitives/rwlock.h"
 #include "scheduler/runtime/protocol.h"
 
 namespace crashcut::recovery {
@@ -107,7 +108,7 @@ ThreadPlan plan_of(const json& from) {
   plan.timeouts_most = number<std::uint32_t>(from.at("t"), 1000);
   plan.step_limit_s = from.at("l").get<double>();
   for (const json& policy : from.at("w")) {
-    plan.policies.emplace_back(static_cast<scheduler::PrimitiveId>(number<std::uint32_t>(policy.at(0), static_cast<std::uint32_t>(scheduler::PrimitiveId::kFutex))), number<std::uint32_t>(policy.at(1), 2));
+    plan.policies.emplace_back(static_cast<scheduler::PrimitiveId>(number<std::uint32_t>(policy.at(0), static_cast<std::uint32_t>(scheduler::PrimitiveId::kFutex))), number<std::uint32_t>(policy.at(1), scheduler::rwlock::kLastFirst));
   }
   read_crash(from.at("d").get<std::string>(), plan);
   if (!plan.program.starts_with('/') || !(plan.step_limit_s > 0) || !(plan.bounds.time_most_s >= 0)) throw Damaged{};

@@ -1,6 +1,7 @@
 #include "recovery/threads/token.h"
 
 #include "recovery/token_bytes.h"
+#include "scheduler/primitives/rwlock.h"
 #include "scheduler/runtime/protocol.h"
 
 namespace crashcut::recovery {
@@ -66,7 +67,7 @@ ThreadToken read_body(TokenReader& in) {
   const std::uint64_t policies = in.number(16);
   for (std::uint64_t i = 0; in.ok() && i < policies; ++i) {
     const auto primitive = static_cast<PrimitiveId>(in.number(static_cast<std::uint64_t>(PrimitiveId::kFutex)));
-    token.policies.emplace_back(primitive, static_cast<std::int64_t>(in.number(2)));
+    token.policies.emplace_back(primitive, static_cast<std::int64_t>(in.number(scheduler::rwlock::kLastFirst)));
   }
   const std::uint64_t actors = in.number(kActorsMost);
   for (std::uint64_t i = 0; in.ok() && i < actors; ++i) {

@@ -1,6 +1,8 @@
-// A mutex, POSIX's kinds. Object: a kind, b owner + 1 or 0, c depth, d what became of a robust one.
+// A mutex, POSIX's kinds. Object: a kind, b owner + 1 or 0, c depth, d what became of a robust one, list who waits in line.
+// Under the policies fifo and lifo who waits first takes the step "enqueue"; who only tries takes what is free.
 #pragma once
 
+#include <algorithm>
 #include <cerrno>
 
 #include "scheduler/primitive.h"
@@ -8,18 +10,21 @@
 
 namespace crashcut::scheduler::mutex {
 
-enum Verb : std::uint8_t { kLock, kTryLock, kTimedLock, kUnlock, kDestroy, kAbandon, kConsistent };
-inline constexpr const char* kVerbs[] = {"lock", "trylock", "timedlock", "unlock", "destroy", "abandon", "consistent"};
-enum Kind : std::int64_t { kNormal, kRecursive, kErrorCheck, kRobust = 4 };  // kRobust is added
+enum Verb : std::uint8_t { kLock, kTryLock, kTimedLock, kUnlock, kDestroy, kAbandon, kConsistent, kEnqueue };
+inline constexpr const char* kVerbs[] = {"lock", "trylock", "timedlock", "unlock", "destroy", "abandon", "consistent", "enqueue"};
+enum Kind : std::int64_t { kNormal, kRecursive, kErrorCheck, kRobust = 4, kPolicy = 8 };  // kRobust and so many times kPolicy are added
 enum Health : std::int64_t { kSound, kOwnerDied, kLost };
 
 inline Access access(ObjectId mutex, Verb verb) { return {mutex, verb}; }
+inline Access enqueue(ObjectId mutex, Policy policy) { return {mutex, kEnqueue, policy}; }
 
 inline std::int64_t number_of(ActorId actor) { return std::int64_t{index(actor)} + 1; }
 inline bool is_free(const Object& m) { return m.b == 0; }
-inline bool answers_at_once(const Object& m, ActorId actor) {
-  return is_free(m) || (m.b == number_of(actor) && (m.a & 3) != kNormal);
+inline bool answers_owner(const Object& m, ActorId actor) { return m.b == number_of(actor) && (m.a & 3) != kNormal; }
+inline bool is_turn_of(const Object& m, ActorId actor) {
+  return m.list.empty() || (m.a / kPolicy == kFifo ? m.list.front() : m.list.back()) == index(actor);
 }
+inline bool answers_at_once(const Object& m, ActorId actor) { return answers_owner(m, actor) || (is_free(m) && is_turn_of(m, actor)); }
 
 inline bool enabled(const State& state, ActorId actor, const Operation& operation, const Access& access) {
   const Object& m = state.object(access.object);
@@ -31,12 +36,9 @@ inline bool enabled(const State& state, ActorId actor, const Operation& operatio
 }
 
 inline std::int64_t take(Object& m, ActorId actor) {
+  if (m.d == kLost) return ENOTRECOVERABLE;
   m.b = number_of(actor);
   m.c = 1;
-  if (m.d == kLost) {
-    m.b = m.c = 0;
-    return ENOTRECOVERABLE;
-  }
   return m.d == kOwnerDied ? EOWNERDEAD : 0;
 }
 
@@ -60,20 +62,29 @@ inline std::int64_t unlock(Object& m, ActorId actor) {
 
 inline std::int64_t apply(State& state, ActorId actor, const Operation&, const Access& access) {
   Object& m = state.object(access.object);
+  const bool has_to_wait = access.verb == kTimedLock && !answers_at_once(m, actor);
+  if (access.verb == kLock || access.verb == kTimedLock) std::erase(m.list, std::int64_t{index(actor)});
   switch (access.verb) {
+    case kEnqueue: m.list.push_back(index(actor)); return 0;
     case kLock: return lock(m, actor, 0);
     case kTryLock: return lock(m, actor, EBUSY);
-    case kTimedLock: return lock(m, actor, m.b == number_of(actor) && (m.a & 3) == kErrorCheck ? 0 : ETIMEDOUT);
+    case kTimedLock: return has_to_wait ? ETIMEDOUT : lock(m, actor, 0);
     case kUnlock: return unlock(m, actor);
-    case kDestroy: return is_free(m) ? 0 : kDestroyWhileLocked;
+    case kDestroy: return !is_free(m) ? kDestroyWhileLocked : m.list.empty() ? 0 : kDestroyWhileWaitedFor;
     case kAbandon: m.b = m.c = 0; m.d = kOwnerDied; return 0;
     case kConsistent: return m.d == kOwnerDied && m.b == number_of(actor) ? (m.d = kSound, 0) : EINVAL;
     default: return 0;
   }
 }
 
-// Two that found it taken and left read the owner only. All others change it.
-inline bool dependent(const Access& x, const Access& y) { return !(x.result == EBUSY && y.result == EBUSY); }
+inline bool dependent(const Access& x, const Access& y) {
+  // Two that found it taken and left read the owner only. All others but arrivals change it.
+  if (x.verb != kEnqueue && y.verb != kEnqueue) return !(x.result == EBUSY && y.result == EBUSY);
+  // Who comes changes the line alone, and only those who wait in it look there; behind a fifo line not even that is seen.
+  const auto sees_line = [](const Access& a) { return a.verb == kLock || a.verb == kTimedLock; };
+  const auto sees_all = [](const Access& a) { return a.verb == kEnqueue || a.verb == kDestroy; };
+  return (sees_all(x) && sees_all(y)) || ((sees_line(x) || sees_line(y)) && std::max(x.argument, y.argument) != kFifo);
+}
 
 // One that waits is enabled while the mutex is free; unlocking, but by mistake, while it is not.
 inline bool co_enabled(const Access& x, const Access& y) {

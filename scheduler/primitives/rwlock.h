@@ -1,5 +1,6 @@
 // A reader-writer lock. Object: a the preference, b writer + 1 or 0; list the readers, second those who wait, where
-// a preference looks at them: a preferred reader or writer first takes the step "arrive".
+// a preference looks at them: a preferred reader or writer, or whoever waits in line, first takes the step "arrive".
+// In line, who only tries takes what is free.
 #pragma once
 
 #include <algorithm>
@@ -12,27 +13,37 @@ namespace crashcut::scheduler::rwlock {
 
 enum Verb : std::uint8_t { kRead, kWrite, kTryRead, kTryWrite, kTimedRead, kTimedWrite, kUnlock, kDestroy, kArrive };
 inline constexpr const char* kVerbs[] = {"rdlock", "wrlock", "tryrdlock", "trywrlock", "timedrdlock", "timedwrlock", "unlock", "destroy", "arrive"};
-enum Preference : std::int64_t { kNone, kReaders, kWriters };
+enum Preference : std::int64_t { kNone, kReaders, kWriters, kInLine, kLastFirst };
 enum Unlocked : std::int64_t { kWasReader, kWasWriter };
 
-inline Access access(ObjectId lock, Verb verb) { return {lock, verb}; }
+// The argument says whether whoever takes it waited in line.
+inline Access access(ObjectId lock, Verb verb, bool is_in_line = false) { return {lock, verb, is_in_line ? 1 : 0}; }
 
 inline bool is_write(const Access& x) { return x.verb == kWrite || x.verb == kTryWrite || x.verb == kTimedWrite; }
 inline bool is_read(const Access& x) { return x.verb == kRead || x.verb == kTryRead || x.verb == kTimedRead; }
 
-inline bool can_take(const Object& l, const Access& access) {
-  const bool held_back = !l.second.empty() && (is_write(access) ? l.a == kReaders : l.a == kWriters);
-  return l.b == 0 && !held_back && (!is_write(access) || l.list.empty());
-}
+inline bool is_try(const Access& x) { return x.verb == kTryRead || x.verb == kTryWrite; }
 
-inline bool enabled(const State& state, ActorId, const Operation& operation, const Access& access) {
-  switch (access.verb) {
-    case kRead:
-    case kWrite: return can_take(state.object(access.object), access);
-    case kTimedRead:
-    case kTimedWrite: return can_take(state.object(access.object), access) || timer::is_fired(state, operation);
-    default: return true;
+inline bool is_held_back(const Object& l, std::int64_t self, const Access& access) {
+  if (l.second.empty()) return false;
+  switch (l.a) {
+    case kReaders: return is_write(access);
+    case kWriters: return !is_write(access);
+    case kInLine: return !is_try(access) && l.second.front() != self;
+    case kLastFirst: return !is_try(access) && l.second.back() != self;
+    default: return false;
   }
+}
+inline bool can_take(const Object& l, std::int64_t self, const Access& access) {
+  return l.b == 0 && !is_held_back(l, self, access) && (!is_write(access) || l.list.empty());
+}
+// Whoever holds it for writing and waits for it would wait for good: it is told so, as by glibc.
+inline bool is_told(const Object& l, std::int64_t self, const Access& access) { return l.b == self + 1 && !is_try(access); }
+
+inline bool enabled(const State& state, ActorId actor, const Operation& operation, const Access& access) {
+  const Object& l = state.object(access.object);
+  if (!(is_read(access) || is_write(access)) || is_try(access)) return true;
+  return can_take(l, index(actor), access) || is_told(l, index(actor), access) || timer::is_fired(state, operation);
 }
 
 inline std::int64_t unlock(Object& l, std::int64_t actor) {
@@ -49,8 +60,10 @@ inline std::int64_t apply(State& state, ActorId actor, const Operation&, const A
   if (access.verb == kArrive) return l.second.push_back(self), 0;
   if (access.verb == kUnlock) return unlock(l, self);
   if (access.verb == kDestroy) return l.b == 0 && l.list.empty() ? 0 : kDestroyWhileLocked;
+  const bool takes = can_take(l, self, access);
   std::erase(l.second, self);
-  if (!can_take(l, access)) return access.verb == kTryRead || access.verb == kTryWrite ? EBUSY : ETIMEDOUT;
+  if (is_told(l, self, access)) return EDEADLK;
+  if (!takes) return is_try(access) ? EBUSY : ETIMEDOUT;
   if (is_write(access)) {
     l.b = self + 1;
   } else {
@@ -63,6 +76,8 @@ inline std::int64_t apply(State& state, ActorId actor, const Operation&, const A
 // there are. "arrive" is not told apart by side, so it stays dependent.
 inline bool is_readers(const Access& x) { return (is_read(x) && x.result == 0) || (x.verb == kUnlock && x.result == kWasReader); }
 inline bool dependent(const Access& x, const Access& y) {
+  // In line, the second of two readers has to wait for the first.
+  if (x.argument != 0 && y.argument != 0) return true;
   // Two that found it taken and left have changed nothing.
   return !(is_readers(x) && is_readers(y)) && !(x.result == EBUSY && y.result == EBUSY);
 }

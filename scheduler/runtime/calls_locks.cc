@@ -19,11 +19,18 @@ constexpr int kRobustBit = 16;  // in libc's mutex kind
 std::int64_t kind_of(int libc_kind) {
   const int type = libc_kind & 3;
   const std::int64_t kind = type == PTHREAD_MUTEX_RECURSIVE ? mutex::kRecursive : type == PTHREAD_MUTEX_ERRORCHECK ? mutex::kErrorCheck : mutex::kNormal;
-  return kind + ((libc_kind & kRobustBit) != 0 ? std::int64_t{mutex::kRobust} : 0);
+  return kind + ((libc_kind & kRobustBit) != 0 ? std::int64_t{mutex::kRobust} : 0) + policy_of(PrimitiveId::kMutex) * mutex::kPolicy;
+}
+
+// Before a lock that may wait. Who holds the mutex already has its answer without a line.
+void get_in_line(ObjectId mutex, const void* caller) {
+  const auto policy = static_cast<Policy>(policy_of(PrimitiveId::kMutex));
+  if (policy != kArbitrary && !mutex::answers_owner(object_of(mutex), current_actor().id)) perform(mutex::enqueue(mutex, policy), caller);
 }
 
 int lock(pthread_mutex_t* m, mutex::Verb verb, const void* caller) {
   if (!is_scheduling()) return 0;
+  if (verb == mutex::kLock) return static_cast<int>(wait_for_mutex(mutex_object(m), caller));
   return static_cast<int>(perform(mutex::access(mutex_object(m), verb), caller));
 }
 
@@ -31,6 +38,7 @@ int timed_lock(pthread_mutex_t* m, const timespec* until, const void* caller) {
   if (!is_scheduling()) return 0;
   const ObjectId id = mutex_object(m);
   arm_timer(caller);
+  get_in_line(id, caller);
   return static_cast<int>(timed_out_at(until, perform(Operation(mutex::access(id, mutex::kTimedLock)).add(take_timer()), caller)));
 }
 
@@ -48,7 +56,7 @@ int init(pthread_mutex_t* m, int libc_kind) {
 constexpr int kPreferWriters = PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP;
 
 ObjectId rwlock_object(pthread_rwlock_t* l, bool is_initialised = false) {
-  const std::int64_t chosen = g_control->policy[static_cast<int>(PrimitiveId::kRwLock)];
+  const std::int64_t chosen = policy_of(PrimitiveId::kRwLock);
   const bool asks_for_writers = static_cast<int>(l->__data.__flags) == kPreferWriters;
   return stamped_object_at(PrimitiveId::kRwLock, l, {{}, chosen != 0 ? chosen : asks_for_writers ? std::int64_t{rwlock::kWriters} : std::int64_t{rwlock::kNone}}, l->__data.__pad4, is_initialised);
 }
@@ -56,12 +64,12 @@ ObjectId rwlock_object(pthread_rwlock_t* l, bool is_initialised = false) {
 int take(pthread_rwlock_t* l, rwlock::Verb verb, const timespec* until, const void* caller) {
   if (!is_scheduling()) return 0;
   const ObjectId id = rwlock_object(l);
-  const Access access = rwlock::access(id, verb);
-  const std::int64_t preference = g_control->policy[static_cast<int>(PrimitiveId::kRwLock)];
-  const bool is_try = verb == rwlock::kTryRead || verb == rwlock::kTryWrite;
-  const bool is_preferred = preference == (rwlock::is_write(access) ? rwlock::kWriters : rwlock::kReaders) ||
-                            (preference == 0 && rwlock::is_write(access) && static_cast<int>(l->__data.__flags) == kPreferWriters);
-  if (is_preferred && !is_try) perform(rwlock::access(id, rwlock::kArrive), caller);
+  const std::int64_t preference = object_of(id).a;
+  const bool is_try = rwlock::is_try(rwlock::access(id, verb));
+  const bool is_in_line = !is_try && (preference == rwlock::kInLine || preference == rwlock::kLastFirst);
+  const Access access = rwlock::access(id, verb, is_in_line);
+  const bool is_preferred = preference == (rwlock::is_write(access) ? rwlock::kWriters : rwlock::kReaders);
+  if (is_in_line || (is_preferred && !is_try)) perform(rwlock::access(id, rwlock::kArrive), caller);
   if (until == nullptr) return static_cast<int>(perform(access, caller));
   arm_timer(caller);
   return static_cast<int>(timed_out_at(until, perform(Operation(access).add(take_timer()), caller)));
@@ -72,6 +80,11 @@ int c11(int error) {
 }
 
 }  // namespace
+
+std::int64_t wait_for_mutex(ObjectId mutex, const void* caller) {
+  get_in_line(mutex, caller);
+  return perform(mutex::access(mutex, mutex::kLock), caller);
+}
 
 ObjectId mutex_object(const pthread_mutex_t* m) {
   return stamped_object_at(PrimitiveId::kMutex, m, {{}, kind_of(m->__data.__kind)}, stamp_of(const_cast<pthread_mutex_t*>(m)));

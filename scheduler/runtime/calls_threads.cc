@@ -1,6 +1,9 @@
 // Threads: create, join, detach, exit; keys; once. POSIX and C11.
 #include <errno.h>
 #include <pthread.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/resource.h>
 #include <sys/single_threaded.h>
 #include <threads.h>
 #include <unistd.h>
@@ -8,6 +11,7 @@
 #include "scheduler/primitives/once.h"
 #include "scheduler/primitives/thread.h"
 #include "scheduler/runtime/calls.h"
+#include "scheduler/runtime/gate.h"
 
 namespace crashcut::scheduler::runtime {
 
@@ -69,6 +73,23 @@ int create(pthread_t* handle, const pthread_attr_t* attributes, void* (*routine)
   __libc_single_threaded = 0;  // libstdc++ counts references without atomics where it is set
   if (detached == PTHREAD_CREATE_DETACHED) perform(thread::access(actor->thread, thread::kDetach), caller);
   return 0;
+}
+
+struct Stack {
+  char* begin;
+  std::size_t bytes;
+};
+
+// It grows down to its limit from where the kernel put the program's name. libc would ask the kernel's list of maps, which is
+// a file.
+Stack stack_of_main() {
+  constexpr std::uint64_t kPage = 4096, kUnlimited_bytes = 8 << 20;
+  const auto name = reinterpret_cast<const char*>(getauxval(AT_EXECFN));
+  const std::uint64_t end = (reinterpret_cast<std::uint64_t>(name) + strlen(name) + kPage) & ~(kPage - 1);
+  rlimit limit{};
+  kernel(SYS_prlimit64, 0, RLIMIT_STACK, 0, &limit);
+  const std::uint64_t bytes = limit.rlim_cur == RLIM_INFINITY ? kUnlimited_bytes : limit.rlim_cur & ~(kPage - 1);
+  return {reinterpret_cast<char*>(end - bytes), bytes};
 }
 
 int call_once(int* control, void (*routine)(), const void* caller) {
@@ -135,6 +156,14 @@ EXPORT int pthread_detach(pthread_t handle) { return join(handle, nullptr, threa
 EXPORT void pthread_exit(void* result) {
   if (!is_scheduling()) refuse("pthread_exit() outside of main()");
   end_actor(result);
+}
+EXPORT int pthread_getattr_np(pthread_t handle, pthread_attr_t* attributes) {
+  if (!is_scheduling()) return reinterpret_cast<int (*)(pthread_t, pthread_attr_t*)>(find_real("pthread_getattr_np"))(handle, attributes);
+  const Actor* actor = target_of(handle);
+  if (actor == nullptr) return ESRCH;
+  const Stack stack = actor->fiber.stack_begin == nullptr ? stack_of_main() : Stack{actor->fiber.stack_begin, actor->fiber.stack_bytes};
+  if (const int error = pthread_attr_init(attributes); error != 0) return error;
+  return pthread_attr_setstack(attributes, stack.begin, stack.bytes);
 }
 EXPORT int pthread_once(pthread_once_t* control, void (*routine)(void)) { return call_once(control, routine, CALLER); }
 

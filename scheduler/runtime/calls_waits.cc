@@ -22,8 +22,6 @@ namespace crashcut::scheduler::runtime {
 
 namespace {
 
-std::int64_t policy_of(PrimitiveId primitive) { return g_control->policy[static_cast<int>(primitive)]; }
-
 // --- condition variables
 ObjectId condition_object(const void* c, bool is_initialised = false) {
   // The last four bytes of libc's, unused as its functions are not called.
@@ -39,13 +37,13 @@ int wait(const void* c, const pthread_mutex_t* m, const timespec* until, const v
   perform(Operation(condition::access(condition, condition::kEnqueue)).add(mutex::access(mutex, mutex::kUnlock)), caller);
   Operation wake(condition::access(condition, is_timed ? condition::kTimedWake : condition::kWake));
   if (is_timed) wake.add(take_timer());
-  const bool locks_apart = is_cancelling();
+  const bool locks_apart = is_cancelling() || policy_of(PrimitiveId::kMutex) != kArbitrary;
   if (locks_apart) add_cancellation_point(wake);
   else wake.add(mutex::access(mutex, mutex::kLock));
   const std::int64_t result = timed_out_at(until, perform(wake, caller));
   if (locks_apart) {
     const bool ends = is_cancelled();
-    perform(mutex::access(mutex, mutex::kLock), caller);
+    wait_for_mutex(mutex, caller);
     if (ends) end_actor(PTHREAD_CANCELED);
   }
   return result == ETIMEDOUT ? ETIMEDOUT : 0;

@@ -111,7 +111,7 @@ struct Control {
   // Parameters, set before the start.
   std::uint32_t spurious_most;   // wake-ups without a signal, a condition variable
   std::uint32_t timeouts_most;   // early timeouts a thread
-  std::uint32_t policy[16];      // a primitive
+  std::uint32_t policy[16];      // a primitive; of reader-writer locks, the preference
   std::uint32_t is_restoring;    // runners may serve several requests
   std::uint32_t is_opaque;       // threads meet in memory that is not seen: no two operations commute
   std::uint32_t stop_at_step;    // hold.h: wait after this step; 0: never

@@ -95,6 +95,8 @@ void run_key_destructors(Actor& actor);
 // --- runner.cc
 extern Control* g_control;
 extern Names* g_names;
+// What --policy says of the primitive.
+inline std::int64_t policy_of(PrimitiveId primitive) { return g_control->policy[static_cast<int>(primitive)]; }
 // Where the process runs the program otherwise, without a schedule: says no there; does not return.
 extern void (*g_refuse_elsewhere)(const char* call);
 int serve(int argc, char** argv, char** envp, int (*main)(int, char**, char**));

@@ -28,6 +28,18 @@ static pthread_t a, b;
 static sem_t count, other_count;
 static sem_t* timed_out;
 
+static void* looks_at_stack(void* unused) {
+  pthread_attr_t attributes;
+  char here, *begin;
+  size_t bytes;
+  assert(pthread_getattr_np(pthread_self(), &attributes) == 0);
+  assert(pthread_attr_getstack(&attributes, (void**)&begin, &bytes) == 0 && pthread_attr_destroy(&attributes) == 0);
+  assert(&here > begin && &here < begin + bytes && bytes >= 128 << 10);
+  /* All of it is there. */
+  if (&here - begin > 64 << 10) begin += 16 << 10, *(volatile char*)begin = 1;
+  return unused;
+}
+
 static void* waits_or_posts(void* own) {
   const struct timespec now = {0, 0};
   if (sem_timedwait(own, &now) != 0) timed_out = own;
@@ -264,6 +276,29 @@ int main(int argc, char** argv) {
     pthread_join(a, NULL);
     pthread_join(b, NULL);
     assert(timed_out != (IS("first-timeout") ? &count : &other_count));
+  }
+  if (IS("in-line")) {
+    pthread_t all[4];
+    for (int i = 0; i < 4; ++i) pthread_create(&all[i], NULL, holds_for_a_while, NULL);
+    for (int i = 0; i < 4; ++i) pthread_join(all[i], NULL);
+  }
+  if (IS("rwlock-twice")) {
+    pthread_rwlock_t l = PTHREAD_RWLOCK_INITIALIZER;
+    const struct timespec now = {0, 0};
+    assert(pthread_rwlock_wrlock(&l) == 0 && pthread_rwlock_wrlock(&l) == EDEADLK && pthread_rwlock_rdlock(&l) == EDEADLK);
+    assert(pthread_rwlock_timedrdlock(&l, &now) == EDEADLK && pthread_rwlock_timedwrlock(&l, &now) == EDEADLK);
+    assert(pthread_rwlock_tryrdlock(&l) == EBUSY && pthread_rwlock_trywrlock(&l) == EBUSY);
+    assert(pthread_rwlock_unlock(&l) == 0 && pthread_rwlock_rdlock(&l) == 0 && pthread_rwlock_rdlock(&l) == 0);
+    assert(pthread_rwlock_unlock(&l) == 0 && pthread_rwlock_unlock(&l) == 0);
+  }
+  if (IS("stack")) {
+    looks_at_stack(NULL);
+    two(looks_at_stack);
+    pthread_attr_t small;
+    pthread_attr_init(&small);
+    pthread_attr_setstacksize(&small, 256 << 10);
+    pthread_create(&a, &small, looks_at_stack, NULL);
+    pthread_join(a, NULL);
   }
   if (IS("assume")) {
     one(assumes);
