@@ -110,6 +110,7 @@ EXPORT void _Exit(int code) { leave(code, false, CALLER); }
 EXPORT void quick_exit(int code) { leave(code, false, CALLER); }
 EXPORT void abort() {
   if (g_control == nullptr) kernel(SYS_kill, kernel(SYS_getpid), SIGABRT);
+  if (has_own_handler(SIGABRT)) raise(SIGABRT);
   fail(Failure::kSignal, SIGABRT, "", CALLER);
 }
 EXPORT void __assert_fail(const char* assertion, const char* file, unsigned line, const char* function) {

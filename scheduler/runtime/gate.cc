@@ -50,13 +50,6 @@ bool g_is_own_call = false;
 
 namespace {
 
-struct KernelSigaction {
-  void* handler;
-  std::uint64_t flags;
-  void* restorer;
-  std::uint64_t mask;
-};
-
 // Queries, and what the image forgets.
 bool is_traceless(long number, const long* a) {
   switch (number) {
@@ -107,6 +100,17 @@ void end_after(gregset_t& regs) {
   regs[REG_RIP] = reinterpret_cast<greg_t>(cancelled_entry);
 }
 
+// Takes effect when the handler returns. All fibers have one mask, so nothing is blocked; but what a signal's handler has
+// blocked while it runs is let in again, as who leaves it by siglongjmp() asks for.
+long change_mask(ucontext_t& context, const long* a) {
+  auto& mask = *reinterpret_cast<std::uint64_t*>(&context.uc_sigmask);
+  const std::uint64_t wanted = *reinterpret_cast<const std::uint64_t*>(a[1]), before = mask;
+  if (a[0] == SIG_UNBLOCK) mask &= ~wanted;
+  if (a[0] == SIG_SETMASK) mask &= wanted;
+  if (a[2] != 0) *reinterpret_cast<std::uint64_t*>(a[2]) = before;
+  return 0;
+}
+
 void on_sigsys(int, siginfo_t* info, void* ucontext) {
   auto& regs = static_cast<ucontext_t*>(ucontext)->uc_mcontext.gregs;
   constexpr int kUserDispatch = 2;
@@ -132,12 +136,15 @@ void on_sigsys(int, siginfo_t* info, void* ucontext) {
       return;
     }
     if (const char* call = refused(number, a)) refuse(call);
-    if (number == SYS_rt_sigaction && (a[0] == SIGSYS || is_our_signal(static_cast<int>(a[0])))) {
-      if (a[2] != 0) *reinterpret_cast<KernelSigaction*>(a[2]) = {};
-      regs[REG_RAX] = 0;
+    if (!is_traceless(number, a)) g_is_spent = true;
+    if (number == SYS_rt_sigprocmask && a[1] != 0) {
+      regs[REG_RAX] = change_mask(*static_cast<ucontext_t*>(ucontext), a);
       return;
     }
-    if (!is_traceless(number, a)) g_is_spent = true;
+    if (number == SYS_rt_sigaction) {
+      regs[REG_RAX] = change_action(static_cast<int>(a[0]), reinterpret_cast<const KernelSigaction*>(a[1]), reinterpret_cast<KernelSigaction*>(a[2]));
+      return;
+    }
   }
   regs[REG_RAX] = crashcut_threads_syscall(number, a[0], a[1], a[2], a[3], a[4], a[5]);
 }

@@ -1,5 +1,6 @@
 // Signals by which a program dies: the actor stands before its failure, like before any other operation, so that
-// schedules in which others go first are explored too.
+// schedules in which others go first are explored too. Where the program has a handler of its own, that runs instead.
+#include <errno.h>
 #include <signal.h>
 #include <ucontext.h>
 
@@ -31,7 +32,32 @@ void on_fatal(int signal, siginfo_t* info, void* ucontext) {
   regs[REG_RIP] = reinterpret_cast<greg_t>(failed_entry);
 }
 
+// What the program asked for; ours stands in for the default.
+KernelSigaction g_asked[NSIG] = {};
+
+bool is_default(const KernelSigaction& action) { return action.handler == reinterpret_cast<void*>(SIG_DFL); }
+
+std::uint64_t bit_of(int signal) { return std::uint64_t{1} << (signal - 1); }
+
 }  // namespace
+
+long change_action(int signal, const KernelSigaction* wanted, KernelSigaction* old) {
+  if (signal < 1 || signal >= NSIG || signal == SIGKILL || signal == SIGSTOP) return wanted == nullptr && old != nullptr ? kernel(SYS_rt_sigaction, signal, 0, old, 8) : -EINVAL;
+  KernelSigaction action = wanted == nullptr ? KernelSigaction{} : *wanted;
+  // System calls come to us by SIGSYS, also those of a handler.
+  action.mask &= ~bit_of(SIGSYS);
+  if (signal != SIGSYS && !is_our_signal(signal)) return kernel(SYS_rt_sigaction, signal, wanted == nullptr ? nullptr : &action, old, 8);
+  if (old != nullptr) *old = g_asked[signal];
+  if (wanted == nullptr) return 0;
+  g_asked[signal] = *wanted;
+  if (signal == SIGSYS) return 0;
+  if (is_default(action)) return install_handler(signal, on_fatal, true) ? 0 : -EINVAL;
+  return kernel(SYS_rt_sigaction, signal, &action, 0, 8);
+}
+
+bool has_own_handler(int signal) {
+  return !is_default(g_asked[signal]) && g_asked[signal].handler != reinterpret_cast<void*>(SIG_IGN);
+}
 
 bool is_our_signal(int signal) {
   for (const int ours : kSignals) {
@@ -43,7 +69,12 @@ bool is_our_signal(int signal) {
 void install_signals() {
   const stack_t stack{g_signal_stack, 0, sizeof g_signal_stack};
   kernel(SYS_sigaltstack, &stack, 0);
-  for (const int signal : kSignals) install_handler(signal, on_fatal, true);
+  for (const int signal : kSignals) {
+    // Static constructors may have one, too.
+    kernel(SYS_rt_sigaction, signal, 0, &g_asked[signal], 8);
+    const KernelSigaction asked = g_asked[signal];
+    change_action(signal, &asked, nullptr);
+  }
 }
 
 }  // namespace crashcut::scheduler::runtime

@@ -127,8 +127,17 @@ bool is_cancelled_before(long number, const void* caller);
 // --- gate.cc
 bool install_handler(int signal, void (*handler)(int, siginfo_t*, void*), bool on_own_stack);
 // --- signals.cc
+struct KernelSigaction {
+  void* handler;
+  std::uint64_t flags;
+  void* restorer;
+  std::uint64_t mask;
+};
 void install_signals();
 bool is_our_signal(int signal);
+// rt_sigaction() of the program's; a negative errno on failure.
+long change_action(int signal, const KernelSigaction* wanted, KernelSigaction* old);
+bool has_own_handler(int signal);
 
 // --- heap.cc
 void set_heap_actor(std::uint32_t actor);

@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,6 +28,34 @@ static pthread_t a, b;
 
 static sem_t count, other_count;
 static sem_t* timed_out;
+
+static sigjmp_buf out;
+static volatile sig_atomic_t got;
+
+static void leaves(int signal) {
+  got = signal;
+  siglongjmp(out, 1);
+}
+static void notes(int signal) { got = signal; }
+static void exits_at_once(int unused) { _exit(5); }
+static void ends(int number) {
+  signal(number, SIG_DFL);
+  raise(number);
+}
+static void set_handler(int signal, void (*handler)(int)) {
+  struct sigaction action;
+  memset(&action, 0, sizeof action);
+  action.sa_handler = handler;
+  sigfillset(&action.sa_mask);
+  sigaction(signal, &action, NULL);
+}
+static void* faults(void* nowhere) {
+  pthread_mutex_lock(&m);
+  if (sigsetjmp(out, 1) == 0) *(volatile int*)nowhere = 1;
+  ++turn;
+  pthread_mutex_unlock(&m);
+  return NULL;
+}
 
 static void* looks_at_stack(void* unused) {
   pthread_attr_t attributes;
@@ -281,6 +310,31 @@ int main(int argc, char** argv) {
     pthread_t all[4];
     for (int i = 0; i < 4; ++i) pthread_create(&all[i], NULL, holds_for_a_while, NULL);
     for (int i = 0; i < 4; ++i) pthread_join(all[i], NULL);
+  }
+  if (IS("handlers")) {
+    struct sigaction action;
+    set_handler(SIGSEGV, leaves);
+    sigaction(SIGSEGV, NULL, &action);
+    assert(action.sa_handler == leaves);
+    two(faults);
+    assert(turn == 2 && got == SIGSEGV);
+    set_handler(SIGFPE, notes);
+    raise(SIGFPE);
+    assert(got == SIGFPE);
+    set_handler(SIGUSR1, notes);
+    raise(SIGUSR1);
+    assert(got == SIGUSR1);
+    set_handler(SIGABRT, leaves);
+    if (sigsetjmp(out, 1) == 0) abort();
+    assert(got == SIGABRT);
+  }
+  if (IS("handler-exits")) {
+    set_handler(SIGSEGV, exits_at_once);
+    two(by_signal);
+  }
+  if (IS("handler-ends")) {
+    set_handler(SIGSEGV, ends);
+    two(by_signal);
   }
   if (IS("rwlock-twice")) {
     pthread_rwlock_t l = PTHREAD_RWLOCK_INITIALIZER;
