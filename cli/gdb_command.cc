@@ -55,10 +55,10 @@ void wait_for_end_of_input() {
 tl::expected<int, Failure> run(const GdbOptions& options, const std::vector<std::string>& words) {
   const auto token = recovery::decode_threads(words[0]);
   if (!token) return wrong_use(token.error());
-  if (options.hold == 0 && !options.prints_steps) return become_gdb(words);
   recovery::ThreadPlan plan = recovery::plan_of(*token);
   const auto program = prepare_threads(plan);
   if (!program) return tl::unexpected(program.error());
+  if (options.hold == 0 && !options.prints_steps) return become_gdb(words);
   if (options.prints_steps) {
     const auto finding = recovery::replay_threads(plan, token->actors, token->racy, token->schedule, false);
     if (!finding) return tl::unexpected(finding.error());

@@ -17,7 +17,8 @@ class Session:
         self.crashcut, self.token = crashcut, token
         ran = subprocess.run([crashcut, "gdb", "--steps", token], capture_output=True, text=True)
         if ran.returncode != 0:
-            raise gdb.GdbError(ran.stderr.strip())
+            print(ran.stderr.strip())
+            gdb.execute("quit %d" % ran.returncode)
         self.lines = ran.stdout.splitlines()
         for setting in ["pagination off", "confirm off", "auto-load libthread-db off", "debuginfod enabled off"]:
             try:

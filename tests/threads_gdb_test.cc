@@ -1,6 +1,8 @@
 // crashcut gdb, driven in batch mode: steps forward and back, where each thread stands.
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
 #include "tests/threads_command.h"
 
 namespace crashcut {
@@ -47,6 +49,19 @@ class Gdb : public ::testing::Test {
   }
   json found_;
 };
+
+TEST_F(Gdb, SaysThatTheProgramIsMissing) {
+  const std::string copy = ::testing::TempDir() + "threads_gdb_test." + std::to_string(getpid());
+  std::filesystem::copy_file(program("mistakes"), copy);
+  const Ran found = run("threads " + copy + " assert");
+  std::filesystem::remove(copy);
+  const auto token = found.output.find(" gdb ct1");
+  ASSERT_NE(token, std::string::npos) << found.output;
+  const Ran ran = run(found.output.substr(token + 1, found.output.find('\n', token) - token - 1) + " -batch");
+  EXPECT_EQ(ran.code, 2) << ran.output;
+  EXPECT_NE(ran.output.find(copy), std::string::npos) << ran.output;
+  EXPECT_EQ(ran.output.find("Traceback"), std::string::npos) << ran.output;
+}
 
 TEST_F(Gdb, GoesToStepsForwardAndBack) {
   const std::size_t locks = step("thread 2", "lock mutex m");
