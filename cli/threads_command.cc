@@ -110,7 +110,7 @@ class Progress {
     if (p.seconds < next_s_) return;
     next_s_ = p.seconds + kInterval_s;
     const double left = p.fraction > 0 ? p.seconds * (1 - p.fraction) / p.fraction : 0;
-    fmt::print(stderr, "{:.0f} s: {} executions; an estimated {:.1f}% done, {:.0f} s left\n", p.seconds, p.executions, 100 * p.fraction, left);
+    fmt::print(stderr, "{:.0f} s: {}; an estimated {:.1f}% done, {:.0f} s left\n", p.seconds, recovery::count_text(p.executions, "execution", "executions"), 100 * p.fraction, left);
   }
 
  private:

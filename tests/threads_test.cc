@@ -201,6 +201,27 @@ TEST(Threads, LeavesNoProcess) {
   std::filesystem::remove(copy);
 }
 
+// With --all a bound after a violation is a bound, and what is left can be gone on with; what was found stays found.
+TEST(Threads, ABoundAfterAViolation) {
+  const json whole = report("--all --jobs 1", "philosophers 3 none", 1);
+  EXPECT_TRUE(whole["bound_hit"].is_null() && whole["resume"].is_null());
+  EXPECT_TRUE(report("--jobs 1", "philosophers 3 none", 1)["bound_hit"].is_null());
+  const json first = report("--jobs 1", "philosophers 3 none", 1);
+  json part = report("--all --jobs 1 --max-executions " + first["counts"]["executions"].dump(), "philosophers 3 none", 1);
+  EXPECT_EQ(part["bound_hit"], "max_executions");
+  const std::string file = ::testing::TempDir() + "threads_test.resumed." + std::to_string(getpid()) + ".json";
+  for (int times = 0; part["resume"].is_string() && times < 100; ++times) {
+    const std::string resume = part["resume"];
+    const Ran ran = run("threads --json " + file + resume.substr(resume.find(" --resume")));
+    EXPECT_EQ(ran.code, 1) << ran.output;
+    std::ifstream in(file);
+    part = json::parse(in, nullptr, false);
+    EXPECT_EQ(part["verdict"], "violation") << ran.output;
+  }
+  EXPECT_EQ(part["counts"]["executions"], whole["counts"]["executions"]);
+  EXPECT_EQ(part["counts"]["violations"], whole["counts"]["violations"]);
+}
+
 TEST(Threads, BoundsAreReportedAsBounds) {
   EXPECT_EQ(report("--max-executions 5", "philosophers 4 arbiter", 3)["bound_hit"], "max_executions");
   EXPECT_EQ(report("--time 0.001", "philosophers 6 arbiter", 3)["bound_hit"], "time");

@@ -119,7 +119,7 @@ class Checker {
       result_.is_after_race = true;
     }
     const bool is_bounded = result_.search.bound != scheduler::BoundHit::kNone || result_.crash_bound != Bound::kNone;
-    const bool is_violated = result_.finding || result_.survey.violations() > 0;
+    const bool is_violated = result_.finding || result_.survey.violations() > 0 || (before_ != nullptr && before_->violations > 0);
     result_.verdict = is_violated ? ThreadVerdict::kViolation : is_bounded ? ThreadVerdict::kBounded : ThreadVerdict::kVerified;
     note_rest();
     return std::move(result_);
@@ -130,6 +130,7 @@ class Checker {
     scheduler::SearchResult& search = result_.search;
     if (before_ != nullptr) {
       search.executions += before_->executions;
+      result_.violations += before_->violations;
       search.asleep += before_->asleep;
       search.foreseen += before_->foreseen;
       search.transitions += before_->transitions;
@@ -137,8 +138,9 @@ class Checker {
     }
     // Of fewer preemptions than were asked for there is no going on: the next round begins anew.
     if (preemptions_ != plan_.bounds.preemptions_most) return;
-    if (result_.verdict != ThreadVerdict::kBounded || (search.rest.nodes.empty() && uncrashed_.empty())) return;
-    result_.rest = ThreadRest{search.rest, names_.actors(), racy_, is_opaque_, is_instrumented_, search.executions, search.asleep, search.foreseen, search.transitions, search.seconds, uncrashed_};
+    const bool ends_with_finding = result_.verdict == ThreadVerdict::kViolation && !plan_.goes_on;
+    if (ends_with_finding || (search.rest.nodes.empty() && uncrashed_.empty())) return;
+    result_.rest = ThreadRest{search.rest, names_.actors(), racy_, is_opaque_, is_instrumented_, search.executions, search.asleep, search.foreseen, search.transitions, result_.violations, search.seconds, uncrashed_};
   }
 
   // The execution in whose recoveries the earlier search was stopped. False where this one is to end there too.

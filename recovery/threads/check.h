@@ -55,7 +55,7 @@ struct ThreadRest {
   std::vector<scheduler::runtime::ActorName> actors;
   std::vector<std::uint64_t> racy;
   bool is_opaque = false, is_instrumented = false;
-  std::uint64_t executions = 0, asleep = 0, foreseen = 0, transitions = 0;
+  std::uint64_t executions = 0, asleep = 0, foreseen = 0, transitions = 0, violations = 0;
   double seconds = 0;
   std::vector<scheduler::ActorId> uncrashed;  // the last execution, where not all of its recoveries were run
 };
@@ -65,7 +65,7 @@ enum class ThreadVerdict { kVerified, kViolation, kBounded };
 struct ThreadResult {
   ThreadVerdict verdict;
   scheduler::SearchResult search;
-  std::uint64_t violations = 0;
+  std::uint64_t violations = 0;          // those before it was resumed among them: of these there is no finding
   std::uint64_t assumed_away = 0;        // executions in which a thread's crashcut_assume() did not hold
   std::uint64_t threads_most = 0;
   std::uint64_t restored = 0, forked = 0;

@@ -28,10 +28,10 @@ const char* reduction_text(ReductionName name) {
 
 std::vector<std::string> bound_texts(const ThreadPlan& plan) {
   std::vector<std::string> texts;
-  if (plan.bounds.executions_most != 0) texts.push_back(fmt::format("{} executions", plan.bounds.executions_most));
+  if (plan.bounds.executions_most != 0) texts.push_back(count_text(plan.bounds.executions_most, "execution", "executions"));
   if (plan.bounds.time_most_s > 0) texts.push_back(fmt::format("{:g} s", plan.bounds.time_most_s));
-  if (plan.bounds.depth_most != 0) texts.push_back(fmt::format("{} steps a thread", plan.bounds.depth_most));
-  if (plan.bounds.preemptions_most != kNoPreemptionBound) texts.push_back(fmt::format("{} preemptions", plan.bounds.preemptions_most));
+  if (plan.bounds.depth_most != 0) texts.push_back(count_text(plan.bounds.depth_most, "step", "steps") + " a thread");
+  if (plan.bounds.preemptions_most != kNoPreemptionBound) texts.push_back(count_text(plan.bounds.preemptions_most, "preemption", "preemptions"));
   return texts;
 }
 
@@ -78,7 +78,7 @@ const char* bound_text(const ThreadResult& result) {
 }
 
 std::string counts_text(const SearchResult& search) {
-  std::string text = fmt::format("{} executions, {} steps", search.executions, search.transitions);
+  std::string text = fmt::format("{}, {}", count_text(search.executions, "execution", "executions"), count_text(search.transitions, "step", "steps"));
   if (search.foreseen > 0) text += fmt::format(", {} more foreseen to be like one of them", search.foreseen);
   if (search.asleep > 0) text += fmt::format(", {} cut short as redundant", search.asleep);
   return text + fmt::format(", {:.2f} s", search.seconds);
@@ -204,6 +204,15 @@ std::string report_threads_kinds(const ThreadPlan& plan, const ThreadResult& res
   return text + "\n";
 }
 
+// A search that ends with what it has found is not bounded.
+static bool ends_with_finding(const ThreadPlan& plan, const ThreadResult& result) { return result.verdict == ThreadVerdict::kViolation && !plan.goes_on; }
+
+// After a violation: what is left.
+static std::string rest_text(const ThreadPlan& plan, const ThreadResult& result, const std::string& crashcut) {
+  if (*bound_text(result) == 0 || ends_with_finding(plan, result)) return "";
+  return fmt::format("Not everything was tried: bounded ({})\n", bound_text(result)) + (result.rest ? fmt::format("Go on: {} threads --resume {}\n", crashcut, encode_rest(plan, *result.rest)) : "");
+}
+
 std::string report_threads_end(const ThreadPlan& plan, const ThreadResult& result, const std::string& crashcut) {
   const std::string counts = counts_text(result.search) + crash_counts_text(result);
   switch (result.verdict) {
@@ -213,11 +222,14 @@ std::string report_threads_end(const ThreadPlan& plan, const ThreadResult& resul
       return fmt::format("bounded ({}): nothing found in {}, an estimated {:.1f}% of all\n{}\n", bound_text(result), counts, 100 * result.search.fraction, not_seen_text(result)) +
              (result.rest ? fmt::format("Go on: {} threads --resume {}\n", crashcut, encode_rest(plan, *result.rest)) : "");
     case ThreadVerdict::kViolation: {
+      if (!result.finding && result.unexplained.empty()) {
+        return fmt::format("violation: {} before the search was resumed, and none since, in {}\n{}", count_text(result.violations, "violation", "violations"), counts, rest_text(plan, result, crashcut));
+      }
       if (!result.finding) return fmt::format("violation: a recovery failed in {}; it could not be told: {}\n", counts, result.unexplained);
-      std::string text = fmt::format("violation: {}; {} violations in {}\n", finding_text(*result.finding), result.violations, counts);
-      if (plan.goes_on && *bound_text(result) != 0) text += fmt::format("Not everything was tried: bounded ({})\n", bound_text(result));
+      std::string text = fmt::format("violation: {}; {} in {}\n", finding_text(*result.finding), count_text(result.violations, "violation", "violations"), counts);
+      text += rest_text(plan, result, crashcut);
       if (result.is_after_race) text += "What the data race leads to could not be followed: with its accesses as steps the program is not repeatable, since code that is not instrumented takes part.\n";
-      if (result.races > 0) text += fmt::format("Data races: {} places of eight bytes\n", result.races);
+      if (result.races > 0) text += fmt::format("Data races: {} of eight bytes\n", count_text(result.races, "place", "places"));
       text += not_seen_text(result) + "\n";
       if (!result.finding->replays) return text + "It did not come again when its schedule was run again: the program is not repeatable.\n";
       const std::string token = encode(make_token(plan, *result.finding));
@@ -261,7 +273,7 @@ nlohmann::json threads_to_json(const ThreadPlan& plan, const ThreadResult& resul
           {"exit_code", exit_code(result.verdict)},
           {"model", json(model_to_json(plan.crash.model))},
           {"from", plan.crash.from_directory.empty() ? json(nullptr) : json(plan.crash.from_directory)},
-          {"bound_hit", *bound_text(result) == 0 || result.verdict == ThreadVerdict::kViolation ? json(nullptr) : json(bound_text(result))},
+          {"bound_hit", *bound_text(result) == 0 || ends_with_finding(plan, result) ? json(nullptr) : json(bound_text(result))},
           {"explored_fraction", result.search.fraction},
           {"seconds", result.search.seconds},
           {"opaque", result.is_opaque},

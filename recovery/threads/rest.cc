@@ -125,7 +125,7 @@ ThreadRest rest_of(const json& from) {
   rest.uncrashed = path_of(from.at("u"));
   for (const json& node : from.at("y")) rest.sketch.nodes.push_back(node_of(node));
   const json& counts = from.at("c");
-  std::uint64_t* const totals[] = {&rest.executions, &rest.asleep, &rest.foreseen, &rest.transitions};
+  std::uint64_t* const totals[] = {&rest.executions, &rest.asleep, &rest.foreseen, &rest.transitions, &rest.violations};
   for (std::size_t i = 0; i < std::size(totals); ++i) *totals[i] = number<std::uint64_t>(counts.at(i), ~std::uint64_t{0});
   rest.seconds = from.at("e").get<double>();
   if (rest.actors.empty() || rest.actors.size() > kActorsMost || rest.racy.size() > kRacyMost) throw Damaged{};
@@ -143,7 +143,7 @@ std::string encode_rest(const ThreadPlan& plan, const ThreadRest& rest) {
                     {"b", {plan.bounds.executions_most, plan.bounds.time_most_s, plan.bounds.depth_most, plan.bounds.preemptions_most}},
                     {"s", plan.spurious_most}, {"t", plan.timeouts_most}, {"l", plan.step_limit_s}, {"w", policies}, {"o", rest.is_opaque},
                     {"i", rest.is_instrumented}, {"n", actors}, {"m", rest.racy}, {"x", to_json(rest.sketch.path)}, {"y", nodes}, {"u", to_json(rest.uncrashed)}, {"d", crash_text(plan)},
-                    {"c", {rest.executions, rest.asleep, rest.foreseen, rest.transitions}}, {"e", rest.seconds}};
+                    {"c", {rest.executions, rest.asleep, rest.foreseen, rest.transitions, rest.violations}}, {"e", rest.seconds}};
   return seal(kRestTokenPrefix, all.dump());
 }
 
