@@ -26,6 +26,7 @@ enum class Ending : std::uint8_t {
   kAsleep,        // all that is enabled is explored elsewhere. Never under the optimal reduction
   kDepth,         // a thread's bound was hit and nobody else could go on
   kCutShort,      // a data race, a hang or a signal that nobody can catch ended it, maybe before its prefix was done
+  kStopped,       // its search was stopped, and it was ended before it was done: nothing is known of it
   kDiverged,      // the schedule could not be followed: the program did something else than before
 };
 

@@ -287,7 +287,7 @@ Execution ForesightProgram::run(const RunRequest& request) {
   auto foreseen = foresight_->foresee(request);
   if (foreseen && foreseen->is_foreseen) return std::move(*foreseen);
   Execution execution = program_->run(request);
-  foresight_->learn(execution);
+  if (execution.ending != Ending::kStopped) foresight_->learn(execution);
   if (foreseen) foresight_->land(foreseen->outcome);
   return execution;
 }

@@ -27,7 +27,14 @@ class Searcher {
 
   SearchResult run(const std::vector<Program*>& workers) {
     if (setup_.rest != nullptr && !tree_->restore(*setup_.rest, *workers[0], setup_.bounds.depth_most)) {
-      result_.diverged = true;
+      // Stopped on the way: all is still to do.
+      if (late_bound() == BoundHit::kStopped) {
+        result_.bound = BoundHit::kStopped;
+        result_.rest = *setup_.rest;
+        result_.fraction = 0;
+      } else {
+        result_.diverged = true;
+      }
       return std::move(result_);
     }
     std::vector<std::thread> threads;
@@ -101,6 +108,10 @@ class Searcher {
   void learn(const Tree::Task& task) {
     const Execution& execution = task.run->execution;
     const std::uint32_t depth = task.leaf->depth;
+    if (execution.ending == Ending::kStopped) {
+      tree_->put_back();
+      return end(BoundHit::kStopped);
+    }
     if (execution.ending == Ending::kCutShort && execution.steps.size() < depth) return end_at(execution);
     if (!tree_->extend(task.leaf, execution)) {
       result_.diverged = true;

@@ -78,6 +78,25 @@ std::optional<Tree::Task> Tree::take() {
   return task;
 }
 
+static Branch fold(Node& node) {
+  Branch branch{node.step, {}};
+  if (node.open != nullptr) branch.children.push_back(fold(*node.open));
+  for (Branch& beside : node.pending) branch.children.push_back(std::move(beside));
+  return branch;
+}
+
+void Tree::put_back() {
+  if (lowest_ == nullptr) {
+    is_begun_ = false;
+    return;
+  }
+  Node& node = *lowest_;
+  node.pending.push_front(fold(*node.open));
+  node.open = nullptr;
+  --node.started;
+  if (has_sleepers_) node.sleep.pop_back();
+}
+
 RunRequest Tree::request_of(const Node& node, const std::list<Branch>::iterator branch) const {
   RunRequest request;
   for (const Node* n : nodes_to(&node)) request.prefix.push_back(n->step.actor);

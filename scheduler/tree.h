@@ -55,6 +55,8 @@ class Tree {
   };
   // The next branch, or the first run of all; none where all is explored.
   std::optional<Task> take();
+  // The branch that was taken last was not explored after all: it is pending again.
+  void put_back();
   // A run that a pending branch will need and nobody has begun; null where there is none.
   std::shared_ptr<Run> take_ahead();
   // Adds the nodes of an execution that went on from `leaf`, one a step: path()[k] is the node before step k.

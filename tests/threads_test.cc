@@ -201,6 +201,38 @@ TEST(Threads, LeavesNoProcess) {
   std::filesystem::remove(copy);
 }
 
+Ran run_until_ctrl_c(const std::string& arguments) {
+  FILE* pipe = popen(("timeout --foreground --preserve-status -s INT 1 " CRASHCUT_COMMAND " " + arguments + " 2>&1").c_str(), "r");
+  Ran ran{-1, ""};
+  for (int c = fgetc(pipe); c != EOF; c = fgetc(pipe)) ran.output += static_cast<char>(c);
+  const int status = pclose(pipe);
+  ran.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  return ran;
+}
+
+// Nobody waits for --step-limit after Ctrl-C.
+TEST(Threads, CtrlCEndsAHang) {
+  const std::filesystem::path copy = ::testing::TempDir() + "threads_test.hangs." + std::to_string(getpid());
+  std::filesystem::copy_file(program("mistakes"), copy);
+  for (const char* words : {"hang", "hang-late"}) {
+    const auto began = std::chrono::steady_clock::now();
+    const Ran ran = run_until_ctrl_c("threads --jobs 1 --step-limit 120 " + copy.string() + " " + words);
+    EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(30)) << ran.output;
+    EXPECT_EQ(ran.code, 3) << ran.output;
+    EXPECT_NE(ran.output.find("bounded (interrupt): nothing found in"), std::string::npos) << ran.output;
+    const auto token = ran.output.find("--resume ");
+    EXPECT_EQ(token != std::string::npos, words == std::string("hang-late")) << ran.output;
+    for (int tries = 0; tries < 100 && count_processes_of(copy) > 0; ++tries) usleep(50'000);
+    EXPECT_EQ(count_processes_of(copy), 0);
+    if (token == std::string::npos) continue;
+    // It goes on with the execution that hung.
+    const Ran again = run_until_ctrl_c("threads " + ran.output.substr(token, ran.output.find('\n', token) - token));
+    EXPECT_EQ(again.code, 3) << again.output;
+    EXPECT_NE(again.output.find("--resume "), std::string::npos) << again.output;
+  }
+  std::filesystem::remove(copy);
+}
+
 // With --all a bound after a violation is a bound, and what is left can be gone on with; what was found stays found.
 TEST(Threads, ABoundAfterAViolation) {
   const json whole = report("--all --jobs 1", "philosophers 3 none", 1);

@@ -78,7 +78,7 @@ class Checker {
     std::vector<std::unique_ptr<JointProgram>> programs;
     std::vector<scheduler::Program*> workers;
     for (std::uint32_t i = 0; i < plan_.jobs; ++i) {
-      programs.push_back(std::make_unique<JointProgram>(plan_, names_, JointProgram::Setup{.is_opaque = is_opaque_, .has_digest = plan_.merges_logs, .racy_count = racy_count()}));
+      programs.push_back(std::make_unique<JointProgram>(plan_, names_, JointProgram::Setup{.is_opaque = is_opaque_, .has_digest = plan_.merges_logs, .racy_count = racy_count(), .stop = hooks_.stop}));
       workers.push_back(programs.back().get());
     }
     result_.has_recover = programs[0]->session().has_recover();
@@ -149,6 +149,11 @@ class Checker {
     scheduler::RunRequest request;
     request.prefix = before_->uncrashed;
     const Execution execution = program.run(request);
+    if (execution.ending == scheduler::Ending::kStopped) {
+      result_.crash_bound = Bound::kInterrupt;
+      uncrashed_ = before_->uncrashed;
+      return false;
+    }
     if (execution.steps.size() != before_->uncrashed.size()) throw ToolError{true, kNotRepeatable};
     return crash(execution);
   }

@@ -21,6 +21,7 @@ JointProgram::JointProgram(const ThreadPlan& plan, scheduler::runtime::NameTable
   program.is_reduced = plan.reduction != scheduler::ReductionName::kNone;
   program.racy_count = setup.racy_count;
   program.stop_at_step = setup.stop_at_step;
+  program.stop = setup.stop;
   program.is_restoring = setup.stop_at_step == 0;
   program.launch = [&](int control_fd, int names_fd) { launch(plan, control_fd, names_fd); };
   program.check_alive = [this] {
@@ -56,7 +57,7 @@ void JointProgram::launch(const ThreadPlan& plan, int control_fd, int names_fd) 
 
 scheduler::Execution JointProgram::run(const scheduler::RunRequest& request) {
   scheduler::Execution execution = program_->run(request);
-  if (!setup_.has_digest) return execution;
+  if (!setup_.has_digest || execution.ending == scheduler::Ending::kStopped) return execution;
   auto note = std::make_shared<JointNote>();
   if (const auto* details = dynamic_cast<const Details*>(execution.note.get())) static_cast<Details&>(*note) = *details;
   note->log = LogDigest::read(session_->digest());

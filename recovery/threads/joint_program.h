@@ -26,6 +26,7 @@ class JointProgram final : public scheduler::Program {
     bool has_digest = false;
     std::uint32_t racy_count = 0;    // of the names': accesses there are operations
     std::uint32_t stop_at_step = 0;  // for a debugger: wait after this step, from 1
+    const std::atomic<bool>* stop = nullptr;  // once set, what runs is ended
   };
   // Throws ToolError.
   JointProgram(const ThreadPlan& plan, scheduler::runtime::NameTable& names, const Setup& setup);

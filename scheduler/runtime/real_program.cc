@@ -96,6 +96,11 @@ void RealProgram::wait_for_reply(std::uint32_t request) {
     futex(control_->replies, FUTEX_WAIT, seen, &tick);
     if (control_->replies.load() == request) return;
     check_server();
+    if (setup_.stop != nullptr && setup_.stop->load() && control_->runner_pid > 0) {
+      was_stopped_ = true;
+      kill(control_->runner_pid, SIGKILL);
+      continue;
+    }
     const auto now = std::chrono::steady_clock::now();
     if (control_->step_count != steps) {
       steps = control_->step_count;
@@ -132,7 +137,7 @@ void RealProgram::put_sleep(const RunRequest& request) {
 // Makes the request; returns its number.
 std::uint32_t RealProgram::ask(const RunRequest& request) {
   if (request.prefix.size() >= kStepsMost || request.sleep.size() > kSleepMost) tool_failure("A schedule is longer than the runtime can follow.");
-  was_killed_ = false;
+  was_killed_ = was_stopped_ = false;
   control_->depth_most = request.depth_most;
   control_->prefix_count = static_cast<std::uint32_t>(request.prefix.size());
   std::copy(request.prefix.begin(), request.prefix.end(), control_->prefix);
@@ -157,6 +162,11 @@ int RealProgram::run_held(const RunRequest& request) {
 Execution RealProgram::run(const RunRequest& request) {
   const std::uint32_t number = ask(request);
   wait_for_reply(number);
+  if (was_stopped_ && control_->runner_end != 0) {
+    Execution stopped;
+    stopped.ending = Ending::kStopped;
+    return stopped;
+  }
   check_runner_end();
   if (control_->failure == Failure::kUnsupported) {
     throw ToolError{true, std::string("The program called ") + control_->text + ", which crashcut threads cannot follow."};

@@ -101,6 +101,7 @@ class RealProgram : public Program {
     bool has_details = false;
     bool is_reduced = true;          // an execution stands for all of its class
     std::uint32_t stop_at_step = 0;  // for a debugger: wait after this step, from 1
+    const std::atomic<bool>* stop = nullptr;  // once set, what runs is ended
     // Starts the program with these descriptors named in its environment (kEnvironment); throws ToolError.
     std::function<void(int control_fd, int names_fd)> launch;
     std::function<void()> check_alive;  // of what was so started; throws ToolError
@@ -133,7 +134,7 @@ class RealProgram : public Program {
   NameTable* names_;
   int control_fd_ = -1;
   Control* control_ = nullptr;
-  bool was_killed_ = false;
+  bool was_killed_ = false, was_stopped_ = false;
 };
 
 }  // namespace crashcut::scheduler::runtime

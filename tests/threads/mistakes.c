@@ -336,6 +336,13 @@ int main(int argc, char** argv) {
     set_handler(SIGSEGV, ends);
     two(by_signal);
   }
+  if (IS("hang-late")) {
+    sem_init(&count, 0, 0);
+    pthread_create(&a, NULL, posts, NULL);
+    pthread_create(&b, NULL, hangs_unless_posted, NULL);
+    pthread_join(a, NULL);
+    pthread_join(b, NULL);
+  }
   if (IS("rwlock-twice")) {
     pthread_rwlock_t l = PTHREAD_RWLOCK_INITIALIZER;
     const struct timespec now = {0, 0};
