@@ -96,6 +96,8 @@ INSTANTIATE_TEST_SUITE_P(
                       Row{"mistakes timeout", "--timeouts 0", 0, "", ""}, Row{"mistakes errorcheck", "", 0, "", ""},
                       Row{"mistakes first-timeout", "--timeouts 0", 1, "assertion", "timed_out"}, Row{"mistakes second-timeout", "--timeouts 0", 1, "assertion", "timed_out"},
                       Row{"mistakes rwlock-twice", "", 0, "", ""}, Row{"mistakes rwlock-twice", "--policy rwlock=fifo", 0, "", ""}, Row{"mistakes stack", "", 0, "", ""},
+                      Row{"mistakes polls", "", 0, "", ""}, Row{"mistakes polls-forever", "", 1, "livelock", "loops"},
+                      Row{"mistakes gives-up", "", 0, "", ""}, Row{"mistakes never-gives-up", "", 1, "assertion", "gave_up"},
                       Row{"mistakes handlers", "", 0, "", ""}, Row{"mistakes handler-exits", "", 1, "exit", "exit code 5"}, Row{"mistakes handler-ends", "", 1, "signal", "SIGSEGV"},
                       Row{"mistakes recursive", "", 0, "", ""}, Row{"mistakes robust", "", 0, "", ""},
                       Row{"mistakes assume", "", 0, "", ""},

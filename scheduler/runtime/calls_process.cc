@@ -24,14 +24,13 @@ namespace {
 
 constexpr std::uint64_t kEpoch_s = 1'577'836'800;  // 2020-01-01
 constexpr std::uint64_t kTick_ns = 1000;
-// So many yields in a row are taken for politeness; more, for a loop that waits for something.
-constexpr std::uint32_t kPoliteYields = 8;
 
 void yield(const void* caller) {
   if (!is_scheduling()) return;
   Actor& self = current_actor();
+  if (self.failed_tries > kPolite) return;  // its next try waits for others
   const ObjectId loop = loop_object();
-  const bool spins = ++self.yields_in_a_row > kPoliteYields;
+  const bool spins = ++self.yields_in_a_row > kPolite;
   perform(spin::access(loop, spins ? spin::kSpin : spin::kYield), caller);
 }
 

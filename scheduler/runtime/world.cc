@@ -13,6 +13,8 @@
 #include "scheduler/primitives/futex.h"
 #include "scheduler/primitives/mutex.h"
 #include "scheduler/primitives/process.h"
+#include "scheduler/primitives/rwlock.h"
+#include "scheduler/primitives/semaphore.h"
 #include "scheduler/primitives/spin.h"
 #include "scheduler/primitives/thread.h"
 #include "scheduler/primitives/timer.h"
@@ -268,10 +270,42 @@ void finish_turn(Operation& done, Footprint footprint, std::string_view text) {
   g_world->director->note(step, g_world->state);
 }
 
+static bool is_try(const Operation& operation) {
+  const std::uint8_t verb = operation[0].verb;
+  switch (primitive_of(operation[0].object)) {
+    case PrimitiveId::kMutex: return verb == mutex::kTryLock;
+    case PrimitiveId::kRwLock: return verb == rwlock::kTryRead || verb == rwlock::kTryWrite;
+    case PrimitiveId::kSemaphore: return verb == semaphore::kTryWait;
+    case PrimitiveId::kThread: return verb == thread::kTryJoin;
+    default: return false;
+  }
+}
+
+// Tries that fail, with nothing between them but other such tries, yields and sleeps. Yields and sleeps end no loop.
+static void note_try(Actor& self, const Operation& operation, const void* caller) {
+  if (primitive_of(operation[0].object) == PrimitiveId::kSpin) return;
+  if (!is_try(operation) || self.done.result() == 0) {
+    self.failed_tries = 0;
+  } else if (self.failed_tries == 0) {
+    self.tried = operation[0].object;
+    self.tried_at = caller;
+    self.failed_tries = 1;
+  } else if (self.tried == operation[0].object && self.tried_at == caller) {
+    ++self.failed_tries;
+  }
+}
+
 std::int64_t perform(const Operation& operation, const void* caller) {
   Actor& self = current_actor();
+  // It would fail again before another has taken a step. Where nobody can, it may: a loop that gives up comes to its end.
+  if (self.failed_tries > kPolite && is_try(operation) && self.tried == operation[0].object && self.tried_at == caller) {
+    note_sleep(true);
+    perform(spin::access(loop_object(), spin::kSpin), caller);
+    note_sleep(false);
+  }
   if (primitive_of(operation[0].object) != PrimitiveId::kSpin) self.yields_in_a_row = 0;
   wait_for_turn(operation, caller);
+  note_try(self, operation, caller);
   for (const Access& a : self.done) {
     if (a.result != kNoResult && a.result < kMisuse) fail(Failure::kMisuse, a.result, misuse_text(a.result), caller);
   }

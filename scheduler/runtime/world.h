@@ -18,6 +18,8 @@
 namespace crashcut::scheduler::runtime {
 
 inline constexpr std::uint32_t kKeysMost = 256;
+// So many yields in a row, or tries that fail, are taken for politeness; more, for a loop that waits for something.
+inline constexpr std::uint32_t kPolite = 8;
 
 struct Actor : TimedActor {
   Fiber fiber;
@@ -26,6 +28,10 @@ struct Actor : TimedActor {
   std::uint64_t caller = 0;
   std::uint32_t child_count = 0;
   std::uint32_t yields_in_a_row = 0;
+  // A loop of tries that fail: the first of them, and how often it came round. 0: there is none.
+  ObjectId tried{};
+  const void* tried_at = nullptr;
+  std::uint32_t failed_tries = 0;
   std::uint64_t clock_ns = 0;  // of its own virtual time
   std::uint64_t random = 0;
   ObjectId thread{}, loop{}, cancellation{};

@@ -29,6 +29,30 @@ static pthread_t a, b;
 static sem_t count, other_count;
 static sem_t* timed_out;
 
+static int gave_up;
+
+static void* polls(void* unused) {
+  while (pthread_mutex_trylock(&m) != 0) {
+  }
+  pthread_mutex_unlock(&m);
+  while (sem_trywait(&count) != 0) sched_yield();
+  return unused;
+}
+static void* gives_up(void* unused) {
+  int tries = 0;
+  while (tries < 20 && pthread_mutex_trylock(&m) != 0) ++tries;
+  if (tries < 20) pthread_mutex_unlock(&m);
+  gave_up = tries == 20;
+  sem_post(&count);
+  return unused;
+}
+static void* holds_until_posted(void* unused) {
+  pthread_mutex_lock(&m);
+  sem_wait(&count);
+  pthread_mutex_unlock(&m);
+  return unused;
+}
+
 static sigjmp_buf out;
 static volatile sig_atomic_t got;
 
@@ -310,6 +334,26 @@ int main(int argc, char** argv) {
     pthread_t all[4];
     for (int i = 0; i < 4; ++i) pthread_create(&all[i], NULL, holds_for_a_while, NULL);
     for (int i = 0; i < 4; ++i) pthread_join(all[i], NULL);
+  }
+  if (IS("polls")) {
+    sem_init(&count, 0, 0);
+    one(polls);
+    holds_for_a_while(NULL);
+    sem_post(&count);
+    pthread_join(a, NULL);
+  }
+  if (IS("polls-forever")) {
+    sem_init(&count, 0, 0);
+    one(polls);
+    pthread_join(a, NULL);
+  }
+  if (IS("gives-up") || IS("never-gives-up")) {
+    sem_init(&count, 0, 0);
+    pthread_create(&a, NULL, gives_up, NULL);
+    pthread_create(&b, NULL, holds_until_posted, NULL);
+    pthread_join(a, NULL);
+    pthread_join(b, NULL);
+    assert(!gave_up || IS("gives-up"));
   }
   if (IS("handlers")) {
     struct sigaction action;
