@@ -115,7 +115,7 @@ TEST(Known, PoliciesOfMutexes) {
   const auto program = [](Policy policy) {
     ScriptProgram p;
     const ObjectId m = object(PrimitiveId::kMutex, 0);
-    p.objects.push_back({m, mutex::kNormal + policy * mutex::kPolicy});
+    p.objects.push_back({m, mutex::kNormal + static_cast<int>(policy) * mutex::kPolicy});
     for (int i = 0; i < 3; ++i) {
       if (policy == kArbitrary) p.scripts.push_back({does(mutex::access(m, mutex::kLock)), does(mutex::access(m, mutex::kUnlock))});
       else p.scripts.push_back({does(mutex::enqueue(m, policy)), does(mutex::access(m, mutex::kLock)), does(mutex::access(m, mutex::kUnlock))});
