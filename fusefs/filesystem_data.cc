@@ -380,7 +380,7 @@ Errno Filesystem::fallocate(Ino ino, int mode, std::uint64_t offset, std::uint64
   }
   const std::uint64_t new_size = mode == 0 ? std::max(old_size, end) : old_size;
   if (new_size != old_size) impl_->set_size(*inode, new_size);
-  if (impl_->recorder()) impl_->recorder()->preallocate(ino, offset, length, old_size, new_size, impl_->block_bytes_of(*inode));
+  if (impl_->recorder()) impl_->recorder()->preallocate(ino, offset, length, old_size, new_size, mode != 0, impl_->block_bytes_of(*inode));
   return 0;
 }
 

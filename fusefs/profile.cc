@@ -1,5 +1,6 @@
 #include "fusefs/profile.h"
 
+#include <algorithm>
 #include <iterator>
 #include <span>
 
@@ -82,9 +83,10 @@ constexpr Rule kUnwrittenExtents[] = {
 constexpr Rule kConversion[] = {
     {kData, Scope::kSameBlock, kMap, "ext4_end_io: conversion after the data, and the commit flushes the drive"},
 };
-// dioread_lock: kMap (kGrowInside, where the block lies inside the size) allocates, shows and grows in one.
+// dioread_lock: kMap (kGrowInside, where the block lies inside the size) allocates, shows and grows in one. One block's is
+// not bound to another's: writeback may begin in the middle of a file (range_cyclic), or be asked for a range.
 constexpr Rule kWrittenExtents[] = {
-    {kGrow | kMap, Scope::kSameFile, kGrow | kMap, "i_disksize only grows (mpage_map_and_submit_extent)"},
+    {kFloating, Scope::kSameBlock, kFloating, "mpage_map_and_submit_extent: a block's size grows with its allocation or after"},
 };
 // ext4_map_blocks: new written blocks put the inode on the transaction's ordered list, and so does zeroing the
 // tail of a block (ext4_block_zero_page_range): the commit waits for the data.
@@ -111,7 +113,7 @@ constexpr Rule kSyncRules[] = {
 // The journal's own order still holds, by its checksums.
 std::vector<Rule> ext4_rules(const ModelOptions& o) {
   std::vector<Rule> table;
-  auto add = [&](std::span<const Rule> rows) { table.insert(table.end(), rows.begin(), rows.end()); };
+  auto add = [&](std::span<const Rule> rows) { std::copy(rows.begin(), rows.end(), std::back_inserter(table)); };
   if (o.data == DataMode::kJournal) {
     add(kJournalledData);
   } else {

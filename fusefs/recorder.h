@@ -64,7 +64,7 @@ class Recorder {
   void write(const WriteRange& range, const BlockBytes& bytes);
   void truncate(Ino ino, std::uint64_t old_size, std::uint64_t new_size, const BlockBytes& bytes);
   // fallocate: blocks that read as NULs until they are written; new_size == old_size is KEEP_SIZE.
-  void preallocate(Ino ino, std::uint64_t offset, std::uint64_t length, std::uint64_t old_size, std::uint64_t new_size, const BlockBytes& bytes);
+  void preallocate(Ino ino, std::uint64_t offset, std::uint64_t length, std::uint64_t old_size, std::uint64_t new_size, bool keeps_size, const BlockBytes& bytes);
   // PUNCH_HOLE and ZERO_RANGE: whole blocks read as NULs at once; the rest of the range is data.
   // ZERO_RANGE allocates them too.
   void zero_range(Ino ino, std::uint64_t offset, std::uint64_t length, std::uint64_t old_size, std::uint64_t new_size,

@@ -115,7 +115,7 @@ void Recorder::Impl::truncate(Ino ino, std::uint64_t old_size, std::uint64_t new
 }
 
 void Recorder::Impl::zero_range(Ino ino, std::uint64_t offset, std::uint64_t length, std::uint64_t old_size,
-                                std::uint64_t new_size, const BlockBytes& bytes) {
+                                std::uint64_t new_size, const BlockBytes& bytes, bool allocates) {
   const std::uint64_t end = offset + length;
   if (is_paper()) {
     // What the size grows over was zeroed or is stale, as in a growing truncation.
@@ -124,8 +124,20 @@ void Recorder::Impl::zero_range(Ino ino, std::uint64_t offset, std::uint64_t len
     if (new_size != old_size) emit_size(kTruncate, ino, new_size);
     return;
   }
+  // ext4_update_disksize_before_punch, a handle of its own: delayed growth behind the range must not lose what lies before.
+  writes.clear();
+  if (offset <= old_size && raise_size(ino, std::min(old_size, end))) emit(kTruncate, Touch{{&ino, 1}}, writes);
   const std::uint64_t first = (offset + block_bytes() - 1) / block_bytes();
   const std::uint64_t last = end / block_bytes();
+  // ext4_zero_range: with parts of blocks at its ends the size is a handle of its own, and so are the whole blocks; the parts
+  // come last. ext4_punch_hole does all in one.
+  const bool is_apart = allocates && (offset % block_bytes() != 0 || end % block_bytes() != 0);
+  if (is_apart && new_size != old_size) emit_size(kTruncate, ino, new_size);
+  writes.clear();
+  if (is_apart && first < last) {
+    unmap_blocks(ino, first, last);
+    emit(kTruncate, Touch{{&ino, 1}}, writes);
+  }
   std::vector<Write> also;
   if (first > last) {  // inside one block
     change_sectors(ino, offset, end, bytes, also);
@@ -134,11 +146,11 @@ void Recorder::Impl::zero_range(Ino ino, std::uint64_t offset, std::uint64_t len
     change_sectors(ino, last * block_bytes(), end, bytes, also);
   }
   writes = std::move(also);
-  if (first < last) unmap_blocks(ino, first, last);
-  if (new_size != old_size) writes.push_back(Write{inode(ino).size, new_size});
+  if (!is_apart && first < last) unmap_blocks(ino, first, last);
+  if (!is_apart && new_size != old_size) writes.push_back(Write{inode(ino).size, new_size});
   std::vector<EventId> parts = part_data(ino, offset, end);
   emit(kTruncate, Touch{{&ino, 1}, part_block(ino, offset)}, writes, parts);
-  if (new_size != old_size) settle_size(ino, new_size);
+  if (!is_apart && new_size != old_size) settle_size(ino, new_size);
 }
 
 void Recorder::Impl::note_preallocated(Ino ino, std::uint64_t offset, std::uint64_t length) {
@@ -168,12 +180,13 @@ void Recorder::Impl::shift_blocks(Ino ino, std::uint64_t first, std::int64_t shi
     emit_size(kTruncate, ino, new_size);
     return;
   }
-  // The kernel writes the file out and waits before it moves blocks (ext4_collapse_range, ext4_insert_range):
-  // none of those that move is delayed any more.
-  std::vector<EventId> flushed;
-  if (recording.options.barrier) order.find_predecessors(kFsync, Touch{{&ino, 1}}, flushed);
-  written_now(ino, 0, ~std::uint64_t{0});
+  // The kernel writes out the blocks that move, and waits (ext4_collapse_range, ext4_insert_range): none of them is
+  // delayed any more. Those before them are left as they are, and those that are cut out are forgotten.
   const std::uint64_t end = (std::max(old_size, new_size) + block_bytes() - 1) / block_bytes();
+  std::vector<EventId> flushed;
+  if (recording.options.barrier) find_block_events(ino, first, end, flushed);
+  written_now(ino, first, ~std::uint64_t{0});
+  if (shift < 0) std::erase_if(file(ino).delayed, [&](std::uint64_t block) { return block >= first + shift; });
   std::map<std::uint64_t, BlockState> moved;
   for (std::uint64_t block = first; block < end; ++block) {
     const BlockState state = block_state(ino, block);
@@ -200,19 +213,22 @@ void Recorder::truncate(Ino ino, std::uint64_t old_size, std::uint64_t new_size,
 }
 
 void Recorder::preallocate(Ino ino, std::uint64_t offset, std::uint64_t length, std::uint64_t old_size,
-                           std::uint64_t new_size, const BlockBytes& bytes) {
+                           std::uint64_t new_size, bool keeps_size, const BlockBytes& bytes) {
   if (new_size != old_size) {
     impl_->truncate(ino, old_size, new_size, bytes);
   } else if (!impl_->is_paper()) {
-    // Nothing that shows, but the inode is in the transaction, so an fsync commits it (ext4_alloc_file_blocks).
-    impl_->emit(kTruncate, Touch{{&ino, 1}}, {});
+    // Mostly nothing that shows, but the inode is in the transaction, so an fsync commits it. The on-disk size reaches to
+    // the end of the range (ext4_alloc_file_blocks: ext4_update_inode_size).
+    impl_->writes.clear();
+    if (!keeps_size) impl_->raise_size(ino, std::min(offset + length, old_size));
+    impl_->emit(kTruncate, Touch{{&ino, 1}}, impl_->writes);
   }
   impl_->note_preallocated(ino, offset, length);
 }
 
 void Recorder::zero_range(Ino ino, std::uint64_t offset, std::uint64_t length, std::uint64_t old_size,
                           std::uint64_t new_size, const BlockBytes& bytes, bool allocates) {
-  impl_->zero_range(ino, offset, length, old_size, new_size, bytes);
+  impl_->zero_range(ino, offset, length, old_size, new_size, bytes, allocates);
   if (allocates) impl_->note_preallocated(ino, offset, length);
 }
 

@@ -36,6 +36,7 @@ struct FileState {
   std::vector<Growth> growths;         // beyond settled_size, by size
   std::vector<Allocation> allocations; // what writeback of the delayed blocks will put into the journal
   std::unordered_set<std::uint64_t> preallocated;  // blocks that need no room reserved when they are written
+  std::uint64_t write_end = 0;         // of the call that writes
   std::uint64_t zero_grown_to = 0;     // paper: the on-disk size that the write under way began with
   bool allocate_on_close = false;      // EXT4_STATE_DA_ALLOC_CLOSE
 };
@@ -118,6 +119,7 @@ struct Recorder::Impl {
   void emit_size(Kind kind, Ino ino, std::uint64_t size);
   static void settle_growths(FileState& state, std::uint64_t first, std::uint64_t end);
   void settle_size(Ino ino, std::uint64_t size);
+  bool raise_size(Ino ino, std::uint64_t to);
   void current_sector(BlockId id, std::uint32_t sector, std::span<std::byte> out);
   void emit_data_range(Ino ino, std::uint64_t begin, std::uint64_t end, const BlockBytes& bytes);
   std::uint64_t grow_over_zeros(Ino ino, std::uint64_t size, std::uint64_t end);
@@ -129,8 +131,8 @@ struct Recorder::Impl {
                    std::uint64_t size, std::uint64_t grow_to);
   void write_journalled(Ino ino, std::uint64_t block, BlockState& state, SectorSpan span,
                         std::span<const std::byte> bytes, std::uint64_t grow_to);
-  void overwrite(const WriteRange& range, BlockId id, SectorSpan span, std::span<const std::byte> bytes,
-                 std::uint64_t grow_to);
+  void overwrite(const WriteRange& range, std::uint64_t block, BlockId id, SectorSpan span,
+                 std::span<const std::byte> bytes, std::uint64_t grow_to);
   void write_delayed(Ino ino, std::uint64_t block, BlockState& state, SectorSpan span, std::span<const std::byte> bytes,
                      std::uint64_t size, std::uint64_t grow_to);
   EventId emit_allocation(Kind kind, FileState& state, const Touch& touch, std::uint64_t block, std::uint64_t size);
@@ -149,7 +151,7 @@ struct Recorder::Impl {
   BlockId part_block(Ino ino, std::uint64_t offset);
   void truncate(Ino ino, std::uint64_t old_size, std::uint64_t new_size, const BlockBytes& bytes);
   void zero_range(Ino ino, std::uint64_t offset, std::uint64_t length, std::uint64_t old_size, std::uint64_t new_size,
-                  const BlockBytes& bytes);
+                  const BlockBytes& bytes, bool allocates);
   void note_preallocated(Ino ino, std::uint64_t offset, std::uint64_t length);
   std::vector<EventId> part_data(Ino ino, std::uint64_t offset, std::uint64_t end);
   void shift_blocks(Ino ino, std::uint64_t first, std::int64_t shift, std::uint64_t old_size, std::uint64_t new_size,

@@ -82,6 +82,20 @@ void Recorder::Impl::settle_size(Ino ino, std::uint64_t size) {
   for (Allocation& allocation : state.allocations) allocation.size = 0;
 }
 
+// The on-disk size reaches `to`, inside the size that the running system sees, in the call itself. Growths beyond it may
+// have come before or are still to come, and it does not undo them. Adds to `writes`; false where it is there already.
+bool Recorder::Impl::raise_size(Ino ino, std::uint64_t to) {
+  FileState& state = file(ino);
+  if (to <= state.settled_size) return false;
+  const auto above = std::find_if(state.growths.begin(), state.growths.end(),
+                                  [&](const Growth& growth) { return growth.size >= to; });
+  CHECK(above != state.growths.end());
+  writes.push_back(Write{inode(ino).size, to, above->event});
+  state.settled_size = to;
+  std::erase_if(state.growths, [&](const Growth& growth) { return growth.size <= to; });
+  return true;
+}
+
 // What the newest event wrote to a sector.
 void Recorder::Impl::current_sector(BlockId id, std::uint32_t sector, std::span<std::byte> out) {
   const LocationId location = recording.blocks[id].sectors[sector];
@@ -126,6 +140,7 @@ std::uint64_t Recorder::Impl::grow_over_zeros(Ino ino, std::uint64_t size, std::
 void Recorder::Impl::begin_write(const WriteRange& range) {
   const ModelOptions& o = recording.options;
   const bool zero_grows = is_paper() && o.data == DataMode::kOrdered && o.delalloc;
+  file(range.ino).write_end = range.offset + range.length;
   file(range.ino).zero_grown_to =
       zero_grows ? grow_over_zeros(range.ino, range.old_size, range.offset + range.length) : range.old_size;
 }
@@ -166,6 +181,10 @@ void Recorder::Impl::write_ext4(const WriteRange& range, const BlockBytes& bytes
     write_block(range, block, sectors_of(block, at, to), bytes(block), size, to > size ? to : 0);
     size = std::max(size, to);
   }
+  // ext4_dio_write_checks: a direct write beyond the on-disk size extends, though the file is longer already.
+  writes.clear();
+  const bool is_last = end == file(range.ino).write_end;
+  if (range.direct && is_last && raise_size(range.ino, end)) emit(kZeroGrow, Touch{{&range.ino, 1}}, writes);
 }
 
 // `grow_to` is the new size, 0 where it does not grow.
@@ -175,7 +194,7 @@ void Recorder::Impl::write_block(const WriteRange& range, std::uint64_t block, S
   if (is_journal()) {
     write_journalled(range.ino, block, state, span, bytes, grow_to);
   } else if (state.written) {
-    overwrite(range, state.id, span, bytes, grow_to);
+    overwrite(range, block, state.id, span, bytes, grow_to);
   } else if (recording.options.delalloc && !range.direct) {
     write_delayed(range.ino, block, state, span, bytes, size, grow_to);
   } else {
@@ -198,8 +217,8 @@ void Recorder::Impl::write_journalled(Ino ino, std::uint64_t block, BlockState& 
   if (grow_to) settle_size(ino, grow_to);
 }
 
-void Recorder::Impl::overwrite(const WriteRange& range, BlockId id, SectorSpan span, std::span<const std::byte> bytes,
-                               std::uint64_t grow_to) {
+void Recorder::Impl::overwrite(const WriteRange& range, std::uint64_t block, BlockId id, SectorSpan span,
+                               std::span<const std::byte> bytes, std::uint64_t grow_to) {
   std::vector<EventId> events;
   emit_data(range.ino, id, span, bytes, &events);
   // O_DIRECT: the drive has it when the call returns, and every later commit flushes the drive.
@@ -207,7 +226,14 @@ void Recorder::Impl::overwrite(const WriteRange& range, BlockId id, SectorSpan s
     before_next_in_journal.insert(before_next_in_journal.end(), events.begin(), events.end());
     touch_started(Effects::kSource);
   }
-  if (grow_to) emit_size(kZeroGrow, range.ino, grow_to);
+  if (!grow_to) return;
+  FileState& state = file(range.ino);
+  const bool goes_on = state.write_end > grow_to;
+  if (!goes_on || range.direct || !recording.options.delalloc) return emit_size(kZeroGrow, range.ino, grow_to);
+  // ext4_da_should_update_i_disksize looks at the last block of the folio. One folio may hold the next block too (seen:
+  // a large one, where the file was not in the cache), and then the size is left to that block's writeback. Or it does not.
+  writes.assign(1, Write{inode(range.ino).size, grow_to});
+  state.growths.push_back(Growth{grow_to, emit_allocation(kGrow, state, Touch{{&range.ino, 1}, id}, block + 1, grow_to)});
 }
 
 // `size` is the file's before this write.

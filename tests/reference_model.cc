@@ -185,7 +185,7 @@ class Model {
   virtual void on_write(Node& f, int offset, int count, int old_size) = 0;
   virtual void on_truncate(Node& f, int new_size, int old_size) = 0;
   // Blocks of [from, to) are allocated and read as NULs until they are written.
-  virtual void on_preallocate(Node& f, int from, int to, int old_size) = 0;
+  virtual void on_preallocate(Node& f, int from, int to, int old_size, bool grows) = 0;
   // Bytes of [from, to) are NULs; whole blocks need no data for that.
   virtual void on_zero(Node& f, int from, int to, int old_size, bool allocates) = 0;
   virtual void on_fsync(Node& n, bool datasync) = 0;
@@ -307,7 +307,7 @@ class Model {
   void preallocate(Node& f, int from, int to, bool grows) {
     int old_size = static_cast<int>(f.bytes.size());
     if (grows && to > old_size) f.bytes.resize(to, '\0');
-    on_preallocate(f, from, to, old_size);
+    on_preallocate(f, from, to, old_size, grows);
   }
   // ext4_punch_hole: nothing beyond the end, and where the hole goes over it the last block goes whole.
   void zero(Node& f, int from, int to, bool allocates) {
@@ -501,7 +501,7 @@ class PaperModel final : public Model {
   void on_names(const NameChange& change) override { emit({kName}, change.names, "names"); }
   void on_fsync(Node& n, bool) override { emit({kFileSync, n.number}, {}, "fsync"); }
   // Not in the paper: a file has bytes and a size there, so these are data and truncations.
-  void on_preallocate(Node& f, int, int, int old_size) override {
+  void on_preallocate(Node& f, int, int, int old_size, bool) override {
     int size = static_cast<int>(f.bytes.size());
     if (size != old_size) on_truncate(f, size, old_size);
   }
@@ -526,22 +526,27 @@ class PaperModel final : public Model {
 //
 // The journal is a chain of events: names, truncations, sizes that grow inside written blocks. A file's block is
 //   absent (NULs) or lies at a place on the disk; whether its map entry shows that place is an event as well.
-//   written block     data by sector; in the block, the same or a rising sector: in order. Growth: journal, at once.
+//   written block     data by sector; in the block, the same or a rising sector: in order. Growth: journal, at once; but
+//                     where the write goes on into the next block and delalloc is on, a Grow of that block.
 //   new, delalloc     data; a Grow event where the write extends the size (after the file's Grows and the journal so
 //                     far) or, at the first write, where it does not: then the size on the disk becomes the end of the
 //                     block if it was less (after the journal so far). Grows are not before anything else;
 //                     a Map event once for the place: after the first write's data and its Grow.
-//                     dioread_lock: Grow and Map are one event, which in data=ordered waits for the data.
+//                     dioread_lock: Grow and Map are one event, which in data=ordered waits for the data, and it is
+//                     after the same block's Grows only.
 //                     The block counts as written after the next sync of the file.
 //   new, nodelalloc   data; a journal event with the map and the size, which in data=ordered waits for the data.
 //   data=journal      one journal event a block with everything.
 //   truncation        journal: the size, and blocks beyond it are absent. The tail of the last block is zeroed by
 //                     data events, in data=ordered before a second journal event, in data=journal in the first.
-//   fallocate         journal: the size where it grows. The blocks are allocated, so auto_da_alloc does nothing for
+//   fallocate         journal: the size where it grows, and else that the size on the disk reaches to the end of the
+//                     range at least (not with KEEP_SIZE). The blocks are allocated, so auto_da_alloc does nothing for
 //                     them, but a write to them is as one to a new block.
-//   punch, zero       journal: whole blocks are absent, and the size where it grows. Parts of blocks at the edges are
+//   punch, zero       journal, on its own: the size on the disk reaches to the end of the range at least, or to the file's.
+//                     journal: whole blocks are absent, and the size where it grows. Parts of blocks at the edges are
 //                     zeroed by data events, in data=ordered before the journal event, in data=journal in it.
-//                     ZERO_RANGE allocates as fallocate does.
+//                     ZERO_RANGE allocates as fallocate does; where it ends inside blocks there are three journal events:
+//                     the size, the whole blocks, the parts.
 //   fsync             after all data, Grows and Maps of the file and the last journal event that touched it
 //                     (fdatasync: its size, blocks or creation); of a directory: after the whole journal so far;
 //                     before everything later.
@@ -605,6 +610,10 @@ class Ext4Model final : public Model {
     if (!f.blocks.contains(last) || f.blocks[last].written) return;
     std::set<EventNumber> after = before_next_journal_;
     after.insert({last_journal_, f.last_grow});
+    if (!options_.dioread_nolock) {
+      after.erase(f.last_grow);
+      after.insert(f.by_block[last].begin(), f.by_block[last].end());
+    }
     f.last_grow = emit("Grow", {{f.size, block_end}}, after);
     f.flushed_by_fsync.insert(f.last_grow);
     f.allocations.insert(f.last_grow);
@@ -619,10 +628,10 @@ class Ext4Model final : public Model {
       int to = std::min(offset + count, (block + 1) * options_.block);
       std::optional<int> new_size;
       if (to > size) new_size = size = to;
-      write_block(f, block, from, to, new_size);
+      write_block(f, block, from, to, new_size, to < offset + count);
     }
   }
-  void write_block(Node& f, int block, int from, int to, std::optional<int> new_size) {
+  void write_block(Node& f, int block, int from, int to, std::optional<int> new_size, bool goes_on) {
     Block& b = f.blocks[block];
     bool is_new = b.place == 0;
     if (is_new) b.place = new_place();
@@ -642,7 +651,11 @@ class Ext4Model final : public Model {
     }
     std::set<EventNumber> data = write_sectors(f, b.place, from, to);
     if (b.written) {
-      if (new_size) journal_of_file(f, "size " + std::to_string(*new_size), size_write, {});
+      if (new_size && goes_on && options_.delalloc) {
+        grow_with_next_block(f, block, size_write);
+      } else if (new_size) {
+        journal_of_file(f, "size " + std::to_string(*new_size), size_write, {});
+      }
     } else if (options_.delalloc) {
       write_delayed(f, block, is_new, data, map_write, size_write);
     } else {
@@ -653,14 +666,25 @@ class Ext4Model final : public Model {
       b.written = true;
     }
   }
+  void grow_with_next_block(Node& f, int block, const std::vector<Write>& size_write) {
+    std::set<EventNumber> after = before_next_journal_;
+    after.insert(last_journal_);
+    if (options_.dioread_nolock) after.insert(f.last_grow);
+    f.last_grow = emit("Grow", size_write, after);
+    f.flushed_by_fsync.insert(f.last_grow);
+    f.allocations.insert(f.last_grow);
+    f.by_block[block + 1].insert(f.last_grow);
+  }
   void write_delayed(Node& f, int block, bool is_new, const std::set<EventNumber>& data,
                      const std::vector<Write>& map_write, std::vector<Write> size_write) {
     bool grows = !size_write.empty();
     if (!is_new && !grows) return;
     std::set<EventNumber> after = before_next_journal_;
     after.insert(last_journal_);
-    if (grows) {
+    if (grows && options_.dioread_nolock) {
       after.insert(f.last_grow);
+    } else if (grows) {
+      after.insert(f.by_block[block].begin(), f.by_block[block].end());
     } else {
       // A hole is filled. Whichever block is allocated, the size on the disk reaches to its end at least.
       int end = std::min((block + 1) * options_.block, static_cast<int>(f.bytes.size()));
@@ -715,36 +739,53 @@ class Ext4Model final : public Model {
   void note_preallocated(Node& f, int from, int to) {
     for (int block = from / options_.block; block * options_.block < to; ++block) f.preallocated.insert(block);
   }
-  void on_preallocate(Node& f, int from, int to, int old_size) override {
+  void on_preallocate(Node& f, int from, int to, int old_size, bool grows) override {
     int size = static_cast<int>(f.bytes.size());
     std::vector<Write> writes;
     if (size != old_size) writes = {{f.size, size}};
+    if (size == old_size && grows) writes = {{f.size, std::min(to, size), true}};
     journal_of_file(f, "fallocate", writes, {});
     note_preallocated(f, from, to);
   }
   void on_zero(Node& f, int from, int to, int old_size, bool allocates) override {
-    std::vector<Write> writes;
+    if (from <= old_size) journal_of_file(f, "size", {{f.size, std::min(to, old_size), true}}, {});
+    int size = static_cast<int>(f.bytes.size());
+    std::vector<Write> size_write, wholes, parts;
+    if (size != old_size) size_write = {{f.size, size}};
     std::set<EventNumber> after;
     for (int block = from / options_.block; block * options_.block < to; ++block) {
       int begin = std::max(from, block * options_.block);
       int end = std::min(to, (block + 1) * options_.block);
       if (!f.blocks.contains(block) || f.blocks[block].place == 0) continue;
-      int place = f.blocks[block].place;
       if (end - begin == options_.block) {
-        writes.push_back({map_location(f, block), 0});
+        wholes.push_back({map_location(f, block), 0});
         f.blocks.erase(block);
         f.preallocated.erase(block);
-      } else if (options_.data == Data::kJournal) {
-        for (const Write& w : bytes_of(f, place, begin, end)) writes.push_back(w);
+      }
+    }
+    bool apart = allocates && (from % options_.block != 0 || to % options_.block != 0);
+    if (apart) {
+      if (!size_write.empty()) journal_of_file(f, "size", size_write, {});
+      if (!wholes.empty()) journal_of_file(f, "zero blocks", wholes, {});
+    }
+    for (int block = from / options_.block; block * options_.block < to; ++block) {
+      int begin = std::max(from, block * options_.block);
+      int end = std::min(to, (block + 1) * options_.block);
+      if (!f.blocks.contains(block) || f.blocks[block].place == 0) continue;
+      int place = f.blocks[block].place;
+      if (options_.data == Data::kJournal) {
+        for (const Write& w : bytes_of(f, place, begin, end)) parts.push_back(w);
       } else {
         write_sectors(f, place, begin, end);
         if (!ordered() || !data_is_before_metadata()) continue;
         for (const auto& [sector, event] : data_at_[place]) after.insert(event);
       }
     }
-    int size = static_cast<int>(f.bytes.size());
-    if (size != old_size) writes.push_back({f.size, size});
-    journal_of_file(f, "zero", writes, after);
+    if (!apart) {
+      parts.insert(parts.end(), wholes.begin(), wholes.end());
+      parts.insert(parts.end(), size_write.begin(), size_write.end());
+    }
+    journal_of_file(f, "zero", parts, after);
     if (allocates) note_preallocated(f, from, to);
   }
   // ext4_alloc_da_blocks: whether a block waits for room.
