@@ -127,12 +127,12 @@ int main(int argc, char** argv) {
     fds[i] = open(kNames[i], O_CREAT | O_RDWR, 0644);
     pwrite(fds[i], letters((char)('A' + i)), pick(4) ? pick(10) * kUnit : 0, 0);
   }
-  sync();
+  int directory = open(".", O_RDONLY);
+  syncfs(directory);
   crashcut_barrier();
   const unsigned count = 2 + pick(5);
   for (unsigned i = 0; i < count; ++i) do_one(fds, (char)('C' + i));
   mkdir("later", 0755);
-  int directory = open(".", O_RDONLY);
   switch (pick(4)) {
     case 0: fsync(fds[0]); break;
     case 1: fdatasync(fds[1]); break;
