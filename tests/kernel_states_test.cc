@@ -96,7 +96,7 @@ TEST_P(KernelStates, AreAllowedByTheModel) {
   if (geteuid() != 0) GTEST_SKIP() << "only root mounts a disk to compare with";
   if (!make_disk()) GTEST_SKIP() << "no loop device or no mkfs.ext4: nothing to compare with";
   std::uint64_t compared = 0;
-  tests::for_each_seed(40, [&](std::uint64_t seed) {
+  tests::for_each_seed(25, [&](std::uint64_t seed) {
     const std::string kernel = without_newline(on_the_kernel(seed));
     if (kernel.empty()) {
       ADD_FAILURE() << "the kernel's side of seed " << seed << " failed";
