@@ -10,6 +10,7 @@
 
 #include <sys/uio.h>
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -106,6 +107,10 @@ class Process {
   int set_fd_flags(int fd, int flags);
   int lock(int fd, int command, struct flock& lock);  // F_GETLK, F_SETLK and the OFD ones; -EAGAIN instead of waiting
   int flock(int fd, int operation);
+  // What a mapping of the file reads it by. Keeps the open description, as the kernel's mapping does, and is no access
+  // of its own: mmap was. None where fd is not ours.
+  using MappedRead = std::function<std::int64_t(std::uint64_t offset, std::span<std::byte> out)>;
+  MappedRead map(int fd);
   // All descriptors, ascending.
   std::vector<int> descriptors() const;
 

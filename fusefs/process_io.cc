@@ -128,6 +128,12 @@ std::int64_t Process::Impl::read_at(const Description& file, std::span<const iov
   return count;
 }
 
+Process::MappedRead Process::map(int fd) {
+  DescriptionRef file = impl_->file(fd);
+  if (!file) return nullptr;
+  return [this, file](std::uint64_t offset, std::span<std::byte> out) { return impl_->filesystem.read(file->ino, offset, out); };
+}
+
 std::int64_t Process::read(int fd, std::span<const iovec> out) {
   DescriptionRef file = impl_->any(fd);
   if (!file || !file->is_readable()) return -EBADF;

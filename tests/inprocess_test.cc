@@ -194,7 +194,8 @@ TEST_P(RefusedCalls, AreNamedAndNotBlamedOnRecovery) {
 }
 INSTANTIATE_TEST_SUITE_P(InProcess, RefusedCalls,
                          testing::Values(Refused{"fork", "fork"}, Refused{"system", "fork"}, Refused{"exec", "exec"},
-                                         Refused{"map", "mmap"}, Refused{"getdents", "getdents"},
+                                         Refused{"map", "mmap"}, Refused{"map_protect", "mprotect(PROT_WRITE)"},
+                                         Refused{"map_move", "mremap()"}, Refused{"map_sync", "msync()"}, Refused{"getdents", "getdents"},
                                          Refused{"openat2", "openat2() with resolve flags"}),
                          [](const auto& info) { return info.param.mode; });
 

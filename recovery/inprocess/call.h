@@ -27,7 +27,8 @@ enum class Filter : std::uint8_t {
   kTwoAts,    // a[0] and a[1], a[2] and a[3]
   kPathSecond,  // symlink: a[1]
   kAtSecond,    // symlinkat: a[1] and a[2]
-  kMapFd,     // a[4] is a modelled descriptor
+  kMapFd,     // a[4] is a modelled descriptor, or the new mapping may take the place of one
+  kMapped,    // a[0] and a[1], address and length, may reach into a mapping of a modelled file
 };
 
 struct CallEntry {

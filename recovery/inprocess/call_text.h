@@ -23,6 +23,7 @@ std::string quoted(std::string_view bytes, std::size_t most);
 // Tells the recorder what the following calls of the model belong to. `make` is called where somebody listens.
 template <class Make>
 void begin_change(Make&& make) {
+  g.model->is_changed = true;
   if (g.model->recorder == nullptr && !g.narrating) return;
   std::string text = make();
   if (g.narrating) *g.call_text = text;

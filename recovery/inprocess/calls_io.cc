@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 #include <linux/fs.h>
 #include <sys/ioctl.h>
-#include <sys/mman.h>
 #include <sys/statfs.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -353,32 +352,6 @@ long call_sendfile(Call& c) {
 long call_copy_file_range(Call& c) {
   if (c.a[5] != 0) return -EINVAL;
   return copy_bytes(static_cast<int>(c.a[0]), pointer<off_t>(c.a[1]), static_cast<int>(c.a[2]), pointer<off_t>(c.a[3]), static_cast<std::size_t>(c.a[4]));
-}
-
-// A private or read-only mapping is a copy of what the file holds now; nobody else can change it meanwhile.
-long call_mmap(Call& c) {
-  const long length = c.a[1];
-  const long protection = c.a[2];
-  const long flags = c.a[3];
-  const int fd = static_cast<int>(c.a[4]);
-  const bool shared = (flags & MAP_TYPE) != MAP_PRIVATE;
-  const int opened = process().get_flags(fd);
-  if ((opened & O_ACCMODE) == O_WRONLY) return -EACCES;
-  if (shared && (protection & PROT_WRITE) != 0 && (opened & O_ACCMODE) != O_RDWR) return -EACCES;
-  if (shared && (protection & PROT_WRITE) != 0) unsupported("mmap(MAP_SHARED) of a file, writable");
-  begin_look([&] { return fmt::format("mmap({}, {} bytes at {})", fd_text(fd), length, c.a[5]); });
-  spend_image();
-  const long anonymous = (flags & ~MAP_TYPE) | MAP_PRIVATE | MAP_ANONYMOUS;
-  const long at = kernel(SYS_mmap, c.a[0], length, PROT_READ | PROT_WRITE, anonymous, -1, 0);
-  if (at < 0 && at > -4096) return at;
-  iovec part{pointer<void>(at), static_cast<std::size_t>(length)};
-  const long got = process().pread(fd, {&part, 1}, c.a[5]);
-  if (got < 0) {
-    kernel(SYS_munmap, at, length);
-    return got == -EISDIR ? -ENODEV : got;
-  }
-  if (protection != (PROT_READ | PROT_WRITE)) kernel(SYS_mprotect, at, length, protection);
-  return at;
 }
 
 }  // namespace crashcut::inprocess

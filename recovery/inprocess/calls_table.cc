@@ -66,6 +66,11 @@ constexpr std::array<CallEntry, kCallsMost> make_table() {
   t[SYS_sendfile] = {call_sendfile, Filter::kEitherFd, "sendfile"};
   t[SYS_copy_file_range] = {call_copy_file_range, Filter::kEitherFd, "copy_file_range"};
   t[SYS_mmap] = {call_mmap, Filter::kMapFd, "mmap"};
+  t[SYS_munmap] = {call_munmap, Filter::kMapped, "munmap"};
+  t[SYS_mprotect] = {call_mprotect, Filter::kMapped, "mprotect"};
+  t[SYS_madvise] = {call_madvise, Filter::kMapped, "madvise"};
+  t[SYS_mremap] = {refuse<"mremap() of a file mapped MAP_SHARED">, Filter::kMapped, "mremap"};
+  t[SYS_msync] = {refuse<"msync() of a file mapped MAP_SHARED">, Filter::kMapped, "msync"};
   t[SYS_open] = {call_open, Filter::kPath, "open"};
   t[SYS_creat] = {call_creat, Filter::kPath, "creat"};
   t[SYS_openat] = {call_openat, Filter::kAt, "openat"};

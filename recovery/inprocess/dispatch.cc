@@ -196,7 +196,10 @@ bool is_ours(const Call& call, Filter filter) {
     case Filter::kTwoAts: return !surely_outside(call.a[0], path(1)) || !surely_outside(call.a[2], path(3));
     case Filter::kPathSecond: return !surely_outside(AT_FDCWD, path(1));
     case Filter::kAtSecond: return !surely_outside(call.a[1], path(2));
-    case Filter::kMapFd: return g.models_fd(static_cast<int>(call.a[4])) && (call.a[3] & MAP_ANONYMOUS) == 0;
+    case Filter::kMapFd:
+      return (g.models_fd(static_cast<int>(call.a[4])) && (call.a[3] & MAP_ANONYMOUS) == 0) ||
+             ((call.a[3] & MAP_FIXED) != 0 && is_mapped(call.a[0], call.a[1]));
+    case Filter::kMapped: return is_mapped(call.a[0], call.a[1]);
   }
   return false;
 }
@@ -257,7 +260,9 @@ long model_call(const CallEntry& entry, Call& call) {
   }
   long result = 0;
   in_model([&] {
+    g.model->is_changed = false;
     result = entry.function(call);
+    if (g.model->is_changed) refresh_mappings();
     if (g.phase == Phase::kRecovering) note_events_in();
     if (g.narrating && result != kForward) narrate_call(result);
   });

@@ -26,12 +26,23 @@ struct Call;
 
 enum class Phase { kIdle, kConstructing, kCoordinating, kExecuting, kRecovering };
 
+// Memory that shows a modelled file: MAP_SHARED, and not writable.
+struct FileMapping {
+  std::uint64_t begin, end;
+  std::uint64_t offset;  // of `begin` in the file
+  long protection;
+  bool is_writable;      // the file was opened for writing, too
+  fusefs::Process::MappedRead read;
+};
+
 // The filesystem that the program in this process sees. Lives in the active arena.
 struct Model {
   std::unique_ptr<fusefs::Recorder> recorder;  // none: what it writes will not be crashed
   std::unique_ptr<fusefs::Filesystem> filesystem;
   std::unique_ptr<fusefs::Process> process;
   std::map<int, std::string> names;            // of descriptors, as they were opened, for the report
+  std::vector<FileMapping> mappings;
+  bool is_changed = false;                     // by the call that is being done; mappings show it
 };
 
 // One crash that this recovery looks back on.
@@ -60,6 +71,7 @@ struct Runtime {
   std::atomic<int> threads{1};
   const fusefs::Recording* recording = nullptr;  // of main(), sealed
   std::atomic<std::uint64_t> modelled_fds[kFdsMost / 64] = {};
+  std::atomic<std::uint64_t> mapped_begin = UINT64_MAX, mapped_end = 0;  // Model::mappings lie between
   // Recovery: which of its descriptors are its stdout (1) or stderr (2). Small numbers only.
   std::uint8_t captured[1024] = {};
   Model* model = nullptr;
@@ -107,6 +119,12 @@ template <class F>
 void in_model(F&& function) {
   run_in_model([](void* f) { (*static_cast<std::remove_reference_t<F>*>(f))(); }, &function);
 }
+
+// --- calls_memory.cc
+// Whether memory may hold a mapping of a modelled file.
+bool is_mapped(long address, long length);
+// Files may have changed: mappings show them as they are. Call in the model.
+void refresh_mappings();
 
 // --- model.cc
 void start_execution_model();

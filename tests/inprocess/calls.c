@@ -56,6 +56,42 @@ static void call_newer_ones(void) {
   say("remove", remove("new"));
 }
 
+/* What a shared mapping shows is the file as it is, also when nothing else has it open. */
+static void look_through_maps(void) {
+  int fd = open("mapped", O_RDWR | O_CREAT, 0600);
+  write(fd, "old", 3);
+  char* map = mmap(NULL, 3 * 4096, PROT_READ, MAP_SHARED, fd, 0);
+  pwrite(fd, "new", 3, 0);
+  printf("written %.3s\n", map);
+  ftruncate(fd, 1);
+  printf("cut %.3s\n", map);
+  pwrite(fd, "far", 3, 5000);
+  printf("far %.3s\n", map + 5000);
+  say("munmap", munmap(map, 4096));
+  pwrite(fd, "FAR", 3, 5000);
+  printf("rest %.3s\n", map + 5000);
+  say("hide", mprotect(map + 4096, 4096, PROT_NONE));
+  pwrite(fd, "Far", 3, 5000);
+  say("show", mprotect(map + 4096, 4096, PROT_READ));
+  printf("shown %.3s\n", map + 5000);
+  say("give up", madvise(map + 4096, 4096, MADV_DONTNEED));
+  printf("again %.3s\n", map + 5000);
+  char* over = mmap(map + 4096, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+  strcpy(over + 904, "own");
+  pwrite(fd, "FAR", 3, 5000);
+  printf("own %.3s\n", map + 5000);
+  munmap(map, 3 * 4096);
+  int reader = open("mapped", O_RDONLY);
+  map = mmap(NULL, 4096, PROT_READ, MAP_SHARED, reader, 0);
+  close(reader);
+  unlink("mapped");
+  pwrite(fd, "last", 4, 0);
+  close(fd);
+  printf("closed %.4s\n", map);
+  say("writable", mprotect(map, 4096, PROT_READ | PROT_WRITE));
+  munmap(map, 4096);
+}
+
 static void list(const char* path) {
   char* names[64];
   int count = 0;
@@ -165,6 +201,7 @@ int main(void) {
   f = tmpfile();
   printf("tmpfile %d\n", f != NULL);
   call_newer_ones();
+  look_through_maps();
   sync();
   return 0;
 }

@@ -1,4 +1,5 @@
 /* One program, many ways to go wrong: argv[1] says which. Recoveries read the choice from a file of main's. */
+#define _GNU_SOURCE
 #include <assert.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
@@ -52,10 +53,13 @@ int main(int argc, char** argv) {
     struct open_how how = {.flags = O_RDONLY, .resolve = RESOLVE_IN_ROOT};
     syscall(SYS_openat2, AT_FDCWD, "mode", &how, sizeof how);
   }
-  if (!strcmp(what, "map")) {
+  if (!strncmp(what, "map", 3)) {
     int m = open("m", O_CREAT | O_RDWR, 0600);
     ftruncate(m, 4096);
-    mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, m, 0);
+    void* map = mmap(NULL, 4096, strcmp(what, "map") ? PROT_READ : PROT_READ | PROT_WRITE, MAP_SHARED, m, 0);
+    if (!strcmp(what, "map_protect")) mprotect(map, 4096, PROT_READ | PROT_WRITE);
+    if (!strcmp(what, "map_move")) mremap(map, 4096, 8192, MREMAP_MAYMOVE);
+    if (!strcmp(what, "map_sync")) msync(map, 4096, MS_SYNC);
   }
   return 0;
 }
