@@ -67,11 +67,20 @@ Errno PathWalk::begin(Ino start, std::string_view path, Step& step) {
 
 // Goes on with an absolute path of the real system.
 Errno PathWalk::enter(std::string path, Step& step) {
+  // ".." on the way to the root is taken by the letter: real directories are not looked at.
   std::string_view rest = path;
-  for (const std::string& component : root_) {
-    if (take_component_past_dots(rest) == component) continue;
-    outside_ = std::move(path);
-    return kOutside;
+  std::vector<std::string_view> at;
+  while (!std::ranges::equal(at, root_)) {
+    const std::string_view component = take_component_past_dots(rest);
+    if (component.empty()) {
+      outside_ = std::move(path);
+      return kOutside;
+    }
+    if (component != "..") {
+      at.push_back(component);
+    } else if (!at.empty()) {
+      at.pop_back();
+    }
   }
   step.place.dir = kRootIno;
   step.rest = rest;

@@ -118,6 +118,9 @@ TEST_F(ProcessTest, PathsThatComeBackIn) {
   EXPECT_EQ(stat("in"), 0);
   EXPECT_EQ(stat("../crashcut/f"), 0);
   EXPECT_EQ(stat("/crashcut/../crashcut/f"), 0);
+  EXPECT_EQ(stat("/tmp/../crashcut/f"), 0);
+  EXPECT_EQ(stat("/../a/b/./../../crashcut/f"), 0);
+  EXPECT_EQ(stat("/tmp/../crashcut/../f"), kOutside);
 }
 
 TEST_F(ProcessTest, ADeeperRoot) {
