@@ -260,6 +260,7 @@ int Process::openat(int dirfd, std::string_view path, int flags, mode_t mode) {
     return error;
   }
   DescriptionRef file = impl_->open_description(place.ino, flags & ~kForgottenFlags);
+  file->is_linkable = asks_for_tmpfile(flags) && !(flags & O_EXCL);
   return impl_->install(fd, std::move(file), flags & O_CLOEXEC);
 }
 

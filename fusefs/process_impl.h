@@ -37,6 +37,7 @@ class Description {
   int flags;
   std::uint64_t offset = 0;  // of a directory: a readdir cookie
   bool position_is_held = false;
+  bool is_linkable = false;  // a file without a name that may be given one: O_TMPFILE without O_EXCL
 
  private:
   Filesystem& filesystem_;
@@ -113,6 +114,7 @@ struct Process::Impl {
   Errno change_mode(Ino ino, mode_t mode);
   Errno change_owner(Ino ino, uid_t uid, gid_t gid);
   Errno find_for_xattr(int fd, std::string_view path, bool follow, Ino& out);
+  Errno check_nameless(Description& file);
   Errno check_xattr(Ino ino, const std::string& name, bool for_change);
 
   std::uint64_t lock_owner() const { return reinterpret_cast<std::uintptr_t>(this); }

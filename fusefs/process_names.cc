@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "fusefs/process_impl.h"
 
@@ -226,6 +227,15 @@ Errno Process::Impl::join_outcomes(Errno from, const std::function<Errno()>& res
   return from == to ? from : -EXDEV;
 }
 
+// A file that lost its last name does not get another, and one of O_TMPFILE gets its first once (I_LINKABLE).
+Errno Process::Impl::check_nameless(Description& file) {
+  if (S_ISDIR(file.type)) return 0;  // refused for that
+  if (std::exchange(file.is_linkable, false)) return 0;
+  struct stat now;
+  if (Errno error = filesystem.getattr(file.ino, now)) return error;
+  return now.st_nlink == 0 ? -ENOENT : 0;
+}
+
 int Process::linkat(int from_dirfd, std::string_view from, int to_dirfd, std::string_view to, int flags) {
   if (flags & ~(AT_SYMLINK_FOLLOW | AT_EMPTY_PATH)) return -EINVAL;
   int from_flags = (flags & AT_EMPTY_PATH) | (flags & AT_SYMLINK_FOLLOW ? 0 : AT_SYMLINK_NOFOLLOW);
@@ -237,6 +247,8 @@ int Process::linkat(int from_dirfd, std::string_view from, int to_dirfd, std::st
   if ((error = impl_->check_new_name(place, false))) return error;
   if ((error = impl_->access.may_link(ino))) return error;
   if ((error = impl_->access.may_create(place.dir))) return error;
+  if (DescriptionRef file = from.empty() ? impl_->any(from_dirfd) : nullptr)
+    if ((error = impl_->check_nameless(*file))) return error;
   return impl_->filesystem.link(ino, place.dir, place.name);
 }
 

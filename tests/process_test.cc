@@ -267,6 +267,20 @@ TEST_F(ProcessTest, TmpfileHasNoName) {
   EXPECT_EQ(stat_.st_nlink, 1U);
 }
 
+TEST_F(ProcessTest, WhatLostItsNameGetsNoOther) {
+  const auto link = [&](int fd) { return process_.linkat(fd, "", AT_FDCWD, "again", AT_EMPTY_PATH); };
+  EXPECT_EQ(link(open(".", O_TMPFILE | O_EXCL | O_RDWR)), -ENOENT);
+  int fd = open(".", O_TMPFILE | O_RDWR);
+  EXPECT_EQ(link(fd), 0);
+  EXPECT_EQ(unlink("again"), 0);
+  EXPECT_EQ(link(fd), -ENOENT);
+  int named = open("f", O_CREAT | O_RDWR);
+  EXPECT_EQ(link(named), 0);
+  EXPECT_EQ(unlink("again"), 0);
+  EXPECT_EQ(unlink("f"), 0);
+  EXPECT_EQ(link(named), -ENOENT);
+}
+
 TEST_F(ProcessTest, NodesThatAreNotFiles) {
   EXPECT_EQ(process_.mknodat(AT_FDCWD, "r", 0644, 0), 0);
   EXPECT_EQ(process_.mknodat(AT_FDCWD, "p", S_IFIFO | 0644, 0), 0);
