@@ -233,7 +233,7 @@ TEST(Misbehaving, RecoveryThatFailsIsAViolationOfItsKind) {
        {Row{"r-abort", RecordKind::kSignalled}, Row{"r-assert", RecordKind::kSignalled}, Row{"r-segv", RecordKind::kSignalled},
         Row{"r-stack", RecordKind::kSignalled}, Row{"r-exit3", RecordKind::kExited}, Row{"r-exit0", RecordKind::kOk},
         Row{"r-loop", RecordKind::kHung}, Row{"r-assume", RecordKind::kAssumedAway}, Row{"r-much", RecordKind::kOk},
-        Row{"r-close", RecordKind::kOk}}) {
+        Row{"r-close", RecordKind::kOk}, Row{"r-short", RecordKind::kSignalled}}) {
     SCOPED_TRACE(row.mode);
     const Explored all = run(setup_of("misbehave", {row.mode}));
     EXPECT_EQ(all.count, 2);

@@ -84,8 +84,9 @@ bool map_arenas() {
   const long own =
       kernel(SYS_mmap, 0, kRangeBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (own < 0 && own > -4096) return false;
-  g_shared.set_range(reinterpret_cast<void*>(shared), kRangeBytes, kRangeBytes, MADV_REMOVE);
-  g_private.set_range(reinterpret_cast<void*>(own), kRangeBytes, kRangeBytes, MADV_DONTNEED);
+  for (const long begin : {shared, own}) kernel(SYS_mprotect, begin, kGuardBytes, PROT_NONE);
+  g_shared.set_range(reinterpret_cast<void*>(shared + kGuardBytes), kRangeBytes - kGuardBytes, kRangeBytes, MADV_REMOVE);
+  g_private.set_range(reinterpret_cast<void*>(own + kGuardBytes), kRangeBytes - kGuardBytes, kRangeBytes, MADV_DONTNEED);
   g_active = &g_shared;
   return true;
 }
@@ -101,7 +102,7 @@ Arena& shared_arena() { return g_shared; }
 void use_private_arena() {
   if (g_active == &g_private) return;
   g_active = &g_private;
-  kernel(SYS_mprotect, g_shared.begin(), kRangeBytes, PROT_READ);
+  kernel(SYS_mprotect, g_shared.begin(), g_shared.end() - g_shared.begin(), PROT_READ);
 }
 
 // There is no memory to make a sentence in.

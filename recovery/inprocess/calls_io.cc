@@ -15,6 +15,7 @@
 
 #include "recovery/inprocess/call_text.h"
 #include "recovery/inprocess/gate.h"
+#include "recovery/inprocess/user_memory.h"
 
 namespace crashcut::inprocess {
 
@@ -27,24 +28,45 @@ T* pointer(long a) {
   return reinterpret_cast<T*>(a);
 }
 
-// The parts of a vectored call, checked as the kernel does (import_iovec).
-long parts_of(long address, long count, std::span<const iovec>& out) {
+// Whether the model reads from the program's buffers, as write() does, or fills them.
+enum class Buffers { kRead, kFilled };
+
+std::size_t good_bytes(const iovec& part, Buffers how) {
+  return how == Buffers::kRead ? readable_bytes(part.iov_base, part.iov_len) : writable_bytes(part.iov_base, part.iov_len);
+}
+
+// The parts of a vectored call, checked as the kernel does (import_iovec). What follows a bad address is left out.
+long parts_of(long address, long count, Buffers how, std::span<const iovec>& out) {
   if (count < 0 || count > IOV_MAX) return -EINVAL;
-  if (address == 0 && count != 0) return -EFAULT;
-  out = {pointer<const iovec>(address), static_cast<std::size_t>(count)};
+  const auto* parts = pointer<const iovec>(address);
+  const std::size_t bytes = static_cast<std::size_t>(count) * sizeof *parts;
+  if ((address == 0 && count != 0) || readable_bytes(parts, bytes) != bytes) return -EFAULT;
+  out = {parts, static_cast<std::size_t>(count)};
   std::size_t total = 0;
   for (const iovec& part : out) {
     if (part.iov_len > SSIZE_MAX - total) return -EINVAL;
     total += part.iov_len;
-    if (part.iov_base == nullptr && part.iov_len != 0) return -EFAULT;
+  }
+  std::size_t before = 0;
+  for (std::size_t i = 0; i < out.size(); before += out[i++].iov_len) {
+    const std::size_t good = out[i].iov_base == nullptr ? 0 : good_bytes(out[i], how);
+    if (good == out[i].iov_len) continue;
+    if (before + good == 0) return -EFAULT;
+    static iovec kept[IOV_MAX];
+    std::copy_n(parts, i + 1, kept);
+    kept[i].iov_len = good;
+    out = {kept, i + 1};
+    return 0;
   }
   return 0;
 }
 
-long one_part(const Call& c, iovec& part, std::span<const iovec>& out) {
+long one_part(const Call& c, Buffers how, iovec& part, std::span<const iovec>& out) {
   // The kernel cuts longer transfers off (MAX_RW_COUNT).
   part = {pointer<void>(c.a[1]), std::min<std::size_t>(static_cast<std::size_t>(c.a[2]), 0x7ffff000)};
-  if (part.iov_base == nullptr && part.iov_len != 0) return -EFAULT;
+  const std::size_t good = part.iov_base == nullptr ? 0 : good_bytes(part, how);
+  if (good == 0 && part.iov_len != 0) return -EFAULT;
+  part.iov_len = good;
   out = {&part, 1};
   return 0;
 }
@@ -73,57 +95,57 @@ long fd_of(const Call& c) { return static_cast<int>(c.a[0]); }
 long call_read(Call& c) {
   iovec part;
   std::span<const iovec> parts;
-  if (long e = one_part(c, part, parts)) return e;
+  if (long e = one_part(c, Buffers::kFilled, part, parts)) return e;
   return read_parts(fd_of(c), parts);
 }
 long call_write(Call& c) {
   iovec part;
   std::span<const iovec> parts;
-  if (long e = one_part(c, part, parts)) return e;
+  if (long e = one_part(c, Buffers::kRead, part, parts)) return e;
   return write_parts(fd_of(c), parts);
 }
 long call_pread64(Call& c) {
   iovec part;
   std::span<const iovec> parts;
-  if (long e = one_part(c, part, parts)) return e;
+  if (long e = one_part(c, Buffers::kFilled, part, parts)) return e;
   return pread_parts(fd_of(c), parts, c.a[3]);
 }
 long call_pwrite64(Call& c) {
   iovec part;
   std::span<const iovec> parts;
-  if (long e = one_part(c, part, parts)) return e;
+  if (long e = one_part(c, Buffers::kRead, part, parts)) return e;
   return pwrite_parts(fd_of(c), parts, c.a[3], 0);
 }
 long call_readv(Call& c) {
   std::span<const iovec> parts;
-  if (long e = parts_of(c.a[1], c.a[2], parts)) return e;
+  if (long e = parts_of(c.a[1], c.a[2], Buffers::kFilled, parts)) return e;
   return read_parts(fd_of(c), parts);
 }
 long call_writev(Call& c) {
   std::span<const iovec> parts;
-  if (long e = parts_of(c.a[1], c.a[2], parts)) return e;
+  if (long e = parts_of(c.a[1], c.a[2], Buffers::kRead, parts)) return e;
   return write_parts(fd_of(c), parts);
 }
 // The offset of the p-variants comes in two halves; on 64 bits the low one holds all of it.
 long call_preadv(Call& c) {
   std::span<const iovec> parts;
-  if (long e = parts_of(c.a[1], c.a[2], parts)) return e;
+  if (long e = parts_of(c.a[1], c.a[2], Buffers::kFilled, parts)) return e;
   return pread_parts(fd_of(c), parts, c.a[3]);
 }
 long call_pwritev(Call& c) {
   std::span<const iovec> parts;
-  if (long e = parts_of(c.a[1], c.a[2], parts)) return e;
+  if (long e = parts_of(c.a[1], c.a[2], Buffers::kRead, parts)) return e;
   return pwrite_parts(fd_of(c), parts, c.a[3], 0);
 }
 long call_preadv2(Call& c) {
   std::span<const iovec> parts;
-  if (long e = parts_of(c.a[1], c.a[2], parts)) return e;
+  if (long e = parts_of(c.a[1], c.a[2], Buffers::kFilled, parts)) return e;
   if ((c.a[5] & ~(RWF_HIPRI | RWF_NOWAIT)) != 0) return -EOPNOTSUPP;
   return c.a[3] == -1 ? read_parts(fd_of(c), parts) : pread_parts(fd_of(c), parts, c.a[3]);
 }
 long call_pwritev2(Call& c) {
   std::span<const iovec> parts;
-  if (long e = parts_of(c.a[1], c.a[2], parts)) return e;
+  if (long e = parts_of(c.a[1], c.a[2], Buffers::kRead, parts)) return e;
   if (c.a[3] == -1 && c.a[5] == 0) return write_parts(fd_of(c), parts);
   if (c.a[3] == -1) {
     // With flags and the file's own offset: write there and move it.
@@ -171,9 +193,10 @@ long call_sync_file_range(Call& c) {
 }
 
 long call_fstat(Call& c) {
-  if (c.a[1] == 0) return -EFAULT;
   begin_look([&] { return fmt::format("fstat({})", fd_text(fd_of(c))); });
-  return process().fstat(fd_of(c), *pointer<struct stat>(c.a[1]));
+  struct stat st;
+  const long result = process().fstat(fd_of(c), st);
+  return result == 0 ? give(c.a[1], &st, sizeof st) : result;
 }
 
 long call_close(Call& c) {
@@ -242,11 +265,17 @@ long call_dup3(Call& c) {
 }
 
 // A lock that would have to wait: nobody else is there to release it.
-static long lock_call(int fd, int command, struct flock& lock) {
+static long lock_call(Call& c) {
+  const int fd = static_cast<int>(fd_of(c));
+  int command = static_cast<int>(c.a[1]);
+  struct flock lock;
+  if (long e = take(&lock, c.a[2], sizeof lock)) return e;
   const bool waits = command == F_SETLKW || command == F_OFD_SETLKW;
   if (waits) command = command == F_SETLKW ? F_SETLK : F_OFD_SETLK;
   const long result = process().lock(fd, command, lock);
-  return waits && result == -EAGAIN ? -EDEADLK : result;
+  if (waits && result == -EAGAIN) return -EDEADLK;
+  const bool asks = command == F_GETLK || command == F_OFD_GETLK;
+  return asks && result == 0 ? give(c.a[2], &lock, sizeof lock) : result;
 }
 long call_fcntl(Call& c) {
   const int fd = static_cast<int>(fd_of(c));
@@ -264,7 +293,7 @@ long call_fcntl(Call& c) {
     case F_SETLKW:
     case F_OFD_GETLK:
     case F_OFD_SETLK:
-    case F_OFD_SETLKW: return c.a[2] == 0 ? -EFAULT : lock_call(fd, command, *pointer<struct flock>(c.a[2]));
+    case F_OFD_SETLKW: return lock_call(c);
     case F_SETOWN:
     case F_SETSIG: return 0;
     case F_GETOWN:
@@ -280,8 +309,11 @@ long call_flock(Call& c) {
 }
 
 long call_getdents64(Call& c) {
+  const std::size_t asked = static_cast<unsigned>(c.a[2]);
+  const std::size_t good = writable_bytes(pointer<void>(c.a[1]), asked);
+  if (good == 0 && asked != 0) return -EFAULT;
   begin_look([&] { return fmt::format("getdents({})", fd_text(fd_of(c))); });
-  return process().getdents64(fd_of(c), {pointer<std::byte>(c.a[1]), static_cast<std::size_t>(static_cast<unsigned>(c.a[2]))});
+  return process().getdents64(fd_of(c), {pointer<std::byte>(c.a[1]), good});
 }
 long call_getdents(Call&) { unsupported("getdents() of 32-bit days"); }
 
@@ -302,8 +334,8 @@ long call_ioctl(Call& c) {
     const long error = process().fstat(fd_of(c), st);
     if (error < 0) return error;
     const off_t at = process().lseek(fd_of(c), 0, SEEK_CUR);
-    *pointer<int>(c.a[2]) = static_cast<int>(std::max<off_t>(0, st.st_size - at));
-    return 0;
+    const int left = static_cast<int>(std::max<off_t>(0, st.st_size - at));
+    return give(c.a[2], &left, sizeof left);
   }
   if (c.a[1] == FS_IOC_GETFLAGS) unsupported("ioctl(FS_IOC_GETFLAGS)");
   if (c.a[1] == FICLONE || c.a[1] == FICLONERANGE) return -EOPNOTSUPP;  // as ext4
@@ -347,7 +379,12 @@ static long copy_bytes(int in, off_t* in_at, int out, off_t* out_at, std::size_t
   return static_cast<long>(done);
 }
 long call_sendfile(Call& c) {
-  return copy_bytes(static_cast<int>(c.a[1]), pointer<off_t>(c.a[2]), static_cast<int>(c.a[0]), nullptr, static_cast<std::size_t>(c.a[3]));
+  off_t in_at = 0;
+  if (c.a[2] != 0)
+    if (long e = take(&in_at, c.a[2], sizeof in_at)) return e;
+  const long done = copy_bytes(static_cast<int>(c.a[1]), c.a[2] != 0 ? &in_at : nullptr, static_cast<int>(c.a[0]), nullptr, static_cast<std::size_t>(c.a[3]));
+  const long given = c.a[2] != 0 ? give(c.a[2], &in_at, sizeof in_at) : 0;
+  return given != 0 ? given : done;
 }
 long call_copy_file_range(Call& c) {
   if (c.a[5] != 0) return -EINVAL;

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <linux/limits.h>
 #include <linux/openat2.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
@@ -17,6 +18,7 @@
 
 #include "recovery/inprocess/call_text.h"
 #include "recovery/inprocess/gate.h"
+#include "recovery/inprocess/user_memory.h"
 
 namespace crashcut::inprocess {
 
@@ -102,13 +104,14 @@ void fill_statx(const struct stat& st, struct statx& out) {
   out.stx_dev_minor = minor(st.st_dev);
 }
 
-long stat_path(Call& c, int dirfd_index, int path_index, int flags, struct stat* out) {
+long stat_path(Call& c, int dirfd_index, int path_index, int flags, long out) {
   const int dirfd = dirfd_index < 0 ? AT_FDCWD : static_cast<int>(c.a[dirfd_index]);
   const char* path = path_at(c, path_index);
-  if (path == nullptr || out == nullptr) return -EFAULT;
   begin_look([&] { return fmt::format("stat({})", path[0] == 0 ? fd_text(dirfd) : path_text(dirfd, path)); });
-  const long result = process().fstatat(dirfd, path, *out, flags);
-  return result == fusefs::kOutside ? go_outside(c, dirfd_index, path_index) : result;
+  struct stat st;
+  const long result = process().fstatat(dirfd, path, st, flags);
+  if (result == fusefs::kOutside) return go_outside(c, dirfd_index, path_index);
+  return result == 0 ? give(out, &st, sizeof st) : result;
 }
 
 // A call about one path: `look` where it changes nothing.
@@ -138,8 +141,11 @@ long do_unlink(Call& c, int d, int p, int flags) {
 long do_readlink(Call& c, int d, int p) {
   if (c.a[p + 2] <= 0) return -EINVAL;
   return on_path(c, d, p, false, [&](const std::string& t) { return fmt::format("readlink({})", t); },
-                 [&](int dirfd, const char* path) {
-                   return process().readlinkat(dirfd, path, {pointer<char>(c.a[p + 1]), static_cast<std::size_t>(c.a[p + 2])});
+                 [&](int dirfd, const char* path) -> long {
+                   char target[PATH_MAX];
+                   const long length = process().readlinkat(dirfd, path, {target, std::min(static_cast<std::size_t>(c.a[p + 2]), sizeof target)});
+                   const long given = length > 0 ? give(c.a[p + 1], target, static_cast<std::size_t>(length)) : 0;
+                   return given != 0 ? given : length;
                  });
 }
 long do_access(Call& c, int d, int p, int mask, int flags) {
@@ -159,6 +165,7 @@ long do_utimens(Call& c, int d, int p, const timespec* times, int flags) {
                  [&](int dirfd, const char* path) { return process().utimensat(dirfd, path, times, flags); });
 }
 long do_symlink(Call& c, int target, int d, int p) {
+  if (long e = check_path(path_at(c, target))) return e;
   const std::string to = path_at(c, target);
   return on_path(c, d, p, true, [&](const std::string& t) { return fmt::format("symlink({}, {})", quoted(to, 256), t); },
                  [&](int dirfd, const char* path) { return process().symlinkat(to, dirfd, path); });
@@ -170,6 +177,8 @@ long on_two_paths(Call& c, int from_d, int from_p, int to_d, int to_p, const cha
   const int to_dirfd = to_d < 0 ? AT_FDCWD : static_cast<int>(c.a[to_d]);
   const char* from = path_at(c, from_p);
   const char* to = path_at(c, to_p);
+  if (long e = check_path(from)) return e;
+  if (long e = check_path(to)) return e;
   const bool from_foreign = is_foreign(from_dirfd, from);
   if (from_foreign || is_foreign(to_dirfd, to)) {
     // One of them is the kernel's for certain; the other may be ours, and then they are on two filesystems.
@@ -187,6 +196,8 @@ long do_rename(Call& c, int fd, int fp, int td, int tp, unsigned flags) {
 }
 long do_link(Call& c, int fd, int fp, int td, int tp, int flags) {
   // How a file without a name gets one.
+  if (long e = check_path(path_at(c, fp))) return e;
+  if (long e = check_path(path_at(c, tp))) return e;
   if (const int from = descriptor_in(path_at(c, fp)); from >= 0 && (flags & AT_SYMLINK_FOLLOW) != 0) {
     const int to_dirfd = td < 0 ? AT_FDCWD : static_cast<int>(c.a[td]);
     begin_change([&] { return fmt::format("link({}, {})", path_text(AT_FDCWD, path_at(c, fp)), path_text(to_dirfd, path_at(c, tp))); });
@@ -197,7 +208,8 @@ long do_link(Call& c, int fd, int fp, int td, int tp, int flags) {
                       [&](int f, const char* from, int t, const char* to) { return process().linkat(f, from, t, to, flags); });
 }
 
-void fill_statfs(const struct statvfs& from, struct statfs& out) {
+long give_statfs(const struct statvfs& from, long to) {
+  struct statfs out;
   std::memset(&out, 0, sizeof out);
   out.f_type = 0xEF53;  // ext4
   out.f_bsize = static_cast<long>(from.f_bsize);
@@ -208,6 +220,7 @@ void fill_statfs(const struct statvfs& from, struct statfs& out) {
   out.f_files = from.f_files;
   out.f_ffree = from.f_ffree;
   out.f_namelen = static_cast<long>(from.f_namemax);
+  return give(to, &out, sizeof out);
 }
 
 // Extended attributes: the path variants and the descriptor ones differ in the first argument only.
@@ -231,17 +244,22 @@ std::string xattr_text(const Call& c, XattrBy by) {
 long give_bytes(const std::string& bytes, long buffer, long size) {
   if (size == 0) return static_cast<long>(bytes.size());
   if (static_cast<std::size_t>(size) < bytes.size()) return -ERANGE;
-  std::memcpy(pointer<void>(buffer), bytes.data(), bytes.size());
-  return static_cast<long>(bytes.size());
+  const long given = give(buffer, bytes.data(), bytes.size());
+  return given != 0 ? given : static_cast<long>(bytes.size());
 }
 long do_setxattr(Call& c, XattrBy by) {
   const XattrTarget t = xattr_target(c, by);
+  const auto bytes = static_cast<std::size_t>(c.a[3]);
+  if (!is_path(path_at(c, 1))) return -EFAULT;
+  if (bytes > XATTR_SIZE_MAX) return -E2BIG;
+  if (bytes != 0 && (c.a[2] == 0 || readable_bytes(pointer<const void>(c.a[2]), bytes) != bytes)) return -EFAULT;
   const std::string name = path_at(c, 1);
   begin_change([&] { return fmt::format("setxattr({}, {}, {} bytes)", xattr_text(c, by), name, c.a[3]); });
-  return xattr_result(c, by, process().set_xattr(t.fd, t.path, t.follow, name, {pointer<const char>(c.a[2]), static_cast<std::size_t>(c.a[3])}, static_cast<int>(c.a[4])));
+  return xattr_result(c, by, process().set_xattr(t.fd, t.path, t.follow, name, {pointer<const char>(c.a[2]), bytes}, static_cast<int>(c.a[4])));
 }
 long do_getxattr(Call& c, XattrBy by) {
   const XattrTarget t = xattr_target(c, by);
+  if (!is_path(path_at(c, 1))) return -EFAULT;
   begin_look([&] { return fmt::format("getxattr({}, {})", xattr_text(c, by), path_at(c, 1)); });
   std::string value;
   const long result = process().get_xattr(t.fd, t.path, t.follow, path_at(c, 1), value);
@@ -256,6 +274,7 @@ long do_listxattr(Call& c, XattrBy by) {
 }
 long do_removexattr(Call& c, XattrBy by) {
   const XattrTarget t = xattr_target(c, by);
+  if (!is_path(path_at(c, 1))) return -EFAULT;
   begin_change([&] { return fmt::format("removexattr({}, {})", xattr_text(c, by), path_at(c, 1)); });
   return xattr_result(c, by, process().remove_xattr(t.fd, t.path, t.follow, path_at(c, 1)));
 }
@@ -276,7 +295,7 @@ int descriptor_in(const char* path) {
 }
 
 bool surely_outside(long dirfd, const char* path) {
-  if (path == nullptr) return true;  // the kernel says EFAULT
+  if (!is_path(path)) return true;  // the kernel says what is wrong with it
   if (path[0] != '/') return static_cast<int>(dirfd) != AT_FDCWD && !g.models_fd(static_cast<int>(dirfd));
   if (descriptor_in(path) >= 0) return false;
   const std::size_t root = std::strlen(kModelRoot);
@@ -295,7 +314,8 @@ long call_openat2(Call& c) {
   const auto* how = pointer<const open_how>(c.a[2]);
   const auto bytes = static_cast<std::size_t>(c.a[3]);
   if (bytes < sizeof *how) return -EINVAL;
-  if (how == nullptr) return -EFAULT;
+  if (bytes > 4096) return -E2BIG;
+  if (how == nullptr || readable_bytes(how, bytes) != bytes) return -EFAULT;
   const auto* rest = reinterpret_cast<const char*>(how + 1);
   if (std::any_of(rest, rest + bytes - sizeof *how, [](char byte) { return byte != 0; })) return -E2BIG;
   if ((how->flags & ~kKnown) != 0) return -EINVAL;
@@ -305,18 +325,19 @@ long call_openat2(Call& c) {
   return open_path(c, 0, 1, static_cast<int>(how->flags), static_cast<mode_t>(how->mode));
 }
 
-long call_stat(Call& c) { return stat_path(c, -1, 0, 0, pointer<struct stat>(c.a[1])); }
-long call_lstat(Call& c) { return stat_path(c, -1, 0, AT_SYMLINK_NOFOLLOW, pointer<struct stat>(c.a[1])); }
-long call_newfstatat(Call& c) { return stat_path(c, 0, 1, static_cast<int>(c.a[3]), pointer<struct stat>(c.a[2])); }
+long call_stat(Call& c) { return stat_path(c, -1, 0, 0, c.a[1]); }
+long call_lstat(Call& c) { return stat_path(c, -1, 0, AT_SYMLINK_NOFOLLOW, c.a[1]); }
+long call_newfstatat(Call& c) { return stat_path(c, 0, 1, static_cast<int>(c.a[3]), c.a[2]); }
 long call_statx(Call& c) {
-  if (c.a[4] == 0) return -EFAULT;
   const int dirfd = static_cast<int>(c.a[0]);
   begin_look([&] { return fmt::format("statx({})", path_text(dirfd, path_at(c, 1))); });
   struct stat st;
   const long result = process().fstatat(dirfd, path_at(c, 1), st, static_cast<int>(c.a[2]));
   if (result == fusefs::kOutside) return go_outside(c, 0, 1);
-  if (result == 0) fill_statx(st, *pointer<struct statx>(c.a[4]));
-  return result;
+  if (result != 0) return result;
+  struct statx out;
+  fill_statx(st, out);
+  return give(c.a[4], &out, sizeof out);
 }
 long call_access(Call& c) { return do_access(c, -1, 0, static_cast<int>(c.a[1]), 0); }
 long call_faccessat(Call& c) { return do_access(c, 0, 1, static_cast<int>(c.a[2]), 0); }
@@ -350,28 +371,32 @@ long call_lchown(Call& c) { return do_chown(c, -1, 0, c.a[1], c.a[2], AT_SYMLINK
 long call_fchownat(Call& c) { return do_chown(c, 0, 1, c.a[2], c.a[3], static_cast<int>(c.a[4])); }
 
 long call_utimensat(Call& c) {
-  const auto* times = pointer<const timespec>(c.a[2]);
+  if (c.a[1] != 0 ? !is_path(path_at(c, 1)) : !g.models_fd(static_cast<int>(c.a[0]))) return kForward;
+  timespec given[2];
+  if (c.a[2] != 0)
+    if (long e = take(given, c.a[2], sizeof given)) return e;
+  const timespec* times = c.a[2] != 0 ? given : nullptr;
   if (c.a[1] != 0) return do_utimens(c, 0, 1, times, static_cast<int>(c.a[3]));
   // futimens: no path at all.
-  if (!g.models_fd(static_cast<int>(c.a[0]))) return kForward;
   begin_change([&] { return fmt::format("futimens({})", fd_text(static_cast<int>(c.a[0]))); });
   return process().utimensat(static_cast<int>(c.a[0]), "", times, AT_EMPTY_PATH);
 }
-static long utimes_at(Call& c, int d, int p, const timeval* given) {
+static long utimes_at(Call& c, int d, int p, long address) {
+  if (address == 0) return do_utimens(c, d, p, nullptr, 0);
+  timeval given[2];
+  if (long e = take(given, address, sizeof given)) return e;
   timespec times[2];
-  for (int i = 0; given != nullptr && i < 2; ++i) times[i] = {given[i].tv_sec, given[i].tv_usec * 1000};
-  return do_utimens(c, d, p, given == nullptr ? nullptr : times, 0);
+  for (int i = 0; i < 2; ++i) times[i] = {given[i].tv_sec, given[i].tv_usec * 1000};
+  return do_utimens(c, d, p, times, 0);
 }
-long call_utimes(Call& c) { return utimes_at(c, -1, 0, pointer<const timeval>(c.a[1])); }
-long call_futimesat(Call& c) { return utimes_at(c, 0, 1, pointer<const timeval>(c.a[2])); }
+long call_utimes(Call& c) { return utimes_at(c, -1, 0, c.a[1]); }
+long call_futimesat(Call& c) { return utimes_at(c, 0, 1, c.a[2]); }
 long call_utime(Call& c) {
-  const auto* given = pointer<const utimbuf>(c.a[1]);
-  timespec times[2] = {};
-  if (given != nullptr) {
-    times[0].tv_sec = given->actime;
-    times[1].tv_sec = given->modtime;
-  }
-  return do_utimens(c, -1, 0, given == nullptr ? nullptr : times, 0);
+  if (c.a[1] == 0) return do_utimens(c, -1, 0, nullptr, 0);
+  utimbuf given;
+  if (long e = take(&given, c.a[1], sizeof given)) return e;
+  const timespec times[2] = {{given.actime, 0}, {given.modtime, 0}};
+  return do_utimens(c, -1, 0, times, 0);
 }
 
 long call_getcwd(Call& c) {
@@ -379,12 +404,12 @@ long call_getcwd(Call& c) {
   if (cwd.empty()) return kForward;
   if (cwd.front() != '/') return -ENOENT;
   if (static_cast<std::size_t>(c.a[1]) < cwd.size() + 1) return -ERANGE;
-  std::memcpy(pointer<char>(c.a[0]), cwd.c_str(), cwd.size() + 1);
-  return static_cast<long>(cwd.size() + 1);
+  const long given = give(c.a[0], cwd.c_str(), cwd.size() + 1);
+  return given != 0 ? given : static_cast<long>(cwd.size() + 1);
 }
 long call_chdir(Call& c) {
   const char* path = path_at(c, 0);
-  if (path == nullptr) return -EFAULT;
+  if (!is_path(path)) return kForward;
   begin_look([&] { return fmt::format("chdir({})", quoted(path, 256)); });
   const long result = process().chdir(path);
   if (result != fusefs::kOutside) return result;
@@ -410,14 +435,12 @@ long call_statfs(Call& c) {
   struct statvfs found;
   const long result = process().statfs(path_at(c, 0), found);
   if (result == fusefs::kOutside) return go_outside(c, -1, 0);
-  if (result == 0) fill_statfs(found, *pointer<struct statfs>(c.a[1]));
-  return result;
+  return result == 0 ? give_statfs(found, c.a[1]) : result;
 }
 long call_fstatfs(Call& c) {
   struct statvfs found;
   const long result = process().fstatfs(static_cast<int>(c.a[0]), found);
-  if (result == 0) fill_statfs(found, *pointer<struct statfs>(c.a[1]));
-  return result;
+  return result == 0 ? give_statfs(found, c.a[1]) : result;
 }
 
 long call_setxattr(Call& c) { return do_setxattr(c, XattrBy::kPath); }

@@ -16,6 +16,7 @@
 #include "recovery/inprocess/arena.h"
 #include "recovery/inprocess/gate.h"
 #include "recovery/inprocess/runtime.h"
+#include "recovery/inprocess/user_memory.h"
 #include "recovery/inprocess/work.h"
 
 // How libc's pthread_exit() finds the place where a thread began.
@@ -104,6 +105,7 @@ void start_threads(int argc, char** argv, char** envp, int (*real_main)(int, cha
   if (child.pid == 0) {
     become_program(Phase::kExecuting);
     g.slot = nullptr;
+    trust_program();
     g.serve_threads(argc, argv, envp, real_main);
     leave();
   }

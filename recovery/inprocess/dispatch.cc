@@ -15,9 +15,11 @@
 #include <exception>
 
 #include "include/crashcut.h"
+#include "recovery/inprocess/arena.h"
 #include "recovery/inprocess/call.h"
 #include "recovery/inprocess/gate.h"
 #include "recovery/inprocess/runtime.h"
+#include "recovery/inprocess/user_memory.h"
 
 namespace crashcut::inprocess {
 
@@ -27,19 +29,15 @@ namespace {
 
 // Set while our own code runs on this thread: a libc function that we called after all goes to the kernel.
 constinit thread_local bool t_in_runtime __attribute__((tls_model("initial-exec"))) = false;
-// Copies of the program's signal masks without SIGSYS; must outlive the handler.
+// Copies of the program's signal masks without the signals that stay open; must outlive the handler.
 constinit thread_local std::uint64_t t_mask __attribute__((tls_model("initial-exec"))) = 0;
 constinit thread_local std::uint64_t t_mask_argument[2] __attribute__((tls_model("initial-exec"))) = {};
 
-constexpr std::uint64_t kSigsysBit = std::uint64_t{1} << (SIGSYS - 1);
+constexpr std::uint64_t bit_of(int signal) { return std::uint64_t{1} << (signal - 1); }
+constexpr std::uint64_t kFaultBits = bit_of(SIGSEGV) | bit_of(SIGBUS);
+// What the program must not block: system calls come to us by SIGSYS, and bad addresses by the others.
+constexpr std::uint64_t kOpenBits = bit_of(SIGSYS) | kFaultBits;
 constexpr std::size_t kModelStackBytes = 1 << 20;
-
-struct KernelSigaction {
-  void* handler;
-  std::uint64_t flags;
-  void* restorer;
-  std::uint64_t mask;
-};
 
 void lock_model() {
   std::uint32_t free = 0;
@@ -51,7 +49,7 @@ void unlock_model() {
   if (g.lock.exchange(0, std::memory_order_release) == 2) kernel(SYS_futex, &g.lock, FUTEX_WAKE_PRIVATE, 1);
 }
 
-std::uint64_t without_sigsys(const void* mask) { return *static_cast<const std::uint64_t*>(mask) & ~kSigsysBit; }
+std::uint64_t without_ours(const void* mask) { return *static_cast<const std::uint64_t*>(mask) & ~kOpenBits; }
 
 void forward(ucontext_t& context, volatile ForwardFrame& frame, void (*gate)()) {
   auto& regs = context.uc_mcontext.gregs;
@@ -67,7 +65,7 @@ long change_mask(const Call& call, ucontext_t& context) {
   const std::uint64_t old = mask;
   if (call.a[3] != 8) return -EINVAL;
   if (call.a[1] != 0) {
-    const std::uint64_t set = without_sigsys(reinterpret_cast<void*>(call.a[1]));
+    const std::uint64_t set = without_ours(reinterpret_cast<void*>(call.a[1]));
     if (call.a[0] == SIG_BLOCK) {
       mask |= set;
     } else if (call.a[0] == SIG_UNBLOCK) {
@@ -82,23 +80,42 @@ long change_mask(const Call& call, ucontext_t& context) {
   return 0;
 }
 
+void on_sigsys(int signal, siginfo_t* info, void* ucontext);
+
+// While we handle it the program's own handlers do not run; ours of bad addresses does.
+bool install_sigsys() {
+  KernelSigaction action{};
+  action.handler = reinterpret_cast<void*>(on_sigsys);
+  // SA_NODEFER: a libc function that our own code calls may trap while we handle a trap.
+  action.flags = SA_SIGINFO | SA_NODEFER | 0x04000000 /* SA_RESTORER */;
+  action.restorer = reinterpret_cast<void*>(crashcut_restorer);
+  action.mask = ~(bit_of(SIGSYS) | (catches_faults() ? kFaultBits : 0));
+  return kernel(SYS_rt_sigaction, SIGSYS, &action, 0, 8) == 0;
+}
+
 // A program that wants SIGSYS for itself is told that it has it.
 long change_action(const Call& call) {
   if (call.a[0] == SIGSYS) {
     if (call.a[2] != 0) *reinterpret_cast<KernelSigaction*>(call.a[2]) = KernelSigaction{};
     return 0;
   }
-  if (call.a[1] == 0) return kernel(call.number, call.a[0], 0, call.a[2], call.a[3]);
-  KernelSigaction action = *reinterpret_cast<const KernelSigaction*>(call.a[1]);
-  action.mask &= ~kSigsysBit;
-  return kernel(call.number, call.a[0], &action, call.a[2], call.a[3]);
+  KernelSigaction action{};
+  if (call.a[1] != 0) action = *reinterpret_cast<const KernelSigaction*>(call.a[1]);
+  action.mask &= ~kOpenBits;
+  const KernelSigaction* wanted = call.a[1] == 0 ? nullptr : &action;
+  if (is_fault_signal(call.a[0])) {
+    const long result = change_fault_action(call.a[0], wanted, reinterpret_cast<KernelSigaction*>(call.a[2]));
+    install_sigsys();
+    return result;
+  }
+  return kernel(call.number, call.a[0], wanted, call.a[2], call.a[3]);
 }
 
 // A mask that a call installs while it waits must leave SIGSYS open for the handlers that run meanwhile.
 void strip_waiting_mask(const Call& call, greg_t* regs) {
   const auto strip = [&](int argument, int reg) {
     if (call.a[argument] == 0) return;
-    t_mask = without_sigsys(reinterpret_cast<void*>(call.a[argument]));
+    t_mask = without_ours(reinterpret_cast<void*>(call.a[argument]));
     regs[reg] = reinterpret_cast<long>(&t_mask);
   };
   switch (call.number) {
@@ -109,7 +126,7 @@ void strip_waiting_mask(const Call& call, greg_t* regs) {
     case SYS_pselect6: {
       const auto* given = reinterpret_cast<const std::uint64_t*>(call.a[5]);
       if (given == nullptr || given[0] == 0) return;
-      t_mask = without_sigsys(reinterpret_cast<void*>(given[0]));
+      t_mask = without_ours(reinterpret_cast<void*>(given[0]));
       t_mask_argument[0] = reinterpret_cast<std::uint64_t>(&t_mask);
       t_mask_argument[1] = given[1];
       regs[REG_R9] = reinterpret_cast<long>(t_mask_argument);
@@ -213,6 +230,17 @@ bool is_model_call(const Call& call) {
 
 namespace {
 
+long capture_parts(int stream, const iovec* parts, long count) {
+  long total = 0;
+  for (long i = 0; i < count; ++i) {
+    const std::size_t good = readable_bytes(parts[i].iov_base, parts[i].iov_len);
+    in_model([&] { capture_output(stream, parts[i].iov_base, good); });
+    total += static_cast<long>(good);
+    if (good < parts[i].iov_len) return total > 0 ? total : -EFAULT;
+  }
+  return total;
+}
+
 // What the recovery prints is kept. kForward where the call is none of that.
 long captured_call(Call& call) {
   const long fd = call.a[0];
@@ -220,19 +248,15 @@ long captured_call(Call& call) {
   const int stream = g.captured[fd];
   switch (call.number) {
     case SYS_write:
-    case SYS_pwrite64:
-      in_model([&] { capture_output(stream, reinterpret_cast<void*>(call.a[1]), call.a[2]); });
-      return call.a[2];
+    case SYS_pwrite64: {
+      const iovec part{reinterpret_cast<void*>(call.a[1]), static_cast<std::size_t>(call.a[2])};
+      return capture_parts(stream, &part, 1);
+    }
     case SYS_writev: {
       const auto* parts = reinterpret_cast<const iovec*>(call.a[1]);
-      long total = 0;
-      in_model([&] {
-        for (long i = 0; i < call.a[2]; ++i) {
-          capture_output(stream, parts[i].iov_base, parts[i].iov_len);
-          total += static_cast<long>(parts[i].iov_len);
-        }
-      });
-      return total;
+      if (call.a[2] < 0 || call.a[2] > IOV_MAX) return -EINVAL;
+      const std::size_t bytes = static_cast<std::size_t>(call.a[2]) * sizeof *parts;
+      return readable_bytes(parts, bytes) == bytes ? capture_parts(stream, parts, call.a[2]) : -EFAULT;
     }
     case SYS_close:
       g.captured[fd] = 0;
@@ -261,6 +285,7 @@ long model_call(const CallEntry& entry, Call& call) {
   long result = 0;
   in_model([&] {
     g.model->is_changed = false;
+    end_loans();
     result = entry.function(call);
     if (g.model->is_changed) refresh_mappings();
     if (g.phase == Phase::kRecovering) note_events_in();
@@ -407,17 +432,12 @@ bool install_dispatch() {
   const long stack = kernel(SYS_mmap, 0, kModelStackBytes, PROT_READ | PROT_WRITE,
                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
   if (stack < 0 && stack > -4096) return false;
-  g.model_stack_begin = reinterpret_cast<std::byte*>(stack);
+  kernel(SYS_mprotect, stack, kGuardBytes, PROT_NONE);
+  g.model_stack_begin = reinterpret_cast<std::byte*>(stack) + kGuardBytes;
   g.model_stack_top = reinterpret_cast<std::byte*>(stack) + kModelStackBytes - 64;
-  KernelSigaction action{};
-  action.handler = reinterpret_cast<void*>(on_sigsys);
-  // SA_NODEFER: a libc function that our own code calls may trap while we handle a trap.
-  action.flags = SA_SIGINFO | SA_NODEFER | 0x04000000 /* SA_RESTORER */;
-  action.restorer = reinterpret_cast<void*>(crashcut_restorer);
-  action.mask = ~kSigsysBit;
-  if (kernel(SYS_rt_sigaction, SIGSYS, &action, 0, 8) != 0) return false;
-  const std::uint64_t open = kSigsysBit;
-  kernel(SYS_rt_sigprocmask, SIG_UNBLOCK, &open, 0, 8);
+  catch_faults();
+  if (!install_sigsys()) return false;
+  kernel(SYS_rt_sigprocmask, SIG_UNBLOCK, &kOpenBits, 0, 8);
   return set_dispatch(true) == 0;
 }
 

@@ -89,7 +89,10 @@ void find_thread_id() {
 }
 
 void attach(int control_fd, int socket_fd) {
-  const long at = kernel(SYS_mmap, 0, kControlBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, control_fd, 0);
+  const long guard = kernel(SYS_mmap, 0, kGuardBytes + kControlBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  const long at = guard < 0 && guard > -4096 ? guard
+                                             : kernel(SYS_mmap, guard + kGuardBytes, kControlBytes, PROT_READ | PROT_WRITE,
+                                                      MAP_SHARED | MAP_NORESERVE | MAP_FIXED, control_fd, 0);
   if (at < 0 && at > -4096) die("cannot map the control file");
   kernel(SYS_close, control_fd);
   g.control = reinterpret_cast<std::byte*>(at);

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <linux/openat2.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,6 +55,90 @@ static void call_newer_ones(void) {
   say("size", lseek(fd, 0, SEEK_END));
   say("close", close(fd));
   say("remove", remove("new"));
+}
+
+/* Addresses that lead nowhere, or to what may not be written. */
+static void pass_bad_addresses(void) {
+  void* volatile bad = (void*)8;
+  void* volatile constant = (void*)"constant";
+  char* edge = mmap(NULL, 2 * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  mprotect(edge + 4096, 4096, PROT_NONE);
+  char buffer[64];
+  struct stat st;
+  int fd = open("bad", O_RDWR | O_CREAT, 0600);
+  int dir = open(".", O_RDONLY | O_DIRECTORY);
+  write(fd, "0123456789", 10);
+  symlink("target", "bad_link");
+  setxattr("bad", "user.a", "value", 5, 0);
+  say("write", write(fd, bad, 3));
+  say("write at the edge", pwrite(fd, edge + 4093, 10, 20));
+  say("pwrite", pwrite(fd, bad, 3, 0));
+  say("writev", pwritev(fd, (struct iovec[]){{"ab", 2}, {bad, 3}}, 2, 30));
+  say("writev parts", writev(fd, bad, 1));
+  lseek(fd, 0, SEEK_SET);
+  say("read", read(fd, bad, 3));
+  say("read constant", read(fd, constant, 3));
+  say("read at the edge", read(fd, edge + 4093, 10));
+  say("offset", lseek(fd, 0, SEEK_CUR));
+  say("pread", pread(fd, bad, 3, 0));
+  say("pread past the end", pread(fd, buffer, 3, 5000));
+  say("readv", preadv(fd, (struct iovec[]){{buffer, 2}, {bad, 3}}, 2, 0));
+  say("readv parts", readv(fd, bad, 1));
+  say("open", open(bad, O_RDWR));
+  say("stat", syscall(SYS_stat, "bad", bad));
+  say("stat path", stat(bad, &st));
+  say("stat missing", syscall(SYS_stat, "missing", bad));
+  say("fstat", syscall(SYS_fstat, fd, bad));
+  say("fstatat", syscall(SYS_newfstatat, AT_FDCWD, "bad", bad, 0));
+  say("statx", syscall(SYS_statx, AT_FDCWD, "bad", 0, 0x7ff, bad));
+  say("statfs", syscall(SYS_statfs, ".", bad));
+  say("fstatfs", syscall(SYS_fstatfs, fd, bad));
+  say("getdents64", syscall(SYS_getdents64, dir, bad, 1000));
+  say("getcwd", syscall(SYS_getcwd, bad, 1000));
+  say("chdir", chdir(bad));
+  say("readlink", readlink("bad_link", bad, 10));
+  say("readlink path", readlink(bad, buffer, 10));
+  say("symlink", symlink(bad, "no_link"));
+  say("rename", rename("bad", bad));
+  say("rename from", rename(bad, "bad"));
+  say("link", link("bad", bad));
+  say("unlink", unlink(bad));
+  say("mkdir", mkdir(bad, 0700));
+  say("access", access(bad, F_OK));
+  say("truncate", truncate(bad, 0));
+  say("setxattr", setxattr("bad", "user.a", bad, 3, 0));
+  say("setxattr name", setxattr("bad", bad, "x", 1, 0));
+  say("getxattr", getxattr("bad", "user.a", bad, 10));
+  say("getxattr name", getxattr("bad", bad, buffer, 10));
+  say("listxattr", listxattr("bad", bad, 100));
+  say("removexattr", removexattr("bad", bad));
+  say("lock", fcntl(fd, F_SETLK, bad));
+  say("getlk", fcntl(fd, F_GETLK, bad));
+  say("utimensat", utimensat(AT_FDCWD, "bad", bad, 0));
+  say("utimensat path", utimensat(AT_FDCWD, bad, NULL, 0));
+  say("openat2", syscall(SYS_openat2, AT_FDCWD, "bad", bad, sizeof(struct open_how)));
+  say("sendfile", sendfile(fd, fd, bad, 1));
+  say("copy_file_range", copy_file_range(fd, bad, fd, NULL, 1, 0));
+  close(dir);
+  close(fd);
+}
+
+/* The same, asked for of the kernel: a handler of its own stands in the way of ours. */
+static void nothing(int signal) { (void)signal; }
+static void pass_bad_addresses_with_a_handler(void) {
+  struct sigaction own = {.sa_handler = nothing}, old;
+  say("default", sigaction(SIGSEGV, NULL, &old));
+  printf("%d\n", old.sa_handler == SIG_DFL);
+  sigaction(SIGSEGV, &own, &old);
+  printf("%d\n", old.sa_handler == SIG_DFL);
+  pass_bad_addresses();
+  sigaction(SIGSEGV, &old, &own);
+  printf("%d\n", own.sa_handler == nothing);
+  sigset_t all;
+  sigfillset(&all);
+  sigprocmask(SIG_BLOCK, &all, &all);
+  say("blocked", open((char*)8, O_RDWR));
+  sigprocmask(SIG_SETMASK, &all, NULL);
 }
 
 /* What a shared mapping shows is the file as it is, also when nothing else has it open. */
@@ -202,6 +287,8 @@ int main(void) {
   printf("tmpfile %d\n", f != NULL);
   call_newer_ones();
   look_through_maps();
+  pass_bad_addresses();
+  pass_bad_addresses_with_a_handler();
   sync();
   return 0;
 }

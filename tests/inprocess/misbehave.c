@@ -23,6 +23,20 @@ static int use_up_stack(volatile int* depth) {
   return room[0] < 0 ? 0 : use_up_stack(depth) + room[0];
 }
 
+/* Of all mappings only crashcut's own are that large; its code then dies of it. */
+static void take_models_memory(void) {
+  char line[512];
+  FILE* maps = fopen("/proc/self/maps", "r");
+  while (fgets(line, sizeof line, maps)) {
+    unsigned long begin, end;
+    char how[8];
+    if (sscanf(line, "%lx-%lx %7s", &begin, &end, how) != 3 || end - begin < 1ul << 34 || strcmp(how, "rw-p")) continue;
+    mprotect((void*)begin, end - begin, PROT_NONE);
+  }
+  fclose(maps);
+  close(open("flag", O_WRONLY));
+}
+
 int main(int argc, char** argv) {
   const char* what = argc > 1 ? argv[1] : "";
   int fd = open("mode", O_CREAT | O_WRONLY, 0600);
@@ -77,7 +91,16 @@ void crashcut_recover(void) {
   if (!strcmp(mode, "r-segv")) *(volatile int*)0 = 0;
   if (!strcmp(mode, "r-stack")) printf("%d", use_up_stack(&(volatile int){0}));
   if (!strcmp(mode, "r-fork")) fork();
-  if (!strcmp(mode, "r-wild")) { void* volatile wild = (void*)8; write(open("flag", O_WRONLY), wild, 1); }
+  if (!strcmp(mode, "r-wild")) take_models_memory();
+  if (!strcmp(mode, "r-short")) {
+    /* The file is longer than the buffer, and the call is told otherwise. */
+    char* edge = mmap(NULL, 3 * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    mprotect(edge + 2 * 4096, 4096, PROT_NONE);
+    int big = open("big", O_CREAT | O_RDWR, 0600);
+    write(big, edge, 2 * 4096);
+    write(big, edge, 2 * 4096);
+    pread(big, edge, 3 * 4096, 0);
+  }
   if (!strcmp(mode, "r-assume")) crashcut_assume(0);
   if (!strcmp(mode, "r-much")) for (int i = 0; i < 100000; ++i) puts("much");
   if (!strcmp(mode, "r-close")) { dup2(1, 9); close(1); dprintf(9, "through 9"); }
