@@ -264,7 +264,7 @@ long call_dup3(Call& c) {
   return dup_over(c, (c.a[2] & O_CLOEXEC) != 0);
 }
 
-// A lock that would have to wait: nobody else is there to release it.
+// A lock that another description has: a thread may release it, but what waits here holds the model's lock.
 static long lock_call(Call& c) {
   const int fd = static_cast<int>(fd_of(c));
   int command = static_cast<int>(c.a[1]);
@@ -273,7 +273,7 @@ static long lock_call(Call& c) {
   const bool waits = command == F_SETLKW || command == F_OFD_SETLKW;
   if (waits) command = command == F_SETLKW ? F_SETLK : F_OFD_SETLK;
   const long result = process().lock(fd, command, lock);
-  if (waits && result == -EAGAIN) return -EDEADLK;
+  if (waits && result == -EAGAIN) unsupported("fcntl(F_SETLKW or F_OFD_SETLKW), and would have to wait for the lock");
   const bool asks = command == F_GETLK || command == F_OFD_GETLK;
   return asks && result == 0 ? give(c.a[2], &lock, sizeof lock) : result;
 }
@@ -305,7 +305,8 @@ long call_fcntl(Call& c) {
 long call_flock(Call& c) {
   const int operation = static_cast<int>(c.a[1]);
   const long result = process().flock(fd_of(c), operation | 4 /* LOCK_NB */);
-  return result == -EAGAIN && (operation & 4) == 0 ? -EDEADLK : result;
+  if (result == -EAGAIN && (operation & 4) == 0) unsupported("flock(), and would have to wait for the lock");
+  return result;
 }
 
 long call_getdents64(Call& c) {

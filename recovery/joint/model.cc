@@ -1,7 +1,6 @@
 // The model of files, as the scheduler's runtime asks for it (scheduler/runtime/files.h).
 #include <errno.h>
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 
@@ -125,11 +124,6 @@ std::uint64_t observed_by(const FileCall& call, long result) {
   return Effects::mix(hash, Effects::hash({reinterpret_cast<const char*>(call.a[1]), static_cast<std::size_t>(result)}));
 }
 
-bool waits_for_lock(const FileCall& call) {
-  if (call.number == SYS_flock) return (call.a[1] & LOCK_NB) == 0;
-  return call.number == SYS_fcntl && (call.a[1] == F_SETLKW || call.a[1] == F_OFD_SETLKW);
-}
-
 long do_call(Call& call) try {
   return call.number == CRASHCUT_SYSCALL_NUMBER ? inprocess::own_call(call) : inprocess::call_entry(call.number).function(call);
 } catch (const std::exception& error) {
@@ -145,7 +139,6 @@ long execute(FileCall& call) {
   if (g_text != nullptr && call.number == CRASHCUT_SYSCALL_NUMBER) *g_text = g.model->recorder->recording().ops.back();
   g_is_composite = was_composite;
   std::copy(std::begin(c.a), std::end(c.a), call.a);
-  if (result == -EDEADLK && waits_for_lock(call)) scheduler::runtime::refuse("flock() or fcntl(F_SETLKW), and would have to wait for another thread");
   if (result == inprocess::kForward) return FileModel::kNotOurs;
   return result == fusefs::kWouldBlock ? FileModel::kWouldBlock : result;
 }

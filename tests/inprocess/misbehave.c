@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -58,6 +59,15 @@ int main(int argc, char** argv) {
     int big = open("big", O_CREAT | O_WRONLY, 0600);
     memset(block, 'x', sizeof block);
     for (int i = 0; i < 10240; ++i) { block[0] = (char)i; if (write(big, block, sizeof block) < 0) { perror("write"); return 1; } }
+  }
+  if (!strcmp(what, "flock")) {
+    flock(open("m", O_CREAT | O_RDWR, 0600), LOCK_EX);
+    flock(open("m", O_RDWR), LOCK_SH);
+  }
+  if (!strcmp(what, "lock")) {
+    struct flock lock = {.l_type = F_WRLCK};
+    fcntl(open("m", O_CREAT | O_RDWR, 0600), F_OFD_SETLK, &lock);
+    fcntl(open("m", O_RDWR), F_OFD_SETLKW, &lock);
   }
   if (!strcmp(what, "getdents")) {
     char entries[1024];
