@@ -23,6 +23,7 @@ class Access {
       : filesystem_(filesystem), who_(std::move(who)), protection_(protection) {}
 
   const Credentials& who() const { return who_; }
+  void become(Credentials who) { who_ = std::move(who); }
   bool is_root() const { return who_.uid == 0; }
   bool in_group(gid_t gid) const;
 

@@ -343,6 +343,8 @@ std::string Process::getcwd() const {
   return path.empty() ? "(unreachable)" : path;
 }
 
+void Process::set_credentials(Credentials who) { impl_->access.become(std::move(who)); }
+
 mode_t Process::set_umask(mode_t mask) {
   impl_->touch_effect(Effects::Thing::kUmask, Effects::kBoth);
   return std::exchange(impl_->setup.umask, mask & 0777);

@@ -94,6 +94,7 @@ class Process {
   // The caller moved the working directory to a real one.
   void chdir_outside();
   mode_t set_umask(mode_t mask);
+  void set_credentials(Credentials who);
   // xattrs: by path (follow or not) or, with an empty path, by fd.
   int set_xattr(int fd, std::string_view path, bool follow, const std::string& name, std::string_view value, int flags);
   int get_xattr(int fd, std::string_view path, bool follow, const std::string& name, std::string& value);

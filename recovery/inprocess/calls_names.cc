@@ -6,6 +6,8 @@
 #include <fmt/format.h>
 #include <linux/limits.h>
 #include <linux/openat2.h>
+#include <signal.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <sys/sysmacros.h>
@@ -148,9 +150,16 @@ long do_readlink(Call& c, int d, int p) {
                    return given != 0 ? given : length;
                  });
 }
+// By the real ids, unless AT_EACCESS is there.
 long do_access(Call& c, int d, int p, int mask, int flags) {
+  const bool is_by_real_ids = (flags & AT_EACCESS) == 0 && g.has_other_real_ids;
   return on_path(c, d, p, false, [&](const std::string& t) { return fmt::format("access({})", t); },
-                 [&](int dirfd, const char* path) { return process().faccessat(dirfd, path, mask, flags); });
+                 [&](int dirfd, const char* path) {
+                   if (is_by_real_ids) process().set_credentials(real_credentials());
+                   const long result = process().faccessat(dirfd, path, mask, flags);
+                   if (is_by_real_ids) process().set_credentials(own_credentials());
+                   return result;
+                 });
 }
 long do_chmod(Call& c, int d, int p, long mode, int flags) {
   return on_path(c, d, p, true, [&](const std::string& t) { return fmt::format("chmod({}, {:04o})", t, mode & 07777); },
@@ -425,6 +434,17 @@ long call_fchdir(Call& c) {
   if (moved == 0) process().chdir_outside();
   return moved;
 }
+// The kernel's part is done here: the model's users are those that the kernel then says.
+long call_set_ids(Call& c) {
+  spend_image();
+  const long result = crashcut_syscall(c.number, c.a[0], c.a[1], c.a[2], c.a[3], c.a[4], c.a[5]);
+  if (result != 0) return result;
+  // With other ids the kernel forgets what is to become of us when crashcut dies.
+  kernel(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL);
+  process().set_credentials(own_credentials());
+  return 0;
+}
+
 // Both have one: files outside are created by the kernel.
 long call_umask(Call& c) {
   process().set_umask(static_cast<mode_t>(c.a[0] & 0777));

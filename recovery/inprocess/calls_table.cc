@@ -113,6 +113,7 @@ constexpr std::array<CallEntry, kCallsMost> make_table() {
   t[SYS_chdir] = {call_chdir, Filter::kAlways, "chdir"};
   t[SYS_fchdir] = {call_fchdir, Filter::kAlways, "fchdir"};
   t[SYS_umask] = {call_umask, Filter::kAlways, "umask"};
+  for (const int number : {SYS_setuid, SYS_setgid, SYS_setreuid, SYS_setregid, SYS_setresuid, SYS_setresgid, SYS_setgroups}) t[number] = {call_set_ids, Filter::kAlways, "set ids"};
   t[SYS_statfs] = {call_statfs, Filter::kPath, "statfs"};
   t[SYS_fstatfs] = {call_fstatfs, Filter::kFd, "fstatfs"};
   t[SYS_setxattr] = {call_setxattr, Filter::kPath, "setxattr"};
@@ -135,6 +136,9 @@ constexpr std::array<CallEntry, kCallsMost> make_table() {
   t[SYS_vmsplice] = {refuse<"vmsplice()">, Filter::kFd, "vmsplice"};
   t[SYS_name_to_handle_at] = {refuse<"name_to_handle_at()">, Filter::kAt, "name_to_handle_at"};
 
+  t[SYS_setfsuid] = {refuse<"setfsuid()">, Filter::kAlways, "setfsuid"};
+  t[SYS_setfsgid] = {refuse<"setfsgid()">, Filter::kAlways, "setfsgid"};
+  t[SYS_capset] = {refuse<"capset()">, Filter::kAlways, "capset"};
   t[SYS_io_setup] = {not_there, Filter::kAlways, "io_setup"};
   t[SYS_io_uring_setup] = {not_there, Filter::kAlways, "io_uring_setup"};
   return t;

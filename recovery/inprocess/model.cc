@@ -34,10 +34,10 @@ void free_fd(int fd) {
   kernel(SYS_close, fd);
 }
 
-fusefs::Credentials own_credentials() {
+fusefs::Credentials credentials_of(long uid, long gid) {
   fusefs::Credentials who;
-  who.uid = static_cast<uid_t>(kernel(SYS_geteuid));
-  who.gid = static_cast<gid_t>(kernel(SYS_getegid));
+  who.uid = static_cast<uid_t>(uid);
+  who.gid = static_cast<gid_t>(gid);
   gid_t groups[256];
   const long count = kernel(SYS_getgroups, 256, groups);
   if (count > 0) who.groups.assign(groups, groups + count);
@@ -64,6 +64,13 @@ std::uint64_t fingerprint(const fusefs::Recording& recording) {
 }
 
 }  // namespace
+
+fusefs::Credentials own_credentials() {
+  const long uid = kernel(SYS_geteuid), gid = kernel(SYS_getegid);
+  g.has_other_real_ids = kernel(SYS_getuid) != uid || kernel(SYS_getgid) != gid;
+  return credentials_of(uid, gid);
+}
+fusefs::Credentials real_credentials() { return credentials_of(kernel(SYS_getuid), kernel(SYS_getgid)); }
 
 fusefs::Filesystem::Setup filesystem_setup(fusefs::Recorder* recorder, fusefs::Medium* medium) {
   fusefs::Filesystem::Setup setup;

@@ -75,6 +75,7 @@ struct Runtime {
   // Recovery: which of its descriptors are its stdout (1) or stderr (2). Small numbers only.
   std::uint8_t captured[1024] = {};
   Model* model = nullptr;
+  bool has_other_real_ids = false;
   bool narrating = false;
   bool restorable = false;  // when this recovery ends, its process can be made a fresh image again (snapshot.h)
   std::string* call_text = nullptr;
@@ -134,6 +135,9 @@ void publish_recording(int exit_code);
 [[noreturn]] void end_execution(int exit_code);
 // Fills the model from a real directory.
 void copy_tree_in(const char* directory);
+// Who the program is to the kernel, by its effective ids (notes whether the real ones are others); by its real ones.
+fusefs::Credentials own_credentials();
+fusefs::Credentials real_credentials();
 fusefs::Process::Setup process_setup(fusefs::Filesystem& filesystem);
 fusefs::Filesystem::Setup filesystem_setup(fusefs::Recorder* recorder, fusefs::Medium* medium);
 

@@ -57,6 +57,30 @@ static void call_newer_ones(void) {
   say("remove", remove("new"));
 }
 
+/* Other users, where this one may become one. */
+static void change_users(void) {
+  if (geteuid() != 0) return;
+  say("chmod", chmod(".", 0755));
+  say("mkdir", mkdir("users", 0777));
+  say("chmod", chmod("users", 0777));
+  say("own", close(open("users/own", O_RDWR | O_CREAT, 0600)));
+  say("seteuid", seteuid(1000));
+  say("open", open("users/own", O_RDWR));
+  say("access by the real one", access("users/own", R_OK));
+  say("access", faccessat(AT_FDCWD, "users/own", R_OK, AT_EACCESS));
+  say("create", close(open("users/other", O_RDWR | O_CREAT, 0600)));
+  say("seteuid", seteuid(0));
+  struct stat st;
+  stat("users/other", &st);
+  printf("owner %d\n", (int)st.st_uid);
+  say("open", close(open("users/own", O_RDWR)));
+  say("setegid", setegid(1000));
+  say("create", close(open("users/group", O_RDWR | O_CREAT, 0600)));
+  stat("users/group", &st);
+  printf("group %d\n", (int)st.st_gid);
+  say("setegid", setegid(0));
+}
+
 /* Addresses that lead nowhere, or to what may not be written. */
 static void pass_bad_addresses(void) {
   void* volatile bad = (void*)8;
@@ -287,6 +311,7 @@ int main(void) {
   printf("tmpfile %d\n", f != NULL);
   call_newer_ones();
   look_through_maps();
+  change_users();
   pass_bad_addresses();
   pass_bad_addresses_with_a_handler();
   sync();

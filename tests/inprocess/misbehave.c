@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/fsuid.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -69,6 +70,7 @@ int main(int argc, char** argv) {
     fcntl(open("m", O_CREAT | O_RDWR, 0600), F_OFD_SETLK, &lock);
     fcntl(open("m", O_RDWR), F_OFD_SETLKW, &lock);
   }
+  if (!strcmp(what, "setfsuid")) setfsuid(1);
   if (!strcmp(what, "getdents")) {
     char entries[1024];
     syscall(SYS_getdents, open(".", O_RDONLY | O_DIRECTORY), entries, sizeof entries);
