@@ -61,6 +61,8 @@ class Process {
   std::int64_t pread(int fd, std::span<const iovec> out, off_t offset);
   std::int64_t write(int fd, std::span<const iovec> in);
   std::int64_t pwrite(int fd, std::span<const iovec> in, off_t offset, int rwf_flags);
+  // What copy_file_range refuses before it copies; `count` becomes what there is to copy. Offsets are absolute.
+  int check_copy(int in, off_t in_at, int out, off_t out_at, std::size_t& count);
   off_t lseek(int fd, off_t offset, int whence);
   int ftruncate(int fd, off_t size);
   int truncate(std::string_view path, off_t size);

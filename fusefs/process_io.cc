@@ -128,6 +128,23 @@ std::int64_t Process::Impl::read_at(const Description& file, std::span<const iov
   return count;
 }
 
+// generic_copy_file_checks(): a copy onto itself is refused, one past the end is short.
+int Process::check_copy(int in, off_t in_at, int out, off_t out_at, std::size_t& count) {
+  DescriptionRef from = impl_->file(in);
+  DescriptionRef to = impl_->file(out);
+  if (!from || !to) return -EBADF;
+  if (S_ISDIR(from->type) || S_ISDIR(to->type)) return -EISDIR;
+  if (!S_ISREG(from->type) || !S_ISREG(to->type)) return -EINVAL;
+  if (!from->is_readable() || !to->is_writable() || (to->flags & O_APPEND)) return -EBADF;
+  if (in_at < 0 || out_at < 0) return -EINVAL;
+  if (from->ino != to->ino || count == 0) return 0;
+  const off_t size = impl_->filesystem.seek(from->ino, 0, SEEK_END);
+  if (size < 0) return static_cast<int>(size);
+  count = in_at >= size ? 0 : std::min(count, static_cast<std::size_t>(size - in_at));
+  const auto length = static_cast<off_t>(count);
+  return out_at + length > in_at && out_at < in_at + length ? -EINVAL : 0;
+}
+
 Process::MappedRead Process::map(int fd) {
   DescriptionRef file = impl_->file(fd);
   if (!file) return nullptr;

@@ -42,6 +42,33 @@ TEST_F(ProcessTest, AccessModesAndArguments) {
   EXPECT_EQ(process_.getdents64(reader, {}), -ENOTDIR);
 }
 
+TEST_F(ProcessTest, CopiesThatAreRefused) {
+  make_file("f", "0123456789");
+  make_file("g");
+  int f = open("f", O_RDWR);
+  int g = open("g", O_RDWR);
+  int dir = open(".", O_RDONLY);
+  std::size_t count = 5;
+  const auto check = [&](int in, off_t in_at, int out, off_t out_at) {
+    count = 5;
+    return process_.check_copy(in, in_at, out, out_at, count);
+  };
+  EXPECT_EQ(check(f, 0, g, 0), 0);
+  EXPECT_EQ(check(f, 0, f, 4), -EINVAL);
+  EXPECT_EQ(check(f, 4, f, 0), -EINVAL);
+  EXPECT_EQ(check(f, 0, open("f", O_WRONLY), 4), -EINVAL);
+  EXPECT_EQ(check(f, 0, f, 5), 0);
+  EXPECT_EQ(check(f, 8, f, 10), 0);
+  EXPECT_EQ(count, 2U);
+  EXPECT_EQ(check(f, 10, f, 10), 0);
+  EXPECT_EQ(count, 0U);
+  EXPECT_EQ(check(dir, 0, g, 0), -EISDIR);
+  EXPECT_EQ(check(f, 0, dir, 0), -EISDIR);
+  EXPECT_EQ(check(f, 0, open("g", O_RDONLY), 0), -EBADF);
+  EXPECT_EQ(check(f, 0, open("g", O_WRONLY | O_APPEND), 0), -EBADF);
+  EXPECT_EQ(check(99, 0, g, 0), -EBADF);
+}
+
 TEST_F(ProcessTest, ManyParts) {
   int fd = open("f", O_CREAT | O_RDWR);
   iovec in[] = {part("abc"), part(""), part("defg")};

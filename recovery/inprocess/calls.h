@@ -38,6 +38,7 @@ long call_getdents(Call& c);
 long call_fchmod(Call& c);
 long call_fchown(Call& c);
 long call_fadvise64(Call& c);
+long call_readahead(Call& c);
 long call_ioctl(Call& c);
 long call_sendfile(Call& c);
 long call_copy_file_range(Call& c);

@@ -327,7 +327,11 @@ long call_fchown(Call& c) {
   return process().fchown(fd_of(c), static_cast<uid_t>(c.a[1]), static_cast<gid_t>(c.a[2]));
 }
 
-long call_fadvise64(Call&) { return 0; }
+long call_fadvise64(Call& c) {
+  const bool is_known = c.a[3] >= POSIX_FADV_NORMAL && c.a[3] <= POSIX_FADV_NOREUSE;
+  return is_known && c.a[2] >= 0 ? 0 : -EINVAL;
+}
+long call_readahead(Call&) { return 0; }
 
 long call_ioctl(Call& c) {
   if (c.a[1] == FIONREAD) {
@@ -387,9 +391,28 @@ long call_sendfile(Call& c) {
   const long given = c.a[2] != 0 ? give(c.a[2], &in_at, sizeof in_at) : 0;
   return given != 0 ? given : done;
 }
+// An offset that is given in memory, or else the descriptor's own.
+static long offset_of(int fd, long address, off_t& out) {
+  if (address != 0) return take(&out, address, sizeof out);
+  out = process().lseek(fd, 0, SEEK_CUR);
+  return out < 0 ? out : 0;
+}
 long call_copy_file_range(Call& c) {
+  const int in = static_cast<int>(c.a[0]);
+  const int out = static_cast<int>(c.a[2]);
+  if (!g.models_fd(in) || !g.models_fd(out)) return kernel(SYS_fcntl, g.models_fd(in) ? out : in, F_GETFD) < 0 ? -EBADF : -EXDEV;
+  off_t in_at, out_at;
+  if (long e = offset_of(in, c.a[1], in_at)) return e;
+  if (long e = offset_of(out, c.a[3], out_at)) return e;
   if (c.a[5] != 0) return -EINVAL;
-  return copy_bytes(static_cast<int>(c.a[0]), pointer<off_t>(c.a[1]), static_cast<int>(c.a[2]), pointer<off_t>(c.a[3]), static_cast<std::size_t>(c.a[4]));
+  auto count = static_cast<std::size_t>(c.a[4]);
+  if (long e = process().check_copy(in, in_at, out, out_at, count)) return e;
+  const long done = copy_bytes(in, c.a[1] != 0 ? &in_at : nullptr, out, c.a[3] != 0 ? &out_at : nullptr, count);
+  if (done > 0 && c.a[1] != 0)
+    if (long e = give(c.a[1], &in_at, sizeof in_at)) return e;
+  if (done > 0 && c.a[3] != 0)
+    if (long e = give(c.a[3], &out_at, sizeof out_at)) return e;
+  return done;
 }
 
 }  // namespace crashcut::inprocess

@@ -129,7 +129,7 @@ constexpr std::array<CallEntry, kCallsMost> make_table() {
   t[SYS_lremovexattr] = {call_lremovexattr, Filter::kPath, "lremovexattr"};
   t[SYS_fremovexattr] = {call_fremovexattr, Filter::kFd, "fremovexattr"};
 
-  t[SYS_readahead] = {call_fadvise64, Filter::kFd, "readahead"};
+  t[SYS_readahead] = {call_readahead, Filter::kFd, "readahead"};
 
   t[SYS_splice] = {refuse<"splice()">, Filter::kEitherFd, "splice"};
   t[SYS_tee] = {refuse<"tee()">, Filter::kEitherFd, "tee"};

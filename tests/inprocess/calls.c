@@ -57,6 +57,36 @@ static void call_newer_ones(void) {
   say("remove", remove("new"));
 }
 
+/* What a copy, an advice and a file without a name refuse. */
+static void call_with_wrong_arguments(void) {
+  int fd = open("wrong", O_RDWR | O_CREAT, 0600);
+  int dir = open(".", O_RDONLY | O_DIRECTORY);
+  write(fd, "0123456789", 10);
+  say("copy onto itself", copy_file_range(fd, &(loff_t){0}, fd, &(loff_t){2}, 5, 0));
+  say("copy behind itself", copy_file_range(fd, &(loff_t){0}, fd, &(loff_t){20}, 5, 0));
+  say("copy past the end", copy_file_range(fd, &(loff_t){90}, fd, &(loff_t){20}, 5, 0));
+  say("copy the end", copy_file_range(fd, &(loff_t){20}, fd, &(loff_t){23}, 50, 0));
+  say("copy from a directory", copy_file_range(dir, NULL, fd, NULL, 5, 0));
+  say("copy to a directory", copy_file_range(fd, NULL, dir, NULL, 5, 0));
+  int end = open("wrong", O_WRONLY | O_APPEND);
+  say("copy to the end", copy_file_range(fd, &(loff_t){0}, end, NULL, 5, 0));
+  say("copy, flags", copy_file_range(fd, NULL, fd, NULL, 5, 1));
+  say("copy out", copy_file_range(fd, &(loff_t){0}, open("/dev/shm", O_TMPFILE | O_RDWR, 0600), NULL, 5, 0));
+  printf("advice %d %d\n", posix_fadvise(fd, 0, 0, 77), posix_fadvise(fd, 0, 0, POSIX_FADV_WILLNEED));
+  char path[64];
+  for (int exclusive = 0; exclusive < 2; ++exclusive) {
+    int nameless = open(".", O_TMPFILE | O_RDWR | (exclusive ? O_EXCL : 0), 0600);
+    sprintf(path, "/proc/self/fd/%d", nameless);
+    say("link nameless", linkat(AT_FDCWD, path, AT_FDCWD, "named", AT_SYMLINK_FOLLOW));
+    unlink("named");
+    say("link again", linkat(AT_FDCWD, path, AT_FDCWD, "named", AT_SYMLINK_FOLLOW));
+    close(nameless);
+  }
+  close(end);
+  close(dir);
+  close(fd);
+}
+
 /* Other users, where this one may become one. */
 static void change_users(void) {
   if (geteuid() != 0) return;
@@ -311,6 +341,7 @@ int main(void) {
   printf("tmpfile %d\n", f != NULL);
   call_newer_ones();
   look_through_maps();
+  call_with_wrong_arguments();
   change_users();
   pass_bad_addresses();
   pass_bad_addresses_with_a_handler();
