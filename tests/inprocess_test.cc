@@ -196,7 +196,8 @@ INSTANTIATE_TEST_SUITE_P(InProcess, RefusedCalls,
                          testing::Values(Refused{"fork", "fork"}, Refused{"system", "fork"}, Refused{"exec", "exec"},
                                          Refused{"map", "mmap"}, Refused{"map_protect", "mprotect(PROT_WRITE)"},
                                          Refused{"map_move", "mremap()"}, Refused{"map_sync", "msync()"}, Refused{"getdents", "getdents"}, Refused{"flock", "flock(), and would have to wait"},
-                                         Refused{"lock", "F_OFD_SETLKW), and would have to wait"}, Refused{"setfsuid", "setfsuid()"},
+                                         Refused{"lock", "F_OFD_SETLKW), and would have to wait"}, Refused{"bind", "bind() of a socket"},
+                                         Refused{"connect", "connect() to a socket"}, Refused{"setfsuid", "setfsuid()"},
                                          Refused{"openat2", "openat2() with resolve flags"}),
                          [](const auto& info) { return info.param.mode; });
 

@@ -89,6 +89,7 @@ long call_chdir(Call& c);
 long call_fchdir(Call& c);
 long call_umask(Call& c);
 long call_set_ids(Call& c);
+long call_socket_name(Call& c);
 long call_statfs(Call& c);
 long call_fstatfs(Call& c);
 long call_setxattr(Call& c);

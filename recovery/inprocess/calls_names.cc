@@ -8,10 +8,12 @@
 #include <linux/openat2.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <sys/sysmacros.h>
 #include <sys/time.h>
+#include <sys/un.h>
 #include <unistd.h>
 #include <utime.h>
 
@@ -449,6 +451,17 @@ long call_set_ids(Call& c) {
 long call_umask(Call& c) {
   process().set_umask(static_cast<mode_t>(c.a[0] & 0777));
   return kForward;
+}
+
+// A socket with a name in the model: it would be made, or looked for, in the real directory.
+long call_socket_name(Call& c) {
+  sockaddr_un name{};
+  const std::size_t bytes = std::min(static_cast<std::size_t>(c.a[2]), sizeof name);
+  if (bytes <= offsetof(sockaddr_un, sun_path) || take(&name, c.a[1], bytes) != 0 || name.sun_family != AF_UNIX || name.sun_path[0] == 0) return kForward;
+  const std::string path(name.sun_path, strnlen(name.sun_path, sizeof name.sun_path));
+  struct stat st;
+  if (surely_outside(AT_FDCWD, path.c_str()) || process().fstatat(AT_FDCWD, path, st, 0) == fusefs::kOutside) return kForward;
+  unsupported(c.number == SYS_bind ? "bind() of a socket to a modelled path" : "connect() to a socket at a modelled path");
 }
 
 long call_statfs(Call& c) {

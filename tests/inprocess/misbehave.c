@@ -10,7 +10,9 @@
 #include <sys/file.h>
 #include <sys/fsuid.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -69,6 +71,14 @@ int main(int argc, char** argv) {
     struct flock lock = {.l_type = F_WRLCK};
     fcntl(open("m", O_CREAT | O_RDWR, 0600), F_OFD_SETLK, &lock);
     fcntl(open("m", O_RDWR), F_OFD_SETLKW, &lock);
+  }
+  if (!strcmp(what, "bind")) {
+    struct sockaddr_un name = {.sun_family = AF_UNIX, .sun_path = "socket"};
+    bind(socket(AF_UNIX, SOCK_STREAM, 0), (struct sockaddr*)&name, sizeof name);
+  }
+  if (!strcmp(what, "connect")) {
+    struct sockaddr_un name = {.sun_family = AF_UNIX, .sun_path = "/crashcut/socket"};
+    connect(socket(AF_UNIX, SOCK_STREAM, 0), (struct sockaddr*)&name, sizeof name);
   }
   if (!strcmp(what, "setfsuid")) setfsuid(1);
   if (!strcmp(what, "getdents")) {
