@@ -167,6 +167,8 @@ void add_compare_command(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<MountedOptions>();
   CLI::App* command = app.add_subcommand("compare", "the same program under every journaling mode, in one table");
   add_mounted_options(*command, *options);
+  add_main_limit(*command, options->common);
+  add_recovery_limit(*command, options->common);
   command->footer(
       std::string("With an option of crashcut check, or for a program that is found in PATH, any program is compared, on the\n"
                   "mounted filesystem: recorded once, checked under each model. Else prog has main() and\n"
@@ -178,6 +180,10 @@ void add_compare_command(CLI::App& app, int& exit_code) {
       kExitCodes + "\nA violation under any of the models is a violation.");
   command->callback([command, options, &exit_code] {
     if (asks_for_mount(*options, program_words(*command))) {
+      for (const char* limit : {"--main-limit", "--recovery-limit"}) {
+        if (command->count(limit) == 0) continue;
+        throw CLI::ParseError(fmt::format("{} is for a program with crashcut_recover(); on the mounted filesystem there are --program-limit and --check-limit.", limit), 2);
+      }
       const auto code = compare_mounted(*options, program_words(*command));
       exit_code = code ? *code : report_failure(as_failure(code.error()));
       return;

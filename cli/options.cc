@@ -20,6 +20,7 @@ using inprocess::Failure;
 constexpr std::uint32_t kDepthMost = 64;
 constexpr std::uint32_t kBytesMost = 1 << 20;
 constexpr double kTimeMost_s = 1e9;
+constexpr std::uint64_t kLimitMost_s = 1'000'000'000;
 
 constexpr std::string_view kHiddenSeparator = "\x01--";
 
@@ -129,6 +130,20 @@ void add_options(CLI::App& command, Options& options) {
   add_search_options(command, options);
 }
 
+void add_main_limit(CLI::App& command, Options& options) {
+  command.add_option("--main-limit", options.main_limit_s, fmt::format("how long main() may take (default: {})", recovery::kMainLimit.count()))
+      ->type_name("SECONDS")
+      ->check(between(std::uint64_t{1}, kLimitMost_s));
+}
+
+void add_recovery_limit(CLI::App& command, Options& options) {
+  command
+      .add_option("--recovery-limit", options.recovery_limit_s,
+                  fmt::format("how long one recovery may take; longer is a violation (default: {})", recovery::kRecoveryLimit.count()))
+      ->type_name("SECONDS")
+      ->check(between(std::uint64_t{1}, kLimitMost_s));
+}
+
 std::vector<std::string> hide_separators(std::vector<std::string> words) {
   std::replace(words.begin(), words.end(), std::string("--"), std::string(kHiddenSeparator));
   return words;
@@ -159,6 +174,8 @@ tl::expected<recovery::Plan, Failure> make_plan(const Options& options, std::str
   plan.seed = options.seed;
   plan.max_recoveries = options.max_recoveries;
   plan.time_limit = std::chrono::duration<double>(options.time_s);
+  plan.main_limit = std::chrono::seconds(options.main_limit_s);
+  plan.recovery_limit = std::chrono::seconds(options.recovery_limit_s);
   plan.crashcut = our_name();
   plan.jobs = options.jobs == 0 ? count_cores() : options.jobs;
   return plan;

@@ -23,6 +23,8 @@ struct Options {
   std::uint32_t depth = 1;
   std::uint64_t max_recoveries = 0;
   double time_s = 0;
+  std::uint64_t main_limit_s = recovery::kMainLimit.count();
+  std::uint64_t recovery_limit_s = recovery::kRecoveryLimit.count();
   std::uint32_t jobs = 0;  // 0: one a core
   std::uint64_t seed = 0;
   std::string from_directory;
@@ -36,6 +38,9 @@ std::shared_ptr<CLI::Formatter> usage_formatter(const std::string& usage);
 void add_model_options(CLI::App& command, Options& options);
 // Options of `command`, and "prog [args...]" after them: what follows prog is the program's.
 void add_options(CLI::App& command, Options& options);
+// How long a recovery may take, where it is run in-process; and main(), where that is not scheduled.
+void add_recovery_limit(CLI::App& command, Options& options);
+void add_main_limit(CLI::App& command, Options& options);
 // "--" would end the options of crashcut itself, not those of the command: hide it until program_words().
 std::vector<std::string> hide_separators(std::vector<std::string> words);
 // prog, or whatever else comes first, and its arguments; throws CLI::ParseError where there is none.

@@ -20,6 +20,7 @@ namespace {
 using inprocess::Failure;
 
 struct ReplayOptions {
+  Options common;  // the limits
   std::string token;
   bool print = false;
   bool shell = false;
@@ -27,7 +28,7 @@ struct ReplayOptions {
 };
 
 tl::expected<int, Failure> replay(const ReplayOptions& options) {
-  if (options.token.starts_with(recovery::kThreadTokenPrefix)) return replay_thread_token(options.token, options.print);
+  if (options.token.starts_with(recovery::kThreadTokenPrefix)) return replay_thread_token(options.token, std::chrono::seconds(options.common.recovery_limit_s), options.print);
   if (!options.token.starts_with("cc1")) {
     return tl::unexpected(Failure{Failure::Blame::kUser, "This is not a token of this version: those begin with cc1 (of crashcut run), cm1 (check) or ct1 (threads)."});
   }
@@ -40,6 +41,8 @@ tl::expected<int, Failure> replay(const ReplayOptions& options) {
   recovery::Plan plan = recovery::plan_of(*token);
   plan.executable = program->executable();
   plan.runtime = *runtime;
+  plan.main_limit = std::chrono::seconds(options.common.main_limit_s);
+  plan.recovery_limit = std::chrono::seconds(options.common.recovery_limit_s);
 
   fmt::print("{}", recovery::report_replay_start(plan));
   std::fflush(stdout);
@@ -89,12 +92,19 @@ void add_replay_command(CLI::App& app, int& exit_code) {
   command->add_flag("--shell", options->shell, "of crashcut check: open a shell in the crashed disk");
   command->add_option("--image", options->image_directory, "of crashcut check: write the crashed disk to DIR as a plain tree")->type_name("DIR");
   command->add_flag("--print", options->print, "tell all of it: operations, choices, calls, output");
+  add_main_limit(*command, options->common);
+  add_recovery_limit(*command, options->common);
   command->formatter(usage_formatter("crashcut replay [options] TOKEN"));
   command->footer(
       "A program that does other things than when the token was made is refused.\n\n"
       "Exit codes: 0 no violation this time, 1 violation, 2 wrong use, 4 crashcut's own failure");
-  command->callback([options, &exit_code] {
-    if (options->token.starts_with(mounted::kTokenPrefix)) {
+  command->callback([command, options, &exit_code] {
+    const bool is_mounted = options->token.starts_with(mounted::kTokenPrefix);
+    if ((is_mounted && command->count("--recovery-limit") > 0) || (!options->token.starts_with("cc1") && command->count("--main-limit") > 0)) {
+      exit_code = report_failure({inprocess::Failure::Blame::kUser, "--main-limit is for tokens of crashcut run, which begin with cc1, and --recovery-limit for these and those of crashcut threads."});
+      return;
+    }
+    if (is_mounted) {
       const auto code = replay_mounted(*options);
       exit_code = code ? *code : report_failure(as_failure(code.error()));
       return;

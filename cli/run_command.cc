@@ -81,6 +81,8 @@ void add_run_command(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<RunOptions>();
   CLI::App* command = app.add_subcommand("run", "run a program's recovery on every state that a crash can leave");
   add_options(*command, options->common);
+  add_main_limit(*command, options->common);
+  add_recovery_limit(*command, options->common);
   command->add_flag("--outcomes", options->outcomes, "list every distinct output of recovery, and how often it came");
   command->footer(
       std::string("prog is an executable with main() and crashcut_recover() (see crashcut.h), or its source\n"

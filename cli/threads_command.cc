@@ -128,6 +128,7 @@ tl::expected<recovery::Plan, Failure> crash_plan(const ThreadOptions& options, c
   recovery::Plan earlier = job.plan.crash;
   earlier.jobs = plan->jobs;
   if (plan->max_recoveries != 0) earlier.max_recoveries = plan->max_recoveries;
+  earlier.recovery_limit = plan->recovery_limit;
   earlier.crashcut = plan->crashcut;
   return earlier;
 }
@@ -182,10 +183,11 @@ tl::expected<int, Failure> run(const ThreadOptions& options, const std::vector<s
 
 }  // namespace
 
-tl::expected<int, Failure> replay_thread_token(const std::string& text, bool is_loud) {
+tl::expected<int, Failure> replay_thread_token(const std::string& text, std::chrono::seconds recovery_limit, bool is_loud) {
   const auto token = recovery::decode_threads(text);
   if (!token) return wrong_use(token.error());
   recovery::ThreadPlan plan = recovery::plan_of(*token);
+  plan.crash.recovery_limit = recovery_limit;
   const auto program = prepare_threads(plan);
   if (!program) return tl::unexpected(program.error());
   const auto finding = token->recovery ? recovery::replay_crash(plan, token->actors, token->racy, token->schedule, *token->recovery, is_loud)
@@ -208,6 +210,7 @@ void add_threads_command(CLI::App& app, int& exit_code) {
   command->prefix_command();
   add_model_options(*command, options->common);
   command->add_option("--max-recoveries", options->common.max_recoveries, "stop after so many recoveries, of all executions")->type_name("N")->check(whole_between(1, ~std::uint64_t{0}));
+  add_recovery_limit(*command, options->common);
   command->add_option("--crashes", options->common.depth, "crashes in a row: recoveries are crashed too (default: 1)")->type_name("N")->check(whole_between(1, 64));
   command->add_flag("--outcomes", options->outcomes, "list every distinct output of recovery, and how often it came");
   command->add_flag("--all-logs", options->has_all_logs, "run the recoveries of every execution, also where those of another would be the same");

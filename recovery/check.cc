@@ -42,7 +42,7 @@ class Running {
   const Hooks& hooks_;
 };
 
-bool is_time_shorter_than_main(const Plan& plan) { return plan.time_limit.count() > 0 && plan.time_limit < kMainLimit; }
+bool is_time_shorter_than_main(const Plan& plan) { return plan.time_limit.count() > 0 && plan.time_limit < plan.main_limit; }
 
 Session::Setup setup_of(const Plan& plan, const Hooks& hooks) {
   Session::Setup setup;
@@ -55,18 +55,18 @@ Session::Setup setup_of(const Plan& plan, const Hooks& hooks) {
   setup.jobs = plan.jobs;
   setup.seed = plan.seed;
   setup.max_recoveries = plan.max_recoveries;
-  setup.main_limit = kMainLimit;
+  setup.main_limit = plan.main_limit;
   if (is_time_shorter_than_main(plan)) {
     setup.main_limit = std::chrono::duration_cast<std::chrono::nanoseconds>(plan.time_limit);
   }
-  setup.recovery_limit = kRecoveryLimit;
+  setup.recovery_limit = plan.recovery_limit;
   setup.stdout_fd = hooks.stdout_fd;
   setup.stderr_fd = hooks.stderr_fd;
   return setup;
 }
 
 // Crashing a program that fails by itself would explain nothing.
-tl::expected<void, Failure> check_execution(const inprocess::Execution& execution) {
+tl::expected<void, Failure> check_execution(const inprocess::Execution& execution, const Plan& plan) {
   const std::string_view kItself = "The program itself failed, before any crash was tried: main()";
   switch (execution.kind) {
     case ExecutionKind::kEnded:
@@ -76,7 +76,7 @@ tl::expected<void, Failure> check_execution(const inprocess::Execution& executio
       return tl::unexpected(user_failure(fmt::format("{} was killed by {}.", kItself, signal_text(execution.signal))));
     case ExecutionKind::kHung:
       return tl::unexpected(
-          user_failure(fmt::format("{} did not end within the limit of {} seconds.", kItself, kMainLimit.count())));
+          user_failure(fmt::format("{} did not end within the limit of {} (--main-limit).", kItself, seconds_text(plan.main_limit))));
     case ExecutionKind::kToolError: return tl::unexpected(Failure{execution.blame, execution.sentence});
     case ExecutionKind::kRunning: break;
   }
@@ -86,7 +86,7 @@ tl::expected<void, Failure> check_execution(const inprocess::Execution& executio
 tl::expected<std::unique_ptr<Session>, Failure> start(const Plan& plan, const Hooks& hooks) {
   auto session = Session::start(setup_of(plan, hooks));
   if (!session) return session;
-  if (auto ended = check_execution((*session)->execution()); !ended) return tl::unexpected(ended.error());
+  if (auto ended = check_execution((*session)->execution(), plan); !ended) return tl::unexpected(ended.error());
   return session;
 }
 
@@ -222,7 +222,7 @@ tl::expected<Result, Failure> check(const Plan& plan, const Hooks& hooks) {
     result.seconds = used.count();
     return result;
   }
-  if (auto ended = check_execution(execution); !ended) return tl::unexpected(ended.error());
+  if (auto ended = check_execution(execution, plan); !ended) return tl::unexpected(ended.error());
   Running session(std::move(*started), hooks);
   Plan rest = plan;
   if (plan.time_limit.count() > 0) rest.time_limit = std::max(plan.time_limit - used, kLeastTime);

@@ -31,8 +31,8 @@ Json bounds_json(const Plan& plan) {
           {"max_recoveries", or_null(plan.max_recoveries)},
           {"time_s", or_null(plan.time_limit.count())},
           {"jobs", plan.jobs},
-          {"main_limit_s", kMainLimit.count()},
-          {"recovery_limit_s", kRecoveryLimit.count()}};
+          {"main_limit_s", plan.main_limit.count()},
+          {"recovery_limit_s", plan.recovery_limit.count()}};
 }
 
 Json counts_json(const Survey& survey) {

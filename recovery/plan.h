@@ -10,7 +10,7 @@
 
 namespace crashcut::recovery {
 
-// How long main() and one recovery may take.
+// How long main() and one recovery may take where nothing else was asked for.
 inline constexpr std::chrono::seconds kMainLimit{60};
 inline constexpr std::chrono::seconds kRecoveryLimit{10};
 
@@ -26,6 +26,8 @@ struct Plan {
   // Bounds; 0: none. They say how much is explored, not what a recovery is, so a token does not hold them.
   std::uint64_t max_recoveries = 0;
   std::chrono::duration<double> time_limit{0};
+  std::chrono::seconds main_limit = kMainLimit;
+  std::chrono::seconds recovery_limit = kRecoveryLimit;
   std::uint32_t jobs = 1;
   std::string runtime;                // path of libcrashcut_runtime.so
   std::string crashcut = "crashcut";  // how the user calls us, for commands to paste

@@ -5,8 +5,6 @@
 
 #include <fmt/format.h>
 
-#include "recovery/plan.h"
-
 namespace crashcut::recovery {
 namespace {
 
@@ -30,6 +28,7 @@ std::string last_line(std::string_view text) {
 FailureKind failure_of(const inprocess::Recovery& recovery) {
   const int code = recovery.kind == RecordKind::kSignalled ? recovery.signal
                    : recovery.kind == RecordKind::kExited  ? recovery.exit_code
+                   : recovery.kind == RecordKind::kHung    ? static_cast<int>(recovery.limit.count())
                                                            : 0;
   return FailureKind{recovery.kind, code, last_line(recovery.errors)};
 }
@@ -38,6 +37,8 @@ std::string signal_text(int signal) {
   const char* name = sigabbrev_np(signal);
   return name != nullptr ? fmt::format("SIG{}", name) : fmt::format("signal {}", signal);
 }
+
+std::string seconds_text(std::chrono::seconds time) { return fmt::format("{} second{}", time.count(), time.count() == 1 ? "" : "s"); }
 
 std::string outcome_text(std::string_view output) {
   if (output.ends_with('\n')) output.remove_suffix(1);
@@ -55,7 +56,7 @@ std::string to_text(const FailureKind& failure) {
       if (failure.code == SIGABRT) return "recovery aborted (SIGABRT)";
       return fmt::format("recovery was killed by {} ({})", signal_text(failure.code), strsignal(failure.code));
     case RecordKind::kHung:
-      return fmt::format("recovery did not end within the limit of {} seconds", kRecoveryLimit.count());
+      return fmt::format("recovery did not end within the limit of {} (--recovery-limit)", seconds_text(std::chrono::seconds(failure.code)));
     case RecordKind::kToolError: return "crashcut could not run this recovery";
   }
   return "";

@@ -1,6 +1,7 @@
 // Survey: what all recoveries of an exploration gave, added up.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -16,7 +17,7 @@ namespace crashcut::recovery {
 // How a recovery failed. `message` is the last line that it wrote to stderr: an assertion's text.
 struct FailureKind {
   inprocess::RecordKind kind = inprocess::RecordKind::kOk;
-  int code = 0;  // exit status or signal
+  int code = 0;  // exit status, signal, or the limit in seconds
   std::string message;
 
   bool operator<(const FailureKind& other) const {
@@ -28,6 +29,8 @@ struct FailureKind {
 FailureKind failure_of(const inprocess::Recovery& recovery);
 // "recovery aborted (SIGABRT)"
 std::string to_text(const FailureKind& failure);
+// "1 second", "10 seconds"
+std::string seconds_text(std::chrono::seconds time);
 // An outcome on one line, without the newline at its end.
 std::string outcome_text(std::string_view output);
 // "SIGSEGV"

@@ -249,9 +249,29 @@ TEST_F(CliTest, WhatCouldNotBeRunIsToldBesideAViolation) {
 }
 
 TEST_F(CliTest, ARecoveryThatHangsIsAViolationWithItsLimit) {
-  const Ran run = crashcut({"run", recovery_of_a("if (access(\"a\", F_OK) == 0) for (;;) {}")});
+  const Ran run = crashcut({"run", "--recovery-limit", "1", "--json", "r.json", recovery_of_a("if (access(\"a\", F_OK) == 0) for (;;) {}")});
   EXPECT_EQ(run.exit_code, 1);
-  EXPECT_TRUE(run.says("recovery did not end within the limit of 10 seconds")) << run.out << run.err;
+  EXPECT_TRUE(run.says("recovery did not end within the limit of 1 second (--recovery-limit)")) << run.out << run.err;
+  const auto json = nlohmann::json::parse(read_file(directory_ / "r.json"));
+  EXPECT_EQ(json["bounds"]["recovery_limit_s"], 1);
+  EXPECT_EQ(json["bounds"]["main_limit_s"], 60);
+  EXPECT_EQ(json["failures"][0]["code"], 1);
+  const Ran again = crashcut({"replay", "--recovery-limit", "2", token_of(run)});
+  EXPECT_EQ(again.exit_code, 1) << again.err;
+  EXPECT_TRUE(again.says("within the limit of 2 seconds")) << again.out;
+  const Ran table = crashcut({"compare", "--data", "ordered", "--recovery-limit", "1", "p.c"});
+  EXPECT_EQ(table.exit_code, 1) << table.err;
+}
+
+TEST_F(CliTest, MainHasALimitToo) {
+  const std::string name = program("p.c", "int main(void) { for (;;) pause(); }\nvoid crashcut_recover(void) {}\n");
+  for (const char* command : {"run", "compare"}) {
+    const Ran run = crashcut({command, "--main-limit", "1", name});
+    EXPECT_EQ(run.exit_code, 2) << run.out;
+    EXPECT_TRUE(run.says("main() did not end within the limit of 1 second (--main-limit)")) << run.err;
+  }
+  expect_refused({"run", "--main-limit", "0", name}, "'0' is not a number from 1");
+  expect_refused({"compare", "--tree", "--main-limit", "1", "true"}, "--main-limit is for a program with crashcut_recover()");
 }
 
 TEST_F(CliTest, TheSmallestCutIsShown) {

@@ -195,6 +195,7 @@ Recovery Session::Impl::recovery_at(std::uint64_t index) const {
   const Record& r = reinterpret_cast<const Record*>(control + kRecordsOffset)[index];
   const std::byte* at = control + r.payload;
   Recovery out{r.kind};
+  if (r.kind == RecordKind::kHung) out.limit = std::chrono::duration_cast<std::chrono::seconds>(setup.recovery_limit);
   out.path.resize(r.path_length);
   if (r.path_length != 0) memcpy(out.path.data(), at, r.path_length * std::size_t{4});
   const char* text = reinterpret_cast<const char*>(at + r.path_length * std::size_t{4});

@@ -49,6 +49,7 @@ struct Recovery {
   Blame blame = Blame::kTool;       // of a tool error
   int exit_code = 0;
   int signal = 0;
+  std::chrono::seconds limit{0};    // of one that hung
   std::uint32_t events_in = 0;
   std::uint32_t layer = 1;
   bool output_cut = false;

@@ -43,7 +43,7 @@ void JointProgram::launch(const ThreadPlan& plan, int control_fd, int names_fd) 
   setup.depth = plan.crash.depth;
   setup.jobs = plan.jobs;
   setup.seed = plan.crash.seed;
-  setup.recovery_limit = kRecoveryLimit;
+  setup.recovery_limit = plan.crash.recovery_limit;
   if (!setup_.is_loud) setup.stdout_fd = setup.stderr_fd = null;
   setup.threads_control_fd = control_fd;
   setup.threads_names_fd = names_fd;

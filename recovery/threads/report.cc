@@ -268,7 +268,7 @@ nlohmann::json threads_to_json(const ThreadPlan& plan, const ThreadResult& resul
           {"arguments", plan.arguments},
           {"kinds", kinds},
           {"reduction", reduction_text(plan.reduction)},
-          {"bounds", {{"max_executions", or_null(plan.bounds.executions_most)}, {"time_s", or_null(plan.bounds.time_most_s)}, {"depth", or_null(plan.bounds.depth_most)}, {"preemptions", plan.bounds.preemptions_most == kNoPreemptionBound ? json(nullptr) : json(plan.bounds.preemptions_most)}, {"spurious", plan.spurious_most}, {"timeouts", plan.timeouts_most}, {"jobs", plan.jobs}, {"max_recoveries", or_null(plan.crash.max_recoveries)}, {"crashes", plan.crash.depth}}},
+          {"bounds", {{"max_executions", or_null(plan.bounds.executions_most)}, {"time_s", or_null(plan.bounds.time_most_s)}, {"depth", or_null(plan.bounds.depth_most)}, {"preemptions", plan.bounds.preemptions_most == kNoPreemptionBound ? json(nullptr) : json(plan.bounds.preemptions_most)}, {"spurious", plan.spurious_most}, {"timeouts", plan.timeouts_most}, {"jobs", plan.jobs}, {"max_recoveries", or_null(plan.crash.max_recoveries)}, {"crashes", plan.crash.depth}, {"recovery_limit_s", plan.crash.recovery_limit.count()}}},
           {"verdict", verdict},
           {"exit_code", exit_code(result.verdict)},
           {"model", json(model_to_json(plan.crash.model))},
