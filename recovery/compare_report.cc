@@ -63,18 +63,24 @@ std::string cell_text(const Survey::Tally& tally) {
   return fmt::format("{}{}", tally.violations > 0 ? "!" : "", tally.recoveries);
 }
 
-std::string outcome_cell(const std::string& outcome) {
-  std::string text = outcome.empty() ? "(no output)" : printable(outcome_text(outcome));
-  if (text.size() > kOutcomeWidthMost) text = text.substr(0, kOutcomeWidthMost - 3) + "...";
-  return text;
+// Those that are too long are cut, and numbered where that makes them alike.
+std::vector<std::string> outcome_cells(const OutcomeRows& outcomes) {
+  std::vector<std::string> outputs;
+  for (const auto& [outcome, tallies] : outcomes) outputs.push_back(outcome);
+  std::vector<std::string> texts = texts_of(outputs, printable_outcome);
+  std::map<std::string, int> counts;
+  for (std::string& text : texts) {
+    if (text.size() > kOutcomeWidthMost) text = text.substr(0, kOutcomeWidthMost - 3) + "...";
+    if (const int number = ++counts[text]; number > 1) text += fmt::format(" ({})", number);
+  }
+  return texts;
 }
 
 // Columns are numbered: the names of models are longer than their cells.
 std::string outcome_matrix(const std::vector<Comparison>& rows, const std::vector<std::string>& names) {
   const OutcomeRows outcomes = collect_outcomes(rows);
   if (outcomes.empty() || outcomes.size() > kOutcomesMost) return "";
-  std::vector<std::string> texts;
-  for (const auto& [outcome, tallies] : outcomes) texts.push_back(outcome_cell(outcome));
+  const std::vector<std::string> texts = outcome_cells(outcomes);
   const std::size_t width = widest(texts, 7);
   std::string head = fmt::format("\n  {:<{}}", "outcome", width);
   for (std::size_t i = 0; i < rows.size(); ++i) head += fmt::format("  {:>6}", fmt::format("({})", i + 1));

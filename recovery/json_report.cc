@@ -44,9 +44,16 @@ Json counts_json(const Survey& survey) {
 }
 
 Json outcomes_json(const Survey& survey) {
+  std::vector<std::string> outputs;
+  for (const auto& [output, tally] : survey.outcomes()) outputs.push_back(output);
+  // What dump() would make of bytes that are no UTF-8, for all of them.
+  const auto text = [](const std::string& output) {
+    return Json::parse(Json(outcome_text(output)).dump(-1, ' ', false, Json::error_handler_t::replace)).get<std::string>();
+  };
+  const std::vector<std::string> texts = texts_of(outputs, text);
   Json list = Json::array();
   for (const auto& [output, tally] : survey.outcomes()) {
-    list.push_back({{"output", outcome_text(output)}, {"recoveries", tally.recoveries}, {"violations", tally.violations}});
+    list.push_back({{"output", texts[list.size()]}, {"stdout", output}, {"recoveries", tally.recoveries}, {"violations", tally.violations}});
   }
   return list;
 }

@@ -91,12 +91,15 @@ std::string report_not_run(const Survey& survey) {
 std::string report_outcomes(const Survey& survey) {
   std::string text = "\nOutcomes:\n";
   std::uint64_t total = 0;
+  std::vector<std::string> outputs;
+  for (const auto& [output, tally] : survey.outcomes()) outputs.push_back(output);
+  const std::vector<std::string> texts = texts_of(outputs, printable_outcome);
+  auto outcome = texts.begin();
   for (const auto& [output, tally] : survey.outcomes()) {
-    const std::string outcome = outcome_text(output);
     total += tally.recoveries;
     const bool some = tally.violations > 0 && tally.violations < tally.recoveries;
     text += fmt::format("{} {:>8}  {}{}\n", tally.violations > 0 ? '!' : ' ', tally.recoveries,
-                        outcome.empty() ? "(no output)" : printable(outcome),
+                        *outcome++,
                         some ? fmt::format("  ({} of them violate)", tally.violations) : "");
   }
   return text + fmt::format("  {:>8}  total, {}\n", total,
@@ -128,6 +131,11 @@ std::string percent_text(double fraction) {
   if (fraction < kLeast) return "less than 0.0001%";
   if (fraction < 0.0995) return fmt::format("{:.2g}%", 100 * fraction);
   return fmt::format("{:.0f}%", std::min(99.0, 100 * fraction));  // all of it is said otherwise
+}
+
+std::string printable_outcome(const std::string& output) {
+  const std::string text = outcome_text(output);
+  return text.empty() ? "(no output)" : printable(text);
 }
 
 std::string printable(std::string_view text) {

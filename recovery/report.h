@@ -29,6 +29,8 @@ std::string report_end(const Plan& plan, const Result& result);
 
 // Text of unknown origin on one line: control characters and bytes beyond ASCII are escaped.
 std::string printable(std::string_view text);
+// The same of an outcome, on one line: "(no output)".
+std::string printable_outcome(const std::string& output);
 // "12%", or "less than 0.0001%"
 std::string percent_text(double fraction);
 // The bounds of a search, for its first line.

@@ -15,6 +15,25 @@ std::string outcome_of(const inprocess::Recovery& recovery) {
   return std::string(recovery.output) + (recovery.output_cut ? fmt::format("... (and more, of hash {:08x})", recovery.output_rest) : "");
 }
 
+// As a string of C.
+std::string quoted(std::string_view text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '\n') {
+      out += "\\n";
+    } else if (c == '"' || c == '\\') {
+      out += '\\';
+      out += c;
+    } else if (byte >= 0x20 && byte < 0x7f) {
+      out += c;
+    } else {
+      out += fmt::format("\\x{:02x}", byte);
+    }
+  }
+  return out + "\"";
+}
+
 std::string last_line(std::string_view text) {
   const std::size_t end = text.find_last_not_of(" \n\r\t");
   if (end == std::string_view::npos) return "";
@@ -45,6 +64,23 @@ std::string outcome_text(std::string_view output) {
   std::string joined;
   for (const char c : output) joined += c == '\n' ? std::string("; ") : std::string(1, c);
   return joined;
+}
+
+std::vector<std::string> texts_of(const std::vector<std::string>& outputs, const std::function<std::string(const std::string&)>& text) {
+  std::vector<std::string> texts;
+  for (const std::string& output : outputs) texts.push_back(text(output));
+  // One in quotes may look like another as it is, which then needs them too.
+  for (bool is_done = false; !is_done;) {
+    is_done = true;
+    std::map<std::string, int> counts;
+    for (const std::string& one : texts) ++counts[one];
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      if (counts[texts[i]] == 1 || texts[i] == quoted(outputs[i])) continue;
+      texts[i] = quoted(outputs[i]);
+      is_done = false;
+    }
+  }
+  return texts;
 }
 
 std::string to_text(const FailureKind& failure) {

@@ -226,8 +226,28 @@ TEST_F(CliTest, ARecoveryMayEndItsThread) {
 }
 
 TEST_F(CliTest, OutputsThatLookAlikeAreNotTheSame) {
-  const Ran run = crashcut({"run", "--outcomes", recovery_of_a("printf(access(\"a\", F_OK) == 0 ? \"x\\ny\\n\" : \"x; y\\n\");")});
-  EXPECT_TRUE(run.says("2 distinct outcomes")) << run.out << run.err;
+  const std::string name = recovery_of_a("printf(access(\"a\", F_OK) == 0 ? \"x\\ny\\n\" : \"x; y\\n\");");
+  const Ran run = crashcut({"run", "--outcomes", "--json", "r.json", name});
+  EXPECT_TRUE(run.says("         1  \"x\\ny\\n\"\n         1  \"x; y\\n\"\n         2  total, 2 distinct outcomes")) << run.out << run.err;
+  const auto outcomes = nlohmann::json::parse(read_file(directory_ / "r.json"))["outcomes"];
+  ASSERT_EQ(outcomes.size(), 2u);
+  EXPECT_EQ(outcomes[0]["stdout"], "x\ny\n");
+  EXPECT_EQ(outcomes[1]["stdout"], "x; y\n");
+  EXPECT_NE(outcomes[0]["output"], outcomes[1]["output"]);
+  EXPECT_TRUE(crashcut({"compare", "--data", "ordered", name}).says("  \"x\\ny\\n\" ")) << run.out;
+}
+
+TEST_F(CliTest, BytesThatAreNoTextAreToldApart) {
+  const Ran run = crashcut({"run", "--outcomes", "--json", "r.json", recovery_of_a("printf(access(\"a\", F_OK) == 0 ? \"\\xff\" : \"\\xfe\");")});
+  EXPECT_TRUE(run.says("         1  \\xfe\n         1  \\xff\n")) << run.out << run.err;
+  const auto outcomes = nlohmann::json::parse(read_file(directory_ / "r.json"))["outcomes"];
+  EXPECT_EQ(outcomes[0]["output"], "\"\\xfe\"");
+  EXPECT_EQ(outcomes[1]["output"], "\"\\xff\"");
+}
+
+TEST_F(CliTest, LongOutcomesAreToldApartInATable) {
+  const Ran run = crashcut({"compare", "--data", "ordered", recovery_of_a("printf(\"%060d%d\", 0, access(\"a\", F_OK));")});
+  EXPECT_TRUE(run.says("0... (2) ")) << run.out << run.err;
 }
 
 TEST_F(CliTest, WhatCouldNotBeRunIsToldBesideAViolation) {

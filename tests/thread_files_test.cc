@@ -150,7 +150,7 @@ TEST(ThreadFiles, ADeadlockIsCrashed) {
     const json r = report(options, "stuck", 1);
     EXPECT_EQ(r["violation"]["kind"], "deadlock") << options;
     EXPECT_EQ(r["counts"]["recoveries"], 16) << options;
-    EXPECT_EQ(r["outcomes"].back(), json({{"output", "1 1"}, {"recoveries", 2}, {"violations", 2}})) << options << r["outcomes"];
+    EXPECT_EQ(r["outcomes"].back(), json({{"output", "1 1"}, {"stdout", "1 1\n"}, {"recoveries", 2}, {"violations", 2}})) << options << r["outcomes"];
   }
 }
 
