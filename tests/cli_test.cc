@@ -250,6 +250,13 @@ TEST_F(CliTest, LongOutcomesAreToldApartInATable) {
   EXPECT_TRUE(run.says("0... (2) ")) << run.out << run.err;
 }
 
+TEST_F(CliTest, AssumeBelongsInRecovery) {
+  const Ran run = crashcut({"run", program("p.c", "int main(void) { crashcut_assume(0); return 0; }\nvoid crashcut_recover(void) {}\n")});
+  EXPECT_EQ(run.exit_code, 2) << run.out;
+  EXPECT_TRUE(run.says("crashcut_assume(), which belongs in crashcut_recover()")) << run.err;
+  EXPECT_FALSE(run.says("crashcut check")) << run.err;
+}
+
 TEST_F(CliTest, WhatCouldNotBeRunIsToldBesideAViolation) {
   const std::string name = recovery_of_a("if (access(\"a\", F_OK) == 0) exit(7); else fork();");
   const Ran run = crashcut({"run", "--jobs", "1", "--json", "r.json", name});

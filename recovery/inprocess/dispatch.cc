@@ -191,7 +191,7 @@ long own_call(Call& call) {
       if (g.phase != Phase::kRecovering) return 0;
       return reached({reinterpret_cast<const char*>(call.a[1]), static_cast<std::size_t>(call.a[2])}) ? 1 : 0;
     case CRASHCUT_OP_ASSUME:
-      if (g.phase != Phase::kRecovering) unsupported("crashcut_assume() outside crashcut_recover()");
+      if (g.phase != Phase::kRecovering) user_error("main() called crashcut_assume(), which belongs in crashcut_recover(): it says which recoveries count");
       finish_recovery(Outcome::kAssumedAway, 0);
     default: return -ENOSYS;
   }
