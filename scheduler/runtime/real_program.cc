@@ -62,7 +62,7 @@ void NameTable::set_racy(const std::vector<std::uint64_t>& racy) {
   std::copy_n(racy.begin(), names_->racy_count.load(), names_->racy);
 }
 
-RealProgram::RealProgram(const Setup& setup, NameTable& names) : setup_(setup), names_(&names) {
+RealProgram::RealProgram(const Setup& setup, NameTable& names) : setup_(setup) {
   control_fd_ = make_memory("crashcut-threads", sizeof(Control));
   control_ = static_cast<Control*>(map_memory(control_fd_, sizeof(Control)));
   control_->magic = kMagic;

@@ -131,7 +131,6 @@ class RealProgram : public Program {
   void put_sleep(const RunRequest& request);
 
   Setup setup_;
-  NameTable* names_;
   int control_fd_ = -1;
   Control* control_ = nullptr;
   bool was_killed_ = false, was_stopped_ = false;
