@@ -213,6 +213,17 @@ TEST_P(Sources, AreJudgedRightly) {
   EXPECT_NE(ran.output.find(GetParam().says), std::string::npos) << ran.output;
 }
 
+// More steps than an execution can hold are a bound like others.
+TEST(Memory, AnExecutionThatIsTooLongIsBounded) {
+  const std::string path = "/tmp/threads_memory_test." + std::to_string(getpid()) + ".c";
+  std::ofstream(path) << "#include <pthread.h>\nint main(void) { static pthread_mutex_t m = PTHREAD_MUTEX_INITIALIZER;\n"
+                         "for (int i = 0; i < 60000; ++i) { pthread_mutex_lock(&m); pthread_mutex_unlock(&m); } return 0; }\n";
+  const Ran ran = run("threads --reduction none " + path);
+  std::remove(path.c_str());
+  EXPECT_EQ(ran.code, 3) << ran.output;
+  EXPECT_NE(ran.output.find("bounded (depth)"), std::string::npos) << ran.output;
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Memory, Sources,
     ::testing::Values(

@@ -167,7 +167,7 @@ void list_pending() {
 // Nobody can go on, or nobody may: the execution ends here.
 [[noreturn]] void stop(Ending ending) {
   g_control->ending = ending;
-  g_control->hit_depth = g_world->director->hit_depth();
+  g_control->hit_depth = g_control->hit_depth || g_world->director->hit_depth();
   std::uint32_t count = 0;
   for (const Pending& p : g_world->pending) {
     g_control->pending_callers[count] = g_world->actors[index(p.actor)]->caller;
@@ -318,7 +318,7 @@ std::int64_t perform(const Operation& operation, const void* caller) {
       g_control->pending[g_control->pending_count++] = p;
     }
     g_control->ending = Ending::kProcessEnded;
-    g_control->hit_depth = g_world->director->hit_depth();
+    g_control->hit_depth = g_control->hit_depth || g_world->director->hit_depth();
   }
   return self.done.result();
 }
