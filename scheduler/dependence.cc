@@ -7,14 +7,6 @@ namespace crashcut::scheduler {
 
 namespace {
 
-// The end of the process disables every step. A loop looks at memory that we do not see being written, so any step may
-// matter to it; and so does what lives on a futex, unless its memory is seen (then it is not opaque).
-bool touches_all(const Operation& x) {
-  if (x.is_opaque() || is_for_want_of_others(x)) return true;
-  const PrimitiveId primitive = primitive_of(x[0].object);
-  return primitive == PrimitiveId::kProcess || (primitive == PrimitiveId::kSpin && x[0].verb == spin::kSpin);
-}
-
 // Whether `relation` holds of accesses to a common object. Without one, the steps read and write different things.
 template <class Relation>
 bool any_common(const Operation& x, const Operation& y, Relation relation) {
@@ -39,15 +31,23 @@ bool is_for_want_of_others(const Operation& x) {
   return (primitive == PrimitiveId::kTimer && x[0].verb == timer::kRunOut) || (primitive == PrimitiveId::kSpin && x[0].verb == spin::kWakeUp);
 }
 
+// The end of the process disables every step. A loop looks at memory that we do not see being written, so any step may
+// matter to it; and so does what lives on a futex, unless its memory is seen (then it is not opaque).
+bool depends_on_all(const Operation& x) {
+  if (x.is_opaque() || is_for_want_of_others(x)) return true;
+  const PrimitiveId primitive = primitive_of(x[0].object);
+  return primitive == PrimitiveId::kProcess || (primitive == PrimitiveId::kSpin && x[0].verb == spin::kSpin);
+}
+
 bool is_file_call(const Operation& x) { return x.size() > 0 && primitive_of(x[0].object) == PrimitiveId::kFile; }
 
 bool are_dependent(const Operation& x, const Operation& y) {
-  if (touches_all(x) || touches_all(y)) return true;
+  if (depends_on_all(x) || depends_on_all(y)) return true;
   return files_meet(x, y) || any_common(x, y, [](const Primitive& p, const Access& a, const Access& b) { return p.dependent(a, b); });
 }
 
 bool may_conflict(const Operation& x, const Operation& y) {
-  if (touches_all(x) || touches_all(y)) return true;
+  if (depends_on_all(x) || depends_on_all(y)) return true;
   return files_meet(x, y) || any_common(x, y, [](const Primitive& p, const Access& a, const Access& b) { return p.conflicting(a, b); });
 }
 

@@ -16,15 +16,36 @@ class Order {
   bool is_before(std::size_t i, std::size_t j) const { return clock(j)[actor_[i]] > place_[i]; }
   // The step before j of the same actor, or kNone.
   std::size_t previous_of(std::size_t j) const { return previous_[j]; }
+  // The actor's last step, or kNone.
+  std::size_t last_of(ActorId actor) const;
+  // Into `steps`, the last first: those of other actors that are before j (all, where j is beyond the end) and were not before
+  // `since`, a step of the same actor or kNone. All steps of one actor together ask for each step of another once.
+  void list_new(std::size_t j, ActorId actor, std::size_t since, std::vector<std::size_t>& steps) const;
   static constexpr std::size_t kNone = SIZE_MAX;
 
  private:
+  // The steps that touch one object are a chain.
+  struct Link {
+    std::uint32_t previous = kNoLink;
+    bool is_after_all = false;  // all before it in the chain happen before it
+  };
+  static constexpr std::uint32_t kNoLink = 0xffffffff;
+
   const std::uint32_t* clock(std::size_t j) const { return clocks_.data() + j * actor_count_; }
+  bool is_in(const std::uint32_t* clock, std::size_t i) const { return clock[actor_[i]] > place_[i]; }
+  void join(std::uint32_t* into, std::size_t i) const;
+  void order_after_all(std::size_t j);
+  void order_after_chain(std::span<const Step> steps, std::size_t j, std::size_t k);
+  const Link& link_of(const Step& step, std::size_t i, ObjectId object) const;
 
   std::size_t actor_count_ = 0;
   std::vector<std::uint32_t> clocks_;      // a step, an actor: how many of its steps are in the past
   std::vector<std::uint32_t> actor_, place_;
   std::vector<std::size_t> previous_;
+  std::vector<std::vector<std::uint32_t>> steps_of_;  // an actor
+  std::vector<Link> links_;                           // a step, an access
+  std::vector<std::uint32_t> newest_;                 // an object: the last step that touched it, or kNoLink
+  std::size_t barrier_ = kNone;                       // the last step that depends on all
 };
 
 // A text that is the same for equivalent executions and differs for others: the steps in the order of the smallest

@@ -18,10 +18,7 @@ class RaceFinder {
   bool find_all() {
     for (std::size_t j = 0; j < steps_.size() && !is_stopped_; ++j) find(j, steps_[j], order_.previous_of(j));
     for (const Pending& p : execution_.pending) {
-      if (is_stopped_) break;
-      std::size_t previous = steps_.size();
-      while (previous > 0 && steps_[previous - 1].actor != p.actor) --previous;
-      find(steps_.size(), {p.actor, p.operation}, previous == 0 ? Order::kNone : previous - 1);
+      if (!is_stopped_) find(steps_.size(), {p.actor, p.operation}, order_.last_of(p.actor));
     }
     for (const PassedOver& other : execution_.passed_over) {
       if (!is_stopped_ && other.step < steps_.size()) reverse_passing_of_time(other);
@@ -32,72 +29,98 @@ class RaceFinder {
  private:
   // Time might have passed for the other first. All else that was done came after.
   void reverse_passing_of_time(const PassedOver& other) {
-    Race race{other.step, {}, 0};
-    State state(execution_.objects);
-    for (std::size_t k = 0; k < other.step; ++k) {
-      Operation operation = steps_[k].operation;
-      state.apply(steps_[k].actor, operation);
-    }
+    Race race{other.step, state_before(other.step), {}};
+    State state = race.before;
     take(state, {other.pending.actor, other.pending.operation}, race);
     report_(race);
   }
 
   // Races of the step at j, or, at the end, of a pending one.
   void find(std::size_t j, const Step& second, std::size_t previous) {
-    constexpr std::uint64_t kLookEvery = 1 << 14;  // pairs of steps
     racing_.clear();
-    for (std::size_t i = j; i-- > 0;) {
-      if (++looked_ % kLookEvery == 0 && is_late_()) is_stopped_ = true;
-      if (is_stopped_) return;
+    order_.list_new(j, second.actor, previous, candidates_);
+    for (const std::size_t i : candidates_) {
+      if (is_late(1)) return;
       const Step& first = steps_[i];
-      if (first.actor == second.actor || (j < steps_.size() && !order_.is_before(i, j))) continue;
-      if (previous != Order::kNone && order_.is_before(i, previous)) continue;
       if (!may_conflict(first.operation, second.operation)) continue;
       // What a call on files would have done that never came to it is not known; what kept it from it is.
       if (j == steps_.size() && is_file_call(second.operation) && is_file_call(first.operation) && !shares_lock(first.operation, second.operation)) continue;
       if (std::any_of(racing_.begin(), racing_.end(), [&](std::size_t k) { return order_.is_before(i, k); })) continue;
       if (!may_be_co_enabled(first.operation, second.operation)) continue;
-      Race race{i, {}, 0};
-      looked_ += i;  // it is run up to there
-      if (looked_ / kLookEvery != (looked_ - i) / kLookEvery && is_late_()) is_stopped_ = true;
+      if (is_late(steps_.size())) return;  // that many are run again
+      Race race{i, state_before(i), {}};
       if (!reverse(i, j, second, race)) continue;
       racing_.push_back(i);
       report_(race);
     }
   }
 
+  // Asks now and then, by the work that was done.
+  bool is_late(std::uint64_t work) {
+    constexpr std::uint64_t kAskEvery = 1 << 14;
+    work_ += work;
+    if (work_ / kAskEvery != (work_ - work) / kAskEvery && is_late_()) is_stopped_ = true;
+    return is_stopped_;
+  }
+
   // False where the second step is not enabled without the first.
   bool reverse(std::size_t i, std::size_t j, const Step& second, Race& race) {
-    State state(execution_.objects);
-    for (std::size_t k = 0; k < i; ++k) {
-      Operation operation = steps_[k].operation;
-      state.apply(steps_[k].actor, operation);
-    }
-    for (std::size_t k = i + 1; k < j; ++k) {
-      if (!order_.is_before(i, k)) take(state, steps_[k], race);
-    }
+    State state = take_until(i, j, race);
     if (!state.is_enabled(second.actor, second.operation)) return false;
-    if (is_file_call(second.operation)) return reverse_file_call(j, i, second, state, race);
-    race.racing_at = race.reversal.size();
+    if (length_ == ReversalLength::kWhole) {
+      // The second step comes last: without the first it may do something else than it did, and what follows it might then do
+      // other things. The rest does not depend on what it did, but may have taken the last unit of what it wants.
+      const std::size_t until = race.reversal.size();
+      take_rest(i, j, state, race);
+      if (!state.is_enabled(second.actor, second.operation)) {
+        race.reversal.resize(until);
+        if (!is_file_call(second.operation)) return reverse_in_place(i, j, second, race);
+      }
+    }
+    take_racing(state, second, race);
+    return true;
+  }
+
+  bool reverse_in_place(std::size_t i, std::size_t j, const Step& second, Race& race) {
+    race.reversal.clear();
+    State state = take_until(i, j, race);
     take(state, second, race);
-    if (length_ == ReversalLength::kUpToRacing) return true;
     take_rest(i, j, state, race);
     return true;
   }
 
-  // What the call does without the first step is not known: what follows it might do other things. So it comes last.
-  bool reverse_file_call(std::size_t j, std::size_t i, const Step& second, const State& before, Race& race) {
-    Step unknown = second;
-    unknown.operation.set_footprint(nullptr);
-    if (length_ == ReversalLength::kWhole) {
-      Race whole = race;
-      State state = before;
-      take_rest(i, j, state, whole);
-      if (state.is_enabled(second.actor, second.operation)) race = std::move(whole);
+  // What a call on files does without the first step is not known.
+  static void take_racing(State& state, const Step& second, Race& race) {
+    if (!is_file_call(second.operation)) return take(state, second, race);
+    race.reversal.push_back(second);
+    race.reversal.back().operation.set_footprint(nullptr);
+  }
+
+  // The steps before j that do not come after i, from the state before i.
+  State take_until(std::size_t i, std::size_t j, Race& race) const {
+    State state = race.before;
+    for (std::size_t k = i + 1; k < j; ++k) {
+      if (!order_.is_before(i, k)) take(state, steps_[k], race);
     }
-    race.racing_at = race.reversal.size();
-    race.reversal.push_back(unknown);
-    return true;
+    return state;
+  }
+
+  // Of a long execution some states are kept: most races are far from its beginning.
+  State state_before(std::size_t i) {
+    const std::size_t every = std::max<std::size_t>(64, steps_.size() / 16 + 1);
+    if (kept_.empty()) kept_.emplace_back(execution_.objects);
+    while (kept_.size() <= i / every) {
+      kept_.push_back(kept_.back());
+      for (std::size_t k = (kept_.size() - 2) * every; k < (kept_.size() - 1) * every; ++k) apply(kept_.back(), k);
+    }
+    State state = kept_[i / every];
+    for (std::size_t k = i / every * every; k < i; ++k) apply(state, k);
+    return state;
+  }
+
+  void apply(State& state, std::size_t k) const {
+    Operation operation = steps_[k].operation;
+    state.apply(steps_[k].actor, operation);
   }
 
   void take_rest(std::size_t i, std::size_t j, State& state, Race& race) {
@@ -137,8 +160,9 @@ class RaceFinder {
   ReversalLength length_;
   const std::function<bool()>& is_late_;
   const std::function<void(const Race&)>& report_;
-  std::vector<std::size_t> racing_, dropped_;
-  std::uint64_t looked_ = 0;
+  std::vector<std::size_t> candidates_, racing_, dropped_;
+  std::vector<State> kept_;
+  std::uint64_t work_ = 0;
   bool is_stopped_ = false;
 };
 

@@ -16,9 +16,9 @@
 namespace crashcut::scheduler {
 
 struct Race {
-  std::size_t first;         // index of i
-  std::vector<Step> reversal;  // from the state before i: what does not happen after i, with j's step among it
-  std::size_t racing_at;       // where in it
+  std::size_t first;           // index of i
+  State before;                // the state before i
+  std::vector<Step> reversal;  // from there: what does not happen after i, with j's step among it
 };
 
 enum class ReversalLength { kUpToRacing, kWhole };

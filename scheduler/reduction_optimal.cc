@@ -44,14 +44,10 @@ class Optimal : public Reduction {
     const Order order(execution.steps);
     was_stopped = !for_each_race(execution, order, ReversalLength::kWhole, is_late, [&](const Race& race) {
       Node& node = *tree.path()[race.first];
-      State state(execution.objects);
-      for (std::size_t k = 0; k < race.first; ++k) {
-        Operation operation = execution.steps[k].operation;
-        state.apply(execution.steps[k].actor, operation);
-      }
       for (const Step& sleeper : node.sleep) {
-        if (is_weak_initial(race.reversal, state, sleeper)) return;
+        if (is_weak_initial(race.reversal, race.before, sleeper)) return;
       }
+      State state = race.before;
       std::vector<Step> sequence = race.reversal;
       insert(node.pending, state, sequence);
     });

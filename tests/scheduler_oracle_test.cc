@@ -39,6 +39,20 @@ struct Found {
   bool is_whole = false;
 };
 
+// The order by its definition: what depends, and what follows from that.
+void check_order(const std::vector<Step>& steps) {
+  const Order order(steps);
+  std::vector<std::vector<bool>> is_before(steps.size(), std::vector<bool>(steps.size(), false));
+  for (std::size_t j = 0; j < steps.size(); ++j) {
+    is_before[j][j] = true;
+    for (std::size_t k = j; k-- > 0;) {
+      if (steps[k].actor != steps[j].actor && !are_dependent(steps[k].operation, steps[j].operation)) continue;
+      for (std::size_t i = 0; i <= k; ++i) is_before[i][j] = is_before[i][j] || is_before[i][k];
+    }
+    for (std::size_t i = 0; i <= j; ++i) ASSERT_EQ(order.is_before(i, j), is_before[i][j]) << i << " and " << j;
+  }
+}
+
 Found explore(ScriptProgram& program, ReductionName reduction, std::size_t workers = 1, bool has_foresight = false, std::uint64_t most = 8'000) {
   Found found;
   SearchSetup setup;
@@ -48,6 +62,7 @@ Found explore(ScriptProgram& program, ReductionName reduction, std::size_t worke
   setup.on_execution = [&](const Execution& execution) {
     found.outcomes.insert(outcome_of(execution));
     found.classes.insert(class_of(execution.steps));
+    check_order(execution.steps);
     return true;
   };
   std::vector<ScriptProgram> copies(workers, program);
@@ -441,7 +456,14 @@ std::string show(const ScriptProgram& program) {
     if (primitive_of(start.object) == PrimitiveId::kSemaphore) text += "semaphore " + std::to_string(index(start.object)) + " = " + std::to_string(start.a) + "\n";
   }
   for (const Script& script : program.scripts) {
-    for (const Instruction& i : script) text += (i.operation.size() == 0 ? std::string("if") : to_text(i.operation)) + "; ";
+    for (const Instruction& i : script) {
+      text += i.operation.size() == 0 ? "if " + std::to_string(i.value) : to_text(i.operation);
+      for (const Access& a : i.operation) {
+        if (a.argument != 0 || a.bytes != 0) text += " (" + std::to_string(a.argument) + ")";
+        if (a.bytes != 0) text += " for " + std::to_string(a.expected) + " at " + std::to_string(a.offset) + "+" + std::to_string(a.bytes);
+      }
+      text += "; ";
+    }
     text += "\n";
   }
   return text;

@@ -281,17 +281,22 @@ static bool is_try(const Operation& operation) {
   }
 }
 
-// Tries that fail, with nothing between them but other such tries, yields and sleeps. Yields and sleeps end no loop.
+// Tries that fail, with nothing between them but other such tries, yields and sleeps. Yields and sleeps end no loop. The try
+// that is looked for may be one before the loop (compilers move a loop's first round out of it), so it is given up for another
+// after 1, 2, 4, ... that are not it (Brent's way to find a cycle).
 static void note_try(Actor& self, const Operation& operation, const void* caller) {
   if (primitive_of(operation[0].object) == PrimitiveId::kSpin) return;
   if (!is_try(operation) || self.done.result() == 0) {
-    self.failed_tries = 0;
-  } else if (self.failed_tries == 0) {
+    self.failed_tries = self.others_most = 0;
+  } else if (self.failed_tries > 0 && self.tried == operation[0].object && self.tried_at == caller) {
+    ++self.failed_tries;
+    self.others_failed = 0;
+  } else if (self.failed_tries == 0 || ++self.others_failed >= self.others_most) {
     self.tried = operation[0].object;
     self.tried_at = caller;
     self.failed_tries = 1;
-  } else if (self.tried == operation[0].object && self.tried_at == caller) {
-    ++self.failed_tries;
+    self.others_failed = 0;
+    self.others_most = std::max(1u, self.others_most * 2);
   }
 }
 

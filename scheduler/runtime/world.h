@@ -28,10 +28,11 @@ struct Actor : TimedActor {
   std::uint64_t caller = 0;
   std::uint32_t child_count = 0;
   std::uint32_t yields_in_a_row = 0;
-  // A loop of tries that fail: the first of them, and how often it came round. 0: there is none.
+  // A loop of tries that fail: one of them, how often it came round (0: there is no loop), how many others failed since, and
+  // how many may before another is looked for instead.
   ObjectId tried{};
   const void* tried_at = nullptr;
-  std::uint32_t failed_tries = 0;
+  std::uint32_t failed_tries = 0, others_failed = 0, others_most = 0;
   std::uint64_t clock_ns = 0;  // of its own virtual time
   std::uint64_t random = 0;
   ObjectId thread{}, loop{}, cancellation{};
