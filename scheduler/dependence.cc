@@ -28,7 +28,7 @@ bool files_meet(const Operation& x, const Operation& y) {
 
 bool is_for_want_of_others(const Operation& x) {
   const PrimitiveId primitive = primitive_of(x[0].object);
-  return (primitive == PrimitiveId::kTimer && x[0].verb == timer::kRunOut) || (primitive == PrimitiveId::kSpin && x[0].verb == spin::kWakeUp);
+  return (primitive == PrimitiveId::kTimer && x[0].verb == timer::kRunOut) || (primitive == PrimitiveId::kSpin && (x[0].verb == spin::kWakeUp || x[0].verb == spin::kGoRound));
 }
 
 // The end of the process disables every step. A loop looks at memory that we do not see being written, so any step may

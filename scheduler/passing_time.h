@@ -3,10 +3,12 @@
 // A timed wait may run out at any moment, so often as --timeouts says; once it has, and for a sleep in a loop that waits for
 //   others, time passes only where nobody can go on. Whose wait then ends first is open: each is another execution, and as
 //   no step moves past one that all others had to wait for (dependence.h), each is a class of its own.
+// Who rests, since it came round to where it was (rounds.h), goes on so too; and not again before anything has changed.
 // Whoever runs a program calls let_time_pass() before it asks who goes next.
 #pragma once
 
 #include <algorithm>
+#include <vector>
 
 #include "scheduler/dependence.h"
 #include "scheduler/primitives/spin.h"
@@ -19,25 +21,28 @@ struct TimedActor {
   ActorId id{};
   bool is_timer = false;
   bool is_sleeping = false;         // what it stands before is a sleep
+  bool is_resting = false;          // or a rest
   bool has_pending = false;
   Operation pending;                // what it stands before
   ObjectId timer{};
   std::uint32_t early_timeouts = 0;
   std::uint32_t sleeps_alone = 0;
+  std::vector<std::uint64_t> rested_at;  // how all stood whenever a rest of its ended
 
   bool is_spent(std::uint32_t timeouts_most) const { return is_timer && early_timeouts >= timeouts_most; }
-  bool is_in_sleep() const { return has_pending && is_sleeping && primitive_of(pending[0].object) == PrimitiveId::kSpin; }
+  bool has_rested_at(std::uint64_t fingerprint) const { return std::find(rested_at.begin(), rested_at.end(), fingerprint) != rested_at.end(); }
+  bool is_in_sleep() const { return has_pending && (is_sleeping || is_resting) && primitive_of(pending[0].object) == PrimitiveId::kSpin; }
 };
 
 // Where nobody can go on any wait may run out, though so many have, and any sleep in a loop may end, if not for ever.
-// `actors` are pointers, null where there is none.
-template <class Actors>
-void let_time_pass(const State& state, const Actors& actors, std::uint32_t timeouts_most) {
+// `actors` are pointers, null where there is none; fingerprint() tells how all stand (rounds.h).
+template <class Actors, class Fingerprint>
+void let_time_pass(const State& state, const Actors& actors, std::uint32_t timeouts_most, const Fingerprint& fingerprint) {
   constexpr std::uint32_t kSleepsAloneMost = 1000;
   for (TimedActor* actor : actors) {
     if (actor == nullptr || !is_for_want_of_others(actor->pending)) continue;
     if (actor->is_spent(timeouts_most)) actor->has_pending = false;
-    if (actor->is_in_sleep()) actor->pending = spin::access(actor->pending[0].object, spin::kSpin);
+    if (actor->is_in_sleep()) actor->pending = spin::access(actor->pending[0].object, actor->is_resting ? spin::kRest : spin::kSpin);
   }
   const auto can_go = [&](const TimedActor* actor) { return actor != nullptr && actor->has_pending && state.is_enabled(actor->id, actor->pending); };
   if (state.is_over() || std::any_of(actors.begin(), actors.end(), can_go)) return;
@@ -46,8 +51,8 @@ void let_time_pass(const State& state, const Actors& actors, std::uint32_t timeo
     if (actor->is_spent(timeouts_most) && state.object(actor->timer).a == timer::kArmed) {
       actor->pending = timer::access(actor->timer, timer::kRunOut);
       actor->has_pending = true;
-    } else if (actor->is_in_sleep() && actor->sleeps_alone < kSleepsAloneMost) {
-      actor->pending = spin::access(actor->pending[0].object, spin::kWakeUp);
+    } else if (actor->is_in_sleep() && actor->sleeps_alone < kSleepsAloneMost && !(actor->is_resting && actor->has_rested_at(fingerprint()))) {
+      actor->pending = spin::access(actor->pending[0].object, actor->is_resting ? spin::kGoRound : spin::kWakeUp);
     }
   }
 }

@@ -1,10 +1,12 @@
 #include "tests/script_program.h"
 
-#include <map>
+#include <utility>
 
 #include "scheduler/primitives/barrier.h"
 #include "scheduler/primitives/memory.h"
+#include "scheduler/primitives/mutex.h"
 #include "scheduler/primitives/process.h"
+#include "scheduler/primitives/semaphore.h"
 
 namespace crashcut::tests {
 
@@ -19,6 +21,7 @@ void find_pending(ScriptActor& actor) {
       case Instruction::Kind::kOperation: actor.pending = i.operation; break;
       case Instruction::Kind::kLeave: actor.pending = barrier::access(i.operation[0].object, barrier::kLeave, actor.last); break;
       case Instruction::Kind::kSkipIf: actor.at += actor.last == i.value ? i.count + 1 : 1; continue;
+      case Instruction::Kind::kBackIf: actor.at = actor.last == i.value ? actor.at - i.count : actor.at + 1; continue;
       case Instruction::Kind::kFailIf:
         if (actor.last != i.value) {
           ++actor.at;
@@ -48,12 +51,30 @@ std::vector<ScriptActor> ScriptProgram::actors() const {
   return all;
 }
 
+// Loops of the runtime's programs are looked at where they lock or try.
+static bool may_come_round(const Operation& operation) {
+  const std::uint8_t verb = operation[0].verb;
+  const PrimitiveId primitive = primitive_of(operation[0].object);
+  return (primitive == PrimitiveId::kMutex && (verb == mutex::kLock || verb == mutex::kTryLock)) ||
+         (primitive == PrimitiveId::kSemaphore && verb == semaphore::kTryWait);
+}
+
+// Whether an actor that comes to its next operation has come round. As in the runtime, what it wrote is not known the first time.
+static void arrive(ScriptActor& actor, Rounds& rounds, const Execution& execution) {
+  if (!std::exchange(actor.is_arriving, false) || !actor.has_pending || !may_come_round(actor.pending)) return;
+  const std::uint64_t local = actor.at * 1'000'003 + static_cast<std::uint64_t>(actor.last);
+  if (++actor.stood[local] <= 2) ++actor.written;
+  actor.is_resting = rounds.stand(actor.id, local, actor.written, execution.objects, execution.steps) == Rounds::Standing::kAgain;
+}
+
 // As the runtime does it (scheduler/runtime/world.cc).
 Execution ScriptProgram::run(const RunRequest& request) {
   Execution execution;
   execution.objects = objects;
   State state(objects);
   Director director(request);
+  Rounds rounds;
+  const auto fingerprint = [&] { return rounds.fingerprint(state); };
   std::vector<ScriptActor> all = actors();
   std::vector<TimedActor*> timed;
   for (ScriptActor& actor : all) timed.push_back(&actor);
@@ -62,8 +83,10 @@ Execution ScriptProgram::run(const RunRequest& request) {
       if (actor.is_timer) continue;
       find_pending(actor);
       actor.has_pending = actor.has_pending && is_live(state, actor.pending);
+      if (has_loops) arrive(actor, rounds, execution);
+      if (actor.is_resting) actor.pending = spin::access(rest_object(actor.id), spin::kRest);
     }
-    let_time_pass(state, timed, timeouts_most);
+    let_time_pass(state, timed, timeouts_most, fingerprint);
     execution.pending.clear();
     for (const ScriptActor& actor : all) {
       if (actor.has_pending) execution.pending.push_back({actor.id, actor.pending});
@@ -72,13 +95,18 @@ Execution ScriptProgram::run(const RunRequest& request) {
     if (!chosen) break;
     ScriptActor& actor = all[index(*chosen)];
     Step step{actor.id, actor.pending};
+    if (actor.is_resting) actor.rested_at.push_back(fingerprint());
+    rounds.note_before(state, step.operation);
     state.apply(step);
+    rounds.note(step);
     director.note(step, state);
     execution.steps.push_back(step);
     if (actor.is_timer) {
       actor.has_pending = ++actor.early_timeouts < timeouts_most;
       continue;
     }
+    if (std::exchange(actor.is_resting, false)) continue;
+    actor.is_arriving = true;
     actor.last = step.operation.result();
     ++actor.at;
   }

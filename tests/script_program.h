@@ -2,20 +2,23 @@
 // runtime's, without processes.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
 #include "scheduler/execution.h"
 #include "scheduler/passing_time.h"
+#include "scheduler/rounds.h"
 
 namespace crashcut::tests {
 
-// An actor's script: operations, and jumps forward that depend on the last result.
+// An actor's script: operations, and jumps that depend on the last result.
 struct Instruction {
   enum class Kind {
     kOperation,   // do it
     kSleep,       // the same, and it is a sleep: it also ends where nobody else can go on
     kSkipIf,      // when the last result is `value`, skip `count` instructions
+    kBackIf,      // when the last result is `value`, go back so many
     kLeave,       // barrier: leave the generation that the last result names
     kFailIf,      // an assertion: when the last result is `value`, the process fails
   } kind = Kind::kOperation;
@@ -29,6 +32,7 @@ inline Instruction does(scheduler::Operation operation) { return {Instruction::K
 inline Instruction does(scheduler::Access access) { return does(scheduler::Operation(access)); }
 inline Instruction sleeps(scheduler::Access access) { return {Instruction::Kind::kSleep, access}; }
 inline Instruction skip_if(std::int64_t value, std::size_t count) { return {Instruction::Kind::kSkipIf, {}, value, count}; }
+inline Instruction back_if(std::int64_t value, std::size_t count) { return {Instruction::Kind::kBackIf, {}, value, count}; }
 inline Instruction fail_if(std::int64_t value) { return {Instruction::Kind::kFailIf, {}, value, 0}; }
 inline Instruction leaves(scheduler::ObjectId barrier) {
   return {Instruction::Kind::kLeave, scheduler::Access{barrier, 0}, 0, 0};
@@ -39,7 +43,12 @@ struct ScriptActor : scheduler::TimedActor {
   const Script* script = nullptr;
   std::size_t at = 0;
   std::int64_t last = 0;  // result
+  bool is_arriving = true;
+  std::map<std::uint64_t, std::uint32_t> stood;  // how often, by its own state
+  std::uint64_t written = 0;
 };
+// The object of an actor's rests.
+inline scheduler::ObjectId rest_object(scheduler::ActorId actor) { return scheduler::make_object_id(scheduler::PrimitiveId::kSpin, 900 + index(actor)); }
 // Sets what the actor stands before, past jumps; nothing at its end.
 void find_pending(ScriptActor& actor);
 
@@ -50,6 +59,7 @@ class ScriptProgram : public scheduler::Program {
   // Actors behind those of the scripts, each of which fires early so often.
   std::vector<scheduler::ObjectId> timers;
   std::uint32_t timeouts_most = 0;
+  bool has_loops = false;  // then who comes round rests
 
   std::vector<ScriptActor> actors() const;
   scheduler::Execution run(const scheduler::RunRequest& request) override;

@@ -88,6 +88,15 @@ std::string ThreadStory::operation_text(const scheduler::Operation& operation) c
   return call_text(operation) + (is_end ? ": it is cancelled" : "");
 }
 
+static const char* loop_text(std::uint8_t verb) {
+  switch (verb) {
+    case spin::kYield: return "yield";
+    case spin::kWakeUp: return "wake up from a sleep";
+    case spin::kGoRound: return "go round once more, as nobody else can go on";
+    default: return "yield again and again";
+  }
+}
+
 std::string ThreadStory::call_text(const scheduler::Operation& operation) const {
   const Access& first = operation[0];
   const std::string object = object_text(first.object);
@@ -119,7 +128,7 @@ std::string ThreadStory::call_text(const scheduler::Operation& operation) const 
     case PrimitiveId::kMemory: return memory_text(first);
     case PrimitiveId::kCancellation: return is_heed(first) ? std::string("see whether it is cancelled") : "cancel " + object;
     case PrimitiveId::kAssume: return "assume what does not hold";
-    case PrimitiveId::kSpin: return first.verb == spin::kYield ? "yield" : first.verb == spin::kWakeUp ? "wake up from a sleep" : "yield again and again";
+    case PrimitiveId::kSpin: return loop_text(first.verb);
     case PrimitiveId::kFutex:
       if (first.verb == futex::kWait && first.result == EAGAIN) return fmt::format("not wait for {}: it has changed", object);
       return first.verb == futex::kWait ? "wait for " + object : first.verb == futex::kWake ? "wake who waits for " + object : "wake up from " + object;

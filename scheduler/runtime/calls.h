@@ -12,4 +12,6 @@ std::int64_t timed_out_after(const timespec* how_long, std::int64_t result);
 }  // namespace crashcut::scheduler::runtime
 
 #define EXPORT extern "C" __attribute__((visibility("default")))
+// For CRASHCUT_ENTRY (loops.h).
+#define HIDDEN extern "C" __attribute__((visibility("hidden"), used))
 #define CALLER __builtin_return_address(0)

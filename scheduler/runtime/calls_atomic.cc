@@ -137,7 +137,6 @@ bool compare_exchange(T* place, T* expected, T desired, int order, int order_of_
 using namespace crashcut::scheduler;
 using namespace crashcut::scheduler::runtime;
 
-#define HIDDEN extern "C" __attribute__((visibility("hidden"), used))
 
 #define MODIFY(bits, T, name, verb)                                                       \
   CRASHCUT_ENTRY(__tsan_atomic##bits##_##name);                                           \

@@ -8,6 +8,7 @@
 #include "scheduler/primitives/mutex.h"
 #include "scheduler/primitives/rwlock.h"
 #include "scheduler/runtime/calls.h"
+#include "scheduler/runtime/loops.h"
 #include "scheduler/runtime/mutex_objects.h"
 
 namespace crashcut::scheduler::runtime {
@@ -103,8 +104,10 @@ EXPORT int pthread_mutex_init(pthread_mutex_t* m, const pthread_mutexattr_t* att
   }
   return init(m, type | (robust == PTHREAD_MUTEX_ROBUST ? kRobustBit : 0));
 }
-EXPORT int pthread_mutex_lock(pthread_mutex_t* m) { return lock(m, mutex::kLock, CALLER); }
-EXPORT int pthread_mutex_trylock(pthread_mutex_t* m) { return lock(m, mutex::kTryLock, CALLER); }
+CRASHCUT_ENTRY(pthread_mutex_lock);
+HIDDEN int crashcut_impl_pthread_mutex_lock(pthread_mutex_t* m) { return lock(m, mutex::kLock, CALLER); }
+CRASHCUT_ENTRY(pthread_mutex_trylock);
+HIDDEN int crashcut_impl_pthread_mutex_trylock(pthread_mutex_t* m) { return lock(m, mutex::kTryLock, CALLER); }
 EXPORT int pthread_mutex_unlock(pthread_mutex_t* m) { return lock(m, mutex::kUnlock, CALLER); }
 EXPORT int pthread_mutex_destroy(pthread_mutex_t* m) { return lock(m, mutex::kDestroy, CALLER); }
 EXPORT int pthread_mutex_consistent(pthread_mutex_t* m) { return lock(m, mutex::kConsistent, CALLER); }
@@ -118,8 +121,10 @@ static int do_spin(pthread_spinlock_t* s, mutex::Verb verb, bool is_initialised,
   return is_initialised ? 0 : static_cast<int>(perform(mutex::access(id, verb), caller));
 }
 EXPORT int pthread_spin_init(pthread_spinlock_t* s, int) { return *s = 1, do_spin(s, mutex::kLock, true, CALLER); }
-EXPORT int pthread_spin_lock(pthread_spinlock_t* s) { return do_spin(s, mutex::kLock, false, CALLER); }
-EXPORT int pthread_spin_trylock(pthread_spinlock_t* s) { return do_spin(s, mutex::kTryLock, false, CALLER); }
+CRASHCUT_ENTRY(pthread_spin_lock);
+HIDDEN int crashcut_impl_pthread_spin_lock(pthread_spinlock_t* s) { return do_spin(s, mutex::kLock, false, CALLER); }
+CRASHCUT_ENTRY(pthread_spin_trylock);
+HIDDEN int crashcut_impl_pthread_spin_trylock(pthread_spinlock_t* s) { return do_spin(s, mutex::kTryLock, false, CALLER); }
 EXPORT int pthread_spin_unlock(pthread_spinlock_t* s) { return do_spin(s, mutex::kUnlock, false, CALLER); }
 EXPORT int pthread_spin_destroy(pthread_spinlock_t* s) { return do_spin(s, mutex::kDestroy, false, CALLER); }
 
@@ -131,10 +136,14 @@ EXPORT int pthread_rwlock_init(pthread_rwlock_t* l, const pthread_rwlockattr_t* 
   if (is_scheduling()) rwlock_object(l, true);
   return 0;
 }
-EXPORT int pthread_rwlock_rdlock(pthread_rwlock_t* l) { return take(l, rwlock::kRead, nullptr, CALLER); }
-EXPORT int pthread_rwlock_wrlock(pthread_rwlock_t* l) { return take(l, rwlock::kWrite, nullptr, CALLER); }
-EXPORT int pthread_rwlock_tryrdlock(pthread_rwlock_t* l) { return take(l, rwlock::kTryRead, nullptr, CALLER); }
-EXPORT int pthread_rwlock_trywrlock(pthread_rwlock_t* l) { return take(l, rwlock::kTryWrite, nullptr, CALLER); }
+CRASHCUT_ENTRY(pthread_rwlock_rdlock);
+HIDDEN int crashcut_impl_pthread_rwlock_rdlock(pthread_rwlock_t* l) { return take(l, rwlock::kRead, nullptr, CALLER); }
+CRASHCUT_ENTRY(pthread_rwlock_wrlock);
+HIDDEN int crashcut_impl_pthread_rwlock_wrlock(pthread_rwlock_t* l) { return take(l, rwlock::kWrite, nullptr, CALLER); }
+CRASHCUT_ENTRY(pthread_rwlock_tryrdlock);
+HIDDEN int crashcut_impl_pthread_rwlock_tryrdlock(pthread_rwlock_t* l) { return take(l, rwlock::kTryRead, nullptr, CALLER); }
+CRASHCUT_ENTRY(pthread_rwlock_trywrlock);
+HIDDEN int crashcut_impl_pthread_rwlock_trywrlock(pthread_rwlock_t* l) { return take(l, rwlock::kTryWrite, nullptr, CALLER); }
 EXPORT int pthread_rwlock_timedrdlock(pthread_rwlock_t* l, const struct timespec* until) { return take(l, rwlock::kTimedRead, until, CALLER); }
 EXPORT int pthread_rwlock_timedwrlock(pthread_rwlock_t* l, const struct timespec* until) { return take(l, rwlock::kTimedWrite, until, CALLER); }
 EXPORT int pthread_rwlock_clockrdlock(pthread_rwlock_t* l, clockid_t, const struct timespec* until) { return take(l, rwlock::kTimedRead, until, CALLER); }
@@ -147,8 +156,10 @@ EXPORT int pthread_rwlock_destroy(pthread_rwlock_t* l) { return is_scheduling() 
 
 static pthread_mutex_t* of(mtx_t* m) { return reinterpret_cast<pthread_mutex_t*>(m); }
 EXPORT int mtx_init(mtx_t* m, int type) { return c11(init(of(m), (type & mtx_recursive) != 0 ? PTHREAD_MUTEX_RECURSIVE : PTHREAD_MUTEX_NORMAL)); }
-EXPORT int mtx_lock(mtx_t* m) { return c11(lock(of(m), mutex::kLock, CALLER)); }
-EXPORT int mtx_trylock(mtx_t* m) { return c11(lock(of(m), mutex::kTryLock, CALLER)); }
+CRASHCUT_ENTRY(mtx_lock);
+HIDDEN int crashcut_impl_mtx_lock(mtx_t* m) { return c11(lock(of(m), mutex::kLock, CALLER)); }
+CRASHCUT_ENTRY(mtx_trylock);
+HIDDEN int crashcut_impl_mtx_trylock(mtx_t* m) { return c11(lock(of(m), mutex::kTryLock, CALLER)); }
 EXPORT int mtx_timedlock(mtx_t* m, const struct timespec* until) { return c11(timed_lock(of(m), until, CALLER)); }
 EXPORT int mtx_unlock(mtx_t* m) { return c11(lock(of(m), mutex::kUnlock, CALLER)); }
 EXPORT void mtx_destroy(mtx_t* m) { lock(of(m), mutex::kDestroy, CALLER); }

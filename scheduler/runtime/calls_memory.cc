@@ -21,7 +21,6 @@ void plain(const void* p, std::size_t bytes, bool writes, const void* pc) {
 using namespace crashcut::scheduler;
 using namespace crashcut::scheduler::runtime;
 
-#define HIDDEN extern "C" __attribute__((visibility("hidden"), used))
 
 // Reads note the registers: they may be a loop's.
 #define READ(name, bytes) \

@@ -16,6 +16,7 @@
 #include "scheduler/primitives/mutex.h"
 #include "scheduler/primitives/semaphore.h"
 #include "scheduler/runtime/calls.h"
+#include "scheduler/runtime/loops.h"
 #include "scheduler/runtime/mutex_objects.h"
 
 namespace crashcut::scheduler::runtime {
@@ -163,7 +164,8 @@ EXPORT int sem_init(sem_t* s, int, unsigned value) {
 }
 EXPORT int sem_destroy(sem_t* s) { return is_scheduling() ? fail_with(perform(semaphore::access(semaphore_object(s), semaphore::kDestroy), CALLER)) : 0; }
 EXPORT int sem_wait(sem_t* s) { return take(s, semaphore::kWait, nullptr, CALLER); }
-EXPORT int sem_trywait(sem_t* s) { return take(s, semaphore::kTryWait, nullptr, CALLER); }
+CRASHCUT_ENTRY(sem_trywait);
+HIDDEN int crashcut_impl_sem_trywait(sem_t* s) { return take(s, semaphore::kTryWait, nullptr, CALLER); }
 EXPORT int sem_timedwait(sem_t* s, const struct timespec* until) { return take(s, semaphore::kTimedWait, until, CALLER); }
 EXPORT int sem_clockwait(sem_t* s, clockid_t, const struct timespec* until) { return take(s, semaphore::kTimedWait, until, CALLER); }
 EXPORT int sem_post(sem_t* s) {

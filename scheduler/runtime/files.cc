@@ -8,6 +8,7 @@
 #include "scheduler/primitives/file.h"
 #include "scheduler/runtime/accesses.h"
 #include "scheduler/runtime/gate.h"
+#include "scheduler/runtime/loops.h"
 #include "scheduler/runtime/world.h"
 
 namespace crashcut::scheduler::runtime {
@@ -22,6 +23,7 @@ bool changes_something(const Footprint& footprint) {
 
 void begin_step(Operation operation, const void* caller) {
   Actor& self = current_actor();
+  end_segment();
   wait_for_turn(operation, caller);
   self.is_in_file_step = true;
 }
@@ -37,7 +39,10 @@ void finish_step(std::int64_t observed) {
   Actor& self = current_actor();
   self.is_in_file_step = false;
   Footprint footprint = g_file_model->take_footprint();
-  if (changes_something(footprint)) self.yields_in_a_row = 0;
+  if (changes_something(footprint)) {
+    self.yields_in_a_row = 0;
+    note_written();
+  }
   for (Access& access : self.done) access.observed = observed;
   finish_turn(self.done, std::move(footprint), g_file_model->text_of_call());
 }

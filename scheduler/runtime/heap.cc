@@ -104,6 +104,16 @@ void release(void* p) {
 
 bool is_heap_room(std::uint64_t address) { return address >= kHeapsAt && address < kHeapsAt + kHeapBytes * kActorsMost; }
 
+std::size_t for_each_heap(void (*visit)(const char* begin, const char* end)) {
+  std::size_t bytes = 0;
+  for (std::uint32_t actor = 0; actor < g_heaps_used; ++actor) {
+    if (g_heaps[actor].top == nullptr) continue;
+    bytes += static_cast<std::size_t>(g_heaps[actor].top - begin_of(actor));
+    if (visit != nullptr) visit(begin_of(actor), g_heaps[actor].top);
+  }
+  return bytes;
+}
+
 void set_heap_actor(std::uint32_t actor) { g_actor = actor; }
 
 void save_heap() {

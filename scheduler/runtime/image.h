@@ -6,11 +6,15 @@
 //   (gate.h). Copying all is cheaper here than asking which pages changed: it is some hundred kilobytes.
 #pragma once
 
+#include <cstdint>
+
 namespace crashcut::scheduler::runtime {
 
 // False where it is too large or the system does not tell what is needed.
 bool save_image();
 // Call on a stack that is not the program's.
 void restore_image();
+// A hash of all that the program can write but for the running actor's stack; 0 where there is no image or it is too large.
+std::uint64_t hash_memory();
 
 }  // namespace crashcut::scheduler::runtime

@@ -4,6 +4,7 @@
 
 #include "scheduler/primitives/memory.h"
 #include "scheduler/primitives/spin.h"
+#include "scheduler/runtime/image.h"
 #include "scheduler/runtime/world.h"
 
 extern "C" {
@@ -45,6 +46,34 @@ std::vector<Look> places_of(const std::vector<Look>& looks, std::size_t begin) {
 }
 
 }  // namespace
+
+void rest_if_round(const Operation& operation, const void* caller) {
+  // A call that came by another way has no registers noted.
+  const std::uint64_t entry = crashcut_entry_registers[6];
+  if (!is_own_stack(current_actor().memory, entry) || *reinterpret_cast<const void* const*>(entry) != caller) return;
+  const std::uint64_t local = state_at_entry(static_cast<std::uint64_t>(operation[0].object), operation[0].verb);
+  switch (stand(local)) {
+    case Rounds::Standing::kNew: return;
+    case Rounds::Standing::kSeen: current_actor().is_watched = true; return;
+    case Rounds::Standing::kAgain: return rest(caller);
+  }
+}
+
+void end_segment() {
+  const Actor& self = current_actor();
+  const bool is_clean = self.is_watched && self.memory_before != 0 && hash_memory() == self.memory_before;
+  if (!is_clean) note_written();
+}
+
+void note_written() {
+  ++current_actor().written;
+  current_actor().is_watched = false;
+}
+
+void begin_segment() {
+  Actor& self = current_actor();
+  if (self.is_watched) self.memory_before = hash_memory();
+}
 
 std::uint64_t state_at_entry(std::uint64_t address, std::uint64_t operand) {
   std::uint64_t hash = mix(address, operand);

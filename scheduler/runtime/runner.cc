@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/rseq.h>
 #include <sys/wait.h>
 
 #include "scheduler/runtime/files.h"
@@ -80,11 +81,18 @@ void reply() {
   end_execution();
 }
 
+// The kernel writes there whenever it moves the process to another processor; hash_memory() would take it for the program's doing.
+void unregister_rseq() {
+  constexpr std::uint32_t kBytes = 32, kSignature = 0x53053053;  // as libc registers it
+  if (__rseq_size > 0) kernel(SYS_rseq, g_main_fs_base + static_cast<std::uint64_t>(__rseq_offset), kBytes, RSEQ_FLAG_UNREGISTER, kSignature);
+}
+
 [[noreturn]] void become_runner(long server) {
   kernel(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL);
   if (kernel(SYS_getppid) != server) kernel(SYS_exit_group, 4);  // it died before that
   ++g_control->forked_count;
   g_main_fs_base = read_fs_base();
+  unregister_rseq();
   install_dispatch();
   install_signals();
   run_requests();

@@ -21,6 +21,7 @@
 #include "scheduler/runtime/files.h"
 #include "scheduler/runtime/gate.h"
 #include "scheduler/runtime/hold.h"
+#include "scheduler/runtime/loops.h"
 
 // How libc's pthread_exit() finds the place where a thread began; C's pthread_cleanup_push() uses them too.
 extern "C" void __pthread_register_cancel(__pthread_unwind_buf_t*);
@@ -45,6 +46,7 @@ struct World {
   std::optional<Director> director;
   State state;
   std::vector<Actor*> actors;      // by id; null where it is not in this execution
+  Rounds rounds;
   std::vector<Pending> pending;
   Actor* current = nullptr;
   bool is_on = false;
@@ -193,10 +195,12 @@ void keep_passed_over() {
   for (std::uint32_t& i = g_control->passed_over_count; i < all.size(); ++i) g_control->passed_over[i] = all[i];
 }
 
+std::uint64_t fingerprint() { return g_world->rounds.fingerprint(g_world->state); }
+
 // Chooses who goes next and lets it; returns when the calling actor's operation is done.
 void schedule() {
   while (true) {
-    if (g_may_wait_for_time) let_time_pass(g_world->state, g_world->actors, g_control->timeouts_most);
+    if (g_may_wait_for_time) let_time_pass(g_world->state, g_world->actors, g_control->timeouts_most, fingerprint);
     list_pending();
     const auto chosen = g_world->director->choose(g_world->state, g_world->pending);
     if (!chosen) stop(g_world->director->ending());
@@ -212,7 +216,10 @@ void schedule() {
       Step step{actor.id, actor.pending};
       observe(actor, step.operation);
       observe_memory(actor.memory, g_world->state, step.operation);
+      if (actor.is_resting) actor.rested_at.push_back(fingerprint());
+      g_world->rounds.note_before(g_world->state, step.operation);
       g_world->state.apply(step);
+      g_world->rounds.note(step);
       note_happened(step);
       record(step, actor.caller);
       g_world->director->note(step, g_world->state);
@@ -258,6 +265,7 @@ void wait_for_turn(const Operation& operation, const void* caller) {
   self.has_pending = true;
   self.caller = reinterpret_cast<std::uint64_t>(caller);
   schedule();
+  begin_segment();
 }
 
 void finish_turn(Operation& done, Footprint footprint, std::string_view text) {
@@ -266,8 +274,23 @@ void finish_turn(Operation& done, Footprint footprint, std::string_view text) {
   done.set_footprint(new Footprint(std::move(footprint)));
   Step step{self.id, done};
   g_world->state.apply(step);
+  g_world->rounds.note(step);
   record(step, self.caller, done.footprint(), text);
   g_world->director->note(step, g_world->state);
+}
+
+Rounds::Standing stand(std::uint64_t local) {
+  const Actor& self = current_actor();
+  std::vector<ObjectStart> objects;
+  for (std::uint32_t i = 0; i < g_control->object_count; ++i) objects.push_back(g_control->objects[i].start);
+  return g_world->rounds.stand(self.id, local, self.written, objects, {g_control->steps, g_control->step_count.load()});
+}
+
+void rest(const void* caller) {
+  Actor& self = current_actor();
+  g_may_wait_for_time = self.is_resting = true;
+  perform(spin::access(loop_object(), spin::kRest), caller);
+  self.is_resting = false;
 }
 
 static bool is_try(const Operation& operation) {
@@ -277,6 +300,15 @@ static bool is_try(const Operation& operation) {
     case PrimitiveId::kRwLock: return verb == rwlock::kTryRead || verb == rwlock::kTryWrite;
     case PrimitiveId::kSemaphore: return verb == semaphore::kTryWait;
     case PrimitiveId::kThread: return verb == thread::kTryJoin;
+    default: return false;
+  }
+}
+
+static bool is_lock(const Operation& operation) {
+  const std::uint8_t verb = operation[0].verb;
+  switch (primitive_of(operation[0].object)) {
+    case PrimitiveId::kMutex: return verb == mutex::kLock;
+    case PrimitiveId::kRwLock: return verb == rwlock::kRead || verb == rwlock::kWrite;
     default: return false;
   }
 }
@@ -302,6 +334,8 @@ static void note_try(Actor& self, const Operation& operation, const void* caller
 
 std::int64_t perform(const Operation& operation, const void* caller) {
   Actor& self = current_actor();
+  end_segment();
+  if (is_try(operation) || is_lock(operation)) rest_if_round(operation, caller);
   // It would fail again before another has taken a step. Where nobody can, it may: a loop that gives up comes to its end.
   if (self.failed_tries > kPolite && is_try(operation) && self.tried == operation[0].object && self.tried_at == caller) {
     note_sleep(true);

@@ -11,6 +11,7 @@
 
 #include "scheduler/passing_time.h"
 #include "scheduler/primitive.h"
+#include "scheduler/rounds.h"
 #include "scheduler/runtime/accesses.h"
 #include "scheduler/runtime/fiber.h"
 #include "scheduler/runtime/protocol.h"
@@ -33,6 +34,9 @@ struct Actor : TimedActor {
   ObjectId tried{};
   const void* tried_at = nullptr;
   std::uint32_t failed_tries = 0, others_failed = 0, others_most = 0;
+  // While its rounds are watched (loops.h): how often it wrote, or may have; what memory held when it went on.
+  std::uint64_t written = 0, memory_before = 0;
+  bool is_watched = false;
   std::uint64_t clock_ns = 0;  // of its own virtual time
   std::uint64_t random = 0;
   ObjectId thread{}, loop{}, cancellation{};
@@ -70,6 +74,10 @@ ObjectId object_at(PrimitiveId primitive, const void* address, ObjectStart start
 // The same for an object that may be made without a call, by an initialiser that zeroes the four bytes at `stamp`.
 ObjectId stamped_object_at(PrimitiveId primitive, const void* address, const ObjectStart& start, std::uint32_t& stamp, bool is_initialised = false);
 const Object& object_of(ObjectId id);
+// Whether the running actor, whose own state is `local`, has come round to where it stood before (rounds.h).
+Rounds::Standing stand(std::uint64_t local);
+// It goes on where nobody else can.
+void rest(const void* caller);
 // What the running actor does next is a sleep, or is none.
 void note_sleep(bool is_sleeping);
 // Sets the running actor's timer, before a timed wait.
@@ -151,6 +159,8 @@ void set_heap_actor(std::uint32_t actor);
 void save_heap();
 void restore_heap();
 bool is_heap_room(std::uint64_t address);
+// Calls visit() with what the program has allocated; the sum of it.
+std::size_t for_each_heap(void (*visit)(const char* begin, const char* end));
 
 // --- whoever makes a library of this (recovery/joint/): the runtime's own memory, and libc's own function of a name
 void reset_arena();

@@ -1,0 +1,97 @@
+#include "scheduler/rounds.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "scheduler/order.h"
+#include "scheduler/primitive.h"
+
+namespace crashcut::scheduler {
+
+namespace {
+
+std::uint64_t mix(std::uint64_t hash, std::uint64_t value) {
+  hash = (hash ^ value) * 0x9e3779b97f4a7c15;
+  return hash ^ hash >> 29;
+}
+std::uint64_t mix(std::uint64_t hash, std::int64_t value) { return mix(hash, static_cast<std::uint64_t>(value)); }
+
+std::uint64_t mix(std::uint64_t hash, const Object& o) {
+  hash = mix(mix(mix(mix(hash, o.a), o.b), o.c), o.d);
+  for (const std::int64_t value : o.list) hash = mix(hash, value);
+  hash = mix(hash, std::uint64_t{o.list.size()});
+  for (const std::int64_t value : o.second) hash = mix(hash, value);
+  return hash;
+}
+
+}  // namespace
+
+Rounds::Way& Rounds::way_of(ActorId actor) {
+  if (index(actor) >= ways_.size()) ways_.resize(index(actor) + 1);
+  return ways_[index(actor)];
+}
+
+// What a load finds is not among its results.
+void Rounds::note_before(const State& before, const Operation& operation) {
+  found_ = 0;
+  for (const Access& a : operation) {
+    if (primitive_of(a.object) == PrimitiveId::kMemory) found_ = mix(found_, before.object(a.object));
+  }
+}
+
+void Rounds::note(const Step& step) {
+  Way& way = way_of(step.actor);
+  std::uint64_t hash = mix(way.progress.empty() ? 0 : way.progress.back(), found_);
+  for (const Access& a : step.operation) {
+    hash = mix(mix(mix(hash, std::uint64_t{static_cast<std::uint32_t>(a.object)}), std::uint64_t{a.verb}), a.argument);
+    hash = mix(mix(hash, a.result), a.observed);
+  }
+  way.progress.push_back(hash);
+}
+
+std::uint64_t Rounds::view(ActorId actor, std::span<const ObjectStart> objects, std::span<const Step> steps) const {
+  const Order order(steps);
+  const std::size_t last = order.last_of(actor);
+  State state(objects);
+  std::set<ObjectId> touched;
+  std::map<ActorId, std::size_t> known;  // steps
+  for (std::size_t k = 0; k <= last; ++k) {
+    if (!order.is_before(k, last)) continue;
+    Operation operation = steps[k].operation;
+    state.apply(steps[k].actor, operation);
+    for (const Access& a : operation) touched.insert(a.object);
+    ++known[steps[k].actor];
+  }
+  // What is not in its past must not count: neither that an object is there nor that an actor is.
+  std::uint64_t hash = 0;
+  for (const ObjectId object : touched) hash = mix(mix(hash, std::uint64_t{static_cast<std::uint32_t>(object)}), state.object(object));
+  for (const auto& [other, count] : known) hash = mix(mix(hash, std::uint64_t{index(other)}), ways_[index(other)].progress[count - 1]);
+  return hash;
+}
+
+Rounds::Standing Rounds::stand(ActorId actor, std::uint64_t local, std::uint64_t written, std::span<const ObjectStart> objects, std::span<const Step> steps) {
+  Way& way = way_of(actor);
+  if (way.progress.empty()) return Standing::kNew;
+  const auto [it, is_new] = way.visits.try_emplace(local, Visit{way.progress.back(), written, {}});
+  if (is_new) return Standing::kNew;
+  Visit& visit = it->second;
+  if (visit.written == written) {
+    way.progress.back() = visit.progress;
+  } else {
+    visit = {way.progress.back(), written, {}};
+  }
+  const std::uint64_t now = view(actor, objects, steps);
+  if (std::find(visit.views.begin(), visit.views.end(), now) != visit.views.end()) return Standing::kAgain;
+  visit.views.push_back(now);
+  return Standing::kSeen;
+}
+
+std::uint64_t Rounds::fingerprint(const State& now) const {
+  std::uint64_t hash = 0;
+  for (std::uint32_t i = 0; i < now.object_count(); ++i) hash = mix(hash, now.object(static_cast<ObjectId>(i)));
+  for (const Way& way : ways_) hash = mix(hash, way.progress.empty() ? 0 : way.progress.back());
+  return hash;
+}
+
+}  // namespace crashcut::scheduler
