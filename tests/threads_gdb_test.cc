@@ -91,6 +91,16 @@ TEST_F(Gdb, ShowsWhereThreadsStand) {
   EXPECT_NE(part(output, "print turn").find("= 1"), std::string::npos) << output;
 }
 
+// Who has come round in the search has so here, too.
+TEST_F(Gdb, GoesRoundAsTheSearchDid) {
+  found_ = report("", "rounds poll-for-ever", 1);
+  const std::size_t round = step("main", "go round once more, as nobody else can go on");
+  const std::string go = "crashcut goto " + std::to_string(round), next = "crashcut goto " + std::to_string(round + 2);
+  const std::string output = gdb({go, next});
+  EXPECT_NE(part(output, go).find("mutex_lock"), std::string::npos) << output;
+  EXPECT_NE(part(output, next).find("mutex_unlock"), std::string::npos) << output;
+}
+
 TEST_F(Gdb, SaysWhatItCannotDo) {
   const std::string output = gdb({"crashcut goto 0", "crashcut goto x", "crashcut forward"});
   EXPECT_NE(output.find("There are steps 1 to"), std::string::npos) << output;

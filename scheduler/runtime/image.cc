@@ -4,6 +4,7 @@
 #include <link.h>
 #include <sys/mman.h>
 
+#include <bit>
 #include <charconv>
 #include <cstring>
 #include <string_view>
@@ -97,14 +98,11 @@ bool copy_ranges() {
   return true;
 }
 
-}  // namespace
-
-bool save_image() {
+bool list_ranges() {
   Own own;
   dl_iterate_phdr(find_own, &own);
   if (own.end == 0) return false;
-  // From our caller's frame up.
-  g_stack_pointer = reinterpret_cast<std::uint64_t>(__builtin_frame_address(0));
+  g_range_count = 0;
   const long length = read_maps();
   if (length <= 0) return false;
   std::string_view rest(g_maps, static_cast<std::size_t>(length));
@@ -113,12 +111,8 @@ bool save_image() {
     if (!add_mapping(rest.substr(0, line_end), own)) return false;
     rest.remove_prefix(std::min(line_end + 1, rest.size()));
   }
-  if (!copy_ranges()) return false;
-  save_heap();
   return true;
 }
-
-namespace {
 
 struct Hash {
   std::uint64_t lanes[4];
@@ -130,19 +124,26 @@ void add(const char* begin, const char* end) {
   const auto* at = reinterpret_cast<const std::uint64_t*>(begin);
   const auto* last = reinterpret_cast<const std::uint64_t*>(end);
   for (; at + 4 <= last; at += 4) {
-    for (int i = 0; i < 4; ++i) hash.lanes[i] = (hash.lanes[i] ^ at[i]) * 0x9e3779b97f4a7c15 + 1;
+    for (int i = 0; i < 4; ++i) hash.lanes[i] = std::rotl((hash.lanes[i] ^ at[i]) * 0x9e3779b97f4a7c15, 29);
   }
-  for (; at < last; ++at) hash.lanes[0] = (hash.lanes[0] ^ *at) * 0x9e3779b97f4a7c15 + 2;
-  // A product carries upwards only.
-  for (std::uint64_t& lane : hash.lanes) lane ^= lane >> 32;
+  for (; at < last; ++at) hash.lanes[0] = std::rotl((hash.lanes[0] ^ *at) * 0x9e3779b97f4a7c15, 29);
   g_hash = hash;
 }
 
 }  // namespace
 
+bool save_image() {
+  // From our caller's frame up.
+  g_stack_pointer = reinterpret_cast<std::uint64_t>(__builtin_frame_address(0));
+  if (!list_ranges() || !copy_ranges()) return false;
+  save_heap();
+  return true;
+}
+
 std::uint64_t hash_memory() {
-  constexpr std::size_t kHeapMost = 4 << 20;
-  if (g_range_count == 0 || for_each_heap(nullptr) > kHeapMost) return 0;
+  constexpr std::size_t kHeapMost = 64 << 20;
+  // What was mapped since is found in a list made anew; then this process does not go back to its image.
+  if (g_range_count == 0 || (g_is_spent && !list_ranges()) || for_each_heap(nullptr) > kHeapMost) return 0;
   g_hash = {{1, 2, 3, 4}};
   for (std::size_t i = 0; i < g_range_count; ++i) add(reinterpret_cast<const char*>(g_ranges[i].begin), reinterpret_cast<const char*>(g_ranges[i].end));
   for_each_heap(add);

@@ -67,7 +67,8 @@ void reply() {
 }
 
 [[noreturn]] void run_requests() {
-  g_is_restorable = g_control->is_restoring != 0 && save_image();
+  const bool has_image = save_image();  // loops are told by it too
+  g_is_restorable = g_control->is_restoring != 0 && has_image;
   if (__builtin_setjmp(g_next) != 0) asm volatile("" ::: "memory");
   const std::uint32_t seen = g_control->replies.load(std::memory_order_acquire);
   set_dispatch(false);
