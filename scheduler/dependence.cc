@@ -1,5 +1,7 @@
 #include "scheduler/dependence.h"
 
+#include <algorithm>
+
 #include "scheduler/primitives/spin.h"
 #include "scheduler/primitives/timer.h"
 
@@ -49,6 +51,10 @@ bool are_dependent(const Operation& x, const Operation& y) {
 bool may_conflict(const Operation& x, const Operation& y) {
   if (depends_on_all(x) || depends_on_all(y)) return true;
   return files_meet(x, y) || any_common(x, y, [](const Primitive& p, const Access& a, const Access& b) { return p.conflicting(a, b); });
+}
+
+bool holds(const State& state, ActorId actor, const Operation& x) {
+  return std::any_of(x.begin(), x.end(), [&](const Access& a) { return primitive_of(a).holds != nullptr && primitive_of(a).holds(state, actor, a); });
 }
 
 bool still_commutes(const Step& step, const Step& done, const State& now) {

@@ -21,6 +21,9 @@ bool is_file_call(const Operation& x);
 // False only where no state enables both, and for steps for want of others: whom they race with, Execution::passed_over says.
 bool may_be_co_enabled(const Operation& x, const Operation& y);
 
+// Whether the actor keeps others from what `x` waits for, maybe not alone (Primitive::holds).
+bool holds(const State& state, ActorId actor, const Operation& x);
+
 // Whether `step`, taken now, would commute with `done`, which led to the state `now`: the primitives say so, it is
 // still enabled, and its results are what they were before.
 bool still_commutes(const Step& step, const Step& done, const State& now);

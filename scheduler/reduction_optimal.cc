@@ -42,7 +42,7 @@ class Optimal : public Reduction {
  public:
   void add_branches(Tree& tree, const Execution& execution) override {
     const Order order(execution.steps);
-    was_stopped = !for_each_race(execution, order, ReversalLength::kWhole, is_late, [&](const Race& race) {
+    was_stopped = !for_each_race(execution, order, depth_most, is_late, [&](const Race& race) {
       Node& node = *tree.path()[race.first];
       for (const Step& sleeper : node.sleep) {
         if (is_weak_initial(race.reversal, race.before, sleeper)) return;
