@@ -626,6 +626,10 @@ class EverySchedule {
     try_all(State(program.objects), program.actors());
   }
   const Found& found() const { return found_; }
+  // Schedules with at most so many switches away from an actor that could go on.
+  std::uint64_t within(std::uint32_t preemptions) const {
+    return std::accumulate(by_preemptions_.begin(), by_preemptions_.upper_bound(preemptions), std::uint64_t{0}, [](std::uint64_t sum, const auto& one) { return sum + one.second; });
+  }
 
  private:
   void try_all(const State& state, const std::vector<ScriptActor>& actors) {
@@ -657,7 +661,11 @@ class EverySchedule {
       for (const Pending& other : left) {
         if (other.actor != p.actor) check_claims(state, {p.actor, p.operation}, other);
       }
+      const auto is_last = [&](const Pending& other) { return !steps_.empty() && other.actor == steps_.back().actor; };
+      const bool preempts = !is_last(p) && std::any_of(can_go.begin(), can_go.end(), is_last);
+      preemptions_ += preempts ? 1 : 0;
       take(state, actors, p);
+      preemptions_ -= preempts ? 1 : 0;
     }
   }
 
@@ -691,6 +699,7 @@ class EverySchedule {
     found_.outcomes.insert(outcome_of(execution));
     found_.classes.insert(class_of(steps_));
     found_.is_whole = ++found_.executions < most_;
+    ++by_preemptions_[preemptions_];
     found_.hit_depth = found_.hit_depth || std::any_of(left.begin(), left.end(), [&](const Pending& p) { return is_exhausted(p.actor); });
   }
 
@@ -698,6 +707,8 @@ class EverySchedule {
   std::uint64_t most_;
   std::uint32_t depth_most_;
   std::vector<Step> steps_;
+  std::uint32_t preemptions_ = 0;
+  std::map<std::uint32_t, std::uint64_t> by_preemptions_;
   Found found_{{}, {}, 0, 0, true};
 };
 
@@ -708,7 +719,7 @@ struct Row {
   const char* name;
   unsigned families;
   std::uint64_t count;
-  std::uint64_t schedules_most = 8'000;  // larger programs are left out
+  std::uint64_t schedules_most = 2'500;  // larger programs are left out, but of long runs
 };
 
 class Families : public ::testing::TestWithParam<Row> {};
@@ -730,6 +741,16 @@ void check_foresight(ScriptProgram& program, const Found& all, std::uint64_t see
   }
 }
 
+// With a bound on preemptions: every schedule within it, and it is told where there are more.
+void check_preemptions(ScriptProgram& program, const EverySchedule& every, std::uint32_t preemptions_most, std::uint64_t seed) {
+  SearchSetup setup;
+  setup.bounds.preemptions_most = preemptions_most;
+  const SearchResult result = search({&program}, setup);
+  EXPECT_EQ(result.executions, every.within(preemptions_most)) << preemptions_most << " preemptions, seed " << seed << "\n" << show(program);
+  const bool is_left_out = result.executions < every.found().executions;
+  EXPECT_EQ(result.bound, is_left_out ? BoundHit::kPreemptions : BoundHit::kNone) << preemptions_most << " preemptions, seed " << seed << "\n" << show(program);
+}
+
 // With a bound on the steps of each actor: every class within it, and no other; and it is told where there is more.
 void check_depth(ScriptProgram& program, std::uint32_t depth_most, bool has_passing_time, std::uint64_t seed) {
   const Found all = EverySchedule(program, 8'000, depth_most).found();
@@ -749,7 +770,8 @@ TEST_P(Families, FindWhatTheOracleFinds) {
   std::uint64_t checked = 0, executions = 0, classes = 0;
   for_each_seed(GetParam().count, [&](std::uint64_t seed) {
     ScriptProgram program = Generator(seed * 1000003 + GetParam().families, GetParam().families).make();
-    const Found all = EverySchedule(program, GetParam().schedules_most).found();
+    const EverySchedule every(program, is_long_run() ? 8'000 : GetParam().schedules_most);
+    const Found& all = every.found();
     if (!all.is_whole) return true;  // too large for the oracle
     const Found none = explore(program, ReductionName::kNone);
     EXPECT_EQ(none.outcomes, all.outcomes) << "none, seed " << seed << "\n" << show(program);
@@ -769,6 +791,7 @@ TEST_P(Families, FindWhatTheOracleFinds) {
     const Found parallel = explore(program, ReductionName::kOptimal, 2);
     EXPECT_EQ(parallel.executions, all.classes.size()) << "two workers, seed " << seed << "\n" << show(program);
     EXPECT_EQ(parallel.outcomes, all.outcomes) << "two workers, seed " << seed;
+    check_preemptions(program, every, seed % 3, seed);
     check_depth(program, 1 + seed % 3, (GetParam().families & kPassing) != 0, seed);
     return !::testing::Test::HasFailure();
   });
