@@ -9,6 +9,7 @@
 #include <set>
 
 #include "scheduler/dependence.h"
+#include "scheduler/happens_before.h"
 #include "scheduler/order.h"
 #include "scheduler/primitives/assume.h"
 #include "scheduler/primitives/barrier.h"
@@ -290,7 +291,11 @@ class Generator {
     if (width == 1) return {m, static_cast<std::uint8_t>(pick(2)), static_cast<std::uint8_t>(1 + pick(2))};
     return {m, static_cast<std::uint8_t>(pick(2) * 4), 4};
   }
-  Access accesses(Place p, memory::Verb verb, std::uint32_t values) { return memory::access(p.memory, verb, p.offset, p.bytes, pick(values)); }
+  Access accesses(Place p, memory::Verb verb, std::uint32_t values) {
+    Access access = memory::access(p.memory, verb, p.offset, p.bytes, pick(values));
+    access.order = static_cast<std::uint8_t>(pick(8));  // of relaxed, acquire, release and acquire if the same, any
+    return access;
+  }
   void add_memory(Script& script) {
     static constexpr memory::Verb kVerbs[] = {memory::kLoad, memory::kStore, memory::kExchange, memory::kAdd, memory::kOr, memory::kAnd, memory::kXor, memory::kNand, memory::kModify};
     const Place p = any_place();
@@ -383,8 +388,15 @@ class Generator {
   void add_mutex(Script& script) {
     const ObjectId m = any(PrimitiveId::kMutex);
     add_lock(script, m);
-    if (pick(2) == 0) add_inner(script);
+    if (nesting_ < 2 && pick(6) == 0) add_nested(script);
+    else if (pick(2) == 0) add_inner(script);
     if (pick(8) != 0) script.push_back(does(mutex::access(m, mutex::kUnlock)));
+  }
+  // Whatever there is, while something is held.
+  void add_nested(Script& script) {
+    ++nesting_;
+    add(script);
+    --nesting_;
   }
   void add_inner(Script& script) {
     if ((families_ & kVariables) != 0 && pick(2) == 0) return add_variable(script);
@@ -461,6 +473,7 @@ class Generator {
 
   // What readers may do together.
   void add_within(Script& script) {
+    if (nesting_ < 2 && pick(6) == 0) return add_nested(script);
     if ((families_ & kSemaphores) != 0 && pick(2) == 0) add_semaphore(script);
     else if ((families_ & kVariables) != 0 && pick(3) == 0) add_variable(script);
   }
@@ -553,7 +566,7 @@ class Generator {
 
   std::mt19937_64 random_;
   unsigned families_;
-  std::uint32_t self_ = 0;
+  std::uint32_t self_ = 0, nesting_ = 0;
   std::size_t actor_count_ = 0;
   bool has_timer_ = false;
   std::int64_t policy_[2] = {}, preference_[2] = {};
@@ -616,6 +629,25 @@ void check_claims(const State& state, const Step& x, const Pending& next) {
   other_way.apply(last);
   EXPECT_TRUE(is_same(first.operation, last.operation) && is_same(second.operation, moved.operation)) << "results differ: " << text;
   EXPECT_TRUE(is_same(one_way, other_way)) << "states differ: " << text;
+}
+
+// After every step of every actor: how many steps of each other actor it may rely on. The same in all executions of a class
+// (happens_before.h).
+std::map<std::pair<ActorId, std::size_t>, std::vector<std::size_t>> what_is_known(const std::vector<Step>& steps) {
+  HappensBefore order;
+  std::map<ActorId, std::vector<std::uint32_t>> epochs;
+  for (const Step& step : steps) epochs[step.actor].assign(1, order.epoch(step.actor));
+  std::map<std::pair<ActorId, std::size_t>, std::vector<std::size_t>> known;
+  for (const Step& step : steps) {
+    order.note(step);
+    std::vector<std::size_t>& so_far = known[{step.actor, epochs[step.actor].size()}];
+    for (const auto& [other, of_other] : epochs) {
+      const auto is_before = [&, other = other](std::uint32_t epoch) { return order.is_before(other, epoch, step.actor); };
+      so_far.push_back(other == step.actor ? 0 : static_cast<std::size_t>(std::count_if(of_other.begin(), of_other.end(), is_before)));
+    }
+    epochs[step.actor].push_back(order.epoch(step.actor));
+  }
+  return known;
 }
 
 // Every schedule, by a search that knows nothing of trees, directors and reductions: at every state it asks the state who can go
@@ -697,7 +729,11 @@ class EverySchedule {
     const bool is_done = std::all_of(left.begin(), left.end(), [](const Pending& p) { return primitive_of(p.operation[0].object) == PrimitiveId::kTimer; });
     execution.ending = state.is_over() ? Ending::kProcessEnded : is_held_back ? Ending::kDepth : is_done ? Ending::kCompleted : Ending::kStuck;
     found_.outcomes.insert(outcome_of(execution));
-    found_.classes.insert(class_of(steps_));
+    const std::string its_class = class_of(steps_);
+    found_.classes.insert(its_class);
+    const auto [known, is_first] = known_.try_emplace(its_class);
+    if (is_first) known->second = what_is_known(steps_);
+    EXPECT_EQ(known->second, what_is_known(steps_)) << its_class;
     found_.is_whole = ++found_.executions < most_;
     ++by_preemptions_[preemptions_];
     found_.hit_depth = found_.hit_depth || std::any_of(left.begin(), left.end(), [&](const Pending& p) { return is_exhausted(p.actor); });
@@ -707,6 +743,7 @@ class EverySchedule {
   std::uint64_t most_;
   std::uint32_t depth_most_;
   std::vector<Step> steps_;
+  std::map<std::string, std::map<std::pair<ActorId, std::size_t>, std::vector<std::size_t>>> known_;  // a class
   std::uint32_t preemptions_ = 0;
   std::map<std::uint32_t, std::uint64_t> by_preemptions_;
   Found found_{{}, {}, 0, 0, true};
