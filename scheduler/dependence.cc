@@ -20,10 +20,10 @@ bool any_common(const Operation& x, const Operation& y, Relation relation) {
   return false;
 }
 
-// Calls on files: what one did is what the other sees. A call that is not done yet may do anything.
+// Calls on files: what one did is what the other sees.
 bool files_meet(const Operation& x, const Operation& y) {
   if (!is_file_call(x) || !is_file_call(y)) return false;
-  return x.footprint() == nullptr || y.footprint() == nullptr || do_meet(*x.footprint(), *y.footprint());
+  return is_unknown(x) || is_unknown(y) || do_meet(*x.footprint(), *y.footprint());
 }
 
 }  // namespace
@@ -40,6 +40,8 @@ bool depends_on_all(const Operation& x) {
   const PrimitiveId primitive = primitive_of(x[0].object);
   return primitive == PrimitiveId::kProcess || (primitive == PrimitiveId::kSpin && x[0].verb == spin::kSpin);
 }
+
+bool is_unknown(const Operation& x) { return is_file_call(x) && x.footprint() == nullptr; }
 
 bool is_file_call(const Operation& x) { return x.size() > 0 && primitive_of(x[0].object) == PrimitiveId::kFile; }
 

@@ -111,7 +111,7 @@ class RaceFinder {
 
   // Of the steps between that were taken, those by which others came to hold, and at the end still do, what the second step
   // waits for: nothing among the rest gives it back, so it is not enabled with any of them. `end` is the state after them.
-  // False where there is none.
+  // False where there is none, or not all can be dropped.
   bool drop_holders(std::size_t i, std::size_t j, const Step& second, const State& end, const Race& race) {
     const auto holds_at_end = [&](const Step& s) { return s.actor != second.actor && holds(end, s.actor, second.operation); };
     if (std::none_of(race.reversal.begin(), race.reversal.end(), holds_at_end)) return false;
@@ -124,7 +124,12 @@ class RaceFinder {
       apply(state, k);
       if (!held && holds(state, actor, second.operation) && holds_at_end(steps_[k])) holders[actor] = k;
     }
-    for (const auto& [actor, step] : holders) dropped_.push_back(step);
+    // Without what comes after them its actor must still stand before it.
+    const std::size_t previous = j < steps_.size() ? order_.previous_of(j) : order_.last_of(second.actor);
+    for (const auto& [actor, step] : holders) {
+      if (previous != Order::kNone && order_.is_before(step, previous)) return false;
+      dropped_.push_back(step);
+    }
     return !holders.empty();
   }
 

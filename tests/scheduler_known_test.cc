@@ -56,6 +56,7 @@ void expect_classes(const ScriptProgram& program, std::size_t expected, Bounds b
     setup.on_execution = [&](const Execution& e) { return classes.insert(class_of(e.steps)), true; };
     ScriptProgram copy = program;
     const SearchResult result = search({&copy}, setup);
+    EXPECT_FALSE(result.diverged) << static_cast<int>(reduction);
     EXPECT_EQ(classes.size(), expected) << static_cast<int>(reduction);
     if (reduction == ReductionName::kOptimal) {
       EXPECT_EQ(result.executions, expected);
@@ -150,6 +151,16 @@ TEST(Known, AWriterBeforeReadersWhoStay) {
   expect_classes(p, 2);
 }
 
+// A writer that comes only after one of the readers did something cannot come before it.
+TEST(Known, AWriterThatFollowsAReader) {
+  ScriptProgram p;
+  const ObjectId l = object(PrimitiveId::kRwLock, 0), s = object(PrimitiveId::kSemaphore, 1);
+  const Instruction reads = does(rwlock::access(l, rwlock::kRead));
+  p.objects = {{l}, {s}};
+  p.scripts = {{reads}, {reads, does(semaphore::access(s, semaphore::kPost))}, {does(semaphore::access(s, semaphore::kWait)), does(rwlock::access(l, rwlock::kWrite))}};
+  expect_classes(p, 1);
+}
+
 // Nor do two that each hold one of the two locks that a call on files needs.
 TEST(Known, ACallBeforeThoseWhoHoldItsLocks) {
   ScriptProgram p;
@@ -164,6 +175,15 @@ TEST(Known, ACallBeforeThoseWhoHoldItsLocks) {
   p.scripts = {{calls(Access{inode, file::kAcquire})}, {calls(Access{description, file::kAcquire})},
                {calls(Operation(Access{inode, file::kPass}).add({description, file::kPass}))}};
   expect_classes(p, 2);
+}
+
+// Who comes to its step before the process ends: any of three. Two of them are calls on files that turn out to commute.
+TEST(Known, CallsOnFilesBeforeTheEnd) {
+  ScriptProgram p;
+  const ObjectId v = object(PrimitiveId::kVariable, 1);
+  p.objects = {{v}};
+  p.scripts = {{does(process::exit(0))}, {does(file_call(ScriptFiles::kRead, 1, 0))}, {does(variable::access(v, variable::kRead))}, {does(file_call(ScriptFiles::kRead, 0, 0))}};
+  expect_classes(p, 8);
 }
 
 // A join that is cancelled, or mistaken, does not wait: it may come before the end of the thread, and after it.
