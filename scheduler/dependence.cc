@@ -1,5 +1,7 @@
 #include "scheduler/dependence.h"
 
+#include <algorithm>
+
 #include "scheduler/primitives/spin.h"
 #include "scheduler/primitives/timer.h"
 
@@ -18,10 +20,10 @@ bool any_common(const Operation& x, const Operation& y, Relation relation) {
   return false;
 }
 
-// Calls on files: what one did is what the other sees. A call that is not done yet may do anything.
+// Calls on files: what one did is what the other sees.
 bool files_meet(const Operation& x, const Operation& y) {
   if (!is_file_call(x) || !is_file_call(y)) return false;
-  return x.footprint() == nullptr || y.footprint() == nullptr || do_meet(*x.footprint(), *y.footprint());
+  return is_unknown(x) || is_unknown(y) || do_meet(*x.footprint(), *y.footprint());
 }
 
 }  // namespace
@@ -39,6 +41,8 @@ bool depends_on_all(const Operation& x) {
   return primitive == PrimitiveId::kProcess || (primitive == PrimitiveId::kSpin && x[0].verb == spin::kSpin);
 }
 
+bool is_unknown(const Operation& x) { return is_file_call(x) && x.footprint() == nullptr; }
+
 bool is_file_call(const Operation& x) { return x.size() > 0 && primitive_of(x[0].object) == PrimitiveId::kFile; }
 
 bool are_dependent(const Operation& x, const Operation& y) {
@@ -49,6 +53,10 @@ bool are_dependent(const Operation& x, const Operation& y) {
 bool may_conflict(const Operation& x, const Operation& y) {
   if (depends_on_all(x) || depends_on_all(y)) return true;
   return files_meet(x, y) || any_common(x, y, [](const Primitive& p, const Access& a, const Access& b) { return p.conflicting(a, b); });
+}
+
+bool holds(const State& state, ActorId actor, const Operation& x) {
+  return std::any_of(x.begin(), x.end(), [&](const Access& a) { return primitive_of(a).holds != nullptr && primitive_of(a).holds(state, actor, a); });
 }
 
 bool still_commutes(const Step& step, const Step& done, const State& now) {

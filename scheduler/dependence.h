@@ -18,8 +18,13 @@ bool are_dependent(const Operation& x, const Operation& y);
 // Whether in some state the two do not commute, or one disables the other. Results may be missing.
 bool may_conflict(const Operation& x, const Operation& y);
 bool is_file_call(const Operation& x);
+// A call on files that is not done yet: it may do anything.
+bool is_unknown(const Operation& x);
 // False only where no state enables both, and for steps for want of others: whom they race with, Execution::passed_over says.
 bool may_be_co_enabled(const Operation& x, const Operation& y);
+
+// Whether the actor keeps others from what `x` waits for, maybe not alone (Primitive::holds).
+bool holds(const State& state, ActorId actor, const Operation& x);
 
 // Whether `step`, taken now, would commute with `done`, which led to the state `now`: the primitives say so, it is
 // still enabled, and its results are what they were before.

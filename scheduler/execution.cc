@@ -24,6 +24,11 @@ bool is_assumed_away(std::span<const Pending> pending) {
   return std::any_of(pending.begin(), pending.end(), [](const Pending& p) { return primitive_of(p.operation[0].object) == PrimitiveId::kAssume; });
 }
 
+bool is_exhausted(const Execution& execution, ActorId actor, std::uint32_t depth_most) {
+  if (depth_most == 0) return false;
+  return std::count_if(execution.steps.begin(), execution.steps.end(), [&](const Step& s) { return s.actor == actor; }) >= depth_most;
+}
+
 bool Director::is_exhausted(ActorId actor) {
   const bool is = request_->depth_most != 0 && index(actor) < steps_of_.size() && steps_of_[index(actor)] >= request_->depth_most;
   hit_depth_ = hit_depth_ || is;

@@ -67,6 +67,9 @@ struct Execution {
 // Whether an actor is left that assumed what does not hold (primitives/assume.h).
 bool is_assumed_away(std::span<const Pending> pending);
 
+// Whether the actor has taken all the steps that the bound lets it take; 0 is no bound.
+bool is_exhausted(const Execution& execution, ActorId actor, std::uint32_t depth_most);
+
 class Program {
  public:
   virtual ~Program() = default;

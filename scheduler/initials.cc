@@ -18,9 +18,10 @@ bool is_initial(std::span<const Step> sequence, std::size_t place) {
 
 bool is_weak_initial(std::span<const Step> sequence, const State& state, const Step& first) {
   const std::size_t place = find_actor(sequence, first.actor);
-  if (place != kNotThere) return is_initial(sequence, place);
+  if (place != kNotThere && !is_unknown(sequence[place].operation)) return is_initial(sequence, place);
+  // What is not known does there what it would do first, if that commutes with all before it.
   State after = state;
-  for (const Step& s : sequence) {
+  for (const Step& s : sequence.first(std::min(place, sequence.size()))) {
     Operation operation = s.operation;
     after.apply(s.actor, operation);
     if (!still_commutes(first, s, after)) return false;

@@ -8,6 +8,8 @@
 //                order. Not asked: whether one disables the other, which State knows.
 //   conflicting  whether there is a state in which they do not commute, disabling included. A superset of dependent
 //   co_enabled   false only where no state enables both: then there is nothing to reverse
+//   holds        whether the actor keeps others from the access until it takes a further step. Asked only where several
+//                actors can do so at once without regard to each other: there one step less does not enable it
 #pragma once
 
 #include <span>
@@ -24,6 +26,7 @@ struct Primitive {
   bool (*dependent)(const Access&, const Access&);
   bool (*conflicting)(const Access&, const Access&);
   bool (*co_enabled)(const Access&, const Access&);
+  bool (*holds)(const State&, ActorId, const Access&) = nullptr;
 };
 
 const Primitive& primitive_of(const Access& access);

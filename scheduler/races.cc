@@ -1,6 +1,7 @@
 #include "scheduler/races.h"
 
 #include <algorithm>
+#include <map>
 
 #include "scheduler/dependence.h"
 #include "scheduler/primitives/file.h"
@@ -11,14 +12,14 @@ namespace {
 
 class RaceFinder {
  public:
-  RaceFinder(const Execution& execution, const Order& order, ReversalLength length, const std::function<bool()>& is_late,
+  RaceFinder(const Execution& execution, const Order& order, std::uint32_t depth_most, const std::function<bool()>& is_late,
              const std::function<void(const Race&)>& report)
-      : steps_(execution.steps), execution_(execution), order_(order), length_(length), is_late_(is_late), report_(report) {}
+      : steps_(execution.steps), execution_(execution), order_(order), depth_most_(depth_most), is_late_(is_late), report_(report) {}
 
   bool find_all() {
     for (std::size_t j = 0; j < steps_.size() && !is_stopped_; ++j) find(j, steps_[j], order_.previous_of(j));
     for (const Pending& p : execution_.pending) {
-      if (!is_stopped_) find(steps_.size(), {p.actor, p.operation}, order_.last_of(p.actor));
+      if (!is_stopped_ && !is_exhausted(execution_, p.actor, depth_most_)) find(steps_.size(), {p.actor, p.operation}, order_.last_of(p.actor));
     }
     for (const PassedOver& other : execution_.passed_over) {
       if (!is_stopped_ && other.step < steps_.size()) reverse_passing_of_time(other);
@@ -65,24 +66,26 @@ class RaceFinder {
 
   // False where the second step is not enabled without the first.
   bool reverse(std::size_t i, std::size_t j, const Step& second, Race& race) {
+    dropped_.clear();
     State state = take_until(i, j, race);
-    if (!state.is_enabled(second.actor, second.operation)) return false;
-    if (length_ == ReversalLength::kWhole) {
-      // The second step comes last: without the first it may do something else than it did, and what follows it might then do
-      // other things. The rest does not depend on what it did, but may have taken the last unit of what it wants.
-      const std::size_t until = race.reversal.size();
-      take_rest(i, j, state, race);
-      if (!state.is_enabled(second.actor, second.operation)) {
-        race.reversal.resize(until);
-        if (!is_file_call(second.operation)) return reverse_in_place(i, j, second, race);
-      }
+    while (!state.is_enabled(second.actor, second.operation)) {
+      if (!drop_holders(i, j, second, state, race)) return false;
+      state = take_until(i, j, race);
+    }
+    // The second step comes last: without the first it may do something else than it did, and what follows it might then do
+    // other things. The rest does not depend on what it did, but may have taken the last unit of what it wants.
+    const std::size_t until = race.reversal.size(), dropped = dropped_.size();
+    take_rest(i, j, state, race);
+    if (!state.is_enabled(second.actor, second.operation)) {
+      race.reversal.resize(until);
+      dropped_.resize(dropped);
+      if (!is_file_call(second.operation)) return reverse_in_place(i, j, second, race);
     }
     take_racing(state, second, race);
     return true;
   }
 
   bool reverse_in_place(std::size_t i, std::size_t j, const Step& second, Race& race) {
-    race.reversal.clear();
     State state = take_until(i, j, race);
     take(state, second, race);
     take_rest(i, j, state, race);
@@ -96,13 +99,38 @@ class RaceFinder {
     race.reversal.back().operation.set_footprint(nullptr);
   }
 
-  // The steps before j that do not come after i, from the state before i.
+  // The steps before j that do not come after i, nor after what was dropped, from the state before i.
   State take_until(std::size_t i, std::size_t j, Race& race) const {
     State state = race.before;
+    race.reversal.clear();
     for (std::size_t k = i + 1; k < j; ++k) {
-      if (!order_.is_before(i, k)) take(state, steps_[k], race);
+      if (!order_.is_before(i, k) && !is_after_dropped(k)) take(state, steps_[k], race);
     }
     return state;
+  }
+
+  // Of the steps between that were taken, those by which others came to hold, and at the end still do, what the second step
+  // waits for: nothing among the rest gives it back, so it is not enabled with any of them. `end` is the state after them.
+  // False where there is none, or not all can be dropped.
+  bool drop_holders(std::size_t i, std::size_t j, const Step& second, const State& end, const Race& race) {
+    const auto holds_at_end = [&](const Step& s) { return s.actor != second.actor && holds(end, s.actor, second.operation); };
+    if (std::none_of(race.reversal.begin(), race.reversal.end(), holds_at_end)) return false;
+    State state = race.before;
+    std::map<ActorId, std::size_t> holders;
+    for (std::size_t k = i + 1; k < j; ++k) {
+      if (order_.is_before(i, k) || is_after_dropped(k)) continue;
+      const ActorId actor = steps_[k].actor;
+      const bool held = holds(state, actor, second.operation);
+      apply(state, k);
+      if (!held && holds(state, actor, second.operation) && holds_at_end(steps_[k])) holders[actor] = k;
+    }
+    // Without what comes after them its actor must still stand before it.
+    const std::size_t previous = j < steps_.size() ? order_.previous_of(j) : order_.last_of(second.actor);
+    for (const auto& [actor, step] : holders) {
+      if (previous != Order::kNone && order_.is_before(step, previous)) return false;
+      dropped_.push_back(step);
+    }
+    return !holders.empty();
   }
 
   // Of a long execution some states are kept: most races are far from its beginning.
@@ -124,7 +152,6 @@ class RaceFinder {
   }
 
   void take_rest(std::size_t i, std::size_t j, State& state, Race& race) {
-    dropped_.clear();
     for (std::size_t k = j + 1; k < steps_.size(); ++k) {
       if (order_.is_before(i, k) || is_after_dropped(k)) continue;
       // It does not depend on the second step, but may want the same last unit.
@@ -157,7 +184,7 @@ class RaceFinder {
   const std::vector<Step>& steps_;
   const Execution& execution_;
   const Order& order_;
-  ReversalLength length_;
+  std::uint32_t depth_most_;
   const std::function<bool()>& is_late_;
   const std::function<void(const Race&)>& report_;
   std::vector<std::size_t> candidates_, racing_, dropped_;
@@ -168,9 +195,9 @@ class RaceFinder {
 
 }  // namespace
 
-bool for_each_race(const Execution& execution, const Order& order, ReversalLength length, const std::function<bool()>& is_late,
+bool for_each_race(const Execution& execution, const Order& order, std::uint32_t depth_most, const std::function<bool()>& is_late,
                    const std::function<void(const Race&)>& report) {
-  return RaceFinder(execution, order, length, is_late, report).find_all();
+  return RaceFinder(execution, order, depth_most, is_late, report).find_all();
 }
 
 }  // namespace crashcut::scheduler

@@ -28,6 +28,7 @@ class Reduction {
   // Asked now and then while it works; once it says yes, branches are missing.
   std::function<bool()> is_late = [] { return false; };
   bool was_stopped = false;
+  std::uint32_t depth_most = 0;  // steps an actor; 0: no bound
   // A bound of its own left schedules out.
   bool has_left_out = false;
 };

@@ -20,7 +20,9 @@ class None : public Reduction {
     const std::vector<Node*>& path = tree.path();
     // What every actor stands before, from the end backwards.
     std::map<ActorId, Operation> next;
-    for (const Pending& p : execution.pending) next[p.actor] = p.operation;
+    for (const Pending& p : execution.pending) {
+      if (!is_exhausted(execution, p.actor, depth_most)) next[p.actor] = p.operation;
+    }
     std::vector<std::map<ActorId, Operation>> before(execution.steps.size());
     for (std::size_t k = execution.steps.size(); k-- > 0;) {
       next[execution.steps[k].actor] = execution.steps[k].operation;

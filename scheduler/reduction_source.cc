@@ -13,7 +13,7 @@ class Source : public Reduction {
  public:
   void add_branches(Tree& tree, const Execution& execution) override {
     const Order order(execution.steps);
-    was_stopped = !for_each_race(execution, order, ReversalLength::kUpToRacing, is_late,
+    was_stopped = !for_each_race(execution, order, depth_most, is_late,
                   [&](const Race& race) { add(*tree.path()[race.first], race); });
   }
 

@@ -1,5 +1,6 @@
 #include "scheduler/search.h"
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <exception>
@@ -21,6 +22,7 @@ class Searcher {
   explicit Searcher(const SearchSetup& setup) : setup_(setup), began_(Clock::now()) {
     const bool bounds_preemptions = setup.bounds.preemptions_most != kNoPreemptionBound;
     reduction_ = bounds_preemptions ? make_none(setup.bounds.preemptions_most) : make_reduction(setup.reduction);
+    reduction_->depth_most = setup.bounds.depth_most;
     reduction_->is_late = [this] { return late_bound() != BoundHit::kNone; };
     tree_.emplace(reduction_->has_sleepers());
   }
@@ -126,7 +128,7 @@ class Searcher {
       result_.transitions += execution.steps.size();
       result_.new_steps += execution.steps.size() - depth;
     }
-    hit_depth_ = hit_depth_ || execution.hit_depth;
+    hit_depth_ = hit_depth_ || execution.hit_depth || is_held_back(execution);
     hit_timeouts_ = hit_timeouts_ || execution.hit_timeouts;
     reduction_->add_branches(*tree_, execution);
     tree_->prune();
@@ -137,6 +139,12 @@ class Searcher {
       is_over_ = true;
     }
     check_bounds();
+  }
+
+  // Whoever is left with all its steps taken might have gone on, if not now, then before another kept it from it.
+  bool is_held_back(const Execution& execution) const {
+    return std::any_of(execution.pending.begin(), execution.pending.end(),
+                       [&](const Pending& p) { return is_exhausted(execution, p.actor, setup_.bounds.depth_most); });
   }
 
   // What comes after cannot be known: the search ends with this finding.

@@ -8,7 +8,7 @@ namespace crashcut::scheduler {
 
 namespace {
 
-bool is_unknown(const Step& step) { return is_file_call(step.operation) && step.operation.footprint() == nullptr; }
+bool is_unknown_step(const Step& step) { return is_unknown(step.operation); }
 
 std::vector<const Node*> nodes_to(const Node* node) {
   std::vector<const Node*> nodes;
@@ -122,14 +122,14 @@ std::shared_ptr<Run> Tree::take_ahead() {
   while (node->open != nullptr) node = node->open.get();
   for (; node != nullptr; node = node->parent) {
     // Whatever sleeps meanwhile must be known: a call on files may do other things in its new place.
-    if (std::any_of(node->sleep.begin(), node->sleep.end(), is_unknown)) continue;
+    if (std::any_of(node->sleep.begin(), node->sleep.end(), is_unknown_step)) continue;
     for (auto it = node->pending.begin(); it != node->pending.end(); ++it) {
       if (it->run == nullptr) {
         it->run = std::make_shared<Run>();
         it->run->request = request_of(*node, it);
         return it->run;
       }
-      if (has_sleepers_ && is_unknown(it->step)) break;
+      if (has_sleepers_ && is_unknown_step(it->step)) break;
     }
   }
   return nullptr;

@@ -1,12 +1,20 @@
 // Programs whose number of classes is known, and bounds.
 #include <gtest/gtest.h>
 
+#include <set>
+
+#include "scheduler/order.h"
 #include "scheduler/primitives/barrier.h"
+#include "scheduler/primitives/cancellation.h"
 #include "scheduler/primitives/condition.h"
+#include "scheduler/primitives/file.h"
+#include "scheduler/primitives/memory.h"
 #include "scheduler/primitives/mutex.h"
 #include "scheduler/primitives/process.h"
+#include "scheduler/primitives/rwlock.h"
 #include "scheduler/primitives/semaphore.h"
 #include "scheduler/primitives/spin.h"
+#include "scheduler/primitives/thread.h"
 #include "scheduler/primitives/two_writers.h"
 #include "scheduler/primitives/variable.h"
 #include "scheduler/search.h"
@@ -22,13 +30,39 @@ struct Counted {
   std::uint64_t stuck = 0;
 };
 
-Counted count(ScriptProgram program, SearchSetup setup = {}) {
+Counted count(const ScriptProgram& program, SearchSetup setup = {}, std::size_t workers = 1) {
   Counted counted;
   setup.on_execution = [&](const Execution& e) { return counted.stuck += e.ending == Ending::kStuck, true; };
-  counted.result = search({&program}, setup);
+  std::vector<ScriptProgram> copies(workers, program);
+  std::vector<Program*> programs;
+  for (ScriptProgram& copy : copies) programs.push_back(&copy);
+  counted.result = search(programs, setup);
   return counted;
 }
-std::uint64_t executions(const ScriptProgram& program) { return count(program).result.executions; }
+// For one worker and for two.
+std::uint64_t executions(const ScriptProgram& program, const SearchSetup& setup = {}) {
+  const std::uint64_t alone = count(program, setup).result.executions;
+  EXPECT_EQ(count(program, setup, 2).result.executions, alone);
+  return alone;
+}
+
+// Every reduction finds so many classes, and the optimal one runs each once.
+void expect_classes(const ScriptProgram& program, std::size_t expected, Bounds bounds = {}) {
+  for (const ReductionName reduction : {ReductionName::kNone, ReductionName::kSource, ReductionName::kOptimal}) {
+    std::set<std::string> classes;
+    SearchSetup setup;
+    setup.reduction = reduction;
+    setup.bounds = bounds;
+    setup.on_execution = [&](const Execution& e) { return classes.insert(class_of(e.steps)), true; };
+    ScriptProgram copy = program;
+    const SearchResult result = search({&copy}, setup);
+    EXPECT_FALSE(result.diverged) << static_cast<int>(reduction);
+    EXPECT_EQ(classes.size(), expected) << static_cast<int>(reduction);
+    if (reduction == ReductionName::kOptimal) {
+      EXPECT_EQ(result.executions, expected);
+    }
+  }
+}
 
 std::uint64_t factorial(std::uint64_t n) { return n < 2 ? 1 : n * factorial(n - 1); }
 
@@ -51,18 +85,24 @@ TEST(Known, OneWriterAmongReaders) {
 
 TEST(Known, PhilosophersWithAnArbiter) {
   for (std::uint32_t n = 2; n <= 6; ++n) {
-    const Counted counted = count(philosophers_arbiter(n));
-    EXPECT_EQ(counted.result.executions, factorial(n)) << n;
-    EXPECT_EQ(counted.result.asleep, 0u);
-    EXPECT_EQ(counted.stuck, 0u);
+    for (const std::size_t workers : {1, 2}) {
+      const Counted counted = count(philosophers_arbiter(n), {}, workers);
+      EXPECT_EQ(counted.result.executions, factorial(n)) << n;
+      EXPECT_EQ(counted.result.asleep, 0u);
+      EXPECT_EQ(counted.stuck, 0u);
+      EXPECT_EQ(counted.result.bound, BoundHit::kNone);
+    }
   }
 }
 
 TEST(Known, PhilosophersOneLeftHanded) {
   for (std::uint32_t n = 3; n <= 8; ++n) {
-    const Counted counted = count(philosophers(n, true));
-    EXPECT_EQ(counted.result.executions, (1u << n) - 2) << n;
-    EXPECT_EQ(counted.stuck, 0u);
+    for (const std::size_t workers : {1, 2}) {
+      const Counted counted = count(philosophers(n, true), {}, workers);
+      EXPECT_EQ(counted.result.executions, (1u << n) - 2) << n;
+      EXPECT_EQ(counted.stuck, 0u);
+      EXPECT_EQ(counted.result.bound, BoundHit::kNone);
+    }
   }
 }
 
@@ -80,6 +120,95 @@ TEST(Known, ProducerAndConsumer) {
   EXPECT_EQ(executions(producer_consumer(3)), 5u);
   EXPECT_EQ(executions(producer_consumer(4)), 14u);
   EXPECT_EQ(executions(producer_consumer(5)), 42u);
+}
+
+// Readers who wait for each other while they read: the writer comes before both or after both. Without either of them alone it
+// would still have to wait for the other.
+TEST(Known, AWriterBeforeReadersWhoMeet) {
+  for (std::uint32_t readers = 2; readers <= 3; ++readers) {
+    ScriptProgram p;
+    const ObjectId l = object(PrimitiveId::kRwLock, 0), b = object(PrimitiveId::kBarrier, 1), t = object(PrimitiveId::kTwoWriters, 2);
+    p.objects = {{l}, {b, readers}, {t}};
+    ScriptProgram native = p;
+    for (std::uint32_t i = 0; i < readers; ++i) {
+      p.scripts.push_back({does(rwlock::access(l, rwlock::kRead)), does(barrier::access(b, barrier::kArrive)), leaves(b), does(rwlock::access(l, rwlock::kUnlock))});
+      native.scripts.push_back({does(two_writers::access(t, two_writers::kRead)), does(barrier::access(b, barrier::kArrive)), leaves(b), does(two_writers::access(t, two_writers::kReadDone))});
+    }
+    p.scripts.push_back({does(rwlock::access(l, rwlock::kWrite)), does(rwlock::access(l, rwlock::kUnlock))});
+    native.scripts.push_back({does(two_writers::access(t, two_writers::kWriteFirst)), does(two_writers::access(t, two_writers::kWriteDone))});
+    expect_classes(p, 2);
+    expect_classes(native, 2);
+  }
+}
+
+// Nor do readers who never leave hide the writer before them.
+TEST(Known, AWriterBeforeReadersWhoStay) {
+  ScriptProgram p;
+  const ObjectId l = object(PrimitiveId::kRwLock, 0);
+  p.objects = {{l}};
+  for (int i = 0; i < 3; ++i) p.scripts.push_back({does(rwlock::access(l, rwlock::kRead))});
+  p.scripts.push_back({does(rwlock::access(l, rwlock::kWrite)), does(rwlock::access(l, rwlock::kUnlock))});
+  expect_classes(p, 2);
+}
+
+// A writer that comes only after one of the readers did something cannot come before it.
+TEST(Known, AWriterThatFollowsAReader) {
+  ScriptProgram p;
+  const ObjectId l = object(PrimitiveId::kRwLock, 0), s = object(PrimitiveId::kSemaphore, 1);
+  const Instruction reads = does(rwlock::access(l, rwlock::kRead));
+  p.objects = {{l}, {s}};
+  p.scripts = {{reads}, {reads, does(semaphore::access(s, semaphore::kPost))}, {does(semaphore::access(s, semaphore::kWait)), does(rwlock::access(l, rwlock::kWrite))}};
+  expect_classes(p, 1);
+}
+
+// Nor do two that each hold one of the two locks that a call on files needs.
+TEST(Known, ACallBeforeThoseWhoHoldItsLocks) {
+  ScriptProgram p;
+  const ObjectId inode = object(PrimitiveId::kFile, 1), description = object(PrimitiveId::kFile, 2);
+  const auto calls = [](Operation locks) {
+    Operation call(Access{file::kCalls, file::kCall});
+    for (const Access& lock : locks) call.add(lock);
+    call.set_footprint(interned({}));
+    return does(call);
+  };
+  p.objects = {{inode}, {description}};
+  p.scripts = {{calls(Access{inode, file::kAcquire})}, {calls(Access{description, file::kAcquire})},
+               {calls(Operation(Access{inode, file::kPass}).add({description, file::kPass}))}};
+  expect_classes(p, 2);
+}
+
+// Who comes to its step before the process ends: any of three. Two of them are calls on files that turn out to commute.
+TEST(Known, CallsOnFilesBeforeTheEnd) {
+  ScriptProgram p;
+  const ObjectId v = object(PrimitiveId::kVariable, 1);
+  p.objects = {{v}};
+  p.scripts = {{does(process::exit(0))}, {does(file_call(ScriptFiles::kRead, 1, 0))}, {does(variable::access(v, variable::kRead))}, {does(file_call(ScriptFiles::kRead, 0, 0))}};
+  expect_classes(p, 8);
+}
+
+// A join that is cancelled, or mistaken, does not wait: it may come before the end of the thread, and after it.
+TEST(Known, AJoinThatDoesNotWait) {
+  ScriptProgram cancelled;
+  const ObjectId t = object(PrimitiveId::kThread, 0), c = object(PrimitiveId::kCancellation, 1);
+  cancelled.objects = {{t, thread::kStarted}, {c}};
+  ScriptProgram detached = cancelled;
+  const Instruction exits = does(thread::access(t, thread::kExit)), joins = does(thread::access(t, thread::kJoin));
+  cancelled.scripts = {{does(cancellation::access(c, cancellation::kRequest))}, {does(thread::access(t, thread::kJoin).add(cancellation::access(c, cancellation::kHeed)))}, {exits}};
+  detached.scripts = {{does(thread::access(t, thread::kDetach))}, {joins}, {exits}};
+  expect_classes(cancelled, 3);
+  expect_classes(detached, 3);
+}
+
+// A word that is exchanged as a whole where the halves do not get in its way: where it fails it only reads, and commutes with
+// those who read a half; where it succeeds it does not.
+TEST(Known, AnExchangeThatFailsElsewhere) {
+  ScriptProgram p;
+  const ObjectId x = object(PrimitiveId::kMemory, 0), y = object(PrimitiveId::kMemory, 1);
+  p.objects = {{x}, {y}};
+  p.scripts.push_back({does(memory::access(x, memory::kCompareExchange, 0, 8, 2, 0)), skip_if(memory::kSame, 1), does(memory::access(x, memory::kStore, 0, 4, 2))});
+  p.scripts.push_back({does(memory::access(y, memory::kAwait, 0, 4, 1)), does(memory::access(x, memory::kCompareExchange, 4, 4, 2, 0)), does(memory::access(y, memory::kStore, 0, 4, 2))});
+  p.scripts.push_back({does(memory::access(x, memory::kAwait, 0, 4, 1)), does(memory::access(y, memory::kExchange, 0, 4, 1))});
+  expect_classes(p, 11);
 }
 
 TEST(Known, BarrierHasOneClass) {
@@ -190,6 +319,23 @@ TEST(Bounds, AreReported) {
   EXPECT_EQ(count(philosophers(3, true), setup).result.bound, BoundHit::kDepth);
   setup.bounds.depth_most = 100;
   EXPECT_EQ(count(philosophers(3, true), setup).result.bound, BoundHit::kNone);
+}
+
+// Actors that have more to do than the bound lets them: the schedules of what it lets them do, and no others.
+TEST(Bounds, DepthIsKept) {
+  ScriptProgram program = writers(2);
+  for (Script& script : program.scripts) script.assign(20, script[0]);
+  expect_classes(program, 6, {.depth_most = 2});
+  expect_classes(program, 70, {.depth_most = 4});
+}
+
+// Who is held back by the bound is told, even where it could not have gone on at the end.
+TEST(Bounds, DepthIsReportedWhereTheRestIsBlocked) {
+  ScriptProgram program = with_forks(2);
+  program.scripts = {{locks(0)}, {locks(1), locks(0)}};
+  SearchSetup setup;
+  setup.bounds.depth_most = 1;
+  EXPECT_EQ(count(program, setup).result.bound, BoundHit::kDepth);
 }
 
 // A search that is stopped again and again finds, all in all, what one that is not does.

@@ -9,10 +9,14 @@
 #include <set>
 
 #include "scheduler/dependence.h"
+#include "scheduler/happens_before.h"
 #include "scheduler/order.h"
+#include "scheduler/primitives/assume.h"
 #include "scheduler/primitives/barrier.h"
 #include "scheduler/primitives/cancellation.h"
 #include "scheduler/primitives/condition.h"
+#include "scheduler/primitives/file.h"
+#include "scheduler/primitives/futex.h"
 #include "scheduler/primitives/memory.h"
 #include "scheduler/primitives/mutex.h"
 #include "scheduler/primitives/once.h"
@@ -36,7 +40,7 @@ using namespace scheduler;
 struct Found {
   std::set<std::string> outcomes, classes;
   std::uint64_t executions = 0, asleep = 0;
-  bool is_whole = false;
+  bool is_whole = false, hit_depth = false;
 };
 
 // The order by its definition: what depends, and what follows from that.
@@ -53,12 +57,13 @@ void check_order(const std::vector<Step>& steps) {
   }
 }
 
-Found explore(ScriptProgram& program, ReductionName reduction, std::size_t workers = 1, bool has_foresight = false, std::uint64_t most = 8'000) {
+Found explore(ScriptProgram& program, ReductionName reduction, std::size_t workers = 1, bool has_foresight = false, std::uint32_t depth_most = 0) {
   Found found;
   SearchSetup setup;
   setup.reduction = reduction;
   setup.has_foresight = has_foresight;
-  setup.bounds.executions_most = most;
+  setup.bounds.executions_most = 8'000;
+  setup.bounds.depth_most = depth_most;
   setup.on_execution = [&](const Execution& execution) {
     found.outcomes.insert(outcome_of(execution));
     found.classes.insert(class_of(execution.steps));
@@ -73,6 +78,7 @@ Found explore(ScriptProgram& program, ReductionName reduction, std::size_t worke
   found.executions = result.executions;
   found.asleep = result.asleep;
   found.is_whole = result.bound == BoundHit::kNone;
+  found.hit_depth = result.bound == BoundHit::kDepth;
   return found;
 }
 
@@ -138,7 +144,10 @@ enum Family : unsigned {
   kFailures = 256, kTimers = 512, kTwoWriters = 1024, kOrdered = 2048, kLoops = 4096, kThreads = 8192,
   kMemory = 16384, kCancels = 32768,
   kPassing = 65536,  // time passes for want of others: timed waits may run out early only so often, and there are sleeps
+  kFutexes = 1 << 17, kRobust = 1 << 18, kAssumes = 1 << 19, kDestroys = 1 << 20, kJoins = 1 << 21,
+  kFiles = 1 << 22,
 };
+constexpr std::uint32_t kFamilyCount = 23;
 
 class Generator {
  public:
@@ -146,22 +155,25 @@ class Generator {
 
   ScriptProgram make() {
     ScriptProgram program;
-    const std::size_t actors = 2 + pick(2);
+    const std::size_t actors = pick(6) == 0 ? 4 : 2 + pick(2);
     actor_count_ = actors;
     for (std::uint32_t i = 0; i < 2; ++i) {
       program.objects.push_back({id(PrimitiveId::kVariable, i), 0});
       const std::int64_t kind = pick(4) == 0 ? mutex::kErrorCheck : pick(4) == 0 ? mutex::kRecursive : mutex::kNormal;
+      const bool is_robust = (families_ & kRobust) != 0;
       const bool is_ordered = (families_ & kOrdered) != 0;
       policy_[i] = is_ordered ? 1 + static_cast<std::int64_t>(pick(2)) : 0;
-      program.objects.push_back({id(PrimitiveId::kMutex, i), kind + policy_[i] * mutex::kPolicy});
+      program.objects.push_back({id(PrimitiveId::kMutex, i), kind + policy_[i] * mutex::kPolicy + std::int64_t{is_robust} * mutex::kRobust});
       program.objects.push_back({id(PrimitiveId::kSemaphore, i), static_cast<std::int64_t>(pick(3)), 0, policy_[i]});
       program.objects.push_back({id(PrimitiveId::kCondition, i), static_cast<std::int64_t>(pick(4) == 0), 0, policy_[i]});
-      program.objects.push_back({id(PrimitiveId::kBarrier, i), 2});
+      program.objects.push_back({id(PrimitiveId::kBarrier, i), actors > 2 && pick(3) == 0 ? 3 : 2});
       preference_[i] = is_ordered ? std::int64_t{rwlock::kInLine} + pick(2) : std::int64_t{pick(3)};
       program.objects.push_back({id(PrimitiveId::kRwLock, i), preference_[i]});
       program.objects.push_back({id(PrimitiveId::kTwoWriters, i)});
       program.objects.push_back({id(PrimitiveId::kOnce, i)});
       program.objects.push_back({id(PrimitiveId::kMemory, i)});
+      program.objects.push_back({id(PrimitiveId::kFutex, i), 0, 0, policy_[i]});
+      program.objects.push_back({id(PrimitiveId::kFile, i)});
     }
     for (std::uint32_t i = 0; i < 2 * actors; ++i) {
       program.objects.push_back({id(PrimitiveId::kTimer, i)});
@@ -175,9 +187,10 @@ class Generator {
       has_timer_ = false;
       Script script;
       if ((families_ & kThreads) != 0) begin_thread(script);
-      const std::size_t size = actors == 2 ? 2 + pick(3) : 1 + pick(3);
+      const std::size_t size = actors == 2 ? 2 + pick(3) : actors == 3 ? 1 + pick(3) : 1 + pick(2);
       while (script.size() < size + ((families_ & kThreads) != 0 ? 1 : 0)) add(script);
       if ((families_ & kThreads) != 0) end_thread(script);
+      if ((families_ & kJoins) != 0) script.push_back(does(thread::access(id(PrimitiveId::kThread, i), thread::kExit)));
       program.scripts.push_back(script);
       if (has_timer_ && (families_ & kPassing) != 0) program.timers.push_back(id(PrimitiveId::kTimer, i));
       else if (has_timer_) timers.push_back({does(timer::access(id(PrimitiveId::kTimer, i), timer::kFire))});
@@ -209,7 +222,7 @@ class Generator {
 
   void add(Script& script) {
     while (true) {
-      const unsigned family = 1u << pick(16);
+      const unsigned family = 1u << pick(kFamilyCount);
       if ((families_ & family) == 0) continue;
       switch (family) {
         case kVariables: return add_variable(script);
@@ -225,12 +238,22 @@ class Generator {
         case kOnces: return add_once(script);
         case kTries: return add_try(script);
         case kFailures: script.push_back(does(variable::access(any(PrimitiveId::kVariable), variable::kRead))); return script.push_back(fail_if(pick(2)));
+        case kAssumes:
+          script.push_back(does(variable::access(any(PrimitiveId::kVariable), variable::kRead)));
+          script.push_back(skip_if(pick(2), 1));
+          return script.push_back(does(assume::wait()));
+        case kFutexes: return add_futex(script);
+        case kRobust: return add_robust(script);
+        case kDestroys: return add_destroy(script);
+        case kJoins: return add_join(script);
+        case kFiles: return add_file_call(script);
         case kTimers: return (families_ & kPassing) != 0 ? add_passing(script) : add_timed(script);
         case kTwoWriters: return add_two_writers(script);
         case kMemory: return add_memory(script);
         case kCancels: return add_cancellation(script);
         case kLoops: {
           const ObjectId s = id(PrimitiveId::kSpin, self_);
+          if (pick(4) == 0) return add_opaque(script);
           return script.push_back(does(spin::access(s, pick(2) == 0 ? spin::kYield : spin::kSpin)));
         }
         default: continue;
@@ -243,32 +266,137 @@ class Generator {
     switch (pick(5)) {
       case 0: script.push_back(does(variable::access(v, variable::kWrite, pick(3)))); break;
       case 1: script.push_back(does(variable::access(v, variable::kAdd, 1 + pick(2)))); break;
-      case 2: script.push_back(does(variable::compare_exchange(v, static_cast<int>(pick(2)), static_cast<int>(pick(3))))); break;
+      case 2: {
+        const auto expected = static_cast<int>(pick(2)), desired = static_cast<int>(pick(3));
+        script.push_back(does(variable::compare_exchange(v, expected, desired)));
+        break;
+      }
       case 3:
         script.push_back(does(variable::access(v, variable::kRead)));
         script.push_back(skip_if(pick(2), 1));
-        script.push_back(does(variable::access(any(PrimitiveId::kVariable), variable::kWrite, pick(3))));
+        script.push_back(writes(any(PrimitiveId::kVariable)));
         break;
       default: script.push_back(does(variable::access(v, variable::kRead)));
     }
   }
 
-  // Halves of a word, and sometimes the whole.
-  void add_memory(Script& script) {
-    static constexpr memory::Verb kVerbs[] = {memory::kLoad, memory::kStore, memory::kExchange, memory::kAdd, memory::kOr, memory::kModify};
+  // The order in which a call's arguments are evaluated is open, so no call has two picks: every compiler makes the same programs.
+  Instruction writes(ObjectId v) { return does(variable::access(v, variable::kWrite, pick(3))); }
+
+  struct Place {
+    ObjectId memory;
+    std::uint8_t offset, bytes;
+  };
+  // Halves of a word, sometimes the whole, and sometimes a byte or two.
+  Place any_place() {
     const ObjectId m = any(PrimitiveId::kMemory);
-    const bool is_whole = pick(5) == 0;
-    const auto offset = static_cast<std::uint8_t>(is_whole ? 0 : pick(2) * 4), bytes = static_cast<std::uint8_t>(is_whole ? 8 : 4);
-    const std::uint32_t what = pick(10);
-    if (what < 6) return script.push_back(does(memory::access(m, kVerbs[what], offset, bytes, pick(3))));
-    if (what < 8) {
-      script.push_back(does(memory::access(m, memory::kCompareExchange, offset, bytes, pick(3), pick(2))));
+    const std::uint32_t width = pick(6);
+    if (width == 0) return {m, 0, 8};
+    if (width == 1) return {m, static_cast<std::uint8_t>(pick(2)), static_cast<std::uint8_t>(1 + pick(2))};
+    return {m, static_cast<std::uint8_t>(pick(2) * 4), 4};
+  }
+  Access accesses(Place p, memory::Verb verb, std::uint32_t values) {
+    Access access = memory::access(p.memory, verb, p.offset, p.bytes, pick(values));
+    access.order = static_cast<std::uint8_t>(pick(8));  // of relaxed, acquire, release and acquire if the same, any
+    return access;
+  }
+  void add_memory(Script& script) {
+    static constexpr memory::Verb kVerbs[] = {memory::kLoad, memory::kStore, memory::kExchange, memory::kAdd, memory::kOr, memory::kAnd, memory::kXor, memory::kNand, memory::kModify};
+    const Place p = any_place();
+    const std::uint32_t what = pick(13);
+    if (what < 9) return script.push_back(does(accesses(p, kVerbs[what], 3)));
+    if (what < 11) {
+      Access exchange = accesses(p, memory::kCompareExchange, 3);
+      exchange.expected = pick(2);
+      script.push_back(does(exchange));
       script.push_back(skip_if(memory::kSame, 1));
-      return script.push_back(does(memory::access(any(PrimitiveId::kMemory), memory::kStore, 0, 4, pick(3))));
+      return script.push_back(does(accesses(any_place(), memory::kStore, 3)));
     }
-    Operation await(memory::access(m, memory::kAwait, offset, bytes, pick(2)));
-    if (pick(2) == 0) await.add(memory::access(any(PrimitiveId::kMemory), memory::kAwait, 0, 4, pick(2)));
+    Operation await(accesses(p, memory::kAwait, 2));
+    if (pick(2) == 0) await.add(accesses(any_place(), memory::kAwait, 2));
     script.push_back(does(await));
+  }
+
+  // A step that commutes with nothing.
+  void add_opaque(Script& script) {
+    Instruction write = writes(any(PrimitiveId::kVariable));
+    write.operation.set_opaque();
+    script.push_back(write);
+  }
+
+  // The word holds what it should: the rest is memory's business.
+  void add_futex(Script& script) {
+    const ObjectId f = any(PrimitiveId::kFutex);
+    const std::uint32_t what = pick(3);
+    if (what == 0) return script.push_back(does(futex::access(f, futex::kWake, 1 + pick(2))));
+    const bool is_timed = what == 1 && !has_timer_ && (families_ & kTimers) != 0 && (families_ & kPassing) == 0;
+    const ObjectId t = id(PrimitiveId::kTimer, self_);
+    if (is_timed) script.push_back(does(timer::access(t, timer::kArm)));
+    Access wait = futex::access(f, futex::kWait);
+    wait.observed = 1;
+    script.push_back(does(wait));
+    if (!is_timed) return script.push_back(does(futex::access(f, futex::kWakeUp)));
+    has_timer_ = true;
+    script.push_back(does(Operation(futex::access(f, futex::kTimedWakeUp)).add(timer::access(t, timer::kTake))));
+  }
+
+  // Whoever has it may end with it.
+  void add_robust(Script& script) {
+    const ObjectId m = any(PrimitiveId::kMutex);
+    const bool tries = pick(3) == 0;
+    if (tries) script.push_back(does(mutex::access(m, mutex::kTryLock)));
+    else add_lock(script, m);
+    const bool mends = pick(2) == 0;
+    script.push_back(skip_if(ENOTRECOVERABLE, mends ? 3 : 2));
+    script.push_back(skip_if(EBUSY, mends ? 2 : 1));
+    if (mends) script.push_back(does(mutex::access(m, mutex::kConsistent)));
+    script.push_back(does(mutex::access(m, pick(3) == 0 ? mutex::kAbandon : mutex::kUnlock)));
+  }
+
+  void add_destroy(Script& script) {
+    switch (pick(5)) {
+      case 0: return script.push_back(does(mutex::access(any(PrimitiveId::kMutex), mutex::kDestroy)));
+      case 1: return script.push_back(does(semaphore::access(any(PrimitiveId::kSemaphore), semaphore::kDestroy)));
+      case 2: return script.push_back(does(condition::access(any(PrimitiveId::kCondition), condition::kDestroy)));
+      case 3: return script.push_back(does(barrier::access(any(PrimitiveId::kBarrier), barrier::kDestroy)));
+      default: return script.push_back(does(rwlock::access(any(PrimitiveId::kRwLock), rwlock::kDestroy)));
+    }
+  }
+
+  void add_file_call(Script& script) {
+    const auto what = static_cast<ScriptFiles::Call>(pick(5));
+    const std::uint32_t number = pick(2);
+    const std::int64_t value = 1 + pick(2);
+    Operation call = file_call(what, number, value);
+    const std::uint32_t locks = pick(6);
+    const ObjectId lock = any(PrimitiveId::kFile);
+    if (locks == 0) call.add({lock, file::kPass});
+    if (locks == 1) call.add({lock, file::kAcquire});
+    script.push_back(does(call));
+    if (locks != 1) {
+      if (pick(3) != 0) return;
+      script.push_back(skip_if(pick(2), 1));
+      return script.push_back(does(file_call(ScriptFiles::kWrite, number, value)));
+    }
+    Operation end(Access{file::kCalls, file::kGoOn, file_call(what, number, value)[0].argument});
+    script.push_back(does(end.add({lock, file::kRelease})));
+  }
+
+  // Anybody may wait for anybody's end, or not.
+  void add_join(Script& script) {
+    const ObjectId other = id(PrimitiveId::kThread, (self_ + 1 + pick(static_cast<std::uint32_t>(actor_count_) - 1)) % static_cast<std::uint32_t>(actor_count_));
+    const ObjectId t = id(PrimitiveId::kTimer, self_);
+    switch (pick(5)) {
+      case 0: return script.push_back(does(thread::access(other, thread::kDetach)));
+      case 1: return script.push_back(does(thread::access(other, thread::kTryJoin)));
+      case 2: return script.push_back(does(thread::access(other, thread::kJoin)));
+      case 3: return script.push_back(does(thread::access(other, thread::kJoin).add(cancellation::access(id(PrimitiveId::kCancellation, self_), cancellation::kHeed))));
+      default:
+        if (has_timer_ || (families_ & kPassing) != 0) return script.push_back(does(thread::access(other, thread::kTryJoin)));
+        has_timer_ = true;
+        script.push_back(does(timer::access(t, timer::kArm)));
+        return script.push_back(does(thread::access(other, thread::kTimedJoin).add(timer::access(t, timer::kTake))));
+    }
   }
 
   // Policies are the same for all objects of a number.
@@ -283,11 +411,19 @@ class Generator {
   void add_mutex(Script& script) {
     const ObjectId m = any(PrimitiveId::kMutex);
     add_lock(script, m);
-    if (pick(2) == 0) add_inner(script);
+    if (nesting_ < 2 && pick(6) == 0) add_nested(script);
+    else if (pick(2) == 0) add_inner(script);
     if (pick(8) != 0) script.push_back(does(mutex::access(m, mutex::kUnlock)));
+  }
+  // Whatever there is, while something is held.
+  void add_nested(Script& script) {
+    ++nesting_;
+    add(script);
+    --nesting_;
   }
   void add_inner(Script& script) {
     if ((families_ & kVariables) != 0 && pick(2) == 0) return add_variable(script);
+    if ((families_ & kSemaphores) != 0 && pick(2) == 0) return add_semaphore(script);
     const ObjectId m = any(PrimitiveId::kMutex);
     add_lock(script, m);
     script.push_back(does(mutex::access(m, mutex::kUnlock)));
@@ -354,13 +490,22 @@ class Generator {
     const bool is_in_line = preference_[i] >= rwlock::kInLine;
     if (is_in_line || preference_[i] == (writes ? rwlock::kWriters : rwlock::kReaders)) script.push_back(does(rwlock::access(l, rwlock::kArrive)));
     script.push_back(does(rwlock::access(l, writes ? rwlock::kWrite : rwlock::kRead, is_in_line)));
-    script.push_back(does(rwlock::access(l, rwlock::kUnlock)));
+    add_within(script);
+    if (pick(8) != 0) script.push_back(does(rwlock::access(l, rwlock::kUnlock)));
+  }
+
+  // What readers may do together.
+  void add_within(Script& script) {
+    if (nesting_ < 2 && pick(6) == 0) return add_nested(script);
+    if ((families_ & kSemaphores) != 0 && pick(2) == 0) add_semaphore(script);
+    else if ((families_ & kVariables) != 0 && pick(3) == 0) add_variable(script);
   }
 
   void add_two_writers(Script& script) {
     const ObjectId l = any(PrimitiveId::kTwoWriters);
     const auto verb = static_cast<two_writers::Verb>(pick(3));
     script.push_back(does(two_writers::access(l, verb)));
+    add_within(script);
     script.push_back(does(two_writers::access(l, verb == two_writers::kRead ? two_writers::kReadDone : two_writers::kWriteDone)));
   }
 
@@ -444,7 +589,7 @@ class Generator {
 
   std::mt19937_64 random_;
   unsigned families_;
-  std::uint32_t self_ = 0;
+  std::uint32_t self_ = 0, nesting_ = 0;
   std::size_t actor_count_ = 0;
   bool has_timer_ = false;
   std::int64_t policy_[2] = {}, preference_[2] = {};
@@ -469,39 +614,129 @@ std::string show(const ScriptProgram& program) {
   return text;
 }
 
+bool is_same(const State& x, const State& y) {
+  bool is = x.object_count() == y.object_count();
+  for (std::uint32_t i = 0; is && i < x.object_count(); ++i) is = x.object(make_object_id(PrimitiveId::kProcess, i)) == y.object(make_object_id(PrimitiveId::kProcess, i));
+  return is;
+}
+bool is_same(const Operation& x, const Operation& y) {
+  bool is = true;
+  for (std::size_t i = 0; i < x.size(); ++i) is = is && x[i].result == y[i].result;
+  return is;
+}
+
+// What the primitives claim of two steps that can be taken one after the other, by its definition (primitive.h). `x` is enabled
+// in the state.
+void check_claims(const State& state, const Step& x, const Pending& next) {
+  State one_way = state, other_way = state;
+  Step first = x, second{next.actor, next.operation};
+  one_way.apply(first);
+  if (!one_way.is_enabled(second.actor, second.operation)) {
+    EXPECT_TRUE(!state.is_enabled(second.actor, second.operation) || may_conflict(first.operation, second.operation)) << "disables: " << to_text(first.operation) << " and " << to_text(second.operation);
+    return;
+  }
+  one_way.apply(second);
+  const std::string text = to_text(first.operation) + "=" + std::to_string(first.operation.result()) + " and " + to_text(second.operation) + "=" + std::to_string(second.operation.result());
+  const bool are_independent = !are_dependent(first.operation, second.operation);
+  EXPECT_TRUE(are_independent || may_conflict(first.operation, second.operation)) << text;
+  if (!state.is_enabled(second.actor, second.operation)) {
+    EXPECT_FALSE(are_independent) << "enables: " << text;
+    return;
+  }
+  EXPECT_TRUE(is_for_want_of_others(first.operation) || may_be_co_enabled(first.operation, next.operation)) << text;
+  EXPECT_TRUE(is_for_want_of_others(first.operation) || may_be_co_enabled(first.operation, second.operation)) << text;
+  if (!are_independent) return;
+  Step moved{next.actor, next.operation}, last = x;
+  other_way.apply(moved);
+  EXPECT_TRUE(other_way.is_enabled(last.actor, last.operation)) << "disables: " << text;
+  other_way.apply(last);
+  EXPECT_TRUE(is_same(first.operation, last.operation) && is_same(second.operation, moved.operation)) << "results differ: " << text;
+  EXPECT_TRUE(is_same(one_way, other_way)) << "states differ: " << text;
+}
+
+// After every step of every actor: how many steps of each other actor it may rely on. The same in all executions of a class
+// (happens_before.h).
+std::map<std::pair<ActorId, std::size_t>, std::vector<std::size_t>> what_is_known(const std::vector<Step>& steps) {
+  HappensBefore order;
+  std::map<ActorId, std::vector<std::uint32_t>> epochs;
+  for (const Step& step : steps) epochs[step.actor].assign(1, order.epoch(step.actor));
+  std::map<std::pair<ActorId, std::size_t>, std::vector<std::size_t>> known;
+  for (const Step& step : steps) {
+    order.note(step);
+    std::vector<std::size_t>& so_far = known[{step.actor, epochs[step.actor].size()}];
+    for (const auto& [other, of_other] : epochs) {
+      const auto is_before = [&, other = other](std::uint32_t epoch) { return order.is_before(other, epoch, step.actor); };
+      so_far.push_back(other == step.actor ? 0 : static_cast<std::size_t>(std::count_if(of_other.begin(), of_other.end(), is_before)));
+    }
+    epochs[step.actor].push_back(order.epoch(step.actor));
+  }
+  return known;
+}
+
 // Every schedule, by a search that knows nothing of trees, directors and reductions: at every state it asks the state who can go
-// on. Time passes where nobody can.
+// on. Time passes where nobody can. With a bound on depth, no actor takes more steps.
 class EverySchedule {
  public:
-  EverySchedule(const ScriptProgram& program, std::uint64_t most) : program_(&program), most_(most) {
+  EverySchedule(const ScriptProgram& program, std::uint64_t most, std::uint32_t depth_most = 0) : program_(&program), most_(most), depth_most_(depth_most) {
     try_all(State(program.objects), program.actors());
   }
   const Found& found() const { return found_; }
+  // Schedules with at most so many switches away from an actor that could go on.
+  std::uint64_t within(std::uint32_t preemptions) const {
+    return std::accumulate(by_preemptions_.begin(), by_preemptions_.upper_bound(preemptions), std::uint64_t{0}, [](std::uint64_t sum, const auto& one) { return sum + one.second; });
+  }
 
  private:
   void try_all(const State& state, const std::vector<ScriptActor>& actors) {
     if (!found_.is_whole) return;
     std::vector<Pending> can_go, for_want_of_others, left;
+    bool is_held_back = false;
     for (ScriptActor actor : actors) {
       const bool may_be_early = actor.is_timer && actor.early_timeouts < program_->timeouts_most;
       const bool is_armed = actor.is_timer && state.object(actor.timer).a == timer::kArmed;
       if (!actor.is_timer) find_pending(actor);
       if (actor.is_timer && !may_be_early) {
-        if (is_armed && !state.is_over()) for_want_of_others.push_back({actor.id, timer::access(actor.timer, timer::kRunOut)});
+        if (is_armed && !state.is_over() && !is_exhausted(actor.id)) for_want_of_others.push_back({actor.id, timer::access(actor.timer, timer::kRunOut)});
         continue;
       }
       if (!actor.has_pending || !is_live(state, actor.pending)) continue;
       left.push_back({actor.id, actor.pending});
-      if (state.is_enabled(actor.id, actor.pending)) can_go.push_back(left.back());
+      const bool is_enabled = state.is_enabled(actor.id, actor.pending);
+      if (is_exhausted(actor.id)) {
+        is_held_back = is_held_back || is_enabled;
+        continue;
+      }
+      if (is_enabled) can_go.push_back(left.back());
       if (actor.is_sleeping && !state.is_over()) for_want_of_others.push_back({actor.id, spin::access(actor.pending[0].object, spin::kWakeUp)});
     }
-    const std::vector<Pending>& next = can_go.empty() ? for_want_of_others : can_go;
-    if (next.empty()) return note_end(state, left);
-    for (const Pending& p : next) take(state, actors, p);
+    // Time does not pass while somebody could go on.
+    const std::vector<Pending>& next = can_go.empty() && !is_held_back ? for_want_of_others : can_go;
+    if (next.empty()) return note_end(state, left, is_held_back);
+    for (const Pending& p : next) {
+      for (const Pending& other : left) {
+        if (other.actor != p.actor && !is_file_call(p.operation) && !is_file_call(other.operation)) check_claims(state, {p.actor, p.operation}, other);
+      }
+      const auto is_last = [&](const Pending& other) { return !steps_.empty() && other.actor == steps_.back().actor; };
+      const bool preempts = !is_last(p) && std::any_of(can_go.begin(), can_go.end(), is_last);
+      preemptions_ += preempts ? 1 : 0;
+      take(state, actors, p);
+      preemptions_ -= preempts ? 1 : 0;
+    }
+  }
+
+  bool is_exhausted(ActorId actor) const {
+    return depth_most_ != 0 && std::count_if(steps_.begin(), steps_.end(), [&](const Step& s) { return s.actor == actor; }) >= depth_most_;
   }
 
   void take(State state, std::vector<ScriptActor> actors, const Pending& p) {
     Step step{p.actor, p.operation};
+    if (is_file_call(step.operation)) {
+      ScriptFiles files;
+      for (Step done : steps_) {
+        if (is_file_call(done.operation)) files.perform(done.operation);
+      }
+      files.perform(step.operation);
+    }
     state.apply(step);
     ScriptActor& actor = actors[index(p.actor)];
     if (actor.is_timer) {
@@ -516,21 +751,31 @@ class EverySchedule {
     steps_.pop_back();
   }
 
-  void note_end(const State& state, const std::vector<Pending>& left) {
+  void note_end(const State& state, const std::vector<Pending>& left, bool is_held_back) {
     Execution execution;
     execution.objects = program_->objects;
     execution.steps = steps_;
     execution.pending = left;
     const bool is_done = std::all_of(left.begin(), left.end(), [](const Pending& p) { return primitive_of(p.operation[0].object) == PrimitiveId::kTimer; });
-    execution.ending = state.is_over() ? Ending::kProcessEnded : is_done ? Ending::kCompleted : Ending::kStuck;
+    execution.ending = state.is_over() ? Ending::kProcessEnded : is_held_back ? Ending::kDepth : is_done ? Ending::kCompleted : Ending::kStuck;
     found_.outcomes.insert(outcome_of(execution));
-    found_.classes.insert(class_of(steps_));
+    const std::string its_class = class_of(steps_);
+    found_.classes.insert(its_class);
+    const auto [known, is_first] = known_.try_emplace(its_class);
+    if (is_first) known->second = what_is_known(steps_);
+    EXPECT_EQ(known->second, what_is_known(steps_)) << its_class;
     found_.is_whole = ++found_.executions < most_;
+    ++by_preemptions_[preemptions_];
+    found_.hit_depth = found_.hit_depth || std::any_of(left.begin(), left.end(), [&](const Pending& p) { return is_exhausted(p.actor); });
   }
 
   const ScriptProgram* program_;
   std::uint64_t most_;
+  std::uint32_t depth_most_;
   std::vector<Step> steps_;
+  std::map<std::string, std::map<std::pair<ActorId, std::size_t>, std::vector<std::size_t>>> known_;  // a class
+  std::uint32_t preemptions_ = 0;
+  std::map<std::uint32_t, std::uint64_t> by_preemptions_;
   Found found_{{}, {}, 0, 0, true};
 };
 
@@ -541,7 +786,7 @@ struct Row {
   const char* name;
   unsigned families;
   std::uint64_t count;
-  std::uint64_t schedules_most = 8'000;  // larger programs are left out
+  std::uint64_t schedules_most = 2'500;  // larger programs are left out, but of long runs
 };
 
 class Families : public ::testing::TestWithParam<Row> {};
@@ -563,11 +808,37 @@ void check_foresight(ScriptProgram& program, const Found& all, std::uint64_t see
   }
 }
 
+// With a bound on preemptions: every schedule within it, and it is told where there are more.
+void check_preemptions(ScriptProgram& program, const EverySchedule& every, std::uint32_t preemptions_most, std::uint64_t seed) {
+  SearchSetup setup;
+  setup.bounds.preemptions_most = preemptions_most;
+  const SearchResult result = search({&program}, setup);
+  EXPECT_EQ(result.executions, every.within(preemptions_most)) << preemptions_most << " preemptions, seed " << seed << "\n" << show(program);
+  const bool is_left_out = result.executions < every.found().executions;
+  EXPECT_EQ(result.bound, is_left_out ? BoundHit::kPreemptions : BoundHit::kNone) << preemptions_most << " preemptions, seed " << seed << "\n" << show(program);
+}
+
+// With a bound on the steps of each actor: every class within it, and no other; and it is told where there is more.
+void check_depth(ScriptProgram& program, std::uint32_t depth_most, bool has_passing_time, bool has_unknowns, std::uint64_t seed) {
+  const Found all = EverySchedule(program, 8'000, depth_most).found();
+  for (const ReductionName reduction : {ReductionName::kNone, ReductionName::kSource, ReductionName::kOptimal}) {
+    const Found found = explore(program, reduction, 1, false, depth_most);
+    if (!has_passing_time) {  // where it passes, who is held back by the bound stands before something else
+      EXPECT_EQ(found.outcomes, all.outcomes) << "depth " << depth_most << ", seed " << seed << "\n" << show(program);
+    }
+    EXPECT_EQ(found.classes, all.classes) << "depth " << depth_most << ", seed " << seed << "\n" << show(program);
+    EXPECT_EQ(found.hit_depth, all.hit_depth) << "depth " << depth_most << ", seed " << seed << "\n" << show(program);
+    if (reduction != ReductionName::kOptimal || has_unknowns) continue;
+    EXPECT_EQ(found.executions, all.classes.size()) << "depth " << depth_most << ", seed " << seed << "\n" << show(program);
+  }
+}
+
 TEST_P(Families, FindWhatTheOracleFinds) {
-  std::uint64_t checked = 0, executions = 0, classes = 0;
+  std::uint64_t checked = 0, executions = 0, classes = 0, beyond = 0;
   for_each_seed(GetParam().count, [&](std::uint64_t seed) {
     ScriptProgram program = Generator(seed * 1000003 + GetParam().families, GetParam().families).make();
-    const Found all = EverySchedule(program, GetParam().schedules_most).found();
+    const EverySchedule every(program, is_long_run() ? 8'000 : GetParam().schedules_most);
+    const Found& all = every.found();
     if (!all.is_whole) return true;  // too large for the oracle
     const Found none = explore(program, ReductionName::kNone);
     EXPECT_EQ(none.outcomes, all.outcomes) << "none, seed " << seed << "\n" << show(program);
@@ -581,19 +852,24 @@ TEST_P(Families, FindWhatTheOracleFinds) {
     const Found optimal = explore(program, ReductionName::kOptimal);
     EXPECT_EQ(optimal.outcomes, all.outcomes) << "optimal, seed " << seed << "\n" << show(program);
     EXPECT_EQ(optimal.classes.size(), all.classes.size()) << "optimal, seed " << seed << "\n" << show(program);
-    EXPECT_EQ(optimal.executions, all.classes.size()) << "optimal, seed " << seed << "\n" << show(program);
-    EXPECT_EQ(optimal.asleep, 0u) << "optimal, seed " << seed << "\n" << show(program);
+    // What a call on files will do is not known before it is done: some are run in vain.
+    const std::uint64_t in_vain = (GetParam().families & kFiles) != 0 ? optimal.executions + optimal.asleep - all.classes.size() : 0;
+    beyond += in_vain;
+    EXPECT_EQ(optimal.executions + optimal.asleep, all.classes.size() + in_vain) << "optimal, seed " << seed << "\n" << show(program);
     if ((GetParam().families & kSemaphores) != 0) check_foresight(program, all, seed);
     const Found parallel = explore(program, ReductionName::kOptimal, 2);
-    EXPECT_EQ(parallel.executions, all.classes.size()) << "two workers, seed " << seed << "\n" << show(program);
+    EXPECT_EQ(parallel.executions, optimal.executions) << "two workers, seed " << seed << "\n" << show(program);
     EXPECT_EQ(parallel.outcomes, all.outcomes) << "two workers, seed " << seed;
+    check_preemptions(program, every, seed % 3, seed);
+    check_depth(program, 1 + seed % 3, (GetParam().families & kPassing) != 0, (GetParam().families & kFiles) != 0, seed);
     return !::testing::Test::HasFailure();
   });
   RecordProperty("programs", std::to_string(checked));
   std::printf("%s: %lu programs, %lu schedules, %lu classes\n", GetParam().name, checked, executions, classes);
+  if (beyond > 0) std::printf("  %lu executions in vain\n", beyond);
   if (g_swap_classes > 0) std::printf("  with foresight: %lu classes, %lu executions beyond\n", g_swap_classes, g_beyond);
   g_beyond = g_swap_classes = 0;
-  EXPECT_GT(checked * 2, std::min<std::uint64_t>(GetParam().count, 2));
+  EXPECT_GT(checked, 0u);
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -613,6 +889,17 @@ INSTANTIATE_TEST_SUITE_P(
                       Row{"passing_time_and_threads", kPassing | kTimers | kThreads | kSemaphores, 400, 1'500},
                       Row{"threads", kThreads | kVariables | kMutexes, 200},
                       Row{"memory", kMemory, 600}, Row{"memory_and_mutexes", kMemory | kMutexes | kFailures, 300},
+                      Row{"memory_and_timers", kMemory | kTimers | kMutexes, 300},
+                      Row{"readers_and_semaphores", kRwLocks | kTwoWriters | kSemaphores, 400}, Row{"readers_and_barriers", kRwLocks | kBarriers, 300},
+                      Row{"readers_in_line", kOrdered | kRwLocks | kSemaphores | kTries, 300},
+                      Row{"futexes", kFutexes | kMemory | kTimers, 300}, Row{"futexes_ordered", kOrdered | kFutexes | kSemaphores, 300},
+                      Row{"robust", kRobust | kMutexes | kTries, 300}, Row{"robust_ordered", kOrdered | kRobust | kMutexes, 200},
+                      Row{"assumes", kAssumes | kVariables | kMutexes, 300}, Row{"destroys", kDestroys | kMutexes | kSemaphores | kRwLocks | kBarriers, 300},
+                      Row{"destroys_ordered", kOrdered | kDestroys | kMutexes | kSemaphores | kConditions, 300},
+                      Row{"joins", kJoins | kVariables | kCancels, 300},
+                      Row{"cancels_and_conditions", kCancels | kConditions | kTimers, 300},
+                      Row{"files", kFiles, 400}, Row{"files_and_mutexes", kFiles | kMutexes | kFailures, 300},
+                      Row{"everything_ordered", ((kThreads - 1) | kMemory | kCancels | kFutexes | kRobust) & ~kLoops, 600},
                       Row{"everything", ((kThreads - 1) & ~kOrdered) | kMemory | kCancels, 600}),
     [](const auto& info) { return std::string(info.param.name); });
 

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "scheduler/primitives/barrier.h"
+#include "scheduler/primitives/file.h"
 #include "scheduler/primitives/memory.h"
 #include "scheduler/primitives/mutex.h"
 #include "scheduler/primitives/process.h"
@@ -67,6 +68,30 @@ static void arrive(ScriptActor& actor, Rounds& rounds, const Execution& executio
   actor.is_resting = rounds.stand(actor.id, local, actor.written, execution.objects, execution.steps) == Rounds::Standing::kAgain;
 }
 
+Operation file_call(ScriptFiles::Call call, std::int64_t file, std::int64_t value) {
+  return Access{file::kCalls, file::kCall, call * 100 + file * 10 + value};
+}
+
+void ScriptFiles::perform(Operation& call) {
+  constexpr std::uint64_t kLinkKey = 0, kContentKey = 1;
+  Access& access = *call.begin();
+  const std::int64_t what = access.argument / 100, value = access.argument % 10;
+  Footprint footprint;
+  const auto touch = [&](std::uint64_t key, bool writes) { footprint.push_back({key, 0, 1, writes, true}); };
+  std::int64_t number = access.argument / 10 % 10;
+  if (what >= kLink) touch(kLinkKey, what == kLink);
+  if (what == kLink) {
+    linked = number;
+  } else {
+    if (what >= kReadLinked) number = linked;
+    const bool writes = what == kWrite || what == kWriteLinked;
+    touch(kContentKey + static_cast<std::uint64_t>(number), writes);
+    access.observed = writes ? 0 : content[number];
+    if (writes) content[number] = value;
+  }
+  call.set_footprint(interned(std::move(footprint)));
+}
+
 // As the runtime does it (scheduler/runtime/world.cc).
 Execution ScriptProgram::run(const RunRequest& request) {
   Execution execution;
@@ -76,6 +101,7 @@ Execution ScriptProgram::run(const RunRequest& request) {
   Rounds rounds;
   const auto fingerprint = [&] { return rounds.fingerprint(state); };
   std::vector<ScriptActor> all = actors();
+  ScriptFiles files;
   std::vector<TimedActor*> timed;
   for (ScriptActor& actor : all) timed.push_back(&actor);
   while (true) {
@@ -97,6 +123,7 @@ Execution ScriptProgram::run(const RunRequest& request) {
     Step step{actor.id, actor.pending};
     if (actor.is_resting) actor.rested_at.push_back(fingerprint());
     rounds.note_before(state, step.operation);
+    if (is_file_call(step.operation)) files.perform(step.operation);
     state.apply(step);
     rounds.note(step);
     director.note(step, state);

@@ -38,6 +38,17 @@ inline Instruction leaves(scheduler::ObjectId barrier) {
   return {Instruction::Kind::kLeave, scheduler::Access{barrier, 0}, 0, 0};
 }
 
+// Two files and a link to one of them: calls whose footprint depends on what others did before.
+struct ScriptFiles {
+  enum Call : std::int64_t { kRead, kWrite, kLink, kReadLinked, kWriteLinked };
+  std::int64_t content[2] = {0, 0};
+  std::int64_t linked = 0;
+  // Does the call; its operation is told what it touched.
+  void perform(scheduler::Operation& call);
+};
+// The file is of no matter to the calls that follow the link, the value to those that read.
+scheduler::Operation file_call(ScriptFiles::Call call, std::int64_t file, std::int64_t value);
+
 // An actor on its way through a script; a timer has none.
 struct ScriptActor : scheduler::TimedActor {
   const Script* script = nullptr;

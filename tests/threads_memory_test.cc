@@ -224,9 +224,31 @@ TEST(Memory, AnExecutionThatIsTooLongIsBounded) {
   EXPECT_NE(ran.output.find("bounded (depth)"), std::string::npos) << ran.output;
 }
 
+// Threads without an end, three critical sections each: 6! / 3!^2 orders of them.
+TEST(Memory, EndlessThreadsAreBoundedByDepth) {
+  const std::string path = "/tmp/threads_memory_test." + std::to_string(getpid()) + ".c";
+  std::ofstream(path) << "#include <pthread.h>\nstatic pthread_mutex_t m = PTHREAD_MUTEX_INITIALIZER;\n"
+                         "static void* run(void* x) { for (;;) { pthread_mutex_lock(&m); pthread_mutex_unlock(&m); } return x; }\n"
+                         "int main(void) { pthread_t a; pthread_create(&a, 0, run, 0); run(0); }\n";
+  for (const char* reduction : {"source", "optimal"}) {
+    const Ran ran = run(std::string("threads --depth 7 --time 60 --reduction ") + reduction + " " + path);
+    EXPECT_EQ(ran.code, 3) << ran.output;
+    EXPECT_NE(ran.output.find("bounded (depth): nothing found in 20 executions"), std::string::npos) << ran.output;
+  }
+  std::remove(path.c_str());
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Memory, Sources,
     ::testing::Values(
+        // The writer comes before both or after both: neither alone keeps it waiting.
+        Source{"readers_who_meet", 1, "assertion `one + two == 0' failed",
+               "std::shared_mutex l; pthread_barrier_t b; int config, one, two; void look(int* seen) { std::shared_lock k(l); pthread_barrier_wait(&b); *seen = config; }\n"
+               "int main() { pthread_barrier_init(&b, nullptr, 2); std::thread r(look, &one), s(look, &two), w([] { std::unique_lock k(l); config = 1; }); r.join(); s.join(); w.join(); assert(one + two == 0); }"},
+        Source{"cancelled_too_late", 1, "assertion `!joined' failed",
+               "pthread_t a, b; int joined; int main() { pthread_create(&a, nullptr, [](void* x) { return x; }, nullptr);\n"
+               "pthread_create(&b, nullptr, [](void* x) { pthread_join(a, nullptr); joined = 1; return x; }, nullptr);\n"
+               "pthread_cancel(b); pthread_join(b, nullptr); assert(!joined); pthread_join(a, nullptr); }"},
         Source{"references", 0, "verified", "int main() { auto p = std::make_shared<int>(1); std::thread a([q = p] { auto r = q; }), b([q = p] { auto r = q; }); p.reset(); a.join(); b.join(); }"},
         // One of two is there for each, though taking it may fail while the other takes its own.
         Source{"semaphore_of_two", 0, "verified",

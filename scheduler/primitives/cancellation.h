@@ -28,7 +28,7 @@ inline bool is_heeded(const State& state, const Operation& operation) {
   return false;
 }
 
-// Requests only set what stays set.
+// Requests only set what stays set; only its own thread heeds.
 inline bool dependent(const Access& x, const Access& y) { return x.verb != y.verb; }
 
 inline constexpr Primitive kPrimitive{"cancellation", kVerbs, always_enabled, apply, dependent, dependent, always};

@@ -47,6 +47,11 @@ inline bool co_enabled(const Access& x, const Access& y) {
   return !(needs_free(x) && y.verb == kRelease) && !(needs_free(y) && x.verb == kRelease);
 }
 
-inline constexpr Primitive kPrimitive{"file", kVerbs, enabled, apply, dependent, dependent, co_enabled};
+// Of the two locks that a call needs, two others may each hold one.
+inline bool holds(const State& state, ActorId actor, const Access& access) {
+  return (access.verb == kPass || access.verb == kAcquire) && state.object(access.object).a == std::int64_t{index(actor)} + 1;
+}
+
+inline constexpr Primitive kPrimitive{"file", kVerbs, enabled, apply, dependent, dependent, co_enabled, holds};
 
 }  // namespace crashcut::scheduler::file

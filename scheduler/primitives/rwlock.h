@@ -89,6 +89,11 @@ inline bool co_enabled(const Access& x, const Access& y) {
   return !(waits(x) && frees(y)) && !(waits(y) && frees(x));
 }
 
-inline constexpr Primitive kPrimitive{"rwlock", kVerbs, enabled, apply, dependent, dependent, co_enabled};
+inline bool holds(const State& state, ActorId actor, const Access& access) {
+  const Object& l = state.object(access.object);
+  return is_write(access) && std::binary_search(l.list.begin(), l.list.end(), std::int64_t{index(actor)});
+}
+
+inline constexpr Primitive kPrimitive{"rwlock", kVerbs, enabled, apply, dependent, dependent, co_enabled, holds};
 
 }  // namespace crashcut::scheduler::rwlock

@@ -56,11 +56,12 @@ inline bool dependent(const Access& x, const Access& y) {
   return true;
 }
 
-// Stages follow each other, so of two steps that change the stage only one is ever enabled.
+// Stages follow each other, so of two steps that change the stage only one is ever enabled; nor is a join before the end, but
+// for one that does not wait: by mistake, or cancelled.
 inline bool co_enabled(const Access& x, const Access& y) {
   const auto is = [&](Verb verb) { return x.verb == verb || y.verb == verb; };
-  if (is(kCreate)) return false;
-  return !(is(kExit) && is(kJoin)) || x.verb == y.verb;
+  const auto waited = [](const Access& a) { return a.verb == kJoin && a.result == 0; };
+  return !is(kCreate) && !(is(kExit) && (waited(x) || waited(y)));
 }
 
 inline constexpr Primitive kPrimitive{"thread", kVerbs, enabled, apply, dependent, dependent, co_enabled};

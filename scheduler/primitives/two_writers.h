@@ -1,6 +1,8 @@
 // Readers and two writers (the McMini paper, section 5.4): any number of readers, or the one writer, or the other.
-// Object: a readers, b which writer is in (1 or 2) or 0.
+// Object: list the readers, b which writer is in (1 or 2) or 0.
 #pragma once
+
+#include <algorithm>
 
 #include "scheduler/primitive.h"
 
@@ -16,23 +18,29 @@ inline bool enabled(const State& state, ActorId, const Operation&, const Access&
   switch (access.verb) {
     case kRead: return l.b == 0;
     case kWriteFirst:
-    case kWriteSecond: return l.b == 0 && l.a == 0;
+    case kWriteSecond: return l.b == 0 && l.list.empty();
     default: return true;
   }
 }
 
-inline std::int64_t apply(State& state, ActorId, const Operation&, const Access& access) {
+inline std::int64_t leave(Object& l, std::int64_t reader) {
+  const auto it = std::find(l.list.begin(), l.list.end(), reader);
+  return it == l.list.end() ? kUnlockOfUnlocked : (l.list.erase(it), 0);
+}
+
+inline std::int64_t apply(State& state, ActorId actor, const Operation&, const Access& access) {
   Object& l = state.object(access.object);
+  const std::int64_t self = index(actor);
   switch (access.verb) {
-    case kRead: ++l.a; return 0;
+    case kRead: l.list.insert(std::upper_bound(l.list.begin(), l.list.end(), self), self); return 0;
     case kWriteFirst: l.b = 1; return 0;
     case kWriteSecond: l.b = 2; return 0;
-    case kReadDone: return l.a == 0 ? kUnlockOfUnlocked : (--l.a, 0);
+    case kReadDone: return leave(l, self);
     default: return l.b == 0 ? kUnlockOfUnlocked : (l.b = 0, 0);
   }
 }
 
-// Readers are counted, in any order.
+// Readers come and go without regard to each other.
 inline bool dependent(const Access& x, const Access& y) {
   const auto reads = [](const Access& a) { return a.verb == kRead || (a.verb == kReadDone && a.result == 0); };
   return !(reads(x) && reads(y));
@@ -45,6 +53,11 @@ inline bool co_enabled(const Access& x, const Access& y) {
   return !(enters(x) && leaves(y)) && !(enters(y) && leaves(x));
 }
 
-inline constexpr Primitive kPrimitive{"two-writers lock", kVerbs, enabled, apply, dependent, dependent, co_enabled};
+inline bool holds(const State& state, ActorId actor, const Access& access) {
+  const Object& l = state.object(access.object);
+  return (access.verb == kWriteFirst || access.verb == kWriteSecond) && std::binary_search(l.list.begin(), l.list.end(), std::int64_t{index(actor)});
+}
+
+inline constexpr Primitive kPrimitive{"two-writers lock", kVerbs, enabled, apply, dependent, dependent, co_enabled, holds};
 
 }  // namespace crashcut::scheduler::two_writers
