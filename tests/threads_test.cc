@@ -127,10 +127,19 @@ TEST(Threads, RefusesWhatItCannotFollow) {
   }
 }
 
+// On the way to a branch, and after the last of them.
 TEST(Threads, ReportsDivergenceAndNoResult) {
-  const Ran ran = run("threads --jobs 1 " + program("mistakes unrepeatable"));
-  EXPECT_EQ(ran.code, 2) << ran.output;
-  EXPECT_NE(ran.output.find("not repeatable"), std::string::npos) << ran.output;
+  for (const char* words : {"mistakes unrepeatable", "mistakes unrepeatable-late"}) {
+    const Ran ran = run("threads --jobs 1 " + program(words));
+    EXPECT_EQ(ran.code, 2) << ran.output;
+    EXPECT_NE(ran.output.find("not repeatable"), std::string::npos) << ran.output;
+  }
+}
+
+TEST(Threads, AServerThatIsKilledIsNoResult) {
+  const Ran ran = run("threads " + program("mistakes kill-server"));
+  EXPECT_EQ(ran.code, 4) << ran.output;
+  EXPECT_NE(ran.output.find("was killed, by the program itself or from outside"), std::string::npos) << ran.output;
 }
 
 // Native, then built on a condition variable: the same, dearer. 3! orders of whole critical sections without preference.

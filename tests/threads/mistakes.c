@@ -443,6 +443,15 @@ int main(int argc, char** argv) {
     ++*executions;
     two(holds_for_a_while);
   }
+  if (IS("unrepeatable-late")) {
+    two(holds_for_a_while);
+    for (unsigned i = 0; i < *executions; ++i) pthread_mutex_lock(&m), pthread_mutex_unlock(&m);
+    ++*executions;
+  }
+  if (IS("kill-server")) {
+    two(holds_for_a_while);
+    kill(getppid(), SIGKILL);
+  }
   if (IS("fork") && fork() == 0) _exit(0);
   if (IS("socket")) socket(AF_INET, SOCK_STREAM, 0);
   return 0;
