@@ -80,6 +80,7 @@ const char* refused(long number, const long* a) {
     case SYS_socket: case SYS_socketpair: case SYS_accept: case SYS_accept4: case SYS_connect: return "socket()";
     case SYS_epoll_wait: case SYS_epoll_pwait: case SYS_epoll_pwait2: case SYS_poll: case SYS_ppoll: case SYS_select:
     case SYS_pselect6: return a[1] == 0 ? nullptr : "poll() or select()";
+    case SYS_kill: return a[0] == kernel(SYS_getpid) || a[1] == 0 ? nullptr : "kill() of another process or of a group";
     case SYS_ptrace: return "ptrace()";
     case SYS_io_uring_setup: case SYS_io_setup: return "asynchronous I/O";
     case SYS_pipe: case SYS_pipe2: return is_scheduling() ? "pipe()" : nullptr;
