@@ -52,7 +52,7 @@ void wait_for_end(int pipe) {
 
 }  // namespace
 
-Guard::Guard(const std::string& directory) {
+Guard::Guard(const std::string& directory) : directory_(directory) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) throw std::system_error(errno, std::generic_category(), "pipe");
   sigset_t all, before;
@@ -70,6 +70,12 @@ Guard::Guard(const std::string& directory) {
   setpgid(child, child);  // the guard does it too: whoever comes first
   process_ = child;
   pipe_ = ends[1];
+}
+
+Guard::~Guard() {
+  finish();
+  boost::system::error_code error;
+  fs::remove_all(directory_, error);
 }
 
 void Guard::finish() {

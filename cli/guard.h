@@ -18,7 +18,8 @@ class Guard {
   // `directory` is an absolute path; it need not exist yet. Throws std::system_error.
   explicit Guard(const std::string& directory);
   Guard(const Guard&) = delete;
-  ~Guard() { finish(); }
+  // Removes the directory itself where the guard was killed.
+  ~Guard();
 
   // What is started in this group ends with crashcut.
   pid_t group() const { return process_; }
@@ -28,6 +29,7 @@ class Guard {
  private:
   std::atomic<int> pipe_{-1};
   pid_t process_ = -1;
+  std::string directory_;
 };
 
 }  // namespace crashcut::cli

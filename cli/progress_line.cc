@@ -16,12 +16,6 @@ constexpr double kQuiet_s = 2;
 constexpr double kInterval_s = 2;
 constexpr double kTerminalInterval_s = 0.2;
 
-std::string time_text(double seconds) {
-  if (seconds < 120) return fmt::format("{:.0f} s", seconds);
-  if (seconds < 7200) return fmt::format("{:.0f} min", seconds / 60);
-  return seconds < 1e6 ? fmt::format("{:.0f} h", seconds / 3600) : "days";
-}
-
 std::string progress_text(const recovery::Progress& p) {
   std::string text = fmt::format("{}: {} recoveries, {} violations", time_text(p.seconds), p.recoveries, p.violations);
   // The estimator takes all subtrees of a choice to be of one size: early numbers are guesses.
@@ -31,6 +25,12 @@ std::string progress_text(const recovery::Progress& p) {
 }
 
 }  // namespace
+
+std::string time_text(double seconds) {
+  if (seconds < 120) return fmt::format("{:.0f} s", seconds);
+  if (seconds < 7200) return fmt::format("{:.0f} min", seconds / 60);
+  return seconds < 1e6 ? fmt::format("{:.0f} h", seconds / 3600) : "days";
+}
 
 ProgressLine::ProgressLine() : is_terminal_(isatty(STDERR_FILENO) == 1), next_s_(kQuiet_s) {}
 ProgressLine::~ProgressLine() { clear(); }

@@ -1,9 +1,14 @@
 // ProgressLine: how far a long search is, on stderr: one line that changes on a terminal, else one every few seconds.
 #pragma once
 
+#include <string>
+
 #include "recovery/check.h"
 
 namespace crashcut::cli {
+
+// "90 s", "15 min", "3 h".
+std::string time_text(double seconds);
 
 class ProgressLine {
  public:

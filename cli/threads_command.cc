@@ -9,6 +9,7 @@
 #include "cli/json_file.h"
 #include "cli/options.h"
 #include "cli/program.h"
+#include "cli/progress_line.h"
 #include "recovery/json_report.h"
 #include "recovery/threads/report.h"
 #include "recovery/threads/rest.h"
@@ -109,8 +110,9 @@ class Progress {
   void show(const scheduler::Progress& p) {
     if (p.seconds < next_s_) return;
     next_s_ = p.seconds + kInterval_s;
-    const double left = p.fraction > 0 ? p.seconds * (1 - p.fraction) / p.fraction : 0;
-    fmt::print(stderr, "{:.0f} s: {}; an estimated {:.1f}% done, {:.0f} s left\n", p.seconds, recovery::count_text(p.executions, "execution", "executions"), 100 * p.fraction, left);
+    std::string text = fmt::format("{}: {}; an estimated {} done", time_text(p.seconds), recovery::count_text(p.executions, "execution", "executions"), recovery::percent_text(p.fraction));
+    if (p.seconds_left >= 0) text += fmt::format(", {} left", time_text(p.seconds_left));
+    fmt::print(stderr, "{}\n", text);
   }
 
  private:

@@ -103,6 +103,7 @@ struct Filesystem::Impl {
   // Directories.
   Errno check_name(std::string_view name) const;
   Ino find_entry(Inode& dir, std::string_view name);
+  std::uint64_t new_cookie(Inode& dir, std::string_view name) const;
   void set_entry(Inode& dir, std::string_view name, Ino ino);
   void load_all_names(Inode& dir);
   bool is_empty(Inode& dir);

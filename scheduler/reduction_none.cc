@@ -51,10 +51,11 @@ class None : public Reduction {
     }
   }
   void add(Node& node, const State& state, const std::map<ActorId, Operation>& next, const Step& step) {
-    if (preemptions_after(node, state, next, step.actor) > preemptions_most_) {
+    const std::uint32_t preemptions = preemptions_after(node, state, next, step.actor);
+    if (preemptions > preemptions_most_) {
       has_left_out = true;
     } else {
-      node.pending.push_back({step, {}});
+      node.pending.push_back({.step = step, .is_preemption = preemptions > node.preemptions});
     }
   }
   static std::uint32_t preemptions_after(const Node& node, const State& state, const std::map<ActorId, Operation>& next, ActorId actor) {

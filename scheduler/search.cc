@@ -39,6 +39,7 @@ class Searcher {
       }
       return std::move(result_);
     }
+    fraction_at_start_ = tree_->explored_fraction();
     std::vector<std::thread> threads;
     for (std::size_t i = 1; i < workers.size(); ++i) threads.emplace_back([this, program = workers[i]] { work_guarded(*program); });
     work_guarded(*workers[0]);
@@ -48,11 +49,11 @@ class Searcher {
     result_.fraction = tree_->explored_fraction();
     // Where branches are missing there is nothing to go on with.
     if (!tree_->is_explored() && !reduction_->was_stopped) result_.rest = tree_->sketch();
-    if (tree_->is_explored() && result_.bound == BoundHit::kNone) {
-      if (hit_timeouts_) result_.bound = BoundHit::kTimeouts;
-      if (hit_depth_) result_.bound = BoundHit::kDepth;
-      if (reduction_->has_left_out) result_.bound = BoundHit::kPreemptions;
-    }
+    const TreeSketch before = setup_.rest == nullptr ? TreeSketch{} : *setup_.rest;
+    result_.rest.hit_depth = hit_depth_ || before.hit_depth;
+    result_.rest.hit_timeouts = hit_timeouts_ || before.hit_timeouts;
+    result_.rest.hit_preemptions = reduction_->has_left_out || before.hit_preemptions;
+    if (tree_->is_explored() && result_.bound == BoundHit::kNone) result_.bound = bound_of(result_.rest);
     return std::move(result_);
   }
 
@@ -174,7 +175,10 @@ class Searcher {
     const double now = seconds();
     if (setup_.on_progress && now >= next_progress_s_) {
       next_progress_s_ = now + kProgressInterval_s;
-      setup_.on_progress({result_.executions, now, tree_->explored_fraction()});
+      const double fraction = tree_->explored_fraction();
+      // Of a search that was resumed, a part was done before its time began.
+      const double gained = fraction - fraction_at_start_;
+      setup_.on_progress({result_.executions, now, fraction, gained > 0 ? now * (1 - fraction) / gained : -1});
     }
   }
 
@@ -188,11 +192,17 @@ class Searcher {
   SearchResult result_;
   std::optional<Tree::Task> current_;
   bool is_over_ = false, hit_depth_ = false, hit_timeouts_ = false;
-  double next_progress_s_ = kProgressInterval_s;
+  double next_progress_s_ = kProgressInterval_s, fraction_at_start_ = 0;
   std::exception_ptr error_;
 };
 
 }  // namespace
+
+BoundHit bound_of(const TreeSketch& rest) {
+  if (rest.hit_preemptions) return BoundHit::kPreemptions;
+  if (rest.hit_depth) return BoundHit::kDepth;
+  return rest.hit_timeouts ? BoundHit::kTimeouts : BoundHit::kNone;
+}
 
 SearchResult search(const std::vector<Program*>& workers, const SearchSetup& setup) { return Searcher(setup).run(workers); }
 

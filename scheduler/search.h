@@ -26,6 +26,7 @@ struct Progress {
   std::uint64_t executions;
   double seconds;
   double fraction;  // estimate
+  double seconds_left;  // estimate; negative: unknown
 };
 
 struct SearchResult {
@@ -52,6 +53,9 @@ struct SearchSetup {
   const std::atomic<bool>* stop = nullptr;
   const TreeSketch* rest = nullptr;  // of an earlier search that was stopped: go on with it
 };
+
+// What was left out of a search that has nothing more to do.
+BoundHit bound_of(const TreeSketch& rest);
 
 // One worker a program; all run the same one.
 SearchResult search(const std::vector<Program*>& workers, const SearchSetup& setup);

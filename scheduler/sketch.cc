@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "scheduler/dependence.h"
 #include "scheduler/tree.h"
 
 namespace crashcut::scheduler {
@@ -10,7 +11,7 @@ namespace crashcut::scheduler {
 namespace {
 
 BranchSketch sketch_of(const Branch& branch) {
-  BranchSketch sketch{branch.step.actor, {}};
+  BranchSketch sketch{branch.step.actor, branch.is_preemption, {}};
   for (const Branch& child : branch.children) sketch.children.push_back(sketch_of(child));
   return sketch;
 }
@@ -48,12 +49,22 @@ class Restorer {
   Branch branch(const BranchSketch& sketch, std::vector<ActorId> prefix) {
     prefix.push_back(sketch.actor);
     Branch made;
+    made.is_preemption = sketch.is_preemption;
     for (const BranchSketch& child : sketch.children) made.children.push_back(branch(child, prefix));
     std::vector<ActorId> way = prefix;
     for (const BranchSketch* s = &sketch; !s->children.empty(); s = &s->children.front()) way.push_back(s->children.front().actor);
     const Execution execution = run(way);
     if (is_whole_) made.step = execution.steps[prefix.size() - 1];
     return made;
+  }
+  // Who sleeps after `prefix`, a part of `along`. What a call on files does depends on its place: it is run there.
+  Step sleeper(const Execution& along, std::vector<ActorId> prefix, const State& state, ActorId actor) {
+    const std::size_t depth = prefix.size();
+    Step step = step_at(along, depth, state, actor);
+    if (!is_file_call(step.operation)) return step;
+    prefix.push_back(actor);
+    const Execution execution = run(prefix);
+    return is_whole_ ? execution.steps[depth] : step;
   }
   bool is_whole() const { return is_whole_; }
 
@@ -68,7 +79,7 @@ class Restorer {
 TreeSketch Tree::sketch() const {
   TreeSketch sketch;
   for (const Node* node = root_.get(); node != nullptr; node = node->open.get()) {
-    NodeSketch s{node->depth, node->preemptions, node->started, {}, {}};
+    NodeSketch s{node->depth, node->preemptions, node->started, node->done, {}, {}};
     for (const Step& step : node->sleep) s.sleep.push_back(step.actor);
     for (const Branch& branch : node->pending) s.pending.push_back(sketch_of(branch));
     if (!s.pending.empty() || s.preemptions > 0 || s.started > 1 || s.sleep.size() > 1) sketch.nodes.push_back(std::move(s));
@@ -92,9 +103,10 @@ bool Tree::restore(const TreeSketch& sketch, Program& program, std::uint32_t dep
     if (known != sketch.nodes.end() && known->depth == depth) {
       const std::vector<ActorId> prefix(sketch.path.begin(), sketch.path.begin() + static_cast<std::ptrdiff_t>(depth));
       for (const BranchSketch& branch : known->pending) node->pending.push_back(restorer.branch(branch, prefix));
-      for (const ActorId actor : known->sleep) node->sleep.push_back(step_at(along, depth, state, actor));
+      for (const ActorId actor : known->sleep) node->sleep.push_back(restorer.sleeper(along, prefix, state, actor));
       node->preemptions = known->preemptions;
       node->started = known->started;
+      node->done = known->done;
       ++known;
     } else {
       node->started = 1;

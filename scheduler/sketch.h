@@ -2,14 +2,23 @@
 // again under the same schedule.
 #pragma once
 
+#include <array>
 #include <vector>
 
 #include "scheduler/operation.h"
 
 namespace crashcut::scheduler {
 
+// Branches that were explored to the end, for the estimate.
+struct Finished {
+  std::uint64_t branches = 0;
+  std::uint64_t leaves = 0;
+  bool operator==(const Finished&) const = default;
+};
+
 struct BranchSketch {
   ActorId actor{};
+  bool is_preemption = false;
   std::vector<BranchSketch> children;
   bool operator==(const BranchSketch&) const = default;
 };
@@ -19,6 +28,7 @@ struct NodeSketch {
   std::uint32_t depth = 0;
   std::uint32_t preemptions = 0;
   std::uint64_t started = 0;
+  std::array<Finished, 2> done;
   std::vector<ActorId> sleep;
   std::vector<BranchSketch> pending;
   bool operator==(const NodeSketch&) const = default;
@@ -27,6 +37,8 @@ struct NodeSketch {
 struct TreeSketch {
   std::vector<ActorId> path;      // to the lowest open node
   std::vector<NodeSketch> nodes;  // on it
+  // What bounds have left out so far, whatever is still to come.
+  bool hit_depth = false, hit_timeouts = false, hit_preemptions = false;
   bool operator==(const TreeSketch&) const = default;
 };
 

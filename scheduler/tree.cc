@@ -187,19 +187,11 @@ void Tree::prune() {
       root_ = nullptr;
       return;
     }
+    note_done(*parent, *node);
     parent->open = nullptr;
     node = parent;
   }
   lowest_ = node;
 }
-
-double Tree::done_part(const Node& node) {
-  const double open_part = node.open == nullptr ? 0 : done_part(*node.open);
-  const double done = static_cast<double>(node.started) - (node.open == nullptr ? 0 : 1) + open_part;
-  const auto known = static_cast<double>(node.started + node.pending.size());
-  return known == 0 ? 0 : done / known;
-}
-
-double Tree::explored_fraction() const { return root_ == nullptr ? 1 : done_part(*root_); }
 
 }  // namespace crashcut::scheduler

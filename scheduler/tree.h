@@ -10,6 +10,7 @@
 #pragma once
 
 #include <list>
+#include <map>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -31,6 +32,7 @@ struct Branch {
   Step step;
   std::vector<Branch> children;
   std::shared_ptr<Run> run = nullptr;  // of its first leaf, where somebody began it early
+  bool is_preemption = false;
 };
 
 struct Node {
@@ -41,7 +43,8 @@ struct Node {
   std::vector<Step> sleep;            // at arrival, and the first step of every branch started since
   std::list<Branch> pending;
   std::unique_ptr<Node> open;         // the branch that is being explored
-  std::uint64_t started = 0;          // branches, for the estimate
+  std::uint64_t started = 0;          // branches
+  std::array<Finished, 2> done;       // of these; those that cost a preemption apart
 };
 
 class Tree {
@@ -68,7 +71,7 @@ class Tree {
   // The state before what follows `node`.
   State state_at(const Node* node) const;
   bool is_explored() const { return root_ == nullptr; }
-  // Estimated part that is done: every known branch of a node is taken to be of the same size.
+  // Estimated part that is done. (estimate.cc)
   double explored_fraction() const;
   const std::vector<ObjectStart>& objects() const { return objects_; }
   // What is left to do; and to go on with that, in a tree that has not begun: false where the program does not do what
@@ -81,7 +84,8 @@ class Tree {
   void settle_sleep(Node& parent, Node& child, const Node* next, const State& after) const;
   RunRequest request_of(const Node& node, const std::list<Branch>::iterator branch) const;
   void merge_objects(const Execution& execution);
-  static double done_part(const Node& node);
+  void note_done(Node& parent, const Node& child);
+  double estimate(const Node& node) const;
 
   bool has_sleepers_;
   std::unique_ptr<Node> root_;
@@ -90,6 +94,7 @@ class Tree {
   Node* lowest_ = nullptr;            // of the open nodes
   std::uint32_t branch_depth_ = 0;    // where the branch that was taken last begins
   bool is_begun_ = false;
+  std::map<std::uint32_t, Finished> done_by_preemptions_;
 };
 
 }  // namespace crashcut::scheduler

@@ -502,6 +502,22 @@ TEST_F(SuddenEndTest, LeavesNothingAtAnyMoment) {
   }
 }
 
+// Its first process is the guard.
+TEST_F(SuddenEndTest, LeavesNothingWhereTheGuardIsKilled) {
+  const pid_t child = start(words_);
+  pid_t guard = 0;
+  const std::string children = "/proc/" + std::to_string(child) + "/task/" + std::to_string(child) + "/children";
+  for (int tries = 0; guard == 0 && tries < 10'000; ++tries) {
+    if (!(std::ifstream(children) >> guard)) guard = 0;
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
+  ASSERT_NE(guard, 0);
+  kill(guard, SIGKILL);
+  while (waitpid(-1, nullptr, 0) > 0) {
+  }
+  EXPECT_TRUE(fs::is_empty(temporary_)) << fs::directory_iterator(temporary_)->path() << " was left behind";
+}
+
 // ---- compare, JSON ------------------------------------------------------------------------------------------
 
 TEST_F(CliTest, ComparePutsTheModesSideBySide) {

@@ -338,6 +338,27 @@ TEST(Bounds, DepthIsReportedWhereTheRestIsBlocked) {
   EXPECT_EQ(count(program, setup).result.bound, BoundHit::kDepth);
 }
 
+// From a part of the search, how large the whole of it is: not off by more than a few times.
+TEST(Bounds, TheEstimateIsOfTheRightSize) {
+  const auto expect_near = [](const ScriptProgram& program, std::uint32_t preemptions) {
+    SearchSetup setup;
+    setup.has_foresight = false;
+    setup.bounds.preemptions_most = preemptions;
+    const auto all = static_cast<double>(count(program, setup).result.executions);
+    for (const int part : {8, 4, 2}) {
+      setup.bounds.executions_most = static_cast<std::uint64_t>(all) / static_cast<std::uint64_t>(part);
+      const SearchResult result = count(program, setup).result;
+      const double estimated = static_cast<double>(result.executions) / result.fraction;
+      EXPECT_GT(estimated, all / 4) << part;
+      EXPECT_LT(estimated, all * 4) << part;
+    }
+  };
+  expect_near(writers(6), kNoPreemptionBound);
+  expect_near(philosophers_arbiter(6), kNoPreemptionBound);
+  expect_near(philosophers(4, true), 1);
+  expect_near(philosophers_arbiter(4), 1);
+}
+
 // A search that is stopped again and again finds, all in all, what one that is not does.
 TEST(Bounds, AStoppedSearchGoesOn) {
   for (const ScriptProgram& whole : {writers(4), philosophers(3, false), philosophers_arbiter(4), producer_consumer(3), readers_and_two_writers_native(1)}) {

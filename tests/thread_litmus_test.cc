@@ -70,6 +70,18 @@ INSTANTIATE_TEST_SUITE_P(Paper, ThreadLitmus, ::testing::ValuesIn(claims()), [](
   return name;
 });
 
+// What a call on files does depends on its place, also where it sleeps: no class is lost when a search is stopped.
+TEST(ThreadLitmus, AResumedSearchLosesNoClass) {
+  auto report = tests::run_threads("--jobs 1 --profile paper --sector 1 --block 4 --max-executions 37", std::string(CRASHCUT_LITMUS_SOURCES) + "/pord-rd-wr+wr-N-cont.c", 3);
+  for (int part = 0; part < 20 && !report.is_null() && report["resume"].is_string(); ++part) {
+    const std::string command = report["resume"];
+    report = tests::run_threads("--resume " + command.substr(command.rfind(' ') + 1), "", -1);
+  }
+  ASSERT_FALSE(report.is_null());
+  EXPECT_EQ(report["verdict"], "verified");
+  EXPECT_EQ(report["counts"]["executions"], 324);
+}
+
 TEST(ThreadLitmus, AreAllThere) { EXPECT_EQ(claims().size(), 8u); }
 
 }  // namespace

@@ -325,6 +325,28 @@ TEST(Resume, GoesOn) {
   EXPECT_EQ(r["counts"]["executions"], 120u);
 }
 
+// What a bound left out before it was stopped stays left out; rounds of preemptions go on where they were.
+TEST(Resume, EndsAsTheWholeSearchDoes) {
+  struct Row {
+    const char *options, *words, *step;
+  };
+  const std::string file = ::testing::TempDir() + "resume." + std::to_string(getpid()) + ".json";
+  for (const Row& row : {Row{"--depth 8", "producer_consumer 2 1 1 while", "1"}, Row{"--depth 8 --reduction source", "producer_consumer 2 1 1 while", "1"},
+                         Row{"--preemptions 2", "philosophers 2 arbiter", "37"}, Row{"--preemptions 1", "philosophers 3 arbiter", "5"}}) {
+    const json whole = report(std::string("--all ") + row.options, row.words, 3);
+    json r = report(std::string("--all --max-executions ") + row.step + " " + row.options, row.words, 3);
+    for (int part = 0; part < 200 && r["resume"].is_string(); ++part) {
+      const std::string command = r["resume"];
+      EXPECT_EQ(run("threads --json " + file + " --resume " + command.substr(command.rfind(' ') + 1)).code, 3) << row.options;
+      std::ifstream in(file);
+      r = json::parse(in, nullptr, false);
+      ASSERT_FALSE(r.is_discarded());
+    }
+    EXPECT_EQ(r["bound_hit"], whole["bound_hit"]) << row.options;
+    EXPECT_EQ(r["counts"]["executions"], whole["counts"]["executions"]) << row.options;
+  }
+}
+
 // The parts together have the outcomes of the whole, wherever it was stopped.
 TEST(Resume, GoesOnWithCrashes) {
   const std::string words = "file_script-gcc cBwabcs cBwcde";

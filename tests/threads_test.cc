@@ -117,23 +117,26 @@ INSTANTIATE_TEST_SUITE_P(
                       Row{"producer_consumer 2 1 1 semaphore", "", 0, "", ""}, Row{"producer_consumer 2 1 1 while", "--spurious 1", 0, "", ""},
                       Row{"producer_consumer 2 1 1 if", "", 0, "", ""}, Row{"producer_consumer 2 1 1 if", "--spurious 1", 1, "assertion", "failed"},
                       Row{"mistakes timedjoin", "", 1, "exit", "exit code 6"}, Row{"mistakes timedjoin", "--timeouts 0", 0, "", ""},
-                      Row{"cpp unwind", "", 0, "", ""}, Row{"c11", "", 0, "", ""}, Row{"cpp mutex", "", 0, "", ""},
+                      Row{"cpp unwind", "", 0, "", ""}, Row{"c11", "", 0, "", ""}, Row{"mistakes temporary", "", 0, "", ""}, Row{"mistakes temporary", "--reduction source", 0, "", ""}, Row{"cpp mutex", "", 0, "", ""},
                       Row{"cpp condition", "", 0, "", ""}, Row{"cpp shared", "", 0, "", ""}, Row{"cpp latch", "", 0, "", ""},
                       Row{"cpp barrier", "", 0, "", ""}, Row{"cpp semaphore", "", 0, "", ""}, Row{"cpp once", "", 0, "", ""},
                       Row{"cpp atomic", "", 0, "", ""}, Row{"cpp future", "", 0, "", ""}, Row{"cpp local", "", 0, "", ""}));
 
 TEST(Threads, RefusesWhatItCannotFollow) {
-  for (const auto& [words, text] : {std::pair{"mistakes fork", "fork()"}, std::pair{"mistakes socket", "socket()"}, std::pair{"cancel asynchronous", "PTHREAD_CANCEL_ASYNCHRONOUS"}}) {
+  for (const auto& [words, text] : {std::pair{"mistakes fork", "fork()"}, std::pair{"mistakes socket", "socket()"}, std::pair{"mistakes kill-server", "kill() of another process"}, std::pair{"cancel asynchronous", "PTHREAD_CANCEL_ASYNCHRONOUS"}}) {
     const Ran ran = run("threads " + program(words));
     EXPECT_EQ(ran.code, 2) << words;
     EXPECT_NE(ran.output.find(text), std::string::npos) << ran.output;
   }
 }
 
+// On the way to a branch, and after the last of them.
 TEST(Threads, ReportsDivergenceAndNoResult) {
-  const Ran ran = run("threads --jobs 1 " + program("mistakes unrepeatable"));
-  EXPECT_EQ(ran.code, 2) << ran.output;
-  EXPECT_NE(ran.output.find("not repeatable"), std::string::npos) << ran.output;
+  for (const char* words : {"mistakes unrepeatable", "mistakes unrepeatable-late"}) {
+    const Ran ran = run("threads --jobs 1 " + program(words));
+    EXPECT_EQ(ran.code, 2) << ran.output;
+    EXPECT_NE(ran.output.find("not repeatable"), std::string::npos) << ran.output;
+  }
 }
 
 // Native, then built on a condition variable: the same, dearer. 3! orders of whole critical sections without preference.

@@ -54,7 +54,7 @@ class Checker {
   ThreadResult run() {
     const std::uint32_t most = plan_.bounds.preemptions_most;
     // Few preemptions find most bugs: schedules with none first, then one, and so on, each time all of them.
-    preemptions_ = before_ == nullptr && most != scheduler::kNoPreemptionBound ? 0 : most;
+    preemptions_ = before_ != nullptr ? before_->preemptions : most != scheduler::kNoPreemptionBound ? 0 : most;
     while (true) {
       ThreadResult result = run_once();
       const bool is_done = result.verdict == ThreadVerdict::kViolation || result.search.bound != scheduler::BoundHit::kPreemptions || preemptions_ == most;
@@ -63,6 +63,7 @@ class Checker {
       spent_s_ += result.search.seconds;
       result_ = {};
       executions_ = 0;
+      first_.reset();
       before_ = nullptr;
       uncrashed_.clear();
       crashes_.reset();
@@ -99,7 +100,11 @@ class Checker {
     setup.stop = hooks_.stop;
     if (before_ != nullptr) setup.rest = &before_->sketch;
     if (go_on_crashing(*programs[0])) {
-      if (before_ == nullptr || !before_->sketch.nodes.empty()) result_.search = scheduler::search(workers, setup);
+      if (before_ == nullptr || !before_->sketch.nodes.empty()) {
+        result_.search = scheduler::search(workers, setup);
+      } else {
+        result_.search.bound = scheduler::bound_of(result_.search.rest = before_->sketch);
+      }
     } else {
       result_.search.rest = before_->sketch;
     }
@@ -112,6 +117,7 @@ class Checker {
       result_.merged = crashes_->counts().merged;
     }
     if (begins_again_) return std::move(result_);
+    if (result_.search.bound != scheduler::BoundHit::kStopped && !result_.finding && !does_the_same_again(*programs[0])) throw ToolError{true, kNotRepeatable};
     if (result_.search.diverged) {
       if (!race_) throw ToolError{true, kNotRepeatable};
       result_.finding = race_;
@@ -125,22 +131,34 @@ class Checker {
     return std::move(result_);
   }
 
+  // Branches show whether a program does the same again up to where they begin. What it does after the last of them, the
+  // first execution run once more shows.
+  bool does_the_same_again(JointProgram& program) const {
+    if (!first_) return true;
+    scheduler::RunRequest request;
+    request.prefix = schedule_of(*first_);
+    request.depth_most = plan_.bounds.depth_most;
+    const Execution again = program.run(request);
+    const auto is_same = [](const scheduler::Step& x, const scheduler::Step& y) { return x.actor == y.actor && x.operation.is_same_call(y.operation); };
+    return again.ending == scheduler::Ending::kStopped ||
+           (again.ending == first_->ending && std::equal(again.steps.begin(), again.steps.end(), first_->steps.begin(), first_->steps.end(), is_same));
+  }
+
   // Counts of both searches, and what is left of this one.
   void note_rest() {
     scheduler::SearchResult& search = result_.search;
     if (before_ != nullptr) {
       search.executions += before_->executions;
       result_.violations += before_->violations;
+      result_.assumed_away += before_->assumed_away;
       search.asleep += before_->asleep;
       search.foreseen += before_->foreseen;
       search.transitions += before_->transitions;
       search.seconds += before_->seconds;
     }
-    // Of fewer preemptions than were asked for there is no going on: the next round begins anew.
-    if (preemptions_ != plan_.bounds.preemptions_most) return;
     const bool ends_with_finding = result_.verdict == ThreadVerdict::kViolation && !plan_.goes_on;
     if (ends_with_finding || (search.rest.nodes.empty() && uncrashed_.empty())) return;
-    result_.rest = ThreadRest{search.rest, names_.actors(), racy_, is_opaque_, is_instrumented_, search.executions, search.asleep, search.foreseen, search.transitions, result_.violations, search.seconds, uncrashed_};
+    result_.rest = ThreadRest{search.rest, names_.actors(), racy_, is_opaque_, is_instrumented_, preemptions_, search.executions, search.asleep, search.foreseen, search.transitions, result_.violations, result_.assumed_away, search.seconds, uncrashed_};
   }
 
   // The execution in whose recoveries the earlier search was stopped. False where this one is to end there too.
@@ -173,7 +191,7 @@ class Checker {
   }
 
   bool note(const Execution& execution) {
-    ++executions_;
+    if (++executions_ == 1) first_ = execution;
     for (const scheduler::Step& s : execution.steps) result_.threads_most = std::max<std::uint64_t>(result_.threads_most, index(s.actor) + 1);
     const auto* details = dynamic_cast<const Details*>(execution.note.get());
     if (details == nullptr || details->kind == FindingKind::kNone) {
@@ -266,6 +284,7 @@ class Checker {
   NameTable names_;
   ThreadResult result_{};
   std::uint64_t executions_ = 0;
+  std::optional<Execution> first_;
   std::optional<Crashes> crashes_;
   std::optional<ThreadFinding> race_;  // the first, where the search began again to follow it
   Clock::time_point began_;

@@ -55,7 +55,8 @@ struct ThreadRest {
   std::vector<scheduler::runtime::ActorName> actors;
   std::vector<std::uint64_t> racy;
   bool is_opaque = false, is_instrumented = false;
-  std::uint64_t executions = 0, asleep = 0, foreseen = 0, transitions = 0, violations = 0;
+  std::uint32_t preemptions = scheduler::kNoPreemptionBound;  // of the round in which it was stopped
+  std::uint64_t executions = 0, asleep = 0, foreseen = 0, transitions = 0, violations = 0, assumed_away = 0;
   double seconds = 0;
   std::vector<scheduler::ActorId> uncrashed;  // the last execution, where not all of its recoveries were run
 };

@@ -25,7 +25,9 @@ JointProgram::JointProgram(const ThreadPlan& plan, scheduler::runtime::NameTable
   program.is_restoring = setup.stop_at_step == 0;
   program.launch = [&](int control_fd, int names_fd) { launch(plan, control_fd, names_fd); };
   program.check_alive = [this] {
-    if (!session_->is_alive()) throw ToolError{true, "The program ended before main()."};
+    if (session_->is_alive()) return;
+    if (program_->forked_count() == 0) throw ToolError{true, "The program ended before main()."};
+    throw ToolError{false, "A process in which crashcut runs the program was killed from outside."};
   };
   program_ = std::make_unique<RealProgram>(program, names);
 }

@@ -204,6 +204,12 @@ std::string report_threads_kinds(const ThreadPlan& plan, const ThreadResult& res
   return text + "\n";
 }
 
+// Bounds on depth, preemptions and timeouts leave schedules out, and all others are tried.
+static std::string covered_text(const ThreadResult& result) {
+  const bool is_whole = result.search.fraction == 1 && result.crash_bound == Bound::kNone;
+  return is_whole ? "all that the bound leaves" : fmt::format("an estimated {} of all", percent_text(result.search.fraction));
+}
+
 // A search that ends with what it has found is not bounded.
 static bool ends_with_finding(const ThreadPlan& plan, const ThreadResult& result) { return result.verdict == ThreadVerdict::kViolation && !plan.goes_on; }
 
@@ -219,7 +225,7 @@ std::string report_threads_end(const ThreadPlan& plan, const ThreadResult& resul
     case ThreadVerdict::kVerified:
       return fmt::format("verified: every schedule that matters{}, none failed: {}\n{}\n", result.has_recover ? " and every crash of it" : "", counts, not_seen_text(result));
     case ThreadVerdict::kBounded:
-      return fmt::format("bounded ({}): nothing found in {}, an estimated {:.1f}% of all\n{}\n", bound_text(result), counts, 100 * result.search.fraction, not_seen_text(result)) +
+      return fmt::format("bounded ({}): nothing found in {}, {}\n{}\n", bound_text(result), counts, covered_text(result), not_seen_text(result)) +
              (result.rest ? fmt::format("Go on: {} threads --resume {}\n", crashcut, encode_rest(plan, *result.rest)) : "");
     case ThreadVerdict::kViolation: {
       if (!result.finding && result.unexplained.empty()) {

@@ -32,11 +32,11 @@ ActorId actor_of(const json& from) { return static_cast<ActorId>(number<std::uin
 json to_json(const BranchSketch& branch) {
   json children = json::array();
   for (const BranchSketch& child : branch.children) children.push_back(to_json(child));
-  return {index(branch.actor), children};
+  return {index(branch.actor), branch.is_preemption, children};
 }
 BranchSketch branch_of(const json& from) {
-  BranchSketch branch{actor_of(from.at(0)), {}};
-  for (const json& child : from.at(1)) branch.children.push_back(branch_of(child));
+  BranchSketch branch{actor_of(from.at(0)), from.at(1).get<bool>(), {}};
+  for (const json& child : from.at(2)) branch.children.push_back(branch_of(child));
   return branch;
 }
 
@@ -44,12 +44,15 @@ json to_json(const NodeSketch& node) {
   json sleep = json::array(), pending = json::array();
   for (const ActorId actor : node.sleep) sleep.push_back(index(actor));
   for (const BranchSketch& branch : node.pending) pending.push_back(to_json(branch));
-  return {node.depth, node.preemptions, node.started, sleep, pending};
+  json done = json::array();
+  for (const scheduler::Finished& finished : node.done) done.push_back({finished.branches, finished.leaves});
+  return {node.depth, node.preemptions, node.started, done, sleep, pending};
 }
 NodeSketch node_of(const json& from) {
-  NodeSketch node{number<std::uint32_t>(from.at(0), kStepsMost), number<std::uint32_t>(from.at(1), ~0u), number<std::uint64_t>(from.at(2), ~std::uint64_t{0}), {}, {}};
-  for (const json& actor : from.at(3)) node.sleep.push_back(actor_of(actor));
-  for (const json& branch : from.at(4)) node.pending.push_back(branch_of(branch));
+  NodeSketch node{number<std::uint32_t>(from.at(0), kStepsMost), number<std::uint32_t>(from.at(1), ~0u), number<std::uint64_t>(from.at(2), ~std::uint64_t{0}), {}, {}, {}};
+  for (std::size_t i = 0; i < node.done.size(); ++i) node.done[i] = {number<std::uint64_t>(from.at(3).at(i).at(0), ~std::uint64_t{0}), number<std::uint64_t>(from.at(3).at(i).at(1), ~std::uint64_t{0})};
+  for (const json& actor : from.at(4)) node.sleep.push_back(actor_of(actor));
+  for (const json& branch : from.at(5)) node.pending.push_back(branch_of(branch));
   return node;
 }
 
@@ -124,8 +127,13 @@ ThreadRest rest_of(const json& from) {
   rest.sketch.path = path_of(from.at("x"));
   rest.uncrashed = path_of(from.at("u"));
   for (const json& node : from.at("y")) rest.sketch.nodes.push_back(node_of(node));
+  const json& left_out = from.at("h");
+  rest.sketch.hit_depth = left_out.at(0).get<bool>();
+  rest.sketch.hit_timeouts = left_out.at(1).get<bool>();
+  rest.sketch.hit_preemptions = left_out.at(2).get<bool>();
+  rest.preemptions = number<std::uint32_t>(from.at("k"), ~0u);
   const json& counts = from.at("c");
-  std::uint64_t* const totals[] = {&rest.executions, &rest.asleep, &rest.foreseen, &rest.transitions, &rest.violations};
+  std::uint64_t* const totals[] = {&rest.executions, &rest.asleep, &rest.foreseen, &rest.transitions, &rest.violations, &rest.assumed_away};
   for (std::size_t i = 0; i < std::size(totals); ++i) *totals[i] = number<std::uint64_t>(counts.at(i), ~std::uint64_t{0});
   rest.seconds = from.at("e").get<double>();
   if (rest.actors.empty() || rest.actors.size() > kActorsMost || rest.racy.size() > kRacyMost) throw Damaged{};
@@ -142,8 +150,8 @@ std::string encode_rest(const ThreadPlan& plan, const ThreadRest& rest) {
   const json all = {{"p", plan.program}, {"a", plan.arguments}, {"r", static_cast<std::uint32_t>(plan.reduction)}, {"f", plan.has_foresight}, {"g", plan.goes_on},
                     {"b", {plan.bounds.executions_most, plan.bounds.time_most_s, plan.bounds.depth_most, plan.bounds.preemptions_most}},
                     {"s", plan.spurious_most}, {"t", plan.timeouts_most}, {"l", plan.step_limit_s}, {"w", policies}, {"o", rest.is_opaque},
-                    {"i", rest.is_instrumented}, {"n", actors}, {"m", rest.racy}, {"x", to_json(rest.sketch.path)}, {"y", nodes}, {"u", to_json(rest.uncrashed)}, {"d", crash_text(plan)},
-                    {"c", {rest.executions, rest.asleep, rest.foreseen, rest.transitions, rest.violations}}, {"e", rest.seconds}};
+                    {"i", rest.is_instrumented}, {"n", actors}, {"m", rest.racy}, {"h", {rest.sketch.hit_depth, rest.sketch.hit_timeouts, rest.sketch.hit_preemptions}}, {"k", rest.preemptions}, {"x", to_json(rest.sketch.path)}, {"y", nodes}, {"u", to_json(rest.uncrashed)}, {"d", crash_text(plan)},
+                    {"c", {rest.executions, rest.asleep, rest.foreseen, rest.transitions, rest.violations, rest.assumed_away}}, {"e", rest.seconds}};
   return seal(kRestTokenPrefix, all.dump());
 }
 

@@ -83,6 +83,10 @@ void set_clock(std::uint64_t ns) {
 
 }  // namespace
 
+void fill_random(void* out, std::size_t bytes) {
+  for (std::size_t i = 0; i < bytes; ++i) static_cast<unsigned char*>(out)[i] = static_cast<unsigned char>(next_random() >> 24);
+}
+
 std::int64_t timed_out_at(const timespec* until, std::int64_t result) {
   const std::uint64_t epoch = kEpoch_s * 1'000'000'000;
   if (result == ETIMEDOUT && until != nullptr && to_ns(*until) > epoch) set_clock(to_ns(*until) - epoch);
@@ -153,7 +157,7 @@ EXPORT time_t time(time_t* out) {
 EXPORT clock_t clock() { return static_cast<clock_t>((now_ns() - kEpoch_s * 1'000'000'000) / 1000); }
 
 EXPORT ssize_t getrandom(void* out, std::size_t bytes, unsigned) {
-  for (std::size_t i = 0; i < bytes; ++i) static_cast<unsigned char*>(out)[i] = static_cast<unsigned char>(next_random() >> 24);
+  fill_random(out, bytes);
   return static_cast<ssize_t>(bytes);
 }
 EXPORT int getentropy(void* out, std::size_t bytes) { return getrandom(out, bytes, 0), 0; }

@@ -8,6 +8,7 @@
 
 #include <string_view>
 
+#include "scheduler/runtime/calls.h"
 #include "scheduler/runtime/files.h"
 #include "scheduler/runtime/world.h"
 
@@ -79,6 +80,8 @@ const char* refused(long number, const long* a) {
     case SYS_socket: case SYS_socketpair: case SYS_accept: case SYS_accept4: case SYS_connect: return "socket()";
     case SYS_epoll_wait: case SYS_epoll_pwait: case SYS_epoll_pwait2: case SYS_poll: case SYS_ppoll: case SYS_select:
     case SYS_pselect6: return a[1] == 0 ? nullptr : "poll() or select()";
+    case SYS_kill: return a[0] == kernel(SYS_getpid) || a[1] == 0 ? nullptr : "kill() of another process or of a group";
+    case SYS_ptrace: return "ptrace()";
     case SYS_io_uring_setup: case SYS_io_setup: return "asynchronous I/O";
     case SYS_pipe: case SYS_pipe2: return is_scheduling() ? "pipe()" : nullptr;
     case SYS_eventfd: case SYS_eventfd2: return is_scheduling() ? "eventfd()" : nullptr;
@@ -146,7 +149,10 @@ void on_sigsys(int, siginfo_t* info, void* ucontext) {
       return;
     }
   }
-  regs[REG_RAX] = crashcut_threads_syscall(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+  const long result = crashcut_threads_syscall(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+  // libc's own, for the name of a temporary file say.
+  if (number == SYS_getrandom && result > 0) fill_random(reinterpret_cast<void*>(a[0]), static_cast<std::size_t>(result));
+  regs[REG_RAX] = result;
 }
 
 }  // namespace

@@ -2,12 +2,14 @@
  * on the thread's current file (or on what the next letters name). Recovery shows all files and marks.
  */
 #define _GNU_SOURCE
+#include <dirent.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "crashcut.h"
@@ -25,6 +27,16 @@ static void do_text(int fd, const char* at) {
   (void)!write(fd, at, 1);
 }
 
+/* The last name of the listing, but for those of files that are always there. */
+static const char* last_name(char* name) {
+  DIR* directory = opendir(".");
+  for (const struct dirent* entry; (entry = readdir(directory)) != NULL;) {
+    if (strchr(".AS", entry->d_name[0]) == NULL) name[0] = entry->d_name[0];
+  }
+  closedir(directory);
+  return name;
+}
+
 static void* run(void* script) {
   int fd = -1;
   char bytes[8], a[2] = "", b[2] = "";
@@ -34,6 +46,7 @@ static void* run(void* script) {
       case 't': fd = open_file(*++at, O_CREAT | O_TRUNC); break;
       case 'a': fd = open_file(*++at, O_CREAT | O_APPEND); break;
       case 'o': fd = open_file(*++at, 0); break;
+      case 'x': fd = open_file(*++at, O_CREAT | O_EXCL); do_text(shared, fd < 0 ? "x" : "y"); break;
       case 'q': close(fd); fd = -1; break;
       case 'w': (void)!write(fd, at + 1, 3); at += 3; break;
       case 'v': do_text(fd, ++at); break;
@@ -49,6 +62,11 @@ static void* run(void* script) {
       case 'R': if (pread(fd, bytes, 4, 0) > 0) { a[0] = bytes[0]; do_text(fd, a); } break;
       case 'E': { long end = lseek(fd, 0, SEEK_END); bytes[0] = (char)('0' + end % 10); do_text(shared, bytes); break; }
       case 'W': do_text(shared, ++at); break;
+      case 'n': do_text(shared, last_name(a)); break;
+      case 'D': do_text(shared, mkdir("D", 0755) == 0 ? "d" : "D"); break;
+      case 'F': do_text(shared, rmdir("D") == 0 ? "f" : "F"); break;
+      case 'f': fd = open(*++at == 'd' ? "D/f" : "D/g", O_RDWR | O_CREAT, 0644); break;
+      case 'M': (void)!rename(*++at == 'd' ? "D/f" : "A", "D/g"); break;
       case 'm': a[0] = *++at; crashcut_mark(a); break;
       case 'L': pthread_mutex_lock(&lock); break;
       case 'U': pthread_mutex_unlock(&lock); break;
@@ -87,5 +105,6 @@ void crashcut_recover(void) {
     text[got] = 0;
     printf("[%s] ", text);
   }
+  printf("%d%d%d ", access("D", F_OK), access("D/f", F_OK), access("D/g", F_OK));
   printf("%d%d\n", crashcut_reached("1"), crashcut_reached("2"));
 }

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
@@ -214,6 +215,15 @@ static void init_mutex(int type, int robust) {
 static unsigned* executions;
 __attribute__((constructor)) static void share(void) {
   executions = mmap(NULL, sizeof *executions, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+}
+
+static void* makes_temporary_files(void* unused) {
+  char file[] = "f-XXXXXX", directory[] = "d-XXXXXX", suffixed[] = "XXXXXX.txt", bad[] = "XXXXX";
+  int one = mkstemp(file), other = mkstemps(suffixed, 4);
+  assert(one >= 0 && other >= 0 && one != other && mkdtemp(directory) == directory);
+  assert(access(file, R_OK | W_OK) == 0 && access(directory, X_OK) == 0 && strcmp(suffixed + 6, ".txt") == 0);
+  assert(mkostemp(bad, O_APPEND) == -1 && errno == EINVAL);
+  return unused;
 }
 
 int main(int argc, char** argv) {
@@ -442,6 +452,16 @@ int main(int argc, char** argv) {
     for (unsigned i = 0; i < *executions; ++i) pthread_mutex_lock(&m), pthread_mutex_unlock(&m);
     ++*executions;
     two(holds_for_a_while);
+  }
+  if (IS("temporary")) two(makes_temporary_files);
+  if (IS("unrepeatable-late")) {
+    two(holds_for_a_while);
+    for (unsigned i = 0; i < *executions; ++i) pthread_mutex_lock(&m), pthread_mutex_unlock(&m);
+    ++*executions;
+  }
+  if (IS("kill-server")) {
+    two(holds_for_a_while);
+    kill(getppid(), SIGKILL);
   }
   if (IS("fork") && fork() == 0) _exit(0);
   if (IS("socket")) socket(AF_INET, SOCK_STREAM, 0);

@@ -2,7 +2,7 @@
  * and glues the files together. When it has said so, the result is whole.
  * threads: --profile paper --sector 1 --block 4
  * outcomes: -,"" | -,aa | -,aa.. | -,aab. | -,aabb | -,aabbcc | -,aabbcc.. | -,aabbccd. | -,aabbccdd | glued,aabbccdd
- * executions: 24
+ * executions: 1
  * recoveries: 10
  * paper-count: 216
  */

@@ -2,7 +2,7 @@
  * When it has said so, the result is whole; before that it grows part by part, and inside a block over zeros first.
  * threads: --profile paper --sector 1 --block 4
  * outcomes: -,"" | -,aa | -,aa.. | -,aab. | -,aabb | -,aabbcc | -,aabbcc.. | -,aabbccd. | -,aabbccdd | glued,aabbccdd
- * executions: 24
+ * executions: 1
  * recoveries: 10
  * paper-count: 216
  */

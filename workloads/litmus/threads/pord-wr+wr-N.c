@@ -3,8 +3,8 @@
  * are there where some are not, 15 ways, or 0, 2 or 4 bytes of each, 81 ways.
  * threads: --profile paper --sector 1 --block 2
  * outcome-count: 96
- * executions: 24
- * recoveries: 2040
+ * executions: 1
+ * recoveries: 96
  * paper-count: 6240
  */
 #include "threads.h"
