@@ -1,5 +1,4 @@
 // Server and runner: see protocol.h.
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <link.h>
@@ -108,8 +107,6 @@ int serve(int argc, char** argv, char** envp, int (*main)(int, char**, char**)) 
   if (!prepare_fibers()) {
     refuse("this libc or this processor has no room for fibers (glibc 2.34 and FSGSBASE are needed)");
   }
-  // libc loads it at the first pthread_exit(), which would make every such execution need a new process.
-  dlopen("libgcc_s.so.1", RTLD_NOW);
   fflush(nullptr);
   dl_iterate_phdr(
       [](dl_phdr_info* info, std::size_t, void*) {
