@@ -35,6 +35,9 @@ TEST_P(Compilers, KnownCounts) {
   EXPECT_EQ(executions(of("fences")), 2u);
   EXPECT_EQ(executions(of("before 4")), 1u);
   EXPECT_EQ(executions(of("neighbours")), 1u);
+  EXPECT_EQ(executions(of("counted")), 2u);
+  EXPECT_EQ(executions(of("deleted")), 2u);
+  EXPECT_EQ(executions(of("written-after-wait")), 2u);
 }
 
 // Locks of atomic variables: a loop that waits is neither endless nor a livelock.
@@ -69,6 +72,20 @@ TEST_P(Compilers, DataRaces) {
     EXPECT_EQ(replay.code, 1) << replay.output;
     EXPECT_NE(replay.output.find("data race between"), std::string::npos) << replay.output;
   }
+}
+
+// Freeing is a write to all that is freed, and what comes after it by any order is a mistake.
+TEST_P(Compilers, WhatIsFreedIsNotUsed) {
+  for (const char* words : {"counted-relaxed", "deleted-nodes"}) {
+    const json r = report("", of(words), 1);
+    EXPECT_EQ(r["violation"]["kind"], "data race") << words;
+    EXPECT_TRUE(r["violation"]["race"]["accesses"][0]["frees"].get<bool>() || r["violation"]["race"]["accesses"][1]["frees"].get<bool>()) << r["violation"]["race"].dump(1);
+  }
+  EXPECT_EQ(report("--all", of("deleted-nodes"), 1)["violation"]["kind"], "data race");
+  const json r = report("", of("deleted-dangling"), 1);
+  EXPECT_EQ(r["violation"]["kind"], "misuse");
+  EXPECT_NE(r["violation"]["text"].get<std::string>().find("uses memory that was freed"), std::string::npos) << r["violation"]["text"];
+  EXPECT_TRUE(r["violation"]["replays"].get<bool>());
 }
 
 std::uint64_t line_of(const std::string& text) {

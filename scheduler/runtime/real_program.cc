@@ -208,7 +208,7 @@ void RealProgram::check_runner_end() {
 }
 
 static Race::Side side_of(const RaceSide& side) {
-  return {static_cast<ActorId>(side.actor), side.writes, side.is_atomic, side.step, {side.frames, side.frames + side.frame_count}};
+  return {static_cast<ActorId>(side.actor), side.writes, side.is_atomic, side.frees, side.step, {side.frames, side.frames + side.frame_count}};
 }
 
 static bool is_spin(const Operation& operation) {

@@ -267,6 +267,7 @@ void finish_turn(Operation& done, Footprint footprint, std::string_view text) {
   Step step{self.id, done};
   g_world->state.apply(step);
   record(step, self.caller, done.footprint(), text);
+bool is_executing() { return g_world != nullptr; }
   g_world->director->note(step, g_world->state);
 }
 
@@ -569,6 +570,7 @@ void refuse(const char* call) {
   g_is_spent = true;
   end_execution();
 }
+      g_control->failure_actor = g_control->running_actor;
 
 void begin_world(const void* stack_top) {
   g_world = new World;

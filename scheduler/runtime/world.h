@@ -54,6 +54,8 @@ struct Actor : TimedActor {
 
 // Whether the program's calls are ours to schedule now; else they are done as if there were one thread.
 bool is_scheduling();
+// Whether an execution has begun and is not yet left behind: also while exit() runs destructors.
+bool is_executing();
 Actor& current_actor();
 void for_each_actor(void (*visit)(const Actor&));
 // Does the operation when its turn comes. Returns the result of its first access.
