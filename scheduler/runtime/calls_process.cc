@@ -38,7 +38,7 @@ void yield(const void* caller) {
 void sleep_for(std::uint64_t ns, const void* caller) {
   if (!is_scheduling()) return;
   heed_cancellation(caller);
-  current_actor().clock_ns += ns;
+  own_clock_ns() += ns;
   note_sleep(true);
   yield(caller);
   note_sleep(false);
@@ -46,7 +46,7 @@ void sleep_for(std::uint64_t ns, const void* caller) {
 
 std::uint64_t now_ns() {
   static std::uint64_t outside = 0;
-  std::uint64_t& clock = is_scheduling() ? current_actor().clock_ns : outside;
+  std::uint64_t& clock = is_scheduling() ? own_clock_ns() : outside;
   return kEpoch_s * 1'000'000'000 + (clock += kTick_ns);
 }
 
@@ -62,7 +62,7 @@ std::uint64_t next_random() {
 }
 
 void set_clock(std::uint64_t ns) {
-  std::uint64_t& clock = current_actor().clock_ns;
+  std::uint64_t& clock = own_clock_ns();
   clock = std::max(clock, ns);
 }
 
@@ -89,7 +89,7 @@ std::int64_t timed_out_at(const timespec* until, std::int64_t result) {
   return result;
 }
 std::int64_t timed_out_after(const timespec* how_long, std::int64_t result) {
-  if (result == ETIMEDOUT && how_long != nullptr) current_actor().clock_ns += to_ns(*how_long);
+  if (result == ETIMEDOUT && how_long != nullptr) own_clock_ns() += to_ns(*how_long);
   return result;
 }
 

@@ -8,9 +8,12 @@
 #include <algorithm>
 #include <cstring>
 #include <optional>
+#include <unordered_map>
 
 #include "scheduler/dependence.h"
+#include "scheduler/edges.h"
 #include "scheduler/primitives/futex.h"
+#include "scheduler/primitives/memory.h"
 #include "scheduler/primitives/mutex.h"
 #include "scheduler/primitives/process.h"
 #include "scheduler/primitives/rwlock.h"
@@ -48,6 +51,9 @@ struct World {
   std::vector<Pending> pending;
   Actor* current = nullptr;
   bool is_on = false;
+  // What the clocks of those who released there showed, by object and channel. No clock has moved: nothing to pass on.
+  std::unordered_map<std::uint64_t, std::uint64_t> clocks_ns;
+  bool has_moved_clock = false;
 };
 World* g_world = nullptr;
 // Somebody has slept or waited for a time in this execution.
@@ -193,6 +199,25 @@ void keep_passed_over() {
   for (std::uint32_t& i = g_control->passed_over_count; i < all.size(); ++i) g_control->passed_over[i] = all[i];
 }
 
+// Clocks are the threads' own, but who hears of another's step does so later than that.
+void pass_clock_on(Actor& actor, const Step& step) {
+  if (!g_world->has_moved_clock || actor.is_timer) return;
+  const auto meet = [&](Edge edge, std::uint64_t channel) {
+    std::uint64_t& left_ns = g_world->clocks_ns[channel];
+    std::uint64_t& behind_ns = edge == Edge::kAcquire ? actor.clock_ns : left_ns;
+    behind_ns = std::max(actor.clock_ns, left_ns);
+  };
+  const auto meet_twice = [&](std::uint64_t channel) { meet(Edge::kAcquire, channel), meet(Edge::kRelease, channel); };
+  constexpr std::uint64_t kUnseen = 0;
+  if (step.operation.is_opaque()) return meet_twice(kUnseen);
+  for (const Access& access : step.operation) {
+    const std::uint64_t object = std::uint64_t{static_cast<std::uint32_t>(access.object)} << 32;
+    for_each_edge(access, [&](Edge edge, std::uint32_t part) { meet(edge, object | part); });
+    if (primitive_of(access.object) != PrimitiveId::kMemory) continue;
+    memory::only_read(access) ? meet(Edge::kAcquire, object | access.offset) : meet_twice(object | access.offset);
+  }
+}
+
 // Chooses who goes next and lets it; returns when the calling actor's operation is done.
 void schedule() {
   while (true) {
@@ -214,6 +239,7 @@ void schedule() {
       observe_memory(actor.memory, g_world->state, step.operation);
       g_world->state.apply(step);
       note_happened(step);
+      pass_clock_on(actor, step);
       record(step, actor.caller);
       g_world->director->note(step, g_world->state);
       actor.done = step.operation;
@@ -243,6 +269,10 @@ void fiber_entry();
 bool is_scheduling() { return g_world != nullptr && g_world->is_on; }
 Actor& current_actor() { return *g_world->current; }
 void for_each_actor(void (*visit)(const Actor&)) {
+std::uint64_t& own_clock_ns() {
+  g_world->has_moved_clock = true;
+  return current_actor().clock_ns;
+}
   for (const Actor* actor : g_world->actors) {
     if (actor != nullptr) visit(*actor);
   }

@@ -57,6 +57,8 @@ bool is_scheduling();
 // Whether an execution has begun and is not yet left behind: also while exit() runs destructors.
 bool is_executing();
 Actor& current_actor();
+// The running actor's, to be moved on.
+std::uint64_t& own_clock_ns();
 void for_each_actor(void (*visit)(const Actor&));
 // Does the operation when its turn comes. Returns the result of its first access.
 std::int64_t perform(const Operation& operation, const void* caller);
