@@ -103,9 +103,12 @@ INSTANTIATE_TEST_SUITE_P(
                       Row{"mistakes assume", "", 0, "", ""},
                       Row{"mistakes assume-assert", "", 1, "assertion", "`turn != 0' failed"},
                       Row{"mistakes keys", "", 0, "", ""}, Row{"mistakes files", "", 0, "", ""}, Row{"mistakes time", "", 0, "", ""},
+                      Row{"mistakes clocks", "", 0, "", ""}, Row{"mistakes till-late", "", 0, "", ""}, Row{"mistakes pids", "", 0, "", ""}, Row{"mistakes many-keys", "", 0, "", ""},
+                      Row{"mistakes free-once", "", 0, "", ""}, Row{"mistakes free-twice", "", 1, "misuse", "frees memory that was freed before"}, Row{"mistakes free-inside", "", 1, "misuse", "frees what malloc() did not give"},
                       Row{"mistakes main-exits", "", 0, "", ""}, Row{"mistakes cleanup", "", 0, "", ""},
                       Row{"cancel wait", "", 0, "", ""}, Row{"cancel wait-leaks", "", 1, "deadlock", "deadlock"},
                       Row{"cancel semaphore", "", 0, "", ""}, Row{"cancel signal", "", 0, "", ""},
+                      Row{"cancel sleeps", "", 0, "", ""}, Row{"cancel tests", "", 0, "", ""}, Row{"cancel computes", "", 0, "", ""},
                       Row{"cancel signal", "--policy cond=fifo", 0, "", ""}, Row{"cancel signal", "--policy cond=lifo", 0, "", ""},
                       Row{"cancel disabled", "", 0, "", ""}, Row{"cancel join", "", 0, "", ""}, Row{"cancel late", "", 0, "", ""},
                       Row{"cancel write", "", 0, "", ""}, Row{"cancel write-all", "", 1, "assertion", "`st.st_size == 8' failed"},
@@ -117,6 +120,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Row{"cpp unwind", "", 0, "", ""}, Row{"c11", "", 0, "", ""}, Row{"cpp mutex", "", 0, "", ""},
                       Row{"cpp condition", "", 0, "", ""}, Row{"cpp shared", "", 0, "", ""}, Row{"cpp latch", "", 0, "", ""},
                       Row{"cpp barrier", "", 0, "", ""}, Row{"cpp semaphore", "", 0, "", ""}, Row{"cpp once", "", 0, "", ""},
+                      Row{"cpp once-throws", "", 0, "", ""}, Row{"cpp random", "", 0, "", ""}, Row{"cpp elapsed", "", 0, "", ""},
                       Row{"cpp atomic", "", 0, "", ""}, Row{"cpp future", "", 0, "", ""}, Row{"cpp local", "", 0, "", ""}));
 
 TEST(Threads, RefusesWhatItCannotFollow) {
@@ -125,6 +129,13 @@ TEST(Threads, RefusesWhatItCannotFollow) {
     EXPECT_EQ(ran.code, 2) << words;
     EXPECT_NE(ran.output.find(text), std::string::npos) << ran.output;
   }
+}
+
+TEST(Threads, RefusesOpenMpByName) {
+  if (!std::filesystem::exists(program("openmp"))) GTEST_SKIP() << "the compiler has no OpenMP";
+  const Ran ran = run("threads " + program("openmp"));
+  EXPECT_EQ(ran.code, 2) << ran.output;
+  EXPECT_NE(ran.output.find("OpenMP"), std::string::npos) << ran.output;
 }
 
 TEST(Threads, ReportsDivergenceAndNoResult) {

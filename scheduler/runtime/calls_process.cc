@@ -157,7 +157,10 @@ EXPORT ssize_t getrandom(void* out, std::size_t bytes, unsigned) {
   return static_cast<ssize_t>(bytes);
 }
 EXPORT int getentropy(void* out, std::size_t bytes) { return getrandom(out, bytes, 0), 0; }
-EXPORT pid_t gettid() {
-  return static_cast<pid_t>(kernel(SYS_getpid)) + (is_scheduling() ? static_cast<pid_t>(index(current_actor().id)) : 0);
-}
+// Before main() too. A recovery has the real ones.
+EXPORT pid_t getpid() { return static_cast<pid_t>(g_control == nullptr ? kernel(SYS_getpid) : kProgramPid); }
+EXPORT pid_t getppid() { return static_cast<pid_t>(g_control == nullptr ? kernel(SYS_getppid) : kProgramPid - 1); }
+EXPORT pid_t gettid() { return getpid() + (is_scheduling() ? static_cast<pid_t>(index(current_actor().id)) : 0); }
+// std::random_device of libstdc++, which would ask the processor.
+EXPORT unsigned _ZNSt13random_device9_M_getvalEv(void*) { return static_cast<unsigned>(next_random() >> 16); }
 EXPORT std::uint32_t arc4random() { return static_cast<std::uint32_t>(next_random() >> 16); }

@@ -156,6 +156,7 @@ EXPORT int cnd_wait(cnd_t* c, mtx_t* m) { return wait(c, reinterpret_cast<pthrea
 EXPORT int cnd_timedwait(cnd_t* c, mtx_t* m, const struct timespec* until) { return wait(c, reinterpret_cast<pthread_mutex_t*>(m), until, CALLER) == 0 ? thrd_success : thrd_timedout; }
 
 EXPORT int sem_init(sem_t* s, int, unsigned value) {
+  if (value > SEM_VALUE_MAX) return fail_with(EINVAL);
   std::memset(s, 0, sizeof *s);
   count_in(s) = value;
   if (is_scheduling()) semaphore_object(s, true);

@@ -1,5 +1,6 @@
 #include "scheduler/runtime/gate.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -45,6 +46,16 @@ extern "C" void crashcut_threads_restorer();
 
 namespace crashcut::scheduler::runtime {
 
+const char* name_openmp(const char* call, const void* pc) {
+  Dl_info info{};
+  if (dladdr(pc, &info) == 0 || info.dli_fname == nullptr) return call;
+  const std::string_view file = info.dli_fname;
+  for (const char* library : {"libgomp", "libomp", "libiomp"}) {
+    if (file.find(library) != file.npos) return "the runtime of OpenMP";
+  }
+  return call;
+}
+
 bool g_is_spent = false;
 bool g_is_own_call = false;
 
@@ -53,7 +64,7 @@ namespace {
 // Queries, and what the image forgets.
 bool is_traceless(long number, const long* a) {
   switch (number) {
-    case SYS_getpid: case SYS_gettid: case SYS_getppid: case SYS_getuid: case SYS_geteuid: case SYS_getgid:
+    case SYS_getuid: case SYS_geteuid: case SYS_getgid:
     case SYS_getegid: case SYS_getcwd: case SYS_uname: case SYS_sysinfo: case SYS_getrlimit: case SYS_getrusage:
     case SYS_clock_gettime: case SYS_clock_getres: case SYS_gettimeofday: case SYS_time: case SYS_times:
     case SYS_sched_getaffinity: case SYS_sched_yield: case SYS_getcpu: case SYS_getrandom: case SYS_stat: case SYS_lstat:
@@ -88,6 +99,26 @@ const char* refused(long number, const long* a) {
     case SYS_futex: return (a[1] & 0x7f) == 0 && is_scheduling() ? "a function of libc that waits for another thread (a stdio stream that two threads use at a time)" : nullptr;
     default: return nullptr;
   }
+}
+
+// The program's numbers of processes and threads in place of the kernel's.
+bool is_answered(long number, long& result) {
+  switch (number) {
+    case SYS_getpid: result = kProgramPid; return true;
+    case SYS_getppid: result = kProgramPid - 1; return true;
+    case SYS_gettid: result = kProgramPid + (is_scheduling() ? static_cast<long>(index(current_actor().id)) : 0); return true;
+    default: return false;
+  }
+}
+
+// And the kernel's in place of the program's, for signals that it sends itself: it has one thread.
+void translate_pids(long number, long* a) {
+  const bool names_process = number == SYS_kill || number == SYS_tgkill || number == SYS_tkill;
+  if (!names_process) return;
+  const long self = kernel(SYS_getpid);
+  const auto is_own = [](long id) { return id >= kProgramPid && id < kProgramPid + kActorsMost; };
+  if (number == SYS_kill ? a[0] == kProgramPid : is_own(a[0])) a[0] = self;
+  if (number == SYS_tgkill && is_own(a[1])) a[1] = self;
 }
 
 // Where a cancelled actor goes on instead of its system call.
@@ -131,11 +162,12 @@ void on_sigsys(int, siginfo_t* info, void* ucontext) {
   if (!g_is_own_call) {
     if (is_cancelled_before(number, reinterpret_cast<void*>(regs[REG_RIP]))) return end_after(regs);
     long result = 0;
-    if (do_file_call(number, a, reinterpret_cast<void*>(regs[REG_RIP]), result)) {
+    translate_pids(number, a);
+    if (is_answered(number, result) || do_file_call(number, a, reinterpret_cast<void*>(regs[REG_RIP]), result)) {
       regs[REG_RAX] = result;
       return;
     }
-    if (const char* call = refused(number, a)) refuse(call);
+    if (const char* call = refused(number, a)) refuse(name_openmp(call, reinterpret_cast<void*>(regs[REG_RIP])));
     if (!is_traceless(number, a)) g_is_spent = true;
     if (number == SYS_rt_sigprocmask && a[1] != 0) {
       regs[REG_RAX] = change_mask(*static_cast<ucontext_t*>(ucontext), a);

@@ -267,12 +267,13 @@ void fiber_entry();
 }  // namespace
 
 bool is_scheduling() { return g_world != nullptr && g_world->is_on; }
+bool is_executing() { return g_world != nullptr; }
 Actor& current_actor() { return *g_world->current; }
-void for_each_actor(void (*visit)(const Actor&)) {
 std::uint64_t& own_clock_ns() {
   g_world->has_moved_clock = true;
   return current_actor().clock_ns;
 }
+void for_each_actor(void (*visit)(const Actor&)) {
   for (const Actor* actor : g_world->actors) {
     if (actor != nullptr) visit(*actor);
   }
@@ -297,8 +298,13 @@ void finish_turn(Operation& done, Footprint footprint, std::string_view text) {
   Step step{self.id, done};
   g_world->state.apply(step);
   record(step, self.caller, done.footprint(), text);
-bool is_executing() { return g_world != nullptr; }
   g_world->director->note(step, g_world->state);
+}
+
+// What a loop that waits may do besides: yields, sleeps, and the cancellation points in them.
+static bool is_part_of_loop(const Operation& operation) {
+  const PrimitiveId primitive = primitive_of(operation[0].object);
+  return primitive == PrimitiveId::kSpin || primitive == PrimitiveId::kCancellation;
 }
 
 static bool is_try(const Operation& operation) {
@@ -316,7 +322,7 @@ static bool is_try(const Operation& operation) {
 // that is looked for may be one before the loop (compilers move a loop's first round out of it), so it is given up for another
 // after 1, 2, 4, ... that are not it (Brent's way to find a cycle).
 static void note_try(Actor& self, const Operation& operation, const void* caller) {
-  if (primitive_of(operation[0].object) == PrimitiveId::kSpin) return;
+  if (is_part_of_loop(operation)) return;
   if (!is_try(operation) || self.done.result() == 0) {
     self.failed_tries = self.others_most = 0;
   } else if (self.failed_tries > 0 && self.tried == operation[0].object && self.tried_at == caller) {
@@ -339,7 +345,7 @@ std::int64_t perform(const Operation& operation, const void* caller) {
     perform(spin::access(loop_object(), spin::kSpin), caller);
     note_sleep(false);
   }
-  if (primitive_of(operation[0].object) != PrimitiveId::kSpin) self.yields_in_a_row = 0;
+  if (!is_part_of_loop(operation)) self.yields_in_a_row = 0;
   wait_for_turn(operation, caller);
   note_try(self, operation, caller);
   for (const Access& a : self.done) {
@@ -564,6 +570,7 @@ void fail(Failure failure, std::int64_t number, std::string_view text, const voi
     if (g_control->failure == Failure::kNone) {
       g_control->failure = failure;
       g_control->failure_number = number;
+      g_control->failure_actor = g_control->running_actor;
     }
     end_execution();
   }
@@ -600,7 +607,6 @@ void refuse(const char* call) {
   g_is_spent = true;
   end_execution();
 }
-      g_control->failure_actor = g_control->running_actor;
 
 void begin_world(const void* stack_top) {
   g_world = new World;

@@ -17,7 +17,7 @@
 
 namespace crashcut::scheduler::runtime {
 
-inline constexpr std::uint32_t kKeysMost = 256;
+inline constexpr std::uint32_t kKeysMost = 1024;  // PTHREAD_KEYS_MAX
 // So many yields in a row, or tries that fail, are taken for politeness; more, for a loop that waits for something.
 inline constexpr std::uint32_t kPolite = 8;
 

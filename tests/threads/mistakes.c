@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -50,6 +51,39 @@ static void* holds_until_posted(void* unused) {
   pthread_mutex_lock(&m);
   sem_wait(&count);
   pthread_mutex_unlock(&m);
+  return unused;
+}
+
+static char* block;
+static void* frees_block(void* unused) {
+  pthread_mutex_lock(&m);
+  char* seen = block;
+  pthread_mutex_unlock(&m);
+  free(seen);
+  return unused;
+}
+static void* takes_block(void* unused) {
+  pthread_mutex_lock(&m);
+  char* seen = block;
+  block = NULL;
+  pthread_mutex_unlock(&m);
+  free(seen);
+  return unused;
+}
+
+static struct timespec last;
+static void* sleeps_then_looks_at_clock(void* ms) {
+  usleep((useconds_t)(long)ms * 1000);
+  pthread_mutex_lock(&m);
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  assert(now.tv_sec > last.tv_sec || (now.tv_sec == last.tv_sec && now.tv_nsec >= last.tv_nsec));
+  last = now;
+  pthread_mutex_unlock(&m);
+  return NULL;
+}
+static void* polls_till_late(void* unused) {
+  for (const time_t end = time(NULL) + 10; time(NULL) < end;) usleep(1000);
   return unused;
 }
 
@@ -432,6 +466,39 @@ int main(int argc, char** argv) {
     sleep(1000);
     assert(time(NULL) >= then + 1000);
     two(holds_for_a_while);
+  }
+  if (IS("clocks")) {
+    pthread_create(&a, NULL, sleeps_then_looks_at_clock, (void*)10);
+    pthread_create(&b, NULL, sleeps_then_looks_at_clock, (void*)20);
+    pthread_join(a, NULL);
+    pthread_join(b, NULL);
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    assert(now.tv_sec > last.tv_sec || now.tv_nsec >= last.tv_nsec);
+  }
+  if (IS("till-late")) {
+    one(polls_till_late);
+    pthread_join(a, NULL);
+  }
+  if (IS("pids")) {
+    srand((unsigned)getpid());
+    assert(getpid() == 32000 && syscall(SYS_getpid) == getpid() && gettid() == syscall(SYS_gettid));
+    signal(SIGUSR1, notes);
+    kill(getpid(), SIGUSR1);
+    assert(got == SIGUSR1);
+    two(holds_for_a_while);
+  }
+  if (IS("many-keys")) {
+    pthread_key_t one_of_many;
+    for (int i = 0; i < 1000; ++i) assert(pthread_key_create(&one_of_many, NULL) == 0);
+  }
+  if (IS("free-twice") || IS("free-once")) {
+    block = malloc(100);
+    two(IS("free-twice") ? frees_block : takes_block);
+  }
+  if (IS("free-inside")) {
+    char* volatile begin = malloc(100);
+    free(begin + 16);
   }
   if (IS("main-exits")) {
     one(holds_for_a_while);
