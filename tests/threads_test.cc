@@ -103,7 +103,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Row{"mistakes assume", "", 0, "", ""},
                       Row{"mistakes assume-assert", "", 1, "assertion", "`turn != 0' failed"},
                       Row{"mistakes keys", "", 0, "", ""}, Row{"mistakes files", "", 0, "", ""}, Row{"mistakes time", "", 0, "", ""},
-                      Row{"mistakes clocks", "", 0, "", ""}, Row{"mistakes till-late", "", 0, "", ""}, Row{"mistakes pids", "", 0, "", ""}, Row{"mistakes many-keys", "", 0, "", ""},
+                      Row{"mistakes clocks", "", 0, "", ""}, Row{"mistakes till-late", "", 0, "", ""}, Row{"mistakes old-sleeps", "", 0, "", ""}, Row{"mistakes kill-thread", "", 0, "", ""}, Row{"mistakes pids", "", 0, "", ""}, Row{"mistakes many-keys", "", 0, "", ""},
                       Row{"mistakes free-once", "", 0, "", ""}, Row{"mistakes free-twice", "", 1, "misuse", "frees memory that was freed before"}, Row{"mistakes free-inside", "", 1, "misuse", "frees what malloc() did not give"},
                       Row{"mistakes main-exits", "", 0, "", ""}, Row{"mistakes cleanup", "", 0, "", ""},
                       Row{"cancel wait", "", 0, "", ""}, Row{"cancel wait-leaks", "", 1, "deadlock", "deadlock"},
@@ -167,6 +167,10 @@ TEST(Threads, MutexesInLine) {
     }
   }
   EXPECT_EQ(report("--policy mutex=fifo", "mistakes self-lock", 1)["violation"]["kind"], "deadlock");
+}
+
+TEST(Threads, WhatThreadsDoNotMeetIn) {
+  EXPECT_EQ(executions("cpp throws"), 1u);
 }
 
 // One execution a place that the request can take among what heeds it.

@@ -34,16 +34,6 @@ void yield(const void* caller) {
   perform(spin::access(loop, spins ? spin::kSpin : spin::kYield), caller);
 }
 
-// Sleeping takes no time; who sleeps in a loop waits for somebody.
-void sleep_for(std::uint64_t ns, const void* caller) {
-  if (!is_scheduling()) return;
-  heed_cancellation(caller);
-  own_clock_ns() += ns;
-  note_sleep(true);
-  yield(caller);
-  note_sleep(false);
-}
-
 std::uint64_t now_ns() {
   static std::uint64_t outside = 0;
   std::uint64_t& clock = is_scheduling() ? own_clock_ns() : outside;
@@ -82,6 +72,16 @@ void set_clock(std::uint64_t ns) {
 }
 
 }  // namespace
+
+// Who sleeps in a loop waits for somebody.
+void sleep_for(std::uint64_t ns, const void* caller) {
+  if (!is_scheduling()) return;
+  heed_cancellation(caller);
+  own_clock_ns() += ns;
+  note_sleep(true);
+  yield(caller);
+  note_sleep(false);
+}
 
 std::int64_t timed_out_at(const timespec* until, std::int64_t result) {
   const std::uint64_t epoch = kEpoch_s * 1'000'000'000;

@@ -5,8 +5,11 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/time.h>
+#include <time.h>
 #include <ucontext.h>
 
+#include <optional>
 #include <string_view>
 
 #include "scheduler/runtime/files.h"
@@ -85,11 +88,11 @@ bool is_traceless(long number, const long* a) {
 // What cannot go on under one kernel thread of ours.
 const char* refused(long number, const long* a) {
   switch (number) {
-    case SYS_clone: case SYS_clone3: case SYS_fork: case SYS_vfork: return "fork() (or system(), popen(), posix_spawn())";
+    case SYS_clone: case SYS_clone3: case SYS_fork: case SYS_vfork: return "fork() (or system(), popen(), posix_spawn(), or what makes libc begin a thread of its own, as timer_create() may)";
     case SYS_execve: case SYS_execveat: return "exec()";
     case SYS_socket: case SYS_socketpair: case SYS_accept: case SYS_accept4: case SYS_connect: return "socket()";
     case SYS_epoll_wait: case SYS_epoll_pwait: case SYS_epoll_pwait2: case SYS_poll: case SYS_ppoll: case SYS_select:
-    case SYS_pselect6: return a[1] == 0 ? nullptr : "poll() or select()";
+    case SYS_pselect6: return "poll() or select()";
     case SYS_io_uring_setup: case SYS_io_setup: return "asynchronous I/O";
     case SYS_pipe: case SYS_pipe2: return is_scheduling() ? "pipe()" : nullptr;
     case SYS_eventfd: case SYS_eventfd2: return is_scheduling() ? "eventfd()" : nullptr;
@@ -98,6 +101,22 @@ const char* refused(long number, const long* a) {
     // Our own stand in for the program's: this is libc's, and would wait for ever.
     case SYS_futex: return (a[1] & 0x7f) == 0 && is_scheduling() ? "a function of libc that waits for another thread (a stdio stream that two threads use at a time)" : nullptr;
     default: return nullptr;
+  }
+}
+
+std::uint64_t to_ns(std::uint64_t s, std::uint64_t ns) { return s * 1'000'000'000 + ns; }
+
+// poll() of nothing and select() of nothing, with a time: sleeps of old. How long, or nothing.
+std::optional<std::uint64_t> sleep_by(long number, const long* a) {
+  const bool selects_nothing = a[1] == 0 && a[2] == 0 && a[3] == 0 && a[4] != 0;
+  const auto* spec = reinterpret_cast<const timespec*>(number == SYS_ppoll ? a[2] : a[4]);
+  const auto* value = reinterpret_cast<const timeval*>(a[4]);
+  switch (number) {
+    case SYS_poll: return a[1] == 0 && static_cast<int>(a[2]) >= 0 ? std::optional(to_ns(0, static_cast<std::uint64_t>(a[2]) * 1'000'000)) : std::nullopt;
+    case SYS_ppoll: return a[1] == 0 && spec != nullptr ? std::optional(to_ns(static_cast<std::uint64_t>(spec->tv_sec), static_cast<std::uint64_t>(spec->tv_nsec))) : std::nullopt;
+    case SYS_select: return selects_nothing ? std::optional(to_ns(static_cast<std::uint64_t>(value->tv_sec), static_cast<std::uint64_t>(value->tv_usec) * 1000)) : std::nullopt;
+    case SYS_pselect6: return selects_nothing ? std::optional(to_ns(static_cast<std::uint64_t>(spec->tv_sec), static_cast<std::uint64_t>(spec->tv_nsec))) : std::nullopt;
+    default: return std::nullopt;
   }
 }
 
@@ -165,6 +184,11 @@ void on_sigsys(int, siginfo_t* info, void* ucontext) {
     translate_pids(number, a);
     if (is_answered(number, result) || do_file_call(number, a, reinterpret_cast<void*>(regs[REG_RIP]), result)) {
       regs[REG_RAX] = result;
+      return;
+    }
+    if (const auto ns = sleep_by(number, a); ns && is_scheduling()) {
+      sleep_for(*ns, reinterpret_cast<void*>(regs[REG_RIP]));
+      regs[REG_RAX] = 0;
       return;
     }
     if (const char* call = refused(number, a)) refuse(name_openmp(call, reinterpret_cast<void*>(regs[REG_RIP])));

@@ -135,6 +135,10 @@ void heed_cancellation(const void* caller);
 // Before a system call that is a cancellation point: whether it is not to be done.
 bool is_cancelled_before(long number, const void* caller);
 
+// --- calls_process.cc
+// A sleep of the running actor's, which takes no time but its own.
+void sleep_for(std::uint64_t ns, const void* caller);
+
 // --- gate.cc
 bool install_handler(int signal, void (*handler)(int, siginfo_t*, void*), bool on_own_stack);
 // --- signals.cc

@@ -100,6 +100,14 @@ int main(int argc, char** argv) {
     });
     assert(value == 1 && calls == 2);
   }
+  if (what == "throws") {
+    two([] {
+      try {
+        throw 1;
+      } catch (int) {
+      }
+    });
+  }
   if (what == "random") {
     std::random_device device;
     const auto any = [&] { return device() % 3 + std::mt19937(device())() % 3; };

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include <assert.h>
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
@@ -11,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/select.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -81,6 +83,10 @@ static void* sleeps_then_looks_at_clock(void* ms) {
   last = now;
   pthread_mutex_unlock(&m);
   return NULL;
+}
+static void* sets_flag(void* unused) {
+  flag = 1;
+  return unused;
 }
 static void* polls_till_late(void* unused) {
   for (const time_t end = time(NULL) + 10; time(NULL) < end;) usleep(1000);
@@ -476,6 +482,22 @@ int main(int argc, char** argv) {
     clock_gettime(CLOCK_MONOTONIC, &now);
     assert(now.tv_sec > last.tv_sec || now.tv_nsec >= last.tv_nsec);
   }
+  if (IS("old-sleeps")) {
+    const time_t then = time(NULL);
+    struct timeval two_s = {2, 0};
+    assert(select(0, NULL, NULL, NULL, &two_s) == 0 && poll(NULL, 0, 2000) == 0);
+    assert(time(NULL) >= then + 4);
+    one(sets_flag);
+    while (!flag) poll(NULL, 0, 1);
+    pthread_join(a, NULL);
+  }
+  if (IS("kill-thread")) {
+    signal(SIGUSR1, notes);
+    one(nothing);
+    assert(pthread_kill(a, 0) == 0 && pthread_kill(a, SIGUSR1) == 0);
+    pthread_join(a, NULL);
+    assert(got == SIGUSR1);
+  }
   if (IS("till-late")) {
     one(polls_till_late);
     pthread_join(a, NULL);
@@ -497,8 +519,9 @@ int main(int argc, char** argv) {
     two(IS("free-twice") ? frees_block : takes_block);
   }
   if (IS("free-inside")) {
-    char* volatile begin = malloc(100);
-    free(begin + 16);
+    volatile int inside = 16;
+    block = malloc(100);
+    free(block + inside);
   }
   if (IS("main-exits")) {
     one(holds_for_a_while);
