@@ -92,6 +92,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Row{"mistakes join-twice", "", 1, "misuse", "joined before"}, Row{"mistakes join-detached", "", 1, "misuse", "detached"},
                       Row{"mistakes overflow", "", 1, "signal", "SIGSEGV"}, Row{"mistakes exit", "", 1, "exit", "exit code 3"},
                       Row{"mistakes hang", "--step-limit 0.3", 1, "no progress", "runs on"}, Row{"mistakes timeout", "", 1, "assertion", "timed out"},
+                      Row{"mistakes unseen-spin", "--step-limit 0.3", 0, "", ""},
                       Row{"mistakes hang-early", "--step-limit 0.3", 1, "no progress", "runs on"},
                       Row{"mistakes timeout", "--timeouts 0", 0, "", ""}, Row{"mistakes errorcheck", "", 0, "", ""},
                       Row{"mistakes first-timeout", "--timeouts 0", 1, "assertion", "timed_out"}, Row{"mistakes second-timeout", "--timeouts 0", 1, "assertion", "timed_out"},

@@ -162,8 +162,9 @@ class Checker {
   bool learn(const Execution& execution, const std::vector<std::unique_ptr<JointProgram>>& programs) {
     const auto is_instrumented = [](const auto& program) { return program->program().is_instrumented(); };
     if (!is_instrumented_ && std::any_of(programs.begin(), programs.end(), is_instrumented)) return is_instrumented_ = true;
-    // A futex shows that threads meet in atomic variables. Where these are not seen, what looked independent may not be.
-    if (!is_instrumented_ && !is_opaque_ && std::any_of(execution.steps.begin(), execution.steps.end(), is_futex)) return is_opaque_ = true;
+    // A futex shows that threads meet in atomic variables, and so does a thread that runs on until another has taken a step.
+    // Where these are not seen, what looked independent may not be.
+    if (!is_instrumented_ && !is_opaque_ && std::any_of(execution.steps.begin(), execution.steps.end(), is_opaque)) return is_opaque_ = true;
     if (!plan_.goes_on || names_.racy().size() == racy_.size()) return false;
     if (const auto* details = dynamic_cast<const Details*>(execution.note.get()); !race_ && details != nullptr) {
       race_ = ThreadFinding{execution, *details, names_.actors(), executions_ + 1, false, racy_, {}, 0};
@@ -253,7 +254,7 @@ class Checker {
 
   std::uint32_t racy_count() const { return static_cast<std::uint32_t>(racy_.size()); }
 
-  static bool is_futex(const scheduler::Step& step) { return primitive_of(step.operation[0].object) == scheduler::PrimitiveId::kFutex; }
+  static bool is_opaque(const scheduler::Step& step) { return step.operation.is_opaque(); }
 
   const ThreadPlan& plan_;
   const ThreadHooks& hooks_;

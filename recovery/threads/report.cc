@@ -106,8 +106,8 @@ constexpr const char* kSeen =
     "memory does, and what code that is not instrumented does to variables.";
 
 constexpr const char* kOpaque =
-    "Threads meet in atomic variables (a futex was used), which are not seen: every order of the operations was tried, but not\n"
-    "every order of what lies between them.";
+    "Threads meet in atomic variables (a futex was used, or one ran on until another had taken a step), which are not seen: every\n"
+    "order of the operations was tried, but not every order of what lies between them.";
 
 }  // namespace
 

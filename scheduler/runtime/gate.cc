@@ -9,6 +9,8 @@
 #include <time.h>
 #include <ucontext.h>
 
+#include <algorithm>
+#include <iterator>
 #include <optional>
 #include <string_view>
 
@@ -49,10 +51,14 @@ extern "C" void crashcut_threads_restorer();
 
 namespace crashcut::scheduler::runtime {
 
-const char* name_openmp(const char* call, const void* pc) {
+// That the code was loaded from.
+static std::string_view file_of(const void* pc) {
   Dl_info info{};
-  if (dladdr(pc, &info) == 0 || info.dli_fname == nullptr) return call;
-  const std::string_view file = info.dli_fname;
+  return dladdr(pc, &info) == 0 || info.dli_fname == nullptr ? "" : info.dli_fname;
+}
+
+const char* name_openmp(const char* call, const void* pc) {
+  const std::string_view file = file_of(pc);
   for (const char* library : {"libgomp", "libomp", "libiomp"}) {
     if (file.find(library) != file.npos) return "the runtime of OpenMP";
   }
@@ -63,6 +69,8 @@ bool g_is_spent = false;
 bool g_is_own_call = false;
 
 namespace {
+
+constexpr const char* kNotPrograms[] = {"libcrashcut_threads", "/libc.so", "/ld-linux", "vdso"};
 
 // Queries, and what the image forgets.
 bool is_traceless(long number, const long* a) {
@@ -161,10 +169,21 @@ long change_mask(ucontext_t& context, const long* a) {
   return 0;
 }
 
+// Whether the code may be left for another thread's: it holds nothing of libc's or of ours.
+bool is_programs_code(const void* pc) {
+  const std::string_view file = file_of(pc);
+  return std::none_of(std::begin(kNotPrograms), std::end(kNotPrograms), [&](const char* part) { return file.find(part) != file.npos; });
+}
+
 void on_sigsys(int, siginfo_t* info, void* ucontext) {
   auto& regs = static_cast<ucontext_t*>(ucontext)->uc_mcontext.gregs;
   constexpr int kUserDispatch = 2;
-  if (info->si_code != kUserDispatch) return;
+  if (info->si_code != kUserDispatch) {
+    // crashcut asks, after --step-limit.
+    const auto* pc = reinterpret_cast<void*>(regs[REG_RIP]);
+    if (is_scheduling() && !g_is_own_call && is_programs_code(pc)) wait_for_others(pc);
+    return;
+  }
   const long number = info->si_syscall;
   long a[6] = {static_cast<long>(regs[REG_RDI]), static_cast<long>(regs[REG_RSI]), static_cast<long>(regs[REG_RDX]),
                      static_cast<long>(regs[REG_R10]), static_cast<long>(regs[REG_R8]), static_cast<long>(regs[REG_R9])};

@@ -423,6 +423,18 @@ ObjectId loop_object() {
   return self.loop;
 }
 
+void wait_for_others(const void* caller) {
+  const auto can_go = [](const Actor* actor) { return actor != nullptr && actor->has_pending && g_world->state.is_enabled(actor->id, actor->pending); };
+  if (std::none_of(g_world->actors.begin(), g_world->actors.end(), can_go)) return;
+  Operation spin(spin::access(loop_object(), spin::kSpin));
+  spin.set_opaque();
+  // Where the others have come to their ends meanwhile, it goes on. The first may follow at once, the second does not.
+  note_sleep(true);
+  perform(spin, caller);
+  perform(spin, caller);
+  note_sleep(false);
+}
+
 void clear_key(std::uint32_t key) {
   for (Actor* actor : g_world->actors) {
     if (actor != nullptr) actor->keys[key] = nullptr;

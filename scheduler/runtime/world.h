@@ -81,6 +81,9 @@ void arm_timer(const void* caller);
 Access take_timer();
 // The running actor's loops.
 ObjectId loop_object();
+// The running actor has run on for long without an operation. Where others can go on, it is taken for one that waits for a
+// variable that is not seen, and waits until another has taken a step.
+void wait_for_others(const void* caller);
 // The actor's cancellation.
 ObjectId cancellation_object(Actor& actor);
 // An actor that will run routine(argument); null where there are too many.

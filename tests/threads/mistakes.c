@@ -321,6 +321,12 @@ int main(int argc, char** argv) {
     while (!flag) {
     }
   }
+  if (IS("unseen-spin")) {
+    one(sets_flag);
+    while (!flag) {
+    }
+    pthread_join(a, NULL);
+  }
   if (IS("hang-early")) {
     pthread_t c;
     sem_init(&count, 0, 0);
