@@ -58,6 +58,12 @@ TEST_P(Compilers, WhatLibstdcxxBuildsOfAtomics) {
   }
 }
 
+TEST_P(Compilers, LocksOfLibcsOwnAreNotSeen) {
+  const json r = report("--all", of("stream"), 0);
+  EXPECT_EQ(r["verdict"], "verified");
+  EXPECT_EQ(r["opaque"], true);
+}
+
 TEST_P(Compilers, ALoopThatNobodyEndsIsALivelock) {
   const json r = report("", of("waits-for-nothing"), 1);
   EXPECT_EQ(r["violation"]["kind"], "livelock") << r.dump(1);

@@ -94,7 +94,7 @@ bool is_traceless(long number, const long* a) {
 }
 
 // What cannot go on under one kernel thread of ours.
-const char* refused(long number, const long* a) {
+const char* refused(long number) {
   switch (number) {
     case SYS_clone: case SYS_clone3: case SYS_fork: case SYS_vfork: return "fork() (or system(), popen(), posix_spawn(), or what makes libc begin a thread of its own, as timer_create() may)";
     case SYS_execve: case SYS_execveat: return "exec()";
@@ -106,8 +106,6 @@ const char* refused(long number, const long* a) {
     case SYS_eventfd: case SYS_eventfd2: return is_scheduling() ? "eventfd()" : nullptr;
     case SYS_timerfd_create: return is_scheduling() ? "timerfd_create()" : nullptr;
     case SYS_rt_sigtimedwait: case SYS_signalfd: case SYS_signalfd4: case SYS_pause: case SYS_rt_sigsuspend: return is_scheduling() ? "a wait for a signal" : nullptr;
-    // Our own stand in for the program's: this is libc's, and would wait for ever.
-    case SYS_futex: return (a[1] & 0x7f) == 0 && is_scheduling() ? "a function of libc that waits for another thread (a stdio stream that two threads use at a time)" : nullptr;
     default: return nullptr;
   }
 }
@@ -210,7 +208,12 @@ void on_sigsys(int, siginfo_t* info, void* ucontext) {
       regs[REG_RAX] = 0;
       return;
     }
-    if (const char* call = refused(number, a)) refuse(name_openmp(call, reinterpret_cast<void*>(regs[REG_RIP])));
+    if (number == SYS_futex && is_scheduling()) {
+      if (const char* name = name_openmp(nullptr, reinterpret_cast<void*>(regs[REG_RIP]))) refuse(name);
+      regs[REG_RAX] = futex_of_libc(a, reinterpret_cast<void*>(regs[REG_RIP]));
+      return;
+    }
+    if (const char* call = refused(number)) refuse(call);
     if (!is_traceless(number, a)) g_is_spent = true;
     if (number == SYS_rt_sigprocmask && a[1] != 0) {
       regs[REG_RAX] = change_mask(*static_cast<ucontext_t*>(ucontext), a);

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "scheduler/primitives/memory.h"
 #include "scheduler/runtime/protocol.h"
@@ -161,9 +162,15 @@ std::uint32_t RealProgram::ask(const RunRequest& request) {
 int RealProgram::run_held(const RunRequest& request) {
   const std::uint32_t number = ask(request);
   const timespec tick{0, 10'000'000};
+  std::uint32_t steps = control_->step_count;
+  auto since = std::chrono::steady_clock::now();
   while (control_->is_held == 0 && control_->replies.load(std::memory_order_acquire) != number) {
     futex(control_->is_held, FUTEX_WAIT, 0, &tick);
     check_server();
+    const std::int32_t pid = control_->runner_pid;
+    const auto now = std::chrono::steady_clock::now();
+    if (std::exchange(steps, control_->step_count) != steps) since = now;
+    if (now - since > setup_.step_limit && pid > 0) kill(pid, SIGSYS);  // as in wait_for_reply()
   }
   return control_->is_held == 0 ? 0 : control_->runner_pid.load();
 }

@@ -142,6 +142,11 @@ bool is_cancelled_before(long number, const void* caller);
 // A sleep of the running actor's, which takes no time but its own.
 void sleep_for(std::uint64_t ns, const void* caller);
 
+// --- calls_waits.cc
+// futex() by libc's own code, for its locks: that of a stdio stream is held while the stream's file is written. A negative
+// errno on failure.
+long futex_of_libc(const long* arguments, const void* caller);
+
 // --- gate.cc
 bool install_handler(int signal, void (*handler)(int, siginfo_t*, void*), bool on_own_stack);
 // --- signals.cc

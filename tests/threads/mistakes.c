@@ -84,6 +84,22 @@ static void* sleeps_then_looks_at_clock(void* ms) {
   pthread_mutex_unlock(&m);
   return NULL;
 }
+static char unseen_lock;
+static void* takes_unseen_lock(void* unused) {
+  while (__atomic_test_and_set(&unseen_lock, __ATOMIC_ACQUIRE)) {
+  }
+  pthread_mutex_lock(&m);
+  pthread_mutex_unlock(&m);
+  __atomic_clear(&unseen_lock, __ATOMIC_RELEASE);
+  return unused;
+}
+
+static FILE* stream;
+static void* writes_line(void* unused) {
+  fprintf(stream, "line\n");
+  fflush(stream);
+  return unused;
+}
 static void* sets_flag(void* unused) {
   flag = 1;
   return unused;
@@ -321,6 +337,7 @@ int main(int argc, char** argv) {
     while (!flag) {
     }
   }
+  if (IS("unseen-lock")) two(takes_unseen_lock);
   if (IS("unseen-spin")) {
     one(sets_flag);
     while (!flag) {
@@ -503,6 +520,16 @@ int main(int argc, char** argv) {
     assert(pthread_kill(a, 0) == 0 && pthread_kill(a, SIGUSR1) == 0);
     pthread_join(a, NULL);
     assert(got == SIGUSR1);
+  }
+  if (IS("stream")) {
+    stream = fopen("log", "w");
+    two(writes_line);
+    rewind(stream);
+    assert(ftell(stream) == 0 && fclose(stream) == 0);
+    char text[16] = "";
+    stream = fopen("log", "r");
+    assert(fread(text, 1, sizeof text, stream) == 10 && strncmp(text, "line\nline\n", 10) == 0);
+    fclose(stream);
   }
   if (IS("till-late")) {
     one(polls_till_late);

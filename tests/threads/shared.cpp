@@ -6,6 +6,7 @@
 #include <atomic>
 #include <barrier>
 #include <cassert>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
@@ -271,6 +272,17 @@ void deleted_under_mutex(bool forgets) {
        }});
 }
 
+// libc locks the stream while it writes.
+void stream() {
+  FILE* log = std::fopen("log", "w");
+  run(2, [=](int) {
+    std::fprintf(log, "line\n");
+    std::fflush(log);
+  });
+  assert(std::ftell(log) == 10);
+  std::fclose(log);
+}
+
 // What has been waited for may be written to like any other memory.
 void written_after_wait() {
   struct Message {
@@ -329,6 +341,7 @@ int main(int argc, char** argv) {
       {"deleted", [] { deleted_under_mutex(true); }},
       {"deleted-dangling", [] { deleted_under_mutex(false); }},
       {"written-after-wait", written_after_wait},
+      {"stream", stream},
       {"before", [=] { data = 4; run(n, [](int) { assert(data == 4); }); }},
   };
   const auto it = programs.find(what);
