@@ -2,13 +2,8 @@
 
 #include <algorithm>
 
-#include "scheduler/primitives/barrier.h"
+#include "scheduler/edges.h"
 #include "scheduler/primitives/memory.h"
-#include "scheduler/primitives/mutex.h"
-#include "scheduler/primitives/once.h"
-#include "scheduler/primitives/rwlock.h"
-#include "scheduler/primitives/semaphore.h"
-#include "scheduler/primitives/thread.h"
 
 namespace crashcut::scheduler {
 
@@ -38,51 +33,10 @@ void HappensBefore::note(const Step& step) {
 }
 
 void HappensBefore::note(ActorId actor, const Access& access) {
-  const ObjectId object = access.object;
-  switch (primitive_of(object)) {
-    case PrimitiveId::kThread: return note_thread(actor, access);
-    case PrimitiveId::kRwLock: return note_rwlock(actor, access);
-    case PrimitiveId::kMemory: return note_memory(actor, access);
-    case PrimitiveId::kMutex:
-      if (access.verb <= mutex::kTimedLock && (access.result == 0 || access.result == EOWNERDEAD)) return acquire(actor, channel(object));
-      if ((access.verb == mutex::kUnlock && access.result == 0) || access.verb == mutex::kAbandon) release(actor, channel(object));
-      return;
-    case PrimitiveId::kSemaphore:
-      if (access.verb == semaphore::kPost) return release(actor, channel(object));
-      if (semaphore::takes(access)) acquire(actor, channel(object));
-      return;
-    case PrimitiveId::kBarrier:
-      // Who leaves has met those of its own generation.
-      if (access.verb == barrier::kArrive) return release(actor, channel(object, static_cast<std::uint32_t>(access.result)));
-      if (access.verb == barrier::kLeave) acquire(actor, channel(object, static_cast<std::uint32_t>(access.argument)));
-      return;
-    case PrimitiveId::kOnce: return access.verb == once::kBegin ? acquire(actor, channel(object)) : release(actor, channel(object));
-    // A condition variable orders by its mutex, a futex by the memory that it waits for; timers and yields order nothing.
-    default: return;
-  }
-}
-
-void HappensBefore::note_thread(ActorId actor, const Access& access) {
-  switch (access.verb) {
-    case thread::kCreate:
-    case thread::kExit: return release(actor, channel(access.object));
-    case thread::kStart: return acquire(actor, channel(access.object));
-    case thread::kDetach: return;
-    default:
-      if (access.result == 0) acquire(actor, channel(access.object));
-  }
-}
-
-// What readers leave behind is for writers only.
-void HappensBefore::note_rwlock(ActorId actor, const Access& access) {
-  constexpr std::uint64_t kOfWriters = 0, kOfReaders = 1;
-  const ObjectId lock = access.object;
-  if (access.verb == rwlock::kUnlock) {
-    release(actor, channel(lock, access.result == rwlock::kWasWriter ? kOfWriters : kOfReaders));
-  } else if (access.result == 0 && (rwlock::is_read(access) || rwlock::is_write(access))) {
-    acquire(actor, channel(lock, kOfWriters));
-    if (rwlock::is_write(access)) acquire(actor, channel(lock, kOfReaders));
-  }
+  if (primitive_of(access.object) == PrimitiveId::kMemory) return note_memory(actor, access);
+  for_each_edge(access, [&](Edge edge, std::uint32_t part) {
+    edge == Edge::kAcquire ? acquire(actor, channel(access.object, part)) : release(actor, channel(access.object, part));
+  });
 }
 
 // C++20's release sequences: a store begins anew, a read-modify-write goes on.

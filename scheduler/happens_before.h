@@ -38,8 +38,6 @@ class HappensBefore {
   void acquire(ActorId actor, const Clock& from) { join(clocks_of(actor).own, from); }
   void release(ActorId actor, Clock& into) { join(into, clocks_of(actor).own); }
   void note(ActorId actor, const Access& access);
-  void note_thread(ActorId actor, const Access& access);
-  void note_rwlock(ActorId actor, const Access& access);
   void note_memory(ActorId actor, const Access& access);
 
   std::vector<Clocks> actors_;

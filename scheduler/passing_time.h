@@ -38,7 +38,7 @@ struct TimedActor {
 // `actors` are pointers, null where there is none; fingerprint() tells how all stand (rounds.h).
 template <class Actors, class Fingerprint>
 void let_time_pass(const State& state, const Actors& actors, std::uint32_t timeouts_most, const Fingerprint& fingerprint) {
-  constexpr std::uint32_t kSleepsAloneMost = 1000;
+  constexpr std::uint32_t kSleepsAloneMost = 20'000;  // ten seconds by the millisecond, and more
   for (TimedActor* actor : actors) {
     if (actor == nullptr || !is_for_want_of_others(actor->pending)) continue;
     if (actor->is_spent(timeouts_most)) actor->has_pending = false;

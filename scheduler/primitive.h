@@ -45,6 +45,9 @@ inline constexpr std::int64_t kJoinTwice = kMisuse - 5;
 inline constexpr std::int64_t kJoinOfDetached = kMisuse - 6;
 inline constexpr std::int64_t kDetachTwice = kMisuse - 7;
 inline constexpr std::int64_t kWaitWithoutMutex = kMisuse - 8;
+inline constexpr std::int64_t kFreeTwice = kMisuse - 9;
+inline constexpr std::int64_t kFreeOfOther = kMisuse - 10;
+inline constexpr std::int64_t kUseAfterFree = kMisuse - 11;
 // A clause: "unlocks a mutex that another thread holds". Empty for other results.
 const char* misuse_text(std::int64_t result);
 

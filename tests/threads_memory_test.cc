@@ -35,6 +35,9 @@ TEST_P(Compilers, KnownCounts) {
   EXPECT_EQ(executions(of("fences")), 2u);
   EXPECT_EQ(executions(of("before 4")), 1u);
   EXPECT_EQ(executions(of("neighbours")), 1u);
+  EXPECT_EQ(executions(of("counted")), 2u);
+  EXPECT_EQ(executions(of("deleted")), 2u);
+  EXPECT_EQ(executions(of("written-after-wait")), 2u);
 }
 
 // Locks of atomic variables: a loop that waits is neither endless nor a livelock.
@@ -55,6 +58,12 @@ TEST_P(Compilers, WhatLibstdcxxBuildsOfAtomics) {
   }
 }
 
+TEST_P(Compilers, LocksOfLibcsOwnAreNotSeen) {
+  const json r = report("--all", of("stream"), 0);
+  EXPECT_EQ(r["verdict"], "verified");
+  EXPECT_EQ(r["opaque"], true);
+}
+
 TEST_P(Compilers, ALoopThatNobodyEndsIsALivelock) {
   const json r = report("", of("waits-for-nothing"), 1);
   EXPECT_EQ(r["violation"]["kind"], "livelock") << r.dump(1);
@@ -69,6 +78,20 @@ TEST_P(Compilers, DataRaces) {
     EXPECT_EQ(replay.code, 1) << replay.output;
     EXPECT_NE(replay.output.find("data race between"), std::string::npos) << replay.output;
   }
+}
+
+// Freeing is a write to all that is freed, and what comes after it by any order is a mistake.
+TEST_P(Compilers, WhatIsFreedIsNotUsed) {
+  for (const char* words : {"counted-relaxed", "deleted-nodes"}) {
+    const json r = report("", of(words), 1);
+    EXPECT_EQ(r["violation"]["kind"], "data race") << words;
+    EXPECT_TRUE(r["violation"]["race"]["accesses"][0]["frees"].get<bool>() || r["violation"]["race"]["accesses"][1]["frees"].get<bool>()) << r["violation"]["race"].dump(1);
+  }
+  EXPECT_EQ(report("--all", of("deleted-nodes"), 1)["violation"]["kind"], "data race");
+  const json r = report("", of("deleted-dangling"), 1);
+  EXPECT_EQ(r["violation"]["kind"], "misuse");
+  EXPECT_NE(r["violation"]["text"].get<std::string>().find("uses memory that was freed"), std::string::npos) << r["violation"]["text"];
+  EXPECT_TRUE(r["violation"]["replays"].get<bool>());
 }
 
 std::uint64_t line_of(const std::string& text) {
@@ -224,11 +247,11 @@ TEST(Memory, AnExecutionThatIsTooLongIsBounded) {
   EXPECT_NE(ran.output.find("bounded (depth)"), std::string::npos) << ran.output;
 }
 
-// Threads without an end, three critical sections each: 6! / 3!^2 orders of them.
+// Threads without an end, three critical sections each: 6! / 3!^2 orders of them. They count, so no round is like another.
 TEST(Memory, EndlessThreadsAreBoundedByDepth) {
   const std::string path = "/tmp/threads_memory_test." + std::to_string(getpid()) + ".c";
-  std::ofstream(path) << "#include <pthread.h>\nstatic pthread_mutex_t m = PTHREAD_MUTEX_INITIALIZER;\n"
-                         "static void* run(void* x) { for (;;) { pthread_mutex_lock(&m); pthread_mutex_unlock(&m); } return x; }\n"
+  std::ofstream(path) << "#include <pthread.h>\nstatic pthread_mutex_t m = PTHREAD_MUTEX_INITIALIZER;\nstatic int n;\n"
+                         "static void* run(void* x) { for (;;) { pthread_mutex_lock(&m); ++n; pthread_mutex_unlock(&m); } return x; }\n"
                          "int main(void) { pthread_t a; pthread_create(&a, 0, run, 0); run(0); }\n";
   for (const char* reduction : {"source", "optimal"}) {
     const Ran ran = run(std::string("threads --depth 7 --time 60 --reduction ") + reduction + " " + path);

@@ -92,6 +92,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Row{"mistakes join-twice", "", 1, "misuse", "joined before"}, Row{"mistakes join-detached", "", 1, "misuse", "detached"},
                       Row{"mistakes overflow", "", 1, "signal", "SIGSEGV"}, Row{"mistakes exit", "", 1, "exit", "exit code 3"},
                       Row{"mistakes hang", "--step-limit 0.3", 1, "no progress", "runs on"}, Row{"mistakes timeout", "", 1, "assertion", "timed out"},
+                      Row{"mistakes unseen-spin", "--step-limit 0.3", 0, "", ""}, Row{"mistakes unseen-lock", "--step-limit 0.3", 0, "", ""},
                       Row{"mistakes hang-early", "--step-limit 0.3", 1, "no progress", "runs on"},
                       Row{"mistakes timeout", "--timeouts 0", 0, "", ""}, Row{"mistakes errorcheck", "", 0, "", ""},
                       Row{"mistakes first-timeout", "--timeouts 0", 1, "assertion", "timed_out"}, Row{"mistakes second-timeout", "--timeouts 0", 1, "assertion", "timed_out"},
@@ -106,9 +107,12 @@ INSTANTIATE_TEST_SUITE_P(
                       Row{"mistakes assume", "", 0, "", ""},
                       Row{"mistakes assume-assert", "", 1, "assertion", "`turn != 0' failed"},
                       Row{"mistakes keys", "", 0, "", ""}, Row{"mistakes files", "", 0, "", ""}, Row{"mistakes time", "", 0, "", ""},
+                      Row{"mistakes clocks", "", 0, "", ""}, Row{"mistakes till-late", "", 0, "", ""}, Row{"mistakes old-sleeps", "", 0, "", ""}, Row{"mistakes stream", "", 0, "", ""}, Row{"mistakes kill-thread", "", 0, "", ""}, Row{"mistakes pids", "", 0, "", ""}, Row{"mistakes many-keys", "", 0, "", ""},
+                      Row{"mistakes free-once", "", 0, "", ""}, Row{"mistakes free-twice", "", 1, "misuse", "frees memory that was freed before"}, Row{"mistakes free-inside", "", 1, "misuse", "frees what malloc() did not give"},
                       Row{"mistakes main-exits", "", 0, "", ""}, Row{"mistakes cleanup", "", 0, "", ""},
                       Row{"cancel wait", "", 0, "", ""}, Row{"cancel wait-leaks", "", 1, "deadlock", "deadlock"},
                       Row{"cancel semaphore", "", 0, "", ""}, Row{"cancel signal", "", 0, "", ""},
+                      Row{"cancel sleeps", "", 0, "", ""}, Row{"cancel tests", "", 0, "", ""}, Row{"cancel computes", "", 0, "", ""},
                       Row{"cancel signal", "--policy cond=fifo", 0, "", ""}, Row{"cancel signal", "--policy cond=lifo", 0, "", ""},
                       Row{"cancel disabled", "", 0, "", ""}, Row{"cancel join", "", 0, "", ""}, Row{"cancel late", "", 0, "", ""},
                       Row{"cancel write", "", 0, "", ""}, Row{"cancel write-all", "", 1, "assertion", "`st.st_size == 8' failed"},
@@ -120,6 +124,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Row{"cpp unwind", "", 0, "", ""}, Row{"c11", "", 0, "", ""}, Row{"mistakes temporary", "", 0, "", ""}, Row{"mistakes temporary", "--reduction source", 0, "", ""}, Row{"cpp mutex", "", 0, "", ""},
                       Row{"cpp condition", "", 0, "", ""}, Row{"cpp shared", "", 0, "", ""}, Row{"cpp latch", "", 0, "", ""},
                       Row{"cpp barrier", "", 0, "", ""}, Row{"cpp semaphore", "", 0, "", ""}, Row{"cpp once", "", 0, "", ""},
+                      Row{"cpp once-throws", "", 0, "", ""}, Row{"cpp random", "", 0, "", ""}, Row{"cpp elapsed", "", 0, "", ""},
                       Row{"cpp atomic", "", 0, "", ""}, Row{"cpp future", "", 0, "", ""}, Row{"cpp local", "", 0, "", ""}));
 
 TEST(Threads, RefusesWhatItCannotFollow) {
@@ -128,6 +133,13 @@ TEST(Threads, RefusesWhatItCannotFollow) {
     EXPECT_EQ(ran.code, 2) << words;
     EXPECT_NE(ran.output.find(text), std::string::npos) << ran.output;
   }
+}
+
+TEST(Threads, RefusesOpenMpByName) {
+  if (!std::filesystem::exists(program("openmp"))) GTEST_SKIP() << "the compiler has no OpenMP";
+  const Ran ran = run("threads " + program("openmp"));
+  EXPECT_EQ(ran.code, 2) << ran.output;
+  EXPECT_NE(ran.output.find("OpenMP"), std::string::npos) << ran.output;
 }
 
 // On the way to a branch, and after the last of them.
@@ -162,6 +174,10 @@ TEST(Threads, MutexesInLine) {
     }
   }
   EXPECT_EQ(report("--policy mutex=fifo", "mistakes self-lock", 1)["violation"]["kind"], "deadlock");
+}
+
+TEST(Threads, WhatThreadsDoNotMeetIn) {
+  EXPECT_EQ(executions("cpp throws"), 1u);
 }
 
 // One execution a place that the request can take among what heeds it.

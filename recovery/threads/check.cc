@@ -116,6 +116,8 @@ class Checker {
       result_.explored = crashes_->counts().explored;
       result_.merged = crashes_->counts().merged;
     }
+    // What shows that atomic variables are not seen may be the first thing that does not follow its schedule.
+    begins_again_ = begins_again_ || (result_.search.diverged && learn(result_.search.divergence, programs));
     if (begins_again_) return std::move(result_);
     if (result_.search.bound != scheduler::BoundHit::kStopped && !result_.finding && !does_the_same_again(*programs[0])) throw ToolError{true, kNotRepeatable};
     if (result_.search.diverged) {
@@ -180,8 +182,9 @@ class Checker {
   bool learn(const Execution& execution, const std::vector<std::unique_ptr<JointProgram>>& programs) {
     const auto is_instrumented = [](const auto& program) { return program->program().is_instrumented(); };
     if (!is_instrumented_ && std::any_of(programs.begin(), programs.end(), is_instrumented)) return is_instrumented_ = true;
-    // A futex shows that threads meet in atomic variables. Where these are not seen, what looked independent may not be.
-    if (!is_instrumented_ && !is_opaque_ && std::any_of(execution.steps.begin(), execution.steps.end(), is_futex)) return is_opaque_ = true;
+    // A futex shows that threads meet in atomic variables, and so does a thread that runs on until another has taken a step.
+    // Where these are not seen, what looked independent may not be.
+    if (!is_opaque_ && std::any_of(execution.steps.begin(), execution.steps.end(), is_opaque)) return is_opaque_ = true;
     if (!plan_.goes_on || names_.racy().size() == racy_.size()) return false;
     if (const auto* details = dynamic_cast<const Details*>(execution.note.get()); !race_ && details != nullptr) {
       race_ = ThreadFinding{execution, *details, names_.actors(), executions_ + 1, false, racy_, {}, 0};
@@ -271,7 +274,7 @@ class Checker {
 
   std::uint32_t racy_count() const { return static_cast<std::uint32_t>(racy_.size()); }
 
-  static bool is_futex(const scheduler::Step& step) { return primitive_of(step.operation[0].object) == scheduler::PrimitiveId::kFutex; }
+  static bool is_opaque(const scheduler::Step& step) { return step.operation.is_opaque(); }
 
   const ThreadPlan& plan_;
   const ThreadHooks& hooks_;

@@ -106,8 +106,8 @@ constexpr const char* kSeen =
     "memory does, and what code that is not instrumented does to variables.";
 
 constexpr const char* kOpaque =
-    "Threads meet in atomic variables (a futex was used), which are not seen: every order of the operations was tried, but not\n"
-    "every order of what lies between them.";
+    "Threads meet in atomic variables (a futex was used, or one ran on until another had taken a step), which are not seen: every\n"
+    "order of the operations was tried, but not every order of what lies between them.";
 
 }  // namespace
 
@@ -152,7 +152,7 @@ static nlohmann::json race_json(const ThreadStory& story, const runtime::Race& r
   for (const runtime::Race::Side* side : {&race.first, &race.second}) {
     nlohmann::json stack = nlohmann::json::array();
     for (const SourceLine& line : story.stack_of(*side)) stack.push_back({{"function", line.function}, {"file", line.file}, {"line", line.line}});
-    accesses.push_back({{"thread", story.actor_text(side->actor)}, {"writes", side->writes}, {"atomic", side->is_atomic}, {"step", side->step}, {"stack", stack}});
+    accesses.push_back({{"thread", story.actor_text(side->actor)}, {"writes", side->writes}, {"frees", side->frees}, {"atomic", side->is_atomic}, {"step", side->step}, {"stack", stack}});
   }
   return {{"variable", story.variable_text(race.address)}, {"accesses", accesses}};
 }

@@ -159,7 +159,7 @@ std::string ThreadStory::memory_text(const Access& access) const {
 }
 
 std::string ThreadStory::access_text(const runtime::Race::Side& side, std::uint64_t address) const {
-  return fmt::format("{} {}{} {}", actor_text(side.actor), side.is_atomic ? "atomically " : "", side.writes ? "writes" : "reads", variable_text(address));
+  return fmt::format("{} {}{} {}", actor_text(side.actor), side.is_atomic ? "atomically " : "", side.frees ? "frees" : side.writes ? "writes" : "reads", variable_text(address));
 }
 
 std::vector<SourceLine> ThreadStory::stack_of(const runtime::Race::Side& side) const {

@@ -54,6 +54,9 @@ const char* misuse_text(std::int64_t result) {
     case kJoinOfDetached: return "joins a detached thread";
     case kDetachTwice: return "detaches a thread that was joined or detached before";
     case kWaitWithoutMutex: return "waits on a condition variable without holding the mutex";
+    case kFreeTwice: return "frees memory that was freed before";
+    case kFreeOfOther: return "frees what malloc() did not give";
+    case kUseAfterFree: return "uses memory that was freed";
     default: return "";
   }
 }

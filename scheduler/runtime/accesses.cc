@@ -1,6 +1,9 @@
 #include "scheduler/runtime/accesses.h"
 
+#include <link.h>
+
 #include <algorithm>
+#include <map>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -20,10 +23,23 @@ struct Record {
   Record* next;
   std::uint32_t actor, epoch, stack;
   std::uint8_t mask;
-  bool writes, is_atomic;
+  bool writes, is_atomic, frees;
   std::uint64_t pc;
   std::uint32_t step;
 };
+
+// What was freed, and by whom: the record that each of its granules has.
+struct Freed {
+  std::uint64_t end;
+  Record record;
+};
+
+struct Range {
+  std::uint64_t begin, end;
+};
+// Of modules that are instrumented. They stay: set before main().
+Range g_instrumented[64];
+std::uint32_t g_instrumented_count = 0;
 
 struct CallSite {
   std::uint32_t parent;
@@ -33,12 +49,18 @@ struct CallSite {
 struct Memory {
   HappensBefore happens_before;
   std::unordered_map<std::uint64_t, Record*> touched;  // by granule
+  std::map<std::uint64_t, Freed> freed;                // by where it begins; granules that have records have this one too
   Record* free_records = nullptr;
   std::vector<CallSite> call_sites{{0, 0}};
   std::unordered_map<std::uint64_t, std::uint32_t> call_site_numbers;
   std::unordered_set<std::uint64_t> racy;              // granules: accesses to them are operations
 };
 Memory* g_memory = nullptr;
+
+bool is_instrumented(const void* code) {
+  const auto at = reinterpret_cast<std::uint64_t>(code);
+  return std::any_of(g_instrumented, g_instrumented + g_instrumented_count, [&](const Range& range) { return at >= range.begin && at < range.end; });
+}
 
 constexpr std::uint64_t kOnMainsStack = std::uint64_t{1} << 63;
 std::uint64_t g_main_stack_top = 0;
@@ -62,27 +84,37 @@ void remember_racy(std::uint64_t granule) {
   unlock_names();
 }
 
-RaceSide side_of(std::uint32_t actor, std::uint32_t stack, std::uint64_t pc, bool writes, bool is_atomic, std::uint32_t step) {
+RaceSide side_of(const Record& record) {
   RaceSide side{};
-  side.actor = actor;
-  side.writes = writes;
-  side.is_atomic = is_atomic;
-  side.step = step;
-  side.frames[side.frame_count++] = pc;
-  for (; stack != 0 && side.frame_count < kFramesMost; stack = g_memory->call_sites[stack].parent) {
+  side.actor = record.actor;
+  side.writes = record.writes;
+  side.is_atomic = record.is_atomic;
+  side.frees = record.frees;
+  side.step = record.step;
+  side.frames[side.frame_count++] = record.pc;
+  for (std::uint32_t stack = record.stack; stack != 0 && side.frame_count < kFramesMost; stack = g_memory->call_sites[stack].parent) {
     side.frames[side.frame_count++] = g_memory->call_sites[stack].pc;
   }
   return side;
 }
 
-void report_race(const Record& first, const MemoryTouch& second, std::uint64_t granule) {
+// An atomic access is noted once its step is done, and belongs to that: what the step publishes has it.
+std::uint32_t epoch_of(const MemoryTouch& touch) { return g_memory->happens_before.epoch(current_actor().id) - (touch.is_atomic ? 1 : 0); }
+
+// What the running actor's touch leaves behind.
+Record record_of(const MemoryTouch& touch, std::uint8_t mask) {
   const Actor& self = current_actor();
+  return {nullptr, index(self.id), epoch_of(touch), self.memory.stack, mask, touch.writes, touch.is_atomic, touch.frees,
+          reinterpret_cast<std::uint64_t>(touch.pc), g_control->step_count};
+}
+
+void report_race(const Record& first, const MemoryTouch& second, std::uint64_t granule) {
   remember_racy(granule);
   if (g_control->has_race) return;
   RaceFact& race = g_control->race;
   race.address = std::max(second.address, granule + static_cast<std::uint64_t>(__builtin_ctz(first.mask)));
-  race.sides[0] = side_of(first.actor, first.stack, first.pc, first.writes, first.is_atomic, first.step);
-  race.sides[1] = side_of(index(self.id), self.memory.stack, reinterpret_cast<std::uint64_t>(second.pc), second.writes, second.is_atomic, g_control->step_count);
+  race.sides[0] = side_of(first);
+  race.sides[1] = side_of(record_of(second, 0));
   g_control->has_race = true;
   // Who goes on after races goes on with their accesses as operations: not before the search has begun again.
   if (g_control->racy_count == 0) stop_at_race();
@@ -95,16 +127,37 @@ void drop(Record*& place) {
   g_memory->free_records = gone;
 }
 
+Record* new_record(const Record& record) {
+  Record* made = g_memory->free_records;
+  if (made != nullptr) {
+    g_memory->free_records = made->next;
+  } else {
+    made = new Record;
+  }
+  *made = record;
+  return made;
+}
+
+// The granule's record where it was freed untouched; null where it was not.
+Record* record_of_freed(std::uint64_t granule) {
+  const auto after = g_memory->freed.upper_bound(granule);
+  if (after == g_memory->freed.begin()) return nullptr;
+  const Freed& block = std::prev(after)->second;
+  return granule < block.end ? new_record(block.record) : nullptr;
+}
+
 void note_in_granule(const MemoryTouch& touch, std::uint64_t granule, std::uint8_t mask) {
   Actor& self = current_actor();
-  const std::uint32_t actor = index(self.id), epoch = g_memory->happens_before.epoch(self.id);
+  const std::uint32_t actor = index(self.id), epoch = epoch_of(touch);
   Record*& head = g_memory->touched[granule];
+  if (head == nullptr && !g_memory->freed.empty()) head = record_of_freed(granule);
   for (Record** at = &head; *at != nullptr;) {
     Record& r = **at;
     const bool is_own = r.actor == actor;
-    if (is_own && r.epoch == epoch && (r.mask & mask) == mask && r.writes == touch.writes && r.is_atomic == touch.is_atomic) return;
+    if (is_own && !r.frees && r.epoch == epoch && (r.mask & mask) == mask && r.writes == touch.writes && r.is_atomic == touch.is_atomic) return;
     const bool is_past = is_own || g_memory->happens_before.is_before(static_cast<ActorId>(r.actor), r.epoch, self.id);
     if (!is_past && (r.mask & mask) != 0 && (r.writes || touch.writes) && !(r.is_atomic && touch.is_atomic)) report_race(r, touch, granule);
+    if (is_past && r.frees) fail(Failure::kMisuse, kUseAfterFree, misuse_text(kUseAfterFree), touch.pc);
     // What races with a touch in the past of this one, and not with this one, there is not: where this one is the stronger.
     const bool is_covered = is_past && (r.mask & ~mask) == 0 && (touch.writes || !r.writes) && (!touch.is_atomic || r.is_atomic);
     if (is_covered) {
@@ -113,13 +166,8 @@ void note_in_granule(const MemoryTouch& touch, std::uint64_t granule, std::uint8
       at = &r.next;
     }
   }
-  Record* record = g_memory->free_records;
-  if (record != nullptr) {
-    g_memory->free_records = record->next;
-  } else {
-    record = new Record;
-  }
-  *record = {head, actor, epoch, self.memory.stack, mask, touch.writes, touch.is_atomic, reinterpret_cast<std::uint64_t>(touch.pc), g_control->step_count};
+  Record* record = new_record(record_of(touch, mask));
+  record->next = head;
   head = record;
 }
 
@@ -171,8 +219,57 @@ void note_touch(const MemoryTouch& touch) {
   });
 }
 
+// Those of the block that somebody has touched. It may be large, and so may be what was touched elsewhere.
+static std::vector<std::uint64_t> touched_granules(std::uint64_t begin, std::uint64_t end) {
+  std::vector<std::uint64_t> granules;
+  if ((end - begin) / memory::kGranule <= g_memory->touched.size()) {
+    for (std::uint64_t granule = begin; granule < end; granule += memory::kGranule) {
+      if (g_memory->touched.contains(granule)) granules.push_back(granule);
+    }
+    return granules;
+  }
+  for (const auto& [granule, records] : g_memory->touched) {
+    if (granule >= begin && granule < end) granules.push_back(granule);
+  }
+  return granules;
+}
+
+// Granules that nobody has touched yet are left to record_of_freed().
+void note_freed(std::uint64_t address, std::size_t bytes, const void* pc) {
+  if (!is_scheduling() || !is_instrumented(pc)) return;
+  const MemoryTouch touch{address, bytes, true, false, pc, true};
+  const std::uint64_t end = address + bytes;
+  for (const std::uint64_t granule : g_memory->racy) {
+    if (granule >= address && granule < end) perform_plain(touch, granule, 0, memory::kGranule);
+  }
+  for (const std::uint64_t granule : touched_granules(address, end)) note_in_granule(touch, granule, 0xff);
+  g_memory->freed[address] = {end, record_of(touch, 0xff)};
+}
+
+void note_instrumented(const void* code) {
+  g_is_instrumented = true;
+  if (is_instrumented(code) || g_instrumented_count == std::size(g_instrumented)) return;
+  Range found{reinterpret_cast<std::uint64_t>(code), 0};
+  dl_iterate_phdr(
+      [](dl_phdr_info* info, std::size_t, void* at) {
+        Range& range = *static_cast<Range*>(at);
+        for (int i = 0; i < info->dlpi_phnum; ++i) {
+          const auto& part = info->dlpi_phdr[i];
+          const std::uint64_t begin = info->dlpi_addr + part.p_vaddr;
+          if (part.p_type != PT_LOAD || range.begin < begin || range.begin >= begin + part.p_memsz) continue;
+          range = {begin, begin + part.p_memsz};
+          return 1;
+        }
+        return 0;
+      },
+      &found);
+  if (found.end != 0) g_instrumented[g_instrumented_count++] = found;
+}
+
 void forget_touches(std::uint64_t address, std::size_t bytes) {
-  if (g_memory == nullptr || g_memory->touched.empty()) return;
+  if (g_memory == nullptr) return;
+  g_memory->freed.erase(address);
+  if (g_memory->touched.empty()) return;
   for_each_granule(address, bytes, [&](std::uint64_t granule, std::uint8_t, std::uint8_t) { g_memory->touched.erase(granule); });
 }
 

@@ -40,6 +40,7 @@ struct MemoryTouch {
   bool writes;
   bool is_atomic;
   const void* pc;
+  bool frees = false;
 };
 
 // Set by the first instrumented module that is loaded.
@@ -49,6 +50,11 @@ void begin_accesses();
 void end_accesses();
 // An instrumented access of the running actor. May end the execution: a data race.
 void note_touch(const MemoryTouch& touch);
+// free() by instrumented code: a write to all of it, and whatever is touched there after it is a mistake. (Other code may
+// know by what is not seen that nobody uses it any more.)
+void note_freed(std::uint64_t address, std::size_t bytes, const void* pc);
+// The module that holds the code is instrumented.
+void note_instrumented(const void* code);
 // Memory that is handed out anew has no past.
 void forget_touches(std::uint64_t address, std::size_t bytes);
 void note_happened(const Step& step);

@@ -8,7 +8,9 @@
 #include <cstring>
 
 #include "scheduler/primitives/cancellation.h"
+#include "scheduler/primitives/spin.h"
 #include "scheduler/runtime/calls.h"
+#include "scheduler/runtime/gate.h"
 
 namespace crashcut::scheduler::runtime {
 
@@ -118,7 +120,13 @@ EXPORT int pthread_cancel(pthread_t handle) {
 }
 
 EXPORT void pthread_testcancel() {
-  if (is_scheduling()) heed_cancellation(CALLER);
+  if (!is_scheduling() || !g_is_cancelling) return;
+  heed_cancellation(CALLER);
+  // A loop of these alone waits to be cancelled. It may also be one that computes: where nobody else can go on, it does.
+  if (++current_actor().yields_in_a_row <= kPolite) return;
+  note_sleep(true);
+  perform(spin::access(loop_object(), spin::kSpin), CALLER);
+  note_sleep(false);
 }
 
 EXPORT int pthread_setcancelstate(int state, int* old) {
@@ -131,7 +139,7 @@ EXPORT int pthread_setcancelstate(int state, int* old) {
 }
 
 EXPORT int pthread_setcanceltype(int type, int* old) {
-  if (type == PTHREAD_CANCEL_ASYNCHRONOUS) refuse("pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS)");
+  if (type == PTHREAD_CANCEL_ASYNCHRONOUS) refuse(name_openmp("pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS)", CALLER));
   if (type != PTHREAD_CANCEL_DEFERRED) return EINVAL;
   if (old != nullptr) *old = PTHREAD_CANCEL_DEFERRED;
   return 0;

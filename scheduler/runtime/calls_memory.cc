@@ -59,7 +59,7 @@ EXPORT void __tsan_vptr_update(void** p, void* value) {
   if (*p != value) plain(p, sizeof *p, true, CALLER);
 }
 
-EXPORT void __tsan_init() { g_is_instrumented = true; }
+EXPORT void __tsan_init() { note_instrumented(CALLER); }
 EXPORT void __tsan_func_entry(void* call_site) {
   if (is_scheduling()) enter_function(call_site);
 }

@@ -34,19 +34,17 @@ void yield(const void* caller) {
   perform(spin::access(loop, spins ? spin::kSpin : spin::kYield), caller);
 }
 
-// Sleeping takes no time; who sleeps in a loop waits for somebody.
-void sleep_for(std::uint64_t ns, const void* caller) {
+// A loop that reads the clock, or asks for a random number, does not come back to where it was.
+void note_asked() {
   if (!is_scheduling()) return;
-  heed_cancellation(caller);
-  current_actor().clock_ns += ns;
-  note_sleep(true);
-  yield(caller);
-  note_sleep(false);
+  note_written();
+  if (g_is_instrumented) note_change();
 }
 
 std::uint64_t now_ns() {
   static std::uint64_t outside = 0;
-  std::uint64_t& clock = is_scheduling() ? current_actor().clock_ns : outside;
+  note_asked();
+  std::uint64_t& clock = is_scheduling() ? own_clock_ns() : outside;
   return kEpoch_s * 1'000'000'000 + (clock += kTick_ns);
 }
 
@@ -55,6 +53,7 @@ std::uint64_t to_ns(const timespec& t) { return static_cast<std::uint64_t>(t.tv_
 
 std::uint64_t next_random() {
   static std::uint64_t outside = 88172645463325252;
+  note_asked();
   std::uint64_t& x = is_scheduling() ? current_actor().random : outside;
   x ^= x << 13;
   x ^= x >> 7;
@@ -62,7 +61,7 @@ std::uint64_t next_random() {
 }
 
 void set_clock(std::uint64_t ns) {
-  std::uint64_t& clock = current_actor().clock_ns;
+  std::uint64_t& clock = own_clock_ns();
   clock = std::max(clock, ns);
 }
 
@@ -87,13 +86,23 @@ void fill_random(void* out, std::size_t bytes) {
   for (std::size_t i = 0; i < bytes; ++i) static_cast<unsigned char*>(out)[i] = static_cast<unsigned char>(next_random() >> 24);
 }
 
+// Who sleeps in a loop waits for somebody.
+void sleep_for(std::uint64_t ns, const void* caller) {
+  if (!is_scheduling()) return;
+  heed_cancellation(caller);
+  own_clock_ns() += ns;
+  note_sleep(true);
+  yield(caller);
+  note_sleep(false);
+}
+
 std::int64_t timed_out_at(const timespec* until, std::int64_t result) {
   const std::uint64_t epoch = kEpoch_s * 1'000'000'000;
   if (result == ETIMEDOUT && until != nullptr && to_ns(*until) > epoch) set_clock(to_ns(*until) - epoch);
   return result;
 }
 std::int64_t timed_out_after(const timespec* how_long, std::int64_t result) {
-  if (result == ETIMEDOUT && how_long != nullptr) current_actor().clock_ns += to_ns(*how_long);
+  if (result == ETIMEDOUT && how_long != nullptr) own_clock_ns() += to_ns(*how_long);
   return result;
 }
 
@@ -138,11 +147,7 @@ EXPORT int clock_nanosleep(clockid_t, int flags, const struct timespec* t, struc
 }
 EXPORT int thrd_sleep(const struct timespec* t, struct timespec*) { return sleep_for(to_ns(*t), CALLER), 0; }
 
-// Reading the clock is no state that a loop comes back to.
-static void note_clock_read() {
-  if (g_is_instrumented && is_scheduling()) note_change();
-}
-EXPORT int clock_gettime(clockid_t, struct timespec* t) { note_clock_read(); return *t = to_timespec(now_ns()), 0; }
+EXPORT int clock_gettime(clockid_t, struct timespec* t) { return *t = to_timespec(now_ns()), 0; }
 EXPORT int timespec_get(struct timespec* t, int base) { return *t = to_timespec(now_ns()), base; }
 EXPORT int gettimeofday(struct timeval* t, void*) {
   const std::uint64_t ns = now_ns();
@@ -161,7 +166,10 @@ EXPORT ssize_t getrandom(void* out, std::size_t bytes, unsigned) {
   return static_cast<ssize_t>(bytes);
 }
 EXPORT int getentropy(void* out, std::size_t bytes) { return getrandom(out, bytes, 0), 0; }
-EXPORT pid_t gettid() {
-  return static_cast<pid_t>(kernel(SYS_getpid)) + (is_scheduling() ? static_cast<pid_t>(index(current_actor().id)) : 0);
-}
+// Before main() too. A recovery has the real ones.
+EXPORT pid_t getpid() { return static_cast<pid_t>(g_control == nullptr ? kernel(SYS_getpid) : kProgramPid); }
+EXPORT pid_t getppid() { return static_cast<pid_t>(g_control == nullptr ? kernel(SYS_getppid) : kProgramPid - 1); }
+EXPORT pid_t gettid() { return getpid() + (is_scheduling() ? static_cast<pid_t>(index(current_actor().id)) : 0); }
+// std::random_device of libstdc++, which would ask the processor.
+EXPORT unsigned _ZNSt13random_device9_M_getvalEv(void*) { return static_cast<unsigned>(next_random() >> 16); }
 EXPORT std::uint32_t arc4random() { return static_cast<std::uint32_t>(next_random() >> 16); }

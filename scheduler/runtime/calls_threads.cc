@@ -12,6 +12,7 @@
 #include "scheduler/primitives/thread.h"
 #include "scheduler/runtime/calls.h"
 #include "scheduler/runtime/gate.h"
+#include "scheduler/runtime/loops.h"
 
 namespace crashcut::scheduler::runtime {
 
@@ -165,6 +166,12 @@ EXPORT int pthread_getattr_np(pthread_t handle, pthread_attr_t* attributes) {
   if (const int error = pthread_attr_init(attributes); error != 0) return error;
   return pthread_attr_setstack(attributes, stack.begin, stack.bytes);
 }
+// The one kernel thread there is gets it, and with it whoever runs.
+EXPORT int pthread_kill(pthread_t handle, int signal) {
+  if (!is_scheduling()) return reinterpret_cast<int (*)(pthread_t, int)>(find_real("pthread_kill"))(handle, signal);
+  if (target_of(handle) == nullptr) return ESRCH;
+  return signal == 0 ? 0 : static_cast<int>(-kernel(SYS_tgkill, kernel(SYS_getpid), kernel(SYS_gettid), signal));
+}
 EXPORT int pthread_once(pthread_once_t* control, void (*routine)(void)) { return call_once(control, routine, CALLER); }
 
 EXPORT int pthread_key_create(pthread_key_t* out, void (*destructor)(void*)) {
@@ -186,6 +193,7 @@ EXPORT int pthread_key_delete(pthread_key_t key) {
 EXPORT int pthread_setspecific(pthread_key_t key, const void* value) {
   if (key >= kKeysMost || !key_table()[key].is_used) return EINVAL;
   values()[key] = const_cast<void*>(value);
+  if (is_scheduling()) note_written();
   return 0;
 }
 EXPORT void* pthread_getspecific(pthread_key_t key) { return key < kKeysMost ? values()[key] : nullptr; }

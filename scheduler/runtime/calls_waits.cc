@@ -99,38 +99,54 @@ Access look_at(const std::uint32_t* word) {
   return memory::access(memory_object(address), memory::kLoad, static_cast<std::uint8_t>(address % memory::kGranule), sizeof *word);
 }
 
-long futex_wait(std::uint32_t* word, std::uint32_t expected, const timespec* time, bool is_absolute, const void* caller) {
+// Whether what lives on the futex is seen, in an instrumented program: not so with libc's own.
+enum class Sight { kAsProgram, kNone };
+
+std::int64_t perform_futex(Operation operation, Sight sight, const void* caller) {
+  if (sight == Sight::kNone) operation.set_opaque();
+  return perform(operation, caller);
+}
+
+long futex_wait(std::uint32_t* word, std::uint32_t expected, const timespec* time, bool is_absolute, Sight sight, const void* caller) {
   const bool is_timed = time != nullptr;
   const ObjectId id = object_at(PrimitiveId::kFutex, word, {{}, 0, 0, policy_of(PrimitiveId::kFutex)});
   if (is_timed) arm_timer(caller);
   current_actor().futex_word = word;
   Operation wait(futex::access(id, futex::kWait, expected));
-  if (g_is_instrumented) wait.add(look_at(word));
-  if (perform(wait, caller) != 0) return fail_with(EAGAIN);
+  if (g_is_instrumented && sight == Sight::kAsProgram) wait.add(look_at(word));
+  if (perform_futex(wait, sight, caller) != 0) return fail_with(EAGAIN);
   Operation wake_up(futex::access(id, is_timed ? futex::kTimedWakeUp : futex::kWakeUp));
   if (is_timed) wake_up.add(take_timer());
-  const std::int64_t result = perform(wake_up, caller);
+  const std::int64_t result = perform_futex(wake_up, sight, caller);
   return (is_absolute ? timed_out_at(time, result) : timed_out_after(time, result)) == ETIMEDOUT ? fail_with(ETIMEDOUT) : 0;
 }
 
-long futex_wake(std::uint32_t* word, std::int64_t most, const void* caller) {
+long futex_wake(std::uint32_t* word, std::int64_t most, Sight sight, const void* caller) {
   const ObjectId id = object_at(PrimitiveId::kFutex, word, {{}, 0, 0, policy_of(PrimitiveId::kFutex)});
-  return perform(futex::access(id, futex::kWake, most), caller);
+  return perform_futex(futex::access(id, futex::kWake, most), sight, caller);
 }
 
-long futex_call(const long* a, const void* caller) {
+long futex_call(const long* a, Sight sight, const void* caller) {
   auto* word = reinterpret_cast<std::uint32_t*>(a[0]);
   switch (a[1] & FUTEX_CMD_MASK) {
     case FUTEX_WAIT:
     case FUTEX_WAIT_BITSET:
-      return futex_wait(word, static_cast<std::uint32_t>(a[2]), reinterpret_cast<const timespec*>(a[3]), (a[1] & FUTEX_CMD_MASK) == FUTEX_WAIT_BITSET, caller);
+      return futex_wait(word, static_cast<std::uint32_t>(a[2]), reinterpret_cast<const timespec*>(a[3]), (a[1] & FUTEX_CMD_MASK) == FUTEX_WAIT_BITSET, sight, caller);
     case FUTEX_WAKE:
-    case FUTEX_WAKE_BITSET: return futex_wake(word, static_cast<int>(a[2]), caller);
+    case FUTEX_WAKE_BITSET: return futex_wake(word, static_cast<int>(a[2]), sight, caller);
     default: refuse("futex() with an operation other than wait and wake");
   }
 }
 
 }  // namespace
+
+long futex_of_libc(const long* arguments, const void* caller) {
+  const int kept = errno;
+  const long result = futex_call(arguments, Sight::kNone, caller);
+  const long error = errno;
+  errno = kept;
+  return result < 0 ? -error : result;
+}
 
 }  // namespace crashcut::scheduler::runtime
 
@@ -157,6 +173,7 @@ EXPORT int cnd_wait(cnd_t* c, mtx_t* m) { return wait(c, reinterpret_cast<pthrea
 EXPORT int cnd_timedwait(cnd_t* c, mtx_t* m, const struct timespec* until) { return wait(c, reinterpret_cast<pthread_mutex_t*>(m), until, CALLER) == 0 ? thrd_success : thrd_timedout; }
 
 EXPORT int sem_init(sem_t* s, int, unsigned value) {
+  if (value > SEM_VALUE_MAX) return fail_with(EINVAL);
   std::memset(s, 0, sizeof *s);
   count_in(s) = value;
   if (is_scheduling()) semaphore_object(s, true);
@@ -200,7 +217,7 @@ EXPORT long syscall(long number, ...) {
   long a[6];
   for (long& argument : a) argument = va_arg(list, long);
   va_end(list);
-  if (number == SYS_futex && is_scheduling()) return futex_call(a, CALLER);
+  if (number == SYS_futex && is_scheduling()) return futex_call(a, Sight::kAsProgram, CALLER);
   static long (*real)(long, ...) = nullptr;
   if (real == nullptr) real = reinterpret_cast<long (*)(long, ...)>(find_real("syscall"));
   return real(number, a[0], a[1], a[2], a[3], a[4], a[5]);

@@ -1,11 +1,17 @@
 #include "scheduler/runtime/gate.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/time.h>
+#include <time.h>
 #include <ucontext.h>
 
+#include <algorithm>
+#include <iterator>
+#include <optional>
 #include <string_view>
 
 #include "scheduler/runtime/calls.h"
@@ -46,15 +52,31 @@ extern "C" void crashcut_threads_restorer();
 
 namespace crashcut::scheduler::runtime {
 
+// That the code was loaded from.
+static std::string_view file_of(const void* pc) {
+  Dl_info info{};
+  return dladdr(pc, &info) == 0 || info.dli_fname == nullptr ? "" : info.dli_fname;
+}
+
+const char* name_openmp(const char* call, const void* pc) {
+  const std::string_view file = file_of(pc);
+  for (const char* library : {"libgomp", "libomp", "libiomp"}) {
+    if (file.find(library) != file.npos) return "the runtime of OpenMP";
+  }
+  return call;
+}
+
 bool g_is_spent = false;
 bool g_is_own_call = false;
 
 namespace {
 
+constexpr const char* kNotPrograms[] = {"libcrashcut_threads", "/libc.so", "/ld-linux", "vdso"};
+
 // Queries, and what the image forgets.
 bool is_traceless(long number, const long* a) {
   switch (number) {
-    case SYS_getpid: case SYS_gettid: case SYS_getppid: case SYS_getuid: case SYS_geteuid: case SYS_getgid:
+    case SYS_getuid: case SYS_geteuid: case SYS_getgid:
     case SYS_getegid: case SYS_getcwd: case SYS_uname: case SYS_sysinfo: case SYS_getrlimit: case SYS_getrusage:
     case SYS_clock_gettime: case SYS_clock_getres: case SYS_gettimeofday: case SYS_time: case SYS_times:
     case SYS_sched_getaffinity: case SYS_sched_yield: case SYS_getcpu: case SYS_getrandom: case SYS_stat: case SYS_lstat:
@@ -75,11 +97,11 @@ bool is_traceless(long number, const long* a) {
 // What cannot go on under one kernel thread of ours.
 const char* refused(long number, const long* a) {
   switch (number) {
-    case SYS_clone: case SYS_clone3: case SYS_fork: case SYS_vfork: return "fork() (or system(), popen(), posix_spawn())";
+    case SYS_clone: case SYS_clone3: case SYS_fork: case SYS_vfork: return "fork() (or system(), popen(), posix_spawn(), or what makes libc begin a thread of its own, as timer_create() may)";
     case SYS_execve: case SYS_execveat: return "exec()";
     case SYS_socket: case SYS_socketpair: case SYS_accept: case SYS_accept4: case SYS_connect: return "socket()";
     case SYS_epoll_wait: case SYS_epoll_pwait: case SYS_epoll_pwait2: case SYS_poll: case SYS_ppoll: case SYS_select:
-    case SYS_pselect6: return a[1] == 0 ? nullptr : "poll() or select()";
+    case SYS_pselect6: return "poll() or select()";
     case SYS_kill: return a[0] == kernel(SYS_getpid) || a[1] == 0 ? nullptr : "kill() of another process or of a group";
     case SYS_ptrace: return "ptrace()";
     case SYS_io_uring_setup: case SYS_io_setup: return "asynchronous I/O";
@@ -87,10 +109,44 @@ const char* refused(long number, const long* a) {
     case SYS_eventfd: case SYS_eventfd2: return is_scheduling() ? "eventfd()" : nullptr;
     case SYS_timerfd_create: return is_scheduling() ? "timerfd_create()" : nullptr;
     case SYS_rt_sigtimedwait: case SYS_signalfd: case SYS_signalfd4: case SYS_pause: case SYS_rt_sigsuspend: return is_scheduling() ? "a wait for a signal" : nullptr;
-    // Our own stand in for the program's: this is libc's, and would wait for ever.
-    case SYS_futex: return (a[1] & 0x7f) == 0 && is_scheduling() ? "a function of libc that waits for another thread (a stdio stream that two threads use at a time)" : nullptr;
     default: return nullptr;
   }
+}
+
+std::uint64_t to_ns(std::uint64_t s, std::uint64_t ns) { return s * 1'000'000'000 + ns; }
+
+// poll() of nothing and select() of nothing, with a time: sleeps of old. How long, or nothing.
+std::optional<std::uint64_t> sleep_by(long number, const long* a) {
+  const bool selects_nothing = a[1] == 0 && a[2] == 0 && a[3] == 0 && a[4] != 0;
+  const auto* spec = reinterpret_cast<const timespec*>(number == SYS_ppoll ? a[2] : a[4]);
+  const auto* value = reinterpret_cast<const timeval*>(a[4]);
+  switch (number) {
+    case SYS_poll: return a[1] == 0 && static_cast<int>(a[2]) >= 0 ? std::optional(to_ns(0, static_cast<std::uint64_t>(a[2]) * 1'000'000)) : std::nullopt;
+    case SYS_ppoll: return a[1] == 0 && spec != nullptr ? std::optional(to_ns(static_cast<std::uint64_t>(spec->tv_sec), static_cast<std::uint64_t>(spec->tv_nsec))) : std::nullopt;
+    case SYS_select: return selects_nothing ? std::optional(to_ns(static_cast<std::uint64_t>(value->tv_sec), static_cast<std::uint64_t>(value->tv_usec) * 1000)) : std::nullopt;
+    case SYS_pselect6: return selects_nothing ? std::optional(to_ns(static_cast<std::uint64_t>(spec->tv_sec), static_cast<std::uint64_t>(spec->tv_nsec))) : std::nullopt;
+    default: return std::nullopt;
+  }
+}
+
+// The program's numbers of processes and threads in place of the kernel's.
+bool is_answered(long number, long& result) {
+  switch (number) {
+    case SYS_getpid: result = kProgramPid; return true;
+    case SYS_getppid: result = kProgramPid - 1; return true;
+    case SYS_gettid: result = kProgramPid + (is_scheduling() ? static_cast<long>(index(current_actor().id)) : 0); return true;
+    default: return false;
+  }
+}
+
+// And the kernel's in place of the program's, for signals that it sends itself: it has one thread.
+void translate_pids(long number, long* a) {
+  const bool names_process = number == SYS_kill || number == SYS_tgkill || number == SYS_tkill;
+  if (!names_process) return;
+  const long self = kernel(SYS_getpid);
+  const auto is_own = [](long id) { return id >= kProgramPid && id < kProgramPid + kActorsMost; };
+  if (number == SYS_kill ? a[0] == kProgramPid : is_own(a[0])) a[0] = self;
+  if (number == SYS_tgkill && is_own(a[1])) a[1] = self;
 }
 
 // Where a cancelled actor goes on instead of its system call.
@@ -114,10 +170,21 @@ long change_mask(ucontext_t& context, const long* a) {
   return 0;
 }
 
+// Whether the code may be left for another thread's: it holds nothing of libc's or of ours.
+bool is_programs_code(const void* pc) {
+  const std::string_view file = file_of(pc);
+  return std::none_of(std::begin(kNotPrograms), std::end(kNotPrograms), [&](const char* part) { return file.find(part) != file.npos; });
+}
+
 void on_sigsys(int, siginfo_t* info, void* ucontext) {
   auto& regs = static_cast<ucontext_t*>(ucontext)->uc_mcontext.gregs;
   constexpr int kUserDispatch = 2;
-  if (info->si_code != kUserDispatch) return;
+  if (info->si_code != kUserDispatch) {
+    // crashcut asks, after --step-limit.
+    const auto* pc = reinterpret_cast<void*>(regs[REG_RIP]);
+    if (is_scheduling() && !g_is_own_call && is_programs_code(pc)) wait_for_others(pc);
+    return;
+  }
   const long number = info->si_syscall;
   long a[6] = {static_cast<long>(regs[REG_RDI]), static_cast<long>(regs[REG_RSI]), static_cast<long>(regs[REG_RDX]),
                      static_cast<long>(regs[REG_R10]), static_cast<long>(regs[REG_R8]), static_cast<long>(regs[REG_R9])};
@@ -134,8 +201,19 @@ void on_sigsys(int, siginfo_t* info, void* ucontext) {
   if (!g_is_own_call) {
     if (is_cancelled_before(number, reinterpret_cast<void*>(regs[REG_RIP]))) return end_after(regs);
     long result = 0;
-    if (do_file_call(number, a, reinterpret_cast<void*>(regs[REG_RIP]), result)) {
+    translate_pids(number, a);
+    if (is_answered(number, result) || do_file_call(number, a, reinterpret_cast<void*>(regs[REG_RIP]), result)) {
       regs[REG_RAX] = result;
+      return;
+    }
+    if (const auto ns = sleep_by(number, a); ns && is_scheduling()) {
+      sleep_for(*ns, reinterpret_cast<void*>(regs[REG_RIP]));
+      regs[REG_RAX] = 0;
+      return;
+    }
+    if (number == SYS_futex && is_scheduling()) {
+      if (const char* name = name_openmp(nullptr, reinterpret_cast<void*>(regs[REG_RIP]))) refuse(name);
+      regs[REG_RAX] = futex_of_libc(a, reinterpret_cast<void*>(regs[REG_RIP]));
       return;
     }
     if (const char* call = refused(number, a)) refuse(call);

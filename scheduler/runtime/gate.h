@@ -8,6 +8,9 @@
 
 namespace crashcut::scheduler::runtime {
 
+// The program's process, as it sees it: the same in every execution. A thread's number is added to it.
+inline constexpr long kProgramPid = 32'000;
+
 extern "C" {
 // The kernel's result: a negative errno on failure.
 long crashcut_threads_syscall(long number, long a, long b, long c, long d, long e, long f);
@@ -29,6 +32,8 @@ bool install_dispatch();
 void set_dispatch(bool on);
 // Whether the kernel was asked for anything that putting the memory back would not undo.
 extern bool g_is_spent;
+// What to say of a call that is refused: a library of OpenMP's made it where the program said no such thing.
+const char* name_openmp(const char* call, const void* pc);
 // Set while the runtime itself calls libc, so that its calls are not the program's.
 extern bool g_is_own_call;
 

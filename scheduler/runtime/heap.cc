@@ -8,8 +8,8 @@
 
 #include <cstring>
 
+#include "scheduler/runtime/calls.h"
 #include "scheduler/runtime/gate.h"
-#include "scheduler/runtime/world.h"
 
 namespace crashcut::scheduler::runtime {
 
@@ -24,9 +24,11 @@ constexpr std::size_t kPage = 4096;
 struct Block {
   std::uint64_t bytes;    // that the program may use
   std::uint32_t owner;
-  std::uint32_t size_class;  // kNever: not used again
+  std::uint16_t size_class;  // kNever: not used again
+  std::uint16_t mark;
 };
-constexpr std::uint32_t kNever = 0xffffffff;
+constexpr std::uint16_t kNever = 0xffff;
+enum Mark : std::uint16_t { kInUse = 0xa110, kFreed = 0xf7ee };
 
 struct Heap {
   char* top = nullptr;
@@ -53,18 +55,20 @@ bool map_heap(std::uint32_t actor) {
 }
 
 // Classes: four to a power of two.
-std::uint32_t class_of(std::size_t bytes, std::size_t& rounded) {
+std::uint16_t class_of(std::size_t bytes, std::size_t& rounded) {
   if (bytes <= 64) {
     rounded = (bytes + 15) / 16 * 16;
-    return static_cast<std::uint32_t>(rounded / 16);
+    return static_cast<std::uint16_t>(rounded / 16);
   }
   const int log = 63 - __builtin_clzll(bytes - 1);
   const std::size_t quarter = std::size_t{1} << (log - 2);
   rounded = (bytes + quarter - 1) / quarter * quarter;
-  const auto part = static_cast<std::uint32_t>((rounded - (std::size_t{1} << log)) / quarter);
-  const auto number = static_cast<std::uint32_t>((log - 6) * 4) + part + 4;
+  const auto part = static_cast<int>((rounded - (std::size_t{1} << log)) / quarter);
+  const auto number = static_cast<std::uint16_t>((log - 6) * 4 + part + 4);
   return number < kClasses ? number : kNever;
 }
+
+Block* header_of(void* p) { return reinterpret_cast<Block*>(static_cast<char*>(p) - kHeaderBytes); }
 
 void* allocate(std::size_t bytes, std::size_t alignment) {
   const std::uint32_t actor = g_actor;
@@ -72,11 +76,12 @@ void* allocate(std::size_t bytes, std::size_t alignment) {
   if (!g_is_mapped[actor] && !map_heap(actor)) return nullptr;
   if (heap.top == nullptr) heap.top = begin_of(actor);
   std::size_t rounded = 0;
-  std::uint32_t size_class = class_of(bytes == 0 ? 1 : bytes, rounded);
+  std::uint16_t size_class = class_of(bytes == 0 ? 1 : bytes, rounded);
   if (alignment > 16) size_class = kNever;
   if (size_class != kNever && heap.free[size_class] != nullptr) {
     void* block = heap.free[size_class];
     heap.free[size_class] = *static_cast<void**>(block);
+    header_of(block)->mark = kInUse;
     forget_touches(reinterpret_cast<std::uint64_t>(block), rounded);
     return block;
   }
@@ -85,15 +90,32 @@ void* allocate(std::size_t bytes, std::size_t alignment) {
   if (rounded > kHeapBytes || at + rounded > kHeapsAt + kHeapBytes * (actor + 1)) return nullptr;
   heap.top = reinterpret_cast<char*>(at + rounded);
   auto* header = reinterpret_cast<Block*>(at - kHeaderBytes);
-  *header = {rounded, actor, size_class};
+  *header = {rounded, actor, size_class, kInUse};
   return reinterpret_cast<void*>(at);
 }
 
-Block* header_of(void* p) { return reinterpret_cast<Block*>(static_cast<char*>(p) - kHeaderBytes); }
+[[noreturn]] void fail_to_free(std::int64_t misuse, const void* caller) {
+  if (!is_executing()) abort();
+  fail(Failure::kMisuse, misuse, misuse_text(misuse), caller);
+}
 
-void release(void* p) {
-  if (p == nullptr || !is_heap_room(reinterpret_cast<std::uint64_t>(p))) return;
+// What may be given back: malloc() gave it, so its mark is in front of it.
+Block* block_in_use(void* p, const void* caller) {
+  const auto address = reinterpret_cast<std::uint64_t>(p);
+  if (!is_heap_room(address) || address % 16 != 0) fail_to_free(kFreeOfOther, caller);
+  const Heap& heap = g_heaps[(address - kHeapsAt) / kHeapBytes];
+  if (heap.top == nullptr || p >= heap.top) fail_to_free(kFreeOfOther, caller);
   Block* header = header_of(p);
+  if (header->mark == kFreed) fail_to_free(kFreeTwice, caller);
+  if (header->mark != kInUse) fail_to_free(kFreeOfOther, caller);
+  return header;
+}
+
+void release(void* p, const void* caller) {
+  if (p == nullptr) return;
+  note_freed(reinterpret_cast<std::uint64_t>(p), block_in_use(p, caller)->bytes, caller);
+  Block* header = block_in_use(p, caller);  // others may have run meanwhile
+  header->mark = kFreed;
   if (header->size_class == kNever || header->owner != g_actor) return;
   Heap& heap = g_heaps[g_actor];
   *static_cast<void**>(p) = heap.free[header->size_class];
@@ -148,8 +170,6 @@ void restore_heap() {
 
 }  // namespace crashcut::scheduler::runtime
 
-#define EXPORT extern "C" __attribute__((visibility("default")))
-
 using namespace crashcut::scheduler::runtime;
 
 EXPORT void* malloc(std::size_t bytes) {
@@ -157,7 +177,7 @@ EXPORT void* malloc(std::size_t bytes) {
   if (p == nullptr) errno = ENOMEM;
   return p;
 }
-EXPORT void free(void* p) { release(p); }
+EXPORT void free(void* p) { release(p, CALLER); }
 EXPORT void* calloc(std::size_t count, std::size_t bytes) {
   std::size_t total = 0;
   if (__builtin_mul_overflow(count, bytes, &total)) return errno = ENOMEM, nullptr;
@@ -167,13 +187,13 @@ EXPORT void* calloc(std::size_t count, std::size_t bytes) {
 }
 EXPORT void* realloc(void* p, std::size_t bytes) {
   if (p == nullptr) return malloc(bytes);
-  if (bytes == 0) return release(p), nullptr;
-  const std::size_t old = header_of(p)->bytes;
+  if (bytes == 0) return release(p, CALLER), nullptr;
+  const std::size_t old = block_in_use(p, CALLER)->bytes;
   if (bytes <= old) return p;
   void* grown = malloc(bytes);
   if (grown == nullptr) return nullptr;
   std::memcpy(grown, p, old);
-  release(p);
+  release(p, CALLER);
   return grown;
 }
 EXPORT void* memalign(std::size_t alignment, std::size_t bytes) { return allocate(bytes, alignment < 16 ? 16 : alignment); }
@@ -186,4 +206,4 @@ EXPORT int posix_memalign(void** out, std::size_t alignment, std::size_t bytes) 
 EXPORT void* valloc(std::size_t bytes) { return memalign(4096, bytes); }
 EXPORT void* pvalloc(std::size_t bytes) { return memalign(4096, (bytes + 4095) / 4096 * 4096); }
 EXPORT std::size_t malloc_usable_size(void* p) { return p == nullptr ? 0 : header_of(p)->bytes; }
-EXPORT void cfree(void* p) { release(p); }
+EXPORT void cfree(void* p) { release(p, CALLER); }

@@ -29,7 +29,7 @@ void rest_if_round(const Operation& operation, const void* caller);
 // The running actor comes to its next operation; and goes on from it. What it writes between these is its own doing.
 void end_segment();
 void begin_segment();
-// It has written something that others could read.
+// It has written something that others could read, or that is not seen.
 void note_written();
 
 // The running thread's state at its last entry, before an access with these operands.

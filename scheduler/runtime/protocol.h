@@ -79,7 +79,7 @@ struct ActorFact {
 // One of the two accesses of a data race.
 struct RaceSide {
   std::uint32_t actor;
-  bool writes, is_atomic;
+  bool writes, is_atomic, frees;
   std::uint32_t step;  // how many steps had been taken
   std::uint32_t frame_count;
   std::uint64_t frames[kFramesMost];  // the access, then the calls that led there, innermost first

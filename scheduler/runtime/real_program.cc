@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "scheduler/primitives/memory.h"
 #include "scheduler/runtime/protocol.h"
@@ -84,6 +85,9 @@ RealProgram::~RealProgram() {
   if (control_fd_ >= 0) close(control_fd_);
 }
 
+// A thread that is asked to let others go on is asked again: it may just be in code that cannot be left.
+static constexpr std::chrono::seconds kPatience{1};
+
 void RealProgram::wait_for_reply(std::uint32_t request) {
   std::uint32_t steps = control_->step_count;
   auto since = std::chrono::steady_clock::now();
@@ -102,12 +106,18 @@ void RealProgram::wait_for_reply(std::uint32_t request) {
       continue;
     }
     const auto now = std::chrono::steady_clock::now();
+    const std::int32_t pid = control_->runner_pid;
     if (control_->step_count != steps) {
       steps = control_->step_count;
       since = now;
-    } else if (now - since > setup_.step_limit && control_->runner_pid > 0) {
+    } else if (now - since <= setup_.step_limit || pid <= 0) {
+      continue;
+    } else if (now - since <= setup_.step_limit + kPatience) {
+      // It may wait for a variable that is not seen: it lets others go on, if they can (gate.cc).
+      kill(pid, SIGSYS);
+    } else {
       was_killed_ = true;
-      kill(control_->runner_pid, SIGKILL);
+      kill(pid, SIGKILL);
       since = now;
     }
   }
@@ -152,9 +162,15 @@ std::uint32_t RealProgram::ask(const RunRequest& request) {
 int RealProgram::run_held(const RunRequest& request) {
   const std::uint32_t number = ask(request);
   const timespec tick{0, 10'000'000};
+  std::uint32_t steps = control_->step_count;
+  auto since = std::chrono::steady_clock::now();
   while (control_->is_held == 0 && control_->replies.load(std::memory_order_acquire) != number) {
     futex(control_->is_held, FUTEX_WAIT, 0, &tick);
     check_server();
+    const std::int32_t pid = control_->runner_pid;
+    const auto now = std::chrono::steady_clock::now();
+    if (std::exchange(steps, control_->step_count) != steps) since = now;
+    if (now - since > setup_.step_limit && pid > 0) kill(pid, SIGSYS);  // as in wait_for_reply()
   }
   return control_->is_held == 0 ? 0 : control_->runner_pid.load();
 }
@@ -208,7 +224,7 @@ void RealProgram::check_runner_end() {
 }
 
 static Race::Side side_of(const RaceSide& side) {
-  return {static_cast<ActorId>(side.actor), side.writes, side.is_atomic, side.step, {side.frames, side.frames + side.frame_count}};
+  return {static_cast<ActorId>(side.actor), side.writes, side.is_atomic, side.frees, side.step, {side.frames, side.frames + side.frame_count}};
 }
 
 static bool is_spin(const Operation& operation) {

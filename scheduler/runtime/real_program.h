@@ -41,7 +41,7 @@ struct ActorName {
 struct Race {
   struct Side {
     ActorId actor;
-    bool writes, is_atomic;
+    bool writes, is_atomic, frees;
     std::uint32_t step;                 // how many steps had been taken
     std::vector<std::uint64_t> frames;  // the access, then the calls that led there
   };

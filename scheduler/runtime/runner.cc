@@ -1,5 +1,4 @@
 // Server and runner: see protocol.h.
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <link.h>
@@ -10,6 +9,7 @@
 #include <sys/resource.h>
 #include <sys/rseq.h>
 #include <sys/wait.h>
+#include <unwind.h>
 
 #include "scheduler/runtime/files.h"
 #include "scheduler/runtime/gate.h"
@@ -117,8 +117,8 @@ int serve(int argc, char** argv, char** envp, int (*main)(int, char**, char**)) 
   if (!prepare_fibers()) {
     refuse("this libc or this processor has no room for fibers (glibc 2.34 and FSGSBASE are needed)");
   }
-  // libc loads it at the first pthread_exit(), which would make every such execution need a new process.
-  dlopen("libgcc_s.so.1", RTLD_NOW);
+  // The unwinder sets itself up once, at the first exception: for the program's threads that would be something to meet in.
+  _Unwind_Backtrace([](_Unwind_Context*, void*) { return _URC_END_OF_STACK; }, nullptr);
   fflush(nullptr);
   dl_iterate_phdr(
       [](dl_phdr_info* info, std::size_t, void*) {

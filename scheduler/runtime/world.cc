@@ -8,9 +8,12 @@
 #include <algorithm>
 #include <cstring>
 #include <optional>
+#include <unordered_map>
 
 #include "scheduler/dependence.h"
+#include "scheduler/edges.h"
 #include "scheduler/primitives/futex.h"
+#include "scheduler/primitives/memory.h"
 #include "scheduler/primitives/mutex.h"
 #include "scheduler/primitives/process.h"
 #include "scheduler/primitives/rwlock.h"
@@ -50,6 +53,9 @@ struct World {
   std::vector<Pending> pending;
   Actor* current = nullptr;
   bool is_on = false;
+  // What the clocks of those who released there showed, by object and channel. No clock has moved: nothing to pass on.
+  std::unordered_map<std::uint64_t, std::uint64_t> clocks_ns;
+  bool has_moved_clock = false;
 };
 World* g_world = nullptr;
 // Somebody has slept or waited for a time in this execution.
@@ -197,6 +203,25 @@ void keep_passed_over() {
 
 std::uint64_t fingerprint() { return g_world->rounds.fingerprint(g_world->state); }
 
+// Clocks are the threads' own, but who hears of another's step does so later than that.
+void pass_clock_on(Actor& actor, const Step& step) {
+  if (!g_world->has_moved_clock || actor.is_timer) return;
+  const auto meet = [&](Edge edge, std::uint64_t channel) {
+    std::uint64_t& left_ns = g_world->clocks_ns[channel];
+    std::uint64_t& behind_ns = edge == Edge::kAcquire ? actor.clock_ns : left_ns;
+    behind_ns = std::max(actor.clock_ns, left_ns);
+  };
+  const auto meet_twice = [&](std::uint64_t channel) { meet(Edge::kAcquire, channel), meet(Edge::kRelease, channel); };
+  constexpr std::uint64_t kUnseen = 0;
+  if (step.operation.is_opaque()) return meet_twice(kUnseen);
+  for (const Access& access : step.operation) {
+    const std::uint64_t object = std::uint64_t{static_cast<std::uint32_t>(access.object)} << 32;
+    for_each_edge(access, [&](Edge edge, std::uint32_t part) { meet(edge, object | part); });
+    if (primitive_of(access.object) != PrimitiveId::kMemory) continue;
+    memory::only_read(access) ? meet(Edge::kAcquire, object | access.offset) : meet_twice(object | access.offset);
+  }
+}
+
 // Chooses who goes next and lets it; returns when the calling actor's operation is done.
 void schedule() {
   while (true) {
@@ -221,6 +246,7 @@ void schedule() {
       g_world->state.apply(step);
       g_world->rounds.note(step);
       note_happened(step);
+      pass_clock_on(actor, step);
       record(step, actor.caller);
       g_world->director->note(step, g_world->state);
       actor.done = step.operation;
@@ -248,7 +274,12 @@ void fiber_entry();
 }  // namespace
 
 bool is_scheduling() { return g_world != nullptr && g_world->is_on; }
+bool is_executing() { return g_world != nullptr; }
 Actor& current_actor() { return *g_world->current; }
+std::uint64_t& own_clock_ns() {
+  g_world->has_moved_clock = true;
+  return current_actor().clock_ns;
+}
 void for_each_actor(void (*visit)(const Actor&)) {
   for (const Actor* actor : g_world->actors) {
     if (actor != nullptr) visit(*actor);
@@ -293,6 +324,12 @@ void rest(const void* caller) {
   self.is_resting = false;
 }
 
+// What a loop that waits may do besides: yields, sleeps, and the cancellation points in them.
+static bool is_part_of_loop(const Operation& operation) {
+  const PrimitiveId primitive = primitive_of(operation[0].object);
+  return primitive == PrimitiveId::kSpin || primitive == PrimitiveId::kCancellation;
+}
+
 static bool is_try(const Operation& operation) {
   const std::uint8_t verb = operation[0].verb;
   switch (primitive_of(operation[0].object)) {
@@ -317,7 +354,7 @@ static bool is_lock(const Operation& operation) {
 // that is looked for may be one before the loop (compilers move a loop's first round out of it), so it is given up for another
 // after 1, 2, 4, ... that are not it (Brent's way to find a cycle).
 static void note_try(Actor& self, const Operation& operation, const void* caller) {
-  if (primitive_of(operation[0].object) == PrimitiveId::kSpin) return;
+  if (is_part_of_loop(operation)) return;
   if (!is_try(operation) || self.done.result() == 0) {
     self.failed_tries = self.others_most = 0;
   } else if (self.failed_tries > 0 && self.tried == operation[0].object && self.tried_at == caller) {
@@ -342,7 +379,7 @@ std::int64_t perform(const Operation& operation, const void* caller) {
     perform(spin::access(loop_object(), spin::kSpin), caller);
     note_sleep(false);
   }
-  if (primitive_of(operation[0].object) != PrimitiveId::kSpin) self.yields_in_a_row = 0;
+  if (!is_part_of_loop(operation)) self.yields_in_a_row = 0;
   wait_for_turn(operation, caller);
   note_try(self, operation, caller);
   for (const Access& a : self.done) {
@@ -418,6 +455,18 @@ ObjectId loop_object() {
   Actor& self = current_actor();
   if (self.loop == ObjectId{}) self.loop = own_object(PrimitiveId::kSpin, self.id, spin::kFirst);
   return self.loop;
+}
+
+void wait_for_others(const void* caller) {
+  const auto can_go = [](const Actor* actor) { return actor != nullptr && actor->has_pending && g_world->state.is_enabled(actor->id, actor->pending); };
+  if (std::none_of(g_world->actors.begin(), g_world->actors.end(), can_go)) return;
+  Operation spin(spin::access(loop_object(), spin::kSpin));
+  spin.set_opaque();
+  // Where the others have come to their ends meanwhile, it goes on. The first may follow at once, the second does not.
+  note_sleep(true);
+  perform(spin, caller);
+  perform(spin, caller);
+  note_sleep(false);
 }
 
 void clear_key(std::uint32_t key) {
@@ -567,6 +616,7 @@ void fail(Failure failure, std::int64_t number, std::string_view text, const voi
     if (g_control->failure == Failure::kNone) {
       g_control->failure = failure;
       g_control->failure_number = number;
+      g_control->failure_actor = g_control->running_actor;
     }
     end_execution();
   }

@@ -18,7 +18,7 @@
 
 namespace crashcut::scheduler::runtime {
 
-inline constexpr std::uint32_t kKeysMost = 256;
+inline constexpr std::uint32_t kKeysMost = 1024;  // PTHREAD_KEYS_MAX
 // So many yields in a row, or tries that fail, are taken for politeness; more, for a loop that waits for something.
 inline constexpr std::uint32_t kPolite = 8;
 
@@ -58,7 +58,11 @@ struct Actor : TimedActor {
 
 // Whether the program's calls are ours to schedule now; else they are done as if there were one thread.
 bool is_scheduling();
+// Whether an execution has begun and is not yet left behind: also while exit() runs destructors.
+bool is_executing();
 Actor& current_actor();
+// The running actor's, to be moved on.
+std::uint64_t& own_clock_ns();
 void for_each_actor(void (*visit)(const Actor&));
 // Does the operation when its turn comes. Returns the result of its first access.
 std::int64_t perform(const Operation& operation, const void* caller);
@@ -85,6 +89,9 @@ void arm_timer(const void* caller);
 Access take_timer();
 // The running actor's loops.
 ObjectId loop_object();
+// The running actor has run on for long without an operation. Where others can go on, it is taken for one that waits for a
+// variable that is not seen, and waits until another has taken a step.
+void wait_for_others(const void* caller);
 // The actor's cancellation.
 ObjectId cancellation_object(Actor& actor);
 // An actor that will run routine(argument); null where there are too many.
@@ -138,6 +145,15 @@ void end_if_cancelled();
 void heed_cancellation(const void* caller);
 // Before a system call that is a cancellation point: whether it is not to be done.
 bool is_cancelled_before(long number, const void* caller);
+
+// --- calls_process.cc
+// A sleep of the running actor's, which takes no time but its own.
+void sleep_for(std::uint64_t ns, const void* caller);
+
+// --- calls_waits.cc
+// futex() by libc's own code, for its locks: that of a stdio stream is held while the stream's file is written. A negative
+// errno on failure.
+long futex_of_libc(const long* arguments, const void* caller);
 
 // --- gate.cc
 bool install_handler(int signal, void (*handler)(int, siginfo_t*, void*), bool on_own_stack);

@@ -67,6 +67,18 @@ static void* writes(void* unused) {
   }
   return unused;
 }
+static void* sleeps_for_ever(void* unused) {
+  for (;;) sleep(1);
+  return unused;
+}
+static void* tests_for_ever(void* unused) {
+  for (;;) pthread_testcancel();
+  return unused;
+}
+static void* tests_often(void* unused) {
+  for (int i = 0; i < 2000; ++i) pthread_testcancel();
+  return unused;
+}
 static void* is_asynchronous(void* unused) {
   pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, NULL);
   return unused;
@@ -90,6 +102,15 @@ int main(int argc, char** argv) {
     assert(is_cancelled(a));
     pthread_mutex_lock(&m);
     assert(cleaned == 1);
+  }
+  if (IS("sleeps") || IS("tests")) {
+    BEGIN(a, IS("sleeps") ? sleeps_for_ever : tests_for_ever, NULL);
+    pthread_cancel(a);
+    assert(is_cancelled(a));
+  }
+  if (IS("computes")) {
+    BEGIN(a, tests_often, NULL);
+    assert(!is_cancelled(a));
   }
   if (IS("semaphore")) {
     sem_init(&s, 0, 0);

@@ -4,10 +4,12 @@
 #include <atomic>
 #include <barrier>
 #include <cassert>
+#include <chrono>
 #include <condition_variable>
 #include <future>
 #include <latch>
 #include <mutex>
+#include <random>
 #include <semaphore>
 #include <shared_mutex>
 #include <string>
@@ -86,6 +88,47 @@ int main(int argc, char** argv) {
     std::once_flag flag;
     two([&] { std::call_once(flag, [] { ++value; }); });
     assert(value == 1);
+  }
+  if (what == "once-throws") {
+    std::once_flag flag;
+    static int calls = 0;
+    two([&] {
+      try {
+        std::call_once(flag, [] { if (calls++ == 0) throw 1; ++value; });
+      } catch (int) {
+      }
+    });
+    assert(value == 1 && calls == 2);
+  }
+  if (what == "throws") {
+    two([] {
+      try {
+        throw 1;
+      } catch (int) {
+      }
+    });
+  }
+  if (what == "random") {
+    std::random_device device;
+    const auto any = [&] { return device() % 3 + std::mt19937(device())() % 3; };
+    std::thread thread([n = any()] {
+      for (unsigned i = 0; i < n; ++i) std::lock_guard lock(m);
+    });
+    for (unsigned i = 0, n = any(); i < n; ++i) std::lock_guard lock(m);
+    thread.join();
+  }
+  if (what == "elapsed") {
+    const auto then = std::chrono::steady_clock::now();
+    std::async(std::launch::async, [] { std::this_thread::sleep_for(std::chrono::seconds(2)); }).get();
+    assert(std::chrono::steady_clock::now() - then >= std::chrono::seconds(2));
+    std::promise<void> promise;
+    std::thread thread([&] {
+      std::this_thread::sleep_for(std::chrono::seconds(2));
+      promise.set_value();
+    });
+    promise.get_future().wait();
+    assert(std::chrono::steady_clock::now() - then >= std::chrono::seconds(4));
+    thread.join();
   }
   if (what == "atomic") {
     std::atomic<int> word{0};

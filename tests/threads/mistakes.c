@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
@@ -12,7 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/select.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -51,6 +54,59 @@ static void* holds_until_posted(void* unused) {
   pthread_mutex_lock(&m);
   sem_wait(&count);
   pthread_mutex_unlock(&m);
+  return unused;
+}
+
+static char* block;
+static void* frees_block(void* unused) {
+  pthread_mutex_lock(&m);
+  char* seen = block;
+  pthread_mutex_unlock(&m);
+  free(seen);
+  return unused;
+}
+static void* takes_block(void* unused) {
+  pthread_mutex_lock(&m);
+  char* seen = block;
+  block = NULL;
+  pthread_mutex_unlock(&m);
+  free(seen);
+  return unused;
+}
+
+static struct timespec last;
+static void* sleeps_then_looks_at_clock(void* ms) {
+  usleep((useconds_t)(long)ms * 1000);
+  pthread_mutex_lock(&m);
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  assert(now.tv_sec > last.tv_sec || (now.tv_sec == last.tv_sec && now.tv_nsec >= last.tv_nsec));
+  last = now;
+  pthread_mutex_unlock(&m);
+  return NULL;
+}
+static char unseen_lock;
+static void* takes_unseen_lock(void* unused) {
+  while (__atomic_test_and_set(&unseen_lock, __ATOMIC_ACQUIRE)) {
+  }
+  pthread_mutex_lock(&m);
+  pthread_mutex_unlock(&m);
+  __atomic_clear(&unseen_lock, __ATOMIC_RELEASE);
+  return unused;
+}
+
+static FILE* stream;
+static void* writes_line(void* unused) {
+  fprintf(stream, "line\n");
+  fflush(stream);
+  return unused;
+}
+static void* sets_flag(void* unused) {
+  flag = 1;
+  return unused;
+}
+static void* polls_till_late(void* unused) {
+  for (const time_t end = time(NULL) + 10; time(NULL) < end;) usleep(1000);
   return unused;
 }
 
@@ -291,6 +347,13 @@ int main(int argc, char** argv) {
     while (!flag) {
     }
   }
+  if (IS("unseen-lock")) two(takes_unseen_lock);
+  if (IS("unseen-spin")) {
+    one(sets_flag);
+    while (!flag) {
+    }
+    pthread_join(a, NULL);
+  }
   if (IS("hang-early")) {
     pthread_t c;
     sem_init(&count, 0, 0);
@@ -442,6 +505,66 @@ int main(int argc, char** argv) {
     sleep(1000);
     assert(time(NULL) >= then + 1000);
     two(holds_for_a_while);
+  }
+  if (IS("clocks")) {
+    pthread_create(&a, NULL, sleeps_then_looks_at_clock, (void*)10);
+    pthread_create(&b, NULL, sleeps_then_looks_at_clock, (void*)20);
+    pthread_join(a, NULL);
+    pthread_join(b, NULL);
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    assert(now.tv_sec > last.tv_sec || now.tv_nsec >= last.tv_nsec);
+  }
+  if (IS("old-sleeps")) {
+    const time_t then = time(NULL);
+    struct timeval two_s = {2, 0};
+    assert(select(0, NULL, NULL, NULL, &two_s) == 0 && poll(NULL, 0, 2000) == 0);
+    assert(time(NULL) >= then + 4);
+    one(sets_flag);
+    while (!flag) poll(NULL, 0, 1);
+    pthread_join(a, NULL);
+  }
+  if (IS("kill-thread")) {
+    signal(SIGUSR1, notes);
+    one(nothing);
+    assert(pthread_kill(a, 0) == 0 && pthread_kill(a, SIGUSR1) == 0);
+    pthread_join(a, NULL);
+    assert(got == SIGUSR1);
+  }
+  if (IS("stream")) {
+    stream = fopen("log", "w");
+    two(writes_line);
+    rewind(stream);
+    assert(ftell(stream) == 0 && fclose(stream) == 0);
+    char text[16] = "";
+    stream = fopen("log", "r");
+    assert(fread(text, 1, sizeof text, stream) == 10 && strncmp(text, "line\nline\n", 10) == 0);
+    fclose(stream);
+  }
+  if (IS("till-late")) {
+    one(polls_till_late);
+    pthread_join(a, NULL);
+  }
+  if (IS("pids")) {
+    srand((unsigned)getpid());
+    assert(getpid() == 32000 && syscall(SYS_getpid) == getpid() && gettid() == syscall(SYS_gettid));
+    signal(SIGUSR1, notes);
+    kill(getpid(), SIGUSR1);
+    assert(got == SIGUSR1);
+    two(holds_for_a_while);
+  }
+  if (IS("many-keys")) {
+    pthread_key_t one_of_many;
+    for (int i = 0; i < 1000; ++i) assert(pthread_key_create(&one_of_many, NULL) == 0);
+  }
+  if (IS("free-twice") || IS("free-once")) {
+    block = malloc(100);
+    two(IS("free-twice") ? frees_block : takes_block);
+  }
+  if (IS("free-inside")) {
+    volatile int inside = 16;
+    block = malloc(100);
+    free(block + inside);
   }
   if (IS("main-exits")) {
     one(holds_for_a_while);

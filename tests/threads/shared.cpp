@@ -6,6 +6,7 @@
 #include <atomic>
 #include <barrier>
 #include <cassert>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
@@ -230,6 +231,75 @@ void atomic_wait() {
        }});
 }
 
+// Whoever drops it last deletes it.
+struct Counted {
+  int value = 7;
+  std::atomic<int> users{2};
+  void drop(std::memory_order order) {
+    assert(value == 7);
+    if (users.fetch_sub(1, order) == 1) delete this;
+  }
+};
+void counted(std::memory_order order) {
+  auto* object = new Counted;
+  run(2, [=](int) { object->drop(order); });
+}
+
+// Nodes are deleted as soon as they are taken off, though another may be looking at them.
+void pop_and_delete(int) {
+  Node* node = head.load();
+  while (node != nullptr && !head.compare_exchange_weak(node, node->next)) continue;
+  delete node;
+}
+void deleted_nodes() {
+  push(1);
+  push(2);
+  run(2, pop_and_delete);
+}
+
+// All under the mutex, so no race: but the pointer outlives what it points to.
+void deleted_under_mutex(bool forgets) {
+  static int* place;
+  place = new int(7);
+  run({[=] {
+         std::lock_guard lock(mutex);
+         delete place;
+         if (forgets) place = nullptr;
+       },
+       [] {
+         std::lock_guard lock(mutex);
+         if (place != nullptr) assert(*place == 7);
+       }});
+}
+
+// libc locks the stream while it writes.
+void stream() {
+  FILE* log = std::fopen("log", "w");
+  run(2, [=](int) {
+    std::fprintf(log, "line\n");
+    std::fflush(log);
+  });
+  assert(std::ftell(log) == 10);
+  std::fclose(log);
+}
+
+// What has been waited for may be written to like any other memory.
+void written_after_wait() {
+  struct Message {
+    std::atomic<int> is_there{0};
+    int text = 0;
+  };
+  static Message message;
+  run({[] {
+         message.text = 7;
+         message.is_there.store(1, std::memory_order_release);
+       },
+       [] {
+         while (message.is_there.load(std::memory_order_acquire) == 0) continue;
+         std::memset(static_cast<void*>(&message), 0, sizeof message);
+       }});
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -265,6 +335,13 @@ int main(int argc, char** argv) {
       {"wait", atomic_wait},
       {"copy", [] { run({[] { std::memcpy(text, other_text, sizeof text); }, [] { text[9] = 'x'; }}); }},
       {"neighbours", [] { run({[] { text[8] = 'x'; }, [] { text[9] = 'x'; }}); }},
+      {"counted", [] { counted(std::memory_order_acq_rel); }},
+      {"counted-relaxed", [] { counted(std::memory_order_relaxed); }},
+      {"deleted-nodes", deleted_nodes},
+      {"deleted", [] { deleted_under_mutex(true); }},
+      {"deleted-dangling", [] { deleted_under_mutex(false); }},
+      {"written-after-wait", written_after_wait},
+      {"stream", stream},
       {"before", [=] { data = 4; run(n, [](int) { assert(data == 4); }); }},
   };
   const auto it = programs.find(what);
