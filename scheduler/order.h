@@ -16,6 +16,8 @@ class Order {
   bool is_before(std::size_t i, std::size_t j) const { return clock(j)[actor_[i]] > place_[i]; }
   // The step before j of the same actor, or kNone.
   std::size_t previous_of(std::size_t j) const { return previous_[j]; }
+  // The actor's step at that place among its own.
+  std::size_t step_of(ActorId actor, std::size_t place) const { return steps_of_[index(actor)][place]; }
   // The actor's last step, or kNone.
   std::size_t last_of(ActorId actor) const;
   // Into `steps`, the last first: those of other actors that are before j (all, where j is beyond the end) and were not before

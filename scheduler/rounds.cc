@@ -1,10 +1,10 @@
 #include "scheduler/rounds.h"
 
 #include <algorithm>
+#include <bit>
 #include <map>
 #include <set>
 
-#include "scheduler/order.h"
 #include "scheduler/primitive.h"
 
 namespace crashcut::scheduler {
@@ -50,9 +50,7 @@ void Rounds::note(const Step& step) {
   way.progress.push_back(hash);
 }
 
-std::uint64_t Rounds::view(ActorId actor, std::span<const ObjectStart> objects, std::span<const Step> steps) const {
-  const Order order(steps);
-  const std::size_t last = order.last_of(actor);
+std::uint64_t Rounds::view(std::size_t last, const Order& order, std::span<const ObjectStart> objects, std::span<const Step> steps) const {
   State state(objects);
   std::set<ObjectId> touched;
   std::map<ActorId, std::size_t> known;  // steps
@@ -73,15 +71,19 @@ std::uint64_t Rounds::view(ActorId actor, std::span<const ObjectStart> objects, 
 Rounds::Standing Rounds::stand(ActorId actor, std::uint64_t local, std::uint64_t written, std::span<const ObjectStart> objects, std::span<const Step> steps) {
   Way& way = way_of(actor);
   if (way.progress.empty()) return Standing::kNew;
-  const auto [it, is_new] = way.visits.try_emplace(local, Visit{way.progress.back(), written, {}});
+  const auto [it, is_new] = way.visits.try_emplace(local, Visit{way.progress.back(), written, way.progress.size()});
   if (is_new) return Standing::kNew;
   Visit& visit = it->second;
-  if (visit.written == written) {
-    way.progress.back() = visit.progress;
-  } else {
-    visit = {way.progress.back(), written, {}};
+  ++visit.count;
+  if (visit.written != written) {
+    visit = {way.progress.back(), written, way.progress.size(), visit.count};
+    constexpr std::uint32_t kLooksMost = 8;
+    return visit.count <= kLooksMost || std::has_single_bit(visit.count) ? Standing::kSeen : Standing::kNew;
   }
-  const std::uint64_t now = view(actor, objects, steps);
+  way.progress.back() = visit.progress;
+  const Order order(steps);
+  if (visit.views.empty()) visit.views.push_back(view(order.step_of(actor, visit.own_steps - 1), order, objects, steps));
+  const std::uint64_t now = view(order.last_of(actor), order, objects, steps);
   if (std::find(visit.views.begin(), visit.views.end(), now) != visit.views.end()) return Standing::kAgain;
   visit.views.push_back(now);
   return Standing::kSeen;

@@ -16,6 +16,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "scheduler/order.h"
 #include "scheduler/state.h"
 
 namespace crashcut::scheduler {
@@ -27,7 +28,7 @@ class Rounds {
   void note(const Step& step);
 
   enum class Standing {
-    kNew,     // it never stood so
+    kNew,     // it never stood so, or wrote so often when it had that it is not worth a look
     kSeen,    // it did, and something may be new
     kAgain,   // nothing is
   };
@@ -42,6 +43,8 @@ class Rounds {
   struct Visit {
     std::uint64_t progress;            // of the actor
     std::uint64_t written;
+    std::size_t own_steps;             // that it had taken when it first stood so since something was written
+    std::uint32_t count = 1;           // of all
     std::vector<std::uint64_t> views;  // what it knew of, at each since something was written
   };
   struct Way {
@@ -49,7 +52,8 @@ class Rounds {
     std::unordered_map<std::uint64_t, Visit> visits;  // by local state
   };
   Way& way_of(ActorId actor);
-  std::uint64_t view(ActorId actor, std::span<const ObjectStart> objects, std::span<const Step> steps) const;
+  // What the actor knows of after the step `last` of its own.
+  std::uint64_t view(std::size_t last, const Order& order, std::span<const ObjectStart> objects, std::span<const Step> steps) const;
 
   std::vector<Way> ways_;
   std::uint64_t found_ = 0;  // in memory, by the step that is being taken

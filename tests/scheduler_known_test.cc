@@ -33,10 +33,7 @@ struct Counted {
 Counted count(const ScriptProgram& program, SearchSetup setup = {}, std::size_t workers = 1) {
   Counted counted;
   setup.on_execution = [&](const Execution& e) { return counted.stuck += e.ending == Ending::kStuck, true; };
-  std::vector<ScriptProgram> copies(workers, program);
-  std::vector<Program*> programs;
-  for (ScriptProgram& copy : copies) programs.push_back(&copy);
-  counted.result = search(programs, setup);
+  counted.result = search_with(program, setup, workers);
   return counted;
 }
 // For one worker and for two.

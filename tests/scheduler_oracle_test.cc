@@ -70,10 +70,7 @@ Found explore(ScriptProgram& program, ReductionName reduction, std::size_t worke
     check_order(execution.steps);
     return true;
   };
-  std::vector<ScriptProgram> copies(workers, program);
-  std::vector<Program*> programs;
-  for (ScriptProgram& copy : copies) programs.push_back(&copy);
-  const SearchResult result = search(programs, setup);
+  const SearchResult result = search_with(program, setup, workers);
   EXPECT_FALSE(result.diverged);
   found.executions = result.executions;
   found.asleep = result.asleep;

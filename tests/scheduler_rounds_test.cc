@@ -132,10 +132,7 @@ Found explore(const ScriptProgram& program, ReductionName reduction, std::size_t
     }
     return true;
   };
-  std::vector<ScriptProgram> copies(workers, program);
-  std::vector<Program*> programs;
-  for (ScriptProgram& copy : copies) programs.push_back(&copy);
-  const SearchResult result = search(programs, setup);
+  const SearchResult result = search_with(program, setup, workers);
   EXPECT_FALSE(result.diverged);
   found.executions = result.executions;
   found.is_whole = result.bound == BoundHit::kNone;

@@ -144,6 +144,13 @@ Execution ScriptProgram::run(const RunRequest& request) {
   return execution;
 }
 
+SearchResult search_with(const ScriptProgram& program, const SearchSetup& setup, std::size_t workers) {
+  std::vector<ScriptProgram> copies(workers, program);
+  std::vector<Program*> programs;
+  for (ScriptProgram& copy : copies) programs.push_back(&copy);
+  return search(programs, setup);
+}
+
 std::string outcome_of(const Execution& execution) {
   std::map<ActorId, std::string> seen;
   State state(execution.objects);

@@ -9,6 +9,7 @@
 #include "scheduler/execution.h"
 #include "scheduler/passing_time.h"
 #include "scheduler/rounds.h"
+#include "scheduler/search.h"
 
 namespace crashcut::tests {
 
@@ -80,6 +81,9 @@ class ScriptProgram : public scheduler::Program {
  private:
   std::string outcome_;
 };
+
+// A search with so many workers, each with a copy of the program.
+scheduler::SearchResult search_with(const ScriptProgram& program, const scheduler::SearchSetup& setup, std::size_t workers);
 
 // Results of every actor in its order, the values of variables, how it ended and who was left.
 std::string outcome_of(const scheduler::Execution& execution);

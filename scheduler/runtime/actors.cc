@@ -1,0 +1,204 @@
+// Threads of the program: how they begin and end, and how the process does.
+#include <pthread.h>
+#include <setjmp.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "scheduler/primitives/mutex.h"
+#include "scheduler/primitives/process.h"
+#include "scheduler/primitives/thread.h"
+#include "scheduler/primitives/timer.h"
+#include "scheduler/runtime/files.h"
+#include "scheduler/runtime/hold.h"
+#include "scheduler/runtime/world_impl.h"
+
+// How libc's pthread_exit() finds the place where a thread began; C's pthread_cleanup_push() uses them too.
+extern "C" void __pthread_register_cancel(__pthread_unwind_buf_t*);
+extern "C" void __pthread_unregister_cancel(__pthread_unwind_buf_t*);
+
+namespace crashcut::scheduler::runtime {
+
+void init_fiber_locale();
+
+namespace {
+
+// The last things that a thread does.
+void finish_actor(Actor& actor) {
+  actor.is_ending = true;
+  run_tls_destructors();
+  run_key_destructors(actor);
+  // Robust mutexes that it still holds go to whoever comes next, with a word.
+  for (const ObjectId mutex : mutexes()) {
+    const Object& m = g_world->state.object(mutex);
+    if ((m.a & mutex::kRobust) != 0 && m.b == mutex::number_of(actor.id)) perform(mutex::access(mutex, mutex::kAbandon), nullptr);
+  }
+  perform(thread::access(actor.thread, thread::kExit), nullptr);
+}
+
+void fiber_entry() {
+  init_fiber_locale();
+  hold_if_asked();
+  __pthread_unwind_buf_t end;
+  if (__sigsetjmp(reinterpret_cast<__jmp_buf_tag*>(end.__cancel_jmp_buf), 0) == 0) {
+    __pthread_register_cancel(&end);
+    Actor& self = current_actor();
+    self.result = self.routine(self.argument);
+    __pthread_unregister_cancel(&end);
+  }
+  Actor& ending = current_actor();
+  finish_actor(ending);
+  // From here it is never chosen again.
+  ending.is_over = true;
+  schedule();
+  __builtin_unreachable();
+}
+
+}  // namespace
+
+Actor* new_actor(ActorId id) {
+  Actor* actor = new Actor;
+  actor->id = id;
+  if (index(id) >= g_world->actors.size()) g_world->actors.resize(index(id) + 1, nullptr);
+  g_world->actors[index(id)] = actor;
+  actor->random = hash(index(id) + 1);
+  return actor;
+}
+
+Actor* create_actor(void* (*routine)(void*), void* argument, std::size_t stack_bytes, const void* caller) {
+  Actor& self = current_actor();
+  const ActorId id = actor_number(self.id, self.child_count++);
+  Actor* actor = new_actor(id);
+  actor->routine = routine;
+  actor->argument = argument;
+  g_control->actors[index(id)].routine = reinterpret_cast<std::uint64_t>(routine);
+  if (!make_fiber(actor->fiber, index(id), stack_bytes, fiber_entry)) {
+    g_world->actors[index(id)] = nullptr;
+    return nullptr;
+  }
+  actor->memory.stack_top = reinterpret_cast<std::uint64_t>(actor->fiber.stack_begin) + actor->fiber.stack_bytes;
+  actor->thread = own_object(PrimitiveId::kThread, id, thread::kNone);
+  actor->pending = thread::access(actor->thread, thread::kStart);
+  if (g_control->is_opaque != 0) actor->pending.set_opaque();
+  actor->clock_ns = self.clock_ns;
+  perform(thread::access(actor->thread, thread::kCreate), caller);
+  actor->has_pending = true;
+  return actor;
+}
+
+void end_actor(void* result) {
+  Actor& self = current_actor();
+  self.result = result;
+  self.is_ending = true;
+  // It runs cleanup handlers and destructors on its way to where the thread began.
+  static void (*real)(void*) = nullptr;
+  if (real == nullptr) real = reinterpret_cast<void (*)(void*)>(find_real("pthread_exit"));
+  real(result);
+  __builtin_unreachable();
+}
+
+int run_main(int (*main)(int, char**, char**), int argc, char** argv, char** envp) {
+  __pthread_unwind_buf_t end;
+  if (__sigsetjmp(reinterpret_cast<__jmp_buf_tag*>(end.__cancel_jmp_buf), 0) == 0) {
+    __pthread_register_cancel(&end);
+    const int code = main(argc, argv, envp);
+    __pthread_unregister_cancel(&end);
+    return code;
+  }
+  // main is gone, the process goes on without it.
+  finish_actor(current_actor());
+  schedule();
+  __builtin_unreachable();
+}
+
+Actor* actor_of_handle(std::uint64_t handle) {
+  for (Actor* actor : g_world->actors) {
+    if (actor != nullptr && !actor->is_timer && actor->fiber.fs_base == handle) return actor;
+  }
+  return nullptr;
+}
+
+void clear_key(std::uint32_t key) {
+  for (Actor* actor : g_world->actors) {
+    if (actor != nullptr) actor->keys[key] = nullptr;
+  }
+}
+
+void arm_timer(const void* caller) {
+  Actor& self = current_actor();
+  g_may_wait_for_time = true;
+  if (self.timer_actor == nullptr) {
+    Actor* timer = new_actor(actor_number(self.id, Names::kTimerOrdinal));
+    timer->is_timer = true;
+    timer->timer = self.timer = own_object(PrimitiveId::kTimer, self.id, timer::kIdle);
+    timer->pending = timer::access(self.timer, timer::kFire);
+    timer->has_pending = g_control->timeouts_most > 0;
+    self.timer_actor = timer;
+  }
+  // Where none is asked for, it is no bound that was hit.
+  if (g_control->timeouts_most > 0 && !self.timer_actor->has_pending) g_control->hit_timeouts = true;
+  perform(Operation(timer::access(self.timer, timer::kArm)), caller);
+}
+
+Access take_timer() { return timer::access(current_actor().timer, timer::kTake); }
+
+void end_process(int code, bool runs_handlers, const void* caller) {
+  Actor& self = current_actor();
+  if (code != 0) {
+    g_control->failure = Failure::kExitCode;
+    g_control->failure_number = code;
+    g_control->failure_actor = index(self.id);
+  }
+  perform(process::exit(code), caller);
+  // Who still runs is cut short. A thread that was told to look after itself may.
+  if (g_control->failure == Failure::kNone) {
+    std::int64_t left = 0;
+    for (const Actor* actor : g_world->actors) {
+      if (actor == nullptr || actor == &self || actor->is_timer || index(actor->id) == 0) continue;
+      const Object& thread = g_world->state.object(actor->thread);
+      if (thread.a != thread::kFinished && thread.b != thread::kDetached) ++left;
+    }
+    if (left > 0) {
+      g_control->failure = Failure::kThreadsLeft;
+      g_control->failure_number = left;
+      g_control->failure_actor = index(self.id);
+    }
+  }
+  if (runs_handlers) {
+    // Destructors and atexit() run as with one thread.
+    static void (*real_exit)(int) = nullptr;
+    if (real_exit == nullptr) real_exit = reinterpret_cast<void (*)(int)>(find_real("exit"));
+    real_exit(code);
+  }
+  end_execution();
+}
+
+void fail(Failure failure, std::int64_t number, std::string_view text, const void* caller) {
+  if (!is_scheduling()) {
+    if (g_control->failure == Failure::kNone) {
+      g_control->failure = failure;
+      g_control->failure_number = number;
+      g_control->failure_actor = g_control->running_actor;
+    }
+    end_execution();
+  }
+  Actor& self = current_actor();
+  // It died in the middle of a call on files, by an argument of its own: what it did may be anything.
+  if (self.is_in_file_step) {
+    self.is_in_file_step = false;
+    Footprint everything = g_file_model->take_footprint();
+    finish_turn(self.done, std::move(everything), g_file_model->text_of_call());
+  }
+  char kept[512];
+  const std::size_t length = std::min(text.size(), sizeof kept - 1);
+  std::memcpy(kept, text.data(), length);
+  kept[length] = 0;
+  perform(process::fail(number), caller);
+  g_control->failure = failure;
+  g_control->failure_number = number;
+  g_control->failure_actor = index(self.id);
+  std::memcpy(g_control->text, kept, length + 1);
+  end_execution();
+}
+
+}  // namespace crashcut::scheduler::runtime

@@ -1,0 +1,45 @@
+// What world.cc (who runs), actors.cc (threads' beginnings and ends) and names.cc (names of actors and objects) share.
+#pragma once
+
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "scheduler/runtime/world.h"
+
+namespace crashcut::scheduler::runtime {
+
+struct World {
+  RunRequest request;
+  std::optional<Director> director;
+  State state;
+  std::vector<Actor*> actors;      // by id; null where it is not in this execution
+  Rounds rounds;
+  std::vector<Pending> pending;
+  Actor* current = nullptr;
+  bool is_on = false;
+  // What the clocks of those who released there showed, by object and channel. No clock has moved: nothing to pass on.
+  std::unordered_map<std::uint64_t, std::uint64_t> clocks_ns;
+  bool has_moved_clock = false;
+};
+extern World* g_world;
+// Somebody has slept or waited for a time in this execution.
+extern bool g_may_wait_for_time;
+
+// --- world.cc
+// Chooses who goes next and lets it; returns when the calling actor's operation is done.
+void schedule();
+
+// --- actors.cc
+Actor* new_actor(ActorId id);
+
+// --- names.cc
+std::uint64_t hash(std::uint64_t x);
+ActorId actor_number(ActorId parent, std::uint32_t ordinal);
+// Objects of an actor's own: named by the actor.
+ObjectId own_object(PrimitiveId primitive, ActorId actor, std::int64_t a);
+std::vector<ObjectId> mutexes();  // of this execution
+// The next execution has no objects yet.
+void forget_objects();
+
+}  // namespace crashcut::scheduler::runtime
