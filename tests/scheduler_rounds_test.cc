@@ -224,7 +224,7 @@ class Generator {
   void add(Script& script) {
     const std::uint32_t m = pick(2), v = pick(2), other = 1 - m;
     const std::int64_t value = 1 + pick(2);
-    switch (pick(9)) {
+    switch (pick(10)) {
       case 0: return append(script, poll(m, v, value));
       case 1: return append(script, {locks(m), reads(v), skip_if(0, 1), writes(1 - v, value), unlocks(m)});
       case 2: append(script, lock_both(m, other)); append(script, {writes(v, value)}); return append(script, {unlocks(m), unlocks(other)});
@@ -233,6 +233,12 @@ class Generator {
       case 5: return append(script, {locks(m), writes(v, value), unlocks(m)});
       case 6: return append(script, {locks(m), writes(v, 0), unlocks(m)});
       case 7: return append(script, {reads(v), fail_if(value)});
+      case 8: {
+        // A semaphore in place of a mutex.
+        const ObjectId s = object(PrimitiveId::kSemaphore, kSemaphores + 1);
+        const Instruction waits = does(semaphore::access(s, semaphore::kWait)), posts = does(semaphore::access(s, semaphore::kPost));
+        return append(script, {waits, reads(v), skip_if(value, 2), posts, back_if(0, 4), posts});
+      }
       default: {
         const ObjectId s = object(PrimitiveId::kSemaphore, kSemaphores + pick(3));
         if (pick(2) == 0) return append(script, {does(semaphore::access(s, semaphore::kPost))});

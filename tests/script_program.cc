@@ -57,7 +57,7 @@ static bool may_come_round(const Operation& operation) {
   const std::uint8_t verb = operation[0].verb;
   const PrimitiveId primitive = primitive_of(operation[0].object);
   return (primitive == PrimitiveId::kMutex && (verb == mutex::kLock || verb == mutex::kTryLock)) ||
-         (primitive == PrimitiveId::kSemaphore && verb == semaphore::kTryWait);
+         (primitive == PrimitiveId::kSemaphore && (verb == semaphore::kWait || verb == semaphore::kTryWait));
 }
 
 // Whether an actor that comes to its next operation has come round. As in the runtime, what it wrote is not known the first time.

@@ -98,6 +98,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Row{"mistakes first-timeout", "--timeouts 0", 1, "assertion", "timed_out"}, Row{"mistakes second-timeout", "--timeouts 0", 1, "assertion", "timed_out"},
                       Row{"mistakes rwlock-twice", "", 0, "", ""}, Row{"mistakes rwlock-twice", "--policy rwlock=fifo", 0, "", ""}, Row{"mistakes stack", "", 0, "", ""},
                       Row{"mistakes polls", "", 0, "", ""}, Row{"mistakes polls-forever", "", 1, "livelock", "loops"},
+                      Row{"rounds poll-and-sleep", "", 0, "", ""}, Row{"rounds poll-by-semaphore", "", 0, "", ""},
                       Row{"rounds scoped_lock", "", 0, "", ""}, Row{"rounds poll", "", 0, "", ""},
                       Row{"rounds poll-too-late", "", 1, "assertion", "value == 0"}, Row{"rounds poll-for-ever", "", 1, "livelock", "loops"},
                       Row{"rounds poll-for-each-other", "", 1, "livelock", "loops"}, Row{"rounds give-up", "", 1, "assertion", "gave_up"},

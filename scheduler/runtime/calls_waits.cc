@@ -180,7 +180,8 @@ EXPORT int sem_init(sem_t* s, int, unsigned value) {
   return 0;
 }
 EXPORT int sem_destroy(sem_t* s) { return is_scheduling() ? fail_with(perform(semaphore::access(semaphore_object(s), semaphore::kDestroy), CALLER)) : 0; }
-EXPORT int sem_wait(sem_t* s) { return take(s, semaphore::kWait, nullptr, CALLER); }
+CRASHCUT_ENTRY(sem_wait);
+HIDDEN int crashcut_impl_sem_wait(sem_t* s) { return take(s, semaphore::kWait, nullptr, CALLER); }
 CRASHCUT_ENTRY(sem_trywait);
 HIDDEN int crashcut_impl_sem_trywait(sem_t* s) { return take(s, semaphore::kTryWait, nullptr, CALLER); }
 EXPORT int sem_timedwait(sem_t* s, const struct timespec* until) { return take(s, semaphore::kTimedWait, until, CALLER); }

@@ -229,6 +229,7 @@ static bool is_lock(const Operation& operation) {
   switch (primitive_of(operation[0].object)) {
     case PrimitiveId::kMutex: return verb == mutex::kLock;
     case PrimitiveId::kRwLock: return verb == rwlock::kRead || verb == rwlock::kWrite;
+    case PrimitiveId::kSemaphore: return verb == semaphore::kWait;
     default: return false;
   }
 }

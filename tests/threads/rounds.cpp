@@ -1,5 +1,8 @@
 // Loops that lock or try, and come round to where they were, or do not.
+#include <semaphore.h>
+
 #include <cassert>
+#include <chrono>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -62,6 +65,30 @@ int main(int argc, char** argv) {
   if (what == "poll-for-ever") {
     std::thread worker([] { std::lock_guard lock(a); });
     wait_until_done();
+    worker.join();
+  }
+  if (what == "poll-and-sleep") {
+    std::thread worker(set_done);
+    for (bool was_done = false; !was_done;) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      std::lock_guard lock(a);
+      was_done = is_done;
+    }
+    worker.join();
+  }
+  if (what == "poll-by-semaphore") {
+    sem_t one;
+    sem_init(&one, 0, 1);
+    std::thread worker([&] {
+      sem_wait(&one);
+      is_done = true;
+      sem_post(&one);
+    });
+    for (bool was_done = false; !was_done;) {
+      sem_wait(&one);
+      was_done = is_done;
+      sem_post(&one);
+    }
     worker.join();
   }
   if (what == "poll-for-each-other") {
