@@ -102,6 +102,7 @@ std::uint64_t hash_path(std::uint64_t hash, long address) {
 std::uint64_t name_of(const FileCall& call) {
   std::uint64_t hash = Effects::mix(1, static_cast<std::uint64_t>(call.number));
   if (call.number == CRASHCUT_SYSCALL_NUMBER) return Effects::mix(hash, static_cast<std::uint64_t>(call.a[0])) >> 1;
+  if (call.number == SYS_sync) return hash >> 1;  // no argument: what its register holds is left over from something else
   switch (inprocess::call_entry(call.number).filter) {
     case Filter::kPath: hash = hash_path(hash, call.a[0]); break;
     case Filter::kPathSecond:
