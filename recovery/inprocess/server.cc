@@ -52,6 +52,9 @@ constinit Series* g_series = nullptr;
 
 bool is_stopped() { return g.header->stop.load(std::memory_order_relaxed) != 0; }
 
+// Which part a bound on recoveries leaves is the seed's to say, not the clock's.
+bool is_long(std::uint32_t long_in_a_row) { return long_in_a_row >= kLongInARow && g.header->max_recoveries == 0; }
+
 void make_series() {
   const long at = kernel(SYS_mmap, 0, sizeof(Series), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (at < 0 && at > -4096) tool_error("the system has no memory for another process");
@@ -146,7 +149,7 @@ void explore_again(const persist::Path& prefix) {
     note_run(tree, *child.slot);
     settle(child, status);
     if (tree.run_diverged() && !is_stopped()) user_error("the recovery is not deterministic: run again, it met other choices");
-    if (g_series->long_in_a_row >= kLongInARow) {
+    if (is_long(g_series->long_in_a_row)) {
       // The rest of the tree, nearest to the root first.
       while (true) {
         const std::vector<persist::Path> paths = tree.split();
@@ -181,7 +184,7 @@ void go_on_with_next() {
   persist::ChoiceTree tree = kept_tree(series);
   note_run(tree, *g.slot);
   // The server, which does the same again, takes it from there.
-  if (is_stopped() || tree.run_diverged() || long_in_a_row >= kLongInARow || !tree.advance()) return;
+  if (is_stopped() || tree.run_diverged() || is_long(long_in_a_row) || !tree.advance()) return;
   if (!settle_and_renew(*g.slot, *series.server_slot)) return;
   if (is_stopped()) {
     g.header->bounded = 1;
