@@ -85,7 +85,8 @@ TEST(ThreadFiles, MadeUpProgramsHaveTheOutcomesOfEverySchedule) {
     ScriptMaker maker(seed);
     const std::string options = maker.options(), words = program("file_script-gcc") + maker.threads();
     const json all = run_threads("--jobs 1 --all --reduction none --max-executions 5000 " + options, words, -1);
-    if (!all.is_null() && all["verdict"] == "bounded") return true;  // too many to compare with
+    if (all.is_null()) return ADD_FAILURE() << "no result, seed " << seed << ": " << options << " " << words, false;
+    if (all["verdict"] == "bounded") return true;  // too many to compare with
     EXPECT_EQ(all["verdict"], "verified") << "seed " << seed;
     const std::set<std::string> expected = outcomes_of(all);
     EXPECT_FALSE(expected.empty());

@@ -10,7 +10,7 @@
 namespace crashcut::scheduler::runtime {
 
 extern "C" {
-// What the entries of calls_atomic.cc, calls_memory.cc and calls_locks.cc found: rbx, rbp, r12 to r15, rsp.
+// What the entries of calls_atomic.cc, calls_memory.cc, calls_locks.cc and calls_waits.cc found: rbx, rbp, r12 to r15, rsp.
 extern std::uint64_t crashcut_entry_registers[7];
 }
 
