@@ -180,7 +180,11 @@ std::uint64_t normal_form(const Execution& execution) {
   // The second time on high counts: what the first had to leave behind a low one now finds its place.
   const std::vector<Step> relaxed = Normaliser(execution.steps, execution.objects).run();
   std::uint64_t hash = 0;
-  for (const Step& step : Normaliser(relaxed, execution.objects).run()) hash = mix(mix(hash, index(step.actor)), step.operation);
+  for (const Step& step : Normaliser(relaxed, execution.objects).run()) {
+    hash = mix(mix(hash, index(step.actor)), step.operation);
+    // What was foreseen of a call on files is what it met elsewhere: the swaps hold if it met the same.
+    hash = mix(hash, reinterpret_cast<std::uintptr_t>(step.operation.footprint()));
+  }
   return hash;
 }
 

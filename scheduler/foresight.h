@@ -34,7 +34,10 @@ class Foresight {
   // What was foreseen and had to be run has been.
   void land(std::uint64_t form);
   // Whether there is anything to gain: no semaphore, and every class is a partial order.
-  bool is_of_use() const { return has_semaphores_; }
+  bool is_of_use() {
+    const std::lock_guard lock(mutex_);
+    return has_semaphores_;
+  }
 
  private:
   struct Next {

@@ -16,5 +16,7 @@ bool is_initial(std::span<const Step> sequence, std::size_t place);
 // Whether `sequence`, from `state`, is equivalent to one that begins with `first`, maybe longer by it. `first` holds
 // the results that it has in `state`.
 bool is_weak_initial(std::span<const Step> sequence, const State& state, const Step& first);
+// Whether one of the sleepers, whose branches are explored, is such a step.
+bool is_vouched_for(std::span<const Step> sleepers, const State& state, std::span<const Step> sequence);
 
 }  // namespace crashcut::scheduler

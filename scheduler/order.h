@@ -16,6 +16,8 @@ class Order {
   bool is_before(std::size_t i, std::size_t j) const { return clock(j)[actor_[i]] > place_[i]; }
   // The step before j of the same actor, or kNone.
   std::size_t previous_of(std::size_t j) const { return previous_[j]; }
+  // How many steps of each actor happen before j, itself among them.
+  std::span<const std::uint32_t> past_of(std::size_t j) const { return {clock(j), actor_count_}; }
   // The actor's step at that place among its own.
   std::size_t step_of(ActorId actor, std::size_t place) const { return steps_of_[index(actor)][place]; }
   // The actor's last step, or kNone.

@@ -30,7 +30,7 @@ class RaceFinder {
  private:
   // Time might have passed for the other first. All else that was done came after.
   void reverse_passing_of_time(const PassedOver& other) {
-    Race race{other.step, state_before(other.step), {}};
+    Race race{other.step, state_before(other.step), {}, {}};
     State state = race.before;
     take(state, {other.pending.actor, other.pending.operation}, race);
     report_(race);
@@ -49,7 +49,7 @@ class RaceFinder {
       if (std::any_of(racing_.begin(), racing_.end(), [&](std::size_t k) { return order_.is_before(i, k); })) continue;
       if (!may_be_co_enabled(first.operation, second.operation)) continue;
       if (is_late(steps_.size())) return;  // that many are run again
-      Race race{i, state_before(i), {}};
+      Race race{i, state_before(i), {}, {}};
       if (!reverse(i, j, second, race)) continue;
       racing_.push_back(i);
       report_(race);
@@ -78,6 +78,7 @@ class RaceFinder {
     take_rest(i, j, state, race);
     if (!state.is_enabled(second.actor, second.operation)) {
       race.reversal.resize(until);
+      race.taken.resize(until);
       dropped_.resize(dropped);
       if (!is_file_call(second.operation)) return reverse_in_place(i, j, second, race);
     }
@@ -103,8 +104,9 @@ class RaceFinder {
   State take_until(std::size_t i, std::size_t j, Race& race) const {
     State state = race.before;
     race.reversal.clear();
+    race.taken.clear();
     for (std::size_t k = i + 1; k < j; ++k) {
-      if (!order_.is_before(i, k) && !is_after_dropped(k)) take(state, steps_[k], race);
+      if (!order_.is_before(i, k) && !is_after_dropped(k)) take(state, k, race);
     }
     return state;
   }
@@ -156,7 +158,7 @@ class RaceFinder {
       if (order_.is_before(i, k) || is_after_dropped(k)) continue;
       // It does not depend on the second step, but may want the same last unit.
       if (state.is_enabled(steps_[k].actor, steps_[k].operation)) {
-        take(state, steps_[k], race);
+        take(state, k, race);
       } else {
         dropped_.push_back(k);
       }
@@ -176,6 +178,10 @@ class RaceFinder {
     return std::any_of(dropped_.begin(), dropped_.end(), [&](std::size_t d) { return order_.is_before(d, k); });
   }
 
+  void take(State& state, std::size_t k, Race& race) const {
+    race.taken.push_back(k);
+    take(state, steps_[k], race);
+  }
   static void take(State& state, const Step& step, Race& race) {
     race.reversal.push_back(step);
     state.apply(race.reversal.back());

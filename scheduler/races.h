@@ -21,6 +21,7 @@ struct Race {
   std::size_t first;           // index of i
   State before;                // the state before i
   std::vector<Step> reversal;  // from there: what does not happen after i, with j's step among it
+  std::vector<std::size_t> taken;  // where in the execution these stand, j's step apart
 };
 
 // False where `is_late`, which is asked now and then, ended it.

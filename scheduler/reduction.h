@@ -22,8 +22,11 @@ class Reduction {
  public:
   virtual ~Reduction() = default;
   virtual bool has_sleepers() const { return true; }
+  virtual bool has_wakeup_trees() const { return false; }
   // Adds branches to the nodes of tree.path(), the path of the execution.
   virtual void add_branches(Tree& tree, const Execution& execution) = 0;
+  // Of a call on files (Tree::Foresee).
+  virtual const Footprint* foresee(std::span<const Step>, const Step&) const { return nullptr; }
 
   // Asked now and then while it works; once it says yes, branches are missing.
   std::function<bool()> is_late = [] { return false; };

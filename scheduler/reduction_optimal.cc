@@ -6,6 +6,7 @@
 #include "scheduler/initials.h"
 #include "scheduler/races.h"
 #include "scheduler/reduction.h"
+#include "scheduler/seen_calls.h"
 
 namespace crashcut::scheduler {
 
@@ -21,49 +22,68 @@ Branch make_chain(std::span<const Step> sequence) {
   return branch;
 }
 
-// Adds the sequence to a wakeup tree, below the first branch that agrees with it; nothing where a whole branch does.
+// Adds the sequence to a wakeup tree, below the first branch that agrees with it; nothing where a whole branch does. A branch
+// that may turn out to be explored already, and be dropped, vouches for nothing beyond it.
 template <class Branches>
-void insert(Branches& branches, State& state, std::vector<Step>& sequence) {
+void insert(Branches& branches, State& state, std::vector<Step> sequence, bool is_uncertain) {
   for (Branch& branch : branches) {
     Step first = branch.step;
     State(state).apply(first);
     if (!is_weak_initial(sequence, state, first)) continue;
-    if (branch.children.empty()) return;
     const std::size_t place = find_actor(sequence, branch.step.actor);
+    if (branch.children.empty()) {
+      const bool is_more = sequence.size() > (place != kNotThere ? 1u : 0u);
+      if (is_uncertain && is_more) continue;
+      return;
+    }
     if (place != kNotThere) sequence.erase(sequence.begin() + static_cast<std::ptrdiff_t>(place));
     if (sequence.empty()) return;
     state.apply(first);
-    return insert(branch.children, state, sequence);
+    return insert(branch.children, state, std::move(sequence), is_uncertain);
   }
   branches.push_back(make_chain(sequence));
 }
 
-// Whether what sleeps at the node vouches for the reversal. Who slept there at arrival was to be woken by all that leads to a
-// new class; but what a call on files does is taken to meet every other until it is done, so a branch may turn out to leave
-// another call asleep. The classes that such a branch leads to without that call are found nowhere else: it vouches only for
-// reversals that it takes part in, as under source sets.
-bool is_explored(const Node& node, const Race& race) {
-  for (std::size_t k = 0; k < node.sleep.size(); ++k) {
-    const Step& sleeper = node.sleep[k];
-    const bool slept_at_arrival = k + node.started < node.sleep.size();
-    if (slept_at_arrival && is_file_call(sleeper.operation) && find_actor(race.reversal, sleeper.actor) == kNotThere) continue;
-    if (is_weak_initial(race.reversal, race.before, sleeper)) return true;
-  }
-  return false;
-}
-
+// What a call on files does is known once it is done, and it may do something else in another place. So of a reversal the last
+// step is not known, where it is such a call. Optimality takes two things then:
+//   (1) What has been seen is used. If a sleeper commutes with all of a reversal, also with what the call will do, then the same
+//       steps were explored below the sleeper, and there the call came after the same steps: it was seen (seen_calls.h). So a
+//       call that was not seen is met by every sleeper that is a call on files too, as is_weak_initial() takes it.
+//   (2) What was put in a wakeup tree before branches that were not explored then is looked at once more when its turn comes
+//       (Tree::prune), and dropped where it is explored by now. Until then it does not vouch for others (insert).
 class Optimal : public Reduction {
  public:
+  bool has_wakeup_trees() const override { return true; }
+
   void add_branches(Tree& tree, const Execution& execution) override {
     const Order order(execution.steps);
-    was_stopped = !for_each_race(execution, order, depth_most, is_late, [&](const Race& race) {
-      Node& node = *tree.path()[race.first];
-      if (is_explored(node, race)) return;
-      State state = race.before;
-      std::vector<Step> sequence = race.reversal;
-      insert(node.pending, state, sequence);
-    });
+    const NamedSteps named(execution.steps, order);
+    seen_.learn(named);
+    was_stopped = !for_each_race(execution, order, depth_most, is_late, [&](const Race& race) { add(*tree.path()[race.first], race, named); });
   }
+
+  const Footprint* foresee(std::span<const Step> before, const Step& call) const override {
+    const Order order(before);
+    return seen_.find(NamedSteps(before, order), std::vector<bool>(before.size(), true), call);
+  }
+
+ private:
+  void add(Node& node, const Race& race, const NamedSteps& named) {
+    std::vector<Step> sequence = race.reversal;
+    Step& last = sequence.back();
+    if (is_unknown(last.operation)) {
+      std::vector<bool> is_before(named.steps().size(), false);
+      std::fill_n(is_before.begin(), race.first, true);
+      for (const std::size_t k : race.taken) is_before[k] = true;
+      last.operation.set_footprint(seen_.find(named, is_before, last));
+    }
+    if (is_vouched_for(node.sleep, race.before, sequence)) return;
+    node.is_uncertain = node.is_uncertain || is_unknown(last.operation);
+    State state = race.before;
+    insert(node.pending, state, std::move(sequence), node.is_uncertain);
+  }
+
+  SeenCalls seen_;
 };
 
 }  // namespace

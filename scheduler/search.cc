@@ -24,7 +24,7 @@ class Searcher {
     reduction_ = bounds_preemptions ? make_none(setup.bounds.preemptions_most) : make_reduction(setup.reduction);
     reduction_->depth_most = setup.bounds.depth_most;
     reduction_->is_late = [this] { return late_bound() != BoundHit::kNone; };
-    tree_.emplace(reduction_->has_sleepers());
+    tree_.emplace(reduction_->has_sleepers(), reduction_->has_wakeup_trees());
   }
 
   SearchResult run(const std::vector<Program*>& workers) {
@@ -88,7 +88,7 @@ class Searcher {
         changed_.notify_all();
       } else if (needed.stage == Run::Stage::kWaiting) {
         execute(program, current_->run, lock);
-      } else if (std::shared_ptr<Run> early = tree_->take_ahead()) {
+      } else if (std::shared_ptr<Run> early = tree_->take_ahead(!setup_.has_foresight || !foresight_.is_of_use())) {
         execute(program, early, lock);
       } else {
         changed_.wait(lock);
@@ -116,24 +116,26 @@ class Searcher {
       return end(BoundHit::kStopped);
     }
     if (execution.ending == Ending::kCutShort && execution.steps.size() < depth) return end_at(execution);
-    if (!tree_->extend(task.leaf, execution)) {
+    const Tree::Extended extended = tree_->extend(task.leaf, execution);
+    if (extended == Tree::Extended::kDiverged) {
       result_.diverged = true;
       result_.divergence = execution;
       is_over_ = true;
       return;
     }
+    const bool is_in_vain = extended == Tree::Extended::kInVain || execution.ending == Ending::kAsleep;
     if (execution.is_foreseen) {
       ++result_.foreseen;
     } else {
-      ++(execution.ending == Ending::kAsleep ? result_.asleep : result_.executions);
+      ++(is_in_vain ? result_.asleep : result_.executions);
       result_.transitions += execution.steps.size();
       result_.new_steps += execution.steps.size() - depth;
     }
     hit_depth_ = hit_depth_ || execution.hit_depth || is_held_back(execution);
     hit_timeouts_ = hit_timeouts_ || execution.hit_timeouts;
-    reduction_->add_branches(*tree_, execution);
-    tree_->prune();
-    const bool was_run = !execution.is_foreseen && execution.ending != Ending::kAsleep;
+    if (extended == Tree::Extended::kYes) reduction_->add_branches(*tree_, execution);
+    tree_->prune([this](std::span<const Step> before, const Step& call) { return reduction_->foresee(before, call); });
+    const bool was_run = !execution.is_foreseen && !is_in_vain;
     if (was_run && setup_.on_execution && !setup_.on_execution(execution)) end(BoundHit::kStopped);
     if (reduction_->was_stopped && !is_over_) {
       result_.bound = late_bound();

@@ -104,6 +104,7 @@ bool Tree::restore(const TreeSketch& sketch, Program& program, std::uint32_t dep
       const std::vector<ActorId> prefix(sketch.path.begin(), sketch.path.begin() + static_cast<std::ptrdiff_t>(depth));
       for (const BranchSketch& branch : known->pending) node->pending.push_back(restorer.branch(branch, prefix));
       for (const ActorId actor : known->sleep) node->sleep.push_back(restorer.sleeper(along, prefix, state, actor));
+      node->is_uncertain = true;  // the sketch does not tell
       node->preemptions = known->preemptions;
       node->started = known->started;
       node->done = known->done;

@@ -1,6 +1,7 @@
 #include "scheduler/tree.h"
 
 #include "scheduler/dependence.h"
+#include "scheduler/initials.h"
 
 #include <algorithm>
 
@@ -9,6 +10,11 @@ namespace crashcut::scheduler {
 namespace {
 
 bool is_unknown_step(const Step& step) { return is_unknown(step.operation); }
+
+bool is_same_request(const RunRequest& x, const RunRequest& y) {
+  const auto is_same_actor = [](const Step& a, const Step& b) { return a.actor == b.actor; };
+  return x.prefix == y.prefix && std::equal(x.sleep.begin(), x.sleep.end(), y.sleep.begin(), y.sleep.end(), is_same_actor);
+}
 
 std::vector<const Node*> nodes_to(const Node* node) {
   std::vector<const Node*> nodes;
@@ -19,12 +25,15 @@ std::vector<const Node*> nodes_to(const Node* node) {
 
 }  // namespace
 
+std::vector<Step> Tree::steps_to(const Node* node) {
+  std::vector<Step> steps;
+  for (const Node* n : nodes_to(node)) steps.push_back(n->step);
+  return steps;
+}
+
 State Tree::state_at(const Node* node) const {
   State state(objects_);
-  for (const Node* n : nodes_to(node)) {
-    Operation operation = n->step.operation;
-    state.apply(n->step.actor, operation);
-  }
+  for (Step& step : steps_to(node)) state.apply(step);
   return state;
 }
 
@@ -62,20 +71,24 @@ std::optional<Tree::Task> Tree::take() {
     node->pending.pop_front();
     if (node == lowest_) run = std::move(branch.run);
     state.apply(branch.step);
+    const bool is_uncertain = node->is_uncertain && !branch.children.empty();
     node = add_child(node, branch.step, state);
+    node->is_uncertain = is_uncertain;
     for (Branch& child : branch.children) node->pending.push_back(std::move(child));
   } while (!node->pending.empty());
-  Task task{node, run != nullptr ? std::move(run) : std::make_shared<Run>()};
-  std::vector<ActorId> prefix;
-  for (const Node* n : nodes_to(node)) prefix.push_back(n->step.actor);
-  if (task.run->stage == Run::Stage::kWaiting) {
-    task.run->request.prefix = std::move(prefix);
-    if (has_sleepers_) task.run->request.sleep = std::move(sleep_before);
-    task.run->request.sleep_from = branch_node->depth;
-  } else {
-    CHECK(task.run->request.prefix == prefix && (!has_sleepers_ || task.run->request.sleep.size() == sleep_before.size()));
+  RunRequest request;
+  for (const Node* n : nodes_to(node)) request.prefix.push_back(n->step.actor);
+  if (has_sleepers_) request.sleep = std::move(sleep_before);
+  request.sleep_from = branch_node->depth;
+  if (run != nullptr && !is_same_request(run->request, request)) {
+    CHECK(branch_node->is_uncertain);
+    run = nullptr;
   }
-  return task;
+  if (run == nullptr) {
+    run = std::make_shared<Run>();
+    run->request = std::move(request);
+  }
+  return Task{node, std::move(run)};
 }
 
 static Branch fold(Node& node) {
@@ -116,13 +129,13 @@ RunRequest Tree::request_of(const Node& node, const std::list<Branch>::iterator 
   return request;
 }
 
-std::shared_ptr<Run> Tree::take_ahead() {
+std::shared_ptr<Run> Tree::take_ahead(bool may_be_in_vain) {
   if (root_ == nullptr) return nullptr;
   Node* node = root_.get();
   while (node->open != nullptr) node = node->open.get();
   for (; node != nullptr; node = node->parent) {
     // Whatever sleeps meanwhile must be known: a call on files may do other things in its new place.
-    if (std::any_of(node->sleep.begin(), node->sleep.end(), is_unknown_step)) continue;
+    if (std::any_of(node->sleep.begin(), node->sleep.end(), is_unknown_step) || (node->is_uncertain && !may_be_in_vain)) continue;
     for (auto it = node->pending.begin(); it != node->pending.end(); ++it) {
       if (it->run == nullptr) {
         it->run = std::make_shared<Run>();
@@ -146,27 +159,43 @@ void Tree::merge_objects(const Execution& execution) {
   }
 }
 
-bool Tree::extend(Node* leaf, const Execution& execution) {
+Tree::Extended Tree::extend(Node* leaf, const Execution& execution) {
   merge_objects(execution);
-  if (execution.ending == Ending::kDiverged || execution.steps.size() < leaf->depth) return false;
+  if (execution.ending == Ending::kDiverged || execution.steps.size() < leaf->depth) return Extended::kDiverged;
   path_.clear();
   for (Node* n = leaf; n != nullptr; n = n->parent) path_.push_back(n);
   std::reverse(path_.begin(), path_.end());
-  State state(execution.objects);
-  for (std::size_t k = 0; k < execution.steps.size(); ++k) {
-    const Step& step = execution.steps[k];
-    Step mine = step;
-    state.apply(mine);
-    if (k < leaf->depth) {
-      const Step& known = path_[k + 1]->step;
-      if (known.actor != step.actor || !known.operation.is_same_call(step.operation)) return false;
-      path_[k + 1]->step = step;
-      if (has_sleepers_ && k >= branch_depth_) settle_sleep(*path_[k], *path_[k + 1], k + 1 < leaf->depth ? path_[k + 2] : nullptr, state);
-    } else {
-      path_.push_back(add_child(path_.back(), step, state));
-    }
+  State state(execution.objects), at_branch = state;
+  for (std::size_t k = 0; k < leaf->depth; ++k) {
+    Step step = execution.steps[k];
+    const Step& known = path_[k + 1]->step;
+    if (known.actor != step.actor || !known.operation.is_same_call(step.operation)) return Extended::kDiverged;
+    path_[k + 1]->step = step;
+    if (k == branch_depth_) at_branch = state;
+    state.apply(step);
+    if (has_sleepers_ && k >= branch_depth_) settle_sleep(*path_[k], *path_[k + 1], k + 1 < leaf->depth ? path_[k + 2] : nullptr, state);
   }
-  return true;
+  if (is_leaf_in_vain(at_branch)) {
+    put_back();
+    drop_first_leaf(*lowest_);
+    path_.resize(lowest_->depth + 1);
+    return Extended::kInVain;
+  }
+  for (std::size_t k = leaf->depth; k < execution.steps.size(); ++k) {
+    Step step = execution.steps[k];
+    state.apply(step);
+    path_.push_back(add_child(path_.back(), execution.steps[k], state));
+  }
+  return Extended::kYes;
+}
+
+// path() ends with the leaf: what its branch does is known now, and may be explored elsewhere.
+bool Tree::is_leaf_in_vain(const State& at_branch) const {
+  if (!has_wakeup_trees_ || lowest_ == nullptr || !lowest_->is_uncertain) return false;
+  std::vector<Step> sequence;
+  for (std::size_t k = lowest_->depth + 1; k < path_.size(); ++k) sequence.push_back(path_[k]->step);
+  // Its own first step sleeps there too.
+  return is_vouched_for(std::span(lowest_->sleep).first(lowest_->sleep.size() - 1), at_branch, sequence);
 }
 
 // What the step of a new branch does in its place is known now: how it sleeps in the branches after it, and who sleeps
@@ -177,21 +206,6 @@ void Tree::settle_sleep(Node& parent, Node& child, const Node* next, const State
   child.sleep = parent.sleep;
   wake_sleepers(child.sleep, child.step, after);
   if (next != nullptr) child.sleep.push_back(next->step);
-}
-
-void Tree::prune() {
-  Node* node = path_.back();
-  while (node->pending.empty()) {
-    Node* parent = node->parent;
-    if (parent == nullptr) {
-      root_ = nullptr;
-      return;
-    }
-    note_done(*parent, *node);
-    parent->open = nullptr;
-    node = parent;
-  }
-  lowest_ = node;
 }
 
 }  // namespace crashcut::scheduler

@@ -9,6 +9,7 @@
 //   others. Threads: one at a time, by the caller's lock.
 #pragma once
 
+#include <functional>
 #include <list>
 #include <map>
 #include <memory>
@@ -44,13 +45,16 @@ struct Node {
   std::list<Branch> pending;
   std::unique_ptr<Node> open;         // the branch that is being explored
   std::uint64_t started = 0;          // branches
+  // What a step in its wakeup trees would do was not known: what looked like a new class may turn out to be none.
+  bool is_uncertain = false;
   std::array<Finished, 2> done;       // of these; those that cost a preemption apart
 };
 
 class Tree {
  public:
-  // Without sleepers every branch is explored in full, whatever commutes.
-  explicit Tree(bool has_sleepers) : has_sleepers_(has_sleepers), root_(std::make_unique<Node>()) {}
+  // Without sleepers every branch is explored in full, whatever commutes. With wakeup trees no branch is explored that all
+  // leaves a sleeper asleep.
+  Tree(bool has_sleepers, bool has_wakeup_trees) : has_sleepers_(has_sleepers), has_wakeup_trees_(has_wakeup_trees), root_(std::make_unique<Node>()) {}
 
   struct Task {
     Node* leaf;
@@ -60,14 +64,21 @@ class Tree {
   std::optional<Task> take();
   // The branch that was taken last was not explored after all: it is pending again.
   void put_back();
-  // A run that a pending branch will need and nobody has begun; null where there is none.
-  std::shared_ptr<Run> take_ahead();
+  // A run that a pending branch will need and nobody has begun; null where there is none. Where what a call would do is not
+  // known it may turn out that it is not needed.
+  std::shared_ptr<Run> take_ahead(bool may_be_in_vain);
   // Adds the nodes of an execution that went on from `leaf`, one a step: path()[k] is the node before step k.
-  // False where it did other things on the way to the leaf than before.
-  bool extend(Node* leaf, const Execution& execution);
+  enum class Extended {
+    kYes,
+    kDiverged,  // it did other things on the way to the leaf than before
+    kInVain,    // a step on the way turned out to do what was explored elsewhere: the leaf is dropped
+  };
+  Extended extend(Node* leaf, const Execution& execution);
   const std::vector<Node*>& path() const { return path_; }
-  // Drops the nodes that have nothing left to do.
-  void prune();
+  // What a call would do after these steps; null where that is not known.
+  using Foresee = std::function<const Footprint*(std::span<const Step> before, const Step& call)>;
+  // Drops what turned out to be explored by now, and the nodes that have nothing left to do.
+  void prune(const Foresee& foresee);
   // The state before what follows `node`.
   State state_at(const Node* node) const;
   bool is_explored() const { return root_ == nullptr; }
@@ -81,13 +92,18 @@ class Tree {
 
  private:
   Node* add_child(Node* node, const Step& step, const State& after);
+  static std::vector<Step> steps_to(const Node* node);
+  bool is_leaf_in_vain(const State& at_branch) const;
+  static void drop_first_leaf(Node& node);
+  bool is_first_leaf_explored(const Node& node, const Foresee& foresee) const;
+  Node* drop_finished(Node* node);
   void settle_sleep(Node& parent, Node& child, const Node* next, const State& after) const;
   RunRequest request_of(const Node& node, const std::list<Branch>::iterator branch) const;
   void merge_objects(const Execution& execution);
   void note_done(Node& parent, const Node& child);
   double estimate(const Node& node) const;
 
-  bool has_sleepers_;
+  bool has_sleepers_, has_wakeup_trees_;
   std::unique_ptr<Node> root_;
   std::vector<Node*> path_;
   std::vector<ObjectStart> objects_;

@@ -1,0 +1,82 @@
+#include "scheduler/seen_calls.h"
+
+#include <algorithm>
+
+#include "scheduler/dependence.h"
+
+namespace crashcut::scheduler {
+
+namespace {
+
+std::uint64_t mix(std::uint64_t hash, std::uint64_t value, std::uint64_t factor) {
+  hash = (hash ^ value) * factor;
+  return hash ^ hash >> 29;
+}
+
+void mix(StepName& name, std::uint64_t value) {
+  name.a = mix(name.a, value, 0x9e3779b97f4a7c15);
+  name.b = mix(name.b, value, 0xc2b2ae3d27d4eb4f);
+}
+
+}  // namespace
+
+NamedSteps::NamedSteps(std::span<const Step> steps, const Order& order) : steps_(steps), order_(&order) {
+  for (std::size_t k = 0; k < steps.size(); ++k) names_.push_back(name_after(steps[k], order.past_of(k)));
+}
+
+// `past` counts the steps of each actor, and may count the step itself.
+StepName NamedSteps::name_after(const Step& step, std::span<const std::uint32_t> past) const {
+  StepName name{1, 2};
+  mix(name, index(step.actor));
+  mix(name, reinterpret_cast<std::uintptr_t>(step.operation.footprint()));
+  for (std::size_t a = 0; a < past.size(); ++a) {
+    const std::size_t known = past[a] == 0 ? Order::kNone : order_->step_of(static_cast<ActorId>(a), past[a] - 1);
+    // Its own name is still to be found.
+    const std::size_t last = known != names_.size() ? known : order_->previous_of(known);
+    if (last == Order::kNone) continue;
+    mix(name, a);
+    mix(name, names_[last].a);
+    mix(name, names_[last].b);
+  }
+  return name;
+}
+
+StepName NamedSteps::name_of(const Step& call, const std::vector<bool>& is_before) const {
+  std::vector<std::uint32_t> past;
+  for (std::size_t k = steps_.size(); k-- > 0;) {
+    if (!is_before[k]) continue;
+    const std::span<const std::uint32_t> of_k = order_->past_of(k);
+    past.resize(of_k.size());
+    if (past[index(steps_[k].actor)] >= of_k[index(steps_[k].actor)]) continue;  // it is in it already
+    if (steps_[k].actor != call.actor && !are_dependent(steps_[k].operation, call.operation)) continue;
+    for (std::size_t a = 0; a < past.size(); ++a) past[a] = std::max(past[a], of_k[a]);
+  }
+  return name_after(call, past);
+}
+
+void SeenCalls::learn(const NamedSteps& execution) {
+  std::map<ActorId, std::size_t> places;
+  for (std::size_t k = 0; k < execution.steps().size(); ++k) {
+    const Step& step = execution.steps()[k];
+    const std::size_t place = places[step.actor]++;
+    if (!is_file_call(step.operation) || is_unknown(step.operation) || names_.size() >= kNamesMost) continue;
+    if (!names_.insert(execution.name_of(k)).second) continue;
+    std::vector<const Footprint*>& known = footprints_[{step.actor, place}];
+    if (std::find(known.begin(), known.end(), step.operation.footprint()) == known.end()) known.push_back(step.operation.footprint());
+  }
+}
+
+const Footprint* SeenCalls::find(const NamedSteps& execution, const std::vector<bool>& is_before, const Step& call) const {
+  std::size_t place = 0;
+  for (std::size_t k = 0; k < execution.steps().size(); ++k) place += is_before[k] && execution.steps()[k].actor == call.actor ? 1 : 0;
+  const auto known = footprints_.find({call.actor, place});
+  if (known == footprints_.end()) return nullptr;
+  for (const Footprint* footprint : known->second) {
+    Step as_seen = call;
+    as_seen.operation.set_footprint(footprint);
+    if (names_.contains(execution.name_of(as_seen, is_before))) return footprint;
+  }
+  return nullptr;
+}
+
+}  // namespace crashcut::scheduler
