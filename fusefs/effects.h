@@ -26,7 +26,7 @@ class Effects {
     kListing,      // all entries of a directory
     kAttributes,   // mode, owner, xattrs
     kLinks,        // how many names it has
-    kSize,
+    kSize,         // a range of where the file ends: a byte there is or is not part of it
     kBytes,        // a range
     kFileLocks,    // fcntl and flock
     kSpace,        // how many blocks are used
@@ -41,7 +41,7 @@ class Effects {
     kDurable,      // the starting state ends
     kBarrier,      // a sync persists before every later event
     kStarted,      // writeback that was started: its events come before what the journal takes next
-    kWriting,      // what the recorder knows of a file's blocks: how a write persists
+    kWriting,      // a range of files: what the recorder knows of their blocks, how a write persists
   };
   enum Part : std::uint8_t { kSource = 1, kTarget = 2, kBoth = 3 };
 
@@ -65,6 +65,8 @@ class Effects {
   void touch(Thing thing, Part part, std::uint64_t a = 0, std::uint64_t b = 0, std::uint64_t c = 0) {
     touch(key(thing, a, b, c), part, 0, ~std::uint64_t{0});
   }
+  void touch_writing(Ino ino, Part part) { touch(key(Thing::kWriting, 0, 0, 0), part, static_cast<std::uint64_t>(ino), static_cast<std::uint64_t>(ino) + 1); }
+  void touch_size(Ino ino, Part part, std::uint64_t begin, std::uint64_t end) { touch(key(Thing::kSize, static_cast<std::uint64_t>(ino), 0, 0), part, begin, end); }
   void touch_bytes(Ino ino, Part part, std::uint64_t begin, std::uint64_t end) {
     if (begin < end) touch(key(Thing::kBytes, static_cast<std::uint64_t>(ino), 0, 0), part, begin, end);
   }

@@ -514,7 +514,7 @@ Errno Filesystem::getattr(Ino ino, struct stat& out) {
   const Meta& meta = impl_->meta(*inode);
   impl_->touch_effect(Effects::Thing::kLinks, Effects::kTarget, ino);
   impl_->touch_effect(Effects::Thing::kSize, Effects::kTarget, ino);
-  impl_->touch_effect(Effects::Thing::kWriting, Effects::kTarget, ino);  // st_blocks
+  impl_->touch_writing(ino, Effects::kTarget);  // st_blocks
   out = {};
   out.st_dev = 0xcc;
   out.st_ino = static_cast<ino_t>(ino);

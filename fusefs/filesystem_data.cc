@@ -178,6 +178,7 @@ std::int64_t Filesystem::read(Ino ino, std::uint64_t offset, std::span<std::byte
   if (offset >= size) return 0;
   const std::uint64_t end = offset + std::min<std::uint64_t>(out.size(), size - offset);
   const std::uint32_t block_bytes = impl_->setup.block_bytes;
+  impl_->touch_size(ino, Effects::kTarget, offset, end);  // also of blocks that are read in later steps
   for (std::uint64_t at = offset; at < end;) {
     if (at != offset) impl_->step();  // no lock: another thread's write may come between two blocks
     const std::uint64_t to = std::min(end, (at / block_bytes + 1) * block_bytes);
@@ -206,7 +207,10 @@ void Filesystem::Impl::write_block(Inode& inode, std::uint64_t offset, std::span
   const std::uint64_t old_size = size(inode);
   inode.size = std::max(old_size, end);
   touch_bytes(inode.ino, Effects::kBoth, std::min(offset, old_size), end);
-  if (end > old_size) touch_effect(Effects::Thing::kSize, Effects::kBoth, inode.ino);
+  if (end > old_size) {
+    touch_effect(Effects::Thing::kSize, Effects::kTarget, inode.ino);
+    touch_size(inode.ino, Effects::kSource, old_size, end);
+  }
   if (recorder()) {
     recorder()->write(Recorder::WriteRange{inode.ino, offset, in.size(), old_size, direct}, block_bytes_of(inode));
   }
@@ -357,7 +361,7 @@ Errno Filesystem::fallocate(Ino ino, int mode, std::uint64_t offset, std::uint64
   // All of the file: who allocates and who moves blocks is rare enough.
   impl_->touch_effect(Effects::Thing::kSize, Effects::kBoth, ino);
   impl_->touch_bytes(ino, Effects::kBoth, 0, ~std::uint64_t{0});
-  impl_->touch_effect(Effects::Thing::kWriting, Effects::kBoth, ino);
+  impl_->touch_writing(ino, Effects::kBoth);
   if (length == 0 || offset + length < offset) return -EINVAL;
   if (offset + length > kFileBytesMax) return -EFBIG;
   if (!is_fallocate_mode(mode)) return -EOPNOTSUPP;

@@ -77,6 +77,12 @@ struct Filesystem::Impl {
   void touch_effect(Effects::Thing thing, Effects::Part part, Ino ino, std::uint64_t b = 0) const {
     if (setup.effects) setup.effects->touch(thing, part, static_cast<std::uint64_t>(ino), b);
   }
+  void touch_writing(Ino ino, Effects::Part part) const {
+    if (setup.effects) setup.effects->touch_writing(ino, part);
+  }
+  void touch_size(Ino ino, Effects::Part part, std::uint64_t begin, std::uint64_t end) const {
+    if (setup.effects) setup.effects->touch_size(ino, part, begin, end);
+  }
   void touch_bytes(Ino ino, Effects::Part part, std::uint64_t begin, std::uint64_t end) const {
     if (setup.effects) setup.effects->touch_bytes(ino, part, begin, end);
   }

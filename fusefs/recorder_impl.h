@@ -98,7 +98,7 @@ struct Recorder::Impl {
   // What the calls have to do with each other.
   void report(Kind kind, const Touch& touch, std::span<const Write> event_writes) const;
   void touch_writing(Ino ino, Effects::Part part) const {
-    if (effects) effects->touch(Effects::Thing::kWriting, part, static_cast<std::uint64_t>(ino));
+    if (effects) effects->touch_writing(ino, part);
   }
   void touch_started(Effects::Part part) const {
     if (effects) effects->touch(Effects::Thing::kStarted, part);
@@ -159,13 +159,15 @@ struct Recorder::Impl {
 
   // Syncs.
   void written_now(Ino ino, std::uint64_t first, std::uint64_t end);
+  void settle_blocks(Ino ino, std::uint64_t first, std::uint64_t end);
   void sync_file(Ino ino, bool datasync);
   void add_last_write(LocationId location, std::vector<EventId>& events) const;
   void find_map_event(Ino ino, std::uint64_t block, std::vector<EventId>& events);
   void find_block_events(Ino ino, std::uint64_t first, std::uint64_t end, std::vector<EventId>& events);
   void sync_range(Ino ino, std::uint64_t offset, std::uint64_t length, bool datasync);
   void sync_everything();
-  void start_writeback(Ino ino, std::uint64_t first, std::uint64_t end);
+  void begin_writeback(Ino ino, std::uint64_t first, std::uint64_t end);
+  void note_started(Ino ino, std::uint64_t first, std::uint64_t end);
   void allocate_delayed_blocks(Ino ino);
 };
 

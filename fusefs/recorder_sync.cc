@@ -10,14 +10,19 @@ using persist::LocationId;
 
 // A sync waited for blocks [first, end): they are written from now on.
 void Recorder::Impl::written_now(Ino ino, std::uint64_t first, std::uint64_t end) {
-  FileState& state = file(ino);
   touch_writing(ino, Effects::kBoth);
+  if (!recording.options.barrier) touch_started(Effects::kSource);
+  settle_blocks(ino, first, end);
+}
+
+void Recorder::Impl::settle_blocks(Ino ino, std::uint64_t first, std::uint64_t end) {
+  FileState& state = file(ino);
   // Without flushes nothing is durable, but what the sync allocated and converted is in the journal by now.
   if (!recording.options.barrier) {
     for (std::uint64_t block : state.delayed) {
       if (block >= first && block < end) find_map_event(ino, block, before_next_in_journal);
     }
-    start_writeback(ino, first, end);
+    note_started(ino, first, end);
   }
   std::erase_if(state.delayed, [&](std::uint64_t block) {
     if (block < first || block >= end) return false;
@@ -82,14 +87,21 @@ void Recorder::Impl::sync_range(Ino ino, std::uint64_t offset, std::uint64_t len
 void Recorder::Impl::sync_everything() {
   if (is_paper() || recording.options.barrier) emit(kSync, Touch{}, {});
   if (recording.options.barrier) before_next_in_journal.clear();
-  for (auto& [ino, state] : files) written_now(Ino{ino}, 0, ~std::uint64_t{0});
+  // Also files that nobody has written to yet: whoever does so first comes before the sync or after it.
+  if (effects) effects->touch(Effects::Thing::kWriting, Effects::kBoth);
+  touch_started(Effects::kBoth);
+  for (auto& [ino, state] : files) settle_blocks(Ino{ino}, 0, ~std::uint64_t{0});
 }
 
 // Writeback of blocks [first, end) begins: what it allocates is in the journal before whatever comes next.
-void Recorder::Impl::start_writeback(Ino ino, std::uint64_t first, std::uint64_t end) {
-  FileState& state = file(ino);
+void Recorder::Impl::begin_writeback(Ino ino, std::uint64_t first, std::uint64_t end) {
   touch_writing(ino, Effects::kBoth);
   touch_started(Effects::kSource);
+  note_started(ino, first, end);
+}
+
+void Recorder::Impl::note_started(Ino ino, std::uint64_t first, std::uint64_t end) {
+  FileState& state = file(ino);
   for (const Allocation& allocation : state.allocations) {
     if (allocation.block >= first && allocation.block < end) before_next_in_journal.push_back(allocation.event);
   }
@@ -102,7 +114,7 @@ void Recorder::Impl::allocate_delayed_blocks(Ino ino) {
   touch_writing(ino, Effects::kTarget);
   const bool reserves = std::any_of(state.delayed.begin(), state.delayed.end(),
                                     [&](std::uint64_t block) { return !state.preallocated.contains(block); });
-  if (reserves) start_writeback(ino, 0, ~std::uint64_t{0});
+  if (reserves) begin_writeback(ino, 0, ~std::uint64_t{0});
 }
 
 // ---- the interface -------------------------------------------------------------------------------------------------
@@ -118,7 +130,7 @@ void Recorder::sync() { impl_->sync_everything(); }
 void Recorder::start_writeback(Ino ino, std::uint64_t offset, std::uint64_t length) {
   const std::uint64_t block_bytes = impl_->block_bytes();
   const std::uint64_t end = length == 0 ? ~std::uint64_t{0} : (offset + length + block_bytes - 1) / block_bytes;
-  impl_->start_writeback(ino, offset / block_bytes, end);
+  impl_->begin_writeback(ino, offset / block_bytes, end);
 }
 
 // data=writeback was seen to show the empty file all the same, so only data=ordered is taken to start it.

@@ -35,7 +35,7 @@ bool Tree::is_first_leaf_explored(const Node& node, const Foresee& foresee) cons
   if (is_unknown(sequence.back().operation)) {
     std::vector<Step> before = steps_to(&node);
     before.insert(before.end(), sequence.begin(), sequence.end() - 1);
-    sequence.back().operation.set_footprint(foresee(before, sequence.back()));
+    if (const Operation* call = foresee(before, sequence.back().actor)) sequence.back().operation = *call;
   }
   return is_vouched_for(node.sleep, state_at(&node), sequence);
 }

@@ -26,7 +26,7 @@ class Reduction {
   // Adds branches to the nodes of tree.path(), the path of the execution.
   virtual void add_branches(Tree& tree, const Execution& execution) = 0;
   // Of a call on files (Tree::Foresee).
-  virtual const Footprint* foresee(std::span<const Step>, const Step&) const { return nullptr; }
+  virtual const Operation* foresee(std::span<const Step>, ActorId) const { return nullptr; }
 
   // Asked now and then while it works; once it says yes, branches are missing.
   std::function<bool()> is_late = [] { return false; };

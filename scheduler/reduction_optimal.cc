@@ -1,6 +1,7 @@
 // Optimal DPOR with wakeup trees (Abdulla, Aronis, Jonsson, Sagonas, Source Sets: A Foundation for Optimal Dynamic
 // Partial Order Reduction, 2017, algorithm 2), for steps that block each other: races.h says what is reversed.
 #include <algorithm>
+#include <optional>
 
 #include "scheduler/dependence.h"
 #include "scheduler/initials.h"
@@ -57,25 +58,26 @@ class Optimal : public Reduction {
 
   void add_branches(Tree& tree, const Execution& execution) override {
     const Order order(execution.steps);
-    const NamedSteps named(execution.steps, order);
-    seen_.learn(named);
+    const auto is_call = [](const Step& s) { return is_file_call(s.operation); };
+    std::optional<NamedSteps> named;
+    if (std::any_of(execution.steps.begin(), execution.steps.end(), is_call)) seen_.learn(named.emplace(execution.steps, order));
     was_stopped = !for_each_race(execution, order, depth_most, is_late, [&](const Race& race) { add(*tree.path()[race.first], race, named); });
   }
 
-  const Footprint* foresee(std::span<const Step> before, const Step& call) const override {
+  const Operation* foresee(std::span<const Step> before, ActorId actor) const override {
     const Order order(before);
-    return seen_.find(NamedSteps(before, order), std::vector<bool>(before.size(), true), call);
+    return seen_.find(NamedSteps(before, order), std::vector<bool>(before.size(), true), actor);
   }
 
  private:
-  void add(Node& node, const Race& race, const NamedSteps& named) {
+  void add(Node& node, const Race& race, const std::optional<NamedSteps>& named) {
     std::vector<Step> sequence = race.reversal;
     Step& last = sequence.back();
-    if (is_unknown(last.operation)) {
-      std::vector<bool> is_before(named.steps().size(), false);
+    if (is_unknown(last.operation) && named) {
+      std::vector<bool> is_before(named->steps().size(), false);
       std::fill_n(is_before.begin(), race.first, true);
       for (const std::size_t k : race.taken) is_before[k] = true;
-      last.operation.set_footprint(seen_.find(named, is_before, last));
+      if (const Operation* seen = seen_.find(*named, is_before, last.actor)) last.operation = *seen;
     }
     if (is_vouched_for(node.sleep, race.before, sequence)) return;
     node.is_uncertain = node.is_uncertain || is_unknown(last.operation);

@@ -134,7 +134,7 @@ class Searcher {
     hit_depth_ = hit_depth_ || execution.hit_depth || is_held_back(execution);
     hit_timeouts_ = hit_timeouts_ || execution.hit_timeouts;
     if (extended == Tree::Extended::kYes) reduction_->add_branches(*tree_, execution);
-    tree_->prune([this](std::span<const Step> before, const Step& call) { return reduction_->foresee(before, call); });
+    tree_->prune([this](std::span<const Step> before, ActorId actor) { return reduction_->foresee(before, actor); });
     const bool was_run = !execution.is_foreseen && !is_in_vain;
     if (was_run && setup_.on_execution && !setup_.on_execution(execution)) end(BoundHit::kStopped);
     if (reduction_->was_stopped && !is_over_) {

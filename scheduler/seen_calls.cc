@@ -18,6 +18,11 @@ void mix(StepName& name, std::uint64_t value) {
   name.b = mix(name.b, value, 0xc2b2ae3d27d4eb4f);
 }
 
+bool is_same(const Operation& x, const Operation& y) {
+  const auto is_same_access = [](const Access& a, const Access& b) { return a.object == b.object && a.verb == b.verb && a.argument == b.argument; };
+  return x.footprint() == y.footprint() && std::equal(x.begin(), x.end(), y.begin(), y.end(), is_same_access);
+}
+
 }  // namespace
 
 NamedSteps::NamedSteps(std::span<const Step> steps, const Order& order) : steps_(steps), order_(&order) {
@@ -29,6 +34,10 @@ StepName NamedSteps::name_after(const Step& step, std::span<const std::uint32_t>
   StepName name{1, 2};
   mix(name, index(step.actor));
   mix(name, reinterpret_cast<std::uintptr_t>(step.operation.footprint()));
+  for (const Access& a : step.operation) {
+    mix(name, static_cast<std::uint64_t>(a.object) << 8 | a.verb);
+    mix(name, static_cast<std::uint64_t>(a.argument));
+  }
   for (std::size_t a = 0; a < past.size(); ++a) {
     const std::size_t known = past[a] == 0 ? Order::kNone : order_->step_of(static_cast<ActorId>(a), past[a] - 1);
     // Its own name is still to be found.
@@ -61,22 +70,19 @@ void SeenCalls::learn(const NamedSteps& execution) {
     const std::size_t place = places[step.actor]++;
     if (!is_file_call(step.operation) || is_unknown(step.operation) || names_.size() >= kNamesMost) continue;
     if (!names_.insert(execution.name_of(k)).second) continue;
-    std::vector<const Footprint*>& known = footprints_[{step.actor, place}];
-    if (std::find(known.begin(), known.end(), step.operation.footprint()) == known.end()) known.push_back(step.operation.footprint());
+    std::vector<Operation>& known = calls_[{step.actor, place}];
+    if (std::none_of(known.begin(), known.end(), [&](const Operation& call) { return is_same(call, step.operation); })) known.push_back(step.operation);
   }
 }
 
-const Footprint* SeenCalls::find(const NamedSteps& execution, const std::vector<bool>& is_before, const Step& call) const {
+const Operation* SeenCalls::find(const NamedSteps& execution, const std::vector<bool>& is_before, ActorId actor) const {
   std::size_t place = 0;
-  for (std::size_t k = 0; k < execution.steps().size(); ++k) place += is_before[k] && execution.steps()[k].actor == call.actor ? 1 : 0;
-  const auto known = footprints_.find({call.actor, place});
-  if (known == footprints_.end()) return nullptr;
-  for (const Footprint* footprint : known->second) {
-    Step as_seen = call;
-    as_seen.operation.set_footprint(footprint);
-    if (names_.contains(execution.name_of(as_seen, is_before))) return footprint;
-  }
-  return nullptr;
+  for (std::size_t k = 0; k < execution.steps().size(); ++k) place += is_before[k] && execution.steps()[k].actor == actor ? 1 : 0;
+  const auto known = calls_.find({actor, place});
+  if (known == calls_.end()) return nullptr;
+  const auto it = std::find_if(known->second.begin(), known->second.end(),
+                               [&](const Operation& call) { return names_.contains(execution.name_of({actor, call}, is_before)); });
+  return it == known->second.end() ? nullptr : &*it;
 }
 
 }  // namespace crashcut::scheduler

@@ -30,7 +30,7 @@ struct StepNameHash {
 class NamedSteps {
  public:
   NamedSteps(std::span<const Step> steps, const Order& order);
-  // The name of a call with that footprint which comes after those of the steps that `is_before` tells, and no others.
+  // The name of that call, as it was done, which comes after those of the steps that `is_before` tells, and no others.
   StepName name_of(const Step& call, const std::vector<bool>& is_before) const;
   StepName name_of(std::size_t k) const { return names_[k]; }
   std::span<const Step> steps() const { return steps_; }
@@ -46,14 +46,14 @@ class NamedSteps {
 class SeenCalls {
  public:
   void learn(const NamedSteps& execution);
-  // What the actor's call does after these; null where it was not seen there.
-  const Footprint* find(const NamedSteps& execution, const std::vector<bool>& is_before, const Step& call) const;
+  // What the actor's next call does after these; null where it was not seen there.
+  const Operation* find(const NamedSteps& execution, const std::vector<bool>& is_before, ActorId actor) const;
 
  private:
   static constexpr std::size_t kNamesMost = 1 << 23;
   std::unordered_set<StepName, StepNameHash> names_;
-  // What the actor's step at that place among its own was seen to meet.
-  std::map<std::pair<ActorId, std::size_t>, std::vector<const Footprint*>> footprints_;
+  // What the actor's step at that place among its own was seen to do. It may have found a lock taken, or not.
+  std::map<std::pair<ActorId, std::size_t>, std::vector<Operation>> calls_;
 };
 
 }  // namespace crashcut::scheduler

@@ -75,8 +75,8 @@ class Tree {
   };
   Extended extend(Node* leaf, const Execution& execution);
   const std::vector<Node*>& path() const { return path_; }
-  // What a call would do after these steps; null where that is not known.
-  using Foresee = std::function<const Footprint*(std::span<const Step> before, const Step& call)>;
+  // What the actor's call would do after these steps; null where that is not known.
+  using Foresee = std::function<const Operation*(std::span<const Step> before, ActorId actor)>;
   // Drops what turned out to be explored by now, and the nodes that have nothing left to do.
   void prune(const Foresee& foresee);
   // The state before what follows `node`.

@@ -122,6 +122,7 @@ EXPORT void _Exit(int code) { leave(code, false, CALLER); }
 EXPORT void quick_exit(int code) { leave(code, false, CALLER); }
 EXPORT void abort() {
   if (g_control == nullptr) kernel(SYS_kill, kernel(SYS_getpid), SIGABRT);
+  if (const char* name = name_openmp(nullptr, CALLER)) refuse(name);  // it does not find its way here, and gives up
   if (has_own_handler(SIGABRT)) raise(SIGABRT);
   fail(Failure::kSignal, SIGABRT, "", CALLER);
 }
