@@ -20,6 +20,9 @@ bool any_common(const Operation& x, const Operation& y, Relation relation) {
   return false;
 }
 
+// Of two accesses to one object.
+bool is_destruction(const Primitive& p, const Access& a, const Access& b) { return p.destroys.verb != Primitive::kNoVerb && (a.verb == p.destroys.verb || b.verb == p.destroys.verb); }
+
 // Calls on files: what one did is what the other sees.
 bool files_meet(const Operation& x, const Operation& y) {
   if (!is_file_call(x) || !is_file_call(y)) return false;
@@ -47,12 +50,12 @@ bool is_file_call(const Operation& x) { return x.size() > 0 && primitive_of(x[0]
 
 bool are_dependent(const Operation& x, const Operation& y) {
   if (depends_on_all(x) || depends_on_all(y)) return true;
-  return files_meet(x, y) || any_common(x, y, [](const Primitive& p, const Access& a, const Access& b) { return p.dependent(a, b); });
+  return files_meet(x, y) || any_common(x, y, [](const Primitive& p, const Access& a, const Access& b) { return is_destruction(p, a, b) || p.dependent(a, b); });
 }
 
 bool may_conflict(const Operation& x, const Operation& y) {
   if (depends_on_all(x) || depends_on_all(y)) return true;
-  return files_meet(x, y) || any_common(x, y, [](const Primitive& p, const Access& a, const Access& b) { return p.conflicting(a, b); });
+  return files_meet(x, y) || any_common(x, y, [](const Primitive& p, const Access& a, const Access& b) { return is_destruction(p, a, b) || p.conflicting(a, b); });
 }
 
 bool holds(const State& state, ActorId actor, const Operation& x) {
@@ -74,7 +77,7 @@ bool still_commutes(const Step& step, const Step& done, const State& now) {
 
 bool may_be_co_enabled(const Operation& x, const Operation& y) {
   if (is_for_want_of_others(x) || is_for_want_of_others(y)) return false;
-  return !any_common(x, y, [](const Primitive& p, const Access& a, const Access& b) { return !p.co_enabled(a, b); });
+  return !any_common(x, y, [](const Primitive& p, const Access& a, const Access& b) { return !is_destruction(p, a, b) && !p.co_enabled(a, b); });
 }
 
 }  // namespace crashcut::scheduler

@@ -30,7 +30,7 @@ std::uint64_t mix(std::uint64_t hash, const Operation& operation) {
 std::uint64_t first_history(ActorId actor) { return mix(1, index(actor)); }
 
 bool is_plain(const Operation& x, std::uint8_t verb) {
-  return x.size() == 1 && primitive_of(x[0].object) == PrimitiveId::kSemaphore && x[0].verb == verb;
+  return x.size() == 1 && primitive_of(x[0].object) == PrimitiveId::kSemaphore && x[0].verb == verb && x[0].result != kUseAfterDestroy;
 }
 bool is_post(const Operation& x) { return is_plain(x, semaphore::kPost); }
 bool is_wait(const Operation& x) { return is_plain(x, semaphore::kWait); }
@@ -49,7 +49,7 @@ std::int64_t change_by(const Operation& x, ObjectId semaphore) {
   std::int64_t change = 0;
   for (const Access& a : x) {
     if (a.object != semaphore) continue;
-    if (a.verb == semaphore::kPost) change += a.argument == 0 ? 1 : a.argument;
+    if (a.verb == semaphore::kPost && a.result != kUseAfterDestroy) change += a.argument == 0 ? 1 : a.argument;
     if (semaphore::takes(a)) --change;
   }
   return change;

@@ -10,6 +10,7 @@
 //   co_enabled   false only where no state enables both: then there is nothing to reverse
 //   holds        whether the actor keeps others from the access until it takes a further step. Asked only where several
 //                actors can do so at once without regard to each other: there one step less does not enable it
+//   destroys     the verb after which the object is not to be used any more, and the one by which who came before leaves it
 #pragma once
 
 #include <span>
@@ -27,6 +28,10 @@ struct Primitive {
   bool (*conflicting)(const Access&, const Access&);
   bool (*co_enabled)(const Access&, const Access&);
   bool (*holds)(const State&, ActorId, const Access&) = nullptr;
+  struct Destruction {
+    std::uint8_t verb = kNoVerb, leaving = kNoVerb, leaving_late = kNoVerb;
+  } destroys{};
+  static constexpr std::uint8_t kNoVerb = 0xff;
 };
 
 const Primitive& primitive_of(const Access& access);
@@ -48,6 +53,7 @@ inline constexpr std::int64_t kWaitWithoutMutex = kMisuse - 8;
 inline constexpr std::int64_t kFreeTwice = kMisuse - 9;
 inline constexpr std::int64_t kFreeOfOther = kMisuse - 10;
 inline constexpr std::int64_t kUseAfterFree = kMisuse - 11;
+inline constexpr std::int64_t kUseAfterDestroy = kMisuse - 12;
 // A clause: "unlocks a mutex that another thread holds". Empty for other results.
 const char* misuse_text(std::int64_t result);
 

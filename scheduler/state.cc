@@ -12,17 +12,27 @@ void State::declare(const ObjectStart& start) {
   o.c = start.c;
 }
 
+bool State::is_misused(const Access& access) const {
+  if (!object(access.object).is_destroyed) return false;
+  const Primitive::Destruction& destroys = primitive_of(access).destroys;
+  return access.verb != destroys.leaving && access.verb != destroys.leaving_late;
+}
+
 bool State::is_enabled(ActorId actor, const Operation& operation) const {
   if (is_over_) return false;
   for (const Access& access : operation) {
-    if (!primitive_of(access).enabled(*this, actor, operation, access)) return false;
+    if (!is_misused(access) && !primitive_of(access).enabled(*this, actor, operation, access)) return false;
   }
   return true;
 }
 
 void State::apply(ActorId actor, Operation& operation) {
   // In order: a lock looks at its timer before the timer is taken.
-  for (Access& access : operation) access.result = primitive_of(access).apply(*this, actor, operation, access);
+  for (Access& access : operation) {
+    const Primitive& primitive = primitive_of(access);
+    access.result = is_misused(access) ? kUseAfterDestroy : primitive.apply(*this, actor, operation, access);
+    if (access.verb == primitive.destroys.verb && access.result == 0) object(access.object).is_destroyed = true;
+  }
   if (index(actor) >= own_steps_.size()) own_steps_.resize(index(actor) + 1);
   ++own_steps_[index(actor)];
   ++steps_;

@@ -14,6 +14,7 @@ namespace crashcut::scheduler {
 struct Object {
   std::int64_t a = 0, b = 0, c = 0, d = 0;
   std::vector<std::int64_t> list, second;
+  bool is_destroyed = false;
   bool operator==(const Object&) const = default;
 };
 
@@ -49,6 +50,9 @@ class State {
   }
 
  private:
+  // Of an object that was destroyed: whoever waits for it waits no longer.
+  bool is_misused(const Access& access) const;
+
   std::vector<Object> objects_;
   std::vector<std::uint64_t> own_steps_;
   std::uint64_t steps_ = 0;

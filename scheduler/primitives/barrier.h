@@ -34,7 +34,7 @@ inline std::int64_t apply(State& state, ActorId actor, const Operation&, const A
   Object& b = state.object(access.object);
   switch (access.verb) {
     case kArrive: return arrive(b, actor);
-    case kLeave: return b.list[static_cast<std::size_t>(access.argument)] == index(actor) ? 1 : 0;
+    case kLeave: return access.argument < 0 ? kUseAfterDestroy : b.list[static_cast<std::size_t>(access.argument)] == index(actor) ? 1 : 0;
     default: return b.c == 0 ? 0 : kDestroyWhileWaitedFor;
   }
 }
@@ -50,6 +50,6 @@ inline bool dependent(const Access& x, const Access& y) {
   return x.verb == kArrive ? x.result == y.argument : y.result == x.argument;
 }
 
-inline constexpr Primitive kPrimitive{"barrier", kVerbs, enabled, apply, dependent, always, always};
+inline constexpr Primitive kPrimitive{"barrier", kVerbs, enabled, apply, dependent, always, always, nullptr, {kDestroy, kLeave}};
 
 }  // namespace crashcut::scheduler::barrier

@@ -18,9 +18,13 @@ inline constexpr std::int64_t kWokeForNothing = 1;
 
 inline Access access(ObjectId condition, Verb verb) { return {condition, verb}; }
 
+// It was destroyed before.
+inline bool never_came(const Object& c, ActorId actor) { return c.is_destroyed && waiters::place_of(c, actor) >= c.second.size(); }
+
 inline bool enabled(const State& state, ActorId actor, const Operation& operation, const Access& access) {
   if (access.verb != kWake && access.verb != kTimedWake) return true;
   const Object& c = state.object(access.object);
+  if (never_came(c, actor)) return true;
   return waiters::may_wake(c, waiters::place_of(c, actor)) || c.a > 0 || timer::is_fired(state, operation) || cancellation::is_heeded(state, operation);
 }
 
@@ -38,8 +42,8 @@ inline std::int64_t apply(State& state, ActorId actor, const Operation& operatio
     case kEnqueue: waiters::enqueue(c, actor); return 0;
     case kSignal: waiters::signal(c); return 0;
     case kBroadcast: waiters::signal_all(c); return 0;
-    case kDestroy: return c.second.empty() ? 0 : kDestroyWhileWaitedFor;
-    default: return wake(c, waiters::place_of(c, actor), timer::is_fired(state, operation), cancellation::is_heeded(state, operation));
+    case kDestroy: return waiters::has_sleeper(c) ? kDestroyWhileWaitedFor : 0;  // who is woken may leave later
+    default: return never_came(c, actor) ? kUseAfterDestroy : wake(c, waiters::place_of(c, actor), timer::is_fired(state, operation), cancellation::is_heeded(state, operation));
   }
 }
 
@@ -49,6 +53,6 @@ inline bool dependent(const Access& x, const Access& y) {
   return !(signals(x) && signals(y));
 }
 
-inline constexpr Primitive kPrimitive{"condition", kVerbs, enabled, apply, dependent, dependent, always};
+inline constexpr Primitive kPrimitive{"condition", kVerbs, enabled, apply, dependent, dependent, always, nullptr, {kDestroy, kWake, kTimedWake}};
 
 }  // namespace crashcut::scheduler::condition

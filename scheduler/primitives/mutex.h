@@ -93,6 +93,6 @@ inline bool co_enabled(const Access& x, const Access& y) {
   return !(waits(x) && frees(y)) && !(waits(y) && frees(x));
 }
 
-inline constexpr Primitive kPrimitive{"mutex", kVerbs, enabled, apply, dependent, always, co_enabled};
+inline constexpr Primitive kPrimitive{"mutex", kVerbs, enabled, apply, dependent, always, co_enabled, nullptr, {kDestroy}};
 
 }  // namespace crashcut::scheduler::mutex

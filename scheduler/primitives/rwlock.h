@@ -94,6 +94,6 @@ inline bool holds(const State& state, ActorId actor, const Access& access) {
   return is_write(access) && std::binary_search(l.list.begin(), l.list.end(), std::int64_t{index(actor)});
 }
 
-inline constexpr Primitive kPrimitive{"rwlock", kVerbs, enabled, apply, dependent, dependent, co_enabled, holds};
+inline constexpr Primitive kPrimitive{"rwlock", kVerbs, enabled, apply, dependent, dependent, co_enabled, holds, {kDestroy}};
 
 }  // namespace crashcut::scheduler::rwlock

@@ -69,6 +69,6 @@ inline bool conflicting(const Access& x, const Access& y) {
   return (is_wait(x) && is_wait(y) && (took(x) || took(y))) || dependent(x, y);
 }
 
-inline constexpr Primitive kPrimitive{"semaphore", kVerbs, enabled, apply, dependent, conflicting, always};
+inline constexpr Primitive kPrimitive{"semaphore", kVerbs, enabled, apply, dependent, conflicting, always, nullptr, {kDestroy}};
 
 }  // namespace crashcut::scheduler::semaphore

@@ -57,6 +57,7 @@ const char* misuse_text(std::int64_t result) {
     case kFreeTwice: return "frees memory that was freed before";
     case kFreeOfOther: return "frees what malloc() did not give";
     case kUseAfterFree: return "uses memory that was freed";
+    case kUseAfterDestroy: return "uses an object that was destroyed";
     default: return "";
   }
 }
