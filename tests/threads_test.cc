@@ -2,6 +2,8 @@
 // and workloads/threads/.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <csignal>
 #include <filesystem>
 
 #include "tests/threads_command.h"
@@ -210,13 +212,14 @@ TEST(Threads, BadInput) {
   }
 }
 
-int count_processes_of(const std::filesystem::path& executable) {
-  int count = 0;
+std::vector<pid_t> processes_of(const std::filesystem::path& executable) {
+  std::vector<pid_t> found;
   std::error_code error;
   for (const auto& process : std::filesystem::directory_iterator("/proc")) {
-    count += std::filesystem::read_symlink(process.path() / "exe", error) == executable && !error ? 1 : 0;
+    if (std::filesystem::read_symlink(process.path() / "exe", error) == executable && !error) found.push_back(std::stoi(process.path().filename()));
   }
-  return count;
+  std::sort(found.begin(), found.end());
+  return found;
 }
 
 // The search ends in the middle of what its workers do; whatever they were doing, they are gone with it.
@@ -224,8 +227,28 @@ TEST(Threads, LeavesNoProcess) {
   const std::filesystem::path copy = ::testing::TempDir() + "threads_test.left." + std::to_string(getpid());
   std::filesystem::copy_file(program("mistakes"), copy);
   for (int i = 0; i < 40; ++i) EXPECT_EQ(run("threads --jobs 4 " + copy.string() + " assert").code, 1);
-  for (int tries = 0; tries < 100 && count_processes_of(copy) > 0; ++tries) usleep(50'000);
-  EXPECT_EQ(count_processes_of(copy), 0);
+  for (int tries = 0; tries < 100 && !processes_of(copy).empty(); ++tries) usleep(50'000);
+  EXPECT_TRUE(processes_of(copy).empty());
+  std::filesystem::remove(copy);
+}
+
+// Somebody else kills what runs the program, the first or the last of its processes: that is no finding, and nothing stays.
+TEST(Threads, WhoeverIsKilledItIsNoFinding) {
+  const std::filesystem::path copy = ::testing::TempDir() + "threads_test.killed." + std::to_string(getpid());
+  std::filesystem::copy_file(program("philosophers"), copy);
+  for (const bool is_first : {true, false}) {
+    FILE* pipe = popen((CRASHCUT_COMMAND " threads --jobs 1 " + copy.string() + " 8 arbiter 2>&1").c_str(), "r");
+    std::vector<pid_t> processes;
+    while (processes.size() < 3) processes = processes_of(copy);
+    kill(is_first ? processes.front() : processes.back(), SIGKILL);
+    Ran ran{-1, ""};
+    for (int c = fgetc(pipe); c != EOF; c = fgetc(pipe)) ran.output += static_cast<char>(c);
+    const int status = pclose(pipe);
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 4) << status << ran.output;
+    EXPECT_NE(ran.output.find("was killed, from outside or for want of memory"), std::string::npos) << ran.output;
+    for (int tries = 0; tries < 100 && !processes_of(copy).empty(); ++tries) usleep(50'000);
+    EXPECT_TRUE(processes_of(copy).empty());
+  }
   std::filesystem::remove(copy);
 }
 
@@ -250,8 +273,8 @@ TEST(Threads, CtrlCEndsAHang) {
     EXPECT_NE(ran.output.find("bounded (interrupt): nothing found in"), std::string::npos) << ran.output;
     const auto token = ran.output.find("--resume ");
     EXPECT_EQ(token != std::string::npos, words == std::string("hang-late")) << ran.output;
-    for (int tries = 0; tries < 100 && count_processes_of(copy) > 0; ++tries) usleep(50'000);
-    EXPECT_EQ(count_processes_of(copy), 0);
+    for (int tries = 0; tries < 100 && !processes_of(copy).empty(); ++tries) usleep(50'000);
+    EXPECT_TRUE(processes_of(copy).empty());
     if (token == std::string::npos) continue;
     // It goes on with the execution that hung.
     const Ran again = run_until_ctrl_c("threads " + ran.output.substr(token, ran.output.find('\n', token) - token));
