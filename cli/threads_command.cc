@@ -1,5 +1,4 @@
 // crashcut threads: a threaded program under every schedule that can make a difference.
-#include <csignal>
 #include <cstdio>
 
 #include <fmt/format.h>
@@ -172,10 +171,6 @@ tl::expected<int, Failure> run(const ThreadOptions& options, const std::vector<s
   if (!result) return tl::unexpected(result.error());
   if (options.outcomes && result->has_recover) fmt::print(out, "{}\n", recovery::report_outcomes(result->survey));
   if (result->finding && !result->finding->replays) {
-    const scheduler::runtime::Details& details = result->finding->details;
-    if (details.kind == scheduler::runtime::FindingKind::kSignal && details.number == SIGKILL) {
-      return tl::unexpected(Failure{Failure::Blame::kTool, "A process in which crashcut runs the program was killed, from outside or for want of memory."});
-    }
     return wrong_use(fmt::format("The program is not repeatable: it was seen to fail ({}), and did not when the same schedule was run again. Something that crashcut does not see decides what it "
                                  "does: time, a random number, a data race, the contents of a file.", recovery::finding_text(*result->finding)));
   }

@@ -27,7 +27,7 @@ JointProgram::JointProgram(const ThreadPlan& plan, scheduler::runtime::NameTable
   program.check_alive = [this] {
     if (session_->is_alive()) return;
     if (program_->forked_count() == 0) throw ToolError{true, "The program ended before main()."};
-    throw ToolError{false, "A process in which crashcut runs the program was killed, from outside or for want of memory."};
+    throw ToolError{false, scheduler::runtime::kKilledSentence};
   };
   program_ = std::make_unique<RealProgram>(program, names);
 }

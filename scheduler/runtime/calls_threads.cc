@@ -1,6 +1,7 @@
 // Threads: create, join, detach, exit; keys; once. POSIX and C11.
 #include <errno.h>
 #include <pthread.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/resource.h>
@@ -170,6 +171,7 @@ EXPORT int pthread_getattr_np(pthread_t handle, pthread_attr_t* attributes) {
 EXPORT int pthread_kill(pthread_t handle, int signal) {
   if (!is_scheduling()) return reinterpret_cast<int (*)(pthread_t, int)>(find_real("pthread_kill"))(handle, signal);
   if (target_of(handle) == nullptr) return ESRCH;
+  if (signal == SIGKILL) fail(Failure::kSignal, SIGKILL, "", CALLER);
   return signal == 0 ? 0 : static_cast<int>(-kernel(SYS_tgkill, kernel(SYS_getpid), kernel(SYS_gettid), signal));
 }
 EXPORT int pthread_once(pthread_once_t* control, void (*routine)(void)) { return call_once(control, routine, CALLER); }

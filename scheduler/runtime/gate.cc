@@ -149,6 +149,11 @@ void translate_pids(long number, long* a) {
   if (number == SYS_tgkill && is_own(a[1])) a[1] = self;
 }
 
+// A signal that nobody can catch, to itself.
+bool is_own_death(long number, const long* a) {
+  return ((number == SYS_kill || number == SYS_tkill) && a[1] == SIGKILL) || (number == SYS_tgkill && a[2] == SIGKILL);
+}
+
 // Where a cancelled actor goes on instead of its system call.
 __attribute__((force_align_arg_pointer)) void cancelled_entry() { end_actor(PTHREAD_CANCELED); }
 
@@ -217,6 +222,7 @@ void on_sigsys(int, siginfo_t* info, void* ucontext) {
       return;
     }
     if (const char* call = refused(number, a)) refuse(call);
+    if (is_scheduling() && is_own_death(number, a)) fail(Failure::kSignal, SIGKILL, "", reinterpret_cast<void*>(regs[REG_RIP]));
     if (!is_traceless(number, a)) g_is_spent = true;
     if (number == SYS_rt_sigprocmask && a[1] != 0) {
       regs[REG_RAX] = change_mask(*static_cast<ucontext_t*>(ucontext), a);

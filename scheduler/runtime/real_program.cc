@@ -207,13 +207,14 @@ Execution RealProgram::run(const RunRequest& request) {
   return execution;
 }
 
-// A runner that died without a word: by our hand, or by a signal that nobody can catch.
+// A runner that died without a word: by our hand, or by a signal that nobody can catch. Where it kills itself, the gate has told.
 void RealProgram::check_runner_end() {
   if (control_->runner_end == 0) return;
   control_->pending_count = 0;
   control_->ending = Ending::kCutShort;
   if (was_killed_) return;
   const int status = control_->runner_status;
+  if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) tool_failure(kKilledSentence);
   if (WIFSIGNALED(status)) {
     control_->failure = Failure::kSignal;
     control_->failure_number = WTERMSIG(status);

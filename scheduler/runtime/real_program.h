@@ -65,6 +65,7 @@ struct Details : ExecutionNote {
   std::optional<Race> race;                    // the first of the execution
 };
 
+inline constexpr const char* kKilledSentence = "A process in which crashcut runs the program was killed, from outside or for want of memory.";
 struct ToolError {
   bool is_users_fault;
   std::string sentence;

@@ -582,6 +582,8 @@ int main(int argc, char** argv) {
     for (unsigned i = 0; i < *executions; ++i) pthread_mutex_lock(&m), pthread_mutex_unlock(&m);
     ++*executions;
   }
+  if (IS("kill-self")) kill(getpid(), SIGKILL);
+  if (IS("kill-by-thread")) pthread_kill(pthread_self(), SIGKILL);
   if (IS("kill-server")) {
     two(holds_for_a_while);
     kill(getppid(), SIGKILL);
