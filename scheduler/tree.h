@@ -4,7 +4,8 @@
 //   lead to a class not seen yet. Branches that were explored sleep in those after them: what commutes with such a
 //   step was explored there. Exploring is depth first: a branch is taken when all below those before it is done.
 // Running ahead: what a pending branch will ask for is known as soon as it is there: its first leaf stays the first,
-//   and the branches before it stay before it. So others may run it early, and the search is the same.
+//   and the branches before it stay before it. So others may run it early, and the search is the same. Of an uncertain
+//   node (below) branches may be dropped: then what was run early is not asked for, or not under the same sleepers.
 // Invariants: (1) a node without pending branches and an open child is gone; (2) branches are only added behind
 //   others. Threads: one at a time, by the caller's lock.
 #pragma once
