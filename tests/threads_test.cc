@@ -239,7 +239,7 @@ TEST(Threads, WhoeverIsKilledItIsNoFinding) {
   std::filesystem::copy_file(program("philosophers"), copy);
   int told = 0;
   for (const bool is_first : {true, false, false, true, false}) {
-    FILE* pipe = popen((CRASHCUT_COMMAND " threads --jobs 1 " + copy.string() + " 8 arbiter 2>&1").c_str(), "r");
+    FILE* pipe = popen((CRASHCUT_COMMAND " threads --jobs 1 " + copy.string() + " 7 arbiter 2>&1").c_str(), "r");
     std::vector<pid_t> processes;
     while (processes.size() < 3) processes = processes_of(copy);
     kill(is_first ? processes.front() : processes.back(), SIGKILL);
