@@ -7,7 +7,6 @@
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
@@ -20,6 +19,12 @@
 
 #ifdef __SANITIZE_ADDRESS__
 #include <sanitizer/asan_interface.h>
+#endif
+// The thread sanitizer takes every clone() for a fork, and makes its records right for a copy of our memory: for a child that
+// shares it that would be ours. So it is not to hear of it.
+#ifdef __SANITIZE_THREAD__
+extern "C" int __clone(int (*)(void*), void*, int, void*, ...);
+#define clone __clone
 #endif
 
 namespace crashcut::sandbox {
@@ -35,27 +40,6 @@ constexpr milliseconds kTick{100};
 constexpr std::size_t kStackBytes = 64 << 10;
 constexpr std::size_t kReadBytes = 64 << 10;
 
-// The sanitizer keeps its records in our memory, and a child that shares it writes them in our name: races are reported that are
-// none. There the child gets a copy.
-#ifdef __SANITIZE_THREAD__
-constexpr int kSharedMemory = 0;
-#else
-constexpr int kSharedMemory = CLONE_VM;
-#endif
-
-// Written by the child, in memory that is shared in any case.
-struct LaunchFailure {
-  const char* step = nullptr;
-  int error = 0;
-};
-struct Unmap {
-  void operator()(LaunchFailure* failure) const { munmap(failure, sizeof *failure); }
-};
-std::unique_ptr<LaunchFailure, Unmap> map_failure() {
-  void* at = mmap(nullptr, sizeof(LaunchFailure), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  return std::unique_ptr<LaunchFailure, Unmap>(at == MAP_FAILED ? nullptr : new (at) LaunchFailure);
-}
-
 // All that the child needs, made ready before it exists: between vfork and exec it shares our memory, and our locks.
 struct Launch {
   std::vector<std::string> paths;  // to try in turn
@@ -67,7 +51,9 @@ struct Launch {
   int terminal = -1;
   const std::vector<int>* changed_signals = nullptr;
   bool is_orphan_killed = false;  // kSubreaper: it must not outlive us
-  LaunchFailure* failure = nullptr;
+  // Written by the child.
+  const char* failed_step = nullptr;
+  int error = 0;
 };
 
 // The signals that this process ignores or handles. A sandbox settles them once; sixty system calls a command are felt.
@@ -113,7 +99,9 @@ bool put_group(const Launch& l) {
   return setpgid(0, 0) == 0 && tcsetpgrp(l.terminal, getpid()) == 0;
 }
 
-void exec_first(Launch& l) {
+// Left in the middle, where the program is loaded: the thread sanitizer, which counts who is in which function, is not to hear
+// of that either.
+__attribute__((no_sanitize("thread"))) void exec_first(Launch& l) {
   int error = ENOENT;
   char** const environment = l.environment.data();
   for (std::string& path : l.paths) {
@@ -139,10 +127,11 @@ void exec_first(Launch& l) {
 
 // In the child: no allocation, no locks. It ends by returning; _exit() would have the sanitizer look for the stack of
 // another.
-int become(void* argument) {
+__attribute__((no_sanitize("thread"))) int become(void* argument) {
   Launch& l = *static_cast<Launch*>(argument);
   const auto fail = [&](const char* step) {
-    *l.failure = {step, errno};
+    l.error = errno;
+    l.failed_step = step;
     return 127;
   };
   if (l.is_orphan_killed) prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -179,13 +168,13 @@ std::vector<std::string> find_paths(const Command& command) {
 }
 
 std::string explain(const Launch& l, const Command& command) {
-  const std::string_view step = l.failure->step;
+  const std::string_view step = l.failed_step;
   const std::string& name = command.argv[0];
   const bool is_searched = name.find('/') == name.npos;
-  if (step == "core") return fmt::format("cannot run {} on core {}: {}", name, *command.core, strerror(l.failure->error));
-  if (step == "directory") return fmt::format("cannot run {} in {}: {}", name, command.directory, strerror(l.failure->error));
-  if (step != "exec") return fmt::format("cannot set up the {} of {}: {}", step, name, strerror(l.failure->error));
-  switch (l.failure->error) {
+  if (step == "core") return fmt::format("cannot run {} on core {}: {}", name, *command.core, strerror(l.error));
+  if (step == "directory") return fmt::format("cannot run {} in {}: {}", name, command.directory, strerror(l.error));
+  if (step != "exec") return fmt::format("cannot set up the {} of {}: {}", step, name, strerror(l.error));
+  switch (l.error) {
     case ENOENT:
       // Also what the kernel says when the file is there and what it needs is not.
       if (is_searched) return fmt::format("{}: not found in PATH", name);
@@ -195,7 +184,7 @@ std::string explain(const Launch& l, const Command& command) {
     case EACCES:
       return fmt::format("{}: not executable", name);
     default:
-      return fmt::format("cannot run {}: {}", name, strerror(l.failure->error));
+      return fmt::format("cannot run {}: {}", name, strerror(l.error));
   }
 }
 
@@ -306,12 +295,6 @@ class Run {
 
   bool spawn() {
     static thread_local const std::unique_ptr<char[]> stack(new char[kStackBytes]);
-    const auto failure = map_failure();
-    if (failure == nullptr) {
-      outcome_.why = fmt::format("cannot start a process: {}", strerror(ENOMEM));
-      return false;
-    }
-    launch_.failure = failure.get();
 #ifdef __SANITIZE_ADDRESS__
     // The child before left in the middle of its functions: what the sanitizer had marked there is nobody's.
     __asan_unpoison_memory_region(stack.get(), kStackBytes);
@@ -321,7 +304,7 @@ class Run {
     pthread_sigmask(SIG_SETMASK, &all, &before);
     int pidfd = -1;
     starting().lock();
-    pid_ = clone(become, stack.get() + kStackBytes, kSharedMemory | CLONE_VFORK | CLONE_PIDFD | SIGCHLD, &launch_, &pidfd);
+    pid_ = clone(become, stack.get() + kStackBytes, CLONE_VM | CLONE_VFORK | CLONE_PIDFD | SIGCHLD, &launch_, &pidfd);
     const int error = errno;
     starting().unlock();
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
@@ -332,7 +315,7 @@ class Run {
       return false;
     }
     pidfd_ = Fd(pidfd);
-    if (failure->step == nullptr) return true;
+    if (launch_.failed_step == nullptr) return true;
     while (waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
     }
     outcome_.why = explain(launch_, command_);
