@@ -116,16 +116,28 @@ void* run_body(void* argument) {
   _exit(code);
 }
 
+struct Cleaner {
+  int parent;
+  const std::function<void()>* cleanup;
+};
+
+int clean_up(void* argument) {
+  const Cleaner& cleaner = *static_cast<Cleaner*>(argument);
+  pollfd p{cleaner.parent, POLLIN, 0};
+  while (poll(&p, 1, -1) <= 0) {
+  }
+  (*cleaner.cleanup)();
+  _exit(0);
+}
+
 // Once this process is dead: until then its other thread may mount.
 void clean_up_after(const std::function<void()>& cleanup) {
   const Fd self(open_pidfd(getpid()));
-  // No child of this process: commands that end now kill all of those. And a bare clone, so it must not allocate.
-  if (!cleanup || !self || syscall(SYS_clone, CLONE_PARENT | SIGCHLD, nullptr, nullptr, nullptr, 0L) != 0) return;
-  pollfd p{self.get(), POLLIN, 0};
-  while (poll(&p, 1, -1) <= 0) {
-  }
-  cleanup();
-  _exit(0);
+  if (!cleanup || !self) return;
+  // No child of this process: commands that end now kill all of those. And a clone, no fork, so it must not allocate.
+  alignas(16) static char stack[64 << 10];
+  Cleaner cleaner{self.get(), &cleanup};
+  clone(clean_up, stack + sizeof stack, CLONE_PARENT | SIGCHLD, &cleaner);
 }
 
 // The function gets a thread made by the C library, which knows its right thread id: that of the first thread, after
