@@ -173,12 +173,12 @@ std::int64_t Filesystem::read(Ino ino, std::uint64_t offset, std::span<std::byte
   if (inode->type != S_IFREG) return -EINVAL;
   if (out.empty()) return 0;
   const std::uint64_t size = impl_->size(*inode);
-  // Where the file ends is noticed only by who reads that far.
-  if (offset + out.size() > size || offset + out.size() < offset) impl_->touch_effect(Effects::Thing::kSize, Effects::kTarget, ino);
+  // Where the file ends is noticed only by who reads that far; that it does not end before, also for later steps.
+  const bool reaches_end = offset + out.size() > size || offset + out.size() < offset;
+  impl_->touch_size(ino, Effects::kTarget, reaches_end ? 0 : offset, reaches_end ? ~std::uint64_t{0} : offset + out.size());
   if (offset >= size) return 0;
   const std::uint64_t end = offset + std::min<std::uint64_t>(out.size(), size - offset);
   const std::uint32_t block_bytes = impl_->setup.block_bytes;
-  impl_->touch_size(ino, Effects::kTarget, offset, end);  // also of blocks that are read in later steps
   for (std::uint64_t at = offset; at < end;) {
     if (at != offset) impl_->step();  // no lock: another thread's write may come between two blocks
     const std::uint64_t to = std::min(end, (at / block_bytes + 1) * block_bytes);

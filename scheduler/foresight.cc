@@ -5,17 +5,14 @@
 #include <span>
 
 #include "scheduler/dependence.h"
+#include "scheduler/hash.h"
 #include "scheduler/primitives/semaphore.h"
 
 namespace crashcut::scheduler {
 
 namespace {
 
-std::uint64_t mix(std::uint64_t hash, std::uint64_t value) {
-  hash ^= value + 0x9e3779b97f4a7c15 + (hash << 6) + (hash >> 2);
-  hash *= 0xff51afd7ed558ccd;
-  return hash ^ hash >> 32;
-}
+using scheduler::mix;  // not hidden by the one below
 
 std::uint64_t mix(std::uint64_t hash, const Operation& operation) {
   for (const Access& a : operation) {

@@ -3,19 +3,15 @@
 #include <algorithm>
 
 #include "scheduler/dependence.h"
+#include "scheduler/hash.h"
 
 namespace crashcut::scheduler {
 
 namespace {
 
-std::uint64_t mix(std::uint64_t hash, std::uint64_t value, std::uint64_t factor) {
-  hash = (hash ^ value) * factor;
-  return hash ^ hash >> 29;
-}
-
-void mix(StepName& name, std::uint64_t value) {
-  name.a = mix(name.a, value, 0x9e3779b97f4a7c15);
-  name.b = mix(name.b, value, 0xc2b2ae3d27d4eb4f);
+void mix_in(StepName& name, std::uint64_t value) {
+  name.a = mix(name.a, value);
+  name.b = mix(name.b, ~value);
 }
 
 bool is_same(const Operation& x, const Operation& y) {
@@ -32,20 +28,20 @@ NamedSteps::NamedSteps(std::span<const Step> steps, const Order& order) : steps_
 // `past` counts the steps of each actor, and may count the step itself.
 StepName NamedSteps::name_after(const Step& step, std::span<const std::uint32_t> past) const {
   StepName name{1, 2};
-  mix(name, index(step.actor));
-  mix(name, reinterpret_cast<std::uintptr_t>(step.operation.footprint()));
+  mix_in(name, index(step.actor));
+  mix_in(name, reinterpret_cast<std::uintptr_t>(step.operation.footprint()));
   for (const Access& a : step.operation) {
-    mix(name, static_cast<std::uint64_t>(a.object) << 8 | a.verb);
-    mix(name, static_cast<std::uint64_t>(a.argument));
+    mix_in(name, static_cast<std::uint64_t>(a.object) << 8 | a.verb);
+    mix_in(name, static_cast<std::uint64_t>(a.argument));
   }
   for (std::size_t a = 0; a < past.size(); ++a) {
     const std::size_t known = past[a] == 0 ? Order::kNone : order_->step_of(static_cast<ActorId>(a), past[a] - 1);
     // Its own name is still to be found.
     const std::size_t last = known != names_.size() ? known : order_->previous_of(known);
     if (last == Order::kNone) continue;
-    mix(name, a);
-    mix(name, names_[last].a);
-    mix(name, names_[last].b);
+    mix_in(name, a);
+    mix_in(name, names_[last].a);
+    mix_in(name, names_[last].b);
   }
   return name;
 }
