@@ -122,7 +122,7 @@ struct Recorder::Impl {
   bool raise_size(Ino ino, std::uint64_t to);
   void current_sector(BlockId id, std::uint32_t sector, std::span<std::byte> out);
   void emit_data_range(Ino ino, std::uint64_t begin, std::uint64_t end, const BlockBytes& bytes);
-  std::uint64_t grow_over_zeros(Ino ino, std::uint64_t size, std::uint64_t end);
+  std::uint64_t grow_over_zeros(const WriteRange& range);
   void begin_write(const WriteRange& range);
   void write_paper(const WriteRange& range, const BlockBytes& bytes);
   void grow_last_delayed_block(const WriteRange& range);

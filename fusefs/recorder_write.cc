@@ -121,9 +121,12 @@ void Recorder::Impl::emit_data_range(Ino ino, std::uint64_t begin, std::uint64_t
   }
 }
 
-// Fig. 7, BUFFERWRITE lines 4 to 8: the last block exists already, so the size grows to its end over zeros.
-std::uint64_t Recorder::Impl::grow_over_zeros(Ino ino, std::uint64_t size, std::uint64_t end) {
-  if (size % block_bytes() == 0 || end <= size) return size;
+// Fig. 7, BUFFERWRITE lines 4 to 8: the last block exists already, so the size grows to its end over zeros. A write that
+// begins behind that block does not touch it (isPreallocBlock is given the offset).
+std::uint64_t Recorder::Impl::grow_over_zeros(const WriteRange& range) {
+  const Ino ino = range.ino;
+  const std::uint64_t size = range.old_size, end = range.offset + range.length;
+  if (size % block_bytes() == 0 || end <= size || range.offset >= block_end(size)) return size;
   const std::uint64_t zero_end = std::min(end, block_end(size));
   const std::uint64_t block = size / block_bytes();
   const BlockId id = block_state(ino, block).id;
@@ -141,8 +144,7 @@ void Recorder::Impl::begin_write(const WriteRange& range) {
   const ModelOptions& o = recording.options;
   const bool zero_grows = is_paper() && o.data == DataMode::kOrdered && o.delalloc;
   file(range.ino).write_end = range.offset + range.length;
-  file(range.ino).zero_grown_to =
-      zero_grows ? grow_over_zeros(range.ino, range.old_size, range.offset + range.length) : range.old_size;
+  file(range.ino).zero_grown_to = zero_grows ? grow_over_zeros(range) : range.old_size;
 }
 
 void Recorder::Impl::write_paper(const WriteRange& range, const BlockBytes& bytes) {

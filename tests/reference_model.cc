@@ -470,7 +470,8 @@ class PaperModel final : public Model {
     int end = offset + count;
     int size = old_size;
     bool zeroes = options_.data == Data::kOrdered && options_.delalloc;
-    if (zeroes && size % options_.block != 0 && end > size) {  // lines 4 to 8
+    // Lines 4 to 8, where the write begins in the last block or before it: isPreallocBlock is given the offset.
+    if (zeroes && size % options_.block != 0 && end > size && offset < round_up(size)) {
       int zero_end = std::min(end, round_up(size));
       for (int i = size; i < zero_end; i = (i / options_.sector + 1) * options_.sector) {
         std::vector<Write> zeros;
