@@ -141,8 +141,9 @@ void Filesystem::Impl::note_access(Inode& inode) {
 
 void Filesystem::Impl::drop_if_unused(Inode& inode) {
   if (inode.opens > 0 || !inode.meta || inode.meta->nlink > 0) return;
-  if (!inode.blocks.empty()) touch_effect(Effects::Thing::kSpace, Effects::kSource, kNoIno);
-  used_blocks -= std::min<std::uint64_t>(used_blocks, inode.blocks.size());
+  const std::uint64_t freed = inode.blocks.size() + inode.preallocated.size();
+  if (freed != 0) touch_effect(Effects::Thing::kSpace, Effects::kSource, kNoIno);
+  used_blocks -= std::min(used_blocks, freed);
   inodes.erase(static_cast<std::uint64_t>(inode.ino));
 }
 

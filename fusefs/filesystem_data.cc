@@ -27,6 +27,11 @@ CachedBlock& Filesystem::Impl::cached_block(Inode& inode, std::uint64_t block, b
       size(inode);  // settles medium_end
       if (block * setup.block_bytes < inode.medium_end) found->second.is_here.assign(setup.block_bytes, 0);
     }
+    if (inode.preallocated.contains(block)) {  // its room is counted already
+      inode.preallocated.remove(block, block + 1);
+      found->second.holds_data = false;
+      return found->second;
+    }
     ++used_blocks;
     touch_effect(Effects::Thing::kSpace, Effects::kSource, kNoIno);
   }
@@ -50,12 +55,30 @@ void Filesystem::Impl::read_block(const CachedBlock& block, std::uint64_t in_blo
   }
 }
 
+// Whether the block reads as NULs whatever the crash left. For files with many blocks only: for others to find out costs
+// more than to read.
+bool Filesystem::Impl::is_hole_of_medium(Inode& inode, std::uint64_t block) {
+  constexpr std::size_t kManyBlocks = 1024;
+  if (inode.blocks.size() < kManyBlocks || find_block(inode, block)) return false;
+  if (!std::exchange(inode.has_asked_possible_blocks, true)) {
+    inode.possible_blocks = setup.medium->possible_blocks(inode.ino);
+    if (inode.possible_blocks) std::sort(inode.possible_blocks->begin(), inode.possible_blocks->end());
+  }
+  const auto& possible = inode.possible_blocks;
+  return possible && !std::binary_search(possible->begin(), possible->end(), block);
+}
+
 // Bytes of [begin, end) that are still on the medium only come into the cache: each may be something to decide.
 void Filesystem::Impl::bring(Inode& inode, std::uint64_t begin, std::uint64_t end) {
   if (!inode.is_on_medium) return;
   size(inode);  // settles medium_end
   end = std::min(end, inode.medium_end);
   while (begin < end) {
+    const std::uint64_t block = begin / setup.block_bytes;
+    if (is_hole_of_medium(inode, block)) {
+      begin = (block + 1) * setup.block_bytes;
+      continue;
+    }
     const std::uint64_t to = std::min(end, (begin / setup.sector_bytes + 1) * setup.sector_bytes);
     bring_from_block(inode, begin, to);
     begin = to;
@@ -97,9 +120,10 @@ bool Filesystem::Impl::holds_data(Inode& inode, std::uint64_t block) {
 }
 
 void Filesystem::Impl::drop_blocks(Inode& inode, std::uint64_t first, std::uint64_t end) {
-  const std::size_t dropped = std::erase_if(
-      inode.blocks, [&](const auto& block) { return block.first >= first && block.first < end; });
-  used_blocks -= std::min<std::uint64_t>(used_blocks, dropped);
+  std::uint64_t dropped = inode.preallocated.count(first, end);
+  inode.preallocated.remove(first, end);
+  dropped += std::erase_if(inode.blocks, [&](const auto& block) { return block.first >= first && block.first < end; });
+  used_blocks -= std::min(used_blocks, dropped);
   if (dropped != 0) touch_effect(Effects::Thing::kSpace, Effects::kSource, kNoIno);
 }
 
@@ -123,6 +147,15 @@ CachedBlock& Filesystem::Impl::block_to_change(Inode& inode, std::uint64_t begin
 }
 
 void Filesystem::Impl::zero_bytes(Inode& inode, std::uint64_t begin, std::uint64_t end) {
+  if (!inode.is_on_medium && (end - begin) / setup.block_bytes > inode.blocks.size()) {  // most of it was never written
+    for (auto& [block, cached] : inode.blocks) {
+      const std::uint64_t block_begin = block * setup.block_bytes;
+      const std::uint64_t from = std::max(begin, block_begin);
+      const std::uint64_t to = std::min(end, block_begin + setup.block_bytes);
+      if (from < to) std::memset(bytes_of(cached) + (from - block_begin), 0, to - from);
+    }
+    return;
+  }
   for (std::uint64_t at = begin; at < end;) {
     const std::uint64_t block = at / setup.block_bytes;
     const std::uint64_t to = std::min(end, (block + 1) * setup.block_bytes);
@@ -139,15 +172,37 @@ void Filesystem::Impl::load_everything(Inode& inode) {
   inode.medium_end = 0;
 }
 
+// How many blocks of [first, end) take room.
+std::uint64_t Filesystem::Impl::count_blocks(const Inode& inode, std::uint64_t first, std::uint64_t end) const {
+  std::uint64_t found = inode.preallocated.count(first, end);
+  if (end - first > inode.blocks.size()) {
+    for (const auto& [block, cached] : inode.blocks) found += block >= first && block < end;
+  } else {
+    for (std::uint64_t block = first; block < end; ++block) found += inode.blocks.contains(block);
+  }
+  return found;
+}
+
+// The blocks of [first, end) that do not exist yet take room from now on, and hold no data.
+void Filesystem::Impl::preallocate(Inode& inode, std::uint64_t first, std::uint64_t end) {
+  const std::uint64_t before = count_blocks(inode, first, end);
+  if (before == end - first) return;
+  BlockRanges wanted;
+  wanted.add(first, end);
+  for (const auto& [block, cached] : inode.blocks) wanted.remove(block, block + 1);
+  inode.preallocated.add(wanted);
+  used_blocks += end - first - before;
+  touch_effect(Effects::Thing::kSpace, Effects::kSource, kNoIno);
+}
+
 // Room for the blocks of [begin, end) that do not exist yet.
 Errno Filesystem::Impl::reserve(Inode& inode, std::uint64_t begin, std::uint64_t end) {
   if (begin == end) return 0;
-  std::uint64_t wanted = 0;
   const std::uint64_t capacity = setup.capacity_bytes / setup.block_bytes;
   const std::uint64_t first = begin / setup.block_bytes;
   const std::uint64_t last = (end - 1) / setup.block_bytes;
   if (last - first > capacity) return -ENOSPC;
-  for (std::uint64_t block = first; block <= last; ++block) wanted += find_block(inode, block) == nullptr;
+  const std::uint64_t wanted = last + 1 - first - count_blocks(inode, first, last + 1);
   return used_blocks + wanted > capacity ? -ENOSPC : 0;
 }
 
@@ -304,12 +359,13 @@ Errno Filesystem::Impl::zero_or_punch(Inode& inode, int mode, std::uint64_t offs
   } else if (punches && first < last) {
     drop_blocks(inode, first, last);
   }
-  for (std::uint64_t block = first; block < last; ++block) {
-    if (punches && !find_block(inode, block)) continue;
-    CachedBlock& cached = cached_block(inode, block);
-    cached.holds_data = false;
-    cached.is_changed = true;
+  for (auto& [block, cached] : inode.blocks) {
+    if (block >= first && block < last) {
+      cached.holds_data = false;
+      cached.is_changed = true;
+    }
   }
+  if (!punches && first < last) preallocate(inode, first, last);
   const std::uint64_t new_size = grows ? end : old_size;
   inode.size = new_size;
   if (recorder()) {
@@ -330,6 +386,7 @@ Errno Filesystem::Impl::shift(Inode& inode, std::uint64_t offset, std::uint64_t 
   std::unordered_map<std::uint64_t, CachedBlock> moved;
   for (auto& [block, cached] : inode.blocks) moved[block >= first ? block + by : block] = std::move(cached);
   inode.blocks = std::move(moved);
+  inode.preallocated.shift(first, by);
   const std::uint64_t new_size = inserts ? old_size + length : old_size - length;
   inode.size = new_size;
   if (recorder()) recorder()->shift_blocks(inode.ino, first, by, old_size, new_size, block_bytes_of(inode));
@@ -378,9 +435,7 @@ Errno Filesystem::fallocate(Ino ino, int mode, std::uint64_t offset, std::uint64
   const std::uint64_t old_size = impl_->size(*inode);
   const std::uint64_t end = offset + length;
   if (!inode->is_on_medium) {
-    for (std::uint64_t block = offset / block_bytes(); block * block_bytes() < end; ++block) {
-      if (!impl_->find_block(*inode, block)) impl_->cached_block(*inode, block).holds_data = false;
-    }
+    impl_->preallocate(*inode, offset / block_bytes(), (end + block_bytes() - 1) / block_bytes());
   }
   const std::uint64_t new_size = mode == 0 ? std::max(old_size, end) : old_size;
   if (new_size != old_size) impl_->set_size(*inode, new_size);

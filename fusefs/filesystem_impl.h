@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "fusefs/block_pool.h"
+#include "fusefs/block_ranges.h"
 #include "fusefs/filesystem.h"
 #include "fusefs/locks.h"
 
@@ -39,7 +40,11 @@ struct Filesystem::Inode {
   std::optional<timespec> new_ctime;
 
   std::unordered_map<std::uint64_t, CachedBlock> blocks;
+  BlockRanges preallocated;  // blocks that take room and were never written; none of them is in `blocks`
   std::uint64_t medium_end = ~std::uint64_t{0};  // the medium's bytes from here on were cut off
+  // The medium's blocks that may hold data, sorted; asked for once many blocks were looked at. None: any may.
+  std::optional<std::vector<std::uint64_t>> possible_blocks;
+  bool has_asked_possible_blocks = false;
 
   struct Entry {
     Ino ino{};  // kNoIno: known to be absent
@@ -127,6 +132,7 @@ struct Filesystem::Impl {
   CachedBlock* find_block(Inode& inode, std::uint64_t block);
   std::byte* bytes_of(CachedBlock& block);
   void read_block(const CachedBlock& block, std::uint64_t in_block, std::span<std::byte> out) const;
+  bool is_hole_of_medium(Inode& inode, std::uint64_t block);
   void bring(Inode& inode, std::uint64_t begin, std::uint64_t end);
   void bring_from_block(Inode& inode, std::uint64_t begin, std::uint64_t end);
   void bring_edges(Inode& inode, std::uint64_t begin, std::uint64_t end);
@@ -136,6 +142,8 @@ struct Filesystem::Impl {
   void drop_blocks(Inode& inode, std::uint64_t first, std::uint64_t end);
   void zero_bytes(Inode& inode, std::uint64_t begin, std::uint64_t end);
   void load_everything(Inode& inode);
+  std::uint64_t count_blocks(const Inode& inode, std::uint64_t first, std::uint64_t end) const;
+  void preallocate(Inode& inode, std::uint64_t first, std::uint64_t end);
   Errno reserve(Inode& inode, std::uint64_t begin, std::uint64_t end);
   void set_size(Inode& inode, std::uint64_t size);
   Errno shift(Inode& inode, std::uint64_t offset, std::uint64_t length, bool inserts);

@@ -12,29 +12,53 @@ using persist::kNoEvent;
 using persist::LocationId;
 using persist::Write;
 
+// The blocks of [first, end) that may hold other bytes than NULs, in order. A range that nobody wrote to costs nothing,
+// however long it is.
+std::vector<std::uint64_t> Recorder::Impl::known_blocks(Ino ino, std::uint64_t first, std::uint64_t end) {
+  std::vector<std::uint64_t> known;
+  const auto& blocks = file(ino).blocks;
+  if (end - first > blocks.size()) {
+    for (const auto& [block, state] : blocks) {
+      if (block >= first && block < end) known.push_back(block);
+    }
+  } else {
+    for (std::uint64_t block = first; block < end; ++block) {
+      if (blocks.contains(block)) known.push_back(block);
+    }
+  }
+  add_blocks_below(ino, first, end, known);
+  std::sort(known.begin(), known.end());
+  known.erase(std::unique(known.begin(), known.end()), known.end());
+  return known;
+}
+
 // Calls visit(id, sector, block) for the sectors of [begin, end) whose bytes are not what the newest event wrote.
 template <class Visit>
 void Recorder::Impl::visit_changed_sectors(Ino ino, std::uint64_t begin, std::uint64_t end, const BlockBytes& bytes,
                                            Visit&& visit) {
   std::vector<std::byte> now(sector_bytes());
-  for (std::uint64_t at = begin; at < end; at = (at / sector_bytes() + 1) * sector_bytes()) {
-    const std::uint64_t block = at / block_bytes();
+  if (begin >= end) return;
+  for (const std::uint64_t block : known_blocks(ino, begin / block_bytes(), (end - 1) / block_bytes() + 1)) {
     const BlockId id = block_state(ino, block).id;
     if (id == kNoBlock) continue;
-    const auto s = static_cast<std::uint32_t>(at % block_bytes() / sector_bytes());
-    current_sector(id, s, now);
-    const auto wanted = bytes(block).subspan(s * sector_bytes(), sector_bytes());
-    if (std::memcmp(now.data(), wanted.data(), now.size()) != 0) visit(id, s, block);
+    const SectorSpan span = sectors_of(block, begin, end);
+    for (std::uint32_t s = span.first; s <= span.last; ++s) {
+      current_sector(id, s, now);
+      const auto wanted = bytes(block).subspan(s * sector_bytes(), sector_bytes());
+      if (std::memcmp(now.data(), wanted.data(), now.size()) != 0) visit(id, s, block);
+    }
   }
 }
 
 // Data events for them; in journal mode one a block, the unit that the journal takes.
 void Recorder::Impl::emit_changed_sectors(Ino ino, std::uint64_t begin, std::uint64_t end, const BlockBytes& bytes) {
   if (is_journal()) {
-    for (std::uint64_t at = begin; at < end; at = block_end(at)) {
+    if (begin >= end) return;
+    for (const std::uint64_t block : known_blocks(ino, begin / block_bytes(), (end - 1) / block_bytes() + 1)) {
+      const std::uint64_t block_begin = block * block_bytes();
       std::vector<Write> changed;
-      change_sectors(ino, at, std::min(end, block_end(at)), bytes, changed);
-      if (!changed.empty()) emit(kData, Touch{{&ino, 1}, block_state(ino, at / block_bytes()).id}, changed);
+      change_sectors(ino, std::max(begin, block_begin), std::min(end, block_begin + block_bytes()), bytes, changed);
+      if (!changed.empty()) emit(kData, Touch{{&ino, 1}, block_state(ino, block).id}, changed);
     }
     return;
   }
@@ -61,20 +85,14 @@ void Recorder::Impl::change_sectors(Ino ino, std::uint64_t begin, std::uint64_t 
 // Adds to `writes` that the blocks [first, end) read as NULs.
 void Recorder::Impl::unmap_blocks(Ino ino, std::uint64_t first, std::uint64_t end) {
   FileState& state = file(ino);
-  std::vector<std::uint64_t> gone;
-  for (const auto& [block, block_state] : state.blocks) {
-    if (block >= first && block < end && block_state.id != kNoBlock) gone.push_back(block);
-  }
-  add_blocks_below(ino, first, end, gone);
-  std::sort(gone.begin(), gone.end());
-  gone.erase(std::unique(gone.begin(), gone.end()), gone.end());
+  std::vector<std::uint64_t> gone = known_blocks(ino, first, end);
+  std::erase_if(gone, [&](std::uint64_t block) { return block_state(ino, block).id == kNoBlock; });
   for (std::uint64_t block : gone) {
     writes.push_back(Write{block_map_location(ino, block), kNoBlock});
     state.blocks[block] = BlockState{};
   }
-  const auto is_gone = [&](std::uint64_t block) { return block >= first && block < end; };
-  std::erase_if(state.delayed, is_gone);
-  std::erase_if(state.preallocated, is_gone);
+  std::erase_if(state.delayed, [&](std::uint64_t block) { return block >= first && block < end; });
+  state.preallocated.remove(first, end);
 }
 
 // Blocks that only the disk below knows.
@@ -154,9 +172,7 @@ void Recorder::Impl::zero_range(Ino ino, std::uint64_t offset, std::uint64_t len
 }
 
 void Recorder::Impl::note_preallocated(Ino ino, std::uint64_t offset, std::uint64_t length) {
-  for (std::uint64_t block = offset / block_bytes(); block * block_bytes() < offset + length; ++block) {
-    file(ino).preallocated.insert(block);
-  }
+  file(ino).preallocated.add(offset / block_bytes(), (offset + length + block_bytes() - 1) / block_bytes());
 }
 
 // Both ends of a range may be part of a block; the rule sees one, so the other's newest data is named here.
@@ -175,8 +191,10 @@ std::vector<EventId> Recorder::Impl::part_data(Ino ino, std::uint64_t offset, st
 void Recorder::Impl::shift_blocks(Ino ino, std::uint64_t first, std::int64_t shift, std::uint64_t old_size,
                                   std::uint64_t new_size, const BlockBytes& bytes) {
   if (is_paper()) {
-    emit_changed_sectors(ino, first * block_bytes() + std::min<std::int64_t>(shift, 0) * block_bytes(),
-                         std::max(old_size, new_size), bytes);
+    const std::uint64_t begin = first + std::min<std::int64_t>(shift, 0);
+    const std::uint64_t end = std::max(old_size, new_size);
+    for (std::uint64_t block = begin; block * block_bytes() < end; ++block) block_state(ino, block);
+    emit_changed_sectors(ino, begin * block_bytes(), end, bytes);
     emit_size(kTruncate, ino, new_size);
     return;
   }

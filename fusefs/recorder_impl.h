@@ -3,9 +3,9 @@
 #pragma once
 
 #include <unordered_map>
-#include <unordered_set>
 #include <vector>
 
+#include "fusefs/block_ranges.h"
 #include "fusefs/order.h"
 #include "fusefs/recorder.h"
 
@@ -35,7 +35,7 @@ struct FileState {
   std::uint64_t settled_size = 0;      // the on-disk size is at least this where the journal is at its end
   std::vector<Growth> growths;         // beyond settled_size, by size
   std::vector<Allocation> allocations; // what writeback of the delayed blocks will put into the journal
-  std::unordered_set<std::uint64_t> preallocated;  // blocks that need no room reserved when they are written
+  BlockRanges preallocated;            // blocks that need no room reserved when they are written
   std::uint64_t write_end = 0;         // of the call that writes
   std::uint64_t zero_grown_to = 0;     // paper: the on-disk size that the write under way began with
   bool allocate_on_close = false;      // EXT4_STATE_DA_ALLOC_CLOSE
@@ -141,6 +141,7 @@ struct Recorder::Impl {
                         std::span<const std::byte> bytes, std::uint64_t grow_to);
 
   // Explicit changes of size and blocks.
+  std::vector<std::uint64_t> known_blocks(Ino ino, std::uint64_t first, std::uint64_t end);
   template <class Visit>
   void visit_changed_sectors(Ino ino, std::uint64_t begin, std::uint64_t end, const BlockBytes& bytes, Visit&& visit);
   void emit_changed_sectors(Ino ino, std::uint64_t begin, std::uint64_t end, const BlockBytes& bytes);

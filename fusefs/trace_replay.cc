@@ -15,10 +15,14 @@
 namespace crashcut::fusefs {
 namespace {
 
-// What makes an operation come out otherwise than the trace says; empty where it does not.
-using Complaint = std::string;
-
-Complaint complain(Errno result) { return result == 0 ? "" : fmt::format("it fails here: {}", std::strerror(-result)); }
+// Why an operation cannot be replayed; no text where it can.
+struct Complaint {
+  Complaint() = default;
+  Complaint(std::string why, bool is_ours = false) : text(std::move(why)), is_limit(is_ours) {}
+  Complaint(const char* why) : text(why) {}
+  std::string text;
+  bool is_limit = false;  // the replay's; otherwise the trace says what cannot be
+};
 
 class Replay {
  public:
@@ -26,7 +30,6 @@ class Replay {
       : trace_(trace),
         options_(options),
         clock_(std::make_shared<TraceClock>(trace.header().start)),
-        preallocated_bytes_left_(limits.preallocated_bytes),
         gap_units_left_(limits.gap_units),
         recorder_(std::make_unique<Recorder>(options)) {
     Filesystem::Setup setup;
@@ -34,24 +37,27 @@ class Replay {
     setup.sector_bytes = options.sector_bytes;
     setup.block_bytes = options.block_bytes;
     // In other blocks a file takes other room; that there was enough was found when it was recorded.
-    setup.capacity_bytes = limits.capacity_bytes;
-    if (options.block_bytes == trace.header().block_bytes) {
-      setup.capacity_bytes = std::min(limits.capacity_bytes, trace.header().capacity_bytes);
-    }
+    const bool has_same_room = options.block_bytes == trace.header().block_bytes &&
+                               trace.header().capacity_bytes <= limits.capacity_bytes;
+    setup.capacity_bytes = has_same_room ? trace.header().capacity_bytes : limits.capacity_bytes;
+    is_room_a_limit_ = !has_same_room;
     setup.clock = [clock = clock_] { return clock->now(); };
     filesystem_ = std::make_unique<Filesystem>(std::move(setup));
   }
 
-  tl::expected<Replayed, std::string> run() {
+  tl::expected<Replayed, ReplayError> run() {
     TraceReader::Cursor cursor(trace_);
     TraceText text(trace_.processes(), *filesystem_);
     TraceOp op;
     for (std::uint64_t number = 1; cursor.next(op); ++number) {
       clock_->set(op.time);
       recorder_->begin_op(text.describe(op));
-      if (const Complaint complaint = apply(op); !complaint.empty()) {
-        return tl::unexpected(fmt::format("the trace contradicts itself: operation {}, {}, is said to have succeeded, but {}", number,
-                                          recorder_->recording().ops.back(), complaint));
+      if (const Complaint complaint = apply(op); !complaint.text.empty()) {
+        constexpr const char* kLimit = "crashcut cannot replay operation {} of the trace, {}: {}. This is a limit of crashcut.";
+        constexpr const char* kWrong = "the trace contradicts itself: operation {}, {}, is said to have succeeded, but {}";
+        return tl::unexpected(ReplayError{fmt::format(fmt::runtime(complaint.is_limit ? kLimit : kWrong), number,
+                                                      recorder_->recording().ops.back(), complaint.text),
+                                          complaint.is_limit});
       }
     }
     recorder_->seal();
@@ -59,6 +65,11 @@ class Replay {
   }
 
  private:
+  Complaint complain(Errno result) const {
+    if (result == 0) return {};
+    return Complaint(fmt::format("it fails here: {}", std::strerror(-result)), result == -ENOSPC && is_room_a_limit_);
+  }
+
   // A mark that is made again is another one: "saved", "saved (2)".
   std::string next_mark(const std::string& text) {
     const std::uint64_t count = ++mark_counts_[text];
@@ -147,7 +158,6 @@ class Replay {
   }
 
   Complaint truncate(const TraceOp& op) {
-    if (is_paper() && op.length <= kFileBytesMax && !pay_for(op.length - std::min(op.length, size_of(op.ino)))) return too_large();
     return complain(filesystem_->truncate(op.ino, op.length));
   }
 
@@ -159,10 +169,8 @@ class Replay {
     // Longer ones are the filesystem's to refuse.
     if (op.length <= kFileBytesMax && op.offset <= kFileBytesMax) {
       const bool moves = op.flags & (FALLOC_FL_COLLAPSE_RANGE | FALLOC_FL_INSERT_RANGE);
-      const bool allocates = !moves && !(op.flags & FALLOC_FL_PUNCH_HOLE);
-      const std::uint64_t moved = moves ? size_of(op.ino) - std::min(op.offset, size_of(op.ino)) : 0;
-      if (!pay_for(op.length + moved) || (allocates && op.length > preallocated_bytes_left_)) return too_large();
-      if (allocates) preallocated_bytes_left_ -= op.length;
+      const std::uint64_t moved = size_of(op.ino) - std::min(op.offset, size_of(op.ino));
+      if (moves && !pay_for(op.length + moved)) return too_large();
     }
     return complain(filesystem_->fallocate(op.ino, static_cast<int>(op.flags), op.offset, op.length));
   }
@@ -174,7 +182,10 @@ class Replay {
     gap_units_left_ -= units;
     return true;
   }
-  static Complaint too_large() { return "it takes more room than a replay may"; }
+  Complaint too_large() const {
+    return Complaint(is_paper() ? "profile paper writes a hole's sectors, and all holes together have too many"
+                                : "too many blocks are moved in all", true);
+  }
 
   std::uint64_t size_of(Ino ino) const {
     const std::int64_t size = filesystem_->seek(ino, 0, SEEK_END);
@@ -185,7 +196,7 @@ class Replay {
   const TraceReader& trace_;
   const ModelOptions& options_;
   std::shared_ptr<TraceClock> clock_;  // the filesystem's, which outlives the replay
-  std::uint64_t preallocated_bytes_left_;
+  bool is_room_a_limit_ = false;
   std::uint64_t gap_units_left_;
   std::unordered_map<std::uint64_t, std::uint64_t> opens_;
   std::map<std::string, std::uint64_t> mark_counts_;
@@ -195,9 +206,9 @@ class Replay {
 
 }  // namespace
 
-tl::expected<Replayed, std::string> replay(const TraceReader& trace, const ModelOptions& options,
+tl::expected<Replayed, ReplayError> replay(const TraceReader& trace, const ModelOptions& options,
                                            const ReplayLimits& limits) {
-  if (auto ok = check_geometry(options); !ok) return tl::unexpected(ok.error());
+  if (auto ok = check_geometry(options); !ok) return tl::unexpected(ReplayError{ok.error()});
   return Replay(trace, options, limits).run();
 }
 

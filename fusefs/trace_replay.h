@@ -21,8 +21,7 @@ namespace crashcut::fusefs {
 // What a trace may cost: a record of a few bytes can ask for a file of terabytes.
 struct ReplayLimits {
   std::uint64_t capacity_bytes = std::uint64_t{1} << 34;  // of the filesystem, at most
-  std::uint64_t preallocated_bytes = std::uint64_t{1} << 32;  // by all fallocates together: they take memory
-  std::uint64_t gap_units = std::uint64_t{1} << 24;  // blocks (`paper`: sectors) of holes, preallocated and moved ones
+  std::uint64_t gap_units = std::uint64_t{1} << 24;  // blocks that are moved; `paper`: sectors of holes too
 };
 
 struct Replayed {
@@ -30,8 +29,13 @@ struct Replayed {
   std::unique_ptr<Filesystem> filesystem;  // as it was at the end; to look at only: what is sealed takes no events
 };
 
-// Errors are sentences that name the operation, counted from 1.
-tl::expected<Replayed, std::string> replay(const TraceReader& trace, const ModelOptions& options,
+// A sentence that names the operation, counted from 1.
+struct ReplayError {
+  std::string sentence;
+  bool is_limit = false;  // of the replay; otherwise the trace says what cannot be
+};
+
+tl::expected<Replayed, ReplayError> replay(const TraceReader& trace, const ModelOptions& options,
                                            const ReplayLimits& limits = {});
 
 }  // namespace crashcut::fusefs

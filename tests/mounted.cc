@@ -247,7 +247,7 @@ std::vector<std::string> Mounted::finish() {
   EXPECT_TRUE(trace->is_complete());
   // What was recorded can be done again, with the same outcome.
   const auto replayed = replay(*trace, ModelOptions{});
-  EXPECT_TRUE(replayed) << (replayed ? "" : replayed.error());
+  EXPECT_TRUE(replayed) << (replayed ? "" : replayed.error().sentence);
   // TraceText looks names up as they were: follow them beside it, by names alone.
   Filesystem names(Filesystem::Setup{});
   const std::vector<TraceProcess> nobody;

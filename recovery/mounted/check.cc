@@ -52,7 +52,7 @@ tl::expected<Loaded, Failure> load(const std::string& directory, const fusefs::M
   auto trace = fusefs::TraceReader::open(trace_of(directory));
   if (!trace) return tl::unexpected(users(trace.error()));
   auto replayed = fusefs::replay(*trace, model);
-  if (!replayed) return tl::unexpected(users(replayed.error()));
+  if (!replayed) return tl::unexpected(Failure{!replayed.error().is_limit, replayed.error().sentence});
   return Loaded{std::move(*trace), std::move(*replayed), {}, sum_of_file(trace_of(directory))};
 }
 

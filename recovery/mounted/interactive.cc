@@ -164,7 +164,7 @@ class Session {
     auto trace = fusefs::TraceReader::open(fmt::format("/proc/self/fd/{}", disk_->trace_fd));
     if (!trace) return trace.error();
     auto replayed = fusefs::replay(*trace, plan_.model);
-    if (!replayed) return replayed.error();
+    if (!replayed) return replayed.error().sentence;
     recorder_ = std::move(replayed->recorder);
     const auto now = files_of(disk_->filesystem, reads_all);
     states_.clear();

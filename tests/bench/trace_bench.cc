@@ -96,7 +96,7 @@ void replay_million(benchmark::State& state) {
   if (!trace) return state.SkipWithError(trace.error().c_str());
   for (auto _ : state) {
     auto replayed = replay(*trace, {});
-    if (!replayed) return state.SkipWithError(replayed.error().c_str());
+    if (!replayed) return state.SkipWithError(replayed.error().sentence.c_str());
     benchmark::DoNotOptimize(replayed);
   }
   state.counters["ops"] = static_cast<double>(trace->op_count());
