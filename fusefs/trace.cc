@@ -188,6 +188,7 @@ void put_header(std::string& out, const TraceHeader& header) {
   put_time(out, header.start);
   put_number(out, header.command.size());
   for (const std::string& argument : header.command) put_text(out, argument);
+  if (header.pid_namespace != 0) put_number(out, header.pid_namespace);
 }
 
 // ---- reading ------------------------------------------------------------------------------------------------------
@@ -302,6 +303,7 @@ bool get_header(std::string_view bytes, TraceHeader& header) {
   for (auto left = body.number<std::uint64_t>(); left > 0 && body.ok(); --left) {
     header.command.emplace_back(body.text());
   }
+  if (body.ok() && !body.is_done()) header.pid_namespace = body.number<std::uint64_t>();
   return body.is_done();
 }
 

@@ -36,6 +36,7 @@ struct TraceHeader {
   std::uint64_t capacity_bytes = std::uint64_t{1} << 34;
   timespec start{};                  // the root directory's times
   std::vector<std::string> command;  // the command line
+  std::uint64_t pid_namespace = 0;   // of the program, as /proc/self/ns/pid numbers it; 0: not known
 };
 
 // The numbers are those in the file.

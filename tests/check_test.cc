@@ -222,6 +222,26 @@ TEST_F(CheckTest, ASafeSaveIsVerified) {
   EXPECT_EQ(letters(outcomes()), "no");
 }
 
+// Locks of programs that are gone: their processes do not live, and they are of this machine.
+TEST_F(CheckTest, NoProcessOfACheckerHasTheNumberOfOneOfTheProgram) {
+  const Ran ran = crashcut({"check", "--check", "! kill -0 $(cat pid)", "--", "sh", "-c", "sh -c 'echo $$ > pid'; sync"});
+  EXPECT_EQ(ran.exit_code, 0) << ran.out << ran.err;
+  EXPECT_TRUE(ran.says("verified: all")) << ran.out;
+}
+
+TEST_F(CheckTest, ACheckerIsOnTheMachineThatTheProgramStored) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root gets a process namespace of a certain number";
+  const std::string identity = "echo $(hostname) $(cat /proc/sys/kernel/random/boot_id) $(readlink /proc/self/ns/pid)";
+  Ran ran;
+  // Somebody else may take the number in between; the note says so.
+  for (int tries = 0; tries < 10 && ran.exit_code != 0; ++tries) {
+    ran = crashcut({"check", "--jobs", "2", "--check", "test ! -s id || [ \"$(" + identity + ")\" = \"$(cat id)\" ]", "--",
+                    "sh", "-c", identity + " > t; sync t; mv t id; sync ."});
+    EXPECT_TRUE(ran.exit_code == 0 || ran.says("the checkers ran in another one")) << ran.out << ran.err;
+  }
+  EXPECT_EQ(ran.exit_code, 0) << ran.out << ran.err;
+}
+
 TEST_F(CheckTest, AtomicAndNotDurableIsToldApart) {
   const std::string save = "echo new contents > t && sync t && mv t f";
   EXPECT_EQ(check({"--setup", "echo old > f", "--file", "f"}, save).exit_code, 1);

@@ -205,6 +205,12 @@ CheckPlan plan_of(const Token& token) {
   return plan;
 }
 
+// Checkers are to find themselves on the machine that the program ran on.
+CheckPlan with_identity(CheckPlan plan, const Loaded& loaded) {
+  if (!plan.checker.empty()) plan.pid_namespace = stored_pid_namespace(loaded.trace);
+  return plan;
+}
+
 }  // namespace
 
 tl::expected<CheckResult, Failure> check(const CheckPlan& plan, const PoolHooks& hooks) {
@@ -224,7 +230,8 @@ tl::expected<CheckResult, Failure> check(const CheckPlan& plan, const PoolHooks&
   result.operation_count = loaded->trace.op_count();
   result.event_count = loaded->recording().log.event_count();
   result.trace_is_complete = loaded->trace.is_complete();
-  auto pool = Pool::start({plan, loaded->recording(), loaded->versions, result.questions});
+  const CheckPlan worker_plan = with_identity(plan, *loaded);
+  auto pool = Pool::start({worker_plan, loaded->recording(), loaded->versions, result.questions});
   if (!pool) return tl::unexpected(pool.error());
   auto explored = (*pool)->explore(hooks);
   if (!explored) return tl::unexpected(explored.error());
@@ -252,7 +259,7 @@ tl::expected<CheckResult, Failure> check(const CheckPlan& plan, const PoolHooks&
 tl::expected<Counterexample, Failure> replay(const Token& token) {
   auto loaded = load(token);
   if (!loaded) return tl::unexpected(loaded.error());
-  const CheckPlan plan = plan_of(token);
+  const CheckPlan plan = with_identity(plan_of(token), *loaded);
   const std::vector<Question> questions{token.question};
   auto pool = Pool::start({plan, loaded->recording(), loaded->versions, questions});
   if (!pool) return tl::unexpected(pool.error());
@@ -286,7 +293,7 @@ tl::expected<void, Failure> with_state(const Token& token, bool with_terminal, U
         }
         return 0;
       },
-      options_for_disk(token.directory, with_terminal));
+      options_for_checkers(token.directory, stored_pid_namespace(loaded->trace), with_terminal));
   if (!sandbox) return tl::unexpected(Failure{false, sandbox.error()});
   const auto answer = receive(sandbox->socket());
   sandbox->wait();

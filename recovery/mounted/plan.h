@@ -41,6 +41,7 @@ struct CheckPlan {
   fusefs::ModelOptions model;
   std::uint32_t depth = 1;
   std::uint32_t jobs = 1;
+  std::uint64_t pid_namespace = 0;   // that checkers must run in, one worker then; 0: any
   std::uint64_t max_recoveries = 0;  // 0: no bound
   std::chrono::duration<double> time_limit{0};
   std::uint64_t seed = 0;

@@ -33,6 +33,7 @@ struct Explored {
   double fraction = 1;
   double seconds = 0;
   std::uint64_t sampled = 0;  // of the recoveries: not by the tree but by a strategy
+  bool is_in_other_namespace = false;  // checkers did not run in CheckPlan::pid_namespace
 };
 
 class Pool {

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -35,7 +36,9 @@ class Recorder {
 
   Json run() {
     pin_to_one_core();
-    auto writer = fusefs::TraceWriter::create(trace_of(plan_.directory), fusefs::TraceHeader{.start = clock_.now(), .command = plan_.program.words});
+    auto writer = fusefs::TraceWriter::create(
+        trace_of(plan_.directory),
+        fusefs::TraceHeader{.start = clock_.now(), .command = plan_.program.words, .pid_namespace = own_pid_namespace()});
     if (!writer) return failure(true, writer.error());
     writer_ = std::move(*writer);
     changes_.emplace(filesystem_, clock_, writer_.get());
@@ -59,6 +62,11 @@ class Recorder {
 
  private:
   static Json failure(bool is_users, const std::string& sentence) { return {{"failure", sentence}, {"is_users", is_users}}; }
+
+  static std::uint64_t own_pid_namespace() {
+    struct stat found;
+    return stat("/proc/self/ns/pid", &found) == 0 ? found.st_ino : 0;
+  }
 
   // A request costs five times as much when the server runs on another core than its client.
   static void pin_to_one_core() {
@@ -211,6 +219,30 @@ sandbox::Options options_for_disk(const std::string& directory, bool with_termin
   const std::string where = disk ? disk : "";
   free(disk);
   return {.with_terminal = with_terminal, .cleanup = [where] { Mount::remove_leftover(where.c_str()); }};
+}
+
+sandbox::Options options_for_checkers(const std::string& directory, std::uint64_t pid_namespace, bool with_terminal) {
+  // The program's processes are numbered from 2 on, and there are rarely so many.
+  constexpr pid_t kFirstPid = 5000;
+  sandbox::Options options = options_for_disk(directory, with_terminal);
+  options.first_pid = kFirstPid;
+  options.pid_namespace = pid_namespace;
+  return options;
+}
+
+std::uint64_t stored_pid_namespace(const fusefs::TraceReader& trace) {
+  const std::uint64_t number = trace.header().pid_namespace;
+  if (number == 0) return 0;
+  const std::string texts[] = {fmt::format("{}", number), fmt::format("{:x}", number)};
+  const auto holds = [&](std::string_view bytes) {
+    return std::any_of(std::begin(texts), std::end(texts), [&](const std::string& text) { return bytes.find(text) != bytes.npos; });
+  };
+  fusefs::TraceReader::Cursor cursor(trace);
+  for (fusefs::TraceOp op; cursor.next(op);) {
+    const std::string_view data(reinterpret_cast<const char*>(op.data.data()), op.data.size());
+    if (holds(op.text) || holds(op.name) || holds(op.to_name) || holds(data)) return number;
+  }
+  return 0;
 }
 
 tl::expected<Recorded, Failure> record(const RecordPlan& plan, bool with_terminal) {

@@ -4,10 +4,12 @@
 //   it goes, so what was recorded is there whatever is killed.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include <tl/expected.hpp>
 
+#include "fusefs/trace.h"
 #include "recovery/mounted/plan.h"
 #include "recovery/sandbox/sandbox.h"
 
@@ -27,6 +29,13 @@ struct Recorded {
 
 // Of a sandbox that mounts at disk_of(directory), which exists: nothing stays mounted, whatever is killed.
 sandbox::Options options_for_disk(const std::string& directory, bool with_terminal = false);
+// The same for checkers. None of their processes has the number of one of the program's: a lock file of the program names a
+// process that is gone. `pid_namespace`: as stored_pid_namespace() says.
+sandbox::Options options_for_checkers(const std::string& directory, std::uint64_t pid_namespace, bool with_terminal = false);
+
+// The program's process namespace, where the program wrote its number to the disk; else 0. A checker that compares the two, as
+// Mercurial does of its locks, must find itself on the same machine.
+std::uint64_t stored_pid_namespace(const fusefs::TraceReader& trace);
 
 // Blocks until the program has ended. `with_terminal`: it talks to a person.
 tl::expected<Recorded, Failure> record(const RecordPlan& plan, bool with_terminal);

@@ -174,6 +174,10 @@ std::string report_end(const CheckResult& result, const std::string& crashcut) {
   const Tally& tally = result.explored.tally;
   std::string text;
   if (!tally.not_deterministic.empty()) text += fmt::format("note: the checker is not deterministic: {}\n", tally.not_deterministic);
+  if (result.explored.is_in_other_namespace) {
+    text += "note: the program stored the number of its process namespace (/proc/self/ns/pid), and the checkers ran in another one: to them "
+            "a lock with that number is another machine's\n";
+  }
   if (tally.read_by_pages) text += "note: files were mapped or executed, so they were read in pages of 4096 bytes: states that differ only in the rest of a page count twice\n";
   if (!result.trace_is_complete) text += "note: the recording was cut off; what came after it is not part of this\n";
   text += fmt::format("{}: ", recovery::to_text(result.verdict));
@@ -224,6 +228,7 @@ Json to_json(const CheckPlan& plan, const std::vector<std::string>& program, con
           {"sampled", result.explored.sampled},
           {"seconds", result.explored.seconds},
           {"read_by_pages", tally.read_by_pages},
+          {"in_other_namespace", result.explored.is_in_other_namespace},
           {"not_deterministic", or_null(!tally.not_deterministic.empty(), tally.not_deterministic)},
           {"counts", {{"recoveries", tally.recoveries}, {"violations", tally.violations}, {"lost", tally.count(Finding::kLost)},
                       {"not_durable", tally.count(Finding::kNotDurable)}, {"not_as_expected", tally.count(Finding::kUnexpected)},

@@ -210,6 +210,15 @@ Launch make_launch(const Inside& inside, const Command& command) {
   return l;
 }
 
+// A program that left its number in a lock file is not to find a checker of that number alive: after a reboot that is as
+// unlikely as it would be common in sandboxes that all count from 1.
+void number_next_process(const Inside& inside) {
+  if (inside.first_pid == 0 || !inside.has_proc || inside.mode == Mode::kSubreaper) return;
+  const Fd file(open("/proc/sys/kernel/ns_last_pid", O_WRONLY | O_CLOEXEC));
+  const std::string last = std::to_string(inside.first_pid - 1);
+  if (file) [[maybe_unused]] const ssize_t written = write(file.get(), last.data(), last.size());
+}
+
 // What a command writes to one of its streams.
 class Capture {
  public:
@@ -302,6 +311,7 @@ class Run {
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
+    number_next_process(inside_);
     int pidfd = -1;
     starting().lock();
     pid_ = clone(become, stack.get() + kStackBytes, CLONE_VM | CLONE_VFORK | CLONE_PIDFD | SIGCHLD, &launch_, &pidfd);

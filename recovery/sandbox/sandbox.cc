@@ -13,6 +13,7 @@
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/utsname.h>
 #include <sys/wait.h>
@@ -166,8 +167,9 @@ void clean_up_after(const std::function<void()>& cleanup) {
   settle_signals();
   if (birth.mode == Mode::kUserNamespaces && !map_user_to_itself(uid, gid))
     give_up(birth.report, "map the user into a namespace");
+  if (unshare(CLONE_NEWNS) != 0) give_up(birth.report, "make a mount namespace");
   if (mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) give_up(birth.report, "make mounts private");
-  Body body{&birth.function, {birth.mode, birth.socket, birth.keeper, false}, birth.report, &birth.options.cleanup};
+  Body body{&birth.function, {birth.mode, birth.socket, birth.keeper, false, birth.options.first_pid}, birth.report, &birth.options.cleanup};
   // Refused where parts of the outer /proc are hidden, as in most containers.
   body.inside.has_proc = mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, nullptr) == 0;
   if (body.inside.has_proc && birth.options.max_processes > 0 && has_pid_limit_per_namespace()) {
@@ -234,16 +236,37 @@ int to_code(int status) { return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : 
   supervise(birth, pid, signals.get());
 }
 
+std::uint64_t number_of_namespace(const char* path) {
+  struct stat found;
+  return stat(path, &found) == 0 ? found.st_ino : 0;
+}
+
+// The kernel gives a new namespace, of any kind, the lowest number that is free. Takes all that are free below `number` for
+// as long as this process lives, so that the next namespace gets it.
+void make_next_namespace(std::uint64_t number) {
+  constexpr int kTriesMost = 500;
+  const char* const own = "/proc/self/ns/uts";
+  const int original = open(own, O_RDONLY | O_CLOEXEC);
+  if (original < 0) return;
+  for (int tries = 0; tries < kTriesMost && unshare(CLONE_NEWUTS) == 0; ++tries) {
+    const std::uint64_t got = number_of_namespace(own);
+    if (got >= number) break;  // the one that is wanted, which is free again once we have left it, or none below is free
+    (void)open(own, O_RDONLY | O_CLOEXEC);
+  }
+  setns(original, CLONE_NEWUTS);
+}
+
 // Between the caller and PID 1. The C library's fork made it, so that locks of other threads are no trouble; from
 // here a bare clone is safe, and CLONE_PARENT makes PID 1 the caller's own child.
 [[noreturn]] void be_middle(const Birth& birth) {
   if (birth.mode == Mode::kSubreaper) be_supervisor(birth);
   settle_signals();
+  if (birth.options.pid_namespace != 0) make_next_namespace(birth.options.pid_namespace);
   const uid_t uid = geteuid();
   const gid_t gid = getegid();
   const long user = birth.mode == Mode::kUserNamespaces ? CLONE_NEWUSER : 0;
   const long pid =
-      syscall(SYS_clone, CLONE_NEWPID | CLONE_NEWNS | user | CLONE_PARENT | SIGCHLD, nullptr, nullptr, nullptr, 0L);
+      syscall(SYS_clone, CLONE_NEWPID | user | CLONE_PARENT | SIGCHLD, nullptr, nullptr, nullptr, 0L);
   if (pid < 0) give_up(birth.report, "make namespaces");
   if (pid == 0) {
     if (birth.keeper_serve >= 0) close(birth.keeper_serve);
@@ -360,6 +383,14 @@ tl::expected<Sandbox, std::string> Sandbox::start(std::function<int(const Inside
   std::string why;
   for (const Mode mode : {Mode::kNamespaces, Mode::kUserNamespaces}) {
     auto sandbox = start_in(mode, function, options);
+    // Another process may have taken the number that is wanted; most namespaces do not live long.
+    constexpr int kTriesMost = 20;
+    const bool is_picky = mode == Mode::kNamespaces && options.pid_namespace != 0;
+    for (int tries = 1; is_picky && sandbox && sandbox->pid_namespace() != options.pid_namespace && tries < kTriesMost; ++tries) {
+      *sandbox = Sandbox();
+      usleep(50'000);
+      sandbox = start_in(mode, function, options);
+    }
     if (sandbox) return sandbox;
     why = sandbox.error();
   }
@@ -413,6 +444,10 @@ int Sandbox::wait() {
     if (WIFSIGNALED(status)) take_back_from_the_dead(terminal_.get());
   }
   return to_code(status_);
+}
+
+std::uint64_t Sandbox::pid_namespace() const {
+  return number_of_namespace(fmt::format("/proc/{}/ns/pid", pid_).c_str());
 }
 
 Permitted probe() {

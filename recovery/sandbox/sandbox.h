@@ -17,6 +17,7 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
@@ -38,6 +39,7 @@ struct Inside {
   int socket = -1;        // SOCK_SEQPACKET; the other end is Sandbox::socket()
   int keeper = -1;        // to the process that hands the terminal back; -1: no terminal. Used by command.h
   bool has_proc = false;  // /proc is that of the sandbox; else process ids in it are those of the outside
+  pid_t first_pid = 0;    // as in Options
 };
 
 struct Options {
@@ -48,6 +50,10 @@ struct Options {
   bool with_terminal = false;
   // Processes and threads inside at once, kept by the kernel from 6.14 on; 0: as many as the system allows.
   unsigned max_processes = 8192;
+  // Every command's process has this number, or the next that is free; 0: as the kernel counts on. Not with kSubreaper.
+  pid_t first_pid = 0;
+  // The number that /proc/self/ns/pid shows inside; 0: any. Only root gets it, and only while no namespace has it.
+  std::uint64_t pid_namespace = 0;
   // kSubreaper only: runs when all processes are dead, more than once and in several processes, so that one does whichever
   // is killed; here a mount is removed. It must not allocate memory.
   std::function<void()> cleanup;
@@ -67,6 +73,8 @@ class Sandbox {
   const std::string& why_weak() const { return why_weak_; }
   int socket() const { return socket_.get(); }
   pid_t pid() const { return pid_; }
+  // The number that /proc/self/ns/pid shows inside.
+  std::uint64_t pid_namespace() const;
 
   // SIGKILL to all that is inside. Does not wait. Harmless when it has ended.
   void stop();
