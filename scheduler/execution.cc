@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "scheduler/dependence.h"
+#include "scheduler/primitives/stir.h"
 #include "scheduler/primitives/thread.h"
 #include "scheduler/primitives/timer.h"
 
@@ -13,8 +14,12 @@ bool is_live(const State& state, const Operation& operation) {
   return primitive_of(first.object) != PrimitiveId::kThread || first.verb != thread::kStart || state.object(first.object).a != thread::kNone;
 }
 
-// A timer that never runs out is nothing that was left undone.
-static bool is_left_undone(const Pending& p) { return primitive_of(p.operation[0].object) != PrimitiveId::kTimer || (p.operation[0].verb != timer::kFire && p.operation[0].verb != timer::kRunOut); }
+// A timer that never runs out is nothing that was left undone, nor is a spurious wake-up that never came.
+static bool is_left_undone(const Pending& p) {
+  const std::uint8_t verb = p.operation[0].verb;
+  const PrimitiveId primitive = primitive_of(p.operation[0].object);
+  return !(primitive == PrimitiveId::kTimer && (verb == timer::kFire || verb == timer::kRunOut)) && !(primitive == PrimitiveId::kStir && verb == stir::kStir);
+}
 
 bool Director::is_asleep(ActorId actor) const {
   return std::any_of(sleep_.begin(), sleep_.end(), [&](const Step& s) { return s.actor == actor; });

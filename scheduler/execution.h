@@ -58,7 +58,6 @@ struct Execution {
   std::vector<PassedOver> passed_over;
   Ending ending = Ending::kCompleted;
   bool hit_depth = false;             // an actor was held back by its bound
-  bool hit_timeouts = false;          // a timed wait did not run out early, since so many had
   bool is_foreseen = false;           // not run: another that was run vouches for it (foresight.h)
   std::uint64_t outcome = 0;          // whatever tells results apart for the caller
   std::shared_ptr<const ExecutionNote> note;

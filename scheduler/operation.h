@@ -23,7 +23,7 @@ inline constexpr std::uint32_t index(ActorId id) { return static_cast<std::uint3
 
 enum class PrimitiveId : std::uint8_t {
   kProcess, kThread, kMutex, kSemaphore, kCondition, kBarrier, kRwLock, kTwoWriters, kOnce, kVariable, kTimer, kSpin, kFutex,
-  kFile, kMemory, kAssume, kCancellation
+  kFile, kMemory, kAssume, kCancellation, kStir
 };
 
 // The primitive is part of the id: a semaphore at the address of a former mutex is another object.

@@ -10,7 +10,8 @@
 //   co_enabled   false only where no state enables both: then there is nothing to reverse
 //   holds        whether the actor keeps others from the access until it takes a further step. Asked only where several
 //                actors can do so at once without regard to each other: there one step less does not enable it
-//   destroys     the verb after which the object is not to be used any more, and the one by which who came before leaves it
+//   destroys     the verb after which the object is not to be used any more, and the verbs (a bit each) of those that came to it
+//                before and may do so after it, too
 #pragma once
 
 #include <span>
@@ -29,7 +30,8 @@ struct Primitive {
   bool (*co_enabled)(const Access&, const Access&);
   bool (*holds)(const State&, ActorId, const Access&) = nullptr;
   struct Destruction {
-    std::uint8_t verb = kNoVerb, leaving = kNoVerb, leaving_late = kNoVerb;
+    std::uint8_t verb = kNoVerb;
+    std::uint32_t leaving = 0;
   } destroys{};
   static constexpr std::uint8_t kNoVerb = 0xff;
 };

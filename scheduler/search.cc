@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "scheduler/foresight.h"
+#include "scheduler/left_out.h"
 
 namespace crashcut::scheduler {
 
@@ -52,6 +53,7 @@ class Searcher {
     const TreeSketch before = setup_.rest == nullptr ? TreeSketch{} : *setup_.rest;
     result_.rest.hit_depth = hit_depth_ || before.hit_depth;
     result_.rest.hit_timeouts = hit_timeouts_ || before.hit_timeouts;
+    result_.unstirred_waits = result_.rest.unstirred_waits = std::max(result_.unstirred_waits, before.unstirred_waits);
     result_.rest.hit_preemptions = reduction_->has_left_out || before.hit_preemptions;
     if (tree_->is_explored() && result_.bound == BoundHit::kNone) result_.bound = bound_of(result_.rest);
     return std::move(result_);
@@ -132,7 +134,10 @@ class Searcher {
       result_.new_steps += execution.steps.size() - depth;
     }
     hit_depth_ = hit_depth_ || execution.hit_depth || is_held_back(execution);
-    hit_timeouts_ = hit_timeouts_ || execution.hit_timeouts;
+    if (!is_in_vain) {
+      hit_timeouts_ = hit_timeouts_ || leaves_out_timeout(execution);
+      result_.unstirred_waits = std::max(result_.unstirred_waits, count_unstirred_waits(execution));
+    }
     if (extended == Tree::Extended::kYes) reduction_->add_branches(*tree_, execution);
     tree_->prune([this](std::span<const Step> before, ActorId actor) { return reduction_->foresee(before, actor); });
     const bool was_run = !execution.is_foreseen && !is_in_vain;

@@ -36,6 +36,10 @@ struct SearchResult {
   std::uint64_t transitions = 0;  // steps of all executions
   std::uint64_t new_steps = 0;    // of these, beyond what led to the branch
   BoundHit bound = BoundHit::kNone;
+  // Spurious wake-ups that were not tried: how many waits for condition variables one execution had, at most, for which there was
+  // none. 0: all waits had theirs, or there were no waits. It is no bound (a wait in a loop that looks again cannot tell), but a
+  // verdict should name it.
+  std::uint64_t unstirred_waits = 0;
   double fraction = 1;
   double seconds = 0;
   bool diverged = false;          // a schedule could not be repeated; nothing is claimed

@@ -39,6 +39,7 @@ struct TreeSketch {
   std::vector<NodeSketch> nodes;  // on it
   // What bounds have left out so far, whatever is still to come.
   bool hit_depth = false, hit_timeouts = false, hit_preemptions = false;
+  std::uint64_t unstirred_waits = 0;  // SearchResult
   bool operator==(const TreeSketch&) const = default;
 };
 

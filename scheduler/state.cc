@@ -14,8 +14,7 @@ void State::declare(const ObjectStart& start) {
 
 bool State::is_misused(const Access& access) const {
   if (!object(access.object).is_destroyed) return false;
-  const Primitive::Destruction& destroys = primitive_of(access).destroys;
-  return access.verb != destroys.leaving && access.verb != destroys.leaving_late;
+  return (primitive_of(access).destroys.leaving >> access.verb & 1) == 0;
 }
 
 bool State::is_enabled(ActorId actor, const Operation& operation) const {

@@ -1,17 +1,19 @@
 // Waiters: those who wait for a signal, as condition variables and futexes have them (primitives/).
 //
 // Of the object: b signals so far, c the policy. list holds the waiters as they came, then the numbers of signals that nobody
-//   has taken yet; second holds, a waiter, the first signal that it may take, or, below 0, that it was woken: by all
-//   (kByAll) or by the signal kBySignal - number.
+//   has taken yet; second holds, a waiter, the first signal that it may take, or, below 0, why it waits no longer: it was woken by
+//   all (kByAll) or by the signal kBySignal - number; or it left without a signal (kByTime, kForNothing) and takes none any more.
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
 
 #include "scheduler/primitive.h"
 
 namespace crashcut::scheduler::waiters {
 
-inline constexpr std::int64_t kByAll = -1, kBySignal = -2;
+inline constexpr std::int64_t kByAll = -1, kBySignal = -2, kByTime = INT64_MIN, kForNothing = INT64_MIN + 1;
+inline bool has_left(std::int64_t second) { return second <= kForNothing; }
 
 inline std::size_t place_of(const Object& o, ActorId actor) {
   return static_cast<std::size_t>(std::find(o.list.begin(), o.list.end(), std::int64_t{index(actor)}) - o.list.begin());
@@ -58,7 +60,7 @@ inline void signal(Object& o) {
 
 inline void signal_all(Object& o) {
   ++o.b;
-  std::fill(o.second.begin(), o.second.end(), kByAll);
+  std::replace_if(o.second.begin(), o.second.end(), [](std::int64_t s) { return !has_left(s); }, kByAll);
   o.list.resize(o.second.size());
 }
 
@@ -73,10 +75,16 @@ inline bool wake(Object& o, std::size_t place) {
   return is_woken;
 }
 
+// A waiter can leave without a signal, since its time runs out, as long as there is none that it may take.
+// Nothing is lost by that: where a signal is there that another waiter may take as well, this waiter might have left just before
+// the signal came, and all would stand as it does now.
+inline bool may_leave(const Object& o, std::size_t place) { return place < o.second.size() && o.second[place] >= 0 && !may_wake(o, place); }
+
 // Who is cancelled takes no signal: it is for the others who waited when it came, or for nobody.
 inline void leave(Object& o, std::size_t place) {
   const std::int64_t woken = o.second[place];
   remove(o, place);
+  if (has_left(woken)) return;
   if (woken <= kBySignal) return grant(o, kBySignal - woken);
   std::int64_t heard = 0;
   const auto is_for_nobody = [&](std::int64_t signal) {

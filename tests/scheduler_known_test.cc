@@ -14,6 +14,7 @@
 #include "scheduler/primitives/rwlock.h"
 #include "scheduler/primitives/semaphore.h"
 #include "scheduler/primitives/spin.h"
+#include "scheduler/primitives/stir.h"
 #include "scheduler/primitives/thread.h"
 #include "scheduler/primitives/two_writers.h"
 #include "scheduler/primitives/variable.h"
@@ -272,10 +273,11 @@ TEST(Known, PoliciesOfMutexes) {
 TEST(Known, SpuriousWakeUps) {
   const auto failures = [](std::int64_t spurious) {
     ScriptProgram p;
-    const ObjectId c = object(PrimitiveId::kCondition, 0), m = object(PrimitiveId::kMutex, 1), items = object(PrimitiveId::kVariable, 2);
-    p.objects = {{c, spurious}, {m}, {items}};
-    p.scripts.push_back({does(mutex::access(m, mutex::kLock)), does(variable::access(items, variable::kRead)), skip_if(1, 2),
-                         does(Operation(condition::access(c, condition::kEnqueue)).add(mutex::access(m, mutex::kUnlock))),
+    const ObjectId c = object(PrimitiveId::kCondition, 0), m = object(PrimitiveId::kMutex, 1), items = object(PrimitiveId::kVariable, 2), s = object(PrimitiveId::kStir, 3);
+    p.objects = {{c}, {m}, {items}, {s, spurious}};
+    p.beside = {stir::access(s, stir::kStir)};
+    p.scripts.push_back({does(mutex::access(m, mutex::kLock)), does(variable::access(items, variable::kRead)), skip_if(1, 3), does(stir::access(s, stir::kOffer)),
+                         does(Operation(condition::enqueue(c, ActorId{0})).add(mutex::access(m, mutex::kUnlock)).add(stir::access(s, stir::kHeed))),
                          does(Operation(condition::access(c, condition::kWake)).add(mutex::access(m, mutex::kLock))),
                          does(variable::access(items, variable::kRead)), fail_if(0), does(mutex::access(m, mutex::kUnlock))});
     p.scripts.push_back({does(mutex::access(m, mutex::kLock)), does(variable::access(items, variable::kWrite, 1)),

@@ -37,7 +37,7 @@ void find_pending(ScriptActor& actor) {
 }
 
 std::vector<ScriptActor> ScriptProgram::actors() const {
-  std::vector<ScriptActor> all(scripts.size() + timers.size());
+  std::vector<ScriptActor> all(scripts.size() + beside.size());
   for (std::size_t i = 0; i < all.size(); ++i) {
     all[i].id = static_cast<ActorId>(i);
     if (i < scripts.size()) {
@@ -45,9 +45,8 @@ std::vector<ScriptActor> ScriptProgram::actors() const {
       continue;
     }
     all[i].is_timer = true;
-    all[i].timer = timers[i - scripts.size()];
-    all[i].pending = timer::access(all[i].timer, timer::kFire);
-    all[i].has_pending = timeouts_most > 0;
+    all[i].pending = beside[i - scripts.size()];
+    all[i].has_pending = true;
   }
   return all;
 }
@@ -112,7 +111,7 @@ Execution ScriptProgram::run(const RunRequest& request) {
       if (has_loops) arrive(actor, rounds, execution);
       if (actor.is_resting) actor.pending = spin::access(rest_object(actor.id), spin::kRest);
     }
-    let_time_pass(state, timed, timeouts_most, fingerprint);
+    let_time_pass(state, timed, fingerprint);
     execution.pending.clear();
     for (const ScriptActor& actor : all) {
       if (actor.has_pending) execution.pending.push_back({actor.id, actor.pending});
@@ -128,10 +127,7 @@ Execution ScriptProgram::run(const RunRequest& request) {
     rounds.note(step);
     director.note(step, state);
     execution.steps.push_back(step);
-    if (actor.is_timer) {
-      actor.has_pending = ++actor.early_timeouts < timeouts_most;
-      continue;
-    }
+    if (actor.is_timer) continue;
     if (std::exchange(actor.is_resting, false)) continue;
     actor.is_arriving = true;
     actor.last = step.operation.result();

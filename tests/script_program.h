@@ -68,9 +68,8 @@ class ScriptProgram : public scheduler::Program {
  public:
   std::vector<scheduler::ObjectStart> objects;
   std::vector<Script> scripts;
-  // Actors behind those of the scripts, each of which fires early so often.
-  std::vector<scheduler::ObjectId> timers;
-  std::uint32_t timeouts_most = 0;
+  // Timers and the like: actors behind those of the scripts, each of which always stands before that operation.
+  std::vector<scheduler::Operation> beside;
   bool has_loops = false;  // then who comes round rests
 
   std::vector<ScriptActor> actors() const;

@@ -104,6 +104,7 @@ class Checker {
         result_.search = scheduler::search(workers, setup);
       } else {
         result_.search.bound = scheduler::bound_of(result_.search.rest = before_->sketch);
+        result_.search.unstirred_waits = before_->sketch.unstirred_waits;
       }
     } else {
       result_.search.rest = before_->sketch;

@@ -10,6 +10,7 @@
 #include "recovery/threads/story.h"
 #include "recovery/threads/token.h"
 #include "scheduler/primitive.h"
+#include "scheduler/runtime/protocol.h"
 
 namespace crashcut::recovery {
 namespace {
@@ -117,7 +118,7 @@ std::string finding_text(const ThreadFinding& finding) {
   const auto name_of = [&](ActorId actor) {
     if (index(actor) == 0) return std::string("main");
     std::uint32_t number = 0;
-    for (std::uint32_t i = 1; i <= index(actor) && i < finding.actors.size(); ++i) number += finding.actors[i].ordinal != 0xffffffff ? 1 : 0;
+    for (std::uint32_t i = 1; i <= index(actor) && i < finding.actors.size(); ++i) number += finding.actors[i].ordinal < runtime::Names::kFirstBeside ? 1 : 0;
     return fmt::format("thread {}", number);
   };
   const std::string who = name_of(d.actor);
@@ -160,7 +161,7 @@ static nlohmann::json race_json(const ThreadStory& story, const runtime::Race& r
 std::string report_threads_start(const std::string& command, const ThreadPlan& plan) {
   const std::vector<std::string> bounds = bound_texts(plan);
   std::string text = fmt::format("{}: reduction {}; bounds: {}; {}", command, reduction_text(plan.reduction), bounds.empty() ? "none" : fmt::format("{}", fmt::join(bounds, ", ")), count_text(plan.jobs, "job", "jobs"));
-  if (plan.spurious_most > 0) text += fmt::format("; {} spurious wake-ups a condition variable", plan.spurious_most);
+  if (plan.spurious_most > 0) text += fmt::format("; {} spurious wake-ups a thread", plan.spurious_most);
   return text + fmt::format("; files: {}\n", fusefs::describe(plan.crash.model));
 }
 
@@ -182,6 +183,7 @@ std::string report_threads_finding(const ThreadPlan& plan, const ThreadFinding& 
   if (!finding.execution.pending.empty()) {
     text += "\n  Where the others stand:\n\n";
     for (const Pending& p : finding.execution.pending) {
+      if (!story.is_thread(p.actor)) continue;
       const std::vector<std::string> held = story.held_by(p.actor);
       text += fmt::format("          {:<12} {}{}\n", story.actor_text(p.actor), held.empty() ? "" : fmt::format("holds {}; ", fmt::join(held, ", ")), story.waiting_text(p));
     }
@@ -258,7 +260,7 @@ nlohmann::json threads_to_json(const ThreadPlan& plan, const ThreadResult& resul
       steps.push_back({{"thread", story.actor_text(step.actor)}, {"text", story.step_text(i)}, {"function", story.place_text(finding.details.callers[i])}});
     }
     for (const Pending& p : finding.execution.pending) {
-      waiting.push_back({{"thread", story.actor_text(p.actor)}, {"holds", story.held_by(p.actor)}, {"text", story.waiting_text(p)}});
+      if (story.is_thread(p.actor)) waiting.push_back({{"thread", story.actor_text(p.actor)}, {"holds", story.held_by(p.actor)}, {"text", story.waiting_text(p)}});
     }
     const bool is_crash = finding.crash.has_value();
     violation = {{"kind", is_crash ? "crash" : kind_text(finding.details.kind)}, {"code", is_crash ? finding.crash->account.failure.code : finding.details.number}, {"text", finding_text(finding)}, {"execution", finding.number}, {"replays", finding.replays}, {"steps", steps}, {"waiting", waiting}, {"race", finding.details.race ? race_json(story, *finding.details.race) : json(nullptr)}};

@@ -131,6 +131,7 @@ ThreadRest rest_of(const json& from) {
   rest.sketch.hit_depth = left_out.at(0).get<bool>();
   rest.sketch.hit_timeouts = left_out.at(1).get<bool>();
   rest.sketch.hit_preemptions = left_out.at(2).get<bool>();
+  rest.sketch.unstirred_waits = number<std::uint64_t>(left_out.at(3), ~std::uint64_t{0});
   rest.preemptions = number<std::uint32_t>(from.at("k"), ~0u);
   const json& counts = from.at("c");
   std::uint64_t* const totals[] = {&rest.executions, &rest.asleep, &rest.foreseen, &rest.transitions, &rest.violations, &rest.assumed_away};
@@ -150,7 +151,7 @@ std::string encode_rest(const ThreadPlan& plan, const ThreadRest& rest) {
   const json all = {{"p", plan.program}, {"a", plan.arguments}, {"r", static_cast<std::uint32_t>(plan.reduction)}, {"f", plan.has_foresight}, {"g", plan.goes_on},
                     {"b", {plan.bounds.executions_most, plan.bounds.time_most_s, plan.bounds.depth_most, plan.bounds.preemptions_most}},
                     {"s", plan.spurious_most}, {"t", plan.timeouts_most}, {"l", plan.step_limit_s}, {"w", policies}, {"o", rest.is_opaque},
-                    {"i", rest.is_instrumented}, {"n", actors}, {"m", rest.racy}, {"h", {rest.sketch.hit_depth, rest.sketch.hit_timeouts, rest.sketch.hit_preemptions}}, {"k", rest.preemptions}, {"x", to_json(rest.sketch.path)}, {"y", nodes}, {"u", to_json(rest.uncrashed)}, {"d", crash_text(plan)},
+                    {"i", rest.is_instrumented}, {"n", actors}, {"m", rest.racy}, {"h", {rest.sketch.hit_depth, rest.sketch.hit_timeouts, rest.sketch.hit_preemptions, rest.sketch.unstirred_waits}}, {"k", rest.preemptions}, {"x", to_json(rest.sketch.path)}, {"y", nodes}, {"u", to_json(rest.uncrashed)}, {"d", crash_text(plan)},
                     {"c", {rest.executions, rest.asleep, rest.foreseen, rest.transitions, rest.violations, rest.assumed_away}}, {"e", rest.seconds}};
   return seal(kRestTokenPrefix, all.dump());
 }

@@ -17,6 +17,7 @@
 #include "scheduler/primitives/rwlock.h"
 #include "scheduler/primitives/spin.h"
 #include "scheduler/primitives/thread.h"
+#include "scheduler/primitives/stir.h"
 #include "scheduler/primitives/timer.h"
 #include "scheduler/runtime/protocol.h"
 
@@ -31,8 +32,9 @@ std::vector<std::string> actor_names(const std::vector<runtime::ActorName>& acto
     const auto& actor = actors[i];
     if (i == 0) {
       names.push_back("main");
-    } else if (actor.ordinal == runtime::Names::kTimerOrdinal) {
-      names.push_back("the timer of " + (actor.parent < names.size() ? names[actor.parent] : "?"));
+    } else if (actor.ordinal >= runtime::Names::kFirstBeside) {
+      const std::string parent = actor.parent < names.size() ? names[actor.parent] : "?";
+      names.push_back((actor.ordinal == runtime::Names::kStirOrdinal ? "chance, for " : "the timer of ") + parent);
     } else {
       names.push_back(fmt::format("thread {}", ++number));
     }
@@ -64,6 +66,11 @@ ThreadStory::ThreadStory(const ThreadPlan& plan, const ThreadFinding& finding)
 }
 
 std::string ThreadStory::actor_text(ActorId actor) const { return index(actor) < names_.size() ? names_[index(actor)] : fmt::format("actor {}", index(actor)); }
+
+bool ThreadStory::is_thread(ActorId actor) const {
+  const auto& actors = finding_->actors;
+  return index(actor) >= actors.size() || actors[index(actor)].ordinal < runtime::Names::kFirstBeside;
+}
 
 std::string ThreadStory::thread_text(ObjectId object) const {
   const auto it = threads_.find(object);
@@ -116,7 +123,7 @@ std::string ThreadStory::call_text(const scheduler::Operation& operation) const 
       return first.verb == thread::kExit ? "end" : plain();
     case PrimitiveId::kCondition:
       if (first.verb == condition::kEnqueue) return fmt::format("wait for {}, unlocking {}", object, object_text(operation[1].object));
-      if (first.verb == condition::kWake || first.verb == condition::kTimedWake) {
+      if (first.verb == condition::kWake) {
         const char* why = first.result == ETIMEDOUT ? " (timeout)" : first.result == condition::kWokeForNothing ? " (spurious)" : "";
         const Access* lock = std::find_if(operation.begin(), operation.end(), [](const Access& a) { return primitive_of(a.object) == PrimitiveId::kMutex; });
         return fmt::format("wake up from {}{}{}", object, why, lock == operation.end() ? "" : ", locking " + object_text(lock->object));
@@ -125,6 +132,7 @@ std::string ThreadStory::call_text(const scheduler::Operation& operation) const 
     case PrimitiveId::kBarrier: return fmt::format("{} {}", first.verb == barrier::kArrive ? "arrive at" : "leave", object);
     case PrimitiveId::kFile: return "a call on files";
     case PrimitiveId::kTimer: return first.verb == timer::kArm ? "set the timer" : "run out";
+    case PrimitiveId::kStir: return first.verb == stir::kStir ? "a spurious wake-up comes" : "come to a wait that may end for nothing";
     case PrimitiveId::kMemory: return memory_text(first);
     case PrimitiveId::kCancellation: return is_heed(first) ? std::string("see whether it is cancelled") : "cancel " + object;
     case PrimitiveId::kAssume: return "assume what does not hold";

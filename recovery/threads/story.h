@@ -20,6 +20,8 @@ class ThreadStory {
 
   // "main", "thread 2"
   std::string actor_text(scheduler::ActorId actor) const;
+  // Not a timer or the like.
+  bool is_thread(scheduler::ActorId actor) const;
   // "lock mutex forks+40"
   std::string operation_text(const scheduler::Operation& operation) const;
   std::string call_text(const scheduler::Operation& operation) const;

@@ -12,6 +12,10 @@ using scheduler::PrimitiveId;
 using scheduler::runtime::kActorsMost;
 using scheduler::runtime::kStepsMost;
 
+// Actors that are no threads: numbers behind those of threads, but for the first timer.
+constexpr std::uint32_t kTimerOrdinal = scheduler::runtime::Names::kTimerOrdinal;
+constexpr std::uint32_t kBesideMost = kTimerOrdinal - scheduler::runtime::Names::kFirstBeside;
+
 // Runs of steps of one actor.
 void put_schedule(TokenWriter& out, const std::vector<ActorId>& schedule) {
   out.number(schedule.size());
@@ -72,8 +76,8 @@ ThreadToken read_body(TokenReader& in) {
   const std::uint64_t actors = in.number(kActorsMost);
   for (std::uint64_t i = 0; in.ok() && i < actors; ++i) {
     const auto parent = static_cast<std::uint32_t>(in.number(kActorsMost - 1));
-    const std::uint64_t ordinal = in.number(kActorsMost);
-    token.actors.push_back({parent, ordinal == 0 ? scheduler::runtime::Names::kTimerOrdinal : static_cast<std::uint32_t>(ordinal - 1)});
+    const std::uint64_t ordinal = in.number(kActorsMost + kBesideMost);
+    token.actors.push_back({parent, ordinal == 0 ? kTimerOrdinal : static_cast<std::uint32_t>(ordinal <= kActorsMost ? ordinal - 1 : kTimerOrdinal - (ordinal - kActorsMost))});
   }
   token.schedule = read_schedule(in);
   const std::uint64_t racy = in.number(scheduler::runtime::kRacyMost);
@@ -139,7 +143,8 @@ std::string encode(const ThreadToken& token) {
   out.number(token.actors.size());
   for (const scheduler::runtime::ActorName& actor : token.actors) {
     out.number(actor.parent);
-    out.number(actor.ordinal == scheduler::runtime::Names::kTimerOrdinal ? 0 : std::uint64_t{actor.ordinal} + 1);
+    const std::uint64_t beside = kTimerOrdinal - actor.ordinal;
+    out.number(beside == 0 ? 0 : beside > kBesideMost ? std::uint64_t{actor.ordinal} + 1 : kActorsMost + beside);
   }
   put_schedule(out, token.schedule);
   out.number(token.racy.size());

@@ -14,6 +14,7 @@
 #include "scheduler/primitives/rwlock.h"
 #include "scheduler/primitives/semaphore.h"
 #include "scheduler/primitives/spin.h"
+#include "scheduler/primitives/stir.h"
 #include "scheduler/primitives/thread.h"
 #include "scheduler/primitives/timer.h"
 #include "scheduler/primitives/two_writers.h"
@@ -39,8 +40,9 @@ static constexpr const Primitive* kTable[] = {
     &memory::kPrimitive,
     &assume::kPrimitive,
     &cancellation::kPrimitive,
+    &stir::kPrimitive,
 };
-static_assert(std::size(kTable) == static_cast<std::size_t>(PrimitiveId::kCancellation) + 1);
+static_assert(std::size(kTable) == static_cast<std::size_t>(PrimitiveId::kStir) + 1);
 
 const Primitive& primitive_of(const Access& access) { return *kTable[static_cast<std::size_t>(primitive_of(access.object))]; }
 

@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <cstring>
 
+#include "scheduler/primitives/condition.h"
 #include "scheduler/primitives/mutex.h"
 #include "scheduler/primitives/process.h"
+#include "scheduler/primitives/stir.h"
 #include "scheduler/primitives/thread.h"
 #include "scheduler/primitives/timer.h"
 #include "scheduler/runtime/files.h"
@@ -124,20 +126,42 @@ void clear_key(std::uint32_t key) {
   }
 }
 
-void arm_timer(const void* caller) {
+// An actor beside the running one, which has no code: it always stands before that operation.
+static void accompany(std::uint32_t ordinal, const Operation& operation) {
+  Actor* actor = new_actor(actor_number(current_actor().id, ordinal));
+  actor->is_timer = true;
+  actor->pending = operation;
+  actor->has_pending = true;
+}
+
+void arm_timer(const void* caller, const ObjectId* condition) {
   Actor& self = current_actor();
   g_may_wait_for_time = true;
-  if (self.timer_actor == nullptr) {
-    Actor* timer = new_actor(actor_number(self.id, Names::kTimerOrdinal));
-    timer->is_timer = true;
-    timer->timer = self.timer = own_object(PrimitiveId::kTimer, self.id, timer::kIdle);
-    timer->pending = timer::access(self.timer, timer::kFire);
-    timer->has_pending = g_control->timeouts_most > 0;
-    self.timer_actor = timer;
+  if (self.timer == ObjectId{}) self.timer = own_object(PrimitiveId::kTimer, self.id, timer::kIdle, g_control->timeouts_most);
+  const ObjectId what = condition == nullptr ? ObjectId{} : *condition;
+  const auto known = std::find(self.timed.begin(), self.timed.end(), what);
+  // A number of its own, by the order in which this thread came to wait for these.
+  const auto number = static_cast<std::uint32_t>(known - self.timed.begin());
+  const std::int64_t armed_for = condition == nullptr ? 0 : number + 1;
+  if (known == self.timed.end()) {
+    self.timed.push_back(what);
+    Operation fire(timer::access(self.timer, timer::kFire, armed_for));
+    if (condition != nullptr) fire.add(condition::time_out(*condition, self.id));
+    accompany(Names::kTimerOrdinal - number, fire);
   }
-  // Where none is asked for, it is no bound that was hit.
-  if (g_control->timeouts_most > 0 && !self.timer_actor->has_pending) g_control->hit_timeouts = true;
-  perform(Operation(timer::access(self.timer, timer::kArm)), caller);
+  perform(timer::access(self.timer, timer::kArm, armed_for), caller);
+}
+
+std::optional<Access> offer_stir(const void* caller) {
+  Actor& self = current_actor();
+  if (g_control->spurious_most == 0) return std::nullopt;
+  if (self.stir == ObjectId{}) {
+    self.stir = own_object(PrimitiveId::kStir, self.id, g_control->spurious_most);
+    accompany(Names::kStirOrdinal, stir::access(self.stir, stir::kStir));
+  }
+  if (object_of(self.stir).a == 0) return std::nullopt;
+  perform(stir::access(self.stir, stir::kOffer), caller);
+  return stir::access(self.stir, stir::kHeed);
 }
 
 Access take_timer() { return timer::access(current_actor().timer, timer::kTake); }

@@ -27,27 +27,34 @@ namespace {
 ObjectId condition_object(const void* c, bool is_initialised = false) {
   // The last four bytes of libc's, unused as its functions are not called.
   auto& stamp = *reinterpret_cast<std::uint32_t*>(const_cast<char*>(static_cast<const char*>(c)) + sizeof(pthread_cond_t) - 4);
-  return stamped_object_at(PrimitiveId::kCondition, c, {{}, g_control->spurious_most, 0, policy_of(PrimitiveId::kCondition)}, stamp, is_initialised);
+  return stamped_object_at(PrimitiveId::kCondition, c, {{}, 0, 0, policy_of(PrimitiveId::kCondition)}, stamp, is_initialised);
 }
 
 int wait(const void* c, const pthread_mutex_t* m, const timespec* until, const void* caller) {
   const bool is_timed = until != nullptr;
   if (!is_scheduling()) refuse("pthread_cond_wait() outside of main()");
   const ObjectId condition = condition_object(c), mutex = mutex_object(m);
-  if (is_timed) arm_timer(caller);
-  perform(Operation(condition::access(condition, condition::kEnqueue)).add(mutex::access(mutex, mutex::kUnlock)), caller);
-  Operation wake(condition::access(condition, is_timed ? condition::kTimedWake : condition::kWake));
+  const ActorId self = current_actor().id;
+  // Whose mutex it is not is told so by the mutex, and does not wait.
+  if (object_of(mutex).b != mutex::number_of(self)) return static_cast<int>(perform(mutex::access(mutex, mutex::kUnlock), caller));
+  if (is_timed) arm_timer(caller, &condition);
+  const std::optional<Access> heed = offer_stir(caller);
+  Operation enqueue(condition::enqueue(condition, self));
+  enqueue.add(mutex::access(mutex, mutex::kUnlock));
+  if (heed) enqueue.add(*heed);
+  perform(enqueue, caller);
+  Operation wake(condition::access(condition, condition::kWake));
   if (is_timed) wake.add(take_timer());
   const bool locks_apart = is_cancelling() || policy_of(PrimitiveId::kMutex) != kArbitrary;
   if (locks_apart) add_cancellation_point(wake);
   else wake.add(mutex::access(mutex, mutex::kLock));
   const std::int64_t result = timed_out_at(until, perform(wake, caller));
-  if (locks_apart) {
-    const bool ends = is_cancelled();
-    wait_for_mutex(mutex, caller);
-    if (ends) end_actor(PTHREAD_CANCELED);
-  }
-  return result == ETIMEDOUT ? ETIMEDOUT : 0;
+  const bool ends = is_cancelled();
+  // A robust mutex has a word of its own to say.
+  const auto& done = current_actor().done;
+  const std::int64_t locked = locks_apart ? wait_for_mutex(mutex, caller) : done[done.size() - 1].result;
+  if (ends) end_actor(PTHREAD_CANCELED);
+  return locked != 0 ? static_cast<int>(locked) : result == ETIMEDOUT ? ETIMEDOUT : 0;
 }
 
 int notify(const void* c, condition::Verb verb, const void* caller) {

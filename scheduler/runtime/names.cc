@@ -78,10 +78,10 @@ ActorId actor_number(ActorId parent, std::uint32_t ordinal) {
   return static_cast<ActorId>(i);
 }
 
-ObjectId own_object(PrimitiveId primitive, ActorId actor, std::int64_t a) {
+ObjectId own_object(PrimitiveId primitive, ActorId actor, std::int64_t a, std::int64_t b) {
   const std::uint64_t key = hash(std::uint64_t{static_cast<std::uint8_t>(primitive)} << 56 | 0xac70 | std::uint64_t{index(actor)} << 16);
   const ObjectId id = make_object_id(primitive, object_number(key));
-  declare({id, a}, nullptr);
+  declare({id, a, b}, nullptr);
   return id;
 }
 

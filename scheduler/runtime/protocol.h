@@ -35,13 +35,14 @@ inline constexpr std::uint32_t kFramesMost = 64;
 struct Names {
   struct Actor {
     std::uint32_t parent;
-    std::uint32_t ordinal;  // the how-manieth child of it; kTimerOrdinal for its timer
+    std::uint32_t ordinal;  // its index among the parent's children; for timers and the like, see below
   };
   struct Slot {
     std::atomic<std::uint64_t> key;
     std::atomic<std::uint32_t> number;  // from 1
   };
-  static constexpr std::uint32_t kTimerOrdinal = 0xffffffff;
+  // Ordinals of actors that are no threads, from kFirstBeside: what wakes the parent for nothing, and its timers, counted down.
+  static constexpr std::uint32_t kFirstBeside = 0xfffff000, kStirOrdinal = kFirstBeside, kTimerOrdinal = 0xffffffff;
   static constexpr std::uint32_t kSlots = kObjectsMost * 2;
 
   std::atomic<std::uint32_t> lock;
@@ -109,7 +110,7 @@ struct Control {
   std::uint64_t magic;
 
   // Parameters, set before the start.
-  std::uint32_t spurious_most;   // wake-ups without a signal, a condition variable
+  std::uint32_t spurious_most;   // wake-ups without a signal, a thread
   std::uint32_t timeouts_most;   // early timeouts a thread
   std::uint32_t policy[16];      // a primitive; of reader-writer locks, the preference
   std::uint32_t is_restoring;    // runners may serve several requests
@@ -140,7 +141,6 @@ struct Control {
   std::int32_t runner_status;
   Ending ending;
   bool hit_depth;
-  bool hit_timeouts;
   Failure failure;
   std::int64_t failure_number;
   std::uint32_t failure_actor;

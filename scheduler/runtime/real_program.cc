@@ -201,7 +201,6 @@ Execution RealProgram::run(const RunRequest& request) {
   execution.passed_over.assign(control_->passed_over, control_->passed_over + control_->passed_over_count);
   execution.ending = control_->ending;
   execution.hit_depth = control_->hit_depth;
-  execution.hit_timeouts = control_->hit_timeouts;
   const bool is_found = control_->failure != Failure::kNone || execution.ending == Ending::kStuck || was_killed_ || control_->has_race;
   if (is_found || setup_.has_details) execution.note = details();
   return execution;

@@ -112,7 +112,7 @@ void pass_clock_on(Actor& actor, const Step& step) {
 
 void schedule() {
   while (true) {
-    if (g_may_wait_for_time) let_time_pass(g_world->state, g_world->actors, g_control->timeouts_most, fingerprint);
+    if (g_may_wait_for_time) let_time_pass(g_world->state, g_world->actors, fingerprint);
     list_pending();
     const auto chosen = g_world->director->choose(g_world->state, g_world->pending);
     if (!chosen) stop(g_world->director->ending());
@@ -139,8 +139,6 @@ void schedule() {
       actor.done = step.operation;
     }
     if (actor.is_timer) {
-      // Its next firing is for the next wait, as long as it may be early.
-      actor.has_pending = ++actor.early_timeouts < g_control->timeouts_most;
       g_may_wait_for_time = true;
       continue;
     }
@@ -334,7 +332,7 @@ void begin_world(const void* stack_top) {
   g_control->step_count = g_control->object_count = g_control->pending_count = g_control->passed_over_count = 0;
   g_control->touch_count = g_control->text_bytes = 0;
   g_control->failure = Failure::kNone;
-  g_control->hit_depth = g_control->hit_timeouts = false;
+  g_control->hit_depth = false;
   g_may_wait_for_time = false;
   g_control->text[0] = 0;
   g_control->running_actor = 0;

@@ -7,7 +7,9 @@
 
 #include <signal.h>
 
+#include <optional>
 #include <string_view>
+#include <vector>
 
 #include "scheduler/passing_time.h"
 #include "scheduler/primitive.h"
@@ -39,10 +41,10 @@ struct Actor : TimedActor {
   bool is_watched = false;
   std::uint64_t clock_ns = 0;  // of its own virtual time
   std::uint64_t random = 0;
-  ObjectId thread{}, loop{}, cancellation{};
+  ObjectId thread{}, loop{}, cancellation{}, timer{}, stir{};
   bool is_cancel_enabled = true;
   bool is_ending = false;
-  Actor* timer_actor = nullptr;
+  std::vector<ObjectId> timed;  // what its timer was set for (timer.h): conditions, or, for all else, none
   void* (*routine)(void*) = nullptr;
   void* argument = nullptr;
   void* result = nullptr;
@@ -84,9 +86,11 @@ Rounds::Standing stand(std::uint64_t local);
 void rest(const void* caller);
 // What the running actor does next is a sleep, or is none.
 void note_sleep(bool is_sleeping);
-// Sets the running actor's timer, before a timed wait.
-void arm_timer(const void* caller);
+// Sets the running actor's timer, before a timed wait: for that condition, if it is one.
+void arm_timer(const void* caller, const ObjectId* condition = nullptr);
 Access take_timer();
+// Before the running actor waits for a condition. Where the wait may end without a signal, it has this access besides.
+std::optional<Access> offer_stir(const void* caller);
 // The running actor's loops.
 ObjectId loop_object();
 // The running actor has run on for long without an operation. Where others can go on, it is taken for one that waits for a

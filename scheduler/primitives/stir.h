@@ -1,0 +1,42 @@
+// What wakes a thread that waits for a condition variable, though nobody signals it: a spurious wake-up. Before it waits the thread
+// "offers" itself; "stir" is a step of an actor of its own; and the thread's wait "heeds" whether it was stirred: then it ends
+// without a signal.
+// That the decision falls before the wait begins is early enough: a thread that wakes for nothing at some later moment took no
+// signal, and kept none from others, so it might as well have left at once. And as nothing but this one wait looks at it, a stir
+// costs no further executions than those in which it makes a difference.
+// Object: a how many are left, b the stage.
+#pragma once
+
+#include "scheduler/primitive.h"
+
+namespace crashcut::scheduler::stir {
+
+enum Verb : std::uint8_t { kOffer, kStir, kHeed };
+inline constexpr const char* kVerbs[] = {"offer", "stir", "heed"};
+enum Stage : std::int64_t { kClosed, kOffered, kStirred };
+
+inline Access access(ObjectId stir, Verb verb) { return {stir, verb}; }
+
+inline bool enabled(const State& state, ActorId, const Operation&, const Access& access) {
+  const Object& stir = state.object(access.object);
+  return access.verb != kStir || (stir.a > 0 && stir.b == kOffered);
+}
+
+inline std::int64_t apply(State& state, ActorId, const Operation&, const Access& access) {
+  Object& stir = state.object(access.object);
+  stir.b = access.verb == kOffer ? kOffered : access.verb == kStir ? kStirred : kClosed;
+  if (access.verb == kStir) --stir.a;
+  return 0;
+}
+
+// Whether the wait that the operation begins is stirred.
+inline bool is_stirred(const State& state, const Operation& operation) {
+  for (const Access& access : operation) {
+    if (primitive_of(access.object) == PrimitiveId::kStir) return state.object(access.object).b == kStirred;
+  }
+  return false;
+}
+
+inline constexpr Primitive kPrimitive{"spurious wake-up", kVerbs, enabled, apply, always, always, always};
+
+}  // namespace crashcut::scheduler::stir
