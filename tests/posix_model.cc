@@ -1,0 +1,455 @@
+#include "tests/posix_model.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <map>
+#include <optional>
+
+namespace crashcut::tests {
+namespace {
+
+constexpr int kNobody = -1;
+
+struct Mutex {
+  int owner = kNobody, depth = 0;
+  enum class Health : char { kSound, kOwnerDied, kLost } health = Health::kSound;
+  auto operator<=>(const Mutex&) const = default;
+};
+
+struct RwLock {
+  int writer = kNobody;
+  std::map<int, int> readers;  // how often each holds it
+  auto operator<=>(const RwLock&) const = default;
+};
+
+struct Barrier {
+  int arrived = 0, generation = 0;
+  auto operator<=>(const Barrier&) const = default;
+};
+
+struct Once {
+  enum class Stage : char { kNever, kRunning, kDone } stage = Stage::kNever;
+  auto operator<=>(const Once&) const = default;
+};
+
+struct Thread {
+  std::size_t at = 0;
+  // In the middle of a call: at a barrier; in a once routine; blocked on a condition; unblocked, and without the mutex.
+  enum class Stage : char { kBegins, kAtBarrier, kInRoutine, kBlocked, kUnblocked } stage = Stage::kBegins;
+  int generation = 0;     // of the barrier
+  int wait_result = 0;    // of the wait that is over
+  std::vector<int> heirs; // others that were blocked when the signal came that unblocked it
+  bool is_by_signal = false;
+  bool is_requested = false, is_cancelled = false;  // requested: and not acted upon
+  bool is_over = false;
+  int spurious_left = 0;
+  PosixThreadEnd end;
+  auto operator<=>(const Thread&) const = default;
+};
+
+struct World {
+  std::array<Mutex, kPosixObjects> mutexes;
+  std::array<RwLock, kPosixObjects> rwlocks;
+  std::array<int, kPosixObjects> semaphores, variables{};
+  std::array<Barrier, kPosixObjects> barriers;
+  std::array<Once, kPosixObjects> onces;
+  std::array<std::vector<int>, kPosixObjects> blocked;  // a condition's threads
+  std::vector<Thread> threads;
+  std::vector<bool> is_joined;
+  auto operator<=>(const World&) const = default;
+};
+
+class Machine {
+ public:
+  explicit Machine(const PosixProgram& program) : program_(program) {}
+
+  PosixOutcomes explore(std::size_t states_most) {
+    World first;
+    first.semaphores = program_.semaphores;
+    first.threads.resize(program_.threads.size());
+    first.is_joined.resize(program_.threads.size());
+    for (std::size_t t = 0; t < first.threads.size(); ++t) {
+      first.threads[t].end.results.assign(program_.threads[t].size(), kPosixNone);
+      first.threads[t].spurious_left = program_.spurious_most;
+    }
+    PosixOutcomes outcomes;
+    std::set<World> seen;
+    std::vector<World> todo{first};
+    while (!todo.empty()) {
+      const World world = todo.back();
+      todo.pop_back();
+      if (!seen.insert(world).second) continue;
+      if (seen.size() > states_most) return outcomes.is_whole = false, outcomes;
+      next_.clear();
+      wakes_for_nothing_ = 0;
+      for (int t = 0; t < static_cast<int>(world.threads.size()); ++t) step(world, t);
+      // Nobody has to wake for nothing.
+      if (next_.size() == wakes_for_nothing_) outcomes.all.insert(text_of(world));
+      todo.insert(todo.end(), next_.begin(), next_.end());
+    }
+    return outcomes;
+  }
+
+ private:
+  static std::string text_of(const World& world) {
+    std::vector<PosixThreadEnd> ends;
+    for (const Thread& thread : world.threads) ends.push_back(thread.end);
+    int serials = 0;
+    for (const Barrier& barrier : world.barriers) serials += barrier.generation;
+    return posix_outcome_text(ends, serials);
+  }
+
+  // --- what comes of a step
+  void go(World world) { next_.push_back(std::move(world)); }
+  void finish(World world, int t, int result) {
+    Thread& thread = world.threads[static_cast<std::size_t>(t)];
+    thread.end.results[thread.at++] = result;
+    thread.stage = Thread::Stage::kBegins;
+    go(std::move(world));
+  }
+  // The thread acts upon its cancellation: it unlocks what it holds, and ends.
+  void act_on_cancel(World world, int t) {
+    Thread& thread = world.threads[static_cast<std::size_t>(t)];
+    thread.is_requested = false;
+    thread.is_cancelled = true;
+    thread.stage = Thread::Stage::kBegins;
+    thread.end.results[thread.at] = ECANCELED;
+    thread.at = program_.threads[static_cast<std::size_t>(t)].size();
+    go(std::move(world));
+  }
+
+  PosixMutex kind_of(int m) const { return program_.mutexes[static_cast<std::size_t>(m)]; }
+
+  // --- mutexes
+  // What a lock results in now; nothing where it has to wait.
+  std::optional<int> lock_result(const World& world, int t, int m) const {
+    const Mutex& mutex = world.mutexes[static_cast<std::size_t>(m)];
+    if (mutex.owner == kNobody) return mutex.health == Mutex::Health::kLost ? ENOTRECOVERABLE : mutex.health == Mutex::Health::kOwnerDied ? EOWNERDEAD : 0;
+    if (mutex.owner != t) return std::nullopt;
+    if (kind_of(m) == PosixMutex::kRecursive) return 0;
+    if (kind_of(m) == PosixMutex::kErrorCheck) return EDEADLK;
+    return std::nullopt;  // it waits for itself
+  }
+  static World locked(World world, int t, int m, int result) {
+    if (result != 0 && result != EOWNERDEAD) return world;
+    Mutex& mutex = world.mutexes[static_cast<std::size_t>(m)];
+    mutex.owner = t;
+    ++mutex.depth;
+    return world;
+  }
+  static World unlocked(World world, int m) {
+    Mutex& mutex = world.mutexes[static_cast<std::size_t>(m)];
+    if (--mutex.depth > 0) return world;
+    mutex.owner = kNobody;
+    if (mutex.health == Mutex::Health::kOwnerDied) mutex.health = Mutex::Health::kLost;
+    return world;
+  }
+  void step_mutex(const World& world, int t, const PosixCall& call) {
+    const Mutex& mutex = world.mutexes[static_cast<std::size_t>(call.object)];
+    switch (call.what) {
+      case 'u': return finish(unlocked(world, call.object), t, 0);
+      case 'U': return mutex.owner == t ? finish(unlocked(world, call.object), t, 0) : finish(world, t, EPERM);
+      case '!': {
+        World next = world;
+        const bool is_mended = mutex.health == Mutex::Health::kOwnerDied;
+        if (is_mended) next.mutexes[static_cast<std::size_t>(call.object)].health = Mutex::Health::kSound;
+        return finish(next, t, is_mended ? 0 : EINVAL);
+      }
+      case 't': {
+        // An error-checking mutex that it holds is one that is locked already.
+        const auto result = mutex.owner == t && kind_of(call.object) == PosixMutex::kErrorCheck ? std::optional<int>() : lock_result(world, t, call.object);
+        return result ? finish(locked(world, t, call.object, *result), t, *result) : finish(world, t, EBUSY);
+      }
+      default: {
+        const auto result = lock_result(world, t, call.object);
+        if (result) return finish(locked(world, t, call.object, *result), t, *result);
+        if (call.what == 'T') finish(world, t, ETIMEDOUT);
+      }
+    }
+  }
+
+  // --- reader-writer locks
+  void step_rwlock(const World& world, int t, const PosixCall& call) {
+    World next = world;
+    RwLock& lock = next.rwlocks[static_cast<std::size_t>(call.object)];
+    if (call.what == 'v') {
+      if (lock.writer == t) lock.writer = kNobody;
+      else if (--lock.readers[t] == 0) lock.readers.erase(t);
+      return finish(next, t, 0);
+    }
+    const bool writes = call.what == 'w' || call.what == 'b' || call.what == 'W';
+    const bool is_free = lock.writer == kNobody && (!writes || lock.readers.empty());
+    if (is_free && writes) lock.writer = t;
+    if (is_free && !writes) ++lock.readers[t];
+    if (is_free) return finish(next, t, 0);
+    if (call.what == 'a' || call.what == 'b') finish(world, t, EBUSY);
+    if (call.what == 'R' || call.what == 'W') finish(world, t, ETIMEDOUT);
+  }
+
+  // --- semaphores
+  void step_semaphore(const World& world, int t, const PosixCall& call) {
+    World next = world;
+    int& count = next.semaphores[static_cast<std::size_t>(call.object)];
+    switch (call.what) {
+      case 's': ++count; return finish(next, t, 0);
+      case 'g': return finish(world, t, count);
+      default: break;
+    }
+    if (call.what != 'q' && world.threads[static_cast<std::size_t>(t)].is_requested) return act_on_cancel(world, t);
+    if (count > 0) return --count, finish(next, t, 0);
+    if (call.what == 'q') finish(world, t, EAGAIN);
+    if (call.what == 'Q') finish(world, t, ETIMEDOUT);
+  }
+
+  // --- barriers, once
+  void step_barrier(const World& world, int t, const PosixCall& call) {
+    World next = world;
+    Barrier& barrier = next.barriers[static_cast<std::size_t>(call.object)];
+    Thread& thread = next.threads[static_cast<std::size_t>(t)];
+    if (thread.stage == Thread::Stage::kAtBarrier) {
+      if (barrier.generation > thread.generation) finish(next, t, 0);
+      return;
+    }
+    thread.stage = Thread::Stage::kAtBarrier;
+    thread.generation = barrier.generation;
+    if (++barrier.arrived == program_.barriers[static_cast<std::size_t>(call.object)]) {
+      barrier.arrived = 0;
+      ++barrier.generation;
+    }
+    go(next);
+  }
+  // The result: whether this thread ran the routine.
+  void step_once(const World& world, int t, const PosixCall& call) {
+    World next = world;
+    Once& once = next.onces[static_cast<std::size_t>(call.object)];
+    Thread& thread = next.threads[static_cast<std::size_t>(t)];
+    if (thread.stage == Thread::Stage::kInRoutine) {
+      if (call.what == 'O') {
+        if (thread.is_requested) return once.stage = Once::Stage::kNever, act_on_cancel(next, t);
+        if (next.semaphores[0] == 0) return;
+        --next.semaphores[0];
+      }
+      once.stage = Once::Stage::kDone;
+      return finish(next, t, 1);
+    }
+    if (once.stage == Once::Stage::kDone) return finish(world, t, 0);
+    if (once.stage == Once::Stage::kRunning) return;
+    once.stage = Once::Stage::kRunning;
+    thread.stage = Thread::Stage::kInRoutine;
+    go(next);
+  }
+
+  // --- condition variables
+  // "Shall unblock at least one of the threads that are blocked": any one.
+  void step_signal(const World& world, int t, const PosixCall& call) {
+    const auto c = static_cast<std::size_t>(call.object);
+    if (world.blocked[c].empty()) return finish(world, t, 0);
+    if (call.what == 'n') {
+      for (std::size_t which = 0; which < world.blocked[c].size(); ++which) {
+        signal_one(world, t, c, which);
+      }
+      return;
+    }
+    World next = world;
+    for (const int other : next.blocked[c]) leave_blocked(next, other, 0);
+    next.blocked[c].clear();
+    finish(next, t, 0);
+  }
+  void signal_one(World world, int t, std::size_t c, std::size_t which) {
+    const int other = world.blocked[c][which];
+    world.blocked[c].erase(world.blocked[c].begin() + static_cast<std::ptrdiff_t>(which));
+    leave_blocked(world, other, 0);
+    world.threads[static_cast<std::size_t>(other)].is_by_signal = true;
+    world.threads[static_cast<std::size_t>(other)].heirs = world.blocked[c];
+    finish(std::move(world), t, 0);
+  }
+  static void leave_blocked(World& world, int t, int result) {
+    Thread& thread = world.threads[static_cast<std::size_t>(t)];
+    thread.stage = Thread::Stage::kUnblocked;
+    thread.wait_result = result;
+    thread.is_by_signal = false;
+    thread.heirs.clear();
+  }
+  // Blocked, and no longer: by time, for nothing, by cancellation.
+  void step_blocked(const World& world, int t, const PosixCall& call) {
+    const auto leave = [&](int result) {
+      World next = world;
+      std::erase(next.blocked[static_cast<std::size_t>(call.object)], t);
+      leave_blocked(next, t, result);
+      return next;
+    };
+    const Thread& thread = world.threads[static_cast<std::size_t>(t)];
+    if (thread.is_requested) go(leave(ECANCELED));
+    if (call.what == 'C') go(leave(ETIMEDOUT));
+    if (thread.spurious_left > 0) {
+      World next = leave(0);
+      --next.threads[static_cast<std::size_t>(t)].spurious_left;
+      ++wakes_for_nothing_;
+      go(std::move(next));
+    }
+  }
+  // A thread that was unblocked by a signal and is cancelled before it returns: "it is unspecified whether the cancellation
+  // request is acted upon"; but then it "shall not consume" the signal if there are other threads blocked.
+  void pass_signal_on(const World& world, int t, const PosixCall& call) {
+    const auto c = static_cast<std::size_t>(call.object);
+    World cancelled = world;
+    leave_blocked(cancelled, t, ECANCELED);
+    bool is_passed_on = false;
+    for (std::size_t which = 0; which < world.blocked[c].size(); ++which) {
+      const std::vector<int>& heirs = world.threads[static_cast<std::size_t>(t)].heirs;
+      if (std::find(heirs.begin(), heirs.end(), world.blocked[c][which]) == heirs.end()) continue;
+      is_passed_on = true;
+      World next = cancelled;
+      const int other = next.blocked[c][which];
+      next.blocked[c].erase(next.blocked[c].begin() + static_cast<std::ptrdiff_t>(which));
+      leave_blocked(next, other, 0);
+      next.threads[static_cast<std::size_t>(other)].is_by_signal = true;
+      for (const int heir : heirs) {
+        if (std::find(next.blocked[c].begin(), next.blocked[c].end(), heir) != next.blocked[c].end()) next.threads[static_cast<std::size_t>(other)].heirs.push_back(heir);
+      }
+      go(std::move(next));
+    }
+    if (!is_passed_on) go(std::move(cancelled));
+  }
+  void step_wait(const World& world, int t, const PosixCall& call) {
+    const Thread& thread = world.threads[static_cast<std::size_t>(t)];
+    if (thread.stage == Thread::Stage::kBlocked) return step_blocked(world, t, call);
+    if (thread.stage == Thread::Stage::kUnblocked) {
+      if (thread.is_requested && thread.is_by_signal) pass_signal_on(world, t, call);
+      if (thread.is_requested && !thread.is_by_signal && thread.wait_result != ECANCELED) {
+        World next = world;
+        next.threads[static_cast<std::size_t>(t)].wait_result = ECANCELED;
+        go(std::move(next));
+      }
+      const auto result = lock_result(world, t, 0);
+      if (!result) return;
+      World next = locked(world, t, 0, *result);
+      if (thread.wait_result == ECANCELED) return act_on_cancel(std::move(next), t);
+      return finish(std::move(next), t, *result != 0 ? *result : thread.wait_result);
+    }
+    if (world.mutexes[0].owner != t) return finish(world, t, EPERM);
+    World next = unlocked(world, 0);
+    next.blocked[static_cast<std::size_t>(call.object)].push_back(t);
+    next.threads[static_cast<std::size_t>(t)].stage = Thread::Stage::kBlocked;
+    go(std::move(next));
+  }
+
+  // --- threads
+  void step_thread(const World& world, int t, const PosixCall& call) {
+    World next = world;
+    Thread& self = next.threads[static_cast<std::size_t>(t)];
+    Thread& other = next.threads[static_cast<std::size_t>(call.object)];
+    switch (call.what) {
+      case 'x':
+        other.is_requested = !other.is_cancelled;
+        return finish(next, t, 0);
+      case 'y': return self.is_requested ? act_on_cancel(next, t) : finish(next, t, 0);
+      default: break;
+    }
+    // The result of a join: 1 where the thread was cancelled.
+    if (other.is_over) {
+      next.is_joined[static_cast<std::size_t>(call.object)] = true;
+      return finish(next, t, other.is_cancelled ? 1 : 0);
+    }
+    if (call.what == 'k') finish(world, t, EBUSY);
+    if (call.what == 'J') finish(world, t, ETIMEDOUT);
+  }
+
+  // --- calls
+  // Whether POSIX says what the call does, here.
+  bool is_defined(const World& world, int t, const PosixCall& call) const {
+    const auto object = static_cast<std::size_t>(call.object);
+    const auto holds_lock = [&](bool counts_reads) { return world.rwlocks[object].writer == t || (counts_reads && world.rwlocks[object].readers.contains(t)); };
+    switch (call.what) {
+      case 'u': return world.mutexes[object].owner == t;
+      case 'U': return program_.mutexes[object] != PosixMutex::kNormal;
+      case '!': return program_.mutexes[object] == PosixMutex::kRobust && world.mutexes[object].owner == t;
+      case '+': return world.mutexes[object].owner == t;
+      case 'r': case 'R': return !holds_lock(false);
+      case 'w': case 'W': return !holds_lock(true);
+      case 'v': return holds_lock(true);
+      case 'c': case 'C':
+        return (world.mutexes[0].owner == t && world.mutexes[0].depth == 1) || (world.mutexes[0].owner != t && program_.mutexes[0] == PosixMutex::kErrorCheck);
+      case 'j': case 'J': case 'k': return !world.is_joined[object];
+      case 'x': return !world.is_joined[object];
+      default: return true;
+    }
+  }
+
+  void step(World world, int t) {
+    Thread& thread = world.threads[static_cast<std::size_t>(t)];
+    const std::vector<PosixCall>& calls = program_.threads[static_cast<std::size_t>(t)];
+    if (thread.is_over) return;
+    while (thread.at < calls.size() && thread.stage == Thread::Stage::kBegins && !is_defined(world, t, calls[thread.at])) ++thread.at;
+    if (thread.at == calls.size()) return step_end(world, t);
+    const PosixCall& call = calls[thread.at];
+    switch (call.what) {
+      case 'l': case 't': case 'T': case 'u': case 'U': case '!': return step_mutex(world, t, call);
+      case 'r': case 'w': case 'a': case 'b': case 'R': case 'W': case 'v': return step_rwlock(world, t, call);
+      case 'p': case 'q': case 'Q': case 's': case 'g': return step_semaphore(world, t, call);
+      case 'B': return step_barrier(world, t, call);
+      case 'o': case 'O': return step_once(world, t, call);
+      case 'c': case 'C': return step_wait(world, t, call);
+      case 'n': case 'N': return step_signal(world, t, call);
+      case '+': {
+        const int was = world.variables[static_cast<std::size_t>(call.object)]++;
+        return finish(world, t, was);
+      }
+      default: return step_thread(world, t, call);
+    }
+  }
+
+  // A cancelled thread's cleanup handler unlocks what it holds; other threads leave robust mutexes behind.
+  void step_end(World world, int t) {
+    Thread& thread = world.threads[static_cast<std::size_t>(t)];
+    for (int m = 0; m < kPosixObjects; ++m) {
+      Mutex& mutex = world.mutexes[static_cast<std::size_t>(m)];
+      if (mutex.owner != t) continue;
+      if (thread.is_cancelled) return go(unlocked(world, m));
+      if (kind_of(m) != PosixMutex::kRobust) continue;
+      mutex = {kNobody, 0, Mutex::Health::kOwnerDied};
+      return go(std::move(world));
+    }
+    for (RwLock& lock : world.rwlocks) {
+      if (!thread.is_cancelled || (lock.writer != t && !lock.readers.contains(t))) continue;
+      if (lock.writer == t) lock.writer = kNobody;
+      else if (--lock.readers[t] == 0) lock.readers.erase(t);
+      return go(std::move(world));
+    }
+    thread.is_over = true;
+    thread.end.how = thread.is_cancelled ? 'C' : 'E';
+    go(std::move(world));
+  }
+
+  const PosixProgram& program_;
+  std::vector<World> next_;
+  std::size_t wakes_for_nothing_ = 0;  // of these
+};
+
+}  // namespace
+
+std::string posix_outcome_text(const std::vector<PosixThreadEnd>& threads, int serials) {
+  std::string text;
+  for (const PosixThreadEnd& thread : threads) {
+    for (const int result : thread.results) text += result == kPosixNone ? "- " : std::to_string(result) + " ";
+    text += std::string(1, thread.how) + "; ";
+  }
+  return text + std::to_string(serials);
+}
+
+PosixOutcomes explore_posix(const PosixProgram& program, std::size_t states_most) { return Machine(program).explore(states_most); }
+
+std::string posix_words(const PosixProgram& program) {
+  std::string words;
+  for (const PosixMutex kind : program.mutexes) words += static_cast<char>(kind);
+  for (const int count : program.semaphores) words += static_cast<char>('0' + count);
+  for (const int count : program.barriers) words += static_cast<char>('0' + count);
+  for (const auto& thread : program.threads) {
+    words += " ";
+    for (const PosixCall& call : thread) words += std::string(1, call.what) + std::to_string(call.object);
+    if (thread.empty()) words += ".";
+  }
+  return words;
+}
+
+}  // namespace crashcut::tests

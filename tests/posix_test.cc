@@ -1,0 +1,203 @@
+// crashcut threads against POSIX's text: made-up programs come to what the machine of posix_model.h says, and to nothing else, under
+// every reduction and under none. They are run by the real runtime, so the calls that stand for POSIX's are part of it.
+#include <gtest/gtest.h>
+
+#include <map>
+#include <numeric>
+#include <random>
+#include <sstream>
+
+#include "recovery/threads/joint_program.h"
+#include "scheduler/search.h"
+#include "tests/posix_model.h"
+#include "tests/seeds.h"
+
+namespace crashcut::tests {
+namespace {
+
+using scheduler::Execution;
+using recovery::JointProgram;
+using recovery::ThreadPlan;
+using scheduler::ReductionName;
+using scheduler::runtime::Details;
+using scheduler::runtime::FindingKind;
+
+constexpr std::size_t kCalls = 32, kSerials = kCalls - 2, kEnd = kCalls - 1, kSemaphoreBytes = 32;
+constexpr std::int64_t kBase = 9999;  // tests/threads/posix_script.c
+
+// What the program told by how its semaphores begin.
+std::string outcome_of(const PosixProgram& program, const Execution& execution) {
+  const auto* details = dynamic_cast<const Details*>(execution.note.get());
+  if (details == nullptr) return "no details";
+  std::map<scheduler::ObjectId, std::uint64_t> addresses(details->addresses.begin(), details->addresses.end());
+  std::uint64_t base = 0;
+  std::vector<PosixThreadEnd> ends(program.threads.size());
+  for (std::size_t t = 0; t < ends.size(); ++t) ends[t].results.assign(program.threads[t].size(), kPosixNone);
+  std::vector<std::int64_t> serials(ends.size(), 0);
+  for (const scheduler::ObjectStart& start : execution.objects) {
+    if (primitive_of(start.object) != scheduler::PrimitiveId::kSemaphore) continue;
+    const std::uint64_t address = addresses[start.object];
+    if (start.a == kBase) {
+      base = address;
+      continue;
+    }
+    if (base == 0 || address < base) continue;
+    const std::uint64_t place = (address - base) / kSemaphoreBytes, thread = place / kCalls, call = place % kCalls;
+    if (thread >= ends.size()) continue;
+    const int result = static_cast<int>(start.a) - 1;
+    if (call == kEnd) ends[thread].how = result == 2 ? 'C' : 'E';
+    else if (call == kSerials) serials[thread] = result;
+    else ends[thread].results.at(call) = result;
+  }
+  const std::string text = posix_outcome_text(ends, static_cast<int>(std::accumulate(serials.begin(), serials.end(), std::int64_t{0})));
+  const bool is_plain = details->kind == FindingKind::kNone || details->kind == FindingKind::kDeadlock;
+  return is_plain ? text : text + " " + details->text;
+}
+
+struct Searched {
+  std::set<std::string> outcomes;
+  scheduler::SearchResult result;
+};
+
+// With more early timeouts than there are timed waits.
+Searched search_real(const PosixProgram& program, ReductionName reduction, bool has_foresight) {
+  ThreadPlan plan;
+  plan.program = plan.executable = std::string(CRASHCUT_THREAD_PROGRAMS) + "/posix_script";
+  std::istringstream words(posix_words(program));
+  for (std::string word; words >> word;) plan.arguments.push_back(word);
+  plan.runtime = CRASHCUT_THREADS_LIBRARY;
+  plan.reduction = reduction;
+  plan.spurious_most = static_cast<std::uint32_t>(program.spurious_most);
+  plan.timeouts_most = kCalls;
+  scheduler::runtime::NameTable names;
+  JointProgram::Setup setup;
+  setup.has_details = true;
+  JointProgram running(plan, names, setup);
+  Searched searched;
+  scheduler::SearchSetup search;
+  search.reduction = reduction;
+  search.has_foresight = has_foresight;
+  search.bounds.executions_most = 4'000;
+  search.on_execution = [&](const Execution& execution) { return searched.outcomes.insert(outcome_of(program, execution)), true; };
+  searched.result = scheduler::search({&running}, search);
+  return searched;
+}
+
+// Which calls may occur.
+struct Family {
+  const char* name;
+  const char* calls;    // some more than once: more of them
+  std::uint64_t count;
+  int spurious_most = 0;
+};
+
+class Maker {
+ public:
+  Maker(std::uint64_t seed, const Family& family) : random_(seed), calls_(family.calls) {
+    for (PosixMutex& kind : program_.mutexes) kind = kinds()[below(4)];
+    for (int& count : program_.semaphores) count = static_cast<int>(below(3) == 0 ? 2 : below(2));
+    const std::size_t threads = 2 + below(2);
+    for (int& count : program_.barriers) count = threads == 3 && below(3) == 0 ? 3 : 2;
+    program_.spurious_most = family.spurious_most;
+    may_join_ = calls_.find_first_of("jJk") != std::string::npos;
+    for (std::size_t t = 0; t < threads; ++t) {
+      program_.threads.emplace_back();
+      const std::size_t size = 2 + below(threads == 2 ? 4 : 3);
+      while (program_.threads[t].size() < size) add(t, threads);
+    }
+  }
+  const PosixProgram& program() const { return program_; }
+
+ private:
+  static const PosixMutex* kinds() {
+    static constexpr PosixMutex kAll[] = {PosixMutex::kNormal, PosixMutex::kRecursive, PosixMutex::kErrorCheck, PosixMutex::kRobust};
+    return kAll;
+  }
+  std::size_t below(std::size_t most) { return std::uniform_int_distribution<std::size_t>(0, most - 1)(random_); }
+
+  // Locks mostly come with what they are for, and are given back.
+  void add(std::size_t t, std::size_t threads) {
+    std::vector<PosixCall>& calls = program_.threads[t];
+    const char what = calls_[below(calls_.size())];
+    const int object = below(3) == 0 ? 1 : 0;
+    const auto push = [&](char call, int number) { calls.push_back({call, number}); };
+    switch (what) {
+      case 'l': case 't': case 'T':
+        push(what, object);
+        if (below(2) == 0) push('+', object);
+        if (below(4) != 0) push('u', object);
+        return;
+      case 'r': case 'w': case 'a': case 'b': case 'R': case 'W':
+        push(what, object);
+        if (below(4) != 0) push('v', object);
+        return;
+      case 'c': case 'C':
+        push('l', 0);
+        push(what, object);
+        if (below(2) == 0) push('+', 0);
+        return push('u', 0);
+      case 'n': case 'N':
+        if (below(2) == 0) return push(what, object);
+        push('l', 0);
+        push('+', 0);
+        push(what, object);
+        return push('u', 0);
+      // Whom main joins only main may name: it is gone then.
+      case 'j': case 'J': case 'k':
+        if (t == 0) push(what, 1 + static_cast<int>(below(threads - 1)));
+        return;
+      case 'x':
+        if (t == 0 || !may_join_) push(what, 1 + static_cast<int>(below(threads - 1)));
+        return;
+      case 'y': return push(what, 0);
+      default: return push(what, object);
+    }
+  }
+
+  std::mt19937_64 random_;
+  std::string calls_;
+  PosixProgram program_;
+  bool may_join_ = false;
+};
+
+class Posix : public ::testing::TestWithParam<Family> {};
+
+TEST_P(Posix, MadeUpProgramsComeToWhatItSays) {
+  std::uint64_t compared = 0, outcomes = 0, executions = 0;
+  for_each_seed(GetParam().count, [&](std::uint64_t seed) {
+    const Maker maker(seed, GetParam());
+    const PosixProgram& program = maker.program();
+    const PosixOutcomes said = explore_posix(program, 20'000);
+    if (!said.is_whole) return true;  // too large for the machine
+    struct How {
+      ReductionName reduction;
+      bool has_foresight;
+    };
+    for (const How how : {How{ReductionName::kOptimal, false}, How{ReductionName::kOptimal, true}, How{ReductionName::kSource, false}, How{ReductionName::kNone, false}}) {
+      const Searched found = search_real(program, how.reduction, how.has_foresight);
+      EXPECT_FALSE(found.result.diverged);
+      if (found.result.bound == scheduler::BoundHit::kExecutions) continue;  // too many, without a reduction
+      EXPECT_EQ(found.result.bound, scheduler::BoundHit::kNone);
+      EXPECT_EQ(found.outcomes, said.all) << GetParam().name << ", seed " << seed << ", reduction " << static_cast<int>(how.reduction) << ": " << posix_words(program);
+      EXPECT_TRUE(how.reduction != ReductionName::kOptimal || found.result.asleep == 0);
+      executions += found.result.executions;
+    }
+    ++compared;
+    outcomes += said.all.size();
+    return !::testing::Test::HasFailure();
+  });
+  std::printf("%s: %lu programs, %lu outcomes, %lu executions\n", GetParam().name, compared, outcomes, executions);
+  EXPECT_GT(compared, 0u);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Threads, Posix,
+    ::testing::Values(Family{"mutexes", "lltTuU!+", 60}, Family{"rwlocks", "rwabRWv+lsq", 60}, Family{"semaphores", "ppqQssg", 60},
+                      Family{"barriers", "BBlsq", 40}, Family{"onces", "oOOpslg", 40}, Family{"conditions", "ccnnNls", 60},
+                      Family{"timed_conditions", "CCcnnNlT", 80}, Family{"spurious_conditions", "cCnnNl", 60, 1},
+                      Family{"joins", "jJklsptR", 40}, Family{"cancels", "xpQyslO", 60}, Family{"cancels_and_joins", "xjJkpyl", 40},
+                      Family{"everything", "ltTuU!rwabRWvpqQsgBoOcCnN+jJk", 80, 1}),
+    [](const auto& info) { return std::string(info.param.name); });
+
+}  // namespace
+}  // namespace crashcut::tests
