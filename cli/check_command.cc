@@ -43,15 +43,20 @@ tl::expected<void, Failure> write_file(const std::string& path, std::string_view
 }
 
 tl::expected<int, Failure> check(const MountedOptions& options, const std::vector<std::string>& words) {
+  if (!options.junit_file.empty() && options.junit_file == options.common.json_file) {
+    const std::string where = options.junit_file == "-" ? "stdout" : options.junit_file;
+    return tl::unexpected(
+        Failure{true, fmt::format("--json and --junit would both be written to {}: name two places.", where)});
+  }
   for (const std::string& path : {options.common.json_file, options.junit_file}) {
     if (auto ok = check_json_file(path); !ok) return tl::unexpected(Failure{ok.error().blame == inprocess::Failure::Blame::kUser, ok.error().sentence});
   }
   auto plans = make_mounted_plans(options, words);
   if (!plans) return tl::unexpected(plans.error());
   mounted::CheckPlan& plan = plans->check;
-  const bool is_stdout_taken = options.common.json_file == "-";
-  std::FILE* out = is_stdout_taken ? stderr : stdout;
-  print(out, mounted::report_start(words, plan));
+  plans->record.is_stdout_taken = options.common.json_file == "-" || options.junit_file == "-";
+  std::FILE* out = plans->record.is_stdout_taken ? stderr : stdout;
+  print(out, mounted::report_start("check", words, fusefs::describe(plan.model), plan));
   auto recorded = record_program(*plans);
   if (!recorded) return tl::unexpected(recorded.error());
   print(out, mounted::report_recorded(*recorded, plan));
@@ -83,13 +88,15 @@ void add_check_command(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand("check", "pull the plug on any program, unmodified, on a mounted filesystem");
   add_mounted_options(*command, *options);
   command->footer(
-      std::string("The program starts in the root of the modelled disk, which is empty but for --from and --setup.\n"
-                  "Without --file, --tree, --expect or --check, every file must be found old or new, whole, and new\n"
-                  "once the program has exited. A checker's exit status 0 is fine; it starts in the crashed disk, finds\n"
-                  "the marks that were reached in $CRASHCUT_MARKS and the lines printed in $CRASHCUT_STDOUT (reading\n"
-                  "them decides), and those that are certain in $CRASHCUT_CERTAIN.\n\n"
-                  "Examples: crashcut check --file notes.txt -- nano notes.txt\n"
-                  "          crashcut check --setup ./make_db.sh --check ./verify.sh -- sqlite3 test.db \"insert ...\"\n\n") +
+      std::string(
+          "The program starts in the root of the modelled disk, which is empty but for --from and --setup.\n"
+          "Without --file, --tree, --expect or --check, every file must be found old or new, whole, and new\n"
+          "once the program has exited. A checker's exit status 0 is fine; it starts in the crashed disk, finds\n"
+          "the marks that were reached in $CRASHCUT_MARKS and the lines printed in $CRASHCUT_STDOUT (reading\n"
+          "them decides). $CRASHCUT_CERTAIN has those that are certain without asking; who reads nothing else\n"
+          "finds no lost commit, as whether a mark was reached is then never asked.\n\n"
+          "Examples: crashcut check --file notes.txt -- nano notes.txt\n"
+          "          crashcut check --setup ./make_db.sh --check ./verify.sh -- sqlite3 test.db \"insert ...\"\n\n") +
       kExitCodes);
   command->callback([command, options, &exit_code] {
     const auto code = check(*options, program_words(*command));

@@ -123,7 +123,10 @@ tl::expected<int, mounted::Failure> compare_mounted(const MountedOptions& option
   auto plans = make_mounted_plans(first, words);
   if (!plans) return tl::unexpected(plans.error());
   std::FILE* out = options.common.json_file == "-" ? stderr : stdout;
-  fmt::print(out, "{}", mounted::report_start(words, plans->check));
+  plans->record.is_stdout_taken = options.common.json_file == "-";
+  fmt::print(
+      out, "{}",
+      mounted::report_start("compare", words, recovery::count_text(models->size(), "model", "models"), plans->check));
   std::fflush(out);
   const auto recorded = record_program(*plans);
   if (!recorded) return tl::unexpected(recorded.error());

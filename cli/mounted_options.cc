@@ -21,6 +21,24 @@ using mounted::Failure;
 
 Failure users(std::string sentence) { return Failure{true, std::move(sentence)}; }
 
+// Where results go: never part of a starting state.
+constexpr const char* kResults = "crashcut.out";
+
+// Arguments of a program that name files here, by a path that would lead to the disk there: FILE or --option=FILE.
+std::vector<std::string> named_here(const std::vector<std::string>& words) {
+  std::vector<std::string> names;
+  boost::system::error_code error;
+  for (std::size_t i = 1; i < words.size(); ++i) {
+    const std::size_t equals = words[i].starts_with("-") ? words[i].find('=') : std::string::npos;
+    const std::string word = equals == std::string::npos ? words[i] : words[i].substr(equals + 1);
+    const bool is_path = !word.empty() && word[0] != '/' && word.find_first_of(" \n") == std::string::npos;
+    if (!is_path || !fs::is_regular_file(word, error)) continue;
+    const fs::path path = fs::path(word).lexically_normal();
+    if (*path.begin() != "..") names.push_back(path.string());
+  }
+  return names;
+}
+
 // The program runs in another directory: a relative path is made absolute, where there is such a file here.
 std::string make_absolute(const std::string& word) {
   boost::system::error_code error;
@@ -59,7 +77,7 @@ tl::expected<std::string, Failure> make_directory(const std::string& given) {
     }
     return fs::canonical(given).string();
   }
-  const std::string parent = "crashcut.out";
+  const std::string parent = kResults;
   if (mkdir(parent.c_str(), 0755) != 0 && errno != EEXIST) return failed(parent);
   for (unsigned number = 1;; ++number) {
     const std::string path = fmt::format("{}/{}", parent, number);
@@ -131,7 +149,6 @@ tl::expected<MountedPlans, Failure> make_mounted_plans(const MountedOptions& opt
   auto common = make_plan(options.common);
   if (!common) return tl::unexpected(Failure{common.error().blame == inprocess::Failure::Blame::kUser, common.error().sentence});
   MountedPlans plans;
-  boost::system::error_code error_ignored;
   mounted::CheckPlan& check = plans.check;
   for (const std::string& file : options.files) {
     auto path = disk_path(file);
@@ -166,11 +183,6 @@ tl::expected<MountedPlans, Failure> make_mounted_plans(const MountedOptions& opt
   check.remount = options.remount;
   auto directory = make_directory(options.out_directory);
   if (!directory) return tl::unexpected(directory.error());
-  if (!common->from_directory.empty() && (*directory + "/").starts_with(fs::canonical(common->from_directory).string() + "/")) {
-    fs::remove(*directory, error_ignored);
-    if (options.out_directory.empty()) fs::remove(fs::path(*directory).parent_path(), error_ignored);  // where it is empty
-    return tl::unexpected(users(fmt::format("--from {}: the results would lie in it, in {}, and be copied into themselves. Name another place for them with --out.", common->from_directory, *directory)));
-  }
   if (!options.image_directory.empty()) {
     if (mkdir(options.image_directory.c_str(), 0755) != 0) {
       return tl::unexpected(users(fmt::format("Cannot make {}: {}. --image wants a new directory.", options.image_directory, std::strerror(errno))));
@@ -180,6 +192,8 @@ tl::expected<MountedPlans, Failure> make_mounted_plans(const MountedOptions& opt
   check.directory = plans.record.directory = *directory;
   plans.record.program.words = program;
   plans.record.from_directory = common->from_directory;
+  plans.record.left_out = {*directory, check.image_directory, common->from_directory + "/" + kResults};
+  plans.record.named_here = named_here(words);
   plans.record.setup = command_line(options.setup);
   plans.record.lines_are_marks = options.lines_are_marks;
   plans.record.limit = std::chrono::seconds(options.program_limit_s);
@@ -189,13 +203,20 @@ tl::expected<MountedPlans, Failure> make_mounted_plans(const MountedOptions& opt
 tl::expected<mounted::Recorded, Failure> record_program(const MountedPlans& plans) {
   const bool with_terminal = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO) && !plans.record.lines_are_marks;
   auto recorded = mounted::record(plans.record, with_terminal);
-  if (!recorded || (recorded->exited && recorded->code == 0)) return recorded;
+  // What was done until the limit is explored as well as the whole would be.
+  if (!recorded || recorded->timed_out || (recorded->exited && recorded->code == 0)) return recorded;
   // Crashing a program that fails by itself would explain nothing.
-  const std::string how = recorded->timed_out ? fmt::format("did not end within {} seconds (--program-limit) and was stopped", plans.record.limit.count())
-                          : recorded->exited  ? fmt::format("ended with status {}", recorded->code)
-                                              : fmt::format("was killed by {}", recovery::signal_text(recorded->signal));
-  return tl::unexpected(users(fmt::format("The program itself failed, before any crash was tried: it {}. What it did is in {}.", how,
-                                          mounted::trace_of(plans.record.directory))));
+  const std::string how = recorded->exited ? fmt::format("ended with status {}", recorded->code)
+                                           : fmt::format("was killed by {}", recovery::signal_text(recorded->signal));
+  std::string hint;
+  if (!recorded->not_on_disk.empty()) {
+    hint = " " + mounted::not_on_disk_text(recorded->not_on_disk);
+  } else if (!mounted::has_changed_something(plans.record.directory)) {
+    hint = fmt::format(" It changed nothing. {}", mounted::kHowFilesCome);
+  }
+  return tl::unexpected(
+      users(fmt::format("The program itself failed, before any crash was tried: it {}. What it did is in {}.{}", how,
+                        mounted::trace_of(plans.record.directory), hint)));
 }
 
 }  // namespace crashcut::cli

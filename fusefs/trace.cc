@@ -72,8 +72,9 @@ constexpr std::uint32_t kFields[] = {
     kText,                                         // kMark
     kPid | kText,                                  // kProcess
     0,                                             // kEnd
+    0,                                             // kStopped
 };
-static_assert(std::size(kFields) == static_cast<std::size_t>(TraceCall::kEnd) + 1);
+static_assert(std::size(kFields) == static_cast<std::size_t>(TraceCall::kStopped) + 1);
 
 // Bits of AttrChange as it is written.
 constexpr std::uint64_t kHasMode = 1;

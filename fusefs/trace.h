@@ -64,6 +64,7 @@ enum class TraceCall : std::uint8_t {
   kMark,
   kProcess,  // names the process that later operations refer to
   kEnd,
+  kStopped,  // the program is killed from here on: its files are closed for it
 };
 
 // Bits of TraceOp::flags.
@@ -73,6 +74,7 @@ inline constexpr std::uint32_t kTraceDsync = 4;
 inline constexpr std::uint32_t kTraceSync = 8;
 inline constexpr std::uint32_t kTraceDatasync = 1;  // kFsync
 inline constexpr std::uint32_t kTraceWritable = 1;  // kRelease
+inline constexpr std::uint32_t kTraceFinished = 2;  // kRelease: it had written, and nobody else is still writing
 inline constexpr std::uint32_t kTraceFailed = std::uint32_t{1} << 31;  // kFallocate: it failed, but the file's times changed
 
 // One operation. Which fields it has: kFields in trace.cc. Text and data point into the reader's bytes.

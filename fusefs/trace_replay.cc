@@ -26,12 +26,14 @@ struct Complaint {
 
 class Replay {
  public:
-  Replay(const TraceReader& trace, const ModelOptions& options, const ReplayLimits& limits)
+  // Without hooks it is recorded, with them only done.
+  Replay(const TraceReader& trace, const ModelOptions& options, const ReplayLimits& limits, const ReplayHooks* hooks)
       : trace_(trace),
         options_(options),
         clock_(std::make_shared<TraceClock>(trace.header().start)),
         gap_units_left_(limits.gap_units),
-        recorder_(std::make_unique<Recorder>(options)) {
+        hooks_(hooks),
+        recorder_(hooks ? nullptr : std::make_unique<Recorder>(options)) {
     Filesystem::Setup setup;
     setup.recorder = recorder_.get();
     setup.sector_bytes = options.sector_bytes;
@@ -51,16 +53,18 @@ class Replay {
     TraceOp op;
     for (std::uint64_t number = 1; cursor.next(op); ++number) {
       clock_->set(op.time);
-      recorder_->begin_op(text.describe(op));
+      const std::string words = text.describe(op);
+      if (recorder_) recorder_->begin_op(words);
       if (const Complaint complaint = apply(op); !complaint.text.empty()) {
         constexpr const char* kLimit = "crashcut cannot replay operation {} of the trace, {}: {}. This is a limit of crashcut.";
         constexpr const char* kWrong = "the trace contradicts itself: operation {}, {}, is said to have succeeded, but {}";
-        return tl::unexpected(ReplayError{fmt::format(fmt::runtime(complaint.is_limit ? kLimit : kWrong), number,
-                                                      recorder_->recording().ops.back(), complaint.text),
-                                          complaint.is_limit});
+        return tl::unexpected(ReplayError{
+            fmt::format(fmt::runtime(complaint.is_limit ? kLimit : kWrong), number, words, complaint.text), complaint.is_limit});
       }
+      if (hooks_) hooks_->on_op(op, words, *filesystem_);
     }
-    recorder_->seal();
+    if (hooks_) hooks_->on_end(*filesystem_);
+    if (recorder_) recorder_->seal();
     return Replayed{std::move(recorder_), std::move(filesystem_)};
   }
 
@@ -68,12 +72,6 @@ class Replay {
   Complaint complain(Errno result) const {
     if (result == 0) return {};
     return Complaint(fmt::format("it fails here: {}", std::strerror(-result)), result == -ENOSPC && is_room_a_limit_);
-  }
-
-  // A mark that is made again is another one: "saved", "saved (2)".
-  std::string next_mark(const std::string& text) {
-    const std::uint64_t count = ++mark_counts_[text];
-    return count == 1 ? text : fmt::format("{} ({})", text, count);
   }
 
   Complaint apply(const TraceOp& op) {
@@ -123,7 +121,9 @@ class Replay {
       case TraceCall::kSync: return fs.sync();
       case TraceCall::kSyncFileRange: return fs.sync_file_range(op.ino, op.offset, op.length, op.flags);
       case TraceCall::kMakeDurable: fs.make_durable(); return 0;
-      case TraceCall::kMark: recorder_->mark(next_mark(std::string(op.text))); return 0;
+      case TraceCall::kMark:
+        if (recorder_) recorder_->mark(mark_names_.next(std::string(op.text)));
+        return 0;
       default: return 0;
     }
   }
@@ -199,7 +199,8 @@ class Replay {
   bool is_room_a_limit_ = false;
   std::uint64_t gap_units_left_;
   std::unordered_map<std::uint64_t, std::uint64_t> opens_;
-  std::map<std::string, std::uint64_t> mark_counts_;
+  MarkNames mark_names_;
+  const ReplayHooks* hooks_;
   std::unique_ptr<Recorder> recorder_;
   std::unique_ptr<Filesystem> filesystem_;
 };
@@ -209,7 +210,19 @@ class Replay {
 tl::expected<Replayed, ReplayError> replay(const TraceReader& trace, const ModelOptions& options,
                                            const ReplayLimits& limits) {
   if (auto ok = check_geometry(options); !ok) return tl::unexpected(ReplayError{ok.error()});
-  return Replay(trace, options, limits).run();
+  return Replay(trace, options, limits, nullptr).run();
+}
+
+tl::expected<void, ReplayError> replay_files(const TraceReader& trace, const ModelOptions& geometry,
+                                             const ReplayHooks& hooks, const ReplayLimits& limits) {
+  if (auto ok = check_geometry(geometry); !ok) return tl::unexpected(ReplayError{ok.error()});
+  if (auto done = Replay(trace, geometry, limits, &hooks).run(); !done) return tl::unexpected(done.error());
+  return {};
+}
+
+std::string MarkNames::next(const std::string& text) {
+  const std::uint64_t count = ++counts_[text];
+  return count == 1 ? text : fmt::format("{} ({})", text, count);
 }
 
 }  // namespace crashcut::fusefs

@@ -7,9 +7,10 @@
 // Threads: replays of one reader may run in several threads.
 #pragma once
 
+#include <functional>
+#include <map>
 #include <memory>
 #include <string>
-
 #include <tl/expected.hpp>
 
 #include "fusefs/filesystem.h"
@@ -29,6 +30,15 @@ struct Replayed {
   std::unique_ptr<Filesystem> filesystem;  // as it was at the end; to look at only: what is sealed takes no events
 };
 
+// Names for marks: one that is made again is another one. "saved", "saved (2)".
+class MarkNames {
+ public:
+  std::string next(const std::string& text);
+
+ private:
+  std::map<std::string, std::uint64_t> counts_;
+};
+
 // A sentence that names the operation, counted from 1.
 struct ReplayError {
   std::string sentence;
@@ -37,5 +47,15 @@ struct ReplayError {
 
 tl::expected<Replayed, ReplayError> replay(const TraceReader& trace, const ModelOptions& options,
                                            const ReplayLimits& limits = {});
+
+// The same without a model: the files alone. `geometry` is what replay() is called with. The hooks may look at the
+// files, and change nothing.
+struct ReplayHooks {
+  std::function<void(const TraceOp& op, const std::string& text, Filesystem& filesystem)>
+      on_op;  // after each, in words
+  std::function<void(Filesystem& filesystem)> on_end;
+};
+tl::expected<void, ReplayError> replay_files(const TraceReader& trace, const ModelOptions& geometry,
+                                             const ReplayHooks& hooks, const ReplayLimits& limits = {});
 
 }  // namespace crashcut::fusefs

@@ -101,6 +101,8 @@ std::string call_text(const TraceOp& op, const std::function<std::string(Ino)>& 
       return fmt::format("sync_file_range({}, {} at {})", path_of(op.ino), count_text(op.length), op.offset);
     case TraceCall::kMakeDurable: return "everything so far is made durable";
     case TraceCall::kMark: return fmt::format("mark({})", quoted(op.text));
+    case TraceCall::kStopped:
+      return "the program is stopped";
     case TraceCall::kProcess:
     case TraceCall::kEnd: break;
   }

@@ -1,5 +1,7 @@
 #include "fusefs/traced.h"
 
+#include <linux/falloc.h>
+
 #include <cerrno>
 
 #include "fusefs/trace_text.h"
@@ -111,19 +113,54 @@ Errno Traced::remove_xattr(Ino ino, const std::string& name) {
   return change({.call = TraceCall::kRemoveXattr, .ino = ino, .name = name}, [&] { return filesystem_.remove_xattr(ino, name); });
 }
 
-void Traced::add_open(Ino ino) {
+void Traced::add_open(Ino ino, const Writer* writer) {
+  if (writer && writer_) ++unfinished_[ino].open_writers;
   change({.call = TraceCall::kAddOpen, .ino = ino}, [&] { return filesystem_.add_open(ino), 0; });
 }
 
-void Traced::release(Ino ino, bool was_writable) {
-  change({.call = TraceCall::kRelease, .ino = ino, .flags = was_writable ? kTraceWritable : 0},
+void Traced::release(Ino ino, bool was_writable, const Writer* writer) {
+  const bool is_finished = writer && writer_ && finishes(ino, *writer);
+  change({.call = TraceCall::kRelease,
+          .ino = ino,
+          .flags = (was_writable ? kTraceWritable : 0) | (is_finished ? kTraceFinished : 0)},
          [&] { return filesystem_.release(ino, was_writable), 0; });
+}
+
+void Traced::note_written(Ino ino, Writer* writer) {
+  if (!writer_) return;
+  Unfinished& file = unfinished_[ino];
+  if (file.epoch <= sync_epoch_) file = Unfinished{.epoch = ++last_epoch_, .open_writers = file.open_writers};
+  if (!writer) {
+    file.is_by_mapping = true;
+  } else if (writer->epoch != file.epoch) {
+    writer->epoch = file.epoch;
+    ++file.writers;
+  }
+}
+
+// The description is closed: is what it wrote finished by that?
+bool Traced::finishes(Ino ino, const Writer& writer) {
+  const auto found = unfinished_.find(ino);
+  if (found == unfinished_.end()) return false;
+  Unfinished& file = found->second;
+  if (file.open_writers > 0) --file.open_writers;
+  const bool is_current = file.epoch > sync_epoch_;
+  bool has_written = is_current && writer.epoch == file.epoch;
+  if (has_written) --file.writers;
+  // A mapping keeps its description open: the last one that may write is closed after the last store.
+  if (is_current && file.is_by_mapping && file.open_writers == 0) {
+    has_written = true;
+    file.is_by_mapping = false;
+  }
+  const bool is_finished = has_written && file.writers == 0 && !file.is_by_mapping;
+  if (file.open_writers == 0) unfinished_.erase(found);
+  return is_finished;
 }
 
 // ---- data ---------------------------------------------------------------------------------------------------------
 
 std::int64_t Traced::write(Ino ino, std::uint64_t offset, std::span<const std::byte> in, WriteFlags flags,
-                           std::uint64_t* end) {
+                           std::uint64_t* end, Writer* writer) {
   TraceOp op;
   op.call = TraceCall::kWrite;
   op.ino = ino;
@@ -139,6 +176,7 @@ std::int64_t Traced::write(Ino ino, std::uint64_t offset, std::span<const std::b
     if (recorder_) recorder_->drop_op();
     return count;
   }
+  note_written(ino, writer);
   op.offset = written_end - static_cast<std::uint64_t>(count);
   op.data = in.first(static_cast<std::size_t>(count));
   if (recorder_) recorder_->name_op(text_of(op));
@@ -146,13 +184,19 @@ std::int64_t Traced::write(Ino ino, std::uint64_t offset, std::span<const std::b
   return count;
 }
 
-Errno Traced::truncate(Ino ino, std::uint64_t size) {
-  return change({.call = TraceCall::kTruncate, .ino = ino, .length = size}, [&] { return filesystem_.truncate(ino, size); });
+Errno Traced::truncate(Ino ino, std::uint64_t size, Writer* writer) {
+  // A file that is only made longer is about to be filled.
+  const bool is_cut = writer && writer_ && filesystem_.seek(ino, 0, SEEK_END) > static_cast<std::int64_t>(size);
+  const Errno result = change({.call = TraceCall::kTruncate, .ino = ino, .length = size},
+                              [&] { return filesystem_.truncate(ino, size); });
+  if (result == 0 && is_cut) note_written(ino, writer);
+  return result;
 }
 
-Errno Traced::fallocate(Ino ino, int mode, std::uint64_t offset, std::uint64_t length) {
+Errno Traced::fallocate(Ino ino, int mode, std::uint64_t offset, std::uint64_t length, Writer* writer) {
   TraceOp op{.call = TraceCall::kFallocate, .ino = ino, .offset = offset, .length = length, .flags = static_cast<std::uint32_t>(mode)};
   const Errno result = change(op, [&] { return filesystem_.fallocate(ino, mode, offset, length); });
+  if (result == 0 && writer && (mode & ~FALLOC_FL_KEEP_SIZE) != 0) note_written(ino, writer);
   // ext4 changes the times before it finds that there is no room, or that the range does not fit.
   if (result == -ENOSPC || result == -EINVAL) {
     op.flags |= kTraceFailed;
@@ -162,10 +206,14 @@ Errno Traced::fallocate(Ino ino, int mode, std::uint64_t offset, std::uint64_t l
 }
 
 Errno Traced::fsync(Ino ino, bool datasync) {
+  if (const auto found = unfinished_.find(ino); found != unfinished_.end()) {
+    found->second = Unfinished{.epoch = ++last_epoch_, .open_writers = found->second.open_writers};
+  }
   return change({.call = TraceCall::kFsync, .ino = ino, .flags = datasync ? kTraceDatasync : 0}, [&] { return filesystem_.fsync(ino, datasync); });
 }
 
 Errno Traced::sync() {
+  sync_epoch_ = last_epoch_;
   return change({.call = TraceCall::kSync}, [&] { return filesystem_.sync(); });
 }
 
@@ -175,11 +223,16 @@ Errno Traced::sync_file_range(Ino ino, std::uint64_t offset, std::uint64_t lengt
 }
 
 void Traced::make_durable() {
+  sync_epoch_ = last_epoch_;
   change({.call = TraceCall::kMakeDurable}, [&] { return filesystem_.make_durable(), 0; });
 }
 
 void Traced::mark(std::string_view text) {
   change({.call = TraceCall::kMark, .text = text}, [] { return 0; });
+}
+
+void Traced::stop() {
+  change({.call = TraceCall::kStopped}, [] { return 0; });
 }
 
 }  // namespace crashcut::fusefs

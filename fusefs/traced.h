@@ -33,6 +33,13 @@ class TraceClock {
 
 class Traced {
  public:
+  // An open description that may write. Who can tell descriptions apart hands theirs to the calls below: then the trace
+  // says of a close whether it finishes the file, that is whether the description had written to the file (or made or
+  // cut it) and no other one has written to it since the last fsync.
+  struct Writer {
+    std::uint64_t epoch = 0;  // of the file when it last wrote; 0: it has not
+  };
+
   // `filesystem` takes its time from `clock`; the trace's header has the time that the clock showed when the
   // filesystem was made. `writer` may be none: then the calls are just done. It can be read for as long as files can.
   // `recorder`, where there is one, is the filesystem's: each call is an operation of its own there, in words.
@@ -56,20 +63,27 @@ class Traced {
   Errno setattr(Ino ino, const AttrChange& attributes);
   Errno set_xattr(Ino ino, const std::string& name, std::string_view value, int flags);
   Errno remove_xattr(Ino ino, const std::string& name);
-  void add_open(Ino ino);
-  void release(Ino ino, bool was_writable);
+  void add_open(Ino ino, const Writer* writer = nullptr);
+  void release(Ino ino, bool was_writable, const Writer* writer = nullptr);
+  // Without a writer it is a store to a mapping, which belongs to whichever description was mapped.
   std::int64_t write(Ino ino, std::uint64_t offset, std::span<const std::byte> in, WriteFlags flags,
-                     std::uint64_t* end = nullptr);
-  Errno truncate(Ino ino, std::uint64_t size);
-  Errno fallocate(Ino ino, int mode, std::uint64_t offset, std::uint64_t length);
+                     std::uint64_t* end = nullptr, Writer* writer = nullptr);
+  Errno truncate(Ino ino, std::uint64_t size, Writer* writer = nullptr);
+  Errno fallocate(Ino ino, int mode, std::uint64_t offset, std::uint64_t length, Writer* writer = nullptr);
+  // The description has just made the file.
+  void note_made(Ino ino, Writer& writer) { note_written(ino, &writer); }
   Errno fsync(Ino ino, bool datasync);
   Errno sync();
   Errno sync_file_range(Ino ino, std::uint64_t offset, std::uint64_t length, unsigned flags);
   void make_durable();
   // Written to the trace only: a Filesystem knows no marks, a Recorder beside it has its own mark().
   void mark(std::string_view text);
+  // Written to the trace only: whoever runs the program is about to kill it.
+  void stop();
 
  private:
+  void note_written(Ino ino, Writer* writer);
+  bool finishes(Ino ino, const Writer& writer);
   void begin(const TraceOp& op);
   std::string text_of(const TraceOp& op) const;
   // Does `action`; `made` is the inode that it makes.
@@ -92,6 +106,17 @@ class Traced {
   };
   std::unordered_map<std::uint64_t, Known> known_;  // by pid
   std::uint32_t process_count_ = 0;
+
+  // What was written to a file and is not finished yet. An fsync begins a new epoch of the file, and so does a sync.
+  struct Unfinished {
+    std::uint64_t epoch = 0;
+    std::uint32_t writers = 0;       // descriptions that wrote in this epoch
+    bool is_by_mapping = false;      // stores to a mapping came in this epoch
+    std::uint32_t open_writers = 0;  // descriptions that may write
+  };
+  std::unordered_map<Ino, Unfinished> unfinished_;
+  std::uint64_t last_epoch_ = 0;
+  std::uint64_t sync_epoch_ = 0;  // no epoch before it holds anything unfinished
 };
 
 }  // namespace crashcut::fusefs

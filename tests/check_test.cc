@@ -187,8 +187,9 @@ INSTANTIATE_TEST_SUITE_P(
 TEST_F(CheckTest, ALossySaveIsLostAndNotDurableAndReplays) {
   const Ran ran = check({"--setup", "echo old > notes.txt", "--file", "notes.txt"}, "echo new contents > notes.txt");
   EXPECT_EQ(ran.exit_code, 1) << ran.err;
-  EXPECT_TRUE(ran.says("violation (lost): a crash can leave notes.txt empty: truncate(notes.txt, 0) had persisted, "
-                       "write(notes.txt, 13 bytes at 0) had not; no fsync of it follows"))
+  EXPECT_TRUE(
+      ran.says("violation (lost): a crash can leave notes.txt empty: truncate(notes.txt, 0) had persisted, "
+               "write(notes.txt, 13 bytes at 0) had not; no fsync of notes.txt follows"))
       << ran.out;
   const Json json = result();
   EXPECT_EQ(json["verdict"], "violation");
@@ -283,6 +284,90 @@ TEST_F(CheckTest, ExpectationsOfFiles) {
   EXPECT_EQ(check(with("no-luck"), "true").exit_code, 2);
 }
 
+// ---- versions ------------------------------------------------------------------------------------------------------
+
+// Every state that the program finishes is a version: these save twice or more, and right each time.
+TEST_F(CheckTest, SavesThatAreRightEachTime) {
+  const std::string store = compile(
+      "store",
+      "#include <fcntl.h>\n#include <string.h>\n#include <sys/mman.h>\n#include <unistd.h>\n"
+      "int main(void) { for (char c = '1'; c < '4'; ++c) { int f = open(\"t\", O_CREAT | O_RDWR | O_TRUNC, 0644);\n"
+      "  if (ftruncate(f, 512)) return 1; char* m = mmap(0, 512, 3, MAP_SHARED, f, 0); close(f); memset(m, c, 512);\n"
+      "  msync(m, 512, MS_SYNC); munmap(m, 512); rename(\"t\", \"f\"); int d = open(\".\", O_RDONLY); fsync(d); "
+      "close(d); } return 0; }\n");
+  struct Row {
+    const char* name;
+    std::string script;
+  };
+  for (const Row& row : {
+           Row{"rename", "for i in 1 2; do echo v$i > t; sync t; mv t f; sync .; done"},
+           Row{"rename and sync", "for i in 1 2 3; do echo version $i > t; sync; mv t f; sync; done"},
+           Row{"another directory", "mkdir d; for i in 1 2; do echo v$i > d/t; sync d/t; mv d/t f; sync .; done"},
+           Row{"a hard link", "for i in 1 2; do echo v$i > t; sync t; ln -f t f; sync .; rm t; done"},
+           Row{"two renames", "for i in 1 2; do echo v$i > t; sync t; mv -T t u; mv u f; sync .; done"},
+           Row{"one sector in place",
+               "printf %512s 0 > t; sync t; mv t f; sync .; for i in 1 2 3; do printf %512s $i | dd of=f "
+               "conv=notrunc,fsync status=none; done"},
+           Row{"two processes",
+               "(echo v1 > a; sync a; mv a f; sync .) & wait; (echo v2 > b; sync b; mv b f; sync .) & wait"},
+           Row{"a mapping", (directory_ / "store").string()},
+       }) {
+    const Ran ran = check({"--setup", "echo v0 > f", "--file", "f"}, row.script);
+    EXPECT_EQ(ran.exit_code, 0) << row.name << ran.out << ran.err;
+    EXPECT_TRUE(ran.says("none failed")) << row.name << ran.out;
+    EXPECT_EQ(check({"--setup", "echo v0 > f"}, row.script).exit_code, 0)
+        << row.name << " with --tree" << read_file(directory_ / "out");
+  }
+}
+
+TEST_F(CheckTest, AnAppendedLogIsAVersionAtEachFsync) {
+  const std::string append = "for i in 1 2 3; do echo line$i >> f; sync f; done";
+  EXPECT_EQ(check({"--setup", ": > f", "--file", "f", "--data", "journal"}, append).exit_code, 0)
+      << read_file(directory_ / "out");
+  EXPECT_EQ(check({"--setup", ": > f", "--expect", "prefix", "--data", "journal"}, append).exit_code, 0)
+      << read_file(directory_ / "out");
+  EXPECT_EQ(check({"--setup", ": > f", "--file", "f"}, append).exit_code, 1) << "it can grow over NULs";
+}
+
+// Wrong twins: what the program did not finish is no version, however often it saves.
+TEST_F(CheckTest, SavesThatAreWrongAreStillFound) {
+  const std::string slow = compile(
+      "slow",
+      "#include <fcntl.h>\n#include <string.h>\n#include <unistd.h>\n"
+      "int main(void) { char b[4096]; for (char c = '1'; c < '3'; ++c) { int f = open(\"f\", O_CREAT | O_WRONLY, "
+      "0644); memset(b, c, 4096);\n"
+      "  for (int i = 0; i < 3; ++i) if (write(f, b, 4096) != 4096) return 1; fsync(f); close(f); } return 0; }\n");
+  struct Row {
+    const char* setup;
+    std::string script;
+    const char* says;
+  };
+  for (const Row& row : {
+           Row{"echo v0 > f", "for i in 1 2; do echo v$i > f; sync f; done", "f is empty"},
+           Row{"echo v0 > f", ": > f; echo v1 >> f; sync f", "f is empty"},
+           Row{"echo v0 > f", "rm f; echo v1 > t; sync t; mv t f; sync .", "f is missing"},
+           Row{"head -c 12288 /dev/zero | tr '\\0' 0 > f", (directory_ / "slow").string(), "no version"},
+           Row{"echo version 0 > f", "(echo v1; echo v2) > f; sync f", "3 bytes long, as no version is"},
+       }) {
+    const Ran ran = check({"--setup", row.setup, "--file", "f", "--outcomes"}, row.script);
+    EXPECT_EQ(ran.exit_code, 1) << row.script << ran.out << ran.err;
+    EXPECT_GT(result()["counts"]["lost"], 0) << row.script;
+    EXPECT_TRUE(ran.says(row.says)) << row.script << ran.out;
+  }
+}
+
+TEST_F(CheckTest, AVersionOlderThanThePromisedOneIsNotDurable) {
+  const Ran ran = check({"--setup", "echo v0 > f", "--file", "f", "--outcomes"},
+                        "for i in 1 2; do echo v$i > t; sync t; mv t f; done; crashcut mark saved; for i in 3 4; do "
+                        "echo v$i > t; sync t; mv t f; done; sync .");
+  EXPECT_EQ(ran.exit_code, 1) << ran.out << ran.err;
+  EXPECT_EQ(result()["counts"]["lost"], 0);
+  // The fsync of the second temporary file took the first rename along.
+  EXPECT_FALSE(ran.says("f is old after")) << ran.out;
+  EXPECT_TRUE(ran.says("f is as after rename(t, f), version 2 of 5 after \"saved\"")) << ran.out;
+  EXPECT_TRUE(ran.says("f is as after rename(t, f), version 4 of 5\n")) << ran.out;
+}
+
 // ---- checkers and marks -------------------------------------------------------------------------------------------
 
 TEST_F(CheckTest, ACheckerSeesEachStateOnce) {
@@ -312,6 +397,63 @@ TEST_F(CheckTest, MarksComeFromTheExitFromLinesAndFromScripts) {
   EXPECT_EQ(check(options, "echo new > t; sync t; mv t f").exit_code, 1);
   EXPECT_EQ(result()["violation"]["code"], 3);
   EXPECT_EQ(crashcut({"mark", "saved"}).exit_code, 2) << "there is nobody to hear it";
+}
+
+TEST_F(CheckTest, MarksOfTheSetUpAreNotTheProgramsOwn) {
+  const std::string judge = script("judge.sh",
+                                   "test -s $CRASHCUT_MARKS && grep -q . $CRASHCUT_MARKS && cat $CRASHCUT_MARKS && "
+                                   "test \"$(cat $CRASHCUT_MARKS)\" != exit && exit 1; exit 0");
+  const Words options = {"--setup", "echo old > f; crashcut mark saved", "--check", judge};
+  EXPECT_EQ(check(options, "echo new > f").exit_code, 0) << read_file(directory_ / "out");
+  EXPECT_EQ(check({"--setup", "echo old > f; crashcut mark saved", "--check", "test -z \"$CRASHCUT_CERTAIN\""},
+                  "echo new > f")
+                .exit_code,
+            0)
+      << read_file(directory_ / "out");
+  // Nor do they count: the program's first one is "saved", not "saved (2)".
+  const Ran ran = check({"--setup", "echo old > f; crashcut mark saved", "--file", "f"},
+                        "echo new > t; sync t; mv t f; crashcut mark saved; sync .");
+  EXPECT_EQ(ran.exit_code, 1) << ran.out << ran.err;
+  EXPECT_EQ(result()["violation"]["outcome"], "f is old after \"saved\"") << ran.out;
+}
+
+TEST_F(CheckTest, HowTheCheckerEndedIsSaid) {
+  const auto says = [&](const std::string& checker, const std::string& words) {
+    const Ran ran =
+        check({"--setup", "echo old > f", "--check-limit", "1", "--jobs", "1", "--check", checker}, "echo new > f");
+    EXPECT_EQ(ran.exit_code, 1) << ran.out << ran.err;
+    EXPECT_TRUE(ran.says(words)) << words << ran.out;
+    EXPECT_TRUE(crashcut({"replay", token()}).says(words)) << words;
+  };
+  says("test -s f || { echo nothing there; exit 3; }", "the checker ended with status 3 and said: nothing there");
+  says("test -s f || exit 4", "the checker ended with status 4 and printed nothing");
+  says("test -s f || kill -SEGV $$", "the checker was killed by SIGSEGV and printed nothing");
+  says("test -s f || sleep 1000", "the checker did not end in time (--check-limit), was killed and printed nothing");
+  // Two ways to end are two kinds, also where the words are the same.
+  const Ran ran = check({"--setup", "echo old > f", "--check", "grep -q old f && exit 0; test -s f && exit 5; exit 6"},
+                        "echo new > f");
+  EXPECT_TRUE(ran.says("check failed (status 5): the checker")) << ran.out;
+  EXPECT_TRUE(ran.says("check failed (status 6): the checker")) << ran.out;
+  const Json json = result();
+  std::set<std::string> ends;
+  for (const Json& violation : json["violations"]) ends.insert(violation["end"]);
+  EXPECT_EQ(ends, (std::set<std::string>{"status 5", "status 6"}));
+}
+
+TEST_F(CheckTest, ReportsForMachinesStandAlone) {
+  Ran ran = check({"--setup", "echo old > f", "--file", "f", "--junit", "-"}, "echo printed; echo new > f");
+  EXPECT_EQ(ran.exit_code, 1);
+  EXPECT_TRUE(ran.out.starts_with("<?xml")) << ran.out;
+  EXPECT_EQ(ran.out, read_file(directory_ / "results/junit.xml"));
+  EXPECT_EQ(ran.out.find("\\n"), std::string::npos) << ran.out;
+  EXPECT_NE(ran.out.find("1 recovery\nlost: "), std::string::npos) << "a line each: " << ran.out;
+  for (const Words& also : {Words{}, Words{"--stdout-marks"}}) {
+    Words options = {"--setup", "echo old > f", "--file", "f", "--json", "-"};
+    options.insert(options.end(), also.begin(), also.end());
+    ran = check(options, "echo printed; echo new > f");
+    EXPECT_EQ(Json::parse(ran.out, nullptr, false)["verdict"], "violation") << ran.out;
+    EXPECT_NE(ran.err.find("printed"), std::string::npos) << ran.err;
+  }
 }
 
 TEST_F(CheckTest, CrashcutHeaderWorksOnTheMountToo) {
@@ -557,6 +699,80 @@ TEST_F(CheckTest, CompareShowsEveryModel) {
   EXPECT_TRUE(ran.says("ext4 data=writeback")) << ran.out;
 }
 
+TEST_F(CheckTest, CompareSaysWhatItIsAndHowManyHold) {
+  const auto compare = [&](const std::string& script) {
+    fs::remove_all(directory_ / "results");
+    return crashcut(
+        {"compare", "--out", "results", "--setup", "echo old > f", "--file", "f", "--", "sh", "-c", script});
+  };
+  const Ran safe = compare("echo new! > t; sync t; mv t f; sync .");
+  EXPECT_EQ(safe.exit_code, 0) << safe.err;
+  EXPECT_TRUE(safe.out.starts_with("crashcut compare -- sh")) << safe.out;
+  EXPECT_TRUE(safe.says(" | 5 models | file f")) << safe.out;
+  EXPECT_TRUE(safe.says("verified: under all 5 models")) << safe.out;
+  EXPECT_TRUE(compare("echo new! > t; mv t f; sync .").says("violation: under 3 of 5 models"))
+      << read_file(directory_ / "out");
+}
+
+// ---- starting states ----------------------------------------------------------------------------------------------
+
+TEST_F(CheckTest, WhatIsNotOnTheDiskIsNamed) {
+  script("save.sh", "echo new > conf.json\n");
+  std::ofstream(directory_ / "conf.json") << "old\n";
+  const auto try_first = [&](Words options, Words program) {
+    fs::remove_all(directory_ / "crashcut.out");
+    options.insert(options.begin(), "check");
+    options.push_back("--");
+    options.insert(options.end(), program.begin(), program.end());
+    return crashcut(options);
+  };
+  const std::string hint = "--from DIR copies a directory onto it (--from . the one that crashcut is called in)";
+  Ran ran = try_first({"--file", "conf.json"}, {"sh", "save.sh"});
+  EXPECT_EQ(ran.exit_code, 2);
+  EXPECT_TRUE(ran.says("save.sh is in the directory that crashcut was called in, and not on the modelled disk."))
+      << ran.err;
+  EXPECT_TRUE(ran.says(hint)) << ran.err;
+  ran = try_first({"--file", "conf.json", "--from", "."}, {"sh", "save.sh"});
+  EXPECT_EQ(ran.exit_code, 1) << ran.err;
+  EXPECT_TRUE(ran.says("conf.json is empty")) << ran.out;
+  EXPECT_FALSE(ran.says(hint)) << ran.out << ran.err;
+  // A program that does not fail, but does not see the file either.
+  ran = try_first({}, {"touch", "conf.json"});
+  EXPECT_TRUE(ran.says("note: conf.json is in the directory")) << ran.out;
+  ran = try_first({}, {"sh", "-c", "cat something-else"});
+  EXPECT_EQ(ran.exit_code, 2);
+  EXPECT_TRUE(ran.says(hint)) << ran.err;
+  ran = try_first({"--file", "conf.json"}, {"touch", "other"});
+  EXPECT_EQ(ran.exit_code, 2);
+  EXPECT_TRUE(ran.says(hint)) << ran.err;
+  ran = try_first({}, {"sh", "-c", "touch a; exit 1"});
+  EXPECT_FALSE(ran.says(hint)) << "it has changed something: " << ran.err;
+}
+
+TEST_F(CheckTest, AStartingStateIsCopiedWithAllThatItHas) {
+  fs::create_directories(directory_ / "tree/d");
+  fs::create_directories(directory_ / "tree/crashcut.out/1");
+  EXPECT_EQ(std::system(("cd " + (directory_ / "tree").string() +
+                         " && printf data > f && ln f d/g && ln -s f s && truncate -s 1M hole && printf x >> hole && "
+                         "mkfifo p && chmod 640 f && touch -d 2001-01-01 f d && : > empty")
+                            .c_str()),
+            0);
+  const std::string look =
+      "stat -c '%n %F %a %h %s' f d/g s hole p empty; stat -c '%n %F %a %h' d; stat -c %Y f d; cat d/g; readlink s; "
+      "ls; test $(stat -c %b hole) -lt 100 || echo full; tail -c 1 hole";
+  const Ran there = run({"sh", "-c", "cd tree; " + look});
+  const Ran ran = crashcut({"check", "--out", "tree/results", "--image", "tree/image", "--from", "tree", "--", "sh",
+                            "-c", look + "; echo n > f"});
+  EXPECT_EQ(ran.exit_code, 1) << ran.err;
+  std::string expected = there.out;
+  expected.erase(expected.find("crashcut.out\n"), 13);
+  EXPECT_NE(ran.out.find(expected), std::string::npos) << ran.out << "---\n" << expected;
+  std::ofstream(directory_ / "tree/secret") << "x";
+  if (geteuid() == 0) return;  // who may read everything
+  fs::permissions(directory_ / "tree/secret", fs::perms::none);
+  EXPECT_EQ(crashcut({"check", "--from", "tree", "--", "touch", "a"}).exit_code, 2);
+}
+
 // ---- bad input ----------------------------------------------------------------------------------------------------
 
 TEST_F(CheckTest, MoreBadInput) {
@@ -566,8 +782,11 @@ TEST_F(CheckTest, MoreBadInput) {
     const char* says;
   };
   fs::create_directory(directory_ / "tree");
-  for (const Row& row : {Row{{}, "echo new > /tmp/check_test.outside", "changed nothing on the modelled disk"}, Row{{"--json", "/nonexistent/x"}, "echo n > a", "Cannot write /nonexistent/x"},
-                         Row{{"--from", "."}, "echo n > a", "--out"}}) {
+  for (const Row& row :
+       {Row{{}, "echo new > /tmp/check_test.outside", "changed nothing on the modelled disk"},
+        Row{{"--json", "/nonexistent/x"}, "echo n > a", "Cannot write /nonexistent/x"},
+        Row{{"--json", "x", "--junit", "x"}, "echo n > a", "--json and --junit would both be written to x"},
+        Row{{"--json", "-", "--junit", "-"}, "echo n > a", "--json and --junit would both be written to stdout"}}) {
     const Ran ran = check(row.options, row.script);
     EXPECT_EQ(ran.exit_code, 2) << row.says << ran.out;
     EXPECT_TRUE(ran.says(row.says)) << ran.err;
@@ -600,10 +819,30 @@ TEST_F(CheckTest, BadInputIsASentence) {
   refused({"check", "--out", "r", "--", "true"}, "it is there already");
 }
 
-TEST_F(CheckTest, AProgramThatNeverEndsIsStoppedAndSaidSo) {
-  const Ran ran = check({"--program-limit", "1"}, "echo a > f; sleep 1000");
-  EXPECT_EQ(ran.exit_code, 2);
-  EXPECT_TRUE(ran.says("did not end within 1 seconds (--program-limit) and was stopped")) << ran.out << ran.err;
+TEST_F(CheckTest, WhatAProgramDidUntilItWasStoppedIsExplored) {
+  const Words options = {"--program-limit", "1", "--setup", "echo v0 > f", "--file", "f"};
+  Ran ran = check(options, "echo v1 > f; sleep 1000");
+  EXPECT_EQ(ran.exit_code, 1) << ran.out << ran.err;
+  EXPECT_TRUE(ran.says("the program was stopped (--program-limit)")) << ran.out;
+  EXPECT_EQ(result()["counts"]["not_durable"], 0) << "its end is no promise";
+  EXPECT_TRUE(result()["execution"]["timed_out"]);
+  ran = check(options, "for i in 1 2; do echo v$i > t; sync t; mv t f; sync .; done; sleep 1000");
+  EXPECT_EQ(ran.exit_code, 3) << ran.out << ran.err;
+  EXPECT_EQ(result()["verdict"], "bounded");
+  EXPECT_EQ(result()["bound_hit"], "program_limit");
+  EXPECT_EQ(result()["counts"]["recoveries"], 3);
+  // What was half done is no version, and nobody's loss where there was nothing before.
+  ran = check({"--program-limit", "1"}, "echo v1 > f; sync f .; (echo half; sleep 1000) > g");
+  EXPECT_EQ(ran.exit_code, 1) << "f can be empty" << ran.out << ran.err;
+  const Json half = result();
+  for (const Json& violation : half["violations"]) EXPECT_EQ(violation["subject"], "f");
+  ran = check(options, "crashcut mark saved; (echo half; sleep 1000) > f");
+  EXPECT_EQ(ran.exit_code, 1) << ran.out << ran.err;
+  EXPECT_TRUE(ran.says("5 bytes long")) << ran.out;
+  ran = check({"--program-limit", "1", "--file", "f"}, "(echo half; sleep 1000) > f");
+  EXPECT_EQ(ran.exit_code, 2) << ran.out;
+  EXPECT_TRUE(ran.says("before it had finished any version of f")) << ran.err;
+  EXPECT_EQ(check({"--program-limit", "1"}, "sleep 1000").exit_code, 2) << "it changed nothing";
 }
 
 TEST_F(CheckTest, AProgramThatFailsByItselfIsNotVerified) {

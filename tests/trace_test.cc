@@ -117,7 +117,7 @@ std::vector<TraceOp> one_of_each() {
       {.call = TraceCall::kSetXattr, .time = t1, .ino = Ino{11}, .name = "user.with/slash", .flags = XATTR_CREATE, .text = data},
       {.call = TraceCall::kRemoveXattr, .time = t1, .ino = Ino{11}, .name = "user.a"},
       {.call = TraceCall::kAddOpen, .time = t1, .ino = Ino{11}},
-      {.call = TraceCall::kRelease, .time = t1, .ino = Ino{11}, .flags = kTraceWritable},
+      {.call = TraceCall::kRelease, .time = t1, .ino = Ino{11}, .flags = kTraceWritable | kTraceFinished},
       {.call = TraceCall::kWrite, .time = t1, .ino = Ino{11}, .offset = 1ull << 43, .flags = kTraceAppend | kTraceDirect | kTraceDsync | kTraceSync, .data = bytes_of(data)},
       {.call = TraceCall::kWrite, .time = t1, .ino = Ino{11}, .offset = 0},
       {.call = TraceCall::kTruncate, .time = t1, .ino = Ino{11}, .length = 127},
@@ -127,6 +127,7 @@ std::vector<TraceOp> one_of_each() {
       {.call = TraceCall::kSyncFileRange, .time = t1, .ino = Ino{11}, .offset = 16383, .length = 16384, .flags = 7},
       {.call = TraceCall::kMakeDurable, .time = t1},
       {.call = TraceCall::kMark, .process = 1, .time = t1, .text = "saved!\n"},
+      {.call = TraceCall::kStopped, .time = t1},
   };
 }
 

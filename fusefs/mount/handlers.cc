@@ -104,6 +104,12 @@ Errno Mount::Server::fill_entry(fuse_req_t req, Ino ino, fuse_entry_param& out) 
     // The kernel cuts off its pages, mappings too, at the size that it hears of last. One that is too large it corrects
     // itself, when a page comes out short.
     if (S_ISREG(out.attr.st_mode)) out.attr.st_size = static_cast<off_t>(volume->filesystem.known_size(ino).value_or(kUnknownSize));
+    // A device's number the kernel takes from here, once and for all.
+    if (S_ISCHR(out.attr.st_mode) || S_ISBLK(out.attr.st_mode)) {
+      struct stat device {};
+      if (const Errno error = volume->filesystem.getattr(ino, device)) return error;
+      out.attr.st_rdev = device.st_rdev;
+    }
     out.attr.st_uid = fuse_req_ctx(req)->uid;
     out.attr.st_gid = fuse_req_ctx(req)->gid;
   }
@@ -453,7 +459,10 @@ void on_setattr(fuse_req_t req, fuse_ino_t node, struct stat* wanted, int to_set
     const Access who(server.volume->filesystem, server.caller_of(*fuse_req_ctx(req)), {});
     if (const mode_t lost = who.lost_privileges(now)) change.mode = (now.mode & 07777) & ~lost;
   }
-  if (error == 0 && is_truncation) error = server.volume->changes.truncate(ino, static_cast<std::uint64_t>(wanted->st_size));
+  if (error == 0 && is_truncation) {
+    Traced::Writer* const writer = info ? &file_of(info).writer : nullptr;
+    error = server.volume->changes.truncate(ino, static_cast<std::uint64_t>(wanted->st_size), writer);
+  }
   if (error == 0 && (changes_nothing || change.mode || change.uid || change.gid || change.atime || change.mtime)) {
     error = server.volume->changes.setattr(ino, change);
   }

@@ -20,9 +20,11 @@ void Mount::Server::keep_open(OpenFile file, fuse_file_info& info) {
   open_files.emplace(info.fh, std::move(kept));
 }
 
-void Mount::Server::open(Ino ino, fuse_file_info& info) {
-  if (ino != kRootIno) volume->changes.add_open(ino);  // the root stays anyway, and we have it open ourselves
-  keep_open({.generation = nodes.generation(), .ino = ino, .is_writable = (info.flags & O_ACCMODE) != O_RDONLY}, info);
+void Mount::Server::open(Ino ino, fuse_file_info& info, Traced::Writer writer) {
+  const bool is_writable = (info.flags & O_ACCMODE) != O_RDONLY;
+  // The root stays anyway, and we have it open ourselves.
+  if (ino != kRootIno) volume->changes.add_open(ino, is_writable ? &writer : nullptr);
+  keep_open({.generation = nodes.generation(), .ino = ino, .is_writable = is_writable, .writer = writer}, info);
   info.direct_io = !keeps_caches();
   info.keep_cache = keeps_caches();
 }
@@ -77,12 +79,13 @@ void on_open(fuse_req_t req, fuse_ino_t node, fuse_file_info* info) {
   Errno error = server.find(node, ino);
   if (error == 0) error = server.access_of(req).check(ino, needed_access(info->flags));
   server.set_process(fuse_req_ctx(req)->pid);
+  Traced::Writer writer;
   if (error == 0 && (info->flags & O_TRUNC)) {
-    error = server.volume->changes.truncate(ino, 0);
+    error = server.volume->changes.truncate(ino, 0, &writer);
     if (error == 0) server.kill_privileges(*fuse_req_ctx(req), ino);
   }
   if (error != 0) return reply_error(lock, req, error);
-  server.open(ino, *info);
+  server.open(ino, *info, writer);
   lock.unlock();
   fuse_reply_open(req, info);
 }
@@ -104,7 +107,9 @@ void on_create(fuse_req_t req, fuse_ino_t parent, const char* name, mode_t mode,
   fuse_entry_param entry;
   if (error == 0) error = server.fill_entry(req, made, entry);
   if (error != 0) return reply_error(lock, req, error);
-  server.open(made, *info);
+  Traced::Writer writer;
+  server.volume->changes.note_made(made, writer);
+  server.open(made, *info, writer);
   lock.unlock();
   fuse_reply_create(req, &entry, info);
 }
@@ -115,7 +120,8 @@ void release(fuse_req_t req, fuse_file_info* info) {
     Lock lock(server.mutex);
     const OpenFile& file = file_of(info);
     const bool is_counted = !file.special && file.ino != kRootIno;
-    if (check_current(server, file) == 0 && is_counted) server.volume->changes.release(file.ino, file.is_writable);
+    if (check_current(server, file) == 0 && is_counted)
+      server.volume->changes.release(file.ino, file.is_writable, file.is_writable ? &file.writer : nullptr);
     server.open_files.erase(info->fh);
   }
   fuse_reply_err(req, 0);
@@ -178,14 +184,15 @@ void on_fsync(fuse_req_t req, fuse_ino_t node, int datasync, fuse_file_info* inf
   reply_error(lock, req, error == -EPERM ? -EINVAL : error);
 }
 
-void on_fallocate(fuse_req_t req, fuse_ino_t node, int mode, off_t offset, off_t length, fuse_file_info*) {
+void on_fallocate(fuse_req_t req, fuse_ino_t node, int mode, off_t offset, off_t length, fuse_file_info* info) {
   Mount::Server& server = server_of(req);
   Lock lock(server.mutex);
   Ino ino{};
   Errno error = server.find(node, ino);
   if (error == 0) {
     server.set_process(fuse_req_ctx(req)->pid);
-    error = server.volume->changes.fallocate(ino, mode, static_cast<std::uint64_t>(offset), static_cast<std::uint64_t>(length));
+    error = server.volume->changes.fallocate(ino, mode, static_cast<std::uint64_t>(offset),
+                                             static_cast<std::uint64_t>(length), &file_of(info).writer);
     if (error == 0) server.kill_privileges(*fuse_req_ctx(req), ino);
   }
   reply_error(lock, req, error);
@@ -209,7 +216,7 @@ void on_copy_file_range(fuse_req_t req, fuse_ino_t, off_t from_offset, fuse_file
   Mount::Server& server = server_of(req);
   Lock lock(server.mutex);
   const OpenFile& from = file_of(from_info);
-  const OpenFile& to = file_of(to_info);
+  OpenFile& to = file_of(to_info);
   if (check_current(server, from) != 0 || check_current(server, to) != 0) return reply_error(lock, req, -ESTALE);
   if (from.special || to.special) return reply_error(lock, req, -EOPNOTSUPP);
   server.set_process(fuse_req_ctx(req)->pid);
@@ -221,8 +228,9 @@ void on_copy_file_range(fuse_req_t req, fuse_ino_t, off_t from_offset, fuse_file
     const std::int64_t got = server.volume->filesystem.read(from.ino, static_cast<std::uint64_t>(from_offset) + done, {piece.data(), wanted});
     if (got < 0 && done == 0) return reply_error(lock, req, static_cast<Errno>(got));
     if (got <= 0) break;
-    const std::int64_t put = server.volume->changes.write(to.ino, static_cast<std::uint64_t>(to_offset) + done,
-                                                          {piece.data(), static_cast<std::size_t>(got)}, WriteFlags{});
+    const std::int64_t put =
+        server.volume->changes.write(to.ino, static_cast<std::uint64_t>(to_offset) + done,
+                                     {piece.data(), static_cast<std::size_t>(got)}, WriteFlags{}, nullptr, &to.writer);
     if (put < 0 && done == 0) return reply_error(lock, req, static_cast<Errno>(put));
     if (put <= 0) break;
     done += static_cast<std::size_t>(put);
@@ -290,8 +298,9 @@ std::int64_t Mount::Server::write(const fuse_in_header& header, const fuse_write
     volume->changes.setattr(file.ino, AttrChange{.mtime = timespec{0, UTIME_NOW}});  // ext4 does that first
     return -EINVAL;
   }
-  const std::int64_t count =
-      volume->changes.write(file.ino, offset, {reinterpret_cast<const std::byte*>(bytes), wanted.size}, flags);
+  Traced::Writer* const writer = wanted.write_flags & FUSE_WRITE_CACHE ? nullptr : &file.writer;
+  const std::int64_t count = volume->changes.write(
+      file.ino, offset, {reinterpret_cast<const std::byte*>(bytes), wanted.size}, flags, nullptr, writer);
   if (count >= 0) file.synced_by = (flags.sync || flags.dsync) && keeps_caches() ? static_cast<pid_t>(header.pid) : 0;
   return count;
 }

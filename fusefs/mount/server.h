@@ -26,6 +26,7 @@ struct OpenFile {
   std::uint64_t generation;
   Ino ino;
   bool is_writable = false;
+  Traced::Writer writer{};  // where it is writable
   // An O_SYNC write of this thread was handled whole with its range; the fsync that the kernel sends after it says
   // nothing new. 0: none was. (None comes after libaio's; then the thread's own next one is taken for it.)
   pid_t synced_by = 0;
@@ -93,7 +94,7 @@ struct Mount::Server {
   void hold(Ino ino);
   bool has_no_name_left(Ino ino);
   // An open description of `ino`, as OPEN and CREATE answer it.
-  void open(Ino ino, fuse_file_info& info);
+  void open(Ino ino, fuse_file_info& info, Traced::Writer writer = {});
   void keep_open(OpenFile file, fuse_file_info& info);
 
   // Answers what does not go through the library: FUSE_TMPFILE, which it does not know, and FUSE_WRITE, where its

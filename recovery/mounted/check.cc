@@ -21,13 +21,17 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::seconds kMinimiseLimit{10};
 
 Failure users(std::string sentence) { return Failure{true, std::move(sentence)}; }
+Failure failure_of(const fusefs::ReplayError& error) { return Failure{!error.is_limit, error.sentence}; }
 
 // A trace and what a model makes of it.
 struct Loaded {
   fusefs::TraceReader trace;
   fusefs::Replayed replayed;
-  std::vector<Version> versions;
-  std::uint64_t trace_sum = 0;
+  std::uint64_t trace_sum;
+  Histories histories{};
+
+  Loaded(fusefs::TraceReader read, fusefs::Replayed done, std::uint64_t sum)
+      : trace(std::move(read)), replayed(std::move(done)), trace_sum(sum) {}
 
   const fusefs::Recording& recording() const { return replayed.recorder->recording(); }
   std::string program() const {
@@ -47,79 +51,92 @@ std::uint64_t sum_of_file(const std::string& path) {
   return crc.checksum();
 }
 
-// Without versions.
+// Without histories.
 tl::expected<Loaded, Failure> load(const std::string& directory, const fusefs::ModelOptions& model) {
   auto trace = fusefs::TraceReader::open(trace_of(directory));
   if (!trace) return tl::unexpected(users(trace.error()));
   auto replayed = fusefs::replay(*trace, model);
-  if (!replayed) return tl::unexpected(Failure{!replayed.error().is_limit, replayed.error().sentence});
-  return Loaded{std::move(*trace), std::move(*replayed), {}, sum_of_file(trace_of(directory))};
+  if (!replayed) return tl::unexpected(failure_of(replayed.error()));
+  return tl::expected<Loaded, Failure>(tl::in_place, std::move(*trace), std::move(*replayed),
+                                       sum_of_file(trace_of(directory)));
 }
 
 // The versions of the files that are asked about.
-tl::expected<std::vector<Version>, Failure> read_versions(const fusefs::Recording& recording, const std::vector<Question>& questions) {
+tl::expected<Histories, Failure> read_histories(const Loaded& loaded, const std::vector<Question>& questions) {
   std::set<std::string> paths;
+  bool keeps_bytes = false;
   for (const Question& question : questions) {
-    if (const auto* file = std::get_if<FileQuestion>(&question)) paths.insert(file->path);
-  }
-  std::vector<Version> versions = versions_of(recording, [&](const std::string& path) { return paths.contains(path); });
-  for (const Version& version : versions) {
-    for (const auto& [path, file] : version.files) {
-      if (file.size <= kComparedBytesMost) continue;
-      return tl::unexpected(users(fmt::format("{} is {} bytes long, which is too large to be compared. Ask about other files with --file, or about this one with --check.", path, file.size)));
+    if (const auto* file = std::get_if<FileQuestion>(&question)) {
+      paths.insert(file->path);
+      keeps_bytes = keeps_bytes || compares_bytes(*file);
     }
   }
-  return versions;
+  auto histories = histories_of(loaded.trace, loaded.recording().options, paths, keeps_bytes);
+  if (!histories) return tl::unexpected(users(histories.error()));
+  return std::move(*histories);
 }
 
-// Whether there is anything in the recording but its start and marks.
-bool changes_something(const fusefs::Recording& recording) {
-  const persist::Log& log = recording.log;
-  for (persist::EventId e = 0; e < log.event_count(); ++e) {
-    if (log.cover(e) > log.durable_barrier() && (recording.event_kinds[e] & fusefs::kMark) == 0) return true;
-  }
-  return false;
-}
-
-// Where a path leads to by symbolic links, in the version; each name on the way, the path first. The error is a sentence.
-tl::expected<std::vector<std::string>, std::string> follow_links(const Version& version, const std::string& path) {
+// Where a path leads to by symbolic links, in a tree; each name on the way, the path first. The error is a sentence.
+using Tree = std::map<std::string, FileVersion>;
+tl::expected<std::vector<std::string>, std::string> follow_links(const Tree& tree, const std::string& path) {
   constexpr std::size_t kLinksMost = 40;
   namespace fs = boost::filesystem;
   std::vector<std::string> names{path};
-  for (auto found = version.files.find(path); found != version.files.end() && S_ISLNK(found->second.type); found = version.files.find(names.back())) {
+  for (auto found = tree.find(path); found != tree.end() && S_ISLNK(found->second.type);
+       found = tree.find(names.back())) {
     const fs::path target = fs::path(found->second.content);
     const fs::path to = (fs::path(names.back()).parent_path() / target).lexically_normal();
     const bool is_outside = target.is_absolute() || *to.begin() == "..";
-    if (is_outside || !version.files.contains(to.string())) return tl::unexpected(fmt::format("it is a link to {}, which is not on the disk", target.string()));
+    if (is_outside || !tree.contains(to.string()))
+      return tl::unexpected(fmt::format("it is a link to {}, which is not on the disk", target.string()));
     if (names.size() == kLinksMost) return tl::unexpected(std::string("it is a link that leads to itself"));
     names.push_back(to.string());
   }
   return names;
 }
 
-tl::expected<std::vector<Question>, Failure> questions_of(const CheckPlan& plan, const std::vector<Version>& versions) {
+tl::expected<std::vector<Question>, Failure> questions_of(const CheckPlan& plan, const KnownPaths& known) {
   std::vector<Question> questions;
-  const std::vector<std::string> known = all_files(versions);
   const bool asks_nothing = plan.files.empty() && !plan.tree && plan.expects.empty() && plan.checker.empty();
   const bool asks_whole = !plan.files.empty() || plan.tree || asks_nothing;
   const bool asks_all = plan.files.empty() && (plan.tree || !plan.expects.empty() || asks_nothing);
   std::set<std::string> files;
   for (const std::string& path : plan.files) {
-    if (!std::binary_search(known.begin(), known.end(), path)) {
-      return tl::unexpected(users(fmt::format("--file {}: there was no such file, neither at the start nor at the end. Paths are "
-                                              "relative to the directory in which the program starts.", path)));
+    if (!known.all.contains(path)) {
+      return tl::unexpected(
+          users(fmt::format("--file {}: there was no such file, neither at the start nor at the end. Paths are "
+                            "relative to the directory in which the program starts. {}",
+                            path, kHowFilesCome)));
     }
-    for (const Version* version : {&versions.front(), &versions.back()}) {
-      const auto names = follow_links(*version, path);
+    for (const Tree* tree : {&known.start, &known.end}) {
+      const auto names = follow_links(*tree, path);
       if (!names) return tl::unexpected(users(fmt::format("--file {}: {}.", path, names.error())));
       files.insert(names->begin(), names->end());
     }
   }
-  for (const std::string& path : asks_all ? known : std::vector<std::string>(files.begin(), files.end())) {
+  for (const std::string& path : asks_all ? known.all : files) {
     questions.push_back(FileQuestion{path, plan.backups, asks_whole, plan.durable, plan.expects});
   }
   if (!plan.checker.empty()) questions.push_back(CommandQuestion{});
   return questions;
+}
+
+// A program that was stopped may not have got as far as any version of a file: then there is nothing to ask of it.
+tl::expected<void, Failure> drop_unfinished(const CheckPlan& plan, const Histories& histories,
+                                            std::vector<Question>& questions) {
+  if (!histories.was_stopped) return {};
+  const auto is_unfinished = [&](const Question& question) {
+    const auto* file = std::get_if<FileQuestion>(&question);
+    if (!file) return false;
+    const std::vector<FileState>& states = histories.files.at(file->path).states();
+    return std::none_of(states.begin(), states.end(), [](const FileState& state) { return state.exists(); });
+  };
+  std::erase_if(questions, is_unfinished);
+  if (!questions.empty() || histories.files.empty()) return {};
+  return tl::unexpected(
+      users(fmt::format("The program was stopped (--program-limit) before it had finished any version of {}, so there "
+                        "is nothing to check.",
+                        plan.files.empty() ? "a file" : plan.files.front())));
 }
 
 // Drops one event after the other, newest first, for as long as the violation stays the same.
@@ -174,6 +191,7 @@ tl::expected<Counterexample, Failure> tell_worst(Pool& pool, const Loaded& loade
     if (!finished) return tl::unexpected(finished.error());
     example.is_smallest = *finished;
     example.key.message = outcome_of(example.told.run.result);
+    example.key.end = end_of(example.told.run.result);
   }
   example.sentence = explain(example.key, questions[example.key.question], example.told, loaded.program());
   return example;
@@ -189,9 +207,9 @@ tl::expected<Loaded, Failure> load(const Token& token) {
   if (loaded->trace_sum != token.trace_sum) {
     return tl::unexpected(users(fmt::format("The trace in {} is another one than that which this token was made from.", token.directory)));
   }
-  auto versions = read_versions(loaded->recording(), {token.question});
-  if (!versions) return tl::unexpected(versions.error());
-  loaded->versions = std::move(*versions);
+  auto histories = read_histories(*loaded, {token.question});
+  if (!histories) return tl::unexpected(histories.error());
+  loaded->histories = std::move(*histories);
   return loaded;
 }
 
@@ -216,12 +234,15 @@ CheckPlan with_identity(CheckPlan plan, const Loaded& loaded) {
 tl::expected<CheckResult, Failure> check(const CheckPlan& plan, const PoolHooks& hooks) {
   auto loaded = load(plan.directory, plan.model);
   if (!loaded) return tl::unexpected(loaded.error());
-  auto questions = questions_of(plan, versions_of(loaded->recording(), [](const std::string&) { return false; }));
+  const auto known = known_paths_of(loaded->trace, plan.model);
+  if (!known) return tl::unexpected(users(known.error()));
+  auto questions = questions_of(plan, *known);
   if (!questions) return tl::unexpected(questions.error());
-  auto versions = read_versions(loaded->recording(), *questions);
-  if (!versions) return tl::unexpected(versions.error());
-  loaded->versions = std::move(*versions);
-  if (plan.checker.empty() && !changes_something(loaded->recording())) {
+  auto histories = read_histories(*loaded, *questions);
+  if (!histories) return tl::unexpected(histories.error());
+  loaded->histories = std::move(*histories);
+  if (auto ok = drop_unfinished(plan, loaded->histories, *questions); !ok) return tl::unexpected(ok.error());
+  if (plan.checker.empty() && !known->changes_something) {
     return tl::unexpected(users(fmt::format("The program changed nothing on the modelled disk, so there is nothing to check. The disk is the directory in which it "
                                             "starts ({}); what it wrote elsewhere went to the real files.", disk_of(plan.directory))));
   }
@@ -230,8 +251,9 @@ tl::expected<CheckResult, Failure> check(const CheckPlan& plan, const PoolHooks&
   result.operation_count = loaded->trace.op_count();
   result.event_count = loaded->recording().log.event_count();
   result.trace_is_complete = loaded->trace.is_complete();
+  result.was_stopped = known->was_stopped;
   const CheckPlan worker_plan = with_identity(plan, *loaded);
-  auto pool = Pool::start({worker_plan, loaded->recording(), loaded->versions, result.questions});
+  auto pool = Pool::start({worker_plan, loaded->recording(), loaded->histories, result.questions});
   if (!pool) return tl::unexpected(pool.error());
   auto explored = (*pool)->explore(hooks);
   if (!explored) return tl::unexpected(explored.error());
@@ -245,6 +267,7 @@ tl::expected<CheckResult, Failure> check(const CheckPlan& plan, const PoolHooks&
       return tl::unexpected(users(fmt::format("The checker is not deterministic: {}. A verdict needs one that answers the same "
                                               "for the same files; time, random numbers and threads are what usually differs.", tally.not_deterministic)));
     }
+    if (result.was_stopped && result.explored.bound == Bound::kNone) result.explored.bound = Bound::kProgramLimit;
     result.verdict = result.explored.bound == Bound::kNone ? recovery::Verdict::kVerified : recovery::Verdict::kBounded;
     return result;
   }
@@ -261,7 +284,7 @@ tl::expected<Counterexample, Failure> replay(const Token& token) {
   if (!loaded) return tl::unexpected(loaded.error());
   const CheckPlan plan = with_identity(plan_of(token), *loaded);
   const std::vector<Question> questions{token.question};
-  auto pool = Pool::start({plan, loaded->recording(), loaded->versions, questions});
+  auto pool = Pool::start({plan, loaded->recording(), loaded->histories, questions});
   if (!pool) return tl::unexpected(pool.error());
   auto told = (*pool)->tell(0, token.path);
   if (!told) return tl::unexpected(told.error());
@@ -269,7 +292,13 @@ tl::expected<Counterexample, Failure> replay(const Token& token) {
   if (told->run.diverged) {
     return tl::unexpected(users("The checker did not ask for the same things as when this violation was found: it has changed since, or it is not deterministic."));
   }
-  Counterexample example{ViolationKey{told->run.result.answer.finding, 0, outcome_of(told->run.result)}, std::move(*told), true, true, std::holds_alternative<CommandQuestion>(token.question), ""};
+  Counterexample example{
+      ViolationKey{told->run.result.answer.finding, 0, outcome_of(told->run.result), end_of(told->run.result)},
+      std::move(*told),
+      true,
+      true,
+      std::holds_alternative<CommandQuestion>(token.question),
+      ""};
   example.sentence = explain(example.key, token.question, example.told, loaded->program());
   return example;
 }
@@ -286,7 +315,7 @@ tl::expected<void, Failure> with_state(const Token& token, bool with_terminal, U
       [&](const sandbox::Inside& inside) {
         auto runner = MountedRunner::start({.inside = inside, .directory = disk_of(token.directory), .command = token.checker, .limit = token.check_limit, .records_writes = token.depth > 1});
         if (runner) {
-          Explorer explorer({loaded->recording(), loaded->versions, runner->get(), token.depth});
+          Explorer explorer({loaded->recording(), loaded->histories, runner->get(), token.depth});
           send(inside.socket, {{"failure", use(explorer, **runner)}});
         } else {
           send(inside.socket, {{"failure", runner.error()}});

@@ -26,6 +26,7 @@ struct CheckResult {
   std::size_t operation_count = 0;
   std::size_t event_count = 0;
   bool trace_is_complete = true;
+  bool was_stopped = false;  // the program, by --program-limit
   std::optional<Counterexample> counterexample;
   std::string token;
 };

@@ -75,7 +75,14 @@ std::string report_comparison_end(const std::vector<Comparison>& rows, std::size
     seconds += row.result.explored.seconds;
   }
   const auto failing = std::count_if(rows.begin(), rows.end(), [](const Comparison& row) { return row.result.verdict == Verdict::kViolation; });
-  std::string text = fmt::format("\n{}: {} of {} models; {}; {:.2f} s", recovery::to_text(verdict_of(rows, model_count)), failing, model_count,
+  const auto verified = std::count_if(rows.begin(), rows.end(),
+                                      [](const Comparison& row) { return row.result.verdict == Verdict::kVerified; });
+  const Verdict verdict = verdict_of(rows, model_count);
+  const std::string which = verdict == Verdict::kViolation ? fmt::format("under {} of {} models", failing, model_count)
+                            : verdict == Verdict::kVerified
+                                ? fmt::format("under all {} models", model_count)
+                                : fmt::format("{} of {} models verified", verified, model_count);
+  std::string text = fmt::format("\n{}: {}; {}; {:.2f} s", recovery::to_text(verdict), which,
                                  recovery::count_text(recoveries, "recovery", "recoveries"), seconds);
   if (rows.size() < model_count) text += fmt::format("; interrupted after {}", recovery::count_text(rows.size(), "model", "models"));
   return text + "\n";

@@ -2,7 +2,9 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,8 +12,6 @@
 #include <cstring>
 #include <map>
 #include <vector>
-
-#include <fmt/format.h>
 
 namespace crashcut::mounted {
 namespace {
@@ -34,6 +34,10 @@ class Source {
   virtual bool list(const std::string& key, std::vector<Entry>& entries) = 0;
   virtual bool stat(const std::string& key, struct stat& out) = 0;
   virtual std::string target(const std::string& key) = 0;
+  virtual bool can_read(const std::string&) { return true; }
+  // The next byte at or after `offset` that is not in a hole; negative: there is none.
+  virtual std::int64_t next_data(const std::string& key, std::uint64_t offset) = 0;
+  virtual std::map<std::string, std::string> xattrs(const std::string& key) = 0;
   // Bytes read, 0 at the end, negative where it failed.
   virtual std::int64_t read(const std::string& key, std::uint64_t offset, std::span<std::byte> out) = 0;
 };
@@ -58,13 +62,43 @@ class RealTree final : public Source {
     target.resize(static_cast<std::size_t>(std::max<ssize_t>(length, 0)));
     return target;
   }
-  std::int64_t read(const std::string& key, std::uint64_t offset, std::span<std::byte> out) override {
-    const int fd = open(key.c_str(), O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return -1;
-    const ssize_t got = pread(fd, out.data(), out.size(), static_cast<off_t>(offset));
-    close(fd);
-    return got;
+  bool can_read(const std::string& key) override { return open_file(key); }
+  std::int64_t next_data(const std::string& key, std::uint64_t offset) override {
+    return open_file(key) ? lseek(fd_, static_cast<off_t>(offset), SEEK_DATA) : -1;
   }
+  // Those that cannot be had are left out, as by cp -a.
+  std::map<std::string, std::string> xattrs(const std::string& key) override {
+    std::map<std::string, std::string> found;
+    std::string names(64 << 10, '\0'), value(64 << 10, '\0');
+    const ssize_t length = llistxattr(key.c_str(), names.data(), names.size());
+    for (ssize_t at = 0; at < length;
+         at += static_cast<ssize_t>(std::strlen(&names[static_cast<std::size_t>(at)])) + 1) {
+      const char* name = &names[static_cast<std::size_t>(at)];
+      const ssize_t got = lgetxattr(key.c_str(), name, value.data(), value.size());
+      if (got >= 0) found[name] = value.substr(0, static_cast<std::size_t>(got));
+    }
+    return found;
+  }
+  std::int64_t read(const std::string& key, std::uint64_t offset, std::span<std::byte> out) override {
+    return open_file(key) ? pread(fd_, out.data(), out.size(), static_cast<off_t>(offset)) : -1;
+  }
+  ~RealTree() override { close_file(); }
+
+ private:
+  bool open_file(const std::string& key) {
+    if (fd_ >= 0 && key == key_) return true;
+    close_file();
+    fd_ = open(key.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    key_ = key;
+    return fd_ >= 0;
+  }
+  void close_file() {
+    if (fd_ >= 0) close(fd_);
+    fd_ = -1;
+  }
+
+  std::string key_;  // the file that is open
+  int fd_ = -1;
 };
 
 class ModelTree final : public Source {
@@ -84,6 +118,16 @@ class ModelTree final : public Source {
     filesystem_.readlink(ino(key), target);
     return target;
   }
+  std::int64_t next_data(const std::string& key, std::uint64_t offset) override {
+    return filesystem_.seek(ino(key), offset, SEEK_DATA);
+  }
+  std::map<std::string, std::string> xattrs(const std::string& key) override {
+    std::map<std::string, std::string> found;
+    std::vector<std::string> names;
+    filesystem_.list_xattr(ino(key), names);
+    for (const std::string& name : names) filesystem_.get_xattr(ino(key), name, found[name]);
+    return found;
+  }
   std::int64_t read(const std::string& key, std::uint64_t offset, std::span<std::byte> out) override { return filesystem_.read(ino(key), offset, out); }
 
  private:
@@ -93,20 +137,35 @@ class ModelTree final : public Source {
 
 class Copy {
  public:
-  Copy(Source& source, Traced& changes) : source_(source), changes_(changes) {}
+  Copy(Source& source, Traced& changes, const CopyOptions& options)
+      : source_(source), changes_(changes), options_(options) {}
 
   void copy_directory(const std::string& key, Ino to) {
     std::vector<Source::Entry> entries;
     if (!source_.list(key, entries)) return note("read", key);
-    for (const Source::Entry& entry : entries) copy(entry, to);
+    for (const Source::Entry& entry : entries) {
+      if (!options_.left_out.contains(entry.key)) copy(entry, to);
+    }
+  }
+  void copy_attributes(const std::string& key, const struct stat& found, Ino to) {
+    for (const auto& [name, value] : source_.xattrs(key)) changes_.set_xattr(to, name, value, 0);
+    const fusefs::Credentials owner = owner_of(found);
+    changes_.setattr(to, fusefs::AttrChange{.mode = found.st_mode & 07777,
+                                            .uid = owner.uid,
+                                            .gid = owner.gid,
+                                            .atime = found.st_atim,
+                                            .mtime = found.st_mtim});
   }
   std::string failure;
 
  private:
+  fusefs::Credentials owner_of(const struct stat& found) const {
+    return options_.owner.value_or(fusefs::Credentials{found.st_uid, found.st_gid, {}});
+  }
+
   void copy(const Source::Entry& entry, Ino dir) {
     struct stat found {};
     if (!source_.stat(entry.key, found)) return note("read", entry.key);
-    const fusefs::Credentials owner{found.st_uid, found.st_gid, {}};
     const auto known = made_.find({found.st_dev, found.st_ino});
     if (known != made_.end() && !S_ISDIR(found.st_mode)) {
       check(changes_.link(known->second, dir, entry.name), entry.key);
@@ -115,30 +174,38 @@ class Copy {
     Ino made{};
     Errno error = 0;
     if (S_ISDIR(found.st_mode)) {
-      error = changes_.mkdir(dir, entry.name, found.st_mode, owner, made);
+      error = changes_.mkdir(dir, entry.name, found.st_mode, owner_of(found), made);
       if (error == 0) copy_directory(entry.key, made);
     } else if (S_ISLNK(found.st_mode)) {
-      error = changes_.symlink(dir, entry.name, source_.target(entry.key), owner, made);
+      error = changes_.symlink(dir, entry.name, source_.target(entry.key), owner_of(found), made);
     } else {
-      error = changes_.create(dir, entry.name, found.st_mode, found.st_rdev, owner, made);
-      if (error == 0 && S_ISREG(found.st_mode)) copy_data(entry.key, made);
+      error = changes_.create(dir, entry.name, found.st_mode, found.st_rdev, owner_of(found), made);
+      if (error == 0 && S_ISREG(found.st_mode)) copy_data(entry.key, made, static_cast<std::uint64_t>(found.st_size));
     }
     if (!check(error, entry.key)) return;
-    made_.emplace(std::pair(found.st_dev, found.st_ino), made);
-    changes_.setattr(made, fusefs::AttrChange{.mode = found.st_mode & 07777, .uid = found.st_uid, .gid = found.st_gid, .atime = found.st_atim, .mtime = found.st_mtim});
+    if (found.st_nlink > 1) made_.emplace(std::pair(found.st_dev, found.st_ino), made);
+    copy_attributes(entry.key, found, made);
+    ++progress_.files;
+    if (options_.on_progress) options_.on_progress(progress_);
   }
 
-  void copy_data(const std::string& key, Ino to) {
-    std::vector<std::byte> piece(kPieceBytes);
-    std::uint64_t offset = 0;
-    for (;;) {
-      const std::int64_t got = source_.read(key, offset, piece);
+  void copy_data(const std::string& key, Ino to, std::uint64_t size) {
+    std::vector<std::byte> piece(std::min<std::uint64_t>(size, kPieceBytes));
+    std::uint64_t end = 0;
+    for (std::int64_t at = size == 0 ? -1 : source_.next_data(key, 0); at >= 0;) {
+      const std::int64_t got = source_.read(key, static_cast<std::uint64_t>(at), piece);
       if (got < 0) return note("read", key);
-      if (got == 0) return;
-      const std::int64_t put = changes_.write(to, offset, std::span(piece).first(static_cast<std::size_t>(got)), {});
+      if (got == 0) break;
+      const std::int64_t put =
+          changes_.write(to, static_cast<std::uint64_t>(at), std::span(piece).first(static_cast<std::size_t>(got)), {});
       if (!check(put < 0 ? static_cast<Errno>(put) : 0, key)) return;
-      offset += static_cast<std::uint64_t>(got);
+      end = static_cast<std::uint64_t>(at + got);
+      progress_.bytes += static_cast<std::uint64_t>(got);
+      if (options_.on_progress) options_.on_progress(progress_);
+      at = source_.next_data(key, end);
     }
+    if (end == 0 && size > 0 && !source_.can_read(key)) return note("read", key);
+    if (end < size) check(changes_.truncate(to, size), key);  // it ends in a hole
   }
 
   bool check(Errno error, const std::string& key) {
@@ -153,21 +220,27 @@ class Copy {
 
   Source& source_;
   Traced& changes_;
+  const CopyOptions& options_;
+  CopyProgress progress_;
   std::map<std::pair<dev_t, ino_t>, Ino> made_;
 };
 
 }  // namespace
 
-std::string copy_in(const std::string& directory, Traced& changes) {
+std::string copy_in(const std::string& directory, Traced& changes, const CopyOptions& options) {
   RealTree source;
-  Copy copy(source, changes);
+  Copy copy(source, changes, options);
+  struct stat found {};
+  if (!source.stat(directory, found)) return fmt::format("Cannot read {}: {}.", directory, std::strerror(errno));
   copy.copy_directory(directory, fusefs::kRootIno);
+  copy.copy_attributes(directory, found, fusefs::kRootIno);
   return copy.failure;
 }
 
 std::string copy_disk(Filesystem& from, Traced& changes) {
   ModelTree source(from);
-  Copy copy(source, changes);
+  const CopyOptions options;
+  Copy copy(source, changes, options);
   copy.copy_directory(std::to_string(static_cast<std::uint64_t>(fusefs::kRootIno)), fusefs::kRootIno);
   return copy.failure;
 }

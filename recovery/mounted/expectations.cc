@@ -12,13 +12,7 @@ namespace {
 using fusefs::Filesystem;
 using fusefs::Ino;
 
-constexpr std::size_t kPieceBytes = 4096;
-
-const FileVersion& file_in(const Version& version, const std::string& path) {
-  static const FileVersion kNone;
-  const auto found = version.files.find(path);
-  return found == version.files.end() ? kNone : found->second;
-}
+const FileHistory& history_of(const Histories& histories, const std::string& path) { return histories.files.at(path); }
 
 // A file after the crash, read as far as it was needed.
 class Found {
@@ -28,6 +22,7 @@ class Found {
   }
 
   mode_t type() const { return type_; }
+  Ino ino() const { return ino_; }
   bool exists() const { return type_ != 0; }
   std::uint64_t size() { return static_cast<std::uint64_t>(filesystem_.seek(ino_, 0, SEEK_END)); }
   std::string target() {
@@ -49,7 +44,7 @@ class Found {
 };
 
 struct Match {
-  int version = -1;  // the newest that the file is, whole
+  int state = -1;    // the version that the file is, whole
   std::string what;  // "empty": what it is if it is none
 };
 
@@ -60,131 +55,146 @@ std::string describe_misfit(std::uint64_t size, std::uint64_t offset, std::strin
   if (size == 0) return "empty";
   if (piece.empty()) return fmt::format("{} bytes long, as no version is", size);
   if (is_nul(piece)) return fmt::format("{} bytes long with NUL bytes in place of its contents", size);
-  return offset == 0 ? "neither version: its bytes are a mixture" : fmt::format("neither version from byte {} on", offset);
+  if (offset == 0) return "no version: its bytes are a mixture, or written in part";
+  return fmt::format("no version from byte {} on: a mixture, or written in part", offset);
 }
 
-Match match_regular(Found& found, const std::string& path, const std::vector<Version>& versions) {
-  std::vector<int> left;
+// Of versions with equal contents the newest that is this very file; where there is none, the newest.
+int newest_of(const std::vector<FileState>& states, const std::vector<std::size_t>& equal, Ino ino) {
+  for (auto i = equal.rbegin(); i != equal.rend(); ++i) {
+    const std::vector<Ino>& inos = states[*i].inos;
+    if (std::find(inos.begin(), inos.end(), ino) != inos.end()) return static_cast<int>(*i);
+  }
+  return static_cast<int>(equal.back());
+}
+
+Match match_regular(Found& found, const FileHistory& history) {
+  const std::vector<FileState>& states = history.states();
+  std::vector<std::size_t> left;
   const std::uint64_t size = found.size();
-  for (int i = 0; i < static_cast<int>(versions.size()); ++i) {
-    const FileVersion& file = file_in(versions[static_cast<std::size_t>(i)], path);
-    if (S_ISREG(file.type) && file.content.size() == size) left.push_back(i);
+  for (std::size_t i = 0; i < states.size(); ++i) {
+    if (S_ISREG(states[i].type) && states[i].size == size) left.push_back(i);
   }
   if (left.empty()) return {-1, describe_misfit(size, 0, "")};
   for (std::uint64_t offset = 0; offset < size; offset += kPieceBytes) {
     const std::string piece = found.read(offset, kPieceBytes);
-    std::erase_if(left, [&](int i) {
-      const std::string& content = file_in(versions[static_cast<std::size_t>(i)], path).content;
-      return content.compare(offset, piece.size(), piece) != 0;
-    });
+    const std::uint64_t digest = digest_of(piece);
+    std::erase_if(left, [&](std::size_t i) { return !history.has_piece(i, offset / kPieceBytes, digest); });
     if (left.empty()) return {-1, describe_misfit(size, offset, piece)};
   }
-  return {left.back(), ""};
+  return {newest_of(states, left, found.ino()), ""};
 }
 
-Match match(Filesystem& filesystem, const std::string& path, const std::vector<Version>& versions) {
+Match match(Filesystem& filesystem, const std::string& path, const FileHistory& history) {
   Found found(filesystem, path);
-  if (S_ISREG(found.type())) return match_regular(found, path, versions);
-  const std::string target = S_ISLNK(found.type()) ? found.target() : "";
-  for (int i = static_cast<int>(versions.size()) - 1; i >= 0; --i) {
-    const FileVersion& file = file_in(versions[static_cast<std::size_t>(i)], path);
-    if (file.type == found.type() && (!S_ISLNK(file.type) || file.content == target)) return {i, ""};
+  if (S_ISREG(found.type())) return match_regular(found, history);
+  const std::uint64_t digest = S_ISLNK(found.type()) ? digest_of(found.target()) : 0;
+  const std::vector<FileState>& states = history.states();
+  for (std::size_t i = states.size(); i-- > 0;) {
+    if (states[i].type == found.type() && (!S_ISLNK(states[i].type) || states[i].digest == digest))
+      return {static_cast<int>(i), ""};
   }
   return {-1, found.exists() ? "of another type than it was" : "missing"};
 }
 
-std::string name_version(const std::vector<Version>& versions, int index, const std::string& path) {
-  const bool is_there = file_in(versions[static_cast<std::size_t>(index)], path).exists();
-  if (index + 1 == static_cast<int>(versions.size())) return is_there ? "new" : "gone, as at the end";
-  if (index == 0) return is_there ? "old" : "not there, as at the start";
-  return fmt::format("as at the mark \"{}\"", versions[static_cast<std::size_t>(index)].mark);
+std::string name_version(const FileHistory& history, int index) {
+  const std::vector<FileState>& states = history.states();
+  const FileState& state = states[static_cast<std::size_t>(index)];
+  if (index + 1 == static_cast<int>(states.size())) return state.exists() ? "new" : "gone, as at the end";
+  if (index == 0) return state.exists() ? "old" : "not there, as at the start";
+  if (!state.mark.empty()) return fmt::format("as at the mark \"{}\"", state.mark);
+  return fmt::format("as after {}, version {} of {}", state.after, index + 1, states.size());
 }
 
-// The first promise after `version` whose file is another, if it was made before the crash.
-std::string broken_promise(const std::string& path, const std::vector<Version>& versions, int version, fusefs::CrashView& view) {
-  const FileVersion& found = file_in(versions[static_cast<std::size_t>(version)], path);
-  for (std::size_t i = static_cast<std::size_t>(version) + 1; i < versions.size(); ++i) {
-    if (versions[i].mark.empty() || file_in(versions[i], path) == found) continue;
-    return view.reached(versions[i].mark) ? versions[i].mark : "";
+// A promise that was made before the crash, of a version that is newer than the one that is found. Versions of equal
+// contents are equally good: a later promise of such a one is kept, and then the earlier ones do not matter.
+std::string broken_promise(const Histories& histories, const FileHistory& history, int found, fusefs::CrashView& view) {
+  const std::vector<FileState>& states = history.states();
+  std::string broken;
+  for (const Promise& promise : histories.promises) {
+    const std::size_t at = history.state_at(promise.operation);
+    if (at <= static_cast<std::size_t>(found)) continue;
+    const bool is_kept = states[at].is_same(states[static_cast<std::size_t>(found)]);
+    if (is_kept == broken.empty()) continue;
+    if (!view.reached(promise.mark)) break;  // nor any later one
+    broken = is_kept ? "" : promise.mark;
   }
-  return "";
+  return broken;
 }
 
-Answer ask_whole(const FileQuestion& question, const std::vector<Version>& versions, fusefs::CrashView& view,
+Answer ask_whole(const FileQuestion& question, const Histories& histories, fusefs::CrashView& view,
                  Filesystem& filesystem) {
-  Match found = match(filesystem, question.path, versions);
-  std::string outcome = fmt::format("{} is {}", question.path,
-                                    found.version >= 0 ? name_version(versions, found.version, question.path) : found.what);
-  std::string path = question.path;
+  const FileHistory& history = history_of(histories, question.path);
+  Match found = match(filesystem, question.path, history);
+  std::string outcome =
+      fmt::format("{} is {}", question.path, found.state >= 0 ? name_version(history, found.state) : found.what);
   for (const std::string& backup : question.backups) {
-    if (found.version >= 0) break;
+    if (found.state >= 0) break;
     // A backup is whole where it is some version of the file itself.
-    std::vector<Version> as_backup = versions;
-    for (Version& version : as_backup) version.files[backup] = file_in(version, question.path);
-    found = match(filesystem, backup, as_backup);
-    if (found.version >= 0 && !file_in(as_backup[static_cast<std::size_t>(found.version)], backup).exists()) found.version = -1;
-    if (found.version >= 0) outcome += fmt::format(", {} has it {}", backup, name_version(versions, found.version, path));
+    found = match(filesystem, backup, history);
+    if (found.state >= 0 && !history.states()[static_cast<std::size_t>(found.state)].exists()) found.state = -1;
+    if (found.state >= 0) outcome += fmt::format(", {} has it {}", backup, name_version(history, found.state));
   }
-  if (found.version < 0) return Answer{Finding::kLost, outcome, ""};
+  if (found.state < 0) return Answer{Finding::kLost, outcome, ""};
   if (!question.durable) return Answer{Finding::kFine, outcome, ""};
-  const std::string promise = broken_promise(path, versions, found.version, view);
+  const std::string promise = broken_promise(histories, history, found.state, view);
   if (promise.empty()) return Answer{Finding::kFine, outcome, ""};
   return Answer{Finding::kNotDurable, outcome + fmt::format(" after \"{}\"", promise), promise};
 }
 
-bool has_garbage(Found& found, const std::string& path, const std::vector<Version>& versions) {
+bool has_garbage(Found& found, const FileHistory& history) {
   const std::uint64_t size = found.size();
   for (std::uint64_t offset = 0; offset < size; offset += kPieceBytes) {
     const std::string piece = found.read(offset, kPieceBytes);
+    const std::vector<std::string_view> known = history.pieces_at(offset / kPieceBytes);
     for (std::size_t i = 0; i < piece.size(); ++i) {
-      const bool is_known = std::any_of(versions.begin(), versions.end(), [&](const Version& version) {
-        const std::string& content = file_in(version, path).content;
-        return offset + i < content.size() && content[offset + i] == piece[i];
-      });
+      const bool is_known = std::any_of(
+          known.begin(), known.end(), [&](std::string_view bytes) { return i < bytes.size() && bytes[i] == piece[i]; });
       if (!is_known) return true;
     }
   }
   return false;
 }
 
-bool is_prefix_of_a_version(Found& found, const std::string& path, const std::vector<Version>& versions) {
+// The start is durable: it is whole. What the program wrote may be there in part.
+bool is_prefix_of_a_version(Found& found, const FileHistory& history) {
   const std::uint64_t size = found.size();
-  std::vector<const std::string*> left;
-  for (std::size_t i = 0; i < versions.size(); ++i) {
-    const FileVersion& file = file_in(versions[i], path);
-    const bool is_last = i + 1 == versions.size();
-    const bool fits = is_last ? file.content.size() >= size : file.content.size() == size;
-    if (S_ISREG(file.type) && fits) left.push_back(&file.content);
+  const std::vector<FileState>& states = history.states();
+  std::vector<std::size_t> left;
+  for (std::size_t i = 0; i < states.size(); ++i) {
+    const bool is_start = i == 0 && states.size() > 1;
+    const bool fits = is_start ? states[i].size == size : states[i].size >= size;
+    if (S_ISREG(states[i].type) && fits) left.push_back(i);
   }
   for (std::uint64_t offset = 0; offset < size && !left.empty(); offset += kPieceBytes) {
     const std::string piece = found.read(offset, kPieceBytes);
-    std::erase_if(left, [&](const std::string* content) { return content->compare(offset, piece.size(), piece) != 0; });
+    std::erase_if(left, [&](std::size_t i) { return !history.piece(i, offset / kPieceBytes).starts_with(piece); });
   }
   return !left.empty();
 }
 
 // Whether `expect` is broken; `why` says how.
-bool is_broken(Expect expect, const std::string& path, const std::vector<Version>& versions, Filesystem& filesystem,
+bool is_broken(Expect expect, const std::string& path, const FileHistory& history, Filesystem& filesystem,
                std::string& why) {
   const auto in_all = [&](auto&& holds) {
-    return std::all_of(versions.begin(), versions.end(), [&](const Version& version) { return holds(file_in(version, path)); });
+    return std::all_of(history.states().begin(), history.states().end(), holds);
   };
   Found found(filesystem, path);
   if (expect == Expect::kNoMissing) {
     why = "missing";
-    return !found.exists() && in_all([](const FileVersion& file) { return file.exists(); });
+    return !found.exists() && in_all([](const FileState& state) { return state.exists(); });
   }
   if (!S_ISREG(found.type())) return false;
   switch (expect) {
     case Expect::kNoEmpty:
       why = "empty";
-      return found.size() == 0 && in_all([](const FileVersion& file) { return !file.exists() || !file.content.empty(); });
+      return found.size() == 0 && in_all([](const FileState& state) { return !S_ISREG(state.type) || state.size > 0; });
     case Expect::kNoGarbage:
       why = "partly bytes that no version has there";
-      return has_garbage(found, path, versions);
+      return has_garbage(found, history);
     case Expect::kPrefix:
       why = "no prefix of what was written";
-      return !is_prefix_of_a_version(found, path, versions);
+      return !is_prefix_of_a_version(found, history);
     case Expect::kNoMissing: break;
   }
   return false;
@@ -222,23 +232,19 @@ std::string_view to_text(Finding finding) {
   return "";
 }
 
-Answer ask(const FileQuestion& question, const std::vector<Version>& versions, fusefs::CrashView& view, Filesystem& filesystem) {
+Answer ask(const FileQuestion& question, const Histories& histories, fusefs::CrashView& view, Filesystem& filesystem) {
   for (const Expect expect : question.expects) {
     std::string why;
-    if (is_broken(expect, question.path, versions, filesystem, why)) {
+    if (is_broken(expect, question.path, history_of(histories, question.path), filesystem, why)) {
       return Answer{Finding::kUnexpected, fmt::format("{} is {} ({})", question.path, why, to_text(expect)), ""};
     }
   }
-  if (question.whole) return ask_whole(question, versions, view, filesystem);
+  if (question.whole) return ask_whole(question, histories, view, filesystem);
   return Answer{Finding::kFine, question.path + " is as expected", ""};
 }
 
-std::vector<std::string> all_files(const std::vector<Version>& versions) {
-  std::set<std::string> paths;
-  for (const Version& version : versions) {
-    for (const auto& [path, file] : version.files) paths.insert(path);
-  }
-  return {paths.begin(), paths.end()};
+bool compares_bytes(const FileQuestion& question) {
+  return question.expects.contains(Expect::kNoGarbage) || question.expects.contains(Expect::kPrefix);
 }
 
 }  // namespace crashcut::mounted

@@ -7,12 +7,11 @@
 
 #include <set>
 #include <string>
+#include <tl/expected.hpp>
 #include <vector>
 
-#include <tl/expected.hpp>
-
 #include "fusefs/crash_view.h"
-#include "recovery/mounted/versions.h"
+#include "recovery/mounted/histories.h"
 
 namespace crashcut::mounted {
 
@@ -23,12 +22,12 @@ std::string_view to_text(Expect expect);
 // How a recovery ended.
 enum class Finding {
   kFine,
-  kLost,          // neither version can be found whole
-  kNotDurable,    // a promise was made, and the version before it is back
-  kUnexpected,    // --expect
-  kCheckFailed,   // the checker said no
-  kCheckHung,     // it did not end in time
-  kAssumedAway,   // crashcut_assume()
+  kLost,         // no version can be found whole
+  kNotDurable,   // a promise was made, and a version before it is back
+  kUnexpected,   // --expect
+  kCheckFailed,  // the checker said no
+  kCheckHung,    // it did not end in time
+  kAssumedAway,  // crashcut_assume()
 };
 inline bool is_violation(Finding finding) { return finding != Finding::kFine && finding != Finding::kAssumedAway; }
 std::string_view to_text(Finding finding);  // "lost", "not durable", ...
@@ -43,16 +42,15 @@ struct Answer {
 struct FileQuestion {
   std::string path;
   std::vector<std::string> backups;
-  bool whole = true;    // the old or the new version, nothing else
-  bool durable = true;  // and the new one after a promise
+  bool whole = true;    // some version, nothing else
+  bool durable = true;  // and after a promise none that is older
   std::set<Expect> expects;
 };
 
-// `versions` are versions_of() the recording that `view` and `filesystem` show.
-Answer ask(const FileQuestion& question, const std::vector<Version>& versions, fusefs::CrashView& view,
+// `histories` are those of the trace that `view` and `filesystem` show, with the question's path among them.
+Answer ask(const FileQuestion& question, const Histories& histories, fusefs::CrashView& view,
            fusefs::Filesystem& filesystem);
-
-// Every file of any version, for --tree: those that no version has are nobody's loss.
-std::vector<std::string> all_files(const std::vector<Version>& versions);
+// Whether the histories must keep bytes for it.
+bool compares_bytes(const FileQuestion& question);
 
 }  // namespace crashcut::mounted

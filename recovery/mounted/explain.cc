@@ -83,7 +83,7 @@ std::string why(const std::vector<Operation>& operations, const std::string& pat
   std::string text = ": ";
   if (!kept.empty()) text += fmt::format("{} had persisted, ", list(kept));
   text += fmt::format("{} had not{}", list(lost), kept.empty() ? " persisted" : "");
-  if (!sync_between) text += "; no fsync of it follows";
+  if (!sync_between) text += fmt::format("; no fsync of {} follows", path);
   return text;
 }
 
@@ -98,6 +98,13 @@ std::string moment(const Told& told, std::string_view program) {
     return fmt::format("after `{}` had exited, ", program);
   }
   return fmt::format("after {}, ", last);
+}
+
+std::string checker_end(const CommandResult& result) {
+  if (result.answer.finding == Finding::kCheckHung)
+    return "the checker did not end in time (--check-limit), was killed";
+  if (result.signal != 0) return fmt::format("the checker was {}", end_of(result));
+  return fmt::format("the checker ended with {}", end_of(result));
 }
 
 }  // namespace
@@ -115,9 +122,10 @@ std::string explain(const ViolationKey& key, const Question& question, const Tol
   }
   std::string message = key.message.empty() ? told.run.result.errors : key.message;
   while (!message.empty() && message.back() == '\n') message.pop_back();
-  const std::string said = message.empty() ? "it printed nothing" : fmt::format("it said: {}", message);
+  const std::string said = message.empty() ? "and printed nothing" : fmt::format("and said: {}", message);
   const std::string_view crash = told.story.crashes.size() == 1 ? "a crash" : "a crash, and another one while the checker ran,";
-  return fmt::format("{}{} can leave a state that the checker refuses ({})", when, crash, said);
+  return fmt::format("{}{} can leave a state that the checker refuses: {} {}", when, crash,
+                     checker_end(told.run.result), said);
 }
 
 }  // namespace crashcut::mounted

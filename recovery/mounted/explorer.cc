@@ -157,7 +157,7 @@ Run Explorer::run_on(const Question& question, Layers& layers, persist::Chooser&
   const fusefs::ModelOptions& options = setup_.recording.options;
   if (const auto* file = std::get_if<FileQuestion>(&question)) {
     Filesystem filesystem(Filesystem::Setup{.medium = &views.back(), .sector_bytes = options.sector_bytes, .block_bytes = options.block_bytes});
-    run.result.answer = ask(*file, setup_.versions, views.back(), filesystem);
+    run.result.answer = ask(*file, setup_.histories, views.back(), filesystem);
   } else {
     if (recorder) *recorder = std::make_unique<fusefs::Recorder>(options, &views.back());
     CrashedDisk disk(setup_.recording, views.back(), recorder ? recorder->get() : nullptr);

@@ -70,7 +70,7 @@ class Explorer {
  public:
   struct Setup {
     const fusefs::Recording& recording;
-    const std::vector<Version>& versions;
+    const Histories& histories;
     CommandRunner* runner = nullptr;  // none: there are no command questions
     std::uint32_t depth = 1;
     std::function<bool()> is_enough = [] { return false; };  // asked between the deeper recoveries of one

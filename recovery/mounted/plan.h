@@ -23,7 +23,10 @@ struct RecordPlan {
   std::string directory;       // of the results, absolute: the disk is mounted at disk/, the trace is written to trace
   CommandLine program;
   std::string from_directory;  // absolute; empty: none
-  CommandLine setup;           // run before it; what it leaves is durable
+  std::vector<std::string> left_out;    // of from_directory, absolute paths: the results themselves
+  CommandLine setup;                    // run before it; what it leaves is durable
+  std::vector<std::string> named_here;  // arguments of the program that name files where crashcut was called
+  bool is_stdout_taken = false;         // by a report: what the program prints goes to stderr
   bool lines_are_marks = false;
   std::chrono::seconds limit{600};  // of the program and of the set-up; 0: none
 };
@@ -49,6 +52,12 @@ struct CheckPlan {
   bool remount = false;
   std::string image_directory;  // --image: explored states as plain trees; empty: none
 };
+
+// Where the program's files must come from.
+inline constexpr std::string_view kHowFilesCome =
+    "The program starts on a disk that is empty but for --from and --setup: --from DIR copies a directory onto it "
+    "(--from . the one "
+    "that crashcut is called in), and --setup CMD is run there first.";
 
 std::string disk_of(const std::string& directory);
 std::string trace_of(const std::string& directory);

@@ -242,8 +242,9 @@ Pool::~Pool() = default;
 tl::expected<std::unique_ptr<Pool>, Failure> Pool::start(const Setup& setup) {
   auto impl = std::make_unique<Impl>(setup);
   for (std::uint32_t i = 0; i < setup.plan.jobs; ++i) {
-    const WorkerSetup worker{setup.plan, setup.recording, setup.versions, setup.questions, *impl->shared, i};
-    auto started = sandbox::Sandbox::start([worker](const sandbox::Inside& inside) { return work(inside, worker); }, options_for_checkers(setup.plan.directory, setup.plan.pid_namespace));
+    const WorkerSetup worker{setup.plan, setup.recording, setup.histories, setup.questions, *impl->shared, i};
+    auto started = sandbox::Sandbox::start([worker](const sandbox::Inside& inside) { return work(inside, worker); },
+                                           options_for_checkers(setup.plan.directory, setup.plan.pid_namespace));
     if (!started) return tl::unexpected(ours(started.error()));
     // Without namespaces they would all mount at the same place; and only one namespace has the number that is wanted.
     const bool is_alone =

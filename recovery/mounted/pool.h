@@ -13,7 +13,7 @@
 
 namespace crashcut::mounted {
 
-enum class Bound { kNone, kRecoveries, kTime, kInterrupt, kEnoughFound, kNotDeterministic };
+enum class Bound { kNone, kRecoveries, kTime, kInterrupt, kEnoughFound, kNotDeterministic, kProgramLimit };
 
 struct PoolProgress {
   double seconds;
@@ -41,7 +41,7 @@ class Pool {
   struct Setup {
     const CheckPlan& plan;
     const fusefs::Recording& recording;
-    const std::vector<Version>& versions;
+    const Histories& histories;
     const std::vector<Question>& questions;
   };
   // Starts the workers: forks, so call it before there are threads.

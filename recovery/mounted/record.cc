@@ -1,5 +1,6 @@
 #include "recovery/mounted/record.h"
 
+#include <fmt/format.h>
 #include <sched.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -8,11 +9,11 @@
 #include <cerrno>
 #include <cstring>
 
-#include <fmt/format.h>
-
 #include "fusefs/mount/mount.h"
 #include "recovery/mounted/channel.h"
 #include "recovery/mounted/command_runner.h"
+#include "recovery/mounted/copy_in.h"
+#include "recovery/mounted/histories.h"
 #include "recovery/mounted/sync_handlers.h"
 #include "recovery/mounted/versions.h"
 #include "recovery/sandbox/command.h"
@@ -45,6 +46,10 @@ class Recorder {
     // In a user namespace nobody but the user has a number: a disk of root's would be nobody's to write to.
     if (geteuid() != 0) changes_->setattr(fusefs::kRootIno, fusefs::AttrChange{.uid = geteuid(), .gid = getegid()});
     volume_.emplace(Volume{filesystem_, *changes_, {{"stdout", nullptr, [this](std::string_view text) { on_stdout(text); }}}});
+    if (!plan_.from_directory.empty()) {
+      if (const std::string failed = copy_from(); !failed.empty())
+        return failure(true, "The starting state could not be copied: " + failed);
+    }
     auto mount = Mount::start({.directory = disk_of(plan_.directory), .allow_others = geteuid() == 0}, *volume_);
     if (!mount) return failure(true, mount.error());
     mount_ = std::move(*mount);
@@ -77,15 +82,39 @@ class Recorder {
   }
 
   Json run_all() {
-    if (!plan_.from_directory.empty()) {
-      if (Json failed = prepare({"cp", "-a", "--", plan_.from_directory + "/.", "."}, "The starting state could not be copied"); !failed.empty()) return failed;
-    }
     if (!plan_.setup.empty()) {
       if (Json failed = prepare(argv_of(plan_.setup), "The set-up command failed"); !failed.empty()) return failed;
     }
     mount_->fetch_mapped_stores();
     mount_->while_quiet([](Volume& volume) { volume.changes.make_durable(); });
     return run_program();
+  }
+
+  // A tree may be large, a repository with all its past: whoever waits is told.
+  std::string copy_from() {
+    using Clock = std::chrono::steady_clock;
+    static constexpr std::chrono::seconds kSaidEvery{2};
+    CopyOptions options{
+        .left_out = {plan_.left_out.begin(), plan_.left_out.end()}, .owner = std::nullopt, .on_progress = {}};
+    // In a user namespace others have no numbers.
+    if (geteuid() != 0) options.owner = fusefs::Credentials{geteuid(), getegid(), {}};
+    options.on_progress = [this, last = Clock::now()](const CopyProgress& progress) mutable {
+      if (Clock::now() - last < kSaidEvery) return;
+      last = Clock::now();
+      fmt::print(stderr, "copying {}: {} files, {} MiB so far\n", plan_.from_directory, progress.files,
+                 progress.bytes >> 20);
+    };
+    return copy_in(plan_.from_directory, *changes_, options);
+  }
+
+  // Those of the program's arguments that it will not find.
+  std::vector<std::string> not_on_disk() {
+    std::vector<std::string> names;
+    for (const std::string& name : plan_.named_here) {
+      fusefs::Ino ino{};
+      if (find_path(filesystem_, name, ino) != 0) names.push_back(name);
+    }
+    return names;
   }
 
   sandbox::Command command_for(std::vector<std::string> argv) const {
@@ -121,10 +150,15 @@ class Recorder {
     }
     sandbox::Command command = command_for(std::move(argv));
     command.stdin_fd = STDIN_FILENO;
-    command.stdout_fd = STDOUT_FILENO;
+    command.stdout_fd = stdout_fd();
     command.stderr_fd = STDERR_FILENO;
     command.with_terminal = with_terminal_;
     if (with_terminal_) command.limit.reset();
+    // What the kill closes is not what the program closed.
+    command.on_limit = [this] { mount_->while_quiet([](Volume& volume) { volume.changes.stop(); }); };
+    std::vector<std::string> missing;
+    mount_->while_quiet([&](Volume&) { missing = not_on_disk(); });
+    is_program_running_ = true;
     const Outcome outcome = sandbox::run(inside_, command);
     if (outcome.end == Outcome::End::kNotStarted) return failure(true, fmt::format("The program could not be run: {}", outcome.why));
     const bool exited = outcome.end == Outcome::End::kExited;
@@ -142,18 +176,21 @@ class Recorder {
             {"signal", outcome.signal},
             {"timed_out", outcome.end == Outcome::End::kTimedOut},
             {"left_running", outcome.left_running},
+            {"not_on_disk", missing},
             {"seconds", std::chrono::duration<double>(outcome.wall).count()}};
   }
 
   // Under the mount's lock: the program waits, so the mark comes before whatever it does next.
   void on_stdout(std::string_view text) {
-    [[maybe_unused]] const ssize_t written = write(STDOUT_FILENO, text.data(), text.size());
+    [[maybe_unused]] const ssize_t written = write(stdout_fd(), text.data(), text.size());
     line_ += text;
     for (std::size_t end; (end = line_.find('\n')) != std::string::npos;) {
       changes_->mark(fmt::format("{}{}: {}", kLinePrefix, ++lines_, line_.substr(0, end)));
       line_.erase(0, end + 1);
     }
   }
+
+  int stdout_fd() const { return plan_.is_stdout_taken ? STDERR_FILENO : STDOUT_FILENO; }
 
   void flush_line() {
     if (!line_.empty()) mount_->while_quiet([&](Volume&) { on_stdout_end(); });
@@ -184,6 +221,8 @@ class Recorder {
       return Answer::with(0);
     };
     handlers.on_mark = [this](const Caller&, std::string_view text) {
+      // The set-up promises nothing of what the program does; a script may serve as both.
+      if (!is_program_running_) return Answer::with(0);
       mount_->fetch_mapped_stores();
       mount_->while_quiet([&](Volume& volume) {
         volume.changes.set_process(0, "");
@@ -206,6 +245,7 @@ class Recorder {
   std::string line_;
   std::uint64_t lines_ = 0;
   std::atomic<bool> used_io_uring_ = false;
+  std::atomic<bool> is_program_running_ = false;
 };
 
 }  // namespace
@@ -271,7 +311,20 @@ tl::expected<Recorded, Failure> record(const RecordPlan& plan, bool with_termina
   recorded.requests = answer->at("requests");
   recorded.seconds = answer->at("seconds");
   recorded.weak_sandbox = sandbox->why_weak();
+  recorded.not_on_disk = answer->at("not_on_disk").get<std::vector<std::string>>();
   return recorded;
+}
+
+std::string not_on_disk_text(const std::vector<std::string>& names) {
+  return fmt::format("{} {} in the directory that crashcut was called in, and not on the modelled disk. {}",
+                     fmt::join(names, ", "), names.size() == 1 ? "is" : "are", kHowFilesCome);
+}
+
+bool has_changed_something(const std::string& directory) {
+  const auto trace = fusefs::TraceReader::open(trace_of(directory));
+  if (!trace) return true;
+  const auto known = known_paths_of(*trace, {});
+  return !known || known->changes_something;
 }
 
 }  // namespace crashcut::mounted

@@ -25,7 +25,13 @@ struct Recorded {
   std::uint64_t requests = 0;
   double seconds = 0;
   std::string weak_sandbox;  // why the sandbox is best effort only, where it is
+  std::vector<std::string> not_on_disk;  // of RecordPlan::named_here, when the program started
 };
+
+// How files come onto the disk, and which of these were not there.
+std::string not_on_disk_text(const std::vector<std::string>& names);
+// Whether the program did anything to the disk.
+bool has_changed_something(const std::string& directory);
 
 // Of a sandbox that mounts at disk_of(directory), which exists: nothing stays mounted, whatever is killed.
 sandbox::Options options_for_disk(const std::string& directory, bool with_terminal = false);

@@ -38,6 +38,8 @@ std::string_view bound_text(Bound bound) {
     case Bound::kInterrupt: return "it was interrupted";
     case Bound::kEnoughFound: return "enough was found";
     case Bound::kNotDeterministic: return "a state did not come out the same again";
+    case Bound::kProgramLimit:
+      return "the program was stopped";
   }
   return "";
 }
@@ -50,15 +52,22 @@ std::string_view bound_name(Bound bound) {
     case Bound::kInterrupt: return "interrupt";
     case Bound::kEnoughFound: return "enough_found";
     case Bound::kNotDeterministic: return "not_deterministic";
+    case Bound::kProgramLimit:
+      return "program_limit";
   }
   return "";
 }
 
 std::string coverage_text(const Explored& explored) {
-  if (explored.bound == Bound::kNone) return "";
+  if (explored.bound == Bound::kNone || explored.bound == Bound::kProgramLimit) return "";
   std::string text = fmt::format("; {} after an estimated {} of the whole", bound_text(explored.bound), percent_text(explored.fraction));
   if (explored.sampled > 0) text += fmt::format(", {} of the recoveries sampled", explored.sampled);
   return text;
+}
+
+// "check failed (status 3)"
+std::string kind_text(const ViolationKey& key) {
+  return key.end.empty() ? std::string(to_text(key.finding)) : fmt::format("{} ({})", to_text(key.finding), key.end);
 }
 
 std::string xml(std::string_view text) {
@@ -124,15 +133,21 @@ Json example_json(const Counterexample& example, const std::vector<Question>& qu
 
 }  // namespace
 
-std::string report_start(const std::vector<std::string>& program, const CheckPlan& plan) {
-  return fmt::format("crashcut check -- {} | {} | {} | {} | seed {}\n", joined(program), fusefs::describe(plan.model),
-                     expectation_text(plan), recovery::bounds_text(plan.depth, plan.max_recoveries, plan.time_limit, plan.jobs), plan.seed);
+std::string report_start(std::string_view command, const std::vector<std::string>& program, std::string_view model,
+                         const CheckPlan& plan) {
+  return fmt::format("crashcut {} -- {} | {} | {} | {} | seed {}\n", command, joined(program), model,
+                     expectation_text(plan),
+                     recovery::bounds_text(plan.depth, plan.max_recoveries, plan.time_limit, plan.jobs), plan.seed);
 }
 
 std::string report_recorded(const Recorded& recorded, const CheckPlan& plan) {
-  std::string text = "recorded: the program ended";
-  text += fmt::format(" after {:.2f} s; trace: {}\n", recorded.seconds, trace_of(plan.directory));
-  if (recorded.left_running > 0) text += fmt::format("note: it left {} running; killed\n", count_text(recorded.left_running, "process", "processes"));
+  std::string text = fmt::format("recorded: the program {} after {:.2f} s; trace: {}\n",
+                                 recorded.timed_out ? "was stopped (--program-limit)" : "ended", recorded.seconds,
+                                 trace_of(plan.directory));
+  if (!recorded.not_on_disk.empty()) text += fmt::format("note: {}\n", not_on_disk_text(recorded.not_on_disk));
+  if (recorded.left_running > 0 && !recorded.timed_out)
+    text +=
+        fmt::format("note: it left {} running; killed\n", count_text(recorded.left_running, "process", "processes"));
   if (recorded.used_io_uring) text += "note: it used io_uring; a sync_file_range through that is not seen\n";
   if (!recorded.weak_sandbox.empty()) text += fmt::format("note: {}{}\n", recorded.weak_sandbox, plan.jobs > 1 && !plan.checker.empty() ? "; so there is one job" : "");
   return text;
@@ -164,7 +179,7 @@ std::string report_classes(const CheckResult& result) {
   std::size_t shown = 0;
   for (const auto& [key, found] : classes) {
     if (shown++ == kMost) return text + fmt::format("    ... and {} more\n", classes.size() - kMost);
-    text += fmt::format("    {:>6}  {}: {}\n", found.count, to_text(key.finding),
+    text += fmt::format("    {:>6}  {}: {}\n", found.count, kind_text(key),
                         key.message.empty() ? subject_of(result.questions[key.question]) : printable(key.message));
   }
   return text;
@@ -179,6 +194,10 @@ std::string report_end(const CheckResult& result, const std::string& crashcut) {
             "a lock with that number is another machine's\n";
   }
   if (tally.read_by_pages) text += "note: files were mapped or executed, so they were read in pages of 4096 bytes: states that differ only in the rest of a page count twice\n";
+  if (result.was_stopped)
+    text +=
+        "note: the program was stopped (--program-limit); what it did until then was crashed, and its end is no "
+        "promise\n";
   if (!result.trace_is_complete) text += "note: the recording was cut off; what came after it is not part of this\n";
   text += fmt::format("{}: ", recovery::to_text(result.verdict));
   const std::string recoveries = count_text(tally.recoveries, "recovery", "recoveries");
@@ -204,7 +223,11 @@ Json to_json(const CheckPlan& plan, const std::vector<std::string>& program, con
     outcomes.push_back({{"output", outcome}, {"recoveries", count.recoveries}, {"violations", count.violations}});
   }
   for (const auto& [key, found] : tally.classes) {
-    classes.push_back({{"kind", to_text(key.finding)}, {"subject", subject_of(result.questions[key.question])}, {"outcome", key.message}, {"recoveries", found.count}});
+    classes.push_back({{"kind", to_text(key.finding)},
+                       {"subject", subject_of(result.questions[key.question])},
+                       {"outcome", key.message},
+                       {"end", key.end.empty() ? Json(nullptr) : Json(key.end)},
+                       {"recoveries", found.count}});
   }
   for (const Expect expect : plan.expects) expects.push_back(to_text(expect));
   const auto or_null = [](bool is_given, Json value) { return is_given ? value : Json(nullptr); };
@@ -250,18 +273,20 @@ std::string to_junit(const std::vector<std::string>& program, const CheckResult&
     const auto add = [&](const ViolationKey& key, const std::string& line) {
       if (type.empty()) {
         type = to_text(key.finding);
-        message = key.message.empty() ? type : key.message;
+        message = key.message.empty() ? kind_text(key) : key.message;
       }
-      lines += line + "\n";
+      lines += xml(line) + "\n";
     };
     const bool is_told = result.counterexample && result.counterexample->key.question == i;
     if (is_told) add(result.counterexample->key, fmt::format("{} | crashcut replay {}", result.counterexample->sentence, result.token));
     for (const auto& [key, found] : tally.classes) {
-      if (key.question == i) add(key, fmt::format("{}: {}{}", to_text(key.finding), key.message.empty() ? "" : key.message + ": ", count_text(found.count, "recovery", "recoveries")));
+      if (key.question == i)
+        add(key, fmt::format("{}: {}{}", kind_text(key), key.message.empty() ? "" : key.message + ": ",
+                             count_text(found.count, "recovery", "recoveries")));
     }
     cases += fmt::format("  <testcase classname=\"crashcut\" name=\"{}\">", xml(subject_of(result.questions[i])));
     if (!type.empty()) {
-      cases += fmt::format("\n    <failure type=\"{}\" message=\"{}\">{}</failure>", xml(type), xml(message), xml(lines));
+      cases += fmt::format("\n    <failure type=\"{}\" message=\"{}\">{}</failure>", xml(type), xml(message), lines);
       ++failures;
     }
     cases += "</testcase>\n";

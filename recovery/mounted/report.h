@@ -7,8 +7,9 @@
 
 namespace crashcut::mounted {
 
-// The first line: what runs, model, bounds, seed.
-std::string report_start(const std::vector<std::string>& program, const CheckPlan& plan);
+// The first line: which command, what runs, model, bounds, seed.
+std::string report_start(std::string_view command, const std::vector<std::string>& program, std::string_view model,
+                         const CheckPlan& plan);
 // How the recorded run went.
 std::string report_recorded(const Recorded& recorded, const CheckPlan& plan);
 // Every distinct outcome with the number of recoveries that gave it.

@@ -1,6 +1,10 @@
 #include "recovery/mounted/tally.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+
+#include "recovery/survey.h"
 
 namespace crashcut::mounted {
 namespace {
@@ -25,6 +29,13 @@ std::string outcome_of(const CommandResult& result) {
   constexpr std::size_t kLongest = 400;
   if (text.size() > kLongest) text = text.substr(0, kLongest) + "...";
   return text;
+}
+
+std::string end_of(const CommandResult& result) {
+  if (result.answer.finding == Finding::kCheckHung) return "timed out";
+  if (result.answer.finding != Finding::kCheckFailed) return "";
+  return result.signal != 0 ? fmt::format("killed by {}", recovery::signal_text(result.signal))
+                            : fmt::format("status {}", result.code);
 }
 
 void Tally::add(std::size_t question, const Run& run) {
@@ -57,7 +68,7 @@ void Tally::add(std::size_t question, const Run& run) {
     outcomes_cut = true;
   }
   if (!violates) return;
-  add_class(classes[ViolationKey{result.answer.finding, question, outcome}],
+  add_class(classes[ViolationKey{result.answer.finding, question, outcome, end_of(result)}],
             ViolationClass{1, run.path, run.events_in, run.layer});
 }
 
@@ -97,7 +108,8 @@ Json to_json(const Tally& tally) {
   for (const auto& [outcome, count] : tally.outcomes) outcomes.push_back({outcome, count.recoveries, count.violations});
   Json classes = Json::array();
   for (const auto& [key, found] : tally.classes) {
-    classes.push_back({static_cast<int>(key.finding), key.question, key.message, found.count, found.path, found.events_in, found.layer});
+    classes.push_back({static_cast<int>(key.finding), key.question, key.message, key.end, found.count, found.path,
+                       found.events_in, found.layer});
   }
   return {{"recoveries", tally.recoveries},     {"violations", tally.violations},
           {"assumed_away", tally.assumed_away}, {"outcomes", outcomes},
@@ -120,8 +132,8 @@ Tally tally_from(const Json& json) {
   for (const Json& entry : json.at("outcomes")) tally.outcomes[entry.at(0)] = {entry.at(1), entry.at(2)};
   tally.outcomes_cut = json.at("outcomes_cut");
   for (const Json& entry : json.at("classes")) {
-    tally.classes[ViolationKey{static_cast<Finding>(entry.at(0).get<int>()), entry.at(1), entry.at(2)}] =
-        ViolationClass{entry.at(3), entry.at(4).get<std::vector<std::uint32_t>>(), entry.at(5), entry.at(6)};
+    tally.classes[ViolationKey{static_cast<Finding>(entry.at(0).get<int>()), entry.at(1), entry.at(2), entry.at(3)}] =
+        ViolationClass{entry.at(4), entry.at(5).get<std::vector<std::uint32_t>>(), entry.at(6), entry.at(7)};
   }
   tally.not_deterministic = json.at("not_deterministic");
   tally.failure = json.at("failure");

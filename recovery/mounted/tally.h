@@ -14,7 +14,8 @@ namespace crashcut::mounted {
 struct ViolationKey {
   Finding finding;
   std::size_t question;
-  std::string message;  // the outcome in words; for a checker the last line that it printed
+  std::string message;  // the outcome in words; for a checker what it printed
+  std::string end;      // how a checker ended: "status 3"; empty for files
 
   auto operator<=>(const ViolationKey&) const = default;
 };
@@ -57,7 +58,9 @@ struct Tally {
 Json to_json(const Tally& tally);
 Tally tally_from(const Json& json);
 
-// What a checker's run is called: its output on one line, or how it ended.
+// What a recovery is called: what a checker printed, on one line.
 std::string outcome_of(const CommandResult& result);
+// How a checker ended: "status 3", "killed by SIGSEGV", "timed out". Empty for files.
+std::string end_of(const CommandResult& result);
 
 }  // namespace crashcut::mounted

@@ -3,31 +3,11 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "fusefs/crash_view.h"
-
 namespace crashcut::mounted {
 namespace {
 
-using fusefs::CrashView;
 using fusefs::Filesystem;
 using fusefs::Ino;
-
-// Everything up to one event, and nothing after it.
-class UpTo final : public persist::Chooser {
- public:
-  explicit UpTo(persist::EventId last) : last_(last) {}
-  std::uint32_t choose(const persist::Choice& choice) override {
-    const auto history = choice.log.history(choice.location);
-    for (std::uint32_t i = 0; i + 1 < choice.candidates.size(); ++i) {
-      const std::int32_t first = choice.candidates[i].first;
-      if (first < 0 || history[static_cast<std::size_t>(first)].event <= last_) return i;
-    }
-    return static_cast<std::uint32_t>(choice.candidates.size()) - 1;
-  }
-
- private:
-  persist::EventId last_;
-};
 
 std::string read_whole(Filesystem& filesystem, Ino ino, std::uint64_t size) {
   std::string content(static_cast<std::size_t>(size), '\0');
@@ -51,21 +31,11 @@ void add_directory(Filesystem& filesystem, Ino dir, const std::string& prefix, c
   }
 }
 
-Version version_at(const fusefs::Recording& recording, persist::EventId last, std::string mark, const Reads& reads) {
-  persist::Cut cut(recording.log);
-  UpTo chooser(last);
-  CrashView view(recording, cut, chooser);
-  Filesystem filesystem(Filesystem::Setup{.medium = &view,
-                                          .sector_bytes = recording.options.sector_bytes,
-                                          .block_bytes = recording.options.block_bytes});
-  return Version{std::move(mark), files_of(filesystem, reads)};
-}
-
 }  // namespace
 
-std::map<std::string, FileVersion> files_of(Filesystem& filesystem, const Reads& reads) {
+std::map<std::string, FileVersion> files_of(Filesystem& filesystem, const Reads& reads, Ino directory) {
   std::map<std::string, FileVersion> files;
-  add_directory(filesystem, fusefs::kRootIno, "", reads, files);
+  add_directory(filesystem, directory, "", reads, files);
   return files;
 }
 
@@ -83,24 +53,6 @@ std::vector<Mark> marks_of(const fusefs::Recording& recording) {
   }
   std::sort(marks.begin(), marks.end(), [](const Mark& a, const Mark& b) { return a.event < b.event; });
   return marks;
-}
-
-std::vector<Version> versions_of(const fusefs::Recording& recording, const Reads& reads) {
-  const persist::Log& log = recording.log;
-  const persist::BarrierId durable = log.durable_barrier();
-  const persist::EventId start = durable == 0 ? 0 : log.barrier_event(durable);
-  std::vector<Version> versions;
-  // Where nothing was made durable the start is the empty disk: no event is in, not even the first.
-  versions.push_back(durable == 0 ? Version{} : version_at(recording, start, "", reads));
-  persist::EventId last = start;
-  for (const Mark& mark : marks_of(recording)) {
-    if (!is_promise(mark.text) || mark.event <= start) continue;
-    versions.push_back(version_at(recording, mark.event, mark.text, reads));
-    last = mark.event;
-  }
-  const bool ends_with_promise = versions.size() > 1 && last + 1 == log.event_count();
-  if (!ends_with_promise) versions.push_back(version_at(recording, persist::kNoEvent - 1, "", reads));
-  return versions;
 }
 
 fusefs::Errno find_path(Filesystem& filesystem, std::string_view path, Ino& out) {

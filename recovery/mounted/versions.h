@@ -1,8 +1,7 @@
-// Versions: what files held at the moments that count: at the start, at each promise, at the end.
+// Versions: marks, and what a filesystem holds.
 //
 // A promise is a mark that the program made itself or its successful exit; the lines that it printed are marks too,
-//   but promise nothing. A version is the running program's view at that moment, which is the cut that holds all
-//   events before it.
+//   but promise nothing.
 #pragma once
 
 #include <functional>
@@ -41,18 +40,11 @@ struct FileVersion {
   bool operator==(const FileVersion&) const = default;
 };
 
-struct Version {
-  std::string mark;  // the promise; empty for the first (the start) and for an end without one
-  std::map<std::string, FileVersion> files;  // by path, without a leading slash; directories too
-};
-
-// The start first, the end last; they differ in at least the promises between them.
-// Contents are those of the files that `reads` says yes to.
+// Everything that a directory holds, by path without a leading slash, directories too; read in an order that does not
+// depend on it. Contents are those of the files that `reads` says yes to.
 using Reads = std::function<bool(const std::string& path)>;
-std::vector<Version> versions_of(const fusefs::Recording& recording, const Reads& reads);
-
-// Everything that a filesystem holds, read in an order that does not depend on it.
-std::map<std::string, FileVersion> files_of(fusefs::Filesystem& filesystem, const Reads& reads);
+std::map<std::string, FileVersion> files_of(fusefs::Filesystem& filesystem, const Reads& reads,
+                                            fusefs::Ino directory = fusefs::kRootIno);
 inline bool reads_all(const std::string&) { return true; }
 
 // The inode of a path, or a negative errno. Symbolic links on the way are not followed.

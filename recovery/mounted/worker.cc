@@ -28,7 +28,8 @@ class Worker {
   Worker(int socket, const WorkerSetup& setup, CommandRunner* runner)
       : socket_(socket),
         setup_(setup),
-        explorer_(Explorer::Setup{setup.recording, setup.versions, runner, setup.plan.depth, [&shared = setup.shared] { return shared.is_enough(); }}) {}
+        explorer_(Explorer::Setup{setup.recording, setup.histories, runner, setup.plan.depth,
+                                  [&shared = setup.shared] { return shared.is_enough(); }}) {}
 
   void serve() {
     while (auto message = receive(socket_)) {

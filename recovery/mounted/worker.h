@@ -27,7 +27,7 @@ struct Shared {
 struct WorkerSetup {
   const CheckPlan& plan;
   const fusefs::Recording& recording;
-  const std::vector<Version>& versions;
+  const Histories& histories;
   const std::vector<Question>& questions;
   Shared& shared;
   std::uint32_t index;

@@ -342,6 +342,7 @@ class Run {
       }
       if (end_ && now >= *end_) {
         outcome_.end = Outcome::End::kTimedOut;  // go() kills all there is
+        if (command_.on_limit) command_.on_limit();
         return;
       }
       const auto pause = end_ ? std::min<std::chrono::nanoseconds>(kTick, *end_ - now) : kTick;

@@ -38,6 +38,7 @@ struct Command {
   // Called with what is captured from stdout as it comes, all of it, in the calling thread; may be empty.
   std::function<void(std::string_view)> on_stdout;
   std::optional<std::chrono::nanoseconds> limit;  // wall clock
+  std::function<void()> on_limit;                 // called when it is over, before anything is killed; may be empty
   const std::atomic<bool>* stop = nullptr;        // once it is set the command is killed, within a tenth of a second
   std::optional<int> core;                        // the command runs on this core only
   // The command talks to a person: it is put in the foreground of the sandbox's terminal, so Ctrl-C is the command's;
