@@ -290,7 +290,7 @@ TEST_F(CheckTest, ExpectationsOfFiles) {
 TEST_F(CheckTest, SavesThatAreRightEachTime) {
   const std::string store = compile(
       "store",
-      "#include <fcntl.h>\n#include <string.h>\n#include <sys/mman.h>\n#include <unistd.h>\n"
+      "#include <fcntl.h>\n#include <stdio.h>\n#include <string.h>\n#include <sys/mman.h>\n#include <unistd.h>\n"
       "int main(void) { for (char c = '1'; c < '4'; ++c) { int f = open(\"t\", O_CREAT | O_RDWR | O_TRUNC, 0644);\n"
       "  if (ftruncate(f, 512)) return 1; char* m = mmap(0, 512, 3, MAP_SHARED, f, 0); close(f); memset(m, c, 512);\n"
       "  msync(m, 512, MS_SYNC); munmap(m, 512); rename(\"t\", \"f\"); int d = open(\".\", O_RDONLY); fsync(d); "
@@ -447,6 +447,11 @@ TEST_F(CheckTest, ReportsForMachinesStandAlone) {
   EXPECT_EQ(ran.out, read_file(directory_ / "results/junit.xml"));
   EXPECT_EQ(ran.out.find("\\n"), std::string::npos) << ran.out;
   EXPECT_NE(ran.out.find("1 recovery\nlost: "), std::string::npos) << "a line each: " << ran.out;
+  // What a checker says may be many lines.
+  const std::string complain = "test -s f || { echo one >&2; echo two >&2; exit 1; }";
+  ran = check({"--setup", "echo old > f", "--check", complain, "--junit", "-"}, "echo new > f");
+  EXPECT_EQ(ran.exit_code, 1);
+  EXPECT_NE(ran.out.find("and said: one\ntwo | crashcut replay"), std::string::npos) << ran.out;
   for (const Words& also : {Words{}, Words{"--stdout-marks"}}) {
     Words options = {"--setup", "echo old > f", "--file", "f", "--json", "-"};
     options.insert(options.end(), also.begin(), also.end());

@@ -84,6 +84,15 @@ std::string xml(std::string_view text) {
   return out;
 }
 
+// Text between tags: its lines stay lines.
+std::string xml_lines(std::string_view text) {
+  std::string out;
+  for (std::size_t end; (end = text.find('\n')) != std::string_view::npos; text.remove_prefix(end + 1)) {
+    out += xml(text.substr(0, end)) + "\n";
+  }
+  return out + xml(text);
+}
+
 recovery::Account account_of(const Counterexample& example) {
   recovery::Account account;
   account.story = example.told.story;
@@ -275,7 +284,7 @@ std::string to_junit(const std::vector<std::string>& program, const CheckResult&
         type = to_text(key.finding);
         message = key.message.empty() ? kind_text(key) : key.message;
       }
-      lines += xml(line) + "\n";
+      lines += xml_lines(line) + "\n";
     };
     const bool is_told = result.counterexample && result.counterexample->key.question == i;
     if (is_told) add(result.counterexample->key, fmt::format("{} | crashcut replay {}", result.counterexample->sentence, result.token));
