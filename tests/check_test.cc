@@ -1019,6 +1019,49 @@ TEST_F(CheckTest, InAMountForAPersonTheCommandsSyncIsSeen) {
   EXPECT_TRUE(none.says("no-such-command could not be run")) << none.err;
 }
 
+// A device's number stays, and a FIFO that nobody may open is not opened by others.
+TEST_F(CheckTest, AMountForAPersonHasDevicesAndFifos) {
+  if (geteuid() != 0) GTEST_SKIP() << "needs root to make devices";
+  fs::create_directory(directory_ / "disk");
+  const Ran ran = crashcut(
+      {"mount", "disk", "--", "sh", "-c",
+       "chmod 755 .; mknod c c 5 7 && mknod b b 3 258 && stat -c '%n %F %t:%T' c b; mkfifo -m 0 p; mkfifo -m 666 q; "
+       "for f in p q; do setpriv --reuid 65534 --regid 65534 --clear-groups sh -c \"exec 3<> $f\" 2> /dev/null && echo "
+       "$f opened || echo $f refused; done"});
+  EXPECT_EQ(ran.exit_code, 0) << ran.err;
+  EXPECT_TRUE(ran.says("c character special file 5:7\nb block special file 3:102\np refused\nq opened\n"))
+      << ran.out << ran.err;
+}
+
+// Its command runs on, in a directory that is gone.
+TEST_F(CheckTest, AMountForAPersonThatIsKilledIsUnmounted) {
+  for (const bool is_root : {true, false}) {
+    struct stat helper {};
+    if (geteuid() != 0) GTEST_SKIP() << "needs root to become somebody else";
+    if (stat("/usr/bin/fusermount3", &helper) != 0 || !(helper.st_mode & S_ISUID))
+      GTEST_SKIP() << "no fusermount3 that is setuid root";
+    fs::remove_all(directory_ / "disk");
+    fs::create_directory(directory_ / "disk");
+    fs::permissions(directory_, fs::perms::all);
+    fs::permissions(directory_ / "disk", fs::perms::all);
+    fs::remove(directory_ / "fuse");
+    fs::remove(directory_ / "pid");
+    ASSERT_EQ(mknod((directory_ / "fuse").c_str(), S_IFCHR | 0666, makedev(10, 229)), 0);
+    ASSERT_EQ(chmod((directory_ / "fuse").c_str(), 0666), 0);
+    const std::string user = is_root ? "" : "setpriv --reuid 65534 --regid 65534 --clear-groups ";
+    const Ran ran = run(
+        {"unshare", "-m", "sh", "-c",
+         "mount --bind fuse /dev/fuse; " + user + CRASHCUT_BINARY +
+             " mount disk -- sh -c 'echo $$ > ../pid; exec sleep 1000' > /dev/null & server=$!; i=0; "
+             "while ! test -s pid && test $i -lt 200; do sleep 0.05; i=$((i+1)); done; "
+             "grep -q \" $PWD/disk \" /proc/self/mountinfo && echo mounted; kill -9 $server; wait $server; i=0; "
+             "while grep -q \" $PWD/disk \" /proc/self/mountinfo && test $i -lt 200; do sleep 0.05; i=$((i+1)); done; "
+             "grep -q \" $PWD/disk \" /proc/self/mountinfo || echo unmounted; kill -0 $(cat pid) && echo runs; kill -9 "
+             "$(cat pid)"});
+    EXPECT_TRUE(ran.says("mounted\nunmounted\nruns\n")) << is_root << ran.out << ran.err;
+  }
+}
+
 TEST_F(CheckTest, ACommandInAMountForAPersonEndsWithIt) {
   fs::create_directory(directory_ / "disk");
   // One that does not hang up.

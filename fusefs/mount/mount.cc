@@ -51,8 +51,7 @@ ssize_t write_channel(int fd, iovec* parts, int count, void* userdata) {
 
 std::string mount_options(const Mount::Setup& setup) {
   std::string options = "fsname=crashcut,subtype=crashcut,noatime";  // a read changes nothing here
-  // A crashed disk is asked for permissions by us, and only for what they depend on.
-  if (setup.caching == Mount::Caching::kKept) options += ",default_permissions";
+  if (setup.caching == Mount::Caching::kKept || setup.kernel_checks_permissions) options += ",default_permissions";
   if (setup.allow_others) options += ",allow_other";
   if (setup.auto_unmount) options += ",auto_unmount";
   return options;

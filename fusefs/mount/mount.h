@@ -14,8 +14,8 @@
 //   the address of a buffer for O_DIRECT may be misaligned; what goes through a fifo does not change its times; a
 //   store to a mapping changes times when it is fetched; chown() to nobody takes a stranger's setuid bits away.
 //   With kNothing too: the offset of a descriptor that has appended may be wrong (the bytes are not); a user may go
-//   through "." and ".." of a directory that is not his to search, and open a fifo that is not his; stores to shared
-//   mappings that were not written back when show() is called are lost.
+//   through "." and ".." of a directory that is not his to search, and open a fifo that is not his (both unless the
+//   kernel checks permissions); stores to shared mappings that were not written back when show() is called are lost.
 // A read changes no atime (noatime).
 // Threads: several serve the kernel; all other calls from any thread but a handler's own.
 #pragma once
@@ -56,6 +56,9 @@ class Mount {
   struct Setup {
     std::string directory;  // exists
     Caching caching = Caching::kKept;
+    // With kKept it does. It reads all attributes of a file for that, where we read only what permissions depend on;
+    // but it opens a FIFO or a device without asking us, so without this those are open to all.
+    bool kernel_checks_permissions = false;
     bool allow_others = false;   // other users than the one who mounts; only root may
     bool auto_unmount = false;   // a watcher (fusermount3) unmounts when this process dies; others may unmount it too
   };

@@ -1,15 +1,16 @@
 #include "recovery/mounted/interactive.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
+#include <signal.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <thread>
-
-#include <fmt/format.h>
 
 #include "fusefs/mount/mount.h"
 #include "fusefs/trace_replay.h"
@@ -87,6 +88,56 @@ std::string describe(const std::map<std::string, FileVersion>& now, const std::m
   return text.empty() ? "nothing is lost" : text;
 }
 
+// A process that unmounts the directory when this one is killed. fusermount3 does that too, but not where somebody sits
+// in the mount, as a command does: it does not detach.
+class Remover {
+ public:
+  // Before the mount is made: nothing of that is to stay open in the other process.
+  explicit Remover(const std::string& directory) {
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0) return;
+    sigset_t all, before;
+    sigfillset(&all);
+    sigprocmask(SIG_SETMASK, &all, &before);
+    process_ = fork();
+    if (process_ == 0) wait_and_remove(directory.c_str(), ends[0]);
+    sigprocmask(SIG_SETMASK, &before, nullptr);
+    close(ends[0]);
+    pipe_ = ends[1];
+  }
+  // The mount is gone: there is nothing to remove.
+  ~Remover() {
+    if (pipe_ < 0) return;
+    [[maybe_unused]] const ssize_t told = write(pipe_, "", 1);
+    close(pipe_);
+    while (process_ > 0 && waitpid(process_, nullptr, 0) < 0 && errno == EINTR) {
+    }
+  }
+  Remover(const Remover&) = delete;
+  Remover& operator=(const Remover&) = delete;
+
+ private:
+  // All signals are blocked.
+  [[noreturn]] static void wait_and_remove(const char* directory, int pipe) {
+    setsid();
+    // Whoever reads our output must see it end.
+    close_range(0, STDERR_FILENO, 0);
+    for (int i = 0; i <= STDERR_FILENO; ++i) open("/dev/null", O_RDWR);
+    if (pipe > STDERR_FILENO + 1) close_range(STDERR_FILENO + 1, static_cast<unsigned>(pipe) - 1, 0);
+    close_range(static_cast<unsigned>(pipe) + 1, ~0U, 0);
+    [[maybe_unused]] const int moved = chdir("/");
+    char told = 0;
+    ssize_t got = 0;
+    while ((got = read(pipe, &told, 1)) < 0 && errno == EINTR) {
+    }
+    if (got == 0) Mount::remove_leftover(directory);
+    _exit(0);
+  }
+
+  pid_t process_ = -1;
+  int pipe_ = -1;
+};
+
 class Session {
  public:
   explicit Session(const MountPlan& plan) : plan_(plan) {}
@@ -117,7 +168,13 @@ class Session {
 
   tl::expected<int, Failure> serve(const std::function<void()>& on_mounted, const std::function<bool()>& is_interrupted) {
     disk_ = std::move(next_);
-    auto mount = Mount::start({.directory = plan_.directory, .caching = Mount::Caching::kNothing, .allow_others = geteuid() == 0, .auto_unmount = true}, *disk_->volume);
+    const Remover remover(plan_.directory);
+    auto mount = Mount::start({.directory = plan_.directory,
+                               .caching = Mount::Caching::kNothing,
+                               .kernel_checks_permissions = true,
+                               .allow_others = geteuid() == 0,
+                               .auto_unmount = true},
+                              *disk_->volume);
     if (!mount) return tl::unexpected(users(mount.error()));
     on_mounted();
     std::unique_ptr<WatchedCommand> command;

@@ -38,6 +38,9 @@ std::string WatchedCommand::start_and_watch(const std::vector<std::string>& argv
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_addchdir_np(&actions, directory.c_str());
+  // fusermount3 unmounts when the last copy of its socket is closed, and libfuse leaves the socket open to children:
+  // with a copy in the command, a mount whose server is killed would be there, dead, for as long as the command runs.
+  posix_spawn_file_actions_addclosefrom_np(&actions, STDERR_FILENO + 1);
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
   sigset_t none, all;
