@@ -337,7 +337,7 @@ struct Explored {
 Explored explore(Disk& disk, const FileQuestion& question, const fusefs::ModelOptions& model = {}) {
   const fusefs::TraceReader trace = disk.trace();
   const auto replayed = fusefs::replay(trace, model);
-  EXPECT_TRUE(replayed) << replayed.error();
+  EXPECT_TRUE(replayed) << replayed.error().sentence;
   const auto histories = histories_of(trace, model, {question.path}, compares_bytes(question));
   EXPECT_TRUE(histories) << histories.error();
   Explorer explorer({replayed->recorder->recording(), *histories, nullptr, 1});
