@@ -1031,6 +1031,10 @@ TEST_F(CheckTest, AMountForAPersonHasDevicesAndFifos) {
   EXPECT_EQ(ran.exit_code, 0) << ran.err;
   EXPECT_TRUE(ran.says("c character special file 5:7\nb block special file 3:102\np refused\nq opened\n"))
       << ran.out << ran.err;
+  // The root's own attributes are there after a crash too.
+  const Ran crashed = crashcut({"mount", "disk", "--", "sh", "-c",
+                                "chmod 750 .; chown 7:8 .; crashcut crash . 0 > /dev/null; stat -c '%a %u %g' ."});
+  EXPECT_TRUE(crashed.says("750 7 8\n")) << crashed.out << crashed.err;
 }
 
 // Its command runs on, in a directory that is gone.

@@ -241,7 +241,9 @@ std::string copy_disk(Filesystem& from, Traced& changes) {
   ModelTree source(from);
   const CopyOptions options;
   Copy copy(source, changes, options);
-  copy.copy_directory(std::to_string(static_cast<std::uint64_t>(fusefs::kRootIno)), fusefs::kRootIno);
+  const std::string root = std::to_string(static_cast<std::uint64_t>(fusefs::kRootIno));
+  copy.copy_directory(root, fusefs::kRootIno);
+  if (struct stat found{}; source.stat(root, found)) copy.copy_attributes(root, found, fusefs::kRootIno);
   return copy.failure;
 }
 
