@@ -8,6 +8,7 @@
 //   foreseen one is an execution too, of the same class, and need not be run: a run that happened vouches for it.
 //   If not, or where an actor's next step is not known, the program is run.
 // So nothing is lost even where the guess is wrong: a guess is used only once it is proved.
+// Cost: what is foreseen costs less than to run it (normal_form.h), so there is nothing to give up.
 // Threads: several workers share one.
 #pragma once
 
@@ -22,15 +23,13 @@
 
 namespace crashcut::scheduler {
 
-// The same for executions that swaps lead into each other, as far as it can see; different for others.
-std::uint64_t normal_form(const Execution& execution);
-
 class Foresight {
  public:
   // The execution: foreseen and vouched for, then is_foreseen is set; else it must be run, learn() be told, and, if
   // it was foreseen at all, land() with its outcome.
   std::optional<Execution> foresee(const RunRequest& request);
-  void learn(const Execution& execution);
+  // `foreseen`: what foresee() said of it, or null.
+  void learn(const Execution& execution, const Execution* foreseen);
   // What was foreseen and had to be run has been.
   void land(std::uint64_t form);
   // Whether there is anything to gain: no semaphore, and every class is a partial order.
@@ -44,6 +43,7 @@ class Foresight {
     std::optional<Operation> operation;  // none: its end
     bool is_known = true;                // false: it was different at different times
   };
+  static bool list_pending(const State& state, const std::vector<const Next*>& next, std::vector<Pending>& pending);
   std::optional<Execution> simulate(const RunRequest& request) const;
   const Next* next_of(ActorId actor, std::uint64_t history) const;
   void note_next(ActorId actor, std::uint64_t history, const Operation* operation);

@@ -2,7 +2,9 @@
 #include <gtest/gtest.h>
 
 #include <set>
+#include <utility>
 
+#include "scheduler/foresight.h"
 #include "scheduler/order.h"
 #include "scheduler/primitives/barrier.h"
 #include "scheduler/primitives/cancellation.h"
@@ -111,6 +113,51 @@ TEST(Known, PhilosophersDeadlockInOneClass) {
 // Independence that looks at the state: the semaphore lets in all but one, so only the forks' orders differ.
 TEST(Known, PhilosophersWithASemaphore) {
   for (std::uint32_t n = 3; n <= 5; ++n) EXPECT_EQ(executions(philosophers_semaphore(n)), (1u << n) - 2) << n;
+}
+
+// What is foreseen of a long execution, and its normal form, cost little more for each step than those of a short one: were it
+// the square of the steps, this would take hours.
+TEST(Known, LongExecutionsAreForeseen) {
+  ScriptProgram program;
+  const ObjectId s = object(PrimitiveId::kSemaphore, 0);
+  program.objects = {{s, 1}};
+  program.scripts.resize(2);
+  for (int i = 0; i < 50'000; ++i) {
+    program.scripts[0].push_back(does(semaphore::access(s, semaphore::kPost)));
+    program.scripts[1].push_back(does(semaphore::access(s, semaphore::kWait)));
+  }
+  Foresight foresight;
+  ForesightProgram foreseeing(program, foresight);
+  EXPECT_FALSE(foreseeing.run({}).is_foreseen);
+  RunRequest request;
+  for (int i = 0; i < 1000; ++i) request.prefix.push_back(static_cast<ActorId>(1 - i % 2));
+  const Execution foreseen = foreseeing.run(request);
+  EXPECT_TRUE(foreseen.is_foreseen);
+  EXPECT_EQ(foreseen.steps.size(), 100'000u);
+}
+
+// A run that was foreseen and fails keeps nobody waiting for it: the same can be asked for again.
+TEST(Known, ARunThatFailsIsOver) {
+  struct Failing : Program {
+    ScriptProgram program = philosophers_semaphore(3);
+    bool fails = false;
+    Execution run(const RunRequest& request) override {
+      if (std::exchange(fails, false)) throw 1;
+      return program.run(request);
+    }
+  } failing;
+  const auto one_after_the_other = [](std::initializer_list<std::uint32_t> actors) {
+    RunRequest request;
+    for (const std::uint32_t actor : actors) request.prefix.insert(request.prefix.end(), 6, static_cast<ActorId>(actor));
+    return request;
+  };
+  Foresight foresight;
+  ForesightProgram foreseeing(failing, foresight);
+  foreseeing.run(one_after_the_other({0, 1, 2}));
+  failing.fails = true;
+  EXPECT_THROW(foreseeing.run(one_after_the_other({2, 1, 0})), int);
+  EXPECT_FALSE(foreseeing.run(one_after_the_other({2, 1, 0})).is_foreseen);
+  EXPECT_TRUE(foreseeing.run(one_after_the_other({2, 1, 0})).is_foreseen);
 }
 
 // The orders of the two kinds of critical section, no item taken before it is there: Catalan's numbers.
