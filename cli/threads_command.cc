@@ -110,7 +110,8 @@ class Progress {
   void show(const scheduler::Progress& p) {
     if (p.seconds < next_s_) return;
     next_s_ = p.seconds + kInterval_s;
-    std::string text = fmt::format("{}: {}; an estimated {} done", time_text(p.seconds), recovery::count_text(p.executions, "execution", "executions"), recovery::percent_text(p.fraction));
+    std::string text = fmt::format("{}: {}; an estimated {} ", time_text(p.seconds), recovery::count_text(p.executions, "execution", "executions"), recovery::percent_text(p.fraction));
+    text += p.depth == 0 ? "done" : fmt::format("done of the schedules of at most {} steps a thread", p.depth);
     if (p.seconds_left >= 0) text += fmt::format(", {} left", time_text(p.seconds_left));
     fmt::print(stderr, "{}\n", text);
   }

@@ -35,7 +35,7 @@ bool is_exhausted(const Execution& execution, ActorId actor, std::uint32_t depth
 }
 
 bool Director::is_exhausted(ActorId actor) {
-  const bool is = request_->depth_most != 0 && index(actor) < steps_of_.size() && steps_of_[index(actor)] >= request_->depth_most;
+  const bool is = (request_->depth_most != 0 && own(actor).steps >= request_->depth_most) || (request_->ends_with_prefix && !is_following_prefix());
   hit_depth_ = hit_depth_ || is;
   return is;
 }
@@ -60,21 +60,41 @@ std::optional<ActorId> Director::choose(const State& state, const std::vector<Pe
   return chosen;
 }
 
+Director::Own& Director::own(ActorId actor) {
+  if (index(actor) >= owns_.size()) owns_.resize(index(actor) + 1);
+  Own& own = owns_[index(actor)];
+  if (!own.is_met) own = {0, taken_, true};
+  return own;
+}
+
+// The last one, while it can go on: no switch without need, counterexamples stay readable. Else the lowest. But where an actor has
+// had its turn, or another has waited for the turns of all, the one that has waited longest: a loop without an end keeps
+// nobody from going on.
 std::optional<ActorId> Director::choose_freely(const State& state, const std::vector<Pending>& pending) {
-  std::optional<ActorId> best;
-  bool any_asleep = false, any_exhausted = false;
+  const std::size_t turn = request_->turn_most;
+  std::optional<ActorId> best, first_in_line;
+  std::size_t waits_since = 0, count = 0;
+  bool any_asleep = false, any_exhausted = false, is_last_there = false;
   for (const Pending& p : pending) {
     if (!state.is_enabled(p.actor, p.operation)) continue;
     if (is_exhausted(p.actor)) {
       any_exhausted = true;
     } else if (is_asleep(p.actor)) {
       any_asleep = true;
-    } else if (p.actor == last_) {
-      return last_;  // no switch without need: counterexamples stay readable
-    } else if (!best || p.actor < *best) {
-      best = p.actor;
+    } else if (p.actor == last_ && (turn == 0 || taken_ < turn)) {
+      return last_;
+    } else {
+      ++count;
+      is_last_there = is_last_there || p.actor == last_;
+      if (p.actor != last_ && (!first_in_line || own(p.actor).waits_since < waits_since)) {
+        first_in_line = p.actor;
+        waits_since = own(p.actor).waits_since;
+      }
+      if (!best || p.actor < *best) best = p.actor;
     }
   }
+  if (turn != 0 && first_in_line && ((is_last_there && in_a_row_ >= turn) || taken_ - waits_since >= turn * count)) return first_in_line;
+  if (is_last_there) return last_;
   if (best) return best;
   ending_ = state.is_over()   ? Ending::kProcessEnded
             : any_asleep      ? Ending::kAsleep
@@ -86,10 +106,12 @@ std::optional<ActorId> Director::choose_freely(const State& state, const std::ve
 
 void Director::note(const Step& step, const State& after) {
   if (taken_ >= request_->sleep_from) wake_sleepers(sleep_, step, after);
-  if (index(step.actor) >= steps_of_.size()) steps_of_.resize(index(step.actor) + 1);
-  ++steps_of_[index(step.actor)];
-  ++taken_;
+  in_a_row_ = step.actor == last_ ? in_a_row_ + 1 : 1;
   last_ = step.actor;
+  ++taken_;
+  Own& actor = own(step.actor);
+  ++actor.steps;
+  actor.waits_since = taken_;
 }
 
 void wake_sleepers(std::vector<Step>& sleep, const Step& step, const State& after) {

@@ -25,6 +25,7 @@ enum class Ending : std::uint8_t {
   kStuck,         // actors are left and none is enabled: a deadlock, or a livelock where one of them spins
   kAsleep,        // all that is enabled is explored elsewhere. Never under the optimal reduction
   kDepth,         // a thread's bound was hit and nobody else could go on
+  kTooLong,       // it has as many steps as can be held: the program may not come to an end
   kCutShort,      // a data race, a hang or a signal that nobody can catch ended it, maybe before its prefix was done
   kStopped,       // its search was stopped, and it was ended before it was done: nothing is known of it
   kDiverged,      // the schedule could not be followed: the program did something else than before
@@ -37,6 +38,9 @@ struct RunRequest {
   std::vector<Step> sleep;            // as it stands after the first `sleep_from` of these
   std::uint32_t sleep_from = 0;       // on from there it is woken by what the steps turn out to do
   std::uint32_t depth_most = 0;       // steps an actor; 0: no bound
+  std::uint32_t turn_most = 0;        // of the free part: steps in a row while others could go on; 0: no bound
+  bool ends_with_prefix = false;      // a run again: nothing is taken after the prefix
+  bool goes_on_after_race = false;    // a data race does not end it
 };
 
 // Where a step was taken for want of others (dependence.h): who else stood there for want of others, before what. Nothing
@@ -91,16 +95,24 @@ class Director {
   bool is_following_prefix() const { return taken_ < request_->prefix.size(); }
 
  private:
+  // Of one actor. Who is first met waits from then on.
+  struct Own {
+    std::uint32_t steps = 0;
+    std::size_t waits_since = 0;      // when it took its last step, or was met
+    bool is_met = false;
+  };
   bool is_asleep(ActorId actor) const;
   bool is_exhausted(ActorId actor);
+  Own& own(ActorId actor);
   std::optional<ActorId> follow(const State& state, const std::vector<Pending>& pending);
   std::optional<ActorId> choose_freely(const State& state, const std::vector<Pending>& pending);
 
   const RunRequest* request_;
   std::vector<Step> sleep_;
-  std::vector<std::uint32_t> steps_of_;
+  std::vector<Own> owns_;             // an actor
   std::vector<PassedOver> passed_over_;
   std::size_t taken_ = 0;
+  std::size_t in_a_row_ = 0;          // steps of `last_`
   std::optional<ActorId> last_;
   Ending ending_ = Ending::kCompleted;
   bool hit_depth_ = false;

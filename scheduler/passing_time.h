@@ -38,11 +38,13 @@ inline Operation run_out(Operation fire) {
   return fire;
 }
 
+// So often an actor wakes up from sleeps in a loop where nobody else can go on: ten seconds by the millisecond, and more.
+inline constexpr std::uint32_t kSleepsAloneMost = 20'000;
+
 // Where nobody can go on any wait may run out, though so many have, and any sleep in a loop may end, if not for ever.
 // `actors` are pointers, null where there is none; fingerprint() tells how all stand (rounds.h).
 template <class Actors, class Fingerprint>
 void let_time_pass(const State& state, const Actors& actors, const Fingerprint& fingerprint) {
-  constexpr std::uint32_t kSleepsAloneMost = 20'000;  // ten seconds by the millisecond, and more
   for (TimedActor* actor : actors) {
     if (actor == nullptr || !is_for_want_of_others(actor->pending)) continue;
     if (actor->is_timer) actor->pending.begin()->verb = timer::kFire;

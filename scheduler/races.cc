@@ -16,7 +16,7 @@ class RaceFinder {
              const std::function<void(const Race&)>& report)
       : steps_(execution.steps), execution_(execution), order_(order), depth_most_(depth_most), is_late_(is_late), report_(report) {}
 
-  bool find_all() {
+  RaceWork find_all() {
     for (std::size_t j = 0; j < steps_.size() && !is_stopped_; ++j) find(j, steps_[j], order_.previous_of(j));
     for (const Pending& p : execution_.pending) {
       if (!is_stopped_ && !is_exhausted(execution_, p.actor, depth_most_)) find(steps_.size(), {p.actor, p.operation}, order_.last_of(p.actor));
@@ -24,7 +24,7 @@ class RaceFinder {
     for (const PassedOver& other : execution_.passed_over) {
       if (!is_stopped_ && other.step < steps_.size()) reverse_passing_of_time(other);
     }
-    return !is_stopped_;
+    return {work_, is_stopped_};
   }
 
  private:
@@ -201,8 +201,8 @@ class RaceFinder {
 
 }  // namespace
 
-bool for_each_race(const Execution& execution, const Order& order, std::uint32_t depth_most, const std::function<bool()>& is_late,
-                   const std::function<void(const Race&)>& report) {
+RaceWork for_each_race(const Execution& execution, const Order& order, std::uint32_t depth_most, const std::function<bool()>& is_late,
+                       const std::function<void(const Race&)>& report) {
   return RaceFinder(execution, order, depth_most, is_late, report).find_all();
 }
 

@@ -23,8 +23,8 @@ class Reduction {
   virtual ~Reduction() = default;
   virtual bool has_sleepers() const { return true; }
   virtual bool has_wakeup_trees() const { return false; }
-  // Adds branches to the nodes of tree.path(), the path of the execution.
-  virtual void add_branches(Tree& tree, const Execution& execution) = 0;
+  // Adds branches to the nodes of tree.path(), the path of the execution. Returns how many steps it looked at.
+  virtual std::uint64_t add_branches(Tree& tree, const Execution& execution) = 0;
   // Of a call on files (Tree::Foresee).
   virtual const Operation* foresee(std::span<const Step>, ActorId) const { return nullptr; }
 

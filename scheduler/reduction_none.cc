@@ -16,7 +16,7 @@ class None : public Reduction {
 
   bool has_sleepers() const override { return false; }  // nothing is taken to commute
 
-  void add_branches(Tree& tree, const Execution& execution) override {
+  std::uint64_t add_branches(Tree& tree, const Execution& execution) override {
     const std::vector<Node*>& path = tree.path();
     // What every actor stands before, from the end backwards.
     std::map<ActorId, Operation> next;
@@ -42,6 +42,7 @@ class None : public Reduction {
       Operation operation = execution.steps[k].operation;
       state.apply(execution.steps[k].actor, operation);
     }
+    return execution.steps.size();
   }
 
  private:

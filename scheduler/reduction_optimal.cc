@@ -56,12 +56,14 @@ class Optimal : public Reduction {
  public:
   bool has_wakeup_trees() const override { return true; }
 
-  void add_branches(Tree& tree, const Execution& execution) override {
+  std::uint64_t add_branches(Tree& tree, const Execution& execution) override {
     const Order order(execution.steps);
     const auto is_call = [](const Step& s) { return is_file_call(s.operation); };
     std::optional<NamedSteps> named;
     if (std::any_of(execution.steps.begin(), execution.steps.end(), is_call)) seen_.learn(named.emplace(execution.steps, order));
-    was_stopped = !for_each_race(execution, order, depth_most, is_late, [&](const Race& race) { add(*tree.path()[race.first], race, named); });
+    const RaceWork work = for_each_race(execution, order, depth_most, is_late, [&](const Race& race) { add(*tree.path()[race.first], race, named); });
+    was_stopped = work.was_stopped;
+    return work.steps;
   }
 
   const Operation* foresee(std::span<const Step> before, ActorId actor) const override {

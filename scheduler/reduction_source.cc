@@ -11,10 +11,11 @@ namespace {
 
 class Source : public Reduction {
  public:
-  void add_branches(Tree& tree, const Execution& execution) override {
+  std::uint64_t add_branches(Tree& tree, const Execution& execution) override {
     const Order order(execution.steps);
-    was_stopped = !for_each_race(execution, order, depth_most, is_late,
-                  [&](const Race& race) { add(*tree.path()[race.first], race); });
+    const RaceWork work = for_each_race(execution, order, depth_most, is_late, [&](const Race& race) { add(*tree.path()[race.first], race); });
+    was_stopped = work.was_stopped;
+    return work.steps;
   }
 
  private:

@@ -21,8 +21,7 @@ constexpr double kProgressInterval_s = 0.2;
 class Searcher {
  public:
   explicit Searcher(const SearchSetup& setup) : setup_(setup), began_(Clock::now()) {
-    const bool bounds_preemptions = setup.bounds.preemptions_most != kNoPreemptionBound;
-    reduction_ = bounds_preemptions ? make_none(setup.bounds.preemptions_most) : make_reduction(setup.reduction);
+    reduction_ = bounds_preemptions() ? make_none(setup.bounds.preemptions_most) : make_reduction(setup.reduction);
     reduction_->depth_most = setup.bounds.depth_most;
     reduction_->is_late = [this] { return late_bound() != BoundHit::kNone; };
     tree_.emplace(reduction_->has_sleepers(), reduction_->has_wakeup_trees());
@@ -49,7 +48,7 @@ class Searcher {
     result_.seconds = seconds();
     result_.fraction = tree_->explored_fraction();
     // Where branches are missing there is nothing to go on with.
-    if (!tree_->is_explored() && !reduction_->was_stopped) result_.rest = tree_->sketch();
+    if (!tree_->is_explored() && !reduction_->was_stopped && !result_.is_too_long) result_.rest = tree_->sketch();
     const TreeSketch before = setup_.rest == nullptr ? TreeSketch{} : *setup_.rest;
     result_.rest.hit_depth = hit_depth_ || before.hit_depth;
     result_.rest.hit_timeouts = hit_timeouts_ || before.hit_timeouts;
@@ -60,12 +59,13 @@ class Searcher {
   }
 
  private:
+  bool bounds_preemptions() const { return setup_.bounds.preemptions_most != kNoPreemptionBound; }
   double seconds() const { return std::chrono::duration<double>(Clock::now() - began_).count(); }
 
   void work_guarded(Program& program) {
     try {
       ForesightProgram foreseeing(program, foresight_);
-      work(setup_.has_foresight && setup_.bounds.preemptions_most == kNoPreemptionBound && setup_.reduction != ReductionName::kNone ? foreseeing : program);
+      work(setup_.has_foresight && !bounds_preemptions() && setup_.reduction != ReductionName::kNone ? foreseeing : program);
     } catch (...) {
       const std::lock_guard lock(mutex_);
       if (!error_) error_ = std::current_exception();
@@ -102,6 +102,7 @@ class Searcher {
   void execute(Program& program, std::shared_ptr<Run> run, std::unique_lock<std::mutex>& lock) {
     run->stage = Run::Stage::kRunning;
     run->request.depth_most = setup_.bounds.depth_most;
+    run->request.turn_most = bounds_preemptions() ? 0 : setup_.turn_most;
     lock.unlock();
     Execution execution = program.run(run->request);
     lock.lock();
@@ -118,6 +119,7 @@ class Searcher {
       return end(BoundHit::kStopped);
     }
     if (execution.ending == Ending::kCutShort && execution.steps.size() < depth) return end_at(execution);
+    if (execution.ending == Ending::kTooLong) return end_at_too_long(execution);
     const Tree::Extended extended = tree_->extend(task.leaf, execution);
     if (extended == Tree::Extended::kDiverged) {
       result_.diverged = true;
@@ -133,12 +135,13 @@ class Searcher {
       result_.transitions += execution.steps.size();
       result_.new_steps += execution.steps.size() - depth;
     }
+    result_.work += execution.steps.size();
     hit_depth_ = hit_depth_ || execution.hit_depth || is_held_back(execution);
     if (!is_in_vain) {
       hit_timeouts_ = hit_timeouts_ || leaves_out_timeout(execution);
       result_.unstirred_waits = std::max(result_.unstirred_waits, count_unstirred_waits(execution));
     }
-    if (extended == Tree::Extended::kYes) reduction_->add_branches(*tree_, execution);
+    if (extended == Tree::Extended::kYes) result_.work += reduction_->add_branches(*tree_, execution);
     tree_->prune([this](std::span<const Step> before, ActorId actor) { return reduction_->foresee(before, actor); });
     const bool was_run = !execution.is_foreseen && !is_in_vain;
     if (was_run && setup_.on_execution && !setup_.on_execution(execution)) end(BoundHit::kStopped);
@@ -164,6 +167,17 @@ class Searcher {
     is_over_ = true;
   }
 
+  // Some actor may loop for good, and others were left where they stood: what they do next is not known, and there is no end of
+  // schedules to try.
+  void end_at_too_long(const Execution& execution) {
+    ++result_.executions;
+    result_.transitions += execution.steps.size();
+    result_.work += execution.steps.size();
+    result_.is_too_long = !setup_.on_execution || setup_.on_execution(execution);
+    result_.bound = result_.is_too_long ? BoundHit::kDepth : BoundHit::kStopped;
+    hit_depth_ = is_over_ = true;
+  }
+
   void end(BoundHit bound) {
     if (tree_->is_explored() || is_over_) return;
     result_.bound = bound;
@@ -178,6 +192,7 @@ class Searcher {
   void check_bounds() {
     const Bounds& bounds = setup_.bounds;
     if (bounds.executions_most != 0 && result_.executions >= bounds.executions_most) end(BoundHit::kExecutions);
+    if (bounds.work_most != 0 && result_.work >= bounds.work_most) end(BoundHit::kWork);
     if (const BoundHit late = late_bound(); late != BoundHit::kNone) end(late);
     const double now = seconds();
     if (setup_.on_progress && now >= next_progress_s_) {

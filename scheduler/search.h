@@ -18,15 +18,17 @@ struct Bounds {
   double time_most_s = 0;
   std::uint32_t depth_most = 0;       // steps an actor
   std::uint32_t preemptions_most = kNoPreemptionBound;
+  std::uint64_t work_most = 0;        // steps that were run or looked at: a measure that is the same on every machine
 };
 
-enum class BoundHit { kNone, kExecutions, kTime, kDepth, kPreemptions, kTimeouts, kStopped, kCutShort };
+enum class BoundHit { kNone, kExecutions, kTime, kDepth, kPreemptions, kTimeouts, kStopped, kCutShort, kWork };
 
 struct Progress {
   std::uint64_t executions;
   double seconds;
   double fraction;  // estimate
   double seconds_left;  // estimate; negative: unknown
+  std::uint32_t depth = 0;  // the estimates are of schedules of so many steps an actor (deepening.h); 0: of all
 };
 
 struct SearchResult {
@@ -35,6 +37,7 @@ struct SearchResult {
   std::uint64_t foreseen = 0;     // not run: known to be of a class that was
   std::uint64_t transitions = 0;  // steps of all executions
   std::uint64_t new_steps = 0;    // of these, beyond what led to the branch
+  std::uint64_t work = 0;         // Bounds::work_most
   BoundHit bound = BoundHit::kNone;
   // Spurious wake-ups that were not tried: how many waits for condition variables one execution had, at most, for which there was
   // none. 0: all waits had theirs, or there were no waits. It is no bound (a wait in a loop that looks again cannot tell), but a
@@ -42,6 +45,10 @@ struct SearchResult {
   std::uint64_t unstirred_waits = 0;
   double fraction = 1;
   double seconds = 0;
+  bool is_too_long = false;       // an execution was (Ending::kTooLong): the search ended there
+  // Of a program that may not come to an end (deepening.h): every schedule in which no actor takes more steps than this was tried,
+  // 0: none; and some in which actors take up to so many.
+  std::uint32_t depth_whole = 0, depth_tried = 0;
   bool diverged = false;          // a schedule could not be repeated; nothing is claimed
   Execution divergence;
   TreeSketch rest;                // where a bound was hit: what is left to do
@@ -51,6 +58,7 @@ struct SearchSetup {
   ReductionName reduction = ReductionName::kOptimal;
   bool has_foresight = true;      // independence may look at the state (foresight.h)
   Bounds bounds;
+  std::uint32_t turn_most = 0;    // RunRequest; not with a bound on preemptions
   // Called for each execution, one at a time; false stops the search.
   std::function<bool(const Execution&)> on_execution;
   std::function<void(const Progress&)> on_progress;  // some times a second
@@ -61,7 +69,7 @@ struct SearchSetup {
 // What was left out of a search that has nothing more to do.
 BoundHit bound_of(const TreeSketch& rest);
 
-// One worker a program; all run the same one.
+// One worker a program; all run the same one. Ends at an execution that is too long; deepening.h goes on.
 SearchResult search(const std::vector<Program*>& workers, const SearchSetup& setup);
 
 }  // namespace crashcut::scheduler

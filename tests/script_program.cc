@@ -116,7 +116,9 @@ Execution ScriptProgram::run(const RunRequest& request) {
     for (const ScriptActor& actor : all) {
       if (actor.has_pending) execution.pending.push_back({actor.id, actor.pending});
     }
-    const auto chosen = director.choose(state, execution.pending);
+    const bool is_too_long = steps_most != 0 && execution.steps.size() >= steps_most;
+    const auto chosen = is_too_long ? std::nullopt : director.choose(state, execution.pending);
+    execution.ending = is_too_long ? Ending::kTooLong : director.ending();
     if (!chosen) break;
     ScriptActor& actor = all[index(*chosen)];
     Step step{actor.id, actor.pending};
@@ -134,7 +136,6 @@ Execution ScriptProgram::run(const RunRequest& request) {
     ++actor.at;
   }
   execution.passed_over = director.passed_over();
-  execution.ending = director.ending();
   execution.hit_depth = director.hit_depth();
   outcome_ = outcome_of(execution);
   return execution;

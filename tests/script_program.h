@@ -71,6 +71,7 @@ class ScriptProgram : public scheduler::Program {
   // Timers and the like: actors behind those of the scripts, each of which always stands before that operation.
   std::vector<scheduler::Operation> beside;
   bool has_loops = false;  // then who comes round rests
+  std::size_t steps_most = 0;  // more than an execution can hold; 0: no bound
 
   std::vector<ScriptActor> actors() const;
   scheduler::Execution run(const scheduler::RunRequest& request) override;

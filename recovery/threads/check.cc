@@ -8,6 +8,7 @@
 
 #include "recovery/threads/crashes.h"
 #include "recovery/threads/joint_program.h"
+#include "scheduler/deepening.h"
 
 namespace crashcut::recovery {
 namespace {
@@ -36,7 +37,7 @@ std::vector<scheduler::ActorId> schedule_of(const Execution& execution) {
   return schedule;
 }
 
-bool is_same_finding(const Details& a, const Details& b) { return a.kind == b.kind && a.number == b.number && a.actor == b.actor && a.text == b.text; }
+bool is_same_finding(const Details& a, const Details& b) { return a.race.has_value() == b.race.has_value() && a.kind == b.kind && a.number == b.number && a.actor == b.actor && a.text == b.text; }
 
 class Checker {
  public:
@@ -101,7 +102,7 @@ class Checker {
     if (before_ != nullptr) setup.rest = &before_->sketch;
     if (go_on_crashing(*programs[0])) {
       if (before_ == nullptr || !before_->sketch.nodes.empty()) {
-        result_.search = scheduler::search(workers, setup);
+        result_.search = scheduler::search_deepening(workers, setup);
       } else {
         result_.search.bound = scheduler::bound_of(result_.search.rest = before_->sketch);
         result_.search.unstirred_waits = before_->sketch.unstirred_waits;
@@ -140,7 +141,7 @@ class Checker {
     if (!first_) return true;
     scheduler::RunRequest request;
     request.prefix = schedule_of(*first_);
-    request.depth_most = plan_.bounds.depth_most;
+    request.ends_with_prefix = true;
     const Execution again = program.run(request);
     const auto is_same = [](const scheduler::Step& x, const scheduler::Step& y) { return x.actor == y.actor && x.operation.is_same_call(y.operation); };
     return again.ending == scheduler::Ending::kStopped ||
@@ -169,6 +170,7 @@ class Checker {
     if (before_ == nullptr || before_->uncrashed.empty()) return true;
     scheduler::RunRequest request;
     request.prefix = before_->uncrashed;
+    request.ends_with_prefix = true;
     const Execution execution = program.run(request);
     if (execution.ending == scheduler::Ending::kStopped) {
       result_.crash_bound = Bound::kInterrupt;
@@ -194,7 +196,14 @@ class Checker {
     return true;
   }
 
-  bool note(const Execution& execution) {
+  // False where the search is to end.
+  bool note(const Execution& execution) { return note_finding(execution) && !(is_livelock_known() && executions_ >= look_until_); }
+
+  // Threads that go round for good may be meant to, and another schedule may show what is not. So a livelock does not end the
+  // search at once.
+  bool is_livelock_known() const { return !plan_.goes_on && result_.finding && result_.finding->details.kind == FindingKind::kLivelock; }
+
+  bool note_finding(const Execution& execution) {
     if (++executions_ == 1) first_ = execution;
     for (const scheduler::Step& s : execution.steps) result_.threads_most = std::max<std::uint64_t>(result_.threads_most, index(s.actor) + 1);
     const auto* details = dynamic_cast<const Details*>(execution.note.get());
@@ -204,10 +213,14 @@ class Checker {
       return true;
     }
     ++result_.violations;
-    const bool is_better = !result_.finding || (result_.finding->details.kind == details->kind && execution.steps.size() < result_.finding->execution.steps.size());
+    const bool is_better = !result_.finding || (is_livelock_known() && details->kind != FindingKind::kLivelock) ||
+                           (result_.finding->details.kind == details->kind && execution.steps.size() < result_.finding->execution.steps.size());
+    constexpr std::uint64_t kLookOn = 1000;
+    if (!result_.finding) look_until_ = executions_ + kLookOn;
     const ThreadFinding found{execution, *details, names_.actors(), executions_, false, racy_, {}, 0};
     if (is_better) result_.finding = found;
-    note_kind(found);
+    for (const std::string& text : finding_texts(found)) note_kind(found, text);
+    if (is_livelock_known()) return true;
     if (!plan_.goes_on) return false;
     // Who hangs is switched off, too: what it wrote up to there is crashed like all else.
     return !result_.has_recover || execution.ending == scheduler::Ending::kCutShort || crash(execution);
@@ -256,17 +269,16 @@ class Checker {
     if (const auto* known = dynamic_cast<const Details*>(execution.note.get())) details = *known;
     const ThreadFinding crash{execution, details, names_.actors(), executions_, false, racy_, found.counterexample, found.execution.fingerprint,
                                     is_instrumented_ && plan_.reduction != scheduler::ReductionName::kNone};
-    note_kind(crash);
+    note_kind(crash, finding_text(crash));
     if (is_better) result_.finding = crash;
   }
 
-  void note_kind(const ThreadFinding& found) {
-    const std::string text = finding_text(found);
-    auto it = std::find_if(result_.kinds.begin(), result_.kinds.end(), [&](const ThreadResult::Kind& kind) { return finding_text(kind.finding) == text; });
+  void note_kind(const ThreadFinding& found, const std::string& text) {
+    auto it = std::find_if(result_.kinds.begin(), result_.kinds.end(), [&](const ThreadResult::Kind& kind) { return kind.text == text; });
     constexpr std::size_t kKindsMost = 100;
     if (it == result_.kinds.end()) {
       if (result_.kinds.size() == kKindsMost) return;
-      it = result_.kinds.insert(it, {found, 0});
+      it = result_.kinds.insert(it, {text, found, 0});
     } else if (found.execution.steps.size() < it->finding.execution.steps.size()) {
       it->finding = found;
     }
@@ -287,7 +299,7 @@ class Checker {
   std::vector<std::uint64_t> racy_;
   NameTable names_;
   ThreadResult result_{};
-  std::uint64_t executions_ = 0;
+  std::uint64_t executions_ = 0, look_until_ = 0;
   std::optional<Execution> first_;
   std::optional<Crashes> crashes_;
   std::optional<ThreadFinding> race_;  // the first, where the search began again to follow it
@@ -296,10 +308,36 @@ class Checker {
 
 }  // namespace
 
+// A data race ended the execution: what comes of it if the program goes on, as far as it can be followed.
+static void follow_race(const ThreadPlan& plan, ThreadFinding& finding) try {
+  NameTable names;
+  names.set_actors(finding.actors);
+  ThreadPlan impatient = plan;
+  impatient.step_limit_s = std::min(plan.step_limit_s, 1.0);  // a thread that hangs then is no news
+  JointProgram program(impatient, names, {.has_details = true});
+  scheduler::RunRequest request;
+  request.prefix = schedule_of(finding.execution);
+  request.goes_on_after_race = true;
+  request.turn_most = scheduler::kTurn;
+  const Execution execution = program.run(request);
+  const auto* details = dynamic_cast<const Details*>(execution.note.get());
+  const bool has_failed = details != nullptr && details->race && details->kind != FindingKind::kRace && details->kind != FindingKind::kNoProgress;
+  if (!has_failed || execution.ending == scheduler::Ending::kDiverged || execution.ending == scheduler::Ending::kTooLong) return;
+  finding.execution = execution;
+  finding.details = *details;
+  finding.actors = names.actors();
+} catch (const ToolError&) {
+}
+
 tl::expected<ThreadResult, Failure> check_threads(const ThreadPlan& plan, const ThreadHooks& hooks, const ThreadRest* rest) try {
   ThreadResult result = Checker(plan, hooks, rest).run();
   if (result.finding) {
     ThreadFinding& finding = *result.finding;
+    if (!plan.goes_on && !finding.crash && finding.execution.ending == scheduler::Ending::kCutShort && finding.details.kind == FindingKind::kRace) {
+      follow_race(plan, finding);
+      result.kinds.clear();
+      for (const std::string& text : finding_texts(finding)) result.kinds.push_back({text, finding, 1});
+    }
     const std::vector<scheduler::ActorId> schedule = schedule_of(finding.execution);
     if (finding.crash) {
       const auto again = replay_crash(plan, finding.actors, finding.racy, schedule, {finding.fingerprint, finding.crash->account.path}, false);
@@ -325,6 +363,7 @@ JointProgram::Setup replay_setup(const std::vector<std::uint64_t>& racy, bool is
 tl::expected<ThreadFinding, Failure> replay_schedule(JointProgram& program, const NameTable& names, const std::vector<scheduler::ActorId>& schedule) {
   scheduler::RunRequest request;
   request.prefix = schedule;
+  request.ends_with_prefix = true;
   ThreadFinding finding;
   finding.execution = program.run(request);
   finding.details = dynamic_cast<const Details&>(*finding.execution.note);

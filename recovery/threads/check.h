@@ -76,6 +76,7 @@ struct ThreadResult {
   std::optional<ThreadRest> rest;        // where a bound was hit that more time would lift
   std::optional<ThreadFinding> finding;  // the shortest of those with the first's kind
   struct Kind {
+    std::string text;       // one of finding_texts()
     ThreadFinding finding;  // the shortest
     std::uint64_t count = 0;
   };

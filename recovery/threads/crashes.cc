@@ -15,6 +15,7 @@ Crashes::Crashes(const ThreadPlan& plan, scheduler::runtime::NameTable& names, c
 scheduler::Execution run_again(JointProgram& program, const scheduler::Execution& execution) {
   scheduler::RunRequest request;
   for (const scheduler::Step& step : execution.steps) request.prefix.push_back(step.actor);
+  request.ends_with_prefix = true;
   scheduler::Execution again = program.run(request);
   const bool is_same = again.ending == execution.ending && again.steps.size() == execution.steps.size();
   if (!is_same) throw ToolError{true, "The program is not repeatable: under the same schedule it did something else than before."};

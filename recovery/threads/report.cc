@@ -62,6 +62,7 @@ const char* bound_text(BoundHit bound) {
     case BoundHit::kTimeouts: return "timeouts";
     case BoundHit::kStopped: return "interrupt";
     case BoundHit::kCutShort: return "cut_short";
+    case BoundHit::kWork: return "work";
   }
   return "";
 }
@@ -112,7 +113,11 @@ constexpr const char* kOpaque =
 
 }  // namespace
 
-std::string finding_text(const ThreadFinding& finding) {
+static bool has_race_before_failure(const ThreadFinding& finding) {
+  return !finding.crash && finding.details.race && finding.details.kind != FindingKind::kRace;
+}
+
+static std::string failure_text(const ThreadFinding& finding, FindingKind kind) {
   const runtime::Details& d = finding.details;
   if (finding.crash) return fmt::format("after this interleaving and this crash {}", crash_text(*finding.crash));
   const auto name_of = [&](ActorId actor) {
@@ -122,7 +127,7 @@ std::string finding_text(const ThreadFinding& finding) {
     return fmt::format("thread {}", number);
   };
   const std::string who = name_of(d.actor);
-  switch (d.kind) {
+  switch (kind) {
     case FindingKind::kNone: return "nothing was found";
     case FindingKind::kDeadlock: return "deadlock";
     case FindingKind::kLivelock: return "livelock: all that is left loops and waits";
@@ -135,6 +140,14 @@ std::string finding_text(const ThreadFinding& finding) {
     case FindingKind::kRace: return fmt::format("data race between {} and {}", name_of(d.race->first.actor), name_of(d.race->second.actor));
   }
   return "";
+}
+
+std::string finding_text(const ThreadFinding& finding) { return fmt::format("{}", fmt::join(finding_texts(finding), ", and in the same execution: ")); }
+
+std::vector<std::string> finding_texts(const ThreadFinding& finding) {
+  // A race may be the cause of what comes after it.
+  if (has_race_before_failure(finding)) return {failure_text(finding, FindingKind::kRace), failure_text(finding, finding.details.kind)};
+  return {failure_text(finding, finding.details.kind)};
 }
 
 static std::string not_seen_text(const ThreadResult& result) { return result.is_instrumented ? kSeen : result.is_opaque ? kOpaque : kNotSeen; }
@@ -201,14 +214,26 @@ std::string report_threads_kinds(const ThreadPlan& plan, const ThreadResult& res
   if (result.kinds.size() < 2) return "";
   std::string text = "  All kinds of violation, in how many executions, and the shortest of each:\n\n";
   for (const ThreadResult::Kind& kind : result.kinds) {
-    text += fmt::format("    {:>6}  {}\n            {} replay {}\n", kind.count, finding_text(kind.finding), crashcut, encode(make_token(plan, kind.finding)));
+    text += fmt::format("    {:>6}  {}\n            {} replay {}\n", kind.count, kind.text, crashcut, encode(make_token(plan, kind.finding)));
   }
   return text + "\n";
 }
 
+// Of a program that may not come to an end: how deep was looked.
+static std::string deepening_text(const SearchResult& search) {
+  std::string text = "the program may not come to an end: an execution became too long and was cut.\nTried: ";
+  if (search.depth_whole > 0) text += fmt::format("every schedule in which no thread takes more than {} steps", search.depth_whole);
+  if (search.depth_whole > 0 && search.depth_tried > search.depth_whole) text += ", and ";
+  if (search.depth_tried > search.depth_whole) text += fmt::format("some in which threads take up to {} steps", search.depth_tried);
+  if (search.depth_tried == 0) text += "that one only";
+  return text + fmt::format(". {} tries more", search.bound == BoundHit::kTime ? "A longer --time" : search.bound == BoundHit::kExecutions ? "A larger --max-executions" : "--time SECONDS");
+}
+
 // Bounds on depth, preemptions and timeouts leave schedules out, and all others are tried.
 static std::string covered_text(const ThreadResult& result) {
+  if (result.search.is_too_long) return deepening_text(result.search);
   const bool is_whole = result.search.fraction == 1 && result.crash_bound == Bound::kNone;
+  if (is_whole && result.search.bound == BoundHit::kDepth) return fmt::format("every schedule in which no thread takes more than {}", count_text(result.search.depth_whole, "step", "steps"));
   return is_whole ? "all that the bound leaves" : fmt::format("an estimated {} of all", percent_text(result.search.fraction));
 }
 
@@ -263,13 +288,16 @@ nlohmann::json threads_to_json(const ThreadPlan& plan, const ThreadResult& resul
       if (story.is_thread(p.actor)) waiting.push_back({{"thread", story.actor_text(p.actor)}, {"holds", story.held_by(p.actor)}, {"text", story.waiting_text(p)}});
     }
     const bool is_crash = finding.crash.has_value();
-    violation = {{"kind", is_crash ? "crash" : kind_text(finding.details.kind)}, {"code", is_crash ? finding.crash->account.failure.code : finding.details.number}, {"text", finding_text(finding)}, {"execution", finding.number}, {"replays", finding.replays}, {"steps", steps}, {"waiting", waiting}, {"race", finding.details.race ? race_json(story, *finding.details.race) : json(nullptr)}};
+    const FindingKind kind = has_race_before_failure(finding) ? FindingKind::kRace : finding.details.kind;
+    json then;
+    if (kind != finding.details.kind) then = {{"kind", kind_text(finding.details.kind)}, {"code", finding.details.number}, {"text", finding_texts(finding)[1]}};
+    violation = {{"kind", is_crash ? "crash" : kind_text(kind)}, {"then", then}, {"code", is_crash ? finding.crash->account.failure.code : then.is_null() ? finding.details.number : 0}, {"text", finding_text(finding)}, {"execution", finding.number}, {"replays", finding.replays}, {"steps", steps}, {"waiting", waiting}, {"race", finding.details.race ? race_json(story, *finding.details.race) : json(nullptr)}};
     if (is_crash) violation["crash"] = json(counterexample_to_json(*finding.crash));
     token = encode(make_token(plan, finding));
     replay = crashcut + " replay --print " + token.get<std::string>();
   }
   json kinds = json::array();
-  for (const ThreadResult::Kind& kind : result.kinds) kinds.push_back({{"text", finding_text(kind.finding)}, {"executions", kind.count}, {"token", encode(make_token(plan, kind.finding))}});
+  for (const ThreadResult::Kind& kind : result.kinds) kinds.push_back({{"text", kind.text}, {"executions", kind.count}, {"token", encode(make_token(plan, kind.finding))}});
   const char* verdict = result.verdict == ThreadVerdict::kVerified ? "verified" : result.verdict == ThreadVerdict::kBounded ? "bounded" : "violation";
   return {{"format", 1},
           {"program", plan.program},
@@ -283,6 +311,8 @@ nlohmann::json threads_to_json(const ThreadPlan& plan, const ThreadResult& resul
           {"from", plan.crash.from_directory.empty() ? json(nullptr) : json(plan.crash.from_directory)},
           {"bound_hit", *bound_text(result) == 0 || ends_with_finding(plan, result) ? json(nullptr) : json(bound_text(result))},
           {"explored_fraction", result.search.fraction},
+          {"may_not_end", result.search.is_too_long},
+          {"whole_depth", or_null(result.search.depth_whole)},
           {"seconds", result.search.seconds},
           {"opaque", result.is_opaque},
           {"resumed", result.is_resumed},

@@ -18,8 +18,9 @@ std::vector<std::string> schedule_lines(const ThreadPlan& plan, const ThreadFind
 std::string report_threads_finding(const ThreadPlan& plan, const ThreadFinding& finding, Detail detail);
 // The verdict, counts and the command that replays.
 std::string report_threads_end(const ThreadPlan& plan, const ThreadResult& result, const std::string& crashcut);
-// "deadlock", "thread 2 died by SIGSEGV"
+// "deadlock", "thread 2 died by SIGSEGV". Where the execution had a data race before that, the race, and then that.
 std::string finding_text(const ThreadFinding& finding);
+std::vector<std::string> finding_texts(const ThreadFinding& finding);
 // All that was found, where it is more than one kind.
 std::string report_threads_kinds(const ThreadPlan& plan, const ThreadResult& result, const std::string& crashcut);
 nlohmann::json threads_to_json(const ThreadPlan& plan, const ThreadResult& result, const std::string& crashcut);

@@ -133,6 +133,8 @@ ThreadRest rest_of(const json& from) {
   rest.sketch.hit_preemptions = left_out.at(2).get<bool>();
   rest.sketch.unstirred_waits = number<std::uint64_t>(left_out.at(3), ~std::uint64_t{0});
   rest.preemptions = number<std::uint32_t>(from.at("k"), ~0u);
+  rest.sketch.depth = number<std::uint32_t>(from.at("z").at(0), ~0u);
+  rest.sketch.depth_whole = number<std::uint32_t>(from.at("z").at(1), ~0u);
   const json& counts = from.at("c");
   std::uint64_t* const totals[] = {&rest.executions, &rest.asleep, &rest.foreseen, &rest.transitions, &rest.violations, &rest.assumed_away};
   for (std::size_t i = 0; i < std::size(totals); ++i) *totals[i] = number<std::uint64_t>(counts.at(i), ~std::uint64_t{0});
@@ -151,7 +153,7 @@ std::string encode_rest(const ThreadPlan& plan, const ThreadRest& rest) {
   const json all = {{"p", plan.program}, {"a", plan.arguments}, {"r", static_cast<std::uint32_t>(plan.reduction)}, {"f", plan.has_foresight}, {"g", plan.goes_on},
                     {"b", {plan.bounds.executions_most, plan.bounds.time_most_s, plan.bounds.depth_most, plan.bounds.preemptions_most}},
                     {"s", plan.spurious_most}, {"t", plan.timeouts_most}, {"l", plan.step_limit_s}, {"w", policies}, {"o", rest.is_opaque},
-                    {"i", rest.is_instrumented}, {"n", actors}, {"m", rest.racy}, {"h", {rest.sketch.hit_depth, rest.sketch.hit_timeouts, rest.sketch.hit_preemptions, rest.sketch.unstirred_waits}}, {"k", rest.preemptions}, {"x", to_json(rest.sketch.path)}, {"y", nodes}, {"u", to_json(rest.uncrashed)}, {"d", crash_text(plan)},
+                    {"i", rest.is_instrumented}, {"n", actors}, {"m", rest.racy}, {"h", {rest.sketch.hit_depth, rest.sketch.hit_timeouts, rest.sketch.hit_preemptions, rest.sketch.unstirred_waits}}, {"k", rest.preemptions}, {"z", {rest.sketch.depth, rest.sketch.depth_whole}}, {"x", to_json(rest.sketch.path)}, {"y", nodes}, {"u", to_json(rest.uncrashed)}, {"d", crash_text(plan)},
                     {"c", {rest.executions, rest.asleep, rest.foreseen, rest.transitions, rest.violations, rest.assumed_away}}, {"e", rest.seconds}};
   return seal(kRestTokenPrefix, all.dump());
 }

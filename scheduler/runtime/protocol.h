@@ -128,6 +128,9 @@ struct Control {
   // Request.
   std::atomic<std::uint32_t> requests;   // how many were made
   std::uint32_t depth_most;
+  std::uint32_t turn_most;
+  bool ends_with_prefix;
+  bool goes_on_after_race;
   std::uint32_t prefix_count;
   std::uint32_t sleep_count;
   std::uint32_t sleep_from;

@@ -149,6 +149,9 @@ std::uint32_t RealProgram::ask(const RunRequest& request) {
   if (request.prefix.size() >= kStepsMost || request.sleep.size() > kSleepMost) tool_failure("A schedule is longer than the runtime can follow.");
   was_killed_ = was_stopped_ = false;
   control_->depth_most = request.depth_most;
+  control_->turn_most = request.turn_most;
+  control_->ends_with_prefix = request.ends_with_prefix;
+  control_->goes_on_after_race = request.goes_on_after_race;
   control_->prefix_count = static_cast<std::uint32_t>(request.prefix.size());
   std::copy(request.prefix.begin(), request.prefix.end(), control_->prefix);
   put_sleep(request);

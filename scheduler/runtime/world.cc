@@ -80,10 +80,27 @@ void observe(Actor& actor, Operation& operation) {
   }
 }
 
+// The execution has as many steps, sleeps and timed waits as can be held; or a thread has slept alone as often as it may, and did
+// something in between, which it may do for good: a heartbeat is no livelock.
+bool is_too_long() {
+  return g_control->step_count >= kStepsMost - 1 || g_world->director->passed_over().size() + kActorsMost > kPassedOverMost || g_world->does_something_alone;
+}
+
+// Its last sleeps alone tell whether it writes anything in between.
+void note_sleep_alone(Actor& actor) {
+  constexpr std::uint32_t kWatched = 4;
+  ++actor.sleeps_alone;
+  if (actor.sleeps_alone == kSleepsAloneMost - kWatched) {
+    actor.is_watched = true;
+    actor.written_when_alone = actor.written;
+  }
+  const bool has_written = actor.written != actor.written_when_alone;
+  g_world->does_something_alone = g_world->does_something_alone || (actor.sleeps_alone == kSleepsAloneMost && has_written);
+}
+
 // For crashcut: whom time might have passed for as well.
 void keep_passed_over() {
   const std::vector<PassedOver>& all = g_world->director->passed_over();
-  if (all.size() > kPassedOverMost) refuse("more sleeps and timed waits than can be held (100000)");
   for (std::uint32_t& i = g_control->passed_over_count; i < all.size(); ++i) g_control->passed_over[i] = all[i];
 }
 
@@ -114,13 +131,10 @@ void schedule() {
   while (true) {
     if (g_may_wait_for_time) let_time_pass(g_world->state, g_world->actors, fingerprint);
     list_pending();
+    if (is_too_long()) stop(Ending::kTooLong);
     const auto chosen = g_world->director->choose(g_world->state, g_world->pending);
     if (!chosen) stop(g_world->director->ending());
     keep_passed_over();
-    if (g_control->step_count >= kStepsMost - 1) {
-      g_control->hit_depth = true;
-      stop(Ending::kDepth);
-    }
     Actor& actor = *g_world->actors[index(*chosen)];
     actor.done = actor.pending;
     // A call on files is done by its actor, and recorded then.
@@ -143,7 +157,7 @@ void schedule() {
       continue;
     }
     actor.has_pending = false;
-    if (is_for_want_of_others(actor.pending)) ++actor.sleeps_alone;
+    if (is_for_want_of_others(actor.pending)) note_sleep_alone(actor);
     Actor& caller = *g_world->current;
     if (&actor == &caller) return hold_if_asked();
     g_world->current = &actor;
@@ -328,6 +342,8 @@ void begin_world(const void* stack_top) {
   }
   request.sleep_from = g_control->sleep_from;
   request.depth_most = g_control->depth_most;
+  request.turn_most = g_control->turn_most;
+  request.ends_with_prefix = g_control->ends_with_prefix;
   g_world->director.emplace(request);
   g_control->step_count = g_control->object_count = g_control->pending_count = g_control->passed_over_count = 0;
   g_control->touch_count = g_control->text_bytes = 0;

@@ -39,6 +39,7 @@ struct Actor : TimedActor {
   // While its rounds are watched (loops.h): how often it wrote, or may have; what memory held when it went on.
   std::uint64_t written = 0, memory_before = 0;
   bool is_watched = false;
+  std::uint64_t written_when_alone = 0;  // `written`, some sleeps before it has slept alone too often (passing_time.h)
   std::uint64_t clock_ns = 0;  // of its own virtual time
   std::uint64_t random = 0;
   ObjectId thread{}, loop{}, cancellation{}, timer{}, stir{};

@@ -21,6 +21,7 @@ struct World {
   // What the clocks of those who released there showed, by object and channel. No clock has moved: nothing to pass on.
   std::unordered_map<std::uint64_t, std::uint64_t> clocks_ns;
   bool has_moved_clock = false;
+  bool does_something_alone = false;  // a thread that has slept alone too often
 };
 extern World* g_world;
 // Somebody has slept or waited for a time in this execution.
