@@ -23,12 +23,13 @@ struct Level {
   std::uint32_t depth;
   std::uint64_t share = 1;  // in multiples of the smallest
   bool is_whole = false, is_too_long = false;
-  TreeSketch rest{};        // of what was tried so far
+  TreeSketch rest{};  // of what was tried so far
 };
 
 class Deepener {
  public:
-  Deepener(const std::vector<Program*>& workers, const SearchSetup& setup) : workers_(workers), setup_(setup), began_(Clock::now()) {}
+  Deepener(const std::vector<Program*>& workers, const SearchSetup& setup)
+      : workers_(workers), setup_(setup), began_(Clock::now()) {}
 
   SearchResult run() {
     if (setup_.rest == nullptr || setup_.rest->depth == 0) {
@@ -47,7 +48,8 @@ class Deepener {
       go_down({.depth = setup_.rest->depth, .rest = *setup_.rest});
     }
     // With bounds of the caller's, what they leave goes to the levels that were left.
-    while (!is_over_ && (setup_.bounds.time_most_s > 0 || setup_.bounds.executions_most != 0) && !unfinished_.empty()) go_on();
+    while (!is_over_ && (setup_.bounds.time_most_s > 0 || setup_.bounds.executions_most != 0) && !unfinished_.empty())
+      go_on();
     return finished();
   }
 
@@ -73,7 +75,8 @@ class Deepener {
   }
   void note(const Level& level) {
     has_gap_ = has_gap_ || level.is_too_long;
-    if (level.is_whole && unfinished_.empty() && !has_gap_) total_.depth_whole = std::max(total_.depth_whole, level.depth);
+    if (level.is_whole && unfinished_.empty() && !has_gap_)
+      total_.depth_whole = std::max(total_.depth_whole, level.depth);
     if (!level.is_whole && !level.is_too_long) unfinished_.push_back(level);
   }
 
@@ -91,19 +94,24 @@ class Deepener {
     setup.bounds.work_most = level.share * kShareWork;
     setup.rest = level.rest.nodes.empty() ? nullptr : &level.rest;
     if (setup_.on_progress) {
-      setup.on_progress = [&](const Progress& p) { setup_.on_progress({total_.executions + p.executions, seconds(), p.fraction, -1, level.depth}); };
+      setup.on_progress = [&](const Progress& p) {
+        setup_.on_progress({total_.executions + p.executions, seconds(), p.fraction, -1, level.depth});
+      };
     }
     SearchResult result = search(workers_, setup);
     add(result);
     total_.depth_tried = std::max(total_.depth_tried, level.depth);
     level.is_too_long = result.is_too_long;
-    const bool is_cut = result.bound == BoundHit::kExecutions || result.bound == BoundHit::kTime || result.bound == BoundHit::kWork;
-    level.is_whole = !is_cut && !level.is_too_long && result.bound != BoundHit::kStopped && result.bound != BoundHit::kCutShort && !result.diverged;
+    const bool is_cut =
+        result.bound == BoundHit::kExecutions || result.bound == BoundHit::kTime || result.bound == BoundHit::kWork;
+    level.is_whole = !is_cut && !level.is_too_long && result.bound != BoundHit::kStopped &&
+                     result.bound != BoundHit::kCutShort && !result.diverged;
     level.rest = std::move(result.rest);
     is_stopped = is_stopped || (setup_.stop != nullptr && setup_.stop->load());
     if (is_stopped || result.bound == BoundHit::kStopped) end(BoundHit::kStopped);
     if (result.diverged || result.bound == BoundHit::kCutShort) end(result.bound);
-    if (setup_.bounds.executions_most != 0 && total_.executions >= setup_.bounds.executions_most) end(BoundHit::kExecutions);
+    if (setup_.bounds.executions_most != 0 && total_.executions >= setup_.bounds.executions_most)
+      end(BoundHit::kExecutions);
     if (setup_.bounds.time_most_s > 0 && seconds() >= setup_.bounds.time_most_s) end(BoundHit::kTime);
   }
   void end(BoundHit bound) {
@@ -114,7 +122,8 @@ class Deepener {
   std::uint64_t share_of_executions(const Level& level) const {
     const std::uint64_t most = setup_.bounds.executions_most, own = level.share * kShareExecutions;
     if (most == 0) return own;
-    return std::min({own, std::max<std::uint64_t>(level.share * (most / kLevelsExpected), 1), std::max<std::uint64_t>(most - std::min(most, total_.executions), 1)});
+    return std::min({own, std::max<std::uint64_t>(level.share * (most / kLevelsExpected), 1),
+                     std::max<std::uint64_t>(most - std::min(most, total_.executions), 1)});
   }
   double share_of_time(const Level& level) const {
     const double most = setup_.bounds.time_most_s;
@@ -166,6 +175,8 @@ class Deepener {
 
 }  // namespace
 
-SearchResult search_deepening(const std::vector<Program*>& workers, const SearchSetup& setup) { return Deepener(workers, setup).run(); }
+SearchResult search_deepening(const std::vector<Program*>& workers, const SearchSetup& setup) {
+  return Deepener(workers, setup).run();
+}
 
 }  // namespace crashcut::scheduler

@@ -35,7 +35,8 @@ bool is_exhausted(const Execution& execution, ActorId actor, std::uint32_t depth
 }
 
 bool Director::is_exhausted(ActorId actor) {
-  const bool is = (request_->depth_most != 0 && own(actor).steps >= request_->depth_most) || (request_->ends_with_prefix && !is_following_prefix());
+  const bool is = (request_->depth_most != 0 && own(actor).steps >= request_->depth_most) ||
+                  (request_->ends_with_prefix && !is_following_prefix());
   hit_depth_ = hit_depth_ || is;
   return is;
 }
@@ -67,9 +68,9 @@ Director::Own& Director::own(ActorId actor) {
   return own;
 }
 
-// The last one, while it can go on: no switch without need, counterexamples stay readable. Else the lowest. But where an actor has
-// had its turn, or another has waited for the turns of all, the one that has waited longest: a loop without an end keeps
-// nobody from going on.
+// The last one, while it can go on: no switch without need, counterexamples stay readable. Else the lowest. But where
+// an actor has had its turn, or another has waited for the turns of all, the one that has waited longest: a loop
+// without an end keeps nobody from going on.
 std::optional<ActorId> Director::choose_freely(const State& state, const std::vector<Pending>& pending) {
   const std::size_t turn = request_->turn_most;
   std::optional<ActorId> best, first_in_line;
@@ -93,7 +94,8 @@ std::optional<ActorId> Director::choose_freely(const State& state, const std::ve
       if (!best || p.actor < *best) best = p.actor;
     }
   }
-  if (turn != 0 && first_in_line && ((is_last_there && in_a_row_ >= turn) || taken_ - waits_since >= turn * count)) return first_in_line;
+  if (turn != 0 && first_in_line && ((is_last_there && in_a_row_ >= turn) || taken_ - waits_since >= turn * count))
+    return first_in_line;
   if (is_last_there) return last_;
   if (best) return best;
   ending_ = state.is_over()   ? Ending::kProcessEnded

@@ -98,7 +98,7 @@ class Director {
   // Of one actor. Who is first met waits from then on.
   struct Own {
     std::uint32_t steps = 0;
-    std::size_t waits_since = 0;      // when it took its last step, or was met
+    std::size_t waits_since = 0;  // when it took its last step, or was met
     bool is_met = false;
   };
   bool is_asleep(ActorId actor) const;
@@ -109,10 +109,10 @@ class Director {
 
   const RunRequest* request_;
   std::vector<Step> sleep_;
-  std::vector<Own> owns_;             // an actor
+  std::vector<Own> owns_;  // an actor
   std::vector<PassedOver> passed_over_;
   std::size_t taken_ = 0;
-  std::size_t in_a_row_ = 0;          // steps of `last_`
+  std::size_t in_a_row_ = 0;  // steps of `last_`
   std::optional<ActorId> last_;
   Ending ending_ = Ending::kCompleted;
   bool hit_depth_ = false;

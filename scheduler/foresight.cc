@@ -39,7 +39,8 @@ void Foresight::note_next(ActorId actor, std::uint64_t history, const Operation*
     for (Access& a : *next.operation) a.result = kNoResult;
     return;
   }
-  const bool same = next.operation.has_value() == (operation != nullptr) && (operation == nullptr || next.operation->is_same_call(*operation));
+  const bool same = next.operation.has_value() == (operation != nullptr) &&
+                    (operation == nullptr || next.operation->is_same_call(*operation));
   if (!same) next.is_known = false;
 }
 
@@ -77,9 +78,11 @@ std::optional<Execution> Foresight::simulate(const RunRequest& request) const {
     next[i] = next_of(*chosen, history[i]);
     if (next[i] == nullptr) return std::nullopt;
     // Only a thread's own steps change whether there is anything to stand before.
-    const bool changes_who_is_live = !next[i]->operation || primitive_of(step.operation[0].object) == PrimitiveId::kThread;
+    const bool changes_who_is_live =
+        !next[i]->operation || primitive_of(step.operation[0].object) == PrimitiveId::kThread;
     if (!changes_who_is_live) {
-      const auto own = std::find_if(pending.begin(), pending.end(), [&](const Pending& p) { return p.actor == *chosen; });
+      const auto own =
+          std::find_if(pending.begin(), pending.end(), [&](const Pending& p) { return p.actor == *chosen; });
       own->operation = *next[i]->operation;
     } else if (!list_pending(state, next, pending)) {
       return std::nullopt;
@@ -112,19 +115,26 @@ std::optional<Execution> Foresight::foresee(const RunRequest& request) {
 // Whether what was foreseen is what came.
 static bool is_same(const Execution& foreseen, const Execution& execution) {
   const auto is_same_step = [](const Step& x, const Step& y) {
-    if (x.actor != y.actor || x.operation.size() != y.operation.size() || x.operation.footprint() != y.operation.footprint()) return false;
-    return std::equal(x.operation.begin(), x.operation.end(), y.operation.begin(), [](const Access& a, const Access& b) {
-      return a.object == b.object && a.verb == b.verb && a.argument == b.argument && a.result == b.result;
-    });
+    if (x.actor != y.actor || x.operation.size() != y.operation.size() ||
+        x.operation.footprint() != y.operation.footprint())
+      return false;
+    return std::equal(
+        x.operation.begin(), x.operation.end(), y.operation.begin(), [](const Access& a, const Access& b) {
+          return a.object == b.object && a.verb == b.verb && a.argument == b.argument && a.result == b.result;
+        });
   };
-  return std::equal(foreseen.steps.begin(), foreseen.steps.end(), execution.steps.begin(), execution.steps.end(), is_same_step);
+  return std::equal(foreseen.steps.begin(), foreseen.steps.end(), execution.steps.begin(), execution.steps.end(),
+                    is_same_step);
 }
 
 void Foresight::learn(const Execution& execution, const Execution* foreseen) {
-  const auto is_semaphores = [](const Step& step) { return is_plain_post(step.operation) || is_plain_wait(step.operation); };
+  const auto is_semaphores = [](const Step& step) {
+    return is_plain_post(step.operation) || is_plain_wait(step.operation);
+  };
   const bool has_semaphores = std::any_of(execution.steps.begin(), execution.steps.end(), is_semaphores);
   if (!has_semaphores && !is_of_use()) return;
-  const std::uint64_t form = foreseen != nullptr && is_same(*foreseen, execution) ? foreseen->outcome : normal_form(execution);
+  const std::uint64_t form =
+      foreseen != nullptr && is_same(*foreseen, execution) ? foreseen->outcome : normal_form(execution);
   const std::lock_guard lock(mutex_);
   has_semaphores_ = true;
   std::map<ActorId, std::uint64_t> history;

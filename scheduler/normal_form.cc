@@ -16,7 +16,8 @@ namespace {
 constexpr std::uint32_t kNowhere = 0xffffffff;
 
 bool is_plain(const Operation& x, std::uint8_t verb) {
-  return x.size() == 1 && primitive_of(x[0].object) == PrimitiveId::kSemaphore && x[0].verb == verb && x[0].result != kUseAfterDestroy;
+  return x.size() == 1 && primitive_of(x[0].object) == PrimitiveId::kSemaphore && x[0].verb == verb &&
+         x[0].result != kUseAfterDestroy;
 }
 
 // Whether `y` can never be moved before `x`, an earlier step of another actor, whatever the count.
@@ -52,8 +53,8 @@ std::uint64_t mix(std::uint64_t hash, const Operation& operation) {
   return operation.footprint() == nullptr ? hash : mix(hash, reinterpret_cast<std::uintptr_t>(operation.footprint()));
 }
 
-// Of one semaphore: its count, and the changes by steps that are not taken yet, in the order of the execution: how low the
-// count comes on the way from the front to a step. Cheap at the front, where most steps are taken.
+// Of one semaphore: its count, and the changes by steps that are not taken yet, in the order of the execution: how low
+// the count comes on the way from the front to a step. Cheap at the front, where most steps are taken.
 class Counts {
  public:
   void begin(std::int64_t count) { count_ = count; }
@@ -105,17 +106,17 @@ class Counts {
 
   std::int64_t count_ = 0;
   std::uint64_t version_ = 0;
-  std::uint32_t first_ = 0;           // all before it are taken
+  std::uint32_t first_ = 0;  // all before it are taken
   std::size_t leaves_ = 1;
   std::vector<std::int64_t> changes_;
   std::vector<bool> is_taken_;
-  std::vector<Node> nodes_;           // a tree over the changes; taken ones are 0, but for those before first_
+  std::vector<Node> nodes_;  // a tree over the changes; taken ones are 0, but for those before first_
 };
 
 // What the normal form asks of a step, in little room.
 struct StepKind {
-  std::uint64_t hash;   // what it is and did
-  std::uint64_t kind;   // the same for operations that depend on the same
+  std::uint64_t hash;  // what it is and did
+  std::uint64_t kind;  // the same for operations that depend on the same
   bool is_post, is_wait;
 };
 
@@ -124,7 +125,8 @@ std::uint64_t kind_of(std::uint64_t hash, const Operation& x) {
   for (const Access& a : x) {
     hash = mix(hash, static_cast<std::uint64_t>(a.observed));
     hash = mix(hash, static_cast<std::uint64_t>(a.expected));
-    hash = mix(hash, std::uint64_t{a.offset} << 24 | std::uint64_t{a.bytes} << 16 | std::uint64_t{a.order} << 8 | (a.is_observed ? 1 : 0));
+    hash = mix(hash, std::uint64_t{a.offset} << 24 | std::uint64_t{a.bytes} << 16 | std::uint64_t{a.order} << 8 |
+                         (a.is_observed ? 1 : 0));
   }
   return hash;
 }
@@ -134,7 +136,8 @@ std::vector<StepKind> kinds_of(std::span<const Step> steps) {
   kinds.reserve(steps.size());
   for (const Step& step : steps) {
     const std::uint64_t hash = mix(1, step.operation);
-    kinds.push_back({hash, kind_of(hash, step.operation), is_plain_post(step.operation), is_plain_wait(step.operation)});
+    kinds.push_back(
+        {hash, kind_of(hash, step.operation), is_plain_post(step.operation), is_plain_wait(step.operation)});
   }
   return kinds;
 }
@@ -142,7 +145,8 @@ std::vector<StepKind> kinds_of(std::span<const Step> steps) {
 class Normaliser {
  public:
   // `order` are places in `steps`, a permutation that is an execution.
-  Normaliser(std::span<const Step> steps, std::span<const StepKind> kinds, std::span<const ObjectStart> objects, std::vector<std::uint32_t> order)
+  Normaliser(std::span<const Step> steps, std::span<const StepKind> kinds, std::span<const ObjectStart> objects,
+             std::vector<std::uint32_t> order)
       : steps_(steps), kinds_(kinds), order_(std::move(order)), is_alive_(order_.size(), true) {
     note_semaphores(objects);
     note_own();
@@ -210,7 +214,8 @@ class Normaliser {
       const Operation& x = operation(k);
       for (std::size_t i = 0; i < x.size(); ++i) {
         const auto is_same = [&](const Access& a) { return a.object == x[i].object; };
-        if (primitive_of(x[i].object) != PrimitiveId::kSemaphore || std::any_of(x.begin(), x.begin() + i, is_same)) continue;
+        if (primitive_of(x[i].object) != PrimitiveId::kSemaphore || std::any_of(x.begin(), x.begin() + i, is_same))
+          continue;
         const std::uint32_t number = number_of(x[i].object);
         changes_.push_back({number, counts_[number].append(change_by(x, x[i].object))});
       }
@@ -226,7 +231,9 @@ class Normaliser {
     }
     return number;
   }
-  std::span<const Change> changes_of(std::uint32_t k) const { return std::span(changes_).subspan(first_change_[k], first_change_[k + 1] - first_change_[k]); }
+  std::span<const Change> changes_of(std::uint32_t k) const {
+    return std::span(changes_).subspan(first_change_[k], first_change_[k + 1] - first_change_[k]);
+  }
 
   void note_own() {
     next_own_.assign(order_.size(), kNowhere);
@@ -242,8 +249,8 @@ class Normaliser {
     }
   }
 
-  // Of every step, the earlier ones of other actors that it can never pass. Of an actor's steps the last of these is enough: they
-  // are taken in order. Of steps that are alike, too: what is blocked by one is blocked by all.
+  // Of every step, the earlier ones of other actors that it can never pass. Of an actor's steps the last of these is
+  // enough: they are taken in order. Of steps that are alike, too: what is blocked by one is blocked by all.
   void note_blockers() {
     std::vector<Touch> meets_all;  // steps that depend on every other
     std::vector<std::uint32_t> newest(owns_.size(), kNowhere);
@@ -281,7 +288,8 @@ class Normaliser {
     blockers_.push_back(touch.last);
   }
   void note_touch(std::vector<Touch>& touches, std::uint32_t k, std::uint64_t kind) const {
-    const auto it = std::find_if(touches.begin(), touches.end(), [&](const Touch& t) { return t.actor == actor(k) && t.kind == kind; });
+    const auto it = std::find_if(touches.begin(), touches.end(),
+                                 [&](const Touch& t) { return t.actor == actor(k) && t.kind == kind; });
     if (it == touches.end()) {
       touches.push_back({kind, actor(k), k});
     } else {
@@ -295,8 +303,8 @@ class Normaliser {
     own.blocker = own.semaphore = kNowhere;
   }
 
-  // Of the steps that can come first: a post, then what is no wait, then a wait with all up to the next post, then a wait alone;
-  // of several, the lowest actor's.
+  // Of the steps that can come first: a post, then what is no wait, then a wait with all up to the next post, then a
+  // wait alone; of several, the lowest actor's.
   Choice choose() {
     std::size_t plain = owns_.size(), lone = owns_.size();
     for (std::size_t a = 0; a < owns_.size(); ++a) {
@@ -368,14 +376,14 @@ class Normaliser {
   std::span<const StepKind> kinds_;
   std::vector<std::uint32_t> order_;
   std::vector<bool> is_alive_;
-  std::vector<Own> owns_;                             // an actor
-  std::vector<std::uint32_t> next_own_;               // a step: the actor's next
-  std::vector<bool> has_post_;                        // a step: whether the actor posts, then or later
-  std::vector<std::vector<Touch>> touches_;           // an object
+  std::vector<Own> owns_;                    // an actor
+  std::vector<std::uint32_t> next_own_;      // a step: the actor's next
+  std::vector<bool> has_post_;               // a step: whether the actor posts, then or later
+  std::vector<std::vector<Touch>> touches_;  // an object
   std::vector<std::uint32_t> first_blocker_, blockers_;
   std::vector<Counts> counts_;
-  std::vector<std::uint32_t> semaphore_of_;           // an object: its place in counts_
-  std::vector<std::uint32_t> first_change_;           // a step
+  std::vector<std::uint32_t> semaphore_of_;  // an object: its place in counts_
+  std::vector<std::uint32_t> first_change_;  // a step
   std::vector<Change> changes_;
 };
 
@@ -389,7 +397,8 @@ std::uint64_t normal_form(const Execution& execution) {
   std::vector<std::uint32_t> order(execution.steps.size());
   std::iota(order.begin(), order.end(), 0u);
   // The second time on high counts: what the first had to leave behind a low one now finds its place.
-  for (int pass = 0; pass < 2; ++pass) order = Normaliser(execution.steps, kinds, execution.objects, std::move(order)).run();
+  for (int pass = 0; pass < 2; ++pass)
+    order = Normaliser(execution.steps, kinds, execution.objects, std::move(order)).run();
   std::uint64_t hash = 0;
   for (const std::uint32_t k : order) hash = mix(mix(hash, index(execution.steps[k].actor)), kinds[k].hash);
   return hash;

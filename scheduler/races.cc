@@ -201,8 +201,8 @@ class RaceFinder {
 
 }  // namespace
 
-RaceWork for_each_race(const Execution& execution, const Order& order, std::uint32_t depth_most, const std::function<bool()>& is_late,
-                       const std::function<void(const Race&)>& report) {
+RaceWork for_each_race(const Execution& execution, const Order& order, std::uint32_t depth_most,
+                       const std::function<bool()>& is_late, const std::function<void(const Race&)>& report) {
   return RaceFinder(execution, order, depth_most, is_late, report).find_all();
 }
 

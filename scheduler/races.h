@@ -28,7 +28,7 @@ struct RaceWork {
   std::uint64_t steps;  // that were looked at
   bool was_stopped;     // by `is_late`, which is asked now and then
 };
-RaceWork for_each_race(const Execution& execution, const Order& order, std::uint32_t depth_most, const std::function<bool()>& is_late,
-                       const std::function<void(const Race&)>& report);
+RaceWork for_each_race(const Execution& execution, const Order& order, std::uint32_t depth_most,
+                       const std::function<bool()>& is_late, const std::function<void(const Race&)>& report);
 
 }  // namespace crashcut::scheduler

@@ -61,7 +61,8 @@ class Optimal : public Reduction {
     const auto is_call = [](const Step& s) { return is_file_call(s.operation); };
     std::optional<NamedSteps> named;
     if (std::any_of(execution.steps.begin(), execution.steps.end(), is_call)) seen_.learn(named.emplace(execution.steps, order));
-    const RaceWork work = for_each_race(execution, order, depth_most, is_late, [&](const Race& race) { add(*tree.path()[race.first], race, named); });
+    const RaceWork work = for_each_race(execution, order, depth_most, is_late,
+                                        [&](const Race& race) { add(*tree.path()[race.first], race, named); });
     was_stopped = work.was_stopped;
     return work.steps;
   }

@@ -13,7 +13,8 @@ class Source : public Reduction {
  public:
   std::uint64_t add_branches(Tree& tree, const Execution& execution) override {
     const Order order(execution.steps);
-    const RaceWork work = for_each_race(execution, order, depth_most, is_late, [&](const Race& race) { add(*tree.path()[race.first], race); });
+    const RaceWork work = for_each_race(execution, order, depth_most, is_late,
+                                        [&](const Race& race) { add(*tree.path()[race.first], race); });
     was_stopped = work.was_stopped;
     return work.steps;
   }

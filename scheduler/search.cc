@@ -65,7 +65,8 @@ class Searcher {
   void work_guarded(Program& program) {
     try {
       ForesightProgram foreseeing(program, foresight_);
-      work(setup_.has_foresight && !bounds_preemptions() && setup_.reduction != ReductionName::kNone ? foreseeing : program);
+      work(setup_.has_foresight && !bounds_preemptions() && setup_.reduction != ReductionName::kNone ? foreseeing
+                                                                                                     : program);
     } catch (...) {
       const std::lock_guard lock(mutex_);
       if (!error_) error_ = std::current_exception();
@@ -167,8 +168,8 @@ class Searcher {
     is_over_ = true;
   }
 
-  // Some actor may loop for good, and others were left where they stood: what they do next is not known, and there is no end of
-  // schedules to try.
+  // Some actor may loop for good, and others were left where they stood: what they do next is not known, and there is
+  // no end of schedules to try.
   void end_at_too_long(const Execution& execution) {
     ++result_.executions;
     result_.transitions += execution.steps.size();

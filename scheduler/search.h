@@ -18,7 +18,7 @@ struct Bounds {
   double time_most_s = 0;
   std::uint32_t depth_most = 0;       // steps an actor
   std::uint32_t preemptions_most = kNoPreemptionBound;
-  std::uint64_t work_most = 0;        // steps that were run or looked at: a measure that is the same on every machine
+  std::uint64_t work_most = 0;  // steps that were run or looked at: a measure that is the same on every machine
 };
 
 enum class BoundHit { kNone, kExecutions, kTime, kDepth, kPreemptions, kTimeouts, kStopped, kCutShort, kWork };
@@ -45,9 +45,9 @@ struct SearchResult {
   std::uint64_t unstirred_waits = 0;
   double fraction = 1;
   double seconds = 0;
-  bool is_too_long = false;       // an execution was (Ending::kTooLong): the search ended there
-  // Of a program that may not come to an end (deepening.h): every schedule in which no actor takes more steps than this was tried,
-  // 0: none; and some in which actors take up to so many.
+  bool is_too_long = false;  // an execution was (Ending::kTooLong): the search ended there
+  // Of a program that may not come to an end (deepening.h): every schedule in which no actor takes more steps than this
+  // was tried, 0: none; and some in which actors take up to so many.
   std::uint32_t depth_whole = 0, depth_tried = 0;
   bool diverged = false;          // a schedule could not be repeated; nothing is claimed
   Execution divergence;
@@ -58,7 +58,7 @@ struct SearchSetup {
   ReductionName reduction = ReductionName::kOptimal;
   bool has_foresight = true;      // independence may look at the state (foresight.h)
   Bounds bounds;
-  std::uint32_t turn_most = 0;    // RunRequest; not with a bound on preemptions
+  std::uint32_t turn_most = 0;  // RunRequest; not with a bound on preemptions
   // Called for each execution, one at a time; false stops the search.
   std::function<bool(const Execution&)> on_execution;
   std::function<void(const Progress&)> on_progress;  // some times a second

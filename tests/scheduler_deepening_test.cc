@@ -25,7 +25,8 @@ Script for_ever(Script script) {
 ScriptProgram in_both_orders() {
   ScriptProgram p = with_forks(2);
   p.steps_most = kStepsMost;
-  p.scripts = {for_ever({locks(0), locks(1), unlocks(1), unlocks(0)}), for_ever({locks(1), locks(0), unlocks(0), unlocks(1)})};
+  p.scripts = {for_ever({locks(0), locks(1), unlocks(1), unlocks(0)}),
+               for_ever({locks(1), locks(0), unlocks(0), unlocks(1)})};
   return p;
 }
 ScriptProgram in_one_order() {
@@ -54,7 +55,9 @@ TEST(Deepening, ALevelIsASearchWithThatBound) {
   std::set<std::string> classes;
   SearchSetup setup;
   setup.bounds.executions_most = 400;
-  setup.on_execution = [&](const Execution& e) { return e.ending == Ending::kTooLong || (classes.insert(class_of(e.steps)), true); };
+  setup.on_execution = [&](const Execution& e) {
+    return e.ending == Ending::kTooLong || (classes.insert(class_of(e.steps)), true);
+  };
   const SearchResult result = deepen(in_one_order(), setup);
   EXPECT_TRUE(result.is_too_long);
   EXPECT_EQ(result.bound, BoundHit::kExecutions);
@@ -110,7 +113,8 @@ TEST(Deepening, WhatEndsIsSearchedOnce) {
   ScriptProgram p = writers(2);
   for (Script& script : p.scripts) {
     const Instruction write = script[0];
-    script.assign(700, does(variable::access(object(PrimitiveId::kVariable, &script == &p.scripts[0] ? 1 : 2), variable::kRead)));
+    script.assign(
+        700, does(variable::access(object(PrimitiveId::kVariable, &script == &p.scripts[0] ? 1 : 2), variable::kRead)));
     script.push_back(write);
   }
   p.objects.push_back({object(PrimitiveId::kVariable, 1)});
@@ -125,12 +129,15 @@ TEST(Deepening, WhatEndsIsSearchedOnce) {
 // A thread in a loop without an end keeps nobody from going on: two that take turns, and a third.
 TEST(Deepening, TurnsAreTaken) {
   ScriptProgram p;
-  const ObjectId ping = object(PrimitiveId::kSemaphore, 0), pong = object(PrimitiveId::kSemaphore, 1), v = object(PrimitiveId::kVariable, 2);
+  const ObjectId ping = object(PrimitiveId::kSemaphore, 0), pong = object(PrimitiveId::kSemaphore, 1),
+                 v = object(PrimitiveId::kVariable, 2);
   p.objects = {{ping, 1}, {pong, 0}, {v}};
   p.steps_most = kStepsMost;
   const auto wait = [](ObjectId s) { return does(semaphore::access(s, semaphore::kWait)); };
   const auto post = [](ObjectId s) { return does(semaphore::access(s, semaphore::kPost)); };
-  p.scripts = {for_ever({wait(ping), post(pong)}), for_ever({wait(pong), post(ping)}), {does(variable::access(v, variable::kWrite, 1))}};
+  p.scripts = {for_ever({wait(ping), post(pong)}),
+               for_ever({wait(pong), post(ping)}),
+               {does(variable::access(v, variable::kWrite, 1))}};
   RunRequest request;
   request.turn_most = 10;
   const Execution execution = p.run(request);

@@ -115,8 +115,8 @@ TEST(Known, PhilosophersWithASemaphore) {
   for (std::uint32_t n = 3; n <= 5; ++n) EXPECT_EQ(executions(philosophers_semaphore(n)), (1u << n) - 2) << n;
 }
 
-// What is foreseen of a long execution, and its normal form, cost little more for each step than those of a short one: were it
-// the square of the steps, this would take hours.
+// What is foreseen of a long execution, and its normal form, cost little more for each step than those of a short one:
+// were it the square of the steps, this would take hours.
 TEST(Known, LongExecutionsAreForeseen) {
   ScriptProgram program;
   const ObjectId s = object(PrimitiveId::kSemaphore, 0);
@@ -148,7 +148,8 @@ TEST(Known, ARunThatFailsIsOver) {
   } failing;
   const auto one_after_the_other = [](std::initializer_list<std::uint32_t> actors) {
     RunRequest request;
-    for (const std::uint32_t actor : actors) request.prefix.insert(request.prefix.end(), 6, static_cast<ActorId>(actor));
+    for (const std::uint32_t actor : actors)
+      request.prefix.insert(request.prefix.end(), 6, static_cast<ActorId>(actor));
     return request;
   };
   Foresight foresight;

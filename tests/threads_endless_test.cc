@@ -57,7 +57,8 @@ TEST(Endless, WithoutAFindingItSaysHowDeepItLooked) {
 
 // What is tried does not depend on how many run.
 TEST(Endless, IsTheSameForOneJobAndForTwo) {
-  const json one = report("--jobs 1 --max-executions 500", "endless one_order", 3), two = report("--jobs 2 --max-executions 500", "endless one_order", 3);
+  const json one = report("--jobs 1 --max-executions 500", "endless one_order", 3),
+             two = report("--jobs 2 --max-executions 500", "endless one_order", 3);
   for (const char* count : {"executions", "transitions"}) EXPECT_EQ(one["counts"][count], two["counts"][count]);
   EXPECT_EQ(one["whole_depth"], two["whole_depth"]);
 }
@@ -77,7 +78,8 @@ TEST(Endless, GoesOnWhereItWasStopped) {
 TEST(Endless, ABoundOnStepsSaysWhatItLeaves) {
   const Ran ran = run("threads --depth 12 " + program("endless one_order"));
   EXPECT_EQ(ran.code, 3);
-  EXPECT_NE(ran.output.find("every schedule in which no thread takes more than 12 steps"), std::string::npos) << ran.output;
+  EXPECT_NE(ran.output.find("every schedule in which no thread takes more than 12 steps"), std::string::npos)
+      << ran.output;
   EXPECT_EQ(report("--depth 12", "endless one_order", 3)["may_not_end"], false);
 }
 

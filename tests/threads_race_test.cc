@@ -1,7 +1,7 @@
 // A data race whose execution then fails in another way: both are named, the race first.
-#include "tests/threads_command.h"
-
 #include <algorithm>
+
+#include "tests/threads_command.h"
 
 namespace crashcut {
 namespace {
@@ -18,7 +18,8 @@ constexpr Row kRows[] = {
 };
 
 bool has_kind(const json& report, const std::string& text) {
-  return std::any_of(report["kinds"].begin(), report["kinds"].end(), [&](const json& kind) { return kind["text"].get<std::string>().find(text) != std::string::npos; });
+  return std::any_of(report["kinds"].begin(), report["kinds"].end(),
+                     [&](const json& kind) { return kind["text"].get<std::string>().find(text) != std::string::npos; });
 }
 
 void expect_replayed(const Ran& ran, const Row& row) {

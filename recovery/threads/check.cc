@@ -1,13 +1,13 @@
 #include "recovery/threads/check.h"
-#include "recovery/threads/report.h"
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <memory>
 
-#include <fmt/format.h>
-
 #include "recovery/threads/crashes.h"
 #include "recovery/threads/joint_program.h"
+#include "recovery/threads/report.h"
 #include "scheduler/deepening.h"
 
 namespace crashcut::recovery {
@@ -37,7 +37,10 @@ std::vector<scheduler::ActorId> schedule_of(const Execution& execution) {
   return schedule;
 }
 
-bool is_same_finding(const Details& a, const Details& b) { return a.race.has_value() == b.race.has_value() && a.kind == b.kind && a.number == b.number && a.actor == b.actor && a.text == b.text; }
+bool is_same_finding(const Details& a, const Details& b) {
+  return a.race.has_value() == b.race.has_value() && a.kind == b.kind && a.number == b.number && a.actor == b.actor &&
+         a.text == b.text;
+}
 
 class Checker {
  public:
@@ -197,11 +200,15 @@ class Checker {
   }
 
   // False where the search is to end.
-  bool note(const Execution& execution) { return note_finding(execution) && !(is_livelock_known() && executions_ >= look_until_); }
+  bool note(const Execution& execution) {
+    return note_finding(execution) && !(is_livelock_known() && executions_ >= look_until_);
+  }
 
-  // Threads that go round for good may be meant to, and another schedule may show what is not. So a livelock does not end the
-  // search at once.
-  bool is_livelock_known() const { return !plan_.goes_on && result_.finding && result_.finding->details.kind == FindingKind::kLivelock; }
+  // Threads that go round for good may be meant to, and another schedule may show what is not. So a livelock does not
+  // end the search at once.
+  bool is_livelock_known() const {
+    return !plan_.goes_on && result_.finding && result_.finding->details.kind == FindingKind::kLivelock;
+  }
 
   bool note_finding(const Execution& execution) {
     if (++executions_ == 1) first_ = execution;
@@ -214,7 +221,8 @@ class Checker {
     }
     ++result_.violations;
     const bool is_better = !result_.finding || (is_livelock_known() && details->kind != FindingKind::kLivelock) ||
-                           (result_.finding->details.kind == details->kind && execution.steps.size() < result_.finding->execution.steps.size());
+                           (result_.finding->details.kind == details->kind &&
+                            execution.steps.size() < result_.finding->execution.steps.size());
     constexpr std::uint64_t kLookOn = 1000;
     if (!result_.finding) look_until_ = executions_ + kLookOn;
     const ThreadFinding found{execution, *details, names_.actors(), executions_, false, racy_, {}, 0};
@@ -274,7 +282,8 @@ class Checker {
   }
 
   void note_kind(const ThreadFinding& found, const std::string& text) {
-    auto it = std::find_if(result_.kinds.begin(), result_.kinds.end(), [&](const ThreadResult::Kind& kind) { return kind.text == text; });
+    auto it = std::find_if(result_.kinds.begin(), result_.kinds.end(),
+                           [&](const ThreadResult::Kind& kind) { return kind.text == text; });
     constexpr std::size_t kKindsMost = 100;
     if (it == result_.kinds.end()) {
       if (result_.kinds.size() == kKindsMost) return;
@@ -321,8 +330,11 @@ static void follow_race(const ThreadPlan& plan, ThreadFinding& finding) try {
   request.turn_most = scheduler::kTurn;
   const Execution execution = program.run(request);
   const auto* details = dynamic_cast<const Details*>(execution.note.get());
-  const bool has_failed = details != nullptr && details->race && details->kind != FindingKind::kRace && details->kind != FindingKind::kNoProgress;
-  if (!has_failed || execution.ending == scheduler::Ending::kDiverged || execution.ending == scheduler::Ending::kTooLong) return;
+  const bool has_failed = details != nullptr && details->race && details->kind != FindingKind::kRace &&
+                          details->kind != FindingKind::kNoProgress;
+  if (!has_failed || execution.ending == scheduler::Ending::kDiverged ||
+      execution.ending == scheduler::Ending::kTooLong)
+    return;
   finding.execution = execution;
   finding.details = *details;
   finding.actors = names.actors();
@@ -333,7 +345,8 @@ tl::expected<ThreadResult, Failure> check_threads(const ThreadPlan& plan, const 
   ThreadResult result = Checker(plan, hooks, rest).run();
   if (result.finding) {
     ThreadFinding& finding = *result.finding;
-    if (!plan.goes_on && !finding.crash && finding.execution.ending == scheduler::Ending::kCutShort && finding.details.kind == FindingKind::kRace) {
+    if (!plan.goes_on && !finding.crash && finding.execution.ending == scheduler::Ending::kCutShort &&
+        finding.details.kind == FindingKind::kRace) {
       follow_race(plan, finding);
       result.kinds.clear();
       for (const std::string& text : finding_texts(finding)) result.kinds.push_back({text, finding, 1});

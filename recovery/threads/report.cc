@@ -142,11 +142,14 @@ static std::string failure_text(const ThreadFinding& finding, FindingKind kind) 
   return "";
 }
 
-std::string finding_text(const ThreadFinding& finding) { return fmt::format("{}", fmt::join(finding_texts(finding), ", and in the same execution: ")); }
+std::string finding_text(const ThreadFinding& finding) {
+  return fmt::format("{}", fmt::join(finding_texts(finding), ", and in the same execution: "));
+}
 
 std::vector<std::string> finding_texts(const ThreadFinding& finding) {
   // A race may be the cause of what comes after it.
-  if (has_race_before_failure(finding)) return {failure_text(finding, FindingKind::kRace), failure_text(finding, finding.details.kind)};
+  if (has_race_before_failure(finding))
+    return {failure_text(finding, FindingKind::kRace), failure_text(finding, finding.details.kind)};
   return {failure_text(finding, finding.details.kind)};
 }
 
@@ -214,7 +217,8 @@ std::string report_threads_kinds(const ThreadPlan& plan, const ThreadResult& res
   if (result.kinds.size() < 2) return "";
   std::string text = "  All kinds of violation, in how many executions, and the shortest of each:\n\n";
   for (const ThreadResult::Kind& kind : result.kinds) {
-    text += fmt::format("    {:>6}  {}\n            {} replay {}\n", kind.count, kind.text, crashcut, encode(make_token(plan, kind.finding)));
+    text += fmt::format("    {:>6}  {}\n            {} replay {}\n", kind.count, kind.text, crashcut,
+                        encode(make_token(plan, kind.finding)));
   }
   return text + "\n";
 }
@@ -222,18 +226,24 @@ std::string report_threads_kinds(const ThreadPlan& plan, const ThreadResult& res
 // Of a program that may not come to an end: how deep was looked.
 static std::string deepening_text(const SearchResult& search) {
   std::string text = "the program may not come to an end: an execution became too long and was cut.\nTried: ";
-  if (search.depth_whole > 0) text += fmt::format("every schedule in which no thread takes more than {} steps", search.depth_whole);
+  if (search.depth_whole > 0)
+    text += fmt::format("every schedule in which no thread takes more than {} steps", search.depth_whole);
   if (search.depth_whole > 0 && search.depth_tried > search.depth_whole) text += ", and ";
-  if (search.depth_tried > search.depth_whole) text += fmt::format("some in which threads take up to {} steps", search.depth_tried);
+  if (search.depth_tried > search.depth_whole)
+    text += fmt::format("some in which threads take up to {} steps", search.depth_tried);
   if (search.depth_tried == 0) text += "that one only";
-  return text + fmt::format(". {} tries more", search.bound == BoundHit::kTime ? "A longer --time" : search.bound == BoundHit::kExecutions ? "A larger --max-executions" : "--time SECONDS");
+  return text + fmt::format(". {} tries more", search.bound == BoundHit::kTime         ? "A longer --time"
+                                               : search.bound == BoundHit::kExecutions ? "A larger --max-executions"
+                                                                                       : "--time SECONDS");
 }
 
 // Bounds on depth, preemptions and timeouts leave schedules out, and all others are tried.
 static std::string covered_text(const ThreadResult& result) {
   if (result.search.is_too_long) return deepening_text(result.search);
   const bool is_whole = result.search.fraction == 1 && result.crash_bound == Bound::kNone;
-  if (is_whole && result.search.bound == BoundHit::kDepth) return fmt::format("every schedule in which no thread takes more than {}", count_text(result.search.depth_whole, "step", "steps"));
+  if (is_whole && result.search.bound == BoundHit::kDepth)
+    return fmt::format("every schedule in which no thread takes more than {}",
+                       count_text(result.search.depth_whole, "step", "steps"));
   return is_whole ? "all that the bound leaves" : fmt::format("an estimated {} of all", percent_text(result.search.fraction));
 }
 

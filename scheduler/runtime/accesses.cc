@@ -116,9 +116,10 @@ void report_race(const Record& first, const MemoryTouch& second, std::uint64_t g
   race.sides[0] = side_of(first);
   race.sides[1] = side_of(record_of(second, 0));
   g_control->has_race = true;
-  // Who goes on after races goes on with their accesses as operations: not before the search has begun again. But where an
-  // execution that went on is run again, so does this one.
-  const bool goes_on = g_control->goes_on_after_race || (g_control->ends_with_prefix && g_control->step_count < g_control->prefix_count);
+  // Who goes on after races goes on with their accesses as operations: not before the search has begun again. But where
+  // an execution that went on is run again, so does this one.
+  const bool goes_on =
+      g_control->goes_on_after_race || (g_control->ends_with_prefix && g_control->step_count < g_control->prefix_count);
   if (g_control->racy_count == 0 && !goes_on) stop_at_race();
 }
 

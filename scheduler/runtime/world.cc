@@ -80,10 +80,11 @@ void observe(Actor& actor, Operation& operation) {
   }
 }
 
-// The execution has as many steps, sleeps and timed waits as can be held; or a thread has slept alone as often as it may, and did
-// something in between, which it may do for good: a heartbeat is no livelock.
+// The execution has as many steps, sleeps and timed waits as can be held; or a thread has slept alone as often as it
+// may, and did something in between, which it may do for good: a heartbeat is no livelock.
 bool is_too_long() {
-  return g_control->step_count >= kStepsMost - 1 || g_world->director->passed_over().size() + kActorsMost > kPassedOverMost || g_world->does_something_alone;
+  return g_control->step_count >= kStepsMost - 1 ||
+         g_world->director->passed_over().size() + kActorsMost > kPassedOverMost || g_world->does_something_alone;
 }
 
 // Its last sleeps alone tell whether it writes anything in between.
@@ -95,7 +96,8 @@ void note_sleep_alone(Actor& actor) {
     actor.written_when_alone = actor.written;
   }
   const bool has_written = actor.written != actor.written_when_alone;
-  g_world->does_something_alone = g_world->does_something_alone || (actor.sleeps_alone == kSleepsAloneMost && has_written);
+  g_world->does_something_alone =
+      g_world->does_something_alone || (actor.sleeps_alone == kSleepsAloneMost && has_written);
 }
 
 // For crashcut: whom time might have passed for as well.
