@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "scheduler/dependence.h"
+#include "scheduler/primitives/cancellation.h"
 #include "scheduler/primitives/stir.h"
 #include "scheduler/primitives/thread.h"
 #include "scheduler/primitives/timer.h"
@@ -14,11 +15,13 @@ bool is_live(const State& state, const Operation& operation) {
   return primitive_of(first.object) != PrimitiveId::kThread || first.verb != thread::kStart || state.object(first.object).a != thread::kNone;
 }
 
-// A timer that never runs out is nothing that was left undone, nor is a spurious wake-up that never came.
+// A timer that never runs out is nothing that was left undone; nor is a spurious wake-up that never came, or a cancellation.
 static bool is_left_undone(const Pending& p) {
   const std::uint8_t verb = p.operation[0].verb;
   const PrimitiveId primitive = primitive_of(p.operation[0].object);
-  return !(primitive == PrimitiveId::kTimer && (verb == timer::kFire || verb == timer::kRunOut)) && !(primitive == PrimitiveId::kStir && verb == stir::kStir);
+  if (primitive == PrimitiveId::kTimer) return verb != timer::kFire && verb != timer::kRunOut;
+  if (primitive == PrimitiveId::kCancellation) return verb != cancellation::kAct;
+  return primitive != PrimitiveId::kStir || verb != stir::kStir;
 }
 
 bool Director::is_asleep(ActorId actor) const {

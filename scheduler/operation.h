@@ -1,6 +1,6 @@
 // Operation: what an actor is about to do, or has done, that others can notice.
 //
-// An operation is up to three accesses, each to one object by one verb: waiting on a condition variable is "enqueue"
+// An operation is up to four accesses, each to one object by one verb: waiting on a condition variable is "enqueue"
 //   on the condition and "unlock" on the mutex, in one step. It looks at and changes these objects and nothing else,
 //   so operations without a common object commute; what else commutes, the primitives say (primitive.h).
 // Ids are dense and name the same actor, the same object, in every execution of one search.
@@ -56,7 +56,7 @@ struct Access {
 
 class Operation {
  public:
-  static constexpr std::size_t kAccessesMost = 3;
+  static constexpr std::size_t kAccessesMost = 4;
 
   Operation() = default;
   Operation(const Access& first) { add(first); }

@@ -16,11 +16,11 @@
 
 namespace crashcut::scheduler {
 
-// What of an actor time looks at. Timers, and what wakes threads for nothing (stir.h), are actors of their own, which stand before
-// the same operation all the time.
+// What of an actor time looks at. Timers, what wakes threads for nothing (stir.h), and what cancels them (cancellation.h), are actors
+// of their own, which stand before the same operation all the time.
 struct TimedActor {
   ActorId id{};
-  bool is_timer = false;            // or wakes a thread for nothing
+  bool is_timer = false;            // or another without code
   bool is_sleeping = false;         // what it stands before is a sleep
   bool is_resting = false;          // or a rest
   bool has_pending = false;

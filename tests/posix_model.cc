@@ -34,8 +34,9 @@ struct Once {
 
 struct Thread {
   std::size_t at = 0;
-  // In the middle of a call: at a barrier; in a once routine; blocked on a condition; unblocked, and without the mutex.
-  enum class Stage : char { kBegins, kAtBarrier, kInRoutine, kBlocked, kUnblocked } stage = Stage::kBegins;
+  // In the middle of a call: at a cancellation point, where it was not cancelled before; at a barrier; in a once routine (and at
+  // its cancellation point); blocked on a condition; unblocked, and without the mutex.
+  enum class Stage : char { kBegins, kInside, kAtBarrier, kInRoutine, kInsideRoutine, kBlocked, kUnblocked } stage = Stage::kBegins;
   int generation = 0;     // of the barrier
   int wait_result = 0;    // of the wait that is over
   std::vector<int> heirs; // others that were blocked when the signal came that unblocked it
@@ -118,6 +119,19 @@ class Machine {
     go(std::move(world));
   }
 
+  // A cancellation point that may wait. Requests from before are acted upon. Later ones may be; or, where "the event for which it is
+  // waiting occurs before the cancellation request is acted upon", the thread may go on: it is unspecified. False: not there yet.
+  bool enter(const World& world, int t, Thread::Stage inside = Thread::Stage::kInside) {
+    const Thread& thread = world.threads[static_cast<std::size_t>(t)];
+    if (thread.is_requested) act_on_cancel(world, t);
+    if (thread.stage == inside) return true;
+    if (thread.is_requested) return false;
+    World next = world;
+    next.threads[static_cast<std::size_t>(t)].stage = inside;
+    go(std::move(next));
+    return false;
+  }
+
   PosixMutex kind_of(int m) const { return program_.mutexes[static_cast<std::size_t>(m)]; }
 
   // --- mutexes
@@ -195,7 +209,7 @@ class Machine {
       case 'g': return finish(world, t, count);
       default: break;
     }
-    if (call.what != 'q' && world.threads[static_cast<std::size_t>(t)].is_requested) return act_on_cancel(world, t);
+    if (call.what != 'q' && !enter(world, t)) return;
     if (count > 0) return --count, finish(next, t, 0);
     if (call.what == 'q') finish(world, t, EAGAIN);
     if (call.what == 'Q') finish(world, t, ETIMEDOUT);
@@ -223,9 +237,16 @@ class Machine {
     World next = world;
     Once& once = next.onces[static_cast<std::size_t>(call.object)];
     Thread& thread = next.threads[static_cast<std::size_t>(t)];
-    if (thread.stage == Thread::Stage::kInRoutine) {
+    if (thread.stage == Thread::Stage::kInRoutine || thread.stage == Thread::Stage::kInsideRoutine) {
       if (call.what == 'O') {
-        if (thread.is_requested) return once.stage = Once::Stage::kNever, act_on_cancel(next, t);
+        World given_up = world;
+        given_up.onces[static_cast<std::size_t>(call.object)].stage = Once::Stage::kNever;
+        if (thread.is_requested) act_on_cancel(given_up, t);
+        if (thread.stage == Thread::Stage::kInRoutine) {
+          thread.stage = Thread::Stage::kInsideRoutine;
+          if (!thread.is_requested) go(next);
+          return;
+        }
         if (next.semaphores[0] == 0) return;
         --next.semaphores[0];
       }
@@ -337,15 +358,15 @@ class Machine {
   // --- threads
   void step_thread(const World& world, int t, const PosixCall& call) {
     World next = world;
-    Thread& self = next.threads[static_cast<std::size_t>(t)];
     Thread& other = next.threads[static_cast<std::size_t>(call.object)];
     switch (call.what) {
       case 'x':
         other.is_requested = !other.is_cancelled;
         return finish(next, t, 0);
-      case 'y': return self.is_requested ? act_on_cancel(next, t) : finish(next, t, 0);
+      case 'y': return next.threads[static_cast<std::size_t>(t)].is_requested ? act_on_cancel(next, t) : finish(next, t, 0);
       default: break;
     }
+    if (call.what != 'k' && !enter(world, t)) return;
     // The result of a join: 1 where the thread was cancelled.
     if (other.is_over) {
       next.is_joined[static_cast<std::size_t>(call.object)] = true;

@@ -187,7 +187,7 @@ class Generator {
     }
     for (std::uint32_t i = 0; i < actors; ++i) {
       self_ = i;
-      has_timer_ = is_stirred_ = false;
+      has_timer_ = is_stirred_ = is_cancellable_ = false;
       std::fill(std::begin(is_timed_), std::end(is_timed_), false);
       Script script;
       if ((families_ & kThreads) != 0) begin_thread(script);
@@ -217,10 +217,20 @@ class Generator {
       if (what > 0) beside.back().add(condition::time_out(id(PrimitiveId::kCondition, what - 1), static_cast<ActorId>(self_)));
     }
     if (is_stirred_) beside.emplace_back(stir::access(id(PrimitiveId::kStir, self_), stir::kStir));
+    if (is_cancellable_) beside.emplace_back(cancellation::access(id(PrimitiveId::kCancellation, self_), cancellation::kAct));
   }
   void arm(Script& script, std::uint32_t what) {
     has_timer_ = is_timed_[what] = true;
     script.push_back(does(timer::access(id(PrimitiveId::kTimer, self_), timer::kArm, what)));
+  }
+  Access own_cancellation(cancellation::Verb verb) {
+    is_cancellable_ = true;
+    return cancellation::access(id(PrimitiveId::kCancellation, self_), verb);
+  }
+  // A wait that is a cancellation point, of so many steps: the thread does without it where it is cancelled before.
+  void enter(Script& script, std::size_t steps) {
+    script.push_back(does(own_cancellation(cancellation::kEnter)));
+    script.push_back(skip_if(ECANCELED, steps));
   }
   Access take() const { return timer::access(id(PrimitiveId::kTimer, self_), timer::kTake); }
 
@@ -403,7 +413,9 @@ class Generator {
       case 0: return script.push_back(does(thread::access(other, thread::kDetach)));
       case 1: return script.push_back(does(thread::access(other, thread::kTryJoin)));
       case 2: return script.push_back(does(thread::access(other, thread::kJoin)));
-      case 3: return script.push_back(does(thread::access(other, thread::kJoin).add(cancellation::access(id(PrimitiveId::kCancellation, self_), cancellation::kHeed))));
+      case 3:
+        enter(script, 1);
+        return script.push_back(does(thread::access(other, thread::kJoin).add(own_cancellation(cancellation::kLeave))));
       default:
         if (has_timer_ || (families_ & kPassing) != 0) return script.push_back(does(thread::access(other, thread::kTryJoin)));
         arm(script, 0);
@@ -486,15 +498,15 @@ class Generator {
 
   // Requests, and waits that heed them.
   void add_cancellation(Script& script) {
-    const Access heed = cancellation::access(id(PrimitiveId::kCancellation, self_), cancellation::kHeed);
     const std::uint32_t i = pick(2);
     switch (pick(5)) {
       case 0: return script.push_back(does(cancellation::access(id(PrimitiveId::kCancellation, pick(static_cast<std::uint32_t>(actor_count_))), cancellation::kRequest)));
-      case 1: return script.push_back(does(heed));
+      case 1: return script.push_back(does(own_cancellation(cancellation::kHeed)));
       case 2: {
         const ObjectId s = id(PrimitiveId::kSemaphore, i);
+        enter(script, policy_[i] == kArbitrary ? 1 : 2);
         if (policy_[i] != kArbitrary) script.push_back(does(semaphore::access(s, semaphore::kEnqueue)));
-        return script.push_back(does(Operation(semaphore::access(s, policy_[i] == kArbitrary ? semaphore::kWait : semaphore::kTakeTurn)).add(heed)));
+        return script.push_back(does(Operation(semaphore::access(s, policy_[i] == kArbitrary ? semaphore::kWait : semaphore::kTakeTurn)).add(own_cancellation(cancellation::kLeave))));
       }
       case 3: return script.push_back(does(condition::access(id(PrimitiveId::kCondition, i), pick(4) == 0 ? condition::kBroadcast : condition::kSignal)));
       default: {
@@ -502,10 +514,10 @@ class Generator {
         add_lock(script, m);
         const bool is_timed = !has_timer_ && (families_ & kTimers) != 0 && pick(2) == 0;
         if (is_timed) arm(script, 1 + i);
-        script.push_back(does(Operation(condition::enqueue(c, static_cast<ActorId>(self_))).add(mutex::access(m, mutex::kUnlock))));
+        script.push_back(does(Operation(condition::enqueue(c, static_cast<ActorId>(self_))).add(mutex::access(m, mutex::kUnlock)).add(own_cancellation(cancellation::kEnter))));
         Operation wake(condition::access(c, condition::kWake));
         if (is_timed) wake.add(take());
-        script.push_back(does(wake.add(heed)));
+        script.push_back(does(wake.add(own_cancellation(cancellation::kLeave))));
         add_lock(script, m);
         script.push_back(does(mutex::access(m, mutex::kUnlock)));
       }
@@ -616,7 +628,7 @@ class Generator {
   unsigned families_;
   std::uint32_t self_ = 0, nesting_ = 0;
   std::size_t actor_count_ = 0;
-  bool has_timer_ = false, is_stirred_ = false, is_timed_[3] = {};
+  bool has_timer_ = false, is_stirred_ = false, is_cancellable_ = false, is_timed_[3] = {};
   std::int64_t policy_[2] = {}, preference_[2] = {};
 };
 
@@ -795,8 +807,7 @@ class EverySchedule {
     execution.objects = program_->objects;
     execution.steps = steps_;
     execution.pending = left;
-    const auto has_no_code = [](const Pending& p) { return primitive_of(p.operation[0].object) == PrimitiveId::kTimer || primitive_of(p.operation[0].object) == PrimitiveId::kStir; };
-    const bool is_done = std::all_of(left.begin(), left.end(), has_no_code);
+    const bool is_done = std::all_of(left.begin(), left.end(), [&](const Pending& p) { return index(p.actor) >= program_->scripts.size(); });
     execution.ending = state.is_over() ? Ending::kProcessEnded : is_held_back ? Ending::kDepth : is_done ? Ending::kCompleted : Ending::kStuck;
     found_.outcomes.insert(outcome_of(execution));
     const std::string its_class = class_of(steps_);

@@ -55,7 +55,9 @@ TEST(Timeouts, WhatIsLeftOutIsSaid) {
   for (const char* words : {"mistakes timeout", "mistakes timedjoin"}) expect_bound(words, "--timeouts 0", true);
 }
 
-TEST(Waits, AMutexOfAnotherIsRefused) { EXPECT_EQ(report("", "waits not-owner", 0)["verdict"], "verified"); }
+TEST(Waits, MistakesAreToldAsGlibcTellsThem) {
+  for (const char* words : {"waits not-owner", "waits bad-times"}) EXPECT_EQ(report("", words, 0)["verdict"], "verified") << words;
+}
 
 }  // namespace
 }  // namespace crashcut

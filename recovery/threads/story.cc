@@ -34,7 +34,7 @@ std::vector<std::string> actor_names(const std::vector<runtime::ActorName>& acto
       names.push_back("main");
     } else if (actor.ordinal >= runtime::Names::kFirstBeside) {
       const std::string parent = actor.parent < names.size() ? names[actor.parent] : "?";
-      names.push_back((actor.ordinal == runtime::Names::kStirOrdinal ? "chance, for " : "the timer of ") + parent);
+      names.push_back((actor.ordinal == runtime::Names::kStirOrdinal ? "chance, for " : actor.ordinal == runtime::Names::kCancelOrdinal ? "the end of " : "the timer of ") + parent);
     } else {
       names.push_back(fmt::format("thread {}", ++number));
     }
@@ -42,7 +42,9 @@ std::vector<std::string> actor_names(const std::vector<runtime::ActorName>& acto
   return names;
 }
 
-static bool is_heed(const Access& access) { return primitive_of(access.object) == PrimitiveId::kCancellation && access.verb == cancellation::kHeed; }
+static bool is_heed(const Access& access) {
+  return primitive_of(access.object) == PrimitiveId::kCancellation && access.verb != cancellation::kRequest && access.verb != cancellation::kAct;
+}
 
 ThreadStory::ThreadStory(const ThreadPlan& plan, const ThreadFinding& finding)
     : finding_(&finding), executable_(plan.executable), symbols_(Symbols::of(plan.executable)), end_(finding.execution.objects) {
@@ -134,7 +136,9 @@ std::string ThreadStory::call_text(const scheduler::Operation& operation) const 
     case PrimitiveId::kTimer: return first.verb == timer::kArm ? "set the timer" : "run out";
     case PrimitiveId::kStir: return first.verb == stir::kStir ? "a spurious wake-up comes" : "come to a wait that may end for nothing";
     case PrimitiveId::kMemory: return memory_text(first);
-    case PrimitiveId::kCancellation: return is_heed(first) ? std::string("see whether it is cancelled") : "cancel " + object;
+    case PrimitiveId::kCancellation:
+      if (first.verb == cancellation::kAct) return "its cancellation is acted upon";
+      return is_heed(first) ? std::string("see whether it is cancelled") : "cancel " + object;
     case PrimitiveId::kAssume: return "assume what does not hold";
     case PrimitiveId::kSpin: return loop_text(first.verb);
     case PrimitiveId::kFutex:

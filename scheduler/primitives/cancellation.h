@@ -1,6 +1,9 @@
-// The cancellation of a thread, as POSIX has it for deferred cancellation. Object: a whether it was requested.
-// An operation that is a cancellation point has "heed" besides: once the cancellation is requested it waits for nothing
-// any more, changes nothing but that it leaves a queue, and its first result is ECANCELED.
+// The cancellation of a thread, as POSIX has it for deferred cancellation. Object: a whether it was requested, b the stage.
+// A cancellation point that does not wait "heeds" the request. One that waits is two steps: "enter", where a thread whose
+// cancellation was requested before ends; then the wait itself, which has "leave" besides. Between the two the request may be
+// acted upon, "act", a step of an actor of its own: then the wait waits for nothing any more, changes nothing but that the thread
+// leaves a queue, and its first result is ECANCELED. Where what the thread waits for comes before that, it goes on, and the request
+// stays: POSIX leaves open which of the two it is (2.9.5), so both are tried.
 #pragma once
 
 #include <cerrno>
@@ -9,28 +12,43 @@
 
 namespace crashcut::scheduler::cancellation {
 
-enum Verb : std::uint8_t { kRequest, kHeed };
-inline constexpr const char* kVerbs[] = {"request", "heed"};
+enum Verb : std::uint8_t { kRequest, kHeed, kEnter, kAct, kLeave };
+inline constexpr const char* kVerbs[] = {"request", "heed", "enter", "act", "leave"};
+enum Stage : std::int64_t { kOutside, kInside, kActedUpon };
 
 inline Access access(ObjectId cancellation, Verb verb) { return {cancellation, verb}; }
 
-inline std::int64_t apply(State& state, ActorId, const Operation&, const Access& access) {
-  Object& cancellation = state.object(access.object);
-  if (access.verb == kRequest) cancellation.a = 1;
-  return access.verb == kHeed && cancellation.a != 0 ? ECANCELED : 0;
+inline bool enabled(const State& state, ActorId, const Operation&, const Access& access) {
+  const Object& cancellation = state.object(access.object);
+  return access.verb != kAct || (cancellation.a != 0 && cancellation.b == kInside);
 }
 
-// Whether the operation heeds a cancellation that was requested.
+inline std::int64_t apply(State& state, ActorId, const Operation&, const Access& access) {
+  Object& cancellation = state.object(access.object);
+  const bool is_acted_upon = cancellation.b == kActedUpon;
+  switch (access.verb) {
+    case kRequest: cancellation.a = 1; return 0;
+    case kAct: cancellation.b = kActedUpon; return 0;
+    case kLeave: cancellation.b = kOutside; return is_acted_upon ? ECANCELED : 0;
+    case kEnter: cancellation.b = kInside; [[fallthrough]];
+    default: return cancellation.a != 0 ? ECANCELED : 0;
+  }
+}
+
+// Whether the wait ends since its thread is cancelled.
 inline bool is_heeded(const State& state, const Operation& operation) {
   for (const Access& access : operation) {
-    if (primitive_of(access.object) == PrimitiveId::kCancellation && access.verb == kHeed) return state.object(access.object).a != 0;
+    if (primitive_of(access.object) == PrimitiveId::kCancellation && access.verb == kLeave) return state.object(access.object).b == kActedUpon;
   }
   return false;
 }
 
-// Requests only set what stays set; only its own thread heeds.
-inline bool dependent(const Access& x, const Access& y) { return x.verb != y.verb; }
+// Requests only set what stays set, and who leaves does not look at that.
+inline bool dependent(const Access& x, const Access& y) {
+  const auto sets = [](const Access& a) { return a.verb == kRequest; };
+  return !(sets(x) && (sets(y) || y.verb == kLeave)) && !(sets(y) && x.verb == kLeave);
+}
 
-inline constexpr Primitive kPrimitive{"cancellation", kVerbs, always_enabled, apply, dependent, dependent, always};
+inline constexpr Primitive kPrimitive{"cancellation", kVerbs, enabled, apply, dependent, dependent, always};
 
 }  // namespace crashcut::scheduler::cancellation

@@ -126,8 +126,7 @@ void clear_key(std::uint32_t key) {
   }
 }
 
-// An actor beside the running one, which has no code: it always stands before that operation.
-static void accompany(std::uint32_t ordinal, const Operation& operation) {
+void accompany(std::uint32_t ordinal, const Operation& operation) {
   Actor* actor = new_actor(actor_number(current_actor().id, ordinal));
   actor->is_timer = true;
   actor->pending = operation;

@@ -6,6 +6,7 @@
 #include <sys/syscall.h>
 
 #include <cstring>
+#include <utility>
 
 #include "scheduler/primitives/cancellation.h"
 #include "scheduler/primitives/spin.h"
@@ -74,15 +75,30 @@ bool is_cancellation_point(long number) {
 
 bool is_cancelling() { return g_is_cancelling; }
 
-Operation& add_cancellation_point(Operation& operation) {
-  Actor& self = current_actor();
-  if (g_is_cancelling && self.is_cancel_enabled && !self.is_ending) operation.add(cancellation::access(cancellation_object(self), cancellation::kHeed));
+static bool can_be_cancelled() { return g_is_cancelling && current_actor().is_cancel_enabled && !current_actor().is_ending; }
+static Access own_access(cancellation::Verb verb) { return cancellation::access(cancellation_object(current_actor()), verb); }
+
+std::optional<Access> entry_of_cancellation_point() {
+  if (!can_be_cancelled()) return std::nullopt;
+  if (!std::exchange(current_actor().has_canceller, true)) accompany(Names::kCancelOrdinal, own_access(cancellation::kAct));
+  return own_access(cancellation::kEnter);
+}
+
+Operation& leave_cancellation_point(Operation& operation) {
+  if (can_be_cancelled()) operation.add(own_access(cancellation::kLeave));
   return operation;
+}
+
+void enter_cancellation_point(const void* caller) {
+  const std::optional<Access> entry = entry_of_cancellation_point();
+  if (!entry) return;
+  perform(*entry, caller);
+  end_if_cancelled();
 }
 
 bool is_cancelled() {
   for (const Access& access : current_actor().done) {
-    if (primitive_of(access.object) == PrimitiveId::kCancellation && access.verb == cancellation::kHeed) return access.result == ECANCELED;
+    if (primitive_of(access.object) == PrimitiveId::kCancellation && access.verb != cancellation::kRequest) return access.result == ECANCELED;
   }
   return false;
 }
@@ -92,17 +108,15 @@ void end_if_cancelled() {
 }
 
 void heed_cancellation(const void* caller) {
-  Operation operation;
-  if (add_cancellation_point(operation).size() == 0) return;
-  perform(operation, caller);
+  if (!can_be_cancelled()) return;
+  perform(own_access(cancellation::kHeed), caller);
   end_if_cancelled();
 }
 
 bool is_cancelled_before(long number, const void* caller) {
   if (!g_is_cancelling || !is_scheduling() || current_actor().is_in_file_step || !is_cancellation_point(number)) return false;
-  Operation operation;
-  if (add_cancellation_point(operation).size() == 0) return false;
-  perform(operation, caller);
+  if (!can_be_cancelled()) return false;
+  perform(own_access(cancellation::kHeed), caller);
   return is_cancelled();
 }
 

@@ -38,6 +38,11 @@ int lock(pthread_mutex_t* m, mutex::Verb verb, const void* caller) {
 int timed_lock(pthread_mutex_t* m, const timespec* until, const void* caller) {
   if (!is_scheduling()) return 0;
   const ObjectId id = mutex_object(m);
+  // The time is looked at where there is something to wait for.
+  if (!is_time(until)) {
+    const std::int64_t result = mutex::answers_owner(object_of(id), current_actor().id) ? perform(mutex::access(id, mutex::kLock), caller) : perform(mutex::access(id, mutex::kTryLock), caller);
+    return result == EBUSY ? EINVAL : static_cast<int>(result);
+  }
   arm_timer(caller);
   get_in_line(id, caller);
   return static_cast<int>(timed_out_at(until, perform(Operation(mutex::access(id, mutex::kTimedLock)).add(take_timer()), caller)));
@@ -64,6 +69,7 @@ ObjectId rwlock_object(pthread_rwlock_t* l, bool is_initialised = false) {
 
 int take(pthread_rwlock_t* l, rwlock::Verb verb, const timespec* until, const void* caller) {
   if (!is_scheduling()) return 0;
+  if (!is_time(until)) return EINVAL;
   const ObjectId id = rwlock_object(l);
   const std::int64_t preference = object_of(id).a;
   const bool is_try = rwlock::is_try(rwlock::access(id, verb));

@@ -50,11 +50,14 @@ Actor* target_of(pthread_t handle) { return is_scheduling() ? actor_of_handle(st
 int join(pthread_t handle, void** result, thread::Verb verb, const void* caller, const timespec* until = nullptr) {
   Actor* actor = target_of(handle);
   if (actor == nullptr) return ESRCH;
+  if (!is_time(until)) return EINVAL;
   if (actor == &current_actor() && (verb == thread::kJoin || verb == thread::kTimedJoin)) return EDEADLK;
+  const bool waits = verb == thread::kJoin || verb == thread::kTimedJoin;
+  if (waits) enter_cancellation_point(caller);
   if (verb == thread::kTimedJoin) arm_timer(caller);
   Operation operation = thread::access(actor->thread, verb);
   if (verb == thread::kTimedJoin) operation.add(take_timer());
-  if (verb == thread::kJoin || verb == thread::kTimedJoin) add_cancellation_point(operation);
+  if (waits) leave_cancellation_point(operation);
   const std::int64_t done = timed_out_at(until, perform(operation, caller));
   end_if_cancelled();
   if (done == 0 && result != nullptr) *result = actor->result;

@@ -33,6 +33,7 @@ ObjectId condition_object(const void* c, bool is_initialised = false) {
 int wait(const void* c, const pthread_mutex_t* m, const timespec* until, const void* caller) {
   const bool is_timed = until != nullptr;
   if (!is_scheduling()) refuse("pthread_cond_wait() outside of main()");
+  if (!is_time(until)) return EINVAL;
   const ObjectId condition = condition_object(c), mutex = mutex_object(m);
   const ActorId self = current_actor().id;
   // Whose mutex it is not is told so by the mutex, and does not wait.
@@ -42,11 +43,12 @@ int wait(const void* c, const pthread_mutex_t* m, const timespec* until, const v
   Operation enqueue(condition::enqueue(condition, self));
   enqueue.add(mutex::access(mutex, mutex::kUnlock));
   if (heed) enqueue.add(*heed);
+  if (const std::optional<Access> entry = entry_of_cancellation_point()) enqueue.add(*entry);
   perform(enqueue, caller);
   Operation wake(condition::access(condition, condition::kWake));
   if (is_timed) wake.add(take_timer());
   const bool locks_apart = is_cancelling() || policy_of(PrimitiveId::kMutex) != kArbitrary;
-  if (locks_apart) add_cancellation_point(wake);
+  if (locks_apart) leave_cancellation_point(wake);
   else wake.add(mutex::access(mutex, mutex::kLock));
   const std::int64_t result = timed_out_at(until, perform(wake, caller));
   const bool ends = is_cancelled();
@@ -75,17 +77,19 @@ int fail_with(std::int64_t error) {
 }
 
 int take_by(Operation operation, const timespec* until, const void* caller) {
-  const std::int64_t result = timed_out_at(until, perform(add_cancellation_point(operation), caller));
+  const std::int64_t result = timed_out_at(until, perform(leave_cancellation_point(operation), caller));
   end_if_cancelled();
   return fail_with(result);
 }
 
 int take(sem_t* s, semaphore::Verb verb, const timespec* until, const void* caller) {
+  if (!is_time(until)) return fail_with(EINVAL);
   if (!is_scheduling()) {
     if (count_in(s) == 0) return verb == semaphore::kTryWait ? fail_with(EAGAIN) : (refuse("sem_wait() outside of main()"), 0);
     return --count_in(s), 0;
   }
   const ObjectId id = semaphore_object(s);
+  if (verb != semaphore::kTryWait) enter_cancellation_point(caller);
   if (verb == semaphore::kTimedWait) {
     arm_timer(caller);
     return take_by(Operation(semaphore::access(id, verb)).add(take_timer()), until, caller);

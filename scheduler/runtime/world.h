@@ -44,6 +44,7 @@ struct Actor : TimedActor {
   std::uint64_t random = 0;
   ObjectId thread{}, loop{}, cancellation{}, timer{}, stir{};
   bool is_cancel_enabled = true;
+  bool has_canceller = false;
   bool is_ending = false;
   std::vector<ObjectId> timed;  // what its timer was set for (timer.h): conditions, or, for all else, none
   void* (*routine)(void*) = nullptr;
@@ -87,6 +88,8 @@ Rounds::Standing stand(std::uint64_t local);
 void rest(const void* caller);
 // What the running actor does next is a sleep, or is none.
 void note_sleep(bool is_sleeping);
+// An actor beside the running one, which has no code: it always stands before that operation.
+void accompany(std::uint32_t ordinal, const Operation& operation);
 // Sets the running actor's timer, before a timed wait: for that condition, if it is one.
 void arm_timer(const void* caller, const ObjectId* condition = nullptr);
 Access take_timer();
@@ -141,8 +144,11 @@ void unlock_names();
 // --- calls_cancel.cc
 // Whether threads of the program may be cancelled: then cancellation points are operations.
 bool is_cancelling();
-// The operation, where the running actor can be cancelled in it.
-Operation& add_cancellation_point(Operation& operation);
+// Where the running actor can be cancelled in a wait: the two accesses of it (cancellation.h).
+std::optional<Access> entry_of_cancellation_point();
+Operation& leave_cancellation_point(Operation& operation);
+// Enters one by a step of its own.
+void enter_cancellation_point(const void* caller);
 // Ends the running actor where what it did last found it cancelled.
 bool is_cancelled();
 void end_if_cancelled();

@@ -193,10 +193,22 @@ static void not_owner() {
   if (pthread_cond_wait(&c, &m) != EPERM || timed_wait() != EPERM) abort();
 }
 
+// A second has no more nanoseconds. A mutex that is free is locked all the same.
+static void bad_times() {
+  const timespec bad{1, 1'000'000'000};
+  if (pthread_mutex_timedlock(&m, &bad) != 0) abort();
+  if (pthread_cond_timedwait(&c, &m, &bad) != EINVAL) abort();
+  with_thread([bad] { if (pthread_mutex_timedlock(&m, &bad) != EINVAL) abort(); }, [] {});
+  pthread_mutex_unlock(&m);
+  if (sem_timedwait(&semaphore, &bad) == 0 || errno != EINVAL) abort();
+  static pthread_rwlock_t l = PTHREAD_RWLOCK_INITIALIZER;
+  if (pthread_rwlock_timedrdlock(&l, &bad) != EINVAL || pthread_rwlock_timedwrlock(&l, &bad) != EINVAL) abort();
+}
+
 int main(int, char** argv) {
   sem_init(&semaphore, 0, 0);
   static const std::map<std::string, void (*)()> words = {
       {"late-flag", late_flag}, {"wait_for", wait_for}, {"other-waiter", other_waiter}, {"stirred-and-late", stirred_and_late}, {"if", if_for_while}, {"lost-signal", lost_signal},
-      {"never-waits", never_waits}, {"never-waits-for-units", never_waits_for_units}, {"contended-lock", contended_lock}, {"three-waits", three_waits}, {"alone", alone}, {"not-owner", not_owner}};
+      {"never-waits", never_waits}, {"never-waits-for-units", never_waits_for_units}, {"contended-lock", contended_lock}, {"three-waits", three_waits}, {"alone", alone}, {"not-owner", not_owner}, {"bad-times", bad_times}};
   words.at(argv[1])();
 }
