@@ -222,7 +222,9 @@ void add_threads_command(CLI::App& app, int& exit_code) {
   command->add_option("--time", plan.bounds.time_most_s, "stop after so long")->type_name("SECONDS")->check(real_between(0.001, 1e9));
   command->add_option("--depth", plan.bounds.depth_most, "no thread takes more steps than this")->type_name("N")->check(whole_between(1, 1'000'000));
   command->add_option("--preemptions", options->preemptions, "only schedules with at most so many, all of them: first those with none, then one, and so on")->type_name("N")->check(whole_between(0, 1000));
-  command->add_option("--spurious", plan.spurious_most, "wake-ups without a signal, a thread (default: 0)")->type_name("N")->check(whole_between(0, 1000));
+  command->add_option("--spurious", plan.spurious_most, "wake-ups without a signal, a thread (default: 0)")
+      ->type_name("N")
+      ->check(whole_between(0, 1000));
   command->add_option("--timeouts", plan.timeouts_most, "timed waits that run out, a thread (default: 2)")->type_name("N")->check(whole_between(0, 1000));
   command->add_option("--policy", options->policies, "who goes first of those who wait: mutex|rwlock|semaphore|cond|futex=any|fifo|lifo, rwlock=readers|writers")->type_name("WHAT=WHO")->allow_extra_args(false);
   command->add_option("--step-limit", plan.step_limit_s, "a thread that runs so long without an operation hangs (default: 10)")->type_name("SECONDS")->check(real_between(0.1, 1e6));

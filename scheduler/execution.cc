@@ -15,7 +15,8 @@ bool is_live(const State& state, const Operation& operation) {
   return primitive_of(first.object) != PrimitiveId::kThread || first.verb != thread::kStart || state.object(first.object).a != thread::kNone;
 }
 
-// A timer that never runs out is nothing that was left undone; nor is a spurious wake-up that never came, or a cancellation.
+// A timer that never runs out is nothing that was left undone; nor is a spurious wake-up that never came, or a
+// cancellation.
 static bool is_left_undone(const Pending& p) {
   const std::uint8_t verb = p.operation[0].verb;
   const PrimitiveId primitive = primitive_of(p.operation[0].object);

@@ -16,7 +16,9 @@ namespace crashcut::scheduler {
 namespace {
 
 const Access* find_timer(const Operation& operation, timer::Verb verb) {
-  const auto it = std::find_if(operation.begin(), operation.end(), [&](const Access& a) { return primitive_of(a.object) == PrimitiveId::kTimer && a.verb == verb; });
+  const auto it = std::find_if(operation.begin(), operation.end(), [&](const Access& a) {
+    return primitive_of(a.object) == PrimitiveId::kTimer && a.verb == verb;
+  });
   return it == operation.end() ? nullptr : it;
 }
 
@@ -33,7 +35,8 @@ struct LateWait {
 
 class LateWaits {
  public:
-  explicit LateWaits(const Execution& execution) : execution_(execution), steps_(execution.steps), order_(execution.steps) {}
+  explicit LateWaits(const Execution& execution)
+      : execution_(execution), steps_(execution.steps), order_(execution.steps) {}
 
   bool any_might_run_out() const {
     State state(execution_.objects);
@@ -60,11 +63,13 @@ class LateWaits {
     std::size_t previous = arm;
     for (std::size_t k = arm + 1; k < steps_.size(); ++k) {
       if (steps_[k].actor != actor) continue;
-      if (find_timer(steps_[k].operation, timer::kTake) != nullptr) return LateWait{actor, timer, steps_[k].operation, k, previous};
+      if (find_timer(steps_[k].operation, timer::kTake) != nullptr)
+        return LateWait{actor, timer, steps_[k].operation, k, previous};
       previous = k;
     }
     for (const Pending& p : execution_.pending) {
-      if (p.actor == actor && find_timer(p.operation, timer::kTake) != nullptr) return LateWait{actor, timer, p.operation, steps_.size(), previous};
+      if (p.actor == actor && find_timer(p.operation, timer::kTake) != nullptr)
+        return LateWait{actor, timer, p.operation, steps_.size(), previous};
     }
     return std::nullopt;
   }
@@ -118,9 +123,12 @@ class LateWaits {
   };
 
   // Whether others may have taken what is waited for, and somebody goes on then.
-  static bool may_be_taken_from(const Object& object, const Access& first, const std::map<ActorId, Meanwhile>& others, std::size_t steps) {
+  static bool may_be_taken_from(const Object& object, const Access& first, const std::map<ActorId, Meanwhile>& others,
+                                std::size_t steps) {
     if (primitive_of(first.object) != PrimitiveId::kSemaphore) {
-      return std::any_of(others.begin(), others.end(), [&](const auto& other) { return other.second.has_met && steps > other.second.steps_to_least; });
+      return std::any_of(others.begin(), others.end(), [&](const auto& other) {
+        return other.second.has_met && steps > other.second.steps_to_least;
+      });
     }
     std::int64_t least = object.a;
     std::size_t used = 0;
@@ -160,7 +168,8 @@ bool leaves_out_timeout(const Execution& execution) {
 std::uint64_t count_unstirred_waits(const Execution& execution) {
   return static_cast<std::uint64_t>(std::count_if(execution.steps.begin(), execution.steps.end(), [](const Step& step) {
     const auto is_of = [&](PrimitiveId primitive, std::uint8_t verb) {
-      return std::any_of(step.operation.begin(), step.operation.end(), [&](const Access& a) { return primitive_of(a.object) == primitive && a.verb == verb; });
+      return std::any_of(step.operation.begin(), step.operation.end(),
+                         [&](const Access& a) { return primitive_of(a.object) == primitive && a.verb == verb; });
     };
     return is_of(PrimitiveId::kCondition, condition::kEnqueue) && !is_of(PrimitiveId::kStir, stir::kHeed);
   }));

@@ -39,9 +39,9 @@ struct SearchResult {
   std::uint64_t new_steps = 0;    // of these, beyond what led to the branch
   std::uint64_t work = 0;         // Bounds::work_most
   BoundHit bound = BoundHit::kNone;
-  // Spurious wake-ups that were not tried: how many waits for condition variables one execution had, at most, for which there was
-  // none. 0: all waits had theirs, or there were no waits. It is no bound (a wait in a loop that looks again cannot tell), but a
-  // verdict should name it.
+  // Spurious wake-ups that were not tried: how many waits for condition variables one execution had, at most, for which
+  // there was none. 0: all waits had theirs, or there were no waits. It is no bound (a wait in a loop that looks again
+  // cannot tell), but a verdict should name it.
   std::uint64_t unstirred_waits = 0;
   double fraction = 1;
   double seconds = 0;

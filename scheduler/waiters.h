@@ -1,8 +1,10 @@
 // Waiters: those who wait for a signal, as condition variables and futexes have them (primitives/).
 //
-// Of the object: b signals so far, c the policy. list holds the waiters as they came, then the numbers of signals that nobody
-//   has taken yet; second holds, a waiter, the first signal that it may take, or, below 0, why it waits no longer: it was woken by
-//   all (kByAll) or by the signal kBySignal - number; or it left without a signal (kByTime, kForNothing) and takes none any more.
+// Of the object: b signals so far, c the policy. list holds the waiters as they came, then the numbers of signals that
+// nobody
+//   has taken yet; second holds, a waiter, the first signal that it may take, or, below 0, why it waits no longer: it
+//   was woken by all (kByAll) or by the signal kBySignal - number; or it left without a signal (kByTime, kForNothing)
+//   and takes none any more.
 #pragma once
 
 #include <algorithm>
@@ -76,9 +78,11 @@ inline bool wake(Object& o, std::size_t place) {
 }
 
 // A waiter can leave without a signal, since its time runs out, as long as there is none that it may take.
-// Nothing is lost by that: where a signal is there that another waiter may take as well, this waiter might have left just before
-// the signal came, and all would stand as it does now.
-inline bool may_leave(const Object& o, std::size_t place) { return place < o.second.size() && o.second[place] >= 0 && !may_wake(o, place); }
+// Nothing is lost by that: where a signal is there that another waiter may take as well, this waiter might have left
+// just before the signal came, and all would stand as it does now.
+inline bool may_leave(const Object& o, std::size_t place) {
+  return place < o.second.size() && o.second[place] >= 0 && !may_wake(o, place);
+}
 
 // Who is cancelled takes no signal: it is for the others who waited when it came, or for nobody.
 inline void leave(Object& o, std::size_t place) {

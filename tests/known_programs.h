@@ -104,7 +104,8 @@ inline ScriptProgram readers_and_two_writers_built(std::uint32_t readers) {
       const std::size_t rest = 4 * (rounds - round) - 2;
       s.push_back(does(variable::access(active, variable::kRead)));
       s.push_back(skip_if(0, rest));
-      s.push_back(does(Operation(condition::enqueue(c, static_cast<ActorId>(p.scripts.size()))).add(mutex::access(m, mutex::kUnlock))));
+      s.push_back(does(Operation(condition::enqueue(c, static_cast<ActorId>(p.scripts.size())))
+                           .add(mutex::access(m, mutex::kUnlock))));
       s.push_back(does(Operation(condition::access(c, condition::kWake)).add(mutex::access(m, mutex::kLock))));
     }
     s.push_back(does(variable::access(active, variable::kAdd, weight)));

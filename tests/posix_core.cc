@@ -21,7 +21,9 @@ using namespace scheduler;
 
 namespace {
 
-ObjectId object(PrimitiveId primitive, int number) { return make_object_id(primitive, 1 + static_cast<std::uint32_t>(primitive) * 4 + static_cast<std::uint32_t>(number)); }
+ObjectId object(PrimitiveId primitive, int number) {
+  return make_object_id(primitive, 1 + static_cast<std::uint32_t>(primitive) * 4 + static_cast<std::uint32_t>(number));
+}
 
 struct OutcomeNote : ExecutionNote {
   std::string text;
@@ -90,10 +92,14 @@ class Run {
   void declare() {
     for (int i = 0; i < kPosixObjects; ++i) {
       const PosixMutex kind = program_.mutexes[static_cast<std::size_t>(i)];
-      const std::int64_t type = kind == PosixMutex::kRecursive ? mutex::kRecursive : kind == PosixMutex::kErrorCheck ? mutex::kErrorCheck : mutex::kNormal;
-      execution_.objects.push_back({object(PrimitiveId::kMutex, i), type + (kind == PosixMutex::kRobust ? std::int64_t{mutex::kRobust} : 0)});
+      const std::int64_t type = kind == PosixMutex::kRecursive    ? mutex::kRecursive
+                                : kind == PosixMutex::kErrorCheck ? mutex::kErrorCheck
+                                                                  : mutex::kNormal;
+      execution_.objects.push_back(
+          {object(PrimitiveId::kMutex, i), type + (kind == PosixMutex::kRobust ? std::int64_t{mutex::kRobust} : 0)});
       execution_.objects.push_back({object(PrimitiveId::kRwLock, i)});
-      execution_.objects.push_back({object(PrimitiveId::kSemaphore, i), program_.semaphores[static_cast<std::size_t>(i)]});
+      execution_.objects.push_back(
+          {object(PrimitiveId::kSemaphore, i), program_.semaphores[static_cast<std::size_t>(i)]});
       execution_.objects.push_back({object(PrimitiveId::kBarrier, i), program_.barriers[static_cast<std::size_t>(i)]});
       execution_.objects.push_back({object(PrimitiveId::kOnce, i)});
       execution_.objects.push_back({object(PrimitiveId::kCondition, i)});
@@ -118,7 +124,8 @@ class Run {
     };
     add(timer::access(object(PrimitiveId::kTimer, t), timer::kFire));
     for (int c = 0; c < kPosixObjects; ++c) {
-      add(Operation(timer::access(object(PrimitiveId::kTimer, t), timer::kFire, 1 + c)).add(condition::time_out(object(PrimitiveId::kCondition, c), static_cast<ActorId>(t))));
+      add(Operation(timer::access(object(PrimitiveId::kTimer, t), timer::kFire, 1 + c))
+              .add(condition::time_out(object(PrimitiveId::kCondition, c), static_cast<ActorId>(t))));
     }
     add(stir::access(object(PrimitiveId::kStir, t), stir::kStir));
     add(cancellation::access(object(PrimitiveId::kCancellation, t), cancellation::kAct));
@@ -160,16 +167,22 @@ class Run {
     for (int m = 0; m < kPosixObjects; ++m) {
       if (a.held[m] == 0) continue;
       if (a.is_cancelled) return stand_before(a, mutex::access(object(PrimitiveId::kMutex, m), mutex::kUnlock));
-      if (program_.mutexes[static_cast<std::size_t>(m)] == PosixMutex::kRobust) return stand_before(a, mutex::access(object(PrimitiveId::kMutex, m), mutex::kAbandon));
+      if (program_.mutexes[static_cast<std::size_t>(m)] == PosixMutex::kRobust)
+        return stand_before(a, mutex::access(object(PrimitiveId::kMutex, m), mutex::kAbandon));
     }
     for (int l = 0; l < kPosixObjects && a.is_cancelled; ++l) {
-      if (a.reads[l] + a.writes[l] > 0) return stand_before(a, rwlock::access(object(PrimitiveId::kRwLock, l), rwlock::kUnlock));
+      if (a.reads[l] + a.writes[l] > 0)
+        return stand_before(a, rwlock::access(object(PrimitiveId::kRwLock, l), rwlock::kUnlock));
     }
     stand_before(a, thread::access(object(PrimitiveId::kThread, a.number), thread::kExit));
   }
 
-  Access own(const CoreActor& a, timer::Verb verb, std::int64_t what = 0) const { return timer::access(object(PrimitiveId::kTimer, a.number), verb, what); }
-  Access own(const CoreActor& a, cancellation::Verb verb) const { return cancellation::access(object(PrimitiveId::kCancellation, a.number), verb); }
+  Access own(const CoreActor& a, timer::Verb verb, std::int64_t what = 0) const {
+    return timer::access(object(PrimitiveId::kTimer, a.number), verb, what);
+  }
+  Access own(const CoreActor& a, cancellation::Verb verb) const {
+    return cancellation::access(object(PrimitiveId::kCancellation, a.number), verb);
+  }
   // The operations of a timed wait, a cancellation point or not.
   Operation in_turn(const CoreActor& a, const Operation& wait, bool is_timed, bool is_point) const {
     const int entered = is_point && is_cancelling_ ? 1 : 0;
@@ -181,8 +194,10 @@ class Run {
     return operation;
   }
   Operation operation_of(const CoreActor& a, const PosixCall& call) const {
-    const ObjectId m = object(PrimitiveId::kMutex, call.object), l = object(PrimitiveId::kRwLock, call.object), s = object(PrimitiveId::kSemaphore, call.object);
-    const ObjectId b = object(PrimitiveId::kBarrier, call.object), o = object(PrimitiveId::kOnce, call.object), t = object(PrimitiveId::kThread, call.object);
+    const ObjectId m = object(PrimitiveId::kMutex, call.object), l = object(PrimitiveId::kRwLock, call.object),
+                   s = object(PrimitiveId::kSemaphore, call.object);
+    const ObjectId b = object(PrimitiveId::kBarrier, call.object), o = object(PrimitiveId::kOnce, call.object),
+                   t = object(PrimitiveId::kThread, call.object);
     switch (call.what) {
       case 'l': return mutex::access(m, mutex::kLock);
       case 't': return mutex::access(m, mutex::kTryLock);
@@ -201,7 +216,8 @@ class Run {
       case 'q': return semaphore::access(s, semaphore::kTryWait);
       case 's': return semaphore::access(s, semaphore::kPost);
       case 'g': return semaphore::access(s, semaphore::kGetValue);
-      case 'B': return a.step == 0 ? barrier::access(b, barrier::kArrive) : barrier::access(b, barrier::kLeave, a.generation);
+      case 'B':
+        return a.step == 0 ? barrier::access(b, barrier::kArrive) : barrier::access(b, barrier::kLeave, a.generation);
       case 'o': case 'O': return once_operation(a, call, o);
       case 'c': case 'C': return wait_operation(a, call);
       case 'n': return condition::access(object(PrimitiveId::kCondition, call.object), condition::kSignal);
@@ -224,7 +240,8 @@ class Run {
   }
   // Arm, offer, enqueue, wake, lock: steps 0 to 4.
   Operation wait_operation(const CoreActor& a, const PosixCall& call) const {
-    const ObjectId c = object(PrimitiveId::kCondition, call.object), m = object(PrimitiveId::kMutex, 0), s = object(PrimitiveId::kStir, a.number);
+    const ObjectId c = object(PrimitiveId::kCondition, call.object), m = object(PrimitiveId::kMutex, 0),
+                   s = object(PrimitiveId::kStir, a.number);
     const bool has_stir = state_.object(s).a > 0 || state_.object(s).b != stir::kClosed;
     if (a.held[0] == 0) return mutex::access(m, mutex::kUnlock);
     if (a.step == 0 && call.what == 'C') return own(a, timer::kArm, 1 + call.object);
@@ -242,7 +259,10 @@ class Run {
 
   // --- what came of it
   static bool is_ended_by(const Operation& operation) {
-    return std::any_of(operation.begin(), operation.end(), [](const Access& x) { return primitive_of(x.object) == PrimitiveId::kCancellation && x.verb != cancellation::kRequest && x.result == ECANCELED; });
+    return std::any_of(operation.begin(), operation.end(), [](const Access& x) {
+      return primitive_of(x.object) == PrimitiveId::kCancellation && x.verb != cancellation::kRequest &&
+             x.result == ECANCELED;
+    });
   }
   static void cancel(CoreActor& a) {
     a.end.results[a.at] = ECANCELED;
@@ -257,7 +277,8 @@ class Run {
     if (call.what == 'c' || call.what == 'C') return digest_wait(a, done);
     if (call.what == 'o' || call.what == 'O') return digest_once(a, call, done);
     if (is_ended_by(done)) return cancel(a);
-    if (primitive_of(first.object) == PrimitiveId::kTimer || (primitive_of(first.object) == PrimitiveId::kCancellation && first.verb == cancellation::kEnter)) {
+    if (primitive_of(first.object) == PrimitiveId::kTimer ||
+        (primitive_of(first.object) == PrimitiveId::kCancellation && first.verb == cancellation::kEnter)) {
       ++a.step;
       return;
     }
@@ -318,8 +339,10 @@ class Run {
   }
   static void digest_end(CoreActor& a, const Access& first) {
     const auto number = static_cast<int>((index(first.object) - 1) % 4);
-    if (primitive_of(first.object) == PrimitiveId::kMutex) a.held[number] -= first.verb == mutex::kAbandon ? a.held[number] : 1;
-    if (primitive_of(first.object) == PrimitiveId::kRwLock) --(a.writes[number] > 0 ? a.writes[number] : a.reads[number]);
+    if (primitive_of(first.object) == PrimitiveId::kMutex)
+      a.held[number] -= first.verb == mutex::kAbandon ? a.held[number] : 1;
+    if (primitive_of(first.object) == PrimitiveId::kRwLock)
+      --(a.writes[number] > 0 ? a.writes[number] : a.reads[number]);
     if (primitive_of(first.object) != PrimitiveId::kThread) return;
     a.is_over = true;
     a.end.how = a.is_cancelled ? 'C' : 'E';

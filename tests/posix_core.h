@@ -1,5 +1,5 @@
-// PosixCore: the programs of posix_model.h on the scheduler's core alone, without processes: each call is the operations that the
-// runtime makes of it (scheduler/runtime/calls_*.cc). So thousands of them can be tried.
+// PosixCore: the programs of posix_model.h on the scheduler's core alone, without processes: each call is the
+// operations that the runtime makes of it (scheduler/runtime/calls_*.cc). So thousands of them can be tried.
 #pragma once
 
 #include "scheduler/execution.h"

@@ -34,9 +34,17 @@ struct Once {
 
 struct Thread {
   std::size_t at = 0;
-  // In the middle of a call: at a cancellation point, where it was not cancelled before; at a barrier; in a once routine (and at
-  // its cancellation point); blocked on a condition; unblocked, and without the mutex.
-  enum class Stage : char { kBegins, kInside, kAtBarrier, kInRoutine, kInsideRoutine, kBlocked, kUnblocked } stage = Stage::kBegins;
+  // In the middle of a call: at a cancellation point, where it was not cancelled before; at a barrier; in a once
+  // routine (and at its cancellation point); blocked on a condition; unblocked, and without the mutex.
+  enum class Stage : char {
+    kBegins,
+    kInside,
+    kAtBarrier,
+    kInRoutine,
+    kInsideRoutine,
+    kBlocked,
+    kUnblocked
+  } stage = Stage::kBegins;
   int generation = 0;     // of the barrier
   int wait_result = 0;    // of the wait that is over
   std::vector<int> heirs; // others that were blocked when the signal came that unblocked it
@@ -119,8 +127,9 @@ class Machine {
     go(std::move(world));
   }
 
-  // A cancellation point that may wait. Requests from before are acted upon. Later ones may be; or, where "the event for which it is
-  // waiting occurs before the cancellation request is acted upon", the thread may go on: it is unspecified. False: not there yet.
+  // A cancellation point that may wait. Requests from before are acted upon. Later ones may be; or, where "the event
+  // for which it is waiting occurs before the cancellation request is acted upon", the thread may go on: it is
+  // unspecified. False: not there yet.
   bool enter(const World& world, int t, Thread::Stage inside = Thread::Stage::kInside) {
     const Thread& thread = world.threads[static_cast<std::size_t>(t)];
     if (thread.is_requested) act_on_cancel(world, t);
@@ -138,7 +147,10 @@ class Machine {
   // What a lock results in now; nothing where it has to wait.
   std::optional<int> lock_result(const World& world, int t, int m) const {
     const Mutex& mutex = world.mutexes[static_cast<std::size_t>(m)];
-    if (mutex.owner == kNobody) return mutex.health == Mutex::Health::kLost ? ENOTRECOVERABLE : mutex.health == Mutex::Health::kOwnerDied ? EOWNERDEAD : 0;
+    if (mutex.owner == kNobody)
+      return mutex.health == Mutex::Health::kLost        ? ENOTRECOVERABLE
+             : mutex.health == Mutex::Health::kOwnerDied ? EOWNERDEAD
+                                                         : 0;
     if (mutex.owner != t) return std::nullopt;
     if (kind_of(m) == PosixMutex::kRecursive) return 0;
     if (kind_of(m) == PosixMutex::kErrorCheck) return EDEADLK;
@@ -171,7 +183,9 @@ class Machine {
       }
       case 't': {
         // An error-checking mutex that it holds is one that is locked already.
-        const auto result = mutex.owner == t && kind_of(call.object) == PosixMutex::kErrorCheck ? std::optional<int>() : lock_result(world, t, call.object);
+        const auto result = mutex.owner == t && kind_of(call.object) == PosixMutex::kErrorCheck
+                                ? std::optional<int>()
+                                : lock_result(world, t, call.object);
         return result ? finish(locked(world, t, call.object, *result), t, *result) : finish(world, t, EBUSY);
       }
       default: {
@@ -309,8 +323,8 @@ class Machine {
       go(std::move(next));
     }
   }
-  // A thread that was unblocked by a signal and is cancelled before it returns: "it is unspecified whether the cancellation
-  // request is acted upon"; but then it "shall not consume" the signal if there are other threads blocked.
+  // A thread that was unblocked by a signal and is cancelled before it returns: "it is unspecified whether the
+  // cancellation request is acted upon"; but then it "shall not consume" the signal if there are other threads blocked.
   void pass_signal_on(const World& world, int t, const PosixCall& call) {
     const auto c = static_cast<std::size_t>(call.object);
     World cancelled = world;
@@ -326,7 +340,8 @@ class Machine {
       leave_blocked(next, other, 0);
       next.threads[static_cast<std::size_t>(other)].is_by_signal = true;
       for (const int heir : heirs) {
-        if (std::find(next.blocked[c].begin(), next.blocked[c].end(), heir) != next.blocked[c].end()) next.threads[static_cast<std::size_t>(other)].heirs.push_back(heir);
+        if (std::find(next.blocked[c].begin(), next.blocked[c].end(), heir) != next.blocked[c].end())
+          next.threads[static_cast<std::size_t>(other)].heirs.push_back(heir);
       }
       go(std::move(next));
     }
@@ -363,7 +378,8 @@ class Machine {
       case 'x':
         other.is_requested = !other.is_cancelled;
         return finish(next, t, 0);
-      case 'y': return next.threads[static_cast<std::size_t>(t)].is_requested ? act_on_cancel(next, t) : finish(next, t, 0);
+      case 'y':
+        return next.threads[static_cast<std::size_t>(t)].is_requested ? act_on_cancel(next, t) : finish(next, t, 0);
       default: break;
     }
     if (call.what != 'k' && !enter(world, t)) return;
@@ -380,7 +396,9 @@ class Machine {
   // Whether POSIX says what the call does, here.
   bool is_defined(const World& world, int t, const PosixCall& call) const {
     const auto object = static_cast<std::size_t>(call.object);
-    const auto holds_lock = [&](bool counts_reads) { return world.rwlocks[object].writer == t || (counts_reads && world.rwlocks[object].readers.contains(t)); };
+    const auto holds_lock = [&](bool counts_reads) {
+      return world.rwlocks[object].writer == t || (counts_reads && world.rwlocks[object].readers.contains(t));
+    };
     switch (call.what) {
       case 'u': return world.mutexes[object].owner == t;
       case 'U': return program_.mutexes[object] != PosixMutex::kNormal;
@@ -390,7 +408,8 @@ class Machine {
       case 'w': case 'W': return !holds_lock(true);
       case 'v': return holds_lock(true);
       case 'c': case 'C':
-        return (world.mutexes[0].owner == t && world.mutexes[0].depth == 1) || (world.mutexes[0].owner != t && program_.mutexes[0] == PosixMutex::kErrorCheck);
+        return (world.mutexes[0].owner == t && world.mutexes[0].depth == 1) ||
+               (world.mutexes[0].owner != t && program_.mutexes[0] == PosixMutex::kErrorCheck);
       case 'j': case 'J': case 'k': return !world.is_joined[object];
       case 'x': return !world.is_joined[object];
       default: return true;
@@ -401,7 +420,9 @@ class Machine {
     Thread& thread = world.threads[static_cast<std::size_t>(t)];
     const std::vector<PosixCall>& calls = program_.threads[static_cast<std::size_t>(t)];
     if (thread.is_over) return;
-    while (thread.at < calls.size() && thread.stage == Thread::Stage::kBegins && !is_defined(world, t, calls[thread.at])) ++thread.at;
+    while (thread.at < calls.size() && thread.stage == Thread::Stage::kBegins &&
+           !is_defined(world, t, calls[thread.at]))
+      ++thread.at;
     if (thread.at == calls.size()) return step_end(world, t);
     const PosixCall& call = calls[thread.at];
     switch (call.what) {
@@ -458,7 +479,9 @@ std::string posix_outcome_text(const std::vector<PosixThreadEnd>& threads, int s
   return text + std::to_string(serials);
 }
 
-PosixOutcomes explore_posix(const PosixProgram& program, std::size_t states_most) { return Machine(program).explore(states_most); }
+PosixOutcomes explore_posix(const PosixProgram& program, std::size_t states_most) {
+  return Machine(program).explore(states_most);
+}
 
 std::string posix_words(const PosixProgram& program) {
   std::string words;

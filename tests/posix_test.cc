@@ -1,6 +1,6 @@
-// The scheduler against POSIX's text: made-up programs come to what the machine of posix_model.h says, and to nothing else, under every
-// reduction and under none. They are run by the real runtime, so that the calls that stand for POSIX's are part of it, and, more of
-// them, by the scheduler's core alone.
+// The scheduler against POSIX's text: made-up programs come to what the machine of posix_model.h says, and to nothing
+// else, under every reduction and under none. They are run by the real runtime, so that the calls that stand for
+// POSIX's are part of it, and, more of them, by the scheduler's core alone.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -52,7 +52,8 @@ std::string outcome_of(const PosixProgram& program, const Execution& execution) 
     else if (call == kSerials) serials[thread] = result;
     else ends[thread].results.at(call) = result;
   }
-  const std::string text = posix_outcome_text(ends, static_cast<int>(std::accumulate(serials.begin(), serials.end(), std::int64_t{0})));
+  const std::string text =
+      posix_outcome_text(ends, static_cast<int>(std::accumulate(serials.begin(), serials.end(), std::int64_t{0})));
   const bool is_plain = details->kind == FindingKind::kNone || details->kind == FindingKind::kDeadlock;
   return is_plain ? text : text + " " + details->text;
 }
@@ -76,7 +77,8 @@ ThreadPlan plan_of(const PosixProgram& program) {
 
 using TellOutcome = std::function<std::string(const Execution&)>;
 
-Searched search_with(scheduler::Program& running, const TellOutcome& tell, ReductionName reduction, bool has_foresight) {
+Searched search_with(scheduler::Program& running, const TellOutcome& tell, ReductionName reduction,
+                     bool has_foresight) {
   Searched searched;
   scheduler::SearchSetup search;
   search.reduction = reduction;
@@ -88,19 +90,22 @@ Searched search_with(scheduler::Program& running, const TellOutcome& tell, Reduc
 }
 
 // How many executions it took, all in all.
-std::uint64_t compare(scheduler::Program& running, const TellOutcome& tell, const PosixProgram& program, const PosixOutcomes& said, std::uint64_t seed) {
+std::uint64_t compare(scheduler::Program& running, const TellOutcome& tell, const PosixProgram& program,
+                      const PosixOutcomes& said, std::uint64_t seed) {
   struct How {
     ReductionName reduction;
     bool has_foresight;
   };
   std::uint64_t executions = 0;
-  for (const How how : {How{ReductionName::kOptimal, false}, How{ReductionName::kOptimal, true}, How{ReductionName::kSource, false}, How{ReductionName::kNone, false}}) {
+  for (const How how : {How{ReductionName::kOptimal, false}, How{ReductionName::kOptimal, true},
+                        How{ReductionName::kSource, false}, How{ReductionName::kNone, false}}) {
     const Searched found = search_with(running, tell, how.reduction, how.has_foresight);
     executions += found.result.executions;
     EXPECT_FALSE(found.result.diverged);
     if (found.result.bound == scheduler::BoundHit::kExecutions) continue;  // too many, without a reduction
     EXPECT_EQ(found.result.bound, scheduler::BoundHit::kNone);
-    EXPECT_EQ(found.outcomes, said.all) << "seed " << seed << ", reduction " << static_cast<int>(how.reduction) << ": " << posix_words(program);
+    EXPECT_EQ(found.outcomes, said.all) << "seed " << seed << ", reduction " << static_cast<int>(how.reduction) << ": "
+                                        << posix_words(program);
     EXPECT_TRUE(how.reduction != ReductionName::kOptimal || found.result.asleep == 0);
   }
   return executions;
@@ -133,7 +138,8 @@ class Maker {
 
  private:
   static const PosixMutex* kinds() {
-    static constexpr PosixMutex kAll[] = {PosixMutex::kNormal, PosixMutex::kRecursive, PosixMutex::kErrorCheck, PosixMutex::kRobust};
+    static constexpr PosixMutex kAll[] = {PosixMutex::kNormal, PosixMutex::kRecursive, PosixMutex::kErrorCheck,
+                                          PosixMutex::kRobust};
     return kAll;
   }
   std::size_t below(std::size_t most) { return std::uniform_int_distribution<std::size_t>(0, most - 1)(random_); }
@@ -185,7 +191,8 @@ class Maker {
 
 class Posix : public ::testing::TestWithParam<Family> {};
 
-// Compares the family's programs with what POSIX says, each by check(program, what is said, seed), which returns its executions.
+// Compares the family's programs with what POSIX says, each by check(program, what is said, seed), which returns its
+// executions.
 template <class Check>
 void compare_all(const Family& family, std::uint64_t count, Check&& check) {
   std::uint64_t compared = 0, outcomes = 0, executions = 0;
@@ -203,31 +210,36 @@ void compare_all(const Family& family, std::uint64_t count, Check&& check) {
 }
 
 TEST_P(Posix, TheRuntimeComesToWhatItSays) {
-  compare_all(GetParam(), GetParam().count, [](const PosixProgram& program, const PosixOutcomes& said, std::uint64_t seed) {
-    scheduler::runtime::NameTable names;
-    JointProgram::Setup setup;
-    setup.has_details = true;
-    const ThreadPlan plan = plan_of(program);
-    JointProgram running(plan, names, setup);
-    return compare(running, [&](const Execution& execution) { return outcome_of(program, execution); }, program, said, seed);
-  });
+  compare_all(
+      GetParam(), GetParam().count, [](const PosixProgram& program, const PosixOutcomes& said, std::uint64_t seed) {
+        scheduler::runtime::NameTable names;
+        JointProgram::Setup setup;
+        setup.has_details = true;
+        const ThreadPlan plan = plan_of(program);
+        JointProgram running(plan, names, setup);
+        return compare(
+            running, [&](const Execution& execution) { return outcome_of(program, execution); }, program, said, seed);
+      });
 }
 
 TEST_P(Posix, TheSchedulerComesToWhatItSays) {
-  compare_all(GetParam(), GetParam().count * 3, [](const PosixProgram& program, const PosixOutcomes& said, std::uint64_t seed) {
-    PosixCore running(program);
-    return compare(running, core_outcome, program, said, seed);
-  });
+  compare_all(GetParam(), GetParam().count * 3,
+              [](const PosixProgram& program, const PosixOutcomes& said, std::uint64_t seed) {
+                PosixCore running(program);
+                return compare(running, core_outcome, program, said, seed);
+              });
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Threads, Posix,
-    ::testing::Values(Family{"mutexes", "lltTuU!+", 60}, Family{"rwlocks", "rwabRWv+lsq", 60}, Family{"semaphores", "ppqQssg", 60},
-                      Family{"barriers", "BBlsq", 40}, Family{"onces", "oOOpslg", 40}, Family{"conditions", "ccnnNls", 60},
-                      Family{"timed_conditions", "CCcnnNlT", 80}, Family{"spurious_conditions", "cCnnNl", 60, 1},
-                      Family{"joins", "jJklsptR", 40}, Family{"cancels", "xpQcCnyslO", 60}, Family{"cancels_and_joins", "xjJkpcCnyl", 40},
-                      Family{"everything", "ltTuU!rwabRWvpqQsgBoOcCnN+jJkxy", 80, 1}),
-    [](const auto& info) { return std::string(info.param.name); });
+INSTANTIATE_TEST_SUITE_P(Threads, Posix,
+                         ::testing::Values(Family{"mutexes", "lltTuU!+", 60}, Family{"rwlocks", "rwabRWv+lsq", 60},
+                                           Family{"semaphores", "ppqQssg", 60}, Family{"barriers", "BBlsq", 40},
+                                           Family{"onces", "oOOpslg", 40}, Family{"conditions", "ccnnNls", 60},
+                                           Family{"timed_conditions", "CCcnnNlT", 80},
+                                           Family{"spurious_conditions", "cCnnNl", 60, 1},
+                                           Family{"joins", "jJklsptR", 40}, Family{"cancels", "xpQcCnyslO", 60},
+                                           Family{"cancels_and_joins", "xjJkpcCnyl", 40},
+                                           Family{"everything", "ltTuU!rwabRWvpqQsgBoOcCnN+jJkxy", 80, 1}),
+                         [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace
 }  // namespace crashcut::tests

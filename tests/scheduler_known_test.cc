@@ -239,7 +239,10 @@ TEST(Known, AJoinThatDoesNotWait) {
   cancelled.objects = {{t, thread::kStarted}, {c}};
   ScriptProgram detached = cancelled;
   const Instruction exits = does(thread::access(t, thread::kExit)), joins = does(thread::access(t, thread::kJoin));
-  cancelled.scripts = {{does(cancellation::access(c, cancellation::kRequest))}, {does(cancellation::access(c, cancellation::kEnter)), skip_if(ECANCELED, 1), does(thread::access(t, thread::kJoin).add(cancellation::access(c, cancellation::kLeave)))}, {exits}};
+  cancelled.scripts = {{does(cancellation::access(c, cancellation::kRequest))},
+                       {does(cancellation::access(c, cancellation::kEnter)), skip_if(ECANCELED, 1),
+                        does(thread::access(t, thread::kJoin).add(cancellation::access(c, cancellation::kLeave)))},
+                       {exits}};
   detached.scripts = {{does(thread::access(t, thread::kDetach))}, {joins}, {exits}};
   cancelled.beside = {cancellation::access(c, cancellation::kAct)};
   expect_classes(cancelled, 4);  // the request before the join; after it, acted upon before the end or after it, or not
@@ -322,15 +325,18 @@ TEST(Known, PoliciesOfMutexes) {
 TEST(Known, SpuriousWakeUps) {
   const auto failures = [](std::int64_t spurious) {
     ScriptProgram p;
-    const ObjectId c = object(PrimitiveId::kCondition, 0), m = object(PrimitiveId::kMutex, 1), items = object(PrimitiveId::kVariable, 2), s = object(PrimitiveId::kStir, 3);
+    const ObjectId c = object(PrimitiveId::kCondition, 0), m = object(PrimitiveId::kMutex, 1),
+                   items = object(PrimitiveId::kVariable, 2), s = object(PrimitiveId::kStir, 3);
     p.objects = {{c}, {m}, {items}, {s, spurious}};
     p.beside = {stir::access(s, stir::kStir)};
     const Operation enqueue = Operation(condition::enqueue(c, ActorId{0})).add(mutex::access(m, mutex::kUnlock));
-    Script script{does(mutex::access(m, mutex::kLock)), does(variable::access(items, variable::kRead)), skip_if(1, spurious > 0 ? 3 : 2)};
+    Script script{does(mutex::access(m, mutex::kLock)), does(variable::access(items, variable::kRead)),
+                  skip_if(1, spurious > 0 ? 3 : 2)};
     if (spurious > 0) script.push_back(does(stir::access(s, stir::kOffer)));
     script.push_back(does(spurious > 0 ? Operation(enqueue).add(stir::access(s, stir::kHeed)) : enqueue));
     script.push_back(does(Operation(condition::access(c, condition::kWake)).add(mutex::access(m, mutex::kLock))));
-    script.insert(script.end(), {does(variable::access(items, variable::kRead)), fail_if(0), does(mutex::access(m, mutex::kUnlock))});
+    script.insert(script.end(),
+                  {does(variable::access(items, variable::kRead)), fail_if(0), does(mutex::access(m, mutex::kUnlock))});
     p.scripts.push_back(script);
     p.scripts.push_back({does(mutex::access(m, mutex::kLock)), does(variable::access(items, variable::kWrite, 1)),
                          does(condition::access(c, condition::kSignal)), does(mutex::access(m, mutex::kUnlock))});

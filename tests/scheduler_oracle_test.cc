@@ -179,7 +179,8 @@ class Generator {
     }
     for (std::uint32_t i = 0; i < 2 * actors; ++i) {
       // Where time passes for want of others, timers are seldom early.
-      program.objects.push_back({id(PrimitiveId::kTimer, i), timer::kIdle, (families_ & kPassing) == 0 || pick(4) == 0 ? 1 : 0});
+      program.objects.push_back(
+          {id(PrimitiveId::kTimer, i), timer::kIdle, (families_ & kPassing) == 0 || pick(4) == 0 ? 1 : 0});
       program.objects.push_back({id(PrimitiveId::kStir, i), 1});
       program.objects.push_back({id(PrimitiveId::kSpin, i)});
       program.objects.push_back({id(PrimitiveId::kCancellation, i)});
@@ -214,10 +215,12 @@ class Generator {
     for (std::uint32_t what = 0; what < 3; ++what) {
       if (!is_timed_[what]) continue;
       beside.emplace_back(timer::access(id(PrimitiveId::kTimer, self_), timer::kFire, what));
-      if (what > 0) beside.back().add(condition::time_out(id(PrimitiveId::kCondition, what - 1), static_cast<ActorId>(self_)));
+      if (what > 0)
+        beside.back().add(condition::time_out(id(PrimitiveId::kCondition, what - 1), static_cast<ActorId>(self_)));
     }
     if (is_stirred_) beside.emplace_back(stir::access(id(PrimitiveId::kStir, self_), stir::kStir));
-    if (is_cancellable_) beside.emplace_back(cancellation::access(id(PrimitiveId::kCancellation, self_), cancellation::kAct));
+    if (is_cancellable_)
+      beside.emplace_back(cancellation::access(id(PrimitiveId::kCancellation, self_), cancellation::kAct));
   }
   void arm(Script& script, std::uint32_t what) {
     has_timer_ = is_timed_[what] = true;
@@ -479,7 +482,8 @@ class Generator {
 
   // With the first mutex, which is locked.
   void add_wait(Script& script, std::uint32_t number, bool is_timed) {
-    const ObjectId c = id(PrimitiveId::kCondition, number), m = id(PrimitiveId::kMutex, 0), s = id(PrimitiveId::kStir, self_);
+    const ObjectId c = id(PrimitiveId::kCondition, number), m = id(PrimitiveId::kMutex, 0),
+                   s = id(PrimitiveId::kStir, self_);
     if (is_timed) arm(script, 1 + number);
     Operation enqueue(condition::enqueue(c, static_cast<ActorId>(self_)));
     enqueue.add(mutex::access(m, mutex::kUnlock));
@@ -506,7 +510,9 @@ class Generator {
         const ObjectId s = id(PrimitiveId::kSemaphore, i);
         enter(script, policy_[i] == kArbitrary ? 1 : 2);
         if (policy_[i] != kArbitrary) script.push_back(does(semaphore::access(s, semaphore::kEnqueue)));
-        return script.push_back(does(Operation(semaphore::access(s, policy_[i] == kArbitrary ? semaphore::kWait : semaphore::kTakeTurn)).add(own_cancellation(cancellation::kLeave))));
+        return script.push_back(
+            does(Operation(semaphore::access(s, policy_[i] == kArbitrary ? semaphore::kWait : semaphore::kTakeTurn))
+                     .add(own_cancellation(cancellation::kLeave))));
       }
       case 3: return script.push_back(does(condition::access(id(PrimitiveId::kCondition, i), pick(4) == 0 ? condition::kBroadcast : condition::kSignal)));
       default: {
@@ -514,7 +520,9 @@ class Generator {
         add_lock(script, m);
         const bool is_timed = !has_timer_ && (families_ & kTimers) != 0 && pick(2) == 0;
         if (is_timed) arm(script, 1 + i);
-        script.push_back(does(Operation(condition::enqueue(c, static_cast<ActorId>(self_))).add(mutex::access(m, mutex::kUnlock)).add(own_cancellation(cancellation::kEnter))));
+        script.push_back(does(Operation(condition::enqueue(c, static_cast<ActorId>(self_)))
+                                  .add(mutex::access(m, mutex::kUnlock))
+                                  .add(own_cancellation(cancellation::kEnter))));
         Operation wake(condition::access(c, condition::kWake));
         if (is_timed) wake.add(take());
         script.push_back(does(wake.add(own_cancellation(cancellation::kLeave))));
@@ -589,7 +597,8 @@ class Generator {
       script.push_back(skip_if(ETIMEDOUT, 1));
       script.push_back(does(mutex::access(m, mutex::kUnlock)));
     } else {
-      script.push_back(does(Operation(semaphore::access(any(PrimitiveId::kSemaphore), semaphore::kTimedWait)).add(take())));
+      script.push_back(
+          does(Operation(semaphore::access(any(PrimitiveId::kSemaphore), semaphore::kTimedWait)).add(take())));
     }
   }
   void add_timed_wait(Script& script) {
@@ -618,7 +627,8 @@ class Generator {
         return script.push_back(does(mutex::access(m, mutex::kUnlock)));
       }
       default:
-        script.push_back(does(Operation(semaphore::access(any(PrimitiveId::kSemaphore), semaphore::kTimedWait)).add(take())));
+        script.push_back(
+            does(Operation(semaphore::access(any(PrimitiveId::kSemaphore), semaphore::kTimedWait)).add(take())));
         script.push_back(skip_if(0, 1));
         return script.push_back(does(semaphore::access(any(PrimitiveId::kSemaphore), semaphore::kPost)));
     }
@@ -772,7 +782,9 @@ class EverySchedule {
       const bool waits = !primitive_of(first).enabled(state, actor.id, actor.pending, first);
       for (const Access& a : actor.pending) {
         const Object& timer = state.object(a.object);
-        if (primitive_of(a.object) == PrimitiveId::kTimer && a.verb == timer::kTake && timer.a == timer::kArmed && timer.b == 0 && waits && !can_go.empty()) found_.hit_timeouts = true;
+        if (primitive_of(a.object) == PrimitiveId::kTimer && a.verb == timer::kTake && timer.a == timer::kArmed &&
+            timer.b == 0 && waits && !can_go.empty())
+          found_.hit_timeouts = true;
       }
     }
   }
@@ -807,7 +819,8 @@ class EverySchedule {
     execution.objects = program_->objects;
     execution.steps = steps_;
     execution.pending = left;
-    const bool is_done = std::all_of(left.begin(), left.end(), [&](const Pending& p) { return index(p.actor) >= program_->scripts.size(); });
+    const bool is_done = std::all_of(left.begin(), left.end(),
+                                     [&](const Pending& p) { return index(p.actor) >= program_->scripts.size(); });
     execution.ending = state.is_over() ? Ending::kProcessEnded : is_held_back ? Ending::kDepth : is_done ? Ending::kCompleted : Ending::kStuck;
     found_.outcomes.insert(outcome_of(execution));
     const std::string its_class = class_of(steps_);
@@ -866,7 +879,9 @@ void check_preemptions(ScriptProgram& program, const EverySchedule& every, std::
   const SearchResult result = search({&program}, setup);
   EXPECT_EQ(result.executions, every.within(preemptions_most)) << preemptions_most << " preemptions, seed " << seed << "\n" << show(program);
   const bool is_left_out = result.executions < every.found().executions;
-  EXPECT_TRUE(is_left_out ? result.bound == BoundHit::kPreemptions : is_all(result.bound)) << preemptions_most << " preemptions, seed " << seed << "\n" << show(program);
+  EXPECT_TRUE(is_left_out ? result.bound == BoundHit::kPreemptions : is_all(result.bound))
+      << preemptions_most << " preemptions, seed " << seed << "\n"
+      << show(program);
 }
 
 // With a bound on the steps of each actor: every class within it, and no other; and it is told where there is more.
@@ -965,38 +980,48 @@ TEST_P(Families, FindWhatTheOracleFinds) {
 
 INSTANTIATE_TEST_SUITE_P(
     Scheduler, Families,
-    ::testing::Values(Row{"variables", kVariables, 400}, Row{"mutexes", kMutexes | kVariables, 400},
-                      Row{"semaphores", kSemaphores, 600}, Row{"semaphores_and_variables", kSemaphores | kVariables, 300},
-                      Row{"conditions", kConditions | kVariables, 300}, Row{"barriers", kBarriers | kVariables, 300},
-                      Row{"rwlocks", kRwLocks | kVariables, 400}, Row{"two_writers", kTwoWriters | kVariables, 200},
-                      Row{"onces", kOnces | kVariables, 200}, Row{"tries", kTries | kMutexes | kSemaphores | kRwLocks, 400},
-                      Row{"failures", kFailures | kVariables | kMutexes, 300}, Row{"timers", kTimers | kMutexes | kSemaphores | kVariables, 300},
-                      Row{"ordered", kOrdered | kSemaphores | kConditions, 300}, Row{"ordered_locks", kOrdered | kMutexes | kRwLocks | kVariables, 400},
-                      Row{"ordered_tries", kOrdered | kMutexes | kRwLocks | kTries | kTimers, 300}, Row{"loops", kLoops | kVariables, 200},
-                      Row{"cancels", kCancels | kSemaphores, 300}, Row{"cancels_ordered", kCancels | kOrdered | kSemaphores, 300},
-                      Row{"passing_time", kPassing | kTimers | kSemaphores | kVariables, 1200, 1'500},
-                      Row{"passing_time_and_locks", kPassing | kTimers | kMutexes | kConditions | kVariables, 1200, 1'500},
-                      Row{"passing_time_and_failures", kPassing | kTimers | kFailures | kVariables, 1000, 1'500},
-                      Row{"passing_time_and_threads", kPassing | kTimers | kThreads | kSemaphores, 400, 1'500},
-                      Row{"threads", kThreads | kVariables | kMutexes, 200},
-                      Row{"memory", kMemory, 600}, Row{"memory_and_mutexes", kMemory | kMutexes | kFailures, 300},
-                      Row{"memory_and_timers", kMemory | kTimers | kMutexes, 300},
-                      Row{"readers_and_semaphores", kRwLocks | kTwoWriters | kSemaphores, 400}, Row{"readers_and_barriers", kRwLocks | kBarriers, 300},
-                      Row{"readers_in_line", kOrdered | kRwLocks | kSemaphores | kTries, 300},
-                      Row{"futexes", kFutexes | kMemory | kTimers, 300}, Row{"futexes_ordered", kOrdered | kFutexes | kSemaphores, 300},
-                      Row{"robust", kRobust | kMutexes | kTries, 300}, Row{"robust_ordered", kOrdered | kRobust | kMutexes, 200},
-                      Row{"assumes", kAssumes | kVariables | kMutexes, 300}, Row{"destroys", kDestroys | kMutexes | kSemaphores | kRwLocks | kBarriers, 300},
-                      Row{"destroys_ordered", kOrdered | kDestroys | kMutexes | kSemaphores | kConditions, 300},
-                      Row{"joins", kJoins | kVariables | kCancels, 300},
-                      Row{"cancels_and_conditions", kCancels | kConditions | kTimers, 300},
-                      Row{"timed_conditions", kTimers | kConditions, 600}, Row{"timed_conditions_ordered", kOrdered | kTimers | kConditions, 300},
-                      Row{"files", kFiles, 400}, Row{"files_and_mutexes", kFiles | kMutexes | kFailures, 300},
-                      Row{"files_and_semaphores", kFiles | kSemaphores, 300}, Row{"files_and_timers", kFiles | kTimers | kMutexes | kSemaphores, 300},
-                      Row{"files_and_passing_time", kFiles | kPassing | kTimers | kSemaphores, 300, 1'500},
-                      Row{"files_and_threads", kFiles | kThreads | kRwLocks | kMemory, 300}, Row{"files_and_joins", kFiles | kJoins | kCancels, 300},
-                      Row{"files_and_conditions", kFiles | kConditions | kOrdered, 300},
-                      Row{"everything_ordered", ((kThreads - 1) | kMemory | kCancels | kFutexes | kRobust) & ~kLoops, 600},
-                      Row{"everything", ((kThreads - 1) & ~kOrdered) | kMemory | kCancels, 600}),
+    ::testing::Values(
+        Row{"variables", kVariables, 400}, Row{"mutexes", kMutexes | kVariables, 400},
+        Row{"semaphores", kSemaphores, 600}, Row{"semaphores_and_variables", kSemaphores | kVariables, 300},
+        Row{"conditions", kConditions | kVariables, 300}, Row{"barriers", kBarriers | kVariables, 300},
+        Row{"rwlocks", kRwLocks | kVariables, 400}, Row{"two_writers", kTwoWriters | kVariables, 200},
+        Row{"onces", kOnces | kVariables, 200}, Row{"tries", kTries | kMutexes | kSemaphores | kRwLocks, 400},
+        Row{"failures", kFailures | kVariables | kMutexes, 300},
+        Row{"timers", kTimers | kMutexes | kSemaphores | kVariables, 300},
+        Row{"ordered", kOrdered | kSemaphores | kConditions, 300},
+        Row{"ordered_locks", kOrdered | kMutexes | kRwLocks | kVariables, 400},
+        Row{"ordered_tries", kOrdered | kMutexes | kRwLocks | kTries | kTimers, 300},
+        Row{"loops", kLoops | kVariables, 200}, Row{"cancels", kCancels | kSemaphores, 300},
+        Row{"cancels_ordered", kCancels | kOrdered | kSemaphores, 300},
+        Row{"passing_time", kPassing | kTimers | kSemaphores | kVariables, 1200, 1'500},
+        Row{"passing_time_and_locks", kPassing | kTimers | kMutexes | kConditions | kVariables, 1200, 1'500},
+        Row{"passing_time_and_failures", kPassing | kTimers | kFailures | kVariables, 1000, 1'500},
+        Row{"passing_time_and_threads", kPassing | kTimers | kThreads | kSemaphores, 400, 1'500},
+        Row{"threads", kThreads | kVariables | kMutexes, 200}, Row{"memory", kMemory, 600},
+        Row{"memory_and_mutexes", kMemory | kMutexes | kFailures, 300},
+        Row{"memory_and_timers", kMemory | kTimers | kMutexes, 300},
+        Row{"readers_and_semaphores", kRwLocks | kTwoWriters | kSemaphores, 400},
+        Row{"readers_and_barriers", kRwLocks | kBarriers, 300},
+        Row{"readers_in_line", kOrdered | kRwLocks | kSemaphores | kTries, 300},
+        Row{"futexes", kFutexes | kMemory | kTimers, 300},
+        Row{"futexes_ordered", kOrdered | kFutexes | kSemaphores, 300}, Row{"robust", kRobust | kMutexes | kTries, 300},
+        Row{"robust_ordered", kOrdered | kRobust | kMutexes, 200},
+        Row{"assumes", kAssumes | kVariables | kMutexes, 300},
+        Row{"destroys", kDestroys | kMutexes | kSemaphores | kRwLocks | kBarriers, 300},
+        Row{"destroys_ordered", kOrdered | kDestroys | kMutexes | kSemaphores | kConditions, 300},
+        Row{"joins", kJoins | kVariables | kCancels, 300},
+        Row{"cancels_and_conditions", kCancels | kConditions | kTimers, 300},
+        Row{"timed_conditions", kTimers | kConditions, 600},
+        Row{"timed_conditions_ordered", kOrdered | kTimers | kConditions, 300}, Row{"files", kFiles, 400},
+        Row{"files_and_mutexes", kFiles | kMutexes | kFailures, 300},
+        Row{"files_and_semaphores", kFiles | kSemaphores, 300},
+        Row{"files_and_timers", kFiles | kTimers | kMutexes | kSemaphores, 300},
+        Row{"files_and_passing_time", kFiles | kPassing | kTimers | kSemaphores, 300, 1'500},
+        Row{"files_and_threads", kFiles | kThreads | kRwLocks | kMemory, 300},
+        Row{"files_and_joins", kFiles | kJoins | kCancels, 300},
+        Row{"files_and_conditions", kFiles | kConditions | kOrdered, 300},
+        Row{"everything_ordered", ((kThreads - 1) | kMemory | kCancels | kFutexes | kRobust) & ~kLoops, 600},
+        Row{"everything", ((kThreads - 1) & ~kOrdered) | kMemory | kCancels, 600}),
     [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace

@@ -1,5 +1,5 @@
-// crashcut threads on waits that end without a signal: by time, for nothing. What is found, under every reduction; and what is said
-// to be left out.
+// crashcut threads on waits that end without a signal: by time, for nothing. What is found, under every reduction; and
+// what is said to be left out.
 #include <gtest/gtest.h>
 
 #include "tests/threads_command.h"
@@ -48,7 +48,8 @@ void expect_bound(const char* words, const std::string& options, bool is_bounded
 TEST(Timeouts, WhatIsLeftOutIsSaid) {
   for (const int most : {0, 1, 2, 3, 4}) {
     const std::string timeouts = "--timeouts " + std::to_string(most);
-    for (const char* words : {"waits never-waits", "waits never-waits-for-units", "waits alone"}) expect_bound(words, timeouts, false);
+    for (const char* words : {"waits never-waits", "waits never-waits-for-units", "waits alone"})
+      expect_bound(words, timeouts, false);
     expect_bound("waits contended-lock", timeouts, most < 1);
     expect_bound("waits three-waits", timeouts, most < 3);
   }
@@ -56,7 +57,8 @@ TEST(Timeouts, WhatIsLeftOutIsSaid) {
 }
 
 TEST(Waits, MistakesAreToldAsGlibcTellsThem) {
-  for (const char* words : {"waits not-owner", "waits bad-times"}) EXPECT_EQ(report("", words, 0)["verdict"], "verified") << words;
+  for (const char* words : {"waits not-owner", "waits bad-times"})
+    EXPECT_EQ(report("", words, 0)["verdict"], "verified") << words;
 }
 
 }  // namespace

@@ -49,7 +49,12 @@ ThreadToken thread_sample() {
   token.timeouts_most = 2;
   token.policies = {{scheduler::PrimitiveId::kMutex, 1}};
   using scheduler::runtime::Names;
-  token.actors = {{0, 0}, {0, 1}, {0, Names::kTimerOrdinal}, {1, Names::kTimerOrdinal - 1}, {1, Names::kStirOrdinal}, {1, Names::kCancelOrdinal}};
+  token.actors = {{0, 0},
+                  {0, 1},
+                  {0, Names::kTimerOrdinal},
+                  {1, Names::kTimerOrdinal - 1},
+                  {1, Names::kStirOrdinal},
+                  {1, Names::kCancelOrdinal}};
   for (const std::uint32_t actor : {0u, 0u, 1u, 2u, 1u, 1u}) token.schedule.push_back(static_cast<scheduler::ActorId>(actor));
   token.racy = {0x7fff'0000'1234, std::uint64_t{1} << 63 | 8};
   token.crash.from_directory = "/srv/disk";

@@ -123,7 +123,8 @@ static std::string failure_text(const ThreadFinding& finding, FindingKind kind) 
   const auto name_of = [&](ActorId actor) {
     if (index(actor) == 0) return std::string("main");
     std::uint32_t number = 0;
-    for (std::uint32_t i = 1; i <= index(actor) && i < finding.actors.size(); ++i) number += finding.actors[i].ordinal < runtime::Names::kFirstBeside ? 1 : 0;
+    for (std::uint32_t i = 1; i <= index(actor) && i < finding.actors.size(); ++i)
+      number += finding.actors[i].ordinal < runtime::Names::kFirstBeside ? 1 : 0;
     return fmt::format("thread {}", number);
   };
   const std::string who = name_of(d.actor);
@@ -295,7 +296,10 @@ nlohmann::json threads_to_json(const ThreadPlan& plan, const ThreadResult& resul
       steps.push_back({{"thread", story.actor_text(step.actor)}, {"text", story.step_text(i)}, {"function", story.place_text(finding.details.callers[i])}});
     }
     for (const Pending& p : finding.execution.pending) {
-      if (story.is_thread(p.actor)) waiting.push_back({{"thread", story.actor_text(p.actor)}, {"holds", story.held_by(p.actor)}, {"text", story.waiting_text(p)}});
+      if (story.is_thread(p.actor))
+        waiting.push_back({{"thread", story.actor_text(p.actor)},
+                           {"holds", story.held_by(p.actor)},
+                           {"text", story.waiting_text(p)}});
     }
     const bool is_crash = finding.crash.has_value();
     const FindingKind kind = has_race_before_failure(finding) ? FindingKind::kRace : finding.details.kind;

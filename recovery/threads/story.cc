@@ -34,7 +34,10 @@ std::vector<std::string> actor_names(const std::vector<runtime::ActorName>& acto
       names.push_back("main");
     } else if (actor.ordinal >= runtime::Names::kFirstBeside) {
       const std::string parent = actor.parent < names.size() ? names[actor.parent] : "?";
-      names.push_back((actor.ordinal == runtime::Names::kStirOrdinal ? "chance, for " : actor.ordinal == runtime::Names::kCancelOrdinal ? "the end of " : "the timer of ") + parent);
+      names.push_back((actor.ordinal == runtime::Names::kStirOrdinal     ? "chance, for "
+                       : actor.ordinal == runtime::Names::kCancelOrdinal ? "the end of "
+                                                                         : "the timer of ") +
+                      parent);
     } else {
       names.push_back(fmt::format("thread {}", ++number));
     }
@@ -43,7 +46,8 @@ std::vector<std::string> actor_names(const std::vector<runtime::ActorName>& acto
 }
 
 static bool is_heed(const Access& access) {
-  return primitive_of(access.object) == PrimitiveId::kCancellation && access.verb != cancellation::kRequest && access.verb != cancellation::kAct;
+  return primitive_of(access.object) == PrimitiveId::kCancellation && access.verb != cancellation::kRequest &&
+         access.verb != cancellation::kAct;
 }
 
 ThreadStory::ThreadStory(const ThreadPlan& plan, const ThreadFinding& finding)
@@ -134,7 +138,8 @@ std::string ThreadStory::call_text(const scheduler::Operation& operation) const 
     case PrimitiveId::kBarrier: return fmt::format("{} {}", first.verb == barrier::kArrive ? "arrive at" : "leave", object);
     case PrimitiveId::kFile: return "a call on files";
     case PrimitiveId::kTimer: return first.verb == timer::kArm ? "set the timer" : "run out";
-    case PrimitiveId::kStir: return first.verb == stir::kStir ? "a spurious wake-up comes" : "come to a wait that may end for nothing";
+    case PrimitiveId::kStir:
+      return first.verb == stir::kStir ? "a spurious wake-up comes" : "come to a wait that may end for nothing";
     case PrimitiveId::kMemory: return memory_text(first);
     case PrimitiveId::kCancellation:
       if (first.verb == cancellation::kAct) return "its cancellation is acted upon";

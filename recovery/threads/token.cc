@@ -77,7 +77,10 @@ ThreadToken read_body(TokenReader& in) {
   for (std::uint64_t i = 0; in.ok() && i < actors; ++i) {
     const auto parent = static_cast<std::uint32_t>(in.number(kActorsMost - 1));
     const std::uint64_t ordinal = in.number(kActorsMost + kBesideMost);
-    token.actors.push_back({parent, ordinal == 0 ? kTimerOrdinal : static_cast<std::uint32_t>(ordinal <= kActorsMost ? ordinal - 1 : kTimerOrdinal - (ordinal - kActorsMost))});
+    token.actors.push_back(
+        {parent, ordinal == 0 ? kTimerOrdinal
+                              : static_cast<std::uint32_t>(
+                                    ordinal <= kActorsMost ? ordinal - 1 : kTimerOrdinal - (ordinal - kActorsMost))});
   }
   token.schedule = read_schedule(in);
   const std::uint64_t racy = in.number(scheduler::runtime::kRacyMost);

@@ -50,6 +50,7 @@ inline bool dependent(const Access& x, const Access& y) {
   return x.verb == kArrive ? x.result == y.argument : y.result == x.argument;
 }
 
-inline constexpr Primitive kPrimitive{"barrier", kVerbs, enabled, apply, dependent, always, always, nullptr, {kDestroy, 1 << kLeave}};
+inline constexpr Primitive kPrimitive{
+    "barrier", kVerbs, enabled, apply, dependent, always, always, nullptr, {kDestroy, 1 << kLeave}};
 
 }  // namespace crashcut::scheduler::barrier

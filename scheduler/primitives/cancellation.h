@@ -1,9 +1,10 @@
-// The cancellation of a thread, as POSIX has it for deferred cancellation. Object: a whether it was requested, b the stage.
-// A cancellation point that does not wait "heeds" the request. One that waits is two steps: "enter", where a thread whose
-// cancellation was requested before ends; then the wait itself, which has "leave" besides. Between the two the request may be
-// acted upon, "act", a step of an actor of its own: then the wait waits for nothing any more, changes nothing but that the thread
-// leaves a queue, and its first result is ECANCELED. Where what the thread waits for comes before that, it goes on, and the request
-// stays: POSIX leaves open which of the two it is (2.9.5), so both are tried.
+// The cancellation of a thread, as POSIX has it for deferred cancellation. Object: a whether it was requested, b the
+// stage. A cancellation point that does not wait "heeds" the request. One that waits is two steps: "enter", where a
+// thread whose cancellation was requested before ends; then the wait itself, which has "leave" besides. Between the two
+// the request may be acted upon, "act", a step of an actor of its own: then the wait waits for nothing any more,
+// changes nothing but that the thread leaves a queue, and its first result is ECANCELED. Where what the thread waits
+// for comes before that, it goes on, and the request stays: POSIX leaves open which of the two it is (2.9.5), so both
+// are tried.
 #pragma once
 
 #include <cerrno>
@@ -38,7 +39,8 @@ inline std::int64_t apply(State& state, ActorId, const Operation&, const Access&
 // Whether the wait ends since its thread is cancelled.
 inline bool is_heeded(const State& state, const Operation& operation) {
   for (const Access& access : operation) {
-    if (primitive_of(access.object) == PrimitiveId::kCancellation && access.verb == kLeave) return state.object(access.object).b == kActedUpon;
+    if (primitive_of(access.object) == PrimitiveId::kCancellation && access.verb == kLeave)
+      return state.object(access.object).b == kActedUpon;
   }
   return false;
 }

@@ -1,10 +1,10 @@
-// A condition variable. A wait is two steps of its thread: "enqueue" with the unlock of the mutex, then "wake" with its lock. Where
-// threads can be cancelled, or wait for the mutex in line, the lock is a third step: a signal may come, then the cancellation,
-// then the mutex.
-// To stop waiting and to take the mutex are two things: a thread whose time has run out may still have to wait for the mutex, and
-// meanwhile others set what it waits for, and signal. So where a wait ends without a signal, the thread leaves the queue in a step
-// before "wake": by "time out", a step of its timer, or, where it wakes for nothing, by "enqueue" itself (stir.h). Where a signal
-// ends the wait, nobody can tell at which moment between the signal and the lock the thread took it: one step will do.
+// A condition variable. A wait is two steps of its thread: "enqueue" with the unlock of the mutex, then "wake" with its
+// lock. Where threads can be cancelled, or wait for the mutex in line, the lock is a third step: a signal may come,
+// then the cancellation, then the mutex. To stop waiting and to take the mutex are two things: a thread whose time has
+// run out may still have to wait for the mutex, and meanwhile others set what it waits for, and signal. So where a wait
+// ends without a signal, the thread leaves the queue in a step before "wake": by "time out", a step of its timer, or,
+// where it wakes for nothing, by "enqueue" itself (stir.h). Where a signal ends the wait, nobody can tell at which
+// moment between the signal and the lock the thread took it: one step will do.
 //   POSIX lets a waiter that times out consume a signal. glibc passes it on (__condvar_cancel_waiting in
 //   nptl/pthread_cond_wait.c), and so does this.
 // Object: as of waiters.h.
@@ -33,7 +33,8 @@ inline bool never_came(const Object& c, ActorId actor) { return c.is_destroyed &
 
 inline bool enabled(const State& state, ActorId actor, const Operation& operation, const Access& access) {
   const Object& c = state.object(access.object);
-  if (access.verb == kTimeOut) return waiters::may_leave(c, waiters::place_of(c, static_cast<ActorId>(access.argument)));
+  if (access.verb == kTimeOut)
+    return waiters::may_leave(c, waiters::place_of(c, static_cast<ActorId>(access.argument)));
   if (access.verb != kWake || never_came(c, actor)) return true;
   return waiters::may_wake(c, waiters::place_of(c, actor)) || cancellation::is_heeded(state, operation);
 }
@@ -56,12 +57,16 @@ inline std::int64_t apply(State& state, ActorId actor, const Operation& operatio
     case kSignal: waiters::signal(c); return 0;
     case kBroadcast: waiters::signal_all(c); return 0;
     case kDestroy: return waiters::has_sleeper(c) ? kDestroyWhileWaitedFor : 0;  // who is woken may leave later
-    default: return never_came(c, actor) ? kUseAfterDestroy : wake(c, waiters::place_of(c, actor), cancellation::is_heeded(state, operation));
+    default:
+      return never_came(c, actor) ? kUseAfterDestroy
+                                  : wake(c, waiters::place_of(c, actor), cancellation::is_heeded(state, operation));
   }
 }
 
 // A wake-up of a thread that had left the queue before.
-inline bool had_left(const Access& x) { return x.verb == kWake && (x.result == ETIMEDOUT || x.result == kWokeForNothing); }
+inline bool had_left(const Access& x) {
+  return x.verb == kWake && (x.result == ETIMEDOUT || x.result == kWokeForNothing);
+}
 
 inline bool dependent(const Access& x, const Access& y) {
   const auto signals = [](const Access& a) { return a.verb == kSignal || a.verb == kBroadcast; };
@@ -71,10 +76,12 @@ inline bool dependent(const Access& x, const Access& y) {
   if (had_left(x) || had_left(y)) return false;
   // Whether a thread can leave depends on the signals that it may take: others come and leave without touching these.
   const auto comes_or_leaves = [](const Access& a) { return a.verb == kEnqueue || a.verb == kTimeOut; };
-  if (comes_or_leaves(x) && comes_or_leaves(y)) return x.argument == y.argument || (x.verb == kEnqueue && y.verb == kEnqueue);
+  if (comes_or_leaves(x) && comes_or_leaves(y))
+    return x.argument == y.argument || (x.verb == kEnqueue && y.verb == kEnqueue);
   return true;
 }
 
-inline constexpr Primitive kPrimitive{"condition", kVerbs, enabled, apply, dependent, dependent, always, nullptr, {kDestroy, 1 << kWake | 1 << kTimeOut}};
+inline constexpr Primitive kPrimitive{
+    "condition", kVerbs, enabled, apply, dependent, dependent, always, nullptr, {kDestroy, 1 << kWake | 1 << kTimeOut}};
 
 }  // namespace crashcut::scheduler::condition

@@ -1,10 +1,9 @@
-// What wakes a thread that waits for a condition variable, though nobody signals it: a spurious wake-up. Before it waits the thread
-// "offers" itself; "stir" is a step of an actor of its own; and the thread's wait "heeds" whether it was stirred: then it ends
-// without a signal.
-// That the decision falls before the wait begins is early enough: a thread that wakes for nothing at some later moment took no
-// signal, and kept none from others, so it might as well have left at once. And as nothing but this one wait looks at it, a stir
-// costs no further executions than those in which it makes a difference.
-// Object: a how many are left, b the stage.
+// What wakes a thread that waits for a condition variable, though nobody signals it: a spurious wake-up. Before it
+// waits the thread "offers" itself; "stir" is a step of an actor of its own; and the thread's wait "heeds" whether it
+// was stirred: then it ends without a signal. That the decision falls before the wait begins is early enough: a thread
+// that wakes for nothing at some later moment took no signal, and kept none from others, so it might as well have left
+// at once. And as nothing but this one wait looks at it, a stir costs no further executions than those in which it
+// makes a difference. Object: a how many are left, b the stage.
 #pragma once
 
 #include "scheduler/primitive.h"

@@ -1,9 +1,9 @@
-// The timer of a thread's timed waits. "fire" is a step of an actor of its own: time may run out at any moment after the wait
-// began, and no schedule may assume that it does not. "run out" is the same once the timer may not be early any more: then time
-// passes only where nobody else can go on (dependence.h).
-// Object: a its stage, b how often it may still be early, c what it was armed for: 0, or the wait for a condition, whose timer
-// takes the thread off that condition's queue besides (condition.h). A thread has one timer object, but an actor for each of these:
-// an actor that stood before something else from wait to wait would have races that nobody looks for.
+// The timer of a thread's timed waits. "fire" is a step of an actor of its own: time may run out at any moment after
+// the wait began, and no schedule may assume that it does not. "run out" is the same once the timer may not be early
+// any more: then time passes only where nobody else can go on (dependence.h). Object: a its stage, b how often it may
+// still be early, c what it was armed for: 0, or the wait for a condition, whose timer takes the thread off that
+// condition's queue besides (condition.h). A thread has one timer object, but an actor for each of these: an actor that
+// stood before something else from wait to wait would have races that nobody looks for.
 #pragma once
 
 #include "scheduler/primitive.h"

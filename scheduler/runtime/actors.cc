@@ -136,7 +136,8 @@ void accompany(std::uint32_t ordinal, const Operation& operation) {
 void arm_timer(const void* caller, const ObjectId* condition) {
   Actor& self = current_actor();
   g_may_wait_for_time = true;
-  if (self.timer == ObjectId{}) self.timer = own_object(PrimitiveId::kTimer, self.id, timer::kIdle, g_control->timeouts_most);
+  if (self.timer == ObjectId{})
+    self.timer = own_object(PrimitiveId::kTimer, self.id, timer::kIdle, g_control->timeouts_most);
   const ObjectId what = condition == nullptr ? ObjectId{} : *condition;
   const auto known = std::find(self.timed.begin(), self.timed.end(), what);
   // A number of its own, by the order in which this thread came to wait for these.

@@ -10,7 +10,9 @@ namespace crashcut::scheduler::runtime {
 std::int64_t timed_out_at(const timespec* until, std::int64_t result);
 std::int64_t timed_out_after(const timespec* how_long, std::int64_t result);
 // Whether it is a time: POSIX has no nanoseconds beyond a second's. Nothing is one, too.
-inline bool is_time(const timespec* until) { return until == nullptr || (until->tv_nsec >= 0 && until->tv_nsec < 1'000'000'000); }
+inline bool is_time(const timespec* until) {
+  return until == nullptr || (until->tv_nsec >= 0 && until->tv_nsec < 1'000'000'000);
+}
 // Numbers that are the actor's own, and the same in every execution.
 void fill_random(void* out, std::size_t bytes);
 }  // namespace crashcut::scheduler::runtime

@@ -75,12 +75,17 @@ bool is_cancellation_point(long number) {
 
 bool is_cancelling() { return g_is_cancelling; }
 
-static bool can_be_cancelled() { return g_is_cancelling && current_actor().is_cancel_enabled && !current_actor().is_ending; }
-static Access own_access(cancellation::Verb verb) { return cancellation::access(cancellation_object(current_actor()), verb); }
+static bool can_be_cancelled() {
+  return g_is_cancelling && current_actor().is_cancel_enabled && !current_actor().is_ending;
+}
+static Access own_access(cancellation::Verb verb) {
+  return cancellation::access(cancellation_object(current_actor()), verb);
+}
 
 std::optional<Access> entry_of_cancellation_point() {
   if (!can_be_cancelled()) return std::nullopt;
-  if (!std::exchange(current_actor().has_canceller, true)) accompany(Names::kCancelOrdinal, own_access(cancellation::kAct));
+  if (!std::exchange(current_actor().has_canceller, true))
+    accompany(Names::kCancelOrdinal, own_access(cancellation::kAct));
   return own_access(cancellation::kEnter);
 }
 
@@ -98,7 +103,8 @@ void enter_cancellation_point(const void* caller) {
 
 bool is_cancelled() {
   for (const Access& access : current_actor().done) {
-    if (primitive_of(access.object) == PrimitiveId::kCancellation && access.verb != cancellation::kRequest) return access.result == ECANCELED;
+    if (primitive_of(access.object) == PrimitiveId::kCancellation && access.verb != cancellation::kRequest)
+      return access.result == ECANCELED;
   }
   return false;
 }

@@ -40,7 +40,9 @@ int timed_lock(pthread_mutex_t* m, const timespec* until, const void* caller) {
   const ObjectId id = mutex_object(m);
   // The time is looked at where there is something to wait for.
   if (!is_time(until)) {
-    const std::int64_t result = mutex::answers_owner(object_of(id), current_actor().id) ? perform(mutex::access(id, mutex::kLock), caller) : perform(mutex::access(id, mutex::kTryLock), caller);
+    const std::int64_t result = mutex::answers_owner(object_of(id), current_actor().id)
+                                    ? perform(mutex::access(id, mutex::kLock), caller)
+                                    : perform(mutex::access(id, mutex::kTryLock), caller);
     return result == EBUSY ? EINVAL : static_cast<int>(result);
   }
   arm_timer(caller);

@@ -27,7 +27,8 @@ namespace {
 ObjectId condition_object(const void* c, bool is_initialised = false) {
   // The last four bytes of libc's, unused as its functions are not called.
   auto& stamp = *reinterpret_cast<std::uint32_t*>(const_cast<char*>(static_cast<const char*>(c)) + sizeof(pthread_cond_t) - 4);
-  return stamped_object_at(PrimitiveId::kCondition, c, {{}, 0, 0, policy_of(PrimitiveId::kCondition)}, stamp, is_initialised);
+  return stamped_object_at(PrimitiveId::kCondition, c, {{}, 0, 0, policy_of(PrimitiveId::kCondition)}, stamp,
+                           is_initialised);
 }
 
 int wait(const void* c, const pthread_mutex_t* m, const timespec* until, const void* caller) {
@@ -37,7 +38,8 @@ int wait(const void* c, const pthread_mutex_t* m, const timespec* until, const v
   const ObjectId condition = condition_object(c), mutex = mutex_object(m);
   const ActorId self = current_actor().id;
   // Whose mutex it is not is told so by the mutex, and does not wait.
-  if (object_of(mutex).b != mutex::number_of(self)) return static_cast<int>(perform(mutex::access(mutex, mutex::kUnlock), caller));
+  if (object_of(mutex).b != mutex::number_of(self))
+    return static_cast<int>(perform(mutex::access(mutex, mutex::kUnlock), caller));
   if (is_timed) arm_timer(caller, &condition);
   const std::optional<Access> heed = offer_stir(caller);
   Operation enqueue(condition::enqueue(condition, self));

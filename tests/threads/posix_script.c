@@ -1,7 +1,7 @@
-/* Threads that do what their arguments say, for tests that make up programs. The first argument says how the objects begin: kinds
- * of two mutexes, counts of two semaphores, numbers of two barriers. Each further one is a thread, the first of them main: two
- * characters a call, what to do and with which object (tests/posix_model.h lists them).
- * What a call results in is told by a semaphore of its own, which begins with the result and one: whoever runs this sees how
+/* Threads that do what their arguments say, for tests that make up programs. The first argument says how the objects
+ * begin: kinds of two mutexes, counts of two semaphores, numbers of two barriers. Each further one is a thread, the
+ * first of them main: two characters a call, what to do and with which object (tests/posix_model.h lists them). What a
+ * call results in is told by a semaphore of its own, which begins with the result and one: whoever runs this sees how
  * objects begin, and no thread has to wait for it or meets another there.
  */
 #define _GNU_SOURCE
@@ -80,7 +80,8 @@ static int note_wait(struct thread* self, int result) {
 }
 
 static int wait_at_barrier(struct thread* self, int i) {
-  if (pthread_barrier_wait(&barriers[i]) == PTHREAD_BARRIER_SERIAL_THREAD) tell(self->number, kSerials, ++self->serials);
+  if (pthread_barrier_wait(&barriers[i]) == PTHREAD_BARRIER_SERIAL_THREAD)
+    tell(self->number, kSerials, ++self->serials);
   return 0;
 }
 
@@ -141,7 +142,10 @@ static int call(struct thread* self, char what, int i) {
     case 'N': return pthread_cond_broadcast(&conditions[i]);
     case '+': return variables[i]++;
     case 'j': { const int result = pthread_join(threads[i], &value); return note_join(i, result, value); }
-    case 'J': { const int result = pthread_timedjoin_np(threads[i], &value, soon(&until)); return note_join(i, result, value); }
+    case 'J': {
+      const int result = pthread_timedjoin_np(threads[i], &value, soon(&until));
+      return note_join(i, result, value);
+    }
     case 'k': { const int result = pthread_tryjoin_np(threads[i], &value); return note_join(i, result, value); }
     case 'x': return pthread_cancel(threads[i]);
     case 'y': pthread_testcancel(); return 0;
@@ -177,7 +181,9 @@ static void* run(void* argument) {
 static void init_mutex(int i) {
   pthread_mutexattr_t attributes;
   pthread_mutexattr_init(&attributes);
-  pthread_mutexattr_settype(&attributes, kinds[i] == 'r' ? PTHREAD_MUTEX_RECURSIVE : kinds[i] == 'e' ? PTHREAD_MUTEX_ERRORCHECK : PTHREAD_MUTEX_NORMAL);
+  pthread_mutexattr_settype(&attributes, kinds[i] == 'r'   ? PTHREAD_MUTEX_RECURSIVE
+                                         : kinds[i] == 'e' ? PTHREAD_MUTEX_ERRORCHECK
+                                                           : PTHREAD_MUTEX_NORMAL);
   pthread_mutexattr_setrobust(&attributes, kinds[i] == 'd' ? PTHREAD_MUTEX_ROBUST : PTHREAD_MUTEX_STALLED);
   pthread_mutex_init(&mutexes[i], &attributes);
 }

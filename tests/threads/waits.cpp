@@ -207,8 +207,18 @@ static void bad_times() {
 
 int main(int, char** argv) {
   sem_init(&semaphore, 0, 0);
-  static const std::map<std::string, void (*)()> words = {
-      {"late-flag", late_flag}, {"wait_for", wait_for}, {"other-waiter", other_waiter}, {"stirred-and-late", stirred_and_late}, {"if", if_for_while}, {"lost-signal", lost_signal},
-      {"never-waits", never_waits}, {"never-waits-for-units", never_waits_for_units}, {"contended-lock", contended_lock}, {"three-waits", three_waits}, {"alone", alone}, {"not-owner", not_owner}, {"bad-times", bad_times}};
+  static const std::map<std::string, void (*)()> words = {{"late-flag", late_flag},
+                                                          {"wait_for", wait_for},
+                                                          {"other-waiter", other_waiter},
+                                                          {"stirred-and-late", stirred_and_late},
+                                                          {"if", if_for_while},
+                                                          {"lost-signal", lost_signal},
+                                                          {"never-waits", never_waits},
+                                                          {"never-waits-for-units", never_waits_for_units},
+                                                          {"contended-lock", contended_lock},
+                                                          {"three-waits", three_waits},
+                                                          {"alone", alone},
+                                                          {"not-owner", not_owner},
+                                                          {"bad-times", bad_times}};
   words.at(argv[1])();
 }
