@@ -106,8 +106,11 @@ constexpr Rule kSyncRules[] = {
     {kChain, Scope::kSameFile, kRangeFsync, "generic_write_sync: writes out the range alone, whose events Recorder names"},
     {kDatasync, Scope::kSameFile, kRangeFdatasync, "generic_write_sync"},
     {kChain, Scope::kAnywhere, kDirectoryFsync, "ext4_fsync_journal: ext4_force_commit unless a regular file"},
-    {kEverything & ~kMark, Scope::kAnywhere, kSync, "sync_inodes_sb, ext4_sync_fs"},
+    {kEverything & ~(kMark | kZeroOut), Scope::kAnywhere, kSync, "sync_inodes_sb, ext4_sync_fs"},
 };
+// kZeroOut is in no rule: Recorder puts it before the journal entry that shows the block (ext4_ext_zeroout waits for
+// the drive). Not in data=journal: there the old bytes may be in the journal still, whose replay brings them back,
+// syncs or not.
 
 // barrier=0: the drive's cache is never flushed: no sync makes durable, and data may stay behind what shows it.
 // The journal's own order still holds, by its checksums.

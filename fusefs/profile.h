@@ -58,6 +58,7 @@ enum Kind : std::uint32_t {
   kRangeFdatasync = 1 << 14,
   kSync = 1 << 15,
   kMark = 1 << 16,
+  kZeroOut = 1 << 17,  // blocks that turn from unwritten to written with a neighbour are zeroed on the disk
 };
 using Kinds = std::uint32_t;
 inline constexpr Kinds kBarriers = kFsync | kFdatasync | kDirectoryFsync | kRangeFsync | kRangeFdatasync | kSync | kMark;

@@ -82,16 +82,24 @@ void Recorder::Impl::change_sectors(Ino ino, std::uint64_t begin, std::uint64_t 
   });
 }
 
-// Adds to `writes` that the blocks [first, end) read as NULs.
-void Recorder::Impl::unmap_blocks(Ino ino, std::uint64_t first, std::uint64_t end) {
+// Adds to `writes` that the blocks [first, end) read as NULs. Where it `keeps` them they stay allocated: what is
+// written there later lands in the same blocks, and shows under the old map as well.
+void Recorder::Impl::unmap_blocks(Ino ino, std::uint64_t first, std::uint64_t end, bool keeps) {
   FileState& state = file(ino);
   std::vector<std::uint64_t> gone = known_blocks(ino, first, end);
-  std::erase_if(gone, [&](std::uint64_t block) { return block_state(ino, block).id == kNoBlock; });
+  std::erase_if(gone, [&](std::uint64_t block) {
+    BlockState& known = block_state(ino, block);
+    if (!keeps) known.kept = kNoBlock;
+    return known.id == kNoBlock;
+  });
   for (std::uint64_t block : gone) {
     writes.push_back(Write{block_map_location(ino, block), kNoBlock});
-    state.blocks[block] = BlockState{};
+    BlockState& gone_block = state.blocks[block];
+    gone_block = BlockState{.kept = keeps ? gone_block.id : kNoBlock};
   }
-  std::erase_if(state.delayed, [&](std::uint64_t block) { return block >= first && block < end; });
+  const auto is_gone = [&](std::uint64_t block) { return block >= first && block < end; };
+  std::erase_if(state.delayed, is_gone);
+  std::erase_if(state.zero_outs, [&](const auto& entry) { return is_gone(entry.first); });
   state.preallocated.remove(first, end);
 }
 
@@ -153,7 +161,7 @@ void Recorder::Impl::zero_range(Ino ino, std::uint64_t offset, std::uint64_t len
   if (is_apart && new_size != old_size) emit_size(kTruncate, ino, new_size);
   writes.clear();
   if (is_apart && first < last) {
-    unmap_blocks(ino, first, last);
+    unmap_blocks(ino, first, last, allocates);
     emit(kTruncate, Touch{{&ino, 1}}, writes);
   }
   std::vector<Write> also;
@@ -164,7 +172,9 @@ void Recorder::Impl::zero_range(Ino ino, std::uint64_t offset, std::uint64_t len
     change_sectors(ino, last * block_bytes(), end, bytes, also);
   }
   writes = std::move(also);
-  if (!is_apart && first < last) unmap_blocks(ino, first, last);
+  // ext4_zero_range marks the extents unwritten where they lie (convert_initialized_extent); ext4_punch_hole frees
+  // them.
+  if (!is_apart && first < last) unmap_blocks(ino, first, last, allocates);
   if (!is_apart && new_size != old_size) writes.push_back(Write{inode(ino).size, new_size});
   std::vector<EventId> parts = part_data(ino, offset, end);
   emit(kTruncate, Touch{{&ino, 1}, part_block(ino, offset)}, writes, parts);
@@ -208,19 +218,21 @@ void Recorder::Impl::shift_blocks(Ino ino, std::uint64_t first, std::int64_t shi
   std::map<std::uint64_t, BlockState> moved;
   for (std::uint64_t block = first; block < end; ++block) {
     const BlockState state = block_state(ino, block);
-    if (state.id != kNoBlock) moved[block + shift] = state;
+    if (state.id != kNoBlock || state.kept != kNoBlock) moved[block + shift] = state;
   }
   const std::uint64_t changed_from = shift < 0 ? first + shift : first;
   std::vector<Write> maps;
   for (std::uint64_t block = changed_from; block < std::max(end, end + shift); ++block) {
     const auto found = moved.find(block);
     const BlockState now = found == moved.end() ? BlockState{} : found->second;
-    if (now.id == kNoBlock && block_state(ino, block).id == kNoBlock) continue;
-    maps.push_back(Write{block_map_location(ino, block), now.id});
+    const bool is_shown = now.id != kNoBlock || block_state(ino, block).id != kNoBlock;
+    if (is_shown) maps.push_back(Write{block_map_location(ino, block), now.id});
     file(ino).blocks[block] = now;
   }
   maps.push_back(Write{inode(ino).size, new_size});
   emit(kTruncate, Touch{{&ino, 1}}, maps, flushed);
+  if (shift < 0) file(ino).preallocated.remove(changed_from, first);
+  file(ino).preallocated.shift(first, shift);
   settle_size(ino, new_size);
 }
 

@@ -15,6 +15,8 @@ namespace crashcut::fusefs {
 struct BlockState {
   BlockId id = kNoBlock;
   bool written = false;  // allocated, and a sync or the call itself saw to it that its data shows
+  BlockId kept = kNoBlock;  // where id is none: the block that ZERO_RANGE left in place, which the next write lands in
+  bool is_zeroed_out = false;  // it became written with a neighbour, and nothing was written to it since
 };
 
 // A growth of the on-disk size that no sync or explicit change of size has overtaken.
@@ -35,6 +37,7 @@ struct FileState {
   std::uint64_t settled_size = 0;      // the on-disk size is at least this where the journal is at its end
   std::vector<Growth> growths;         // beyond settled_size, by size
   std::vector<Allocation> allocations; // what writeback of the delayed blocks will put into the journal
+  std::unordered_map<std::uint64_t, std::vector<persist::EventId>> zero_outs;  // of delayed blocks
   BlockRanges preallocated;            // blocks that need no room reserved when they are written
   std::uint64_t write_end = 0;         // of the call that writes
   std::uint64_t zero_grown_to = 0;     // paper: the on-disk size that the write under way began with
@@ -116,6 +119,12 @@ struct Recorder::Impl {
   void append_sector_writes(BlockId id, SectorSpan span, std::span<const std::byte> bytes);
   void emit_data(Ino ino, BlockId id, SectorSpan span, std::span<const std::byte> bytes,
                  std::vector<EventId>* events = nullptr);
+  SectorSpan whole_block() const { return {0, sectors_per_block() - 1}; }
+  SectorSpan land(Ino ino, std::uint64_t block, BlockState& state, SectorSpan span);
+  bool is_unwritten(const FileState& state, std::uint64_t block) const;
+  std::vector<std::uint64_t> find_converted(Ino ino, std::uint64_t block, std::uint64_t size);
+  std::vector<EventId> emit_zero_out(Ino ino, BlockId id);
+  std::vector<EventId> zero_out_neighbours(Ino ino, std::uint64_t block, std::uint64_t size, std::vector<Write>& maps);
   void emit_size(Kind kind, Ino ino, std::uint64_t size);
   static void settle_growths(FileState& state, std::uint64_t first, std::uint64_t end);
   void settle_size(Ino ino, std::uint64_t size);
@@ -130,15 +139,17 @@ struct Recorder::Impl {
   void write_block(const WriteRange& range, std::uint64_t block, SectorSpan span, std::span<const std::byte> bytes,
                    std::uint64_t size, std::uint64_t grow_to);
   void write_journalled(Ino ino, std::uint64_t block, BlockState& state, SectorSpan span,
-                        std::span<const std::byte> bytes, std::uint64_t grow_to);
+                        std::span<const std::byte> bytes, std::uint64_t size, std::uint64_t grow_to);
   void overwrite(const WriteRange& range, std::uint64_t block, BlockId id, SectorSpan span,
                  std::span<const std::byte> bytes, std::uint64_t grow_to);
   void write_delayed(Ino ino, std::uint64_t block, BlockState& state, SectorSpan span, std::span<const std::byte> bytes,
                      std::uint64_t size, std::uint64_t grow_to);
-  EventId emit_allocation(Kind kind, FileState& state, const Touch& touch, std::uint64_t block, std::uint64_t size);
-  EventId allocate_delayed(Ino ino, std::uint64_t block, BlockId id, std::uint64_t size, std::uint64_t grow_to);
+  EventId emit_allocation(Kind kind, FileState& state, const Touch& touch, std::uint64_t block, std::uint64_t size,
+                          std::span<const EventId> also_after = {});
+  EventId allocate_delayed(Ino ino, std::uint64_t block, BlockId id, std::uint64_t size, std::uint64_t grow_to,
+                           std::span<const EventId> also_after = {});
   void write_allocating(const WriteRange& range, std::uint64_t block, BlockState& state, SectorSpan span,
-                        std::span<const std::byte> bytes, std::uint64_t grow_to);
+                        std::span<const std::byte> bytes, std::uint64_t size, std::uint64_t grow_to);
 
   // Explicit changes of size and blocks.
   std::vector<std::uint64_t> known_blocks(Ino ino, std::uint64_t first, std::uint64_t end);
@@ -147,7 +158,7 @@ struct Recorder::Impl {
   void emit_changed_sectors(Ino ino, std::uint64_t begin, std::uint64_t end, const BlockBytes& bytes);
   void change_sectors(Ino ino, std::uint64_t begin, std::uint64_t end, const BlockBytes& bytes,
                       std::vector<Write>& also);
-  void unmap_blocks(Ino ino, std::uint64_t first, std::uint64_t end);
+  void unmap_blocks(Ino ino, std::uint64_t first, std::uint64_t end, bool keeps = false);
   void add_blocks_below(Ino ino, std::uint64_t first, std::uint64_t end, std::vector<std::uint64_t>& blocks);
   BlockId part_block(Ino ino, std::uint64_t offset);
   void truncate(Ino ino, std::uint64_t old_size, std::uint64_t new_size, const BlockBytes& bytes);

@@ -27,6 +27,8 @@ void Recorder::Impl::settle_blocks(Ino ino, std::uint64_t first, std::uint64_t e
   std::erase_if(state.delayed, [&](std::uint64_t block) {
     if (block < first || block >= end) return false;
     state.blocks[block].written = true;
+    state.blocks[block].is_zeroed_out = false;
+    state.zero_outs.erase(block);
     return true;
   });
   settle_growths(state, first, end);
@@ -52,7 +54,7 @@ void Recorder::Impl::sync_file(Ino ino, bool datasync) {
 
 void Recorder::Impl::add_last_write(LocationId location, std::vector<EventId>& events) const {
   const EventId last = location == kNoLocation ? kNoEvent : recording.log.last_write(location);
-  if (last != kNoEvent) events.push_back(last);
+  if (last != kNoEvent && recording.event_kinds[last] != kZeroOut) events.push_back(last);  // no sync waits for those
 }
 
 void Recorder::Impl::find_map_event(Ino ino, std::uint64_t block, std::vector<EventId>& events) {

@@ -189,31 +189,108 @@ void Recorder::Impl::write_ext4(const WriteRange& range, const BlockBytes& bytes
   if (range.direct && is_last && raise_size(range.ino, end)) emit(kZeroGrow, Touch{{&range.ino, 1}}, writes);
 }
 
+// ---- blocks that are allocated and unwritten
+
+// The first write to a hole or to an unwritten block: says in `state` where it lands. Returns the sectors that it puts
+// out. Those of a block that ZERO_RANGE kept are all of them: around the bytes of the call the page is zeroed
+// (ext4_block_write_begin, iomap_dio_zero).
+SectorSpan Recorder::Impl::land(Ino ino, std::uint64_t block, BlockState& state, SectorSpan span) {
+  const bool is_kept = state.kept != kNoBlock;
+  state = BlockState{is_kept ? state.kept : new_block(ino, block, false)};
+  return is_kept ? whole_block() : span;
+}
+
+bool Recorder::Impl::is_unwritten(const FileState& state, std::uint64_t block) const {
+  const auto found = state.blocks.find(block);
+  return state.preallocated.contains(block) && (found == state.blocks.end() || !found->second.written);
+}
+
+// The other blocks that become written together with `block`, where that is converted at once and not after its data:
+// ext4_ext_convert_to_initialized rather zeroes what is left of an unwritten extent than splits it, where it is small
+// and inside the file. We take neighbours in the file for one extent.
+std::vector<std::uint64_t> Recorder::Impl::find_converted(Ino ino, std::uint64_t block, std::uint64_t size) {
+  const std::uint64_t most = (32 << 10) / block_bytes();  // EXT4_EXT_ZERO_LEN
+  const FileState& state = file(ino);
+  if (!is_unwritten(state, block)) return {};
+  const std::uint64_t file_end = (size + block_bytes() - 1) / block_bytes();
+  std::uint64_t begin = block, end = block + 1;
+  while (end < file_end && end - block <= most && is_unwritten(state, end)) ++end;
+  if (end - block > most) end = block + 1;
+  while (begin > 0 && end - begin < most && is_unwritten(state, begin - 1)) --begin;
+  if (end - begin >= most) begin = block;
+  std::vector<std::uint64_t> found;
+  for (std::uint64_t other = begin; other < end; ++other) {
+    if (other != block) found.push_back(other);
+  }
+  return found;
+}
+
+std::vector<EventId> Recorder::Impl::emit_zero_out(Ino ino, BlockId id) {
+  std::vector<std::byte> now(sector_bytes());
+  std::vector<EventId> events;
+  for (std::uint32_t s = 0; s < sectors_per_block(); ++s) {
+    current_sector(id, s, now);
+    if (is_all_nul(now)) continue;
+    const Write zeros{sector_location(id, s), 0};
+    events.push_back(emit(kZeroOut, Touch{{&ino, 1}, id, s}, {&zeros, 1}, events));
+  }
+  return events;
+}
+
+// Adds to `maps` that the neighbours show what is zeroed. Returns what persists before that.
+// Delayed blocks of one extent stay as they are until the writeback of any of them, so each of them maps all of them.
+std::vector<EventId> Recorder::Impl::zero_out_neighbours(Ino ino, std::uint64_t block, std::uint64_t size,
+                                                         std::vector<Write>& maps) {
+  std::vector<EventId> zeros;
+  const bool is_delayed = recording.options.delalloc && !is_journal();
+  for (const std::uint64_t other : find_converted(ino, block, size)) {
+    BlockState& state = block_state(ino, other);
+    std::vector<EventId>& other_zeros = file(ino).zero_outs[other];
+    if (state.id == kNoBlock) {
+      land(ino, other, state, {});
+      other_zeros = emit_zero_out(ino, state.id);
+      state.written = !is_delayed;
+      state.is_zeroed_out = true;
+      if (is_delayed) file(ino).delayed.push_back(other);
+    }
+    zeros.insert(zeros.end(), other_zeros.begin(), other_zeros.end());
+    maps.push_back(Write{block_map_location(ino, other), state.id});
+  }
+  if (is_journal() || !recording.options.barrier) zeros.clear();
+  return zeros;
+}
+
 // `grow_to` is the new size, 0 where it does not grow.
 void Recorder::Impl::write_block(const WriteRange& range, std::uint64_t block, SectorSpan span,
                                  std::span<const std::byte> bytes, std::uint64_t size, std::uint64_t grow_to) {
   BlockState& state = block_state(range.ino, block);
   if (is_journal()) {
-    write_journalled(range.ino, block, state, span, bytes, grow_to);
+    write_journalled(range.ino, block, state, span, bytes, size, grow_to);
   } else if (state.written) {
     overwrite(range, block, state.id, span, bytes, grow_to);
   } else if (recording.options.delalloc && !range.direct) {
     write_delayed(range.ino, block, state, span, bytes, size, grow_to);
   } else {
-    write_allocating(range, block, state, span, bytes, grow_to);
+    write_allocating(range, block, state, span, bytes, size, grow_to);
   }
 }
 
-// ext4_journalled_write_end: data, allocation and size ride in one handle.
+// ext4_journalled_write_end: data, allocation and size ride in one handle. A block that ZERO_RANGE kept gets its data
+// after the commit only, so it is as good as a fresh one.
 void Recorder::Impl::write_journalled(Ino ino, std::uint64_t block, BlockState& state, SectorSpan span,
-                                      std::span<const std::byte> bytes, std::uint64_t grow_to) {
-  const bool is_new = !state.written;
-  if (is_new) state = BlockState{new_block(ino, block, false), true};
+                                      std::span<const std::byte> bytes, std::uint64_t size, std::uint64_t grow_to) {
+  std::vector<Write> maps;
+  if (state.is_zeroed_out) span = whole_block();  // the journal has all of the block
+  state.is_zeroed_out = false;
+  if (!state.written) {
+    zero_out_neighbours(ino, block, size, maps);
+    state = BlockState{new_block(ino, block, false), true};
+    maps.push_back(Write{block_map_location(ino, block), state.id});
+  }
   const BlockId id = state.id;
-  const LocationId map = is_new ? block_map_location(ino, block) : kNoLocation;
   writes.clear();
   append_sector_writes(id, span, bytes);
-  if (is_new) writes.push_back(Write{map, id});
+  writes.insert(writes.end(), maps.begin(), maps.end());
   if (grow_to) writes.push_back(Write{inode(ino).size, grow_to});
   emit(kData, Touch{{&ino, 1}, id, span.first}, writes);
   if (grow_to) settle_size(ino, grow_to);
@@ -241,67 +318,84 @@ void Recorder::Impl::overwrite(const WriteRange& range, std::uint64_t block, Blo
 // `size` is the file's before this write.
 void Recorder::Impl::write_delayed(Ino ino, std::uint64_t block, BlockState& state, SectorSpan span,
                                    std::span<const std::byte> bytes, std::uint64_t size, std::uint64_t grow_to) {
-  const bool is_new = state.id == kNoBlock;
+  const bool is_new = state.id == kNoBlock || state.is_zeroed_out;
+  std::vector<Write> maps;
+  std::vector<EventId> zeros;
   if (is_new) {
-    state.id = new_block(ino, block, false);
-    file(ino).delayed.push_back(block);
+    if (!recording.options.dioread_nolock) zeros = zero_out_neighbours(ino, block, size, maps);
+    if (state.id == kNoBlock) {
+      span = land(ino, block, state, span);
+      file(ino).delayed.push_back(block);
+      // The writeback of a neighbour may come first, and then this one is zeroed too.
+      if (!maps.empty()) file(ino).zero_outs[block] = emit_zero_out(ino, state.id);
+    } else {
+      span = whole_block();
+      state.is_zeroed_out = false;
+    }
+    maps.push_back(Write{block_map_location(ino, block), state.id});
   }
   const BlockId id = state.id;
   emit_data(ino, id, span, bytes);
-  writes.clear();
-  if (is_new) writes.push_back(Write{block_map_location(ino, block), id});
+  writes = maps;
   if (recording.options.dioread_nolock) {
     const std::vector<Write> map = std::exchange(writes, {});
     const EventId growth = allocate_delayed(ino, block, id, size, grow_to);
     const auto after_growth = growth == kNoEvent ? std::span<const EventId>{} : std::span(&growth, 1);
     if (is_new) emit(kMap, Touch{{&ino, 1}, id}, map, after_growth);
   } else if (is_new || grow_to) {
-    allocate_delayed(ino, block, id, size, grow_to);
+    allocate_delayed(ino, block, id, size, grow_to, zeros);
   }
 }
 
 EventId Recorder::Impl::emit_allocation(Kind kind, FileState& state, const Touch& touch, std::uint64_t block,
-                                        std::uint64_t size) {
-  state.allocations.push_back(Allocation{block, size, emit(kind, touch, writes)});
+                                        std::uint64_t size, std::span<const EventId> also_after) {
+  state.allocations.push_back(Allocation{block, size, emit(kind, touch, writes, also_after)});
   return state.allocations.back().event;
 }
 
 // Emits what writeback of the block does to the size, along with `writes`; returns the event after which the
 // block is allocated, kNoEvent where no event is needed to say so.
 EventId Recorder::Impl::allocate_delayed(Ino ino, std::uint64_t block, BlockId id, std::uint64_t size,
-                                         std::uint64_t grow_to) {
+                                         std::uint64_t grow_to, std::span<const EventId> also_after) {
   FileState& state = file(ino);
   const Touch touch{{&ino, 1}, id};
   const LocationId size_location = inode(ino).size;
   const bool shows = !writes.empty();
   if (grow_to) {
     writes.push_back(Write{size_location, grow_to});
-    state.growths.push_back(Growth{grow_to, emit_allocation(shows ? kMap : kGrow, state, touch, block, grow_to)});
+    const EventId event = emit_allocation(shows ? kMap : kGrow, state, touch, block, grow_to, also_after);
+    state.growths.push_back(Growth{grow_to, event});
     return state.growths.back().event;
   }
   const std::uint64_t end = std::min(size, (block + 1) * block_bytes());
-  if (end <= state.settled_size) return shows ? emit_allocation(kGrowInside, state, touch, block, 0) : kNoEvent;
+  if (end <= state.settled_size) {
+    return shows ? emit_allocation(kGrowInside, state, touch, block, 0, also_after) : kNoEvent;
+  }
   const auto above = std::find_if(state.growths.begin(), state.growths.end(),
                                   [&](const Growth& growth) { return growth.size >= end; });
   CHECK(above != state.growths.end());
   if (above->size == end && !shows) return above->event;
   // Also where a growth to the same size is under way: that was another block's, or of one that a hole took since.
   writes.push_back(Write{size_location, end, above->event});
-  const EventId event = emit_allocation(kGrowInside, state, touch, block, end);
+  const EventId event = emit_allocation(kGrowInside, state, touch, block, end, also_after);
   state.growths.insert(above, Growth{end, event});
   return event;
 }
 
 // nodelalloc and O_DIRECT: allocated in the call. A direct write waits for its data first, in every mode.
 void Recorder::Impl::write_allocating(const WriteRange& range, std::uint64_t block, BlockState& state, SectorSpan span,
-                                      std::span<const std::byte> bytes, std::uint64_t grow_to) {
-  if (state.id == kNoBlock) state.id = new_block(range.ino, block, false);
+                                      std::span<const std::byte> bytes, std::uint64_t size, std::uint64_t grow_to) {
+  std::vector<Write> maps;
+  std::vector<EventId> zeros;
+  if (!range.direct) zeros = zero_out_neighbours(range.ino, block, size, maps);
+  if (state.id == kNoBlock) span = land(range.ino, block, state, span);
   state.written = true;
   const BlockId id = state.id;
   std::vector<EventId> data;
   emit_data(range.ino, id, span, bytes, &data);
   if (!range.direct || !recording.options.barrier) data.clear();
-  writes.clear();
+  data.insert(data.end(), zeros.begin(), zeros.end());
+  writes = maps;
   writes.push_back(Write{block_map_location(range.ino, block), id});
   if (grow_to) writes.push_back(Write{inode(range.ino).size, grow_to});
   emit(kAllocate, Touch{{&range.ino, 1}, id}, writes, data);

@@ -60,6 +60,7 @@ class Order {
 struct Block {
   int place = 0;         // 0: none, reads as NULs
   bool written = false;  // ext4: allocated for good, as the running system sees it
+  bool zeroed_out = false;  // ext4: with a neighbour, and not written since
 };
 
 struct Node {
@@ -72,6 +73,7 @@ struct Node {
   Location size = 0;
   std::map<int, Block> blocks;
   std::map<int, Location> block_map;  // holds a place
+  std::map<int, int> kept;            // ext4: blocks that ZERO_RANGE emptied, and the place that each still has
   // ext4 only.
   std::set<EventNumber> flushed_by_fsync;  // data, growth and maps
   std::set<EventNumber> allocations;       // all Grows
@@ -537,6 +539,10 @@ class PaperModel final : public Model {
 //                     after the same block's Grows only.
 //                     The block counts as written after the next sync of the file.
 //   new, nodelalloc   data; a journal event with the map and the size, which in data=ordered waits for the data.
+//   unwritten blocks  where they become written before their data (nodelalloc, dioread_lock, data=journal): with a
+//   write
+//                     to one, its neighbours in the file that are unwritten too become written, zeroed on the disk
+//                     before (data=journal: or not, for good).
 //   data=journal      one journal event a block with everything.
 //   truncation        journal: the size, and blocks beyond it are absent. The tail of the last block is zeroed by
 //                     data events, in data=ordered before a second journal event, in data=journal in the first.
@@ -546,8 +552,9 @@ class PaperModel final : public Model {
 //   punch, zero       journal, on its own: the size on the disk reaches to the end of the range at least, or to the file's.
 //                     journal: whole blocks are absent, and the size where it grows. Parts of blocks at the edges are
 //                     zeroed by data events, in data=ordered before the journal event, in data=journal in it.
-//                     ZERO_RANGE allocates as fallocate does; where it ends inside blocks there are three journal events:
-//                     the size, the whole blocks, the parts.
+//                     ZERO_RANGE allocates as fallocate does, and its whole blocks keep their places: the next write
+//                     lands there, with NULs around it (not in data=journal). Where it ends inside blocks there are
+//                     three journal events: the size, the whole blocks, the parts.
 //   fsync             after all data, Grows and Maps of the file and the last journal event that touched it
 //                     (fdatasync: its size, blocks or creation); of a directory: after the whole journal so far;
 //                     before everything later.
@@ -628,27 +635,94 @@ class Ext4Model final : public Model {
       int from = std::max(offset, block * options_.block);
       int to = std::min(offset + count, (block + 1) * options_.block);
       std::optional<int> new_size;
+      int old_end = size;
       if (to > size) new_size = size = to;
-      write_block(f, block, from, to, new_size, to < offset + count);
+      write_block(f, block, from, to, new_size, to < offset + count, old_end);
     }
   }
-  void write_block(Node& f, int block, int from, int to, std::optional<int> new_size, bool goes_on) {
+  // Whether an unwritten extent becomes a written one before its data is out.
+  bool converts_at_once() const {
+    return options_.data == Data::kJournal || !options_.delalloc || !options_.dioread_nolock;
+  }
+  static bool is_unwritten(const Node& f, int block) {
+    auto found = f.blocks.find(block);
+    return f.preallocated.contains(block) && (found == f.blocks.end() || !found->second.written);
+  }
+  // NULs in a place on the disk, from its first sector on. Nothing waits for them but what is told to.
+  void zero_out(int place) {
+    std::set<EventNumber>& events = zero_outs_of_[place];
+    events.clear();
+    for (int at = 0; at < options_.block; at += options_.sector) {
+      std::vector<Write> zeros;
+      for (int i = at; i < at + options_.sector; ++i) zeros.push_back({byte_location(place, i), 0});
+      events.insert(emit("zero out place " + std::to_string(place), zeros, events));
+    }
+    zero_outs_.insert(events.begin(), events.end());
+  }
+  // ext4_ext_convert_to_initialized: of up to 32 KiB of unwritten blocks in a row, inside the file, all become written.
+  // The others are zeroed on the disk first. Adds their maps; returns what is before those.
+  std::set<EventNumber> zero_out_neighbours(Node& f, int block, int size, std::vector<Write>& maps) {
+    const int most = 32768 / options_.block;
+    std::set<EventNumber> all;
+    if (!is_unwritten(f, block)) return all;
+    int behind = 1, before = 0;
+    while ((block + behind) * options_.block < size && is_unwritten(f, block + behind)) ++behind;
+    if (behind > most) behind = 1;
+    while (before < block && is_unwritten(f, block - before - 1)) ++before;
+    if (before + behind >= most) before = 0;
+    for (int other = block - before; other < block + behind; ++other) {
+      if (other == block) continue;
+      Block& b = f.blocks[other];
+      if (b.place == 0) {
+        b.place = f.kept.contains(other) ? f.kept[other] : new_place();
+        zero_out(b.place);
+        f.kept.erase(other);
+        b.written = options_.data == Data::kJournal || !options_.delalloc;
+        b.zeroed_out = true;
+      }
+      all.insert(zero_outs_of_[b.place].begin(), zero_outs_of_[b.place].end());
+      maps.push_back({map_location(f, other), b.place});
+    }
+    // The journal may bring the old bytes back.
+    if (options_.data == Data::kJournal || !data_is_before_metadata()) all.clear();
+    return all;
+  }
+  void write_block(Node& f, int block, int from, int to, std::optional<int> new_size, bool goes_on, int old_end) {
     Block& b = f.blocks[block];
     bool is_new = b.place == 0;
-    if (is_new) b.place = new_place();
-    std::vector<Write> map_write = {{map_location(f, block), b.place}};
+    std::vector<Write> map_write;
+    std::set<EventNumber> zeros;
+    // Converted with a neighbour, maybe: this one's turn may come first all the same.
+    bool is_joined = b.zeroed_out && !b.written;
+    if ((is_new || is_joined) && converts_at_once()) zeros = zero_out_neighbours(f, block, old_end, map_write);
+    bool lands_in_kept = is_new && options_.data != Data::kJournal && f.kept.contains(block);
+    if (is_new) b.place = lands_in_kept ? f.kept[block] : new_place();
+    f.kept.erase(block);
+    // With delayed allocation a neighbour may be converted first.
+    if (lands_in_kept && !map_write.empty() && options_.delalloc) zero_out(b.place);
+    map_write.push_back({map_location(f, block), b.place});
     std::vector<Write> size_write;
     if (new_size) size_write = {{f.size, *new_size}};
 
     if (options_.data == Data::kJournal) {
       int first = from / options_.sector * options_.sector;
       int last = (to + options_.sector - 1) / options_.sector * options_.sector;
+      if (b.zeroed_out) {  // the journal has all of the block
+        first = block * options_.block;
+        last = first + options_.block;
+      }
+      b.zeroed_out = false;
       std::vector<Write> all = bytes_of(f, b.place, first, last);
       if (is_new) all.insert(all.end(), map_write.begin(), map_write.end());
       all.insert(all.end(), size_write.begin(), size_write.end());
       journal_of_file(f, "block " + std::to_string(block), all, {});
       b.written = true;
       return;
+    }
+    if (!b.written) b.zeroed_out = false;
+    if (lands_in_kept || is_joined) {  // all of the block is put out, NULs around the write
+      from = block * options_.block;
+      to = from + options_.block;
     }
     std::set<EventNumber> data = write_sectors(f, b.place, from, to);
     if (b.written) {
@@ -658,12 +732,12 @@ class Ext4Model final : public Model {
         journal_of_file(f, "size " + std::to_string(*new_size), size_write, {});
       }
     } else if (options_.delalloc) {
-      write_delayed(f, block, is_new, data, map_write, size_write);
+      write_delayed(f, block, is_new || is_joined, data, map_write, size_write, zeros);
     } else {
       std::vector<Write> all = map_write;
       all.insert(all.end(), size_write.begin(), size_write.end());
-      bool waits = ordered() && data_is_before_metadata();
-      journal_of_file(f, "block " + std::to_string(block), all, waits ? data : std::set<EventNumber>{});
+      if (ordered() && data_is_before_metadata()) zeros.insert(data.begin(), data.end());
+      journal_of_file(f, "block " + std::to_string(block), all, zeros);
       b.written = true;
     }
   }
@@ -677,7 +751,8 @@ class Ext4Model final : public Model {
     f.by_block[block + 1].insert(f.last_grow);
   }
   void write_delayed(Node& f, int block, bool is_new, const std::set<EventNumber>& data,
-                     const std::vector<Write>& map_write, std::vector<Write> size_write) {
+                     const std::vector<Write>& map_write, std::vector<Write> size_write,
+                     const std::set<EventNumber>& zeros) {
     bool grows = !size_write.empty();
     if (!is_new && !grows) return;
     std::set<EventNumber> after = before_next_journal_;
@@ -694,6 +769,7 @@ class Ext4Model final : public Model {
     bool one_event = is_new && !options_.dioread_nolock;
     if (one_event) {
       size_write.insert(size_write.end(), map_write.begin(), map_write.end());
+      after.insert(zeros.begin(), zeros.end());
       if (ordered() && data_is_before_metadata()) after.insert(data.begin(), data.end());
     }
     EventNumber grow = emit(one_event ? "Grow and Map" : "Grow", size_write, after);
@@ -731,6 +807,7 @@ class Ext4Model final : public Model {
         writes.push_back({map_location(f, it->first), 0});
       }
       f.preallocated.erase(f.preallocated.lower_bound(first_gone), f.preallocated.end());
+      f.kept.erase(f.kept.lower_bound(first_gone), f.kept.end());
       if (new_size == 0) f.cut_to_nothing = true;
     }
     journal_of_file(f, "truncation", writes, {});
@@ -757,11 +834,15 @@ class Ext4Model final : public Model {
     for (int block = from / options_.block; block * options_.block < to; ++block) {
       int begin = std::max(from, block * options_.block);
       int end = std::min(to, (block + 1) * options_.block);
+      if (end - begin == options_.block && !allocates) {  // unwritten blocks are freed too
+        f.kept.erase(block);
+        f.preallocated.erase(block);
+      }
       if (!f.blocks.contains(block) || f.blocks[block].place == 0) continue;
       if (end - begin == options_.block) {
         wholes.push_back({map_location(f, block), 0});
+        if (allocates) f.kept[block] = f.blocks[block].place;
         f.blocks.erase(block);
-        f.preallocated.erase(block);
       }
     }
     bool apart = allocates && (from % options_.block != 0 || to % options_.block != 0);
@@ -829,7 +910,9 @@ class Ext4Model final : public Model {
   }
   void on_sync() override {
     std::set<EventNumber> after;
-    for (EventNumber e = 0; e < order_.count(); ++e) after.insert(e);
+    for (EventNumber e = 0; e < order_.count(); ++e) {
+      if (!zero_outs_.contains(e)) after.insert(e);
+    }
     if (options_.barrier) barrier("sync", {}, after);
     on_barrier();
   }
@@ -855,6 +938,8 @@ class Ext4Model final : public Model {
   EventNumber last_barrier_ = kNone;
   std::set<EventNumber> before_next_journal_;
   std::map<int, std::vector<std::pair<int, EventNumber>>> data_at_;  // place: sector and event
+  std::set<EventNumber> zero_outs_;
+  std::map<int, std::set<EventNumber>> zero_outs_of_;  // a place
 };
 
 // All sets of events that are closed downwards, each once. Events come in an order that agrees with persists-before,

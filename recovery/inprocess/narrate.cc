@@ -81,7 +81,7 @@ const char* kind_name(fusefs::Kinds kind) {
       {fusefs::kGrowInside, "grow"},     {fusefs::kMap, "map"},           {fusefs::kData, "data"},
       {fusefs::kMeta, "meta"},           {fusefs::kFsync, "fsync"},       {fusefs::kFdatasync, "fdatasync"},
       {fusefs::kRangeFsync, "fsync"},    {fusefs::kRangeFdatasync, "fdatasync"}, {fusefs::kSync, "sync"},
-      {fusefs::kMark, "mark"}};
+      {fusefs::kMark, "mark"},           {fusefs::kZeroOut, "data"}};
   for (const Name& name : kNames) {
     if ((kind & name.kind) != 0) return name.text;
   }

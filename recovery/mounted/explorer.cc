@@ -113,7 +113,7 @@ std::string_view kind_name(fusefs::Kinds kind) {
   if (kind & (fusefs::kFsync | fusefs::kDirectoryFsync | fusefs::kRangeFsync)) return "fsync";
   if (kind & (fusefs::kFdatasync | fusefs::kRangeFdatasync)) return "fdatasync";
   if (kind & fusefs::kTruncate) return "truncate";
-  if (kind & fusefs::kData) return "data";
+  if (kind & (fusefs::kData | fusefs::kZeroOut)) return "data";
   return "other";
 }
 
