@@ -1,31 +1,49 @@
 // What the running kernel's ext4 leaves where the plug is pulled is among what the model allows.
 //
-// Random calls (tests/inprocess/random_calls.c) are made on a loop device; its image is copied right after an fsync, as if
-//   the power had gone then, and mounted again. The same calls on the model must have an outcome that looks the same.
-// Does not verify: that the model allows nothing else; what a crash at another moment leaves.
-// Skips where there is no root, no loop device or no mkfs.ext4.
+// Calls (tests/inprocess/random_calls.c, block_calls.c) are made on a loop device that stands on a recording disk.
+// Every
+//   prefix of what the device wrote from the starting state on is a crash: the image is mounted again, and what is
+//   found there must be an outcome of the same calls on the model. So a crash falls before, between and inside the
+//   commits of the journal, and while the disk is unmounted at the end.
+// Does not verify: that the model allows nothing else; a drive that writes in another order between two flushes.
+// Skips where there is no root, no loop device, no /dev/fuse or no mkfs.ext4.
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <linux/loop.h>
 #include <sched.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <optional>
+#include <random>
+#include <set>
+#include <sstream>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "tests/recording_disk.h"
 #include "tests/seeds.h"
 
 namespace crashcut {
 namespace {
 
 namespace fs = std::filesystem;
+using Entry = tests::RecordingDisk::Entry;
+
+constexpr std::uint64_t kDiskBytes = 12 << 20, kBlock = 4096;
 
 struct Mode {
   const char* name;
@@ -44,75 +62,263 @@ std::optional<std::string> output_of(const std::string& command) {
   return pclose(pipe) == 0 ? std::optional(text) : std::nullopt;
 }
 
+// An ext4 mounted by a loop device, as long as this lives.
+class LoopMount {
+ public:
+  LoopMount(int file, const std::string& directory, const char* options, unsigned long flags) : directory_(directory) {
+    const int device = attach(file);
+    if (device < 0) return;
+    is_mounted_ = mount(name_.c_str(), directory.c_str(), "ext4", flags, options) == 0;
+    close(device);  // it is detached with the mount
+  }
+  ~LoopMount() {
+    if (is_mounted_ && umount(directory_.c_str()) != 0) {
+      ADD_FAILURE() << "cannot unmount " << directory_ << ": " << strerror(errno);
+    }
+  }
+  LoopMount(const LoopMount&) = delete;
+  bool is_mounted() const { return is_mounted_; }
+
+ private:
+  // The device that stands on the file, -1 where there is none. Others look for free ones at the same time.
+  int attach(int file) {
+    const int control = open("/dev/loop-control", O_RDWR | O_CLOEXEC);
+    if (control < 0) return -1;
+    int device = -1;
+    for (int tries = 0; device < 0 && tries < 100; ++tries) {
+      name_ = fmt::format("/dev/loop{}", ioctl(control, LOOP_CTL_GET_FREE));
+      device = open(name_.c_str(), O_RDWR | O_CLOEXEC);
+      if (device < 0) break;
+      loop_config config{};
+      config.fd = static_cast<__u32>(file);
+      config.info.lo_flags = LO_FLAGS_AUTOCLEAR;
+      if (ioctl(device, LOOP_CONFIGURE, &config) == 0) break;
+      close(device);
+      device = -1;
+    }
+    close(control);
+    return device;
+  }
+
+  std::string directory_, name_;
+  bool is_mounted_ = false;
+};
+
+// A program without its arguments shows what it finds.
+struct Calls {
+  std::string program, arguments;
+  std::string command() const { return program + " " + arguments; }
+};
+
+struct State {
+  std::size_t write = 0;  // of the device, since the starting state, after which the power went
+  std::string shown;
+};
+
 class KernelStates : public testing::TestWithParam<Mode> {
  protected:
   KernelStates() : directory_(fs::temp_directory_path() / fmt::format("kernel_states.{}", getpid())) {
     fs::create_directories(directory_ / "mnt");
+    fs::create_directories(directory_ / "fuse");
   }
-  ~KernelStates() override { fs::remove_all(directory_); }
+  ~KernelStates() override {
+    disk_.reset();
+    if (crashed_ >= 0) close(crashed_);
+    fs::remove_all(directory_);
+  }
 
-  bool run(const std::string& command) { return output_of(command).has_value(); }
   std::string at(const char* name) const { return (directory_ / name).string(); }
 
   // In a mount namespace of our own: others would keep the loop device busy, and nothing stays if we are killed.
-  bool make_disk() {
-    if (unshare(CLONE_NEWNS) != 0 || mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) return false;
+  // Says what is missing.
+  std::string make_disk() {
+    if (geteuid() != 0) return "root, who can mount a disk";
+    const bool is_apart = unshare(CLONE_NEWNS) == 0 && mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0;
+    if (!is_apart) return "mount namespace";
     const std::string base = at("base");
-    if (!run(fmt::format("truncate -s 24M {0} && mkfs.ext4 -q -b 4096 -J size=4 {0} 2>/dev/null", base))) return false;
-    return run(fmt::format("mount -o loop {} {} 2>/dev/null", base, at("mnt"))) && run("umount " + at("mnt"));
+    const std::string make = "mkfs.ext4 -q -b 4096 -N 128 -J size=4 -E lazy_itable_init=0,lazy_journal_init=0";
+    const auto made = output_of(fmt::format("truncate -s {0} {1} && {2} {1} 2>/dev/null", kDiskBytes, base, make));
+    if (!made) return "mkfs.ext4";
+    const auto journal = output_of(fmt::format("debugfs -R 'blocks <8>' {} 2>/dev/null", base));
+    if (!journal) return "debugfs";
+    std::istringstream blocks(*journal);
+    for (std::uint64_t block; blocks >> block;) journal_.push_back(block);
+    std::ifstream file(base, std::ios::binary);
+    image_.assign(std::istreambuf_iterator<char>(file), {});
+    disk_ = tests::RecordingDisk::serve(directory_ / "fuse", kDiskBytes);
+    if (!disk_) return "/dev/fuse";
+    crashed_ = memfd_create("crashed", MFD_CLOEXEC);
+    return write_crashed(image_) && mount_crashed().is_mounted() ? "" : "loop device";
   }
 
-  // What is found after the crash; empty where something went wrong.
-  std::string on_the_kernel(std::uint64_t seed) {
-    const auto found = output_of(fmt::format(
-        "set -e; cp --sparse=always {base} {image}; mount -o loop,{options} {image} {mnt}; cd {mnt}; IMAGE={image} COPY={copy} {program} {seed} || true; cd /; "
-        "umount {mnt}; mount -o loop {copy} {mnt}; cd {mnt}; {program}; cd /; umount {mnt}",
-        fmt::arg("base", at("base")), fmt::arg("image", at("image")), fmt::arg("copy", at("copy")), fmt::arg("mnt", at("mnt")),
-        fmt::arg("options", GetParam().mount_options), fmt::arg("program", CRASHCUT_RANDOM_CALLS), fmt::arg("seed", seed)));
-    return found.value_or("");
+  bool write_crashed(const std::string& image) {
+    return pwrite(crashed_, image.data(), image.size(), 0) == static_cast<ssize_t>(image.size());
+  }
+  LoopMount mount_crashed() const { return {crashed_, at("mnt"), "", MS_RDONLY}; }
+
+  // What the device wrote; nothing where something went wrong.
+  std::vector<Entry> run_on_the_kernel(const Calls& calls) {
+    disk_->reset(image_);
+    const int file = open(disk_->disk().c_str(), O_RDWR | O_CLOEXEC);
+    bool is_done = false;
+    {
+      const LoopMount mounted(file, at("mnt"), GetParam().mount_options, 0);
+      is_done = mounted.is_mounted() &&
+                output_of(fmt::format("cd {} && MARK={} exec {}", at("mnt"), disk_->mark().string(), calls.command()));
+    }
+    close(file);
+    return is_done ? disk_->take_log() : std::vector<Entry>{};
   }
 
-  std::vector<std::string> on_the_model(std::uint64_t seed) {
-    output_of(fmt::format("{} run --sector 4096 {} --outcomes --json {} {} {} >/dev/null 2>&1", CRASHCUT_BINARY, GetParam().model_options, at("json"),
-                          CRASHCUT_RANDOM_CALLS, seed));
+  // A block of the journal shows nothing before its commit block is there.
+  bool may_show(std::uint64_t block, const std::string& bytes) const {
+    static constexpr char kCommit[] = "\xc0\x3b\x39\x98\0\0\0\x02";
+    const auto found = std::find(journal_.begin(), journal_.end(), block);
+    return found == journal_.end() || found == journal_.begin() || bytes.starts_with(std::string(kCommit, 8));
+  }
+
+  // What is found after each crash, equal ones once.
+  std::vector<State> crash_states(const std::vector<Entry>& log, const std::string& program) {
+    std::vector<State> states;
+    std::set<std::string> shown;
+    std::string image = image_;
+    bool has_begun = false;
+    std::size_t write = 0;
+    const auto look = [&] {
+      std::string now = show_crashed(image, program);
+      if (shown.insert(now).second) states.push_back({write, std::move(now)});
+    };
+    for (const Entry& entry : log) {
+      if (entry.kind == Entry::Kind::kMark) {
+        has_begun = true;
+        look();
+      }
+      if (entry.kind != Entry::Kind::kWrite) continue;
+      write += has_begun;
+      for (std::uint64_t from = 0; from < entry.bytes.size(); from += kBlock) {
+        const std::string bytes = entry.bytes.substr(from, kBlock);
+        const std::uint64_t offset = entry.offset + from;
+        if (image.compare(offset, bytes.size(), bytes) == 0) continue;
+        image.replace(offset, bytes.size(), bytes);
+        if (has_begun && may_show(offset / kBlock, bytes)) look();
+      }
+    }
+    EXPECT_TRUE(has_begun);
+    return states;
+  }
+
+  std::string show_crashed(const std::string& image, const std::string& program) {
+    if (!write_crashed(image)) return "the image cannot be written";
+    const LoopMount mounted = mount_crashed();
+    if (!mounted.is_mounted()) return fmt::format("cannot be mounted: {}", strerror(errno));
+    const auto shown = output_of(fmt::format("cd {} && exec {}", at("mnt"), program));
+    return without_newline(shown.value_or("cannot be looked at"));
+  }
+
+  // Of all crashes, also those before the last sync.
+  std::set<std::string> on_the_model(const Calls& calls) {
+    output_of(fmt::format("{} run --sector 4096 {} --outcomes --json {} {} >/dev/null 2>&1", CRASHCUT_BINARY,
+                          GetParam().model_options, at("json"), calls.command()));
     std::ifstream file(at("json"));
     const auto json = nlohmann::json::parse(file, nullptr, false);
-    std::vector<std::string> outcomes;
+    std::set<std::string> outcomes;
     if (json.is_discarded() || json.at("verdict") != "verified") return outcomes;
-    for (const auto& outcome : json.at("outcomes")) outcomes.push_back(outcome.at("output"));
+    for (const auto& outcome : json.at("outcomes")) outcomes.insert(without_newline(outcome.at("output")));
     fs::remove(at("json"));
     return outcomes;
   }
 
-  fs::path directory_;
-};
-
-std::string without_newline(std::string text) {
-  while (text.ends_with('\n')) text.pop_back();
-  return text;
-}
-
-TEST_P(KernelStates, AreAllowedByTheModel) {
-  if (geteuid() != 0) GTEST_SKIP() << "only root mounts a disk to compare with";
-  if (!make_disk()) GTEST_SKIP() << "no loop device or no mkfs.ext4: nothing to compare with";
-  std::uint64_t compared = 0;
-  tests::for_each_seed(25, [&](std::uint64_t seed) {
-    const std::string kernel = without_newline(on_the_kernel(seed));
-    if (kernel.empty()) {
-      ADD_FAILURE() << "the kernel's side of seed " << seed << " failed";
+  // Whether all that the kernel leaves is allowed.
+  bool compare(const Calls& calls) {
+    const std::vector<Entry> log = run_on_the_kernel(calls);
+    if (log.empty()) {
+      ADD_FAILURE() << "the kernel's side failed";
       return false;
     }
-    std::vector<std::string> model = on_the_model(seed);
-    std::transform(model.begin(), model.end(), model.begin(), without_newline);
-    const bool is_allowed = std::find(model.begin(), model.end(), kernel) != model.end();
-    std::string all;
+    const std::set<std::string> model = on_the_model(calls);
+    std::string outside, all;
+    for (const State& state : crash_states(log, calls.program)) {
+      if (!model.contains(state.shown)) outside += fmt::format("  {} (write {})\n", state.shown, state.write);
+    }
     for (const std::string& outcome : model) all += "  " + outcome + "\n";
-    EXPECT_TRUE(is_allowed) << "CRASHCUT_SEED=" << seed << "\nthe kernel left\n  " << kernel << "\nand the model allows\n"
-                            << all << "what is done: " << CRASHCUT_RANDOM_CALLS << " " << seed << " told, in an empty directory";
-    ++compared;
-    return is_allowed;
+    EXPECT_EQ(outside, "") << "the kernel left this, and the model allows only\n" << all;
+    return outside.empty();
+  }
+
+  static std::string without_newline(std::string text) {
+    while (text.ends_with('\n')) text.pop_back();
+    return text;
+  }
+
+  fs::path directory_;
+  std::unique_ptr<tests::RecordingDisk> disk_;
+  std::string image_;                   // fresh
+  std::vector<std::uint64_t> journal_;  // its blocks in order; the first is its superblock
+  int crashed_ = -1;
+};
+
+TEST_P(KernelStates, OfRandomCallsAreAllowedByTheModel) {
+  const std::string missing = make_disk();
+  if (!missing.empty()) GTEST_SKIP() << "nothing to compare with: no " << missing;
+  tests::for_each_seed(12, [&](std::uint64_t seed) {
+    SCOPED_TRACE(fmt::format("CRASHCUT_SEED={0}; {1} {0} told, in an empty directory, says what is done", seed,
+                             CRASHCUT_RANDOM_CALLS));
+    return compare({CRASHCUT_RANDOM_CALLS, std::to_string(seed)});
   });
-  EXPECT_GT(compared, 0u);
+}
+
+// Blocks that are converted, kept or moved in place, with data written to them afterwards.
+constexpr const char* kBlockCalls[] = {
+    "4 m z0,4 w0,4 s",              // ZERO_RANGE keeps the block
+    "4 m z0,4 d0,4 m s",            //
+    "4 m z0,4 w1,1 s",              // a part: NULs around it
+    "8 m z0,8 w0,4 m s",            // the neighbour is zeroed on the disk where the extent is converted at once
+    "12 m z0,12 w4,4 r m s",        //
+    "8 m z0,8 w4,4 r D w0,4 m s",   //
+    "8 m p2,4 w2,1 m s",            // parts of blocks
+    "8 m p0,4 w0,4 m s",            // a hole is fresh
+    "8 m a0,8 w0,4 m s",            // over written blocks
+    "4 A4,8 w4,4 r m D w8,4 m s",   // over a hole
+    "4 w4,4 m z4,4 w4,4 r m s",     // over delayed blocks
+    "8 w8,4 r m z8,4 w8,4 r m s",   //
+    "12 m c0,4 w0,4 m s",           // moved blocks
+    "8 m i0,4 w0,8 m s",            //
+    "12 m z4,4 c0,4 w0,4 m s",      //
+    "12 m z4,8 i4,4 w8,4 d12,4 s",  //
+};
+
+TEST_P(KernelStates, OfCallsOnBlocksAreAllowedByTheModel) {
+  const std::string missing = make_disk();
+  if (!missing.empty()) GTEST_SKIP() << "nothing to compare with: no " << missing;
+  for (const char* arguments : kBlockCalls) {
+    SCOPED_TRACE(arguments);
+    compare({CRASHCUT_BLOCK_CALLS, arguments});
+  }
+}
+
+std::string random_block_calls(std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  const auto pick = [&](std::string_view choices) { return choices[random() % choices.size()]; };
+  std::string calls = fmt::format("{}", (random() % 4) * 4 + (random() % 3 ? 0 : 2));
+  for (std::uint64_t count = 2 + random() % 5; count > 0; --count) {
+    const char call = pick("wwwwwdpzzZaAcit");
+    const bool is_aligned = call == 'c' || call == 'i' || call == 'd' || random() % 2;
+    const std::uint64_t offset = is_aligned ? random() % 4 * 4 : random() % 12;
+    const std::uint64_t length = is_aligned ? (1 + random() % 3) * 4 : 1 + random() % 6;
+    calls += call == 't' ? fmt::format(" t{}", offset) : fmt::format(" {}{},{}", call, offset, length);
+    if (const char after = pick("mmsfDDrr        "); after != ' ') calls += fmt::format(" {}", after);
+  }
+  return calls + " m " + pick("sfDr");
+}
+
+TEST_P(KernelStates, OfRandomCallsOnBlocksAreAllowedByTheModel) {
+  const std::string missing = make_disk();
+  if (!missing.empty()) GTEST_SKIP() << "nothing to compare with: no " << missing;
+  tests::for_each_seed(12, [&](std::uint64_t seed) {
+    const std::string calls = random_block_calls(seed);
+    SCOPED_TRACE(fmt::format("CRASHCUT_SEED={}: {}", seed, calls));
+    return compare({CRASHCUT_BLOCK_CALLS, calls});
+  });
 }
 
 INSTANTIATE_TEST_SUITE_P(Modes, KernelStates,

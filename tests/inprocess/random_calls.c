@@ -1,20 +1,20 @@
 /* Random calls on two files, by a seed: the same on the model and on a real disk (kernel_states_test).
- *   random_calls SEED         does them; with IMAGE and COPY in the environment, copies the disk's image where the plug is pulled
- *   random_calls SEED told    also says on stderr what it does
+ *   random_calls SEED         does them; MARK in the environment names a file that is written to where the starting
+ *   state ends random_calls SEED told    also says on stderr what it does
  *   random_calls              prints what it finds
- * A plug is pulled after an fsync that commits more or less of what was done. */
+ * Every second seed has more of the calls that work on blocks: punch, zero, preallocate, collapse, insert. Directories
+ * are made between the calls, so that it shows how far the journal was. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "../../include/crashcut.h"
 
-enum { kUnit = 700, kBlock = 4096, kMost = 64 * 1024 };
+enum { kUnit = 700, kBlock = 4096, kMost = 64 * 1024, kLastName = 'I' };
 static const char* const kNames[2] = {"a", "b"};
 
 static unsigned long long state;
@@ -40,7 +40,8 @@ static void show(void) {
     printf("] ");
     close(fd);
   }
-  printf("%s\n", access("later", F_OK) == 0 ? "later" : "-");
+  for (char name[] = "C"; *name <= kLastName; ++*name) putchar(access(name, F_OK) == 0 ? *name : '-');
+  putchar('\n');
 }
 
 static int is_told;
@@ -58,7 +59,7 @@ static void write_with(int flags, const char* name, char letter, long length, lo
   close(fd);
 }
 
-static void do_one(int fds[2], char letter) {
+static void do_one(int fds[2], char letter, int is_about_blocks) {
   const int i = (int)pick(2);
   const int fd = fds[i];
   long offset = pick(12) * kUnit, length = (1 + pick(6)) * kUnit;
@@ -66,7 +67,7 @@ static void do_one(int fds[2], char letter) {
   const long block_offset = offset / kBlock * kBlock, blocks = (length + kBlock - 1) / kBlock * kBlock;
   if (is_aligned) offset = block_offset, length = blocks;
   struct stat found;
-  const unsigned what = pick(22);
+  const unsigned what = is_about_blocks && pick(2) ? 7 + pick(5) : pick(22);
   TELL("call %u on %s: offset %ld length %ld letter %c\n", what, kNames[i], offset, length, letter);
   switch (what) {
     case 0:
@@ -107,14 +108,33 @@ static void do_one(int fds[2], char letter) {
   }
 }
 
-/* Before anything else is done to the disk, be it by the end of this process. */
-static void copy_image(void) {
-  if (!getenv("IMAGE")) return;
-  if (fork() == 0) {
-    execlp("cp", "cp", "--sparse=always", getenv("IMAGE"), getenv("COPY"), (char*)0);
-    _exit(1);
+static void mark_the_start(void) {
+  if (!getenv("MARK")) return;
+  int mark = open(getenv("MARK"), O_WRONLY);
+  if (write(mark, "start", 5) != 5) abort();
+  close(mark);
+}
+
+/* Some of what was done is put out: the journal without the data that waits for writeback, or data without the journal.
+ * */
+static void put_out(int fds[2], int directory) {
+  const unsigned what = pick(8), i = pick(2);
+  if (what > 2) return;
+  TELL("put out: %s %s\n", what == 0 ? "fsync" : what == 1 ? "sync_file_range" : "fdatasync",
+       what == 0 ? "." : kNames[i]);
+  switch (what) {
+    case 0: fsync(directory); break;
+    case 1:
+      sync_file_range(fds[i], 0, 0, SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER);
+      break;
+    default: fdatasync(fds[i]);
   }
-  wait(0);
+}
+
+static void make_directory(char letter) {
+  const char name[] = {letter, '\0'};
+  TELL("mkdir %s\n", name);
+  mkdir(name, 0755);
 }
 
 int main(int argc, char** argv) {
@@ -129,16 +149,22 @@ int main(int argc, char** argv) {
   }
   int directory = open(".", O_RDONLY);
   syncfs(directory);
+  mark_the_start();
   crashcut_barrier();
   const unsigned count = 2 + pick(5);
-  for (unsigned i = 0; i < count; ++i) do_one(fds, (char)('C' + i));
-  mkdir("later", 0755);
-  switch (pick(4)) {
+  for (unsigned i = 0; i < count; ++i) {
+    if (pick(3) == 0) make_directory((char)('C' + i));
+    do_one(fds, (char)('C' + i), strtoull(argv[1], 0, 10) % 2 == 0);
+    put_out(fds, directory);
+  }
+  make_directory(kLastName);
+  const unsigned last = pick(4);
+  TELL("the last sync: %s\n", last == 0 ? "fsync a" : last == 1 ? "fdatasync b" : "fsync .");
+  switch (last) {
     case 0: fsync(fds[0]); break;
     case 1: fdatasync(fds[1]); break;
     default: fsync(directory);
   }
-  copy_image();
   return 0;
 }
 
