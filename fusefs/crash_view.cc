@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "fusefs/places.h"
 #include "persist/check.h"
 
 namespace crashcut::fusefs {
@@ -193,9 +194,11 @@ void CrashView::read_block(BlockId id, std::uint64_t in_block, std::span<std::by
   const std::uint64_t skip = in_block % sector_bytes;
   CHECK(skip + out.size() <= sector_bytes);
   const LocationId location = block.sectors[in_block / sector_bytes];
-  const Value value = location != kNoLocation ? cut_.read(location, chooser_, SameBytes(recording_, skip, out.size()))
-                      : block.from_below      ? kFromBelow
-                                              : 0;
+  const SameBytes same(recording_, skip, out.size());
+  const auto sector = static_cast<std::uint32_t>(in_block / sector_bytes);
+  const Value value = location == kNoLocation    ? (block.from_below ? kFromBelow : 0)
+                      : recording_.freed.empty() ? cut_.read(location, chooser_, same)
+                                                 : Places(recording_, cut_, chooser_).read(id, sector, same);
   if (value == kFromBelow) {
     below_->read_bytes(block.ino, block.block * recording_.options.block_bytes + in_block, out);
   } else if (value == 0) {

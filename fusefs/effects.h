@@ -41,6 +41,7 @@ class Effects {
     kDurable,      // the starting state ends
     kBarrier,      // a sync persists before every later event
     kStarted,      // writeback that was started: its events come before what the journal takes next
+    kPlaces,       // which blocks of the disk are free, where freed ones are reused at once
     kWriting,      // a range of files: what the recorder knows of their blocks, how a write persists
   };
   enum Part : std::uint8_t { kSource = 1, kTarget = 2, kBoth = 3 };

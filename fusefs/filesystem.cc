@@ -144,6 +144,7 @@ void Filesystem::Impl::drop_if_unused(Inode& inode) {
   const std::uint64_t freed = inode.blocks.size() + inode.preallocated.size();
   if (freed != 0) touch_effect(Effects::Thing::kSpace, Effects::kSource, kNoIno);
   used_blocks -= std::min(used_blocks, freed);
+  if (recorder()) recorder()->free_inode(inode.ino);
   inodes.erase(static_cast<std::uint64_t>(inode.ino));
 }
 

@@ -130,6 +130,18 @@ std::vector<Rule> ext4_rules(const ModelOptions& o) {
   return table;
 }
 
+// When the allocator may give a freed data block to somebody else. Blocks of metadata wait for the commit in all modes.
+struct ReuseRule {
+  DataMode data;
+  bool at_once;
+  std::string_view source;
+};
+constexpr ReuseRule kReuseRules[] = {
+    {DataMode::kOrdered, false, "ext4_mb_clear_bb: ext4_mb_free_metadata, until the commit"},
+    {DataMode::kJournal, false, "ext4_mb_clear_bb: ext4_mb_free_metadata, until the commit"},
+    {DataMode::kWriteback, true, "ext4_mb_clear_bb: mb_free_blocks where ext4_should_writeback_data; seen on 6.18"},
+};
+
 struct MountOption {
   std::string_view name;
   bool ModelOptions::*flag;
@@ -179,6 +191,12 @@ std::vector<Rule> rules(const ModelOptions& options) {
     case DataMode::kWriteback: return {std::begin(kPaperWriteback), std::end(kPaperWriteback)};
   }
   return {};
+}
+
+bool reuses_freed_blocks(const ModelOptions& options) {
+  if (options.profile != ProfileName::kExt4) return false;  // the paper's blocks keep their places for ever
+  return std::any_of(std::begin(kReuseRules), std::end(kReuseRules),
+                     [&](const ReuseRule& rule) { return rule.data == options.data && rule.at_once; });
 }
 
 tl::expected<ProfileName, std::string> parse_profile(std::string_view text) {

@@ -59,6 +59,7 @@ enum Kind : std::uint32_t {
   kSync = 1 << 15,
   kMark = 1 << 16,
   kZeroOut = 1 << 17,  // blocks that turn from unwritten to written with a neighbour are zeroed on the disk
+  kFree = 1 << 18,     // the moment in which freed blocks become free for others; only barriers come before it
 };
 using Kinds = std::uint32_t;
 inline constexpr Kinds kBarriers = kFsync | kFdatasync | kDirectoryFsync | kRangeFsync | kRangeFdatasync | kSync | kMark;
@@ -75,5 +76,7 @@ struct Rule {
 };
 
 std::vector<Rule> rules(const ModelOptions& options);
+// Whether a freed block may be written to for another file before the journal has committed that it was freed.
+bool reuses_freed_blocks(const ModelOptions& options);
 
 }  // namespace crashcut::fusefs

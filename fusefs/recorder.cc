@@ -244,7 +244,11 @@ void Recorder::make_durable() {
   impl_->recording.event_kinds.push_back(kSync);
 }
 
-void Recorder::seal() { impl_->recording.log.seal(); }
+void Recorder::seal() {
+  impl_->recording.log.seal();
+  impl_->is_sealed = true;
+  impl_->find_look_alikes();
+}
 Recording& Recorder::recording() { return impl_->recording; }
 const Recording& Recorder::recording() const { return impl_->recording; }
 

@@ -78,6 +78,8 @@ class Recorder {
   void sync();
   // sync_file_range: starts, promises nothing. A length of 0 is to the end.
   void start_writeback(Ino ino, std::uint64_t offset, std::uint64_t length);
+  // An inode without names and descriptors is gone.
+  void free_inode(Ino ino);
   void before_replace(Ino moved);  // rename over an existing file
   void on_release(Ino ino);        // a writable description is closed
   void mark(const std::string& text);

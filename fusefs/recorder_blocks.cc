@@ -89,18 +89,23 @@ void Recorder::Impl::unmap_blocks(Ino ino, std::uint64_t first, std::uint64_t en
   std::vector<std::uint64_t> gone = known_blocks(ino, first, end);
   std::erase_if(gone, [&](std::uint64_t block) {
     BlockState& known = block_state(ino, block);
-    if (!keeps) known.kept = kNoBlock;
+    if (!keeps) {  // an unwritten block is freed too
+      if (known.kept != kNoBlock) unmapped.push_back(known.kept);
+      known.kept = kNoBlock;
+    }
     return known.id == kNoBlock;
   });
   for (std::uint64_t block : gone) {
     writes.push_back(Write{block_map_location(ino, block), kNoBlock});
     BlockState& gone_block = state.blocks[block];
+    unmapped.push_back(gone_block.id);
     gone_block = BlockState{.kept = keeps ? gone_block.id : kNoBlock};
   }
   const auto is_gone = [&](std::uint64_t block) { return block >= first && block < end; };
   std::erase_if(state.delayed, is_gone);
   std::erase_if(state.zero_outs, [&](const auto& entry) { return is_gone(entry.first); });
   state.preallocated.remove(first, end);
+  forget_reserved(state, first, end);
 }
 
 // Blocks that only the disk below knows.
@@ -134,7 +139,7 @@ void Recorder::Impl::truncate(Ino ino, std::uint64_t old_size, std::uint64_t new
   writes.push_back(Write{inode(ino).size, new_size});
   // ext4_setattr journals the size, ext4_truncate zeroes and frees in a later handle, which is the one that the
   // block's data is bound to. A crash between the two: the size is new, and the orphan list has the rest done.
-  emit(kTruncate, Touch{{&ino, 1}}, writes);
+  free_unmapped(emit(kTruncate, Touch{{&ino, 1}}, writes));
   if (part != kNoBlock) emit(kTruncate, Touch{{&ino, 1}, part}, {});
   settle_size(ino, new_size);
   if (new_size == 0) file(ino).allocate_on_close = true;
@@ -163,6 +168,7 @@ void Recorder::Impl::zero_range(Ino ino, std::uint64_t offset, std::uint64_t len
   if (is_apart && first < last) {
     unmap_blocks(ino, first, last, allocates);
     emit(kTruncate, Touch{{&ino, 1}}, writes);
+    keep_unmapped();
   }
   std::vector<Write> also;
   if (first > last) {  // inside one block
@@ -177,12 +183,15 @@ void Recorder::Impl::zero_range(Ino ino, std::uint64_t offset, std::uint64_t len
   if (!is_apart && first < last) unmap_blocks(ino, first, last, allocates);
   if (!is_apart && new_size != old_size) writes.push_back(Write{inode(ino).size, new_size});
   std::vector<EventId> parts = part_data(ino, offset, end);
-  emit(kTruncate, Touch{{&ino, 1}, part_block(ino, offset)}, writes, parts);
+  const EventId event = emit(kTruncate, Touch{{&ino, 1}, part_block(ino, offset)}, writes, parts);
+  allocates ? keep_unmapped() : free_unmapped(event);  // ZERO_RANGE converts the blocks that are there
   if (!is_apart && new_size != old_size) settle_size(ino, new_size);
 }
 
 void Recorder::Impl::note_preallocated(Ino ino, std::uint64_t offset, std::uint64_t length) {
   file(ino).preallocated.add(offset / block_bytes(), (offset + length + block_bytes() - 1) / block_bytes());
+  reserve_places(ino, offset / block_bytes(), (offset + length + block_bytes() - 1) / block_bytes(),
+                 static_cast<EventId>(recording.log.event_count() - 1));
 }
 
 // Both ends of a range may be part of a block; the rule sees one, so the other's newest data is named here.
@@ -225,14 +234,16 @@ void Recorder::Impl::shift_blocks(Ino ino, std::uint64_t first, std::int64_t shi
   for (std::uint64_t block = changed_from; block < std::max(end, end + shift); ++block) {
     const auto found = moved.find(block);
     const BlockState now = found == moved.end() ? BlockState{} : found->second;
-    const bool is_shown = now.id != kNoBlock || block_state(ino, block).id != kNoBlock;
-    if (is_shown) maps.push_back(Write{block_map_location(ino, block), now.id});
+    const BlockState before = block_state(ino, block);
+    if (now.id != kNoBlock || before.id != kNoBlock) maps.push_back(Write{block_map_location(ino, block), now.id});
+    if (block < first && before.owned() != kNoBlock) unmapped.push_back(before.owned());
     file(ino).blocks[block] = now;
   }
   maps.push_back(Write{inode(ino).size, new_size});
-  emit(kTruncate, Touch{{&ino, 1}}, maps, flushed);
+  free_unmapped(emit(kTruncate, Touch{{&ino, 1}}, maps, flushed));
   if (shift < 0) file(ino).preallocated.remove(changed_from, first);
   file(ino).preallocated.shift(first, shift);
+  shift_reserved(ino, first, shift);
   settle_size(ino, new_size);
 }
 

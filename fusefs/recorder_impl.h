@@ -1,7 +1,10 @@
-// The inside of Recorder, in four files: the locations, events, names and metadata (recorder.cc), the writes
-// (recorder_write.cc), the explicit changes of size and blocks (recorder_blocks.cc), the syncs (recorder_sync.cc).
+// The inside of Recorder, in five files: the locations, events, names and metadata (recorder.cc), the writes
+// (recorder_write.cc), the explicit changes of size and blocks (recorder_blocks.cc), the syncs (recorder_sync.cc), when
+// a block has a place on the disk (recorder_places.cc).
 #pragma once
 
+#include <map>
+#include <set>
 #include <unordered_map>
 #include <vector>
 
@@ -17,6 +20,8 @@ struct BlockState {
   bool written = false;  // allocated, and a sync or the call itself saw to it that its data shows
   BlockId kept = kNoBlock;  // where id is none: the block that ZERO_RANGE left in place, which the next write lands in
   bool is_zeroed_out = false;  // it became written with a neighbour, and nothing was written to it since
+  // The block that is allocated, written or not.
+  BlockId owned() const { return id != kNoBlock ? id : kept; }
 };
 
 // A growth of the on-disk size that no sync or explicit change of size has overtaken.
@@ -31,6 +36,12 @@ struct Allocation {
   persist::EventId event;
 };
 
+// Of blocks that fallocate gave a place, up to `end`.
+struct Reservation {
+  std::uint64_t end;
+  persist::EventId since;
+};
+
 struct FileState {
   std::unordered_map<std::uint64_t, BlockState> blocks;
   std::vector<std::uint64_t> delayed;  // blocks that are not written, each once
@@ -39,6 +50,7 @@ struct FileState {
   std::vector<Allocation> allocations; // what writeback of the delayed blocks will put into the journal
   std::unordered_map<std::uint64_t, std::vector<persist::EventId>> zero_outs;  // of delayed blocks
   BlockRanges preallocated;            // blocks that need no room reserved when they are written
+  std::map<std::uint64_t, Reservation> reserved;  // blocks that have a place and no data, by the first of a range
   std::uint64_t write_end = 0;         // of the call that writes
   std::uint64_t zero_grown_to = 0;     // paper: the on-disk size that the write under way began with
   bool allocate_on_close = false;      // EXT4_STATE_DA_ALLOC_CLOSE
@@ -74,11 +86,16 @@ struct Recorder::Impl {
   std::unordered_map<std::uint64_t, FileState> files;
   // Writeback that was started: its events come before whatever the journal takes next.
   std::vector<EventId> before_next_in_journal;
+  std::set<BlockId> unplaced;      // blocks whose allocation is delayed, where freed blocks are reused at once
+  std::vector<BlockId> unmapped;  // scratch: blocks that the call under way takes from a file
+  bool is_loosened = false;
+  bool is_sealed = false;
   std::vector<Stamp> stamps;   // a stamp an event, where there are effects
   std::vector<EventId> after;  // scratch of emit
   std::vector<Write> writes;   // scratch of the callers of emit
 
   bool is_paper() const { return recording.options.profile == ProfileName::kPaper; }
+  bool reuses() const { return reuses_freed_blocks(recording.options); }
   bool is_journal() const { return recording.options.data == DataMode::kJournal; }
   std::uint32_t sector_bytes() const { return recording.options.sector_bytes; }
   std::uint32_t block_bytes() const { return recording.options.block_bytes; }
@@ -120,7 +137,7 @@ struct Recorder::Impl {
   void emit_data(Ino ino, BlockId id, SectorSpan span, std::span<const std::byte> bytes,
                  std::vector<EventId>* events = nullptr);
   SectorSpan whole_block() const { return {0, sectors_per_block() - 1}; }
-  SectorSpan land(Ino ino, std::uint64_t block, BlockState& state, SectorSpan span);
+  SectorSpan land(Ino ino, std::uint64_t block, BlockState& state, SectorSpan span, bool is_delayed);
   bool is_unwritten(const FileState& state, std::uint64_t block) const;
   std::vector<std::uint64_t> find_converted(Ino ino, std::uint64_t block, std::uint64_t size);
   std::vector<EventId> emit_zero_out(Ino ino, BlockId id);
@@ -168,6 +185,18 @@ struct Recorder::Impl {
   std::vector<EventId> part_data(Ino ino, std::uint64_t offset, std::uint64_t end);
   void shift_blocks(Ino ino, std::uint64_t first, std::int64_t shift, std::uint64_t old_size, std::uint64_t new_size,
                     const BlockBytes& bytes);
+
+  // Places.
+  void note_allocation(BlockId id, EventId event);
+  void add_place(Ino ino, std::uint64_t block, BlockId id, bool is_delayed);
+  void place_blocks(Ino ino, std::uint64_t first, std::uint64_t end);
+  static void forget_reserved(FileState& state, std::uint64_t first, std::uint64_t end);
+  void reserve_places(Ino ino, std::uint64_t first, std::uint64_t end, EventId since);
+  void free_blocks(std::span<const BlockId> ids, EventId by);
+  void free_unmapped(EventId by);
+  void keep_unmapped();
+  void shift_reserved(Ino ino, std::uint64_t first, std::int64_t shift);
+  void find_look_alikes();
 
   // Syncs.
   void written_now(Ino ino, std::uint64_t first, std::uint64_t end);

@@ -95,6 +95,7 @@ void Recorder::loosen(const std::function<bool(std::uint32_t, std::uint32_t)>& i
     for (WholeDiskRule& rule : about_the_disk) rule.add(e, kind, stamp.moment.actor);
   }
   impl_->recording.log = std::move(loose);
+  impl_->is_loosened = true;
 }
 
 }  // namespace crashcut::fusefs

@@ -17,6 +17,7 @@ void Recorder::Impl::written_now(Ino ino, std::uint64_t first, std::uint64_t end
 
 void Recorder::Impl::settle_blocks(Ino ino, std::uint64_t first, std::uint64_t end) {
   FileState& state = file(ino);
+  place_blocks(ino, first, end);
   // Without flushes nothing is durable, but what the sync allocated and converted is in the journal by now.
   if (!recording.options.barrier) {
     for (std::uint64_t block : state.delayed) {
@@ -99,6 +100,7 @@ void Recorder::Impl::sync_everything() {
 void Recorder::Impl::begin_writeback(Ino ino, std::uint64_t first, std::uint64_t end) {
   touch_writing(ino, Effects::kBoth);
   touch_started(Effects::kSource);
+  place_blocks(ino, first, end);
   note_started(ino, first, end);
 }
 

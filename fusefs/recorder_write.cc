@@ -194,10 +194,12 @@ void Recorder::Impl::write_ext4(const WriteRange& range, const BlockBytes& bytes
 // The first write to a hole or to an unwritten block: says in `state` where it lands. Returns the sectors that it puts
 // out. Those of a block that ZERO_RANGE kept are all of them: around the bytes of the call the page is zeroed
 // (ext4_block_write_begin, iomap_dio_zero).
-SectorSpan Recorder::Impl::land(Ino ino, std::uint64_t block, BlockState& state, SectorSpan span) {
+SectorSpan Recorder::Impl::land(Ino ino, std::uint64_t block, BlockState& state, SectorSpan span, bool is_delayed) {
   const bool is_kept = state.kept != kNoBlock;
   state = BlockState{is_kept ? state.kept : new_block(ino, block, false)};
-  return is_kept ? whole_block() : span;
+  if (!is_kept) add_place(ino, block, state.id, is_delayed);
+  // The sectors around a new block's are NULs, which shows only in the place of a freed one.
+  return is_kept || reuses() ? whole_block() : span;
 }
 
 bool Recorder::Impl::is_unwritten(const FileState& state, std::uint64_t block) const {
@@ -247,7 +249,7 @@ std::vector<EventId> Recorder::Impl::zero_out_neighbours(Ino ino, std::uint64_t 
     BlockState& state = block_state(ino, other);
     std::vector<EventId>& other_zeros = file(ino).zero_outs[other];
     if (state.id == kNoBlock) {
-      land(ino, other, state, {});
+      land(ino, other, state, {}, is_delayed);
       other_zeros = emit_zero_out(ino, state.id);
       state.written = !is_delayed;
       state.is_zeroed_out = true;
@@ -324,7 +326,7 @@ void Recorder::Impl::write_delayed(Ino ino, std::uint64_t block, BlockState& sta
   if (is_new) {
     if (!recording.options.dioread_nolock) zeros = zero_out_neighbours(ino, block, size, maps);
     if (state.id == kNoBlock) {
-      span = land(ino, block, state, span);
+      span = land(ino, block, state, span, true);
       file(ino).delayed.push_back(block);
       // The writeback of a neighbour may come first, and then this one is zeroed too.
       if (!maps.empty()) file(ino).zero_outs[block] = emit_zero_out(ino, state.id);
@@ -341,7 +343,7 @@ void Recorder::Impl::write_delayed(Ino ino, std::uint64_t block, BlockState& sta
     const std::vector<Write> map = std::exchange(writes, {});
     const EventId growth = allocate_delayed(ino, block, id, size, grow_to);
     const auto after_growth = growth == kNoEvent ? std::span<const EventId>{} : std::span(&growth, 1);
-    if (is_new) emit(kMap, Touch{{&ino, 1}, id}, map, after_growth);
+    if (is_new) note_allocation(id, emit(kMap, Touch{{&ino, 1}, id}, map, after_growth));
   } else if (is_new || grow_to) {
     allocate_delayed(ino, block, id, size, grow_to, zeros);
   }
@@ -350,6 +352,7 @@ void Recorder::Impl::write_delayed(Ino ino, std::uint64_t block, BlockState& sta
 EventId Recorder::Impl::emit_allocation(Kind kind, FileState& state, const Touch& touch, std::uint64_t block,
                                         std::uint64_t size, std::span<const EventId> also_after) {
   state.allocations.push_back(Allocation{block, size, emit(kind, touch, writes, also_after)});
+  note_allocation(touch.block, state.allocations.back().event);
   return state.allocations.back().event;
 }
 
@@ -388,7 +391,7 @@ void Recorder::Impl::write_allocating(const WriteRange& range, std::uint64_t blo
   std::vector<Write> maps;
   std::vector<EventId> zeros;
   if (!range.direct) zeros = zero_out_neighbours(range.ino, block, size, maps);
-  if (state.id == kNoBlock) span = land(range.ino, block, state, span);
+  if (state.id == kNoBlock) span = land(range.ino, block, state, span, false);
   state.written = true;
   const BlockId id = state.id;
   std::vector<EventId> data;
@@ -398,7 +401,7 @@ void Recorder::Impl::write_allocating(const WriteRange& range, std::uint64_t blo
   writes = maps;
   writes.push_back(Write{block_map_location(range.ino, block), id});
   if (grow_to) writes.push_back(Write{inode(range.ino).size, grow_to});
-  emit(kAllocate, Touch{{&range.ino, 1}, id}, writes, data);
+  note_allocation(id, emit(kAllocate, Touch{{&range.ino, 1}, id}, writes, data));
   if (grow_to) settle_size(range.ino, grow_to);
 }
 

@@ -82,6 +82,19 @@ std::string Recording::describe_value(LocationId location, Value value) const {
   return "";
 }
 
+std::string Recording::describe_candidate(LocationId location, const persist::Candidate& candidate) const {
+  const std::string value = describe_value(location, candidate.value);
+  const std::string owner = path_of(locations[candidate.location].ino);
+  switch (candidate.origin) {
+    case persist::Origin::kHere: return value;
+    case persist::Origin::kLater:
+      return fmt::format("{}, data later written to {}, which reuses the freed block", value, owner);
+    case persist::Origin::kEarlier:
+      return fmt::format("{}, data left behind by {}, whose freed block is reused", value, owner);
+  }
+  return value;
+}
+
 std::string Recording::describe_event(EventId event) const {
   std::string text;
   for (const persist::Write& write : log.writes(event)) {

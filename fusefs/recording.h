@@ -5,6 +5,8 @@
 //   holding its bytes; a mark, holding 1 once it was reached.
 // A truncated block that is written again gets a fresh BlockId, so old and new bytes do not mix. The `paper`
 //   profile has no block map: there each (inode, block) is one BlockId for ever.
+// In data=writeback two BlockIds can share a place on the disk, the later one the place that the earlier one was freed
+//   from: fusefs/places.h.
 // Threads: written by one Recorder; read-only once log is sealed.
 #pragma once
 
@@ -16,6 +18,7 @@
 
 #include "fusefs/profile.h"
 #include "fusefs/types.h"
+#include "persist/choices.h"
 #include "persist/log.h"
 
 namespace crashcut::fusefs {
@@ -48,6 +51,12 @@ struct BlockRecord {
   std::uint64_t block = 0;                     // where it was first used: collapse_range moves blocks
   std::vector<persist::LocationId> sectors;    // kNoLocation until written
   bool from_below = false;                     // sectors without a location are the disk's below
+  // When it has a place on the disk, where freed blocks are reused at once (fusefs/places.h).
+  std::vector<persist::EventId> allocations;       // journal entries that say that it is allocated
+  persist::EventId placed_at = persist::kNoEvent;  // it has its place by this event; kNoEvent: it may still be delayed
+  persist::EventId freed_by = persist::kNoEvent;   // the journal entry that frees it
+  persist::EventId freed_at = persist::kNoEvent;   // the kFree event
+  BlockId first_taker = kNoBlock;                  // the oldest block that can have its place afterwards
 };
 inline constexpr persist::LocationId kNoLocation = ~persist::LocationId{0};
 // The value of a location that this recording has not written: the disk below knows it.
@@ -62,6 +71,9 @@ struct Recording {
   std::vector<std::string> strings;
   std::unordered_map<std::uint64_t, InodeRecord> inodes;
   std::vector<BlockRecord> blocks{1};  // [0] is kNoBlock
+  std::vector<BlockId> freed;          // by freed_at; empty where freed blocks are not reused at once
+  std::vector<BlockId> look_alikes;    // of each block: the first one that was written and freed just like it
+  std::vector<BlockId> leftovers;      // of each block: the first one that held the same in the end
   std::vector<Meta> metas{Meta{.mode = kRootMode, .nlink = 2}};  // kMeta values point here; [0] is the empty disk's root
   std::vector<std::byte> bytes;        // kSector values point here, plus one; 0 is all NULs
   std::map<std::string, persist::LocationId, std::less<>> marks;
@@ -74,6 +86,8 @@ struct Recording {
   std::string describe_event(persist::EventId event) const;
   std::string describe_location(persist::LocationId location) const;
   std::string describe_value(persist::LocationId location, persist::Value value) const;
+  // The same, and where it comes from if not from the location itself.
+  std::string describe_candidate(persist::LocationId location, const persist::Candidate& candidate) const;
   std::string path_of(Ino ino) const;
 };
 

@@ -43,6 +43,7 @@ Question Choice::question() const {
   for (const Candidate& candidate : candidates) {
     hash = (hash ^ static_cast<std::uint32_t>(candidate.first)) * kPrime;
     hash = (hash ^ static_cast<std::uint32_t>(candidate.last)) * kPrime;
+    if (candidate.origin != Origin::kHere) hash = (hash ^ candidate.location) * kPrime;
   }
   const auto folded = static_cast<std::uint32_t>(hash ^ hash >> 32);
   return Question{static_cast<std::uint32_t>(candidates.size()), folded == 0 ? 1 : folded};

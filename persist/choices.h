@@ -17,12 +17,18 @@
 
 namespace crashcut::persist {
 
+// Where a candidate's writes went: to the location that is read, or to another one that shares its place on the medium
+// and was in use later, or earlier.
+enum class Origin : std::uint8_t { kHere, kLater, kEarlier };
+
 // A run of neighbouring writes of one location that recovery cannot tell apart, as indices into its history;
 // first is -1 where the run begins with the initial value.
 struct Candidate {
   std::int32_t first;
   std::int32_t last;
   Value value;
+  LocationId location;  // whose history it is
+  Origin origin = Origin::kHere;
 };
 
 // What a point of choice looks like, in short: where two differ, they are not the same point.

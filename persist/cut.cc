@@ -1,6 +1,7 @@
 #include "persist/cut.h"
 
 #include <algorithm>
+#include <unordered_set>
 #include <utility>
 
 #include "persist/check.h"
@@ -14,6 +15,7 @@ void Cut::reset() {
   trail_.clear();
   barriers_in_ = log_->durable_barrier();
   first_barrier_out_ = kNoBarrier;
+  places_.clear();
 }
 
 // The newest write that is certainly in, or -1: it hides all before it.
@@ -43,7 +45,7 @@ std::span<const Candidate> Cut::candidates(LocationId location, const SameToRead
     history = history.first(end - history.begin());
   }
   const std::int32_t base = newest_in(location, history);
-  candidates_.push_back(Candidate{base, base, base < 0 ? log_->initial(location) : history[base].value});
+  candidates_.push_back(Candidate{base, base, base < 0 ? log_->initial(location) : history[base].value, location});
   for (std::int32_t i = base + 1; i < static_cast<std::int32_t>(history.size()); ++i) {
     const LocationWrite& w = history[i];
     if (!log_->is_chain(location) && is_out(w.event)) continue;
@@ -52,7 +54,7 @@ std::span<const Candidate> Cut::candidates(LocationId location, const SameToRead
     if (previous.last == i - 1 && w.chained && same.is_same(previous.value, w.value)) {
       previous.last = i;
     } else {
-      candidates_.push_back(Candidate{i, i, w.value});
+      candidates_.push_back(Candidate{i, i, w.value, location});
     }
   }
   std::reverse(candidates_.begin(), candidates_.end());
@@ -78,6 +80,33 @@ void Cut::settle(LocationId location, const Candidate& candidate) {
     const bool is_past_barrier = log_->epoch(history[i].event) >= first_barrier_out_;
     if (is_past_barrier && log_->has_rising_epochs(location)) break;  // the rest are out with it
   }
+}
+
+// Edges lead from lower to higher numbers, so the search downwards ends where the numbers are below `low`.
+bool Cut::is_below(EventId low, EventId high) const {
+  if (low == high || is_in(low) || log_->cover(low) <= log_->epoch(high)) return true;
+  std::vector<EventId> open{high};
+  std::unordered_set<EventId> seen;
+  while (!open.empty()) {
+    const EventId at = open.back();
+    open.pop_back();
+    for (const EventId p : log_->predecessors(at)) {
+      if (p == low) return true;
+      // Below an event that is in there is nothing but events that are in.
+      if (p > low && !is_in(p) && seen.insert(p).second) open.push_back(p);
+    }
+  }
+  return false;
+}
+
+void Cut::include(EventId e) {
+  CHECK(!is_out(e));
+  put_in(e);
+}
+
+void Cut::exclude(EventId e) {
+  CHECK(!is_in(e));
+  put_out(e);
 }
 
 Cut::Position& Cut::touch(ChainId chain) {

@@ -20,6 +20,8 @@
 //   what the log holds. Threads: one cut belongs to one thread.
 #pragma once
 
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "persist/choices.h"
@@ -32,6 +34,13 @@ class SameToReader {
  public:
   virtual ~SameToReader() = default;
   virtual bool is_same(Value a, Value b) const { return a == b; }
+};
+
+// A place on the medium that several things of a model had one after the other (fusefs/places.h): decided as a recovery
+// reads, like the events. The numbers are the model's.
+struct SharedPlace {
+  std::vector<std::uint32_t> members;                          // oldest first
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> shown;  // a part of the place, and the member it was read from
 };
 
 class Cut {
@@ -47,6 +56,16 @@ class Cut {
 
   // What read() would offer, without deciding.
   std::span<const Candidate> candidates(LocationId location, const SameToReader& same = SameToReader());
+
+  // For a model in which a choice means more than its location says: puts an event in, with all below it, or out, with
+  // all above it. The caller has seen to it that the two sets stay disjoint.
+  void include(EventId e);
+  void exclude(EventId e);
+  // Whether `high` is in only where `low` is.
+  bool is_below(EventId low, EventId high) const;
+
+  // Places that are decided, by the member that recovery reads. Copied and reset with the cut.
+  std::unordered_map<std::uint32_t, SharedPlace>& places() { return places_; }
 
   bool is_in(EventId e) const { return log_->cover(e) <= barriers_in_ || e < positions_[log_->chain(e)].end_in; }
   bool is_out(EventId e) const {
@@ -80,6 +99,7 @@ class Cut {
   std::vector<ChainId> trail_;                // whose positions have changed, once each
   std::vector<EventId> stack_;
   std::vector<Candidate> candidates_;
+  std::unordered_map<std::uint32_t, SharedPlace> places_;
 };
 
 }  // namespace crashcut::persist

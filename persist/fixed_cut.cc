@@ -27,10 +27,10 @@ void FixedCut::drop(EventId event) {
 }
 
 std::uint32_t FixedCut::choose(const Choice& choice) {
-  const auto history = choice.log.history(choice.location);
   for (std::uint32_t i = 0; i < choice.candidates.size(); ++i) {
-    const auto& [first, last, value] = choice.candidates[i];
-    for (std::int32_t at = last; at >= first; --at) {
+    const auto history = choice.log.history(choice.candidates[i].location);
+    const auto first = choice.candidates[i].first;
+    for (std::int32_t at = choice.candidates[i].last; at >= first; --at) {
       if (at < 0 || in_[history[static_cast<std::size_t>(at)].event]) return i;
     }
   }

@@ -3,7 +3,7 @@
 // Verifies, for every `run:` line of workloads/litmus/*.c: the exact set of outcomes, the exact number of recoveries
 // (of
 //   the paper's tests never more than the paper counts), the verdict and the exit code.
-// Does not verify: what a violation's report says.
+// Does not verify: what a violation's report says, but for the names of files that share a block.
 // The comment that opens a program is the claim; workloads/litmus/litmus.h says how it is written.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -238,6 +238,25 @@ std::string test_name(const testing::TestParamInfo<Claim>& info) {
 void PrintTo(const Claim& claim, std::ostream* out) { *out << claim.program << " " << claim.run; }
 
 INSTANTIATE_TEST_SUITE_P(Corpus, Litmus, testing::ValuesIn(claims()), test_name);
+
+// ---- stories --------------------------------------------------------------------------------------------------------
+
+std::string output_of(const std::string& command) {
+  std::FILE* pipe = popen((command + " 2>/dev/null").c_str(), "r");
+  std::string text;
+  char buffer[4096];
+  for (std::size_t count; pipe && (count = std::fread(buffer, 1, sizeof buffer, pipe)) > 0;) text.append(buffer, count);
+  if (pipe) pclose(pipe);
+  return text;
+}
+
+TEST(LitmusStories, NameTheFilesThatShareABlock) {
+  const std::string reused = output_of(command_of("reuse-unlinked-wrong", "--data writeback --sector 4 --block 4"));
+  EXPECT_NE(reused.find("data later written to b, which reuses the freed block"), std::string::npos) << reused;
+  const std::string stale =
+      output_of(command_of("reuse-stale", "--data writeback -o nodelalloc --sector 4 --block 4"));
+  EXPECT_NE(stale.find("data left behind by secret, whose freed block is reused"), std::string::npos) << stale;
+}
 
 // ---- the corpus -----------------------------------------------------------------------------------------------------
 

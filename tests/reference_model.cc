@@ -83,6 +83,7 @@ struct Node {
   EventNumber last_journal = kNone;
   EventNumber last_journal_of_blocks = kNone;
   std::set<int> preallocated;   // blocks that need no room when they are written
+  std::map<int, std::pair<int, EventNumber>> reserved;  // blocks with a place and no data: since when, by which event
   bool cut_to_nothing = false;  // truncated to zero and not closed since
 };
 
@@ -151,20 +152,26 @@ class Model {
   virtual void finish() {}
 
   const Order& order() const { return order_; }
+  bool reuses() const { return options_.profile == Profile::kExt4 && options_.data == Data::kWriteback; }
   std::vector<int> initial_values() const {
     std::vector<int> values(order_.location_count(), 0);
     for (const Write& w : initial_) values[w.location] = w.value;
     return values;
   }
 
-  // The disk that holds `values`.
-  State look(const std::vector<int>& values) const {
-    State state;
-    look_into(1, "", values, state);
-    for (const auto& [name, location] : marks_) {
-      if (values[location]) state["!" + name] = "";
+  // The disks that `values` can be: one, unless blocks can have shared a place.
+  void look(const std::vector<int>& values, const std::vector<char>& in, std::set<State>& states) const {
+    Sharing sharing;
+    if (reuses()) {
+      sharing.is_written.assign(order_.location_count(), false);
+      for (EventNumber e = 0; e < order_.count(); ++e) {
+        for (const Write& w : order_.writes(e)) {
+          if (in[e]) sharing.is_written[w.location] = true;
+        }
+      }
+      collect_places(1, values, sharing.showing);
     }
-    return state;
+    share(values, in, sharing, 0, states);
   }
   State running() const {
     State state;
@@ -199,6 +206,37 @@ class Model {
   virtual void on_barrier() = 0;
   virtual void on_mark(Location mark) = 0;
 
+  // Where freed blocks are reused before the journal has their freeing (data=writeback), a place is had by several
+  // blocks one after the other, each a "place" here, and holds the newest data of any of them.
+  struct Life {
+    std::set<EventNumber> allocations;
+    int placed_at = 1 << 30;  // by this moment it had its place
+    bool is_freed = false;
+    int freed_at = 0;
+    EventNumber freed_by = kNone;
+    EventNumber barrier = kNone;  // the last one before the moment in which it was freed
+  };
+  int now() { return ++moment_; }
+  Life& life(int place) { return lives_[place]; }
+  // All at once: none of them takes the place of another.
+  void free_places(const std::vector<int>& places, EventNumber by, EventNumber barrier) {
+    int moment = now();
+    for (int place : places) {
+      if (!reuses() || place == 0 || lives_[place].is_freed) continue;
+      Life& l = lives_[place];
+      l.is_freed = true;
+      l.freed_at = moment;
+      l.freed_by = by;
+      l.barrier = barrier;
+      l.placed_at = std::min(l.placed_at, l.freed_at);
+    }
+  }
+  bool is_named(int number) const {
+    return std::any_of(nodes_.begin(), nodes_.end(), [&](const Node& n) {
+      return std::any_of(n.entries.begin(), n.entries.end(), [&](const auto& e) { return e.second == number; });
+    });
+  }
+
   Node& node(int number) { return nodes_[number]; }
   std::vector<Node>& nodes() { return nodes_; }
 
@@ -210,6 +248,7 @@ class Model {
     std::vector<Location> bytes;
     for (int i = 0; i < options_.block; ++i) bytes.push_back(order_.add_location());
     places_.push_back(bytes);
+    lives_.resize(places_.size());
     return static_cast<int>(places_.size()) - 1;
   }
   Location byte_location(int place, int offset) const { return places_[place][offset % options_.block]; }
@@ -362,25 +401,105 @@ class Model {
     on_names({{set_name(*dir, split(op.path).second, 0)}, {dir->number}, {f->number}});
   }
 
-  void look_into(int number, const std::string& path, const std::vector<int>& values, State& state) const {
+  // Which blocks share a place with those that show, under one cut.
+  struct Sharing {
+    std::vector<char> is_written;             // of each location
+    std::vector<int> showing;                 // places in use by files that have names
+    std::set<int> used;                       // places that are part of a chain
+    std::map<int, std::vector<int>> chains;   // of one that shows: all in that place, oldest first
+  };
+  void collect_places(int number, const std::vector<int>& values, std::vector<int>& showing) const {
+    for (const auto& [name, location] : nodes_[number].names) {
+      int target = values[location];
+      if (!target) continue;
+      const Node& n = nodes_[target];
+      if (n.is_dir) collect_places(target, values, showing);
+      for (int i = 0; i < (n.is_dir ? 0 : values[n.size]); i += options_.block) {
+        auto entry = n.block_map.find(i / options_.block);
+        int place = entry == n.block_map.end() ? 0 : values[entry->second];
+        if (place && std::find(showing.begin(), showing.end(), place) == showing.end()) showing.push_back(place);
+      }
+    }
+  }
+  bool has_data(int place, const Sharing& sharing) const {
+    return std::any_of(places_[place].begin(), places_[place].end(), [&](Location l) { return sharing.is_written[l]; });
+  }
+  bool has_happened(EventNumber barrier, const std::vector<char>& in) const { return barrier == kNone || in[barrier]; }
+
+  // Every way in which the places that show from number `at` on were shared.
+  void share(const std::vector<int>& values, const std::vector<char>& in, Sharing& sharing, std::size_t at,
+             std::set<State>& states) const {
+    if (at == sharing.showing.size()) {
+      State state;
+      look_into(1, "", values, sharing, state);
+      for (const auto& [name, location] : marks_) {
+        if (values[location]) state["!" + name] = "";
+      }
+      states.insert(std::move(state));
+      return;
+    }
+    int place = sharing.showing[at];
+    if (!sharing.used.insert(place).second) return;
+    sharing.chains[place] = {place};
+    extend(values, in, sharing, at, true, states);
+    sharing.chains.erase(place);
+    sharing.used.erase(place);
+  }
+  // The chain as it is, and with one more that was there later; then, with one more that was there before.
+  void extend(const std::vector<int>& values, const std::vector<char>& in, Sharing& sharing, std::size_t at, bool later,
+              std::set<State>& states) const {
+    if (later) {
+      extend(values, in, sharing, at, false, states);
+    } else {
+      share(values, in, sharing, at + 1, states);
+    }
+    int showing = sharing.showing[at];
+    for (int other = 1; other < static_cast<int>(places_.size()); ++other) {
+      if (sharing.used.contains(other) || !has_data(other, sharing)) continue;
+      std::vector<int>& chain = sharing.chains[showing];
+      const Life& giver = lives_[later ? chain.back() : other];
+      const Life& taker = lives_[later ? other : chain.front()];
+      if (!giver.is_freed || giver.freed_at >= taker.placed_at || !has_happened(giver.barrier, in)) continue;
+      bool is_allocated = std::any_of(lives_[other].allocations.begin(), lives_[other].allocations.end(),
+                                      [&](EventNumber e) { return e != kNone && in[e]; });
+      if (later ? is_allocated || in[lives_[showing].freed_by] : !in[giver.freed_by]) continue;
+      sharing.used.insert(other);
+      chain.insert(later ? chain.end() : chain.begin(), other);
+      extend(values, in, sharing, at, later, states);
+      std::vector<int>& same = sharing.chains[showing];
+      same.erase(later ? same.end() - 1 : same.begin());
+      sharing.used.erase(other);
+    }
+  }
+  int byte_in(int place, int offset, const std::vector<int>& values, const Sharing& sharing) const {
+    auto chain = sharing.chains.find(place);
+    if (chain == sharing.chains.end()) return values[byte_location(place, offset)];
+    for (auto it = chain->second.rbegin(); it != chain->second.rend(); ++it) {
+      if (sharing.is_written[byte_location(*it, offset)]) return values[byte_location(*it, offset)];
+    }
+    return 0;
+  }
+
+  void look_into(int number, const std::string& path, const std::vector<int>& values, const Sharing& sharing,
+                 State& state) const {
     for (const auto& [name, location] : nodes_[number].names) {
       int target = values[location];
       if (!target) continue;
       const Node& n = nodes_[target];
       if (n.is_dir) {
         state[path + name + "/"] = "";
-        look_into(target, path + name + "/", values, state);
+        look_into(target, path + name + "/", values, sharing, state);
       } else {
-        state[path + name] = contents(n, values);
+        state[path + name] = contents(n, values, sharing);
       }
     }
   }
-  std::string contents(const Node& f, const std::vector<int>& values) const {
+  std::string contents(const Node& f, const std::vector<int>& values, const Sharing& sharing) const {
     std::string bytes;
     for (int i = 0; i < values[f.size]; ++i) {
       auto entry = f.block_map.find(i / options_.block);
       int place = entry == f.block_map.end() ? 0 : values[entry->second];
-      bytes += static_cast<char>(place ? values[byte_location(place, i)] : 0);
+      bytes += static_cast<char>(place ? byte_in(place, i, values, sharing) : 0);
     }
     return bytes;
   }
@@ -394,6 +513,8 @@ class Model {
 
   std::vector<Node> nodes_;
   std::vector<std::vector<Location>> places_{{}};
+  std::vector<Life> lives_{{}};
+  int moment_ = 0;
   std::map<std::string, Location> marks_;
 };
 
@@ -564,6 +685,11 @@ class PaperModel final : public Model {
 //                     truncation to nothing, close makes every later journal event wait for the file's Grows.
 //   sync_file_range   the same as that close.
 //   a gap             a write behind one lets the old last block, if delayed, grow the size to its own end.
+//   data=writeback    a freed block's place (truncation, hole, last name gone) may be taken at once by a block that gets
+//                     its place later: at the write, or with delalloc until a sync or started writeback of it. The place
+//                     holds the newest data of all that had it. Of a new block all sectors are written. A block that
+//                     took a place has no allocation in the journal unless the freeing is there, and the freeing has
+//                     happened: all barriers before it are in. Blocks that ZERO_RANGE converted stay where they are.
 //   barrier=0         data is before nothing but data; syncs make nothing durable, but the file's Grows and Maps
 //                     are in the journal before whatever comes later.
 class Ext4Model final : public Model {
@@ -591,6 +717,22 @@ class Ext4Model final : public Model {
 
   bool data_is_before_metadata() const { return options_.barrier; }
   bool ordered() const { return options_.data == Data::kOrdered; }
+
+  void note_allocation(int place, EventNumber e) { life(place).allocations.insert(e); }
+  // A new block has its place now, or has had it since fallocate, or gets it when writeback comes.
+  void begin_life(Node& f, int block, int place) {
+    auto reserved = f.reserved.find(block);
+    if (reserved != f.reserved.end()) {
+      life(place).placed_at = reserved->second.first;
+      note_allocation(place, reserved->second.second);
+      f.reserved.erase(reserved);
+    } else if (!options_.delalloc) {
+      life(place).placed_at = now();
+    }
+  }
+  void has_place_now(int place) {
+    if (place != 0) life(place).placed_at = std::min(life(place).placed_at, now());
+  }
 
   // Data events for the sectors of a block that [from, to) touches.
   std::set<EventNumber> write_sectors(Node& f, int place, int from, int to) {
@@ -626,6 +768,7 @@ class Ext4Model final : public Model {
     f.flushed_by_fsync.insert(f.last_grow);
     f.allocations.insert(f.last_grow);
     f.by_block[last].insert(f.last_grow);
+    note_allocation(f.blocks[last].place, f.last_grow);
   }
 
   void on_write(Node& f, int offset, int count, int old_size) override {
@@ -674,7 +817,12 @@ class Ext4Model final : public Model {
       if (other == block) continue;
       Block& b = f.blocks[other];
       if (b.place == 0) {
-        b.place = f.kept.contains(other) ? f.kept[other] : new_place();
+        if (f.kept.contains(other)) {
+          b.place = f.kept[other];
+        } else {
+          b.place = new_place();
+          begin_life(f, other, b.place);
+        }
         zero_out(b.place);
         f.kept.erase(other);
         b.written = options_.data == Data::kJournal || !options_.delalloc;
@@ -696,7 +844,10 @@ class Ext4Model final : public Model {
     bool is_joined = b.zeroed_out && !b.written;
     if ((is_new || is_joined) && converts_at_once()) zeros = zero_out_neighbours(f, block, old_end, map_write);
     bool lands_in_kept = is_new && options_.data != Data::kJournal && f.kept.contains(block);
-    if (is_new) b.place = lands_in_kept ? f.kept[block] : new_place();
+    if (is_new) {
+      b.place = lands_in_kept ? f.kept[block] : new_place();
+      if (!lands_in_kept) begin_life(f, block, b.place);
+    }
     f.kept.erase(block);
     // With delayed allocation a neighbour may be converted first.
     if (lands_in_kept && !map_write.empty() && options_.delalloc) zero_out(b.place);
@@ -720,7 +871,8 @@ class Ext4Model final : public Model {
       return;
     }
     if (!b.written) b.zeroed_out = false;
-    if (lands_in_kept || is_joined) {  // all of the block is put out, NULs around the write
+    // All of the block is put out, NULs around the write. Of a new one that shows where it takes the place of a freed one.
+    if (lands_in_kept || is_joined || (is_new && reuses())) {
       from = block * options_.block;
       to = from + options_.block;
     }
@@ -738,6 +890,7 @@ class Ext4Model final : public Model {
       all.insert(all.end(), size_write.begin(), size_write.end());
       if (ordered() && data_is_before_metadata()) zeros.insert(data.begin(), data.end());
       journal_of_file(f, "block " + std::to_string(block), all, zeros);
+      note_allocation(b.place, f.last_journal);
       b.written = true;
     }
   }
@@ -773,6 +926,7 @@ class Ext4Model final : public Model {
       if (ordered() && data_is_before_metadata()) after.insert(data.begin(), data.end());
     }
     EventNumber grow = emit(one_event ? "Grow and Map" : "Grow", size_write, after);
+    note_allocation(f.blocks[block].place, grow);
     if (grows) f.last_grow = grow;
     f.flushed_by_fsync.insert(grow);
     f.allocations.insert(grow);
@@ -782,6 +936,7 @@ class Ext4Model final : public Model {
       if (data_is_before_metadata()) below.insert(data.begin(), data.end());
       EventNumber map = emit("Map", map_write, below);
       f.flushed_by_fsync.insert(map);
+      note_allocation(f.blocks[block].place, map);
       f.maps.insert(map);
       f.by_block[block].insert(map);
     }
@@ -789,6 +944,7 @@ class Ext4Model final : public Model {
 
   void on_truncate(Node& f, int new_size, int old_size) override {
     std::vector<Write> writes = {{f.size, new_size}};
+    std::vector<int> gone;
     std::set<EventNumber> after;
     if (new_size < old_size) {
       int last = new_size / options_.block;
@@ -805,17 +961,24 @@ class Ext4Model final : public Model {
       int first_gone = (new_size + options_.block - 1) / options_.block;
       for (auto it = f.blocks.lower_bound(first_gone); it != f.blocks.end(); it = f.blocks.erase(it)) {
         writes.push_back({map_location(f, it->first), 0});
+        gone.push_back(it->second.place);
       }
+      f.reserved.erase(f.reserved.lower_bound(first_gone), f.reserved.end());
       f.preallocated.erase(f.preallocated.lower_bound(first_gone), f.preallocated.end());
-      f.kept.erase(f.kept.lower_bound(first_gone), f.kept.end());
+      for (auto it = f.kept.lower_bound(first_gone); it != f.kept.end(); it = f.kept.erase(it)) gone.push_back(it->second);
       if (new_size == 0) f.cut_to_nothing = true;
     }
     journal_of_file(f, "truncation", writes, {});
+    free_places(gone, f.last_journal, last_barrier_);
     if (!after.empty()) journal_of_file(f, "the tail is zeroed", {}, after);
   }
 
   void note_preallocated(Node& f, int from, int to) {
-    for (int block = from / options_.block; block * options_.block < to; ++block) f.preallocated.insert(block);
+    int moment = now();
+    for (int block = from / options_.block; block * options_.block < to; ++block) {
+      f.preallocated.insert(block);
+      if (!f.blocks.contains(block) || f.blocks[block].place == 0) f.reserved.insert({block, {moment, f.last_journal}});
+    }
   }
   void on_preallocate(Node& f, int from, int to, int old_size, bool grows) override {
     int size = static_cast<int>(f.bytes.size());
@@ -829,19 +992,27 @@ class Ext4Model final : public Model {
     if (from <= old_size) journal_of_file(f, "size", {{f.size, std::min(to, old_size), true}}, {});
     int size = static_cast<int>(f.bytes.size());
     std::vector<Write> size_write, wholes, parts;
+    std::vector<int> gone;
     if (size != old_size) size_write = {{f.size, size}};
     std::set<EventNumber> after;
     for (int block = from / options_.block; block * options_.block < to; ++block) {
       int begin = std::max(from, block * options_.block);
       int end = std::min(to, (block + 1) * options_.block);
       if (end - begin == options_.block && !allocates) {  // unwritten blocks are freed too
+        if (f.kept.contains(block)) gone.push_back(f.kept[block]);
         f.kept.erase(block);
         f.preallocated.erase(block);
+        f.reserved.erase(block);
       }
       if (!f.blocks.contains(block) || f.blocks[block].place == 0) continue;
       if (end - begin == options_.block) {
         wholes.push_back({map_location(f, block), 0});
-        if (allocates) f.kept[block] = f.blocks[block].place;
+        if (allocates) {  // converted where it is
+          has_place_now(f.blocks[block].place);
+          f.kept[block] = f.blocks[block].place;
+        } else {
+          gone.push_back(f.blocks[block].place);
+        }
         f.blocks.erase(block);
       }
     }
@@ -868,6 +1039,7 @@ class Ext4Model final : public Model {
       parts.insert(parts.end(), size_write.begin(), size_write.end());
     }
     journal_of_file(f, "zero", parts, after);
+    if (!allocates) free_places(gone, f.last_journal, last_barrier_);
     if (allocates) note_preallocated(f, from, to);
   }
   // ext4_alloc_da_blocks: whether a block waits for room.
@@ -886,6 +1058,13 @@ class Ext4Model final : public Model {
     for (int n : change.dirs) node(n).last_journal = event;
     for (int n : change.nodes) node(n).last_journal = event;
     if (change.created) node(change.created).last_journal_of_blocks = event;
+    for (int n : change.nodes) {
+      if (is_named(n)) continue;
+      std::vector<int> gone;
+      for (const auto& [block, state] : node(n).blocks) gone.push_back(state.place);
+      for (const auto& [block, place] : node(n).kept) gone.push_back(place);
+      free_places(gone, event, last_barrier_);
+    }
   }
 
   void on_fsync(Node& n, bool datasync) override {
@@ -904,6 +1083,7 @@ class Ext4Model final : public Model {
       for (const auto& [sector, event] : data_at_[f.blocks[block].place]) after.insert(event);
       after.insert(f.by_block[block].begin(), f.by_block[block].end());
       f.blocks[block].written = true;
+      has_place_now(f.blocks[block].place);
       if (!options_.barrier) before_next_journal_.insert(f.by_block[block].begin(), f.by_block[block].end());
     }
     if (options_.barrier) barrier("O_SYNC", {}, after);
@@ -921,12 +1101,18 @@ class Ext4Model final : public Model {
   }
   // What was delayed is allocated and written. Without barriers that is not durable, but it is in the journal.
   void settle(Node& n) {
-    for (auto& [number, block] : n.blocks) block.written = true;
+    for (auto& [number, block] : n.blocks) {
+      block.written = true;
+      has_place_now(block.place);
+    }
     if (options_.barrier) return;
     before_next_journal_.insert(n.allocations.begin(), n.allocations.end());
     before_next_journal_.insert(n.maps.begin(), n.maps.end());
   }
-  void on_start_writeback(Node& f) override { before_next_journal_.insert(f.allocations.begin(), f.allocations.end()); }
+  void on_start_writeback(Node& f) override {
+    before_next_journal_.insert(f.allocations.begin(), f.allocations.end());
+    for (const auto& [number, block] : f.blocks) has_place_now(block.place);
+  }
   void on_close(Node& f) override {
     if (!f.cut_to_nothing) return;
     f.cut_to_nothing = false;
@@ -979,7 +1165,8 @@ class CutEnumerator {
       return;
     }
     std::string key(reinterpret_cast<const char*>(values_.data()), values_.size() * sizeof(int));
-    if (seen_.insert(std::move(key)).second) outcome_.states.insert(model_.look(values_));
+    if (model_.reuses()) key.append(in_.begin(), in_.end());  // what has persisted under others shows too
+    if (seen_.insert(std::move(key)).second) model_.look(values_, in_, outcome_.states);
   }
 
   const Model& model_;

@@ -116,7 +116,7 @@ void narrate_choice(std::uint32_t layer, const fusefs::Recording& recording, con
   std::string candidates;
   for (const persist::Candidate& c : choice.candidates) {
     if (!candidates.empty()) candidates += ',';
-    candidates += json(recording.describe_value(choice.location, c.value));
+    candidates += json(recording.describe_candidate(choice.location, c));
   }
   append(fmt::format("{{\"choice\":{},\"layer\":{},\"location\":{},\"candidates\":[{}],\"taken\":{}}}\n", g.slot->path_length - 1,
                      layer, json(recording.describe_location(choice.location)), candidates, taken));
@@ -145,7 +145,10 @@ void describe_recording(std::uint32_t layer, const fusefs::Recording& recording)
     append(fmt::format("{}\"op\":{},\"text\":{}}}\n", prefix, i, json(recording.ops[i])));
   }
   const persist::Log& log = recording.log;
+  // The moment in which blocks become free is nothing that a disk holds.
+  const auto is_told = [&](persist::EventId e) { return recording.event_kinds[e] != fusefs::kFree; };
   for (persist::EventId e = 0; e < log.event_count(); ++e) {
+    if (!is_told(e)) continue;
     std::string after;
     const persist::BarrierId epoch = log.epoch(e);
     // A barrier's epoch is itself; it follows the barrier before it.
@@ -153,7 +156,7 @@ void describe_recording(std::uint32_t layer, const fusefs::Recording& recording)
     const persist::EventId barrier = last == 0 ? persist::kNoEvent : log.barrier_event(last);
     if (barrier != persist::kNoEvent) after = fmt::format("{}", barrier);
     for (persist::EventId p : log.predecessors(e)) {
-      if (p == barrier) continue;
+      if (p == barrier || !is_told(p)) continue;
       if (!after.empty()) after += ',';
       after += fmt::format("{}", p);
     }

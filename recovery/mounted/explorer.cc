@@ -61,7 +61,7 @@ class Telling final : public persist::Chooser {
       recovery::Observation observation{recordings_[i]->describe_location(choice.location), {}, taken,
                                         static_cast<std::uint32_t>(i + 1)};
       for (const persist::Candidate& candidate : choice.candidates) {
-        observation.candidates.push_back(recordings_[i]->describe_value(choice.location, candidate.value));
+        observation.candidates.push_back(recordings_[i]->describe_candidate(choice.location, candidate));
       }
       observations.push_back(std::move(observation));
     }
@@ -125,6 +125,7 @@ recovery::Crash tell_crash(const fusefs::Recording& recording, const persist::Cu
   for (persist::EventId e = 0; e < log.event_count(); ++e) {
     const bool persisted = cut.is_in(e);
     if (persisted) crash.persisted.push_back(e);
+    if (recording.event_kinds[e] == fusefs::kFree) continue;  // a moment, and nothing that a disk holds
     crash.operations[log.op(e)].events.push_back(recovery::Event{e, std::string(kind_name(recording.event_kinds[e])),
                                                                  recording.describe_event(e),
                                                                  log.cover(e) <= log.durable_barrier(), persisted});

@@ -4,9 +4,13 @@
  * recoveries: 5
  * violation: yes
  * run: --profile paper --data writeback --sector 4 --block 4
- * run: --profile ext4 --data {ordered,writeback} --sector 4 --block 4
+ * run: --profile ext4 --data ordered --sector 4 --block 4
  * outcomes: old!,{-,"",....,old!} | "",{"",....,old!}
  * recoveries: 7
+ * violation: yes
+ * run: --profile ext4 --data writeback --sector 4 --block 4
+ * outcomes: old!,- | old!,"" | old!,.... | old!,old! | "","" | "",.... | "",old!
+ * recoveries: 9
  * violation: yes
  * run: --profile {paper,ext4} --data journal --sector 4 --block 4
  * outcomes: old!,{-,"",old!} | "",old!

@@ -6,9 +6,9 @@
  * outcomes: -,"" | -,{....,aaaa} | -,{....,aaaa}.. | -,{....,aaaa}{....,..bb,bbbb} | b,...... | b,....{....,..bb}
  * recoveries: 17
  * run: --profile ext4 --data writeback --sector 4 --block 4
- * outcomes: -,"" | -,{....,aaaa} | -,{....,aaaa}.. | -,{....,aaaa}{....,..bb,bbbb} | b,...... |
- * b,....{....,..bb,bbbb}
- * recoveries: 19
+ * outcomes: -,"" | -,.... | -,aaaa | -,...... | -,aaaa.. | -,........ | -,......bb | -,....bbbb | -,aaaa.... |
+ *   -,aaaa..bb | -,aaaabbbb | b,...... | b,........ | b,......bb | b,....bbbb | -,..bb | -,..bb.. | -,bbbb | -,bbbb..
+ * recoveries: 23
  * run: --profile ext4 --data journal --sector 4 --block 4
  * outcomes: -,"" | -,aaaa | -,aaaabbbb | {-,b},......bb
  * recoveries: 5

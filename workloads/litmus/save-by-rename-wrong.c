@@ -5,10 +5,13 @@
  * recoveries: 3
  * violation: yes
  * run: --profile paper --data writeback --sector 4 --block 4
- * run: --profile ext4 --data writeback --sector 4 --block 4
  * run: --profile ext4 --data ordered -o noauto_da_alloc --sector 4 --block 4
  * outcomes: old! | "" | .... | new!
  * recoveries: 4
+ * violation: yes
+ * run: --profile ext4 --data writeback --sector 4 --block 4
+ * outcomes: old! | "" | .... | new!
+ * recoveries: 5
  * violation: yes
  * run: --profile ext4 --data ordered --sector 4 --block 4
  * outcomes: old! | .... | new!

@@ -14,9 +14,13 @@
  * outcomes: "" | {old!,new!} | {old!,new!}{old!,new!}
  * recoveries: 11
  * violation: yes
- * run: --profile ext4 --data {ordered,writeback} --sector 4 --block 4
+ * run: --profile ext4 --data ordered --sector 4 --block 4
  * outcomes: old!old! | "" | {....,new!} | {....,new!}{....,new!}
  * recoveries: 8
+ * violation: yes
+ * run: --profile ext4 --data writeback --sector 4 --block 4
+ * outcomes: old!old! | "" | .... | new! | ........ | ....new! | new!.... | new!new! | new!old! | old!new!
+ * recoveries: 11
  * violation: yes
  */
 #include "litmus.h"

@@ -4,9 +4,12 @@
  * recoveries: 3
  * violation: yes
  * run: --profile paper --data writeback --sector 4 --block 4
- * run: --profile ext4 --data writeback --sector 4 --block 4
  * outcomes: old! | "" | .... | new!
  * recoveries: 4
+ * violation: yes
+ * run: --profile ext4 --data writeback --sector 4 --block 4
+ * outcomes: old! | "" | .... | new!
+ * recoveries: 5
  * violation: yes
  * run: --profile ext4 --data ordered --sector 4 --block 4
  * outcomes: old! | .... | new!

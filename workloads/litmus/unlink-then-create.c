@@ -4,9 +4,12 @@
  * outcomes: old! | - | "" | new!
  * recoveries: 4
  * run: --profile paper --data writeback --sector 4 --block 4
- * run: --profile ext4 --data {ordered,writeback} --sector 4 --block 4
+ * run: --profile ext4 --data ordered --sector 4 --block 4
  * outcomes: old! | - | "" | .... | new!
  * recoveries: 5
+ * run: --profile ext4 --data writeback --sector 4 --block 4
+ * outcomes: old! | - | "" | .... | new!
+ * recoveries: 6
  */
 #include "litmus.h"
 
