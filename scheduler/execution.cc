@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "scheduler/dependence.h"
+#include "scheduler/hash.h"
 #include "scheduler/primitives/cancellation.h"
 #include "scheduler/primitives/stir.h"
 #include "scheduler/primitives/thread.h"
@@ -65,6 +66,17 @@ std::optional<ActorId> Director::choose(const State& state, const std::vector<Pe
   return chosen;
 }
 
+std::optional<ActorId> Director::choose_by_chance(const State& state, const std::vector<Pending>& pending) {
+  std::optional<ActorId> chosen;
+  std::uint64_t count = 0;
+  for (const Pending& p : pending) {
+    if (!state.is_enabled(p.actor, p.operation) || is_exhausted(p.actor)) continue;
+    chance_ = mix(chance_, ++count);
+    if (chance_ % count == 0) chosen = p.actor;
+  }
+  return chosen;
+}
+
 Director::Own& Director::own(ActorId actor) {
   if (index(actor) >= owns_.size()) owns_.resize(index(actor) + 1);
   Own& own = owns_[index(actor)];
@@ -76,6 +88,9 @@ Director::Own& Director::own(ActorId actor) {
 // an actor has had its turn, or another has waited for the turns of all, the one that has waited longest: a loop
 // without an end keeps nobody from going on.
 std::optional<ActorId> Director::choose_freely(const State& state, const std::vector<Pending>& pending) {
+  if (request_->seed != 0) {
+    if (const auto chosen = choose_by_chance(state, pending)) return chosen;
+  }
   const std::size_t turn = request_->turn_most;
   std::optional<ActorId> best, first_in_line;
   std::size_t waits_since = 0, count = 0;

@@ -41,6 +41,7 @@ struct RunRequest {
   std::uint32_t turn_most = 0;        // of the free part: steps in a row while others could go on; 0: no bound
   bool ends_with_prefix = false;      // a run again: nothing is taken after the prefix
   bool goes_on_after_race = false;    // a data race does not end it
+  std::uint64_t seed = 0;  // after the prefix: each step by chance, the same for the same seed; 0: not by chance
 };
 
 // Where a step was taken for want of others (dependence.h): who else stood there for want of others, before what. Nothing
@@ -82,7 +83,7 @@ class Program {
 // Director: decides, in one run, who goes next. Used by whatever runs the program.
 class Director {
  public:
-  explicit Director(const RunRequest& request) : request_(&request), sleep_(request.sleep) {}
+  explicit Director(const RunRequest& request) : request_(&request), sleep_(request.sleep), chance_(request.seed) {}
 
   // The next actor, or none: see ending(). `pending` lists every live actor.
   std::optional<ActorId> choose(const State& state, const std::vector<Pending>& pending);
@@ -106,9 +107,11 @@ class Director {
   Own& own(ActorId actor);
   std::optional<ActorId> follow(const State& state, const std::vector<Pending>& pending);
   std::optional<ActorId> choose_freely(const State& state, const std::vector<Pending>& pending);
+  std::optional<ActorId> choose_by_chance(const State& state, const std::vector<Pending>& pending);
 
   const RunRequest* request_;
   std::vector<Step> sleep_;
+  std::uint64_t chance_;
   std::vector<Own> owns_;  // an actor
   std::vector<PassedOver> passed_over_;
   std::size_t taken_ = 0;

@@ -386,7 +386,10 @@ void on_sigsys(int, siginfo_t* info, void* ucontext) {
   }
   if (changes_process(call)) spend_image();
   if (process_call(call, context, frame)) return;
-  const long result = dispatch(call);
+  long result = dispatch(call);
+  if (result == kForward && g.answer != nullptr && g.answer(call.number, call.a, result)) {
+    if (!is_traceless(call)) spend_image();
+  }
   if (result == kForward) {
     if (!is_traceless(call)) spend_image();
     forward(context, frame, crashcut_forward);

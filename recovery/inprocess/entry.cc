@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "recovery/inprocess/arena.h"
+#include "recovery/inprocess/fresh_stack.h"
 #include "recovery/inprocess/gate.h"
 #include "recovery/inprocess/runtime.h"
 #include "recovery/inprocess/runtime_check.h"
@@ -112,6 +113,8 @@ __attribute__((constructor(101))) void enter(int, char**, char** envp) {
   const char* fds = take_variable(envp, kEnvironment);
   if (fds == nullptr) return;  // loaded without crashcut: do nothing
   restore_preload(envp);
+  while (take_variable(envp, kPaddingName) != nullptr) {
+  }
   // Set by Session: what is bound lazily would be bound again in every recovery.
   if (take_variable(envp, kBindNowMark) != nullptr) take_variable(envp, "LD_BIND_NOW");
   char* rest = nullptr;

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <linux/close_range.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +14,7 @@
 #include <unistd.h>
 
 #include "recovery/inprocess/apart.h"
+#include "recovery/inprocess/fresh_stack.h"
 
 namespace crashcut::inprocess {
 
@@ -57,6 +59,9 @@ struct Launch {
   pid_t parent;
 };
 
+// What the child says instead of an errno where it goes on, but may not be traced.
+constexpr int kUntraced = -1;
+
 // In the child, between fork and exec: async-signal-safe calls only.
 [[noreturn]] void become(const Launch& launch, int error_fd) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -68,14 +73,18 @@ struct Launch {
   for (int s : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) signal(s, SIG_DFL);
   const int in = launch.stdin_fd >= 0 ? launch.stdin_fd : open("/dev/null", O_RDONLY);
   if (in != 0) dup2(in, 0);
+  if (in > 2 && launch.stdin_fd < 0) close(in);
   if (launch.stdout_fd >= 0 && launch.stdout_fd != 1) dup2(launch.stdout_fd, 1);
   if (launch.stderr_fd >= 0 && launch.stderr_fd != 2) dup2(launch.stderr_fd, 2);
+  // What the user's shell has open would take numbers away from what the program opens.
+  if (launch.threads_control >= 0) close_range(3, ~0u, CLOSE_RANGE_CLOEXEC);
   fcntl(launch.control, F_SETFD, 0);
   fcntl(launch.socket, F_SETFD, 0);
   if (launch.threads_control >= 0) {
     fcntl(launch.threads_control, F_SETFD, 0);
     fcntl(launch.threads_names, F_SETFD, 0);
     personality(ADDR_NO_RANDOMIZE);  // addresses name objects
+    if (!ask_to_be_traced()) [[maybe_unused]] const ssize_t told = write(error_fd, &kUntraced, sizeof kUntraced);
   }
   if (fchdir(launch.directory) == 0) execve(launch.program.c_str(), launch.argv.data(), launch.envp.data());
   const int error = errno;
@@ -121,6 +130,9 @@ tl::expected<Launched, Failure> launch(const Session::Setup& setup, int control_
   if (getenv("LD_BIND_NOW") == nullptr) {
     for (std::string* e : {&bind_now, &bind_mark}) l.envp.push_back(e->data());
   }
+  std::vector<std::string> padding;
+  if (setup.threads_control_fd >= 0) padding = stack_padding(l.program, l.argv, l.envp);
+  for (std::string& e : padding) l.envp.push_back(e.data());
   l.envp.push_back(nullptr);
 
   const pid_t pid = fork();
@@ -128,7 +140,16 @@ tl::expected<Launched, Failure> launch(const Session::Setup& setup, int control_
   if (pid == 0) become(l, error_out.get());
   error_out.reset();
   int error = 0;
-  if (read(error_in.get(), &error, sizeof error) == sizeof error) {
+  bool is_traced = setup.threads_control_fd >= 0;
+  bool is_told = read(error_in.get(), &error, sizeof error) == sizeof error;
+  if (is_told && error == kUntraced) {
+    is_traced = false;
+    is_told = read(error_in.get(), &error, sizeof error) == sizeof error;
+  }
+  if (is_traced && !is_told && !fix_fresh_stack(pid)) {
+    return tl::make_unexpected(Failure{Blame::kTool, fmt::format("{} was killed as it began", setup.program)});
+  }
+  if (is_told) {
     waitpid(pid, nullptr, 0);
     return tl::make_unexpected(Failure{Blame::kUser, fmt::format("cannot run {}: {}", setup.program, strerror(error))});
   }

@@ -5,6 +5,8 @@
 //   used under the model's lock only.
 #pragma once
 
+#include <signal.h>
+
 #include <atomic>
 #include <cstdint>
 #include <map>
@@ -85,6 +87,10 @@ struct Runtime {
   void (*serve_threads)(int argc, char** argv, char** envp, int (*real_main)(int, char**, char**)) = nullptr;
   void (*on_error)(std::string_view sentence, Blame blame) = nullptr;  // in these; does not return
   void (*on_spend)() = nullptr;
+  // Answer what changes from run to run, in static constructors and recoveries too. False: the kernel does.
+  bool (*answer)(long number, long* a, long& result) = nullptr;
+  bool (*emulate)(const siginfo_t& info, void* ucontext) = nullptr;
+  void (*stop_emulating)() = nullptr;  // the program handles SIGSEGV itself from now on
   fusefs::Effects* effects = nullptr;
   void (*prepare_filesystem)(fusefs::Filesystem::Setup& setup) = nullptr;
   int (*lowest_fd)(int lowest) = nullptr;  // where to look for a free number

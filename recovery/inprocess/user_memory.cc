@@ -58,6 +58,7 @@ constinit std::uint64_t g_lent_begin = 0, g_lent_end = 0;
 std::uint64_t bit_of(int signal) { return std::uint64_t{1} << (signal - 1); }
 
 void on_fault(int signal, siginfo_t* info, void* ucontext) {
+  if (signal == SIGSEGV && g.emulate != nullptr && g.emulate(*info, ucontext)) return;
   auto& regs = static_cast<ucontext_t*>(ucontext)->uc_mcontext.gregs;
   const bool is_from_elsewhere = info->si_code <= 0;  // sent by kill() and the like
   const greg_t at = regs[REG_RIP];
@@ -182,6 +183,7 @@ long change_fault_action(long signal, const KernelSigaction* wanted, KernelSigac
   if (before.handler == reinterpret_cast<void*>(on_fault)) before = KernelSigaction{};
   if (wanted != nullptr) {
     const bool is_default = wanted->handler == nullptr;
+    if (!is_default && signal == SIGSEGV && g.stop_emulating != nullptr) g.stop_emulating();
     const long result = is_default ? install(static_cast<int>(signal)) : kernel(SYS_rt_sigaction, signal, wanted, 0, 8);
     if (result != 0) return result;
   }

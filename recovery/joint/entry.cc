@@ -1,5 +1,6 @@
 // After the in-process front end has set itself up (recovery/inprocess/entry.cc): the scheduler's side of it.
 #include <dlfcn.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -11,6 +12,7 @@
 #include "recovery/joint/joint.h"
 #include "scheduler/runtime/files.h"
 #include "scheduler/runtime/gate.h"
+#include "scheduler/runtime/machine.h"
 #include "scheduler/runtime/world.h"
 
 namespace crashcut::joint {
@@ -50,6 +52,15 @@ void* map_shared(long fd, std::size_t bytes) {
   return at < 0 && at > -4096 ? nullptr : reinterpret_cast<void*>(at);
 }
 
+// Before main() there is no model to ask.
+bool answer_getcwd(long number, const long* a, long& result) {
+  if (number != SYS_getcwd) return false;
+  const long bytes = static_cast<long>(std::strlen(inprocess::kModelRoot)) + 1;
+  result = a[1] < bytes ? -ERANGE : bytes;
+  if (result > 0) std::memcpy(reinterpret_cast<void*>(a[0]), inprocess::kModelRoot, static_cast<std::size_t>(bytes));
+  return true;
+}
+
 __attribute__((constructor(102))) void enter(int, char**, char** envp) {
   const char* fds = inprocess::take_variable(envp, scheduler::runtime::kEnvironment);
   if (fds == nullptr || inprocess::g.header == nullptr) return;
@@ -63,6 +74,18 @@ __attribute__((constructor(102))) void enter(int, char**, char** envp) {
   inprocess::g.serve_threads = serve_threads;
   inprocess::g.on_error = on_error;
   inprocess::g.on_spend = on_spend;
+  scheduler::runtime::g_start_directory = inprocess::kModelRoot;
+  scheduler::runtime::g_is_constructing = [] { return inprocess::g.phase == inprocess::Phase::kConstructing; };
+  inprocess::g.answer = [](long number, long* a, long& result) {
+    namespace runtime = scheduler::runtime;
+    if (runtime::g_is_constructing() && (runtime::answer_number(number, result) || answer_getcwd(number, a, result)))
+      return true;
+    return runtime::answer_query(number, a, nullptr, result) || runtime::do_outside_call(number, a, result);
+  };
+  inprocess::g.emulate = scheduler::runtime::emulate_instruction;
+  inprocess::g.stop_emulating = scheduler::runtime::run_instructions;
+  scheduler::runtime::unregister_rseq();
+  scheduler::runtime::trap_instructions();
   install_model();
 }
 

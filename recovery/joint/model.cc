@@ -28,9 +28,6 @@ using inprocess::g;
 using scheduler::runtime::FileCall;
 using scheduler::runtime::FileModel;
 
-constexpr int kFdsOfMain = 64;   // the numbers below are main()'s
-constexpr int kFdsOfThread = 16;  // so many each
-
 TouchList g_touches;
 std::string* g_text = nullptr;
 bool g_is_ending = false;
@@ -42,17 +39,14 @@ Call to_call(const FileCall& call) {
   return c;
 }
 
-// Descriptors of a thread have their own range: numbers do not depend on who opens first. POSIX would give the lowest.
-std::uint64_t range_of(int fd) { return fd < kFdsOfMain ? 0 : static_cast<std::uint64_t>((fd - kFdsOfMain) / kFdsOfThread + 1); }
-
 int lowest_fd(int lowest) {
   if (g.phase != inprocess::Phase::kExecuting) return lowest;
-  const auto actor = static_cast<int>(scheduler::runtime::running_actor());
-  const int own = actor == 0 ? lowest : kFdsOfMain + (actor - 1) * kFdsOfThread;
-  constexpr int kMost = 1000;  // the usual limit is 1024
-  const int from = std::max(lowest, own > kMost ? 0 : own);
-  g_touches.touch(Effects::Thing::kNumbers, Effects::kTarget, range_of(from));
-  if (own > kMost) g_touches.touch(Effects::Thing::kNumbers, Effects::kBoth, 0);
+  const std::uint32_t actor = scheduler::runtime::running_actor();
+  const int own = scheduler::runtime::first_fd_of(actor);
+  const int from = std::max(lowest, own);
+  g_touches.touch(Effects::Thing::kNumbers, Effects::kTarget, scheduler::runtime::range_of_fd(from));
+  const bool shares_range = actor != 0 && own == 0;
+  if (shares_range) g_touches.touch(Effects::Thing::kNumbers, Effects::kBoth, 0);
   return from;
 }
 

@@ -13,6 +13,9 @@ std::int64_t timed_out_after(const timespec* how_long, std::int64_t result);
 inline bool is_time(const timespec* until) {
   return until == nullptr || (until->tv_nsec >= 0 && until->tv_nsec < 1'000'000'000);
 }
+// The running actor's virtual time, from 1970 on. Asking takes a moment of it.
+inline constexpr std::uint64_t kEpoch_ns = 1'577'836'800'000'000'000;  // 2020-01-01: when executions begin
+std::uint64_t now_ns();
 // Numbers that are the actor's own, and the same in every execution.
 void fill_random(void* out, std::size_t bytes);
 }  // namespace crashcut::scheduler::runtime

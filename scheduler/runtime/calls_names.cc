@@ -24,9 +24,10 @@ int make_name(char* name, int suffix_bytes, Make&& make) {
     return -1;
   }
   const int kept_errno = errno;
-  for (int i = 0; i < kTriesMost; ++i) {
-    unsigned char random[kPlaces];
-    fill_random(random, kPlaces);
+  unsigned char random[kPlaces];
+  fill_random(random, kPlaces);
+  // How many names are taken does not change the numbers that the thread gets later.
+  for (int i = 0; i < kTriesMost; ++i, random[i % kPlaces] += static_cast<unsigned char>(i)) {
     for (std::size_t place = 0; place < kPlaces; ++place) name[length - suffix - kPlaces + place] = kLetters[random[place] % (sizeof kLetters - 1)];
     const int result = make(name);
     if (result >= 0) errno = kept_errno;

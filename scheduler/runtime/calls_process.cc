@@ -17,12 +17,12 @@
 #include "scheduler/runtime/calls.h"
 #include "scheduler/runtime/gate.h"
 #include "scheduler/runtime/loops.h"
+#include "scheduler/runtime/machine.h"
 
 namespace crashcut::scheduler::runtime {
 
 namespace {
 
-constexpr std::uint64_t kEpoch_s = 1'577'836'800;  // 2020-01-01
 constexpr std::uint64_t kTick_ns = 1000;
 
 void yield(const void* caller) {
@@ -39,13 +39,6 @@ void note_asked() {
   if (!is_scheduling()) return;
   note_written();
   if (g_is_instrumented) note_change();
-}
-
-std::uint64_t now_ns() {
-  static std::uint64_t outside = 0;
-  note_asked();
-  std::uint64_t& clock = is_scheduling() ? own_clock_ns() : outside;
-  return kEpoch_s * 1'000'000'000 + (clock += kTick_ns);
 }
 
 timespec to_timespec(std::uint64_t ns) { return {static_cast<time_t>(ns / 1'000'000'000), static_cast<long>(ns % 1'000'000'000)}; }
@@ -82,6 +75,13 @@ void set_clock(std::uint64_t ns) {
 
 }  // namespace
 
+std::uint64_t now_ns() {
+  static std::uint64_t outside = 0;
+  note_asked();
+  std::uint64_t& clock = is_scheduling() ? own_clock_ns() : outside;
+  return kEpoch_ns + (clock += kTick_ns);
+}
+
 void fill_random(void* out, std::size_t bytes) {
   for (std::size_t i = 0; i < bytes; ++i) static_cast<unsigned char*>(out)[i] = static_cast<unsigned char>(next_random() >> 24);
 }
@@ -97,8 +97,7 @@ void sleep_for(std::uint64_t ns, const void* caller) {
 }
 
 std::int64_t timed_out_at(const timespec* until, std::int64_t result) {
-  const std::uint64_t epoch = kEpoch_s * 1'000'000'000;
-  if (result == ETIMEDOUT && until != nullptr && to_ns(*until) > epoch) set_clock(to_ns(*until) - epoch);
+  if (result == ETIMEDOUT && until != nullptr && to_ns(*until) > kEpoch_ns) set_clock(to_ns(*until) - kEpoch_ns);
   return result;
 }
 std::int64_t timed_out_after(const timespec* how_long, std::int64_t result) {
@@ -141,7 +140,7 @@ EXPORT unsigned sleep(unsigned s) { return sleep_for(std::uint64_t{s} * 1'000'00
 EXPORT int nanosleep(const struct timespec* t, struct timespec*) { return sleep_for(to_ns(*t), CALLER), 0; }
 EXPORT int clock_nanosleep(clockid_t, int flags, const struct timespec* t, struct timespec*) {
   if (!is_scheduling()) return 0;
-  const std::uint64_t now = kEpoch_s * 1'000'000'000 + current_actor().clock_ns;
+  const std::uint64_t now = kEpoch_ns + current_actor().clock_ns;
   const bool is_absolute = (flags & TIMER_ABSTIME) != 0;
   sleep_for(is_absolute ? (to_ns(*t) > now ? to_ns(*t) - now : 0) : to_ns(*t), CALLER);
   return 0;
@@ -160,7 +159,7 @@ EXPORT time_t time(time_t* out) {
   if (out != nullptr) *out = now;
   return now;
 }
-EXPORT clock_t clock() { return static_cast<clock_t>((now_ns() - kEpoch_s * 1'000'000'000) / 1000); }
+EXPORT clock_t clock() { return static_cast<clock_t>((now_ns() - kEpoch_ns) / 1000); }
 
 EXPORT ssize_t getrandom(void* out, std::size_t bytes, unsigned) {
   fill_random(out, bytes);
@@ -168,8 +167,9 @@ EXPORT ssize_t getrandom(void* out, std::size_t bytes, unsigned) {
 }
 EXPORT int getentropy(void* out, std::size_t bytes) { return getrandom(out, bytes, 0), 0; }
 // Before main() too. A recovery has the real ones.
-EXPORT pid_t getpid() { return static_cast<pid_t>(g_control == nullptr ? kernel(SYS_getpid) : kProgramPid); }
-EXPORT pid_t getppid() { return static_cast<pid_t>(g_control == nullptr ? kernel(SYS_getppid) : kProgramPid - 1); }
+static bool has_real_pid() { return g_control == nullptr && (g_is_constructing == nullptr || !g_is_constructing()); }
+EXPORT pid_t getpid() { return static_cast<pid_t>(has_real_pid() ? kernel(SYS_getpid) : kProgramPid); }
+EXPORT pid_t getppid() { return static_cast<pid_t>(has_real_pid() ? kernel(SYS_getppid) : kProgramPid - 1); }
 EXPORT pid_t gettid() { return getpid() + (is_scheduling() ? static_cast<pid_t>(index(current_actor().id)) : 0); }
 // std::random_device of libstdc++, which would ask the processor.
 EXPORT unsigned _ZNSt13random_device9_M_getvalEv(void*) { return static_cast<unsigned>(next_random() >> 16); }

@@ -111,6 +111,20 @@ bool do_file_call(long number, long* a, const void* caller, long& result) {
   return result != FileModel::kNotOurs;
 }
 
+namespace {
+constexpr int kFdsOfMain = 64;    // the numbers below are main()'s
+constexpr int kFdsOfThread = 16;  // so many each
+constexpr int kFdsMost = 1000;    // the usual limit is 1024; threads beyond share main()'s
+}  // namespace
+
+int first_fd_of(std::uint32_t actor) {
+  const int first = actor == 0 ? 0 : kFdsOfMain + (static_cast<int>(actor) - 1) * kFdsOfThread;
+  return first > kFdsMost ? 0 : first;
+}
+std::uint64_t range_of_fd(int fd) {
+  return fd < kFdsOfMain ? 0 : static_cast<std::uint64_t>((fd - kFdsOfMain) / kFdsOfThread + 1);
+}
+
 std::uint32_t running_actor() { return is_scheduling() ? index(current_actor().id) : 0; }
 bool may_loosen() { return g_is_instrumented && g_control->is_reduced != 0; }
 std::span<const Step> steps_so_far() { return {g_control->steps, g_control->step_count}; }

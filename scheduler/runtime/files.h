@@ -47,6 +47,10 @@ void go_on_later();
 // The running actor; 0 outside of executions. And a number that no other call of this actor gets.
 std::uint32_t running_actor();
 std::uint64_t next_ordinal();
+// Descriptors of a thread have a range of their own: their numbers do not depend on which thread opens first. POSIX
+// would give the lowest. Where the actor's range begins, and which range a number is in.
+int first_fd_of(std::uint32_t actor);
+std::uint64_t range_of_fd(int fd);
 // Whether the order of calls is known to be that of the steps, and only one execution of a class is run: threads that meet
 // in memory that nobody sees may rely on an order that we do not know of.
 bool may_loosen();

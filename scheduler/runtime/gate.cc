@@ -16,6 +16,7 @@
 
 #include "scheduler/runtime/calls.h"
 #include "scheduler/runtime/files.h"
+#include "scheduler/runtime/machine.h"
 #include "scheduler/runtime/world.h"
 
 #ifndef PR_SET_SYSCALL_USER_DISPATCH
@@ -77,10 +78,8 @@ constexpr const char* kNotPrograms[] = {"libcrashcut_threads", "/libc.so", "/ld-
 bool is_traceless(long number, const long* a) {
   switch (number) {
     case SYS_getuid: case SYS_geteuid: case SYS_getgid:
-    case SYS_getegid: case SYS_getcwd: case SYS_uname: case SYS_sysinfo: case SYS_getrlimit: case SYS_getrusage:
-    case SYS_clock_gettime: case SYS_clock_getres: case SYS_gettimeofday: case SYS_time: case SYS_times:
-    case SYS_sched_getaffinity: case SYS_sched_yield: case SYS_getcpu: case SYS_getrandom: case SYS_stat: case SYS_lstat:
-    case SYS_fstat: case SYS_newfstatat: case SYS_statx: case SYS_access: case SYS_faccessat: case SYS_readlink:
+    case SYS_getegid: case SYS_getcwd: case SYS_getrlimit: case SYS_clock_getres: case SYS_sched_yield:
+    case SYS_access: case SYS_faccessat: case SYS_faccessat2:
     case SYS_sched_getparam: case SYS_sched_getscheduler: case SYS_sched_get_priority_max: case SYS_sched_get_priority_min:
       return true;
     case SYS_prlimit64: return a[2] == 0;
@@ -105,6 +104,17 @@ const char* refused(long number, const long* a) {
     case SYS_kill: return a[0] == kernel(SYS_getpid) || a[1] == 0 ? nullptr : "kill() of another process or of a group";
     case SYS_ptrace: return "ptrace()";
     case SYS_io_uring_setup: case SYS_io_setup: return "asynchronous I/O";
+    case SYS_inotify_init:
+    case SYS_inotify_init1:
+    case SYS_fanotify_init:
+      return "inotify_init() (or fanotify_init()), which tells of changes by other processes";
+    case SYS_perf_event_open: return "perf_event_open()";
+    case SYS_semop:
+    case SYS_semtimedop:
+    case SYS_msgrcv:
+    case SYS_msgsnd:
+      return "semop(), msgsnd() or msgrcv(), waits between processes";
+    case SYS_mq_open: return "mq_open(), a queue between processes";
     case SYS_pipe: case SYS_pipe2: return is_scheduling() ? "pipe()" : nullptr;
     case SYS_eventfd: case SYS_eventfd2: return is_scheduling() ? "eventfd()" : nullptr;
     case SYS_timerfd_create: return is_scheduling() ? "timerfd_create()" : nullptr;
@@ -129,17 +139,7 @@ std::optional<std::uint64_t> sleep_by(long number, const long* a) {
   }
 }
 
-// The program's numbers of processes and threads in place of the kernel's.
-bool is_answered(long number, long& result) {
-  switch (number) {
-    case SYS_getpid: result = kProgramPid; return true;
-    case SYS_getppid: result = kProgramPid - 1; return true;
-    case SYS_gettid: result = kProgramPid + (is_scheduling() ? static_cast<long>(index(current_actor().id)) : 0); return true;
-    default: return false;
-  }
-}
-
-// And the kernel's in place of the program's, for signals that it sends itself: it has one thread.
+// The kernel's numbers in place of the program's, for signals that it sends itself: it has one thread.
 void translate_pids(long number, long* a) {
   const bool names_process = number == SYS_kill || number == SYS_tgkill || number == SYS_tkill;
   if (!names_process) return;
@@ -207,7 +207,9 @@ void on_sigsys(int, siginfo_t* info, void* ucontext) {
     if (is_cancelled_before(number, reinterpret_cast<void*>(regs[REG_RIP]))) return end_after(regs);
     long result = 0;
     translate_pids(number, a);
-    if (is_answered(number, result) || do_file_call(number, a, reinterpret_cast<void*>(regs[REG_RIP]), result)) {
+    const auto* caller = reinterpret_cast<void*>(regs[REG_RIP]);
+    if (answer_number(number, result) || answer_query(number, a, caller, result) ||
+        do_file_call(number, a, caller, result) || do_outside_call(number, a, result)) {
       regs[REG_RAX] = result;
       return;
     }
@@ -233,10 +235,7 @@ void on_sigsys(int, siginfo_t* info, void* ucontext) {
       return;
     }
   }
-  const long result = crashcut_threads_syscall(number, a[0], a[1], a[2], a[3], a[4], a[5]);
-  // libc's own, for the name of a temporary file say.
-  if (number == SYS_getrandom && result > 0) fill_random(reinterpret_cast<void*>(a[0]), static_cast<std::size_t>(result));
-  regs[REG_RAX] = result;
+  regs[REG_RAX] = crashcut_threads_syscall(number, a[0], a[1], a[2], a[3], a[4], a[5]);
 }
 
 }  // namespace

@@ -55,6 +55,24 @@ struct Names {
   // Granules that were raced for. An execution takes the first Control::racy_count of them for operations.
   std::atomic<std::uint32_t> racy_count;
   std::uint64_t racy[kRacyMost];
+  // Files of /proc and the like, as the first execution found them (outside.cc). Under the lock.
+  struct KeptFile {
+    std::uint64_t key;
+    std::uint32_t at, bytes;
+  };
+  static constexpr std::uint32_t kKeptMost = 256;
+  std::uint32_t kept_count, kept_used;
+  KeptFile kept[kKeptMost];
+  char kept_bytes[1 << 20];
+  std::int64_t began_s;  // when the search began, real time
+  std::atomic<std::uint32_t> alone;  // the process whose execution changes files outside of the model; 0: none
+};
+
+// A call on a file that is not the model's. What is read there may be other than before.
+inline constexpr std::uint32_t kOutsideMost = 16;
+struct OutsideCall {
+  std::uint32_t actor, step;
+  char text[248];
 };
 
 // What is known of an object beyond how it began.
@@ -136,6 +154,7 @@ struct Control {
   std::uint32_t prefix_count;
   std::uint32_t sleep_count;
   std::uint32_t sleep_from;
+  std::uint64_t seed;
 
   // Reply. `replies` follows `requests`.
   std::atomic<std::uint32_t> replies;
@@ -156,6 +175,9 @@ struct Control {
   std::uint32_t pending_count;
   std::uint32_t passed_over_count;
   std::uint32_t running_actor;             // whose code is running
+  std::atomic<std::uint32_t> is_waiting;   // for another worker's execution: no fault of the program's
+  std::uint32_t outside_count;             // the last of them are in `outside`, which is a ring
+  OutsideCall outside[kOutsideMost];
   char text[kTextMost];
   std::uint32_t touch_count;
   std::uint32_t text_bytes;

@@ -42,6 +42,7 @@ long futex(std::atomic<std::uint32_t>& word, int operation, std::uint32_t value,
 
 NameTable::NameTable() : fd_(make_memory("crashcut-names", sizeof(Names))), names_(static_cast<Names*>(map_memory(fd_, sizeof(Names)))) {
   names_->actor_count = 1;
+  names_->began_s = time(nullptr);
 }
 NameTable::~NameTable() {
   munmap(names_, sizeof(Names));
@@ -107,7 +108,7 @@ void RealProgram::wait_for_reply(std::uint32_t request) {
     }
     const auto now = std::chrono::steady_clock::now();
     const std::int32_t pid = control_->runner_pid;
-    if (control_->step_count != steps) {
+    if (control_->step_count != steps || control_->is_waiting != 0) {
       steps = control_->step_count;
       since = now;
     } else if (now - since <= setup_.step_limit || pid <= 0) {
@@ -152,6 +153,7 @@ std::uint32_t RealProgram::ask(const RunRequest& request) {
   control_->turn_most = request.turn_most;
   control_->ends_with_prefix = request.ends_with_prefix;
   control_->goes_on_after_race = request.goes_on_after_race;
+  control_->seed = request.seed;
   control_->prefix_count = static_cast<std::uint32_t>(request.prefix.size());
   std::copy(request.prefix.begin(), request.prefix.end(), control_->prefix);
   put_sleep(request);
@@ -205,7 +207,7 @@ Execution RealProgram::run(const RunRequest& request) {
   execution.ending = control_->ending;
   execution.hit_depth = control_->hit_depth;
   const bool is_found = control_->failure != Failure::kNone || execution.ending == Ending::kStuck || was_killed_ || control_->has_race;
-  if (is_found || setup_.has_details) execution.note = details();
+  if (is_found || setup_.has_details || execution.ending == Ending::kDiverged) execution.note = details();
   return execution;
 }
 
@@ -275,6 +277,11 @@ std::shared_ptr<const Details> RealProgram::details() const {
   for (std::uint32_t i = 0; i < control_->pending_count; ++i) d.pending_callers.push_back(control_->pending_callers[i]);
   for (std::uint32_t i = 0; i < control_->object_count; ++i) d.addresses.emplace_back(control_->objects[i].start.object, control_->objects[i].address);
   for (const ActorFact& actor : control_->actors) d.routines.push_back(actor.routine);
+  const std::uint32_t outside = control_->outside_count;
+  for (std::uint32_t i = outside > kOutsideMost ? outside - kOutsideMost : 0; i < outside; ++i) {
+    const OutsideCall& call = control_->outside[i % kOutsideMost];
+    d.outside.push_back({static_cast<ActorId>(call.actor), call.step, call.text});
+  }
   return made;
 }
 

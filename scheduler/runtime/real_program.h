@@ -62,6 +62,12 @@ struct Details : ExecutionNote {
   std::vector<std::uint64_t> routines;         // an actor
   std::vector<std::string> texts;              // a step: a call on files in words, empty for others
   std::uint64_t program_base = 0;              // where the executable was loaded
+  struct Outside {
+    ActorId actor;
+    std::uint32_t step;  // how many steps had been taken
+    std::string text;    // "opened /etc/passwd"
+  };
+  std::vector<Outside> outside;                // the last calls on files that are not the model's
   std::optional<Race> race;                    // the first of the execution
 };
 

@@ -14,6 +14,7 @@
 #include "scheduler/runtime/files.h"
 #include "scheduler/runtime/gate.h"
 #include "scheduler/runtime/image.h"
+#include "scheduler/runtime/machine.h"
 #include "scheduler/runtime/world.h"
 
 // Calls function() on another stack; it does not return.
@@ -82,26 +83,28 @@ void reply() {
   end_execution();
 }
 
-// The kernel writes there whenever it moves the process to another processor; hash_memory() would take it for the program's doing.
-void unregister_rseq() {
-  constexpr std::uint32_t kBytes = 32, kSignature = 0x53053053;  // as libc registers it
-  if (__rseq_size > 0) kernel(SYS_rseq, g_main_fs_base + static_cast<std::uint64_t>(__rseq_offset), kBytes, RSEQ_FLAG_UNREGISTER, kSignature);
-}
-
 [[noreturn]] void become_runner(long server) {
   kernel(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL);
   if (kernel(SYS_getppid) != server) kernel(SYS_exit_group, 4);  // it died before that
   ++g_control->forked_count;
   g_main_fs_base = read_fs_base();
-  unregister_rseq();
   install_dispatch();
   install_signals();
+  trap_instructions();
   run_requests();
 }
 
 }  // namespace
 
+void unregister_rseq() {
+  constexpr std::uint32_t kBytes = 32, kSignature = 0x53053053;  // as libc registers it
+  if (__rseq_size > 0)
+    kernel(SYS_rseq, read_fs_base() + static_cast<std::uint64_t>(__rseq_offset), kBytes, RSEQ_FLAG_UNREGISTER,
+           kSignature);
+}
+
 void end_execution() {
+  end_outside(kernel(SYS_getpid));
   if (g_file_model != nullptr) g_file_model->end();
   if (g_is_restorable && !g_is_spent) crashcut_leave_to(go_back, g_own_stack + sizeof g_own_stack - 64);
   g_control->is_leaving = 1;
@@ -136,6 +139,7 @@ int serve(int argc, char** argv, char** envp, int (*main)(int, char**, char**)) 
     while (kernel(SYS_wait4, pid, &status, __WALL, 0) == -EINTR) {
     }
     g_control->runner_pid = 0;
+    end_outside(pid);
     // It went with its reply given: another takes its place. Else the request is answered for it.
     if (g_control->is_leaving.exchange(0) == 0 && g_control->requests.load() != g_control->replies.load()) {
       g_control->runner_status = status;

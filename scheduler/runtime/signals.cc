@@ -5,6 +5,7 @@
 #include <ucontext.h>
 
 #include "scheduler/runtime/gate.h"
+#include "scheduler/runtime/machine.h"
 #include "scheduler/runtime/world.h"
 
 namespace crashcut::scheduler::runtime {
@@ -21,6 +22,7 @@ std::uint64_t g_at = 0;
 
 // Goes on in failed_entry(), on the actor's stack where there is room on it.
 void on_fatal(int signal, siginfo_t* info, void* ucontext) {
+  if (signal == SIGSEGV && emulate_instruction(*info, ucontext)) return;
   auto& regs = static_cast<ucontext_t*>(ucontext)->uc_mcontext.gregs;
   g_signal = signal;
   g_at = static_cast<std::uint64_t>(regs[REG_RIP]);
@@ -39,6 +41,21 @@ bool is_default(const KernelSigaction& action) { return action.handler == reinte
 
 std::uint64_t bit_of(int signal) { return std::uint64_t{1} << (signal - 1); }
 
+// In place of the program's own handler of SIGSEGV, and with its flags: some instructions are done by this signal.
+void before_own_handler(int signal, siginfo_t* info, void* ucontext) {
+  if (emulate_instruction(*info, ucontext)) return;
+  const KernelSigaction asked = g_asked[signal];
+  if ((asked.flags & SA_RESETHAND) != 0) {
+    const KernelSigaction standard{};
+    change_action(signal, &standard, nullptr);
+  }
+  if ((asked.flags & SA_SIGINFO) != 0) {
+    reinterpret_cast<void (*)(int, siginfo_t*, void*)>(asked.handler)(signal, info, ucontext);
+  } else {
+    reinterpret_cast<void (*)(int)>(asked.handler)(signal);
+  }
+}
+
 }  // namespace
 
 long change_action(int signal, const KernelSigaction* wanted, KernelSigaction* old) {
@@ -52,6 +69,10 @@ long change_action(int signal, const KernelSigaction* wanted, KernelSigaction* o
   g_asked[signal] = *wanted;
   if (signal == SIGSYS) return 0;
   if (is_default(action)) return install_handler(signal, on_fatal, true) ? 0 : -EINVAL;
+  if (signal == SIGSEGV && has_own_handler(signal)) {
+    action.handler = reinterpret_cast<void*>(before_own_handler);
+    action.flags = (action.flags | SA_SIGINFO) & ~std::uint64_t{SA_RESETHAND};
+  }
   return kernel(SYS_rt_sigaction, signal, &action, 0, 8);
 }
 

@@ -16,6 +16,7 @@
 #include "scheduler/runtime/gate.h"
 #include "scheduler/runtime/hold.h"
 #include "scheduler/runtime/loops.h"
+#include "scheduler/runtime/machine.h"
 #include "scheduler/runtime/world_impl.h"
 
 namespace crashcut::scheduler::runtime {
@@ -346,9 +347,11 @@ void begin_world(const void* stack_top) {
   request.depth_most = g_control->depth_most;
   request.turn_most = g_control->turn_most;
   request.ends_with_prefix = g_control->ends_with_prefix;
+  request.seed = g_control->seed;
   g_world->director.emplace(request);
   g_control->step_count = g_control->object_count = g_control->pending_count = g_control->passed_over_count = 0;
-  g_control->touch_count = g_control->text_bytes = 0;
+  g_control->touch_count = g_control->text_bytes = g_control->outside_count = 0;
+  begin_outside();
   g_control->failure = Failure::kNone;
   g_control->hit_depth = false;
   g_may_wait_for_time = false;

@@ -42,6 +42,7 @@ struct Actor : TimedActor {
   std::uint64_t written_when_alone = 0;  // `written`, some sleeps before it has slept alone too often (passing_time.h)
   std::uint64_t clock_ns = 0;  // of its own virtual time
   std::uint64_t random = 0;
+  std::uint64_t processors = 0;  // that it may run on (machine.cc)
   ObjectId thread{}, loop{}, cancellation{}, timer{}, stir{};
   bool is_cancel_enabled = true;
   bool has_canceller = false;
@@ -130,6 +131,9 @@ inline std::int64_t policy_of(PrimitiveId primitive) { return g_control->policy[
 // Where the process runs the program otherwise, without a schedule: says no there; does not return.
 extern void (*g_refuse_elsewhere)(const char* call);
 int serve(int argc, char** argv, char** envp, int (*main)(int, char**, char**));
+// The kernel writes there whenever it moves the process to another processor: hash_memory() would take it for the
+// program's doing, and sched_getcpu() reads it.
+void unregister_rseq();
 // The execution is over: replies, and goes on with the next one.
 [[noreturn]] void end_execution();
 
