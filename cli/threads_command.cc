@@ -171,10 +171,6 @@ tl::expected<int, Failure> run(const ThreadOptions& options, const std::vector<s
   watch_stop(nullptr);
   if (!result) return tl::unexpected(result.error());
   if (options.outcomes && result->has_recover) fmt::print(out, "{}\n", recovery::report_outcomes(result->survey));
-  if (result->finding && !result->finding->replays) {
-    return wrong_use(fmt::format("The program is not repeatable: it was seen to fail ({}), and did not when the same schedule was run again. Something that crashcut does not see decides what it "
-                                 "does: time, a random number, a data race, the contents of a file.", recovery::finding_text(*result->finding)));
-  }
   if (result->finding) fmt::print(out, "{}\n", recovery::report_threads_finding(plan, *result->finding, recovery::Detail::kShort));
   if (!json_file.empty()) {
     const std::string json = recovery::dump(recovery::threads_to_json(plan, *result, our_name()));

@@ -145,6 +145,8 @@ class Deepener {
     if (!result.diverged) return;
     total_.diverged = true;
     total_.divergence = std::move(result.divergence);
+    total_.diverged_at = result.diverged_at;
+    total_.expected = result.expected;
   }
 
   SearchResult finished() {

@@ -125,6 +125,8 @@ class Searcher {
     if (extended == Tree::Extended::kDiverged) {
       result_.diverged = true;
       result_.divergence = execution;
+      result_.diverged_at = tree_->divergence().step;
+      result_.expected = tree_->divergence().expected;
       is_over_ = true;
       return;
     }

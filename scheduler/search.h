@@ -5,6 +5,7 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "scheduler/execution.h"
@@ -21,7 +22,9 @@ struct Bounds {
   std::uint64_t work_most = 0;  // steps that were run or looked at: a measure that is the same on every machine
 };
 
-enum class BoundHit { kNone, kExecutions, kTime, kDepth, kPreemptions, kTimeouts, kStopped, kCutShort, kWork };
+enum class BoundHit {
+  kNone, kExecutions, kTime, kDepth, kPreemptions, kTimeouts, kStopped, kCutShort, kWork, kNotRepeatable
+};
 
 struct Progress {
   std::uint64_t executions;
@@ -50,7 +53,9 @@ struct SearchResult {
   // was tried, 0: none; and some in which actors take up to so many.
   std::uint32_t depth_whole = 0, depth_tried = 0;
   bool diverged = false;          // a schedule could not be repeated; nothing is claimed
-  Execution divergence;
+  Execution divergence;           // what came instead
+  std::size_t diverged_at = 0;    // the step, from 0
+  std::optional<Step> expected;   // that it was to be
   TreeSketch rest;                // where a bound was hit: what is left to do
 };
 

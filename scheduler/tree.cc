@@ -161,15 +161,22 @@ void Tree::merge_objects(const Execution& execution) {
 
 Tree::Extended Tree::extend(Node* leaf, const Execution& execution) {
   merge_objects(execution);
-  if (execution.ending == Ending::kDiverged || execution.steps.size() < leaf->depth) return Extended::kDiverged;
   path_.clear();
   for (Node* n = leaf; n != nullptr; n = n->parent) path_.push_back(n);
   std::reverse(path_.begin(), path_.end());
+  const auto diverged_at = [&](std::size_t step) {
+    divergence_ = {step, path_[step + 1]->step};
+    return Extended::kDiverged;
+  };
+  for (std::size_t k = 0; k < leaf->depth; ++k) {
+    if (k == execution.steps.size()) return diverged_at(k);
+    const Step& known = path_[k + 1]->step;
+    if (known.actor != execution.steps[k].actor || !known.operation.is_same_call(execution.steps[k].operation))
+      return diverged_at(k);
+  }
   State state(execution.objects), at_branch = state;
   for (std::size_t k = 0; k < leaf->depth; ++k) {
     Step step = execution.steps[k];
-    const Step& known = path_[k + 1]->step;
-    if (known.actor != step.actor || !known.operation.is_same_call(step.operation)) return Extended::kDiverged;
     path_[k + 1]->step = step;
     if (k == branch_depth_) at_branch = state;
     state.apply(step);

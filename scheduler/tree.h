@@ -76,6 +76,12 @@ class Tree {
   };
   Extended extend(Node* leaf, const Execution& execution);
   const std::vector<Node*>& path() const { return path_; }
+  // After kDiverged: the first step that was another one, from 0, and what it was before.
+  struct Divergence {
+    std::size_t step;
+    Step expected;
+  };
+  const Divergence& divergence() const { return divergence_; }
   // What the actor's call would do after these steps; null where that is not known.
   using Foresee = std::function<const Operation*(std::span<const Step> before, ActorId actor)>;
   // Drops what turned out to be explored by now, and the nodes that have nothing left to do.
@@ -107,6 +113,7 @@ class Tree {
   bool has_sleepers_, has_wakeup_trees_;
   std::unique_ptr<Node> root_;
   std::vector<Node*> path_;
+  Divergence divergence_{};
   std::vector<ObjectStart> objects_;
   Node* lowest_ = nullptr;            // of the open nodes
   std::uint32_t branch_depth_ = 0;    // where the branch that was taken last begins

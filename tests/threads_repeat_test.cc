@@ -74,5 +74,51 @@ TEST(ThreadsRepeat, TheEnvironmentMovesNothing) {
   }
 }
 
+// A program that is not repeatable: what it did is kept, and the verdict says where it did something else.
+TEST(ThreadsRepeat, SaysWhereAProgramDidSomethingElse) {
+  for (const char* words : {"mistakes unrepeatable", "mistakes unrepeatable-late", "machine executions"}) {
+    const json r = report("--jobs 1", words, 3);
+    EXPECT_EQ(r["verdict"], "bounded") << words;
+    EXPECT_EQ(r["bound_hit"], "not_repeatable") << words;
+    EXPECT_EQ(r["counts"]["random_executions"], 1000) << words;
+    EXPECT_NE(r["not_repeatable"].get<std::string>().find("under the same schedule the program did something else"),
+              std::string::npos)
+        << r["not_repeatable"];
+  }
+  const std::string text = report("--jobs 1", "mistakes unrepeatable", 3)["not_repeatable"];
+  EXPECT_NE(text.find("At step 1 main was to create"), std::string::npos) << text;
+  EXPECT_NE(text.find("main did this instead: lock mutex m"), std::string::npos) << text;
+  EXPECT_EQ(report("--jobs 1 --max-executions 50", "mistakes unrepeatable", 3)["counts"]["executions"], 50);
+}
+
+TEST(ThreadsRepeat, NamesTheFileThatMayHaveBroughtItAbout) {
+  const std::string file = testing::TempDir() + "threads_repeat_test." + std::to_string(getpid());
+  const Ran ran = run("threads --jobs 1 " + program("machine file:" + file));
+  unlink(file.c_str());
+  EXPECT_EQ(ran.code, 3) << ran.output;
+  EXPECT_NE(ran.output.find("opened to write " + file), std::string::npos) << ran.output;
+}
+
+// It fails in late executions, under whatever schedule they have: no schedule brings it about again.
+TEST(ThreadsRepeat, AViolationThatDoesNotComeAgainIsKept) {
+  const json r = report("--jobs 1", "machine fails-late", 1);
+  EXPECT_EQ(r["verdict"], "violation");
+  EXPECT_EQ(r["violation"]["kind"], "exit");
+  EXPECT_EQ(r["violation"]["replays"], false);
+  const Ran ran = run("threads --jobs 1 " + program("machine fails-late"));
+  EXPECT_NE(ran.output.find("It did not come again when its schedule was run again"), std::string::npos) << ran.output;
+}
+
+// Variables that are not seen decide what a thread does: what was foreseen of it is wrong. Other orders are tried.
+TEST(ThreadsRepeat, ThreadsThatMeetInVariablesThatAreNotSeen) {
+  const Ran right = run("threads --max-executions 2000 " + program("meets"));
+  EXPECT_TRUE(right.code == 0 || right.code == 3) << right.output;
+  EXPECT_NE(right.output.find(right.code == 0 ? "verified" : "bounded (max_executions)"), std::string::npos)
+      << right.output;
+  const json r = report("--max-executions 20000", "meets wrong", 1);
+  EXPECT_EQ(r["violation"]["kind"], "signal");
+  EXPECT_EQ(r["violation"]["replays"], true);
+}
+
 }  // namespace
 }  // namespace crashcut

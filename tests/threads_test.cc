@@ -149,15 +149,6 @@ TEST(Threads, RefusesOpenMpByName) {
   EXPECT_NE(ran.output.find("OpenMP"), std::string::npos) << ran.output;
 }
 
-// On the way to a branch, and after the last of them.
-TEST(Threads, ReportsDivergenceAndNoResult) {
-  for (const char* words : {"mistakes unrepeatable", "mistakes unrepeatable-late"}) {
-    const Ran ran = run("threads --jobs 1 " + program(words));
-    EXPECT_EQ(ran.code, 2) << ran.output;
-    EXPECT_NE(ran.output.find("not repeatable"), std::string::npos) << ran.output;
-  }
-}
-
 // Native, then built on a condition variable: the same, dearer. 3! orders of whole critical sections without preference.
 TEST(Threads, ReadersAndWritersInAllVariants) {
   EXPECT_EQ(executions("reader_writer 1 2 rwlock"), 6u);

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "recovery/threads/crashes.h"
+#include "recovery/threads/divergence.h"
 #include "recovery/threads/joint_program.h"
 #include "recovery/threads/report.h"
 #include "scheduler/deepening.h"
@@ -24,8 +25,20 @@ using Clock = std::chrono::steady_clock;
 
 constexpr const char* kNotRepeatable =
     "The program is not repeatable: under the same schedule it did something else than before. Something that crashcut "
-    "does not see decides what it does: a data race, an atomic variable that is not instrumented, a random number, the "
-    "contents of a file.";
+    "does not see decides what it does: a data race, an atomic variable that is not instrumented, the contents of a "
+    "file.";
+
+// Random schedules that are tried where no bound says how many.
+constexpr std::uint64_t kRandomMost = 1000;
+
+// How the schedules are found. Where a program does something else under a schedule than was foreseen, the next way
+// follows.
+enum class Way {
+  kAsked,   // with the reduction that was asked for
+  kSource,  // source sets do not foresee what comes after the step that they turn round
+  kAll,     // every order of the operations: threads may meet in variables that are not seen
+  kRandom,  // schedules are not repeated at all
+};
 
 Failure failure_of(const ToolError& error) {
   return {error.is_users_fault ? Failure::Blame::kUser : Failure::Blame::kTool, error.sentence};
@@ -61,16 +74,18 @@ class Checker {
     preemptions_ = before_ != nullptr ? before_->preemptions : most != scheduler::kNoPreemptionBound ? 0 : most;
     while (true) {
       ThreadResult result = run_once();
+      if (next_way_ && !begins_again_) {
+        go_on_another_way(std::move(result));
+        continue;
+      }
+      if (!begins_again_) add_earlier_ways(result);
       const bool is_done = result.verdict == ThreadVerdict::kViolation || result.search.bound != scheduler::BoundHit::kPreemptions || preemptions_ == most;
       if (!begins_again_ && is_done) return result;
       if (!begins_again_) ++preemptions_;
       spent_s_ += result.search.seconds;
       result_ = {};
       executions_ = 0;
-      first_.reset();
-      before_ = nullptr;
-      uncrashed_.clear();
-      crashes_.reset();
+      forget_search();
     }
   }
 
@@ -78,6 +93,8 @@ class Checker {
   ThreadResult run_once() {
     result_.is_opaque = is_opaque_;
     begins_again_ = false;
+    next_way_.reset();
+    diverged_.reset();
     result_.is_instrumented = is_instrumented_;
     result_.races = racy_.size();
     std::vector<std::unique_ptr<JointProgram>> programs;
@@ -90,12 +107,16 @@ class Checker {
     result_.is_resumed = before_ != nullptr;
     began_ = Clock::now();
     scheduler::SearchSetup setup;
-    setup.reduction = plan_.reduction;
+    setup.reduction = way_ == Way::kSource ? scheduler::ReductionName::kSource : plan_.reduction;
     // Foresight takes for granted that there are no data races; here they are looked for.
     setup.has_foresight = plan_.has_foresight && !is_instrumented_;
     setup.bounds = plan_.bounds;
     setup.bounds.preemptions_most = preemptions_;
-    if (setup.bounds.time_most_s > 0) setup.bounds.time_most_s = std::max(setup.bounds.time_most_s - spent_s_, 0.001);
+    const double share = way_ == Way::kSource ? 0.5 : 1;  // every order is to have its turn after it
+    double& time_s = setup.bounds.time_most_s;
+    if (time_s > 0) time_s = std::max((time_s - spent_s_) * share, 0.001);
+    std::uint64_t& most = setup.bounds.executions_most;
+    if (most > 0) most -= std::min(earlier_.executions, most - 1);
     setup.on_execution = [&](const Execution& execution) {
       begins_again_ = begins_again_ || learn(execution, programs);
       return !begins_again_ && note(execution);
@@ -118,19 +139,28 @@ class Checker {
       result_.forked += program->program().forked_count();
     }
     if (crashes_) {
-      result_.explored = crashes_->counts().explored;
-      result_.merged = crashes_->counts().merged;
+      result_.explored += crashes_->counts().explored;
+      result_.merged += crashes_->counts().merged;
     }
     // What shows that atomic variables are not seen may be the first thing that does not follow its schedule.
     begins_again_ = begins_again_ || (result_.search.diverged && learn(result_.search.divergence, programs));
     if (begins_again_) return std::move(result_);
-    if (result_.search.bound != scheduler::BoundHit::kStopped && !result_.finding && !does_the_same_again(*programs[0])) throw ToolError{true, kNotRepeatable};
-    if (result_.search.diverged) {
-      if (!race_) throw ToolError{true, kNotRepeatable};
+    if (result_.search.bound != scheduler::BoundHit::kStopped && !result_.finding) compare_first(*programs[0]);
+    if (result_.search.diverged)
+      diverged_ = {result_.search.diverged_at, result_.search.expected, result_.search.divergence, true};
+    if (diverged_ && race_) {
       result_.finding = race_;
       result_.violations = std::max<std::uint64_t>(result_.violations, 1);
       result_.is_after_race = true;
+    } else if (diverged_) {
+      note_divergence(*programs[0]);
+    } else if (way_ == Way::kSource && !ends_with_finding()) {
+      // It tried other orders, but not all of them.
+      if (result_.search.bound != scheduler::BoundHit::kStopped && !is_late()) next_way_ = Way::kAll;
+      if (result_.search.bound == scheduler::BoundHit::kNone) result_.search.bound = scheduler::BoundHit::kNotRepeatable;
+      result_.search.rest.nodes.clear();
     }
+    if (next_way_) return std::move(result_);
     const bool is_bounded = result_.search.bound != scheduler::BoundHit::kNone || result_.crash_bound != Bound::kNone;
     const bool is_violated = result_.finding || result_.survey.violations() > 0 || (before_ != nullptr && before_->violations > 0);
     result_.verdict = is_violated ? ThreadVerdict::kViolation : is_bounded ? ThreadVerdict::kBounded : ThreadVerdict::kVerified;
@@ -140,15 +170,143 @@ class Checker {
 
   // Branches show whether a program does the same again up to where they begin. What it does after the last of them, the
   // first execution run once more shows.
-  bool does_the_same_again(JointProgram& program) const {
-    if (!first_) return true;
+  void compare_first(JointProgram& program) {
+    if (!first_) return;
     scheduler::RunRequest request;
     request.prefix = schedule_of(*first_);
     request.ends_with_prefix = true;
     const Execution again = program.run(request);
-    const auto is_same = [](const scheduler::Step& x, const scheduler::Step& y) { return x.actor == y.actor && x.operation.is_same_call(y.operation); };
-    return again.ending == scheduler::Ending::kStopped ||
-           (again.ending == first_->ending && std::equal(again.steps.begin(), again.steps.end(), first_->steps.begin(), first_->steps.end(), is_same));
+    if (again.ending != scheduler::Ending::kStopped) compare(*first_, again);
+  }
+
+  void compare(const Execution& expected, const Execution& found) {
+    const auto step = first_difference(expected, found);
+    if (!step) return;
+    diverged_ = {*step, std::nullopt, found, false};
+    if (*step < expected.steps.size()) diverged_->expected = expected.steps[*step];
+  }
+
+  bool ends_with_finding() const { return result_.finding && !plan_.goes_on; }
+
+  bool is_late() const {
+    if (hooks_.stop != nullptr && hooks_.stop->load()) return true;
+    if (plan_.bounds.time_most_s > 0 &&
+        spent_s_ + std::chrono::duration<double>(Clock::now() - began_).count() >= plan_.bounds.time_most_s)
+      return true;
+    return plan_.bounds.executions_most != 0 &&
+           earlier_.executions + result_.search.executions >= plan_.bounds.executions_most;
+  }
+
+  // The program did something else than before: says what, and goes on another way. What was found is kept.
+  void note_divergence(JointProgram& program) {
+    if (before_ != nullptr && executions_ == 0) throw ToolError{true, kNotRepeatable};
+    const Execution& found = diverged_->found;
+    is_by_order_ =
+        is_by_order_ && diverged_->is_foreseen && first_ && repeats(program, *first_) && repeats(program, found);
+    if (result_.not_repeatable.empty()) result_.not_repeatable = describe(*diverged_);
+    // What came instead was run to its end, and is judged like any other.
+    if (result_.search.diverged && found.ending != scheduler::Ending::kDiverged &&
+        found.ending != scheduler::Ending::kCutShort) {
+      ++result_.search.executions;
+      result_.search.transitions += found.steps.size();
+      note(found);
+    }
+    result_.search.bound = scheduler::BoundHit::kNotRepeatable;
+    result_.search.rest = {};
+    if (ends_with_finding() || is_late()) return;
+    const bool has_other_ways = is_by_order_ && !is_opaque_ && preemptions_ == scheduler::kNoPreemptionBound &&
+                                plan_.reduction != scheduler::ReductionName::kNone;
+    if (has_other_ways && way_ == Way::kAsked && plan_.reduction == scheduler::ReductionName::kOptimal) {
+      next_way_ = Way::kSource;
+    } else if (has_other_ways) {
+      next_way_ = Way::kAll;
+    } else {
+      run_by_chance(program);
+    }
+  }
+
+  // Whether the schedule, run again, leads to the same. Then the program is repeatable, and what was foreseen was
+  // wrong: threads meet in variables that are not seen, and an order that should make no difference makes one.
+  bool repeats(JointProgram& program, const Execution& found) const {
+    constexpr int kTimes = 3;
+    for (int i = 0; i < kTimes; ++i) {
+      scheduler::RunRequest request;
+      request.prefix = schedule_of(found);
+      request.ends_with_prefix = true;
+      const Execution again = program.run(request);
+      const bool is_cut = found.ending == scheduler::Ending::kDiverged;
+      const auto step = first_difference(found, again);
+      if (step && !(is_cut && *step == found.steps.size())) return false;
+    }
+    return true;
+  }
+
+  void run_by_chance(JointProgram& program) {
+    way_ = Way::kRandom;
+    const bool is_bounded = plan_.bounds.time_most_s > 0 || plan_.bounds.executions_most != 0;
+    for (std::uint64_t seed = 1; !is_late() && (is_bounded || seed <= kRandomMost); ++seed) {
+      scheduler::RunRequest request;
+      request.depth_most = plan_.bounds.depth_most;
+      request.seed = seed;
+      const Execution execution = program.run(request);
+      if (execution.ending == scheduler::Ending::kStopped) return;
+      ++result_.random_executions;
+      ++result_.search.executions;
+      result_.search.transitions += execution.steps.size();
+      if (!note(execution)) break;
+    }
+    result_.search.seconds = std::chrono::duration<double>(Clock::now() - began_).count();
+  }
+
+  struct Diverged {
+    std::size_t step;
+    std::optional<scheduler::Step> expected;
+    Execution found;
+    bool is_foreseen;  // from executions under other schedules
+  };
+  std::string describe(const Diverged& diverged) const {
+    ThreadFinding found;
+    found.execution = diverged.found;
+    found.actors = names_.actors();
+    // Names of objects and functions are told where that is asked for: it is run again.
+    if (const auto again = replay_threads(plan_, found.actors, racy_, schedule_of(diverged.found), false)) {
+      found.details = again->details;
+      found.details.pending_callers.clear();
+    } else if (const auto* details = dynamic_cast<const Details*>(diverged.found.note.get())) {
+      found.details = *details;
+    }
+    return divergence_text(plan_, diverged.step, diverged.expected, found, is_by_order_);
+  }
+
+  // What was found and counted stays; the search begins anew.
+  void go_on_another_way(ThreadResult result) {
+    way_ = *next_way_;
+    if (way_ == Way::kAll) is_opaque_ = true;
+    earlier_.executions += result.search.executions;
+    earlier_.asleep += result.search.asleep;
+    earlier_.foreseen += result.search.foreseen;
+    earlier_.transitions += result.search.transitions;
+    earlier_.seconds += result.search.seconds;
+    spent_s_ += result.search.seconds;
+    result_ = std::move(result);
+    result_.search = {};
+    result_.crash_bound = Bound::kNone;
+    forget_search();
+  }
+
+  void add_earlier_ways(ThreadResult& result) const {
+    result.search.executions += earlier_.executions;
+    result.search.asleep += earlier_.asleep;
+    result.search.foreseen += earlier_.foreseen;
+    result.search.transitions += earlier_.transitions;
+    result.search.seconds += earlier_.seconds;
+  }
+
+  void forget_search() {
+    first_.reset();
+    before_ = nullptr;
+    uncrashed_.clear();
+    crashes_.reset();
   }
 
   // Counts of both searches, and what is left of this one.
@@ -211,7 +369,8 @@ class Checker {
   }
 
   bool note_finding(const Execution& execution) {
-    if (++executions_ == 1) first_ = execution;
+    ++executions_;
+    if (!first_) first_ = execution;
     for (const scheduler::Step& s : execution.steps) result_.threads_most = std::max<std::uint64_t>(result_.threads_most, index(s.actor) + 1);
     const auto* details = dynamic_cast<const Details*>(execution.note.get());
     if (details == nullptr || details->kind == FindingKind::kNone) {
@@ -255,7 +414,15 @@ class Checker {
       return false;
     }
     if (!crashes_) crashes_.emplace(plan_, names_, JointProgram::Setup{.is_opaque = is_opaque_, .racy_count = racy_count()}, crash_hooks());
-    const auto found = crashes_->explore(execution, most == 0 ? 0 : most - result_.survey.recoveries(), seconds_left());
+    std::optional<Result> found;
+    try {
+      found = crashes_->explore(execution, most == 0 ? 0 : most - result_.survey.recoveries(), seconds_left());
+    } catch (const NotRepeatable& error) {
+      // Under random schedules none may be repeatable: then it stays without its crashes.
+      if (way_ == Way::kRandom) return true;
+      compare(error.expected, error.found);
+      return false;
+    }
     if (!found) return true;
     result_.survey.add_all(found->survey);
     if (found->bound != Bound::kNone) {
@@ -298,6 +465,11 @@ class Checker {
 
   static bool is_opaque(const scheduler::Step& step) { return step.operation.is_opaque(); }
 
+  struct Counts {
+    std::uint64_t executions = 0, asleep = 0, foreseen = 0, transitions = 0;
+    double seconds = 0;
+  };
+
   const ThreadPlan& plan_;
   const ThreadHooks& hooks_;
   const ThreadRest* before_;
@@ -308,6 +480,11 @@ class Checker {
   std::vector<std::uint64_t> racy_;
   NameTable names_;
   ThreadResult result_{};
+  Way way_ = Way::kAsked;
+  std::optional<Way> next_way_;
+  std::optional<Diverged> diverged_;
+  Counts earlier_;  // of searches that went another way
+  bool is_by_order_ = true;  // all that diverged did so by an order that should make no difference
   std::uint64_t executions_ = 0, look_until_ = 0;
   std::optional<Execution> first_;
   std::optional<Crashes> crashes_;

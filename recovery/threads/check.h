@@ -89,6 +89,8 @@ struct ThreadResult {
   Survey survey;                         // of all recoveries
   Bound crash_bound = Bound::kNone;
   std::string unexplained;               // why a recovery's violation has no finding
+  std::string not_repeatable;  // where it first did something else under the same schedule, in words; empty: nowhere
+  std::uint64_t random_executions = 0;   // under random schedules, since others could not be repeated
 };
 
 struct ThreadHooks {

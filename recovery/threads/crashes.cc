@@ -18,8 +18,11 @@ scheduler::Execution run_again(JointProgram& program, const scheduler::Execution
   request.ends_with_prefix = true;
   scheduler::Execution again = program.run(request);
   const bool is_same = again.ending == execution.ending && again.steps.size() == execution.steps.size();
-  if (!is_same) throw ToolError{true, "The program is not repeatable: under the same schedule it did something else than before."};
-  return again;
+  if (is_same) return again;
+  throw NotRepeatable{
+      {true, "The program is not repeatable: under the same schedule it did something else than before."},
+      execution,
+      again};
 }
 
 std::optional<Result> Crashes::explore(const scheduler::Execution& execution, std::uint64_t recoveries_most, double time_most_s) {

@@ -12,6 +12,11 @@
 
 namespace crashcut::recovery {
 
+// Thrown where an execution that is to be crashed does something else when it is run again.
+struct NotRepeatable : scheduler::runtime::ToolError {
+  scheduler::Execution expected, found;
+};
+
 struct CrashCounts {
   std::uint64_t explored = 0;  // executions whose recoveries were run
   std::uint64_t merged = 0;    // those whose recoveries would be the same as those of one before

@@ -62,6 +62,7 @@ const char* bound_text(BoundHit bound) {
     case BoundHit::kTimeouts: return "timeouts";
     case BoundHit::kStopped: return "interrupt";
     case BoundHit::kCutShort: return "cut_short";
+    case BoundHit::kNotRepeatable: return "not_repeatable";
     case BoundHit::kWork: return "work";
   }
   return "";
@@ -240,12 +241,20 @@ static std::string deepening_text(const SearchResult& search) {
 
 // Bounds on depth, preemptions and timeouts leave schedules out, and all others are tried.
 static std::string covered_text(const ThreadResult& result) {
+  if (result.search.bound == BoundHit::kNotRepeatable) {
+    return result.random_executions == 0 ? "and not all was tried"
+                                         : fmt::format("{} of them under random schedules", result.random_executions);
+  }
   if (result.search.is_too_long) return deepening_text(result.search);
   const bool is_whole = result.search.fraction == 1 && result.crash_bound == Bound::kNone;
   if (is_whole && result.search.bound == BoundHit::kDepth)
     return fmt::format("every schedule in which no thread takes more than {}",
                        count_text(result.search.depth_whole, "step", "steps"));
   return is_whole ? "all that the bound leaves" : fmt::format("an estimated {} of all", percent_text(result.search.fraction));
+}
+
+static std::string not_repeatable_text(const ThreadResult& result) {
+  return result.not_repeatable.empty() ? "" : fmt::format("Not as foreseen: {}\n", result.not_repeatable);
 }
 
 // A search that ends with what it has found is not bounded.
@@ -261,10 +270,15 @@ std::string report_threads_end(const ThreadPlan& plan, const ThreadResult& resul
   const std::string counts = counts_text(result.search) + crash_counts_text(result);
   switch (result.verdict) {
     case ThreadVerdict::kVerified:
-      return fmt::format("verified: every schedule that matters{}, none failed: {}\n{}\n", result.has_recover ? " and every crash of it" : "", counts, not_seen_text(result));
+      return fmt::format("verified: every schedule that matters{}, none failed: {}\n{}\n{}",
+                         result.has_recover ? " and every crash of it" : "", counts, not_seen_text(result),
+                         not_repeatable_text(result));
     case ThreadVerdict::kBounded:
-      return fmt::format("bounded ({}): nothing found in {}, {}\n{}\n", bound_text(result), counts, covered_text(result), not_seen_text(result)) +
-             (result.rest ? fmt::format("Go on: {} threads --resume {}\n", crashcut, encode_rest(plan, *result.rest)) : "");
+      return fmt::format("bounded ({}): nothing found in {}, {}\n{}\n", bound_text(result), counts,
+                         covered_text(result), not_seen_text(result)) +
+             not_repeatable_text(result) +
+             (result.rest ? fmt::format("Go on: {} threads --resume {}\n", crashcut, encode_rest(plan, *result.rest))
+                          : "");
     case ThreadVerdict::kViolation: {
       if (!result.finding && result.unexplained.empty()) {
         return fmt::format("violation: {} before the search was resumed, and none since, in {}\n{}", count_text(result.violations, "violation", "violations"), counts, rest_text(plan, result, crashcut));
@@ -274,7 +288,7 @@ std::string report_threads_end(const ThreadPlan& plan, const ThreadResult& resul
       text += rest_text(plan, result, crashcut);
       if (result.is_after_race) text += "What the data race leads to could not be followed: with its accesses as steps the program is not repeatable, since code that is not instrumented takes part.\n";
       if (result.races > 0) text += fmt::format("Data races: {} of eight bytes\n", count_text(result.races, "place", "places"));
-      text += not_seen_text(result) + "\n";
+      text += not_seen_text(result) + "\n" + not_repeatable_text(result);
       if (!result.finding->replays) return text + "It did not come again when its schedule was run again: the program is not repeatable.\n";
       const std::string token = encode(make_token(plan, *result.finding));
       return text + fmt::format("Debug: {} gdb {}\nReplay: {} replay --print {}\n", crashcut, token, crashcut, token);
@@ -318,25 +332,52 @@ nlohmann::json threads_to_json(const ThreadPlan& plan, const ThreadResult& resul
           {"arguments", plan.arguments},
           {"kinds", kinds},
           {"reduction", reduction_text(plan.reduction)},
-          {"bounds", {{"max_executions", or_null(plan.bounds.executions_most)}, {"time_s", or_null(plan.bounds.time_most_s)}, {"depth", or_null(plan.bounds.depth_most)}, {"preemptions", plan.bounds.preemptions_most == kNoPreemptionBound ? json(nullptr) : json(plan.bounds.preemptions_most)}, {"spurious", plan.spurious_most}, {"timeouts", plan.timeouts_most}, {"jobs", plan.jobs}, {"max_recoveries", or_null(plan.crash.max_recoveries)}, {"crashes", plan.crash.depth}, {"recovery_limit_s", plan.crash.recovery_limit.count()}}},
+          {"bounds",
+           {{"max_executions", or_null(plan.bounds.executions_most)},
+            {"time_s", or_null(plan.bounds.time_most_s)},
+            {"depth", or_null(plan.bounds.depth_most)},
+            {"preemptions",
+             plan.bounds.preemptions_most == kNoPreemptionBound ? json(nullptr) : json(plan.bounds.preemptions_most)},
+            {"spurious", plan.spurious_most},
+            {"timeouts", plan.timeouts_most},
+            {"jobs", plan.jobs},
+            {"max_recoveries", or_null(plan.crash.max_recoveries)},
+            {"crashes", plan.crash.depth},
+            {"recovery_limit_s", plan.crash.recovery_limit.count()}}},
           {"verdict", verdict},
           {"exit_code", exit_code(result.verdict)},
           {"model", json(model_to_json(plan.crash.model))},
           {"from", plan.crash.from_directory.empty() ? json(nullptr) : json(plan.crash.from_directory)},
-          {"bound_hit", *bound_text(result) == 0 || ends_with_finding(plan, result) ? json(nullptr) : json(bound_text(result))},
+          {"bound_hit",
+           *bound_text(result) == 0 || ends_with_finding(plan, result) ? json(nullptr) : json(bound_text(result))},
           {"explored_fraction", result.search.fraction},
           {"may_not_end", result.search.is_too_long},
           {"whole_depth", or_null(result.search.depth_whole)},
           {"seconds", result.search.seconds},
           {"opaque", result.is_opaque},
+          {"not_repeatable", result.not_repeatable.empty() ? json(nullptr) : json(result.not_repeatable)},
           {"resumed", result.is_resumed},
           {"instrumented", result.is_instrumented},
-          {"counts", {{"executions", result.search.executions}, {"foreseen", result.search.foreseen}, {"asleep", result.search.asleep}, {"transitions", result.search.transitions}, {"violations", result.violations}, {"assumed_away_executions", result.assumed_away}, {"crashed_executions", result.explored}, {"merged_executions", result.merged}, {"recoveries", result.survey.recoveries()}, {"assumed_away", result.survey.assumed_away()}, {"restored_images", result.restored}, {"processes", result.forked}}},
+          {"counts",
+           {{"executions", result.search.executions},
+            {"foreseen", result.search.foreseen},
+            {"asleep", result.search.asleep},
+            {"transitions", result.search.transitions},
+            {"violations", result.violations},
+            {"assumed_away_executions", result.assumed_away},
+            {"crashed_executions", result.explored},
+            {"merged_executions", result.merged},
+            {"recoveries", result.survey.recoveries()},
+            {"assumed_away", result.survey.assumed_away()},
+            {"random_executions", result.random_executions},
+            {"restored_images", result.restored},
+            {"processes", result.forked}}},
           {"outcomes", result.has_recover ? json(outcomes_to_json(result.survey)) : json(nullptr)},
           {"violation", violation},
           {"token", token},
           {"replay", replay},
-          {"resume", result.rest ? json(crashcut + " threads --resume " + encode_rest(plan, *result.rest)) : json(nullptr)}};
+          {"resume",
+           result.rest ? json(crashcut + " threads --resume " + encode_rest(plan, *result.rest)) : json(nullptr)}};
 }
 
 }  // namespace crashcut::recovery

@@ -1,0 +1,99 @@
+#include "recovery/threads/divergence.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "recovery/threads/story.h"
+
+namespace crashcut::recovery {
+
+using scheduler::Execution;
+using scheduler::Pending;
+using scheduler::Step;
+using scheduler::runtime::Details;
+
+std::optional<std::size_t> first_difference(const Execution& expected, const Execution& found) {
+  const auto is_same = [](const Step& x, const Step& y) {
+    return x.actor == y.actor && x.operation.is_same_call(y.operation);
+  };
+  const auto [at, other] =
+      std::mismatch(expected.steps.begin(), expected.steps.end(), found.steps.begin(), found.steps.end(), is_same);
+  if (at == expected.steps.end() && other == found.steps.end() && expected.ending == found.ending) return std::nullopt;
+  return static_cast<std::size_t>(at - expected.steps.begin());
+}
+
+namespace {
+
+std::string place(const ThreadStory& story, std::uint64_t caller) {
+  const std::string function = caller == 0 ? "" : story.place_text(caller);
+  return function.empty() ? "" : fmt::format(" [{}]", function);
+}
+
+// What came instead of the step that was expected.
+std::string found_text(const ThreadStory& story, std::size_t step, const std::optional<Step>& expected,
+                       const ThreadFinding& found) {
+  const Execution& execution = found.execution;
+  if (step < execution.steps.size()) {
+    const std::uint64_t caller = step < found.details.callers.size() ? found.details.callers[step] : 0;
+    return fmt::format("{} did this instead: {}{}", story.actor_text(execution.steps[step].actor),
+                       story.step_text(step), place(story, caller));
+  }
+  if (!expected) return "the execution had ended";
+  const auto stands = std::find_if(execution.pending.begin(), execution.pending.end(),
+                                   [&](const Pending& p) { return p.actor == expected->actor; });
+  if (stands == execution.pending.end()) return fmt::format("{} was not there", story.actor_text(expected->actor));
+  const auto i = static_cast<std::size_t>(stands - execution.pending.begin());
+  const std::uint64_t caller = i < found.details.pending_callers.size() ? found.details.pending_callers[i] : 0;
+  const bool is_same = stands->operation.is_same_call(expected->operation);
+  return fmt::format("{} {}{}{}", story.actor_text(expected->actor),
+                     is_same ? "could not" : "stood before this, and could not go on: ",
+                     is_same ? "" : story.call_text(stands->operation), place(story, caller));
+}
+
+// The last calls of the thread on files that are not the model's, and of others before it.
+std::string cause_text(const ThreadStory& story, std::size_t step, const std::optional<Step>& expected,
+                       const Details& details) {
+  constexpr std::size_t kCallsMost = 3;
+  std::vector<std::string> calls;
+  for (auto it = details.outside.rbegin(); it != details.outside.rend() && calls.size() < kCallsMost; ++it) {
+    if (it->step > step) continue;
+    calls.push_back(fmt::format("{} {} (after step {})", story.actor_text(it->actor), it->text, it->step));
+  }
+  if (!calls.empty()) {
+    return fmt::format(
+        "What may have brought it about, files that are not on the modelled disk: {}. Below its current directory the "
+        "program's files begin "
+        "the same in every execution.",
+        fmt::join(calls, "; "));
+  }
+  const std::string who = expected ? story.actor_text(expected->actor) : "a thread";
+  return fmt::format(
+      "Something that crashcut does not see decides what {} does: an atomic variable or a data race in code that is "
+      "not instrumented "
+      "(crashcut flags), or something outside of the process.",
+      who);
+}
+
+}  // namespace
+
+std::string divergence_text(const ThreadPlan& plan, std::size_t step, const std::optional<Step>& expected,
+                            const ThreadFinding& found, bool is_by_order) {
+  const ThreadStory story(plan, found);
+  const std::string was_to =
+      expected ? fmt::format("{} was to {}", story.actor_text(expected->actor), story.call_text(expected->operation))
+               : std::string("the execution was to end");
+  const std::string differs =
+      fmt::format("At step {} {}; this time {}.", step + 1, was_to, found_text(story, step, expected, found));
+  if (is_by_order) {
+    return fmt::format(
+        "an order of steps that should make no difference made one. {} Threads meet in variables that are not seen "
+        "(compile with crashcut "
+        "flags), so all orders are to be tried.",
+        differs);
+  }
+  return fmt::format("under the same schedule the program did something else than before. {} {}", differs,
+                     cause_text(story, step, expected, found.details));
+}
+
+}  // namespace crashcut::recovery
