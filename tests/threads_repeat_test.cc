@@ -99,6 +99,14 @@ TEST(ThreadsRepeat, NamesTheFileThatMayHaveBroughtItAbout) {
   EXPECT_NE(ran.output.find("opened to write " + file), std::string::npos) << ran.output;
 }
 
+// It cannot be trapped, and is named.
+TEST(ThreadsRepeat, NamesRandomNumbersOfTheProcessor) {
+  if (!__builtin_cpu_supports("rdrnd")) GTEST_SKIP() << "the processor has no rdrand";
+  const Ran ran = run("threads " + program("machine rdrand-unasked"));
+  EXPECT_EQ(ran.code, 3) << ran.output;
+  EXPECT_NE(ran.output.find("may have the instructions rdrand or rdseed"), std::string::npos) << ran.output;
+}
+
 // It fails in late executions, under whatever schedule they have: no schedule brings it about again.
 TEST(ThreadsRepeat, AViolationThatDoesNotComeAgainIsKept) {
   const json r = report("--jobs 1", "machine fails-late", 1);

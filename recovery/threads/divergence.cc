@@ -1,6 +1,11 @@
 #include "recovery/threads/divergence.h"
 
+#include <elf.h>
+
 #include <algorithm>
+#include <cstring>
+#include <fstream>
+#include <iterator>
 
 #include <fmt/format.h>
 
@@ -51,6 +56,28 @@ std::string found_text(const ThreadStory& story, std::size_t step, const std::op
                      is_same ? "" : story.call_text(stands->operation), place(story, caller));
 }
 
+// Whether the bytes of rdrand or rdseed on registers (0f c7 f0 to ff) are in the program's code. They may be part of
+// another instruction, and may never be run: it is said as what it may be.
+bool has_random_instructions(const std::string& executable) {
+  std::ifstream in(executable, std::ios::binary);
+  const std::string bytes((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+  Elf64_Ehdr header{};
+  if (bytes.size() < sizeof header) return false;
+  std::memcpy(&header, bytes.data(), sizeof header);
+  for (std::size_t i = 0; i < header.e_phnum; ++i) {
+    const std::size_t at = header.e_phoff + i * sizeof(Elf64_Phdr);
+    Elf64_Phdr part{};
+    if (at > bytes.size() || bytes.size() - at < sizeof part) return false;
+    std::memcpy(&part, bytes.data() + at, sizeof part);
+    if (part.p_type != PT_LOAD || (part.p_flags & PF_X) == 0 || part.p_offset > bytes.size()) continue;
+    const std::string_view code = std::string_view(bytes).substr(part.p_offset, part.p_filesz);
+    for (std::size_t found = 0; (found = code.find("\x0f\xc7", found)) != code.npos; found += 2) {
+      if (found + 2 < code.size() && static_cast<unsigned char>(code[found + 2]) >= 0xf0) return true;
+    }
+  }
+  return false;
+}
+
 // The last calls of the thread on files that are not the model's, and of others before it.
 std::string cause_text(const ThreadStory& story, std::size_t step, const std::optional<Step>& expected,
                        const Details& details) {
@@ -63,15 +90,13 @@ std::string cause_text(const ThreadStory& story, std::size_t step, const std::op
   if (!calls.empty()) {
     return fmt::format(
         "What may have brought it about, files that are not on the modelled disk: {}. Below its current directory the "
-        "program's files begin "
-        "the same in every execution.",
+        "program's files begin the same in every execution.",
         fmt::join(calls, "; "));
   }
   const std::string who = expected ? story.actor_text(expected->actor) : "a thread";
   return fmt::format(
       "Something that crashcut does not see decides what {} does: an atomic variable or a data race in code that is "
-      "not instrumented "
-      "(crashcut flags), or something outside of the process.",
+      "not instrumented (crashcut flags), or something outside of the process.",
       who);
 }
 
@@ -88,12 +113,15 @@ std::string divergence_text(const ThreadPlan& plan, std::size_t step, const std:
   if (is_by_order) {
     return fmt::format(
         "an order of steps that should make no difference made one. {} Threads meet in variables that are not seen "
-        "(compile with crashcut "
-        "flags), so all orders are to be tried.",
+        "(compile with crashcut flags), so all orders are to be tried.",
         differs);
   }
-  return fmt::format("under the same schedule the program did something else than before. {} {}", differs,
-                     cause_text(story, step, expected, found.details));
+  const char* instructions = has_random_instructions(plan.executable)
+                                 ? " The program's code may have the instructions rdrand or rdseed, whose numbers "
+                                   "crashcut cannot make the same; those of getrandom() it can."
+                                 : "";
+  return fmt::format("under the same schedule the program did something else than before. {} {}{}", differs,
+                     cause_text(story, step, expected, found.details), instructions);
 }
 
 }  // namespace crashcut::recovery

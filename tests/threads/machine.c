@@ -214,6 +214,12 @@ __attribute__((target("rdrnd"))) static uint64_t processors_random(void) {
   return value;
 }
 
+__attribute__((target("rdrnd"))) static uint64_t unasked_random(void) {
+  unsigned long long value = 0;
+  _rdrand64_step(&value);
+  return value;
+}
+
 static uint64_t times_used(void) {
   struct rusage usage;
   struct tms t;
@@ -314,6 +320,7 @@ static uint64_t ask(const char* what) {
   }
   if (IS("tsc-handler")) return tsc_with_handler();
   if (IS("rdrand")) return processors_random();
+  if (IS("rdrand-unasked")) return unasked_random();
   if (IS("vdso")) return vdso_time();
   if (IS("clocks")) return clocks();
   if (IS("used")) return times_used();
