@@ -40,6 +40,8 @@ std::string counts_table(const std::vector<Comparison>& rows, const std::vector<
     text += fmt::format("  {:<{}}  {:>8}  {:>10}  {:>10}  {}\n", names[i], width, survey.outcomes().size(),
                         survey.violations(), survey.recoveries(), to_text(rows[i].result.verdict));
   }
+  if (rows.empty()) return text;
+  for (const std::string& sentence : not_covered(rows[0].result)) text += fmt::format("\n  Not covered: {}\n", sentence);
   return text;
 }
 

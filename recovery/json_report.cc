@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "recovery/report.h"
+
 namespace crashcut::recovery {
 namespace {
 
@@ -168,9 +170,11 @@ Json to_json(const Plan& plan, const Result& result) {
       {"execution",
        {{"operations", result.execution.op_count},
         {"events", result.execution.event_count},
+        {"threads", result.execution.threads_begun + 1},
         {"fingerprint", fmt::format("{:016x}", result.execution.fingerprint)}}},
       {"verdict", to_text(result.verdict)},
       {"exit_code", exit_code(result.verdict)},
+      {"not_covered", not_covered(result)},
       {"bound_hit", bound_json(result.bound)},
       {"explored_fraction", result.explored_fraction},
       {"seconds", result.seconds},

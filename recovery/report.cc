@@ -106,9 +106,20 @@ std::string report_outcomes(const Survey& survey) {
                             count_text(survey.outcomes().size(), "distinct outcome", "distinct outcomes"));
 }
 
+std::vector<std::string> not_covered(const Result& result) {
+  if (result.execution.threads_begun == 0) return {};
+  return {fmt::format("Other interleavings of its {} threads: crashcut threads tries them.", result.execution.threads_begun + 1)};
+}
+
+// What the verdict is about, where that is not the whole program.
+static std::string scope_text(const Result& result) {
+  if (result.execution.threads_begun == 0 || result.verdict == Verdict::kViolation) return "";
+  return fmt::format(" for one interleaving of {} threads (crashcut threads tries the others)", result.execution.threads_begun + 1);
+}
+
 std::string report_end(const Plan& plan, const Result& result) {
   const Survey& survey = result.survey;
-  std::string text = fmt::format("{}: ", to_text(result.verdict));
+  std::string text = fmt::format("{}{}: ", to_text(result.verdict), scope_text(result));
   const std::string recoveries = count_text(survey.recoveries(), "recovery", "recoveries");
   if (result.verdict == Verdict::kViolation) {
     text += fmt::format("{} of {} failed, in {}", survey.violations(), recoveries,

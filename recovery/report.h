@@ -4,6 +4,7 @@
 #include <chrono>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "recovery/check.h"
 
@@ -26,6 +27,8 @@ std::string report_not_run(const Survey& survey);
 std::string report_outcomes(const Survey& survey);
 // The last line: verdict, counts, replay command.
 std::string report_end(const Plan& plan, const Result& result);
+// What the verdict is not about, a sentence each.
+std::vector<std::string> not_covered(const Result& result);
 
 // Text of unknown origin on one line: control characters and bytes beyond ASCII are escaped.
 std::string printable(std::string_view text);

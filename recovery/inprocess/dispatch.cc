@@ -140,6 +140,7 @@ void strip_waiting_mask(const Call& call, greg_t* regs) {
 void start_thread(const Call& call, ucontext_t& context, volatile ForwardFrame& frame) {
   auto& regs = context.uc_mcontext.gregs;
   g.threads.fetch_add(1, std::memory_order_relaxed);
+  if (g.phase == Phase::kExecuting) g.header->threads_begun.fetch_add(1, std::memory_order_relaxed);
   if (call.number == SYS_clone) {
     regs[REG_RSI] -= 8;
     *reinterpret_cast<long*>(regs[REG_RSI]) = regs[REG_RIP];

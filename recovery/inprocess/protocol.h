@@ -106,6 +106,7 @@ struct Header {
   std::uint64_t op_count;
   std::uint64_t event_count;
   std::uint64_t fingerprint;             // of operations and events: a replay of another one diverges
+  std::atomic<std::uint32_t> threads_begun;  // by main(), and by these
   char execution_text[kTextMost];
   Blame execution_blame;                 // of a tool error
   std::uint64_t recording_address;       // in the program's memory; for the runtime

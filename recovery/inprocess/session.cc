@@ -273,7 +273,7 @@ tl::expected<std::unique_ptr<Session>, Failure> Session::start(const Setup& setu
 
 void Session::read_execution() {
   const Header& h = impl_->header();
-  impl_->execution = {h.execution, h.exit_code, h.signal, h.execution_text, h.execution_blame, h.op_count, h.event_count, h.fingerprint};
+  impl_->execution = {h.execution, h.exit_code, h.signal, h.execution_text, h.execution_blame, h.op_count, h.event_count, h.fingerprint, h.threads_begun};
 }
 
 bool Session::has_recover() const { return impl_->header().has_recover != 0; }

@@ -38,6 +38,7 @@ struct Execution {
   std::uint64_t op_count = 0;
   std::uint64_t event_count = 0;
   std::uint64_t fingerprint = 0;
+  std::uint32_t threads_begun = 0;  // beside the first
 };
 
 struct Recovery {
