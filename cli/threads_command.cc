@@ -138,7 +138,7 @@ tl::expected<recovery::Plan, Failure> crash_plan(const ThreadOptions& options, c
 
 // What the token of --resume has, given again; or empty.
 std::string given_beside_resume(const CLI::App& command) {
-  for (const char* option : {"--reduction", "--max-executions", "--time", "--depth", "--preemptions", "--spurious", "--timeouts", "--policy", "--step-limit", "--all", "--no-foresight",
+  for (const char* option : {"--reduction", "--max-executions", "--time", "--depth", "--preemptions", "--spurious", "--timeouts", "--policy", "--step-limit", "--all", "--strict-exit", "--no-foresight",
                              "--crashes", "--all-logs"}) {
     if (command.count(option) > 0) return option;
   }
@@ -226,13 +226,16 @@ void add_threads_command(CLI::App& app, int& exit_code) {
   command->add_option("--step-limit", plan.step_limit_s, "a thread that runs so long without an operation hangs (default: 10)")->type_name("SECONDS")->check(real_between(0.1, 1e6));
   command->add_option("--jobs", options->common.jobs, "executions at a time (default: one a core)")->type_name("N")->check(whole_between(1, 256));
   command->add_flag("--all", plan.goes_on, "go on after a violation");
+  command->add_flag("--strict-exit", plan.is_strict_exit, "threads that still run when the process ends, and are not detached, are a violation");
   command->add_flag("--no-foresight", options->has_no_foresight, "semaphores' operations never commute by their count");
   command->add_option("--resume", options->resume, "go on with a search that was stopped, by the token that it printed")->type_name("TOKEN");
   command->add_option("--json", options->common.json_file, "write the result as JSON too (docs/json.md); - is stdout")->type_name("FILE");
   command->footer(
       std::string("prog is a dynamically linked executable, or its source (.c, .cc, .cpp). Its standard input is empty, its\n"
                   "output is not shown; crashcut replay --print shows it. Source is compiled so that its variables are seen:\n"
-                  "atomic ones are operations, and data races are found. So is what was compiled with crashcut flags.\n\n"
+                  "atomic ones are operations, and data races are found. So is what was compiled with crashcut flags.\n"
+                  "Of other programs the verdict is about lock and thread calls; where their threads are seen to meet in\n"
+                  "atomic variables, it is bounded.\n\n"
                   "It starts on the modelled disk, as in crashcut run; where it has a crashcut_recover() (crashcut.h), that\n"
                   "runs on every state that a crash of every schedule can leave.\n\n"
                   "Example: crashcut threads --spurious 1 ./a.out 3\n\n") +

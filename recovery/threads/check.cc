@@ -8,7 +8,9 @@
 #include "recovery/threads/crashes.h"
 #include "recovery/threads/divergence.h"
 #include "recovery/threads/joint_program.h"
+#include "recovery/threads/main_result.h"
 #include "recovery/threads/report.h"
+#include "recovery/threads/symbols.h"
 #include "scheduler/deepening.h"
 
 namespace crashcut::recovery {
@@ -100,7 +102,7 @@ class Checker {
     std::vector<std::unique_ptr<JointProgram>> programs;
     std::vector<scheduler::Program*> workers;
     for (std::uint32_t i = 0; i < plan_.jobs; ++i) {
-      programs.push_back(std::make_unique<JointProgram>(plan_, names_, JointProgram::Setup{.is_opaque = is_opaque_, .has_digest = plan_.merges_logs, .racy_count = racy_count(), .stop = hooks_.stop}));
+      programs.push_back(std::make_unique<JointProgram>(plan_, names_, JointProgram::Setup{.is_opaque = is_opaque_, .has_digest = plan_.merges_logs, .is_watching = true, .racy_count = racy_count(), .stop = hooks_.stop}));
       workers.push_back(programs.back().get());
     }
     result_.has_recover = programs[0]->session().has_recover();
@@ -134,7 +136,9 @@ class Checker {
     } else {
       result_.search.rest = before_->sketch;
     }
+    result_.ignores_result = plan_.ignores_result;
     for (const auto& program : programs) {
+      result_.ignores_result = result_.ignores_result || program->program().has_no_result();
       result_.restored += program->program().restored_count();
       result_.forked += program->program().forked_count();
     }
@@ -161,11 +165,24 @@ class Checker {
       result_.search.rest.nodes.clear();
     }
     if (next_way_) return std::move(result_);
-    const bool is_bounded = result_.search.bound != scheduler::BoundHit::kNone || result_.crash_bound != Bound::kNone;
+    note_meeting();
+    const bool is_bounded = result_.has_met || result_.search.bound != scheduler::BoundHit::kNone ||
+                            result_.crash_bound != Bound::kNone;
     const bool is_violated = result_.finding || result_.survey.violations() > 0 || (before_ != nullptr && before_->violations > 0);
     result_.verdict = is_violated ? ThreadVerdict::kViolation : is_bounded ? ThreadVerdict::kBounded : ThreadVerdict::kVerified;
     note_rest();
     return std::move(result_);
+  }
+
+  // Where atomic variables are not seen, every order of the calls is not every order.
+  void note_meeting() {
+    const auto meeting = names_.meeting();
+    result_.has_met = meeting || (before_ != nullptr && before_->has_met);
+    result_.may_meet = meeting && !meeting->is_certain;
+    if (!meeting || meeting->file.empty()) return;
+    const std::string name = Symbols::of(meeting->file).name_of_function(meeting->address, 0);
+    const std::string file = meeting->file.substr(meeting->file.rfind('/') + 1);
+    result_.met_in = name.empty() ? file : fmt::format("{} ({})", name, file);
   }
 
   // Branches show whether a program does the same again up to where they begin. What it does after the last of them, the
@@ -323,7 +340,7 @@ class Checker {
     }
     const bool ends_with_finding = result_.verdict == ThreadVerdict::kViolation && !plan_.goes_on;
     if (ends_with_finding || (search.rest.nodes.empty() && uncrashed_.empty())) return;
-    result_.rest = ThreadRest{search.rest, names_.actors(), racy_, is_opaque_, is_instrumented_, preemptions_, search.executions, search.asleep, search.foreseen, search.transitions, result_.violations, result_.assumed_away, search.seconds, uncrashed_};
+    result_.rest = ThreadRest{search.rest, names_.actors(), racy_, is_opaque_, is_instrumented_, plan_.ignores_result, result_.has_met, preemptions_, search.executions, search.asleep, search.foreseen, search.transitions, result_.violations, result_.assumed_away, search.seconds, uncrashed_};
   }
 
   // The execution in whose recoveries the earlier search was stopped. False where this one is to end there too.
@@ -351,7 +368,7 @@ class Checker {
     if (!is_opaque_ && std::any_of(execution.steps.begin(), execution.steps.end(), is_opaque)) return is_opaque_ = true;
     if (!plan_.goes_on || names_.racy().size() == racy_.size()) return false;
     if (const auto* details = dynamic_cast<const Details*>(execution.note.get()); !race_ && details != nullptr) {
-      race_ = ThreadFinding{execution, *details, names_.actors(), executions_ + 1, false, racy_, {}, 0};
+      race_ = ThreadFinding{execution, *details, names_.actors(), executions_ + 1, false, racy_, {}, 0, plan_.ignores_result};
     }
     racy_ = names_.racy();
     return true;
@@ -372,6 +389,8 @@ class Checker {
     ++executions_;
     if (!first_) first_ = execution;
     for (const scheduler::Step& s : execution.steps) result_.threads_most = std::max<std::uint64_t>(result_.threads_most, index(s.actor) + 1);
+    result_.left_running = std::max(result_.left_running, execution.left_running);
+    result_.left_executions += execution.left_running > 0 ? 1 : 0;
     const auto* details = dynamic_cast<const Details*>(execution.note.get());
     if (details == nullptr || details->kind == FindingKind::kNone) {
       if (!scheduler::is_assumed_away(execution.pending)) return !result_.has_recover || crash(execution);
@@ -384,7 +403,7 @@ class Checker {
                             execution.steps.size() < result_.finding->execution.steps.size());
     constexpr std::uint64_t kLookOn = 1000;
     if (!result_.finding) look_until_ = executions_ + kLookOn;
-    const ThreadFinding found{execution, *details, names_.actors(), executions_, false, racy_, {}, 0};
+    const ThreadFinding found{execution, *details, names_.actors(), executions_, false, racy_, {}, 0, plan_.ignores_result};
     if (is_better) result_.finding = found;
     for (const std::string& text : finding_texts(found)) note_kind(found, text);
     if (is_livelock_known()) return true;
@@ -442,7 +461,7 @@ class Checker {
     const bool is_better = !result_.finding || (result_.finding->crash && execution.steps.size() < result_.finding->execution.steps.size());
     Details details;
     if (const auto* known = dynamic_cast<const Details*>(execution.note.get())) details = *known;
-    const ThreadFinding crash{execution, details, names_.actors(), executions_, false, racy_, found.counterexample, found.execution.fingerprint,
+    const ThreadFinding crash{execution, details, names_.actors(), executions_, false, racy_, found.counterexample, found.execution.fingerprint, plan_.ignores_result,
                                     is_instrumented_ && plan_.reduction != scheduler::ReductionName::kNone};
     note_kind(crash, finding_text(crash));
     if (is_better) result_.finding = crash;
@@ -518,8 +537,39 @@ static void follow_race(const ThreadPlan& plan, ThreadFinding& finding) try {
 } catch (const ToolError&) {
 }
 
-tl::expected<ThreadResult, Failure> check_threads(const ThreadPlan& plan, const ThreadHooks& hooks, const ThreadRest* rest) try {
+// Runs what was found once more.
+static void replay_finding(const ThreadPlan& plan, ThreadFinding& finding) {
+  const std::vector<scheduler::ActorId> schedule = schedule_of(finding.execution);
+  if (finding.crash) {
+    const auto again = replay_crash(plan, finding.actors, finding.racy, schedule, {finding.fingerprint, finding.crash->account.path}, false);
+    finding.replays = again && again->crash->account.failure == finding.crash->account.failure;
+    if (again) finding.details = again->details;  // in words, too
+  } else {
+    const auto again = replay_threads(plan, finding.actors, finding.racy, schedule, false);
+    finding.replays = again && is_same_finding(again->details, finding.details);
+    if (finding.replays) finding.details = again->details;
+  }
+}
+
+// A finding that is no more than what main() returned, where that means nothing: main() is declared to return nothing, or
+// returns something else under the same schedule.
+static bool is_meaningless_result(const ThreadPlan& plan, ThreadFinding finding) {
+  if (finding.crash || finding.details.kind != FindingKind::kExitCode || !finding.details.is_result) return false;
+  if (has_no_result(plan.executable, finding.details.main_at - finding.details.program_base)) return true;
+  replay_finding(plan, finding);
+  return !finding.replays;
+}
+
+tl::expected<ThreadResult, Failure> check_threads(const ThreadPlan& asked, const ThreadHooks& hooks, const ThreadRest* rest) try {
+  ThreadPlan plan = asked;
+  if (rest != nullptr) plan.ignores_result = rest->ignores_result;
   ThreadResult result = Checker(plan, hooks, rest).run();
+  const auto is_meaningless = [&](const ThreadResult::Kind& kind) { return is_meaningless_result(plan, kind.finding); };
+  if (!plan.ignores_result && std::any_of(result.kinds.begin(), result.kinds.end(), is_meaningless)) {
+    plan.ignores_result = true;
+    if (plan.bounds.time_most_s > 0) plan.bounds.time_most_s = std::max(plan.bounds.time_most_s - result.search.seconds, 0.001);
+    result = Checker(plan, hooks, rest).run();
+  }
   if (result.finding) {
     ThreadFinding& finding = *result.finding;
     if (!plan.goes_on && !finding.crash && finding.execution.ending == scheduler::Ending::kCutShort &&
@@ -528,16 +578,7 @@ tl::expected<ThreadResult, Failure> check_threads(const ThreadPlan& plan, const 
       result.kinds.clear();
       for (const std::string& text : finding_texts(finding)) result.kinds.push_back({text, finding, 1});
     }
-    const std::vector<scheduler::ActorId> schedule = schedule_of(finding.execution);
-    if (finding.crash) {
-      const auto again = replay_crash(plan, finding.actors, finding.racy, schedule, {finding.fingerprint, finding.crash->account.path}, false);
-      finding.replays = again && again->crash->account.failure == finding.crash->account.failure;
-      if (again) finding.details = again->details;  // in words, too
-    } else {
-      const auto again = replay_threads(plan, finding.actors, finding.racy, schedule, false);
-      finding.replays = again && is_same_finding(again->details, finding.details);
-      if (finding.replays) finding.details = again->details;
-    }
+    replay_finding(plan, finding);
   }
   return result;
 } catch (const ToolError& error) {

@@ -32,6 +32,8 @@ struct ThreadPlan {
   std::vector<std::pair<scheduler::PrimitiveId, std::int64_t>> policies;
   double step_limit_s = 10;
   bool goes_on = false;                // after a violation
+  bool is_strict_exit = false;         // threads that are left when the process ends are a violation
+  bool ignores_result = false;         // what main() returns is not judged
   Plan crash;                          // its files: model, starting state, crashes in a row, seed, bound on recoveries
   bool merges_logs = true;             // recoveries that would be those of an earlier execution are not run
 };
@@ -46,6 +48,7 @@ struct ThreadFinding {
   std::vector<std::uint64_t> racy;     // places where accesses are operations
   std::optional<Counterexample> crash;  // the execution itself went well: what a recovery found after it
   std::uint64_t fingerprint = 0;       // of what it wrote
+  bool ignores_result = false;         // the plan's
   bool is_loosened = false;            // the crash may be of another execution of its class (fusefs/recorder_loosen.cc)
 };
 
@@ -54,7 +57,7 @@ struct ThreadRest {
   scheduler::TreeSketch sketch;
   std::vector<scheduler::runtime::ActorName> actors;
   std::vector<std::uint64_t> racy;
-  bool is_opaque = false, is_instrumented = false;
+  bool is_opaque = false, is_instrumented = false, ignores_result = false, has_met = false;
   std::uint32_t preemptions = scheduler::kNoPreemptionBound;  // of the round in which it was stopped
   std::uint64_t executions = 0, asleep = 0, foreseen = 0, transitions = 0, violations = 0, assumed_away = 0;
   double seconds = 0;
@@ -71,8 +74,14 @@ struct ThreadResult {
   std::uint64_t threads_most = 0;
   std::uint64_t restored = 0, forked = 0;
   bool is_opaque = false;                // threads met in atomic variables: every order of operations was tried
+  bool has_met = false;                  // threads met in atomic variables that are not seen (scheduler/runtime/meetings.h)
+  bool may_meet = false;                 // there was too much to watch: only that they may
+  std::string met_in;                    // the function where they were seen to; empty: not known
   bool is_instrumented = false;          // plain and atomic variables were seen
   std::uint64_t races = 0;               // places that were raced for
+  std::uint32_t left_running = 0;        // the most threads that were left when the process ended
+  std::uint64_t left_executions = 0;     // in how many executions there were any
+  bool ignores_result = false;           // what main() returned was not judged
   std::optional<ThreadRest> rest;        // where a bound was hit that more time would lift
   std::optional<ThreadFinding> finding;  // the shortest of those with the first's kind
   struct Kind {

@@ -3,6 +3,8 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "recovery/threads/code.h"
+
 namespace crashcut::recovery {
 
 using inprocess::Session;
@@ -20,9 +22,12 @@ JointProgram::JointProgram(const ThreadPlan& plan, scheduler::runtime::NameTable
   program.has_details = setup.has_details;
   program.is_reduced = plan.reduction != scheduler::ReductionName::kNone;
   program.racy_count = setup.racy_count;
+  program.is_strict_exit = plan.is_strict_exit;
+  program.ignores_result = plan.ignores_result;
   program.stop_at_step = setup.stop_at_step;
   program.stop = setup.stop;
   program.is_restoring = setup.stop_at_step == 0;
+  if (setup.is_watching) program.find_sites = sites_of;
   program.launch = [&](int control_fd, int names_fd) { launch(plan, control_fd, names_fd); };
   program.check_alive = [this] {
     if (session_->is_alive()) return;

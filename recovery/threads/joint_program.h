@@ -24,6 +24,7 @@ class JointProgram final : public scheduler::Program {
     bool is_loud = false;
     bool has_details = false;
     bool has_digest = false;
+    bool is_watching = false;        // for threads that meet without a call
     std::uint32_t racy_count = 0;    // of the names': accesses there are operations
     std::uint32_t stop_at_step = 0;  // for a debugger: wait after this step, from 1
     const std::atomic<bool>* stop = nullptr;  // once set, what runs is ended

@@ -77,7 +77,8 @@ const char* bound_text(const ThreadResult& result) {
     case Bound::kNotRun: return "not_run";
     case Bound::kNone: break;
   }
-  return bound_text(result.search.bound);
+  const char* bound = bound_text(result.search.bound);
+  return *bound == 0 && result.has_met ? "unseen_atomics" : bound;
 }
 
 std::string counts_text(const SearchResult& search) {
@@ -102,15 +103,10 @@ std::string crash_text(const Counterexample& crash) {
   return fmt::format("{}{}", to_text(failure), failure.message.empty() ? "" : ": " + printable(failure.message));
 }
 
-constexpr const char* kNotSeen = "Not seen: plain and atomic variables between these operations (a data race may be missed).";
-
-constexpr const char* kSeen =
-    "Seen: atomic variables and data races in instrumented code, in a sequentially consistent memory. Not seen: what weaker\n"
-    "memory does, and what code that is not instrumented does to variables.";
-
-constexpr const char* kOpaque =
-    "Threads meet in atomic variables (a futex was used, or one ran on until another had taken a step), which are not seen: every\n"
-    "order of the operations was tried, but not every order of what lies between them.";
+// What the verdict is about, for its first line: "verified for lock and thread calls; variables are not seen (crashcut flags)".
+std::string scope_text(const ThreadResult& result) {
+  return result.is_instrumented ? " for lock and thread calls and instrumented variables" : " for lock and thread calls; variables are not seen (crashcut flags)";
+}
 
 }  // namespace
 
@@ -155,7 +151,40 @@ std::vector<std::string> finding_texts(const ThreadFinding& finding) {
   return {failure_text(finding, finding.details.kind)};
 }
 
-static std::string not_seen_text(const ThreadResult& result) { return result.is_instrumented ? kSeen : result.is_opaque ? kOpaque : kNotSeen; }
+// What may be meant, and may be a mistake.
+static std::vector<std::string> notes(const ThreadPlan& plan, const ThreadResult& result) {
+  if (result.left_executions == 0 || plan.is_strict_exit) return {};
+  return {fmt::format("The process ended while {} still running, in {} (--strict-exit takes that for a violation).", result.left_running == 1 ? "a thread was" : fmt::format("up to {} threads were", result.left_running),
+                      count_text(result.left_executions, "execution", "executions"))};
+}
+
+std::vector<std::string> not_covered(const ThreadPlan& plan, const ThreadResult& result) {
+  std::vector<std::string> sentences;
+  if (result.is_instrumented) {
+    sentences.push_back("What weaker memory than a sequentially consistent one does, and what code that is not instrumented does to variables.");
+  } else {
+    sentences.push_back("Plain and atomic variables, and so data races: crashcut flags prints how to compile a program whose variables are seen.");
+  }
+  const std::string where = result.met_in.empty() ? "" : fmt::format(", in {}", result.met_in);
+  if (result.may_meet) {
+    sentences.push_back(fmt::format("Whether threads meet in atomic variables{}: there was too much to watch.", where));
+  } else if (result.has_met) {
+    sentences.push_back(fmt::format("The orders in which threads get to atomic variables that they share{}: {} tried, not what lies between. Compiled with crashcut flags, they are seen.", where,
+                                    result.is_opaque ? "every order of the calls was" : "orders of the calls were"));
+  }
+  if (result.search.unstirred_waits > 0) {
+    sentences.push_back(fmt::format("Wake-ups of condition variables without a signal, in {}: --spurious {} tries more.", count_text(result.search.unstirred_waits, "wait", "waits"), plan.spurious_most + 1));
+  }
+  if (result.ignores_result) sentences.push_back("The exit code of main(): main() returns none, or not the same under the same schedule. It was not judged.");
+  return sentences;
+}
+
+static std::string not_covered_text(const ThreadPlan& plan, const ThreadResult& result) {
+  std::string text;
+  for (const std::string& sentence : not_covered(plan, result)) text += fmt::format("Not covered: {}\n", sentence);
+  for (const std::string& sentence : notes(plan, result)) text += fmt::format("Note: {}\n", sentence);
+  return text;
+}
 
 static std::string race_text(const ThreadStory& story, const runtime::Race& race) {
   std::string text = "\n  The data race: nothing orders these two accesses:\n";
@@ -246,6 +275,7 @@ static std::string covered_text(const ThreadResult& result) {
                                          : fmt::format("{} of them under random schedules", result.random_executions);
   }
   if (result.search.is_too_long) return deepening_text(result.search);
+  if (bound_text(result) == std::string_view("unseen_atomics")) return "every order of the lock and thread calls that matters";
   const bool is_whole = result.search.fraction == 1 && result.crash_bound == Bound::kNone;
   if (is_whole && result.search.bound == BoundHit::kDepth)
     return fmt::format("every schedule in which no thread takes more than {}",
@@ -270,12 +300,12 @@ std::string report_threads_end(const ThreadPlan& plan, const ThreadResult& resul
   const std::string counts = counts_text(result.search) + crash_counts_text(result);
   switch (result.verdict) {
     case ThreadVerdict::kVerified:
-      return fmt::format("verified: every schedule that matters{}, none failed: {}\n{}\n{}",
-                         result.has_recover ? " and every crash of it" : "", counts, not_seen_text(result),
+      return fmt::format("verified{}: every schedule that matters{}, none failed: {}\n{}{}", scope_text(result),
+                         result.has_recover ? " and every crash of it" : "", counts, not_covered_text(plan, result),
                          not_repeatable_text(result));
     case ThreadVerdict::kBounded:
-      return fmt::format("bounded ({}): nothing found in {}, {}\n{}\n", bound_text(result), counts,
-                         covered_text(result), not_seen_text(result)) +
+      return fmt::format("bounded ({}): nothing found in {}, {}\n{}", bound_text(result), counts,
+                         covered_text(result), not_covered_text(plan, result)) +
              not_repeatable_text(result) +
              (result.rest ? fmt::format("Go on: {} threads --resume {}\n", crashcut, encode_rest(plan, *result.rest))
                           : "");
@@ -288,7 +318,7 @@ std::string report_threads_end(const ThreadPlan& plan, const ThreadResult& resul
       text += rest_text(plan, result, crashcut);
       if (result.is_after_race) text += "What the data race leads to could not be followed: with its accesses as steps the program is not repeatable, since code that is not instrumented takes part.\n";
       if (result.races > 0) text += fmt::format("Data races: {} of eight bytes\n", count_text(result.races, "place", "places"));
-      text += not_seen_text(result) + "\n" + not_repeatable_text(result);
+      text += not_covered_text(plan, result) + not_repeatable_text(result);
       if (!result.finding->replays) return text + "It did not come again when its schedule was run again: the program is not repeatable.\n";
       const std::string token = encode(make_token(plan, *result.finding));
       return text + fmt::format("Debug: {} gdb {}\nReplay: {} replay --print {}\n", crashcut, token, crashcut, token);
@@ -346,6 +376,8 @@ nlohmann::json threads_to_json(const ThreadPlan& plan, const ThreadResult& resul
             {"recovery_limit_s", plan.crash.recovery_limit.count()}}},
           {"verdict", verdict},
           {"exit_code", exit_code(result.verdict)},
+          {"not_covered", not_covered(plan, result)},
+          {"notes", notes(plan, result)},
           {"model", json(model_to_json(plan.crash.model))},
           {"from", plan.crash.from_directory.empty() ? json(nullptr) : json(plan.crash.from_directory)},
           {"bound_hit",
@@ -356,6 +388,7 @@ nlohmann::json threads_to_json(const ThreadPlan& plan, const ThreadResult& resul
           {"seconds", result.search.seconds},
           {"opaque", result.is_opaque},
           {"not_repeatable", result.not_repeatable.empty() ? json(nullptr) : json(result.not_repeatable)},
+          {"unseen_atomics", result.has_met ? json({{"function", result.met_in}}) : json(nullptr)},
           {"resumed", result.is_resumed},
           {"instrumented", result.is_instrumented},
           {"counts",

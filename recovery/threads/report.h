@@ -18,6 +18,8 @@ std::vector<std::string> schedule_lines(const ThreadPlan& plan, const ThreadFind
 std::string report_threads_finding(const ThreadPlan& plan, const ThreadFinding& finding, Detail detail);
 // The verdict, counts and the command that replays.
 std::string report_threads_end(const ThreadPlan& plan, const ThreadResult& result, const std::string& crashcut);
+// What the verdict is not about, a sentence each.
+std::vector<std::string> not_covered(const ThreadPlan& plan, const ThreadResult& result);
 // "deadlock", "thread 2 died by SIGSEGV". Where the execution had a data race before that, the race, and then that.
 std::string finding_text(const ThreadFinding& finding);
 std::vector<std::string> finding_texts(const ThreadFinding& finding);

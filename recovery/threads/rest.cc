@@ -105,6 +105,7 @@ ThreadPlan plan_of(const json& from) {
   plan.reduction = static_cast<scheduler::ReductionName>(number<std::uint32_t>(from.at("r"), static_cast<std::uint32_t>(scheduler::ReductionName::kOptimal)));
   plan.has_foresight = from.at("f").get<bool>();
   plan.goes_on = from.at("g").get<bool>();
+  plan.is_strict_exit = from.at("q").get<bool>();
   const json& bounds = from.at("b");
   plan.bounds = {number<std::uint64_t>(bounds.at(0), ~std::uint64_t{0}), bounds.at(1).get<double>(), number<std::uint32_t>(bounds.at(2), ~0u), number<std::uint32_t>(bounds.at(3), ~0u)};
   plan.spurious_most = number<std::uint32_t>(from.at("s"), 1000);
@@ -122,6 +123,8 @@ ThreadRest rest_of(const json& from) {
   ThreadRest rest;
   rest.is_opaque = from.at("o").get<bool>();
   rest.is_instrumented = from.at("i").get<bool>();
+  rest.ignores_result = from.at("v").get<bool>();
+  rest.has_met = from.at("z").get<bool>();
   for (const json& actor : from.at("n")) rest.actors.push_back({number<std::uint32_t>(actor.at(0), kActorsMost), number<std::uint32_t>(actor.at(1), ~0u)});
   for (const json& place : from.at("m")) rest.racy.push_back(number<std::uint64_t>(place, ~std::uint64_t{0}));
   rest.sketch.path = path_of(from.at("x"));
@@ -150,7 +153,7 @@ std::string encode_rest(const ThreadPlan& plan, const ThreadRest& rest) {
   for (const auto& [primitive, policy] : plan.policies) policies.push_back({static_cast<std::uint32_t>(primitive), static_cast<std::uint32_t>(policy)});
   for (const auto& actor : rest.actors) actors.push_back({actor.parent, actor.ordinal});
   for (const NodeSketch& node : rest.sketch.nodes) nodes.push_back(to_json(node));
-  const json all = {{"p", plan.program}, {"a", plan.arguments}, {"r", static_cast<std::uint32_t>(plan.reduction)}, {"f", plan.has_foresight}, {"g", plan.goes_on},
+  const json all = {{"p", plan.program}, {"a", plan.arguments}, {"r", static_cast<std::uint32_t>(plan.reduction)}, {"f", plan.has_foresight}, {"g", plan.goes_on}, {"q", plan.is_strict_exit}, {"v", rest.ignores_result}, {"z", rest.has_met},
                     {"b", {plan.bounds.executions_most, plan.bounds.time_most_s, plan.bounds.depth_most, plan.bounds.preemptions_most}},
                     {"s", plan.spurious_most}, {"t", plan.timeouts_most}, {"l", plan.step_limit_s}, {"w", policies}, {"o", rest.is_opaque},
                     {"i", rest.is_instrumented}, {"n", actors}, {"m", rest.racy}, {"h", {rest.sketch.hit_depth, rest.sketch.hit_timeouts, rest.sketch.hit_preemptions, rest.sketch.unstirred_waits}}, {"k", rest.preemptions}, {"z", {rest.sketch.depth, rest.sketch.depth_whole}}, {"x", to_json(rest.sketch.path)}, {"y", nodes}, {"u", to_json(rest.uncrashed)}, {"d", crash_text(plan)},

@@ -65,7 +65,10 @@ ThreadToken read_body(TokenReader& in) {
   ThreadToken token;
   token.program = in.text();
   token.arguments = in.texts(kTokenArgumentsMost);
-  token.is_reduced = in.number(1) != 0;
+  const std::uint64_t flags = in.number(7);
+  token.is_reduced = (flags & 1) != 0;
+  token.is_strict_exit = (flags & 2) != 0;
+  token.ignores_result = (flags & 4) != 0;
   token.spurious_most = static_cast<std::uint32_t>(in.number(1000));
   token.timeouts_most = static_cast<std::uint32_t>(in.number(1000));
   const std::uint64_t policies = in.number(16);
@@ -110,7 +113,7 @@ std::uint64_t fingerprint_of(const ThreadFinding& finding) {
 }
 
 ThreadToken make_token(const ThreadPlan& plan, const ThreadFinding& finding) {
-  ThreadToken token{plan.program, plan.arguments, plan.reduction != scheduler::ReductionName::kNone, plan.spurious_most, plan.timeouts_most, plan.policies, finding.actors, {}, finding.racy, fingerprint_of(finding), {}, {}};
+  ThreadToken token{plan.program, plan.arguments, plan.reduction != scheduler::ReductionName::kNone, plan.is_strict_exit, finding.ignores_result, plan.spurious_most, plan.timeouts_most, plan.policies, finding.actors, {}, finding.racy, fingerprint_of(finding), {}, {}};
   token.crash.model = plan.crash.model;
   token.crash.from_directory = plan.crash.from_directory;
   token.crash.depth = plan.crash.depth;
@@ -124,6 +127,8 @@ ThreadPlan plan_of(const ThreadToken& token) {
   plan.program = token.program;
   plan.arguments = token.arguments;
   plan.reduction = token.is_reduced ? scheduler::ReductionName::kOptimal : scheduler::ReductionName::kNone;
+  plan.is_strict_exit = token.is_strict_exit;
+  plan.ignores_result = token.ignores_result;
   plan.spurious_most = token.spurious_most;
   plan.timeouts_most = token.timeouts_most;
   plan.policies = token.policies;
@@ -135,7 +140,7 @@ std::string encode(const ThreadToken& token) {
   TokenWriter out;
   out.text(token.program);
   out.texts(token.arguments);
-  out.number(token.is_reduced ? 1 : 0);
+  out.number((token.is_reduced ? 1 : 0) + (token.is_strict_exit ? 2 : 0) + (token.ignores_result ? 4 : 0));
   out.number(token.spurious_most);
   out.number(token.timeouts_most);
   out.number(token.policies.size());

@@ -18,6 +18,7 @@ struct ThreadToken {
   std::string program;
   std::vector<std::string> arguments;
   bool is_reduced = true;                 // the execution stood for all of its class
+  bool is_strict_exit = false, ignores_result = false;  // as in the plan
   std::uint32_t spurious_most = 0;
   std::uint32_t timeouts_most = 0;
   std::vector<std::pair<scheduler::PrimitiveId, std::int64_t>> policies;

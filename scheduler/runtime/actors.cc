@@ -13,6 +13,7 @@
 #include "scheduler/primitives/timer.h"
 #include "scheduler/runtime/files.h"
 #include "scheduler/runtime/hold.h"
+#include "scheduler/runtime/meetings.h"
 #include "scheduler/runtime/world_impl.h"
 
 // How libc's pthread_exit() finds the place where a thread began; C's pthread_cleanup_push() uses them too.
@@ -83,6 +84,7 @@ Actor* create_actor(void* (*routine)(void*), void* argument, std::size_t stack_b
   actor->pending = thread::access(actor->thread, thread::kStart);
   if (g_control->is_opaque != 0) actor->pending.set_opaque();
   actor->clock_ns = self.clock_ns;
+  expect_meetings();
   perform(thread::access(actor->thread, thread::kCreate), caller);
   actor->has_pending = true;
   return actor;
@@ -103,9 +105,11 @@ int run_main(int (*main)(int, char**, char**), int argc, char** argv, char** env
   __pthread_unwind_buf_t end;
   if (__sigsetjmp(reinterpret_cast<__jmp_buf_tag*>(end.__cancel_jmp_buf), 0) == 0) {
     __pthread_register_cancel(&end);
-    const int code = main(argc, argv, envp);
+    void* const entry = reinterpret_cast<void*>(main);
+    const std::uint64_t result = reinterpret_cast<std::uint64_t (*)(int, char**, char**)>(entry)(argc, argv, envp);
     __pthread_unregister_cancel(&end);
-    return code;
+    g_control->has_no_result = result == kNoResultOfMain;
+    return g_control->has_no_result || g_control->ignores_result != 0 ? 0 : static_cast<int>(result);
   }
   // main is gone, the process goes on without it.
   finish_actor(current_actor());
@@ -173,7 +177,7 @@ void end_process(int code, bool runs_handlers, const void* caller) {
     g_control->failure_number = code;
     g_control->failure_actor = index(self.id);
   }
-  perform(process::exit(code), caller);
+  perform(process::exit(0), caller);  // its code is no part of the step: with another one the schedule is the same
   // Who still runs is cut short. A thread that was told to look after itself may.
   if (g_control->failure == Failure::kNone) {
     std::int64_t left = 0;
@@ -182,7 +186,8 @@ void end_process(int code, bool runs_handlers, const void* caller) {
       const Object& thread = g_world->state.object(actor->thread);
       if (thread.a != thread::kFinished && thread.b != thread::kDetached) ++left;
     }
-    if (left > 0) {
+    g_control->left_running = static_cast<std::uint32_t>(left);
+    if (left > 0 && g_control->is_strict_exit != 0) {
       g_control->failure = Failure::kThreadsLeft;
       g_control->failure_number = left;
       g_control->failure_actor = index(self.id);

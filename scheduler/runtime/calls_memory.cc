@@ -63,8 +63,10 @@ EXPORT void __tsan_init() { note_instrumented(CALLER); }
 EXPORT void __tsan_func_entry(void* call_site) {
   if (is_scheduling()) enter_function(call_site);
 }
-EXPORT void __tsan_func_exit(void*) {
+// A function with a result sets it after this call; void main() ends with what is left here.
+EXPORT std::uint64_t __tsan_func_exit(void*) {
   if (is_scheduling()) leave_function();
+  return kNoResultOfMain;
 }
 EXPORT void __tsan_ignore_thread_begin() {}
 EXPORT void __tsan_ignore_thread_end() {}

@@ -18,6 +18,7 @@
 #include "scheduler/runtime/gate.h"
 #include "scheduler/runtime/loops.h"
 #include "scheduler/runtime/machine.h"
+#include "scheduler/runtime/meetings.h"
 
 namespace crashcut::scheduler::runtime {
 
@@ -31,6 +32,7 @@ void yield(const void* caller) {
   if (self.failed_tries > kPolite) return;  // its next try waits for others
   const ObjectId loop = loop_object();
   const bool spins = ++self.yields_in_a_row > kPolite;
+  if (spins && !self.is_sleeping && !g_is_instrumented) note_waiting();
   perform(spin::access(loop, spins ? spin::kSpin : spin::kYield), caller);
 }
 

@@ -17,6 +17,7 @@
 #include "scheduler/primitives/semaphore.h"
 #include "scheduler/runtime/calls.h"
 #include "scheduler/runtime/loops.h"
+#include "scheduler/runtime/meetings.h"
 #include "scheduler/runtime/mutex_objects.h"
 
 namespace crashcut::scheduler::runtime {
@@ -231,7 +232,10 @@ EXPORT long syscall(long number, ...) {
   long a[6];
   for (long& argument : a) argument = va_arg(list, long);
   va_end(list);
-  if (number == SYS_futex && is_scheduling()) return futex_call(a, Sight::kAsProgram, CALLER);
+  if (number == SYS_futex && is_scheduling()) {
+    if (!g_is_instrumented) note_waiting();
+    return futex_call(a, Sight::kAsProgram, CALLER);
+  }
   static long (*real)(long, ...) = nullptr;
   if (real == nullptr) real = reinterpret_cast<long (*)(long, ...)>(find_real("syscall"));
   return real(number, a[0], a[1], a[2], a[3], a[4], a[5]);

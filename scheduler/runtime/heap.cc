@@ -10,6 +10,7 @@
 
 #include "scheduler/runtime/calls.h"
 #include "scheduler/runtime/gate.h"
+#include "scheduler/runtime/meetings.h"
 
 namespace crashcut::scheduler::runtime {
 
@@ -115,6 +116,7 @@ void release(void* p, const void* caller) {
   if (p == nullptr) return;
   note_freed(reinterpret_cast<std::uint64_t>(p), block_in_use(p, caller)->bytes, caller);
   Block* header = block_in_use(p, caller);  // others may have run meanwhile
+  note_end_of_memory(reinterpret_cast<std::uint64_t>(p), header->bytes);
   header->mark = kFreed;
   if (header->size_class == kNever || header->owner != g_actor) return;
   Heap& heap = g_heaps[g_actor];

@@ -30,6 +30,49 @@ inline constexpr std::uint32_t kTouchesMost = 4 << 20;
 inline constexpr std::uint32_t kTextsMost = 64 << 20;
 inline constexpr std::uint32_t kRacyMost = 1024;
 inline constexpr std::uint32_t kFramesMost = 64;
+inline constexpr std::uint32_t kModulesMost = 256;
+inline constexpr std::uint32_t kSitesMost = 1 << 18;
+inline constexpr std::uint32_t kPathMost = 1024;
+
+// An instruction by which threads may meet without a call that is scheduled (meetings.h).
+struct Site {
+  enum Kind : std::uint8_t {
+    kCounts,  // a locked addition: a counter, or of references
+    kTakes,   // locked, another: exchanges, bits
+    kFence,
+    kPause,   // in a loop that waits
+    kLooks,   // a plain access to a variable that a locked instruction names by its address
+  };
+  static constexpr std::uint8_t kNoRegister = 0xff;
+
+  std::uint64_t address;          // of the file's; in Control, where it was loaded
+  std::int64_t displacement;      // fixed: the variable's address, likewise
+  std::uint8_t base, index;       // registers as instructions number them: rax 0, rcx 1, ... r15
+  std::uint8_t scale;
+  std::uint8_t displacement_at;   // fixed: where the instruction holds the distance to the variable
+  bool is_fixed;                  // one variable, by its address
+  bool is_thread_local;           // relative to the FS base
+  bool writes;
+  std::uint8_t bytes;             // of the access
+  std::uint8_t length;            // of the instruction
+  std::uint8_t first;             // its first byte
+  Kind kind;
+  // Of kCounts: what is added, that register or else a number; whether it is taken away; whether the old count is told.
+  std::uint8_t source;
+  std::int32_t amount;
+  bool is_negative, tells;
+};
+
+inline constexpr std::uint32_t kMet = 1, kMayMeet = 2;
+
+// Code that was loaded.
+struct Module {
+  char path[kPathMost];
+  std::uint64_t base;             // added to the file's addresses
+  std::uint64_t end;              // of its memory
+  std::uint64_t copies;           // of its sites, where they are run instead (meetings.cc)
+  std::uint32_t first_site, site_count;  // set by crashcut
+};
 
 // Names of actors and objects: dense numbers that mean the same in every execution of a search.
 struct Names {
@@ -66,6 +109,10 @@ struct Names {
   char kept_bytes[1 << 20];
   std::int64_t began_s;  // when the search began, real time
   std::atomic<std::uint32_t> alone;  // the process whose execution changes files outside of the model; 0: none
+  // Threads were seen to meet without a call, or are no longer watched: by this instruction, an address of that file's.
+  std::atomic<std::uint32_t> has_met;  // kMet or kMayMeet
+  std::uint64_t met_at;
+  char met_in[kPathMost];
 };
 
 // A call on a file that is not the model's. What is read there may be other than before.
@@ -139,11 +186,16 @@ struct Control {
   std::atomic<std::uint32_t> is_held;
   std::uint32_t has_texts;       // calls on files are told in words
   std::uint32_t is_reduced;      // an execution stands for all of its class
+  std::uint32_t is_strict_exit;  // threads that are left when the process ends are a failure
+  std::uint32_t ignores_result;  // what main() returns is not judged
+
+  std::uint32_t is_watching;     // for threads that meet without a call
 
   std::uint32_t racy_count;      // of Names::racy, in use
   std::uint32_t is_instrumented; // set by the runner
 
-  std::uint64_t program_base;    // where the executable was loaded; set by the server
+  std::uint64_t program_base;    // where the executable was loaded; set by the server, as is
+  std::uint64_t main_at;         // where main() is
 
   // Request.
   std::atomic<std::uint32_t> requests;   // how many were made
@@ -178,11 +230,21 @@ struct Control {
   std::atomic<std::uint32_t> is_waiting;   // for another worker's execution: no fault of the program's
   std::uint32_t outside_count;             // the last of them are in `outside`, which is a ring
   OutsideCall outside[kOutsideMost];
+  std::uint32_t left_running;              // Execution's
+  bool has_no_result;                      // main() returned, and no value
+  bool is_result;                          // main() returned: its value is the exit code
   char text[kTextMost];
   std::uint32_t touch_count;
   std::uint32_t text_bytes;
   bool has_race;
   RaceFact race;
+
+  // What the program has loaded, and the sites that crashcut finds in it. Modules are added, never removed.
+  std::atomic<std::uint32_t> module_questions, module_answers;  // how many there were
+  std::uint32_t module_count, answered_count;
+  std::uint32_t is_blind;  // code is not watched that should be
+  Module modules[kModulesMost];
+  Site sites[kSitesMost];
 
   ActorId prefix[kStepsMost];
   Step sleep[kSleepMost];

@@ -64,6 +64,11 @@ void NameTable::set_racy(const std::vector<std::uint64_t>& racy) {
   std::copy_n(racy.begin(), names_->racy_count.load(), names_->racy);
 }
 
+std::optional<NameTable::Meeting> NameTable::meeting() const {
+  if (names_->has_met == 0) return std::nullopt;
+  return Meeting{names_->met_in, names_->met_at, names_->has_met == kMet};
+}
+
 RealProgram::RealProgram(const Setup& setup, NameTable& names) : setup_(setup) {
   control_fd_ = make_memory("crashcut-threads", sizeof(Control));
   control_ = static_cast<Control*>(map_memory(control_fd_, sizeof(Control)));
@@ -75,7 +80,10 @@ RealProgram::RealProgram(const Setup& setup, NameTable& names) : setup_(setup) {
   control_->is_opaque = setup.is_opaque ? 1 : 0;
   control_->has_texts = setup.has_details ? 1 : 0;
   control_->is_reduced = setup.is_reduced ? 1 : 0;
+  control_->is_strict_exit = setup.is_strict_exit ? 1 : 0;
+  control_->ignores_result = setup.ignores_result ? 1 : 0;
   control_->racy_count = setup.racy_count;
+  control_->is_watching = setup.find_sites ? 1 : 0;
   for (const auto& [primitive, policy] : setup.policies) control_->policy[static_cast<int>(primitive)] = static_cast<std::uint32_t>(policy);
   setup.launch(control_fd_, names.fd());
 }
@@ -97,6 +105,7 @@ void RealProgram::wait_for_reply(std::uint32_t request) {
     for (int i = 0; i < 200 && control_->replies.load(std::memory_order_acquire) != request; ++i) __builtin_ia32_pause();
     const std::uint32_t seen = control_->replies.load(std::memory_order_acquire);
     if (seen == request) return;
+    tell_sites();
     const timespec tick{0, 100'000'000};
     futex(control_->replies, FUTEX_WAIT, seen, &tick);
     if (control_->replies.load() == request) return;
@@ -130,6 +139,37 @@ void RealProgram::check_server() {
   setup_.check_alive();
 }
 
+void RealProgram::tell_sites() {
+  const std::uint32_t questions = control_->module_questions.load(std::memory_order_acquire);
+  if (control_->module_answers.load() == questions) return;
+  for (std::uint32_t& i = control_->answered_count; i < control_->module_count; ++i) {
+    Module& module = control_->modules[i];
+    const std::vector<Site>& sites = setup_.find_sites(module.path);
+    module.first_site = site_count_;
+    const bool is_too_much = sites.size() > kSitesMost - site_count_;
+    if (is_too_much) control_->is_blind = 1;
+    module.site_count = is_too_much ? 0 : static_cast<std::uint32_t>(sites.size());
+    for (std::uint32_t k = 0; k < module.site_count; ++k) {
+      Site& site = control_->sites[site_count_++];
+      site = sites[k];
+      site.address += module.base;
+      if (site.is_fixed) site.displacement += static_cast<std::int64_t>(module.base);
+    }
+  }
+  control_->module_answers.store(questions, std::memory_order_release);
+  futex(control_->module_answers, FUTEX_WAKE, 1);
+}
+
+// The server asks before there is a runner.
+void RealProgram::answer_server() {
+  const timespec tick{0, 100'000'000};
+  while (setup_.find_sites && control_->module_questions == 0) {
+    futex(control_->module_questions, FUTEX_WAIT, 0, &tick);
+    check_server();
+  }
+  tell_sites();
+}
+
 void RealProgram::put_sleep(const RunRequest& request) {
   control_->sleep_count = static_cast<std::uint32_t>(request.sleep.size());
   control_->sleep_from = request.sleep_from;
@@ -147,6 +187,7 @@ void RealProgram::put_sleep(const RunRequest& request) {
 
 // Makes the request; returns its number.
 std::uint32_t RealProgram::ask(const RunRequest& request) {
+  answer_server();
   if (request.prefix.size() >= kStepsMost || request.sleep.size() > kSleepMost) tool_failure("A schedule is longer than the runtime can follow.");
   was_killed_ = was_stopped_ = false;
   control_->depth_most = request.depth_most;
@@ -206,6 +247,7 @@ Execution RealProgram::run(const RunRequest& request) {
   execution.passed_over.assign(control_->passed_over, control_->passed_over + control_->passed_over_count);
   execution.ending = control_->ending;
   execution.hit_depth = control_->hit_depth;
+  execution.left_running = is_assumed_away(execution.pending) ? 0 : control_->left_running;
   const bool is_found = control_->failure != Failure::kNone || execution.ending == Ending::kStuck || was_killed_ || control_->has_race;
   if (is_found || setup_.has_details || execution.ending == Ending::kDiverged) execution.note = details();
   return execution;
@@ -242,6 +284,8 @@ std::shared_ptr<const Details> RealProgram::details() const {
   auto made = std::make_shared<Details>();
   Details& d = *made;
   d.program_base = control_->program_base;
+  d.main_at = control_->main_at;
+  d.is_result = control_->is_result;
   d.number = control_->failure_number;
   d.actor = static_cast<ActorId>(control_->failure_actor);
   d.text = control_->text;
@@ -288,5 +332,6 @@ std::shared_ptr<const Details> RealProgram::details() const {
 std::uint64_t RealProgram::restored_count() const { return control_->restored_count; }
 std::uint64_t RealProgram::forked_count() const { return control_->forked_count; }
 bool RealProgram::is_instrumented() const { return control_->is_instrumented != 0; }
+bool RealProgram::has_no_result() const { return control_->has_no_result; }
 
 }  // namespace crashcut::scheduler::runtime

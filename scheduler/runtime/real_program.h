@@ -17,6 +17,7 @@ namespace crashcut::scheduler::runtime {
 
 struct Control;
 struct Names;
+struct Site;
 enum class Failure : std::uint32_t;
 
 // What went wrong in one execution of the program.
@@ -68,6 +69,8 @@ struct Details : ExecutionNote {
     std::string text;    // "opened /etc/passwd"
   };
   std::vector<Outside> outside;                // the last calls on files that are not the model's
+  std::uint64_t main_at = 0;                   // where main() is
+  bool is_result = false;                      // the exit code is what main() returned
   std::optional<Race> race;                    // the first of the execution
 };
 
@@ -89,6 +92,13 @@ class NameTable {
   // Places that were raced for so far; see accesses.h.
   std::vector<std::uint64_t> racy() const;
   void set_racy(const std::vector<std::uint64_t>& racy);
+  // Threads were seen to meet without a call (meetings.h), or there was too much to watch: the file, and the instruction in it.
+  struct Meeting {
+    std::string file;
+    std::uint64_t address;
+    bool is_certain;
+  };
+  std::optional<Meeting> meeting() const;
 
  private:
   int fd_;
@@ -107,11 +117,15 @@ class RealProgram : public Program {
     std::uint32_t racy_count = 0;    // of NameTable::racy(): accesses there are operations
     bool has_details = false;
     bool is_reduced = true;          // an execution stands for all of its class
+    bool is_strict_exit = false;     // threads that are left when the process ends are a failure
+    bool ignores_result = false;     // what main() returns is not judged
     std::uint32_t stop_at_step = 0;  // for a debugger: wait after this step, from 1
     const std::atomic<bool>* stop = nullptr;  // once set, what runs is ended
     // Starts the program with these descriptors named in its environment (kEnvironment); throws ToolError.
     std::function<void(int control_fd, int names_fd)> launch;
     std::function<void()> check_alive;  // of what was so started; throws ToolError
+    // By which instructions of a file threads may meet without a call; empty: nobody wants to know whether they do.
+    std::function<const std::vector<Site>&(const std::string& file)> find_sites;
   };
   // Throws ToolError.
   RealProgram(const Setup& setup, NameTable& names);
@@ -128,6 +142,8 @@ class RealProgram : public Program {
   std::uint64_t forked_count() const;
   // Whether the program's memory accesses are seen. Known after the first run.
   bool is_instrumented() const;
+  // Whether main() was seen to return no value.
+  bool has_no_result() const;
 
  private:
   std::shared_ptr<const Details> details() const;
@@ -135,12 +151,15 @@ class RealProgram : public Program {
   void wait_for_reply(std::uint32_t request);
   void check_runner_end();
   void check_server();
+  void tell_sites();
+  void answer_server();
   void put_sleep(const RunRequest& request);
 
   Setup setup_;
   int control_fd_ = -1;
   Control* control_ = nullptr;
   bool was_killed_ = false, was_stopped_ = false;
+  std::uint32_t site_count_ = 0;
 };
 
 }  // namespace crashcut::scheduler::runtime

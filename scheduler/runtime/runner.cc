@@ -15,6 +15,7 @@
 #include "scheduler/runtime/gate.h"
 #include "scheduler/runtime/image.h"
 #include "scheduler/runtime/machine.h"
+#include "scheduler/runtime/meetings.h"
 #include "scheduler/runtime/world.h"
 
 // Calls function() on another stack; it does not return.
@@ -79,6 +80,7 @@ void reply() {
   if (g_file_model != nullptr) g_file_model->begin(g_control->has_texts != 0);
   set_dispatch(true);
   const int code = run_main(g_program.main, g_program.argc, g_program.argv, g_program.envp);
+  g_control->is_result = true;
   if (is_scheduling()) end_process(code & 0xff, true, __builtin_return_address(0));
   end_execution();
 }
@@ -105,6 +107,7 @@ void unregister_rseq() {
 
 void end_execution() {
   end_outside(kernel(SYS_getpid));
+  end_meetings();
   if (g_file_model != nullptr) g_file_model->end();
   if (g_is_restorable && !g_is_spent) crashcut_leave_to(go_back, g_own_stack + sizeof g_own_stack - 64);
   g_control->is_leaving = 1;
@@ -129,6 +132,8 @@ int serve(int argc, char** argv, char** envp, int (*main)(int, char**, char**)) 
         return 1;  // the first is the executable
       },
       nullptr);
+  g_control->main_at = reinterpret_cast<std::uint64_t>(main);
+  watch_meetings();
   const long self = kernel(SYS_getpid);
   while (g_control->is_quitting == 0) {
     const long pid = kernel(SYS_fork);

@@ -6,6 +6,7 @@
 
 #include "scheduler/runtime/gate.h"
 #include "scheduler/runtime/machine.h"
+#include "scheduler/runtime/meetings.h"
 #include "scheduler/runtime/world.h"
 
 namespace crashcut::scheduler::runtime {
@@ -25,7 +26,7 @@ void on_fatal(int signal, siginfo_t* info, void* ucontext) {
   if (signal == SIGSEGV && emulate_instruction(*info, ucontext)) return;
   auto& regs = static_cast<ucontext_t*>(ucontext)->uc_mcontext.gregs;
   g_signal = signal;
-  g_at = static_cast<std::uint64_t>(regs[REG_RIP]);
+  g_at = original_of(static_cast<std::uint64_t>(regs[REG_RIP]));
   const auto stack = static_cast<std::uint64_t>(regs[REG_RSP]);
   const auto fault = reinterpret_cast<std::uint64_t>(info->si_addr);
   const bool overflowed = signal == SIGSEGV && fault + 65536 > stack - 65536 && fault < stack + 65536;
@@ -56,18 +57,25 @@ void before_own_handler(int signal, siginfo_t* info, void* ucontext) {
   }
 }
 
+// Ours (meetings.h), or else the program's.
+void on_trap(int signal, siginfo_t* info, void* ucontext) {
+  if (is_meeting_trap(*static_cast<ucontext_t*>(ucontext))) return;
+  if (has_own_handler(signal)) return reinterpret_cast<void (*)(int, siginfo_t*, void*)>(g_asked[signal].handler)(signal, info, ucontext);
+  if (is_default(g_asked[signal]) || info->si_code > 0) on_fatal(signal, info, ucontext);
+}
+
 }  // namespace
 
 long change_action(int signal, const KernelSigaction* wanted, KernelSigaction* old) {
   if (signal < 1 || signal >= NSIG || signal == SIGKILL || signal == SIGSTOP) return wanted == nullptr && old != nullptr ? kernel(SYS_rt_sigaction, signal, 0, old, 8) : -EINVAL;
   KernelSigaction action = wanted == nullptr ? KernelSigaction{} : *wanted;
-  // System calls come to us by SIGSYS, also those of a handler.
-  action.mask &= ~bit_of(SIGSYS);
-  if (signal != SIGSYS && !is_our_signal(signal)) return kernel(SYS_rt_sigaction, signal, wanted == nullptr ? nullptr : &action, old, 8);
+  // System calls come to us by SIGSYS, also those of a handler; atomic instructions by SIGTRAP.
+  action.mask &= ~(bit_of(SIGSYS) | bit_of(SIGTRAP));
+  if (signal != SIGSYS && signal != SIGTRAP && !is_our_signal(signal)) return kernel(SYS_rt_sigaction, signal, wanted == nullptr ? nullptr : &action, old, 8);
   if (old != nullptr) *old = g_asked[signal];
   if (wanted == nullptr) return 0;
   g_asked[signal] = *wanted;
-  if (signal == SIGSYS) return 0;
+  if (signal == SIGSYS || signal == SIGTRAP) return 0;
   if (is_default(action)) return install_handler(signal, on_fatal, true) ? 0 : -EINVAL;
   if (signal == SIGSEGV && has_own_handler(signal)) {
     action.handler = reinterpret_cast<void*>(before_own_handler);
@@ -90,6 +98,8 @@ bool is_our_signal(int signal) {
 void install_signals() {
   const stack_t stack{g_signal_stack, 0, sizeof g_signal_stack};
   kernel(SYS_sigaltstack, &stack, 0);
+  kernel(SYS_rt_sigaction, SIGTRAP, 0, &g_asked[SIGTRAP], 8);
+  install_handler(SIGTRAP, on_trap, true);
   for (const int signal : kSignals) {
     // Static constructors may have one, too.
     kernel(SYS_rt_sigaction, signal, 0, &g_asked[signal], 8);

@@ -17,6 +17,7 @@
 #include "scheduler/runtime/hold.h"
 #include "scheduler/runtime/loops.h"
 #include "scheduler/runtime/machine.h"
+#include "scheduler/runtime/meetings.h"
 #include "scheduler/runtime/world_impl.h"
 
 namespace crashcut::scheduler::runtime {
@@ -303,6 +304,7 @@ const Object& object_of(ObjectId id) { return g_world->state.object(id); }
 void wait_for_others(const void* caller) {
   const auto can_go = [](const Actor* actor) { return actor != nullptr && actor->has_pending && g_world->state.is_enabled(actor->id, actor->pending); };
   if (std::none_of(g_world->actors.begin(), g_world->actors.end(), can_go)) return;
+  note_waiting();
   Operation spin(spin::access(loop_object(), spin::kSpin));
   spin.set_opaque();
   // Where the others have come to their ends meanwhile, it goes on. The first may follow at once, the second does not.
@@ -356,13 +358,15 @@ void begin_world(const void* stack_top) {
   g_control->hit_depth = false;
   g_may_wait_for_time = false;
   g_control->text[0] = 0;
-  g_control->running_actor = 0;
+  g_control->running_actor = g_control->left_running = 0;
+  g_control->has_no_result = g_control->is_result = false;
   Actor* main = new_actor(ActorId{0});
   adopt_main(main->fiber);
   main->thread = own_object(PrimitiveId::kThread, ActorId{0}, thread::kStarted);
   g_world->current = main;
   main->memory.stack_top = reinterpret_cast<std::uint64_t>(stack_top);
   begin_accesses();
+  begin_meetings();
   set_heap_actor(0);
   g_world->is_on = true;
 }

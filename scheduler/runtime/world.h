@@ -107,7 +107,10 @@ ObjectId cancellation_object(Actor& actor);
 Actor* create_actor(void* (*routine)(void*), void* argument, std::size_t stack_bytes, const void* caller);
 // pthread_exit(): unwinds the actor's stack and ends it.
 [[noreturn]] void end_actor(void* result);
-// Calls main(), which may end by pthread_exit().
+// What is in the register of results after an instrumented function that has none: its last call is __tsan_func_exit().
+// No int looks like it.
+inline constexpr std::uint64_t kNoResultOfMain = 0x7f6e6f7468696e67;
+// Calls main(), which may end by pthread_exit(). Where it returns no value, 0.
 int run_main(int (*main)(int, char**, char**), int argc, char** argv, char** envp);
 Actor* actor_of_handle(std::uint64_t handle);
 // exit(): the process ends when its turn comes.
