@@ -136,7 +136,13 @@ void RealProgram::wait_for_reply(std::uint32_t request) {
 void RealProgram::check_server() {
   const bool is_refused = control_->failure == Failure::kUnsupported && control_->forked_count == 0;
   if (is_refused) throw ToolError{true, std::string("Cannot run the program: ") + control_->text + "."};
-  setup_.check_alive();
+  try {
+    setup_.check_alive();
+  } catch (const ToolError&) {
+    // It had come to main(), and does not end from there on by itself.
+    if (control_->main_at != 0) tool_failure(kKilledSentence);
+    throw;
+  }
 }
 
 void RealProgram::tell_sites() {
