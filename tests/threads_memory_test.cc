@@ -290,7 +290,7 @@ INSTANTIATE_TEST_SUITE_P(
         Source{"clock_after_timeout", 0, "verified",
                "int main() { pthread_mutex_t m = PTHREAD_MUTEX_INITIALIZER; pthread_cond_t c = PTHREAD_COND_INITIALIZER; timespec t, u; clock_gettime(CLOCK_REALTIME, &t); t.tv_sec += 3;\n"
                "pthread_mutex_lock(&m); assert(pthread_cond_timedwait(&c, &m, &t) == ETIMEDOUT); clock_gettime(CLOCK_REALTIME, &u); assert(u.tv_sec >= t.tv_sec); pthread_mutex_unlock(&m); }"},
-        Source{"many_timeouts", 3, "bounded (timeouts)", "int main() { sem_t s; sem_init(&s, 0, 0); timespec t{0, 0}; for (int i = 0; i < 3; ++i) assert(sem_timedwait(&s, &t) != 0); }"},
+        Source{"many_timeouts", 0, "verified", "int main() { sem_t s; sem_init(&s, 0, 0); timespec t{0, 0}; for (int i = 0; i < 3; ++i) assert(sem_timedwait(&s, &t) != 0); }"},
         Source{"timeouts_beside_a_race", 3, "bounded (timeouts)",
                "std::mutex m; sem_t s; int main() { sem_init(&s, 0, 0); auto f = [] { m.lock(); m.unlock(); };\n"
                "std::thread c([] { timespec t{0, 0}; for (int i = 0; i < 3; ++i) sem_timedwait(&s, &t); }), a(f), b(f); a.join(); b.join(); c.join(); }"},

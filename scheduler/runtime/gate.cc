@@ -17,6 +17,7 @@
 #include "scheduler/runtime/calls.h"
 #include "scheduler/runtime/files.h"
 #include "scheduler/runtime/machine.h"
+#include "scheduler/runtime/meetings.h"
 #include "scheduler/runtime/world.h"
 
 #ifndef PR_SET_SYSCALL_USER_DISPATCH
@@ -186,7 +187,7 @@ void on_sigsys(int, siginfo_t* info, void* ucontext) {
   constexpr int kUserDispatch = 2;
   if (info->si_code != kUserDispatch) {
     // crashcut asks, after --step-limit.
-    const auto* pc = reinterpret_cast<void*>(regs[REG_RIP]);
+    const auto* pc = reinterpret_cast<void*>(original_of(static_cast<std::uint64_t>(regs[REG_RIP])));
     if (is_scheduling() && !g_is_own_call && is_programs_code(pc)) wait_for_others(pc);
     return;
   }
@@ -250,6 +251,9 @@ void set_dispatch(bool on) {
 
 bool install_handler(int signal, void (*handler)(int, siginfo_t*, void*), bool on_own_stack) {
   KernelSigaction action{};
+  // A loop over a watched instruction is in the handler of SIGTRAP most of the time. crashcut's wish that it lets others
+  // go on waits for the end of the handler, where the thread is in the program's code.
+  if (signal == SIGTRAP) action.mask = std::uint64_t{1} << (SIGSYS - 1);
   action.handler = reinterpret_cast<void*>(handler);
   action.flags = SA_SIGINFO | SA_NODEFER | 0x04000000 /* SA_RESTORER */ | (on_own_stack ? SA_ONSTACK : 0);
   action.restorer = reinterpret_cast<void*>(crashcut_threads_restorer);
