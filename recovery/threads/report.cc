@@ -1,8 +1,8 @@
 #include "recovery/threads/report.h"
 
-#include <fmt/format.h>
-
 #include <cstring>
+
+#include <fmt/format.h>
 
 #include "recovery/json_report.h"
 #include "recovery/report.h"
@@ -78,8 +78,7 @@ const char* bound_text(const ThreadResult& result) {
     case Bound::kNone: break;
   }
   const char* bound = bound_text(result.search.bound);
-  if (*bound != 0) return bound;
-  return result.has_met ? "unseen_atomics" : result.has_signals ? "signals" : "";
+  return *bound == 0 && result.has_met ? "unseen_atomics" : bound;
 }
 
 std::string counts_text(const SearchResult& search) {
@@ -122,7 +121,7 @@ static std::string failure_text(const ThreadFinding& finding, FindingKind kind) 
     if (index(actor) == 0) return std::string("main");
     std::uint32_t number = 0;
     for (std::uint32_t i = 1; i <= index(actor) && i < finding.actors.size(); ++i)
-      number += runtime::Names::is_thread(finding.actors[i].ordinal) ? 1 : 0;
+      number += finding.actors[i].ordinal < runtime::Names::kFirstBeside ? 1 : 0;
     return fmt::format("thread {}", number);
   };
   const std::string who = name_of(d.actor);
@@ -131,14 +130,7 @@ static std::string failure_text(const ThreadFinding& finding, FindingKind kind) 
     case FindingKind::kDeadlock: return "deadlock";
     case FindingKind::kLivelock: return "livelock: all that is left loops and waits";
     case FindingKind::kNoProgress: return fmt::format("{} runs on without an operation that others could notice", who);
-    case FindingKind::kSignal: {
-      const char* abbreviation = sigabbrev_np(static_cast<int>(d.number));
-      const std::string sender =
-          d.text.empty() ? "" : ", which " + name_of(static_cast<ActorId>(std::stoul(d.text))) + " sent";
-      return fmt::format(
-          "{} died by {}{}", who,
-          abbreviation != nullptr ? fmt::format("SIG{}", abbreviation) : fmt::format("signal {}", d.number), sender);
-    }
+    case FindingKind::kSignal: return fmt::format("{} died by SIG{}", who, sigabbrev_np(static_cast<int>(d.number)) != nullptr ? sigabbrev_np(static_cast<int>(d.number)) : "?");
     case FindingKind::kAssertion: return fmt::format("{} failed: {}", who, d.text);
     case FindingKind::kMisuse: return fmt::format("{} {}", who, misuse_text(d.number));
     case FindingKind::kExitCode: return fmt::format("{} ended the process with exit code {}", who, d.number);
@@ -180,7 +172,6 @@ std::vector<std::string> not_covered(const ThreadPlan& plan, const ThreadResult&
     sentences.push_back(fmt::format("The orders in which threads get to atomic variables that they share{}: {} tried, not what lies between. Compiled with crashcut flags, they are seen.", where,
                                     result.is_opaque ? "every order of the calls was" : "orders of the calls were"));
   }
-  if (result.has_signals) sentences.push_back("Some moments at which a signal can come: --reduction none tries them all.");
   if (result.search.unstirred_waits > 0) {
     sentences.push_back(fmt::format("Wake-ups of condition variables without a signal, in {}: --spurious {} tries more.", count_text(result.search.unstirred_waits, "wait", "waits"), plan.spurious_most + 1));
   }
@@ -285,7 +276,6 @@ static std::string covered_text(const ThreadResult& result) {
   }
   if (result.search.is_too_long) return deepening_text(result.search);
   if (bound_text(result) == std::string_view("unseen_atomics")) return "every order of the lock and thread calls that matters";
-  if (bound_text(result) == std::string_view("signals")) return "not at every moment at which a signal can come";
   const bool is_whole = result.search.fraction == 1 && result.crash_bound == Bound::kNone;
   if (is_whole && result.search.bound == BoundHit::kDepth)
     return fmt::format("every schedule in which no thread takes more than {}",
@@ -350,10 +340,10 @@ nlohmann::json threads_to_json(const ThreadPlan& plan, const ThreadResult& resul
       steps.push_back({{"thread", story.actor_text(step.actor)}, {"text", story.step_text(i)}, {"function", story.place_text(finding.details.callers[i])}});
     }
     for (const Pending& p : finding.execution.pending) {
-      if (!story.is_thread(p.actor)) continue;
-      waiting.push_back({{"thread", story.actor_text(p.actor)},
-                         {"holds", story.held_by(p.actor)},
-                         {"text", story.waiting_text(p)}});
+      if (story.is_thread(p.actor))
+        waiting.push_back({{"thread", story.actor_text(p.actor)},
+                           {"holds", story.held_by(p.actor)},
+                           {"text", story.waiting_text(p)}});
     }
     const bool is_crash = finding.crash.has_value();
     const FindingKind kind = has_race_before_failure(finding) ? FindingKind::kRace : finding.details.kind;

@@ -125,7 +125,6 @@ ThreadRest rest_of(const json& from) {
   rest.is_instrumented = from.at("i").get<bool>();
   rest.ignores_result = from.at("v").get<bool>();
   rest.has_met = from.at("j").get<bool>();
-  rest.has_signals = from.at("aj").get<bool>();
   for (const json& actor : from.at("n")) rest.actors.push_back({number<std::uint32_t>(actor.at(0), kActorsMost), number<std::uint32_t>(actor.at(1), ~0u)});
   for (const json& place : from.at("m")) rest.racy.push_back(number<std::uint64_t>(place, ~std::uint64_t{0}));
   rest.sketch.path = path_of(from.at("x"));
@@ -154,7 +153,7 @@ std::string encode_rest(const ThreadPlan& plan, const ThreadRest& rest) {
   for (const auto& [primitive, policy] : plan.policies) policies.push_back({static_cast<std::uint32_t>(primitive), static_cast<std::uint32_t>(policy)});
   for (const auto& actor : rest.actors) actors.push_back({actor.parent, actor.ordinal});
   for (const NodeSketch& node : rest.sketch.nodes) nodes.push_back(to_json(node));
-  const json all = {{"p", plan.program}, {"a", plan.arguments}, {"r", static_cast<std::uint32_t>(plan.reduction)}, {"f", plan.has_foresight}, {"g", plan.goes_on}, {"q", plan.is_strict_exit}, {"v", rest.ignores_result}, {"j", rest.has_met}, {"aj", rest.has_signals},
+  const json all = {{"p", plan.program}, {"a", plan.arguments}, {"r", static_cast<std::uint32_t>(plan.reduction)}, {"f", plan.has_foresight}, {"g", plan.goes_on}, {"q", plan.is_strict_exit}, {"v", rest.ignores_result}, {"j", rest.has_met},
                     {"b", {plan.bounds.executions_most, plan.bounds.time_most_s, plan.bounds.depth_most, plan.bounds.preemptions_most}},
                     {"s", plan.spurious_most}, {"t", plan.timeouts_most}, {"l", plan.step_limit_s}, {"w", policies}, {"o", rest.is_opaque},
                     {"i", rest.is_instrumented}, {"n", actors}, {"m", rest.racy}, {"h", {rest.sketch.hit_depth, rest.sketch.hit_timeouts, rest.sketch.hit_preemptions, rest.sketch.unstirred_waits}}, {"k", rest.preemptions}, {"z", {rest.sketch.depth, rest.sketch.depth_whole}}, {"x", to_json(rest.sketch.path)}, {"y", nodes}, {"u", to_json(rest.uncrashed)}, {"d", crash_text(plan)},
