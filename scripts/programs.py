@@ -207,6 +207,7 @@ class Losses:
 
     def __init__(self, result):
         self.partial = result["bound_hit"] is not None
+        self.recoveries = result["counts"]["recoveries"]
         self.found = {"while": {}, "after": {}}  # what -> set of what the backup held; "" without one
         for outcome in result["outcomes"]:
             match = OUTCOME.fullmatch(outcome["output"].strip())
@@ -239,6 +240,7 @@ class Losses:
 def check(script, variant, mode, settings):
     """One run of crashcut: its Losses and the steps of the trace."""
     directory = pathlib.Path(tempfile.mkdtemp(prefix="programs.", dir=settings.keep)) / "out"
+    directory.parent.chmod(0o755)  # servers that do not run as root come through it
     command = [str(PROGRAMS / f"{script}.sh"), "check", variant, *MODES[mode], "--time", str(settings.time),
                "--jobs", str(settings.jobs), "--out", str(directory)]
     run = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
@@ -281,8 +283,8 @@ def row(variant, steps, cells):
     return "| " + " | ".join([f"`{variant}`", steps, *cells]) + " |"
 
 
-def lists(script, verb):
-    run = subprocess.run([str(PROGRAMS / f"{script}.sh"), verb], capture_output=True, text=True, check=True)
+def lists(script, *words):
+    run = subprocess.run([str(PROGRAMS / f"{script}.sh"), *words], capture_output=True, text=True, check=True)
     return run.stdout.splitlines()
 
 

@@ -3,10 +3,13 @@
 #
 #   SCRIPT variants              lists them
 #   SCRIPT packages              lists the Debian packages that they need
+#   SCRIPT expected VARIANT      what the program's makers promise: safe, atomic or loses (scripts/tried.py)
+#   SCRIPT because VARIANT       why crashcut says otherwise; nothing where it does not
 #   SCRIPT check VARIANT [...]   crashcut check of one; more options go to crashcut (--data, -o, --out, ...)
 #
 # It sets, and then calls main "$@":
 #   variants packages drivers    arrays; drivers are programs of ours that it needs (workloads/programs/drivers)
+#   expected because             associative arrays by variant, see above; only scripts/tried.py asks for them
 #   scratch                      an array of patterns: files that hold no text (locks), left out of the table
 #   set_up VARIANT               leaves the starting state in the current directory, the modelled disk
 #   run VARIANT                  the program at work; calls say_saved when the program has said that it saved
@@ -25,6 +28,7 @@ crashcut=${CRASHCUT:-$programs/../../build/release/crashcut}
 driver_directory=${PROGRAM_DRIVERS:-$programs/../../build/release/drivers}
 drivers=()
 scratch=()
+declare -A expected=() because=()
 options=()
 backup=
 what=
@@ -121,6 +125,8 @@ main() {
       local -n list=$verb
       ((${#list[@]} == 0)) || printf '%s\n' "${list[@]}"
       ;;
+    expected) echo "${expected[$2]:-}" ;;
+    because) echo "${because[$2]:-}" ;;
     set_up | run | judge | check)
       (($# >= 2)) || fail "$verb of which variant? There are: $(printf "'%s' " "${variants[@]}")"
       local variant
