@@ -184,9 +184,9 @@ TEST(Threads, CancellationPointsAreOperations) {
   EXPECT_EQ(executions("cancel semaphore"), 4u);
   EXPECT_EQ(executions("cancel late"), 4u);
   EXPECT_EQ(executions("cancel write"), 4u);
-  for (const char* words : {"cancel signal", "cancel join"}) {
-    EXPECT_EQ(report("--all --reduction source", words, 0)["verdict"], "verified") << words;
-  }
+  EXPECT_EQ(report("--all --reduction none", "cancel join", 0)["verdict"], "verified");
+  // Every schedule of this one takes minutes.
+  EXPECT_EQ(report("--all --reduction source", "cancel signal", 0)["verdict"], "verified");
 }
 
 TEST(Threads, CountsWhatIsAssumedAway) {
