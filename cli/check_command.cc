@@ -1,11 +1,10 @@
 // crashcut check: pulls the plug on any program, unmodified, on a mounted filesystem.
+#include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <fstream>
-
 #include <boost/filesystem.hpp>
-#include <fmt/format.h>
+#include <fstream>
 
 #include "cli/commands.h"
 #include "cli/interrupts.h"
@@ -38,7 +37,8 @@ tl::expected<mounted::CheckResult, Failure> check_with_progress(const mounted::C
 }
 
 tl::expected<void, Failure> write_file(const std::string& path, std::string_view text) {
-  if (auto ok = write_json_file(path, text); !ok) return tl::unexpected(Failure{ok.error().blame == inprocess::Failure::Blame::kUser, ok.error().sentence});
+  if (auto ok = write_json_file(path, text); !ok)
+    return tl::unexpected(Failure{ok.error().blame == inprocess::Failure::Blame::kUser, ok.error().sentence});
   return {};
 }
 
@@ -49,7 +49,8 @@ tl::expected<int, Failure> check(const MountedOptions& options, const std::vecto
         Failure{true, fmt::format("--json and --junit would both be written to {}: name two places.", where)});
   }
   for (const std::string& path : {options.common.json_file, options.junit_file}) {
-    if (auto ok = check_json_file(path); !ok) return tl::unexpected(Failure{ok.error().blame == inprocess::Failure::Blame::kUser, ok.error().sentence});
+    if (auto ok = check_json_file(path); !ok)
+      return tl::unexpected(Failure{ok.error().blame == inprocess::Failure::Blame::kUser, ok.error().sentence});
   }
   auto plans = make_mounted_plans(options, words);
   if (!plans) return tl::unexpected(plans.error());
@@ -63,8 +64,11 @@ tl::expected<int, Failure> check(const MountedOptions& options, const std::vecto
   const auto result = check_with_progress(plan);
   if (!result) return tl::unexpected(result.error());
   if (options.outcomes) print(out, mounted::report_outcomes(*result));
-  if (result->counterexample) print(out, mounted::report_violation(*result->counterexample, false) + mounted::report_classes(*result) + "\n");
-  const std::string json = mounted::to_json(plan, words, *recorded, *result).dump(2, ' ', false, mounted::Json::error_handler_t::replace) + "\n";
+  if (result->counterexample)
+    print(out, mounted::report_violation(*result->counterexample, false) + mounted::report_classes(*result) + "\n");
+  const std::string json =
+      mounted::to_json(plan, words, *recorded, *result).dump(2, ' ', false, mounted::Json::error_handler_t::replace) +
+      "\n";
   const std::string junit = mounted::to_junit(words, *result);
   tl::expected<void, Failure> written;
   const auto write = [&](const std::string& path, std::string_view text) {

@@ -1,8 +1,8 @@
 #include "cli/commands.h"
 
-#include <cstdio>
-
 #include <fmt/format.h>
+
+#include <cstdio>
 
 #include "cli/interrupts.h"
 

@@ -3,10 +3,9 @@
 // Exit codes: 0 nothing found, 1 violation, 2 wrong use, 3 bound hit with nothing found, 4 crashcut's own failure.
 #pragma once
 
+#include <CLI/CLI.hpp>
 #include <chrono>
 #include <string>
-
-#include <CLI/CLI.hpp>
 #include <tl/expected.hpp>
 
 #include "recovery/inprocess/session.h"
@@ -26,7 +25,8 @@ void add_mount_command(CLI::App& app, int& exit_code);
 void add_crash_command(CLI::App& app, int& exit_code);
 void add_threads_command(CLI::App& app, int& exit_code);
 // One schedule of a threaded program again; for crashcut replay.
-tl::expected<int, inprocess::Failure> replay_thread_token(const std::string& token, std::chrono::seconds recovery_limit, bool is_loud);
+tl::expected<int, inprocess::Failure> replay_thread_token(const std::string& token, std::chrono::seconds recovery_limit,
+                                                          bool is_loud);
 
 // How the user called us; main() sets it.
 std::string& our_name();

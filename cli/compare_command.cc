@@ -1,14 +1,13 @@
 // crashcut compare: one program under several models, side by side.
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/stat.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <set>
-
-#include <fmt/format.h>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "cli/commands.h"
 #include "cli/interrupts.h"
@@ -113,10 +112,14 @@ tl::expected<int, Failure> compare(const Options& options, const std::vector<std
 }
 
 // Recorded once: a trace knows no model.
-tl::expected<int, mounted::Failure> compare_mounted(const MountedOptions& options, const std::vector<std::string>& words) {
-  if (!options.junit_file.empty()) return tl::unexpected(mounted::Failure{true, "--junit is for crashcut check: a comparison is no test. --json has all of it."});
+tl::expected<int, mounted::Failure> compare_mounted(const MountedOptions& options,
+                                                    const std::vector<std::string>& words) {
+  if (!options.junit_file.empty())
+    return tl::unexpected(
+        mounted::Failure{true, "--junit is for crashcut check: a comparison is no test. --json has all of it."});
   const auto models = make_plans(options.common);
-  if (!models) return tl::unexpected(mounted::Failure{models.error().blame == Failure::Blame::kUser, models.error().sentence});
+  if (!models)
+    return tl::unexpected(mounted::Failure{models.error().blame == Failure::Blame::kUser, models.error().sentence});
   MountedOptions first = options;
   first.common.profiles = {std::string(fusefs::to_text(models->front().model.profile))};
   first.common.data_modes = {std::string(fusefs::to_text(models->front().model.data))};
@@ -148,10 +151,15 @@ tl::expected<int, mounted::Failure> compare_mounted(const MountedOptions& option
     // A directory a model, by its place in the table.
     if (!plan.image_directory.empty()) {
       plan.image_directory += fmt::format("/{}", rows.size() + 1);
-      if (mkdir(plan.image_directory.c_str(), 0755) != 0) return tl::unexpected(mounted::Failure{true, fmt::format("Cannot make {}: {}.", plan.image_directory, std::strerror(errno))});
+      if (mkdir(plan.image_directory.c_str(), 0755) != 0)
+        return tl::unexpected(
+            mounted::Failure{true, fmt::format("Cannot make {}: {}.", plan.image_directory, std::strerror(errno))});
     }
     auto result = mounted::check(plan, hooks);
-    if (!result) return tl::unexpected(mounted::Failure{result.error().is_users, fmt::format("{} (under {})", result.error().sentence, fusefs::describe(plan.model))});
+    if (!result)
+      return tl::unexpected(
+          mounted::Failure{result.error().is_users,
+                           fmt::format("{} (under {})", result.error().sentence, fusefs::describe(plan.model))});
     list.push_back(mounted::to_json(plan, words, *recorded, *result));
     rows.push_back(mounted::Comparison{std::move(plan), std::move(*result)});
   }
@@ -173,19 +181,23 @@ void add_compare_command(CLI::App& app, int& exit_code) {
   add_main_limit(*command, options->common);
   add_recovery_limit(*command, options->common);
   command->footer(
-      std::string("With an option of crashcut check, or for a program that is found in PATH, any program is compared, on the\n"
-                  "mounted filesystem: recorded once, checked under each model. Else prog has main() and\n"
-                  "crashcut_recover(), as for crashcut run.\n\n"
-                  "--profile and --data may be given more than once, and narrow the table to what they name.\n"
-                  "With ext4, data=ordered is also shown with noauto_da_alloc and with nodelalloc.\n\n"
-                  "Examples: crashcut compare --profile ext4 --profile paper save.c\n"
-                  "          crashcut compare --file notes.txt -- nano notes.txt\n\n") +
+      std::string(
+          "With an option of crashcut check, or for a program that is found in PATH, any program is compared, on the\n"
+          "mounted filesystem: recorded once, checked under each model. Else prog has main() and\n"
+          "crashcut_recover(), as for crashcut run.\n\n"
+          "--profile and --data may be given more than once, and narrow the table to what they name.\n"
+          "With ext4, data=ordered is also shown with noauto_da_alloc and with nodelalloc.\n\n"
+          "Examples: crashcut compare --profile ext4 --profile paper save.c\n"
+          "          crashcut compare --file notes.txt -- nano notes.txt\n\n") +
       kExitCodes + "\nA violation under any of the models is a violation.");
   command->callback([command, options, &exit_code] {
     if (asks_for_mount(*options, program_words(*command))) {
       for (const char* limit : {"--main-limit", "--recovery-limit"}) {
         if (command->count(limit) == 0) continue;
-        throw CLI::ParseError(fmt::format("{} is for a program with crashcut_recover(); on the mounted filesystem there are --program-limit and --check-limit.", limit), 2);
+        throw CLI::ParseError(fmt::format("{} is for a program with crashcut_recover(); on the mounted filesystem "
+                                          "there are --program-limit and --check-limit.",
+                                          limit),
+                              2);
       }
       const auto code = compare_mounted(*options, program_words(*command));
       exit_code = code ? *code : report_failure(as_failure(code.error()));

@@ -1,12 +1,11 @@
 // crashcut gdb: gdb on a threaded program at a step of a schedule that was found.
+#include <fmt/format.h>
 #include <unistd.h>
 
+#include <boost/filesystem.hpp>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-
-#include <boost/filesystem.hpp>
-#include <fmt/format.h>
 
 #include "cli/commands.h"
 #include "cli/options.h"
@@ -23,11 +22,13 @@ using inprocess::Failure;
 namespace fs = boost::filesystem;
 
 struct GdbOptions {
-  std::uint32_t hold = 0;      // for gdb_commands.py: wait at this step, say where, and go when our input ends
-  bool prints_steps = false;   // for gdb_commands.py
+  std::uint32_t hold = 0;     // for gdb_commands.py: wait at this step, say where, and go when our input ends
+  bool prints_steps = false;  // for gdb_commands.py
 };
 
-tl::unexpected<Failure> wrong_use(std::string sentence) { return tl::unexpected(Failure{Failure::Blame::kUser, std::move(sentence)}); }
+tl::unexpected<Failure> wrong_use(std::string sentence) {
+  return tl::unexpected(Failure{Failure::Blame::kUser, std::move(sentence)});
+}
 
 // JSON's strings are Python's.
 std::string quoted(const std::string& text) { return nlohmann::json(text).dump(); }
@@ -36,8 +37,11 @@ std::string quoted(const std::string& text) { return nlohmann::json(text).dump()
 tl::expected<int, Failure> become_gdb(const std::vector<std::string>& words) {
   const fs::path own = fs::read_symlink("/proc/self/exe");
   const std::string script = (own.parent_path() / "crashcut_gdb.py").string();
-  if (!fs::exists(script)) return tl::unexpected(Failure{Failure::Blame::kTool, fmt::format("gdb's commands are missing: {}.", script)});
-  std::vector<std::string> command = {"gdb", "-q", "-x", script, "-ex", fmt::format("python session.begin({}, {})", quoted(own.string()), quoted(words[0]))};
+  if (!fs::exists(script))
+    return tl::unexpected(Failure{Failure::Blame::kTool, fmt::format("gdb's commands are missing: {}.", script)});
+  std::vector<std::string> command = {
+      "gdb",  "-q",  "-x",
+      script, "-ex", fmt::format("python session.begin({}, {})", quoted(own.string()), quoted(words[0]))};
   command.insert(command.end(), words.begin() + 1, words.end());
   std::vector<char*> argv;
   for (std::string& word : command) argv.push_back(word.data());
@@ -65,11 +69,12 @@ tl::expected<int, Failure> run(const GdbOptions& options, const std::vector<std:
     for (const std::string& line : recovery::schedule_lines(plan, *finding)) fmt::print("{}\n", line);
     return 0;
   }
-  const auto held = recovery::hold_threads(plan, token->actors, token->racy, token->schedule, options.hold, [&](int process) {
-    fmt::print("held\t{}\t{}\n", process, fmt::join(recovery::actor_names(token->actors), "\t"));
-    std::fflush(stdout);
-    wait_for_end_of_input();
-  });
+  const auto held =
+      recovery::hold_threads(plan, token->actors, token->racy, token->schedule, options.hold, [&](int process) {
+        fmt::print("held\t{}\t{}\n", process, fmt::join(recovery::actor_names(token->actors), "\t"));
+        std::fflush(stdout);
+        wait_for_end_of_input();
+      });
   if (!held) return tl::unexpected(held.error());
   return 0;
 }
@@ -78,7 +83,8 @@ tl::expected<int, Failure> run(const GdbOptions& options, const std::vector<std:
 
 void add_gdb_command(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<GdbOptions>();
-  CLI::App* command = app.add_subcommand("gdb", "gdb on a threaded program, at the steps of a schedule that crashcut threads found");
+  CLI::App* command =
+      app.add_subcommand("gdb", "gdb on a threaded program, at the steps of a schedule that crashcut threads found");
   command->formatter(usage_formatter("crashcut gdb TOKEN [gdb's options...]"));
   command->prefix_command();
   command->add_option("--hold", options->hold, "")->group("");

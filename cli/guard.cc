@@ -5,12 +5,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <boost/filesystem.hpp>
 #include <cerrno>
 #include <chrono>
 #include <system_error>
 #include <thread>
-
-#include <boost/filesystem.hpp>
 
 namespace crashcut::cli {
 namespace {

@@ -1,7 +1,8 @@
 #include "cli/instrumentation.h"
 
-#include <boost/filesystem.hpp>
 #include <fmt/format.h>
+
+#include <boost/filesystem.hpp>
 
 #include "recovery/process_output.h"
 
@@ -12,13 +13,18 @@ namespace fs = boost::filesystem;
 using inprocess::Failure;
 
 // By the macros that it defines: its name may be cc.
-bool has_macro(const std::string& macros, const char* name) { return macros.find(fmt::format("#define {} ", name)) != std::string::npos; }
+bool has_macro(const std::string& macros, const char* name) {
+  return macros.find(fmt::format("#define {} ", name)) != std::string::npos;
+}
 
 }  // namespace
 
 tl::expected<std::vector<std::string>, Failure> instrumentation_flags(const std::string& compiler) {
   const std::string directory = (fs::read_symlink("/proc/self/exe").parent_path() / "instrument").string();
-  if (!fs::exists(directory + "/libtsan.so")) return tl::unexpected(Failure{Failure::Blame::kTool, fmt::format("The library for instrumented programs is missing: {}/libtsan.so.", directory)});
+  if (!fs::exists(directory + "/libtsan.so"))
+    return tl::unexpected(
+        Failure{Failure::Blame::kTool,
+                fmt::format("The library for instrumented programs is missing: {}/libtsan.so.", directory)});
   const std::string macros = output_of({compiler, "-dM", "-E", "-x", "c", "/dev/null"});
   std::vector<std::string> flags = {"-fsanitize=thread", "-g"};
   if (has_macro(macros, "__clang__")) {
@@ -29,7 +35,9 @@ tl::expected<std::vector<std::string>, Failure> instrumentation_flags(const std:
     // It looks here first for its runtime. Fences, which it warns of, are known to ours.
     flags.insert(flags.end(), {"-B" + directory, "-Wno-tsan"});
   } else {
-    return tl::unexpected(Failure{Failure::Blame::kUser, fmt::format("Cannot tell what compiler {} is: it must be g++ (gcc) or clang.", compiler)});
+    return tl::unexpected(
+        Failure{Failure::Blame::kUser,
+                fmt::format("Cannot tell what compiler {} is: it must be g++ (gcc) or clang.", compiler)});
   }
   // Calls of these are accesses too: they are made calls, and the linker gives them to us.
   for (const char* name : {"memcpy", "memmove", "memset"}) {

@@ -3,9 +3,8 @@
 #pragma once
 
 #include <string>
-#include <vector>
-
 #include <tl/expected.hpp>
+#include <vector>
 
 #include "recovery/inprocess/session.h"
 

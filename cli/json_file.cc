@@ -1,14 +1,13 @@
 #include "cli/json_file.h"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
+#include <boost/filesystem.hpp>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <fstream>
-
-#include <boost/filesystem.hpp>
-#include <fmt/format.h>
 
 #include "recovery/inprocess/apart.h"
 

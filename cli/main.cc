@@ -1,11 +1,10 @@
 // crashcut: pulls the plug on a program at every moment that matters.
+#include <fmt/format.h>
 #include <linux/close_range.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
-
-#include <fmt/format.h>
 
 #include "cli/commands.h"
 #include "cli/interrupts.h"

@@ -1,13 +1,12 @@
 #include "cli/mounted_options.h"
 
+#include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <boost/filesystem.hpp>
 #include <cerrno>
 #include <cstring>
-
-#include <boost/filesystem.hpp>
-#include <fmt/format.h>
 
 #include "cli/interrupts.h"
 #include "recovery/survey.h"
@@ -68,11 +67,14 @@ CommandLine command_line(const std::string& text) {
 // DIR as given, or the first free crashcut.out/N.
 tl::expected<std::string, Failure> make_directory(const std::string& given) {
   const auto failed = [](const std::string& path) {
-    return tl::unexpected(users(fmt::format("Cannot make the directory {} for the results: {}. Name another one with --out.", path, std::strerror(errno))));
+    return tl::unexpected(users(fmt::format(
+        "Cannot make the directory {} for the results: {}. Name another one with --out.", path, std::strerror(errno))));
   };
   if (!given.empty()) {
     if (mkdir(given.c_str(), 0755) != 0) {
-      if (errno == EEXIST) return tl::unexpected(users(fmt::format("--out {}: it is there already. Results are never overwritten; name a new directory.", given)));
+      if (errno == EEXIST)
+        return tl::unexpected(users(
+            fmt::format("--out {}: it is there already. Results are never overwritten; name a new directory.", given)));
       return failed(given);
     }
     return fs::canonical(given).string();
@@ -89,11 +91,15 @@ tl::expected<std::string, Failure> make_directory(const std::string& given) {
 // A path on the modelled disk, as --file takes it.
 tl::expected<std::string, Failure> disk_path(const std::string& given) {
   if (given.empty() || given[0] == '/') {
-    return tl::unexpected(users(fmt::format("--file {}: it is outside the modelled disk. Name the file relative to the directory in which the program starts.", given)));
+    return tl::unexpected(
+        users(fmt::format("--file {}: it is outside the modelled disk. Name the file relative to the directory in "
+                          "which the program starts.",
+                          given)));
   }
   fs::path path = fs::path(given).lexically_normal();
   if (*path.begin() == ".") path = path.lexically_relative(".");
-  if (*path.begin() == "..") return tl::unexpected(users(fmt::format("--file {}: it is outside the modelled disk.", given)));
+  if (*path.begin() == "..")
+    return tl::unexpected(users(fmt::format("--file {}: it is outside the modelled disk.", given)));
   return path.string();
 }
 
@@ -109,45 +115,70 @@ tl::expected<void, Failure> check_program(const std::string& word) {
     return tl::unexpected(users(fmt::format("There is no program {} in PATH.", word)));
   }
   if (access(word.c_str(), F_OK) != 0) return {};  // it may be on the disk, where the set-up puts it
-  if (access(word.c_str(), X_OK) != 0) return tl::unexpected(users(fmt::format("{} cannot be executed: {}.", word, std::strerror(errno))));
+  if (access(word.c_str(), X_OK) != 0)
+    return tl::unexpected(users(fmt::format("{} cannot be executed: {}.", word, std::strerror(errno))));
   return {};
 }
 
 }  // namespace
 
 inprocess::Failure as_failure(const Failure& failure) {
-  return inprocess::Failure{failure.is_users ? inprocess::Failure::Blame::kUser : inprocess::Failure::Blame::kTool, failure.sentence};
+  return inprocess::Failure{failure.is_users ? inprocess::Failure::Blame::kUser : inprocess::Failure::Blame::kTool,
+                            failure.sentence};
 }
 
 bool asks_for_mount(const MountedOptions& options, const std::vector<std::string>& words) {
-  const bool is_asked = !options.files.empty() || options.tree || !options.expects.empty() || !options.checker.empty() || !options.setup.empty() ||
-                        options.not_durable || options.lines_are_marks || options.remount || !options.image_directory.empty() || !options.out_directory.empty();
+  const bool is_asked = !options.files.empty() || options.tree || !options.expects.empty() ||
+                        !options.checker.empty() || !options.setup.empty() || options.not_durable ||
+                        options.lines_are_marks || options.remount || !options.image_directory.empty() ||
+                        !options.out_directory.empty();
   boost::system::error_code error;
-  return is_asked || (words[0].find('/') == std::string::npos && !fs::exists(words[0], error) && check_program(words[0]));
+  return is_asked ||
+         (words[0].find('/') == std::string::npos && !fs::exists(words[0], error) && check_program(words[0]));
 }
 
 void add_mounted_options(CLI::App& command, MountedOptions& options) {
   add_options(command, options.common);
-  command.add_option("--file", options.files, "this file must be found old or new, whole")->type_name("F")->allow_extra_args(false);
-  command.add_option("--backup", options.backups, "a name under which --file may be found too")->type_name("F")->allow_extra_args(false);
+  command.add_option("--file", options.files, "this file must be found old or new, whole")
+      ->type_name("F")
+      ->allow_extra_args(false);
+  command.add_option("--backup", options.backups, "a name under which --file may be found too")
+      ->type_name("F")
+      ->allow_extra_args(false);
   command.add_flag("--tree", options.tree, "every file must be (the default when nothing else is asked)");
-  command.add_option("--expect", options.expects, "no-empty, no-missing, no-garbage or prefix: for --file, or for every file")->type_name("WHAT")->allow_extra_args(false);
+  command
+      .add_option("--expect", options.expects,
+                  "no-empty, no-missing, no-garbage or prefix: for --file, or for every file")
+      ->type_name("WHAT")
+      ->allow_extra_args(false);
   command.add_flag("--no-durable", options.not_durable, "the old version may be back after the program has exited");
-  command.add_option("--check", options.checker, "a command that looks at a crashed disk: status 0 is fine")->type_name("CMD");
-  command.add_option("--check-limit", options.check_limit_s, "how long one run of it may take (default: 30)")->type_name("SECONDS");
+  command.add_option("--check", options.checker, "a command that looks at a crashed disk: status 0 is fine")
+      ->type_name("CMD");
+  command.add_option("--check-limit", options.check_limit_s, "how long one run of it may take (default: 30)")
+      ->type_name("SECONDS");
   command.add_option("--setup", options.setup, "run this first; what it leaves is durable")->type_name("CMD");
-  command.add_option("--program-limit", options.program_limit_s, "how long the program may take; 0: no limit (default: 600; none at a terminal)")->type_name("SECONDS");
+  command
+      .add_option("--program-limit", options.program_limit_s,
+                  "how long the program may take; 0: no limit (default: 600; none at a terminal)")
+      ->type_name("SECONDS");
   command.add_flag("--stdout-marks", options.lines_are_marks, "each line that the program prints is a mark");
   command.add_flag("--remount", options.remount, "unmount and mount for every state, instead of switching");
-  command.add_option("--image", options.image_directory, "write the explored states to DIR as plain trees: 000001, and with --depth 2 000001.0001 for what a crash of the checker there leaves")->type_name("DIR");
-  command.add_option("--out", options.out_directory, "keep trace and results there (default: crashcut.out/N)")->type_name("DIR");
+  command
+      .add_option("--image", options.image_directory,
+                  "write the explored states to DIR as plain trees: 000001, and with --depth 2 000001.0001 for what a "
+                  "crash of the checker there leaves")
+      ->type_name("DIR");
+  command.add_option("--out", options.out_directory, "keep trace and results there (default: crashcut.out/N)")
+      ->type_name("DIR");
   command.add_option("--junit", options.junit_file, "write the result as JUnit XML too")->type_name("FILE");
   command.add_flag("--outcomes", options.outcomes, "list every distinct outcome, and how often it came");
 }
 
-tl::expected<MountedPlans, Failure> make_mounted_plans(const MountedOptions& options, const std::vector<std::string>& words) {
+tl::expected<MountedPlans, Failure> make_mounted_plans(const MountedOptions& options,
+                                                       const std::vector<std::string>& words) {
   auto common = make_plan(options.common);
-  if (!common) return tl::unexpected(Failure{common.error().blame == inprocess::Failure::Blame::kUser, common.error().sentence});
+  if (!common)
+    return tl::unexpected(Failure{common.error().blame == inprocess::Failure::Blame::kUser, common.error().sentence});
   MountedPlans plans;
   mounted::CheckPlan& check = plans.check;
   for (const std::string& file : options.files) {
@@ -155,7 +186,8 @@ tl::expected<MountedPlans, Failure> make_mounted_plans(const MountedOptions& opt
     if (!path) return tl::unexpected(path.error());
     check.files.push_back(*path);
   }
-  if (!options.backups.empty() && options.files.empty()) return tl::unexpected(users("--backup needs a --file that it is a backup of."));
+  if (!options.backups.empty() && options.files.empty())
+    return tl::unexpected(users("--backup needs a --file that it is a backup of."));
   for (const std::string& file : options.backups) {
     auto path = disk_path(file);
     if (!path) return tl::unexpected(path.error());
@@ -185,7 +217,8 @@ tl::expected<MountedPlans, Failure> make_mounted_plans(const MountedOptions& opt
   if (!directory) return tl::unexpected(directory.error());
   if (!options.image_directory.empty()) {
     if (mkdir(options.image_directory.c_str(), 0755) != 0) {
-      return tl::unexpected(users(fmt::format("Cannot make {}: {}. --image wants a new directory.", options.image_directory, std::strerror(errno))));
+      return tl::unexpected(users(fmt::format("Cannot make {}: {}. --image wants a new directory.",
+                                              options.image_directory, std::strerror(errno))));
     }
     check.image_directory = fs::canonical(options.image_directory).string();
   }

@@ -1,10 +1,9 @@
 // Options of the commands that run programs on the mounted filesystem: check, and compare with them.
 #pragma once
 
+#include <CLI/CLI.hpp>
 #include <string>
 #include <vector>
-
-#include <CLI/CLI.hpp>
 
 #include "cli/options.h"
 #include "recovery/mounted/check.h"
@@ -36,7 +35,8 @@ struct MountedPlans {
 bool asks_for_mount(const MountedOptions& options, const std::vector<std::string>& words);
 void add_mounted_options(CLI::App& command, MountedOptions& options);
 // Makes the directory for the results.
-tl::expected<MountedPlans, mounted::Failure> make_mounted_plans(const MountedOptions& options, const std::vector<std::string>& words);
+tl::expected<MountedPlans, mounted::Failure> make_mounted_plans(const MountedOptions& options,
+                                                                const std::vector<std::string>& words);
 // Runs the program; a terminal is lent to it where we have one.
 tl::expected<mounted::Recorded, mounted::Failure> record_program(const MountedPlans& plans);
 

@@ -1,12 +1,11 @@
 #include "cli/options.h"
 
+#include <fmt/format.h>
 #include <sched.h>
 
 #include <algorithm>
-#include <charconv>
-
 #include <boost/filesystem.hpp>
-#include <fmt/format.h>
+#include <charconv>
 
 #include "cli/commands.h"
 #include "cli/interrupts.h"
@@ -131,7 +130,9 @@ void add_options(CLI::App& command, Options& options) {
 }
 
 void add_main_limit(CLI::App& command, Options& options) {
-  command.add_option("--main-limit", options.main_limit_s, fmt::format("how long main() may take (default: {})", recovery::kMainLimit.count()))
+  command
+      .add_option("--main-limit", options.main_limit_s,
+                  fmt::format("how long main() may take (default: {})", recovery::kMainLimit.count()))
       ->type_name("SECONDS")
       ->check(between(std::uint64_t{1}, kLimitMost_s));
 }
@@ -139,7 +140,8 @@ void add_main_limit(CLI::App& command, Options& options) {
 void add_recovery_limit(CLI::App& command, Options& options) {
   command
       .add_option("--recovery-limit", options.recovery_limit_s,
-                  fmt::format("how long one recovery may take; longer is a violation (default: {})", recovery::kRecoveryLimit.count()))
+                  fmt::format("how long one recovery may take; longer is a violation (default: {})",
+                              recovery::kRecoveryLimit.count()))
       ->type_name("SECONDS")
       ->check(between(std::uint64_t{1}, kLimitMost_s));
 }
@@ -156,7 +158,8 @@ std::vector<std::string> program_words(const CLI::App& command, std::string_view
   } else if (!words.empty() && words[0].starts_with('-')) {
     throw CLI::ParseError(fmt::format("{} has no option {}.", command.get_name(), words[0]), 2);
   }
-  if (words.empty() || words[0].empty()) throw CLI::ParseError(fmt::format("{} needs a {}.", command.get_name(), what), 2);
+  if (words.empty() || words[0].empty())
+    throw CLI::ParseError(fmt::format("{} needs a {}.", command.get_name(), what), 2);
   std::replace(words.begin(), words.end(), std::string(kHiddenSeparator), std::string("--"));
   return words;
 }
@@ -183,7 +186,8 @@ tl::expected<recovery::Plan, Failure> make_plan(const Options& options, std::str
 
 tl::expected<recovery::Plan, Failure> make_plan(const Options& options) {
   const auto several = [](const char* option) {
-    return tl::unexpected(Failure{Failure::Blame::kUser, fmt::format("{} was given more than once: crashcut compare is for several.", option)});
+    return tl::unexpected(Failure{
+        Failure::Blame::kUser, fmt::format("{} was given more than once: crashcut compare is for several.", option)});
   };
   if (options.profiles.size() > 1) return several("--profile");
   if (options.data_modes.size() > 1) return several("--data");

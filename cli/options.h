@@ -1,12 +1,11 @@
 // Options: what run and compare have in common.
 #pragma once
 
+#include <CLI/CLI.hpp>
 #include <memory>
 #include <string>
-#include <vector>
-
-#include <CLI/CLI.hpp>
 #include <tl/expected.hpp>
+#include <vector>
 
 #include "recovery/check.h"
 #include "recovery/plan.h"

@@ -1,19 +1,18 @@
 #include "cli/program.h"
 
+#include <fmt/format.h>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <boost/filesystem.hpp>
 #include <cerrno>
 #include <cstring>
 
-#include <boost/filesystem.hpp>
-#include <fmt/format.h>
-
-#include "recovery/inprocess/elf_check.h"
 #include "cli/guard.h"
 #include "cli/instrumentation.h"
 #include "cli/interrupts.h"
+#include "recovery/inprocess/elf_check.h"
 
 namespace crashcut::cli {
 namespace {
@@ -141,7 +140,8 @@ tl::expected<Program, Failure> Program::prepare(const std::string& named, bool i
     return Program(path.string(), path.string(), nullptr);
   }
   auto directory = std::make_unique<Directory>(path.stem());
-  if (auto ok = compile(path, named, directory->file(), directory->group(), is_instrumented); !ok) return tl::unexpected(ok.error());
+  if (auto ok = compile(path, named, directory->file(), directory->group(), is_instrumented); !ok)
+    return tl::unexpected(ok.error());
   std::string executable = directory->file().string();
   return Program(path.string(), std::move(executable), std::move(directory));
 } catch (const std::runtime_error& error) {

@@ -5,7 +5,6 @@
 
 #include <memory>
 #include <string>
-
 #include <tl/expected.hpp>
 
 #include "recovery/inprocess/session.h"

@@ -1,11 +1,10 @@
 #include "cli/progress_line.h"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
-
-#include <fmt/format.h>
 
 #include "recovery/report.h"
 

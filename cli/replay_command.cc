@@ -1,12 +1,11 @@
 // crashcut replay: one recovery again, by its token.
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <unistd.h>
 
-#include <fmt/format.h>
-
 #include "cli/commands.h"
-#include "cli/options.h"
 #include "cli/mounted_options.h"
+#include "cli/options.h"
 #include "cli/program.h"
 #include "recovery/mounted/check.h"
 #include "recovery/mounted/report.h"
@@ -28,9 +27,12 @@ struct ReplayOptions {
 };
 
 tl::expected<int, Failure> replay(const ReplayOptions& options) {
-  if (options.token.starts_with(recovery::kThreadTokenPrefix)) return replay_thread_token(options.token, std::chrono::seconds(options.common.recovery_limit_s), options.print);
+  if (options.token.starts_with(recovery::kThreadTokenPrefix))
+    return replay_thread_token(options.token, std::chrono::seconds(options.common.recovery_limit_s), options.print);
   if (!options.token.starts_with("cc1")) {
-    return tl::unexpected(Failure{Failure::Blame::kUser, "This is not a token of this version: those begin with cc1 (of crashcut run), cm1 (check) or ct1 (threads)."});
+    return tl::unexpected(Failure{
+        Failure::Blame::kUser,
+        "This is not a token of this version: those begin with cc1 (of crashcut run), cm1 (check) or ct1 (threads)."});
   }
   const auto token = recovery::decode(options.token);
   if (!token) return tl::unexpected(Failure{Failure::Blame::kUser, token.error()});
@@ -73,13 +75,16 @@ tl::expected<int, mounted::Failure> replay_mounted(const ReplayOptions& options)
     std::fflush(stdout);
     return mounted::open_shell(*token);
   }
-  fmt::print("crashcut replay: {} | {} | one recovery\n", recovery::printable(mounted::trace_of(token->directory)), fusefs::describe(token->model));
+  fmt::print("crashcut replay: {} | {} | one recovery\n", recovery::printable(mounted::trace_of(token->directory)),
+             fusefs::describe(token->model));
   const auto example = mounted::replay(*token);
   if (!example) return tl::unexpected(example.error());
   if (options.print) fmt::print("{}\n", mounted::report_violation(*example, true));
   const bool violates = mounted::is_violation(example->key.finding);
   fmt::print("{}: {}\n", violates ? "violation" : "no violation",
-             violates ? fmt::format("{}: {}", mounted::to_text(example->key.finding), recovery::printable(example->sentence)) : recovery::printable(example->key.message));
+             violates
+                 ? fmt::format("{}: {}", mounted::to_text(example->key.finding), recovery::printable(example->sentence))
+                 : recovery::printable(example->key.message));
   return violates ? 1 : 0;
 }
 
@@ -87,10 +92,18 @@ tl::expected<int, mounted::Failure> replay_mounted(const ReplayOptions& options)
 
 void add_replay_command(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<ReplayOptions>();
-  CLI::App* command = app.add_subcommand("replay", "run one recovery, or one schedule, again by the token that was printed with a violation");
-  command->add_option("token", options->token, "begins with cc1 (crashcut run), cm1 (crashcut check) or ct1 (crashcut threads)")->required()->type_name("TOKEN");
+  CLI::App* command = app.add_subcommand(
+      "replay", "run one recovery, or one schedule, again by the token that was printed with a violation");
+  command
+      ->add_option("token", options->token,
+                   "begins with cc1 (crashcut run), cm1 (crashcut check) or ct1 (crashcut threads)")
+      ->required()
+      ->type_name("TOKEN");
   command->add_flag("--shell", options->shell, "of crashcut check: open a shell in the crashed disk");
-  command->add_option("--image", options->image_directory, "of crashcut check: write the crashed disk to DIR as a plain tree")->type_name("DIR");
+  command
+      ->add_option("--image", options->image_directory,
+                   "of crashcut check: write the crashed disk to DIR as a plain tree")
+      ->type_name("DIR");
   command->add_flag("--print", options->print, "tell all of it: operations, choices, calls, output");
   add_main_limit(*command, options->common);
   add_recovery_limit(*command, options->common);
@@ -100,8 +113,11 @@ void add_replay_command(CLI::App& app, int& exit_code) {
       "Exit codes: 0 no violation this time, 1 violation, 2 wrong use, 4 crashcut's own failure");
   command->callback([command, options, &exit_code] {
     const bool is_mounted = options->token.starts_with(mounted::kTokenPrefix);
-    if ((is_mounted && command->count("--recovery-limit") > 0) || (!options->token.starts_with("cc1") && command->count("--main-limit") > 0)) {
-      exit_code = report_failure({inprocess::Failure::Blame::kUser, "--main-limit is for tokens of crashcut run, which begin with cc1, and --recovery-limit for these and those of crashcut threads."});
+    if ((is_mounted && command->count("--recovery-limit") > 0) ||
+        (!options->token.starts_with("cc1") && command->count("--main-limit") > 0)) {
+      exit_code = report_failure({inprocess::Failure::Blame::kUser,
+                                  "--main-limit is for tokens of crashcut run, which begin with cc1, and "
+                                  "--recovery-limit for these and those of crashcut threads."});
       return;
     }
     if (is_mounted) {
@@ -110,7 +126,8 @@ void add_replay_command(CLI::App& app, int& exit_code) {
       return;
     }
     if (options->shell || !options->image_directory.empty()) {
-      exit_code = report_failure({inprocess::Failure::Blame::kUser, "--shell and --image are for tokens of crashcut check, which begin with cm1."});
+      exit_code = report_failure({inprocess::Failure::Blame::kUser,
+                                  "--shell and --image are for tokens of crashcut check, which begin with cm1."});
       return;
     }
     const auto code = replay(*options);

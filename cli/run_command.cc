@@ -1,9 +1,8 @@
 // crashcut run: every recovery of one program under one model.
-#include <cstdio>
-
+#include <fmt/format.h>
 #include <unistd.h>
 
-#include <fmt/format.h>
+#include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.h"

@@ -1,8 +1,8 @@
 // crashcut threads: a threaded program under every schedule that can make a difference.
-#include <cstdio>
-
 #include <fmt/format.h>
 #include <unistd.h>
+
+#include <cstdio>
 
 #include "cli/commands.h"
 #include "cli/interrupts.h"
@@ -44,7 +44,9 @@ struct Job {
   std::optional<recovery::ThreadRest> rest;
 };
 
-tl::unexpected<Failure> wrong_use(std::string sentence) { return tl::unexpected(Failure{Failure::Blame::kUser, std::move(sentence)}); }
+tl::unexpected<Failure> wrong_use(std::string sentence) {
+  return tl::unexpected(Failure{Failure::Blame::kUser, std::move(sentence)});
+}
 
 // "semaphore=fifo"
 tl::expected<std::pair<PrimitiveId, std::int64_t>, Failure> parse_policy(const std::string& text) {
@@ -54,15 +56,24 @@ tl::expected<std::pair<PrimitiveId, std::int64_t>, Failure> parse_policy(const s
     std::int64_t value;
   };
   static constexpr Row kRows[] = {
-      {"semaphore=any", PrimitiveId::kSemaphore, scheduler::kArbitrary}, {"semaphore=fifo", PrimitiveId::kSemaphore, scheduler::kFifo},
-      {"semaphore=lifo", PrimitiveId::kSemaphore, scheduler::kLifo},     {"cond=any", PrimitiveId::kCondition, scheduler::kArbitrary},
-      {"cond=fifo", PrimitiveId::kCondition, scheduler::kFifo},          {"cond=lifo", PrimitiveId::kCondition, scheduler::kLifo},
-      {"futex=any", PrimitiveId::kFutex, scheduler::kArbitrary},         {"futex=fifo", PrimitiveId::kFutex, scheduler::kFifo},
-      {"futex=lifo", PrimitiveId::kFutex, scheduler::kLifo},             {"mutex=any", PrimitiveId::kMutex, scheduler::kArbitrary},
-      {"mutex=fifo", PrimitiveId::kMutex, scheduler::kFifo},             {"mutex=lifo", PrimitiveId::kMutex, scheduler::kLifo},
-      {"rwlock=none", PrimitiveId::kRwLock, rwlock::kNone},              {"rwlock=any", PrimitiveId::kRwLock, rwlock::kNone},
-      {"rwlock=readers", PrimitiveId::kRwLock, rwlock::kReaders},        {"rwlock=writers", PrimitiveId::kRwLock, rwlock::kWriters},
-      {"rwlock=fifo", PrimitiveId::kRwLock, rwlock::kInLine},            {"rwlock=lifo", PrimitiveId::kRwLock, rwlock::kLastFirst},
+      {"semaphore=any", PrimitiveId::kSemaphore, scheduler::kArbitrary},
+      {"semaphore=fifo", PrimitiveId::kSemaphore, scheduler::kFifo},
+      {"semaphore=lifo", PrimitiveId::kSemaphore, scheduler::kLifo},
+      {"cond=any", PrimitiveId::kCondition, scheduler::kArbitrary},
+      {"cond=fifo", PrimitiveId::kCondition, scheduler::kFifo},
+      {"cond=lifo", PrimitiveId::kCondition, scheduler::kLifo},
+      {"futex=any", PrimitiveId::kFutex, scheduler::kArbitrary},
+      {"futex=fifo", PrimitiveId::kFutex, scheduler::kFifo},
+      {"futex=lifo", PrimitiveId::kFutex, scheduler::kLifo},
+      {"mutex=any", PrimitiveId::kMutex, scheduler::kArbitrary},
+      {"mutex=fifo", PrimitiveId::kMutex, scheduler::kFifo},
+      {"mutex=lifo", PrimitiveId::kMutex, scheduler::kLifo},
+      {"rwlock=none", PrimitiveId::kRwLock, rwlock::kNone},
+      {"rwlock=any", PrimitiveId::kRwLock, rwlock::kNone},
+      {"rwlock=readers", PrimitiveId::kRwLock, rwlock::kReaders},
+      {"rwlock=writers", PrimitiveId::kRwLock, rwlock::kWriters},
+      {"rwlock=fifo", PrimitiveId::kRwLock, rwlock::kInLine},
+      {"rwlock=lifo", PrimitiveId::kRwLock, rwlock::kLastFirst},
   };
   for (const Row& row : kRows) {
     if (text == row.text) return std::pair(row.primitive, row.value);
@@ -110,7 +121,9 @@ class Progress {
   void show(const scheduler::Progress& p) {
     if (p.seconds < next_s_) return;
     next_s_ = p.seconds + kInterval_s;
-    std::string text = fmt::format("{}: {}; an estimated {} ", time_text(p.seconds), recovery::count_text(p.executions, "execution", "executions"), recovery::percent_text(p.fraction));
+    std::string text =
+        fmt::format("{}: {}; an estimated {} ", time_text(p.seconds),
+                    recovery::count_text(p.executions, "execution", "executions"), recovery::percent_text(p.fraction));
     text += p.depth == 0 ? "done" : fmt::format("done of the schedules of at most {} steps a thread", p.depth);
     if (p.seconds_left >= 0) text += fmt::format(", {} left", time_text(p.seconds_left));
     fmt::print(stderr, "{}\n", text);
@@ -121,7 +134,8 @@ class Progress {
 };
 
 std::string command_text(const recovery::ThreadPlan& plan) {
-  return fmt::format("crashcut threads {}{}{}", plan.program, plan.arguments.empty() ? "" : " ", fmt::join(plan.arguments, " "));
+  return fmt::format("crashcut threads {}{}{}", plan.program, plan.arguments.empty() ? "" : " ",
+                     fmt::join(plan.arguments, " "));
 }
 
 // What is crashed and how: as the options say, or as the search that is resumed had it.
@@ -138,8 +152,9 @@ tl::expected<recovery::Plan, Failure> crash_plan(const ThreadOptions& options, c
 
 // What the token of --resume has, given again; or empty.
 std::string given_beside_resume(const CLI::App& command) {
-  for (const char* option : {"--reduction", "--max-executions", "--time", "--depth", "--preemptions", "--spurious", "--timeouts", "--policy", "--step-limit", "--all", "--strict-exit", "--no-foresight",
-                             "--crashes", "--all-logs"}) {
+  for (const char* option :
+       {"--reduction", "--max-executions", "--time", "--depth", "--preemptions", "--spurious", "--timeouts", "--policy",
+        "--step-limit", "--all", "--strict-exit", "--no-foresight", "--crashes", "--all-logs"}) {
     if (command.count(option) > 0) return option;
   }
   return command.remaining().empty() ? "" : command.remaining().front();
@@ -171,31 +186,39 @@ tl::expected<int, Failure> run(const ThreadOptions& options, const std::vector<s
   watch_stop(nullptr);
   if (!result) return tl::unexpected(result.error());
   if (options.outcomes && result->has_recover) fmt::print(out, "{}\n", recovery::report_outcomes(result->survey));
-  if (result->finding) fmt::print(out, "{}\n", recovery::report_threads_finding(plan, *result->finding, recovery::Detail::kShort));
+  if (result->finding)
+    fmt::print(out, "{}\n", recovery::report_threads_finding(plan, *result->finding, recovery::Detail::kShort));
   if (!json_file.empty()) {
     const std::string json = recovery::dump(recovery::threads_to_json(plan, *result, our_name()));
     if (auto ok = write_json_file(json_file, json); !ok) return tl::unexpected(ok.error());
   }
-  fmt::print(out, "{}{}", recovery::report_threads_kinds(plan, *result, our_name()), recovery::report_threads_end(plan, *result, our_name()));
+  fmt::print(out, "{}{}", recovery::report_threads_kinds(plan, *result, our_name()),
+             recovery::report_threads_end(plan, *result, our_name()));
   return recovery::exit_code(result->verdict);
 }
 
 }  // namespace
 
-tl::expected<int, Failure> replay_thread_token(const std::string& text, std::chrono::seconds recovery_limit, bool is_loud) {
+tl::expected<int, Failure> replay_thread_token(const std::string& text, std::chrono::seconds recovery_limit,
+                                               bool is_loud) {
   const auto token = recovery::decode_threads(text);
   if (!token) return wrong_use(token.error());
   recovery::ThreadPlan plan = recovery::plan_of(*token);
   plan.crash.recovery_limit = recovery_limit;
   const auto program = prepare_threads(plan);
   if (!program) return tl::unexpected(program.error());
-  const auto finding = token->recovery ? recovery::replay_crash(plan, token->actors, token->racy, token->schedule, *token->recovery, is_loud)
-                                       : recovery::replay_threads(plan, token->actors, token->racy, token->schedule, is_loud);
+  const auto finding =
+      token->recovery
+          ? recovery::replay_crash(plan, token->actors, token->racy, token->schedule, *token->recovery, is_loud)
+          : recovery::replay_threads(plan, token->actors, token->racy, token->schedule, is_loud);
   if (!finding) return tl::unexpected(finding.error());
   if (recovery::fingerprint_of(*finding) != token->fingerprint) {
-    return wrong_use("The program did other things than when the token was made: it has changed since, or it depends on something that crashcut does not see, its environment say. Run crashcut threads again.");
+    return wrong_use(
+        "The program did other things than when the token was made: it has changed since, or it depends on something "
+        "that crashcut does not see, its environment say. Run crashcut threads again.");
   }
-  const bool is_violation = finding->crash ? inprocess::is_violation(finding->crash->account.failure.kind) : finding->details.kind != scheduler::runtime::FindingKind::kNone;
+  const bool is_violation = finding->crash ? inprocess::is_violation(finding->crash->account.failure.kind)
+                                           : finding->details.kind != scheduler::runtime::FindingKind::kNone;
   if (is_loud) fmt::print("{}\n", recovery::report_threads_finding(plan, *finding, recovery::Detail::kAll));
   fmt::print("{}: {}\n", is_violation ? "violation" : "no violation", recovery::finding_text(*finding));
   return is_violation ? 1 : 0;
@@ -204,45 +227,85 @@ tl::expected<int, Failure> replay_thread_token(const std::string& text, std::chr
 void add_threads_command(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<ThreadOptions>();
   recovery::ThreadPlan& plan = options->plan;
-  CLI::App* command = app.add_subcommand("threads", "run a threaded program under every schedule that can make a difference");
+  CLI::App* command =
+      app.add_subcommand("threads", "run a threaded program under every schedule that can make a difference");
   command->formatter(usage_formatter("crashcut threads [options] prog [args...]"));
   command->prefix_command();
   add_model_options(*command, options->common);
-  command->add_option("--max-recoveries", options->common.max_recoveries, "stop after so many recoveries, of all executions")->type_name("N")->check(whole_between(1, ~std::uint64_t{0}));
+  command
+      ->add_option("--max-recoveries", options->common.max_recoveries,
+                   "stop after so many recoveries, of all executions")
+      ->type_name("N")
+      ->check(whole_between(1, ~std::uint64_t{0}));
   add_recovery_limit(*command, options->common);
-  command->add_option("--crashes", options->common.depth, "crashes in a row: recoveries are crashed too (default: 1)")->type_name("N")->check(whole_between(1, 64));
+  command->add_option("--crashes", options->common.depth, "crashes in a row: recoveries are crashed too (default: 1)")
+      ->type_name("N")
+      ->check(whole_between(1, 64));
   command->add_flag("--outcomes", options->outcomes, "list every distinct output of recovery, and how often it came");
-  command->add_flag("--all-logs", options->has_all_logs, "run the recoveries of every execution, also where those of another would be the same");
-  command->add_option("--reduction", options->reduction, "optimal (default), source, or none: every schedule")->type_name("NAME");
-  command->add_option("--max-executions", plan.bounds.executions_most, "stop after so many executions")->type_name("N")->check(whole_between(1, ~std::uint64_t{0}));
-  command->add_option("--time", plan.bounds.time_most_s, "stop after so long")->type_name("SECONDS")->check(real_between(0.001, 1e9));
-  command->add_option("--depth", plan.bounds.depth_most, "no thread takes more steps than this")->type_name("N")->check(whole_between(1, 1'000'000));
-  command->add_option("--preemptions", options->preemptions, "only schedules with at most so many, all of them: first those with none, then one, and so on")->type_name("N")->check(whole_between(0, 1000));
+  command->add_flag("--all-logs", options->has_all_logs,
+                    "run the recoveries of every execution, also where those of another would be the same");
+  command->add_option("--reduction", options->reduction, "optimal (default), source, or none: every schedule")
+      ->type_name("NAME");
+  command->add_option("--max-executions", plan.bounds.executions_most, "stop after so many executions")
+      ->type_name("N")
+      ->check(whole_between(1, ~std::uint64_t{0}));
+  command->add_option("--time", plan.bounds.time_most_s, "stop after so long")
+      ->type_name("SECONDS")
+      ->check(real_between(0.001, 1e9));
+  command->add_option("--depth", plan.bounds.depth_most, "no thread takes more steps than this")
+      ->type_name("N")
+      ->check(whole_between(1, 1'000'000));
+  command
+      ->add_option("--preemptions", options->preemptions,
+                   "only schedules with at most so many, all of them: first those with none, then one, and so on")
+      ->type_name("N")
+      ->check(whole_between(0, 1000));
   command->add_option("--spurious", plan.spurious_most, "wake-ups without a signal, a thread (default: 0)")
       ->type_name("N")
       ->check(whole_between(0, 1000));
-  command->add_option("--timeouts", plan.timeouts_most, "timed waits that run out, a thread (default: 2)")->type_name("N")->check(whole_between(0, 1000));
-  command->add_option("--policy", options->policies, "who goes first of those who wait: mutex|rwlock|semaphore|cond|futex=any|fifo|lifo, rwlock=readers|writers")->type_name("WHAT=WHO")->allow_extra_args(false);
-  command->add_option("--step-limit", plan.step_limit_s, "a thread that runs so long without an operation hangs (default: 10)")->type_name("SECONDS")->check(real_between(0.1, 1e6));
-  command->add_option("--jobs", options->common.jobs, "executions at a time (default: one a core)")->type_name("N")->check(whole_between(1, 256));
+  command->add_option("--timeouts", plan.timeouts_most, "timed waits that run out, a thread (default: 2)")
+      ->type_name("N")
+      ->check(whole_between(0, 1000));
+  command
+      ->add_option(
+          "--policy", options->policies,
+          "who goes first of those who wait: mutex|rwlock|semaphore|cond|futex=any|fifo|lifo, rwlock=readers|writers")
+      ->type_name("WHAT=WHO")
+      ->allow_extra_args(false);
+  command
+      ->add_option("--step-limit", plan.step_limit_s,
+                   "a thread that runs so long without an operation hangs (default: 10)")
+      ->type_name("SECONDS")
+      ->check(real_between(0.1, 1e6));
+  command->add_option("--jobs", options->common.jobs, "executions at a time (default: one a core)")
+      ->type_name("N")
+      ->check(whole_between(1, 256));
   command->add_flag("--all", plan.goes_on, "go on after a violation");
-  command->add_flag("--strict-exit", plan.is_strict_exit, "threads that still run when the process ends, and are not detached, are a violation");
+  command->add_flag("--strict-exit", plan.is_strict_exit,
+                    "threads that still run when the process ends, and are not detached, are a violation");
   command->add_flag("--no-foresight", options->has_no_foresight, "semaphores' operations never commute by their count");
-  command->add_option("--resume", options->resume, "go on with a search that was stopped, by the token that it printed")->type_name("TOKEN");
-  command->add_option("--json", options->common.json_file, "write the result as JSON too (docs/json.md); - is stdout")->type_name("FILE");
+  command->add_option("--resume", options->resume, "go on with a search that was stopped, by the token that it printed")
+      ->type_name("TOKEN");
+  command->add_option("--json", options->common.json_file, "write the result as JSON too (docs/json.md); - is stdout")
+      ->type_name("FILE");
   command->footer(
-      std::string("prog is a dynamically linked executable, or its source (.c, .cc, .cpp). Its standard input is empty, its\n"
-                  "output is not shown; crashcut replay --print shows it. Source is compiled so that its variables are seen:\n"
-                  "atomic ones are operations, and data races are found. So is what was compiled with crashcut flags.\n"
-                  "Of other programs the verdict is about lock and thread calls; where their threads are seen to meet in\n"
-                  "atomic variables, it is bounded.\n\n"
-                  "It starts on the modelled disk, as in crashcut run; where it has a crashcut_recover() (crashcut.h), that\n"
-                  "runs on every state that a crash of every schedule can leave.\n\n"
-                  "Example: crashcut threads --spurious 1 ./a.out 3\n\n") +
+      std::string(
+          "prog is a dynamically linked executable, or its source (.c, .cc, .cpp). Its standard input is empty, its\n"
+          "output is not shown; crashcut replay --print shows it. Source is compiled so that its variables are seen:\n"
+          "atomic ones are operations, and data races are found. So is what was compiled with crashcut flags.\n"
+          "Of other programs the verdict is about lock and thread calls; where their threads are seen to meet in\n"
+          "atomic variables, it is bounded.\n\n"
+          "It starts on the modelled disk, as in crashcut run; where it has a crashcut_recover() (crashcut.h), that\n"
+          "runs on every state that a crash of every schedule can leave.\n\n"
+          "Example: crashcut threads --spurious 1 ./a.out 3\n\n") +
       kExitCodes);
   command->callback([command, options, &exit_code] {
     if (const std::string given = options->resume.empty() ? "" : given_beside_resume(*command); !given.empty()) {
-      exit_code = report_failure({Failure::Blame::kUser, fmt::format("--resume goes on with the program and the options that the search had: {} cannot be given with it.", given)});
+      exit_code = report_failure(
+          {Failure::Blame::kUser,
+           fmt::format(
+               "--resume goes on with the program and the options that the search had: {} cannot be given with it.",
+               given)});
       return;
     }
     const auto code = run(*options, options->resume.empty() ? program_words(*command) : std::vector<std::string>());

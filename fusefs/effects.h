@@ -5,8 +5,8 @@
 //   other; where nothing meets, they may be swapped, and neither the running program nor a crash can tell.
 // The running system's things: names, listings, sizes, bytes, attributes, descriptors, offsets. The disk's things: each
 //   rule of the profile within its scope, so that swapping calls never changes which events persist before which. Not
-//   those rules that are about the whole disk, as that the journal is one, where the recording is to be loosened: it has
-//   the crashes of both orders then (Recorder::loosen).
+//   those rules that are about the whole disk, as that the journal is one, where the recording is to be loosened: it
+//   has the crashes of both orders then (Recorder::loosen).
 // Not among them: times of files, which do not pass for a scheduled program.
 // Names: what calls make (inodes, descriptions) is numbered by whoever calls, not by the order of the calls.
 #pragma once
@@ -36,13 +36,13 @@ class Effects {
     kDirectory,    // the working directory of the process
     kUmask,
     // Of the disk.
-    kRule,         // a rule of the profile, what it is about
-    kLocation,     // its kind, inode and index: the order of its writes
-    kDurable,      // the starting state ends
-    kBarrier,      // a sync persists before every later event
-    kStarted,      // writeback that was started: its events come before what the journal takes next
-    kPlaces,       // which blocks of the disk are free, where freed ones are reused at once
-    kWriting,      // a range of files: what the recorder knows of their blocks, how a write persists
+    kRule,      // a rule of the profile, what it is about
+    kLocation,  // its kind, inode and index: the order of its writes
+    kDurable,   // the starting state ends
+    kBarrier,   // a sync persists before every later event
+    kStarted,   // writeback that was started: its events come before what the journal takes next
+    kPlaces,    // which blocks of the disk are free, where freed ones are reused at once
+    kWriting,   // a range of files: what the recorder knows of their blocks, how a write persists
   };
   enum Part : std::uint8_t { kSource = 1, kTarget = 2, kBoth = 3 };
 
@@ -57,8 +57,8 @@ class Effects {
   virtual Moment now() = 0;
   // Whether the recording will be loosened.
   virtual bool loosens() const = 0;
-  // The call must wait until another that is under way in several steps gives this lock back: a write its inode's, whoever
-  // uses an offset that of the open file.
+  // The call must wait until another that is under way in several steps gives this lock back: a write its inode's,
+  // whoever uses an offset that of the open file.
   virtual void blocked_by(std::uint64_t lock) = 0;
   static std::uint64_t lock_of_inode(Ino ino) { return key(Thing::kWriting, static_cast<std::uint64_t>(ino), 0, 1); }
   static std::uint64_t lock_of_description(std::uint64_t name) { return key(Thing::kDescription, name, 0, 1); }
@@ -66,8 +66,12 @@ class Effects {
   void touch(Thing thing, Part part, std::uint64_t a = 0, std::uint64_t b = 0, std::uint64_t c = 0) {
     touch(key(thing, a, b, c), part, 0, ~std::uint64_t{0});
   }
-  void touch_writing(Ino ino, Part part) { touch(key(Thing::kWriting, 0, 0, 0), part, static_cast<std::uint64_t>(ino), static_cast<std::uint64_t>(ino) + 1); }
-  void touch_size(Ino ino, Part part, std::uint64_t begin, std::uint64_t end) { touch(key(Thing::kSize, static_cast<std::uint64_t>(ino), 0, 0), part, begin, end); }
+  void touch_writing(Ino ino, Part part) {
+    touch(key(Thing::kWriting, 0, 0, 0), part, static_cast<std::uint64_t>(ino), static_cast<std::uint64_t>(ino) + 1);
+  }
+  void touch_size(Ino ino, Part part, std::uint64_t begin, std::uint64_t end) {
+    touch(key(Thing::kSize, static_cast<std::uint64_t>(ino), 0, 0), part, begin, end);
+  }
   void touch_bytes(Ino ino, Part part, std::uint64_t begin, std::uint64_t end) {
     if (begin < end) touch(key(Thing::kBytes, static_cast<std::uint64_t>(ino), 0, 0), part, begin, end);
   }

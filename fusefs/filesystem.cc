@@ -83,8 +83,8 @@ bool is_before(const timespec& a, const timespec& b) {
 // relatime: kept only where it would seem older than a change, or is a day old (relatime_need_update()).
 void update_atime(Meta& meta, const timespec& time) {
   constexpr time_t kDay = 24 * 60 * 60;
-  const bool is_kept = is_before(meta.mtime, meta.atime) && is_before(meta.ctime, meta.atime) &&
-                       time.tv_sec - meta.atime.tv_sec < kDay;
+  const bool is_kept =
+      is_before(meta.mtime, meta.atime) && is_before(meta.ctime, meta.atime) && time.tv_sec - meta.atime.tv_sec < kDay;
   if (!is_kept) meta.atime = time;
 }
 
@@ -170,8 +170,8 @@ Ino Filesystem::Impl::find_entry(Inode& dir, std::string_view name) {
   return ino;
 }
 
-// A new name comes last in a listing. Not where calls are scheduled: there its place is by a hash of it, as in an indexed
-// directory of ext4 (ext4_dx_readdir), so that the order of creates does not show.
+// A new name comes last in a listing. Not where calls are scheduled: there its place is by a hash of it, as in an
+// indexed directory of ext4 (ext4_dx_readdir), so that the order of creates does not show.
 std::uint64_t Filesystem::Impl::new_cookie(Inode& dir, std::string_view name) const {
   if (!setup.effects) return dir.next_cookie++;
   constexpr std::uint64_t kFirst = 3, kCount = std::uint64_t{1} << 62;
@@ -259,14 +259,15 @@ bool is_dot(std::string_view name) { return name == "." || name == ".."; }
 }  // namespace
 
 // What every call that makes a name checks first.
-#define CHECK_NEW_NAME(dir, dir_ino, name)                                                \
-  Inode* dir = impl_->find(dir_ino);                                                      \
-  if (!dir || (dir->meta && impl_->links_of(*dir) == 0)) return -ENOENT;                       \
-  if (dir->type != S_IFDIR) return -ENOTDIR;                                              \
-  if (const Errno error = impl_->check_name(name)) return error;                          \
+#define CHECK_NEW_NAME(dir, dir_ino, name)                               \
+  Inode* dir = impl_->find(dir_ino);                                     \
+  if (!dir || (dir->meta && impl_->links_of(*dir) == 0)) return -ENOENT; \
+  if (dir->type != S_IFDIR) return -ENOTDIR;                             \
+  if (const Errno error = impl_->check_name(name)) return error;         \
   if (is_dot(name) || impl_->find_entry(*dir, name) != kNoIno) return -EEXIST
 
-Errno Filesystem::create(Ino dir_ino, std::string_view name, mode_t mode, dev_t rdev, const Credentials& who, Ino& out) {
+Errno Filesystem::create(Ino dir_ino, std::string_view name, mode_t mode, dev_t rdev, const Credentials& who,
+                         Ino& out) {
   CHECK_NEW_NAME(dir, dir_ino, name);
   Inode& inode = impl_->add(mode, rdev, who, dir);
   inode.meta->nlink = 1;
@@ -291,7 +292,8 @@ Errno Filesystem::mkdir(Ino dir_ino, std::string_view name, mode_t mode, const C
   return 0;
 }
 
-Errno Filesystem::symlink(Ino dir_ino, std::string_view name, std::string_view target, const Credentials& who, Ino& out) {
+Errno Filesystem::symlink(Ino dir_ino, std::string_view name, std::string_view target, const Credentials& who,
+                          Ino& out) {
   CHECK_NEW_NAME(dir, dir_ino, name);
   if (target.empty()) return -ENOENT;
   Inode& inode = impl_->add(S_IFLNK | 0777, 0, who, dir);
@@ -438,7 +440,8 @@ void Filesystem::Impl::exchange(Inode& a_dir, std::string_view a, Inode& a_inode
   }
   a_inode.parent = b_dir.ino;
   b_inode.parent = a_dir.ino;
-  for (const Inode* inode : {&a_inode, &b_inode}) touch_effect(Effects::Thing::kName, Effects::kBoth, inode->ino, Effects::hash(".."));
+  for (const Inode* inode : {&a_inode, &b_inode})
+    touch_effect(Effects::Thing::kName, Effects::kBoth, inode->ino, Effects::hash(".."));
   for (Inode* inode : {&a_inode, &b_inode}) touch(*inode, false);
   for (Inode* dir : {&a_dir, &b_dir}) touch(*dir, true);
   const NameChange changes[] = {{a_dir.ino, std::string(a), b_inode.ino}, {b_dir.ino, std::string(b), a_inode.ino}};

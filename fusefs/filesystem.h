@@ -6,8 +6,8 @@
 // Paths, descriptors and permissions are one layer up (Process), as they are in the kernel.
 //
 // Consistency between threads (PerSeVerE 2.3): a write holds its inode's lock; a read holds none. Both go
-//   block by block, and the size of a growing file rises block by block; between two blocks on_step() runs, where a scheduler
-//   may let another thread in. A change of an inode whose lock is held returns kWouldBlock.
+//   block by block, and the size of a growing file rises block by block; between two blocks on_step() runs, where a
+//   scheduler may let another thread in. A change of an inode whose lock is held returns kWouldBlock.
 //
 // Threads: one operation at a time; the caller serialises (on_step is the only re-entry).
 #pragma once
@@ -64,10 +64,10 @@ class Filesystem {
     std::uint32_t sector_bytes = 512;
     std::uint32_t block_bytes = 4096;
     std::uint64_t capacity_bytes = std::uint64_t{1} << 34;
-    bool noatime = false;              // a mount does not learn of reads that the kernel's caches answer
-    std::function<timespec()> clock;   // none: a clock that ticks a microsecond an operation
+    bool noatime = false;             // a mount does not learn of reads that the kernel's caches answer
+    std::function<timespec()> clock;  // none: a clock that ticks a microsecond an operation
     std::function<void()> on_step;
-    Effects* effects = nullptr;        // none: nobody asks which calls commute
+    Effects* effects = nullptr;  // none: nobody asks which calls commute
   };
   explicit Filesystem(Setup setup);
   ~Filesystem();
@@ -76,10 +76,12 @@ class Filesystem {
 
   // Names. Each returns 0 or a negative errno. `name` is one component; its length and "." are checked here.
   Errno lookup(Ino dir, std::string_view name, Ino& out);
-  Errno create(Ino dir, std::string_view name, mode_t mode, dev_t rdev, const Credentials& who, Ino& out);  // type bits of mode: file, fifo, socket, device
+  Errno create(Ino dir, std::string_view name, mode_t mode, dev_t rdev, const Credentials& who,
+               Ino& out);  // type bits of mode: file, fifo, socket, device
   Errno mkdir(Ino dir, std::string_view name, mode_t mode, const Credentials& who, Ino& out);
   Errno symlink(Ino dir, std::string_view name, std::string_view target, const Credentials& who, Ino& out);
-  Errno tmpfile(Ino dir, mode_t mode, const Credentials& who, Ino& out);  // takes a reference as open() does not: call add_open
+  Errno tmpfile(Ino dir, mode_t mode, const Credentials& who,
+                Ino& out);  // takes a reference as open() does not: call add_open
   Errno link(Ino ino, Ino dir, std::string_view name);
   Errno unlink(Ino dir, std::string_view name);
   Errno rmdir(Ino dir, std::string_view name);
@@ -111,10 +113,12 @@ class Filesystem {
   // Data. Reads and writes return a count or a negative errno.
   std::int64_t read(Ino ino, std::uint64_t offset, std::span<std::byte> out);
   // Where flags.append, the offset is the size at that moment. `end` receives the offset after the last byte written.
-  std::int64_t write(Ino ino, std::uint64_t offset, std::span<const std::byte> in, WriteFlags flags, std::uint64_t* end = nullptr);
+  std::int64_t write(Ino ino, std::uint64_t offset, std::span<const std::byte> in, WriteFlags flags,
+                     std::uint64_t* end = nullptr);
   // What was just written there is at `position` of the store, which can be read for as long as the file can. Whole
   // blocks of it leave memory.
-  void keep_in_store(Ino ino, std::uint64_t offset, std::uint64_t length, const ByteStore& store, std::uint64_t position);
+  void keep_in_store(Ino ino, std::uint64_t offset, std::uint64_t length, const ByteStore& store,
+                     std::uint64_t position);
   Errno truncate(Ino ino, std::uint64_t size);
   Errno fallocate(Ino ino, int mode, std::uint64_t offset, std::uint64_t length);
   std::int64_t seek(Ino ino, std::uint64_t offset, int whence);  // SEEK_DATA, SEEK_HOLE, SEEK_END (offset 0: the size)

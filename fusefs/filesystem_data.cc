@@ -55,8 +55,8 @@ void Filesystem::Impl::read_block(const CachedBlock& block, std::uint64_t in_blo
   }
 }
 
-// Whether the block reads as NULs whatever the crash left. For files with many blocks only: for others to find out costs
-// more than to read.
+// Whether the block reads as NULs whatever the crash left. For files with many blocks only: for others to find out
+// costs more than to read.
 bool Filesystem::Impl::is_hole_of_medium(Inode& inode, std::uint64_t block) {
   constexpr std::size_t kManyBlocks = 1024;
   if (inode.blocks.size() < kManyBlocks || find_block(inode, block)) return false;
@@ -98,7 +98,8 @@ void Filesystem::Impl::bring_from_block(Inode& inode, std::uint64_t begin, std::
     std::fill(first, last, 1);
     begin = base + static_cast<std::uint64_t>(last - block.is_here.data());
     const auto in_block = static_cast<std::size_t>(first - block.is_here.data());
-    setup.medium->read_bytes(inode.ino, base + in_block, std::span(block.bytes.data() + in_block, static_cast<std::size_t>(last - first)));
+    setup.medium->read_bytes(inode.ino, base + in_block,
+                             std::span(block.bytes.data() + in_block, static_cast<std::size_t>(last - first)));
   }
 }
 
@@ -116,7 +117,8 @@ bool Filesystem::Impl::holds_data(Inode& inode, std::uint64_t block) {
   const CachedBlock* cached = find_block(inode, block);
   const bool is_changed = cached && (cached->is_here.empty() || cached->is_changed);
   if (is_changed) return cached->holds_data;
-  return inode.is_on_medium && block * setup.block_bytes < inode.medium_end && setup.medium->is_written(inode.ino, block);
+  return inode.is_on_medium && block * setup.block_bytes < inode.medium_end &&
+         setup.medium->is_written(inode.ino, block);
 }
 
 void Filesystem::Impl::drop_blocks(Inode& inode, std::uint64_t first, std::uint64_t end) {
@@ -230,7 +232,8 @@ std::int64_t Filesystem::read(Ino ino, std::uint64_t offset, std::span<std::byte
   const std::uint64_t size = impl_->size(*inode);
   // Where the file ends is noticed only by who reads that far; that it does not end before, also for later steps.
   const bool reaches_end = offset + out.size() > size || offset + out.size() < offset;
-  impl_->touch_size(ino, Effects::kTarget, reaches_end ? 0 : offset, reaches_end ? ~std::uint64_t{0} : offset + out.size());
+  impl_->touch_size(ino, Effects::kTarget, reaches_end ? 0 : offset,
+                    reaches_end ? ~std::uint64_t{0} : offset + out.size());
   if (offset >= size) return 0;
   const std::uint64_t end = offset + std::min<std::uint64_t>(out.size(), size - offset);
   const std::uint32_t block_bytes = impl_->setup.block_bytes;
@@ -305,7 +308,8 @@ std::int64_t Filesystem::write(Ino ino, std::uint64_t offset, std::span<const st
   return static_cast<std::int64_t>(in.size());
 }
 
-void Filesystem::keep_in_store(Ino ino, std::uint64_t offset, std::uint64_t length, const ByteStore& store, std::uint64_t position) {
+void Filesystem::keep_in_store(Ino ino, std::uint64_t offset, std::uint64_t length, const ByteStore& store,
+                               std::uint64_t position) {
   Inode& inode = *impl_->find(ino);
   const std::uint32_t block_bytes = impl_->setup.block_bytes;
   const std::uint64_t first = (offset + block_bytes - 1) / block_bytes;
@@ -355,7 +359,8 @@ Errno Filesystem::Impl::zero_or_punch(Inode& inode, int mode, std::uint64_t offs
   const std::uint64_t first = (offset + setup.block_bytes - 1) / setup.block_bytes;
   const std::uint64_t last = end / setup.block_bytes;
   if (inode.is_on_medium) {
-    for (std::uint64_t block = first; block < last && block * setup.block_bytes < old_size; ++block) cached_block(inode, block);
+    for (std::uint64_t block = first; block < last && block * setup.block_bytes < old_size; ++block)
+      cached_block(inode, block);
   } else if (punches && first < last) {
     drop_blocks(inode, first, last);
   }
@@ -403,8 +408,10 @@ bool is_fallocate_mode(int mode) {
     case FALLOC_FL_ZERO_RANGE:
     case FALLOC_FL_ZERO_RANGE | FALLOC_FL_KEEP_SIZE:
     case FALLOC_FL_COLLAPSE_RANGE:
-    case FALLOC_FL_INSERT_RANGE: return true;
-    default: return false;
+    case FALLOC_FL_INSERT_RANGE:
+      return true;
+    default:
+      return false;
   }
 }
 
@@ -426,10 +433,14 @@ Errno Filesystem::fallocate(Ino ino, int mode, std::uint64_t offset, std::uint64
   switch (mode) {
     case FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE:
     case FALLOC_FL_ZERO_RANGE:
-    case FALLOC_FL_ZERO_RANGE | FALLOC_FL_KEEP_SIZE: return impl_->zero_or_punch(*inode, mode, offset, length);
-    case FALLOC_FL_COLLAPSE_RANGE: return impl_->shift(*inode, offset, length, false);
-    case FALLOC_FL_INSERT_RANGE: return impl_->shift(*inode, offset, length, true);
-    default: break;
+    case FALLOC_FL_ZERO_RANGE | FALLOC_FL_KEEP_SIZE:
+      return impl_->zero_or_punch(*inode, mode, offset, length);
+    case FALLOC_FL_COLLAPSE_RANGE:
+      return impl_->shift(*inode, offset, length, false);
+    case FALLOC_FL_INSERT_RANGE:
+      return impl_->shift(*inode, offset, length, true);
+    default:
+      break;
   }
   if (const Errno error = impl_->reserve(*inode, offset, offset + length)) return error;
   const std::uint64_t old_size = impl_->size(*inode);
@@ -439,7 +450,8 @@ Errno Filesystem::fallocate(Ino ino, int mode, std::uint64_t offset, std::uint64
   }
   const std::uint64_t new_size = mode == 0 ? std::max(old_size, end) : old_size;
   if (new_size != old_size) impl_->set_size(*inode, new_size);
-  if (impl_->recorder()) impl_->recorder()->preallocate(ino, offset, length, old_size, new_size, mode != 0, impl_->block_bytes_of(*inode));
+  if (impl_->recorder())
+    impl_->recorder()->preallocate(ino, offset, length, old_size, new_size, mode != 0, impl_->block_bytes_of(*inode));
   return 0;
 }
 
@@ -466,7 +478,8 @@ std::optional<std::uint64_t> Filesystem::Impl::find_data(Inode& inode, std::uint
   std::erase_if(candidates, [&](std::uint64_t block) { return block < near_end || block >= end; });
   // In order, because on a crashed disk to ask is to decide.
   std::sort(candidates.begin(), candidates.end());
-  const auto found = std::find_if(candidates.begin(), candidates.end(), [&](std::uint64_t block) { return holds_data(inode, block); });
+  const auto found =
+      std::find_if(candidates.begin(), candidates.end(), [&](std::uint64_t block) { return holds_data(inode, block); });
   return found == candidates.end() ? std::nullopt : std::optional(*found);
 }
 

@@ -16,12 +16,12 @@ inline constexpr std::uint64_t kFileBytesMax = (std::uint64_t{1} << 44) - 4096; 
 
 // One block of the page cache.
 struct CachedBlock {
-  BlockPool::Block bytes;        // a whole block; none while a store keeps them
+  BlockPool::Block bytes;  // a whole block; none while a store keeps them
   const ByteStore* store = nullptr;
-  std::uint64_t position = 0;    // there
-  std::vector<char> is_here;     // 1 or 0 a byte: one that is not is still on the medium only; empty: all are
-  bool is_changed = false;       // written here
-  bool holds_data = true;        // false: preallocated only, a hole to SEEK_DATA
+  std::uint64_t position = 0;  // there
+  std::vector<char> is_here;   // 1 or 0 a byte: one that is not is still on the medium only; empty: all are
+  bool is_changed = false;     // written here
+  bool holds_data = true;      // false: preallocated only, a hole to SEEK_DATA
 };
 
 struct Filesystem::Inode {

@@ -9,20 +9,28 @@ namespace crashcut::fusefs {
 namespace {
 
 std::uint64_t key(LocationKind kind, Ino ino, std::uint64_t a = 0, std::uint64_t b = 0) {
-  return Effects::mix(Effects::mix(Effects::mix(static_cast<std::uint64_t>(kind) + 101, static_cast<std::uint64_t>(ino)), a), b);
+  return Effects::mix(
+      Effects::mix(Effects::mix(static_cast<std::uint64_t>(kind) + 101, static_cast<std::uint64_t>(ino)), a), b);
 }
 
 std::uint64_t hash_meta(const Meta& meta) {
   std::uint64_t hash = Effects::mix(3, meta.mode);
-  for (const std::uint64_t part : {std::uint64_t{meta.uid}, std::uint64_t{meta.gid}, std::uint64_t{meta.nlink}, std::uint64_t{meta.rdev}}) hash = Effects::mix(hash, part);
-  for (const timespec& time : {meta.atime, meta.mtime, meta.ctime}) hash = Effects::mix(Effects::mix(hash, static_cast<std::uint64_t>(time.tv_sec)), static_cast<std::uint64_t>(time.tv_nsec));
-  for (const auto& [name, value] : meta.xattrs) hash = Effects::mix(Effects::mix(hash, Effects::hash(name)), Effects::hash(value));
+  for (const std::uint64_t part :
+       {std::uint64_t{meta.uid}, std::uint64_t{meta.gid}, std::uint64_t{meta.nlink}, std::uint64_t{meta.rdev}})
+    hash = Effects::mix(hash, part);
+  for (const timespec& time : {meta.atime, meta.mtime, meta.ctime})
+    hash = Effects::mix(Effects::mix(hash, static_cast<std::uint64_t>(time.tv_sec)),
+                        static_cast<std::uint64_t>(time.tv_nsec));
+  for (const auto& [name, value] : meta.xattrs)
+    hash = Effects::mix(Effects::mix(hash, Effects::hash(name)), Effects::hash(value));
   return Effects::mix(hash, Effects::hash(meta.symlink_target));
 }
 
 }  // namespace
 
-std::uint64_t name_of_entry(Ino dir, std::string_view name) { return key(LocationKind::kName, dir, Effects::hash(name)); }
+std::uint64_t name_of_entry(Ino dir, std::string_view name) {
+  return key(LocationKind::kName, dir, Effects::hash(name));
+}
 std::uint64_t name_of_listing(Ino dir) { return key(LocationKind::kName, dir, 0, 1); }
 std::uint64_t name_of_size(Ino ino) { return key(LocationKind::kSize, ino); }
 std::uint64_t name_of_meta(Ino ino) { return key(LocationKind::kMeta, ino); }
@@ -35,23 +43,36 @@ std::uint64_t name_of_mark(std::string_view text) { return key(LocationKind::kMa
 
 LocationNames::LocationNames(const Recording& recording) : recording_(recording) {
   std::map<std::pair<std::uint64_t, std::uint64_t>, std::uint64_t> counts;
-  for (const BlockRecord& block : recording.blocks) generations_.push_back(counts[{static_cast<std::uint64_t>(block.ino), block.block}]++);
+  for (const BlockRecord& block : recording.blocks)
+    generations_.push_back(counts[{static_cast<std::uint64_t>(block.ino), block.block}]++);
   names_.resize(recording.locations.size());
   for (std::size_t i = 0; i < recording.locations.size(); ++i) {
     const LocationInfo& info = recording.locations[i];
     switch (info.kind) {
-      case LocationKind::kName: names_[i] = name_of_entry(info.ino, recording.strings[info.index]); break;
-      case LocationKind::kSize: names_[i] = name_of_size(info.ino); break;
-      case LocationKind::kMeta: names_[i] = name_of_meta(info.ino); break;
-      case LocationKind::kBlockMap: names_[i] = name_of_block_map(info.ino, info.index); break;
-      case LocationKind::kMark: names_[i] = name_of_mark(recording.strings[info.index]); break;
-      case LocationKind::kSector: break;  // below: they are named by their blocks
+      case LocationKind::kName:
+        names_[i] = name_of_entry(info.ino, recording.strings[info.index]);
+        break;
+      case LocationKind::kSize:
+        names_[i] = name_of_size(info.ino);
+        break;
+      case LocationKind::kMeta:
+        names_[i] = name_of_meta(info.ino);
+        break;
+      case LocationKind::kBlockMap:
+        names_[i] = name_of_block_map(info.ino, info.index);
+        break;
+      case LocationKind::kMark:
+        names_[i] = name_of_mark(recording.strings[info.index]);
+        break;
+      case LocationKind::kSector:
+        break;  // below: they are named by their blocks
     }
   }
   for (std::size_t id = 0; id < recording.blocks.size(); ++id) {
     const BlockRecord& block = recording.blocks[id];
     for (std::size_t s = 0; s < block.sectors.size(); ++s) {
-      if (block.sectors[s] != kNoLocation) names_[block.sectors[s]] = name_of_sector(block.ino, block.block, generations_[id], s);
+      if (block.sectors[s] != kNoLocation)
+        names_[block.sectors[s]] = name_of_sector(block.ino, block.block, generations_[id], s);
     }
   }
 }
@@ -71,7 +92,8 @@ std::uint64_t LocationNames::value(persist::LocationId location, persist::Value 
       const auto found = recording_.inodes.find(value);
       return Effects::mix(value, found == recording_.inodes.end() ? 0 : found->second.type);
     }
-    case LocationKind::kMeta: return hash_meta(recording_.metas[value]);
+    case LocationKind::kMeta:
+      return hash_meta(recording_.metas[value]);
     case LocationKind::kBlockMap: {
       const BlockRecord& block = recording_.blocks[value];
       return name_of_sector(block.ino, block.block, generations_[value], 0);
@@ -80,7 +102,8 @@ std::uint64_t LocationNames::value(persist::LocationId location, persist::Value 
       const auto* bytes = reinterpret_cast<const char*>(recording_.bytes.data() + (value - 1));
       return Effects::mix(4, Effects::hash({bytes, recording_.options.sector_bytes}));
     }
-    default: return value;
+    default:
+      return value;
   }
 }
 

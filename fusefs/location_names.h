@@ -1,5 +1,6 @@
-// Names of a recording's locations and values that are the same in all executions of a program, whatever the order of its
-// calls: for telling recordings that a recovery cannot tell apart. Inodes are numbered by who made them (effects.h).
+// Names of a recording's locations and values that are the same in all executions of a program, whatever the order of
+// its calls: for telling recordings that a recovery cannot tell apart. Inodes are numbered by who made them
+// (effects.h).
 #pragma once
 
 #include <string_view>

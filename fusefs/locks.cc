@@ -21,7 +21,8 @@ const FileLocks::Range* FileLocks::find_conflict(const Range& wanted) const {
     const bool overlaps = held.begin < wanted.end && wanted.begin < held.end;
     const bool is_own = held.owner == wanted.owner;
     // F_OFD_GETLK with F_UNLCK asks for one's own.
-    const bool conflicts = wanted.type == F_UNLCK ? is_own : !is_own && (held.type == F_WRLCK || wanted.type == F_WRLCK);
+    const bool conflicts =
+        wanted.type == F_UNLCK ? is_own : !is_own && (held.type == F_WRLCK || wanted.type == F_WRLCK);
     if (overlaps && conflicts) return &held;
   }
   return nullptr;

@@ -10,7 +10,9 @@ using persist::kNoEvent;
 template <class Visit>
 void Order::visit_keys(const Rule& rule, const Touch& touch, Visit&& visit) const {
   switch (rule.scope) {
-    case Scope::kAnywhere: visit(0); return;
+    case Scope::kAnywhere:
+      visit(0);
+      return;
     case Scope::kSameFile:
       for (Ino ino : touch.inos) visit(static_cast<std::uint64_t>(ino));
       return;
@@ -20,28 +22,36 @@ void Order::visit_keys(const Rule& rule, const Touch& touch, Visit&& visit) cons
     case Scope::kSameSector:
       if (touch.block != kNoBlock) visit(std::uint64_t{touch.block} << 32 | touch.sector);
       return;
-    case Scope::kRisingInBlock: return;  // find_rising
+    case Scope::kRisingInBlock:
+      return;  // find_rising
   }
 }
 
-// Blocks by their place in the file: the ids depend on the order of the calls. All writes to one block keep their order,
-// also where the offset falls: the rule orders them the other way round.
+// Blocks by their place in the file: the ids depend on the order of the calls. All writes to one block keep their
+// order, also where the offset falls: the rule orders them the other way round.
 void Order::report(Kinds kind, const Touch& touch, std::uint64_t block_name, Effects& effects) const {
   for (std::size_t r = 0; r < rules_.size(); ++r) {
     const Rule& rule = rules_[r];
-    const int part = ((kind & rule.before) != 0 ? Effects::kSource : 0) | ((kind & rule.after) != 0 ? Effects::kTarget : 0);
+    const int part =
+        ((kind & rule.before) != 0 ? Effects::kSource : 0) | ((kind & rule.after) != 0 ? Effects::kTarget : 0);
     if (part == 0) continue;
     const auto say = [&](std::uint64_t about, std::uint64_t sector) {
       effects.touch(Effects::Thing::kRule, static_cast<Effects::Part>(part), r, about, sector);
     };
     switch (rule.scope) {
-      case Scope::kAnywhere: if (!effects.loosens()) say(0, 0); break;
+      case Scope::kAnywhere:
+        if (!effects.loosens()) say(0, 0);
+        break;
       case Scope::kSameFile:
         for (Ino ino : touch.inos) say(static_cast<std::uint64_t>(ino), 0);
         break;
-      case Scope::kSameSector: if (touch.block != kNoBlock) say(block_name, touch.sector + 1); break;
+      case Scope::kSameSector:
+        if (touch.block != kNoBlock) say(block_name, touch.sector + 1);
+        break;
       case Scope::kSameBlock:
-      case Scope::kRisingInBlock: if (touch.block != kNoBlock) say(block_name, 0); break;
+      case Scope::kRisingInBlock:
+        if (touch.block != kNoBlock) say(block_name, 0);
+        break;
     }
   }
 }

@@ -27,7 +27,8 @@ struct Touch {
 
 class Order {
  public:
-  Order(std::vector<Rule> rules, const persist::Log& log) : rules_(std::move(rules)), log_(log), frontiers_(rules_.size()) {}
+  Order(std::vector<Rule> rules, const persist::Log& log)
+      : rules_(std::move(rules)), log_(log), frontiers_(rules_.size()) {}
 
   // What an event of this kind has to do with the rules: it comes before others, or after.
   void report(Kinds kind, const Touch& touch, std::uint64_t block_name, Effects& effects) const;

@@ -50,7 +50,7 @@ class Places {
     std::uint32_t sector;
     const persist::SameToReader& same;
     const persist::SharedPlace& place;
-    std::size_t at;  // of `id` among the members
+    std::size_t at;                         // of `id` among the members
     std::unordered_set<BlockId> elsewhere;  // blocks whose place is known
   };
 

@@ -365,7 +365,8 @@ Errno make_absolute(Filesystem& filesystem, const Description& file, struct floc
   std::int64_t base = 0;
   if (lock.l_whence == SEEK_CUR) base = static_cast<std::int64_t>(file.offset);
   const bool is_directory = S_ISDIR(file.type);  // one block long, as stat says
-  if (lock.l_whence == SEEK_END) base = is_directory ? filesystem.block_bytes() : filesystem.seek(file.ino, 0, SEEK_END);
+  if (lock.l_whence == SEEK_END)
+    base = is_directory ? filesystem.block_bytes() : filesystem.seek(file.ino, 0, SEEK_END);
   if (lock.l_whence < SEEK_SET || lock.l_whence > SEEK_END) return -EINVAL;
   if (base < 0) return static_cast<Errno>(base);
   if (lock.l_start > LLONG_MAX - base) return -EOVERFLOW;

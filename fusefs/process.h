@@ -55,8 +55,8 @@ class Process {
   // dirfd is AT_FDCWD or a descriptor of ours; a foreign dirfd is the caller's business.
   int openat(int dirfd, std::string_view path, int flags, mode_t mode);
   int close(int fd);
-  int dup(int fd, int lowest, bool cloexec);    // dup, F_DUPFD, F_DUPFD_CLOEXEC
-  int dup_to(int fd, int new_fd, bool cloexec); // dup2, dup3: new_fd was closed by the caller if it was foreign
+  int dup(int fd, int lowest, bool cloexec);     // dup, F_DUPFD, F_DUPFD_CLOEXEC
+  int dup_to(int fd, int new_fd, bool cloexec);  // dup2, dup3: new_fd was closed by the caller if it was foreign
   std::int64_t read(int fd, std::span<const iovec> out);
   std::int64_t pread(int fd, std::span<const iovec> out, off_t offset);
   std::int64_t write(int fd, std::span<const iovec> in);
@@ -86,7 +86,8 @@ class Process {
   int fchmodat(int dirfd, std::string_view path, mode_t mode, int flags);
   int fchown(int fd, uid_t uid, gid_t gid);
   int fchownat(int dirfd, std::string_view path, uid_t uid, gid_t gid, int flags);
-  int utimensat(int dirfd, std::string_view path, const timespec times[2], int flags);  // empty path and AT_EMPTY_PATH: the descriptor
+  int utimensat(int dirfd, std::string_view path, const timespec times[2],
+                int flags);  // empty path and AT_EMPTY_PATH: the descriptor
   // getdents64 into `out`, linux_dirent64 records.
   int getdents64(int fd, std::span<std::byte> out);
   int chdir(std::string_view path);

@@ -73,7 +73,9 @@ struct Process::Impl {
     bool cloexec;
   };
 
-  DescriptionRef open_description(Ino ino, int flags) { return std::make_shared<Description>(filesystem, ino, flags, setup.effects); }
+  DescriptionRef open_description(Ino ino, int flags) {
+    return std::make_shared<Description>(filesystem, ino, flags, setup.effects);
+  }
   void touch_effect(Effects::Thing thing, Effects::Part part, std::uint64_t a = 0) const {
     if (setup.effects) setup.effects->touch(thing, part, a);
   }

@@ -148,7 +148,9 @@ int Process::check_copy(int in, off_t in_at, int out, off_t out_at, std::size_t&
 Process::MappedRead Process::map(int fd) {
   DescriptionRef file = impl_->file(fd);
   if (!file) return nullptr;
-  return [this, file](std::uint64_t offset, std::span<std::byte> out) { return impl_->filesystem.read(file->ino, offset, out); };
+  return [this, file](std::uint64_t offset, std::span<std::byte> out) {
+    return impl_->filesystem.read(file->ino, offset, out);
+  };
 }
 
 std::int64_t Process::read(int fd, std::span<const iovec> out) {

@@ -1,10 +1,10 @@
 #include "fusefs/profile.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <iterator>
 #include <span>
-
-#include <fmt/format.h>
 
 namespace crashcut::fusefs {
 namespace {
@@ -83,10 +83,11 @@ constexpr Rule kUnwrittenExtents[] = {
 constexpr Rule kConversion[] = {
     {kData, Scope::kSameBlock, kMap, "ext4_end_io: conversion after the data, and the commit flushes the drive"},
 };
-// dioread_lock: kMap (kGrowInside, where the block lies inside the size) allocates, shows and grows in one. One block's is
-// not bound to another's: writeback may begin in the middle of a file (range_cyclic), or be asked for a range.
+// dioread_lock: kMap (kGrowInside, where the block lies inside the size) allocates, shows and grows in one. One block's
+// is not bound to another's: writeback may begin in the middle of a file (range_cyclic), or be asked for a range.
 constexpr Rule kWrittenExtents[] = {
-    {kFloating, Scope::kSameBlock, kFloating, "mpage_map_and_submit_extent: a block's size grows with its allocation or after"},
+    {kFloating, Scope::kSameBlock, kFloating,
+     "mpage_map_and_submit_extent: a block's size grows with its allocation or after"},
 };
 // ext4_map_blocks: new written blocks put the inode on the transaction's ordered list, and so does zeroing the
 // tail of a block (ext4_block_zero_page_range): the commit waits for the data.
@@ -95,7 +96,8 @@ constexpr Rule kOrderedData[] = {
     {kData, Scope::kSameBlock, kTruncate, "ext4_block_zero_page_range: ext4_jbd2_inode_add_write"},
 };
 constexpr Rule kJournalledData[] = {
-    {kChain | kData, Scope::kAnywhere, kChain | kData | kDirectoryFsync, "data rides in the journal (ext4_journalled_write_end)"},
+    {kChain | kData, Scope::kAnywhere, kChain | kData | kDirectoryFsync,
+     "data rides in the journal (ext4_journalled_write_end)"},
 };
 // Syncs wait for the file's data and for the last transaction that changed the inode (ext4_sync_file:
 // i_sync_tid, i_datasync_tid), not for the running one when the inode is not in it: an fsync of a file that
@@ -103,7 +105,8 @@ constexpr Rule kJournalledData[] = {
 constexpr Rule kSyncRules[] = {
     {kData | kFloating | kChain, Scope::kSameFile, kFsync, "ext4_sync_file: i_sync_tid"},
     {kData | kFloating | kDatasync, Scope::kSameFile, kFdatasync, "ext4_sync_file: i_datasync_tid"},
-    {kChain, Scope::kSameFile, kRangeFsync, "generic_write_sync: writes out the range alone, whose events Recorder names"},
+    {kChain, Scope::kSameFile, kRangeFsync,
+     "generic_write_sync: writes out the range alone, whose events Recorder names"},
     {kDatasync, Scope::kSameFile, kRangeFdatasync, "generic_write_sync"},
     {kChain, Scope::kAnywhere, kDirectoryFsync, "ext4_fsync_journal: ext4_force_commit unless a regular file"},
     {kEverything & ~(kMark | kZeroOut), Scope::kAnywhere, kSync, "sync_inodes_sb, ext4_sync_fs"},
@@ -186,9 +189,12 @@ tl::expected<void, std::string> apply_mount_option(std::string_view text, ModelO
 std::vector<Rule> rules(const ModelOptions& options) {
   if (options.profile == ProfileName::kExt4) return ext4_rules(options);
   switch (options.data) {
-    case DataMode::kOrdered: return {std::begin(kPaperOrdered), std::end(kPaperOrdered)};
-    case DataMode::kJournal: return {std::begin(kPaperJournal), std::end(kPaperJournal)};
-    case DataMode::kWriteback: return {std::begin(kPaperWriteback), std::end(kPaperWriteback)};
+    case DataMode::kOrdered:
+      return {std::begin(kPaperOrdered), std::end(kPaperOrdered)};
+    case DataMode::kJournal:
+      return {std::begin(kPaperJournal), std::end(kPaperJournal)};
+    case DataMode::kWriteback:
+      return {std::begin(kPaperWriteback), std::end(kPaperWriteback)};
   }
   return {};
 }
@@ -226,7 +232,8 @@ tl::expected<void, std::string> parse_mount_options(std::string_view text, Model
 
 tl::expected<void, std::string> check_geometry(const ModelOptions& o) {
   constexpr std::uint32_t kBlockBytesMax = 1 << 20;
-  if (o.sector_bytes == 0 || o.block_bytes == 0 || o.block_bytes > kBlockBytesMax || o.block_bytes % o.sector_bytes != 0) {
+  if (o.sector_bytes == 0 || o.block_bytes == 0 || o.block_bytes > kBlockBytesMax ||
+      o.block_bytes % o.sector_bytes != 0) {
     return tl::unexpected(fmt::format(
         "sector of {} and block of {} bytes do not fit: a block is a whole number of sectors and at most {} bytes",
         o.sector_bytes, o.block_bytes, kBlockBytesMax));
@@ -238,9 +245,12 @@ std::string_view to_text(ProfileName name) { return name == ProfileName::kPaper 
 
 std::string_view to_text(DataMode mode) {
   switch (mode) {
-    case DataMode::kOrdered: return "ordered";
-    case DataMode::kJournal: return "journal";
-    case DataMode::kWriteback: return "writeback";
+    case DataMode::kOrdered:
+      return "ordered";
+    case DataMode::kJournal:
+      return "journal";
+    case DataMode::kWriteback:
+      return "writeback";
   }
   return "";
 }

@@ -7,9 +7,8 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <vector>
-
 #include <tl/expected.hpp>
+#include <vector>
 
 namespace crashcut::fusefs {
 
@@ -41,16 +40,16 @@ std::string describe(const ModelOptions& options);
 
 // The kinds of events, as bits.
 enum Kind : std::uint32_t {
-  kData = 1 << 0,      // sectors of a file
-  kGrow = 1 << 1,      // the on-disk size follows data that writeback will allocate, at any time
+  kData = 1 << 0,        // sectors of a file
+  kGrow = 1 << 1,        // the on-disk size follows data that writeback will allocate, at any time
   kGrowInside = 1 << 2,  // the same for a block inside the size that the running system sees
-  kMap = 1 << 3,       // the blocks that writeback allocated show their data
-  kAllocate = 1 << 4,  // blocks are allocated (and the size grows) at once, in the call itself
-  kZeroGrow = 1 << 5,  // the on-disk size grows inside the part-filled last block
-  kTruncate = 1 << 6,  // an explicit change of the size or of the blocks
-  kCreate = 1 << 7,    // an inode and its name, if it has one
-  kName = 1 << 8,      // other changes of directory entries
-  kMeta = 1 << 9,      // mode, owner, times, xattrs
+  kMap = 1 << 3,         // the blocks that writeback allocated show their data
+  kAllocate = 1 << 4,    // blocks are allocated (and the size grows) at once, in the call itself
+  kZeroGrow = 1 << 5,    // the on-disk size grows inside the part-filled last block
+  kTruncate = 1 << 6,    // an explicit change of the size or of the blocks
+  kCreate = 1 << 7,      // an inode and its name, if it has one
+  kName = 1 << 8,        // other changes of directory entries
+  kMeta = 1 << 9,        // mode, owner, times, xattrs
   kFsync = 1 << 10,
   kFdatasync = 1 << 11,
   kDirectoryFsync = 1 << 12,  // of anything that is not a regular file
@@ -62,7 +61,8 @@ enum Kind : std::uint32_t {
   kFree = 1 << 18,     // the moment in which freed blocks become free for others; only barriers come before it
 };
 using Kinds = std::uint32_t;
-inline constexpr Kinds kBarriers = kFsync | kFdatasync | kDirectoryFsync | kRangeFsync | kRangeFdatasync | kSync | kMark;
+inline constexpr Kinds kBarriers =
+    kFsync | kFdatasync | kDirectoryFsync | kRangeFsync | kRangeFdatasync | kSync | kMark;
 inline constexpr Kinds kEverything = ~Kinds{0};
 
 enum class Scope { kSameSector, kRisingInBlock, kSameBlock, kSameFile, kAnywhere };

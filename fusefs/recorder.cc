@@ -1,8 +1,7 @@
-#include "fusefs/recorder_impl.h"
-
 #include <algorithm>
 #include <utility>
 
+#include "fusefs/recorder_impl.h"
 #include "persist/check.h"
 
 namespace crashcut::fusefs {
@@ -112,11 +111,12 @@ void Recorder::Impl::add_location_order(Kind kind, std::span<const Write> event_
   }
 }
 
-// A barrier persists before whatever comes later, so its order matters to every event; the end of the starting state, to
-// every event before it. Which of two writes to a location is the last matters to the location.
+// A barrier persists before whatever comes later, so its order matters to every event; the end of the starting state,
+// to every event before it. Which of two writes to a location is the last matters to the location.
 void Recorder::Impl::report(Kind kind, const Touch& touch, std::span<const Write> event_writes) const {
   using Thing = Effects::Thing;
-  constexpr Kinds kFollowsStarted = kCreate | kName | kMeta | kTruncate | kZeroGrow | kAllocate | kGrow | kGrowInside | kMap;
+  constexpr Kinds kFollowsStarted =
+      kCreate | kName | kMeta | kTruncate | kZeroGrow | kAllocate | kGrow | kGrowInside | kMap;
   const BlockRecord& block = recording.blocks[touch.block];
   order.report(kind, touch, Effects::mix(static_cast<std::uint64_t>(block.ino), block.block), *effects);
   if (!effects->loosens()) effects->touch(Thing::kBarrier, (kind & kBarriers) != 0 ? Effects::kBoth : Effects::kTarget);
@@ -128,12 +128,14 @@ void Recorder::Impl::report(Kind kind, const Touch& touch, std::span<const Write
     if (info.kind == LocationKind::kSector) continue;  // the rules see to those
     const bool is_named = info.kind == LocationKind::kName || info.kind == LocationKind::kMark;
     const std::uint64_t which = is_named ? Effects::hash(recording.strings[info.index]) : info.index;
-    effects->touch(Thing::kLocation, Effects::kBoth, static_cast<std::uint64_t>(info.kind), static_cast<std::uint64_t>(info.ino), which);
+    effects->touch(Thing::kLocation, Effects::kBoth, static_cast<std::uint64_t>(info.kind),
+                   static_cast<std::uint64_t>(info.ino), which);
   }
   // Any but plain data changes what later writes to the file make of its blocks.
   if (kind == kData) {
     for (Ino ino : touch.inos) touch_writing(ino, Effects::kTarget);
-  } else if ((kind & (kGrow | kGrowInside | kMap | kAllocate | kZeroGrow | kTruncate | kFsync | kFdatasync | kRangeFsync | kRangeFdatasync)) != 0) {
+  } else if ((kind & (kGrow | kGrowInside | kMap | kAllocate | kZeroGrow | kTruncate | kFsync | kFdatasync |
+                      kRangeFsync | kRangeFdatasync)) != 0) {
     for (Ino ino : touch.inos) touch_writing(ino, Effects::kBoth);
   }
 }
@@ -162,7 +164,8 @@ EventId Recorder::Impl::emit(Kind kind, const Touch& touch, std::span<const Writ
 
 // ---- the interface: names, metadata, marks -------------------------------------------------------------------------
 
-Recorder::Recorder(const ModelOptions& options, Medium* base, Effects* effects) : impl_(std::make_unique<Impl>(options, base, effects)) {}
+Recorder::Recorder(const ModelOptions& options, Medium* base, Effects* effects)
+    : impl_(std::make_unique<Impl>(options, base, effects)) {}
 Recorder::~Recorder() = default;
 
 void Recorder::begin_op(std::string text) { impl_->recording.ops.push_back(std::move(text)); }
@@ -224,8 +227,7 @@ void Recorder::mark(const std::string& text) {
   auto found = impl.recording.marks.find(text);
   if (found == impl.recording.marks.end()) {
     impl.recording.strings.push_back(text);
-    const LocationId location =
-        impl.add_location(LocationKind::kMark, kNoIno, impl.recording.strings.size() - 1, 0);
+    const LocationId location = impl.add_location(LocationKind::kMark, kNoIno, impl.recording.strings.size() - 1, 0);
     found = impl.recording.marks.emplace(text, location).first;
   }
   const Write write{found->second, 1};

@@ -64,13 +64,15 @@ class Recorder {
   void write(const WriteRange& range, const BlockBytes& bytes);
   void truncate(Ino ino, std::uint64_t old_size, std::uint64_t new_size, const BlockBytes& bytes);
   // fallocate: blocks that read as NULs until they are written; new_size == old_size is KEEP_SIZE.
-  void preallocate(Ino ino, std::uint64_t offset, std::uint64_t length, std::uint64_t old_size, std::uint64_t new_size, bool keeps_size, const BlockBytes& bytes);
+  void preallocate(Ino ino, std::uint64_t offset, std::uint64_t length, std::uint64_t old_size, std::uint64_t new_size,
+                   bool keeps_size, const BlockBytes& bytes);
   // PUNCH_HOLE and ZERO_RANGE: whole blocks read as NULs at once; the rest of the range is data.
   // ZERO_RANGE allocates them too.
   void zero_range(Ino ino, std::uint64_t offset, std::uint64_t length, std::uint64_t old_size, std::uint64_t new_size,
                   const BlockBytes& bytes, bool allocates = false);
   // COLLAPSE_RANGE (shift < 0) and INSERT_RANGE: blocks from `first` on move by `shift` blocks.
-  void shift_blocks(Ino ino, std::uint64_t first, std::int64_t shift, std::uint64_t old_size, std::uint64_t new_size, const BlockBytes& bytes);
+  void shift_blocks(Ino ino, std::uint64_t first, std::int64_t shift, std::uint64_t old_size, std::uint64_t new_size,
+                    const BlockBytes& bytes);
 
   void fsync(Ino ino, bool datasync);
   // What O_SYNC and O_DSYNC do after a write: the data of that range only (generic_write_sync).
@@ -85,10 +87,10 @@ class Recorder {
   void mark(const std::string& text);
   void make_durable();
 
-  // For an execution of several threads, before it is sealed; needs effects. A rule about the whole disk (one journal, a
-  // sync before everything later) orders what the execution happened to do one after the other. Afterwards it orders only
-  // what must come one after the other: is_before(i, j) says so of steps i < j. The crashes of this recording are then
-  // those of every execution in which only other steps are swapped (recorder_loosen.cc).
+  // For an execution of several threads, before it is sealed; needs effects. A rule about the whole disk (one journal,
+  // a sync before everything later) orders what the execution happened to do one after the other. Afterwards it orders
+  // only what must come one after the other: is_before(i, j) says so of steps i < j. The crashes of this recording are
+  // then those of every execution in which only other steps are swapped (recorder_loosen.cc).
   void loosen(const std::function<bool(std::uint32_t, std::uint32_t)>& is_before);
   // Whether more than one actor made events.
   bool is_concurrent() const;

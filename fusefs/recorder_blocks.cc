@@ -1,9 +1,9 @@
-#include "fusefs/recorder_impl.h"
-
 #include <algorithm>
 #include <cstring>
 #include <map>
 #include <utility>
+
+#include "fusefs/recorder_impl.h"
 
 namespace crashcut::fusefs {
 
@@ -155,13 +155,14 @@ void Recorder::Impl::zero_range(Ino ino, std::uint64_t offset, std::uint64_t len
     if (new_size != old_size) emit_size(kTruncate, ino, new_size);
     return;
   }
-  // ext4_update_disksize_before_punch, a handle of its own: delayed growth behind the range must not lose what lies before.
+  // ext4_update_disksize_before_punch, a handle of its own: delayed growth behind the range must not lose what lies
+  // before.
   writes.clear();
   if (offset <= old_size && raise_size(ino, std::min(old_size, end))) emit(kTruncate, Touch{{&ino, 1}}, writes);
   const std::uint64_t first = (offset + block_bytes() - 1) / block_bytes();
   const std::uint64_t last = end / block_bytes();
-  // ext4_zero_range: with parts of blocks at its ends the size is a handle of its own, and so are the whole blocks; the parts
-  // come last. ext4_punch_hole does all in one.
+  // ext4_zero_range: with parts of blocks at its ends the size is a handle of its own, and so are the whole blocks; the
+  // parts come last. ext4_punch_hole does all in one.
   const bool is_apart = allocates && (offset % block_bytes() != 0 || end % block_bytes() != 0);
   if (is_apart && new_size != old_size) emit_size(kTruncate, ino, new_size);
   writes.clear();
@@ -198,7 +199,8 @@ void Recorder::Impl::note_preallocated(Ino ino, std::uint64_t offset, std::uint6
 std::vector<EventId> Recorder::Impl::part_data(Ino ino, std::uint64_t offset, std::uint64_t end) {
   std::vector<EventId> events;
   const BlockId part = part_block(ino, end);
-  if (part == kNoBlock || part == part_block(ino, offset) || !order.is_ordered_in_block(kData, kTruncate)) return events;
+  if (part == kNoBlock || part == part_block(ino, offset) || !order.is_ordered_in_block(kData, kTruncate))
+    return events;
   for (LocationId location : recording.blocks[part].sectors) {
     if (location != kNoLocation && recording.log.last_write(location) != kNoEvent) {
       events.push_back(recording.log.last_write(location));
@@ -258,8 +260,8 @@ void Recorder::preallocate(Ino ino, std::uint64_t offset, std::uint64_t length, 
   if (new_size != old_size) {
     impl_->truncate(ino, old_size, new_size, bytes);
   } else if (!impl_->is_paper()) {
-    // Mostly nothing that shows, but the inode is in the transaction, so an fsync commits it. The on-disk size reaches to
-    // the end of the range (ext4_alloc_file_blocks: ext4_update_inode_size).
+    // Mostly nothing that shows, but the inode is in the transaction, so an fsync commits it. The on-disk size reaches
+    // to the end of the range (ext4_alloc_file_blocks: ext4_update_inode_size).
     impl_->writes.clear();
     if (!keeps_size) impl_->raise_size(ino, std::min(offset + length, old_size));
     impl_->emit(kTruncate, Touch{{&ino, 1}}, impl_->writes);

@@ -17,7 +17,7 @@ namespace crashcut::fusefs {
 // What the running system knows of a block of a file.
 struct BlockState {
   BlockId id = kNoBlock;
-  bool written = false;  // allocated, and a sync or the call itself saw to it that its data shows
+  bool written = false;     // allocated, and a sync or the call itself saw to it that its data shows
   BlockId kept = kNoBlock;  // where id is none: the block that ZERO_RANGE left in place, which the next write lands in
   bool is_zeroed_out = false;  // it became written with a neighbour, and nothing was written to it since
   // The block that is allocated, written or not.
@@ -44,16 +44,16 @@ struct Reservation {
 
 struct FileState {
   std::unordered_map<std::uint64_t, BlockState> blocks;
-  std::vector<std::uint64_t> delayed;  // blocks that are not written, each once
-  std::uint64_t settled_size = 0;      // the on-disk size is at least this where the journal is at its end
-  std::vector<Growth> growths;         // beyond settled_size, by size
-  std::vector<Allocation> allocations; // what writeback of the delayed blocks will put into the journal
+  std::vector<std::uint64_t> delayed;   // blocks that are not written, each once
+  std::uint64_t settled_size = 0;       // the on-disk size is at least this where the journal is at its end
+  std::vector<Growth> growths;          // beyond settled_size, by size
+  std::vector<Allocation> allocations;  // what writeback of the delayed blocks will put into the journal
   std::unordered_map<std::uint64_t, std::vector<persist::EventId>> zero_outs;  // of delayed blocks
-  BlockRanges preallocated;            // blocks that need no room reserved when they are written
+  BlockRanges preallocated;                       // blocks that need no room reserved when they are written
   std::map<std::uint64_t, Reservation> reserved;  // blocks that have a place and no data, by the first of a range
-  std::uint64_t write_end = 0;         // of the call that writes
-  std::uint64_t zero_grown_to = 0;     // paper: the on-disk size that the write under way began with
-  bool allocate_on_close = false;      // EXT4_STATE_DA_ALLOC_CLOSE
+  std::uint64_t write_end = 0;                    // of the call that writes
+  std::uint64_t zero_grown_to = 0;                // paper: the on-disk size that the write under way began with
+  bool allocate_on_close = false;                 // EXT4_STATE_DA_ALLOC_CLOSE
 };
 
 // What Recorder::loosen() needs of an event, beside what the recording has.
@@ -86,7 +86,7 @@ struct Recorder::Impl {
   std::unordered_map<std::uint64_t, FileState> files;
   // Writeback that was started: its events come before whatever the journal takes next.
   std::vector<EventId> before_next_in_journal;
-  std::set<BlockId> unplaced;      // blocks whose allocation is delayed, where freed blocks are reused at once
+  std::set<BlockId> unplaced;     // blocks whose allocation is delayed, where freed blocks are reused at once
   std::vector<BlockId> unmapped;  // scratch: blocks that the call under way takes from a file
   bool is_loosened = false;
   bool is_sealed = false;

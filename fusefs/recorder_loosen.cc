@@ -1,16 +1,16 @@
 // Why a loosened recording has exactly the crashes of all executions of its class:
-//   Each execution of the class has the loosened order and more, so it leaves nothing else. The other way round, let S be
-//   a set of events that is down-closed in the loosened order. It is down-closed in this execution of the class: first
-//   what must come before the syncs in S (all of it is in S, or not of the kinds that the sync waits for); then what need
-//   not come after any event of the rules' `before` kinds that S lacks; then the rest. A rule b before a, with a in S and b
-//   not, would need b to come before a; b is in the rest, and a is not, or the loosened order would have b before a too.
-//   Rules about one file hold between calls that keep their order in the whole class, so they are the same in all of it.
+//   Each execution of the class has the loosened order and more, so it leaves nothing else. The other way round, let S
+//   be a set of events that is down-closed in the loosened order. It is down-closed in this execution of the class:
+//   first what must come before the syncs in S (all of it is in S, or not of the kinds that the sync waits for); then
+//   what need not come after any event of the rules' `before` kinds that S lacks; then the rest. A rule b before a,
+//   with a in S and b not, would need b to come before a; b is in the rest, and a is not, or the loosened order would
+//   have b before a too. Rules about one file hold between calls that keep their order in the whole class, so they are
+//   the same in all of it.
 // tests/thread_files_test.cc compares with all executions, none loosened.
-#include "fusefs/recorder_impl.h"
-
 #include <algorithm>
 #include <map>
 
+#include "fusefs/recorder_impl.h"
 #include "persist/check.h"
 
 namespace crashcut::fusefs {
@@ -25,7 +25,8 @@ class WholeDiskRule {
   WholeDiskRule(Kinds before, Kinds after) : before_(before), after_(after) {}
 
   template <class IsBefore>
-  void find_predecessors(Kinds kind, const std::vector<Kind>& kinds, IsBefore&& is_before, std::vector<EventId>& after) const {
+  void find_predecessors(Kinds kind, const std::vector<Kind>& kinds, IsBefore&& is_before,
+                         std::vector<EventId>& after) const {
     if ((kind & after_) == 0) return;
     for (const auto& [actor, events] : events_) {
       for (auto it = events.rbegin(); it != events.rend(); ++it) {
@@ -52,7 +53,8 @@ void Recorder::Impl::stamp(const Touch& touch) {
 
 bool Recorder::is_concurrent() const {
   const std::vector<Stamp>& stamps = impl_->stamps;
-  return std::any_of(stamps.begin(), stamps.end(), [&](const Stamp& s) { return s.moment.actor != stamps.front().moment.actor; });
+  return std::any_of(stamps.begin(), stamps.end(),
+                     [&](const Stamp& s) { return s.moment.actor != stamps.front().moment.actor; });
 }
 
 void Recorder::loosen(const std::function<bool(std::uint32_t, std::uint32_t)>& is_before) {
@@ -72,7 +74,8 @@ void Recorder::loosen(const std::function<bool(std::uint32_t, std::uint32_t)>& i
   }
   Order order(about_files, loose);
   for (persist::LocationId l = 0; l < tight.location_count(); ++l) loose.add_location(tight.initial(l));
-  const EventId durable = tight.durable_barrier() == 0 ? persist::kNoEvent : tight.barrier_event(tight.durable_barrier());
+  const EventId durable =
+      tight.durable_barrier() == 0 ? persist::kNoEvent : tight.barrier_event(tight.durable_barrier());
   std::vector<EventId> after;
   for (EventId e = 0; e < tight.event_count(); ++e) {
     if (e == durable) {
@@ -84,10 +87,13 @@ void Recorder::loosen(const std::function<bool(std::uint32_t, std::uint32_t)>& i
     const Touch touch{stamp.inos, stamp.block, stamp.sector};
     after = stamp.after;
     for (const WholeDiskRule& rule : about_the_disk) {
-      rule.find_predecessors(kind, recording.event_kinds, [&](EventId i) {
-        const Effects::Moment &first = stamps[i].moment, &second = stamp.moment;
-        return first.actor == second.actor || is_before(first.step, second.step);
-      }, after);
+      rule.find_predecessors(
+          kind, recording.event_kinds,
+          [&](EventId i) {
+            const Effects::Moment &first = stamps[i].moment, &second = stamp.moment;
+            return first.actor == second.actor || is_before(first.step, second.step);
+          },
+          after);
     }
     order.find_predecessors(kind, touch, after);
     loose.add_event(tight.op(e), tight.writes(e), after);

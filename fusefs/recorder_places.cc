@@ -1,13 +1,13 @@
 // When a block has a place on the disk: from its allocation until it is freed. Needed only where a freed block may be
 // written to by others at once (reuses_freed_blocks).
-#include "fusefs/recorder_impl.h"
-
 #include <algorithm>
 #include <iterator>
 #include <map>
 #include <string>
 #include <string_view>
 #include <tuple>
+
+#include "fusefs/recorder_impl.h"
 
 namespace crashcut::fusefs {
 

@@ -1,6 +1,6 @@
-#include "fusefs/recorder_impl.h"
-
 #include <algorithm>
+
+#include "fusefs/recorder_impl.h"
 
 namespace crashcut::fusefs {
 
@@ -39,7 +39,8 @@ void Recorder::Impl::settle_blocks(Ino ino, std::uint64_t first, std::uint64_t e
 // What blocks [first, end) make of the size is in the journal before whatever comes later.
 void Recorder::Impl::settle_growths(FileState& state, std::uint64_t first, std::uint64_t end) {
   for (const Allocation& allocation : state.allocations) {
-    if (allocation.block >= first && allocation.block < end) state.settled_size = std::max(state.settled_size, allocation.size);
+    if (allocation.block >= first && allocation.block < end)
+      state.settled_size = std::max(state.settled_size, allocation.size);
   }
   std::erase_if(state.growths, [&](const Growth& growth) { return growth.size <= state.settled_size; });
 }

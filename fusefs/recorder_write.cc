@@ -1,9 +1,8 @@
-#include "fusefs/recorder_impl.h"
-
 #include <algorithm>
 #include <cstring>
 #include <utility>
 
+#include "fusefs/recorder_impl.h"
 #include "persist/check.h"
 
 namespace crashcut::fusefs {
@@ -82,13 +81,14 @@ void Recorder::Impl::settle_size(Ino ino, std::uint64_t size) {
   for (Allocation& allocation : state.allocations) allocation.size = 0;
 }
 
-// The on-disk size reaches `to`, inside the size that the running system sees, in the call itself. Growths beyond it may
-// have come before or are still to come, and it does not undo them. Adds to `writes`; false where it is there already.
+// The on-disk size reaches `to`, inside the size that the running system sees, in the call itself. Growths beyond it
+// may have come before or are still to come, and it does not undo them. Adds to `writes`; false where it is there
+// already.
 bool Recorder::Impl::raise_size(Ino ino, std::uint64_t to) {
   FileState& state = file(ino);
   if (to <= state.settled_size) return false;
-  const auto above = std::find_if(state.growths.begin(), state.growths.end(),
-                                  [&](const Growth& growth) { return growth.size >= to; });
+  const auto above =
+      std::find_if(state.growths.begin(), state.growths.end(), [&](const Growth& growth) { return growth.size >= to; });
   CHECK(above != state.growths.end());
   writes.push_back(Write{inode(ino).size, to, above->event});
   state.settled_size = to;
@@ -99,8 +99,8 @@ bool Recorder::Impl::raise_size(Ino ino, std::uint64_t to) {
 // What the newest event wrote to a sector.
 void Recorder::Impl::current_sector(BlockId id, std::uint32_t sector, std::span<std::byte> out) {
   const LocationId location = recording.blocks[id].sectors[sector];
-  const Value value = location == kNoLocation ? (recording.blocks[id].from_below ? kFromBelow : 0)
-                                              : recording.log.current(location);
+  const Value value =
+      location == kNoLocation ? (recording.blocks[id].from_below ? kFromBelow : 0) : recording.log.current(location);
   const BlockRecord& block = recording.blocks[id];
   if (value == kFromBelow) {
     base->read_bytes(block.ino, (block.block * sectors_per_block() + sector) * sector_bytes(), out);
@@ -121,8 +121,8 @@ void Recorder::Impl::emit_data_range(Ino ino, std::uint64_t begin, std::uint64_t
   }
 }
 
-// Fig. 7, BUFFERWRITE lines 4 to 8: the last block exists already, so the size grows to its end over zeros. A write that
-// begins behind that block does not touch it (isPreallocBlock is given the offset).
+// Fig. 7, BUFFERWRITE lines 4 to 8: the last block exists already, so the size grows to its end over zeros. A write
+// that begins behind that block does not touch it (isPreallocBlock is given the offset).
 std::uint64_t Recorder::Impl::grow_over_zeros(const WriteRange& range) {
   const Ino ino = range.ino;
   const std::uint64_t size = range.old_size, end = range.offset + range.length;
@@ -312,9 +312,11 @@ void Recorder::Impl::overwrite(const WriteRange& range, std::uint64_t block, Blo
   const bool goes_on = state.write_end > grow_to;
   if (!goes_on || range.direct || !recording.options.delalloc) return emit_size(kZeroGrow, range.ino, grow_to);
   // ext4_da_should_update_i_disksize looks at the last block of the folio. One folio may hold the next block too (seen:
-  // a large one, where the file was not in the cache), and then the size is left to that block's writeback. Or it does not.
+  // a large one, where the file was not in the cache), and then the size is left to that block's writeback. Or it does
+  // not.
   writes.assign(1, Write{inode(range.ino).size, grow_to});
-  state.growths.push_back(Growth{grow_to, emit_allocation(kGrow, state, Touch{{&range.ino, 1}, id}, block + 1, grow_to)});
+  state.growths.push_back(
+      Growth{grow_to, emit_allocation(kGrow, state, Touch{{&range.ino, 1}, id}, block + 1, grow_to)});
 }
 
 // `size` is the file's before this write.

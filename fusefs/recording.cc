@@ -1,9 +1,9 @@
 #include "fusefs/recording.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cctype>
-
-#include <fmt/format.h>
 
 namespace crashcut::fusefs {
 
@@ -47,13 +47,17 @@ std::string Recording::describe_location(LocationId location) const {
       const std::string& name = strings[info.index];
       return fmt::format("name {}", info.ino == kRootIno ? name : path_of(info.ino) + "/" + name);
     }
-    case LocationKind::kSize: return fmt::format("size of {}", path_of(info.ino));
-    case LocationKind::kMeta: return fmt::format("attributes of {}", path_of(info.ino));
-    case LocationKind::kBlockMap: return fmt::format("block {} of {}", info.index, path_of(info.ino));
+    case LocationKind::kSize:
+      return fmt::format("size of {}", path_of(info.ino));
+    case LocationKind::kMeta:
+      return fmt::format("attributes of {}", path_of(info.ino));
+    case LocationKind::kBlockMap:
+      return fmt::format("block {} of {}", info.index, path_of(info.ino));
     case LocationKind::kSector:
       return fmt::format("bytes {}-{} of {}", info.index * options.sector_bytes,
                          (info.index + 1) * options.sector_bytes - 1, path_of(info.ino));
-    case LocationKind::kMark: return fmt::format("mark \"{}\"", strings[info.index]);
+    case LocationKind::kMark:
+      return fmt::format("mark \"{}\"", strings[info.index]);
   }
   return "";
 }
@@ -68,16 +72,20 @@ std::string Recording::describe_value(LocationId location, Value value) const {
       return first == first_names.end() ? fmt::format("inode {}", value)
                                         : fmt::format("inode {}, made as {}", value, first->second);
     }
-    case LocationKind::kSize: return fmt::format("{}", value);
-    case LocationKind::kMeta: return value == 0 ? "initial" : fmt::format("mode {:o}", metas[value].mode & 07777);
-    case LocationKind::kBlockMap: return value == 0 ? "NULs" : "its data";
+    case LocationKind::kSize:
+      return fmt::format("{}", value);
+    case LocationKind::kMeta:
+      return value == 0 ? "initial" : fmt::format("mode {:o}", metas[value].mode & 07777);
+    case LocationKind::kBlockMap:
+      return value == 0 ? "NULs" : "its data";
     case LocationKind::kSector: {
       if (value == 0) return "NULs";
       std::span<const std::byte> content(bytes.data() + (value - 1), options.sector_bytes);
       while (content.size() > 1 && content.back() == std::byte{0}) content = content.first(content.size() - 1);
       return quote(content, 24);
     }
-    case LocationKind::kMark: return value == 0 ? "still ahead" : "reached";
+    case LocationKind::kMark:
+      return value == 0 ? "still ahead" : "reached";
   }
   return "";
 }
@@ -86,7 +94,8 @@ std::string Recording::describe_candidate(LocationId location, const persist::Ca
   const std::string value = describe_value(location, candidate.value);
   const std::string owner = path_of(locations[candidate.location].ino);
   switch (candidate.origin) {
-    case persist::Origin::kHere: return value;
+    case persist::Origin::kHere:
+      return value;
     case persist::Origin::kLater:
       return fmt::format("{}, data later written to {}, which reuses the freed block", value, owner);
     case persist::Origin::kEarlier:

@@ -48,9 +48,9 @@ struct InodeRecord {
 
 struct BlockRecord {
   Ino ino{};
-  std::uint64_t block = 0;                     // where it was first used: collapse_range moves blocks
-  std::vector<persist::LocationId> sectors;    // kNoLocation until written
-  bool from_below = false;                     // sectors without a location are the disk's below
+  std::uint64_t block = 0;                   // where it was first used: collapse_range moves blocks
+  std::vector<persist::LocationId> sectors;  // kNoLocation until written
+  bool from_below = false;                   // sectors without a location are the disk's below
   // When it has a place on the disk, where freed blocks are reused at once (fusefs/places.h).
   std::vector<persist::EventId> allocations;       // journal entries that say that it is allocated
   persist::EventId placed_at = persist::kNoEvent;  // it has its place by this event; kNoEvent: it may still be delayed
@@ -65,22 +65,23 @@ inline constexpr persist::Value kFromBelow = ~persist::Value{0};
 struct Recording {
   ModelOptions options;
   persist::Log log;
-  std::vector<std::string> ops;        // the operations in order, as text; Log::op() points here
-  std::vector<Kind> event_kinds;       // of each event
-  std::vector<LocationInfo> locations; // of each location
+  std::vector<std::string> ops;         // the operations in order, as text; Log::op() points here
+  std::vector<Kind> event_kinds;        // of each event
+  std::vector<LocationInfo> locations;  // of each location
   std::vector<std::string> strings;
   std::unordered_map<std::uint64_t, InodeRecord> inodes;
   std::vector<BlockRecord> blocks{1};  // [0] is kNoBlock
   std::vector<BlockId> freed;          // by freed_at; empty where freed blocks are not reused at once
   std::vector<BlockId> look_alikes;    // of each block: the first one that was written and freed just like it
   std::vector<BlockId> leftovers;      // of each block: the first one that held the same in the end
-  std::vector<Meta> metas{Meta{.mode = kRootMode, .nlink = 2}};  // kMeta values point here; [0] is the empty disk's root
-  std::vector<std::byte> bytes;        // kSector values point here, plus one; 0 is all NULs
+  std::vector<Meta> metas{
+      Meta{.mode = kRootMode, .nlink = 2}};  // kMeta values point here; [0] is the empty disk's root
+  std::vector<std::byte> bytes;              // kSector values point here, plus one; 0 is all NULs
   std::map<std::string, persist::LocationId, std::less<>> marks;
   // The names that an inode had last and first, for reports.
   std::unordered_map<std::uint64_t, std::pair<Ino, std::string>> last_names;
   std::unordered_map<std::uint64_t, std::string> first_names;
-  Ino next_ino{11};                    // ext4's first
+  Ino next_ino{11};  // ext4's first
 
   // One event in words: "size of foo becomes 4". Names are those that the inode had last.
   std::string describe_event(persist::EventId event) const;

@@ -1,6 +1,7 @@
 #include "fusefs/trace.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -9,8 +10,6 @@
 #include <cerrno>
 #include <cstring>
 #include <limits>
-
-#include <fmt/format.h>
 
 #include "fusefs/checksum.h"
 #include "persist/check.h"
@@ -380,7 +379,8 @@ tl::expected<std::unique_ptr<TraceWriter>, std::string> TraceWriter::create(cons
 }
 
 // The end of a trace that is being written: the bytes from the last multiple of kTailBytes up to `end`.
-// Somebody who is killed leaves it as it is after any store of his: bytes come first, then the `end` that includes them.
+// Somebody who is killed leaves it as it is after any store of his: bytes come first, then the `end` that includes
+// them.
 struct TraceWriter::Tail {
   std::uint64_t end;         // bytes of the whole trace
   std::uint64_t header_sum;  // of the trace that it belongs to
@@ -420,7 +420,8 @@ void TraceWriter::open_tail() {
   // Room for all of it now: a mapping of a full disk would end us by SIGBUS.
   if (const int error = posix_fallocate(fd, 0, sizeof(Tail))) {
     fail("make the tail of", error);
-  } else if (void* memory = mmap(nullptr, sizeof(Tail), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0); memory != MAP_FAILED) {
+  } else if (void* memory = mmap(nullptr, sizeof(Tail), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+             memory != MAP_FAILED) {
     tail_ = static_cast<Tail*>(memory);
     tail_->header_sum = xxh64(buffer_, 0);
   } else {
@@ -473,7 +474,7 @@ void TraceWriter::hand_over() {
     if (written_ % kTailBytes != 0) break;
     write_out(tail_->bytes, kTailBytes, written_ - kTailBytes);
     if (!error_.empty()) return buffer_.clear();  // what the tail says it has stays there
-    tail_->set_end(written_);  // from here on it is empty, whatever its bytes are
+    tail_->set_end(written_);                     // from here on it is empty, whatever its bytes are
   }
   tail_->set_end(written_);
   buffer_.clear();
@@ -543,7 +544,8 @@ tl::expected<void, std::string> TraceReader::scan() {
   if (!bytes.starts_with(kMagic)) return refuse("it is not a trace of crashcut");
   if (bytes.size() < kFirstRecord) return refuse("its beginning is not whole");
   if (const std::uint32_t version = get_fixed(bytes.data() + kMagic.size()); version != kVersion) {
-    return tl::unexpected(fmt::format("it has version {} of the format, and only version {} is known", version, kVersion));
+    return tl::unexpected(
+        fmt::format("it has version {} of the format, and only version {} is known", version, kVersion));
   }
   std::string_view body;
   const Found header = find_record(bytes, kFirstRecord, body);
@@ -575,8 +577,11 @@ bool TraceReader::take(const TraceOp& op) {
       if (op.process != processes_.size()) return false;
       processes_.push_back(TraceProcess{op.pid, std::string(op.text)});
       return true;
-    case TraceCall::kEnd: return is_complete_ = true;
-    default: ++op_count_; return op.process < processes_.size();
+    case TraceCall::kEnd:
+      return is_complete_ = true;
+    default:
+      ++op_count_;
+      return op.process < processes_.size();
   }
 }
 

@@ -20,9 +20,8 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <vector>
-
 #include <tl/expected.hpp>
+#include <vector>
 
 #include "fusefs/byte_store.h"
 #include "fusefs/filesystem.h"
@@ -68,35 +67,36 @@ enum class TraceCall : std::uint8_t {
 };
 
 // Bits of TraceOp::flags.
-inline constexpr std::uint32_t kTraceAppend = 1;    // kWrite: `offset` is where it went
+inline constexpr std::uint32_t kTraceAppend = 1;  // kWrite: `offset` is where it went
 inline constexpr std::uint32_t kTraceDirect = 2;
 inline constexpr std::uint32_t kTraceDsync = 4;
 inline constexpr std::uint32_t kTraceSync = 8;
 inline constexpr std::uint32_t kTraceDatasync = 1;  // kFsync
 inline constexpr std::uint32_t kTraceWritable = 1;  // kRelease
 inline constexpr std::uint32_t kTraceFinished = 2;  // kRelease: it had written, and nobody else is still writing
-inline constexpr std::uint32_t kTraceFailed = std::uint32_t{1} << 31;  // kFallocate: it failed, but the file's times changed
+inline constexpr std::uint32_t kTraceFailed = std::uint32_t{1}
+                                              << 31;  // kFallocate: it failed, but the file's times changed
 
 // One operation. Which fields it has: kFields in trace.cc. Text and data point into the reader's bytes.
 struct TraceOp {
   TraceCall call{};
   std::uint32_t process = 0;  // into TraceReader::processes(); 0: not known
   timespec time{};
-  Ino ino{};                  // the file; for what makes one, the one that was made
+  Ino ino{};  // the file; for what makes one, the one that was made
   Ino dir{};
-  std::string_view name;      // in dir; of an xattr
-  Ino to_dir{};               // kRename
+  std::string_view name;  // in dir; of an xattr
+  Ino to_dir{};           // kRename
   std::string_view to_name;
   mode_t mode = 0;
   dev_t rdev = 0;
   uid_t uid = 0;
   gid_t gid = 0;
   std::uint64_t offset = 0;
-  std::uint64_t length = 0;   // kTruncate: the new size
-  std::uint32_t flags = 0;    // as the call takes them, or the bits above; kFallocate: its mode
+  std::uint64_t length = 0;  // kTruncate: the new size
+  std::uint32_t flags = 0;   // as the call takes them, or the bits above; kFallocate: its mode
   AttrChange change;
-  std::string_view text;      // symlink's target, xattr's value, mark, process' command
-  std::uint64_t pid = 0;      // kProcess
+  std::string_view text;  // symlink's target, xattr's value, mark, process' command
+  std::uint64_t pid = 0;  // kProcess
   std::span<const std::byte> data;
 };
 
@@ -141,7 +141,7 @@ class TraceWriter final : public ByteStore {
   int fd_;
   std::string path_;
   std::string error_;
-  std::string buffer_;        // one record
+  std::string buffer_;         // one record
   std::uint64_t written_ = 0;  // bytes of the trace before it
   Tail* tail_ = nullptr;
   std::int64_t last_time_ns_ = 0;

@@ -1,12 +1,11 @@
 #include "fusefs/trace_replay.h"
 
+#include <fmt/format.h>
 #include <linux/falloc.h>
 
 #include <algorithm>
 #include <cstring>
 #include <unordered_map>
-
-#include <fmt/format.h>
 
 #include "fusefs/filesystem_impl.h"
 #include "fusefs/trace_text.h"
@@ -39,8 +38,8 @@ class Replay {
     setup.sector_bytes = options.sector_bytes;
     setup.block_bytes = options.block_bytes;
     // In other blocks a file takes other room; that there was enough was found when it was recorded.
-    const bool has_same_room = options.block_bytes == trace.header().block_bytes &&
-                               trace.header().capacity_bytes <= limits.capacity_bytes;
+    const bool has_same_room =
+        options.block_bytes == trace.header().block_bytes && trace.header().capacity_bytes <= limits.capacity_bytes;
     setup.capacity_bytes = has_same_room ? trace.header().capacity_bytes : limits.capacity_bytes;
     is_room_a_limit_ = !has_same_room;
     setup.clock = [clock = clock_] { return clock->now(); };
@@ -56,10 +55,13 @@ class Replay {
       const std::string words = text.describe(op);
       if (recorder_) recorder_->begin_op(words);
       if (const Complaint complaint = apply(op); !complaint.text.empty()) {
-        constexpr const char* kLimit = "crashcut cannot replay operation {} of the trace, {}: {}. This is a limit of crashcut.";
-        constexpr const char* kWrong = "the trace contradicts itself: operation {}, {}, is said to have succeeded, but {}";
-        return tl::unexpected(ReplayError{
-            fmt::format(fmt::runtime(complaint.is_limit ? kLimit : kWrong), number, words, complaint.text), complaint.is_limit});
+        constexpr const char* kLimit =
+            "crashcut cannot replay operation {} of the trace, {}: {}. This is a limit of crashcut.";
+        constexpr const char* kWrong =
+            "the trace contradicts itself: operation {}, {}, is said to have succeeded, but {}";
+        return tl::unexpected(
+            ReplayError{fmt::format(fmt::runtime(complaint.is_limit ? kLimit : kWrong), number, words, complaint.text),
+                        complaint.is_limit});
       }
       if (hooks_) hooks_->on_op(op, words, *filesystem_);
     }
@@ -79,13 +81,20 @@ class Replay {
       case TraceCall::kCreate:
       case TraceCall::kMkdir:
       case TraceCall::kSymlink:
-      case TraceCall::kTmpfile: return make(op);
-      case TraceCall::kAddOpen: return add_open(op);
-      case TraceCall::kRelease: return release(op);
-      case TraceCall::kWrite: return write(op);
-      case TraceCall::kTruncate: return truncate(op);
-      case TraceCall::kFallocate: return fallocate(op);
-      default: return complain(change(op));
+      case TraceCall::kTmpfile:
+        return make(op);
+      case TraceCall::kAddOpen:
+        return add_open(op);
+      case TraceCall::kRelease:
+        return release(op);
+      case TraceCall::kWrite:
+        return write(op);
+      case TraceCall::kTruncate:
+        return truncate(op);
+      case TraceCall::kFallocate:
+        return fallocate(op);
+      default:
+        return complain(change(op));
     }
   }
 
@@ -98,33 +107,53 @@ class Replay {
         if (S_ISDIR(op.mode) || S_ISLNK(op.mode)) return "a create makes no directories and no symlinks";
         result = filesystem_->create(op.dir, op.name, op.mode, op.rdev, who, made);
         break;
-      case TraceCall::kMkdir: result = filesystem_->mkdir(op.dir, op.name, op.mode, who, made); break;
-      case TraceCall::kSymlink: result = filesystem_->symlink(op.dir, op.name, op.text, who, made); break;
-      default: result = filesystem_->tmpfile(op.dir, op.mode, who, made); break;
+      case TraceCall::kMkdir:
+        result = filesystem_->mkdir(op.dir, op.name, op.mode, who, made);
+        break;
+      case TraceCall::kSymlink:
+        result = filesystem_->symlink(op.dir, op.name, op.text, who, made);
+        break;
+      default:
+        result = filesystem_->tmpfile(op.dir, op.mode, who, made);
+        break;
     }
     if (result != 0) return complain(result);
     if (made == op.ino) return "";
-    return fmt::format("it makes inode {} here, not {}", static_cast<std::uint64_t>(made), static_cast<std::uint64_t>(op.ino));
+    return fmt::format("it makes inode {} here, not {}", static_cast<std::uint64_t>(made),
+                       static_cast<std::uint64_t>(op.ino));
   }
 
   Errno change(const TraceOp& op) {
     Filesystem& fs = *filesystem_;
     switch (op.call) {
-      case TraceCall::kLink: return fs.link(op.ino, op.dir, op.name);
-      case TraceCall::kUnlink: return fs.unlink(op.dir, op.name);
-      case TraceCall::kRmdir: return fs.rmdir(op.dir, op.name);
-      case TraceCall::kRename: return fs.rename(op.dir, op.name, op.to_dir, op.to_name, op.flags);
-      case TraceCall::kSetattr: return fs.setattr(op.ino, op.change);
-      case TraceCall::kSetXattr: return fs.set_xattr(op.ino, std::string(op.name), op.text, static_cast<int>(op.flags));
-      case TraceCall::kRemoveXattr: return fs.remove_xattr(op.ino, std::string(op.name));
-      case TraceCall::kFsync: return fs.fsync(op.ino, op.flags & kTraceDatasync);
-      case TraceCall::kSync: return fs.sync();
-      case TraceCall::kSyncFileRange: return fs.sync_file_range(op.ino, op.offset, op.length, op.flags);
-      case TraceCall::kMakeDurable: fs.make_durable(); return 0;
+      case TraceCall::kLink:
+        return fs.link(op.ino, op.dir, op.name);
+      case TraceCall::kUnlink:
+        return fs.unlink(op.dir, op.name);
+      case TraceCall::kRmdir:
+        return fs.rmdir(op.dir, op.name);
+      case TraceCall::kRename:
+        return fs.rename(op.dir, op.name, op.to_dir, op.to_name, op.flags);
+      case TraceCall::kSetattr:
+        return fs.setattr(op.ino, op.change);
+      case TraceCall::kSetXattr:
+        return fs.set_xattr(op.ino, std::string(op.name), op.text, static_cast<int>(op.flags));
+      case TraceCall::kRemoveXattr:
+        return fs.remove_xattr(op.ino, std::string(op.name));
+      case TraceCall::kFsync:
+        return fs.fsync(op.ino, op.flags & kTraceDatasync);
+      case TraceCall::kSync:
+        return fs.sync();
+      case TraceCall::kSyncFileRange:
+        return fs.sync_file_range(op.ino, op.offset, op.length, op.flags);
+      case TraceCall::kMakeDurable:
+        fs.make_durable();
+        return 0;
       case TraceCall::kMark:
         if (recorder_) recorder_->mark(mark_names_.next(std::string(op.text)));
         return 0;
-      default: return 0;
+      default:
+        return 0;
     }
   }
 
@@ -147,7 +176,8 @@ class Replay {
 
   // O_APPEND has done its work: the offset is where it went.
   Complaint write(const TraceOp& op) {
-    if (is_paper() && op.offset <= kFileBytesMax && !pay_for(op.offset - std::min(op.offset, size_of(op.ino)))) return too_large();
+    if (is_paper() && op.offset <= kFileBytesMax && !pay_for(op.offset - std::min(op.offset, size_of(op.ino))))
+      return too_large();
     const WriteFlags flags{.direct = (op.flags & kTraceDirect) != 0,
                            .dsync = (op.flags & kTraceDsync) != 0,
                            .sync = (op.flags & kTraceSync) != 0};
@@ -157,9 +187,7 @@ class Replay {
     return fmt::format("it writes {} bytes here", count);
   }
 
-  Complaint truncate(const TraceOp& op) {
-    return complain(filesystem_->truncate(op.ino, op.length));
-  }
+  Complaint truncate(const TraceOp& op) { return complain(filesystem_->truncate(op.ino, op.length)); }
 
   Complaint fallocate(const TraceOp& op) {
     if (op.flags & kTraceFailed) {  // it changed the times, or nothing
@@ -184,7 +212,8 @@ class Replay {
   }
   Complaint too_large() const {
     return Complaint(is_paper() ? "profile paper writes a hole's sectors, and all holes together have too many"
-                                : "too many blocks are moved in all", true);
+                                : "too many blocks are moved in all",
+                     true);
   }
 
   std::uint64_t size_of(Ino ino) const {

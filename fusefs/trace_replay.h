@@ -22,7 +22,7 @@ namespace crashcut::fusefs {
 // What a trace may cost: a record of a few bytes can ask for a file of terabytes.
 struct ReplayLimits {
   std::uint64_t capacity_bytes = std::uint64_t{1} << 34;  // of the filesystem, at most
-  std::uint64_t gap_units = std::uint64_t{1} << 24;  // blocks that are moved; `paper`: sectors of holes too
+  std::uint64_t gap_units = std::uint64_t{1} << 24;       // blocks that are moved; `paper`: sectors of holes too
 };
 
 struct Replayed {

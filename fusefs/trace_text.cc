@@ -1,9 +1,8 @@
 #include "fusefs/trace_text.h"
 
+#include <fmt/format.h>
 #include <linux/falloc.h>
 #include <linux/fs.h>
-
-#include <fmt/format.h>
 
 namespace crashcut::fusefs {
 namespace {
@@ -43,12 +42,10 @@ std::string flags_text(std::uint32_t flags, std::span<const FlagName> names) {
 constexpr FlagName kWriteFlags[] = {
     {kTraceAppend, "O_APPEND"}, {kTraceDirect, "O_DIRECT"}, {kTraceSync, "O_SYNC"}, {kTraceDsync, "O_DSYNC"}};
 constexpr FlagName kRenameFlags[] = {{RENAME_NOREPLACE, "RENAME_NOREPLACE"}, {RENAME_EXCHANGE, "RENAME_EXCHANGE"}};
-constexpr FlagName kFallocateModes[] = {{FALLOC_FL_PUNCH_HOLE, "PUNCH_HOLE"},
-                                        {FALLOC_FL_ZERO_RANGE, "ZERO_RANGE"},
-                                        {FALLOC_FL_COLLAPSE_RANGE, "COLLAPSE_RANGE"},
-                                        {FALLOC_FL_INSERT_RANGE, "INSERT_RANGE"},
-                                        {FALLOC_FL_KEEP_SIZE, "KEEP_SIZE"},
-                                        {kTraceFailed, "failed"}};
+constexpr FlagName kFallocateModes[] = {
+    {FALLOC_FL_PUNCH_HOLE, "PUNCH_HOLE"},         {FALLOC_FL_ZERO_RANGE, "ZERO_RANGE"},
+    {FALLOC_FL_COLLAPSE_RANGE, "COLLAPSE_RANGE"}, {FALLOC_FL_INSERT_RANGE, "INSERT_RANGE"},
+    {FALLOC_FL_KEEP_SIZE, "KEEP_SIZE"},           {kTraceFailed, "failed"}};
 
 std::string setattr_text(const std::string& path, const AttrChange& change) {
   const bool has_owner = change.uid || change.gid;
@@ -75,36 +72,56 @@ std::string call_text(const TraceOp& op, const std::function<std::string(Ino)>& 
     return dir == kRootIno ? last : path_of(dir) + "/" + last;
   };
   switch (op.call) {
-    case TraceCall::kCreate: return create_text(path(op.dir, op.name), op.mode);
-    case TraceCall::kMkdir: return fmt::format("mkdir({}, {:04o})", path(op.dir, op.name), op.mode & 07777);
-    case TraceCall::kSymlink: return fmt::format("symlink({}, {})", quoted(op.text), path(op.dir, op.name));
-    case TraceCall::kTmpfile: return fmt::format("open({}, O_TMPFILE, {:04o})", path_of(op.dir), op.mode & 07777);
-    case TraceCall::kLink: return fmt::format("link({}, {})", path_of(op.ino), path(op.dir, op.name));
-    case TraceCall::kUnlink: return fmt::format("unlink({})", path(op.dir, op.name));
-    case TraceCall::kRmdir: return fmt::format("rmdir({})", path(op.dir, op.name));
+    case TraceCall::kCreate:
+      return create_text(path(op.dir, op.name), op.mode);
+    case TraceCall::kMkdir:
+      return fmt::format("mkdir({}, {:04o})", path(op.dir, op.name), op.mode & 07777);
+    case TraceCall::kSymlink:
+      return fmt::format("symlink({}, {})", quoted(op.text), path(op.dir, op.name));
+    case TraceCall::kTmpfile:
+      return fmt::format("open({}, O_TMPFILE, {:04o})", path_of(op.dir), op.mode & 07777);
+    case TraceCall::kLink:
+      return fmt::format("link({}, {})", path_of(op.ino), path(op.dir, op.name));
+    case TraceCall::kUnlink:
+      return fmt::format("unlink({})", path(op.dir, op.name));
+    case TraceCall::kRmdir:
+      return fmt::format("rmdir({})", path(op.dir, op.name));
     case TraceCall::kRename:
-      return fmt::format("rename({}, {}{})", path(op.dir, op.name), path(op.to_dir, op.to_name), flags_text(op.flags, kRenameFlags));
-    case TraceCall::kSetattr: return setattr_text(path_of(op.ino), op.change);
+      return fmt::format("rename({}, {}{})", path(op.dir, op.name), path(op.to_dir, op.to_name),
+                         flags_text(op.flags, kRenameFlags));
+    case TraceCall::kSetattr:
+      return setattr_text(path_of(op.ino), op.change);
     case TraceCall::kSetXattr:
       return fmt::format("setxattr({}, {}, {})", path_of(op.ino), printable(op.name, 256), count_text(op.text.size()));
-    case TraceCall::kRemoveXattr: return fmt::format("removexattr({}, {})", path_of(op.ino), printable(op.name, 256));
-    case TraceCall::kAddOpen: return fmt::format("open({})", path_of(op.ino));
-    case TraceCall::kRelease: return fmt::format("close({})", path_of(op.ino));
+    case TraceCall::kRemoveXattr:
+      return fmt::format("removexattr({}, {})", path_of(op.ino), printable(op.name, 256));
+    case TraceCall::kAddOpen:
+      return fmt::format("open({})", path_of(op.ino));
+    case TraceCall::kRelease:
+      return fmt::format("close({})", path_of(op.ino));
     case TraceCall::kWrite:
-      return fmt::format("write({}, {} at {}{})", path_of(op.ino), count_text(op.data.size()), op.offset, flags_text(op.flags, kWriteFlags));
-    case TraceCall::kTruncate: return fmt::format("truncate({}, {})", path_of(op.ino), op.length);
+      return fmt::format("write({}, {} at {}{})", path_of(op.ino), count_text(op.data.size()), op.offset,
+                         flags_text(op.flags, kWriteFlags));
+    case TraceCall::kTruncate:
+      return fmt::format("truncate({}, {})", path_of(op.ino), op.length);
     case TraceCall::kFallocate:
-      return fmt::format("fallocate({}, {} at {}{})", path_of(op.ino), count_text(op.length), op.offset, flags_text(op.flags, kFallocateModes));
-    case TraceCall::kFsync: return fmt::format("{}({})", op.flags & kTraceDatasync ? "fdatasync" : "fsync", path_of(op.ino));
-    case TraceCall::kSync: return "sync()";
+      return fmt::format("fallocate({}, {} at {}{})", path_of(op.ino), count_text(op.length), op.offset,
+                         flags_text(op.flags, kFallocateModes));
+    case TraceCall::kFsync:
+      return fmt::format("{}({})", op.flags & kTraceDatasync ? "fdatasync" : "fsync", path_of(op.ino));
+    case TraceCall::kSync:
+      return "sync()";
     case TraceCall::kSyncFileRange:
       return fmt::format("sync_file_range({}, {} at {})", path_of(op.ino), count_text(op.length), op.offset);
-    case TraceCall::kMakeDurable: return "everything so far is made durable";
-    case TraceCall::kMark: return fmt::format("mark({})", quoted(op.text));
+    case TraceCall::kMakeDurable:
+      return "everything so far is made durable";
+    case TraceCall::kMark:
+      return fmt::format("mark({})", quoted(op.text));
     case TraceCall::kStopped:
       return "the program is stopped";
     case TraceCall::kProcess:
-    case TraceCall::kEnd: break;
+    case TraceCall::kEnd:
+      break;
   }
   return "";
 }
@@ -150,7 +167,9 @@ void TraceText::follow(const TraceOp& op) {
   switch (op.call) {
     case TraceCall::kCreate:
     case TraceCall::kMkdir:
-    case TraceCall::kSymlink: set_name(op.ino, op.dir, op.name); return;
+    case TraceCall::kSymlink:
+      set_name(op.ino, op.dir, op.name);
+      return;
     case TraceCall::kLink: {
       // People know a file by its first name, as long as it has that.
       const auto known = names_.find(static_cast<std::uint64_t>(op.ino));
@@ -158,7 +177,9 @@ void TraceText::follow(const TraceOp& op) {
       return;
     }
     case TraceCall::kUnlink:
-    case TraceCall::kRmdir: remove_name(op.dir, op.name); return;
+    case TraceCall::kRmdir:
+      remove_name(op.dir, op.name);
+      return;
     case TraceCall::kRename: {
       const Ino moved = lookup(op.dir, op.name);
       const Ino replaced = lookup(op.to_dir, op.to_name);
@@ -171,7 +192,8 @@ void TraceText::follow(const TraceOp& op) {
       set_name(moved, op.to_dir, op.to_name);
       return;
     }
-    default: return;
+    default:
+      return;
   }
 }
 

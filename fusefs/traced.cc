@@ -24,7 +24,11 @@ void Traced::add_process() {
   process_ = ++process_count_;
   known_[current_.pid] = Known{current_.command, process_};
   is_process_written_ = true;
-  writer_->add(TraceOp{.call = TraceCall::kProcess, .process = process_, .time = clock_.now(), .text = current_.command, .pid = current_.pid});
+  writer_->add(TraceOp{.call = TraceCall::kProcess,
+                       .process = process_,
+                       .time = clock_.now(),
+                       .text = current_.command,
+                       .pid = current_.pid});
 }
 
 std::optional<std::uint64_t> Traced::add(TraceOp& op) {
@@ -62,27 +66,38 @@ Errno Traced::change(TraceOp op, Action&& action, const Ino* made) {
 Errno Traced::create(Ino dir, std::string_view name, mode_t mode, dev_t rdev, const Credentials& who, Ino& out) {
   if (S_ISDIR(mode)) return -EPERM;
   if (S_ISLNK(mode)) return -EINVAL;
-  return change({.call = TraceCall::kCreate, .dir = dir, .name = name, .mode = mode, .rdev = rdev, .uid = who.uid, .gid = who.gid},
-                [&] { return filesystem_.create(dir, name, mode, rdev, who, out); }, &out);
+  return change(
+      {.call = TraceCall::kCreate,
+       .dir = dir,
+       .name = name,
+       .mode = mode,
+       .rdev = rdev,
+       .uid = who.uid,
+       .gid = who.gid},
+      [&] { return filesystem_.create(dir, name, mode, rdev, who, out); }, &out);
 }
 
 Errno Traced::mkdir(Ino dir, std::string_view name, mode_t mode, const Credentials& who, Ino& out) {
-  return change({.call = TraceCall::kMkdir, .dir = dir, .name = name, .mode = mode, .uid = who.uid, .gid = who.gid},
-                [&] { return filesystem_.mkdir(dir, name, mode, who, out); }, &out);
+  return change(
+      {.call = TraceCall::kMkdir, .dir = dir, .name = name, .mode = mode, .uid = who.uid, .gid = who.gid},
+      [&] { return filesystem_.mkdir(dir, name, mode, who, out); }, &out);
 }
 
 Errno Traced::symlink(Ino dir, std::string_view name, std::string_view target, const Credentials& who, Ino& out) {
-  return change({.call = TraceCall::kSymlink, .dir = dir, .name = name, .uid = who.uid, .gid = who.gid, .text = target},
-                [&] { return filesystem_.symlink(dir, name, target, who, out); }, &out);
+  return change(
+      {.call = TraceCall::kSymlink, .dir = dir, .name = name, .uid = who.uid, .gid = who.gid, .text = target},
+      [&] { return filesystem_.symlink(dir, name, target, who, out); }, &out);
 }
 
 Errno Traced::tmpfile(Ino dir, mode_t mode, const Credentials& who, Ino& out) {
-  return change({.call = TraceCall::kTmpfile, .dir = dir, .mode = mode, .uid = who.uid, .gid = who.gid},
-                [&] { return filesystem_.tmpfile(dir, mode, who, out); }, &out);
+  return change(
+      {.call = TraceCall::kTmpfile, .dir = dir, .mode = mode, .uid = who.uid, .gid = who.gid},
+      [&] { return filesystem_.tmpfile(dir, mode, who, out); }, &out);
 }
 
 Errno Traced::link(Ino ino, Ino dir, std::string_view name) {
-  return change({.call = TraceCall::kLink, .ino = ino, .dir = dir, .name = name}, [&] { return filesystem_.link(ino, dir, name); });
+  return change({.call = TraceCall::kLink, .ino = ino, .dir = dir, .name = name},
+                [&] { return filesystem_.link(ino, dir, name); });
 }
 
 Errno Traced::unlink(Ino dir, std::string_view name) {
@@ -94,23 +109,30 @@ Errno Traced::rmdir(Ino dir, std::string_view name) {
 }
 
 Errno Traced::rename(Ino from_dir, std::string_view from, Ino to_dir, std::string_view to, unsigned flags) {
-  return change({.call = TraceCall::kRename, .dir = from_dir, .name = from, .to_dir = to_dir, .to_name = to, .flags = flags},
-                [&] { return filesystem_.rename(from_dir, from, to_dir, to, flags); });
+  return change(
+      {.call = TraceCall::kRename, .dir = from_dir, .name = from, .to_dir = to_dir, .to_name = to, .flags = flags},
+      [&] { return filesystem_.rename(from_dir, from, to_dir, to, flags); });
 }
 
 // ---- attributes and open descriptions -----------------------------------------------------------------------------
 
 Errno Traced::setattr(Ino ino, const AttrChange& attributes) {
-  return change({.call = TraceCall::kSetattr, .ino = ino, .change = attributes}, [&] { return filesystem_.setattr(ino, attributes); });
+  return change({.call = TraceCall::kSetattr, .ino = ino, .change = attributes},
+                [&] { return filesystem_.setattr(ino, attributes); });
 }
 
 Errno Traced::set_xattr(Ino ino, const std::string& name, std::string_view value, int flags) {
-  return change({.call = TraceCall::kSetXattr, .ino = ino, .name = name, .flags = static_cast<std::uint32_t>(flags), .text = value},
+  return change({.call = TraceCall::kSetXattr,
+                 .ino = ino,
+                 .name = name,
+                 .flags = static_cast<std::uint32_t>(flags),
+                 .text = value},
                 [&] { return filesystem_.set_xattr(ino, name, value, flags); });
 }
 
 Errno Traced::remove_xattr(Ino ino, const std::string& name) {
-  return change({.call = TraceCall::kRemoveXattr, .ino = ino, .name = name}, [&] { return filesystem_.remove_xattr(ino, name); });
+  return change({.call = TraceCall::kRemoveXattr, .ino = ino, .name = name},
+                [&] { return filesystem_.remove_xattr(ino, name); });
 }
 
 void Traced::add_open(Ino ino, const Writer* writer) {
@@ -194,7 +216,11 @@ Errno Traced::truncate(Ino ino, std::uint64_t size, Writer* writer) {
 }
 
 Errno Traced::fallocate(Ino ino, int mode, std::uint64_t offset, std::uint64_t length, Writer* writer) {
-  TraceOp op{.call = TraceCall::kFallocate, .ino = ino, .offset = offset, .length = length, .flags = static_cast<std::uint32_t>(mode)};
+  TraceOp op{.call = TraceCall::kFallocate,
+             .ino = ino,
+             .offset = offset,
+             .length = length,
+             .flags = static_cast<std::uint32_t>(mode)};
   const Errno result = change(op, [&] { return filesystem_.fallocate(ino, mode, offset, length); });
   if (result == 0 && writer && (mode & ~FALLOC_FL_KEEP_SIZE) != 0) note_written(ino, writer);
   // ext4 changes the times before it finds that there is no room, or that the range does not fit.
@@ -209,7 +235,8 @@ Errno Traced::fsync(Ino ino, bool datasync) {
   if (const auto found = unfinished_.find(ino); found != unfinished_.end()) {
     found->second = Unfinished{.epoch = ++last_epoch_, .open_writers = found->second.open_writers};
   }
-  return change({.call = TraceCall::kFsync, .ino = ino, .flags = datasync ? kTraceDatasync : 0}, [&] { return filesystem_.fsync(ino, datasync); });
+  return change({.call = TraceCall::kFsync, .ino = ino, .flags = datasync ? kTraceDatasync : 0},
+                [&] { return filesystem_.fsync(ino, datasync); });
 }
 
 Errno Traced::sync() {

@@ -13,7 +13,7 @@ namespace crashcut::fusefs {
 
 enum class Ino : std::uint64_t {};
 inline constexpr Ino kNoIno{0};
-inline constexpr Ino kRootIno{2};  // as on ext4
+inline constexpr Ino kRootIno{2};                     // as on ext4
 inline constexpr mode_t kRootMode = S_IFDIR | 01777;  // whoever runs the program may work in it, as in /tmp
 
 // What an inode holds besides its size and its data. The type bits of `mode` never change.

@@ -53,8 +53,8 @@ static CRASHCUT_UNUSED int crashcut_reached(const char* text) {
 }
 
 /* In crashcut_recover(): a recovery for which this does not hold is none of our business and is dropped.
- * In a thread, under `crashcut threads`: a schedule for which this does not hold is; so "wait until" can be written without
- * a loop. What goes wrong in other threads meanwhile is still found. */
+ * In a thread, under `crashcut threads`: a schedule for which this does not hold is; so "wait until" can be written
+ * without a loop. What goes wrong in other threads meanwhile is still found. */
 static CRASHCUT_UNUSED void crashcut_assume(int condition) {
   if (!condition) (void)syscall(CRASHCUT_SYSCALL_NUMBER, CRASHCUT_OP_ASSUME);
 }

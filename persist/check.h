@@ -5,11 +5,10 @@
 #include <cstdio>
 #include <cstdlib>
 
-#define CHECK(condition)                                                                     \
-  do {                                                                                       \
-    if (!(condition)) [[unlikely]] {                                                         \
-      std::fprintf(stderr, "crashcut: broken invariant at %s:%d: %s\n", __FILE__, __LINE__,  \
-                   #condition);                                                              \
-      std::abort();                                                                          \
-    }                                                                                        \
+#define CHECK(condition)                                                                                 \
+  do {                                                                                                   \
+    if (!(condition)) [[unlikely]] {                                                                     \
+      std::fprintf(stderr, "crashcut: broken invariant at %s:%d: %s\n", __FILE__, __LINE__, #condition); \
+      std::abort();                                                                                      \
+    }                                                                                                    \
   } while (0)

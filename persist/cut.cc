@@ -21,8 +21,8 @@ void Cut::reset() {
 // The newest write that is certainly in, or -1: it hides all before it.
 std::int32_t Cut::newest_in(LocationId location, std::span<const LocationWrite> history) const {
   if (log_->is_chain(location)) {
-    const auto end = std::partition_point(history.begin(), history.end(),
-                                          [&](const LocationWrite& w) { return is_in(w.event); });
+    const auto end =
+        std::partition_point(history.begin(), history.end(), [&](const LocationWrite& w) { return is_in(w.event); });
     return static_cast<std::int32_t>(end - history.begin()) - 1;
   }
   auto at = static_cast<std::int32_t>(history.size()) - 1;
@@ -162,7 +162,8 @@ std::size_t Cut::count_in() const {
   for (ChainId chain : trail_) {
     // Those that a barrier covers stand at the chain's beginning and are counted already.
     const auto events = log_->chain_events(chain);
-    const auto covered = std::ranges::partition_point(events, [&](EventId e) { return log_->cover(e) <= barriers_in_; });
+    const auto covered =
+        std::ranges::partition_point(events, [&](EventId e) { return log_->cover(e) <= barriers_in_; });
     const auto end = std::ranges::lower_bound(events, positions_[chain].end_in);
     if (end > covered) count += static_cast<std::size_t>(end - covered);
   }

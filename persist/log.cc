@@ -121,7 +121,7 @@ void Log::build_successors() {
 // Each event goes to the end of the longest chain that one of its predecessors ends: a journal stays one chain
 // though its entries also wait for data.
 void Log::build_chains() {
-  std::vector<EventId> last(1, kNoEvent);    // of each chain
+  std::vector<EventId> last(1, kNoEvent);   // of each chain
   std::vector<std::uint32_t> length(1, 0);  // of each chain
   std::vector<EventId> chain_before(events_.size(), kNoEvent);
   for (EventId e = 0; e < events_.size(); ++e) {
@@ -233,8 +233,8 @@ void Log::seal() {
 std::size_t Log::memory_bytes() const {
   auto bytes = [](const auto& v) { return v.capacity() * sizeof(v[0]); };
   return bytes(events_) + bytes(predecessors_) + bytes(writes_) + bytes(barriers_) + bytes(initial_) + bytes(current_) +
-         bytes(last_write_) + bytes(first_successor_) + bytes(successors_) + bytes(first_history_) + bytes(history_) + bytes(sides_) +
-         bytes(first_of_chain_) + bytes(chain_events_) + bytes(covered_count_) +
+         bytes(last_write_) + bytes(first_successor_) + bytes(successors_) + bytes(first_history_) + bytes(history_) +
+         bytes(sides_) + bytes(first_of_chain_) + bytes(chain_events_) + bytes(covered_count_) +
          is_chain_.capacity() / 8 + has_rising_epochs_.capacity() / 8;
 }
 

@@ -1,7 +1,8 @@
 // Log: what a program wrote, and what the storage promises about the order in which it persists.
 //
 // Models: events (atomic groups of writes to locations), the c-order in which they happened (their numbers),
-//   a total order of the writes of each location (the c-order, if they say nothing else), and persists-before, a partial order inside the c-order.
+//   a total order of the writes of each location (the c-order, if they say nothing else), and persists-before, a
+//   partial order inside the c-order.
 // Does not model: what a location is. Files, cache lines and marks are the callers' business.
 // Source: PerSeVerE section 3.2 (persists-before, p-snapshots), Jaaru section 4 (constraint refinement).
 //

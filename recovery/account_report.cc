@@ -1,8 +1,8 @@
 // report_account(): one recovery as a table of operations and a list of calls.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <functional>
-
-#include <fmt/format.h>
 
 #include "recovery/report.h"
 
@@ -20,9 +20,12 @@ std::string_view mark_of(const Operation& operation) {
   if (operation.events.empty()) return "";
   if (operation.is_sync()) return operation.fate() == Fate::kPersisted ? "done" : "not yet";
   switch (operation.fate()) {
-    case Fate::kPersisted: return "yes";
-    case Fate::kPartly: return "partly";
-    case Fate::kLost: return "no";
+    case Fate::kPersisted:
+      return "yes";
+    case Fate::kPartly:
+      return "partly";
+    case Fate::kLost:
+      return "no";
   }
   return "";
 }

@@ -1,8 +1,8 @@
 #include "recovery/check.h"
 
-#include <chrono>
-
 #include <fmt/format.h>
+
+#include <chrono>
 
 #include "recovery/minimise.h"
 #include "recovery/token.h"
@@ -42,7 +42,9 @@ class Running {
   const Hooks& hooks_;
 };
 
-bool is_time_shorter_than_main(const Plan& plan) { return plan.time_limit.count() > 0 && plan.time_limit < plan.main_limit; }
+bool is_time_shorter_than_main(const Plan& plan) {
+  return plan.time_limit.count() > 0 && plan.time_limit < plan.main_limit;
+}
 
 Session::Setup setup_of(const Plan& plan, const Hooks& hooks) {
   Session::Setup setup;
@@ -75,10 +77,12 @@ tl::expected<void, Failure> check_execution(const inprocess::Execution& executio
     case ExecutionKind::kKilled:
       return tl::unexpected(user_failure(fmt::format("{} was killed by {}.", kItself, signal_text(execution.signal))));
     case ExecutionKind::kHung:
-      return tl::unexpected(
-          user_failure(fmt::format("{} did not end within the limit of {} (--main-limit).", kItself, seconds_text(plan.main_limit))));
-    case ExecutionKind::kToolError: return tl::unexpected(Failure{execution.blame, execution.sentence});
-    case ExecutionKind::kRunning: break;
+      return tl::unexpected(user_failure(fmt::format("{} did not end within the limit of {} (--main-limit).", kItself,
+                                                     seconds_text(plan.main_limit))));
+    case ExecutionKind::kToolError:
+      return tl::unexpected(Failure{execution.blame, execution.sentence});
+    case ExecutionKind::kRunning:
+      break;
   }
   return tl::unexpected(tool_failure("The runtime did not say how main() ended."));
 }
@@ -127,7 +131,7 @@ tl::expected<Account, Failure> tell(const inprocess::SingleRun& run, std::string
   }
   inprocess::Recovery recovery = run.recovery;
   recovery.errors = run.errors;
-  return Account{failure_of(recovery), std::move(*story),   run.output,   run.errors,
+  return Account{failure_of(recovery), std::move(*story),   run.output,    run.errors,
                  recovery.output_cut,  recovery.errors_cut, recovery.path, {}};
 }
 
@@ -248,18 +252,24 @@ tl::expected<Account, Failure> replay(const Plan& plan, std::uint64_t fingerprin
 
 std::string_view to_text(Verdict verdict) {
   switch (verdict) {
-    case Verdict::kVerified: return "verified";
-    case Verdict::kViolation: return "violation";
-    case Verdict::kBounded: return "bounded";
+    case Verdict::kVerified:
+      return "verified";
+    case Verdict::kViolation:
+      return "violation";
+    case Verdict::kBounded:
+      return "bounded";
   }
   return "";
 }
 
 int exit_code(Verdict verdict) {
   switch (verdict) {
-    case Verdict::kVerified: return 0;
-    case Verdict::kViolation: return 1;
-    case Verdict::kBounded: return 3;
+    case Verdict::kVerified:
+      return 0;
+    case Verdict::kViolation:
+      return 1;
+    case Verdict::kBounded:
+      return 3;
   }
   return 4;
 }

@@ -4,7 +4,6 @@
 #include <functional>
 #include <optional>
 #include <string>
-
 #include <tl/expected.hpp>
 
 #include "recovery/inprocess/session.h"
@@ -70,9 +69,11 @@ struct Hooks {
 tl::expected<Result, inprocess::Failure> check(const Plan& plan, const Hooks& hooks);
 
 // The recoveries of what the session has executed: a part of check(), for who executes by himself. No token.
-tl::expected<Result, inprocess::Failure> check_recording(inprocess::Session& session, const Plan& plan, const Hooks& hooks);
+tl::expected<Result, inprocess::Failure> check_recording(inprocess::Session& session, const Plan& plan,
+                                                         const Hooks& hooks);
 // One of them again.
-tl::expected<Account, inprocess::Failure> replay_recording(inprocess::Session& session, const std::vector<std::uint32_t>& path);
+tl::expected<Account, inprocess::Failure> replay_recording(inprocess::Session& session,
+                                                           const std::vector<std::uint32_t>& path);
 
 // Runs main() and one recovery. A program that does not do what it did when the path was found is a user's failure.
 tl::expected<Account, inprocess::Failure> replay(const Plan& plan, std::uint64_t fingerprint,

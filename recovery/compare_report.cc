@@ -1,9 +1,9 @@
 #include "recovery/compare_report.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
-
-#include <fmt/format.h>
 
 #include "recovery/report.h"
 
@@ -41,7 +41,8 @@ std::string counts_table(const std::vector<Comparison>& rows, const std::vector<
                         survey.violations(), survey.recoveries(), to_text(rows[i].result.verdict));
   }
   if (rows.empty()) return text;
-  for (const std::string& sentence : not_covered(rows[0].result)) text += fmt::format("\n  Not covered: {}\n", sentence);
+  for (const std::string& sentence : not_covered(rows[0].result))
+    text += fmt::format("\n  Not covered: {}\n", sentence);
   return text;
 }
 

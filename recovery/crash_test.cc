@@ -68,9 +68,8 @@ Report CrashTest::explore(const Observer& observer, const persist::Budget& budge
   const auto end = persist::explore(tree, budget, [&](persist::ChoiceTree& t) { run_once(cut, t, observer, report); });
   report.complete = end.complete;
   report.diverged = end.diverged;
-  std::stable_sort(report.violations.begin(), report.violations.end(), [](const Violation& a, const Violation& b) {
-    return a.persisted.size() < b.persisted.size();
-  });
+  std::stable_sort(report.violations.begin(), report.violations.end(),
+                   [](const Violation& a, const Violation& b) { return a.persisted.size() < b.persisted.size(); });
   return report;
 }
 

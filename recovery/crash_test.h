@@ -62,7 +62,7 @@ using Observer = std::function<std::string(AfterCrash&)>;
 struct Violation {
   std::string why;
   std::string outcome;
-  persist::Path path;                     // replays it: CrashTest::replay()
+  persist::Path path;                       // replays it: CrashTest::replay()
   std::vector<persist::EventId> persisted;  // the smallest cut of this recovery
 };
 
@@ -70,8 +70,8 @@ struct Report {
   std::map<std::string, std::uint64_t> outcomes;  // and how many recoveries gave each
   std::vector<Violation> violations;              // the one with the smallest cut first
   std::uint64_t recoveries = 0;
-  bool complete = false;                          // false: the budget ended first, or the observer diverged
-  bool diverged = false;                          // the observer was not deterministic
+  bool complete = false;  // false: the budget ended first, or the observer diverged
+  bool diverged = false;  // the observer was not deterministic
 };
 
 class CrashTest {

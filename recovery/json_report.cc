@@ -1,6 +1,7 @@
 #include "recovery/json_report.h"
 
 #include <fmt/format.h>
+
 #include <nlohmann/json.hpp>
 
 #include "recovery/report.h"
@@ -50,24 +51,34 @@ Json outcomes_json(const Survey& survey) {
   for (const auto& [output, tally] : survey.outcomes()) outputs.push_back(output);
   // What dump() would make of bytes that are no UTF-8, for all of them.
   const auto text = [](const std::string& output) {
-    return Json::parse(Json(outcome_text(output)).dump(-1, ' ', false, Json::error_handler_t::replace)).get<std::string>();
+    return Json::parse(Json(outcome_text(output)).dump(-1, ' ', false, Json::error_handler_t::replace))
+        .get<std::string>();
   };
   const std::vector<std::string> texts = texts_of(outputs, text);
   Json list = Json::array();
   for (const auto& [output, tally] : survey.outcomes()) {
-    list.push_back({{"output", texts[list.size()]}, {"stdout", output}, {"recoveries", tally.recoveries}, {"violations", tally.violations}});
+    list.push_back({{"output", texts[list.size()]},
+                    {"stdout", output},
+                    {"recoveries", tally.recoveries},
+                    {"violations", tally.violations}});
   }
   return list;
 }
 
 std::string_view kind_text(inprocess::RecordKind kind) {
   switch (kind) {
-    case inprocess::RecordKind::kOk: return "ok";
-    case inprocess::RecordKind::kAssumedAway: return "assumed_away";
-    case inprocess::RecordKind::kExited: return "exit";
-    case inprocess::RecordKind::kSignalled: return "signal";
-    case inprocess::RecordKind::kHung: return "hang";
-    case inprocess::RecordKind::kToolError: return "not_run";
+    case inprocess::RecordKind::kOk:
+      return "ok";
+    case inprocess::RecordKind::kAssumedAway:
+      return "assumed_away";
+    case inprocess::RecordKind::kExited:
+      return "exit";
+    case inprocess::RecordKind::kSignalled:
+      return "signal";
+    case inprocess::RecordKind::kHung:
+      return "hang";
+    case inprocess::RecordKind::kToolError:
+      return "not_run";
   }
   return "";
 }
@@ -142,12 +153,17 @@ Json violation_json(const Counterexample& example) {
 
 Json bound_json(Bound bound) {
   switch (bound) {
-    case Bound::kNone: return nullptr;
-    case Bound::kRecoveries: return "max_recoveries";
+    case Bound::kNone:
+      return nullptr;
+    case Bound::kRecoveries:
+      return "max_recoveries";
     case Bound::kTime:
-    case Bound::kTimeInMain: return "time";
-    case Bound::kInterrupt: return "interrupt";
-    case Bound::kNotRun: return "not_run";
+    case Bound::kTimeInMain:
+      return "time";
+    case Bound::kInterrupt:
+      return "interrupt";
+    case Bound::kNotRun:
+      return "not_run";
   }
   return nullptr;
 }

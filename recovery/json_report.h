@@ -1,9 +1,8 @@
 // JSON report: a result as one JSON document; docs/json.md says what is in it.
 #pragma once
 
-#include <string>
-
 #include <nlohmann/json_fwd.hpp>
+#include <string>
 
 #include "recovery/check.h"
 

@@ -23,7 +23,8 @@ std::string output_of(const std::vector<std::string>& command) {
   close(ends[1]);
   std::string text;
   char part[4096];
-  for (ssize_t got; error == 0 && (got = read(ends[0], part, sizeof part)) > 0;) text.append(part, static_cast<std::size_t>(got));
+  for (ssize_t got; error == 0 && (got = read(ends[0], part, sizeof part)) > 0;)
+    text.append(part, static_cast<std::size_t>(got));
   close(ends[0]);
   if (error == 0) waitpid(child, nullptr, 0);
   return text;

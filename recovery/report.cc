@@ -1,20 +1,26 @@
 #include "recovery/report.h"
 
-#include <algorithm>
-
 #include <fmt/format.h>
+
+#include <algorithm>
 
 namespace crashcut::recovery {
 namespace {
 
 std::string_view bound_text(Bound bound) {
   switch (bound) {
-    case Bound::kNone: return "";
-    case Bound::kRecoveries: return "--max-recoveries hit";
-    case Bound::kTime: return "--time hit";
-    case Bound::kTimeInMain: return "--time hit before main() had ended";
-    case Bound::kInterrupt: return "interrupted";
-    case Bound::kNotRun: return "ended by a recovery that could not be run";
+    case Bound::kNone:
+      return "";
+    case Bound::kRecoveries:
+      return "--max-recoveries hit";
+    case Bound::kTime:
+      return "--time hit";
+    case Bound::kTimeInMain:
+      return "--time hit before main() had ended";
+    case Bound::kInterrupt:
+      return "interrupted";
+    case Bound::kNotRun:
+      return "ended by a recovery that could not be run";
   }
   return "";
 }
@@ -52,7 +58,8 @@ std::string report_start(std::string_view command, const Plan& plan) {
                      bounds_text(plan.depth, plan.max_recoveries, plan.time_limit, plan.jobs), plan.seed);
 }
 
-std::string bounds_text(std::uint64_t depth, std::uint64_t max_recoveries, std::chrono::duration<double> time_limit, std::uint64_t jobs) {
+std::string bounds_text(std::uint64_t depth, std::uint64_t max_recoveries, std::chrono::duration<double> time_limit,
+                        std::uint64_t jobs) {
   std::string text = fmt::format("depth {}", depth);
   text += max_recoveries == 0 ? ", all recoveries" : fmt::format(", at most {} recoveries", max_recoveries);
   if (time_limit.count() > 0) text += fmt::format(", at most {:g} s", time_limit.count());
@@ -98,8 +105,7 @@ std::string report_outcomes(const Survey& survey) {
   for (const auto& [output, tally] : survey.outcomes()) {
     total += tally.recoveries;
     const bool some = tally.violations > 0 && tally.violations < tally.recoveries;
-    text += fmt::format("{} {:>8}  {}{}\n", tally.violations > 0 ? '!' : ' ', tally.recoveries,
-                        *outcome++,
+    text += fmt::format("{} {:>8}  {}{}\n", tally.violations > 0 ? '!' : ' ', tally.recoveries, *outcome++,
                         some ? fmt::format("  ({} of them violate)", tally.violations) : "");
   }
   return text + fmt::format("  {:>8}  total, {}\n", total,
@@ -108,13 +114,15 @@ std::string report_outcomes(const Survey& survey) {
 
 std::vector<std::string> not_covered(const Result& result) {
   if (result.execution.threads_begun == 0) return {};
-  return {fmt::format("Other interleavings of its {} threads: crashcut threads tries them.", result.execution.threads_begun + 1)};
+  return {fmt::format("Other interleavings of its {} threads: crashcut threads tries them.",
+                      result.execution.threads_begun + 1)};
 }
 
 // What the verdict is about, where that is not the whole program.
 static std::string scope_text(const Result& result) {
   if (result.execution.threads_begun == 0 || result.verdict == Verdict::kViolation) return "";
-  return fmt::format(" for one interleaving of {} threads (crashcut threads tries the others)", result.execution.threads_begun + 1);
+  return fmt::format(" for one interleaving of {} threads (crashcut threads tries the others)",
+                     result.execution.threads_begun + 1);
 }
 
 std::string report_end(const Plan& plan, const Result& result) {

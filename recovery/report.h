@@ -37,7 +37,8 @@ std::string printable_outcome(const std::string& output);
 // "12%", or "less than 0.0001%"
 std::string percent_text(double fraction);
 // The bounds of a search, for its first line.
-std::string bounds_text(std::uint64_t depth, std::uint64_t max_recoveries, std::chrono::duration<double> time_limit, std::uint64_t jobs);
+std::string bounds_text(std::uint64_t depth, std::uint64_t max_recoveries, std::chrono::duration<double> time_limit,
+                        std::uint64_t jobs);
 // 1 recovery, 2 recoveries
 std::string count_text(std::uint64_t count, std::string_view one, std::string_view many);
 

@@ -1,9 +1,9 @@
 #include "recovery/survey.h"
 
+#include <fmt/format.h>
+
 #include <csignal>
 #include <cstring>
-
-#include <fmt/format.h>
 
 namespace crashcut::recovery {
 namespace {
@@ -12,7 +12,8 @@ using inprocess::RecordKind;
 
 // Its bytes: two that look alike on one line are not the same.
 std::string outcome_of(const inprocess::Recovery& recovery) {
-  return std::string(recovery.output) + (recovery.output_cut ? fmt::format("... (and more, of hash {:08x})", recovery.output_rest) : "");
+  return std::string(recovery.output) +
+         (recovery.output_cut ? fmt::format("... (and more, of hash {:08x})", recovery.output_rest) : "");
 }
 
 // As a string of C.
@@ -57,7 +58,9 @@ std::string signal_text(int signal) {
   return name != nullptr ? fmt::format("SIG{}", name) : fmt::format("signal {}", signal);
 }
 
-std::string seconds_text(std::chrono::seconds time) { return fmt::format("{} second{}", time.count(), time.count() == 1 ? "" : "s"); }
+std::string seconds_text(std::chrono::seconds time) {
+  return fmt::format("{} second{}", time.count(), time.count() == 1 ? "" : "s");
+}
 
 std::string outcome_text(std::string_view output) {
   if (output.ends_with('\n')) output.remove_suffix(1);
@@ -66,7 +69,8 @@ std::string outcome_text(std::string_view output) {
   return joined;
 }
 
-std::vector<std::string> texts_of(const std::vector<std::string>& outputs, const std::function<std::string(const std::string&)>& text) {
+std::vector<std::string> texts_of(const std::vector<std::string>& outputs,
+                                  const std::function<std::string(const std::string&)>& text) {
   std::vector<std::string> texts;
   for (const std::string& output : outputs) texts.push_back(text(output));
   // One in quotes may look like another as it is, which then needs them too.
@@ -85,25 +89,36 @@ std::vector<std::string> texts_of(const std::vector<std::string>& outputs, const
 
 std::string to_text(const FailureKind& failure) {
   switch (failure.kind) {
-    case RecordKind::kOk: return "recovery succeeded";
-    case RecordKind::kAssumedAway: return "recovery was assumed away (crashcut_assume)";
-    case RecordKind::kExited: return fmt::format("recovery exited with status {}", failure.code);
+    case RecordKind::kOk:
+      return "recovery succeeded";
+    case RecordKind::kAssumedAway:
+      return "recovery was assumed away (crashcut_assume)";
+    case RecordKind::kExited:
+      return fmt::format("recovery exited with status {}", failure.code);
     case RecordKind::kSignalled:
       if (failure.code == SIGABRT) return "recovery aborted (SIGABRT)";
       return fmt::format("recovery was killed by {} ({})", signal_text(failure.code), strsignal(failure.code));
     case RecordKind::kHung:
-      return fmt::format("recovery did not end within the limit of {} (--recovery-limit)", seconds_text(std::chrono::seconds(failure.code)));
-    case RecordKind::kToolError: return "crashcut could not run this recovery";
+      return fmt::format("recovery did not end within the limit of {} (--recovery-limit)",
+                         seconds_text(std::chrono::seconds(failure.code)));
+    case RecordKind::kToolError:
+      return "crashcut could not run this recovery";
   }
   return "";
 }
 
 void Survey::add(const inprocess::Recovery& recovery) {
   switch (recovery.kind) {
-    case RecordKind::kOk: ++ok_; break;
-    case RecordKind::kAssumedAway: ++assumed_away_; return;
-    case RecordKind::kToolError: return add_not_run(recovery);
-    default: add_violation(recovery);
+    case RecordKind::kOk:
+      ++ok_;
+      break;
+    case RecordKind::kAssumedAway:
+      ++assumed_away_;
+      return;
+    case RecordKind::kToolError:
+      return add_not_run(recovery);
+    default:
+      add_violation(recovery);
   }
   Tally& tally = outcomes_[outcome_of(recovery)];
   ++tally.recoveries;

@@ -35,7 +35,8 @@ std::string seconds_text(std::chrono::seconds time);
 // An outcome on one line, without the newline at its end. Others can look like it: see texts_of.
 std::string outcome_text(std::string_view output);
 // Outputs as `text` shows them; those that it shows alike are in quotes, with escapes. No two are the same.
-std::vector<std::string> texts_of(const std::vector<std::string>& outputs, const std::function<std::string(const std::string&)>& text);
+std::vector<std::string> texts_of(const std::vector<std::string>& outputs,
+                                  const std::function<std::string(const std::string&)>& text);
 // "SIGSEGV"
 std::string signal_text(int signal);
 

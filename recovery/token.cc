@@ -27,7 +27,8 @@ ReplayToken read_body(TokenReader& in) {
 
 bool makes_sense(const ReplayToken& token) {
   return token.program.starts_with('/') && (token.from_directory.empty() || token.from_directory.starts_with('/')) &&
-         token.depth >= 1 && std::count(token.path.begin(), token.path.end(), kCrashAgain) < static_cast<std::ptrdiff_t>(token.depth);
+         token.depth >= 1 &&
+         std::count(token.path.begin(), token.path.end(), kCrashAgain) < static_cast<std::ptrdiff_t>(token.depth);
 }
 
 }  // namespace

@@ -1,7 +1,8 @@
 #include "recovery/token_bytes.h"
 
-#include <boost/crc.hpp>
 #include <fmt/format.h>
+
+#include <boost/crc.hpp>
 
 #include "recovery/base64url.h"
 #include "recovery/inprocess/protocol.h"
@@ -109,8 +110,7 @@ std::uint64_t TokenReader::number(std::uint64_t most) {
 std::uint64_t TokenReader::fixed(std::size_t byte_count) {
   if (bytes_.size() < byte_count) return refuse();
   std::uint64_t value = 0;
-  for (std::size_t i = 0; i < byte_count; ++i)
-    value |= std::uint64_t{static_cast<unsigned char>(bytes_[i])} << (8 * i);
+  for (std::size_t i = 0; i < byte_count; ++i) value |= std::uint64_t{static_cast<unsigned char>(bytes_[i])} << (8 * i);
   bytes_.remove_prefix(byte_count);
   return value;
 }

@@ -6,9 +6,8 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <vector>
-
 #include <tl/expected.hpp>
+#include <vector>
 
 #include "fusefs/profile.h"
 
@@ -20,7 +19,8 @@ inline constexpr std::uint64_t kTokenDepthMost = 64;
 // prefix + base64url of the body and its CRC-32.
 std::string seal(std::string_view prefix, std::string body);
 // The body of what seal() made; the error is a sentence.
-tl::expected<std::string, std::string> unseal(std::string_view prefix, std::string_view text, std::size_t bytes_most = std::size_t{4} << 20);
+tl::expected<std::string, std::string> unseal(std::string_view prefix, std::string_view text,
+                                              std::size_t bytes_most = std::size_t{4} << 20);
 // The sentence on a token whose checksum is right and whose fields are not.
 std::string no_crashcut_wrote_it();
 

@@ -21,7 +21,9 @@ bool any_common(const Operation& x, const Operation& y, Relation relation) {
 }
 
 // Of two accesses to one object.
-bool is_destruction(const Primitive& p, const Access& a, const Access& b) { return p.destroys.verb != Primitive::kNoVerb && (a.verb == p.destroys.verb || b.verb == p.destroys.verb); }
+bool is_destruction(const Primitive& p, const Access& a, const Access& b) {
+  return p.destroys.verb != Primitive::kNoVerb && (a.verb == p.destroys.verb || b.verb == p.destroys.verb);
+}
 
 // Calls on files: what one did is what the other sees.
 bool files_meet(const Operation& x, const Operation& y) {
@@ -33,7 +35,8 @@ bool files_meet(const Operation& x, const Operation& y) {
 
 bool is_for_want_of_others(const Operation& x) {
   const PrimitiveId primitive = primitive_of(x[0].object);
-  return (primitive == PrimitiveId::kTimer && x[0].verb == timer::kRunOut) || (primitive == PrimitiveId::kSpin && (x[0].verb == spin::kWakeUp || x[0].verb == spin::kGoRound));
+  return (primitive == PrimitiveId::kTimer && x[0].verb == timer::kRunOut) ||
+         (primitive == PrimitiveId::kSpin && (x[0].verb == spin::kWakeUp || x[0].verb == spin::kGoRound));
 }
 
 // The end of the process disables every step. A loop looks at memory that we do not see being written, so any step may
@@ -50,21 +53,28 @@ bool is_file_call(const Operation& x) { return x.size() > 0 && primitive_of(x[0]
 
 bool are_dependent(const Operation& x, const Operation& y) {
   if (depends_on_all(x) || depends_on_all(y)) return true;
-  return files_meet(x, y) || any_common(x, y, [](const Primitive& p, const Access& a, const Access& b) { return is_destruction(p, a, b) || p.dependent(a, b); });
+  return files_meet(x, y) || any_common(x, y, [](const Primitive& p, const Access& a, const Access& b) {
+           return is_destruction(p, a, b) || p.dependent(a, b);
+         });
 }
 
 bool may_conflict(const Operation& x, const Operation& y) {
   if (depends_on_all(x) || depends_on_all(y)) return true;
-  return files_meet(x, y) || any_common(x, y, [](const Primitive& p, const Access& a, const Access& b) { return is_destruction(p, a, b) || p.conflicting(a, b); });
+  return files_meet(x, y) || any_common(x, y, [](const Primitive& p, const Access& a, const Access& b) {
+           return is_destruction(p, a, b) || p.conflicting(a, b);
+         });
 }
 
 bool holds(const State& state, ActorId actor, const Operation& x) {
-  return std::any_of(x.begin(), x.end(), [&](const Access& a) { return primitive_of(a).holds != nullptr && primitive_of(a).holds(state, actor, a); });
+  return std::any_of(x.begin(), x.end(), [&](const Access& a) {
+    return primitive_of(a).holds != nullptr && primitive_of(a).holds(state, actor, a);
+  });
 }
 
 bool still_commutes(const Step& step, const Step& done, const State& now) {
   if (are_dependent(step.operation, done.operation) || !now.is_enabled(step.actor, step.operation)) return false;
-  const bool share = any_common(step.operation, done.operation, [](const Primitive&, const Access&, const Access&) { return true; });
+  const bool share =
+      any_common(step.operation, done.operation, [](const Primitive&, const Access&, const Access&) { return true; });
   if (!share) return true;
   State after = now;
   Operation again = step.operation;
@@ -77,7 +87,9 @@ bool still_commutes(const Step& step, const Step& done, const State& now) {
 
 bool may_be_co_enabled(const Operation& x, const Operation& y) {
   if (is_for_want_of_others(x) || is_for_want_of_others(y)) return false;
-  return !any_common(x, y, [](const Primitive& p, const Access& a, const Access& b) { return !is_destruction(p, a, b) && !p.co_enabled(a, b); });
+  return !any_common(x, y, [](const Primitive& p, const Access& a, const Access& b) {
+    return !is_destruction(p, a, b) && !p.co_enabled(a, b);
+  });
 }
 
 }  // namespace crashcut::scheduler

@@ -8,8 +8,8 @@
 
 namespace crashcut::scheduler {
 
-// Time passes where nobody else can go on: a step that comes after all before it, and before all after it. The state does not
-// say whether it may be taken; whoever chooses does (passing_time.h).
+// Time passes where nobody else can go on: a step that comes after all before it, and before all after it. The state
+// does not say whether it may be taken; whoever chooses does (passing_time.h).
 bool is_for_want_of_others(const Operation& x);
 // With every step, whatever it touches. Two steps that do not, and have no common object, do not depend on each other.
 bool depends_on_all(const Operation& x);
@@ -20,7 +20,8 @@ bool may_conflict(const Operation& x, const Operation& y);
 bool is_file_call(const Operation& x);
 // A call on files that is not done yet: it may do anything.
 bool is_unknown(const Operation& x);
-// False only where no state enables both, and for steps for want of others: whom they race with, Execution::passed_over says.
+// False only where no state enables both, and for steps for want of others: whom they race with, Execution::passed_over
+// says.
 bool may_be_co_enabled(const Operation& x, const Operation& y);
 
 // Whether the actor keeps others from what `x` waits for, maybe not alone (Primitive::holds).

@@ -1,7 +1,8 @@
-// Edges: how what one thread did comes to another, by the rules of POSIX: who acquires at a channel of an object has before it
-// all that was released there. Memory is not among these: see HappensBefore.
+// Edges: how what one thread did comes to another, by the rules of POSIX: who acquires at a channel of an object has
+// before it all that was released there. Memory is not among these: see HappensBefore.
 //
-// A channel is a part of an object. Invariant: of two accesses that commute (dependence.h) none acquires what the other releases.
+// A channel is a part of an object. Invariant: of two accesses that commute (dependence.h) none acquires what the other
+// releases.
 #pragma once
 
 #include <cerrno>
@@ -21,9 +22,12 @@ template <class Visit>
 void visit_thread_edges(const Access& access, Visit&& visit) {
   switch (access.verb) {
     case thread::kCreate:
-    case thread::kExit: return visit(Edge::kRelease, 0);
-    case thread::kStart: return visit(Edge::kAcquire, 0);
-    case thread::kDetach: return;
+    case thread::kExit:
+      return visit(Edge::kRelease, 0);
+    case thread::kStart:
+      return visit(Edge::kAcquire, 0);
+    case thread::kDetach:
+      return;
     default:
       if (access.result == 0) visit(Edge::kAcquire, 0);
   }
@@ -45,11 +49,15 @@ void visit_rwlock_edges(const Access& access, Visit&& visit) {
 template <class Visit>
 void for_each_edge(const Access& access, Visit&& visit) {
   switch (primitive_of(access.object)) {
-    case PrimitiveId::kThread: return visit_thread_edges(access, visit);
-    case PrimitiveId::kRwLock: return visit_rwlock_edges(access, visit);
+    case PrimitiveId::kThread:
+      return visit_thread_edges(access, visit);
+    case PrimitiveId::kRwLock:
+      return visit_rwlock_edges(access, visit);
     case PrimitiveId::kMutex:
-      if (access.verb <= mutex::kTimedLock && (access.result == 0 || access.result == EOWNERDEAD)) return visit(Edge::kAcquire, 0);
-      if ((access.verb == mutex::kUnlock && access.result == 0) || access.verb == mutex::kAbandon) visit(Edge::kRelease, 0);
+      if (access.verb <= mutex::kTimedLock && (access.result == 0 || access.result == EOWNERDEAD))
+        return visit(Edge::kAcquire, 0);
+      if ((access.verb == mutex::kUnlock && access.result == 0) || access.verb == mutex::kAbandon)
+        visit(Edge::kRelease, 0);
       return;
     case PrimitiveId::kSemaphore:
       if (access.verb == semaphore::kPost) return visit(Edge::kRelease, 0);
@@ -60,9 +68,12 @@ void for_each_edge(const Access& access, Visit&& visit) {
       if (access.verb == barrier::kArrive) return visit(Edge::kRelease, static_cast<std::uint32_t>(access.result));
       if (access.verb == barrier::kLeave) visit(Edge::kAcquire, static_cast<std::uint32_t>(access.argument));
       return;
-    case PrimitiveId::kOnce: return visit(access.verb == once::kBegin ? Edge::kAcquire : Edge::kRelease, 0);
-    // A condition variable orders by its mutex, a futex by the memory that it waits for; timers and yields order nothing.
-    default: return;
+    case PrimitiveId::kOnce:
+      return visit(access.verb == once::kBegin ? Edge::kAcquire : Edge::kRelease, 0);
+    // A condition variable orders by its mutex, a futex by the memory that it waits for; timers and yields order
+    // nothing.
+    default:
+      return;
   }
 }
 

@@ -1,6 +1,6 @@
-// Tree's part that estimates how much is done: the recursive estimator of Kilby and others, as in the Landslide thesis, 3.4.3.
-// What is not explored yet is taken to be as large as its siblings. A branch that costs a preemption has fewer of them left,
-// and is smaller than one that costs none: it is compared with its like.
+// Tree's part that estimates how much is done: the recursive estimator of Kilby and others, as in the Landslide
+// thesis, 3.4.3. What is not explored yet is taken to be as large as its siblings. A branch that costs a preemption has
+// fewer of them left, and is smaller than one that costs none: it is compared with its like.
 #include <algorithm>
 
 #include "scheduler/tree.h"
@@ -50,7 +50,8 @@ double Tree::estimate(const Node& node) const {
 double Tree::explored_fraction() const {
   if (root_ == nullptr) return 1;
   double done = 0;
-  for (const Node* node = root_.get(); node != nullptr; node = node->open.get()) done += static_cast<double>(node->done[0].leaves + node->done[1].leaves);
+  for (const Node* node = root_.get(); node != nullptr; node = node->open.get())
+    done += static_cast<double>(node->done[0].leaves + node->done[1].leaves);
   return done / std::max(estimate(*root_), 1.0);
 }
 

@@ -13,7 +13,8 @@ namespace crashcut::scheduler {
 
 bool is_live(const State& state, const Operation& operation) {
   const Access& first = operation[0];
-  return primitive_of(first.object) != PrimitiveId::kThread || first.verb != thread::kStart || state.object(first.object).a != thread::kNone;
+  return primitive_of(first.object) != PrimitiveId::kThread || first.verb != thread::kStart ||
+         state.object(first.object).a != thread::kNone;
 }
 
 // A timer that never runs out is nothing that was left undone; nor is a spurious wake-up that never came, or a
@@ -31,12 +32,14 @@ bool Director::is_asleep(ActorId actor) const {
 }
 
 bool is_assumed_away(std::span<const Pending> pending) {
-  return std::any_of(pending.begin(), pending.end(), [](const Pending& p) { return primitive_of(p.operation[0].object) == PrimitiveId::kAssume; });
+  return std::any_of(pending.begin(), pending.end(),
+                     [](const Pending& p) { return primitive_of(p.operation[0].object) == PrimitiveId::kAssume; });
 }
 
 bool is_exhausted(const Execution& execution, ActorId actor, std::uint32_t depth_most) {
   if (depth_most == 0) return false;
-  return std::count_if(execution.steps.begin(), execution.steps.end(), [&](const Step& s) { return s.actor == actor; }) >= depth_most;
+  return std::count_if(execution.steps.begin(), execution.steps.end(),
+                       [&](const Step& s) { return s.actor == actor; }) >= depth_most;
 }
 
 bool Director::is_exhausted(ActorId actor) {
@@ -61,7 +64,8 @@ std::optional<ActorId> Director::choose(const State& state, const std::vector<Pe
   const auto taken = std::find_if(pending.begin(), pending.end(), [&](const Pending& p) { return p.actor == *chosen; });
   if (!is_for_want_of_others(taken->operation)) return chosen;
   for (const Pending& p : pending) {
-    if (p.actor != *chosen && is_for_want_of_others(p.operation) && !is_exhausted(p.actor)) passed_over_.push_back({taken_, p});
+    if (p.actor != *chosen && is_for_want_of_others(p.operation) && !is_exhausted(p.actor))
+      passed_over_.push_back({taken_, p});
   }
   return chosen;
 }
@@ -117,9 +121,9 @@ std::optional<ActorId> Director::choose_freely(const State& state, const std::ve
     return first_in_line;
   if (is_last_there) return last_;
   if (best) return best;
-  ending_ = state.is_over()   ? Ending::kProcessEnded
-            : any_asleep      ? Ending::kAsleep
-            : any_exhausted   ? Ending::kDepth
+  ending_ = state.is_over()                                               ? Ending::kProcessEnded
+            : any_asleep                                                  ? Ending::kAsleep
+            : any_exhausted                                               ? Ending::kDepth
             : std::any_of(pending.begin(), pending.end(), is_left_undone) ? Ending::kStuck
                                                                           : Ending::kCompleted;
   return std::nullopt;
@@ -136,9 +140,7 @@ void Director::note(const Step& step, const State& after) {
 }
 
 void wake_sleepers(std::vector<Step>& sleep, const Step& step, const State& after) {
-  std::erase_if(sleep, [&](const Step& s) {
-    return s.actor == step.actor || !still_commutes(s, step, after);
-  });
+  std::erase_if(sleep, [&](const Step& s) { return s.actor == step.actor || !still_commutes(s, step, after); });
 }
 
 }  // namespace crashcut::scheduler

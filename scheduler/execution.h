@@ -32,20 +32,21 @@ enum class Ending : std::uint8_t {
 };
 
 // What to run: these actors first, then freely, but for sleepers, which wake when a step depends on theirs. What the
-// last steps of the prefix will do is known only when they are done: a call on files does other things in another order.
+// last steps of the prefix will do is known only when they are done: a call on files does other things in another
+// order.
 struct RunRequest {
   std::vector<ActorId> prefix;
-  std::vector<Step> sleep;            // as it stands after the first `sleep_from` of these
-  std::uint32_t sleep_from = 0;       // on from there it is woken by what the steps turn out to do
-  std::uint32_t depth_most = 0;       // steps an actor; 0: no bound
-  std::uint32_t turn_most = 0;        // of the free part: steps in a row while others could go on; 0: no bound
-  bool ends_with_prefix = false;      // a run again: nothing is taken after the prefix
-  bool goes_on_after_race = false;    // a data race does not end it
+  std::vector<Step> sleep;          // as it stands after the first `sleep_from` of these
+  std::uint32_t sleep_from = 0;     // on from there it is woken by what the steps turn out to do
+  std::uint32_t depth_most = 0;     // steps an actor; 0: no bound
+  std::uint32_t turn_most = 0;      // of the free part: steps in a row while others could go on; 0: no bound
+  bool ends_with_prefix = false;    // a run again: nothing is taken after the prefix
+  bool goes_on_after_race = false;  // a data race does not end it
   std::uint64_t seed = 0;  // after the prefix: each step by chance, the same for the same seed; 0: not by chance
 };
 
-// Where a step was taken for want of others (dependence.h): who else stood there for want of others, before what. Nothing
-// else tells: they may have come to go on otherwise.
+// Where a step was taken for want of others (dependence.h): who else stood there for want of others, before what.
+// Nothing else tells: they may have come to go on otherwise.
 struct PassedOver {
   std::size_t step;
   Pending pending;
@@ -57,15 +58,15 @@ struct ExecutionNote {
 };
 
 struct Execution {
-  std::vector<ObjectStart> objects;   // how each began
+  std::vector<ObjectStart> objects;  // how each began
   std::vector<Step> steps;
-  std::vector<Pending> pending;       // at the end: who was left, before what
+  std::vector<Pending> pending;  // at the end: who was left, before what
   std::vector<PassedOver> passed_over;
   Ending ending = Ending::kCompleted;
-  bool hit_depth = false;             // an actor was held back by its bound
-  std::uint32_t left_running = 0;     // threads that the end of the process cut short, and that nobody had detached
-  bool is_foreseen = false;           // not run: another that was run vouches for it (foresight.h)
-  std::uint64_t outcome = 0;          // whatever tells results apart for the caller
+  bool hit_depth = false;          // an actor was held back by its bound
+  std::uint32_t left_running = 0;  // threads that the end of the process cut short, and that nobody had detached
+  bool is_foreseen = false;        // not run: another that was run vouches for it (foresight.h)
+  std::uint64_t outcome = 0;       // whatever tells results apart for the caller
   std::shared_ptr<const ExecutionNote> note;
 };
 

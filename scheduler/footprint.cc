@@ -23,7 +23,9 @@ const Footprint* interned(Footprint footprint) {
   static std::unordered_multimap<std::uint64_t, std::unique_ptr<const Footprint>> known;
   std::uint64_t hash = footprint.size();
   for (const Touch& t : footprint) {
-    for (const std::uint64_t part : {t.key, t.begin, t.end, std::uint64_t{t.is_source} << 1 | std::uint64_t{t.is_target}}) hash = (hash ^ part) * 0x9e3779b97f4a7c15;
+    for (const std::uint64_t part :
+         {t.key, t.begin, t.end, std::uint64_t{t.is_source} << 1 | std::uint64_t{t.is_target}})
+      hash = (hash ^ part) * 0x9e3779b97f4a7c15;
   }
   const std::lock_guard lock(mutex);
   const auto [begin, end] = known.equal_range(hash);

@@ -138,7 +138,9 @@ void Foresight::learn(const Execution& execution, const Execution* foreseen) {
   const std::lock_guard lock(mutex_);
   has_semaphores_ = true;
   std::map<ActorId, std::uint64_t> history;
-  const auto of = [&](ActorId actor) -> std::uint64_t& { return history.try_emplace(actor, first_history(actor)).first->second; };
+  const auto of = [&](ActorId actor) -> std::uint64_t& {
+    return history.try_emplace(actor, first_history(actor)).first->second;
+  };
   for (const Step& step : execution.steps) {
     std::uint64_t& own = of(step.actor);
     note_next(step.actor, own, &step.operation);
@@ -157,7 +159,8 @@ void Foresight::learn(const Execution& execution, const Execution* foreseen) {
     if (!is_left[index(actor)]) note_next(actor, own, nullptr);
   }
   for (const ObjectStart& start : execution.objects) {
-    const bool is_new = std::none_of(objects_.begin(), objects_.end(), [&](const ObjectStart& s) { return s.object == start.object; });
+    const bool is_new =
+        std::none_of(objects_.begin(), objects_.end(), [&](const ObjectStart& s) { return s.object == start.object; });
     if (is_new) objects_.push_back(start);
   }
   if (execution.ending != Ending::kAsleep) seen_.insert(form);

@@ -35,7 +35,8 @@ void HappensBefore::note(const Step& step) {
 void HappensBefore::note(ActorId actor, const Access& access) {
   if (primitive_of(access.object) == PrimitiveId::kMemory) return note_memory(actor, access);
   for_each_edge(access, [&](Edge edge, std::uint32_t part) {
-    edge == Edge::kAcquire ? acquire(actor, channel(access.object, part)) : release(actor, channel(access.object, part));
+    edge == Edge::kAcquire ? acquire(actor, channel(access.object, part))
+                           : release(actor, channel(access.object, part));
   });
 }
 
@@ -45,7 +46,8 @@ void HappensBefore::note_memory(ActorId actor, const Access& access) {
   Clock& place = channel(access.object, access.offset);
   Clocks& clocks = clocks_of(actor);
   const bool is_same = memory::only_read(access);
-  const bool acquires = (access.order & (is_same && access.verb == memory::kCompareExchange ? memory::kAcquireIfSame : memory::kAcquire)) != 0;
+  const bool acquires = (access.order & (is_same && access.verb == memory::kCompareExchange ? memory::kAcquireIfSame
+                                                                                            : memory::kAcquire)) != 0;
   if (access.verb != memory::kStore) {
     if (acquires) join(clocks.own, place);
     join(clocks.read, place);

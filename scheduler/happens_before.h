@@ -33,7 +33,9 @@ class HappensBefore {
     Clock read;    // what its relaxed loads would have acquired: for its next acquire fence
   };
   Clocks& clocks_of(ActorId actor);
-  Clock& channel(ObjectId object, std::uint64_t part = 0) { return channels_[std::uint64_t{static_cast<std::uint32_t>(object)} << 32 | part]; }
+  Clock& channel(ObjectId object, std::uint64_t part = 0) {
+    return channels_[std::uint64_t{static_cast<std::uint32_t>(object)} << 32 | part];
+  }
   static void join(Clock& into, const Clock& from);
   void acquire(ActorId actor, const Clock& from) { join(clocks_of(actor).own, from); }
   void release(ActorId actor, Clock& into) { join(into, clocks_of(actor).own); }

@@ -30,7 +30,8 @@ bool is_weak_initial(std::span<const Step> sequence, const State& state, const S
 }
 
 bool is_vouched_for(std::span<const Step> sleepers, const State& state, std::span<const Step> sequence) {
-  return std::any_of(sleepers.begin(), sleepers.end(), [&](const Step& sleeper) { return is_weak_initial(sequence, state, sleeper); });
+  return std::any_of(sleepers.begin(), sleepers.end(),
+                     [&](const Step& sleeper) { return is_weak_initial(sequence, state, sleeper); });
 }
 
 }  // namespace crashcut::scheduler

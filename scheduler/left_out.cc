@@ -28,9 +28,9 @@ bool is_arming(const Step& step) { return find_timer(step.operation, timer::kArm
 struct LateWait {
   ActorId actor;
   ObjectId timer;
-  Operation operation;      // the one that waits
-  std::size_t place;        // of it in the execution, or its end
-  std::size_t previous;     // the thread's step before it
+  Operation operation;   // the one that waits
+  std::size_t place;     // of it in the execution, or its end
+  std::size_t previous;  // the thread's step before it
 };
 
 class LateWaits {

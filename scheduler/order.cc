@@ -42,8 +42,8 @@ void Order::order_after_all(std::size_t j) {
   std::fill(newest_.begin(), newest_.end(), kNoLink);  // chains begin anew
 }
 
-// Steps without a common object do not depend on each other, so only the chain of each object is looked at, backwards, until
-// all that is left of it is in the past.
+// Steps without a common object do not depend on each other, so only the chain of each object is looked at, backwards,
+// until all that is left of it is in the past.
 void Order::order_after_chain(std::span<const Step> steps, std::size_t j, std::size_t k) {
   const ObjectId object = steps[j].operation[k].object;
   if (index(object) >= newest_.size()) newest_.resize(index(object) + 1, kNoLink);
@@ -69,7 +69,8 @@ void Order::order_after_chain(std::span<const Step> steps, std::size_t j, std::s
 
 const Order::Link& Order::link_of(const Step& step, std::size_t i, ObjectId object) const {
   const auto is_it = [&](const Access& a) { return a.object == object; };
-  const auto k = static_cast<std::size_t>(std::find_if(step.operation.begin(), step.operation.end(), is_it) - step.operation.begin());
+  const auto k = static_cast<std::size_t>(std::find_if(step.operation.begin(), step.operation.end(), is_it) -
+                                          step.operation.begin());
   return links_[i * Operation::kAccessesMost + k];
 }
 
@@ -102,7 +103,8 @@ std::string class_of(std::span<const Step> steps) {
     }
     done[best] = true;
     text += std::to_string(index(steps[best].actor)) + ':' + to_text(steps[best].operation);
-    for (const Access& a : steps[best].operation) text += '=' + std::to_string(a.argument) + '>' + std::to_string(a.result);
+    for (const Access& a : steps[best].operation)
+      text += '=' + std::to_string(a.argument) + '>' + std::to_string(a.result);
     text += ';';
   }
   return text;

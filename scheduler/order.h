@@ -22,8 +22,9 @@ class Order {
   std::size_t step_of(ActorId actor, std::size_t place) const { return steps_of_[index(actor)][place]; }
   // The actor's last step, or kNone.
   std::size_t last_of(ActorId actor) const;
-  // Into `steps`, the last first: those of other actors that are before j (all, where j is beyond the end) and were not before
-  // `since`, a step of the same actor or kNone. All steps of one actor together ask for each step of another once.
+  // Into `steps`, the last first: those of other actors that are before j (all, where j is beyond the end) and were not
+  // before `since`, a step of the same actor or kNone. All steps of one actor together ask for each step of another
+  // once.
   void list_new(std::size_t j, ActorId actor, std::size_t since, std::vector<std::size_t>& steps) const;
   static constexpr std::size_t kNone = SIZE_MAX;
 
@@ -43,7 +44,7 @@ class Order {
   const Link& link_of(const Step& step, std::size_t i, ObjectId object) const;
 
   std::size_t actor_count_ = 0;
-  std::vector<std::uint32_t> clocks_;      // a step, an actor: how many of its steps are in the past
+  std::vector<std::uint32_t> clocks_;  // a step, an actor: how many of its steps are in the past
   std::vector<std::uint32_t> actor_, place_;
   std::vector<std::size_t> previous_;
   std::vector<std::vector<std::uint32_t>> steps_of_;  // an actor

@@ -21,16 +21,20 @@ namespace crashcut::scheduler {
 // (cancellation.h), are actors of their own, which stand before the same operation all the time.
 struct TimedActor {
   ActorId id{};
-  bool is_timer = false;            // or another without code
-  bool is_sleeping = false;         // what it stands before is a sleep
-  bool is_resting = false;          // or a rest
+  bool is_timer = false;     // or another without code
+  bool is_sleeping = false;  // what it stands before is a sleep
+  bool is_resting = false;   // or a rest
   bool has_pending = false;
-  Operation pending;                // what it stands before
+  Operation pending;  // what it stands before
   std::uint32_t sleeps_alone = 0;
   std::vector<std::uint64_t> rested_at;  // how all stood whenever a rest of its ended
 
-  bool has_rested_at(std::uint64_t fingerprint) const { return std::find(rested_at.begin(), rested_at.end(), fingerprint) != rested_at.end(); }
-  bool is_in_sleep() const { return has_pending && (is_sleeping || is_resting) && primitive_of(pending[0].object) == PrimitiveId::kSpin; }
+  bool has_rested_at(std::uint64_t fingerprint) const {
+    return std::find(rested_at.begin(), rested_at.end(), fingerprint) != rested_at.end();
+  }
+  bool is_in_sleep() const {
+    return has_pending && (is_sleeping || is_resting) && primitive_of(pending[0].object) == PrimitiveId::kSpin;
+  }
 };
 
 // What a timer that stands before `fire` does instead where nobody can go on.
@@ -39,7 +43,8 @@ inline Operation run_out(Operation fire) {
   return fire;
 }
 
-// So often an actor wakes up from sleeps in a loop where nobody else can go on: ten seconds by the millisecond, and more.
+// So often an actor wakes up from sleeps in a loop where nobody else can go on: ten seconds by the millisecond, and
+// more.
 inline constexpr std::uint32_t kSleepsAloneMost = 20'000;
 
 // Where nobody can go on any wait may run out, though so many have, and any sleep in a loop may end, if not for ever.
@@ -49,16 +54,20 @@ void let_time_pass(const State& state, const Actors& actors, const Fingerprint& 
   for (TimedActor* actor : actors) {
     if (actor == nullptr || !is_for_want_of_others(actor->pending)) continue;
     if (actor->is_timer) actor->pending.begin()->verb = timer::kFire;
-    if (actor->is_in_sleep()) actor->pending = spin::access(actor->pending[0].object, actor->is_resting ? spin::kRest : spin::kSpin);
+    if (actor->is_in_sleep())
+      actor->pending = spin::access(actor->pending[0].object, actor->is_resting ? spin::kRest : spin::kSpin);
   }
-  const auto can_go = [&](const TimedActor* actor) { return actor != nullptr && actor->has_pending && state.is_enabled(actor->id, actor->pending); };
+  const auto can_go = [&](const TimedActor* actor) {
+    return actor != nullptr && actor->has_pending && state.is_enabled(actor->id, actor->pending);
+  };
   if (state.is_over() || std::any_of(actors.begin(), actors.end(), can_go)) return;
   for (TimedActor* actor : actors) {
     if (actor == nullptr) continue;
     if (actor->is_timer) {
       const Operation late = run_out(actor->pending);
       if (state.is_enabled(actor->id, late)) actor->pending = late;
-    } else if (actor->is_in_sleep() && actor->sleeps_alone < kSleepsAloneMost && !(actor->is_resting && actor->has_rested_at(fingerprint()))) {
+    } else if (actor->is_in_sleep() && actor->sleeps_alone < kSleepsAloneMost &&
+               !(actor->is_resting && actor->has_rested_at(fingerprint()))) {
       actor->pending = spin::access(actor->pending[0].object, actor->is_resting ? spin::kGoRound : spin::kWakeUp);
     }
   }

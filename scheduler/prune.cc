@@ -9,7 +9,8 @@ namespace {
 
 std::vector<Step> first_leaf_of(const Branch& branch) {
   std::vector<Step> sequence;
-  for (const Branch* b = &branch; b != nullptr; b = b->children.empty() ? nullptr : &b->children.front()) sequence.push_back(b->step);
+  for (const Branch* b = &branch; b != nullptr; b = b->children.empty() ? nullptr : &b->children.front())
+    sequence.push_back(b->step);
   return sequence;
 }
 
@@ -27,8 +28,8 @@ void Tree::drop_first_leaf(Node& node) {
   if (drop_first_leaf_of(node.pending.front())) node.pending.pop_front();
 }
 
-// All branches before the first are explored, so what the call at the end of a leaf does was seen, if what sleeps commutes with it
-// (reduction_optimal.cc).
+// All branches before the first are explored, so what the call at the end of a leaf does was seen, if what sleeps
+// commutes with it (reduction_optimal.cc).
 bool Tree::is_first_leaf_explored(const Node& node, const Foresee& foresee) const {
   if (!has_wakeup_trees_ || !node.is_uncertain) return false;
   std::vector<Step> sequence = first_leaf_of(node.pending.front());

@@ -12,14 +12,20 @@ namespace {
 
 class RaceFinder {
  public:
-  RaceFinder(const Execution& execution, const Order& order, std::uint32_t depth_most, const std::function<bool()>& is_late,
-             const std::function<void(const Race&)>& report)
-      : steps_(execution.steps), execution_(execution), order_(order), depth_most_(depth_most), is_late_(is_late), report_(report) {}
+  RaceFinder(const Execution& execution, const Order& order, std::uint32_t depth_most,
+             const std::function<bool()>& is_late, const std::function<void(const Race&)>& report)
+      : steps_(execution.steps),
+        execution_(execution),
+        order_(order),
+        depth_most_(depth_most),
+        is_late_(is_late),
+        report_(report) {}
 
   RaceWork find_all() {
     for (std::size_t j = 0; j < steps_.size() && !is_stopped_; ++j) find(j, steps_[j], order_.previous_of(j));
     for (const Pending& p : execution_.pending) {
-      if (!is_stopped_ && !is_exhausted(execution_, p.actor, depth_most_)) find(steps_.size(), {p.actor, p.operation}, order_.last_of(p.actor));
+      if (!is_stopped_ && !is_exhausted(execution_, p.actor, depth_most_))
+        find(steps_.size(), {p.actor, p.operation}, order_.last_of(p.actor));
     }
     for (const PassedOver& other : execution_.passed_over) {
       if (!is_stopped_ && other.step < steps_.size()) reverse_passing_of_time(other);
@@ -45,7 +51,9 @@ class RaceFinder {
       const Step& first = steps_[i];
       if (!may_conflict(first.operation, second.operation)) continue;
       // What a call on files would have done that never came to it is not known; what kept it from it is.
-      if (j == steps_.size() && is_file_call(second.operation) && is_file_call(first.operation) && !shares_lock(first.operation, second.operation)) continue;
+      if (j == steps_.size() && is_file_call(second.operation) && is_file_call(first.operation) &&
+          !shares_lock(first.operation, second.operation))
+        continue;
       if (std::any_of(racing_.begin(), racing_.end(), [&](std::size_t k) { return order_.is_before(i, k); })) continue;
       if (!may_be_co_enabled(first.operation, second.operation)) continue;
       if (is_late(steps_.size())) return;  // that many are run again
@@ -72,8 +80,8 @@ class RaceFinder {
       if (!drop_holders(i, j, second, state, race)) return false;
       state = take_until(i, j, race);
     }
-    // The second step comes last: without the first it may do something else than it did, and what follows it might then do
-    // other things. The rest does not depend on what it did, but may have taken the last unit of what it wants.
+    // The second step comes last: without the first it may do something else than it did, and what follows it might
+    // then do other things. The rest does not depend on what it did, but may have taken the last unit of what it wants.
     const std::size_t until = race.reversal.size(), dropped = dropped_.size();
     take_rest(i, j, state, race);
     if (!state.is_enabled(second.actor, second.operation)) {
@@ -111,11 +119,13 @@ class RaceFinder {
     return state;
   }
 
-  // Of the steps between that were taken, those by which others came to hold, and at the end still do, what the second step
-  // waits for: nothing among the rest gives it back, so it is not enabled with any of them. `end` is the state after them.
-  // False where there is none, or not all can be dropped.
+  // Of the steps between that were taken, those by which others came to hold, and at the end still do, what the second
+  // step waits for: nothing among the rest gives it back, so it is not enabled with any of them. `end` is the state
+  // after them. False where there is none, or not all can be dropped.
   bool drop_holders(std::size_t i, std::size_t j, const Step& second, const State& end, const Race& race) {
-    const auto holds_at_end = [&](const Step& s) { return s.actor != second.actor && holds(end, s.actor, second.operation); };
+    const auto holds_at_end = [&](const Step& s) {
+      return s.actor != second.actor && holds(end, s.actor, second.operation);
+    };
     if (std::none_of(race.reversal.begin(), race.reversal.end(), holds_at_end)) return false;
     State state = race.before;
     std::map<ActorId, std::size_t> holders;

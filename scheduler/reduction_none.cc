@@ -48,7 +48,8 @@ class None : public Reduction {
  private:
   void add_others(Node& node, const State& state, const std::map<ActorId, Operation>& next, ActorId taken) {
     for (const auto& [actor, operation] : next) {
-      if (actor != taken && !is_for_want_of_others(operation) && state.is_enabled(actor, operation)) add(node, state, next, {actor, operation});
+      if (actor != taken && !is_for_want_of_others(operation) && state.is_enabled(actor, operation))
+        add(node, state, next, {actor, operation});
     }
   }
   void add(Node& node, const State& state, const std::map<ActorId, Operation>& next, const Step& step) {
@@ -59,10 +60,12 @@ class None : public Reduction {
       node.pending.push_back({.step = step, .is_preemption = preemptions > node.preemptions});
     }
   }
-  static std::uint32_t preemptions_after(const Node& node, const State& state, const std::map<ActorId, Operation>& next, ActorId actor) {
+  static std::uint32_t preemptions_after(const Node& node, const State& state, const std::map<ActorId, Operation>& next,
+                                         ActorId actor) {
     if (node.parent == nullptr || node.step.actor == actor) return node.preemptions;
     const auto it = next.find(node.step.actor);
-    const bool could_go_on = it != next.end() && !is_for_want_of_others(it->second) && state.is_enabled(it->first, it->second);
+    const bool could_go_on =
+        it != next.end() && !is_for_want_of_others(it->second) && state.is_enabled(it->first, it->second);
     return node.preemptions + (could_go_on ? 1 : 0);
   }
   static void count_preemptions(Node& child, const State& state, const std::map<ActorId, Operation>& next) {
@@ -74,13 +77,18 @@ class None : public Reduction {
 
 }  // namespace
 
-std::unique_ptr<Reduction> make_none(std::uint32_t preemptions_most) { return std::make_unique<None>(preemptions_most); }
+std::unique_ptr<Reduction> make_none(std::uint32_t preemptions_most) {
+  return std::make_unique<None>(preemptions_most);
+}
 
 std::unique_ptr<Reduction> make_reduction(ReductionName name) {
   switch (name) {
-    case ReductionName::kNone: return make_none();
-    case ReductionName::kSource: return make_source();
-    case ReductionName::kOptimal: return make_optimal();
+    case ReductionName::kNone:
+      return make_none();
+    case ReductionName::kSource:
+      return make_source();
+    case ReductionName::kOptimal:
+      return make_optimal();
   }
   return nullptr;
 }

@@ -23,8 +23,8 @@ Branch make_chain(std::span<const Step> sequence) {
   return branch;
 }
 
-// Adds the sequence to a wakeup tree, below the first branch that agrees with it; nothing where a whole branch does. A branch
-// that may turn out to be explored already, and be dropped, vouches for nothing beyond it.
+// Adds the sequence to a wakeup tree, below the first branch that agrees with it; nothing where a whole branch does. A
+// branch that may turn out to be explored already, and be dropped, vouches for nothing beyond it.
 template <class Branches>
 void insert(Branches& branches, State& state, std::vector<Step> sequence, bool is_uncertain) {
   for (Branch& branch : branches) {
@@ -45,12 +45,15 @@ void insert(Branches& branches, State& state, std::vector<Step> sequence, bool i
   branches.push_back(make_chain(sequence));
 }
 
-// What a call on files does is known once it is done, and it may do something else in another place. So of a reversal the last
-// step is not known, where it is such a call. Optimality takes two things then:
-//   (1) What has been seen is used. If a sleeper commutes with all of a reversal, also with what the call will do, then the same
-//       steps were explored below the sleeper, and there the call came after the same steps: it was seen (seen_calls.h). So a
-//       call that was not seen is met by every sleeper that is a call on files too, as is_weak_initial() takes it.
-//   (2) What was put in a wakeup tree behind branches that were not explored then is looked at once more when its turn comes
+// What a call on files does is known once it is done, and it may do something else in another place. So of a reversal
+// the last step is not known, where it is such a call. Optimality takes two things then:
+//   (1) What has been seen is used. If a sleeper commutes with all of a reversal, also with what the call will do, then
+//   the same
+//       steps were explored below the sleeper, and there the call came after the same steps: it was seen
+//       (seen_calls.h). So a call that was not seen is met by every sleeper that is a call on files too, as
+//       is_weak_initial() takes it.
+//   (2) What was put in a wakeup tree behind branches that were not explored then is looked at once more when its turn
+//   comes
 //       (Tree::prune), and dropped where it is explored by now. Until then it does not vouch for others (insert).
 class Optimal : public Reduction {
  public:
@@ -60,7 +63,8 @@ class Optimal : public Reduction {
     const Order order(execution.steps);
     const auto is_call = [](const Step& s) { return is_file_call(s.operation); };
     std::optional<NamedSteps> named;
-    if (std::any_of(execution.steps.begin(), execution.steps.end(), is_call)) seen_.learn(named.emplace(execution.steps, order));
+    if (std::any_of(execution.steps.begin(), execution.steps.end(), is_call))
+      seen_.learn(named.emplace(execution.steps, order));
     const RaceWork work = for_each_race(execution, order, depth_most, is_late,
                                         [&](const Race& race) { add(*tree.path()[race.first], race, named); });
     was_stopped = work.was_stopped;

@@ -28,7 +28,8 @@ class Source : public Reduction {
       const auto is_same = [&](const Step& s) { return s.actor == step.actor; };
       // One initial that is, was or will be tried here is enough.
       if (std::any_of(node.sleep.begin(), node.sleep.end(), is_same)) return;
-      if (std::any_of(node.pending.begin(), node.pending.end(), [&](const Branch& b) { return is_same(b.step); })) return;
+      if (std::any_of(node.pending.begin(), node.pending.end(), [&](const Branch& b) { return is_same(b.step); }))
+        return;
       if (first_initial == kNotThere) first_initial = k;
     }
     node.pending.push_back({race.reversal[first_initial], {}});

@@ -50,7 +50,8 @@ void Rounds::note(const Step& step) {
   way.progress.push_back(hash);
 }
 
-std::uint64_t Rounds::view(std::size_t last, const Order& order, std::span<const ObjectStart> objects, std::span<const Step> steps) const {
+std::uint64_t Rounds::view(std::size_t last, const Order& order, std::span<const ObjectStart> objects,
+                           std::span<const Step> steps) const {
   State state(objects);
   std::set<ObjectId> touched;
   std::map<ActorId, std::size_t> known;  // steps
@@ -63,12 +64,15 @@ std::uint64_t Rounds::view(std::size_t last, const Order& order, std::span<const
   }
   // What is not in its past must not count: neither that an object is there nor that an actor is.
   std::uint64_t hash = 0;
-  for (const ObjectId object : touched) hash = mix(mix(hash, std::uint64_t{static_cast<std::uint32_t>(object)}), state.object(object));
-  for (const auto& [other, count] : known) hash = mix(mix(hash, std::uint64_t{index(other)}), ways_[index(other)].progress[count - 1]);
+  for (const ObjectId object : touched)
+    hash = mix(mix(hash, std::uint64_t{static_cast<std::uint32_t>(object)}), state.object(object));
+  for (const auto& [other, count] : known)
+    hash = mix(mix(hash, std::uint64_t{index(other)}), ways_[index(other)].progress[count - 1]);
   return hash;
 }
 
-Rounds::Standing Rounds::stand(ActorId actor, std::uint64_t local, std::uint64_t written, std::span<const ObjectStart> objects, std::span<const Step> steps) {
+Rounds::Standing Rounds::stand(ActorId actor, std::uint64_t local, std::uint64_t written,
+                               std::span<const ObjectStart> objects, std::span<const Step> steps) {
   Way& way = way_of(actor);
   if (way.progress.empty()) return Standing::kNew;
   const auto [it, is_new] = way.visits.try_emplace(local, Visit{way.progress.back(), written, way.progress.size()});
@@ -82,7 +86,8 @@ Rounds::Standing Rounds::stand(ActorId actor, std::uint64_t local, std::uint64_t
   }
   way.progress.back() = visit.progress;
   const Order order(steps);
-  if (visit.views.empty()) visit.views.push_back(view(order.step_of(actor, visit.own_steps - 1), order, objects, steps));
+  if (visit.views.empty())
+    visit.views.push_back(view(order.step_of(actor, visit.own_steps - 1), order, objects, steps));
   const std::uint64_t now = view(order.last_of(actor), order, objects, steps);
   if (std::find(visit.views.begin(), visit.views.end(), now) != visit.views.end()) return Standing::kAgain;
   visit.views.push_back(now);

@@ -41,7 +41,8 @@ class Searcher {
     }
     fraction_at_start_ = tree_->explored_fraction();
     std::vector<std::thread> threads;
-    for (std::size_t i = 1; i < workers.size(); ++i) threads.emplace_back([this, program = workers[i]] { work_guarded(*program); });
+    for (std::size_t i = 1; i < workers.size(); ++i)
+      threads.emplace_back([this, program = workers[i]] { work_guarded(*program); });
     work_guarded(*workers[0]);
     for (std::thread& thread : threads) thread.join();
     if (error_) std::rethrow_exception(error_);
@@ -229,6 +230,8 @@ BoundHit bound_of(const TreeSketch& rest) {
   return rest.hit_timeouts ? BoundHit::kTimeouts : BoundHit::kNone;
 }
 
-SearchResult search(const std::vector<Program*>& workers, const SearchSetup& setup) { return Searcher(setup).run(workers); }
+SearchResult search(const std::vector<Program*>& workers, const SearchSetup& setup) {
+  return Searcher(setup).run(workers);
+}
 
 }  // namespace crashcut::scheduler

@@ -17,20 +17,29 @@ namespace crashcut::scheduler {
 struct Bounds {
   std::uint64_t executions_most = 0;  // 0: none, as for the others
   double time_most_s = 0;
-  std::uint32_t depth_most = 0;       // steps an actor
+  std::uint32_t depth_most = 0;  // steps an actor
   std::uint32_t preemptions_most = kNoPreemptionBound;
   std::uint64_t work_most = 0;  // steps that were run or looked at: a measure that is the same on every machine
 };
 
 enum class BoundHit {
-  kNone, kExecutions, kTime, kDepth, kPreemptions, kTimeouts, kStopped, kCutShort, kWork, kNotRepeatable
+  kNone,
+  kExecutions,
+  kTime,
+  kDepth,
+  kPreemptions,
+  kTimeouts,
+  kStopped,
+  kCutShort,
+  kWork,
+  kNotRepeatable
 };
 
 struct Progress {
   std::uint64_t executions;
   double seconds;
-  double fraction;  // estimate
-  double seconds_left;  // estimate; negative: unknown
+  double fraction;          // estimate
+  double seconds_left;      // estimate; negative: unknown
   std::uint32_t depth = 0;  // the estimates are of schedules of so many steps an actor (deepening.h); 0: of all
 };
 
@@ -52,16 +61,16 @@ struct SearchResult {
   // Of a program that may not come to an end (deepening.h): every schedule in which no actor takes more steps than this
   // was tried, 0: none; and some in which actors take up to so many.
   std::uint32_t depth_whole = 0, depth_tried = 0;
-  bool diverged = false;          // a schedule could not be repeated; nothing is claimed
-  Execution divergence;           // what came instead
-  std::size_t diverged_at = 0;    // the step, from 0
-  std::optional<Step> expected;   // that it was to be
-  TreeSketch rest;                // where a bound was hit: what is left to do
+  bool diverged = false;         // a schedule could not be repeated; nothing is claimed
+  Execution divergence;          // what came instead
+  std::size_t diverged_at = 0;   // the step, from 0
+  std::optional<Step> expected;  // that it was to be
+  TreeSketch rest;               // where a bound was hit: what is left to do
 };
 
 struct SearchSetup {
   ReductionName reduction = ReductionName::kOptimal;
-  bool has_foresight = true;      // independence may look at the state (foresight.h)
+  bool has_foresight = true;  // independence may look at the state (foresight.h)
   Bounds bounds;
   std::uint32_t turn_most = 0;  // RunRequest; not with a bound on preemptions
   // Called for each execution, one at a time; false stops the search.

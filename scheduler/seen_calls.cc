@@ -15,7 +15,9 @@ void mix_in(StepName& name, std::uint64_t value) {
 }
 
 bool is_same(const Operation& x, const Operation& y) {
-  const auto is_same_access = [](const Access& a, const Access& b) { return a.object == b.object && a.verb == b.verb && a.argument == b.argument; };
+  const auto is_same_access = [](const Access& a, const Access& b) {
+    return a.object == b.object && a.verb == b.verb && a.argument == b.argument;
+  };
   return x.footprint() == y.footprint() && std::equal(x.begin(), x.end(), y.begin(), y.end(), is_same_access);
 }
 
@@ -67,17 +69,20 @@ void SeenCalls::learn(const NamedSteps& execution) {
     if (!is_file_call(step.operation) || is_unknown(step.operation) || names_.size() >= kNamesMost) continue;
     if (!names_.insert(execution.name_of(k)).second) continue;
     std::vector<Operation>& known = calls_[{step.actor, place}];
-    if (std::none_of(known.begin(), known.end(), [&](const Operation& call) { return is_same(call, step.operation); })) known.push_back(step.operation);
+    if (std::none_of(known.begin(), known.end(), [&](const Operation& call) { return is_same(call, step.operation); }))
+      known.push_back(step.operation);
   }
 }
 
 const Operation* SeenCalls::find(const NamedSteps& execution, const std::vector<bool>& is_before, ActorId actor) const {
   std::size_t place = 0;
-  for (std::size_t k = 0; k < execution.steps().size(); ++k) place += is_before[k] && execution.steps()[k].actor == actor ? 1 : 0;
+  for (std::size_t k = 0; k < execution.steps().size(); ++k)
+    place += is_before[k] && execution.steps()[k].actor == actor ? 1 : 0;
   const auto known = calls_.find({actor, place});
   if (known == calls_.end()) return nullptr;
-  const auto it = std::find_if(known->second.begin(), known->second.end(),
-                               [&](const Operation& call) { return names_.contains(execution.name_of({actor, call}, is_before)); });
+  const auto it = std::find_if(known->second.begin(), known->second.end(), [&](const Operation& call) {
+    return names_.contains(execution.name_of({actor, call}, is_before));
+  });
   return it == known->second.end() ? nullptr : &*it;
 }
 

@@ -1,7 +1,9 @@
 // SeenCalls: what calls on files were seen to do, by all that came before them.
 //
-// What a call does in another place is not known until it is done there. But what happens before it decides it: a call that
-//   was done once after the same steps, in an equivalent order, does the same again. Names of steps are the same for these.
+// What a call does in another place is not known until it is done there. But what happens before it decides it: a call
+// that
+//   was done once after the same steps, in an equivalent order, does the same again. Names of steps are the same for
+//   these.
 // Does not keep: more than kNamesMost names. What is not known costs executions in vain, and loses nothing.
 #pragma once
 
@@ -16,8 +18,8 @@
 
 namespace crashcut::scheduler {
 
-// Of a step: who takes it, what it meets, and the names of all that happens before it. 128 bits: two steps that differ do not
-// come to have one name.
+// Of a step: who takes it, what it meets, and the names of all that happens before it. 128 bits: two steps that differ
+// do not come to have one name.
 struct StepName {
   std::uint64_t a = 0, b = 0;
   bool operator==(const StepName&) const = default;

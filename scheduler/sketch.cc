@@ -52,7 +52,8 @@ class Restorer {
     made.is_preemption = sketch.is_preemption;
     for (const BranchSketch& child : sketch.children) made.children.push_back(branch(child, prefix));
     std::vector<ActorId> way = prefix;
-    for (const BranchSketch* s = &sketch; !s->children.empty(); s = &s->children.front()) way.push_back(s->children.front().actor);
+    for (const BranchSketch* s = &sketch; !s->children.empty(); s = &s->children.front())
+      way.push_back(s->children.front().actor);
     const Execution execution = run(way);
     if (is_whole_) made.step = execution.steps[prefix.size() - 1];
     return made;
@@ -82,7 +83,8 @@ TreeSketch Tree::sketch() const {
     NodeSketch s{node->depth, node->preemptions, node->started, node->done, {}, {}};
     for (const Step& step : node->sleep) s.sleep.push_back(step.actor);
     for (const Branch& branch : node->pending) s.pending.push_back(sketch_of(branch));
-    if (!s.pending.empty() || s.preemptions > 0 || s.started > 1 || s.sleep.size() > 1) sketch.nodes.push_back(std::move(s));
+    if (!s.pending.empty() || s.preemptions > 0 || s.started > 1 || s.sleep.size() > 1)
+      sketch.nodes.push_back(std::move(s));
     if (node->open != nullptr) sketch.path.push_back(node->open->step.actor);
   }
   return sketch;

@@ -40,8 +40,8 @@ struct TreeSketch {
   // What bounds have left out so far, whatever is still to come.
   bool hit_depth = false, hit_timeouts = false, hit_preemptions = false;
   std::uint64_t unstirred_waits = 0;  // SearchResult
-  // Of a program that may not come to an end (deepening.h): the bound on an actor's steps, 0: none; and that of the last search
-  // that was whole.
+  // Of a program that may not come to an end (deepening.h): the bound on an actor's steps, 0: none; and that of the
+  // last search that was whole.
   std::uint32_t depth = 0, depth_whole = 0;
   bool operator==(const TreeSketch&) const = default;
 };

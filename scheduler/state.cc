@@ -60,7 +60,8 @@ std::string to_text(const Operation& operation) {
   for (const Access& access : operation) {
     const Primitive& primitive = primitive_of(access);
     if (!text.empty()) text += ", ";
-    text += std::string(primitive.name) + " " + std::to_string(index(access.object)) + " " + primitive.verbs[access.verb];
+    text +=
+        std::string(primitive.name) + " " + std::to_string(index(access.object)) + " " + primitive.verbs[access.verb];
   }
   return text;
 }

@@ -1,9 +1,9 @@
 #include "scheduler/tree.h"
 
+#include <algorithm>
+
 #include "scheduler/dependence.h"
 #include "scheduler/initials.h"
-
-#include <algorithm>
 
 namespace crashcut::scheduler {
 
@@ -13,7 +13,8 @@ bool is_unknown_step(const Step& step) { return is_unknown(step.operation); }
 
 bool is_same_request(const RunRequest& x, const RunRequest& y) {
   const auto is_same_actor = [](const Step& a, const Step& b) { return a.actor == b.actor; };
-  return x.prefix == y.prefix && std::equal(x.sleep.begin(), x.sleep.end(), y.sleep.begin(), y.sleep.end(), is_same_actor);
+  return x.prefix == y.prefix &&
+         std::equal(x.sleep.begin(), x.sleep.end(), y.sleep.begin(), y.sleep.end(), is_same_actor);
 }
 
 std::vector<const Node*> nodes_to(const Node* node) {
@@ -135,7 +136,8 @@ std::shared_ptr<Run> Tree::take_ahead(bool may_be_in_vain) {
   while (node->open != nullptr) node = node->open.get();
   for (; node != nullptr; node = node->parent) {
     // Whatever sleeps meanwhile must be known: a call on files may do other things in its new place.
-    if (std::any_of(node->sleep.begin(), node->sleep.end(), is_unknown_step) || (node->is_uncertain && !may_be_in_vain)) continue;
+    if (std::any_of(node->sleep.begin(), node->sleep.end(), is_unknown_step) || (node->is_uncertain && !may_be_in_vain))
+      continue;
     for (auto it = node->pending.begin(); it != node->pending.end(); ++it) {
       if (it->run == nullptr) {
         it->run = std::make_shared<Run>();
@@ -150,7 +152,8 @@ std::shared_ptr<Run> Tree::take_ahead(bool may_be_in_vain) {
 
 void Tree::merge_objects(const Execution& execution) {
   for (const ObjectStart& start : execution.objects) {
-    const auto it = std::find_if(objects_.begin(), objects_.end(), [&](const ObjectStart& s) { return s.object == start.object; });
+    const auto it =
+        std::find_if(objects_.begin(), objects_.end(), [&](const ObjectStart& s) { return s.object == start.object; });
     if (it == objects_.end()) {
       objects_.push_back(start);
     } else {
@@ -180,7 +183,8 @@ Tree::Extended Tree::extend(Node* leaf, const Execution& execution) {
     path_[k + 1]->step = step;
     if (k == branch_depth_) at_branch = state;
     state.apply(step);
-    if (has_sleepers_ && k >= branch_depth_) settle_sleep(*path_[k], *path_[k + 1], k + 1 < leaf->depth ? path_[k + 2] : nullptr, state);
+    if (has_sleepers_ && k >= branch_depth_)
+      settle_sleep(*path_[k], *path_[k + 1], k + 1 < leaf->depth ? path_[k + 2] : nullptr, state);
   }
   if (is_leaf_in_vain(at_branch)) {
     put_back();

@@ -39,23 +39,24 @@ struct Branch {
 
 struct Node {
   Node* parent = nullptr;
-  Step step{};                        // that led here
+  Step step{};  // that led here
   std::uint32_t depth = 0;
   std::uint32_t preemptions = 0;
-  std::vector<Step> sleep;            // at arrival, and the first step of every branch started since
+  std::vector<Step> sleep;  // at arrival, and the first step of every branch started since
   std::list<Branch> pending;
-  std::unique_ptr<Node> open;         // the branch that is being explored
-  std::uint64_t started = 0;          // branches
+  std::unique_ptr<Node> open;  // the branch that is being explored
+  std::uint64_t started = 0;   // branches
   // What a step in its wakeup trees would do was not known: what looked like a new class may turn out to be none.
   bool is_uncertain = false;
-  std::array<Finished, 2> done;       // of these; those that cost a preemption apart
+  std::array<Finished, 2> done;  // of these; those that cost a preemption apart
 };
 
 class Tree {
  public:
-  // Without sleepers every branch is explored in full, whatever commutes. With wakeup trees no branch is explored that all
-  // leaves a sleeper asleep.
-  Tree(bool has_sleepers, bool has_wakeup_trees) : has_sleepers_(has_sleepers), has_wakeup_trees_(has_wakeup_trees), root_(std::make_unique<Node>()) {}
+  // Without sleepers every branch is explored in full, whatever commutes. With wakeup trees no branch is explored that
+  // all leaves a sleeper asleep.
+  Tree(bool has_sleepers, bool has_wakeup_trees)
+      : has_sleepers_(has_sleepers), has_wakeup_trees_(has_wakeup_trees), root_(std::make_unique<Node>()) {}
 
   struct Task {
     Node* leaf;
@@ -65,8 +66,8 @@ class Tree {
   std::optional<Task> take();
   // The branch that was taken last was not explored after all: it is pending again.
   void put_back();
-  // A run that a pending branch will need and nobody has begun; null where there is none. Where what a call would do is not
-  // known it may turn out that it is not needed.
+  // A run that a pending branch will need and nobody has begun; null where there is none. Where what a call would do is
+  // not known it may turn out that it is not needed.
   std::shared_ptr<Run> take_ahead(bool may_be_in_vain);
   // Adds the nodes of an execution that went on from `leaf`, one a step: path()[k] is the node before step k.
   enum class Extended {
@@ -115,8 +116,8 @@ class Tree {
   std::vector<Node*> path_;
   Divergence divergence_{};
   std::vector<ObjectStart> objects_;
-  Node* lowest_ = nullptr;            // of the open nodes
-  std::uint32_t branch_depth_ = 0;    // where the branch that was taken last begins
+  Node* lowest_ = nullptr;          // of the open nodes
+  std::uint32_t branch_depth_ = 0;  // where the branch that was taken last begins
   bool is_begun_ = false;
   std::map<std::uint32_t, Finished> done_by_preemptions_;
 };

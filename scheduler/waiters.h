@@ -41,7 +41,8 @@ inline bool may_wake(const Object& o, std::size_t place) {
 
 // Whether somebody is left to hear a signal: not all are woken already.
 inline bool has_sleeper(const Object& o) {
-  const auto asleep = static_cast<std::size_t>(std::count_if(o.second.begin(), o.second.end(), [](std::int64_t s) { return s >= 0; }));
+  const auto asleep =
+      static_cast<std::size_t>(std::count_if(o.second.begin(), o.second.end(), [](std::int64_t s) { return s >= 0; }));
   return asleep > o.list.size() - o.second.size();
 }
 
@@ -62,7 +63,8 @@ inline void signal(Object& o) {
 
 inline void signal_all(Object& o) {
   ++o.b;
-  std::replace_if(o.second.begin(), o.second.end(), [](std::int64_t s) { return !has_left(s); }, kByAll);
+  std::replace_if(
+      o.second.begin(), o.second.end(), [](std::int64_t s) { return !has_left(s); }, kByAll);
   o.list.resize(o.second.size());
 }
 
@@ -92,7 +94,8 @@ inline void leave(Object& o, std::size_t place) {
   if (woken <= kBySignal) return grant(o, kBySignal - woken);
   std::int64_t heard = 0;
   const auto is_for_nobody = [&](std::int64_t signal) {
-    const auto waited = std::count_if(o.second.begin(), o.second.end(), [&](std::int64_t since) { return since >= 0 && since <= signal; });
+    const auto waited = std::count_if(o.second.begin(), o.second.end(),
+                                      [&](std::int64_t since) { return since >= 0 && since <= signal; });
     return waited > heard ? (++heard, false) : true;
   };
   o.list.erase(std::remove_if(signals_of(o), o.list.end(), is_for_nobody), o.list.end());

@@ -46,8 +46,10 @@ TEST(BlockRanges, AreASet) {
           for (std::uint64_t block = first; block < end; ++block) plain.insert(block);
       }
       EXPECT_EQ(ranges.size(), plain.size());
-      for (std::uint64_t block = 0; block < 60; ++block) EXPECT_EQ(ranges.contains(block), plain.contains(block)) << block;
-      const auto in_between = std::count_if(plain.begin(), plain.end(), [&](auto block) { return block >= first && block < end; });
+      for (std::uint64_t block = 0; block < 60; ++block)
+        EXPECT_EQ(ranges.contains(block), plain.contains(block)) << block;
+      const auto in_between =
+          std::count_if(plain.begin(), plain.end(), [&](auto block) { return block >= first && block < end; });
       EXPECT_EQ(ranges.count(first, end), static_cast<std::uint64_t>(in_between));
     }
     return !testing::Test::HasFailure();
@@ -74,7 +76,9 @@ class Preallocation : public testing::Test {
   Errno fallocate(int mode, std::uint64_t first, std::uint64_t count) {
     return fs_.fallocate(ino_, mode, first * kBlock, count * kBlock);
   }
-  std::int64_t first_data(std::uint64_t block) { return fs_.seek(ino_, block * kBlock, SEEK_DATA) / static_cast<std::int64_t>(kBlock); }
+  std::int64_t first_data(std::uint64_t block) {
+    return fs_.seek(ino_, block * kBlock, SEEK_DATA) / static_cast<std::int64_t>(kBlock);
+  }
 
   Filesystem fs_;
   Ino ino_{};

@@ -11,12 +11,11 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <random>
 #include <set>
 #include <sstream>
 #include <thread>
-
-#include <nlohmann/json.hpp>
 
 namespace crashcut {
 namespace {
@@ -72,7 +71,8 @@ class CheckTest : public testing::Test {
   Ran finish(pid_t child) {
     int status = 0;
     waitpid(child, &status, 0);
-    return Ran{WIFEXITED(status) ? WEXITSTATUS(status) : -1, read_file(directory_ / "out"), read_file(directory_ / "err")};
+    return Ran{WIFEXITED(status) ? WEXITSTATUS(status) : -1, read_file(directory_ / "out"),
+               read_file(directory_ / "err")};
   }
   Ran run(Words words) { return finish(start(std::move(words))); }
   Ran crashcut(Words words) {
@@ -105,7 +105,8 @@ class CheckTest : public testing::Test {
   }
   std::string compile(const std::string& name, const std::string& text, const std::string& flags = "") {
     std::ofstream(directory_ / (name + ".c")) << text;
-    const std::string command = "cc " + flags + " -I" CRASHCUT_SOURCE_DIR "/include -o " + (directory_ / name).string() + " " + (directory_ / (name + ".c")).string();
+    const std::string command = "cc " + flags + " -I" CRASHCUT_SOURCE_DIR "/include -o " +
+                                (directory_ / name).string() + " " + (directory_ / (name + ".c")).string();
     EXPECT_EQ(std::system(command.c_str()), 0);
     return "./" + name;
   }
@@ -120,7 +121,8 @@ class CheckTest : public testing::Test {
       const std::string cwd = fs::read_symlink(entry.path() / "cwd", error);
       const std::string command = read_file(entry.path() / "cmdline");
       const bool is_zombie = read_file(entry.path() / "stat").find(") Z") != std::string::npos;
-      if (!is_zombie && (cwd.starts_with(directory_.string()) || command.find(directory_.string()) != std::string::npos)) {
+      if (!is_zombie &&
+          (cwd.starts_with(directory_.string()) || command.find(directory_.string()) != std::string::npos)) {
         found += name + " " + command.substr(0, command.find('\0')) + "\n";
       }
     }
@@ -147,7 +149,12 @@ std::string letters(const std::set<std::string>& outcomes) {
   std::string text;
   for (const std::string& outcome : outcomes) {
     const auto has = [&](const char* words) { return outcome.find(words) != std::string::npos; };
-    text += has("NUL") ? '0' : has("is old") ? 'o' : has("is new") ? 'n' : has("is empty") ? 'e' : has("not there") || has("missing") ? '-' : 'm';
+    text += has("NUL")                           ? '0'
+            : has("is old")                      ? 'o'
+            : has("is new")                      ? 'n'
+            : has("is empty")                    ? 'e'
+            : has("not there") || has("missing") ? '-'
+                                                 : 'm';
   }
   std::sort(text.begin(), text.end());
   return text;
@@ -164,7 +171,8 @@ struct Fact {
 class KernelFacts : public CheckTest, public testing::WithParamInterface<Fact> {};
 
 TEST_P(KernelFacts, ComeOutOfTheMount) {
-  const std::vector<Words> modes = {{}, {"-o", "noauto_da_alloc"}, {"-o", "nodelalloc"}, {"--data", "writeback"}, {"--data", "journal"}};
+  const std::vector<Words> modes = {
+      {}, {"-o", "noauto_da_alloc"}, {"-o", "nodelalloc"}, {"--data", "writeback"}, {"--data", "journal"}};
   for (std::size_t i = 0; i < modes.size(); ++i) {
     Words options = modes[i];
     for (const char* word : {"--no-durable", "--file", "f", "--setup"}) options.push_back(word);
@@ -210,15 +218,21 @@ TEST_F(CheckTest, TheReadmeShowsWhatItSays) {
   const std::size_t table = ran.out.find("    on disk    #  operation"), table_end = ran.out.find("\n\n", table);
   ASSERT_NE(table, std::string::npos) << ran.out;
   EXPECT_NE(readme.find(ran.out.substr(table, table_end - table)), std::string::npos) << ran.out;
-  const std::size_t kinds = ran.out.find("  All kinds of violation"), kinds_end = ran.out.find("\n\n", ran.out.find("\n\n", kinds) + 2);
+  const std::size_t kinds = ran.out.find("  All kinds of violation"),
+                    kinds_end = ran.out.find("\n\n", ran.out.find("\n\n", kinds) + 2);
   EXPECT_NE(readme.find(ran.out.substr(kinds, kinds_end - kinds)), std::string::npos) << ran.out;
-  EXPECT_NE(readme.find("--setup 'echo old > notes.txt' --file notes.txt -- sh -c 'echo new contents > notes.txt'"), std::string::npos);
-  EXPECT_EQ(check({"--setup", "echo old > notes.txt", "--file", "notes.txt"}, "echo new contents > t && sync t && mv t notes.txt && sync .").exit_code, 0);
+  EXPECT_NE(readme.find("--setup 'echo old > notes.txt' --file notes.txt -- sh -c 'echo new contents > notes.txt'"),
+            std::string::npos);
+  EXPECT_EQ(check({"--setup", "echo old > notes.txt", "--file", "notes.txt"},
+                  "echo new contents > t && sync t && mv t notes.txt && sync .")
+                .exit_code,
+            0);
   EXPECT_TRUE(read_file(directory_ / "out").find("verified: all 2 recoveries, none failed") != std::string::npos);
 }
 
 TEST_F(CheckTest, ASafeSaveIsVerified) {
-  const Ran ran = check({"--setup", "echo old > f", "--file", "f"}, "echo new contents > t && sync t && mv t f && sync .");
+  const Ran ran =
+      check({"--setup", "echo old > f", "--file", "f"}, "echo new contents > t && sync t && mv t f && sync .");
   EXPECT_EQ(ran.exit_code, 0) << ran.out << ran.err;
   EXPECT_EQ(result()["verdict"], "verified");
   EXPECT_EQ(letters(outcomes()), "no");
@@ -226,7 +240,8 @@ TEST_F(CheckTest, ASafeSaveIsVerified) {
 
 // Locks of programs that are gone: their processes do not live, and they are of this machine.
 TEST_F(CheckTest, NoProcessOfACheckerHasTheNumberOfOneOfTheProgram) {
-  const Ran ran = crashcut({"check", "--check", "! kill -0 $(cat pid)", "--", "sh", "-c", "sh -c 'echo $$ > pid'; sync"});
+  const Ran ran =
+      crashcut({"check", "--check", "! kill -0 $(cat pid)", "--", "sh", "-c", "sh -c 'echo $$ > pid'; sync"});
   EXPECT_EQ(ran.exit_code, 0) << ran.out << ran.err;
   EXPECT_TRUE(ran.says("verified: all")) << ran.out;
 }
@@ -237,8 +252,8 @@ TEST_F(CheckTest, ACheckerIsOnTheMachineThatTheProgramStored) {
   Ran ran;
   // Somebody else may take the number in between; the note says so.
   for (int tries = 0; tries < 10 && ran.exit_code != 0; ++tries) {
-    ran = crashcut({"check", "--jobs", "2", "--check", "test ! -s id || [ \"$(" + identity + ")\" = \"$(cat id)\" ]", "--",
-                    "sh", "-c", identity + " > t; sync t; mv t id; sync ."});
+    ran = crashcut({"check", "--jobs", "2", "--check", "test ! -s id || [ \"$(" + identity + ")\" = \"$(cat id)\" ]",
+                    "--", "sh", "-c", identity + " > t; sync t; mv t id; sync ."});
     EXPECT_TRUE(ran.exit_code == 0 || ran.says("the checkers ran in another one")) << ran.out << ran.err;
   }
   EXPECT_EQ(ran.exit_code, 0) << ran.out << ran.err;
@@ -255,7 +270,8 @@ TEST_F(CheckTest, AtomicAndNotDurableIsToldApart) {
 TEST_F(CheckTest, ABackupCounts) {
   const std::string save = "cp f f~ && sync f~ . && echo new contents > f && sync f";
   EXPECT_EQ(check({"--setup", "echo old > f", "--file", "f"}, save).exit_code, 1);
-  EXPECT_EQ(check({"--setup", "echo old > f", "--file", "f", "--backup", "f~"}, save).exit_code, 0) << read_file(directory_ / "out");
+  EXPECT_EQ(check({"--setup", "echo old > f", "--file", "f", "--backup", "f~"}, save).exit_code, 0)
+      << read_file(directory_ / "out");
 }
 
 TEST_F(CheckTest, EveryFileIsAskedByDefault) {
@@ -279,8 +295,12 @@ TEST_F(CheckTest, ExpectationsOfFiles) {
   EXPECT_EQ(check(with("no-missing"), "echo new > f").exit_code, 0);
   EXPECT_EQ(check(with("no-missing"), "rm f; echo new > f").exit_code, 1);
   EXPECT_EQ(check(with("no-garbage"), "printf bbbb >> f").exit_code, 1) << "the file may grow over NULs";
-  EXPECT_EQ(check({"--setup", "printf 'aaaa' > f", "--expect", "no-garbage", "--data", "journal"}, "printf bbbb >> f").exit_code, 0);
-  EXPECT_EQ(check({"--setup", "printf 'aaaa' > f", "--expect", "prefix", "--data", "journal"}, "printf bbbb >> f").exit_code, 0);
+  EXPECT_EQ(check({"--setup", "printf 'aaaa' > f", "--expect", "no-garbage", "--data", "journal"}, "printf bbbb >> f")
+                .exit_code,
+            0);
+  EXPECT_EQ(
+      check({"--setup", "printf 'aaaa' > f", "--expect", "prefix", "--data", "journal"}, "printf bbbb >> f").exit_code,
+      0);
   EXPECT_EQ(check(with("prefix"), "printf bbbb > f").exit_code, 1);
   EXPECT_EQ(check(with("no-luck"), "true").exit_code, 2);
 }
@@ -380,7 +400,9 @@ TEST_F(CheckTest, ACheckerSeesEachStateOnce) {
 
 TEST_F(CheckTest, ACheckerReadsOnlyWhatItReads) {
   // Two files of four states each: looking at one must not cost the states of the other.
-  EXPECT_EQ(check({"--setup", "echo old > f; echo old > g", "--check", "cat f"}, "echo new! > f; echo new! > g").exit_code, 0);
+  EXPECT_EQ(
+      check({"--setup", "echo old > f; echo old > g", "--check", "cat f"}, "echo new! > f; echo new! > g").exit_code,
+      0);
   EXPECT_EQ(result()["counts"]["recoveries"], 4);
 }
 
@@ -390,7 +412,8 @@ TEST_F(CheckTest, MarksComeFromTheExitFromLinesAndFromScripts) {
                                    "if grep -q 'it is done' $CRASHCUT_STDOUT; then grep -q new f || exit 2; fi\n"
                                    "if grep -q '^exit$' $CRASHCUT_MARKS; then grep -q new f || exit 3; fi\n");
   const Words options = {"--setup", "echo old > f", "--stdout-marks", "--check", judge};
-  EXPECT_EQ(check(options, "echo new > t; sync t; mv t f; sync .; crashcut mark saved; echo it is done").exit_code, 0) << read_file(directory_ / "out") << read_file(directory_ / "err");
+  EXPECT_EQ(check(options, "echo new > t; sync t; mv t f; sync .; crashcut mark saved; echo it is done").exit_code, 0)
+      << read_file(directory_ / "out") << read_file(directory_ / "err");
   EXPECT_EQ(check(options, "crashcut mark saved; echo new > t; sync t; mv t f; sync .").exit_code, 1);
   EXPECT_EQ(result()["violation"]["code"], 1);
   EXPECT_EQ(check(options, "echo it is done; echo new > t; sync t; mv t f; sync .").exit_code, 1);
@@ -463,15 +486,17 @@ TEST_F(CheckTest, ReportsForMachinesStandAlone) {
 }
 
 TEST_F(CheckTest, CrashcutHeaderWorksOnTheMountToo) {
-  const std::string save = compile("save",
-                                   "#include <crashcut.h>\n#include <fcntl.h>\n"
-                                   "int main(int n, char** v) { int f = open(\"f\", O_CREAT | O_WRONLY, 0644); (void)v;\n"
-                                   "  if (write(f, \"x\", 1) != 1) return 1; crashcut_barrier();\n"
-                                   "  if (pwrite(f, \"y\", 1, 0) != 1) return 1; if (n > 1) fsync(f); crashcut_mark(\"told\"); return 0; }\n");
-  const std::string judge = compile("judge",
-                                    "#include <crashcut.h>\n#include <fcntl.h>\n"
-                                    "int main(void) { char c = 0; int f = open(\"f\", O_RDONLY); if (read(f, &c, 1) != 1) return 3;\n"
-                                    "  if (crashcut_reached(\"told\")) return c == 'y' ? 0 : 1; return c == 'x' || c == 'y' ? 0 : 2; }\n");
+  const std::string save = compile(
+      "save",
+      "#include <crashcut.h>\n#include <fcntl.h>\n"
+      "int main(int n, char** v) { int f = open(\"f\", O_CREAT | O_WRONLY, 0644); (void)v;\n"
+      "  if (write(f, \"x\", 1) != 1) return 1; crashcut_barrier();\n"
+      "  if (pwrite(f, \"y\", 1, 0) != 1) return 1; if (n > 1) fsync(f); crashcut_mark(\"told\"); return 0; }\n");
+  const std::string judge =
+      compile("judge",
+              "#include <crashcut.h>\n#include <fcntl.h>\n"
+              "int main(void) { char c = 0; int f = open(\"f\", O_RDONLY); if (read(f, &c, 1) != 1) return 3;\n"
+              "  if (crashcut_reached(\"told\")) return c == 'y' ? 0 : 1; return c == 'x' || c == 'y' ? 0 : 2; }\n");
   const auto run_with = [&](Words arguments) {
     fs::remove_all(directory_ / "results");
     Words words = {"check", "--out", "results", "--check", judge, "--", save};
@@ -489,14 +514,19 @@ TEST_F(CheckTest, SyncsThatFuseDoesNotSeeAreSeen) {
   EXPECT_EQ(check(options, "echo new > t; sync -f t; mv t f; sync -f .").exit_code, 0) << read_file(directory_ / "out");
   EXPECT_EQ(check(options, "echo new > t; sync -f /tmp; mv t f; sync -f /tmp").exit_code, 1) << "another filesystem's";
   const std::string syncs = compile("syncs", "#include <unistd.h>\nint main(void) { sync(); return 0; }\n", "-static");
-  EXPECT_EQ(check(options, "echo new > t; " + (directory_ / "syncs").string() + "; mv t f; " + (directory_ / "syncs").string()).exit_code, 0);
+  EXPECT_EQ(check(options,
+                  "echo new > t; " + (directory_ / "syncs").string() + "; mv t f; " + (directory_ / "syncs").string())
+                .exit_code,
+            0);
 }
 
 TEST_F(CheckTest, StoresToMappingsAreEvents) {
-  const std::string store = compile("store",
-                                    "#include <fcntl.h>\n#include <stdlib.h>\n#include <sys/mman.h>\n#include <unistd.h>\n"
-                                    "int main(int n, char** v) { int f = open(\"f\", O_RDWR); char* m = mmap(0, 4096, 3, MAP_SHARED, f, 0);\n"
-                                    "  m[0] = 'b'; if (n > 1) msync(m, 4096, MS_SYNC); int g = open(\"g\", O_CREAT | O_WRONLY, 0644); fsync(g); (void)v; return 0; }\n");
+  const std::string store =
+      compile("store",
+              "#include <fcntl.h>\n#include <stdlib.h>\n#include <sys/mman.h>\n#include <unistd.h>\n"
+              "int main(int n, char** v) { int f = open(\"f\", O_RDWR); char* m = mmap(0, 4096, 3, MAP_SHARED, f, 0);\n"
+              "  m[0] = 'b'; if (n > 1) msync(m, 4096, MS_SYNC); int g = open(\"g\", O_CREAT | O_WRONLY, 0644); "
+              "fsync(g); (void)v; return 0; }\n");
   const auto run_with = [&](Words arguments) {
     fs::remove_all(directory_ / "results");
     Words words = {"check", "--out", "results", "--setup", "printf %4096s a > f", "--file", "f", "--", store};
@@ -523,16 +553,23 @@ TEST_F(CheckTest, ARecoveryThatIsCrashedItself) {
   const std::string safe = script("safe.sh",
                                   "if [ -e j ]; then cat j > f; sync f; rm j; fi\n"
                                   "grep -q . f\n");
-  EXPECT_EQ(check({"--setup", "echo old > f; echo new > j", "--check", safe, "--depth", "2"}, "true").exit_code, 0) << read_file(directory_ / "out");
+  EXPECT_EQ(check({"--setup", "echo old > f; echo new > j", "--check", safe, "--depth", "2"}, "true").exit_code, 0)
+      << read_file(directory_ / "out");
 }
 
 TEST_F(CheckTest, TheStoryOfASecondCrashTellsWhatTheCheckerDid) {
-  const std::string recovery = script("recovery.sh", "if [ -e d/j ]; then cat d/j > f; rm d/j; mkdir d/j/none; mv d/k d/l; fi 2> /dev/null\ngrep -q . f\n");
-  const Ran ran = check({"--setup", "echo old > f; mkdir d; echo new > d/j; touch d/k", "--check", recovery, "--depth", "2"}, "true");
+  const std::string recovery =
+      script("recovery.sh",
+             "if [ -e d/j ]; then cat d/j > f; rm d/j; mkdir d/j/none; mv d/k d/l; fi 2> /dev/null\ngrep -q . f\n");
+  const Ran ran = check(
+      {"--setup", "echo old > f; mkdir d; echo new > d/j; touch d/k", "--check", recovery, "--depth", "2"}, "true");
   EXPECT_EQ(ran.exit_code, 1) << ran.err;
-  EXPECT_TRUE(ran.says("a crash, and another one while the checker ran, can leave a state that the checker refuses")) << ran.out;
+  EXPECT_TRUE(ran.says("a crash, and another one while the checker ran, can leave a state that the checker refuses"))
+      << ran.out;
   const std::string report = crashcut({"replay", "--print", token()}).out;
-  for (const std::string words : {"What that run of the checker did", "  truncate(f, 0)\n", "  write(f, 4 bytes at 0)\n", "  unlink(d/j)\n", "  rename(d/k, d/l, RENAME_NOREPLACE)\n"}) {
+  for (const std::string words :
+       {"What that run of the checker did", "  truncate(f, 0)\n", "  write(f, 4 bytes at 0)\n", "  unlink(d/j)\n",
+        "  rename(d/k, d/l, RENAME_NOREPLACE)\n"}) {
     EXPECT_NE(report.find(words), std::string::npos) << words << "\n" << report;
   }
   EXPECT_EQ(report.find("none"), std::string::npos) << "what failed is no operation: " << report;
@@ -559,7 +596,8 @@ TEST_F(CheckTest, ACheckerThatIsNotDeterministicIsNoticed) {
 TEST_F(CheckTest, ACheckerThatHangsAndOneThatLeavesProcesses) {
   EXPECT_EQ(check({"--check", "sleep 1000", "--check-limit", "1", "--jobs", "1"}, "echo a > f").exit_code, 1);
   EXPECT_EQ(result()["violation"]["kind"], "check did not end");
-  EXPECT_EQ(check({"--check", "sh -c 'setsid sleep 1000 & cat f; true'"}, "echo a > f").exit_code, 0) << read_file(directory_ / "err");
+  EXPECT_EQ(check({"--check", "sh -c 'setsid sleep 1000 & cat f; true'"}, "echo a > f").exit_code, 0)
+      << read_file(directory_ / "err");
 }
 
 TEST_F(CheckTest, SwitchingAndRemountingGiveTheSame) {
@@ -582,7 +620,8 @@ TEST_F(CheckTest, StatesAreWrittenOutAsTrees) {
 TEST_F(CheckTest, StatesOfASecondCrashAreNamedByTheFirst) {
   const std::string recover = script("recover", "cat g; if [ -s f ]; then cat f > g; fi");
   check({"--depth", "2", "--setup", "echo old > g", "--check", recover, "--image", "states"}, "echo new > f");
-  std::map<std::string, std::set<std::string>> found;  // what the second crashes leave in g, by what the first left in f
+  std::map<std::string, std::set<std::string>>
+      found;  // what the second crashes leave in g, by what the first left in f
   for (const auto& entry : fs::directory_iterator(directory_ / "states")) {
     const std::string name = entry.path().filename();
     const fs::path first = directory_ / "states" / name.substr(0, 6);
@@ -603,8 +642,10 @@ TEST_F(CheckTest, StatesOfASecondCrashAreNamedByTheFirst) {
 }
 
 TEST_F(CheckTest, ASpaceThatIsTooLargeIsSampled) {
-  const std::string write = "for i in $(seq 1 60); do printf b | dd of=f bs=1 seek=$((i*512)) conv=notrunc status=none; done";
-  const Words options = {"--setup", "head -c 40000 /dev/zero | tr '\\0' a > f", "--check", "cksum f", "--max-recoveries", "60"};
+  const std::string write =
+      "for i in $(seq 1 60); do printf b | dd of=f bs=1 seek=$((i*512)) conv=notrunc status=none; done";
+  const Words options = {
+      "--setup", "head -c 40000 /dev/zero | tr '\\0' a > f", "--check", "cksum f", "--max-recoveries", "60"};
   const Ran ran = check(options, write);
   EXPECT_EQ(ran.exit_code, 3) << ran.out << ran.err;
   EXPECT_EQ(result()["verdict"], "bounded");
@@ -614,7 +655,8 @@ TEST_F(CheckTest, ASpaceThatIsTooLargeIsSampled) {
 
 TEST_F(CheckTest, AShellInTheViolatingState) {
   check({"--setup", "echo old > f", "--file", "f"}, "echo new contents > f");
-  const Ran ran = run({"sh", "-c", "echo 'stat -c size=%s f' | SHELL=/bin/sh " CRASHCUT_BINARY " replay --shell " + token()});
+  const Ran ran =
+      run({"sh", "-c", "echo 'stat -c size=%s f' | SHELL=/bin/sh " CRASHCUT_BINARY " replay --shell " + token()});
   EXPECT_TRUE(ran.says("size=0")) << ran.out << ran.err;
   EXPECT_EQ(crashcut({"replay", "--image", "state", token()}).exit_code, 0);
   EXPECT_EQ(fs::file_size(directory_ / "state/f"), 0U);
@@ -622,7 +664,8 @@ TEST_F(CheckTest, AShellInTheViolatingState) {
 
 TEST_F(CheckTest, AShellInTheStateThatAnotherCheckerFound) {
   EXPECT_EQ(check({"--setup", "echo old > f", "--check", "test -s f"}, "echo new > f").exit_code, 1);
-  const Ran ran = run({"sh", "-c", "echo 'wc -c f; exit' | SHELL=/bin/sh " CRASHCUT_BINARY " replay --shell $(cat results/token)"});
+  const Ran ran =
+      run({"sh", "-c", "echo 'wc -c f; exit' | SHELL=/bin/sh " CRASHCUT_BINARY " replay --shell $(cat results/token)"});
   EXPECT_EQ(ran.exit_code, 0) << ran.err;
   EXPECT_TRUE(ran.says("0 f")) << ran.out;
   const Ran none = run({"sh", "-c", "SHELL=/nonexistent " CRASHCUT_BINARY " replay --shell $(cat results/token)"});
@@ -631,8 +674,12 @@ TEST_F(CheckTest, AShellInTheStateThatAnotherCheckerFound) {
 }
 
 TEST_F(CheckTest, TheImageOfASecondCrash) {
-  const std::string recover = script("recover", "if [ -f journal ]; then cat journal > data; rm journal; fi; case $(cat data) in old|new) ;; *) exit 1;; esac");
-  EXPECT_EQ(check({"--depth", "2", "--setup", "echo old > data; echo new > journal", "--check", recover}, "true").exit_code, 1);
+  const std::string recover = script(
+      "recover",
+      "if [ -f journal ]; then cat journal > data; rm journal; fi; case $(cat data) in old|new) ;; *) exit 1;; esac");
+  EXPECT_EQ(
+      check({"--depth", "2", "--setup", "echo old > data; echo new > journal", "--check", recover}, "true").exit_code,
+      1);
   EXPECT_EQ(crashcut({"replay", "--image", "image", token()}).exit_code, 0);
   EXPECT_FALSE(fs::exists(directory_ / "image/journal"));
   EXPECT_EQ(read_file(directory_ / "image/data"), std::string(4, '\0'));
@@ -646,9 +693,16 @@ TEST_F(CheckTest, MarksOfTheSameName) {
   EXPECT_EQ(ran.exit_code, 0) << ran.out;
   EXPECT_TRUE(ran.says("all 4 recoveries"));
   for (const char* mark : {"exit", "begin"}) {
-    EXPECT_EQ(check({"--setup", "echo v0 > f", "--file", "f"}, std::string("crashcut mark ") + mark + "; echo v1 > t; sync t; mv t f").exit_code, 1) << mark;
+    EXPECT_EQ(check({"--setup", "echo v0 > f", "--file", "f"},
+                    std::string("crashcut mark ") + mark + "; echo v1 > t; sync t; mv t f")
+                  .exit_code,
+              1)
+        << mark;
   }
-  EXPECT_EQ(check({"--setup", "echo v0 > f", "--file", "f"}, "echo v1 > t; sync t; mv t f; crashcut mark 'stdout synced'; sync").exit_code, 1);
+  EXPECT_EQ(check({"--setup", "echo v0 > f", "--file", "f"},
+                  "echo v1 > t; sync t; mv t f; crashcut mark 'stdout synced'; sync")
+                .exit_code,
+            1);
 }
 
 TEST_F(CheckTest, AFileThatIsALink) {
@@ -672,15 +726,20 @@ TEST_F(CheckTest, ACheckerMayEndWithAnyStatus) {
 }
 
 TEST_F(CheckTest, BoundsHoldBelowASecondCrash) {
-  const std::string recover = script("recover", "cat a b c d e 2>/dev/null; for i in a b c d e; do echo $i$i > $i; done");
-  const Ran ran = check({"--depth", "2", "--max-recoveries", "5", "--jobs", "1", "--setup", "echo x > a", "--check", recover}, "echo y > q");
+  const std::string recover =
+      script("recover", "cat a b c d e 2>/dev/null; for i in a b c d e; do echo $i$i > $i; done");
+  const Ran ran =
+      check({"--depth", "2", "--max-recoveries", "5", "--jobs", "1", "--setup", "echo x > a", "--check", recover},
+            "echo y > q");
   EXPECT_EQ(ran.exit_code, 3) << ran.out;
   EXPECT_LE(result()["counts"]["recoveries"].get<int>(), 5);
 }
 
 TEST_F(CheckTest, AnInterruptDoesNotWaitForAChecker) {
-  const pid_t child = start({CRASHCUT_BINARY, "check", "--out", "results", "--check-limit", "30", "--check", "sh -c 'touch /tmp/check_test.runs; exec sleep 1000'", "--", "sh", "-c", "echo y > q"});
-  for (int tries = 0; tries < 500 && !fs::exists("/tmp/check_test.runs"); ++tries) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  const pid_t child = start({CRASHCUT_BINARY, "check", "--out", "results", "--check-limit", "30", "--check",
+                             "sh -c 'touch /tmp/check_test.runs; exec sleep 1000'", "--", "sh", "-c", "echo y > q"});
+  for (int tries = 0; tries < 500 && !fs::exists("/tmp/check_test.runs"); ++tries)
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
   fs::remove("/tmp/check_test.runs");
   const auto begin = std::chrono::steady_clock::now();
   kill(child, SIGTERM);
@@ -696,7 +755,8 @@ TEST_F(CheckTest, NamesThatAreNoText) {
 }
 
 TEST_F(CheckTest, CompareShowsEveryModel) {
-  const Ran ran = crashcut({"compare", "--out", "results", "--setup", "echo old > f", "--file", "f", "--", "sh", "-c", "echo new! > t; mv t f"});
+  const Ran ran = crashcut({"compare", "--out", "results", "--setup", "echo old > f", "--file", "f", "--", "sh", "-c",
+                            "echo new! > t; mv t f"});
   EXPECT_EQ(ran.exit_code, 1) << ran.err;
   const Json json = result();
   ASSERT_EQ(json.size(), 5U);
@@ -880,7 +940,8 @@ TEST_F(CheckTest, AFullDiskIsTheUsersToMend) {
 
 TEST_F(CheckTest, NoFuseIsASentence) {
   if (geteuid() != 0) GTEST_SKIP() << "needs root to hide /dev/fuse";
-  const Ran ran = run({"unshare", "-m", "sh", "-c", "touch x && mount --bind x /dev/fuse && exec " CRASHCUT_BINARY " check --out r -- true"});
+  const Ran ran = run({"unshare", "-m", "sh", "-c",
+                       "touch x && mount --bind x /dev/fuse && exec " CRASHCUT_BINARY " check --out r -- true"});
   EXPECT_EQ(ran.exit_code, 2) << ran.out << ran.err;
   EXPECT_TRUE(ran.says("FUSE")) << ran.err;
 }
@@ -891,25 +952,30 @@ TEST_F(CheckTest, WorksForOthersThanRoot) {
   const fs::path node = directory_ / "fuse";
   ASSERT_EQ(mknod(node.c_str(), S_IFCHR | 0666, makedev(10, 229)), 0);
   ASSERT_EQ(chmod(node.c_str(), 0666), 0);
-  const Ran ran = run({"unshare", "-m", "sh", "-c",
-                       "mount --bind fuse /dev/fuse && exec setpriv --reuid 65534 --regid 65534 --clear-groups " CRASHCUT_BINARY
-                       " check --out r --setup 'echo old > f' --check 'cat f' -- sh -c 'echo new > f; stat -c %u f >&2'"});
+  const Ran ran =
+      run({"unshare", "-m", "sh", "-c",
+           "mount --bind fuse /dev/fuse && exec setpriv --reuid 65534 --regid 65534 --clear-groups " CRASHCUT_BINARY
+           " check --out r --setup 'echo old > f' --check 'cat f' -- sh -c 'echo new > f; stat -c %u f >&2'"});
   EXPECT_EQ(ran.exit_code, 0) << ran.out << ran.err;
   EXPECT_TRUE(ran.says("65534")) << ran.err;
   EXPECT_TRUE(ran.says("all 4 recoveries")) << ran.out;
 }
 
-// Where namespaces are not to be had: inside of some in which there can be no more. Exit code 77: something stays mounted.
+// Where namespaces are not to be had: inside of some in which there can be no more. Exit code 77: something stays
+// mounted.
 Words without_namespaces(Words words) {
-  words.insert(words.begin(), {"unshare", "-Urm", "sh", "-c",
-                               "echo 0 > /proc/sys/user/max_pid_namespaces && echo 0 > /proc/sys/user/max_user_namespaces || exit 76; "
-                               "\"$@\"; code=$?; i=0; while [ $i -lt 100 ]; do grep -q \" $PWD/\" /proc/self/mountinfo || exit $code; sleep 0.05; i=$((i+1)); done; exit 77",
-                               "sh"});
+  words.insert(words.begin(),
+               {"unshare", "-Urm", "sh", "-c",
+                "echo 0 > /proc/sys/user/max_pid_namespaces && echo 0 > /proc/sys/user/max_user_namespaces || exit 76; "
+                "\"$@\"; code=$?; i=0; while [ $i -lt 100 ]; do grep -q \" $PWD/\" /proc/self/mountinfo || exit $code; "
+                "sleep 0.05; i=$((i+1)); done; exit 77",
+                "sh"});
   return words;
 }
 
 TEST_F(CheckTest, WorksWithoutNamespaces) {
-  const Words words{"check", "--out", "results", "--jobs", "2", "--setup", "echo old > f", "--check", "cat f", "--", "sh", "-c", "echo new! > f"};
+  const Words words{"check",   "--out", "results", "--jobs", "2",  "--setup",      "echo old > f",
+                    "--check", "cat f", "--",      "sh",     "-c", "echo new! > f"};
   const Ran as_usual = crashcut(words);
   EXPECT_EQ(as_usual.exit_code, 0) << as_usual.out << as_usual.err;
   const std::set<std::string> expected = outcomes();
@@ -928,7 +994,8 @@ TEST_F(CheckTest, WorksWithoutNamespaces) {
 std::vector<pid_t> descendants_of(pid_t root) {
   std::vector<pid_t> all{root};
   for (std::size_t i = 0; i < all.size(); ++i) {
-    std::istringstream children(read_file("/proc/" + std::to_string(all[i]) + "/task/" + std::to_string(all[i]) + "/children"));
+    std::istringstream children(
+        read_file("/proc/" + std::to_string(all[i]) + "/task/" + std::to_string(all[i]) + "/children"));
     for (pid_t child; children >> child;) all.push_back(child);
   }
   return all;
@@ -941,8 +1008,9 @@ TEST_F(CheckTest, WhateverIsKilledNothingStays) {
   std::mt19937_64 random(seed);
   for (int round = 0; round < 50; ++round) {
     fs::remove_all(directory_ / "results");
-    const pid_t child = start({CRASHCUT_BINARY, "check", "--out", "results", "--setup", "echo old > f", "--check", "sh -c 'sleep 0.01 & cat f'", "--", "sh",
-                               "-c", "for i in 1 2 3 4; do echo $i$i > f; sleep 0.02; done"});
+    const pid_t child =
+        start({CRASHCUT_BINARY, "check", "--out", "results", "--setup", "echo old > f", "--check",
+               "sh -c 'sleep 0.01 & cat f'", "--", "sh", "-c", "for i in 1 2 3 4; do echo $i$i > f; sleep 0.02; done"});
     std::this_thread::sleep_for(std::chrono::milliseconds(std::uniform_int_distribution<int>(0, 400)(random)));
     const std::vector<pid_t> all = descendants_of(child);
     const pid_t victim = all[std::uniform_int_distribution<std::size_t>(0, all.size() - 1)(random)];
@@ -961,8 +1029,9 @@ TEST_F(CheckTest, NothingStaysWithoutNamespacesEither) {
   std::mt19937_64 random(seed);
   for (int round = 0; round < 30; ++round) {
     fs::remove_all(directory_ / "results");
-    const pid_t child = start(without_namespaces({CRASHCUT_BINARY, "check", "--out", "results", "--setup", "echo old > f", "--check", "sh -c 'sleep 0.01 & cat f'",
-                                                  "--", "sh", "-c", "for i in 1 2 3 4; do echo $i$i > f; sleep 0.02; done"}));
+    const pid_t child = start(without_namespaces({CRASHCUT_BINARY, "check", "--out", "results", "--setup",
+                                                  "echo old > f", "--check", "sh -c 'sleep 0.01 & cat f'", "--", "sh",
+                                                  "-c", "for i in 1 2 3 4; do echo $i$i > f; sleep 0.02; done"}));
     std::this_thread::sleep_for(std::chrono::milliseconds(std::uniform_int_distribution<int>(20, 400)(random)));
     std::vector<pid_t> all = descendants_of(child);
     all.erase(all.begin());  // the shell that looks
@@ -973,8 +1042,10 @@ TEST_F(CheckTest, NothingStaysWithoutNamespacesEither) {
 }
 
 TEST_F(CheckTest, WhatWasRecordedBeforeAKillIsThere) {
-  const pid_t child = start({CRASHCUT_BINARY, "check", "--out", "results", "--", "sh", "-c", "echo one > f; touch /tmp/check_test.written; sleep 1000"});
-  for (int tries = 0; tries < 200 && !fs::exists("/tmp/check_test.written"); ++tries) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  const pid_t child = start({CRASHCUT_BINARY, "check", "--out", "results", "--", "sh", "-c",
+                             "echo one > f; touch /tmp/check_test.written; sleep 1000"});
+  for (int tries = 0; tries < 200 && !fs::exists("/tmp/check_test.written"); ++tries)
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
   fs::remove("/tmp/check_test.written");
   for (const pid_t process : descendants_of(child)) kill(process, SIGKILL);
   finish(child);
@@ -987,12 +1058,16 @@ TEST_F(CheckTest, WhatWasRecordedBeforeAKillIsThere) {
 TEST_F(CheckTest, AMountForAPerson) {
   fs::create_directory(directory_ / "disk");
   const pid_t server = start({CRASHCUT_BINARY, "mount", "disk"});
-  for (int tries = 0; tries < 200 && !fs::exists(directory_ / "disk/.crashcut/states"); ++tries) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  for (int tries = 0; tries < 200 && !fs::exists(directory_ / "disk/.crashcut/states"); ++tries)
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
   const std::string at = (directory_ / "disk").string();
   EXPECT_EQ(std::system(("echo hello > " + at + "/a; sync " + at + "/a; echo changed > " + at + "/a").c_str()), 0);
   const std::string list = at + ".list";
   EXPECT_EQ(std::system((std::string(CRASHCUT_BINARY) + " crash " + at + " > " + list).c_str()), 0);
-  EXPECT_NE(read_file(list).find("0  nothing is lost\n    1  a: 8 NUL bytes\n    2  a: empty\n    3  a: 6 bytes, other than now\n"), std::string::npos) << read_file(list);
+  EXPECT_NE(read_file(list).find(
+                "0  nothing is lost\n    1  a: 8 NUL bytes\n    2  a: empty\n    3  a: 6 bytes, other than now\n"),
+            std::string::npos)
+      << read_file(list);
   EXPECT_EQ(std::system((std::string(CRASHCUT_BINARY) + " crash " + at + " 3 > /dev/null").c_str()), 0);
   EXPECT_EQ(read_file(at + "/a"), "hello\n");
   EXPECT_EQ(std::system((std::string(CRASHCUT_BINARY) + " crash " + at + " 99 2> /dev/null").c_str()) >> 8, 2);
@@ -1004,7 +1079,8 @@ TEST_F(CheckTest, InAMountForAPersonTheCommandsSyncIsSeen) {
   fs::create_directory(directory_ / "disk");
   const std::string crash = std::string(CRASHCUT_BINARY) + " crash . > ../list";
   const auto states_after = [&](const std::string& words) {
-    const Ran ran = crashcut({"mount", "disk", "--", "sh", "-c", "echo hello > a; " + words + "; " + crash + "; exit 7"});
+    const Ran ran =
+        crashcut({"mount", "disk", "--", "sh", "-c", "echo hello > a; " + words + "; " + crash + "; exit 7"});
     EXPECT_EQ(ran.exit_code, 7) << ran.err;
     return read_file(directory_ / "list");
   };
@@ -1070,8 +1146,10 @@ TEST_F(CheckTest, AMountForAPersonThatIsKilledIsUnmounted) {
 TEST_F(CheckTest, ACommandInAMountForAPersonEndsWithIt) {
   fs::create_directory(directory_ / "disk");
   // One that does not hang up.
-  const pid_t server = start({CRASHCUT_BINARY, "mount", "disk", "--", "sh", "-c", "trap '' HUP; echo > started; while :; do sleep 0.05; done"});
-  for (int tries = 0; tries < 200 && !fs::exists(directory_ / "disk/started"); ++tries) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  const pid_t server = start({CRASHCUT_BINARY, "mount", "disk", "--", "sh", "-c",
+                              "trap '' HUP; echo > started; while :; do sleep 0.05; done"});
+  for (int tries = 0; tries < 200 && !fs::exists(directory_ / "disk/started"); ++tries)
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
   kill(server, SIGTERM);
   EXPECT_EQ(finish(server).exit_code, 0);
 }

@@ -12,11 +12,10 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <random>
 #include <sstream>
 #include <thread>
-
-#include <nlohmann/json.hpp>
 
 #include "tests/seeds.h"
 
@@ -189,7 +188,9 @@ TEST_F(CliTest, HowRecoveryFailedIsSaid) {
 
 TEST_F(CliTest, WhatIsFoundOnceIsSaidThoughItDoesNotComeAgain) {
   const std::string once = (directory_ / "once").string();
-  const Ran run = crashcut({"run", "--jobs", "1", recovery_of_a("int fd = open(\"" + once + "\", O_CREAT | O_EXCL | O_WRONLY, 0644); if (fd >= 0) abort();")});
+  const Ran run = crashcut(
+      {"run", "--jobs", "1",
+       recovery_of_a("int fd = open(\"" + once + "\", O_CREAT | O_EXCL | O_WRONLY, 0644); if (fd >= 0) abort();")});
   EXPECT_EQ(run.exit_code, 1) << run.out << run.err;
   EXPECT_TRUE(run.says("violation: recovery aborted (SIGABRT)")) << run.out;
 }
@@ -197,11 +198,19 @@ TEST_F(CliTest, WhatIsFoundOnceIsSaidThoughItDoesNotComeAgain) {
 // Paths to a modelled file that are the kernel's own.
 TEST_F(CliTest, DescriptorsByTheirPaths) {
   const auto of = [&](const std::string& main) {
-    return crashcut({"run", program("d.c", "#include <fcntl.h>\n#ifndef O_TMPFILE\n#define O_TMPFILE 020200000\n#endif\nlong splice(int, long*, int, long*, unsigned long, unsigned);\nint main(void) { char path[64]; int fd = open(\".\", O_TMPFILE | O_RDWR, 0644); "
-                                           "sprintf(path, \"/proc/self/fd/%d\", fd); " + main + " }\nvoid crashcut_recover(void) {}\n")});
+    return crashcut({"run", program("d.c",
+                                    "#include <fcntl.h>\n#ifndef O_TMPFILE\n#define O_TMPFILE 020200000\n#endif\nlong "
+                                    "splice(int, long*, int, long*, unsigned long, unsigned);\nint main(void) { char "
+                                    "path[64]; int fd = open(\".\", O_TMPFILE | O_RDWR, 0644); "
+                                    "sprintf(path, \"/proc/self/fd/%d\", fd); " +
+                                        main + " }\nvoid crashcut_recover(void) {}\n")});
   };
-  EXPECT_EQ(of("return linkat(AT_FDCWD, path, AT_FDCWD, \"named\", AT_SYMLINK_FOLLOW) != 0 || access(\"named\", F_OK) != 0;").exit_code, 0);
-  for (const char* refused : {"return open(path, O_RDWR) < 0;", "return truncate(path, 0);", "int p[2]; pipe(p); return splice(p[0], 0, fd, 0, 5, 0);"}) {
+  EXPECT_EQ(
+      of("return linkat(AT_FDCWD, path, AT_FDCWD, \"named\", AT_SYMLINK_FOLLOW) != 0 || access(\"named\", F_OK) != 0;")
+          .exit_code,
+      0);
+  for (const char* refused : {"return open(path, O_RDWR) < 0;", "return truncate(path, 0);",
+                              "int p[2]; pipe(p); return splice(p[0], 0, fd, 0, 5, 0);"}) {
     const Ran run = of(refused);
     EXPECT_EQ(run.exit_code, 2) << refused << run.out << run.err;
     EXPECT_TRUE(run.says("cannot be modelled")) << run.err;
@@ -210,25 +219,35 @@ TEST_F(CliTest, DescriptorsByTheirPaths) {
 
 TEST_F(CliTest, TheStartingStateIsTheTreesWithItsLinksHolesAndAttributes) {
   const std::string from = (directory_ / "from").string();
-  ASSERT_EQ(std::system(("mkdir " + from + " && cd " + from + " && echo text > x && ln x hard && truncate -s 1G sparse").c_str()), 0);
+  ASSERT_EQ(
+      std::system(
+          ("mkdir " + from + " && cd " + from + " && echo text > x && ln x hard && truncate -s 1G sparse").c_str()),
+      0);
   const bool has_attributes = setxattr((from + "/x").c_str(), "user.k", "v", 1, 0) == 0;  // not every disk has them
-  const Ran run = crashcut({"run", "--from", from, program("f.c", "#include <sys/stat.h>\n#include <sys/xattr.h>\n"
-      "int main(int argc, char** argv) { struct stat a, b, s; char v = 0; stat(\"x\", &a); stat(\"hard\", &b); stat(\"sparse\", &s);\n"
-      "if (argv[argc - 1][0] == 'a' && (getxattr(\"x\", \"user.k\", &v, 1) != 1 || v != 'v')) return 2;\n"
-      "return a.st_ino != b.st_ino || a.st_nlink != 2 || s.st_size != 1 << 30 || s.st_blocks != 0; }\nvoid crashcut_recover(void) {}\n"),
-      has_attributes ? "attributes" : ""});
+  const Ran run = crashcut(
+      {"run", "--from", from,
+       program("f.c",
+               "#include <sys/stat.h>\n#include <sys/xattr.h>\n"
+               "int main(int argc, char** argv) { struct stat a, b, s; char v = 0; stat(\"x\", &a); stat(\"hard\", "
+               "&b); stat(\"sparse\", &s);\n"
+               "if (argv[argc - 1][0] == 'a' && (getxattr(\"x\", \"user.k\", &v, 1) != 1 || v != 'v')) return 2;\n"
+               "return a.st_ino != b.st_ino || a.st_nlink != 2 || s.st_size != 1 << 30 || s.st_blocks != 0; }\nvoid "
+               "crashcut_recover(void) {}\n"),
+       has_attributes ? "attributes" : ""});
   EXPECT_EQ(run.exit_code, 0) << run.out << run.err;
 }
 
 TEST_F(CliTest, ARecoveryMayEndItsThread) {
-  const Ran run = crashcut({"run", recovery_of_a("extern void pthread_exit(void*); if (access(\"a\", F_OK) == 0) pthread_exit(0);")});
+  const Ran run = crashcut(
+      {"run", recovery_of_a("extern void pthread_exit(void*); if (access(\"a\", F_OK) == 0) pthread_exit(0);")});
   EXPECT_EQ(run.exit_code, 0) << run.out << run.err;
 }
 
 TEST_F(CliTest, OutputsThatLookAlikeAreNotTheSame) {
   const std::string name = recovery_of_a("printf(access(\"a\", F_OK) == 0 ? \"x\\ny\\n\" : \"x; y\\n\");");
   const Ran run = crashcut({"run", "--outcomes", "--json", "r.json", name});
-  EXPECT_TRUE(run.says("         1  \"x\\ny\\n\"\n         1  \"x; y\\n\"\n         2  total, 2 distinct outcomes")) << run.out << run.err;
+  EXPECT_TRUE(run.says("         1  \"x\\ny\\n\"\n         1  \"x; y\\n\"\n         2  total, 2 distinct outcomes"))
+      << run.out << run.err;
   const auto outcomes = nlohmann::json::parse(read_file(directory_ / "r.json"))["outcomes"];
   ASSERT_EQ(outcomes.size(), 2u);
   EXPECT_EQ(outcomes[0]["stdout"], "x\ny\n");
@@ -238,7 +257,8 @@ TEST_F(CliTest, OutputsThatLookAlikeAreNotTheSame) {
 }
 
 TEST_F(CliTest, BytesThatAreNoTextAreToldApart) {
-  const Ran run = crashcut({"run", "--outcomes", "--json", "r.json", recovery_of_a("printf(access(\"a\", F_OK) == 0 ? \"\\xff\" : \"\\xfe\");")});
+  const Ran run = crashcut({"run", "--outcomes", "--json", "r.json",
+                            recovery_of_a("printf(access(\"a\", F_OK) == 0 ? \"\\xff\" : \"\\xfe\");")});
   EXPECT_TRUE(run.says("         1  \\xfe\n         1  \\xff\n")) << run.out << run.err;
   const auto outcomes = nlohmann::json::parse(read_file(directory_ / "r.json"))["outcomes"];
   EXPECT_EQ(outcomes[0]["output"], "\"\\xfe\"");
@@ -246,12 +266,14 @@ TEST_F(CliTest, BytesThatAreNoTextAreToldApart) {
 }
 
 TEST_F(CliTest, LongOutcomesAreToldApartInATable) {
-  const Ran run = crashcut({"compare", "--data", "ordered", recovery_of_a("printf(\"%060d%d\", 0, access(\"a\", F_OK));")});
+  const Ran run =
+      crashcut({"compare", "--data", "ordered", recovery_of_a("printf(\"%060d%d\", 0, access(\"a\", F_OK));")});
   EXPECT_TRUE(run.says("0... (2) ")) << run.out << run.err;
 }
 
 TEST_F(CliTest, AssumeBelongsInRecovery) {
-  const Ran run = crashcut({"run", program("p.c", "int main(void) { crashcut_assume(0); return 0; }\nvoid crashcut_recover(void) {}\n")});
+  const Ran run = crashcut(
+      {"run", program("p.c", "int main(void) { crashcut_assume(0); return 0; }\nvoid crashcut_recover(void) {}\n")});
   EXPECT_EQ(run.exit_code, 2) << run.out;
   EXPECT_TRUE(run.says("crashcut_assume(), which belongs in crashcut_recover()")) << run.err;
   EXPECT_FALSE(run.says("crashcut check")) << run.err;
@@ -276,7 +298,8 @@ TEST_F(CliTest, WhatCouldNotBeRunIsToldBesideAViolation) {
 }
 
 TEST_F(CliTest, ARecoveryThatHangsIsAViolationWithItsLimit) {
-  const Ran run = crashcut({"run", "--recovery-limit", "1", "--json", "r.json", recovery_of_a("if (access(\"a\", F_OK) == 0) for (;;) {}")});
+  const Ran run = crashcut(
+      {"run", "--recovery-limit", "1", "--json", "r.json", recovery_of_a("if (access(\"a\", F_OK) == 0) for (;;) {}")});
   EXPECT_EQ(run.exit_code, 1);
   EXPECT_TRUE(run.says("recovery did not end within the limit of 1 second (--recovery-limit)")) << run.out << run.err;
   const auto json = nlohmann::json::parse(read_file(directory_ / "r.json"));
@@ -298,7 +321,8 @@ TEST_F(CliTest, MainHasALimitToo) {
     EXPECT_TRUE(run.says("main() did not end within the limit of 1 second (--main-limit)")) << run.err;
   }
   expect_refused({"run", "--main-limit", "0", name}, "'0' is not a number from 1");
-  expect_refused({"compare", "--tree", "--main-limit", "1", "true"}, "--main-limit is for a program with crashcut_recover()");
+  expect_refused({"compare", "--tree", "--main-limit", "1", "true"},
+                 "--main-limit is for a program with crashcut_recover()");
 }
 
 TEST_F(CliTest, TheSmallestCutIsShown) {
@@ -320,12 +344,14 @@ TEST_F(CliTest, TheSmallestCutIsShown) {
 
 TEST_F(CliTest, MoreJobsThanCoresFindTheSameViolations) {
   // Eight bytes, old or new; those with a b before an a fail, in two ways.
-  const std::string name =
-      program("p.c",
-              "int main(void) { int f = open(\"f\", O_CREAT | O_RDWR, 0644); if (write(f, \"aaaaaaaa\", 8) != 8) return 1;\n"
-              "  fsync(f); crashcut_barrier(); for (int i = 0; i < 8; ++i) if (pwrite(f, \"b\", 1, i) != 1) return 1; return 0; }\n"
-              "void crashcut_recover(void) { char t[9] = \"\"; ssize_t r = read(open(\"f\", O_RDONLY), t, 8); (void)r; puts(t);\n"
-              "  char* b = strchr(t, 'b'); if (b && strchr(b, 'a')) { if (b == t) abort(); exit(3); } }\n");
+  const std::string name = program(
+      "p.c",
+      "int main(void) { int f = open(\"f\", O_CREAT | O_RDWR, 0644); if (write(f, \"aaaaaaaa\", 8) != 8) return 1;\n"
+      "  fsync(f); crashcut_barrier(); for (int i = 0; i < 8; ++i) if (pwrite(f, \"b\", 1, i) != 1) return 1; return "
+      "0; }\n"
+      "void crashcut_recover(void) { char t[9] = \"\"; ssize_t r = read(open(\"f\", O_RDONLY), t, 8); (void)r; "
+      "puts(t);\n"
+      "  char* b = strchr(t, 'b'); if (b && strchr(b, 'a')) { if (b == t) abort(); exit(3); } }\n");
   const auto explore = [&](const std::string& jobs) {
     const Ran run = crashcut({"run", "--sector", "1", "--block", "1", "--jobs", jobs, "--json", "r.json", name});
     EXPECT_EQ(run.exit_code, 1) << run.err;
@@ -382,7 +408,8 @@ class BoundsTest : public CliTest {
       "int main(void) { for (int i = 0; i < 40; ++i) { sprintf(n, \"f%d\", i);\n"
       "  int f = open(n, O_CREAT | O_WRONLY, 0644); if (write(f, \"x\", 1) != 1) return 1; close(f); } return 0; }\n"
       "void crashcut_recover(void) { char c; for (int i = 0; i < 40; ++i) { sprintf(n, \"f%d\", i);\n"
-      "  int f = open(n, O_RDONLY); ssize_t r = f >= 0 ? read(f, &c, 1) : -1; putchar(r < 0 ? '-' : r == 0 ? '0' : c);\n"
+      "  int f = open(n, O_RDONLY); ssize_t r = f >= 0 ? read(f, &c, 1) : -1; putchar(r < 0 ? '-' : r == 0 ? '0' : "
+      "c);\n"
       "  close(f); } }\n");
 };
 
@@ -395,7 +422,8 @@ TEST_F(BoundsTest, MaxRecoveries) {
 
 TEST_F(BoundsTest, TheSeedSaysWhichPartIsExplored) {
   const auto outcomes = [&](const std::string& seed) {
-    const Ran run = crashcut({"run", "--jobs", "1", "--max-recoveries", "20", "--seed", seed, "--json", "r.json", many_});
+    const Ran run =
+        crashcut({"run", "--jobs", "1", "--max-recoveries", "20", "--seed", seed, "--json", "r.json", many_});
     EXPECT_EQ(run.exit_code, 3) << run.err;
     EXPECT_TRUE(run.first_line().ends_with(" | seed " + seed)) << run.first_line();
     return nlohmann::json::parse(read_file(directory_ / "r.json"))["outcomes"];
@@ -495,7 +523,8 @@ TEST_F(SuddenEndTest, LeavesNothingAtAnyMoment) {
     tests::for_each_seed(times, [&, signal = signal](std::uint64_t seed) {
       std::mt19937_64 random(seed);
       const std::chrono::microseconds time(std::uniform_int_distribution<long>(0, whole.count())(random));
-      SCOPED_TRACE("signal " + std::to_string(signal) + " after " + std::to_string(time.count()) + " us, seed " + std::to_string(seed));
+      SCOPED_TRACE("signal " + std::to_string(signal) + " after " + std::to_string(time.count()) + " us, seed " +
+                   std::to_string(seed));
       end_after(time, signal);
       return !HasFatalFailure();
     });
@@ -612,12 +641,14 @@ TEST_F(CliTest, ProgramsThatCannotBeRunAreRefused) {
 }
 
 TEST_F(CliTest, WhatTheLinkerRefusesIsNotCalledACompilersError) {
-  const std::string text = "void elsewhere(void);\nint main(void) { elsewhere(); return 0; }\nvoid crashcut_recover(void) {}\n";
+  const std::string text =
+      "void elsewhere(void);\nint main(void) { elsewhere(); return 0; }\nvoid crashcut_recover(void) {}\n";
   expect_refused({"run", program("link.c", text)}, "link.c cannot be built: see what cc says above");
 }
 
 TEST_F(CliTest, SourcesOfCppHaveAllItsEndings) {
-  const std::string text = "struct S {};\nint main() { S s; (void)s; return 0; }\nextern \"C\" void crashcut_recover(void) {}\n";
+  const std::string text =
+      "struct S {};\nint main() { S s; (void)s; return 0; }\nextern \"C\" void crashcut_recover(void) {}\n";
   for (const char* name : {"p.cc", "p.cpp", "p.cxx", "p.c++", "p.C"}) {
     EXPECT_EQ(crashcut({"run", program(name, text)}).exit_code, 0) << name;
   }
@@ -644,7 +675,8 @@ TEST_F(CliTest, SignalsAreForTheProgramItself) {
 TEST_F(CliTest, AProgramWithTheAddressSanitizerIsRun) {
   const std::string body = "char* p = malloc(3); volatile int i = access(\"a\", F_OK) == 0 ? 3 : 0; p[i] = 1; free(p);";
   recovery_of_a(body);
-  const std::string compile = "cd " + directory_.string() + " && cc -fsanitize=address -I" CRASHCUT_SOURCE_DIR "/include p.c -o p";
+  const std::string compile =
+      "cd " + directory_.string() + " && cc -fsanitize=address -I" CRASHCUT_SOURCE_DIR "/include p.c -o p";
   ASSERT_EQ(std::system(compile.c_str()), 0);
   const Ran run = crashcut({"run", "p"});
   EXPECT_EQ(run.exit_code, 1) << run.err;
@@ -683,7 +715,8 @@ TEST_F(CliTest, TimeAndCtrlCDoNotWaitForWhatHangs) {
   EXPECT_EQ(interrupted.exit_code, 3) << interrupted.err;
   EXPECT_TRUE(interrupted.says("interrupted after")) << interrupted.out;
   const Ran main_hangs =
-      crashcut({"run", "--time", "0.5", program("m.c", "int main(void) { for (;;) pause(); }\nvoid crashcut_recover(void) {}\n")});
+      crashcut({"run", "--time", "0.5",
+                program("m.c", "int main(void) { for (;;) pause(); }\nvoid crashcut_recover(void) {}\n")});
   EXPECT_EQ(main_hangs.exit_code, 3) << main_hangs.err;
   EXPECT_TRUE(main_hangs.last_line().ends_with("--time hit before main() had ended")) << main_hangs.out;
 }

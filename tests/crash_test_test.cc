@@ -67,8 +67,8 @@ struct Fact {
   void (*before)(Process&);
   void (*run)(Process&);
   const char* file;
-  Set seen[6];    // in the order of kColumns; empty: not run there
-  Set allowed[6]; // by the model: all that was seen, and what the rules of profile.cc add, see below
+  Set seen[6];     // in the order of kColumns; empty: not run there
+  Set allowed[6];  // by the model: all that was seen, and what the rules of profile.cc add, see below
   // The new data in the block of the old file, in data=writeback: under its old metadata it looks like the new file.
   bool reuses_the_old_block = false;
 };
@@ -89,23 +89,63 @@ const Set kOld0NewEmpty{"old", "new", "000", "''"};
 const Fact kFacts[] = {
     // Writeback may come at any time by itself, so its three steps may be cut anywhere even where nothing
     // starts it: the 000 that sync_file_range and auto_da_alloc showed is allowed without them too.
-    {"rename over an existing file, no fsync", old_file, replace_by_rename, "f",
+    {"rename over an existing file, no fsync",
+     old_file,
+     replace_by_rename,
+     "f",
      {{"old", "new", "000"}, {"old", "new", "''"}, {"old", "new"}, kOld0NewEmpty, {"old", "new"}, {"old", "new"}},
      {{"old", "new", "000"}, kOld0NewEmpty, {"old", "new"}, kOld0NewEmpty, {"old", "new"}, {"old", "new"}},
      true},
-    {"rename to a new name, no fsync", nothing, replace_by_rename, "f",
+    {"rename to a new name, no fsync",
+     nothing,
+     replace_by_rename,
+     "f",
      {{"-", "''", "new"}, {"-", "''", "new"}, {"-", "new"}, {"-", "''", "new"}, {"-", "new"}, {}},
-     {{"-", "''", "new", "000"}, {"-", "''", "new", "000"}, {"-", "new"}, {"-", "''", "new", "000"}, {"-", "new"}, {"-", "''", "new"}}},
-    {"O_TRUNC, write, close, no fsync", old_file, [](Process& p) { save(p, "f", "new", O_TRUNC); }, "f",
-     {kOld0NewEmpty, {"old", "''", "new"}, {"old", "''", "new"}, kOld0NewEmpty, {"old", "''", "new"}, {"old", "''", "new"}},
+     {{"-", "''", "new", "000"},
+      {"-", "''", "new", "000"},
+      {"-", "new"},
+      {"-", "''", "new", "000"},
+      {"-", "new"},
+      {"-", "''", "new"}}},
+    {"O_TRUNC, write, close, no fsync",
+     old_file,
+     [](Process& p) { save(p, "f", "new", O_TRUNC); },
+     "f",
+     {kOld0NewEmpty,
+      {"old", "''", "new"},
+      {"old", "''", "new"},
+      kOld0NewEmpty,
+      {"old", "''", "new"},
+      {"old", "''", "new"}},
      {kOld0NewEmpty, kOld0NewEmpty, {"old", "''", "new"}, kOld0NewEmpty, {"old", "''", "new"}, {"old", "''", "new"}},
      true},
-    {"new file, data writeback started, not finished", nothing, start_writeback, "f",
+    {"new file, data writeback started, not finished",
+     nothing,
+     start_writeback,
+     "f",
      {{"-", "''", "new", "000"}, {"-", "''", "new", "000"}, {}, {"-", "''", "new", "000"}, {"-", "''", "new"}, {}},
-     {{"-", "''", "new", "000"}, {"-", "''", "new", "000"}, {"-", "''", "new"}, {"-", "''", "new", "000"}, {"-", "''", "new"}, {"-", "''", "new"}}},
-    {"append into a part-filled block", old_file, [](Process& p) { save(p, "f", "er", O_APPEND); }, "f",
-     {{"old", "old00", "older"}, {"old", "old00", "older"}, {"old", "old00", "older"}, {"old", "old00", "older"}, {"old", "older"}, {}},
-     {{"old", "old00", "older"}, {"old", "old00", "older"}, {"old", "old00", "older"}, {"old", "old00", "older"}, {"old", "older"}, {"old", "old00", "older"}}},
+     {{"-", "''", "new", "000"},
+      {"-", "''", "new", "000"},
+      {"-", "''", "new"},
+      {"-", "''", "new", "000"},
+      {"-", "''", "new"},
+      {"-", "''", "new"}}},
+    {"append into a part-filled block",
+     old_file,
+     [](Process& p) { save(p, "f", "er", O_APPEND); },
+     "f",
+     {{"old", "old00", "older"},
+      {"old", "old00", "older"},
+      {"old", "old00", "older"},
+      {"old", "old00", "older"},
+      {"old", "older"},
+      {}},
+     {{"old", "old00", "older"},
+      {"old", "old00", "older"},
+      {"old", "old00", "older"},
+      {"old", "old00", "older"},
+      {"old", "older"},
+      {"old", "old00", "older"}}},
 };
 
 TEST(KernelFacts, EveryStateSeenIsAllowedAndTheModelsSetIsExact) {
@@ -139,7 +179,8 @@ TEST(KernelFacts, OverwriteOfTwoBlocksGivesAllMixes) {
     });
     // data=journal: a commit may come between the handles of two blocks (ext4_journalled_write_end stops one a
     // folio), so the first may be new alone; the kernel was seen with both or none.
-    const Set expected = column.options.data == DataMode::kJournal ? Set{"oo", "no", "nn"} : Set{"oo", "no", "on", "nn"};
+    const Set expected =
+        column.options.data == DataMode::kJournal ? Set{"oo", "no", "nn"} : Set{"oo", "no", "on", "nn"};
     EXPECT_EQ(outcomes_of(report), expected);
   }
 }
@@ -204,9 +245,8 @@ TEST(FreedBlocks, HoldWhatAnyFileWroteAfterwards) {
   Process& p = test.process();
   ASSERT_EQ(p.unlinkat(AT_FDCWD, "a", 0), 0);
   save(p, "b", std::string(6000, 'n'), O_CREAT);
-  const Report report = test.explore([](AfterCrash& after) {
-    return show_letters(after, "a") + " " + (after.exists("b") ? "b" : "-");
-  });
+  const Report report =
+      test.explore([](AfterCrash& after) { return show_letters(after, "a") + " " + (after.exists("b") ? "b" : "-"); });
   EXPECT_EQ(outcomes_of(report), (Set{"AA -", "nA -", "An -", "nn -", "- -", "- b"}));
 }
 
@@ -339,7 +379,8 @@ TEST(Barrier0, NoSyncIsDurable) {
   write_all(p, fd, "new");
   ASSERT_EQ(p.fsync(fd), 0);
   test.mark("synced");
-  const Report report = test.explore([](AfterCrash& after) { return after.reached("synced") ? show(after, "f") : "before"; });
+  const Report report =
+      test.explore([](AfterCrash& after) { return after.reached("synced") ? show(after, "f") : "before"; });
   EXPECT_EQ(outcomes_of(report), (Set{"before", "-", "''", "000", "new"}));
 }
 

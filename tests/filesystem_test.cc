@@ -13,7 +13,9 @@ namespace {
 
 const Credentials kRoot;
 
-std::span<const std::byte> bytes_of(std::string_view text) { return std::as_bytes(std::span(text.data(), text.size())); }
+std::span<const std::byte> bytes_of(std::string_view text) {
+  return std::as_bytes(std::span(text.data(), text.size()));
+}
 
 std::string read_all(Filesystem& fs, Ino ino) {
   std::string text(100, '\0');
@@ -148,7 +150,7 @@ TEST(Space, FileSizeHasALimit) {
   EXPECT_EQ(fs.truncate(ino, std::uint64_t{1} << 50), -EFBIG);
   EXPECT_EQ(fs.write(ino, std::uint64_t{1} << 50, bytes_of("x"), {}), -EFBIG);
   EXPECT_EQ(fs.truncate(ino, std::uint64_t{1} << 40), 0);  // sparse
-  struct stat st{};
+  struct stat st {};
   ASSERT_EQ(fs.getattr(ino, st), 0);
   EXPECT_EQ(st.st_blocks, 0);
 }
@@ -184,14 +186,14 @@ TEST(Orphans, LiveUntilTheLastDescriptionIsClosed) {
   ASSERT_EQ(fs.unlink(kRootIno, "f"), 0);
   EXPECT_EQ(read_all(fs, ino), "still here");
   fs.release(ino, false);
-  struct stat st{};
+  struct stat st {};
   EXPECT_EQ(fs.getattr(ino, st), -ENOENT);
 }
 
 // ---- locks --------------------------------------------------------------------------------------------------------
 
 struct flock range_lock(short type, off_t start, off_t length) {
-  struct flock lock{};
+  struct flock lock {};
   lock.l_type = type;
   lock.l_start = start;
   lock.l_len = length;

@@ -16,13 +16,13 @@
 //   with kNothing, the offset of a descriptor after it appended: the kernel counts from the size that it remembers;
 //   with kNothing, whether a user may go through "." and "..": the kernel does not ask. And which of two errors a user
 //   gets where one is for a lack of permission: the kernel asks for that when it goes on, not as it passes;
-//   where there is data, by SEEK_DATA, SEEK_HOLE and direct reads, in seeds with stores to maps (every other one): a store
-//   into a hole makes data of as many blocks as ext4 keeps in one folio;
-//   lseek on a directory: cookies are a filesystem's own;
-//   fifos with kNothing: the kernel opens them without asking whether it may;
-//   times of a fifo: what goes through it does not reach a FUSE filesystem.
+//   where there is data, by SEEK_DATA, SEEK_HOLE and direct reads, in seeds with stores to maps (every other one): a
+//   store into a hole makes data of as many blocks as ext4 keeps in one folio; lseek on a directory: cookies are a
+//   filesystem's own; fifos with kNothing: the kernel opens them without asking whether it may; times of a fifo: what
+//   goes through it does not reach a FUSE filesystem.
 #include <dirent.h>
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/fsuid.h>
@@ -42,8 +42,6 @@
 #include <filesystem>
 #include <random>
 
-#include <fmt/format.h>
-
 #include "tests/mounted.h"
 #include "tests/seeds.h"
 
@@ -61,16 +59,51 @@ constexpr uid_t kUser = 1234;
 // ---- what is done ---------------------------------------------------------------------------------------------------
 
 enum class Call {
-  kOpen, kClose, kRead, kPread, kWrite, kPwrite, kSeek, kFtruncate, kTruncate, kFallocate, kMapRead, kMapWrite,
-  kFsync, kRename, kLink, kLinkSlot, kUnlink, kRmdir, kMkdir, kSymlink, kReadlink, kChmod, kFchmod, kChown, kUtimens,
-  kSetXattr, kGetXattr, kRemoveXattr, kListXattr, kCopyRange, kSendfile, kStat, kFstat, kAccess, kList, kMkfifo, kCount,
+  kOpen,
+  kClose,
+  kRead,
+  kPread,
+  kWrite,
+  kPwrite,
+  kSeek,
+  kFtruncate,
+  kTruncate,
+  kFallocate,
+  kMapRead,
+  kMapWrite,
+  kFsync,
+  kRename,
+  kLink,
+  kLinkSlot,
+  kUnlink,
+  kRmdir,
+  kMkdir,
+  kSymlink,
+  kReadlink,
+  kChmod,
+  kFchmod,
+  kChown,
+  kUtimens,
+  kSetXattr,
+  kGetXattr,
+  kRemoveXattr,
+  kListXattr,
+  kCopyRange,
+  kSendfile,
+  kStat,
+  kFstat,
+  kAccess,
+  kList,
+  kMkfifo,
+  kCount,
 };
 
 constexpr const char* kCallNames[] = {
-    "open", "close", "read", "pread", "write", "pwrite", "lseek", "ftruncate", "truncate", "fallocate", "map_read",
-    "map_write", "fsync", "rename", "link", "link_slot", "unlink", "rmdir", "mkdir", "symlink", "readlink", "chmod",
-    "fchmod", "chown", "utimens", "setxattr", "getxattr", "removexattr", "listxattr", "copy_file_range", "sendfile",
-    "stat", "fstat", "access", "list", "mkfifo",
+    "open",     "close",     "read",     "pread",       "write",     "pwrite",          "lseek",    "ftruncate",
+    "truncate", "fallocate", "map_read", "map_write",   "fsync",     "rename",          "link",     "link_slot",
+    "unlink",   "rmdir",     "mkdir",    "symlink",     "readlink",  "chmod",           "fchmod",   "chown",
+    "utimens",  "setxattr",  "getxattr", "removexattr", "listxattr", "copy_file_range", "sendfile", "stat",
+    "fstat",    "access",    "list",     "mkfifo",
 };
 static_assert(std::size(kCallNames) == static_cast<std::size_t>(Call::kCount));
 
@@ -89,11 +122,13 @@ struct Op {
   bool as_user = false;
 
   std::string text() const {
-    const auto shortened = [](const std::string& name) { return name.size() < 100 ? name : fmt::format("n * {}", name.size()); };
+    const auto shortened = [](const std::string& name) {
+      return name.size() < 100 ? name : fmt::format("n * {}", name.size());
+    };
     return fmt::format("{}(slot {} {}, '{}' '{}', flags {:#o}, mode {:04o}, offset {} {}, length {}, '{}'){}",
-                       kCallNames[static_cast<std::size_t>(call)], slot, other_slot, shortened(path), shortened(other_path),
-                       static_cast<unsigned>(flags), static_cast<unsigned>(mode), offset, other_offset, length, fill,
-                       as_user ? " by a user" : "");
+                       kCallNames[static_cast<std::size_t>(call)], slot, other_slot, shortened(path),
+                       shortened(other_path), static_cast<unsigned>(flags), static_cast<unsigned>(mode), offset,
+                       other_offset, length, fill, as_user ? " by a user" : "");
   }
 };
 
@@ -105,16 +140,19 @@ struct Outcome {
 
   std::string text() const {
     std::string shown = data.substr(0, 200);
-    return fmt::format("{}{} {} bytes {}", result, result < 0 ? std::string(" ") + std::strerror(error) : "", data.size(),
-                       data.size() == shown.size() && data.find('\0') == data.npos ? shown : "");
+    return fmt::format("{}{} {} bytes {}", result, result < 0 ? std::string(" ") + std::strerror(error) : "",
+                       data.size(), data.size() == shown.size() && data.find('\0') == data.npos ? shown : "");
   }
 };
 
 // The first byte in which two differ, for people.
 std::string difference(const std::string& a, const std::string& b) {
-  const auto at = std::mismatch(a.begin(), a.begin() + static_cast<std::ptrdiff_t>(std::min(a.size(), b.size())), b.begin());
+  const auto at =
+      std::mismatch(a.begin(), a.begin() + static_cast<std::ptrdiff_t>(std::min(a.size(), b.size())), b.begin());
   const auto offset = static_cast<std::size_t>(at.first - a.begin());
-  const auto byte = [&](const std::string& s) { return offset < s.size() ? static_cast<int>(static_cast<unsigned char>(s[offset])) : -1; };
+  const auto byte = [&](const std::string& s) {
+    return offset < s.size() ? static_cast<int>(static_cast<unsigned char>(s[offset])) : -1;
+  };
   return fmt::format("differ at {} ({} and {})", offset, byte(a), byte(b));
 }
 
@@ -141,21 +179,23 @@ class Generator {
     // Through a symlink to the root, ".." would lead out of it.
     if (op.call == Call::kSymlink && op.other_path.ends_with("..")) op.other_path = "d";
     if (op.call == Call::kMapWrite && !stores_to_maps_) op.call = Call::kMapRead;
-    if (op.call == Call::kSeek && stores_to_maps_ && (op.flags == SEEK_DATA || op.flags == SEEK_HOLE)) op.flags = SEEK_SET;
+    if (op.call == Call::kSeek && stores_to_maps_ && (op.flags == SEEK_DATA || op.flags == SEEK_HOLE))
+      op.flags = SEEK_SET;
     if (stores_to_maps_) op.flags &= op.call == Call::kOpen ? ~O_DIRECT : ~0;
     return op;
   }
 
  private:
   static constexpr Call kWeighted[] = {
-      Call::kOpen, Call::kOpen, Call::kOpen, Call::kOpen, Call::kOpen, Call::kClose, Call::kRead, Call::kRead,
-      Call::kPread, Call::kPread, Call::kWrite, Call::kWrite, Call::kWrite, Call::kPwrite, Call::kPwrite, Call::kPwrite,
-      Call::kSeek, Call::kSeek, Call::kSeek, Call::kFtruncate, Call::kFtruncate, Call::kTruncate, Call::kFallocate,
-      Call::kFallocate, Call::kMapRead, Call::kMapWrite, Call::kMapWrite, Call::kFsync, Call::kRename, Call::kRename,
-      Call::kLink, Call::kLinkSlot, Call::kUnlink, Call::kRmdir, Call::kMkdir, Call::kMkdir, Call::kSymlink,
-      Call::kReadlink, Call::kChmod, Call::kFchmod, Call::kChown, Call::kUtimens, Call::kSetXattr, Call::kGetXattr,
-      Call::kRemoveXattr, Call::kListXattr, Call::kCopyRange, Call::kCopyRange, Call::kSendfile, Call::kStat,
-      Call::kFstat, Call::kAccess, Call::kList, Call::kMkfifo,
+      Call::kOpen,     Call::kOpen,      Call::kOpen,        Call::kOpen,      Call::kOpen,      Call::kClose,
+      Call::kRead,     Call::kRead,      Call::kPread,       Call::kPread,     Call::kWrite,     Call::kWrite,
+      Call::kWrite,    Call::kPwrite,    Call::kPwrite,      Call::kPwrite,    Call::kSeek,      Call::kSeek,
+      Call::kSeek,     Call::kFtruncate, Call::kFtruncate,   Call::kTruncate,  Call::kFallocate, Call::kFallocate,
+      Call::kMapRead,  Call::kMapWrite,  Call::kMapWrite,    Call::kFsync,     Call::kRename,    Call::kRename,
+      Call::kLink,     Call::kLinkSlot,  Call::kUnlink,      Call::kRmdir,     Call::kMkdir,     Call::kMkdir,
+      Call::kSymlink,  Call::kReadlink,  Call::kChmod,       Call::kFchmod,    Call::kChown,     Call::kUtimens,
+      Call::kSetXattr, Call::kGetXattr,  Call::kRemoveXattr, Call::kListXattr, Call::kCopyRange, Call::kCopyRange,
+      Call::kSendfile, Call::kStat,      Call::kFstat,       Call::kAccess,    Call::kList,      Call::kMkfifo,
   };
 
   std::size_t below(std::size_t count) { return random_() % count; }
@@ -164,7 +204,8 @@ class Generator {
   std::string path() {
     static constexpr const char* kNames[] = {"a", "b", "c", "d"};
     std::string text = kNames[below(4)];
-    for (std::size_t depth = below(10) < 6 ? 0 : 1 + below(2); depth > 0; --depth) text += std::string("/") + kNames[below(4)];
+    for (std::size_t depth = below(10) < 6 ? 0 : 1 + below(2); depth > 0; --depth)
+      text += std::string("/") + kNames[below(4)];
     if (one_in(60)) text += "/";
     if (one_in(60)) text += "/..";
     if (one_in(80)) text += "/.";
@@ -173,7 +214,8 @@ class Generator {
     return text;
   }
   mode_t mode() {
-    static constexpr mode_t kModes[] = {0644, 0600, 0666, 0755, 0777, 0, 0444, 0711, 04755, 02755, 02745, 06777, 01777, 02777, 0700};
+    static constexpr mode_t kModes[] = {0644,  0600,  0666,  0755,  0777,  0,     0444, 0711,
+                                        04755, 02755, 02745, 06777, 01777, 02777, 0700};
     return kModes[below(std::size(kModes))];
   }
   off_t offset() {
@@ -190,23 +232,34 @@ class Generator {
   }
   int flags(Call call) {
     switch (call) {
-      case Call::kOpen: return open_flags();
-      case Call::kFsync: return static_cast<int>(below(2));
+      case Call::kOpen:
+        return open_flags();
+      case Call::kFsync:
+        return static_cast<int>(below(2));
       case Call::kSeek: {
         static constexpr int kWhence[] = {SEEK_SET, SEEK_CUR, SEEK_END, SEEK_DATA, SEEK_HOLE, SEEK_DATA, SEEK_HOLE, 77};
         return kWhence[below(std::size(kWhence))];
       }
       case Call::kFallocate: {
-        static constexpr int kModes[] = {0, FALLOC_FL_KEEP_SIZE, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-                                         FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, FALLOC_FL_ZERO_RANGE,
-                                         FALLOC_FL_ZERO_RANGE | FALLOC_FL_KEEP_SIZE, FALLOC_FL_PUNCH_HOLE};
+        static constexpr int kModes[] = {0,
+                                         FALLOC_FL_KEEP_SIZE,
+                                         FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                                         FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                                         FALLOC_FL_ZERO_RANGE,
+                                         FALLOC_FL_ZERO_RANGE | FALLOC_FL_KEEP_SIZE,
+                                         FALLOC_FL_PUNCH_HOLE};
         return kModes[below(std::size(kModes))];
       }
-      case Call::kRename: return static_cast<int>(below(5) < 3 ? 0 : one_in(2) ? RENAME_NOREPLACE : RENAME_EXCHANGE);
-      case Call::kSetXattr: return static_cast<int>(below(4) < 2 ? 0 : one_in(2) ? XATTR_CREATE : XATTR_REPLACE);
-      case Call::kMapWrite: return static_cast<int>(below(3));  // no msync, MS_SYNC, MS_ASYNC
-      case Call::kAccess: return static_cast<int>(below(8));
-      default: return static_cast<int>(below(16));
+      case Call::kRename:
+        return static_cast<int>(below(5) < 3 ? 0 : one_in(2) ? RENAME_NOREPLACE : RENAME_EXCHANGE);
+      case Call::kSetXattr:
+        return static_cast<int>(below(4) < 2 ? 0 : one_in(2) ? XATTR_CREATE : XATTR_REPLACE);
+      case Call::kMapWrite:
+        return static_cast<int>(below(3));  // no msync, MS_SYNC, MS_ASYNC
+      case Call::kAccess:
+        return static_cast<int>(below(8));
+      default:
+        return static_cast<int>(below(16));
     }
   }
   int open_flags() {
@@ -281,7 +334,8 @@ class Side {
     const int fd = fds_[slot];
     std::string shown = fmt::format("flags {:#o}", static_cast<unsigned>(fcntl(fd, F_GETFL)));
     const off_t kept = lseek(fd, 0, SEEK_CUR);
-    for (off_t data, hole = 0; (data = lseek(fd, hole, SEEK_DATA)) >= 0 && (hole = lseek(fd, data, SEEK_HOLE)) >= 0;) shown += fmt::format(", data {} to {}", data, hole);
+    for (off_t data, hole = 0; (data = lseek(fd, hole, SEEK_DATA)) >= 0 && (hole = lseek(fd, data, SEEK_HOLE)) >= 0;)
+      shown += fmt::format(", data {} to {}", data, hole);
     lseek(fd, kept, SEEK_SET);
     return shown;
   }
@@ -300,14 +354,15 @@ class Side {
   }
   static std::string text(struct stat now) {
     if (S_ISFIFO(now.st_mode)) now.st_atim = now.st_mtim = now.st_ctim = {};
-    return fmt::format("mode {:06o} nlink {} owner {} {} size {} rdev {} blksize {} times {} {} {}", now.st_mode, now.st_nlink, now.st_uid,
-                       now.st_gid, S_ISDIR(now.st_mode) ? 0 : now.st_size, now.st_rdev, now.st_blksize, time_text(now.st_atim),
-                       time_text(now.st_mtim), time_text(now.st_ctim));
+    return fmt::format("mode {:06o} nlink {} owner {} {} size {} rdev {} blksize {} times {} {} {}", now.st_mode,
+                       now.st_nlink, now.st_uid, now.st_gid, S_ISDIR(now.st_mode) ? 0 : now.st_size, now.st_rdev,
+                       now.st_blksize, time_text(now.st_atim), time_text(now.st_mtim), time_text(now.st_ctim));
   }
   static std::string content(int fd) {
     std::string bytes(1 << 20, '\0');
     std::size_t done = 0;
-    for (ssize_t n; (n = pread(fd, bytes.data() + done, bytes.size() - done, static_cast<off_t>(done))) > 0;) done += static_cast<std::size_t>(n);
+    for (ssize_t n; (n = pread(fd, bytes.data() + done, bytes.size() - done, static_cast<off_t>(done))) > 0;)
+      done += static_cast<std::size_t>(n);
     bytes.resize(done);
     return bytes;
   }
@@ -343,7 +398,8 @@ class Side {
       all += fmt::format("{} type {} {}", path, type, attributes(path));
       if (type == DT_LNK) {
         std::array<char, 512> target{};
-        all += fmt::format(" -> {} {}", readlinkat(root_, path.c_str(), target.data(), target.size() - 1), target.data());
+        all +=
+            fmt::format(" -> {} {}", readlinkat(root_, path.c_str(), target.data(), target.size() - 1), target.data());
       } else if (type == DT_REG || type == DT_DIR) {
         const int fd = openat(root_, path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
         all += " xattrs " + xattrs(fd);
@@ -357,7 +413,8 @@ class Side {
   }
 
   std::byte* aligned_buffer() {
-    static std::byte* const buffer = static_cast<std::byte*>(mmap(nullptr, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    static std::byte* const buffer =
+        static_cast<std::byte*>(mmap(nullptr, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
     return buffer;
   }
   std::byte* filled_buffer(const Op& op) {
@@ -375,7 +432,8 @@ class Side {
     return flags >= 0 && (flags & O_DIRECT);
   }
   static bool is_same(int a, int b) {
-    struct stat x {}, y {};
+    struct stat x {
+    }, y{};
     return fstat(a, &x) == 0 && fstat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
   }
   static std::size_t write_length(int fd, std::size_t length) {
@@ -443,16 +501,21 @@ long Side::list(const Op& op, std::string& data) {
 }
 
 long Side::call_xattr(const Op& op, std::string& data) {
-  static constexpr const char* kNames[] = {"user.one", "user.two", "trusted.one", "user.", "system.none", "none", "security.x", "user.three"};
+  static constexpr const char* kNames[] = {"user.one",    "user.two", "trusted.one", "user.",
+                                           "system.none", "none",     "security.x",  "user.three"};
   const std::string path = root_path_ + "/" + op.path;
   const char* name = kNames[op.mode % std::size(kNames)];
   std::array<char, 4096> value;
   value.fill(op.fill);
   ssize_t result = 0;
   switch (op.call) {
-    case Call::kSetXattr: return lsetxattr(path.c_str(), name, value.data(), op.length % 800, op.flags);
-    case Call::kGetXattr: result = lgetxattr(path.c_str(), name, value.data(), op.flags % 4 == 0 ? 0 : value.size()); break;
-    case Call::kRemoveXattr: return lremovexattr(path.c_str(), name);
+    case Call::kSetXattr:
+      return lsetxattr(path.c_str(), name, value.data(), op.length % 800, op.flags);
+    case Call::kGetXattr:
+      result = lgetxattr(path.c_str(), name, value.data(), op.flags % 4 == 0 ? 0 : value.size());
+      break;
+    case Call::kRemoveXattr:
+      return lremovexattr(path.c_str(), name);
     default:
       result = llistxattr(path.c_str(), value.data(), value.size());
       return result;  // in whatever order: the tree has their names
@@ -465,7 +528,8 @@ long Side::call(const Op& op, std::string& data) {
   const int fd = fds_[op.slot];
   const char* path = op.path.c_str();
   switch (op.call) {
-    case Call::kOpen: return open_slot(op);
+    case Call::kOpen:
+      return open_slot(op);
     case Call::kClose: {
       const long result = close(fd);
       fds_[op.slot] = -1;
@@ -488,37 +552,59 @@ long Side::call(const Op& op, std::string& data) {
       if (is_directory(fd)) return 0;
       if (op.flags == SEEK_DATA || op.flags == SEEK_HOLE) settle(fd);
       return lseek(fd, op.offset, op.flags);
-    case Call::kFtruncate: return ftruncate(fd, op.offset);
-    case Call::kTruncate: return truncate((root_path_ + "/" + op.path).c_str(), op.offset);
-    case Call::kFallocate: return fallocate(fd, op.flags, op.offset, static_cast<off_t>(op.length));
-    case Call::kMapRead: return map(op, data, false);
-    case Call::kMapWrite: return map(op, data, true);
-    case Call::kFsync: return op.flags ? fsync(fd) : fdatasync(fd);
-    case Call::kRename: return renameat2(root_, path, root_, op.other_path.c_str(), static_cast<unsigned>(op.flags));
-    case Call::kLink: return linkat(root_, path, root_, op.other_path.c_str(), op.flags % 2 ? AT_SYMLINK_FOLLOW : 0);
-    case Call::kLinkSlot: return linkat(AT_FDCWD, fmt::format("/proc/self/fd/{}", fd).c_str(), root_, path, AT_SYMLINK_FOLLOW);
-    case Call::kUnlink: return unlinkat(root_, path, 0);
-    case Call::kRmdir: return unlinkat(root_, path, AT_REMOVEDIR);
-    case Call::kMkdir: return mkdirat(root_, path, op.mode);
-    case Call::kSymlink: return symlinkat(op.other_path.c_str(), root_, path);
+    case Call::kFtruncate:
+      return ftruncate(fd, op.offset);
+    case Call::kTruncate:
+      return truncate((root_path_ + "/" + op.path).c_str(), op.offset);
+    case Call::kFallocate:
+      return fallocate(fd, op.flags, op.offset, static_cast<off_t>(op.length));
+    case Call::kMapRead:
+      return map(op, data, false);
+    case Call::kMapWrite:
+      return map(op, data, true);
+    case Call::kFsync:
+      return op.flags ? fsync(fd) : fdatasync(fd);
+    case Call::kRename:
+      return renameat2(root_, path, root_, op.other_path.c_str(), static_cast<unsigned>(op.flags));
+    case Call::kLink:
+      return linkat(root_, path, root_, op.other_path.c_str(), op.flags % 2 ? AT_SYMLINK_FOLLOW : 0);
+    case Call::kLinkSlot:
+      return linkat(AT_FDCWD, fmt::format("/proc/self/fd/{}", fd).c_str(), root_, path, AT_SYMLINK_FOLLOW);
+    case Call::kUnlink:
+      return unlinkat(root_, path, 0);
+    case Call::kRmdir:
+      return unlinkat(root_, path, AT_REMOVEDIR);
+    case Call::kMkdir:
+      return mkdirat(root_, path, op.mode);
+    case Call::kSymlink:
+      return symlinkat(op.other_path.c_str(), root_, path);
     case Call::kReadlink: {
       std::array<char, 512> target;
       const ssize_t n = readlinkat(root_, path, target.data(), target.size());
       if (n > 0) data.assign(target.data(), static_cast<std::size_t>(n));
       return n;
     }
-    case Call::kChmod: return fchmodat(root_, path, op.mode, 0);
-    case Call::kFchmod: return fchmod(fd, op.mode);
-    case Call::kChown: return fchownat(root_, path, op.flags & 1 ? kUser : -1, op.flags & 2 ? (op.flags & 4 ? kUser : 0) : -1, AT_SYMLINK_NOFOLLOW);
+    case Call::kChmod:
+      return fchmodat(root_, path, op.mode, 0);
+    case Call::kFchmod:
+      return fchmod(fd, op.mode);
+    case Call::kChown:
+      return fchownat(root_, path, op.flags & 1 ? kUser : -1, op.flags & 2 ? (op.flags & 4 ? kUser : 0) : -1,
+                      AT_SYMLINK_NOFOLLOW);
     case Call::kUtimens: {
-      const timespec times[2] = {{kLongAgo + op.offset, op.flags & 1 ? UTIME_NOW : op.flags & 2 ? UTIME_OMIT : 12345},
-                                 {kLongAgo + op.other_offset, op.flags & 4 ? UTIME_NOW : op.flags & 8 ? UTIME_OMIT : 999'999'999}};
+      const timespec times[2] = {{kLongAgo + op.offset, op.flags & 1   ? UTIME_NOW
+                                                        : op.flags & 2 ? UTIME_OMIT
+                                                                       : 12345},
+                                 {kLongAgo + op.other_offset, op.flags & 4   ? UTIME_NOW
+                                                              : op.flags & 8 ? UTIME_OMIT
+                                                                             : 999'999'999}};
       return utimensat(root_, path, times, AT_SYMLINK_NOFOLLOW);
     }
     case Call::kSetXattr:
     case Call::kGetXattr:
     case Call::kRemoveXattr:
-    case Call::kListXattr: return call_xattr(op, data);
+    case Call::kListXattr:
+      return call_xattr(op, data);
     case Call::kCopyRange: {
       if (is_direct(fd) || is_direct(fds_[op.other_slot])) return 0;
       off_t from = op.offset, to = op.other_offset;
@@ -533,12 +619,20 @@ long Side::call(const Op& op, std::string& data) {
       data = fmt::format("{}", from);
       return n;
     }
-    case Call::kStat: data = attributes(op.path); return 0;
-    case Call::kFstat: data = attributes(op.slot); return 0;
-    case Call::kAccess: return faccessat(root_, path, op.flags, 0);
-    case Call::kList: return list(op, data);
-    case Call::kMkfifo: return mknodat(root_, path, S_IFIFO | op.mode, 0);
-    case Call::kCount: break;
+    case Call::kStat:
+      data = attributes(op.path);
+      return 0;
+    case Call::kFstat:
+      data = attributes(op.slot);
+      return 0;
+    case Call::kAccess:
+      return faccessat(root_, path, op.flags, 0);
+    case Call::kList:
+      return list(op, data);
+    case Call::kMkfifo:
+      return mknodat(root_, path, S_IFIFO | op.mode, 0);
+    case Call::kCount:
+      break;
   }
   return 0;
 }
@@ -559,7 +653,8 @@ class HostExt4 {
         "truncate -s 512M {0} && mkfs.ext4 -q -b 4096 {0} && mount -o loop,noatime {0} {1}", image, directory_);
     is_mounted_ = std::system((command + " 2>" + base_ + "/log").c_str()) == 0;
     // By default ext4 writes zeros to small preallocated ranges around a write, which then are data to SEEK_DATA.
-    const std::string exact = fmt::format("echo 0 > /sys/fs/ext4/$(basename $(findmnt -no SOURCE {}))/extent_max_zeroout_kb", directory_);
+    const std::string exact =
+        fmt::format("echo 0 > /sys/fs/ext4/$(basename $(findmnt -no SOURCE {}))/extent_max_zeroout_kb", directory_);
     is_mounted_ = is_mounted_ && std::system((exact + " 2>>" + base_ + "/log").c_str()) == 0;
   }
   ~HostExt4() {
@@ -586,8 +681,8 @@ std::string compare(const Op& op, Side& ours, Side& theirs, bool exact) {
   const auto is_denied = [](const Outcome& outcome) { return outcome.error == EACCES || outcome.error == EPERM; };
   const bool both_fail = exact && op.as_user && a.result < 0 && b.result < 0 && (is_denied(a) || is_denied(b));
   if (a != b && !is_offset && !both_fail) {
-    return fmt::format("ours:   {}\n        slot: {}\next4's: {}\n        slot: {}\n{}", a.text(), ours.layout(op.slot), b.text(), theirs.layout(op.slot),
-                       a.data != b.data ? difference(a.data, b.data) : "");
+    return fmt::format("ours:   {}\n        slot: {}\next4's: {}\n        slot: {}\n{}", a.text(), ours.layout(op.slot),
+                       b.text(), theirs.layout(op.slot), a.data != b.data ? difference(a.data, b.data) : "");
   }
   for (const std::string& path : {op.path, op.other_path}) {
     const std::string mine = ours.attributes(path), its = theirs.attributes(path);
@@ -608,7 +703,8 @@ std::string compare_trees(const Side& ours, const Side& theirs) {
 bool has_dots(const std::string& path) { return path.find("/.") != path.npos; }
 
 // Whether nothing differed.
-bool run_seed(std::uint64_t seed, const std::string& ours_root, const std::string& theirs_root, Mount::Caching caching) {
+bool run_seed(std::uint64_t seed, const std::string& ours_root, const std::string& theirs_root,
+              Mount::Caching caching) {
   constexpr int kOps = 400;
   const bool is_replay = std::getenv("CRASHCUT_SEED") != nullptr;  // then look at everything after each operation
   Side ours(fmt::format("{}/{}", ours_root, seed));
@@ -629,7 +725,10 @@ bool run_seed(std::uint64_t seed, const std::string& ours_root, const std::strin
     if (what.empty()) continue;
     const std::size_t shown = std::min<std::size_t>(history.size(), 400);
     ADD_FAILURE() << "seed " << seed << ", operation " << i << " (CRASHCUT_SEED=" << seed << " does it again)\n"
-                  << fmt::format("{}", fmt::join(history.end() - static_cast<std::ptrdiff_t>(shown), history.end(), "\n")) << "\n" << what;
+                  << fmt::format("{}",
+                                 fmt::join(history.end() - static_cast<std::ptrdiff_t>(shown), history.end(), "\n"))
+                  << "\n"
+                  << what;
     return false;
   }
   return true;
@@ -645,7 +744,9 @@ TEST_P(Fsx, TheMountIsAsTheHostsExt4) {
   signal(SIGPIPE, SIG_IGN);  // there are fifos
   Mounted mounted({.caching = GetParam()});
   chmod(mounted.directory().c_str(), 0777);
-  const auto run = [&](std::uint64_t seed) { return run_seed(seed, mounted.directory(), host.directory(), GetParam()); };
+  const auto run = [&](std::uint64_t seed) {
+    return run_seed(seed, mounted.directory(), host.directory(), GetParam());
+  };
   if (const char* text = std::getenv("CRASHCUT_SEED")) {
     run(std::strtoull(text, nullptr, 10));
     return;

@@ -64,8 +64,8 @@ const HostAbilities& host_abilities() {
     struct statvfs stat {};
     ::fstatvfs(directory.fd(), &stat);
     bool updates_atime = (stat.f_flag & ST_RELATIME) && !(stat.f_flag & (ST_NOATIME | ST_NODIRATIME));
-    return HostAbilities{::mknodat(directory.fd(), "device", S_IFCHR | 0600, 0) == 0,
-                         shows_every_ctime(directory.fd()), updates_atime};
+    return HostAbilities{::mknodat(directory.fd(), "device", S_IFCHR | 0600, 0) == 0, shows_every_ctime(directory.fd()),
+                         updates_atime};
   }();
   return abilities;
 }

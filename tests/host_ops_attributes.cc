@@ -69,7 +69,8 @@ Target random_target(Differential& d) {
 }
 
 std::string in_words(const Target& target) {
-  return (target.path.empty() ? std::to_string(target.slot) : "'" + target.path + "'") + (target.follow ? " " : " itself ");
+  return (target.path.empty() ? std::to_string(target.slot) : "'" + target.path + "'") +
+         (target.follow ? " " : " itself ");
 }
 
 std::string xattr_name(Differential& d) {
@@ -95,9 +96,8 @@ void get_xattr(Differential& d) {
     std::int64_t result = system.get_xattr(system.fd(target.slot), target.path, target.follow, name, value);
     return describe(result) + (result < 0 ? "" : value);
   });
-  d.both("list_xattr " + in_words(target), [=](System& system) {
-    return list_user_xattrs(system, system.fd(target.slot), target.path, target.follow);
-  });
+  d.both("list_xattr " + in_words(target),
+         [=](System& system) { return list_user_xattrs(system, system.fd(target.slot), target.path, target.follow); });
 }
 
 void remove_xattr(Differential& d) {

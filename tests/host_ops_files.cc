@@ -37,10 +37,11 @@ void open(Differential& d) {
   close_slot(d, slot);
   mode_t type = d.type_of(dir, path);
   bool is_special = S_ISFIFO(type) || S_ISCHR(type) || S_ISBLK(type);
-  d.both("open " + std::to_string(slot) + " " + place_of(dir, path) + to_octal(static_cast<mode_t>(flags)) + " " +
-             to_octal(mode),
-         [=](System& system) { return describe(system.open(slot, dir, path, flags, mode)); },
-         is_special ? describe(-ENXIO) : "");
+  d.both(
+      "open " + std::to_string(slot) + " " + place_of(dir, path) + to_octal(static_cast<mode_t>(flags)) + " " +
+          to_octal(mode),
+      [=](System& system) { return describe(system.open(slot, dir, path, flags, mode)); },
+      is_special ? describe(-ENXIO) : "");
   d.both("flags", [=](System& system) { return to_octal(static_cast<mode_t>(system.get_flags(system.fd(slot)))); });
 }
 
@@ -161,7 +162,8 @@ struct flock random_range(Differential& d) {
 std::string describe_lock(const struct flock& lock) {
   // Whose it is: nobody's number where it belongs to a description.
   return " type " + std::to_string(lock.l_type) + " whence " + std::to_string(lock.l_whence) + " " +
-         std::to_string(lock.l_start) + "+" + std::to_string(lock.l_len) + (lock.l_pid == -1 ? " of a description" : "");
+         std::to_string(lock.l_start) + "+" + std::to_string(lock.l_len) +
+         (lock.l_pid == -1 ? " of a description" : "");
 }
 
 void lock(Differential& d) {
@@ -186,9 +188,9 @@ void flock(Differential& d) {
          [=](System& system) { return describe(system.flock(system.fd(slot), operation)); });
 }
 
-constexpr HostOp kOps[] = {open,  open,  open,   open,   open,      close,    dup,       set_flags, write,
-                           write, pwrite, pwrite, read,  pread,     seek,     seek,      seek,      ftruncate,
-                           truncate, fallocate, fallocate, lock, lock, lock, flock};
+constexpr HostOp kOps[] = {open,     open,      open,      open, open,  close, dup,  set_flags, write,
+                           write,    pwrite,    pwrite,    read, pread, seek,  seek, seek,      ftruncate,
+                           truncate, fallocate, fallocate, lock, lock,  lock,  flock};
 
 }  // namespace
 

@@ -246,9 +246,9 @@ class HostSystem final : public System {
   std::int64_t get_xattr(int fd, const std::string& path, bool follow, const std::string& name,
                          std::string& value) override {
     value.resize(XATTR_SIZE_MAX);
-    std::int64_t size =
-        path.empty() ? call(SYS_fgetxattr, fd, name.c_str(), value.data(), value.size())
-                     : call(follow ? SYS_getxattr : SYS_lgetxattr, path.c_str(), name.c_str(), value.data(), value.size());
+    std::int64_t size = path.empty() ? call(SYS_fgetxattr, fd, name.c_str(), value.data(), value.size())
+                                     : call(follow ? SYS_getxattr : SYS_lgetxattr, path.c_str(), name.c_str(),
+                                            value.data(), value.size());
     value.resize(static_cast<std::size_t>(std::max<std::int64_t>(size, 0)));
     return std::min<std::int64_t>(size, 0);
   }

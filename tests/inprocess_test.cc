@@ -26,7 +26,8 @@ Session::Setup setup_of(const std::string& name, std::vector<std::string> argume
   setup.arguments = std::move(arguments);
   setup.runtime = CRASHCUT_RUNTIME_LIBRARY;
   // Short where the limit is what is tested, else so long that no load reaches it.
-  const bool hangs = !setup.arguments.empty() && (setup.arguments[0].ends_with("loop") || setup.arguments[0] == "sleep");
+  const bool hangs =
+      !setup.arguments.empty() && (setup.arguments[0].ends_with("loop") || setup.arguments[0] == "sleep");
   setup.main_limit = setup.recovery_limit = std::chrono::seconds(hangs ? 2 : 60);
   return setup;
 }
@@ -127,9 +128,7 @@ TEST(InProcess, ThreadsWorkInMainAndInRecovery) {
   EXPECT_EQ(outcomes_of(run(setup_of("threads"))), (Set{"0\n", "1\n", "2\n", "3\n"}));
 }
 
-TEST(InProcess, SignalHandlersMayWriteFiles) {
-  EXPECT_EQ(outcomes_of(run(setup_of("signals"))), (Set{"0\n", "-1\n"}));
-}
+TEST(InProcess, SignalHandlersMayWriteFiles) { EXPECT_EQ(outcomes_of(run(setup_of("signals"))), (Set{"0\n", "-1\n"})); }
 
 TEST(InProcess, JobsAndSeedsAndForkingAtChoicesChangeNothing) {
   for (const char* name : {"many", "sectors", "slow"}) {
@@ -195,8 +194,11 @@ TEST_P(RefusedCalls, AreNamedAndNotBlamedOnRecovery) {
 INSTANTIATE_TEST_SUITE_P(InProcess, RefusedCalls,
                          testing::Values(Refused{"fork", "fork"}, Refused{"system", "fork"}, Refused{"exec", "exec"},
                                          Refused{"map", "mmap"}, Refused{"map_protect", "mprotect(PROT_WRITE)"},
-                                         Refused{"map_move", "mremap()"}, Refused{"map_sync", "msync()"}, Refused{"getdents", "getdents"}, Refused{"flock", "flock(), and would have to wait"},
-                                         Refused{"lock", "F_OFD_SETLKW), and would have to wait"}, Refused{"bind", "bind() of a socket"},
+                                         Refused{"map_move", "mremap()"}, Refused{"map_sync", "msync()"},
+                                         Refused{"getdents", "getdents"},
+                                         Refused{"flock", "flock(), and would have to wait"},
+                                         Refused{"lock", "F_OFD_SETLKW), and would have to wait"},
+                                         Refused{"bind", "bind() of a socket"},
                                          Refused{"connect", "connect() to a socket"}, Refused{"setfsuid", "setfsuid()"},
                                          Refused{"openat2", "openat2() with resolve flags"}),
                          [](const auto& info) { return info.param.mode; });
@@ -206,8 +208,9 @@ TEST(Misbehaving, MainThatFailsIsToldApart) {
     const char* mode;
     ExecutionKind kind;
   };
-  for (const Row& row : {Row{"loop", ExecutionKind::kHung}, Row{"sleep", ExecutionKind::kHung}, Row{"segv", ExecutionKind::kKilled},
-                         Row{"abort", ExecutionKind::kKilled}, Row{"exit3", ExecutionKind::kEnded}}) {
+  for (const Row& row :
+       {Row{"loop", ExecutionKind::kHung}, Row{"sleep", ExecutionKind::kHung}, Row{"segv", ExecutionKind::kKilled},
+        Row{"abort", ExecutionKind::kKilled}, Row{"exit3", ExecutionKind::kEnded}}) {
     SCOPED_TRACE(row.mode);
     const auto session = start(setup_of("misbehave", {row.mode}));
     ASSERT_TRUE(session);
@@ -232,10 +235,11 @@ TEST(Misbehaving, RecoveryThatFailsIsAViolationOfItsKind) {
     RecordKind kind;
   };
   for (const Row& row :
-       {Row{"r-abort", RecordKind::kSignalled}, Row{"r-assert", RecordKind::kSignalled}, Row{"r-segv", RecordKind::kSignalled},
-        Row{"r-stack", RecordKind::kSignalled}, Row{"r-exit3", RecordKind::kExited}, Row{"r-exit0", RecordKind::kOk},
-        Row{"r-loop", RecordKind::kHung}, Row{"r-assume", RecordKind::kAssumedAway}, Row{"r-much", RecordKind::kOk},
-        Row{"r-close", RecordKind::kOk}, Row{"r-short", RecordKind::kSignalled}}) {
+       {Row{"r-abort", RecordKind::kSignalled}, Row{"r-assert", RecordKind::kSignalled},
+        Row{"r-segv", RecordKind::kSignalled}, Row{"r-stack", RecordKind::kSignalled},
+        Row{"r-exit3", RecordKind::kExited}, Row{"r-exit0", RecordKind::kOk}, Row{"r-loop", RecordKind::kHung},
+        Row{"r-assume", RecordKind::kAssumedAway}, Row{"r-much", RecordKind::kOk}, Row{"r-close", RecordKind::kOk},
+        Row{"r-short", RecordKind::kSignalled}}) {
     SCOPED_TRACE(row.mode);
     const Explored all = run(setup_of("misbehave", {row.mode}));
     EXPECT_EQ(all.count, 2);

@@ -7,6 +7,7 @@
 // Also verifies that the test is about something: some of what the kernel leaves is not allowed in data=ordered.
 // Does not verify: that the model allows nothing else; what a crash inside a call leaves.
 // Skips where there is no root, no loop device or no mkfs.ext4.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <sys/mount.h>
@@ -15,13 +16,11 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 #include <string>
 #include <vector>
-
-#include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "tests/seeds.h"
 
@@ -76,10 +75,11 @@ class KernelReuse : public testing::TestWithParam<Mode> {
 
   // A shell function: mounts an image, and leaves no block in reserve.
   std::string mount_function() const {
-    return fmt::format("attach() {{ mount -o loop,$2 $1 {0} || return 1; "
-                       "device=$(awk -v at={0} '$2 == at {{ print $1 }}' /proc/mounts); "
-                       "echo 0 > /sys/fs/ext4/$(basename $device)/reserved_clusters; }}; ",
-                       at("mnt"));
+    return fmt::format(
+        "attach() {{ mount -o loop,$2 $1 {0} || return 1; "
+        "device=$(awk -v at={0} '$2 == at {{ print $1 }}' /proc/mounts); "
+        "echo 0 > /sys/fs/ext4/$(basename $device)/reserved_clusters; }}; ",
+        at("mnt"));
   }
 
   // In a mount namespace of our own: others would keep the loop device busy, and nothing stays if we are killed. One
@@ -130,8 +130,9 @@ class KernelReuse : public testing::TestWithParam<Mode> {
     const Set model = on_the_model(program, GetParam().model_options);
     Set more;
     std::set_difference(kernel.begin(), kernel.end(), model.begin(), model.end(), std::inserter(more, more.end()));
-    EXPECT_TRUE(more.empty()) << CRASHCUT_REUSE_CALLS << " " << program << "\nthe kernel left\n" << joined(more)
-                              << "and the model allows\n" << joined(model);
+    EXPECT_TRUE(more.empty()) << CRASHCUT_REUSE_CALLS << " " << program << "\nthe kernel left\n"
+                              << joined(more) << "and the model allows\n"
+                              << joined(model);
     if (!more.empty()) return std::nullopt;
     const Set ordered = on_the_model(program, "--data ordered");
     return std::count_if(kernel.begin(), kernel.end(),
@@ -153,13 +154,12 @@ TEST_P(KernelReuse, StatesAreAllowedByTheModel) {
   tests::for_each_seed(12, [&](std::uint64_t seed) { return compare(std::to_string(seed)).has_value(); });
 }
 
-INSTANTIATE_TEST_SUITE_P(Modes, KernelReuse,
-                         testing::Values(Mode{"writeback", "data=writeback", "--data writeback"},
-                                         Mode{"dioread_lock", "data=writeback,dioread_lock",
-                                              "--data writeback -o dioread_lock"},
-                                         Mode{"nodelalloc", "data=writeback,nodelalloc",
-                                              "--data writeback -o nodelalloc"}),
-                         [](const auto& info) { return std::string(info.param.name); });
+INSTANTIATE_TEST_SUITE_P(
+    Modes, KernelReuse,
+    testing::Values(Mode{"writeback", "data=writeback", "--data writeback"},
+                    Mode{"dioread_lock", "data=writeback,dioread_lock", "--data writeback -o dioread_lock"},
+                    Mode{"nodelalloc", "data=writeback,nodelalloc", "--data writeback -o nodelalloc"}),
+    [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace
 }  // namespace crashcut

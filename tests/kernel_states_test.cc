@@ -8,6 +8,7 @@
 // Does not verify: that the model allows nothing else; a drive that writes in another order between two flushes.
 // Skips where there is no root, no loop device, no /dev/fuse or no mkfs.ext4.
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <linux/loop.h>
 #include <sched.h>
@@ -23,6 +24,7 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <random>
 #include <set>
@@ -30,9 +32,6 @@
 #include <string>
 #include <string_view>
 #include <vector>
-
-#include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "tests/recording_disk.h"
 #include "tests/seeds.h"
@@ -322,9 +321,11 @@ TEST_P(KernelStates, OfRandomCallsOnBlocksAreAllowedByTheModel) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Modes, KernelStates,
-                         testing::Values(Mode{"ordered", "data=ordered", "--data ordered"}, Mode{"journal", "data=journal", "--data journal"},
+                         testing::Values(Mode{"ordered", "data=ordered", "--data ordered"},
+                                         Mode{"journal", "data=journal", "--data journal"},
                                          Mode{"writeback", "data=writeback", "--data writeback"},
-                                         Mode{"nodelalloc", "nodelalloc", "-o nodelalloc"}, Mode{"dioread_lock", "dioread_lock", "-o dioread_lock"},
+                                         Mode{"nodelalloc", "nodelalloc", "-o nodelalloc"},
+                                         Mode{"dioread_lock", "dioread_lock", "-o dioread_lock"},
                                          Mode{"noauto_da_alloc", "noauto_da_alloc", "-o noauto_da_alloc"}),
                          [](const auto& info) { return std::string(info.param.name); });
 

@@ -20,12 +20,17 @@ inline ScriptProgram writers(std::uint32_t n) {
   using namespace scheduler;
   ScriptProgram p;
   p.objects.push_back({object(PrimitiveId::kVariable, 0)});
-  for (std::uint32_t i = 0; i < n; ++i) p.scripts.push_back({does(variable::access(object(PrimitiveId::kVariable, 0), variable::kWrite, i))});
+  for (std::uint32_t i = 0; i < n; ++i)
+    p.scripts.push_back({does(variable::access(object(PrimitiveId::kVariable, 0), variable::kWrite, i))});
   return p;
 }
 
-inline Instruction locks(std::uint32_t number) { return does(scheduler::mutex::access(object(scheduler::PrimitiveId::kMutex, number), scheduler::mutex::kLock)); }
-inline Instruction unlocks(std::uint32_t number) { return does(scheduler::mutex::access(object(scheduler::PrimitiveId::kMutex, number), scheduler::mutex::kUnlock)); }
+inline Instruction locks(std::uint32_t number) {
+  return does(scheduler::mutex::access(object(scheduler::PrimitiveId::kMutex, number), scheduler::mutex::kLock));
+}
+inline Instruction unlocks(std::uint32_t number) {
+  return does(scheduler::mutex::access(object(scheduler::PrimitiveId::kMutex, number), scheduler::mutex::kUnlock));
+}
 
 inline ScriptProgram with_forks(std::uint32_t n) {
   ScriptProgram p;
@@ -58,7 +63,8 @@ inline ScriptProgram philosophers_semaphore(std::uint32_t n) {
   const ObjectId s = object(PrimitiveId::kSemaphore, n + 1);
   p.objects.push_back({s, n - 1});
   for (std::uint32_t i = 0; i < n; ++i) {
-    p.scripts.push_back({does(semaphore::access(s, semaphore::kWait)), locks(i), locks((i + 1) % n), unlocks(i), unlocks((i + 1) % n), does(semaphore::access(s, semaphore::kPost))});
+    p.scripts.push_back({does(semaphore::access(s, semaphore::kWait)), locks(i), locks((i + 1) % n), unlocks(i),
+                         unlocks((i + 1) % n), does(semaphore::access(s, semaphore::kPost))});
   }
   return p;
 }
@@ -71,8 +77,12 @@ inline ScriptProgram producer_consumer(std::uint32_t items) {
   p.objects = {{object(PrimitiveId::kMutex, 0)}, {empty, items}, {full, 0}};
   p.scripts.resize(2);
   for (std::uint32_t i = 0; i < items; ++i) {
-    for (const Instruction& x : {does(semaphore::access(empty, semaphore::kWait)), locks(0), unlocks(0), does(semaphore::access(full, semaphore::kPost))}) p.scripts[0].push_back(x);
-    for (const Instruction& x : {does(semaphore::access(full, semaphore::kWait)), locks(0), unlocks(0), does(semaphore::access(empty, semaphore::kPost))}) p.scripts[1].push_back(x);
+    for (const Instruction& x : {does(semaphore::access(empty, semaphore::kWait)), locks(0), unlocks(0),
+                                 does(semaphore::access(full, semaphore::kPost))})
+      p.scripts[0].push_back(x);
+    for (const Instruction& x : {does(semaphore::access(full, semaphore::kWait)), locks(0), unlocks(0),
+                                 does(semaphore::access(empty, semaphore::kPost))})
+      p.scripts[1].push_back(x);
   }
   return p;
 }
@@ -82,7 +92,9 @@ inline ScriptProgram readers_and_two_writers_native(std::uint32_t readers) {
   ScriptProgram p;
   const ObjectId l = object(PrimitiveId::kTwoWriters, 0);
   p.objects.push_back({l});
-  for (std::uint32_t i = 0; i < readers; ++i) p.scripts.push_back({does(two_writers::access(l, two_writers::kRead)), does(two_writers::access(l, two_writers::kReadDone))});
+  for (std::uint32_t i = 0; i < readers; ++i)
+    p.scripts.push_back(
+        {does(two_writers::access(l, two_writers::kRead)), does(two_writers::access(l, two_writers::kReadDone))});
   for (const auto verb : {two_writers::kWriteFirst, two_writers::kWriteSecond}) {
     p.scripts.push_back({does(two_writers::access(l, verb)), does(two_writers::access(l, two_writers::kWriteDone))});
   }
@@ -94,7 +106,8 @@ inline ScriptProgram readers_and_two_writers_native(std::uint32_t readers) {
 inline ScriptProgram readers_and_two_writers_built(std::uint32_t readers) {
   using namespace scheduler;
   ScriptProgram p;
-  const ObjectId m = object(PrimitiveId::kMutex, 0), c = object(PrimitiveId::kCondition, 1), active = object(PrimitiveId::kVariable, 2);
+  const ObjectId m = object(PrimitiveId::kMutex, 0), c = object(PrimitiveId::kCondition, 1),
+                 active = object(PrimitiveId::kVariable, 2);
   p.objects = {{m}, {c}, {active}};
   // active: readers, and 100 for a writer.
   const auto enter = [&](std::int64_t weight) {

@@ -253,8 +253,7 @@ std::string output_of(const std::string& command) {
 TEST(LitmusStories, NameTheFilesThatShareABlock) {
   const std::string reused = output_of(command_of("reuse-unlinked-wrong", "--data writeback --sector 4 --block 4"));
   EXPECT_NE(reused.find("data later written to b, which reuses the freed block"), std::string::npos) << reused;
-  const std::string stale =
-      output_of(command_of("reuse-stale", "--data writeback -o nodelalloc --sector 4 --block 4"));
+  const std::string stale = output_of(command_of("reuse-stale", "--data writeback -o nodelalloc --sector 4 --block 4"));
   EXPECT_NE(stale.find("data left behind by secret, whose freed block is reused"), std::string::npos) << stale;
 }
 

@@ -1,6 +1,8 @@
-// The FUSE front end as programs see it: system calls on a mount, in both ways of caching, and what is recorded of them.
+// The FUSE front end as programs see it: system calls on a mount, in both ways of caching, and what is recorded of
+// them.
 #include <dirent.h>
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <liburing.h>
 #include <linux/aio_abi.h>
@@ -23,8 +25,6 @@
 #include <cstring>
 #include <set>
 
-#include <fmt/format.h>
-
 #include "tests/mounted.h"
 
 namespace crashcut::tests {
@@ -38,7 +38,8 @@ using Names = std::set<std::string>;
 constexpr uid_t kUser = 1234;
 constexpr std::size_t kPage = 4096;
 
-// ---- small words ------------------------------------------------------------------------------------------------------
+// ---- small words
+// ------------------------------------------------------------------------------------------------------
 
 // A descriptor that closes itself.
 class Fd {
@@ -150,7 +151,8 @@ struct Aligned {
 #define SKIP_WITHOUT_MOUNT() \
   if (const std::string why = why_no_mount(); !why.empty()) GTEST_SKIP() << why
 
-// ---- in both ways of caching, on an empty disk ------------------------------------------------------------------------
+// ---- in both ways of caching, on an empty disk
+// ------------------------------------------------------------------------
 
 class Both : public testing::TestWithParam<Caching> {
  protected:
@@ -200,7 +202,8 @@ TEST_P(Both, ProcessesShareAMapping) {
               const Mapping other(own, kPage, PROT_READ | PROT_WRITE);
               std::strcpy(other.bytes, "from the child");
               return 0;
-            }), 0);
+            }),
+            0);
   EXPECT_STREQ(map.bytes, "from the child");
 }
 
@@ -314,11 +317,15 @@ TEST_P(Both, CopyFileRangeSpliceAndSendfile) {
 
 TEST_P(Both, LocksHoldBetweenProcesses) {
   const Fd fd(create("f"));
-  struct flock lock {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 10, .l_len = 10, .l_pid = 0};
+  struct flock lock {
+    .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 10, .l_len = 10, .l_pid = 0
+  };
   const auto other_may = [&](int command, short type, off_t start) {
     return in_child([&] {
       const Fd own(open(path("f").c_str(), O_RDWR));
-      struct flock wanted {.l_type = type, .l_whence = SEEK_SET, .l_start = start, .l_len = 1, .l_pid = 0};
+      struct flock wanted {
+        .l_type = type, .l_whence = SEEK_SET, .l_start = start, .l_len = 1, .l_pid = 0
+      };
       return error_of(fcntl(own, command, &wanted));
     });
   };
@@ -326,10 +333,16 @@ TEST_P(Both, LocksHoldBetweenProcesses) {
   EXPECT_EQ(other_may(F_SETLK, F_RDLCK, 15), EAGAIN);
   EXPECT_EQ(other_may(F_SETLK, F_WRLCK, 25), 0);
   EXPECT_EQ(other_may(F_OFD_SETLK, F_WRLCK, 15), EAGAIN);
-  struct flock seen {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 0, .l_len = 0, .l_pid = 0};
+  struct flock seen {
+    .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 0, .l_len = 0, .l_pid = 0
+  };
   EXPECT_EQ(in_child([&] {
-              return fcntl(fd, F_GETLK, &seen) == 0 && seen.l_type == F_WRLCK && seen.l_start == 10 && seen.l_pid == getppid() ? 0 : 1;
-            }), 0);
+              return fcntl(fd, F_GETLK, &seen) == 0 && seen.l_type == F_WRLCK && seen.l_start == 10 &&
+                             seen.l_pid == getppid()
+                         ? 0
+                         : 1;
+            }),
+            0);
   lock.l_type = F_UNLCK;
   ASSERT_EQ(fcntl(fd, F_SETLK, &lock), 0);
   lock.l_type = F_WRLCK;
@@ -352,7 +365,9 @@ TEST_P(Both, AWaitingLockIsGivenWhenItsHolderDies) {
   const Fd out(ends[0]), in(ends[1]);
   const pid_t holder = fork();
   if (holder == 0) {
-    struct flock lock {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 0, .l_len = 0, .l_pid = 0};
+    struct flock lock {
+      .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 0, .l_len = 0, .l_pid = 0
+    };
     fcntl(fd, F_SETLK, &lock);
     write_all(in, "x");
     usleep(50'000);
@@ -360,7 +375,9 @@ TEST_P(Both, AWaitingLockIsGivenWhenItsHolderDies) {
   }
   char byte;
   ASSERT_EQ(read(out, &byte, 1), 1);
-  struct flock lock {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 0, .l_len = 0, .l_pid = 0};
+  struct flock lock {
+    .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 0, .l_len = 0, .l_pid = 0
+  };
   EXPECT_EQ(error_of(fcntl(fd, F_SETLK, &lock)), EAGAIN);
   EXPECT_EQ(fcntl(fd, F_SETLKW, &lock), 0);
   waitpid(holder, nullptr, 0);
@@ -390,17 +407,23 @@ TEST_P(Both, AFileWithoutANameGetsOne) {
   ASSERT_EQ(fstat(fd, &now), 0);
   EXPECT_EQ(now.st_nlink, 0u);
   EXPECT_EQ(names_in(path("")), Names{});
-  ASSERT_EQ(linkat(AT_FDCWD, fmt::format("/proc/self/fd/{}", int{fd}).c_str(), AT_FDCWD, path("f").c_str(), AT_SYMLINK_FOLLOW), 0);
+  ASSERT_EQ(linkat(AT_FDCWD, fmt::format("/proc/self/fd/{}", int{fd}).c_str(), AT_FDCWD, path("f").c_str(),
+                   AT_SYMLINK_FOLLOW),
+            0);
   EXPECT_EQ(read_file(path("f")), "no name yet");
   EXPECT_EQ(stat_of(path("f")).st_nlink, 1u);
   EXPECT_EQ(stat_of(path("f")).st_mode, static_cast<mode_t>(S_IFREG | 0640));
   const Fd never(open(path("").c_str(), O_TMPFILE | O_RDWR | O_EXCL, 0640));
-  EXPECT_EQ(error_of(linkat(AT_FDCWD, fmt::format("/proc/self/fd/{}", int{never}).c_str(), AT_FDCWD, path("g").c_str(), AT_SYMLINK_FOLLOW)), ENOENT);
+  EXPECT_EQ(error_of(linkat(AT_FDCWD, fmt::format("/proc/self/fd/{}", int{never}).c_str(), AT_FDCWD, path("g").c_str(),
+                            AT_SYMLINK_FOLLOW)),
+            ENOENT);
 }
 
 TEST_P(Both, InotifyTells) {
   const Fd watcher(inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
-  ASSERT_GE(inotify_add_watch(watcher, path("").c_str(), IN_CREATE | IN_MODIFY | IN_CLOSE_WRITE | IN_MOVED_FROM | IN_MOVED_TO | IN_DELETE), 0);
+  ASSERT_GE(inotify_add_watch(watcher, path("").c_str(),
+                              IN_CREATE | IN_MODIFY | IN_CLOSE_WRITE | IN_MOVED_FROM | IN_MOVED_TO | IN_DELETE),
+            0);
   write_file(path("f"), "x");
   ASSERT_EQ(rename(path("f").c_str(), path("g").c_str()), 0);
   ASSERT_EQ(unlink(path("g").c_str()), 0);
@@ -412,8 +435,12 @@ TEST_P(Both, InotifyTells) {
     seen.emplace_back(event.mask, event.name);
     at += static_cast<ssize_t>(sizeof(event) + event.len);
   }
-  EXPECT_EQ(seen, (std::vector<std::pair<std::uint32_t, std::string>>{
-                      {IN_CREATE, "f"}, {IN_MODIFY, "f"}, {IN_CLOSE_WRITE, "f"}, {IN_MOVED_FROM, "f"}, {IN_MOVED_TO, "g"}, {IN_DELETE, "g"}}));
+  EXPECT_EQ(seen, (std::vector<std::pair<std::uint32_t, std::string>>{{IN_CREATE, "f"},
+                                                                      {IN_MODIFY, "f"},
+                                                                      {IN_CLOSE_WRITE, "f"},
+                                                                      {IN_MOVED_FROM, "f"},
+                                                                      {IN_MOVED_TO, "g"},
+                                                                      {IN_DELETE, "g"}}));
 }
 
 TEST_P(Both, LargeFilesAndHoles) {
@@ -469,7 +496,10 @@ TEST_P(Both, LinkCountsAndTimes) {
   age("f");
   EXPECT_EQ(stat_of(path("f")).st_atim.tv_sec, 1000);
   EXPECT_GT(stat_of(path("f")).st_ctim.tv_sec, 1'000'000'000);
-  { const Fd fd(open(path("f").c_str(), O_WRONLY)); write_all(fd, "new"); }
+  {
+    const Fd fd(open(path("f").c_str(), O_WRONLY));
+    write_all(fd, "new");
+  }
   EXPECT_GT(stat_of(path("f")).st_mtim.tv_sec, 1'000'000'000);
   age("d");
   write_file(path("d/x"), "");
@@ -529,7 +559,8 @@ TEST_P(Both, UmaskSetgidAndStickyDirectories) {
   EXPECT_EQ(as_user([&] {
               const Fd fd(open(path("sticky/own").c_str(), O_CREAT | O_WRONLY, 0644));
               return error_of(unlink(path("sticky/own").c_str()));
-            }), 0);
+            }),
+            0);
 }
 
 TEST_P(Both, AWriteByAUserDropsSetuid) {
@@ -539,12 +570,23 @@ TEST_P(Both, AWriteByAUserDropsSetuid) {
     EXPECT_EQ(as_user(change), 0);
     return stat_of(path("f")).st_mode & 07777;
   };
-  EXPECT_EQ(mode_after([&] { const Fd fd(open(path("f").c_str(), O_WRONLY)); return error_of(write(fd, "x", 1)); }), 0777u);
+  EXPECT_EQ(mode_after([&] {
+              const Fd fd(open(path("f").c_str(), O_WRONLY));
+              return error_of(write(fd, "x", 1));
+            }),
+            0777u);
   EXPECT_EQ(mode_after([&] { return error_of(truncate(path("f").c_str(), 1)); }), 0777u);
   EXPECT_EQ(mode_after([&] { return error_of(open(path("f").c_str(), O_WRONLY | O_TRUNC)); }), 0777u);
-  EXPECT_EQ(mode_after([&] { const Fd fd(open(path("f").c_str(), O_RDWR)); return error_of(fallocate(fd, 0, 0, 100)); }), 0777u);
+  EXPECT_EQ(mode_after([&] {
+              const Fd fd(open(path("f").c_str(), O_RDWR));
+              return error_of(fallocate(fd, 0, 0, 100));
+            }),
+            0777u);
   EXPECT_EQ(mode_after([&] { return error_of(open(path("f").c_str(), O_RDONLY)); }), 06777u);
-  { const Fd fd(open(path("f").c_str(), O_WRONLY)); write_all(fd, "by root"); }
+  {
+    const Fd fd(open(path("f").c_str(), O_WRONLY));
+    write_all(fd, "by root");
+  }
   EXPECT_EQ(stat_of(path("f")).st_mode & 07777, 06777u);
   ASSERT_EQ(chown(path("f").c_str(), kUser, -1), 0);
   EXPECT_EQ(stat_of(path("f")).st_mode & 07777, 0777u);
@@ -557,7 +599,9 @@ TEST_P(Both, ErrorNumbers) {
   ASSERT_EQ(symlink("loop", path("loop").c_str()), 0);
   ASSERT_EQ(symlink("nowhere", path("dangling").c_str()), 0);
   const std::string too_long(256, 'n');
-  const auto open_error = [&](const std::string& name, int flags) { return error_of(open(path(name).c_str(), flags, 0644)); };
+  const auto open_error = [&](const std::string& name, int flags) {
+    return error_of(open(path(name).c_str(), flags, 0644));
+  };
   EXPECT_EQ(open_error("none", O_RDONLY), ENOENT);
   EXPECT_EQ(open_error("f", O_CREAT | O_EXCL | O_WRONLY), EEXIST);
   EXPECT_EQ(open_error("d", O_WRONLY), EISDIR);
@@ -624,7 +668,8 @@ TEST_P(Both, ADeletedWorkingDirectory) {
               DIR* dir = opendir(".");
               if (!dir || readdir(dir)) return 6;
               return 0;
-            }), 0);
+            }),
+            0);
   EXPECT_EQ(names_in(path("")), Names{});
 }
 
@@ -643,7 +688,8 @@ TEST_P(Both, AppendsOfTwoProcessesDoNotMix) {
   std::map<std::string, int> counts;
   const std::string all = read_file(path("log"));
   for (std::size_t at = 0; at + 38 <= all.size(); at += 38) ++counts[all.substr(at, 38)];
-  EXPECT_EQ(counts, (std::map<std::string, int>{{std::string(37, 'a') + "\n", kLines}, {std::string(37, 'b') + "\n", kLines}}));
+  EXPECT_EQ(counts,
+            (std::map<std::string, int>{{std::string(37, 'a') + "\n", kLines}, {std::string(37, 'b') + "\n", kLines}}));
 }
 
 TEST_P(Both, ExtendedAttributes) {
@@ -699,7 +745,11 @@ TEST_P(Both, ProgramsRunFromTheMount) {
   write_file(path("script"), "#!/bin/sh\nexit 3\n", 0755);
   EXPECT_EQ(WEXITSTATUS(std::system(path("script").c_str())), 3);
   write_file(path("plain"), "#!/bin/sh\n", 0644);
-  EXPECT_EQ(in_child([&] { execl(path("plain").c_str(), "plain", nullptr); return errno; }), EACCES);
+  EXPECT_EQ(in_child([&] {
+              execl(path("plain").c_str(), "plain", nullptr);
+              return errno;
+            }),
+            EACCES);
 }
 
 TEST_P(Both, SpecialFilesAreThereAndNotListed) {
@@ -707,7 +757,9 @@ TEST_P(Both, SpecialFilesAreThereAndNotListed) {
   EXPECT_EQ(read_file(path(".crashcut/hello")), "hello there\n");
   EXPECT_EQ(error_of(open(path(".crashcut/hello").c_str(), O_WRONLY)), EACCES);
   EXPECT_EQ(error_of(open(path(".crashcut/none").c_str(), O_RDONLY)), ENOENT);
-  EXPECT_EQ(std::system(("echo first > " + path(".crashcut/note") + " && echo second >> " + path(".crashcut/note")).c_str()), 0);
+  EXPECT_EQ(
+      std::system(("echo first > " + path(".crashcut/note") + " && echo second >> " + path(".crashcut/note")).c_str()),
+      0);
   EXPECT_EQ(read_file(path(".crashcut/note")), "first\nsecond\n");
   EXPECT_NE(error_of(open(path(".crashcut/new").c_str(), O_WRONLY | O_CREAT, 0644)), 0);
   EXPECT_NE(error_of(unlink(path(".crashcut/note").c_str())), 0);
@@ -734,7 +786,8 @@ TEST(Capacity, AFullDiskSaysSo) {
   EXPECT_EQ(write(fd, text.data(), text.size()), static_cast<ssize_t>(text.size()));
 }
 
-// ---- one mount, many disks ----------------------------------------------------------------------------------------------
+// ---- one mount, many disks
+// ----------------------------------------------------------------------------------------------
 
 class Show : public testing::TestWithParam<Caching> {};
 INSTANTIATE_TEST_SUITE_P(Caching, Show, testing::Values(Caching::kKept, Caching::kNothing),
@@ -742,9 +795,10 @@ INSTANTIATE_TEST_SUITE_P(Caching, Show, testing::Values(Caching::kKept, Caching:
 
 TEST_P(Show, NothingOfTheOldDiskIsLeft) {
   SKIP_WITHOUT_MOUNT();
-  Mounted mounted({.caching = GetParam(),
-                   .disks = {{{"f", {"the first"}}, {"only_first", {"x"}}, {"d", {.mode = S_IFDIR | 0755}}, {"d/x", {"x"}}},
-                             {{"f", {"second, and longer"}}, {"only_second", {"y"}}, {"d", {"a file now"}}}}});
+  Mounted mounted(
+      {.caching = GetParam(),
+       .disks = {{{"f", {"the first"}}, {"only_first", {"x"}}, {"d", {.mode = S_IFDIR | 0755}}, {"d/x", {"x"}}},
+                 {{"f", {"second, and longer"}}, {"only_second", {"y"}}, {"d", {"a file now"}}}}});
   for (int round = 0; round < 3; ++round) {
     mounted.show(0);
     EXPECT_EQ(names_in(mounted.path("")), (Names{"f", "only_first", "d"}));
@@ -781,7 +835,11 @@ TEST(Exact, OnlyWhatIsAskedForIsDecided) {
   SKIP_WITHOUT_MOUNT();
   const std::string text = text_of(3 * kPage, 'a');
   Mounted mounted({.caching = Caching::kNothing,
-                   .disks = {{{"f", {text}}, {"g", {text}}, {"d", {.mode = S_IFDIR | 0755}}, {"d/x", {"x"}}, {"l", {"f", S_IFLNK | 0777}}}}});
+                   .disks = {{{"f", {text}},
+                              {"g", {text}},
+                              {"d", {.mode = S_IFDIR | 0755}},
+                              {"d/x", {"x"}},
+                              {"l", {"f", S_IFLNK | 0777}}}}});
   EXPECT_EQ(mounted.take_log(), "") << "mounting asks for nothing";
   const Fd fd(open(mounted.path("f").c_str(), O_RDONLY));
   EXPECT_EQ(mounted.take_log(), "lookup . f\n") << "opening a file is not asking for its attributes";
@@ -863,7 +921,8 @@ TEST(Exact, ExecuteSendfileAndSpliceReadPages) {
   EXPECT_EQ(read_some(null, 1 << 20), program);
 }
 
-// ---- what is recorded ---------------------------------------------------------------------------------------------------
+// ---- what is recorded
+// ---------------------------------------------------------------------------------------------------
 
 class Recorded : public testing::Test {
  protected:
@@ -898,8 +957,8 @@ TEST_F(Recorded, SyncingWrites) {
   for (const Row& row : rows) {
     const Fd fd(open(path(row.name).c_str(), O_WRONLY | O_CREAT | row.flags, 0644));
     ASSERT_EQ(write(fd, buffer.bytes, kPage), static_cast<ssize_t>(kPage));
-    expected.insert(expected.end(), {fmt::format("create({}, 0644)", row.name), fmt::format("open({})", row.name), row.write,
-                                     fmt::format("close({})", row.name)});
+    expected.insert(expected.end(), {fmt::format("create({}, 0644)", row.name), fmt::format("open({})", row.name),
+                                     row.write, fmt::format("close({})", row.name)});
   }
   {  // flags of one call
     const Fd fd(open(path("rwf").c_str(), O_WRONLY | O_CREAT, 0644));
@@ -913,7 +972,8 @@ TEST_F(Recorded, SyncingWrites) {
     const Fd fd(open(path("both").c_str(), O_WRONLY | O_CREAT | O_SYNC, 0644));
     ASSERT_EQ(write(fd, buffer.bytes, 10), 10);
     ASSERT_EQ(fsync(fd), 0);
-    expected.insert(expected.end(), {"create(both, 0644)", "open(both)", "write(both, 10 bytes at 0, O_SYNC)", "fsync(both)", "close(both)"});
+    expected.insert(expected.end(), {"create(both, 0644)", "open(both)", "write(both, 10 bytes at 0, O_SYNC)",
+                                     "fsync(both)", "close(both)"});
   }
   const Lines lines = mounted_->finish();
   EXPECT_EQ(fmt::format("{}", fmt::join(lines, "\n")), fmt::format("{}", fmt::join(expected, "\n")));
@@ -931,8 +991,8 @@ TEST_F(Recorded, SyncsOfFilesAndDirectories) {
     ASSERT_EQ(fsync(dir), 0);
     ASSERT_EQ(fdatasync(dir), 0);
   }
-  EXPECT_EQ(mounted_->finish(), (Lines{"create(f, 0644)", "open(f)", "fsync(f)", "fdatasync(f)", "close(f)", "mkdir(d, 0755)",
-                                       "open(d)", "fsync(d)", "fdatasync(d)", "close(d)"}));
+  EXPECT_EQ(mounted_->finish(), (Lines{"create(f, 0644)", "open(f)", "fsync(f)", "fdatasync(f)", "close(f)",
+                                       "mkdir(d, 0755)", "open(d)", "fsync(d)", "fdatasync(d)", "close(d)"}));
 }
 
 TEST_F(Recorded, NamesAndAttributes) {
@@ -946,13 +1006,17 @@ TEST_F(Recorded, NamesAndAttributes) {
   ASSERT_EQ(symlink("h", path("s").c_str()), 0);
   ASSERT_EQ(unlink(path("s").c_str()), 0);
   { const Fd fd(open(path("h").c_str(), O_WRONLY | O_TRUNC)); }
-  { const Fd fd(open(path("h").c_str(), O_RDONLY)); EXPECT_EQ(read_some(fd, 10), ""); }
+  {
+    const Fd fd(open(path("h").c_str(), O_RDONLY));
+    EXPECT_EQ(read_some(fd, 10), "");
+  }
   Lines lines = mounted_->finish();
   // Holding a deleted file for as long as the kernel knows it is not the program's doing.
   std::erase_if(lines, [](const std::string& line) { return line == "open(s)" || line.starts_with("close(s"); });
-  EXPECT_EQ(lines, (Lines{"create(f, 0644)", "open(f)", "write(f, 4 bytes at 0)", "close(f)", "link(f, g)", "rename(f, h)",
-                          "truncate(h, 2)", "chmod(h, 0600)", "chown(h, 1, 2)", "setxattr(h, user.a, 3 bytes)", "symlink(\"h\", s)",
-                          "unlink(s)", "truncate(h, 0)", "open(h)", "close(h)", "open(h)", "close(h)"}));
+  EXPECT_EQ(lines,
+            (Lines{"create(f, 0644)", "open(f)", "write(f, 4 bytes at 0)", "close(f)", "link(f, g)", "rename(f, h)",
+                   "truncate(h, 2)", "chmod(h, 0600)", "chown(h, 1, 2)", "setxattr(h, user.a, 3 bytes)",
+                   "symlink(\"h\", s)", "unlink(s)", "truncate(h, 0)", "open(h)", "close(h)", "open(h)", "close(h)"}));
 }
 
 TEST_F(Recorded, AStoreToAMappingComesBeforeALaterSyncOfAnotherFile) {
@@ -969,8 +1033,9 @@ TEST_F(Recorded, AStoreToAMappingComesBeforeALaterSyncOfAnotherFile) {
   }
   Lines lines = mounted_->finish();
   std::erase_if(lines, [](const std::string& line) { return line.starts_with("open") || line.starts_with("close"); });
-  EXPECT_EQ(lines, (Lines{"create(data, 0644)", "truncate(data, 4096)", "create(log, 0644)", "write(data, 4096 bytes at 0)", "fsync(log)",
-                          "write(data, 4096 bytes at 0)", "rename(log, log2)"}));
+  EXPECT_EQ(lines,
+            (Lines{"create(data, 0644)", "truncate(data, 4096)", "create(log, 0644)", "write(data, 4096 bytes at 0)",
+                   "fsync(log)", "write(data, 4096 bytes at 0)", "rename(log, log2)"}));
 }
 
 TEST_F(Recorded, ACloseComesBeforeALaterRename) {
@@ -979,7 +1044,9 @@ TEST_F(Recorded, ACloseComesBeforeALaterRename) {
     ASSERT_EQ(rename(path("new").c_str(), path("f").c_str()), 0);
   }
   Lines lines = mounted_->finish();
-  std::erase_if(lines, [](const std::string& line) { return line.find("(f)") != line.npos || line.find("deleted") != line.npos; });
+  std::erase_if(lines, [](const std::string& line) {
+    return line.find("(f)") != line.npos || line.find("deleted") != line.npos;
+  });
   ASSERT_EQ(lines.size(), 200u * 5);
   for (std::size_t i = 0; i < lines.size(); i += 5) {
     EXPECT_EQ(Lines(lines.begin() + static_cast<std::ptrdiff_t>(i), lines.begin() + static_cast<std::ptrdiff_t>(i + 5)),

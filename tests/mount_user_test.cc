@@ -3,8 +3,8 @@
 // The test is root's, so that it runs everywhere else does too: a child becomes nobody, in a mount namespace of its own
 // where /dev/fuse is open to all.
 #include <fcntl.h>
-#include <gtest/gtest.h>
 #include <grp.h>
+#include <gtest/gtest.h>
 #include <sched.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
@@ -37,7 +37,8 @@ std::string why_not_for_users() {
   if (geteuid() != 0) return "not root: cannot become another user";
   if (access("/dev/fuse", F_OK) != 0) return "no /dev/fuse";
   struct stat helper {};
-  if (stat("/usr/bin/fusermount3", &helper) != 0 || !(helper.st_mode & S_ISUID)) return "no fusermount3 that is setuid root";
+  if (stat("/usr/bin/fusermount3", &helper) != 0 || !(helper.st_mode & S_ISUID))
+    return "no fusermount3 that is setuid root";
   return "";
 }
 
@@ -54,7 +55,8 @@ bool open_device_to_all() {
 }
 
 bool become_nobody() {
-  return setgroups(0, nullptr) == 0 && setresgid(kNobody, kNobody, kNobody) == 0 && setresuid(kNobody, kNobody, kNobody) == 0;
+  return setgroups(0, nullptr) == 0 && setresgid(kNobody, kNobody, kNobody) == 0 &&
+         setresuid(kNobody, kNobody, kNobody) == 0;
 }
 
 // Runs `body` as nobody, in a process of its own.
@@ -68,7 +70,8 @@ void run_as_nobody(const std::function<void()>& body) {
   }
   int status = 0;
   ASSERT_EQ(waitpid(child, &status, 0), child);
-  if (WIFEXITED(status) && WEXITSTATUS(status) == kSkipped) GTEST_SKIP() << "no mount namespaces or no device nodes here";
+  if (WIFEXITED(status) && WEXITSTATUS(status) == kSkipped)
+    GTEST_SKIP() << "no mount namespaces or no device nodes here";
   EXPECT_EQ(status, 0);
 }
 
@@ -141,7 +144,8 @@ TEST(UserMount, ATraceOutlivesAServerThatIsKilled) {
     std::string written;
     fusefs::TraceReader::Cursor cursor(*trace);
     for (fusefs::TraceOp op; cursor.next(op);) {
-      if (op.call == fusefs::TraceCall::kWrite) written.append(reinterpret_cast<const char*>(op.data.data()), op.data.size());
+      if (op.call == fusefs::TraceCall::kWrite)
+        written.append(reinterpret_cast<const char*>(op.data.data()), op.data.size());
     }
     EXPECT_EQ(written, "text");
     // Nobody unmounts it but he who may: fusermount3.

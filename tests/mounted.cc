@@ -1,6 +1,7 @@
 #include "tests/mounted.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/mount.h>
@@ -13,8 +14,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-
-#include <fmt/format.h>
 
 #include "fusefs/trace_replay.h"
 #include "fusefs/trace_text.h"
@@ -105,12 +104,13 @@ constexpr std::size_t kMessageBytesMax = 1 << 16;
 struct Served {
   Served(const Mounted::Setup& setup, const std::map<std::string, ListedDisk::File>* files, TraceWriter* writer) {
     if (files) disk = std::make_unique<ListedDisk>(*files);
-    filesystem = std::make_unique<Filesystem>(
-        Filesystem::Setup{.medium = disk.get(), .capacity_bytes = setup.capacity_bytes, .noatime = true, .clock = clock.reader()});
+    filesystem = std::make_unique<Filesystem>(Filesystem::Setup{
+        .medium = disk.get(), .capacity_bytes = setup.capacity_bytes, .noatime = true, .clock = clock.reader()});
     traced = std::make_unique<Traced>(*filesystem, clock, writer);
     volume = std::make_unique<Volume>(Volume{*filesystem, *traced, {}});
     if (!setup.has_special_files) return;
-    volume->special_files.push_back(SpecialFile{.name = "hello", .content = [] { return std::string("hello there\n"); }});
+    volume->special_files.push_back(
+        SpecialFile{.name = "hello", .content = [] { return std::string("hello there\n"); }});
     volume->special_files.push_back(SpecialFile{.name = "note",
                                                 .content = [this] { return note; },
                                                 .on_write = [this](std::string_view text) { note += text; }});
@@ -125,10 +125,12 @@ struct Served {
 };
 
 void send_text(int channel, const std::string& text) {
-  [[maybe_unused]] const ssize_t sent = send(channel, text.data(), std::min(text.size(), kMessageBytesMax), MSG_NOSIGNAL);
+  [[maybe_unused]] const ssize_t sent =
+      send(channel, text.data(), std::min(text.size(), kMessageBytesMax), MSG_NOSIGNAL);
 }
 
-std::string answer(const std::string& question, Mount& mount, std::vector<std::unique_ptr<Served>>& all, std::size_t& shown) {
+std::string answer(const std::string& question, Mount& mount, std::vector<std::unique_ptr<Served>>& all,
+                   std::size_t& shown) {
   if (question.starts_with("show ")) {
     shown = std::stoul(question.substr(5));
     mount.show(*all.at(shown)->volume);
@@ -158,7 +160,8 @@ void Mounted::serve(const Setup& setup, int channel) {
     std::vector<std::unique_ptr<Served>> all;
     if (setup.disks.empty()) all.push_back(std::make_unique<Served>(setup, nullptr, writer.get()));
     for (const auto& files : setup.disks) all.push_back(std::make_unique<Served>(setup, &files, nullptr));
-    auto mount = Mount::start({.directory = directory_, .caching = setup.caching, .allow_others = geteuid() == 0}, *all[0]->volume);
+    auto mount = Mount::start({.directory = directory_, .caching = setup.caching, .allow_others = geteuid() == 0},
+                              *all[0]->volume);
     send_text(channel, mount ? "ok" : mount.error());
     std::size_t shown = 0;
     std::array<char, 256> text;
@@ -258,17 +261,38 @@ std::vector<std::string> Mounted::finish() {
     lines.push_back(text.describe(op));
     Ino made{};
     switch (op.call) {
-      case TraceCall::kCreate: names.create(op.dir, op.name, op.mode, op.rdev, {}, made); break;
-      case TraceCall::kMkdir: names.mkdir(op.dir, op.name, op.mode, {}, made); break;
-      case TraceCall::kSymlink: names.symlink(op.dir, op.name, op.text, {}, made); break;
-      case TraceCall::kTmpfile: names.tmpfile(op.dir, op.mode, {}, made); break;
-      case TraceCall::kLink: names.link(op.ino, op.dir, op.name); break;
-      case TraceCall::kUnlink: names.unlink(op.dir, op.name); break;
-      case TraceCall::kRmdir: names.rmdir(op.dir, op.name); break;
-      case TraceCall::kRename: names.rename(op.dir, op.name, op.to_dir, op.to_name, op.flags); break;
-      case TraceCall::kAddOpen: names.add_open(op.ino); break;
-      case TraceCall::kRelease: names.release(op.ino, false); break;
-      default: break;
+      case TraceCall::kCreate:
+        names.create(op.dir, op.name, op.mode, op.rdev, {}, made);
+        break;
+      case TraceCall::kMkdir:
+        names.mkdir(op.dir, op.name, op.mode, {}, made);
+        break;
+      case TraceCall::kSymlink:
+        names.symlink(op.dir, op.name, op.text, {}, made);
+        break;
+      case TraceCall::kTmpfile:
+        names.tmpfile(op.dir, op.mode, {}, made);
+        break;
+      case TraceCall::kLink:
+        names.link(op.ino, op.dir, op.name);
+        break;
+      case TraceCall::kUnlink:
+        names.unlink(op.dir, op.name);
+        break;
+      case TraceCall::kRmdir:
+        names.rmdir(op.dir, op.name);
+        break;
+      case TraceCall::kRename:
+        names.rename(op.dir, op.name, op.to_dir, op.to_name, op.flags);
+        break;
+      case TraceCall::kAddOpen:
+        names.add_open(op.ino);
+        break;
+      case TraceCall::kRelease:
+        names.release(op.ino, false);
+        break;
+      default:
+        break;
     }
   }
   return lines;

@@ -39,9 +39,14 @@ TEST(MountedToken, WhateverIsChangedIsNoticed) {
     std::string changed = text;
     const std::size_t at = random() % changed.size();
     switch (random() % 3) {
-      case 0: changed[at] = static_cast<char>(random()); break;
-      case 1: changed.erase(at, 1 + random() % 5); break;
-      default: changed.insert(at, 1, static_cast<char>('A' + random() % 26));
+      case 0:
+        changed[at] = static_cast<char>(random());
+        break;
+      case 1:
+        changed.erase(at, 1 + random() % 5);
+        break;
+      default:
+        changed.insert(at, 1, static_cast<char>('A' + random() % 26));
     }
     const auto decoded = decode_token(changed);
     if (changed == text) continue;
@@ -54,7 +59,8 @@ TEST(MountedToken, WhateverIsChangedIsNoticed) {
 }
 
 TEST(MountedToken, NonsenseWithARightSumIsASentence) {
-  for (const char* json : {"[]", "{}", "null", "{\"d\":1}", "{\"d\":\"x\",\"t\":0,\"m\":\"CQkJCQk\",\"q\":null,\"c\":[\"x\"],\"n\":1,\"l\":1,\"p\":[]}",
+  for (const char* json : {"[]", "{}", "null", "{\"d\":1}",
+                           "{\"d\":\"x\",\"t\":0,\"m\":\"CQkJCQk\",\"q\":null,\"c\":[\"x\"],\"n\":1,\"l\":1,\"p\":[]}",
                            "{\"d\":\"x\",\"t\":0,\"m\":\"AQAPAAA\",\"q\":null,\"c\":[\"x\"],\"n\":1,\"l\":1,\"p\":[]}",
                            "{\"d\":\"x\",\"t\":0,\"m\":\"AQAPgASAIA\",\"q\":null,\"c\":[],\"n\":1,\"l\":1,\"p\":[]}"}) {
     std::string body;

@@ -155,7 +155,8 @@ TEST(ChoiceTree, SplitCoversEachPathOnce) {
   tests::for_each_seed(300, [](std::uint64_t seed) {
     std::mt19937_64 coin(seed);
     const RandomProgram program{seed, 7};
-    EXPECT_EQ(explore_in_parts(program, AnswerOrder(seed % 2 == 0 ? seed : 0), coin), explore_all(program)) << "CRASHCUT_SEED=" << seed;
+    EXPECT_EQ(explore_in_parts(program, AnswerOrder(seed % 2 == 0 ? seed : 0), coin), explore_all(program))
+        << "CRASHCUT_SEED=" << seed;
     return !testing::Test::HasFailure();
   });
 }

@@ -1,7 +1,8 @@
 // The oracle of persist/: every cut of a small log by brute force, and a recovery run on each.
 //
 // It shares nothing with persist/ but the numbers of events and locations: orders are bitmasks closed by a triple
-// loop, a cut is any mask that contains all that lies below its events, a location holds the write in it that no other hides.
+// loop, a cut is any mask that contains all that lies below its events, a location holds the write in it that no other
+// hides.
 #pragma once
 
 #include <cstdint>

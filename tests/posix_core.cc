@@ -135,15 +135,31 @@ class Run {
   bool is_defined(const CoreActor& a, const PosixCall& call) const {
     const auto i = static_cast<std::size_t>(call.object);
     switch (call.what) {
-      case 'u': case '+': return a.held[i] > 0;
-      case 'U': return program_.mutexes[i] != PosixMutex::kNormal;
-      case '!': return program_.mutexes[i] == PosixMutex::kRobust && a.held[i] > 0;
-      case 'r': case 'R': return a.writes[i] == 0;
-      case 'w': case 'W': return a.writes[i] == 0 && a.reads[i] == 0;
-      case 'v': return a.writes[i] > 0 || a.reads[i] > 0;
-      case 'c': case 'C': return a.held[0] == 1 || (a.held[0] == 0 && program_.mutexes[0] == PosixMutex::kErrorCheck);
-      case 'j': case 'J': case 'k': case 'x': return !is_joined_[i];
-      default: return true;
+      case 'u':
+      case '+':
+        return a.held[i] > 0;
+      case 'U':
+        return program_.mutexes[i] != PosixMutex::kNormal;
+      case '!':
+        return program_.mutexes[i] == PosixMutex::kRobust && a.held[i] > 0;
+      case 'r':
+      case 'R':
+        return a.writes[i] == 0;
+      case 'w':
+      case 'W':
+        return a.writes[i] == 0 && a.reads[i] == 0;
+      case 'v':
+        return a.writes[i] > 0 || a.reads[i] > 0;
+      case 'c':
+      case 'C':
+        return a.held[0] == 1 || (a.held[0] == 0 && program_.mutexes[0] == PosixMutex::kErrorCheck);
+      case 'j':
+      case 'J':
+      case 'k':
+      case 'x':
+        return !is_joined_[i];
+      default:
+        return true;
     }
   }
   void finish(CoreActor& a, std::int64_t result) {
@@ -153,9 +169,12 @@ class Run {
   void run_on(CoreActor& a) {
     while (!a.has_pending && a.at < a.calls->size()) {
       const PosixCall& call = (*a.calls)[a.at];
-      if (a.step == 0 && !is_defined(a, call)) ++a.at;
-      else if (call.what == '+') finish(a, variables_[call.object]++);
-      else stand_before(a, operation_of(a, call));
+      if (a.step == 0 && !is_defined(a, call))
+        ++a.at;
+      else if (call.what == '+')
+        finish(a, variables_[call.object]++);
+      else
+        stand_before(a, operation_of(a, call));
     }
     if (!a.has_pending && !a.is_over) come_to_end(a);
   }
@@ -199,34 +218,63 @@ class Run {
     const ObjectId b = object(PrimitiveId::kBarrier, call.object), o = object(PrimitiveId::kOnce, call.object),
                    t = object(PrimitiveId::kThread, call.object);
     switch (call.what) {
-      case 'l': return mutex::access(m, mutex::kLock);
-      case 't': return mutex::access(m, mutex::kTryLock);
-      case 'T': return in_turn(a, mutex::access(m, mutex::kTimedLock), true, false);
-      case 'u': case 'U': return mutex::access(m, mutex::kUnlock);
-      case '!': return mutex::access(m, mutex::kConsistent);
-      case 'r': return rwlock::access(l, rwlock::kRead);
-      case 'w': return rwlock::access(l, rwlock::kWrite);
-      case 'a': return rwlock::access(l, rwlock::kTryRead);
-      case 'b': return rwlock::access(l, rwlock::kTryWrite);
-      case 'R': return in_turn(a, rwlock::access(l, rwlock::kTimedRead), true, false);
-      case 'W': return in_turn(a, rwlock::access(l, rwlock::kTimedWrite), true, false);
-      case 'v': return rwlock::access(l, rwlock::kUnlock);
-      case 'p': return in_turn(a, semaphore::access(s, semaphore::kWait), false, true);
-      case 'Q': return in_turn(a, semaphore::access(s, semaphore::kTimedWait), true, true);
-      case 'q': return semaphore::access(s, semaphore::kTryWait);
-      case 's': return semaphore::access(s, semaphore::kPost);
-      case 'g': return semaphore::access(s, semaphore::kGetValue);
+      case 'l':
+        return mutex::access(m, mutex::kLock);
+      case 't':
+        return mutex::access(m, mutex::kTryLock);
+      case 'T':
+        return in_turn(a, mutex::access(m, mutex::kTimedLock), true, false);
+      case 'u':
+      case 'U':
+        return mutex::access(m, mutex::kUnlock);
+      case '!':
+        return mutex::access(m, mutex::kConsistent);
+      case 'r':
+        return rwlock::access(l, rwlock::kRead);
+      case 'w':
+        return rwlock::access(l, rwlock::kWrite);
+      case 'a':
+        return rwlock::access(l, rwlock::kTryRead);
+      case 'b':
+        return rwlock::access(l, rwlock::kTryWrite);
+      case 'R':
+        return in_turn(a, rwlock::access(l, rwlock::kTimedRead), true, false);
+      case 'W':
+        return in_turn(a, rwlock::access(l, rwlock::kTimedWrite), true, false);
+      case 'v':
+        return rwlock::access(l, rwlock::kUnlock);
+      case 'p':
+        return in_turn(a, semaphore::access(s, semaphore::kWait), false, true);
+      case 'Q':
+        return in_turn(a, semaphore::access(s, semaphore::kTimedWait), true, true);
+      case 'q':
+        return semaphore::access(s, semaphore::kTryWait);
+      case 's':
+        return semaphore::access(s, semaphore::kPost);
+      case 'g':
+        return semaphore::access(s, semaphore::kGetValue);
       case 'B':
         return a.step == 0 ? barrier::access(b, barrier::kArrive) : barrier::access(b, barrier::kLeave, a.generation);
-      case 'o': case 'O': return once_operation(a, call, o);
-      case 'c': case 'C': return wait_operation(a, call);
-      case 'n': return condition::access(object(PrimitiveId::kCondition, call.object), condition::kSignal);
-      case 'N': return condition::access(object(PrimitiveId::kCondition, call.object), condition::kBroadcast);
-      case 'j': return in_turn(a, thread::access(t, thread::kJoin), false, true);
-      case 'J': return in_turn(a, thread::access(t, thread::kTimedJoin), true, true);
-      case 'k': return thread::access(t, thread::kTryJoin);
-      case 'x': return cancellation::access(object(PrimitiveId::kCancellation, call.object), cancellation::kRequest);
-      default: return own(a, cancellation::kHeed);
+      case 'o':
+      case 'O':
+        return once_operation(a, call, o);
+      case 'c':
+      case 'C':
+        return wait_operation(a, call);
+      case 'n':
+        return condition::access(object(PrimitiveId::kCondition, call.object), condition::kSignal);
+      case 'N':
+        return condition::access(object(PrimitiveId::kCondition, call.object), condition::kBroadcast);
+      case 'j':
+        return in_turn(a, thread::access(t, thread::kJoin), false, true);
+      case 'J':
+        return in_turn(a, thread::access(t, thread::kTimedJoin), true, true);
+      case 'k':
+        return thread::access(t, thread::kTryJoin);
+      case 'x':
+        return cancellation::access(object(PrimitiveId::kCancellation, call.object), cancellation::kRequest);
+      default:
+        return own(a, cancellation::kHeed);
     }
   }
   // Begin; where it has to wait for the semaphore, that, from step 1; then the end, or to give up.
@@ -285,20 +333,40 @@ class Run {
     const int i = call.object;
     const bool is_taken = result == 0 || result == EOWNERDEAD;
     switch (call.what) {
-      case 'l': case 't': case 'T': a.held[i] += is_taken ? 1 : 0; break;
-      case 'u': case 'U': a.held[i] -= result == 0 ? 1 : 0; break;
-      case 'r': case 'a': case 'R': a.reads[i] += result == 0 ? 1 : 0; break;
-      case 'w': case 'b': case 'W': a.writes[i] += result == 0 ? 1 : 0; break;
-      case 'v': --(a.writes[i] > 0 ? a.writes[i] : a.reads[i]); return finish(a, 0);
+      case 'l':
+      case 't':
+      case 'T':
+        a.held[i] += is_taken ? 1 : 0;
+        break;
+      case 'u':
+      case 'U':
+        a.held[i] -= result == 0 ? 1 : 0;
+        break;
+      case 'r':
+      case 'a':
+      case 'R':
+        a.reads[i] += result == 0 ? 1 : 0;
+        break;
+      case 'w':
+      case 'b':
+      case 'W':
+        a.writes[i] += result == 0 ? 1 : 0;
+        break;
+      case 'v':
+        --(a.writes[i] > 0 ? a.writes[i] : a.reads[i]);
+        return finish(a, 0);
       case 'B':
         if (a.step++ == 0) return void(a.generation = result);
         serials_ += static_cast<int>(result);
         return finish(a, 0);
-      case 'j': case 'J': case 'k':
+      case 'j':
+      case 'J':
+      case 'k':
         if (result != 0) break;
         is_joined_[i] = true;
         return finish(a, actors_[static_cast<std::size_t>(i)].is_cancelled ? 1 : 0);
-      default: break;
+      default:
+        break;
     }
     finish(a, result);
   }
@@ -317,12 +385,17 @@ class Run {
   void digest_wait(CoreActor& a, const Operation& done) {
     const Access& first = done[0];
     switch (primitive_of(first.object)) {
-      case PrimitiveId::kTimer: a.step = 1; return;
-      case PrimitiveId::kStir: a.step = 2; return;
+      case PrimitiveId::kTimer:
+        a.step = 1;
+        return;
+      case PrimitiveId::kStir:
+        a.step = 2;
+        return;
       case PrimitiveId::kMutex:
         if (a.held[0] == 0 && a.step == 0) return finish(a, first.result);
         return end_wait(a, first.result);
-      default: break;
+      default:
+        break;
     }
     if (first.verb == condition::kEnqueue) {
       a.step = 3;

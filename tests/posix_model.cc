@@ -45,9 +45,9 @@ struct Thread {
     kBlocked,
     kUnblocked
   } stage = Stage::kBegins;
-  int generation = 0;     // of the barrier
-  int wait_result = 0;    // of the wait that is over
-  std::vector<int> heirs; // others that were blocked when the signal came that unblocked it
+  int generation = 0;      // of the barrier
+  int wait_result = 0;     // of the wait that is over
+  std::vector<int> heirs;  // others that were blocked when the signal came that unblocked it
   bool is_by_signal = false;
   bool is_requested = false, is_cancelled = false;  // requested: and not acted upon
   bool is_over = false;
@@ -173,8 +173,10 @@ class Machine {
   void step_mutex(const World& world, int t, const PosixCall& call) {
     const Mutex& mutex = world.mutexes[static_cast<std::size_t>(call.object)];
     switch (call.what) {
-      case 'u': return finish(unlocked(world, call.object), t, 0);
-      case 'U': return mutex.owner == t ? finish(unlocked(world, call.object), t, 0) : finish(world, t, EPERM);
+      case 'u':
+        return finish(unlocked(world, call.object), t, 0);
+      case 'U':
+        return mutex.owner == t ? finish(unlocked(world, call.object), t, 0) : finish(world, t, EPERM);
       case '!': {
         World next = world;
         const bool is_mended = mutex.health == Mutex::Health::kOwnerDied;
@@ -201,8 +203,10 @@ class Machine {
     World next = world;
     RwLock& lock = next.rwlocks[static_cast<std::size_t>(call.object)];
     if (call.what == 'v') {
-      if (lock.writer == t) lock.writer = kNobody;
-      else if (--lock.readers[t] == 0) lock.readers.erase(t);
+      if (lock.writer == t)
+        lock.writer = kNobody;
+      else if (--lock.readers[t] == 0)
+        lock.readers.erase(t);
       return finish(next, t, 0);
     }
     const bool writes = call.what == 'w' || call.what == 'b' || call.what == 'W';
@@ -219,9 +223,13 @@ class Machine {
     World next = world;
     int& count = next.semaphores[static_cast<std::size_t>(call.object)];
     switch (call.what) {
-      case 's': ++count; return finish(next, t, 0);
-      case 'g': return finish(world, t, count);
-      default: break;
+      case 's':
+        ++count;
+        return finish(next, t, 0);
+      case 'g':
+        return finish(world, t, count);
+      default:
+        break;
     }
     if (call.what != 'q' && !enter(world, t)) return;
     if (count > 0) return --count, finish(next, t, 0);
@@ -380,7 +388,8 @@ class Machine {
         return finish(next, t, 0);
       case 'y':
         return next.threads[static_cast<std::size_t>(t)].is_requested ? act_on_cancel(next, t) : finish(next, t, 0);
-      default: break;
+      default:
+        break;
     }
     if (call.what != 'k' && !enter(world, t)) return;
     // The result of a join: 1 where the thread was cancelled.
@@ -400,19 +409,34 @@ class Machine {
       return world.rwlocks[object].writer == t || (counts_reads && world.rwlocks[object].readers.contains(t));
     };
     switch (call.what) {
-      case 'u': return world.mutexes[object].owner == t;
-      case 'U': return program_.mutexes[object] != PosixMutex::kNormal;
-      case '!': return program_.mutexes[object] == PosixMutex::kRobust && world.mutexes[object].owner == t;
-      case '+': return world.mutexes[object].owner == t;
-      case 'r': case 'R': return !holds_lock(false);
-      case 'w': case 'W': return !holds_lock(true);
-      case 'v': return holds_lock(true);
-      case 'c': case 'C':
+      case 'u':
+        return world.mutexes[object].owner == t;
+      case 'U':
+        return program_.mutexes[object] != PosixMutex::kNormal;
+      case '!':
+        return program_.mutexes[object] == PosixMutex::kRobust && world.mutexes[object].owner == t;
+      case '+':
+        return world.mutexes[object].owner == t;
+      case 'r':
+      case 'R':
+        return !holds_lock(false);
+      case 'w':
+      case 'W':
+        return !holds_lock(true);
+      case 'v':
+        return holds_lock(true);
+      case 'c':
+      case 'C':
         return (world.mutexes[0].owner == t && world.mutexes[0].depth == 1) ||
                (world.mutexes[0].owner != t && program_.mutexes[0] == PosixMutex::kErrorCheck);
-      case 'j': case 'J': case 'k': return !world.is_joined[object];
-      case 'x': return !world.is_joined[object];
-      default: return true;
+      case 'j':
+      case 'J':
+      case 'k':
+        return !world.is_joined[object];
+      case 'x':
+        return !world.is_joined[object];
+      default:
+        return true;
     }
   }
 
@@ -426,18 +450,44 @@ class Machine {
     if (thread.at == calls.size()) return step_end(world, t);
     const PosixCall& call = calls[thread.at];
     switch (call.what) {
-      case 'l': case 't': case 'T': case 'u': case 'U': case '!': return step_mutex(world, t, call);
-      case 'r': case 'w': case 'a': case 'b': case 'R': case 'W': case 'v': return step_rwlock(world, t, call);
-      case 'p': case 'q': case 'Q': case 's': case 'g': return step_semaphore(world, t, call);
-      case 'B': return step_barrier(world, t, call);
-      case 'o': case 'O': return step_once(world, t, call);
-      case 'c': case 'C': return step_wait(world, t, call);
-      case 'n': case 'N': return step_signal(world, t, call);
+      case 'l':
+      case 't':
+      case 'T':
+      case 'u':
+      case 'U':
+      case '!':
+        return step_mutex(world, t, call);
+      case 'r':
+      case 'w':
+      case 'a':
+      case 'b':
+      case 'R':
+      case 'W':
+      case 'v':
+        return step_rwlock(world, t, call);
+      case 'p':
+      case 'q':
+      case 'Q':
+      case 's':
+      case 'g':
+        return step_semaphore(world, t, call);
+      case 'B':
+        return step_barrier(world, t, call);
+      case 'o':
+      case 'O':
+        return step_once(world, t, call);
+      case 'c':
+      case 'C':
+        return step_wait(world, t, call);
+      case 'n':
+      case 'N':
+        return step_signal(world, t, call);
       case '+': {
         const int was = world.variables[static_cast<std::size_t>(call.object)]++;
         return finish(world, t, was);
       }
-      default: return step_thread(world, t, call);
+      default:
+        return step_thread(world, t, call);
     }
   }
 
@@ -454,8 +504,10 @@ class Machine {
     }
     for (RwLock& lock : world.rwlocks) {
       if (!thread.is_cancelled || (lock.writer != t && !lock.readers.contains(t))) continue;
-      if (lock.writer == t) lock.writer = kNobody;
-      else if (--lock.readers[t] == 0) lock.readers.erase(t);
+      if (lock.writer == t)
+        lock.writer = kNobody;
+      else if (--lock.readers[t] == 0)
+        lock.readers.erase(t);
       return go(std::move(world));
     }
     thread.is_over = true;

@@ -44,7 +44,7 @@ struct PosixProgram {
   std::array<int, kPosixObjects> semaphores{};  // counts
   std::array<int, kPosixObjects> barriers{};    // how many meet
   std::vector<std::vector<PosixCall>> threads;
-  int spurious_most = 0;                        // wake-ups without a signal, a thread
+  int spurious_most = 0;  // wake-ups without a signal, a thread
 };
 
 struct PosixOutcomes {

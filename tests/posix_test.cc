@@ -18,9 +18,9 @@
 namespace crashcut::tests {
 namespace {
 
-using scheduler::Execution;
 using recovery::JointProgram;
 using recovery::ThreadPlan;
+using scheduler::Execution;
 using scheduler::ReductionName;
 using scheduler::runtime::Details;
 using scheduler::runtime::FindingKind;
@@ -48,9 +48,12 @@ std::string outcome_of(const PosixProgram& program, const Execution& execution) 
     const std::uint64_t place = (address - base) / kSemaphoreBytes, thread = place / kCalls, call = place % kCalls;
     if (thread >= ends.size()) continue;
     const int result = static_cast<int>(start.a) - 1;
-    if (call == kEnd) ends[thread].how = result == 2 ? 'C' : 'E';
-    else if (call == kSerials) serials[thread] = result;
-    else ends[thread].results.at(call) = result;
+    if (call == kEnd)
+      ends[thread].how = result == 2 ? 'C' : 'E';
+    else if (call == kSerials)
+      serials[thread] = result;
+    else
+      ends[thread].results.at(call) = result;
   }
   const std::string text =
       posix_outcome_text(ends, static_cast<int>(std::accumulate(serials.begin(), serials.end(), std::int64_t{0})));
@@ -114,7 +117,7 @@ std::uint64_t compare(scheduler::Program& running, const TellOutcome& tell, cons
 // Which calls may occur.
 struct Family {
   const char* name;
-  const char* calls;    // some more than once: more of them
+  const char* calls;  // some more than once: more of them
   std::uint64_t count;
   int spurious_most = 0;
 };
@@ -151,35 +154,48 @@ class Maker {
     const int object = below(3) == 0 ? 1 : 0;
     const auto push = [&](char call, int number) { calls.push_back({call, number}); };
     switch (what) {
-      case 'l': case 't': case 'T':
+      case 'l':
+      case 't':
+      case 'T':
         push(what, object);
         if (below(2) == 0) push('+', object);
         if (below(4) != 0) push('u', object);
         return;
-      case 'r': case 'w': case 'a': case 'b': case 'R': case 'W':
+      case 'r':
+      case 'w':
+      case 'a':
+      case 'b':
+      case 'R':
+      case 'W':
         push(what, object);
         if (below(4) != 0) push('v', object);
         return;
-      case 'c': case 'C':
+      case 'c':
+      case 'C':
         push('l', 0);
         push(what, object);
         if (below(2) == 0) push('+', 0);
         return push('u', 0);
-      case 'n': case 'N':
+      case 'n':
+      case 'N':
         if (below(2) == 0) return push(what, object);
         push('l', 0);
         push('+', 0);
         push(what, object);
         return push('u', 0);
       // Whom main joins only main may name: it is gone then.
-      case 'j': case 'J': case 'k':
+      case 'j':
+      case 'J':
+      case 'k':
         if (t == 0) push(what, 1 + static_cast<int>(below(threads - 1)));
         return;
       case 'x':
         if (t == 0 || !may_join_) push(what, 1 + static_cast<int>(below(threads - 1)));
         return;
-      case 'y': return push(what, 0);
-      default: return push(what, object);
+      case 'y':
+        return push(what, 0);
+      default:
+        return push(what, object);
     }
   }
 

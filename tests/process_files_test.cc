@@ -1,6 +1,4 @@
 // Process: data, listings, attributes and locks, errno by errno; and what a recovery is not asked.
-#include "tests/process_fixture.h"
-
 #include <linux/falloc.h>
 #include <linux/fs.h>
 #include <sys/file.h>
@@ -9,6 +7,8 @@
 #include <climits>
 #include <set>
 #include <utility>
+
+#include "tests/process_fixture.h"
 
 namespace crashcut::fusefs {
 namespace {
@@ -312,9 +312,8 @@ TEST_F(ProcessTest, OthersFilesInStickyDirectories) {
 }
 
 TEST_F(ProcessTest, ProtectedStickyDirectories) {
-  Process guarded({.filesystem = filesystem_,
-                   .who = kRoot,
-                   .sticky_protection = {.symlinks = 1, .regular = 1, .fifos = 2}});
+  Process guarded(
+      {.filesystem = filesystem_, .who = kRoot, .sticky_protection = {.symlinks = 1, .regular = 1, .fifos = 2}});
   mkdir("shared", 0);
   make_file("f");
   EXPECT_EQ(process_.fchmodat(AT_FDCWD, "shared", 01777, 0), 0);

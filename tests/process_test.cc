@@ -1,10 +1,10 @@
 // Process: names and descriptors, errno by errno.
-#include "tests/process_fixture.h"
-
 #include <linux/fs.h>
 #include <sys/file.h>
 
 #include <set>
+
+#include "tests/process_fixture.h"
 
 namespace crashcut::fusefs {
 namespace {

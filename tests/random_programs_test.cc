@@ -339,12 +339,12 @@ class Generator {
     }
     // Calls and how often they come.
     static const std::vector<std::pair<Call, int>> kWeights = {
-        {Call::kOpen, 6},      {Call::kOpenTrunc, 10},    {Call::kWrite, 22},  {Call::kAppend, 18},
-        {Call::kWriteSync, 5}, {Call::kWriteDsync, 5},    {Call::kRmdir, 3},
-        {Call::kFallocate, 3}, {Call::kFallocateKeep, 2}, {Call::kPunchHole, 4}, {Call::kZeroRange, 4},
-        {Call::kTruncate, 12}, {Call::kRename, 9},        {Call::kLink, 4},    {Call::kUnlink, 4},
-        {Call::kMkdir, 2},     {Call::kFsync, 10},        {Call::kSync, 2},    {Call::kFdatasync, 6},
-        {Call::kClose, 8},     {Call::kSyncFileRange, 5}, {Call::kBarrier, 2}, {Call::kMark, 4}};
+        {Call::kOpen, 6},          {Call::kOpenTrunc, 10}, {Call::kWrite, 22},    {Call::kAppend, 18},
+        {Call::kWriteSync, 5},     {Call::kWriteDsync, 5}, {Call::kRmdir, 3},     {Call::kFallocate, 3},
+        {Call::kFallocateKeep, 2}, {Call::kPunchHole, 4},  {Call::kZeroRange, 4}, {Call::kTruncate, 12},
+        {Call::kRename, 9},        {Call::kLink, 4},       {Call::kUnlink, 4},    {Call::kMkdir, 2},
+        {Call::kFsync, 10},        {Call::kSync, 2},       {Call::kFdatasync, 6}, {Call::kClose, 8},
+        {Call::kSyncFileRange, 5}, {Call::kBarrier, 2},    {Call::kMark, 4}};
     int all = 0;
     for (const auto& [call, weight] : kWeights) all += weight;
     int at = pick(0, all - 1);

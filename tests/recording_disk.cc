@@ -1,6 +1,7 @@
 #include "tests/recording_disk.h"
 
 #include <fcntl.h>
+#include <fuse.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -12,8 +13,6 @@
 #include <string_view>
 #include <thread>
 #include <utility>
-
-#include <fuse.h>
 
 namespace crashcut::tests {
 

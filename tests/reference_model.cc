@@ -58,8 +58,8 @@ class Order {
 // A block of a file: where its bytes lie on the disk. A block that was truncated away and is written again lies
 // elsewhere. The paper has no such thing: there a block keeps its place for ever.
 struct Block {
-  int place = 0;         // 0: none, reads as NULs
-  bool written = false;  // ext4: allocated for good, as the running system sees it
+  int place = 0;            // 0: none, reads as NULs
+  bool written = false;     // ext4: allocated for good, as the running system sees it
   bool zeroed_out = false;  // ext4: with a neighbour, and not written since
 };
 
@@ -75,16 +75,16 @@ struct Node {
   std::map<int, Location> block_map;  // holds a place
   std::map<int, int> kept;            // ext4: blocks that ZERO_RANGE emptied, and the place that each still has
   // ext4 only.
-  std::set<EventNumber> flushed_by_fsync;  // data, growth and maps
-  std::set<EventNumber> allocations;       // all Grows
-  std::set<EventNumber> maps;              // Map events
+  std::set<EventNumber> flushed_by_fsync;         // data, growth and maps
+  std::set<EventNumber> allocations;              // all Grows
+  std::set<EventNumber> maps;                     // Map events
   std::map<int, std::set<EventNumber>> by_block;  // both, of each block
   EventNumber last_grow = kNone;
   EventNumber last_journal = kNone;
   EventNumber last_journal_of_blocks = kNone;
-  std::set<int> preallocated;   // blocks that need no room when they are written
+  std::set<int> preallocated;                           // blocks that need no room when they are written
   std::map<int, std::pair<int, EventNumber>> reserved;  // blocks with a place and no data: since when, by which event
-  bool cut_to_nothing = false;  // truncated to zero and not closed since
+  bool cut_to_nothing = false;                          // truncated to zero and not closed since
 };
 
 // The namespace that the running program sees, the locations on the disk, and how a disk is looked at.
@@ -403,10 +403,10 @@ class Model {
 
   // Which blocks share a place with those that show, under one cut.
   struct Sharing {
-    std::vector<char> is_written;             // of each location
-    std::vector<int> showing;                 // places in use by files that have names
-    std::set<int> used;                       // places that are part of a chain
-    std::map<int, std::vector<int>> chains;   // of one that shows: all in that place, oldest first
+    std::vector<char> is_written;            // of each location
+    std::vector<int> showing;                // places in use by files that have names
+    std::set<int> used;                      // places that are part of a chain
+    std::map<int, std::vector<int>> chains;  // of one that shows: all in that place, oldest first
   };
   void collect_places(int number, const std::vector<int>& values, std::vector<int>& showing) const {
     for (const auto& [name, location] : nodes_[number].names) {
@@ -650,7 +650,8 @@ class PaperModel final : public Model {
 //
 // The journal is a chain of events: names, truncations, sizes that grow inside written blocks. A file's block is
 //   absent (NULs) or lies at a place on the disk; whether its map entry shows that place is an event as well.
-//   written block     data by sector; in the block, the same or a rising sector: in order. Growth: journal, at once; but
+//   written block     data by sector; in the block, the same or a rising sector: in order. Growth: journal, at once;
+//   but
 //                     where the write goes on into the next block and delalloc is on, a Grow of that block.
 //   new, delalloc     data; a Grow event where the write extends the size (after the file's Grows and the journal so
 //                     far) or, at the first write, where it does not: then the size on the disk becomes the end of the
@@ -670,7 +671,8 @@ class PaperModel final : public Model {
 //   fallocate         journal: the size where it grows, and else that the size on the disk reaches to the end of the
 //                     range at least (not with KEEP_SIZE). The blocks are allocated, so auto_da_alloc does nothing for
 //                     them, but a write to them is as one to a new block.
-//   punch, zero       journal, on its own: the size on the disk reaches to the end of the range at least, or to the file's.
+//   punch, zero       journal, on its own: the size on the disk reaches to the end of the range at least, or to the
+//   file's.
 //                     journal: whole blocks are absent, and the size where it grows. Parts of blocks at the edges are
 //                     zeroed by data events, in data=ordered before the journal event, in data=journal in it.
 //                     ZERO_RANGE allocates as fallocate does, and its whole blocks keep their places: the next write
@@ -685,11 +687,13 @@ class PaperModel final : public Model {
 //                     truncation to nothing, close makes every later journal event wait for the file's Grows.
 //   sync_file_range   the same as that close.
 //   a gap             a write behind one lets the old last block, if delayed, grow the size to its own end.
-//   data=writeback    a freed block's place (truncation, hole, last name gone) may be taken at once by a block that gets
-//                     its place later: at the write, or with delalloc until a sync or started writeback of it. The place
-//                     holds the newest data of all that had it. Of a new block all sectors are written. A block that
-//                     took a place has no allocation in the journal unless the freeing is there, and the freeing has
-//                     happened: all barriers before it are in. Blocks that ZERO_RANGE converted stay where they are.
+//   data=writeback    a freed block's place (truncation, hole, last name gone) may be taken at once by a block that
+//   gets
+//                     its place later: at the write, or with delalloc until a sync or started writeback of it. The
+//                     place holds the newest data of all that had it. Of a new block all sectors are written. A block
+//                     that took a place has no allocation in the journal unless the freeing is there, and the freeing
+//                     has happened: all barriers before it are in. Blocks that ZERO_RANGE converted stay where they
+//                     are.
 //   barrier=0         data is before nothing but data; syncs make nothing durable, but the file's Grows and Maps
 //                     are in the journal before whatever comes later.
 class Ext4Model final : public Model {
@@ -871,7 +875,8 @@ class Ext4Model final : public Model {
       return;
     }
     if (!b.written) b.zeroed_out = false;
-    // All of the block is put out, NULs around the write. Of a new one that shows where it takes the place of a freed one.
+    // All of the block is put out, NULs around the write. Of a new one that shows where it takes the place of a freed
+    // one.
     if (lands_in_kept || is_joined || (is_new && reuses())) {
       from = block * options_.block;
       to = from + options_.block;
@@ -965,7 +970,8 @@ class Ext4Model final : public Model {
       }
       f.reserved.erase(f.reserved.lower_bound(first_gone), f.reserved.end());
       f.preallocated.erase(f.preallocated.lower_bound(first_gone), f.preallocated.end());
-      for (auto it = f.kept.lower_bound(first_gone); it != f.kept.end(); it = f.kept.erase(it)) gone.push_back(it->second);
+      for (auto it = f.kept.lower_bound(first_gone); it != f.kept.end(); it = f.kept.erase(it))
+        gone.push_back(it->second);
       if (new_size == 0) f.cut_to_nothing = true;
     }
     journal_of_file(f, "truncation", writes, {});

@@ -225,8 +225,8 @@ TEST_F(KernelFacts, TruncationIntoABlock) {
 }
 // Only the block of the call is written out: what another block is to add to the size may be missing.
 TEST_F(KernelFacts, OSyncIsOfItsRangeOnly) {
-  Program program = {creat("f"), kDurable, {Call::kWrite, "f", "", 1, "b"}, {Call::kWriteSync, "f", "", 0, "a"},
-                     {kMark, "saved"}};
+  Program program = {
+      creat("f"), kDurable, {Call::kWrite, "f", "", 1, "b"}, {Call::kWriteSync, "f", "", 0, "a"}, {kMark, "saved"}};
   Strings saved;
   for (const State& s : run_checked(with(Data::kOrdered), program).states) {
     if (s.contains("!saved")) saved.insert(show(s, "f"));
@@ -236,11 +236,10 @@ TEST_F(KernelFacts, OSyncIsOfItsRangeOnly) {
 TEST_F(KernelFacts, HolesAndZeros) {
   Options options = with(Data::kOrdered);
   options.block = 2;
-  auto after = [&](Op op) {
-    return contents(options, {creat("f"), append("f", "abcd"), kDurable, op}, {"f"});
-  };
+  auto after = [&](Op op) { return contents(options, {creat("f"), append("f", "abcd"), kDurable, op}, {"f"}); };
   EXPECT_EQ(after({Call::kPunchHole, "f", "", 0, "", 2}), (Strings{"abcd", "__cd"}));
-  EXPECT_EQ(after({Call::kPunchHole, "f", "", 1, "", 3}), (Strings{"abcd", "a_cd", "a___"})) << "data before the journal";
+  EXPECT_EQ(after({Call::kPunchHole, "f", "", 1, "", 3}), (Strings{"abcd", "a_cd", "a___"}))
+      << "data before the journal";
   EXPECT_EQ(after({Call::kPunchHole, "f", "", 2, "", 9}), (Strings{"abcd", "ab__"}));
   EXPECT_EQ(after({Call::kPunchHole, "f", "", 4, "", 2}), (Strings{"abcd"}));
   EXPECT_EQ(after({Call::kZeroRange, "f", "", 2, "", 4}), (Strings{"abcd", "ab____"}));

@@ -16,7 +16,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-using Row = std::tuple<std::vector<std::uint32_t>, RecordKind, std::string, std::string, std::string, int, int, std::uint32_t, std::uint32_t, bool, bool>;
+using Row = std::tuple<std::vector<std::uint32_t>, RecordKind, std::string, std::string, std::string, int, int,
+                       std::uint32_t, std::uint32_t, bool, bool>;
 
 struct Findings {
   std::vector<Row> rows;  // sorted
@@ -45,7 +46,8 @@ class Programs {
     if (!built.empty()) return built;
     built = directory_ + "/" + std::to_string(built_.size());
     const std::string compiler = source.ends_with(".c") ? "cc" : "c++ -std=c++17";
-    const std::string command = compiler + " -O1 -w -I" CRASHCUT_SOURCE_DIR "/include " CRASHCUT_SOURCE_DIR "/" + source + " -o " + built + " -lm -pthread";
+    const std::string command = compiler + " -O1 -w -I" CRASHCUT_SOURCE_DIR "/include " CRASHCUT_SOURCE_DIR "/" +
+                                source + " -o " + built + " -lm -pthread";
     EXPECT_EQ(system(command.c_str()), 0) << command;
     return built;
   }
@@ -70,7 +72,8 @@ Findings explore(const Program& program, FreshImages images, std::uint32_t jobs,
   setup.jobs = jobs;
   setup.max_recoveries = max_recoveries;
   // Short where the limit is what is tested, else so long that no load reaches it.
-  const bool hangs = !program.arguments.empty() && (program.arguments[0].ends_with("hang") || program.arguments[0].ends_with("loop"));
+  const bool hangs =
+      !program.arguments.empty() && (program.arguments[0].ends_with("hang") || program.arguments[0].ends_with("loop"));
   setup.recovery_limit = std::chrono::seconds(hangs ? 3 : 60);
   setup.fresh_images = images;
   Findings found;
@@ -78,8 +81,8 @@ Findings explore(const Program& program, FreshImages images, std::uint32_t jobs,
   EXPECT_TRUE(session) << session.error().sentence;
   if (!session) return found;
   const auto explored = (*session)->explore({}, [&](const Recovery& r) {
-    found.rows.emplace_back(r.path, r.kind, std::string(r.output), std::string(r.errors), std::string(r.text), r.exit_code, r.signal,
-                            r.events_in, r.layer, r.output_cut, r.errors_cut);
+    found.rows.emplace_back(r.path, r.kind, std::string(r.output), std::string(r.errors), std::string(r.text),
+                            r.exit_code, r.signal, r.events_in, r.layer, r.output_cut, r.errors_cut);
   });
   EXPECT_TRUE(explored) << explored.error().sentence;
   std::sort(found.rows.begin(), found.rows.end());
@@ -91,18 +94,21 @@ Findings explore(const Program& program, FreshImages images, std::uint32_t jobs,
 }
 
 std::string text_of(const Row& row) {
-  return "kind " + std::to_string(static_cast<int>(std::get<1>(row))) + " " + path_to_text(std::get<0>(row)) + "\n" + std::get<2>(row).substr(0, 1000) + "\n";
+  return "kind " + std::to_string(static_cast<int>(std::get<1>(row))) + " " + path_to_text(std::get<0>(row)) + "\n" +
+         std::get<2>(row).substr(0, 1000) + "\n";
 }
 
 void expect_same(const Program& program, std::uint32_t jobs) {
-  SCOPED_TRACE(program.source + (program.arguments.empty() ? "" : " " + program.arguments[0]) + ", jobs " + std::to_string(jobs));
+  SCOPED_TRACE(program.source + (program.arguments.empty() ? "" : " " + program.arguments[0]) + ", jobs " +
+               std::to_string(jobs));
   const Findings forked = explore(program, FreshImages::kForked, jobs);
   const Findings restored = explore(program, FreshImages::kRestored, jobs);
   EXPECT_GT(forked.rows.size(), 0u);
   ASSERT_EQ(restored.rows.size(), forked.rows.size());
   for (std::size_t i = 0; i < forked.rows.size(); ++i) {
     ASSERT_TRUE(restored.rows[i] == forked.rows[i]) << path_to_text(std::get<0>(forked.rows[i])) << "\nrestored:\n"
-                                                    << text_of(restored.rows[i]) << "forked:\n" << text_of(forked.rows[i]);
+                                                    << text_of(restored.rows[i]) << "forked:\n"
+                                                    << text_of(forked.rows[i]);
   }
   EXPECT_EQ(restored.recoveries, forked.recoveries);
   EXPECT_EQ(restored.violations, forked.violations);
@@ -119,8 +125,9 @@ TEST_P(Dirty, FindsTheSameInRestoredImages) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Dirty,
-                         testing::Values("memory", "brk", "gigabytes", "deep", "mask", "handler", "leak", "dup", "over", "close", "real", "chdir", "umask",
-                                         "map", "unmap", "thread", "alarm", "shut", "unflushed", "files", "much", "exit", "_exit", "assume", "some-exit",
+                         testing::Values("memory", "brk", "gigabytes", "deep", "mask", "handler", "leak", "dup", "over",
+                                         "close", "real", "chdir", "umask", "map", "unmap", "thread", "alarm", "shut",
+                                         "unflushed", "files", "much", "exit", "_exit", "assume", "some-exit",
                                          "some-abort", "abort", "some-segv", "some-hang", "some-brk", "some-map"),
                          [](const auto& info) {
                            std::string name = info.param;
@@ -129,7 +136,8 @@ INSTANTIATE_TEST_SUITE_P(All, Dirty,
                          });
 
 TEST(Restored, FindsTheSameInOtherTestPrograms) {
-  for (const char* mode : {"r-loop", "r-abort", "r-assert", "r-exit3", "r-exit0", "r-segv", "r-stack", "r-assume", "r-much", "r-close"}) {
+  for (const char* mode :
+       {"r-loop", "r-abort", "r-assert", "r-exit3", "r-exit0", "r-segv", "r-stack", "r-assume", "r-much", "r-close"}) {
     expect_same({"tests/inprocess/misbehave.c", {mode}, 512}, 1);
   }
   expect_same({"tests/inprocess/sectors.c", {"10"}}, 1);
@@ -145,7 +153,8 @@ TEST(Restored, FindsTheSameWhereRecoveriesHaveThreads) {
 
 TEST(Restored, FindsTheSameInTheLitmusCorpus) {
   for (const auto& entry : fs::directory_iterator(CRASHCUT_SOURCE_DIR "/workloads/litmus")) {
-    if (entry.path().extension() == ".c") expect_same({"workloads/litmus/" + entry.path().filename().string(), {}, 512}, 1);
+    if (entry.path().extension() == ".c")
+      expect_same({"workloads/litmus/" + entry.path().filename().string(), {}, 512}, 1);
   }
 }
 
@@ -157,7 +166,9 @@ TEST(Watchdog, KillsWhatHangsInEveryJobAndNothingElse) {
     const Findings found = explore({"tests/inprocess/dirty.c", {"two-hang"}}, images, 2);
     EXPECT_EQ(found.recoveries, 64u);
     EXPECT_EQ(found.violations, 2u);
-    EXPECT_EQ(std::count_if(found.rows.begin(), found.rows.end(), [](const Row& row) { return std::get<1>(row) == RecordKind::kHung; }), 2);
+    EXPECT_EQ(std::count_if(found.rows.begin(), found.rows.end(),
+                            [](const Row& row) { return std::get<1>(row) == RecordKind::kHung; }),
+              2);
     EXPECT_FALSE(found.bounded);
   }
 }

@@ -72,14 +72,16 @@ TEST(Known, WritersOfOneVariable) {
 
 TEST(Known, ReadersOnly) {
   ScriptProgram program = writers(6);
-  for (Script& script : program.scripts) script = {does(variable::access(object(PrimitiveId::kVariable, 0), variable::kRead))};
+  for (Script& script : program.scripts)
+    script = {does(variable::access(object(PrimitiveId::kVariable, 0), variable::kRead))};
   EXPECT_EQ(executions(program), 1u);
 }
 
 TEST(Known, OneWriterAmongReaders) {
   // Each reader sees the write or does not.
   ScriptProgram program = writers(6);
-  for (std::size_t i = 1; i < 6; ++i) program.scripts[i] = {does(variable::access(object(PrimitiveId::kVariable, 0), variable::kRead))};
+  for (std::size_t i = 1; i < 6; ++i)
+    program.scripts[i] = {does(variable::access(object(PrimitiveId::kVariable, 0), variable::kRead))};
   EXPECT_EQ(executions(program), 32u);
 }
 
@@ -168,20 +170,25 @@ TEST(Known, ProducerAndConsumer) {
   EXPECT_EQ(executions(producer_consumer(5)), 42u);
 }
 
-// Readers who wait for each other while they read: the writer comes before both or after both. Without either of them alone it
-// would still have to wait for the other.
+// Readers who wait for each other while they read: the writer comes before both or after both. Without either of them
+// alone it would still have to wait for the other.
 TEST(Known, AWriterBeforeReadersWhoMeet) {
   for (std::uint32_t readers = 2; readers <= 3; ++readers) {
     ScriptProgram p;
-    const ObjectId l = object(PrimitiveId::kRwLock, 0), b = object(PrimitiveId::kBarrier, 1), t = object(PrimitiveId::kTwoWriters, 2);
+    const ObjectId l = object(PrimitiveId::kRwLock, 0), b = object(PrimitiveId::kBarrier, 1),
+                   t = object(PrimitiveId::kTwoWriters, 2);
     p.objects = {{l}, {b, readers}, {t}};
     ScriptProgram native = p;
     for (std::uint32_t i = 0; i < readers; ++i) {
-      p.scripts.push_back({does(rwlock::access(l, rwlock::kRead)), does(barrier::access(b, barrier::kArrive)), leaves(b), does(rwlock::access(l, rwlock::kUnlock))});
-      native.scripts.push_back({does(two_writers::access(t, two_writers::kRead)), does(barrier::access(b, barrier::kArrive)), leaves(b), does(two_writers::access(t, two_writers::kReadDone))});
+      p.scripts.push_back({does(rwlock::access(l, rwlock::kRead)), does(barrier::access(b, barrier::kArrive)),
+                           leaves(b), does(rwlock::access(l, rwlock::kUnlock))});
+      native.scripts.push_back({does(two_writers::access(t, two_writers::kRead)),
+                                does(barrier::access(b, barrier::kArrive)), leaves(b),
+                                does(two_writers::access(t, two_writers::kReadDone))});
     }
     p.scripts.push_back({does(rwlock::access(l, rwlock::kWrite)), does(rwlock::access(l, rwlock::kUnlock))});
-    native.scripts.push_back({does(two_writers::access(t, two_writers::kWriteFirst)), does(two_writers::access(t, two_writers::kWriteDone))});
+    native.scripts.push_back({does(two_writers::access(t, two_writers::kWriteFirst)),
+                              does(two_writers::access(t, two_writers::kWriteDone))});
     expect_classes(p, 2);
     expect_classes(native, 2);
   }
@@ -203,7 +210,9 @@ TEST(Known, AWriterThatFollowsAReader) {
   const ObjectId l = object(PrimitiveId::kRwLock, 0), s = object(PrimitiveId::kSemaphore, 1);
   const Instruction reads = does(rwlock::access(l, rwlock::kRead));
   p.objects = {{l}, {s}};
-  p.scripts = {{reads}, {reads, does(semaphore::access(s, semaphore::kPost))}, {does(semaphore::access(s, semaphore::kWait)), does(rwlock::access(l, rwlock::kWrite))}};
+  p.scripts = {{reads},
+               {reads, does(semaphore::access(s, semaphore::kPost))},
+               {does(semaphore::access(s, semaphore::kWait)), does(rwlock::access(l, rwlock::kWrite))}};
   expect_classes(p, 1);
 }
 
@@ -218,7 +227,8 @@ TEST(Known, ACallBeforeThoseWhoHoldItsLocks) {
     return does(call);
   };
   p.objects = {{inode}, {description}};
-  p.scripts = {{calls(Access{inode, file::kAcquire})}, {calls(Access{description, file::kAcquire})},
+  p.scripts = {{calls(Access{inode, file::kAcquire})},
+               {calls(Access{description, file::kAcquire})},
                {calls(Operation(Access{inode, file::kPass}).add({description, file::kPass}))}};
   expect_classes(p, 2);
 }
@@ -228,7 +238,10 @@ TEST(Known, CallsOnFilesBeforeTheEnd) {
   ScriptProgram p;
   const ObjectId v = object(PrimitiveId::kVariable, 1);
   p.objects = {{v}};
-  p.scripts = {{does(process::exit(0))}, {does(file_call(ScriptFiles::kRead, 1, 0))}, {does(variable::access(v, variable::kRead))}, {does(file_call(ScriptFiles::kRead, 0, 0))}};
+  p.scripts = {{does(process::exit(0))},
+               {does(file_call(ScriptFiles::kRead, 1, 0))},
+               {does(variable::access(v, variable::kRead))},
+               {does(file_call(ScriptFiles::kRead, 0, 0))}};
   expect_classes(p, 8);
 }
 
@@ -249,15 +262,19 @@ TEST(Known, AJoinThatDoesNotWait) {
   expect_classes(detached, 3);
 }
 
-// A word that is exchanged as a whole where the halves do not get in its way: where it fails it only reads, and commutes with
-// those who read a half; where it succeeds it does not.
+// A word that is exchanged as a whole where the halves do not get in its way: where it fails it only reads, and
+// commutes with those who read a half; where it succeeds it does not.
 TEST(Known, AnExchangeThatFailsElsewhere) {
   ScriptProgram p;
   const ObjectId x = object(PrimitiveId::kMemory, 0), y = object(PrimitiveId::kMemory, 1);
   p.objects = {{x}, {y}};
-  p.scripts.push_back({does(memory::access(x, memory::kCompareExchange, 0, 8, 2, 0)), skip_if(memory::kSame, 1), does(memory::access(x, memory::kStore, 0, 4, 2))});
-  p.scripts.push_back({does(memory::access(y, memory::kAwait, 0, 4, 1)), does(memory::access(x, memory::kCompareExchange, 4, 4, 2, 0)), does(memory::access(y, memory::kStore, 0, 4, 2))});
-  p.scripts.push_back({does(memory::access(x, memory::kAwait, 0, 4, 1)), does(memory::access(y, memory::kExchange, 0, 4, 1))});
+  p.scripts.push_back({does(memory::access(x, memory::kCompareExchange, 0, 8, 2, 0)), skip_if(memory::kSame, 1),
+                       does(memory::access(x, memory::kStore, 0, 4, 2))});
+  p.scripts.push_back({does(memory::access(y, memory::kAwait, 0, 4, 1)),
+                       does(memory::access(x, memory::kCompareExchange, 4, 4, 2, 0)),
+                       does(memory::access(y, memory::kStore, 0, 4, 2))});
+  p.scripts.push_back(
+      {does(memory::access(x, memory::kAwait, 0, 4, 1)), does(memory::access(y, memory::kExchange, 0, 4, 1))});
   expect_classes(p, 11);
 }
 
@@ -281,7 +298,8 @@ TEST(Known, PoliciesOfSemaphores) {
       script.push_back(does(semaphore::access(s, policy == kArbitrary ? semaphore::kWait : semaphore::kTakeTurn)));
       p.scripts.push_back(script);
     }
-    p.scripts.push_back({does(semaphore::access(s, semaphore::kPost)), does(semaphore::access(s, semaphore::kPost)), does(semaphore::access(s, semaphore::kPost))});
+    p.scripts.push_back({does(semaphore::access(s, semaphore::kPost)), does(semaphore::access(s, semaphore::kPost)),
+                         does(semaphore::access(s, semaphore::kPost))});
     return p;
   };
   EXPECT_EQ(count(program(kArbitrary)).stuck, 0u);
@@ -296,8 +314,11 @@ TEST(Known, PoliciesOfMutexes) {
     const ObjectId m = object(PrimitiveId::kMutex, 0);
     p.objects.push_back({m, mutex::kNormal + static_cast<int>(policy) * mutex::kPolicy});
     for (int i = 0; i < 3; ++i) {
-      if (policy == kArbitrary) p.scripts.push_back({does(mutex::access(m, mutex::kLock)), does(mutex::access(m, mutex::kUnlock))});
-      else p.scripts.push_back({does(mutex::enqueue(m, policy)), does(mutex::access(m, mutex::kLock)), does(mutex::access(m, mutex::kUnlock))});
+      if (policy == kArbitrary)
+        p.scripts.push_back({does(mutex::access(m, mutex::kLock)), does(mutex::access(m, mutex::kUnlock))});
+      else
+        p.scripts.push_back({does(mutex::enqueue(m, policy)), does(mutex::access(m, mutex::kLock)),
+                             does(mutex::access(m, mutex::kUnlock))});
     }
     return p;
   };
@@ -356,7 +377,8 @@ TEST(Known, ASpinningActorIsNoEndlessExecution) {
   ScriptProgram p;
   const ObjectId v = object(PrimitiveId::kVariable, 0), s = object(PrimitiveId::kSpin, 1);
   p.objects = {{v}, {s}};
-  p.scripts.push_back({does(spin::access(s, spin::kYield)), does(spin::access(s, spin::kSpin)), does(spin::access(s, spin::kSpin)), does(spin::access(s, spin::kSpin))});
+  p.scripts.push_back({does(spin::access(s, spin::kYield)), does(spin::access(s, spin::kSpin)),
+                       does(spin::access(s, spin::kSpin)), does(spin::access(s, spin::kSpin))});
   p.scripts.push_back({does(variable::access(v, variable::kWrite, 1))});
   const Counted counted = count(p);
   EXPECT_EQ(counted.stuck, counted.result.executions);  // it spins once more than others take steps
@@ -420,7 +442,8 @@ TEST(Bounds, TheEstimateIsOfTheRightSize) {
 
 // A search that is stopped again and again finds, all in all, what one that is not does.
 TEST(Bounds, AStoppedSearchGoesOn) {
-  for (const ScriptProgram& whole : {writers(4), philosophers(3, false), philosophers_arbiter(4), producer_consumer(3), readers_and_two_writers_native(1)}) {
+  for (const ScriptProgram& whole : {writers(4), philosophers(3, false), philosophers_arbiter(4), producer_consumer(3),
+                                     readers_and_two_writers_native(1)}) {
     for (const ReductionName reduction : {ReductionName::kNone, ReductionName::kSource, ReductionName::kOptimal}) {
       SearchSetup setup;
       setup.reduction = reduction;
@@ -479,8 +502,9 @@ TEST(Known, ANativePrimitiveIsCheaper) {
   EXPECT_LT(native.result.transitions * 40, built.result.transitions);
   RecordProperty("native_transitions", std::to_string(native.result.transitions));
   RecordProperty("built_transitions", std::to_string(built.result.transitions));
-  std::printf("one reader, two writers: %lu executions, %lu transitions native; %lu, %lu built on a condition variable\n",
-              native.result.executions, native.result.transitions, built.result.executions, built.result.transitions);
+  std::printf(
+      "one reader, two writers: %lu executions, %lu transitions native; %lu, %lu built on a condition variable\n",
+      native.result.executions, native.result.transitions, built.result.executions, built.result.transitions);
 }
 
 }  // namespace

@@ -61,7 +61,8 @@ void check_order(const std::vector<Step>& steps) {
   }
 }
 
-Found explore(ScriptProgram& program, ReductionName reduction, std::size_t workers = 1, bool has_foresight = false, std::uint32_t depth_most = 0) {
+Found explore(ScriptProgram& program, ReductionName reduction, std::size_t workers = 1, bool has_foresight = false,
+              std::uint32_t depth_most = 0) {
   Found found;
   SearchSetup setup;
   setup.reduction = reduction;
@@ -124,9 +125,13 @@ class SwapClasses {
     return all;
   }
   static bool commute(const State& state, const Step& x, const Step& y) {
-    const bool is_semaphores = primitive_of(x.operation[0].object) == PrimitiveId::kSemaphore && x.operation.size() == 1 && y.operation.size() == 1 && x.operation[0].object == y.operation[0].object;
+    const bool is_semaphores = primitive_of(x.operation[0].object) == PrimitiveId::kSemaphore &&
+                               x.operation.size() == 1 && y.operation.size() == 1 &&
+                               x.operation[0].object == y.operation[0].object;
     if (!is_semaphores) return !are_dependent(x.operation, y.operation);
-    const auto plain = [](const Step& s) { return s.operation[0].verb == semaphore::kWait || s.operation[0].verb == semaphore::kPost; };
+    const auto plain = [](const Step& s) {
+      return s.operation[0].verb == semaphore::kWait || s.operation[0].verb == semaphore::kPost;
+    };
     if (!plain(x) || !plain(y)) return !are_dependent(x.operation, y.operation);
     State swapped = state;
     if (!swapped.is_enabled(y.actor, y.operation)) return false;
@@ -142,11 +147,29 @@ class SwapClasses {
 
 // Random programs. `families` are bits: which primitives may occur.
 enum Family : unsigned {
-  kVariables = 1, kMutexes = 2, kSemaphores = 4, kConditions = 8, kBarriers = 16, kRwLocks = 32, kOnces = 64, kTries = 128,
-  kFailures = 256, kTimers = 512, kTwoWriters = 1024, kOrdered = 2048, kLoops = 4096, kThreads = 8192,
-  kMemory = 16384, kCancels = 32768,
-  kPassing = 65536,  // time passes for want of others: timed waits may run out early only so often, and there are sleeps
-  kFutexes = 1 << 17, kRobust = 1 << 18, kAssumes = 1 << 19, kDestroys = 1 << 20, kJoins = 1 << 21,
+  kVariables = 1,
+  kMutexes = 2,
+  kSemaphores = 4,
+  kConditions = 8,
+  kBarriers = 16,
+  kRwLocks = 32,
+  kOnces = 64,
+  kTries = 128,
+  kFailures = 256,
+  kTimers = 512,
+  kTwoWriters = 1024,
+  kOrdered = 2048,
+  kLoops = 4096,
+  kThreads = 8192,
+  kMemory = 16384,
+  kCancels = 32768,
+  kPassing =
+      65536,  // time passes for want of others: timed waits may run out early only so often, and there are sleeps
+  kFutexes = 1 << 17,
+  kRobust = 1 << 18,
+  kAssumes = 1 << 19,
+  kDestroys = 1 << 20,
+  kJoins = 1 << 21,
   kFiles = 1 << 22,
 };
 constexpr std::uint32_t kFamilyCount = 23;
@@ -165,7 +188,8 @@ class Generator {
       const bool is_robust = (families_ & kRobust) != 0;
       const bool is_ordered = (families_ & kOrdered) != 0;
       policy_[i] = is_ordered ? 1 + static_cast<std::int64_t>(pick(2)) : 0;
-      program.objects.push_back({id(PrimitiveId::kMutex, i), kind + policy_[i] * mutex::kPolicy + std::int64_t{is_robust} * mutex::kRobust});
+      program.objects.push_back(
+          {id(PrimitiveId::kMutex, i), kind + policy_[i] * mutex::kPolicy + std::int64_t{is_robust} * mutex::kRobust});
       program.objects.push_back({id(PrimitiveId::kSemaphore, i), static_cast<std::int64_t>(pick(3)), 0, policy_[i]});
       program.objects.push_back({id(PrimitiveId::kCondition, i), 0, 0, policy_[i]});
       program.objects.push_back({id(PrimitiveId::kBarrier, i), actors > 2 && pick(3) == 0 ? 3 : 2});
@@ -184,7 +208,8 @@ class Generator {
       program.objects.push_back({id(PrimitiveId::kStir, i), 1});
       program.objects.push_back({id(PrimitiveId::kSpin, i)});
       program.objects.push_back({id(PrimitiveId::kCancellation, i)});
-      program.objects.push_back({id(PrimitiveId::kThread, i), (families_ & kThreads) != 0 && i > 0 ? thread::kNone : thread::kStarted});
+      program.objects.push_back(
+          {id(PrimitiveId::kThread, i), (families_ & kThreads) != 0 && i > 0 ? thread::kNone : thread::kStarted});
     }
     for (std::uint32_t i = 0; i < actors; ++i) {
       self_ = i;
@@ -239,7 +264,8 @@ class Generator {
 
   void begin_thread(Script& script) {
     if (self_ != 0) return script.push_back(does(thread::access(id(PrimitiveId::kThread, self_), thread::kStart)));
-    for (std::uint32_t i = 1; i < actor_count_; ++i) script.push_back(does(thread::access(id(PrimitiveId::kThread, i), thread::kCreate)));
+    for (std::uint32_t i = 1; i < actor_count_; ++i)
+      script.push_back(does(thread::access(id(PrimitiveId::kThread, i), thread::kCreate)));
   }
   void end_thread(Script& script) {
     if (self_ != 0) return script.push_back(does(thread::access(id(PrimitiveId::kThread, self_), thread::kExit)));
@@ -254,38 +280,57 @@ class Generator {
       const unsigned family = 1u << pick(kFamilyCount);
       if ((families_ & family) == 0) continue;
       switch (family) {
-        case kVariables: return add_variable(script);
-        case kMutexes: return add_mutex(script);
-        case kSemaphores: return add_semaphore(script);
-        case kConditions: return add_condition(script);
+        case kVariables:
+          return add_variable(script);
+        case kMutexes:
+          return add_mutex(script);
+        case kSemaphores:
+          return add_semaphore(script);
+        case kConditions:
+          return add_condition(script);
         case kBarriers: {
           const ObjectId b = any(PrimitiveId::kBarrier);
           script.push_back(does(barrier::access(b, barrier::kArrive)));
           return script.push_back(leaves(b));
         }
-        case kRwLocks: return add_rwlock(script);
-        case kOnces: return add_once(script);
-        case kTries: return add_try(script);
-        case kFailures: script.push_back(does(variable::access(any(PrimitiveId::kVariable), variable::kRead))); return script.push_back(fail_if(pick(2)));
+        case kRwLocks:
+          return add_rwlock(script);
+        case kOnces:
+          return add_once(script);
+        case kTries:
+          return add_try(script);
+        case kFailures:
+          script.push_back(does(variable::access(any(PrimitiveId::kVariable), variable::kRead)));
+          return script.push_back(fail_if(pick(2)));
         case kAssumes:
           script.push_back(does(variable::access(any(PrimitiveId::kVariable), variable::kRead)));
           script.push_back(skip_if(pick(2), 1));
           return script.push_back(does(assume::wait()));
-        case kFutexes: return add_futex(script);
-        case kRobust: return add_robust(script);
-        case kDestroys: return add_destroy(script);
-        case kJoins: return add_join(script);
-        case kFiles: return add_file_call(script);
-        case kTimers: return (families_ & kPassing) != 0 ? add_passing(script) : add_timed(script);
-        case kTwoWriters: return add_two_writers(script);
-        case kMemory: return add_memory(script);
-        case kCancels: return add_cancellation(script);
+        case kFutexes:
+          return add_futex(script);
+        case kRobust:
+          return add_robust(script);
+        case kDestroys:
+          return add_destroy(script);
+        case kJoins:
+          return add_join(script);
+        case kFiles:
+          return add_file_call(script);
+        case kTimers:
+          return (families_ & kPassing) != 0 ? add_passing(script) : add_timed(script);
+        case kTwoWriters:
+          return add_two_writers(script);
+        case kMemory:
+          return add_memory(script);
+        case kCancels:
+          return add_cancellation(script);
         case kLoops: {
           const ObjectId s = id(PrimitiveId::kSpin, self_);
           if (pick(4) == 0) return add_opaque(script);
           return script.push_back(does(spin::access(s, pick(2) == 0 ? spin::kYield : spin::kSpin)));
         }
-        default: continue;
+        default:
+          continue;
       }
     }
   }
@@ -293,8 +338,12 @@ class Generator {
   void add_variable(Script& script) {
     const ObjectId v = any(PrimitiveId::kVariable);
     switch (pick(5)) {
-      case 0: script.push_back(does(variable::access(v, variable::kWrite, pick(3)))); break;
-      case 1: script.push_back(does(variable::access(v, variable::kAdd, 1 + pick(2)))); break;
+      case 0:
+        script.push_back(does(variable::access(v, variable::kWrite, pick(3))));
+        break;
+      case 1:
+        script.push_back(does(variable::access(v, variable::kAdd, 1 + pick(2))));
+        break;
       case 2: {
         const auto expected = static_cast<int>(pick(2)), desired = static_cast<int>(pick(3));
         script.push_back(does(variable::compare_exchange(v, expected, desired)));
@@ -305,11 +354,13 @@ class Generator {
         script.push_back(skip_if(pick(2), 1));
         script.push_back(writes(any(PrimitiveId::kVariable)));
         break;
-      default: script.push_back(does(variable::access(v, variable::kRead)));
+      default:
+        script.push_back(does(variable::access(v, variable::kRead)));
     }
   }
 
-  // The order in which a call's arguments are evaluated is open, so no call has two picks: every compiler makes the same programs.
+  // The order in which a call's arguments are evaluated is open, so no call has two picks: every compiler makes the
+  // same programs.
   Instruction writes(ObjectId v) { return does(variable::access(v, variable::kWrite, pick(3))); }
 
   struct Place {
@@ -330,7 +381,9 @@ class Generator {
     return access;
   }
   void add_memory(Script& script) {
-    static constexpr memory::Verb kVerbs[] = {memory::kLoad, memory::kStore, memory::kExchange, memory::kAdd, memory::kOr, memory::kAnd, memory::kXor, memory::kNand, memory::kModify};
+    static constexpr memory::Verb kVerbs[] = {memory::kLoad, memory::kStore, memory::kExchange,
+                                              memory::kAdd,  memory::kOr,    memory::kAnd,
+                                              memory::kXor,  memory::kNand,  memory::kModify};
     const Place p = any_place();
     const std::uint32_t what = pick(13);
     if (what < 9) return script.push_back(does(accesses(p, kVerbs[what], 3)));
@@ -371,8 +424,10 @@ class Generator {
   void add_robust(Script& script) {
     const ObjectId m = any(PrimitiveId::kMutex);
     const bool tries = pick(3) == 0;
-    if (tries) script.push_back(does(mutex::access(m, mutex::kTryLock)));
-    else add_lock(script, m);
+    if (tries)
+      script.push_back(does(mutex::access(m, mutex::kTryLock)));
+    else
+      add_lock(script, m);
     const bool mends = pick(2) == 0;
     script.push_back(skip_if(ENOTRECOVERABLE, mends ? 3 : 2));
     script.push_back(skip_if(EBUSY, mends ? 2 : 1));
@@ -382,11 +437,16 @@ class Generator {
 
   void add_destroy(Script& script) {
     switch (pick(5)) {
-      case 0: return script.push_back(does(mutex::access(any(PrimitiveId::kMutex), mutex::kDestroy)));
-      case 1: return script.push_back(does(semaphore::access(any(PrimitiveId::kSemaphore), semaphore::kDestroy)));
-      case 2: return script.push_back(does(condition::access(any(PrimitiveId::kCondition), condition::kDestroy)));
-      case 3: return script.push_back(does(barrier::access(any(PrimitiveId::kBarrier), barrier::kDestroy)));
-      default: return script.push_back(does(rwlock::access(any(PrimitiveId::kRwLock), rwlock::kDestroy)));
+      case 0:
+        return script.push_back(does(mutex::access(any(PrimitiveId::kMutex), mutex::kDestroy)));
+      case 1:
+        return script.push_back(does(semaphore::access(any(PrimitiveId::kSemaphore), semaphore::kDestroy)));
+      case 2:
+        return script.push_back(does(condition::access(any(PrimitiveId::kCondition), condition::kDestroy)));
+      case 3:
+        return script.push_back(does(barrier::access(any(PrimitiveId::kBarrier), barrier::kDestroy)));
+      default:
+        return script.push_back(does(rwlock::access(any(PrimitiveId::kRwLock), rwlock::kDestroy)));
     }
   }
 
@@ -411,16 +471,21 @@ class Generator {
 
   // Anybody may wait for anybody's end, or not.
   void add_join(Script& script) {
-    const ObjectId other = id(PrimitiveId::kThread, (self_ + 1 + pick(static_cast<std::uint32_t>(actor_count_) - 1)) % static_cast<std::uint32_t>(actor_count_));
+    const ObjectId other = id(PrimitiveId::kThread, (self_ + 1 + pick(static_cast<std::uint32_t>(actor_count_) - 1)) %
+                                                        static_cast<std::uint32_t>(actor_count_));
     switch (pick(5)) {
-      case 0: return script.push_back(does(thread::access(other, thread::kDetach)));
-      case 1: return script.push_back(does(thread::access(other, thread::kTryJoin)));
-      case 2: return script.push_back(does(thread::access(other, thread::kJoin)));
+      case 0:
+        return script.push_back(does(thread::access(other, thread::kDetach)));
+      case 1:
+        return script.push_back(does(thread::access(other, thread::kTryJoin)));
+      case 2:
+        return script.push_back(does(thread::access(other, thread::kJoin)));
       case 3:
         enter(script, 1);
         return script.push_back(does(thread::access(other, thread::kJoin).add(own_cancellation(cancellation::kLeave))));
       default:
-        if (has_timer_ || (families_ & kPassing) != 0) return script.push_back(does(thread::access(other, thread::kTryJoin)));
+        if (has_timer_ || (families_ & kPassing) != 0)
+          return script.push_back(does(thread::access(other, thread::kTryJoin)));
         arm(script, 0);
         return script.push_back(does(thread::access(other, thread::kTimedJoin).add(take())));
     }
@@ -438,8 +503,10 @@ class Generator {
   void add_mutex(Script& script) {
     const ObjectId m = any(PrimitiveId::kMutex);
     add_lock(script, m);
-    if (nesting_ < 2 && pick(6) == 0) add_nested(script);
-    else if (pick(2) == 0) add_inner(script);
+    if (nesting_ < 2 && pick(6) == 0)
+      add_nested(script);
+    else if (pick(2) == 0)
+      add_inner(script);
     if (pick(8) != 0) script.push_back(does(mutex::access(m, mutex::kUnlock)));
   }
   // Whatever there is, while something is held.
@@ -470,7 +537,8 @@ class Generator {
     const ObjectId c = id(PrimitiveId::kCondition, i);
     const ObjectId m = id(PrimitiveId::kMutex, 0);
     const std::uint32_t what = pick(3);
-    if (what == 0) return script.push_back(does(condition::access(c, pick(2) == 0 ? condition::kSignal : condition::kBroadcast)));
+    if (what == 0)
+      return script.push_back(does(condition::access(c, pick(2) == 0 ? condition::kSignal : condition::kBroadcast)));
     add_lock(script, m);
     if (what == 1) {
       add_wait(script, i, false);
@@ -504,8 +572,11 @@ class Generator {
   void add_cancellation(Script& script) {
     const std::uint32_t i = pick(2);
     switch (pick(5)) {
-      case 0: return script.push_back(does(cancellation::access(id(PrimitiveId::kCancellation, pick(static_cast<std::uint32_t>(actor_count_))), cancellation::kRequest)));
-      case 1: return script.push_back(does(own_cancellation(cancellation::kHeed)));
+      case 0:
+        return script.push_back(does(cancellation::access(
+            id(PrimitiveId::kCancellation, pick(static_cast<std::uint32_t>(actor_count_))), cancellation::kRequest)));
+      case 1:
+        return script.push_back(does(own_cancellation(cancellation::kHeed)));
       case 2: {
         const ObjectId s = id(PrimitiveId::kSemaphore, i);
         enter(script, policy_[i] == kArbitrary ? 1 : 2);
@@ -514,7 +585,9 @@ class Generator {
             does(Operation(semaphore::access(s, policy_[i] == kArbitrary ? semaphore::kWait : semaphore::kTakeTurn))
                      .add(own_cancellation(cancellation::kLeave))));
       }
-      case 3: return script.push_back(does(condition::access(id(PrimitiveId::kCondition, i), pick(4) == 0 ? condition::kBroadcast : condition::kSignal)));
+      case 3:
+        return script.push_back(does(condition::access(id(PrimitiveId::kCondition, i),
+                                                       pick(4) == 0 ? condition::kBroadcast : condition::kSignal)));
       default: {
         const ObjectId c = id(PrimitiveId::kCondition, i), m = id(PrimitiveId::kMutex, 0);
         add_lock(script, m);
@@ -537,7 +610,8 @@ class Generator {
     const ObjectId l = id(PrimitiveId::kRwLock, i);
     const bool writes = pick(2) == 0;
     const bool is_in_line = preference_[i] >= rwlock::kInLine;
-    if (is_in_line || preference_[i] == (writes ? rwlock::kWriters : rwlock::kReaders)) script.push_back(does(rwlock::access(l, rwlock::kArrive)));
+    if (is_in_line || preference_[i] == (writes ? rwlock::kWriters : rwlock::kReaders))
+      script.push_back(does(rwlock::access(l, rwlock::kArrive)));
     script.push_back(does(rwlock::access(l, writes ? rwlock::kWrite : rwlock::kRead, is_in_line)));
     add_within(script);
     if (pick(8) != 0) script.push_back(does(rwlock::access(l, rwlock::kUnlock)));
@@ -546,8 +620,10 @@ class Generator {
   // What readers may do together.
   void add_within(Script& script) {
     if (nesting_ < 2 && pick(6) == 0) return add_nested(script);
-    if ((families_ & kSemaphores) != 0 && pick(2) == 0) add_semaphore(script);
-    else if ((families_ & kVariables) != 0 && pick(3) == 0) add_variable(script);
+    if ((families_ & kSemaphores) != 0 && pick(2) == 0)
+      add_semaphore(script);
+    else if ((families_ & kVariables) != 0 && pick(3) == 0)
+      add_variable(script);
   }
 
   void add_two_writers(Script& script) {
@@ -555,7 +631,8 @@ class Generator {
     const auto verb = static_cast<two_writers::Verb>(pick(3));
     script.push_back(does(two_writers::access(l, verb)));
     add_within(script);
-    script.push_back(does(two_writers::access(l, verb == two_writers::kRead ? two_writers::kReadDone : two_writers::kWriteDone)));
+    script.push_back(
+        does(two_writers::access(l, verb == two_writers::kRead ? two_writers::kReadDone : two_writers::kWriteDone)));
   }
 
   void add_once(Script& script) {
@@ -574,8 +651,10 @@ class Generator {
         script.push_back(does(mutex::access(m, mutex::kUnlock)));
         return;
       }
-      case 1: return script.push_back(does(semaphore::access(any(PrimitiveId::kSemaphore), semaphore::kTryWait)));
-      case 2: return script.push_back(does(semaphore::access(any(PrimitiveId::kSemaphore), semaphore::kGetValue)));
+      case 1:
+        return script.push_back(does(semaphore::access(any(PrimitiveId::kSemaphore), semaphore::kTryWait)));
+      case 2:
+        return script.push_back(does(semaphore::access(any(PrimitiveId::kSemaphore), semaphore::kGetValue)));
       default: {
         const ObjectId l = any(PrimitiveId::kRwLock);
         script.push_back(does(rwlock::access(l, pick(2) == 0 ? rwlock::kTryRead : rwlock::kTryWrite)));
@@ -645,14 +724,17 @@ class Generator {
 std::string show(const ScriptProgram& program) {
   std::string text;
   for (const ObjectStart& start : program.objects) {
-    if (primitive_of(start.object) == PrimitiveId::kSemaphore) text += "semaphore " + std::to_string(index(start.object)) + " = " + std::to_string(start.a) + "\n";
+    if (primitive_of(start.object) == PrimitiveId::kSemaphore)
+      text += "semaphore " + std::to_string(index(start.object)) + " = " + std::to_string(start.a) + "\n";
   }
   for (const Script& script : program.scripts) {
     for (const Instruction& i : script) {
       text += i.operation.size() == 0 ? "if " + std::to_string(i.value) : to_text(i.operation);
       for (const Access& a : i.operation) {
         if (a.argument != 0 || a.bytes != 0) text += " (" + std::to_string(a.argument) + ")";
-        if (a.bytes != 0) text += " for " + std::to_string(a.expected) + " at " + std::to_string(a.offset) + "+" + std::to_string(a.bytes);
+        if (a.bytes != 0)
+          text +=
+              " for " + std::to_string(a.expected) + " at " + std::to_string(a.offset) + "+" + std::to_string(a.bytes);
       }
       text += "; ";
     }
@@ -663,7 +745,8 @@ std::string show(const ScriptProgram& program) {
 
 bool is_same(const State& x, const State& y) {
   bool is = x.object_count() == y.object_count();
-  for (std::uint32_t i = 0; is && i < x.object_count(); ++i) is = x.object(make_object_id(PrimitiveId::kProcess, i)) == y.object(make_object_id(PrimitiveId::kProcess, i));
+  for (std::uint32_t i = 0; is && i < x.object_count(); ++i)
+    is = x.object(make_object_id(PrimitiveId::kProcess, i)) == y.object(make_object_id(PrimitiveId::kProcess, i));
   return is;
 }
 bool is_same(const Operation& x, const Operation& y) {
@@ -672,18 +755,20 @@ bool is_same(const Operation& x, const Operation& y) {
   return is;
 }
 
-// What the primitives claim of two steps that can be taken one after the other, by its definition (primitive.h). `x` is enabled
-// in the state.
+// What the primitives claim of two steps that can be taken one after the other, by its definition (primitive.h). `x` is
+// enabled in the state.
 void check_claims(const State& state, const Step& x, const Pending& next) {
   State one_way = state, other_way = state;
   Step first = x, second{next.actor, next.operation};
   one_way.apply(first);
   if (!one_way.is_enabled(second.actor, second.operation)) {
-    EXPECT_TRUE(!state.is_enabled(second.actor, second.operation) || may_conflict(first.operation, second.operation)) << "disables: " << to_text(first.operation) << " and " << to_text(second.operation);
+    EXPECT_TRUE(!state.is_enabled(second.actor, second.operation) || may_conflict(first.operation, second.operation))
+        << "disables: " << to_text(first.operation) << " and " << to_text(second.operation);
     return;
   }
   one_way.apply(second);
-  const std::string text = to_text(first.operation) + "=" + std::to_string(first.operation.result()) + " and " + to_text(second.operation) + "=" + std::to_string(second.operation.result());
+  const std::string text = to_text(first.operation) + "=" + std::to_string(first.operation.result()) + " and " +
+                           to_text(second.operation) + "=" + std::to_string(second.operation.result());
   const bool are_independent = !are_dependent(first.operation, second.operation);
   EXPECT_TRUE(are_independent || may_conflict(first.operation, second.operation)) << text;
   if (!state.is_enabled(second.actor, second.operation)) {
@@ -697,12 +782,13 @@ void check_claims(const State& state, const Step& x, const Pending& next) {
   other_way.apply(moved);
   EXPECT_TRUE(other_way.is_enabled(last.actor, last.operation)) << "disables: " << text;
   other_way.apply(last);
-  EXPECT_TRUE(is_same(first.operation, last.operation) && is_same(second.operation, moved.operation)) << "results differ: " << text;
+  EXPECT_TRUE(is_same(first.operation, last.operation) && is_same(second.operation, moved.operation))
+      << "results differ: " << text;
   EXPECT_TRUE(is_same(one_way, other_way)) << "states differ: " << text;
 }
 
-// After every step of every actor: how many steps of each other actor it may rely on. The same in all executions of a class
-// (happens_before.h).
+// After every step of every actor: how many steps of each other actor it may rely on. The same in all executions of a
+// class (happens_before.h).
 std::map<std::pair<ActorId, std::size_t>, std::vector<std::size_t>> what_is_known(const std::vector<Step>& steps) {
   HappensBefore order;
   std::map<ActorId, std::vector<std::uint32_t>> epochs;
@@ -712,25 +798,31 @@ std::map<std::pair<ActorId, std::size_t>, std::vector<std::size_t>> what_is_know
     order.note(step);
     std::vector<std::size_t>& so_far = known[{step.actor, epochs[step.actor].size()}];
     for (const auto& [other, of_other] : epochs) {
-      const auto is_before = [&, other = other](std::uint32_t epoch) { return order.is_before(other, epoch, step.actor); };
-      so_far.push_back(other == step.actor ? 0 : static_cast<std::size_t>(std::count_if(of_other.begin(), of_other.end(), is_before)));
+      const auto is_before = [&, other = other](std::uint32_t epoch) {
+        return order.is_before(other, epoch, step.actor);
+      };
+      so_far.push_back(other == step.actor
+                           ? 0
+                           : static_cast<std::size_t>(std::count_if(of_other.begin(), of_other.end(), is_before)));
     }
     epochs[step.actor].push_back(order.epoch(step.actor));
   }
   return known;
 }
 
-// Every schedule, by a search that knows nothing of trees, directors and reductions: at every state it asks the state who can go
-// on. Time passes where nobody can. With a bound on depth, no actor takes more steps.
+// Every schedule, by a search that knows nothing of trees, directors and reductions: at every state it asks the state
+// who can go on. Time passes where nobody can. With a bound on depth, no actor takes more steps.
 class EverySchedule {
  public:
-  EverySchedule(const ScriptProgram& program, std::uint64_t most, std::uint32_t depth_most = 0) : program_(&program), most_(most), depth_most_(depth_most) {
+  EverySchedule(const ScriptProgram& program, std::uint64_t most, std::uint32_t depth_most = 0)
+      : program_(&program), most_(most), depth_most_(depth_most) {
     try_all(State(program.objects), program.actors());
   }
   const Found& found() const { return found_; }
   // Schedules with at most so many switches away from an actor that could go on.
   std::uint64_t within(std::uint32_t preemptions) const {
-    return std::accumulate(by_preemptions_.begin(), by_preemptions_.upper_bound(preemptions), std::uint64_t{0}, [](std::uint64_t sum, const auto& one) { return sum + one.second; });
+    return std::accumulate(by_preemptions_.begin(), by_preemptions_.upper_bound(preemptions), std::uint64_t{0},
+                           [](std::uint64_t sum, const auto& one) { return sum + one.second; });
   }
 
  private:
@@ -754,7 +846,8 @@ class EverySchedule {
         continue;
       }
       if (is_enabled) can_go.push_back(left.back());
-      if (actor.is_sleeping && !state.is_over()) for_want_of_others.push_back({actor.id, spin::access(actor.pending[0].object, spin::kWakeUp)});
+      if (actor.is_sleeping && !state.is_over())
+        for_want_of_others.push_back({actor.id, spin::access(actor.pending[0].object, spin::kWakeUp)});
     }
     note_left_out(state, actors, can_go);
     // Time does not pass while somebody could go on.
@@ -762,7 +855,8 @@ class EverySchedule {
     if (next.empty()) return note_end(state, left, is_held_back);
     for (const Pending& p : next) {
       for (const Pending& other : left) {
-        if (other.actor != p.actor && !is_file_call(p.operation) && !is_file_call(other.operation)) check_claims(state, {p.actor, p.operation}, other);
+        if (other.actor != p.actor && !is_file_call(p.operation) && !is_file_call(other.operation))
+          check_claims(state, {p.actor, p.operation}, other);
       }
       const auto is_last = [&](const Pending& other) { return !steps_.empty() && other.actor == steps_.back().actor; };
       const bool preempts = !is_last(p) && std::any_of(can_go.begin(), can_go.end(), is_last);
@@ -790,7 +884,8 @@ class EverySchedule {
   }
 
   bool is_exhausted(ActorId actor) const {
-    return depth_most_ != 0 && std::count_if(steps_.begin(), steps_.end(), [&](const Step& s) { return s.actor == actor; }) >= depth_most_;
+    return depth_most_ != 0 &&
+           std::count_if(steps_.begin(), steps_.end(), [&](const Step& s) { return s.actor == actor; }) >= depth_most_;
   }
 
   void take(State state, std::vector<ScriptActor> actors, const Pending& p) {
@@ -821,7 +916,10 @@ class EverySchedule {
     execution.pending = left;
     const bool is_done = std::all_of(left.begin(), left.end(),
                                      [&](const Pending& p) { return index(p.actor) >= program_->scripts.size(); });
-    execution.ending = state.is_over() ? Ending::kProcessEnded : is_held_back ? Ending::kDepth : is_done ? Ending::kCompleted : Ending::kStuck;
+    execution.ending = state.is_over() ? Ending::kProcessEnded
+                       : is_held_back  ? Ending::kDepth
+                       : is_done       ? Ending::kCompleted
+                                       : Ending::kStuck;
     found_.outcomes.insert(outcome_of(execution));
     const std::string its_class = class_of(steps_);
     found_.classes.insert(its_class);
@@ -830,7 +928,8 @@ class EverySchedule {
     EXPECT_EQ(known->second, what_is_known(steps_)) << its_class;
     found_.is_whole = ++found_.executions < most_;
     ++by_preemptions_[preemptions_];
-    found_.hit_depth = found_.hit_depth || std::any_of(left.begin(), left.end(), [&](const Pending& p) { return is_exhausted(p.actor); });
+    found_.hit_depth = found_.hit_depth ||
+                       std::any_of(left.begin(), left.end(), [&](const Pending& p) { return is_exhausted(p.actor); });
   }
 
   const ScriptProgram* program_;
@@ -873,11 +972,14 @@ void check_foresight(ScriptProgram& program, const Found& all, std::uint64_t see
 }
 
 // With a bound on preemptions: every schedule within it, and it is told where there are more.
-void check_preemptions(ScriptProgram& program, const EverySchedule& every, std::uint32_t preemptions_most, std::uint64_t seed) {
+void check_preemptions(ScriptProgram& program, const EverySchedule& every, std::uint32_t preemptions_most,
+                       std::uint64_t seed) {
   SearchSetup setup;
   setup.bounds.preemptions_most = preemptions_most;
   const SearchResult result = search({&program}, setup);
-  EXPECT_EQ(result.executions, every.within(preemptions_most)) << preemptions_most << " preemptions, seed " << seed << "\n" << show(program);
+  EXPECT_EQ(result.executions, every.within(preemptions_most))
+      << preemptions_most << " preemptions, seed " << seed << "\n"
+      << show(program);
   const bool is_left_out = result.executions < every.found().executions;
   EXPECT_TRUE(is_left_out ? result.bound == BoundHit::kPreemptions : is_all(result.bound))
       << preemptions_most << " preemptions, seed " << seed << "\n"
@@ -896,12 +998,13 @@ void check_depth(ScriptProgram& program, std::uint32_t depth_most, bool has_pass
     EXPECT_EQ(found.hit_depth, all.hit_depth) << "depth " << depth_most << ", seed " << seed << "\n" << show(program);
     if (reduction != ReductionName::kOptimal) continue;
     EXPECT_EQ(found.asleep, 0u) << "depth " << depth_most << ", seed " << seed << "\n" << show(program);
-    EXPECT_EQ(found.executions, all.classes.size()) << "depth " << depth_most << ", seed " << seed << "\n" << show(program);
+    EXPECT_EQ(found.executions, all.classes.size()) << "depth " << depth_most << ", seed " << seed << "\n"
+                                                    << show(program);
   }
 }
 
-// A search in parts: every class in one of them. What was seen of calls on files is learned anew in each, so some are run in
-// vain; but no class is counted twice.
+// A search in parts: every class in one of them. What was seen of calls on files is learned anew in each, so some are
+// run in vain; but no class is counted twice.
 void check_resume(ScriptProgram& program, const Found& all, bool has_files, std::uint64_t seed) {
   for (const ReductionName reduction : {ReductionName::kSource, ReductionName::kOptimal}) {
     Found found;
@@ -971,7 +1074,8 @@ TEST_P(Families, FindWhatTheOracleFinds) {
   });
   RecordProperty("programs", std::to_string(checked));
   std::printf("%s: %lu programs, %lu schedules, %lu classes\n", GetParam().name, checked, executions, classes);
-  if (g_swap_classes > 0) std::printf("  with foresight: %lu classes, %lu executions beyond\n", g_swap_classes, g_beyond);
+  if (g_swap_classes > 0)
+    std::printf("  with foresight: %lu classes, %lu executions beyond\n", g_swap_classes, g_beyond);
   g_beyond = g_swap_classes = 0;
   EXPECT_GT(checked, 0u);
   // A timed wait that is said to have run out, could it have: seldom wrong, and then to the safe side.

@@ -1,5 +1,5 @@
-// Programs with loops: what a search finds of them in which actors rest that have come round, against all states that the
-// program can reach, by a search that knows nothing of schedules.
+// Programs with loops: what a search finds of them in which actors rest that have come round, against all states that
+// the program can reach, by a search that knows nothing of schedules.
 #include <gtest/gtest.h>
 
 #include <cerrno>
@@ -107,7 +107,8 @@ struct Found {
 
 bool is_resting(const Pending& p) { return primitive_of(p.operation[0].object) == PrimitiveId::kSpin; }
 
-Found explore(const ScriptProgram& program, ReductionName reduction, std::size_t workers = 1, std::uint64_t most = 20'000) {
+Found explore(const ScriptProgram& program, ReductionName reduction, std::size_t workers = 1,
+              std::uint64_t most = 20'000) {
   Found found;
   SearchSetup setup;
   setup.reduction = reduction;
@@ -125,7 +126,8 @@ Found explore(const ScriptProgram& program, ReductionName reduction, std::size_t
       ++actor.at;
     }
     for (ScriptActor& actor : actors) find_pending(actor);
-    if (execution.ending == Ending::kStuck && std::any_of(execution.pending.begin(), execution.pending.end(), is_resting)) {
+    if (execution.ending == Ending::kStuck &&
+        std::any_of(execution.pending.begin(), execution.pending.end(), is_resting)) {
       ++found.livelocks;
     } else {
       found.ends.insert(text_of(program, state, actors));
@@ -139,9 +141,15 @@ Found explore(const ScriptProgram& program, ReductionName reduction, std::size_t
   return found;
 }
 
-Instruction tries(std::uint32_t number) { return does(mutex::access(object(PrimitiveId::kMutex, number), mutex::kTryLock)); }
-Instruction reads(std::uint32_t number) { return does(variable::access(object(PrimitiveId::kVariable, kVariables + number), variable::kRead)); }
-Instruction writes(std::uint32_t number, std::int64_t value) { return does(variable::access(object(PrimitiveId::kVariable, kVariables + number), variable::kWrite, value)); }
+Instruction tries(std::uint32_t number) {
+  return does(mutex::access(object(PrimitiveId::kMutex, number), mutex::kTryLock));
+}
+Instruction reads(std::uint32_t number) {
+  return does(variable::access(object(PrimitiveId::kVariable, kVariables + number), variable::kRead));
+}
+Instruction writes(std::uint32_t number, std::int64_t value) {
+  return does(variable::access(object(PrimitiveId::kVariable, kVariables + number), variable::kWrite, value));
+}
 
 ScriptProgram empty_program() {
   ScriptProgram p;
@@ -176,7 +184,9 @@ TEST(Rounds, TwoThatLockBothAreDoneInEitherOrder) {
   EXPECT_LE(found.executions, 38u);
 }
 
-Script poll(std::uint32_t m, std::uint32_t v, std::int64_t until) { return {locks(m), reads(v), skip_if(until, 2), unlocks(m), back_if(0, 4), unlocks(m)}; }
+Script poll(std::uint32_t m, std::uint32_t v, std::int64_t until) {
+  return {locks(m), reads(v), skip_if(until, 2), unlocks(m), back_if(0, 4), unlocks(m)};
+}
 
 TEST(Rounds, WhoPollsUnderAMutexSeesTheFlag) {
   ScriptProgram p = empty_program();
@@ -225,18 +235,30 @@ class Generator {
     const std::uint32_t m = pick(2), v = pick(2), other = 1 - m;
     const std::int64_t value = 1 + pick(2);
     switch (pick(10)) {
-      case 0: return append(script, poll(m, v, value));
-      case 1: return append(script, {locks(m), reads(v), skip_if(0, 1), writes(1 - v, value), unlocks(m)});
-      case 2: append(script, lock_both(m, other)); append(script, {writes(v, value)}); return append(script, {unlocks(m), unlocks(other)});
-      case 3: return append(script, {tries(m), back_if(EBUSY, 1), writes(v, value), unlocks(m)});
-      case 4: return append(script, {locks(m), tries(other), skip_if(0, 2), unlocks(m), back_if(0, 4), writes(v, value), unlocks(other), unlocks(m)});
-      case 5: return append(script, {locks(m), writes(v, value), unlocks(m)});
-      case 6: return append(script, {locks(m), writes(v, 0), unlocks(m)});
-      case 7: return append(script, {reads(v), fail_if(value)});
+      case 0:
+        return append(script, poll(m, v, value));
+      case 1:
+        return append(script, {locks(m), reads(v), skip_if(0, 1), writes(1 - v, value), unlocks(m)});
+      case 2:
+        append(script, lock_both(m, other));
+        append(script, {writes(v, value)});
+        return append(script, {unlocks(m), unlocks(other)});
+      case 3:
+        return append(script, {tries(m), back_if(EBUSY, 1), writes(v, value), unlocks(m)});
+      case 4:
+        return append(script, {locks(m), tries(other), skip_if(0, 2), unlocks(m), back_if(0, 4), writes(v, value),
+                               unlocks(other), unlocks(m)});
+      case 5:
+        return append(script, {locks(m), writes(v, value), unlocks(m)});
+      case 6:
+        return append(script, {locks(m), writes(v, 0), unlocks(m)});
+      case 7:
+        return append(script, {reads(v), fail_if(value)});
       case 8: {
         // A semaphore in place of a mutex.
         const ObjectId s = object(PrimitiveId::kSemaphore, kSemaphores + 1);
-        const Instruction waits = does(semaphore::access(s, semaphore::kWait)), posts = does(semaphore::access(s, semaphore::kPost));
+        const Instruction waits = does(semaphore::access(s, semaphore::kWait)),
+                          posts = does(semaphore::access(s, semaphore::kPost));
         return append(script, {waits, reads(v), skip_if(value, 2), posts, back_if(0, 4), posts});
       }
       default: {
@@ -266,7 +288,8 @@ TEST(Rounds, NothingIsLostThatAllStatesHave) {
     EXPECT_TRUE(!source.is_whole || source.ends == all.ends()) << "source, two workers, CRASHCUT_SEED=" << seed;
     return !::testing::Test::HasFailure();
   });
-  std::printf("%lu programs, %lu left out, %lu executions, %lu at most, %lu with livelocks\n", checked, left_out, executions, most, dooms);
+  std::printf("%lu programs, %lu left out, %lu executions, %lu at most, %lu with livelocks\n", checked, left_out,
+              executions, most, dooms);
   EXPECT_GT(checked * 10, left_out * 9);
   EXPECT_GT(dooms, 0u);
 }

@@ -19,10 +19,18 @@ void find_pending(ScriptActor& actor) {
     const Instruction& i = (*actor.script)[actor.at];
     switch (i.kind) {
       case Instruction::Kind::kSleep:
-      case Instruction::Kind::kOperation: actor.pending = i.operation; break;
-      case Instruction::Kind::kLeave: actor.pending = barrier::access(i.operation[0].object, barrier::kLeave, actor.last); break;
-      case Instruction::Kind::kSkipIf: actor.at += actor.last == i.value ? i.count + 1 : 1; continue;
-      case Instruction::Kind::kBackIf: actor.at = actor.last == i.value ? actor.at - i.count : actor.at + 1; continue;
+      case Instruction::Kind::kOperation:
+        actor.pending = i.operation;
+        break;
+      case Instruction::Kind::kLeave:
+        actor.pending = barrier::access(i.operation[0].object, barrier::kLeave, actor.last);
+        break;
+      case Instruction::Kind::kSkipIf:
+        actor.at += actor.last == i.value ? i.count + 1 : 1;
+        continue;
+      case Instruction::Kind::kBackIf:
+        actor.at = actor.last == i.value ? actor.at - i.count : actor.at + 1;
+        continue;
       case Instruction::Kind::kFailIf:
         if (actor.last != i.value) {
           ++actor.at;
@@ -59,12 +67,14 @@ static bool may_come_round(const Operation& operation) {
          (primitive == PrimitiveId::kSemaphore && (verb == semaphore::kWait || verb == semaphore::kTryWait));
 }
 
-// Whether an actor that comes to its next operation has come round. As in the runtime, what it wrote is not known the first time.
+// Whether an actor that comes to its next operation has come round. As in the runtime, what it wrote is not known the
+// first time.
 static void arrive(ScriptActor& actor, Rounds& rounds, const Execution& execution) {
   if (!std::exchange(actor.is_arriving, false) || !actor.has_pending || !may_come_round(actor.pending)) return;
   const std::uint64_t local = actor.at * 1'000'003 + static_cast<std::uint64_t>(actor.last);
   if (++actor.stood[local] <= 2) ++actor.written;
-  actor.is_resting = rounds.stand(actor.id, local, actor.written, execution.objects, execution.steps) == Rounds::Standing::kAgain;
+  actor.is_resting =
+      rounds.stand(actor.id, local, actor.written, execution.objects, execution.steps) == Rounds::Standing::kAgain;
 }
 
 Operation file_call(ScriptFiles::Call call, std::int64_t file, std::int64_t value) {
@@ -155,17 +165,20 @@ std::string outcome_of(const Execution& execution) {
     Operation operation = step.operation;
     // A load's result says only that nothing changed.
     for (const Access& a : operation) {
-      if (primitive_of(a.object) == PrimitiveId::kMemory) seen[step.actor] += std::to_string(memory::value_in(state.object(a.object).a, a)) + "/";
+      if (primitive_of(a.object) == PrimitiveId::kMemory)
+        seen[step.actor] += std::to_string(memory::value_in(state.object(a.object).a, a)) + "/";
     }
     state.apply(step.actor, operation);
     seen[step.actor] += to_text(step.operation) + "=" + std::to_string(step.operation.result()) + ";";
   }
   std::string text = "ending " + std::to_string(static_cast<int>(execution.ending)) + "\n";
   for (const auto& [actor, log] : seen) text += std::to_string(index(actor)) + " " + log + "\n";
-  for (const Pending& p : execution.pending) text += "left " + std::to_string(index(p.actor)) + " " + to_text(p.operation) + "\n";
+  for (const Pending& p : execution.pending)
+    text += "left " + std::to_string(index(p.actor)) + " " + to_text(p.operation) + "\n";
   for (const ObjectStart& start : execution.objects) {
     const Object& o = state.object(start.object);
-    if (primitive_of(start.object) == PrimitiveId::kVariable || primitive_of(start.object) == PrimitiveId::kMemory || primitive_of(start.object) == PrimitiveId::kSemaphore) {
+    if (primitive_of(start.object) == PrimitiveId::kVariable || primitive_of(start.object) == PrimitiveId::kMemory ||
+        primitive_of(start.object) == PrimitiveId::kSemaphore) {
       text += std::to_string(index(start.object)) + "=" + std::to_string(o.a) + " ";
     }
   }

@@ -16,12 +16,12 @@ namespace crashcut::tests {
 // An actor's script: operations, and jumps that depend on the last result.
 struct Instruction {
   enum class Kind {
-    kOperation,   // do it
-    kSleep,       // the same, and it is a sleep: it also ends where nobody else can go on
-    kSkipIf,      // when the last result is `value`, skip `count` instructions
-    kBackIf,      // when the last result is `value`, go back so many
-    kLeave,       // barrier: leave the generation that the last result names
-    kFailIf,      // an assertion: when the last result is `value`, the process fails
+    kOperation,  // do it
+    kSleep,      // the same, and it is a sleep: it also ends where nobody else can go on
+    kSkipIf,     // when the last result is `value`, skip `count` instructions
+    kBackIf,     // when the last result is `value`, go back so many
+    kLeave,      // barrier: leave the generation that the last result names
+    kFailIf,     // an assertion: when the last result is `value`, the process fails
   } kind = Kind::kOperation;
   scheduler::Operation operation{};
   std::int64_t value = 0;
@@ -32,8 +32,12 @@ using Script = std::vector<Instruction>;
 inline Instruction does(scheduler::Operation operation) { return {Instruction::Kind::kOperation, operation}; }
 inline Instruction does(scheduler::Access access) { return does(scheduler::Operation(access)); }
 inline Instruction sleeps(scheduler::Access access) { return {Instruction::Kind::kSleep, access}; }
-inline Instruction skip_if(std::int64_t value, std::size_t count) { return {Instruction::Kind::kSkipIf, {}, value, count}; }
-inline Instruction back_if(std::int64_t value, std::size_t count) { return {Instruction::Kind::kBackIf, {}, value, count}; }
+inline Instruction skip_if(std::int64_t value, std::size_t count) {
+  return {Instruction::Kind::kSkipIf, {}, value, count};
+}
+inline Instruction back_if(std::int64_t value, std::size_t count) {
+  return {Instruction::Kind::kBackIf, {}, value, count};
+}
 inline Instruction fail_if(std::int64_t value) { return {Instruction::Kind::kFailIf, {}, value, 0}; }
 inline Instruction leaves(scheduler::ObjectId barrier) {
   return {Instruction::Kind::kLeave, scheduler::Access{barrier, 0}, 0, 0};
@@ -60,7 +64,9 @@ struct ScriptActor : scheduler::TimedActor {
   std::uint64_t written = 0;
 };
 // The object of an actor's rests.
-inline scheduler::ObjectId rest_object(scheduler::ActorId actor) { return scheduler::make_object_id(scheduler::PrimitiveId::kSpin, 900 + index(actor)); }
+inline scheduler::ObjectId rest_object(scheduler::ActorId actor) {
+  return scheduler::make_object_id(scheduler::PrimitiveId::kSpin, 900 + index(actor));
+}
 // Sets what the actor stands before, past jumps; nothing at its end.
 void find_pending(ScriptActor& actor);
 
@@ -70,7 +76,7 @@ class ScriptProgram : public scheduler::Program {
   std::vector<Script> scripts;
   // Timers and the like: actors behind those of the scripts, each of which always stands before that operation.
   std::vector<scheduler::Operation> beside;
-  bool has_loops = false;  // then who comes round rests
+  bool has_loops = false;      // then who comes round rests
   std::size_t steps_most = 0;  // more than an execution can hold; 0: no bound
 
   std::vector<ScriptActor> actors() const;
@@ -83,7 +89,8 @@ class ScriptProgram : public scheduler::Program {
 };
 
 // A search with so many workers, each with a copy of the program.
-scheduler::SearchResult search_with(const ScriptProgram& program, const scheduler::SearchSetup& setup, std::size_t workers);
+scheduler::SearchResult search_with(const ScriptProgram& program, const scheduler::SearchSetup& setup,
+                                    std::size_t workers);
 
 // Results of every actor in its order, the values of variables, how it ended and who was left.
 std::string outcome_of(const scheduler::Execution& execution);

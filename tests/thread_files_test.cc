@@ -3,11 +3,12 @@
 // Verifies: made-up programs have exactly the outcomes that every schedule with all its crashes has (no reduction, no
 //   recordings taken for alike), under each reduction, in both profiles and all modes; what reads and writes of several
 //   blocks may see of each other; findings, tokens, replays.
+#include "tests/thread_files.h"
+
 #include <algorithm>
 #include <random>
 
 #include "tests/seeds.h"
-#include "tests/thread_files.h"
 
 namespace crashcut {
 namespace {
@@ -26,7 +27,8 @@ class ScriptMaker {
     static const char* const kProfiles[] = {"paper", "ext4"};
     static const char* const kModes[] = {"ordered", "ordered", "journal", "writeback"};
     static const char* const kMounts[] = {"", "", " -o nodelalloc", " -o dioread_lock", " -o barrier=0"};
-    std::string text = std::string("--profile ") + kProfiles[below(2)] + " --data " + kModes[below(4)] + " --sector 1 --block 2";
+    std::string text =
+        std::string("--profile ") + kProfiles[below(2)] + " --data " + kModes[below(4)] + " --sector 1 --block 2";
     return text + (text.find("paper") == std::string::npos ? kMounts[below(5)] : "");
   }
   std::string threads() {
@@ -44,28 +46,54 @@ class ScriptMaker {
   std::string open() { return std::string(1, "cctao"[below(5)]) + file(); }
   std::string call() {
     switch (below(26)) {
-      case 0: case 1: return open();
-      case 2: case 3: return std::string("w") + letter() + letter() + letter();
-      case 4: case 5: return std::string("v") + letter();
-      case 6: case 7: return std::string("p") + static_cast<char>('0' + below(4)) + letter() + letter();
-      case 8: return "s";
-      case 9: return below(2) == 0 ? "d" : "S";
-      case 10: return std::string("k") + static_cast<char>('0' + below(4));
-      case 11: return std::string("r") + file() + file();
-      case 12: return std::string("u") + file();
-      case 13: return std::string("l") + file() + file();
-      case 14: return std::string("e") + file();
-      case 15: return "R";
-      case 16: return "E";
-      case 17: return std::string("W") + letter();
-      case 18: return std::string("m") + static_cast<char>('1' + below(2));
-      case 19: return below(2) == 0 ? "P" : "V";
-      case 20: return std::string("x") + file();
-      case 21: return "n";
-      case 22: return "D";
-      case 23: return "F";
-      case 24: return std::string("f") + "de"[below(2)];
-      default: return std::string("M") + "de"[below(2)];
+      case 0:
+      case 1:
+        return open();
+      case 2:
+      case 3:
+        return std::string("w") + letter() + letter() + letter();
+      case 4:
+      case 5:
+        return std::string("v") + letter();
+      case 6:
+      case 7:
+        return std::string("p") + static_cast<char>('0' + below(4)) + letter() + letter();
+      case 8:
+        return "s";
+      case 9:
+        return below(2) == 0 ? "d" : "S";
+      case 10:
+        return std::string("k") + static_cast<char>('0' + below(4));
+      case 11:
+        return std::string("r") + file() + file();
+      case 12:
+        return std::string("u") + file();
+      case 13:
+        return std::string("l") + file() + file();
+      case 14:
+        return std::string("e") + file();
+      case 15:
+        return "R";
+      case 16:
+        return "E";
+      case 17:
+        return std::string("W") + letter();
+      case 18:
+        return std::string("m") + static_cast<char>('1' + below(2));
+      case 19:
+        return below(2) == 0 ? "P" : "V";
+      case 20:
+        return std::string("x") + file();
+      case 21:
+        return "n";
+      case 22:
+        return "D";
+      case 23:
+        return "F";
+      case 24:
+        return std::string("f") + "de"[below(2)];
+      default:
+        return std::string("M") + "de"[below(2)];
     }
   }
   std::string thread(std::size_t calls_most) {
@@ -102,25 +130,32 @@ TEST(ThreadFiles, MadeUpProgramsHaveTheOutcomesOfEverySchedule) {
   EXPECT_GT(compared, 0u);
 }
 
-// One execution a class by either reduction, since sleep sets cut short what is none of its own; by the optimal one nothing is
-// cut short either.
+// One execution a class by either reduction, since sleep sets cut short what is none of its own; by the optimal one
+// nothing is cut short either.
 void expect_none_in_vain(const std::string& options, const std::string& words, std::uint64_t executions) {
-  const auto count = [&](const char* reduction) { return run_threads(std::string("--jobs 1 --reduction ") + reduction + " " + options, program("file_calls-gcc") + " " + words, 0)["counts"]; };
+  const auto count = [&](const char* reduction) {
+    return run_threads(std::string("--jobs 1 --reduction ") + reduction + " " + options,
+                       program("file_calls-gcc") + " " + words, 0)["counts"];
+  };
   const json optimal = count("optimal"), source = count("source");
   EXPECT_TRUE(executions == 0 || optimal["executions"] == executions) << options << " " << words << ": " << optimal;
   EXPECT_EQ(optimal["executions"], source["executions"]) << options << " " << words;
   EXPECT_EQ(optimal["asleep"], 0) << options << " " << words;
 }
 
-// Where a call did not tell all that it looks at, swaps were taken for none and classes were lost: the first step of a read the
-// size that the second relies on; a sync the files that nobody had written to.
-TEST(ThreadFiles, ReadsOfSeveralBlocksAndSizes) { expect_none_in_vain("--profile paper --data writeback --sector 1 --block 2", "aCdeBR cBtCwdacwdab", 38); }
+// Where a call did not tell all that it looks at, swaps were taken for none and classes were lost: the first step of a
+// read the size that the second relies on; a sync the files that nobody had written to.
+TEST(ThreadFiles, ReadsOfSeveralBlocksAndSizes) {
+  expect_none_in_vain("--profile paper --data writeback --sector 1 --block 2", "aCdeBR cBtCwdacwdab", 38);
+}
 TEST(ThreadFiles, SyncsAndFilesThatAreNew) {
   expect_none_in_vain("--profile paper --data ordered --sector 1 --block 2", "cBcBMd tCS cBdp0ca", 8);
   expect_none_in_vain("--profile ext4 --data writeback --sector 1 --block 2", "cCwcba cClCBs cClBBS", 90);
 }
 // A call that finds a lock taken is another than one that does not.
-TEST(ThreadFiles, CallsThatHaveToWait) { expect_none_in_vain("--profile ext4 --data journal --sector 1 --block 2", "tAp1ba oBlAAlCC tAxB", 8); }
+TEST(ThreadFiles, CallsThatHaveToWait) {
+  expect_none_in_vain("--profile ext4 --data journal --sector 1 --block 2", "tAp1ba oBlAAlCC tAxB", 8);
+}
 
 TEST(ThreadFiles, NoExecutionOfMadeUpProgramsIsInVain) {
   tests::for_each_seed(250, [&](std::uint64_t seed) {
@@ -135,7 +170,8 @@ TEST(ThreadFiles, NoExecutionOfMadeUpProgramsIsInVain) {
 TEST(ThreadFiles, CreatesCommute) {
   EXPECT_EQ(run_threads("--all", program("file_script-gcc cB cC"), 0)["counts"]["executions"], 1);
   EXPECT_EQ(run_threads("--all", program("file_script-gcc cB xB"), 0)["counts"]["executions"], 2);
-  EXPECT_EQ(run_threads("--all", program("file_script-gcc cB cCn"), 0)["counts"]["executions"], 3);  // a listing is two calls
+  EXPECT_EQ(run_threads("--all", program("file_script-gcc cB cCn"), 0)["counts"]["executions"],
+            3);  // a listing is two calls
 }
 
 struct Outcomes {
@@ -193,7 +229,9 @@ TEST(ThreadFiles, ADeadlockIsCrashed) {
     const json r = report(options, "stuck", 1);
     EXPECT_EQ(r["violation"]["kind"], "deadlock") << options;
     EXPECT_EQ(r["counts"]["recoveries"], 16) << options;
-    EXPECT_EQ(r["outcomes"].back(), json({{"output", "1 1"}, {"stdout", "1 1\n"}, {"recoveries", 2}, {"violations", 2}})) << options << r["outcomes"];
+    EXPECT_EQ(r["outcomes"].back(),
+              json({{"output", "1 1"}, {"stdout", "1 1\n"}, {"recoveries", 2}, {"violations", 2}}))
+        << options << r["outcomes"];
   }
 }
 
@@ -205,7 +243,8 @@ TEST(ThreadFiles, BoundsAreBounds) {
 }
 
 TEST(ThreadFiles, DamagedTokensAreRefused) {
-  for (const char* token : {"ct1", "ct1AAAA", "ct1!!", "ct9AAAA"}) EXPECT_EQ(run(std::string("replay ") + token).code, 2) << token;
+  for (const char* token : {"ct1", "ct1AAAA", "ct1!!", "ct9AAAA"})
+    EXPECT_EQ(run(std::string("replay ") + token).code, 2) << token;
 }
 
 }  // namespace

@@ -8,9 +8,8 @@
 #include <array>
 #include <cstdio>
 #include <fstream>
-#include <string>
-
 #include <nlohmann/json.hpp>
+#include <string>
 
 namespace crashcut {
 

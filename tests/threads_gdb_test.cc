@@ -11,7 +11,8 @@ namespace {
 class Gdb : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (std::system("gdb --version > /dev/null 2>&1") != 0) GTEST_SKIP() << "gdb is not installed: scripts/setup.sh installs it";
+    if (std::system("gdb --version > /dev/null 2>&1") != 0)
+      GTEST_SKIP() << "gdb is not installed: scripts/setup.sh installs it";
     found_ = report("", "mistakes assert", 1);
     ASSERT_FALSE(found_.is_discarded());
   }
@@ -75,17 +76,21 @@ TEST_F(Gdb, GoesToStepsForwardAndBack) {
   const std::string back = part(output, "crashcut back");
   EXPECT_NE(back.find(before["thread"].get<std::string>() + " "), std::string::npos) << output;
   EXPECT_NE(back.find(before["text"].get<std::string>()), std::string::npos) << output;
-  EXPECT_NE(part(output, "crashcut forward").find(line_of("by_assert(void", "pthread_mutex_lock")), std::string::npos) << output;
+  EXPECT_NE(part(output, "crashcut forward").find(line_of("by_assert(void", "pthread_mutex_lock")), std::string::npos)
+      << output;
   const std::string schedule = part(output, "crashcut schedule");
-  for (const json& s : found_["violation"]["steps"]) EXPECT_NE(schedule.find(s["text"].get<std::string>()), std::string::npos) << output;
-  EXPECT_NE(schedule.find("=> " + std::string(locks < 10 ? "   " : "  ") + std::to_string(locks)), std::string::npos) << output;
+  for (const json& s : found_["violation"]["steps"])
+    EXPECT_NE(schedule.find(s["text"].get<std::string>()), std::string::npos) << output;
+  EXPECT_NE(schedule.find("=> " + std::string(locks < 10 ? "   " : "  ") + std::to_string(locks)), std::string::npos)
+      << output;
 }
 
 TEST_F(Gdb, ShowsWhereThreadsStand) {
   const std::string go = "crashcut goto " + std::to_string(step("thread 2", "lock mutex m"));
   const std::string output = gdb({go, "crashcut threads", "crashcut backtrace 0", "print turn"});
   const std::string threads = part(output, "crashcut threads");
-  EXPECT_NE(threads.find("main         two at " + line_of("static void two", "pthread_join(b")), std::string::npos) << output;
+  EXPECT_NE(threads.find("main         two at " + line_of("static void two", "pthread_join(b")), std::string::npos)
+      << output;
   EXPECT_NE(threads.find("thread 2     by_assert at"), std::string::npos) << output;
   EXPECT_NE(part(output, "crashcut backtrace 0").find("main ("), std::string::npos) << output;
   EXPECT_NE(part(output, "print turn").find("= 1"), std::string::npos) << output;

@@ -42,7 +42,8 @@ TEST_P(Compilers, KnownCounts) {
 
 // Locks of atomic variables: a loop that waits is neither endless nor a livelock.
 TEST_P(Compilers, LoopsThatWait) {
-  for (const char* words : {"peterson", "dekker", "spinlock 2", "spinlock 3", "spinlock-yields 2", "spinlock-compares 2", "waits-for-flag", "tries", "stack 2", "stack 3"}) {
+  for (const char* words : {"peterson", "dekker", "spinlock 2", "spinlock 3", "spinlock-yields 2",
+                            "spinlock-compares 2", "waits-for-flag", "tries", "stack 2", "stack 3"}) {
     EXPECT_LE(executions(of(words)), 200u) << words;
   }
 }
@@ -70,7 +71,8 @@ TEST_P(Compilers, ALoopThatNobodyEndsIsALivelock) {
 }
 
 TEST_P(Compilers, DataRaces) {
-  for (const char* words : {"racing 2", "message-relaxed", "message-half", "fences-half", "checked-wrongly 2", "peterson-wrong", "waits-for-plain", "copy"}) {
+  for (const char* words : {"racing 2", "message-relaxed", "message-half", "fences-half", "checked-wrongly 2",
+                            "peterson-wrong", "waits-for-plain", "copy"}) {
     const json r = report("", of(words), 1);
     EXPECT_EQ(r["violation"]["kind"], "data race") << words;
     EXPECT_TRUE(r["violation"]["replays"].get<bool>()) << words;
@@ -85,12 +87,15 @@ TEST_P(Compilers, WhatIsFreedIsNotUsed) {
   for (const char* words : {"counted-relaxed", "deleted-nodes"}) {
     const json r = report("", of(words), 1);
     EXPECT_EQ(r["violation"]["kind"], "data race") << words;
-    EXPECT_TRUE(r["violation"]["race"]["accesses"][0]["frees"].get<bool>() || r["violation"]["race"]["accesses"][1]["frees"].get<bool>()) << r["violation"]["race"].dump(1);
+    EXPECT_TRUE(r["violation"]["race"]["accesses"][0]["frees"].get<bool>() ||
+                r["violation"]["race"]["accesses"][1]["frees"].get<bool>())
+        << r["violation"]["race"].dump(1);
   }
   EXPECT_EQ(report("--all", of("deleted-nodes"), 1)["violation"]["kind"], "data race");
   const json r = report("", of("deleted-dangling"), 1);
   EXPECT_EQ(r["violation"]["kind"], "misuse");
-  EXPECT_NE(r["violation"]["text"].get<std::string>().find("uses memory that was freed"), std::string::npos) << r["violation"]["text"];
+  EXPECT_NE(r["violation"]["text"].get<std::string>().find("uses memory that was freed"), std::string::npos)
+      << r["violation"]["text"];
   EXPECT_TRUE(r["violation"]["replays"].get<bool>());
 }
 
@@ -122,7 +127,8 @@ TEST_P(Compilers, ARaceHasBothStacks) {
   }
   EXPECT_TRUE(any_write);
   const Ran shown = run("threads " + program(of("racing 2")));
-  EXPECT_NE(shown.output.find("increment() at shared.cpp:" + std::to_string(writes)), std::string::npos) << shown.output;
+  EXPECT_NE(shown.output.find("increment() at shared.cpp:" + std::to_string(writes)), std::string::npos)
+      << shown.output;
 }
 
 // Who goes on after a race sees what it does: the orders of the racing accesses are tried.
@@ -135,9 +141,11 @@ TEST_P(Compilers, WhatARaceLeadsTo) {
 }
 
 TEST_P(Compilers, ReductionsAgree) {
-  for (const char* words : {"spinlock 2", "spinlock-compares 2", "waits-for-flag", "tries", "wait", "message", "stack 2", "static 2", "checked-rightly 2"}) {
+  for (const char* words : {"spinlock 2", "spinlock-compares 2", "waits-for-flag", "tries", "wait", "message",
+                            "stack 2", "static 2", "checked-rightly 2"}) {
     for (const char* reduction : {"none", "source", "optimal"}) {
-      EXPECT_EQ(report(std::string("--all --reduction ") + reduction, of(words), 0)["verdict"], "verified") << words << " " << reduction;
+      EXPECT_EQ(report(std::string("--all --reduction ") + reduction, of(words), 0)["verdict"], "verified")
+          << words << " " << reduction;
     }
   }
   for (const char* words : {"message-relaxed", "waits-for-nothing", "copy"}) {
@@ -146,7 +154,8 @@ TEST_P(Compilers, ReductionsAgree) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Memory, Compilers, ::testing::Values("g++", "clang++"), [](const auto& info) { return info.param == std::string("g++") ? "gcc" : "clang"; });
+INSTANTIATE_TEST_SUITE_P(Memory, Compilers, ::testing::Values("g++", "clang++"),
+                         [](const auto& info) { return info.param == std::string("g++") ? "gcc" : "clang"; });
 
 TEST(Memory, InC) {
   for (const char* compiler : {"gcc", "clang"}) {
@@ -167,9 +176,14 @@ std::string made_up_thread(std::mt19937_64& random, std::size_t accesses) {
   for (std::size_t i = 0; i < accesses; ++i) {
     const char which = "01"[below(2)];
     switch (below(5)) {
-      case 0: script += std::string("(") + which + access() + ")" + which; break;
-      case 1: script += std::string("?") + which + access(); break;
-      default: script += access();
+      case 0:
+        script += std::string("(") + which + access() + ")" + which;
+        break;
+      case 1:
+        script += std::string("?") + which + access();
+        break;
+      default:
+        script += access();
     }
   }
   return " '" + script + "'";
@@ -193,13 +207,15 @@ TEST(Memory, MadeUpProgramsHaveTheRacesOfEverySchedule) {
     }
     return !::testing::Test::HasFailure();
   });
-  EXPECT_TRUE(std::getenv("CRASHCUT_SEED") != nullptr || (with_race > 0 && without > 0)) << with_race << " and " << without;
+  EXPECT_TRUE(std::getenv("CRASHCUT_SEED") != nullptr || (with_race > 0 && without > 0))
+      << with_race << " and " << without;
 }
 
 // It comes while the schedule that leads to another order is still being followed.
 TEST(Memory, ARaceOnTheWayToAnotherOrder) {
   for (const char* goes_on : {"", "--all "}) {
-    EXPECT_EQ(report(goes_on, "memory_script-gcc 'w0(1x0)1' '?0w0w0' 'f0L0'", 1)["violation"]["kind"], "data race") << goes_on;
+    EXPECT_EQ(report(goes_on, "memory_script-gcc 'w0(1x0)1' '?0w0w0' 'f0L0'", 1)["violation"]["kind"], "data race")
+        << goes_on;
   }
 }
 
@@ -229,7 +245,9 @@ class Sources : public ::testing::TestWithParam<Source> {};
 
 TEST_P(Sources, AreJudgedRightly) {
   const std::string path = "/tmp/threads_memory_test." + std::to_string(getpid()) + ".cc";
-  std::ofstream(path) << "#include <bits/stdc++.h>\n#include <fcntl.h>\n#include <pthread.h>\n#include <semaphore.h>\n#include <unistd.h>\n" << GetParam().text;
+  std::ofstream(path) << "#include <bits/stdc++.h>\n#include <fcntl.h>\n#include <pthread.h>\n#include "
+                         "<semaphore.h>\n#include <unistd.h>\n"
+                      << GetParam().text;
   const Ran ran = run(std::string("threads --time ") + (GetParam().code == 3 ? "2 " : "60 ") + path);
   std::remove(path.c_str());
   EXPECT_EQ(ran.code, GetParam().code) << ran.output;
@@ -239,20 +257,23 @@ TEST_P(Sources, AreJudgedRightly) {
 // More steps than an execution can hold are a bound like others.
 TEST(Memory, AnExecutionThatIsTooLongIsBounded) {
   const std::string path = "/tmp/threads_memory_test." + std::to_string(getpid()) + ".c";
-  std::ofstream(path) << "#include <pthread.h>\nint main(void) { static pthread_mutex_t m = PTHREAD_MUTEX_INITIALIZER;\n"
-                         "for (int i = 0; i < 60000; ++i) { pthread_mutex_lock(&m); pthread_mutex_unlock(&m); } return 0; }\n";
+  std::ofstream(path)
+      << "#include <pthread.h>\nint main(void) { static pthread_mutex_t m = PTHREAD_MUTEX_INITIALIZER;\n"
+         "for (int i = 0; i < 60000; ++i) { pthread_mutex_lock(&m); pthread_mutex_unlock(&m); } return 0; }\n";
   const Ran ran = run("threads --reduction none " + path);
   std::remove(path.c_str());
   EXPECT_EQ(ran.code, 3) << ran.output;
   EXPECT_NE(ran.output.find("bounded (depth)"), std::string::npos) << ran.output;
 }
 
-// Threads without an end, three critical sections each: 6! / 3!^2 orders of them. They count, so no round is like another.
+// Threads without an end, three critical sections each: 6! / 3!^2 orders of them. They count, so no round is like
+// another.
 TEST(Memory, EndlessThreadsAreBoundedByDepth) {
   const std::string path = "/tmp/threads_memory_test." + std::to_string(getpid()) + ".c";
-  std::ofstream(path) << "#include <pthread.h>\nstatic pthread_mutex_t m = PTHREAD_MUTEX_INITIALIZER;\nstatic int n;\n"
-                         "static void* run(void* x) { for (;;) { pthread_mutex_lock(&m); ++n; pthread_mutex_unlock(&m); } return x; }\n"
-                         "int main(void) { pthread_t a; pthread_create(&a, 0, run, 0); run(0); }\n";
+  std::ofstream(path)
+      << "#include <pthread.h>\nstatic pthread_mutex_t m = PTHREAD_MUTEX_INITIALIZER;\nstatic int n;\n"
+         "static void* run(void* x) { for (;;) { pthread_mutex_lock(&m); ++n; pthread_mutex_unlock(&m); } return x; }\n"
+         "int main(void) { pthread_t a; pthread_create(&a, 0, run, 0); run(0); }\n";
   for (const char* reduction : {"source", "optimal"}) {
     const Ran ran = run(std::string("threads --depth 7 --time 60 --reduction ") + reduction + " " + path);
     EXPECT_EQ(ran.code, 3) << ran.output;
@@ -266,54 +287,87 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(
         // The writer comes before both or after both: neither alone keeps it waiting.
         Source{"readers_who_meet", 1, "assertion `one + two == 0' failed",
-               "std::shared_mutex l; pthread_barrier_t b; int config, one, two; void look(int* seen) { std::shared_lock k(l); pthread_barrier_wait(&b); *seen = config; }\n"
-               "int main() { pthread_barrier_init(&b, nullptr, 2); std::thread r(look, &one), s(look, &two), w([] { std::unique_lock k(l); config = 1; }); r.join(); s.join(); w.join(); assert(one + two == 0); }"},
-        Source{"cancelled_too_late", 1, "assertion `!joined' failed",
-               "pthread_t a, b; int joined; int main() { pthread_create(&a, nullptr, [](void* x) { return x; }, nullptr);\n"
-               "pthread_create(&b, nullptr, [](void* x) { pthread_join(a, nullptr); joined = 1; return x; }, nullptr);\n"
-               "pthread_cancel(b); pthread_join(b, nullptr); assert(!joined); pthread_join(a, nullptr); }"},
-        Source{"references", 0, "verified", "int main() { auto p = std::make_shared<int>(1); std::thread a([q = p] { auto r = q; }), b([q = p] { auto r = q; }); p.reset(); a.join(); b.join(); }"},
+               "std::shared_mutex l; pthread_barrier_t b; int config, one, two; void look(int* seen) { "
+               "std::shared_lock k(l); pthread_barrier_wait(&b); *seen = config; }\n"
+               "int main() { pthread_barrier_init(&b, nullptr, 2); std::thread r(look, &one), s(look, &two), w([] { "
+               "std::unique_lock k(l); config = 1; }); r.join(); s.join(); w.join(); assert(one + two == 0); }"},
+        Source{
+            "cancelled_too_late", 1, "assertion `!joined' failed",
+            "pthread_t a, b; int joined; int main() { pthread_create(&a, nullptr, [](void* x) { return x; }, "
+            "nullptr);\n"
+            "pthread_create(&b, nullptr, [](void* x) { pthread_join(a, nullptr); joined = 1; return x; }, nullptr);\n"
+            "pthread_cancel(b); pthread_join(b, nullptr); assert(!joined); pthread_join(a, nullptr); }"},
+        Source{"references", 0, "verified",
+               "int main() { auto p = std::make_shared<int>(1); std::thread a([q = p] { auto r = q; }), b([q = p] { "
+               "auto r = q; }); p.reset(); a.join(); b.join(); }"},
         // One of two is there for each, though taking it may fail while the other takes its own.
         Source{"semaphore_of_two", 0, "verified",
-               "int main() { std::counting_semaphore<3> s(2); auto f = [&] { s.acquire(); s.release(); }; std::thread a(f), b(f); a.join(); b.join(); }"},
-        // libstdc++ 12's own: who sees 1, then 0, sleeps until it is no longer 1, which it is again (docs/scheduler.md).
+               "int main() { std::counting_semaphore<3> s(2); auto f = [&] { s.acquire(); s.release(); }; std::thread "
+               "a(f), b(f); a.join(); b.join(); }"},
+        // libstdc++ 12's own: who sees 1, then 0, sleeps until it is no longer 1, which it is again
+        // (docs/scheduler.md).
         Source{"semaphore_of_one", 1, "deadlock",
-               "int main() { std::counting_semaphore<3> s(1); auto f = [&] { s.acquire(); s.release(); }; std::thread a(f), b(f); a.join(); b.join(); }"},
-        Source{"stop_callback", 0, "verified", "int main() { std::stop_source s; std::thread t([&] { std::stop_callback c(s.get_token(), [] {}); }); s.request_stop(); t.join(); }"},
-        Source{"once_again", 0, "verified", "int n; void f() { std::once_flag o; std::call_once(o, [] { ++n; }); } int main() { f(); f(); assert(n == 2); }"},
+               "int main() { std::counting_semaphore<3> s(1); auto f = [&] { s.acquire(); s.release(); }; std::thread "
+               "a(f), b(f); a.join(); b.join(); }"},
+        Source{"stop_callback", 0, "verified",
+               "int main() { std::stop_source s; std::thread t([&] { std::stop_callback c(s.get_token(), [] {}); }); "
+               "s.request_stop(); t.join(); }"},
+        Source{"once_again", 0, "verified",
+               "int n; void f() { std::once_flag o; std::call_once(o, [] { ++n; }); } int main() { f(); f(); assert(n "
+               "== 2); }"},
         Source{"mutex_again", 0, "verified",
                "__attribute__((noinline)) void f() { std::mutex m; m.lock(); m.unlock(); }\n"
-               "__attribute__((noinline)) void g() { std::recursive_mutex m; m.lock(); m.lock(); m.unlock(); m.unlock(); }\n"
+               "__attribute__((noinline)) void g() { std::recursive_mutex m; m.lock(); m.lock(); m.unlock(); "
+               "m.unlock(); }\n"
                "int main() { f(); g(); f(); }"},
         Source{"wait_for", 0, "verified",
-               "int main() { std::mutex m; std::condition_variable c; std::unique_lock l(m); c.wait_for(l, std::chrono::milliseconds(5), [] { return false; }); }"},
+               "int main() { std::mutex m; std::condition_variable c; std::unique_lock l(m); c.wait_for(l, "
+               "std::chrono::milliseconds(5), [] { return false; }); }"},
         Source{"clock_after_timeout", 0, "verified",
-               "int main() { pthread_mutex_t m = PTHREAD_MUTEX_INITIALIZER; pthread_cond_t c = PTHREAD_COND_INITIALIZER; timespec t, u; clock_gettime(CLOCK_REALTIME, &t); t.tv_sec += 3;\n"
-               "pthread_mutex_lock(&m); assert(pthread_cond_timedwait(&c, &m, &t) == ETIMEDOUT); clock_gettime(CLOCK_REALTIME, &u); assert(u.tv_sec >= t.tv_sec); pthread_mutex_unlock(&m); }"},
-        Source{"many_timeouts", 0, "verified", "int main() { sem_t s; sem_init(&s, 0, 0); timespec t{0, 0}; for (int i = 0; i < 3; ++i) assert(sem_timedwait(&s, &t) != 0); }"},
+               "int main() { pthread_mutex_t m = PTHREAD_MUTEX_INITIALIZER; pthread_cond_t c = "
+               "PTHREAD_COND_INITIALIZER; timespec t, u; clock_gettime(CLOCK_REALTIME, &t); t.tv_sec += 3;\n"
+               "pthread_mutex_lock(&m); assert(pthread_cond_timedwait(&c, &m, &t) == ETIMEDOUT); "
+               "clock_gettime(CLOCK_REALTIME, &u); assert(u.tv_sec >= t.tv_sec); pthread_mutex_unlock(&m); }"},
+        Source{"many_timeouts", 0, "verified",
+               "int main() { sem_t s; sem_init(&s, 0, 0); timespec t{0, 0}; for (int i = 0; i < 3; ++i) "
+               "assert(sem_timedwait(&s, &t) != 0); }"},
         Source{"timeouts_beside_a_race", 3, "bounded (timeouts)",
                "std::mutex m; sem_t s; int main() { sem_init(&s, 0, 0); auto f = [] { m.lock(); m.unlock(); };\n"
-               "std::thread c([] { timespec t{0, 0}; for (int i = 0; i < 3; ++i) sem_timedwait(&s, &t); }), a(f), b(f); a.join(); b.join(); c.join(); }"},
+               "std::thread c([] { timespec t{0, 0}; for (int i = 0; i < 3; ++i) sem_timedwait(&s, &t); }), a(f), "
+               "b(f); a.join(); b.join(); c.join(); }"},
         Source{"sleeps_beside_a_race", 0, "verified",
-               "std::mutex m; int main() { auto f = [] { m.lock(); m.unlock(); }; std::thread c([] { for (int i = 0; i < 10; ++i) usleep(10); }), a(f), b(f); a.join(); b.join(); c.join(); }"},
+               "std::mutex m; int main() { auto f = [] { m.lock(); m.unlock(); }; std::thread c([] { for (int i = 0; i "
+               "< 10; ++i) usleep(10); }), a(f), b(f); a.join(); b.join(); c.join(); }"},
         Source{"sleeps", 0, "verified", "int main() { for (int i = 0; i < 20; ++i) usleep(1000); }"},
         Source{"sleeps_until", 0, "verified",
-               "std::atomic<bool> go; int main() { auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(20);\n"
-               "while (!go && std::chrono::steady_clock::now() < end) std::this_thread::sleep_for(std::chrono::milliseconds(1)); }"},
+               "std::atomic<bool> go; int main() { auto end = std::chrono::steady_clock::now() + "
+               "std::chrono::milliseconds(20);\n"
+               "while (!go && std::chrono::steady_clock::now() < end) "
+               "std::this_thread::sleep_for(std::chrono::milliseconds(1)); }"},
         Source{"sleeps_for_ever", 1, "loops", "volatile bool go; int main() { while (!go) usleep(1000); }"},
         Source{"pipe", 2, "pipe()", "int main() { int p[2]; return pipe(p); }"},
         Source{"key_again", 0, "verified",
-               "int main() { pthread_key_t k; pthread_key_create(&k, nullptr); pthread_setspecific(k, &k); pthread_key_delete(k); pthread_key_create(&k, nullptr); assert(pthread_getspecific(k) == nullptr); }"},
-        Source{"thread_ids", 0, "verified", "int main() { const auto id = gettid(); std::thread([=] { assert(gettid() != id); }).join(); }"},
+               "int main() { pthread_key_t k; pthread_key_create(&k, nullptr); pthread_setspecific(k, &k); "
+               "pthread_key_delete(k); pthread_key_create(&k, nullptr); assert(pthread_getspecific(k) == nullptr); }"},
+        Source{"thread_ids", 0, "verified",
+               "int main() { const auto id = gettid(); std::thread([=] { assert(gettid() != id); }).join(); }"},
         Source{"destructor", 1, "exit code 7", "__attribute__((destructor)) void d() { _exit(7); } int main() {}"},
-        Source{"timedlock_of_its_own", 0, "verified", "int main() { pthread_mutex_t m = PTHREAD_MUTEX_INITIALIZER; pthread_mutex_lock(&m); timespec t{0, 0}; assert(pthread_mutex_timedlock(&m, &t) == ETIMEDOUT); }"},
-        Source{"spins_on_trylock", 0, "verified", "std::mutex m; int x; int main() { auto f = [] { while (!m.try_lock()) {} ++x; m.unlock(); }; std::thread a(f), b(f); a.join(); b.join(); }"}),
+        Source{"timedlock_of_its_own", 0, "verified",
+               "int main() { pthread_mutex_t m = PTHREAD_MUTEX_INITIALIZER; pthread_mutex_lock(&m); timespec t{0, 0}; "
+               "assert(pthread_mutex_timedlock(&m, &t) == ETIMEDOUT); }"},
+        Source{"spins_on_trylock", 0, "verified",
+               "std::mutex m; int x; int main() { auto f = [] { while (!m.try_lock()) {} ++x; m.unlock(); }; "
+               "std::thread a(f), b(f); a.join(); b.join(); }"}),
     [](const auto& info) { return std::string(info.param.name); });
 
 // Another program than that of the token.
 TEST(Memory, ATokenOfAnotherProgramIsRefused) {
   const std::string path = "/tmp/threads_memory_test." + std::to_string(getpid()) + ".c";
-  const auto write = [&](int value) { std::ofstream(path) << "#include <assert.h>\n#include <pthread.h>\nstatic void* f(void* p) { return p; }\nint main(void) { pthread_t t; pthread_create(&t, 0, f, 0); pthread_join(t, 0); int x = " << value << "; assert(x == 1); return 0; }\n"; };
+  const auto write = [&](int value) {
+    std::ofstream(path) << "#include <assert.h>\n#include <pthread.h>\nstatic void* f(void* p) { return p; }\nint "
+                           "main(void) { pthread_t t; pthread_create(&t, 0, f, 0); pthread_join(t, 0); int x = "
+                        << value << "; assert(x == 1); return 0; }\n";
+  };
   write(2);
   const Ran found = run("threads " + path);
   EXPECT_EQ(found.code, 1) << found.output;
@@ -354,13 +408,16 @@ TEST(Resume, EndsAsTheWholeSearchDoes) {
     const char *options, *words, *step;
   };
   const std::string file = ::testing::TempDir() + "resume." + std::to_string(getpid()) + ".json";
-  for (const Row& row : {Row{"--depth 8", "producer_consumer 2 1 1 while", "1"}, Row{"--depth 8 --reduction source", "producer_consumer 2 1 1 while", "1"},
-                         Row{"--preemptions 2", "philosophers 2 arbiter", "37"}, Row{"--preemptions 1", "philosophers 3 arbiter", "5"}}) {
+  for (const Row& row : {Row{"--depth 8", "producer_consumer 2 1 1 while", "1"},
+                         Row{"--depth 8 --reduction source", "producer_consumer 2 1 1 while", "1"},
+                         Row{"--preemptions 2", "philosophers 2 arbiter", "37"},
+                         Row{"--preemptions 1", "philosophers 3 arbiter", "5"}}) {
     const json whole = report(std::string("--all ") + row.options, row.words, 3);
     json r = report(std::string("--all --max-executions ") + row.step + " " + row.options, row.words, 3);
     for (int part = 0; part < 200 && r["resume"].is_string(); ++part) {
       const std::string command = r["resume"];
-      EXPECT_EQ(run("threads --json " + file + " --resume " + command.substr(command.rfind(' ') + 1)).code, 3) << row.options;
+      EXPECT_EQ(run("threads --json " + file + " --resume " + command.substr(command.rfind(' ') + 1)).code, 3)
+          << row.options;
       std::ifstream in(file);
       r = json::parse(in, nullptr, false);
       ASSERT_FALSE(r.is_discarded());
@@ -387,7 +444,8 @@ TEST(Resume, GoesOnWithCrashes) {
     const std::string file = ::testing::TempDir() + "resume." + std::to_string(getpid()) + ".json";
     for (int part = 0; part < 100 && r["verdict"] == "bounded"; ++part) {
       const std::string command = r["resume"].get<std::string>();
-      const Ran ran = run("threads --max-recoveries 1000000 --json " + file + " --resume " + command.substr(command.rfind(' ') + 1));
+      const Ran ran = run("threads --max-recoveries 1000000 --json " + file + " --resume " +
+                          command.substr(command.rfind(' ') + 1));
       EXPECT_TRUE(ran.code == 0 || ran.code == 3) << ran.output;
       std::ifstream in(file);
       r = json::parse(in, nullptr, false);
@@ -401,7 +459,8 @@ TEST(Resume, GoesOnWithCrashes) {
 }
 
 TEST(Resume, RefusesOtherTokens) {
-  for (const char* token : {"cr1", "cr1AAAA", "ct1AAAA", "x", "cr1MTpbXQ"}) EXPECT_EQ(run(std::string("threads --resume ") + token).code, 2) << token;
+  for (const char* token : {"cr1", "cr1AAAA", "ct1AAAA", "x", "cr1MTpbXQ"})
+    EXPECT_EQ(run(std::string("threads --resume ") + token).code, 2) << token;
 }
 
 }  // namespace

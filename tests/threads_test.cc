@@ -18,7 +18,8 @@ TEST(Threads, PhilosophersWithAnArbiter) {
 }
 
 TEST(Threads, OneJobOrSeveralFindTheSame) {
-  for (const char* jobs : {"--jobs 1", "--jobs 2", "--jobs 3"}) EXPECT_EQ(executions("philosophers 5 arbiter", jobs), 120u) << jobs;
+  for (const char* jobs : {"--jobs 1", "--jobs 2", "--jobs 3"})
+    EXPECT_EQ(executions("philosophers 5 arbiter", jobs), 120u) << jobs;
 }
 
 // Objects on main's stack are at the same place for all workers, whatever their descriptors' numbers.
@@ -53,7 +54,9 @@ TEST(Threads, ReductionsAgree) {
 TEST(Threads, ADeadlockSaysWhoHoldsWhat) {
   const Ran ran = run("threads " + program("philosophers 3 none"));
   EXPECT_EQ(ran.code, 1);
-  EXPECT_NE(ran.output.find("thread 1     holds mutex forks; waits for mutex forks+40, which thread 2 holds"), std::string::npos) << ran.output;
+  EXPECT_NE(ran.output.find("thread 1     holds mutex forks; waits for mutex forks+40, which thread 2 holds"),
+            std::string::npos)
+      << ran.output;
   EXPECT_NE(ran.output.find("violation: deadlock"), std::string::npos);
 }
 
@@ -85,57 +88,82 @@ TEST_P(Findings, AreFoundAndReplay) {
 
 INSTANTIATE_TEST_SUITE_P(
     Threads, Findings,
-    ::testing::Values(Row{"mistakes signal", "", 1, "signal", "died by SIGSEGV"}, Row{"mistakes abort", "", 1, "signal", "SIGABRT"},
-                      Row{"mistakes kill-self", "", 1, "signal", "died by SIGKILL"}, Row{"mistakes kill-by-thread", "", 1, "signal", "died by SIGKILL"},
-                      Row{"mistakes assert", "", 1, "assertion", "`turn == 0' failed"}, Row{"mistakes lost-wakeup", "", 1, "deadlock", "deadlock"},
-                      Row{"mistakes self-lock", "", 1, "deadlock", "deadlock"}, Row{"mistakes spin", "", 0, "", ""},
-                      Row{"mistakes livelock", "", 1, "livelock", "loops"}, Row{"mistakes left", "", 0, "", ""}, Row{"mistakes left", "--strict-exit", 1, "threads left", "still running"},
-                      Row{"mistakes detached", "", 0, "", ""}, Row{"mistakes non-owner", "", 1, "misuse", "another thread holds"},
-                      Row{"mistakes not-locked", "", 1, "misuse", "nobody holds"}, Row{"mistakes destroy", "", 1, "misuse", "destroys a lock"},
-                      Row{"destroys mutex", "", 1, "misuse", "uses an object that was destroyed"}, Row{"destroys semaphore", "", 1, "misuse", "uses an object that was destroyed"},
-                      Row{"destroys condition", "", 1, "misuse", "uses an object that was destroyed"}, Row{"destroys rwlock", "", 1, "misuse", "uses an object that was destroyed"}, Row{"destroys barrier", "", 1, "misuse", "uses an object that was destroyed"}, Row{"destroys twice", "", 1, "misuse", "uses an object that was destroyed"},
-                      Row{"destroys anew", "", 0, "", ""}, Row{"destroys init", "", 0, "", ""}, Row{"destroys taken", "", 0, "", ""}, Row{"destroys woken", "", 0, "", ""}, Row{"destroys leaving", "", 0, "", ""},
-                      Row{"mistakes join-twice", "", 1, "misuse", "joined before"}, Row{"mistakes join-detached", "", 1, "misuse", "detached"},
-                      Row{"mistakes overflow", "", 1, "signal", "SIGSEGV"}, Row{"mistakes exit", "", 1, "exit", "exit code 3"},
-                      Row{"mistakes hang", "--step-limit 0.3", 1, "no progress", "runs on"}, Row{"mistakes timeout", "", 1, "assertion", "timed out"},
-                      Row{"mistakes unseen-spin", "--step-limit 0.3", 3, "", ""}, Row{"mistakes unseen-lock", "--step-limit 0.3", 3, "", ""},
-                      Row{"mistakes hang-early", "--step-limit 0.3", 1, "no progress", "runs on"},
-                      Row{"mistakes errorcheck", "", 0, "", ""},
-                      Row{"mistakes first-timeout", "--timeouts 0", 1, "assertion", "timed_out"}, Row{"mistakes second-timeout", "--timeouts 0", 1, "assertion", "timed_out"},
-                      Row{"mistakes rwlock-twice", "", 0, "", ""}, Row{"mistakes rwlock-twice", "--policy rwlock=fifo", 0, "", ""}, Row{"mistakes stack", "", 0, "", ""},
-                      Row{"mistakes polls", "", 0, "", ""}, Row{"mistakes polls-forever", "", 1, "livelock", "loops"},
-                      Row{"rounds poll-and-sleep", "", 0, "", ""}, Row{"rounds poll-by-semaphore", "", 0, "", ""},
-                      Row{"rounds scoped_lock", "", 0, "", ""}, Row{"rounds poll", "", 0, "", ""},
-                      Row{"rounds poll-too-late", "", 1, "assertion", "value == 0"}, Row{"rounds poll-for-ever", "", 1, "livelock", "loops"},
-                      Row{"rounds poll-for-each-other", "", 1, "livelock", "loops"}, Row{"rounds give-up", "", 1, "assertion", "gave_up"},
-                      Row{"mistakes gives-up", "", 0, "", ""}, Row{"mistakes never-gives-up", "", 1, "assertion", "gave_up"},
-                      Row{"mistakes handlers", "", 0, "", ""}, Row{"mistakes handler-exits", "", 1, "exit", "exit code 5"}, Row{"mistakes handler-ends", "", 1, "signal", "SIGSEGV"},
-                      Row{"mistakes recursive", "", 0, "", ""}, Row{"mistakes robust", "", 0, "", ""},
-                      Row{"mistakes assume", "", 0, "", ""},
-                      Row{"mistakes assume-assert", "", 1, "assertion", "`turn != 0' failed"},
-                      Row{"mistakes keys", "", 0, "", ""}, Row{"mistakes files", "", 0, "", ""}, Row{"mistakes time", "", 0, "", ""},
-                      Row{"mistakes clocks", "", 0, "", ""}, Row{"mistakes till-late", "", 0, "", ""}, Row{"mistakes old-sleeps", "", 0, "", ""}, Row{"mistakes stream", "", 0, "", ""}, Row{"mistakes kill-thread", "", 0, "", ""}, Row{"mistakes pids", "", 0, "", ""}, Row{"mistakes many-keys", "", 0, "", ""},
-                      Row{"mistakes free-once", "", 0, "", ""}, Row{"mistakes free-twice", "", 1, "misuse", "frees memory that was freed before"}, Row{"mistakes free-inside", "", 1, "misuse", "frees what malloc() did not give"},
-                      Row{"mistakes main-exits", "", 0, "", ""}, Row{"mistakes cleanup", "", 0, "", ""},
-                      Row{"cancel wait", "", 0, "", ""}, Row{"cancel wait-leaks", "", 1, "deadlock", "deadlock"},
-                      Row{"cancel semaphore", "", 0, "", ""}, Row{"cancel signal", "", 0, "", ""},
-                      Row{"cancel sleeps", "", 0, "", ""}, Row{"cancel tests", "", 0, "", ""}, Row{"cancel computes", "", 0, "", ""},
-                      Row{"cancel signal", "--policy cond=fifo", 0, "", ""}, Row{"cancel signal", "--policy cond=lifo", 0, "", ""},
-                      Row{"cancel disabled", "", 0, "", ""}, Row{"cancel join", "", 0, "", ""}, Row{"cancel late", "", 0, "", ""},
-                      Row{"cancel write", "", 0, "", ""}, Row{"cancel write-all", "", 1, "assertion", "`st.st_size == 8' failed"},
-                      Row{"pool 2 2 right", "", 0, "", ""}, Row{"pool 2 2 early", "", 1, "assertion", "`done == jobs' failed"},
-                      Row{"meeting 3 barrier", "", 0, "", ""}, Row{"meeting 3 broadcast", "", 0, "", ""}, Row{"meeting 3 lost", "", 1, "deadlock", "deadlock"},
-                      Row{"producer_consumer 2 1 1 semaphore", "", 0, "", ""}, Row{"producer_consumer 2 1 1 while", "--spurious 1", 0, "", ""},
-                      Row{"producer_consumer 2 1 1 if", "", 0, "", ""}, Row{"producer_consumer 2 1 1 if", "--spurious 1", 1, "assertion", "failed"},
-                      Row{"mistakes timedjoin", "", 1, "exit", "exit code 6"},
-                      Row{"cpp unwind", "", 0, "", ""}, Row{"c11", "", 0, "", ""}, Row{"mistakes temporary", "", 0, "", ""}, Row{"mistakes temporary", "--reduction source", 0, "", ""}, Row{"cpp mutex", "", 0, "", ""},
-                      Row{"cpp condition", "", 0, "", ""}, Row{"cpp shared", "", 0, "", ""}, Row{"cpp latch", "", 3, "", ""},
-                      Row{"cpp barrier", "", 3, "", ""}, Row{"cpp semaphore", "", 3, "", ""}, Row{"cpp once", "", 0, "", ""},
-                      Row{"cpp once-throws", "", 0, "", ""}, Row{"cpp random", "", 0, "", ""}, Row{"cpp elapsed", "", 3, "", ""},
-                      Row{"cpp atomic", "", 3, "", ""}, Row{"cpp future", "", 3, "", ""}, Row{"cpp local", "", 0, "", ""}));
+    ::testing::Values(
+        Row{"mistakes signal", "", 1, "signal", "died by SIGSEGV"}, Row{"mistakes abort", "", 1, "signal", "SIGABRT"},
+        Row{"mistakes kill-self", "", 1, "signal", "died by SIGKILL"},
+        Row{"mistakes kill-by-thread", "", 1, "signal", "died by SIGKILL"},
+        Row{"mistakes assert", "", 1, "assertion", "`turn == 0' failed"},
+        Row{"mistakes lost-wakeup", "", 1, "deadlock", "deadlock"},
+        Row{"mistakes self-lock", "", 1, "deadlock", "deadlock"}, Row{"mistakes spin", "", 0, "", ""},
+        Row{"mistakes livelock", "", 1, "livelock", "loops"}, Row{"mistakes left", "", 0, "", ""},
+        Row{"mistakes left", "--strict-exit", 1, "threads left", "still running"},
+        Row{"mistakes detached", "", 0, "", ""}, Row{"mistakes non-owner", "", 1, "misuse", "another thread holds"},
+        Row{"mistakes not-locked", "", 1, "misuse", "nobody holds"},
+        Row{"mistakes destroy", "", 1, "misuse", "destroys a lock"},
+        Row{"destroys mutex", "", 1, "misuse", "uses an object that was destroyed"},
+        Row{"destroys semaphore", "", 1, "misuse", "uses an object that was destroyed"},
+        Row{"destroys condition", "", 1, "misuse", "uses an object that was destroyed"},
+        Row{"destroys rwlock", "", 1, "misuse", "uses an object that was destroyed"},
+        Row{"destroys barrier", "", 1, "misuse", "uses an object that was destroyed"},
+        Row{"destroys twice", "", 1, "misuse", "uses an object that was destroyed"},
+        Row{"destroys anew", "", 0, "", ""}, Row{"destroys init", "", 0, "", ""}, Row{"destroys taken", "", 0, "", ""},
+        Row{"destroys woken", "", 0, "", ""}, Row{"destroys leaving", "", 0, "", ""},
+        Row{"mistakes join-twice", "", 1, "misuse", "joined before"},
+        Row{"mistakes join-detached", "", 1, "misuse", "detached"},
+        Row{"mistakes overflow", "", 1, "signal", "SIGSEGV"}, Row{"mistakes exit", "", 1, "exit", "exit code 3"},
+        Row{"mistakes hang", "--step-limit 0.3", 1, "no progress", "runs on"},
+        Row{"mistakes timeout", "", 1, "assertion", "timed out"},
+        Row{"mistakes unseen-spin", "--step-limit 0.3", 3, "", ""},
+        Row{"mistakes unseen-lock", "--step-limit 0.3", 3, "", ""},
+        Row{"mistakes hang-early", "--step-limit 0.3", 1, "no progress", "runs on"},
+        Row{"mistakes errorcheck", "", 0, "", ""},
+        Row{"mistakes first-timeout", "--timeouts 0", 1, "assertion", "timed_out"},
+        Row{"mistakes second-timeout", "--timeouts 0", 1, "assertion", "timed_out"},
+        Row{"mistakes rwlock-twice", "", 0, "", ""}, Row{"mistakes rwlock-twice", "--policy rwlock=fifo", 0, "", ""},
+        Row{"mistakes stack", "", 0, "", ""}, Row{"mistakes polls", "", 0, "", ""},
+        Row{"mistakes polls-forever", "", 1, "livelock", "loops"}, Row{"rounds poll-and-sleep", "", 0, "", ""},
+        Row{"rounds poll-by-semaphore", "", 0, "", ""}, Row{"rounds scoped_lock", "", 0, "", ""},
+        Row{"rounds poll", "", 0, "", ""}, Row{"rounds poll-too-late", "", 1, "assertion", "value == 0"},
+        Row{"rounds poll-for-ever", "", 1, "livelock", "loops"},
+        Row{"rounds poll-for-each-other", "", 1, "livelock", "loops"},
+        Row{"rounds give-up", "", 1, "assertion", "gave_up"}, Row{"mistakes gives-up", "", 0, "", ""},
+        Row{"mistakes never-gives-up", "", 1, "assertion", "gave_up"}, Row{"mistakes handlers", "", 0, "", ""},
+        Row{"mistakes handler-exits", "", 1, "exit", "exit code 5"},
+        Row{"mistakes handler-ends", "", 1, "signal", "SIGSEGV"}, Row{"mistakes recursive", "", 0, "", ""},
+        Row{"mistakes robust", "", 0, "", ""}, Row{"mistakes assume", "", 0, "", ""},
+        Row{"mistakes assume-assert", "", 1, "assertion", "`turn != 0' failed"}, Row{"mistakes keys", "", 0, "", ""},
+        Row{"mistakes files", "", 0, "", ""}, Row{"mistakes time", "", 0, "", ""},
+        Row{"mistakes clocks", "", 0, "", ""}, Row{"mistakes till-late", "", 0, "", ""},
+        Row{"mistakes old-sleeps", "", 0, "", ""}, Row{"mistakes stream", "", 0, "", ""},
+        Row{"mistakes kill-thread", "", 0, "", ""}, Row{"mistakes pids", "", 0, "", ""},
+        Row{"mistakes many-keys", "", 0, "", ""}, Row{"mistakes free-once", "", 0, "", ""},
+        Row{"mistakes free-twice", "", 1, "misuse", "frees memory that was freed before"},
+        Row{"mistakes free-inside", "", 1, "misuse", "frees what malloc() did not give"},
+        Row{"mistakes main-exits", "", 0, "", ""}, Row{"mistakes cleanup", "", 0, "", ""},
+        Row{"cancel wait", "", 0, "", ""}, Row{"cancel wait-leaks", "", 1, "deadlock", "deadlock"},
+        Row{"cancel semaphore", "", 0, "", ""}, Row{"cancel signal", "", 0, "", ""},
+        Row{"cancel sleeps", "", 0, "", ""}, Row{"cancel tests", "", 0, "", ""}, Row{"cancel computes", "", 0, "", ""},
+        Row{"cancel signal", "--policy cond=fifo", 0, "", ""}, Row{"cancel signal", "--policy cond=lifo", 0, "", ""},
+        Row{"cancel disabled", "", 0, "", ""}, Row{"cancel join", "", 0, "", ""}, Row{"cancel late", "", 0, "", ""},
+        Row{"cancel write", "", 0, "", ""}, Row{"cancel write-all", "", 1, "assertion", "`st.st_size == 8' failed"},
+        Row{"pool 2 2 right", "", 0, "", ""}, Row{"pool 2 2 early", "", 1, "assertion", "`done == jobs' failed"},
+        Row{"meeting 3 barrier", "", 0, "", ""}, Row{"meeting 3 broadcast", "", 0, "", ""},
+        Row{"meeting 3 lost", "", 1, "deadlock", "deadlock"}, Row{"producer_consumer 2 1 1 semaphore", "", 0, "", ""},
+        Row{"producer_consumer 2 1 1 while", "--spurious 1", 0, "", ""},
+        Row{"producer_consumer 2 1 1 if", "", 0, "", ""},
+        Row{"producer_consumer 2 1 1 if", "--spurious 1", 1, "assertion", "failed"},
+        Row{"mistakes timedjoin", "", 1, "exit", "exit code 6"}, Row{"cpp unwind", "", 0, "", ""},
+        Row{"c11", "", 0, "", ""}, Row{"mistakes temporary", "", 0, "", ""},
+        Row{"mistakes temporary", "--reduction source", 0, "", ""}, Row{"cpp mutex", "", 0, "", ""},
+        Row{"cpp condition", "", 0, "", ""}, Row{"cpp shared", "", 0, "", ""}, Row{"cpp latch", "", 3, "", ""},
+        Row{"cpp barrier", "", 3, "", ""}, Row{"cpp semaphore", "", 3, "", ""}, Row{"cpp once", "", 0, "", ""},
+        Row{"cpp once-throws", "", 0, "", ""}, Row{"cpp random", "", 0, "", ""}, Row{"cpp elapsed", "", 3, "", ""},
+        Row{"cpp atomic", "", 3, "", ""}, Row{"cpp future", "", 3, "", ""}, Row{"cpp local", "", 0, "", ""}));
 
 TEST(Threads, RefusesWhatItCannotFollow) {
-  for (const auto& [words, text] : {std::pair{"mistakes fork", "fork()"}, std::pair{"mistakes socket", "socket()"}, std::pair{"mistakes kill-server", "kill() of another process"}, std::pair{"cancel asynchronous", "PTHREAD_CANCEL_ASYNCHRONOUS"}}) {
+  for (const auto& [words, text] : {std::pair{"mistakes fork", "fork()"}, std::pair{"mistakes socket", "socket()"},
+                                    std::pair{"mistakes kill-server", "kill() of another process"},
+                                    std::pair{"cancel asynchronous", "PTHREAD_CANCEL_ASYNCHRONOUS"}}) {
     const Ran ran = run("threads " + program(words));
     EXPECT_EQ(ran.code, 2) << words;
     EXPECT_NE(ran.output.find(text), std::string::npos) << ran.output;
@@ -149,7 +177,8 @@ TEST(Threads, RefusesOpenMpByName) {
   EXPECT_NE(ran.output.find("OpenMP"), std::string::npos) << ran.output;
 }
 
-// Native, then built on a condition variable: the same, dearer. 3! orders of whole critical sections without preference.
+// Native, then built on a condition variable: the same, dearer. 3! orders of whole critical sections without
+// preference.
 TEST(Threads, ReadersAndWritersInAllVariants) {
   EXPECT_EQ(executions("reader_writer 1 2 rwlock"), 6u);
   EXPECT_EQ(executions("reader_writer 1 2 mutex"), 6u);
@@ -164,19 +193,19 @@ TEST(Threads, ReadersAndWritersInAllVariants) {
 TEST(Threads, MutexesInLine) {
   EXPECT_EQ(executions("mistakes in-line", "--policy mutex=any"), 24u);
   EXPECT_EQ(executions("mistakes in-line", "--policy mutex=fifo"), 24u);
-  EXPECT_EQ(executions("mistakes in-line", "--policy mutex=lifo"), 24u * 14u);  // and the ways to put four on a stack and take them off
+  EXPECT_EQ(executions("mistakes in-line", "--policy mutex=lifo"),
+            24u * 14u);  // and the ways to put four on a stack and take them off
   EXPECT_EQ(report("--all --policy mutex=lifo --reduction source", "mistakes in-line", 0)["verdict"], "verified");
   for (const char* policy : {"mutex=fifo", "mutex=lifo", "rwlock=fifo", "rwlock=lifo"}) {
-    for (const char* words : {"cpp condition", "mistakes recursive", "mistakes errorcheck", "mistakes robust", "cpp shared"}) {
+    for (const char* words :
+         {"cpp condition", "mistakes recursive", "mistakes errorcheck", "mistakes robust", "cpp shared"}) {
       EXPECT_EQ(report(std::string("--policy ") + policy, words, 0)["verdict"], "verified") << policy << " " << words;
     }
   }
   EXPECT_EQ(report("--policy mutex=fifo", "mistakes self-lock", 1)["violation"]["kind"], "deadlock");
 }
 
-TEST(Threads, WhatThreadsDoNotMeetIn) {
-  EXPECT_EQ(executions("cpp throws"), 1u);
-}
+TEST(Threads, WhatThreadsDoNotMeetIn) { EXPECT_EQ(executions("cpp throws"), 1u); }
 
 // One execution a place that the request can take among what heeds it.
 TEST(Threads, CancellationPointsAreOperations) {
@@ -196,8 +225,10 @@ TEST(Threads, CountsWhatIsAssumedAway) {
 }
 
 TEST(Threads, BadInput) {
-  for (const char* arguments : {"threads", "threads /no/such/program", "threads /etc/passwd", "threads --reduction best /bin/true", "threads --policy mutex=best /bin/true",
-                                "threads --depth 0 /bin/true", "threads --preemptions -1 /bin/true", "replay ct1", "replay ct1AAAA", "replay ct1!!"}) {
+  for (const char* arguments :
+       {"threads", "threads /no/such/program", "threads /etc/passwd", "threads --reduction best /bin/true",
+        "threads --policy mutex=best /bin/true", "threads --depth 0 /bin/true", "threads --preemptions -1 /bin/true",
+        "replay ct1", "replay ct1AAAA", "replay ct1!!"}) {
     const Ran ran = run(arguments);
     EXPECT_EQ(ran.code, 2) << arguments << "\n" << ran.output;
     EXPECT_NE(ran.output.find("crashcut"), std::string::npos) << arguments;
@@ -208,7 +239,8 @@ std::vector<pid_t> processes_of(const std::filesystem::path& executable) {
   std::vector<pid_t> found;
   std::error_code error;
   for (const auto& process : std::filesystem::directory_iterator("/proc")) {
-    if (std::filesystem::read_symlink(process.path() / "exe", error) == executable && !error) found.push_back(std::stoi(process.path().filename()));
+    if (std::filesystem::read_symlink(process.path() / "exe", error) == executable && !error)
+      found.push_back(std::stoi(process.path().filename()));
   }
   std::sort(found.begin(), found.end());
   return found;
@@ -224,7 +256,8 @@ TEST(Threads, LeavesNoProcess) {
   std::filesystem::remove(copy);
 }
 
-// Somebody else kills what runs the program, the first or the last of its processes: that is no finding, and nothing stays.
+// Somebody else kills what runs the program, the first or the last of its processes: that is no finding, and nothing
+// stays.
 TEST(Threads, WhoeverIsKilledItIsNoFinding) {
   const std::filesystem::path copy = ::testing::TempDir() + "threads_test.killed." + std::to_string(getpid());
   std::filesystem::copy_file(program("philosophers"), copy);
@@ -249,7 +282,8 @@ TEST(Threads, WhoeverIsKilledItIsNoFinding) {
 }
 
 Ran run_until_ctrl_c(const std::string& arguments) {
-  FILE* pipe = popen(("timeout --foreground --preserve-status -s INT 1 " CRASHCUT_COMMAND " " + arguments + " 2>&1").c_str(), "r");
+  FILE* pipe = popen(
+      ("timeout --foreground --preserve-status -s INT 1 " CRASHCUT_COMMAND " " + arguments + " 2>&1").c_str(), "r");
   Ran ran{-1, ""};
   for (int c = fgetc(pipe); c != EOF; c = fgetc(pipe)) ran.output += static_cast<char>(c);
   const int status = pclose(pipe);
@@ -286,7 +320,8 @@ TEST(Threads, ABoundAfterAViolation) {
   EXPECT_TRUE(whole["bound_hit"].is_null() && whole["resume"].is_null());
   EXPECT_TRUE(report("--jobs 1", "philosophers 3 none", 1)["bound_hit"].is_null());
   const json first = report("--jobs 1", "philosophers 3 none", 1);
-  json part = report("--all --jobs 1 --max-executions " + first["counts"]["executions"].dump(), "philosophers 3 none", 1);
+  json part =
+      report("--all --jobs 1 --max-executions " + first["counts"]["executions"].dump(), "philosophers 3 none", 1);
   EXPECT_EQ(part["bound_hit"], "max_executions");
   const std::string file = ::testing::TempDir() + "threads_test.resumed." + std::to_string(getpid()) + ".json";
   for (int times = 0; part["resume"].is_string() && times < 100; ++times) {
@@ -312,7 +347,8 @@ TEST(Threads, BoundsAreReportedAsBounds) {
 
 // Rounds: what needs none is found among the schedules that have none.
 TEST(Threads, PreemptionsAreTriedFewFirst) {
-  const json few = report("--preemptions 5", "mistakes self-lock", 1), none = report("--preemptions 0", "mistakes self-lock", 1);
+  const json few = report("--preemptions 5", "mistakes self-lock", 1),
+             none = report("--preemptions 0", "mistakes self-lock", 1);
   EXPECT_EQ(few["counts"]["executions"], none["counts"]["executions"]);
 }
 

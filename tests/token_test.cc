@@ -55,7 +55,8 @@ ThreadToken thread_sample() {
                   {1, Names::kTimerOrdinal - 1},
                   {1, Names::kStirOrdinal},
                   {1, Names::kCancelOrdinal}};
-  for (const std::uint32_t actor : {0u, 0u, 1u, 2u, 1u, 1u}) token.schedule.push_back(static_cast<scheduler::ActorId>(actor));
+  for (const std::uint32_t actor : {0u, 0u, 1u, 2u, 1u, 1u})
+    token.schedule.push_back(static_cast<scheduler::ActorId>(actor));
   token.racy = {0x7fff'0000'1234, std::uint64_t{1} << 63 | 8};
   token.crash.from_directory = "/srv/disk";
   token.crash.depth = 2;
@@ -143,10 +144,18 @@ TEST(ReplayToken, RefusesEveryMutation) {
     for (std::uint64_t n = 1 + random() % 3; n > 0 && !text.empty(); --n) {
       const std::size_t at = random() % text.size();
       switch (random() % 4) {
-        case 0: text[at] = static_cast<char>(random()); break;
-        case 1: text.erase(at, 1 + random() % 8); break;
-        case 2: text.insert(at, 1, static_cast<char>('A' + random() % 26)); break;
-        case 3: text.resize(at); break;
+        case 0:
+          text[at] = static_cast<char>(random());
+          break;
+        case 1:
+          text.erase(at, 1 + random() % 8);
+          break;
+        case 2:
+          text.insert(at, 1, static_cast<char>('A' + random() % 26));
+          break;
+        case 3:
+          text.resize(at);
+          break;
       }
     }
     if (text == good) continue;

@@ -4,6 +4,8 @@
 // Verifies: every operation and field; recordings equal to direct ones, event by event, under every profile, data mode
 //   and mount option; each damage noticed; each sentence there. Does not verify: what the recordings mean, which is
 //   random_programs_test.cc's.
+#include "fusefs/trace.h"
+
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -16,7 +18,6 @@
 #include <iterator>
 
 #include "fusefs/checksum.h"
-#include "fusefs/trace.h"
 #include "fusefs/trace_replay.h"
 #include "fusefs/traced.h"
 #include "tests/seeds.h"
@@ -101,27 +102,83 @@ std::vector<TraceOp> one_of_each() {
   little.gid = 0;
   return {
       {.call = TraceCall::kProcess, .process = 1, .time = t1, .text = "sh", .pid = 4194304},
-      {.call = TraceCall::kCreate, .process = 1, .time = t1, .ino = Ino{11}, .dir = kRootIno, .name = "a", .mode = S_IFREG | 0644, .rdev = 0, .uid = 1000, .gid = 1001},
-      {.call = TraceCall::kCreate, .process = 1, .time = t2, .ino = Ino{~0ull}, .dir = Ino{~0ull}, .name = "dev", .mode = S_IFBLK, .rdev = ~dev_t{0}, .uid = ~uid_t{0}, .gid = ~gid_t{0}},
-      {.call = TraceCall::kMkdir, .process = 0, .time = t2, .ino = Ino{12}, .dir = kRootIno, .name = "d", .mode = 0755, .uid = 1, .gid = 2},
-      {.call = TraceCall::kSymlink, .process = 0, .time = t1, .ino = Ino{13}, .dir = Ino{12}, .name = "\xff\n", .uid = 1, .gid = 2, .text = "/else/where"},
+      {.call = TraceCall::kCreate,
+       .process = 1,
+       .time = t1,
+       .ino = Ino{11},
+       .dir = kRootIno,
+       .name = "a",
+       .mode = S_IFREG | 0644,
+       .rdev = 0,
+       .uid = 1000,
+       .gid = 1001},
+      {.call = TraceCall::kCreate,
+       .process = 1,
+       .time = t2,
+       .ino = Ino{~0ull},
+       .dir = Ino{~0ull},
+       .name = "dev",
+       .mode = S_IFBLK,
+       .rdev = ~dev_t{0},
+       .uid = ~uid_t{0},
+       .gid = ~gid_t{0}},
+      {.call = TraceCall::kMkdir,
+       .process = 0,
+       .time = t2,
+       .ino = Ino{12},
+       .dir = kRootIno,
+       .name = "d",
+       .mode = 0755,
+       .uid = 1,
+       .gid = 2},
+      {.call = TraceCall::kSymlink,
+       .process = 0,
+       .time = t1,
+       .ino = Ino{13},
+       .dir = Ino{12},
+       .name = "\xff\n",
+       .uid = 1,
+       .gid = 2,
+       .text = "/else/where"},
       {.call = TraceCall::kTmpfile, .time = t1, .ino = Ino{14}, .dir = Ino{12}, .mode = 0600, .uid = 1, .gid = 2},
       {.call = TraceCall::kLink, .time = t1, .ino = Ino{14}, .dir = kRootIno, .name = "b"},
       {.call = TraceCall::kUnlink, .time = t1, .dir = kRootIno, .name = "b"},
       {.call = TraceCall::kRmdir, .time = t1, .dir = Ino{12}, .name = "e"},
       {.call = TraceCall::kProcess, .process = 2, .time = t1, .text = "", .pid = 1},
-      {.call = TraceCall::kRename, .process = 2, .time = t1, .dir = kRootIno, .name = "a", .to_dir = Ino{12}, .to_name = "c", .flags = RENAME_EXCHANGE},
+      {.call = TraceCall::kRename,
+       .process = 2,
+       .time = t1,
+       .dir = kRootIno,
+       .name = "a",
+       .to_dir = Ino{12},
+       .to_name = "c",
+       .flags = RENAME_EXCHANGE},
       {.call = TraceCall::kSetattr, .time = t1, .ino = Ino{11}, .change = change},
       {.call = TraceCall::kSetattr, .time = t1, .ino = Ino{11}, .change = little},
       {.call = TraceCall::kSetattr, .time = t1, .ino = Ino{11}},
-      {.call = TraceCall::kSetXattr, .time = t1, .ino = Ino{11}, .name = "user.with/slash", .flags = XATTR_CREATE, .text = data},
+      {.call = TraceCall::kSetXattr,
+       .time = t1,
+       .ino = Ino{11},
+       .name = "user.with/slash",
+       .flags = XATTR_CREATE,
+       .text = data},
       {.call = TraceCall::kRemoveXattr, .time = t1, .ino = Ino{11}, .name = "user.a"},
       {.call = TraceCall::kAddOpen, .time = t1, .ino = Ino{11}},
       {.call = TraceCall::kRelease, .time = t1, .ino = Ino{11}, .flags = kTraceWritable | kTraceFinished},
-      {.call = TraceCall::kWrite, .time = t1, .ino = Ino{11}, .offset = 1ull << 43, .flags = kTraceAppend | kTraceDirect | kTraceDsync | kTraceSync, .data = bytes_of(data)},
+      {.call = TraceCall::kWrite,
+       .time = t1,
+       .ino = Ino{11},
+       .offset = 1ull << 43,
+       .flags = kTraceAppend | kTraceDirect | kTraceDsync | kTraceSync,
+       .data = bytes_of(data)},
       {.call = TraceCall::kWrite, .time = t1, .ino = Ino{11}, .offset = 0},
       {.call = TraceCall::kTruncate, .time = t1, .ino = Ino{11}, .length = 127},
-      {.call = TraceCall::kFallocate, .time = t1, .ino = Ino{11}, .offset = 128, .length = 1u << 31, .flags = FALLOC_FL_ZERO_RANGE},
+      {.call = TraceCall::kFallocate,
+       .time = t1,
+       .ino = Ino{11},
+       .offset = 128,
+       .length = 1u << 31,
+       .flags = FALLOC_FL_ZERO_RANGE},
       {.call = TraceCall::kFsync, .time = t1, .ino = Ino{11}, .flags = kTraceDatasync},
       {.call = TraceCall::kSync, .time = t1},
       {.call = TraceCall::kSyncFileRange, .time = t1, .ino = Ino{11}, .offset = 16383, .length = 16384, .flags = 7},
@@ -160,7 +217,9 @@ void expect_same_op(const TraceOp& read, const TraceOp& written) {
 TEST(Trace, EveryOperationIsReadAsItWasWritten) {
   const std::vector<TraceOp> ops = one_of_each();
   for (int call = 1; call < static_cast<int>(TraceCall::kEnd); ++call) {
-    EXPECT_TRUE(std::ranges::any_of(ops, [&](const TraceOp& op) { return op.call == TraceCall{static_cast<std::uint8_t>(call)}; })) << call;
+    EXPECT_TRUE(std::ranges::any_of(ops, [&](const TraceOp& op) {
+      return op.call == TraceCall{static_cast<std::uint8_t>(call)};
+    })) << call;
   }
   const TraceHeader header{1024, 8192, 12345, timespec{-1, 999'999'999}, {"sh", "-c", "", "echo \"\n\""}};
   const auto trace = TraceReader::parse(trace_of(ops, header));
@@ -270,7 +329,7 @@ TEST(TraceWriter, SaysWhenTheDiskIsFull) {
   struct rlimit before {};
   ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
   const auto handler = signal(SIGXFSZ, SIG_IGN);
-  const struct rlimit small{10'000, before.rlim_max};
+  const struct rlimit small { 10'000, before.rlim_max };
   ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
   const std::string data(4096, 'x');
   for (int i = 0; i < 100; ++i) {
@@ -325,7 +384,8 @@ TEST(TraceWriter, WhateverTheMomentOfItsDeathTheTraceIsReadable) {
     }
     close(done[1]);
     unsigned last = 0;
-    for (int i = 0; i < 50 + round * 37; ++i) ASSERT_EQ(read(done[0], &last, sizeof last), static_cast<ssize_t>(sizeof last));
+    for (int i = 0; i < 50 + round * 37; ++i)
+      ASSERT_EQ(read(done[0], &last, sizeof last), static_cast<ssize_t>(sizeof last));
     kill(child, SIGKILL);
     ASSERT_EQ(waitpid(child, nullptr, 0), child);
     while (read(done[0], &last, sizeof last) > 0) {
@@ -504,7 +564,8 @@ TEST(Replay, NamesTheProcessesWhereThereAreSeveral) {
   ASSERT_EQ(t.traced.sync(), 0);
   const TraceReader several = t.read();
   EXPECT_EQ(several.processes().size(), 4u);
-  EXPECT_EQ(ops_of(several), (std::vector<std::string>{"sync()", "sh: sync()", "nano: sync()", "cp: sync()", "nano: sync()"}));
+  EXPECT_EQ(ops_of(several),
+            (std::vector<std::string>{"sync()", "sh: sync()", "nano: sync()", "cp: sync()", "nano: sync()"}));
 }
 
 TEST(Replay, GivesTheTimesOfTheRun) {
@@ -549,7 +610,8 @@ TEST(Traced, WithoutAWriterTheCallsAreJustDone) {
 }
 
 TEST(Replay, SaysWhatAnInconsistentTraceContradicts) {
-  const TraceOp create{.call = TraceCall::kCreate, .ino = Ino{11}, .dir = kRootIno, .name = "a", .mode = S_IFREG | 0644};
+  const TraceOp create{
+      .call = TraceCall::kCreate, .ino = Ino{11}, .dir = kRootIno, .name = "a", .mode = S_IFREG | 0644};
   const TraceOp open{.call = TraceCall::kAddOpen, .ino = Ino{11}};
   const TraceOp release{.call = TraceCall::kRelease, .ino = Ino{11}};
   const TraceOp unlink{.call = TraceCall::kUnlink, .dir = kRootIno, .name = "a"};
@@ -601,7 +663,8 @@ TEST(Replay, AHoleOfTerabytesIsALimitWhereItWouldBeWrittenOut) {
   const auto refused = replay(written, paper);
   ASSERT_FALSE(refused);
   EXPECT_TRUE(refused.error().is_limit);
-  EXPECT_NE(refused.error().sentence.find("This is a limit of crashcut"), std::string::npos) << refused.error().sentence;
+  EXPECT_NE(refused.error().sentence.find("This is a limit of crashcut"), std::string::npos)
+      << refused.error().sentence;
   EXPECT_EQ(refused.error().sentence.find("contradicts"), std::string::npos) << refused.error().sentence;
 }
 
@@ -629,7 +692,11 @@ TEST(Replay, FallocatedSpaceThatNobodyWroteCostsNothing) {
 TEST(Replay, DeepDirectoriesHaveShortNames) {
   std::vector<TraceOp> ops;
   for (std::uint64_t i = 0; i < 20'000; ++i) {
-    ops.push_back({.call = TraceCall::kMkdir, .ino = Ino{11 + i}, .dir = i == 0 ? kRootIno : Ino{10 + i}, .name = "d", .mode = 0755});
+    ops.push_back({.call = TraceCall::kMkdir,
+                   .ino = Ino{11 + i},
+                   .dir = i == 0 ? kRootIno : Ino{10 + i},
+                   .name = "d",
+                   .mode = 0755});
   }
   const auto replayed = replay(TraceReader::parse(trace_of(ops)).value(), {});
   ASSERT_TRUE(replayed) << replayed.error().sentence;
@@ -642,7 +709,8 @@ TEST(Replay, RefusesAGeometryThatIsNone) {
   EXPECT_NE(replayed.error().sentence, "");
 }
 
-// ---- random programs -------------------------------------------------------------------------------------------------
+// ---- random programs
+// -------------------------------------------------------------------------------------------------
 
 bool is_same(const Meta& a, const Meta& b) {
   return a.mode == b.mode && a.uid == b.uid && a.gid == b.gid && a.nlink == b.nlink && a.rdev == b.rdev &&
@@ -728,7 +796,8 @@ void expect_same_files(Filesystem& a, Filesystem& b, Ino dir, int depth = 0) {
 // One trace, recorded without any model, against a direct recording under each.
 bool replays_as_recorded(std::uint64_t seed) {
   SCOPED_TRACE("CRASHCUT_SEED=" + std::to_string(seed));
-  static constexpr std::pair<std::uint32_t, std::uint32_t> kGeometries[] = {{512, 4096}, {512, 1024}, {1, 4}, {2, 2}, {4096, 4096}};
+  static constexpr std::pair<std::uint32_t, std::uint32_t> kGeometries[] = {
+      {512, 4096}, {512, 1024}, {1, 4}, {2, 2}, {4096, 4096}};
   const auto [sector_bytes, block_bytes] = kGeometries[seed % std::size(kGeometries)];
   const std::vector<ModelOptions> models = all_models(sector_bytes, block_bytes);
   TraceFile file;
@@ -755,7 +824,8 @@ bool replays_as_recorded(std::uint64_t seed) {
 
 TEST(Replay, RecordsWhatADirectRecordingDoes) { tests::for_each_seed(60, replays_as_recorded); }
 
-// ---- bytes from anywhere -----------------------------------------------------------------------------------------------
+// ---- bytes from anywhere
+// -----------------------------------------------------------------------------------------------
 
 class Mutator {
  public:
@@ -775,9 +845,15 @@ class Mutator {
           if (which != 0) bodies.erase(bodies.begin() + static_cast<std::ptrdiff_t>(which));
           break;
         case 2:
-        case 3: bodies.insert(bodies.begin() + static_cast<std::ptrdiff_t>(index(bodies.size() - 1) + 1), bodies[which]); break;
-        case 4: std::swap(bodies[which], bodies[index(bodies.size())]); break;
-        default: damage_once(bodies[which]); break;
+        case 3:
+          bodies.insert(bodies.begin() + static_cast<std::ptrdiff_t>(index(bodies.size() - 1) + 1), bodies[which]);
+          break;
+        case 4:
+          std::swap(bodies[which], bodies[index(bodies.size())]);
+          break;
+        default:
+          damage_once(bodies[which]);
+          break;
       }
       if (bodies.size() < 2) break;
     }
@@ -825,12 +901,24 @@ class Mutator {
     if (bytes.empty()) return;
     const std::size_t at = index(bytes.size());
     switch (pick(1, 7)) {
-      case 1: bytes.resize(at); break;
-      case 2: bytes.erase(at, index(8) + 1); break;
-      case 3: bytes.insert(at, noise(8)); break;
-      case 4: bytes.replace(at, 1, std::string(index(10) + 1, static_cast<char>(0xff))); break;
-      case 5: bytes += bytes.substr(at, index(200)); break;
-      default: bytes[at] = static_cast<char>(pick(0, 255)); break;
+      case 1:
+        bytes.resize(at);
+        break;
+      case 2:
+        bytes.erase(at, index(8) + 1);
+        break;
+      case 3:
+        bytes.insert(at, noise(8));
+        break;
+      case 4:
+        bytes.replace(at, 1, std::string(index(10) + 1, static_cast<char>(0xff)));
+        break;
+      case 5:
+        bytes += bytes.substr(at, index(200));
+        break;
+      default:
+        bytes[at] = static_cast<char>(pick(0, 255));
+        break;
     }
   }
 

@@ -4,15 +4,15 @@
 // recordings can be compared down to the times.
 #pragma once
 
-#include <cerrno>
 #include <linux/falloc.h>
 #include <linux/fs.h>
 #include <sys/xattr.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <map>
 #include <memory>
 #include <random>
-#include <map>
 #include <string>
 #include <vector>
 
@@ -27,15 +27,17 @@ using fusefs::Ino;
 // One filesystem that is traced, and one a model that is recorded.
 class TracedProgram {
  public:
-  TracedProgram(std::uint64_t seed, const std::string& trace_path, std::uint32_t sector_bytes, std::uint32_t block_bytes,
-                const std::vector<fusefs::ModelOptions>& models)
+  TracedProgram(std::uint64_t seed, const std::string& trace_path, std::uint32_t sector_bytes,
+                std::uint32_t block_bytes, const std::vector<fusefs::ModelOptions>& models)
       : random_(seed), traced_fs_(setup(nullptr, sector_bytes, block_bytes)), block_bytes_(block_bytes) {
-    fusefs::TraceHeader header{sector_bytes, block_bytes, kCapacity, clock_.now(), {"program", "--seed", std::to_string(seed)}};
+    fusefs::TraceHeader header{
+        sector_bytes, block_bytes, kCapacity, clock_.now(), {"program", "--seed", std::to_string(seed)}};
     writer_ = fusefs::TraceWriter::create(trace_path, header).value();
     traced_ = std::make_unique<fusefs::Traced>(traced_fs_, clock_, writer_.get());
     for (const fusefs::ModelOptions& options : models) {
       recorders_.push_back(std::make_unique<fusefs::Recorder>(options));
-      direct_.push_back(std::make_unique<fusefs::Filesystem>(setup(recorders_.back().get(), sector_bytes, block_bytes)));
+      direct_.push_back(
+          std::make_unique<fusefs::Filesystem>(setup(recorders_.back().get(), sector_bytes, block_bytes)));
     }
   }
 
@@ -110,18 +112,30 @@ class TracedProgram {
     switch (pick(1, 24)) {
       case 1:
       case 2:
-      case 3: return create();
-      case 4: return make_special();
-      case 5: return names();
-      case 6: return rename();
-      case 7: return attributes();
-      case 8: return xattrs();
-      case 9: return open_or_close();
-      case 10: return resize();
-      case 11: return fallocate();
-      case 12: return sync();
-      case 13: return marks();
-      default: return write();
+      case 3:
+        return create();
+      case 4:
+        return make_special();
+      case 5:
+        return names();
+      case 6:
+        return rename();
+      case 7:
+        return attributes();
+      case 8:
+        return xattrs();
+      case 9:
+        return open_or_close();
+      case 10:
+        return resize();
+      case 11:
+        return fallocate();
+      case 12:
+        return sync();
+      case 13:
+        return marks();
+      default:
+        return write();
     }
   }
 
@@ -137,10 +151,14 @@ class TracedProgram {
     const std::string name = some_name();
     const fusefs::Credentials who{1, 2, {}};
     switch (pick(1, 5)) {
-      case 1: return make([&](auto& fs, Ino& ino) { return fs.create(dir, name, S_IFCHR | 0600, 0x103, who, ino); }, files_);
-      case 2: return make([&](auto& fs, Ino& ino) { return fs.symlink(dir, name, "where/to", who, ino); }, files_);
-      case 3: return make_tmpfile(dir, who);
-      default: return make([&](auto& fs, Ino& ino) { return fs.mkdir(dir, name, 02755, who, ino); }, dirs_);
+      case 1:
+        return make([&](auto& fs, Ino& ino) { return fs.create(dir, name, S_IFCHR | 0600, 0x103, who, ino); }, files_);
+      case 2:
+        return make([&](auto& fs, Ino& ino) { return fs.symlink(dir, name, "where/to", who, ino); }, files_);
+      case 3:
+        return make_tmpfile(dir, who);
+      default:
+        return make([&](auto& fs, Ino& ino) { return fs.mkdir(dir, name, 02755, who, ino); }, dirs_);
     }
   }
   void make_tmpfile(Ino dir, const fusefs::Credentials& who) {
@@ -153,7 +171,9 @@ class TracedProgram {
     const Ino file = one_of(files_);
     const std::string name = some_name();
     const int which = pick(1, 5);
-    all([&](auto& fs) { return which == 1 ? fs.rmdir(dir, name) : which <= 3 ? fs.unlink(dir, name) : fs.link(file, dir, name); });
+    all([&](auto& fs) {
+      return which == 1 ? fs.rmdir(dir, name) : which <= 3 ? fs.unlink(dir, name) : fs.link(file, dir, name);
+    });
   }
   void rename() {
     const Ino from_dir = one_of(dirs_);
@@ -223,7 +243,8 @@ class TracedProgram {
     const std::uint64_t offset = some_offset();
     all([&](auto& fs) {
       if (which == 1) return fs.sync();
-      return which <= 3 ? fs.sync_file_range(ino, offset, offset / 2, SYNC_FILE_RANGE_WRITE) : fs.fsync(ino, which <= 5);
+      return which <= 3 ? fs.sync_file_range(ino, offset, offset / 2, SYNC_FILE_RANGE_WRITE)
+                        : fs.fsync(ino, which <= 5);
     });
   }
   void marks() {

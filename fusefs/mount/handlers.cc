@@ -98,12 +98,14 @@ Errno Mount::Server::fill_entry(fuse_req_t req, Ino ino, fuse_entry_param& out) 
     // Whether a symlink may be used the kernel looks up here; they all have the same mode.
     out.attr.st_mode = volume->filesystem.type(ino);
     if (S_ISLNK(out.attr.st_mode)) out.attr.st_mode |= 0777;
-    // The kernel counts names down when they go, and gives a file with none no name any more; we know whether it has others.
+    // The kernel counts names down when they go, and gives a file with none no name any more; we know whether it has
+    // others.
     constexpr nlink_t kUnknownLinks = 1 << 20;
     out.attr.st_nlink = kUnknownLinks;
     // The kernel cuts off its pages, mappings too, at the size that it hears of last. One that is too large it corrects
     // itself, when a page comes out short.
-    if (S_ISREG(out.attr.st_mode)) out.attr.st_size = static_cast<off_t>(volume->filesystem.known_size(ino).value_or(kUnknownSize));
+    if (S_ISREG(out.attr.st_mode))
+      out.attr.st_size = static_cast<off_t>(volume->filesystem.known_size(ino).value_or(kUnknownSize));
     // A device's number the kernel takes from here, once and for all.
     if (S_ISCHR(out.attr.st_mode) || S_ISBLK(out.attr.st_mode)) {
       struct stat device {};
@@ -121,11 +123,12 @@ void Mount::Server::hold(Ino ino) {
   if (nodes.must_hold(ino)) volume->changes.add_open(ino);
 }
 
-// The kernel knows, where it was told how many there are (fs/namei.c, vfs_link()); elsewhere it is only asked of a file that
-// had one more.
+// The kernel knows, where it was told how many there are (fs/namei.c, vfs_link()); elsewhere it is only asked of a file
+// that had one more.
 bool Mount::Server::has_no_name_left(Ino ino) {
   struct stat attributes {};
-  return !keeps_caches() && lost_names.contains(ino) && volume->filesystem.getattr(ino, attributes) == 0 && attributes.st_nlink == 0;
+  return !keeps_caches() && lost_names.contains(ino) && volume->filesystem.getattr(ino, attributes) == 0 &&
+         attributes.st_nlink == 0;
 }
 
 void Mount::Server::fetch_before_change() {
@@ -165,7 +168,8 @@ void reply_entry(Lock& lock, fuse_req_t req, Errno error, Ino ino) {
   }
 }
 
-// ---- special files ----------------------------------------------------------------------------------------------------
+// ---- special files
+// ----------------------------------------------------------------------------------------------------
 
 std::size_t find_special(const Volume& volume, std::string_view name) {
   const auto found = std::find_if(volume.special_files.begin(), volume.special_files.end(),
@@ -196,15 +200,18 @@ void reply_special_entry(Lock& lock, fuse_req_t req, std::size_t index) {
   fuse_reply_entry(req, &entry);
 }
 
-// ---- names ------------------------------------------------------------------------------------------------------------
+// ---- names
+// ------------------------------------------------------------------------------------------------------------
 
 void on_init(void* userdata, fuse_conn_info* connection) {
   const auto& server = *static_cast<Mount::Server*>(userdata);
   connection->want &= ~(FUSE_CAP_POSIX_LOCKS | FUSE_CAP_FLOCK_LOCKS);  // the kernel's own work between processes
-  connection->want &= ~(FUSE_CAP_WRITEBACK_CACHE | FUSE_CAP_AUTO_INVAL_DATA | FUSE_CAP_READDIRPLUS | FUSE_CAP_READDIRPLUS_AUTO);
+  connection->want &=
+      ~(FUSE_CAP_WRITEBACK_CACHE | FUSE_CAP_AUTO_INVAL_DATA | FUSE_CAP_READDIRPLUS | FUSE_CAP_READDIRPLUS_AUTO);
   connection->want |= connection->capable & (FUSE_CAP_ATOMIC_O_TRUNC | FUSE_CAP_ASYNC_DIO | FUSE_CAP_EXPORT_SUPPORT);
   if (server.keeps_caches()) {
-    connection->want |= connection->capable & (FUSE_CAP_READDIRPLUS | FUSE_CAP_READDIRPLUS_AUTO | FUSE_CAP_EXPLICIT_INVAL_DATA);
+    connection->want |=
+        connection->capable & (FUSE_CAP_READDIRPLUS | FUSE_CAP_READDIRPLUS_AUTO | FUSE_CAP_EXPLICIT_INVAL_DATA);
   } else {
     connection->max_readahead = 0;
   }
@@ -343,7 +350,8 @@ void on_rename(fuse_req_t req, fuse_ino_t parent, const char* name, fuse_ino_t n
     const Errno absent = server.volume->filesystem.lookup(to, new_name, replaced);
     error = absent == 0 ? access.may_delete(to, replaced) : access.may_create(to);
     if (error == 0 && from != to) error = may_reparent(server, access, moved);
-    if (error == 0 && from != to && absent == 0 && (flags & RENAME_EXCHANGE)) error = may_reparent(server, access, replaced);
+    if (error == 0 && from != to && absent == 0 && (flags & RENAME_EXCHANGE))
+      error = may_reparent(server, access, replaced);
     if (absent == 0 && error == 0) {
       server.hold(replaced);
       server.lost_names.insert(replaced);
@@ -365,7 +373,8 @@ void on_readlink(fuse_req_t req, fuse_ino_t node) {
   fuse_reply_readlink(req, target.c_str());
 }
 
-// ---- attributes -------------------------------------------------------------------------------------------------------
+// ---- attributes
+// -------------------------------------------------------------------------------------------------------
 
 void reply_attributes(Lock& lock, fuse_req_t req, Errno error, Ino ino) {
   Mount::Server& server = server_of(req);
@@ -400,7 +409,8 @@ std::optional<timespec> time_to_set(int to_set, int flag, int now_flag, const ti
 Errno may_change(const Access& access, Ino ino, const Owner& now, const struct stat& wanted, int to_set) {
   Errno error = 0;
   if (to_set & (FUSE_SET_ATTR_UID | FUSE_SET_ATTR_GID)) {
-    error = access.may_chown(now, to_set & FUSE_SET_ATTR_UID ? wanted.st_uid : -1, to_set & FUSE_SET_ATTR_GID ? wanted.st_gid : -1);
+    error = access.may_chown(now, to_set & FUSE_SET_ATTR_UID ? wanted.st_uid : -1,
+                             to_set & FUSE_SET_ATTR_GID ? wanted.st_gid : -1);
   }
   constexpr int kNow = FUSE_SET_ATTR_ATIME_NOW | FUSE_SET_ATTR_MTIME_NOW;
   const bool sets_times = to_set & (FUSE_SET_ATTR_ATIME | FUSE_SET_ATTR_MTIME);
@@ -412,8 +422,8 @@ Errno may_change(const Access& access, Ino ino, const Owner& now, const struct s
 }
 
 // Without what the kernel adds to say how (FATTR_KILL_SUIDGID and the like).
-constexpr int kSettable = FUSE_SET_ATTR_MODE | FUSE_SET_ATTR_UID | FUSE_SET_ATTR_GID | FUSE_SET_ATTR_SIZE | FUSE_SET_ATTR_ATIME |
-                          FUSE_SET_ATTR_MTIME | FUSE_SET_ATTR_ATIME_NOW | FUSE_SET_ATTR_MTIME_NOW;
+constexpr int kSettable = FUSE_SET_ATTR_MODE | FUSE_SET_ATTR_UID | FUSE_SET_ATTR_GID | FUSE_SET_ATTR_SIZE |
+                          FUSE_SET_ATTR_ATIME | FUSE_SET_ATTR_MTIME | FUSE_SET_ATTR_ATIME_NOW | FUSE_SET_ATTR_MTIME_NOW;
 
 void on_setattr(fuse_req_t req, fuse_ino_t node, struct stat* wanted, int to_set, fuse_file_info* info) {
   Mount::Server& server = server_of(req);
@@ -444,7 +454,8 @@ void on_setattr(fuse_req_t req, fuse_ino_t node, struct stat* wanted, int to_set
   AttrChange change;
   if (to_set & FUSE_SET_ATTR_MODE) {
     change.mode = wanted->st_mode & 07777;
-    if (!access.is_root() && !access.in_group(now.gid)) *change.mode &= ~mode_t{S_ISGID};  // setattr_prepare() in fs/attr.c
+    if (!access.is_root() && !access.in_group(now.gid))
+      *change.mode &= ~mode_t{S_ISGID};  // setattr_prepare() in fs/attr.c
   }
   if (to_set & FUSE_SET_ATTR_UID) change.uid = wanted->st_uid;
   if (to_set & FUSE_SET_ATTR_GID) change.gid = wanted->st_gid;
@@ -453,7 +464,8 @@ void on_setattr(fuse_req_t req, fuse_ino_t node, struct stat* wanted, int to_set
   // HANDLE_KILLPRIV_V2: these bits are ours to take away.
   // Nothing to set is what chown() to the same owner and removing them before a write come as.
   const bool changes_nothing = (to_set & kSettable) == 0;
-  const bool has_any = !S_ISDIR(now.mode) && (now.mode & (S_ISUID | S_ISGID));  // else nobody need ask who the caller is
+  const bool has_any =
+      !S_ISDIR(now.mode) && (now.mode & (S_ISUID | S_ISGID));  // else nobody need ask who the caller is
   const bool kills = has_any && !change.mode && (is_chown || changes_nothing || (is_truncation && caller != 0));
   if (error == 0 && kills) {
     const Access who(server.volume->filesystem, server.caller_of(*fuse_req_ctx(req)), {});
@@ -489,7 +501,8 @@ void on_statfs(fuse_req_t req, fuse_ino_t) {
   fuse_reply_statfs(req, &answer);
 }
 
-// ---- xattrs -----------------------------------------------------------------------------------------------------------
+// ---- xattrs
+// -----------------------------------------------------------------------------------------------------------
 
 void reply_bytes(Lock& lock, fuse_req_t req, std::string_view bytes, size_t room) {
   lock.unlock();
@@ -570,7 +583,8 @@ void on_removexattr(fuse_req_t req, fuse_ino_t node, const char* name) {
   reply_error(lock, req, error);
 }
 
-// ---- directories ------------------------------------------------------------------------------------------------------
+// ---- directories
+// ------------------------------------------------------------------------------------------------------
 
 void on_opendir(fuse_req_t req, fuse_ino_t node, fuse_file_info* info) {
   Mount::Server& server = server_of(req);
@@ -603,7 +617,8 @@ void list_directory(fuse_req_t req, size_t size, off_t offset, fuse_file_info* i
   bool is_full = file.special.has_value();
   while (!is_full) {
     entries.clear();
-    if (const Errno error = server.volume->filesystem.readdir(file.ino, cookie, 64, entries)) return reply_error(lock, req, error);
+    if (const Errno error = server.volume->filesystem.readdir(file.ino, cookie, 64, entries))
+      return reply_error(lock, req, error);
     if (entries.empty()) break;
     for (const DirEntry& entry : entries) {
       fuse_entry_param attributes{};

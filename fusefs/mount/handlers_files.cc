@@ -45,18 +45,24 @@ Errno check_current(const Mount::Server& server, const OpenFile& file) {
 }
 
 // The address in the caller's memory must be aligned too, but nobody tells us.
-bool is_misaligned(std::uint64_t offset, std::size_t size) { return (offset | size) % std::uint64_t{kDirectAlignment} != 0; }
+bool is_misaligned(std::uint64_t offset, std::size_t size) {
+  return (offset | size) % std::uint64_t{kDirectAlignment} != 0;
+}
 
 int needed_access(int flags) {
   const int to_truncate = flags & O_TRUNC ? W_OK : 0;
   switch (flags & O_ACCMODE) {
-    case O_RDONLY: return (flags & 040 ? X_OK : R_OK) | to_truncate;  // __FMODE_EXEC
-    case O_WRONLY: return W_OK;
-    default: return R_OK | W_OK;
+    case O_RDONLY:
+      return (flags & 040 ? X_OK : R_OK) | to_truncate;  // __FMODE_EXEC
+    case O_WRONLY:
+      return W_OK;
+    default:
+      return R_OK | W_OK;
   }
 }
 
-// ---- open and close ---------------------------------------------------------------------------------------------------
+// ---- open and close
+// ---------------------------------------------------------------------------------------------------
 
 void open_special(Lock& lock, fuse_req_t req, fuse_ino_t node, fuse_file_info* info) {
   Mount::Server& server = server_of(req);
@@ -64,7 +70,8 @@ void open_special(Lock& lock, fuse_req_t req, fuse_ino_t node, fuse_file_info* i
   if (index == 0) return reply_error(lock, req, -EISDIR);
   const SpecialFile& special = server.volume->special_files[index - 1];
   const int mode = info->flags & O_ACCMODE;
-  if ((mode != O_WRONLY && !special.content) || (mode != O_RDONLY && !special.on_write)) return reply_error(lock, req, -EACCES);
+  if ((mode != O_WRONLY && !special.content) || (mode != O_RDONLY && !special.on_write))
+    return reply_error(lock, req, -EACCES);
   server.keep_open({.generation = server.nodes.generation(), .ino = kNoIno, .special = index - 1}, *info);
   info->direct_io = 1;
   lock.unlock();
@@ -102,7 +109,8 @@ void on_create(fuse_req_t req, fuse_ino_t parent, const char* name, mode_t mode,
   if (error == 0) error = access.may_create(dir);
   if (error == 0) error = access.strip_setgid(dir, mode);  // the kernel does too, by the mode that it remembers
   if (error == 0) {
-    error = server.volume->changes.create(dir, name, S_IFREG | (mode & 07777), 0, Credentials{context.uid, context.gid, {}}, made);
+    error = server.volume->changes.create(dir, name, S_IFREG | (mode & 07777), 0,
+                                          Credentials{context.uid, context.gid, {}}, made);
   }
   fuse_entry_param entry;
   if (error == 0) error = server.fill_entry(req, made, entry);
@@ -129,15 +137,18 @@ void release(fuse_req_t req, fuse_file_info* info) {
 
 void on_release(fuse_req_t req, fuse_ino_t, fuse_file_info* info) { release(req, info); }
 
-// ---- data -------------------------------------------------------------------------------------------------------------
+// ---- data
+// -------------------------------------------------------------------------------------------------------------
 
-// A direct read looks at the alignment where it goes to the disk: not in holes and not behind the end (fs/iomap/direct-io.c).
+// A direct read looks at the alignment where it goes to the disk: not in holes and not behind the end
+// (fs/iomap/direct-io.c).
 bool needs_alignment(Filesystem& filesystem, Ino ino, off_t offset, std::size_t size) {
   const auto is_data = [&](off_t at) { return filesystem.seek(ino, static_cast<std::uint64_t>(at), SEEK_DATA) == at; };
   if (filesystem.seek(ino, 0, SEEK_END) <= offset || size == 0) return false;
   const off_t end = offset + static_cast<off_t>(size);
   // Whatever data comes after a part of a sector would go to a part of a sector's distance in memory.
-  const std::int64_t data = offset % kDirectAlignment == 0 ? -1 : filesystem.seek(ino, static_cast<std::uint64_t>(offset), SEEK_DATA);
+  const std::int64_t data =
+      offset % kDirectAlignment == 0 ? -1 : filesystem.seek(ino, static_cast<std::uint64_t>(offset), SEEK_DATA);
   if (data >= 0 && data < end) return true;
   const off_t last_block = std::max(offset, (end - 1) / filesystem.block_bytes() * filesystem.block_bytes());
   return end % kDirectAlignment != 0 && is_data(last_block);
@@ -162,7 +173,8 @@ void on_read(fuse_req_t req, fuse_ino_t, size_t size, off_t offset, fuse_file_in
     if (needs_alignment(server.volume->filesystem, file.ino, offset, size)) return reply_error(lock, req, -EINVAL);
   }
   if (buffer.size() < size) buffer.resize(size);
-  const std::int64_t count = server.volume->filesystem.read(file.ino, static_cast<std::uint64_t>(offset), {buffer.data(), size});
+  const std::int64_t count =
+      server.volume->filesystem.read(file.ino, static_cast<std::uint64_t>(offset), {buffer.data(), size});
   if (count < 0) return reply_error(lock, req, static_cast<Errno>(count));
   lock.unlock();
   fuse_reply_buf(req, reinterpret_cast<const char*>(buffer.data()), static_cast<std::size_t>(count));
@@ -204,14 +216,15 @@ void on_lseek(fuse_req_t req, fuse_ino_t node, off_t offset, int whence, fuse_fi
   Ino ino{};
   const Errno error = server.find(node, ino);
   if (error != 0) return reply_error(lock, req, error);
-  const std::int64_t found = offset < 0 ? -ENXIO : server.volume->filesystem.seek(ino, static_cast<std::uint64_t>(offset), whence);
+  const std::int64_t found =
+      offset < 0 ? -ENXIO : server.volume->filesystem.seek(ino, static_cast<std::uint64_t>(offset), whence);
   if (found < 0) return reply_error(lock, req, static_cast<Errno>(found));
   lock.unlock();
   fuse_reply_lseek(req, found);
 }
 
-void on_copy_file_range(fuse_req_t req, fuse_ino_t, off_t from_offset, fuse_file_info* from_info, fuse_ino_t, off_t to_offset,
-                        fuse_file_info* to_info, size_t length, int) {
+void on_copy_file_range(fuse_req_t req, fuse_ino_t, off_t from_offset, fuse_file_info* from_info, fuse_ino_t,
+                        off_t to_offset, fuse_file_info* to_info, size_t length, int) {
   constexpr std::size_t kPieceBytes = 1 << 20;
   Mount::Server& server = server_of(req);
   Lock lock(server.mutex);
@@ -225,7 +238,8 @@ void on_copy_file_range(fuse_req_t req, fuse_ino_t, off_t from_offset, fuse_file
   std::size_t done = 0;
   while (done < length) {
     const std::size_t wanted = std::min(piece.size(), length - done);
-    const std::int64_t got = server.volume->filesystem.read(from.ino, static_cast<std::uint64_t>(from_offset) + done, {piece.data(), wanted});
+    const std::int64_t got = server.volume->filesystem.read(from.ino, static_cast<std::uint64_t>(from_offset) + done,
+                                                            {piece.data(), wanted});
     if (got < 0 && done == 0) return reply_error(lock, req, static_cast<Errno>(got));
     if (got <= 0) break;
     const std::int64_t put =
@@ -254,14 +268,16 @@ void add_file_operations(fuse_lowlevel_ops& table) {
   // No flush: a close needs no answer, and without one the kernel stops asking.
 }
 
-// ---- requests that do not go through the library ------------------------------------------------------------------------
+// ---- requests that do not go through the library
+// ------------------------------------------------------------------------
 
 namespace {
 
 WriteFlags flags_of(const fuse_write_in& wanted) {
   if (wanted.write_flags & FUSE_WRITE_CACHE) return {};  // a page that is written back, whoever has the file open
   const auto has = [&](unsigned flag) { return (wanted.flags & flag) == flag; };
-  return WriteFlags{.append = has(O_APPEND), .direct = has(O_DIRECT), .dsync = !has(O_SYNC) && has(O_DSYNC), .sync = has(O_SYNC)};
+  return WriteFlags{
+      .append = has(O_APPEND), .direct = has(O_DIRECT), .dsync = !has(O_SYNC) && has(O_DSYNC), .sync = has(O_SYNC)};
 }
 
 void to_wire(const struct stat& from, fuse_attr& to) {

@@ -1,5 +1,6 @@
 #include "fusefs/mount/mount.h"
 
+#include <fmt/format.h>
 #include <linux/fuse.h>
 #include <malloc.h>
 #include <sys/mount.h>
@@ -9,8 +10,6 @@
 
 #include <cerrno>
 #include <cstring>
-
-#include <fmt/format.h>
 
 #include "fusefs/mount/server.h"
 #include "persist/check.h"
@@ -63,9 +62,10 @@ std::string sentence_for_failed_mount(const std::string& directory, int error) {
            "the device";
   }
   if (access("/dev/fuse", R_OK | W_OK) != 0) return "no permission to open /dev/fuse: join its group, or run as root";
-  return fmt::format("cannot mount a FUSE filesystem at {} ({}); as root it works, and as another user where "
-                     "fusermount3 is installed (Debian: fuse3)",
-                     directory, std::strerror(error));
+  return fmt::format(
+      "cannot mount a FUSE filesystem at {} ({}); as root it works, and as another user where "
+      "fusermount3 is installed (Debian: fuse3)",
+      directory, std::strerror(error));
 }
 
 }  // namespace
@@ -144,7 +144,8 @@ tl::expected<std::unique_ptr<Mount>, std::string> Mount::start(const Setup& setu
     fuse_session_destroy(server->session);
     return tl::unexpected(std::move(sentence));
   }
-  const fuse_custom_io channel{.writev = write_channel, .read = read_channel, .splice_receive = nullptr, .splice_send = nullptr};
+  const fuse_custom_io channel{
+      .writev = write_channel, .read = read_channel, .splice_receive = nullptr, .splice_send = nullptr};
   CHECK(fuse_session_custom_io(server->session, &channel, fuse_session_fd(server->session)) == 0);
   server->own_calls = std::make_unique<OwnCalls>(setup.directory, !setup.auto_unmount);
   server->start_thread();

@@ -25,9 +25,8 @@
 #include <mutex>
 #include <string>
 #include <string_view>
-#include <vector>
-
 #include <tl/expected.hpp>
+#include <vector>
 
 #include "fusefs/filesystem.h"
 #include "fusefs/traced.h"
@@ -37,8 +36,8 @@ namespace crashcut::fusefs {
 // A file in the hidden directory .crashcut of the root: not on the disk, not listed, not crashed.
 struct SpecialFile {
   std::string name;
-  std::function<std::string()> content;               // at the first read of each open; none: nothing to read
-  std::function<void(std::string_view)> on_write;     // none: EACCES
+  std::function<std::string()> content;            // at the first read of each open; none: nothing to read
+  std::function<void(std::string_view)> on_write;  // none: EACCES
 };
 
 // What a mount shows.
@@ -59,8 +58,8 @@ class Mount {
     // With kKept it does. It reads all attributes of a file for that, where we read only what permissions depend on;
     // but it opens a FIFO or a device without asking us, so without this those are open to all.
     bool kernel_checks_permissions = false;
-    bool allow_others = false;   // other users than the one who mounts; only root may
-    bool auto_unmount = false;   // a watcher (fusermount3) unmounts when this process dies; others may unmount it too
+    bool allow_others = false;  // other users than the one who mounts; only root may
+    bool auto_unmount = false;  // a watcher (fusermount3) unmounts when this process dies; others may unmount it too
   };
 
   // The error is a sentence.

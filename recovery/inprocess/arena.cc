@@ -1,8 +1,7 @@
 #include "recovery/inprocess/arena.h"
 
-#include <sys/mman.h>
-
 #include <fmt/format.h>
+#include <sys/mman.h>
 
 #include <bit>
 #include <new>
@@ -85,8 +84,10 @@ bool map_arenas() {
       kernel(SYS_mmap, 0, kRangeBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (own < 0 && own > -4096) return false;
   for (const long begin : {shared, own}) kernel(SYS_mprotect, begin, kGuardBytes, PROT_NONE);
-  g_shared.set_range(reinterpret_cast<void*>(shared + kGuardBytes), kRangeBytes - kGuardBytes, kRangeBytes, MADV_REMOVE);
-  g_private.set_range(reinterpret_cast<void*>(own + kGuardBytes), kRangeBytes - kGuardBytes, kRangeBytes, MADV_DONTNEED);
+  g_shared.set_range(reinterpret_cast<void*>(shared + kGuardBytes), kRangeBytes - kGuardBytes, kRangeBytes,
+                     MADV_REMOVE);
+  g_private.set_range(reinterpret_cast<void*>(own + kGuardBytes), kRangeBytes - kGuardBytes, kRangeBytes,
+                      MADV_DONTNEED);
   g_active = &g_shared;
   return true;
 }
@@ -108,8 +109,9 @@ void use_private_arena() {
 // There is no memory to make a sentence in.
 [[noreturn]] static void refuse_more() {
   char text[128];
-  const auto end = fmt::format_to_n(text, sizeof text, "the program wrote more than the model can hold ({} MiB of recorded data)",
-                                    g.header == nullptr ? 0 : g.header->memory_bytes_most >> 20);
+  const auto end =
+      fmt::format_to_n(text, sizeof text, "the program wrote more than the model can hold ({} MiB of recorded data)",
+                       g.header == nullptr ? 0 : g.header->memory_bytes_most >> 20);
   user_error({text, end.size});
 }
 

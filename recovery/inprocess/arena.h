@@ -37,7 +37,8 @@ class Arena {
   void* free_[kClasses] = {};
 };
 
-// Before each mapping of ours a page that nobody may touch: a buffer of the program's that is too short does not go on in it.
+// Before each mapping of ours a page that nobody may touch: a buffer of the program's that is too short does not go on
+// in it.
 inline constexpr std::size_t kGuardBytes = 4096;
 
 // Maps both; false where the system refuses. The shared one is active.

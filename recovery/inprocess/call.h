@@ -19,16 +19,16 @@ using CallFunction = long (*)(Call&);
 // What must hold for a call to be the model's business; checked before its lock is taken.
 enum class Filter : std::uint8_t {
   kAlways,
-  kFd,        // a[0] is a modelled descriptor
-  kEitherFd,  // a[0] or a[1] is (sendfile), or a[2] (copy_file_range)
-  kPath,      // a[0] is a path that may lead into the model
-  kAt,        // a[0] and a[1] are a directory and a path
-  kTwoPaths,  // a[0] and a[1]
-  kTwoAts,    // a[0] and a[1], a[2] and a[3]
+  kFd,          // a[0] is a modelled descriptor
+  kEitherFd,    // a[0] or a[1] is (sendfile), or a[2] (copy_file_range)
+  kPath,        // a[0] is a path that may lead into the model
+  kAt,          // a[0] and a[1] are a directory and a path
+  kTwoPaths,    // a[0] and a[1]
+  kTwoAts,      // a[0] and a[1], a[2] and a[3]
   kPathSecond,  // symlink: a[1]
   kAtSecond,    // symlinkat: a[1] and a[2]
-  kMapFd,     // a[4] is a modelled descriptor, or the new mapping may take the place of one
-  kMapped,    // a[0] and a[1], address and length, may reach into a mapping of a modelled file
+  kMapFd,       // a[4] is a modelled descriptor, or the new mapping may take the place of one
+  kMapped,      // a[0] and a[1], address and length, may reach into a mapping of a modelled file
 };
 
 struct CallEntry {

@@ -42,9 +42,9 @@ std::string open_flags_text(int flags) {
   };
   // Combined ones first: O_SYNC holds O_DSYNC, O_TMPFILE holds O_DIRECTORY.
   static constexpr Name kNames[] = {
-      {O_CREAT, "O_CREAT"},       {O_EXCL, "O_EXCL"},     {O_TRUNC, "O_TRUNC"},         {O_APPEND, "O_APPEND"},
-      {O_SYNC, "O_SYNC"},         {O_DSYNC, "O_DSYNC"},   {O_DIRECT, "O_DIRECT"},       {O_TMPFILE, "O_TMPFILE"},
-      {O_DIRECTORY, "O_DIRECTORY"}, {O_NOFOLLOW, "O_NOFOLLOW"}, {O_PATH, "O_PATH"}, {O_NONBLOCK, "O_NONBLOCK"},
+      {O_CREAT, "O_CREAT"},         {O_EXCL, "O_EXCL"},         {O_TRUNC, "O_TRUNC"},   {O_APPEND, "O_APPEND"},
+      {O_SYNC, "O_SYNC"},           {O_DSYNC, "O_DSYNC"},       {O_DIRECT, "O_DIRECT"}, {O_TMPFILE, "O_TMPFILE"},
+      {O_DIRECTORY, "O_DIRECTORY"}, {O_NOFOLLOW, "O_NOFOLLOW"}, {O_PATH, "O_PATH"},     {O_NONBLOCK, "O_NONBLOCK"},
   };
   const int access = flags & O_ACCMODE;
   std::string text = access == O_RDONLY ? "O_RDONLY" : access == O_WRONLY ? "O_WRONLY" : "O_RDWR";

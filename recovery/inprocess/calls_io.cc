@@ -1,6 +1,4 @@
 // Calls on descriptors that are the model's.
-#include "recovery/inprocess/calls.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -14,6 +12,7 @@
 #include <cstring>
 
 #include "recovery/inprocess/call_text.h"
+#include "recovery/inprocess/calls.h"
 #include "recovery/inprocess/gate.h"
 #include "recovery/inprocess/user_memory.h"
 
@@ -32,7 +31,8 @@ T* pointer(long a) {
 enum class Buffers { kRead, kFilled };
 
 std::size_t good_bytes(const iovec& part, Buffers how) {
-  return how == Buffers::kRead ? readable_bytes(part.iov_base, part.iov_len) : writable_bytes(part.iov_base, part.iov_len);
+  return how == Buffers::kRead ? readable_bytes(part.iov_base, part.iov_len)
+                               : writable_bytes(part.iov_base, part.iov_len);
 }
 
 // The parts of a vectored call, checked as the kernel does (import_iovec). What follows a bad address is left out.
@@ -152,7 +152,9 @@ long call_pwritev2(Call& c) {
     const off_t at = process().lseek(fd_of(c), 0, SEEK_CUR);
     if (at < 0) return at;
     const long done = pwrite_parts(fd_of(c), parts, at, static_cast<int>(c.a[5]));
-    if (done > 0) process().lseek(fd_of(c), (c.a[5] & RWF_APPEND) != 0 ? 0 : at + done, (c.a[5] & RWF_APPEND) != 0 ? SEEK_END : SEEK_SET);
+    if (done > 0)
+      process().lseek(fd_of(c), (c.a[5] & RWF_APPEND) != 0 ? 0 : at + done,
+                      (c.a[5] & RWF_APPEND) != 0 ? SEEK_END : SEEK_SET);
     return done;
   }
   return pwrite_parts(fd_of(c), parts, c.a[3], static_cast<int>(c.a[5]));
@@ -167,7 +169,8 @@ long call_ftruncate(Call& c) {
   return process().ftruncate(fd_of(c), c.a[1]);
 }
 long call_fallocate(Call& c) {
-  begin_change([&] { return fmt::format("fallocate({}, mode {}, {} bytes at {})", fd_text(fd_of(c)), c.a[1], c.a[3], c.a[2]); });
+  begin_change(
+      [&] { return fmt::format("fallocate({}, mode {}, {} bytes at {})", fd_text(fd_of(c)), c.a[1], c.a[3], c.a[2]); });
   return process().fallocate(fd_of(c), static_cast<int>(c.a[1]), c.a[2], c.a[3]);
 }
 long call_fsync(Call& c) {
@@ -284,22 +287,31 @@ long call_fcntl(Call& c) {
     case F_DUPFD:
     case F_DUPFD_CLOEXEC:
       return remember_copy(fd, process().dup(fd, static_cast<int>(c.a[2]), command == F_DUPFD_CLOEXEC));
-    case F_GETFD: return process().get_fd_flags(fd);
-    case F_SETFD: return process().set_fd_flags(fd, static_cast<int>(c.a[2]));
-    case F_GETFL: return process().get_flags(fd);
-    case F_SETFL: return process().set_flags(fd, static_cast<int>(c.a[2]));
+    case F_GETFD:
+      return process().get_fd_flags(fd);
+    case F_SETFD:
+      return process().set_fd_flags(fd, static_cast<int>(c.a[2]));
+    case F_GETFL:
+      return process().get_flags(fd);
+    case F_SETFL:
+      return process().set_flags(fd, static_cast<int>(c.a[2]));
     case F_GETLK:
     case F_SETLK:
     case F_SETLKW:
     case F_OFD_GETLK:
     case F_OFD_SETLK:
-    case F_OFD_SETLKW: return lock_call(c);
+    case F_OFD_SETLKW:
+      return lock_call(c);
     case F_SETOWN:
-    case F_SETSIG: return 0;
+    case F_SETSIG:
+      return 0;
     case F_GETOWN:
-    case F_GETSIG: return 0;
-    case F_GETLEASE: return F_UNLCK;
-    default: return -EINVAL;
+    case F_GETSIG:
+      return 0;
+    case F_GETLEASE:
+      return F_UNLCK;
+    default:
+      return -EINVAL;
   }
 }
 long call_flock(Call& c) {
@@ -323,7 +335,9 @@ long call_fchmod(Call& c) {
   return process().fchmod(fd_of(c), static_cast<mode_t>(c.a[1]));
 }
 long call_fchown(Call& c) {
-  begin_change([&] { return fmt::format("fchown({}, {}, {})", fd_text(fd_of(c)), static_cast<int>(c.a[1]), static_cast<int>(c.a[2])); });
+  begin_change([&] {
+    return fmt::format("fchown({}, {}, {})", fd_text(fd_of(c)), static_cast<int>(c.a[1]), static_cast<int>(c.a[2]));
+  });
   return process().fchown(fd_of(c), static_cast<uid_t>(c.a[1]), static_cast<gid_t>(c.a[2]));
 }
 
@@ -374,8 +388,10 @@ static long copy_bytes(int in, off_t* in_at, int out, off_t* out_at, std::size_t
     }
     // What was read and could not be written goes back.
     const long kept = std::max(put, 0L);
-    if (in_at != nullptr) *in_at += kept;
-    else if (kept < got) g.models_fd(in) ? process().lseek(in, kept - got, SEEK_CUR) : kernel(SYS_lseek, in, kept - got, SEEK_CUR);
+    if (in_at != nullptr)
+      *in_at += kept;
+    else if (kept < got)
+      g.models_fd(in) ? process().lseek(in, kept - got, SEEK_CUR) : kernel(SYS_lseek, in, kept - got, SEEK_CUR);
     if (out_at != nullptr) *out_at += kept;
     if (put < 0) return done > 0 ? static_cast<long>(done) : put;
     done += static_cast<std::size_t>(put);
@@ -387,7 +403,8 @@ long call_sendfile(Call& c) {
   off_t in_at = 0;
   if (c.a[2] != 0)
     if (long e = take(&in_at, c.a[2], sizeof in_at)) return e;
-  const long done = copy_bytes(static_cast<int>(c.a[1]), c.a[2] != 0 ? &in_at : nullptr, static_cast<int>(c.a[0]), nullptr, static_cast<std::size_t>(c.a[3]));
+  const long done = copy_bytes(static_cast<int>(c.a[1]), c.a[2] != 0 ? &in_at : nullptr, static_cast<int>(c.a[0]),
+                               nullptr, static_cast<std::size_t>(c.a[3]));
   const long given = c.a[2] != 0 ? give(c.a[2], &in_at, sizeof in_at) : 0;
   return given != 0 ? given : done;
 }
@@ -400,7 +417,8 @@ static long offset_of(int fd, long address, off_t& out) {
 long call_copy_file_range(Call& c) {
   const int in = static_cast<int>(c.a[0]);
   const int out = static_cast<int>(c.a[2]);
-  if (!g.models_fd(in) || !g.models_fd(out)) return kernel(SYS_fcntl, g.models_fd(in) ? out : in, F_GETFD) < 0 ? -EBADF : -EXDEV;
+  if (!g.models_fd(in) || !g.models_fd(out))
+    return kernel(SYS_fcntl, g.models_fd(in) ? out : in, F_GETFD) < 0 ? -EBADF : -EXDEV;
   off_t in_at, out_at;
   if (long e = offset_of(in, c.a[1], in_at)) return e;
   if (long e = offset_of(out, c.a[3], out_at)) return e;

@@ -1,6 +1,7 @@
 // Modelled files in memory.
 //
-// A mapping is memory of the program's own. A private one is a copy of what the file held when it was made. A shared one,
+// A mapping is memory of the program's own. A private one is a copy of what the file held when it was made. A shared
+// one,
 //   which the program can only read, is filled again after each call that changes files. Past the end of the file
 //   both hold zeroes; the kernel would send SIGBUS from the next page on.
 #include <errno.h>
@@ -122,7 +123,8 @@ long call_mmap(Call& c) {
   if (protection != (PROT_READ | PROT_WRITE)) kernel(SYS_mprotect, at, length, protection);
   if (shared) {
     const bool is_writable = (opened & O_ACCMODE) == O_RDWR;
-    g.model->mappings.push_back({begin, begin + length, static_cast<std::uint64_t>(c.a[5]), protection, is_writable, g.model->process->map(fd)});
+    g.model->mappings.push_back({begin, begin + length, static_cast<std::uint64_t>(c.a[5]), protection, is_writable,
+                                 g.model->process->map(fd)});
     note_bounds();
   }
   return at;

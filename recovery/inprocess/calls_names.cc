@@ -1,6 +1,4 @@
 // Calls on paths that may lead into the model.
-#include "recovery/inprocess/calls.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -21,6 +19,7 @@
 #include <cstring>
 
 #include "recovery/inprocess/call_text.h"
+#include "recovery/inprocess/calls.h"
 #include "recovery/inprocess/gate.h"
 #include "recovery/inprocess/user_memory.h"
 
@@ -45,7 +44,8 @@ bool is_foreign(long dirfd, const char* path) {
 // the directory argument, -1 for none.
 long go_outside(Call& c, int dirfd, int path) {
   // It would be the placeholder that the kernel has for it.
-  if (descriptor_in(path_at(c, path)) >= 0 && c.number != SYS_readlink && c.number != SYS_readlinkat) unsupported("a path through /proc/self/fd to a modelled file");
+  if (descriptor_in(path_at(c, path)) >= 0 && c.number != SYS_readlink && c.number != SYS_readlinkat)
+    unsupported("a path through /proc/self/fd to a modelled file");
   const std::string& leads_to = process().outside_path();
   if (leads_to == path_at(c, path) && (dirfd < 0 || static_cast<int>(c.a[dirfd]) == AT_FDCWD)) return kForward;
   if (!is_traceless(c)) spend_image();
@@ -78,7 +78,8 @@ long open_path(Call& c, int dirfd_index, int path_index, int flags, mode_t mode)
     const std::string mode_text = has_mode ? fmt::format(", {:04o}", mode & 07777) : std::string();
     return fmt::format("open({}, {}{})", path_text(dirfd, path), open_flags_text(flags), mode_text);
   };
-  const bool changes = (flags & (O_CREAT | O_TRUNC)) != 0 || (flags & O_ACCMODE) != O_RDONLY || (flags & O_TMPFILE) == O_TMPFILE;
+  const bool changes =
+      (flags & (O_CREAT | O_TRUNC)) != 0 || (flags & O_ACCMODE) != O_RDONLY || (flags & O_TMPFILE) == O_TMPFILE;
   changes ? begin_change(text) : begin_look(text);
   const int fd = process().openat(dirfd, path, flags, mode);
   if (fd == fusefs::kOutside) return go_outside(c, dirfd_index, path_index);
@@ -132,55 +133,73 @@ long on_path(Call& c, int dirfd_index, int path_index, bool changes, Text&& text
 }
 
 long do_mkdir(Call& c, int d, int p, long mode) {
-  return on_path(c, d, p, true, [&](const std::string& t) { return fmt::format("mkdir({}, {:04o})", t, mode & 07777); },
-                 [&](int dirfd, const char* path) { return process().mkdirat(dirfd, path, static_cast<mode_t>(mode)); });
+  return on_path(
+      c, d, p, true, [&](const std::string& t) { return fmt::format("mkdir({}, {:04o})", t, mode & 07777); },
+      [&](int dirfd, const char* path) { return process().mkdirat(dirfd, path, static_cast<mode_t>(mode)); });
 }
 long do_mknod(Call& c, int d, int p, long mode, long device) {
-  return on_path(c, d, p, true, [&](const std::string& t) { return fmt::format("mknod({}, {:06o})", t, mode); },
-                 [&](int dirfd, const char* path) { return process().mknodat(dirfd, path, static_cast<mode_t>(mode), static_cast<dev_t>(device)); });
+  return on_path(
+      c, d, p, true, [&](const std::string& t) { return fmt::format("mknod({}, {:06o})", t, mode); },
+      [&](int dirfd, const char* path) {
+        return process().mknodat(dirfd, path, static_cast<mode_t>(mode), static_cast<dev_t>(device));
+      });
 }
 long do_unlink(Call& c, int d, int p, int flags) {
-  return on_path(c, d, p, true, [&](const std::string& t) { return fmt::format("{}({})", (flags & AT_REMOVEDIR) != 0 ? "rmdir" : "unlink", t); },
-                 [&](int dirfd, const char* path) { return process().unlinkat(dirfd, path, flags); });
+  return on_path(
+      c, d, p, true,
+      [&](const std::string& t) { return fmt::format("{}({})", (flags & AT_REMOVEDIR) != 0 ? "rmdir" : "unlink", t); },
+      [&](int dirfd, const char* path) { return process().unlinkat(dirfd, path, flags); });
 }
 long do_readlink(Call& c, int d, int p) {
   if (c.a[p + 2] <= 0) return -EINVAL;
-  return on_path(c, d, p, false, [&](const std::string& t) { return fmt::format("readlink({})", t); },
-                 [&](int dirfd, const char* path) -> long {
-                   char target[PATH_MAX];
-                   const long length = process().readlinkat(dirfd, path, {target, std::min(static_cast<std::size_t>(c.a[p + 2]), sizeof target)});
-                   const long given = length > 0 ? give(c.a[p + 1], target, static_cast<std::size_t>(length)) : 0;
-                   return given != 0 ? given : length;
-                 });
+  return on_path(
+      c, d, p, false, [&](const std::string& t) { return fmt::format("readlink({})", t); },
+      [&](int dirfd, const char* path) -> long {
+        char target[PATH_MAX];
+        const long length =
+            process().readlinkat(dirfd, path, {target, std::min(static_cast<std::size_t>(c.a[p + 2]), sizeof target)});
+        const long given = length > 0 ? give(c.a[p + 1], target, static_cast<std::size_t>(length)) : 0;
+        return given != 0 ? given : length;
+      });
 }
 // By the real ids, unless AT_EACCESS is there.
 long do_access(Call& c, int d, int p, int mask, int flags) {
   const bool is_by_real_ids = (flags & AT_EACCESS) == 0 && g.has_other_real_ids;
-  return on_path(c, d, p, false, [&](const std::string& t) { return fmt::format("access({})", t); },
-                 [&](int dirfd, const char* path) {
-                   if (is_by_real_ids) process().set_credentials(real_credentials());
-                   const long result = process().faccessat(dirfd, path, mask, flags);
-                   if (is_by_real_ids) process().set_credentials(own_credentials());
-                   return result;
-                 });
+  return on_path(
+      c, d, p, false, [&](const std::string& t) { return fmt::format("access({})", t); },
+      [&](int dirfd, const char* path) {
+        if (is_by_real_ids) process().set_credentials(real_credentials());
+        const long result = process().faccessat(dirfd, path, mask, flags);
+        if (is_by_real_ids) process().set_credentials(own_credentials());
+        return result;
+      });
 }
 long do_chmod(Call& c, int d, int p, long mode, int flags) {
-  return on_path(c, d, p, true, [&](const std::string& t) { return fmt::format("chmod({}, {:04o})", t, mode & 07777); },
-                 [&](int dirfd, const char* path) { return process().fchmodat(dirfd, path, static_cast<mode_t>(mode), flags); });
+  return on_path(
+      c, d, p, true, [&](const std::string& t) { return fmt::format("chmod({}, {:04o})", t, mode & 07777); },
+      [&](int dirfd, const char* path) { return process().fchmodat(dirfd, path, static_cast<mode_t>(mode), flags); });
 }
 long do_chown(Call& c, int d, int p, long uid, long gid, int flags) {
-  return on_path(c, d, p, true, [&](const std::string& t) { return fmt::format("chown({}, {}, {})", t, static_cast<int>(uid), static_cast<int>(gid)); },
-                 [&](int dirfd, const char* path) { return process().fchownat(dirfd, path, static_cast<uid_t>(uid), static_cast<gid_t>(gid), flags); });
+  return on_path(
+      c, d, p, true,
+      [&](const std::string& t) {
+        return fmt::format("chown({}, {}, {})", t, static_cast<int>(uid), static_cast<int>(gid));
+      },
+      [&](int dirfd, const char* path) {
+        return process().fchownat(dirfd, path, static_cast<uid_t>(uid), static_cast<gid_t>(gid), flags);
+      });
 }
 long do_utimens(Call& c, int d, int p, const timespec* times, int flags) {
-  return on_path(c, d, p, true, [&](const std::string& t) { return fmt::format("utimens({})", t); },
-                 [&](int dirfd, const char* path) { return process().utimensat(dirfd, path, times, flags); });
+  return on_path(
+      c, d, p, true, [&](const std::string& t) { return fmt::format("utimens({})", t); },
+      [&](int dirfd, const char* path) { return process().utimensat(dirfd, path, times, flags); });
 }
 long do_symlink(Call& c, int target, int d, int p) {
   if (long e = check_path(path_at(c, target))) return e;
   const std::string to = path_at(c, target);
-  return on_path(c, d, p, true, [&](const std::string& t) { return fmt::format("symlink({}, {})", quoted(to, 256), t); },
-                 [&](int dirfd, const char* path) { return process().symlinkat(to, dirfd, path); });
+  return on_path(
+      c, d, p, true, [&](const std::string& t) { return fmt::format("symlink({}, {})", quoted(to, 256), t); },
+      [&](int dirfd, const char* path) { return process().symlinkat(to, dirfd, path); });
 }
 
 template <class Do>
@@ -194,8 +213,8 @@ long on_two_paths(Call& c, int from_d, int from_p, int to_d, int to_p, const cha
   const bool from_foreign = is_foreign(from_dirfd, from);
   if (from_foreign || is_foreign(to_dirfd, to)) {
     // One of them is the kernel's for certain; the other may be ours, and then they are on two filesystems.
-    const bool other_outside = from_foreign ? is_foreign(to_dirfd, to) || surely_outside(to_dirfd, to)
-                                            : surely_outside(from_dirfd, from);
+    const bool other_outside =
+        from_foreign ? is_foreign(to_dirfd, to) || surely_outside(to_dirfd, to) : surely_outside(from_dirfd, from);
     return other_outside ? kForward : -EXDEV;
   }
   begin_change([&] { return fmt::format("{}({}, {})", name, path_text(from_dirfd, from), path_text(to_dirfd, to)); });
@@ -203,8 +222,12 @@ long on_two_paths(Call& c, int from_d, int from_p, int to_d, int to_p, const cha
   return result == fusefs::kOutside ? go_outside_twice(c, from_d, from_p, to_d, to_p) : result;
 }
 long do_rename(Call& c, int fd, int fp, int td, int tp, unsigned flags) {
-  return on_two_paths(c, fd, fp, td, tp, flags == 0 ? "rename" : flags == 2 ? "rename exchanging" : "rename without replacing",
-                      [&](int f, const char* from, int t, const char* to) { return process().renameat2(f, from, t, to, flags); });
+  return on_two_paths(
+      c, fd, fp, td, tp,
+      flags == 0   ? "rename"
+      : flags == 2 ? "rename exchanging"
+                   : "rename without replacing",
+      [&](int f, const char* from, int t, const char* to) { return process().renameat2(f, from, t, to, flags); });
 }
 long do_link(Call& c, int fd, int fp, int td, int tp, int flags) {
   // How a file without a name gets one.
@@ -212,12 +235,15 @@ long do_link(Call& c, int fd, int fp, int td, int tp, int flags) {
   if (long e = check_path(path_at(c, tp))) return e;
   if (const int from = descriptor_in(path_at(c, fp)); from >= 0 && (flags & AT_SYMLINK_FOLLOW) != 0) {
     const int to_dirfd = td < 0 ? AT_FDCWD : static_cast<int>(c.a[td]);
-    begin_change([&] { return fmt::format("link({}, {})", path_text(AT_FDCWD, path_at(c, fp)), path_text(to_dirfd, path_at(c, tp))); });
+    begin_change([&] {
+      return fmt::format("link({}, {})", path_text(AT_FDCWD, path_at(c, fp)), path_text(to_dirfd, path_at(c, tp)));
+    });
     const long result = process().linkat(from, "", to_dirfd, path_at(c, tp), AT_EMPTY_PATH);
     return result == fusefs::kOutside ? -EXDEV : result;
   }
-  return on_two_paths(c, fd, fp, td, tp, "link",
-                      [&](int f, const char* from, int t, const char* to) { return process().linkat(f, from, t, to, flags); });
+  return on_two_paths(c, fd, fp, td, tp, "link", [&](int f, const char* from, int t, const char* to) {
+    return process().linkat(f, from, t, to, flags);
+  });
 }
 
 long give_statfs(const struct statvfs& from, long to) {
@@ -267,7 +293,9 @@ long do_setxattr(Call& c, XattrBy by) {
   if (bytes != 0 && (c.a[2] == 0 || readable_bytes(pointer<const void>(c.a[2]), bytes) != bytes)) return -EFAULT;
   const std::string name = path_at(c, 1);
   begin_change([&] { return fmt::format("setxattr({}, {}, {} bytes)", xattr_text(c, by), name, c.a[3]); });
-  return xattr_result(c, by, process().set_xattr(t.fd, t.path, t.follow, name, {pointer<const char>(c.a[2]), bytes}, static_cast<int>(c.a[4])));
+  return xattr_result(c, by,
+                      process().set_xattr(t.fd, t.path, t.follow, name, {pointer<const char>(c.a[2]), bytes},
+                                          static_cast<int>(c.a[4])));
 }
 long do_getxattr(Call& c, XattrBy by) {
   const XattrTarget t = xattr_target(c, by);
@@ -321,8 +349,9 @@ long call_openat(Call& c) { return open_path(c, 0, 1, static_cast<int>(c.a[2]), 
 // Unlike open(), it says EINVAL to what it does not know. Source: fs/open.c, build_open_flags().
 long call_openat2(Call& c) {
   constexpr std::uint64_t kLargeFile = 0100000;  // O_LARGEFILE as the kernel has it
-  constexpr std::uint64_t kKnown = O_ACCMODE | O_CREAT | O_EXCL | O_NOCTTY | O_TRUNC | O_APPEND | O_NONBLOCK | O_SYNC | O_ASYNC |
-                                   O_DIRECT | kLargeFile | O_DIRECTORY | O_NOFOLLOW | O_NOATIME | O_CLOEXEC | O_PATH | O_TMPFILE;
+  constexpr std::uint64_t kKnown = O_ACCMODE | O_CREAT | O_EXCL | O_NOCTTY | O_TRUNC | O_APPEND | O_NONBLOCK | O_SYNC |
+                                   O_ASYNC | O_DIRECT | kLargeFile | O_DIRECTORY | O_NOFOLLOW | O_NOATIME | O_CLOEXEC |
+                                   O_PATH | O_TMPFILE;
   const auto* how = pointer<const open_how>(c.a[2]);
   const auto bytes = static_cast<std::size_t>(c.a[3]);
   if (bytes < sizeof *how) return -EINVAL;
@@ -356,8 +385,9 @@ long call_faccessat(Call& c) { return do_access(c, 0, 1, static_cast<int>(c.a[2]
 long call_faccessat2(Call& c) { return do_access(c, 0, 1, static_cast<int>(c.a[2]), static_cast<int>(c.a[3])); }
 
 long call_truncate(Call& c) {
-  return on_path(c, -1, 0, true, [&](const std::string& t) { return fmt::format("truncate({}, {})", t, c.a[1]); },
-                 [&](int, const char* path) { return process().truncate(path, c.a[1]); });
+  return on_path(
+      c, -1, 0, true, [&](const std::string& t) { return fmt::format("truncate({}, {})", t, c.a[1]); },
+      [&](int, const char* path) { return process().truncate(path, c.a[1]); });
 }
 long call_mkdir(Call& c) { return do_mkdir(c, -1, 0, c.a[1]); }
 long call_mkdirat(Call& c) { return do_mkdir(c, 0, 1, c.a[2]); }
@@ -458,11 +488,15 @@ long call_umask(Call& c) {
 long call_socket_name(Call& c) {
   sockaddr_un name{};
   const std::size_t bytes = std::min(static_cast<std::size_t>(c.a[2]), sizeof name);
-  if (bytes <= offsetof(sockaddr_un, sun_path) || take(&name, c.a[1], bytes) != 0 || name.sun_family != AF_UNIX || name.sun_path[0] == 0) return kForward;
+  if (bytes <= offsetof(sockaddr_un, sun_path) || take(&name, c.a[1], bytes) != 0 || name.sun_family != AF_UNIX ||
+      name.sun_path[0] == 0)
+    return kForward;
   const std::string path(name.sun_path, strnlen(name.sun_path, sizeof name.sun_path));
   struct stat st;
-  if (surely_outside(AT_FDCWD, path.c_str()) || process().fstatat(AT_FDCWD, path, st, 0) == fusefs::kOutside) return kForward;
-  unsupported(c.number == SYS_bind ? "bind() of a socket to a modelled path" : "connect() to a socket at a modelled path");
+  if (surely_outside(AT_FDCWD, path.c_str()) || process().fstatat(AT_FDCWD, path, st, 0) == fusefs::kOutside)
+    return kForward;
+  unsupported(c.number == SYS_bind ? "bind() of a socket to a modelled path"
+                                   : "connect() to a socket at a modelled path");
 }
 
 long call_statfs(Call& c) {

@@ -113,7 +113,9 @@ constexpr std::array<CallEntry, kCallsMost> make_table() {
   t[SYS_chdir] = {call_chdir, Filter::kAlways, "chdir"};
   t[SYS_fchdir] = {call_fchdir, Filter::kAlways, "fchdir"};
   t[SYS_umask] = {call_umask, Filter::kAlways, "umask"};
-  for (const int number : {SYS_setuid, SYS_setgid, SYS_setreuid, SYS_setregid, SYS_setresuid, SYS_setresgid, SYS_setgroups}) t[number] = {call_set_ids, Filter::kAlways, "set ids"};
+  for (const int number :
+       {SYS_setuid, SYS_setgid, SYS_setreuid, SYS_setregid, SYS_setresuid, SYS_setresgid, SYS_setgroups})
+    t[number] = {call_set_ids, Filter::kAlways, "set ids"};
   t[SYS_bind] = {call_socket_name, Filter::kAlways, "bind"};
   t[SYS_connect] = {call_socket_name, Filter::kAlways, "connect"};
   t[SYS_statfs] = {call_statfs, Filter::kPath, "statfs"};

@@ -95,7 +95,8 @@ bool execute() {
   return false;
 }
 
-// Threads are scheduled: a child runs main() under one schedule after the other, and what it records is recovered from here.
+// Threads are scheduled: a child runs main() under one schedule after the other, and what it records is recovered from
+// here.
 void start_threads(int argc, char** argv, char** envp, int (*real_main)(int, char**, char**)) {
   Slot& slot = slot_at(0);
   slot.state = SlotState::kTaken;
@@ -187,7 +188,8 @@ Reply run_single(const Request& request) {
   header.max_recoveries = most;
   header.stop = stop;
   // With several layers the last record is that of the first; the one asked for came before it.
-  return {ran && header.record_count > record ? ReplyKind::kDone : ReplyKind::kFailed, header.diverged, record, header.trace_bytes};
+  return {ran && header.record_count > record ? ReplyKind::kDone : ReplyKind::kFailed, header.diverged, record,
+          header.trace_bytes};
 }
 
 // In a child: describing needs memory, and the coordinator stays as it is.
@@ -209,11 +211,15 @@ Reply describe() {
 Reply answer(const Request& request) {
   g.recording = reinterpret_cast<const fusefs::Recording*>(g.header->recording_address);
   switch (request.kind) {
-    case RequestKind::kExplore: return explore(request);
+    case RequestKind::kExplore:
+      return explore(request);
     case RequestKind::kReplay:
-    case RequestKind::kRunCut: return run_single(request);
-    case RequestKind::kDescribe: return describe();
-    case RequestKind::kQuit: leave();
+    case RequestKind::kRunCut:
+      return run_single(request);
+    case RequestKind::kDescribe:
+      return describe();
+    case RequestKind::kQuit:
+      leave();
   }
   return {ReplyKind::kFailed, 0, 0, 0};
 }
@@ -234,10 +240,12 @@ int coordinate(int argc, char** argv, char** envp, int (*real_main)(int, char**,
   set_dispatch(false);
   g.phase = Phase::kCoordinating;
   fflush(nullptr);  // what static constructors printed is printed once
-  if (g.threads != 1) user_error("a static constructor started a thread: crashcut needs the program single-threaded when main() begins");
+  if (g.threads != 1)
+    user_error("a static constructor started a thread: crashcut needs the program single-threaded when main() begins");
   g.recover = find_recover();
   if (g.recover == nullptr && g.serve_threads == nullptr) {
-    user_error("the program has no function crashcut_recover (or was stripped of its symbols): write one, see crashcut.h");
+    user_error(
+        "the program has no function crashcut_recover (or was stripped of its symbols): write one, see crashcut.h");
   }
   g.pid = static_cast<int>(kernel(SYS_getpid));
   const rlimit no_core{0, 0};

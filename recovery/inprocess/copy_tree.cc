@@ -52,7 +52,8 @@ class TreeCopy {
     if (!S_ISDIR(st.st_mode) && st.st_nlink > 1) {
       const auto [first, is_new] = made_.emplace(std::pair(st.st_dev, st.st_ino), to);
       if (!is_new) {
-        if (const long error = process.linkat(AT_FDCWD, first->second, AT_FDCWD, to, 0); error < 0) fail("link", from, error);
+        if (const long error = process.linkat(AT_FDCWD, first->second, AT_FDCWD, to, 0); error < 0)
+          fail("link", from, error);
         return;
       }
     }
@@ -95,7 +96,8 @@ class TreeCopy {
       long hole = kernel(SYS_lseek, in, data < 0 ? at : data, SEEK_HOLE);
       if (data < 0 || hole < 0) hole = size;
       for (at = data < 0 ? at : data; at < hole;) {
-        const long got = kernel(SYS_pread64, in, buffer.data(), std::min<long>(hole - at, static_cast<long>(buffer.size())), at);
+        const long got =
+            kernel(SYS_pread64, in, buffer.data(), std::min<long>(hole - at, static_cast<long>(buffer.size())), at);
         if (got < 0) fail("read", from, got);
         if (got == 0) break;
         const iovec part{buffer.data(), static_cast<std::size_t>(got)};
@@ -117,7 +119,9 @@ class TreeCopy {
     for (long at = 0; at < length; at += static_cast<long>(std::strlen(names.data() + at)) + 1) {
       const long bytes = kernel(SYS_lgetxattr, from.c_str(), names.data() + at, value.data(), value.size());
       // Of those that a disk may not have, a security label say, the disk knows nothing.
-      if (bytes >= 0) g.model->process->set_xattr(AT_FDCWD, to.c_str(), false, names.data() + at, {value.data(), static_cast<std::size_t>(bytes)}, 0);
+      if (bytes >= 0)
+        g.model->process->set_xattr(AT_FDCWD, to.c_str(), false, names.data() + at,
+                                    {value.data(), static_cast<std::size_t>(bytes)}, 0);
     }
   }
 

@@ -119,10 +119,13 @@ void strip_waiting_mask(const Call& call, greg_t* regs) {
     regs[reg] = reinterpret_cast<long>(&t_mask);
   };
   switch (call.number) {
-    case SYS_rt_sigsuspend: return strip(0, REG_RDI);
-    case SYS_ppoll: return strip(3, REG_R10);
+    case SYS_rt_sigsuspend:
+      return strip(0, REG_RDI);
+    case SYS_ppoll:
+      return strip(3, REG_R10);
     case SYS_epoll_pwait:
-    case SYS_epoll_pwait2: return strip(4, REG_R8);
+    case SYS_epoll_pwait2:
+      return strip(4, REG_R8);
     case SYS_pselect6: {
       const auto* given = reinterpret_cast<const std::uint64_t*>(call.a[5]);
       if (given == nullptr || given[0] == 0) return;
@@ -132,7 +135,8 @@ void strip_waiting_mask(const Call& call, greg_t* regs) {
       regs[REG_R9] = reinterpret_cast<long>(t_mask_argument);
       return;
     }
-    default: return;
+    default:
+      return;
   }
 }
 
@@ -154,9 +158,9 @@ void start_thread(const Call& call, ucontext_t& context, volatile ForwardFrame& 
 }
 
 bool is_new_thread(const Call& call) {
-  const std::uint64_t flags =
-      call.number == SYS_clone ? call.a[0] : *reinterpret_cast<const std::uint64_t*>(call.a[0]);
-  const bool has_stack = call.number == SYS_clone ? call.a[1] != 0 : reinterpret_cast<std::uint64_t*>(call.a[0])[5] != 0;
+  const std::uint64_t flags = call.number == SYS_clone ? call.a[0] : *reinterpret_cast<const std::uint64_t*>(call.a[0]);
+  const bool has_stack =
+      call.number == SYS_clone ? call.a[1] != 0 : reinterpret_cast<std::uint64_t*>(call.a[0])[5] != 0;
   return (flags & CLONE_THREAD) != 0 && has_stack;
 }
 
@@ -192,9 +196,12 @@ long own_call(Call& call) {
       if (g.phase != Phase::kRecovering) return 0;
       return reached({reinterpret_cast<const char*>(call.a[1]), static_cast<std::size_t>(call.a[2])}) ? 1 : 0;
     case CRASHCUT_OP_ASSUME:
-      if (g.phase != Phase::kRecovering) user_error("main() called crashcut_assume(), which belongs in crashcut_recover(): it says which recoveries count");
+      if (g.phase != Phase::kRecovering)
+        user_error(
+            "main() called crashcut_assume(), which belongs in crashcut_recover(): it says which recoveries count");
       finish_recovery(Outcome::kAssumedAway, 0);
-    default: return -ENOSYS;
+    default:
+      return -ENOSYS;
   }
 }
 
@@ -203,21 +210,31 @@ namespace {
 bool is_ours(const Call& call, Filter filter) {
   const auto path = [&](int i) { return reinterpret_cast<const char*>(call.a[i]); };
   switch (filter) {
-    case Filter::kAlways: return true;
-    case Filter::kFd: return g.models_fd(static_cast<int>(call.a[0]));
+    case Filter::kAlways:
+      return true;
+    case Filter::kFd:
+      return g.models_fd(static_cast<int>(call.a[0]));
     case Filter::kEitherFd:
       return g.models_fd(static_cast<int>(call.a[0])) ||
-             g.models_fd(static_cast<int>(call.a[call.number == SYS_copy_file_range || call.number == SYS_splice ? 2 : 1]));
-    case Filter::kPath: return !surely_outside(AT_FDCWD, path(0));
-    case Filter::kAt: return !surely_outside(call.a[0], path(1));
-    case Filter::kTwoPaths: return !surely_outside(AT_FDCWD, path(0)) || !surely_outside(AT_FDCWD, path(1));
-    case Filter::kTwoAts: return !surely_outside(call.a[0], path(1)) || !surely_outside(call.a[2], path(3));
-    case Filter::kPathSecond: return !surely_outside(AT_FDCWD, path(1));
-    case Filter::kAtSecond: return !surely_outside(call.a[1], path(2));
+             g.models_fd(
+                 static_cast<int>(call.a[call.number == SYS_copy_file_range || call.number == SYS_splice ? 2 : 1]));
+    case Filter::kPath:
+      return !surely_outside(AT_FDCWD, path(0));
+    case Filter::kAt:
+      return !surely_outside(call.a[0], path(1));
+    case Filter::kTwoPaths:
+      return !surely_outside(AT_FDCWD, path(0)) || !surely_outside(AT_FDCWD, path(1));
+    case Filter::kTwoAts:
+      return !surely_outside(call.a[0], path(1)) || !surely_outside(call.a[2], path(3));
+    case Filter::kPathSecond:
+      return !surely_outside(AT_FDCWD, path(1));
+    case Filter::kAtSecond:
+      return !surely_outside(call.a[1], path(2));
     case Filter::kMapFd:
       return (g.models_fd(static_cast<int>(call.a[4])) && (call.a[3] & MAP_ANONYMOUS) == 0) ||
              ((call.a[3] & MAP_FIXED) != 0 && is_mapped(call.a[0], call.a[1]));
-    case Filter::kMapped: return is_mapped(call.a[0], call.a[1]);
+    case Filter::kMapped:
+      return is_mapped(call.a[0], call.a[1]);
   }
   return false;
 }
@@ -267,20 +284,24 @@ long captured_call(Call& call) {
     case SYS_dup3:
     case SYS_fcntl: {
       if (call.number == SYS_fcntl && call.a[1] != F_DUPFD && call.a[1] != F_DUPFD_CLOEXEC) return kForward;
-      if (call.number != SYS_dup && call.number != SYS_fcntl && g.models_fd(static_cast<int>(call.a[1]))) return kForward;
+      if (call.number != SYS_dup && call.number != SYS_fcntl && g.models_fd(static_cast<int>(call.a[1])))
+        return kForward;
       spend_image();
       const long made = kernel(call.number, call.a[0], call.a[1], call.a[2]);
-      if (made >= 0 && made < static_cast<long>(sizeof g.captured)) g.captured[made] = static_cast<std::uint8_t>(stream);
+      if (made >= 0 && made < static_cast<long>(sizeof g.captured))
+        g.captured[made] = static_cast<std::uint8_t>(stream);
       return made;
     }
-    default: return kForward;
+    default:
+      return kForward;
   }
 }
 
 long model_call(const CallEntry& entry, Call& call) {
   if (g.phase == Phase::kConstructing) {
     if (entry.filter == Filter::kAlways) return kForward;
-    user_error(std::string(entry.name) + "() on a modelled file before main(), in a static constructor: only main() and "
+    user_error(std::string(entry.name) +
+               "() on a modelled file before main(), in a static constructor: only main() and "
                "crashcut_recover() may use files below /crashcut");
   }
   long result = 0;
@@ -317,7 +338,8 @@ void check_signal(const Call& call) {
   const bool is_thread_call = call.number == SYS_tgkill;
   const long signal = call.a[is_thread_call ? 2 : 1];
   if (signal == 0) return;
-  if (call.number != SYS_tkill && call.a[0] != kernel(SYS_getpid)) unsupported("kill() of another process or of a group");
+  if (call.number != SYS_tkill && call.a[0] != kernel(SYS_getpid))
+    unsupported("kill() of another process or of a group");
   std::uint32_t nobody = kNotKilled;
   if (signal == SIGKILL && g.slot != nullptr) g.slot->killed.compare_exchange_strong(nobody, kByItself);
 }
@@ -326,9 +348,14 @@ void check_signal(const Call& call) {
 bool process_call(Call& call, ucontext_t& context, volatile ForwardFrame& frame) {
   auto& regs = context.uc_mcontext.gregs;
   switch (call.number) {
-    case SYS_rt_sigreturn: crashcut_sigreturn(static_cast<std::uint64_t>(regs[REG_RSP]));
-    case SYS_rt_sigprocmask: regs[REG_RAX] = change_mask(call, context); return true;
-    case SYS_rt_sigaction: regs[REG_RAX] = change_action(call); return true;
+    case SYS_rt_sigreturn:
+      crashcut_sigreturn(static_cast<std::uint64_t>(regs[REG_RSP]));
+    case SYS_rt_sigprocmask:
+      regs[REG_RAX] = change_mask(call, context);
+      return true;
+    case SYS_rt_sigaction:
+      regs[REG_RAX] = change_action(call);
+      return true;
     case SYS_rt_sigsuspend:
     case SYS_ppoll:
     case SYS_pselect6:
@@ -347,17 +374,21 @@ bool process_call(Call& call, ucontext_t& context, volatile ForwardFrame& frame)
     case SYS_tgkill:
       check_signal(call);
       return false;
-    case SYS_fork: unsupported("fork()");
-    case SYS_vfork: unsupported("vfork()");
+    case SYS_fork:
+      unsupported("fork()");
+    case SYS_vfork:
+      unsupported("vfork()");
     case SYS_execve:
-    case SYS_execveat: unsupported("exec()");
+    case SYS_execveat:
+      unsupported("exec()");
     case SYS_exit:
       if (g.threads.fetch_sub(1, std::memory_order_acq_rel) > 1) {
         forward(context, frame, crashcut_forward);
         return true;
       }
       end_process(static_cast<int>(call.a[0]) & 0xff);
-    case SYS_exit_group: end_process(static_cast<int>(call.a[0]) & 0xff);
+    case SYS_exit_group:
+      end_process(static_cast<int>(call.a[0]) & 0xff);
     case CRASHCUT_SYSCALL_NUMBER:
       if (g.phase == Phase::kConstructing) {
         regs[REG_RAX] = 0;
@@ -369,7 +400,8 @@ bool process_call(Call& call, ucontext_t& context, volatile ForwardFrame& frame)
         if (g.narrating) narrate_call(regs[REG_RAX]);
       });
       return true;
-    default: return false;
+    default:
+      return false;
   }
 }
 
@@ -379,8 +411,7 @@ void on_sigsys(int, siginfo_t* info, void* ucontext) {
   auto& regs = context.uc_mcontext.gregs;
   constexpr int kUserDispatch = 2;  // SYS_USER_DISPATCH
   if (info->si_code != kUserDispatch) return;
-  Call call{info->si_syscall,
-            {regs[REG_RDI], regs[REG_RSI], regs[REG_RDX], regs[REG_R10], regs[REG_R8], regs[REG_R9]}};
+  Call call{info->si_syscall, {regs[REG_RDI], regs[REG_RSI], regs[REG_RDX], regs[REG_R10], regs[REG_R8], regs[REG_R9]}};
   if (t_in_runtime) {
     regs[REG_RAX] = crashcut_syscall(call.number, call.a[0], call.a[1], call.a[2], call.a[3], call.a[4], call.a[5]);
     return;

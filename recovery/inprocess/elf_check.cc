@@ -1,14 +1,13 @@
 #include "recovery/inprocess/elf_check.h"
 
 #include <elf.h>
+#include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
 #include <fstream>
-
-#include <fmt/format.h>
 
 namespace crashcut::inprocess {
 namespace {

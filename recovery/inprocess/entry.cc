@@ -90,15 +90,18 @@ void find_thread_id() {
 }
 
 void attach(int control_fd, int socket_fd) {
-  const long guard = kernel(SYS_mmap, 0, kGuardBytes + kControlBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  const long at = guard < 0 && guard > -4096 ? guard
-                                             : kernel(SYS_mmap, guard + kGuardBytes, kControlBytes, PROT_READ | PROT_WRITE,
-                                                      MAP_SHARED | MAP_NORESERVE | MAP_FIXED, control_fd, 0);
+  const long guard =
+      kernel(SYS_mmap, 0, kGuardBytes + kControlBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  const long at = guard < 0 && guard > -4096
+                      ? guard
+                      : kernel(SYS_mmap, guard + kGuardBytes, kControlBytes, PROT_READ | PROT_WRITE,
+                               MAP_SHARED | MAP_NORESERVE | MAP_FIXED, control_fd, 0);
   if (at < 0 && at > -4096) die("cannot map the control file");
   kernel(SYS_close, control_fd);
   g.control = reinterpret_cast<std::byte*>(at);
   g.header = reinterpret_cast<Header*>(at);
-  if (g.header->magic != kMagic || g.header->version != kVersion) die("the runtime and the command are of different builds");
+  if (g.header->magic != kMagic || g.header->version != kVersion)
+    die("the runtime and the command are of different builds");
   limit_arenas(g.header->memory_bytes_most);
   g.socket = move_fd_up(socket_fd);
   g.placeholder = move_fd_up(static_cast<int>(kernel(SYS_memfd_create, "crashcut-modelled-file", MFD_CLOEXEC)));
@@ -155,7 +158,9 @@ void tool_error(std::string_view sentence) { end_with(sentence, Blame::kTool); }
 void user_error(std::string_view sentence) { end_with(sentence, Blame::kUser); }
 
 void unsupported(std::string_view call) {
-  const char* where = g.phase == Phase::kRecovering ? "crashcut_recover()" : g.phase == Phase::kExecuting ? "the program" : "the program, before main(),";
+  const char* where = g.phase == Phase::kRecovering  ? "crashcut_recover()"
+                      : g.phase == Phase::kExecuting ? "the program"
+                                                     : "the program, before main(),";
   char text[kTextMost];
   std::size_t used = 0;
   const auto put = [&](std::string_view part) {
@@ -176,8 +181,9 @@ void broken_invariant(const char* file, int line, const char* condition) {
 
 }  // namespace crashcut::inprocess
 
-extern "C" __attribute__((visibility("default"))) int __libc_start_main(int (*main)(int, char**, char**), int argc, char** argv, void (*init)(),
-                                                                        void (*fini)(), void (*rtld_fini)(), void* stack_end) {
+extern "C" __attribute__((visibility("default"))) int __libc_start_main(int (*main)(int, char**, char**), int argc,
+                                                                        char** argv, void (*init)(), void (*fini)(),
+                                                                        void (*rtld_fini)(), void* stack_end) {
   using Start = int (*)(int (*)(int, char**, char**), int, char**, void (*)(), void (*)(), void (*)(), void*);
   const auto real = reinterpret_cast<Start>(dlsym(RTLD_NEXT, "__libc_start_main"));
   using namespace crashcut::inprocess;

@@ -19,7 +19,8 @@ class Observed final : public fusefs::Observer {
   void note(std::uint64_t name) override {
     name = name == 0 ? 1 : name;
     auto* slots = reinterpret_cast<std::atomic<std::uint64_t>*>(g.control + kObservedOffset);
-    for (std::uint64_t i = name % kObservedSlots, tries = 0; tries < kObservedSlots / 2; i = (i + 1) % kObservedSlots, ++tries) {
+    for (std::uint64_t i = name % kObservedSlots, tries = 0; tries < kObservedSlots / 2;
+         i = (i + 1) % kObservedSlots, ++tries) {
       std::uint64_t found = slots[i].load(std::memory_order_relaxed);
       if (found == name) return;
       if (found == 0 && slots[i].compare_exchange_strong(found, name)) {
@@ -48,8 +49,10 @@ bool is_stopped() { return g.header->stop.load(std::memory_order_relaxed) != 0; 
 }
 
 [[noreturn]] void too_many_choices() {
-  user_error("a recovery met more choices than crashcut can hold (some ten thousands): it reads too many sectors that a crash can leave old or new. "
-             "With a larger --sector there are fewer; or let crashcut_recover() read less");
+  user_error(
+      "a recovery met more choices than crashcut can hold (some ten thousands): it reads too many sectors that a crash "
+      "can leave old or new. "
+      "With a larger --sector there are fewer; or let crashcut_recover() read less");
 }
 
 void note_answer(std::uint32_t answer) {
@@ -166,7 +169,8 @@ std::uint32_t Explorer::answer(const persist::Choice& choice, std::uint32_t laye
     const std::uint32_t wanted = request_.path[position_++];
     if (wanted < count) return wanted;
     g.header->diverged = 1;
-    if (request_.kind == RequestKind::kExplore) user_error("the recovery is not deterministic: it met other choices when it was run again");
+    if (request_.kind == RequestKind::kExplore)
+      user_error("the recovery is not deterministic: it met other choices when it was run again");
     return count - 1;
   }
   if (request_.kind == RequestKind::kReplay) {
@@ -176,7 +180,8 @@ std::uint32_t Explorer::answer(const persist::Choice& choice, std::uint32_t laye
   if (mode_ == WorkMode::kAgain) return in_order(0, count);
   // A fork would leave other threads behind. In the first layer work can be given away, too.
   const bool has_threads = g.threads.load(std::memory_order_relaxed) > 1;
-  if (has_threads && crashes_.size() > 1) user_error("a recovery with threads cannot be crashed twice yet: use --depth 1");
+  if (has_threads && crashes_.size() > 1)
+    user_error("a recovery with threads cannot be crashed twice yet: use --depth 1");
   return has_threads || (crashes_.size() == 1 && is_work_wanted()) ? defer_others(count) : branch(count);
 }
 

@@ -48,7 +48,7 @@ class Explorer final : public persist::Chooser {
   RunRequest request_;
   persist::AnswerOrder order_;
   WorkMode mode_ = WorkMode::kBranch;
-  std::size_t position_ = 0;    // in the path
+  std::size_t position_ = 0;                    // in the path
   std::optional<persist::FixedCut> fixed_cut_;  // of the first crash
   std::vector<Crash> crashes_;
   std::vector<std::unique_ptr<fusefs::Recorder>> recorders_;  // of the recoveries that crashed

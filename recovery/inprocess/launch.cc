@@ -84,7 +84,8 @@ constexpr int kUntraced = -1;
     fcntl(launch.threads_control, F_SETFD, 0);
     fcntl(launch.threads_names, F_SETFD, 0);
     personality(ADDR_NO_RANDOMIZE);  // addresses name objects
-    if (!ask_to_be_traced()) [[maybe_unused]] const ssize_t told = write(error_fd, &kUntraced, sizeof kUntraced);
+    if (!ask_to_be_traced()) [[maybe_unused]]
+      const ssize_t told = write(error_fd, &kUntraced, sizeof kUntraced);
   }
   if (fchdir(launch.directory) == 0) execve(launch.program.c_str(), launch.argv.data(), launch.envp.data());
   const int error = errno;
@@ -108,10 +109,22 @@ tl::expected<Launched, Failure> launch(const Session::Setup& setup, int control_
 
   std::string preload = fmt::format("LD_PRELOAD={}", setup.runtime);
   if (const char* old = getenv("LD_PRELOAD"); old != nullptr && *old != 0) preload += fmt::format(":{}", old);
-  // Always of one length: the stack lies below, and objects on it must be at the same place in all of a search's programs.
+  // Always of one length: the stack lies below, and objects on it must be at the same place in all of a search's
+  // programs.
   std::string channel = fmt::format("{}={:08},{:08}", kEnvironment, control_fd, theirs.get());
   std::string working = fmt::format("PWD={}", kModelRoot);
-  Launch l{setup.program, {}, {}, control_fd, theirs.get(), nowhere.get(), setup.stdin_fd, setup.stdout_fd, setup.stderr_fd, setup.threads_control_fd, setup.threads_names_fd, getpid()};
+  Launch l{setup.program,
+           {},
+           {},
+           control_fd,
+           theirs.get(),
+           nowhere.get(),
+           setup.stdin_fd,
+           setup.stdout_fd,
+           setup.stderr_fd,
+           setup.threads_control_fd,
+           setup.threads_names_fd,
+           getpid()};
   l.argv.push_back(l.program.data());
   for (const std::string& a : setup.arguments) l.argv.push_back(const_cast<char*>(a.c_str()));
   l.argv.push_back(nullptr);
@@ -121,7 +134,8 @@ tl::expected<Launched, Failure> launch(const Session::Setup& setup, int control_
   }
   std::string bind_now = "LD_BIND_NOW=1";
   std::string bind_mark = fmt::format("{}=1", kBindNowMark);
-  // A program built with -fsanitize=address wants its library first in the list, where ours is, and forks to look for leaks.
+  // A program built with -fsanitize=address wants its library first in the list, where ours is, and forks to look for
+  // leaks.
   std::string sanitizer = "ASAN_OPTIONS=verify_asan_link_order=0:detect_leaks=0";
   if (const char* own = getenv("ASAN_OPTIONS"); own != nullptr) sanitizer += fmt::format(":{}", own);
   for (std::string* e : {&preload, &channel, &working, &sanitizer}) l.envp.push_back(e->data());

@@ -53,7 +53,8 @@ void set_and_wake(std::atomic<std::uint32_t>& word, std::uint32_t value) {
 [[noreturn]] void take_over(Mailbox& mail) {
   use_private_arena();
   private_arena() = mail.arena;
-  std::memcpy(private_arena().begin(), reinterpret_cast<std::byte*>(&mail) + kImageOffset, private_arena().used_bytes());
+  std::memcpy(private_arena().begin(), reinterpret_cast<std::byte*>(&mail) + kImageOffset,
+              private_arena().used_bytes());
   g_explorer = mail.explorer;
   g.call_text = mail.call_text;
   g.narrating = mail.narrating;
@@ -115,7 +116,8 @@ void start_zygotes() {
   for (g_zygote_count = 0; g_zygote_count < wanted && g_zygote_count < kZygotesMost; ++g_zygote_count) {
     const std::uint32_t i = g_zygote_count;
     if (g_mailboxes[i] == nullptr) {
-      const long at = kernel(SYS_mmap, 0, kMailboxBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+      const long at =
+          kernel(SYS_mmap, 0, kMailboxBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
       if (at < 0 && at > -4096) return;
       g_mailboxes[i] = reinterpret_cast<Mailbox*>(at);
     }
@@ -155,14 +157,17 @@ void explore_next_layer() {
   if (g_explorer->crash_again()) {
     Mailbox* mail = claim_zygote();
     if (mail == nullptr) tool_error("no zygote is free for the next crash");
-    if (private_arena().used_bytes() > kMailboxBytes - kImageOffset) user_error("a recovery wrote more than the model can hold before a second crash");
+    if (private_arena().used_bytes() > kMailboxBytes - kImageOffset)
+      user_error("a recovery wrote more than the model can hold before a second crash");
     mail->arena = private_arena();
     mail->explorer = g_explorer;
     mail->call_text = g.call_text;
     mail->narrating = g.narrating;
     mail->from = copy;
-    own.log2_weight = -std::numeric_limits<double>::infinity();  // this part of the tree is explored when the next layer is
-    std::memcpy(reinterpret_cast<std::byte*>(mail) + kImageOffset, private_arena().begin(), private_arena().used_bytes());
+    own.log2_weight =
+        -std::numeric_limits<double>::infinity();  // this part of the tree is explored when the next layer is
+    std::memcpy(reinterpret_cast<std::byte*>(mail) + kImageOffset, private_arena().begin(),
+                private_arena().used_bytes());
     own.began_ns = 0;
     set_and_wake(mail->state, kMailPosted);
     wait_until(mail->state, kMailDone);

@@ -55,7 +55,8 @@ std::uint64_t fingerprint(const fusefs::Recording& recording) {
   for (const std::string& op : recording.ops) hash = mix(hash, op.data(), op.size() + 1);
   const auto& log = recording.log;
   for (persist::EventId e = 0; e < log.event_count(); ++e) {
-    const std::uint32_t parts[] = {log.op(e), log.epoch(e), log.cover(e), static_cast<std::uint32_t>(recording.event_kinds[e])};
+    const std::uint32_t parts[] = {log.op(e), log.epoch(e), log.cover(e),
+                                   static_cast<std::uint32_t>(recording.event_kinds[e])};
     hash = mix(hash, parts, sizeof parts);
     const auto before = log.predecessors(e);
     hash = mix(hash, before.data(), before.size_bytes());

@@ -75,13 +75,15 @@ const char* kind_name(fusefs::Kinds kind) {
     fusefs::Kinds kind;
     const char* text;
   };
-  static constexpr Name kNames[] = {
-      {fusefs::kCreate, "create"},       {fusefs::kName, "name"},         {fusefs::kTruncate, "truncate"},
-      {fusefs::kZeroGrow, "zero-grow"},  {fusefs::kAllocate, "allocate"}, {fusefs::kGrow, "grow"},
-      {fusefs::kGrowInside, "grow"},     {fusefs::kMap, "map"},           {fusefs::kData, "data"},
-      {fusefs::kMeta, "meta"},           {fusefs::kFsync, "fsync"},       {fusefs::kFdatasync, "fdatasync"},
-      {fusefs::kRangeFsync, "fsync"},    {fusefs::kRangeFdatasync, "fdatasync"}, {fusefs::kSync, "sync"},
-      {fusefs::kMark, "mark"},           {fusefs::kZeroOut, "data"}};
+  static constexpr Name kNames[] = {{fusefs::kCreate, "create"},     {fusefs::kName, "name"},
+                                    {fusefs::kTruncate, "truncate"}, {fusefs::kZeroGrow, "zero-grow"},
+                                    {fusefs::kAllocate, "allocate"}, {fusefs::kGrow, "grow"},
+                                    {fusefs::kGrowInside, "grow"},   {fusefs::kMap, "map"},
+                                    {fusefs::kData, "data"},         {fusefs::kMeta, "meta"},
+                                    {fusefs::kFsync, "fsync"},       {fusefs::kFdatasync, "fdatasync"},
+                                    {fusefs::kRangeFsync, "fsync"},  {fusefs::kRangeFdatasync, "fdatasync"},
+                                    {fusefs::kSync, "sync"},         {fusefs::kMark, "mark"},
+                                    {fusefs::kZeroOut, "data"}};
   for (const Name& name : kNames) {
     if ((kind & name.kind) != 0) return name.text;
   }
@@ -104,7 +106,8 @@ void append_list(const char* name, const std::uint8_t* states, std::uint32_t cou
 
 void narrate_call(long result) {
   if (!g.call_text->empty()) {
-    append(fmt::format("{{\"call\":{},\"layer\":{}}}\n", json(fmt::format("{} = {}", *g.call_text, result)), g.slot->layer));
+    append(fmt::format("{{\"call\":{},\"layer\":{}}}\n", json(fmt::format("{} = {}", *g.call_text, result)),
+                       g.slot->layer));
     g.call_text->clear();
   }
   if (g_explorer == nullptr || !g_explorer->has_chosen()) return;
@@ -112,14 +115,16 @@ void narrate_call(long result) {
   g_explorer->clear_chosen();
 }
 
-void narrate_choice(std::uint32_t layer, const fusefs::Recording& recording, const persist::Choice& choice, std::uint32_t taken) {
+void narrate_choice(std::uint32_t layer, const fusefs::Recording& recording, const persist::Choice& choice,
+                    std::uint32_t taken) {
   std::string candidates;
   for (const persist::Candidate& c : choice.candidates) {
     if (!candidates.empty()) candidates += ',';
     candidates += json(recording.describe_candidate(choice.location, c));
   }
-  append(fmt::format("{{\"choice\":{},\"layer\":{},\"location\":{},\"candidates\":[{}],\"taken\":{}}}\n", g.slot->path_length - 1,
-                     layer, json(recording.describe_location(choice.location)), candidates, taken));
+  append(fmt::format("{{\"choice\":{},\"layer\":{},\"location\":{},\"candidates\":[{}],\"taken\":{}}}\n",
+                     g.slot->path_length - 1, layer, json(recording.describe_location(choice.location)), candidates,
+                     taken));
 }
 
 void note_cuts(const std::vector<Crash>& crashes) {
@@ -160,8 +165,8 @@ void describe_recording(std::uint32_t layer, const fusefs::Recording& recording)
       if (!after.empty()) after += ',';
       after += fmt::format("{}", p);
     }
-    append(fmt::format("{}\"event\":{},\"op\":{},\"kind\":\"{}\",\"text\":{},\"after\":[{}],\"durable\":{}}}\n", prefix, e, log.op(e),
-                       kind_name(recording.event_kinds[e]), json(recording.describe_event(e)), after,
+    append(fmt::format("{}\"event\":{},\"op\":{},\"kind\":\"{}\",\"text\":{},\"after\":[{}],\"durable\":{}}}\n", prefix,
+                       e, log.op(e), kind_name(recording.event_kinds[e]), json(recording.describe_event(e)), after,
                        log.cover(e) <= log.durable_barrier()));
   }
 }

@@ -48,17 +48,19 @@ inline constexpr std::uint32_t kCrashAgain = 0xffffffff;
 // The regions of the control file, sparse.
 inline constexpr std::uint64_t kHeaderOffset = 0;
 inline constexpr std::uint64_t kSlotsOffset = std::uint64_t{1} << 20;
-inline constexpr std::uint64_t kDigestOffset = std::uint64_t{3} << 30;    // of the last recording, see recovery/joint/digest.h
+inline constexpr std::uint64_t kDigestOffset = std::uint64_t{3}
+                                               << 30;  // of the last recording, see recovery/joint/digest.h
 inline constexpr std::uint64_t kDigestBytes = std::uint64_t{512} << 20;
-inline constexpr std::uint64_t kObservedOffset = kDigestOffset + kDigestBytes;  // what recoveries looked at: a hash table of names
+inline constexpr std::uint64_t kObservedOffset =
+    kDigestOffset + kDigestBytes;  // what recoveries looked at: a hash table of names
 inline constexpr std::uint64_t kObservedSlots = std::uint64_t{1} << 16;
-inline constexpr std::uint64_t kRequestOffset = std::uint64_t{4} << 30;   // payload of a request
+inline constexpr std::uint64_t kRequestOffset = std::uint64_t{4} << 30;  // payload of a request
 inline constexpr std::uint64_t kRequestBytes = std::uint64_t{1} << 30;
-inline constexpr std::uint64_t kReplyOffset = std::uint64_t{5} << 30;     // payload of a reply
+inline constexpr std::uint64_t kReplyOffset = std::uint64_t{5} << 30;  // payload of a reply
 inline constexpr std::uint64_t kReplyBytes = std::uint64_t{3} << 30;
-inline constexpr std::uint64_t kRecordsOffset = std::uint64_t{8} << 30;   // Record array
+inline constexpr std::uint64_t kRecordsOffset = std::uint64_t{8} << 30;  // Record array
 inline constexpr std::uint64_t kRecordsBytes = std::uint64_t{24} << 30;
-inline constexpr std::uint64_t kHeapOffset = std::uint64_t{32} << 30;     // payload of records
+inline constexpr std::uint64_t kHeapOffset = std::uint64_t{32} << 30;  // payload of records
 inline constexpr std::uint64_t kHeapBytes = std::uint64_t{224} << 30;
 inline constexpr std::uint64_t kControlBytes = std::uint64_t{256} << 30;
 
@@ -89,14 +91,14 @@ struct Header {
 
   // Parameters, set by crashcut before the start.
   fusefs::ModelOptions model;
-  std::uint32_t depth;             // crashes in a row, at least 1
-  std::uint32_t jobs;              // recoveries at a time, at least 1
-  std::uint64_t max_recoveries;    // 0: no limit
-  std::uint64_t max_violations;    // 0: no limit; the exploration stops after so many
-  std::uint64_t seed;              // of the order in which answers are tried (persist::AnswerOrder)
+  std::uint32_t depth;           // crashes in a row, at least 1
+  std::uint32_t jobs;            // recoveries at a time, at least 1
+  std::uint64_t max_recoveries;  // 0: no limit
+  std::uint64_t max_violations;  // 0: no limit; the exploration stops after so many
+  std::uint64_t seed;            // of the order in which answers are tried (persist::AnswerOrder)
   FreshImages fresh_images;
-  std::uint64_t memory_bytes_most; // of the model and its recording
-  char from_directory[kTextMost];  // copied into the model as the starting state; empty: an empty disk
+  std::uint64_t memory_bytes_most;  // of the model and its recording
+  char from_directory[kTextMost];   // copied into the model as the starting state; empty: an empty disk
   char runtime_path[kTextMost];
 
   // The execution, valid once the first Reply (kExecuted) came.
@@ -105,21 +107,21 @@ struct Header {
   std::int32_t signal;
   std::uint64_t op_count;
   std::uint64_t event_count;
-  std::uint64_t fingerprint;             // of operations and events: a replay of another one diverges
+  std::uint64_t fingerprint;                 // of operations and events: a replay of another one diverges
   std::atomic<std::uint32_t> threads_begun;  // by main(), and by these
   char execution_text[kTextMost];
-  Blame execution_blame;                 // of a tool error
-  std::uint64_t recording_address;       // in the program's memory; for the runtime
-  std::int32_t threads_pid;              // who runs main() where threads are scheduled
-  std::uint32_t has_recover;             // there may be no crashcut_recover() then
-  std::uint32_t is_observing;            // what recoveries look at is noted
+  Blame execution_blame;            // of a tool error
+  std::uint64_t recording_address;  // in the program's memory; for the runtime
+  std::int32_t threads_pid;         // who runs main() where threads are scheduled
+  std::uint32_t has_recover;        // there may be no crashcut_recover() then
+  std::uint32_t is_observing;       // what recoveries look at is noted
   std::atomic<std::uint64_t> observed_count;
-  std::uint64_t digest_bytes;            // 0: there is none, or it is too long
+  std::uint64_t digest_bytes;  // 0: there is none, or it is too long
 
   // The exploration. `stop` may be set by crashcut at any time; the rest are counters of the runtime.
   std::atomic<std::uint32_t> stop;
-  std::atomic<std::uint32_t> bounded;    // something was left unexplored (a limit, or stop)
-  std::atomic<std::uint64_t> recoveries; // leaves recorded, all kinds
+  std::atomic<std::uint32_t> bounded;     // something was left unexplored (a limit, or stop)
+  std::atomic<std::uint64_t> recoveries;  // leaves recorded, all kinds
   std::atomic<std::uint64_t> violations;
   std::atomic<std::uint64_t> tool_errors;
   std::atomic<std::uint64_t> record_count;
@@ -131,13 +133,13 @@ struct Header {
 // One live process, for the watchdog and for whoever reaps it. Slot 0 is E.
 enum class SlotState : std::uint32_t { kFree, kTaken };
 enum class Outcome : std::uint32_t {
-  kNone,         // nothing yet; a process that dies with it died by a signal
+  kNone,  // nothing yet; a process that dies with it died by a signal
   kOk,
   kAssumedAway,
-  kExited,       // non-zero exit
+  kExited,  // non-zero exit
   kToolError,
-  kAbandoned,    // stopped by a limit; not recorded
-  kInner,        // its children went on for it; not recorded
+  kAbandoned,  // stopped by a limit; not recorded
+  kInner,      // its children went on for it; not recorded
 };
 enum Killed : std::uint32_t {
   kNotKilled,
@@ -149,26 +151,26 @@ enum Killed : std::uint32_t {
 struct Slot {
   std::atomic<SlotState> state;
   std::atomic<std::int32_t> pid;
-  std::atomic<std::uint64_t> began_ns;   // CLOCK_MONOTONIC; when its current stretch began; 0: waiting for others
-  std::atomic<std::uint32_t> killed;     // Killed; set by whoever kills, before
-  std::atomic<std::uint32_t> in_runtime; // our own code is running: a death now is a tool failure
+  std::atomic<std::uint64_t> began_ns;    // CLOCK_MONOTONIC; when its current stretch began; 0: waiting for others
+  std::atomic<std::uint32_t> killed;      // Killed; set by whoever kills, before
+  std::atomic<std::uint32_t> in_runtime;  // our own code is running: a death now is a tool failure
   Outcome outcome;
   std::int32_t exit_code;
   std::uint32_t events_in;
-  std::uint32_t layer;                   // 1 for the recovery after the first crash
-  double log2_weight;                    // of the part of the tree that it is; -infinity: none of it
+  std::uint32_t layer;  // 1 for the recovery after the first crash
+  double log2_weight;   // of the part of the tree that it is; -infinity: none of it
   std::uint32_t path_length;
-  std::uint32_t output_bytes;            // stdout
-  std::uint32_t error_bytes;             // stderr
+  std::uint32_t output_bytes;  // stdout
+  std::uint32_t error_bytes;   // stderr
   std::uint32_t stream_used;
-  std::uint32_t last_entry;              // where the last entry of the stream begins
-  std::uint32_t job;                     // the core that it runs on
-  std::uint32_t choice_count;            // of this layer
+  std::uint32_t last_entry;                     // where the last entry of the stream begins
+  std::uint32_t job;                            // the core that it runs on
+  std::uint32_t choice_count;                   // of this layer
   persist::Question questions[kInlineChoices];  // of each; the rest at kSlotQuestionsOffset
-  std::uint32_t text_bytes;              // of a tool error
-  Blame blame;                           // of a tool error
-  std::uint32_t output_cut;              // bit 0: stdout, bit 1: stderr
-  std::uint32_t output_rest;             // a hash of what of stdout was cut off
+  std::uint32_t text_bytes;                     // of a tool error
+  Blame blame;                                  // of a tool error
+  std::uint32_t output_cut;                     // bit 0: stdout, bit 1: stderr
+  std::uint32_t output_rest;                    // a hash of what of stdout was cut off
   // Entries {u32 type, u32 length, bytes padded to 4}: answers, output and text in the order they came.
   std::byte stream[];
 };
@@ -190,19 +192,19 @@ inline constexpr bool is_violation(RecordKind k) {
 struct Record {
   std::atomic<std::uint32_t> committed;
   RecordKind kind;
-  std::uint64_t payload;        // offset in the control file
+  std::uint64_t payload;  // offset in the control file
   std::uint32_t path_length;
   std::uint32_t output_bytes;
   std::uint32_t error_bytes;
   std::uint32_t text_bytes;
   std::int32_t exit_code;
   std::int32_t signal;
-  std::uint32_t events_in;      // certainly persisted, all layers together
+  std::uint32_t events_in;  // certainly persisted, all layers together
   std::uint32_t layer;
-  std::uint32_t output_cut : 2; // bit 0: stdout was longer, bit 1: stderr was
+  std::uint32_t output_cut : 2;  // bit 0: stdout was longer, bit 1: stderr was
   std::uint32_t output_rest : 30;
-  Blame blame;                  // of a tool error
-  double log2_weight;           // the part of the tree that it was: 2^-1000 is nothing unusual
+  Blame blame;         // of a tool error
+  double log2_weight;  // the part of the tree that it was: 2^-1000 is nothing unusual
 };
 static_assert(sizeof(Record) == 64);
 
@@ -223,9 +225,9 @@ struct Request {
 inline constexpr std::uint32_t kDropNothing = 0xffffffff;
 
 enum class ReplyKind : std::uint32_t {
-  kExecuted,   // once, unasked: main() ended, see Header::execution
+  kExecuted,  // once, unasked: main() ended, see Header::execution
   kDone,
-  kFailed,     // crashcut's own failure; text says why
+  kFailed,  // crashcut's own failure; text says why
 };
 // Text at kReplyOffset: JSON, one object a line.
 //   Describe: {"op":0,"text":"open(\"foo\", ...)"} ... then
@@ -238,8 +240,8 @@ enum class ReplyKind : std::uint32_t {
 //     those of the recovery before it: {"layer":2,"op":0,"text":"..."}, {"layer":2,"event":0,...}.
 struct Reply {
   ReplyKind kind;
-  std::uint32_t diverged;      // kReplay: it did not meet the choices of the path
-  std::uint64_t record;        // index of the record of a single run
+  std::uint32_t diverged;  // kReplay: it did not meet the choices of the path
+  std::uint64_t record;    // index of the record of a single run
   std::uint64_t text_bytes;
 };
 

@@ -21,7 +21,8 @@ struct Image {
   std::size_t size = 0;
   template <class T>
   const T* at(std::size_t offset, std::size_t count = 1) const {
-    return offset <= size && count <= (size - offset) / sizeof(T) ? reinterpret_cast<const T*>(bytes + offset) : nullptr;
+    return offset <= size && count <= (size - offset) / sizeof(T) ? reinterpret_cast<const T*>(bytes + offset)
+                                                                  : nullptr;
   }
 };
 

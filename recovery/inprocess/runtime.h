@@ -33,7 +33,7 @@ struct FileMapping {
   std::uint64_t begin, end;
   std::uint64_t offset;  // of `begin` in the file
   long protection;
-  bool is_writable;      // the file was opened for writing, too
+  bool is_writable;  // the file was opened for writing, too
   fusefs::Process::MappedRead read;
 };
 
@@ -42,9 +42,9 @@ struct Model {
   std::unique_ptr<fusefs::Recorder> recorder;  // none: what it writes will not be crashed
   std::unique_ptr<fusefs::Filesystem> filesystem;
   std::unique_ptr<fusefs::Process> process;
-  std::map<int, std::string> names;            // of descriptors, as they were opened, for the report
+  std::map<int, std::string> names;  // of descriptors, as they were opened, for the report
   std::vector<FileMapping> mappings;
-  bool is_changed = false;                     // by the call that is being done; mappings show it
+  bool is_changed = false;  // by the call that is being done; mappings show it
 };
 
 // One crash that this recovery looks back on.
@@ -82,8 +82,8 @@ struct Runtime {
   bool restorable = false;  // when this recovery ends, its process can be made a fresh image again (snapshot.h)
   std::string* call_text = nullptr;
 
-  // Set where the program's threads are scheduled (recovery/joint/): main() is then run again and again, in children of a
-  // child of the coordinator.
+  // Set where the program's threads are scheduled (recovery/joint/): main() is then run again and again, in children of
+  // a child of the coordinator.
   void (*serve_threads)(int argc, char** argv, char** envp, int (*real_main)(int, char**, char**)) = nullptr;
   void (*on_error)(std::string_view sentence, Blame blame) = nullptr;  // in these; does not return
   void (*on_spend)() = nullptr;
@@ -209,7 +209,8 @@ void explore_next_layer();
 
 // --- narrate.cc: single runs and descriptions as JSON lines
 void narrate_call(long result);
-void narrate_choice(std::uint32_t layer, const fusefs::Recording& recording, const persist::Choice& choice, std::uint32_t taken);
+void narrate_choice(std::uint32_t layer, const fusefs::Recording& recording, const persist::Choice& choice,
+                    std::uint32_t taken);
 // What the cuts hold now, for whoever reads it after this process has died.
 void note_cuts(const std::vector<Crash>& crashes);
 void describe_recording(std::uint32_t layer, const fusefs::Recording& recording);

@@ -9,7 +9,8 @@ namespace crashcut::inprocess {
 }
 
 #undef CHECK
-#define CHECK(condition)                                                                                       \
-  do {                                                                                                         \
-    if (!(condition)) [[unlikely]] ::crashcut::inprocess::broken_invariant(__FILE__, __LINE__, #condition);    \
+#define CHECK(condition)                                                       \
+  do {                                                                         \
+    if (!(condition)) [[unlikely]]                                             \
+      ::crashcut::inprocess::broken_invariant(__FILE__, __LINE__, #condition); \
   } while (0)

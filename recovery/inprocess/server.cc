@@ -36,10 +36,10 @@ constexpr std::uint64_t kRestoredLeast = 2;
 // What a server and the process that it forked share. All that one recovery of a series leaves to the next is here.
 struct Series {
   const Slot* server_slot;
-  bool is_restoring;            // the process is to go on after its recovery
-  bool is_over;                 // the exploration was stopped; its last recovery is recorded
+  bool is_restoring;  // the process is to go on after its recovery
+  bool is_over;       // the exploration was stopped; its last recovery is recorded
   bool is_spent;
-  std::uint64_t spent_count;    // processes that restoring could not keep
+  std::uint64_t spent_count;  // processes that restoring could not keep
   std::uint64_t restored_count;
   std::uint32_t long_in_a_row;  // one may be long by chance
   std::uint64_t began_cpu_ns;   // processor time of the process when the current recovery began
@@ -56,7 +56,8 @@ bool is_stopped() { return g.header->stop.load(std::memory_order_relaxed) != 0; 
 bool is_long(std::uint32_t long_in_a_row) { return long_in_a_row >= kLongInARow && g.header->max_recoveries == 0; }
 
 void make_series() {
-  const long at = kernel(SYS_mmap, 0, sizeof(Series), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  const long at =
+      kernel(SYS_mmap, 0, sizeof(Series), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (at < 0 && at > -4096) tool_error("the system has no memory for another process");
   g_series = reinterpret_cast<Series*>(at);
   g_series->server_slot = g.slot;
@@ -148,7 +149,8 @@ void explore_again(const persist::Path& prefix) {
     tree = kept_tree(*g_series);
     note_run(tree, *child.slot);
     settle(child, status);
-    if (tree.run_diverged() && !is_stopped()) user_error("the recovery is not deterministic: run again, it met other choices");
+    if (tree.run_diverged() && !is_stopped())
+      user_error("the recovery is not deterministic: run again, it met other choices");
     if (is_long(g_series->long_in_a_row)) {
       // The rest of the tree, nearest to the root first.
       while (true) {

@@ -37,7 +37,9 @@ constexpr std::uint64_t kPatienceNs = 200'000'000;
 tl::unexpected<Failure> fail(Blame blame, std::string sentence) {
   return tl::make_unexpected(Failure{blame, std::move(sentence)});
 }
-tl::unexpected<Failure> fail_errno(const char* what) { return fail(Blame::kTool, fmt::format("{}: {}", what, strerror(errno))); }
+tl::unexpected<Failure> fail_errno(const char* what) {
+  return fail(Blame::kTool, fmt::format("{}: {}", what, strerror(errno)));
+}
 
 std::uint64_t now_ns() {
   timespec t;
@@ -96,16 +98,18 @@ struct Session::Impl {
   tl::expected<void, Failure> make_control();
   void watch();
   tl::expected<Reply, Failure> wait_reply(const std::function<void()>& on_tick);
-  tl::expected<Reply, Failure> ask(Request request, std::span<const std::uint32_t> path, std::span<const std::uint32_t> events,
-                                   const std::function<void()>& on_tick);
+  tl::expected<Reply, Failure> ask(Request request, std::span<const std::uint32_t> path,
+                                   std::span<const std::uint32_t> events, const std::function<void()>& on_tick);
   Recovery recovery_at(std::uint64_t index) const;
   void drain(const std::function<void(const Recovery&)>& on_recovery, bool at_end);
-  tl::expected<SingleRun, Failure> single(Request request, std::span<const std::uint32_t> path, std::span<const std::uint32_t> events);
+  tl::expected<SingleRun, Failure> single(Request request, std::span<const std::uint32_t> path,
+                                          std::span<const std::uint32_t> events);
 };
 
 tl::expected<void, Failure> Session::Impl::make_control() {
   control_fd = Fd(memfd_create("crashcut-control", MFD_CLOEXEC));
-  if (control_fd.get() < 0 || ftruncate(control_fd.get(), static_cast<off_t>(kControlBytes)) != 0) return fail_errno("cannot make the control file");
+  if (control_fd.get() < 0 || ftruncate(control_fd.get(), static_cast<off_t>(kControlBytes)) != 0)
+    return fail_errno("cannot make the control file");
   void* at = mmap(nullptr, kControlBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, control_fd.get(), 0);
   if (at == MAP_FAILED) return fail_errno("cannot map the control file");
   control = static_cast<std::byte*>(at);
@@ -120,7 +124,8 @@ tl::expected<void, Failure> Session::Impl::make_control() {
   h.max_violations = setup.max_violations;
   h.fresh_images = setup.fresh_images;
   h.memory_bytes_most = setup.memory_bytes_most;
-  if (!copy_text(setup.from_directory, h.from_directory) || !copy_text(setup.runtime, h.runtime_path)) return fail(Blame::kUser, "a path is too long");
+  if (!copy_text(setup.from_directory, h.from_directory) || !copy_text(setup.runtime, h.runtime_path))
+    return fail(Blame::kUser, "a path is too long");
   return {};
 }
 
@@ -170,13 +175,17 @@ tl::expected<Reply, Failure> Session::Impl::wait_reply(const std::function<void(
     }
     pid = -1;
     if (ended > 0 && WIFSIGNALED(status)) {
-      return fail(Blame::kTool, fmt::format("the program's process was killed from outside or before main() (signal {}: {})", WTERMSIG(status), strsignal(WTERMSIG(status))));
+      return fail(Blame::kTool,
+                  fmt::format("the program's process was killed from outside or before main() (signal {}: {})",
+                              WTERMSIG(status), strsignal(WTERMSIG(status))));
     }
-    return fail(Blame::kTool, fmt::format("the program's process ended before main() (exit code {})", ended > 0 ? WEXITSTATUS(status) : -1));
+    return fail(Blame::kTool, fmt::format("the program's process ended before main() (exit code {})",
+                                          ended > 0 ? WEXITSTATUS(status) : -1));
   }
 }
 
-tl::expected<Reply, Failure> Session::Impl::ask(Request request, std::span<const std::uint32_t> path, std::span<const std::uint32_t> events,
+tl::expected<Reply, Failure> Session::Impl::ask(Request request, std::span<const std::uint32_t> path,
+                                                std::span<const std::uint32_t> events,
                                                 const std::function<void()>& on_tick) {
   if (pid <= 0) return fail(Blame::kTool, "the program's process is gone");
   if ((path.size() + events.size()) * 4 > kRequestBytes / 2) return fail(Blame::kTool, "the request is too large");
@@ -229,12 +238,14 @@ void Session::Impl::drain(const std::function<void(const Recovery&)>& on_recover
   // What was read is given back. Records come almost in the order of their payloads; one chunk stays behind.
   const std::uint64_t done = records_read * sizeof(Record) / kPunchBytes * kPunchBytes;
   if (done > records_punched) {
-    fallocate(control_fd.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(kRecordsOffset + records_punched), static_cast<off_t>(done - records_punched));
+    fallocate(control_fd.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+              static_cast<off_t>(kRecordsOffset + records_punched), static_cast<off_t>(done - records_punched));
     records_punched = done;
   }
   if (heap_end > heap_punched + 2 * kPunchBytes) {
     const std::uint64_t to = (heap_end - kPunchBytes) / kPunchBytes * kPunchBytes;
-    fallocate(control_fd.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(kHeapOffset + heap_punched), static_cast<off_t>(to - heap_punched));
+    fallocate(control_fd.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+              static_cast<off_t>(kHeapOffset + heap_punched), static_cast<off_t>(to - heap_punched));
     heap_punched = to;
   }
 }
@@ -256,7 +267,8 @@ tl::expected<std::unique_ptr<Session>, Failure> Session::start(const Setup& setu
     const auto from = real_path(setup.from_directory);
     if (!from) return tl::make_unexpected(from.error());
     struct stat st;
-    if (stat(from->c_str(), &st) != 0 || !S_ISDIR(st.st_mode)) return fail(Blame::kUser, fmt::format("{} is not a directory", *from));
+    if (stat(from->c_str(), &st) != 0 || !S_ISDIR(st.st_mode))
+      return fail(Blame::kUser, fmt::format("{} is not a directory", *from));
     impl->setup.from_directory = *from;
   }
   if (auto made = impl->make_control(); !made) return tl::make_unexpected(made.error());
@@ -273,7 +285,8 @@ tl::expected<std::unique_ptr<Session>, Failure> Session::start(const Setup& setu
 
 void Session::read_execution() {
   const Header& h = impl_->header();
-  impl_->execution = {h.execution, h.exit_code, h.signal, h.execution_text, h.execution_blame, h.op_count, h.event_count, h.fingerprint, h.threads_begun};
+  impl_->execution = {h.execution, h.exit_code,   h.signal,      h.execution_text, h.execution_blame,
+                      h.op_count,  h.event_count, h.fingerprint, h.threads_begun};
 }
 
 bool Session::has_recover() const { return impl_->header().has_recover != 0; }
@@ -294,7 +307,8 @@ bool Session::is_alive() const {
 }
 
 std::span<const std::uint64_t> Session::digest() const {
-  return {reinterpret_cast<const std::uint64_t*>(impl_->control + kDigestOffset), impl_->header().digest_bytes / sizeof(std::uint64_t)};
+  return {reinterpret_cast<const std::uint64_t*>(impl_->control + kDigestOffset),
+          impl_->header().digest_bytes / sizeof(std::uint64_t)};
 }
 
 void Session::observe() { impl_->header().is_observing = 1; }
@@ -323,7 +337,8 @@ void Session::begin_again() {
 
 const Execution& Session::execution() const { return impl_->execution; }
 
-tl::expected<void, Failure> Session::explore(std::span<const std::uint32_t> prefix, const std::function<void(const Recovery&)>& on_recovery,
+tl::expected<void, Failure> Session::explore(std::span<const std::uint32_t> prefix,
+                                             const std::function<void(const Recovery&)>& on_recovery,
                                              const std::function<void()>& on_idle) {
   const auto on_tick = [&] {
     impl_->drain(on_recovery, false);
@@ -353,7 +368,8 @@ double Session::explored_fraction() const {
   return std::clamp(std::exp2(impl_->log2_explored), std::numeric_limits<double>::min(), 1.0);
 }
 
-tl::expected<SingleRun, Failure> Session::Impl::single(Request request, std::span<const std::uint32_t> path, std::span<const std::uint32_t> events) {
+tl::expected<SingleRun, Failure> Session::Impl::single(Request request, std::span<const std::uint32_t> path,
+                                                       std::span<const std::uint32_t> events) {
   const auto reply = ask(request, path, events, {});
   if (!reply) return tl::make_unexpected(reply.error());
   if (reply->kind != ReplyKind::kDone) return fail(Blame::kTool, "the program's process could not run a recovery");
@@ -387,7 +403,8 @@ tl::expected<SingleRun, Failure> Session::run_cut(std::span<const std::uint32_t>
 tl::expected<std::string, Failure> Session::describe() {
   const auto reply = impl_->ask({RequestKind::kDescribe, 0, 0, kDropNothing}, {}, {}, {});
   if (!reply) return tl::make_unexpected(reply.error());
-  if (reply->kind != ReplyKind::kDone) return fail(Blame::kTool, "the program's process could not describe its recording");
+  if (reply->kind != ReplyKind::kDone)
+    return fail(Blame::kTool, "the program's process could not describe its recording");
   return std::string(reinterpret_cast<const char*>(impl_->control + kReplyOffset), reply->text_bytes);
 }
 

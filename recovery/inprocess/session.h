@@ -13,9 +13,8 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <vector>
-
 #include <tl/expected.hpp>
+#include <vector>
 
 #include "fusefs/profile.h"
 #include "recovery/inprocess/protocol.h"
@@ -46,11 +45,11 @@ struct Recovery {
   std::vector<std::uint32_t> path;  // kCrashAgain between layers
   std::string_view output;          // what it printed; valid during the callback
   std::string_view errors;
-  std::string_view text;            // of a tool error
-  Blame blame = Blame::kTool;       // of a tool error
+  std::string_view text;       // of a tool error
+  Blame blame = Blame::kTool;  // of a tool error
   int exit_code = 0;
   int signal = 0;
-  std::chrono::seconds limit{0};    // of one that hung
+  std::chrono::seconds limit{0};  // of one that hung
   std::uint32_t events_in = 0;
   std::uint32_t layer = 1;
   bool output_cut = false;
@@ -69,9 +68,9 @@ struct SingleRun {
 class Session {
  public:
   struct Setup {
-    std::string program;                  // an absolute path, or one relative to the working directory
-    std::vector<std::string> arguments;   // argv[1] on
-    std::string runtime;                  // path of libcrashcut_runtime.so
+    std::string program;                 // an absolute path, or one relative to the working directory
+    std::vector<std::string> arguments;  // argv[1] on
+    std::string runtime;                 // path of libcrashcut_runtime.so
     fusefs::ModelOptions model;
     std::string from_directory;
     std::uint32_t depth = 1;
@@ -83,7 +82,7 @@ class Session {
     std::chrono::nanoseconds recovery_limit = std::chrono::seconds(10);
     FreshImages fresh_images = FreshImages::kRestored;
     std::uint64_t memory_bytes_most = std::uint64_t{4} << 30;  // of the model and its recording
-    int stdin_fd = -1;   // of main(); -1: /dev/null
+    int stdin_fd = -1;                                         // of main(); -1: /dev/null
     int stdout_fd = -1;  // of main() and of what runs before it; -1: ours. Recoveries' output is captured
     int stderr_fd = -1;
     // Threads are scheduled by whoever owns these descriptors (recovery/joint/): main() is not run by this Session.
@@ -105,7 +104,8 @@ class Session {
   void begin_again();
   // The digest of the last execution (recovery/joint/digest.h); empty where it is too long.
   std::span<const std::uint64_t> digest() const;
-  // From now on what recoveries look at is noted; what was noted since the last time, sorted. Nothing where it is too much.
+  // From now on what recoveries look at is noted; what was noted since the last time, sorted. Nothing where it is too
+  // much.
   void observe();
   std::optional<std::vector<std::uint64_t>> take_observed();
 

@@ -69,16 +69,24 @@ bool classify(const Slot& slot, int status, Record& record, std::string_view& te
     return true;
   }
   switch (slot.outcome) {
-    case Outcome::kOk: record.kind = RecordKind::kOk; return true;
-    case Outcome::kAssumedAway: record.kind = RecordKind::kAssumedAway; return true;
-    case Outcome::kExited: record.kind = RecordKind::kExited; return true;
+    case Outcome::kOk:
+      record.kind = RecordKind::kOk;
+      return true;
+    case Outcome::kAssumedAway:
+      record.kind = RecordKind::kAssumedAway;
+      return true;
+    case Outcome::kExited:
+      record.kind = RecordKind::kExited;
+      return true;
     case Outcome::kToolError:
       record.kind = RecordKind::kToolError;
       record.blame = slot.blame;
       return true;
     case Outcome::kAbandoned:
-    case Outcome::kInner: return false;
-    case Outcome::kNone: break;
+    case Outcome::kInner:
+      return false;
+    case Outcome::kNone:
+      break;
   }
   record.kind = RecordKind::kToolError;
   record.blame = Blame::kTool;
@@ -130,7 +138,8 @@ void record_end(const Slot& slot, int status) {
   if (!classify(slot, status, found, text)) return;
   Header& header = *g.header;
   if (!count_recovery(header, found.kind)) return;
-  const std::uint64_t bytes = slot.path_length * std::uint64_t{4} + slot.output_bytes + slot.error_bytes + slot.text_bytes + text.size();
+  const std::uint64_t bytes =
+      slot.path_length * std::uint64_t{4} + slot.output_bytes + slot.error_bytes + slot.text_bytes + text.size();
   const std::uint64_t heap = header.heap_used.fetch_add((bytes + 7) / 8 * 8);
   const std::uint64_t index = header.record_count.fetch_add(1);
   if (heap + bytes > kHeapBytes || (index + 1) * sizeof(Record) > kRecordsBytes) {
@@ -179,18 +188,24 @@ std::uint64_t now_ns() {
 Slot& slot_at(std::uint32_t index) { return *reinterpret_cast<Slot*>(g.control + kSlotsOffset + index * kSlotBytes); }
 
 Slot* take_slot() {
-  const std::uint32_t own = g.slot == nullptr ? 0 : static_cast<std::uint32_t>((reinterpret_cast<std::byte*>(g.slot) - g.control - kSlotsOffset) / kSlotBytes);
+  const std::uint32_t own =
+      g.slot == nullptr
+          ? 0
+          : static_cast<std::uint32_t>((reinterpret_cast<std::byte*>(g.slot) - g.control - kSlotsOffset) / kSlotBytes);
   // A child's slot is most often the one after its parent's, and is warm.
   for (std::uint32_t i = 0; i < kSlotCount; ++i) {
     Slot& slot = slot_at(1 + (own + i) % (kSlotCount - 1));
     SlotState free = SlotState::kFree;
-    if (slot.state.load(std::memory_order_relaxed) != SlotState::kFree || !slot.state.compare_exchange_strong(free, SlotState::kTaken)) continue;
+    if (slot.state.load(std::memory_order_relaxed) != SlotState::kFree ||
+        !slot.state.compare_exchange_strong(free, SlotState::kTaken))
+      continue;
     if (g.slot != nullptr) {
       copy_slot(*g.slot, slot);
     } else {
       Slot& fresh = slot_at(0);
       copy_slot(fresh, slot);
-      slot.stream_used = slot.path_length = slot.output_bytes = slot.error_bytes = slot.output_cut = slot.output_rest = 0;
+      slot.stream_used = slot.path_length = slot.output_bytes = slot.error_bytes = slot.output_cut = slot.output_rest =
+          0;
       slot.last_entry = 0;
       slot.log2_weight = 0;
       slot.layer = 1;
@@ -222,7 +237,8 @@ int wait_for(const Child& child, std::uint64_t* cpu_ns) {
   while (kernel(SYS_wait4, child.pid, &status, __WALL, &used) == -EINTR) {
   }
   if (cpu_ns != nullptr) {
-    const long us = (used.ru_utime.tv_sec + used.ru_stime.tv_sec) * 1000000 + used.ru_utime.tv_usec + used.ru_stime.tv_usec;
+    const long us =
+        (used.ru_utime.tv_sec + used.ru_stime.tv_sec) * 1000000 + used.ru_utime.tv_usec + used.ru_stime.tv_usec;
     *cpu_ns = static_cast<std::uint64_t>(us) * 1000;
   }
   child.slot->began_ns.store(0, std::memory_order_relaxed);

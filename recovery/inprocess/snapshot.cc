@@ -95,7 +95,8 @@ bool Snapshot::find_ranges() {
 
 // Mappings that lie side by side may be one to the kernel: what is left out is cut out of them.
 bool Snapshot::add_outside_of(std::uint64_t begin, std::uint64_t end, bool is_file, int exclusion) {
-  const std::uint64_t arena_used = (number_of(private_arena().begin()) + private_arena().used_bytes() + kPageBytes - 1) / kPageBytes * kPageBytes;
+  const std::uint64_t arena_used =
+      (number_of(private_arena().begin()) + private_arena().used_bytes() + kPageBytes - 1) / kPageBytes * kPageBytes;
   const std::uint64_t left_out[][2] = {{arena_used, number_of(private_arena().end())},
                                        {number_of(g.model_stack_begin), number_of(g.model_stack_top)}};
   if (begin >= end) return true;
@@ -103,7 +104,8 @@ bool Snapshot::add_outside_of(std::uint64_t begin, std::uint64_t end, bool is_fi
   const auto [from, to] = left_out[exclusion];
   const std::uint64_t page_end = (to + kPageBytes - 1) / kPageBytes * kPageBytes;
   if (page_end <= begin || from >= end) return add_outside_of(begin, end, is_file, exclusion + 1);
-  return add_outside_of(begin, std::max(begin, from), is_file, exclusion + 1) && add_outside_of(std::min(end, page_end), end, is_file, exclusion + 1);
+  return add_outside_of(begin, std::max(begin, from), is_file, exclusion + 1) &&
+         add_outside_of(std::min(end, page_end), end, is_file, exclusion + 1);
 }
 
 bool Snapshot::add_range(std::uint64_t begin, std::uint64_t end, bool is_file) {

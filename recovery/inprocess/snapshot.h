@@ -29,7 +29,7 @@ class Snapshot {
   static constexpr std::size_t kPageBytes = 4096;
   static constexpr std::uint32_t kPagesMost = 4096;  // more, and copying them costs more than a fork
   static constexpr std::uint32_t kRangesMost = 256;
-  static constexpr std::uint32_t kZeroes = 0;        // instead of a copy: it was never touched
+  static constexpr std::uint32_t kZeroes = 0;  // instead of a copy: it was never touched
 
   struct Range {
     std::uint64_t begin, end;
@@ -55,11 +55,11 @@ class Snapshot {
   std::uint16_t old_float_mode_;  // of the x87
   std::uint32_t range_count_, page_count_, copy_count_, own_count_;
   Range ranges_[kRangesMost];
-  std::uint64_t flags_[kPagesMost];       // of each page, from pagemap
+  std::uint64_t flags_[kPagesMost];  // of each page, from pagemap
   std::uint64_t addresses_[kPagesMost];
-  std::uint32_t copies_[kPagesMost];      // index of the copy, from 1; kZeroes
-  std::uint32_t own_[kPagesMost];         // the pages that were written to
-  bool is_noted_[kPagesMost];             // in own_
+  std::uint32_t copies_[kPagesMost];  // index of the copy, from 1; kZeroes
+  std::uint32_t own_[kPagesMost];     // the pages that were written to
+  bool is_noted_[kPagesMost];         // in own_
   char maps_[64 * 1024];
   alignas(kPageBytes) std::byte bytes_[kPagesMost + 1][kPageBytes];
 };

@@ -1,7 +1,7 @@
 // Which system calls a restored image undoes, or never needed to: all others end the life of their process.
 #include <asm/termbits.h>
-#include <sys/syscall.h>
 #include <sys/ioctl.h>
+#include <sys/syscall.h>
 
 #include "recovery/inprocess/call.h"
 #include "recovery/inprocess/gate.h"
@@ -55,8 +55,10 @@ bool is_query(long number) {
     case SYS_faccessat:
     case SYS_faccessat2:
     case SYS_readlink:
-    case SYS_readlinkat: return true;
-    default: return false;
+    case SYS_readlinkat:
+      return true;
+    default:
+      return false;
   }
 }
 
@@ -65,10 +67,14 @@ bool is_query(long number) {
 bool is_traceless(const Call& call) {
   if (is_query(call.number)) return true;
   switch (call.number) {
-    case SYS_brk: return call.a[0] == 0 || static_cast<std::uint64_t>(call.a[0]) >= image_break();
-    case SYS_ioctl: return call.a[1] == TCGETS;
-    case SYS_prlimit64: return call.a[2] == 0;
-    default: break;
+    case SYS_brk:
+      return call.a[0] == 0 || static_cast<std::uint64_t>(call.a[0]) >= image_break();
+    case SYS_ioctl:
+      return call.a[1] == TCGETS;
+    case SYS_prlimit64:
+      return call.a[2] == 0;
+    default:
+      break;
   }
   // What a program does with the result of an open that failed.
   const CallEntry& entry = call_entry(call.number);
@@ -78,7 +84,8 @@ bool is_traceless(const Call& call) {
 bool changes_process(const Call& call) {
   switch (call.number) {
     case SYS_rt_sigprocmask:
-    case SYS_rt_sigaction: return call.a[1] != 0;
+    case SYS_rt_sigaction:
+      return call.a[1] != 0;
     case SYS_rt_sigsuspend:
     case SYS_ppoll:
     case SYS_pselect6:
@@ -88,8 +95,10 @@ bool changes_process(const Call& call) {
     case SYS_clone3:
     case SYS_tgkill:
     case SYS_tkill:
-    case SYS_kill: return true;
-    default: return false;
+    case SYS_kill:
+      return true;
+    default:
+      return false;
   }
 }
 

@@ -62,7 +62,8 @@ void on_fault(int signal, siginfo_t* info, void* ucontext) {
   auto& regs = static_cast<ucontext_t*>(ucontext)->uc_mcontext.gregs;
   const bool is_from_elsewhere = info->si_code <= 0;  // sent by kill() and the like
   const greg_t at = regs[REG_RIP];
-  if (!is_from_elsewhere && (at == reinterpret_cast<greg_t>(crashcut_reads) || at == reinterpret_cast<greg_t>(crashcut_writes))) {
+  if (!is_from_elsewhere &&
+      (at == reinterpret_cast<greg_t>(crashcut_reads) || at == reinterpret_cast<greg_t>(crashcut_writes))) {
     regs[REG_RIP] = reinterpret_cast<greg_t>(crashcut_touch_failed);
     return;
   }
@@ -73,7 +74,8 @@ void on_fault(int signal, siginfo_t* info, void* ucontext) {
     *reinterpret_cast<std::uint64_t*>(&static_cast<ucontext_t*>(ucontext)->uc_sigmask) |= bit_of(signal);
   } else {
     // As without us: back there it happens again.
-    if (is_in_runtime && address >= g_lent_begin && address < g_lent_end) g.slot->in_runtime.store(0, std::memory_order_relaxed);
+    if (is_in_runtime && address >= g_lent_begin && address < g_lent_end)
+      g.slot->in_runtime.store(0, std::memory_order_relaxed);
     const KernelSigaction standard{};
     kernel(SYS_rt_sigaction, signal, &standard, 0, 8);
   }
@@ -95,7 +97,9 @@ bool is_installed(int signal) {
 }
 
 // A mask that it cannot set, read from there: the kernel says EINVAL to it, and EFAULT before.
-bool ask_to_read(std::uint64_t address) { return kernel(SYS_rt_sigprocmask, -1, address & ~std::uint64_t{7}, 0, 8) != -EFAULT; }
+bool ask_to_read(std::uint64_t address) {
+  return kernel(SYS_rt_sigprocmask, -1, address & ~std::uint64_t{7}, 0, 8) != -EFAULT;
+}
 
 // Adds no bit to the word there, in one step, for nobody who waits.
 bool ask_to_write(std::uint64_t address) {
@@ -122,7 +126,9 @@ std::size_t good_bytes(std::uint64_t begin, std::size_t count) {
 
 }  // namespace
 
-std::size_t readable_bytes(const void* from, std::size_t count) { return good_bytes<false>(reinterpret_cast<std::uint64_t>(from), count); }
+std::size_t readable_bytes(const void* from, std::size_t count) {
+  return good_bytes<false>(reinterpret_cast<std::uint64_t>(from), count);
+}
 
 std::size_t writable_bytes(void* to, std::size_t count) {
   const auto begin = reinterpret_cast<std::uint64_t>(to);

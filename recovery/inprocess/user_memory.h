@@ -2,8 +2,8 @@
 //
 // The kernel says EFAULT to those that may not, or transfers what comes before them; the model would die of them.
 //   Each is touched before the model uses it. A fault of that touch is caught by a handler of ours, which stands in for
-//   the default action of SIGSEGV and SIGBUS, so that a good address costs nothing. Where the program has a handler of its
-//   own the kernel is asked instead.
+//   the default action of SIGSEGV and SIGBUS, so that a good address costs nothing. Where the program has a handler of
+//   its own the kernel is asked instead.
 // A long buffer to be filled is touched at its beginning only: how much of it a call fills is not known before. A fault
 //   beyond is the program's own death by the signal.
 // Threads: the model's lock, but for those that are scheduled (recovery/joint/): their signals are the scheduler's, and

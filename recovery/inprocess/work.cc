@@ -18,8 +18,8 @@ struct Queue {
   std::atomic<std::uint32_t> owed;     // queued or taken, not done
   std::atomic<std::uint32_t> waiting;  // processes
   std::atomic<std::uint32_t> queued;
-  std::uint64_t used;                  // bytes
-  std::byte bytes[];                   // {answers, length, mode}: the last one is taken first
+  std::uint64_t used;  // bytes
+  std::byte bytes[];   // {answers, length, mode}: the last one is taken first
 };
 constexpr std::uint64_t kQueueBytes = kRequestBytes / 2 - sizeof(Queue);
 

@@ -4,7 +4,8 @@
 
 namespace crashcut::joint {
 
-bool write_digest(const fusefs::Recording& recording, std::uint64_t* words, std::uint64_t words_most, std::uint64_t& used) {
+bool write_digest(const fusefs::Recording& recording, std::uint64_t* words, std::uint64_t words_most,
+                  std::uint64_t& used) {
   used = 0;
   // Blocks that share a place on the disk make recordings differ in more than the locations that a recovery reads.
   if (!recording.freed.empty()) return false;

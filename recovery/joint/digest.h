@@ -1,10 +1,10 @@
-// Digest: a recording as what recoveries can tell of it: events, their order, and the history of each location, under names
-// that are the same in all executions (fusefs/location_names.h). Made in the runner, read by crashcut.
+// Digest: a recording as what recoveries can tell of it: events, their order, and the history of each location, under
+// names that are the same in all executions (fusefs/location_names.h). Made in the runner, read by crashcut.
 //
 // Words of 64 bits: number of events, of barriers, the barrier that the starting state ends with; the event that each
-//   barrier is; of each event its epoch, the barrier that it is (0: none), 1 where it is durable, the number of its direct
-//   predecessors and these; number of locations; of each its name, its listing (0: none), the number of its writes, and of
-//   each the event and the value's name.
+//   barrier is; of each event its epoch, the barrier that it is (0: none), 1 where it is durable, the number of its
+//   direct predecessors and these; number of locations; of each its name, its listing (0: none), the number of its
+//   writes, and of each the event and the value's name.
 #pragma once
 
 #include <cstdint>
@@ -15,6 +15,7 @@
 namespace crashcut::joint {
 
 // False where there is no room.
-bool write_digest(const fusefs::Recording& recording, std::uint64_t* words, std::uint64_t words_most, std::uint64_t& used);
+bool write_digest(const fusefs::Recording& recording, std::uint64_t* words, std::uint64_t words_most,
+                  std::uint64_t& used);
 
 }  // namespace crashcut::joint

@@ -69,7 +69,8 @@ __attribute__((constructor(102))) void enter(int, char**, char** envp) {
   const long names = *rest == ',' ? std::strtol(rest + 1, nullptr, 10) : -1;
   g_kept_control = static_cast<scheduler::runtime::Control*>(map_shared(control, sizeof(scheduler::runtime::Control)));
   g_names = static_cast<scheduler::runtime::Names*>(map_shared(names, sizeof(scheduler::runtime::Names)));
-  if (g_kept_control == nullptr || g_names == nullptr || g_kept_control->magic != scheduler::runtime::kMagic) inprocess::kernel(SYS_exit_group, 4);
+  if (g_kept_control == nullptr || g_names == nullptr || g_kept_control->magic != scheduler::runtime::kMagic)
+    inprocess::kernel(SYS_exit_group, 4);
   scheduler::runtime::g_refuse_elsewhere = [](const char* call) { inprocess::unsupported(call); };
   inprocess::g.serve_threads = serve_threads;
   inprocess::g.on_error = on_error;

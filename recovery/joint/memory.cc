@@ -1,5 +1,5 @@
-// One arena for the scheduler's state of an execution and for what the execution records: shared memory, begun anew with
-// each execution. Until then the coordinator reads the recording in it.
+// One arena for the scheduler's state of an execution and for what the execution records: shared memory, begun anew
+// with each execution. Until then the coordinator reads the recording in it.
 #include <cstdint>
 
 #include "recovery/inprocess/arena.h"

@@ -65,21 +65,30 @@ void find_locks(FileCall& call) {
   const fusefs::Process& process = *g.model->process;
   switch (call.number) {
     case SYS_write:
-    case SYS_writev: call.locks[1] = process.description_lock_of(fd); [[fallthrough]];
+    case SYS_writev:
+      call.locks[1] = process.description_lock_of(fd);
+      [[fallthrough]];
     case SYS_pwrite64:
     case SYS_pwritev:
     case SYS_ftruncate:
-    case SYS_fallocate: call.locks[0] = process.inode_lock_of(fd); return;
+    case SYS_fallocate:
+      call.locks[0] = process.inode_lock_of(fd);
+      return;
     case SYS_pwritev2:
       call.locks[0] = process.inode_lock_of(fd);
       if (call.a[3] == -1) call.locks[1] = process.description_lock_of(fd);
       return;
-    case SYS_preadv2: if (call.a[3] != -1) return; [[fallthrough]];
+    case SYS_preadv2:
+      if (call.a[3] != -1) return;
+      [[fallthrough]];
     case SYS_read:
     case SYS_readv:
     case SYS_lseek:
-    case SYS_getdents64: call.locks[1] = process.description_lock_of(fd); return;
-    default: return;
+    case SYS_getdents64:
+      call.locks[1] = process.description_lock_of(fd);
+      return;
+    default:
+      return;
   }
 }
 
@@ -96,19 +105,34 @@ std::uint64_t hash_path(std::uint64_t hash, long address) {
 std::uint64_t name_of(const FileCall& call) {
   std::uint64_t hash = Effects::mix(1, static_cast<std::uint64_t>(call.number));
   if (call.number == CRASHCUT_SYSCALL_NUMBER) return Effects::mix(hash, static_cast<std::uint64_t>(call.a[0])) >> 1;
-  if (call.number == SYS_sync) return hash >> 1;  // no argument: what its register holds is left over from something else
+  if (call.number == SYS_sync)
+    return hash >> 1;  // no argument: what its register holds is left over from something else
   switch (inprocess::call_entry(call.number).filter) {
-    case Filter::kPath: hash = hash_path(hash, call.a[0]); break;
+    case Filter::kPath:
+      hash = hash_path(hash, call.a[0]);
+      break;
     case Filter::kPathSecond:
-    case Filter::kAt: hash = hash_path(hash, call.a[1]); break;
-    case Filter::kAtSecond: hash = hash_path(hash, call.a[2]); break;
-    case Filter::kTwoPaths: hash = hash_path(hash_path(hash, call.a[0]), call.a[1]); break;
-    case Filter::kTwoAts: hash = hash_path(hash_path(hash, call.a[1]), call.a[3]); break;
-    default: hash = Effects::mix(hash, static_cast<std::uint64_t>(call.a[0])); break;
+    case Filter::kAt:
+      hash = hash_path(hash, call.a[1]);
+      break;
+    case Filter::kAtSecond:
+      hash = hash_path(hash, call.a[2]);
+      break;
+    case Filter::kTwoPaths:
+      hash = hash_path(hash_path(hash, call.a[0]), call.a[1]);
+      break;
+    case Filter::kTwoAts:
+      hash = hash_path(hash_path(hash, call.a[1]), call.a[3]);
+      break;
+    default:
+      hash = Effects::mix(hash, static_cast<std::uint64_t>(call.a[0]));
+      break;
   }
   const bool writes = call.number == SYS_write || call.number == SYS_pwrite64;
   constexpr long kBytesMost = 4096;
-  if (writes && call.a[1] != 0) hash = Effects::mix(hash, Effects::hash({reinterpret_cast<const char*>(call.a[1]), static_cast<std::size_t>(std::clamp(call.a[2], 0L, kBytesMost))}));
+  if (writes && call.a[1] != 0)
+    hash = Effects::mix(hash, Effects::hash({reinterpret_cast<const char*>(call.a[1]),
+                                             static_cast<std::size_t>(std::clamp(call.a[2], 0L, kBytesMost))}));
   return hash >> 1;
 }
 
@@ -116,11 +140,13 @@ std::uint64_t observed_by(const FileCall& call, long result) {
   const std::uint64_t hash = Effects::mix(2, static_cast<std::uint64_t>(result));
   const bool reads = call.number == SYS_read || call.number == SYS_pread64;
   if (!reads || result <= 0) return hash;
-  return Effects::mix(hash, Effects::hash({reinterpret_cast<const char*>(call.a[1]), static_cast<std::size_t>(result)}));
+  return Effects::mix(hash,
+                      Effects::hash({reinterpret_cast<const char*>(call.a[1]), static_cast<std::size_t>(result)}));
 }
 
 long do_call(Call& call) try {
-  return call.number == CRASHCUT_SYSCALL_NUMBER ? inprocess::own_call(call) : inprocess::call_entry(call.number).function(call);
+  return call.number == CRASHCUT_SYSCALL_NUMBER ? inprocess::own_call(call)
+                                                : inprocess::call_entry(call.number).function(call);
 } catch (const std::exception& error) {
   inprocess::tool_error(std::string("an exception inside crashcut's model: ") + error.what());
 }
@@ -153,7 +179,9 @@ void begin(bool has_texts) {
 void loosen(fusefs::Recorder& recorder) {
   const auto steps = scheduler::runtime::steps_so_far();
   const scheduler::Order order(steps);
-  recorder.loosen([&](std::uint32_t first, std::uint32_t second) { return second >= steps.size() || order.is_before(first, second); });
+  recorder.loosen([&](std::uint32_t first, std::uint32_t second) {
+    return second >= steps.size() || order.is_before(first, second);
+  });
 }
 
 void end() {
@@ -163,7 +191,8 @@ void end() {
   inprocess::publish_recording(0);
   std::uint64_t used = 0;
   auto* words = reinterpret_cast<std::uint64_t*>(g.control + inprocess::kDigestOffset);
-  const bool is_whole = write_digest(g.model->recorder->recording(), words, inprocess::kDigestBytes / sizeof *words, used);
+  const bool is_whole =
+      write_digest(g.model->recorder->recording(), words, inprocess::kDigestBytes / sizeof *words, used);
   g.header->digest_bytes = is_whole ? used * sizeof *words : 0;
   for (const int fd : g.model->process->descriptors()) inprocess::kernel(SYS_close, fd);
   for (auto& word : g.modelled_fds) word = 0;
@@ -171,7 +200,9 @@ void end() {
   g_touches.forget();
 }
 
-bool is_assumption(const FileCall& call) { return call.number == CRASHCUT_SYSCALL_NUMBER && call.a[0] == CRASHCUT_OP_ASSUME; }
+bool is_assumption(const FileCall& call) {
+  return call.number == CRASHCUT_SYSCALL_NUMBER && call.a[0] == CRASHCUT_OP_ASSUME;
+}
 
 constexpr FileModel kModel{is_ours,
                            is_assumption,

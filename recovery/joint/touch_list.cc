@@ -25,7 +25,9 @@ std::uint64_t TouchList::fresh_name() {
   return scheduler::runtime::next_ordinal() * scheduler::runtime::kActorsMost + scheduler::runtime::running_actor();
 }
 
-fusefs::Effects::Moment TouchList::now() { return {scheduler::runtime::running_actor(), static_cast<std::uint32_t>(scheduler::runtime::steps_so_far().size())}; }
+fusefs::Effects::Moment TouchList::now() {
+  return {scheduler::runtime::running_actor(), static_cast<std::uint32_t>(scheduler::runtime::steps_so_far().size())};
+}
 
 bool TouchList::loosens() const { return scheduler::runtime::may_loosen(); }
 

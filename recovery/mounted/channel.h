@@ -1,9 +1,8 @@
 // Channel: JSON messages of any size over a sandbox's socket.
 #pragma once
 
-#include <optional>
-
 #include <nlohmann/json.hpp>
+#include <optional>
 
 namespace crashcut::mounted {
 

@@ -1,13 +1,12 @@
 #include "recovery/mounted/check.h"
 
-#include <boost/crc.hpp>
-#include <boost/filesystem.hpp>
+#include <fmt/format.h>
 
 #include <algorithm>
+#include <boost/crc.hpp>
+#include <boost/filesystem.hpp>
 #include <fstream>
 #include <set>
-
-#include <fmt/format.h>
 
 #include "fusefs/trace_replay.h"
 #include "recovery/mounted/command_runner.h"
@@ -169,24 +168,37 @@ tl::expected<bool, Failure> shrink(Pool& pool, const ViolationKey& key, Told& to
 // What is worst comes first: what cannot be found any more, then what the checker refuses, then promises.
 int rank(Finding finding) {
   switch (finding) {
-    case Finding::kLost: return 0;
-    case Finding::kUnexpected: return 1;
-    case Finding::kCheckFailed: return 2;
-    case Finding::kCheckHung: return 3;
-    default: return 4;
+    case Finding::kLost:
+      return 0;
+    case Finding::kUnexpected:
+      return 1;
+    case Finding::kCheckFailed:
+      return 2;
+    case Finding::kCheckHung:
+      return 3;
+    default:
+      return 4;
   }
 }
 
-tl::expected<Counterexample, Failure> tell_worst(Pool& pool, const Loaded& loaded, const std::vector<Question>& questions, const Explored& explored) {
+tl::expected<Counterexample, Failure> tell_worst(Pool& pool, const Loaded& loaded,
+                                                 const std::vector<Question>& questions, const Explored& explored) {
   const auto& classes = explored.tally.classes;
   const auto worst = std::min_element(classes.begin(), classes.end(), [](const auto& a, const auto& b) {
-    return std::tuple(rank(a.first.finding), a.second.layer, a.second.events_in) < std::tuple(rank(b.first.finding), b.second.layer, b.second.events_in);
+    return std::tuple(rank(a.first.finding), a.second.layer, a.second.events_in) <
+           std::tuple(rank(b.first.finding), b.second.layer, b.second.events_in);
   });
   auto told = pool.tell(worst->first.question, worst->second.path);
   if (!told) return tl::unexpected(told.error());
-  Counterexample example{worst->first, std::move(*told), explored.bound == Bound::kNone, true, std::holds_alternative<CommandQuestion>(questions[worst->first.question]), ""};
+  Counterexample example{worst->first,
+                         std::move(*told),
+                         explored.bound == Bound::kNone,
+                         true,
+                         std::holds_alternative<CommandQuestion>(questions[worst->first.question]),
+                         ""};
   example.replays = !example.told.run.diverged && example.told.run.result.answer.finding == worst->first.finding;
-  if (example.replays && !example.is_smallest && worst->second.layer == 1 && worst->first.finding != Finding::kCheckHung) {
+  if (example.replays && !example.is_smallest && worst->second.layer == 1 &&
+      worst->first.finding != Finding::kCheckHung) {
     const auto finished = shrink(pool, worst->first, example.told);
     if (!finished) return tl::unexpected(finished.error());
     example.is_smallest = *finished;
@@ -197,15 +209,18 @@ tl::expected<Counterexample, Failure> tell_worst(Pool& pool, const Loaded& loade
   return example;
 }
 
-Token make_token(const CheckPlan& plan, const Loaded& loaded, const Question& question, const std::vector<std::uint32_t>& path) {
-  return Token{plan.directory, loaded.trace_sum, plan.model, question, plan.checker, plan.depth, plan.check_limit, path};
+Token make_token(const CheckPlan& plan, const Loaded& loaded, const Question& question,
+                 const std::vector<std::uint32_t>& path) {
+  return Token{plan.directory, loaded.trace_sum, plan.model,       question,
+               plan.checker,   plan.depth,       plan.check_limit, path};
 }
 
 tl::expected<Loaded, Failure> load(const Token& token) {
   auto loaded = load(token.directory, token.model);
   if (!loaded) return loaded;
   if (loaded->trace_sum != token.trace_sum) {
-    return tl::unexpected(users(fmt::format("The trace in {} is another one than that which this token was made from.", token.directory)));
+    return tl::unexpected(users(
+        fmt::format("The trace in {} is another one than that which this token was made from.", token.directory)));
   }
   auto histories = read_histories(*loaded, {token.question});
   if (!histories) return tl::unexpected(histories.error());
@@ -243,8 +258,11 @@ tl::expected<CheckResult, Failure> check(const CheckPlan& plan, const PoolHooks&
   loaded->histories = std::move(*histories);
   if (auto ok = drop_unfinished(plan, loaded->histories, *questions); !ok) return tl::unexpected(ok.error());
   if (plan.checker.empty() && !known->changes_something) {
-    return tl::unexpected(users(fmt::format("The program changed nothing on the modelled disk, so there is nothing to check. The disk is the directory in which it "
-                                            "starts ({}); what it wrote elsewhere went to the real files.", disk_of(plan.directory))));
+    return tl::unexpected(
+        users(fmt::format("The program changed nothing on the modelled disk, so there is nothing to check. The disk is "
+                          "the directory in which it "
+                          "starts ({}); what it wrote elsewhere went to the real files.",
+                          disk_of(plan.directory))));
   }
   CheckResult result;
   result.questions = std::move(*questions);
@@ -264,8 +282,10 @@ tl::expected<CheckResult, Failure> check(const CheckPlan& plan, const PoolHooks&
   }
   if (tally.violations == 0) {
     if (!tally.not_deterministic.empty()) {
-      return tl::unexpected(users(fmt::format("The checker is not deterministic: {}. A verdict needs one that answers the same "
-                                              "for the same files; time, random numbers and threads are what usually differs.", tally.not_deterministic)));
+      return tl::unexpected(
+          users(fmt::format("The checker is not deterministic: {}. A verdict needs one that answers the same "
+                            "for the same files; time, random numbers and threads are what usually differs.",
+                            tally.not_deterministic)));
     }
     if (result.was_stopped && result.explored.bound == Bound::kNone) result.explored.bound = Bound::kProgramLimit;
     result.verdict = result.explored.bound == Bound::kNone ? recovery::Verdict::kVerified : recovery::Verdict::kBounded;
@@ -288,9 +308,12 @@ tl::expected<Counterexample, Failure> replay(const Token& token) {
   if (!pool) return tl::unexpected(pool.error());
   auto told = (*pool)->tell(0, token.path);
   if (!told) return tl::unexpected(told.error());
-  if (!told->run.result.failure.empty()) return tl::unexpected(Failure{told->run.result.is_users_fault, told->run.result.failure});
+  if (!told->run.result.failure.empty())
+    return tl::unexpected(Failure{told->run.result.is_users_fault, told->run.result.failure});
   if (told->run.diverged) {
-    return tl::unexpected(users("The checker did not ask for the same things as when this violation was found: it has changed since, or it is not deterministic."));
+    return tl::unexpected(
+        users("The checker did not ask for the same things as when this violation was found: it has changed since, or "
+              "it is not deterministic."));
   }
   Counterexample example{
       ViolationKey{told->run.result.answer.finding, 0, outcome_of(told->run.result), end_of(told->run.result)},
@@ -305,15 +328,19 @@ tl::expected<Counterexample, Failure> replay(const Token& token) {
 
 namespace {
 
-// In a sandbox with a disk, where there is a checker: use(explorer, runner) with what finds a path's state again; it returns what
-// went wrong.
+// In a sandbox with a disk, where there is a checker: use(explorer, runner) with what finds a path's state again; it
+// returns what went wrong.
 template <class Use>
 tl::expected<void, Failure> with_state(const Token& token, bool with_terminal, Use&& use) {
   auto loaded = load(token);
   if (!loaded) return tl::unexpected(loaded.error());
   auto sandbox = sandbox::Sandbox::start(
       [&](const sandbox::Inside& inside) {
-        auto runner = MountedRunner::start({.inside = inside, .directory = disk_of(token.directory), .command = token.checker, .limit = token.check_limit, .records_writes = token.depth > 1});
+        auto runner = MountedRunner::start({.inside = inside,
+                                            .directory = disk_of(token.directory),
+                                            .command = token.checker,
+                                            .limit = token.check_limit,
+                                            .records_writes = token.depth > 1});
         if (runner) {
           Explorer explorer({loaded->recording(), loaded->histories, runner->get(), token.depth});
           send(inside.socket, {{"failure", use(explorer, **runner)}});
@@ -338,14 +365,17 @@ tl::expected<int, Failure> open_shell(const Token& token) {
   const char* shell = std::getenv("SHELL");
   const CommandLine command{{shell && *shell ? shell : "/bin/sh"}};
   auto done = with_state(token, true, [&](Explorer& explorer, MountedRunner& runner) {
-    return explorer.visit_state(token.question, token.path, [&]() -> CommandRunner& { return runner.open_to(command); });
+    return explorer.visit_state(token.question, token.path,
+                                [&]() -> CommandRunner& { return runner.open_to(command); });
   });
   if (!done) return tl::unexpected(done.error());
   return 0;
 }
 
 tl::expected<void, Failure> write_image(const Token& token, const std::string& directory) {
-  return with_state(token, false, [&](Explorer& explorer, MountedRunner&) { return explorer.copy_state(token.question, token.path, directory); });
+  return with_state(token, false, [&](Explorer& explorer, MountedRunner&) {
+    return explorer.copy_state(token.question, token.path, directory);
+  });
 }
 
 }  // namespace crashcut::mounted

@@ -16,7 +16,7 @@ struct Counterexample {
   bool is_smallest = false;  // no event of its cut can be dropped
   bool replays = true;       // it came out the same when it was run again
   bool is_of_checker = false;
-  std::string sentence;      // in words: what a crash can leave, and why
+  std::string sentence;  // in words: what a crash can leave, and why
 };
 
 struct CheckResult {

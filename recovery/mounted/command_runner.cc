@@ -1,12 +1,11 @@
 #include "recovery/mounted/command_runner.h"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <sstream>
 #include <string_view>
-
-#include <fmt/format.h>
 
 #include "recovery/mounted/sync_handlers.h"
 
@@ -26,10 +25,11 @@ namespace {
 
 // What a shell does itself, or differently from the program of that name.
 constexpr std::string_view kShellWords[] = {
-    ".",     ":",     "alias", "bg",     "break",  "case", "cd",    "command", "continue", "do",    "done",  "echo",   "elif",  "else",    "esac",
-    "eval",  "exec",  "exit",   "export", "fc",   "fg",    "fi",      "for",      "getopts", "hash", "if",    "in",    "jobs",    "kill",
-    "local", "printf", "pwd",   "read",   "readonly", "return", "set", "shift",   "test",  "then",  "time",   "times", "trap",    "type",
-    "ulimit", "umask", "unalias", "unset", "until", "wait", "while"};
+    ".",      ":",    "alias", "bg",       "break",  "case",    "cd",    "command", "continue", "do",
+    "done",   "echo", "elif",  "else",     "esac",   "eval",    "exec",  "exit",    "export",   "fc",
+    "fg",     "fi",   "for",   "getopts",  "hash",   "if",      "in",    "jobs",    "kill",     "local",
+    "printf", "pwd",  "read",  "readonly", "return", "set",     "shift", "test",    "then",     "time",
+    "times",  "trap", "type",  "ulimit",   "umask",  "unalias", "unset", "until",   "wait",     "while"};
 
 }  // namespace
 
@@ -42,7 +42,8 @@ std::vector<std::string> argv_of(const CommandLine& line) {
     if (!word.empty()) words.push_back(word);
   }
   const bool is_special = text.find_first_of("\t\n|&;<>()$`\\\"'*?[]#~=%{}!") != std::string::npos;
-  const bool is_shells = words.empty() || std::find(std::begin(kShellWords), std::end(kShellWords), words[0]) != std::end(kShellWords);
+  const bool is_shells =
+      words.empty() || std::find(std::begin(kShellWords), std::end(kShellWords), words[0]) != std::end(kShellWords);
   // The shell would do no more than run the program, and is a program itself: half of the time of a small checker.
   return is_special || is_shells ? std::vector<std::string>{"/bin/sh", "-c", text} : words;
 }
@@ -50,7 +51,9 @@ std::vector<std::string> argv_of(const CommandLine& line) {
 MountedRunner::MountedRunner(const Setup& setup) : setup_(setup), idle_(std::make_unique<Idle>()) {
   constexpr std::string_view kOurs[] = {"CRASHCUT_MARKS=", "CRASHCUT_STDOUT=", "CRASHCUT_CERTAIN=", "PWD="};
   for (char** variable = environ; *variable; ++variable) {
-    const bool is_ours = std::any_of(std::begin(kOurs), std::end(kOurs), [&](std::string_view name) { return std::string_view(*variable).starts_with(name); });
+    const bool is_ours = std::any_of(std::begin(kOurs), std::end(kOurs), [&](std::string_view name) {
+      return std::string_view(*variable).starts_with(name);
+    });
     if (!is_ours) environment_.push_back(*variable);
   }
   environment_.push_back("PWD=" + setup_.directory);
@@ -62,7 +65,8 @@ MountedRunner::~MountedRunner() = default;
 
 tl::expected<void, std::string> MountedRunner::mount(fusefs::Volume& volume) {
   mount_.reset();
-  auto mount = Mount::start({.directory = setup_.directory, .caching = Mount::Caching::kNothing, .allow_others = geteuid() == 0}, volume);
+  auto mount = Mount::start(
+      {.directory = setup_.directory, .caching = Mount::Caching::kNothing, .allow_others = geteuid() == 0}, volume);
   if (!mount) return tl::unexpected(mount.error());
   mount_ = std::move(*mount);
   return {};
@@ -143,13 +147,22 @@ CommandResult MountedRunner::run(fusefs::Volume& volume, const std::vector<std::
   result.signal = outcome.signal;
   switch (outcome.end) {
     case Outcome::End::kNotStarted:
-      result.failure = fmt::format("{} could not be run: {}", setup_.with_terminal ? "The shell" : "The checker", outcome.why);
+      result.failure =
+          fmt::format("{} could not be run: {}", setup_.with_terminal ? "The shell" : "The checker", outcome.why);
       result.is_users_fault = true;
       break;
-    case Outcome::End::kExited: result.answer.finding = outcome.code == 0 ? Finding::kFine : Finding::kCheckFailed; break;
-    case Outcome::End::kSignalled: result.answer.finding = Finding::kCheckFailed; break;
-    case Outcome::End::kStopped: result.was_stopped = true; break;
-    case Outcome::End::kTimedOut: result.answer.finding = Finding::kCheckHung; break;
+    case Outcome::End::kExited:
+      result.answer.finding = outcome.code == 0 ? Finding::kFine : Finding::kCheckFailed;
+      break;
+    case Outcome::End::kSignalled:
+      result.answer.finding = Finding::kCheckFailed;
+      break;
+    case Outcome::End::kStopped:
+      result.was_stopped = true;
+      break;
+    case Outcome::End::kTimedOut:
+      result.answer.finding = Finding::kCheckHung;
+      break;
   }
   if (outcome.is_stuck) result.failure = "A process that the checker left cannot be killed.";
   if (assumed_away_) result.answer.finding = Finding::kAssumedAway;

@@ -23,9 +23,9 @@ class MountedRunner final : public CommandRunner {
     std::chrono::nanoseconds limit;
     std::optional<int> core;
     bool remount = false;
-    bool records_writes = false;  // depth 2
+    bool records_writes = false;              // depth 2
     const std::atomic<bool>* stop = nullptr;  // kills the command
-    bool with_terminal = false;   // a person's
+    bool with_terminal = false;               // a person's
   };
   // The error is a sentence. Must be made by the thread that calls run().
   static tl::expected<std::unique_ptr<MountedRunner>, std::string> start(const Setup& setup);

@@ -1,9 +1,9 @@
 #include "recovery/mounted/compare_report.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
-
-#include <fmt/format.h>
 
 #include "recovery/report.h"
 
@@ -38,7 +38,9 @@ std::string outcome_table(const std::vector<Comparison>& rows) {
     if (shown++ == kOutcomesMost) return text + fmt::format("  ... and {} more\n", outcomes.size() - kOutcomesMost);
     text += " ";
     for (const OutcomeCount& count : counts) {
-      text += fmt::format(" {:>6}", count.recoveries == 0 ? "-" : fmt::format("{}{}", count.violations > 0 ? "!" : "", count.recoveries));
+      text += fmt::format(" {:>6}", count.recoveries == 0
+                                        ? "-"
+                                        : fmt::format("{}{}", count.violations > 0 ? "!" : "", count.recoveries));
     }
     text += fmt::format("  {}\n", outcome.empty() ? "(no output)" : recovery::printable(outcome));
   }
@@ -49,12 +51,14 @@ std::string outcome_table(const std::vector<Comparison>& rows) {
 
 std::string report_comparison(const std::vector<Comparison>& rows) {
   const std::size_t width = width_of(rows);
-  std::string text = fmt::format("\n      {:<{}}  {:<9} {:>10} {:>6} {:>11} {:>6}\n", "model", width, "verdict", "recoveries", "lost", "not durable", "other");
+  std::string text = fmt::format("\n      {:<{}}  {:<9} {:>10} {:>6} {:>11} {:>6}\n", "model", width, "verdict",
+                                 "recoveries", "lost", "not durable", "other");
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const Tally& tally = rows[i].result.explored.tally;
     const std::uint64_t lost = tally.count(Finding::kLost), not_durable = tally.count(Finding::kNotDurable);
-    text += fmt::format("  ({}) {:<{}}  {:<9} {:>10} {:>6} {:>11} {:>6}\n", i + 1, fusefs::describe(rows[i].plan.model), width,
-                        recovery::to_text(rows[i].result.verdict), tally.recoveries, lost, not_durable, tally.violations - lost - not_durable);
+    text += fmt::format("  ({}) {:<{}}  {:<9} {:>10} {:>6} {:>11} {:>6}\n", i + 1, fusefs::describe(rows[i].plan.model),
+                        width, recovery::to_text(rows[i].result.verdict), tally.recoveries, lost, not_durable,
+                        tally.violations - lost - not_durable);
   }
   return text + outcome_table(rows);
 }
@@ -74,7 +78,8 @@ std::string report_comparison_end(const std::vector<Comparison>& rows, std::size
     recoveries += row.result.explored.tally.recoveries;
     seconds += row.result.explored.seconds;
   }
-  const auto failing = std::count_if(rows.begin(), rows.end(), [](const Comparison& row) { return row.result.verdict == Verdict::kViolation; });
+  const auto failing = std::count_if(rows.begin(), rows.end(),
+                                     [](const Comparison& row) { return row.result.verdict == Verdict::kViolation; });
   const auto verified = std::count_if(rows.begin(), rows.end(),
                                       [](const Comparison& row) { return row.result.verdict == Verdict::kVerified; });
   const Verdict verdict = verdict_of(rows, model_count);
@@ -84,7 +89,8 @@ std::string report_comparison_end(const std::vector<Comparison>& rows, std::size
                                 : fmt::format("{} of {} models verified", verified, model_count);
   std::string text = fmt::format("\n{}: {}; {}; {:.2f} s", recovery::to_text(verdict), which,
                                  recovery::count_text(recoveries, "recovery", "recoveries"), seconds);
-  if (rows.size() < model_count) text += fmt::format("; interrupted after {}", recovery::count_text(rows.size(), "model", "models"));
+  if (rows.size() < model_count)
+    text += fmt::format("; interrupted after {}", recovery::count_text(rows.size(), "model", "models"));
   return text + "\n";
 }
 

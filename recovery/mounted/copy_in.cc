@@ -108,7 +108,8 @@ class ModelTree final : public Source {
     std::vector<fusefs::DirEntry> found;
     if (filesystem_.readdir(ino(key), 0, ~std::size_t{0}, found) != 0) return false;
     for (const fusefs::DirEntry& entry : found) {
-      if (entry.name != "." && entry.name != "..") entries.push_back({entry.name, std::to_string(static_cast<std::uint64_t>(entry.ino))});
+      if (entry.name != "." && entry.name != "..")
+        entries.push_back({entry.name, std::to_string(static_cast<std::uint64_t>(entry.ino))});
     }
     return true;
   }
@@ -128,7 +129,9 @@ class ModelTree final : public Source {
     for (const std::string& name : names) filesystem_.get_xattr(ino(key), name, found[name]);
     return found;
   }
-  std::int64_t read(const std::string& key, std::uint64_t offset, std::span<std::byte> out) override { return filesystem_.read(ino(key), offset, out); }
+  std::int64_t read(const std::string& key, std::uint64_t offset, std::span<std::byte> out) override {
+    return filesystem_.read(ino(key), offset, out);
+  }
 
  private:
   static Ino ino(const std::string& key) { return Ino{std::stoull(key)}; }

@@ -1,6 +1,7 @@
 #include "recovery/mounted/copy_out.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -8,8 +9,6 @@
 #include <cstring>
 #include <map>
 #include <vector>
-
-#include <fmt/format.h>
 
 namespace crashcut::mounted {
 namespace {
@@ -60,7 +59,8 @@ class CopyOut {
     if (fd < 0) return note("make", to);
     std::vector<std::byte> piece(1 << 20);
     std::uint64_t offset = 0;
-    for (std::int64_t got; (got = filesystem_.read(ino, offset, piece)) > 0; offset += static_cast<std::uint64_t>(got)) {
+    for (std::int64_t got; (got = filesystem_.read(ino, offset, piece)) > 0;
+         offset += static_cast<std::uint64_t>(got)) {
       if (pwrite(fd, piece.data(), static_cast<std::size_t>(got), static_cast<off_t>(offset)) != got) {
         note("write", to);
         break;

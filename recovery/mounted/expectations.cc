@@ -1,10 +1,10 @@
 #include "recovery/mounted/expectations.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-
-#include <fmt/format.h>
 
 namespace crashcut::mounted {
 namespace {
@@ -195,7 +195,8 @@ bool is_broken(Expect expect, const std::string& path, const FileHistory& histor
     case Expect::kPrefix:
       why = "no prefix of what was written";
       return !is_prefix_of_a_version(found, history);
-    case Expect::kNoMissing: break;
+    case Expect::kNoMissing:
+      break;
   }
   return false;
 }
@@ -206,28 +207,40 @@ tl::expected<Expect, std::string> parse_expect(std::string_view text) {
   for (const Expect expect : {Expect::kNoEmpty, Expect::kNoMissing, Expect::kNoGarbage, Expect::kPrefix}) {
     if (text == to_text(expect)) return expect;
   }
-  return tl::unexpected(fmt::format("'{}' is no expectation: there are no-empty, no-missing, no-garbage and prefix.", text));
+  return tl::unexpected(
+      fmt::format("'{}' is no expectation: there are no-empty, no-missing, no-garbage and prefix.", text));
 }
 
 std::string_view to_text(Expect expect) {
   switch (expect) {
-    case Expect::kNoEmpty: return "no-empty";
-    case Expect::kNoMissing: return "no-missing";
-    case Expect::kNoGarbage: return "no-garbage";
-    case Expect::kPrefix: return "prefix";
+    case Expect::kNoEmpty:
+      return "no-empty";
+    case Expect::kNoMissing:
+      return "no-missing";
+    case Expect::kNoGarbage:
+      return "no-garbage";
+    case Expect::kPrefix:
+      return "prefix";
   }
   return "";
 }
 
 std::string_view to_text(Finding finding) {
   switch (finding) {
-    case Finding::kFine: return "fine";
-    case Finding::kLost: return "lost";
-    case Finding::kNotDurable: return "not durable";
-    case Finding::kUnexpected: return "not as expected";
-    case Finding::kCheckFailed: return "check failed";
-    case Finding::kCheckHung: return "check did not end";
-    case Finding::kAssumedAway: return "assumed away";
+    case Finding::kFine:
+      return "fine";
+    case Finding::kLost:
+      return "lost";
+    case Finding::kNotDurable:
+      return "not durable";
+    case Finding::kUnexpected:
+      return "not as expected";
+    case Finding::kCheckFailed:
+      return "check failed";
+    case Finding::kCheckHung:
+      return "check did not end";
+    case Finding::kAssumedAway:
+      return "assumed away";
   }
   return "";
 }

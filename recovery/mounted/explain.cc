@@ -1,9 +1,9 @@
 #include "recovery/mounted/explain.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <vector>
-
-#include <fmt/format.h>
 
 #include "recovery/mounted/versions.h"
 
@@ -21,7 +21,9 @@ bool names(const Operation& operation, const std::string& path) {
     const char before = at == 0 ? '(' : operation.text[at - 1];
     const std::size_t end = at + path.size();
     const char after = end < operation.text.size() ? operation.text[end] : ')';
-    if ((before == '(' || before == ' ' || before == '"' || before == ',') && (after == ',' || after == ')' || after == '"' || after == ' ')) return true;
+    if ((before == '(' || before == ' ' || before == '"' || before == ',') &&
+        (after == ',' || after == ')' || after == '"' || after == ' '))
+      return true;
   }
   return false;
 }
@@ -49,7 +51,8 @@ std::vector<bool> concerned(const std::vector<Operation>& operations, const std:
   std::vector<std::string> paths{path};
   for (std::size_t i = operations.size(); i-- > 0;) {
     const std::string text = bare(operations[i].text);
-    const bool names_it = std::any_of(paths.begin(), paths.end(), [&](const std::string& name) { return names(operations[i], name); });
+    const bool names_it =
+        std::any_of(paths.begin(), paths.end(), [&](const std::string& name) { return names(operations[i], name); });
     is_concerned[i] = names_it;
     for (std::size_t k = 0; names_it && text.starts_with("rename(") && k < paths.size(); ++k) {
       const std::string end = ", " + paths[k] + ")";
@@ -117,13 +120,16 @@ std::string explain(const ViolationKey& key, const Question& question, const Tol
     std::string found = key.message;
     const std::string is = file->path + " is ";
     if (found.starts_with(is)) found = found.substr(is.size());
-    if (const std::size_t after = found.find(" after \""); after != std::string::npos && key.finding == Finding::kNotDurable) found.resize(after);
+    if (const std::size_t after = found.find(" after \"");
+        after != std::string::npos && key.finding == Finding::kNotDurable)
+      found.resize(after);
     return fmt::format("{}a crash can leave {} {}{}", when, file->path, found, why(operations, file->path));
   }
   std::string message = key.message.empty() ? told.run.result.errors : key.message;
   while (!message.empty() && message.back() == '\n') message.pop_back();
   const std::string said = message.empty() ? "and printed nothing" : fmt::format("and said: {}", message);
-  const std::string_view crash = told.story.crashes.size() == 1 ? "a crash" : "a crash, and another one while the checker ran,";
+  const std::string_view crash =
+      told.story.crashes.size() == 1 ? "a crash" : "a crash, and another one while the checker ran,";
   return fmt::format("{}{} can leave a state that the checker refuses: {} {}", when, crash,
                      checker_end(told.run.result), said);
 }

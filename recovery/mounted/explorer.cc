@@ -1,9 +1,9 @@
 #include "recovery/mounted/explorer.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <deque>
-
-#include <fmt/format.h>
 
 #include "persist/check.h"
 #include "persist/fixed_cut.h"
@@ -58,8 +58,8 @@ class Telling final : public persist::Chooser {
     ++at_;
     for (std::size_t i = 0; i < recordings_.size(); ++i) {
       if (&recordings_[i]->log != &choice.log) continue;
-      recovery::Observation observation{recordings_[i]->describe_location(choice.location), {}, taken,
-                                        static_cast<std::uint32_t>(i + 1)};
+      recovery::Observation observation{
+          recordings_[i]->describe_location(choice.location), {}, taken, static_cast<std::uint32_t>(i + 1)};
       for (const persist::Candidate& candidate : choice.candidates) {
         observation.candidates.push_back(recordings_[i]->describe_candidate(choice.location, candidate));
       }
@@ -157,20 +157,21 @@ Run Explorer::run_on(const Question& question, Layers& layers, persist::Chooser&
   run.layer = static_cast<std::uint32_t>(layers.crashes.size());
   const fusefs::ModelOptions& options = setup_.recording.options;
   if (const auto* file = std::get_if<FileQuestion>(&question)) {
-    Filesystem filesystem(Filesystem::Setup{.medium = &views.back(), .sector_bytes = options.sector_bytes, .block_bytes = options.block_bytes});
+    Filesystem filesystem(Filesystem::Setup{
+        .medium = &views.back(), .sector_bytes = options.sector_bytes, .block_bytes = options.block_bytes});
     run.result.answer = ask(*file, setup_.histories, views.back(), filesystem);
   } else {
     if (recorder) *recorder = std::make_unique<fusefs::Recorder>(options, &views.back());
     CrashedDisk disk(setup_.recording, views.back(), recorder ? recorder->get() : nullptr);
-    disk.volume.special_files = {
-        {"marks", [&] { return join_marks(marks_, false, views.front()); }, nullptr},
-        {"stdout", [&] { return join_marks(marks_, true, views.front()); }, nullptr}};
+    disk.volume.special_files = {{"marks", [&] { return join_marks(marks_, false, views.front()); }, nullptr},
+                                 {"stdout", [&] { return join_marks(marks_, true, views.front()); }, nullptr}};
     std::vector<std::string> certain;
     for (const Mark& mark : marks_) {
       if (layers.crashes.front().cut->is_in(mark.event)) certain.push_back(mark.text);
     }
     CHECK(setup_.runner);
-    run.result = setup_.runner->run(disk.volume, certain, [&](const std::string& mark) { return views.front().reached(mark); });
+    run.result =
+        setup_.runner->run(disk.volume, certain, [&](const std::string& mark) { return views.front().reached(mark); });
     if (recorder) (*recorder)->seal();
   }
   run.events_in = static_cast<std::uint32_t>(layers.crashes.front().cut->events_in().size());
@@ -189,7 +190,8 @@ Run Explorer::run(const Question& question, ChoiceTree& tree, const std::functio
   run.is_cut_short = run.result.was_stopped;
   if (run.is_cut_short) return run;
   on_run(run);
-  if (recorder && !run.diverged && run.result.failure.empty()) run.is_cut_short = !explore_below(question, layers, run, *recorder, on_run);
+  if (recorder && !run.diverged && run.result.failure.empty())
+    run.is_cut_short = !explore_below(question, layers, run, *recorder, on_run);
   return run;
 }
 
@@ -204,7 +206,8 @@ bool Explorer::explore_below(const Question& question, const Layers& layers, con
     // The cuts above are decided as far as the recoveries above read them, and may be decided further here.
     std::deque<persist::Cut> cuts;
     Layers below;
-    for (const Crash& crash : layers.crashes) below.crashes.push_back(Crash{crash.recording, &cuts.emplace_back(*crash.cut)});
+    for (const Crash& crash : layers.crashes)
+      below.crashes.push_back(Crash{crash.recording, &cuts.emplace_back(*crash.cut)});
     below.crashes.push_back(Crash{&recording, &cuts.emplace_back(recording.log)});
     std::unique_ptr<fusefs::Recorder> next;
     tree.begin_run();
@@ -290,14 +293,17 @@ static std::string on_views(const auto& crashes, Use&& use) {
   Following newest;
   std::deque<persist::Cut> cuts;  // what is read here is decided here only
   std::deque<CrashView> views;
-  for (const auto& crash : crashes) views.emplace_back(*crash.recording, cuts.emplace_back(*crash.cut), newest, views.empty() ? nullptr : &views.back());
+  for (const auto& crash : crashes)
+    views.emplace_back(*crash.recording, cuts.emplace_back(*crash.cut), newest,
+                       views.empty() ? nullptr : &views.back());
   return use(views);
 }
 
 static std::string copy_last(const auto& crashes, const std::string& directory) {
   return on_views(crashes, [&](std::deque<CrashView>& views) {
     const fusefs::ModelOptions& options = crashes.front().recording->options;
-    Filesystem filesystem(Filesystem::Setup{.medium = &views.back(), .sector_bytes = options.sector_bytes, .block_bytes = options.block_bytes});
+    Filesystem filesystem(Filesystem::Setup{
+        .medium = &views.back(), .sector_bytes = options.sector_bytes, .block_bytes = options.block_bytes});
     return copy_out(filesystem, directory);
   });
 }
@@ -306,17 +312,21 @@ std::string Explorer::copy_state(const std::string& directory) const { return co
 
 static std::string failure_of(const Run& run) {
   if (!run.result.failure.empty()) return run.result.failure;
-  return run.diverged ? "The state did not come out the same again: the checker has changed since, or it is not deterministic." : "";
+  return run.diverged
+             ? "The state did not come out the same again: the checker has changed since, or it is not deterministic."
+             : "";
 }
 
-std::string Explorer::copy_state(const Question& question, const std::vector<std::uint32_t>& path, const std::string& directory) {
+std::string Explorer::copy_state(const Question& question, const std::vector<std::uint32_t>& path,
+                                 const std::string& directory) {
   const Followed followed = follow(question, path);
   if (const std::string failure = failure_of(followed.run); !failure.empty()) return failure;
   const std::string failure = copy_last(followed.layers.crashes, directory);
   return failure.empty() ? failure : fmt::format("The state could not be written: {}.", failure);
 }
 
-std::string Explorer::visit_state(const Question& question, const std::vector<std::uint32_t>& path, const std::function<CommandRunner&()>& visitor) {
+std::string Explorer::visit_state(const Question& question, const std::vector<std::uint32_t>& path,
+                                  const std::function<CommandRunner&()>& visitor) {
   const Followed followed = follow(question, path);
   if (const std::string failure = failure_of(followed.run); !failure.empty()) return failure;
   return on_views(followed.layers.crashes, [&](std::deque<CrashView>& views) {

@@ -38,7 +38,7 @@ struct CommandResult {
   bool output_cut = false, errors_cut = false;
   bool read_by_pages = false;
   bool was_stopped = false;  // before it was done: there is no answer
-  std::string failure;  // of crashcut: the command could not be run at all
+  std::string failure;       // of crashcut: the command could not be run at all
   bool is_users_fault = false;
 };
 
@@ -91,9 +91,11 @@ class Explorer {
   // told, elsewhere of the last one of the first layer. Returns what went wrong.
   std::string copy_state(const std::string& directory) const;
   // The same with the state that the recovery of a path found, of whatever layer; a sentence.
-  std::string copy_state(const Question& question, const std::vector<std::uint32_t>& path, const std::string& directory);
+  std::string copy_state(const Question& question, const std::vector<std::uint32_t>& path,
+                         const std::string& directory);
   // The state of a path for another command: a shell. A sentence on what went wrong.
-  std::string visit_state(const Question& question, const std::vector<std::uint32_t>& path, const std::function<CommandRunner&()>& visitor);
+  std::string visit_state(const Question& question, const std::vector<std::uint32_t>& path,
+                          const std::function<CommandRunner&()>& visitor);
 
  private:
   struct Crash;

@@ -49,9 +49,11 @@ void pull_plug_at(const std::string& mark, const fusefs::Recording& recording, p
 }
 
 // Everything of a disk, in an order that does not depend on what it holds.
-std::map<std::string, FileVersion> read_tree(const fusefs::Recording& recording, persist::Cut& cut, persist::Chooser& chooser) {
+std::map<std::string, FileVersion> read_tree(const fusefs::Recording& recording, persist::Cut& cut,
+                                             persist::Chooser& chooser) {
   CrashView view(recording, cut, chooser);
-  Filesystem filesystem(Filesystem::Setup{.medium = &view, .sector_bytes = recording.options.sector_bytes, .block_bytes = recording.options.block_bytes});
+  Filesystem filesystem(Filesystem::Setup{
+      .medium = &view, .sector_bytes = recording.options.sector_bytes, .block_bytes = recording.options.block_bytes});
   return files_of(filesystem, reads_all);
 }
 
@@ -60,7 +62,8 @@ std::string describe_file(const FileVersion* now, const FileVersion* then) {
   if (!now) return "there again";
   if (S_ISREG(then->type) && then->size == 0) return "empty";
   if (then->size > kComparedBytesMost) return fmt::format("{} bytes long", then->size);
-  if (S_ISREG(then->type) && then->content.find_first_not_of('\0') == std::string::npos) return fmt::format("{} NUL bytes", then->content.size());
+  if (S_ISREG(then->type) && then->content.find_first_not_of('\0') == std::string::npos)
+    return fmt::format("{} NUL bytes", then->content.size());
   if (S_ISREG(then->type)) return fmt::format("{} bytes, other than now", then->content.size());
   return "another";
 }
@@ -83,7 +86,8 @@ std::string describe(const std::map<std::string, FileVersion>& now, const std::m
     if (!now.contains(path)) add(path, nullptr, &file);
   }
   for (const auto& [path, file] : then) {
-    if (file.size > kComparedBytesMost) text += fmt::format("{}{}: too large to be compared", text.empty() ? "" : "; ", recovery::printable(path));
+    if (file.size > kComparedBytesMost)
+      text += fmt::format("{}{}: too large to be compared", text.empty() ? "" : "; ", recovery::printable(path));
   }
   return text.empty() ? "nothing is lost" : text;
 }
@@ -147,7 +151,8 @@ class Session {
     auto disk = std::make_unique<Disk>();
     char path[] = "/tmp/crashcut.trace.XXXXXX";
     const int fd = mkstemp(path);
-    if (fd < 0) return tl::unexpected(users(fmt::format("Cannot make a file in /tmp for the trace: {}.", std::strerror(errno))));
+    if (fd < 0)
+      return tl::unexpected(users(fmt::format("Cannot make a file in /tmp for the trace: {}.", std::strerror(errno))));
     close(fd);
     auto writer = fusefs::TraceWriter::create(path, {.start = disk->clock.now(), .command = {"crashcut mount"}});
     // It is read by its descriptor: nothing is left behind, however we end.
@@ -159,14 +164,17 @@ class Session {
     disk->changes.emplace(disk->filesystem, disk->clock, disk->writer.get());
     if (const std::string failure = fill(*disk->changes); !failure.empty()) return tl::unexpected(users(failure));
     disk->changes->make_durable();
-    disk->volume.emplace(Volume{disk->filesystem, *disk->changes, {{"states", [this] { return list(); }, nullptr},
-                                                                  {"crash", nullptr, [this](std::string_view text) { ask_for(text); }},
-                                                                  {"shown", [this] { return std::to_string(shown_.load()); }, nullptr}}});
+    disk->volume.emplace(Volume{disk->filesystem,
+                                *disk->changes,
+                                {{"states", [this] { return list(); }, nullptr},
+                                 {"crash", nullptr, [this](std::string_view text) { ask_for(text); }},
+                                 {"shown", [this] { return std::to_string(shown_.load()); }, nullptr}}});
     next_ = std::move(disk);
     return {};
   }
 
-  tl::expected<int, Failure> serve(const std::function<void()>& on_mounted, const std::function<bool()>& is_interrupted) {
+  tl::expected<int, Failure> serve(const std::function<void()>& on_mounted,
+                                   const std::function<bool()>& is_interrupted) {
     disk_ = std::move(next_);
     const Remover remover(plan_.directory);
     auto mount = Mount::start({.directory = plan_.directory,
@@ -254,7 +262,8 @@ class Session {
     persist::Cut cut(recording.log);
     pull_plug_at(now_mark(listings_), recording, cut);
     CrashView view(recording, cut, chooser);
-    Filesystem crashed(Filesystem::Setup{.medium = &view, .sector_bytes = recording.options.sector_bytes, .block_bytes = recording.options.block_bytes});
+    Filesystem crashed(Filesystem::Setup{
+        .medium = &view, .sector_bytes = recording.options.sector_bytes, .block_bytes = recording.options.block_bytes});
     files_of(crashed, reads_all);  // decides it, in the order of the list
     auto started = start_disk([&](fusefs::Traced& changes) { return copy_disk(crashed, changes); });
     if (!started) return started;
@@ -279,7 +288,8 @@ tl::expected<std::string, Failure> read_special(const std::string& directory, co
   const std::string path = fmt::format("{}/.crashcut/{}", directory, name);
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) {
-    return tl::unexpected(users(fmt::format("{} is not a mount of crashcut mount ({}).", directory, std::strerror(errno))));
+    return tl::unexpected(
+        users(fmt::format("{} is not a mount of crashcut mount ({}).", directory, std::strerror(errno))));
   }
   std::string text, piece(1 << 16, '\0');
   ssize_t got;
@@ -292,14 +302,19 @@ tl::expected<std::string, Failure> read_special(const std::string& directory, co
 
 }  // namespace
 
-tl::expected<int, Failure> serve_mount(const MountPlan& plan, const std::function<void()>& on_mounted, const std::function<bool()>& is_interrupted) {
+tl::expected<int, Failure> serve_mount(const MountPlan& plan, const std::function<void()>& on_mounted,
+                                       const std::function<bool()>& is_interrupted) {
   Session session(plan);
-  auto started = session.start_disk([&](fusefs::Traced& changes) { return plan.from_directory.empty() ? "" : copy_in(plan.from_directory, changes); });
+  auto started = session.start_disk([&](fusefs::Traced& changes) {
+    return plan.from_directory.empty() ? "" : copy_in(plan.from_directory, changes);
+  });
   if (!started) return tl::unexpected(started.error());
   return session.serve(on_mounted, is_interrupted);
 }
 
-tl::expected<std::string, Failure> list_states(const std::string& directory) { return read_special(directory, "states"); }
+tl::expected<std::string, Failure> list_states(const std::string& directory) {
+  return read_special(directory, "states");
+}
 
 tl::expected<void, Failure> switch_to_state(const std::string& directory, std::uint64_t number) {
   const auto states = list_states(directory);
@@ -312,7 +327,8 @@ tl::expected<void, Failure> switch_to_state(const std::string& directory, std::u
   const std::string path = directory + "/.crashcut/crash";
   const int fd = open(path.c_str(), O_WRONLY | O_CLOEXEC);
   const std::string text = std::to_string(number);
-  if (fd < 0 || write(fd, text.data(), text.size()) < 0) return tl::unexpected(users(fmt::format("Cannot write to {}: {}.", path, std::strerror(errno))));
+  if (fd < 0 || write(fd, text.data(), text.size()) < 0)
+    return tl::unexpected(users(fmt::format("Cannot write to {}: {}.", path, std::strerror(errno))));
   close(fd);
   for (int tries = 0; tries < 500; ++tries) {
     const auto now = read_special(directory, "shown");

@@ -20,9 +20,9 @@ struct CommandLine {
 
 // How the program is run and recorded.
 struct RecordPlan {
-  std::string directory;       // of the results, absolute: the disk is mounted at disk/, the trace is written to trace
+  std::string directory;  // of the results, absolute: the disk is mounted at disk/, the trace is written to trace
   CommandLine program;
-  std::string from_directory;  // absolute; empty: none
+  std::string from_directory;           // absolute; empty: none
   std::vector<std::string> left_out;    // of from_directory, absolute paths: the results themselves
   CommandLine setup;                    // run before it; what it leaves is durable
   std::vector<std::string> named_here;  // arguments of the program that name files where crashcut was called
@@ -33,7 +33,7 @@ struct RecordPlan {
 
 // What is asked of the crash states, and how far to go.
 struct CheckPlan {
-  std::string directory;  // as above
+  std::string directory;             // as above
   std::vector<std::string> files;    // --file
   std::vector<std::string> backups;  // --backup
   bool tree = false;                 // --tree

@@ -91,7 +91,8 @@ struct Pool::Impl {
         items.pop_front();
         worker.weight_left = worker.item.weight;
         worker.fraction = 0;
-        worker.is_busy = send(worker.sandbox.socket(), {{"do", "explore"}, {"question", worker.item.question}, {"prefix", worker.item.prefix}});
+        worker.is_busy = send(worker.sandbox.socket(),
+                              {{"do", "explore"}, {"question", worker.item.question}, {"prefix", worker.item.prefix}});
       }
       idle += !worker.is_busy;
     }
@@ -149,7 +150,11 @@ struct Pool::Impl {
 
   // The part of --max-recoveries that may be used by now.
   void allow(double share) {
-    shared->recoveries_max = setup.plan.max_recoveries == 0 ? 0 : std::max<std::uint64_t>(1, static_cast<std::uint64_t>(static_cast<double>(setup.plan.max_recoveries) * share));
+    shared->recoveries_max =
+        setup.plan.max_recoveries == 0
+            ? 0
+            : std::max<std::uint64_t>(
+                  1, static_cast<std::uint64_t>(static_cast<double>(setup.plan.max_recoveries) * share));
   }
 
   bool is_time_up(double share) const {
@@ -173,7 +178,8 @@ struct Pool::Impl {
       if (hooks.on_progress) {
         double fraction = done_weight;
         for (const Worker& worker : workers) fraction += worker.weight_left * worker.fraction;
-        hooks.on_progress(PoolProgress{elapsed_s(), shared->recoveries, explored.tally.violations, std::min(1.0, fraction)});
+        hooks.on_progress(
+            PoolProgress{elapsed_s(), shared->recoveries, explored.tally.violations, std::min(1.0, fraction)});
       }
     }
     shared->stop = false;
@@ -191,7 +197,8 @@ struct Pool::Impl {
       if (has_budget) return is_time_up(kTreeShare);
       if (setup.plan.wants_all) return false;
       if (explored.tally.violations > 0 && first_violation_s < 0) first_violation_s = elapsed_s();
-      const bool is_enough = first_violation_s >= 0 && elapsed_s() > first_violation_s + std::max(kAfterViolation_s, 2 * first_violation_s);
+      const bool is_enough = first_violation_s >= 0 &&
+                             elapsed_s() > first_violation_s + std::max(kAfterViolation_s, 2 * first_violation_s);
       if (is_enough && explored.bound == Bound::kNone) explored.bound = Bound::kEnoughFound;
       return is_enough;
     });
@@ -207,7 +214,9 @@ struct Pool::Impl {
         std::uint64_t count = 1000;
         if (setup.plan.max_recoveries > 0) {
           const double left = static_cast<double>(shared->recoveries_max) - static_cast<double>(shared->recoveries);
-          count = static_cast<std::uint64_t>(std::max(1.0, left / static_cast<double>(setup.questions.size() - question) / static_cast<double>(workers.size())));
+          count =
+              static_cast<std::uint64_t>(std::max(1.0, left / static_cast<double>(setup.questions.size() - question) /
+                                                           static_cast<double>(workers.size())));
         }
         for (std::size_t i = 0; i < workers.size(); ++i) {
           workers[i].weight_left = 0;
@@ -249,8 +258,8 @@ tl::expected<std::unique_ptr<Pool>, Failure> Pool::start(const Setup& setup) {
     // Without namespaces they would all mount at the same place; and only one namespace has the number that is wanted.
     const bool is_alone =
         (started->mode() == sandbox::Mode::kSubreaper && !setup.plan.checker.empty()) || setup.plan.pid_namespace != 0;
-    impl->explored.is_in_other_namespace =
-        setup.plan.pid_namespace != 0 && !setup.plan.checker.empty() && started->pid_namespace() != setup.plan.pid_namespace;
+    impl->explored.is_in_other_namespace = setup.plan.pid_namespace != 0 && !setup.plan.checker.empty() &&
+                                           started->pid_namespace() != setup.plan.pid_namespace;
     impl->workers.push_back(Impl::Worker{std::move(*started)});
     if (is_alone) break;
   }
@@ -272,7 +281,9 @@ tl::expected<Explored, Failure> Pool::explore(const PoolHooks& hooks) {
   if (impl_->is_cut_short) {
     explored.fraction = std::min(impl_->done_weight, 1.0);
     if (explored.bound == Bound::kNone) {
-      explored.bound = !has_budget ? Bound::kNotDeterministic : impl_->setup.plan.time_limit.count() > 0 ? Bound::kTime : Bound::kRecoveries;
+      explored.bound = !has_budget                                ? Bound::kNotDeterministic
+                       : impl_->setup.plan.time_limit.count() > 0 ? Bound::kTime
+                                                                  : Bound::kRecoveries;
     }
   } else {
     explored.bound = Bound::kNone;
@@ -286,7 +297,8 @@ tl::expected<Told, Failure> Pool::tell(std::size_t question, const std::vector<s
   return Told{run_from(answer->at("run")), story_from_json(answer->at("story"))};
 }
 
-tl::expected<Run, Failure> Pool::run_cut(std::size_t question, const std::vector<std::uint32_t>& events, std::uint32_t drop) {
+tl::expected<Run, Failure> Pool::run_cut(std::size_t question, const std::vector<std::uint32_t>& events,
+                                         std::uint32_t drop) {
   auto answer = impl_->ask({{"do", "cut"}, {"question", question}, {"events", events}, {"drop", drop}});
   if (!answer) return tl::unexpected(answer.error());
   return run_from(answer->at("run"));

@@ -4,9 +4,8 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <vector>
-
 #include <tl/expected.hpp>
+#include <vector>
 
 #include "recovery/mounted/plan.h"
 #include "recovery/mounted/tally.h"
@@ -32,7 +31,7 @@ struct Explored {
   Bound bound = Bound::kNone;
   double fraction = 1;
   double seconds = 0;
-  std::uint64_t sampled = 0;  // of the recoveries: not by the tree but by a strategy
+  std::uint64_t sampled = 0;           // of the recoveries: not by the tree but by a strategy
   bool is_in_other_namespace = false;  // checkers did not run in CheckPlan::pid_namespace
 };
 
@@ -51,7 +50,8 @@ class Pool {
   tl::expected<Explored, Failure> explore(const PoolHooks& hooks);
   // One recovery, told.
   tl::expected<Told, Failure> tell(std::size_t question, const std::vector<std::uint32_t>& path);
-  tl::expected<Run, Failure> run_cut(std::size_t question, const std::vector<std::uint32_t>& events, std::uint32_t drop);
+  tl::expected<Run, Failure> run_cut(std::size_t question, const std::vector<std::uint32_t>& events,
+                                     std::uint32_t drop);
 
  private:
   struct Impl;

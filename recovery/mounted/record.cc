@@ -39,13 +39,15 @@ class Recorder {
     pin_to_one_core();
     auto writer = fusefs::TraceWriter::create(
         trace_of(plan_.directory),
-        fusefs::TraceHeader{.start = clock_.now(), .command = plan_.program.words, .pid_namespace = own_pid_namespace()});
+        fusefs::TraceHeader{
+            .start = clock_.now(), .command = plan_.program.words, .pid_namespace = own_pid_namespace()});
     if (!writer) return failure(true, writer.error());
     writer_ = std::move(*writer);
     changes_.emplace(filesystem_, clock_, writer_.get());
     // In a user namespace nobody but the user has a number: a disk of root's would be nobody's to write to.
     if (geteuid() != 0) changes_->setattr(fusefs::kRootIno, fusefs::AttrChange{.uid = geteuid(), .gid = getegid()});
-    volume_.emplace(Volume{filesystem_, *changes_, {{"stdout", nullptr, [this](std::string_view text) { on_stdout(text); }}}});
+    volume_.emplace(
+        Volume{filesystem_, *changes_, {{"stdout", nullptr, [this](std::string_view text) { on_stdout(text); }}}});
     if (!plan_.from_directory.empty()) {
       if (const std::string failed = copy_from(); !failed.empty())
         return failure(true, "The starting state could not be copied: " + failed);
@@ -66,7 +68,9 @@ class Recorder {
   }
 
  private:
-  static Json failure(bool is_users, const std::string& sentence) { return {{"failure", sentence}, {"is_users", is_users}}; }
+  static Json failure(bool is_users, const std::string& sentence) {
+    return {{"failure", sentence}, {"is_users", is_users}};
+  }
 
   static std::uint64_t own_pid_namespace() {
     struct stat found;
@@ -133,13 +137,19 @@ class Recorder {
   Json prepare(std::vector<std::string> argv, std::string_view what_failed) {
     const Outcome outcome = sandbox::run(inside_, command_for(std::move(argv)));
     switch (outcome.end) {
-      case Outcome::End::kNotStarted: return failure(true, fmt::format("{}: {}", what_failed, outcome.why));
-      case Outcome::End::kTimedOut: return failure(true, fmt::format("{}: it did not end within {} seconds.", what_failed, plan_.limit.count()));
-      case Outcome::End::kStopped: break;  // nobody asks for it here
-      case Outcome::End::kSignalled: return failure(true, fmt::format("{}: killed by signal {}. {}", what_failed, outcome.signal, outcome.err));
-      case Outcome::End::kExited: break;
+      case Outcome::End::kNotStarted:
+        return failure(true, fmt::format("{}: {}", what_failed, outcome.why));
+      case Outcome::End::kTimedOut:
+        return failure(true, fmt::format("{}: it did not end within {} seconds.", what_failed, plan_.limit.count()));
+      case Outcome::End::kStopped:
+        break;  // nobody asks for it here
+      case Outcome::End::kSignalled:
+        return failure(true, fmt::format("{}: killed by signal {}. {}", what_failed, outcome.signal, outcome.err));
+      case Outcome::End::kExited:
+        break;
     }
-    return outcome.code == 0 ? Json() : failure(true, fmt::format("{} (status {}): {}", what_failed, outcome.code, outcome.err));
+    return outcome.code == 0 ? Json()
+                             : failure(true, fmt::format("{} (status {}): {}", what_failed, outcome.code, outcome.err));
   }
 
   Json run_program() {
@@ -160,12 +170,14 @@ class Recorder {
     mount_->while_quiet([&](Volume&) { missing = not_on_disk(); });
     is_program_running_ = true;
     const Outcome outcome = sandbox::run(inside_, command);
-    if (outcome.end == Outcome::End::kNotStarted) return failure(true, fmt::format("The program could not be run: {}", outcome.why));
+    if (outcome.end == Outcome::End::kNotStarted)
+      return failure(true, fmt::format("The program could not be run: {}", outcome.why));
     const bool exited = outcome.end == Outcome::End::kExited;
     mount_->fetch_mapped_stores();
     flush_line();
     if (exited) {
-      const std::string mark = outcome.code == 0 ? std::string(kExitMark) : fmt::format("{} {}", kExitMark, outcome.code);
+      const std::string mark =
+          outcome.code == 0 ? std::string(kExitMark) : fmt::format("{} {}", kExitMark, outcome.code);
       mount_->while_quiet([&](Volume& volume) {
         volume.changes.set_process(0, "");
         volume.changes.mark(mark);
@@ -206,7 +218,8 @@ class Recorder {
       const auto found = caller.stat_fd(range.fd);
       if (found && found->device == mount_->device()) {
         mount_->while_quiet([&](Volume& volume) {
-          volume.changes.sync_file_range(fusefs::Ino{found->inode}, static_cast<std::uint64_t>(range.offset), static_cast<std::uint64_t>(range.length), range.flags);
+          volume.changes.sync_file_range(fusefs::Ino{found->inode}, static_cast<std::uint64_t>(range.offset),
+                                         static_cast<std::uint64_t>(range.length), range.flags);
         });
       }
       return Answer::go_on();
@@ -275,7 +288,8 @@ std::uint64_t stored_pid_namespace(const fusefs::TraceReader& trace) {
   if (number == 0) return 0;
   const std::string texts[] = {fmt::format("{}", number), fmt::format("{:x}", number)};
   const auto holds = [&](std::string_view bytes) {
-    return std::any_of(std::begin(texts), std::end(texts), [&](const std::string& text) { return bytes.find(text) != bytes.npos; });
+    return std::any_of(std::begin(texts), std::end(texts),
+                       [&](const std::string& text) { return bytes.find(text) != bytes.npos; });
   };
   fusefs::TraceReader::Cursor cursor(trace);
   for (fusefs::TraceOp op; cursor.next(op);) {
@@ -299,7 +313,9 @@ tl::expected<Recorded, Failure> record(const RecordPlan& plan, bool with_termina
   if (!sandbox) return tl::unexpected(Failure{false, sandbox.error()});
   const auto answer = receive(sandbox->socket());
   sandbox->wait();
-  if (!answer) return tl::unexpected(Failure{false, "The recording was ended from outside; the trace holds what was done until then."});
+  if (!answer)
+    return tl::unexpected(
+        Failure{false, "The recording was ended from outside; the trace holds what was done until then."});
   if (answer->contains("failure")) return tl::unexpected(Failure{answer->at("is_users"), answer->at("failure")});
   Recorded recorded;
   recorded.exited = answer->at("exited");

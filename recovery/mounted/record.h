@@ -6,7 +6,6 @@
 
 #include <cstdint>
 #include <string>
-
 #include <tl/expected.hpp>
 
 #include "fusefs/trace.h"
@@ -24,7 +23,7 @@ struct Recorded {
   bool used_io_uring = false;
   std::uint64_t requests = 0;
   double seconds = 0;
-  std::string weak_sandbox;  // why the sandbox is best effort only, where it is
+  std::string weak_sandbox;              // why the sandbox is best effort only, where it is
   std::vector<std::string> not_on_disk;  // of RecordPlan::named_here, when the program started
 };
 
@@ -35,12 +34,13 @@ bool has_changed_something(const std::string& directory);
 
 // Of a sandbox that mounts at disk_of(directory), which exists: nothing stays mounted, whatever is killed.
 sandbox::Options options_for_disk(const std::string& directory, bool with_terminal = false);
-// The same for checkers. None of their processes has the number of one of the program's: a lock file of the program names a
-// process that is gone. `pid_namespace`: as stored_pid_namespace() says.
-sandbox::Options options_for_checkers(const std::string& directory, std::uint64_t pid_namespace, bool with_terminal = false);
+// The same for checkers. None of their processes has the number of one of the program's: a lock file of the program
+// names a process that is gone. `pid_namespace`: as stored_pid_namespace() says.
+sandbox::Options options_for_checkers(const std::string& directory, std::uint64_t pid_namespace,
+                                      bool with_terminal = false);
 
-// The program's process namespace, where the program wrote its number to the disk; else 0. A checker that compares the two, as
-// Mercurial does of its locks, must find itself on the same machine.
+// The program's process namespace, where the program wrote its number to the disk; else 0. A checker that compares the
+// two, as Mercurial does of its locks, must find itself on the same machine.
 std::uint64_t stored_pid_namespace(const fusefs::TraceReader& trace);
 
 // Blocks until the program has ended. `with_terminal`: it talks to a person.

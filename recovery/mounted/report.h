@@ -20,7 +20,8 @@ std::string report_classes(const CheckResult& result);
 // The last line: verdict, counts, replay command.
 std::string report_end(const CheckResult& result, const std::string& crashcut);
 
-Json to_json(const CheckPlan& plan, const std::vector<std::string>& program, const Recorded& recorded, const CheckResult& result);
+Json to_json(const CheckPlan& plan, const std::vector<std::string>& program, const Recorded& recorded,
+             const CheckResult& result);
 std::string to_junit(const std::vector<std::string>& program, const CheckResult& result);
 
 }  // namespace crashcut::mounted

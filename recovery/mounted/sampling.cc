@@ -17,7 +17,8 @@ std::uint32_t Sampler::choose(const persist::Choice& choice) {
   if (strategy_ == Strategy::kRandom) return any();
   if (std::bernoulli_distribution(rate_)(random_)) return any();
   if (strategy_ == Strategy::kFewDropped) return 0;
-  const bool is_mark = &choice.log == &recording_.log && recording_.locations[choice.location].kind == fusefs::LocationKind::kMark;
+  const bool is_mark =
+      &choice.log == &recording_.log && recording_.locations[choice.location].kind == fusefs::LocationKind::kMark;
   return is_mark ? 0 : count - 1;
 }
 

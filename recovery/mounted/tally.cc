@@ -111,12 +111,17 @@ Json to_json(const Tally& tally) {
     classes.push_back({static_cast<int>(key.finding), key.question, key.message, key.end, found.count, found.path,
                        found.events_in, found.layer});
   }
-  return {{"recoveries", tally.recoveries},     {"violations", tally.violations},
-          {"assumed_away", tally.assumed_away}, {"outcomes", outcomes},
-          {"outcomes_cut", tally.outcomes_cut}, {"classes", classes},
+  return {{"recoveries", tally.recoveries},
+          {"violations", tally.violations},
+          {"assumed_away", tally.assumed_away},
+          {"outcomes", outcomes},
+          {"outcomes_cut", tally.outcomes_cut},
+          {"classes", classes},
           {"not_deterministic", tally.not_deterministic},
-          {"failure", tally.failure},           {"is_users_failure", tally.is_users_failure},
-          {"checker_runs", tally.checker_runs}, {"not_found", tally.not_found},
+          {"failure", tally.failure},
+          {"is_users_failure", tally.is_users_failure},
+          {"checker_runs", tally.checker_runs},
+          {"not_found", tally.not_found},
           {"not_found_text", tally.not_found_text},
           {"read_by_pages", tally.read_by_pages}};
 }

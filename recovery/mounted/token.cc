@@ -43,8 +43,10 @@ Question question_from(const Json& json) {
 }  // namespace
 
 std::string encode(const Token& token) {
-  const Json json = {{"d", token.directory}, {"t", token.trace_sum}, {"m", model_text(token.model)}, {"q", question_json(token.question)},
-                     {"c", token.checker.words}, {"n", token.depth}, {"l", token.check_limit.count()}, {"p", token.path}};
+  const Json json = {{"d", token.directory},           {"t", token.trace_sum},
+                     {"m", model_text(token.model)},   {"q", question_json(token.question)},
+                     {"c", token.checker.words},       {"n", token.depth},
+                     {"l", token.check_limit.count()}, {"p", token.path}};
   std::string body;
   Json::to_cbor(json, nlohmann::detail::output_adapter<char>(body));
   return recovery::seal(kTokenPrefix, std::move(body));
@@ -63,7 +65,8 @@ tl::expected<Token, std::string> decode_token(std::string_view text) try {
   token.depth = json.at("n");
   token.check_limit = std::chrono::seconds(json.at("l").get<std::int64_t>());
   token.path = json.at("p").get<std::vector<std::uint32_t>>();
-  if (std::holds_alternative<CommandQuestion>(token.question) && token.checker.empty()) return tl::unexpected(recovery::no_crashcut_wrote_it());
+  if (std::holds_alternative<CommandQuestion>(token.question) && token.checker.empty())
+    return tl::unexpected(recovery::no_crashcut_wrote_it());
   return token;
 } catch (const std::exception&) {
   return tl::unexpected(recovery::no_crashcut_wrote_it());

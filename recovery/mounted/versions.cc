@@ -15,7 +15,8 @@ std::string read_whole(Filesystem& filesystem, Ino ino, std::uint64_t size) {
   return content;
 }
 
-void add_directory(Filesystem& filesystem, Ino dir, const std::string& prefix, const Reads& reads, std::map<std::string, FileVersion>& files) {
+void add_directory(Filesystem& filesystem, Ino dir, const std::string& prefix, const Reads& reads,
+                   std::map<std::string, FileVersion>& files) {
   std::vector<fusefs::DirEntry> entries;
   filesystem.readdir(dir, 0, ~std::size_t{0}, entries);
   for (const fusefs::DirEntry& entry : entries) {

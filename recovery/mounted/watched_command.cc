@@ -1,5 +1,6 @@
 #include "recovery/mounted/watched_command.h"
 
+#include <fmt/format.h>
 #include <signal.h>
 #include <spawn.h>
 #include <sys/wait.h>
@@ -9,15 +10,15 @@
 #include <cstring>
 #include <future>
 
-#include <fmt/format.h>
-
 namespace crashcut::mounted {
 
-tl::expected<std::unique_ptr<WatchedCommand>, std::string> WatchedCommand::start(const std::vector<std::string>& argv, const std::string& directory,
+tl::expected<std::unique_ptr<WatchedCommand>, std::string> WatchedCommand::start(const std::vector<std::string>& argv,
+                                                                                 const std::string& directory,
                                                                                  sandbox::SyscallHandlers handlers) {
   std::unique_ptr<WatchedCommand> command(new WatchedCommand());
   std::promise<std::string> started;
-  // A filter is for life, and everything that a filtered thread starts has it: a thread of its own keeps it from the mount.
+  // A filter is for life, and everything that a filtered thread starts has it: a thread of its own keeps it from the
+  // mount.
   command->thread_ = std::thread([&started, &argv, &directory, &handlers, self = command.get()] {
     const std::string failure = self->start_and_watch(argv, directory, std::move(handlers));
     started.set_value(failure);
@@ -28,7 +29,8 @@ tl::expected<std::unique_ptr<WatchedCommand>, std::string> WatchedCommand::start
   return command;
 }
 
-std::string WatchedCommand::start_and_watch(const std::vector<std::string>& argv, const std::string& directory, sandbox::SyscallHandlers handlers) {
+std::string WatchedCommand::start_and_watch(const std::vector<std::string>& argv, const std::string& directory,
+                                            sandbox::SyscallHandlers handlers) {
   auto watch = sandbox::SyscallWatch::start(std::move(handlers));
   if (!watch) return watch.error();
   watch_ = std::move(*watch);

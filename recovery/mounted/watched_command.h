@@ -1,6 +1,7 @@
 // WatchedCommand: a person's own command on a mount that everybody sees, for the sake of its sync calls.
 //
-// It is no sandbox: the command has the terminal, the user's rights (but for set-user-id programs, where the user is not
+// It is no sandbox: the command has the terminal, the user's rights (but for set-user-id programs, where the user is
+// not
 //   root) and its own processes. When it is hung up, processes that it left get ENOSYS from sync.
 #pragma once
 
@@ -10,9 +11,8 @@
 #include <memory>
 #include <string>
 #include <thread>
-#include <vector>
-
 #include <tl/expected.hpp>
+#include <vector>
 
 #include "recovery/sandbox/syscall_watch.h"
 
@@ -21,7 +21,8 @@ namespace crashcut::mounted {
 class WatchedCommand {
  public:
   // Starts it in `directory`. The error is a sentence.
-  static tl::expected<std::unique_ptr<WatchedCommand>, std::string> start(const std::vector<std::string>& argv, const std::string& directory,
+  static tl::expected<std::unique_ptr<WatchedCommand>, std::string> start(const std::vector<std::string>& argv,
+                                                                          const std::string& directory,
                                                                           sandbox::SyscallHandlers handlers);
   // Hangs up, and kills it where that does not help.
   ~WatchedCommand();
@@ -32,7 +33,8 @@ class WatchedCommand {
 
  private:
   WatchedCommand() = default;
-  std::string start_and_watch(const std::vector<std::string>& argv, const std::string& directory, sandbox::SyscallHandlers handlers);
+  std::string start_and_watch(const std::vector<std::string>& argv, const std::string& directory,
+                              sandbox::SyscallHandlers handlers);
   void await();
 
   std::unique_ptr<sandbox::SyscallWatch> watch_;

@@ -1,13 +1,12 @@
 #include "recovery/mounted/worker.h"
 
+#include <fmt/format.h>
 #include <sched.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <random>
 #include <unordered_set>
-
-#include <fmt/format.h>
 
 #include "recovery/mounted/command_runner.h"
 #include "recovery/mounted/following.h"
@@ -53,7 +52,8 @@ class Worker {
       const Told told = explorer_.tell(question, message.at("path").get<std::vector<std::uint32_t>>());
       return {{"run", run_json(told.run)}, {"story", story_to_json(told.story)}};
     } else if (what == "cut") {
-      return {{"run", run_json(explorer_.run_cut(question, message.at("events").get<std::vector<std::uint32_t>>(), message.at("drop")))}};
+      return {{"run", run_json(explorer_.run_cut(question, message.at("events").get<std::vector<std::uint32_t>>(),
+                                                 message.at("drop")))}};
     }
     return Json::object();
   }
@@ -137,12 +137,15 @@ class Worker {
     const bool is_command = std::holds_alternative<CommandQuestion>(question);
     // One that hung would be waited for again.
     const bool hung = run.result.answer.finding == Finding::kCheckHung;
-    if (!is_command || hung || run.diverged || run.layer != 1 || setup_.shared.is_enough() || run_count_++ % kRepeatEvery != 0) return;
+    if (!is_command || hung || run.diverged || run.layer != 1 || setup_.shared.is_enough() ||
+        run_count_++ % kRepeatEvery != 0)
+      return;
     Following chooser(run.path);
     const Run again = explorer_.sample(question, chooser);
     if (again.result.was_stopped) return;
-    const bool same = again.result.answer.finding == run.result.answer.finding && again.result.code == run.result.code &&
-                      again.result.output == run.result.output && again.path == run.path;
+    const bool same = again.result.answer.finding == run.result.answer.finding &&
+                      again.result.code == run.result.code && again.result.output == run.result.output &&
+                      again.path == run.path;
     if (!same) tally_.not_deterministic = "run twice in one state, it gave two different answers";
   }
 
@@ -168,7 +171,7 @@ class Worker {
   Tally tally_;
   Clock::time_point last_tally_ = Clock::now();
   std::uint64_t run_count_ = 0;
-  double fraction_ = 0;  // of what it explores, so far
+  double fraction_ = 0;                   // of what it explores, so far
   std::unordered_set<std::string> seen_;  // sampled paths
   struct Image {
     std::string name;
@@ -227,7 +230,8 @@ Json story_to_json(const recovery::Story& story) {
     }
     for (const recovery::Call& call : crash.calls) {
       Json observations = Json::array();
-      for (const recovery::Observation& seen : call.observations) observations.push_back({seen.location, seen.candidates, seen.taken, seen.crash});
+      for (const recovery::Observation& seen : call.observations)
+        observations.push_back({seen.location, seen.candidates, seen.taken, seen.crash});
       calls.push_back({call.text, observations});
     }
     crashes.push_back({{"operations", operations}, {"calls", calls}, {"persisted", crash.persisted}});
@@ -249,7 +253,8 @@ recovery::Story story_from_json(const Json& json) {
     for (const Json& call : from.at("calls")) {
       recovery::Call to{call.at(0), {}};
       for (const Json& seen : call.at(1)) {
-        to.observations.push_back(recovery::Observation{seen.at(0), seen.at(1).get<std::vector<std::string>>(), seen.at(2), seen.at(3)});
+        to.observations.push_back(
+            recovery::Observation{seen.at(0), seen.at(1).get<std::vector<std::string>>(), seen.at(2), seen.at(3)});
       }
       crash.calls.push_back(std::move(to));
     }

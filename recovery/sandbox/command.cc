@@ -20,8 +20,8 @@
 #ifdef __SANITIZE_ADDRESS__
 #include <sanitizer/asan_interface.h>
 #endif
-// The thread sanitizer takes every clone() for a fork, and makes its records right for a copy of our memory: for a child that
-// shares it that would be ours. So it is not to hear of it.
+// The thread sanitizer takes every clone() for a fork, and makes its records right for a copy of our memory: for a
+// child that shares it that would be ours. So it is not to hear of it.
 #ifdef __SANITIZE_THREAD__
 extern "C" int __clone(int (*)(void*), void*, int, void*, ...);
 #define clone __clone
@@ -99,8 +99,8 @@ bool put_group(const Launch& l) {
   return setpgid(0, 0) == 0 && tcsetpgrp(l.terminal, getpid()) == 0;
 }
 
-// Left in the middle, where the program is loaded: the thread sanitizer, which counts who is in which function, is not to hear
-// of that either.
+// Left in the middle, where the program is loaded: the thread sanitizer, which counts who is in which function, is not
+// to hear of that either.
 __attribute__((no_sanitize("thread"))) void exec_first(Launch& l) {
   int error = ENOENT;
   char** const environment = l.environment.data();
@@ -188,8 +188,8 @@ std::string explain(const Launch& l, const Command& command) {
   }
 }
 
-// Held while a command is started: until it is loaded, and so has asked to die with us. Never destroyed: threads outlive
-// exit handlers.
+// Held while a command is started: until it is loaded, and so has asked to die with us. Never destroyed: threads
+// outlive exit handlers.
 std::timed_mutex& starting() {
   static auto& mutex = *new std::timed_mutex;
   return mutex;
@@ -210,13 +210,14 @@ Launch make_launch(const Inside& inside, const Command& command) {
   return l;
 }
 
-// A program that left its number in a lock file is not to find a checker of that number alive: after a reboot that is as
-// unlikely as it would be common in sandboxes that all count from 1.
+// A program that left its number in a lock file is not to find a checker of that number alive: after a reboot that is
+// as unlikely as it would be common in sandboxes that all count from 1.
 void number_next_process(const Inside& inside) {
   if (inside.first_pid == 0 || !inside.has_proc || inside.mode == Mode::kSubreaper) return;
   const Fd file(open("/proc/sys/kernel/ns_last_pid", O_WRONLY | O_CLOEXEC));
   const std::string last = std::to_string(inside.first_pid - 1);
-  if (file) [[maybe_unused]] const ssize_t written = write(file.get(), last.data(), last.size());
+  if (file) [[maybe_unused]]
+    const ssize_t written = write(file.get(), last.data(), last.size());
 }
 
 // What a command writes to one of its streams.
@@ -235,8 +236,7 @@ class Capture {
   int read_end() const { return in_.get(); }
 
   // One read, into the caller's buffer; false when there is nothing more for now.
-  bool read_some(char* buffer, std::size_t keep_bytes,
-                 const std::function<void(std::string_view)>& on_bytes) {
+  bool read_some(char* buffer, std::size_t keep_bytes, const std::function<void(std::string_view)>& on_bytes) {
     if (!in_) return false;
     const ssize_t size = read(in_.get(), buffer, kReadBytes);
     if (size < 0) return errno == EINTR;

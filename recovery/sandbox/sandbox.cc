@@ -169,7 +169,10 @@ void clean_up_after(const std::function<void()>& cleanup) {
     give_up(birth.report, "map the user into a namespace");
   if (unshare(CLONE_NEWNS) != 0) give_up(birth.report, "make a mount namespace");
   if (mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) give_up(birth.report, "make mounts private");
-  Body body{&birth.function, {birth.mode, birth.socket, birth.keeper, false, birth.options.first_pid}, birth.report, &birth.options.cleanup};
+  Body body{&birth.function,
+            {birth.mode, birth.socket, birth.keeper, false, birth.options.first_pid},
+            birth.report,
+            &birth.options.cleanup};
   // Refused where parts of the outer /proc are hidden, as in most containers.
   body.inside.has_proc = mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, nullptr) == 0;
   if (body.inside.has_proc && birth.options.max_processes > 0 && has_pid_limit_per_namespace()) {
@@ -241,8 +244,8 @@ std::uint64_t number_of_namespace(const char* path) {
   return stat(path, &found) == 0 ? found.st_ino : 0;
 }
 
-// The kernel gives a new namespace, of any kind, the lowest number that is free. Takes all that are free below `number` for
-// as long as this process lives, so that the next namespace gets it.
+// The kernel gives a new namespace, of any kind, the lowest number that is free. Takes all that are free below `number`
+// for as long as this process lives, so that the next namespace gets it.
 void make_next_namespace(std::uint64_t number) {
   constexpr int kTriesMost = 500;
   const char* const own = "/proc/self/ns/uts";
@@ -250,7 +253,8 @@ void make_next_namespace(std::uint64_t number) {
   if (original < 0) return;
   for (int tries = 0; tries < kTriesMost && unshare(CLONE_NEWUTS) == 0; ++tries) {
     const std::uint64_t got = number_of_namespace(own);
-    if (got >= number) break;  // the one that is wanted, which is free again once we have left it, or none below is free
+    if (got >= number)
+      break;  // the one that is wanted, which is free again once we have left it, or none below is free
     (void)open(own, O_RDONLY | O_CLOEXEC);
   }
   setns(original, CLONE_NEWUTS);
@@ -265,8 +269,7 @@ void make_next_namespace(std::uint64_t number) {
   const uid_t uid = geteuid();
   const gid_t gid = getegid();
   const long user = birth.mode == Mode::kUserNamespaces ? CLONE_NEWUSER : 0;
-  const long pid =
-      syscall(SYS_clone, CLONE_NEWPID | user | CLONE_PARENT | SIGCHLD, nullptr, nullptr, nullptr, 0L);
+  const long pid = syscall(SYS_clone, CLONE_NEWPID | user | CLONE_PARENT | SIGCHLD, nullptr, nullptr, nullptr, 0L);
   if (pid < 0) give_up(birth.report, "make namespaces");
   if (pid == 0) {
     if (birth.keeper_serve >= 0) close(birth.keeper_serve);
@@ -386,7 +389,8 @@ tl::expected<Sandbox, std::string> Sandbox::start(std::function<int(const Inside
     // Another process may have taken the number that is wanted; most namespaces do not live long.
     constexpr int kTriesMost = 20;
     const bool is_picky = mode == Mode::kNamespaces && options.pid_namespace != 0;
-    for (int tries = 1; is_picky && sandbox && sandbox->pid_namespace() != options.pid_namespace && tries < kTriesMost; ++tries) {
+    for (int tries = 1; is_picky && sandbox && sandbox->pid_namespace() != options.pid_namespace && tries < kTriesMost;
+         ++tries) {
       *sandbox = Sandbox();
       usleep(50'000);
       sandbox = start_in(mode, function, options);

@@ -54,8 +54,8 @@ struct Options {
   pid_t first_pid = 0;
   // The number that /proc/self/ns/pid shows inside; 0: any. Only root gets it, and only while no namespace has it.
   std::uint64_t pid_namespace = 0;
-  // kSubreaper only: runs when all processes are dead, more than once and in several processes, so that one does whichever
-  // is killed; here a mount is removed. It must not allocate memory.
+  // kSubreaper only: runs when all processes are dead, more than once and in several processes, so that one does
+  // whichever is killed; here a mount is removed. It must not allocate memory.
   std::function<void()> cleanup;
 };
 

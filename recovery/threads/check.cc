@@ -60,7 +60,8 @@ bool is_same_finding(const Details& a, const Details& b) {
 class Checker {
  public:
   // `rest`: of an earlier search, to go on with; null: from the beginning.
-  Checker(const ThreadPlan& plan, const ThreadHooks& hooks, const ThreadRest* rest) : plan_(plan), hooks_(hooks), before_(rest) {
+  Checker(const ThreadPlan& plan, const ThreadHooks& hooks, const ThreadRest* rest)
+      : plan_(plan), hooks_(hooks), before_(rest) {
     if (rest == nullptr) return;
     is_opaque_ = rest->is_opaque;
     is_instrumented_ = rest->is_instrumented;
@@ -81,7 +82,8 @@ class Checker {
         continue;
       }
       if (!begins_again_) add_earlier_ways(result);
-      const bool is_done = result.verdict == ThreadVerdict::kViolation || result.search.bound != scheduler::BoundHit::kPreemptions || preemptions_ == most;
+      const bool is_done = result.verdict == ThreadVerdict::kViolation ||
+                           result.search.bound != scheduler::BoundHit::kPreemptions || preemptions_ == most;
       if (!begins_again_ && is_done) return result;
       if (!begins_again_) ++preemptions_;
       spent_s_ += result.search.seconds;
@@ -102,7 +104,12 @@ class Checker {
     std::vector<std::unique_ptr<JointProgram>> programs;
     std::vector<scheduler::Program*> workers;
     for (std::uint32_t i = 0; i < plan_.jobs; ++i) {
-      programs.push_back(std::make_unique<JointProgram>(plan_, names_, JointProgram::Setup{.is_opaque = is_opaque_, .has_digest = plan_.merges_logs, .is_watching = true, .racy_count = racy_count(), .stop = hooks_.stop}));
+      programs.push_back(std::make_unique<JointProgram>(plan_, names_,
+                                                        JointProgram::Setup{.is_opaque = is_opaque_,
+                                                                            .has_digest = plan_.merges_logs,
+                                                                            .is_watching = true,
+                                                                            .racy_count = racy_count(),
+                                                                            .stop = hooks_.stop}));
       workers.push_back(programs.back().get());
     }
     result_.has_recover = programs[0]->session().has_recover();
@@ -161,15 +168,19 @@ class Checker {
     } else if (way_ == Way::kSource && !ends_with_finding()) {
       // It tried other orders, but not all of them.
       if (result_.search.bound != scheduler::BoundHit::kStopped && !is_late()) next_way_ = Way::kAll;
-      if (result_.search.bound == scheduler::BoundHit::kNone) result_.search.bound = scheduler::BoundHit::kNotRepeatable;
+      if (result_.search.bound == scheduler::BoundHit::kNone)
+        result_.search.bound = scheduler::BoundHit::kNotRepeatable;
       result_.search.rest.nodes.clear();
     }
     if (next_way_) return std::move(result_);
     note_meeting();
-    const bool is_bounded = result_.has_met || result_.search.bound != scheduler::BoundHit::kNone ||
-                            result_.crash_bound != Bound::kNone;
-    const bool is_violated = result_.finding || result_.survey.violations() > 0 || (before_ != nullptr && before_->violations > 0);
-    result_.verdict = is_violated ? ThreadVerdict::kViolation : is_bounded ? ThreadVerdict::kBounded : ThreadVerdict::kVerified;
+    const bool is_bounded =
+        result_.has_met || result_.search.bound != scheduler::BoundHit::kNone || result_.crash_bound != Bound::kNone;
+    const bool is_violated =
+        result_.finding || result_.survey.violations() > 0 || (before_ != nullptr && before_->violations > 0);
+    result_.verdict = is_violated  ? ThreadVerdict::kViolation
+                      : is_bounded ? ThreadVerdict::kBounded
+                                   : ThreadVerdict::kVerified;
     note_rest();
     return std::move(result_);
   }
@@ -185,8 +196,8 @@ class Checker {
     result_.met_in = name.empty() ? file : fmt::format("{} ({})", name, file);
   }
 
-  // Branches show whether a program does the same again up to where they begin. What it does after the last of them, the
-  // first execution run once more shows.
+  // Branches show whether a program does the same again up to where they begin. What it does after the last of them,
+  // the first execution run once more shows.
   void compare_first(JointProgram& program) {
     if (!first_) return;
     scheduler::RunRequest request;
@@ -340,7 +351,10 @@ class Checker {
     }
     const bool ends_with_finding = result_.verdict == ThreadVerdict::kViolation && !plan_.goes_on;
     if (ends_with_finding || (search.rest.nodes.empty() && uncrashed_.empty())) return;
-    result_.rest = ThreadRest{search.rest, names_.actors(), racy_, is_opaque_, is_instrumented_, plan_.ignores_result, result_.has_met, preemptions_, search.executions, search.asleep, search.foreseen, search.transitions, result_.violations, result_.assumed_away, search.seconds, uncrashed_};
+    result_.rest = ThreadRest{search.rest,        names_.actors(),      racy_,           is_opaque_,
+                              is_instrumented_,   plan_.ignores_result, result_.has_met, preemptions_,
+                              search.executions,  search.asleep,        search.foreseen, search.transitions,
+                              result_.violations, result_.assumed_away, search.seconds,  uncrashed_};
   }
 
   // The execution in whose recoveries the earlier search was stopped. False where this one is to end there too.
@@ -362,13 +376,15 @@ class Checker {
   // Whether the search must begin again.
   bool learn(const Execution& execution, const std::vector<std::unique_ptr<JointProgram>>& programs) {
     const auto is_instrumented = [](const auto& program) { return program->program().is_instrumented(); };
-    if (!is_instrumented_ && std::any_of(programs.begin(), programs.end(), is_instrumented)) return is_instrumented_ = true;
-    // A futex shows that threads meet in atomic variables, and so does a thread that runs on until another has taken a step.
-    // Where these are not seen, what looked independent may not be.
+    if (!is_instrumented_ && std::any_of(programs.begin(), programs.end(), is_instrumented))
+      return is_instrumented_ = true;
+    // A futex shows that threads meet in atomic variables, and so does a thread that runs on until another has taken a
+    // step. Where these are not seen, what looked independent may not be.
     if (!is_opaque_ && std::any_of(execution.steps.begin(), execution.steps.end(), is_opaque)) return is_opaque_ = true;
     if (!plan_.goes_on || names_.racy().size() == racy_.size()) return false;
     if (const auto* details = dynamic_cast<const Details*>(execution.note.get()); !race_ && details != nullptr) {
-      race_ = ThreadFinding{execution, *details, names_.actors(), executions_ + 1, false, racy_, {}, 0, plan_.ignores_result};
+      race_ = ThreadFinding{execution, *details, names_.actors(),     executions_ + 1, false, racy_,
+                            {},        0,        plan_.ignores_result};
     }
     racy_ = names_.racy();
     return true;
@@ -388,7 +404,8 @@ class Checker {
   bool note_finding(const Execution& execution) {
     ++executions_;
     if (!first_) first_ = execution;
-    for (const scheduler::Step& s : execution.steps) result_.threads_most = std::max<std::uint64_t>(result_.threads_most, index(s.actor) + 1);
+    for (const scheduler::Step& s : execution.steps)
+      result_.threads_most = std::max<std::uint64_t>(result_.threads_most, index(s.actor) + 1);
     result_.left_running = std::max(result_.left_running, execution.left_running);
     result_.left_executions += execution.left_running > 0 ? 1 : 0;
     const auto* details = dynamic_cast<const Details*>(execution.note.get());
@@ -403,7 +420,8 @@ class Checker {
                             execution.steps.size() < result_.finding->execution.steps.size());
     constexpr std::uint64_t kLookOn = 1000;
     if (!result_.finding) look_until_ = executions_ + kLookOn;
-    const ThreadFinding found{execution, *details, names_.actors(), executions_, false, racy_, {}, 0, plan_.ignores_result};
+    const ThreadFinding found{execution, *details, names_.actors(),     executions_, false, racy_,
+                              {},        0,        plan_.ignores_result};
     if (is_better) result_.finding = found;
     for (const std::string& text : finding_texts(found)) note_kind(found, text);
     if (is_livelock_known()) return true;
@@ -432,7 +450,9 @@ class Checker {
       uncrashed_ = schedule_of(execution);
       return false;
     }
-    if (!crashes_) crashes_.emplace(plan_, names_, JointProgram::Setup{.is_opaque = is_opaque_, .racy_count = racy_count()}, crash_hooks());
+    if (!crashes_)
+      crashes_.emplace(plan_, names_, JointProgram::Setup{.is_opaque = is_opaque_, .racy_count = racy_count()},
+                       crash_hooks());
     std::optional<Result> found;
     try {
       found = crashes_->explore(execution, most == 0 ? 0 : most - result_.survey.recoveries(), seconds_left());
@@ -458,11 +478,20 @@ class Checker {
       result_.unexplained = found.unexplained;
       return;
     }
-    const bool is_better = !result_.finding || (result_.finding->crash && execution.steps.size() < result_.finding->execution.steps.size());
+    const bool is_better = !result_.finding ||
+                           (result_.finding->crash && execution.steps.size() < result_.finding->execution.steps.size());
     Details details;
     if (const auto* known = dynamic_cast<const Details*>(execution.note.get())) details = *known;
-    const ThreadFinding crash{execution, details, names_.actors(), executions_, false, racy_, found.counterexample, found.execution.fingerprint, plan_.ignores_result,
-                                    is_instrumented_ && plan_.reduction != scheduler::ReductionName::kNone};
+    const ThreadFinding crash{execution,
+                              details,
+                              names_.actors(),
+                              executions_,
+                              false,
+                              racy_,
+                              found.counterexample,
+                              found.execution.fingerprint,
+                              plan_.ignores_result,
+                              is_instrumented_ && plan_.reduction != scheduler::ReductionName::kNone};
     note_kind(crash, finding_text(crash));
     if (is_better) result_.finding = crash;
   }
@@ -502,7 +531,7 @@ class Checker {
   Way way_ = Way::kAsked;
   std::optional<Way> next_way_;
   std::optional<Diverged> diverged_;
-  Counts earlier_;  // of searches that went another way
+  Counts earlier_;           // of searches that went another way
   bool is_by_order_ = true;  // all that diverged did so by an order that should make no difference
   std::uint64_t executions_ = 0, look_until_ = 0;
   std::optional<Execution> first_;
@@ -541,7 +570,8 @@ static void follow_race(const ThreadPlan& plan, ThreadFinding& finding) try {
 static void replay_finding(const ThreadPlan& plan, ThreadFinding& finding) {
   const std::vector<scheduler::ActorId> schedule = schedule_of(finding.execution);
   if (finding.crash) {
-    const auto again = replay_crash(plan, finding.actors, finding.racy, schedule, {finding.fingerprint, finding.crash->account.path}, false);
+    const auto again = replay_crash(plan, finding.actors, finding.racy, schedule,
+                                    {finding.fingerprint, finding.crash->account.path}, false);
     finding.replays = again && again->crash->account.failure == finding.crash->account.failure;
     if (again) finding.details = again->details;  // in words, too
   } else {
@@ -551,8 +581,8 @@ static void replay_finding(const ThreadPlan& plan, ThreadFinding& finding) {
   }
 }
 
-// A finding that is no more than what main() returned, where that means nothing: main() is declared to return nothing, or
-// returns something else under the same schedule.
+// A finding that is no more than what main() returned, where that means nothing: main() is declared to return nothing,
+// or returns something else under the same schedule.
 static bool is_meaningless_result(const ThreadPlan& plan, ThreadFinding finding) {
   if (finding.crash || finding.details.kind != FindingKind::kExitCode || !finding.details.is_result) return false;
   if (has_no_result(plan.executable, finding.details.main_at - finding.details.program_base)) return true;
@@ -560,14 +590,16 @@ static bool is_meaningless_result(const ThreadPlan& plan, ThreadFinding finding)
   return !finding.replays;
 }
 
-tl::expected<ThreadResult, Failure> check_threads(const ThreadPlan& asked, const ThreadHooks& hooks, const ThreadRest* rest) try {
+tl::expected<ThreadResult, Failure> check_threads(const ThreadPlan& asked, const ThreadHooks& hooks,
+                                                  const ThreadRest* rest) try {
   ThreadPlan plan = asked;
   if (rest != nullptr) plan.ignores_result = rest->ignores_result;
   ThreadResult result = Checker(plan, hooks, rest).run();
   const auto is_meaningless = [&](const ThreadResult::Kind& kind) { return is_meaningless_result(plan, kind.finding); };
   if (!plan.ignores_result && std::any_of(result.kinds.begin(), result.kinds.end(), is_meaningless)) {
     plan.ignores_result = true;
-    if (plan.bounds.time_most_s > 0) plan.bounds.time_most_s = std::max(plan.bounds.time_most_s - result.search.seconds, 0.001);
+    if (plan.bounds.time_most_s > 0)
+      plan.bounds.time_most_s = std::max(plan.bounds.time_most_s - result.search.seconds, 0.001);
     result = Checker(plan, hooks, rest).run();
   }
   if (result.finding) {
@@ -591,7 +623,8 @@ JointProgram::Setup replay_setup(const std::vector<std::uint64_t>& racy, bool is
   return {.is_loud = is_loud, .has_details = true, .racy_count = static_cast<std::uint32_t>(racy.size())};
 }
 
-tl::expected<ThreadFinding, Failure> replay_schedule(JointProgram& program, const NameTable& names, const std::vector<scheduler::ActorId>& schedule) {
+tl::expected<ThreadFinding, Failure> replay_schedule(JointProgram& program, const NameTable& names,
+                                                     const std::vector<scheduler::ActorId>& schedule) {
   scheduler::RunRequest request;
   request.prefix = schedule;
   request.ends_with_prefix = true;
@@ -601,15 +634,20 @@ tl::expected<ThreadFinding, Failure> replay_schedule(JointProgram& program, cons
   finding.actors = names.actors();
   finding.racy = names.racy();
   if (finding.execution.ending == scheduler::Ending::kDiverged) {
-    return tl::unexpected(Failure{Failure::Blame::kUser, fmt::format("The replay diverged at step {}: the program did something else than when the token was made.", finding.execution.steps.size() + 1)});
+    return tl::unexpected(Failure{
+        Failure::Blame::kUser,
+        fmt::format("The replay diverged at step {}: the program did something else than when the token was made.",
+                    finding.execution.steps.size() + 1)});
   }
   return finding;
 }
 
 }  // namespace
 
-tl::expected<ThreadFinding, Failure> replay_threads(const ThreadPlan& plan, const std::vector<scheduler::runtime::ActorName>& actors,
-                                                    const std::vector<std::uint64_t>& racy, const std::vector<scheduler::ActorId>& schedule, bool is_loud) try {
+tl::expected<ThreadFinding, Failure> replay_threads(const ThreadPlan& plan,
+                                                    const std::vector<scheduler::runtime::ActorName>& actors,
+                                                    const std::vector<std::uint64_t>& racy,
+                                                    const std::vector<scheduler::ActorId>& schedule, bool is_loud) try {
   NameTable names;
   names.set_actors(actors);
   names.set_racy(racy);
@@ -619,8 +657,10 @@ tl::expected<ThreadFinding, Failure> replay_threads(const ThreadPlan& plan, cons
   return tl::unexpected(failure_of(error));
 }
 
-tl::expected<ThreadFinding, Failure> replay_crash(const ThreadPlan& plan, const std::vector<scheduler::runtime::ActorName>& actors,
-                                                  const std::vector<std::uint64_t>& racy, const std::vector<scheduler::ActorId>& schedule,
+tl::expected<ThreadFinding, Failure> replay_crash(const ThreadPlan& plan,
+                                                  const std::vector<scheduler::runtime::ActorName>& actors,
+                                                  const std::vector<std::uint64_t>& racy,
+                                                  const std::vector<scheduler::ActorId>& schedule,
                                                   const CrashReplay& crash, bool is_loud) try {
   NameTable names;
   names.set_actors(actors);
@@ -631,7 +671,9 @@ tl::expected<ThreadFinding, Failure> replay_crash(const ThreadPlan& plan, const 
   program.session().read_execution();
   finding->fingerprint = program.session().execution().fingerprint;
   if (finding->fingerprint != crash.fingerprint) {
-    return tl::unexpected(Failure{Failure::Blame::kUser, "The program wrote other things than when the token was made: it has changed since, or it depends on something outside the model. Run crashcut threads again."});
+    return tl::unexpected(Failure{Failure::Blame::kUser,
+                                  "The program wrote other things than when the token was made: it has changed since, "
+                                  "or it depends on something outside the model. Run crashcut threads again."});
   }
   auto account = replay_recording(program.session(), crash.path);
   if (!account) return tl::unexpected(account.error());
@@ -642,9 +684,11 @@ tl::expected<ThreadFinding, Failure> replay_crash(const ThreadPlan& plan, const 
   return tl::unexpected(failure_of(error));
 }
 
-tl::expected<void, Failure> hold_threads(const ThreadPlan& plan, const std::vector<scheduler::runtime::ActorName>& actors,
-                                         const std::vector<std::uint64_t>& racy, const std::vector<scheduler::ActorId>& schedule,
-                                         std::uint32_t step, const std::function<void(int process)>& on_held) try {
+tl::expected<void, Failure> hold_threads(const ThreadPlan& plan,
+                                         const std::vector<scheduler::runtime::ActorName>& actors,
+                                         const std::vector<std::uint64_t>& racy,
+                                         const std::vector<scheduler::ActorId>& schedule, std::uint32_t step,
+                                         const std::function<void(int process)>& on_held) try {
   NameTable names;
   names.set_actors(actors);
   names.set_racy(racy);
@@ -654,7 +698,8 @@ tl::expected<void, Failure> hold_threads(const ThreadPlan& plan, const std::vect
   scheduler::RunRequest request;
   request.prefix = schedule;
   const int process = program.run_held(request);
-  if (process == 0) return tl::unexpected(Failure{Failure::Blame::kUser, fmt::format("The program did not come to step {}.", step)});
+  if (process == 0)
+    return tl::unexpected(Failure{Failure::Blame::kUser, fmt::format("The program did not come to step {}.", step)});
   on_held(process);
   return {};
 } catch (const ToolError& error) {
@@ -663,9 +708,12 @@ tl::expected<void, Failure> hold_threads(const ThreadPlan& plan, const std::vect
 
 int exit_code(ThreadVerdict verdict) {
   switch (verdict) {
-    case ThreadVerdict::kVerified: return 0;
-    case ThreadVerdict::kViolation: return 1;
-    case ThreadVerdict::kBounded: return 3;
+    case ThreadVerdict::kVerified:
+      return 0;
+    case ThreadVerdict::kViolation:
+      return 1;
+    case ThreadVerdict::kBounded:
+      return 3;
   }
   return 4;
 }

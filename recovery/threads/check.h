@@ -1,14 +1,13 @@
-// ThreadCheck: every schedule of a threaded program, for each the states that a crash can leave of its files, and what was
-// found. What crashcut threads does.
+// ThreadCheck: every schedule of a threaded program, for each the states that a crash can leave of its files, and what
+// was found. What crashcut threads does.
 #pragma once
 
 #include <atomic>
 #include <functional>
 #include <optional>
 #include <string>
-#include <vector>
-
 #include <tl/expected.hpp>
+#include <vector>
 
 #include "recovery/check.h"
 #include "recovery/inprocess/session.h"
@@ -19,7 +18,7 @@
 namespace crashcut::recovery {
 
 struct ThreadPlan {
-  std::string program;                 // as the user sees it: the executable, or its source
+  std::string program;  // as the user sees it: the executable, or its source
   std::string executable;
   std::vector<std::string> arguments;
   std::string runtime;
@@ -31,11 +30,11 @@ struct ThreadPlan {
   std::uint32_t timeouts_most = 2;
   std::vector<std::pair<scheduler::PrimitiveId, std::int64_t>> policies;
   double step_limit_s = 10;
-  bool goes_on = false;                // after a violation
-  bool is_strict_exit = false;         // threads that are left when the process ends are a violation
-  bool ignores_result = false;         // what main() returns is not judged
-  Plan crash;                          // its files: model, starting state, crashes in a row, seed, bound on recoveries
-  bool merges_logs = true;             // recoveries that would be those of an earlier execution are not run
+  bool goes_on = false;         // after a violation
+  bool is_strict_exit = false;  // threads that are left when the process ends are a violation
+  bool ignores_result = false;  // what main() returns is not judged
+  Plan crash;                   // its files: model, starting state, crashes in a row, seed, bound on recoveries
+  bool merges_logs = true;      // recoveries that would be those of an earlier execution are not run
 };
 
 // A violation: the execution, with what it takes to run it again.
@@ -43,13 +42,13 @@ struct ThreadFinding {
   scheduler::Execution execution;
   scheduler::runtime::Details details;
   std::vector<scheduler::runtime::ActorName> actors;
-  std::uint64_t number = 0;            // the how-manieth execution
-  bool replays = false;                // it did the same when it was run again
-  std::vector<std::uint64_t> racy;     // places where accesses are operations
+  std::uint64_t number = 0;             // the how-manieth execution
+  bool replays = false;                 // it did the same when it was run again
+  std::vector<std::uint64_t> racy;      // places where accesses are operations
   std::optional<Counterexample> crash;  // the execution itself went well: what a recovery found after it
-  std::uint64_t fingerprint = 0;       // of what it wrote
-  bool ignores_result = false;         // the plan's
-  bool is_loosened = false;            // the crash may be of another execution of its class (fusefs/recorder_loosen.cc)
+  std::uint64_t fingerprint = 0;        // of what it wrote
+  bool ignores_result = false;          // the plan's
+  bool is_loosened = false;  // the crash may be of another execution of its class (fusefs/recorder_loosen.cc)
 };
 
 // What a search that was stopped has still to do, what it had learned and counted. rest.h makes a token of it.
@@ -69,17 +68,17 @@ enum class ThreadVerdict { kVerified, kViolation, kBounded };
 struct ThreadResult {
   ThreadVerdict verdict;
   scheduler::SearchResult search;
-  std::uint64_t violations = 0;          // those before it was resumed among them: of these there is no finding
-  std::uint64_t assumed_away = 0;        // executions in which a thread's crashcut_assume() did not hold
+  std::uint64_t violations = 0;    // those before it was resumed among them: of these there is no finding
+  std::uint64_t assumed_away = 0;  // executions in which a thread's crashcut_assume() did not hold
   std::uint64_t threads_most = 0;
   std::uint64_t restored = 0, forked = 0;
-  bool is_opaque = false;                // threads met in atomic variables: every order of operations was tried
-  bool has_met = false;                  // threads met in atomic variables that are not seen (scheduler/runtime/meetings.h)
-  bool may_meet = false;                 // there was too much to watch: only that they may
-  std::string met_in;                    // the function where they were seen to; empty: not known
-  bool is_instrumented = false;          // plain and atomic variables were seen
-  std::uint64_t races = 0;               // places that were raced for
-  std::uint32_t left_running = 0;        // the most threads that were left when the process ended
+  bool is_opaque = false;          // threads met in atomic variables: every order of operations was tried
+  bool has_met = false;            // threads met in atomic variables that are not seen (scheduler/runtime/meetings.h)
+  bool may_meet = false;           // there was too much to watch: only that they may
+  std::string met_in;              // the function where they were seen to; empty: not known
+  bool is_instrumented = false;    // plain and atomic variables were seen
+  std::uint64_t races = 0;         // places that were raced for
+  std::uint32_t left_running = 0;  // the most threads that were left when the process ended
   std::uint64_t left_executions = 0;     // in how many executions there were any
   bool ignores_result = false;           // what main() returned was not judged
   std::optional<ThreadRest> rest;        // where a bound was hit that more time would lift
@@ -89,17 +88,17 @@ struct ThreadResult {
     ThreadFinding finding;  // the shortest
     std::uint64_t count = 0;
   };
-  std::vector<Kind> kinds;               // of findings that read differently, as they came
-  bool is_after_race = false;            // the finding is a race, and what it leads to could not be followed
-  bool is_resumed = false;               // counts of recoveries are those since then
-  bool has_recover = false;              // there is a crashcut_recover(), so crashes were tried
-  std::uint64_t explored = 0;            // executions whose recoveries were run
-  std::uint64_t merged = 0;              // those whose recoveries would have been the same
-  Survey survey;                         // of all recoveries
+  std::vector<Kind> kinds;     // of findings that read differently, as they came
+  bool is_after_race = false;  // the finding is a race, and what it leads to could not be followed
+  bool is_resumed = false;     // counts of recoveries are those since then
+  bool has_recover = false;    // there is a crashcut_recover(), so crashes were tried
+  std::uint64_t explored = 0;  // executions whose recoveries were run
+  std::uint64_t merged = 0;    // those whose recoveries would have been the same
+  Survey survey;               // of all recoveries
   Bound crash_bound = Bound::kNone;
-  std::string unexplained;               // why a recovery's violation has no finding
+  std::string unexplained;     // why a recovery's violation has no finding
   std::string not_repeatable;  // where it first did something else under the same schedule, in words; empty: nowhere
-  std::uint64_t random_executions = 0;   // under random schedules, since others could not be repeated
+  std::uint64_t random_executions = 0;  // under random schedules, since others could not be repeated
 };
 
 struct ThreadHooks {
@@ -107,24 +106,33 @@ struct ThreadHooks {
   const std::atomic<bool>* stop = nullptr;
 };
 
-tl::expected<ThreadResult, inprocess::Failure> check_threads(const ThreadPlan& plan, const ThreadHooks& hooks = {}, const ThreadRest* rest = nullptr);
+tl::expected<ThreadResult, inprocess::Failure> check_threads(const ThreadPlan& plan, const ThreadHooks& hooks = {},
+                                                             const ThreadRest* rest = nullptr);
 
 // One schedule again. An error where the program does something else.
-tl::expected<ThreadFinding, inprocess::Failure> replay_threads(const ThreadPlan& plan, const std::vector<scheduler::runtime::ActorName>& actors,
-                                                               const std::vector<std::uint64_t>& racy, const std::vector<scheduler::ActorId>& schedule, bool is_loud);
+tl::expected<ThreadFinding, inprocess::Failure> replay_threads(const ThreadPlan& plan,
+                                                               const std::vector<scheduler::runtime::ActorName>& actors,
+                                                               const std::vector<std::uint64_t>& racy,
+                                                               const std::vector<scheduler::ActorId>& schedule,
+                                                               bool is_loud);
 // The same, and then one recovery of what it wrote; an error also where it wrote other things.
 struct CrashReplay {
   std::uint64_t fingerprint;
   std::vector<std::uint32_t> path;
 };
-tl::expected<ThreadFinding, inprocess::Failure> replay_crash(const ThreadPlan& plan, const std::vector<scheduler::runtime::ActorName>& actors,
-                                                             const std::vector<std::uint64_t>& racy, const std::vector<scheduler::ActorId>& schedule,
+tl::expected<ThreadFinding, inprocess::Failure> replay_crash(const ThreadPlan& plan,
+                                                             const std::vector<scheduler::runtime::ActorName>& actors,
+                                                             const std::vector<std::uint64_t>& racy,
+                                                             const std::vector<scheduler::ActorId>& schedule,
                                                              const CrashReplay& crash, bool is_loud);
 
-// The same up to a step, where the program waits for a debugger: on_held gets its process, which is gone when that returns.
-tl::expected<void, inprocess::Failure> hold_threads(const ThreadPlan& plan, const std::vector<scheduler::runtime::ActorName>& actors,
-                                                    const std::vector<std::uint64_t>& racy, const std::vector<scheduler::ActorId>& schedule,
-                                                    std::uint32_t step, const std::function<void(int process)>& on_held);
+// The same up to a step, where the program waits for a debugger: on_held gets its process, which is gone when that
+// returns.
+tl::expected<void, inprocess::Failure> hold_threads(const ThreadPlan& plan,
+                                                    const std::vector<scheduler::runtime::ActorName>& actors,
+                                                    const std::vector<std::uint64_t>& racy,
+                                                    const std::vector<scheduler::ActorId>& schedule, std::uint32_t step,
+                                                    const std::function<void(int process)>& on_held);
 
 int exit_code(ThreadVerdict verdict);
 

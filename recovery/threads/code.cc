@@ -26,7 +26,7 @@ class ElfFile {
  public:
   explicit ElfFile(const std::string& name) {
     const int fd = open(name.c_str(), O_RDONLY | O_CLOEXEC);
-    struct stat st{};
+    struct stat st {};
     if (fd >= 0 && fstat(fd, &st) == 0 && st.st_size > 0) {
       void* at = mmap(nullptr, static_cast<std::size_t>(st.st_size), PROT_READ, MAP_PRIVATE, fd, 0);
       if (at != MAP_FAILED) bytes_ = {static_cast<const char*>(at), static_cast<std::size_t>(st.st_size)};
@@ -36,7 +36,8 @@ class ElfFile {
     const bool is_ours = header != nullptr && std::memcmp(header->e_ident, ELFMAG, SELFMAG) == 0 &&
                          header->e_ident[EI_CLASS] == ELFCLASS64 && header->e_machine == EM_X86_64;
     for (unsigned i = 0; is_ours && i < header->e_shnum; ++i) {
-      if (const auto* section = at<Elf64_Shdr>(header->e_shoff + i * header->e_shentsize)) sections_.push_back(*section);
+      if (const auto* section = at<Elf64_Shdr>(header->e_shoff + i * header->e_shentsize))
+        sections_.push_back(*section);
     }
     if (is_ours && header->e_shstrndx < sections_.size()) names_ = content(sections_[header->e_shstrndx]);
   }
@@ -72,7 +73,9 @@ class ElfFile {
  private:
   template <class T>
   const T* at(std::uint64_t offset) const {
-    return offset <= bytes_.size() && bytes_.size() - offset >= sizeof(T) ? reinterpret_cast<const T*>(bytes_.data() + offset) : nullptr;
+    return offset <= bytes_.size() && bytes_.size() - offset >= sizeof(T)
+               ? reinterpret_cast<const T*>(bytes_.data() + offset)
+               : nullptr;
   }
 
   std::string_view bytes_, names_;
@@ -90,7 +93,8 @@ class FrameReader {
   template <class T>
   T fixed() {
     T value{};
-    if (bytes_.size() - std::min(at_, bytes_.size()) >= sizeof value) std::memcpy(&value, bytes_.data() + at_, sizeof value);
+    if (bytes_.size() - std::min(at_, bytes_.size()) >= sizeof value)
+      std::memcpy(&value, bytes_.data() + at_, sizeof value);
     at_ += sizeof value;
     return value;
   }
@@ -114,12 +118,25 @@ class FrameReader {
     const std::uint64_t here = address_ + at_;
     std::uint64_t value = 0;
     switch (encoding & 0x0f) {
-      case 0x00: case 0x04: case 0x0c: value = fixed<std::uint64_t>(); break;
-      case 0x02: value = fixed<std::uint16_t>(); break;
-      case 0x03: value = fixed<std::uint32_t>(); break;
-      case 0x0a: value = static_cast<std::uint64_t>(fixed<std::int16_t>()); break;
-      case 0x0b: value = static_cast<std::uint64_t>(fixed<std::int32_t>()); break;
-      default: return std::nullopt;
+      case 0x00:
+      case 0x04:
+      case 0x0c:
+        value = fixed<std::uint64_t>();
+        break;
+      case 0x02:
+        value = fixed<std::uint16_t>();
+        break;
+      case 0x03:
+        value = fixed<std::uint32_t>();
+        break;
+      case 0x0a:
+        value = static_cast<std::uint64_t>(fixed<std::int16_t>());
+        break;
+      case 0x0b:
+        value = static_cast<std::uint64_t>(fixed<std::int32_t>());
+        break;
+      default:
+        return std::nullopt;
     }
     if (is_length || (encoding & 0x70) == 0) return value;
     return (encoding & 0x70) == 0x10 ? std::optional(here + value) : std::nullopt;
@@ -178,7 +195,8 @@ void add_symbols(Functions& functions, std::string_view table) {
   for (std::size_t i = 0; i + sizeof(Elf64_Sym) <= table.size(); i += sizeof(Elf64_Sym)) {
     Elf64_Sym symbol;
     std::memcpy(&symbol, table.data() + i, sizeof symbol);
-    if (ELF64_ST_TYPE(symbol.st_info) == STT_FUNC && symbol.st_shndx != SHN_UNDEF) add_function(functions, symbol.st_value, symbol.st_size);
+    if (ELF64_ST_TYPE(symbol.st_info) == STT_FUNC && symbol.st_shndx != SHN_UNDEF)
+      add_function(functions, symbol.st_value, symbol.st_size);
   }
 }
 
@@ -204,8 +222,8 @@ struct Instruction {
 class Decoder {
  public:
   Decoder() { ZydisDecoderInit(&decoder_, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64); }
-  // Calls visit() with each instruction; without its operands, which are filled in by add_operands(). False where there is
-  // something that is none.
+  // Calls visit() with each instruction; without its operands, which are filled in by add_operands(). False where there
+  // is something that is none.
   template <class Visit>
   bool for_each(const ElfFile& file, std::uint64_t begin, std::uint64_t end, Visit visit) {
     std::string_view code = file.code_at(begin);
@@ -213,7 +231,9 @@ class Decoder {
     for (std::uint64_t at = begin; !code.empty();) {
       Instruction instruction;
       instruction.address = at;
-      if (!ZYAN_SUCCESS(ZydisDecoderDecodeInstruction(&decoder_, &context_, code.data(), code.size(), &instruction.facts))) return false;
+      if (!ZYAN_SUCCESS(
+              ZydisDecoderDecodeInstruction(&decoder_, &context_, code.data(), code.size(), &instruction.facts)))
+        return false;
       visit(instruction);
       at += instruction.facts.length;
       code.remove_prefix(instruction.facts.length);
@@ -222,7 +242,8 @@ class Decoder {
   }
   // Of the one that is being visited.
   bool add_operands(Instruction& instruction) {
-    return ZYAN_SUCCESS(ZydisDecoderDecodeOperands(&decoder_, &context_, &instruction.facts, instruction.operands, instruction.facts.operand_count));
+    return ZYAN_SUCCESS(ZydisDecoderDecodeOperands(&decoder_, &context_, &instruction.facts, instruction.operands,
+                                                   instruction.facts.operand_count));
   }
 
  private:
@@ -241,15 +262,23 @@ std::uint8_t register_number(ZydisRegister name) {
   return name == ZYDIS_REGISTER_NONE ? Site::kNoRegister : static_cast<std::uint8_t>(ZydisRegisterGetId(name));
 }
 
-bool is_on_stack(const ZydisDecodedOperand& operand) { return operand.mem.base == ZYDIS_REGISTER_RSP && operand.mem.index == ZYDIS_REGISTER_NONE; }
+bool is_on_stack(const ZydisDecodedOperand& operand) {
+  return operand.mem.base == ZYDIS_REGISTER_RSP && operand.mem.index == ZYDIS_REGISTER_NONE;
+}
 
 Site::Kind kind_of(const Instruction& instruction, const ZydisDecodedOperand& operand) {
   switch (instruction.facts.mnemonic) {
-    case ZYDIS_MNEMONIC_ADD: case ZYDIS_MNEMONIC_SUB: case ZYDIS_MNEMONIC_INC: case ZYDIS_MNEMONIC_DEC: case ZYDIS_MNEMONIC_XADD:
+    case ZYDIS_MNEMONIC_ADD:
+    case ZYDIS_MNEMONIC_SUB:
+    case ZYDIS_MNEMONIC_INC:
+    case ZYDIS_MNEMONIC_DEC:
+    case ZYDIS_MNEMONIC_XADD:
       return Site::kCounts;
     // How compilers write a fence: it changes nothing.
-    case ZYDIS_MNEMONIC_OR: return is_on_stack(operand) ? Site::kFence : Site::kTakes;
-    default: return Site::kTakes;
+    case ZYDIS_MNEMONIC_OR:
+      return is_on_stack(operand) ? Site::kFence : Site::kTakes;
+    default:
+      return Site::kTakes;
   }
 }
 
@@ -296,11 +325,13 @@ void add_amount(const Instruction& instruction, Site& site) {
   if (instruction.facts.operand_count_visible < 2) return;
   const ZydisDecodedOperand& operand = instruction.operands[1];
   if (operand.type == ZYDIS_OPERAND_TYPE_IMMEDIATE) site.amount = static_cast<std::int32_t>(operand.imm.value.s);
-  if (operand.type == ZYDIS_OPERAND_TYPE_REGISTER) site.source = register_number(ZydisRegisterGetLargestEnclosing(ZYDIS_MACHINE_MODE_LONG_64, operand.reg.value));
+  if (operand.type == ZYDIS_OPERAND_TYPE_REGISTER)
+    site.source = register_number(ZydisRegisterGetLargestEnclosing(ZYDIS_MACHINE_MODE_LONG_64, operand.reg.value));
 }
 
 bool is_locked(const Instruction& instruction) {
-  return (instruction.facts.attributes & ZYDIS_ATTRIB_HAS_LOCK) != 0 || instruction.facts.mnemonic == ZYDIS_MNEMONIC_XCHG;
+  return (instruction.facts.attributes & ZYDIS_ATTRIB_HAS_LOCK) != 0 ||
+         instruction.facts.mnemonic == ZYDIS_MNEMONIC_XCHG;
 }
 
 // A plain access to one variable, by its address.
@@ -315,7 +346,8 @@ struct Found {
 
 std::optional<std::uint64_t> variable_of(const Instruction& instruction) {
   const auto& raw = instruction.facts.raw;
-  const bool is_relative = (instruction.facts.attributes & ZYDIS_ATTRIB_HAS_MODRM) != 0 && raw.modrm.mod == 0 && raw.modrm.rm == 5;
+  const bool is_relative =
+      (instruction.facts.attributes & ZYDIS_ATTRIB_HAS_MODRM) != 0 && raw.modrm.mod == 0 && raw.modrm.rm == 5;
   if (!is_relative) return std::nullopt;
   return instruction.address + instruction.facts.length + static_cast<std::uint64_t>(raw.disp.value);
 }
@@ -328,7 +360,8 @@ void find_in(const ElfFile& file, Decoder& decoder, std::uint64_t begin, std::ui
     bare.address = instruction.address;
     bare.length = instruction.facts.length;
     bare.kind = instruction.facts.mnemonic == ZYDIS_MNEMONIC_PAUSE ? Site::kPause : Site::kFence;
-    if (bare.kind == Site::kPause || instruction.facts.mnemonic == ZYDIS_MNEMONIC_MFENCE) return found.sites.push_back(bare);
+    if (bare.kind == Site::kPause || instruction.facts.mnemonic == ZYDIS_MNEMONIC_MFENCE)
+      return found.sites.push_back(bare);
     if (!is_locked(instruction)) {
       if (const auto variable = variable_of(instruction)) found.looks.push_back({*variable, instruction.address});
       return;
@@ -357,7 +390,8 @@ void add_looks(const ElfFile& file, Decoder& decoder, Found& found) {
     decoder.for_each(file, look.address, look.address + kLongest, [&](Instruction& instruction) {
       const bool is_it = std::exchange(is_first, false) && decoder.add_operands(instruction);
       const ZydisDecodedOperand* operand = is_it ? memory_operand(instruction) : nullptr;
-      if (operand != nullptr && !is_odd(instruction, *operand)) found.sites.push_back(make_site(instruction, *operand, Site::kLooks));
+      if (operand != nullptr && !is_odd(instruction, *operand))
+        found.sites.push_back(make_site(instruction, *operand, Site::kLooks));
     });
   }
 }
@@ -386,13 +420,16 @@ Leaves left_by(const ElfFile& file, const Instruction& instruction) {
     const ZydisDecodedOperand& operand = instruction.operands[i];
     if (instruction.facts.mnemonic == ZYDIS_MNEMONIC_CALL || instruction.facts.mnemonic == ZYDIS_MNEMONIC_JMP) {
       ZyanU64 target = 0;
-      if (i == 0 && operand.type == ZYDIS_OPERAND_TYPE_IMMEDIATE && ZYAN_SUCCESS(ZydisCalcAbsoluteAddress(&instruction.facts, &operand, instruction.address, &target))) {
+      if (i == 0 && operand.type == ZYDIS_OPERAND_TYPE_IMMEDIATE &&
+          ZYAN_SUCCESS(ZydisCalcAbsoluteAddress(&instruction.facts, &operand, instruction.address, &target))) {
         return is_librarys(target) ? Leaves::kNothing : Leaves::kResult;
       }
       if (i == 0) return Leaves::kResult;
     }
-    const bool writes = operand.type == ZYDIS_OPERAND_TYPE_REGISTER && (operand.actions & ZYDIS_OPERAND_ACTION_MASK_WRITE) != 0;
-    if (writes && ZydisRegisterGetLargestEnclosing(ZYDIS_MACHINE_MODE_LONG_64, operand.reg.value) == ZYDIS_REGISTER_RAX) return Leaves::kResult;
+    const bool writes =
+        operand.type == ZYDIS_OPERAND_TYPE_REGISTER && (operand.actions & ZYDIS_OPERAND_ACTION_MASK_WRITE) != 0;
+    if (writes && ZydisRegisterGetLargestEnclosing(ZYDIS_MACHINE_MODE_LONG_64, operand.reg.value) == ZYDIS_REGISTER_RAX)
+      return Leaves::kResult;
   }
   return Leaves::kUnknown;
 }
@@ -403,7 +440,8 @@ bool is_epilogue(const Instruction& instruction) {
 }
 
 // A way out at `last`: back along the code that leads straight there.
-Leaves leaves_at(const ElfFile& file, const std::vector<Instruction>& all, std::size_t last, const std::set<std::uint64_t>& targets) {
+Leaves leaves_at(const ElfFile& file, const std::vector<Instruction>& all, std::size_t last,
+                 const std::set<std::uint64_t>& targets) {
   bool is_at_end = true;  // only what g++ writes at the end of every function came after it
   for (std::size_t i = last;; --i) {
     const Instruction& instruction = all[i];
@@ -411,7 +449,8 @@ Leaves leaves_at(const ElfFile& file, const std::vector<Instruction>& all, std::
     if (is_at_end && i < last && instruction.facts.mnemonic == ZYDIS_MNEMONIC_NOP) return Leaves::kNothing;
     is_at_end = is_at_end && (i == last || is_epilogue(instruction));
     const bool is_out = i == last && instruction.facts.mnemonic == ZYDIS_MNEMONIC_RET;
-    if (const Leaves left = is_out ? Leaves::kUnknown : left_by(file, instruction); left != Leaves::kUnknown) return left;
+    if (const Leaves left = is_out ? Leaves::kUnknown : left_by(file, instruction); left != Leaves::kUnknown)
+      return left;
     if (i == 0 || targets.contains(instruction.address)) return Leaves::kResult;
     const ZydisMnemonic before = all[i - 1].facts.mnemonic;
     if (before == ZYDIS_MNEMONIC_RET || before == ZYDIS_MNEMONIC_JMP) return Leaves::kResult;
@@ -440,8 +479,11 @@ bool leaves_no_result(const std::string& name, std::uint64_t function) {
   const bool is_code = decoder.for_each(file, found->first, found->second, [&](Instruction& instruction) {
     if (!decoder.add_operands(instruction)) return;
     ZyanU64 target = 0;
-    const bool is_jump = instruction.facts.meta.category == ZYDIS_CATEGORY_COND_BR || instruction.facts.meta.category == ZYDIS_CATEGORY_UNCOND_BR;
-    if (is_jump && ZYAN_SUCCESS(ZydisCalcAbsoluteAddress(&instruction.facts, &instruction.operands[0], instruction.address, &target))) targets.insert(target);
+    const bool is_jump = instruction.facts.meta.category == ZYDIS_CATEGORY_COND_BR ||
+                         instruction.facts.meta.category == ZYDIS_CATEGORY_UNCOND_BR;
+    if (is_jump && ZYAN_SUCCESS(ZydisCalcAbsoluteAddress(&instruction.facts, &instruction.operands[0],
+                                                         instruction.address, &target)))
+      targets.insert(target);
     all.push_back(instruction);
   });
   if (!is_code) return false;
@@ -449,8 +491,10 @@ bool leaves_no_result(const std::string& name, std::uint64_t function) {
   for (std::size_t i = 0; i < all.size(); ++i) {
     const ZydisMnemonic mnemonic = all[i].facts.mnemonic;
     ZyanU64 target = 0;
-    const bool is_far = mnemonic == ZYDIS_MNEMONIC_JMP && (!ZYAN_SUCCESS(ZydisCalcAbsoluteAddress(&all[i].facts, &all[i].operands[0], all[i].address, &target)) ||
-                                                           target < found->first || target >= found->second);
+    const bool is_far =
+        mnemonic == ZYDIS_MNEMONIC_JMP &&
+        (!ZYAN_SUCCESS(ZydisCalcAbsoluteAddress(&all[i].facts, &all[i].operands[0], all[i].address, &target)) ||
+         target < found->first || target >= found->second);
     if (mnemonic != ZYDIS_MNEMONIC_RET && !is_far) continue;
     has_way_out = true;
     if (leaves_at(file, all, i, targets) != Leaves::kNothing) return false;

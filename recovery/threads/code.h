@@ -12,8 +12,8 @@
 
 namespace crashcut::recovery {
 
-// Sorted by address; addresses are the file's. Empty where there are none, or the file is not to be read. Of each file once
-// in a process, by any thread.
+// Sorted by address; addresses are the file's. Empty where there are none, or the file is not to be read. Of each file
+// once in a process, by any thread.
 const std::vector<scheduler::runtime::Site>& sites_of(const std::string& file);
 
 // Whether a function leaves to chance what is in the register of results: every way out of it comes from a library's

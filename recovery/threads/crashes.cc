@@ -4,7 +4,8 @@ namespace crashcut::recovery {
 
 using scheduler::runtime::ToolError;
 
-Crashes::Crashes(const ThreadPlan& plan, scheduler::runtime::NameTable& names, const JointProgram::Setup& setup, const Hooks& hooks)
+Crashes::Crashes(const ThreadPlan& plan, scheduler::runtime::NameTable& names, const JointProgram::Setup& setup,
+                 const Hooks& hooks)
     : plan_(plan), hooks_(hooks), program_(plan, names, setup) {
   if (plan.merges_logs) program_.session().observe();
   hooks_.on_progress = [this](const Progress&) {
@@ -25,7 +26,8 @@ scheduler::Execution run_again(JointProgram& program, const scheduler::Execution
       again};
 }
 
-std::optional<Result> Crashes::explore(const scheduler::Execution& execution, std::uint64_t recoveries_most, double time_most_s) {
+std::optional<Result> Crashes::explore(const scheduler::Execution& execution, std::uint64_t recoveries_most,
+                                       double time_most_s) {
   const auto* note = dynamic_cast<const JointNote*>(execution.note.get());
   const LogDigest* log = plan_.merges_logs && note != nullptr && note->log ? &*note->log : nullptr;
   if (log != nullptr && seen_.has(*log)) {

@@ -1,6 +1,7 @@
 // Crashes: after an execution, the states that a crash can leave of it.
 //
-// The execution is run again in a process of our own, by its schedule, and its recoveries are explored there as crashcut run
+// The execution is run again in a process of our own, by its schedule, and its recoveries are explored there as
+// crashcut run
 //   does. Not where those of an earlier execution would be the same (log_digest.h).
 // Threads: one at a time, by the search's lock.
 #pragma once
@@ -25,12 +26,14 @@ struct CrashCounts {
 class Crashes {
  public:
   // Throws ToolError.
-  Crashes(const ThreadPlan& plan, scheduler::runtime::NameTable& names, const JointProgram::Setup& setup, const Hooks& hooks);
+  Crashes(const ThreadPlan& plan, scheduler::runtime::NameTable& names, const JointProgram::Setup& setup,
+          const Hooks& hooks);
 
   // Whether there is anything to recover: a crashcut_recover().
   bool has_recover() { return program_.session().has_recover(); }
   // Nothing where there is nothing new. Throws ToolError.
-  std::optional<Result> explore(const scheduler::Execution& execution, std::uint64_t recoveries_most, double time_most_s);
+  std::optional<Result> explore(const scheduler::Execution& execution, std::uint64_t recoveries_most,
+                                double time_most_s);
   const CrashCounts& counts() const { return counts_; }
 
  private:

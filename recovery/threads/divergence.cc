@@ -1,13 +1,12 @@
 #include "recovery/threads/divergence.h"
 
 #include <elf.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cstring>
 #include <fstream>
 #include <iterator>
-
-#include <fmt/format.h>
 
 #include "recovery/threads/story.h"
 

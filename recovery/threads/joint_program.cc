@@ -12,7 +12,8 @@ using scheduler::runtime::Details;
 using scheduler::runtime::RealProgram;
 using scheduler::runtime::ToolError;
 
-JointProgram::JointProgram(const ThreadPlan& plan, scheduler::runtime::NameTable& names, const Setup& setup) : setup_(setup) {
+JointProgram::JointProgram(const ThreadPlan& plan, scheduler::runtime::NameTable& names, const Setup& setup)
+    : setup_(setup) {
   RealProgram::Setup program;
   program.spurious_most = plan.spurious_most;
   program.timeouts_most = plan.timeouts_most;
@@ -59,7 +60,8 @@ void JointProgram::launch(const ThreadPlan& plan, int control_fd, int names_fd) 
   if (!session) throw ToolError{session.error().blame == inprocess::Blame::kUser, session.error().sentence};
   session_ = std::move(*session);
   const inprocess::Execution& begun = session_->execution();
-  if (begun.kind == inprocess::ExecutionKind::kToolError) throw ToolError{begun.blame == inprocess::Blame::kUser, begun.sentence};
+  if (begun.kind == inprocess::ExecutionKind::kToolError)
+    throw ToolError{begun.blame == inprocess::Blame::kUser, begun.sentence};
 }
 
 scheduler::Execution JointProgram::run(const scheduler::RunRequest& request) {

@@ -1,7 +1,7 @@
 // JointProgram: a threaded program whose files are modelled: run under given schedules, then crashed.
 //
-// One process tree (recovery/joint/joint.h) with two ends here: RealProgram for the schedules, Session for the recoveries of
-// the execution that came last.
+// One process tree (recovery/joint/joint.h) with two ends here: RealProgram for the schedules, Session for the
+// recoveries of the execution that came last.
 #pragma once
 
 #include <memory>
@@ -24,9 +24,9 @@ class JointProgram final : public scheduler::Program {
     bool is_loud = false;
     bool has_details = false;
     bool has_digest = false;
-    bool is_watching = false;        // for threads that meet without a call
-    std::uint32_t racy_count = 0;    // of the names': accesses there are operations
-    std::uint32_t stop_at_step = 0;  // for a debugger: wait after this step, from 1
+    bool is_watching = false;                 // for threads that meet without a call
+    std::uint32_t racy_count = 0;             // of the names': accesses there are operations
+    std::uint32_t stop_at_step = 0;           // for a debugger: wait after this step, from 1
     const std::atomic<bool>* stop = nullptr;  // once set, what runs is ended
   };
   // Throws ToolError.

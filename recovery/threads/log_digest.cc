@@ -49,7 +49,8 @@ std::optional<LogDigest> LogDigest::read(std::span<const std::uint64_t> words) {
   const std::uint64_t event_count = in.next(kEventsMost), barrier_count = in.next(event_count);
   in.next();
   std::vector<std::uint32_t> barriers{0};
-  for (std::uint64_t b = 0; in.ok() && b < barrier_count; ++b) barriers.push_back(static_cast<std::uint32_t>(in.next(event_count)));
+  for (std::uint64_t b = 0; in.ok() && b < barrier_count; ++b)
+    barriers.push_back(static_cast<std::uint32_t>(in.next(event_count)));
   for (std::uint64_t e = 0; in.ok() && e < event_count; ++e) {
     const std::uint64_t epoch = in.next(barrier_count), own = in.next(barrier_count);
     Event event{in.next(1) == 1, {}};
@@ -57,7 +58,8 @@ std::optional<LogDigest> LogDigest::read(std::span<const std::uint64_t> words) {
     const std::uint64_t follows = own != 0 ? own - 1 : epoch;
     if (follows != 0) event.before.push_back(barriers[follows]);
     const std::uint64_t count = in.next(event_count);
-    for (std::uint64_t i = 0; in.ok() && i < count; ++i) event.before.push_back(static_cast<std::uint32_t>(in.next(e == 0 ? 0 : e - 1)));
+    for (std::uint64_t i = 0; in.ok() && i < count; ++i)
+      event.before.push_back(static_cast<std::uint32_t>(in.next(e == 0 ? 0 : e - 1)));
     log.events_.push_back(std::move(event));
   }
   const std::uint64_t location_count = in.next();
@@ -71,13 +73,16 @@ std::optional<LogDigest> LogDigest::read(std::span<const std::uint64_t> words) {
     if (!location.history.empty()) log.locations_.push_back(std::move(location));
   }
   if (!in.ok()) return std::nullopt;
-  std::sort(log.locations_.begin(), log.locations_.end(), [](const Location& x, const Location& y) { return x.name < y.name; });
+  std::sort(log.locations_.begin(), log.locations_.end(),
+            [](const Location& x, const Location& y) { return x.name < y.name; });
   return log;
 }
 
 LogDigest::Projection LogDigest::project(std::span<const std::uint64_t> names) const {
   constexpr std::uint32_t kUnseen = ~std::uint32_t{0};
-  const auto is_seen = [&](std::uint64_t name) { return name != 0 && std::binary_search(names.begin(), names.end(), name); };
+  const auto is_seen = [&](std::uint64_t name) {
+    return name != 0 && std::binary_search(names.begin(), names.end(), name);
+  };
   Hash hash;
   // Events are numbered as they first come, location by location.
   std::vector<std::uint32_t> number(events_.size(), kUnseen);
@@ -108,7 +113,8 @@ LogDigest::Projection LogDigest::project(std::span<const std::uint64_t> names) c
   for (std::size_t i = 0; i < in_order.size(); ++i) {
     const std::uint32_t e = in_order[i];
     if (events_[e].is_durable) projection.order[i / 64] |= std::uint64_t{1} << i % 64;
-    projection.order.insert(projection.order.end(), below.begin() + static_cast<std::ptrdiff_t>(e * words), below.begin() + static_cast<std::ptrdiff_t>((e + 1) * words));
+    projection.order.insert(projection.order.end(), below.begin() + static_cast<std::ptrdiff_t>(e * words),
+                            below.begin() + static_cast<std::ptrdiff_t>((e + 1) * words));
   }
   return projection;
 }
@@ -126,7 +132,8 @@ bool SeenLogs::has(const LogDigest& log) const {
     const LogDigest::Projection mine = log.project(view.names);
     const auto known = view.orders.find(mine.history);
     if (known == view.orders.end()) return false;
-    return std::any_of(known->second.begin(), known->second.end(), [&](const std::vector<std::uint64_t>& order) { return is_weaker(order, mine.order); });
+    return std::any_of(known->second.begin(), known->second.end(),
+                       [&](const std::vector<std::uint64_t>& order) { return is_weaker(order, mine.order); });
   });
 }
 

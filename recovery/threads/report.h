@@ -1,9 +1,8 @@
 // Reports of crashcut threads: text for people, JSON for programs (docs/json.md).
 #pragma once
 
-#include <string>
-
 #include <nlohmann/json.hpp>
+#include <string>
 
 #include "recovery/report.h"
 #include "recovery/threads/check.h"

@@ -49,8 +49,15 @@ json to_json(const NodeSketch& node) {
   return {node.depth, node.preemptions, node.started, done, sleep, pending};
 }
 NodeSketch node_of(const json& from) {
-  NodeSketch node{number<std::uint32_t>(from.at(0), kStepsMost), number<std::uint32_t>(from.at(1), ~0u), number<std::uint64_t>(from.at(2), ~std::uint64_t{0}), {}, {}, {}};
-  for (std::size_t i = 0; i < node.done.size(); ++i) node.done[i] = {number<std::uint64_t>(from.at(3).at(i).at(0), ~std::uint64_t{0}), number<std::uint64_t>(from.at(3).at(i).at(1), ~std::uint64_t{0})};
+  NodeSketch node{number<std::uint32_t>(from.at(0), kStepsMost),
+                  number<std::uint32_t>(from.at(1), ~0u),
+                  number<std::uint64_t>(from.at(2), ~std::uint64_t{0}),
+                  {},
+                  {},
+                  {}};
+  for (std::size_t i = 0; i < node.done.size(); ++i)
+    node.done[i] = {number<std::uint64_t>(from.at(3).at(i).at(0), ~std::uint64_t{0}),
+                    number<std::uint64_t>(from.at(3).at(i).at(1), ~std::uint64_t{0})};
   for (const json& actor : from.at(4)) node.sleep.push_back(actor_of(actor));
   for (const json& branch : from.at(5)) node.pending.push_back(branch_of(branch));
   return node;
@@ -74,7 +81,8 @@ std::vector<ActorId> path_of(const json& from) {
   return path;
 }
 
-// As bytes of the other tokens: from, model, crashes in a row, seed, bound on recoveries, whether recordings are merged.
+// As bytes of the other tokens: from, model, crashes in a row, seed, bound on recoveries, whether recordings are
+// merged.
 std::string crash_text(const ThreadPlan& plan) {
   TokenWriter out;
   out.text(plan.crash.from_directory);
@@ -102,17 +110,21 @@ ThreadPlan plan_of(const json& from) {
   ThreadPlan plan;
   plan.program = from.at("p").get<std::string>();
   plan.arguments = from.at("a").get<std::vector<std::string>>();
-  plan.reduction = static_cast<scheduler::ReductionName>(number<std::uint32_t>(from.at("r"), static_cast<std::uint32_t>(scheduler::ReductionName::kOptimal)));
+  plan.reduction = static_cast<scheduler::ReductionName>(
+      number<std::uint32_t>(from.at("r"), static_cast<std::uint32_t>(scheduler::ReductionName::kOptimal)));
   plan.has_foresight = from.at("f").get<bool>();
   plan.goes_on = from.at("g").get<bool>();
   plan.is_strict_exit = from.at("q").get<bool>();
   const json& bounds = from.at("b");
-  plan.bounds = {number<std::uint64_t>(bounds.at(0), ~std::uint64_t{0}), bounds.at(1).get<double>(), number<std::uint32_t>(bounds.at(2), ~0u), number<std::uint32_t>(bounds.at(3), ~0u)};
+  plan.bounds = {number<std::uint64_t>(bounds.at(0), ~std::uint64_t{0}), bounds.at(1).get<double>(),
+                 number<std::uint32_t>(bounds.at(2), ~0u), number<std::uint32_t>(bounds.at(3), ~0u)};
   plan.spurious_most = number<std::uint32_t>(from.at("s"), 1000);
   plan.timeouts_most = number<std::uint32_t>(from.at("t"), 1000);
   plan.step_limit_s = from.at("l").get<double>();
   for (const json& policy : from.at("w")) {
-    plan.policies.emplace_back(static_cast<scheduler::PrimitiveId>(number<std::uint32_t>(policy.at(0), static_cast<std::uint32_t>(scheduler::PrimitiveId::kFutex))), number<std::uint32_t>(policy.at(1), scheduler::rwlock::kLastFirst));
+    plan.policies.emplace_back(static_cast<scheduler::PrimitiveId>(number<std::uint32_t>(
+                                   policy.at(0), static_cast<std::uint32_t>(scheduler::PrimitiveId::kFutex))),
+                               number<std::uint32_t>(policy.at(1), scheduler::rwlock::kLastFirst));
   }
   read_crash(from.at("d").get<std::string>(), plan);
   if (!plan.program.starts_with('/') || !(plan.step_limit_s > 0) || !(plan.bounds.time_most_s >= 0)) throw Damaged{};
@@ -125,7 +137,8 @@ ThreadRest rest_of(const json& from) {
   rest.is_instrumented = from.at("i").get<bool>();
   rest.ignores_result = from.at("v").get<bool>();
   rest.has_met = from.at("j").get<bool>();
-  for (const json& actor : from.at("n")) rest.actors.push_back({number<std::uint32_t>(actor.at(0), kActorsMost), number<std::uint32_t>(actor.at(1), ~0u)});
+  for (const json& actor : from.at("n"))
+    rest.actors.push_back({number<std::uint32_t>(actor.at(0), kActorsMost), number<std::uint32_t>(actor.at(1), ~0u)});
   for (const json& place : from.at("m")) rest.racy.push_back(number<std::uint64_t>(place, ~std::uint64_t{0}));
   rest.sketch.path = path_of(from.at("x"));
   rest.uncrashed = path_of(from.at("u"));
@@ -139,8 +152,10 @@ ThreadRest rest_of(const json& from) {
   rest.sketch.depth = number<std::uint32_t>(from.at("z").at(0), ~0u);
   rest.sketch.depth_whole = number<std::uint32_t>(from.at("z").at(1), ~0u);
   const json& counts = from.at("c");
-  std::uint64_t* const totals[] = {&rest.executions, &rest.asleep, &rest.foreseen, &rest.transitions, &rest.violations, &rest.assumed_away};
-  for (std::size_t i = 0; i < std::size(totals); ++i) *totals[i] = number<std::uint64_t>(counts.at(i), ~std::uint64_t{0});
+  std::uint64_t* const totals[] = {&rest.executions,  &rest.asleep,     &rest.foreseen,
+                                   &rest.transitions, &rest.violations, &rest.assumed_away};
+  for (std::size_t i = 0; i < std::size(totals); ++i)
+    *totals[i] = number<std::uint64_t>(counts.at(i), ~std::uint64_t{0});
   rest.seconds = from.at("e").get<double>();
   if (rest.actors.empty() || rest.actors.size() > kActorsMost || rest.racy.size() > kRacyMost) throw Damaged{};
   return rest;
@@ -150,14 +165,39 @@ ThreadRest rest_of(const json& from) {
 
 std::string encode_rest(const ThreadPlan& plan, const ThreadRest& rest) {
   json policies = json::array(), actors = json::array(), nodes = json::array();
-  for (const auto& [primitive, policy] : plan.policies) policies.push_back({static_cast<std::uint32_t>(primitive), static_cast<std::uint32_t>(policy)});
+  for (const auto& [primitive, policy] : plan.policies)
+    policies.push_back({static_cast<std::uint32_t>(primitive), static_cast<std::uint32_t>(policy)});
   for (const auto& actor : rest.actors) actors.push_back({actor.parent, actor.ordinal});
   for (const NodeSketch& node : rest.sketch.nodes) nodes.push_back(to_json(node));
-  const json all = {{"p", plan.program}, {"a", plan.arguments}, {"r", static_cast<std::uint32_t>(plan.reduction)}, {"f", plan.has_foresight}, {"g", plan.goes_on}, {"q", plan.is_strict_exit}, {"v", rest.ignores_result}, {"j", rest.has_met},
-                    {"b", {plan.bounds.executions_most, plan.bounds.time_most_s, plan.bounds.depth_most, plan.bounds.preemptions_most}},
-                    {"s", plan.spurious_most}, {"t", plan.timeouts_most}, {"l", plan.step_limit_s}, {"w", policies}, {"o", rest.is_opaque},
-                    {"i", rest.is_instrumented}, {"n", actors}, {"m", rest.racy}, {"h", {rest.sketch.hit_depth, rest.sketch.hit_timeouts, rest.sketch.hit_preemptions, rest.sketch.unstirred_waits}}, {"k", rest.preemptions}, {"z", {rest.sketch.depth, rest.sketch.depth_whole}}, {"x", to_json(rest.sketch.path)}, {"y", nodes}, {"u", to_json(rest.uncrashed)}, {"d", crash_text(plan)},
-                    {"c", {rest.executions, rest.asleep, rest.foreseen, rest.transitions, rest.violations, rest.assumed_away}}, {"e", rest.seconds}};
+  const json all = {
+      {"p", plan.program},
+      {"a", plan.arguments},
+      {"r", static_cast<std::uint32_t>(plan.reduction)},
+      {"f", plan.has_foresight},
+      {"g", plan.goes_on},
+      {"q", plan.is_strict_exit},
+      {"v", rest.ignores_result},
+      {"j", rest.has_met},
+      {"b",
+       {plan.bounds.executions_most, plan.bounds.time_most_s, plan.bounds.depth_most, plan.bounds.preemptions_most}},
+      {"s", plan.spurious_most},
+      {"t", plan.timeouts_most},
+      {"l", plan.step_limit_s},
+      {"w", policies},
+      {"o", rest.is_opaque},
+      {"i", rest.is_instrumented},
+      {"n", actors},
+      {"m", rest.racy},
+      {"h",
+       {rest.sketch.hit_depth, rest.sketch.hit_timeouts, rest.sketch.hit_preemptions, rest.sketch.unstirred_waits}},
+      {"k", rest.preemptions},
+      {"z", {rest.sketch.depth, rest.sketch.depth_whole}},
+      {"x", to_json(rest.sketch.path)},
+      {"y", nodes},
+      {"u", to_json(rest.uncrashed)},
+      {"d", crash_text(plan)},
+      {"c", {rest.executions, rest.asleep, rest.foreseen, rest.transitions, rest.violations, rest.assumed_away}},
+      {"e", rest.seconds}};
   return seal(kRestTokenPrefix, all.dump());
 }
 

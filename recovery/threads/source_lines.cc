@@ -1,9 +1,9 @@
 #include "recovery/threads/source_lines.h"
 
+#include <fmt/format.h>
+
 #include <charconv>
 #include <sstream>
-
-#include <fmt/format.h>
 
 #include "recovery/process_output.h"
 
@@ -22,7 +22,8 @@ SourceLine line_of(const std::string& function, const std::string& place) {
 
 }  // namespace
 
-std::vector<std::vector<SourceLine>> find_source_lines(const std::string& executable, const std::vector<std::uint64_t>& addresses) {
+std::vector<std::vector<SourceLine>> find_source_lines(const std::string& executable,
+                                                       const std::vector<std::uint64_t>& addresses) {
   std::vector<std::vector<SourceLine>> all(addresses.size());
   if (addresses.empty()) return all;
   std::vector<std::string> command = {"addr2line", "-a", "-f", "-i", "-C", "-s", "-e", executable};

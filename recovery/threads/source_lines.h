@@ -15,6 +15,7 @@ struct SourceLine {
 
 // Of each address, from the executable's beginning, the function that it is in, and, after it, those that it was
 // inlined into. Empty for an address outside, and for all where there is no addr2line.
-std::vector<std::vector<SourceLine>> find_source_lines(const std::string& executable, const std::vector<std::uint64_t>& addresses);
+std::vector<std::vector<SourceLine>> find_source_lines(const std::string& executable,
+                                                       const std::vector<std::uint64_t>& addresses);
 
 }  // namespace crashcut::recovery

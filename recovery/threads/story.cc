@@ -1,9 +1,9 @@
 #include "recovery/threads/story.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
-
-#include <fmt/format.h>
 
 #include "scheduler/primitives/barrier.h"
 #include "scheduler/primitives/cancellation.h"
@@ -16,8 +16,8 @@
 #include "scheduler/primitives/process.h"
 #include "scheduler/primitives/rwlock.h"
 #include "scheduler/primitives/spin.h"
-#include "scheduler/primitives/thread.h"
 #include "scheduler/primitives/stir.h"
+#include "scheduler/primitives/thread.h"
 #include "scheduler/primitives/timer.h"
 #include "scheduler/runtime/protocol.h"
 
@@ -51,14 +51,19 @@ static bool is_heed(const Access& access) {
 }
 
 ThreadStory::ThreadStory(const ThreadPlan& plan, const ThreadFinding& finding)
-    : finding_(&finding), executable_(plan.executable), symbols_(Symbols::of(plan.executable)), end_(finding.execution.objects) {
+    : finding_(&finding),
+      executable_(plan.executable),
+      symbols_(Symbols::of(plan.executable)),
+      end_(finding.execution.objects) {
   for (const auto& [object, address] : finding.details.addresses) {
     if (address != 0) addresses_[object] = address;
   }
   names_ = actor_names(finding.actors);
   for (const Step& step : finding.execution.steps) {
     const Access& first = step.operation[0];
-    if (primitive_of(first.object) == PrimitiveId::kThread && (first.verb == thread::kStart || first.verb == thread::kExit)) threads_[first.object] = step.actor;
+    if (primitive_of(first.object) == PrimitiveId::kThread &&
+        (first.verb == thread::kStart || first.verb == thread::kExit))
+      threads_[first.object] = step.actor;
     for (const Access& access : step.operation) {
       if (is_heed(access)) threads_[access.object] = step.actor;
     }
@@ -67,11 +72,14 @@ ThreadStory::ThreadStory(const ThreadPlan& plan, const ThreadFinding& finding)
   }
   for (const Pending& p : finding.execution.pending) {
     const Access& first = p.operation[0];
-    if (primitive_of(first.object) == PrimitiveId::kThread && first.verb == thread::kStart) threads_[first.object] = p.actor;
+    if (primitive_of(first.object) == PrimitiveId::kThread && first.verb == thread::kStart)
+      threads_[first.object] = p.actor;
   }
 }
 
-std::string ThreadStory::actor_text(ActorId actor) const { return index(actor) < names_.size() ? names_[index(actor)] : fmt::format("actor {}", index(actor)); }
+std::string ThreadStory::actor_text(ActorId actor) const {
+  return index(actor) < names_.size() ? names_[index(actor)] : fmt::format("actor {}", index(actor));
+}
 
 bool ThreadStory::is_thread(ActorId actor) const {
   const auto& actors = finding_->actors;
@@ -81,7 +89,8 @@ bool ThreadStory::is_thread(ActorId actor) const {
 std::string ThreadStory::thread_text(ObjectId object) const {
   const auto it = threads_.find(object);
   if (it == threads_.end()) return "a thread";
-  const std::uint64_t routine = index(it->second) < finding_->details.routines.size() ? finding_->details.routines[index(it->second)] : 0;
+  const std::uint64_t routine =
+      index(it->second) < finding_->details.routines.size() ? finding_->details.routines[index(it->second)] : 0;
   const std::string function = routine == 0 ? "" : symbols_.name_of_function(routine, finding_->details.program_base);
   return actor_text(it->second) + (function.empty() ? "" : " (" + function + ")");
 }
@@ -89,7 +98,8 @@ std::string ThreadStory::thread_text(ObjectId object) const {
 std::string ThreadStory::object_text(ObjectId object) const {
   Access access{object, 0};
   const std::string kind = primitive_of(access).name;
-  if (primitive_of(object) == PrimitiveId::kThread || primitive_of(object) == PrimitiveId::kCancellation) return thread_text(object);
+  if (primitive_of(object) == PrimitiveId::kThread || primitive_of(object) == PrimitiveId::kCancellation)
+    return thread_text(object);
   const auto it = addresses_.find(object);
   if (it == addresses_.end()) return kind;
   const std::string name = symbols_.name_of_variable(it->second, finding_->details.program_base);
@@ -97,16 +107,21 @@ std::string ThreadStory::object_text(ObjectId object) const {
 }
 
 std::string ThreadStory::operation_text(const scheduler::Operation& operation) const {
-  const bool is_end = std::any_of(operation.begin(), operation.end(), [](const Access& a) { return is_heed(a) && a.result == ECANCELED; });
+  const bool is_end = std::any_of(operation.begin(), operation.end(),
+                                  [](const Access& a) { return is_heed(a) && a.result == ECANCELED; });
   return call_text(operation) + (is_end ? ": it is cancelled" : "");
 }
 
 static const char* loop_text(std::uint8_t verb) {
   switch (verb) {
-    case spin::kYield: return "yield";
-    case spin::kWakeUp: return "wake up from a sleep";
-    case spin::kGoRound: return "go round once more, as nobody else can go on";
-    default: return "yield again and again";
+    case spin::kYield:
+      return "yield";
+    case spin::kWakeUp:
+      return "wake up from a sleep";
+    case spin::kGoRound:
+      return "go round once more, as nobody else can go on";
+    default:
+      return "yield again and again";
   }
 }
 
@@ -117,46 +132,67 @@ std::string ThreadStory::call_text(const scheduler::Operation& operation) const 
   const auto plain = [&] {
     std::string text = fmt::format("{} {}", primitive_of(first).verbs[first.verb], object);
     const PrimitiveId kind = primitive_of(first.object);
-    if (failed && (kind == PrimitiveId::kMutex || kind == PrimitiveId::kRwLock || kind == PrimitiveId::kSemaphore) && first.verb != 6 /* rwlock unlock */) {
-      text += fmt::format(" = {}", strerrorname_np(static_cast<int>(first.result)) != nullptr ? strerrorname_np(static_cast<int>(first.result)) : "?");
+    if (failed && (kind == PrimitiveId::kMutex || kind == PrimitiveId::kRwLock || kind == PrimitiveId::kSemaphore) &&
+        first.verb != 6 /* rwlock unlock */) {
+      text += fmt::format(" = {}", strerrorname_np(static_cast<int>(first.result)) != nullptr
+                                       ? strerrorname_np(static_cast<int>(first.result))
+                                       : "?");
     }
     return text;
   };
   switch (primitive_of(first.object)) {
-    case PrimitiveId::kProcess: return first.verb == process::kExit ? fmt::format("exit({})", first.argument) : "fail";
+    case PrimitiveId::kProcess:
+      return first.verb == process::kExit ? fmt::format("exit({})", first.argument) : "fail";
     case PrimitiveId::kThread:
       if (first.verb == thread::kStart) return "start";
       return first.verb == thread::kExit ? "end" : plain();
     case PrimitiveId::kCondition:
-      if (first.verb == condition::kEnqueue) return fmt::format("wait for {}, unlocking {}", object, object_text(operation[1].object));
+      if (first.verb == condition::kEnqueue)
+        return fmt::format("wait for {}, unlocking {}", object, object_text(operation[1].object));
       if (first.verb == condition::kWake) {
-        const char* why = first.result == ETIMEDOUT ? " (timeout)" : first.result == condition::kWokeForNothing ? " (spurious)" : "";
-        const Access* lock = std::find_if(operation.begin(), operation.end(), [](const Access& a) { return primitive_of(a.object) == PrimitiveId::kMutex; });
-        return fmt::format("wake up from {}{}{}", object, why, lock == operation.end() ? "" : ", locking " + object_text(lock->object));
+        const char* why = first.result == ETIMEDOUT                    ? " (timeout)"
+                          : first.result == condition::kWokeForNothing ? " (spurious)"
+                                                                       : "";
+        const Access* lock = std::find_if(operation.begin(), operation.end(), [](const Access& a) {
+          return primitive_of(a.object) == PrimitiveId::kMutex;
+        });
+        return fmt::format("wake up from {}{}{}", object, why,
+                           lock == operation.end() ? "" : ", locking " + object_text(lock->object));
       }
       return plain();
-    case PrimitiveId::kBarrier: return fmt::format("{} {}", first.verb == barrier::kArrive ? "arrive at" : "leave", object);
-    case PrimitiveId::kFile: return "a call on files";
-    case PrimitiveId::kTimer: return first.verb == timer::kArm ? "set the timer" : "run out";
+    case PrimitiveId::kBarrier:
+      return fmt::format("{} {}", first.verb == barrier::kArrive ? "arrive at" : "leave", object);
+    case PrimitiveId::kFile:
+      return "a call on files";
+    case PrimitiveId::kTimer:
+      return first.verb == timer::kArm ? "set the timer" : "run out";
     case PrimitiveId::kStir:
       return first.verb == stir::kStir ? "a spurious wake-up comes" : "come to a wait that may end for nothing";
-    case PrimitiveId::kMemory: return memory_text(first);
+    case PrimitiveId::kMemory:
+      return memory_text(first);
     case PrimitiveId::kCancellation:
       if (first.verb == cancellation::kAct) return "its cancellation is acted upon";
       return is_heed(first) ? std::string("see whether it is cancelled") : "cancel " + object;
-    case PrimitiveId::kAssume: return "assume what does not hold";
-    case PrimitiveId::kSpin: return loop_text(first.verb);
+    case PrimitiveId::kAssume:
+      return "assume what does not hold";
+    case PrimitiveId::kSpin:
+      return loop_text(first.verb);
     case PrimitiveId::kFutex:
-      if (first.verb == futex::kWait && first.result == EAGAIN) return fmt::format("not wait for {}: it has changed", object);
-      return first.verb == futex::kWait ? "wait for " + object : first.verb == futex::kWake ? "wake who waits for " + object : "wake up from " + object;
-    default: return plain();
+      if (first.verb == futex::kWait && first.result == EAGAIN)
+        return fmt::format("not wait for {}: it has changed", object);
+      return first.verb == futex::kWait   ? "wait for " + object
+             : first.verb == futex::kWake ? "wake who waits for " + object
+                                          : "wake up from " + object;
+    default:
+      return plain();
   }
 }
 
 std::string ThreadStory::step_text(std::size_t i) const {
   const scheduler::Operation& operation = finding_->execution.steps[i].operation;
   const std::vector<std::string>& texts = finding_->details.texts;
-  if (primitive_of(operation[0].object) != PrimitiveId::kFile || i >= texts.size() || texts[i].empty()) return operation_text(operation);
+  if (primitive_of(operation[0].object) != PrimitiveId::kFile || i >= texts.size() || texts[i].empty())
+    return operation_text(operation);
   const bool waits = operation.size() > 1 && operation[operation.size() - 1].verb == file::kTry;
   return texts[i] + (operation[0].verb == file::kGoOn ? ", the next block" : waits ? ", and has to wait" : "");
 }
@@ -176,7 +212,11 @@ std::string ThreadStory::memory_text(const Access& access) const {
 }
 
 std::string ThreadStory::access_text(const runtime::Race::Side& side, std::uint64_t address) const {
-  return fmt::format("{} {}{} {}", actor_text(side.actor), side.is_atomic ? "atomically " : "", side.frees ? "frees" : side.writes ? "writes" : "reads", variable_text(address));
+  return fmt::format("{} {}{} {}", actor_text(side.actor), side.is_atomic ? "atomically " : "",
+                     side.frees    ? "frees"
+                     : side.writes ? "writes"
+                                   : "reads",
+                     variable_text(address));
 }
 
 std::vector<SourceLine> ThreadStory::stack_of(const runtime::Race::Side& side) const {
@@ -197,7 +237,8 @@ std::vector<SourceLine> ThreadStory::stack_of(const runtime::Race::Side& side) c
 std::string ThreadStory::waiting_text(const Pending& pending) const {
   const Access& first = pending.operation[0];
   if (primitive_of(first.object) == PrimitiveId::kThread && first.verb == thread::kStart) return "has not begun";
-  if (end_.is_enabled(pending.actor, pending.operation) || end_.is_over()) return "stands before: " + operation_text(pending.operation);
+  if (end_.is_enabled(pending.actor, pending.operation) || end_.is_over())
+    return "stands before: " + operation_text(pending.operation);
   std::vector<std::string> parts;
   for (const Access& access : pending.operation) {
     const Object& o = end_.object(access.object);
@@ -206,29 +247,59 @@ std::string ThreadStory::waiting_text(const Pending& pending) const {
       case PrimitiveId::kMutex:
         if (o.b == 0) break;
         parts.push_back(o.b == index(pending.actor) + 1 ? fmt::format("waits for {}, which it holds itself", object)
-                                                        : fmt::format("waits for {}, which {} holds", object, actor_text(static_cast<ActorId>(o.b - 1))));
+                                                        : fmt::format("waits for {}, which {} holds", object,
+                                                                      actor_text(static_cast<ActorId>(o.b - 1))));
         break;
       case PrimitiveId::kRwLock:
-        if (o.b != 0) parts.push_back(fmt::format("waits for {}, which {} holds for writing", object, actor_text(static_cast<ActorId>(o.b - 1))));
-        else if (!o.list.empty()) parts.push_back(fmt::format("waits for {}, which {} holds for reading", object, actor_text(static_cast<ActorId>(o.list[0]))));
-        else parts.push_back(fmt::format("waits for {}, where others go first", object));
+        if (o.b != 0)
+          parts.push_back(fmt::format("waits for {}, which {} holds for writing", object,
+                                      actor_text(static_cast<ActorId>(o.b - 1))));
+        else if (!o.list.empty())
+          parts.push_back(fmt::format("waits for {}, which {} holds for reading", object,
+                                      actor_text(static_cast<ActorId>(o.list[0]))));
+        else
+          parts.push_back(fmt::format("waits for {}, where others go first", object));
         break;
-      case PrimitiveId::kSemaphore: parts.push_back(fmt::format("waits for {}, whose count is {}", object, o.a)); break;
-      case PrimitiveId::kCondition: parts.push_back(fmt::format("waits for {}, which nobody signals", object)); break;
-      case PrimitiveId::kFutex: parts.push_back(fmt::format("waits for {}, which nobody wakes", object)); break;
-      case PrimitiveId::kBarrier: parts.push_back(fmt::format("waits at {}: {} of {} have arrived", object, o.c, o.a)); break;
-      case PrimitiveId::kAssume: parts.push_back("waits for good: what it assumed does not hold"); break;
-      case PrimitiveId::kThread: parts.push_back(fmt::format("waits for the end of {}", object)); break;
-      case PrimitiveId::kOnce: parts.push_back(fmt::format("waits for the end of {}", object)); break;
-      case PrimitiveId::kFile: if (o.a != 0) parts.push_back(fmt::format("waits for a call on files by {}", actor_text(static_cast<ActorId>(o.a - 1)))); break;
+      case PrimitiveId::kSemaphore:
+        parts.push_back(fmt::format("waits for {}, whose count is {}", object, o.a));
+        break;
+      case PrimitiveId::kCondition:
+        parts.push_back(fmt::format("waits for {}, which nobody signals", object));
+        break;
+      case PrimitiveId::kFutex:
+        parts.push_back(fmt::format("waits for {}, which nobody wakes", object));
+        break;
+      case PrimitiveId::kBarrier:
+        parts.push_back(fmt::format("waits at {}: {} of {} have arrived", object, o.c, o.a));
+        break;
+      case PrimitiveId::kAssume:
+        parts.push_back("waits for good: what it assumed does not hold");
+        break;
+      case PrimitiveId::kThread:
+        parts.push_back(fmt::format("waits for the end of {}", object));
+        break;
+      case PrimitiveId::kOnce:
+        parts.push_back(fmt::format("waits for the end of {}", object));
+        break;
+      case PrimitiveId::kFile:
+        if (o.a != 0)
+          parts.push_back(fmt::format("waits for a call on files by {}", actor_text(static_cast<ActorId>(o.a - 1))));
+        break;
       case PrimitiveId::kMemory:
-        if (access.verb == memory::kAwait) parts.push_back(fmt::format("loops: it waits until somebody changes {}", variable_text(addresses_.contains(access.object) ? addresses_.at(access.object) + access.offset : 0)));
+        if (access.verb == memory::kAwait)
+          parts.push_back(fmt::format(
+              "loops: it waits until somebody changes {}",
+              variable_text(addresses_.contains(access.object) ? addresses_.at(access.object) + access.offset : 0)));
         break;
-      case PrimitiveId::kSpin: parts.push_back("loops: it waits for something that nobody is left to do"); break;
-      default: break;
+      case PrimitiveId::kSpin:
+        parts.push_back("loops: it waits for something that nobody is left to do");
+        break;
+      default:
+        break;
     }
   }
-  return parts.empty() ? "stands before: " + operation_text(pending.operation) : fmt::format("{}", fmt::join(parts, "; "));
+  return parts.empty() ? "stands before: " + operation_text(pending.operation)
+                       : fmt::format("{}", fmt::join(parts, "; "));
 }
 
 std::vector<std::string> ThreadStory::held_by(ActorId actor) const {
@@ -236,8 +307,10 @@ std::vector<std::string> ThreadStory::held_by(ActorId actor) const {
   for (const ObjectStart& start : finding_->execution.objects) {
     const Object& o = end_.object(start.object);
     const PrimitiveId kind = primitive_of(start.object);
-    const bool is_owner = (kind == PrimitiveId::kMutex || kind == PrimitiveId::kRwLock) && o.b == std::int64_t{index(actor)} + 1;
-    const bool is_reader = kind == PrimitiveId::kRwLock && std::find(o.list.begin(), o.list.end(), std::int64_t{index(actor)}) != o.list.end();
+    const bool is_owner =
+        (kind == PrimitiveId::kMutex || kind == PrimitiveId::kRwLock) && o.b == std::int64_t{index(actor)} + 1;
+    const bool is_reader = kind == PrimitiveId::kRwLock &&
+                           std::find(o.list.begin(), o.list.end(), std::int64_t{index(actor)}) != o.list.end();
     if (is_owner || is_reader) held.push_back(object_text(start.object));
   }
   return held;

@@ -28,7 +28,9 @@ class ThreadStory {
   // The step at this place: a call on files as it was made, others as operations.
   std::string step_text(std::size_t i) const;
   // The function that an address is in; empty where it is not known.
-  std::string place_text(std::uint64_t caller) const { return symbols_.name_of_function(caller, finding_->details.program_base); }
+  std::string place_text(std::uint64_t caller) const {
+    return symbols_.name_of_function(caller, finding_->details.program_base);
+  }
   // "waits for mutex forks+40, which thread 1 holds"
   std::string waiting_text(const scheduler::Pending& pending) const;
   // "thread 1 writes counter", and the calls that led there, innermost first.
@@ -47,7 +49,7 @@ class ThreadStory {
   const ThreadFinding* finding_;
   std::string executable_;
   Symbols symbols_;
-  scheduler::State end_;                                       // as the execution left it
+  scheduler::State end_;  // as the execution left it
   std::map<scheduler::ObjectId, std::uint64_t> addresses_;
   std::map<scheduler::ObjectId, scheduler::ActorId> threads_;  // whose thread object it is
   std::vector<std::string> names_;

@@ -37,7 +37,8 @@ Symbols Symbols::of(const std::string& executable) {
   Symbols symbols;
   const auto headers = read_array<Elf64_Ehdr>(file, 0, sizeof(Elf64_Ehdr));
   if (headers.empty() || headers[0].e_shentsize != sizeof(Elf64_Shdr)) return symbols;
-  const auto sections = read_array<Elf64_Shdr>(file, headers[0].e_shoff, std::uint64_t{headers[0].e_shnum} * sizeof(Elf64_Shdr));
+  const auto sections =
+      read_array<Elf64_Shdr>(file, headers[0].e_shoff, std::uint64_t{headers[0].e_shnum} * sizeof(Elf64_Shdr));
   for (const Elf64_Shdr& section : sections) {
     if (section.sh_type != SHT_SYMTAB || section.sh_link >= sections.size()) continue;
     const Elf64_Shdr& strings = sections[section.sh_link];
@@ -45,15 +46,18 @@ Symbols Symbols::of(const std::string& executable) {
       const int type = ELF64_ST_TYPE(s.st_info);
       if ((type != STT_OBJECT && type != STT_FUNC) || s.st_size == 0 || s.st_name >= strings.sh_size) continue;
       if (strings.sh_offset + s.st_name >= file.size()) continue;
-      symbols.symbols_.push_back({s.st_value, s.st_size, type == STT_FUNC, file.c_str() + strings.sh_offset + s.st_name});
+      symbols.symbols_.push_back(
+          {s.st_value, s.st_size, type == STT_FUNC, file.c_str() + strings.sh_offset + s.st_name});
     }
   }
-  std::sort(symbols.symbols_.begin(), symbols.symbols_.end(), [](const Symbol& a, const Symbol& b) { return a.begin < b.begin; });
+  std::sort(symbols.symbols_.begin(), symbols.symbols_.end(),
+            [](const Symbol& a, const Symbol& b) { return a.begin < b.begin; });
   return symbols;
 }
 
 std::string Symbols::name(std::uint64_t address, bool is_function) const {
-  auto it = std::upper_bound(symbols_.begin(), symbols_.end(), address, [](std::uint64_t a, const Symbol& s) { return a < s.begin; });
+  auto it = std::upper_bound(symbols_.begin(), symbols_.end(), address,
+                             [](std::uint64_t a, const Symbol& s) { return a < s.begin; });
   while (it != symbols_.begin()) {
     --it;
     if (it->is_function != is_function) continue;

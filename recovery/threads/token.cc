@@ -113,7 +113,20 @@ std::uint64_t fingerprint_of(const ThreadFinding& finding) {
 }
 
 ThreadToken make_token(const ThreadPlan& plan, const ThreadFinding& finding) {
-  ThreadToken token{plan.program, plan.arguments, plan.reduction != scheduler::ReductionName::kNone, plan.is_strict_exit, finding.ignores_result, plan.spurious_most, plan.timeouts_most, plan.policies, finding.actors, {}, finding.racy, fingerprint_of(finding), {}, {}};
+  ThreadToken token{plan.program,
+                    plan.arguments,
+                    plan.reduction != scheduler::ReductionName::kNone,
+                    plan.is_strict_exit,
+                    finding.ignores_result,
+                    plan.spurious_most,
+                    plan.timeouts_most,
+                    plan.policies,
+                    finding.actors,
+                    {},
+                    finding.racy,
+                    fingerprint_of(finding),
+                    {},
+                    {}};
   token.crash.model = plan.crash.model;
   token.crash.from_directory = plan.crash.from_directory;
   token.crash.depth = plan.crash.depth;
@@ -167,7 +180,8 @@ tl::expected<ThreadToken, std::string> decode_threads(std::string_view text) {
   if (!body) return tl::unexpected(body.error());
   TokenReader in(*body);
   ThreadToken token = read_body(in);
-  if (!in.at_end() || !token.program.starts_with('/') || token.actors.empty()) return tl::unexpected(no_crashcut_wrote_it());
+  if (!in.at_end() || !token.program.starts_with('/') || token.actors.empty())
+    return tl::unexpected(no_crashcut_wrote_it());
   return token;
 }
 

@@ -4,9 +4,8 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
-
 #include <tl/expected.hpp>
+#include <vector>
 
 #include "recovery/threads/check.h"
 
@@ -17,7 +16,7 @@ inline constexpr std::string_view kThreadTokenPrefix = "ct1";
 struct ThreadToken {
   std::string program;
   std::vector<std::string> arguments;
-  bool is_reduced = true;                 // the execution stood for all of its class
+  bool is_reduced = true;                               // the execution stood for all of its class
   bool is_strict_exit = false, ignores_result = false;  // as in the plan
   std::uint32_t spurious_most = 0;
   std::uint32_t timeouts_most = 0;
@@ -25,9 +24,9 @@ struct ThreadToken {
   std::vector<scheduler::runtime::ActorName> actors;
   std::vector<scheduler::ActorId> schedule;
   std::vector<std::uint64_t> racy;
-  std::uint64_t fingerprint = 0;          // fingerprint_of() the finding
-  Plan crash;                             // model, starting state, crashes in a row, seed
-  std::optional<CrashReplay> recovery;    // then one recovery
+  std::uint64_t fingerprint = 0;        // fingerprint_of() the finding
+  Plan crash;                           // model, starting state, crashes in a row, seed
+  std::optional<CrashReplay> recovery;  // then one recovery
 };
 
 // Of what the threads did and how it ended: another program has another one.

@@ -7,7 +7,8 @@
 #if __has_include(<bits/atomic_wait.h>)
 #include <bits/atomic_wait.h>
 #if defined(__cpp_lib_atomic_wait)
-/* Whether a compare-exchange of this thread failed since it was asked last. Without crashcut: always, as far as known. */
+/* Whether a compare-exchange of this thread failed since it was asked last. Without crashcut: always, as far as known.
+ */
 extern "C" int crashcut_exchange_failed(void);
 namespace std::__detail {
 template <typename Predicate>

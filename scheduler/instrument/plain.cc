@@ -6,15 +6,15 @@
 
 #define EXPORT extern "C" __attribute__((visibility("default")))
 
-#define SIZE(n)                                      \
-  EXPORT void __tsan_read##n(void*) {}               \
-  EXPORT void __tsan_write##n(void*) {}              \
-  EXPORT void __tsan_read_write##n(void*) {}         \
-  EXPORT void __tsan_unaligned_read##n(void*) {}     \
-  EXPORT void __tsan_unaligned_write##n(void*) {}    \
-  EXPORT void __tsan_unaligned_read_write##n(void*) {} \
-  EXPORT void __tsan_volatile_read##n(void*) {}      \
-  EXPORT void __tsan_volatile_write##n(void*) {}     \
+#define SIZE(n)                                           \
+  EXPORT void __tsan_read##n(void*) {}                    \
+  EXPORT void __tsan_write##n(void*) {}                   \
+  EXPORT void __tsan_read_write##n(void*) {}              \
+  EXPORT void __tsan_unaligned_read##n(void*) {}          \
+  EXPORT void __tsan_unaligned_write##n(void*) {}         \
+  EXPORT void __tsan_unaligned_read_write##n(void*) {}    \
+  EXPORT void __tsan_volatile_read##n(void*) {}           \
+  EXPORT void __tsan_volatile_write##n(void*) {}          \
   EXPORT void __tsan_unaligned_volatile_read##n(void*) {} \
   EXPORT void __tsan_unaligned_volatile_write##n(void*) {}
 SIZE(1)
@@ -72,23 +72,31 @@ static T load(T* p) {
   }
 }
 
-#define MODIFY(bits, T, name, result) \
-  EXPORT T __tsan_atomic##bits##_##name(T* p, T y, int) { return modify(p, [y](T x) { return (void)x, result; }); }
-#define ATOMIC(bits, T)                                                                                         \
-  EXPORT T __tsan_atomic##bits##_load(T* p, int) { return load(p); }                                            \
-  EXPORT void __tsan_atomic##bits##_store(T* p, T y, int) { modify(p, [y](T) { return y; }); }                  \
-  MODIFY(bits, T, exchange, y)                                                                                  \
-  MODIFY(bits, T, fetch_add, x + y)                                                                             \
-  MODIFY(bits, T, fetch_sub, x - y)                                                                             \
-  MODIFY(bits, T, fetch_and, x& y)                                                                              \
-  MODIFY(bits, T, fetch_or, x | y)                                                                              \
-  MODIFY(bits, T, fetch_xor, x ^ y)                                                                             \
-  MODIFY(bits, T, fetch_nand, ~(x & y))                                                                         \
-  EXPORT int __tsan_atomic##bits##_compare_exchange_strong(T* p, T* e, T d, int, int) { return compare_exchange(p, e, d); } \
-  EXPORT int __tsan_atomic##bits##_compare_exchange_weak(T* p, T* e, T d, int, int) { return compare_exchange(p, e, d); }   \
-  EXPORT T __tsan_atomic##bits##_compare_exchange_val(T* p, T e, T d, int, int) {                               \
-    compare_exchange(p, &e, d);                                                                                 \
-    return e;                                                                                                   \
+#define MODIFY(bits, T, name, result)                       \
+  EXPORT T __tsan_atomic##bits##_##name(T* p, T y, int) {   \
+    return modify(p, [y](T x) { return (void)x, result; }); \
+  }
+#define ATOMIC(bits, T)                                                                 \
+  EXPORT T __tsan_atomic##bits##_load(T* p, int) { return load(p); }                    \
+  EXPORT void __tsan_atomic##bits##_store(T* p, T y, int) {                             \
+    modify(p, [y](T) { return y; });                                                    \
+  }                                                                                     \
+  MODIFY(bits, T, exchange, y)                                                          \
+  MODIFY(bits, T, fetch_add, x + y)                                                     \
+  MODIFY(bits, T, fetch_sub, x - y)                                                     \
+  MODIFY(bits, T, fetch_and, x& y)                                                      \
+  MODIFY(bits, T, fetch_or, x | y)                                                      \
+  MODIFY(bits, T, fetch_xor, x ^ y)                                                     \
+  MODIFY(bits, T, fetch_nand, ~(x & y))                                                 \
+  EXPORT int __tsan_atomic##bits##_compare_exchange_strong(T* p, T* e, T d, int, int) { \
+    return compare_exchange(p, e, d);                                                   \
+  }                                                                                     \
+  EXPORT int __tsan_atomic##bits##_compare_exchange_weak(T* p, T* e, T d, int, int) {   \
+    return compare_exchange(p, e, d);                                                   \
+  }                                                                                     \
+  EXPORT T __tsan_atomic##bits##_compare_exchange_val(T* p, T e, T d, int, int) {       \
+    compare_exchange(p, &e, d);                                                         \
+    return e;                                                                           \
   }
 
 ATOMIC(8, std::uint8_t)

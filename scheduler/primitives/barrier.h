@@ -1,5 +1,6 @@
 // A barrier: "arrive", then "leave" once enough have arrived. Object: a how many, b generation, c arrived in it;
-// list, a finished generation, the lowest actor in it (it gets PTHREAD_BARRIER_SERIAL_THREAD; which one is unspecified).
+// list, a finished generation, the lowest actor in it (it gets PTHREAD_BARRIER_SERIAL_THREAD; which one is
+// unspecified).
 #pragma once
 
 #include <algorithm>
@@ -33,9 +34,14 @@ inline std::int64_t arrive(Object& b, ActorId actor) {
 inline std::int64_t apply(State& state, ActorId actor, const Operation&, const Access& access) {
   Object& b = state.object(access.object);
   switch (access.verb) {
-    case kArrive: return arrive(b, actor);
-    case kLeave: return access.argument < 0 ? kUseAfterDestroy : b.list[static_cast<std::size_t>(access.argument)] == index(actor) ? 1 : 0;
-    default: return b.c == 0 ? 0 : kDestroyWhileWaitedFor;
+    case kArrive:
+      return arrive(b, actor);
+    case kLeave:
+      return access.argument < 0                                                 ? kUseAfterDestroy
+             : b.list[static_cast<std::size_t>(access.argument)] == index(actor) ? 1
+                                                                                 : 0;
+    default:
+      return b.c == 0 ? 0 : kDestroyWhileWaitedFor;
   }
 }
 

@@ -28,11 +28,20 @@ inline std::int64_t apply(State& state, ActorId, const Operation&, const Access&
   Object& cancellation = state.object(access.object);
   const bool is_acted_upon = cancellation.b == kActedUpon;
   switch (access.verb) {
-    case kRequest: cancellation.a = 1; return 0;
-    case kAct: cancellation.b = kActedUpon; return 0;
-    case kLeave: cancellation.b = kOutside; return is_acted_upon ? ECANCELED : 0;
-    case kEnter: cancellation.b = kInside; [[fallthrough]];
-    default: return cancellation.a != 0 ? ECANCELED : 0;
+    case kRequest:
+      cancellation.a = 1;
+      return 0;
+    case kAct:
+      cancellation.b = kActedUpon;
+      return 0;
+    case kLeave:
+      cancellation.b = kOutside;
+      return is_acted_upon ? ECANCELED : 0;
+    case kEnter:
+      cancellation.b = kInside;
+      [[fallthrough]];
+    default:
+      return cancellation.a != 0 ? ECANCELED : 0;
   }
 }
 

@@ -29,7 +29,9 @@ inline Access enqueue(ObjectId condition, ActorId waiter) { return {condition, k
 inline Access time_out(ObjectId condition, ActorId waiter) { return {condition, kTimeOut, index(waiter)}; }
 
 // It was destroyed before.
-inline bool never_came(const Object& c, ActorId actor) { return c.is_destroyed && waiters::place_of(c, actor) >= c.second.size(); }
+inline bool never_came(const Object& c, ActorId actor) {
+  return c.is_destroyed && waiters::place_of(c, actor) >= c.second.size();
+}
 
 inline bool enabled(const State& state, ActorId actor, const Operation& operation, const Access& access) {
   const Object& c = state.object(access.object);
@@ -53,10 +55,17 @@ inline std::int64_t apply(State& state, ActorId actor, const Operation& operatio
       waiters::enqueue(c, actor);
       if (stir::is_stirred(state, operation)) c.second.back() = waiters::kForNothing;
       return 0;
-    case kTimeOut: c.second[waiters::place_of(c, static_cast<ActorId>(access.argument))] = waiters::kByTime; return 0;
-    case kSignal: waiters::signal(c); return 0;
-    case kBroadcast: waiters::signal_all(c); return 0;
-    case kDestroy: return waiters::has_sleeper(c) ? kDestroyWhileWaitedFor : 0;  // who is woken may leave later
+    case kTimeOut:
+      c.second[waiters::place_of(c, static_cast<ActorId>(access.argument))] = waiters::kByTime;
+      return 0;
+    case kSignal:
+      waiters::signal(c);
+      return 0;
+    case kBroadcast:
+      waiters::signal_all(c);
+      return 0;
+    case kDestroy:
+      return waiters::has_sleeper(c) ? kDestroyWhileWaitedFor : 0;  // who is woken may leave later
     default:
       return never_came(c, actor) ? kUseAfterDestroy
                                   : wake(c, waiters::place_of(c, actor), cancellation::is_heeded(state, operation));

@@ -17,7 +17,7 @@ enum Verb : std::uint8_t {
   kPass,     // a lock: it is taken and given back in the same step
   kAcquire,  // it is held when the step ends
   kRelease,
-  kTry,      // it was not free: the call will wait
+  kTry,  // it was not free: the call will wait
 };
 inline constexpr const char* kVerbs[] = {"call", "go on with", "pass", "acquire", "release", "try"};
 
@@ -49,7 +49,8 @@ inline bool co_enabled(const Access& x, const Access& y) {
 
 // Of the two locks that a call needs, two others may each hold one.
 inline bool holds(const State& state, ActorId actor, const Access& access) {
-  return (access.verb == kPass || access.verb == kAcquire) && state.object(access.object).a == std::int64_t{index(actor)} + 1;
+  return (access.verb == kPass || access.verb == kAcquire) &&
+         state.object(access.object).a == std::int64_t{index(actor)} + 1;
 }
 
 inline constexpr Primitive kPrimitive{"file", kVerbs, enabled, apply, dependent, dependent, co_enabled, holds};

@@ -35,9 +35,11 @@ inline std::int64_t apply(State& state, ActorId actor, const Operation&, const A
       if (access.observed == 0) return EAGAIN;
       waiters::enqueue(f, actor);
       return 0;
-    case kWake: return wake(f, access.argument);
+    case kWake:
+      return wake(f, access.argument);
     // Not woken: then its time has run out.
-    default: return waiters::wake(f, waiters::place_of(f, actor)) ? 0 : ETIMEDOUT;
+    default:
+      return waiters::wake(f, waiters::place_of(f, actor)) ? 0 : ETIMEDOUT;
   }
 }
 

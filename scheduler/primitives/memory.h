@@ -12,13 +12,28 @@
 
 namespace crashcut::scheduler::memory {
 
-enum Verb : std::uint8_t { kLoad, kStore, kExchange, kAdd, kSubtract, kAnd, kOr, kXor, kNand, kCompareExchange, kModify, kAwait };
-inline constexpr const char* kVerbs[] = {"load", "store", "exchange", "add", "subtract", "and", "or", "xor", "nand", "compare-exchange", "write", "await"};
+enum Verb : std::uint8_t {
+  kLoad,
+  kStore,
+  kExchange,
+  kAdd,
+  kSubtract,
+  kAnd,
+  kOr,
+  kXor,
+  kNand,
+  kCompareExchange,
+  kModify,
+  kAwait
+};
+inline constexpr const char* kVerbs[] = {"load", "store", "exchange",         "add",   "subtract", "and", "or",
+                                         "xor",  "nand",  "compare-exchange", "write", "await"};
 // What an access orders (C++'s release and acquire); a plain one orders nothing.
 enum Order : std::uint8_t { kRelaxed = 0, kAcquire = 1, kRelease = 2, kAcquireIfSame = 4, kPlain = 8 };
 inline constexpr std::uint64_t kGranule = 8;
 
-inline Access access(ObjectId memory, Verb verb, std::uint8_t offset, std::uint8_t bytes, std::int64_t argument = 0, std::int64_t expected = 0) {
+inline Access access(ObjectId memory, Verb verb, std::uint8_t offset, std::uint8_t bytes, std::int64_t argument = 0,
+                     std::int64_t expected = 0) {
   Access a{memory, verb, argument};
   a.expected = expected;
   a.offset = offset;
@@ -27,7 +42,9 @@ inline Access access(ObjectId memory, Verb verb, std::uint8_t offset, std::uint8
 }
 
 inline std::int64_t low_bits(std::int64_t value, unsigned bytes) {
-  return bytes >= 8 ? value : static_cast<std::int64_t>(static_cast<std::uint64_t>(value) & ((std::uint64_t{1} << bytes * 8) - 1));
+  return bytes >= 8
+             ? value
+             : static_cast<std::int64_t>(static_cast<std::uint64_t>(value) & ((std::uint64_t{1} << bytes * 8) - 1));
 }
 inline std::int64_t mask_of(const Access& a) { return ((std::int64_t{1} << a.bytes) - 1) << a.offset; }
 inline std::int64_t value_in(std::int64_t content, const Access& a) {
@@ -35,7 +52,8 @@ inline std::int64_t value_in(std::int64_t content, const Access& a) {
 }
 inline std::int64_t with_value(std::int64_t content, const Access& a, std::int64_t value) {
   const std::uint64_t mask = static_cast<std::uint64_t>(low_bits(-1, a.bytes)) << a.offset * 8;
-  return static_cast<std::int64_t>((static_cast<std::uint64_t>(content) & ~mask) | (static_cast<std::uint64_t>(value) << a.offset * 8 & mask));
+  return static_cast<std::int64_t>((static_cast<std::uint64_t>(content) & ~mask) |
+                                   (static_cast<std::uint64_t>(value) << a.offset * 8 & mask));
 }
 inline bool is_known(const Object& m, const Access& a) { return (m.c & mask_of(a)) == 0; }
 
@@ -54,15 +72,24 @@ inline std::int64_t value_after(const Access& a, std::int64_t before) {
   const auto number = [&](std::uint64_t value) { return low_bits(static_cast<std::int64_t>(value), a.bytes); };
   switch (a.verb) {
     case kStore:
-    case kExchange: return number(y);
-    case kAdd: return number(x + y);
-    case kSubtract: return number(x - y);
-    case kAnd: return number(x & y);
-    case kOr: return number(x | y);
-    case kXor: return number(x ^ y);
-    case kNand: return number(~(x & y));
-    case kCompareExchange: return before == low_bits(a.expected, a.bytes) ? number(y) : before;
-    default: return before;
+    case kExchange:
+      return number(y);
+    case kAdd:
+      return number(x + y);
+    case kSubtract:
+      return number(x - y);
+    case kAnd:
+      return number(x & y);
+    case kOr:
+      return number(x | y);
+    case kXor:
+      return number(x ^ y);
+    case kNand:
+      return number(~(x & y));
+    case kCompareExchange:
+      return before == low_bits(a.expected, a.bytes) ? number(y) : before;
+    default:
+      return before;
   }
 }
 
@@ -86,7 +113,9 @@ inline std::int64_t apply(State& state, ActorId, const Operation&, const Access&
 inline bool overlap(const Access& x, const Access& y) { return (mask_of(x) & mask_of(y)) != 0; }
 inline bool only_loads(const Access& x) { return x.verb == kLoad || x.verb == kAwait; }
 // One that leaves behind what it found has only read: a compare-exchange that failed, a test-and-set of what is set.
-inline bool only_read(const Access& x) { return only_loads(x) || (x.verb != kStore && x.verb != kModify && x.result == kSame); }
+inline bool only_read(const Access& x) {
+  return only_loads(x) || (x.verb != kStore && x.verb != kModify && x.result == kSame);
+}
 
 // Reads commute, and so do accesses to different bytes.
 inline bool dependent(const Access& x, const Access& y) { return overlap(x, y) && !(only_read(x) && only_read(y)); }

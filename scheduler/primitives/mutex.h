@@ -1,5 +1,5 @@
-// A mutex, POSIX's kinds. Object: a kind, b owner + 1 or 0, c depth, d what became of a robust one, list who waits in line.
-// Under the policies fifo and lifo who waits first takes the step "enqueue"; who only tries takes what is free.
+// A mutex, POSIX's kinds. Object: a kind, b owner + 1 or 0, c depth, d what became of a robust one, list who waits in
+// line. Under the policies fifo and lifo who waits first takes the step "enqueue"; who only tries takes what is free.
 #pragma once
 
 #include <algorithm>
@@ -11,8 +11,15 @@
 namespace crashcut::scheduler::mutex {
 
 enum Verb : std::uint8_t { kLock, kTryLock, kTimedLock, kUnlock, kDestroy, kAbandon, kConsistent, kEnqueue };
-inline constexpr const char* kVerbs[] = {"lock", "trylock", "timedlock", "unlock", "destroy", "abandon", "consistent", "enqueue"};
-enum Kind : std::int64_t { kNormal, kRecursive, kErrorCheck, kRobust = 4, kPolicy = 8 };  // kRobust and so many times kPolicy are added
+inline constexpr const char* kVerbs[] = {"lock",    "trylock", "timedlock",  "unlock",
+                                         "destroy", "abandon", "consistent", "enqueue"};
+enum Kind : std::int64_t {
+  kNormal,
+  kRecursive,
+  kErrorCheck,
+  kRobust = 4,
+  kPolicy = 8
+};  // kRobust and so many times kPolicy are added
 enum Health : std::int64_t { kSound, kOwnerDied, kLost };
 
 inline Access access(ObjectId mutex, Verb verb) { return {mutex, verb}; }
@@ -24,14 +31,19 @@ inline bool answers_owner(const Object& m, ActorId actor) { return m.b == number
 inline bool is_turn_of(const Object& m, ActorId actor) {
   return m.list.empty() || (m.a / kPolicy == kFifo ? m.list.front() : m.list.back()) == index(actor);
 }
-inline bool answers_at_once(const Object& m, ActorId actor) { return answers_owner(m, actor) || (is_free(m) && is_turn_of(m, actor)); }
+inline bool answers_at_once(const Object& m, ActorId actor) {
+  return answers_owner(m, actor) || (is_free(m) && is_turn_of(m, actor));
+}
 
 inline bool enabled(const State& state, ActorId actor, const Operation& operation, const Access& access) {
   const Object& m = state.object(access.object);
   switch (access.verb) {
-    case kLock: return answers_at_once(m, actor);
-    case kTimedLock: return answers_at_once(m, actor) || timer::is_fired(state, operation);
-    default: return true;
+    case kLock:
+      return answers_at_once(m, actor);
+    case kTimedLock:
+      return answers_at_once(m, actor) || timer::is_fired(state, operation);
+    default:
+      return true;
   }
 }
 
@@ -65,22 +77,35 @@ inline std::int64_t apply(State& state, ActorId actor, const Operation&, const A
   const bool has_to_wait = access.verb == kTimedLock && !answers_at_once(m, actor);
   if (access.verb == kLock || access.verb == kTimedLock) std::erase(m.list, std::int64_t{index(actor)});
   switch (access.verb) {
-    case kEnqueue: m.list.push_back(index(actor)); return 0;
-    case kLock: return lock(m, actor, 0);
-    case kTryLock: return lock(m, actor, EBUSY);
-    case kTimedLock: return has_to_wait ? ETIMEDOUT : lock(m, actor, 0);
-    case kUnlock: return unlock(m, actor);
-    case kDestroy: return !is_free(m) ? kDestroyWhileLocked : m.list.empty() ? 0 : kDestroyWhileWaitedFor;
-    case kAbandon: m.b = m.c = 0; m.d = kOwnerDied; return 0;
-    case kConsistent: return m.d == kOwnerDied && m.b == number_of(actor) ? (m.d = kSound, 0) : EINVAL;
-    default: return 0;
+    case kEnqueue:
+      m.list.push_back(index(actor));
+      return 0;
+    case kLock:
+      return lock(m, actor, 0);
+    case kTryLock:
+      return lock(m, actor, EBUSY);
+    case kTimedLock:
+      return has_to_wait ? ETIMEDOUT : lock(m, actor, 0);
+    case kUnlock:
+      return unlock(m, actor);
+    case kDestroy:
+      return !is_free(m) ? kDestroyWhileLocked : m.list.empty() ? 0 : kDestroyWhileWaitedFor;
+    case kAbandon:
+      m.b = m.c = 0;
+      m.d = kOwnerDied;
+      return 0;
+    case kConsistent:
+      return m.d == kOwnerDied && m.b == number_of(actor) ? (m.d = kSound, 0) : EINVAL;
+    default:
+      return 0;
   }
 }
 
 inline bool dependent(const Access& x, const Access& y) {
   // Two that found it taken and left read the owner only. All others but arrivals change it.
   if (x.verb != kEnqueue && y.verb != kEnqueue) return !(x.result == EBUSY && y.result == EBUSY);
-  // Who comes changes the line alone, and only those who wait in it look there; behind a fifo line not even that is seen.
+  // Who comes changes the line alone, and only those who wait in it look there; behind a fifo line not even that is
+  // seen.
   const auto sees_line = [](const Access& a) { return a.verb == kLock || a.verb == kTimedLock; };
   const auto sees_all = [](const Access& a) { return a.verb == kEnqueue || a.verb == kDestroy; };
   return (sees_all(x) && sees_all(y)) || ((sees_line(x) || sees_line(y)) && std::max(x.argument, y.argument) != kFifo);
@@ -89,10 +114,13 @@ inline bool dependent(const Access& x, const Access& y) {
 // One that waits is enabled while the mutex is free; unlocking, but by mistake, while it is not.
 inline bool co_enabled(const Access& x, const Access& y) {
   const auto waits = [](const Access& a) { return a.verb == kLock; };
-  const auto frees = [](const Access& a) { return (a.verb == kUnlock && a.result > kMisuse && a.result != EPERM) || a.verb == kAbandon; };
+  const auto frees = [](const Access& a) {
+    return (a.verb == kUnlock && a.result > kMisuse && a.result != EPERM) || a.verb == kAbandon;
+  };
   return !(waits(x) && frees(y)) && !(waits(y) && frees(x));
 }
 
-inline constexpr Primitive kPrimitive{"mutex", kVerbs, enabled, apply, dependent, always, co_enabled, nullptr, {kDestroy}};
+inline constexpr Primitive kPrimitive{"mutex", kVerbs,     enabled, apply,     dependent,
+                                      always,  co_enabled, nullptr, {kDestroy}};
 
 }  // namespace crashcut::scheduler::mutex

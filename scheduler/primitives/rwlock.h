@@ -12,7 +12,8 @@
 namespace crashcut::scheduler::rwlock {
 
 enum Verb : std::uint8_t { kRead, kWrite, kTryRead, kTryWrite, kTimedRead, kTimedWrite, kUnlock, kDestroy, kArrive };
-inline constexpr const char* kVerbs[] = {"rdlock", "wrlock", "tryrdlock", "trywrlock", "timedrdlock", "timedwrlock", "unlock", "destroy", "arrive"};
+inline constexpr const char* kVerbs[] = {"rdlock",      "wrlock", "tryrdlock", "trywrlock", "timedrdlock",
+                                         "timedwrlock", "unlock", "destroy",   "arrive"};
 enum Preference : std::int64_t { kNone, kReaders, kWriters, kInLine, kLastFirst };
 enum Unlocked : std::int64_t { kWasReader, kWasWriter };
 
@@ -27,18 +28,25 @@ inline bool is_try(const Access& x) { return x.verb == kTryRead || x.verb == kTr
 inline bool is_held_back(const Object& l, std::int64_t self, const Access& access) {
   if (l.second.empty()) return false;
   switch (l.a) {
-    case kReaders: return is_write(access);
-    case kWriters: return !is_write(access);
-    case kInLine: return !is_try(access) && l.second.front() != self;
-    case kLastFirst: return !is_try(access) && l.second.back() != self;
-    default: return false;
+    case kReaders:
+      return is_write(access);
+    case kWriters:
+      return !is_write(access);
+    case kInLine:
+      return !is_try(access) && l.second.front() != self;
+    case kLastFirst:
+      return !is_try(access) && l.second.back() != self;
+    default:
+      return false;
   }
 }
 inline bool can_take(const Object& l, std::int64_t self, const Access& access) {
   return l.b == 0 && !is_held_back(l, self, access) && (!is_write(access) || l.list.empty());
 }
 // Whoever holds it for writing and waits for it would wait for good: it is told so, as by glibc.
-inline bool is_told(const Object& l, std::int64_t self, const Access& access) { return l.b == self + 1 && !is_try(access); }
+inline bool is_told(const Object& l, std::int64_t self, const Access& access) {
+  return l.b == self + 1 && !is_try(access);
+}
 
 inline bool enabled(const State& state, ActorId actor, const Operation& operation, const Access& access) {
   const Object& l = state.object(access.object);
@@ -74,7 +82,9 @@ inline std::int64_t apply(State& state, ActorId actor, const Operation&, const A
 
 // Readers come, stay and go without regard to each other: a reader's step needs no writer, and changes which readers
 // there are. "arrive" is not told apart by side, so it stays dependent.
-inline bool is_readers(const Access& x) { return (is_read(x) && x.result == 0) || (x.verb == kUnlock && x.result == kWasReader); }
+inline bool is_readers(const Access& x) {
+  return (is_read(x) && x.result == 0) || (x.verb == kUnlock && x.result == kWasReader);
+}
 inline bool dependent(const Access& x, const Access& y) {
   // In line, the second of two readers has to wait for the first.
   if (x.argument != 0 && y.argument != 0) return true;
@@ -94,6 +104,7 @@ inline bool holds(const State& state, ActorId actor, const Access& access) {
   return is_write(access) && std::binary_search(l.list.begin(), l.list.end(), std::int64_t{index(actor)});
 }
 
-inline constexpr Primitive kPrimitive{"rwlock", kVerbs, enabled, apply, dependent, dependent, co_enabled, holds, {kDestroy}};
+inline constexpr Primitive kPrimitive{"rwlock",  kVerbs,     enabled, apply,     dependent,
+                                      dependent, co_enabled, holds,   {kDestroy}};
 
 }  // namespace crashcut::scheduler::rwlock

@@ -12,7 +12,8 @@
 namespace crashcut::scheduler::semaphore {
 
 enum Verb : std::uint8_t { kWait, kTryWait, kTimedWait, kPost, kGetValue, kDestroy, kEnqueue, kTakeTurn };
-inline constexpr const char* kVerbs[] = {"wait", "trywait", "timedwait", "post", "getvalue", "destroy", "enqueue", "take turn"};
+inline constexpr const char* kVerbs[] = {"wait",     "trywait", "timedwait", "post",
+                                         "getvalue", "destroy", "enqueue",   "take turn"};
 
 inline Access access(ObjectId semaphore, Verb verb, std::int64_t argument = 0) { return {semaphore, verb, argument}; }
 
@@ -24,10 +25,14 @@ inline bool enabled(const State& state, ActorId actor, const Operation& operatio
   const Object& s = state.object(access.object);
   if (cancellation::is_heeded(state, operation)) return true;
   switch (access.verb) {
-    case kWait: return s.a > 0;
-    case kTimedWait: return s.a > 0 || timer::is_fired(state, operation);
-    case kTakeTurn: return s.a > 0 && is_turn_of(s, actor);
-    default: return true;
+    case kWait:
+      return s.a > 0;
+    case kTimedWait:
+      return s.a > 0 || timer::is_fired(state, operation);
+    case kTakeTurn:
+      return s.a > 0 && is_turn_of(s, actor);
+    default:
+      return true;
   }
 }
 
@@ -35,11 +40,19 @@ inline std::int64_t apply(State& state, ActorId actor, const Operation& operatio
   Object& s = state.object(access.object);
   if (cancellation::is_heeded(state, operation)) return std::erase(s.list, std::int64_t{index(actor)}), ECANCELED;
   switch (access.verb) {
-    case kPost: s.a += access.argument == 0 ? 1 : access.argument; return 0;
-    case kGetValue: return s.a;
-    case kDestroy: return s.list.empty() ? 0 : kDestroyWhileWaitedFor;
-    case kEnqueue: s.list.push_back(index(actor)); return 0;
-    case kTakeTurn: std::erase(s.list, std::int64_t{index(actor)}); break;
+    case kPost:
+      s.a += access.argument == 0 ? 1 : access.argument;
+      return 0;
+    case kGetValue:
+      return s.a;
+    case kDestroy:
+      return s.list.empty() ? 0 : kDestroyWhileWaitedFor;
+    case kEnqueue:
+      s.list.push_back(index(actor));
+      return 0;
+    case kTakeTurn:
+      std::erase(s.list, std::int64_t{index(actor)});
+      break;
     default:
       if (s.a == 0) return access.verb == kTryWait ? EAGAIN : ETIMEDOUT;
   }
@@ -60,7 +73,9 @@ inline bool dependent(const Access& x, const Access& y) {
   // Neither changes anything.
   if (only_reads(x) && only_reads(y)) return false;
   // The queue is looked at by those who take their turn; a post looks at the count.
-  if ((x.verb == kEnqueue && (y.verb == kPost || y.verb == kGetValue)) || (y.verb == kEnqueue && (x.verb == kPost || x.verb == kGetValue))) return false;
+  if ((x.verb == kEnqueue && (y.verb == kPost || y.verb == kGetValue)) ||
+      (y.verb == kEnqueue && (x.verb == kPost || x.verb == kGetValue)))
+    return false;
   return true;
 }
 
@@ -69,6 +84,7 @@ inline bool conflicting(const Access& x, const Access& y) {
   return (is_wait(x) && is_wait(y) && (took(x) || took(y))) || dependent(x, y);
 }
 
-inline constexpr Primitive kPrimitive{"semaphore", kVerbs, enabled, apply, dependent, conflicting, always, nullptr, {kDestroy}};
+inline constexpr Primitive kPrimitive{"semaphore", kVerbs, enabled, apply,     dependent,
+                                      conflicting, always, nullptr, {kDestroy}};
 
 }  // namespace crashcut::scheduler::semaphore

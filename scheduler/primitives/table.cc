@@ -24,43 +24,46 @@ namespace crashcut::scheduler {
 
 static constexpr const Primitive* kTable[] = {
     &process::kPrimitive,  //
-    &thread::kPrimitive,
-    &mutex::kPrimitive,
-    &semaphore::kPrimitive,
-    &condition::kPrimitive,
-    &barrier::kPrimitive,
-    &rwlock::kPrimitive,
-    &two_writers::kPrimitive,
-    &once::kPrimitive,
-    &variable::kPrimitive,
-    &timer::kPrimitive,
-    &spin::kPrimitive,
-    &futex::kPrimitive,
-    &file::kPrimitive,
-    &memory::kPrimitive,
-    &assume::kPrimitive,
-    &cancellation::kPrimitive,
+    &thread::kPrimitive,   &mutex::kPrimitive,  &semaphore::kPrimitive,   &condition::kPrimitive,
+    &barrier::kPrimitive,  &rwlock::kPrimitive, &two_writers::kPrimitive, &once::kPrimitive,
+    &variable::kPrimitive, &timer::kPrimitive,  &spin::kPrimitive,        &futex::kPrimitive,
+    &file::kPrimitive,     &memory::kPrimitive, &assume::kPrimitive,      &cancellation::kPrimitive,
     &stir::kPrimitive,
 };
 static_assert(std::size(kTable) == static_cast<std::size_t>(PrimitiveId::kStir) + 1);
 
-const Primitive& primitive_of(const Access& access) { return *kTable[static_cast<std::size_t>(primitive_of(access.object))]; }
+const Primitive& primitive_of(const Access& access) {
+  return *kTable[static_cast<std::size_t>(primitive_of(access.object))];
+}
 
 const char* misuse_text(std::int64_t result) {
   switch (result) {
-    case kUnlockByNonOwner: return "unlocks a lock that another thread holds";
-    case kUnlockOfUnlocked: return "unlocks a lock that nobody holds";
-    case kDestroyWhileLocked: return "destroys a lock that is held";
-    case kDestroyWhileWaitedFor: return "destroys an object that threads wait for";
-    case kJoinTwice: return "joins a thread that was joined before";
-    case kJoinOfDetached: return "joins a detached thread";
-    case kDetachTwice: return "detaches a thread that was joined or detached before";
-    case kWaitWithoutMutex: return "waits on a condition variable without holding the mutex";
-    case kFreeTwice: return "frees memory that was freed before";
-    case kFreeOfOther: return "frees what malloc() did not give";
-    case kUseAfterFree: return "uses memory that was freed";
-    case kUseAfterDestroy: return "uses an object that was destroyed";
-    default: return "";
+    case kUnlockByNonOwner:
+      return "unlocks a lock that another thread holds";
+    case kUnlockOfUnlocked:
+      return "unlocks a lock that nobody holds";
+    case kDestroyWhileLocked:
+      return "destroys a lock that is held";
+    case kDestroyWhileWaitedFor:
+      return "destroys an object that threads wait for";
+    case kJoinTwice:
+      return "joins a thread that was joined before";
+    case kJoinOfDetached:
+      return "joins a detached thread";
+    case kDetachTwice:
+      return "detaches a thread that was joined or detached before";
+    case kWaitWithoutMutex:
+      return "waits on a condition variable without holding the mutex";
+    case kFreeTwice:
+      return "frees memory that was freed before";
+    case kFreeOfOther:
+      return "frees what malloc() did not give";
+    case kUseAfterFree:
+      return "uses memory that was freed";
+    case kUseAfterDestroy:
+      return "uses an object that was destroyed";
+    default:
+      return "";
   }
 }
 

@@ -20,11 +20,15 @@ inline bool enabled(const State& state, ActorId, const Operation& operation, con
   const Object& thread = state.object(access.object);
   if (cancellation::is_heeded(state, operation)) return true;
   switch (access.verb) {
-    case kStart: return thread.a == kCreated;
+    case kStart:
+      return thread.a == kCreated;
     // A mistaken join does not wait.
-    case kJoin: return thread.a == kFinished || thread.b != kOpen;
-    case kTimedJoin: return thread.a == kFinished || thread.b != kOpen || timer::is_fired(state, operation);
-    default: return true;
+    case kJoin:
+      return thread.a == kFinished || thread.b != kOpen;
+    case kTimedJoin:
+      return thread.a == kFinished || thread.b != kOpen || timer::is_fired(state, operation);
+    default:
+      return true;
   }
 }
 
@@ -42,10 +46,17 @@ inline std::int64_t apply(State& state, ActorId, const Operation& operation, con
   if (cancellation::is_heeded(state, operation)) return ECANCELED;
   Object& thread = state.object(access.object);
   switch (access.verb) {
-    case kCreate: thread.a = kCreated; return 0;
-    case kStart: thread.a = kStarted; return 0;
-    case kExit: thread.a = kFinished; return 0;
-    default: return ask_for_end(thread, access);
+    case kCreate:
+      thread.a = kCreated;
+      return 0;
+    case kStart:
+      thread.a = kStarted;
+      return 0;
+    case kExit:
+      thread.a = kFinished;
+      return 0;
+    default:
+      return ask_for_end(thread, access);
   }
 }
 
@@ -56,8 +67,8 @@ inline bool dependent(const Access& x, const Access& y) {
   return true;
 }
 
-// Stages follow each other, so of two steps that change the stage only one is ever enabled; nor is a join before the end, but
-// for one that does not wait: by mistake, or cancelled.
+// Stages follow each other, so of two steps that change the stage only one is ever enabled; nor is a join before the
+// end, but for one that does not wait: by mistake, or cancelled.
 inline bool co_enabled(const Access& x, const Access& y) {
   const auto is = [&](Verb verb) { return x.verb == verb || y.verb == verb; };
   const auto waited = [](const Access& a) { return a.verb == kJoin && a.result == 0; };

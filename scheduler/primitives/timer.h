@@ -25,10 +25,18 @@ inline bool enabled(const State& state, ActorId, const Operation&, const Access&
 inline std::int64_t apply(State& state, ActorId, const Operation&, const Access& access) {
   Object& timer = state.object(access.object);
   switch (access.verb) {
-    case kArm: timer.a = kArmed; timer.c = access.argument; break;
-    case kTake: timer.a = kIdle; break;
-    case kFire: --timer.b; [[fallthrough]];
-    default: timer.a = kFired;
+    case kArm:
+      timer.a = kArmed;
+      timer.c = access.argument;
+      break;
+    case kTake:
+      timer.a = kIdle;
+      break;
+    case kFire:
+      --timer.b;
+      [[fallthrough]];
+    default:
+      timer.a = kFired;
   }
   return 0;
 }

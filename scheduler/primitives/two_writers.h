@@ -16,10 +16,13 @@ inline Access access(ObjectId lock, Verb verb) { return {lock, verb}; }
 inline bool enabled(const State& state, ActorId, const Operation&, const Access& access) {
   const Object& l = state.object(access.object);
   switch (access.verb) {
-    case kRead: return l.b == 0;
+    case kRead:
+      return l.b == 0;
     case kWriteFirst:
-    case kWriteSecond: return l.b == 0 && l.list.empty();
-    default: return true;
+    case kWriteSecond:
+      return l.b == 0 && l.list.empty();
+    default:
+      return true;
   }
 }
 
@@ -32,11 +35,19 @@ inline std::int64_t apply(State& state, ActorId actor, const Operation&, const A
   Object& l = state.object(access.object);
   const std::int64_t self = index(actor);
   switch (access.verb) {
-    case kRead: l.list.insert(std::upper_bound(l.list.begin(), l.list.end(), self), self); return 0;
-    case kWriteFirst: l.b = 1; return 0;
-    case kWriteSecond: l.b = 2; return 0;
-    case kReadDone: return leave(l, self);
-    default: return l.b == 0 ? kUnlockOfUnlocked : (l.b = 0, 0);
+    case kRead:
+      l.list.insert(std::upper_bound(l.list.begin(), l.list.end(), self), self);
+      return 0;
+    case kWriteFirst:
+      l.b = 1;
+      return 0;
+    case kWriteSecond:
+      l.b = 2;
+      return 0;
+    case kReadDone:
+      return leave(l, self);
+    default:
+      return l.b == 0 ? kUnlockOfUnlocked : (l.b = 0, 0);
   }
 }
 
@@ -55,9 +66,11 @@ inline bool co_enabled(const Access& x, const Access& y) {
 
 inline bool holds(const State& state, ActorId actor, const Access& access) {
   const Object& l = state.object(access.object);
-  return (access.verb == kWriteFirst || access.verb == kWriteSecond) && std::binary_search(l.list.begin(), l.list.end(), std::int64_t{index(actor)});
+  return (access.verb == kWriteFirst || access.verb == kWriteSecond) &&
+         std::binary_search(l.list.begin(), l.list.end(), std::int64_t{index(actor)});
 }
 
-inline constexpr Primitive kPrimitive{"two-writers lock", kVerbs, enabled, apply, dependent, dependent, co_enabled, holds};
+inline constexpr Primitive kPrimitive{"two-writers lock", kVerbs,    enabled,    apply,
+                                      dependent,          dependent, co_enabled, holds};
 
 }  // namespace crashcut::scheduler::two_writers

@@ -19,13 +19,20 @@ inline std::int64_t apply(State& state, ActorId, const Operation&, const Access&
   Object& v = state.object(access.object);
   const std::int64_t before = v.a;
   switch (access.verb) {
-    case kWrite: v.a = access.argument; return 0;
-    case kAdd: v.a += access.argument; return before;
-    case kExchange: v.a = access.argument; return before;
+    case kWrite:
+      v.a = access.argument;
+      return 0;
+    case kAdd:
+      v.a += access.argument;
+      return before;
+    case kExchange:
+      v.a = access.argument;
+      return before;
     case kCompareExchange:
       if (before == access.argument >> 32) v.a = static_cast<std::int32_t>(access.argument);
       return before;
-    default: return before;
+    default:
+      return before;
   }
 }
 

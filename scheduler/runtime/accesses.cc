@@ -49,17 +49,18 @@ struct CallSite {
 struct Memory {
   HappensBefore happens_before;
   std::unordered_map<std::uint64_t, Record*> touched;  // by granule
-  std::map<std::uint64_t, Freed> freed;                // by where it begins; granules that have records have this one too
+  std::map<std::uint64_t, Freed> freed;  // by where it begins; granules that have records have this one too
   Record* free_records = nullptr;
   std::vector<CallSite> call_sites{{0, 0}};
   std::unordered_map<std::uint64_t, std::uint32_t> call_site_numbers;
-  std::unordered_set<std::uint64_t> racy;              // granules: accesses to them are operations
+  std::unordered_set<std::uint64_t> racy;  // granules: accesses to them are operations
 };
 Memory* g_memory = nullptr;
 
 bool is_instrumented(const void* code) {
   const auto at = reinterpret_cast<std::uint64_t>(code);
-  return std::any_of(g_instrumented, g_instrumented + g_instrumented_count, [&](const Range& range) { return at >= range.begin && at < range.end; });
+  return std::any_of(g_instrumented, g_instrumented + g_instrumented_count,
+                     [&](const Range& range) { return at >= range.begin && at < range.end; });
 }
 
 constexpr std::uint64_t kOnMainsStack = std::uint64_t{1} << 63;
@@ -92,20 +93,31 @@ RaceSide side_of(const Record& record) {
   side.frees = record.frees;
   side.step = record.step;
   side.frames[side.frame_count++] = record.pc;
-  for (std::uint32_t stack = record.stack; stack != 0 && side.frame_count < kFramesMost; stack = g_memory->call_sites[stack].parent) {
+  for (std::uint32_t stack = record.stack; stack != 0 && side.frame_count < kFramesMost;
+       stack = g_memory->call_sites[stack].parent) {
     side.frames[side.frame_count++] = g_memory->call_sites[stack].pc;
   }
   return side;
 }
 
 // An atomic access is noted once its step is done, and belongs to that: what the step publishes has it.
-std::uint32_t epoch_of(const MemoryTouch& touch) { return g_memory->happens_before.epoch(current_actor().id) - (touch.is_atomic ? 1 : 0); }
+std::uint32_t epoch_of(const MemoryTouch& touch) {
+  return g_memory->happens_before.epoch(current_actor().id) - (touch.is_atomic ? 1 : 0);
+}
 
 // What the running actor's touch leaves behind.
 Record record_of(const MemoryTouch& touch, std::uint8_t mask) {
   const Actor& self = current_actor();
-  return {nullptr, index(self.id), epoch_of(touch), self.memory.stack, mask, touch.writes, touch.is_atomic, touch.frees,
-          reinterpret_cast<std::uint64_t>(touch.pc), g_control->step_count};
+  return {nullptr,
+          index(self.id),
+          epoch_of(touch),
+          self.memory.stack,
+          mask,
+          touch.writes,
+          touch.is_atomic,
+          touch.frees,
+          reinterpret_cast<std::uint64_t>(touch.pc),
+          g_control->step_count};
 }
 
 void report_race(const Record& first, const MemoryTouch& second, std::uint64_t granule) {
@@ -157,12 +169,17 @@ void note_in_granule(const MemoryTouch& touch, std::uint64_t granule, std::uint8
   for (Record** at = &head; *at != nullptr;) {
     Record& r = **at;
     const bool is_own = r.actor == actor;
-    if (is_own && !r.frees && r.epoch == epoch && (r.mask & mask) == mask && r.writes == touch.writes && r.is_atomic == touch.is_atomic) return;
+    if (is_own && !r.frees && r.epoch == epoch && (r.mask & mask) == mask && r.writes == touch.writes &&
+        r.is_atomic == touch.is_atomic)
+      return;
     const bool is_past = is_own || g_memory->happens_before.is_before(static_cast<ActorId>(r.actor), r.epoch, self.id);
-    if (!is_past && (r.mask & mask) != 0 && (r.writes || touch.writes) && !(r.is_atomic && touch.is_atomic)) report_race(r, touch, granule);
+    if (!is_past && (r.mask & mask) != 0 && (r.writes || touch.writes) && !(r.is_atomic && touch.is_atomic))
+      report_race(r, touch, granule);
     if (is_past && r.frees) fail(Failure::kMisuse, kUseAfterFree, misuse_text(kUseAfterFree), touch.pc);
-    // What races with a touch in the past of this one, and not with this one, there is not: where this one is the stronger.
-    const bool is_covered = is_past && (r.mask & ~mask) == 0 && (touch.writes || !r.writes) && (!touch.is_atomic || r.is_atomic);
+    // What races with a touch in the past of this one, and not with this one, there is not: where this one is the
+    // stronger.
+    const bool is_covered =
+        is_past && (r.mask & ~mask) == 0 && (touch.writes || !r.writes) && (!touch.is_atomic || r.is_atomic);
     if (is_covered) {
       drop(*at);
     } else {
@@ -273,13 +290,16 @@ void forget_touches(std::uint64_t address, std::size_t bytes) {
   if (g_memory == nullptr) return;
   g_memory->freed.erase(address);
   if (g_memory->touched.empty()) return;
-  for_each_granule(address, bytes, [&](std::uint64_t granule, std::uint8_t, std::uint8_t) { g_memory->touched.erase(granule); });
+  for_each_granule(address, bytes,
+                   [&](std::uint64_t granule, std::uint8_t, std::uint8_t) { g_memory->touched.erase(granule); });
 }
 
 void note_happened(const Step& step) {
   if (g_is_instrumented) g_memory->happens_before.note(step);
 }
-void note_fence(bool acquires, bool releases) { g_memory->happens_before.fence(current_actor().id, acquires, releases); }
+void note_fence(bool acquires, bool releases) {
+  g_memory->happens_before.fence(current_actor().id, acquires, releases);
+}
 
 void observe_memory(const MemoryView& view, const State& state, Operation& operation) {
   for (std::size_t i = 0; i < operation.size(); ++i) {
@@ -296,7 +316,9 @@ void observe_memory(const MemoryView& view, const State& state, Operation& opera
 void enter_function(const void* call_site) {
   std::uint32_t& stack = current_actor().memory.stack;
   const auto pc = reinterpret_cast<std::uint64_t>(call_site);
-  const auto [it, is_new] = g_memory->call_site_numbers.try_emplace(std::uint64_t{stack} << 48 ^ std::uint64_t{stack} >> 16 ^ pc, static_cast<std::uint32_t>(g_memory->call_sites.size()));
+  const auto [it, is_new] =
+      g_memory->call_site_numbers.try_emplace(std::uint64_t{stack} << 48 ^ std::uint64_t{stack} >> 16 ^ pc,
+                                              static_cast<std::uint32_t>(g_memory->call_sites.size()));
   const CallSite& found = g_memory->call_sites[is_new ? 0 : it->second];
   // Two call sites of one key are rare: the second is not remembered by it.
   if (is_new || found.parent != stack || found.pc != pc) {

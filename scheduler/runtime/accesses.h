@@ -27,10 +27,10 @@ struct Look {
 
 // An actor's part.
 struct MemoryView {
-  std::uint32_t stack = 0;                  // where its calls stand: a node of the tree of call sites
+  std::uint32_t stack = 0;  // where its calls stand: a node of the tree of call sites
   std::uint64_t stack_top = 0;
   const std::int64_t* granules[Operation::kAccessesMost] = {};  // of its pending operation
-  std::vector<Look> looks;                  // since it last changed anything
+  std::vector<Look> looks;                                      // since it last changed anything
   std::uint32_t plain_reads_in_a_row = 0;
 };
 
@@ -50,8 +50,8 @@ void begin_accesses();
 void end_accesses();
 // An instrumented access of the running actor. May end the execution: a data race.
 void note_touch(const MemoryTouch& touch);
-// free() by instrumented code: a write to all of it, and whatever is touched there after it is a mistake. (Other code may
-// know by what is not seen that nobody uses it any more.)
+// free() by instrumented code: a write to all of it, and whatever is touched there after it is a mistake. (Other code
+// may know by what is not seen that nobody uses it any more.)
 void note_freed(std::uint64_t address, std::size_t bytes, const void* pc);
 // The module that holds the code is instrumented.
 void note_instrumented(const void* code);

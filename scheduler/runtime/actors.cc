@@ -34,7 +34,8 @@ void finish_actor(Actor& actor) {
   // Robust mutexes that it still holds go to whoever comes next, with a word.
   for (const ObjectId mutex : mutexes()) {
     const Object& m = g_world->state.object(mutex);
-    if ((m.a & mutex::kRobust) != 0 && m.b == mutex::number_of(actor.id)) perform(mutex::access(mutex, mutex::kAbandon), nullptr);
+    if ((m.a & mutex::kRobust) != 0 && m.b == mutex::number_of(actor.id))
+      perform(mutex::access(mutex, mutex::kAbandon), nullptr);
   }
   perform(thread::access(actor.thread, thread::kExit), nullptr);
 }

@@ -1,9 +1,9 @@
 // What the interposed functions have in common.
 #pragma once
 
-#include "scheduler/runtime/world.h"
-
 #include <time.h>
+
+#include "scheduler/runtime/world.h"
 
 namespace crashcut::scheduler::runtime {
 // A timed wait's result: where its time has run out, the actor's clock shows that. --- calls_process.cc

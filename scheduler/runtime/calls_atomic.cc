@@ -36,15 +36,24 @@ template <class T>
 T value_after(const Call<T>& call, T before) {
   switch (call.verb) {
     case memory::kStore:
-    case memory::kExchange: return call.operand;
-    case memory::kAdd: return static_cast<T>(before + call.operand);
-    case memory::kSubtract: return static_cast<T>(before - call.operand);
-    case memory::kAnd: return before & call.operand;
-    case memory::kOr: return before | call.operand;
-    case memory::kXor: return before ^ call.operand;
-    case memory::kNand: return static_cast<T>(~(before & call.operand));
-    case memory::kCompareExchange: return before == call.expected ? call.operand : before;
-    default: return before;
+    case memory::kExchange:
+      return call.operand;
+    case memory::kAdd:
+      return static_cast<T>(before + call.operand);
+    case memory::kSubtract:
+      return static_cast<T>(before - call.operand);
+    case memory::kAnd:
+      return before & call.operand;
+    case memory::kOr:
+      return before | call.operand;
+    case memory::kXor:
+      return before ^ call.operand;
+    case memory::kNand:
+      return static_cast<T>(~(before & call.operand));
+    case memory::kCompareExchange:
+      return before == call.expected ? call.operand : before;
+    default:
+      return before;
   }
 }
 
@@ -74,7 +83,8 @@ Operation operation_of(const Call<T>& call) {
     const std::uint64_t granule = address & ~(memory::kGranule - 1);
     const std::uint64_t part_end = end < granule + memory::kGranule ? end : granule + memory::kGranule;
     const memory::Verb verb = is_whole || call.verb == memory::kLoad ? call.verb : memory::kModify;
-    Access access = memory::access(memory_object(granule), verb, static_cast<std::uint8_t>(address - granule), static_cast<std::uint8_t>(part_end - address));
+    Access access = memory::access(memory_object(granule), verb, static_cast<std::uint8_t>(address - granule),
+                                   static_cast<std::uint8_t>(part_end - address));
     if (is_whole) {
       access.argument = static_cast<std::int64_t>(call.operand);
       access.expected = static_cast<std::int64_t>(call.expected);
@@ -97,7 +107,8 @@ T act(const Call<T>& call) {
   std::uint64_t state = 0;
   Operation operation = operation_of(call);
   if (may_loop && operation.size() == 1) {
-    state = state_at_entry(address, static_cast<std::uint64_t>(call.operand) * 31 + static_cast<std::uint64_t>(call.expected));
+    state = state_at_entry(address,
+                           static_cast<std::uint64_t>(call.operand) * 31 + static_cast<std::uint64_t>(call.expected));
     if (add_awaits(operation, state, address)) {
       perform(spin::access(loop_object(), spin::kSpin), call.pc);
       operation = operation_of(call);
@@ -137,37 +148,38 @@ bool compare_exchange(T* place, T* expected, T desired, int order, int order_of_
 using namespace crashcut::scheduler;
 using namespace crashcut::scheduler::runtime;
 
-
-#define MODIFY(bits, T, name, verb)                                                       \
-  CRASHCUT_ENTRY(__tsan_atomic##bits##_##name);                                           \
-  HIDDEN T crashcut_impl___tsan_atomic##bits##_##name(T* p, T operand, int order) {       \
-    return act<T>({p, verb, operand, 0, order, kRelaxed, CALLER});                        \
+#define MODIFY(bits, T, name, verb)                                                 \
+  CRASHCUT_ENTRY(__tsan_atomic##bits##_##name);                                     \
+  HIDDEN T crashcut_impl___tsan_atomic##bits##_##name(T* p, T operand, int order) { \
+    return act<T>({p, verb, operand, 0, order, kRelaxed, CALLER});                  \
   }
-#define COMPARE(bits, T, name)                                                                                          \
-  CRASHCUT_ENTRY(__tsan_atomic##bits##_##name);                                                                         \
-  HIDDEN int crashcut_impl___tsan_atomic##bits##_##name(T* p, T* expected, T desired, int order, int order_of_failure) { \
-    return compare_exchange(p, expected, desired, order, order_of_failure, CALLER) ? 1 : 0;                             \
+#define COMPARE(bits, T, name)                                                                   \
+  CRASHCUT_ENTRY(__tsan_atomic##bits##_##name);                                                  \
+  HIDDEN int crashcut_impl___tsan_atomic##bits##_##name(T* p, T* expected, T desired, int order, \
+                                                        int order_of_failure) {                  \
+    return compare_exchange(p, expected, desired, order, order_of_failure, CALLER) ? 1 : 0;      \
   }
-#define ATOMIC(bits, T)                                                                              \
-  CRASHCUT_ENTRY(__tsan_atomic##bits##_load);                                                        \
-  HIDDEN T crashcut_impl___tsan_atomic##bits##_load(T* p, int order) {                               \
-    return act<T>({p, memory::kLoad, 0, 0, order, kRelaxed, CALLER});                                \
-  }                                                                                                  \
-  EXPORT void __tsan_atomic##bits##_store(T* p, T value, int order) {                                \
-    act<T>({p, memory::kStore, value, 0, order, kRelaxed, CALLER});                                  \
-  }                                                                                                  \
-  MODIFY(bits, T, exchange, memory::kExchange)                                                       \
-  MODIFY(bits, T, fetch_add, memory::kAdd)                                                           \
-  MODIFY(bits, T, fetch_sub, memory::kSubtract)                                                      \
-  MODIFY(bits, T, fetch_and, memory::kAnd)                                                           \
-  MODIFY(bits, T, fetch_or, memory::kOr)                                                             \
-  MODIFY(bits, T, fetch_xor, memory::kXor)                                                           \
-  MODIFY(bits, T, fetch_nand, memory::kNand)                                                         \
-  COMPARE(bits, T, compare_exchange_strong)                                                          \
-  COMPARE(bits, T, compare_exchange_weak)                                                            \
-  CRASHCUT_ENTRY(__tsan_atomic##bits##_compare_exchange_val);                                        \
-  HIDDEN T crashcut_impl___tsan_atomic##bits##_compare_exchange_val(T* p, T expected, T desired, int order, int order_of_failure) { \
-    return act<T>({p, memory::kCompareExchange, desired, expected, order, order_of_failure, CALLER}); \
+#define ATOMIC(bits, T)                                                                                     \
+  CRASHCUT_ENTRY(__tsan_atomic##bits##_load);                                                               \
+  HIDDEN T crashcut_impl___tsan_atomic##bits##_load(T* p, int order) {                                      \
+    return act<T>({p, memory::kLoad, 0, 0, order, kRelaxed, CALLER});                                       \
+  }                                                                                                         \
+  EXPORT void __tsan_atomic##bits##_store(T* p, T value, int order) {                                       \
+    act<T>({p, memory::kStore, value, 0, order, kRelaxed, CALLER});                                         \
+  }                                                                                                         \
+  MODIFY(bits, T, exchange, memory::kExchange)                                                              \
+  MODIFY(bits, T, fetch_add, memory::kAdd)                                                                  \
+  MODIFY(bits, T, fetch_sub, memory::kSubtract)                                                             \
+  MODIFY(bits, T, fetch_and, memory::kAnd)                                                                  \
+  MODIFY(bits, T, fetch_or, memory::kOr)                                                                    \
+  MODIFY(bits, T, fetch_xor, memory::kXor)                                                                  \
+  MODIFY(bits, T, fetch_nand, memory::kNand)                                                                \
+  COMPARE(bits, T, compare_exchange_strong)                                                                 \
+  COMPARE(bits, T, compare_exchange_weak)                                                                   \
+  CRASHCUT_ENTRY(__tsan_atomic##bits##_compare_exchange_val);                                               \
+  HIDDEN T crashcut_impl___tsan_atomic##bits##_compare_exchange_val(T* p, T expected, T desired, int order, \
+                                                                    int order_of_failure) {                 \
+    return act<T>({p, memory::kCompareExchange, desired, expected, order, order_of_failure, CALLER});       \
   }
 
 ATOMIC(8, std::uint8_t)

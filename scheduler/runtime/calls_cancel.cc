@@ -1,5 +1,5 @@
-// Cancellation: deferred, heeded at cancellation points. Asynchronous cancellation could end a thread between any two of
-// its instructions, which is nothing that a schedule of operations can say.
+// Cancellation: deferred, heeded at cancellation points. Asynchronous cancellation could end a thread between any two
+// of its instructions, which is nothing that a schedule of operations can say.
 #include <elf.h>
 #include <link.h>
 #include <pthread.h>
@@ -21,7 +21,8 @@ namespace {
 bool refers_to_cancel(const dl_phdr_info& info) {
   const Elf64_Dyn* dynamic = nullptr;
   for (int i = 0; i < info.dlpi_phnum; ++i) {
-    if (info.dlpi_phdr[i].p_type == PT_DYNAMIC) dynamic = reinterpret_cast<const Elf64_Dyn*>(info.dlpi_addr + info.dlpi_phdr[i].p_vaddr);
+    if (info.dlpi_phdr[i].p_type == PT_DYNAMIC)
+      dynamic = reinterpret_cast<const Elf64_Dyn*>(info.dlpi_addr + info.dlpi_phdr[i].p_vaddr);
   }
   const Elf64_Sym* symbols = nullptr;
   const char* names = nullptr;
@@ -30,16 +31,31 @@ bool refers_to_cancel(const dl_phdr_info& info) {
     std::uint64_t bytes = 0;
   } tables[2];
   // The loader has put addresses in place of offsets, but for the kernel's own object.
-  const auto at = [&](const Elf64_Dyn& d) { return d.d_un.d_ptr + (d.d_un.d_ptr < info.dlpi_addr ? info.dlpi_addr : 0); };
+  const auto at = [&](const Elf64_Dyn& d) {
+    return d.d_un.d_ptr + (d.d_un.d_ptr < info.dlpi_addr ? info.dlpi_addr : 0);
+  };
   for (; dynamic != nullptr && dynamic->d_tag != DT_NULL; ++dynamic) {
     switch (dynamic->d_tag) {
-      case DT_SYMTAB: symbols = reinterpret_cast<const Elf64_Sym*>(at(*dynamic)); break;
-      case DT_STRTAB: names = reinterpret_cast<const char*>(at(*dynamic)); break;
-      case DT_RELA: tables[0].first = reinterpret_cast<const Elf64_Rela*>(at(*dynamic)); break;
-      case DT_RELASZ: tables[0].bytes = dynamic->d_un.d_val; break;
-      case DT_JMPREL: tables[1].first = reinterpret_cast<const Elf64_Rela*>(at(*dynamic)); break;
-      case DT_PLTRELSZ: tables[1].bytes = dynamic->d_un.d_val; break;
-      default: break;
+      case DT_SYMTAB:
+        symbols = reinterpret_cast<const Elf64_Sym*>(at(*dynamic));
+        break;
+      case DT_STRTAB:
+        names = reinterpret_cast<const char*>(at(*dynamic));
+        break;
+      case DT_RELA:
+        tables[0].first = reinterpret_cast<const Elf64_Rela*>(at(*dynamic));
+        break;
+      case DT_RELASZ:
+        tables[0].bytes = dynamic->d_un.d_val;
+        break;
+      case DT_JMPREL:
+        tables[1].first = reinterpret_cast<const Elf64_Rela*>(at(*dynamic));
+        break;
+      case DT_PLTRELSZ:
+        tables[1].bytes = dynamic->d_un.d_val;
+        break;
+      default:
+        break;
     }
   }
   if (symbols == nullptr || names == nullptr) return false;
@@ -56,18 +72,40 @@ bool refers_to_cancel(const dl_phdr_info& info) {
 bool g_is_cancelling = false;
 
 __attribute__((constructor(102))) void find_users_of_cancel() {
-  g_is_cancelling = dl_iterate_phdr([](dl_phdr_info* info, std::size_t, void*) { return refers_to_cancel(*info) ? 1 : 0; }, nullptr) != 0;
+  g_is_cancelling =
+      dl_iterate_phdr([](dl_phdr_info* info, std::size_t, void*) { return refers_to_cancel(*info) ? 1 : 0; },
+                      nullptr) != 0;
 }
 
 // System calls of libc's functions that are cancellation points.
 bool is_cancellation_point(long number) {
   switch (number) {
-    case SYS_read: case SYS_write: case SYS_pread64: case SYS_pwrite64: case SYS_readv: case SYS_writev: case SYS_preadv:
-    case SYS_pwritev: case SYS_preadv2: case SYS_pwritev2: case SYS_open: case SYS_openat: case SYS_creat: case SYS_close:
-    case SYS_fsync: case SYS_fdatasync: case SYS_msync: case SYS_sync_file_range: case SYS_fallocate:
-    case SYS_copy_file_range: case SYS_splice: case SYS_tee: case SYS_vmsplice:
+    case SYS_read:
+    case SYS_write:
+    case SYS_pread64:
+    case SYS_pwrite64:
+    case SYS_readv:
+    case SYS_writev:
+    case SYS_preadv:
+    case SYS_pwritev:
+    case SYS_preadv2:
+    case SYS_pwritev2:
+    case SYS_open:
+    case SYS_openat:
+    case SYS_creat:
+    case SYS_close:
+    case SYS_fsync:
+    case SYS_fdatasync:
+    case SYS_msync:
+    case SYS_sync_file_range:
+    case SYS_fallocate:
+    case SYS_copy_file_range:
+    case SYS_splice:
+    case SYS_tee:
+    case SYS_vmsplice:
       return true;
-    default: return false;
+    default:
+      return false;
   }
 }
 
@@ -120,7 +158,8 @@ void heed_cancellation(const void* caller) {
 }
 
 bool is_cancelled_before(long number, const void* caller) {
-  if (!g_is_cancelling || !is_scheduling() || current_actor().is_in_file_step || !is_cancellation_point(number)) return false;
+  if (!g_is_cancelling || !is_scheduling() || current_actor().is_in_file_step || !is_cancellation_point(number))
+    return false;
   if (!can_be_cancelled()) return false;
   perform(own_access(cancellation::kHeed), caller);
   return is_cancelled();
@@ -142,7 +181,8 @@ EXPORT int pthread_cancel(pthread_t handle) {
 EXPORT void pthread_testcancel() {
   if (!is_scheduling() || !g_is_cancelling) return;
   heed_cancellation(CALLER);
-  // A loop of these alone waits to be cancelled. It may also be one that computes: where nobody else can go on, it does.
+  // A loop of these alone waits to be cancelled. It may also be one that computes: where nobody else can go on, it
+  // does.
   if (++current_actor().yields_in_a_row <= kPolite) return;
   note_sleep(true);
   perform(spin::access(loop_object(), spin::kSpin), CALLER);
@@ -159,7 +199,8 @@ EXPORT int pthread_setcancelstate(int state, int* old) {
 }
 
 EXPORT int pthread_setcanceltype(int type, int* old) {
-  if (type == PTHREAD_CANCEL_ASYNCHRONOUS) refuse(name_openmp("pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS)", CALLER));
+  if (type == PTHREAD_CANCEL_ASYNCHRONOUS)
+    refuse(name_openmp("pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS)", CALLER));
   if (type != PTHREAD_CANCEL_DEFERRED) return EINVAL;
   if (old != nullptr) *old = PTHREAD_CANCEL_DEFERRED;
   return 0;

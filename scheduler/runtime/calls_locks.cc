@@ -19,14 +19,18 @@ constexpr int kRobustBit = 16;  // in libc's mutex kind
 
 std::int64_t kind_of(int libc_kind) {
   const int type = libc_kind & 3;
-  const std::int64_t kind = type == PTHREAD_MUTEX_RECURSIVE ? mutex::kRecursive : type == PTHREAD_MUTEX_ERRORCHECK ? mutex::kErrorCheck : mutex::kNormal;
-  return kind + ((libc_kind & kRobustBit) != 0 ? std::int64_t{mutex::kRobust} : 0) + policy_of(PrimitiveId::kMutex) * mutex::kPolicy;
+  const std::int64_t kind = type == PTHREAD_MUTEX_RECURSIVE    ? mutex::kRecursive
+                            : type == PTHREAD_MUTEX_ERRORCHECK ? mutex::kErrorCheck
+                                                               : mutex::kNormal;
+  return kind + ((libc_kind & kRobustBit) != 0 ? std::int64_t{mutex::kRobust} : 0) +
+         policy_of(PrimitiveId::kMutex) * mutex::kPolicy;
 }
 
 // Before a lock that may wait. Who holds the mutex already has its answer without a line.
 void get_in_line(ObjectId mutex, const void* caller) {
   const auto policy = static_cast<Policy>(policy_of(PrimitiveId::kMutex));
-  if (policy != kArbitrary && !mutex::answers_owner(object_of(mutex), current_actor().id)) perform(mutex::enqueue(mutex, policy), caller);
+  if (policy != kArbitrary && !mutex::answers_owner(object_of(mutex), current_actor().id))
+    perform(mutex::enqueue(mutex, policy), caller);
 }
 
 int lock(pthread_mutex_t* m, mutex::Verb verb, const void* caller) {
@@ -47,7 +51,8 @@ int timed_lock(pthread_mutex_t* m, const timespec* until, const void* caller) {
   }
   arm_timer(caller);
   get_in_line(id, caller);
-  return static_cast<int>(timed_out_at(until, perform(Operation(mutex::access(id, mutex::kTimedLock)).add(take_timer()), caller)));
+  return static_cast<int>(
+      timed_out_at(until, perform(Operation(mutex::access(id, mutex::kTimedLock)).add(take_timer()), caller)));
 }
 
 // Bytes of libc's own that nobody uses, as its functions are not called.
@@ -66,7 +71,12 @@ constexpr int kPreferWriters = PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP;
 ObjectId rwlock_object(pthread_rwlock_t* l, bool is_initialised = false) {
   const std::int64_t chosen = policy_of(PrimitiveId::kRwLock);
   const bool asks_for_writers = static_cast<int>(l->__data.__flags) == kPreferWriters;
-  return stamped_object_at(PrimitiveId::kRwLock, l, {{}, chosen != 0 ? chosen : asks_for_writers ? std::int64_t{rwlock::kWriters} : std::int64_t{rwlock::kNone}}, l->__data.__pad4, is_initialised);
+  return stamped_object_at(PrimitiveId::kRwLock, l,
+                           {{},
+                            chosen != 0        ? chosen
+                            : asks_for_writers ? std::int64_t{rwlock::kWriters}
+                                               : std::int64_t{rwlock::kNone}},
+                           l->__data.__pad4, is_initialised);
 }
 
 int take(pthread_rwlock_t* l, rwlock::Verb verb, const timespec* until, const void* caller) {
@@ -96,7 +106,8 @@ std::int64_t wait_for_mutex(ObjectId mutex, const void* caller) {
 }
 
 ObjectId mutex_object(const pthread_mutex_t* m) {
-  return stamped_object_at(PrimitiveId::kMutex, m, {{}, kind_of(m->__data.__kind)}, stamp_of(const_cast<pthread_mutex_t*>(m)));
+  return stamped_object_at(PrimitiveId::kMutex, m, {{}, kind_of(m->__data.__kind)},
+                           stamp_of(const_cast<pthread_mutex_t*>(m)));
 }
 
 }  // namespace crashcut::scheduler::runtime
@@ -119,8 +130,12 @@ HIDDEN int crashcut_impl_pthread_mutex_trylock(pthread_mutex_t* m) { return lock
 EXPORT int pthread_mutex_unlock(pthread_mutex_t* m) { return lock(m, mutex::kUnlock, CALLER); }
 EXPORT int pthread_mutex_destroy(pthread_mutex_t* m) { return lock(m, mutex::kDestroy, CALLER); }
 EXPORT int pthread_mutex_consistent(pthread_mutex_t* m) { return lock(m, mutex::kConsistent, CALLER); }
-EXPORT int pthread_mutex_timedlock(pthread_mutex_t* m, const struct timespec* until) { return timed_lock(m, until, CALLER); }
-EXPORT int pthread_mutex_clocklock(pthread_mutex_t* m, clockid_t, const struct timespec* until) { return timed_lock(m, until, CALLER); }
+EXPORT int pthread_mutex_timedlock(pthread_mutex_t* m, const struct timespec* until) {
+  return timed_lock(m, until, CALLER);
+}
+EXPORT int pthread_mutex_clocklock(pthread_mutex_t* m, clockid_t, const struct timespec* until) {
+  return timed_lock(m, until, CALLER);
+}
 
 // A spin lock is a mutex that wastes time while it waits.
 static int do_spin(pthread_spinlock_t* s, mutex::Verb verb, bool is_initialised, const void* caller) {
@@ -132,7 +147,9 @@ EXPORT int pthread_spin_init(pthread_spinlock_t* s, int) { return *s = 1, do_spi
 CRASHCUT_ENTRY(pthread_spin_lock);
 HIDDEN int crashcut_impl_pthread_spin_lock(pthread_spinlock_t* s) { return do_spin(s, mutex::kLock, false, CALLER); }
 CRASHCUT_ENTRY(pthread_spin_trylock);
-HIDDEN int crashcut_impl_pthread_spin_trylock(pthread_spinlock_t* s) { return do_spin(s, mutex::kTryLock, false, CALLER); }
+HIDDEN int crashcut_impl_pthread_spin_trylock(pthread_spinlock_t* s) {
+  return do_spin(s, mutex::kTryLock, false, CALLER);
+}
 EXPORT int pthread_spin_unlock(pthread_spinlock_t* s) { return do_spin(s, mutex::kUnlock, false, CALLER); }
 EXPORT int pthread_spin_destroy(pthread_spinlock_t* s) { return do_spin(s, mutex::kDestroy, false, CALLER); }
 
@@ -149,21 +166,37 @@ HIDDEN int crashcut_impl_pthread_rwlock_rdlock(pthread_rwlock_t* l) { return tak
 CRASHCUT_ENTRY(pthread_rwlock_wrlock);
 HIDDEN int crashcut_impl_pthread_rwlock_wrlock(pthread_rwlock_t* l) { return take(l, rwlock::kWrite, nullptr, CALLER); }
 CRASHCUT_ENTRY(pthread_rwlock_tryrdlock);
-HIDDEN int crashcut_impl_pthread_rwlock_tryrdlock(pthread_rwlock_t* l) { return take(l, rwlock::kTryRead, nullptr, CALLER); }
+HIDDEN int crashcut_impl_pthread_rwlock_tryrdlock(pthread_rwlock_t* l) {
+  return take(l, rwlock::kTryRead, nullptr, CALLER);
+}
 CRASHCUT_ENTRY(pthread_rwlock_trywrlock);
-HIDDEN int crashcut_impl_pthread_rwlock_trywrlock(pthread_rwlock_t* l) { return take(l, rwlock::kTryWrite, nullptr, CALLER); }
-EXPORT int pthread_rwlock_timedrdlock(pthread_rwlock_t* l, const struct timespec* until) { return take(l, rwlock::kTimedRead, until, CALLER); }
-EXPORT int pthread_rwlock_timedwrlock(pthread_rwlock_t* l, const struct timespec* until) { return take(l, rwlock::kTimedWrite, until, CALLER); }
-EXPORT int pthread_rwlock_clockrdlock(pthread_rwlock_t* l, clockid_t, const struct timespec* until) { return take(l, rwlock::kTimedRead, until, CALLER); }
-EXPORT int pthread_rwlock_clockwrlock(pthread_rwlock_t* l, clockid_t, const struct timespec* until) { return take(l, rwlock::kTimedWrite, until, CALLER); }
+HIDDEN int crashcut_impl_pthread_rwlock_trywrlock(pthread_rwlock_t* l) {
+  return take(l, rwlock::kTryWrite, nullptr, CALLER);
+}
+EXPORT int pthread_rwlock_timedrdlock(pthread_rwlock_t* l, const struct timespec* until) {
+  return take(l, rwlock::kTimedRead, until, CALLER);
+}
+EXPORT int pthread_rwlock_timedwrlock(pthread_rwlock_t* l, const struct timespec* until) {
+  return take(l, rwlock::kTimedWrite, until, CALLER);
+}
+EXPORT int pthread_rwlock_clockrdlock(pthread_rwlock_t* l, clockid_t, const struct timespec* until) {
+  return take(l, rwlock::kTimedRead, until, CALLER);
+}
+EXPORT int pthread_rwlock_clockwrlock(pthread_rwlock_t* l, clockid_t, const struct timespec* until) {
+  return take(l, rwlock::kTimedWrite, until, CALLER);
+}
 EXPORT int pthread_rwlock_unlock(pthread_rwlock_t* l) {
   if (is_scheduling()) perform(rwlock::access(rwlock_object(l), rwlock::kUnlock), CALLER);
   return 0;
 }
-EXPORT int pthread_rwlock_destroy(pthread_rwlock_t* l) { return is_scheduling() ? static_cast<int>(perform(rwlock::access(rwlock_object(l), rwlock::kDestroy), CALLER)) : 0; }
+EXPORT int pthread_rwlock_destroy(pthread_rwlock_t* l) {
+  return is_scheduling() ? static_cast<int>(perform(rwlock::access(rwlock_object(l), rwlock::kDestroy), CALLER)) : 0;
+}
 
 static pthread_mutex_t* of(mtx_t* m) { return reinterpret_cast<pthread_mutex_t*>(m); }
-EXPORT int mtx_init(mtx_t* m, int type) { return c11(init(of(m), (type & mtx_recursive) != 0 ? PTHREAD_MUTEX_RECURSIVE : PTHREAD_MUTEX_NORMAL)); }
+EXPORT int mtx_init(mtx_t* m, int type) {
+  return c11(init(of(m), (type & mtx_recursive) != 0 ? PTHREAD_MUTEX_RECURSIVE : PTHREAD_MUTEX_NORMAL));
+}
 CRASHCUT_ENTRY(mtx_lock);
 HIDDEN int crashcut_impl_mtx_lock(mtx_t* m) { return c11(lock(of(m), mutex::kLock, CALLER)); }
 CRASHCUT_ENTRY(mtx_trylock);

@@ -21,17 +21,16 @@ void plain(const void* p, std::size_t bytes, bool writes, const void* pc) {
 using namespace crashcut::scheduler;
 using namespace crashcut::scheduler::runtime;
 
-
 // Reads note the registers: they may be a loop's.
 #define READ(name, bytes) \
   CRASHCUT_ENTRY(name);   \
   HIDDEN void crashcut_impl_##name(void* p) { plain(p, bytes, false, CALLER); }
 #define WRITE(name, bytes) \
   EXPORT void name(void* p) { plain(p, bytes, true, CALLER); }
-#define BOTH(name, bytes)                  \
-  EXPORT void name(void* p) {              \
-    plain(p, bytes, false, CALLER);        \
-    plain(p, bytes, true, CALLER);         \
+#define BOTH(name, bytes)           \
+  EXPORT void name(void* p) {       \
+    plain(p, bytes, false, CALLER); \
+    plain(p, bytes, true, CALLER);  \
   }
 #define SIZE(bytes)                                    \
   READ(__tsan_read##bytes, bytes)                      \
@@ -90,14 +89,17 @@ EXPORT void* __tsan_memset(void* to, int value, std::size_t bytes) { return fill
 
 // The guard of a function's static variable: its first byte says that it is done, and the compiler looks at that
 // before it calls.
-static ObjectId guard_object(const char* guard) { return object_at(PrimitiveId::kOnce, guard, {{}, *guard != 0 ? once::kDone : once::kNotYet}); }
+static ObjectId guard_object(const char* guard) {
+  return object_at(PrimitiveId::kOnce, guard, {{}, *guard != 0 ? once::kDone : once::kNotYet});
+}
 static void end_guard(char* guard, once::Verb verb, const void* caller) {
   const std::uint8_t value = verb == once::kEnd ? 1 : 0;
   if (is_scheduling()) {
     Operation operation(once::access(guard_object(guard), verb));
     if (g_is_instrumented) {
       const auto address = reinterpret_cast<std::uint64_t>(guard);
-      Access store = memory::access(memory_object(address), memory::kStore, static_cast<std::uint8_t>(address % memory::kGranule), 1, value);
+      Access store = memory::access(memory_object(address), memory::kStore,
+                                    static_cast<std::uint8_t>(address % memory::kGranule), 1, value);
       store.order = memory::kRelease;
       current_actor().memory.granules[1] = reinterpret_cast<const std::int64_t*>(address & ~(memory::kGranule - 1));
       operation.add(store);

@@ -43,8 +43,12 @@ void note_asked() {
   if (g_is_instrumented) note_change();
 }
 
-timespec to_timespec(std::uint64_t ns) { return {static_cast<time_t>(ns / 1'000'000'000), static_cast<long>(ns % 1'000'000'000)}; }
-std::uint64_t to_ns(const timespec& t) { return static_cast<std::uint64_t>(t.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(t.tv_nsec); }
+timespec to_timespec(std::uint64_t ns) {
+  return {static_cast<time_t>(ns / 1'000'000'000), static_cast<long>(ns % 1'000'000'000)};
+}
+std::uint64_t to_ns(const timespec& t) {
+  return static_cast<std::uint64_t>(t.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(t.tv_nsec);
+}
 
 std::uint64_t next_random() {
   static std::uint64_t outside = 88172645463325252;
@@ -85,7 +89,8 @@ std::uint64_t now_ns() {
 }
 
 void fill_random(void* out, std::size_t bytes) {
-  for (std::size_t i = 0; i < bytes; ++i) static_cast<unsigned char*>(out)[i] = static_cast<unsigned char>(next_random() >> 24);
+  for (std::size_t i = 0; i < bytes; ++i)
+    static_cast<unsigned char*>(out)[i] = static_cast<unsigned char>(next_random() >> 24);
 }
 
 // Who sleeps in a loop waits for somebody.
@@ -131,7 +136,8 @@ EXPORT void __assert_fail(const char* assertion, const char* file, unsigned line
   using Real = void (*)(const char*, const char*, unsigned, const char*);
   if (g_control == nullptr) reinterpret_cast<Real>(find_real("__assert_fail"))(assertion, file, line, function);
   char text[512];
-  const int length = snprintf(text, sizeof text, "%s:%u: %s: assertion `%s' failed", file, line, function == nullptr ? "?" : function, assertion);
+  const int length = snprintf(text, sizeof text, "%s:%u: %s: assertion `%s' failed", file, line,
+                              function == nullptr ? "?" : function, assertion);
   fail(Failure::kAssertion, SIGABRT, {text, std::min(static_cast<std::size_t>(length), sizeof text - 1)}, CALLER);
 }
 

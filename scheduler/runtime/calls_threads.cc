@@ -45,7 +45,9 @@ __attribute__((constructor(102))) void make_tables() {
   lone_values();
 }
 
-Actor* target_of(pthread_t handle) { return is_scheduling() ? actor_of_handle(static_cast<std::uint64_t>(handle)) : nullptr; }
+Actor* target_of(pthread_t handle) {
+  return is_scheduling() ? actor_of_handle(static_cast<std::uint64_t>(handle)) : nullptr;
+}
 
 int join(pthread_t handle, void** result, thread::Verb verb, const void* caller, const timespec* until = nullptr) {
   Actor* actor = target_of(handle);
@@ -64,7 +66,8 @@ int join(pthread_t handle, void** result, thread::Verb verb, const void* caller,
   return static_cast<int>(done);
 }
 
-int create(pthread_t* handle, const pthread_attr_t* attributes, void* (*routine)(void*), void* argument, const void* caller) {
+int create(pthread_t* handle, const pthread_attr_t* attributes, void* (*routine)(void*), void* argument,
+           const void* caller) {
   if (!is_scheduling()) refuse("pthread_create() outside of main(), in a static constructor or destructor");
   std::size_t stack_bytes = 0;
   int detached = PTHREAD_CREATE_JOINABLE;
@@ -85,8 +88,8 @@ struct Stack {
   std::size_t bytes;
 };
 
-// It grows down to its limit from where the kernel put the program's name. libc would ask the kernel's list of maps, which is
-// a file.
+// It grows down to its limit from where the kernel put the program's name. libc would ask the kernel's list of maps,
+// which is a file.
 Stack stack_of_main() {
   constexpr std::uint64_t kPage = 4096, kUnlimited_bytes = 8 << 20;
   const auto name = reinterpret_cast<const char*>(getauxval(AT_EXECFN));
@@ -109,7 +112,8 @@ int call_once(int* control, void (*routine)(), const void* caller) {
   const ObjectStart start{{}, (*control & kDoneBit) != 0 ? once::kDone : once::kNotYet};
   ObjectId id = object_at(PrimitiveId::kOnce, control, start);
   // Another one in the place of one that is done.
-  if ((*control & kDoneBit) == 0 && object_of(id).a == once::kDone) id = object_at(PrimitiveId::kOnce, control, start, true);
+  if ((*control & kDoneBit) == 0 && object_of(id).a == once::kDone)
+    id = object_at(PrimitiveId::kOnce, control, start, true);
   if (perform(once::access(id, once::kBegin), caller) != once::kMustRun) return 0;
   struct GiveUp {
     ObjectId id;
@@ -150,23 +154,32 @@ void run_key_destructors(Actor& actor) {
 using namespace crashcut::scheduler;
 using namespace crashcut::scheduler::runtime;
 
-EXPORT int pthread_create(pthread_t* handle, const pthread_attr_t* attributes, void* (*routine)(void*), void* argument) {
+EXPORT int pthread_create(pthread_t* handle, const pthread_attr_t* attributes, void* (*routine)(void*),
+                          void* argument) {
   return create(handle, attributes, routine, argument, CALLER);
 }
 EXPORT int pthread_join(pthread_t handle, void** result) { return join(handle, result, thread::kJoin, CALLER); }
-EXPORT int pthread_tryjoin_np(pthread_t handle, void** result) { return join(handle, result, thread::kTryJoin, CALLER); }
-EXPORT int pthread_timedjoin_np(pthread_t handle, void** result, const struct timespec* until) { return join(handle, result, thread::kTimedJoin, CALLER, until); }
-EXPORT int pthread_clockjoin_np(pthread_t handle, void** result, clockid_t, const struct timespec* until) { return join(handle, result, thread::kTimedJoin, CALLER, until); }
+EXPORT int pthread_tryjoin_np(pthread_t handle, void** result) {
+  return join(handle, result, thread::kTryJoin, CALLER);
+}
+EXPORT int pthread_timedjoin_np(pthread_t handle, void** result, const struct timespec* until) {
+  return join(handle, result, thread::kTimedJoin, CALLER, until);
+}
+EXPORT int pthread_clockjoin_np(pthread_t handle, void** result, clockid_t, const struct timespec* until) {
+  return join(handle, result, thread::kTimedJoin, CALLER, until);
+}
 EXPORT int pthread_detach(pthread_t handle) { return join(handle, nullptr, thread::kDetach, CALLER); }
 EXPORT void pthread_exit(void* result) {
   if (!is_scheduling()) refuse("pthread_exit() outside of main()");
   end_actor(result);
 }
 EXPORT int pthread_getattr_np(pthread_t handle, pthread_attr_t* attributes) {
-  if (!is_scheduling()) return reinterpret_cast<int (*)(pthread_t, pthread_attr_t*)>(find_real("pthread_getattr_np"))(handle, attributes);
+  if (!is_scheduling())
+    return reinterpret_cast<int (*)(pthread_t, pthread_attr_t*)>(find_real("pthread_getattr_np"))(handle, attributes);
   const Actor* actor = target_of(handle);
   if (actor == nullptr) return ESRCH;
-  const Stack stack = actor->fiber.stack_begin == nullptr ? stack_of_main() : Stack{actor->fiber.stack_begin, actor->fiber.stack_bytes};
+  const Stack stack =
+      actor->fiber.stack_begin == nullptr ? stack_of_main() : Stack{actor->fiber.stack_begin, actor->fiber.stack_bytes};
   if (const int error = pthread_attr_init(attributes); error != 0) return error;
   return pthread_attr_setstack(attributes, stack.begin, stack.bytes);
 }
@@ -205,7 +218,8 @@ EXPORT void* pthread_getspecific(pthread_key_t key) { return key < kKeysMost ? v
 
 EXPORT int thrd_create(thrd_t* handle, thrd_start_t routine, void* argument) {
   // The int that it returns comes back through the same register.
-  const int error = create(handle, nullptr, reinterpret_cast<void* (*)(void*)>(reinterpret_cast<void*>(routine)), argument, CALLER);
+  const int error =
+      create(handle, nullptr, reinterpret_cast<void* (*)(void*)>(reinterpret_cast<void*>(routine)), argument, CALLER);
   return error == 0 ? thrd_success : thrd_nomem;
 }
 EXPORT int thrd_join(thrd_t handle, int* result) {
@@ -214,13 +228,19 @@ EXPORT int thrd_join(thrd_t handle, int* result) {
   if (result != nullptr) *result = static_cast<int>(reinterpret_cast<std::intptr_t>(value));
   return thrd_success;
 }
-EXPORT int thrd_detach(thrd_t handle) { return join(handle, nullptr, thread::kDetach, CALLER) == 0 ? thrd_success : thrd_error; }
+EXPORT int thrd_detach(thrd_t handle) {
+  return join(handle, nullptr, thread::kDetach, CALLER) == 0 ? thrd_success : thrd_error;
+}
 EXPORT void thrd_exit(int result) {
   if (!is_scheduling()) refuse("thrd_exit() outside of main()");
   end_actor(reinterpret_cast<void*>(static_cast<std::intptr_t>(result)));
 }
-EXPORT void call_once(once_flag* flag, void (*routine)(void)) { crashcut::scheduler::runtime::call_once(reinterpret_cast<int*>(flag), routine, CALLER); }
-EXPORT int tss_create(tss_t* key, tss_dtor_t destructor) { return pthread_key_create(key, destructor) == 0 ? thrd_success : thrd_error; }
+EXPORT void call_once(once_flag* flag, void (*routine)(void)) {
+  crashcut::scheduler::runtime::call_once(reinterpret_cast<int*>(flag), routine, CALLER);
+}
+EXPORT int tss_create(tss_t* key, tss_dtor_t destructor) {
+  return pthread_key_create(key, destructor) == 0 ? thrd_success : thrd_error;
+}
 EXPORT void tss_delete(tss_t key) { pthread_key_delete(key); }
 EXPORT int tss_set(tss_t key, void* value) { return pthread_setspecific(key, value) == 0 ? thrd_success : thrd_error; }
 EXPORT void* tss_get(tss_t key) { return pthread_getspecific(key); }

@@ -27,7 +27,8 @@ namespace {
 // --- condition variables
 ObjectId condition_object(const void* c, bool is_initialised = false) {
   // The last four bytes of libc's, unused as its functions are not called.
-  auto& stamp = *reinterpret_cast<std::uint32_t*>(const_cast<char*>(static_cast<const char*>(c)) + sizeof(pthread_cond_t) - 4);
+  auto& stamp =
+      *reinterpret_cast<std::uint32_t*>(const_cast<char*>(static_cast<const char*>(c)) + sizeof(pthread_cond_t) - 4);
   return stamped_object_at(PrimitiveId::kCondition, c, {{}, 0, 0, policy_of(PrimitiveId::kCondition)}, stamp,
                            is_initialised);
 }
@@ -51,8 +52,10 @@ int wait(const void* c, const pthread_mutex_t* m, const timespec* until, const v
   Operation wake(condition::access(condition, condition::kWake));
   if (is_timed) wake.add(take_timer());
   const bool locks_apart = is_cancelling() || policy_of(PrimitiveId::kMutex) != kArbitrary;
-  if (locks_apart) leave_cancellation_point(wake);
-  else wake.add(mutex::access(mutex, mutex::kLock));
+  if (locks_apart)
+    leave_cancellation_point(wake);
+  else
+    wake.add(mutex::access(mutex, mutex::kLock));
   const std::int64_t result = timed_out_at(until, perform(wake, caller));
   const bool ends = is_cancelled();
   // A robust mutex has a word of its own to say.
@@ -70,7 +73,8 @@ int notify(const void* c, condition::Verb verb, const void* caller) {
 std::uint32_t& count_in(sem_t* s) { return *reinterpret_cast<std::uint32_t*>(s); }
 
 ObjectId semaphore_object(sem_t* s, bool is_initialised = false) {
-  return object_at(PrimitiveId::kSemaphore, s, {{}, count_in(s), 0, policy_of(PrimitiveId::kSemaphore)}, is_initialised);
+  return object_at(PrimitiveId::kSemaphore, s, {{}, count_in(s), 0, policy_of(PrimitiveId::kSemaphore)},
+                   is_initialised);
 }
 
 int fail_with(std::int64_t error) {
@@ -88,7 +92,8 @@ int take_by(Operation operation, const timespec* until, const void* caller) {
 int take(sem_t* s, semaphore::Verb verb, const timespec* until, const void* caller) {
   if (!is_time(until)) return fail_with(EINVAL);
   if (!is_scheduling()) {
-    if (count_in(s) == 0) return verb == semaphore::kTryWait ? fail_with(EAGAIN) : (refuse("sem_wait() outside of main()"), 0);
+    if (count_in(s) == 0)
+      return verb == semaphore::kTryWait ? fail_with(EAGAIN) : (refuse("sem_wait() outside of main()"), 0);
     return --count_in(s), 0;
   }
   const ObjectId id = semaphore_object(s);
@@ -110,7 +115,8 @@ int take(sem_t* s, semaphore::Verb verb, const timespec* until, const void* call
 Access look_at(const std::uint32_t* word) {
   const auto address = reinterpret_cast<std::uint64_t>(word);
   current_actor().memory.granules[1] = reinterpret_cast<const std::int64_t*>(address & ~(memory::kGranule - 1));
-  return memory::access(memory_object(address), memory::kLoad, static_cast<std::uint8_t>(address % memory::kGranule), sizeof *word);
+  return memory::access(memory_object(address), memory::kLoad, static_cast<std::uint8_t>(address % memory::kGranule),
+                        sizeof *word);
 }
 
 // Whether what lives on the futex is seen, in an instrumented program: not so with libc's own.
@@ -121,7 +127,8 @@ std::int64_t perform_futex(Operation operation, Sight sight, const void* caller)
   return perform(operation, caller);
 }
 
-long futex_wait(std::uint32_t* word, std::uint32_t expected, const timespec* time, bool is_absolute, Sight sight, const void* caller) {
+long futex_wait(std::uint32_t* word, std::uint32_t expected, const timespec* time, bool is_absolute, Sight sight,
+                const void* caller) {
   const bool is_timed = time != nullptr;
   const ObjectId id = object_at(PrimitiveId::kFutex, word, {{}, 0, 0, policy_of(PrimitiveId::kFutex)});
   if (is_timed) arm_timer(caller);
@@ -132,7 +139,8 @@ long futex_wait(std::uint32_t* word, std::uint32_t expected, const timespec* tim
   Operation wake_up(futex::access(id, is_timed ? futex::kTimedWakeUp : futex::kWakeUp));
   if (is_timed) wake_up.add(take_timer());
   const std::int64_t result = perform_futex(wake_up, sight, caller);
-  return (is_absolute ? timed_out_at(time, result) : timed_out_after(time, result)) == ETIMEDOUT ? fail_with(ETIMEDOUT) : 0;
+  return (is_absolute ? timed_out_at(time, result) : timed_out_after(time, result)) == ETIMEDOUT ? fail_with(ETIMEDOUT)
+                                                                                                 : 0;
 }
 
 long futex_wake(std::uint32_t* word, std::int64_t most, Sight sight, const void* caller) {
@@ -145,10 +153,13 @@ long futex_call(const long* a, Sight sight, const void* caller) {
   switch (a[1] & FUTEX_CMD_MASK) {
     case FUTEX_WAIT:
     case FUTEX_WAIT_BITSET:
-      return futex_wait(word, static_cast<std::uint32_t>(a[2]), reinterpret_cast<const timespec*>(a[3]), (a[1] & FUTEX_CMD_MASK) == FUTEX_WAIT_BITSET, sight, caller);
+      return futex_wait(word, static_cast<std::uint32_t>(a[2]), reinterpret_cast<const timespec*>(a[3]),
+                        (a[1] & FUTEX_CMD_MASK) == FUTEX_WAIT_BITSET, sight, caller);
     case FUTEX_WAKE:
-    case FUTEX_WAKE_BITSET: return futex_wake(word, static_cast<int>(a[2]), sight, caller);
-    default: refuse("futex() with an operation other than wait and wake");
+    case FUTEX_WAKE_BITSET:
+      return futex_wake(word, static_cast<int>(a[2]), sight, caller);
+    default:
+      refuse("futex() with an operation other than wait and wake");
   }
 }
 
@@ -176,15 +187,25 @@ EXPORT int pthread_cond_destroy(pthread_cond_t* c) { return notify(c, condition:
 EXPORT int pthread_cond_signal(pthread_cond_t* c) { return notify(c, condition::kSignal, CALLER); }
 EXPORT int pthread_cond_broadcast(pthread_cond_t* c) { return notify(c, condition::kBroadcast, CALLER); }
 EXPORT int pthread_cond_wait(pthread_cond_t* c, pthread_mutex_t* m) { return wait(c, m, nullptr, CALLER); }
-EXPORT int pthread_cond_timedwait(pthread_cond_t* c, pthread_mutex_t* m, const struct timespec* until) { return wait(c, m, until, CALLER); }
-EXPORT int pthread_cond_clockwait(pthread_cond_t* c, pthread_mutex_t* m, clockid_t, const struct timespec* until) { return wait(c, m, until, CALLER); }
+EXPORT int pthread_cond_timedwait(pthread_cond_t* c, pthread_mutex_t* m, const struct timespec* until) {
+  return wait(c, m, until, CALLER);
+}
+EXPORT int pthread_cond_clockwait(pthread_cond_t* c, pthread_mutex_t* m, clockid_t, const struct timespec* until) {
+  return wait(c, m, until, CALLER);
+}
 
-EXPORT int cnd_init(cnd_t* c) { return pthread_cond_init(reinterpret_cast<pthread_cond_t*>(c), nullptr) == 0 ? thrd_success : thrd_error; }
+EXPORT int cnd_init(cnd_t* c) {
+  return pthread_cond_init(reinterpret_cast<pthread_cond_t*>(c), nullptr) == 0 ? thrd_success : thrd_error;
+}
 EXPORT void cnd_destroy(cnd_t* c) { notify(c, condition::kDestroy, CALLER); }
 EXPORT int cnd_signal(cnd_t* c) { return notify(c, condition::kSignal, CALLER) == 0 ? thrd_success : thrd_error; }
 EXPORT int cnd_broadcast(cnd_t* c) { return notify(c, condition::kBroadcast, CALLER) == 0 ? thrd_success : thrd_error; }
-EXPORT int cnd_wait(cnd_t* c, mtx_t* m) { return wait(c, reinterpret_cast<pthread_mutex_t*>(m), nullptr, CALLER) == 0 ? thrd_success : thrd_error; }
-EXPORT int cnd_timedwait(cnd_t* c, mtx_t* m, const struct timespec* until) { return wait(c, reinterpret_cast<pthread_mutex_t*>(m), until, CALLER) == 0 ? thrd_success : thrd_timedout; }
+EXPORT int cnd_wait(cnd_t* c, mtx_t* m) {
+  return wait(c, reinterpret_cast<pthread_mutex_t*>(m), nullptr, CALLER) == 0 ? thrd_success : thrd_error;
+}
+EXPORT int cnd_timedwait(cnd_t* c, mtx_t* m, const struct timespec* until) {
+  return wait(c, reinterpret_cast<pthread_mutex_t*>(m), until, CALLER) == 0 ? thrd_success : thrd_timedout;
+}
 
 EXPORT int sem_init(sem_t* s, int, unsigned value) {
   if (value > SEM_VALUE_MAX) return fail_with(EINVAL);
@@ -193,19 +214,27 @@ EXPORT int sem_init(sem_t* s, int, unsigned value) {
   if (is_scheduling()) semaphore_object(s, true);
   return 0;
 }
-EXPORT int sem_destroy(sem_t* s) { return is_scheduling() ? fail_with(perform(semaphore::access(semaphore_object(s), semaphore::kDestroy), CALLER)) : 0; }
+EXPORT int sem_destroy(sem_t* s) {
+  return is_scheduling() ? fail_with(perform(semaphore::access(semaphore_object(s), semaphore::kDestroy), CALLER)) : 0;
+}
 CRASHCUT_ENTRY(sem_wait);
 HIDDEN int crashcut_impl_sem_wait(sem_t* s) { return take(s, semaphore::kWait, nullptr, CALLER); }
 CRASHCUT_ENTRY(sem_trywait);
 HIDDEN int crashcut_impl_sem_trywait(sem_t* s) { return take(s, semaphore::kTryWait, nullptr, CALLER); }
-EXPORT int sem_timedwait(sem_t* s, const struct timespec* until) { return take(s, semaphore::kTimedWait, until, CALLER); }
-EXPORT int sem_clockwait(sem_t* s, clockid_t, const struct timespec* until) { return take(s, semaphore::kTimedWait, until, CALLER); }
+EXPORT int sem_timedwait(sem_t* s, const struct timespec* until) {
+  return take(s, semaphore::kTimedWait, until, CALLER);
+}
+EXPORT int sem_clockwait(sem_t* s, clockid_t, const struct timespec* until) {
+  return take(s, semaphore::kTimedWait, until, CALLER);
+}
 EXPORT int sem_post(sem_t* s) {
   if (!is_scheduling()) return ++count_in(s), 0;
   return fail_with(perform(semaphore::access(semaphore_object(s), semaphore::kPost), CALLER));
 }
 EXPORT int sem_getvalue(sem_t* s, int* value) {
-  *value = is_scheduling() ? static_cast<int>(perform(semaphore::access(semaphore_object(s), semaphore::kGetValue), CALLER)) : static_cast<int>(count_in(s));
+  *value = is_scheduling()
+               ? static_cast<int>(perform(semaphore::access(semaphore_object(s), semaphore::kGetValue), CALLER))
+               : static_cast<int>(count_in(s));
   return 0;
 }
 
@@ -216,14 +245,18 @@ EXPORT int pthread_barrier_init(pthread_barrier_t* b, const pthread_barrierattr_
   if (is_scheduling()) object_at(PrimitiveId::kBarrier, b, {{}, count}, true);
   return 0;
 }
-static ObjectId barrier_object(pthread_barrier_t* b) { return object_at(PrimitiveId::kBarrier, b, {{}, *reinterpret_cast<unsigned*>(b)}); }
+static ObjectId barrier_object(pthread_barrier_t* b) {
+  return object_at(PrimitiveId::kBarrier, b, {{}, *reinterpret_cast<unsigned*>(b)});
+}
 EXPORT int pthread_barrier_wait(pthread_barrier_t* b) {
   if (!is_scheduling()) return PTHREAD_BARRIER_SERIAL_THREAD;
   const ObjectId id = barrier_object(b);
   const std::int64_t generation = perform(barrier::access(id, barrier::kArrive), CALLER);
   return perform(barrier::access(id, barrier::kLeave, generation), CALLER) == 1 ? PTHREAD_BARRIER_SERIAL_THREAD : 0;
 }
-EXPORT int pthread_barrier_destroy(pthread_barrier_t* b) { return is_scheduling() ? static_cast<int>(perform(barrier::access(barrier_object(b), barrier::kDestroy), CALLER)) : 0; }
+EXPORT int pthread_barrier_destroy(pthread_barrier_t* b) {
+  return is_scheduling() ? static_cast<int>(perform(barrier::access(barrier_object(b), barrier::kDestroy), CALLER)) : 0;
+}
 
 // libstdc++ calls the kernel's futex through this.
 EXPORT long syscall(long number, ...) {

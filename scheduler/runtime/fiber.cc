@@ -1,8 +1,8 @@
 #include "scheduler/runtime/fiber.h"
 
 #include <dlfcn.h>
-#include <sys/mman.h>
 #include <sys/auxv.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -47,7 +47,7 @@ namespace crashcut::scheduler::runtime {
 namespace {
 
 constexpr std::uint64_t kStacksAt = 0x110000000000;
-constexpr std::size_t kSlotBytes = std::size_t{64} << 20;   // of address space; the upper part is used
+constexpr std::size_t kSlotBytes = std::size_t{64} << 20;  // of address space; the upper part is used
 constexpr std::size_t kStackDefault = std::size_t{8} << 20;
 constexpr std::size_t kPage = 4096;
 
@@ -78,7 +78,9 @@ std::uint64_t read_fs_base() {
   return base;
 }
 
-bool is_stack_room(std::uint64_t address) { return address >= kStacksAt && address < kStacksAt + kSlotBytes * kActorsMost; }
+bool is_stack_room(std::uint64_t address) {
+  return address >= kStacksAt && address < kStacksAt + kSlotBytes * kActorsMost;
+}
 
 bool prepare_fibers() {
   if ((getauxval(AT_HWCAP2) & 2) == 0) return false;  // FSGSBASE
@@ -105,7 +107,8 @@ bool make_fiber(Fiber& fiber, std::uint32_t slot, std::size_t stack_bytes, void 
   // A slot once mapped stays mapped, at its largest.
   const long at = kernel(SYS_mmap, fiber.stack_begin, stack_bytes, PROT_READ | PROT_WRITE,
                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
-  if (at != reinterpret_cast<long>(fiber.stack_begin) && at != -17 /* EEXIST: from an earlier execution */) return false;
+  if (at != reinterpret_cast<long>(fiber.stack_begin) && at != -17 /* EEXIST: from an earlier execution */)
+    return false;
   g_slots_used = g_slots_used > slot + 1 ? g_slots_used : slot + 1;
   auto* tcb = static_cast<Tcb*>(g_allocate_tls(nullptr));
   if (tcb == nullptr) return false;

@@ -11,15 +11,17 @@
 namespace crashcut::scheduler::runtime {
 
 struct Fiber {
-  void* stack_pointer = nullptr;   // while it does not run
+  void* stack_pointer = nullptr;  // while it does not run
   std::uint64_t fs_base = 0;
-  char* stack_begin = nullptr;     // none for main's
+  char* stack_begin = nullptr;  // none for main's
   std::size_t stack_bytes = 0;
 };
 
 extern "C" void crashcut_switch(void** from, void* to, std::uint64_t fs_base);
 
-inline void switch_fibers(Fiber& from, Fiber& to) { crashcut_switch(&from.stack_pointer, to.stack_pointer, to.fs_base); }
+inline void switch_fibers(Fiber& from, Fiber& to) {
+  crashcut_switch(&from.stack_pointer, to.stack_pointer, to.fs_base);
+}
 
 // Once a process, before any fiber: finds what libc keeps to itself. False where this libc has no such thing.
 bool prepare_fibers();

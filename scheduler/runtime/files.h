@@ -1,7 +1,8 @@
-// Files: what the runtime asks of a model of files, where there is one (recovery/joint/); without one files are the real
-// ones, and nobody schedules them.
+// Files: what the runtime asks of a model of files, where there is one (recovery/joint/); without one files are the
+// real ones, and nobody schedules them.
 //
-// A call is a step, or several: in the middle of one that goes block by block the model calls go_on_later(), and others may run.
+// A call is a step, or several: in the middle of one that goes block by block the model calls go_on_later(), and others
+// may run.
 //   What a step looked at and changed is known when it is done, so it is recorded then (finish_step in files.cc).
 #pragma once
 
@@ -22,19 +23,19 @@ struct FileCall {
 };
 
 struct FileModel {
-  static constexpr long kNotOurs = INT64_MIN;        // the kernel does the call, as `a` has it
+  static constexpr long kNotOurs = INT64_MIN;         // the kernel does the call, as `a` has it
   static constexpr long kWouldBlock = INT64_MIN + 1;  // nothing was done: blocked_by() is held by somebody
 
-  bool (*is_ours)(FileCall& call);                   // fills in the locks
-  bool (*is_assumption)(const FileCall& call);       // that does not hold: the thread waits for good
-  std::uint64_t (*name_of)(const FileCall& call);    // tells calls of a thread apart, in all executions
+  bool (*is_ours)(FileCall& call);                 // fills in the locks
+  bool (*is_assumption)(const FileCall& call);     // that does not hold: the thread waits for good
+  std::uint64_t (*name_of)(const FileCall& call);  // tells calls of a thread apart, in all executions
   long (*execute)(FileCall& call);
   std::uint64_t (*observed_by)(const FileCall& call, long result);  // what its caller could learn from it
-  std::uint64_t (*blocked_by)();                     // the key of the lock
+  std::uint64_t (*blocked_by)();                                    // the key of the lock
   // What was touched since the last time.
   Footprint (*take_footprint)();
-  std::string_view (*text_of_call)();                // the call in words; empty where nobody listens
-  void (*begin)(bool has_texts);                     // an execution begins, and ends
+  std::string_view (*text_of_call)();  // the call in words; empty where nobody listens
+  void (*begin)(bool has_texts);       // an execution begins, and ends
   void (*end)();
 };
 
@@ -51,8 +52,8 @@ std::uint64_t next_ordinal();
 // would give the lowest. Where the actor's range begins, and which range a number is in.
 int first_fd_of(std::uint32_t actor);
 std::uint64_t range_of_fd(int fd);
-// Whether the order of calls is known to be that of the steps, and only one execution of a class is run: threads that meet
-// in memory that nobody sees may rely on an order that we do not know of.
+// Whether the order of calls is known to be that of the steps, and only one execution of a class is run: threads that
+// meet in memory that nobody sees may rely on an order that we do not know of.
 bool may_loosen();
 // The steps of the execution so far; the one under way is not among them.
 std::span<const Step> steps_so_far();

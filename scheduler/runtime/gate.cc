@@ -78,49 +78,104 @@ constexpr const char* kNotPrograms[] = {"libcrashcut_threads", "/libc.so", "/ld-
 // Queries, and what the image forgets.
 bool is_traceless(long number, const long* a) {
   switch (number) {
-    case SYS_getuid: case SYS_geteuid: case SYS_getgid:
-    case SYS_getegid: case SYS_getcwd: case SYS_getrlimit: case SYS_clock_getres: case SYS_sched_yield:
-    case SYS_access: case SYS_faccessat: case SYS_faccessat2:
-    case SYS_sched_getparam: case SYS_sched_getscheduler: case SYS_sched_get_priority_max: case SYS_sched_get_priority_min:
+    case SYS_getuid:
+    case SYS_geteuid:
+    case SYS_getgid:
+    case SYS_getegid:
+    case SYS_getcwd:
+    case SYS_getrlimit:
+    case SYS_clock_getres:
+    case SYS_sched_yield:
+    case SYS_access:
+    case SYS_faccessat:
+    case SYS_faccessat2:
+    case SYS_sched_getparam:
+    case SYS_sched_getscheduler:
+    case SYS_sched_get_priority_max:
+    case SYS_sched_get_priority_min:
       return true;
-    case SYS_prlimit64: return a[2] == 0;
-    case SYS_write: case SYS_writev: return a[0] == 1 || a[0] == 2;
-    case SYS_ioctl: return a[1] == 0x5401 /* TCGETS */;
-    case SYS_rt_sigprocmask: return a[1] == 0;
-    case SYS_rt_sigaction: return a[1] == 0;
-    case SYS_madvise: return true;
-    case SYS_brk: return a[0] == 0;
-    default: return false;
+    case SYS_prlimit64:
+      return a[2] == 0;
+    case SYS_write:
+    case SYS_writev:
+      return a[0] == 1 || a[0] == 2;
+    case SYS_ioctl:
+      return a[1] == 0x5401 /* TCGETS */;
+    case SYS_rt_sigprocmask:
+      return a[1] == 0;
+    case SYS_rt_sigaction:
+      return a[1] == 0;
+    case SYS_madvise:
+      return true;
+    case SYS_brk:
+      return a[0] == 0;
+    default:
+      return false;
   }
 }
 
 // What cannot go on under one kernel thread of ours.
 const char* refused(long number, const long* a) {
   switch (number) {
-    case SYS_clone: case SYS_clone3: case SYS_fork: case SYS_vfork: return "fork() (or system(), popen(), posix_spawn(), or what makes libc begin a thread of its own, as timer_create() may)";
-    case SYS_execve: case SYS_execveat: return "exec()";
-    case SYS_socket: case SYS_socketpair: case SYS_accept: case SYS_accept4: case SYS_connect: return "socket()";
-    case SYS_epoll_wait: case SYS_epoll_pwait: case SYS_epoll_pwait2: case SYS_poll: case SYS_ppoll: case SYS_select:
-    case SYS_pselect6: return "poll() or select()";
-    case SYS_kill: return a[0] == kernel(SYS_getpid) || a[1] == 0 ? nullptr : "kill() of another process or of a group";
-    case SYS_ptrace: return "ptrace()";
-    case SYS_io_uring_setup: case SYS_io_setup: return "asynchronous I/O";
+    case SYS_clone:
+    case SYS_clone3:
+    case SYS_fork:
+    case SYS_vfork:
+      return "fork() (or system(), popen(), posix_spawn(), or what makes libc begin a thread of its own, as "
+             "timer_create() may)";
+    case SYS_execve:
+    case SYS_execveat:
+      return "exec()";
+    case SYS_socket:
+    case SYS_socketpair:
+    case SYS_accept:
+    case SYS_accept4:
+    case SYS_connect:
+      return "socket()";
+    case SYS_epoll_wait:
+    case SYS_epoll_pwait:
+    case SYS_epoll_pwait2:
+    case SYS_poll:
+    case SYS_ppoll:
+    case SYS_select:
+    case SYS_pselect6:
+      return "poll() or select()";
+    case SYS_kill:
+      return a[0] == kernel(SYS_getpid) || a[1] == 0 ? nullptr : "kill() of another process or of a group";
+    case SYS_ptrace:
+      return "ptrace()";
+    case SYS_io_uring_setup:
+    case SYS_io_setup:
+      return "asynchronous I/O";
     case SYS_inotify_init:
     case SYS_inotify_init1:
     case SYS_fanotify_init:
       return "inotify_init() (or fanotify_init()), which tells of changes by other processes";
-    case SYS_perf_event_open: return "perf_event_open()";
+    case SYS_perf_event_open:
+      return "perf_event_open()";
     case SYS_semop:
     case SYS_semtimedop:
     case SYS_msgrcv:
     case SYS_msgsnd:
       return "semop(), msgsnd() or msgrcv(), waits between processes";
-    case SYS_mq_open: return "mq_open(), a queue between processes";
-    case SYS_pipe: case SYS_pipe2: return is_scheduling() ? "pipe()" : nullptr;
-    case SYS_eventfd: case SYS_eventfd2: return is_scheduling() ? "eventfd()" : nullptr;
-    case SYS_timerfd_create: return is_scheduling() ? "timerfd_create()" : nullptr;
-    case SYS_rt_sigtimedwait: case SYS_signalfd: case SYS_signalfd4: case SYS_pause: case SYS_rt_sigsuspend: return is_scheduling() ? "a wait for a signal" : nullptr;
-    default: return nullptr;
+    case SYS_mq_open:
+      return "mq_open(), a queue between processes";
+    case SYS_pipe:
+    case SYS_pipe2:
+      return is_scheduling() ? "pipe()" : nullptr;
+    case SYS_eventfd:
+    case SYS_eventfd2:
+      return is_scheduling() ? "eventfd()" : nullptr;
+    case SYS_timerfd_create:
+      return is_scheduling() ? "timerfd_create()" : nullptr;
+    case SYS_rt_sigtimedwait:
+    case SYS_signalfd:
+    case SYS_signalfd4:
+    case SYS_pause:
+    case SYS_rt_sigsuspend:
+      return is_scheduling() ? "a wait for a signal" : nullptr;
+    default:
+      return nullptr;
   }
 }
 
@@ -132,11 +187,24 @@ std::optional<std::uint64_t> sleep_by(long number, const long* a) {
   const auto* spec = reinterpret_cast<const timespec*>(number == SYS_ppoll ? a[2] : a[4]);
   const auto* value = reinterpret_cast<const timeval*>(a[4]);
   switch (number) {
-    case SYS_poll: return a[1] == 0 && static_cast<int>(a[2]) >= 0 ? std::optional(to_ns(0, static_cast<std::uint64_t>(a[2]) * 1'000'000)) : std::nullopt;
-    case SYS_ppoll: return a[1] == 0 && spec != nullptr ? std::optional(to_ns(static_cast<std::uint64_t>(spec->tv_sec), static_cast<std::uint64_t>(spec->tv_nsec))) : std::nullopt;
-    case SYS_select: return selects_nothing ? std::optional(to_ns(static_cast<std::uint64_t>(value->tv_sec), static_cast<std::uint64_t>(value->tv_usec) * 1000)) : std::nullopt;
-    case SYS_pselect6: return selects_nothing ? std::optional(to_ns(static_cast<std::uint64_t>(spec->tv_sec), static_cast<std::uint64_t>(spec->tv_nsec))) : std::nullopt;
-    default: return std::nullopt;
+    case SYS_poll:
+      return a[1] == 0 && static_cast<int>(a[2]) >= 0
+                 ? std::optional(to_ns(0, static_cast<std::uint64_t>(a[2]) * 1'000'000))
+                 : std::nullopt;
+    case SYS_ppoll:
+      return a[1] == 0 && spec != nullptr ? std::optional(to_ns(static_cast<std::uint64_t>(spec->tv_sec),
+                                                                static_cast<std::uint64_t>(spec->tv_nsec)))
+                                          : std::nullopt;
+    case SYS_select:
+      return selects_nothing ? std::optional(to_ns(static_cast<std::uint64_t>(value->tv_sec),
+                                                   static_cast<std::uint64_t>(value->tv_usec) * 1000))
+                             : std::nullopt;
+    case SYS_pselect6:
+      return selects_nothing ? std::optional(to_ns(static_cast<std::uint64_t>(spec->tv_sec),
+                                                   static_cast<std::uint64_t>(spec->tv_nsec)))
+                             : std::nullopt;
+    default:
+      return std::nullopt;
   }
 }
 
@@ -165,8 +233,8 @@ void end_after(gregset_t& regs) {
   regs[REG_RIP] = reinterpret_cast<greg_t>(cancelled_entry);
 }
 
-// Takes effect when the handler returns. All fibers have one mask, so nothing is blocked; but what a signal's handler has
-// blocked while it runs is let in again, as who leaves it by siglongjmp() asks for.
+// Takes effect when the handler returns. All fibers have one mask, so nothing is blocked; but what a signal's handler
+// has blocked while it runs is let in again, as who leaves it by siglongjmp() asks for.
 long change_mask(ucontext_t& context, const long* a) {
   auto& mask = *reinterpret_cast<std::uint64_t*>(&context.uc_sigmask);
   const std::uint64_t wanted = *reinterpret_cast<const std::uint64_t*>(a[1]), before = mask;
@@ -179,7 +247,8 @@ long change_mask(ucontext_t& context, const long* a) {
 // Whether the code may be left for another thread's: it holds nothing of libc's or of ours.
 bool is_programs_code(const void* pc) {
   const std::string_view file = file_of(pc);
-  return std::none_of(std::begin(kNotPrograms), std::end(kNotPrograms), [&](const char* part) { return file.find(part) != file.npos; });
+  return std::none_of(std::begin(kNotPrograms), std::end(kNotPrograms),
+                      [&](const char* part) { return file.find(part) != file.npos; });
 }
 
 void on_sigsys(int, siginfo_t* info, void* ucontext) {
@@ -193,7 +262,7 @@ void on_sigsys(int, siginfo_t* info, void* ucontext) {
   }
   const long number = info->si_syscall;
   long a[6] = {static_cast<long>(regs[REG_RDI]), static_cast<long>(regs[REG_RSI]), static_cast<long>(regs[REG_RDX]),
-                     static_cast<long>(regs[REG_R10]), static_cast<long>(regs[REG_R8]), static_cast<long>(regs[REG_R9])};
+               static_cast<long>(regs[REG_R10]), static_cast<long>(regs[REG_R8]),  static_cast<long>(regs[REG_R9])};
   if (number == SYS_rt_sigreturn) {
     // The program's own handler returns: its frame is where its stack pointer is.
     asm volatile("movq %0, %%rsp; jmp crashcut_threads_restorer" : : "r"(regs[REG_RSP]));
@@ -225,14 +294,16 @@ void on_sigsys(int, siginfo_t* info, void* ucontext) {
       return;
     }
     if (const char* call = refused(number, a)) refuse(call);
-    if (is_scheduling() && is_own_death(number, a)) fail(Failure::kSignal, SIGKILL, "", reinterpret_cast<void*>(regs[REG_RIP]));
+    if (is_scheduling() && is_own_death(number, a))
+      fail(Failure::kSignal, SIGKILL, "", reinterpret_cast<void*>(regs[REG_RIP]));
     if (!is_traceless(number, a)) g_is_spent = true;
     if (number == SYS_rt_sigprocmask && a[1] != 0) {
       regs[REG_RAX] = change_mask(*static_cast<ucontext_t*>(ucontext), a);
       return;
     }
     if (number == SYS_rt_sigaction) {
-      regs[REG_RAX] = change_action(static_cast<int>(a[0]), reinterpret_cast<const KernelSigaction*>(a[1]), reinterpret_cast<KernelSigaction*>(a[2]));
+      regs[REG_RAX] = change_action(static_cast<int>(a[0]), reinterpret_cast<const KernelSigaction*>(a[1]),
+                                    reinterpret_cast<KernelSigaction*>(a[2]));
       return;
     }
   }
@@ -243,7 +314,8 @@ void on_sigsys(int, siginfo_t* info, void* ucontext) {
 
 void set_dispatch(bool on) {
   if (on) {
-    kernel(SYS_prctl, PR_SET_SYSCALL_USER_DISPATCH, 1, __start_crashcut_gate, __stop_crashcut_gate - __start_crashcut_gate, 0);
+    kernel(SYS_prctl, PR_SET_SYSCALL_USER_DISPATCH, 1, __start_crashcut_gate,
+           __stop_crashcut_gate - __start_crashcut_gate, 0);
   } else {
     kernel(SYS_prctl, PR_SET_SYSCALL_USER_DISPATCH, 0, 0, 0, 0);
   }
@@ -251,8 +323,8 @@ void set_dispatch(bool on) {
 
 bool install_handler(int signal, void (*handler)(int, siginfo_t*, void*), bool on_own_stack) {
   KernelSigaction action{};
-  // A loop over a watched instruction is in the handler of SIGTRAP most of the time. crashcut's wish that it lets others
-  // go on waits for the end of the handler, where the thread is in the program's code.
+  // A loop over a watched instruction is in the handler of SIGTRAP most of the time. crashcut's wish that it lets
+  // others go on waits for the end of the handler, where the thread is in the program's code.
   if (signal == SIGTRAP) action.mask = std::uint64_t{1} << (SIGSYS - 1);
   action.handler = reinterpret_cast<void*>(handler);
   action.flags = SA_SIGINFO | SA_NODEFER | 0x04000000 /* SA_RESTORER */ | (on_own_stack ? SA_ONSTACK : 0);

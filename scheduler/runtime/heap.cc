@@ -23,7 +23,7 @@ constexpr int kClasses = 48;
 constexpr std::size_t kPage = 4096;
 
 struct Block {
-  std::uint64_t bytes;    // that the program may use
+  std::uint64_t bytes;  // that the program may use
   std::uint32_t owner;
   std::uint16_t size_class;  // kNever: not used again
   std::uint16_t mark;
@@ -126,7 +126,9 @@ void release(void* p, const void* caller) {
 
 }  // namespace
 
-bool is_heap_room(std::uint64_t address) { return address >= kHeapsAt && address < kHeapsAt + kHeapBytes * kActorsMost; }
+bool is_heap_room(std::uint64_t address) {
+  return address >= kHeapsAt && address < kHeapsAt + kHeapBytes * kActorsMost;
+}
 
 std::size_t for_each_heap(void (*visit)(const char* begin, const char* end)) {
   std::size_t bytes = 0;
@@ -166,7 +168,8 @@ void restore_heap() {
     }
     heap = actor == 0 ? g_saved : Heap{};
   }
-  if (g_saved_bytes != nullptr) std::memcpy(begin_of(0), g_saved_bytes, static_cast<std::size_t>(g_saved.top - begin_of(0)));
+  if (g_saved_bytes != nullptr)
+    std::memcpy(begin_of(0), g_saved_bytes, static_cast<std::size_t>(g_saved.top - begin_of(0)));
   g_actor = 0;
 }
 
@@ -198,7 +201,9 @@ EXPORT void* realloc(void* p, std::size_t bytes) {
   release(p, CALLER);
   return grown;
 }
-EXPORT void* memalign(std::size_t alignment, std::size_t bytes) { return allocate(bytes, alignment < 16 ? 16 : alignment); }
+EXPORT void* memalign(std::size_t alignment, std::size_t bytes) {
+  return allocate(bytes, alignment < 16 ? 16 : alignment);
+}
 EXPORT void* aligned_alloc(std::size_t alignment, std::size_t bytes) { return memalign(alignment, bytes); }
 EXPORT int posix_memalign(void** out, std::size_t alignment, std::size_t bytes) {
   if (alignment < sizeof(void*) || (alignment & (alignment - 1)) != 0) return EINVAL;

@@ -14,12 +14,14 @@ CrashcutHeldFiber crashcut_held_fibers[crashcut::scheduler::runtime::kActorsMost
 namespace crashcut::scheduler::runtime {
 
 void hold_if_asked() {
-  if (g_control->stop_at_step == 0 || g_control->step_count != g_control->stop_at_step || g_control->is_held != 0) return;
+  if (g_control->stop_at_step == 0 || g_control->step_count != g_control->stop_at_step || g_control->is_held != 0)
+    return;
   crashcut_held_count = 0;
   for_each_actor([](const Actor& actor) {
     if (actor.is_timer || actor.is_over) return;
     const bool runs = &actor == &current_actor();
-    crashcut_held_fibers[crashcut_held_count++] = {index(actor.id), runs ? 0 : reinterpret_cast<std::uint64_t>(actor.fiber.stack_pointer)};
+    crashcut_held_fibers[crashcut_held_count++] = {
+        index(actor.id), runs ? 0 : reinterpret_cast<std::uint64_t>(actor.fiber.stack_pointer)};
   });
   kernel(SYS_prctl, PR_SET_PTRACER, PR_SET_PTRACER_ANY);
   crashcut_held = 1;

@@ -16,7 +16,6 @@ struct CrashcutHeldFiber {
 extern volatile std::uint64_t crashcut_held;
 extern std::uint64_t crashcut_held_count;
 extern CrashcutHeldFiber crashcut_held_fibers[crashcut::scheduler::runtime::kActorsMost];
-
 }
 
 namespace crashcut::scheduler::runtime {

@@ -56,7 +56,9 @@ long read_maps() {
   const long fd = kernel(SYS_open, "/proc/self/maps", O_RDONLY | O_CLOEXEC);
   if (fd < 0) return fd;
   long used = 0, got = 0;
-  while (used < static_cast<long>(sizeof g_maps) && (got = kernel(SYS_read, fd, g_maps + used, sizeof g_maps - static_cast<std::size_t>(used))) > 0) used += got;
+  while (used < static_cast<long>(sizeof g_maps) &&
+         (got = kernel(SYS_read, fd, g_maps + used, sizeof g_maps - static_cast<std::size_t>(used))) > 0)
+    used += got;
   kernel(SYS_close, fd);
   return got < 0 || used == static_cast<long>(sizeof g_maps) ? -1 : used;
 }
@@ -86,7 +88,8 @@ bool copy_ranges() {
   std::size_t total = 0;
   for (std::size_t i = 0; i < g_range_count; ++i) total += g_ranges[i].end - g_ranges[i].begin;
   if (total > kBytesMost) return false;
-  const long at = kernel(SYS_mmap, 0, total, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  const long at =
+      kernel(SYS_mmap, 0, total, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (at < 0 && at > -4096) return false;
   char* to = reinterpret_cast<char*>(at);
   for (std::size_t i = 0; i < g_range_count; ++i) {
@@ -145,7 +148,8 @@ std::uint64_t hash_memory() {
   // What was mapped since is found in a list made anew; then this process does not go back to its image.
   if (g_range_count == 0 || (g_is_spent && !list_ranges()) || for_each_heap(nullptr) > kHeapMost) return 0;
   g_hash = {{1, 2, 3, 4}};
-  for (std::size_t i = 0; i < g_range_count; ++i) add(reinterpret_cast<const char*>(g_ranges[i].begin), reinterpret_cast<const char*>(g_ranges[i].end));
+  for (std::size_t i = 0; i < g_range_count; ++i)
+    add(reinterpret_cast<const char*>(g_ranges[i].begin), reinterpret_cast<const char*>(g_ranges[i].end));
   for_each_heap(add);
   for_each_actor([](const Actor& actor) {
     if (actor.is_timer || actor.is_over || &actor == &current_actor()) return;

@@ -14,7 +14,8 @@ namespace crashcut::scheduler::runtime {
 bool save_image();
 // Call on a stack that is not the program's.
 void restore_image();
-// A hash of all that the program can write but for the running actor's stack; 0 where there is no image or it is too large.
+// A hash of all that the program can write but for the running actor's stack; 0 where there is no image or it is too
+// large.
 std::uint64_t hash_memory();
 
 }  // namespace crashcut::scheduler::runtime

@@ -35,7 +35,8 @@ std::vector<Look> places_of(const std::vector<Look>& looks, std::size_t begin) {
   std::vector<Look> places;
   for (std::size_t i = begin; i < looks.size(); ++i) {
     if (looks[i].bytes == 0) continue;  // a plain read's
-    const auto it = std::find_if(places.begin(), places.end(), [&](const Look& l) { return is_same_place(l, looks[i]); });
+    const auto it =
+        std::find_if(places.begin(), places.end(), [&](const Look& l) { return is_same_place(l, looks[i]); });
     if (it == places.end()) {
       places.push_back(looks[i]);
     } else if (it->value != looks[i].value) {
@@ -53,9 +54,13 @@ void rest_if_round(const Operation& operation, const void* caller) {
   if (!is_own_stack(current_actor().memory, entry) || *reinterpret_cast<const void* const*>(entry) != caller) return;
   const std::uint64_t local = state_at_entry(static_cast<std::uint64_t>(operation[0].object), operation[0].verb);
   switch (stand(local)) {
-    case Rounds::Standing::kNew: return;
-    case Rounds::Standing::kSeen: current_actor().is_watched = true; return;
-    case Rounds::Standing::kAgain: return rest(caller);
+    case Rounds::Standing::kNew:
+      return;
+    case Rounds::Standing::kSeen:
+      current_actor().is_watched = true;
+      return;
+    case Rounds::Standing::kAgain:
+      return rest(caller);
   }
 }
 
@@ -79,7 +84,8 @@ std::uint64_t state_at_entry(std::uint64_t address, std::uint64_t operand) {
   std::uint64_t hash = mix(address, operand);
   for (const std::uint64_t value : crashcut_entry_registers) hash = mix(hash, value);
   const auto* end = reinterpret_cast<const std::uint64_t*>(current_actor().memory.stack_top);
-  for (const auto* at = reinterpret_cast<const std::uint64_t*>(crashcut_entry_registers[6]); at < end; ++at) hash = mix(hash, *at);
+  for (const auto* at = reinterpret_cast<const std::uint64_t*>(crashcut_entry_registers[6]); at < end; ++at)
+    hash = mix(hash, *at);
   return hash;
 }
 
@@ -100,7 +106,8 @@ bool add_awaits(Operation& operation, std::uint64_t state, std::uint64_t address
   for (const Look& place : places) {
     const std::uint64_t granule = place.address & ~(memory::kGranule - 1);
     view.granules[operation.size()] = reinterpret_cast<const std::int64_t*>(granule);
-    Access await = memory::access(memory_object(granule), memory::kAwait, static_cast<std::uint8_t>(place.address - granule), place.bytes, place.value);
+    Access await = memory::access(memory_object(granule), memory::kAwait,
+                                  static_cast<std::uint8_t>(place.address - granule), place.bytes, place.value);
     await.order = is_load && operation.size() == 0 ? own.order : std::uint8_t{memory::kPlain};
     operation.add(await);
   }
@@ -129,7 +136,8 @@ void note_plain(const MemoryTouch& touch) {
   }
   if (++view.plain_reads_in_a_row <= kManyReads) return;
   const std::uint64_t state = state_at_entry(touch.address, 0);
-  const bool is_round = std::any_of(view.looks.begin(), view.looks.end(), [&](const Look& l) { return l.state == state; });
+  const bool is_round =
+      std::any_of(view.looks.begin(), view.looks.end(), [&](const Look& l) { return l.state == state; });
   if (is_round) {
     perform(spin::access(loop_object(), spin::kSpin), touch.pc);
     view.looks.clear();

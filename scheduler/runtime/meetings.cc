@@ -28,12 +28,13 @@ constexpr std::uint64_t kGranule = 8;
 constexpr std::size_t kCopyBytes = 32;
 // So many traps before there are other threads, and these are taken away until there are.
 constexpr std::uint32_t kAloneMost = 1000;
-// So many in an execution, or in all executions of a process, and it is no longer watched whether threads meet: it would take
-// too long.
+// So many in an execution, or in all executions of a process, and it is no longer watched whether threads meet: it
+// would take too long.
 constexpr std::uint32_t kTrapsMost = 50'000, kTrapsOfAllMost = 4'000'000;
 
 // Modules that are not the program's.
-constexpr const char* kNotPrograms[] = {"libcrashcut_threads", "/libc.so", "/ld-linux", "/libm.so", "linux-vdso", "linux-gate"};
+constexpr const char* kNotPrograms[] = {"libcrashcut_threads", "/libc.so",  "/ld-linux", "/libm.so",
+                                        "linux-vdso",          "linux-gate"};
 
 // One thread's, of bytes in a granule: the last, which orders all before it.
 struct Touch {
@@ -50,7 +51,7 @@ struct Touch {
 // Of this execution.
 struct Seen {
   HappensBefore clocks;
-  std::uint32_t steps = 0;  // that the clocks know of
+  std::uint32_t steps = 0;                                        // that the clocks know of
   std::unordered_map<std::uint64_t, std::vector<Touch>> touches;  // by granule
 };
 Seen* g_seen = nullptr;
@@ -60,7 +61,8 @@ bool g_is_armed = false;
 std::uint64_t g_loader_hook = 0;  // the loader calls this when it has loaded something
 
 bool is_programs(std::string_view path) {
-  return std::none_of(std::begin(kNotPrograms), std::end(kNotPrograms), [&](const char* part) { return path.find(part) != path.npos; });
+  return std::none_of(std::begin(kNotPrograms), std::end(kNotPrograms),
+                      [&](const char* part) { return path.find(part) != path.npos; });
 }
 
 // Its pages with code may be written while `change` runs.
@@ -80,7 +82,8 @@ const Site* end_of(const Module& module) { return begin_of(module) + module.site
 void set_first_bytes(const Module& module, bool is_trap) {
   if (module.site_count == 0 || module.copies == 0) return;
   change_code(begin_of(module)->address, (end_of(module) - 1)->address + 1, [&] {
-    for (const Site* site = begin_of(module); site != end_of(module); ++site) *byte_at(site->address) = static_cast<char>(is_trap ? kTrap : site->first);
+    for (const Site* site = begin_of(module); site != end_of(module); ++site)
+      *byte_at(site->address) = static_cast<char>(is_trap ? kTrap : site->first);
   });
 }
 
@@ -90,7 +93,8 @@ void set_traps(bool is_armed) {
     Module& module = g_control->modules[i];
     // What was unloaded since is not there any more.
     unsigned char resident = 0;
-    const bool is_there = module.site_count > 0 && kernel(SYS_mincore, begin_of(module)->address / kPage * kPage, kPage, &resident) == 0;
+    const bool is_there =
+        module.site_count > 0 && kernel(SYS_mincore, begin_of(module)->address / kPage * kPage, kPage, &resident) == 0;
     if (is_there) set_first_bytes(module, is_armed);
   }
 }
@@ -103,7 +107,8 @@ std::uint64_t map_copies(const Module& module) {
     for (const std::int64_t offset : {-distance, distance}) {
       const std::int64_t at = static_cast<std::int64_t>(module.base / kPage * kPage) + offset;
       if (at < (1 << 20)) continue;
-      const long got = kernel(SYS_mmap, at, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+      const long got =
+          kernel(SYS_mmap, at, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
       if (got == at) return static_cast<std::uint64_t>(at);
       if (got > 0) kernel(SYS_munmap, got, bytes);
     }
@@ -114,7 +119,8 @@ std::uint64_t map_copies(const Module& module) {
 void write_copy(const Site& site, char* to) {
   std::memcpy(to, byte_at(site.address), site.length);
   if (site.is_fixed) {
-    const auto distance = static_cast<std::int32_t>(site.displacement - static_cast<std::int64_t>(reinterpret_cast<std::uint64_t>(to) + site.length));
+    const auto distance = static_cast<std::int32_t>(
+        site.displacement - static_cast<std::int64_t>(reinterpret_cast<std::uint64_t>(to) + site.length));
     std::memcpy(to + site.displacement_at, &distance, sizeof distance);
   }
   constexpr char kJump[] = "\xff\x25\0\0\0";  // jmp *0(%rip): to the address that follows
@@ -125,7 +131,9 @@ void write_copy(const Site& site, char* to) {
 
 // The file's code is what was decoded: nobody has changed it on its way into memory.
 bool is_as_decoded(const Module& module) {
-  return std::all_of(begin_of(module), end_of(module), [](const Site& site) { return static_cast<std::uint8_t>(*byte_at(site.address)) == site.first && site.length + 14u <= kCopyBytes; });
+  return std::all_of(begin_of(module), end_of(module), [](const Site& site) {
+    return static_cast<std::uint8_t>(*byte_at(site.address)) == site.first && site.length + 14u <= kCopyBytes;
+  });
 }
 
 void prepare(Module& module) {
@@ -147,7 +155,8 @@ std::uint64_t end_of_memory(const link_map& map) {
   const auto* header = reinterpret_cast<const ElfW(Ehdr)*>(map.l_addr);
   const bool is_executable = map.l_name[0] == 0;  // its header may lie elsewhere
   if (!is_executable && std::memcmp(header->e_ident, ELFMAG, SELFMAG) != 0) return 0;
-  const auto* parts = reinterpret_cast<const ElfW(Phdr)*>(is_executable ? getauxval(AT_PHDR) : map.l_addr + header->e_phoff);
+  const auto* parts =
+      reinterpret_cast<const ElfW(Phdr)*>(is_executable ? getauxval(AT_PHDR) : map.l_addr + header->e_phoff);
   const std::uint64_t count = is_executable ? getauxval(AT_PHNUM) : header->e_phnum;
   std::uint64_t end = 0;
   for (std::uint64_t i = 0; i < count; ++i) {
@@ -167,7 +176,8 @@ Module* find_module(std::string_view path, std::uint64_t base) {
 std::string_view path_of(const link_map& map, char (&room)[kPathMost]) {
   if (map.l_name[0] != 0) return map.l_name;
   const long length = kernel(SYS_readlink, "/proc/self/exe", room, kPathMost);
-  return length > 0 && length < kPathMost ? std::string_view(room, static_cast<std::size_t>(length)) : std::string_view();
+  return length > 0 && length < kPathMost ? std::string_view(room, static_cast<std::size_t>(length))
+                                          : std::string_view();
 }
 
 void tell_module(std::string_view path, const link_map& map) {
@@ -191,10 +201,12 @@ void ask_for_sites() {
   const std::uint32_t question = ++g_control->module_questions;
   kernel(SYS_futex, &g_control->module_questions, FUTEX_WAKE, 1, 0, 0, 0);
   kernel(SYS_futex, &g_control->replies, FUTEX_WAKE, 1, 0, 0, 0);
-  while (g_control->module_answers != question) kernel(SYS_futex, &g_control->module_answers, FUTEX_WAIT, question - 1, 0, 0, 0);
+  while (g_control->module_answers != question)
+    kernel(SYS_futex, &g_control->module_answers, FUTEX_WAIT, question - 1, 0, 0, 0);
 }
 
-// Asks crashcut for the sites of what was loaded, and sets their traps. What another execution loaded at the same place is known.
+// Asks crashcut for the sites of what was loaded, and sets their traps. What another execution loaded at the same place
+// is known.
 void watch_modules() {
   const std::uint32_t known = g_control->module_count;
   for (const link_map* map = _r_debug.r_map; map != nullptr; map = map->l_next) {
@@ -204,7 +216,8 @@ void watch_modules() {
     Module* module = find_module(path, map->l_addr);
     if (module == nullptr) {
       tell_module(path, *map);
-    } else if (module->site_count > 0 && static_cast<std::uint8_t>(*byte_at(begin_of(*module)->address)) != kTrap && g_is_armed) {
+    } else if (module->site_count > 0 && static_cast<std::uint8_t>(*byte_at(begin_of(*module)->address)) != kTrap &&
+               g_is_armed) {
       prepare(*module);  // loaded once more
     }
   }
@@ -253,7 +266,9 @@ void touch_granule(Touch now, std::uint64_t granule) {
   std::vector<Touch>& touches = g_seen->touches[granule];
   Touch* own = nullptr;
   for (Touch& touch : touches) {
-    if (touch.actor == now.actor && touch.mask == now.mask && touch.writes == now.writes && touch.is_quiet == now.is_quiet) own = &touch;
+    if (touch.actor == now.actor && touch.mask == now.mask && touch.writes == now.writes &&
+        touch.is_quiet == now.is_quiet)
+      own = &touch;
     const bool is_other = touch.actor != now.actor && (touch.mask & now.mask) != 0 && (touch.writes || now.writes);
     if (!is_other || clocks().is_before(static_cast<ActorId>(touch.actor), touch.epoch, self)) continue;
     if (!touch.is_quiet || !now.is_quiet) return meet(now.site);
@@ -278,13 +293,15 @@ std::uint64_t value_of(std::uint8_t number, const gregset_t& regs) {
 std::uint64_t address_of(const Site& site, const gregset_t& regs) {
   const auto displacement = static_cast<std::uint64_t>(site.displacement);
   if (site.is_fixed) return displacement;
-  return value_of(site.base, regs) + value_of(site.index, regs) * site.scale + displacement + (site.is_thread_local ? read_fs_base() : 0);
+  return value_of(site.base, regs) + value_of(site.index, regs) * site.scale + displacement +
+         (site.is_thread_local ? read_fs_base() : 0);
 }
 
 // A library's count of references to what is its own, and never goes.
 bool is_own_affair(const Site& site, std::uint64_t address) {
   const Module* module = module_at(site.address);
-  return module != nullptr && std::string_view(module->path).find("/libstdc++.so") != std::string_view::npos && address >= module->base && address < module->end;
+  return module != nullptr && std::string_view(module->path).find("/libstdc++.so") != std::string_view::npos &&
+         address >= module->base && address < module->end;
 }
 
 // An addition goes unnoticed where nobody is told the count, or only that it is not yet zero.
@@ -292,7 +309,8 @@ void judge_count(const Site& site, std::uint64_t address, const gregset_t& regs,
   if (site.kind != Site::kCounts || site.bytes > 8) return;
   std::uint64_t count = 0;
   std::memcpy(&count, byte_at(address), site.bytes);
-  std::uint64_t added = site.source == Site::kNoRegister ? static_cast<std::uint64_t>(site.amount) : value_of(site.source, regs);
+  std::uint64_t added =
+      site.source == Site::kNoRegister ? static_cast<std::uint64_t>(site.amount) : value_of(site.source, regs);
   if (site.is_negative) added = 0 - added;
   const int spare = 64 - site.bytes * 8;
   now.is_taking = static_cast<std::int64_t>(added << spare) < 0;
@@ -344,15 +362,19 @@ void note(const Site& site, const gregset_t& regs) {
     case Site::kPause:
       if (has_others()) pause(site);
       break;
-    default: touch(site, regs);
+    default:
+      touch(site, regs);
   }
 }
 
-// At the end of a variable: what one thread alone touched, in a way that shows another; and what several counted in that only
-// went up, so that it does not count references.
+// At the end of a variable: what one thread alone touched, in a way that shows another; and what several counted in
+// that only went up, so that it does not count references.
 void judge(const std::vector<Touch>& touches) {
   for (const Touch& touch : touches) {
-    const auto is_any = [&](auto is_it) { return std::any_of(touches.begin(), touches.end(), [&](const Touch& t) { return (t.mask & touch.mask) != 0 && is_it(t); }); };
+    const auto is_any = [&](auto is_it) {
+      return std::any_of(touches.begin(), touches.end(),
+                         [&](const Touch& t) { return (t.mask & touch.mask) != 0 && is_it(t); });
+    };
     const bool is_shared = is_any([&](const Touch& t) { return t.actor != touch.actor; });
     if (touch.shows_another && !is_shared) return meet(touch.site);
     if (touch.met_quietly && !is_any([](const Touch& t) { return t.is_taking; })) return meet(touch.site);
@@ -407,10 +429,12 @@ bool is_meeting_trap(ucontext_t& context) {
   const std::uint64_t at = static_cast<std::uint64_t>(regs[REG_RIP]) - 1;
   const Module* module = module_at(at);
   if (module == nullptr || module->copies == 0) return false;
-  const Site* site = std::lower_bound(begin_of(*module), end_of(*module), at, [](const Site& s, std::uint64_t address) { return s.address < address; });
+  const Site* site = std::lower_bound(begin_of(*module), end_of(*module), at,
+                                      [](const Site& s, std::uint64_t address) { return s.address < address; });
   if (site == end_of(*module) || site->address != at) return false;
   note(*site, regs);
-  regs[REG_RIP] = static_cast<greg_t>(module->copies + static_cast<std::uint64_t>(site - begin_of(*module)) * kCopyBytes);
+  regs[REG_RIP] =
+      static_cast<greg_t>(module->copies + static_cast<std::uint64_t>(site - begin_of(*module)) * kCopyBytes);
   return true;
 }
 
@@ -432,7 +456,8 @@ void note_end_of_memory(std::uint64_t address, std::size_t bytes) {
   const ActorId self = current_actor().id;
   const auto end = [&](const std::vector<Touch>& touches) {
     for (const Touch& touch : touches) {
-      if (touch.actor != index(self) && !clocks().is_before(static_cast<ActorId>(touch.actor), touch.epoch, self)) return meet(touch.site);
+      if (touch.actor != index(self) && !clocks().is_before(static_cast<ActorId>(touch.actor), touch.epoch, self))
+        return meet(touch.site);
     }
     judge(touches);
   };

@@ -79,17 +79,20 @@ ActorId actor_number(ActorId parent, std::uint32_t ordinal) {
 }
 
 ObjectId own_object(PrimitiveId primitive, ActorId actor, std::int64_t a, std::int64_t b) {
-  const std::uint64_t key = hash(std::uint64_t{static_cast<std::uint8_t>(primitive)} << 56 | 0xac70 | std::uint64_t{index(actor)} << 16);
+  const std::uint64_t key =
+      hash(std::uint64_t{static_cast<std::uint8_t>(primitive)} << 56 | 0xac70 | std::uint64_t{index(actor)} << 16);
   const ObjectId id = make_object_id(primitive, object_number(key));
   declare({id, a, b}, nullptr);
   return id;
 }
 
 ObjectId keyed_object(PrimitiveId primitive, std::uint64_t key) {
-  return make_object_id(primitive, object_number(hash(key ^ std::uint64_t{static_cast<std::uint8_t>(primitive)} << 56)));
+  return make_object_id(primitive,
+                        object_number(hash(key ^ std::uint64_t{static_cast<std::uint8_t>(primitive)} << 56)));
 }
 
-ObjectId stamped_object_at(PrimitiveId primitive, const void* address, const ObjectStart& start, std::uint32_t& stamp, bool is_initialised) {
+ObjectId stamped_object_at(PrimitiveId primitive, const void* address, const ObjectStart& start, std::uint32_t& stamp,
+                           bool is_initialised) {
   constexpr std::uint32_t kStamp = 0xc4a5c007;
   // A new object in the place of an old one, made without a call: its bytes are those of the initialiser.
   const ObjectId id = object_at(primitive, address, start, is_initialised || stamp != kStamp);
@@ -99,7 +102,8 @@ ObjectId stamped_object_at(PrimitiveId primitive, const void* address, const Obj
 
 ObjectId object_at(PrimitiveId primitive, const void* address, ObjectStart start, bool is_initialised) {
   const auto number = reinterpret_cast<std::uint64_t>(address);
-  std::uint32_t i = static_cast<std::uint32_t>(hash(number ^ std::uint64_t{static_cast<std::uint8_t>(primitive)} << 56)) % kPlaces;
+  std::uint32_t i =
+      static_cast<std::uint32_t>(hash(number ^ std::uint64_t{static_cast<std::uint8_t>(primitive)} << 56)) % kPlaces;
   for (; g_places[i].is_used; i = (i + 1) % kPlaces) {
     if (g_places[i].address == number && g_places[i].primitive == primitive) break;
   }
@@ -112,7 +116,8 @@ ObjectId object_at(PrimitiveId primitive, const void* address, ObjectStart start
   } else {
     ++place.times;
   }
-  const std::uint64_t key = hash(hash(number) + static_cast<std::uint8_t>(primitive) + (std::uint64_t{place.times} << 8));
+  const std::uint64_t key =
+      hash(hash(number) + static_cast<std::uint8_t>(primitive) + (std::uint64_t{place.times} << 8));
   place.id = make_object_id(primitive, object_number(key));
   start.object = place.id;
   declare(start, address);

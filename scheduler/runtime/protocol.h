@@ -40,22 +40,22 @@ struct Site {
     kCounts,  // a locked addition: a counter, or of references
     kTakes,   // locked, another: exchanges, bits
     kFence,
-    kPause,   // in a loop that waits
-    kLooks,   // a plain access to a variable that a locked instruction names by its address
+    kPause,  // in a loop that waits
+    kLooks,  // a plain access to a variable that a locked instruction names by its address
   };
   static constexpr std::uint8_t kNoRegister = 0xff;
 
-  std::uint64_t address;          // of the file's; in Control, where it was loaded
-  std::int64_t displacement;      // fixed: the variable's address, likewise
-  std::uint8_t base, index;       // registers as instructions number them: rax 0, rcx 1, ... r15
+  std::uint64_t address;      // of the file's; in Control, where it was loaded
+  std::int64_t displacement;  // fixed: the variable's address, likewise
+  std::uint8_t base, index;   // registers as instructions number them: rax 0, rcx 1, ... r15
   std::uint8_t scale;
-  std::uint8_t displacement_at;   // fixed: where the instruction holds the distance to the variable
-  bool is_fixed;                  // one variable, by its address
-  bool is_thread_local;           // relative to the FS base
+  std::uint8_t displacement_at;  // fixed: where the instruction holds the distance to the variable
+  bool is_fixed;                 // one variable, by its address
+  bool is_thread_local;          // relative to the FS base
   bool writes;
-  std::uint8_t bytes;             // of the access
-  std::uint8_t length;            // of the instruction
-  std::uint8_t first;             // its first byte
+  std::uint8_t bytes;   // of the access
+  std::uint8_t length;  // of the instruction
+  std::uint8_t first;   // its first byte
   Kind kind;
   // Of kCounts: what is added, that register or else a number; whether it is taken away; whether the old count is told.
   std::uint8_t source;
@@ -68,9 +68,9 @@ inline constexpr std::uint32_t kMet = 1, kMayMeet = 2;
 // Code that was loaded.
 struct Module {
   char path[kPathMost];
-  std::uint64_t base;             // added to the file's addresses
-  std::uint64_t end;              // of its memory
-  std::uint64_t copies;           // of its sites, where they are run instead (meetings.cc)
+  std::uint64_t base;                    // added to the file's addresses
+  std::uint64_t end;                     // of its memory
+  std::uint64_t copies;                  // of its sites, where they are run instead (meetings.cc)
   std::uint32_t first_site, site_count;  // set by crashcut
 };
 
@@ -107,7 +107,7 @@ struct Names {
   std::uint32_t kept_count, kept_used;
   KeptFile kept[kKeptMost];
   char kept_bytes[1 << 20];
-  std::int64_t began_s;  // when the search began, real time
+  std::int64_t began_s;              // when the search began, real time
   std::atomic<std::uint32_t> alone;  // the process whose execution changes files outside of the model; 0: none
   // Threads were seen to meet without a call, or are no longer watched: by this instruction, an address of that file's.
   std::atomic<std::uint32_t> has_met;  // kMet or kMayMeet
@@ -177,28 +177,28 @@ struct Control {
   std::uint64_t magic;
 
   // Parameters, set before the start.
-  std::uint32_t spurious_most;   // wake-ups without a signal, a thread
-  std::uint32_t timeouts_most;   // early timeouts a thread
-  std::uint32_t policy[16];      // a primitive; of reader-writer locks, the preference
-  std::uint32_t is_restoring;    // runners may serve several requests
-  std::uint32_t is_opaque;       // threads meet in memory that is not seen: no two operations commute
-  std::uint32_t stop_at_step;    // hold.h: wait after this step; 0: never
+  std::uint32_t spurious_most;  // wake-ups without a signal, a thread
+  std::uint32_t timeouts_most;  // early timeouts a thread
+  std::uint32_t policy[16];     // a primitive; of reader-writer locks, the preference
+  std::uint32_t is_restoring;   // runners may serve several requests
+  std::uint32_t is_opaque;      // threads meet in memory that is not seen: no two operations commute
+  std::uint32_t stop_at_step;   // hold.h: wait after this step; 0: never
   std::atomic<std::uint32_t> is_held;
   std::uint32_t has_texts;       // calls on files are told in words
   std::uint32_t is_reduced;      // an execution stands for all of its class
   std::uint32_t is_strict_exit;  // threads that are left when the process ends are a failure
   std::uint32_t ignores_result;  // what main() returns is not judged
 
-  std::uint32_t is_watching;     // for threads that meet without a call
+  std::uint32_t is_watching;  // for threads that meet without a call
 
-  std::uint32_t racy_count;      // of Names::racy, in use
-  std::uint32_t is_instrumented; // set by the runner
+  std::uint32_t racy_count;       // of Names::racy, in use
+  std::uint32_t is_instrumented;  // set by the runner
 
-  std::uint64_t program_base;    // where the executable was loaded; set by the server, as is
-  std::uint64_t main_at;         // where main() is
+  std::uint64_t program_base;  // where the executable was loaded; set by the server, as is
+  std::uint64_t main_at;       // where main() is
 
   // Request.
-  std::atomic<std::uint32_t> requests;   // how many were made
+  std::atomic<std::uint32_t> requests;  // how many were made
   std::uint32_t depth_most;
   std::uint32_t turn_most;
   bool ends_with_prefix;
@@ -220,19 +220,19 @@ struct Control {
   Failure failure;
   std::int64_t failure_number;
   std::uint32_t failure_actor;
-  std::uint64_t restored_count;            // statistics
+  std::uint64_t restored_count;  // statistics
   std::uint64_t forked_count;
   std::atomic<std::uint32_t> step_count;
   std::atomic<std::uint32_t> object_count;
   std::uint32_t pending_count;
   std::uint32_t passed_over_count;
-  std::uint32_t running_actor;             // whose code is running
-  std::atomic<std::uint32_t> is_waiting;   // for another worker's execution: no fault of the program's
-  std::uint32_t outside_count;             // the last of them are in `outside`, which is a ring
+  std::uint32_t running_actor;            // whose code is running
+  std::atomic<std::uint32_t> is_waiting;  // for another worker's execution: no fault of the program's
+  std::uint32_t outside_count;            // the last of them are in `outside`, which is a ring
   OutsideCall outside[kOutsideMost];
-  std::uint32_t left_running;              // Execution's
-  bool has_no_result;                      // main() returned, and no value
-  bool is_result;                          // main() returned: its value is the exit code
+  std::uint32_t left_running;  // Execution's
+  bool has_no_result;          // main() returned, and no value
+  bool is_result;              // main() returned: its value is the exit code
   char text[kTextMost];
   std::uint32_t touch_count;
   std::uint32_t text_bytes;

@@ -24,7 +24,8 @@ namespace {
 
 int make_memory(const char* name, std::size_t bytes) {
   const int fd = memfd_create(name, MFD_CLOEXEC);
-  if (fd < 0 || ftruncate(fd, static_cast<off_t>(bytes)) != 0) tool_failure(std::string("Cannot make shared memory: ") + std::strerror(errno) + ".");
+  if (fd < 0 || ftruncate(fd, static_cast<off_t>(bytes)) != 0)
+    tool_failure(std::string("Cannot make shared memory: ") + std::strerror(errno) + ".");
   return fd;
 }
 
@@ -40,7 +41,8 @@ long futex(std::atomic<std::uint32_t>& word, int operation, std::uint32_t value,
 
 }  // namespace
 
-NameTable::NameTable() : fd_(make_memory("crashcut-names", sizeof(Names))), names_(static_cast<Names*>(map_memory(fd_, sizeof(Names)))) {
+NameTable::NameTable()
+    : fd_(make_memory("crashcut-names", sizeof(Names))), names_(static_cast<Names*>(map_memory(fd_, sizeof(Names)))) {
   names_->actor_count = 1;
   names_->began_s = time(nullptr);
 }
@@ -50,11 +52,13 @@ NameTable::~NameTable() {
 }
 std::vector<ActorName> NameTable::actors() const {
   std::vector<ActorName> all;
-  for (std::uint32_t i = 0; i < names_->actor_count; ++i) all.push_back({names_->actors[i].parent, names_->actors[i].ordinal});
+  for (std::uint32_t i = 0; i < names_->actor_count; ++i)
+    all.push_back({names_->actors[i].parent, names_->actors[i].ordinal});
   return all;
 }
 void NameTable::set_actors(const std::vector<ActorName>& actors) {
-  for (std::size_t i = 0; i < actors.size() && i < kActorsMost; ++i) names_->actors[i] = {actors[i].parent, actors[i].ordinal};
+  for (std::size_t i = 0; i < actors.size() && i < kActorsMost; ++i)
+    names_->actors[i] = {actors[i].parent, actors[i].ordinal};
   names_->actor_count = static_cast<std::uint32_t>(std::clamp<std::size_t>(actors.size(), 1, kActorsMost));
 }
 
@@ -84,7 +88,8 @@ RealProgram::RealProgram(const Setup& setup, NameTable& names) : setup_(setup) {
   control_->ignores_result = setup.ignores_result ? 1 : 0;
   control_->racy_count = setup.racy_count;
   control_->is_watching = setup.find_sites ? 1 : 0;
-  for (const auto& [primitive, policy] : setup.policies) control_->policy[static_cast<int>(primitive)] = static_cast<std::uint32_t>(policy);
+  for (const auto& [primitive, policy] : setup.policies)
+    control_->policy[static_cast<int>(primitive)] = static_cast<std::uint32_t>(policy);
   setup.launch(control_fd_, names.fd());
 }
 
@@ -102,7 +107,8 @@ void RealProgram::wait_for_reply(std::uint32_t request) {
   auto since = std::chrono::steady_clock::now();
   while (control_->replies.load(std::memory_order_acquire) != request) {
     // Replies come within microseconds or so: waiting in the kernel costs more.
-    for (int i = 0; i < 200 && control_->replies.load(std::memory_order_acquire) != request; ++i) __builtin_ia32_pause();
+    for (int i = 0; i < 200 && control_->replies.load(std::memory_order_acquire) != request; ++i)
+      __builtin_ia32_pause();
     const std::uint32_t seen = control_->replies.load(std::memory_order_acquire);
     if (seen == request) return;
     tell_sites();
@@ -194,7 +200,8 @@ void RealProgram::put_sleep(const RunRequest& request) {
 // Makes the request; returns its number.
 std::uint32_t RealProgram::ask(const RunRequest& request) {
   answer_server();
-  if (request.prefix.size() >= kStepsMost || request.sleep.size() > kSleepMost) tool_failure("A schedule is longer than the runtime can follow.");
+  if (request.prefix.size() >= kStepsMost || request.sleep.size() > kSleepMost)
+    tool_failure("A schedule is longer than the runtime can follow.");
   was_killed_ = was_stopped_ = false;
   control_->depth_most = request.depth_most;
   control_->turn_most = request.turn_most;
@@ -237,16 +244,19 @@ Execution RealProgram::run(const RunRequest& request) {
   }
   check_runner_end();
   if (control_->failure == Failure::kUnsupported) {
-    throw ToolError{true, std::string("The program called ") + control_->text + ", which crashcut threads cannot follow."};
+    throw ToolError{true,
+                    std::string("The program called ") + control_->text + ", which crashcut threads cannot follow."};
   }
-  if (control_->failure == Failure::kToolError || control_->failure == Failure::kUserError) throw ToolError{control_->failure == Failure::kUserError, control_->text};
+  if (control_->failure == Failure::kToolError || control_->failure == Failure::kUserError)
+    throw ToolError{control_->failure == Failure::kUserError, control_->text};
   Execution execution;
   for (std::uint32_t i = 0; i < control_->object_count; ++i) execution.objects.push_back(control_->objects[i].start);
   execution.steps.assign(control_->steps, control_->steps + control_->step_count);
   for (std::size_t i = 0; i < execution.steps.size(); ++i) {
     const FootprintFact& fact = control_->step_facts[i].footprint;
     const Touch* first = control_->touches + fact.first;
-    execution.steps[i].operation.set_footprint(fact.is_known ? interned(Footprint(first, first + fact.count)) : nullptr);
+    execution.steps[i].operation.set_footprint(fact.is_known ? interned(Footprint(first, first + fact.count))
+                                                             : nullptr);
   }
   execution.pending.assign(control_->pending, control_->pending + control_->pending_count);
   for (Pending& p : execution.pending) p.operation.set_footprint(nullptr);
@@ -254,12 +264,14 @@ Execution RealProgram::run(const RunRequest& request) {
   execution.ending = control_->ending;
   execution.hit_depth = control_->hit_depth;
   execution.left_running = is_assumed_away(execution.pending) ? 0 : control_->left_running;
-  const bool is_found = control_->failure != Failure::kNone || execution.ending == Ending::kStuck || was_killed_ || control_->has_race;
+  const bool is_found =
+      control_->failure != Failure::kNone || execution.ending == Ending::kStuck || was_killed_ || control_->has_race;
   if (is_found || setup_.has_details || execution.ending == Ending::kDiverged) execution.note = details();
   return execution;
 }
 
-// A runner that died without a word: by our hand, or by a signal that nobody can catch. Where it kills itself, the gate has told.
+// A runner that died without a word: by our hand, or by a signal that nobody can catch. Where it kills itself, the gate
+// has told.
 void RealProgram::check_runner_end() {
   if (control_->runner_end == 0) return;
   control_->pending_count = 0;
@@ -273,16 +285,23 @@ void RealProgram::check_runner_end() {
     control_->failure_actor = control_->running_actor;
     return;
   }
-  tool_failure("crashcut's own code inside the program ended with exit code " + std::to_string(WEXITSTATUS(status)) + ".");
+  tool_failure("crashcut's own code inside the program ended with exit code " + std::to_string(WEXITSTATUS(status)) +
+               ".");
 }
 
 static Race::Side side_of(const RaceSide& side) {
-  return {static_cast<ActorId>(side.actor), side.writes, side.is_atomic, side.frees, side.step, {side.frames, side.frames + side.frame_count}};
+  return {static_cast<ActorId>(side.actor),
+          side.writes,
+          side.is_atomic,
+          side.frees,
+          side.step,
+          {side.frames, side.frames + side.frame_count}};
 }
 
 static bool is_spin(const Operation& operation) {
   return std::any_of(operation.begin(), operation.end(), [](const Access& a) {
-    return primitive_of(a.object) == PrimitiveId::kSpin || (primitive_of(a.object) == PrimitiveId::kMemory && a.verb == memory::kAwait);
+    return primitive_of(a.object) == PrimitiveId::kSpin ||
+           (primitive_of(a.object) == PrimitiveId::kMemory && a.verb == memory::kAwait);
   });
 }
 
@@ -296,13 +315,27 @@ std::shared_ptr<const Details> RealProgram::details() const {
   d.actor = static_cast<ActorId>(control_->failure_actor);
   d.text = control_->text;
   switch (control_->failure) {
-    case Failure::kSignal: d.kind = FindingKind::kSignal; break;
-    case Failure::kAssertion: d.kind = FindingKind::kAssertion; break;
-    case Failure::kMisuse: d.kind = FindingKind::kMisuse; break;
-    case Failure::kExitCode: d.kind = FindingKind::kExitCode; break;
-    case Failure::kThreadsLeft: d.kind = is_assumed_away({control_->pending, control_->pending_count}) ? FindingKind::kNone : FindingKind::kThreadsLeft; break;
-    case Failure::kRace: d.kind = FindingKind::kRace; break;
-    default: break;
+    case Failure::kSignal:
+      d.kind = FindingKind::kSignal;
+      break;
+    case Failure::kAssertion:
+      d.kind = FindingKind::kAssertion;
+      break;
+    case Failure::kMisuse:
+      d.kind = FindingKind::kMisuse;
+      break;
+    case Failure::kExitCode:
+      d.kind = FindingKind::kExitCode;
+      break;
+    case Failure::kThreadsLeft:
+      d.kind = is_assumed_away({control_->pending, control_->pending_count}) ? FindingKind::kNone
+                                                                             : FindingKind::kThreadsLeft;
+      break;
+    case Failure::kRace:
+      d.kind = FindingKind::kRace;
+      break;
+    default:
+      break;
   }
   if (was_killed_ && control_->runner_end != 0) {
     d.kind = FindingKind::kNoProgress;
@@ -325,7 +358,8 @@ std::shared_ptr<const Details> RealProgram::details() const {
     d.texts.emplace_back(control_->texts + fact.text_at, fact.text_bytes);
   }
   for (std::uint32_t i = 0; i < control_->pending_count; ++i) d.pending_callers.push_back(control_->pending_callers[i]);
-  for (std::uint32_t i = 0; i < control_->object_count; ++i) d.addresses.emplace_back(control_->objects[i].start.object, control_->objects[i].address);
+  for (std::uint32_t i = 0; i < control_->object_count; ++i)
+    d.addresses.emplace_back(control_->objects[i].start.object, control_->objects[i].address);
   for (const ActorFact& actor : control_->actors) d.routines.push_back(actor.routine);
   const std::uint32_t outside = control_->outside_count;
   for (std::uint32_t i = outside > kOutsideMost ? outside - kOutsideMost : 0; i < outside; ++i) {

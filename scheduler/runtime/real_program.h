@@ -24,8 +24,8 @@ enum class Failure : std::uint32_t;
 enum class FindingKind {
   kNone,
   kDeadlock,
-  kLivelock,     // all that is left spins
-  kNoProgress,   // a thread ran on without an operation until its time was up
+  kLivelock,    // all that is left spins
+  kNoProgress,  // a thread ran on without an operation until its time was up
   kSignal,
   kAssertion,
   kMisuse,
@@ -60,21 +60,22 @@ struct Details : ExecutionNote {
   std::vector<std::uint64_t> callers;          // a step
   std::vector<std::uint64_t> pending_callers;  // a pending operation
   std::vector<std::pair<ObjectId, std::uint64_t>> addresses;
-  std::vector<std::uint64_t> routines;         // an actor
-  std::vector<std::string> texts;              // a step: a call on files in words, empty for others
-  std::uint64_t program_base = 0;              // where the executable was loaded
+  std::vector<std::uint64_t> routines;  // an actor
+  std::vector<std::string> texts;       // a step: a call on files in words, empty for others
+  std::uint64_t program_base = 0;       // where the executable was loaded
   struct Outside {
     ActorId actor;
     std::uint32_t step;  // how many steps had been taken
     std::string text;    // "opened /etc/passwd"
   };
-  std::vector<Outside> outside;                // the last calls on files that are not the model's
-  std::uint64_t main_at = 0;                   // where main() is
-  bool is_result = false;                      // the exit code is what main() returned
-  std::optional<Race> race;                    // the first of the execution
+  std::vector<Outside> outside;  // the last calls on files that are not the model's
+  std::uint64_t main_at = 0;     // where main() is
+  bool is_result = false;        // the exit code is what main() returned
+  std::optional<Race> race;      // the first of the execution
 };
 
-inline constexpr const char* kKilledSentence = "A process in which crashcut runs the program was killed, from outside or for want of memory.";
+inline constexpr const char* kKilledSentence =
+    "A process in which crashcut runs the program was killed, from outside or for want of memory.";
 struct ToolError {
   bool is_users_fault;
   std::string sentence;
@@ -92,7 +93,8 @@ class NameTable {
   // Places that were raced for so far; see accesses.h.
   std::vector<std::uint64_t> racy() const;
   void set_racy(const std::vector<std::uint64_t>& racy);
-  // Threads were seen to meet without a call (meetings.h), or there was too much to watch: the file, and the instruction in it.
+  // Threads were seen to meet without a call (meetings.h), or there was too much to watch: the file, and the
+  // instruction in it.
   struct Meeting {
     std::string file;
     std::uint64_t address;
@@ -113,13 +115,13 @@ class RealProgram : public Program {
     std::vector<std::pair<PrimitiveId, std::int64_t>> policies;
     std::chrono::nanoseconds step_limit = std::chrono::seconds(10);  // without an operation
     bool is_restoring = true;
-    bool is_opaque = false;          // no two operations commute
-    std::uint32_t racy_count = 0;    // of NameTable::racy(): accesses there are operations
+    bool is_opaque = false;        // no two operations commute
+    std::uint32_t racy_count = 0;  // of NameTable::racy(): accesses there are operations
     bool has_details = false;
-    bool is_reduced = true;          // an execution stands for all of its class
-    bool is_strict_exit = false;     // threads that are left when the process ends are a failure
-    bool ignores_result = false;     // what main() returns is not judged
-    std::uint32_t stop_at_step = 0;  // for a debugger: wait after this step, from 1
+    bool is_reduced = true;                   // an execution stands for all of its class
+    bool is_strict_exit = false;              // threads that are left when the process ends are a failure
+    bool ignores_result = false;              // what main() returns is not judged
+    std::uint32_t stop_at_step = 0;           // for a debugger: wait after this step, from 1
     const std::atomic<bool>* stop = nullptr;  // once set, what runs is ended
     // Starts the program with these descriptors named in its environment (kEnvironment); throws ToolError.
     std::function<void(int control_fd, int names_fd)> launch;

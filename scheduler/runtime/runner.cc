@@ -123,7 +123,8 @@ int serve(int argc, char** argv, char** envp, int (*main)(int, char**, char**)) 
   if (!prepare_fibers()) {
     refuse("this libc or this processor has no room for fibers (glibc 2.34 and FSGSBASE are needed)");
   }
-  // The unwinder sets itself up once, at the first exception: for the program's threads that would be something to meet in.
+  // The unwinder sets itself up once, at the first exception: for the program's threads that would be something to meet
+  // in.
   _Unwind_Backtrace([](_Unwind_Context*, void*) { return _URC_END_OF_STACK; }, nullptr);
   fflush(nullptr);
   dl_iterate_phdr(
@@ -148,7 +149,8 @@ int serve(int argc, char** argv, char** envp, int (*main)(int, char**, char**)) 
     // It went with its reply given: another takes its place. Else the request is answered for it.
     if (g_control->is_leaving.exchange(0) == 0 && g_control->requests.load() != g_control->replies.load()) {
       g_control->runner_status = status;
-      g_control->runner_end = static_cast<std::uint32_t>(WIFSIGNALED(status) ? RunnerEnd::kSignalled : RunnerEnd::kExited);
+      g_control->runner_end =
+          static_cast<std::uint32_t>(WIFSIGNALED(status) ? RunnerEnd::kSignalled : RunnerEnd::kExited);
       reply();
     }
   }

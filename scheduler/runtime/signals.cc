@@ -30,7 +30,8 @@ void on_fatal(int signal, siginfo_t* info, void* ucontext) {
   const auto stack = static_cast<std::uint64_t>(regs[REG_RSP]);
   const auto fault = reinterpret_cast<std::uint64_t>(info->si_addr);
   const bool overflowed = signal == SIGSEGV && fault + 65536 > stack - 65536 && fault < stack + 65536;
-  std::uint64_t top = overflowed ? reinterpret_cast<std::uint64_t>(g_failure_stack + sizeof g_failure_stack) : stack - 512;
+  std::uint64_t top =
+      overflowed ? reinterpret_cast<std::uint64_t>(g_failure_stack + sizeof g_failure_stack) : stack - 512;
   regs[REG_RSP] = static_cast<greg_t>((top & ~std::uint64_t{15}) - 8);
   regs[REG_RIP] = reinterpret_cast<greg_t>(failed_entry);
 }
@@ -60,18 +61,21 @@ void before_own_handler(int signal, siginfo_t* info, void* ucontext) {
 // Ours (meetings.h), or else the program's.
 void on_trap(int signal, siginfo_t* info, void* ucontext) {
   if (is_meeting_trap(*static_cast<ucontext_t*>(ucontext))) return;
-  if (has_own_handler(signal)) return reinterpret_cast<void (*)(int, siginfo_t*, void*)>(g_asked[signal].handler)(signal, info, ucontext);
+  if (has_own_handler(signal))
+    return reinterpret_cast<void (*)(int, siginfo_t*, void*)>(g_asked[signal].handler)(signal, info, ucontext);
   if (is_default(g_asked[signal]) || info->si_code > 0) on_fatal(signal, info, ucontext);
 }
 
 }  // namespace
 
 long change_action(int signal, const KernelSigaction* wanted, KernelSigaction* old) {
-  if (signal < 1 || signal >= NSIG || signal == SIGKILL || signal == SIGSTOP) return wanted == nullptr && old != nullptr ? kernel(SYS_rt_sigaction, signal, 0, old, 8) : -EINVAL;
+  if (signal < 1 || signal >= NSIG || signal == SIGKILL || signal == SIGSTOP)
+    return wanted == nullptr && old != nullptr ? kernel(SYS_rt_sigaction, signal, 0, old, 8) : -EINVAL;
   KernelSigaction action = wanted == nullptr ? KernelSigaction{} : *wanted;
   // System calls come to us by SIGSYS, also those of a handler; atomic instructions by SIGTRAP.
   action.mask &= ~(bit_of(SIGSYS) | bit_of(SIGTRAP));
-  if (signal != SIGSYS && signal != SIGTRAP && !is_our_signal(signal)) return kernel(SYS_rt_sigaction, signal, wanted == nullptr ? nullptr : &action, old, 8);
+  if (signal != SIGSYS && signal != SIGTRAP && !is_our_signal(signal))
+    return kernel(SYS_rt_sigaction, signal, wanted == nullptr ? nullptr : &action, old, 8);
   if (old != nullptr) *old = g_asked[signal];
   if (wanted == nullptr) return 0;
   g_asked[signal] = *wanted;

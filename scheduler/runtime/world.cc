@@ -33,7 +33,8 @@ namespace {
 // For crashcut, which cannot follow our pointers.
 FootprintFact keep_footprint(const Footprint& footprint) {
   const std::uint32_t first = g_control->touch_count;
-  if (footprint.size() > kTouchesMost - first) refuse("more file operations than can be held (4 million places touched)");
+  if (footprint.size() > kTouchesMost - first)
+    refuse("more file operations than can be held (4 million places touched)");
   for (const Touch& touch : footprint) g_control->touches[g_control->touch_count++] = touch;
   return {first, static_cast<std::uint32_t>(footprint.size()), true};
 }
@@ -232,27 +233,36 @@ static bool is_part_of_loop(const Operation& operation) {
 static bool is_try(const Operation& operation) {
   const std::uint8_t verb = operation[0].verb;
   switch (primitive_of(operation[0].object)) {
-    case PrimitiveId::kMutex: return verb == mutex::kTryLock;
-    case PrimitiveId::kRwLock: return verb == rwlock::kTryRead || verb == rwlock::kTryWrite;
-    case PrimitiveId::kSemaphore: return verb == semaphore::kTryWait;
-    case PrimitiveId::kThread: return verb == thread::kTryJoin;
-    default: return false;
+    case PrimitiveId::kMutex:
+      return verb == mutex::kTryLock;
+    case PrimitiveId::kRwLock:
+      return verb == rwlock::kTryRead || verb == rwlock::kTryWrite;
+    case PrimitiveId::kSemaphore:
+      return verb == semaphore::kTryWait;
+    case PrimitiveId::kThread:
+      return verb == thread::kTryJoin;
+    default:
+      return false;
   }
 }
 
 static bool is_lock(const Operation& operation) {
   const std::uint8_t verb = operation[0].verb;
   switch (primitive_of(operation[0].object)) {
-    case PrimitiveId::kMutex: return verb == mutex::kLock;
-    case PrimitiveId::kRwLock: return verb == rwlock::kRead || verb == rwlock::kWrite;
-    case PrimitiveId::kSemaphore: return verb == semaphore::kWait;
-    default: return false;
+    case PrimitiveId::kMutex:
+      return verb == mutex::kLock;
+    case PrimitiveId::kRwLock:
+      return verb == rwlock::kRead || verb == rwlock::kWrite;
+    case PrimitiveId::kSemaphore:
+      return verb == semaphore::kWait;
+    default:
+      return false;
   }
 }
 
-// Tries that fail, with nothing between them but other such tries, yields and sleeps. Yields and sleeps end no loop. The try
-// that is looked for may be one before the loop (compilers move a loop's first round out of it), so it is given up for another
-// after 1, 2, 4, ... that are not it (Brent's way to find a cycle).
+// Tries that fail, with nothing between them but other such tries, yields and sleeps. Yields and sleeps end no loop.
+// The try that is looked for may be one before the loop (compilers move a loop's first round out of it), so it is given
+// up for another after 1, 2, 4, ... that are not it (Brent's way to find a cycle).
 static void note_try(Actor& self, const Operation& operation, const void* caller) {
   if (is_part_of_loop(operation)) return;
   if (!is_try(operation) || self.done.result() == 0) {
@@ -273,8 +283,10 @@ std::int64_t perform(const Operation& operation, const void* caller) {
   Actor& self = current_actor();
   end_segment();
   if (is_try(operation) || is_lock(operation)) rest_if_round(operation, caller);
-  // It would fail again before another has taken a step. Where nobody can, it may: a loop that gives up comes to its end.
-  if (self.failed_tries > kPolite && is_try(operation) && self.tried == operation[0].object && self.tried_at == caller) {
+  // It would fail again before another has taken a step. Where nobody can, it may: a loop that gives up comes to its
+  // end.
+  if (self.failed_tries > kPolite && is_try(operation) && self.tried == operation[0].object &&
+      self.tried_at == caller) {
     note_sleep(true);
     perform(spin::access(loop_object(), spin::kSpin), caller);
     note_sleep(false);
@@ -302,7 +314,9 @@ std::int64_t perform(const Operation& operation, const void* caller) {
 const Object& object_of(ObjectId id) { return g_world->state.object(id); }
 
 void wait_for_others(const void* caller) {
-  const auto can_go = [](const Actor* actor) { return actor != nullptr && actor->has_pending && g_world->state.is_enabled(actor->id, actor->pending); };
+  const auto can_go = [](const Actor* actor) {
+    return actor != nullptr && actor->has_pending && g_world->state.is_enabled(actor->id, actor->pending);
+  };
   if (std::none_of(g_world->actors.begin(), g_world->actors.end(), can_go)) return;
   note_waiting();
   Operation spin(spin::access(loop_object(), spin::kSpin));

@@ -27,12 +27,12 @@ inline constexpr std::uint32_t kPolite = 8;
 struct Actor : TimedActor {
   Fiber fiber;
   bool is_over = false;
-  Operation done;              // what it did last
+  Operation done;  // what it did last
   std::uint64_t caller = 0;
   std::uint32_t child_count = 0;
   std::uint32_t yields_in_a_row = 0;
-  // A loop of tries that fail: one of them, how often it came round (0: there is no loop), how many others failed since, and
-  // how many may before another is looked for instead.
+  // A loop of tries that fail: one of them, how often it came round (0: there is no loop), how many others failed
+  // since, and how many may before another is looked for instead.
   ObjectId tried{};
   const void* tried_at = nullptr;
   std::uint32_t failed_tries = 0, others_failed = 0, others_most = 0;
@@ -40,7 +40,7 @@ struct Actor : TimedActor {
   std::uint64_t written = 0, memory_before = 0;
   bool is_watched = false;
   std::uint64_t written_when_alone = 0;  // `written`, some sleeps before it has slept alone too often (passing_time.h)
-  std::uint64_t clock_ns = 0;  // of its own virtual time
+  std::uint64_t clock_ns = 0;            // of its own virtual time
   std::uint64_t random = 0;
   std::uint64_t processors = 0;  // that it may run on (machine.cc)
   ObjectId thread{}, loop{}, cancellation{}, timer{}, stir{};
@@ -71,8 +71,8 @@ std::uint64_t& own_clock_ns();
 void for_each_actor(void (*visit)(const Actor&));
 // Does the operation when its turn comes. Returns the result of its first access.
 std::int64_t perform(const Operation& operation, const void* caller);
-// The same in two halves, for what is known only when it is done: stands before the operation until its turn has come; and
-// records what it was. Nobody else runs in between.
+// The same in two halves, for what is known only when it is done: stands before the operation until its turn has come;
+// and records what it was. Nobody else runs in between.
 void wait_for_turn(const Operation& operation, const void* caller);
 void finish_turn(Operation& done, Footprint footprint, std::string_view text);
 // The object of that key, which is the same in every execution.
@@ -81,7 +81,8 @@ ObjectId keyed_object(PrimitiveId primitive, std::uint64_t key);
 // `start` says (its id is filled in). `is_initialised`: it begins anew here.
 ObjectId object_at(PrimitiveId primitive, const void* address, ObjectStart start, bool is_initialised = false);
 // The same for an object that may be made without a call, by an initialiser that zeroes the four bytes at `stamp`.
-ObjectId stamped_object_at(PrimitiveId primitive, const void* address, const ObjectStart& start, std::uint32_t& stamp, bool is_initialised = false);
+ObjectId stamped_object_at(PrimitiveId primitive, const void* address, const ObjectStart& start, std::uint32_t& stamp,
+                           bool is_initialised = false);
 const Object& object_of(ObjectId id);
 // Whether the running actor, whose own state is `local`, has come round to where it stood before (rounds.h).
 Rounds::Standing stand(std::uint64_t local);
@@ -98,8 +99,8 @@ Access take_timer();
 std::optional<Access> offer_stir(const void* caller);
 // The running actor's loops.
 ObjectId loop_object();
-// The running actor has run on for long without an operation. Where others can go on, it is taken for one that waits for a
-// variable that is not seen, and waits until another has taken a step.
+// The running actor has run on for long without an operation. Where others can go on, it is taken for one that waits
+// for a variable that is not seen, and waits until another has taken a step.
 void wait_for_others(const void* caller);
 // The actor's cancellation.
 ObjectId cancellation_object(Actor& actor);
@@ -169,8 +170,8 @@ bool is_cancelled_before(long number, const void* caller);
 void sleep_for(std::uint64_t ns, const void* caller);
 
 // --- calls_waits.cc
-// futex() by libc's own code, for its locks: that of a stdio stream is held while the stream's file is written. A negative
-// errno on failure.
+// futex() by libc's own code, for its locks: that of a stdio stream is held while the stream's file is written. A
+// negative errno on failure.
 long futex_of_libc(const long* arguments, const void* caller);
 
 // --- gate.cc

@@ -13,7 +13,7 @@ struct World {
   RunRequest request;
   std::optional<Director> director;
   State state;
-  std::vector<Actor*> actors;      // by id; null where it is not in this execution
+  std::vector<Actor*> actors;  // by id; null where it is not in this execution
   Rounds rounds;
   std::vector<Pending> pending;
   Actor* current = nullptr;

@@ -1,13 +1,14 @@
 // What a crash state costs: a checker of one `cat` on a mounted crash state, beside the bare spawn of that process on a
 // file of the same size.
 //
-// Both in one run, on one core, alternately, the median of the rounds: the ratio is what counts, and should not be above
-// 1.5; the verdict is by the processor's time, which on a quiet machine is the clock's. A state that is run twice (is the
-// checker deterministic?) is part of the cost. Then whole checks, end to end and by the clock: an editor's save, under 3
-// seconds, and a transaction of sqlite's with its integrity check, under 60.
-// Run: build/release/check_bench; needs nano, tmux and sqlite3 (scripts/setup.sh nano tmux sqlite3). The exit code is 1
+// Both in one run, on one core, alternately, the median of the rounds: the ratio is what counts, and should not be
+// above 1.5; the verdict is by the processor's time, which on a quiet machine is the clock's. A state that is run twice
+// (is the checker deterministic?) is part of the cost. Then whole checks, end to end and by the clock: an editor's
+// save, under 3 seconds, and a transaction of sqlite's with its integrity check, under 60. Run:
+// build/release/check_bench; needs nano, tmux and sqlite3 (scripts/setup.sh nano tmux sqlite3). The exit code is 1
 // where a bar was not met or a program is missing.
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sched.h>
 #include <spawn.h>
 #include <stdlib.h>
@@ -21,10 +22,8 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
-#include <vector>
-
-#include <fmt/format.h>
 #include <nlohmann/json.hpp>
+#include <vector>
 
 extern char** environ;
 
@@ -42,7 +41,8 @@ double cpu_seconds() {
   for (const int who : {RUSAGE_SELF, RUSAGE_CHILDREN}) {
     struct rusage used {};
     getrusage(who, &used);
-    for (const timeval& part : {used.ru_utime, used.ru_stime}) seconds += static_cast<double>(part.tv_sec) + static_cast<double>(part.tv_usec) * 1e-6;
+    for (const timeval& part : {used.ru_utime, used.ru_stime})
+      seconds += static_cast<double>(part.tv_sec) + static_cast<double>(part.tv_usec) * 1e-6;
   }
   return seconds;
 }
@@ -60,7 +60,8 @@ double spawn_cats(int count) {
   for (int i = 0; i < count; ++i) {
     pid_t child = 0;
     int status = 0;
-    if (posix_spawn(&child, program, &actions, nullptr, argv, environ) != 0 || waitpid(child, &status, 0) != child || status != 0) {
+    if (posix_spawn(&child, program, &actions, nullptr, argv, environ) != 0 || waitpid(child, &status, 0) != child ||
+        status != 0) {
       fmt::print(stderr, "check_bench: cannot run cat\n");
       std::exit(1);
     }
@@ -83,9 +84,11 @@ Json result_of(const std::string& options) {
 }
 
 // Whether a bar was met. `reason` is why it was not, where it was not a matter of time.
-bool judge(const std::string& what, double seconds, double bar_s, const std::string& details, const std::string& reason = "") {
+bool judge(const std::string& what, double seconds, double bar_s, const std::string& details,
+           const std::string& reason = "") {
   const bool is_met = reason.empty() && seconds < bar_s;
-  fmt::print("{:<60} {:>7.2f} s  bar: under {:.0f} s, {}; {}\n", what, seconds, bar_s, is_met ? "met" : "NOT met" + (reason.empty() ? "" : " (" + reason + ")"), details);
+  fmt::print("{:<60} {:>7.2f} s  bar: under {:.0f} s, {}; {}\n", what, seconds, bar_s,
+             is_met ? "met" : "NOT met" + (reason.empty() ? "" : " (" + reason + ")"), details);
   return is_met;
 }
 
@@ -98,8 +101,8 @@ bool has_programs(const std::vector<std::string>& names, const std::string& what
   return true;
 }
 
-// One check by `command`, to which --out is added, from the start of crashcut to its verdict. A search that some bound cut
-// short has not been done in time.
+// One check by `command`, to which --out is added, from the start of crashcut to its verdict. A search that some bound
+// cut short has not been done in time.
 bool time_whole(const std::string& what, double bar_s, const std::string& command, const std::string& options) {
   fs::remove_all("results");
   const auto begin = Clock::now();
@@ -114,8 +117,12 @@ bool time_whole(const std::string& what, double bar_s, const std::string& comman
   const Json result = Json::parse(std::ifstream("results/result.json"));
   const bool has_run = result["execution"]["code"] == 0 && result["counts"]["check_hung"] == 0;
   const bool is_whole = result["bound_hit"].is_null();
-  return judge(what, seconds, bar_s, fmt::format("{} recoveries, {}", result["counts"]["recoveries"].get<long>(), result["verdict"].get<std::string>()),
-               !has_run ? "the program did not do its work" : is_whole ? "" : "not all states were checked");
+  return judge(what, seconds, bar_s,
+               fmt::format("{} recoveries, {}", result["counts"]["recoveries"].get<long>(),
+                           result["verdict"].get<std::string>()),
+               !has_run   ? "the program did not do its work"
+               : is_whole ? ""
+                          : "not all states were checked");
 }
 
 bool time_editor() {
@@ -132,8 +139,10 @@ bool time_sqlite() {
   for (int i = 0; i < 100; ++i) inserts += fmt::format("insert into t values({});", i);
   // More time than the tree of states may take is no use.
   return time_whole(what, 60, CRASHCUT_BINARY " check --time 120",
-                    "--setup 'sqlite3 db \"create table t(a)\"' --check \"sqlite3 db 'pragma integrity_check; select count(*) from t' | tr '\\n' ' ' | grep -qE '^ok (0|100) $'\""
-                    " -- sqlite3 db '" + inserts + "commit;'");
+                    "--setup 'sqlite3 db \"create table t(a)\"' --check \"sqlite3 db 'pragma integrity_check; select "
+                    "count(*) from t' | tr '\\n' ' ' | grep -qE '^ok (0|100) $'\""
+                    " -- sqlite3 db '" +
+                        inserts + "commit;'");
 }
 
 struct States {
@@ -143,16 +152,19 @@ struct States {
 };
 constexpr States kStates[] = {
     {"4.6 KiB, two blocks with 13 versions each", 4700,
-     "for i in 1 2 3 4 5 6 7 8 9 a b c; do for at in 0 4096; do printf $i | dd of=f bs=1 seek=$at conv=notrunc status=none; done; done"},
+     "for i in 1 2 3 4 5 6 7 8 9 a b c; do for at in 0 4096; do printf $i | dd of=f bs=1 seek=$at conv=notrunc "
+     "status=none; done; done"},
     {"36 KiB, nine blocks that each are old or new", 36864,
      "for i in 0 1 2 3 4 5 6 7 8; do printf x | dd of=f bs=1 seek=$((i*4096)) conv=notrunc status=none; done"},
 };
 
 double print_ratio(const States& states) {
   std::ofstream("plain") << std::string(states.file_bytes, '\0');
-  const std::string options = fmt::format("--jobs 1 --setup 'head -c {} /dev/zero > f' --check 'cat f' -- sh -c '{}'", states.file_bytes, states.program);
+  const std::string options = fmt::format("--jobs 1 --setup 'head -c {} /dev/zero > f' --check 'cat f' -- sh -c '{}'",
+                                          states.file_bytes, states.program);
   constexpr int kSpawns = 300;
-  // Spawns before and after the states of a round, since the load of a machine changes; the median of the rounds' ratios.
+  // Spawns before and after the states of a round, since the load of a machine changes; the median of the rounds'
+  // ratios.
   std::vector<double> by_clock, by_cpu;
   double state_s = 0, state_cpu_s = 0;
   long recoveries = 0;
@@ -182,8 +194,10 @@ double print_ratio(const States& states) {
     return values[values.size() / 2];
   };
   const double ratio = median(by_cpu);
-  fmt::print("{:<46} {:>4} states; the last: {:>6.0f} us by the clock, {:>6.0f} us of the processor; to a spawn: {:.2f} and {:.2f}\n", states.name,
-             recoveries, state_s * 1e6, state_cpu_s * 1e6, median(by_clock), ratio);
+  fmt::print(
+      "{:<46} {:>4} states; the last: {:>6.0f} us by the clock, {:>6.0f} us of the processor; to a spawn: {:.2f} and "
+      "{:.2f}\n",
+      states.name, recoveries, state_s * 1e6, state_cpu_s * 1e6, median(by_clock), ratio);
   return ratio;
 }
 
@@ -205,7 +219,8 @@ int main() {
   const bool is_quick_enough = time_sqlite() && is_quick;
   chdir("/");
   fs::remove_all(directory);
-  fmt::print("check_bench: {}; {}\n", is_fast_enough ? "a state costs at most 1.5 spawns" : "a state costs MORE than 1.5 spawns",
+  fmt::print("check_bench: {}; {}\n",
+             is_fast_enough ? "a state costs at most 1.5 spawns" : "a state costs MORE than 1.5 spawns",
              is_quick_enough ? "whole checks are quick enough" : "a whole check is NOT quick enough");
   return is_fast_enough && is_quick_enough ? 0 : 1;
 }

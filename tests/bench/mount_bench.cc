@@ -7,6 +7,7 @@
 //   writeback cache), both answer with one thread, names and attributes stay in the kernel's cache.
 // Fails where ours is slower in one of the four.
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sched.h>
 #include <signal.h>
 #include <sqlite3.h>
@@ -26,8 +27,6 @@
 #include <string>
 #include <vector>
 
-#include <fmt/format.h>
-
 namespace {
 
 [[noreturn]] void fail(const std::string& what) {
@@ -35,7 +34,8 @@ namespace {
   std::exit(1);
 }
 
-// ---- time ---------------------------------------------------------------------------------------------------------------
+// ---- time
+// ---------------------------------------------------------------------------------------------------------------
 
 // What the threads of a process have had of the processor.
 double cpu_seconds(pid_t pid) {
@@ -76,7 +76,8 @@ class Timer {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
-// ---- the four workloads -------------------------------------------------------------------------------------------------
+// ---- the four workloads
+// -------------------------------------------------------------------------------------------------
 
 Speed write_sequentially(const std::string& directory) {
   constexpr int kWrites = 50'000;
@@ -109,7 +110,8 @@ Speed insert_rows(const std::string& directory, const char* journal, int count) 
   if (sqlite3_open(fmt::format("{}/{}.db", directory, journal).c_str(), &database) != SQLITE_OK) fail("sqlite3_open");
   const auto run = [&](const std::string& text) {
     char* error = nullptr;
-    if (sqlite3_exec(database, text.c_str(), nullptr, nullptr, &error) != SQLITE_OK) fail(fmt::format("{}: {}", text, error));
+    if (sqlite3_exec(database, text.c_str(), nullptr, nullptr, &error) != SQLITE_OK)
+      fail(fmt::format("{}: {}", text, error));
   };
   run(fmt::format("pragma journal_mode={}", journal));
   run("create table t (id integer primary key, text)");
@@ -129,11 +131,14 @@ struct Workload {
 constexpr Workload kWorkloads[] = {
     {"sequential 4 KiB writes/s", write_sequentially, 120'000, 36'700},
     {"4 KiB files created/s", create_files, 15'400, 3'000},
-    {"sqlite inserts/s, rollback journal", [](const std::string& directory) { return insert_rows(directory, "delete", 1500); }, 3'280, 1'235},
-    {"sqlite inserts/s, WAL", [](const std::string& directory) { return insert_rows(directory, "wal", 8000); }, 23'320, 6'842},
+    {"sqlite inserts/s, rollback journal",
+     [](const std::string& directory) { return insert_rows(directory, "delete", 1500); }, 3'280, 1'235},
+    {"sqlite inserts/s, WAL", [](const std::string& directory) { return insert_rows(directory, "wal", 8000); }, 23'320,
+     6'842},
 };
 
-// ---- the servers --------------------------------------------------------------------------------------------------------
+// ---- the servers
+// --------------------------------------------------------------------------------------------------------
 
 dev_t device_of(const std::string& path) {
   struct stat now {};
@@ -209,7 +214,9 @@ int main(int argc, char** argv) {
       for (const std::string& directory : {mounted, behind, native}) std::filesystem::create_directory(directory);
       keep(0, kWorkloads[i].run(native));
       {
-        const Server server({programs[1], "-f", "-s", "-o", "source=" + behind + ",cache=always,no_writeback,no_xattr", mounted}, mounted);
+        const Server server(
+            {programs[1], "-f", "-s", "-o", "source=" + behind + ",cache=always,no_writeback,no_xattr", mounted},
+            mounted);
         keep(1, kWorkloads[i].run(mounted));
       }
       {
@@ -223,18 +230,19 @@ int main(int argc, char** argv) {
   }
   std::filesystem::remove_all(base);
 
-  fmt::print("{:<36} {:>10} {:>12} {:>10} {:>7} {:>14}   elsewhere: {:>12} {:>8}\n", "", "tmpfs", "passthrough", "recording", "ratio",
-             "ratio by CPU", "passthrough", "LazyFS");
+  fmt::print("{:<36} {:>10} {:>12} {:>10} {:>7} {:>14}   elsewhere: {:>12} {:>8}\n", "", "tmpfs", "passthrough",
+             "recording", "ratio", "ratio by CPU", "passthrough", "LazyFS");
   bool is_fast_enough = true;
   for (std::size_t i = 0; i < std::size(kWorkloads); ++i) {
     const auto [tmpfs, passthrough, recording] = best[i];
     std::sort(ratios[i].begin(), ratios[i].end());
     const double by_cpu = ratios[i][ratios[i].size() / 2];
     is_fast_enough = is_fast_enough && by_cpu >= 1;
-    fmt::print("{:<36} {:>10.0f} {:>12.0f} {:>10.0f} {:>7.2f} {:>14.2f}              {:>12.0f} {:>8.0f}\n", kWorkloads[i].name,
-               tmpfs.by_clock, passthrough.by_clock, recording.by_clock, recording.by_clock / passthrough.by_clock, by_cpu,
-               kWorkloads[i].passthrough, kWorkloads[i].lazyfs);
+    fmt::print("{:<36} {:>10.0f} {:>12.0f} {:>10.0f} {:>7.2f} {:>14.2f}              {:>12.0f} {:>8.0f}\n",
+               kWorkloads[i].name, tmpfs.by_clock, passthrough.by_clock, recording.by_clock,
+               recording.by_clock / passthrough.by_clock, by_cpu, kWorkloads[i].passthrough, kWorkloads[i].lazyfs);
   }
-  fmt::print("mount_bench: {}\n", is_fast_enough ? "at least as fast as the passthrough in all four" : "SLOWER than the passthrough");
+  fmt::print("mount_bench: {}\n",
+             is_fast_enough ? "at least as fast as the passthrough in all four" : "SLOWER than the passthrough");
   return is_fast_enough ? 0 : 1;
 }

@@ -166,12 +166,8 @@ BENCHMARK_CAPTURE(record_and_seal, unordered, Order::kUnordered)->Apply(apply_si
 BENCHMARK_CAPTURE(recover, chains, Order::kChains)->Apply(apply_sizes)->Unit(benchmark::kMicrosecond);
 BENCHMARK_CAPTURE(recover, unordered, Order::kUnordered)->Apply(apply_sizes)->Unit(benchmark::kMicrosecond);
 BENCHMARK_CAPTURE(recover, journal, Order::kJournal)->Apply(apply_sizes)->Unit(benchmark::kMicrosecond);
-BENCHMARK_CAPTURE(recover, chains_no_fsync, Order::kChainsNoFsync)
-    ->Apply(apply_sizes)
-    ->Unit(benchmark::kMicrosecond);
-BENCHMARK_CAPTURE(recover, journal_no_fsync, Order::kJournalNoFsync)
-    ->Apply(apply_sizes)
-    ->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(recover, chains_no_fsync, Order::kChainsNoFsync)->Apply(apply_sizes)->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(recover, journal_no_fsync, Order::kJournalNoFsync)->Apply(apply_sizes)->Unit(benchmark::kMicrosecond);
 BENCHMARK(explore_litmus)->Unit(benchmark::kMicrosecond);
 
 // Keeps the times by name and size, to compare the ends.

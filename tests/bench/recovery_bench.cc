@@ -59,7 +59,8 @@ BENCHMARK(run_recovery_function)->UseRealTime()->Unit(benchmark::kMillisecond);
 // Every run line of every litmus, through the command, compared with what it claims.
 void run_litmus_corpus(benchmark::State& state) {
   for (auto _ : state) {
-    if (std::system(CRASHCUT_LITMUS_TEST " >/dev/null 2>&1") != 0) state.SkipWithError("the corpus fails: run litmus_test");
+    if (std::system(CRASHCUT_LITMUS_TEST " >/dev/null 2>&1") != 0)
+      state.SkipWithError("the corpus fails: run litmus_test");
   }
 }
 BENCHMARK(run_litmus_corpus)->UseRealTime()->Unit(benchmark::kSecond)->Iterations(1);

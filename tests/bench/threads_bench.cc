@@ -1,20 +1,20 @@
 // crashcut threads beside other tools: executions, steps, time, time an execution. The others' rows were measured on
 // a machine of this class (2 cores), or are the paper's; ours are of this run.
+#include <fmt/format.h>
+
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
-#include <string>
-
-#include <fmt/format.h>
 #include <nlohmann/json.hpp>
+#include <string>
 
 #include "scheduler/search.h"
 #include "tests/known_programs.h"
 
 namespace {
 
-// The paper's point: a primitive of its own against the same built on a condition variable. As scripts, since no library has
-// this one.
+// The paper's point: a primitive of its own against the same built on a condition variable. As scripts, since no
+// library has this one.
 void print_two_writers() {
   struct Variant {
     const char* name;
@@ -22,13 +22,16 @@ void print_two_writers() {
     const char* paper;
   };
   Variant variants[] = {
-      {"one reader, two writers, native", crashcut::tests::readers_and_two_writers_native(1), "McMini 109 executions, 919 steps / 0.34 s (paper)"},
-      {"one reader, two writers, cond", crashcut::tests::readers_and_two_writers_built(1), "McMini 82,540 executions, 793,912 steps / 347 s (paper)"},
+      {"one reader, two writers, native", crashcut::tests::readers_and_two_writers_native(1),
+       "McMini 109 executions, 919 steps / 0.34 s (paper)"},
+      {"one reader, two writers, cond", crashcut::tests::readers_and_two_writers_built(1),
+       "McMini 82,540 executions, 793,912 steps / 347 s (paper)"},
   };
   for (Variant& variant : variants) {
     const crashcut::scheduler::SearchResult result = crashcut::scheduler::search({&variant.program}, {});
-    fmt::print("{:<36} {:>10} {:>9} {:>10} {:>9.2f} {:>9.3f}   {}\n", variant.name, result.executions, result.foreseen, result.transitions, result.seconds,
-               1000 * result.seconds / static_cast<double>(result.executions), variant.paper);
+    fmt::print("{:<36} {:>10} {:>9} {:>10} {:>9.2f} {:>9.3f}   {}\n", variant.name, result.executions, result.foreseen,
+               result.transitions, result.seconds, 1000 * result.seconds / static_cast<double>(result.executions),
+               variant.paper);
   }
 }
 
@@ -63,10 +66,12 @@ constexpr Row kRows[] = {
 }  // namespace
 
 int main() {
-  fmt::print("{:<36} {:>10} {:>9} {:>10} {:>9} {:>9}   {}\n", "program", "executions", "foreseen", "steps", "seconds", "ms/exec.", "others");
+  fmt::print("{:<36} {:>10} {:>9} {:>10} {:>9} {:>9}   {}\n", "program", "executions", "foreseen", "steps", "seconds",
+             "ms/exec.", "others");
   const std::string file = "/tmp/crashcut-threads-bench-" + std::to_string(std::rand()) + ".json";
   for (const Row& row : kRows) {
-    const std::string command = fmt::format("{} threads {} --json {} {}/{} >/dev/null 2>&1", CRASHCUT_COMMAND, row.options, file, CRASHCUT_THREAD_PROGRAMS, row.program);
+    const std::string command = fmt::format("{} threads {} --json {} {}/{} >/dev/null 2>&1", CRASHCUT_COMMAND,
+                                            row.options, file, CRASHCUT_THREAD_PROGRAMS, row.program);
     const int status = std::system(command.c_str());
     std::ifstream in(file);
     const auto report = nlohmann::json::parse(in, nullptr, false);
@@ -77,8 +82,10 @@ int main() {
     const auto& counts = report["counts"];
     const double seconds = report["seconds"];
     const auto executions = counts["executions"].get<std::uint64_t>();
-    fmt::print("{:<36} {:>10} {:>9} {:>10} {:>9.2f} {:>9.3f}   {}\n", std::string(row.program) + (*row.options == 0 ? "" : " " + std::string(row.options)), executions,
-               counts["foreseen"].get<std::uint64_t>(), counts["transitions"].get<std::uint64_t>(), seconds, 1000 * seconds / static_cast<double>(executions), row.others);
+    fmt::print("{:<36} {:>10} {:>9} {:>10} {:>9.2f} {:>9.3f}   {}\n",
+               std::string(row.program) + (*row.options == 0 ? "" : " " + std::string(row.options)), executions,
+               counts["foreseen"].get<std::uint64_t>(), counts["transitions"].get<std::uint64_t>(), seconds,
+               1000 * seconds / static_cast<double>(executions), row.others);
     std::fflush(stdout);
   }
   std::remove(file.c_str());

@@ -53,32 +53,58 @@ static void do_call(int fd, int directory, const char* call) {
   const char name[] = {next_name, '\0'};
   int direct;
   switch (*call) {
-    case 'w': must(pwrite(fd, letters(next_letter++), (size_t)length, offset)); return;
+    case 'w':
+      must(pwrite(fd, letters(next_letter++), (size_t)length, offset));
+      return;
     case 'd':
       must(direct = open("f", O_WRONLY | O_DIRECT));
       must(pwrite(direct, letters(next_letter++), (size_t)length, offset));
       close(direct);
       return;
-    case 'p': must(fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, offset, length)); return;
-    case 'z': must(fallocate(fd, FALLOC_FL_ZERO_RANGE | FALLOC_FL_KEEP_SIZE, offset, length)); return;
-    case 'Z': must(fallocate(fd, FALLOC_FL_ZERO_RANGE, offset, length)); return;
-    case 'a': must(fallocate(fd, FALLOC_FL_KEEP_SIZE, offset, length)); return;
-    case 'A': must(fallocate(fd, 0, offset, length)); return;
+    case 'p':
+      must(fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, offset, length));
+      return;
+    case 'z':
+      must(fallocate(fd, FALLOC_FL_ZERO_RANGE | FALLOC_FL_KEEP_SIZE, offset, length));
+      return;
+    case 'Z':
+      must(fallocate(fd, FALLOC_FL_ZERO_RANGE, offset, length));
+      return;
+    case 'a':
+      must(fallocate(fd, FALLOC_FL_KEEP_SIZE, offset, length));
+      return;
+    case 'A':
+      must(fallocate(fd, 0, offset, length));
+      return;
     /* These two may fail: the range is not inside the file. */
-    case 'c': fallocate(fd, FALLOC_FL_COLLAPSE_RANGE, offset, length); return;
-    case 'i': fallocate(fd, FALLOC_FL_INSERT_RANGE, offset, length); return;
-    case 't': must(ftruncate(fd, offset)); return;
+    case 'c':
+      fallocate(fd, FALLOC_FL_COLLAPSE_RANGE, offset, length);
+      return;
+    case 'i':
+      fallocate(fd, FALLOC_FL_INSERT_RANGE, offset, length);
+      return;
+    case 't':
+      must(ftruncate(fd, offset));
+      return;
     case 'm':
       ++next_name;
       must(mkdir(name, 0755));
       return;
-    case 's': must(fsync(fd)); return;
-    case 'f': must(fdatasync(fd)); return;
-    case 'D': must(fsync(directory)); return;
+    case 's':
+      must(fsync(fd));
+      return;
+    case 'f':
+      must(fdatasync(fd));
+      return;
+    case 'D':
+      must(fsync(directory));
+      return;
     case 'r':
       must(sync_file_range(fd, 0, 0, SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER));
       return;
-    default: fprintf(stderr, "block_calls: no call %s\n", call); exit(1);
+    default:
+      fprintf(stderr, "block_calls: no call %s\n", call);
+      exit(1);
   }
 }
 

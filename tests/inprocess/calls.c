@@ -23,10 +23,15 @@
 
 #include "../../include/crashcut.h"
 
-static void say(const char* what, long result) { printf("%s %ld %s\n", what, result, result < 0 ? strerror(errno) : ""); }
+static void say(const char* what, long result) {
+  printf("%s %ld %s\n", what, result, result < 0 ? strerror(errno) : "");
+}
 
 static long open_how(const char* path, unsigned long long flags, unsigned long long mode, size_t bytes) {
-  struct { struct open_how how; long more; } all = {{.flags = flags, .mode = mode}, 0};
+  struct {
+    struct open_how how;
+    long more;
+  } all = {{.flags = flags, .mode = mode}, 0};
   return syscall(SYS_openat2, AT_FDCWD, path, &all, bytes);
 }
 
@@ -240,7 +245,11 @@ static void list(const char* path) {
   closedir(d);
   for (int i = 0; i < count; ++i)
     for (int j = i + 1; j < count; ++j)
-      if (strcmp(names[i], names[j]) > 0) { char* t = names[i]; names[i] = names[j]; names[j] = t; }
+      if (strcmp(names[i], names[j]) > 0) {
+        char* t = names[i];
+        names[i] = names[j];
+        names[j] = t;
+      }
   for (int i = 0; i < count; ++i) printf("  %s\n", names[i]);
 }
 

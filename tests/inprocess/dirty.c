@@ -67,7 +67,10 @@ static int peek_at_stack(void) {
 }
 
 static void say_at_exit(void) { puts("at exit"); }
-static void* in_thread(void* p) { zeroed += 5; return p; }
+static void* in_thread(void* p) {
+  zeroed += 5;
+  return p;
+}
 static void on_signal(int s) { zeroed += s; }
 
 /* The alarm waits until we wait for it: pause() might come too late. */
@@ -113,26 +116,71 @@ static void dirty_memory(void) {
 }
 
 static void dirty_system(const char* what) {
-  if (!strcmp(what, "brk")) for (int i = 0; i < 40; ++i) memset(malloc(50000), 'h', 50000);
-  if (!strcmp(what, "gigabytes")) for (int i = 0; i < 3; ++i) memset(malloc((size_t)1 << 30), 1, 10000);
+  if (!strcmp(what, "brk"))
+    for (int i = 0; i < 40; ++i) memset(malloc(50000), 'h', 50000);
+  if (!strcmp(what, "gigabytes"))
+    for (int i = 0; i < 3; ++i) memset(malloc((size_t)1 << 30), 1, 10000);
   if (!strcmp(what, "deep")) printf("%d\n", use_stack(700) != 0);
-  if (!strcmp(what, "mask")) { sigset_t s; sigemptyset(&s); sigaddset(&s, SIGUSR2); sigprocmask(SIG_BLOCK, &s, NULL); }
-  if (!strcmp(what, "handler")) { signal(SIGUSR1, on_signal); raise(SIGUSR1); printf("handled %d\n", zeroed); }
-  if (!strcmp(what, "leak")) for (int i = 0; i < 5; ++i) printf("fd %d\n", open("f", O_RDONLY));
+  if (!strcmp(what, "mask")) {
+    sigset_t s;
+    sigemptyset(&s);
+    sigaddset(&s, SIGUSR2);
+    sigprocmask(SIG_BLOCK, &s, NULL);
+  }
+  if (!strcmp(what, "handler")) {
+    signal(SIGUSR1, on_signal);
+    raise(SIGUSR1);
+    printf("handled %d\n", zeroed);
+  }
+  if (!strcmp(what, "leak"))
+    for (int i = 0; i < 5; ++i) printf("fd %d\n", open("f", O_RDONLY));
   if (!strcmp(what, "dup")) printf("dup %d %d\n", dup(1), dup2(1, 9));
-  if (!strcmp(what, "over")) { int fd = open("f", O_RDONLY); printf("over %d %d\n", dup2(fd, 20), dup2(fd, 0)); }
-  if (!strcmp(what, "close")) { close(2); printf("fd %d\n", open("f", O_RDONLY)); }
-  if (!strcmp(what, "real")) { printf("fd %d\n", open("/dev/null", O_RDONLY)); printf("fd %d\n", open("/etc/passwd", O_RDONLY)); }
-  if (!strcmp(what, "chdir")) { printf("%d", chdir("/")); printf("%d\n", open("f", O_RDONLY)); }
+  if (!strcmp(what, "over")) {
+    int fd = open("f", O_RDONLY);
+    printf("over %d %d\n", dup2(fd, 20), dup2(fd, 0));
+  }
+  if (!strcmp(what, "close")) {
+    close(2);
+    printf("fd %d\n", open("f", O_RDONLY));
+  }
+  if (!strcmp(what, "real")) {
+    printf("fd %d\n", open("/dev/null", O_RDONLY));
+    printf("fd %d\n", open("/etc/passwd", O_RDONLY));
+  }
+  if (!strcmp(what, "chdir")) {
+    printf("%d", chdir("/"));
+    printf("%d\n", open("f", O_RDONLY));
+  }
   if (!strcmp(what, "umask")) printf("umask %o\n", umask(0777));
   if (!strcmp(what, "map")) printf("%d\n", mmap(NULL, 8, PROT_READ, MAP_PRIVATE, open("f", O_RDONLY), 0) == MAP_FAILED);
   if (!strcmp(what, "unmap")) munmap((void*)((long)(far_away + 8192) & -4096), 4096);
-  if (!strcmp(what, "thread")) { pthread_t t; pthread_create(&t, NULL, in_thread, NULL); pthread_join(t, NULL); printf("%d\n", zeroed); }
-  if (!strcmp(what, "alarm")) { wait_for_alarm(); printf("%d\n", zeroed); }
-  if (!strcmp(what, "shut")) { fputs("last words", stdout); fclose(stdout); }
-  if (!strcmp(what, "unflushed")) { setvbuf(stdout, NULL, _IOFBF, 1024); fputs("unflushed", stdout); }
-  if (!strcmp(what, "files")) { FILE* f = fopen("new", "w"); fputs("text", f); rename("f", "g"); mkdir("d", 0700); puts(fopen("f", "r") ? "f" : "no f"); }
-  if (!strcmp(what, "much")) for (int i = 0; i < 30000; ++i) puts("much");
+  if (!strcmp(what, "thread")) {
+    pthread_t t;
+    pthread_create(&t, NULL, in_thread, NULL);
+    pthread_join(t, NULL);
+    printf("%d\n", zeroed);
+  }
+  if (!strcmp(what, "alarm")) {
+    wait_for_alarm();
+    printf("%d\n", zeroed);
+  }
+  if (!strcmp(what, "shut")) {
+    fputs("last words", stdout);
+    fclose(stdout);
+  }
+  if (!strcmp(what, "unflushed")) {
+    setvbuf(stdout, NULL, _IOFBF, 1024);
+    fputs("unflushed", stdout);
+  }
+  if (!strcmp(what, "files")) {
+    FILE* f = fopen("new", "w");
+    fputs("text", f);
+    rename("f", "g");
+    mkdir("d", 0700);
+    puts(fopen("f", "r") ? "f" : "no f");
+  }
+  if (!strcmp(what, "much"))
+    for (int i = 0; i < 30000; ++i) puts("much");
 }
 
 static void end_by(const char* what, const char* text) {
@@ -143,11 +191,16 @@ static void end_by(const char* what, const char* text) {
   if (!strcmp(what, "some-abort") && text[0] == 'n' && text[3] == 'o') abort();
   if (!strcmp(what, "abort")) abort();
   if (!strcmp(what, "some-segv") && text[0] == 'n' && text[3] == 'o') *(volatile int*)0 = 0;
-  if (!strcmp(what, "some-hang") && !memcmp(text, "nonono", 6)) for (;;) ;
-  if (!strcmp(what, "two-hang") && (!memcmp(text, "nonono", 6) || !memcmp(text, "ononon", 6))) for (;;) ;
+  if (!strcmp(what, "some-hang") && !memcmp(text, "nonono", 6))
+    for (;;)
+      ;
+  if (!strcmp(what, "two-hang") && (!memcmp(text, "nonono", 6) || !memcmp(text, "ononon", 6)))
+    for (;;)
+      ;
   if (!strcmp(what, "some-fork") && !memcmp(text, "nonono", 6)) fork();
   if (!strcmp(what, "some-brk") && text[3] == 'n') sbrk(1 << 20);
-  if (!strcmp(what, "some-map") && text[3] == 'n') munmap(mmap(NULL, 9999, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), 9999);
+  if (!strcmp(what, "some-map") && text[3] == 'n')
+    munmap(mmap(NULL, 9999, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), 9999);
 }
 
 void crashcut_recover(void) {

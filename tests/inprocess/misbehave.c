@@ -49,11 +49,17 @@ int main(int argc, char** argv) {
   close(fd);
   crashcut_barrier();
   close(open("flag", O_CREAT | O_WRONLY, 0600));
-  if (!strcmp(what, "fork")) { if (fork() == 0) _exit(0); wait(NULL); }
+  if (!strcmp(what, "fork")) {
+    if (fork() == 0) _exit(0);
+    wait(NULL);
+  }
   if (!strcmp(what, "system")) system("true");
   if (!strcmp(what, "exec")) execlp("true", "true", NULL);
-  if (!strcmp(what, "loop")) for (;;) ;
-  if (!strcmp(what, "sleep")) for (;;) pause();
+  if (!strcmp(what, "loop"))
+    for (;;)
+      ;
+  if (!strcmp(what, "sleep"))
+    for (;;) pause();
   if (!strcmp(what, "segv")) raise(SIGSEGV);
   if (!strcmp(what, "abort")) abort();
   if (!strcmp(what, "exit3")) exit(3);
@@ -61,7 +67,13 @@ int main(int argc, char** argv) {
     static char block[1 << 20];
     int big = open("big", O_CREAT | O_WRONLY, 0600);
     memset(block, 'x', sizeof block);
-    for (int i = 0; i < 10240; ++i) { block[0] = (char)i; if (write(big, block, sizeof block) < 0) { perror("write"); return 1; } }
+    for (int i = 0; i < 10240; ++i) {
+      block[0] = (char)i;
+      if (write(big, block, sizeof block) < 0) {
+        perror("write");
+        return 1;
+      }
+    }
   }
   if (!strcmp(what, "flock")) {
     flock(open("m", O_CREAT | O_RDWR, 0600), LOCK_EX);
@@ -103,9 +115,14 @@ int main(int argc, char** argv) {
 void crashcut_recover(void) {
   int fd = open("mode", O_RDONLY);
   read(fd, mode, sizeof mode - 1);
-  if (access("flag", F_OK) != 0) { puts("no flag"); return; }
+  if (access("flag", F_OK) != 0) {
+    puts("no flag");
+    return;
+  }
   fputs("partial", stdout);
-  if (!strcmp(mode, "r-loop")) for (;;) ;
+  if (!strcmp(mode, "r-loop"))
+    for (;;)
+      ;
   if (!strcmp(mode, "r-abort")) abort();
   if (!strcmp(mode, "r-assert")) assert(!"broken");
   if (!strcmp(mode, "r-exit3")) exit(3);
@@ -124,7 +141,12 @@ void crashcut_recover(void) {
     pread(big, edge, 3 * 4096, 0);
   }
   if (!strcmp(mode, "r-assume")) crashcut_assume(0);
-  if (!strcmp(mode, "r-much")) for (int i = 0; i < 100000; ++i) puts("much");
-  if (!strcmp(mode, "r-close")) { dup2(1, 9); close(1); dprintf(9, "through 9"); }
+  if (!strcmp(mode, "r-much"))
+    for (int i = 0; i < 100000; ++i) puts("much");
+  if (!strcmp(mode, "r-close")) {
+    dup2(1, 9);
+    close(1);
+    dprintf(9, "through 9");
+  }
   puts(" flag");
 }

@@ -73,28 +73,57 @@ static void do_one(int fds[2], char letter, int is_about_blocks) {
     case 0:
     case 1:
     case 2:
-    case 3: pwrite(fd, letters(letter), (size_t)length, offset); break;
+    case 3:
+      pwrite(fd, letters(letter), (size_t)length, offset);
+      break;
     case 4:
     case 5:
       fstat(fd, &found);
       pwrite(fd, letters(letter), (size_t)length, found.st_size);
       break;
-    case 6: ftruncate(fd, offset); break;
-    case 7: fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, offset, length); break;
-    case 8: fallocate(fd, FALLOC_FL_ZERO_RANGE | (pick(2) ? FALLOC_FL_KEEP_SIZE : 0), offset, length); break;
-    case 9: fallocate(fd, pick(2) ? FALLOC_FL_KEEP_SIZE : 0, offset, length); break;
-    case 10: fallocate(fd, FALLOC_FL_COLLAPSE_RANGE, block_offset, kBlock); break;
-    case 11: fallocate(fd, FALLOC_FL_INSERT_RANGE, block_offset, kBlock); break;
-    case 12: sync_file_range(fd, offset, length, SYNC_FILE_RANGE_WRITE | (pick(2) ? SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WAIT_AFTER : 0)); break;
-    case 13: pick(2) ? fsync(fd) : fdatasync(fd); break;
-    case 14: write_with(O_DIRECT, kNames[i], letter, blocks, block_offset); break;
-    case 15: write_with(O_TRUNC, kNames[i], letter, length, 0); break;
-    case 16: write_with(O_SYNC, kNames[i], letter, length, offset); break;
-    case 17: write_with(O_DSYNC, kNames[i], letter, length, offset); break;
+    case 6:
+      ftruncate(fd, offset);
+      break;
+    case 7:
+      fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, offset, length);
+      break;
+    case 8:
+      fallocate(fd, FALLOC_FL_ZERO_RANGE | (pick(2) ? FALLOC_FL_KEEP_SIZE : 0), offset, length);
+      break;
+    case 9:
+      fallocate(fd, pick(2) ? FALLOC_FL_KEEP_SIZE : 0, offset, length);
+      break;
+    case 10:
+      fallocate(fd, FALLOC_FL_COLLAPSE_RANGE, block_offset, kBlock);
+      break;
+    case 11:
+      fallocate(fd, FALLOC_FL_INSERT_RANGE, block_offset, kBlock);
+      break;
+    case 12:
+      sync_file_range(fd, offset, length,
+                      SYNC_FILE_RANGE_WRITE | (pick(2) ? SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WAIT_AFTER : 0));
+      break;
+    case 13:
+      pick(2) ? fsync(fd) : fdatasync(fd);
+      break;
+    case 14:
+      write_with(O_DIRECT, kNames[i], letter, blocks, block_offset);
+      break;
+    case 15:
+      write_with(O_TRUNC, kNames[i], letter, length, 0);
+      break;
+    case 16:
+      write_with(O_SYNC, kNames[i], letter, length, offset);
+      break;
+    case 17:
+      write_with(O_DSYNC, kNames[i], letter, length, offset);
+      break;
     case 18:
       if (rename(kNames[i], kNames[1 - i]) == 0) fds[1 - i] = fd;
       break;
-    case 19: renameat2(AT_FDCWD, "a", AT_FDCWD, "b", RENAME_EXCHANGE); break;
+    case 19:
+      renameat2(AT_FDCWD, "a", AT_FDCWD, "b", RENAME_EXCHANGE);
+      break;
     case 20: {
       int directory = open(".", O_RDONLY);
       fsync(directory);
@@ -120,14 +149,20 @@ static void mark_the_start(void) {
 static void put_out(int fds[2], int directory) {
   const unsigned what = pick(8), i = pick(2);
   if (what > 2) return;
-  TELL("put out: %s %s\n", what == 0 ? "fsync" : what == 1 ? "sync_file_range" : "fdatasync",
+  TELL("put out: %s %s\n",
+       what == 0   ? "fsync"
+       : what == 1 ? "sync_file_range"
+                   : "fdatasync",
        what == 0 ? "." : kNames[i]);
   switch (what) {
-    case 0: fsync(directory); break;
+    case 0:
+      fsync(directory);
+      break;
     case 1:
       sync_file_range(fds[i], 0, 0, SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER);
       break;
-    default: fdatasync(fds[i]);
+    default:
+      fdatasync(fds[i]);
   }
 }
 
@@ -161,9 +196,14 @@ int main(int argc, char** argv) {
   const unsigned last = pick(4);
   TELL("the last sync: %s\n", last == 0 ? "fsync a" : last == 1 ? "fdatasync b" : "fsync .");
   switch (last) {
-    case 0: fsync(fds[0]); break;
-    case 1: fdatasync(fds[1]); break;
-    default: fsync(directory);
+    case 0:
+      fsync(fds[0]);
+      break;
+    case 1:
+      fdatasync(fds[1]);
+      break;
+    default:
+      fsync(directory);
   }
   return 0;
 }

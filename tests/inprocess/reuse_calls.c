@@ -202,14 +202,20 @@ static void do_random(void) {
       case 2:
         write_with(name, pick(2) ? O_TRUNC : 0, letter++, length, 0);
         break;
-      case 3: truncate_name(name, pick(2) ? 0 : kBlock); break;
-      case 4: unlink_name(name); break;
+      case 3:
+        truncate_name(name, pick(2) ? 0 : kBlock);
+        break;
+      case 4:
+        unlink_name(name);
+        break;
       case 5: {
         const unsigned to = pick(kFiles);
         if (to != f) rename_name(name, kNames[to]);
         break;
       }
-      case 6: sync_name(name); break;
+      case 6:
+        sync_name(name);
+        break;
       default:
         for (int j = 0; j < kFiles; ++j) {
           if (pick(2)) write_out(kNames[j]);
@@ -222,10 +228,18 @@ static void do_random(void) {
 static const struct {
   const char* name;
   void (*run)(void);
-} kPrograms[] = {{"unlink", do_unlink},     {"truncate", do_truncate}, {"truncate_middle", do_truncate_middle},
-                 {"rewrite", do_rewrite},   {"punch", do_punch},       {"collapse", do_collapse},
-                 {"rename", do_rename},     {"open_unlinked", do_open_unlinked}, {"direct", do_direct},
-                 {"fallocate", do_fallocate}, {"chain", do_chain},     {"stale", do_stale}};
+} kPrograms[] = {{"unlink", do_unlink},
+                 {"truncate", do_truncate},
+                 {"truncate_middle", do_truncate_middle},
+                 {"rewrite", do_rewrite},
+                 {"punch", do_punch},
+                 {"collapse", do_collapse},
+                 {"rename", do_rename},
+                 {"open_unlinked", do_open_unlinked},
+                 {"direct", do_direct},
+                 {"fallocate", do_fallocate},
+                 {"chain", do_chain},
+                 {"stale", do_stale}};
 
 int main(int argc, char** argv) {
   if (argc < 2) return show(), 0;

@@ -1,6 +1,7 @@
 // Threads in main() and in recovery. With an argument those of main() run one after the other, so that each run
 // is like the last.
 #include <sys/stat.h>
+
 #include <cstdio>
 #include <fstream>
 #include <string>

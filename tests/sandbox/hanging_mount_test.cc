@@ -21,7 +21,6 @@
 namespace crashcut::sandbox {
 namespace {
 
-
 // As much of the kernel's protocol as it takes to be mounted. Its header is for the filesystem's own file.
 constexpr std::uint32_t kInit = 26;
 struct InHeader {

@@ -40,8 +40,9 @@ std::string why_impossible(Who who) {
   // The programs that these tests run lie beside this one.
   char own[4096] = "";
   if (readlink("/proc/self/exe", own, sizeof own - 1) <= 0) return "no /proc";
-  const std::string answer =
-      tell_from_inside(who, [&](const Inside&) { return access(own, X_OK) == 0 ? std::string("ok") : "the tests were built where that user may not go"; });
+  const std::string answer = tell_from_inside(who, [&](const Inside&) {
+    return access(own, X_OK) == 0 ? std::string("ok") : "the tests were built where that user may not go";
+  });
   return answer == "ok" ? "" : answer;
 }
 

@@ -2,8 +2,6 @@
 #include "recovery/sandbox/syscall_watch.h"
 
 #include <fcntl.h>
-#include <mutex>
-
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -12,6 +10,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <mutex>
 #include <thread>
 
 #include "tests/sandbox/inside.h"

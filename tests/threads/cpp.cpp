@@ -94,7 +94,10 @@ int main(int argc, char** argv) {
     static int calls = 0;
     two([&] {
       try {
-        std::call_once(flag, [] { if (calls++ == 0) throw 1; ++value; });
+        std::call_once(flag, [] {
+          if (calls++ == 0) throw 1;
+          ++value;
+        });
       } catch (int) {
       }
     });
@@ -144,10 +147,13 @@ int main(int argc, char** argv) {
       ~Guard() { ++left; }
     };
     pthread_t thread;
-    pthread_create(&thread, nullptr, [](void*) -> void* {
-      Guard guard;
-      pthread_exit(nullptr);
-    }, nullptr);
+    pthread_create(
+        &thread, nullptr,
+        [](void*) -> void* {
+          Guard guard;
+          pthread_exit(nullptr);
+        },
+        nullptr);
     pthread_join(thread, nullptr);
     assert(left == 1);
   }

@@ -1,5 +1,5 @@
-/* Threads that do what their arguments say, for tests that make up programs. Each argument is a thread: letters, each a call
- * on the thread's current file (or on what the next letters name). Recovery shows all files and marks.
+/* Threads that do what their arguments say, for tests that make up programs. Each argument is a thread: letters, each a
+ * call on the thread's current file (or on what the next letters name). Recovery shows all files and marks.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -23,9 +23,7 @@ static int open_file(char name, int flags) {
   return open(path, flags | O_RDWR, 0644);
 }
 
-static void do_text(int fd, const char* at) {
-  (void)!write(fd, at, 1);
-}
+static void do_text(int fd, const char* at) { (void)!write(fd, at, 1); }
 
 /* The last name of the listing, but for those of files that are always there. */
 static const char* last_name(char* name) {
@@ -42,37 +40,116 @@ static void* run(void* script) {
   char bytes[8], a[2] = "", b[2] = "";
   for (const char* at = script; *at; ++at) {
     switch (*at) {
-      case 'c': fd = open_file(*++at, O_CREAT); break;
-      case 't': fd = open_file(*++at, O_CREAT | O_TRUNC); break;
-      case 'a': fd = open_file(*++at, O_CREAT | O_APPEND); break;
-      case 'o': fd = open_file(*++at, 0); break;
-      case 'x': fd = open_file(*++at, O_CREAT | O_EXCL); do_text(shared, fd < 0 ? "x" : "y"); break;
-      case 'q': close(fd); fd = -1; break;
-      case 'w': (void)!write(fd, at + 1, 3); at += 3; break;
-      case 'v': do_text(fd, ++at); break;
-      case 'p': (void)!pwrite(fd, at + 2, 2, at[1] - '0'); at += 3; break;
-      case 's': fsync(fd); break;
-      case 'd': fdatasync(fd); break;
-      case 'S': sync(); break;
-      case 'k': (void)!ftruncate(fd, *++at - '0'); break;
-      case 'r': a[0] = at[1]; b[0] = at[2]; at += 2; rename(a, b); break;
-      case 'l': a[0] = at[1]; b[0] = at[2]; at += 2; (void)!link(a, b); break;
-      case 'u': a[0] = *++at; unlink(a); break;
-      case 'e': if (open_file(*++at, 0) >= 0) open_file('Z', O_CREAT); break;
-      case 'R': if (pread(fd, bytes, 4, 0) > 0) { a[0] = bytes[0]; do_text(fd, a); } break;
-      case 'E': { long end = lseek(fd, 0, SEEK_END); bytes[0] = (char)('0' + end % 10); do_text(shared, bytes); break; }
-      case 'W': do_text(shared, ++at); break;
-      case 'n': do_text(shared, last_name(a)); break;
-      case 'D': do_text(shared, mkdir("D", 0755) == 0 ? "d" : "D"); break;
-      case 'F': do_text(shared, rmdir("D") == 0 ? "f" : "F"); break;
-      case 'f': fd = open(*++at == 'd' ? "D/f" : "D/g", O_RDWR | O_CREAT, 0644); break;
-      case 'M': (void)!rename(*++at == 'd' ? "D/f" : "A", "D/g"); break;
-      case 'm': a[0] = *++at; crashcut_mark(a); break;
-      case 'L': pthread_mutex_lock(&lock); break;
-      case 'U': pthread_mutex_unlock(&lock); break;
-      case 'P': sem_post(&semaphore); break;
-      case 'V': sem_trywait(&semaphore); break;
-      default: abort();
+      case 'c':
+        fd = open_file(*++at, O_CREAT);
+        break;
+      case 't':
+        fd = open_file(*++at, O_CREAT | O_TRUNC);
+        break;
+      case 'a':
+        fd = open_file(*++at, O_CREAT | O_APPEND);
+        break;
+      case 'o':
+        fd = open_file(*++at, 0);
+        break;
+      case 'x':
+        fd = open_file(*++at, O_CREAT | O_EXCL);
+        do_text(shared, fd < 0 ? "x" : "y");
+        break;
+      case 'q':
+        close(fd);
+        fd = -1;
+        break;
+      case 'w':
+        (void)!write(fd, at + 1, 3);
+        at += 3;
+        break;
+      case 'v':
+        do_text(fd, ++at);
+        break;
+      case 'p':
+        (void)!pwrite(fd, at + 2, 2, at[1] - '0');
+        at += 3;
+        break;
+      case 's':
+        fsync(fd);
+        break;
+      case 'd':
+        fdatasync(fd);
+        break;
+      case 'S':
+        sync();
+        break;
+      case 'k':
+        (void)!ftruncate(fd, *++at - '0');
+        break;
+      case 'r':
+        a[0] = at[1];
+        b[0] = at[2];
+        at += 2;
+        rename(a, b);
+        break;
+      case 'l':
+        a[0] = at[1];
+        b[0] = at[2];
+        at += 2;
+        (void)!link(a, b);
+        break;
+      case 'u':
+        a[0] = *++at;
+        unlink(a);
+        break;
+      case 'e':
+        if (open_file(*++at, 0) >= 0) open_file('Z', O_CREAT);
+        break;
+      case 'R':
+        if (pread(fd, bytes, 4, 0) > 0) {
+          a[0] = bytes[0];
+          do_text(fd, a);
+        }
+        break;
+      case 'E': {
+        long end = lseek(fd, 0, SEEK_END);
+        bytes[0] = (char)('0' + end % 10);
+        do_text(shared, bytes);
+        break;
+      }
+      case 'W':
+        do_text(shared, ++at);
+        break;
+      case 'n':
+        do_text(shared, last_name(a));
+        break;
+      case 'D':
+        do_text(shared, mkdir("D", 0755) == 0 ? "d" : "D");
+        break;
+      case 'F':
+        do_text(shared, rmdir("D") == 0 ? "f" : "F");
+        break;
+      case 'f':
+        fd = open(*++at == 'd' ? "D/f" : "D/g", O_RDWR | O_CREAT, 0644);
+        break;
+      case 'M':
+        (void)!rename(*++at == 'd' ? "D/f" : "A", "D/g");
+        break;
+      case 'm':
+        a[0] = *++at;
+        crashcut_mark(a);
+        break;
+      case 'L':
+        pthread_mutex_lock(&lock);
+        break;
+      case 'U':
+        pthread_mutex_unlock(&lock);
+        break;
+      case 'P':
+        sem_post(&semaphore);
+        break;
+      case 'V':
+        sem_trywait(&semaphore);
+        break;
+      default:
+        abort();
     }
   }
   return NULL;

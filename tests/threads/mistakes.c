@@ -463,7 +463,8 @@ int main(int argc, char** argv) {
   if (IS("rwlock-twice")) {
     pthread_rwlock_t l = PTHREAD_RWLOCK_INITIALIZER;
     const struct timespec now = {0, 0};
-    assert(pthread_rwlock_wrlock(&l) == 0 && pthread_rwlock_wrlock(&l) == EDEADLK && pthread_rwlock_rdlock(&l) == EDEADLK);
+    assert(pthread_rwlock_wrlock(&l) == 0 && pthread_rwlock_wrlock(&l) == EDEADLK &&
+           pthread_rwlock_rdlock(&l) == EDEADLK);
     assert(pthread_rwlock_timedrdlock(&l, &now) == EDEADLK && pthread_rwlock_timedwrlock(&l, &now) == EDEADLK);
     assert(pthread_rwlock_tryrdlock(&l) == EBUSY && pthread_rwlock_trywrlock(&l) == EBUSY);
     assert(pthread_rwlock_unlock(&l) == 0 && pthread_rwlock_rdlock(&l) == 0 && pthread_rwlock_rdlock(&l) == 0);

@@ -100,15 +100,31 @@ static int note_join(int i, int result, void* value) {
 
 static int is_defined(const struct thread* self, char what, int i) {
   switch (what) {
-    case 'u': case '+': return self->held[i] > 0;
-    case 'U': return kinds[i] != 'n';
-    case '!': return kinds[i] == 'd' && self->held[i] > 0;
-    case 'r': case 'R': return self->writes[i] == 0;
-    case 'w': case 'W': return self->writes[i] == 0 && self->reads[i] == 0;
-    case 'v': return self->writes[i] > 0 || self->reads[i] > 0;
-    case 'c': case 'C': return self->held[0] == 1 || (self->held[0] == 0 && kinds[0] == 'e');
-    case 'j': case 'J': case 'k': case 'x': return !is_joined[i];
-    default: return 1;
+    case 'u':
+    case '+':
+      return self->held[i] > 0;
+    case 'U':
+      return kinds[i] != 'n';
+    case '!':
+      return kinds[i] == 'd' && self->held[i] > 0;
+    case 'r':
+    case 'R':
+      return self->writes[i] == 0;
+    case 'w':
+    case 'W':
+      return self->writes[i] == 0 && self->reads[i] == 0;
+    case 'v':
+      return self->writes[i] > 0 || self->reads[i] > 0;
+    case 'c':
+    case 'C':
+      return self->held[0] == 1 || (self->held[0] == 0 && kinds[0] == 'e');
+    case 'j':
+    case 'J':
+    case 'k':
+    case 'x':
+      return !is_joined[i];
+    default:
+      return 1;
   }
 }
 
@@ -116,40 +132,76 @@ static int call(struct thread* self, char what, int i) {
   struct timespec until;
   void* value = NULL;
   switch (what) {
-    case 'l': return note_lock(self, i, pthread_mutex_lock(&mutexes[i]));
-    case 't': return note_lock(self, i, pthread_mutex_trylock(&mutexes[i]));
-    case 'T': return note_lock(self, i, pthread_mutex_timedlock(&mutexes[i], soon(&until)));
-    case 'u': case 'U': return note_unlock(self, i, pthread_mutex_unlock(&mutexes[i]));
-    case '!': return pthread_mutex_consistent(&mutexes[i]);
-    case 'r': return note_rwlock(&self->reads[i], pthread_rwlock_rdlock(&rwlocks[i]));
-    case 'w': return note_rwlock(&self->writes[i], pthread_rwlock_wrlock(&rwlocks[i]));
-    case 'a': return note_rwlock(&self->reads[i], pthread_rwlock_tryrdlock(&rwlocks[i]));
-    case 'b': return note_rwlock(&self->writes[i], pthread_rwlock_trywrlock(&rwlocks[i]));
-    case 'R': return note_rwlock(&self->reads[i], pthread_rwlock_timedrdlock(&rwlocks[i], soon(&until)));
-    case 'W': return note_rwlock(&self->writes[i], pthread_rwlock_timedwrlock(&rwlocks[i], soon(&until)));
-    case 'v': return unlock_rwlock(self, i);
-    case 'p': return by_errno(sem_wait(&semaphores[i]));
-    case 'q': return by_errno(sem_trywait(&semaphores[i]));
-    case 'Q': return by_errno(sem_timedwait(&semaphores[i], soon(&until)));
-    case 's': return by_errno(sem_post(&semaphores[i]));
-    case 'g': return get_value(i);
-    case 'B': return wait_at_barrier(self, i);
-    case 'o': return run_once(i, do_nothing);
-    case 'O': return run_once(i, wait_for_semaphore);
-    case 'c': return note_wait(self, pthread_cond_wait(&conditions[i], &mutexes[0]));
-    case 'C': return note_wait(self, pthread_cond_timedwait(&conditions[i], &mutexes[0], soon(&until)));
-    case 'n': return pthread_cond_signal(&conditions[i]);
-    case 'N': return pthread_cond_broadcast(&conditions[i]);
-    case '+': return variables[i]++;
-    case 'j': { const int result = pthread_join(threads[i], &value); return note_join(i, result, value); }
+    case 'l':
+      return note_lock(self, i, pthread_mutex_lock(&mutexes[i]));
+    case 't':
+      return note_lock(self, i, pthread_mutex_trylock(&mutexes[i]));
+    case 'T':
+      return note_lock(self, i, pthread_mutex_timedlock(&mutexes[i], soon(&until)));
+    case 'u':
+    case 'U':
+      return note_unlock(self, i, pthread_mutex_unlock(&mutexes[i]));
+    case '!':
+      return pthread_mutex_consistent(&mutexes[i]);
+    case 'r':
+      return note_rwlock(&self->reads[i], pthread_rwlock_rdlock(&rwlocks[i]));
+    case 'w':
+      return note_rwlock(&self->writes[i], pthread_rwlock_wrlock(&rwlocks[i]));
+    case 'a':
+      return note_rwlock(&self->reads[i], pthread_rwlock_tryrdlock(&rwlocks[i]));
+    case 'b':
+      return note_rwlock(&self->writes[i], pthread_rwlock_trywrlock(&rwlocks[i]));
+    case 'R':
+      return note_rwlock(&self->reads[i], pthread_rwlock_timedrdlock(&rwlocks[i], soon(&until)));
+    case 'W':
+      return note_rwlock(&self->writes[i], pthread_rwlock_timedwrlock(&rwlocks[i], soon(&until)));
+    case 'v':
+      return unlock_rwlock(self, i);
+    case 'p':
+      return by_errno(sem_wait(&semaphores[i]));
+    case 'q':
+      return by_errno(sem_trywait(&semaphores[i]));
+    case 'Q':
+      return by_errno(sem_timedwait(&semaphores[i], soon(&until)));
+    case 's':
+      return by_errno(sem_post(&semaphores[i]));
+    case 'g':
+      return get_value(i);
+    case 'B':
+      return wait_at_barrier(self, i);
+    case 'o':
+      return run_once(i, do_nothing);
+    case 'O':
+      return run_once(i, wait_for_semaphore);
+    case 'c':
+      return note_wait(self, pthread_cond_wait(&conditions[i], &mutexes[0]));
+    case 'C':
+      return note_wait(self, pthread_cond_timedwait(&conditions[i], &mutexes[0], soon(&until)));
+    case 'n':
+      return pthread_cond_signal(&conditions[i]);
+    case 'N':
+      return pthread_cond_broadcast(&conditions[i]);
+    case '+':
+      return variables[i]++;
+    case 'j': {
+      const int result = pthread_join(threads[i], &value);
+      return note_join(i, result, value);
+    }
     case 'J': {
       const int result = pthread_timedjoin_np(threads[i], &value, soon(&until));
       return note_join(i, result, value);
     }
-    case 'k': { const int result = pthread_tryjoin_np(threads[i], &value); return note_join(i, result, value); }
-    case 'x': return pthread_cancel(threads[i]);
-    case 'y': pthread_testcancel(); return 0;
-    default: abort();
+    case 'k': {
+      const int result = pthread_tryjoin_np(threads[i], &value);
+      return note_join(i, result, value);
+    }
+    case 'x':
+      return pthread_cancel(threads[i]);
+    case 'y':
+      pthread_testcancel();
+      return 0;
+    default:
+      abort();
   }
 }
 

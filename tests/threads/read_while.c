@@ -1,4 +1,5 @@
-/* What threads may see of each other's calls of several blocks. Recovery shows what was seen, which is durable by then. */
+/* What threads may see of each other's calls of several blocks. Recovery shows what was seen, which is durable by then.
+ */
 #undef NDEBUG
 #include <assert.h>
 #include <fcntl.h>

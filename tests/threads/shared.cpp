@@ -324,17 +324,43 @@ int main(int argc, char** argv) {
       {"spinlock", [=] { run(n, spinlock); }},
       {"spinlock-yields", [=] { run(n, spinlock_yields); }},
       {"spinlock-compares", [=] { run(n, spinlock_compares); }},
-      {"waits-for-flag", [] { run({[] { ready = true; }, [] { while (!ready) continue; }}); }},
-      {"waits-for-nothing", [] { run({[] { while (!ready) continue; }}); }},
-      {"waits-for-plain", [] { run({[] { data = 1; }, [] { while (*const_cast<volatile int*>(&data) == 0) continue; }}); }},
-      {"tries", [] { run({[] { ready = true; }, tries_thrice}); }},
+      {"waits-for-flag",
+       [] {
+         run({[] { ready = true; },
+              [] {
+                while (!ready) continue;
+              }});
+       }},
+      {"waits-for-nothing",
+       [] {
+         run({[] {
+           while (!ready) continue;
+         }});
+       }},
+      {"waits-for-plain",
+       [] {
+         run({[] { data = 1; },
+              [] {
+                while (*const_cast<volatile int*>(&data) == 0) continue;
+              }});
+       }},
+      {"tries",
+       [] {
+         run({[] { ready = true; }, tries_thrice});
+       }},
       {"static", [=] { run(n, local_static); }},
       {"stack", [=] { stack(n); }},
       {"latch", [=] { latch(n); }},
       {"barrier", [=] { barrier(n); }},
       {"wait", atomic_wait},
-      {"copy", [] { run({[] { std::memcpy(text, other_text, sizeof text); }, [] { text[9] = 'x'; }}); }},
-      {"neighbours", [] { run({[] { text[8] = 'x'; }, [] { text[9] = 'x'; }}); }},
+      {"copy",
+       [] {
+         run({[] { std::memcpy(text, other_text, sizeof text); }, [] { text[9] = 'x'; }});
+       }},
+      {"neighbours",
+       [] {
+         run({[] { text[8] = 'x'; }, [] { text[9] = 'x'; }});
+       }},
       {"counted", [] { counted(std::memory_order_acq_rel); }},
       {"counted-relaxed", [] { counted(std::memory_order_relaxed); }},
       {"deleted-nodes", deleted_nodes},
@@ -342,7 +368,11 @@ int main(int argc, char** argv) {
       {"deleted-dangling", [] { deleted_under_mutex(false); }},
       {"written-after-wait", written_after_wait},
       {"stream", stream},
-      {"before", [=] { data = 4; run(n, [](int) { assert(data == 4); }); }},
+      {"before",
+       [=] {
+         data = 4;
+         run(n, [](int) { assert(data == 4); });
+       }},
   };
   const auto it = programs.find(what);
   if (it == programs.end()) return 2;

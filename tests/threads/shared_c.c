@@ -7,7 +7,9 @@
 
 static atomic_int flag;
 static _Atomic long long wide;
-struct { int numbers[12]; } from, to;  /* others could look: the copy is made */
+struct {
+  int numbers[12];
+} from, to; /* others could look: the copy is made */
 static int data;
 
 static void* publishes(void* unused) {

@@ -1,5 +1,5 @@
-/* Two threads that may deadlock, each with a file on disk that it removes once it has both locks: only where they met can a
- * crash leave both files. */
+/* Two threads that may deadlock, each with a file on disk that it removes once it has both locks: only where they met
+ * can a crash leave both files. */
 #include <assert.h>
 #include <fcntl.h>
 #include <pthread.h>

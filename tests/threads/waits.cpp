@@ -198,7 +198,11 @@ static void bad_times() {
   const timespec bad{1, 1'000'000'000};
   if (pthread_mutex_timedlock(&m, &bad) != 0) abort();
   if (pthread_cond_timedwait(&c, &m, &bad) != EINVAL) abort();
-  with_thread([bad] { if (pthread_mutex_timedlock(&m, &bad) != EINVAL) abort(); }, [] {});
+  with_thread(
+      [bad] {
+        if (pthread_mutex_timedlock(&m, &bad) != EINVAL) abort();
+      },
+      [] {});
   pthread_mutex_unlock(&m);
   if (sem_timedwait(&semaphore, &bad) == 0 || errno != EINVAL) abort();
   static pthread_rwlock_t l = PTHREAD_RWLOCK_INITIALIZER;

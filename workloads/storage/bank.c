@@ -1,5 +1,5 @@
-/* A transfer between two accounts, a file each: 30 of alice's 100 to bob, who has none. No crash may make or lose money,
- * and a transfer that was confirmed stays.
+/* A transfer between two accounts, a file each: 30 of alice's 100 to bob, who has none. No crash may make or lose
+ * money, and a transfer that was confirmed stays.
  *
  * right: the new balances go to a log, which is durable before the accounts change and goes when they have.
  * two-saves: each account is replaced atomically and durably, but nothing ties the two together.

@@ -1,5 +1,5 @@
-/* A write-ahead log with ordinary writes. right: the record is durable before the database changes, and the database before
- * the record goes. log-not-synced: the first of the two is missing; db-not-synced: the second is. */
+/* A write-ahead log with ordinary writes. right: the record is durable before the database changes, and the database
+ * before the record goes. log-not-synced: the first of the two is missing; db-not-synced: the second is. */
 #include "wal.h"
 
 int main(int argc, char** argv) {

@@ -1,6 +1,6 @@
-/* The same log with libaio and O_DIRECT. right: the record's write has completed and the drive's cache was flushed before
- * the database's is submitted. together: both are submitted at once. no-flush: O_DIRECT is taken for durable; the
- * drive's cache may still hold the record. */
+/* The same log with libaio and O_DIRECT. right: the record's write has completed and the drive's cache was flushed
+ * before the database's is submitted. together: both are submitted at once. no-flush: O_DIRECT is taken for durable;
+ * the drive's cache may still hold the record. */
 #define _GNU_SOURCE
 #include <libaio.h>
 
@@ -14,7 +14,8 @@ static void write_blocks(io_context_t context, const int* fds, LogBlock* const* 
     io_prep_pwrite(&requests[i], fds[i], blocks[i], sizeof *blocks[i], 0);
     pointers[i] = &requests[i];
   }
-  if (io_submit(context, count, pointers) != count || io_getevents(context, count, count, events, NULL) != count) exit(3);
+  if (io_submit(context, count, pointers) != count || io_getevents(context, count, count, events, NULL) != count)
+    exit(3);
   for (int i = 0; i < count; ++i) {
     if ((long)events[i].res != (long)sizeof *blocks[i]) exit(3);
   }

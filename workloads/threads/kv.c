@@ -1,10 +1,10 @@
 /* A key-value store that appends to a log, two threads at a time, and says "stored" when a record is durable. Syncs are
  * shared: who finds its record synced by another need not sync again.
  *
- * As it stands a record is written outside of the lock, and a sync is taken to cover all that was reserved by its end. Where
- * one thread reserves, the other syncs meanwhile, and the first writes after that, "stored" is said too early; and only a crash
- * right then shows it. With the argument "fixed" records are written under the lock, and a sync covers what was written
- * before it began.
+ * As it stands a record is written outside of the lock, and a sync is taken to cover all that was reserved by its end.
+ * Where one thread reserves, the other syncs meanwhile, and the first writes after that, "stored" is said too early;
+ * and only a crash right then shows it. With the argument "fixed" records are written under the lock, and a sync covers
+ * what was written before it began.
  */
 #undef NDEBUG
 #include <assert.h>
@@ -21,13 +21,15 @@ enum { kRecordBytes = 8 };
 static struct {
   pthread_mutex_t lock;
   int log;
-  off_t end;     /* of what is reserved */
-  off_t synced;  /* of what is known to be durable */
+  off_t end;    /* of what is reserved */
+  off_t synced; /* of what is known to be durable */
   int is_fixed;
 } store = {PTHREAD_MUTEX_INITIALIZER, -1, 0, 0, 0};
 
 /* "a=1" and a newline at the end: a record that is there is whole. */
-static void make_record(char record[kRecordBytes + 1], const char* key) { snprintf(record, kRecordBytes + 1, "%s=1    \n", key); }
+static void make_record(char record[kRecordBytes + 1], const char* key) {
+  snprintf(record, kRecordBytes + 1, "%s=1    \n", key);
+}
 
 static off_t append(const char* key) {
   char record[kRecordBytes + 1];

@@ -54,7 +54,8 @@ int main(int argc, char** argv) {
   producers = atoi(argv[2]);
   consumers = atoi(argv[3]);
   way = argv[4];
-  if (producers < 1 || producers > MOST || consumers < 1 || consumers > MOST || items * producers % consumers != 0) return 2;
+  if (producers < 1 || producers > MOST || consumers < 1 || consumers > MOST || items * producers % consumers != 0)
+    return 2;
   sem_init(&empty, 0, (unsigned)(items * producers));
   sem_init(&full, 0, 0);
   int count = 0;

@@ -24,8 +24,10 @@ static int must_let_pass(int writes) {
 
 static void enter(int writes) {
   if (strcmp(way, "rwlock") == 0) {
-    if (writes) pthread_rwlock_wrlock(&rwlock);
-    else pthread_rwlock_rdlock(&rwlock);
+    if (writes)
+      pthread_rwlock_wrlock(&rwlock);
+    else
+      pthread_rwlock_rdlock(&rwlock);
     return;
   }
   pthread_mutex_lock(&lock);
@@ -34,8 +36,10 @@ static void enter(int writes) {
   ++*waiting;
   while (writing || (writes && reading) || must_let_pass(writes)) pthread_cond_wait(&changed, &lock);
   --*waiting;
-  if (writes) writing = 1;
-  else ++reading;
+  if (writes)
+    writing = 1;
+  else
+    ++reading;
   pthread_mutex_unlock(&lock);
 }
 
@@ -46,8 +50,10 @@ static void leave(int writes) {
   }
   if (strcmp(way, "mutex") != 0) {
     pthread_mutex_lock(&lock);
-    if (writes) writing = 0;
-    else --reading;
+    if (writes)
+      writing = 0;
+    else
+      --reading;
     pthread_cond_broadcast(&changed);
   }
   pthread_mutex_unlock(&lock);
@@ -74,7 +80,8 @@ int main(int argc, char** argv) {
   const int readers = atoi(argv[1]), writers = atoi(argv[2]);
   way = argv[3];
   if (readers < 0 || readers > MOST || writers < 0 || writers > MOST) return 2;
-  for (int i = 0; i < readers + writers; ++i) pthread_create(&threads[i], NULL, i < readers ? read_once : write_once, NULL);
+  for (int i = 0; i < readers + writers; ++i)
+    pthread_create(&threads[i], NULL, i < readers ? read_once : write_once, NULL);
   for (int i = 0; i < readers + writers; ++i) pthread_join(threads[i], NULL);
   assert(value == writers);
   return 0;

@@ -1,7 +1,6 @@
 // Boost.Asio: a pool of two threads runs three tasks; join() returns when all have run.
 #include <boost/asio/post.hpp>
 #include <boost/asio/thread_pool.hpp>
-
 #include <mutex>
 
 int main() {

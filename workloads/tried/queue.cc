@@ -1,7 +1,7 @@
 // A queue of one place: queue right|wrong
 //
-// "right" has a condition variable for each thing that is waited for. "wrong" has one for both and wakes one thread: the
-// signal may go to a thread that waits for the other thing, and then all wait for ever. It takes four threads.
+// "right" has a condition variable for each thing that is waited for. "wrong" has one for both and wakes one thread:
+// the signal may go to a thread that waits for the other thing, and then all wait for ever. It takes four threads.
 #include <condition_variable>
 #include <cstring>
 #include <mutex>

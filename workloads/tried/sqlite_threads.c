@@ -1,7 +1,7 @@
 /* SQLite and two threads: sqlite_threads one|two DELETE|WAL
  *
- * "one": both share a connection (serialized mode, the default). "two": each has its own; a thread that finds the database
- * busy tries again. In the end both rows must be there, and the integrity check must pass. */
+ * "one": both share a connection (serialized mode, the default). "two": each has its own; a thread that finds the
+ * database busy tries again. In the end both rows must be there, and the integrity check must pass. */
 #include <pthread.h>
 #include <sqlite3.h>
 #include <stdio.h>

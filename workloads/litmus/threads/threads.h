@@ -12,11 +12,11 @@
 #ifndef CRASHCUT_LITMUS_THREADS_H
 #define CRASHCUT_LITMUS_THREADS_H
 
-#include "../litmus.h"
-
 #include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
+
+#include "../litmus.h"
 
 #define THREADS_MOST 8
 

@@ -1,5 +1,5 @@
-/* Berkeley DB: one transaction over all keys; "nosync" commits with DB_TXN_NOSYNC, "write" with DB_TXN_WRITE_NOSYNC. look
- * runs recovery, as its manual asks after a crash. */
+/* Berkeley DB: one transaction over all keys; "nosync" commits with DB_TXN_NOSYNC, "write" with DB_TXN_WRITE_NOSYNC.
+ * look runs recovery, as its manual asks after a crash. */
 #include <db.h>
 
 #include "driver.h"

@@ -61,7 +61,8 @@ int main(int argc, char** argv) {
   require(mdb_env_create(&env), "create");
   require(mdb_env_set_mapsize(env, 1 << 20), "set size");
   const int is_look = strcmp(verb, "look") == 0;
-  const int error = mdb_env_open(env, "notes.mdb", MDB_NOSUBDIR | (is_look ? 0 : flags_of(argc > 2 ? argv[2] : "")), 0644);
+  const int error =
+      mdb_env_open(env, "notes.mdb", MDB_NOSUBDIR | (is_look ? 0 : flags_of(argc > 2 ? argv[2] : "")), 0644);
   if (is_look && error != 0) {
     puts("does not open");
     return 0;

@@ -1,4 +1,5 @@
-// Qt: QSaveFile, which writes a temporary file and renames it; "QFile" truncates and writes; "QSettings" writes an INI file.
+// Qt: QSaveFile, which writes a temporary file and renames it; "QFile" truncates and writes; "QSettings" writes an INI
+// file.
 #include <QFile>
 #include <QSaveFile>
 #include <QSettings>
@@ -10,7 +11,10 @@ namespace {
 void look(bool is_settings) {
   if (is_settings) {
     const QString found = QSettings("notes.txt", QSettings::IniFormat).value("notes").toString();
-    puts(found == value_of("old") ? "old" : found == value_of("new") ? "new" : found.isEmpty() ? "empty" : "something else");
+    puts(found == value_of("old")   ? "old"
+         : found == value_of("new") ? "new"
+         : found.isEmpty()          ? "empty"
+                                    : "something else");
     return;
   }
   QFile file("notes.txt");
@@ -19,9 +23,12 @@ void look(bool is_settings) {
     return;
   }
   const QByteArray text = file.readAll();
-  if (text.isEmpty()) puts("empty");
-  else if (text.contains('\0')) puts("NULs");
-  else puts(text == value_of("old") ? "old" : text == value_of("new") ? "new" : "something else");
+  if (text.isEmpty())
+    puts("empty");
+  else if (text.contains('\0'))
+    puts("NULs");
+  else
+    puts(text == value_of("old") ? "old" : text == value_of("new") ? "new" : "something else");
 }
 
 template <class File>

@@ -36,9 +36,12 @@ void look(rocksdb::DB& db) {
   for (int i = 0; i < kKeys; ++i) {
     std::string value;
     const rocksdb::Status status = db.Get(rocksdb::ReadOptions(), key_of(i), &value);
-    if (status.IsNotFound()) ++missing;
-    else if (value == value_of("old")) ++old_count;
-    else if (value == value_of("new")) ++new_count;
+    if (status.IsNotFound())
+      ++missing;
+    else if (value == value_of("old"))
+      ++old_count;
+    else if (value == value_of("new"))
+      ++new_count;
   }
   report(old_count, new_count, missing);
 }
