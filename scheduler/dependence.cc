@@ -12,8 +12,14 @@ namespace {
 // Whether `relation` holds of accesses to a common object. Without one, the steps read and write different things.
 template <class Relation>
 bool any_common(const Operation& x, const Operation& y, Relation relation) {
+  // What was not done, since a signal came, is but that.
+  const auto is_done = [](const Operation& o, const Access& access) {
+    return !o.is_interrupted() || access.is_interruption;
+  };
   for (const Access& a : x) {
+    if (!is_done(x, a)) continue;
     for (const Access& b : y) {
+      if (!is_done(y, b)) continue;
       if (a.object == b.object && relation(primitive_of(a), a, b)) return true;
     }
   }
@@ -58,7 +64,18 @@ bool are_dependent(const Operation& x, const Operation& y) {
          });
 }
 
+// In another state no signal comes instead.
+static Operation as_if_done(Operation x) {
+  for (Access& access : x) {
+    access.result = kNoResult;
+    access.is_interruption = false;
+  }
+  return x;
+}
+
 bool may_conflict(const Operation& x, const Operation& y) {
+  if (x.is_interrupted()) return may_conflict(as_if_done(x), y);
+  if (y.is_interrupted()) return may_conflict(x, as_if_done(y));
   if (depends_on_all(x) || depends_on_all(y)) return true;
   return files_meet(x, y) || any_common(x, y, [](const Primitive& p, const Access& a, const Access& b) {
            return is_destruction(p, a, b) || p.conflicting(a, b);

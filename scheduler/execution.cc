@@ -5,6 +5,7 @@
 #include "scheduler/dependence.h"
 #include "scheduler/hash.h"
 #include "scheduler/primitives/cancellation.h"
+#include "scheduler/primitives/signal.h"
 #include "scheduler/primitives/stir.h"
 #include "scheduler/primitives/thread.h"
 #include "scheduler/primitives/timer.h"
@@ -17,13 +18,14 @@ bool is_live(const State& state, const Operation& operation) {
          state.object(first.object).a != thread::kNone;
 }
 
-// A timer that never runs out is nothing that was left undone; nor is a spurious wake-up that never came, or a
-// cancellation.
+// A timer that never runs out is nothing that was left undone; nor is a spurious wake-up that never came, a
+// cancellation, or a signal that nobody sends.
 static bool is_left_undone(const Pending& p) {
   const std::uint8_t verb = p.operation[0].verb;
   const PrimitiveId primitive = primitive_of(p.operation[0].object);
   if (primitive == PrimitiveId::kTimer) return verb != timer::kFire && verb != timer::kRunOut;
   if (primitive == PrimitiveId::kCancellation) return verb != cancellation::kAct;
+  if (primitive == PrimitiveId::kSignal) return verb != signal::kDeliver;
   return primitive != PrimitiveId::kStir || verb != stir::kStir;
 }
 

@@ -33,6 +33,7 @@ void HappensBefore::note(const Step& step) {
 }
 
 void HappensBefore::note(ActorId actor, const Access& access) {
+  if (access.result == kNotDone) return;
   if (primitive_of(access.object) == PrimitiveId::kMemory) return note_memory(actor, access);
   for_each_edge(access, [&](Edge edge, std::uint32_t part) {
     edge == Edge::kAcquire ? acquire(actor, channel(access.object, part))

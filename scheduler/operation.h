@@ -1,6 +1,6 @@
 // Operation: what an actor is about to do, or has done, that others can notice.
 //
-// An operation is up to four accesses, each to one object by one verb: waiting on a condition variable is "enqueue"
+// An operation is a few accesses, each to one object by one verb: waiting on a condition variable is "enqueue"
 //   on the condition and "unlock" on the mutex, in one step. It looks at and changes these objects and nothing else,
 //   so operations without a common object commute; what else commutes, the primitives say (primitive.h).
 // Ids are dense and name the same actor, the same object, in every execution of one search.
@@ -39,7 +39,9 @@ enum class PrimitiveId : std::uint8_t {
   kMemory,
   kAssume,
   kCancellation,
-  kStir
+  kStir,
+  kChannel,
+  kSignal
 };
 
 // The primitive is part of the id: a semaphore at the address of a former mutex is another object.
@@ -55,7 +57,8 @@ inline constexpr std::uint32_t index(ObjectId id) {
   return static_cast<std::uint32_t>(id) & ((1u << kObjectIndexBits) - 1);
 }
 
-inline constexpr std::int64_t kNoResult = INT64_MIN;  // not executed yet
+inline constexpr std::int64_t kNoResult = INT64_MIN;     // not executed yet
+inline constexpr std::int64_t kNotDone = INT64_MAX - 1;  // a signal came instead
 
 struct Access {
   ObjectId object;
@@ -67,12 +70,14 @@ struct Access {
   std::int64_t expected = 0;
   std::uint8_t offset = 0, bytes = 0, order = 0;
   bool is_observed = false;
+  bool is_interruption = false;  // of signals only: the operation was not done
   bool operator==(const Access&) const = default;
 };
 
 class Operation {
  public:
-  static constexpr std::size_t kAccessesMost = 4;
+  static constexpr std::size_t kOwnMost = 4;
+  static constexpr std::size_t kAccessesMost = kOwnMost + 1;  // one more for signals, which may interrupt any
 
   Operation() = default;
   Operation(const Access& first) { add(first); }
@@ -89,6 +94,13 @@ class Operation {
   const Access& operator[](std::size_t i) const { return accesses_[i]; }
   // What the caller of the operation gets: the first access's result.
   std::int64_t result() const { return count_ == 0 ? 0 : accesses_[0].result; }
+  // A signal came to the actor when it stood before this; nothing was done (primitives/signal.h).
+  bool is_interrupted() const { return count_ > 0 && accesses_[count_ - 1].is_interruption; }
+  void set_interrupted(std::int64_t signal) {
+    for (Access& access : *this) access.result = kNotDone;
+    accesses_[count_ - 1].result = signal;
+    accesses_[count_ - 1].is_interruption = true;
+  }
   // After it the actor looks at memory that is not seen, and others write: it commutes with nothing.
   bool is_opaque() const { return is_opaque_; }
   void set_opaque() { is_opaque_ = true; }

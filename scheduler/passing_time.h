@@ -54,8 +54,7 @@ void let_time_pass(const State& state, const Actors& actors, const Fingerprint& 
   for (TimedActor* actor : actors) {
     if (actor == nullptr || !is_for_want_of_others(actor->pending)) continue;
     if (actor->is_timer) actor->pending.begin()->verb = timer::kFire;
-    if (actor->is_in_sleep())
-      actor->pending = spin::access(actor->pending[0].object, actor->is_resting ? spin::kRest : spin::kSpin);
+    if (actor->is_in_sleep()) actor->pending.begin()->verb = actor->is_resting ? spin::kRest : spin::kSpin;
   }
   const auto can_go = [&](const TimedActor* actor) {
     return actor != nullptr && actor->has_pending && state.is_enabled(actor->id, actor->pending);
@@ -68,7 +67,7 @@ void let_time_pass(const State& state, const Actors& actors, const Fingerprint& 
       if (state.is_enabled(actor->id, late)) actor->pending = late;
     } else if (actor->is_in_sleep() && actor->sleeps_alone < kSleepsAloneMost &&
                !(actor->is_resting && actor->has_rested_at(fingerprint()))) {
-      actor->pending = spin::access(actor->pending[0].object, actor->is_resting ? spin::kGoRound : spin::kWakeUp);
+      actor->pending.begin()->verb = actor->is_resting ? spin::kGoRound : spin::kWakeUp;
     }
   }
 }

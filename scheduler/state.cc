@@ -1,6 +1,7 @@
 #include "scheduler/state.h"
 
 #include "scheduler/primitive.h"
+#include "scheduler/primitives/signal.h"
 
 namespace crashcut::scheduler {
 
@@ -17,8 +18,18 @@ bool State::is_misused(const Access& access) const {
   return (primitive_of(access).destroys.leaving >> access.verb & 1) == 0;
 }
 
+// A thread's own object is the last that its operations touch.
+std::int64_t State::signal_before(const Operation& operation) const {
+  if (operation.size() == 0) return 0;
+  const Access& last = operation[operation.size() - 1];
+  if (primitive_of(last.object) != PrimitiveId::kSignal || last.verb < signal::kPass || last.verb == signal::kInterrupt)
+    return 0;
+  return object(last.object).c;
+}
+
 bool State::is_enabled(ActorId actor, const Operation& operation) const {
   if (is_over_) return false;
+  if (signal_before(operation) != 0) return true;
   for (const Access& access : operation) {
     if (!is_misused(access) && !primitive_of(access).enabled(*this, actor, operation, access)) return false;
   }
@@ -26,12 +37,22 @@ bool State::is_enabled(ActorId actor, const Operation& operation) const {
 }
 
 void State::apply(ActorId actor, Operation& operation) {
+  if (const std::int64_t signal = signal_before(operation); signal != 0) {
+    operation.set_interrupted(signal);
+    object(operation[operation.size() - 1].object).c = 0;
+    return count_step(actor);
+  }
   // In order: a lock looks at its timer before the timer is taken.
   for (Access& access : operation) {
     const Primitive& primitive = primitive_of(access);
+    access.is_interruption = false;
     access.result = is_misused(access) ? kUseAfterDestroy : primitive.apply(*this, actor, operation, access);
     if (access.verb == primitive.destroys.verb && access.result == 0) object(access.object).is_destroyed = true;
   }
+  count_step(actor);
+}
+
+void State::count_step(ActorId actor) {
   if (index(actor) >= own_steps_.size()) own_steps_.resize(index(actor) + 1);
   ++own_steps_[index(actor)];
   ++steps_;

@@ -27,6 +27,8 @@ class State {
 
   void declare(const ObjectStart& start);
   bool is_enabled(ActorId actor, const Operation& operation) const;
+  // The signal that came to who stands before the operation; 0: none (primitives/signal.h).
+  std::int64_t signal_before(const Operation& operation) const;
   // Executes it; results are filled in.
   void apply(ActorId actor, Operation& operation);
   void apply(Step& step) { apply(step.actor, step.operation); }
@@ -52,6 +54,7 @@ class State {
  private:
   // Of an object that was destroyed: whoever waits for it waits no longer.
   bool is_misused(const Access& access) const;
+  void count_step(ActorId actor);
 
   std::vector<Object> objects_;
   std::vector<std::uint64_t> own_steps_;

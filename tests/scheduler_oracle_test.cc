@@ -14,6 +14,7 @@
 #include "scheduler/primitives/assume.h"
 #include "scheduler/primitives/barrier.h"
 #include "scheduler/primitives/cancellation.h"
+#include "scheduler/primitives/channel.h"
 #include "scheduler/primitives/condition.h"
 #include "scheduler/primitives/file.h"
 #include "scheduler/primitives/futex.h"
@@ -23,6 +24,7 @@
 #include "scheduler/primitives/process.h"
 #include "scheduler/primitives/rwlock.h"
 #include "scheduler/primitives/semaphore.h"
+#include "scheduler/primitives/signal.h"
 #include "scheduler/primitives/spin.h"
 #include "scheduler/primitives/stir.h"
 #include "scheduler/primitives/thread.h"
@@ -171,8 +173,10 @@ enum Family : unsigned {
   kDestroys = 1 << 20,
   kJoins = 1 << 21,
   kFiles = 1 << 22,
+  kChannels = 1 << 23,
+  kSignals = 1 << 24,
 };
-constexpr std::uint32_t kFamilyCount = 23;
+constexpr std::uint32_t kFamilyCount = 25;
 
 class Generator {
  public:
@@ -211,19 +215,29 @@ class Generator {
       program.objects.push_back(
           {id(PrimitiveId::kThread, i), (families_ & kThreads) != 0 && i > 0 ? thread::kNone : thread::kStarted});
     }
+    program.objects.push_back({channels()});
+    program.objects.push_back({signals_of_process()});
+    for (std::uint32_t i = 0; i < actors; ++i) program.objects.push_back({signals_of(i), 1});
     for (std::uint32_t i = 0; i < actors; ++i) {
       self_ = i;
       has_timer_ = is_stirred_ = is_cancellable_ = false;
       std::fill(std::begin(is_timed_), std::end(is_timed_), false);
       Script script;
       if ((families_ & kThreads) != 0) begin_thread(script);
+      if ((families_ & kChannels) != 0 && i == 0) open_channels(script);
+      if ((families_ & kSignals) != 0)
+        script.push_back(does(signal::about(signals_of_process(), signal::kAddThread, i)));
+      const std::size_t begun = script.size();
       const std::size_t size = actors == 2 ? 2 + pick(3) : actors == 3 ? 1 + pick(3) : 1 + pick(2);
-      while (script.size() < size + ((families_ & kThreads) != 0 ? 1 : 0)) add(script);
+      while (script.size() < size + begun) add(script);
       if ((families_ & kThreads) != 0) end_thread(script);
       if ((families_ & kJoins) != 0) script.push_back(does(thread::access(id(PrimitiveId::kThread, i), thread::kExit)));
+      if ((families_ & kSignals) != 0) let_signals_interrupt(script);
       program.scripts.push_back(script);
       add_beside(program.beside);
     }
+    for (std::uint32_t i = 0; (families_ & kSignals) != 0 && i < actors; ++i)
+      program.scripts.push_back(deliveries_to(i));
     return program;
   }
 
@@ -316,6 +330,10 @@ class Generator {
           return add_join(script);
         case kFiles:
           return add_file_call(script);
+        case kChannels:
+          return add_channel_call(script);
+        case kSignals:
+          return add_signal_call(script);
         case kTimers:
           return (families_ & kPassing) != 0 ? add_passing(script) : add_timed(script);
         case kTwoWriters:
@@ -467,6 +485,138 @@ class Generator {
     }
     Operation end(Access{file::kCalls, file::kGoOn, file_call(what, number, value)[0].argument});
     script.push_back(does(end.add({lock, file::kRelease})));
+  }
+
+  // A pipe (descriptors 768 and 769), an eventfd (770) and a set (771): channels 0 to 2.
+  static constexpr std::int64_t kFd = channel::kFdFirst;
+  static ObjectId channels() { return id(PrimitiveId::kChannel, 0); }
+  void open_channels(Script& script) {
+    script.push_back(does(channel::open(channels(), channel::kPipe, pick(4))));
+    const channel::Kind kind = pick(2) == 0 ? channel::kCounter : channel::kSemaphore;
+    const auto amount = static_cast<std::int64_t>(pick(2));
+    if (pick(3) != 0)
+      script.push_back(does(channel::open(channels(), kind, 0, amount)));
+    else
+      return;
+    if (pick(4) == 0) script.push_back(does(channel::open(channels(), channel::kSet, 0)));
+  }
+  // Uses a descriptor, and what is to follow is done where it names what it named first.
+  void use(Script& script, std::int64_t fd, std::size_t steps) {
+    static constexpr std::int64_t kHandles[] = {0, 1, 2, 4};
+    Access access{channels(), channel::kUse, fd};
+    script.push_back(does(access));
+    for (const std::int64_t other : {std::int64_t{-EBADF}, kHandles[0], kHandles[1], kHandles[2], kHandles[3]}) {
+      if (other != kHandles[fd - kFd]) script.push_back(skip_if(other, 0));
+    }
+    // Each jump leads behind what follows.
+    for (std::size_t i = 0; i < 4; ++i) script[script.size() - 1 - i].count = i + steps;
+  }
+  void add_channel_call(Script& script) {
+    static constexpr std::int64_t kSizes[] = {1, 2, 4096, 65536};
+    const std::int64_t size = kSizes[pick(4)];
+    const std::int64_t fd = kFd + pick(4);
+    channel::Interest interest;
+    switch (pick(10)) {
+      case 0:
+      case 1:
+        use(script, kFd, 1);
+        return script.push_back(does(channel::on(channels(), channel::kRead, 0, size)));
+      case 2:
+      case 3:
+        use(script, kFd + 1, 1);
+        return script.push_back(does(channel::on(channels(), channel::kWrite, 0, size)));
+      case 4:
+        use(script, kFd + 2, 1);
+        return script.push_back(does(channel::on(channels(), channel::kTake, 1)));
+      case 5:
+        use(script, kFd + 2, 1);
+        return script.push_back(does(channel::on(channels(), channel::kAdd, 1, 1 + pick(2))));
+      case 6: {
+        Access access{channels(), pick(3) == 0 ? channel::kDuplicate : channel::kClose, fd};
+        if (pick(5) == 0) access.verb = channel::kReplace;
+        access.expected = access.verb == channel::kReplace ? kFd + pick(4) : 0;
+        return script.push_back(does(access));
+      }
+      case 7: {
+        for (std::int64_t handle = 0; handle < 4; ++handle) {
+          const std::uint64_t bit = channel::bit_of(handle / 2, static_cast<channel::End>(handle % 2));
+          if (pick(2) == 0) interest.looked |= bit;
+          if (pick(2) == 0) interest.wanted |= bit & interest.looked;
+        }
+        Access poll = channel::poll(channels(), interest);
+        poll.order = static_cast<std::uint8_t>(pick(2));  // it waits, or tries
+        return script.push_back(does(poll));
+      }
+      case 8: {
+        const std::uint32_t what = pick(3);
+        use(script, kFd + pick(2), 1);
+        const std::int64_t flags = pick(4);
+        if (what == 0) return script.push_back(does(channel::on(channels(), channel::kSetFlags, 0, flags)));
+        if (what == 1) return script.push_back(does(channel::on(channels(), channel::kResize, 0, 4096)));
+        return script.push_back(does(channel::on(channels(), channel::kLook, 0, channel::kAmount)));
+      }
+      default: {
+        use(script, kFd + 3, 2);
+        const std::int64_t member = pick(3), wanted = pick(4);
+        static constexpr std::int64_t kHows[] = {0, channel::kMember, channel::kMember | channel::kEdgeTriggered,
+                                                 channel::kMember | channel::kOneShot};
+        script.push_back(
+            does(channel::on(channels(), channel::kChangeSet, 2, channel::membership(member, wanted, kHows[pick(4)]))));
+        Access poll = channel::on(channels(), channel::kPollSet, 2);
+        poll.order = static_cast<std::uint8_t>(pick(2));  // it waits, or tries
+        return script.push_back(does(poll));
+      }
+    }
+  }
+
+  static ObjectId signals_of_process() { return id(PrimitiveId::kSignal, 7); }
+  static ObjectId signals_of(std::uint32_t actor) { return id(PrimitiveId::kSignal, actor); }
+  // A queued one among them.
+  std::int64_t any_signal() {
+    static constexpr std::int64_t kNumbers[] = {1, 2, signal::kFirstQueued + 3};
+    return kNumbers[pick(3)];
+  }
+  std::int64_t any_set() {
+    return (pick(2) == 0 ? signal::bit_of(1) : 0) | (pick(2) == 0 ? signal::bit_of(2) : 0) |
+           (pick(4) == 0 ? signal::bit_of(signal::kFirstQueued + 3) : 0);
+  }
+  void add_signal_call(Script& script) {
+    const ObjectId process = signals_of_process();
+    const auto any_target = static_cast<std::int64_t>(pick(static_cast<std::uint32_t>(actor_count_) + 1)) - 1;
+    const std::int64_t number = any_signal(), set = any_set();
+    switch (pick(9)) {
+      case 0:
+      case 1:
+      case 2:
+        return script.push_back(does(signal::about(process, signal::kSend, any_target, number)));
+      case 3:
+      case 4:
+        return script.push_back(does(signal::about(process, signal::kSetMask, self_, set)));
+      case 5:
+        script.push_back(does(signal::about(process, signal::kExpect, self_, set)));
+        return script.push_back(does(signal::about(process, signal::kWait, self_, set)));
+      case 6:
+        return script.push_back(does(signal::about(process, signal::kPending, self_)));
+      case 7:
+        return script.push_back(does(signal::action(process, number, static_cast<signal::Disposition>(pick(4)), set)));
+      default:
+        if (pick(3) == 0) return script.push_back(does(signal::about(process, signal::kRemoveThread, self_)));
+        return script.push_back(does(Operation(variable::access(any(PrimitiveId::kVariable), variable::kAdd, 1))
+                                         .add({signals_of(self_), signal::kLeave, set})));
+    }
+  }
+  // Every step of a thread's may be the one before which a signal comes.
+  void let_signals_interrupt(Script& script) {
+    for (Instruction& i : script) {
+      const auto is_own = [](const Access& a) {
+        return primitive_of(a.object) == PrimitiveId::kSignal && a.verb >= signal::kPass;
+      };
+      if (i.operation.size() > 0 && std::none_of(i.operation.begin(), i.operation.end(), is_own))
+        i.operation.add({signals_of(self_), signal::kPass});
+    }
+  }
+  Script deliveries_to(std::uint32_t actor) {
+    return Script(1 + pick(2), does(signal::delivery(signals_of_process(), signals_of(actor), actor)));
   }
 
   // Anybody may wait for anybody's end, or not.
@@ -914,8 +1064,10 @@ class EverySchedule {
     execution.objects = program_->objects;
     execution.steps = steps_;
     execution.pending = left;
-    const bool is_done = std::all_of(left.begin(), left.end(),
-                                     [&](const Pending& p) { return index(p.actor) >= program_->scripts.size(); });
+    const bool is_done = std::all_of(left.begin(), left.end(), [&](const Pending& p) {
+      return index(p.actor) >= program_->scripts.size() ||
+             (primitive_of(p.operation[0].object) == PrimitiveId::kSignal && p.operation[0].verb == signal::kDeliver);
+    });
     execution.ending = state.is_over() ? Ending::kProcessEnded
                        : is_held_back  ? Ending::kDepth
                        : is_done       ? Ending::kCompleted
@@ -1123,7 +1275,9 @@ INSTANTIATE_TEST_SUITE_P(
         Row{"files_and_passing_time", kFiles | kPassing | kTimers | kSemaphores, 300, 1'500},
         Row{"files_and_threads", kFiles | kThreads | kRwLocks | kMemory, 300},
         Row{"files_and_joins", kFiles | kJoins | kCancels, 300},
-        Row{"files_and_conditions", kFiles | kConditions | kOrdered, 300},
+        Row{"files_and_conditions", kFiles | kConditions | kOrdered, 300}, Row{"channels", kChannels, 200},
+        Row{"channels_and_semaphores", kChannels | kSemaphores | kVariables, 150},
+        Row{"channels_and_threads", kChannels | kThreads | kMutexes, 150},
         Row{"everything_ordered", ((kThreads - 1) | kMemory | kCancels | kFutexes | kRobust) & ~kLoops, 600},
         Row{"everything", ((kThreads - 1) & ~kOrdered) | kMemory | kCancels, 600}),
     [](const auto& info) { return std::string(info.param.name); });

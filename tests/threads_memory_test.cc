@@ -345,7 +345,7 @@ INSTANTIATE_TEST_SUITE_P(
                "while (!go && std::chrono::steady_clock::now() < end) "
                "std::this_thread::sleep_for(std::chrono::milliseconds(1)); }"},
         Source{"sleeps_for_ever", 1, "loops", "volatile bool go; int main() { while (!go) usleep(1000); }"},
-        Source{"pipe", 2, "pipe()", "int main() { int p[2]; return pipe(p); }"},
+        Source{"pipe", 0, "verified", "int main() { int p[2]; return pipe(p); }"},
         Source{"key_again", 0, "verified",
                "int main() { pthread_key_t k; pthread_key_create(&k, nullptr); pthread_setspecific(k, &k); "
                "pthread_key_delete(k); pthread_key_create(&k, nullptr); assert(pthread_getspecific(k) == nullptr); }"},

@@ -108,7 +108,8 @@ const char* bound_text(const ThreadResult& result) {
       break;
   }
   const char* bound = bound_text(result.search.bound);
-  return *bound == 0 && result.has_met ? "unseen_atomics" : bound;
+  if (*bound != 0) return bound;
+  return result.has_met ? "unseen_atomics" : result.has_signals ? "signals" : "";
 }
 
 std::string counts_text(const SearchResult& search) {
@@ -157,7 +158,7 @@ static std::string failure_text(const ThreadFinding& finding, FindingKind kind) 
     if (index(actor) == 0) return std::string("main");
     std::uint32_t number = 0;
     for (std::uint32_t i = 1; i <= index(actor) && i < finding.actors.size(); ++i)
-      number += finding.actors[i].ordinal < runtime::Names::kFirstBeside ? 1 : 0;
+      number += runtime::Names::is_thread(finding.actors[i].ordinal) ? 1 : 0;
     return fmt::format("thread {}", number);
   };
   const std::string who = name_of(d.actor);
@@ -170,10 +171,14 @@ static std::string failure_text(const ThreadFinding& finding, FindingKind kind) 
       return "livelock: all that is left loops and waits";
     case FindingKind::kNoProgress:
       return fmt::format("{} runs on without an operation that others could notice", who);
-    case FindingKind::kSignal:
+    case FindingKind::kSignal: {
+      const char* abbreviation = sigabbrev_np(static_cast<int>(d.number));
+      const std::string sender =
+          d.text.empty() ? "" : ", which " + name_of(static_cast<ActorId>(std::stoul(d.text))) + " sent";
       return fmt::format(
-          "{} died by SIG{}", who,
-          sigabbrev_np(static_cast<int>(d.number)) != nullptr ? sigabbrev_np(static_cast<int>(d.number)) : "?");
+          "{} died by {}{}", who,
+          abbreviation != nullptr ? fmt::format("SIG{}", abbreviation) : fmt::format("signal {}", d.number), sender);
+    }
     case FindingKind::kAssertion:
       return fmt::format("{} failed: {}", who, d.text);
     case FindingKind::kMisuse:
@@ -229,6 +234,8 @@ std::vector<std::string> not_covered(const ThreadPlan& plan, const ThreadResult&
                     "between. Compiled with crashcut flags, they are seen.",
                     where, result.is_opaque ? "every order of the calls was" : "orders of the calls were"));
   }
+  if (result.has_signals)
+    sentences.push_back("Some moments at which a signal can come: --reduction none tries them all.");
   if (result.search.unstirred_waits > 0) {
     sentences.push_back(
         fmt::format("Wake-ups of condition variables without a signal, in {}: --spurious {} tries more.",
@@ -352,6 +359,7 @@ static std::string covered_text(const ThreadResult& result) {
   if (result.search.is_too_long) return deepening_text(result.search);
   if (bound_text(result) == std::string_view("unseen_atomics"))
     return "every order of the lock and thread calls that matters";
+  if (bound_text(result) == std::string_view("signals")) return "not at every moment at which a signal can come";
   const bool is_whole = result.search.fraction == 1 && result.crash_bound == Bound::kNone;
   if (is_whole && result.search.bound == BoundHit::kDepth)
     return fmt::format("every schedule in which no thread takes more than {}",
@@ -432,10 +440,9 @@ nlohmann::json threads_to_json(const ThreadPlan& plan, const ThreadResult& resul
                        {"function", story.place_text(finding.details.callers[i])}});
     }
     for (const Pending& p : finding.execution.pending) {
-      if (story.is_thread(p.actor))
-        waiting.push_back({{"thread", story.actor_text(p.actor)},
-                           {"holds", story.held_by(p.actor)},
-                           {"text", story.waiting_text(p)}});
+      if (!story.is_thread(p.actor)) continue;
+      waiting.push_back(
+          {{"thread", story.actor_text(p.actor)}, {"holds", story.held_by(p.actor)}, {"text", story.waiting_text(p)}});
     }
     const bool is_crash = finding.crash.has_value();
     const FindingKind kind = has_race_before_failure(finding) ? FindingKind::kRace : finding.details.kind;

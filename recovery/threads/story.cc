@@ -7,6 +7,7 @@
 
 #include "scheduler/primitives/barrier.h"
 #include "scheduler/primitives/cancellation.h"
+#include "scheduler/primitives/channel.h"
 #include "scheduler/primitives/condition.h"
 #include "scheduler/primitives/file.h"
 #include "scheduler/primitives/futex.h"
@@ -15,6 +16,7 @@
 #include "scheduler/primitives/once.h"
 #include "scheduler/primitives/process.h"
 #include "scheduler/primitives/rwlock.h"
+#include "scheduler/primitives/signal.h"
 #include "scheduler/primitives/spin.h"
 #include "scheduler/primitives/stir.h"
 #include "scheduler/primitives/thread.h"
@@ -32,10 +34,11 @@ std::vector<std::string> actor_names(const std::vector<runtime::ActorName>& acto
     const auto& actor = actors[i];
     if (i == 0) {
       names.push_back("main");
-    } else if (actor.ordinal >= runtime::Names::kFirstBeside) {
+    } else if (!runtime::Names::is_thread(actor.ordinal)) {
       const std::string parent = actor.parent < names.size() ? names[actor.parent] : "?";
       names.push_back((actor.ordinal == runtime::Names::kStirOrdinal     ? "chance, for "
                        : actor.ordinal == runtime::Names::kCancelOrdinal ? "the end of "
+                       : actor.ordinal == runtime::Names::kSignalOrdinal ? "to "
                                                                          : "the timer of ") +
                       parent);
     } else {
@@ -83,7 +86,7 @@ std::string ThreadStory::actor_text(ActorId actor) const {
 
 bool ThreadStory::is_thread(ActorId actor) const {
   const auto& actors = finding_->actors;
-  return index(actor) >= actors.size() || actors[index(actor)].ordinal < runtime::Names::kFirstBeside;
+  return index(actor) >= actors.size() || runtime::Names::is_thread(actors[index(actor)].ordinal);
 }
 
 std::string ThreadStory::thread_text(ObjectId object) const {
@@ -106,7 +109,18 @@ std::string ThreadStory::object_text(ObjectId object) const {
   return name.empty() ? fmt::format("{} at {:#x}", kind, it->second) : kind + " " + name;
 }
 
+static std::string signal_name(std::int64_t number) {
+  const char* abbreviation = sigabbrev_np(static_cast<int>(number));
+  return abbreviation != nullptr ? fmt::format("SIG{}", abbreviation) : fmt::format("signal {}", number);
+}
+
 std::string ThreadStory::operation_text(const scheduler::Operation& operation) const {
+  if (operation.is_interrupted()) {
+    scheduler::Operation before = operation;
+    for (Access& access : before) access.result = kNoResult;
+    return fmt::format("get {} before: {}", signal_name(operation[operation.size() - 1].result & 0xff),
+                       call_text(before));
+  }
   const bool is_end = std::any_of(operation.begin(), operation.end(),
                                   [](const Access& a) { return is_heed(a) && a.result == ECANCELED; });
   return call_text(operation) + (is_end ? ": it is cancelled" : "");
@@ -122,6 +136,88 @@ static const char* loop_text(std::uint8_t verb) {
       return "go round once more, as nobody else can go on";
     default:
       return "yield again and again";
+  }
+}
+
+static std::string set_text(std::int64_t set) {
+  std::vector<std::string> names;
+  for (std::int64_t i = 1; i < static_cast<std::int64_t>(signal::kSignalsEnd); ++i) {
+    if ((set & signal::bit_of(i)) != 0) names.push_back(signal_name(i));
+  }
+  return names.size() > 4 ? fmt::format("one of {} signals", names.size()) : fmt::format("{}", fmt::join(names, ", "));
+}
+
+std::string ThreadStory::signal_text(const Access& a) const {
+  const std::int64_t taken = a.result > 0 ? a.result & 0xff : 0;
+  const std::string handled = taken > 0 ? fmt::format(", and get {}", signal_name(taken)) : "";
+  switch (a.verb) {
+    case signal::kSend:
+      return fmt::format(
+          "send {} to {}{}", signal_name(a.argument),
+          a.expected == signal::kAnyThread ? "the process" : actor_text(static_cast<ActorId>(a.expected)), handled);
+    case signal::kDeliver:
+      return taken > 0 ? signal_name(taken) + " comes" : "a signal comes";
+    case signal::kSetMask:
+      return a.argument == 0 ? "block no signal" + handled : fmt::format("block {}{}", set_text(a.argument), handled);
+    case signal::kExpect:
+      return "begin to wait for a signal";
+    case signal::kWait:
+      return taken > 0 ? "take " + signal_name(taken) : fmt::format("wait for {}", set_text(a.argument));
+    case signal::kPending:
+      return "see which signals are pending";
+    case signal::kAction:
+      return fmt::format("set what {} does", signal_name(a.argument & 0xff));
+    case signal::kAddThread:
+      return "begin";
+    case signal::kSuspend:
+      return "wait for a signal's handler";
+    default:
+      return "begin a call that may wait";
+  }
+}
+
+static std::string channel_text(const Access& a) {
+  const auto pipe = [&] { return fmt::format("pipe {}", a.expected + 1); };
+  const auto answer = [&] {
+    if (a.result == kNoResult || a.result >= 0) return std::string();
+    return fmt::format(" = {}", strerrorname_np(static_cast<int>(-a.result)) != nullptr
+                                    ? strerrorname_np(static_cast<int>(-a.result))
+                                    : "?");
+  };
+  switch (a.verb) {
+    case channel::kOpen:
+      return fmt::format("make {}", (a.argument & 0xff) == channel::kPipe  ? "a pipe"
+                                    : (a.argument & 0xff) == channel::kSet ? "an epoll instance"
+                                                                           : "an eventfd");
+    case channel::kDuplicate:
+    case channel::kReplace:
+      return fmt::format("duplicate descriptor {}", a.argument);
+    case channel::kClose:
+      return fmt::format("close descriptor {}{}", a.argument, answer());
+    case channel::kUse:
+      return fmt::format("begin a call on descriptor {}{}", a.argument, answer());
+    case channel::kRead:
+      return fmt::format("read {}{}{}", pipe(),
+                         a.result == 0  ? ": its end"
+                         : a.result > 0 ? fmt::format(": {} bytes", a.result)
+                                        : "",
+                         answer());
+    case channel::kWrite:
+      return fmt::format("write {} bytes to {}{}", a.result > 0 ? a.result : a.argument, pipe(), answer());
+    case channel::kTake:
+      return fmt::format("read eventfd {}{}{}", a.expected + 1, a.result > 0 ? fmt::format(": {}", a.result) : "",
+                         answer());
+    case channel::kAdd:
+      return fmt::format("add {} to eventfd {}{}", a.argument, a.expected + 1, answer());
+    case channel::kPoll:
+      return fmt::format("poll descriptors{}", a.result == 0 ? ": none is ready" : "");
+    case channel::kPollSet:
+      return fmt::format("wait for events of epoll instance {}{}", a.expected + 1,
+                         a.result == 0 ? ": there are none" : "");
+    case channel::kDrop:
+      return "end a call on a descriptor";
+    default:
+      return fmt::format("{} channel {}", channel::kVerbs[a.verb], a.expected + 1);
   }
 }
 
@@ -177,6 +273,10 @@ std::string ThreadStory::call_text(const scheduler::Operation& operation) const 
       return "assume what does not hold";
     case PrimitiveId::kSpin:
       return loop_text(first.verb);
+    case PrimitiveId::kChannel:
+      return channel_text(first);
+    case PrimitiveId::kSignal:
+      return signal_text(first);
     case PrimitiveId::kFutex:
       if (first.verb == futex::kWait && first.result == EAGAIN)
         return fmt::format("not wait for {}: it has changed", object);
@@ -234,6 +334,21 @@ std::vector<SourceLine> ThreadStory::stack_of(const runtime::Race::Side& side) c
   return stack;
 }
 
+static std::string channel_waiting_text(const Access& a) {
+  switch (a.verb) {
+    case channel::kRead:
+      return fmt::format("waits for data in pipe {}", a.expected + 1);
+    case channel::kWrite:
+      return fmt::format("waits for room in pipe {}", a.expected + 1);
+    case channel::kTake:
+      return fmt::format("waits until somebody adds to eventfd {}", a.expected + 1);
+    case channel::kAdd:
+      return fmt::format("waits for room in eventfd {}", a.expected + 1);
+    default:
+      return "waits until a descriptor is ready";
+  }
+}
+
 std::string ThreadStory::waiting_text(const Pending& pending) const {
   const Access& first = pending.operation[0];
   if (primitive_of(first.object) == PrimitiveId::kThread && first.verb == thread::kStart) return "has not begun";
@@ -277,6 +392,14 @@ std::string ThreadStory::waiting_text(const Pending& pending) const {
         break;
       case PrimitiveId::kThread:
         parts.push_back(fmt::format("waits for the end of {}", object));
+        break;
+      case PrimitiveId::kChannel:
+        parts.push_back(channel_waiting_text(access));
+        break;
+      case PrimitiveId::kSignal:
+        if (access.verb == signal::kWait)
+          parts.push_back(fmt::format("waits for {}, which nobody sends", set_text(access.argument)));
+        if (access.verb == signal::kSuspend) parts.push_back("waits for a signal, which nobody sends");
         break;
       case PrimitiveId::kOnce:
         parts.push_back(fmt::format("waits for the end of {}", object));

@@ -44,6 +44,7 @@ class ThreadStory {
  private:
   std::string object_text(scheduler::ObjectId object) const;
   std::string thread_text(scheduler::ObjectId object) const;
+  std::string signal_text(const scheduler::Access& access) const;
   std::string memory_text(const scheduler::Access& access) const;
 
   const ThreadFinding* finding_;

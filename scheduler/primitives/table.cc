@@ -4,6 +4,7 @@
 #include "scheduler/primitives/assume.h"
 #include "scheduler/primitives/barrier.h"
 #include "scheduler/primitives/cancellation.h"
+#include "scheduler/primitives/channel.h"
 #include "scheduler/primitives/condition.h"
 #include "scheduler/primitives/file.h"
 #include "scheduler/primitives/futex.h"
@@ -13,6 +14,7 @@
 #include "scheduler/primitives/process.h"
 #include "scheduler/primitives/rwlock.h"
 #include "scheduler/primitives/semaphore.h"
+#include "scheduler/primitives/signal.h"
 #include "scheduler/primitives/spin.h"
 #include "scheduler/primitives/stir.h"
 #include "scheduler/primitives/thread.h"
@@ -24,13 +26,13 @@ namespace crashcut::scheduler {
 
 static constexpr const Primitive* kTable[] = {
     &process::kPrimitive,  //
-    &thread::kPrimitive,   &mutex::kPrimitive,  &semaphore::kPrimitive,   &condition::kPrimitive,
-    &barrier::kPrimitive,  &rwlock::kPrimitive, &two_writers::kPrimitive, &once::kPrimitive,
-    &variable::kPrimitive, &timer::kPrimitive,  &spin::kPrimitive,        &futex::kPrimitive,
-    &file::kPrimitive,     &memory::kPrimitive, &assume::kPrimitive,      &cancellation::kPrimitive,
-    &stir::kPrimitive,
+    &thread::kPrimitive,   &mutex::kPrimitive,   &semaphore::kPrimitive,   &condition::kPrimitive,
+    &barrier::kPrimitive,  &rwlock::kPrimitive,  &two_writers::kPrimitive, &once::kPrimitive,
+    &variable::kPrimitive, &timer::kPrimitive,   &spin::kPrimitive,        &futex::kPrimitive,
+    &file::kPrimitive,     &memory::kPrimitive,  &assume::kPrimitive,      &cancellation::kPrimitive,
+    &stir::kPrimitive,     &channel::kPrimitive, &signal::kPrimitive,
 };
-static_assert(std::size(kTable) == static_cast<std::size_t>(PrimitiveId::kStir) + 1);
+static_assert(std::size(kTable) == static_cast<std::size_t>(PrimitiveId::kSignal) + 1);
 
 const Primitive& primitive_of(const Access& access) {
   return *kTable[static_cast<std::size_t>(primitive_of(access.object))];

@@ -8,12 +8,14 @@
 #include "scheduler/primitives/condition.h"
 #include "scheduler/primitives/mutex.h"
 #include "scheduler/primitives/process.h"
+#include "scheduler/primitives/signal.h"
 #include "scheduler/primitives/stir.h"
 #include "scheduler/primitives/thread.h"
 #include "scheduler/primitives/timer.h"
 #include "scheduler/runtime/files.h"
 #include "scheduler/runtime/hold.h"
 #include "scheduler/runtime/meetings.h"
+#include "scheduler/runtime/signal_calls.h"
 #include "scheduler/runtime/world_impl.h"
 
 // How libc's pthread_exit() finds the place where a thread began; C's pthread_cleanup_push() uses them too.
@@ -37,7 +39,9 @@ void finish_actor(Actor& actor) {
     if ((m.a & mutex::kRobust) != 0 && m.b == mutex::number_of(actor.id))
       perform(mutex::access(mutex, mutex::kAbandon), nullptr);
   }
-  perform(thread::access(actor.thread, thread::kExit), nullptr);
+  Operation exit = thread::access(actor.thread, thread::kExit);
+  end_signals_of(actor, exit);
+  perform(exit, nullptr);
 }
 
 void fiber_entry() {
@@ -69,6 +73,14 @@ Actor* new_actor(ActorId id) {
   return actor;
 }
 
+void add_delivering_actor(Actor& target, ObjectId process) {
+  Actor* actor = new_actor(actor_number(target.id, Names::kSignalOrdinal));
+  actor->delivers_to = &target;
+  actor->pending = signal::delivery(process, target.signals, index(target.id));
+  if (g_control->is_opaque != 0) actor->pending.set_opaque();
+  actor->has_pending = true;
+}
+
 Actor* create_actor(void* (*routine)(void*), void* argument, std::size_t stack_bytes, const void* caller) {
   Actor& self = current_actor();
   const ActorId id = actor_number(self.id, self.child_count++);
@@ -83,10 +95,13 @@ Actor* create_actor(void* (*routine)(void*), void* argument, std::size_t stack_b
   actor->memory.stack_top = reinterpret_cast<std::uint64_t>(actor->fiber.stack_begin) + actor->fiber.stack_bytes;
   actor->thread = own_object(PrimitiveId::kThread, id, thread::kNone);
   actor->pending = thread::access(actor->thread, thread::kStart);
+  Operation create = thread::access(actor->thread, thread::kCreate);
+  add_signals_of(*actor, create);
+  let_signals_in(*actor, actor->pending);
   if (g_control->is_opaque != 0) actor->pending.set_opaque();
   actor->clock_ns = self.clock_ns;
   expect_meetings();
-  perform(thread::access(actor->thread, thread::kCreate), caller);
+  perform(create, caller);
   actor->has_pending = true;
   return actor;
 }
@@ -120,7 +135,7 @@ int run_main(int (*main)(int, char**, char**), int argc, char** argv, char** env
 
 Actor* actor_of_handle(std::uint64_t handle) {
   for (Actor* actor : g_world->actors) {
-    if (actor != nullptr && !actor->is_timer && actor->fiber.fs_base == handle) return actor;
+    if (actor != nullptr && !actor->is_helper() && actor->fiber.fs_base == handle) return actor;
   }
   return nullptr;
 }
@@ -183,7 +198,7 @@ void end_process(int code, bool runs_handlers, const void* caller) {
   if (g_control->failure == Failure::kNone) {
     std::int64_t left = 0;
     for (const Actor* actor : g_world->actors) {
-      if (actor == nullptr || actor == &self || actor->is_timer || index(actor->id) == 0) continue;
+      if (actor == nullptr || actor == &self || actor->is_helper() || index(actor->id) == 0) continue;
       const Object& thread = g_world->state.object(actor->thread);
       if (thread.a != thread::kFinished && thread.b != thread::kDetached) ++left;
     }

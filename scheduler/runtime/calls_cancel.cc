@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <sys/syscall.h>
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -17,8 +18,8 @@ namespace crashcut::scheduler::runtime {
 
 namespace {
 
-// Whether what is loaded there refers to pthread_cancel(), by its relocations.
-bool refers_to_cancel(const dl_phdr_info& info) {
+// Whether what is loaded there refers to one of these functions, by its relocations.
+bool refers_to(const dl_phdr_info& info, std::span<const char* const> wanted) {
   const Elf64_Dyn* dynamic = nullptr;
   for (int i = 0; i < info.dlpi_phnum; ++i) {
     if (info.dlpi_phdr[i].p_type == PT_DYNAMIC)
@@ -63,19 +64,17 @@ bool refers_to_cancel(const dl_phdr_info& info) {
     for (std::uint64_t i = 0; table.first != nullptr && i < table.bytes / sizeof(Elf64_Rela); ++i) {
       const Elf64_Sym& symbol = symbols[ELF64_R_SYM(table.first[i].r_info)];
       const bool is_needed = symbol.st_shndx == SHN_UNDEF && ELF64_ST_BIND(symbol.st_info) == STB_GLOBAL;
-      if (is_needed && std::strcmp(names + symbol.st_name, "pthread_cancel") == 0) return true;
+      const auto is_it = [&](const char* name) { return std::strcmp(names + symbol.st_name, name) == 0; };
+      if (is_needed && std::any_of(wanted.begin(), wanted.end(), is_it)) return true;
     }
   }
   return false;
 }
 
+constexpr const char* kCancel[] = {"pthread_cancel"};
 bool g_is_cancelling = false;
 
-__attribute__((constructor(102))) void find_users_of_cancel() {
-  g_is_cancelling =
-      dl_iterate_phdr([](dl_phdr_info* info, std::size_t, void*) { return refers_to_cancel(*info) ? 1 : 0; },
-                      nullptr) != 0;
-}
+__attribute__((constructor(102))) void find_users_of_cancel() { g_is_cancelling = do_objects_refer_to(kCancel); }
 
 // System calls of libc's functions that are cancellation points.
 bool is_cancellation_point(long number) {
@@ -111,6 +110,15 @@ bool is_cancellation_point(long number) {
 
 }  // namespace
 
+// The runtime's own library has its own reasons.
+bool do_objects_refer_to(std::span<const char* const> names) {
+  const auto visit = [](dl_phdr_info* info, std::size_t, void* wanted) {
+    const bool is_own = info->dlpi_name != nullptr && std::strstr(info->dlpi_name, "libcrashcut_threads") != nullptr;
+    return !is_own && refers_to(*info, *static_cast<std::span<const char* const>*>(wanted)) ? 1 : 0;
+  };
+  return dl_iterate_phdr(visit, &names) != 0;
+}
+
 bool is_cancelling() { return g_is_cancelling; }
 
 static bool can_be_cancelled() {
@@ -132,11 +140,23 @@ Operation& leave_cancellation_point(Operation& operation) {
   return operation;
 }
 
-void enter_cancellation_point(const void* caller) {
+bool is_cancelled_at_entry(const void* caller) {
   const std::optional<Access> entry = entry_of_cancellation_point();
-  if (!entry) return;
+  if (!entry) return false;
   perform(*entry, caller);
-  end_if_cancelled();
+  return is_cancelled();
+}
+
+void enter_cancellation_point(const void* caller) {
+  if (is_cancelled_at_entry(caller)) end_actor(PTHREAD_CANCELED);
+}
+
+void enter_cancellation_point_again(const Operation& wait, const void* caller) {
+  for (const Access& access : wait) {
+    if (primitive_of(access.object) != PrimitiveId::kCancellation || access.verb != cancellation::kLeave) continue;
+    if (object_of(access.object).b == cancellation::kOutside)
+      perform(cancellation::access(access.object, cancellation::kEnter), caller);
+  }
 }
 
 bool is_cancelled() {

@@ -19,6 +19,7 @@
 #include "scheduler/runtime/loops.h"
 #include "scheduler/runtime/machine.h"
 #include "scheduler/runtime/meetings.h"
+#include "scheduler/runtime/signal_calls.h"
 
 namespace crashcut::scheduler::runtime {
 
@@ -26,14 +27,15 @@ namespace {
 
 constexpr std::uint64_t kTick_ns = 1000;
 
-void yield(const void* caller) {
-  if (!is_scheduling()) return;
+// False: a signal's handler has run meanwhile.
+bool yield(const void* caller, OnSignal on_signal = OnSignal::kGoOn) {
+  if (!is_scheduling()) return true;
   Actor& self = current_actor();
-  if (self.failed_tries > kPolite) return;  // its next try waits for others
+  if (self.failed_tries > kPolite) return true;  // its next try waits for others
   const ObjectId loop = loop_object();
   const bool spins = ++self.yields_in_a_row > kPolite;
   if (spins && !self.is_sleeping && !g_is_instrumented) note_waiting();
-  perform(spin::access(loop, spins ? spin::kSpin : spin::kYield), caller);
+  return perform(spin::access(loop, spins ? spin::kSpin : spin::kYield), caller, on_signal) != kInterrupted;
 }
 
 // A loop that reads the clock, or asks for a random number, does not come back to where it was.
@@ -94,13 +96,15 @@ void fill_random(void* out, std::size_t bytes) {
 }
 
 // Who sleeps in a loop waits for somebody.
-void sleep_for(std::uint64_t ns, const void* caller) {
-  if (!is_scheduling()) return;
+bool sleep_for(std::uint64_t ns, const void* caller) {
+  if (!is_scheduling()) return true;
   heed_cancellation(caller);
   own_clock_ns() += ns;
+  enter_call(caller);
   note_sleep(true);
-  yield(caller);
+  const bool is_whole = yield(caller, OnSignal::kFail);
   note_sleep(false);
+  return is_whole;
 }
 
 std::int64_t timed_out_at(const timespec* until, std::int64_t result) {
@@ -129,7 +133,7 @@ EXPORT void quick_exit(int code) { leave(code, false, CALLER); }
 EXPORT void abort() {
   if (g_control == nullptr) kernel(SYS_kill, kernel(SYS_getpid), SIGABRT);
   if (const char* name = name_openmp(nullptr, CALLER)) refuse(name);  // it does not find its way here, and gives up
-  if (has_own_handler(SIGABRT)) raise(SIGABRT);
+  if (has_own_handler(SIGABRT)) kernel(SYS_tgkill, kernel(SYS_getpid), kernel(SYS_gettid), SIGABRT);
   fail(Failure::kSignal, SIGABRT, "", CALLER);
 }
 EXPORT void __assert_fail(const char* assertion, const char* file, unsigned line, const char* function) {
@@ -143,17 +147,28 @@ EXPORT void __assert_fail(const char* assertion, const char* file, unsigned line
 
 EXPORT int sched_yield() { return yield(CALLER), 0; }
 EXPORT void thrd_yield() { yield(CALLER); }
-EXPORT int usleep(useconds_t us) { return sleep_for(std::uint64_t{us} * 1000, CALLER), 0; }
-EXPORT unsigned sleep(unsigned s) { return sleep_for(std::uint64_t{s} * 1'000'000'000, CALLER), 0; }
-EXPORT int nanosleep(const struct timespec* t, struct timespec*) { return sleep_for(to_ns(*t), CALLER), 0; }
-EXPORT int clock_nanosleep(clockid_t, int flags, const struct timespec* t, struct timespec*) {
+EXPORT int usleep(useconds_t us) { return sleep_for(std::uint64_t{us} * 1000, CALLER) ? 0 : (errno = EINTR, -1); }
+// Who is interrupted has slept for no time that it could know of.
+EXPORT unsigned sleep(unsigned s) { return sleep_for(std::uint64_t{s} * 1'000'000'000, CALLER) ? 0 : s; }
+static int sleep_or_tell(std::uint64_t ns, const timespec* t, timespec* left, const void* caller) {
+  if (sleep_for(ns, caller)) return 0;
+  if (left != nullptr) *left = *t;
+  return EINTR;
+}
+EXPORT int nanosleep(const struct timespec* t, struct timespec* left) {
+  const int error = sleep_or_tell(to_ns(*t), t, left, CALLER);
+  return error == 0 ? 0 : (errno = error, -1);
+}
+EXPORT int clock_nanosleep(clockid_t, int flags, const struct timespec* t, struct timespec* left) {
   if (!is_scheduling()) return 0;
   const std::uint64_t now = kEpoch_ns + current_actor().clock_ns;
   const bool is_absolute = (flags & TIMER_ABSTIME) != 0;
-  sleep_for(is_absolute ? (to_ns(*t) > now ? to_ns(*t) - now : 0) : to_ns(*t), CALLER);
-  return 0;
+  return sleep_or_tell(is_absolute ? (to_ns(*t) > now ? to_ns(*t) - now : 0) : to_ns(*t), t,
+                       is_absolute ? nullptr : left, CALLER);
 }
-EXPORT int thrd_sleep(const struct timespec* t, struct timespec*) { return sleep_for(to_ns(*t), CALLER), 0; }
+EXPORT int thrd_sleep(const struct timespec* t, struct timespec* left) {
+  return sleep_or_tell(to_ns(*t), t, left, CALLER) == 0 ? 0 : -1;
+}
 
 EXPORT int clock_gettime(clockid_t, struct timespec* t) { return *t = to_timespec(now_ns()), 0; }
 EXPORT int timespec_get(struct timespec* t, int base) { return *t = to_timespec(now_ns()), base; }

@@ -183,13 +183,6 @@ EXPORT int pthread_getattr_np(pthread_t handle, pthread_attr_t* attributes) {
   if (const int error = pthread_attr_init(attributes); error != 0) return error;
   return pthread_attr_setstack(attributes, stack.begin, stack.bytes);
 }
-// The one kernel thread there is gets it, and with it whoever runs.
-EXPORT int pthread_kill(pthread_t handle, int signal) {
-  if (!is_scheduling()) return reinterpret_cast<int (*)(pthread_t, int)>(find_real("pthread_kill"))(handle, signal);
-  if (target_of(handle) == nullptr) return ESRCH;
-  if (signal == SIGKILL) fail(Failure::kSignal, SIGKILL, "", CALLER);
-  return signal == 0 ? 0 : static_cast<int>(-kernel(SYS_tgkill, kernel(SYS_getpid), kernel(SYS_gettid), signal));
-}
 EXPORT int pthread_once(pthread_once_t* control, void (*routine)(void)) { return call_once(control, routine, CALLER); }
 
 EXPORT int pthread_key_create(pthread_key_t* out, void (*destructor)(void*)) {

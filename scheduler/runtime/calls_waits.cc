@@ -19,6 +19,7 @@
 #include "scheduler/runtime/loops.h"
 #include "scheduler/runtime/meetings.h"
 #include "scheduler/runtime/mutex_objects.h"
+#include "scheduler/runtime/signal_calls.h"
 
 namespace crashcut::scheduler::runtime {
 
@@ -84,9 +85,13 @@ int fail_with(std::int64_t error) {
 }
 
 int take_by(Operation operation, const timespec* until, const void* caller) {
-  const std::int64_t result = timed_out_at(until, perform(leave_cancellation_point(operation), caller));
+  // A place in line is not given up.
+  const bool is_in_line = operation[0].verb == semaphore::kTakeTurn;
+  if (!is_in_line) enter_call(caller);
+  const std::int64_t result = timed_out_at(
+      until, perform(leave_cancellation_point(operation), caller, is_in_line ? OnSignal::kGoOn : OnSignal::kRestart));
   end_if_cancelled();
-  return fail_with(result);
+  return fail_with(result == kInterrupted ? EINTR : result);
 }
 
 int take(sem_t* s, semaphore::Verb verb, const timespec* until, const void* caller) {

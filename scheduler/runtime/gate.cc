@@ -5,19 +5,18 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/prctl.h>
-#include <sys/time.h>
-#include <time.h>
 #include <ucontext.h>
 
 #include <algorithm>
 #include <iterator>
-#include <optional>
 #include <string_view>
 
 #include "scheduler/runtime/calls.h"
+#include "scheduler/runtime/channels.h"
 #include "scheduler/runtime/files.h"
 #include "scheduler/runtime/machine.h"
 #include "scheduler/runtime/meetings.h"
+#include "scheduler/runtime/signal_calls.h"
 #include "scheduler/runtime/world.h"
 
 #ifndef PR_SET_SYSCALL_USER_DISPATCH
@@ -139,7 +138,8 @@ const char* refused(long number, const long* a) {
     case SYS_ppoll:
     case SYS_select:
     case SYS_pselect6:
-      return "poll() or select()";
+      return is_scheduling() ? "epoll_wait() of an epoll instance that was made before main()"
+                             : "poll() or select() outside of main()";
     case SYS_kill:
       return a[0] == kernel(SYS_getpid) || a[1] == 0 ? nullptr : "kill() of another process or of a group";
     case SYS_ptrace:
@@ -160,51 +160,10 @@ const char* refused(long number, const long* a) {
       return "semop(), msgsnd() or msgrcv(), waits between processes";
     case SYS_mq_open:
       return "mq_open(), a queue between processes";
-    case SYS_pipe:
-    case SYS_pipe2:
-      return is_scheduling() ? "pipe()" : nullptr;
-    case SYS_eventfd:
-    case SYS_eventfd2:
-      return is_scheduling() ? "eventfd()" : nullptr;
     case SYS_timerfd_create:
       return is_scheduling() ? "timerfd_create()" : nullptr;
-    case SYS_rt_sigtimedwait:
-    case SYS_signalfd:
-    case SYS_signalfd4:
-    case SYS_pause:
-    case SYS_rt_sigsuspend:
-      return is_scheduling() ? "a wait for a signal" : nullptr;
     default:
       return nullptr;
-  }
-}
-
-std::uint64_t to_ns(std::uint64_t s, std::uint64_t ns) { return s * 1'000'000'000 + ns; }
-
-// poll() of nothing and select() of nothing, with a time: sleeps of old. How long, or nothing.
-std::optional<std::uint64_t> sleep_by(long number, const long* a) {
-  const bool selects_nothing = a[1] == 0 && a[2] == 0 && a[3] == 0 && a[4] != 0;
-  const auto* spec = reinterpret_cast<const timespec*>(number == SYS_ppoll ? a[2] : a[4]);
-  const auto* value = reinterpret_cast<const timeval*>(a[4]);
-  switch (number) {
-    case SYS_poll:
-      return a[1] == 0 && static_cast<int>(a[2]) >= 0
-                 ? std::optional(to_ns(0, static_cast<std::uint64_t>(a[2]) * 1'000'000))
-                 : std::nullopt;
-    case SYS_ppoll:
-      return a[1] == 0 && spec != nullptr ? std::optional(to_ns(static_cast<std::uint64_t>(spec->tv_sec),
-                                                                static_cast<std::uint64_t>(spec->tv_nsec)))
-                                          : std::nullopt;
-    case SYS_select:
-      return selects_nothing ? std::optional(to_ns(static_cast<std::uint64_t>(value->tv_sec),
-                                                   static_cast<std::uint64_t>(value->tv_usec) * 1000))
-                             : std::nullopt;
-    case SYS_pselect6:
-      return selects_nothing ? std::optional(to_ns(static_cast<std::uint64_t>(spec->tv_sec),
-                                                   static_cast<std::uint64_t>(spec->tv_nsec)))
-                             : std::nullopt;
-    default:
-      return std::nullopt;
   }
 }
 
@@ -218,11 +177,6 @@ void translate_pids(long number, long* a) {
   if (number == SYS_tgkill && is_own(a[1])) a[1] = self;
 }
 
-// A signal that nobody can catch, to itself.
-bool is_own_death(long number, const long* a) {
-  return ((number == SYS_kill || number == SYS_tkill) && a[1] == SIGKILL) || (number == SYS_tgkill && a[2] == SIGKILL);
-}
-
 // Where a cancelled actor goes on instead of its system call.
 __attribute__((force_align_arg_pointer)) void cancelled_entry() { end_actor(PTHREAD_CANCELED); }
 
@@ -233,15 +187,12 @@ void end_after(gregset_t& regs) {
   regs[REG_RIP] = reinterpret_cast<greg_t>(cancelled_entry);
 }
 
-// Takes effect when the handler returns. All fibers have one mask, so nothing is blocked; but what a signal's handler
-// has blocked while it runs is let in again, as who leaves it by siglongjmp() asks for.
-long change_mask(ucontext_t& context, const long* a) {
+// Takes effect when the handler returns. To the kernel all fibers have one mask, and nothing is blocked.
+void let_in(ucontext_t& context, const long* a) {
   auto& mask = *reinterpret_cast<std::uint64_t*>(&context.uc_sigmask);
-  const std::uint64_t wanted = *reinterpret_cast<const std::uint64_t*>(a[1]), before = mask;
+  const std::uint64_t wanted = *reinterpret_cast<const std::uint64_t*>(a[1]);
   if (a[0] == SIG_UNBLOCK) mask &= ~wanted;
   if (a[0] == SIG_SETMASK) mask &= wanted;
-  if (a[2] != 0) *reinterpret_cast<std::uint64_t*>(a[2]) = before;
-  return 0;
 }
 
 // Whether the code may be left for another thread's: it holds nothing of libc's or of ours.
@@ -276,16 +227,26 @@ void on_sigsys(int, siginfo_t* info, void* ucontext) {
   if (!g_is_own_call) {
     if (is_cancelled_before(number, reinterpret_cast<void*>(regs[REG_RIP]))) return end_after(regs);
     long result = 0;
-    translate_pids(number, a);
     const auto* caller = reinterpret_cast<void*>(regs[REG_RIP]);
-    if (answer_number(number, result) || answer_query(number, a, caller, result) ||
-        do_file_call(number, a, caller, result) || do_outside_call(number, a, result)) {
+    const Answer answer = do_channel_call(number, a, caller, result);
+    if (answer == Answer::kCancelled) return end_after(regs);
+    if (answer == Answer::kDone) {
       regs[REG_RAX] = result;
       return;
     }
-    if (const auto ns = sleep_by(number, a); ns && is_scheduling()) {
-      sleep_for(*ns, reinterpret_cast<void*>(regs[REG_RIP]));
-      regs[REG_RAX] = 0;
+    // What the kernel has blocked while a handler of a fault runs is let in again, as who leaves it by siglongjmp()
+    // asks for.
+    if (number == SYS_rt_sigprocmask && a[1] != 0) let_in(*static_cast<ucontext_t*>(ucontext), a);
+    const Answer of_signals = do_signal_call(number, a, caller, result);
+    if (of_signals == Answer::kCancelled) return end_after(regs);
+    if (of_signals == Answer::kDone) {
+      regs[REG_RAX] = result;
+      return;
+    }
+    translate_pids(number, a);
+    if (answer_number(number, result) || answer_query(number, a, caller, result) ||
+        do_file_call(number, a, caller, result) || do_outside_call(number, a, result)) {
+      regs[REG_RAX] = result;
       return;
     }
     if (number == SYS_futex && is_scheduling()) {
@@ -294,13 +255,7 @@ void on_sigsys(int, siginfo_t* info, void* ucontext) {
       return;
     }
     if (const char* call = refused(number, a)) refuse(call);
-    if (is_scheduling() && is_own_death(number, a))
-      fail(Failure::kSignal, SIGKILL, "", reinterpret_cast<void*>(regs[REG_RIP]));
     if (!is_traceless(number, a)) g_is_spent = true;
-    if (number == SYS_rt_sigprocmask && a[1] != 0) {
-      regs[REG_RAX] = change_mask(*static_cast<ucontext_t*>(ucontext), a);
-      return;
-    }
     if (number == SYS_rt_sigaction) {
       regs[REG_RAX] = change_action(static_cast<int>(a[0]), reinterpret_cast<const KernelSigaction*>(a[1]),
                                     reinterpret_cast<KernelSigaction*>(a[2]));

@@ -18,7 +18,7 @@ void hold_if_asked() {
     return;
   crashcut_held_count = 0;
   for_each_actor([](const Actor& actor) {
-    if (actor.is_timer || actor.is_over) return;
+    if (actor.is_helper() || actor.is_over) return;
     const bool runs = &actor == &current_actor();
     crashcut_held_fibers[crashcut_held_count++] = {
         index(actor.id), runs ? 0 : reinterpret_cast<std::uint64_t>(actor.fiber.stack_pointer)};

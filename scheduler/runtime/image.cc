@@ -152,7 +152,7 @@ std::uint64_t hash_memory() {
     add(reinterpret_cast<const char*>(g_ranges[i].begin), reinterpret_cast<const char*>(g_ranges[i].end));
   for_each_heap(add);
   for_each_actor([](const Actor& actor) {
-    if (actor.is_timer || actor.is_over || &actor == &current_actor()) return;
+    if (actor.is_helper() || actor.is_over || &actor == &current_actor()) return;
     add(static_cast<const char*>(actor.fiber.stack_pointer), reinterpret_cast<const char*>(actor.memory.stack_top));
   });
   std::uint64_t hash = 0;

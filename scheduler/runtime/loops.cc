@@ -98,7 +98,7 @@ bool add_awaits(Operation& operation, std::uint64_t state, std::uint64_t address
   std::vector<Look> places = places_of(looks, begin - 1);
   if (places.empty()) return false;
   const bool is_load = operation[0].verb == memory::kLoad;
-  if (places.size() + (is_load ? 0 : 1) > Operation::kAccessesMost) return true;
+  if (places.size() + (is_load ? 0 : 1) > Operation::kOwnMost) return true;
   // Its own place first: that is where it stands.
   std::stable_partition(places.begin(), places.end(), [&](const Look& l) { return l.address == address; });
   const Access own = operation[0];

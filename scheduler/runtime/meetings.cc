@@ -237,7 +237,7 @@ const Module* module_at(std::uint64_t address) {
 bool has_others() {
   const Actor& self = current_actor();
   return std::any_of(g_world->actors.begin(), g_world->actors.end(), [&](const Actor* actor) {
-    if (actor == nullptr || actor == &self || actor->is_timer) return false;
+    if (actor == nullptr || actor == &self || actor->is_helper()) return false;
     const std::int64_t stage = g_world->state.object(actor->thread).a;
     return stage == thread::kCreated || stage == thread::kStarted;
   });

@@ -168,7 +168,7 @@ void make_processors(Text& text) { text.format("0-%u\n", kProcessors - 1); }
 std::uint32_t thread_count() {
   static std::uint32_t count;
   count = 0;
-  if (is_scheduling()) for_each_actor([](const Actor& actor) { count += actor.is_timer || actor.is_over ? 0 : 1; });
+  if (is_scheduling()) for_each_actor([](const Actor& actor) { count += actor.is_helper() || actor.is_over ? 0 : 1; });
   return std::max(count, 1u);
 }
 

@@ -84,10 +84,12 @@ struct Names {
     std::atomic<std::uint64_t> key;
     std::atomic<std::uint32_t> number;  // from 1
   };
-  // Ordinals of actors that are no threads, from kFirstBeside: what wakes the parent for nothing, what cancels it, and
-  // its timers, counted down.
+  // Ordinals of actors that are no threads, from kFirstBeside: what wakes the parent for nothing, what cancels it,
+  // signals to it, and its timers, counted down.
   static constexpr std::uint32_t kFirstBeside = 0xfffff000, kStirOrdinal = kFirstBeside,
-                                 kCancelOrdinal = kFirstBeside + 1, kTimerOrdinal = 0xffffffff;
+                                 kCancelOrdinal = kFirstBeside + 1, kSignalOrdinal = kFirstBeside + 2,
+                                 kTimerOrdinal = 0xffffffff;
+  static constexpr bool is_thread(std::uint32_t ordinal) { return ordinal < kFirstBeside; }
   static constexpr std::uint32_t kSlots = kObjectsMost * 2;
 
   std::atomic<std::uint32_t> lock;

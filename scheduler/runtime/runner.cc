@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unwind.h>
 
+#include "scheduler/runtime/channels.h"
 #include "scheduler/runtime/files.h"
 #include "scheduler/runtime/gate.h"
 #include "scheduler/runtime/image.h"
@@ -109,6 +110,7 @@ void end_execution() {
   end_outside(kernel(SYS_getpid));
   end_meetings();
   if (g_file_model != nullptr) g_file_model->end();
+  end_channels();
   if (g_is_restorable && !g_is_spent) crashcut_leave_to(go_back, g_own_stack + sizeof g_own_stack - 64);
   g_control->is_leaving = 1;
   reply();

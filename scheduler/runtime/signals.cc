@@ -88,6 +88,8 @@ long change_action(int signal, const KernelSigaction* wanted, KernelSigaction* o
   return kernel(SYS_rt_sigaction, signal, &action, 0, 8);
 }
 
+const KernelSigaction& asked_action(int signal) { return g_asked[signal]; }
+
 bool has_own_handler(int signal) {
   return !is_default(g_asked[signal]) && g_asked[signal].handler != reinterpret_cast<void*>(SIG_IGN);
 }

@@ -5,11 +5,13 @@
 
 #include "scheduler/dependence.h"
 #include "scheduler/edges.h"
+#include "scheduler/primitives/channel.h"
 #include "scheduler/primitives/futex.h"
 #include "scheduler/primitives/memory.h"
 #include "scheduler/primitives/mutex.h"
 #include "scheduler/primitives/rwlock.h"
 #include "scheduler/primitives/semaphore.h"
+#include "scheduler/primitives/signal.h"
 #include "scheduler/primitives/spin.h"
 #include "scheduler/primitives/thread.h"
 #include "scheduler/runtime/files.h"
@@ -18,6 +20,7 @@
 #include "scheduler/runtime/loops.h"
 #include "scheduler/runtime/machine.h"
 #include "scheduler/runtime/meetings.h"
+#include "scheduler/runtime/signal_calls.h"
 #include "scheduler/runtime/world_impl.h"
 
 namespace crashcut::scheduler::runtime {
@@ -142,8 +145,9 @@ void schedule() {
     keep_passed_over();
     Actor& actor = *g_world->actors[index(*chosen)];
     actor.done = actor.pending;
-    // A call on files is done by its actor, and recorded then.
-    if (!is_file_call(actor.pending)) {
+    // A call on files is done by its actor, and recorded then; but one that a signal comes before touches nothing.
+    const bool is_signalled = g_world->state.signal_before(actor.pending) != 0;
+    if (!is_file_call(actor.pending) || is_signalled) {
       Step step{actor.id, actor.pending};
       observe(actor, step.operation);
       observe_memory(actor.memory, g_world->state, step.operation);
@@ -153,7 +157,9 @@ void schedule() {
       g_world->rounds.note(step);
       note_happened(step);
       pass_clock_on(actor, step);
-      record(step, actor.caller);
+      static const Footprint kNothing;
+      if (is_file_call(step.operation)) step.operation.set_footprint(&kNothing);
+      record(step, actor.caller, step.operation.footprint());
       g_world->director->note(step, g_world->state);
       actor.done = step.operation;
     }
@@ -161,6 +167,7 @@ void schedule() {
       g_may_wait_for_time = true;
       continue;
     }
+    if (actor.delivers_to != nullptr) continue;  // the next signal may follow
     actor.has_pending = false;
     if (is_for_want_of_others(actor.pending)) note_sleep_alone(actor);
     Actor& caller = *g_world->current;
@@ -186,21 +193,33 @@ void for_each_actor(void (*visit)(const Actor&)) {
   }
 }
 
-void wait_for_turn(const Operation& operation, const void* caller) {
-  Actor& self = current_actor();
+static void stand_before(Actor& self, const Operation& operation, const void* caller) {
   self.pending = operation;
+  add_interruption(self, self.pending);
   const PrimitiveId primitive = primitive_of(operation[0].object);
   // What lives on a futex is memory: where that is not seen, any step may matter to it.
   if (g_control->is_opaque != 0 || (primitive == PrimitiveId::kFutex && !g_is_instrumented)) self.pending.set_opaque();
   if (primitive != PrimitiveId::kMemory && primitive != PrimitiveId::kSpin) self.memory.looks.clear();
   self.has_pending = true;
   self.caller = reinterpret_cast<std::uint64_t>(caller);
-  schedule();
-  begin_segment();
+}
+
+bool wait_for_turn(const Operation& operation, const void* caller, OnSignal on_signal) {
+  Actor& self = current_actor();
+  while (true) {
+    stand_before(self, operation, caller);
+    schedule();
+    begin_segment();
+    if (!self.done.is_interrupted()) return true;
+    const Heeded heeded = heed_delivery(self, operation, on_signal, caller);
+    if (heeded != Heeded::kStandsAgain) return heeded == Heeded::kIsDone;
+    end_segment();
+  }
 }
 
 void finish_turn(Operation& done, Footprint footprint, std::string_view text) {
   Actor& self = current_actor();
+  add_interruption(self, done);
   if (g_control->is_opaque != 0) done.set_opaque();
   done.set_footprint(new Footprint(std::move(footprint)));
   Step step{self.id, done};
@@ -224,10 +243,13 @@ void rest(const void* caller) {
   self.is_resting = false;
 }
 
-// What a loop that waits may do besides: yields, sleeps, and the cancellation points in them.
+// What a loop that waits may do besides: yields, sleeps, and the places in them where it may be cancelled or
+// interrupted.
 static bool is_part_of_loop(const Operation& operation) {
   const PrimitiveId primitive = primitive_of(operation[0].object);
-  return primitive == PrimitiveId::kSpin || primitive == PrimitiveId::kCancellation;
+  return primitive == PrimitiveId::kSpin || primitive == PrimitiveId::kCancellation ||
+         (primitive == PrimitiveId::kSignal && operation[0].verb == signal::kPass) ||
+         (primitive == PrimitiveId::kChannel && operation[0].verb == channel::kUse);
 }
 
 static bool is_try(const Operation& operation) {
@@ -241,9 +263,17 @@ static bool is_try(const Operation& operation) {
       return verb == semaphore::kTryWait;
     case PrimitiveId::kThread:
       return verb == thread::kTryJoin;
+    case PrimitiveId::kChannel:
+      return (operation[0].order & channel::kTries) != 0;
     default:
       return false;
   }
+}
+
+// Of a try that is done. Whether a call on a channel found nothing: no data, no room, nothing ready.
+static bool has_failed(const Operation& done) {
+  if (primitive_of(done[0].object) != PrimitiveId::kChannel) return done.result() != 0;
+  return channel::is_poll(done[0]) ? done.result() == 0 : done.result() == -EAGAIN;
 }
 
 static bool is_lock(const Operation& operation) {
@@ -265,7 +295,7 @@ static bool is_lock(const Operation& operation) {
 // up for another after 1, 2, 4, ... that are not it (Brent's way to find a cycle).
 static void note_try(Actor& self, const Operation& operation, const void* caller) {
   if (is_part_of_loop(operation)) return;
-  if (!is_try(operation) || self.done.result() == 0) {
+  if (!is_try(operation) || !has_failed(self.done)) {
     self.failed_tries = self.others_most = 0;
   } else if (self.failed_tries > 0 && self.tried == operation[0].object && self.tried_at == caller) {
     ++self.failed_tries;
@@ -279,10 +309,11 @@ static void note_try(Actor& self, const Operation& operation, const void* caller
   }
 }
 
-std::int64_t perform(const Operation& operation, const void* caller) {
+std::int64_t perform(const Operation& operation, const void* caller, OnSignal on_signal) {
   Actor& self = current_actor();
   end_segment();
-  if (is_try(operation) || is_lock(operation)) rest_if_round(operation, caller);
+  const bool has_entry = primitive_of(operation[0].object) != PrimitiveId::kChannel;  // of those, registers are noted
+  if ((is_try(operation) && has_entry) || is_lock(operation)) rest_if_round(operation, caller);
   // It would fail again before another has taken a step. Where nobody can, it may: a loop that gives up comes to its
   // end.
   if (self.failed_tries > kPolite && is_try(operation) && self.tried == operation[0].object &&
@@ -292,7 +323,7 @@ std::int64_t perform(const Operation& operation, const void* caller) {
     note_sleep(false);
   }
   if (!is_part_of_loop(operation)) self.yields_in_a_row = 0;
-  wait_for_turn(operation, caller);
+  if (!wait_for_turn(operation, caller, on_signal)) return kInterrupted;
   note_try(self, operation, caller);
   for (const Access& a : self.done) {
     if (a.result != kNoResult && a.result < kMisuse) fail(Failure::kMisuse, a.result, misuse_text(a.result), caller);
@@ -381,8 +412,10 @@ void begin_world(const void* stack_top) {
   main->memory.stack_top = reinterpret_cast<std::uint64_t>(stack_top);
   begin_accesses();
   begin_meetings();
+  begin_signals(*main);
   set_heap_actor(0);
   g_world->is_on = true;
+  announce_handlers();
 }
 
 void end_world() {

@@ -8,6 +8,7 @@
 #include <signal.h>
 
 #include <optional>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -43,7 +44,11 @@ struct Actor : TimedActor {
   std::uint64_t clock_ns = 0;            // of its own virtual time
   std::uint64_t random = 0;
   std::uint64_t processors = 0;  // that it may run on (machine.cc)
-  ObjectId thread{}, loop{}, cancellation{}, timer{}, stir{};
+  ObjectId thread{}, loop{}, cancellation{}, timer{}, stir{}, signals{};
+  // Signals (signal_calls.h). What it blocks; while a call of its blocks others, and what it blocks after that.
+  std::uint64_t mask = 0, mask_after = 0, mask_meanwhile = 0;
+  bool wants_other_mask = false, has_other_mask = false;
+  Actor* delivers_to = nullptr;  // it has no code of its own: its steps are those of signals to that one
   bool is_cancel_enabled = true;
   bool has_canceller = false;
   bool is_ending = false;
@@ -59,6 +64,9 @@ struct Actor : TimedActor {
   bool is_holding_locks = false;  // between two of its steps
   std::uint64_t ordinal = 0;
   MemoryView memory;
+
+  // No thread of the program.
+  bool is_helper() const { return is_timer || delivers_to != nullptr; }
 };
 
 // Whether the program's calls are ours to schedule now; else they are done as if there were one thread.
@@ -69,14 +77,21 @@ Actor& current_actor();
 // The running actor's, to be moved on.
 std::uint64_t& own_clock_ns();
 void for_each_actor(void (*visit)(const Actor&));
-// Does the operation when its turn comes. Returns the result of its first access.
-std::int64_t perform(const Operation& operation, const void* caller);
+// What becomes of a call that waits when a signal's handler has run: it goes on; it goes on, or fails by EINTR where
+// the handler was installed without SA_RESTART; it fails.
+enum class OnSignal { kGoOn, kRestart, kFail };
+inline constexpr std::int64_t kInterrupted = INT64_MIN + 1;
+// Does the operation when its turn comes. Returns the result of its first access, or kInterrupted: then it was not
+// done.
+std::int64_t perform(const Operation& operation, const void* caller, OnSignal on_signal = OnSignal::kGoOn);
 // The same in two halves, for what is known only when it is done: stands before the operation until its turn has come;
-// and records what it was. Nobody else runs in between.
-void wait_for_turn(const Operation& operation, const void* caller);
+// and records what it was. Nobody else runs in between. False: it was interrupted.
+bool wait_for_turn(const Operation& operation, const void* caller, OnSignal on_signal = OnSignal::kGoOn);
 void finish_turn(Operation& done, Footprint footprint, std::string_view text);
 // The object of that key, which is the same in every execution.
 ObjectId keyed_object(PrimitiveId primitive, std::uint64_t key);
+// Objects of an actor's own: named by the actor.
+ObjectId own_object(PrimitiveId primitive, ActorId actor, std::int64_t a, std::int64_t b = 0);
 // The object at an address, named so that the name is the same in every execution. Where it is new, it begins as
 // `start` says (its id is filled in). `is_initialised`: it begins anew here.
 ObjectId object_at(PrimitiveId primitive, const void* address, ObjectStart start, bool is_initialised = false);
@@ -104,6 +119,8 @@ ObjectId loop_object();
 void wait_for_others(const void* caller);
 // The actor's cancellation.
 ObjectId cancellation_object(Actor& actor);
+// Makes the actor whose steps deliver signals to that one.
+void add_delivering_actor(Actor& target, ObjectId process);
 // An actor that will run routine(argument); null where there are too many.
 Actor* create_actor(void* (*routine)(void*), void* argument, std::size_t stack_bytes, const void* caller);
 // pthread_exit(): unwinds the actor's stack and ends it.
@@ -155,19 +172,24 @@ bool is_cancelling();
 // Where the running actor can be cancelled in a wait: the two accesses of it (cancellation.h).
 std::optional<Access> entry_of_cancellation_point();
 Operation& leave_cancellation_point(Operation& operation);
-// Enters one by a step of its own.
+// Enters one by a step of its own. One that is left for a handler, and waits again after it, is entered again: the
+// handler may have come to others.
+bool is_cancelled_at_entry(const void* caller);
 void enter_cancellation_point(const void* caller);
+void enter_cancellation_point_again(const Operation& wait, const void* caller);
 // Ends the running actor where what it did last found it cancelled.
 bool is_cancelled();
 void end_if_cancelled();
 // A cancellation point that does nothing else.
 void heed_cancellation(const void* caller);
+// Whether any code of the program's refers to one of these functions of libc's.
+bool do_objects_refer_to(std::span<const char* const> names);
 // Before a system call that is a cancellation point: whether it is not to be done.
 bool is_cancelled_before(long number, const void* caller);
 
 // --- calls_process.cc
-// A sleep of the running actor's, which takes no time but its own.
-void sleep_for(std::uint64_t ns, const void* caller);
+// A sleep of the running actor's, which takes no time but its own. False: a signal's handler ended it.
+bool sleep_for(std::uint64_t ns, const void* caller);
 
 // --- calls_waits.cc
 // futex() by libc's own code, for its locks: that of a stdio stream is held while the stream's file is written. A
@@ -185,6 +207,8 @@ struct KernelSigaction {
 };
 void install_signals();
 bool is_our_signal(int signal);
+// What the program asked for, of one of these.
+const KernelSigaction& asked_action(int signal);
 // rt_sigaction() of the program's; a negative errno on failure.
 long change_action(int signal, const KernelSigaction* wanted, KernelSigaction* old);
 bool has_own_handler(int signal);

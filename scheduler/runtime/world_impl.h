@@ -37,8 +37,6 @@ Actor* new_actor(ActorId id);
 // --- names.cc
 std::uint64_t hash(std::uint64_t x);
 ActorId actor_number(ActorId parent, std::uint32_t ordinal);
-// Objects of an actor's own: named by the actor.
-ObjectId own_object(PrimitiveId primitive, ActorId actor, std::int64_t a, std::int64_t b = 0);
 std::vector<ObjectId> mutexes();  // of this execution
 // The next execution has no objects yet.
 void forget_objects();

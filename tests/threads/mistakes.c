@@ -530,7 +530,7 @@ int main(int argc, char** argv) {
     one(nothing);
     assert(pthread_kill(a, 0) == 0 && pthread_kill(a, SIGUSR1) == 0);
     pthread_join(a, NULL);
-    assert(got == SIGUSR1);
+    assert(got == 0 || got == SIGUSR1);  // the thread may have ended before
   }
   if (IS("stream")) {
     stream = fopen("log", "w");

@@ -1,0 +1,70 @@
+// Pipes, eventfds and epoll instances: what a step on them does. What they are, and which steps meet, is in channels.h.
+#pragma once
+
+#include "scheduler/channels.h"
+
+namespace crashcut::scheduler::channel {
+
+inline std::int64_t apply(State& state, ActorId, const Operation& operation, const Access& access) {
+  Object& o = state.object(access.object);
+  switch (access.verb) {
+    case kOpen:
+      return do_open(o, access.argument);
+    case kDuplicate: {
+      // `expected` has the lowest number that will do.
+      const std::int64_t handle = handle_at(o, access.argument), fd = lowest_free(o, access.expected);
+      if (handle < 0 || fd < 0) return handle < 0 ? handle : fd;
+      hold(o, handle);
+      insert(o, fd, handle);
+      return fd;
+    }
+    case kReplace: {
+      // `expected` has the number that is replaced.
+      const std::int64_t handle = handle_at(o, access.argument);
+      if (handle < 0) return handle;
+      hold(o, handle);
+      const std::int64_t replaced = do_close(o, access.expected);
+      insert(o, access.expected, handle);
+      return std::max<std::int64_t>(replaced, -1) + 1;
+    }
+    case kClose:
+      return do_close(o, access.argument);
+    case kUse: {
+      const std::int64_t handle = handle_at(o, access.argument);
+      if (handle >= 0) hold(o, handle);
+      return handle;
+    }
+    case kDrop:
+      return drop(o, handle_of(access.expected, static_cast<End>(access.argument))), 0;
+    case kPoll:
+      return readiness(o, interest_in(o, access));
+    case kPollSet:
+      return poll_set(o, access.expected);
+    case kChangeSet:
+      return change_set(o, access), 0;
+    case kSetFlags:
+      return field(o, access.expected, kFlags) = access.argument, 0;
+    case kResize:
+      return access.argument < field(o, access.expected, kAmount)
+                 ? -EBUSY
+                 : (field(o, access.expected, kCapacity) = access.argument, access.argument);
+    case kLook:
+      return field(o, access.expected, static_cast<Field>(access.argument));
+    default:
+      break;
+  }
+  const std::int64_t end = access.verb == kWrite ? kWriteEnd : kReadEnd;
+  // A cancelled thread has read nothing.
+  if (cancellation::is_heeded(state, operation))
+    return drop(o, handle_of(access.expected, static_cast<End>(end))), -ECANCELED;
+  const std::int64_t result = transfer(o, access);
+  if (!is_unfinished(o, access, result)) drop(o, handle_of(access.expected, static_cast<End>(end)));
+  return result;
+}
+
+inline bool dependent(const Access& x, const Access& y) { return meet(x, y, false); }
+inline bool conflicting(const Access& x, const Access& y) { return meet(x, y, true); }
+
+inline constexpr Primitive kPrimitive{"channel", kVerbs, enabled, apply, dependent, conflicting, always};
+
+}  // namespace crashcut::scheduler::channel

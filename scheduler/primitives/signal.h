@@ -1,0 +1,61 @@
+// Signals between threads: what a step does. What is kept of signals, and which steps meet, is in signals.h.
+#pragma once
+
+#include "scheduler/signals.h"
+
+namespace crashcut::scheduler::signal {
+
+inline std::int64_t apply(State& state, ActorId actor, const Operation& operation, const Access& access) {
+  Object& p = state.object(access.object);
+  switch (access.verb) {
+    case kSend:
+      return send(state, actor, operation, access);
+    case kDeliver: {
+      const std::int64_t found = deliver(state, operation, access);
+      state.object(own_object_in(operation)).c = found;
+      return found;
+    }
+    case kSetMask:
+      state.object(own_object_in(operation)).b = field(p, access.expected, kMask) = access.argument;
+      // Where the caller only changes what may interrupt its wait, nothing is taken.
+      return (access.order & 1) != 0 ? 0 : deliver(state, operation, access);
+    case kExpect:
+      field(p, access.expected, kExpected) = access.argument;
+      return 0;
+    case kWait: {
+      field(p, access.expected, kExpected) = 0;
+      if (cancellation::is_heeded(state, operation)) return -ECANCELED;
+      const std::int64_t found = first_of(p, access.expected, access.argument);
+      if (found != 0) take(p, access.expected, found);
+      return found;
+    }
+    case kPending:
+      return pending_for(p, access.expected) | pending_for(p, kAnyThread);
+    case kAction:
+      set_action(p, access);
+      return 0;
+    case kAddThread:
+      field(p, access.expected, kLives) = 1;
+      field(p, access.expected, kMask) = access.argument;
+      return 0;
+    case kRemoveThread:
+      for (const Field f : {kLives, kMask, kExpected}) field(p, access.expected, f) = 0;
+      std::erase_if(p.second, [&](std::int64_t entry) { return entry >> 8 == access.expected + 1; });
+      return 0;
+    default:
+      return apply_to_thread(p, access);
+  }
+}
+
+inline bool dependent(const Access& x, const Access& y) { return both_ways(x, y, false); }
+inline bool conflicting(const Access& x, const Access& y) { return both_ways(x, y, true); }
+
+// A thread that blocks signals keeps them out, while others may take what it would get.
+inline bool holds(const State& state, ActorId actor, const Access& access) {
+  if (access.verb != kInterrupt || access.expected != index(actor)) return false;
+  return state.object(access.object).a == 0 || state.object(access.object).b != 0;
+}
+
+inline constexpr Primitive kPrimitive{"signal", kVerbs, enabled, apply, dependent, conflicting, always, holds};
+
+}  // namespace crashcut::scheduler::signal

@@ -1,0 +1,253 @@
+// Signals between threads. One object is the process's: who blocks what, what is pending for whom, what is ignored.
+// Each thread has one of its own besides, which every step of the thread touches: a handler runs between two steps.
+// Object of the process: b signals that are ignored, c those whose handler is used once; list, first kSignalsEnd masks,
+// what the
+//   handler of each signal blocks, then kFields numbers a thread, by its actor; second what is pending, ascending
+//   (packed).
+// Object of a thread: a whether a handler may begin now, b what it blocks, c the signal that came, until it is handled.
+//
+// What the thread stands before when a signal has come is not done (State, operation.h): its result is that signal, the
+// thread
+//   handles it and stands before the same again.
+// "deliver" is a step of an actor of its own, one a thread: a signal comes whenever the thread does not block it, so
+// any time,
+//   and no schedule may assume that it does not. One for the process goes to any thread that does not block it, or
+//   waits for it. Of several the thread's own come first, then the lowest number, as in Linux.
+// A thread that sends itself a signal, or blocks less than before, gets what is pending in that very step: the call
+// does not
+//   return before the handler has run. So does who sends one to the process where no other thread would take it.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+
+#include "scheduler/primitive.h"
+#include "scheduler/primitives/cancellation.h"
+#include "scheduler/primitives/timer.h"
+
+namespace crashcut::scheduler::signal {
+
+enum Verb : std::uint8_t {
+  // Of the process's object; `expected` has the thread that it is about, or kAnyThread.
+  kSend,
+  kDeliver,
+  kSetMask,
+  kExpect,
+  kWait,
+  kPending,
+  kAction,
+  kAddThread,
+  kRemoveThread,
+  // Of a thread's.
+  kPass,
+  kLeave,
+  kShut,
+  kLetIn,
+  kSuspend,
+  kInterrupt,
+};
+inline constexpr const char* kVerbs[] = {"send",    "deliver", "set mask",   "expect",        "wait",
+                                         "pending", "action",  "add thread", "remove thread", "pass",
+                                         "leave",   "shut",    "let in",     "suspend",       "interrupt"};
+inline constexpr std::int64_t kAnyThread = -1;
+inline constexpr std::int64_t kOfProcess = 256;  // in a result: the signal was pending for the process
+inline constexpr std::int64_t kNotKept = 512;    // in a result of "send": it is ignored, or pending already
+inline constexpr std::size_t kSignalsEnd = 65;
+inline constexpr std::int64_t kFirstQueued = 32;  // of these each that is sent is kept
+enum Field : std::size_t { kLives, kMask, kExpected, kFields };
+
+inline std::int64_t bit_of(std::int64_t number) { return static_cast<std::int64_t>(std::uint64_t{1} << (number - 1)); }
+
+inline Access about(ObjectId process, Verb verb, std::int64_t thread, std::int64_t argument = 0) {
+  Access a{process, verb, argument};
+  a.expected = thread;
+  return a;
+}
+// What a signal does from now on; `mask` is what its handler blocks.
+enum Disposition : std::int64_t { kDefault, kIgnored, kHandled, kHandledOnce };
+inline Access action(ObjectId process, std::int64_t number, Disposition disposition, std::int64_t mask) {
+  Access a{process, kAction, number | disposition << 8};
+  a.expected = mask;
+  return a;
+}
+
+// Signals to a thread: a step of another actor's. `own` is the thread's object.
+inline Operation delivery(ObjectId process, ObjectId own, std::int64_t thread) {
+  return Operation(about(process, kDeliver, thread)).add(about(own, kInterrupt, thread));
+}
+
+inline std::int64_t& field(Object& p, std::int64_t thread, Field f) {
+  const std::size_t at = kSignalsEnd + static_cast<std::size_t>(thread) * kFields + f;
+  if (p.list.size() <= at) p.list.resize(kSignalsEnd + (static_cast<std::size_t>(thread) + 1) * kFields);
+  return p.list[at];
+}
+inline std::int64_t mask_of_handler(const Object& p, std::int64_t number) {
+  return p.list.size() < kSignalsEnd ? 0 : p.list[static_cast<std::size_t>(number)];
+}
+
+// --- what is pending: for whom, which; once each, but for those that are queued
+inline std::int64_t pack(std::int64_t thread, std::int64_t number) { return (thread + 1) << 8 | number; }
+inline bool is_pending(const Object& p, std::int64_t thread, std::int64_t number) {
+  return std::binary_search(p.second.begin(), p.second.end(), pack(thread, number));
+}
+inline std::int64_t pending_for(const Object& p, std::int64_t thread) {
+  std::int64_t all = 0;
+  for (const std::int64_t entry : p.second) all |= entry >> 8 == thread + 1 ? bit_of(entry & 0xff) : 0;
+  return all;
+}
+// The first of these that is pending for the thread, else for the process; 0: none.
+inline std::int64_t first_of(const Object& p, std::int64_t thread, std::int64_t wanted) {
+  const std::int64_t own = pending_for(p, thread) & wanted, shared = pending_for(p, kAnyThread) & wanted;
+  const std::int64_t from = own != 0 ? own : shared;
+  if (from == 0) return 0;
+  return (std::countr_zero(static_cast<std::uint64_t>(from)) + 1) | (own != 0 ? 0 : kOfProcess);
+}
+inline void take(Object& p, std::int64_t thread, std::int64_t found) {
+  p.second.erase(std::lower_bound(p.second.begin(), p.second.end(),
+                                  pack((found & kOfProcess) != 0 ? kAnyThread : thread, found & 0xff)));
+}
+
+// The object of the thread in the same operation.
+inline ObjectId own_object_in(const Operation& operation) {
+  for (const Access& a : operation) {
+    if (primitive_of(a.object) == PrimitiveId::kSignal && a.verb >= kPass) return a.object;
+  }
+  return ObjectId{};
+}
+
+inline bool enabled(const State& state, ActorId, const Operation& operation, const Access& access) {
+  switch (access.verb) {
+    case kDeliver:
+      return first_of(state.object(access.object), access.expected, ~state.object(own_object_in(operation)).b) != 0;
+    case kWait:
+      return (access.order & 1) != 0 || timer::is_fired(state, operation) ||
+             cancellation::is_heeded(state, operation) ||
+             first_of(state.object(access.object), access.expected, access.argument) != 0;
+    case kInterrupt:
+      return state.object(access.object).a != 0 && state.object(access.object).c == 0;
+    case kSuspend:
+      return cancellation::is_heeded(state, operation);  // else it ends by a handler alone
+    default:
+      return true;
+  }
+}
+
+// The thread begins the handler, if there is one: what that blocks is blocked, and one that is used once is used.
+inline std::int64_t deliver(State& state, const Operation& operation, const Access& access) {
+  Object& p = state.object(access.object);
+  Object& own = state.object(own_object_in(operation));
+  const std::int64_t found = first_of(p, access.expected, ~own.b);
+  if (found == 0) return 0;
+  take(p, access.expected, found);
+  const std::int64_t number = found & 0xff;
+  own.b |= mask_of_handler(p, number);
+  field(p, access.expected, kMask) = own.b;
+  if ((p.c & bit_of(number)) != 0) {
+    p.c &= ~bit_of(number);
+    p.list[static_cast<std::size_t>(number)] = 0;
+  }
+  return found;
+}
+
+inline bool is_wanted_by_others(Object& p, std::int64_t sender, std::int64_t number) {
+  const auto threads = static_cast<std::int64_t>((std::max(p.list.size(), kSignalsEnd) - kSignalsEnd) / kFields);
+  for (std::int64_t t = 0; t < threads; ++t) {
+    if (t == sender || field(p, t, kLives) == 0) continue;
+    if ((field(p, t, kMask) & bit_of(number)) == 0 || (field(p, t, kExpected) & bit_of(number)) != 0) return true;
+  }
+  return false;
+}
+
+// The argument is the signal's number.
+inline std::int64_t send(State& state, ActorId actor, const Operation& operation, const Access& access) {
+  Object& p = state.object(access.object);
+  const std::int64_t thread = access.expected, number = access.argument, sender = index(actor);
+  if (thread != kAnyThread && field(p, thread, kLives) == 0) return kNotKept;
+  // What is blocked is kept, though it is ignored: that may change.
+  const bool is_blocked = thread == kAnyThread ? false : (field(p, thread, kMask) & bit_of(number)) != 0;
+  if ((p.b & bit_of(number)) != 0 && !is_blocked) return kNotKept;
+  const bool is_kept = number >= kFirstQueued || !is_pending(p, thread, number);
+  if (is_kept)
+    p.second.insert(std::upper_bound(p.second.begin(), p.second.end(), pack(thread, number)), pack(thread, number));
+  const bool is_own = thread == sender || (thread == kAnyThread && !is_wanted_by_others(p, sender, number));
+  const bool takes = is_own && (state.object(own_object_in(operation)).b & bit_of(number)) == 0;
+  Access own = access;
+  own.expected = sender;
+  return (takes ? deliver(state, operation, own) : 0) | (is_kept ? 0 : kNotKept);
+}
+
+inline void set_action(Object& p, const Access& access) {
+  const std::int64_t number = access.argument & 0xff, disposition = access.argument >> 8;
+  if (p.list.size() < kSignalsEnd) p.list.resize(kSignalsEnd);
+  const bool is_handled = disposition >= kHandled;
+  p.list[static_cast<std::size_t>(number)] = is_handled ? access.expected : 0;
+  p.b = disposition == kIgnored ? p.b | bit_of(number) : p.b & ~bit_of(number);
+  p.c = disposition == kHandledOnce ? p.c | bit_of(number) : p.c & ~bit_of(number);
+  // What is pending and is ignored from now on is gone.
+  if (disposition == kIgnored) std::erase_if(p.second, [&](std::int64_t entry) { return (entry & 0xff) == number; });
+}
+
+inline std::int64_t apply_to_thread(Object& own, const Access& access) {
+  switch (access.verb) {
+    case kLeave:
+      own.b = access.argument;
+      return 0;
+    case kShut:
+      own.a = 0;
+      return 0;
+    case kLetIn:
+      own.a = 1;
+      return 0;
+    default:
+      return 0;
+  }
+}
+
+inline bool takes_from_process(const Access& a) { return a.result > 0 && (a.result & kOfProcess) != 0; }
+
+// Of two about the process.
+inline bool meet(const Access& x, const Access& y, bool any_state) {
+  const auto is = [&](Verb verb) { return x.verb == verb || y.verb == verb; };
+  const auto both = [&](Verb verb) { return x.verb == verb && y.verb == verb; };
+  const auto number = [](const Access& a) { return a.argument & 0xff; };
+  if (is(kAction)) {
+    // Another signal's action is no matter to who sends, nor who a thread is.
+    const Access& other = x.verb == kAction ? y : x;
+    if (other.verb == kAction) return number(x) == number(y);
+    if (other.verb == kSend && (any_state || (other.result & 0x1ff) == 0)) return number(x) == number(y) || any_state;
+    return other.verb != kExpect && other.verb != kAddThread;
+  }
+  if (is(kExpect)) {
+    // Who waits for a signal is asked by who sends one to the process.
+    const Access& other = x.verb == kExpect ? y : x;
+    return other.verb == kSend && other.expected == kAnyThread;
+  }
+  if (both(kSend)) {
+    // Two signals, or two whom they are for; but who gets one at once may get the other's.
+    if (any_state || ((x.result | y.result) & 0x1ff) != 0) return true;
+    return x.expected == y.expected && number(x) == number(y);
+  }
+  const auto is_about_all = [](const Access& a) { return a.verb == kSend && a.expected == kAnyThread; };
+  if (is_about_all(x) || is_about_all(y)) return true;
+  if (x.expected == y.expected) return true;
+  // Two threads: they meet in what is pending for the process. Who looked for one and found none would have found what
+  // another took.
+  const auto looks = [](const Access& a) {
+    return a.verb == kDeliver || a.verb == kSetMask || a.verb == kWait || a.verb == kPending || a.verb == kSend;
+  };
+  if (!looks(x) || !looks(y)) return false;
+  // A handler that is used once is used by one of two.
+  const auto handled = [](const Access& a) {
+    return a.verb != kWait && a.verb != kPending && a.result > 0 ? a.result & 0xff : 0;
+  };
+  return any_state || takes_from_process(x) || takes_from_process(y) || (handled(x) != 0 && handled(x) == handled(y));
+}
+
+inline bool both_ways(const Access& x, const Access& y, bool any_state) {
+  // A thread's own steps, and the one that interrupts them.
+  if (x.verb >= kPass) return (x.verb == kInterrupt) != (y.verb == kInterrupt);
+  return meet(x, y, any_state);
+}
+
+}  // namespace crashcut::scheduler::signal
