@@ -77,7 +77,10 @@ class RaceFinder {
     dropped_.clear();
     State state = take_until(i, j, race);
     while (!state.is_enabled(second.actor, second.operation)) {
-      if (!drop_holders(i, j, second, state, race)) return false;
+      if (!drop_holders(i, j, second, state, race)) {
+        dropped_.clear();
+        return reverse_somewhere(i, j, second, race);
+      }
       state = take_until(i, j, race);
     }
     // The second step comes last: without the first it may do something else than it did, and what follows it might
@@ -99,6 +102,58 @@ class RaceFinder {
     take(state, second, race);
     take_rest(i, j, state, race);
     return true;
+  }
+
+  // The second step waits for several things, and where all are done that do not come after the first, one of them is
+  // missing: a mutex, say, that somebody has taken since, while a signal is there. But in between, with the steps after
+  // the second among them, it may have been enabled; or it would have been, had somebody not taken the one before the
+  // other came. So the second step is put where it is enabled last; and where it nowhere is, what took from it
+  // something that it waits for is dropped, with all that comes after that.
+  bool reverse_somewhere(std::size_t i, std::size_t j, const Step& second, Race& race) {
+    const std::size_t previous = j < steps_.size() ? order_.previous_of(j) : order_.last_of(second.actor);
+    State state = race.before;
+    race.reversal.clear();
+    race.taken.clear();
+    std::size_t enabled_after = SIZE_MAX;
+    const std::size_t count = second.operation.size();
+    std::vector<bool> was_enabled(count, false), is_enabled_now(count, false);
+    std::vector<std::size_t> takers;
+    const auto look = [&](std::size_t k) {
+      if (previous != Order::kNone && previous > i && k < previous) return;
+      if (state.is_enabled(second.actor, second.operation)) enabled_after = race.reversal.size();
+      bool is_taken = false;
+      for (std::size_t a = 0; a < count; ++a) {
+        const Access& access = second.operation[a];
+        const bool is = primitive_of(access).enabled(state, second.actor, second.operation, access);
+        is_taken = is_taken || (is_enabled_now[a] && !is);
+        is_enabled_now[a] = is;
+        was_enabled[a] = was_enabled[a] || is;
+      }
+      if (is_taken && (previous == Order::kNone || !order_.is_before(k, previous))) takers.push_back(k);
+    };
+    look(i);
+    for (std::size_t k = i + 1; k < steps_.size(); ++k) {
+      if (k == j || order_.is_before(i, k) || is_after_dropped(k)) continue;
+      take(state, k, race);
+      look(k);
+    }
+    if (enabled_after != SIZE_MAX) {
+      race.reversal.resize(enabled_after);
+      race.taken.resize(enabled_after);
+      state = race.before;
+      for (Step step : race.reversal) state.apply(step);
+      take_racing(state, second, race);
+      return true;
+    }
+    if (std::find(was_enabled.begin(), was_enabled.end(), false) != was_enabled.end()) return false;
+    while (!takers.empty()) {
+      dropped_.push_back(takers.back());
+      takers.pop_back();
+      if (is_late(steps_.size())) return false;
+      if (reverse_somewhere(i, j, second, race)) return true;
+      dropped_.pop_back();
+    }
+    return false;
   }
 
   // What a call on files does without the first step is not known.

@@ -10,6 +10,7 @@
 
 #include "scheduler/dependence.h"
 #include "scheduler/happens_before.h"
+#include "scheduler/hash.h"
 #include "scheduler/order.h"
 #include "scheduler/primitives/assume.h"
 #include "scheduler/primitives/barrier.h"
@@ -232,12 +233,19 @@ class Generator {
       while (script.size() < size + begun) add(script);
       if ((families_ & kThreads) != 0) end_thread(script);
       if ((families_ & kJoins) != 0) script.push_back(does(thread::access(id(PrimitiveId::kThread, i), thread::kExit)));
-      if ((families_ & kSignals) != 0) let_signals_interrupt(script);
+      if ((families_ & kSignals) != 0 && pick(3) != 0) {
+        script.push_back(does(Operation(signal::about(signals_of_process(), signal::kRemoveThread, i))
+                                  .add({signals_of(i), signal::kShut})));
+      }
       program.scripts.push_back(script);
       add_beside(program.beside);
+      if ((families_ & kSignals) != 0) {
+        program.signals_of_threads.push_back(signals_of(i));
+        program.beside.push_back(signal::delivery(signals_of_process(), signals_of(i), i));
+      }
     }
-    for (std::uint32_t i = 0; (families_ & kSignals) != 0 && i < actors; ++i)
-      program.scripts.push_back(deliveries_to(i));
+    if ((families_ & kSignals) != 0) add_handlers(program);
+    number_densely(program);
     return program;
   }
 
@@ -245,6 +253,29 @@ class Generator {
   static ObjectId id(PrimitiveId primitive, std::uint32_t number) {
     // Numbers are dense over all primitives.
     return make_object_id(primitive, 1 + static_cast<std::uint32_t>(primitive) * 8 + number);
+  }
+  // Objects that no step touches are left out: the oracle copies states all the time.
+  static void number_densely(ScriptProgram& program) {
+    std::map<ObjectId, ObjectId> renamed;
+    const auto rename = [&](ObjectId& object) {
+      if (object == file::kCalls) return;
+      const auto number = static_cast<std::uint32_t>(renamed.size()) + 1;
+      object = renamed.try_emplace(object, make_object_id(primitive_of(object), number)).first->second;
+    };
+    const auto rename_all = [&](Operation& operation) {
+      for (Access& access : operation) rename(access.object);
+    };
+    for (Script& script : program.scripts) {
+      for (Instruction& i : script) rename_all(i.operation);
+    }
+    for (Operation& operation : program.beside) rename_all(operation);
+    for (auto& [number, script] : program.signals.handlers) {
+      for (Instruction& i : script) rename_all(i.operation);
+    }
+    for (ObjectId& object : program.signals_of_threads) rename(object);
+    if (!program.signals_of_threads.empty()) rename(program.signals.process);
+    std::erase_if(program.objects, [&](const ObjectStart& start) { return !renamed.contains(start.object); });
+    for (ObjectStart& start : program.objects) rename(start.object);
   }
   std::uint32_t pick(std::uint32_t n) { return static_cast<std::uint32_t>(random_() % n); }
   ObjectId any(PrimitiveId primitive) { return id(primitive, pick(2)); }
@@ -572,19 +603,17 @@ class Generator {
   static ObjectId signals_of_process() { return id(PrimitiveId::kSignal, 7); }
   static ObjectId signals_of(std::uint32_t actor) { return id(PrimitiveId::kSignal, actor); }
   // A queued one among them.
-  std::int64_t any_signal() {
-    static constexpr std::int64_t kNumbers[] = {1, 2, signal::kFirstQueued + 3};
-    return kNumbers[pick(3)];
-  }
+  static constexpr std::int64_t kNumbers[] = {1, 2, signal::kFirstQueued + 3};
+  std::int64_t any_signal() { return kNumbers[pick(5) % 3]; }
   std::int64_t any_set() {
-    return (pick(2) == 0 ? signal::bit_of(1) : 0) | (pick(2) == 0 ? signal::bit_of(2) : 0) |
+    return (pick(3) != 0 ? signal::bit_of(1) : 0) | (pick(2) == 0 ? signal::bit_of(2) : 0) |
            (pick(4) == 0 ? signal::bit_of(signal::kFirstQueued + 3) : 0);
   }
   void add_signal_call(Script& script) {
     const ObjectId process = signals_of_process();
     const auto any_target = static_cast<std::int64_t>(pick(static_cast<std::uint32_t>(actor_count_) + 1)) - 1;
     const std::int64_t number = any_signal(), set = any_set();
-    switch (pick(9)) {
+    switch (pick(10)) {
       case 0:
       case 1:
       case 2:
@@ -593,30 +622,87 @@ class Generator {
       case 4:
         return script.push_back(does(signal::about(process, signal::kSetMask, self_, set)));
       case 5:
-        script.push_back(does(signal::about(process, signal::kExpect, self_, set)));
-        return script.push_back(does(signal::about(process, signal::kWait, self_, set)));
+        return add_wait_for_signal(script, set);
       case 6:
         return script.push_back(does(signal::about(process, signal::kPending, self_)));
       case 7:
         return script.push_back(does(signal::action(process, number, static_cast<signal::Disposition>(pick(4)), set)));
+      case 8:
+        return script.push_back(does(Operation(variable::access(any(PrimitiveId::kVariable), variable::kAdd, 1))));
       default:
-        if (pick(3) == 0) return script.push_back(does(signal::about(process, signal::kRemoveThread, self_)));
-        return script.push_back(does(Operation(variable::access(any(PrimitiveId::kVariable), variable::kAdd, 1))
-                                         .add({signals_of(self_), signal::kLeave, set})));
+        return add_wait_with_mask(script, set);
     }
   }
-  // Every step of a thread's may be the one before which a signal comes.
-  void let_signals_interrupt(Script& script) {
-    for (Instruction& i : script) {
-      const auto is_own = [](const Access& a) {
-        return primitive_of(a.object) == PrimitiveId::kSignal && a.verb >= signal::kPass;
-      };
-      if (i.operation.size() > 0 && std::none_of(i.operation.begin(), i.operation.end(), is_own))
-        i.operation.add({signals_of(self_), signal::kPass});
-    }
+  // sigwait() and its like: forever, for a while, or not at all; mostly of what is blocked.
+  void add_wait_for_signal(Script& script, std::int64_t set) {
+    const ObjectId process = signals_of_process();
+    if (pick(4) != 0) script.push_back(does(signal::about(process, signal::kSetMask, self_, set)));
+    const bool is_timed = !has_timer_ && (families_ & kTimers) != 0 && pick(2) == 0;
+    const bool is_cancellable = (families_ & kCancels) != 0 && pick(2) == 0;
+    if (is_cancellable) enter(script, is_timed ? 3 : 2);
+    script.push_back(does(signal::about(process, signal::kExpect, self_, set)));
+    if (is_timed) arm(script, 0);
+    Access wait = signal::about(process, signal::kWait, self_, set);
+    wait.order = pick(4) == 0 ? 1 : 0;  // it tries
+    Operation operation(wait);
+    if (is_timed) operation.add(take());
+    if (is_cancellable) operation.add(own_cancellation(cancellation::kLeave));
+    script.push_back(does_or_fails(operation));
   }
-  Script deliveries_to(std::uint32_t actor) {
-    return Script(1 + pick(2), does(signal::delivery(signals_of_process(), signals_of(actor), actor)));
+  // sigsuspend(), or another wait while something else is blocked.
+  void add_wait_with_mask(Script& script, std::int64_t set) {
+    Access mask = signal::about(signals_of_process(), signal::kSetMask, self_, set);
+    mask.order = 1;
+    script.push_back(does(mask));
+    const std::int64_t after = any_set();
+    if (pick(2) == 0) {
+      script.push_back(does_or_fails(Operation(Access{signals_of(self_), signal::kSuspend})));
+      return script.push_back(does(signal::about(signals_of_process(), signal::kSetMask, self_, after)));
+    }
+    const ObjectId s = any(PrimitiveId::kSemaphore);
+    script.push_back(does_or_fails(
+        Operation(semaphore::access(s, semaphore::kWait)).add({signals_of(self_), signal::kLeave, after})));
+    script.push_back(does(signal::about(signals_of_process(), signal::kSetMask, self_, after)));
+  }
+  // What a handler does others can notice, or not.
+  void add_handlers(ScriptProgram& program) {
+    program.signals.process = signals_of_process();
+    for (const std::int64_t number : kNumbers) {
+      Script handler;
+      const ObjectId m = any(PrimitiveId::kMutex);
+      const auto any_target = static_cast<std::int64_t>(pick(static_cast<std::uint32_t>(actor_count_)));
+      switch (pick(8)) {
+        case 0:
+          if ((families_ & kMutexes) == 0) break;
+          handler.push_back(does(mutex::access(m, mutex::kLock)));
+          handler.push_back(does(mutex::access(m, mutex::kUnlock)));
+          break;
+        case 1:
+          if ((families_ & kSemaphores) == 0) break;
+          handler.push_back(does(semaphore::access(any(PrimitiveId::kSemaphore), semaphore::kPost)));
+          break;
+        case 2:
+          if ((families_ & kConditions) == 0) break;
+          handler.push_back(does(condition::access(any(PrimitiveId::kCondition), condition::kSignal)));
+          break;
+        case 3:
+          // Once: what sends the signal again that it handles goes on for good.
+          if (number != kNumbers[0]) break;
+          handler.push_back(does(signal::about(signals_of_process(), signal::kSend, any_target, kNumbers[1])));
+          break;
+        case 4:
+          if ((families_ & kFailures) == 0) break;
+          handler.push_back(does(process::fail(number)));
+          break;
+        case 5:
+        case 6:
+          handler.push_back(does(variable::access(any(PrimitiveId::kVariable), variable::kAdd, 1)));
+          break;
+        default:
+          break;
+      }
+      program.signals.handlers[number] = handler;
+    }
   }
 
   // Anybody may wait for anybody's end, or not.
@@ -917,24 +1003,28 @@ void check_claims(const State& state, const Step& x, const Pending& next) {
     return;
   }
   one_way.apply(second);
-  const std::string text = to_text(first.operation) + "=" + std::to_string(first.operation.result()) + " and " +
-                           to_text(second.operation) + "=" + std::to_string(second.operation.result());
+  const auto text = [&] {
+    return to_text(first.operation) + "=" + std::to_string(first.operation.result()) + " and " +
+           to_text(second.operation) + "=" + std::to_string(second.operation.result());
+  };
   const bool are_independent = !are_dependent(first.operation, second.operation);
-  EXPECT_TRUE(are_independent || may_conflict(first.operation, second.operation)) << text;
+  EXPECT_TRUE(are_independent || may_conflict(first.operation, second.operation)) << text();
   if (!state.is_enabled(second.actor, second.operation)) {
-    EXPECT_FALSE(are_independent) << "enables: " << text;
+    EXPECT_FALSE(are_independent) << "enables: " << text();
     return;
   }
-  EXPECT_TRUE(is_for_want_of_others(first.operation) || may_be_co_enabled(first.operation, next.operation)) << text;
-  EXPECT_TRUE(is_for_want_of_others(first.operation) || may_be_co_enabled(first.operation, second.operation)) << text;
+  EXPECT_TRUE(is_for_want_of_others(first.operation) || second.operation.is_interrupted() ||
+              may_be_co_enabled(first.operation, next.operation))
+      << text();
+  EXPECT_TRUE(is_for_want_of_others(first.operation) || may_be_co_enabled(first.operation, second.operation)) << text();
   if (!are_independent) return;
   Step moved{next.actor, next.operation}, last = x;
   other_way.apply(moved);
-  EXPECT_TRUE(other_way.is_enabled(last.actor, last.operation)) << "disables: " << text;
+  EXPECT_TRUE(other_way.is_enabled(last.actor, last.operation)) << "disables: " << text();
   other_way.apply(last);
   EXPECT_TRUE(is_same(first.operation, last.operation) && is_same(second.operation, moved.operation))
-      << "results differ: " << text;
-  EXPECT_TRUE(is_same(one_way, other_way)) << "states differ: " << text;
+      << "results differ: " << text();
+  EXPECT_TRUE(is_same(one_way, other_way)) << "states differ: " << text();
 }
 
 // After every step of every actor: how many steps of each other actor it may rely on. The same in all executions of a
@@ -967,6 +1057,7 @@ class EverySchedule {
   EverySchedule(const ScriptProgram& program, std::uint64_t most, std::uint32_t depth_most = 0)
       : program_(&program), most_(most), depth_most_(depth_most) {
     try_all(State(program.objects), program.actors());
+    check_conflicts();
   }
   const Found& found() const { return found_; }
   // Schedules with at most so many switches away from an actor that could go on.
@@ -1003,10 +1094,13 @@ class EverySchedule {
     // Time does not pass while somebody could go on.
     const std::vector<Pending>& next = can_go.empty() && !is_held_back ? for_want_of_others : can_go;
     if (next.empty()) return note_end(state, left, is_held_back);
+    const bool is_new = looked_at_.insert(hash_of(state, left)).second;
     for (const Pending& p : next) {
       for (const Pending& other : left) {
-        if (other.actor != p.actor && !is_file_call(p.operation) && !is_file_call(other.operation))
+        if (!is_new || other.actor == p.actor) continue;
+        if (!is_file_call(p.operation) && !is_file_call(other.operation))
           check_claims(state, {p.actor, p.operation}, other);
+        note_disabled(state, {p.actor, p.operation}, other);
       }
       const auto is_last = [&](const Pending& other) { return !steps_.empty() && other.actor == steps_.back().actor; };
       const bool preempts = !is_last(p) && std::any_of(can_go.begin(), can_go.end(), is_last);
@@ -1014,6 +1108,64 @@ class EverySchedule {
       take(state, actors, p);
       preemptions_ -= preempts ? 1 : 0;
     }
+  }
+
+  // Most schedules lead to states that others have led to.
+  static std::uint64_t hash_of(const State& state, const std::vector<Pending>& left) {
+    std::uint64_t hash = state.is_over() ? 1 : 0;
+    const auto add = [&](std::int64_t value) { hash = mix(hash, static_cast<std::uint64_t>(value)); };
+    for (std::uint32_t i = 0; i < state.object_count(); ++i) {
+      const Object& o = state.object(make_object_id(PrimitiveId::kProcess, i));
+      for (const std::int64_t value : {o.a, o.b, o.c, o.d, std::int64_t{o.is_destroyed}}) add(value);
+      for (const auto* list : {&o.list, &o.second}) {
+        add(static_cast<std::int64_t>(list->size()));
+        for (const std::int64_t value : *list) add(value);
+      }
+    }
+    for (const Pending& p : left) {
+      add(index(p.actor));
+      add(static_cast<std::int64_t>(state.steps_of_others(p.actor)));
+      for (const Access& a : p.operation) {
+        for (const std::int64_t value : {std::int64_t{index(a.object)}, std::int64_t{a.verb}, a.argument, a.expected,
+                                         std::int64_t{a.offset} << 16 | a.bytes << 8 | a.order})
+          add(value);
+      }
+    }
+    return hash;
+  }
+  // A call of an actor, whatever comes of it.
+  static std::string call_of(ActorId actor, const Operation& operation) {
+    std::string text = std::to_string(index(actor)) + to_text(operation);
+    for (const Access& a : operation) text += "," + std::to_string(a.argument) + "," + std::to_string(a.expected);
+    return text;
+  }
+  void note_disabled(const State& state, Step step, const Pending& other) {
+    if (!state.is_enabled(other.actor, other.operation)) return;
+    State after = state;
+    after.apply(step);
+    if (after.is_enabled(other.actor, other.operation)) return;
+    std::string key = call_of(other.actor, other.operation) + " by " + call_of(step.actor, step.operation);
+    for (const Access& a : step.operation) key += "=" + std::to_string(a.result);
+    disabled_.try_emplace(key, step.operation, call_of(other.actor, other.operation));
+  }
+  // Who is disabled by a step goes on later, or otherwise: its step then has other results, and conflicts all the same.
+  void check_conflicts() const {
+    for (const auto& [key, pair] : disabled_) {
+      const auto [begin, end] = done_.equal_range(pair.second);
+      for (auto it = begin; it != end; ++it) {
+        EXPECT_TRUE(may_conflict(pair.first, it->second)) << key << ", done with " << it->second.result();
+        EXPECT_TRUE(is_for_want_of_others(pair.first) || is_for_want_of_others(it->second) ||
+                    may_be_co_enabled(pair.first, it->second))
+            << key << ", done with " << it->second.result();
+      }
+    }
+  }
+  void note_done(const Step& step) {
+    if (is_file_call(step.operation)) return;
+    const std::string call = call_of(step.actor, step.operation);
+    const auto [begin, end] = done_.equal_range(call);
+    if (std::none_of(begin, end, [&](const auto& known) { return is_same(known.second, step.operation); }))
+      done_.emplace(call, step.operation);
   }
 
   // A wait whose time cannot run out early any more, while others go on.
@@ -1048,11 +1200,11 @@ class EverySchedule {
       files.perform(step.operation);
     }
     state.apply(step);
+    note_done(step);
     ScriptActor& actor = actors[index(p.actor)];
     if (!actor.is_timer) {
       find_pending(actor);  // past jumps
-      actor.last = step.operation.result();
-      ++actor.at;
+      go_on(actor, step.operation);
     }
     steps_.push_back(step);
     try_all(state, actors);
@@ -1089,6 +1241,9 @@ class EverySchedule {
   std::uint32_t depth_most_;
   std::vector<Step> steps_;
   std::map<std::string, std::map<std::pair<ActorId, std::size_t>, std::vector<std::size_t>>> known_;  // a class
+  std::set<std::uint64_t> looked_at_;                                                                 // states
+  std::map<std::string, std::pair<Operation, std::string>> disabled_;  // by a step, a call
+  std::multimap<std::string, Operation> done_;                         // a call, with its results
   std::uint32_t preemptions_ = 0;
   std::map<std::uint32_t, std::uint64_t> by_preemptions_;
   Found found_{{}, {}, 0, 0, true};
@@ -1277,7 +1432,12 @@ INSTANTIATE_TEST_SUITE_P(
         Row{"files_and_joins", kFiles | kJoins | kCancels, 300},
         Row{"files_and_conditions", kFiles | kConditions | kOrdered, 300}, Row{"channels", kChannels, 200},
         Row{"channels_and_semaphores", kChannels | kSemaphores | kVariables, 150},
-        Row{"channels_and_threads", kChannels | kThreads | kMutexes, 150},
+        Row{"channels_and_threads", kChannels | kThreads | kMutexes, 150}, Row{"signals", kSignals, 1500, 700},
+        Row{"signals_and_mutexes", kSignals | kMutexes | kVariables, 1500, 700},
+        Row{"signals_and_conditions", kSignals | kConditions | kSemaphores, 1500, 700},
+        Row{"signals_and_timers", kSignals | kTimers | kConditions | kFailures, 1500, 700},
+        Row{"signals_and_cancels", kSignals | kCancels | kSemaphores, 1500, 700},
+        Row{"signals_and_threads", kSignals | kThreads | kTries, 1500, 700},
         Row{"everything_ordered", ((kThreads - 1) | kMemory | kCancels | kFutexes | kRobust) & ~kLoops, 600},
         Row{"everything", ((kThreads - 1) & ~kOrdered) | kMemory | kCancels, 600}),
     [](const auto& info) { return std::string(info.param.name); });

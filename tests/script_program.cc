@@ -1,5 +1,6 @@
 #include "tests/script_program.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "scheduler/primitives/barrier.h"
@@ -8,6 +9,7 @@
 #include "scheduler/primitives/mutex.h"
 #include "scheduler/primitives/process.h"
 #include "scheduler/primitives/semaphore.h"
+#include "scheduler/primitives/signal.h"
 
 namespace crashcut::tests {
 
@@ -42,6 +44,57 @@ void find_pending(ScriptActor& actor) {
     actor.has_pending = true;
     actor.is_sleeping = i.kind == Instruction::Kind::kSleep;
   }
+  // After a handler what it blocked is not blocked any more, but by those around it.
+  if (!actor.has_pending && !actor.frames.empty()) {
+    actor.pending = signal::about(actor.signals->process, signal::kSetMask, index(actor.id), actor.frames.back().mask);
+    actor.has_pending = true;
+  }
+  // Every step of a thread's may be the one before which a signal comes.
+  const auto is_own = [](const Access& a) {
+    return primitive_of(a.object) == PrimitiveId::kSignal && a.verb >= signal::kPass;
+  };
+  if (actor.has_pending && actor.signals != nullptr && std::none_of(actor.pending.begin(), actor.pending.end(), is_own))
+    actor.pending.add({actor.own_signals, signal::kPass});
+}
+
+// The signal that the step took for its thread; 0: none.
+static std::int64_t signal_taken_by(const Operation& done) {
+  if (done.is_interrupted()) return done[done.size() - 1].result & 0xff;
+  for (const Access& a : done) {
+    if (primitive_of(a.object) == PrimitiveId::kSignal && (a.verb == signal::kSend || a.verb == signal::kSetMask))
+      return a.result & 0xff;
+  }
+  return 0;
+}
+
+void go_on(ScriptActor& actor, const Operation& done) {
+  const bool is_end_of_handler = actor.at >= actor.script->size();
+  if (!done.is_interrupted()) {
+    for (const Access& a : done) {
+      if (primitive_of(a.object) != PrimitiveId::kSignal) continue;
+      if (a.verb == signal::kSetMask || a.verb == signal::kLeave) actor.mask = a.argument;
+    }
+    if (is_end_of_handler) {
+      const ScriptActor::Frame& frame = actor.frames.back();
+      actor.script = frame.script;
+      actor.at = frame.at;
+      actor.last = frame.last;
+      actor.frames.pop_back();
+    } else {
+      actor.last = done.result();
+      ++actor.at;
+    }
+  } else if (!is_end_of_handler && (*actor.script)[actor.at].fails_by_signal) {
+    actor.last = kNotDone;
+    ++actor.at;
+  }
+  const std::int64_t taken = actor.signals == nullptr ? 0 : signal_taken_by(done);
+  if (taken == 0) return;
+  actor.frames.push_back({actor.script, actor.at, actor.last, actor.mask});
+  static const Script kNothing;
+  const auto handler = actor.signals->handlers.find(taken);
+  actor.script = handler == actor.signals->handlers.end() ? &kNothing : &handler->second;
+  actor.at = 0;
 }
 
 std::vector<ScriptActor> ScriptProgram::actors() const {
@@ -50,6 +103,10 @@ std::vector<ScriptActor> ScriptProgram::actors() const {
     all[i].id = static_cast<ActorId>(i);
     if (i < scripts.size()) {
       all[i].script = &scripts[i];
+      if (i < signals_of_threads.size()) {
+        all[i].signals = &signals;
+        all[i].own_signals = signals_of_threads[i];
+      }
       continue;
     }
     all[i].is_timer = true;
@@ -142,8 +199,7 @@ Execution ScriptProgram::run(const RunRequest& request) {
     if (actor.is_timer) continue;
     if (std::exchange(actor.is_resting, false)) continue;
     actor.is_arriving = true;
-    actor.last = step.operation.result();
-    ++actor.at;
+    go_on(actor, step.operation);
   }
   execution.passed_over = director.passed_over();
   execution.hit_depth = director.hit_depth();

@@ -26,10 +26,14 @@ struct Instruction {
   scheduler::Operation operation{};
   std::int64_t value = 0;
   std::size_t count = 0;
+  bool fails_by_signal = false;  // where a signal comes before it, it is not done after the handler either
 };
 using Script = std::vector<Instruction>;
 
 inline Instruction does(scheduler::Operation operation) { return {Instruction::Kind::kOperation, operation}; }
+inline Instruction does_or_fails(scheduler::Operation operation) {
+  return {Instruction::Kind::kOperation, operation, 0, 0, true};
+}
 inline Instruction does(scheduler::Access access) { return does(scheduler::Operation(access)); }
 inline Instruction sleeps(scheduler::Access access) { return {Instruction::Kind::kSleep, access}; }
 inline Instruction skip_if(std::int64_t value, std::size_t count) {
@@ -54,6 +58,12 @@ struct ScriptFiles {
 // The file is of no matter to the calls that follow the link, the value to those that read.
 scheduler::Operation file_call(ScriptFiles::Call call, std::int64_t file, std::int64_t value);
 
+// What threads of a program do where signals come: a handler a signal, and the process's object.
+struct ScriptSignals {
+  scheduler::ObjectId process{};
+  std::map<std::int64_t, Script> handlers;
+};
+
 // An actor on its way through a script; a timer has none.
 struct ScriptActor : scheduler::TimedActor {
   const Script* script = nullptr;
@@ -62,6 +72,18 @@ struct ScriptActor : scheduler::TimedActor {
   bool is_arriving = true;
   std::map<std::uint64_t, std::uint32_t> stood;  // how often, by its own state
   std::uint64_t written = 0;
+
+  // Where there are signals: its own object, what it blocks, and where it goes on after its handlers, the last of them
+  // innermost.
+  struct Frame {
+    const Script* script;
+    std::size_t at;
+    std::int64_t last, mask;
+  };
+  const ScriptSignals* signals = nullptr;
+  scheduler::ObjectId own_signals{};
+  std::int64_t mask = 0;
+  std::vector<Frame> frames;
 };
 // The object of an actor's rests.
 inline scheduler::ObjectId rest_object(scheduler::ActorId actor) {
@@ -69,6 +91,8 @@ inline scheduler::ObjectId rest_object(scheduler::ActorId actor) {
 }
 // Sets what the actor stands before, past jumps; nothing at its end.
 void find_pending(ScriptActor& actor);
+// It has done what it stood before.
+void go_on(ScriptActor& actor, const scheduler::Operation& done);
 
 class ScriptProgram : public scheduler::Program {
  public:
@@ -78,6 +102,8 @@ class ScriptProgram : public scheduler::Program {
   std::vector<scheduler::Operation> beside;
   bool has_loops = false;      // then who comes round rests
   std::size_t steps_most = 0;  // more than an execution can hold; 0: no bound
+  ScriptSignals signals;
+  std::vector<scheduler::ObjectId> signals_of_threads;  // empty: there are no signals
 
   std::vector<ScriptActor> actors() const;
   scheduler::Execution run(const scheduler::RunRequest& request) override;

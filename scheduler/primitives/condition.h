@@ -77,12 +77,10 @@ inline bool had_left(const Access& x) {
   return x.verb == kWake && (x.result == ETIMEDOUT || x.result == kWokeForNothing);
 }
 
-inline bool dependent(const Access& x, const Access& y) {
+inline bool conflicting(const Access& x, const Access& y) {
   const auto signals = [](const Access& a) { return a.verb == kSignal || a.verb == kBroadcast; };
   // Signals and broadcasts among themselves: each wakes as many as it would after the other.
   if (signals(x) && signals(y)) return false;
-  // A thread that has left the queue is none that a signal could wake, nor does it keep one from others.
-  if (had_left(x) || had_left(y)) return false;
   // Whether a thread can leave depends on the signals that it may take: others come and leave without touching these.
   const auto comes_or_leaves = [](const Access& a) { return a.verb == kEnqueue || a.verb == kTimeOut; };
   if (comes_or_leaves(x) && comes_or_leaves(y))
@@ -90,7 +88,12 @@ inline bool dependent(const Access& x, const Access& y) {
   return true;
 }
 
-inline constexpr Primitive kPrimitive{
-    "condition", kVerbs, enabled, apply, dependent, dependent, always, nullptr, {kDestroy, 1 << kWake | 1 << kTimeOut}};
+// A thread that has left the queue is none that a signal could wake, nor does it keep one from others. In another state
+// it may not have left: then it takes a signal that others want.
+inline bool dependent(const Access& x, const Access& y) { return !had_left(x) && !had_left(y) && conflicting(x, y); }
+
+inline constexpr Primitive kPrimitive{"condition", kVerbs,    enabled,
+                                      apply,       dependent, conflicting,
+                                      always,      nullptr,   {kDestroy, 1 << kWake | 1 << kTimeOut}};
 
 }  // namespace crashcut::scheduler::condition
