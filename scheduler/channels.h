@@ -17,6 +17,7 @@
 #include "scheduler/primitive.h"
 #include "scheduler/primitives/cancellation.h"
 #include "scheduler/primitives/timer.h"
+#include "scheduler/signals.h"
 
 namespace crashcut::scheduler::channel {
 
@@ -41,7 +42,8 @@ enum Verb : std::uint8_t {
 inline constexpr const char* kVerbs[] = {"open",       "duplicate", "replace", "close", "use",  "drop",
                                          "read",       "write",     "take",    "add",   "poll", "poll set",
                                          "change set", "set flags", "resize",  "look"};
-enum Kind : std::int64_t { kPipe, kCounter, kSemaphore, kSet };
+// What is read from a signalfd is among the signals (signals.h): here it is a descriptor and no more.
+enum Kind : std::int64_t { kPipe, kCounter, kSemaphore, kSet, kSignals };
 enum End : std::int64_t { kReadEnd, kWriteEnd };
 // Of a set: kAmount what is wanted and kCapacity what is looked at (Interest); which of these tell once for each event,
 // or once; which have told and are silent until there is another; what the last poll told.
@@ -161,6 +163,8 @@ inline std::int64_t events_of(const Object& o, std::int64_t channel, End end) {
     case kPipe:
       if (end == kReadEnd) return (amount > 0 ? kIn : 0) | (field(o, channel, kWriters) == 0 ? kHangUp : 0);
       return (room_in(o, channel) >= kPipeBuf ? kOut : 0) | (field(o, channel, kReaders) == 0 ? kError : 0);
+    case kSignals:
+      return 0;
     case kSet:
       return end == kReadEnd && readiness(o, interest_of(o, channel)) != 0 ? kIn : 0;
     default:
@@ -199,7 +203,8 @@ inline bool enabled(const State& state, ActorId, const Operation& operation, con
   const Object& o = state.object(access.object);
   if (timer::is_fired(state, operation) || cancellation::is_heeded(state, operation)) return true;
   if ((access.order & kTries) != 0) return true;
-  if (access.verb == kPoll || access.verb == kPollSet) return readiness(o, interest_in(o, access)) != 0;
+  if (access.verb == kPoll || access.verb == kPollSet)
+    return readiness(o, interest_in(o, access)) != 0 || signal::is_readable(state, operation);
   const std::int64_t amount = field(o, access.expected, kAmount);
   switch (access.verb) {
     case kRead:

@@ -86,6 +86,10 @@ void visit_signal_edges(const Access& access, Visit&& visit) {
       access.verb == signal::kDeliver || access.verb == signal::kSetMask || access.verb == signal::kWait;
   if (may_take && access.result > 0)
     visit(Edge::kAcquire, part_of(signal::takes_from_process(access) ? signal::kAnyThread : access.expected));
+  if (access.verb == signal::kReadable && access.result > 0) {
+    visit(Edge::kAcquire, part_of(access.expected));
+    visit(Edge::kAcquire, part_of(signal::kAnyThread));
+  }
   // From the one that brings it to its thread.
   if (access.verb == signal::kInterrupt) visit(Edge::kRelease, 0);
   if (access.is_interruption) visit(Edge::kAcquire, 0);

@@ -1,7 +1,7 @@
 // Signals between threads. One object is the process's: who blocks what, what is pending for whom, what is ignored.
 // Each thread has one of its own besides, which every step of the thread touches: a handler runs between two steps.
-// Object of the process: b signals that are ignored, c those whose handler is used once; list, first kSignalsEnd masks,
-// what the
+// Object of the process: a how many threads there are from the start (the first so many actors), b signals that are
+// ignored, c those whose handler is used once; list, first kSignalsEnd masks, what the
 //   handler of each signal blocks, then kFields numbers a thread, by its actor; second what is pending, ascending
 //   (packed).
 // Object of a thread: a whether a handler may begin now, b what it blocks, c the signal that came, until it is handled.
@@ -36,6 +36,7 @@ enum Verb : std::uint8_t {
   kExpect,
   kWait,
   kPending,
+  kReadable,
   kAction,
   kAddThread,
   kRemoveThread,
@@ -47,15 +48,16 @@ enum Verb : std::uint8_t {
   kSuspend,
   kInterrupt,
 };
-inline constexpr const char* kVerbs[] = {"send",    "deliver", "set mask",   "expect",        "wait",
-                                         "pending", "action",  "add thread", "remove thread", "pass",
-                                         "leave",   "shut",    "let in",     "suspend",       "interrupt"};
+inline constexpr const char* kVerbs[] = {"send",     "deliver", "set mask",   "expect",        "wait", "pending",
+                                         "readable", "action",  "add thread", "remove thread", "pass", "leave",
+                                         "shut",     "let in",  "suspend",    "interrupt"};
 inline constexpr std::int64_t kAnyThread = -1;
 inline constexpr std::int64_t kOfProcess = 256;  // in a result: the signal was pending for the process
 inline constexpr std::int64_t kNotKept = 512;    // in a result of "send": it is ignored, or pending already
 inline constexpr std::size_t kSignalsEnd = 65;
 inline constexpr std::int64_t kFirstQueued = 32;  // of these each that is sent is kept
-enum Field : std::size_t { kLives, kMask, kExpected, kFields };
+enum Field : std::size_t { kLife, kMask, kExpected, kFields };
+enum Life : std::int64_t { kAsAtStart, kLives, kIsOver };
 
 inline std::int64_t bit_of(std::int64_t number) { return static_cast<std::int64_t>(std::uint64_t{1} << (number - 1)); }
 
@@ -82,6 +84,10 @@ inline std::int64_t& field(Object& p, std::int64_t thread, Field f) {
   if (p.list.size() <= at) p.list.resize(kSignalsEnd + (static_cast<std::size_t>(thread) + 1) * kFields);
   return p.list[at];
 }
+inline bool lives(Object& p, std::int64_t thread) {
+  const std::int64_t life = field(p, thread, kLife);
+  return life == kLives || (life == kAsAtStart && thread < p.a);
+}
 inline std::int64_t mask_of_handler(const Object& p, std::int64_t number) {
   return p.list.size() < kSignalsEnd ? 0 : p.list[static_cast<std::size_t>(number)];
 }
@@ -106,6 +112,18 @@ inline std::int64_t first_of(const Object& p, std::int64_t thread, std::int64_t 
 inline void take(Object& p, std::int64_t thread, std::int64_t found) {
   p.second.erase(std::lower_bound(p.second.begin(), p.second.end(),
                                   pack((found & kOfProcess) != 0 ? kAnyThread : thread, found & 0xff)));
+}
+
+// Of these, those that a thread would find: what it reads from a signalfd, and is told when it polls one.
+inline std::int64_t readable(const Object& p, const Access& a) {
+  return (pending_for(p, a.expected) | pending_for(p, kAnyThread)) & a.argument;
+}
+// Whether the operation polls a signalfd that is ready.
+inline bool is_readable(const State& state, const Operation& operation) {
+  return std::any_of(operation.begin(), operation.end(), [&](const Access& a) {
+    return primitive_of(a.object) == PrimitiveId::kSignal && a.verb == kReadable &&
+           readable(state.object(a.object), a) != 0;
+  });
 }
 
 // The object of the thread in the same operation.
@@ -151,9 +169,9 @@ inline std::int64_t deliver(State& state, const Operation& operation, const Acce
 }
 
 inline bool is_wanted_by_others(Object& p, std::int64_t sender, std::int64_t number) {
-  const auto threads = static_cast<std::int64_t>((std::max(p.list.size(), kSignalsEnd) - kSignalsEnd) / kFields);
-  for (std::int64_t t = 0; t < threads; ++t) {
-    if (t == sender || field(p, t, kLives) == 0) continue;
+  const auto known = static_cast<std::int64_t>((std::max(p.list.size(), kSignalsEnd) - kSignalsEnd) / kFields);
+  for (std::int64_t t = 0; t < std::max(known, p.a); ++t) {
+    if (t == sender || !lives(p, t)) continue;
     if ((field(p, t, kMask) & bit_of(number)) == 0 || (field(p, t, kExpected) & bit_of(number)) != 0) return true;
   }
   return false;
@@ -163,7 +181,7 @@ inline bool is_wanted_by_others(Object& p, std::int64_t sender, std::int64_t num
 inline std::int64_t send(State& state, ActorId actor, const Operation& operation, const Access& access) {
   Object& p = state.object(access.object);
   const std::int64_t thread = access.expected, number = access.argument, sender = index(actor);
-  if (thread != kAnyThread && field(p, thread, kLives) == 0) return kNotKept;
+  if (thread != kAnyThread && !lives(p, thread)) return kNotKept;
   // What is blocked is kept, though it is ignored: that may change.
   const bool is_blocked = thread == kAnyThread ? false : (field(p, thread, kMask) & bit_of(number)) != 0;
   if ((p.b & bit_of(number)) != 0 && !is_blocked) return kNotKept;
@@ -204,7 +222,9 @@ inline std::int64_t apply_to_thread(Object& own, const Access& access) {
   }
 }
 
-inline bool takes_from_process(const Access& a) { return a.result > 0 && (a.result & kOfProcess) != 0; }
+inline bool takes_from_process(const Access& a) {
+  return a.verb != kPending && a.verb != kReadable && a.result > 0 && (a.result & kOfProcess) != 0;
+}
 
 // Of two about the process.
 inline bool meet(const Access& x, const Access& y, bool any_state) {
@@ -234,12 +254,13 @@ inline bool meet(const Access& x, const Access& y, bool any_state) {
   // Two threads: they meet in what is pending for the process. Who looked for one and found none would have found what
   // another took.
   const auto looks = [](const Access& a) {
-    return a.verb == kDeliver || a.verb == kSetMask || a.verb == kWait || a.verb == kPending || a.verb == kSend;
+    return a.verb == kDeliver || a.verb == kSetMask || a.verb == kWait || a.verb == kPending || a.verb == kReadable ||
+           a.verb == kSend;
   };
   if (!looks(x) || !looks(y)) return false;
   // A handler that is used once is used by one of two.
   const auto handled = [](const Access& a) {
-    return a.verb != kWait && a.verb != kPending && a.result > 0 ? a.result & 0xff : 0;
+    return a.verb != kWait && a.verb != kPending && a.verb != kReadable && a.result > 0 ? a.result & 0xff : 0;
   };
   return any_state || takes_from_process(x) || takes_from_process(y) || (handled(x) != 0 && handled(x) == handled(y));
 }

@@ -11,6 +11,7 @@
 #include "scheduler/primitives/once.h"
 #include "scheduler/primitives/rwlock.h"
 #include "scheduler/primitives/semaphore.h"
+#include "scheduler/primitives/signal.h"
 #include "scheduler/primitives/stir.h"
 #include "scheduler/primitives/thread.h"
 #include "scheduler/primitives/timer.h"
@@ -24,6 +25,9 @@ namespace {
 ObjectId object(PrimitiveId primitive, int number) {
   return make_object_id(primitive, 1 + static_cast<std::uint32_t>(primitive) * 4 + static_cast<std::uint32_t>(number));
 }
+
+constexpr int kProcess = 3;  // among the objects of signals: the threads have the others
+constexpr std::int64_t kNumbers[kPosixObjects] = {10, 12};
 
 struct OutcomeNote : ExecutionNote {
   std::string text;
@@ -39,6 +43,12 @@ struct CoreActor : TimedActor {
   bool is_cancelled = false, is_over = false;
   int held[kPosixObjects] = {}, reads[kPosixObjects] = {}, writes[kPosixObjects] = {};
   PosixThreadEnd end;
+  // Signals: what it blocks, what its handlers counted. After a handler it looks for more that has come ("settles"). A
+  // wait that a handler interrupts first tries whether it has to wait at all.
+  std::int64_t mask = 0;
+  int handled = 0;
+  bool is_settling = false, is_trying = false, has_tried = false, ends_settled = false;
+  std::int64_t tried = 0;  // what came of it
 };
 
 class Run {
@@ -54,6 +64,7 @@ class Run {
       actor.end.results.assign(actor.calls->size(), kPosixNone);
       for (const PosixCall& call : *actor.calls) is_cancelling_ = is_cancelling_ || call.what == 'x';
     }
+    has_signals_ = has_signals(program);
     for (int t = 0; t < static_cast<int>(program.threads.size()); ++t) add_beside(t);
   }
 
@@ -109,7 +120,10 @@ class Run {
       execution_.objects.push_back({object(PrimitiveId::kTimer, t), timer::kIdle, 100});
       execution_.objects.push_back({object(PrimitiveId::kStir, t), program_.spurious_most});
       execution_.objects.push_back({object(PrimitiveId::kCancellation, t)});
+      execution_.objects.push_back({object(PrimitiveId::kSignal, t), 1});
     }
+    execution_.objects.push_back(
+        {object(PrimitiveId::kSignal, kProcess), static_cast<std::int64_t>(program_.threads.size())});
   }
   CoreActor& add_actor() {
     actors_.emplace_back();
@@ -129,6 +143,7 @@ class Run {
     }
     add(stir::access(object(PrimitiveId::kStir, t), stir::kStir));
     add(cancellation::access(object(PrimitiveId::kCancellation, t), cancellation::kAct));
+    if (has_signals_) add(signal::delivery(object(PrimitiveId::kSignal, kProcess), object(PrimitiveId::kSignal, t), t));
   }
 
   // --- what a thread stands before
@@ -157,30 +172,81 @@ class Run {
       case 'J':
       case 'k':
       case 'x':
+      case 'K':
+      case 'L':
         return !is_joined_[i];
+      case 'S':
+      case 'Z':
+        return (a.mask & signal::bit_of(kNumbers[i])) != 0;
       default:
         return true;
     }
   }
   void finish(CoreActor& a, std::int64_t result) {
-    a.end.results[a.at++] = static_cast<int>(result);
+    a.end.results[a.at++] = static_cast<int>(result) + a.handled;
     a.step = 0;
   }
   void run_on(CoreActor& a) {
+    if (a.is_trying) return stand_before(a, attempt(a));
+    if (a.is_settling) return stand_before(a, about(a, signal::kSetMask, a.mask));
     while (!a.has_pending && a.at < a.calls->size()) {
       const PosixCall& call = (*a.calls)[a.at];
       if (a.step == 0 && !is_defined(a, call))
         ++a.at;
       else if (call.what == '+')
         finish(a, variables_[call.object]++);
+      else if ((call.what == 'm' || call.what == 'M') && send_operation(a, call)[0].argument == a.mask)
+        finish(a, 0);
       else
         stand_before(a, operation_of(a, call));
     }
     if (!a.has_pending && !a.is_over) come_to_end(a);
   }
-  static void stand_before(CoreActor& a, const Operation& operation) {
+  void stand_before(CoreActor& a, const Operation& operation) const {
     a.pending = operation;
     a.has_pending = true;
+    if (!has_signals_) return;
+    const ObjectId own = object(PrimitiveId::kSignal, a.number);
+    const Access& first = operation[0];
+    if (primitive_of(first.object) == PrimitiveId::kThread && first.verb == thread::kExit) {
+      a.pending.add(about(a, signal::kRemoveThread)).add({own, signal::kShut});
+    } else if (first.object != own) {
+      a.pending.add({own, signal::kPass});
+    }
+  }
+  static Access about(const CoreActor& a, signal::Verb verb, std::int64_t argument = 0) {
+    return signal::about(object(PrimitiveId::kSignal, kProcess), verb, a.number, argument);
+  }
+  // The wait that was interrupted, without waiting.
+  Operation attempt(const CoreActor& a) const {
+    const PosixCall& call = (*a.calls)[a.at];
+    if (call.what == 'p' || call.what == 'Q')
+      return semaphore::access(object(PrimitiveId::kSemaphore, call.object), semaphore::kTryWait);
+    Access wait = about(a, signal::kWait, signal::bit_of(kNumbers[call.object]));
+    wait.order = 1;
+    Operation operation(wait);
+    return call.what == 'Z' ? operation.add(own(a, timer::kTake)) : operation;
+  }
+  // sigwait() and sigtimedwait().
+  Operation signal_wait_operation(const CoreActor& a, const PosixCall& call) const {
+    const std::int64_t set = signal::bit_of(kNumbers[call.object]);
+    if (a.step == 0) return about(a, signal::kExpect, set);
+    if (a.step == 1 && call.what == 'Z') return own(a, timer::kArm);
+    Operation wait(about(a, signal::kWait, set));
+    return call.what == 'Z' ? wait.add(own(a, timer::kTake)) : wait;
+  }
+  Operation send_operation(const CoreActor& a, const PosixCall& call) const {
+    const ObjectId process = object(PrimitiveId::kSignal, kProcess);
+    switch (call.what) {
+      case 'm':
+        return about(a, signal::kSetMask, a.mask | signal::bit_of(kNumbers[call.object]));
+      case 'M':
+        return about(a, signal::kSetMask, a.mask & ~signal::bit_of(kNumbers[call.object]));
+      case 'P':
+        return signal::about(process, signal::kSend, signal::kAnyThread, kNumbers[call.object]);
+      default:
+        return signal::about(process, signal::kSend, call.object, kNumbers[call.what == 'K' ? 0 : 1]);
+    }
   }
   void come_to_end(CoreActor& a) {
     for (int m = 0; m < kPosixObjects; ++m) {
@@ -243,7 +309,18 @@ class Run {
         return in_turn(a, rwlock::access(l, rwlock::kTimedWrite), true, false);
       case 'v':
         return rwlock::access(l, rwlock::kUnlock);
+      case 'S':
+      case 'Z':
+        return signal_wait_operation(a, call);
+      case 'K':
+      case 'L':
+      case 'P':
+      case 'm':
+      case 'M':
+        return send_operation(a, call);
       case 'p':
+        // A signal that comes here came before the call.
+        if (has_signals_ && a.step == 0) return Access{object(PrimitiveId::kSignal, a.number), signal::kPass};
         return in_turn(a, semaphore::access(s, semaphore::kWait), false, true);
       case 'Q':
         return in_turn(a, semaphore::access(s, semaphore::kTimedWait), true, true);
@@ -317,7 +394,64 @@ class Run {
     a.is_cancelled = true;
     a.at = a.calls->size();
   }
+  static void note_handled(CoreActor& a, std::int64_t taken) {
+    a.handled += kPosixHandled[(taken & 0xff) == kNumbers[0] ? 0 : 1];
+    a.is_settling = true;
+  }
+  // False: what was done has to do with no signal.
+  bool digest_signals(CoreActor& a, const Operation& done) {
+    const Access& first = done[0];
+    const bool is_of_signals = primitive_of(first.object) == PrimitiveId::kSignal;
+    if (done.is_interrupted()) {
+      note_handled(a, done[done.size() - 1].result);
+      const bool waits_for_signal = is_of_signals && first.verb == signal::kWait;
+      const bool waits_for_semaphore = primitive_of(first.object) == PrimitiveId::kSemaphore &&
+                                       (first.verb == semaphore::kWait || first.verb == semaphore::kTimedWait);
+      if (!a.is_trying && (waits_for_signal || waits_for_semaphore)) a.is_trying = true;
+      return true;
+    }
+    if (a.is_trying) {
+      a.is_trying = false;
+      a.has_tried = true;
+      a.tried = is_of_signals ? (first.result == 0 ? EINTR : 0) : (first.result == 0 ? 0 : EINTR);
+      return true;
+    }
+    if (a.is_settling) {
+      if (first.result > 0) return note_handled(a, first.result), true;
+      a.is_settling = false;
+      if (a.ends_settled) finish(a, 0);
+      if (a.has_tried) end_interrupted(a);
+      a.ends_settled = a.has_tried = false;
+      return true;
+    }
+    if (!is_of_signals) return false;
+    switch (first.verb) {
+      case signal::kPass:
+      case signal::kExpect:
+        ++a.step;
+        return true;
+      case signal::kWait:
+        return finish(a, first.result > 0 ? 0 : EAGAIN), true;
+      case signal::kSetMask:
+        a.mask = first.argument;
+        break;
+      default:
+        break;
+    }
+    if ((first.result & 0xff) == 0) return finish(a, 0), true;
+    note_handled(a, first.result);
+    a.ends_settled = true;
+    return true;
+  }
+  // sigwait() waits again.
+  void end_interrupted(CoreActor& a) {
+    if (a.tried != 0 && (*a.calls)[a.at].what == 'S')
+      a.step = 0;
+    else
+      finish(a, a.tried);
+  }
   void digest(CoreActor& a, const Operation& done) {
+    if (has_signals_ && digest_signals(a, done)) return;
     const Access& first = done[0];
     if (a.at == a.calls->size()) return digest_end(a, first);
     const PosixCall& call = (*a.calls)[a.at];
@@ -438,7 +572,7 @@ class Run {
   Execution execution_;
   State state_;
   std::vector<CoreActor> actors_;
-  bool is_cancelling_ = false, is_joined_[4] = {};
+  bool is_cancelling_ = false, has_signals_ = false, is_joined_[4] = {};
   int variables_[kPosixObjects] = {}, serials_ = 0;
 };
 

@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <map>
 #include <optional>
+#include <string_view>
 
 namespace crashcut::tests {
 namespace {
@@ -52,6 +53,8 @@ struct Thread {
   bool is_requested = false, is_cancelled = false;  // requested: and not acted upon
   bool is_over = false;
   int spurious_left = 0;
+  std::array<bool, kPosixObjects> blocks{}, pending{};  // signals
+  int handled = 0;                                      // kPosixHandled, summed up
   PosixThreadEnd end;
   auto operator<=>(const Thread&) const = default;
 };
@@ -65,6 +68,7 @@ struct World {
   std::array<std::vector<int>, kPosixObjects> blocked;  // a condition's threads
   std::vector<Thread> threads;
   std::vector<bool> is_joined;
+  std::array<bool, kPosixObjects> pending{};  // for the process
   auto operator<=>(const World&) const = default;
 };
 
@@ -112,7 +116,7 @@ class Machine {
   void go(World world) { next_.push_back(std::move(world)); }
   void finish(World world, int t, int result) {
     Thread& thread = world.threads[static_cast<std::size_t>(t)];
-    thread.end.results[thread.at++] = result;
+    thread.end.results[thread.at++] = result + thread.handled;
     thread.stage = Thread::Stage::kBegins;
     go(std::move(world));
   }
@@ -401,6 +405,96 @@ class Machine {
     if (call.what == 'J') finish(world, t, ETIMEDOUT);
   }
 
+  // --- signals
+  static bool is_deliverable(const World& world, int t, std::size_t s) {
+    const Thread& thread = world.threads[static_cast<std::size_t>(t)];
+    return !thread.blocks[s] && (thread.pending[s] || world.pending[s]);
+  }
+  // All that the thread does not block comes to it. False: there was nothing.
+  static bool deliver(World& world, int t) {
+    Thread& thread = world.threads[static_cast<std::size_t>(t)];
+    bool is_any = false;
+    for (std::size_t s = 0; s < kPosixObjects; ++s) {
+      while (is_deliverable(world, t, s)) {
+        (thread.pending[s] ? thread.pending[s] : world.pending[s]) = false;
+        thread.handled += kPosixHandled[s];
+        is_any = true;
+      }
+    }
+    return is_any;
+  }
+  static bool is_awaited(const World& world, int t, std::size_t s) {
+    return world.threads[static_cast<std::size_t>(t)].pending[s] || world.pending[s];
+  }
+  // Handlers run. A wait for a semaphore or a signal that still has to wait ends; but sigwait() begins again.
+  void step_handlers(const World& world, int t) {
+    World next = world;
+    if (!deliver(next, t)) return;
+    Thread& thread = next.threads[static_cast<std::size_t>(t)];
+    const std::vector<PosixCall>& calls = program_.threads[static_cast<std::size_t>(t)];
+    if (thread.stage != Thread::Stage::kInside || thread.at >= calls.size()) return go(std::move(next));
+    const PosixCall& call = calls[thread.at];
+    const auto object = static_cast<std::size_t>(call.object);
+    const bool is_semaphore = call.what == 'p' || call.what == 'Q';
+    const bool is_signal = call.what == 'S' || call.what == 'Z';
+    const bool waits = (is_semaphore && next.semaphores[object] == 0) || (is_signal && !is_awaited(next, t, object));
+    if (!waits) return go(std::move(next));
+    if (call.what != 'S') return finish(std::move(next), t, EINTR);
+    thread.stage = Thread::Stage::kBegins;
+    go(std::move(next));
+  }
+  // Whether another thread would take what is sent to the process.
+  bool is_wanted_by_others(const World& world, int t, std::size_t s) const {
+    for (std::size_t other = 0; other < world.threads.size(); ++other) {
+      const Thread& thread = world.threads[other];
+      if (static_cast<int>(other) == t || thread.is_over) continue;
+      if (!thread.blocks[s]) return true;
+      if (thread.stage != Thread::Stage::kInside) continue;
+      const PosixCall& call = program_.threads[other][thread.at];
+      if ((call.what == 'S' || call.what == 'Z') && call.object == static_cast<int>(s)) return true;
+    }
+    return false;
+  }
+  void step_signals(const World& world, int t, const PosixCall& call) {
+    World next = world;
+    Thread& thread = next.threads[static_cast<std::size_t>(t)];
+    const auto s = static_cast<std::size_t>(call.object);
+    switch (call.what) {
+      case 'K':
+      case 'L': {
+        const std::size_t sent = call.what == 'K' ? 0 : 1;
+        Thread& other = next.threads[static_cast<std::size_t>(call.object)];
+        if (!other.is_over) other.pending[sent] = true;
+        if (call.object == t && !thread.blocks[sent]) deliver(next, t);
+        return finish(std::move(next), t, 0);
+      }
+      case 'P':
+        next.pending[s] = true;
+        if (!thread.blocks[s] && !is_wanted_by_others(next, t, s)) deliver(next, t);
+        return finish(std::move(next), t, 0);
+      case 'm':
+        thread.blocks[s] = true;
+        return finish(std::move(next), t, 0);
+      case 'M':
+        if (thread.blocks[s]) {
+          thread.blocks[s] = false;
+          deliver(next, t);
+        }
+        return finish(std::move(next), t, 0);
+      default:
+        break;
+    }
+    if (thread.stage != Thread::Stage::kInside) {
+      thread.stage = Thread::Stage::kInside;
+      return go(std::move(next));
+    }
+    if (is_awaited(next, t, s)) {
+      (thread.pending[s] ? thread.pending[s] : next.pending[s]) = false;
+      return finish(std::move(next), t, 0);
+    }
+    if (call.what == 'Z') finish(std::move(next), t, EAGAIN);
+  }
+
   // --- calls
   // Whether POSIX says what the call does, here.
   bool is_defined(const World& world, int t, const PosixCall& call) const {
@@ -434,7 +528,12 @@ class Machine {
       case 'k':
         return !world.is_joined[object];
       case 'x':
+      case 'K':
+      case 'L':
         return !world.is_joined[object];
+      case 'S':
+      case 'Z':
+        return world.threads[static_cast<std::size_t>(t)].blocks[object];
       default:
         return true;
     }
@@ -444,6 +543,7 @@ class Machine {
     Thread& thread = world.threads[static_cast<std::size_t>(t)];
     const std::vector<PosixCall>& calls = program_.threads[static_cast<std::size_t>(t)];
     if (thread.is_over) return;
+    step_handlers(world, t);
     while (thread.at < calls.size() && thread.stage == Thread::Stage::kBegins &&
            !is_defined(world, t, calls[thread.at]))
       ++thread.at;
@@ -486,6 +586,14 @@ class Machine {
         const int was = world.variables[static_cast<std::size_t>(call.object)]++;
         return finish(world, t, was);
       }
+      case 'K':
+      case 'L':
+      case 'P':
+      case 'm':
+      case 'M':
+      case 'S':
+      case 'Z':
+        return step_signals(world, t, call);
       default:
         return step_thread(world, t, call);
     }
@@ -511,6 +619,7 @@ class Machine {
       return go(std::move(world));
     }
     thread.is_over = true;
+    thread.pending = {};
     thread.end.how = thread.is_cancelled ? 'C' : 'E';
     go(std::move(world));
   }
@@ -533,6 +642,14 @@ std::string posix_outcome_text(const std::vector<PosixThreadEnd>& threads, int s
 
 PosixOutcomes explore_posix(const PosixProgram& program, std::size_t states_most) {
   return Machine(program).explore(states_most);
+}
+
+bool has_signals(const PosixProgram& program) {
+  return std::any_of(program.threads.begin(), program.threads.end(), [](const std::vector<PosixCall>& calls) {
+    return std::any_of(calls.begin(), calls.end(), [](const PosixCall& call) {
+      return std::string_view(kPosixSignalCalls).find(call.what) != std::string_view::npos;
+    });
+  });
 }
 
 std::string posix_words(const PosixProgram& program) {

@@ -32,6 +32,12 @@ inline constexpr int kPosixObjects = 2;  // of each kind
 //   +             the variable that goes with the mutex of that number, which it holds: add one
 //   j J k         thread: join, timedjoin, tryjoin
 //   x y           thread: cancel; testcancel, of itself
+//   K L           thread: pthread_kill, by the first signal, by the second
+//   P m M S Z     signal: kill of the process, block, unblock; where it is blocked: sigwait, sigtimedwait
+// Both signals have a handler, which counts how often it ran in its thread, and is installed without SA_RESTART. A
+// result has kPosixHandled added for each of these runs before the call returned. As in Linux, all that a thread does
+// not block comes to it at once, and what a thread unblocks or sends itself comes before that call returns. A handler
+// runs between two calls, or while one waits: not between what a call does and its return.
 struct PosixCall {
   char what;
   int object;
@@ -59,10 +65,13 @@ struct PosixThreadEnd {
   auto operator<=>(const PosixThreadEnd&) const = default;
 };
 inline constexpr int kPosixNone = -1;
+inline constexpr int kPosixHandled[kPosixObjects] = {1'000, 50'000};  // a signal
+inline constexpr const char* kPosixSignalCalls = "KLPmMSZ";
 std::string posix_outcome_text(const std::vector<PosixThreadEnd>& threads, int serials);
 
 PosixOutcomes explore_posix(const PosixProgram& program, std::size_t states_most);
 
+bool has_signals(const PosixProgram& program);
 // Words of the command line: the objects, then the threads.
 std::string posix_words(const PosixProgram& program);
 

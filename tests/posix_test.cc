@@ -69,7 +69,8 @@ struct Searched {
 // With more early timeouts than there are timed waits.
 ThreadPlan plan_of(const PosixProgram& program) {
   ThreadPlan plan;
-  plan.program = plan.executable = std::string(CRASHCUT_THREAD_PROGRAMS) + "/posix_script";
+  plan.program = plan.executable =
+      std::string(CRASHCUT_THREAD_PROGRAMS) + (has_signals(program) ? "/posix_signals" : "/posix_script");
   std::istringstream words(posix_words(program));
   for (std::string word; words >> word;) plan.arguments.push_back(word);
   plan.runtime = CRASHCUT_THREADS_LIBRARY;
@@ -194,6 +195,14 @@ class Maker {
         return;
       case 'y':
         return push(what, 0);
+      // Who is named there already: main makes the others, in order.
+      case 'K':
+      case 'L':
+        return push(what, static_cast<int>(below(t == 0 ? threads : t + 1)));
+      case 'S':
+      case 'Z':
+        if (below(4) != 0) push('m', object);
+        return push(what, object);
       default:
         return push(what, object);
     }
@@ -246,16 +255,18 @@ TEST_P(Posix, TheSchedulerComesToWhatItSays) {
               });
 }
 
-INSTANTIATE_TEST_SUITE_P(Threads, Posix,
-                         ::testing::Values(Family{"mutexes", "lltTuU!+", 60}, Family{"rwlocks", "rwabRWv+lsq", 60},
-                                           Family{"semaphores", "ppqQssg", 60}, Family{"barriers", "BBlsq", 40},
-                                           Family{"onces", "oOOpslg", 40}, Family{"conditions", "ccnnNls", 60},
-                                           Family{"timed_conditions", "CCcnnNlT", 80},
-                                           Family{"spurious_conditions", "cCnnNl", 60, 1},
-                                           Family{"joins", "jJklsptR", 40}, Family{"cancels", "xpQcCnyslO", 60},
-                                           Family{"cancels_and_joins", "xjJkpcCnyl", 40},
-                                           Family{"everything", "ltTuU!rwabRWvpqQsgBoOcCnN+jJkxy", 80, 1}),
-                         [](const auto& info) { return std::string(info.param.name); });
+INSTANTIATE_TEST_SUITE_P(
+    Threads, Posix,
+    ::testing::Values(Family{"mutexes", "lltTuU!+", 60}, Family{"rwlocks", "rwabRWv+lsq", 60},
+                      Family{"semaphores", "ppqQssg", 60}, Family{"barriers", "BBlsq", 40},
+                      Family{"onces", "oOOpslg", 40}, Family{"conditions", "ccnnNls", 60},
+                      Family{"timed_conditions", "CCcnnNlT", 80}, Family{"spurious_conditions", "cCnnNl", 60, 1},
+                      Family{"joins", "jJklsptR", 40}, Family{"cancels", "xpQcCnyslO", 60},
+                      Family{"signals", "KKLPPmMSSZ", 60}, Family{"signals_and_waits", "KKLPmMSZplscnQ+", 60},
+                      Family{"signals_and_locks", "KLPmMSZlTtrwBo", 40}, Family{"signals_and_joins", "KLPmMSZjJk", 40},
+                      Family{"cancels_and_joins", "xjJkpcCnyl", 40},
+                      Family{"everything", "ltTuU!rwabRWvpqQsgBoOcCnN+jJkxy", 80, 1}),
+    [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace
 }  // namespace crashcut::tests

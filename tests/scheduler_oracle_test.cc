@@ -217,8 +217,9 @@ class Generator {
           {id(PrimitiveId::kThread, i), (families_ & kThreads) != 0 && i > 0 ? thread::kNone : thread::kStarted});
     }
     program.objects.push_back({channels()});
-    program.objects.push_back({signals_of_process()});
-    for (std::uint32_t i = 0; i < actors; ++i) program.objects.push_back({signals_of(i), 1});
+    const bool has_threads = (families_ & kThreads) != 0;
+    program.objects.push_back({signals_of_process(), has_threads ? 1 : static_cast<std::int64_t>(actors)});
+    for (std::uint32_t i = 0; i < actors; ++i) program.objects.push_back({signals_of(i), has_threads && i > 0 ? 0 : 1});
     for (std::uint32_t i = 0; i < actors; ++i) {
       self_ = i;
       has_timer_ = is_stirred_ = is_cancellable_ = false;
@@ -226,8 +227,6 @@ class Generator {
       Script script;
       if ((families_ & kThreads) != 0) begin_thread(script);
       if ((families_ & kChannels) != 0 && i == 0) open_channels(script);
-      if ((families_ & kSignals) != 0)
-        script.push_back(does(signal::about(signals_of_process(), signal::kAddThread, i)));
       const std::size_t begun = script.size();
       const std::size_t size = actors == 2 ? 2 + pick(3) : actors == 3 ? 1 + pick(3) : 1 + pick(2);
       while (script.size() < size + begun) add(script);
@@ -308,9 +307,17 @@ class Generator {
   Access take() const { return timer::access(id(PrimitiveId::kTimer, self_), timer::kTake); }
 
   void begin_thread(Script& script) {
-    if (self_ != 0) return script.push_back(does(thread::access(id(PrimitiveId::kThread, self_), thread::kStart)));
-    for (std::uint32_t i = 1; i < actor_count_; ++i)
-      script.push_back(does(thread::access(id(PrimitiveId::kThread, i), thread::kCreate)));
+    const bool has_signals = (families_ & kSignals) != 0;
+    if (self_ != 0) {
+      Operation start = thread::access(id(PrimitiveId::kThread, self_), thread::kStart);
+      if (has_signals) start.add({signals_of(self_), signal::kLetIn});
+      return script.push_back(does(start));
+    }
+    for (std::uint32_t i = 1; i < actor_count_; ++i) {
+      Operation create = thread::access(id(PrimitiveId::kThread, i), thread::kCreate);
+      if (has_signals) create.add(signal::about(signals_of_process(), signal::kAddThread, i));
+      script.push_back(does(create));
+    }
   }
   void end_thread(Script& script) {
     if (self_ != 0) return script.push_back(does(thread::access(id(PrimitiveId::kThread, self_), thread::kExit)));
@@ -613,7 +620,7 @@ class Generator {
     const ObjectId process = signals_of_process();
     const auto any_target = static_cast<std::int64_t>(pick(static_cast<std::uint32_t>(actor_count_) + 1)) - 1;
     const std::int64_t number = any_signal(), set = any_set();
-    switch (pick(10)) {
+    switch (pick(11)) {
       case 0:
       case 1:
       case 2:
@@ -629,6 +636,12 @@ class Generator {
         return script.push_back(does(signal::action(process, number, static_cast<signal::Disposition>(pick(4)), set)));
       case 8:
         return script.push_back(does(Operation(variable::access(any(PrimitiveId::kVariable), variable::kAdd, 1))));
+      case 9: {
+        Access poll = channel::poll(channels(), {});
+        poll.order = pick(3) == 0 ? channel::kTries : 0;
+        return script.push_back(
+            does_or_fails(Operation(poll).add(signal::about(process, signal::kReadable, self_, set))));
+      }
       default:
         return add_wait_with_mask(script, set);
     }
@@ -640,7 +653,9 @@ class Generator {
     const bool is_timed = !has_timer_ && (families_ & kTimers) != 0 && pick(2) == 0;
     const bool is_cancellable = (families_ & kCancels) != 0 && pick(2) == 0;
     if (is_cancellable) enter(script, is_timed ? 3 : 2);
-    script.push_back(does(signal::about(process, signal::kExpect, self_, set)));
+    // Who reads from a signalfd is not asked for by who sends.
+    const bool reads = !is_cancellable && pick(3) == 0;
+    if (!reads) script.push_back(does(signal::about(process, signal::kExpect, self_, set)));
     if (is_timed) arm(script, 0);
     Access wait = signal::about(process, signal::kWait, self_, set);
     wait.order = pick(4) == 0 ? 1 : 0;  // it tries

@@ -21,9 +21,7 @@ TEST_P(Judged, Rightly) {
   const bool is_right = row.kind[0] == 0;
   // Timed waits that never run out early are a bound.
   const bool is_bounded = is_right && row.options[0] != 0;
-  // The reductions leave out some moments at which a signal can come.
-  const std::string all = std::string_view(row.words).starts_with("kills") ? "--all --reduction none " : "--all ";
-  const json r = report(all + row.options, row.words, is_bounded ? 3 : is_right ? 0 : 1);
+  const json r = report(std::string("--all ") + row.options, row.words, is_bounded ? 3 : is_right ? 0 : 1);
   ASSERT_FALSE(r.is_discarded());
   if (is_right) {
     EXPECT_EQ(r["verdict"], is_bounded ? "bounded" : "verified") << r.dump(1);
@@ -36,13 +34,6 @@ TEST_P(Judged, Rightly) {
   const Ran replay = run("replay --print " + r["token"].get<std::string>());
   EXPECT_EQ(replay.code, 1) << replay.output;
   EXPECT_NE(replay.output.find(row.text), std::string::npos) << replay.output;
-}
-
-TEST(Signals, ThatComeAreABoundWhereOrdersAreLeftOut) {
-  const json reduced = report("", "kills suspends", 3);
-  EXPECT_EQ(reduced["bound_hit"], "signals");
-  EXPECT_NE(reduced["not_covered"].dump().find("--reduction none"), std::string::npos) << reduced["not_covered"];
-  EXPECT_EQ(report("--reduction none", "kills suspends", 0)["verdict"], "verified");
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -67,7 +58,11 @@ INSTANTIATE_TEST_SUITE_P(
 INSTANTIATE_TEST_SUITE_P(
     Signals, Judged,
     ::testing::Values(
-        Row{"kills sigwait", ""}, Row{"kills sigwait-of-process", ""},
+        Row{"kills sigwait", ""}, Row{"kills sigwait-of-process", ""}, Row{"kills signalfd", ""},
+        Row{"kills signalfd-of-process", ""},
+        Row{"kills signalfd-of-other", "deadlock", "waits for SIGUSR1, which nobody sends"},
+        Row{"kills polls-signalfd", "assertion"}, Row{"kills polls-signalfd-right", ""},
+        Row{"kills signalfd-and-sigwait", "deadlock", "waits for SIGUSR1, which nobody sends"},
         Row{"kills sigwait-unblocked", "signal", "thread 1 died by SIGUSR1, which main sent"},
         Row{"kills sigwait-of-nothing", "deadlock", "waits for SIGUSR1, which nobody sends"},
         Row{"kills dies", "signal", "thread 1 died by SIGTERM, which main sent"}, Row{"kills ignored", ""},
@@ -86,7 +81,7 @@ INSTANTIATE_TEST_SUITE_P(
 INSTANTIATE_TEST_SUITE_P(Cancelled, Judged,
                          ::testing::Values(Row{"cancelled read", ""}, Row{"cancelled poll", ""},
                                            Row{"cancelled pause", ""}, Row{"cancelled sigsuspend", ""},
-                                           Row{"cancelled sigwait", ""}));
+                                           Row{"cancelled sigwait", ""}, Row{"cancelled handler", ""}));
 
 // The reductions find the same outcomes as every schedule does.
 TEST(Signals, ReductionsAgree) {

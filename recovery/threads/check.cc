@@ -12,7 +12,6 @@
 #include "recovery/threads/report.h"
 #include "recovery/threads/symbols.h"
 #include "scheduler/deepening.h"
-#include "scheduler/primitives/signal.h"
 
 namespace crashcut::recovery {
 namespace {
@@ -175,8 +174,8 @@ class Checker {
     }
     if (next_way_) return std::move(result_);
     note_meeting();
-    const bool is_bounded = result_.has_met || result_.has_signals ||
-                            result_.search.bound != scheduler::BoundHit::kNone || result_.crash_bound != Bound::kNone;
+    const bool is_bounded =
+        result_.has_met || result_.search.bound != scheduler::BoundHit::kNone || result_.crash_bound != Bound::kNone;
     const bool is_violated =
         result_.finding || result_.survey.violations() > 0 || (before_ != nullptr && before_->violations > 0);
     result_.verdict = is_violated  ? ThreadVerdict::kViolation
@@ -190,7 +189,6 @@ class Checker {
   void note_meeting() {
     const auto meeting = names_.meeting();
     result_.has_met = meeting || (before_ != nullptr && before_->has_met);
-    result_.has_signals = result_.has_signals || (before_ != nullptr && before_->has_signals);
     result_.may_meet = meeting && !meeting->is_certain;
     if (!meeting || meeting->file.empty()) return;
     const std::string name = Symbols::of(meeting->file).name_of_function(meeting->address, 0);
@@ -353,12 +351,10 @@ class Checker {
     }
     const bool ends_with_finding = result_.verdict == ThreadVerdict::kViolation && !plan_.goes_on;
     if (ends_with_finding || (search.rest.nodes.empty() && uncrashed_.empty())) return;
-    result_.rest = ThreadRest{search.rest,        names_.actors(),     racy_,
-                              is_opaque_,         is_instrumented_,    plan_.ignores_result,
-                              result_.has_met,    result_.has_signals, preemptions_,
-                              search.executions,  search.asleep,       search.foreseen,
-                              search.transitions, result_.violations,  result_.assumed_away,
-                              search.seconds,     uncrashed_};
+    result_.rest = ThreadRest{search.rest,        names_.actors(),      racy_,           is_opaque_,
+                              is_instrumented_,   plan_.ignores_result, result_.has_met, preemptions_,
+                              search.executions,  search.asleep,        search.foreseen, search.transitions,
+                              result_.violations, result_.assumed_away, search.seconds,  uncrashed_};
   }
 
   // The execution in whose recoveries the earlier search was stopped. False where this one is to end there too.
@@ -410,14 +406,6 @@ class Checker {
     if (!first_) first_ = execution;
     for (const scheduler::Step& s : execution.steps)
       result_.threads_most = std::max<std::uint64_t>(result_.threads_most, index(s.actor) + 1);
-    // The reductions leave out some moments at which a signal can come.
-    const bool is_reduced = plan_.reduction != scheduler::ReductionName::kNone;
-    for (const scheduler::Step& s : execution.steps) {
-      for (const scheduler::Access& access : s.operation) {
-        const bool is_signals = scheduler::primitive_of(access.object) == scheduler::PrimitiveId::kSignal;
-        result_.has_signals |= is_reduced && is_signals && access.verb == scheduler::signal::kDeliver;
-      }
-    }
     result_.left_running = std::max(result_.left_running, execution.left_running);
     result_.left_executions += execution.left_running > 0 ? 1 : 0;
     const auto* details = dynamic_cast<const Details*>(execution.note.get());

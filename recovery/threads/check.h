@@ -56,7 +56,7 @@ struct ThreadRest {
   scheduler::TreeSketch sketch;
   std::vector<scheduler::runtime::ActorName> actors;
   std::vector<std::uint64_t> racy;
-  bool is_opaque = false, is_instrumented = false, ignores_result = false, has_met = false, has_signals = false;
+  bool is_opaque = false, is_instrumented = false, ignores_result = false, has_met = false;
   std::uint32_t preemptions = scheduler::kNoPreemptionBound;  // of the round in which it was stopped
   std::uint64_t executions = 0, asleep = 0, foreseen = 0, transitions = 0, violations = 0, assumed_away = 0;
   double seconds = 0;
@@ -73,7 +73,6 @@ struct ThreadResult {
   std::uint64_t threads_most = 0;
   std::uint64_t restored = 0, forked = 0;
   bool is_opaque = false;          // threads met in atomic variables: every order of operations was tried
-  bool has_signals = false;        // a signal was sent to a thread: not every moment at which it can come is tried
   bool has_met = false;            // threads met in atomic variables that are not seen (scheduler/runtime/meetings.h)
   bool may_meet = false;           // there was too much to watch: only that they may
   std::string met_in;              // the function where they were seen to; empty: not known

@@ -108,8 +108,7 @@ const char* bound_text(const ThreadResult& result) {
       break;
   }
   const char* bound = bound_text(result.search.bound);
-  if (*bound != 0) return bound;
-  return result.has_met ? "unseen_atomics" : result.has_signals ? "signals" : "";
+  return *bound == 0 && result.has_met ? "unseen_atomics" : bound;
 }
 
 std::string counts_text(const SearchResult& search) {
@@ -234,8 +233,6 @@ std::vector<std::string> not_covered(const ThreadPlan& plan, const ThreadResult&
                     "between. Compiled with crashcut flags, they are seen.",
                     where, result.is_opaque ? "every order of the calls was" : "orders of the calls were"));
   }
-  if (result.has_signals)
-    sentences.push_back("Some moments at which a signal can come: --reduction none tries them all.");
   if (result.search.unstirred_waits > 0) {
     sentences.push_back(
         fmt::format("Wake-ups of condition variables without a signal, in {}: --spurious {} tries more.",
@@ -359,7 +356,6 @@ static std::string covered_text(const ThreadResult& result) {
   if (result.search.is_too_long) return deepening_text(result.search);
   if (bound_text(result) == std::string_view("unseen_atomics"))
     return "every order of the lock and thread calls that matters";
-  if (bound_text(result) == std::string_view("signals")) return "not at every moment at which a signal can come";
   const bool is_whole = result.search.fraction == 1 && result.crash_bound == Bound::kNone;
   if (is_whole && result.search.bound == BoundHit::kDepth)
     return fmt::format("every schedule in which no thread takes more than {}",

@@ -137,7 +137,6 @@ ThreadRest rest_of(const json& from) {
   rest.is_instrumented = from.at("i").get<bool>();
   rest.ignores_result = from.at("v").get<bool>();
   rest.has_met = from.at("j").get<bool>();
-  rest.has_signals = from.at("aj").get<bool>();
   for (const json& actor : from.at("n"))
     rest.actors.push_back({number<std::uint32_t>(actor.at(0), kActorsMost), number<std::uint32_t>(actor.at(1), ~0u)});
   for (const json& place : from.at("m")) rest.racy.push_back(number<std::uint64_t>(place, ~std::uint64_t{0}));
@@ -179,7 +178,6 @@ std::string encode_rest(const ThreadPlan& plan, const ThreadRest& rest) {
       {"q", plan.is_strict_exit},
       {"v", rest.ignores_result},
       {"j", rest.has_met},
-      {"aj", rest.has_signals},
       {"b",
        {plan.bounds.executions_most, plan.bounds.time_most_s, plan.bounds.depth_most, plan.bounds.preemptions_most}},
       {"s", plan.spurious_most},

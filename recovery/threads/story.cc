@@ -164,6 +164,7 @@ std::string ThreadStory::signal_text(const Access& a) const {
     case signal::kWait:
       return taken > 0 ? "take " + signal_name(taken) : fmt::format("wait for {}", set_text(a.argument));
     case signal::kPending:
+    case signal::kReadable:
       return "see which signals are pending";
     case signal::kAction:
       return fmt::format("set what {} does", signal_name(a.argument & 0xff));

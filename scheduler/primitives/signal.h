@@ -31,15 +31,18 @@ inline std::int64_t apply(State& state, ActorId actor, const Operation& operatio
     }
     case kPending:
       return pending_for(p, access.expected) | pending_for(p, kAnyThread);
+    case kReadable:
+      return readable(p, access);
     case kAction:
       set_action(p, access);
       return 0;
     case kAddThread:
-      field(p, access.expected, kLives) = 1;
+      field(p, access.expected, kLife) = kLives;
       field(p, access.expected, kMask) = access.argument;
       return 0;
     case kRemoveThread:
-      for (const Field f : {kLives, kMask, kExpected}) field(p, access.expected, f) = 0;
+      for (const Field f : {kMask, kExpected}) field(p, access.expected, f) = 0;
+      field(p, access.expected, kLife) = kIsOver;
       std::erase_if(p.second, [&](std::int64_t entry) { return entry >> 8 == access.expected + 1; });
       return 0;
     default:

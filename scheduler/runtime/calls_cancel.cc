@@ -151,12 +151,12 @@ void enter_cancellation_point(const void* caller) {
   if (is_cancelled_at_entry(caller)) end_actor(PTHREAD_CANCELED);
 }
 
-void enter_cancellation_point_again(const Operation& wait, const void* caller) {
-  for (const Access& access : wait) {
-    if (primitive_of(access.object) != PrimitiveId::kCancellation || access.verb != cancellation::kLeave) continue;
-    if (object_of(access.object).b == cancellation::kOutside)
-      perform(cancellation::access(access.object, cancellation::kEnter), caller);
-  }
+bool is_in_cancellation_point() {
+  return current_actor().has_canceller && object_of(cancellation_object(current_actor())).b != cancellation::kOutside;
+}
+
+void enter_cancellation_point_again(const void* caller) {
+  if (!is_in_cancellation_point()) perform(own_access(cancellation::kEnter), caller);
 }
 
 bool is_cancelled() {

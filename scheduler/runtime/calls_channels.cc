@@ -7,6 +7,7 @@
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <sys/select.h>
+#include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -21,6 +22,7 @@
 #include <vector>
 
 #include "scheduler/primitives/channel.h"
+#include "scheduler/primitives/signal.h"
 #include "scheduler/runtime/calls.h"
 #include "scheduler/runtime/channels.h"
 #include "scheduler/runtime/gate.h"
@@ -46,6 +48,7 @@ struct Member {
 struct Contents {
   std::string bytes;            // of a pipe
   std::vector<Member> members;  // of a set
+  std::uint64_t signals = 0;    // of a signalfd, those that it tells of
 };
 
 // Of one execution; the memory that it is in is forgotten with it.
@@ -72,6 +75,7 @@ const Object& state() { return object_of(channels().object); }
 std::int64_t handle_of_fd(long fd) { return g_channels == nullptr ? -1 : channel::handle_at(state(), fd); }
 std::int64_t field(std::int64_t handle, Field f) { return channel::field(state(), handle / 2, f); }
 bool is_pipe(std::int64_t handle) { return field(handle, channel::kKindOf) == channel::kPipe; }
+bool is_signals(std::int64_t handle) { return field(handle, channel::kKindOf) == channel::kSignals; }
 bool is_set(std::int64_t handle) { return field(handle, channel::kKindOf) == channel::kSet; }
 Contents& contents_of(std::int64_t channel) { return channels().contents[static_cast<std::size_t>(channel)]; }
 
@@ -133,6 +137,15 @@ long make_counter(std::uint32_t amount, long flags, const void* caller) {
   if ((flags & ~(EFD_CLOEXEC | EFD_NONBLOCK | EFD_SEMAPHORE)) != 0) return -EINVAL;
   return open_channel((flags & EFD_SEMAPHORE) != 0 ? channel::kSemaphore : channel::kCounter,
                       (flags & EFD_NONBLOCK) != 0 ? 1 : 0, amount, caller);
+}
+
+long make_signalfd(long fd, const std::uint64_t* signals, long flags, const void* caller) {
+  if ((flags & ~(SFD_CLOEXEC | SFD_NONBLOCK)) != 0) return -EINVAL;
+  if (fd != -1) refuse("signalfd() of a descriptor that is one already");
+  const std::uint64_t wanted = *signals;
+  const long made = open_channel(channel::kSignals, (flags & SFD_NONBLOCK) != 0 ? 1 : 0, 0, caller);
+  if (made >= 0) contents_of(handle_of_fd(made) / 2).signals = wanted;
+  return made;
 }
 
 long close_fd(long fd, const void* caller) {
@@ -243,6 +256,40 @@ std::optional<long> write_counter(std::int64_t handle, Parts parts, const void* 
   return sizeof value;
 }
 
+signalfd_siginfo as_read(const siginfo_t& info) {
+  signalfd_siginfo read{};
+  read.ssi_signo = static_cast<std::uint32_t>(info.si_signo);
+  read.ssi_code = info.si_code;
+  read.ssi_pid = static_cast<std::uint32_t>(info.si_pid);
+  read.ssi_uid = static_cast<std::uint32_t>(info.si_uid);
+  if (info.si_code == SI_QUEUE) {
+    read.ssi_int = info.si_value.sival_int;
+    read.ssi_ptr = reinterpret_cast<std::uint64_t>(info.si_value.sival_ptr);
+  }
+  return read;
+}
+
+// As many as there are, and fit; it waits for the first of them.
+std::optional<long> read_signals(std::int64_t handle, Parts parts, const void* caller) {
+  std::string all;
+  const auto most = size_of(parts) / sizeof(signalfd_siginfo);
+  std::optional<long> got = 0;
+  while (all.size() < most * sizeof(signalfd_siginfo)) {
+    siginfo_t info;
+    const bool tries = !all.empty() || channel::is_nonblocking(state(), handle);
+    got = take_signal(contents_of(handle / 2).signals, tries, info, caller);
+    if (!got || *got < 0) break;
+    const signalfd_siginfo read = as_read(info);
+    all.append(reinterpret_cast<const char*>(&read), sizeof read);
+  }
+  perform(access_to(handle, channel::kDrop, handle % 2), caller);
+  if (!got) return got;
+  if (all.empty()) return got;
+  scatter(parts, all);
+  note_written();
+  return static_cast<long>(all.size());
+}
+
 // Reading or writing: nothing where the thread was cancelled.
 std::optional<long> read_or_write(bool writes, long fd, Parts parts, const void* caller) {
   const std::int64_t handle = perform_on_table(channel::kUse, fd, 0, caller);
@@ -255,6 +302,10 @@ std::optional<long> read_or_write(bool writes, long fd, Parts parts, const void*
     if (handle % 2 != (writes ? channel::kWriteEnd : channel::kReadEnd)) return give_back(-EBADF);
     if (size_of(parts) == 0) return give_back(0);
     return writes ? write_pipe(handle, parts, caller) : read_pipe(handle, parts, caller);
+  }
+  if (is_signals(handle)) {
+    if (writes || size_of(parts) < sizeof(signalfd_siginfo)) return give_back(-EINVAL);
+    return read_signals(handle, parts, caller);
   }
   if (size_of(parts) < sizeof(std::uint64_t)) return give_back(-EINVAL);
   return writes ? write_counter(handle, parts, caller) : read_counter(handle, parts, caller);
@@ -321,8 +372,9 @@ Waited wait_until_ready(Operation operation, Timeout timeout, bool is_answered, 
   const std::int64_t result = perform(leave_cancellation_point(operation), caller, OnSignal::kFail);
   if (result == kInterrupted) return Waited::kInterrupted;
   if (is_cancelled()) return Waited::kCancelled;
-  if (result == 0 && is_timed) own_clock_ns() += *timeout;
-  return result == 0 ? Waited::kTimedOut : Waited::kDone;
+  const bool is_ready = result != 0 || readable_signals(current_actor().done) != 0;
+  if (!is_ready && is_timed) own_clock_ns() += *timeout;
+  return is_ready ? Waited::kDone : Waited::kTimedOut;
 }
 
 // What is from outside answers at once. How many are ready.
@@ -342,6 +394,7 @@ std::optional<long> poll_all(std::span<pollfd> fds, Timeout timeout, const void*
   Interest interest;
   std::vector<pollfd> outside;
   bool sees_set = false;
+  std::uint64_t signals = 0;
   for (pollfd& p : fds) {
     p.revents = 0;
     const std::int64_t handle = p.fd < 0 ? -1 : handle_of_fd(p.fd);
@@ -350,6 +403,7 @@ std::optional<long> poll_all(std::span<pollfd> fds, Timeout timeout, const void*
     } else {
       add_interest(interest, handle, p.events);
       sees_set = sees_set || is_set(handle);
+      if (is_signals(handle) && (p.events & kIns) != 0) signals |= contents_of(handle / 2).signals;
     }
   }
   const long ready = poll_outside(outside);
@@ -360,14 +414,21 @@ std::optional<long> poll_all(std::span<pollfd> fds, Timeout timeout, const void*
   } else {
     Operation operation(channel::poll(channels().object, interest));
     if (sees_set) operation.begin()->order |= channel::kSeesAll;
+    if (signals != 0) operation.add(look_for_signals(signals));
     waited = wait_until_ready(operation, timeout, ready > 0, caller);
   }
   if (waited == Waited::kCancelled) return std::nullopt;
   if (waited == Waited::kInterrupted) return -EINTR;
+  const std::uint64_t readable = signals != 0 ? readable_signals(current_actor().done) : 0;
   long count = 0;
   std::size_t next_outside = 0;
   for (pollfd& p : fds) {
     const std::int64_t handle = p.fd < 0 ? -1 : handle_of_fd(p.fd);
+    if (handle >= 0 && is_signals(handle)) {
+      p.revents = static_cast<short>((readable & contents_of(handle / 2).signals) != 0 ? p.events & kIns : 0);
+      count += p.revents != 0 ? 1 : 0;
+      continue;
+    }
     p.revents = handle < 0 ? outside[next_outside++].revents : ready_events(handle, p.events);
     count += p.revents != 0 ? 1 : 0;
   }
@@ -421,6 +482,7 @@ long change_set(long set_fd, long operation, long fd, const epoll_event* event, 
   } else {
     check_pollable(handle);
     if (is_set(handle)) refuse("epoll_ctl() of one epoll instance in another");
+    if (is_signals(handle)) refuse("epoll_ctl() of a signalfd");
     const std::int64_t wanted = ((events & kIns) != 0 ? channel::kIn : 0) | ((events & kOuts) != 0 ? channel::kOut : 0);
     const std::int64_t how = ((events & EPOLLET) != 0 ? channel::kEdgeTriggered : 0) |
                              ((events & EPOLLONESHOT) != 0 ? channel::kOneShot : 0);
@@ -648,6 +710,10 @@ std::optional<long> do_other_call(long number, const long* a, const void* caller
       return make_counter(static_cast<std::uint32_t>(a[0]), 0, caller);
     case SYS_eventfd2:
       return make_counter(static_cast<std::uint32_t>(a[0]), a[1], caller);
+    case SYS_signalfd:
+    case SYS_signalfd4:
+      return make_signalfd(static_cast<int>(a[0]), reinterpret_cast<const std::uint64_t*>(a[1]),
+                           number == SYS_signalfd4 ? a[3] : 0, caller);
     case SYS_epoll_create:
       return a[0] <= 0 ? -EINVAL : open_channel(channel::kSet, 0, 0, caller);
     case SYS_epoll_create1:

@@ -28,8 +28,8 @@ namespace {
 
 // Of libc's functions, those by which signals come about between threads. Who uses none gets none.
 constexpr const char* kUsers[] = {
-    "kill",    "pthread_kill", "raise",        "gsignal",    "tgkill",    "killpg", "sigqueue", "pthread_sigqueue",
-    "sigwait", "sigwaitinfo",  "sigtimedwait", "sigsuspend", "sigpending"};
+    "kill",    "pthread_kill", "raise",        "gsignal",    "tgkill",     "killpg",  "sigqueue", "pthread_sigqueue",
+    "sigwait", "sigwaitinfo",  "sigtimedwait", "sigsuspend", "sigpending", "signalfd"};
 bool g_has_signals = false;
 __attribute__((constructor(102))) void find_users_of_signals() { g_has_signals = do_objects_refer_to(kUsers); }
 
@@ -277,7 +277,7 @@ void begin_signals(Actor& main) {
   for (int number = 1; number < NSIG; ++number)
     ignored |= is_ignored(number, g_actions[number]) ? signal::bit_of(number) : 0;
   g_signals = new Signals;
-  g_signals->process = own_object(PrimitiveId::kSignal, static_cast<ActorId>(kActorsMost), 0, ignored);
+  g_signals->process = own_object(PrimitiveId::kSignal, static_cast<ActorId>(kActorsMost), 1, ignored);
   main.signals = own_object(PrimitiveId::kSignal, main.id, 1, 0);
   add_delivering_actor(main, g_signals->process);
 }
@@ -285,7 +285,6 @@ void begin_signals(Actor& main) {
 // Static constructors may have made some.
 void announce_handlers() {
   if (!g_has_signals) return;
-  perform(about(signal::kAddThread, 0, 0), nullptr);
   for (int number = 1; number < NSIG; ++number) {
     if (has_handler(g_actions[number])) perform(set_action_access(number, g_actions[number]), nullptr);
   }
@@ -359,7 +358,7 @@ bool has_failed(const Operation& attempt) {
     case PrimitiveId::kSemaphore:
       return first.result == EAGAIN;
     case PrimitiveId::kChannel:
-      return channel::is_poll(first) ? first.result == 0 : first.result == -EAGAIN;
+      return channel::is_poll(first) ? first.result == 0 && readable_signals(attempt) == 0 : first.result == -EAGAIN;
     default:
       return first.result == 0;
   }
@@ -371,7 +370,8 @@ struct Kept {
       : self(actor),
         futex_word(actor.futex_word),
         is_sleeping(actor.is_sleeping),
-        has_other_mask(actor.has_other_mask) {
+        has_other_mask(actor.has_other_mask),
+        is_in_cancellation_point(runtime::is_in_cancellation_point()) {
     std::copy(std::begin(self.file_locks), std::end(self.file_locks), file_locks);
     std::copy(std::begin(self.memory.granules), std::end(self.memory.granules), granules);
     self.is_sleeping = self.has_other_mask = false;
@@ -384,7 +384,7 @@ struct Kept {
   }
   Actor& self;
   const volatile std::uint32_t* futex_word;
-  bool is_sleeping, has_other_mask;
+  bool is_sleeping, has_other_mask, is_in_cancellation_point;
   ObjectId file_locks[2];
   decltype(MemoryView::granules) granules;
 };
@@ -420,7 +420,7 @@ Heeded heed_delivery(Actor& self, const Operation& operation, OnSignal on_signal
   kept.restore();
   if (is_done) self.done = *attempt;
   if (is_done || is_interrupted) return is_done ? Heeded::kIsDone : Heeded::kIsInterrupted;
-  enter_cancellation_point_again(operation, caller);
+  if (kept.is_in_cancellation_point) enter_cancellation_point_again(caller);
   self.has_other_mask = kept.has_other_mask;
   return Heeded::kStandsAgain;
 }
@@ -445,6 +445,31 @@ void enter_call(const void* caller) {
   }
   self.mask = self.mask_meanwhile;
   self.has_other_mask = true;
+}
+
+Access look_for_signals(std::uint64_t set) {
+  if (!g_has_signals) refuse("a signalfd that is made by a system call of its own, not by a function of libc's");
+  return about_self(signal::kReadable, static_cast<std::int64_t>(without_unblockable(set)));
+}
+std::uint64_t readable_signals(const Operation& done) {
+  for (const Access& access : done) {
+    if (primitive_of(access.object) == PrimitiveId::kSignal && access.verb == signal::kReadable)
+      return static_cast<std::uint64_t>(access.result);
+  }
+  return 0;
+}
+
+std::optional<long> take_signal(std::uint64_t set, bool tries, siginfo_t& out, const void* caller) {
+  if (!g_has_signals) refuse("a signalfd that is made by a system call of its own, not by a function of libc's");
+  if (is_cancelled_at_entry(caller)) return std::nullopt;
+  Operation operation(about_self(signal::kWait, static_cast<std::int64_t>(without_unblockable(set))));
+  if (tries) operation.begin()->order = 1;
+  const std::int64_t found = perform(leave_cancellation_point(operation), caller, OnSignal::kRestart);
+  if (found == kInterrupted) return -EINTR;
+  if (is_cancelled()) return std::nullopt;
+  if (found == 0) return -EAGAIN;
+  out = take_sent(current_actor(), found).info;
+  return 0;
 }
 
 void signal_broken_pipe(const void* caller) {
@@ -545,9 +570,6 @@ Answer do_signal_call(long number, const long* a, const void* caller, long& resu
     }
     case SYS_timer_create:
       refuse("timer_create()");
-    case SYS_signalfd:
-    case SYS_signalfd4:
-      refuse("signalfd()");
     case SYS_rt_sigsuspend: {
       const WithMask mask(set_at(a[0]), caller);
       if (!wait_for_handler(caller)) return Answer::kCancelled;

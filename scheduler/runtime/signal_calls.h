@@ -2,7 +2,10 @@
 // whatever comes from outside, are the kernel's (signals.cc).
 #pragma once
 
+#include <signal.h>
+
 #include <cstdint>
+#include <optional>
 
 #include "scheduler/runtime/channels.h"
 #include "scheduler/runtime/world.h"
@@ -28,6 +31,11 @@ Heeded heed_delivery(Actor& self, const Operation& operation, OnSignal on_signal
 // Before an operation that a handler may interrupt: a signal that comes here came before the call.
 void enter_call(const void* caller);
 
+// signalfd: polling looks for these, and what a poll found of them; reading takes one, -EAGAIN where it tries and there
+// is none, nothing where the thread was cancelled.
+Access look_for_signals(std::uint64_t set);
+std::uint64_t readable_signals(const Operation& done);
+std::optional<long> take_signal(std::uint64_t set, bool tries, siginfo_t& out, const void* caller);
 // SIGPIPE, to the running thread.
 void signal_broken_pipe(const void* caller);
 // Waits for a handler to run. False: the thread was cancelled.

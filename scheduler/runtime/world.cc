@@ -273,7 +273,7 @@ static bool is_try(const Operation& operation) {
 // Of a try that is done. Whether a call on a channel found nothing: no data, no room, nothing ready.
 static bool has_failed(const Operation& done) {
   if (primitive_of(done[0].object) != PrimitiveId::kChannel) return done.result() != 0;
-  return channel::is_poll(done[0]) ? done.result() == 0 : done.result() == -EAGAIN;
+  return channel::is_poll(done[0]) ? done.result() == 0 && readable_signals(done) == 0 : done.result() == -EAGAIN;
 }
 
 static bool is_lock(const Operation& operation) {

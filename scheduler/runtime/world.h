@@ -172,11 +172,12 @@ bool is_cancelling();
 // Where the running actor can be cancelled in a wait: the two accesses of it (cancellation.h).
 std::optional<Access> entry_of_cancellation_point();
 Operation& leave_cancellation_point(Operation& operation);
-// Enters one by a step of its own. One that is left for a handler, and waits again after it, is entered again: the
-// handler may have come to others.
+// Enters one by a step of its own. One in the middle of which a handler ran is entered again where the handler came to
+// others, and left them.
 bool is_cancelled_at_entry(const void* caller);
 void enter_cancellation_point(const void* caller);
-void enter_cancellation_point_again(const Operation& wait, const void* caller);
+bool is_in_cancellation_point();
+void enter_cancellation_point_again(const void* caller);
 // Ends the running actor where what it did last found it cancelled.
 bool is_cancelled();
 void end_if_cancelled();

@@ -8,6 +8,7 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/signalfd.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -118,6 +119,28 @@ static void* sends_to_process(void* unused) {
   assert(kill(getpid(), SIGUSR1) == 0);
   return unused;
 }
+static void* reads_signals(void* unused) {
+  const int fd = signalfd(-1, &usr1, 0);
+  assert(fd >= 0);
+  struct signalfd_siginfo info[2];
+  assert(read(fd, info, 16) == -1 && errno == EINVAL);
+  assert(read(fd, info, sizeof info) == sizeof info[0]);
+  assert(info[0].ssi_signo == SIGUSR1 && info[0].ssi_pid == (unsigned)getpid());
+  got = SIGUSR1;
+  assert(close(fd) == 0);
+  return unused;
+}
+static void* polls_signals(void* unused) {
+  const int fd = signalfd(-1, &usr1, SFD_NONBLOCK);
+  struct pollfd polled[2] = {{fd, POLLIN | POLLOUT, 0}, {p[0], POLLIN, 0}};
+  assert(poll(polled, 2, -1) >= 1);
+  assert(polled[0].revents == POLLIN || (polled[0].revents == 0 && polled[1].revents == POLLIN));
+  struct signalfd_siginfo info;
+  if (polled[0].revents != 0) assert(read(fd, &info, sizeof info) == sizeof info);
+  assert(read(fd, &info, sizeof info) == -1 && errno == EAGAIN);
+  got = polled[0].revents;
+  return unused;
+}
 static void* sleeps(void* unused) {
   struct timespec second = {1, 0}, left = {0, 0};
   if (nanosleep(&second, &left) != 0) assert(errno == EINTR && left.tv_sec == 1), interrupted = 1;
@@ -137,6 +160,30 @@ int main(int argc, char** argv) {
     assert((IS("sigwait") ? pthread_kill(a, SIGUSR1) : kill(getpid(), SIGUSR1)) == 0);
     pthread_join(a, NULL);
     assert(got == SIGUSR1);
+  }
+  if (IS("signalfd") || IS("signalfd-of-process") || IS("signalfd-of-other")) {
+    block(SIGUSR1);
+    one(reads_signals);
+    const pthread_t target = IS("signalfd-of-other") ? main_thread : a;
+    assert((IS("signalfd-of-process") ? kill(getpid(), SIGUSR1) : pthread_kill(target, SIGUSR1)) == 0);
+    pthread_join(a, NULL);
+    assert(got == SIGUSR1);
+  }
+  if (IS("polls-signalfd") || IS("polls-signalfd-right")) {
+    block(SIGUSR1);
+    one(polls_signals);
+    if (IS("polls-signalfd")) assert(write(p[1], "x", 1) == 1);
+    pthread_kill(a, SIGUSR1);
+    pthread_join(a, NULL);
+    assert(got == POLLIN);
+  }
+  if (IS("signalfd-and-sigwait")) {
+    block(SIGUSR1);
+    one(reads_signals);
+    kill(getpid(), SIGUSR1);
+    int number;
+    sigwait(&usr1, &number);
+    pthread_join(a, NULL);
   }
   if (IS("sigwait-unblocked")) {
     one(waits_for_usr1);

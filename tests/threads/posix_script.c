@@ -3,6 +3,7 @@
  * first of them main: two characters a call, what to do and with which object (tests/posix_model.h lists them). What a
  * call results in is told by a semaphore of its own, which begins with the result and one: whoever runs this sees how
  * objects begin, and no thread has to wait for it or meets another there.
+ * WITH_SIGNALS: there are signals too; a program that refers to the functions that send them is scheduled otherwise.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -11,6 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#ifdef WITH_SIGNALS
+#include <signal.h>
+#include <unistd.h>
+#endif
 
 enum { kObjects = 2, kThreads = 4, kCalls = 32, kSerials = kCalls - 2, kEnd = kCalls - 1, kBase = 9999 };
 
@@ -33,6 +38,44 @@ struct thread {
 };
 static struct thread all[kThreads];
 static __thread int ran_routine;
+
+#ifdef WITH_SIGNALS
+static __thread int handled, blocked[kObjects];
+static const int numbers[kObjects] = {SIGUSR1, SIGUSR2};
+static void count(int number) { handled += number == numbers[0] ? 1000 : 50000; }
+
+static sigset_t set_of(int i) {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, numbers[i]);
+  return set;
+}
+static int change_mask(int how, int i) {
+  const sigset_t set = set_of(i);
+  blocked[i] = how == SIG_BLOCK;
+  return pthread_sigmask(how, &set, NULL);
+}
+static int wait_for(int i) {
+  const sigset_t set = set_of(i);
+  int number;
+  return sigwait(&set, &number);
+}
+static int wait_for_a_while(int i) {
+  const sigset_t set = set_of(i);
+  const struct timespec second = {1, 0};
+  return sigtimedwait(&set, NULL, &second) == numbers[i] ? 0 : errno;
+}
+static void install_handlers(void) {
+  for (int i = 0; i < kObjects; ++i) {
+    struct sigaction action = {0};
+    action.sa_handler = count;
+    sigaction(numbers[i], &action, NULL);
+  }
+}
+#else
+static const int handled = 0, blocked[kObjects];
+static void install_handlers(void) {}
+#endif
 
 static void tell(int thread, int call, int result) { sem_init(&told[thread][call], 0, (unsigned)result + 1); }
 
@@ -122,7 +165,12 @@ static int is_defined(const struct thread* self, char what, int i) {
     case 'J':
     case 'k':
     case 'x':
+    case 'K':
+    case 'L':
       return !is_joined[i];
+    case 'S':
+    case 'Z':
+      return blocked[i];
     default:
       return 1;
   }
@@ -200,6 +248,22 @@ static int call(struct thread* self, char what, int i) {
     case 'y':
       pthread_testcancel();
       return 0;
+#ifdef WITH_SIGNALS
+    case 'K':
+      return pthread_kill(threads[i], numbers[0]);
+    case 'L':
+      return pthread_kill(threads[i], numbers[1]);
+    case 'P':
+      return by_errno(kill(getpid(), numbers[i]));
+    case 'm':
+      return change_mask(SIG_BLOCK, i);
+    case 'M':
+      return change_mask(SIG_UNBLOCK, i);
+    case 'S':
+      return wait_for(i);
+    case 'Z':
+      return wait_for_a_while(i);
+#endif
     default:
       abort();
   }
@@ -223,7 +287,9 @@ static void* run(void* argument) {
   pthread_cleanup_push(clean_up, self);
   for (self->at = 0; self->script[2 * self->at] != '.' && self->script[2 * self->at] != 0; ++self->at) {
     const char* at = self->script + 2 * self->at;
-    if (is_defined(self, at[0], at[1] - '0')) tell(self->number, self->at, call(self, at[0], at[1] - '0'));
+    if (!is_defined(self, at[0], at[1] - '0')) continue;
+    const int result = call(self, at[0], at[1] - '0');
+    tell(self->number, self->at, result + handled);
   }
   pthread_cleanup_pop(0);
   tell(self->number, kEnd, 1);
@@ -242,6 +308,8 @@ static void init_mutex(int i) {
 
 int main(int argc, char** argv) {
   kinds = argv[1];
+  threads[0] = pthread_self();
+  install_handlers();
   sem_init(&told[0][0], 0, kBase);
   for (int i = 0; i < kObjects; ++i) {
     init_mutex(i);
