@@ -175,6 +175,9 @@ class Run {
       case 'K':
       case 'L':
         return !is_joined_[i];
+      case 'm':
+        return (a.mask & signal::bit_of(kNumbers[i])) == 0;
+      case 'M':
       case 'S':
       case 'Z':
         return (a.mask & signal::bit_of(kNumbers[i])) != 0;
@@ -195,8 +198,6 @@ class Run {
         ++a.at;
       else if (call.what == '+')
         finish(a, variables_[call.object]++);
-      else if ((call.what == 'm' || call.what == 'M') && send_operation(a, call)[0].argument == a.mask)
-        finish(a, 0);
       else
         stand_before(a, operation_of(a, call));
     }

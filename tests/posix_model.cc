@@ -10,6 +10,7 @@ namespace crashcut::tests {
 namespace {
 
 constexpr int kNobody = -1;
+constexpr int kGoesOn = -1, kBeginsAgain = -2;  // a call, after a handler
 
 struct Mutex {
   int owner = kNobody, depth = 0;
@@ -55,6 +56,9 @@ struct Thread {
   int spurious_left = 0;
   std::array<bool, kPosixObjects> blocks{}, pending{};  // signals
   int handled = 0;                                      // kPosixHandled, summed up
+  // In the middle of a wait that a handler may end; looking for more that has come. And what the call ends with then.
+  enum class Handling : char { kNone, kInterrupted, kMore } handling = Handling::kNone;
+  int result_after = 0;
   PosixThreadEnd end;
   auto operator<=>(const Thread&) const = default;
 };
@@ -406,42 +410,64 @@ class Machine {
   }
 
   // --- signals
-  static bool is_deliverable(const World& world, int t, std::size_t s) {
-    const Thread& thread = world.threads[static_cast<std::size_t>(t)];
-    return !thread.blocks[s] && (thread.pending[s] || world.pending[s]);
-  }
-  // All that the thread does not block comes to it. False: there was nothing.
-  static bool deliver(World& world, int t) {
+  // One that the thread does not block comes to it: its own first, the lowest first. False: there is none.
+  static bool take_one(World& world, int t) {
     Thread& thread = world.threads[static_cast<std::size_t>(t)];
-    bool is_any = false;
-    for (std::size_t s = 0; s < kPosixObjects; ++s) {
-      while (is_deliverable(world, t, s)) {
-        (thread.pending[s] ? thread.pending[s] : world.pending[s]) = false;
+    for (std::array<bool, kPosixObjects>* pending : {&thread.pending, &world.pending}) {
+      for (std::size_t s = 0; s < kPosixObjects; ++s) {
+        if (thread.blocks[s] || !(*pending)[s]) continue;
+        (*pending)[s] = false;
         thread.handled += kPosixHandled[s];
-        is_any = true;
+        return true;
       }
     }
-    return is_any;
+    return false;
   }
   static bool is_awaited(const World& world, int t, std::size_t s) {
     return world.threads[static_cast<std::size_t>(t)].pending[s] || world.pending[s];
   }
-  // Handlers run. A wait for a semaphore or a signal that still has to wait ends; but sigwait() begins again.
+  // A call that ends once all that has come is handled.
+  void finish_after_signals(World world, int t) {
+    if (!take_one(world, t)) return finish(std::move(world), t, 0);
+    Thread& thread = world.threads[static_cast<std::size_t>(t)];
+    thread.handling = Thread::Handling::kMore;
+    thread.result_after = 0;
+    go(std::move(world));
+  }
+  // A handler begins. A wait for a semaphore or a signal may end by it; others go on.
   void step_handlers(const World& world, int t) {
     World next = world;
-    if (!deliver(next, t)) return;
+    if (!take_one(next, t)) return;
     Thread& thread = next.threads[static_cast<std::size_t>(t)];
     const std::vector<PosixCall>& calls = program_.threads[static_cast<std::size_t>(t)];
-    if (thread.stage != Thread::Stage::kInside || thread.at >= calls.size()) return go(std::move(next));
-    const PosixCall& call = calls[thread.at];
+    const bool is_inside = thread.stage == Thread::Stage::kInside && thread.at < calls.size();
+    const char what = is_inside ? calls[thread.at].what : 0;
+    const bool may_end = what == 'p' || what == 'Q' || what == 'S' || what == 'Z';
+    thread.handling = may_end ? Thread::Handling::kInterrupted : Thread::Handling::kMore;
+    thread.result_after = kGoesOn;
+    go(std::move(next));
+  }
+  // It ends where it still has to wait; but sigwait() begins again.
+  void step_interrupted(World world, int t) {
+    Thread& thread = world.threads[static_cast<std::size_t>(t)];
+    const PosixCall& call = program_.threads[static_cast<std::size_t>(t)][thread.at];
     const auto object = static_cast<std::size_t>(call.object);
     const bool is_semaphore = call.what == 'p' || call.what == 'Q';
-    const bool is_signal = call.what == 'S' || call.what == 'Z';
-    const bool waits = (is_semaphore && next.semaphores[object] == 0) || (is_signal && !is_awaited(next, t, object));
-    if (!waits) return go(std::move(next));
-    if (call.what != 'S') return finish(std::move(next), t, EINTR);
-    thread.stage = Thread::Stage::kBegins;
-    go(std::move(next));
+    const bool waits = is_semaphore ? world.semaphores[object] == 0 : !is_awaited(world, t, object);
+    thread.handling = Thread::Handling::kMore;
+    if (!waits && is_semaphore) --world.semaphores[object];
+    if (!waits && !is_semaphore) (thread.pending[object] ? thread.pending[object] : world.pending[object]) = false;
+    thread.result_after = !waits ? 0 : call.what == 'S' ? kBeginsAgain : EINTR;
+    if (waits && call.what == 'S') thread.stage = Thread::Stage::kBegins;
+    go(std::move(world));
+  }
+  // All that has come meanwhile is handled too.
+  void step_handling(World world, int t) {
+    if (take_one(world, t)) return go(std::move(world));
+    Thread& thread = world.threads[static_cast<std::size_t>(t)];
+    thread.handling = Thread::Handling::kNone;
+    if (thread.result_after >= 0) return finish(std::move(world), t, thread.result_after);
+    go(std::move(world));
   }
   // Whether another thread would take what is sent to the process.
   bool is_wanted_by_others(const World& world, int t, std::size_t s) const {
@@ -465,22 +491,19 @@ class Machine {
         const std::size_t sent = call.what == 'K' ? 0 : 1;
         Thread& other = next.threads[static_cast<std::size_t>(call.object)];
         if (!other.is_over) other.pending[sent] = true;
-        if (call.object == t && !thread.blocks[sent]) deliver(next, t);
+        if (call.object == t && !thread.blocks[sent]) return finish_after_signals(std::move(next), t);
         return finish(std::move(next), t, 0);
       }
       case 'P':
         next.pending[s] = true;
-        if (!thread.blocks[s] && !is_wanted_by_others(next, t, s)) deliver(next, t);
+        if (!thread.blocks[s] && !is_wanted_by_others(next, t, s)) return finish_after_signals(std::move(next), t);
         return finish(std::move(next), t, 0);
       case 'm':
         thread.blocks[s] = true;
-        return finish(std::move(next), t, 0);
+        return finish_after_signals(std::move(next), t);
       case 'M':
-        if (thread.blocks[s]) {
-          thread.blocks[s] = false;
-          deliver(next, t);
-        }
-        return finish(std::move(next), t, 0);
+        thread.blocks[s] = false;
+        return finish_after_signals(std::move(next), t);
       default:
         break;
     }
@@ -531,6 +554,10 @@ class Machine {
       case 'K':
       case 'L':
         return !world.is_joined[object];
+      // What is blocked already is not blocked again: nothing comes between.
+      case 'm':
+        return !world.threads[static_cast<std::size_t>(t)].blocks[object];
+      case 'M':
       case 'S':
       case 'Z':
         return world.threads[static_cast<std::size_t>(t)].blocks[object];
@@ -543,10 +570,13 @@ class Machine {
     Thread& thread = world.threads[static_cast<std::size_t>(t)];
     const std::vector<PosixCall>& calls = program_.threads[static_cast<std::size_t>(t)];
     if (thread.is_over) return;
-    step_handlers(world, t);
+    if (thread.handling == Thread::Handling::kInterrupted) return step_interrupted(std::move(world), t);
+    if (thread.handling == Thread::Handling::kMore) return step_handling(std::move(world), t);
     while (thread.at < calls.size() && thread.stage == Thread::Stage::kBegins &&
            !is_defined(world, t, calls[thread.at]))
       ++thread.at;
+    // Nobody can tell whether a handler ran before or after the thread did something of its own.
+    if (thread.at == calls.size() || calls[thread.at].what != '+') step_handlers(world, t);
     if (thread.at == calls.size()) return step_end(world, t);
     const PosixCall& call = calls[thread.at];
     switch (call.what) {

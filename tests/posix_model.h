@@ -35,9 +35,10 @@ inline constexpr int kPosixObjects = 2;  // of each kind
 //   K L           thread: pthread_kill, by the first signal, by the second
 //   P m M S Z     signal: kill of the process, block, unblock; where it is blocked: sigwait, sigtimedwait
 // Both signals have a handler, which counts how often it ran in its thread, and is installed without SA_RESTART. A
-// result has kPosixHandled added for each of these runs before the call returned. As in Linux, all that a thread does
-// not block comes to it at once, and what a thread unblocks or sends itself comes before that call returns. A handler
-// runs between two calls, or while one waits: not between what a call does and its return.
+// result has kPosixHandled added for each of these runs before the call returned. As in Linux, what a thread sends
+// itself, or what is pending when it changes its mask, comes before that call returns, and after a handler comes all
+// else that has come meanwhile. A handler runs between two calls, or while one waits: not between what a call does and
+// its return.
 struct PosixCall {
   char what;
   int object;

@@ -262,8 +262,8 @@ INSTANTIATE_TEST_SUITE_P(
                       Family{"onces", "oOOpslg", 40}, Family{"conditions", "ccnnNls", 60},
                       Family{"timed_conditions", "CCcnnNlT", 80}, Family{"spurious_conditions", "cCnnNl", 60, 1},
                       Family{"joins", "jJklsptR", 40}, Family{"cancels", "xpQcCnyslO", 60},
-                      Family{"signals", "KKLPPmMSSZ", 60}, Family{"signals_and_waits", "KKLPmMSZplscnQ+", 60},
-                      Family{"signals_and_locks", "KLPmMSZlTtrwBo", 40}, Family{"signals_and_joins", "KLPmMSZjJk", 40},
+                      Family{"signals", "KKLPPmMSSZ", 25}, Family{"signals_and_waits", "KKLPmMSZplscnQ+", 40},
+                      Family{"signals_and_locks", "KLPmMSZlTtrwBo", 25}, Family{"signals_and_joins", "KLPmMSZjJk", 25},
                       Family{"cancels_and_joins", "xjJkpcCnyl", 40},
                       Family{"everything", "ltTuU!rwabRWvpqQsgBoOcCnN+jJkxy", 80, 1}),
     [](const auto& info) { return std::string(info.param.name); });

@@ -168,6 +168,9 @@ static int is_defined(const struct thread* self, char what, int i) {
     case 'K':
     case 'L':
       return !is_joined[i];
+    case 'm':
+      return !blocked[i];
+    case 'M':
     case 'S':
     case 'Z':
       return blocked[i];
