@@ -59,6 +59,7 @@ struct Thread {
   // In the middle of a wait that a handler may end; looking for more that has come. And what the call ends with then.
   enum class Handling : char { kNone, kInterrupted, kMore } handling = Handling::kNone;
   int result_after = 0;
+  int handles = -1;  // the signal whose handler runs
   PosixThreadEnd end;
   auto operator<=>(const Thread&) const = default;
 };
@@ -413,11 +414,13 @@ class Machine {
   // One that the thread does not block comes to it: its own first, the lowest first. False: there is none.
   static bool take_one(World& world, int t) {
     Thread& thread = world.threads[static_cast<std::size_t>(t)];
+    thread.handles = -1;
     for (std::array<bool, kPosixObjects>* pending : {&thread.pending, &world.pending}) {
       for (std::size_t s = 0; s < kPosixObjects; ++s) {
         if (thread.blocks[s] || !(*pending)[s]) continue;
         (*pending)[s] = false;
         thread.handled += kPosixHandled[s];
+        thread.handles = static_cast<int>(s);
         return true;
       }
     }
@@ -474,7 +477,7 @@ class Machine {
     for (std::size_t other = 0; other < world.threads.size(); ++other) {
       const Thread& thread = world.threads[other];
       if (static_cast<int>(other) == t || thread.is_over) continue;
-      if (!thread.blocks[s]) return true;
+      if (!thread.blocks[s] && !(program_.handlers_block && thread.handles == static_cast<int>(s))) return true;
       if (thread.stage != Thread::Stage::kInside) continue;
       const PosixCall& call = program_.threads[other][thread.at];
       if ((call.what == 'S' || call.what == 'Z') && call.object == static_cast<int>(s)) return true;
@@ -687,6 +690,7 @@ std::string posix_words(const PosixProgram& program) {
   for (const PosixMutex kind : program.mutexes) words += static_cast<char>(kind);
   for (const int count : program.semaphores) words += static_cast<char>('0' + count);
   for (const int count : program.barriers) words += static_cast<char>('0' + count);
+  words += program.handlers_block ? 'b' : 'n';
   for (const auto& thread : program.threads) {
     words += " ";
     for (const PosixCall& call : thread) words += std::string(1, call.what) + std::to_string(call.object);

@@ -51,7 +51,8 @@ struct PosixProgram {
   std::array<int, kPosixObjects> semaphores{};  // counts
   std::array<int, kPosixObjects> barriers{};    // how many meet
   std::vector<std::vector<PosixCall>> threads;
-  int spurious_most = 0;  // wake-ups without a signal, a thread
+  int spurious_most = 0;        // wake-ups without a signal, a thread
+  bool handlers_block = false;  // each its own signal while it runs: they are installed without SA_NODEFER
 };
 
 struct PosixOutcomes {

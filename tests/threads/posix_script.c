@@ -1,5 +1,6 @@
 /* Threads that do what their arguments say, for tests that make up programs. The first argument says how the objects
- * begin: kinds of two mutexes, counts of two semaphores, numbers of two barriers. Each further one is a thread, the
+ * begin: kinds of two mutexes, counts of two semaphores, numbers of two barriers, and whether handlers of signals block
+ * them (b) or not. Each further one is a thread, the
  * first of them main: two characters a call, what to do and with which object (tests/posix_model.h lists them). What a
  * call results in is told by a semaphore of its own, which begins with the result and one: whoever runs this sees how
  * objects begin, and no thread has to wait for it or meets another there.
@@ -65,16 +66,17 @@ static int wait_for_a_while(int i) {
   const struct timespec second = {1, 0};
   return sigtimedwait(&set, NULL, &second) == numbers[i] ? 0 : errno;
 }
-static void install_handlers(void) {
+static void install_handlers(int blocks) {
   for (int i = 0; i < kObjects; ++i) {
     struct sigaction action = {0};
     action.sa_handler = count;
+    action.sa_flags = blocks ? 0 : SA_NODEFER;
     sigaction(numbers[i], &action, NULL);
   }
 }
 #else
 static const int handled = 0, blocked[kObjects];
-static void install_handlers(void) {}
+static void install_handlers(int blocks) { (void)blocks; }
 #endif
 
 static void tell(int thread, int call, int result) { sem_init(&told[thread][call], 0, (unsigned)result + 1); }
@@ -312,7 +314,7 @@ static void init_mutex(int i) {
 int main(int argc, char** argv) {
   kinds = argv[1];
   threads[0] = pthread_self();
-  install_handlers();
+  install_handlers(argv[1][3 * kObjects] == 'b');
   sem_init(&told[0][0], 0, kBase);
   for (int i = 0; i < kObjects; ++i) {
     init_mutex(i);
