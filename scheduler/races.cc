@@ -5,6 +5,7 @@
 
 #include "scheduler/dependence.h"
 #include "scheduler/primitives/file.h"
+#include "scheduler/primitives/signal.h"
 
 namespace crashcut::scheduler {
 
@@ -45,7 +46,7 @@ class RaceFinder {
   // Races of the step at j, or, at the end, of a pending one.
   void find(std::size_t j, const Step& second, std::size_t previous) {
     racing_.clear();
-    order_.list_new(j, second.actor, previous, candidates_);
+    list_candidates(j, second, previous);
     for (const std::size_t i : candidates_) {
       if (is_late(1)) return;
       const Step& first = steps_[i];
@@ -64,6 +65,31 @@ class RaceFinder {
     }
   }
 
+  // Those that happen before it. But of a step that a signal interrupted, all up to the signal's delivery: what keeps
+  // its actor from it where the signal does not come has nothing to do with what it did, which was to see the signal.
+  void list_candidates(std::size_t j, const Step& second, std::size_t previous) {
+    delivery_ = Order::kNone;
+    if (!second.operation.is_interrupted()) return order_.list_new(j, second.actor, previous, candidates_);
+    delivery_ = find_delivery(j, second.operation);
+    order_.list_new(steps_.size(), second.actor, previous, candidates_);
+    std::erase_if(candidates_, [&](std::size_t k) { return k > delivery_; });
+  }
+  // The step by which the signal came to who stood before the one at j.
+  std::size_t find_delivery(std::size_t j, const Operation& interrupted) const {
+    const ObjectId own = interrupted[interrupted.size() - 1].object;
+    const auto delivers = [&](const Access& a) { return a.object == own && a.verb == signal::kInterrupt; };
+    for (std::size_t k = j; k-- > 0;) {
+      if (std::any_of(steps_[k].operation.begin(), steps_[k].operation.end(), delivers)) return k;
+    }
+    CHECK(false);
+    return Order::kNone;
+  }
+  // The signal does not come, whatever else is left out.
+  void drop_delivery() {
+    dropped_.clear();
+    if (delivery_ != Order::kNone) dropped_.push_back(delivery_);
+  }
+
   // Asks now and then, by the work that was done.
   bool is_late(std::uint64_t work) {
     constexpr std::uint64_t kAskEvery = 1 << 14;
@@ -74,11 +100,11 @@ class RaceFinder {
 
   // False where the second step is not enabled without the first.
   bool reverse(std::size_t i, std::size_t j, const Step& second, Race& race) {
-    dropped_.clear();
+    drop_delivery();
     State state = take_until(i, j, race);
     while (!state.is_enabled(second.actor, second.operation)) {
       if (!drop_holders(i, j, second, state, race)) {
-        dropped_.clear();
+        drop_delivery();
         return reverse_somewhere(i, j, second, race);
       }
       state = take_until(i, j, race);
@@ -259,6 +285,7 @@ class RaceFinder {
   const std::function<bool()>& is_late_;
   const std::function<void(const Race&)>& report_;
   std::vector<std::size_t> candidates_, racing_, dropped_;
+  std::size_t delivery_ = Order::kNone;  // of the signal that interrupted the second step
   std::vector<State> kept_;
   std::uint64_t work_ = 0;
   bool is_stopped_ = false;

@@ -4,6 +4,9 @@
 //   would stand before j without i, j is enabled then, and no step between the two, with which j races, comes after i.
 //   A step that was left pending at the end (blocked, or ended with the process) races too: with what kept it, but not
 //   where it was the bound on its actor's steps.
+// A step that a signal interrupted (primitives/signal.h) races as if the signal had not come: with its delivery, and
+// with
+//   what kept it before that.
 // Where several keep j from going on, each apart from the others (readers, a writer), the race is with the first of
 // them. A step for want of others races with those that were passed over for it (Execution::passed_over). How locks fit
 // in: a lock races with the lock before it, not with the unlock between, since before that it is not

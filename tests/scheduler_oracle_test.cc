@@ -778,6 +778,9 @@ class Generator {
     const std::uint32_t i = pick(2);
     const ObjectId s = id(PrimitiveId::kSemaphore, i);
     if (pick(2) == 0) return script.push_back(does(semaphore::access(s, semaphore::kPost)));
+    // Where there are signals, it may fail by EINTR.
+    const bool may_fail = (families_ & kSignals) != 0 && pick(2) == 0;
+    if (may_fail) return script.push_back(does_or_fails(semaphore::access(s, semaphore::kWait)));
     if (policy_[i] == kArbitrary) return script.push_back(does(semaphore::access(s, semaphore::kWait)));
     script.push_back(does(semaphore::access(s, semaphore::kEnqueue)));
     script.push_back(does(semaphore::access(s, semaphore::kTakeTurn)));
@@ -1448,6 +1451,7 @@ INSTANTIATE_TEST_SUITE_P(
         Row{"files_and_conditions", kFiles | kConditions | kOrdered, 300}, Row{"channels", kChannels, 200},
         Row{"channels_and_semaphores", kChannels | kSemaphores | kVariables, 150},
         Row{"channels_and_threads", kChannels | kThreads | kMutexes, 150}, Row{"signals", kSignals, 500, 700},
+        Row{"signals_and_semaphores", kSignals | kSemaphores, 500, 700},
         Row{"signals_and_mutexes", kSignals | kMutexes | kVariables, 500, 700},
         Row{"signals_and_conditions", kSignals | kConditions | kSemaphores, 500, 700},
         Row{"signals_and_timers", kSignals | kTimers | kConditions | kFailures, 500, 700},
