@@ -43,10 +43,21 @@ class RaceFinder {
     report_(race);
   }
 
-  // Races of the step at j, or, at the end, of a pending one.
+  // Races of the step at j, or, at the end, of a pending one. One that a signal interrupted has those of what it did,
+  // which was to see the signal; and those of what it would have done, had the signal not come: whatever keeps its
+  // actor from that, up to the signal's delivery, need not happen before it.
   void find(std::size_t j, const Step& second, std::size_t previous) {
+    delivery_ = Order::kNone;
+    order_.list_new(j, second.actor, previous, candidates_);
+    find_among_candidates(j, second);
+    if (is_stopped_ || !second.operation.is_interrupted()) return;
+    delivery_ = find_delivery(j, second.operation);
+    order_.list_new(steps_.size(), second.actor, previous, candidates_);
+    std::erase_if(candidates_, [&](std::size_t k) { return k >= delivery_; });
+    find_among_candidates(j, second);
+  }
+  void find_among_candidates(std::size_t j, const Step& second) {
     racing_.clear();
-    list_candidates(j, second, previous);
     for (const std::size_t i : candidates_) {
       if (is_late(1)) return;
       const Step& first = steps_[i];
@@ -65,15 +76,6 @@ class RaceFinder {
     }
   }
 
-  // Those that happen before it. But of a step that a signal interrupted, all up to the signal's delivery: what keeps
-  // its actor from it where the signal does not come has nothing to do with what it did, which was to see the signal.
-  void list_candidates(std::size_t j, const Step& second, std::size_t previous) {
-    delivery_ = Order::kNone;
-    if (!second.operation.is_interrupted()) return order_.list_new(j, second.actor, previous, candidates_);
-    delivery_ = find_delivery(j, second.operation);
-    order_.list_new(steps_.size(), second.actor, previous, candidates_);
-    std::erase_if(candidates_, [&](std::size_t k) { return k > delivery_; });
-  }
   // The step by which the signal came to who stood before the one at j.
   std::size_t find_delivery(std::size_t j, const Operation& interrupted) const {
     const ObjectId own = interrupted[interrupted.size() - 1].object;
