@@ -366,7 +366,7 @@ TEST(Known, SpuriousWakeUps) {
     setup.on_execution = [&](const Execution& e) { return failed += e.ending == Ending::kProcessEnded, true; };
     const SearchResult result = search({&p}, setup);
     EXPECT_EQ(result.bound, BoundHit::kNone);
-    EXPECT_EQ(result.unstirred_waits, spurious > 0 ? 0u : 1u);
+    EXPECT_EQ(result.rest.unstirred_waits, spurious > 0 ? 0u : 1u);
     return failed;
   };
   EXPECT_EQ(failures(0), 0u);

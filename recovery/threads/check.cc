@@ -138,7 +138,6 @@ class Checker {
         result_.search = scheduler::search_deepening(workers, setup);
       } else {
         result_.search.bound = scheduler::bound_of(result_.search.rest = before_->sketch);
-        result_.search.unstirred_waits = before_->sketch.unstirred_waits;
       }
     } else {
       result_.search.rest = before_->sketch;
@@ -240,7 +239,9 @@ class Checker {
       note(found);
     }
     result_.search.bound = scheduler::BoundHit::kNotRepeatable;
+    const std::uint64_t unstirred_waits = result_.search.rest.unstirred_waits;
     result_.search.rest = {};
+    result_.search.rest.unstirred_waits = unstirred_waits;
     if (ends_with_finding() || is_late()) return;
     const bool has_other_ways = is_by_order_ && !is_opaque_ && preemptions_ == scheduler::kNoPreemptionBound &&
                                 plan_.reduction != scheduler::ReductionName::kNone;
