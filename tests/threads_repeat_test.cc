@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <filesystem>
 
 #include "tests/threads_command.h"
 
@@ -56,8 +57,8 @@ TEST(ThreadsRepeat, RefusesByNameWhatCannotBeMadeTheSame) {
   }
 }
 
-// Where the stack begins does not depend on the environment (up to steps of 16 KiB), nor do descriptors on what the
-// shell has open.
+// Where the stack begins does not depend on the environment (up to steps of 64 KiB and of 256 variables), nor do
+// descriptors on what the shell has open.
 TEST(ThreadsRepeat, TheEnvironmentMovesNothing) {
   const std::string path = getenv("PATH");
   clearenv();
@@ -71,6 +72,36 @@ TEST(ThreadsRepeat, TheEnvironmentMovesNothing) {
       close(open_too);
     }
     unsetenv("CRASHCUT_TEST_VARIABLE");
+  }
+}
+
+// The same program in other surroundings: nothing in the environment, much in it, another directory, other addresses.
+TEST(ThreadsRepeat, SurroundingsChangeNothing) {
+  struct Way {
+    const char* name;
+    std::string before;
+  };
+  const std::string large(40'000, 'x');
+  for (const char* words :
+       {"machine addresses", "machine guards", "machine numbers", "philosophers 4 semaphore", "endless one_order"}) {
+    json first;
+    for (const Way& way :
+         {Way{"as it is", ""}, Way{"no environment", "env -i "}, Way{"a large environment", "env LARGE=" + large + " "},
+          Way{"another directory", "cd / && "}, Way{"addresses that stay", "setarch -R "},
+          Way{"other limits", "ulimit -s 4096; ulimit -n 200; "}}) {
+      const std::string file = ::testing::TempDir() + "threads_repeat_test." + std::to_string(getpid()) + ".json";
+      const std::string command = way.before + CRASHCUT_COMMAND " threads --all --max-executions 100 --json " + file +
+                                  " " + program(words) + " > /dev/null 2>&1";
+      EXPECT_GE(std::system(command.c_str()), 0);
+      std::ifstream in(file);
+      json now = json::parse(in, nullptr, false);
+      std::filesystem::remove(file);
+      ASSERT_TRUE(now.is_object()) << words << ", " << way.name;
+      if (first.is_null()) first = now;
+      EXPECT_EQ(now["verdict"], first["verdict"]) << words << ", " << way.name;
+      EXPECT_EQ(now["counts"]["executions"], first["counts"]["executions"]) << words << ", " << way.name;
+      EXPECT_EQ(now["counts"]["transitions"], first["counts"]["transitions"]) << words << ", " << way.name;
+    }
   }
 }
 
