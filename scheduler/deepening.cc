@@ -136,6 +136,8 @@ class Deepener {
     total_.executions += result.executions;
     total_.asleep += result.asleep;
     total_.foreseen += result.foreseen;
+    total_.foreseen_steps += result.foreseen_steps;
+    total_.gave_up_foresight = total_.gave_up_foresight || result.gave_up_foresight;
     total_.transitions += result.transitions;
     total_.new_steps += result.new_steps;
     total_.work += result.work;

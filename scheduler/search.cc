@@ -48,6 +48,7 @@ class Searcher {
     if (error_) std::rethrow_exception(error_);
     result_.seconds = seconds();
     result_.fraction = tree_->explored_fraction();
+    result_.gave_up_foresight = foresight_.has_given_up();
     // Where branches are missing there is nothing to go on with.
     if (!tree_->is_explored() && !reduction_->was_stopped && !result_.is_too_long) result_.rest = tree_->sketch();
     const TreeSketch before = setup_.rest == nullptr ? TreeSketch{} : *setup_.rest;
@@ -86,6 +87,9 @@ class Searcher {
         break;
       }
       Run& needed = *current_->run;
+      // With one worker it would have been run. So it is with several.
+      if (needed.stage == Run::Stage::kDone && needed.execution.is_foreseen && foresight_.has_given_up())
+        needed.stage = Run::Stage::kWaiting;
       if (needed.stage == Run::Stage::kDone) {
         learn(*current_);
         current_.reset();
@@ -131,6 +135,8 @@ class Searcher {
       is_over_ = true;
       return;
     }
+    foresight_.weigh(execution);
+    result_.foreseen_steps += execution.foreseen_steps;
     const bool is_in_vain = extended == Tree::Extended::kInVain || execution.ending == Ending::kAsleep;
     if (execution.is_foreseen) {
       ++result_.foreseen;

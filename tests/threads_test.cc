@@ -177,6 +177,17 @@ TEST(Threads, RefusesOpenMpByName) {
   EXPECT_NE(ran.output.find("OpenMP"), std::string::npos) << ran.output;
 }
 
+// Two producers and two consumers, each twice. With room for one item they take turns: so many orders of the producers
+// times so many of the consumers. With room for two most orders are foreseen, not run.
+TEST(Threads, ProducersAndConsumersInASmallBuffer) {
+  EXPECT_EQ(executions("producer_consumer 2 2 2 semaphore 1"), 36u);
+  const json r = report("--all", "producer_consumer 2 2 2 semaphore 2", 0);
+  EXPECT_EQ(r["verdict"], "verified");
+  EXPECT_EQ(r["counts"]["executions"], 288u);
+  EXPECT_LT(r["counts"]["foreseen"], 10'000u);
+  EXPECT_EQ(executions("producer_consumer 1 2 2 semaphore"), 8u);
+}
+
 // Native, then built on a condition variable: the same, dearer. 3! orders of whole critical sections without
 // preference.
 TEST(Threads, ReadersAndWritersInAllVariants) {
@@ -312,6 +323,16 @@ TEST(Threads, CtrlCEndsAHang) {
     EXPECT_NE(again.output.find("--resume "), std::string::npos) << again.output;
   }
   std::filesystem::remove(copy);
+}
+
+// Executions of some 50,000 steps with semaphores, which are foreseen before they are run.
+TEST(Threads, CtrlCEndsForesight) {
+  const auto began = std::chrono::steady_clock::now();
+  const Ran ran = run_until_ctrl_c("threads --jobs 1 " + program("producer_consumer 6000 1 1 semaphore"));
+  // One second until Ctrl-C, and two to hear it; the machine may be busy.
+  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(6)) << ran.output;
+  EXPECT_EQ(ran.code, 3) << ran.output;
+  EXPECT_NE(ran.output.find("bounded (interrupt): nothing found in"), std::string::npos) << ran.output;
 }
 
 // With --all a bound after a violation is a bound, and what is left can be gone on with; what was found stays found.
