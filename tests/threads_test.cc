@@ -170,6 +170,21 @@ TEST(Threads, RefusesWhatItCannotFollow) {
   }
 }
 
+// The refusal names the file, and where there is a way without the mapping, that.
+TEST(Threads, RefusesSharedMappingsByTheFilesName) {
+  const Ran index = run("threads " + program("mistakes maps-index"));
+  EXPECT_EQ(index.code, 2) << index.output;
+  EXPECT_NE(index.output.find("mmap(MAP_SHARED) of notes.db-shm, writable (as SQLite does in WAL mode; with PRAGMA "
+                              "locking_mode=EXCLUSIVE before the first access"),
+            std::string::npos)
+      << index.output;
+  EXPECT_NE(index.output.find("`crashcut check` takes it, and runs one interleaving"), std::string::npos)
+      << index.output;
+  const Ran file = run("threads " + program("mistakes maps-file"));
+  EXPECT_EQ(file.code, 2) << file.output;
+  EXPECT_NE(file.output.find("mmap(MAP_SHARED) of notes, writable, which"), std::string::npos) << file.output;
+}
+
 TEST(Threads, RefusesOpenMpByName) {
   if (!std::filesystem::exists(program("openmp"))) GTEST_SKIP() << "the compiler has no OpenMP";
   const Ran ran = run("threads " + program("openmp"));
