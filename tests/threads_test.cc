@@ -244,6 +244,19 @@ TEST(Threads, CancellationPointsAreOperations) {
   EXPECT_EQ(report("--all --reduction source", "cancel signal", 0)["verdict"], "verified");
 }
 
+// Every schedule of one waiter that gets a signal and a cancellation says the same as the reductions, of the right
+// program and of its wrong twin.
+TEST(Threads, ACancelledWaitInEverySchedule) {
+  for (const char* reduction : {"none", "source", "optimal"}) {
+    const std::string options = std::string("--all --reduction ") + reduction;
+    EXPECT_EQ(report(options, "cancel signal-one", 0)["verdict"], "verified") << reduction;
+    const json wrong = report(options, "cancel signal-one-kept", 1);
+    EXPECT_EQ(wrong["violation"]["kind"], "assertion") << reduction;
+    EXPECT_EQ(wrong["kinds"].size(), 1u) << reduction;
+  }
+  EXPECT_EQ(executions("cancel signal-one"), 4u);
+}
+
 TEST(Threads, CountsWhatIsAssumedAway) {
   const json r = report("", "mistakes assume", 0);
   EXPECT_EQ(r["counts"]["assumed_away_executions"], 1);
