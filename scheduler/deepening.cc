@@ -42,7 +42,7 @@ class Deepener {
       go_down({kShallowest});
     } else {
       total_.depth_whole = setup_.rest->depth_whole;
-      total_.unstirred_waits = setup_.rest->unstirred_waits;
+      total_.rest.unstirred_waits = setup_.rest->unstirred_waits;
       total_.rest.hit_timeouts = setup_.rest->hit_timeouts;
       total_.rest.hit_preemptions = setup_.rest->hit_preemptions;
       go_down({.depth = setup_.rest->depth, .rest = *setup_.rest});
@@ -136,10 +136,12 @@ class Deepener {
     total_.executions += result.executions;
     total_.asleep += result.asleep;
     total_.foreseen += result.foreseen;
+    total_.foreseen_steps += result.foreseen_steps;
+    total_.gave_up_foresight = total_.gave_up_foresight || result.gave_up_foresight;
     total_.transitions += result.transitions;
     total_.new_steps += result.new_steps;
     total_.work += result.work;
-    total_.unstirred_waits = std::max(total_.unstirred_waits, result.unstirred_waits);
+    total_.rest.unstirred_waits = std::max(total_.rest.unstirred_waits, result.rest.unstirred_waits);
     total_.rest.hit_timeouts = total_.rest.hit_timeouts || result.rest.hit_timeouts;
     total_.rest.hit_preemptions = total_.rest.hit_preemptions || result.rest.hit_preemptions;
     if (!result.diverged) return;
@@ -151,12 +153,13 @@ class Deepener {
 
   SearchResult finished() {
     const bool hit_timeouts = total_.rest.hit_timeouts, hit_preemptions = total_.rest.hit_preemptions;
+    const std::uint64_t unstirred_waits = total_.rest.unstirred_waits;
     if (!unfinished_.empty()) {
       total_.rest = std::move(unfinished_.front().rest);
       total_.rest.depth = unfinished_.front().depth;
     }
     total_.rest.depth_whole = total_.depth_whole;
-    total_.rest.unstirred_waits = total_.unstirred_waits;
+    total_.rest.unstirred_waits = unstirred_waits;
     total_.rest.hit_depth = total_.is_too_long = true;
     total_.rest.hit_timeouts = hit_timeouts;
     total_.rest.hit_preemptions = hit_preemptions;

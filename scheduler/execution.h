@@ -66,6 +66,7 @@ struct Execution {
   bool hit_depth = false;          // an actor was held back by its bound
   std::uint32_t left_running = 0;  // threads that the end of the process cut short, and that nobody had detached
   bool is_foreseen = false;        // not run: another that was run vouches for it (foresight.h)
+  std::size_t foreseen_steps = 0;  // that were foreseen for it, whether it was run or not
   std::uint64_t outcome = 0;       // whatever tells results apart for the caller
   std::shared_ptr<const ExecutionNote> note;
 };

@@ -8,8 +8,12 @@
 //   foreseen one is an execution too, of the same class, and need not be run: a run that happened vouches for it.
 //   If not, or where an actor's next step is not known, the program is run.
 // So nothing is lost even where the guess is wrong: a guess is used only once it is proved.
-// Cost: what is foreseen costs less than to run it (normal_form.h), so there is nothing to give up.
-// Threads: several workers share one.
+// Cost: counted in steps, so that a search does the same on every machine. A step that is foreseen costs more than one
+//   that is run, but to begin an execution costs as much as many steps (kForeseenCost, kStartSteps). So short
+//   executions are cheaper to foresee than to run, and long ones are not. If foreseeing has cost more than all
+//   executions that were run and all that were saved, foresight gives up: from then on all is run.
+// Threads: several workers share one. Whether it gives up is decided by what the search learns, in the order in which
+//   the search learns it, so it does not depend on how many workers there are.
 #pragma once
 
 #include <condition_variable>
@@ -26,16 +30,22 @@ namespace crashcut::scheduler {
 class Foresight {
  public:
   // The execution: foreseen and vouched for, then is_foreseen is set; else it must be run, learn() be told, and, if
-  // it was foreseen at all, land() with its outcome.
-  std::optional<Execution> foresee(const RunRequest& request);
+  // it was foreseen at all, land() with its outcome. `looked_at`: how many steps were foreseen for it.
+  std::optional<Execution> foresee(const RunRequest& request, std::size_t& looked_at);
   // `foreseen`: what foresee() said of it, or null.
   void learn(const Execution& execution, const Execution* foreseen);
   // What was foreseen and had to be run has been.
   void land(std::uint64_t form);
-  // Whether there is anything to gain: no semaphore, and every class is a partial order.
+  // The search has come to this execution. What foreseeing it costs is counted against what that saved.
+  void weigh(const Execution& execution);
+  // Whether there is anything to gain. Without a semaphore every class is a partial order, and there is nothing.
   bool is_of_use() {
     const std::lock_guard lock(mutex_);
-    return has_semaphores_;
+    return has_semaphores_ && !has_given_up_;
+  }
+  bool has_given_up() {
+    const std::lock_guard lock(mutex_);
+    return has_given_up_;
   }
 
  private:
@@ -44,7 +54,8 @@ class Foresight {
     bool is_known = true;                // false: it was different at different times
   };
   static bool list_pending(const State& state, const std::vector<const Next*>& next, std::vector<Pending>& pending);
-  std::optional<Execution> simulate(const RunRequest& request) const;
+  // `looked_at` is told how many steps were foreseen, also where the program has to be run.
+  std::optional<Execution> simulate(const RunRequest& request, std::size_t& looked_at) const;
   const Next* next_of(ActorId actor, std::uint64_t history) const;
   void note_next(ActorId actor, std::uint64_t history, const Operation* operation);
 
@@ -55,7 +66,8 @@ class Foresight {
   std::unordered_multiset<std::uint64_t> in_flight_;  // of what is being run, as foreseen
   std::vector<ObjectStart> objects_;
   std::uint32_t actor_count_ = 0;
-  bool has_semaphores_ = false;
+  std::uint64_t foreseen_cost_ = 0, run_cost_ = 0, saved_cost_ = 0;  // in steps that are run
+  bool has_semaphores_ = false, has_given_up_ = false;
 };
 
 class ForesightProgram : public Program {

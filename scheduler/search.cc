@@ -48,12 +48,13 @@ class Searcher {
     if (error_) std::rethrow_exception(error_);
     result_.seconds = seconds();
     result_.fraction = tree_->explored_fraction();
+    result_.gave_up_foresight = foresight_.has_given_up();
     // Where branches are missing there is nothing to go on with.
     if (!tree_->is_explored() && !reduction_->was_stopped && !result_.is_too_long) result_.rest = tree_->sketch();
     const TreeSketch before = setup_.rest == nullptr ? TreeSketch{} : *setup_.rest;
     result_.rest.hit_depth = hit_depth_ || before.hit_depth;
     result_.rest.hit_timeouts = hit_timeouts_ || before.hit_timeouts;
-    result_.unstirred_waits = result_.rest.unstirred_waits = std::max(result_.unstirred_waits, before.unstirred_waits);
+    result_.rest.unstirred_waits = std::max(unstirred_waits_, before.unstirred_waits);
     result_.rest.hit_preemptions = reduction_->has_left_out || before.hit_preemptions;
     if (tree_->is_explored() && result_.bound == BoundHit::kNone) result_.bound = bound_of(result_.rest);
     return std::move(result_);
@@ -86,6 +87,9 @@ class Searcher {
         break;
       }
       Run& needed = *current_->run;
+      // With one worker it would have been run. So it is with several.
+      if (needed.stage == Run::Stage::kDone && needed.execution.is_foreseen && foresight_.has_given_up())
+        needed.stage = Run::Stage::kWaiting;
       if (needed.stage == Run::Stage::kDone) {
         learn(*current_);
         current_.reset();
@@ -131,6 +135,8 @@ class Searcher {
       is_over_ = true;
       return;
     }
+    foresight_.weigh(execution);
+    result_.foreseen_steps += execution.foreseen_steps;
     const bool is_in_vain = extended == Tree::Extended::kInVain || execution.ending == Ending::kAsleep;
     if (execution.is_foreseen) {
       ++result_.foreseen;
@@ -143,7 +149,7 @@ class Searcher {
     hit_depth_ = hit_depth_ || execution.hit_depth || is_held_back(execution);
     if (!is_in_vain) {
       hit_timeouts_ = hit_timeouts_ || leaves_out_timeout(execution);
-      result_.unstirred_waits = std::max(result_.unstirred_waits, count_unstirred_waits(execution));
+      unstirred_waits_ = std::max(unstirred_waits_, count_unstirred_waits(execution));
     }
     if (extended == Tree::Extended::kYes) result_.work += reduction_->add_branches(*tree_, execution);
     tree_->prune([this](std::span<const Step> before, ActorId actor) { return reduction_->foresee(before, actor); });
@@ -218,6 +224,7 @@ class Searcher {
   SearchResult result_;
   std::optional<Tree::Task> current_;
   bool is_over_ = false, hit_depth_ = false, hit_timeouts_ = false;
+  std::uint64_t unstirred_waits_ = 0;  // TreeSketch
   double next_progress_s_ = kProgressInterval_s, fraction_at_start_ = 0;
   std::exception_ptr error_;
 };

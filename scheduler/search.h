@@ -44,17 +44,15 @@ struct Progress {
 };
 
 struct SearchResult {
-  std::uint64_t executions = 0;   // completed, deadlocked and failed ones among them
-  std::uint64_t asleep = 0;       // ended asleep: run in vain
-  std::uint64_t foreseen = 0;     // not run: known to be of a class that was
-  std::uint64_t transitions = 0;  // steps of all executions
-  std::uint64_t new_steps = 0;    // of these, beyond what led to the branch
-  std::uint64_t work = 0;         // Bounds::work_most
+  std::uint64_t executions = 0;      // completed, deadlocked and failed ones among them
+  std::uint64_t asleep = 0;          // ended asleep: run in vain
+  std::uint64_t foreseen = 0;        // not run: known to be of a class that was
+  std::uint64_t foreseen_steps = 0;  // that foresight looked at, whether the execution had to be run or not
+  bool gave_up_foresight = false;    // it had cost more than it saved
+  std::uint64_t transitions = 0;     // steps of all executions
+  std::uint64_t new_steps = 0;       // of these, beyond what led to the branch
+  std::uint64_t work = 0;            // Bounds::work_most
   BoundHit bound = BoundHit::kNone;
-  // Spurious wake-ups that were not tried: how many waits for condition variables one execution had, at most, for which
-  // there was none. 0: all waits had theirs, or there were no waits. It is no bound (a wait in a loop that looks again
-  // cannot tell), but a verdict should name it.
-  std::uint64_t unstirred_waits = 0;
   double fraction = 1;
   double seconds = 0;
   bool is_too_long = false;  // an execution was (Ending::kTooLong): the search ended there
@@ -65,7 +63,7 @@ struct SearchResult {
   Execution divergence;          // what came instead
   std::size_t diverged_at = 0;   // the step, from 0
   std::optional<Step> expected;  // that it was to be
-  TreeSketch rest;               // where a bound was hit: what is left to do
+  TreeSketch rest;               // what bounds left out; where a bound was hit, what is left to do
 };
 
 struct SearchSetup {

@@ -39,7 +39,10 @@ struct TreeSketch {
   std::vector<NodeSketch> nodes;  // on it
   // What bounds have left out so far, whatever is still to come.
   bool hit_depth = false, hit_timeouts = false, hit_preemptions = false;
-  std::uint64_t unstirred_waits = 0;  // SearchResult
+  // Spurious wake-ups that were not tried: how many waits for condition variables one execution had, at most, for which
+  // there was none. 0: all waits had theirs, or there were no waits. It is no bound (a wait in a loop that looks again
+  // cannot tell), but a verdict should name it.
+  std::uint64_t unstirred_waits = 0;
   // Of a program that may not come to an end (deepening.h): the bound on an actor's steps, 0: none; and that of the
   // last search that was whole.
   std::uint32_t depth = 0, depth_whole = 0;

@@ -104,7 +104,7 @@ THREADED = [
              "nothing found", source="sqlite_threads.c", libraries=["sqlite3"]),
     Threaded("SQLite, two connections, WAL", ["libsqlite3-dev"], ["sqlite_threads", "two", "WAL"], "nothing found",
              source="sqlite_threads.c", libraries=["sqlite3"],
-             because="refused by name: WAL maps its index shared and writable; `crashcut check` takes it (README)"),
+             because="refused by name: WAL maps its index shared and writable; `crashcut check` takes it, and the sentence names a way without"),
     Threaded("LevelDB, two writers", ["libleveldb-dev"], ["leveldb_threads"], "nothing found",
              source="leveldb_threads.cc", libraries=["leveldb"]),
     Threaded("Boost.Asio thread_pool", ["libboost-dev"], ["asio_pool"], "nothing found", source="asio_pool.cc"),

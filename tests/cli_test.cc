@@ -115,6 +115,42 @@ class CliTest : public testing::Test {
 
 // ---- results ------------------------------------------------------------------------------------------------
 
+// A swap of extents (EXT4_IOC_MOVE_EXT) is not modelled. The program is told so, and every crash state has both files
+// as they were.
+TEST_F(CliTest, ASwapOfExtentsIsRefused) {
+  const Ran run = crashcut({"run", program("p.c", R"(#include <errno.h>
+#include <sys/ioctl.h>
+struct Move {
+  unsigned reserved, donor;
+  unsigned long long at[2], length, moved;
+};
+static int make(const char* name) {
+  int fd = open(name, O_CREAT | O_RDWR, 0644);
+  assert(write(fd, name, 1) == 1 && fsync(fd) == 0);
+  return fd;
+}
+static void look(const char* name) {
+  char c = 0;
+  int fd = open(name, O_RDONLY);
+  assert(read(fd, &c, 1) == 1 && c == *name);
+  close(fd);
+}
+int main(void) {
+  int f = make("f"), donor = make("d");
+  crashcut_barrier();
+  struct Move move = {0, (unsigned)donor, {0, 0}, 1, 0};
+  assert(ioctl(f, _IOWR('f', 15, struct Move), &move) == -1 && errno == ENOTTY && move.moved == 0);
+  return 0;
+}
+void crashcut_recover(void) {
+  look("f");
+  look("d");
+}
+)")});
+  EXPECT_EQ(run.exit_code, 0) << run.out << run.err;
+  EXPECT_TRUE(run.says("verified: ")) << run.out;
+}
+
 TEST_F(CliTest, TheLossyExampleIsAViolationThatReplays) {
   const Ran run = crashcut({"run", "--outcomes", example("save_lossy.c")});
   EXPECT_EQ(run.exit_code, 1) << run.err;

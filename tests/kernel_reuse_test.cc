@@ -7,45 +7,19 @@
 // Also verifies that the test is about something: some of what the kernel leaves is not allowed in data=ordered.
 // Does not verify: that the model allows nothing else; what a crash inside a call leaves.
 // Skips where there is no root, no loop device or no mkfs.ext4.
-#include <fmt/format.h>
-#include <gtest/gtest.h>
-#include <sched.h>
-#include <sys/mount.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <filesystem>
-#include <fstream>
-#include <nlohmann/json.hpp>
-#include <optional>
 #include <set>
-#include <string>
-#include <vector>
+#include <sstream>
 
+#include "tests/kernel_disk.h"
 #include "tests/seeds.h"
 
 namespace crashcut {
 namespace {
 
-namespace fs = std::filesystem;
+using tests::Mode;
+using tests::output_of;
 using Set = std::set<std::string>;
-
-struct Mode {
-  const char* name;
-  const char* mount_options;
-  const char* model_options;
-};
-void PrintTo(const Mode& mode, std::ostream* out) { *out << mode.name; }
-
-// Stdout of a shell command; nothing where it failed.
-std::optional<std::string> output_of(const std::string& command) {
-  std::FILE* pipe = popen(command.c_str(), "r");
-  if (pipe == nullptr) return std::nullopt;
-  std::string text;
-  char buffer[4096];
-  for (std::size_t count; (count = std::fread(buffer, 1, sizeof buffer, pipe)) > 0;) text.append(buffer, count);
-  return pclose(pipe) == 0 ? std::optional(text) : std::nullopt;
-}
 
 // A line each, without the spaces at the end.
 Set lines_of(const std::string& text) {
@@ -64,14 +38,9 @@ std::string joined(const Set& lines) {
   return text;
 }
 
-class KernelReuse : public testing::TestWithParam<Mode> {
+class KernelReuse : public tests::KernelDisk {
  protected:
-  KernelReuse() : directory_(fs::temp_directory_path() / fmt::format("kernel_reuse.{}", getpid())) {
-    fs::create_directories(directory_ / "mnt");
-  }
-  ~KernelReuse() override { fs::remove_all(directory_); }
-
-  std::string at(const char* name) const { return (directory_ / name).string(); }
+  KernelReuse() : KernelDisk("kernel_reuse") {}
 
   // A shell function: mounts an image, and leaves no block in reserve.
   std::string mount_function() const {
@@ -82,17 +51,17 @@ class KernelReuse : public testing::TestWithParam<Mode> {
         at("mnt"));
   }
 
-  // In a mount namespace of our own: others would keep the loop device busy, and nothing stays if we are killed. One
-  // large file and then single blocks fill the disk; eight of the latter are freed again.
-  bool make_disk() {
-    if (unshare(CLONE_NEWNS) != 0 || mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) return false;
+  // One large file and then single blocks fill the disk; eight of the latter are freed again. Says what is missing.
+  std::string make_disk() {
+    if (std::string missing = enter_namespace(); !missing.empty()) return missing;
+    if (!make_file_system(at("base"), 16 << 20, "-m 0")) return "mkfs.ext4";
     const std::string script = fmt::format(
-        "{mount}set -e; truncate -s 16M {base}; mkfs.ext4 -q -m 0 -b 4096 -J size=4 {base}; attach {base} defaults; "
+        "{mount}set -e; attach {base} defaults; "
         "mkdir {mnt}/full; head -c $((2700 * 4096)) /dev/zero > {mnt}/full/0; sync; "
         "for i in $(seq 300); do head -c 4096 /dev/zero > {mnt}/full/$i && sync -d {mnt}/full/$i || break; done; "
         "for i in 20 21 23 26 30 31 40 41; do rm {mnt}/full/$i; done; sync; umount {mnt}",
         fmt::arg("mount", mount_function()), fmt::arg("base", at("base")), fmt::arg("mnt", at("mnt")));
-    return output_of(fmt::format("({}) 2>/dev/null", script)).has_value();
+    return output_of(fmt::format("({}) 2>/dev/null", script)) ? "" : "loop device";
   }
 
   // What is found after a crash at each moment; nothing where something went wrong.
@@ -108,14 +77,9 @@ class KernelReuse : public testing::TestWithParam<Mode> {
   }
 
   Set on_the_model(const std::string& program, const std::string& options) {
-    output_of(fmt::format("{} run --sector 4096 {} --outcomes --json {} {} {} >/dev/null 2>&1", CRASHCUT_BINARY,
-                          options, at("json"), CRASHCUT_REUSE_CALLS, program));
-    std::ifstream file(at("json"));
-    const auto json = nlohmann::json::parse(file, nullptr, false);
     Set outcomes;
-    if (json.is_discarded() || json.at("verdict") != "verified") return outcomes;
-    for (const auto& outcome : json.at("outcomes")) outcomes.merge(lines_of(outcome.at("output")));
-    fs::remove(at("json"));
+    for (const std::string& output : model_outputs(fmt::format("{} {}", CRASHCUT_REUSE_CALLS, program), options))
+      outcomes.merge(lines_of(output));
     return outcomes;
   }
 
@@ -138,16 +102,14 @@ class KernelReuse : public testing::TestWithParam<Mode> {
     return std::count_if(kernel.begin(), kernel.end(),
                          [&](const std::string& state) { return !ordered.contains(state); });
   }
-
-  fs::path directory_;
 };
 
 constexpr const char* kPrograms[] = {"unlink", "truncate",      "truncate_middle", "rewrite",   "punch", "collapse",
                                      "rename", "open_unlinked", "direct",          "fallocate", "chain", "stale"};
 
 TEST_P(KernelReuse, StatesAreAllowedByTheModel) {
-  if (geteuid() != 0) GTEST_SKIP() << "only root mounts a disk to compare with";
-  if (!make_disk()) GTEST_SKIP() << "no loop device or no mkfs.ext4: nothing to compare with";
+  const std::string missing = make_disk();
+  if (!missing.empty()) GTEST_SKIP() << "nothing to compare with: no " << missing;
   std::size_t reused = 0;
   for (const char* program : kPrograms) reused += compare(program).value_or(0);
   EXPECT_GT(reused, 0u) << "the kernel reused no block before the commit: the disk has too many free ones";
@@ -159,7 +121,7 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(Mode{"writeback", "data=writeback", "--data writeback"},
                     Mode{"dioread_lock", "data=writeback,dioread_lock", "--data writeback -o dioread_lock"},
                     Mode{"nodelalloc", "data=writeback,nodelalloc", "--data writeback -o nodelalloc"}),
-    [](const auto& info) { return std::string(info.param.name); });
+    tests::name_of);
 
 }  // namespace
 }  // namespace crashcut

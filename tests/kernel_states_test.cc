@@ -8,31 +8,20 @@
 // Does not verify: that the model allows nothing else; a drive that writes in another order between two flushes.
 // Skips where there is no root, no loop device, no /dev/fuse or no mkfs.ext4.
 #include <fcntl.h>
-#include <fmt/format.h>
-#include <gtest/gtest.h>
 #include <linux/loop.h>
-#include <sched.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
-#include <sys/mount.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <memory>
-#include <nlohmann/json.hpp>
-#include <optional>
 #include <random>
 #include <set>
 #include <sstream>
-#include <string>
 #include <string_view>
-#include <vector>
 
+#include "tests/kernel_disk.h"
 #include "tests/recording_disk.h"
 #include "tests/seeds.h"
 
@@ -40,26 +29,11 @@ namespace crashcut {
 namespace {
 
 namespace fs = std::filesystem;
+using tests::Mode;
+using tests::output_of;
 using Entry = tests::RecordingDisk::Entry;
 
 constexpr std::uint64_t kDiskBytes = 12 << 20, kBlock = 4096;
-
-struct Mode {
-  const char* name;
-  const char* mount_options;
-  const char* model_options;
-};
-void PrintTo(const Mode& mode, std::ostream* out) { *out << mode.name; }
-
-// Stdout of a shell command; nothing where it failed.
-std::optional<std::string> output_of(const std::string& command) {
-  std::FILE* pipe = popen(command.c_str(), "r");
-  if (pipe == nullptr) return std::nullopt;
-  std::string text;
-  char buffer[4096];
-  for (std::size_t count; (count = std::fread(buffer, 1, sizeof buffer, pipe)) > 0;) text.append(buffer, count);
-  return pclose(pipe) == 0 ? std::optional(text) : std::nullopt;
-}
 
 // An ext4 mounted by a loop device, as long as this lives.
 class LoopMount {
@@ -114,30 +88,19 @@ struct State {
   std::string shown;
 };
 
-class KernelStates : public testing::TestWithParam<Mode> {
+class KernelStates : public tests::KernelDisk {
  protected:
-  KernelStates() : directory_(fs::temp_directory_path() / fmt::format("kernel_states.{}", getpid())) {
-    fs::create_directories(directory_ / "mnt");
-    fs::create_directories(directory_ / "fuse");
-  }
+  KernelStates() : KernelDisk("kernel_states") { fs::create_directories(directory_ / "fuse"); }
   ~KernelStates() override {
     disk_.reset();
     if (crashed_ >= 0) close(crashed_);
-    fs::remove_all(directory_);
   }
 
-  std::string at(const char* name) const { return (directory_ / name).string(); }
-
-  // In a mount namespace of our own: others would keep the loop device busy, and nothing stays if we are killed.
   // Says what is missing.
   std::string make_disk() {
-    if (geteuid() != 0) return "root, who can mount a disk";
-    const bool is_apart = unshare(CLONE_NEWNS) == 0 && mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0;
-    if (!is_apart) return "mount namespace";
+    if (std::string missing = enter_namespace(); !missing.empty()) return missing;
     const std::string base = at("base");
-    const std::string make = "mkfs.ext4 -q -b 4096 -N 128 -J size=4 -E lazy_itable_init=0,lazy_journal_init=0";
-    const auto made = output_of(fmt::format("truncate -s {0} {1} && {2} {1} 2>/dev/null", kDiskBytes, base, make));
-    if (!made) return "mkfs.ext4";
+    if (!make_file_system(base, kDiskBytes, "-N 128 -E lazy_itable_init=0,lazy_journal_init=0")) return "mkfs.ext4";
     const auto journal = output_of(fmt::format("debugfs -R 'blocks <8>' {} 2>/dev/null", base));
     if (!journal) return "debugfs";
     std::istringstream blocks(*journal);
@@ -216,14 +179,9 @@ class KernelStates : public testing::TestWithParam<Mode> {
 
   // Of all crashes, also those before the last sync.
   std::set<std::string> on_the_model(const Calls& calls) {
-    output_of(fmt::format("{} run --sector 4096 {} --outcomes --json {} {} >/dev/null 2>&1", CRASHCUT_BINARY,
-                          GetParam().model_options, at("json"), calls.command()));
-    std::ifstream file(at("json"));
-    const auto json = nlohmann::json::parse(file, nullptr, false);
     std::set<std::string> outcomes;
-    if (json.is_discarded() || json.at("verdict") != "verified") return outcomes;
-    for (const auto& outcome : json.at("outcomes")) outcomes.insert(without_newline(outcome.at("output")));
-    fs::remove(at("json"));
+    for (const std::string& output : model_outputs(calls.command(), GetParam().model_options))
+      outcomes.insert(without_newline(output));
     return outcomes;
   }
 
@@ -249,7 +207,6 @@ class KernelStates : public testing::TestWithParam<Mode> {
     return text;
   }
 
-  fs::path directory_;
   std::unique_ptr<tests::RecordingDisk> disk_;
   std::string image_;                   // fresh
   std::vector<std::uint64_t> journal_;  // its blocks in order; the first is its superblock
@@ -327,7 +284,7 @@ INSTANTIATE_TEST_SUITE_P(Modes, KernelStates,
                                          Mode{"nodelalloc", "nodelalloc", "-o nodelalloc"},
                                          Mode{"dioread_lock", "dioread_lock", "-o dioread_lock"},
                                          Mode{"noauto_da_alloc", "noauto_da_alloc", "-o noauto_da_alloc"}),
-                         [](const auto& info) { return std::string(info.param.name); });
+                         tests::name_of);
 
 }  // namespace
 }  // namespace crashcut

@@ -9,6 +9,7 @@
 #include <poll.h>
 #include <sys/file.h>
 #include <sys/inotify.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/sendfile.h>
 #include <sys/stat.h>
@@ -629,6 +630,24 @@ TEST_P(Both, ErrorNumbers) {
   EXPECT_EQ(error_of(fallocate(writable, FALLOC_FL_PUNCH_HOLE, 0, 10)), EOPNOTSUPP);
   EXPECT_EQ(error_of(fallocate(writable, 0, 0, 0)), EINVAL);
   EXPECT_EQ(error_of(fallocate(writable, FALLOC_FL_COLLAPSE_RANGE, 0, 4096)), EOPNOTSUPP) << "FUSE refuses it";
+}
+
+// A swap of extents (EXT4_IOC_MOVE_EXT) is not modelled. The program is told so, and neither file has changed.
+TEST_P(Both, ASwapOfExtentsIsRefused) {
+  struct MoveExtent {
+    std::uint32_t reserved, donor_fd;
+    std::uint64_t origin_start, donor_start, length, moved;
+  };
+  write_file(path("f"), std::string(8192, 'f'));
+  write_file(path("donor"), std::string(8192, 'd'));
+  const Fd f(open(path("f").c_str(), O_RDWR)), donor(open(path("donor").c_str(), O_RDWR));
+  ASSERT_EQ(fsync(f), 0);
+  ASSERT_EQ(fsync(donor), 0);
+  MoveExtent move{0, static_cast<std::uint32_t>(static_cast<int>(donor)), 0, 0, 1, 0};
+  EXPECT_EQ(error_of(ioctl(f, _IOWR('f', 15, MoveExtent), &move)), ENOTTY);
+  EXPECT_EQ(move.moved, 0u);
+  EXPECT_EQ(read_file(path("f")), std::string(8192, 'f'));
+  EXPECT_EQ(read_file(path("donor")), std::string(8192, 'd'));
 }
 
 TEST_P(Both, AFileLivesUntilItsLastDescriptorIsClosed) {

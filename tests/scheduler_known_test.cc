@@ -138,6 +138,58 @@ TEST(Known, LongExecutionsAreForeseen) {
   EXPECT_EQ(foreseen.steps.size(), 100'000u);
 }
 
+// Two writers of one variable, and a semaphore that nobody waits for: no execution is like another, so nothing is
+// saved.
+ScriptProgram nothing_to_foresee(std::uint32_t rounds) {
+  ScriptProgram program;
+  const ObjectId s = object(PrimitiveId::kSemaphore, 0), v = object(PrimitiveId::kVariable, 1);
+  program.objects = {{s, 1}, {v}};
+  program.scripts.resize(2);
+  for (std::uint32_t i = 0; i < rounds; ++i) {
+    for (std::uint32_t actor = 0; actor < 2; ++actor)
+      program.scripts[actor].push_back(
+          does(variable::access(v, variable::kWrite, static_cast<std::int64_t>(2 * i + actor))));
+  }
+  for (Script& script : program.scripts) script.push_back(does(semaphore::access(s, semaphore::kPost)));
+  return program;
+}
+
+// Where it saves nothing, foresight gives up: it looks at no more steps than are run and some, however long the search
+// is. Then it has cost less than the search itself.
+TEST(Known, ForesightGivesUpWhereItSavesNothing) {
+  for (const std::size_t workers : {1, 2}) {
+    std::uint64_t before = 0;
+    for (const std::uint64_t executions : {150u, 200u}) {
+      SearchSetup setup;
+      setup.bounds.executions_most = executions;
+      const SearchResult result = count(nothing_to_foresee(300), setup, workers).result;
+      EXPECT_EQ(result.executions, executions);
+      EXPECT_EQ(result.foreseen, 0u);
+      EXPECT_TRUE(result.gave_up_foresight);
+      EXPECT_LE(result.foreseen_steps, result.transitions);
+      // A longer search does not foresee more. Several workers may foresee some executions ahead.
+      if (workers == 1 && before != 0) {
+        EXPECT_EQ(result.foreseen_steps, before);
+      }
+      before = result.foreseen_steps;
+      if (workers == 2) continue;
+      setup.has_foresight = false;
+      const SearchResult without = count(nothing_to_foresee(300), setup, workers).result;
+      EXPECT_EQ(without.foreseen_steps, 0u);
+      EXPECT_EQ(without.transitions, result.transitions);
+    }
+  }
+}
+
+// Short executions cost more to start than to foresee, so it does not give up there. Nor does it where it saves most.
+TEST(Known, ForesightGoesOnWhereItSaves) {
+  for (std::uint32_t n = 3; n <= 5; ++n) {
+    const SearchResult result = count(philosophers_semaphore(n)).result;
+    EXPECT_FALSE(result.gave_up_foresight) << n;
+    EXPECT_GT(result.foreseen, result.executions) << n;
+  }
+}
+
 // A run that was foreseen and fails keeps nobody waiting for it: the same can be asked for again.
 TEST(Known, ARunThatFailsIsOver) {
   struct Failing : Program {
@@ -366,7 +418,7 @@ TEST(Known, SpuriousWakeUps) {
     setup.on_execution = [&](const Execution& e) { return failed += e.ending == Ending::kProcessEnded, true; };
     const SearchResult result = search({&p}, setup);
     EXPECT_EQ(result.bound, BoundHit::kNone);
-    EXPECT_EQ(result.unstirred_waits, spurious > 0 ? 0u : 1u);
+    EXPECT_EQ(result.rest.unstirred_waits, spurious > 0 ? 0u : 1u);
     return failed;
   };
   EXPECT_EQ(failures(0), 0u);

@@ -28,6 +28,28 @@ TEST(Endless, WhatTakesFewStepsIsFound) {
   EXPECT_LT(awake["steps"].size(), 60u);
 }
 
+// Threads that wait for each other in a queue that nobody moves on, some of each kind.
+TEST(Endless, DeadlocksOfQueuesAreFound) {
+  for (const char* words : {"endless queue 1 1", "endless queue 2 1", "endless queue 1 2", "endless queue 2 2"}) {
+    const json r = report("", words, 1);
+    EXPECT_EQ(r["violation"]["kind"], "deadlock") << words;
+    EXPECT_TRUE(r["violation"]["replays"]) << words;
+    EXPECT_LT(r["violation"]["steps"].size(), 100u) << words;
+    EXPECT_LT(r["counts"]["executions"], 1000u) << words;
+  }
+}
+
+// Only a wake-up without a signal breaks it. Where none is tried, that is said.
+TEST(Endless, SpuriousWakeUpsAreTriedOrNamed) {
+  const json r = report("--spurious 1", "endless if_not_while_later", 1);
+  EXPECT_EQ(r["violation"]["kind"], "signal");
+  EXPECT_LT(r["violation"]["steps"].size(), 60u);
+  EXPECT_LT(r["counts"]["executions"], 1000u);
+  const Ran without = run("threads --max-executions 300 " + program("endless if_not_while_later"));
+  EXPECT_EQ(without.code, 3) << without.output;
+  EXPECT_NE(without.output.find("--spurious 1 tries more"), std::string::npos) << without.output;
+}
+
 // Threads that go round and write nothing are a livelock, but a deadlock says more.
 TEST(Endless, ADeadlockSaysMoreThanALivelock) {
   EXPECT_EQ(found("", "endless idle_both_orders")["kind"], "deadlock");

@@ -170,11 +170,37 @@ TEST(Threads, RefusesWhatItCannotFollow) {
   }
 }
 
+// The refusal names the file, and where there is a way without the mapping, that.
+TEST(Threads, RefusesSharedMappingsByTheFilesName) {
+  const Ran index = run("threads " + program("mistakes maps-index"));
+  EXPECT_EQ(index.code, 2) << index.output;
+  EXPECT_NE(index.output.find("mmap(MAP_SHARED) of notes.db-shm, writable (as SQLite does in WAL mode; with PRAGMA "
+                              "locking_mode=EXCLUSIVE before the first access"),
+            std::string::npos)
+      << index.output;
+  EXPECT_NE(index.output.find("`crashcut check` takes it, and runs one interleaving"), std::string::npos)
+      << index.output;
+  const Ran file = run("threads " + program("mistakes maps-file"));
+  EXPECT_EQ(file.code, 2) << file.output;
+  EXPECT_NE(file.output.find("mmap(MAP_SHARED) of notes, writable, which"), std::string::npos) << file.output;
+}
+
 TEST(Threads, RefusesOpenMpByName) {
   if (!std::filesystem::exists(program("openmp"))) GTEST_SKIP() << "the compiler has no OpenMP";
   const Ran ran = run("threads " + program("openmp"));
   EXPECT_EQ(ran.code, 2) << ran.output;
   EXPECT_NE(ran.output.find("OpenMP"), std::string::npos) << ran.output;
+}
+
+// Two producers and two consumers, each twice. With room for one item they take turns: so many orders of the producers
+// times so many of the consumers. With room for two most orders are foreseen, not run.
+TEST(Threads, ProducersAndConsumersInASmallBuffer) {
+  EXPECT_EQ(executions("producer_consumer 2 2 2 semaphore 1"), 36u);
+  const json r = report("--all", "producer_consumer 2 2 2 semaphore 2", 0);
+  EXPECT_EQ(r["verdict"], "verified");
+  EXPECT_EQ(r["counts"]["executions"], 288u);
+  EXPECT_LT(r["counts"]["foreseen"], 10'000u);
+  EXPECT_EQ(executions("producer_consumer 1 2 2 semaphore"), 8u);
 }
 
 // Native, then built on a condition variable: the same, dearer. 3! orders of whole critical sections without
@@ -216,6 +242,19 @@ TEST(Threads, CancellationPointsAreOperations) {
   EXPECT_EQ(report("--all --reduction none", "cancel join", 0)["verdict"], "verified");
   // Every schedule of this one takes minutes.
   EXPECT_EQ(report("--all --reduction source", "cancel signal", 0)["verdict"], "verified");
+}
+
+// Every schedule of one waiter that gets a signal and a cancellation says the same as the reductions, of the right
+// program and of its wrong twin.
+TEST(Threads, ACancelledWaitInEverySchedule) {
+  for (const char* reduction : {"none", "source", "optimal"}) {
+    const std::string options = std::string("--all --reduction ") + reduction;
+    EXPECT_EQ(report(options, "cancel signal-one", 0)["verdict"], "verified") << reduction;
+    const json wrong = report(options, "cancel signal-one-kept", 1);
+    EXPECT_EQ(wrong["violation"]["kind"], "assertion") << reduction;
+    EXPECT_EQ(wrong["kinds"].size(), 1u) << reduction;
+  }
+  EXPECT_EQ(executions("cancel signal-one"), 4u);
 }
 
 TEST(Threads, CountsWhatIsAssumedAway) {
@@ -312,6 +351,16 @@ TEST(Threads, CtrlCEndsAHang) {
     EXPECT_NE(again.output.find("--resume "), std::string::npos) << again.output;
   }
   std::filesystem::remove(copy);
+}
+
+// Executions of some 50,000 steps with semaphores, which are foreseen before they are run.
+TEST(Threads, CtrlCEndsForesight) {
+  const auto began = std::chrono::steady_clock::now();
+  const Ran ran = run_until_ctrl_c("threads --jobs 1 " + program("producer_consumer 6000 1 1 semaphore"));
+  // One second until Ctrl-C, and two to hear it; the machine may be busy.
+  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(6)) << ran.output;
+  EXPECT_EQ(ran.code, 3) << ran.output;
+  EXPECT_NE(ran.output.find("bounded (interrupt): nothing found in"), std::string::npos) << ran.output;
 }
 
 // With --all a bound after a violation is a bound, and what is left can be gone on with; what was found stays found.

@@ -280,6 +280,50 @@ TEST(Verdicts, ThreadsThatAreLeftAreANote) {
   EXPECT_TRUE(threads(directory, joins, 0)["notes"].empty());
 }
 
+// A thread that lives until a static object's destructor joins it.
+constexpr const char* kStaticPool =
+    "#include <condition_variable>\nstd::mutex m; std::condition_variable c; bool stop; int done;\n"
+    "struct Pool { std::thread t{[] { WAIT done = 1; }}; ~Pool() { { std::lock_guard l(m); stop = true; } "
+    "c.notify_all(); t.join(); assert(done == 1); } };\n"
+    "Pool& pool() { static Pool p; return p; } int main() { pool(); }";
+
+// What destructors and functions of atexit() do are operations, and other threads run meanwhile.
+TEST(Verdicts, TheEndOfAProgramIsPartOfIt) {
+  const Directory directory;
+  const std::string code = std::string(kHead) + kStaticPool;
+  const std::string right =
+      compile(directory, "right.cc", code, "'-DWAIT=std::unique_lock l(m); while (!stop) c.wait(l);'");
+  const json joined = threads(directory, right, 0);
+  EXPECT_EQ(joined["verdict"], "verified");
+  EXPECT_TRUE(joined["notes"].empty()) << joined["notes"];
+  const std::string wrong = compile(directory, "wrong.cc", code, "'-DWAIT=std::unique_lock l(m); c.wait(l);'");
+  EXPECT_EQ(threads(directory, wrong, 1)["violation"]["kind"], "deadlock");
+
+  const std::string head =
+      "#include <assert.h>\n#include <pthread.h>\n#include <stdlib.h>\npthread_mutex_t m = "
+      "PTHREAD_MUTEX_INITIALIZER; int n;\n"
+      "void* f(void* x) { for (int i = 0; i < 2; ++i) { pthread_mutex_lock(&m); ++n; pthread_mutex_unlock(&m); } "
+      "return "
+      "x; }\n"
+      "void bye(void) { pthread_mutex_lock(&m); int seen = n; pthread_mutex_unlock(&m); assert(seen <= MOST); }\n";
+  const std::string body = "int main(void) { atexit(bye); pthread_t t; pthread_create(&t, 0, f, 0); LAST }";
+  const auto ends_with = [&](const std::string& last, int most, int expected_code) {
+    return threads(directory,
+                   compile(directory, "handler.c", head + body, "'-DLAST=" + last + "' -DMOST=" + std::to_string(most)),
+                   expected_code);
+  };
+  EXPECT_EQ(ends_with("return 0;", 2, 0)["verdict"], "verified");
+  const json found = ends_with("return 0;", 1, 1);
+  EXPECT_EQ(found["violation"]["kind"], "assertion");
+  EXPECT_NE(found["output"].get<std::string>().find("bye: assertion `seen <= MOST' failed"), std::string::npos)
+      << found["output"];
+  EXPECT_EQ(ends_with("pthread_mutex_lock(&m); exit(0);", 2, 1)["violation"]["kind"], "deadlock");
+  // _exit() runs none of them.
+  EXPECT_EQ(ends_with("pthread_mutex_lock(&m); _exit(0);", 2, 0)["verdict"], "verified");
+  // The code is that of exit(), unless a handler has another.
+  EXPECT_EQ(ends_with("exit(3);", 2, 1)["violation"]["code"], 3);
+}
+
 // Goes on where it was stopped, and still knows.
 TEST(Verdicts, AreKeptWhereASearchIsResumed) {
   const Directory directory;

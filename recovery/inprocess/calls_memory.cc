@@ -78,6 +78,17 @@ void fill(const FileMapping& m) {
   kernel(SYS_mprotect, to, bytes, m.protection);
 }
 
+// Names the file. SQLite's index of a write-ahead log is the one that users meet, and there is a way without it.
+[[noreturn]] void refuse_shared_mapping(int fd) {
+  const auto found = g.model->names.find(fd);
+  const std::string file = found == g.model->names.end() ? "a file" : found->second;
+  unsupported(fmt::format("mmap(MAP_SHARED) of {}, writable{}", file,
+                          file.ends_with("-shm")
+                              ? " (as SQLite does in WAL mode; with PRAGMA locking_mode=EXCLUSIVE before the first "
+                                "access, or with another journal mode, it does not)"
+                              : ""));
+}
+
 }  // namespace
 
 bool is_mapped(long address, long length) {
@@ -104,7 +115,7 @@ long call_mmap(Call& c) {
   const int opened = g.model->process->get_flags(fd);
   if ((opened & O_ACCMODE) == O_WRONLY) return -EACCES;
   if (shared && (protection & PROT_WRITE) != 0 && (opened & O_ACCMODE) != O_RDWR) return -EACCES;
-  if (shared && (protection & PROT_WRITE) != 0) unsupported("mmap(MAP_SHARED) of a file, writable");
+  if (shared && (protection & PROT_WRITE) != 0) refuse_shared_mapping(fd);
   // A thread's look at it would be no step.
   if (shared && g.serve_threads != nullptr && g.phase == Phase::kExecuting) unsupported("mmap(MAP_SHARED) of a file");
   begin_look([&] { return fmt::format("mmap({}, {} bytes at {})", fd_text(fd), length, c.a[5]); });

@@ -171,7 +171,9 @@ void unsupported(std::string_view call) {
   put(where);
   put(" called ");
   put(call);
-  put(", which cannot be modelled in-process: use the mounted front end, `crashcut check`, instead");
+  put(g.serve_threads == nullptr
+          ? ", which cannot be modelled in-process: use the mounted front end, `crashcut check`, instead"
+          : ", which cannot be modelled in-process. `crashcut check` takes it, and runs one interleaving");
   user_error({text, used});
 }
 

@@ -14,8 +14,10 @@ namespace crashcut::inprocess {
 
 namespace {
 
-constexpr std::size_t kVariablesPerStep = 64;
-constexpr std::size_t kBytesPerStep = 16 * 1024;
+// So much that environments of machines and of build servers are in the first step, and less than what exec() takes in
+// any case (128 KiB).
+constexpr std::size_t kVariablesPerStep = 256;
+constexpr std::size_t kBytesPerStep = 64 * 1024;
 
 std::size_t bytes_of(const std::vector<char*>& texts) {
   std::size_t bytes = 0;

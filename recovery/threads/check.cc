@@ -57,6 +57,10 @@ bool is_same_finding(const Details& a, const Details& b) {
          a.text == b.text;
 }
 
+JointProgram::Setup replay_setup(const std::vector<std::uint64_t>& racy, bool is_loud) {
+  return {.is_loud = is_loud, .has_details = true, .racy_count = static_cast<std::uint32_t>(racy.size())};
+}
+
 class Checker {
  public:
   // `rest`: of an earlier search, to go on with; null: from the beginning.
@@ -138,7 +142,6 @@ class Checker {
         result_.search = scheduler::search_deepening(workers, setup);
       } else {
         result_.search.bound = scheduler::bound_of(result_.search.rest = before_->sketch);
-        result_.search.unstirred_waits = before_->sketch.unstirred_waits;
       }
     } else {
       result_.search.rest = before_->sketch;
@@ -231,7 +234,7 @@ class Checker {
     const Execution& found = diverged_->found;
     is_by_order_ =
         is_by_order_ && diverged_->is_foreseen && first_ && repeats(program, *first_) && repeats(program, found);
-    if (result_.not_repeatable.empty()) result_.not_repeatable = describe(*diverged_);
+    if (result_.not_repeatable.empty()) result_.not_repeatable = describe(program, *diverged_);
     // What came instead was run to its end, and is judged like any other.
     if (result_.search.diverged && found.ending != scheduler::Ending::kDiverged &&
         found.ending != scheduler::Ending::kCutShort) {
@@ -240,7 +243,9 @@ class Checker {
       note(found);
     }
     result_.search.bound = scheduler::BoundHit::kNotRepeatable;
+    const std::uint64_t unstirred_waits = result_.search.rest.unstirred_waits;
     result_.search.rest = {};
+    result_.search.rest.unstirred_waits = unstirred_waits;
     if (ends_with_finding() || is_late()) return;
     const bool has_other_ways = is_by_order_ && !is_opaque_ && preemptions_ == scheduler::kNoPreemptionBound &&
                                 plan_.reduction != scheduler::ReductionName::kNone;
@@ -292,17 +297,37 @@ class Checker {
     Execution found;
     bool is_foreseen;  // from executions under other schedules
   };
-  std::string describe(const Diverged& diverged) const {
+  // An execution tells addresses and callers only if it is asked to, so the schedule is run again: in a new process,
+  // where it may do the same again, and in one of the search's, where it may do something else again.
+  std::string describe(JointProgram& program, const Diverged& diverged) {
     ThreadFinding found;
     found.execution = diverged.found;
     found.actors = names_.actors();
-    // Names of objects and functions are told where that is asked for: it is run again.
-    if (const auto again = replay_threads(plan_, found.actors, racy_, schedule_of(diverged.found), false)) {
-      found.details = again->details;
+    scheduler::RunRequest request;
+    request.prefix = schedule_of(diverged.found);
+    request.ends_with_prefix = true;
+    if (const auto* details = dynamic_cast<const Details*>(diverged.found.note.get())) found.details = *details;
+    auto addresses = found.details.addresses;
+    const auto add_addresses = [&](const Details& details) {
+      addresses.insert(addresses.end(), details.addresses.begin(), details.addresses.end());
+    };
+    try {
+      // The table of names is the search's, so that the same objects have the same numbers.
+      JointProgram again(plan_, names_, replay_setup(racy_, false));
+      const Execution execution = again.run(request);
+      if (const auto* details = dynamic_cast<const Details*>(execution.note.get())) found.details = *details;
       found.details.pending_callers.clear();
-    } else if (const auto* details = dynamic_cast<const Details*>(diverged.found.note.get())) {
-      found.details = *details;
+      if (const auto same = first_difference(diverged.found, execution)) {
+        found.details.callers.resize(std::min(found.details.callers.size(), *same));
+        found.details.texts.resize(std::min(found.details.texts.size(), *same));
+      }
+      add_addresses(found.details);
+      const Execution other = program.run(request);
+      if (const auto* details = dynamic_cast<const Details*>(other.note.get())) add_addresses(*details);
+    } catch (const ToolError&) {
+      // The text then has fewer names.
     }
+    found.details.addresses = std::move(addresses);
     return divergence_text(plan_, diverged.step, diverged.expected, found, is_by_order_);
   }
 
@@ -618,10 +643,6 @@ tl::expected<ThreadResult, Failure> check_threads(const ThreadPlan& asked, const
 }
 
 namespace {
-
-JointProgram::Setup replay_setup(const std::vector<std::uint64_t>& racy, bool is_loud) {
-  return {.is_loud = is_loud, .has_details = true, .racy_count = static_cast<std::uint32_t>(racy.size())};
-}
 
 tl::expected<ThreadFinding, Failure> replay_schedule(JointProgram& program, const NameTable& names,
                                                      const std::vector<scheduler::ActorId>& schedule) {

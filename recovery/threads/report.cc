@@ -233,10 +233,10 @@ std::vector<std::string> not_covered(const ThreadPlan& plan, const ThreadResult&
                     "between. Compiled with crashcut flags, they are seen.",
                     where, result.is_opaque ? "every order of the calls was" : "orders of the calls were"));
   }
-  if (result.search.unstirred_waits > 0) {
+  if (result.search.rest.unstirred_waits > 0) {
     sentences.push_back(
         fmt::format("Wake-ups of condition variables without a signal, in {}: --spurious {} tries more.",
-                    count_text(result.search.unstirred_waits, "wait", "waits"), plan.spurious_most + 1));
+                    count_text(result.search.rest.unstirred_waits, "wait", "waits"), plan.spurious_most + 1));
   }
   if (result.ignores_result)
     sentences.push_back(

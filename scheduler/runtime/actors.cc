@@ -186,8 +186,26 @@ std::optional<Access> offer_stir(const void* caller) {
 
 Access take_timer() { return timer::access(current_actor().timer, timer::kTake); }
 
+// Where exit() was called last: its _exit() then comes from inside of libc.
+static struct {
+  std::uint32_t request;  // the execution
+  ActorId actor;
+  const void* caller;
+} g_exiting;
+
 void end_process(int code, bool runs_handlers, const void* caller) {
   Actor& self = current_actor();
+  const std::uint32_t request = g_control->requests.load(std::memory_order_relaxed);
+  if (runs_handlers) {
+    // Destructors and functions of atexit() are part of the program: their calls are operations, and other threads run
+    // meanwhile. exit() then ends by _exit(), which comes back here.
+    static void (*real_exit)(int) = nullptr;
+    if (real_exit == nullptr) real_exit = reinterpret_cast<void (*)(int)>(find_real("exit"));
+    g_exiting = {request, self.id, caller};
+    real_exit(code);
+  }
+  if (g_exiting.caller != nullptr && g_exiting.request == request && g_exiting.actor == self.id)
+    caller = g_exiting.caller;
   if (code != 0) {
     g_control->failure = Failure::kExitCode;
     g_control->failure_number = code;
@@ -208,12 +226,6 @@ void end_process(int code, bool runs_handlers, const void* caller) {
       g_control->failure_number = left;
       g_control->failure_actor = index(self.id);
     }
-  }
-  if (runs_handlers) {
-    // Destructors and atexit() run as with one thread.
-    static void (*real_exit)(int) = nullptr;
-    if (real_exit == nullptr) real_exit = reinterpret_cast<void (*)(int)>(find_real("exit"));
-    real_exit(code);
   }
   end_execution();
 }

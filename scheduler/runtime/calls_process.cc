@@ -69,7 +69,7 @@ void set_clock(std::uint64_t ns) {
 [[noreturn]] void leave(int code, bool runs_handlers, const void* caller) {
   if (is_scheduling()) end_process(code & 0xff, runs_handlers, caller);
   if (g_control != nullptr) {
-    // From a destructor, or a function that exit() calls.
+    // Outside of what is scheduled.
     if ((code & 0xff) != 0 && g_control->failure == Failure::kNone) {
       g_control->failure = Failure::kExitCode;
       g_control->failure_number = code & 0xff;

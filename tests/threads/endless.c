@@ -1,8 +1,9 @@
-// Programs with threads that loop for good: `endless CASE`.
+// Programs with threads that loop for good: `endless CASE [COUNT COUNT]`.
 #include <assert.h>
 #include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -96,6 +97,44 @@ static void* writes(void* x) {
   return x;
 }
 
+// Several readers and writers in the order in which they came. All who came are counted, and of these all who wait. A
+// writer does not let the next one in.
+static struct { long came, wait; } queue_readers, queue_writers;
+static void wait_in_queue(long* waiting) {
+  ++*waiting;
+  pthread_cond_wait(&changed, &a);
+  --*waiting;
+}
+static void leave_queue(long* came) {
+  pthread_mutex_unlock(&a);
+  pthread_mutex_lock(&a);
+  --*came;
+  pthread_cond_broadcast(&changed);
+  pthread_mutex_unlock(&a);
+}
+static void* reads_in_queue(void* x) {
+  for (;;) {
+    pthread_mutex_lock(&a);
+    const long ticket = next_ticket++;
+    ++queue_readers.came;
+    while (queue_writers.came > 0 || ticket != served) wait_in_queue(&queue_readers.wait);
+    ++served;
+    leave_queue(&queue_readers.came);
+  }
+  return x;
+}
+static void* writes_in_queue(void* x) {
+  for (;;) {
+    pthread_mutex_lock(&a);
+    const long ticket = next_ticket++;
+    ++queue_writers.came;
+    while (queue_readers.came > queue_readers.wait || queue_writers.came - queue_writers.wait != 1 || ticket != served)
+      wait_in_queue(&queue_writers.wait);
+    leave_queue(&queue_writers.came);
+  }
+  return x;
+}
+
 // A consumer that does not look again when it wakes up.
 static void* produces(void* x) {
   for (;;) {
@@ -113,6 +152,21 @@ static void* consumes(void* x) {
     assert(count > 0);
     --count;
     pthread_mutex_unlock(&a);
+  }
+  return x;
+}
+
+// The same, and it lets go of the lock before it takes something.
+static void* consumes_later(void* x) {
+  for (;;) {
+    pthread_mutex_lock(&a);
+    if (count == 0) pthread_cond_wait(&changed, &a);
+    pthread_mutex_unlock(&a);
+    pthread_mutex_lock(&a);
+    if (count <= 0) raise(SIGUSR2);
+    --count;
+    pthread_mutex_unlock(&a);
+    ++done[0];
   }
   return x;
 }
@@ -214,6 +268,15 @@ int main(int argc, char** argv) {
     run_two(a_then_b, a_then_b);
   } else if (strcmp(name, "tickets") == 0) {
     run_two(reads, writes);
+  } else if (strcmp(name, "queue") == 0 && argc == 4) {
+    pthread_t threads[8];
+    const int reading = atoi(argv[2]), writing = atoi(argv[3]);
+    if (reading < 0 || writing < 0 || reading + writing > 8) return 2;
+    for (int i = 0; i < reading + writing; ++i)
+      pthread_create(&threads[i], NULL, i < reading ? reads_in_queue : writes_in_queue, NULL);
+    for (int i = 0; i < reading + writing; ++i) pthread_join(threads[i], NULL);
+  } else if (strcmp(name, "if_not_while_later") == 0) {
+    run_two(produces, consumes_later);
   } else if (strcmp(name, "if_not_while") == 0) {
     run_two(produces, consumes);
   } else if (strcmp(name, "early") == 0) {

@@ -1,10 +1,18 @@
-/* A direct write inside the size that the running system sees, but beyond the size on the disk: when it returns the
- * latter reaches to its end, after the data. In the paper it is a write like any other. run: --profile ext4 --data
- * {ordered,writeback} --sector 4 --block 4 outcomes: -,"" | -,........{....,cccc} | {-,b},aaaa |
- * {-,b},aaaa....{....,cccc} recoveries: 9 run: --profile ext4 --data journal --sector 4 --block 4 outcomes: -,"" |
- * -,........cccc | {-,b},aaaa....cccc recoveries: 4 run: --profile paper --data ordered --sector 4 --block 4 outcomes:
- * {-,b},"" | {-,b},{....,aaaa}....cccc recoveries: 6 run: --profile paper --data journal --sector 4 --block 4 outcomes:
- * -,"" | -,........cccc | {-,b},aaaa....cccc recoveries: 4 run: --profile paper --data writeback --sector 4 --block 4
+/* A direct write inside the size that the running system sees, but beyond the size on the disk: when it returns the latter
+ * reaches to its end, after the data. In the paper it is a write like any other.
+ * run: --profile ext4 --data {ordered,writeback} --sector 4 --block 4
+ * outcomes: -,"" | -,........{....,cccc} | {-,b},aaaa | {-,b},aaaa....{....,cccc}
+ * recoveries: 9
+ * run: --profile ext4 --data journal --sector 4 --block 4
+ * outcomes: -,"" | -,........cccc | {-,b},aaaa....cccc
+ * recoveries: 4
+ * run: --profile paper --data ordered --sector 4 --block 4
+ * outcomes: {-,b},"" | {-,b},{....,aaaa}....cccc
+ * recoveries: 6
+ * run: --profile paper --data journal --sector 4 --block 4
+ * outcomes: -,"" | -,........cccc | {-,b},aaaa....cccc
+ * recoveries: 4
+ * run: --profile paper --data writeback --sector 4 --block 4
  * outcomes: {-,b},"" | {-,b},{....,aaaa}....{....,cccc}
  * recoveries: 10
  */

@@ -1,6 +1,8 @@
-/* fallocate() of a range inside the size that the running system sees, but beyond the size on the disk: the latter is
- * made to reach to the end of the range (ext4_alloc_file_blocks). The paper does not know the call. run: --profile ext4
- * --data {ordered,writeback} --sector 4 --block 4 outcomes: -,"" | {-,b},...... | {-,b},....{....,bbbb} recoveries: 7
+/* fallocate() of a range inside the size that the running system sees, but beyond the size on the disk: the latter is made to
+ * reach to the end of the range (ext4_alloc_file_blocks). The paper does not know the call.
+ * run: --profile ext4 --data {ordered,writeback} --sector 4 --block 4
+ * outcomes: -,"" | {-,b},...... | {-,b},....{....,bbbb}
+ * recoveries: 7
  * run: --profile ext4 --data journal --sector 4 --block 4
  * outcomes: -,"" | {-,b},....bbbb
  * recoveries: 3

@@ -2,7 +2,8 @@
  *   semaphore  two semaphores and a mutex
  *   while      a condition variable, waited for in a loop
  *   if         a condition variable, waited for once: only a wake-up without a signal breaks it (--spurious 1)
- * Usage: producer_consumer ITEMS PRODUCERS CONSUMERS semaphore|while|if   (each producer makes ITEMS) */
+ * Usage: producer_consumer ITEMS PRODUCERS CONSUMERS semaphore|while|if [ROOM]
+ * Each producer makes ITEMS. The buffer has room for all items, or, with semaphores, for ROOM. */
 #include <assert.h>
 #include <pthread.h>
 #include <semaphore.h>
@@ -49,14 +50,14 @@ static void* consume(void* unused) {
 
 int main(int argc, char** argv) {
   pthread_t threads[2 * MOST];
-  if (argc != 5) return 2;
+  if (argc != 5 && argc != 6) return 2;
   items = atoi(argv[1]);
   producers = atoi(argv[2]);
   consumers = atoi(argv[3]);
   way = argv[4];
   if (producers < 1 || producers > MOST || consumers < 1 || consumers > MOST || items * producers % consumers != 0)
     return 2;
-  sem_init(&empty, 0, (unsigned)(items * producers));
+  sem_init(&empty, 0, argc == 6 ? (unsigned)atoi(argv[5]) : (unsigned)(items * producers));
   sem_init(&full, 0, 0);
   int count = 0;
   for (int i = 0; i < producers; ++i) pthread_create(&threads[count++], NULL, produce, NULL);
