@@ -76,6 +76,7 @@ void Recorder::loosen(const std::function<bool(std::uint32_t, std::uint32_t)>& i
   for (persist::LocationId l = 0; l < tight.location_count(); ++l) loose.add_location(tight.initial(l));
   const EventId durable =
       tight.durable_barrier() == 0 ? persist::kNoEvent : tight.barrier_event(tight.durable_barrier());
+  std::map<std::uint32_t, persist::ScopeId> scopes;  // of each thread
   std::vector<EventId> after;
   for (EventId e = 0; e < tight.event_count(); ++e) {
     if (e == durable) {
@@ -96,7 +97,13 @@ void Recorder::loosen(const std::function<bool(std::uint32_t, std::uint32_t)>& i
           after);
     }
     order.find_predecessors(kind, touch, after);
-    loose.add_event(tight.op(e), tight.writes(e), after);
+    if ((kind & kBarriers) != 0) {
+      // The rule about barriers orders those of one thread, so they are fences of one scope.
+      const auto scope = scopes.try_emplace(stamp.moment.actor, static_cast<persist::ScopeId>(scopes.size())).first;
+      loose.add_fence(tight.op(e), tight.writes(e), after, scope->second);
+    } else {
+      loose.add_event(tight.op(e), tight.writes(e), after);
+    }
     order.add(e, kind, touch);
     for (WholeDiskRule& rule : about_the_disk) rule.add(e, kind, stamp.moment.actor);
   }

@@ -37,13 +37,14 @@ bool from_text(std::string_view text, Path& path) {
 }
 
 Question Choice::question() const {
-  // FNV-1a, word by word. The values are the log's, so the places of the writes stand for them.
+  // FNV-1a, word by word. The log determines the values, so the indices of the writes are enough.
   constexpr std::uint64_t kPrime = 0x100000001b3;
   std::uint64_t hash = (0xcbf29ce484222325 ^ location) * kPrime;
   for (const Candidate& candidate : candidates) {
     hash = (hash ^ static_cast<std::uint32_t>(candidate.first)) * kPrime;
     hash = (hash ^ static_cast<std::uint32_t>(candidate.last)) * kPrime;
     if (candidate.origin != Origin::kHere) hash = (hash ^ candidate.location) * kPrime;
+    if (candidate.layer != layer) hash = (hash ^ (std::uint64_t{candidate.layer} << 32 | candidate.location)) * kPrime;
   }
   const auto folded = static_cast<std::uint32_t>(hash ^ hash >> 32);
   return Question{static_cast<std::uint32_t>(candidates.size()), folded == 0 ? 1 : folded};
@@ -62,7 +63,7 @@ std::uint64_t AnswerOrder::first(std::size_t depth, std::uint32_t count) const {
 
 ChoiceTree::ChoiceTree(const Path& prefix, const Path& start, AnswerOrder order)
     : order_(order), prefix_length_(prefix.size()) {
-  // How many answers these choices have is not known before the first run.
+  // The first run tells how many answers these choices have.
   for (std::uint32_t answer : prefix) nodes_.push_back(Node{answer, 0, 0, 0});
   for (std::uint32_t answer : start) nodes_.push_back(Node{answer, 0, 0, 0});
 }
@@ -70,7 +71,7 @@ ChoiceTree::ChoiceTree(const Path& prefix, const Path& start, AnswerOrder order)
 std::uint32_t ChoiceTree::choose_among(const Question& question) {
   const std::uint32_t count = question.count;
   CHECK(count > 1);
-  if (diverged_) return 0;  // a run that lost its way adds nothing to the tree
+  if (diverged_) return 0;  // a run that diverged adds nothing to the tree
   if (depth_ == nodes_.size()) nodes_.push_back(Node{0, count, count, question.asked});
   const std::size_t depth = depth_++;
   if (nodes_[depth].count == 0) {
@@ -167,7 +168,7 @@ ChoiceTree ChoiceTree::from_numbers(std::span<const std::uint32_t> numbers) {
 
 double ChoiceTree::explored_fraction() const {
   if (done()) return 1;
-  // One run of a tree a thousand choices deep is less of it than a double can say; it is not nothing.
+  // One run of a tree that is a thousand choices deep is a part too small for a double, but it is not 0.
   return run_count_ == 0 ? 0 : std::max(explored_so_far(), std::numeric_limits<double>::min());
 }
 

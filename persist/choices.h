@@ -17,31 +17,33 @@
 
 namespace crashcut::persist {
 
-// Where a candidate's writes went: to the location that is read, or to another one that shares its place on the medium
-// and was in use later, or earlier.
+// The location that a candidate's writes went to: the one that is read, or another one that shares its place on the
+// medium and was in use later, or earlier.
 enum class Origin : std::uint8_t { kHere, kLater, kEarlier };
 
 // A run of neighbouring writes of one location that recovery cannot tell apart, as indices into its history;
-// first is -1 where the run begins with the initial value.
+// first is -1 if the run begins with the value that the location had before this log.
 struct Candidate {
   std::int32_t first;
   std::int32_t last;
   Value value;
-  LocationId location;  // whose history it is
+  LocationId location;  // the location whose history it is
   Origin origin = Origin::kHere;
+  LayerId layer = 0;  // the log of the location, in a stack of logs (persist/cut_stack.h)
 };
 
-// What a point of choice looks like, in short: where two differ, they are not the same point.
+// What a point of choice looks like, in short. Points that differ in this are different points.
 struct Question {
   std::uint32_t count;      // of candidates
-  std::uint32_t asked = 0;  // a hash of the location and of which of its writes are candidates; 0 where not told
+  std::uint32_t asked = 0;  // a hash of the location and of which of its writes are candidates; 0 if not known
 };
 
 // One point of choice, at least two candidates, newest first.
 struct Choice {
-  const Log& log;
+  const Log& log;  // of the location that is read; candidates of other layers are of other logs
   LocationId location;
   std::span<const Candidate> candidates;
+  LayerId layer = 0;  // of the location that is read
 
   Question question() const;
 };
@@ -56,19 +58,20 @@ class Chooser {
 // The answers of one recovery, in order.
 using Path = std::vector<std::uint32_t>;
 
-// "0.2.1", and back. An empty path is "-". Returns false where the text is not a path.
+// "0.2.1", and back. An empty path is "-". Returns false if the text is not a path.
 std::string to_text(const Path& path);
 bool from_text(std::string_view text, Path& path);
 
-// In which order the answers to a choice are tried: as they stand, or round from another one on, which the seed picks
-// anew for each choice. Every order explores the same sequences; where a bound ends the search, another seed has
-// explored another part.
+// The order in which the answers to a choice are tried: from the first to the last, or from another one to the last and
+// then from the first on. The seed picks that other one anew for each choice. Every order explores the same sequences.
+// If a bound ends the search, another seed has explored another part.
 class AnswerOrder {
  public:
-  // 0: as they stand.
+  // Seed 0: from the first to the last.
   explicit AnswerOrder(std::uint64_t seed = 0) : seed_(seed) {}
 
-  // Of the choice number `depth` of a run, among `count` answers.
+  // The answer that is tried as number `position` at the choice number `depth` of a run, which has `count` answers; and
+  // the reverse.
   std::uint32_t answer_at(std::size_t depth, std::uint32_t position, std::uint32_t count) const {
     return static_cast<std::uint32_t>((first(depth, count) + position) % count);
   }
@@ -86,8 +89,8 @@ class AnswerOrder {
 // Depth-first exploration of the tree of choices below a prefix.
 class ChoiceTree final : public Chooser {
  public:
-  // Below `prefix`, from the sequence prefix + `start` on: what an exploration in this order would have run
-  // before it counts as explored. So ChoiceTree({}, path) takes up where another one stopped.
+  // The tree below `prefix`, from the sequence prefix + `start` on: the sequences that an exploration in this order
+  // runs before that one count as explored. So ChoiceTree({}, path) continues where another tree stopped.
   explicit ChoiceTree(const Path& prefix = {}, const Path& start = {}, AnswerOrder order = AnswerOrder());
 
   // Call before each run.
@@ -100,37 +103,37 @@ class ChoiceTree final : public Chooser {
   // After a run: moves on to the next unexplored sequence; false when none is left below the prefix.
   bool advance();
 
-  // The answers of the run that just ended, or that it was to give where it diverged (after advance(), the known
-  // part of the next).
+  // The answers of the run that just ended; if it diverged, the answers that it should have given. After advance(),
+  // the known part of the next run.
   Path path() const;
-  // Whether the last run met fewer choices, or others, than the sequence it was to follow. Ask before advance();
-  // a tree that diverged has lost its way, and is not to be advanced.
+  // Whether the last run met fewer choices, or other ones, than the sequence that it should have followed. Ask before
+  // advance(). Do not advance a tree whose run diverged.
   bool run_diverged() const { return diverged_ || depth_ < nodes_.size(); }
 
-  // Gives away the unexplored half nearest to the root: the prefixes of it, for other trees. Empty when there
-  // is nothing to give. Call after advance() returned true.
+  // Gives away the unexplored half nearest to the root, as prefixes for other trees. Empty if there is nothing to
+  // give. Call after advance() returned true.
   std::vector<Path> split();
   // The part of the whole, by the same estimate as explored_fraction(), that split() would give away now.
   double split_share() const;
 
-  // All that the tree is between two runs, as numbers, and back: for a process that takes it over.
+  // The whole state of the tree between two runs, as numbers, and back: for a process that takes it over.
   std::vector<std::uint32_t> to_numbers() const;
   static ChoiceTree from_numbers(std::span<const std::uint32_t> numbers);
 
   // Whether advance() said that nothing is left.
   bool done() const { return run_count_ > 0 && nodes_.size() == prefix_length_; }
   std::uint64_t run_count() const { return run_count_; }
-  // The part of the tree explored so far, 0 to 1, if all subtrees of a node were of equal size. 0 before the first
-  // run only.
+  // The part of the tree that is explored, 0 to 1, if all subtrees of a node are of equal size. 0 only before the first
+  // run.
   double explored_fraction() const;
   // How many runs are still to come, if the rest of the tree is like the explored part.
   double estimated_runs_left() const;
 
  private:
   struct Node {
-    std::uint32_t taken;  // position in the order; the answer itself in the prefix, and where no run has met it yet
-    std::uint32_t end;    // one past the last answer that is ours to explore; of no use in the prefix
-    std::uint32_t count;  // how many answers the choice has; 0 where no run has met it yet
+    std::uint32_t taken;  // position in the order; the answer itself in the prefix, and until a run has met the choice
+    std::uint32_t end;    // one past the last answer that this tree explores; unused in the prefix
+    std::uint32_t count;  // how many answers the choice has; 0 until a run has met the choice
     std::uint32_t asked;  // as in Question
   };
 
@@ -144,7 +147,7 @@ class ChoiceTree final : public Chooser {
   std::size_t depth_ = 0;
   bool diverged_ = false;
   std::uint64_t run_count_ = 0;
-  double start_fraction_ = 0;  // what counted as explored before the first run
+  double start_fraction_ = 0;  // the part that counted as explored before the first run
 };
 
 }  // namespace crashcut::persist

@@ -1,10 +1,11 @@
 // Explore: runs a tree of choices to its end, or as far as a budget allows.
 //
-// Searches that do not finish are the rule, so a search always says what it covered: how many runs, whether that
-//   was all, and an estimate of what is left. The tree stays where the budget ended; explore() it again to go on.
+// Most searches do not finish, so a search always says what it covered: how many runs, whether that was the whole tree,
+//   and an estimate of the rest. The tree stays where the budget ended; explore() it again to continue.
 //
-// The estimate is Landslide's weighted backtrack estimator (section 3.4.3): the subtrees of a choice are taken to
-//   be of equal size, so it is a guess, and a poor one until the first choices of the tree have changed.
+// The estimate is Landslide's weighted backtrack estimator (section 3.4.3). It assumes that the subtrees of a choice
+// are
+//   of equal size, so it is a guess, and a poor one until the first choices of the tree have changed.
 // Threads: one exploration belongs to the thread of its tree.
 #pragma once
 
@@ -17,20 +18,20 @@ namespace crashcut::persist {
 
 struct Budget {
   std::uint64_t runs_max = 0;            // 0: as many as there are
-  std::chrono::nanoseconds time_max{0};  // 0: as long as it takes; looked at between runs, so one run always ends
+  std::chrono::nanoseconds time_max{0};  // 0: as long as it takes; checked between runs, so one run always ends
 };
 
 struct Progress {
   std::uint64_t runs;
   double fraction;         // of the tree, 0 to 1
-  double estimated_total;  // runs so far and those to come
+  double estimated_total;  // runs so far and runs to come
 };
 
 struct Exploration {
   std::uint64_t runs;          // of this exploration, not of earlier ones of the same tree
   bool complete;               // nothing of the tree is left
-  bool diverged;               // the last run was not deterministic; tree.path() is the sequence that it left
-  double estimated_runs_left;  // 0 when complete; infinity where nothing is known
+  bool diverged;               // the last run was not deterministic; tree.path() is what it should have answered
+  double estimated_runs_left;  // 0 if complete; infinity if nothing is known
 };
 
 Progress progress_of(const ChoiceTree& tree);

@@ -14,11 +14,15 @@ void FixedCut::drop(EventId event) {
   std::vector<bool> dropped(in_.size());
   dropped[event] = true;
   for (EventId e = event; e < in_.size(); ++e) {
-    const BarrierId epoch = log_.epoch(e);
+    // Of a barrier, the one before it.
+    const BarrierId epoch = log_.barrier_of(e) != 0 ? log_.epoch(e) - 1 : log_.epoch(e);
     if (epoch != 0 && dropped[log_.barrier_event(epoch)]) dropped[e] = true;
     for (const EventId p : log_.predecessors(e)) {
       if (dropped[p]) dropped[e] = true;
     }
+    log_.for_each_fence_below(e, [&](EventId fence) {
+      if (dropped[fence]) dropped[e] = true;
+    });
     if (!dropped[e]) continue;
     in_[e] = false;
     const BarrierId cover = log_.cover(e);

@@ -1,4 +1,4 @@
-// FixedCut: answers every choice as one given cut does.
+// FixedCut: answers every choice of one log as one given cut does.
 #pragma once
 
 #include <vector>

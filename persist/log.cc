@@ -2,65 +2,148 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "persist/check.h"
 
 namespace crashcut::persist {
 
+// How far is_below() searches for a path between two neighbouring writes of a location. A longer path is not found: the
+// writes then count as not chained, and two of equal value stay two candidates. That is more recoveries than need be,
+// and no wrong one.
+static constexpr std::size_t kChainStepsMax = 64;
+
 LocationId Log::add_location(Value initial) {
   CHECK(!sealed_);
-  initial_.push_back(initial);
-  current_.push_back(initial);
-  last_write_.push_back(kNoEvent);
-  return static_cast<LocationId>(initial_.size() - 1);
+  locations_.push_back(Location{.initial = initial, .current = initial});
+  return static_cast<LocationId>(locations_.size() - 1);
 }
 
-EventId Log::append(std::uint32_t op, std::span<const Write> writes, std::span<const EventId> after) {
+LocationId Log::add_location_over(LowerLocation lower) {
+  const LocationId location = add_location(0);
+  lower_.resize(locations_.size());
+  lower_.back() = lower;
+  return location;
+}
+
+// The event's edges. Adds to `past` the fences that `after` names or implies.
+EventId Log::append(std::uint32_t op, std::span<const EventId> after, FenceSetId& past, bool keeps_fences) {
   CHECK(!sealed_);
   const auto id = static_cast<EventId>(events_.size());
   CHECK(id < kNoEvent);
-  events_.push_back(Event{op, barrier_count(), kNoBarrier, static_cast<std::uint32_t>(predecessors_.size()),
-                          static_cast<std::uint32_t>(writes_.size()), kNoChain});
-  for (EventId e : after) {
+  const auto first_predecessor = static_cast<std::uint32_t>(predecessors_.size());
+  for (const EventId e : after) {
     CHECK(e < id);
-    // What an earlier barrier covers is below us through the epoch already.
-    if (events_[e].cover > barrier_count()) predecessors_.push_back(e);
+    // What an earlier barrier covers is below this event already, by its epoch.
+    if (events_[e].cover <= barrier_count()) continue;
+    if (has_fences()) {
+      past = fences_.join(past, fence_links_[e].past);
+      if (fence_of(e) != 0 && !keeps_fences) continue;
+    }
+    predecessors_.push_back(e);
   }
-  std::sort(predecessors_.begin() + events_[id].first_predecessor, predecessors_.end());
-  for (const Write& w : writes) {
-    CHECK(w.location < initial_.size() && last_write_[w.location] != id);
-    writes_.push_back(w);
-    if (w.hidden_by != kNoEvent) continue;
-    current_[w.location] = w.value;
-    last_write_[w.location] = id;
+  if (predecessors_.size() - first_predecessor > 1) {
+    std::sort(predecessors_.begin() + first_predecessor, predecessors_.end());
   }
+  events_.push_back(Event{.op = op,
+                          .epoch = barrier_count(),
+                          .cover = kNoBarrier,
+                          .first_predecessor = first_predecessor,
+                          .first_write = static_cast<std::uint32_t>(writes_.size()),
+                          .chain = kNoChain,
+                          .has_side_below = false});
+  if (!sides_.empty()) sides_.push_back(Sides{kNoEvent, kNoEvent});
+  if (has_fences()) fence_links_.push_back(FenceLinks{past, kNoFences});
   return id;
 }
 
-EventId Log::add_event(std::uint32_t op, std::span<const Write> writes, std::span<const EventId> after) {
-  return append(op, writes, after);
+// Each event goes to the end of the longest chain that one of its predecessors ends: a journal stays one chain
+// though its entries also wait for data.
+void Log::append_to_chain(EventId e) {
+  EventId before = kNoEvent;
+  for (const EventId p : predecessors(e)) {
+    if (chains_[chain(p)].last != p) continue;
+    if (before == kNoEvent || chains_[chain(p)].length >= chains_[chain(before)].length) before = p;
+  }
+  Event& event = events_[e];
+  for (const EventId p : predecessors(e)) {
+    if (p == before) continue;
+    side_edges_.push_back(Edge{p, e});
+    event.has_side_below = true;
+    sides_.resize(events_.size(), Sides{kNoEvent, kNoEvent});
+  }
+  if (before == kNoEvent) {
+    event.chain = static_cast<ChainId>(chains_.size());
+    chains_.push_back(Chain{e, 1});
+    return;
+  }
+  event.chain = events_[before].chain;
+  if (!sides_.empty()) sides_[e].below = events_[before].has_side_below ? before : sides_[before].below;
+  chains_[event.chain] = Chain{e, chains_[event.chain].length + 1};
+}
+
+void Log::append_writes(EventId e, std::span<const Write> writes) {
+  for (const Write& w : writes) {
+    CHECK(w.location < locations_.size());
+    Location& location = locations_[w.location];
+    CHECK(location.last_write != e && location.write_count + 1u < 1u << 29);
+    writes_.push_back(w);
+    ++location.write_count;
+    if (w.hidden_by != kNoEvent) {
+      location.has_hidden_writes = true;
+      continue;
+    }
+    location.current = w.value;
+    location.last_write = e;
+  }
+}
+
+EventId Log::add_event(std::uint32_t op, std::span<const Write> writes, std::span<const EventId> after,
+                       FenceSetId past) {
+  const EventId id = append(op, after, past, false);
+  append_to_chain(id);
+  append_writes(id, writes);
+  return id;
 }
 
 EventId Log::add_barrier(std::uint32_t op, std::span<const Write> writes, std::span<const EventId> after) {
-  const EventId id = append(op, writes, after);
+  FenceSetId past = kNoFences;
+  const EventId id = append(op, after, past, true);
+  if (has_fences()) fence_links_[id].past = kNoFences;  // its epoch and cover say all
   barriers_.push_back(id);
+  covered_count_.push_back(0);
   events_[id].epoch = barrier_count();
   cover_below(id, barrier_count());
+  append_writes(id, writes);
   return id;
 }
 
-// Every event is covered once, so all calls together cost as much as there are edges.
+EventId Log::add_fence(std::uint32_t op, std::span<const Write> writes, std::span<const EventId> after, ScopeId scope,
+                       FenceSetId past) {
+  const EventId id = append(op, after, past, false);
+  fence_links_.resize(events_.size(), FenceLinks{kNoFences, kNoFences});
+  const FenceId fence = fences_.add(id, scope, past);
+  fence_links_[id] = FenceLinks{fence, fence};
+  append_writes(id, writes);
+  return id;
+}
+
+// Every event is covered once, so all calls together cost as much as there are edges, and a number a scope for each
+// fence.
 void Log::cover_below(EventId barrier_event, BarrierId barrier) {
-  stack_.assign(1, barrier_event);
-  events_[barrier_event].cover = barrier;
+  stack_.clear();
+  const auto cover = [&](EventId e) {
+    if (events_[e].cover != kNoBarrier) return;
+    events_[e].cover = barrier;
+    ++covered_count_[barrier];
+    stack_.push_back(e);
+  };
+  cover(barrier_event);
   while (!stack_.empty()) {
     const EventId e = stack_.back();
     stack_.pop_back();
-    for (EventId p : predecessors(e)) {
-      if (events_[p].cover != kNoBarrier) continue;
-      events_[p].cover = barrier;
-      stack_.push_back(p);
-    }
+    for (const EventId p : predecessors(e)) cover(p);
+    for_each_fence_below(e, cover);
   }
 }
 
@@ -75,148 +158,115 @@ void Log::make_durable() {
   durable_ = barrier_count();
 }
 
-std::span<const EventId> Log::predecessors(EventId e) const {
-  const std::size_t begin = events_[e].first_predecessor;
-  const std::size_t end = e + 1 < events_.size() ? events_[e + 1].first_predecessor : predecessors_.size();
-  return {predecessors_.data() + begin, end - begin};
+void Log::make_durable(EventId fence) {
+  CHECK(!sealed_ && fence < events_.size() && fence_of(fence) != 0);
+  durable_fences_ = fences_.join(durable_fences_, fence_of(fence));
 }
 
-std::span<const Write> Log::writes(EventId e) const {
-  const std::size_t begin = events_[e].first_write;
-  const std::size_t end = e + 1 < events_.size() ? events_[e + 1].first_write : writes_.size();
-  return {writes_.data() + begin, end - begin};
-}
+// ---- sealing -------------------------------------------------------------------------------------------------------
 
-std::span<const EventId> Log::successors(EventId e) const {
-  return {successors_.data() + first_successor_[e], first_successor_[e + 1] - first_successor_[e]};
-}
-
-std::span<const EventId> Log::chain_events(ChainId c) const {
-  return {chain_events_.data() + first_of_chain_[c], first_of_chain_[c + 1] - first_of_chain_[c]};
-}
-
-std::span<const LocationWrite> Log::history(LocationId l) const {
-  return {history_.data() + first_history_[l], first_history_[l + 1] - first_history_[l]};
-}
-
-void Log::build_successors() {
-  first_successor_.assign(events_.size() + 1, 0);
-  // An edge into a barrier is what cover() says already, and a barrier's own successors are all later events.
-  auto is_stored = [&](EventId from, EventId to) { return barrier_of(to) == 0 && barrier_of(from) == 0; };
-  for (EventId e = 0; e < events_.size(); ++e) {
-    for (EventId p : predecessors(e)) {
-      if (is_stored(p, e)) ++first_successor_[p + 1];
-    }
-  }
-  for (std::size_t i = 1; i < first_successor_.size(); ++i) first_successor_[i] += first_successor_[i - 1];
-  successors_.resize(first_successor_.back());
-  std::vector<std::uint32_t> next(first_successor_.begin(), first_successor_.end() - 1);
-  for (EventId e = 0; e < events_.size(); ++e) {
-    for (EventId p : predecessors(e)) {
-      if (is_stored(p, e)) successors_[next[p]++] = e;
-    }
-  }
-}
-
-// Each event goes to the end of the longest chain that one of its predecessors ends: a journal stays one chain
-// though its entries also wait for data.
-void Log::build_chains() {
-  std::vector<EventId> last(1, kNoEvent);   // of each chain
-  std::vector<std::uint32_t> length(1, 0);  // of each chain
-  std::vector<EventId> chain_before(events_.size(), kNoEvent);
-  for (EventId e = 0; e < events_.size(); ++e) {
-    if (barrier_of(e) != 0) continue;
-    EventId best = kNoEvent;
-    for (EventId p : predecessors(e)) {
-      if (last[chain(p)] != p) continue;
-      if (best == kNoEvent || length[chain(p)] >= length[chain(best)]) best = p;
-    }
-    chain_before[e] = best;
-    if (best == kNoEvent) {
-      events_[e].chain = static_cast<ChainId>(last.size());
-      last.push_back(e);
-      length.push_back(1);
-    } else {
-      events_[e].chain = chain(best);
-      last[chain(e)] = e;
-      ++length[chain(e)];
-    }
-  }
-  list_chains(length);
-  link_sides(chain_before);
-}
-
-void Log::list_chains(std::span<const std::uint32_t> lengths) {
-  first_of_chain_.assign(lengths.size() + 1, 0);
-  std::partial_sum(lengths.begin(), lengths.end(), first_of_chain_.begin() + 1);
-  chain_events_.resize(first_of_chain_.back());
-  std::vector<std::uint32_t> end(first_of_chain_.begin(), first_of_chain_.end() - 1);
-  for (EventId e = 0; e < events_.size(); ++e) {
-    if (chain(e) != kNoChain) chain_events_[end[chain(e)]++] = e;
-  }
-}
-
-void Log::count_covered() {
-  covered_count_.assign(barriers_.size() + 1, 0);
-  for (const Event& e : events_) {
-    if (e.cover != kNoBarrier) ++covered_count_[e.cover];
-  }
-  std::partial_sum(covered_count_.begin(), covered_count_.end(), covered_count_.begin());
-}
-
-void Log::link_sides(const std::vector<EventId>& chain_before) {
-  sides_.assign(events_.size(), Sides{kNoEvent, kNoEvent});
-  for (EventId e = 0; e < events_.size(); ++e) {
-    const EventId before = chain_before[e];
-    if (before == kNoEvent) continue;
-    const bool has_sides = predecessors(before).size() > (chain_before[before] == kNoEvent ? 0u : 1u);
-    sides_[e].below = has_sides ? before : sides_[before].below;
-  }
-  std::vector<bool> is_last(events_.size(), true);
+// From the last event down, so that the future of an event is known before it is handed to the events below.
+void Log::build_futures() {
   for (auto e = static_cast<EventId>(events_.size()); e-- > 0;) {
-    const EventId before = chain_before[e];
-    if (before == kNoEvent) continue;
-    const bool has_sides = successors(e).size() > (is_last[e] ? 0u : 1u);
-    sides_[before].above = has_sides ? e : sides_[e].above;
-    is_last[before] = false;
+    if (barrier_of(e) != 0 || future(e) == kNoFences) continue;
+    for (const EventId p : predecessors(e)) {
+      fence_links_[p].future = fences_.meet(fence_links_[p].future, future(e));
+    }
   }
 }
 
-bool Log::persists_after_directly(EventId later, EventId earlier) const {
-  if (events_[earlier].cover <= events_[later].epoch) return true;
-  const auto before = predecessors(later);
-  return std::binary_search(before.begin(), before.end(), earlier);
+void Log::build_side_successors() {
+  if (side_edges_.empty()) return;
+  first_side_successor_.assign(events_.size() + 1, 0);
+  for (const Edge& edge : side_edges_) ++first_side_successor_[edge.from + 1];
+  std::partial_sum(first_side_successor_.begin(), first_side_successor_.end(), first_side_successor_.begin());
+  side_successors_.resize(side_edges_.size());
+  std::vector<std::uint32_t> next(first_side_successor_.begin(), first_side_successor_.end() - 1);
+  for (const Edge& edge : side_edges_) side_successors_[next[edge.from]++] = edge.to;
+  side_edges_ = {};
+  link_sides_above();
 }
 
-void Log::build_histories() {
-  first_history_.assign(initial_.size() + 1, 0);
-  for (const Write& w : writes_) ++first_history_[w.location + 1];
-  for (std::size_t i = 1; i < first_history_.size(); ++i) first_history_[i] += first_history_[i - 1];
-  history_.resize(writes_.size());
-  std::vector<std::uint32_t> end(first_history_.begin(), first_history_.end() - 1);
+void Log::link_sides_above() {
+  std::vector<EventId> nearest(chains_.size(), kNoEvent);
+  for (auto e = static_cast<EventId>(events_.size()); e-- > 0;) {
+    if (chain(e) == kNoChain) continue;
+    sides_[e].above = nearest[chain(e)];
+    if (!side_successors(e).empty()) nearest[chain(e)] = e;
+  }
+}
+
+// Whether it is seen at a glance that `low`, an earlier event, persists before `high`. If `high` is a barrier or a
+// fence, this says all.
+bool Log::is_plainly_below(EventId low, EventId high) const {
+  if (cover(low) <= epoch(high)) return true;
+  if (chain(low) != kNoChain && chain(low) == chain(high)) return true;
+  return has_fences() && fences_.reaches(future(low), past(high));
+}
+
+// Whether `e` persists after `before`, the event of the previous write of a location that `e` writes.
+bool Log::is_chained(const LastWrite& before, EventId e) const {
+  if (before.cover <= epoch(e)) return true;
+  if (before.chain != kNoChain && before.chain == chain(e)) return true;
+  const auto below = predecessors(e);
+  if (below.empty() && past(e) == kNoFences) return false;
+  if (std::binary_search(below.begin(), below.end(), before.event)) return true;
+  return is_below(before.event, e, kChainStepsMax, [](EventId) { return false; });
+}
+
+// The first entry of a chain stands one to the right until all entries are in place. By then it is the first entry of
+// the next chain. (Many logs have as many chains as events, so a second array would count.)
+void Log::list_chains_and_histories() {
+  first_of_chain_.assign(chains_.size() + 1, 0);
+  std::uint32_t first = 0;
+  for (std::size_t c = 0; c < chains_.size(); ++c) {
+    first_of_chain_[c + 1] = std::exchange(first, first + chains_[c].length);
+  }
+  chain_events_.resize(first);
+  first_history_.assign(locations_.size() + 1, 0);
+  for (std::size_t l = 0; l < locations_.size(); ++l) {
+    first_history_[l + 1] = first_history_[l] + locations_[l].write_count;
+  }
+  history_.resize(first_history_.back());
+  // What is needed of a location's last write stands here, so that no earlier event is looked at.
+  std::vector<LastWrite> last(locations_.size());
+  for (LocationId l = 0; l < locations_.size(); ++l) last[l].end = first_history_[l];
   for (EventId e = 0; e < events_.size(); ++e) {
+    if (chain(e) != kNoChain) chain_events_[first_of_chain_[chain(e) + 1]++] = e;
     for (const Write& w : writes(e)) {
-      history_[end[w.location]++] = LocationWrite{e, true, w.value};
-      if (w.hidden_by == kNoEvent) continue;
-      const auto last = history_.begin() + end[w.location] - 1;
-      const auto hider = std::find_if(history_.begin() + first_history_[w.location], last,
-                                      [&](const LocationWrite& other) { return other.event == w.hidden_by; });
-      std::rotate(hider, last, last + 1);
+      LastWrite& before = last[w.location];
+      const bool is_chained_write = before.event == kNoEvent || is_chained(before, e);
+      if (!is_chained_write) locations_[w.location].is_chain = false;
+      history_[before.end] = LocationWrite{e, is_chained_write, w.value};
+      if (w.hidden_by != kNoEvent) place_hidden_write(w, before.end);
+      before = LastWrite{before.end + 1, e, cover(e), chain(e)};
     }
   }
-  mark_chains();
+  for (LocationId l = 0; l < locations_.size(); ++l) {
+    if (locations_[l].has_hidden_writes) mark_chains(l);
+  }
 }
 
-void Log::mark_chains() {
-  is_chain_.assign(initial_.size(), true);
-  has_rising_epochs_.assign(initial_.size(), true);
-  for (LocationId l = 0; l < initial_.size(); ++l) {
-    for (std::uint32_t at = first_history_[l] + 1; at < first_history_[l + 1]; ++at) {
-      const EventId before = history_[at - 1].event;
-      history_[at].chained = before < history_[at].event && persists_after_directly(history_[at].event, before);
-      if (!history_[at].chained) is_chain_[l] = false;
-      if (epoch(before) > epoch(history_[at].event)) has_rising_epochs_[l] = false;
-    }
+// Moves a write that was put at the end of its history to its place before the write that hides it.
+void Log::place_hidden_write(const Write& w, std::uint32_t at) {
+  const auto last = history_.begin() + at;
+  const auto first = history_.begin() + first_history_[w.location];
+  const auto hider = std::find_if(first, last, [&](const LocationWrite& other) { return other.event == w.hidden_by; });
+  std::rotate(hider, last, last + 1);
+}
+
+void Log::mark_chains(LocationId l) {
+  Location& location = locations_[l];
+  location.is_chain = true;
+  for (std::uint32_t at = first_history_[l]; at < first_history_[l + 1]; ++at) {
+    LocationWrite& write = history_[at];
+    write.chained = true;
+    if (at == first_history_[l]) continue;
+    const EventId before = history_[at - 1].event;
+    write.chained =
+        before < write.event && is_below(before, write.event, kChainStepsMax, [](EventId) { return false; });
+    if (!write.chained) location.is_chain = false;
+    if (epoch(before) > epoch(write.event)) location.has_rising_epochs = false;
   }
 }
 
@@ -224,18 +274,19 @@ void Log::seal() {
   CHECK(!sealed_);
   sealed_ = true;
   stack_ = {};
-  build_successors();
-  build_chains();
-  count_covered();
-  build_histories();
+  if (has_fences()) build_futures();
+  fences_.seal();
+  build_side_successors();
+  std::partial_sum(covered_count_.begin(), covered_count_.end(), covered_count_.begin());
+  list_chains_and_histories();
 }
 
 std::size_t Log::memory_bytes() const {
   auto bytes = [](const auto& v) { return v.capacity() * sizeof(v[0]); };
-  return bytes(events_) + bytes(predecessors_) + bytes(writes_) + bytes(barriers_) + bytes(initial_) + bytes(current_) +
-         bytes(last_write_) + bytes(first_successor_) + bytes(successors_) + bytes(first_history_) + bytes(history_) +
-         bytes(sides_) + bytes(first_of_chain_) + bytes(chain_events_) + bytes(covered_count_) +
-         is_chain_.capacity() / 8 + has_rising_epochs_.capacity() / 8;
+  return bytes(events_) + bytes(predecessors_) + bytes(writes_) + bytes(barriers_) + bytes(locations_) + bytes(lower_) +
+         bytes(chains_) + bytes(covered_count_) + bytes(sides_) + fences_.memory_bytes() + bytes(fence_links_) +
+         bytes(side_edges_) + bytes(first_side_successor_) + bytes(side_successors_) + bytes(first_of_chain_) +
+         bytes(chain_events_) + bytes(first_history_) + bytes(history_);
 }
 
 }  // namespace crashcut::persist

@@ -4,7 +4,7 @@
 
 #include <map>
 
-#include "persist/cut.h"
+#include "persist/cut_stack.h"
 #include "persist/explore.h"
 
 namespace crashcut::persist {
@@ -36,6 +36,9 @@ class Litmus : public testing::Test {
   }
   EventId barrier(std::vector<EventId> after = {}, std::vector<Write> writes = {}) {
     return log.add_barrier(0, writes, after);
+  }
+  EventId fence(ScopeId scope, std::vector<EventId> after = {}, std::vector<Write> writes = {}) {
+    return log.add_fence(0, writes, after, scope);
   }
   Outcomes outcomes(const std::vector<LocationId>& locations) {
     log.seal();
@@ -241,6 +244,402 @@ TEST_F(Litmus, ResetForgetsAll) {
   EXPECT_EQ(cut.candidates(y).size(), 2u);
 }
 
+// ---- writes of one chain -------------------------------------------------------------------------------------------
+
+// A write is chained to the one before it whatever the path between them: none of these edges is direct.
+TEST_F(Litmus, ChainThroughAnotherEvent) {
+  const EventId a = write(x, 1);
+  const EventId b = write(y, 1, {a});
+  write(x, 1, {b});
+  EXPECT_EQ(outcomes({x}), (Outcomes{{{0}, 1}, {{1}, 1}}));
+  EXPECT_TRUE(log.is_chain(x));
+}
+
+TEST_F(Litmus, ChainThroughEventsOfOtherChains) {
+  const EventId journal = write(y, 1);
+  const EventId longer = write(y, 2, {journal});
+  const EventId a = write(x, 1);
+  const EventId commit = write(y, 3, {longer, a});  // on the chain of y
+  write(x, 1, {commit});
+  EXPECT_EQ(outcomes({x}), (Outcomes{{{0}, 1}, {{1}, 1}}));
+  EXPECT_TRUE(log.is_chain(x));
+}
+
+TEST_F(Litmus, ChainThroughAFence) {
+  const EventId a = write(x, 1);
+  const EventId f = fence(0, {a});
+  write(x, 1, {f});
+  EXPECT_EQ(outcomes({x}), (Outcomes{{{0}, 1}, {{1}, 1}}));
+  EXPECT_TRUE(log.is_chain(x));
+}
+
+TEST_F(Litmus, NoChainPastAFenceThatDidNotFlush) {
+  write(x, 1);
+  const EventId f = fence(0);
+  write(x, 1, {f});
+  EXPECT_EQ(outcomes({x}), (Outcomes{{{0}, 1}, {{1}, 2}}));
+  EXPECT_FALSE(log.is_chain(x));
+}
+
+// ---- fences: the litmus table of x86 memory as events --------------------------------------------------------------
+// A store follows its line's previous event and its thread's fences. A fence follows what its thread flushed. Locations
+// are lines; the scope is the thread.
+
+TEST_F(Litmus, FenceOrdersWhatItsThreadFlushed) {  // x=1; clflushopt x; sfence; y=1
+  const EventId f = fence(0, {write(x, 1)});
+  write(y, 1, {f});
+  EXPECT_EQ(outcomes({x, y}), (Outcomes{{{0, 0}, 1}, {{1, 0}, 1}, {{1, 1}, 1}}));
+}
+
+TEST_F(Litmus, FenceWithoutFlushOrdersNothing) {  // x=1; sfence; y=1
+  write(x, 1);
+  const EventId f = fence(0);
+  write(y, 1, {f});
+  EXPECT_EQ(outcomes({x, y}), (Outcomes{{{0, 0}, 1}, {{0, 1}, 1}, {{1, 0}, 1}, {{1, 1}, 1}}));
+}
+
+// What no one orders after the fence may persist before it: this is not a barrier.
+TEST_F(Litmus, FenceDoesNotBindOtherThreads) {  // x=1; clflush x || y=1
+  fence(0, {write(x, 1)});
+  write(y, 1);
+  EXPECT_EQ(outcomes({x, y}), (Outcomes{{{0, 0}, 1}, {{0, 1}, 1}, {{1, 0}, 1}, {{1, 1}, 1}}));
+}
+
+TEST_F(Litmus, FenceOfTheThreadThatReads) {  // x=1 || wait for x; clflushopt x; sfence; y=1
+  const EventId stored = write(x, 1);
+  const EventId f = fence(1, {stored});
+  write(y, 1, {f});
+  EXPECT_EQ(outcomes({x, y}), (Outcomes{{{0, 0}, 1}, {{1, 0}, 1}, {{1, 1}, 1}}));
+}
+
+TEST_F(Litmus, NoFenceOfTheThreadThatReads) {  // x=1 || wait for x; y=1
+  write(x, 1);
+  write(y, 1);
+  EXPECT_EQ(outcomes({x, y}), (Outcomes{{{0, 0}, 1}, {{0, 1}, 1}, {{1, 0}, 1}, {{1, 1}, 1}}));
+}
+
+TEST_F(Litmus, TwoFlushesAndOneFence) {  // x=1; clflushopt x; y=1; clflushopt y; sfence; z=1
+  const LocationId z = log.add_location(0);
+  const EventId f = fence(0, {write(x, 1), write(y, 1)});
+  write(z, 1, {f});
+  EXPECT_EQ(outcomes({x, y, z}),
+            (Outcomes{{{0, 0, 0}, 1}, {{0, 1, 0}, 1}, {{1, 0, 0}, 1}, {{1, 1, 0}, 1}, {{1, 1, 1}, 1}}));
+}
+
+TEST_F(Litmus, FlushOfOneLineOnly) {  // x=1; clflushopt x; y=1; clflush y; z=1
+  const LocationId z = log.add_location(0);
+  write(x, 1);
+  const EventId f = fence(0, {write(y, 1)});
+  write(z, 1, {f});
+  EXPECT_EQ(outcomes({x, y, z}),
+            (Outcomes{{{0, 0, 0}, 1}, {{0, 1, 0}, 1}, {{0, 1, 1}, 1}, {{1, 0, 0}, 1}, {{1, 1, 0}, 1}, {{1, 1, 1}, 1}}));
+}
+
+TEST_F(Litmus, MarkAfterFlush) {  // x=1; clflush x; mark m
+  const EventId f = fence(0, {write(x, 1)});
+  fence(0, {f}, {{y, 1}});
+  EXPECT_EQ(outcomes({x, y}), (Outcomes{{{0, 0}, 1}, {{1, 0}, 1}, {{1, 1}, 1}}));
+}
+
+TEST_F(Litmus, MarkWithoutFlush) {  // x=1; clflushopt x; mark m
+  write(x, 1);
+  fence(0, {}, {{y, 1}});
+  EXPECT_EQ(outcomes({x, y}), (Outcomes{{{0, 0}, 1}, {{0, 1}, 1}, {{1, 0}, 1}, {{1, 1}, 1}}));
+}
+
+// What a thread learned from another binds it too: the past is handed on through memory that does not persist.
+TEST_F(Litmus, PastIsHandedOn) {  // x=1; clflush x; flag=1 || wait for flag; y=1
+  const EventId f = fence(0, {write(x, 1)});
+  const FenceSetId flag = log.past(f);
+  const FenceSetId reader = log.join(kNoFences, flag);
+  log.add_event(0, std::vector{Write{y, 1}}, {}, reader);
+  EXPECT_EQ(outcomes({x, y}), (Outcomes{{{0, 0}, 1}, {{1, 0}, 1}, {{1, 1}, 1}}));
+}
+
+// Two threads flush for themselves; a third has read from both. Neither fence implies the other.
+TEST_F(Litmus, TwoUnorderedFencesBelowOneStore) {
+  const LocationId z = log.add_location(0);
+  const EventId f = fence(0, {write(x, 1)});
+  const EventId g = fence(1, {write(y, 1)});
+  const EventId last = log.add_event(0, std::vector{Write{z, 1}}, {}, log.join(log.past(f), log.past(g)));
+  EXPECT_EQ(outcomes({z, x, y}),
+            (Outcomes{{{0, 0, 0}, 1}, {{0, 0, 1}, 1}, {{0, 1, 0}, 1}, {{0, 1, 1}, 1}, {{1, 1, 1}, 1}}));
+  EXPECT_EQ(log.fences().members(log.past(last)).size(), 2u);
+}
+
+// Two threads flush the same line. The store is durable as soon as one of the fences is.
+TEST_F(Litmus, TwoUnorderedFencesAboveOneStore) {
+  const LocationId z = log.add_location(0);
+  const EventId stored = write(x, 1);
+  const EventId f = fence(0, {stored});
+  const EventId g = fence(1, {stored});
+  write(y, 1, {f});
+  write(z, 1, {g});
+  EXPECT_EQ(outcomes({y, z, x}),
+            (Outcomes{{{0, 0, 0}, 1}, {{0, 0, 1}, 1}, {{0, 1, 1}, 1}, {{1, 0, 1}, 1}, {{1, 1, 1}, 1}}));
+  EXPECT_EQ(log.fences().members(log.future(stored)).size(), 2u);
+}
+
+// a0=1; b0=1 || b1=1; a1=1, with a0 and a1 on one line and b0 and b1 on another, in the schedule a0 b0 b1 a1. The other
+// schedules add the other outcomes; none has a0 a1 b0 b1 = 0110.
+TEST_F(Litmus, StoresOfTwoThreadsToTwoLines) {
+  const EventId a0 = write(x, 1);  // the line x: 1 is a0, 3 is a0 and a1
+  const EventId b0 = write(y, 1);  // the line y: 1 is b0, 3 is b0 and b1
+  write(y, 3, {b0});
+  write(x, 3, {a0});
+  Outcomes all;
+  for (Value a : {0, 1, 3}) {
+    for (Value b : {0, 1, 3}) all[{a, b}] = 1;
+  }
+  EXPECT_EQ(outcomes({x, y}), all);
+}
+
+TEST_F(Litmus, DurableFenceIsInEveryCut) {
+  const EventId f = fence(0, {write(x, 1)});
+  log.make_durable(f);
+  fence(0, {write(y, 1)});
+  EXPECT_EQ(outcomes({x, y}), (Outcomes{{{1, 0}, 1}, {{1, 1}, 1}}));
+}
+
+TEST_F(Litmus, DurablePrefixCoversFences) {
+  fence(0, {write(x, 1)});
+  log.make_durable();
+  const EventId f = fence(1, {write(x, 2)});
+  write(y, 1, {f});
+  EXPECT_EQ(outcomes({x, y}), (Outcomes{{{1, 0}, 1}, {{2, 0}, 1}, {{2, 1}, 1}}));
+}
+
+TEST_F(Litmus, BarrierOverFences) {
+  const EventId f = fence(0, {write(x, 1)});
+  barrier({f});
+  write(y, 1);
+  EXPECT_EQ(outcomes({y, x}), (Outcomes{{{0, 0}, 1}, {{0, 1}, 1}, {{1, 1}, 1}}));
+}
+
+// ---- stacks of logs ------------------------------------------------------------------------------------------------
+
+class StackLitmus : public testing::Test {
+ protected:
+  // Every outcome of a recovery that reads `places` in order.
+  Outcomes outcomes(CutStack& stack, const std::vector<LowerLocation>& places) {
+    Outcomes found;
+    ChoiceTree tree;
+    explore(tree, Budget{}, [&](ChoiceTree& t) {
+      stack.reset();
+      Values values;
+      for (const LowerLocation& at : places) values.push_back(stack.read(at.layer, at.location, t));
+      ++found[values];
+    });
+    return found;
+  }
+  static EventId write(Log& log, LocationId l, Value v, std::vector<EventId> after = {}) {
+    return log.add_event(0, std::vector{Write{l, v}}, after);
+  }
+
+  Log first, second, third;
+};
+
+TEST_F(StackLitmus, WhatTheSecondLogNeverWroteIsAskedBelow) {
+  const LocationId x = first.add_location(0), y = first.add_location(0);
+  write(first, y, 1, {write(first, x, 1)});
+  first.seal();
+  second.seal();
+  CutStack stack;
+  stack.push(first);
+  stack.push(second);
+  EXPECT_EQ(outcomes(stack, {{0, x}, {0, y}}), (Outcomes{{{0, 0}, 1}, {{1, 0}, 1}, {{1, 1}, 1}}));
+}
+
+TEST_F(StackLitmus, LostWritesFallThrough) {
+  const LocationId x = first.add_location(0);
+  write(first, x, 1);
+  first.seal();
+  const LocationId over = second.add_location_over({0, x});
+  write(second, over, 2);
+  second.seal();
+  CutStack stack;
+  stack.push(first);
+  stack.push(second);
+  EXPECT_EQ(outcomes(stack, {{1, over}}), (Outcomes{{{0}, 1}, {{1}, 1}, {{2}, 1}}));
+}
+
+TEST_F(StackLitmus, DurableWritesHideWhatIsBelow) {
+  const LocationId x = first.add_location(0);
+  write(first, x, 1);
+  first.seal();
+  const LocationId over = second.add_location_over({0, x});
+  write(second, over, 2);
+  second.make_durable();
+  write(second, over, 3);
+  second.seal();
+  CutStack stack;
+  stack.push(first);
+  stack.push(second);
+  EXPECT_EQ(outcomes(stack, {{1, over}, {0, x}}), (Outcomes{{{2, 0}, 1}, {{2, 1}, 1}, {{3, 0}, 1}, {{3, 1}, 1}}));
+}
+
+// Reading through the second log decides the first: y=1 needs x=1 there. It decides nothing else in the second.
+TEST_F(StackLitmus, ConstraintsStayInTheirLog) {
+  const LocationId x = first.add_location(0), y = first.add_location(0);
+  write(first, y, 1, {write(first, x, 1)});
+  first.seal();
+  const LocationId over_y = second.add_location_over({0, y}), z = second.add_location(0);
+  const EventId stored = write(second, z, 5);
+  write(second, over_y, 2, {stored});
+  second.seal();
+  CutStack stack;
+  stack.push(first);
+  stack.push(second);
+  EXPECT_EQ(outcomes(stack, {{1, over_y}, {0, x}, {1, z}}), (Outcomes{{{0, 0, 0}, 1},
+                                                                      {{0, 0, 5}, 1},
+                                                                      {{0, 1, 0}, 1},
+                                                                      {{0, 1, 5}, 1},
+                                                                      {{1, 1, 0}, 1},
+                                                                      {{1, 1, 5}, 1},
+                                                                      {{2, 0, 5}, 1},
+                                                                      {{2, 1, 5}, 1}}));
+}
+
+// Recovery writes what is there already. If it is certain what is there, nothing can tell the two apart.
+TEST_F(StackLitmus, EqualToADecidedValueBelowIsOneRecovery) {
+  const LocationId x = first.add_location(0);
+  write(first, x, 1);
+  first.make_durable();
+  first.seal();
+  const LocationId over = second.add_location_over({0, x});
+  write(second, over, 1);
+  second.seal();
+  CutStack stack;
+  stack.push(first);
+  stack.push(second);
+  EXPECT_EQ(outcomes(stack, {{1, over}}), (Outcomes{{{1}, 1}}));
+}
+
+TEST_F(StackLitmus, EqualToAnOpenValueBelowStaysApart) {
+  const LocationId x = first.add_location(0);
+  write(first, x, 1);
+  first.seal();
+  const LocationId over = second.add_location_over({0, x});
+  write(second, over, 1);
+  second.seal();
+  CutStack stack;
+  stack.push(first);
+  stack.push(second);
+  EXPECT_EQ(outcomes(stack, {{1, over}}), (Outcomes{{{0}, 1}, {{1}, 2}}));
+  EXPECT_EQ(outcomes(stack, {{0, x}, {1, over}}), (Outcomes{{{0, 0}, 1}, {{0, 1}, 1}, {{1, 1}, 1}}));
+}
+
+TEST_F(StackLitmus, ThreeLogs) {
+  const LocationId x = first.add_location(0);
+  write(first, x, 1);
+  first.seal();
+  const LocationId over = second.add_location_over({0, x});
+  write(second, over, 2);
+  second.seal();
+  const LocationId top = third.add_location_over({1, over});
+  write(third, top, 3);
+  third.seal();
+  CutStack stack;
+  stack.push(first);
+  stack.push(second);
+  stack.push(third);
+  EXPECT_EQ(outcomes(stack, {{2, top}}), (Outcomes{{{0}, 1}, {{1}, 1}, {{2}, 1}, {{3}, 1}}));
+  // What the top showed says that nothing above it persisted, and nothing of what lies below it.
+  EXPECT_EQ(outcomes(stack, {{2, top}, {1, over}}),
+            (Outcomes{{{0, 0}, 1}, {{1, 1}, 1}, {{2, 2}, 1}, {{3, 0}, 1}, {{3, 1}, 1}, {{3, 2}, 1}}));
+}
+
+// A machine that still runs: all that it wrote is seen, and then its failure makes it uncertain.
+TEST_F(StackLitmus, LiveLayerShowsItsLastWriteUntilItCrashes) {
+  const LocationId x = first.add_location(0), y = first.add_location(0);
+  write(first, x, 1);
+  first.seal();
+  const LocationId over = second.add_location_over({0, x}), over_y = second.add_location_over({0, y});
+  CutStack stack;
+  stack.push(first);
+  const LayerId live = stack.push(second);
+  EXPECT_EQ(outcomes(stack, {{live, over}}), (Outcomes{{{0}, 1}, {{1}, 1}}));
+  write(second, over, 2);
+  write(second, over, 3);
+  EXPECT_EQ(outcomes(stack, {{live, over}, {live, over_y}}), (Outcomes{{{3, 0}, 1}}));
+  second.seal();
+  stack.crash(live);
+  EXPECT_EQ(outcomes(stack, {{live, over}}), (Outcomes{{{0}, 1}, {{1}, 1}, {{2}, 1}, {{3}, 1}}));
+}
+
+// A line that machine A wrote, then B, then A again. B's store wrote A's line back, so A's first store is durable.
+TEST_F(StackLitmus, LineThatChangesHandsTwice) {
+  const LocationId a1 = first.add_location(0);
+  const EventId stored = write(first, a1, 1);
+  first.make_durable(first.add_fence(0, {}, std::vector{stored}, 0));
+  const LocationId b = second.add_location_over({0, a1});
+  const EventId other = write(second, b, 2);
+  const EventId written_back = second.add_fence(0, {}, std::vector{other}, 0);
+  const LocationId a2 = first.add_location_over({1, b});
+  write(first, a2, 3, {stored});
+  first.seal();
+  CutStack stack;
+  stack.push(first);
+  stack.push(second);
+  EXPECT_EQ(outcomes(stack, {{0, a2}}), (Outcomes{{{2}, 1}, {{3}, 1}}));  // B lives
+  second.make_durable(written_back);
+  second.seal();
+  stack.crash(1);
+  EXPECT_EQ(outcomes(stack, {{0, a2}}), (Outcomes{{{2}, 1}, {{3}, 1}}));
+}
+
+// Its wrong twin: A's second store did not write B's line back.
+TEST_F(StackLitmus, LineThatIsNotWrittenBack) {
+  const LocationId a1 = first.add_location(0);
+  const EventId stored = write(first, a1, 1);
+  const LocationId b = second.add_location_over({0, a1});
+  write(second, b, 2);
+  const LocationId a2 = first.add_location_over({1, b});
+  write(first, a2, 3, {stored});
+  first.seal();
+  second.seal();
+  CutStack stack;
+  stack.push(first);
+  stack.push(second);
+  EXPECT_EQ(outcomes(stack, {{0, a2}}), (Outcomes{{{0}, 1}, {{1}, 1}, {{2}, 1}, {{3}, 1}}));
+}
+
+TEST_F(StackLitmus, CopyIsDecidedAlone) {
+  const LocationId x = first.add_location(0);
+  write(first, x, 1);
+  first.seal();
+  CutStack stack;
+  stack.push(first);
+  ChoiceTree newest_first;
+  CutStack copy = stack;
+  EXPECT_EQ(copy.read(0, x, newest_first), 1u);
+  EXPECT_EQ(copy.candidates(0, x).size(), 1u);
+  EXPECT_EQ(stack.candidates(0, x).size(), 2u);
+  copy.pop();
+  EXPECT_EQ(copy.layer_count(), 0u);
+}
+
+// Which layer a candidate is of is part of the question.
+TEST_F(StackLitmus, QuestionsOfDifferentLayersDiffer) {
+  const LocationId x = first.add_location(0);
+  write(first, x, 1);
+  first.seal();
+  const LocationId over = second.add_location_over({0, x});
+  write(second, over, 2);
+  second.seal();
+  CutStack stack;
+  stack.push(first);
+  stack.push(second);
+  const auto found = stack.candidates(1, over);
+  ASSERT_EQ(found.size(), 3u);
+  EXPECT_EQ(found[0].layer, 1);
+  EXPECT_EQ(found[1].layer, 0);
+  EXPECT_EQ(found[2].layer, 0);
+  std::vector<Candidate> moved(found.begin(), found.end());
+  moved[1].layer = 1;
+  EXPECT_NE((Choice{second, over, found, 1}.question().asked), (Choice{second, over, moved, 1}.question().asked));
+}
+
 using LitmusDeathTest = Litmus;
 
 TEST_F(LitmusDeathTest, BrokenLogsAreRefused) {
@@ -248,10 +647,20 @@ TEST_F(LitmusDeathTest, BrokenLogsAreRefused) {
   EXPECT_DEATH(write(x, 2, {a + 1}), "broken invariant");
   EXPECT_DEATH(write(y + 1, 1), "broken invariant");
   EXPECT_DEATH(log.add_event(0, std::vector{Write{x, 1}, Write{x, 2}}, {}), "broken invariant");
+  EXPECT_DEATH(log.make_durable(a), "broken invariant");  // not a fence
+  EXPECT_DEATH(Cut{log}, "broken invariant");             // not sealed
   log.seal();
   EXPECT_DEATH(write(x, 2), "broken invariant");
   EXPECT_DEATH(log.make_durable(), "broken invariant");
   EXPECT_DEATH(log.seal(), "broken invariant");
+}
+
+TEST_F(LitmusDeathTest, LocationOverAnotherIsNotReadAlone) {
+  const LocationId over = log.add_location_over({0, x});
+  log.seal();
+  Cut cut(log);
+  ChoiceTree tree;
+  EXPECT_DEATH(cut.read(over, tree), "broken invariant");
 }
 
 }  // namespace

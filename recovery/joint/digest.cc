@@ -19,12 +19,15 @@ bool write_digest(const fusefs::Recording& recording, std::uint64_t* words, std:
   put(log.barrier_count());
   put(log.durable_barrier());
   for (persist::BarrierId b = 1; b <= log.barrier_count(); ++b) put(log.barrier_event(b));
+  std::vector<persist::EventId> before;
   for (persist::EventId e = 0; e < log.event_count(); ++e) {
     put(log.epoch(e));
     put(log.barrier_of(e));
     put(log.cover(e) <= log.durable_barrier() ? 1 : 0);
-    put(log.predecessors(e).size());
-    for (const persist::EventId p : log.predecessors(e)) put(p);
+    before.assign(log.predecessors(e).begin(), log.predecessors(e).end());
+    log.for_each_fence_below(e, [&](persist::EventId fence) { before.push_back(fence); });
+    put(before.size());
+    for (const persist::EventId p : before) put(p);
   }
   const fusefs::LocationNames names(recording);
   put(log.location_count());
