@@ -13,13 +13,13 @@ std::string& our_name() {
   return name;
 }
 
-int report_failure(const inprocess::Failure& failure) {
+int report_failure(const result::Failure& failure) {
   if (is_interrupted()) {
     fmt::print(stderr, "bounded: interrupted before there was a result\n");
     return 3;
   }
   fmt::print(stderr, "crashcut: {}\n", failure.sentence);
-  return failure.blame == inprocess::Failure::Blame::kUser ? 2 : 4;
+  return failure.blame == result::Blame::kUser ? 2 : 4;
 }
 
 }  // namespace crashcut::cli

@@ -8,7 +8,8 @@
 #include <string>
 #include <tl/expected.hpp>
 
-#include "recovery/inprocess/session.h"
+#include "recovery/result/failure.h"
+#include "recovery/result/token.h"
 
 namespace crashcut::cli {
 
@@ -25,13 +26,15 @@ void add_mount_command(CLI::App& app, int& exit_code);
 void add_crash_command(CLI::App& app, int& exit_code);
 void add_threads_command(CLI::App& app, int& exit_code);
 // One schedule of a threaded program again; for crashcut replay.
-tl::expected<int, inprocess::Failure> replay_thread_token(const std::string& token, std::chrono::seconds recovery_limit,
-                                                          bool is_loud);
+// `named` is its program, `from_directory` what the disk starts as.
+tl::expected<int, result::Failure> replay_thread_token(const result::Token& token, const std::string& named,
+                                                       const std::string& from_directory,
+                                                       std::chrono::seconds recovery_limit, bool is_loud);
 
 // How the user called us; main() sets it.
 std::string& our_name();
 
 // Prints the sentence on stderr; returns the exit code.
-int report_failure(const inprocess::Failure& failure);
+int report_failure(const result::Failure& failure);
 
 }  // namespace crashcut::cli

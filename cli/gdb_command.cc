@@ -6,42 +6,46 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <nlohmann/json.hpp>
 
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/program.h"
 #include "cli/thread_commands.h"
-#include "recovery/threads/report.h"
+#include "recovery/result/text.h"
+#include "recovery/threads/result.h"
 #include "recovery/threads/story.h"
 #include "recovery/threads/token.h"
 
 namespace crashcut::cli {
 namespace {
 
-using inprocess::Failure;
+using result::Failure;
+using result::wrong_use;
 namespace fs = boost::filesystem;
 
 struct GdbOptions {
   std::uint32_t hold = 0;     // for gdb_commands.py: wait at this step, say where, and go when our input ends
   bool prints_steps = false;  // for gdb_commands.py
+  std::string program, from_directory;
 };
-
-tl::unexpected<Failure> wrong_use(std::string sentence) {
-  return tl::unexpected(Failure{Failure::Blame::kUser, std::move(sentence)});
-}
 
 // JSON's strings are Python's.
 std::string quoted(const std::string& text) { return nlohmann::json(text).dump(); }
 
 // gdb takes our place. It calls us again, with --hold and --steps.
-tl::expected<int, Failure> become_gdb(const std::vector<std::string>& words) {
+tl::expected<int, Failure> become_gdb(const GdbOptions& options, const std::vector<std::string>& words) {
   const fs::path own = fs::read_symlink("/proc/self/exe");
   const std::string script = (own.parent_path() / "crashcut_gdb.py").string();
   if (!fs::exists(script))
-    return tl::unexpected(Failure{Failure::Blame::kTool, fmt::format("gdb's commands are missing: {}.", script)});
+    return tl::unexpected(Failure{result::Blame::kTool, fmt::format("gdb's commands are missing: {}.", script)});
+  nlohmann::json found = nlohmann::json::array();
+  if (!options.program.empty()) found.insert(found.end(), {"--program", options.program});
+  if (!options.from_directory.empty()) found.insert(found.end(), {"--from", options.from_directory});
+  found.push_back(words[0]);
   std::vector<std::string> command = {
       "gdb",  "-q",  "-x",
-      script, "-ex", fmt::format("python session.begin({}, {})", quoted(own.string()), quoted(words[0]))};
+      script, "-ex", fmt::format("python session.begin({}, {})", quoted(own.string()), found.dump())};
   command.insert(command.end(), words.begin() + 1, words.end());
   std::vector<char*> argv;
   for (std::string& word : command) argv.push_back(word.data());
@@ -57,16 +61,25 @@ void wait_for_end_of_input() {
 }
 
 tl::expected<int, Failure> run(const GdbOptions& options, const std::vector<std::string>& words) {
-  const auto token = recovery::decode_threads(words[0]);
-  if (!token) return wrong_use(token.error());
+  const auto decoded = result::decode(words[0]);
+  if (!decoded) return wrong_use(decoded.error());
+  if (decoded->command != "threads") return wrong_use("crashcut gdb takes tokens of crashcut threads.");
+  const auto token = recovery::read_thread_token(*decoded);
+  if (!token) return tl::unexpected(token.error());
+  const auto named = find_program(*decoded, options.program, "");
+  if (!named) return tl::unexpected(named.error());
+  const auto from = absolute_directory(options.from_directory.empty() ? decoded->from : options.from_directory);
+  if (!from) return tl::unexpected(from.error());
   recovery::ThreadPlan plan = recovery::plan_of(*token);
-  const auto program = prepare_threads(plan);
+  plan.crash.from_directory = *from;
+  const auto program = prepare_threads(plan, *named);
   if (!program) return tl::unexpected(program.error());
-  if (options.hold == 0 && !options.prints_steps) return become_gdb(words);
+  if (options.hold == 0 && !options.prints_steps) return become_gdb(options, words);
   if (options.prints_steps) {
     const auto finding = recovery::replay_threads(plan, token->actors, token->racy, token->schedule, false);
     if (!finding) return tl::unexpected(finding.error());
-    for (const std::string& line : recovery::schedule_lines(plan, *finding)) fmt::print("{}\n", line);
+    const result::Counterexample told = recovery::counterexample_of(plan, *finding);
+    for (const std::string& line : result::schedule_lines(told.story)) fmt::print("{}\n", line);
     return 0;
   }
   const auto held =
@@ -89,6 +102,9 @@ void add_gdb_command(CLI::App& app, int& exit_code) {
   command->prefix_command();
   command->add_option("--hold", options->hold, "")->group("");
   command->add_flag("--steps", options->prints_steps, "")->group("");
+  command->add_option("--program", options->program, "the program, where it is not found by itself")->type_name("PATH");
+  command->add_option("--from", options->from_directory, "the tree that the disk starts as, likewise")
+      ->type_name("DIR");
   command->footer(
       "It begins after the last step. Commands of gdb's, beside its own:\n"
       "  crashcut goto N        run the program up to and with step N\n"

@@ -13,9 +13,9 @@ class Session:
         self.helper = None
         self.step = 0
 
-    def begin(self, crashcut, token):
-        self.crashcut, self.token = crashcut, token
-        ran = subprocess.run([crashcut, "gdb", "--steps", token], capture_output=True, text=True)
+    def begin(self, crashcut, words):
+        self.crashcut, self.words = crashcut, words
+        ran = subprocess.run([crashcut, "gdb", "--steps", *words], capture_output=True, text=True)
         if ran.returncode != 0:
             print(ran.stderr.strip())
             gdb.execute("quit %d" % ran.returncode)
@@ -40,7 +40,7 @@ class Session:
         if step < 1 or step > len(self.lines):
             raise gdb.GdbError("There are steps 1 to %d." % len(self.lines))
         self.end()
-        self.helper = subprocess.Popen([self.crashcut, "gdb", "--hold", str(step), self.token],
+        self.helper = subprocess.Popen([self.crashcut, "gdb", "--hold", str(step), *self.words],
                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         words = self.helper.stdout.readline().rstrip("\n").split("\t")
         if words[0] != "held":

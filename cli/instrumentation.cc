@@ -10,7 +10,7 @@ namespace crashcut::cli {
 namespace {
 
 namespace fs = boost::filesystem;
-using inprocess::Failure;
+using result::Failure;
 
 // By the macros that it defines: its name may be cc.
 bool has_macro(const std::string& macros, const char* name) {
@@ -23,7 +23,7 @@ tl::expected<std::vector<std::string>, Failure> instrumentation_flags(const std:
   const std::string directory = (fs::read_symlink("/proc/self/exe").parent_path() / "instrument").string();
   if (!fs::exists(directory + "/libtsan.so"))
     return tl::unexpected(
-        Failure{Failure::Blame::kTool,
+        Failure{result::Blame::kTool,
                 fmt::format("The library for instrumented programs is missing: {}/libtsan.so.", directory)});
   const std::string macros = output_of({compiler, "-dM", "-E", "-x", "c", "/dev/null"});
   std::vector<std::string> flags = {"-fsanitize=thread", "-g"};
@@ -36,7 +36,7 @@ tl::expected<std::vector<std::string>, Failure> instrumentation_flags(const std:
     flags.insert(flags.end(), {"-B" + directory, "-Wno-tsan"});
   } else {
     return tl::unexpected(
-        Failure{Failure::Blame::kUser,
+        Failure{result::Blame::kUser,
                 fmt::format("Cannot tell what compiler {} is: it must be g++ (gcc) or clang.", compiler)});
   }
   // Calls of these are accesses too: they are made calls, and the linker gives them to us.

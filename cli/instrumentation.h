@@ -11,6 +11,6 @@
 namespace crashcut::cli {
 
 // For compiling and for linking; `compiler` is a command.
-tl::expected<std::vector<std::string>, inprocess::Failure> instrumentation_flags(const std::string& compiler);
+tl::expected<std::vector<std::string>, result::Failure> instrumentation_flags(const std::string& compiler);
 
 }  // namespace crashcut::cli

@@ -15,10 +15,10 @@ namespace crashcut::cli {
 namespace {
 
 namespace fs = boost::filesystem;
-using inprocess::Failure;
+using result::Failure;
 
 tl::unexpected<Failure> cannot_write(const std::string& path, std::string_view why) {
-  return tl::unexpected(Failure{Failure::Blame::kUser, fmt::format("Cannot write {}: {}.", path, why)});
+  return tl::unexpected(Failure{result::Blame::kUser, fmt::format("Cannot write {}: {}.", path, why)});
 }
 
 fs::path directory_of(const std::string& path) { return fs::absolute(path).parent_path(); }

@@ -10,8 +10,8 @@
 namespace crashcut::cli {
 
 // Whether the file can be written, so that a long search does not end in vain. "" and "-" always can.
-tl::expected<void, inprocess::Failure> check_json_file(const std::string& path);
+tl::expected<void, result::Failure> check_json_file(const std::string& path);
 // "" writes nothing, "-" is stdout.
-tl::expected<void, inprocess::Failure> write_json_file(const std::string& path, std::string_view text);
+tl::expected<void, result::Failure> write_json_file(const std::string& path, std::string_view text);
 
 }  // namespace crashcut::cli

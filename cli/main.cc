@@ -9,6 +9,7 @@
 #include "cli/commands.h"
 #include "cli/interrupts.h"
 #include "cli/options.h"
+#include "cli/suggestions.h"
 #include "cli/thread_commands.h"
 
 namespace crashcut::cli {
@@ -25,21 +26,44 @@ int parse_and_run(CLI::App& app, std::vector<std::string> words) try {
   return 0;
 } catch (const CLI::Success& help) {
   return app.exit(help);
+} catch (const CLI::ExtrasError& error) {
+  std::string meant;
+  for (const CLI::App* command : app.get_subcommands()) {
+    for (const std::string& word : command->remaining()) {
+      if (meant.empty()) meant = suggestion(word, option_names(*command));
+    }
+  }
+  fmt::print(stderr, "crashcut: {}.{}\nSee crashcut --help, and crashcut COMMAND --help.\n", error.what(), meant);
+  return 2;
 } catch (const CLI::ParseError& error) {
   fmt::print(stderr, "crashcut: {}\nSee crashcut --help, and crashcut COMMAND --help.\n", error.what());
   return 2;
 }
 
-bool has_command(CLI::App& app, const std::string& name) {
-  return !app.get_subcommands([&](CLI::App* command) { return command->get_name() == name; }).empty();
+std::vector<std::string> command_names(CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands([](CLI::App*) { return true; }))
+    names.push_back(command->get_name());
+  return names;
 }
 
-int run(const std::vector<std::string>& words) {
+// "help check" is "check --help".
+std::vector<std::string> with_help_last(std::vector<std::string> words) {
+  if (words.empty() || words[0] != "help") return words;
+  words.erase(words.begin());
+  words.resize(std::min<std::size_t>(words.size(), 1));
+  words.emplace_back("--help");
+  return words;
+}
+
+int run(const std::vector<std::string>& typed) {
+  const std::vector<std::string> words = with_help_last(typed);
   CLI::App app(kSummary);
   app.formatter(usage_formatter("crashcut COMMAND ..."));
-  app.footer(std::string("Example: crashcut run save.c, where save.c has main() and crashcut_recover()\n\n") +
+  app.footer(std::string("crashcut help COMMAND tells more of a command.\n\n"
+                         "Example: crashcut run save.c, where save.c has main() and crashcut_recover()\n\n") +
              kExitCodes);
-  app.set_version_flag("--version", "crashcut " CRASHCUT_VERSION);
+  app.set_version_flag("-V,--version", "crashcut " CRASHCUT_VERSION);
   int exit_code = 0;
   add_check_command(app, exit_code);
   add_run_command(app, exit_code);
@@ -51,9 +75,13 @@ int run(const std::vector<std::string>& words) {
   add_threads_command(app, exit_code);
   add_gdb_command(app, exit_code);
   add_flags_command(app, exit_code);
-  if (words.empty() || (!words[0].starts_with('-') && !has_command(app, words[0]))) {
+  const std::vector<std::string> commands = command_names(app);
+  const bool is_known = !words.empty() && (words[0].starts_with('-') ||
+                                           std::find(commands.begin(), commands.end(), words[0]) != commands.end());
+  if (!is_known) {
     fmt::print(stderr, "{}", app.help());
-    if (!words.empty()) fmt::print(stderr, "\ncrashcut: there is no command {}.\n", words[0]);
+    if (!words.empty())
+      fmt::print(stderr, "\ncrashcut: there is no command {}.{}\n", words[0], suggestion(words[0], commands));
     return 2;
   }
   const int parsed = parse_and_run(app, hide_separators(words));

@@ -14,7 +14,7 @@ namespace crashcut::cli {
 namespace {
 
 namespace fs = boost::filesystem;
-using mounted::Failure;
+using result::Failure;
 
 struct MountOptions {
   Options common;
@@ -29,20 +29,18 @@ struct CrashOptions {
 
 tl::expected<int, Failure> mount(const MountOptions& options) {
   const auto plan = make_plan(options.common);
-  if (!plan)
-    return tl::unexpected(Failure{plan.error().blame == inprocess::Failure::Blame::kUser, plan.error().sentence});
+  if (!plan) return tl::unexpected(plan.error());
   boost::system::error_code error;
   if (!fs::is_directory(options.directory, error))
-    return tl::unexpected(Failure{true, fmt::format("{} is not a directory. Make it first.", options.directory)});
+    return result::wrong_use(fmt::format("{} is not a directory. Make it first.", options.directory));
   if (!fs::is_empty(options.directory, error))
-    return tl::unexpected(
-        Failure{true, fmt::format("{} is not empty, or a mount is there already.", options.directory)});
+    return result::wrong_use(fmt::format("{} is not empty, or a mount is there already.", options.directory));
   struct stat inside {
   }, outside{};
   if (stat(options.directory.c_str(), &inside) == 0 && stat((options.directory + "/..").c_str(), &outside) == 0 &&
       inside.st_dev != outside.st_dev) {
-    return tl::unexpected(Failure{
-        true, fmt::format("{} is a mount point already. Name another directory, or unmount it.", options.directory)});
+    return result::wrong_use(
+        fmt::format("{} is a mount point already. Name another directory, or unmount it.", options.directory));
   }
   const mounted::MountPlan mount{fs::canonical(options.directory).string(), plan->from_directory, plan->model,
                                  options.command};
@@ -88,16 +86,15 @@ void add_mount_command(CLI::App& app, int& exit_code) {
   command->add_option("dir", options->directory, "an empty directory")->required()->type_name("DIR");
   command->prefix_command();
   command->footer(
-      "Stays in the foreground: until COMMAND ends, which is run in DIR, or without one until it is unmounted or "
-      "interrupted.\n"
-      "fsync is seen of every program; sync, syncfs and stores to shared mappings that are not written back yet only "
-      "of COMMAND\n"
-      "and what that starts: crashcut mount DIR -- bash\n\n"
+      "Stays in the foreground: until COMMAND ends, which is run in DIR, or without one until it is\n"
+      "unmounted or interrupted. fsync is seen of every program; sync, syncfs and stores to shared\n"
+      "mappings that are not written back yet only of COMMAND and what that starts:\n"
+      "crashcut mount DIR -- bash\n\n"
       "Exit codes: COMMAND's own, 0 unmounted without one, 2 wrong use, 4 crashcut's own failure");
   command->callback([options, command, &exit_code] {
     if (!command->remaining().empty()) options->command = program_words(*command, "command");
     const auto code = mount(*options);
-    exit_code = code ? *code : report_failure(as_failure(code.error()));
+    exit_code = code ? *code : report_failure(code.error());
   });
 }
 
@@ -111,7 +108,7 @@ void add_crash_command(CLI::App& app, int& exit_code) {
   command->footer("Exit codes: 0 done, 2 wrong use, 4 crashcut's own failure");
   command->callback([options, &exit_code] {
     const auto code = crash(*options);
-    exit_code = code ? *code : report_failure(as_failure(code.error()));
+    exit_code = code ? *code : report_failure(code.error());
   });
 }
 

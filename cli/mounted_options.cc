@@ -9,19 +9,15 @@
 #include <cstring>
 
 #include "cli/interrupts.h"
-#include "recovery/survey.h"
+#include "cli/program.h"
+#include "recovery/result/words.h"
 
 namespace crashcut::cli {
 namespace {
 
 namespace fs = boost::filesystem;
 using mounted::CommandLine;
-using mounted::Failure;
-
-Failure users(std::string sentence) { return Failure{true, std::move(sentence)}; }
-
-// Where results go: never part of a starting state.
-constexpr const char* kResults = "crashcut.out";
+using result::Failure;
 
 // Arguments of a program that name files here, by a path that would lead to the disk there: FILE or --option=FILE.
 std::vector<std::string> named_here(const std::vector<std::string>& words) {
@@ -64,74 +60,39 @@ CommandLine command_line(const std::string& text) {
   return line;
 }
 
-// DIR as given, or the first free crashcut.out/N.
-tl::expected<std::string, Failure> make_directory(const std::string& given) {
-  const auto failed = [](const std::string& path) {
-    return tl::unexpected(users(fmt::format(
-        "Cannot make the directory {} for the results: {}. Name another one with --out.", path, std::strerror(errno))));
-  };
-  if (!given.empty()) {
-    if (mkdir(given.c_str(), 0755) != 0) {
-      if (errno == EEXIST)
-        return tl::unexpected(users(
-            fmt::format("--out {}: it is there already. Results are never overwritten; name a new directory.", given)));
-      return failed(given);
-    }
-    return fs::canonical(given).string();
-  }
-  const std::string parent = kResults;
-  if (mkdir(parent.c_str(), 0755) != 0 && errno != EEXIST) return failed(parent);
-  for (unsigned number = 1;; ++number) {
-    const std::string path = fmt::format("{}/{}", parent, number);
-    if (mkdir(path.c_str(), 0755) == 0) return fs::canonical(path).string();
-    if (errno != EEXIST) return failed(path);
-  }
-}
-
 // A path on the modelled disk, as --file takes it.
 tl::expected<std::string, Failure> disk_path(const std::string& given) {
   if (given.empty() || given[0] == '/') {
-    return tl::unexpected(
-        users(fmt::format("--file {}: it is outside the modelled disk. Name the file relative to the directory in "
-                          "which the program starts.",
-                          given)));
+    return tl::unexpected(result::users_failure(
+        fmt::format("--file {}: it is outside the modelled disk. Name the file relative to the directory in "
+                    "which the program starts.",
+                    given)));
   }
   fs::path path = fs::path(given).lexically_normal();
   if (*path.begin() == ".") path = path.lexically_relative(".");
   if (*path.begin() == "..")
-    return tl::unexpected(users(fmt::format("--file {}: it is outside the modelled disk.", given)));
+    return tl::unexpected(result::users_failure(fmt::format("--file {}: it is outside the modelled disk.", given)));
   return path.string();
 }
 
 tl::expected<void, Failure> check_program(const std::string& word) {
   if (word.find('/') == std::string::npos) {
-    const char* list = std::getenv("PATH");
-    std::string paths = list ? list : "/usr/bin:/bin";
-    for (std::size_t at = 0; at <= paths.size();) {
-      const std::size_t end = std::min(paths.find(':', at), paths.size());
-      if (access((paths.substr(at, end - at) + "/" + word).c_str(), X_OK) == 0) return {};
-      at = end + 1;
-    }
-    return tl::unexpected(users(fmt::format("There is no program {} in PATH.", word)));
+    if (!find_in_path(word).empty()) return {};
+    return result::wrong_use(fmt::format("There is no program {} in PATH.", word));
   }
   if (access(word.c_str(), F_OK) != 0) return {};  // it may be on the disk, where the set-up puts it
   if (access(word.c_str(), X_OK) != 0)
-    return tl::unexpected(users(fmt::format("{} cannot be executed: {}.", word, std::strerror(errno))));
+    return tl::unexpected(result::users_failure(fmt::format("{} cannot be executed: {}.", word, std::strerror(errno))));
   return {};
 }
 
 }  // namespace
 
-inprocess::Failure as_failure(const Failure& failure) {
-  return inprocess::Failure{failure.is_users ? inprocess::Failure::Blame::kUser : inprocess::Failure::Blame::kTool,
-                            failure.sentence};
-}
-
 bool asks_for_mount(const MountedOptions& options, const std::vector<std::string>& words) {
   const bool is_asked = !options.files.empty() || options.tree || !options.expects.empty() ||
                         !options.checker.empty() || !options.setup.empty() || options.not_durable ||
                         options.lines_are_marks || options.remount || !options.image_directory.empty() ||
-                        !options.out_directory.empty();
+                        !options.common.reports.out_directory.empty();
   boost::system::error_code error;
   return is_asked ||
          (words[0].find('/') == std::string::npos && !fs::exists(words[0], error) && check_program(words[0]));
@@ -168,17 +129,13 @@ void add_mounted_options(CLI::App& command, MountedOptions& options) {
                   "write the explored states to DIR as plain trees: 000001, and with --depth 2 000001.0001 for what a "
                   "crash of the checker there leaves")
       ->type_name("DIR");
-  command.add_option("--out", options.out_directory, "keep trace and results there (default: crashcut.out/N)")
-      ->type_name("DIR");
-  command.add_option("--junit", options.junit_file, "write the result as JUnit XML too")->type_name("FILE");
-  command.add_flag("--outcomes", options.outcomes, "list every distinct outcome, and how often it came");
+  add_out_option(command, options.common.reports, "keep trace and results there (default: crashcut.out/N)");
 }
 
 tl::expected<MountedPlans, Failure> make_mounted_plans(const MountedOptions& options,
                                                        const std::vector<std::string>& words) {
   auto common = make_plan(options.common);
-  if (!common)
-    return tl::unexpected(Failure{common.error().blame == inprocess::Failure::Blame::kUser, common.error().sentence});
+  if (!common) return tl::unexpected(common.error());
   MountedPlans plans;
   mounted::CheckPlan& check = plans.check;
   for (const std::string& file : options.files) {
@@ -187,7 +144,7 @@ tl::expected<MountedPlans, Failure> make_mounted_plans(const MountedOptions& opt
     check.files.push_back(*path);
   }
   if (!options.backups.empty() && options.files.empty())
-    return tl::unexpected(users("--backup needs a --file that it is a backup of."));
+    return tl::unexpected(result::users_failure("--backup needs a --file that it is a backup of."));
   for (const std::string& file : options.backups) {
     auto path = disk_path(file);
     if (!path) return tl::unexpected(path.error());
@@ -195,7 +152,7 @@ tl::expected<MountedPlans, Failure> make_mounted_plans(const MountedOptions& opt
   }
   for (const std::string& text : options.expects) {
     const auto expect = mounted::parse_expect(text);
-    if (!expect) return tl::unexpected(users(expect.error()));
+    if (!expect) return tl::unexpected(result::users_failure(expect.error()));
     check.expects.insert(*expect);
   }
   std::vector<std::string> program = words;
@@ -211,14 +168,14 @@ tl::expected<MountedPlans, Failure> make_mounted_plans(const MountedOptions& opt
   check.max_recoveries = common->max_recoveries;
   check.time_limit = common->time_limit;
   check.seed = common->seed;
-  check.wants_all = options.outcomes;
+  check.wants_all = options.common.reports.outcomes;
   check.remount = options.remount;
-  auto directory = make_directory(options.out_directory);
+  auto directory = make_results_directory(options.common.reports.out_directory);
   if (!directory) return tl::unexpected(directory.error());
   if (!options.image_directory.empty()) {
     if (mkdir(options.image_directory.c_str(), 0755) != 0) {
-      return tl::unexpected(users(fmt::format("Cannot make {}: {}. --image wants a new directory.",
-                                              options.image_directory, std::strerror(errno))));
+      return tl::unexpected(result::users_failure(fmt::format("Cannot make {}: {}. --image wants a new directory.",
+                                                              options.image_directory, std::strerror(errno))));
     }
     check.image_directory = fs::canonical(options.image_directory).string();
   }
@@ -240,16 +197,16 @@ tl::expected<mounted::Recorded, Failure> record_program(const MountedPlans& plan
   if (!recorded || recorded->timed_out || (recorded->exited && recorded->code == 0)) return recorded;
   // Crashing a program that fails by itself would explain nothing.
   const std::string how = recorded->exited ? fmt::format("ended with status {}", recorded->code)
-                                           : fmt::format("was killed by {}", recovery::signal_text(recorded->signal));
+                                           : fmt::format("was killed by {}", result::signal_text(recorded->signal));
   std::string hint;
   if (!recorded->not_on_disk.empty()) {
     hint = " " + mounted::not_on_disk_text(recorded->not_on_disk);
   } else if (!mounted::has_changed_something(plans.record.directory)) {
     hint = fmt::format(" It changed nothing. {}", mounted::kHowFilesCome);
   }
-  return tl::unexpected(
-      users(fmt::format("The program itself failed, before any crash was tried: it {}. What it did is in {}.{}", how,
-                        mounted::trace_of(plans.record.directory), hint)));
+  return tl::unexpected(result::users_failure(
+      fmt::format("The program itself failed, before any crash was tried: it {}. What it did is in {}.{}", how,
+                  mounted::trace_of(plans.record.directory), hint)));
 }
 
 }  // namespace crashcut::cli

@@ -18,10 +18,7 @@ struct MountedOptions {
   std::string setup, checker;
   bool lines_are_marks = false;
   bool remount = false;
-  bool outcomes = false;
   std::string image_directory;
-  std::string out_directory;
-  std::string junit_file;
   std::uint32_t program_limit_s = 600;
   std::uint32_t check_limit_s = 30;
 };
@@ -35,11 +32,9 @@ struct MountedPlans {
 bool asks_for_mount(const MountedOptions& options, const std::vector<std::string>& words);
 void add_mounted_options(CLI::App& command, MountedOptions& options);
 // Makes the directory for the results.
-tl::expected<MountedPlans, mounted::Failure> make_mounted_plans(const MountedOptions& options,
-                                                                const std::vector<std::string>& words);
+tl::expected<MountedPlans, result::Failure> make_mounted_plans(const MountedOptions& options,
+                                                               const std::vector<std::string>& words);
 // Runs the program; a terminal is lent to it where we have one.
-tl::expected<mounted::Recorded, mounted::Failure> record_program(const MountedPlans& plans);
-
-inprocess::Failure as_failure(const mounted::Failure& failure);
+tl::expected<mounted::Recorded, result::Failure> record_program(const MountedPlans& plans);
 
 }  // namespace crashcut::cli

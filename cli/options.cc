@@ -6,29 +6,54 @@
 #include <algorithm>
 #include <boost/filesystem.hpp>
 #include <charconv>
+#include <sstream>
 
 #include "cli/commands.h"
 #include "cli/interrupts.h"
+#include "cli/suggestions.h"
 
 namespace crashcut::cli {
 namespace {
 
 namespace fs = boost::filesystem;
-using inprocess::Failure;
+using result::Failure;
 
 constexpr std::uint32_t kDepthMost = 64;
+constexpr std::size_t kHelpColumn = 36, kHelpWidth = 100;
 constexpr std::uint32_t kBytesMost = 1 << 20;
 constexpr double kTimeMost_s = 1e9;
 constexpr std::uint64_t kLimitMost_s = 1'000'000'000;
 
 constexpr std::string_view kHiddenSeparator = "\x01--";
 
+// In lines that fit into the column of descriptions; CLI11 indents them.
+std::string wrapped(const std::string& description) {
+  std::string text, line;
+  std::istringstream words(description);
+  for (std::string word; words >> word;) {
+    if (!line.empty() && line.size() + 1 + word.size() > kHelpWidth - kHelpColumn) {
+      text += line + "\n";
+      line.clear();
+    }
+    line += (line.empty() ? "" : " ") + word;
+  }
+  return text + line;
+}
+
 class UsageFormatter : public CLI::Formatter {
  public:
-  explicit UsageFormatter(std::string usage) : usage_(std::move(usage)) { column_width(36); }
+  explicit UsageFormatter(std::string usage) : usage_(std::move(usage)) { column_width(kHelpColumn); }
   std::string make_usage(const CLI::App*, std::string) const override { return "\nUsage: " + usage_ + "\n"; }
   std::string make_option_opts(const CLI::Option* option) const override {
     return option->get_type_size() == 0 ? "" : " " + option->get_type_name();
+  }
+  std::string make_option_desc(const CLI::Option* option) const override {
+    return wrapped(CLI::Formatter::make_option_desc(option));
+  }
+  std::string make_subcommand(const CLI::App* command) const override {
+    std::stringstream out;
+    CLI::detail::format_help(out, "  " + command->get_name(), wrapped(command->get_description()), kHelpColumn);
+    return out.str();
   }
 
  private:
@@ -64,18 +89,7 @@ void add_search_options(CLI::App& command, Options& options) {
   command.add_option("--seed", options.seed, "try states in another order, where a bound ends the search (default: 0)")
       ->type_name("N")
       ->check(between(std::uint64_t{0}, ~std::uint64_t{0}));
-  command.add_option("--json", options.json_file, "write the result as JSON too (docs/json.md); - is stdout")
-      ->type_name("FILE");
-}
-
-tl::expected<std::string, Failure> absolute_directory(const std::string& named) {
-  if (named.empty()) return named;
-  boost::system::error_code error;
-  if (!fs::is_directory(named, error)) {
-    const std::string why = error ? error.message() : "it is not a directory";
-    return tl::unexpected(Failure{Failure::Blame::kUser, fmt::format("Cannot start from {}: {}.", named, why)});
-  }
-  return fs::canonical(named).string();
+  add_report_options(command, options.reports);
 }
 
 tl::expected<fusefs::ModelOptions, std::string> make_model(const Options& options, std::string_view profile,
@@ -97,6 +111,16 @@ tl::expected<fusefs::ModelOptions, std::string> make_model(const Options& option
 }
 
 }  // namespace
+
+tl::expected<std::string, Failure> absolute_directory(const std::string& named) {
+  if (named.empty()) return named;
+  boost::system::error_code error;
+  if (!fs::is_directory(named, error)) {
+    const std::string why = error ? error.message() : "it is not a directory";
+    return result::wrong_use(fmt::format("Cannot start from {}: {}. --from names it.", named, why));
+  }
+  return fs::canonical(named).string();
+}
 
 std::shared_ptr<CLI::Formatter> usage_formatter(const std::string& usage) {
   return std::make_shared<UsageFormatter>(usage);
@@ -146,6 +170,15 @@ void add_recovery_limit(CLI::App& command, Options& options) {
       ->check(between(std::uint64_t{1}, kLimitMost_s));
 }
 
+std::vector<std::string> option_names(const CLI::App& command) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : command.get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+    for (const std::string& name : option->get_snames()) names.push_back("-" + name);
+  }
+  return names;
+}
+
 std::vector<std::string> hide_separators(std::vector<std::string> words) {
   std::replace(words.begin(), words.end(), std::string("--"), std::string(kHiddenSeparator));
   return words;
@@ -156,7 +189,9 @@ std::vector<std::string> program_words(const CLI::App& command, std::string_view
   if (!words.empty() && words[0] == kHiddenSeparator) {
     words.erase(words.begin());
   } else if (!words.empty() && words[0].starts_with('-')) {
-    throw CLI::ParseError(fmt::format("{} has no option {}.", command.get_name(), words[0]), 2);
+    const std::string name = words[0].substr(0, words[0].find('='));
+    throw CLI::ParseError(
+        fmt::format("{} has no option {}.{}", command.get_name(), name, suggestion(name, option_names(command))), 2);
   }
   if (words.empty() || words[0].empty())
     throw CLI::ParseError(fmt::format("{} needs a {}.", command.get_name(), what), 2);
@@ -167,11 +202,12 @@ std::vector<std::string> program_words(const CLI::App& command, std::string_view
 tl::expected<recovery::Plan, Failure> make_plan(const Options& options, std::string_view profile,
                                                 std::string_view data_mode) {
   auto model = make_model(options, profile, data_mode);
-  if (!model) return tl::unexpected(Failure{Failure::Blame::kUser, model.error()});
+  if (!model) return tl::unexpected(Failure{result::Blame::kUser, model.error()});
   auto from = absolute_directory(options.from_directory);
   if (!from) return tl::unexpected(from.error());
   recovery::Plan plan;
   plan.model = *model;
+  plan.from_named = options.from_directory;
   plan.from_directory = *from;
   plan.depth = options.depth;
   plan.seed = options.seed;
@@ -187,7 +223,7 @@ tl::expected<recovery::Plan, Failure> make_plan(const Options& options, std::str
 tl::expected<recovery::Plan, Failure> make_plan(const Options& options) {
   const auto several = [](const char* option) {
     return tl::unexpected(Failure{
-        Failure::Blame::kUser, fmt::format("{} was given more than once: crashcut compare is for several.", option)});
+        result::Blame::kUser, fmt::format("{} was given more than once: crashcut compare is for several.", option)});
   };
   if (options.profiles.size() > 1) return several("--profile");
   if (options.data_modes.size() > 1) return several("--data");

@@ -7,6 +7,7 @@
 #include <tl/expected.hpp>
 #include <vector>
 
+#include "cli/reports.h"
 #include "recovery/check.h"
 #include "recovery/plan.h"
 
@@ -27,7 +28,7 @@ struct Options {
   std::uint32_t jobs = 0;  // 0: one a core
   std::uint64_t seed = 0;
   std::string from_directory;
-  std::string json_file;
+  ReportOptions reports;
 };
 
 // Help with a usage line of our own: "Usage: crashcut run [options] prog [args...]".
@@ -40,15 +41,19 @@ void add_options(CLI::App& command, Options& options);
 // How long a recovery may take, where it is run in-process; and main(), where that is not scheduled.
 void add_recovery_limit(CLI::App& command, Options& options);
 void add_main_limit(CLI::App& command, Options& options);
+// "--file", "-o": all names of the command's options.
+std::vector<std::string> option_names(const CLI::App& command);
 // "--" would end the options of crashcut itself, not those of the command: hide it until program_words().
 std::vector<std::string> hide_separators(std::vector<std::string> words);
 // prog, or whatever else comes first, and its arguments; throws CLI::ParseError where there is none.
 std::vector<std::string> program_words(const CLI::App& command, std::string_view what = "program");
 
 // A plan without its program, of one profile and mode; or of those that were named, where each was named once at most.
-tl::expected<recovery::Plan, inprocess::Failure> make_plan(const Options& options, std::string_view profile,
-                                                           std::string_view data_mode);
-tl::expected<recovery::Plan, inprocess::Failure> make_plan(const Options& options);
+tl::expected<recovery::Plan, result::Failure> make_plan(const Options& options, std::string_view profile,
+                                                        std::string_view data_mode);
+tl::expected<recovery::Plan, result::Failure> make_plan(const Options& options);
+// The directory of --from, absolute; empty where none is named.
+tl::expected<std::string, result::Failure> absolute_directory(const std::string& named);
 // For numbers in a range, with a message that says so.
 CLI::Validator whole_between(std::uint64_t least, std::uint64_t most);
 CLI::Validator real_between(double least, double most);

@@ -1,13 +1,16 @@
 #include "cli/program.h"
 
+#include <elf.h>
 #include <fmt/format.h>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <boost/crc.hpp>
 #include <boost/filesystem.hpp>
 #include <cerrno>
 #include <cstring>
+#include <fstream>
 
 #include "cli/guard.h"
 #include "cli/instrumentation.h"
@@ -18,14 +21,7 @@ namespace crashcut::cli {
 namespace {
 
 namespace fs = boost::filesystem;
-using inprocess::Failure;
-
-tl::unexpected<Failure> user_failure(std::string sentence) {
-  return tl::unexpected(Failure{Failure::Blame::kUser, std::move(sentence)});
-}
-tl::unexpected<Failure> tool_failure(std::string sentence) {
-  return tl::unexpected(Failure{Failure::Blame::kTool, std::move(sentence)});
-}
+using result::Failure;
 
 fs::path our_directory() { return fs::read_symlink("/proc/self/exe").parent_path(); }
 
@@ -43,8 +39,54 @@ tl::expected<std::string, Failure> find_header_directory() {
   for (const fs::path& directory : {our_directory() / "include", fs::path(CRASHCUT_SOURCE_INCLUDE)}) {
     if (fs::exists(directory / "crashcut.h")) return directory.string();
   }
-  return tool_failure(fmt::format("crashcut.h is missing: it is neither in {} nor in {}.",
-                                  (our_directory() / "include").string(), CRASHCUT_SOURCE_INCLUDE));
+  return result::tool_failed(fmt::format("crashcut.h is missing: it is neither in {} nor in {}.",
+                                         (our_directory() / "include").string(), CRASHCUT_SOURCE_INCLUDE));
+}
+
+// The note that the linker leaves in an executable; empty where there is none.
+std::string build_id_of(std::ifstream& file) {
+  Elf64_Ehdr header{};
+  if (!file.read(reinterpret_cast<char*>(&header), sizeof header) || std::memcmp(&header, ELFMAG, SELFMAG) != 0)
+    return "";
+  constexpr std::size_t kNotesMost = 1 << 16;
+  for (unsigned i = 0; i < header.e_phnum; ++i) {
+    Elf64_Phdr segment{};
+    file.seekg(static_cast<std::streamoff>(header.e_phoff + std::uint64_t{i} * sizeof segment));
+    if (!file.read(reinterpret_cast<char*>(&segment), sizeof segment)) return "";
+    if (segment.p_type != PT_NOTE || segment.p_filesz > kNotesMost) continue;
+    std::string notes(segment.p_filesz, '\0');
+    file.seekg(static_cast<std::streamoff>(segment.p_offset));
+    if (!file.read(notes.data(), static_cast<std::streamsize>(notes.size()))) return "";
+    for (std::size_t at = 0; at + sizeof(Elf64_Nhdr) <= notes.size();) {
+      Elf64_Nhdr note{};
+      std::memcpy(&note, notes.data() + at, sizeof note);
+      const std::size_t name = at + sizeof note, text = name + (note.n_namesz + 3) / 4 * 4;
+      const std::size_t end = text + (note.n_descsz + 3) / 4 * 4;
+      if (text < name || end < text || end > notes.size()) break;
+      if (note.n_type == NT_GNU_BUILD_ID && notes.compare(name, note.n_namesz, "GNU\0", 4) == 0) {
+        std::string id;
+        for (std::size_t k = 0; k < note.n_descsz; ++k)
+          id += fmt::format("{:02x}", static_cast<unsigned char>(notes[text + k]));
+        return id;
+      }
+      at = end;
+    }
+  }
+  return "";
+}
+
+std::string id_of(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (const std::string id = build_id_of(file); !id.empty()) return id;
+  file.clear();
+  file.seekg(0);
+  boost::crc_optimal<64, 0x42f0e1eba9ea3693, ~std::uint64_t{0}, ~std::uint64_t{0}, true, true> crc;
+  std::vector<char> piece(1 << 16);
+  do {
+    file.read(piece.data(), static_cast<std::streamsize>(piece.size()));
+    crc.process_bytes(piece.data(), static_cast<std::size_t>(file.gcount()));
+  } while (file);
+  return fmt::format("{:016x}", crc.checksum());
 }
 
 // Runs the command to its end, in a process group; -1: errno says why not.
@@ -90,8 +132,10 @@ tl::expected<void, Failure> compile(const fs::path& source, const std::string& n
     command.insert(command.begin() + 1, flags->begin(), flags->end());
   }
   const int status = run_to_end(command, {"TMPDIR=" + output.parent_path().string()}, group);
-  if (status == -1) return user_failure(fmt::format("Cannot run the compiler {}: {}.", compiler, std::strerror(errno)));
-  if (status != 0) return user_failure(fmt::format("{} cannot be built: see what {} says above.", named, compiler));
+  if (status == -1)
+    return result::wrong_use(fmt::format("Cannot run the compiler {}: {}.", compiler, std::strerror(errno)));
+  if (status != 0)
+    return result::wrong_use(fmt::format("{} cannot be built: see what {} says above.", named, compiler));
   return {};
 }
 
@@ -123,20 +167,38 @@ class Program::Directory {
 };
 
 Program::Program(std::string path, std::string executable, std::unique_ptr<Directory> directory)
-    : path_(std::move(path)), executable_(std::move(executable)), directory_(std::move(directory)) {}
+    : path_(std::move(path)), id_(id_of(path_)), executable_(std::move(executable)), directory_(std::move(directory)) {}
 Program::Program(Program&&) noexcept = default;
 Program::~Program() = default;
 
+std::string find_in_path(const std::string& name) {
+  const char* list = std::getenv("PATH");
+  const std::string paths = list != nullptr ? list : "/usr/bin:/bin";
+  for (std::size_t at = 0; at <= paths.size();) {
+    const std::size_t end = std::min(paths.find(':', at), paths.size());
+    const std::string path = paths.substr(at, end - at) + "/" + name;
+    if (access(path.c_str(), X_OK) == 0) return path;
+    at = end + 1;
+  }
+  return "";
+}
+
 tl::expected<Program, Failure> Program::prepare(const std::string& named, bool is_instrumented) try {
-  const fs::path path = fs::absolute(named).lexically_normal();
+  fs::path path = fs::absolute(named).lexically_normal();
   boost::system::error_code error;
-  const fs::file_status status = fs::status(path, error);
+  fs::file_status status = fs::status(path, error);
+  if (!fs::exists(status) && named.find('/') == std::string::npos) {
+    if (const std::string found = find_in_path(named); !found.empty()) {
+      path = found;
+      status = fs::status(path, error);
+    }
+  }
   if (!fs::exists(status)) {
-    return user_failure(
+    return result::wrong_use(
         fmt::format("Cannot find {}: {}.", named, error ? error.message() : "No such file or directory"));
   }
   if (compiler_for(path) == nullptr) {
-    if (auto ok = inprocess::check_executable(path.string()); !ok) return user_failure(ok.error());
+    if (auto ok = inprocess::check_executable(path.string()); !ok) return result::wrong_use(ok.error());
     return Program(path.string(), path.string(), nullptr);
   }
   auto directory = std::make_unique<Directory>(path.stem());
@@ -145,26 +207,66 @@ tl::expected<Program, Failure> Program::prepare(const std::string& named, bool i
   std::string executable = directory->file().string();
   return Program(path.string(), std::move(executable), std::move(directory));
 } catch (const std::runtime_error& error) {
-  return tool_failure(fmt::format("Cannot prepare {}: {}.", named, error.what()));
+  return result::tool_failed(fmt::format("Cannot prepare {}: {}.", named, error.what()));
 }
 
 static tl::expected<std::string, Failure> find_beside(const char* name) {
   const fs::path path = our_directory() / name;
-  if (!fs::exists(path)) return tool_failure(fmt::format("The runtime is missing: {}.", path.string()));
+  if (!fs::exists(path)) return result::tool_failed(fmt::format("The runtime is missing: {}.", path.string()));
   return path.string();
 }
 
 tl::expected<std::string, Failure> find_runtime() { return find_beside("libcrashcut_runtime.so"); }
 
-tl::expected<Program, Failure> prepare_threads(recovery::ThreadPlan& plan) {
+tl::expected<Program, Failure> prepare_run(recovery::Plan& plan, const std::string& named) {
+  const auto runtime = find_runtime();
+  if (!runtime) return tl::unexpected(runtime.error());
+  auto program = Program::prepare(named);
+  if (!program) return program;
+  plan.named = named;
+  plan.program = program->path();
+  plan.program_id = program->id();
+  plan.executable = program->executable();
+  plan.runtime = *runtime;
+  return program;
+}
+
+tl::expected<Program, Failure> prepare_threads(recovery::ThreadPlan& plan, const std::string& named) {
   const auto runtime = find_beside("libcrashcut_threads.so");
   if (!runtime) return tl::unexpected(runtime.error());
-  auto program = Program::prepare(plan.program, true);
+  auto program = Program::prepare(named, true);
   if (!program) return program;
   plan.program = program->path();
   plan.executable = program->executable();
   plan.runtime = *runtime;
+  plan.crash.named = named;
+  plan.crash.program_id = program->id();
   return program;
+}
+
+tl::expected<std::string, Failure> find_program(const result::Token& token, const std::string& given,
+                                                const std::string& directory) {
+  if (!given.empty()) {
+    if (id_of(given) != token.program_id)
+      fmt::print(stderr, "note: {} is not the very program that the token was made from ({}).\n", given, token.program);
+    return given;
+  }
+  const std::string last = fs::path(token.program).filename().string();
+  std::vector<std::string> places = {"./" + token.program, "./" + last};
+  if (!directory.empty()) places.insert(places.begin(), directory + "/" + last);
+  if (const std::string in_path = find_in_path(last); !in_path.empty()) places.push_back(in_path);
+  std::string others;
+  for (const std::string& place : places) {
+    boost::system::error_code error;
+    if (!fs::is_regular_file(place, error)) continue;
+    if (id_of(place) == token.program_id) return place;
+    if (others.find(place) == std::string::npos) others += (others.empty() ? "" : ", ") + place;
+  }
+  const std::string why = others.empty()
+                              ? "There is no such file in the current directory nor in PATH."
+                              : fmt::format("{} differs from it: it has changed, or was built anew.", others);
+  return result::wrong_use(fmt::format(
+      "The program that this token was made from, {}, is not found. {} Name it with --program.", token.program, why));
 }
 
 }  // namespace crashcut::cli

@@ -8,6 +8,7 @@
 #include <tl/expected.hpp>
 
 #include "recovery/inprocess/session.h"
+#include "recovery/result/token.h"
 #include "recovery/threads/check.h"
 
 namespace crashcut::cli {
@@ -15,26 +16,35 @@ namespace crashcut::cli {
 class Program {
  public:
   // Source is compiled to be instrumented, or not (instrumentation.h).
-  static tl::expected<Program, inprocess::Failure> prepare(const std::string& named, bool is_instrumented = false);
+  static tl::expected<Program, result::Failure> prepare(const std::string& named, bool is_instrumented = false);
   Program(Program&&) noexcept;
   ~Program();
 
   // The absolute path of what was named.
   const std::string& path() const { return path_; }
   const std::string& executable() const { return executable_; }
+  // The build id of an executable, else a checksum of what was named: another program has another one.
+  const std::string& id() const { return id_; }
 
  private:
   class Directory;
   Program(std::string path, std::string executable, std::unique_ptr<Directory> directory);
 
-  std::string path_;
+  std::string path_, id_;
   std::string executable_;
   std::unique_ptr<Directory> directory_;
 };
 
+// The path of a command without a slash, by PATH; empty where there is none.
+std::string find_in_path(const std::string& name);
 // The path of libcrashcut_runtime.so, which lies beside this executable.
-tl::expected<std::string, inprocess::Failure> find_runtime();
+tl::expected<std::string, result::Failure> find_runtime();
 // Prepares the program of a plan, and fills in what belongs to this run: executable, runtime.
-tl::expected<Program, inprocess::Failure> prepare_threads(recovery::ThreadPlan& plan);
+tl::expected<Program, result::Failure> prepare_run(recovery::Plan& plan, const std::string& named);
+tl::expected<Program, result::Failure> prepare_threads(recovery::ThreadPlan& plan, const std::string& named);
+// The program of a token: `given` (--program) where it is not empty, else what has the token's name and id in
+// `directory`, in the current directory or in PATH.
+tl::expected<std::string, result::Failure> find_program(const result::Token& token, const std::string& given,
+                                                        const std::string& directory);
 
 }  // namespace crashcut::cli

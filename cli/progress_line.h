@@ -3,22 +3,20 @@
 
 #include <string>
 
-#include "recovery/check.h"
+#include "recovery/result/result.h"
 
 namespace crashcut::cli {
 
-// "90 s", "15 min", "3 h".
-std::string time_text(double seconds);
-
 class ProgressLine {
  public:
-  ProgressLine();
+  // Quiet: nothing is shown.
+  explicit ProgressLine(bool is_quiet);
   ~ProgressLine();
-  void show(const recovery::Progress& progress);
+  void show(const result::Progress& progress);
   void clear();
 
  private:
-  bool is_terminal_;
+  bool is_quiet_, is_terminal_;
   bool is_shown_ = false;
   double next_s_;
 };

@@ -1,104 +1,166 @@
-// crashcut replay: one recovery again, by its token.
+// crashcut replay: one recovery, or one schedule, again: by its token, or by the directory of the results.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <boost/filesystem.hpp>
+#include <fstream>
+
 #include "cli/commands.h"
-#include "cli/mounted_options.h"
 #include "cli/options.h"
 #include "cli/program.h"
 #include "recovery/mounted/check.h"
-#include "recovery/mounted/report.h"
-#include "recovery/report.h"
-#include "recovery/threads/token.h"
-#include "recovery/token.h"
+#include "recovery/mounted/result.h"
+#include "recovery/result/text.h"
+#include "recovery/result/words.h"
+#include "recovery/run_result.h"
+#include "recovery/run_token.h"
 
 namespace crashcut::cli {
 namespace {
 
-using inprocess::Failure;
+namespace fs = boost::filesystem;
+using result::Failure;
+using result::wrong_use;
 
 struct ReplayOptions {
-  Options common;  // the limits
-  std::string token;
+  Options common;    // the limits, --from
+  std::string what;  // a token, or a directory
+  std::string program, results;
   bool print = false;
   bool shell = false;
   std::string image_directory;
 };
 
-tl::expected<int, Failure> replay(const ReplayOptions& options) {
-  if (options.token.starts_with(recovery::kThreadTokenPrefix))
-    return replay_thread_token(options.token, std::chrono::seconds(options.common.recovery_limit_s), options.print);
-  if (!options.token.starts_with("cc1")) {
-    return tl::unexpected(Failure{
-        Failure::Blame::kUser,
-        "This is not a token of this version: those begin with cc1 (of crashcut run), cm1 (check) or ct1 (threads)."});
-  }
-  const auto token = recovery::decode(options.token);
-  if (!token) return tl::unexpected(Failure{Failure::Blame::kUser, token.error()});
-  const auto runtime = find_runtime();
-  if (!runtime) return tl::unexpected(runtime.error());
-  const auto program = Program::prepare(token->program);
-  if (!program) return tl::unexpected(program.error());
-  recovery::Plan plan = recovery::plan_of(*token);
-  plan.executable = program->executable();
-  plan.runtime = *runtime;
-  plan.main_limit = std::chrono::seconds(options.common.main_limit_s);
-  plan.recovery_limit = std::chrono::seconds(options.common.recovery_limit_s);
+// A token, and the directory that it was found in.
+struct Found {
+  result::Token token;
+  std::string directory;
+};
 
-  fmt::print("{}", recovery::report_replay_start(plan));
-  std::fflush(stdout);
+tl::expected<Found, Failure> find_token(const std::string& what) {
+  Found found;
+  std::string text = what;
+  boost::system::error_code error;
+  if (fs::is_directory(what, error)) {
+    found.directory = what;
+    std::ifstream file(what + "/token");
+    if (!(file >> text)) return wrong_use(fmt::format("There is no token in {}: nothing was found there.", what));
+  }
+  auto token = result::decode(text);
+  if (!token) return wrong_use(token.error());
+  found.token = std::move(*token);
+  return found;
+}
+
+// The directory that the disk starts as: --from, or where the token says.
+tl::expected<std::string, Failure> starting_directory(const ReplayOptions& options, const result::Token& token) {
+  return absolute_directory(options.common.from_directory.empty() ? token.from : options.common.from_directory);
+}
+
+tl::expected<int, Failure> replay_run(const ReplayOptions& options, const Found& found) {
+  auto plan = recovery::plan_of(found.token);
+  if (!plan) return tl::unexpected(plan.error());
+  const auto named = find_program(found.token, options.program, found.directory);
+  if (!named) return tl::unexpected(named.error());
+  const auto program = prepare_run(*plan, *named);
+  if (!program) return tl::unexpected(program.error());
+  const auto from = starting_directory(options, found.token);
+  if (!from) return tl::unexpected(from.error());
+  plan->from_directory = *from;
+  plan->main_limit = std::chrono::seconds(options.common.main_limit_s);
+  plan->recovery_limit = std::chrono::seconds(options.common.recovery_limit_s);
+  std::vector<std::string> words = {*named};
+  words.insert(words.end(), plan->arguments.begin(), plan->arguments.end());
+  print(stdout, result::head_text(recovery::head_of("replay", *plan, words)));
   recovery::Hooks hooks = interruptible_hooks();
   if (!options.print) hooks.stdout_fd = hooks.stderr_fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
-  const auto account = recovery::replay(plan, token->fingerprint, token->path, hooks);
+  const auto account = recovery::replay(*plan, found.token.fingerprint, found.token.path, hooks);
   if (!account) return tl::unexpected(account.error());
-
-  if (options.print) fmt::print("{}\n", recovery::report_account(*account, recovery::Detail::kAll));
+  const result::Counterexample told = recovery::counterexample_of({*account, true, true});
+  if (options.print) fmt::print("{}\n", result::story_text(told.story, result::Detail::kAll));
   const bool is_violation = inprocess::is_violation(account->failure.kind);
-  const std::string message =
-      account->failure.message.empty() ? "" : ": " + recovery::printable(account->failure.message);
-  fmt::print("{}: {}{}\n", is_violation ? "violation" : "no violation", recovery::to_text(account->failure),
-             is_violation ? message : "");
+  fmt::print("{}", result::replay_end_text(told, is_violation));
   return is_violation ? 1 : 0;
 }
 
-tl::expected<int, mounted::Failure> replay_mounted(const ReplayOptions& options) {
-  const auto token = mounted::decode_token(options.token);
-  if (!token) return tl::unexpected(mounted::Failure{true, token.error()});
+tl::expected<int, Failure> replay_threads(const ReplayOptions& options, const Found& found) {
+  const auto named = find_program(found.token, options.program, found.directory);
+  if (!named) return tl::unexpected(named.error());
+  const auto from = starting_directory(options, found.token);
+  if (!from) return tl::unexpected(from.error());
+  return replay_thread_token(found.token, *named, *from, std::chrono::seconds(options.common.recovery_limit_s),
+                             options.print);
+}
+
+tl::expected<int, Failure> replay_check(const ReplayOptions& options, const Found& found) {
+  const auto token = mounted::read_token(found.token, options.results.empty() ? found.directory : options.results);
+  if (!token) return tl::unexpected(token.error());
   if (!options.image_directory.empty()) {
     if (auto ok = mounted::write_image(*token, options.image_directory); !ok) return tl::unexpected(ok.error());
     fmt::print("the state is in {}\n", options.image_directory);
     return 0;
   }
   if (options.shell) {
-    fmt::print("a shell in the crashed disk, {}; exit leaves it\n", mounted::disk_of(token->directory));
-    std::fflush(stdout);
+    print(stdout, fmt::format("a shell in the crashed disk, {}; exit leaves it\n", mounted::disk_of(token->directory)));
     return mounted::open_shell(*token);
   }
-  fmt::print("crashcut replay: {} | {} | one recovery\n", recovery::printable(mounted::trace_of(token->directory)),
+  fmt::print("crashcut replay: {} | {} | one recovery\n", result::printable(mounted::trace_of(token->directory)),
              fusefs::describe(token->model));
   const auto example = mounted::replay(*token);
   if (!example) return tl::unexpected(example.error());
-  if (options.print) fmt::print("{}\n", mounted::report_violation(*example, true));
-  const bool violates = mounted::is_violation(example->key.finding);
-  fmt::print("{}: {}\n", violates ? "violation" : "no violation",
-             violates
-                 ? fmt::format("{}: {}", mounted::to_text(example->key.finding), recovery::printable(example->sentence))
-                 : recovery::printable(example->key.message));
-  return violates ? 1 : 0;
+  const result::Counterexample told = mounted::counterexample_of(*example, mounted::subject_of(token->question));
+  const bool is_violation = mounted::is_violation(example->key.finding);
+  if (options.print) {
+    fmt::print("{}\n", is_violation ? result::counterexample_text(told, result::Detail::kAll)
+                                    : result::story_text(told.story, result::Detail::kAll));
+  }
+  fmt::print("{}", result::replay_end_text(told, is_violation));
+  return is_violation ? 1 : 0;
+}
+
+// One line a command that makes tokens: how they are replayed, and which options they take.
+struct Replayer {
+  std::string_view command;
+  tl::expected<int, Failure> (*replay)(const ReplayOptions&, const Found&);
+  std::string_view options;  // blank before and after each
+};
+constexpr Replayer kReplayers[] = {
+    {"run", replay_run, " --program --from --main-limit --recovery-limit "},
+    {"check", replay_check, " --results --shell --image "},
+    {"threads", replay_threads, " --program --from --recovery-limit "},
+};
+
+tl::expected<int, Failure> replay(const ReplayOptions& options, const CLI::App& command) {
+  const auto found = find_token(options.what);
+  if (!found) return tl::unexpected(found.error());
+  for (const Replayer& replayer : kReplayers) {
+    if (replayer.command != found->token.command) continue;
+    for (const char* option :
+         {"--program", "--results", "--from", "--main-limit", "--recovery-limit", "--shell", "--image"}) {
+      if (command.count(option) > 0 && replayer.options.find(fmt::format(" {} ", option)) == std::string_view::npos)
+        return wrong_use(fmt::format("{} is not for tokens of crashcut {}.", option, replayer.command));
+    }
+    return replayer.replay(options, *found);
+  }
+  return wrong_use(fmt::format("This is a token of crashcut {}, which this version does not have.",
+                               result::printable(found->token.command)));
 }
 
 }  // namespace
 
 void add_replay_command(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<ReplayOptions>();
-  CLI::App* command = app.add_subcommand(
-      "replay", "run one recovery, or one schedule, again by the token that was printed with a violation");
-  command
-      ->add_option("token", options->token,
-                   "begins with cc1 (crashcut run), cm1 (crashcut check) or ct1 (crashcut threads)")
+  CLI::App* command = app.add_subcommand("replay", "run one recovery, or one schedule, again, by its token");
+  command->add_option("what", options->what, "a token, or a directory of results, copied from anywhere")
       ->required()
-      ->type_name("TOKEN");
+      ->type_name("TOKEN|DIR");
+  command->add_option("--program", options->program, "the program, where it is not found by its name")
+      ->type_name("PATH");
+  command->add_option("--results", options->results, "of crashcut check: the directory of the results, likewise")
+      ->type_name("DIR");
+  command->add_option("--from", options->common.from_directory, "the tree that the disk starts as, likewise")
+      ->type_name("DIR");
   command->add_flag("--shell", options->shell, "of crashcut check: open a shell in the crashed disk");
   command
       ->add_option("--image", options->image_directory,
@@ -107,30 +169,13 @@ void add_replay_command(CLI::App& app, int& exit_code) {
   command->add_flag("--print", options->print, "tell all of it: operations, choices, calls, output");
   add_main_limit(*command, options->common);
   add_recovery_limit(*command, options->common);
-  command->formatter(usage_formatter("crashcut replay [options] TOKEN"));
+  command->formatter(usage_formatter("crashcut replay [options] TOKEN|DIR"));
   command->footer(
-      "A program that does other things than when the token was made is refused.\n\n"
+      "A token holds no path but the program's name: that is looked for beside the token, in the current\n"
+      "directory and in PATH. A program that does other things than when the token was made is refused.\n\n"
       "Exit codes: 0 no violation this time, 1 violation, 2 wrong use, 4 crashcut's own failure");
   command->callback([command, options, &exit_code] {
-    const bool is_mounted = options->token.starts_with(mounted::kTokenPrefix);
-    if ((is_mounted && command->count("--recovery-limit") > 0) ||
-        (!options->token.starts_with("cc1") && command->count("--main-limit") > 0)) {
-      exit_code = report_failure({inprocess::Failure::Blame::kUser,
-                                  "--main-limit is for tokens of crashcut run, which begin with cc1, and "
-                                  "--recovery-limit for these and those of crashcut threads."});
-      return;
-    }
-    if (is_mounted) {
-      const auto code = replay_mounted(*options);
-      exit_code = code ? *code : report_failure(as_failure(code.error()));
-      return;
-    }
-    if (options->shell || !options->image_directory.empty()) {
-      exit_code = report_failure({inprocess::Failure::Blame::kUser,
-                                  "--shell and --image are for tokens of crashcut check, which begin with cm1."});
-      return;
-    }
-    const auto code = replay(*options);
+    const auto code = replay(*options, *command);
     exit_code = code ? *code : report_failure(code.error());
   });
 }

@@ -2,7 +2,8 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <cstdio>
+#include <boost/filesystem.hpp>
+#include <fstream>
 
 #include "cli/commands.h"
 #include "cli/interrupts.h"
@@ -10,21 +11,22 @@
 #include "cli/options.h"
 #include "cli/program.h"
 #include "cli/progress_line.h"
-#include "recovery/json_report.h"
-#include "recovery/threads/report.h"
+#include "recovery/result/text.h"
 #include "recovery/threads/rest.h"
+#include "recovery/threads/result.h"
 #include "recovery/threads/token.h"
 #include "scheduler/primitives/rwlock.h"
 
 namespace crashcut::cli {
 namespace {
 
-using inprocess::Failure;
+using result::Failure;
+using result::wrong_use;
 using scheduler::PrimitiveId;
 namespace rwlock = scheduler::rwlock;
+namespace fs = boost::filesystem;
 
-constexpr double kQuiet_s = 2;
-constexpr double kInterval_s = 2;
+constexpr const char* kRestFile = "rest";
 
 struct ThreadOptions {
   recovery::ThreadPlan plan;
@@ -33,7 +35,6 @@ struct ThreadOptions {
   std::vector<std::string> policies;
   bool has_no_foresight = false;
   Options common;  // of its files; jobs; --json
-  bool outcomes = false;
   bool has_all_logs = false;
   std::string resume;
 };
@@ -43,10 +44,6 @@ struct Job {
   recovery::ThreadPlan plan;
   std::optional<recovery::ThreadRest> rest;
 };
-
-tl::unexpected<Failure> wrong_use(std::string sentence) {
-  return tl::unexpected(Failure{Failure::Blame::kUser, std::move(sentence)});
-}
 
 // "semaphore=fifo"
 tl::expected<std::pair<PrimitiveId, std::int64_t>, Failure> parse_policy(const std::string& text) {
@@ -102,40 +99,34 @@ tl::expected<recovery::ThreadPlan, Failure> read_plan(const ThreadOptions& optio
   return plan;
 }
 
+// What an earlier search left. Bounds that are given again are those of this run.
+tl::expected<Job, Failure> read_rest(const ThreadOptions& options, const CLI::App& command) {
+  boost::system::error_code error;
+  const std::string path = fs::is_directory(options.resume, error) ? options.resume + "/" + kRestFile : options.resume;
+  std::ifstream file(path);
+  std::string text;
+  if (!(file >> text))
+    return wrong_use(
+        fmt::format("Cannot read {}: there is nothing to go on with. --resume names the directory of the "
+                    "results of a search that was stopped.",
+                    path));
+  auto decoded = recovery::decode_rest(text);
+  if (!decoded) return wrong_use(fmt::format("{}: {}", path, decoded.error()));
+  scheduler::Bounds& bounds = decoded->first.bounds;
+  if (command.count("--time") > 0) bounds.time_most_s = options.plan.bounds.time_most_s;
+  if (command.count("--max-executions") > 0) bounds.executions_most = options.plan.bounds.executions_most;
+  return Job{std::move(decoded->first), std::move(decoded->second)};
+}
+
 // The plan without what belongs to this run.
-tl::expected<Job, Failure> make_job(const ThreadOptions& options, const std::vector<std::string>& words) {
-  if (!options.resume.empty()) {
-    auto decoded = recovery::decode_rest(options.resume);
-    if (!decoded) return wrong_use(decoded.error());
-    return Job{std::move(decoded->first), std::move(decoded->second)};
-  }
+tl::expected<Job, Failure> make_job(const ThreadOptions& options, const std::vector<std::string>& words,
+                                    const CLI::App& command) {
+  if (!options.resume.empty()) return read_rest(options, command);
   auto plan = read_plan(options);
   if (!plan) return tl::unexpected(plan.error());
   plan->program = words[0];
   plan->arguments.assign(words.begin() + 1, words.end());
   return Job{std::move(*plan), std::nullopt};
-}
-
-class Progress {
- public:
-  void show(const scheduler::Progress& p) {
-    if (p.seconds < next_s_) return;
-    next_s_ = p.seconds + kInterval_s;
-    std::string text =
-        fmt::format("{}: {}; an estimated {} ", time_text(p.seconds),
-                    recovery::count_text(p.executions, "execution", "executions"), recovery::percent_text(p.fraction));
-    text += p.depth == 0 ? "done" : fmt::format("done of the schedules of at most {} steps a thread", p.depth);
-    if (p.seconds_left >= 0) text += fmt::format(", {} left", time_text(p.seconds_left));
-    fmt::print(stderr, "{}\n", text);
-  }
-
- private:
-  double next_s_ = kQuiet_s;
-};
-
-std::string command_text(const recovery::ThreadPlan& plan) {
-  return fmt::format("crashcut threads {}{}{}", plan.program, plan.arguments.empty() ? "" : " ",
-                     fmt::join(plan.arguments, " "));
 }
 
 // What is crashed and how: as the options say, or as the search that is resumed had it.
@@ -152,60 +143,85 @@ tl::expected<recovery::Plan, Failure> crash_plan(const ThreadOptions& options, c
 
 // What the token of --resume has, given again; or empty.
 std::string given_beside_resume(const CLI::App& command) {
-  for (const char* option :
-       {"--reduction", "--max-executions", "--time", "--depth", "--preemptions", "--spurious", "--timeouts", "--policy",
-        "--step-limit", "--all", "--strict-exit", "--no-foresight", "--crashes", "--all-logs"}) {
+  for (const char* option : {"--reduction", "--steps", "--preemptions", "--spurious", "--timeouts", "--policy",
+                             "--step-limit", "--all", "--strict-exit", "--no-foresight", "--depth", "--all-logs"}) {
     if (command.count(option) > 0) return option;
   }
   return command.remaining().empty() ? "" : command.remaining().front();
 }
 
-tl::expected<int, Failure> run(const ThreadOptions& options, const std::vector<std::string>& words) {
-  const std::string& json_file = options.common.json_file;
-  if (auto ok = check_json_file(json_file); !ok) return tl::unexpected(ok.error());
-  auto job = make_job(options, words);
+result::Progress progress_of(const scheduler::Progress& p) {
+  result::Progress progress;
+  progress.seconds = p.seconds;
+  progress.executions = p.executions;
+  progress.fraction = p.fraction;
+  progress.seconds_left = p.seconds_left;
+  if (p.depth != 0) progress.part = fmt::format("the schedules of at most {} steps a thread", p.depth);
+  return progress;
+}
+
+// What is left of a search goes into the directory of its results. Where it cannot, the verdict stands all the same.
+void keep_rest(const recovery::ThreadPlan& plan, const recovery::ThreadRest& rest, ReportOptions& reports,
+               result::Result& result) {
+  const auto keep = [&]() -> tl::expected<void, Failure> {
+    if (reports.directory.empty()) {
+      auto directory = make_results_directory("");
+      if (!directory) return tl::unexpected(directory.error());
+      reports.directory = *directory;
+    }
+    return write_json_file(reports.directory + "/" + kRestFile, recovery::encode_rest(plan, rest) + "\n");
+  };
+  if (const auto kept = keep(); !kept) {
+    result.notes.push_back(fmt::format("What is left of the search could not be kept: {}", kept.error().sentence));
+  } else {
+    result.resume = fmt::format("{} threads --resume {}", our_name(), fs::relative(reports.directory).string());
+  }
+}
+
+tl::expected<int, Failure> run(const ThreadOptions& options, const std::vector<std::string>& words,
+                               const CLI::App& command) {
+  ReportOptions reports = options.common.reports;
+  if (auto ok = check_reports(reports); !ok) return tl::unexpected(ok.error());
+  auto job = make_job(options, words, command);
   if (!job) return tl::unexpected(job.error());
   recovery::ThreadPlan& plan = job->plan;
-  const std::string command = command_text(plan);  // as it was named
-  const auto program = prepare_threads(plan);
-  if (!program) return tl::unexpected(program.error());
+  std::vector<std::string> named = {plan.program};  // as it was named
+  named.insert(named.end(), plan.arguments.begin(), plan.arguments.end());
   const auto crash = crash_plan(options, *job);
   if (!crash) return tl::unexpected(crash.error());
   plan.crash = *crash;
+  const auto program = prepare_threads(plan, job->rest ? plan.program : named[0]);
+  if (!program) return tl::unexpected(program.error());
   plan.jobs = plan.crash.jobs;
-  std::FILE* out = json_file == "-" ? stderr : stdout;
-  fmt::print(out, "{}", recovery::report_threads_start(command, plan));
-  std::fflush(out);
+  if (auto ok = open_results(reports, program->path()); !ok) return tl::unexpected(ok.error());
+  const result::Head head = recovery::head_of(plan, named);
+  print_head(reports, head);
   std::atomic<bool> stop{false};
-  Progress progress;
+  ProgressLine line(reports.quiet);
   recovery::ThreadHooks hooks;
-  hooks.on_progress = [&](const scheduler::Progress& p) { progress.show(p); };
+  hooks.on_progress = [&](const scheduler::Progress& p) { line.show(progress_of(p)); };
   hooks.stop = &stop;
   watch_stop(&stop);
-  const auto result = recovery::check_threads(plan, hooks, job->rest ? &*job->rest : nullptr);
+  const auto checked = recovery::check_threads(plan, hooks, job->rest ? &*job->rest : nullptr);
   watch_stop(nullptr);
-  if (!result) return tl::unexpected(result.error());
-  if (options.outcomes && result->has_recover) fmt::print(out, "{}\n", recovery::report_outcomes(result->survey));
-  if (result->finding)
-    fmt::print(out, "{}\n", recovery::report_threads_finding(plan, *result->finding, recovery::Detail::kShort));
-  if (!json_file.empty()) {
-    const std::string json = recovery::dump(recovery::threads_to_json(plan, *result, our_name()));
-    if (auto ok = write_json_file(json_file, json); !ok) return tl::unexpected(ok.error());
-  }
-  fmt::print(out, "{}{}", recovery::report_threads_kinds(plan, *result, our_name()),
-             recovery::report_threads_end(plan, *result, our_name()));
-  return recovery::exit_code(result->verdict);
+  line.clear();
+  if (!checked) return tl::unexpected(checked.error());
+  result::Result result = recovery::result_of(plan, head, *checked, our_name());
+  if (checked->rest) keep_rest(plan, *checked->rest, reports, result);
+  return report(reports, result);
 }
 
 }  // namespace
 
-tl::expected<int, Failure> replay_thread_token(const std::string& text, std::chrono::seconds recovery_limit,
+tl::expected<int, Failure> replay_thread_token(const result::Token& from, const std::string& named,
+                                               const std::string& from_directory, std::chrono::seconds recovery_limit,
                                                bool is_loud) {
-  const auto token = recovery::decode_threads(text);
-  if (!token) return wrong_use(token.error());
+  const auto token = recovery::read_thread_token(from);
+  if (!token) return tl::unexpected(token.error());
   recovery::ThreadPlan plan = recovery::plan_of(*token);
   plan.crash.recovery_limit = recovery_limit;
-  const auto program = prepare_threads(plan);
+  plan.crash.from_directory = from_directory;
+  const auto program = prepare_threads(plan, named);
   if (!program) return tl::unexpected(program.error());
   const auto finding =
       token->recovery
@@ -219,8 +235,10 @@ tl::expected<int, Failure> replay_thread_token(const std::string& text, std::chr
   }
   const bool is_violation = finding->crash ? inprocess::is_violation(finding->crash->account.failure.kind)
                                            : finding->details.kind != scheduler::runtime::FindingKind::kNone;
-  if (is_loud) fmt::print("{}\n", recovery::report_threads_finding(plan, *finding, recovery::Detail::kAll));
-  fmt::print("{}: {}\n", is_violation ? "violation" : "no violation", recovery::finding_text(*finding));
+  result::Counterexample told = recovery::counterexample_of(plan, *finding);
+  told.replays = told.is_smallest = true;  // as far as this run tells
+  if (is_loud) fmt::print("{}\n", result::counterexample_text(told, result::Detail::kAll));
+  fmt::print("{}", result::replay_end_text(told, is_violation));
   return is_violation ? 1 : 0;
 }
 
@@ -238,10 +256,9 @@ void add_threads_command(CLI::App& app, int& exit_code) {
       ->type_name("N")
       ->check(whole_between(1, ~std::uint64_t{0}));
   add_recovery_limit(*command, options->common);
-  command->add_option("--crashes", options->common.depth, "crashes in a row: recoveries are crashed too (default: 1)")
+  command->add_option("--depth", options->common.depth, "crashes in a row: 2 crashes recovery too (default: 1)")
       ->type_name("N")
       ->check(whole_between(1, 64));
-  command->add_flag("--outcomes", options->outcomes, "list every distinct output of recovery, and how often it came");
   command->add_flag("--all-logs", options->has_all_logs,
                     "run the recoveries of every execution, also where those of another would be the same");
   command->add_option("--reduction", options->reduction, "optimal (default), source, or none: every schedule")
@@ -252,7 +269,7 @@ void add_threads_command(CLI::App& app, int& exit_code) {
   command->add_option("--time", plan.bounds.time_most_s, "stop after so long")
       ->type_name("SECONDS")
       ->check(real_between(0.001, 1e9));
-  command->add_option("--depth", plan.bounds.depth_most, "no thread takes more steps than this")
+  command->add_option("--steps", plan.bounds.depth_most, "no thread takes more steps than this")
       ->type_name("N")
       ->check(whole_between(1, 1'000'000));
   command
@@ -284,31 +301,35 @@ void add_threads_command(CLI::App& app, int& exit_code) {
   command->add_flag("--strict-exit", plan.is_strict_exit,
                     "threads that still run when the process ends, and are not detached, are a violation");
   command->add_flag("--no-foresight", options->has_no_foresight, "semaphores' operations never commute by their count");
-  command->add_option("--resume", options->resume, "go on with a search that was stopped, by the token that it printed")
-      ->type_name("TOKEN");
-  command->add_option("--json", options->common.json_file, "write the result as JSON too (docs/json.md); - is stdout")
-      ->type_name("FILE");
+  command
+      ->add_option(
+          "--resume", options->resume,
+          "go on with a search that was stopped, by the directory of its results; --time and the like may differ")
+      ->type_name("DIR");
+  add_out_option(*command, options->common.reports,
+                 "keep the results there, with the program: for crashcut replay DIR");
+  add_report_options(*command, options->common.reports);
   command->footer(
-      std::string(
-          "prog is a dynamically linked executable, or its source (.c, .cc, .cpp). Its standard input is empty, its\n"
-          "output is not shown; crashcut replay --print shows it. Source is compiled so that its variables are seen:\n"
-          "atomic ones are operations, and data races are found. So is what was compiled with crashcut flags.\n"
-          "Of other programs the verdict is about lock and thread calls; where their threads are seen to meet in\n"
-          "atomic variables, it is bounded.\n\n"
-          "It starts on the modelled disk, as in crashcut run; where it has a crashcut_recover() (crashcut.h), that\n"
-          "runs on every state that a crash of every schedule can leave.\n\n"
-          "Example: crashcut threads --spurious 1 ./a.out 3\n\n") +
+      std::string("prog is a dynamically linked executable, or its source (.c, .cc, .cpp). Its standard input is\n"
+                  "empty, its output is not shown; crashcut replay --print shows it. Source is compiled so that its\n"
+                  "variables are seen: atomic ones are operations, and data races are found. So is what was compiled\n"
+                  "with crashcut flags. Of other programs the verdict is about lock and thread calls; where their\n"
+                  "threads are seen to meet in atomic variables, it is bounded.\n\n"
+                  "It starts on the modelled disk, as in crashcut run; where it has a crashcut_recover()\n"
+                  "(crashcut.h), that runs on every state that a crash of every schedule can leave.\n\n"
+                  "Example: crashcut threads --spurious 1 ./a.out 3\n\n") +
       kExitCodes);
   command->callback([command, options, &exit_code] {
     if (const std::string given = options->resume.empty() ? "" : given_beside_resume(*command); !given.empty()) {
       exit_code = report_failure(
-          {Failure::Blame::kUser,
+          {result::Blame::kUser,
            fmt::format(
                "--resume goes on with the program and the options that the search had: {} cannot be given with it.",
                given)});
       return;
     }
-    const auto code = run(*options, options->resume.empty() ? program_words(*command) : std::vector<std::string>());
+    const auto code =
+        run(*options, options->resume.empty() ? program_words(*command) : std::vector<std::string>(), *command);
     exit_code = code ? *code : report_failure(code.error());
   });
 }

@@ -1,8 +1,7 @@
 // BlockPool: memory for blocks, in large pieces that the system zeroes.
 //
-// A file that is written takes a block each time. One by one from the heap, each would be zeroed here, and the heap of
-// a
-//   thread grows by a page fault and a system call a block; that was a tenth of the time of a write.
+// A file that is written takes a block each time. One by one from the heap, each would be zeroed here, and the heap
+//   of a thread grows by a page fault and a system call a block; that was a tenth of the time of a write.
 // Invariant: a block that is taken holds zeros, unless it was wanted unclean.
 // Threads: none of its own.
 #pragma once

@@ -212,8 +212,8 @@ Ino CrashView::first_free_ino() { return recording_.next_ino; }
 
 bool CrashView::reached(std::string_view mark) {
   if (observer_) observe(name_of_mark(mark));
-  const auto found = recording_.marks.find(mark);
-  if (found != recording_.marks.end() && read(found->second) == 1) return true;
+  const auto found = recording_.mark_locations.find(mark);
+  if (found != recording_.mark_locations.end() && read(found->second) == 1) return true;
   return below_ && below_->reached(mark);
 }
 

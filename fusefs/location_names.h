@@ -28,13 +28,13 @@ std::uint64_t name_of_sector(Ino ino, std::uint64_t block, std::uint64_t generat
 std::uint64_t name_of_place(Ino ino, std::uint64_t block);
 std::uint64_t name_of_mark(std::string_view text);
 
-class LocationNames {
+class LocationNames final : public persist::StableNames {
  public:
   explicit LocationNames(const Recording& recording);
-  std::uint64_t location(persist::LocationId location) const { return names_[location]; }
+  std::uint64_t location(persist::LocationId location) const override { return names_[location]; }
   // The listing that an entry is part of, the place of a sector; 0 for others.
-  std::uint64_t listing(persist::LocationId location) const;
-  std::uint64_t value(persist::LocationId location, persist::Value value) const;
+  std::uint64_t listing(persist::LocationId location) const override;
+  std::uint64_t value(persist::LocationId location, persist::Value value) const override;
 
  private:
   const Recording& recording_;

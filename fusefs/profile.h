@@ -10,6 +10,8 @@
 #include <tl/expected.hpp>
 #include <vector>
 
+#include "persist/recording.h"
+
 namespace crashcut::fusefs {
 
 enum class ProfileName { kPaper, kExt4 };
@@ -24,6 +26,7 @@ struct ModelOptions {
   bool barrier = true;         // the journal flushes the drive's cache
   std::uint32_t sector_bytes = 512;
   std::uint32_t block_bytes = 4096;
+  bool operator==(const ModelOptions&) const = default;
 };
 
 // Names as on the command line. Errors are sentences that say what is allowed.
@@ -37,6 +40,11 @@ std::string_view to_text(ProfileName name);
 std::string_view to_text(DataMode mode);
 // "ext4 data=ordered nodelalloc sector=512 block=4096": what differs from the defaults is named.
 std::string describe(const ModelOptions& options);
+// The options as others keep them: all of them, or, to be short, those that are not the default; and back. The error is
+// a sentence.
+persist::ModelSpec spec_of(const ModelOptions& options);
+persist::ModelSpec changes_of(const ModelOptions& options);
+tl::expected<ModelOptions, std::string> options_of(const persist::ModelSpec& spec);
 
 // The kinds of events, as bits.
 enum Kind : std::uint32_t {

@@ -224,11 +224,11 @@ void Recorder::change_meta(const MetaChange& change) {
 
 void Recorder::mark(const std::string& text) {
   Impl& impl = *impl_;
-  auto found = impl.recording.marks.find(text);
-  if (found == impl.recording.marks.end()) {
+  auto found = impl.recording.mark_locations.find(text);
+  if (found == impl.recording.mark_locations.end()) {
     impl.recording.strings.push_back(text);
     const LocationId location = impl.add_location(LocationKind::kMark, kNoIno, impl.recording.strings.size() - 1, 0);
-    found = impl.recording.marks.emplace(text, location).first;
+    found = impl.recording.mark_locations.emplace(text, location).first;
   }
   const Write write{found->second, 1};
   impl.emit(kMark, Touch{}, {&write, 1});

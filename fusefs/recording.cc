@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cctype>
 
+#include "fusefs/location_names.h"
+
 namespace crashcut::fusefs {
 
 using persist::EventId;
@@ -31,6 +33,48 @@ std::string quote(std::span<const std::byte> bytes, std::size_t most) {
 }
 
 }  // namespace
+
+// An event may be of several kinds, a rename with its attributes; the first that fits names it.
+std::string_view Recording::kind_of(EventId event) const {
+  struct Name {
+    Kinds kinds;
+    std::string_view text;
+  };
+  static constexpr Name kNames[] = {{kCreate, "create"},
+                                    {kName, "name"},
+                                    {kTruncate, "truncate"},
+                                    {kZeroGrow, "zero-grow"},
+                                    {kAllocate, "allocate"},
+                                    {kGrow | kGrowInside, "grow"},
+                                    {kMap, "map"},
+                                    {kData | kZeroOut, "data"},
+                                    {kMeta, "meta"},
+                                    {kFsync | kDirectoryFsync | kRangeFsync, "fsync"},
+                                    {kFdatasync | kRangeFdatasync, "fdatasync"},
+                                    {kSync, "sync"},
+                                    {kMark, "mark"}};
+  if (event_kinds[event] == kFree) return "";
+  for (const Name& name : kNames) {
+    if ((event_kinds[event] & name.kinds) != 0) return name.text;
+  }
+  return "other";
+}
+
+std::vector<persist::Mark> Recording::marks() const {
+  std::vector<persist::Mark> marks;
+  for (const auto& [text, location] : mark_locations) {
+    const auto history = log.history(location);
+    if (!history.empty()) marks.push_back(persist::Mark{text, history.front().event});
+  }
+  std::sort(marks.begin(), marks.end(),
+            [](const persist::Mark& a, const persist::Mark& b) { return a.event < b.event; });
+  return marks;
+}
+
+// Blocks that share a place on the disk make recordings differ in more than the locations that a recovery reads.
+std::unique_ptr<persist::StableNames> Recording::stable_names() const {
+  return freed.empty() ? std::make_unique<LocationNames>(*this) : nullptr;
+}
 
 std::string Recording::path_of(Ino ino) const {
   if (ino == kRootIno) return ".";

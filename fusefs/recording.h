@@ -18,8 +18,7 @@
 
 #include "fusefs/profile.h"
 #include "fusefs/types.h"
-#include "persist/choices.h"
-#include "persist/log.h"
+#include "persist/recording.h"
 
 namespace crashcut::fusefs {
 
@@ -62,10 +61,8 @@ inline constexpr persist::LocationId kNoLocation = ~persist::LocationId{0};
 // The value of a location that this recording has not written: the disk below knows it.
 inline constexpr persist::Value kFromBelow = ~persist::Value{0};
 
-struct Recording {
+struct Recording final : persist::Recording {
   ModelOptions options;
-  persist::Log log;
-  std::vector<std::string> ops;         // the operations in order, as text; Log::op() points here
   std::vector<Kind> event_kinds;        // of each event
   std::vector<LocationInfo> locations;  // of each location
   std::vector<std::string> strings;
@@ -77,18 +74,24 @@ struct Recording {
   std::vector<Meta> metas{
       Meta{.mode = kRootMode, .nlink = 2}};  // kMeta values point here; [0] is the empty disk's root
   std::vector<std::byte> bytes;              // kSector values point here, plus one; 0 is all NULs
-  std::map<std::string, persist::LocationId, std::less<>> marks;
+  std::map<std::string, persist::LocationId, std::less<>> mark_locations;
   // The names that an inode had last and first, for reports.
   std::unordered_map<std::uint64_t, std::pair<Ino, std::string>> last_names;
   std::unordered_map<std::uint64_t, std::string> first_names;
   Ino next_ino{11};  // ext4's first
 
-  // One event in words: "size of foo becomes 4". Names are those that the inode had last.
-  std::string describe_event(persist::EventId event) const;
-  std::string describe_location(persist::LocationId location) const;
+  persist::ModelSpec model() const override { return spec_of(options); }
+  std::string_view kind_of(persist::EventId event) const override;
+  bool is_sync(persist::EventId event) const override { return (event_kinds[event] & ~kBarriers) == 0; }
+  // Names are those that the inode had last.
+  std::string describe_event(persist::EventId event) const override;
+  std::string describe_location(persist::LocationId location) const override;
   std::string describe_value(persist::LocationId location, persist::Value value) const;
-  // The same, and where it comes from if not from the location itself.
-  std::string describe_candidate(persist::LocationId location, const persist::Candidate& candidate) const;
+  // The value, and where it comes from if not from the location itself.
+  std::string describe_candidate(persist::LocationId location, const persist::Candidate& candidate) const override;
+  std::vector<persist::Mark> marks() const override;
+  bool is_mark(persist::LocationId location) const override { return locations[location].kind == LocationKind::kMark; }
+  std::unique_ptr<persist::StableNames> stable_names() const override;
   std::string path_of(Ino ino) const;
 };
 

@@ -1,9 +1,9 @@
 // CutStack: what the medium holds after several crashes, each with its own log, decided while recovery reads.
 //
 // Each log of the stack is a layer. After a crash the surviving cut is the ground on which the program runs on and
-// records
-//   the next log. That log may crash too: a second crash of the same program, or the failure of another machine that
-//   shares the memory. Each sealed layer has a cut of its own, and the constraints of one log do not touch another log.
+//   records the next log. That log may crash too: a second crash of the same program, or the failure of another
+//   machine that shares the memory. Each sealed layer has a cut of its own, and the constraints of one log do not
+//   touch another log.
 //
 // A location shows its newest write that persisted. If none of its layer's writes did, it shows what the location below
 //   it shows (Log::add_location_over names that one). So reading a location offers the writes of its own layer and, as
@@ -13,14 +13,12 @@
 //   again has a location in the log of A for the first time, one in the log of B over it, and another one in the log of
 //   A over that.
 //
-// A layer whose log is not sealed yet is live: its program is still running. All that it has written so far counts, so
-// a
-//   location that it has written shows the last write, and there is nothing to choose.
+// A layer whose log is not sealed yet is live: its program is still running. All that it has written so far counts,
+//   so a location that it has written shows the last write, and there is nothing to choose.
 //
 // Why no choice ever leads to a dead end: a candidate of layer k needs that the writes of the layers above are out.
-// They
-//   can be, or the layers above would not have offered what lies below. The layers share no events, so each decides as
-//   its Cut does.
+//   They can be, or the layers above would not have offered what lies below. The layers share no events, so each
+//   decides as its Cut does.
 //
 // Neighbouring writes of equal value are one candidate inside a layer, as in Cut. The oldest writes of a layer are one
 //   with what lies below them if that is a single candidate: then it is decided, and there is nothing more to say of

@@ -4,8 +4,7 @@
 //   and an estimate of the rest. The tree stays where the budget ended; explore() it again to continue.
 //
 // The estimate is Landslide's weighted backtrack estimator (section 3.4.3). It assumes that the subtrees of a choice
-// are
-//   of equal size, so it is a guess, and a poor one until the first choices of the tree have changed.
+//   are of equal size, so it is a guess, and a poor one until the first choices of the tree have changed.
 // Threads: one exploration belongs to the thread of its tree.
 #pragma once
 

@@ -5,14 +5,16 @@
 #include <chrono>
 
 #include "recovery/minimise.h"
-#include "recovery/token.h"
+#include "recovery/read_story.h"
+#include "recovery/result/words.h"
+#include "recovery/run_token.h"
 
 namespace crashcut::recovery {
 namespace {
 
 using inprocess::ExecutionKind;
-using inprocess::Failure;
 using inprocess::Session;
+using result::Failure;
 using Clock = std::chrono::steady_clock;
 
 // A complete exploration needs no minimising, see minimise.h; there it only confirms.
@@ -20,9 +22,6 @@ constexpr std::chrono::seconds kMinimiseLimit{10};
 constexpr std::chrono::seconds kConfirmLimit{1};
 // Of --time, where main() took nearly all: a limit of nothing would be none.
 constexpr std::chrono::duration<double> kLeastTime{0.001};
-
-Failure user_failure(std::string sentence) { return Failure{Failure::Blame::kUser, std::move(sentence)}; }
-Failure tool_failure(std::string sentence) { return Failure{Failure::Blame::kTool, std::move(sentence)}; }
 
 // A session that the caller knows of for as long as it lives.
 class Running {
@@ -73,18 +72,20 @@ tl::expected<void, Failure> check_execution(const inprocess::Execution& executio
   switch (execution.kind) {
     case ExecutionKind::kEnded:
       if (execution.exit_code == 0) return {};
-      return tl::unexpected(user_failure(fmt::format("{} ended with status {}.", kItself, execution.exit_code)));
+      return tl::unexpected(
+          result::users_failure(fmt::format("{} ended with status {}.", kItself, execution.exit_code)));
     case ExecutionKind::kKilled:
-      return tl::unexpected(user_failure(fmt::format("{} was killed by {}.", kItself, signal_text(execution.signal))));
+      return tl::unexpected(
+          result::users_failure(fmt::format("{} was killed by {}.", kItself, result::signal_text(execution.signal))));
     case ExecutionKind::kHung:
-      return tl::unexpected(user_failure(fmt::format("{} did not end within the limit of {} (--main-limit).", kItself,
-                                                     seconds_text(plan.main_limit))));
+      return tl::unexpected(result::users_failure(fmt::format("{} did not end within the limit of {} (--main-limit).",
+                                                              kItself, result::seconds_text(plan.main_limit))));
     case ExecutionKind::kToolError:
       return tl::unexpected(Failure{execution.blame, execution.sentence});
     case ExecutionKind::kRunning:
       break;
   }
-  return tl::unexpected(tool_failure("The runtime did not say how main() ended."));
+  return tl::unexpected(result::tools_failure("The runtime did not say how main() ended."));
 }
 
 tl::expected<std::unique_ptr<Session>, Failure> start(const Plan& plan, const Hooks& hooks) {
@@ -95,7 +96,7 @@ tl::expected<std::unique_ptr<Session>, Failure> start(const Plan& plan, const Ho
 }
 
 // All recoveries, into result.survey; says which bound ended it.
-tl::expected<void, Failure> survey_all(Session& session, const Plan& plan, const Hooks& hooks, Result& result) {
+tl::expected<void, Failure> survey_all(Session& session, const Plan& plan, const Hooks& hooks, Checked& result) {
   const auto begin = Clock::now();
   bool is_late = false;
   auto on_idle = [&] {
@@ -104,8 +105,12 @@ tl::expected<void, Failure> survey_all(Session& session, const Plan& plan, const
       is_late = true;
       session.stop();
     } else if (hooks.on_progress) {
-      hooks.on_progress(
-          Progress{elapsed.count(), session.recoveries(), session.violations(), session.explored_fraction()});
+      result::Progress progress;
+      progress.seconds = elapsed.count();
+      progress.recoveries = session.recoveries();
+      progress.violations = session.violations();
+      progress.fraction = session.explored_fraction();
+      hooks.on_progress(progress);
     }
   };
   auto done = session.explore(
@@ -116,23 +121,26 @@ tl::expected<void, Failure> survey_all(Session& session, const Plan& plan, const
   if (!session.bounded() && !is_incomplete) return {};
   result.explored_fraction = session.explored_fraction();
   const bool interrupted = hooks.is_interrupted && hooks.is_interrupted();
-  result.bound = interrupted     ? Bound::kInterrupt
-                 : is_late       ? Bound::kTime
-                 : is_incomplete ? Bound::kNotRun
-                                 : Bound::kRecoveries;
+  result.bound = interrupted     ? result::Bound::kInterrupt
+                 : is_late       ? result::Bound::kTime
+                 : is_incomplete ? result::Bound::kNotRun
+                                 : result::Bound::kRecoveries;
   return {};
 }
 
 tl::expected<Account, Failure> tell(const inprocess::SingleRun& run, std::string_view description) {
   auto story = read_story(description, run.trace);
-  if (!story) return tl::unexpected(tool_failure(story.error()));
+  if (!story) return tl::unexpected(result::tools_failure(story.error()));
   if (run.recovery.kind == inprocess::RecordKind::kToolError) {
     return tl::unexpected(Failure{run.recovery.blame, run.text});
   }
   inprocess::Recovery recovery = run.recovery;
   recovery.errors = run.errors;
-  return Account{failure_of(recovery), std::move(*story),   run.output,    run.errors,
-                 recovery.output_cut,  recovery.errors_cut, recovery.path, {}};
+  story->output = run.output;
+  story->errors = run.errors;
+  story->output_cut = recovery.output_cut;
+  story->errors_cut = recovery.errors_cut;
+  return Account{failure_of(recovery), std::move(*story), recovery.path};
 }
 
 tl::expected<Account, Failure> replay_in(Session& session, const std::vector<std::uint32_t>& path,
@@ -140,7 +148,7 @@ tl::expected<Account, Failure> replay_in(Session& session, const std::vector<std
   const auto run = session.replay(path);
   if (!run) return tl::unexpected(run.error());
   if (run->diverged) {
-    return tl::unexpected(user_failure(
+    return tl::unexpected(result::users_failure(
         "Recovery did not ask for the same things as when this violation was found: it has changed since, or it "
         "depends on something outside the model (time, random numbers, threads). Run crashcut run again."));
   }
@@ -149,9 +157,9 @@ tl::expected<Account, Failure> replay_in(Session& session, const std::vector<std
   return account;
 }
 
-tl::expected<Counterexample, Failure> explain(Session& session, const Result& result, const Hooks& hooks) {
+tl::expected<Counterexample, Failure> explain(Session& session, const Checked& result, const Hooks& hooks) {
   const Survey::Violation& violation = *result.survey.smallest();
-  const bool complete = result.bound == Bound::kNone;
+  const bool complete = result.bound == result::Bound::kNone;
   auto description = session.describe();
   if (!description) return tl::unexpected(description.error());
   const auto deadline = Clock::now() + (complete ? kConfirmLimit : kMinimiseLimit);
@@ -173,28 +181,28 @@ tl::expected<Counterexample, Failure> explain(Session& session, const Result& re
 // Of several reasons one of ours is the one to tell: nothing that the user changes would help.
 Failure failure_of_tool(const Survey& survey) {
   for (const auto& [sentence, not_run] : survey.not_run()) {
-    if (not_run.blame == inprocess::Blame::kTool) return tool_failure(sentence);
+    if (not_run.blame == result::Blame::kTool) return result::tools_failure(sentence);
   }
-  return user_failure(survey.not_run().begin()->first);
+  return result::users_failure(survey.not_run().begin()->first);
 }
 
-Verdict verdict_of(const Result& result) {
-  if (result.survey.violations() > 0) return Verdict::kViolation;
-  return result.bound == Bound::kNone ? Verdict::kVerified : Verdict::kBounded;
+result::Verdict verdict_of(const Checked& result) {
+  if (result.survey.violations() > 0) return result::Verdict::kViolation;
+  return result.bound == result::Bound::kNone ? result::Verdict::kVerified : result::Verdict::kBounded;
 }
 
 }  // namespace
 
-tl::expected<Result, Failure> check_recording(Session& session, const Plan& plan, const Hooks& hooks) {
-  Result result;
+tl::expected<Checked, Failure> check_recording(Session& session, const Plan& plan, const Hooks& hooks) {
+  Checked result;
   result.execution = session.execution();
   if (result.execution.op_count > 0) --result.execution.op_count;  // the first is the starting state
   if (auto done = survey_all(session, plan, hooks, result); !done) return tl::unexpected(done.error());
   result.verdict = verdict_of(result);
-  if (result.verdict != Verdict::kViolation && result.survey.tool_errors() > 0) {
+  if (result.verdict != result::Verdict::kViolation && result.survey.tool_errors() > 0) {
     return tl::unexpected(failure_of_tool(result.survey));
   }
-  if (result.verdict == Verdict::kViolation) {
+  if (result.verdict == result::Verdict::kViolation) {
     session.set_limits(0, 0);
     auto counterexample = explain(session, result, hooks);
     if (!counterexample) {
@@ -212,16 +220,16 @@ tl::expected<Account, Failure> replay_recording(Session& session, const std::vec
   return replay_in(session, path, *description);
 }
 
-tl::expected<Result, Failure> check(const Plan& plan, const Hooks& hooks) {
+tl::expected<Checked, Failure> check(const Plan& plan, const Hooks& hooks) {
   const auto begin = Clock::now();
   auto started = Session::start(setup_of(plan, hooks));
   if (!started) return tl::unexpected(started.error());
   const std::chrono::duration<double> used = Clock::now() - begin;
   const inprocess::Execution& execution = (*started)->execution();
   if (execution.kind == ExecutionKind::kHung && is_time_shorter_than_main(plan)) {
-    Result result;
-    result.verdict = Verdict::kBounded;
-    result.bound = Bound::kTimeInMain;
+    Checked result;
+    result.verdict = result::Verdict::kBounded;
+    result.bound = result::Bound::kTimeInProgram;
     result.explored_fraction = 0;
     result.seconds = used.count();
     return result;
@@ -232,7 +240,7 @@ tl::expected<Result, Failure> check(const Plan& plan, const Hooks& hooks) {
   if (plan.time_limit.count() > 0) rest.time_limit = std::max(plan.time_limit - used, kLeastTime);
   auto result = check_recording(*session, rest, hooks);
   if (result && result->counterexample) {
-    result->token = encode(make_token(plan, result->execution.fingerprint, result->counterexample->account.path));
+    result->token = result::encode(token_of(plan, result->execution.fingerprint, result->counterexample->account.path));
   }
   return result;
 }
@@ -243,35 +251,11 @@ tl::expected<Account, Failure> replay(const Plan& plan, std::uint64_t fingerprin
   if (!started) return tl::unexpected(started.error());
   Running session(std::move(*started), hooks);
   if (session->execution().fingerprint != fingerprint) {
-    return tl::unexpected(user_failure(
+    return tl::unexpected(result::users_failure(
         "The program does not do what it did when this token was made: it has changed since, or it depends on "
         "something outside the model (time, random numbers, its input). Run crashcut run again."));
   }
   return replay_recording(*session, path);
-}
-
-std::string_view to_text(Verdict verdict) {
-  switch (verdict) {
-    case Verdict::kVerified:
-      return "verified";
-    case Verdict::kViolation:
-      return "violation";
-    case Verdict::kBounded:
-      return "bounded";
-  }
-  return "";
-}
-
-int exit_code(Verdict verdict) {
-  switch (verdict) {
-    case Verdict::kVerified:
-      return 0;
-    case Verdict::kViolation:
-      return 1;
-    case Verdict::kBounded:
-      return 3;
-  }
-  return 4;
 }
 
 }  // namespace crashcut::recovery

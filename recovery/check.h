@@ -8,29 +8,17 @@
 
 #include "recovery/inprocess/session.h"
 #include "recovery/plan.h"
-#include "recovery/story.h"
+#include "recovery/result/failure.h"
+#include "recovery/result/result.h"
 #include "recovery/survey.h"
 
 namespace crashcut::recovery {
 
-enum class Verdict { kVerified, kViolation, kBounded };
-// What ended an exploration early.
-enum class Bound { kNone, kRecoveries, kTime, kTimeInMain, kInterrupt, kNotRun };
-
-// Who did it, for reports: "main()" and "recovery", "the program" and "the checker".
-struct ActorNames {
-  std::string program = "main()";
-  std::string recovery = "recovery";
-};
-
 // One recovery, told.
 struct Account {
   FailureKind failure;  // kOk and others where it is none
-  Story story;
-  std::string output, errors;
-  bool output_cut = false, errors_cut = false;
+  result::Story story;
   std::vector<std::uint32_t> path;
-  ActorNames names;
 };
 
 struct Counterexample {
@@ -39,9 +27,9 @@ struct Counterexample {
   bool replays = true;       // it failed the same way when it was run again
 };
 
-struct Result {
-  Verdict verdict = Verdict::kVerified;
-  Bound bound = Bound::kNone;
+struct Checked {
+  result::Verdict verdict = result::Verdict::kVerified;
+  result::Bound bound = result::Bound::kNone;
   double explored_fraction = 1;  // an estimate, where a bound was hit
   double seconds = 0;
   inprocess::Execution execution;
@@ -51,35 +39,25 @@ struct Result {
   std::string unexplained;  // why there is a violation and no counterexample
 };
 
-struct Progress {
-  double seconds;
-  std::uint64_t recoveries;
-  std::uint64_t violations;
-  double fraction;  // of the whole, an estimate
-};
-
 // How the caller takes part.
 struct Hooks {
-  std::function<void(inprocess::Session*)> on_session;  // running now; nullptr just before it goes
-  std::function<void(const Progress&)> on_progress;     // about ten times a second
+  std::function<void(inprocess::Session*)> on_session;       // running now; nullptr just before it goes
+  std::function<void(const result::Progress&)> on_progress;  // about ten times a second
   std::function<bool()> is_interrupted;
   int stdout_fd = -1, stderr_fd = -1;  // of main(); -1: ours
 };
 
-tl::expected<Result, inprocess::Failure> check(const Plan& plan, const Hooks& hooks);
+tl::expected<Checked, result::Failure> check(const Plan& plan, const Hooks& hooks);
 
 // The recoveries of what the session has executed: a part of check(), for who executes by himself. No token.
-tl::expected<Result, inprocess::Failure> check_recording(inprocess::Session& session, const Plan& plan,
-                                                         const Hooks& hooks);
+tl::expected<Checked, result::Failure> check_recording(inprocess::Session& session, const Plan& plan,
+                                                       const Hooks& hooks);
 // One of them again.
-tl::expected<Account, inprocess::Failure> replay_recording(inprocess::Session& session,
-                                                           const std::vector<std::uint32_t>& path);
+tl::expected<Account, result::Failure> replay_recording(inprocess::Session& session,
+                                                        const std::vector<std::uint32_t>& path);
 
 // Runs main() and one recovery. A program that does not do what it did when the path was found is a user's failure.
-tl::expected<Account, inprocess::Failure> replay(const Plan& plan, std::uint64_t fingerprint,
-                                                 const std::vector<std::uint32_t>& path, const Hooks& hooks);
-
-std::string_view to_text(Verdict verdict);
-int exit_code(Verdict verdict);
+tl::expected<Account, result::Failure> replay(const Plan& plan, std::uint64_t fingerprint,
+                                              const std::vector<std::uint32_t>& path, const Hooks& hooks);
 
 }  // namespace crashcut::recovery

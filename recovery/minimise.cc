@@ -2,14 +2,14 @@
 
 #include <set>
 
-#include "recovery/story.h"
+#include "recovery/read_story.h"
 
 namespace crashcut::recovery {
 namespace {
 
-using inprocess::Failure;
 using inprocess::Session;
 using inprocess::SingleRun;
+using result::Failure;
 
 // The part of a run that minimising looks at.
 struct Candidate {
@@ -23,7 +23,7 @@ bool is_out_of_time(const MinimiseLimit& limit) {
   return std::chrono::steady_clock::now() >= limit.deadline || (limit.is_interrupted && limit.is_interrupted());
 }
 
-Failure as_failure(const std::string& sentence) { return Failure{Failure::Blame::kTool, sentence}; }
+Failure as_failure(const std::string& sentence) { return Failure{result::Blame::kTool, sentence}; }
 
 tl::expected<Candidate, Failure> read_candidate(const SingleRun& run) {
   auto story = read_story("", run.trace);
@@ -35,8 +35,8 @@ tl::expected<std::set<std::uint32_t>, Failure> read_durable_events(std::string_v
   const auto story = read_story(description, "");
   if (!story) return tl::unexpected(as_failure(story.error()));
   std::set<std::uint32_t> durable;
-  for (const Operation& operation : story->crashes[0].operations) {
-    for (const Event& event : operation.events) {
+  for (const result::Operation& operation : story->crashes[0].operations) {
+    for (const result::Event& event : operation.events) {
       if (event.durable) durable.insert(event.id);
     }
   }

@@ -25,7 +25,7 @@ struct MinimiseLimit {
 };
 
 // `description` is session.describe().
-tl::expected<Minimised, inprocess::Failure> minimise(inprocess::Session& session, const Survey::Violation& violation,
-                                                     std::string_view description, const MinimiseLimit& limit);
+tl::expected<Minimised, result::Failure> minimise(inprocess::Session& session, const Survey::Violation& violation,
+                                                  std::string_view description, const MinimiseLimit& limit);
 
 }  // namespace crashcut::recovery

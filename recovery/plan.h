@@ -15,10 +15,13 @@ inline constexpr std::chrono::seconds kMainLimit{60};
 inline constexpr std::chrono::seconds kRecoveryLimit{10};
 
 struct Plan {
-  std::string program;                 // absolute: the executable, or the source it is made from
+  std::string named;                   // the executable, or the source it is made from, as typed
+  std::string program;                 // the same, absolute
+  std::string program_id;              // its build id, or a checksum
   std::string executable;              // what is run
   std::vector<std::string> arguments;  // argv[1] on
-  std::string from_directory;          // absolute; empty: the disk starts empty
+  std::string from_named;              // the directory that the disk starts as; empty: an empty one
+  std::string from_directory;          // the same, absolute
   fusefs::ModelOptions model;
   std::uint32_t depth = 1;
   std::uint64_t seed = 0;  // of the order of the search; where no bound ends it, that changes nothing

@@ -5,6 +5,8 @@
 #include <csignal>
 #include <cstring>
 
+#include "recovery/result/words.h"
+
 namespace crashcut::recovery {
 namespace {
 
@@ -16,33 +18,6 @@ std::string outcome_of(const inprocess::Recovery& recovery) {
          (recovery.output_cut ? fmt::format("... (and more, of hash {:08x})", recovery.output_rest) : "");
 }
 
-// As a string of C.
-std::string quoted(std::string_view text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (c == '\n') {
-      out += "\\n";
-    } else if (c == '"' || c == '\\') {
-      out += '\\';
-      out += c;
-    } else if (byte >= 0x20 && byte < 0x7f) {
-      out += c;
-    } else {
-      out += fmt::format("\\x{:02x}", byte);
-    }
-  }
-  return out + "\"";
-}
-
-std::string last_line(std::string_view text) {
-  const std::size_t end = text.find_last_not_of(" \n\r\t");
-  if (end == std::string_view::npos) return "";
-  text = text.substr(0, end + 1);
-  const std::size_t newline = text.rfind('\n');
-  return std::string(newline == std::string_view::npos ? text : text.substr(newline + 1));
-}
-
 }  // namespace
 
 FailureKind failure_of(const inprocess::Recovery& recovery) {
@@ -50,41 +25,7 @@ FailureKind failure_of(const inprocess::Recovery& recovery) {
                    : recovery.kind == RecordKind::kExited  ? recovery.exit_code
                    : recovery.kind == RecordKind::kHung    ? static_cast<int>(recovery.limit.count())
                                                            : 0;
-  return FailureKind{recovery.kind, code, last_line(recovery.errors)};
-}
-
-std::string signal_text(int signal) {
-  const char* name = sigabbrev_np(signal);
-  return name != nullptr ? fmt::format("SIG{}", name) : fmt::format("signal {}", signal);
-}
-
-std::string seconds_text(std::chrono::seconds time) {
-  return fmt::format("{} second{}", time.count(), time.count() == 1 ? "" : "s");
-}
-
-std::string outcome_text(std::string_view output) {
-  if (output.ends_with('\n')) output.remove_suffix(1);
-  std::string joined;
-  for (const char c : output) joined += c == '\n' ? std::string("; ") : std::string(1, c);
-  return joined;
-}
-
-std::vector<std::string> texts_of(const std::vector<std::string>& outputs,
-                                  const std::function<std::string(const std::string&)>& text) {
-  std::vector<std::string> texts;
-  for (const std::string& output : outputs) texts.push_back(text(output));
-  // One in quotes may look like another as it is, which then needs them too.
-  for (bool is_done = false; !is_done;) {
-    is_done = true;
-    std::map<std::string, int> counts;
-    for (const std::string& one : texts) ++counts[one];
-    for (std::size_t i = 0; i < outputs.size(); ++i) {
-      if (counts[texts[i]] == 1 || texts[i] == quoted(outputs[i])) continue;
-      texts[i] = quoted(outputs[i]);
-      is_done = false;
-    }
-  }
-  return texts;
+  return FailureKind{recovery.kind, code, result::last_line(recovery.errors)};
 }
 
 std::string to_text(const FailureKind& failure) {
@@ -97,10 +38,10 @@ std::string to_text(const FailureKind& failure) {
       return fmt::format("recovery exited with status {}", failure.code);
     case RecordKind::kSignalled:
       if (failure.code == SIGABRT) return "recovery aborted (SIGABRT)";
-      return fmt::format("recovery was killed by {} ({})", signal_text(failure.code), strsignal(failure.code));
+      return fmt::format("recovery was killed by {} ({})", result::signal_text(failure.code), strsignal(failure.code));
     case RecordKind::kHung:
       return fmt::format("recovery did not end within the limit of {} (--recovery-limit)",
-                         seconds_text(std::chrono::seconds(failure.code)));
+                         result::seconds_text(std::chrono::seconds(failure.code)));
     case RecordKind::kToolError:
       return "crashcut could not run this recovery";
   }

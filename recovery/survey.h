@@ -30,15 +30,6 @@ struct FailureKind {
 FailureKind failure_of(const inprocess::Recovery& recovery);
 // "recovery aborted (SIGABRT)"
 std::string to_text(const FailureKind& failure);
-// "1 second", "10 seconds"
-std::string seconds_text(std::chrono::seconds time);
-// An outcome on one line, without the newline at its end. Others can look like it: see texts_of.
-std::string outcome_text(std::string_view output);
-// Outputs as `text` shows them; those that it shows alike are in quotes, with escapes. No two are the same.
-std::vector<std::string> texts_of(const std::vector<std::string>& outputs,
-                                  const std::function<std::string(const std::string&)>& text);
-// "SIGSEGV"
-std::string signal_text(int signal);
 
 class Survey {
  public:
@@ -55,7 +46,7 @@ class Survey {
 
   // Recoveries that crashcut could not run, for one reason.
   struct NotRun {
-    inprocess::Blame blame = inprocess::Blame::kTool;
+    result::Blame blame = result::Blame::kTool;
     std::uint64_t recoveries = 0;
   };
 

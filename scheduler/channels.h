@@ -2,12 +2,11 @@
 // them all, since poll() looks at many at once. The bytes in a pipe are the runtime's: here they are counted. Object: a
 // how many were opened, list the channels (kFields numbers each), second the descriptors, ascending (packed).
 //
-// A call that may wait is two steps: "use" finds what the descriptor names and holds it, as the kernel does, so that a
-// close by
-//   another thread meanwhile ends nothing; then the call proper, which lets go of it. "drop" lets go of it alone.
-// The ends of a pipe are open as long as a descriptor or a call holds them. An access's `expected` has the channel, or
-// those that
-//   are polled.
+// A call that may wait is two steps: "use" finds what the descriptor names and holds it, as the kernel does, so that
+//   a close by another thread meanwhile ends nothing; then the call proper, which lets go of it. "drop" lets go of it
+//   alone.
+// The ends of a pipe are open as long as a descriptor or a call holds them. An access's `expected` has the channel,
+//   or those that are polled.
 #pragma once
 
 #include <algorithm>

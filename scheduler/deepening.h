@@ -1,9 +1,9 @@
 // Deepening: the search of a program that may not come to an end.
 //
 // A thread that loops for good has no end of schedules, and an execution in which it runs alone says nothing of the
-// others. So
-//   where an execution is too long, the program is searched in levels: first all schedules in which no actor takes more
-//   than 4 steps, then 6, 8, 12, 16 and so on. A bug that takes few steps is found early, whatever lies behind it.
+//   others. So where an execution is too long, the program is searched in levels: first all schedules in which no
+//   actor takes more than 4 steps, then 6, 8, 12, 16 and so on. A bug that takes few steps is found early, whatever
+//   lies behind it.
 // A level that takes too long is left for the next, four times as deep: what comes late in long executions is looked at
 // too.
 //   There the actors take turns (RunRequest::turn_most). How much a level gets is counted in executions and steps, so

@@ -1,9 +1,9 @@
 // LeftOut: what the bounds on early timeouts and on spurious wake-ups kept out, told from the executions that were run.
 //
-// A search whose timers may be early only so often (timer.h) has left nothing out as long as each wait that came after
-// could not have
-//   run out: it never had to wait while somebody else could go on. That is asked of the whole class of an execution,
-//   not of the one schedule that was run: whether the wait has to wait in some execution of the class.
+// A search whose timers may be early only so often (timer.h) has left nothing out as long as each wait that came
+//   after could not have run out: it never had to wait while somebody else could go on. That is asked of the whole
+//   class of an execution, not of the one schedule that was run: whether the wait has to wait in some execution of the
+//   class.
 #pragma once
 
 #include <cstdint>

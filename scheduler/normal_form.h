@@ -2,9 +2,8 @@
 // post and a wait of one semaphore may be swapped too while the count is above zero (foresight.h says why).
 //
 // Executions are put in order step by step: next comes the first of what can be moved to the front. Counts are kept
-// high, so
-//   that more things commute: posts come before all others, then what is no plain wait; a wait comes, where it can be
-//   had, together with all that its actor does up to its next post.
+//   high, so that more things commute: posts come before all others, then what is no plain wait; a wait comes, where
+//   it can be had, together with all that its actor does up to its next post.
 // Equal hashes mean that swaps lead from one to the other. Where swaps do, hashes mostly are equal, but need not be.
 // Cost: of n steps by m actors about n (m + log n). Execution by execution it must cost less than running the program.
 #pragma once

@@ -1,9 +1,9 @@
 // Passing time: what waits for time alone goes on where nobody else can.
 //
-// A timed wait may run out at any moment, so often as --timeouts says (timer.h); beyond that, and for a sleep in a loop
-// that waits
-//   for others, time passes only where nobody can go on. Whose wait then ends first is open: each is another execution,
-//   and as no step moves past one that all others had to wait for (dependence.h), each is a class of its own.
+// A timed wait may run out at any moment, so often as --timeouts says (timer.h); beyond that, and for a sleep in a
+//   loop that waits for others, time passes only where nobody can go on. Whose wait then ends first is open: each is
+//   another execution, and as no step moves past one that all others had to wait for (dependence.h), each is a class
+//   of its own.
 // Who rests, since it came round to where it was (rounds.h), goes on so too; and not again before anything has changed.
 // Whoever runs a program calls let_time_pass() before it asks who goes next.
 #pragma once

@@ -10,9 +10,8 @@
 //   co_enabled   false only where no state enables both: then there is nothing to reverse
 //   holds        whether the actor keeps others from the access until it takes a further step. Asked only where several
 //                actors can do so at once without regard to each other: there one step less does not enable it
-//   destroys     the verb after which the object is not to be used any more, and the verbs (a bit each) of those that
-//   came to it
-//                before and may do so after it, too
+//   destroys     the verb after which the object is not to be used any more, and the verbs (a bit each)
+//                of those that came to it before and may do so after it, too
 #pragma once
 
 #include <span>

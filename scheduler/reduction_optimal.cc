@@ -47,14 +47,13 @@ void insert(Branches& branches, State& state, std::vector<Step> sequence, bool i
 
 // What a call on files does is known once it is done, and it may do something else in another place. So of a reversal
 // the last step is not known, where it is such a call. Optimality takes two things then:
-//   (1) What has been seen is used. If a sleeper commutes with all of a reversal, also with what the call will do, then
-//   the same
-//       steps were explored below the sleeper, and there the call came after the same steps: it was seen
+//   (1) What has been seen is used. If a sleeper commutes with all of a reversal, also with what the call will do,
+//       then the same steps were explored below the sleeper, and there the call came after the same steps: it was seen
 //       (seen_calls.h). So a call that was not seen is met by every sleeper that is a call on files too, as
 //       is_weak_initial() takes it.
-//   (2) What was put in a wakeup tree behind branches that were not explored then is looked at once more when its turn
-//   comes
-//       (Tree::prune), and dropped where it is explored by now. Until then it does not vouch for others (insert).
+//   (2) What was put in a wakeup tree behind branches that were not explored then is looked at once more when its
+//       turn comes (Tree::prune), and dropped where it is explored by now. Until then it does not vouch for others
+//       (insert).
 class Optimal : public Reduction {
  public:
   bool has_wakeup_trees() const override { return true; }

@@ -1,17 +1,15 @@
 // Rounds: actors that go round in a loop of operations and come to nothing new, as one does that polls under a mutex,
 // or two that try for each other's lock and give way (std::lock).
 //
-// An actor has come round where it stands as it stood before (its own state, told by the caller; nothing written that
-// others
-//   could read), and all that it can know of, the steps in its past (order.h), led to the same: the same objects, the
-//   others as they were. From there everything can happen again, and nothing else can. Since only the past is looked
-//   at, executions of one class agree on who has come round.
-// Who has come round rests: it goes on where nobody else can (passing_time.h), and if all has stayed as it was when it
-// last
-//   did so, not even then. What is lost are executions that go round once more before they do what can be done at once:
-//   any state that can be reached can be reached without going round. (tests/scheduler_rounds_test.cc compares with all
-//   states.)
-// Threads: none of its own.
+// An actor has come round where it stands as it stood before (its own state, told by the caller; nothing written
+//   that others could read), and all that it can know of, the steps in its past (order.h), led to the same: the same
+//   objects, the others as they were. From there everything can happen again, and nothing else can. Since only the
+//   past is looked at, executions of one class agree on who has come round.
+// Who has come round rests: it goes on where nobody else can (passing_time.h), and if all has stayed as it was when
+//   it last did so, not even then. What is lost are executions that go round once more before they do what can be done
+//   at once:
+//   any state that can be reached can be reached without going round. (tests/scheduler_rounds_test.cc compares with
+// all states.) Threads: none of its own.
 #pragma once
 
 #include <cstdint>

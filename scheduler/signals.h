@@ -6,16 +6,14 @@
 //   (packed).
 // Object of a thread: a whether a handler may begin now, b what it blocks, c the signal that came, until it is handled.
 //
-// What the thread stands before when a signal has come is not done (State, operation.h): its result is that signal, the
-// thread
-//   handles it and stands before the same again.
+// What the thread stands before when a signal has come is not done (State, operation.h): its result is that signal,
+//   the thread handles it and stands before the same again.
 // "deliver" is a step of an actor of its own, one a thread: a signal comes whenever the thread does not block it, so
-// any time,
-//   and no schedule may assume that it does not. One for the process goes to any thread that does not block it, or
-//   waits for it. Of several the thread's own come first, then the lowest number, as in Linux.
+//   any time, and no schedule may assume that it does not. One for the process goes to any thread that does not block
+//   it, or waits for it. Of several the thread's own come first, then the lowest number, as in Linux.
 // A thread that sends itself a signal, or blocks less than before, gets what is pending in that very step: the call
-// does not
-//   return before the handler has run. So does who sends one to the process where no other thread would take it.
+//   does not return before the handler has run. So does who sends one to the process where no other thread would take
+//   it.
 #pragma once
 
 #include <algorithm>

@@ -1,10 +1,9 @@
 // Waiters: those who wait for a signal, as condition variables and futexes have them (primitives/).
 //
-// Of the object: b signals so far, c the policy. list holds the waiters as they came, then the numbers of signals that
-// nobody
-//   has taken yet; second holds, a waiter, the first signal that it may take, or, below 0, why it waits no longer: it
-//   was woken by all (kByAll) or by the signal kBySignal - number; or it left without a signal (kByTime, kForNothing)
-//   and takes none any more.
+// Of the object: b signals so far, c the policy. list holds the waiters as they came, then the numbers of signals
+//   that nobody has taken yet; second holds, a waiter, the first signal that it may take, or, below 0, why it waits no
+//   longer: it was woken by all (kByAll) or by the signal kBySignal - number; or it left without a signal (kByTime,
+//   kForNothing) and takes none any more.
 #pragma once
 
 #include <algorithm>

@@ -252,17 +252,17 @@ def check(script, variant, mode, settings):
     execution = result["execution"]
     if execution["code"] != 0 or execution["signal"] != 0 or execution["timed_out"]:
         raise CheckFailed(f"the program did not do its work (status {execution['code']}): {said[-1] if said else ''}")
-    if result["not_deterministic"]:
-        raise CheckFailed(f"the checker is not deterministic: {result['not_deterministic']}")
-    if result["counts"]["check_hung"] > 0:
+    if result["facts"]["not_deterministic"]:
+        raise CheckFailed(f"the checker is not deterministic: {result['facts']['not_deterministic']}")
+    if result["kinds"].get("check did not end", 0) > 0:
         raise CheckFailed("the checker did not end in time")
     for violation in result["violations"]:
-        if violation["kind"] == "check failed" and not OUTCOME.fullmatch(violation["outcome"].strip()):
-            raise CheckFailed(f"the checker itself failed: {violation['outcome']}")
+        if violation["kind"] == "check failed" and not OUTCOME.fullmatch(violation["message"].strip()):
+            raise CheckFailed(f"the checker itself failed: {violation['message']}")
     losses = Losses(result)
-    if result["expectations"]["files"] and not losses.partial:
-        counts = result["counts"]
-        if (counts["lost"] > 0) != losses.without_backup() or (counts["not_durable"] > 0) > losses.not_durable():
+    if result["settings"]["files"] and not losses.partial:
+        kinds = result["kinds"]
+        if ("lost" in kinds) != losses.without_backup() or ("not durable" in kinds) > losses.not_durable():
             raise CheckFailed("--file and the checker do not agree")
     scratch = subprocess.run([str(PROGRAMS / f"{script}.sh"), "scratch"], capture_output=True, text=True, check=True)
     steps = describe_steps(directory / "trace", scratch.stdout.split())

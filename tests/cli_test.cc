@@ -99,8 +99,20 @@ class CliTest : public testing::Test {
   static std::string example(const std::string& name) {
     return std::string(CRASHCUT_SOURCE_DIR) + "/workloads/examples/" + name;
   }
+  // The words of the command that a report ends with, less crashcut's own name.
+  static std::vector<std::string> replay_of(const Ran& run) {
+    const std::size_t at = run.out.rfind(" replay ");
+    std::istringstream text(at == std::string::npos ? "" : run.out.substr(at));
+    std::vector<std::string> words;
+    for (std::string word; text >> word;) words.push_back(word);
+    return words;
+  }
+  static std::vector<std::string> with(std::vector<std::string> words, const std::vector<std::string>& more) {
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  }
   static std::string token_of(const Ran& run) {
-    const auto at = run.out.rfind("cc1");
+    const auto at = run.out.rfind("cc2");
     return at == std::string::npos ? "" : run.out.substr(at, run.out.find_first_of(" \n", at) - at);
   }
   void expect_refused(const std::vector<std::string>& words, const std::string& sentence) {
@@ -163,13 +175,13 @@ TEST_F(CliTest, TheLossyExampleIsAViolationThatReplays) {
   EXPECT_TRUE(run.says("yes        8  rename(\"notes.tmp\", \"notes.txt\")")) << run.out;
   EXPECT_TRUE(run.says("the power fails"));
   EXPECT_TRUE(run.says("Assertion `"));
-  EXPECT_TRUE(run.last_line().starts_with("violation: 1 of 3 recoveries failed, in 1 way; 8 operations"))
+  EXPECT_TRUE(run.last_line().starts_with("violation: 1 of 3 recoveries failed: 1 signal; 8 operations"))
       << run.last_line();
 
-  const Ran again = crashcut({"replay", token_of(run)});
+  const Ran again = crashcut(replay_of(run));
   EXPECT_EQ(again.exit_code, 1) << again.err;
   EXPECT_TRUE(again.last_line().starts_with("violation: recovery aborted (SIGABRT): save_lossy: ")) << again.out;
-  const Ran told = crashcut({"replay", token_of(run), "--print"});
+  const Ran told = crashcut(with(replay_of(run), {"--print"}));
   EXPECT_EQ(told.exit_code, 1);
   EXPECT_TRUE(told.says("block 0 of notes.txt: NULs (not its data)")) << told.out;
 }
@@ -187,9 +199,9 @@ TEST_F(CliTest, TheReadmeShowsWhatTheExampleSays) {
 }
 
 TEST_F(CliTest, ATokenFitsWhateverItsCallerLeftOpen) {
-  const std::string token = token_of(crashcut({"run", example("save_lossy.c")}));
+  const std::vector<std::string> replay = replay_of(crashcut({"run", example("save_lossy.c")}));
   const int more[] = {open("/dev/null", O_RDONLY), open("/dev/null", O_RDONLY)};
-  EXPECT_EQ(crashcut({"replay", token}).exit_code, 1);
+  EXPECT_EQ(crashcut(replay).exit_code, 1);
   for (const int fd : more) close(fd);
 }
 
@@ -203,7 +215,7 @@ TEST_F(CliTest, EveryViolatingModeOfTheLossyExampleReplays) {
   for (const std::string mode : {"ordered", "writeback"}) {
     const Ran run = crashcut({"run", "--data", mode, "-o", "noauto_da_alloc", example("save_lossy.c")});
     EXPECT_EQ(run.exit_code, 1) << mode;
-    EXPECT_EQ(crashcut({"replay", token_of(run)}).exit_code, 1) << mode;
+    EXPECT_EQ(crashcut(replay_of(run)).exit_code, 1) << mode;
   }
 }
 
@@ -289,7 +301,7 @@ TEST_F(CliTest, OutputsThatLookAlikeAreNotTheSame) {
   EXPECT_EQ(outcomes[0]["stdout"], "x\ny\n");
   EXPECT_EQ(outcomes[1]["stdout"], "x; y\n");
   EXPECT_NE(outcomes[0]["output"], outcomes[1]["output"]);
-  EXPECT_TRUE(crashcut({"compare", "--data", "ordered", name}).says("  \"x\\ny\\n\" ")) << run.out;
+  EXPECT_TRUE(crashcut({"compare", "--data", "ordered", name}).says("  \"x\\ny\\n\"\n")) << run.out;
 }
 
 TEST_F(CliTest, BytesThatAreNoTextAreToldApart) {
@@ -304,7 +316,7 @@ TEST_F(CliTest, BytesThatAreNoTextAreToldApart) {
 TEST_F(CliTest, LongOutcomesAreToldApartInATable) {
   const Ran run =
       crashcut({"compare", "--data", "ordered", recovery_of_a("printf(\"%060d%d\", 0, access(\"a\", F_OK));")});
-  EXPECT_TRUE(run.says("0... (2) ")) << run.out << run.err;
+  EXPECT_TRUE(run.says("0... (2)\n")) << run.out << run.err;
 }
 
 TEST_F(CliTest, AssumeBelongsInRecovery) {
@@ -321,7 +333,7 @@ TEST_F(CliTest, WhatCouldNotBeRunIsToldBesideAViolation) {
   EXPECT_EQ(run.exit_code, 1) << run.err;
   EXPECT_TRUE(run.says("violation: recovery exited with status 7")) << run.out;
   EXPECT_TRUE(run.says("crashcut_recover() called fork()")) << run.out;
-  EXPECT_TRUE(run.says("ended by a recovery that could not be run after an estimated ")) << run.out;
+  EXPECT_TRUE(run.says("a recovery could not be run after an estimated ")) << run.out;
   EXPECT_FALSE(run.says("--max-recoveries")) << run.out;
   const auto json = nlohmann::json::parse(read_file(directory_ / "r.json"));
   EXPECT_EQ(json["bound_hit"], "not_run");
@@ -341,8 +353,8 @@ TEST_F(CliTest, ARecoveryThatHangsIsAViolationWithItsLimit) {
   const auto json = nlohmann::json::parse(read_file(directory_ / "r.json"));
   EXPECT_EQ(json["bounds"]["recovery_limit_s"], 1);
   EXPECT_EQ(json["bounds"]["main_limit_s"], 60);
-  EXPECT_EQ(json["failures"][0]["code"], 1);
-  const Ran again = crashcut({"replay", "--recovery-limit", "2", token_of(run)});
+  EXPECT_EQ(json["violations"][0]["code"], 1);
+  const Ran again = crashcut(with(replay_of(run), {"--recovery-limit", "2"}));
   EXPECT_EQ(again.exit_code, 1) << again.err;
   EXPECT_TRUE(again.says("within the limit of 2 seconds")) << again.out;
   const Ran table = crashcut({"compare", "--data", "ordered", "--recovery-limit", "1", "p.c"});
@@ -374,7 +386,7 @@ TEST_F(CliTest, TheSmallestCutIsShown) {
     EXPECT_TRUE(run.says("yes        1  open(\"a\"")) << run.out;
     EXPECT_TRUE(run.says("no         3  open(\"b\"")) << run.out;
     EXPECT_TRUE(run.says("no         5  open(\"c\"")) << run.out;
-    EXPECT_EQ(crashcut({"replay", token_of(run)}).exit_code, 1);
+    EXPECT_EQ(crashcut(replay_of(run)).exit_code, 1);
   }
 }
 
@@ -391,13 +403,13 @@ TEST_F(CliTest, MoreJobsThanCoresFindTheSameViolations) {
   const auto explore = [&](const std::string& jobs) {
     const Ran run = crashcut({"run", "--sector", "1", "--block", "1", "--jobs", jobs, "--json", "r.json", name});
     EXPECT_EQ(run.exit_code, 1) << run.err;
-    EXPECT_EQ(crashcut({"replay", token_of(run)}).exit_code, 1) << jobs;
+    EXPECT_EQ(crashcut(replay_of(run)).exit_code, 1) << jobs;
     return nlohmann::json::parse(read_file(directory_ / "r.json"));
   };
   const auto one = explore("1"), four = explore("4");
   EXPECT_EQ(one["counts"]["recoveries"], 256);
   EXPECT_EQ(one["counts"]["violations"], 256 - 9);
-  for (const char* field : {"counts", "outcomes", "failures", "token"}) EXPECT_EQ(four[field], one[field]) << field;
+  for (const char* field : {"counts", "outcomes", "violations", "token"}) EXPECT_EQ(four[field], one[field]) << field;
 }
 
 TEST_F(CliTest, ASecondCrashIsToldAndReplays) {
@@ -412,7 +424,7 @@ TEST_F(CliTest, ASecondCrashIsToldAndReplays) {
   const Ran run = crashcut({"run", "--depth", "2", name});
   EXPECT_EQ(run.exit_code, 1) << run.err;
   EXPECT_TRUE(run.says("after a second crash")) << run.out;
-  EXPECT_EQ(crashcut({"replay", token_of(run)}).exit_code, 1);
+  EXPECT_EQ(crashcut(replay_of(run)).exit_code, 1);
 }
 
 TEST_F(CliTest, AssumedAwayIsCountedApart) {
@@ -452,8 +464,8 @@ class BoundsTest : public CliTest {
 TEST_F(BoundsTest, MaxRecoveries) {
   const Ran run = crashcut({"run", "--max-recoveries", "50", many_});
   EXPECT_EQ(run.exit_code, 3) << run.err;
-  EXPECT_TRUE(run.last_line().starts_with("bounded: 50 recoveries, none failed; ")) << run.last_line();
-  EXPECT_TRUE(run.says("--max-recoveries hit after an estimated ")) << run.last_line();
+  EXPECT_TRUE(run.last_line().starts_with("bounded (max_recoveries): 50 recoveries, none failed; ")) << run.last_line();
+  EXPECT_TRUE(run.says("--max-recoveries was reached after an estimated ")) << run.last_line();
 }
 
 TEST_F(BoundsTest, TheSeedSaysWhichPartIsExplored) {
@@ -473,13 +485,13 @@ TEST_F(BoundsTest, AViolationFoundUnderASeedReplays) {
   const Ran run = crashcut({"run", "--seed", "3", example("save_lossy.c")});
   EXPECT_EQ(run.exit_code, 1) << run.err;
   EXPECT_TRUE(run.says("violation: 1 of 3 recoveries failed")) << run.out;
-  EXPECT_EQ(crashcut({"replay", token_of(run)}).exit_code, 1);
+  EXPECT_EQ(crashcut(replay_of(run)).exit_code, 1);
 }
 
 TEST_F(BoundsTest, Time) {
   const Ran run = crashcut({"run", "--time", "0.3", many_});
   EXPECT_EQ(run.exit_code, 3) << run.err;
-  EXPECT_TRUE(run.says("--time hit after an estimated ")) << run.last_line();
+  EXPECT_TRUE(run.says("--time was reached after an estimated ")) << run.last_line();
 }
 
 // On a terminal the progress is one line that changes, and is gone at the end.
@@ -593,7 +605,7 @@ TEST_F(CliTest, ComparePutsTheModesSideBySide) {
     EXPECT_TRUE(run.says(row)) << row << run.out;
   }
   EXPECT_TRUE(run.says("new notes")) << run.out;
-  EXPECT_EQ(crashcut({"replay", token_of(run)}).exit_code, 1);
+  EXPECT_EQ(crashcut(replay_of(run)).exit_code, 1);
   EXPECT_EQ(crashcut({"compare", "--profile", "paper", "--profile", "ext4", example("save_safe.c")}).exit_code, 0);
 }
 
@@ -602,7 +614,7 @@ TEST_F(CliTest, JsonHoldsTheResult) {
   ASSERT_EQ(run.exit_code, 1) << run.err;
   const auto json = nlohmann::json::parse(read_file(directory_ / "r.json"));
   EXPECT_EQ(json["verdict"], "violation");
-  EXPECT_EQ(json["arguments"], nlohmann::json({"x y"}));
+  EXPECT_EQ(json["program"][1], "x y");
   EXPECT_EQ(json["seed"], 5);
   EXPECT_EQ(json["counts"]["recoveries"], 3);
   EXPECT_EQ(json["outcomes"].size(), 3u);
@@ -743,7 +755,7 @@ TEST_F(CliTest, TimeAndCtrlCDoNotWaitForWhatHangs) {
   const auto begin = std::chrono::steady_clock::now();
   const Ran late = crashcut({"run", "--time", "0.5", recovery});
   EXPECT_EQ(late.exit_code, 3) << late.err;
-  EXPECT_TRUE(late.says("--time hit after")) << late.out;
+  EXPECT_TRUE(late.says("--time was reached after")) << late.out;
   const pid_t child = start({"run", recovery});
   while (std::chrono::steady_clock::now() - begin < std::chrono::seconds(3)) usleep(10000);
   kill(child, SIGINT);
@@ -754,7 +766,7 @@ TEST_F(CliTest, TimeAndCtrlCDoNotWaitForWhatHangs) {
       crashcut({"run", "--time", "0.5",
                 program("m.c", "int main(void) { for (;;) pause(); }\nvoid crashcut_recover(void) {}\n")});
   EXPECT_EQ(main_hangs.exit_code, 3) << main_hangs.err;
-  EXPECT_TRUE(main_hangs.last_line().ends_with("--time hit before main() had ended")) << main_hangs.out;
+  EXPECT_TRUE(main_hangs.last_line().ends_with("--time was reached before main() had ended")) << main_hangs.out;
 }
 
 TEST_F(CliTest, ProgramsThatFailByThemselvesAreRefused) {
@@ -773,22 +785,82 @@ TEST_F(CliTest, ProgramsThatFailByThemselvesAreRefused) {
 
 TEST_F(CliTest, AReplayOfAChangedProgramIsRefused) {
   const std::string body = "if (access(\"a\", F_OK) == 0) exit(7);";
-  const std::string token = token_of(crashcut({"run", recovery_of_a(body)}));
+  const std::string name = recovery_of_a(body);
+  const std::string token = token_of(crashcut({"run", name}));
   EXPECT_EQ(crashcut({"replay", token}).exit_code, 1);
   recovery_of_a("");
-  expect_refused({"replay", token}, "Recovery did not ask for the same things");
+  expect_refused({"replay", token}, "differs from it");
+  expect_refused({"replay", "--program", name, token}, "Recovery did not ask for the same things");
   recovery_of_a("access(\"a\", F_OK);");
-  EXPECT_EQ(crashcut({"replay", token}).exit_code, 0);
+  EXPECT_EQ(crashcut({"replay", "--program", name, token}).exit_code, 0);
   program(
       "p.c",
       "int main(void) { close(open(\"b\", O_CREAT | O_WRONLY, 0644)); return 0; }\nvoid crashcut_recover(void) {}\n");
-  expect_refused({"replay", token}, "does not do what it did");
+  expect_refused({"replay", "--program", name, token}, "does not do what it did");
   fs::remove(directory_ / "p.c");
-  expect_refused({"replay", token}, "Cannot find");
+  expect_refused({"replay", token}, "is not found. There is no such file");
+  expect_refused({"replay", "--program", name, token}, "Cannot find");
+}
+
+// A token has no path but the program's name: it is found beside the results, in the current directory, in PATH.
+TEST_F(CliTest, ATokenTravels) {
+  const std::string name = recovery_of_a("if (access(\"a\", F_OK) == 0) exit(7);");
+  const Ran run = crashcut({"run", "--out", "results", fs::absolute(directory_ / name).string()});
+  ASSERT_EQ(run.exit_code, 1) << run.err;
+  EXPECT_EQ(crashcut({"replay", token_of(run)}).exit_code, 1) << "in the current directory";
+  EXPECT_TRUE(fs::exists(directory_ / "results/result.json"));
+  EXPECT_TRUE(fs::exists(directory_ / "results/junit.xml"));
+  fs::create_directory(directory_ / "elsewhere");
+  fs::rename(directory_ / "results", directory_ / "elsewhere/results");
+  fs::remove(directory_ / name);
+  expect_refused({"replay", token_of(run)}, "is not found");
+  EXPECT_EQ(crashcut({"replay", "elsewhere/results"}).exit_code, 1) << "beside the token";
+  EXPECT_EQ(crashcut({"replay", "--program", "elsewhere/results/" + fs::path(name).filename().string(), token_of(run)})
+                .exit_code,
+            1);
+  expect_refused({"run", "--out", "elsewhere/results", name}, "");
+  expect_refused({"replay", "elsewhere"}, "There is no token in elsewhere");
+  expect_refused({"replay", "--shell", token_of(run)}, "--shell is not for tokens of crashcut run");
+}
+
+TEST_F(CliTest, WhatMayHaveBeenMeant) {
+  EXPECT_NE(crashcut({"chekc"}).err.find("Did you mean check?"), std::string::npos);
+  EXPECT_EQ(crashcut({"somethingelse"}).err.find("Did you mean"), std::string::npos);
+  expect_refused({"run", "--outcome", "x.c"}, "Did you mean --outcomes?");
+  expect_refused({"replay", "--prnt", "cc2"}, "Did you mean --print?");
+  const Ran help = crashcut({"help", "check"});
+  EXPECT_EQ(help.exit_code, 0);
+  EXPECT_EQ(help.out, crashcut({"check", "--help"}).out);
+  EXPECT_EQ(crashcut({"-V"}).out, crashcut({"--version"}).out);
+}
+
+TEST_F(CliTest, HelpFitsInAHundredColumns) {
+  for (const char* command :
+       {"check", "run", "replay", "compare", "mark", "mount", "crash", "threads", "gdb", "flags"}) {
+    std::istringstream lines(crashcut({command, "--help"}).out);
+    for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 100u) << command << ": " << line;
+  }
+}
+
+TEST_F(CliTest, QuietIsTheLastLineAlone) {
+  const Ran run = crashcut({"run", "--quiet", "--outcomes", example("save_lossy.c")});
+  EXPECT_EQ(run.exit_code, 1);
+  EXPECT_EQ(run.out, run.last_line() + "\n");
+  EXPECT_TRUE(run.out.starts_with("violation: 1 of 3 recoveries failed")) << run.out;
+}
+
+TEST_F(CliTest, JUnitOfARun) {
+  EXPECT_EQ(crashcut({"run", "--junit", "j.xml", example("save_lossy.c")}).exit_code, 1);
+  const std::string bad = read_file(directory_ / "j.xml");
+  EXPECT_NE(bad.find("tests=\"1\" failures=\"1\""), std::string::npos) << bad;
+  EXPECT_NE(bad.find("<failure type=\"signal\" message=\"recovery aborted (SIGABRT): save_lossy: "), std::string::npos)
+      << bad;
+  EXPECT_EQ(crashcut({"run", "--junit", "j.xml", example("save_safe.c")}).exit_code, 0);
+  EXPECT_NE(read_file(directory_ / "j.xml").find("tests=\"1\" failures=\"0\""), std::string::npos);
 }
 
 TEST_F(CliTest, GarbageTokensAreRefused) {
-  for (const std::string token : {"x", "cc1", "cc1AAAA", "cc2AAAA", "--", "cc1\n", "cc1\xff"}) {
+  for (const std::string token : {"x", "cc2", "cc1AAAA", "cc2AAAA", "--", "cc2\n", "cc2\xff"}) {
     EXPECT_EQ(crashcut({"replay", token}).exit_code, 2) << token;
   }
   EXPECT_EQ(crashcut({"replay"}).exit_code, 2);

@@ -19,18 +19,41 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Each folder and its height: a file may include its own folder and lower ones. tests/ may include all.
-// include/ is what programs under test see: it includes nothing of ours.
+// Each folder and its height: a file may include its own folder and lower ones. A sub-folder without a height of its
+// own belongs to the folder above it. tests/ may include all. include/ is what programs under test see: it includes
+// nothing of ours.
 const std::map<std::string, int> kHeight = {
-    {"include", -1}, {"persist", 0},   {"scheduler", 1}, {"blocklayer", 2}, {"pmem", 3},  {"cxl", 3},
-    {"fusefs", 4},   {"workloads", 5}, {"recovery", 5},  {"cli", 6},        {"tests", 7},
+    {"include", -1},
+    {"persist", 0},
+    {"scheduler", 1},
+    {"scheduler/runtime", 2},
+    {"blocklayer", 2},
+    {"pmem", 3},
+    {"cxl", 4},
+    {"fusefs", 4},
+    {"fusefs/mount", 5},
+    {"workloads", 6},
+    {"recovery/result", 6},
+    {"recovery/sandbox", 6},
+    {"recovery/inprocess", 7},
+    {"recovery/joint", 8},
+    {"recovery", 9},
+    {"recovery/threads", 10},
+    {"recovery/mounted", 10},
+    {"cli", 11},
+    {"tests", 12},
 };
 
 // A source tree: path from the root -> text.
 using Tree = std::map<std::string, std::string>;
 using Complaints = std::vector<std::string>;
 
+// The deepest folder of the map that the file is in; else the first part of its path.
 std::string folder_of(const std::string& path) {
+  for (std::size_t slash = path.rfind('/'); slash != std::string::npos && slash > 0;
+       slash = path.rfind('/', slash - 1)) {
+    if (kHeight.contains(path.substr(0, slash))) return path.substr(0, slash);
+  }
   const auto slash = path.find('/');
   return slash == std::string::npos ? "" : path.substr(0, slash);
 }
@@ -145,7 +168,7 @@ TEST(IncludeMap, ThisTreeObeysTheMap) {
 
 // A new primitive is one small file, and a line in the table.
 TEST(Primitives, FitOnTwoScreens) {
-  constexpr std::ptrdiff_t kLinesMost = 100;
+  constexpr std::ptrdiff_t kLinesMost = 130;
   const Tree tree = read_tree(CRASHCUT_SOURCE_DIR);
   std::size_t primitives = 0;
   for (const auto& [path, text] : tree) {
@@ -164,7 +187,10 @@ TEST(IncludeMap, AllowsWhatPointsDown) {
       {"persist/cut.h", "#include \"persist/log.h\"\n#include \"log.h\"\n"},
       {"fusefs/medium.h", "#include \"persist/log.h\"\n#include \"../persist/cut.h\"\n"},
       {"fusefs/mount/fuse_front.cc", "#include <fuse3/fuse.h>\n#include \"fusefs/medium.h\"\n"},
-      {"recovery/run.cc", "#include \"fusefs/medium.h\"\n"},
+      {"recovery/run.cc", "#include \"fusefs/medium.h\"\n#include \"recovery/result/text.h\"\n"},
+      {"recovery/mounted/check.cc", "#include \"recovery/run.h\"\n"},
+      {"scheduler/primitives/mutex.h", "#include \"scheduler/state.h\"\n"},
+      {"cxl/machine.cc", "#include \"pmem/line.h\"\n"},
       {"cli/main.cc", "#include \"recovery/run.h\"\n// #include \"tests/a.h\"\n"},
       {"tests/a.cc", "#include \"cli/main.h\"\n#include \"persist/log.h\"\n"},
   };
@@ -185,7 +211,12 @@ TEST(IncludeMap, CatchesEachBadInclude) {
       {"persist/log.h", "#include \"../fusefs/no_such_file.h\""},
       {"scheduler/actor.cc", "#include \"blocklayer/sector.h\""},
       {"pmem/line.cc", "#include \"cxl/machine.h\""},
-      {"cxl/machine.cc", "#include \"pmem/line.h\""},
+      {"recovery/result/text.cc", "#include \"recovery/check.h\""},
+      {"recovery/result/text.cc", "#include \"recovery/sandbox/fd.h\""},
+      {"recovery/mounted/check.cc", "#include \"recovery/threads/check.h\""},
+      {"recovery/check.cc", "#include \"recovery/mounted/check.h\""},
+      {"scheduler/search.cc", "#include \"scheduler/runtime/world.h\""},
+      {"fusefs/process.cc", "#include \"fusefs/mount/mount.h\""},
       {"fusefs/medium.cc", "#include \"recovery/run.h\""},
       {"fusefs/medium.cc", "#include \"workloads/editor.h\""},
       {"recovery/run.cc", "#include \"cli/options.h\""},

@@ -1,8 +1,7 @@
 // The litmus corpus, run by the command as a user would run it.
 //
 // Verifies, for every `run:` line of workloads/litmus/*.c: the exact set of outcomes, the exact number of recoveries
-// (of
-//   the paper's tests never more than the paper counts), the verdict and the exit code.
+//   (of the paper's tests never more than the paper counts), the verdict and the exit code.
 // Does not verify: what a violation's report says, but for the names of files that share a block.
 // The comment that opens a program is the claim; workloads/litmus/litmus.h says how it is written.
 #include <gtest/gtest.h>

@@ -2,9 +2,8 @@
 // small program can come to in it. Written from the text of POSIX.1-2017 alone; it shares no code with scheduler/.
 //
 // A program is a list of calls a thread. Thread 0 is main: only it joins others. A call that POSIX leaves undefined
-// where the thread
-//   stands (to unlock what it does not hold, to wait without the mutex) is not made: what a thread holds it knows
-//   itself.
+//   where the thread stands (to unlock what it does not hold, to wait without the mutex) is not made: what a thread
+//   holds it knows itself.
 // Where POSIX leaves something open that a run of one implementation cannot show, the machine takes what glibc does:
 //   - a wait that times out does not consume a signal (POSIX: it may);
 //   - readers get a lock that no writer holds, though writers wait;

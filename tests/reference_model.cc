@@ -650,9 +650,9 @@ class PaperModel final : public Model {
 //
 // The journal is a chain of events: names, truncations, sizes that grow inside written blocks. A file's block is
 //   absent (NULs) or lies at a place on the disk; whether its map entry shows that place is an event as well.
-//   written block     data by sector; in the block, the same or a rising sector: in order. Growth: journal, at once;
-//   but
-//                     where the write goes on into the next block and delalloc is on, a Grow of that block.
+//   written block     data by sector; in the block, the same or a rising sector: in order. Growth:
+//                     journal, at once; but where the write goes on into the next block and delalloc is on, a Grow of
+//                     that block.
 //   new, delalloc     data; a Grow event where the write extends the size (after the file's Grows and the journal so
 //                     far) or, at the first write, where it does not: then the size on the disk becomes the end of the
 //                     block if it was less (after the journal so far). Grows are not before anything else;
@@ -661,10 +661,9 @@ class PaperModel final : public Model {
 //                     after the same block's Grows only.
 //                     The block counts as written after the next sync of the file.
 //   new, nodelalloc   data; a journal event with the map and the size, which in data=ordered waits for the data.
-//   unwritten blocks  where they become written before their data (nodelalloc, dioread_lock, data=journal): with a
-//   write
-//                     to one, its neighbours in the file that are unwritten too become written, zeroed on the disk
-//                     before (data=journal: or not, for good).
+//   unwritten blocks  where they become written before their data (nodelalloc, dioread_lock,
+//                     data=journal): with a write to one, its neighbours in the file that are unwritten too become
+//                     written, zeroed on the disk before (data=journal: or not, for good).
 //   data=journal      one journal event a block with everything.
 //   truncation        journal: the size, and blocks beyond it are absent. The tail of the last block is zeroed by
 //                     data events, in data=ordered before a second journal event, in data=journal in the first.
@@ -687,13 +686,12 @@ class PaperModel final : public Model {
 //                     truncation to nothing, close makes every later journal event wait for the file's Grows.
 //   sync_file_range   the same as that close.
 //   a gap             a write behind one lets the old last block, if delayed, grow the size to its own end.
-//   data=writeback    a freed block's place (truncation, hole, last name gone) may be taken at once by a block that
-//   gets
-//                     its place later: at the write, or with delalloc until a sync or started writeback of it. The
-//                     place holds the newest data of all that had it. Of a new block all sectors are written. A block
-//                     that took a place has no allocation in the journal unless the freeing is there, and the freeing
-//                     has happened: all barriers before it are in. Blocks that ZERO_RANGE converted stay where they
-//                     are.
+//   data=writeback    a freed block's place (truncation, hole, last name gone) may be taken at once
+//                     by a block that gets its place later: at the write, or with delalloc until a sync or started
+//                     writeback of it. The place holds the newest data of all that had it. Of a new block all sectors
+//                     are written. A block that took a place has no allocation in the journal unless the freeing is
+//                     there, and the freeing has happened: all barriers before it are in. Blocks that ZERO_RANGE
+//                     converted stay where they are.
 //   barrier=0         data is before nothing but data; syncs make nothing durable, but the file's Grows and Maps
 //                     are in the journal before whatever comes later.
 class Ext4Model final : public Model {

@@ -211,8 +211,8 @@ TEST(ThreadFiles, AStoreThatNeedsAnInterleavingAndACrash) {
   EXPECT_EQ(bad["violation"]["kind"], "crash");
   EXPECT_TRUE(bad["violation"]["replays"].get<bool>());
   EXPECT_GT(bad["violation"]["steps"].size(), 10u);
-  EXPECT_FALSE(bad["violation"]["crash"]["crashes"][0]["operations"].empty());
-  const auto replay = run("replay --print " + bad["token"].get<std::string>());
+  EXPECT_FALSE(bad["violation"]["crashes"][0]["operations"].empty());
+  const auto replay = run_replay(bad, "--print ");
   EXPECT_EQ(replay.code, 1) << replay.output;
   EXPECT_NE(replay.output.find("The schedule that leads there"), std::string::npos) << replay.output;
   EXPECT_NE(replay.output.find("the power fails"), std::string::npos) << replay.output;
@@ -243,7 +243,7 @@ TEST(ThreadFiles, BoundsAreBounds) {
 }
 
 TEST(ThreadFiles, DamagedTokensAreRefused) {
-  for (const char* token : {"ct1", "ct1AAAA", "ct1!!", "ct9AAAA"})
+  for (const char* token : {"cc2", "cc2AAAA", "cc2!!", "cc9AAAA"})
     EXPECT_EQ(run(std::string("replay ") + token).code, 2) << token;
 }
 

@@ -1,9 +1,8 @@
 // PerSeVerE's concurrent litmus, run by the command as a user would run it.
 //
 // Verifies, for every program of workloads/litmus/threads/: the exact set of outcomes or their number, the exact
-// numbers
-//   of executions and recoveries and that they are not more than the paper counts, the verdict. The comment that opens
-//   a program is the claim; threads.h beside it says how it is written.
+//   numbers of executions and recoveries and that they are not more than the paper counts, the verdict. The comment
+//   that opens a program is the claim; threads.h beside it says how it is written.
 #include <algorithm>
 #include <filesystem>
 

@@ -20,8 +20,10 @@ struct Ran {
   std::string output;
 };
 
+// In the directory of the programs: tokens name them without their path.
 inline Ran run(const std::string& arguments) {
-  const std::string command = std::string(CRASHCUT_COMMAND) + " " + arguments + " 2>&1";
+  const std::string command =
+      std::string("cd ") + CRASHCUT_THREAD_PROGRAMS + " && " + CRASHCUT_COMMAND + " " + arguments + " 2>&1";
   FILE* pipe = popen(command.c_str(), "r");
   Ran ran{-1, ""};
   std::array<char, 4096> part;
@@ -29,6 +31,12 @@ inline Ran run(const std::string& arguments) {
   const int status = pclose(pipe);
   ran.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
   return ran;
+}
+
+// The replay that a report names.
+inline Ran run_replay(const json& report, const std::string& options = "") {
+  const std::string command = report["replay"];
+  return run("replay " + options + command.substr(command.find(" replay ") + 7));
 }
 
 inline std::string program(const std::string& words) { return std::string(CRASHCUT_THREAD_PROGRAMS) + "/" + words; }

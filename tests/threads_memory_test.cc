@@ -53,8 +53,8 @@ TEST_P(Compilers, WhatLibstdcxxBuildsOfAtomics) {
   for (const char* words : {"latch 2", "barrier 2", "wait", "static 2", "static 3", "checked-rightly 2"}) {
     const json r = report("--all", of(words), 0);
     EXPECT_EQ(r["verdict"], "verified") << words;
-    EXPECT_EQ(r["opaque"], false) << words;
-    EXPECT_EQ(r["instrumented"], true) << words;
+    EXPECT_EQ(r["execution"]["opaque"], false) << words;
+    EXPECT_EQ(r["execution"]["instrumented"], true) << words;
     EXPECT_LE(r["counts"]["executions"].get<std::uint64_t>(), 200u) << words;
   }
 }
@@ -62,7 +62,7 @@ TEST_P(Compilers, WhatLibstdcxxBuildsOfAtomics) {
 TEST_P(Compilers, LocksOfLibcsOwnAreNotSeen) {
   const json r = report("--all", of("stream"), 0);
   EXPECT_EQ(r["verdict"], "verified");
-  EXPECT_EQ(r["opaque"], true);
+  EXPECT_EQ(r["execution"]["opaque"], true);
 }
 
 TEST_P(Compilers, ALoopThatNobodyEndsIsALivelock) {
@@ -76,7 +76,7 @@ TEST_P(Compilers, DataRaces) {
     const json r = report("", of(words), 1);
     EXPECT_EQ(r["violation"]["kind"], "data race") << words;
     EXPECT_TRUE(r["violation"]["replays"].get<bool>()) << words;
-    const Ran replay = run("replay " + r["token"].get<std::string>());
+    const Ran replay = run_replay(r);
     EXPECT_EQ(replay.code, 1) << replay.output;
     EXPECT_NE(replay.output.find("data race between"), std::string::npos) << replay.output;
   }
@@ -263,7 +263,7 @@ TEST(Memory, AnExecutionThatIsTooLongIsBounded) {
   const Ran ran = run("threads --reduction none " + path);
   std::remove(path.c_str());
   EXPECT_EQ(ran.code, 3) << ran.output;
-  EXPECT_NE(ran.output.find("bounded (depth)"), std::string::npos) << ran.output;
+  EXPECT_NE(ran.output.find("bounded (steps)"), std::string::npos) << ran.output;
 }
 
 // Threads without an end, three critical sections each: 6! / 3!^2 orders of them. They count, so no round is like
@@ -275,9 +275,9 @@ TEST(Memory, EndlessThreadsAreBoundedByDepth) {
          "static void* run(void* x) { for (;;) { pthread_mutex_lock(&m); ++n; pthread_mutex_unlock(&m); } return x; }\n"
          "int main(void) { pthread_t a; pthread_create(&a, 0, run, 0); run(0); }\n";
   for (const char* reduction : {"source", "optimal"}) {
-    const Ran ran = run(std::string("threads --depth 7 --time 60 --reduction ") + reduction + " " + path);
+    const Ran ran = run(std::string("threads --steps 7 --time 60 --reduction ") + reduction + " " + path);
     EXPECT_EQ(ran.code, 3) << ran.output;
-    EXPECT_NE(ran.output.find("bounded (depth): nothing found in 20 executions"), std::string::npos) << ran.output;
+    EXPECT_NE(ran.output.find("bounded (steps): 20 executions, none failed"), std::string::npos) << ran.output;
   }
   std::remove(path.c_str());
 }
@@ -371,11 +371,11 @@ TEST(Memory, ATokenOfAnotherProgramIsRefused) {
   write(2);
   const Ran found = run("threads " + path);
   EXPECT_EQ(found.code, 1) << found.output;
-  const std::size_t at = found.output.find(" ct1") + 1;
+  const std::size_t at = found.output.rfind(" cc2") + 1;
   const std::string token = found.output.substr(at, found.output.find('\n', at) - at);
-  EXPECT_EQ(run("replay " + token).code, 1);
+  EXPECT_EQ(run("replay --program " + path + " " + token).code, 1);
   write(1);
-  const Ran changed = run("replay " + token);
+  const Ran changed = run("replay --program " + path + " " + token);
   std::remove(path.c_str());
   EXPECT_EQ(changed.code, 2) << changed.output;
   EXPECT_NE(changed.output.find("did other things"), std::string::npos) << changed.output;
@@ -408,8 +408,8 @@ TEST(Resume, EndsAsTheWholeSearchDoes) {
     const char *options, *words, *step;
   };
   const std::string file = ::testing::TempDir() + "resume." + std::to_string(getpid()) + ".json";
-  for (const Row& row : {Row{"--depth 8", "producer_consumer 2 1 1 while", "1"},
-                         Row{"--depth 8 --reduction source", "producer_consumer 2 1 1 while", "1"},
+  for (const Row& row : {Row{"--steps 8", "producer_consumer 2 1 1 while", "1"},
+                         Row{"--steps 8 --reduction source", "producer_consumer 2 1 1 while", "1"},
                          Row{"--preemptions 2", "philosophers 2 arbiter", "37"},
                          Row{"--preemptions 1", "philosophers 3 arbiter", "5"}}) {
     const json whole = report(std::string("--all ") + row.options, row.words, 3);
@@ -450,7 +450,7 @@ TEST(Resume, GoesOnWithCrashes) {
       std::ifstream in(file);
       r = json::parse(in, nullptr, false);
       ASSERT_FALSE(r.is_discarded());
-      EXPECT_TRUE(r["resumed"].get<bool>());
+      EXPECT_TRUE(r["execution"]["resumed"].get<bool>());
       add_outcomes(r, outcomes);
     }
     EXPECT_EQ(r["verdict"], "verified");
@@ -459,8 +459,13 @@ TEST(Resume, GoesOnWithCrashes) {
 }
 
 TEST(Resume, RefusesOtherTokens) {
-  for (const char* token : {"cr1", "cr1AAAA", "ct1AAAA", "x", "cr1MTpbXQ"})
-    EXPECT_EQ(run(std::string("threads --resume ") + token).code, 2) << token;
+  const std::string file = ::testing::TempDir() + "rest." + std::to_string(getpid());
+  EXPECT_EQ(run("threads --resume " + file).code, 2) << "there is no such file";
+  for (const char* rest : {"", "cr1", "cr1AAAA", "cc2AAAA", "x", "cr1MTpbXQ"}) {
+    std::ofstream(file) << rest;
+    EXPECT_EQ(run("threads --resume " + file).code, 2) << rest;
+  }
+  std::remove(file.c_str());
 }
 
 }  // namespace

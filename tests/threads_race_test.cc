@@ -18,7 +18,7 @@ constexpr Row kRows[] = {
 };
 
 bool has_kind(const json& report, const std::string& text) {
-  return std::any_of(report["kinds"].begin(), report["kinds"].end(),
+  return std::any_of(report["violations"].begin(), report["violations"].end(),
                      [&](const json& kind) { return kind["text"].get<std::string>().find(text) != std::string::npos; });
 }
 
@@ -39,19 +39,19 @@ TEST_P(RaceThen, TextJsonAndReplayNameBoth) {
   EXPECT_FALSE(r["violation"]["race"].is_null());
   EXPECT_EQ(r["violation"]["then"]["kind"], GetParam().kind) << r["violation"];
   EXPECT_TRUE(r["violation"]["replays"]);
-  EXPECT_EQ(r["kinds"].size(), 2u) << r["kinds"];
-  expect_replayed(run("replay " + r["token"].get<std::string>()), GetParam());
-  expect_replayed(run("replay --print " + r["token"].get<std::string>()), GetParam());
+  EXPECT_EQ(r["violations"].size(), 2u) << r["violations"];
+  expect_replayed(run_replay(r), GetParam());
+  expect_replayed(run_replay(r, "--print "), GetParam());
   expect_replayed(run("threads " + program(GetParam().words)), GetParam());
 }
 
 // Every execution with the race fails: it is a kind of its own nevertheless.
 TEST_P(RaceThen, AllNamesBoth) {
   const json r = report("--all", GetParam().words, 1);
-  EXPECT_TRUE(has_kind(r, "data race between")) << r["kinds"];
-  EXPECT_TRUE(has_kind(r, GetParam().text)) << r["kinds"];
+  EXPECT_TRUE(has_kind(r, "data race between")) << r["violations"];
+  EXPECT_TRUE(has_kind(r, GetParam().text)) << r["violations"];
   // The tokens of both.
-  for (const json& kind : r["kinds"]) {
+  for (const json& kind : r["violations"]) {
     const Ran ran = run("replay " + kind["token"].get<std::string>());
     EXPECT_EQ(ran.code, 1) << ran.output;
     EXPECT_NE(ran.output.find(kind["text"].get<std::string>()), std::string::npos) << kind << ran.output;
@@ -65,7 +65,7 @@ TEST(RaceThenNothing, OnlyTheRaceIsNamed) {
   const json r = report("", "race_then-gcc", 1);
   EXPECT_EQ(r["violation"]["kind"], "data race");
   EXPECT_TRUE(r["violation"]["then"].is_null());
-  EXPECT_EQ(r["kinds"].size(), 1u);
+  EXPECT_EQ(r["violations"].size(), 1u);
 }
 
 }  // namespace

@@ -47,17 +47,28 @@ void judge(const std::string& executable, const Row& row) {
 
 class Rust : public ::testing::TestWithParam<Row> {};
 
+// The programs of locks.rs, for as long as this process lives.
+class Compiled {
+ public:
+  explicit Compiled(const std::string& rustc)
+      // No dot: rustc names its own files by what stands before one, and tests run side by side.
+      : path_(::testing::TempDir() + "locks_" + std::to_string(getpid())) {
+    const std::string command = rustc + " --edition 2021 -O -o " + path_ + " " + CRASHCUT_THREAD_SOURCES + "/locks.rs";
+    EXPECT_EQ(std::system(command.c_str()), 0) << "it does not compile";
+  }
+  ~Compiled() { std::remove(path_.c_str()); }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
 // Empty where there is no compiler.
 std::string compiled() {
   static const std::string rustc = find_rustc();
   if (rustc.empty()) return "";
-  static const std::string executable = [] {
-    const std::string made = ::testing::TempDir() + "locks." + std::to_string(getpid());
-    const std::string command = rustc + " --edition 2021 -O -o " + made + " " + CRASHCUT_THREAD_SOURCES + "/locks.rs";
-    EXPECT_EQ(std::system(command.c_str()), 0) << "it does not compile";
-    return made;
-  }();
-  return executable;
+  static const Compiled executable(rustc);
+  return executable.path();
 }
 
 TEST_P(Rust, IsJudgedRightly) {

@@ -31,7 +31,7 @@ TEST_P(Judged, Rightly) {
   EXPECT_EQ(r["violation"]["kind"], row.kind) << r.dump(1);
   EXPECT_NE(r["violation"].dump().find(row.text), std::string::npos) << r["violation"].dump(1);
   EXPECT_TRUE(r["violation"]["replays"].get<bool>());
-  const Ran replay = run("replay --print " + r["token"].get<std::string>());
+  const Ran replay = run_replay(r, "--print ");
   EXPECT_EQ(replay.code, 1) << replay.output;
   EXPECT_NE(replay.output.find(row.text), std::string::npos) << replay.output;
 }

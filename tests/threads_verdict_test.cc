@@ -81,7 +81,7 @@ TEST_P(PlainPrograms, AreVerifiedOnlyWhereTheirThreadsDoNotMeetUnseen) {
     const json r = threads(directory, program, plain.meets ? 3 : 0, "--step-limit 0.5");
     ASSERT_FALSE(r.is_discarded()) << flags;
     EXPECT_EQ(r["verdict"], plain.meets ? "bounded" : "verified") << flags;
-    EXPECT_EQ(r["unseen_atomics"].is_null(), !plain.meets) << flags;
+    EXPECT_EQ(r["execution"]["unseen_atomics"].is_null(), !plain.meets) << flags;
     EXPECT_TRUE(has_sentence(r["not_covered"], "Plain and atomic variables")) << flags;
     const std::string output = r["output"];
     if (plain.meets) {
@@ -185,7 +185,7 @@ TEST(Verdicts, CodeThatIsLoadedLater) {
                 "-O2");
     const json r = threads(directory, program, meets ? 3 : 0);
     EXPECT_EQ(r["verdict"], meets ? "bounded" : "verified");
-    EXPECT_EQ(r["unseen_atomics"], meets ? json({{"function", "count (counts.so)"}}) : json(nullptr));
+    EXPECT_EQ(r["execution"]["unseen_atomics"], meets ? json("count (counts.so)") : json(nullptr));
   }
 }
 
@@ -205,7 +205,7 @@ TEST(Verdicts, LibraryThatIsNotInstrumented) {
                     "}), b([] { count(); seen++; }); a.join(); b.join(); }",
                 flags + " -O1 " + library + " -Wl,-rpath," + fs::path(library).parent_path().string());
     const json r = threads(directory, program, meets ? 3 : 0);
-    EXPECT_TRUE(r["instrumented"].get<bool>());
+    EXPECT_TRUE(r["execution"]["instrumented"].get<bool>());
     EXPECT_EQ(r["verdict"], meets ? "bounded" : "verified");
     const std::string output = r["output"];
     EXPECT_EQ(output.find("verified for lock and thread calls and instrumented variables") == std::string::npos, meets)
@@ -274,7 +274,7 @@ TEST(Verdicts, ThreadsThatAreLeftAreANote) {
   const json strict = threads(directory, right, 1, "--strict-exit");
   EXPECT_EQ(strict["violation"]["kind"], "threads left");
   EXPECT_TRUE(strict["violation"]["replays"].get<bool>());
-  EXPECT_EQ(run("replay " + strict["token"].get<std::string>()).code, 1);
+  EXPECT_EQ(run_replay(strict).code, 1);
   const std::string joins =
       compile(directory, "joins.cc", std::string(kHead) + "int main() { std::thread t([] {}); t.join(); }", "-O1");
   EXPECT_TRUE(threads(directory, joins, 0)["notes"].empty());
@@ -339,7 +339,7 @@ TEST(Verdicts, AreKeptWhereASearchIsResumed) {
   const Ran ran = run(resume.substr(resume.find(" threads ") + 1) + " --json " + file);
   EXPECT_EQ(ran.code, 3) << ran.output;
   std::ifstream in(file);
-  EXPECT_FALSE(json::parse(in)["unseen_atomics"].is_null());
+  EXPECT_FALSE(json::parse(in)["execution"]["unseen_atomics"].is_null());
 }
 
 constexpr const char* kVoidMain =

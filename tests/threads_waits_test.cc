@@ -15,7 +15,7 @@ TEST_P(Reductions, AWaitThatTimedOutMayGetItsMutexLate) {
     const json r = report(std::string("--reduction ") + GetParam(), std::string("waits ") + word, 1);
     EXPECT_EQ(r["violation"]["kind"], "signal") << word;
     EXPECT_TRUE(r["violation"]["replays"].get<bool>()) << word;
-    const Ran replay = run("replay " + r["token"].get<std::string>());
+    const Ran replay = run_replay(r);
     EXPECT_EQ(replay.code, 1) << replay.output;
   }
 }
@@ -25,7 +25,7 @@ TEST_P(Reductions, AWakeUpForNothingMayGetItsMutexLate) {
   EXPECT_EQ(report(reduction, "waits stirred-and-late", 0)["verdict"], "verified");
   const json r = report(reduction + " --spurious 1", "waits stirred-and-late", 1);
   EXPECT_EQ(r["violation"]["kind"], "signal");
-  EXPECT_EQ(run("replay " + r["token"].get<std::string>()).code, 1);
+  EXPECT_EQ(run_replay(r).code, 1);
 }
 
 TEST_P(Reductions, SpuriousWakeUps) {

@@ -748,7 +748,7 @@ void expect_same_recording(const Recording& a, const Recording& b) {
   }));
   EXPECT_EQ(a.strings, b.strings);
   EXPECT_TRUE(a.bytes == b.bytes);
-  EXPECT_EQ(a.marks, b.marks);
+  EXPECT_EQ(a.mark_locations, b.mark_locations);
   EXPECT_EQ(a.next_ino, b.next_ino);
   EXPECT_EQ(a.first_names, b.first_names);
   EXPECT_TRUE(a.last_names == b.last_names);

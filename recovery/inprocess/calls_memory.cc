@@ -1,8 +1,7 @@
 // Modelled files in memory.
 //
 // A mapping is memory of the program's own. A private one is a copy of what the file held when it was made. A shared
-// one,
-//   which the program can only read, is filled again after each call that changes files. Past the end of the file
+//   one, which the program can only read, is filled again after each call that changes files. Past the end of the file
 //   both hold zeroes; the kernel would send SIGBUS from the next page on.
 #include <errno.h>
 #include <fcntl.h>

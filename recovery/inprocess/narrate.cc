@@ -69,27 +69,6 @@ std::string json(std::string_view text) {
   return out + '"';
 }
 
-// An event may be of several kinds, a rename with its attributes; the first that fits names it.
-const char* kind_name(fusefs::Kinds kind) {
-  struct Name {
-    fusefs::Kinds kind;
-    const char* text;
-  };
-  static constexpr Name kNames[] = {{fusefs::kCreate, "create"},     {fusefs::kName, "name"},
-                                    {fusefs::kTruncate, "truncate"}, {fusefs::kZeroGrow, "zero-grow"},
-                                    {fusefs::kAllocate, "allocate"}, {fusefs::kGrow, "grow"},
-                                    {fusefs::kGrowInside, "grow"},   {fusefs::kMap, "map"},
-                                    {fusefs::kData, "data"},         {fusefs::kMeta, "meta"},
-                                    {fusefs::kFsync, "fsync"},       {fusefs::kFdatasync, "fdatasync"},
-                                    {fusefs::kRangeFsync, "fsync"},  {fusefs::kRangeFdatasync, "fdatasync"},
-                                    {fusefs::kSync, "sync"},         {fusefs::kMark, "mark"},
-                                    {fusefs::kZeroOut, "data"}};
-  for (const Name& name : kNames) {
-    if ((kind & name.kind) != 0) return name.text;
-  }
-  return "other";
-}
-
 void append_list(const char* name, const std::uint8_t* states, std::uint32_t count, std::uint8_t wanted) {
   append(name);
   bool first = true;
@@ -151,7 +130,7 @@ void describe_recording(std::uint32_t layer, const fusefs::Recording& recording)
   }
   const persist::Log& log = recording.log;
   // The moment in which blocks become free is nothing that a disk holds.
-  const auto is_told = [&](persist::EventId e) { return recording.event_kinds[e] != fusefs::kFree; };
+  const auto is_told = [&](persist::EventId e) { return !recording.kind_of(e).empty(); };
   for (persist::EventId e = 0; e < log.event_count(); ++e) {
     if (!is_told(e)) continue;
     std::string after;
@@ -165,9 +144,10 @@ void describe_recording(std::uint32_t layer, const fusefs::Recording& recording)
       if (!after.empty()) after += ',';
       after += fmt::format("{}", p);
     }
-    append(fmt::format("{}\"event\":{},\"op\":{},\"kind\":\"{}\",\"text\":{},\"after\":[{}],\"durable\":{}}}\n", prefix,
-                       e, log.op(e), kind_name(recording.event_kinds[e]), json(recording.describe_event(e)), after,
-                       log.cover(e) <= log.durable_barrier()));
+    append(fmt::format(
+        "{}\"event\":{},\"op\":{},\"kind\":\"{}\",\"sync\":{},\"text\":{},\"after\":[{}],\"durable\":{}}}\n", prefix, e,
+        log.op(e), recording.kind_of(e), recording.is_sync(e), json(recording.describe_event(e)), after,
+        log.cover(e) <= log.durable_barrier()));
   }
 }
 

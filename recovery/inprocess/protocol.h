@@ -25,6 +25,8 @@
 
 #include "fusefs/profile.h"
 #include "persist/choices.h"
+#include "recovery/result/failure.h"
+#include "recovery/result/path.h"
 
 namespace crashcut::inprocess {
 
@@ -42,8 +44,7 @@ inline constexpr std::size_t kSlotQuestionsOffset = kSlotBytes / 2;
 inline constexpr std::uint32_t kInlineChoices = 32;
 inline constexpr std::uint32_t kJobsMost = 256;
 
-// In a path: recovery ended here and the power went a second time (--depth 2); answers of the next recovery follow.
-inline constexpr std::uint32_t kCrashAgain = 0xffffffff;
+using result::kCrashAgain;
 
 // The regions of the control file, sparse.
 inline constexpr std::uint64_t kHeaderOffset = 0;
@@ -64,11 +65,7 @@ inline constexpr std::uint64_t kHeapOffset = std::uint64_t{32} << 30;  // payloa
 inline constexpr std::uint64_t kHeapBytes = std::uint64_t{224} << 30;
 inline constexpr std::uint64_t kControlBytes = std::uint64_t{256} << 30;
 
-// Whose failure it is that crashcut could not go on: exit code 2 or 4.
-enum class Blame : std::uint32_t {
-  kUser,  // the program, or how it is used: there is something to change
-  kTool,  // crashcut, or the system that it runs on
-};
+using result::Blame;
 
 // How main() ended.
 enum class ExecutionKind : std::uint32_t {
@@ -231,8 +228,8 @@ enum class ReplyKind : std::uint32_t {
 };
 // Text at kReplyOffset: JSON, one object a line.
 //   Describe: {"op":0,"text":"open(\"foo\", ...)"} ... then
-//     {"event":0,"op":0,"kind":"name","text":"...","after":[...],"durable":false}   after: direct predecessors,
-//     the barrier it follows among them
+//     {"event":0,"op":0,"kind":"name","sync":false,"text":"...","after":[...],"durable":false}   after: direct
+//     predecessors, the barrier it follows among them
 //   Replay, RunCut, in order as they happened:
 //     {"call":"read(3 foo, 10) = 2","layer":1}
 //     {"choice":0,"layer":1,"location":"size of foo","candidates":["4","0"],"taken":1}

@@ -21,12 +21,7 @@
 
 namespace crashcut::inprocess {
 
-// How crashcut itself failed, and whose mistake it is: exit code 2 (wrong use, bad input) or 4 (ours).
-struct Failure {
-  using Blame = inprocess::Blame;
-  Blame blame;
-  std::string sentence;
-};
+using result::Failure;
 
 struct Execution {
   ExecutionKind kind;

@@ -1,14 +1,12 @@
 #include "recovery/joint/digest.h"
 
-#include "fusefs/location_names.h"
-
 namespace crashcut::joint {
 
-bool write_digest(const fusefs::Recording& recording, std::uint64_t* words, std::uint64_t words_most,
+bool write_digest(const persist::Recording& recording, std::uint64_t* words, std::uint64_t words_most,
                   std::uint64_t& used) {
   used = 0;
-  // Blocks that share a place on the disk make recordings differ in more than the locations that a recovery reads.
-  if (!recording.freed.empty()) return false;
+  const auto names = recording.stable_names();
+  if (names == nullptr) return false;
   bool fits = true;
   const auto put = [&](std::uint64_t word) {
     fits = fits && used < words_most;
@@ -29,15 +27,14 @@ bool write_digest(const fusefs::Recording& recording, std::uint64_t* words, std:
     put(before.size());
     for (const persist::EventId p : before) put(p);
   }
-  const fusefs::LocationNames names(recording);
   put(log.location_count());
   for (persist::LocationId l = 0; l < log.location_count(); ++l) {
-    put(names.location(l));
-    put(names.listing(l));
+    put(names->location(l));
+    put(names->listing(l));
     put(log.history(l).size());
     for (const persist::LocationWrite& write : log.history(l)) {
       put(write.event);
-      put(names.value(l, write.value));
+      put(names->value(l, write.value));
     }
   }
   return fits;

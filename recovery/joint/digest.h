@@ -1,5 +1,5 @@
 // Digest: a recording as what recoveries can tell of it: events, their order, and the history of each location, under
-// names that are the same in all executions (fusefs/location_names.h). Made in the runner, read by crashcut.
+// names that are the same in all executions (persist::StableNames). Made in the runner, read by crashcut.
 //
 // Words of 64 bits: number of events, of barriers, the barrier that the starting state ends with; the event that each
 //   barrier is; of each event its epoch, the barrier that it is (0: none), 1 where it is durable, the number of its
@@ -10,12 +10,12 @@
 #include <cstdint>
 #include <vector>
 
-#include "fusefs/recording.h"
+#include "persist/recording.h"
 
 namespace crashcut::joint {
 
-// False where there is no room.
-bool write_digest(const fusefs::Recording& recording, std::uint64_t* words, std::uint64_t words_most,
+// False where there is no room, or the recording has no such names.
+bool write_digest(const persist::Recording& recording, std::uint64_t* words, std::uint64_t words_most,
                   std::uint64_t& used);
 
 }  // namespace crashcut::joint

@@ -32,9 +32,9 @@ void serve_threads(int argc, char** argv, char** envp, int (*real_main)(int, cha
 }
 
 // Whatever stops the model stops the execution, and all of them.
-void on_error(std::string_view sentence, inprocess::Blame blame) {
+void on_error(std::string_view sentence, result::Blame blame) {
   using scheduler::runtime::Failure;
-  g_control->failure = blame == inprocess::Blame::kUser ? Failure::kUserError : Failure::kToolError;
+  g_control->failure = blame == result::Blame::kUser ? Failure::kUserError : Failure::kToolError;
   const std::size_t count = std::min<std::size_t>(sentence.size(), scheduler::runtime::kTextMost - 1);
   std::memcpy(g_control->text, sentence.data(), count);
   g_control->text[count] = 0;

@@ -3,9 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <boost/crc.hpp>
 #include <boost/filesystem.hpp>
-#include <fstream>
 #include <set>
 
 #include "fusefs/trace_replay.h"
@@ -19,8 +17,9 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kMinimiseLimit{10};
 
-Failure users(std::string sentence) { return Failure{true, std::move(sentence)}; }
-Failure failure_of(const fusefs::ReplayError& error) { return Failure{!error.is_limit, error.sentence}; }
+Failure failure_of(const fusefs::ReplayError& error) {
+  return Failure{error.is_limit ? result::Blame::kTool : result::Blame::kUser, error.sentence};
+}
 
 // A trace and what a model makes of it.
 struct Loaded {
@@ -39,25 +38,13 @@ struct Loaded {
   }
 };
 
-std::uint64_t sum_of_file(const std::string& path) {
-  boost::crc_32_type crc;
-  std::ifstream file(path, std::ios::binary);
-  std::vector<char> piece(1 << 20);
-  do {
-    file.read(piece.data(), static_cast<std::streamsize>(piece.size()));
-    crc.process_bytes(piece.data(), static_cast<std::size_t>(file.gcount()));
-  } while (file);
-  return crc.checksum();
-}
-
 // Without histories.
 tl::expected<Loaded, Failure> load(const std::string& directory, const fusefs::ModelOptions& model) {
   auto trace = fusefs::TraceReader::open(trace_of(directory));
-  if (!trace) return tl::unexpected(users(trace.error()));
+  if (!trace) return tl::unexpected(result::users_failure(trace.error()));
   auto replayed = fusefs::replay(*trace, model);
   if (!replayed) return tl::unexpected(failure_of(replayed.error()));
-  return tl::expected<Loaded, Failure>(tl::in_place, std::move(*trace), std::move(*replayed),
-                                       sum_of_file(trace_of(directory)));
+  return tl::expected<Loaded, Failure>(tl::in_place, std::move(*trace), std::move(*replayed), sum_of_trace(directory));
 }
 
 // The versions of the files that are asked about.
@@ -71,7 +58,7 @@ tl::expected<Histories, Failure> read_histories(const Loaded& loaded, const std:
     }
   }
   auto histories = histories_of(loaded.trace, loaded.recording().options, paths, keeps_bytes);
-  if (!histories) return tl::unexpected(users(histories.error()));
+  if (!histories) return tl::unexpected(result::users_failure(histories.error()));
   return std::move(*histories);
 }
 
@@ -102,14 +89,14 @@ tl::expected<std::vector<Question>, Failure> questions_of(const CheckPlan& plan,
   std::set<std::string> files;
   for (const std::string& path : plan.files) {
     if (!known.all.contains(path)) {
-      return tl::unexpected(
-          users(fmt::format("--file {}: there was no such file, neither at the start nor at the end. Paths are "
-                            "relative to the directory in which the program starts. {}",
-                            path, kHowFilesCome)));
+      return tl::unexpected(result::users_failure(
+          fmt::format("--file {}: there was no such file, neither at the start nor at the end. Paths are "
+                      "relative to the directory in which the program starts. {}",
+                      path, kHowFilesCome)));
     }
     for (const Tree* tree : {&known.start, &known.end}) {
       const auto names = follow_links(*tree, path);
-      if (!names) return tl::unexpected(users(fmt::format("--file {}: {}.", path, names.error())));
+      if (!names) return tl::unexpected(result::users_failure(fmt::format("--file {}: {}.", path, names.error())));
       files.insert(names->begin(), names->end());
     }
   }
@@ -132,18 +119,18 @@ tl::expected<void, Failure> drop_unfinished(const CheckPlan& plan, const Histori
   };
   std::erase_if(questions, is_unfinished);
   if (!questions.empty() || histories.files.empty()) return {};
-  return tl::unexpected(
-      users(fmt::format("The program was stopped (--program-limit) before it had finished any version of {}, so there "
-                        "is nothing to check.",
-                        plan.files.empty() ? "a file" : plan.files.front())));
+  return tl::unexpected(result::users_failure(
+      fmt::format("The program was stopped (--program-limit) before it had finished any version of {}, so there "
+                  "is nothing to check.",
+                  plan.files.empty() ? "a file" : plan.files.front())));
 }
 
 // Drops one event after the other, newest first, for as long as the violation stays the same.
 tl::expected<bool, Failure> shrink(Pool& pool, const ViolationKey& key, Told& told) {
   const auto deadline = Clock::now() + kMinimiseLimit;
   std::set<std::uint32_t> durable;
-  for (const recovery::Operation& operation : told.story.crashes.front().operations) {
-    for (const recovery::Event& event : operation.events) {
+  for (const result::Operation& operation : told.story.crashes.front().operations) {
+    for (const result::Event& event : operation.events) {
       if (event.durable) durable.insert(event.id);
     }
   }
@@ -218,10 +205,6 @@ Token make_token(const CheckPlan& plan, const Loaded& loaded, const Question& qu
 tl::expected<Loaded, Failure> load(const Token& token) {
   auto loaded = load(token.directory, token.model);
   if (!loaded) return loaded;
-  if (loaded->trace_sum != token.trace_sum) {
-    return tl::unexpected(users(
-        fmt::format("The trace in {} is another one than that which this token was made from.", token.directory)));
-  }
   auto histories = read_histories(*loaded, {token.question});
   if (!histories) return tl::unexpected(histories.error());
   loaded->histories = std::move(*histories);
@@ -250,7 +233,7 @@ tl::expected<CheckResult, Failure> check(const CheckPlan& plan, const PoolHooks&
   auto loaded = load(plan.directory, plan.model);
   if (!loaded) return tl::unexpected(loaded.error());
   const auto known = known_paths_of(loaded->trace, plan.model);
-  if (!known) return tl::unexpected(users(known.error()));
+  if (!known) return tl::unexpected(result::users_failure(known.error()));
   auto questions = questions_of(plan, *known);
   if (!questions) return tl::unexpected(questions.error());
   auto histories = read_histories(*loaded, *questions);
@@ -258,11 +241,11 @@ tl::expected<CheckResult, Failure> check(const CheckPlan& plan, const PoolHooks&
   loaded->histories = std::move(*histories);
   if (auto ok = drop_unfinished(plan, loaded->histories, *questions); !ok) return tl::unexpected(ok.error());
   if (plan.checker.empty() && !known->changes_something) {
-    return tl::unexpected(
-        users(fmt::format("The program changed nothing on the modelled disk, so there is nothing to check. The disk is "
-                          "the directory in which it "
-                          "starts ({}); what it wrote elsewhere went to the real files.",
-                          disk_of(plan.directory))));
+    return tl::unexpected(result::users_failure(
+        fmt::format("The program changed nothing on the modelled disk, so there is nothing to check. The disk is "
+                    "the directory in which it "
+                    "starts ({}); what it wrote elsewhere went to the real files.",
+                    disk_of(plan.directory))));
   }
   CheckResult result;
   result.questions = std::move(*questions);
@@ -278,20 +261,21 @@ tl::expected<CheckResult, Failure> check(const CheckPlan& plan, const PoolHooks&
   result.explored = std::move(*explored);
   const Tally& tally = result.explored.tally;
   if (tally.not_found > 0 && tally.not_found == tally.checker_runs) {
-    return tl::unexpected(users(fmt::format("The checker could not be run (status 127): {}", tally.not_found_text)));
+    return tl::unexpected(
+        result::users_failure(fmt::format("The checker could not be run (status 127): {}", tally.not_found_text)));
   }
   if (tally.violations == 0) {
     if (!tally.not_deterministic.empty()) {
-      return tl::unexpected(
-          users(fmt::format("The checker is not deterministic: {}. A verdict needs one that answers the same "
-                            "for the same files; time, random numbers and threads are what usually differs.",
-                            tally.not_deterministic)));
+      return tl::unexpected(result::users_failure(
+          fmt::format("The checker is not deterministic: {}. A verdict needs one that answers the same "
+                      "for the same files; time, random numbers and threads are what usually differs.",
+                      tally.not_deterministic)));
     }
     if (result.was_stopped && result.explored.bound == Bound::kNone) result.explored.bound = Bound::kProgramLimit;
-    result.verdict = result.explored.bound == Bound::kNone ? recovery::Verdict::kVerified : recovery::Verdict::kBounded;
+    result.verdict = result.explored.bound == Bound::kNone ? result::Verdict::kVerified : result::Verdict::kBounded;
     return result;
   }
-  result.verdict = recovery::Verdict::kViolation;
+  result.verdict = result::Verdict::kViolation;
   auto example = tell_worst(**pool, *loaded, result.questions, result.explored);
   if (!example) return tl::unexpected(example.error());
   result.token = encode(make_token(plan, *loaded, result.questions[example->key.question], example->told.run.path));
@@ -309,11 +293,12 @@ tl::expected<Counterexample, Failure> replay(const Token& token) {
   auto told = (*pool)->tell(0, token.path);
   if (!told) return tl::unexpected(told.error());
   if (!told->run.result.failure.empty())
-    return tl::unexpected(Failure{told->run.result.is_users_fault, told->run.result.failure});
+    return tl::unexpected(Failure{told->run.result.is_users_fault ? result::Blame::kUser : result::Blame::kTool,
+                                  told->run.result.failure});
   if (told->run.diverged) {
-    return tl::unexpected(
-        users("The checker did not ask for the same things as when this violation was found: it has changed since, or "
-              "it is not deterministic."));
+    return tl::unexpected(result::users_failure(
+        "The checker did not ask for the same things as when this violation was found: it has changed since, or "
+        "it is not deterministic."));
   }
   Counterexample example{
       ViolationKey{told->run.result.answer.finding, 0, outcome_of(told->run.result), end_of(told->run.result)},
@@ -350,12 +335,12 @@ tl::expected<void, Failure> with_state(const Token& token, bool with_terminal, U
         return 0;
       },
       options_for_checkers(token.directory, stored_pid_namespace(loaded->trace), with_terminal));
-  if (!sandbox) return tl::unexpected(Failure{false, sandbox.error()});
+  if (!sandbox) return tl::unexpected(Failure{result::Blame::kTool, sandbox.error()});
   const auto answer = receive(sandbox->socket());
   sandbox->wait();
-  if (!answer) return tl::unexpected(Failure{false, "The state's sandbox ended before its time."});
+  if (!answer) return tl::unexpected(Failure{result::Blame::kTool, "The state's sandbox ended before its time."});
   const std::string failure = answer->at("failure");
-  if (!failure.empty()) return tl::unexpected(users(failure));
+  if (!failure.empty()) return tl::unexpected(result::users_failure(failure));
   return {};
 }
 

@@ -7,6 +7,7 @@
 #include "recovery/mounted/plan.h"
 #include "recovery/mounted/pool.h"
 #include "recovery/mounted/record.h"
+#include "recovery/result/token.h"
 
 namespace crashcut::mounted {
 
@@ -20,7 +21,7 @@ struct Counterexample {
 };
 
 struct CheckResult {
-  recovery::Verdict verdict = recovery::Verdict::kVerified;
+  result::Verdict verdict = result::Verdict::kVerified;
   Explored explored;
   std::vector<Question> questions;
   std::size_t operation_count = 0;
@@ -33,9 +34,9 @@ struct CheckResult {
 
 tl::expected<CheckResult, Failure> check(const CheckPlan& plan, const PoolHooks& hooks);
 
-// One recovery again. The token's trace must be the one that it was made from.
+// One recovery again. The trace must be the one that the token was made from.
 struct Token {
-  std::string directory;
+  std::string directory;  // of the results
   std::uint64_t trace_sum = 0;
   fusefs::ModelOptions model;
   Question question;
@@ -44,9 +45,14 @@ struct Token {
   std::chrono::seconds check_limit{30};
   std::vector<std::uint32_t> path;
 };
-inline constexpr std::string_view kTokenPrefix = "cm1";
+// CRC-32 of the trace in a directory of results.
+std::uint64_t sum_of_trace(const std::string& directory);
 std::string encode(const Token& token);
-tl::expected<Token, std::string> decode_token(std::string_view text);
+// The options of crashcut replay by which a directory is found that is not below the current one.
+std::string replay_options(const std::string& directory);
+// `directory` is where the results are; empty: they are looked for by the token's name for it and in crashcut.out, in
+// the current directory.
+tl::expected<Token, Failure> read_token(const result::Token& token, const std::string& directory);
 
 tl::expected<Counterexample, Failure> replay(const Token& token);
 // Opens the user's shell in the state.

@@ -10,8 +10,8 @@
 namespace crashcut::mounted {
 namespace {
 
-using recovery::Fate;
-using recovery::Operation;
+using result::Fate;
+using result::Operation;
 
 // Whether an operation's text names the file: "write(notes.txt, 25 bytes at 0)", "rename(t, notes.txt)".
 bool names(const Operation& operation, const std::string& path) {
@@ -106,8 +106,7 @@ std::string moment(const Told& told, std::string_view program) {
 std::string checker_end(const CommandResult& result) {
   if (result.answer.finding == Finding::kCheckHung)
     return "the checker did not end in time (--check-limit), was killed";
-  if (result.signal != 0) return fmt::format("the checker was {}", end_of(result));
-  return fmt::format("the checker ended with {}", end_of(result));
+  return fmt::format("the checker {}", end_of(result));
 }
 
 }  // namespace

@@ -58,7 +58,7 @@ class Telling final : public persist::Chooser {
     ++at_;
     for (std::size_t i = 0; i < recordings_.size(); ++i) {
       if (&recordings_[i]->log != &choice.log) continue;
-      recovery::Observation observation{
+      result::Observation observation{
           recordings_[i]->describe_location(choice.location), {}, taken, static_cast<std::uint32_t>(i + 1)};
       for (const persist::Candidate& candidate : choice.candidates) {
         observation.candidates.push_back(recordings_[i]->describe_candidate(choice.location, candidate));
@@ -69,7 +69,7 @@ class Telling final : public persist::Chooser {
   }
   bool is_at_end() const { return at_ == path_.size(); }
 
-  std::vector<recovery::Observation> observations;
+  std::vector<result::Observation> observations;
   bool diverged = false;
 
  private:
@@ -97,9 +97,9 @@ class CrashedDisk {
   fusefs::Volume volume;
 };
 
-std::string join_marks(const std::vector<Mark>& marks, bool lines, CrashView& view) {
+std::string join_marks(const std::vector<persist::Mark>& marks, bool lines, CrashView& view) {
   std::string text;
-  for (const Mark& mark : marks) {
+  for (const persist::Mark& mark : marks) {
     if (is_promise(mark.text) == lines) continue;
     if (!view.reached(mark.text)) break;  // marks are a chain
     text += (lines ? mark.text.substr(mark.text.find(": ") + 2) : mark.text) + "\n";
@@ -107,28 +107,18 @@ std::string join_marks(const std::vector<Mark>& marks, bool lines, CrashView& vi
   return text;
 }
 
-std::string_view kind_name(fusefs::Kinds kind) {
-  if (kind & fusefs::kMark) return "mark";
-  if (kind & fusefs::kSync) return "sync";
-  if (kind & (fusefs::kFsync | fusefs::kDirectoryFsync | fusefs::kRangeFsync)) return "fsync";
-  if (kind & (fusefs::kFdatasync | fusefs::kRangeFdatasync)) return "fdatasync";
-  if (kind & fusefs::kTruncate) return "truncate";
-  if (kind & (fusefs::kData | fusefs::kZeroOut)) return "data";
-  return "other";
-}
-
-recovery::Crash tell_crash(const fusefs::Recording& recording, const persist::Cut& cut) {
+result::Crash tell_crash(const persist::Recording& recording, const persist::Cut& cut) {
   const persist::Log& log = recording.log;
-  recovery::Crash crash;
+  result::Crash crash;
   crash.operations.resize(recording.ops.size());
   for (std::size_t i = 0; i < recording.ops.size(); ++i) crash.operations[i].text = recording.ops[i];
   for (persist::EventId e = 0; e < log.event_count(); ++e) {
     const bool persisted = cut.is_in(e);
     if (persisted) crash.persisted.push_back(e);
-    if (recording.event_kinds[e] == fusefs::kFree) continue;  // a moment, and nothing that a disk holds
-    crash.operations[log.op(e)].events.push_back(recovery::Event{e, std::string(kind_name(recording.event_kinds[e])),
-                                                                 recording.describe_event(e),
-                                                                 log.cover(e) <= log.durable_barrier(), persisted});
+    if (recording.kind_of(e).empty()) continue;  // a moment, and nothing that a disk holds
+    crash.operations[log.op(e)].events.push_back(result::Event{e, std::string(recording.kind_of(e)),
+                                                               recording.describe_event(e), recording.is_sync(e),
+                                                               log.cover(e) <= log.durable_barrier(), persisted});
   }
   return crash;
 }
@@ -142,7 +132,7 @@ std::string subject_of(const Question& question) {
 
 Explorer::Explorer(Setup setup)
     : setup_(setup),
-      marks_(marks_of(setup.recording)),
+      marks_(setup.recording.marks()),
       cut_(std::make_unique<persist::Cut>(setup.recording.log)),
       found_(std::make_unique<Layers>(Layers{{Crash{&setup_.recording, cut_.get()}}})) {}
 Explorer::~Explorer() = default;
@@ -166,7 +156,7 @@ Run Explorer::run_on(const Question& question, Layers& layers, persist::Chooser&
     disk.volume.special_files = {{"marks", [&] { return join_marks(marks_, false, views.front()); }, nullptr},
                                  {"stdout", [&] { return join_marks(marks_, true, views.front()); }, nullptr}};
     std::vector<std::string> certain;
-    for (const Mark& mark : marks_) {
+    for (const persist::Mark& mark : marks_) {
       if (layers.crashes.front().cut->is_in(mark.event)) certain.push_back(mark.text);
     }
     CHECK(setup_.runner);
@@ -232,7 +222,7 @@ struct Explorer::Followed {
   Layers layers;
   std::deque<persist::Cut> cuts;
   std::deque<std::unique_ptr<fusefs::Recorder>> recorders;
-  std::vector<std::vector<recovery::Observation>> observations;
+  std::vector<std::vector<result::Observation>> observations;
 };
 
 Explorer::Followed Explorer::follow(const Question& question, const std::vector<std::uint32_t>& path) {
@@ -263,9 +253,9 @@ Told Explorer::tell(const Question& question, const std::vector<std::uint32_t>& 
   Told told{std::move(followed.run), {}};
   const auto& crashes = followed.layers.crashes;
   for (std::size_t i = 0; i < crashes.size() && i < followed.observations.size(); ++i) {
-    recovery::Crash crash = tell_crash(*crashes[i].recording, *crashes[i].cut);
-    for (recovery::Observation& observation : followed.observations[i]) {
-      crash.calls.push_back(recovery::Call{"", {std::move(observation)}});
+    result::Crash crash = tell_crash(*crashes[i].recording, *crashes[i].cut);
+    for (result::Observation& observation : followed.observations[i]) {
+      crash.calls.push_back(result::Call{"", {std::move(observation)}});
     }
     told.story.crashes.push_back(std::move(crash));
   }

@@ -17,7 +17,8 @@
 #include "fusefs/recorder.h"
 #include "persist/explore.h"
 #include "recovery/mounted/expectations.h"
-#include "recovery/story.h"
+#include "recovery/result/path.h"
+#include "recovery/result/story.h"
 
 namespace crashcut::mounted {
 
@@ -26,8 +27,7 @@ using Question = std::variant<FileQuestion, CommandQuestion>;
 // "notes.txt", "the checker"
 std::string subject_of(const Question& question);
 
-// Between the answers of two layers of a path.
-inline constexpr std::uint32_t kCrashAgain = ~std::uint32_t{0};
+using result::kCrashAgain;
 
 // What the checker did.
 struct CommandResult {
@@ -63,7 +63,7 @@ struct Run {
 // Everything of one recovery, to tell it.
 struct Told {
   Run run;
-  recovery::Story story;
+  result::Story story;
 };
 
 class Explorer {
@@ -109,7 +109,7 @@ class Explorer {
                      const std::function<void(const Run&)>& on_run);
 
   Setup setup_;
-  std::vector<Mark> marks_;
+  std::vector<persist::Mark> marks_;
   std::unique_ptr<persist::Cut> cut_;  // of the first layer, reset for each recovery
   std::unique_ptr<Layers> found_;      // what copy_state() copies
 };

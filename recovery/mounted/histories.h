@@ -9,9 +9,8 @@
 //   only closed, as it is about to be filled again; where the program was killed, what the kill closed or left.
 // A promise is a mark that the program made itself or its successful exit.
 //
-// Memory: versions are known by the digests of their pieces, and a piece that did not change costs nothing. The bytes
-// of
-//   pieces are kept only where an expectation compares bytes; a piece that is only appended to is kept once.
+// Memory: versions are known by the digests of their pieces, and a piece that did not change costs nothing. The
+//   bytes of pieces are kept only where an expectation compares bytes; a piece that is only appended to is kept once.
 // Threads: read-only once made.
 #pragma once
 

@@ -19,7 +19,7 @@
 #include "recovery/mounted/sync_handlers.h"
 #include "recovery/mounted/versions.h"
 #include "recovery/mounted/watched_command.h"
-#include "recovery/report.h"
+#include "recovery/result/words.h"
 
 namespace crashcut::mounted {
 namespace {
@@ -36,8 +36,6 @@ struct State {
   persist::Path path;
   std::string text;
 };
-
-Failure users(std::string sentence) { return Failure{true, std::move(sentence)}; }
 
 // The mark at which the plug is pulled.
 std::string now_mark(std::uint64_t listing) { return fmt::format("listing {}", listing); }
@@ -72,7 +70,7 @@ std::string describe_file(const FileVersion* now, const FileVersion* then) {
 std::string describe(const std::map<std::string, FileVersion>& now, const std::map<std::string, FileVersion>& then) {
   std::string text;
   const auto add = [&](const std::string& path, const FileVersion* a, const FileVersion* b) {
-    text += (text.empty() ? "" : "; ") + recovery::printable(path) + ": " + describe_file(a, b);
+    text += (text.empty() ? "" : "; ") + result::printable(path) + ": " + describe_file(a, b);
   };
   for (const auto& [path, file] : now) {
     const auto found = then.find(path);
@@ -87,7 +85,7 @@ std::string describe(const std::map<std::string, FileVersion>& now, const std::m
   }
   for (const auto& [path, file] : then) {
     if (file.size > kComparedBytesMost)
-      text += fmt::format("{}{}: too large to be compared", text.empty() ? "" : "; ", recovery::printable(path));
+      text += fmt::format("{}{}: too large to be compared", text.empty() ? "" : "; ", result::printable(path));
   }
   return text.empty() ? "nothing is lost" : text;
 }
@@ -152,17 +150,19 @@ class Session {
     char path[] = "/tmp/crashcut.trace.XXXXXX";
     const int fd = mkstemp(path);
     if (fd < 0)
-      return tl::unexpected(users(fmt::format("Cannot make a file in /tmp for the trace: {}.", std::strerror(errno))));
+      return tl::unexpected(
+          result::users_failure(fmt::format("Cannot make a file in /tmp for the trace: {}.", std::strerror(errno))));
     close(fd);
     auto writer = fusefs::TraceWriter::create(path, {.start = disk->clock.now(), .command = {"crashcut mount"}});
     // It is read by its descriptor: nothing is left behind, however we end.
     disk->trace_fd = open(path, O_RDONLY | O_CLOEXEC);
     unlink(path);
     unlink(fusefs::tail_of(path).c_str());
-    if (!writer) return tl::unexpected(users(writer.error()));
+    if (!writer) return tl::unexpected(result::users_failure(writer.error()));
     disk->writer = std::move(*writer);
     disk->changes.emplace(disk->filesystem, disk->clock, disk->writer.get());
-    if (const std::string failure = fill(*disk->changes); !failure.empty()) return tl::unexpected(users(failure));
+    if (const std::string failure = fill(*disk->changes); !failure.empty())
+      return tl::unexpected(result::users_failure(failure));
     disk->changes->make_durable();
     disk->volume.emplace(Volume{disk->filesystem,
                                 *disk->changes,
@@ -183,12 +183,12 @@ class Session {
                                .allow_others = geteuid() == 0,
                                .auto_unmount = true},
                               *disk_->volume);
-    if (!mount) return tl::unexpected(users(mount.error()));
+    if (!mount) return tl::unexpected(result::users_failure(mount.error()));
     on_mounted();
     std::unique_ptr<WatchedCommand> command;
     if (!plan_.command.empty()) {
       auto started = WatchedCommand::start(plan_.command, plan_.directory, sync_handlers(*mount));
-      if (!started) return tl::unexpected(users(started.error()));
+      if (!started) return tl::unexpected(result::users_failure(started.error()));
       command = std::move(*started);
     }
     while (!is_interrupted() && !(*mount)->is_gone() && !(command && command->has_ended())) {
@@ -288,15 +288,16 @@ tl::expected<std::string, Failure> read_special(const std::string& directory, co
   const std::string path = fmt::format("{}/.crashcut/{}", directory, name);
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) {
-    return tl::unexpected(
-        users(fmt::format("{} is not a mount of crashcut mount ({}).", directory, std::strerror(errno))));
+    return tl::unexpected(result::users_failure(
+        fmt::format("{} is not a mount of crashcut mount ({}).", directory, std::strerror(errno))));
   }
   std::string text, piece(1 << 16, '\0');
   ssize_t got;
   while ((got = read(fd, piece.data(), piece.size())) > 0) text.append(piece, 0, static_cast<std::size_t>(got));
   const int error = errno;
   close(fd);
-  if (got < 0) return tl::unexpected(users(fmt::format("Cannot read {}: {}.", path, std::strerror(error))));
+  if (got < 0)
+    return tl::unexpected(result::users_failure(fmt::format("Cannot read {}: {}.", path, std::strerror(error))));
   return text;
 }
 
@@ -320,7 +321,8 @@ tl::expected<void, Failure> switch_to_state(const std::string& directory, std::u
   const auto states = list_states(directory);
   if (!states) return tl::unexpected(states.error());
   if (("\n" + *states).find(fmt::format("\n{:>5}  ", number)) == std::string::npos) {
-    return tl::unexpected(users(fmt::format("There is no state {}: crashcut crash {} lists them.", number, directory)));
+    return tl::unexpected(
+        result::users_failure(fmt::format("There is no state {}: crashcut crash {} lists them.", number, directory)));
   }
   const auto before = read_special(directory, "shown");
   if (!before) return tl::unexpected(before.error());
@@ -328,14 +330,14 @@ tl::expected<void, Failure> switch_to_state(const std::string& directory, std::u
   const int fd = open(path.c_str(), O_WRONLY | O_CLOEXEC);
   const std::string text = std::to_string(number);
   if (fd < 0 || write(fd, text.data(), text.size()) < 0)
-    return tl::unexpected(users(fmt::format("Cannot write to {}: {}.", path, std::strerror(errno))));
+    return tl::unexpected(result::users_failure(fmt::format("Cannot write to {}: {}.", path, std::strerror(errno))));
   close(fd);
   for (int tries = 0; tries < 500; ++tries) {
     const auto now = read_special(directory, "shown");
     if (now && *now != *before) return {};
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
-  return tl::unexpected(Failure{false, fmt::format("The server of {} does not answer.", directory)});
+  return tl::unexpected(Failure{result::Blame::kTool, fmt::format("The server of {} does not answer.", directory)});
 }
 
 }  // namespace crashcut::mounted

@@ -9,6 +9,7 @@
 
 #include "fusefs/profile.h"
 #include "recovery/mounted/expectations.h"
+#include "recovery/result/failure.h"
 
 namespace crashcut::mounted {
 
@@ -62,10 +63,6 @@ inline constexpr std::string_view kHowFilesCome =
 std::string disk_of(const std::string& directory);
 std::string trace_of(const std::string& directory);
 
-// Whose mistake it was that there is no result.
-struct Failure {
-  bool is_users;
-  std::string sentence;
-};
+using result::Failure;
 
 }  // namespace crashcut::mounted

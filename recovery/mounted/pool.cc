@@ -12,6 +12,7 @@
 #include "recovery/mounted/record.h"
 #include "recovery/mounted/sampling.h"
 #include "recovery/mounted/worker.h"
+#include "recovery/result/json.h"
 
 namespace crashcut::mounted {
 namespace {
@@ -28,8 +29,6 @@ struct Item {
   persist::Path prefix;
   double weight;  // its part of the whole
 };
-
-Failure ours(std::string sentence) { return Failure{false, std::move(sentence)}; }
 
 Run run_from(const Json& json) {
   Run run;
@@ -144,8 +143,10 @@ struct Pool::Impl {
   }
 
   Failure worker_gone() const {
-    if (!explored.tally.failure.empty()) return Failure{explored.tally.is_users_failure, explored.tally.failure};
-    return ours("A worker ended before its time.");
+    if (!explored.tally.failure.empty())
+      return Failure{explored.tally.is_users_failure ? result::Blame::kUser : result::Blame::kTool,
+                     explored.tally.failure};
+    return result::tools_failure("A worker ended before its time.");
   }
 
   // The part of --max-recoveries that may be used by now.
@@ -178,8 +179,12 @@ struct Pool::Impl {
       if (hooks.on_progress) {
         double fraction = done_weight;
         for (const Worker& worker : workers) fraction += worker.weight_left * worker.fraction;
-        hooks.on_progress(
-            PoolProgress{elapsed_s(), shared->recoveries, explored.tally.violations, std::min(1.0, fraction)});
+        result::Progress progress;
+        progress.seconds = elapsed_s();
+        progress.recoveries = shared->recoveries;
+        progress.violations = explored.tally.violations;
+        progress.fraction = std::min(1.0, fraction);
+        hooks.on_progress(progress);
       }
     }
     shared->stop = false;
@@ -254,7 +259,7 @@ tl::expected<std::unique_ptr<Pool>, Failure> Pool::start(const Setup& setup) {
     const WorkerSetup worker{setup.plan, setup.recording, setup.histories, setup.questions, *impl->shared, i};
     auto started = sandbox::Sandbox::start([worker](const sandbox::Inside& inside) { return work(inside, worker); },
                                            options_for_checkers(setup.plan.directory, setup.plan.pid_namespace));
-    if (!started) return tl::unexpected(ours(started.error()));
+    if (!started) return tl::unexpected(result::tools_failure(started.error()));
     // Without namespaces they would all mount at the same place; and only one namespace has the number that is wanted.
     const bool is_alone =
         (started->mode() == sandbox::Mode::kSubreaper && !setup.plan.checker.empty()) || setup.plan.pid_namespace != 0;
@@ -276,7 +281,8 @@ tl::expected<Explored, Failure> Pool::explore(const PoolHooks& hooks) {
   }
   explored.seconds = impl_->elapsed_s();
   if (!explored.tally.failure.empty()) {
-    return tl::unexpected(Failure{explored.tally.is_users_failure, explored.tally.failure});
+    return tl::unexpected(
+        Failure{explored.tally.is_users_failure ? result::Blame::kUser : result::Blame::kTool, explored.tally.failure});
   }
   if (impl_->is_cut_short) {
     explored.fraction = std::min(impl_->done_weight, 1.0);
@@ -294,7 +300,7 @@ tl::expected<Explored, Failure> Pool::explore(const PoolHooks& hooks) {
 tl::expected<Told, Failure> Pool::tell(std::size_t question, const std::vector<std::uint32_t>& path) {
   auto answer = impl_->ask({{"do", "tell"}, {"question", question}, {"path", path}});
   if (!answer) return tl::unexpected(answer.error());
-  return Told{run_from(answer->at("run")), story_from_json(answer->at("story"))};
+  return Told{run_from(answer->at("run")), result::story_from_json(answer->at("story"))};
 }
 
 tl::expected<Run, Failure> Pool::run_cut(std::size_t question, const std::vector<std::uint32_t>& events,

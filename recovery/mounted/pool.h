@@ -9,20 +9,14 @@
 
 #include "recovery/mounted/plan.h"
 #include "recovery/mounted/tally.h"
+#include "recovery/result/result.h"
 
 namespace crashcut::mounted {
 
-enum class Bound { kNone, kRecoveries, kTime, kInterrupt, kEnoughFound, kNotDeterministic, kProgramLimit };
-
-struct PoolProgress {
-  double seconds;
-  std::uint64_t recoveries;
-  std::uint64_t violations;
-  double fraction;  // an estimate
-};
+using result::Bound;
 
 struct PoolHooks {
-  std::function<void(const PoolProgress&)> on_progress;  // about ten times a second
+  std::function<void(const result::Progress&)> on_progress;  // about ten times a second
   std::function<bool()> is_interrupted;
 };
 

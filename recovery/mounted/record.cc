@@ -300,9 +300,8 @@ std::uint64_t stored_pid_namespace(const fusefs::TraceReader& trace) {
 }
 
 tl::expected<Recorded, Failure> record(const RecordPlan& plan, bool with_terminal) {
-  const auto users = [](std::string sentence) { return tl::unexpected(Failure{true, std::move(sentence)}); };
   if (mkdir(disk_of(plan.directory).c_str(), 0755) != 0 && errno != EEXIST) {
-    return users(fmt::format("Cannot make {}: {}.", disk_of(plan.directory), std::strerror(errno)));
+    return result::wrong_use(fmt::format("Cannot make {}: {}.", disk_of(plan.directory), std::strerror(errno)));
   }
   auto sandbox = sandbox::Sandbox::start(
       [&](const sandbox::Inside& inside) {
@@ -310,13 +309,16 @@ tl::expected<Recorded, Failure> record(const RecordPlan& plan, bool with_termina
         return 0;
       },
       options_for_disk(plan.directory, with_terminal));
-  if (!sandbox) return tl::unexpected(Failure{false, sandbox.error()});
+  if (!sandbox) return tl::unexpected(Failure{result::Blame::kTool, sandbox.error()});
   const auto answer = receive(sandbox->socket());
   sandbox->wait();
   if (!answer)
-    return tl::unexpected(
-        Failure{false, "The recording was ended from outside; the trace holds what was done until then."});
-  if (answer->contains("failure")) return tl::unexpected(Failure{answer->at("is_users"), answer->at("failure")});
+    return tl::unexpected(Failure{result::Blame::kTool,
+                                  "The recording was ended from outside; the trace holds what was done until then."});
+  if (answer->contains("failure")) {
+    return tl::unexpected(Failure{answer->at("is_users").get<bool>() ? result::Blame::kUser : result::Blame::kTool,
+                                  answer->at("failure")});
+  }
   Recorded recorded;
   recorded.exited = answer->at("exited");
   recorded.code = answer->at("code");

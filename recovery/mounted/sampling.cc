@@ -4,7 +4,7 @@
 
 namespace crashcut::mounted {
 
-Sampler::Sampler(const fusefs::Recording& recording, Strategy strategy, std::uint64_t round, std::mt19937_64& random)
+Sampler::Sampler(const persist::Recording& recording, Strategy strategy, std::uint64_t round, std::mt19937_64& random)
     : recording_(recording), strategy_(strategy), random_(random) {
   // The favourite alone first; then more and more of the others.
   constexpr double kRates[] = {0.02, 0.05, 0.1, 0.2, 0.4};
@@ -17,8 +17,7 @@ std::uint32_t Sampler::choose(const persist::Choice& choice) {
   if (strategy_ == Strategy::kRandom) return any();
   if (std::bernoulli_distribution(rate_)(random_)) return any();
   if (strategy_ == Strategy::kFewDropped) return 0;
-  const bool is_mark =
-      &choice.log == &recording_.log && recording_.locations[choice.location].kind == fusefs::LocationKind::kMark;
+  const bool is_mark = &choice.log == &recording_.log && recording_.is_mark(choice.location);
   return is_mark ? 0 : count - 1;
 }
 

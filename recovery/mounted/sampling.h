@@ -6,8 +6,7 @@
 
 #include <random>
 
-#include "fusefs/recording.h"
-#include "persist/choices.h"
+#include "persist/recording.h"
 
 namespace crashcut::mounted {
 
@@ -17,11 +16,11 @@ inline constexpr int kStrategyCount = 3;
 class Sampler final : public persist::Chooser {
  public:
   // `round` counts the samples of this strategy from 0.
-  Sampler(const fusefs::Recording& recording, Strategy strategy, std::uint64_t round, std::mt19937_64& random);
+  Sampler(const persist::Recording& recording, Strategy strategy, std::uint64_t round, std::mt19937_64& random);
   std::uint32_t choose(const persist::Choice& choice) override;
 
  private:
-  const fusefs::Recording& recording_;
+  const persist::Recording& recording_;
   Strategy strategy_;
   std::mt19937_64& random_;
   double rate_;  // how often the strategy's favourite is not taken

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "recovery/survey.h"
+#include "recovery/result/words.h"
 
 namespace crashcut::mounted {
 namespace {
@@ -32,10 +32,10 @@ std::string outcome_of(const CommandResult& result) {
 }
 
 std::string end_of(const CommandResult& result) {
-  if (result.answer.finding == Finding::kCheckHung) return "timed out";
+  if (result.answer.finding == Finding::kCheckHung) return "did not end in time";
   if (result.answer.finding != Finding::kCheckFailed) return "";
-  return result.signal != 0 ? fmt::format("killed by {}", recovery::signal_text(result.signal))
-                            : fmt::format("status {}", result.code);
+  return result.signal != 0 ? fmt::format("was killed by {}", result::signal_text(result.signal))
+                            : fmt::format("ended with status {}", result.code);
 }
 
 void Tally::add(std::size_t question, const Run& run) {

@@ -15,7 +15,7 @@ struct ViolationKey {
   Finding finding;
   std::size_t question;
   std::string message;  // the outcome in words; for a checker what it printed
-  std::string end;      // how a checker ended: "status 3"; empty for files
+  std::string end;      // how a checker ended: "ended with status 3"; empty for files
 
   auto operator<=>(const ViolationKey&) const = default;
 };
@@ -60,7 +60,7 @@ Tally tally_from(const Json& json);
 
 // What a recovery is called: what a checker printed, on one line.
 std::string outcome_of(const CommandResult& result);
-// How a checker ended: "status 3", "killed by SIGSEGV", "timed out". Empty for files.
+// How a checker ended: "ended with status 3", "was killed by SIGSEGV", "did not end in time". Empty for files.
 std::string end_of(const CommandResult& result);
 
 }  // namespace crashcut::mounted

@@ -1,75 +1,135 @@
-// Tokens of the mounted front end. CBOR inside base64url, as its parts are lists of any bytes; docs/tokens.md.
-#include "recovery/base64url.h"
+// Tokens of crashcut check. The recording is not in the token but in the directory of the results; docs/tokens.md.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <boost/crc.hpp>
+#include <boost/filesystem.hpp>
+#include <fstream>
+
 #include "recovery/mounted/check.h"
-#include "recovery/token_bytes.h"
+#include "recovery/result/token_bytes.h"
 
 namespace crashcut::mounted {
 namespace {
 
-std::string model_text(const fusefs::ModelOptions& model) {
-  recovery::TokenWriter out;
-  out.model(model);
-  return recovery::to_base64url(out.take());
-}
+namespace fs = boost::filesystem;
 
-fusefs::ModelOptions model_from(const std::string& text) {
-  const auto bytes = recovery::from_base64url(text);
-  if (!bytes) throw std::runtime_error("not base64url");
-  recovery::TokenReader in(*bytes);
-  const fusefs::ModelOptions model = in.model();
-  if (!in.at_end()) throw std::runtime_error("unknown model");
-  return model;
-}
+constexpr std::uint64_t kLimitMost_s = 1'000'000'000;
 
-Json question_json(const Question& question) {
-  const auto* file = std::get_if<FileQuestion>(&question);
-  if (!file) return nullptr;
-  Json expects = Json::array();
-  for (const Expect expect : file->expects) expects.push_back(to_text(expect));
-  return {file->path, file->backups, file->whole, file->durable, expects};
-}
-
-Question question_from(const Json& json) {
-  if (json.is_null()) return CommandQuestion{};
-  FileQuestion file{json.at(0), json.at(1).get<std::vector<std::string>>(), json.at(2), json.at(3), {}};
-  for (const Json& name : json.at(4)) {
-    const auto expect = parse_expect(name.get<std::string>());
-    if (!expect) throw std::runtime_error(expect.error());
-    file.expects.insert(*expect);
+std::string own_of(const Token& token) {
+  result::TokenWriter out;
+  const auto* file = std::get_if<FileQuestion>(&token.question);
+  out.number(file != nullptr ? 1 : 0);
+  if (file != nullptr) {
+    std::vector<std::string> expects;
+    for (const Expect expect : file->expects) expects.emplace_back(to_text(expect));
+    out.text(file->path);
+    out.texts(file->backups);
+    out.number((file->whole ? 1 : 0) + (file->durable ? 2 : 0));
+    out.texts(expects);
   }
-  return file;
+  out.number(static_cast<std::uint64_t>(token.check_limit.count()));
+  return out.take();
+}
+
+// False where it makes no sense.
+bool read_own(const std::string& own, Token& token) {
+  result::TokenReader in(own);
+  token.question = CommandQuestion{};
+  if (in.number(1) == 1) {
+    FileQuestion file;
+    file.path = in.text();
+    file.backups = in.texts();
+    const std::uint64_t flags = in.number(3);
+    file.whole = (flags & 1) != 0;
+    file.durable = (flags & 2) != 0;
+    for (const std::string& name : in.texts()) {
+      const auto expect = parse_expect(name);
+      if (!expect) return false;
+      file.expects.insert(*expect);
+    }
+    token.question = std::move(file);
+  }
+  token.check_limit = std::chrono::seconds(in.number(kLimitMost_s));
+  return in.at_end() && (std::holds_alternative<FileQuestion>(token.question) || !token.checker.empty());
+}
+
+// The path from the current directory; empty where it is not below that.
+std::string below_here(const std::string& directory) {
+  boost::system::error_code error;
+  const fs::path relative = fs::relative(directory, fs::current_path(), error);
+  return error || relative.empty() || *relative.begin() == ".." ? "" : relative.string();
+}
+
+// Where the results may be, the likeliest first.
+std::vector<std::string> places_of(const std::string& named) {
+  std::vector<std::string> places{named};
+  boost::system::error_code error;
+  std::vector<std::string> others;
+  for (fs::directory_iterator at("crashcut.out", error), end; !error && at != end; at.increment(error))
+    others.push_back(at->path().string());
+  std::sort(others.begin(), others.end());
+  places.insert(places.end(), others.begin(), others.end());
+  return places;
 }
 
 }  // namespace
 
-std::string encode(const Token& token) {
-  const Json json = {{"d", token.directory},           {"t", token.trace_sum},
-                     {"m", model_text(token.model)},   {"q", question_json(token.question)},
-                     {"c", token.checker.words},       {"n", token.depth},
-                     {"l", token.check_limit.count()}, {"p", token.path}};
-  std::string body;
-  Json::to_cbor(json, nlohmann::detail::output_adapter<char>(body));
-  return recovery::seal(kTokenPrefix, std::move(body));
+std::uint64_t sum_of_trace(const std::string& directory) {
+  boost::crc_32_type crc;
+  std::ifstream file(trace_of(directory), std::ios::binary);
+  std::vector<char> piece(1 << 20);
+  do {
+    file.read(piece.data(), static_cast<std::streamsize>(piece.size()));
+    crc.process_bytes(piece.data(), static_cast<std::size_t>(file.gcount()));
+  } while (file);
+  return crc.checksum();
 }
 
-tl::expected<Token, std::string> decode_token(std::string_view text) try {
-  const auto body = recovery::unseal(kTokenPrefix, text);
-  if (!body) return tl::unexpected(body.error());
-  const Json json = Json::from_cbor(*body);
+std::string replay_options(const std::string& directory) {
+  return below_here(directory).empty() ? "--results " + directory + " " : "";
+}
+
+std::string encode(const Token& token) {
+  result::Token out;
+  out.command = "check";
+  const std::string below = below_here(token.directory);
+  out.program = below.empty() ? result::portable_path(token.directory) : below;
+  out.program_id = fmt::format("{:08x}", token.trace_sum);
+  out.arguments = token.checker.words;
+  out.model = fusefs::changes_of(token.model);
+  out.depth = token.depth;
+  out.path = token.path;
+  out.own = own_of(token);
+  return result::encode(out);
+}
+
+tl::expected<Token, Failure> read_token(const result::Token& from, const std::string& directory) {
   Token token;
-  token.directory = json.at("d");
-  token.trace_sum = json.at("t");
-  token.model = model_from(json.at("m").get<std::string>());
-  token.question = question_from(json.at("q"));
-  token.checker.words = json.at("c").get<std::vector<std::string>>();
-  token.depth = json.at("n");
-  token.check_limit = std::chrono::seconds(json.at("l").get<std::int64_t>());
-  token.path = json.at("p").get<std::vector<std::uint32_t>>();
-  if (std::holds_alternative<CommandQuestion>(token.question) && token.checker.empty())
-    return tl::unexpected(recovery::no_crashcut_wrote_it());
-  return token;
-} catch (const std::exception&) {
-  return tl::unexpected(recovery::no_crashcut_wrote_it());
+  token.checker.words = from.arguments;
+  const auto model = fusefs::options_of(from.model);
+  if (!model || !read_own(from.own, token)) return result::wrong_use(result::no_crashcut_wrote_it());
+  token.model = *model;
+  token.depth = from.depth;
+  token.path = from.path;
+  const std::vector<std::string> places = directory.empty() ? places_of(from.program) : std::vector{directory};
+  std::string others;
+  for (const std::string& place : places) {
+    boost::system::error_code error;
+    if (!fs::exists(trace_of(place), error)) continue;
+    token.trace_sum = sum_of_trace(place);
+    if (fmt::format("{:08x}", token.trace_sum) == from.program_id) {
+      token.directory = fs::canonical(place).string();
+      return token;
+    }
+    others += fmt::format("{}{}", others.empty() ? "" : ", ", place);
+  }
+  const std::string found =
+      others.empty() ? "no recording is there" : fmt::format("the recordings in {} are other ones", others);
+  return result::wrong_use(fmt::format(
+      "The recording that this token was made from, {}, is not found in the current directory: {}. Name the directory "
+      "of the results with --results.",
+      from.program, found));
 }
 
 }  // namespace crashcut::mounted

@@ -46,16 +46,6 @@ bool is_promise(std::string_view mark) {
   return digits == kLinePrefix.size() || digits == std::string_view::npos || !mark.substr(digits).starts_with(": ");
 }
 
-std::vector<Mark> marks_of(const fusefs::Recording& recording) {
-  std::vector<Mark> marks;
-  for (const auto& [text, location] : recording.marks) {
-    const auto history = recording.log.history(location);
-    if (!history.empty()) marks.push_back(Mark{text, history.front().event});
-  }
-  std::sort(marks.begin(), marks.end(), [](const Mark& a, const Mark& b) { return a.event < b.event; });
-  return marks;
-}
-
 fusefs::Errno find_path(Filesystem& filesystem, std::string_view path, Ino& out) {
   out = fusefs::kRootIno;
   while (!path.empty()) {

@@ -20,12 +20,6 @@ inline constexpr std::string_view kExitMark = "exit";
 // "stdout 12: text" is the mark of the 12th line.
 inline constexpr std::string_view kLinePrefix = "stdout ";
 
-struct Mark {
-  std::string text;
-  persist::EventId event;
-};
-// In the order in which they were made.
-std::vector<Mark> marks_of(const fusefs::Recording& recording);
 bool is_promise(std::string_view mark);
 
 // Larger files are not read.

@@ -1,8 +1,7 @@
 // WatchedCommand: a person's own command on a mount that everybody sees, for the sake of its sync calls.
 //
 // It is no sandbox: the command has the terminal, the user's rights (but for set-user-id programs, where the user is
-// not
-//   root) and its own processes. When it is hung up, processes that it left get ENOSYS from sync.
+//   not root) and its own processes. When it is hung up, processes that it left get ENOSYS from sync.
 #pragma once
 
 #include <sys/types.h>

@@ -12,6 +12,7 @@
 #include "recovery/mounted/following.h"
 #include "recovery/mounted/sampling.h"
 #include "recovery/mounted/tally.h"
+#include "recovery/result/json.h"
 
 namespace crashcut::mounted {
 namespace {
@@ -50,7 +51,7 @@ class Worker {
       sample(question, message);
     } else if (what == "tell") {
       const Told told = explorer_.tell(question, message.at("path").get<std::vector<std::uint32_t>>());
-      return {{"run", run_json(told.run)}, {"story", story_to_json(told.story)}};
+      return {{"run", run_json(told.run)}, {"story", result::to_json(told.story)}};
     } else if (what == "cut") {
       return {{"run", run_json(explorer_.run_cut(question, message.at("events").get<std::vector<std::uint32_t>>(),
                                                  message.at("drop")))}};
@@ -215,53 +216,6 @@ int work(const sandbox::Inside& inside, const WorkerSetup& setup) {
   }
   Worker(inside.socket, setup, runner.get()).serve();
   return 0;
-}
-
-Json story_to_json(const recovery::Story& story) {
-  Json crashes = Json::array();
-  for (const recovery::Crash& crash : story.crashes) {
-    Json operations = Json::array(), calls = Json::array();
-    for (const recovery::Operation& operation : crash.operations) {
-      Json events = Json::array();
-      for (const recovery::Event& event : operation.events) {
-        events.push_back({event.id, event.kind, event.text, event.durable, event.persisted});
-      }
-      operations.push_back({operation.text, events});
-    }
-    for (const recovery::Call& call : crash.calls) {
-      Json observations = Json::array();
-      for (const recovery::Observation& seen : call.observations)
-        observations.push_back({seen.location, seen.candidates, seen.taken, seen.crash});
-      calls.push_back({call.text, observations});
-    }
-    crashes.push_back({{"operations", operations}, {"calls", calls}, {"persisted", crash.persisted}});
-  }
-  return crashes;
-}
-
-recovery::Story story_from_json(const Json& json) {
-  recovery::Story story;
-  for (const Json& from : json) {
-    recovery::Crash crash;
-    for (const Json& operation : from.at("operations")) {
-      recovery::Operation to{operation.at(0), {}};
-      for (const Json& event : operation.at(1)) {
-        to.events.push_back(recovery::Event{event.at(0), event.at(1), event.at(2), event.at(3), event.at(4)});
-      }
-      crash.operations.push_back(std::move(to));
-    }
-    for (const Json& call : from.at("calls")) {
-      recovery::Call to{call.at(0), {}};
-      for (const Json& seen : call.at(1)) {
-        to.observations.push_back(
-            recovery::Observation{seen.at(0), seen.at(1).get<std::vector<std::string>>(), seen.at(2), seen.at(3)});
-      }
-      crash.calls.push_back(std::move(to));
-    }
-    crash.persisted = from.at("persisted").get<std::vector<std::uint32_t>>();
-    story.crashes.push_back(std::move(crash));
-  }
-  return story;
 }
 
 }  // namespace crashcut::mounted

@@ -44,7 +44,5 @@ int work(const sandbox::Inside& inside, const WorkerSetup& setup);
 //   from a worker  {"tally": ..}                         now and then
 //                  {"prefixes": [[..]], "fraction": F}    work given away; F: how much of its own was done by then
 //                  {"done": true, ..}                     ready for more; with what "tell" and "cut" gave
-Json story_to_json(const recovery::Story& story);
-recovery::Story story_from_json(const Json& json);
 
 }  // namespace crashcut::mounted

@@ -9,14 +9,14 @@
 #include "recovery/threads/divergence.h"
 #include "recovery/threads/joint_program.h"
 #include "recovery/threads/main_result.h"
-#include "recovery/threads/report.h"
+#include "recovery/threads/result.h"
 #include "recovery/threads/symbols.h"
 #include "scheduler/deepening.h"
 
 namespace crashcut::recovery {
 namespace {
 
-using inprocess::Failure;
+using result::Failure;
 using scheduler::Execution;
 using scheduler::runtime::Details;
 using scheduler::runtime::FindingKind;
@@ -43,7 +43,7 @@ enum class Way {
 };
 
 Failure failure_of(const ToolError& error) {
-  return {error.is_users_fault ? Failure::Blame::kUser : Failure::Blame::kTool, error.sentence};
+  return {error.is_users_fault ? result::Blame::kUser : result::Blame::kTool, error.sentence};
 }
 
 std::vector<scheduler::ActorId> schedule_of(const Execution& execution) {
@@ -86,7 +86,7 @@ class Checker {
         continue;
       }
       if (!begins_again_) add_earlier_ways(result);
-      const bool is_done = result.verdict == ThreadVerdict::kViolation ||
+      const bool is_done = result.verdict == result::Verdict::kViolation ||
                            result.search.bound != scheduler::BoundHit::kPreemptions || preemptions_ == most;
       if (!begins_again_ && is_done) return result;
       if (!begins_again_) ++preemptions_;
@@ -177,13 +177,13 @@ class Checker {
     }
     if (next_way_) return std::move(result_);
     note_meeting();
-    const bool is_bounded =
-        result_.has_met || result_.search.bound != scheduler::BoundHit::kNone || result_.crash_bound != Bound::kNone;
+    const bool is_bounded = result_.has_met || result_.search.bound != scheduler::BoundHit::kNone ||
+                            result_.crash_bound != result::Bound::kNone;
     const bool is_violated =
         result_.finding || result_.survey.violations() > 0 || (before_ != nullptr && before_->violations > 0);
-    result_.verdict = is_violated  ? ThreadVerdict::kViolation
-                      : is_bounded ? ThreadVerdict::kBounded
-                                   : ThreadVerdict::kVerified;
+    result_.verdict = is_violated  ? result::Verdict::kViolation
+                      : is_bounded ? result::Verdict::kBounded
+                                   : result::Verdict::kVerified;
     note_rest();
     return std::move(result_);
   }
@@ -343,7 +343,7 @@ class Checker {
     spent_s_ += result.search.seconds;
     result_ = std::move(result);
     result_.search = {};
-    result_.crash_bound = Bound::kNone;
+    result_.crash_bound = result::Bound::kNone;
     forget_search();
   }
 
@@ -374,7 +374,7 @@ class Checker {
       search.transitions += before_->transitions;
       search.seconds += before_->seconds;
     }
-    const bool ends_with_finding = result_.verdict == ThreadVerdict::kViolation && !plan_.goes_on;
+    const bool ends_with_finding = result_.verdict == result::Verdict::kViolation && !plan_.goes_on;
     if (ends_with_finding || (search.rest.nodes.empty() && uncrashed_.empty())) return;
     result_.rest = ThreadRest{search.rest,        names_.actors(),      racy_,           is_opaque_,
                               is_instrumented_,   plan_.ignores_result, result_.has_met, preemptions_,
@@ -390,7 +390,7 @@ class Checker {
     request.ends_with_prefix = true;
     const Execution execution = program.run(request);
     if (execution.ending == scheduler::Ending::kStopped) {
-      result_.crash_bound = Bound::kInterrupt;
+      result_.crash_bound = result::Bound::kInterrupt;
       uncrashed_ = before_->uncrashed;
       return false;
     }
@@ -471,14 +471,14 @@ class Checker {
   bool crash(const Execution& execution) {
     const std::uint64_t most = plan_.crash.max_recoveries;
     if (most != 0 && result_.survey.recoveries() >= most) {
-      result_.crash_bound = Bound::kRecoveries;
+      result_.crash_bound = result::Bound::kRecoveries;
       uncrashed_ = schedule_of(execution);
       return false;
     }
     if (!crashes_)
       crashes_.emplace(plan_, names_, JointProgram::Setup{.is_opaque = is_opaque_, .racy_count = racy_count()},
                        crash_hooks());
-    std::optional<Result> found;
+    std::optional<Checked> found;
     try {
       found = crashes_->explore(execution, most == 0 ? 0 : most - result_.survey.recoveries(), seconds_left());
     } catch (const NotRepeatable& error) {
@@ -489,15 +489,15 @@ class Checker {
     }
     if (!found) return true;
     result_.survey.add_all(found->survey);
-    if (found->bound != Bound::kNone) {
+    if (found->bound != result::Bound::kNone) {
       result_.crash_bound = found->bound;
       uncrashed_ = schedule_of(execution);
     }
-    if (found->verdict == Verdict::kViolation) note_crash(execution, *found);
-    return found->bound == Bound::kNone && (found->verdict != Verdict::kViolation || plan_.goes_on);
+    if (found->verdict == result::Verdict::kViolation) note_crash(execution, *found);
+    return found->bound == result::Bound::kNone && (found->verdict != result::Verdict::kViolation || plan_.goes_on);
   }
 
-  void note_crash(const Execution& execution, const Result& found) {
+  void note_crash(const Execution& execution, const Checked& found) {
     ++result_.violations;
     if (!found.counterexample) {
       result_.unexplained = found.unexplained;
@@ -656,7 +656,7 @@ tl::expected<ThreadFinding, Failure> replay_schedule(JointProgram& program, cons
   finding.racy = names.racy();
   if (finding.execution.ending == scheduler::Ending::kDiverged) {
     return tl::unexpected(Failure{
-        Failure::Blame::kUser,
+        result::Blame::kUser,
         fmt::format("The replay diverged at step {}: the program did something else than when the token was made.",
                     finding.execution.steps.size() + 1)});
   }
@@ -692,7 +692,7 @@ tl::expected<ThreadFinding, Failure> replay_crash(const ThreadPlan& plan,
   program.session().read_execution();
   finding->fingerprint = program.session().execution().fingerprint;
   if (finding->fingerprint != crash.fingerprint) {
-    return tl::unexpected(Failure{Failure::Blame::kUser,
+    return tl::unexpected(Failure{result::Blame::kUser,
                                   "The program wrote other things than when the token was made: it has changed since, "
                                   "or it depends on something outside the model. Run crashcut threads again."});
   }
@@ -720,23 +720,11 @@ tl::expected<void, Failure> hold_threads(const ThreadPlan& plan,
   request.prefix = schedule;
   const int process = program.run_held(request);
   if (process == 0)
-    return tl::unexpected(Failure{Failure::Blame::kUser, fmt::format("The program did not come to step {}.", step)});
+    return tl::unexpected(Failure{result::Blame::kUser, fmt::format("The program did not come to step {}.", step)});
   on_held(process);
   return {};
 } catch (const ToolError& error) {
   return tl::unexpected(failure_of(error));
-}
-
-int exit_code(ThreadVerdict verdict) {
-  switch (verdict) {
-    case ThreadVerdict::kVerified:
-      return 0;
-    case ThreadVerdict::kViolation:
-      return 1;
-    case ThreadVerdict::kBounded:
-      return 3;
-  }
-  return 4;
 }
 
 }  // namespace crashcut::recovery

@@ -63,10 +63,8 @@ struct ThreadRest {
   std::vector<scheduler::ActorId> uncrashed;  // the last execution, where not all of its recoveries were run
 };
 
-enum class ThreadVerdict { kVerified, kViolation, kBounded };
-
 struct ThreadResult {
-  ThreadVerdict verdict;
+  result::Verdict verdict;
   scheduler::SearchResult search;
   std::uint64_t violations = 0;    // those before it was resumed among them: of these there is no finding
   std::uint64_t assumed_away = 0;  // executions in which a thread's crashcut_assume() did not hold
@@ -95,7 +93,7 @@ struct ThreadResult {
   std::uint64_t explored = 0;  // executions whose recoveries were run
   std::uint64_t merged = 0;    // those whose recoveries would have been the same
   Survey survey;               // of all recoveries
-  Bound crash_bound = Bound::kNone;
+  result::Bound crash_bound = result::Bound::kNone;
   std::string unexplained;     // why a recovery's violation has no finding
   std::string not_repeatable;  // where it first did something else under the same schedule, in words; empty: nowhere
   std::uint64_t random_executions = 0;  // under random schedules, since others could not be repeated
@@ -106,34 +104,32 @@ struct ThreadHooks {
   const std::atomic<bool>* stop = nullptr;
 };
 
-tl::expected<ThreadResult, inprocess::Failure> check_threads(const ThreadPlan& plan, const ThreadHooks& hooks = {},
-                                                             const ThreadRest* rest = nullptr);
+tl::expected<ThreadResult, result::Failure> check_threads(const ThreadPlan& plan, const ThreadHooks& hooks = {},
+                                                          const ThreadRest* rest = nullptr);
 
 // One schedule again. An error where the program does something else.
-tl::expected<ThreadFinding, inprocess::Failure> replay_threads(const ThreadPlan& plan,
-                                                               const std::vector<scheduler::runtime::ActorName>& actors,
-                                                               const std::vector<std::uint64_t>& racy,
-                                                               const std::vector<scheduler::ActorId>& schedule,
-                                                               bool is_loud);
+tl::expected<ThreadFinding, result::Failure> replay_threads(const ThreadPlan& plan,
+                                                            const std::vector<scheduler::runtime::ActorName>& actors,
+                                                            const std::vector<std::uint64_t>& racy,
+                                                            const std::vector<scheduler::ActorId>& schedule,
+                                                            bool is_loud);
 // The same, and then one recovery of what it wrote; an error also where it wrote other things.
 struct CrashReplay {
   std::uint64_t fingerprint;
   std::vector<std::uint32_t> path;
 };
-tl::expected<ThreadFinding, inprocess::Failure> replay_crash(const ThreadPlan& plan,
-                                                             const std::vector<scheduler::runtime::ActorName>& actors,
-                                                             const std::vector<std::uint64_t>& racy,
-                                                             const std::vector<scheduler::ActorId>& schedule,
-                                                             const CrashReplay& crash, bool is_loud);
+tl::expected<ThreadFinding, result::Failure> replay_crash(const ThreadPlan& plan,
+                                                          const std::vector<scheduler::runtime::ActorName>& actors,
+                                                          const std::vector<std::uint64_t>& racy,
+                                                          const std::vector<scheduler::ActorId>& schedule,
+                                                          const CrashReplay& crash, bool is_loud);
 
 // The same up to a step, where the program waits for a debugger: on_held gets its process, which is gone when that
 // returns.
-tl::expected<void, inprocess::Failure> hold_threads(const ThreadPlan& plan,
-                                                    const std::vector<scheduler::runtime::ActorName>& actors,
-                                                    const std::vector<std::uint64_t>& racy,
-                                                    const std::vector<scheduler::ActorId>& schedule, std::uint32_t step,
-                                                    const std::function<void(int process)>& on_held);
-
-int exit_code(ThreadVerdict verdict);
+tl::expected<void, result::Failure> hold_threads(const ThreadPlan& plan,
+                                                 const std::vector<scheduler::runtime::ActorName>& actors,
+                                                 const std::vector<std::uint64_t>& racy,
+                                                 const std::vector<scheduler::ActorId>& schedule, std::uint32_t step,
+                                                 const std::function<void(int process)>& on_held);
 
 }  // namespace crashcut::recovery

@@ -8,7 +8,7 @@ Crashes::Crashes(const ThreadPlan& plan, scheduler::runtime::NameTable& names, c
                  const Hooks& hooks)
     : plan_(plan), hooks_(hooks), program_(plan, names, setup) {
   if (plan.merges_logs) program_.session().observe();
-  hooks_.on_progress = [this](const Progress&) {
+  hooks_.on_progress = [this](const result::Progress&) {
     if (hooks_.is_interrupted && hooks_.is_interrupted()) program_.session().stop();
   };
 }
@@ -26,8 +26,8 @@ scheduler::Execution run_again(JointProgram& program, const scheduler::Execution
       again};
 }
 
-std::optional<Result> Crashes::explore(const scheduler::Execution& execution, std::uint64_t recoveries_most,
-                                       double time_most_s) {
+std::optional<Checked> Crashes::explore(const scheduler::Execution& execution, std::uint64_t recoveries_most,
+                                        double time_most_s) {
   const auto* note = dynamic_cast<const JointNote*>(execution.note.get());
   const LogDigest* log = plan_.merges_logs && note != nullptr && note->log ? &*note->log : nullptr;
   if (log != nullptr && seen_.has(*log)) {
@@ -44,9 +44,9 @@ std::optional<Result> Crashes::explore(const scheduler::Execution& execution, st
   plan.max_recoveries = recoveries_most;
   plan.time_limit = std::chrono::duration<double>(time_most_s);
   auto result = check_recording(session, plan, hooks_);
-  if (!result) throw ToolError{result.error().blame == inprocess::Blame::kUser, result.error().sentence};
+  if (!result) throw ToolError{result.error().blame == result::Blame::kUser, result.error().sentence};
   const auto observed = session.take_observed();
-  if (log != nullptr && observed && result->bound == Bound::kNone) seen_.add(*log, *observed);
+  if (log != nullptr && observed && result->bound == result::Bound::kNone) seen_.add(*log, *observed);
   return std::move(*result);
 }
 

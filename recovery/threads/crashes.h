@@ -1,8 +1,7 @@
 // Crashes: after an execution, the states that a crash can leave of it.
 //
 // The execution is run again in a process of our own, by its schedule, and its recoveries are explored there as
-// crashcut run
-//   does. Not where those of an earlier execution would be the same (log_digest.h).
+//   crashcut run does. Not where those of an earlier execution would be the same (log_digest.h).
 // Threads: one at a time, by the search's lock.
 #pragma once
 
@@ -32,8 +31,8 @@ class Crashes {
   // Whether there is anything to recover: a crashcut_recover().
   bool has_recover() { return program_.session().has_recover(); }
   // Nothing where there is nothing new. Throws ToolError.
-  std::optional<Result> explore(const scheduler::Execution& execution, std::uint64_t recoveries_most,
-                                double time_most_s);
+  std::optional<Checked> explore(const scheduler::Execution& execution, std::uint64_t recoveries_most,
+                                 double time_most_s);
   const CrashCounts& counts() const { return counts_; }
 
  private:

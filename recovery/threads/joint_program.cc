@@ -57,11 +57,11 @@ void JointProgram::launch(const ThreadPlan& plan, int control_fd, int names_fd) 
   setup.threads_names_fd = names_fd;
   auto session = Session::start(setup);
   close(null);
-  if (!session) throw ToolError{session.error().blame == inprocess::Blame::kUser, session.error().sentence};
+  if (!session) throw ToolError{session.error().blame == result::Blame::kUser, session.error().sentence};
   session_ = std::move(*session);
   const inprocess::Execution& begun = session_->execution();
   if (begun.kind == inprocess::ExecutionKind::kToolError)
-    throw ToolError{begun.blame == inprocess::Blame::kUser, begun.sentence};
+    throw ToolError{begun.blame == result::Blame::kUser, begun.sentence};
 }
 
 scheduler::Execution JointProgram::run(const scheduler::RunRequest& request) {

@@ -1,12 +1,12 @@
 // LogDigest: an execution's recording as far as recoveries can tell recordings apart.
 //
 // A recovery sees a recording through the locations that it looks at, the values that each had in turn, and which of
-// these
-//   writes persist before which others. Recordings that agree in that, for all that the recoveries of one of them
-//   looked at, have the same recoveries: by induction, the next thing that a recovery looks at is the same, and so is
-//   what it can find there. So the recoveries of the second need not be run. Neither where the second has the same
-//   values and more order: whatever it can leave, the first can leave too. Two creates and two writes in different
-//   files come to that: the journal has an order for every two of them, and the fewest where each thread runs alone.
+//   these writes persist before which others. Recordings that agree in that, for all that the recoveries of one of
+//   them looked at, have the same recoveries: by induction, the next thing that a recovery looks at is the same, and
+//   so is what it can find there. So the recoveries of the second need not be run. Neither where the second has the
+//   same values and more order: whatever it can leave, the first can leave too. Two creates and two writes in
+//   different files come to that: the journal has an order for every two of them, and the fewest where each thread
+//   runs alone.
 #pragma once
 
 #include <cstdint>

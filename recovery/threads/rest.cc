@@ -2,8 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "recovery/base64url.h"
-#include "recovery/token_bytes.h"
+#include "recovery/result/token_bytes.h"
+#include "recovery/run_token.h"
 #include "scheduler/primitives/rwlock.h"
 #include "scheduler/runtime/protocol.h"
 
@@ -81,29 +81,21 @@ std::vector<ActorId> path_of(const json& from) {
   return path;
 }
 
-// As bytes of the other tokens: from, model, crashes in a row, seed, bound on recoveries, whether recordings are
-// merged.
-std::string crash_text(const ThreadPlan& plan) {
-  TokenWriter out;
-  out.text(plan.crash.from_directory);
-  out.model(plan.crash.model);
-  out.number(plan.crash.depth);
-  out.number(plan.crash.seed);
-  out.number(plan.crash.max_recoveries);
-  out.number(plan.merges_logs ? 1 : 0);
-  return to_base64url(out.take());
+// What is crashed and how: as a token without a path, the directory that the disk starts as, the bound on recoveries,
+// whether recordings are merged.
+json crash_json(const ThreadPlan& plan) {
+  return {result::encode(token_of("threads", plan.crash)), plan.crash.from_directory, plan.crash.max_recoveries,
+          plan.merges_logs};
 }
-void read_crash(const std::string& text, ThreadPlan& plan) {
-  const auto bytes = from_base64url(text);
-  if (!bytes) throw Damaged{};
-  TokenReader in(*bytes);
-  plan.crash.from_directory = in.text();
-  plan.crash.model = in.model();
-  plan.crash.depth = static_cast<std::uint32_t>(in.number(kTokenDepthMost));
-  plan.crash.seed = in.number();
-  plan.crash.max_recoveries = in.number();
-  plan.merges_logs = in.number(1) != 0;
-  if (!in.at_end() || plan.crash.depth == 0) throw Damaged{};
+void read_crash(const json& from, ThreadPlan& plan) {
+  const auto token = result::decode(from.at(0).get<std::string>());
+  if (!token) throw Damaged{};
+  const auto crash = plan_of(*token);
+  if (!crash) throw Damaged{};
+  plan.crash = *crash;
+  plan.crash.from_directory = from.at(1).get<std::string>();
+  plan.crash.max_recoveries = number<std::uint64_t>(from.at(2), ~std::uint64_t{0});
+  plan.merges_logs = from.at(3).get<bool>();
 }
 
 ThreadPlan plan_of(const json& from) {
@@ -126,7 +118,7 @@ ThreadPlan plan_of(const json& from) {
                                    policy.at(0), static_cast<std::uint32_t>(scheduler::PrimitiveId::kFutex))),
                                number<std::uint32_t>(policy.at(1), scheduler::rwlock::kLastFirst));
   }
-  read_crash(from.at("d").get<std::string>(), plan);
+  read_crash(from.at("d"), plan);
   if (!plan.program.starts_with('/') || !(plan.step_limit_s > 0) || !(plan.bounds.time_most_s >= 0)) throw Damaged{};
   return plan;
 }
@@ -195,14 +187,14 @@ std::string encode_rest(const ThreadPlan& plan, const ThreadRest& rest) {
       {"x", to_json(rest.sketch.path)},
       {"y", nodes},
       {"u", to_json(rest.uncrashed)},
-      {"d", crash_text(plan)},
+      {"d", crash_json(plan)},
       {"c", {rest.executions, rest.asleep, rest.foreseen, rest.transitions, rest.violations, rest.assumed_away}},
       {"e", rest.seconds}};
-  return seal(kRestTokenPrefix, all.dump());
+  return result::seal(kRestPrefix, all.dump());
 }
 
 tl::expected<std::pair<ThreadPlan, ThreadRest>, std::string> decode_rest(std::string_view text) {
-  const auto body = unseal(kRestTokenPrefix, text, kTextMost);
+  const auto body = result::unseal(kRestPrefix, text, kTextMost);
   if (!body) return tl::unexpected(body.error());
   try {
     const json all = json::parse(*body);
@@ -210,7 +202,7 @@ tl::expected<std::pair<ThreadPlan, ThreadRest>, std::string> decode_rest(std::st
   } catch (const json::exception&) {
   } catch (const Damaged&) {
   }
-  return tl::unexpected(no_crashcut_wrote_it());
+  return tl::unexpected(result::no_crashcut_wrote_it());
 }
 
 }  // namespace crashcut::recovery

@@ -1,4 +1,4 @@
-// ThreadRest: what a search of crashcut threads that was stopped has still to do; and the token that holds it, with all
+// ThreadRest: what a search of crashcut threads that was stopped has still to do; and the text that holds it, with all
 // that it takes to go on. docs/tokens.md has the format.
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace crashcut::recovery {
 
-inline constexpr std::string_view kRestTokenPrefix = "cr1";
+inline constexpr std::string_view kRestPrefix = "cr1";
 
 std::string encode_rest(const ThreadPlan& plan, const ThreadRest& rest);
 // The plan is without what belongs to this run: executable, runtime, jobs. The error is a sentence.

@@ -5,13 +5,11 @@
 #include <string>
 #include <vector>
 
+#include "recovery/result/story.h"
+
 namespace crashcut::recovery {
 
-struct SourceLine {
-  std::string function;
-  std::string file;  // without directories; empty where there is no debug information
-  std::uint64_t line = 0;
-};
+using result::SourceLine;
 
 // Of each address, from the executable's beginning, the function that it is in, and, after it, those that it was
 // inlined into. Empty for an address outside, and for all where there is no addr2line.

@@ -1,12 +1,15 @@
 #include "recovery/threads/token.h"
 
-#include "recovery/token_bytes.h"
+#include "recovery/result/token_bytes.h"
+#include "recovery/run_token.h"
 #include "scheduler/primitives/rwlock.h"
 #include "scheduler/runtime/protocol.h"
 
 namespace crashcut::recovery {
 namespace {
 
+using result::TokenReader;
+using result::TokenWriter;
 using scheduler::ActorId;
 using scheduler::PrimitiveId;
 using scheduler::runtime::kActorsMost;
@@ -40,32 +43,33 @@ std::vector<ActorId> read_schedule(TokenReader& in) {
   return schedule;
 }
 
-void put_files(TokenWriter& out, const ThreadToken& token) {
-  out.text(token.crash.from_directory);
-  out.model(token.crash.model);
-  out.number(token.crash.depth);
-  out.number(token.recovery ? 1 : 0);
-  if (!token.recovery) return;
-  out.fixed(token.recovery->fingerprint, 8);
-  out.path(token.recovery->path);
+std::string own_of(const ThreadToken& token) {
+  TokenWriter out;
+  out.number((token.is_reduced ? 1 : 0) + (token.is_strict_exit ? 2 : 0) + (token.ignores_result ? 4 : 0) +
+             (token.recovery ? 8 : 0));
+  out.number(token.spurious_most);
+  out.number(token.timeouts_most);
+  out.number(token.policies.size());
+  for (const auto& [primitive, policy] : token.policies) {
+    out.number(static_cast<std::uint64_t>(primitive));
+    out.number(static_cast<std::uint64_t>(policy));
+  }
+  out.number(token.actors.size());
+  for (const scheduler::runtime::ActorName& actor : token.actors) {
+    out.number(actor.parent);
+    const std::uint64_t beside = kTimerOrdinal - actor.ordinal;
+    out.number(beside == 0 ? 0 : beside > kBesideMost ? std::uint64_t{actor.ordinal} + 1 : kActorsMost + beside);
+  }
+  put_schedule(out, token.schedule);
+  out.number(token.racy.size());
+  for (const std::uint64_t place : token.racy) out.fixed(place, 8);
+  out.fixed(token.fingerprint, 8);
+  return out.take();
 }
 
-void read_files(TokenReader& in, ThreadToken& token) {
-  token.crash.from_directory = in.text();
-  token.crash.model = in.model();
-  token.crash.depth = static_cast<std::uint32_t>(in.number(kTokenDepthMost));
-  if (token.crash.depth == 0) in.refuse();
-  if (in.number(1) == 0) return;
-  token.recovery.emplace();
-  token.recovery->fingerprint = in.fixed(8);
-  token.recovery->path = in.path();
-}
-
-ThreadToken read_body(TokenReader& in) {
-  ThreadToken token;
-  token.program = in.text();
-  token.arguments = in.texts(kTokenArgumentsMost);
-  const std::uint64_t flags = in.number(7);
+// Whether a recovery follows.
+bool read_own(TokenReader& in, ThreadToken& token) {
+  const std::uint64_t flags = in.number(15);
   token.is_reduced = (flags & 1) != 0;
   token.is_strict_exit = (flags & 2) != 0;
   token.ignores_result = (flags & 4) != 0;
@@ -89,8 +93,7 @@ ThreadToken read_body(TokenReader& in) {
   const std::uint64_t racy = in.number(scheduler::runtime::kRacyMost);
   for (std::uint64_t i = 0; in.ok() && i < racy; ++i) token.racy.push_back(in.fixed(8));
   token.fingerprint = in.fixed(8);
-  read_files(in, token);
-  return token;
+  return (flags & 8) != 0;
 }
 
 }  // namespace
@@ -113,23 +116,18 @@ std::uint64_t fingerprint_of(const ThreadFinding& finding) {
 }
 
 ThreadToken make_token(const ThreadPlan& plan, const ThreadFinding& finding) {
-  ThreadToken token{plan.program,
-                    plan.arguments,
-                    plan.reduction != scheduler::ReductionName::kNone,
-                    plan.is_strict_exit,
-                    finding.ignores_result,
-                    plan.spurious_most,
-                    plan.timeouts_most,
-                    plan.policies,
-                    finding.actors,
-                    {},
-                    finding.racy,
-                    fingerprint_of(finding),
-                    {},
-                    {}};
-  token.crash.model = plan.crash.model;
-  token.crash.from_directory = plan.crash.from_directory;
-  token.crash.depth = plan.crash.depth;
+  ThreadToken token;
+  token.is_reduced = plan.reduction != scheduler::ReductionName::kNone;
+  token.is_strict_exit = plan.is_strict_exit;
+  token.ignores_result = finding.ignores_result;
+  token.spurious_most = plan.spurious_most;
+  token.timeouts_most = plan.timeouts_most;
+  token.policies = plan.policies;
+  token.actors = finding.actors;
+  token.racy = finding.racy;
+  token.fingerprint = fingerprint_of(finding);
+  token.crash = plan.crash;
+  token.crash.arguments = plan.arguments;
   if (finding.crash) token.recovery = CrashReplay{finding.fingerprint, finding.crash->account.path};
   for (const scheduler::Step& step : finding.execution.steps) token.schedule.push_back(step.actor);
   return token;
@@ -137,8 +135,8 @@ ThreadToken make_token(const ThreadPlan& plan, const ThreadFinding& finding) {
 
 ThreadPlan plan_of(const ThreadToken& token) {
   ThreadPlan plan;
-  plan.program = token.program;
-  plan.arguments = token.arguments;
+  plan.program = token.crash.named;
+  plan.arguments = token.crash.arguments;
   plan.reduction = token.is_reduced ? scheduler::ReductionName::kOptimal : scheduler::ReductionName::kNone;
   plan.is_strict_exit = token.is_strict_exit;
   plan.ignores_result = token.ignores_result;
@@ -150,38 +148,23 @@ ThreadPlan plan_of(const ThreadToken& token) {
 }
 
 std::string encode(const ThreadToken& token) {
-  TokenWriter out;
-  out.text(token.program);
-  out.texts(token.arguments);
-  out.number((token.is_reduced ? 1 : 0) + (token.is_strict_exit ? 2 : 0) + (token.ignores_result ? 4 : 0));
-  out.number(token.spurious_most);
-  out.number(token.timeouts_most);
-  out.number(token.policies.size());
-  for (const auto& [primitive, policy] : token.policies) {
-    out.number(static_cast<std::uint64_t>(primitive));
-    out.number(static_cast<std::uint64_t>(policy));
+  result::Token out = token_of("threads", token.crash);
+  if (token.recovery) {
+    out.fingerprint = token.recovery->fingerprint;
+    out.path = token.recovery->path;
   }
-  out.number(token.actors.size());
-  for (const scheduler::runtime::ActorName& actor : token.actors) {
-    out.number(actor.parent);
-    const std::uint64_t beside = kTimerOrdinal - actor.ordinal;
-    out.number(beside == 0 ? 0 : beside > kBesideMost ? std::uint64_t{actor.ordinal} + 1 : kActorsMost + beside);
-  }
-  put_schedule(out, token.schedule);
-  out.number(token.racy.size());
-  for (const std::uint64_t place : token.racy) out.fixed(place, 8);
-  out.fixed(token.fingerprint, 8);
-  put_files(out, token);
-  return seal(kThreadTokenPrefix, out.take());
+  out.own = own_of(token);
+  return result::encode(out);
 }
 
-tl::expected<ThreadToken, std::string> decode_threads(std::string_view text) {
-  const auto body = unseal(kThreadTokenPrefix, text);
-  if (!body) return tl::unexpected(body.error());
-  TokenReader in(*body);
-  ThreadToken token = read_body(in);
-  if (!in.at_end() || !token.program.starts_with('/') || token.actors.empty())
-    return tl::unexpected(no_crashcut_wrote_it());
+tl::expected<ThreadToken, result::Failure> read_thread_token(const result::Token& from) {
+  const auto crash = plan_of(from);
+  if (!crash) return tl::unexpected(crash.error());
+  ThreadToken token;
+  token.crash = *crash;
+  TokenReader in(from.own);
+  if (read_own(in, token)) token.recovery = CrashReplay{from.fingerprint, from.path};
+  if (!in.at_end() || token.actors.empty()) return result::wrong_use(result::no_crashcut_wrote_it());
   return token;
 }
 

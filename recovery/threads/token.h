@@ -7,15 +7,12 @@
 #include <tl/expected.hpp>
 #include <vector>
 
+#include "recovery/result/token.h"
 #include "recovery/threads/check.h"
 
 namespace crashcut::recovery {
 
-inline constexpr std::string_view kThreadTokenPrefix = "ct1";
-
 struct ThreadToken {
-  std::string program;
-  std::vector<std::string> arguments;
   bool is_reduced = true;                               // the execution stood for all of its class
   bool is_strict_exit = false, ignores_result = false;  // as in the plan
   std::uint32_t spurious_most = 0;
@@ -25,17 +22,16 @@ struct ThreadToken {
   std::vector<scheduler::ActorId> schedule;
   std::vector<std::uint64_t> racy;
   std::uint64_t fingerprint = 0;        // fingerprint_of() the finding
-  Plan crash;                           // model, starting state, crashes in a row, seed
+  Plan crash;                           // program, arguments, starting state, model, crashes in a row, seed
   std::optional<CrashReplay> recovery;  // then one recovery
 };
 
 // Of what the threads did and how it ended: another program has another one.
 std::uint64_t fingerprint_of(const ThreadFinding& finding);
 ThreadToken make_token(const ThreadPlan& plan, const ThreadFinding& finding);
-// A plan without what belongs to this run: executable, runtime.
+// A plan without what belongs to this run: program, executable, runtime.
 ThreadPlan plan_of(const ThreadToken& token);
 std::string encode(const ThreadToken& token);
-// The error is a sentence.
-tl::expected<ThreadToken, std::string> decode_threads(std::string_view text);
+tl::expected<ThreadToken, result::Failure> read_thread_token(const result::Token& token);
 
 }  // namespace crashcut::recovery

@@ -2,17 +2,14 @@
 // calls.
 //
 // The instructions (Site, protocol.h) are found by crashcut, which decodes what is loaded. Here each of them begins
-// with a
-//   trap as long as it is not known that threads meet. The trap tells who touches which bytes; the instruction itself
-//   is then run in a copy of it that lies elsewhere and goes back.
+//   with a trap as long as it is not known that threads meet. The trap tells who touches which bytes; the instruction
+//   itself is then run in a copy of it that lies elsewhere and goes back.
 // Threads meet where two of them touch the same bytes, one of them by a locked instruction, and no call that is
-// scheduled
-//   orders the two (happens_before.h): then the order of these is a choice that nobody makes. And where one side shows
-//   that there is another: a fence, a loop that pauses or yields, or an exchange or the like, whose other side may be a
-//   plain load, in memory that no other thread was seen to touch while others live.
-// Counts of references are locked additions, and commute: two of them are no meeting as long as neither tells the count
-// nor
-//   comes to zero. Who frees what was counted must come after all others: else the count tells who it is.
+//   scheduled orders the two (happens_before.h): then the order of these is a choice that nobody makes. And where one
+//   side shows that there is another: a fence, a loop that pauses or yields, or an exchange or the like, whose other
+//   side may be a plain load, in memory that no other thread was seen to touch while others live.
+// Counts of references are locked additions, and commute: two of them are no meeting as long as neither tells the
+//   count nor comes to zero. Who frees what was counted must come after all others: else the count tells who it is.
 // Not watched: libc and the loader; what libstdc++ does to variables of its own, as counting references to the classic
 // locale. Threads: one kernel thread.
 #pragma once

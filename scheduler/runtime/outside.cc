@@ -1,8 +1,8 @@
 // Files that are not the model's. Their contents are real, but for those that change from run to run:
 //   devices of random numbers       the thread's own numbers
-//   /proc, /sys and their like      made here for the ones that change all the time (kMade); the others are as the
-//   first
-//                                   execution of the search found them, for all executions
+//   /proc, /sys and their like      made here for the ones that change all the time
+//                                   (kMade); the others are as the first execution of the search found them, for all
+//                                   executions
 //   times and numbers of files      those of a file that changed since the search began are made here
 // A thread's descriptors have numbers of its own range, so that they do not depend on which thread opens first.
 #include <errno.h>

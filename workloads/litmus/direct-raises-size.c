@@ -1,5 +1,5 @@
-/* A direct write inside the size that the running system sees, but beyond the size on the disk: when it returns the latter
- * reaches to its end, after the data. In the paper it is a write like any other.
+/* A direct write inside the size that the running system sees, but beyond the size on the disk: when it returns the
+ * latter reaches to its end, after the data. In the paper it is a write like any other.
  * run: --profile ext4 --data {ordered,writeback} --sector 4 --block 4
  * outcomes: -,"" | -,........{....,cccc} | {-,b},aaaa | {-,b},aaaa....{....,cccc}
  * recoveries: 9

@@ -1,5 +1,5 @@
-/* fallocate() of a range inside the size that the running system sees, but beyond the size on the disk: the latter is made to
- * reach to the end of the range (ext4_alloc_file_blocks). The paper does not know the call.
+/* fallocate() of a range inside the size that the running system sees, but beyond the size on the disk: the latter is
+ * made to reach to the end of the range (ext4_alloc_file_blocks). The paper does not know the call.
  * run: --profile ext4 --data {ordered,writeback} --sector 4 --block 4
  * outcomes: -,"" | {-,b},...... | {-,b},....{....,bbbb}
  * recoveries: 7

@@ -1,7 +1,7 @@
-/* A hole is punched into data that is not written yet. First the size on the disk is made to reach to the end of the hole
- * (ext4_update_disksize_before_punch), so whatever the journal takes later finds a file of six bytes at least. The part of
- * the second block is zeroed as data, which data=ordered waits for and data=writeback does not. The paper's hole is zeros
- * that are written.
+/* A hole is punched into data that is not written yet. First the size on the disk is made to reach to the end of the
+ * hole (ext4_update_disksize_before_punch), so whatever the journal takes later finds a file of six bytes at least.
+ * The part of the second block is zeroed as data, which data=ordered waits for and data=writeback does not. The
+ * paper's hole is zeros that are written.
  * run: --profile ext4 --data ordered --sector 4 --block 4
  * outcomes: -,"" | -,{....,aaaa} | -,{....,aaaa}.. | -,{....,aaaa}{....,..bb,bbbb} | b,...... | b,....{....,..bb}
  * recoveries: 17

@@ -1,5 +1,6 @@
-/* A write that begins behind the part-filled last block leaves that block alone, so the size does not grow over its zeros
- * first: the paper's isPreallocBlock (Fig. 7, line 4) is given the offset. Size 2 is never seen. Twin: append-part-block.
+/* A write that begins behind the part-filled last block leaves that block alone, so the size does not grow over its
+ * zeros first: the paper's isPreallocBlock (Fig. 7, line 4) is given the offset. Size 2 is never seen. Twin:
+ * append-part-block.
  * run: --profile paper --data ordered --sector 1 --block 2
  * run: --profile paper --data ordered -o nodelalloc --sector 1 --block 2
  * run: --profile {paper,ext4} --data journal --sector 1 --block 2

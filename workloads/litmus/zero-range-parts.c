@@ -1,6 +1,6 @@
-/* A range that begins and ends inside blocks is zeroed, and the file grows: the size, the whole blocks and the parts at the
- * ends are transactions of their own, in this order (ext4_zero_range); the parts are data, but for data=journal. In the
- * paper's terms zeros are written, and then the size.
+/* A range that begins and ends inside blocks is zeroed, and the file grows: the size, the whole blocks and the parts
+ * at the ends are transactions of their own, in this order (ext4_zero_range); the parts are data, but for
+ * data=journal. In the paper's terms zeros are written, and then the size.
  * run: --profile ext4 --data {ordered,writeback} --sector 4 --block 4
  * outcomes: {aaaa,aa..}bbbb | {aaaa,aa..}bbbb.. | {aaaa,aa..}......
  * recoveries: 6

@@ -1,6 +1,6 @@
-/* Main reads 12 bytes in batches of 4 and hands each to a worker; all three make (and empty) one shared result and write
- * their batch to it. No result, an empty one, or one of 39 mixtures: a batch overwrites another from the start of the block,
- * as far as it has got.
+/* Main reads 12 bytes in batches of 4 and hands each to a worker; all three make (and empty) one shared result and
+ * write their batch to it. No result, an empty one, or one of 39 mixtures: a batch overwrites another from the start
+ * of the block, as far as it has got.
  * threads: --profile paper --sector 1 --block 4
  * outcome-count: 41
  * executions: 324

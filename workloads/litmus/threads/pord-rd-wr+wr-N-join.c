@@ -1,5 +1,5 @@
-/* Main reads 8 bytes in batches of 2 and hands each to a worker, which writes it to a file of its own; main waits for them
- * and glues the files together. When it has said so, the result is whole.
+/* Main reads 8 bytes in batches of 2 and hands each to a worker, which writes it to a file of its own; main waits for
+ * them and glues the files together. When it has said so, the result is whole.
  * threads: --profile paper --sector 1 --block 4
  * outcomes: -,"" | -,aa | -,aa.. | -,aab. | -,aabb | -,aabbcc | -,aabbcc.. | -,aabbccd. | -,aabbccdd | glued,aabbccdd
  * executions: 1

@@ -1,5 +1,5 @@
-/* One thread makes foo and writes it. The other waits until it can read all of foo, syncs it, and makes and writes bar: a
- * full bar means a full foo. Schedules in which it would wait are assumed away.
+/* One thread makes foo and writes it. The other waits until it can read all of foo, syncs it, and makes and writes
+ * bar: a full bar means a full foo. Schedules in which it would wait are assumed away.
  * threads: --profile paper --sector 1 --block 4
  * outcomes: -1 | 0 | 4,4
  * executions: 3

@@ -1,5 +1,5 @@
-/* Four writers take turns, four rounds: each seeks to the end of the one file and writes 2 bytes there. What survives is a
- * prefix of the 16 writes, in order. Turns are passed on by semaphores.
+/* Four writers take turns, four rounds: each seeks to the end of the one file and writes 2 bytes there. What survives
+ * is a prefix of the 16 writes, in order. Turns are passed on by semaphores.
  * threads: --profile paper --sector 1 --block 2
  * outcome-count: 17
  * executions: 1

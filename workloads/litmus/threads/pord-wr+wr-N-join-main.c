@@ -1,5 +1,6 @@
-/* Four threads write a file each; main waits for their end and puts the four together into a result that it makes durable.
- * When it has said so, the result is whole; before that it grows part by part, and inside a block over zeros first.
+/* Four threads write a file each; main waits for their end and puts the four together into a result that it makes
+ * durable. When it has said so, the result is whole; before that it grows part by part, and inside a block over zeros
+ * first.
  * threads: --profile paper --sector 1 --block 4
  * outcomes: -,"" | -,aa | -,aa.. | -,aab. | -,aabb | -,aabbcc | -,aabbcc.. | -,aabbccd. | -,aabbccdd | glued,aabbccdd
  * executions: 1

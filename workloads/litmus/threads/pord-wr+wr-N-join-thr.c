@@ -1,5 +1,6 @@
-/* As pord-wr+wr-N-join-main, but a fifth thread does the gluing: it looks at the writers' flags in two rounds, and gives up
- * where one is not set after the second. A flag is set before its first look, between the two or after both: 81 ways.
+/* As pord-wr+wr-N-join-main, but a fifth thread does the gluing: it looks at the writers' flags in two rounds, and
+ * gives up where one is not set after the second. A flag is set before its first look, between the two or after both:
+ * 81 ways.
  * threads: --profile paper --sector 1 --block 4
  * outcomes: -,"" | -,aa | -,aa.. | -,aab. | -,aabb | -,aabbcc | -,aabbcc.. | -,aabbccd. | -,aabbccdd | glued,aabbccdd
  * executions: 81

@@ -1,4 +1,5 @@
-/* Four threads append twice each, 2 bytes at a time, to one file. There are 2520 orders, and recovery asks for the size
+/* Four threads append twice each, 2 bytes at a time, to one file. There are 2520 orders, and recovery asks for the
+ * size
  * alone: to it they are one.
  * threads: --profile paper --sector 1 --block 2
  * outcomes: 0 | 2 | 4 | 6 | 8 | 10 | 12 | 14 | 16

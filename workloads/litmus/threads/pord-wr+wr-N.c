@@ -1,6 +1,6 @@
-/* Four threads make a file of their own each and write 4 bytes to it. Names come in the order of the journal, a file grows
- * block by block after it was made. Recovery opens all four and, where all are there, asks for their sizes: the names that
- * are there where some are not, 15 ways, or 0, 2 or 4 bytes of each, 81 ways.
+/* Four threads make a file of their own each and write 4 bytes to it. Names come in the order of the journal, a file
+ * grows block by block after it was made. Recovery opens all four and, where all are there, asks for their sizes: the
+ * names that are there where some are not, 15 ways, or 0, 2 or 4 bytes of each, 81 ways.
  * threads: --profile paper --sector 1 --block 2
  * outcome-count: 96
  * executions: 1

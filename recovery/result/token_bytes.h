@@ -1,4 +1,4 @@
-// What all tokens are made of: fields one after the other, a checksum, base64url. docs/tokens.md has the bytes.
+// What tokens are made of: fields one after the other, a checksum, base64url. docs/tokens.md has the bytes.
 //
 // A token is input from anywhere: nothing here trusts a part of it.
 #pragma once
@@ -9,12 +9,10 @@
 #include <tl/expected.hpp>
 #include <vector>
 
-#include "fusefs/profile.h"
+#include "persist/recording.h"
+#include "recovery/result/path.h"
 
-namespace crashcut::recovery {
-
-inline constexpr std::uint64_t kTokenArgumentsMost = 1024;
-inline constexpr std::uint64_t kTokenDepthMost = 64;
+namespace crashcut::result {
 
 // prefix + base64url of the body and its CRC-32.
 std::string seal(std::string_view prefix, std::string body);
@@ -30,7 +28,8 @@ class TokenWriter {
   void fixed(std::uint64_t value, int byte_count);
   void text(std::string_view value);
   void texts(const std::vector<std::string>& values);
-  void model(const fusefs::ModelOptions& model);
+  void bytes(std::string_view value);
+  void model(const persist::ModelSpec& model);
   void path(const std::vector<std::uint32_t>& answers);
   std::string take() { return std::move(bytes_); }
 
@@ -46,8 +45,10 @@ class TokenReader {
   std::uint64_t number(std::uint64_t most = ~std::uint64_t{0});
   std::uint64_t fixed(std::size_t byte_count);
   std::string text();
-  std::vector<std::string> texts(std::uint64_t count_most);
-  fusefs::ModelOptions model();
+  std::vector<std::string> texts();
+  std::string bytes();
+  // Its text is empty: only the model itself can make one of the settings.
+  persist::ModelSpec model();
   std::vector<std::uint32_t> path();
   // For a value that is there and makes no sense.
   std::uint64_t refuse();
@@ -59,4 +60,4 @@ class TokenReader {
   bool ok_ = true;
 };
 
-}  // namespace crashcut::recovery
+}  // namespace crashcut::result

@@ -1,9 +1,9 @@
-#include "recovery/base64url.h"
+#include "recovery/result/base64url.h"
 
 #include <array>
 #include <cstdint>
 
-namespace crashcut::recovery {
+namespace crashcut::result {
 namespace {
 
 constexpr std::string_view kAlphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
@@ -49,4 +49,4 @@ std::optional<std::string> from_base64url(std::string_view text) {
   return bytes;
 }
 
-}  // namespace crashcut::recovery
+}  // namespace crashcut::result

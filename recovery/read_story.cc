@@ -1,9 +1,8 @@
-#include "recovery/story.h"
+#include "recovery/read_story.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <cstring>
 #include <nlohmann/json.hpp>
@@ -15,6 +14,11 @@ namespace crashcut::recovery {
 namespace {
 
 using Json = nlohmann::json;
+using result::Call;
+using result::Crash;
+using result::Event;
+using result::Observation;
+using result::Operation;
 
 constexpr std::size_t kCrashesMost = 1000;
 
@@ -56,7 +60,8 @@ void read_event(const Json& line, std::size_t layer, Draft& draft) {
   const std::uint32_t id = line.at("event");
   auto& events = operation_at(draft.crashes[layer], op).events;
   draft.places[layer][id] = {op, events.size()};
-  events.push_back(Event{id, line.value("kind", ""), line.value("text", ""), line.value("durable", false), false});
+  events.push_back(Event{id, line.value("kind", ""), line.value("text", ""), line.value("sync", false),
+                         line.value("durable", false), false});
 }
 
 void read_persisted(const Json& line, std::size_t layer, Draft& draft) {
@@ -99,25 +104,7 @@ void read_lines(std::string_view text, Draft& draft) {
 
 }  // namespace
 
-Fate Operation::fate() const {
-  const auto count =
-      std::count_if(events.begin(), events.end(), [](const Event& e) { return e.persisted || e.durable; });
-  if (count == 0) return Fate::kLost;
-  return static_cast<std::size_t>(count) == events.size() ? Fate::kPersisted : Fate::kPartly;
-}
-
-bool Operation::is_durable() const {
-  return !events.empty() && std::all_of(events.begin(), events.end(), [](const Event& e) { return e.durable; });
-}
-
-bool Operation::is_sync() const {
-  static constexpr std::array kSyncs = {"fsync", "fdatasync", "range-fsync", "range-fdatasync", "sync", "mark"};
-  return !events.empty() && std::all_of(events.begin(), events.end(), [](const Event& e) {
-    return std::find(kSyncs.begin(), kSyncs.end(), e.kind) != kSyncs.end();
-  });
-}
-
-tl::expected<Story, std::string> read_story(std::string_view description, std::string_view trace) try {
+tl::expected<result::Story, std::string> read_story(std::string_view description, std::string_view trace) try {
   Draft draft;
   read_lines(description, draft);
   read_lines(trace, draft);
@@ -125,7 +112,9 @@ tl::expected<Story, std::string> read_story(std::string_view description, std::s
   if (!draft.observations.empty()) {
     draft.crashes.back().calls.push_back(Call{"(its last call)", std::move(draft.observations)});
   }
-  return Story{std::move(draft.crashes)};
+  result::Story story;
+  story.crashes = std::move(draft.crashes);
+  return story;
 } catch (const std::exception& error) {
   return tl::unexpected(fmt::format("The runtime's account of a recovery cannot be read: {}.", error.what()));
 }

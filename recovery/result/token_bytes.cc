@@ -1,18 +1,18 @@
-#include "recovery/token_bytes.h"
+#include "recovery/result/token_bytes.h"
 
 #include <fmt/format.h>
 
 #include <boost/crc.hpp>
 
-#include "recovery/base64url.h"
-#include "recovery/inprocess/protocol.h"
+#include "recovery/result/base64url.h"
 
-namespace crashcut::recovery {
+namespace crashcut::result {
 namespace {
 
-using inprocess::kCrashAgain;
-
-constexpr std::uint64_t kStringMost = inprocess::kTextMost - 1;
+constexpr std::uint64_t kStringMost = 4095;
+constexpr std::uint64_t kTextsMost = 1024;
+constexpr std::uint64_t kSettingsMost = 64;
+constexpr std::uint64_t kBytesMost = std::uint64_t{4} << 20;
 constexpr std::uint64_t kAnswersMost = 1'000'000;
 constexpr std::size_t kSumBytes = 4;
 
@@ -66,13 +66,21 @@ void TokenWriter::texts(const std::vector<std::string>& values) {
   for (const std::string& value : values) text(value);
 }
 
-void TokenWriter::model(const fusefs::ModelOptions& model) {
-  number(static_cast<std::uint64_t>(model.profile));
-  number(static_cast<std::uint64_t>(model.data));
-  number((model.delalloc ? 1 : 0) | (model.auto_da_alloc ? 2 : 0) | (model.dioread_nolock ? 4 : 0) |
-         (model.barrier ? 8 : 0));
-  number(model.sector_bytes);
-  number(model.block_bytes);
+void TokenWriter::bytes(std::string_view value) {
+  number(value.size());
+  bytes_ += value;
+}
+
+// Each setting: its name, the index of its kind (bool, number, text), its value.
+void TokenWriter::model(const persist::ModelSpec& model) {
+  number(model.settings.size());
+  for (const auto& [name, setting] : model.settings) {
+    text(name);
+    number(setting.index());
+    if (const auto* flag = std::get_if<bool>(&setting)) number(*flag ? 1 : 0);
+    if (const auto* count = std::get_if<std::uint64_t>(&setting)) number(*count);
+    if (const auto* words = std::get_if<std::string>(&setting)) text(*words);
+  }
 }
 
 // Runs of equal answers: 2 * (answer + 1, or 0 for kCrashAgain), plus 1 where the number of repeats follows.
@@ -123,25 +131,37 @@ std::string TokenReader::text() {
   return value;
 }
 
-std::vector<std::string> TokenReader::texts(std::uint64_t count_most) {
+std::vector<std::string> TokenReader::texts() {
   std::vector<std::string> values;
-  const std::uint64_t count = number(count_most);
+  const std::uint64_t count = number(kTextsMost);
   for (std::uint64_t i = 0; ok_ && i < count; ++i) values.push_back(text());
   return values;
 }
 
-fusefs::ModelOptions TokenReader::model() {
-  fusefs::ModelOptions model;
-  model.profile = static_cast<fusefs::ProfileName>(number(static_cast<std::uint64_t>(fusefs::ProfileName::kExt4)));
-  model.data = static_cast<fusefs::DataMode>(number(static_cast<std::uint64_t>(fusefs::DataMode::kWriteback)));
-  const std::uint64_t flags = number(15);
-  model.delalloc = (flags & 1) != 0;
-  model.auto_da_alloc = (flags & 2) != 0;
-  model.dioread_nolock = (flags & 4) != 0;
-  model.barrier = (flags & 8) != 0;
-  model.sector_bytes = static_cast<std::uint32_t>(number(~std::uint32_t{0}));
-  model.block_bytes = static_cast<std::uint32_t>(number(~std::uint32_t{0}));
-  if (!fusefs::check_geometry(model)) refuse();
+std::string TokenReader::bytes() {
+  const std::size_t size = number(kBytesMost);
+  if (bytes_.size() < size) refuse();
+  std::string value(bytes_.substr(0, ok_ ? size : 0));
+  bytes_.remove_prefix(value.size());
+  return value;
+}
+
+persist::ModelSpec TokenReader::model() {
+  persist::ModelSpec model;
+  const std::uint64_t count = number(kSettingsMost);
+  for (std::uint64_t i = 0; ok_ && i < count; ++i) {
+    const std::string name = text();
+    switch (number(2)) {
+      case 0:
+        model.settings.emplace_back(name, number(1) != 0);
+        break;
+      case 1:
+        model.settings.emplace_back(name, number());
+        break;
+      default:
+        model.settings.emplace_back(name, text());
+    }
+  }
   return model;
 }
 
@@ -157,4 +177,4 @@ std::vector<std::uint32_t> TokenReader::path() {
   return answers;
 }
 
-}  // namespace crashcut::recovery
+}  // namespace crashcut::result

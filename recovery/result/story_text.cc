@@ -1,12 +1,13 @@
-// report_account(): one recovery as a table of operations and a list of calls.
+// story_text(): a schedule as a list of steps, a crash as a table of operations and a list of calls.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <functional>
 
-#include "recovery/report.h"
+#include "recovery/result/text.h"
+#include "recovery/result/words.h"
 
-namespace crashcut::recovery {
+namespace crashcut::result {
 namespace {
 
 // Longer stories are shown in part, unless all was asked for.
@@ -166,20 +167,60 @@ std::string stream_text(std::string_view name, std::string_view content, bool is
 
 }  // namespace
 
-std::string report_account(const Account& account, Detail detail) {
-  std::string text;
-  const auto& crashes = account.story.crashes;
-  for (std::size_t i = 0; i < crashes.size(); ++i) {
-    const std::string who = i == 0 ? account.names.program : "that run of " + account.names.recovery;
-    text +=
-        fmt::format("\n  What {} did, and what of it the disk held{}:\n\n", who, i == 0 ? "" : " after a second crash");
-    text += OperationTable(crashes[i].operations, detail).text();
-    text += fmt::format("\n  What {}{} then did and saw:\n\n", account.names.recovery, i == 0 ? "" : ", run again,");
-    text += calls_text(crashes[i].calls, detail);
+std::vector<std::string> schedule_lines(const Story& story) {
+  std::vector<std::string> lines;
+  for (const ScheduleStep& step : story.schedule) {
+    lines.push_back(fmt::format("{:>4}  {:<12} {}{}", lines.size() + 1, step.thread, printable(step.text),
+                                step.function.empty() ? "" : "  [" + printable(step.function) + "]"));
   }
-  text += stream_text("Its output", account.output, account.output_cut, detail);
-  text += stream_text("Its stderr", account.errors, account.errors_cut, detail);
+  return lines;
+}
+
+static std::string schedule_text(const Story& story) {
+  if (story.schedule.empty() && story.waiting.empty()) return "";
+  std::string text = "\n  The schedule that leads there:\n\n";
+  for (const std::string& line : schedule_lines(story)) text += "    " + line + "\n";
+  if (!story.waiting.empty()) text += "\n  Where the others stand:\n\n";
+  for (const WaitingThread& thread : story.waiting) {
+    text +=
+        fmt::format("          {:<12} {}{}\n", thread.thread,
+                    thread.holds.empty() ? "" : fmt::format("holds {}; ", fmt::join(thread.holds, ", ")), thread.text);
+  }
   return text;
 }
 
-}  // namespace crashcut::recovery
+static std::string race_text(const Race& race) {
+  std::string text = "\n  The data race: nothing orders these two accesses:\n";
+  for (const RaceAccess& access : race.accesses) {
+    text += fmt::format("\n    {}, after step {}\n", access.text, access.step);
+    for (const SourceLine& line : access.stack)
+      text += fmt::format("        {}{}\n", printable(line.function),
+                          line.file.empty() ? "" : fmt::format(" at {}:{}", printable(line.file), line.line));
+  }
+  return text;
+}
+
+static std::string crash_text(const Story& story, std::size_t i, Detail detail) {
+  const std::string who = i == 0 ? story.names.program : "that run of " + story.names.recovery;
+  std::string text =
+      fmt::format("\n  What {} did, and what of it the disk held{}:\n\n", who, i == 0 ? "" : " after a second crash");
+  text += OperationTable(story.crashes[i].operations, detail).text();
+  text += fmt::format("\n  What {}{} then did and saw:\n\n", story.names.recovery, i == 0 ? "" : ", run again,");
+  return text + calls_text(story.crashes[i].calls, detail);
+}
+
+std::string story_text(const Story& story, Detail detail) {
+  std::string text = schedule_text(story);
+  if (story.race) text += race_text(*story.race);
+  if (!story.schedule.empty() && !story.crashes.empty()) {
+    text += fmt::format("\n  Then the power went{}:\n",
+                        story.is_one_of_class ? " (calls that nothing but the journal orders stand in one of their "
+                                                "orders; the disk may have had the other)"
+                                              : "");
+  }
+  for (std::size_t i = 0; i < story.crashes.size(); ++i) text += crash_text(story, i, detail);
+  text += stream_text("Its output", story.output, story.output_cut, detail);
+  return text + stream_text("Its stderr", story.errors, story.errors_cut, detail);
+}
+
+}  // namespace crashcut::result

@@ -5,10 +5,10 @@
 #include <string>
 #include <string_view>
 
-namespace crashcut::recovery {
+namespace crashcut::result {
 
 std::string to_base64url(std::string_view bytes);
 // Nothing for text that to_base64url() does not make.
 std::optional<std::string> from_base64url(std::string_view text);
 
-}  // namespace crashcut::recovery
+}  // namespace crashcut::result

@@ -1,0 +1,155 @@
+#include "cli/reports.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <boost/filesystem.hpp>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+#include "cli/commands.h"
+#include "cli/json_file.h"
+#include "recovery/result/json.h"
+#include "recovery/result/junit.h"
+#include "recovery/result/text.h"
+
+namespace crashcut::cli {
+namespace {
+
+namespace fs = boost::filesystem;
+using result::Failure;
+using Written = tl::expected<void, Failure>;
+
+// The verdict stands out on a terminal.
+std::string with_colour(const std::string& text, result::Verdict verdict, std::FILE* out) {
+  const char* no_colour = std::getenv("NO_COLOR");
+  if (isatty(fileno(out)) != 1 || (no_colour != nullptr && *no_colour != 0)) return text;
+  static constexpr std::string_view kColours[] = {"\033[32m", "\033[31m", "\033[33m"};
+  const std::string word(result::to_text(verdict));
+  // It begins the last line.
+  const std::size_t last = text.rfind('\n', text.size() - 2);
+  const std::size_t at = last == std::string::npos ? 0 : last + 1;
+  if (text.compare(at, word.size(), word) != 0) return text;
+  return text.substr(0, at) + std::string(kColours[static_cast<std::size_t>(verdict)]) + word + "\033[0m" +
+         text.substr(at + word.size());
+}
+
+// Writes one file after the other, and keeps the first failure.
+class Files {
+ public:
+  void write(const std::string& path, std::string_view text) {
+    if (auto ok = write_json_file(path, text); !ok && written_) written_ = ok;
+  }
+  const Written& written() const { return written_; }
+
+ private:
+  Written written_;
+};
+
+}  // namespace
+
+void add_report_options(CLI::App& command, ReportOptions& options) {
+  command.add_option("--json", options.json_file, "write the result as JSON too (docs/json.md); - is stdout")
+      ->type_name("FILE");
+  command.add_option("--junit", options.junit_file, "write the result as JUnit XML too; - is stdout")
+      ->type_name("FILE");
+  command.add_flag("--outcomes", options.outcomes, "list every distinct outcome, and how often it came");
+  command.add_flag("--quiet", options.quiet, "print the last line alone");
+}
+
+void add_out_option(CLI::App& command, ReportOptions& options, const std::string& text) {
+  command.add_option("--out", options.out_directory, text)->type_name("DIR");
+}
+
+tl::expected<std::string, Failure> make_results_directory(const std::string& named) {
+  const auto failed = [](const std::string& path) {
+    return result::wrong_use(fmt::format(
+        "Cannot make the directory {} for the results: {}. Name another one with --out.", path, std::strerror(errno)));
+  };
+  if (!named.empty()) {
+    if (mkdir(named.c_str(), 0755) == 0) return fs::canonical(named).string();
+    if (errno != EEXIST) return failed(named);
+    return result::wrong_use(
+        fmt::format("--out {}: it is there already. Results are never overwritten; name a new directory.", named));
+  }
+  if (mkdir(kResults, 0755) != 0 && errno != EEXIST) return failed(kResults);
+  for (unsigned number = 1;; ++number) {
+    const std::string path = fmt::format("{}/{}", kResults, number);
+    if (mkdir(path.c_str(), 0755) == 0) return fs::canonical(path).string();
+    if (errno != EEXIST) return failed(path);
+  }
+}
+
+tl::expected<void, Failure> open_results(ReportOptions& options, const std::string& program) {
+  if (options.out_directory.empty()) return {};
+  auto directory = make_results_directory(options.out_directory);
+  if (!directory) return tl::unexpected(directory.error());
+  options.directory = *directory;
+  const fs::path copy = fs::path(*directory) / fs::path(program).filename();
+  boost::system::error_code error;
+  fs::copy_file(program, copy, error);
+  if (error) return result::wrong_use(fmt::format("Cannot write {}: {}.", copy.string(), error.message()));
+  return {};
+}
+
+Written check_reports(const ReportOptions& options) {
+  if (!options.junit_file.empty() && options.junit_file == options.json_file) {
+    const std::string where = options.junit_file == "-" ? "stdout" : options.junit_file;
+    return result::wrong_use(fmt::format("--json and --junit would both be written to {}: name two places.", where));
+  }
+  for (const std::string& path : {options.json_file, options.junit_file}) {
+    if (auto ok = check_json_file(path); !ok) return ok;
+  }
+  return {};
+}
+
+void print(std::FILE* out, std::string_view text) {
+  std::fwrite(text.data(), 1, text.size(), out);
+  std::fflush(out);
+}
+
+void print_head(const ReportOptions& options, const result::Head& head) {
+  if (!options.quiet) print(options.out(), result::head_text(head));
+}
+
+tl::expected<int, Failure> report(const ReportOptions& options, const result::Result& result) {
+  const bool is_violation = result.verdict == result::Verdict::kViolation;
+  std::string text;
+  if (!options.quiet) {
+    if (options.outcomes && result.has_recoveries) text += result::outcomes_text(result);
+    if (is_violation) text += result::violation_text(result, result::Detail::kShort);
+    if (!text.empty()) text += "\n";
+  }
+  print(options.out(), text);
+  Files files;
+  const std::string json = result::json_text(result, our_name());
+  const std::string junit = result::junit_text(result, "crashcut");  // it is read on other machines
+  if (!options.directory.empty()) {
+    files.write(options.directory + "/result.json", json);
+    files.write(options.directory + "/junit.xml", junit);
+    if (!result.token.empty()) files.write(options.directory + "/token", result.token + "\n");
+  }
+  files.write(options.json_file, json);
+  files.write(options.junit_file, junit);
+  print(options.out(), with_colour(result::end_text(result, our_name()), result.verdict, options.out()));
+  if (!files.written()) return tl::unexpected(files.written().error());
+  return result::exit_code(result.verdict);
+}
+
+tl::expected<int, Failure> report_comparison(const ReportOptions& options, const std::vector<result::Result>& rows,
+                                             std::size_t expected_count) {
+  if (!options.quiet) print(options.out(), result::comparison_text(rows));
+  Files files;
+  const std::string json = result::json_text(rows, our_name());
+  if (!options.directory.empty()) files.write(options.directory + "/result.json", json);
+  files.write(options.json_file, json);
+  const result::Verdict verdict = result::worst_of(rows, expected_count);
+  print(options.out(),
+        with_colour(result::comparison_end_text(rows, expected_count, our_name()), verdict, options.out()));
+  if (!files.written()) return tl::unexpected(files.written().error());
+  return result::exit_code(verdict);
+}
+
+}  // namespace crashcut::cli

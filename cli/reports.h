@@ -1,0 +1,51 @@
+// Reports: where a result is written to, the same for every command: text on stdout, JSON and JUnit where asked for,
+// all of them in the directory of the results.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <string>
+#include <tl/expected.hpp>
+#include <vector>
+
+#include "recovery/result/failure.h"
+#include "recovery/result/result.h"
+
+namespace crashcut::cli {
+
+struct ReportOptions {
+  std::string json_file, junit_file;  // "-" is stdout
+  std::string out_directory;          // --out, as typed
+  std::string directory;              // for results, absolute; empty: none
+  bool outcomes = false;
+  bool quiet = false;  // the last line alone
+
+  bool is_stdout_taken() const { return json_file == "-" || junit_file == "-"; }
+  // Where text goes: a document on stdout is alone there.
+  std::FILE* out() const { return is_stdout_taken() ? stderr : stdout; }
+};
+
+void add_report_options(CLI::App& command, ReportOptions& options);
+void add_out_option(CLI::App& command, ReportOptions& options, const std::string& text);
+// Whether the files can be written, so that a long search does not end in vain.
+tl::expected<void, result::Failure> check_reports(const ReportOptions& options);
+
+// The directory of --out, which must be new; where none is named the first free crashcut.out/N. Returns its absolute
+// path.
+tl::expected<std::string, result::Failure> make_results_directory(const std::string& named);
+// The same where --out was given, and `program` is copied there, so that the directory can be replayed elsewhere.
+tl::expected<void, result::Failure> open_results(ReportOptions& options, const std::string& program);
+// Where results go: never part of a starting state.
+inline constexpr const char* kResults = "crashcut.out";
+
+void print(std::FILE* out, std::string_view text);
+// Unless --quiet was given.
+void print_head(const ReportOptions& options, const result::Head& head);
+// All of it; returns the exit code. Whatever cannot be written, the verdict is said.
+tl::expected<int, result::Failure> report(const ReportOptions& options, const result::Result& result);
+// The same of one program under several models.
+tl::expected<int, result::Failure> report_comparison(const ReportOptions& options,
+                                                     const std::vector<result::Result>& rows,
+                                                     std::size_t expected_count);
+
+}  // namespace crashcut::cli

@@ -1,0 +1,75 @@
+// Recording: what a model hands upwards after a program ran: the log, and how to tell it in words.
+//
+// A model (ext4, memory, a drive) turns what a program does into events and derives its recording from this class.
+//   Searching, minimising, stories and reports know recordings by this class alone.
+// ModelSpec: which model it was, under which options. Only the model itself understands the settings; all others keep,
+//   compare and print them.
+// Threads: written by one recorder; read-only once the log is sealed.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "persist/choices.h"
+#include "persist/log.h"
+
+namespace crashcut::persist {
+
+struct ModelSpec {
+  using Setting = std::variant<bool, std::uint64_t, std::string>;
+
+  std::string text;                                       // for people: "ext4 data=ordered sector=512 block=4096"
+  std::vector<std::pair<std::string, Setting>> settings;  // all of them, in the model's own order
+
+  bool operator==(const ModelSpec&) const = default;
+};
+
+// A mark that the program made: "saved", or its end.
+struct Mark {
+  std::string text;
+  EventId event;
+};
+
+// Names of locations and values that are the same in every execution of a program, whatever the order of its calls.
+class StableNames {
+ public:
+  virtual ~StableNames() = default;
+  virtual std::uint64_t location(LocationId location) const = 0;
+  // The name of all locations that this one is listed with (a directory's entries); 0 where there is no such list.
+  virtual std::uint64_t listing(LocationId location) const = 0;
+  virtual std::uint64_t value(LocationId location, Value value) const = 0;
+};
+
+class Recording {
+ public:
+  virtual ~Recording() = default;
+
+  Log log;
+  std::vector<std::string> ops;  // the operations in order, as text; Log::op() points here
+
+  virtual ModelSpec model() const = 0;
+
+  // What kind of event it is, in a word: "data", "fsync". Empty for an event that is no more than a moment, and that
+  // nothing on the medium shows.
+  virtual std::string_view kind_of(EventId event) const = 0;
+  // Whether it waits for others and changes nothing itself: an fsync, a fence, a mark.
+  virtual bool is_sync(EventId event) const = 0;
+  // One event in words: "size of foo: 4".
+  virtual std::string describe_event(EventId event) const = 0;
+  virtual std::string describe_location(LocationId location) const = 0;
+  virtual std::string describe_candidate(LocationId location, const Candidate& candidate) const = 0;
+
+  // In the order in which the program made them.
+  virtual std::vector<Mark> marks() const = 0;
+  virtual bool is_mark(LocationId location) const = 0;
+
+  // Null where recordings of this kind cannot be compared by locations and values alone.
+  virtual std::unique_ptr<StableNames> stable_names() const = 0;
+};
+
+}  // namespace crashcut::persist

@@ -1,0 +1,256 @@
+#include "recovery/result/json.h"
+
+#include <nlohmann/json.hpp>
+
+#include "recovery/result/words.h"
+
+namespace crashcut::result {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json or_null(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
+
+template <class Value>
+Json value_json(const Value& value) {
+  return std::visit([](const auto& held) { return Json(held); }, value);
+}
+
+Json settings_json(const std::vector<Setting>& settings) {
+  Json object = Json::object();
+  for (const Setting& setting : settings) object[setting.name] = value_json(setting.value);
+  return object;
+}
+
+Json model_json(const persist::ModelSpec& model) {
+  Json object = {{"text", model.text}};
+  for (const auto& [name, setting] : model.settings) object[name] = value_json(setting);
+  return object;
+}
+
+Json counts_json(const Counts& counts) {
+  return {{"executions", counts.executions},
+          {"steps", counts.steps},
+          {"foreseen", counts.foreseen},
+          {"asleep", counts.asleep},
+          {"random_executions", counts.random_executions},
+          {"assumed_away_executions", counts.assumed_away_executions},
+          {"crashed_executions", counts.crashed_executions},
+          {"merged_executions", counts.merged_executions},
+          {"restored_images", counts.restored_images},
+          {"processes", counts.processes},
+          {"recoveries", counts.recoveries},
+          {"sampled", counts.sampled},
+          {"assumed_away", counts.assumed_away},
+          {"not_run", counts.not_run},
+          {"violations", counts.violations},
+          {"operations", counts.operations},
+          {"events", counts.events}};
+}
+
+Json outcomes_json(const Result& result) {
+  if (!result.has_recoveries) return nullptr;
+  std::vector<std::string> outputs;
+  for (const Outcome& outcome : result.outcomes) outputs.push_back(outcome.output);
+  // What the document makes of bytes that are no UTF-8, for all of them: two outcomes must not become one.
+  const auto text = [](const std::string& output) {
+    return Json::parse(Json(outcome_text(output)).dump(-1, ' ', false, Json::error_handler_t::replace))
+        .get<std::string>();
+  };
+  const std::vector<std::string> texts = texts_of(outputs, text);
+  Json list = Json::array();
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    const Outcome& outcome = result.outcomes[i];
+    list.push_back({{"output", texts[i]},
+                    {"stdout", outcome.output},
+                    {"recoveries", outcome.recoveries},
+                    {"violations", outcome.violations}});
+  }
+  return list;
+}
+
+Json finding_json(const Finding& finding) {
+  return {{"kind", finding.kind},           {"subject", finding.subject}, {"text", finding.text},
+          {"message", finding.message},     {"code", finding.code},       {"count", finding.count},
+          {"token", or_null(finding.token)}};
+}
+
+Json findings_json(const std::vector<Finding>& findings) {
+  Json list = Json::array();
+  for (const Finding& finding : findings) list.push_back(finding_json(finding));
+  return list;
+}
+
+Json kinds_json(const std::vector<Finding>& findings) {
+  Json kinds = Json::object();
+  for (const Finding& finding : findings)
+    kinds[finding.kind] = kinds.value(finding.kind, std::uint64_t{0}) + finding.count;
+  return kinds;
+}
+
+Json not_run_json(const std::vector<NotRun>& reasons) {
+  Json list = Json::array();
+  for (const NotRun& reason : reasons) list.push_back({{"text", reason.sentence}, {"recoveries", reason.recoveries}});
+  return list;
+}
+
+Json operation_json(const Operation& operation) {
+  static constexpr std::string_view kFates[] = {"yes", "partly", "no"};
+  Json events = Json::array();
+  for (const Event& event : operation.events) {
+    events.push_back({{"event", event.id},
+                      {"kind", event.kind},
+                      {"text", event.text},
+                      {"sync", event.is_sync},
+                      {"durable", event.durable},
+                      {"persisted", event.persisted || event.durable}});
+  }
+  const Json persisted =
+      operation.events.empty() ? Json(nullptr) : Json(kFates[static_cast<std::size_t>(operation.fate())]);
+  return {{"text", operation.text}, {"persisted", persisted}, {"events", std::move(events)}};
+}
+
+Operation operation_from(const Json& json) {
+  Operation operation{json.at("text"), {}};
+  for (const Json& event : json.at("events")) {
+    operation.events.push_back(Event{event.at("event"), event.at("kind"), event.at("text"), event.at("sync"),
+                                     event.at("durable"), event.at("persisted")});
+  }
+  return operation;
+}
+
+Json call_json(const Call& call) {
+  Json choices = Json::array();
+  for (const Observation& o : call.observations) {
+    choices.push_back({{"location", o.location}, {"candidates", o.candidates}, {"taken", o.taken}, {"crash", o.crash}});
+  }
+  return {{"text", call.text}, {"choices", std::move(choices)}};
+}
+
+Call call_from(const Json& json) {
+  Call call{json.at("text"), {}};
+  for (const Json& choice : json.at("choices")) {
+    call.observations.push_back(Observation{choice.at("location"),
+                                            choice.at("candidates").get<std::vector<std::string>>(), choice.at("taken"),
+                                            choice.at("crash")});
+  }
+  return call;
+}
+
+Json crash_json(const Crash& crash) {
+  Json operations = Json::array(), calls = Json::array();
+  for (const Operation& operation : crash.operations) operations.push_back(operation_json(operation));
+  for (const Call& call : crash.calls) calls.push_back(call_json(call));
+  return {{"operations", std::move(operations)}, {"calls", std::move(calls)}, {"persisted", crash.persisted}};
+}
+
+Json race_json(const Race& race) {
+  Json accesses = Json::array();
+  for (const RaceAccess& access : race.accesses) {
+    Json stack = Json::array();
+    for (const SourceLine& line : access.stack)
+      stack.push_back({{"function", line.function}, {"file", line.file}, {"line", line.line}});
+    accesses.push_back({{"thread", access.thread},
+                        {"writes", access.writes},
+                        {"frees", access.frees},
+                        {"atomic", access.is_atomic},
+                        {"step", access.step},
+                        {"stack", std::move(stack)}});
+  }
+  return {{"variable", race.variable}, {"accesses", std::move(accesses)}};
+}
+
+Json counterexample_json(const Counterexample& example) {
+  Json json = finding_json(example.finding);
+  json.erase("token");  // it is the result's own
+  json["sentence"] = example.sentence;
+  json["then"] = example.then ? finding_json(*example.then) : Json(nullptr);
+  json["execution"] = example.execution;
+  json["is_smallest"] = example.is_smallest;
+  json["replays"] = example.replays;
+  json["path"] = example.path;
+  json.update(to_json(example.story));
+  return json;
+}
+
+Json result_json(const Result& result, const std::string& crashcut) {
+  return {{"format", kJsonFormat},
+          {"command", result.head.command},
+          {"program", result.head.program},
+          {"model", model_json(result.head.model)},
+          {"settings", settings_json(result.head.settings)},
+          {"bounds", settings_json(result.head.bounds)},
+          {"seed", result.head.seed},
+          {"execution", settings_json(result.execution)},
+          {"verdict", to_text(result.verdict)},
+          {"exit_code", exit_code(result.verdict)},
+          {"scope", result.scope},
+          {"bound_hit", or_null(std::string(name_of(result.bound)))},
+          {"explored_fraction", result.explored_fraction},
+          {"coverage", or_null(result.coverage)},
+          {"seconds", result.seconds},
+          {"counts", counts_json(result.counts)},
+          {"outcomes", outcomes_json(result)},
+          {"outcomes_cut", result.outcomes_cut},
+          {"subjects", result.subjects},
+          {"kinds", kinds_json(result.findings)},
+          {"violations", findings_json(result.findings)},
+          {"violations_left_out", result.findings_left_out},
+          {"not_run", not_run_json(result.not_run)},
+          {"violation", result.counterexample ? counterexample_json(*result.counterexample) : Json(nullptr)},
+          {"unexplained", or_null(result.unexplained)},
+          {"not_covered", result.not_covered},
+          {"notes", result.notes},
+          {"facts", settings_json(result.facts)},
+          {"token", or_null(result.token)},
+          {"replay",
+           result.token.empty() ? Json(nullptr) : Json(crashcut + " replay " + result.replay_options + result.token)},
+          {"debug", or_null(result.debug)},
+          {"resume", or_null(result.resume)}};
+}
+
+std::string dump(const Json& document) { return document.dump(2, ' ', false, Json::error_handler_t::replace) + "\n"; }
+
+}  // namespace
+
+std::string json_text(const Result& result, const std::string& crashcut) { return dump(result_json(result, crashcut)); }
+
+std::string json_text(const std::vector<Result>& rows, const std::string& crashcut) {
+  Json list = Json::array();
+  for (const Result& row : rows) list.push_back(result_json(row, crashcut));
+  return dump(list);
+}
+
+Json to_json(const Story& story) {
+  Json steps = Json::array(), waiting = Json::array(), crashes = Json::array();
+  for (const ScheduleStep& step : story.schedule)
+    steps.push_back({{"thread", step.thread}, {"text", step.text}, {"function", step.function}});
+  for (const WaitingThread& thread : story.waiting)
+    waiting.push_back({{"thread", thread.thread}, {"holds", thread.holds}, {"text", thread.text}});
+  for (const Crash& crash : story.crashes) crashes.push_back(crash_json(crash));
+  return {{"steps", std::move(steps)},
+          {"waiting", std::move(waiting)},
+          {"race", story.race ? race_json(*story.race) : Json(nullptr)},
+          {"crashes", std::move(crashes)},
+          {"stdout", story.output},
+          {"stderr", story.errors},
+          {"stdout_cut", story.output_cut},
+          {"stderr_cut", story.errors_cut}};
+}
+
+Story story_from_json(const Json& json) {
+  Story story;
+  for (const Json& from : json.at("crashes")) {
+    Crash& crash = story.crashes.emplace_back();
+    for (const Json& operation : from.at("operations")) crash.operations.push_back(operation_from(operation));
+    for (const Json& call : from.at("calls")) crash.calls.push_back(call_from(call));
+    crash.persisted = from.at("persisted").get<std::vector<std::uint32_t>>();
+  }
+  story.output = json.at("stdout");
+  story.errors = json.at("stderr");
+  story.output_cut = json.at("stdout_cut");
+  story.errors_cut = json.at("stderr_cut");
+  return story;
+}
+
+}  // namespace crashcut::result

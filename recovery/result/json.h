@@ -1,0 +1,23 @@
+// JSON: a result as one document; docs/json.md is its schema. Every key is always there, in the same order.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "recovery/result/result.h"
+
+namespace crashcut::result {
+
+inline constexpr int kJsonFormat = 2;
+
+// `crashcut` is how the user calls us, for the commands in it. Bytes that are not UTF-8 become U+FFFD.
+std::string json_text(const Result& result, const std::string& crashcut);
+// Of several models: a list.
+std::string json_text(const std::vector<Result>& rows, const std::string& crashcut);
+
+// A story between two processes.
+nlohmann::ordered_json to_json(const Story& story);
+Story story_from_json(const nlohmann::ordered_json& json);
+
+}  // namespace crashcut::result

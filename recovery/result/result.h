@@ -1,0 +1,140 @@
+// Result: all that a search says, the same for every front end. Writers turn it into text, JSON and JUnit (text.h,
+// json.h, junit.h); none of them knows where it came from.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "persist/recording.h"
+#include "recovery/result/story.h"
+#include "recovery/result/verdict.h"
+
+namespace crashcut::result {
+
+// An option or a bound under its name, as programs read it and, where `text` is not empty, as people do.
+struct Setting {
+  using Value = std::variant<std::nullptr_t, bool, std::uint64_t, double, std::string, std::vector<std::string>>;
+  std::string name;
+  Value value;
+  std::string text{};
+};
+// 0 is "no bound".
+Setting::Value or_none(std::uint64_t bound);
+Setting::Value or_none(double bound);
+// "" is "nothing to say".
+Setting::Value or_none(const std::string& text);
+
+// What is searched: the first line of a report.
+struct Head {
+  std::string command;               // "check"
+  std::vector<std::string> program;  // the program's words, as typed
+  bool has_separator = false;        // "--" stands before them
+  persist::ModelSpec model;
+  std::vector<Setting> settings;  // of the command
+  std::vector<Setting> bounds;
+  std::uint64_t seed = 0;
+};
+
+// One kind of violation.
+struct Finding {
+  std::string kind;         // "lost", "signal", "deadlock": one of a short list a front end
+  std::string subject;      // what failed: a file, "the checker", "recovery", "thread 2"
+  std::string text;         // how, a clause: "notes.txt is empty", "recovery aborted (SIGABRT)"
+  std::string message{};    // what it said last: an assertion's text, a checker's output
+  int code = 0;             // exit status, signal number, or the limit in seconds
+  std::uint64_t count = 1;  // how many recoveries, or executions, ended so
+  std::string token{};      // of the smallest; empty where only the worst one has a token
+};
+
+// The worst violation, told.
+struct Counterexample {
+  Finding finding;
+  std::string label{};            // stands before the sentence, where that does not name the kind: "lost"
+  std::string sentence;           // what a crash or a schedule can lead to, and why
+  std::optional<Finding> then{};  // a data race's execution then failed in this way
+  Story story;
+  std::string path{};           // the choices that lead there; "/" where the power went again
+  std::uint64_t execution = 0;  // the number of the execution, from 1; 0 where there is only one
+  bool is_smallest = false;     // of its cut no event can be dropped
+  bool replays = true;          // it failed in the same way when it was run again
+};
+
+struct Outcome {
+  std::string output;  // what the recovery printed, or what was found, in words
+  std::uint64_t recoveries = 0;
+  std::uint64_t violations = 0;  // of these
+};
+
+// Recoveries that could not be run, for one reason.
+struct NotRun {
+  std::string sentence;
+  std::uint64_t recoveries = 0;
+};
+
+// What was done. 0 where a front end does not count it.
+struct Counts {
+  std::uint64_t executions = 0;  // schedules that were run
+  std::uint64_t steps = 0;       // of all of them
+  std::uint64_t foreseen = 0;    // not run: foreseen to be like one that was
+  std::uint64_t asleep = 0;      // cut short as redundant
+  std::uint64_t random_executions = 0;
+  std::uint64_t assumed_away_executions = 0;
+  std::uint64_t crashed_executions = 0;  // whose recoveries were run
+  std::uint64_t merged_executions = 0;   // whose recoveries would have been the same
+  std::uint64_t restored_images = 0, processes = 0;
+  std::uint64_t recoveries = 0;
+  std::uint64_t sampled = 0;  // of the recoveries
+  std::uint64_t assumed_away = 0;
+  std::uint64_t not_run = 0;
+  std::uint64_t violations = 0;  // recoveries or executions that failed
+  std::uint64_t operations = 0, events = 0;
+};
+
+struct Result {
+  Head head;
+  std::vector<Setting> execution;  // facts on the recorded run
+  Verdict verdict = Verdict::kVerified;
+  Bound bound = Bound::kNone;
+  std::string scope{};           // what "verified" is about, where that is not the whole program
+  double explored_fraction = 1;  // an estimate, where a bound was hit
+  std::string coverage{};        // what of the whole was covered, in words; empty: the estimate says it
+  double seconds = 0;
+  Counts counts{};
+  bool has_recoveries = true;  // the program can be crashed: outcomes and counts of recoveries mean something
+  std::vector<Outcome> outcomes{};
+  bool outcomes_cut = false;            // there were more
+  std::vector<std::string> subjects{};  // what was asked about, each a test case
+  std::vector<Finding> findings{};
+  std::size_t findings_left_out = 0;
+  std::vector<NotRun> not_run{};
+  std::optional<Counterexample> counterexample{};
+  std::string unexplained{};               // why there is a violation and no counterexample
+  std::vector<std::string> not_covered{};  // what the verdict is not about, a sentence each
+  std::vector<std::string> notes{};        // what may be a mistake and may be meant, a sentence each
+  std::vector<Setting> facts{};            // for programs only: what a front end knows besides
+  std::string token{};                     // of the counterexample
+  std::string replay_options{};            // what crashcut replay needs besides, each with a blank after it
+  std::string debug{};                     // a command that opens a debugger at it
+  std::string resume{};                    // a command that goes on where this search stopped
+};
+
+// The same program under several models.
+Verdict worst_of(const std::vector<Result>& rows, std::size_t expected_count);
+
+// How far a search is.
+struct Progress {
+  double seconds = 0;
+  std::uint64_t executions = 0;
+  std::uint64_t recoveries = 0;
+  std::uint64_t violations = 0;
+  double fraction = 0;       // of the whole, an estimate
+  double seconds_left = -1;  // an estimate; below 0: what the fraction says
+  std::string part{};        // what the fraction is of, where that is not the whole
+};
+
+}  // namespace crashcut::result

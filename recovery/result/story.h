@@ -1,0 +1,100 @@
+// Story: one violation as a person follows it: the schedule of the threads, what the program did, what of it survived
+// the crash, and what recovery then saw.
+//
+// A story has a crash for each time that the power went: the first is of the program, the others of the recovery
+// before.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace crashcut::result {
+
+enum class Fate { kPersisted, kPartly, kLost };
+
+struct Event {
+  std::uint32_t id = 0;
+  std::string kind;
+  std::string text;
+  bool is_sync = false;  // it waits for others, and changes nothing itself
+  bool durable = false;  // part of the starting state
+  bool persisted = false;
+};
+
+struct Operation {
+  std::string text;
+  std::vector<Event> events;
+
+  // All, some or none of its events; kLost for one without events.
+  Fate fate() const;
+  bool is_durable() const;  // nothing of it can be lost, and something could have been
+  bool is_sync() const;     // all of its events are
+};
+
+// What recovery found in one place, and what it might have found instead.
+struct Observation {
+  std::string location;
+  std::vector<std::string> candidates;
+  std::uint32_t taken = 0;
+  std::uint32_t crash = 1;  // whose cut it decided; a second recovery also reads what the first crash left
+};
+
+struct Call {
+  std::string text;                       // empty where the calls of recovery are not seen
+  std::vector<Observation> observations;  // made in the call
+};
+
+struct Crash {
+  std::vector<Operation> operations;     // of what crashed; the first is the starting state
+  std::vector<Call> calls;               // of the recovery that followed
+  std::vector<std::uint32_t> persisted;  // events
+};
+
+// One step of a schedule.
+struct ScheduleStep {
+  std::string thread;
+  std::string text;
+  std::string function;  // where it was called from; empty where that is not known
+};
+// A thread that did not come to its end.
+struct WaitingThread {
+  std::string thread;
+  std::vector<std::string> holds;
+  std::string text;
+};
+struct SourceLine {
+  std::string function;
+  std::string file;  // without directories; empty where there is no debug information
+  std::uint64_t line = 0;
+};
+struct RaceAccess {
+  std::string thread, text;
+  bool writes = false, frees = false, is_atomic = false;
+  std::uint64_t step = 0;         // how many steps came before it
+  std::vector<SourceLine> stack;  // innermost first
+};
+struct Race {
+  std::string variable;
+  std::vector<RaceAccess> accesses;  // two
+};
+
+// How the parts of the program are called in reports.
+struct Names {
+  std::string program = "main()";
+  std::string recovery = "recovery";
+};
+
+struct Story {
+  std::vector<ScheduleStep> schedule;  // empty where threads are not scheduled
+  std::vector<WaitingThread> waiting;
+  std::optional<Race> race;
+  bool is_one_of_class = false;  // calls that only the journal orders stand in one of their orders
+  std::vector<Crash> crashes;
+  Names names;
+  std::string output, errors;  // of the recovery
+  bool output_cut = false, errors_cut = false;
+};
+
+}  // namespace crashcut::result

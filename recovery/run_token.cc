@@ -1,0 +1,48 @@
+#include "recovery/run_token.h"
+
+#include "recovery/result/token_bytes.h"
+
+namespace crashcut::recovery {
+
+result::Token token_of(const std::string& command, const Plan& plan) {
+  result::Token token;
+  token.command = command;
+  token.program = result::portable_path(plan.named);
+  token.program_id = plan.program_id;
+  token.arguments = plan.arguments;
+  token.from = result::portable_path(plan.from_named);
+  token.model = fusefs::changes_of(plan.model);
+  token.depth = plan.depth;
+  token.seed = plan.seed;
+  return token;
+}
+
+result::Token token_of(const Plan& plan, std::uint64_t fingerprint, std::vector<std::uint32_t> path) {
+  result::Token token = token_of("run", plan);
+  token.fingerprint = fingerprint;
+  token.path = std::move(path);
+  return token;
+}
+
+tl::expected<Plan, result::Failure> plan_of(const result::Token& token) {
+  const auto model = fusefs::options_of(token.model);
+  if (!model) return result::wrong_use(result::no_crashcut_wrote_it() + " " + model.error());
+  Plan plan;
+  plan.named = token.program;
+  plan.program_id = token.program_id;
+  plan.arguments = token.arguments;
+  plan.from_named = token.from;
+  plan.model = *model;
+  plan.depth = token.depth;
+  plan.seed = token.seed;
+  return plan;
+}
+
+std::string replay_options(const Plan& plan) {
+  std::string options;
+  if (result::portable_path(plan.named) != plan.named) options += "--program " + plan.named + " ";
+  if (result::portable_path(plan.from_named) != plan.from_named) options += "--from " + plan.from_named + " ";
+  return options;
+}
+
+}  // namespace crashcut::recovery

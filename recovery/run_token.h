@@ -1,0 +1,23 @@
+// Tokens of crashcut run, and what all tokens of programs have in common.
+#pragma once
+
+#include <cstdint>
+#include <tl/expected.hpp>
+#include <vector>
+
+#include "recovery/plan.h"
+#include "recovery/result/failure.h"
+#include "recovery/result/token.h"
+
+namespace crashcut::recovery {
+
+// Program, starting state, model, crashes in a row and seed of a plan.
+result::Token token_of(const std::string& command, const Plan& plan);
+result::Token token_of(const Plan& plan, std::uint64_t fingerprint, std::vector<std::uint32_t> path);
+// The plan of a token, but for what belongs to this run: program, executable, runtime, jobs.
+tl::expected<Plan, result::Failure> plan_of(const result::Token& token);
+
+// The options of crashcut replay that find what a token names by the last part of its path only.
+std::string replay_options(const Plan& plan);
+
+}  // namespace crashcut::recovery

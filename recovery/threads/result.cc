@@ -1,0 +1,390 @@
+#include "recovery/threads/result.h"
+
+#include <fmt/format.h>
+
+#include "recovery/result/words.h"
+#include "recovery/run_result.h"
+#include "recovery/run_token.h"
+#include "recovery/threads/story.h"
+#include "recovery/threads/token.h"
+#include "scheduler/primitive.h"
+#include "scheduler/runtime/protocol.h"
+
+namespace crashcut::recovery {
+namespace {
+
+using result::Bound;
+using result::count_text;
+using result::or_none;
+using result::Setting;
+using scheduler::BoundHit;
+using scheduler::ReductionName;
+using scheduler::runtime::FindingKind;
+
+std::string reduction_text(ReductionName name) {
+  switch (name) {
+    case ReductionName::kNone:
+      return "none";
+    case ReductionName::kSource:
+      return "source";
+    case ReductionName::kOptimal:
+      return "optimal";
+  }
+  return "";
+}
+
+std::string kind_text(FindingKind kind) {
+  switch (kind) {
+    case FindingKind::kNone:
+      return "none";
+    case FindingKind::kDeadlock:
+      return "deadlock";
+    case FindingKind::kLivelock:
+      return "livelock";
+    case FindingKind::kNoProgress:
+      return "no progress";
+    case FindingKind::kSignal:
+      return "signal";
+    case FindingKind::kAssertion:
+      return "assertion";
+    case FindingKind::kMisuse:
+      return "misuse";
+    case FindingKind::kExitCode:
+      return "exit";
+    case FindingKind::kThreadsLeft:
+      return "threads left";
+    case FindingKind::kRace:
+      return "data race";
+  }
+  return "";
+}
+
+Bound bound_of(BoundHit bound) {
+  switch (bound) {
+    case BoundHit::kNone:
+      return Bound::kNone;
+    case BoundHit::kExecutions:
+      return Bound::kExecutions;
+    case BoundHit::kTime:
+      return Bound::kTime;
+    case BoundHit::kDepth:
+      return Bound::kSteps;
+    case BoundHit::kPreemptions:
+      return Bound::kPreemptions;
+    case BoundHit::kTimeouts:
+      return Bound::kTimeouts;
+    case BoundHit::kStopped:
+      return Bound::kInterrupt;
+    case BoundHit::kCutShort:
+      return Bound::kCutShort;
+    case BoundHit::kNotRepeatable:
+      return Bound::kNotRepeatable;
+    case BoundHit::kWork:
+      return Bound::kWork;
+  }
+  return Bound::kNone;
+}
+
+// A search that ends with what it has found is not bounded.
+bool ends_with_finding(const ThreadPlan& plan, const ThreadResult& checked) {
+  return checked.verdict == result::Verdict::kViolation && !plan.goes_on;
+}
+
+Bound bound_of(const ThreadPlan& plan, const ThreadResult& checked) {
+  if (ends_with_finding(plan, checked)) return Bound::kNone;
+  if (checked.crash_bound != Bound::kNone) return checked.crash_bound;
+  const Bound bound = bound_of(checked.search.bound);
+  return bound == Bound::kNone && checked.has_met ? Bound::kUnseenAtomics : bound;
+}
+
+std::vector<Setting> bounds_of(const ThreadPlan& plan) {
+  const scheduler::Bounds& bounds = plan.bounds;
+  const bool has_preemptions = bounds.preemptions_most != scheduler::kNoPreemptionBound;
+  return {
+      {"depth", std::uint64_t{plan.crash.depth}, fmt::format("depth {}", plan.crash.depth)},
+      {"max_executions", or_none(bounds.executions_most),
+       bounds.executions_most == 0 ? "all schedules" : fmt::format("at most {} executions", bounds.executions_most)},
+      {"max_recoveries", or_none(plan.crash.max_recoveries),
+       plan.crash.max_recoveries == 0 ? "" : fmt::format("at most {} recoveries", plan.crash.max_recoveries)},
+      {"time_s", or_none(bounds.time_most_s),
+       bounds.time_most_s > 0 ? fmt::format("at most {:g} s", bounds.time_most_s) : ""},
+      {"steps", or_none(std::uint64_t{bounds.depth_most}),
+       bounds.depth_most == 0 ? ""
+                              : fmt::format("at most {} a thread", count_text(bounds.depth_most, "step", "steps"))},
+      {"preemptions",
+       has_preemptions ? Setting::Value(std::uint64_t{bounds.preemptions_most}) : Setting::Value(nullptr),
+       has_preemptions ? fmt::format("at most {}", count_text(bounds.preemptions_most, "preemption", "preemptions"))
+                       : ""},
+      {"spurious", std::uint64_t{plan.spurious_most},
+       plan.spurious_most == 0 ? "" : fmt::format("{} spurious wake-ups a thread", plan.spurious_most)},
+      {"timeouts", std::uint64_t{plan.timeouts_most}},
+      {"jobs", std::uint64_t{plan.jobs}, count_text(plan.jobs, "job", "jobs")},
+      {"recovery_limit_s", static_cast<std::uint64_t>(plan.crash.recovery_limit.count())}};
+}
+
+bool has_race_before_failure(const ThreadFinding& finding) {
+  return !finding.crash && finding.details.race && finding.details.kind != FindingKind::kRace;
+}
+
+std::string crash_text(const Counterexample& crash) {
+  const FailureKind& failure = crash.account.failure;
+  return fmt::format("{}{}", to_text(failure),
+                     failure.message.empty() ? "" : ": " + result::printable(failure.message));
+}
+
+std::string name_of(const ThreadFinding& finding, scheduler::ActorId actor) {
+  const std::vector<std::string> names = actor_names(finding.actors);
+  return index(actor) < names.size() ? names[index(actor)] : "a thread";
+}
+
+std::string failure_text(const ThreadFinding& finding, FindingKind kind) {
+  const scheduler::runtime::Details& d = finding.details;
+  if (finding.crash) return fmt::format("after this interleaving and this crash {}", crash_text(*finding.crash));
+  const std::string who = name_of(finding, d.actor);
+  switch (kind) {
+    case FindingKind::kNone:
+      return "nothing was found";
+    case FindingKind::kDeadlock:
+      return "deadlock";
+    case FindingKind::kLivelock:
+      return "livelock: all that is left loops and waits";
+    case FindingKind::kNoProgress:
+      return fmt::format("{} runs on without an operation that others could notice", who);
+    case FindingKind::kSignal: {
+      const std::string sender =
+          d.text.empty()
+              ? ""
+              : fmt::format(", which {} sent", name_of(finding, static_cast<scheduler::ActorId>(std::stoul(d.text))));
+      return fmt::format("{} died by {}{}", who, result::signal_text(static_cast<int>(d.number)), sender);
+    }
+    case FindingKind::kAssertion:
+      return fmt::format("{} failed: {}", who, d.text);
+    case FindingKind::kMisuse:
+      return fmt::format("{} {}", who, scheduler::misuse_text(d.number));
+    case FindingKind::kExitCode:
+      return fmt::format("{} ended the process with exit code {}", who, d.number);
+    case FindingKind::kThreadsLeft:
+      return fmt::format("{} ended the process while {} {} still running", who, d.number,
+                         d.number == 1 ? "thread was" : "threads were");
+    case FindingKind::kRace:
+      return fmt::format("data race between {} and {}", name_of(finding, d.race->first.actor),
+                         name_of(finding, d.race->second.actor));
+  }
+  return "";
+}
+
+// One of finding_texts(), by its index.
+result::Finding finding_at(const ThreadFinding& finding, std::size_t index, std::uint64_t count) {
+  const bool is_race = index == 0 && has_race_before_failure(finding);
+  result::Finding found;
+  found.kind = finding.crash ? "crash" : kind_text(is_race ? FindingKind::kRace : finding.details.kind);
+  found.subject = finding.crash ? "recovery" : "threads";
+  found.text = finding_texts(finding)[index];
+  found.code = finding.crash ? finding.crash->account.failure.code
+               : is_race     ? 0
+                             : static_cast<int>(finding.details.number);
+  found.count = count;
+  return found;
+}
+
+std::vector<std::string> notes_of(const ThreadPlan& plan, const ThreadResult& checked) {
+  std::vector<std::string> notes;
+  if (checked.left_executions > 0 && !plan.is_strict_exit) {
+    notes.push_back(fmt::format(
+        "The process ended while {} still running, in {} (--strict-exit takes that for a violation).",
+        checked.left_running == 1 ? "a thread was" : fmt::format("up to {} threads were", checked.left_running),
+        count_text(checked.left_executions, "execution", "executions")));
+  }
+  if (checked.is_after_race) {
+    notes.emplace_back(
+        "What the data race leads to could not be followed: with its accesses as steps the program is not repeatable, "
+        "since code that is not instrumented takes part.");
+  }
+  if (checked.races > 0)
+    notes.push_back(fmt::format("Data races: {} of eight bytes.", count_text(checked.races, "place", "places")));
+  if (!checked.not_repeatable.empty()) notes.push_back(fmt::format("Not as foreseen: {}", checked.not_repeatable));
+  if (checked.is_resumed) notes.emplace_back("Recoveries and outcomes are those since the search was resumed.");
+  return notes;
+}
+
+std::vector<std::string> not_covered(const ThreadPlan& plan, const ThreadResult& checked) {
+  std::vector<std::string> sentences;
+  if (checked.is_instrumented) {
+    sentences.emplace_back(
+        "What weaker memory than a sequentially consistent one does, and what code that is not instrumented does to "
+        "variables.");
+  } else {
+    sentences.emplace_back(
+        "Plain and atomic variables, and so data races: crashcut flags prints how to compile a program whose variables "
+        "are seen.");
+  }
+  const std::string where = checked.met_in.empty() ? "" : fmt::format(", in {}", checked.met_in);
+  if (checked.may_meet) {
+    sentences.push_back(fmt::format("Whether threads meet in atomic variables{}: there was too much to watch.", where));
+  } else if (checked.has_met) {
+    sentences.push_back(
+        fmt::format("The orders in which threads get to atomic variables that they share{}: {} tried, not what lies "
+                    "between. Compiled with crashcut flags, they are seen.",
+                    where, checked.is_opaque ? "every order of the calls was" : "orders of the calls were"));
+  }
+  if (checked.search.rest.unstirred_waits > 0) {
+    sentences.push_back(
+        fmt::format("Wake-ups of condition variables without a signal, in {}: --spurious {} tries more.",
+                    count_text(checked.search.rest.unstirred_waits, "wait", "waits"), plan.spurious_most + 1));
+  }
+  if (checked.ignores_result)
+    sentences.emplace_back(
+        "The exit code of main(): main() returns none, or not the same under the same schedule. It was not judged.");
+  return sentences;
+}
+
+// Of a program that may not come to an end: how deep was looked.
+std::string deepening_text(const scheduler::SearchResult& search) {
+  std::string text = "the program may not come to an end, an execution became too long and was cut. Tried: ";
+  if (search.depth_whole > 0)
+    text += fmt::format("every schedule in which no thread takes more than {} steps", search.depth_whole);
+  if (search.depth_whole > 0 && search.depth_tried > search.depth_whole) text += ", and ";
+  if (search.depth_tried > search.depth_whole)
+    text += fmt::format("some in which threads take up to {} steps", search.depth_tried);
+  if (search.depth_tried == 0) text += "that one only";
+  return text + fmt::format(". {} tries more", search.bound == BoundHit::kTime         ? "A longer --time"
+                                               : search.bound == BoundHit::kExecutions ? "A larger --max-executions"
+                                                                                       : "--time SECONDS");
+}
+
+// Bounds on steps, preemptions and timeouts leave schedules out, and all others are tried. Empty: the estimate says it.
+std::string coverage_text(const ThreadResult& checked, Bound bound) {
+  if (bound == Bound::kNotRepeatable) {
+    return checked.random_executions == 0
+               ? "not all was tried"
+               : fmt::format("{} of the executions were under random schedules", checked.random_executions);
+  }
+  if (checked.search.is_too_long) return deepening_text(checked.search);
+  if (bound == Bound::kUnseenAtomics) return "every order of the lock and thread calls that matters was tried";
+  if (checked.search.fraction != 1 || checked.crash_bound != Bound::kNone) return "";
+  // Stopped while it looked for further schedules: the tree knows of none, and there may be many.
+  if (result::is_partial(bound)) return "how much is left is not known";
+  if (bound == Bound::kSteps)
+    return fmt::format("every schedule was tried in which no thread takes more than {}",
+                       count_text(checked.search.depth_whole, "step", "steps"));
+  return "all that the bound leaves was tried";
+}
+
+result::Race race_of(const ThreadStory& story, const scheduler::runtime::Race& race) {
+  result::Race told{story.variable_text(race.address), {}};
+  for (const auto* side : {&race.first, &race.second}) {
+    told.accesses.push_back({story.actor_text(side->actor), story.access_text(*side, race.address), side->writes,
+                             side->frees, side->is_atomic, side->step, story.stack_of(*side)});
+  }
+  return told;
+}
+
+void add_counts(const ThreadResult& checked, result::Counts& counts) {
+  counts.executions = checked.search.executions;
+  counts.steps = checked.search.transitions;
+  counts.foreseen = checked.search.foreseen;
+  counts.asleep = checked.search.asleep;
+  counts.random_executions = checked.random_executions;
+  counts.assumed_away_executions = checked.assumed_away;
+  counts.crashed_executions = checked.explored;
+  counts.merged_executions = checked.merged;
+  counts.restored_images = checked.restored;
+  counts.processes = checked.forked;
+  counts.violations = checked.violations;
+}
+
+}  // namespace
+
+std::vector<std::string> finding_texts(const ThreadFinding& finding) {
+  // A race may be the cause of what comes after it.
+  if (has_race_before_failure(finding))
+    return {failure_text(finding, FindingKind::kRace), failure_text(finding, finding.details.kind)};
+  return {failure_text(finding, finding.details.kind)};
+}
+
+std::string finding_text(const ThreadFinding& finding) {
+  return fmt::format("{}", fmt::join(finding_texts(finding), ", and in the same execution: "));
+}
+
+result::Head head_of(const ThreadPlan& plan, const std::vector<std::string>& words) {
+  result::Head head;
+  head.command = "threads";
+  head.program = words;
+  head.model = fusefs::spec_of(plan.crash.model);
+  head.settings = {
+      {"from", plan.crash.from_directory,
+       plan.crash.from_directory.empty() ? "" : "disk from " + result::printable(plan.crash.from_directory)},
+      {"reduction", reduction_text(plan.reduction), "reduction " + reduction_text(plan.reduction)}};
+  head.bounds = bounds_of(plan);
+  head.seed = plan.crash.seed;
+  return head;
+}
+
+result::Counterexample counterexample_of(const ThreadPlan& plan, const ThreadFinding& finding) {
+  const ThreadStory story(plan, finding);
+  result::Counterexample told = finding.crash ? counterexample_of(*finding.crash) : result::Counterexample{};
+  told.finding = finding_at(finding, 0, 1);
+  told.sentence = finding_text(finding);
+  if (has_race_before_failure(finding)) told.then = finding_at(finding, 1, 1);
+  told.execution = finding.number;
+  told.replays = finding.replays;
+  for (std::size_t i = 0; i < finding.execution.steps.size(); ++i) {
+    const std::uint64_t caller = i < finding.details.callers.size() ? finding.details.callers[i] : 0;
+    told.story.schedule.push_back({story.actor_text(finding.execution.steps[i].actor), story.step_text(i),
+                                   caller == 0 ? "" : story.place_text(caller)});
+  }
+  for (const scheduler::Pending& p : finding.execution.pending) {
+    if (story.is_thread(p.actor))
+      told.story.waiting.push_back({story.actor_text(p.actor), story.held_by(p.actor), story.waiting_text(p)});
+  }
+  if (finding.details.race) told.story.race = race_of(story, *finding.details.race);
+  told.story.is_one_of_class = finding.is_loosened;
+  return told;
+}
+
+result::Result result_of(const ThreadPlan& plan, const result::Head& head, const ThreadResult& checked,
+                         const std::string& crashcut) {
+  result::Result result;
+  result.head = head;
+  result.execution = {{"instrumented", checked.is_instrumented},
+                      {"opaque", checked.is_opaque},
+                      {"may_not_end", checked.search.is_too_long},
+                      {"whole_depth", or_none(std::uint64_t{checked.search.depth_whole})},
+                      {"unseen_atomics", checked.has_met ? Setting::Value(checked.met_in) : Setting::Value(nullptr)},
+                      {"not_repeatable", or_none(checked.not_repeatable)},
+                      {"resumed", checked.is_resumed}};
+  result.verdict = checked.verdict;
+  result.bound = bound_of(plan, checked);
+  result.scope = checked.is_instrumented ? " for lock and thread calls and instrumented variables"
+                                         : " for lock and thread calls; variables are not seen (crashcut flags)";
+  result.explored_fraction = checked.search.fraction;
+  result.coverage = coverage_text(checked, result.bound);
+  result.seconds = checked.search.seconds;
+  add_counts(checked, result.counts);
+  result.has_recoveries = checked.has_recover;
+  add_survey(checked.survey, result);
+  result.subjects = {"threads"};
+  if (checked.has_recover) result.subjects.emplace_back("recovery");
+  for (const ThreadResult::Kind& kind : checked.kinds) {
+    const std::vector<std::string> texts = finding_texts(kind.finding);
+    const std::size_t which = texts.size() > 1 && texts[1] == kind.text ? 1 : 0;
+    result.findings.push_back(finding_at(kind.finding, which, kind.count));
+    result.findings.back().token = encode(make_token(plan, kind.finding));
+  }
+  result.not_covered = not_covered(plan, checked);
+  result.notes = notes_of(plan, checked);
+  if (checked.finding) {
+    result.counterexample = counterexample_of(plan, *checked.finding);
+    if (checked.finding->replays) {
+      result.token = encode(make_token(plan, *checked.finding));
+      result.replay_options = replay_options(plan.crash);
+      result.debug = fmt::format("{} gdb {}{}", crashcut, result.replay_options, result.token);
+    }
+  } else if (checked.verdict == result::Verdict::kViolation) {
+    result.unexplained =
+        checked.unexplained.empty() ? "The violations were found before the search was resumed." : checked.unexplained;
+  }
+  return result;
+}
+
+}  // namespace crashcut::recovery
