@@ -205,9 +205,11 @@ class Maker {
         return;
       case 'y':
         return push(what, 0);
-      // Who is named there already: main makes the others, in order.
+      // Who is named there already: main makes the others, in order. Where main joins them, others do not know whether
+      // they are gone.
       case 'K':
       case 'L':
+        if (t != 0 && may_join_) return push(what, below(2) == 0 ? 0 : static_cast<int>(t));
         return push(what, static_cast<int>(below(t == 0 ? threads : t + 1)));
       case 'S':
       case 'Z':
