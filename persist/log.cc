@@ -15,7 +15,8 @@ static constexpr std::size_t kChainStepsMax = 64;
 
 LocationId Log::add_location(Value initial) {
   CHECK(!sealed_);
-  locations_.push_back(Location{.initial = initial, .current = initial});
+  locations_.push_back(Location{.current = initial});
+  histories_.push_back(History{.initial = initial});
   return static_cast<LocationId>(locations_.size() - 1);
 }
 
@@ -86,7 +87,7 @@ void Log::append_writes(EventId e, std::span<const Write> writes) {
   for (const Write& w : writes) {
     CHECK(w.location < locations_.size());
     Location& location = locations_[w.location];
-    CHECK(location.last_write != e && location.write_count + 1u < 1u << 29);
+    CHECK(location.last_write != e && location.write_count + 1u < 1u << 30);
     writes_.push_back(w);
     ++location.write_count;
     if (w.hidden_by != kNoEvent) {
@@ -223,20 +224,20 @@ void Log::list_chains_and_histories() {
     first_of_chain_[c + 1] = std::exchange(first, first + chains_[c].length);
   }
   chain_events_.resize(first);
-  first_history_.assign(locations_.size() + 1, 0);
-  for (std::size_t l = 0; l < locations_.size(); ++l) {
-    first_history_[l + 1] = first_history_[l] + locations_[l].write_count;
-  }
-  history_.resize(first_history_.back());
+  history_.resize(writes_.size());
   // What is needed of a location's last write stands here, so that no earlier event is looked at.
   std::vector<LastWrite> last(locations_.size());
-  for (LocationId l = 0; l < locations_.size(); ++l) last[l].end = first_history_[l];
+  first = 0;
+  for (LocationId l = 0; l < locations_.size(); ++l) {
+    histories_[l].count = locations_[l].write_count;
+    histories_[l].first = last[l].end = std::exchange(first, first + locations_[l].write_count);
+  }
   for (EventId e = 0; e < events_.size(); ++e) {
     if (chain(e) != kNoChain) chain_events_[first_of_chain_[chain(e) + 1]++] = e;
     for (const Write& w : writes(e)) {
       LastWrite& before = last[w.location];
       const bool is_chained_write = before.event == kNoEvent || is_chained(before, e);
-      if (!is_chained_write) locations_[w.location].is_chain = false;
+      if (!is_chained_write) histories_[w.location].is_chain = false;
       history_[before.end] = LocationWrite{e, is_chained_write, w.value};
       if (w.hidden_by != kNoEvent) place_hidden_write(w, before.end);
       before = LastWrite{before.end + 1, e, cover(e), chain(e)};
@@ -250,23 +251,23 @@ void Log::list_chains_and_histories() {
 // Moves a write that was put at the end of its history to its place before the write that hides it.
 void Log::place_hidden_write(const Write& w, std::uint32_t at) {
   const auto last = history_.begin() + at;
-  const auto first = history_.begin() + first_history_[w.location];
+  const auto first = history_.begin() + histories_[w.location].first;
   const auto hider = std::find_if(first, last, [&](const LocationWrite& other) { return other.event == w.hidden_by; });
   std::rotate(hider, last, last + 1);
 }
 
 void Log::mark_chains(LocationId l) {
-  Location& location = locations_[l];
-  location.is_chain = true;
-  for (std::uint32_t at = first_history_[l]; at < first_history_[l + 1]; ++at) {
+  History& history = histories_[l];
+  history.is_chain = true;
+  for (std::uint32_t at = history.first; at < history.first + history.count; ++at) {
     LocationWrite& write = history_[at];
     write.chained = true;
-    if (at == first_history_[l]) continue;
+    if (at == history.first) continue;
     const EventId before = history_[at - 1].event;
     write.chained =
         before < write.event && is_below(before, write.event, kChainStepsMax, [](EventId) { return false; });
-    if (!write.chained) location.is_chain = false;
-    if (epoch(before) > epoch(write.event)) location.has_rising_epochs = false;
+    if (!write.chained) history.is_chain = false;
+    if (epoch(before) > epoch(write.event)) history.has_rising_epochs = false;
   }
 }
 
@@ -283,10 +284,10 @@ void Log::seal() {
 
 std::size_t Log::memory_bytes() const {
   auto bytes = [](const auto& v) { return v.capacity() * sizeof(v[0]); };
-  return bytes(events_) + bytes(predecessors_) + bytes(writes_) + bytes(barriers_) + bytes(locations_) + bytes(lower_) +
-         bytes(chains_) + bytes(covered_count_) + bytes(sides_) + fences_.memory_bytes() + bytes(fence_links_) +
-         bytes(side_edges_) + bytes(first_side_successor_) + bytes(side_successors_) + bytes(first_of_chain_) +
-         bytes(chain_events_) + bytes(first_history_) + bytes(history_);
+  return bytes(events_) + bytes(predecessors_) + bytes(writes_) + bytes(barriers_) + bytes(locations_) +
+         bytes(histories_) + bytes(lower_) + bytes(chains_) + bytes(covered_count_) + bytes(sides_) +
+         fences_.memory_bytes() + bytes(fence_links_) + bytes(side_edges_) + bytes(first_side_successor_) +
+         bytes(side_successors_) + bytes(first_of_chain_) + bytes(chain_events_) + bytes(history_);
 }
 
 }  // namespace crashcut::persist

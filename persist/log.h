@@ -157,10 +157,10 @@ class Log {
   std::span<const LocationWrite> history(LocationId l) const;  // sealed logs only
   std::uint32_t write_count(LocationId l) const { return locations_[l].write_count; }
   // Whether each write of the location persists after the one before it. Sealed logs only.
-  bool is_chain(LocationId l) const { return locations_[l].is_chain; }
+  bool is_chain(LocationId l) const { return histories_[l].is_chain; }
   // Whether epochs do not fall along its history: a hidden write may be of a later epoch than the write that hides it.
-  bool has_rising_epochs(LocationId l) const { return locations_[l].has_rising_epochs; }
-  Value initial(LocationId l) const { return locations_[l].initial; }
+  bool has_rising_epochs(LocationId l) const { return histories_[l].has_rising_epochs; }
+  Value initial(LocationId l) const { return histories_[l].initial; }
   bool has_lower() const { return !lower_.empty(); }
   LowerLocation lower(LocationId l) const { return l < lower_.size() ? lower_[l] : LowerLocation{}; }
   // The value that the running program sees: the last one written.
@@ -192,14 +192,20 @@ class Log {
   struct FenceLinks {
     FenceSetId past, future;
   };
+  // What recording needs of a location.
   struct Location {
-    Value initial;
     Value current;
     EventId last_write = kNoEvent;
-    std::uint32_t write_count : 29 = 0;
+    std::uint32_t write_count : 31 = 0;
+    bool has_hidden_writes : 1 = false;
+  };
+  // What reading needs of it. The two are apart: a read touches one cache line here.
+  struct History {
+    Value initial;
+    std::uint32_t first = 0;  // of its entries in history_
+    std::uint32_t count : 30 = 0;
     bool is_chain : 1 = true;
     bool has_rising_epochs : 1 = true;
-    bool has_hidden_writes : 1 = false;
   };
   struct Chain {
     EventId last;
@@ -234,6 +240,7 @@ class Log {
   std::vector<Write> writes_;
   std::vector<EventId> barriers_;
   std::vector<Location> locations_;
+  std::vector<History> histories_;    // of each location; filled in by seal()
   std::vector<LowerLocation> lower_;  // empty, or of each location up to the last that has one
   std::vector<Chain> chains_{Chain{kNoEvent, 0}};
   std::vector<std::uint32_t> covered_count_{0};  // by barrier; of the barrier alone until sealed
@@ -253,7 +260,6 @@ class Log {
   std::vector<EventId> side_successors_;
   std::vector<std::uint32_t> first_of_chain_;
   std::vector<EventId> chain_events_;
-  std::vector<std::uint32_t> first_history_;
   std::vector<LocationWrite> history_;
 };
 
@@ -279,7 +285,7 @@ inline std::span<const EventId> Log::chain_events(ChainId c) const {
 }
 
 inline std::span<const LocationWrite> Log::history(LocationId l) const {
-  return {history_.data() + first_history_[l], first_history_[l + 1] - first_history_[l]};
+  return {history_.data() + histories_[l].first, histories_[l].count};
 }
 
 template <class Visit>
