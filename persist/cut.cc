@@ -72,12 +72,20 @@ void Cut::put_fences_out(FenceSetId set) {
   }
 }
 
+// How many entries of the history satisfy `holds`, which no entry does after one that does not. The last entry is
+// looked at first: a recovery that has read a few locations has most of the others decided.
+template <class Holds>
+[[gnu::always_inline]] static inline std::size_t count_first(std::span<const LocationWrite> history, Holds&& holds) {
+  if (history.empty() || holds(history.back().event)) return history.size();
+  const auto end =
+      std::partition_point(history.begin(), history.end() - 1, [&](const LocationWrite& w) { return holds(w.event); });
+  return static_cast<std::size_t>(end - history.begin());
+}
+
 // The newest write that is certainly in, or -1: it hides all before it.
 inline std::int32_t Cut::newest_in(LocationId location, std::span<const LocationWrite> history) const {
   if (log_->is_chain(location)) {
-    const auto end =
-        std::partition_point(history.begin(), history.end(), [&](const LocationWrite& w) { return is_in(w.event); });
-    return static_cast<std::int32_t>(end - history.begin()) - 1;
+    return static_cast<std::int32_t>(count_first(history, [&](EventId e) { return is_in(e); })) - 1;
   }
   auto at = static_cast<std::int32_t>(history.size()) - 1;
   while (at >= 0 && !is_in(history[at].event)) --at;
@@ -88,15 +96,10 @@ inline std::int32_t Cut::newest_in(LocationId location, std::span<const Location
 inline std::span<const LocationWrite> Cut::possible_history(LocationId location) const {
   auto history = log_->history(location);
   if (log_->has_rising_epochs(location)) {  // then a barrier that is out cuts off its end
-    const auto end = std::partition_point(history.begin(), history.end(), [&](const LocationWrite& w) {
-      return log_->epoch(w.event) < first_barrier_out_;
-    });
-    history = history.first(end - history.begin());
+    history = history.first(count_first(history, [&](EventId e) { return log_->epoch(e) < first_barrier_out_; }));
   }
   if (log_->is_chain(location)) {  // what lies above a write that is out is out
-    const auto end =
-        std::partition_point(history.begin(), history.end(), [&](const LocationWrite& w) { return !is_out(w.event); });
-    history = history.first(end - history.begin());
+    history = history.first(count_first(history, [&](EventId e) { return !is_out(e); }));
   }
   return history;
 }
