@@ -1,23 +1,34 @@
 // crashcut check: pulls the plug on any program, unmodified, on a mounted filesystem.
+#include <fmt/format.h>
+
+#include <boost/filesystem.hpp>
+
 #include "cli/commands.h"
 #include "cli/interrupts.h"
 #include "cli/mounted_options.h"
 #include "cli/options.h"
 #include "cli/progress_line.h"
-#include "recovery/mounted/result.h"
+#include "recovery/mounted/check.h"
 
 namespace crashcut::cli {
 namespace {
 
 using result::Failure;
+using result::wrong_use;
+namespace fs = boost::filesystem;
 
-tl::expected<mounted::CheckResult, Failure> check_with_progress(const mounted::CheckPlan& plan, bool is_quiet) {
-  ProgressLine line(is_quiet);
-  mounted::PoolHooks hooks;
+tl::expected<int, Failure> search(ReportOptions reports, const mounted::CheckPlan& plan, const result::Head& head,
+                                  const mounted::Recorded& recorded, const search::Rest* before) {
+  ProgressLine line(reports.quiet);
+  search::Hooks hooks;
   hooks.is_interrupted = is_interrupted;
   hooks.on_progress = [&](const result::Progress& progress) { line.show(progress); };
   const SearchSignals signals;
-  return mounted::check(plan, hooks);
+  auto checked = mounted::check(plan, head, recorded, hooks, before);
+  line.clear();
+  if (!checked) return tl::unexpected(checked.error());
+  keep_rest(reports, "check", checked->rest, checked->result);
+  return report(reports, checked->result);
 }
 
 tl::expected<int, Failure> check(const MountedOptions& options, const std::vector<std::string>& words) {
@@ -25,7 +36,7 @@ tl::expected<int, Failure> check(const MountedOptions& options, const std::vecto
   if (auto ok = check_reports(reports); !ok) return tl::unexpected(ok.error());
   auto plans = make_mounted_plans(options, words);
   if (!plans) return tl::unexpected(plans.error());
-  const mounted::CheckPlan& plan = plans->check;
+  mounted::CheckPlan& plan = plans->check;
   reports.directory = plan.directory;
   plans->record.is_stdout_taken = reports.is_stdout_taken();
   const result::Head head = mounted::head_of("check", plan, words);
@@ -33,9 +44,44 @@ tl::expected<int, Failure> check(const MountedOptions& options, const std::vecto
   const auto recorded = record_program(*plans);
   if (!recorded) return tl::unexpected(recorded.error());
   if (!reports.quiet) print(reports.out(), mounted::recorded_text(*recorded, plan));
-  const auto checked = check_with_progress(plan, reports.quiet);
-  if (!checked) return tl::unexpected(checked.error());
-  return report(reports, mounted::result_of(plan, head, *recorded, *checked));
+  return search(reports, plan, head, *recorded, nullptr);
+}
+
+// Goes on where a search stopped, in its directory. Bounds are those of this run.
+tl::expected<int, Failure> resume(const MountedOptions& options, const std::string& directory) {
+  ReportOptions reports = options.common.reports;
+  if (auto ok = check_reports(reports); !ok) return tl::unexpected(ok.error());
+  const auto text = read_rest_file(directory);
+  if (!text) return tl::unexpected(text.error());
+  auto stopped = mounted::read_rest(*text);
+  if (!stopped) return wrong_use(fmt::format("{}: {}", directory, stopped.error()));
+  mounted::CheckPlan& plan = stopped->plan;
+  const auto bounds = make_plan(options.common);
+  if (!bounds) return tl::unexpected(bounds.error());
+  plan.search.jobs = bounds->jobs;
+  plan.search.max_recoveries = bounds->max_recoveries;
+  plan.search.time_limit = bounds->time_limit;
+  plan.search.wants_all = plan.search.wants_all || reports.outcomes;
+  plan.directory = reports.directory = fs::canonical(directory).string();
+  const result::Head head = mounted::head_of("check", plan, stopped->words);
+  print_head(reports, head);
+  return search(reports, plan, head, stopped->recorded, &stopped->rest);
+}
+
+// What may be given beside --resume: bounds, and where reports go.
+tl::expected<void, Failure> check_beside_resume(const CLI::App& command) {
+  for (const CLI::Option* option : command.get_options()) {
+    const std::string name = option->get_name();
+    const bool may_differ = name == "--resume" || name == "--time" || name == "--max-recoveries" || name == "--jobs" ||
+                            name == "--json" || name == "--junit" || name == "--outcomes" || name == "--quiet" ||
+                            name == "--help";
+    if (option->count() > 0 && !may_differ)
+      return wrong_use(fmt::format(
+          "--resume goes on with the program and the options that the search had: {} cannot be given with it.", name));
+  }
+  if (command.remaining().empty()) return {};
+  return wrong_use(fmt::format("--resume goes on with the program that the search had: {} cannot be given with it.",
+                               command.remaining().front()));
 }
 
 }  // namespace
@@ -44,6 +90,12 @@ void add_check_command(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<MountedOptions>();
   CLI::App* command = app.add_subcommand("check", "pull the plug on any program, unmodified, on a mounted filesystem");
   add_mounted_options(*command, *options);
+  auto directory = std::make_shared<std::string>();
+  command
+      ->add_option(
+          "--resume", *directory,
+          "go on with a search that was stopped, by the directory of its results; --time and the like may differ")
+      ->type_name("DIR");
   command->footer(
       std::string(
           "The program starts in the root of the modelled disk, which is empty but for --from and --setup.\n"
@@ -55,8 +107,13 @@ void add_check_command(CLI::App& app, int& exit_code) {
           "Examples: crashcut check --file notes.txt -- nano notes.txt\n"
           "          crashcut check --setup ./make_db.sh --check ./verify.sh -- sqlite3 test.db \"insert ...\"\n\n") +
       kExitCodes);
-  command->callback([command, options, &exit_code] {
-    const auto code = check(*options, program_words(*command));
+  command->callback([command, options, directory, &exit_code] {
+    const auto run = [&]() -> tl::expected<int, Failure> {
+      if (directory->empty()) return check(*options, program_words(*command));
+      if (auto ok = check_beside_resume(*command); !ok) return tl::unexpected(ok.error());
+      return resume(*options, *directory);
+    };
+    const auto code = run();
     exit_code = code ? *code : report_failure(code.error());
   });
 }

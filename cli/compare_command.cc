@@ -14,7 +14,7 @@
 #include "cli/options.h"
 #include "cli/program.h"
 #include "cli/progress_line.h"
-#include "recovery/mounted/result.h"
+#include "recovery/mounted/check.h"
 #include "recovery/result/words.h"
 #include "recovery/run_result.h"
 
@@ -102,19 +102,19 @@ tl::expected<result::Result, Failure> check_model(mounted::CheckPlan plan, const
                                                   const result::Head& head, const mounted::Recorded& recorded,
                                                   std::size_t number, bool is_quiet) {
   ProgressLine line(is_quiet);
-  mounted::PoolHooks hooks;
+  search::Hooks hooks;
   hooks.is_interrupted = is_interrupted;
   hooks.on_progress = [&](const result::Progress& progress) { line.show(progress); };
   plan.model = model;
-  plan.wants_all = true;
+  plan.search.wants_all = true;
   if (!plan.image_directory.empty()) {
     plan.image_directory += fmt::format("/{}", number);
     if (mkdir(plan.image_directory.c_str(), 0755) != 0)
       return result::wrong_use(fmt::format("Cannot make {}: {}.", plan.image_directory, std::strerror(errno)));
   }
-  const auto checked = mounted::check(plan, hooks);
+  auto checked = mounted::check(plan, head, recorded, hooks);
   if (!checked) return tl::unexpected(under_model(checked.error(), model));
-  return mounted::result_of(plan, head, recorded, *checked);
+  return std::move(checked->result);
 }
 
 // Recorded once: a trace knows no model.

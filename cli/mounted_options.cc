@@ -163,12 +163,12 @@ tl::expected<MountedPlans, Failure> make_mounted_plans(const MountedOptions& opt
   check.checker = command_line(options.checker);
   check.check_limit = std::chrono::seconds(options.check_limit_s);
   check.model = common->model;
-  check.depth = common->depth;
-  check.jobs = common->jobs;
-  check.max_recoveries = common->max_recoveries;
-  check.time_limit = common->time_limit;
-  check.seed = common->seed;
-  check.wants_all = options.common.reports.outcomes;
+  check.search.depth = common->depth;
+  check.search.jobs = common->jobs;
+  check.search.max_recoveries = common->max_recoveries;
+  check.search.time_limit = common->time_limit;
+  check.search.seed = common->seed;
+  check.search.wants_all = options.common.reports.outcomes;
   check.remount = options.remount;
   auto directory = make_results_directory(options.common.reports.out_directory);
   if (!directory) return tl::unexpected(directory.error());

@@ -10,7 +10,6 @@
 #include "cli/options.h"
 #include "cli/program.h"
 #include "recovery/mounted/check.h"
-#include "recovery/mounted/result.h"
 #include "recovery/result/text.h"
 #include "recovery/result/words.h"
 #include "recovery/run_result.h"
@@ -102,21 +101,21 @@ tl::expected<int, Failure> replay_check(const ReplayOptions& options, const Foun
     return 0;
   }
   if (options.shell) {
-    print(stdout, fmt::format("a shell in the crashed disk, {}; exit leaves it\n", mounted::disk_of(token->directory)));
+    print(stdout,
+          fmt::format("a shell in the crashed disk, {}; exit leaves it\n", mounted::disk_of(token->plan.directory)));
     return mounted::open_shell(*token);
   }
-  fmt::print("crashcut replay: {} | {} | one recovery\n", result::printable(mounted::trace_of(token->directory)),
-             fusefs::describe(token->model));
-  const auto example = mounted::replay(*token);
-  if (!example) return tl::unexpected(example.error());
-  const result::Counterexample told = mounted::counterexample_of(*example, mounted::subject_of(token->question));
-  const bool is_violation = mounted::is_violation(example->key.finding);
+  fmt::print("crashcut replay: {} | {} | one recovery\n", result::printable(mounted::trace_of(token->plan.directory)),
+             fusefs::describe(token->plan.model));
+  const auto replayed = mounted::replay(*token);
+  if (!replayed) return tl::unexpected(replayed.error());
+  const result::Counterexample& told = replayed->told;
   if (options.print) {
-    fmt::print("{}\n", is_violation ? result::counterexample_text(told, result::Detail::kAll)
-                                    : result::story_text(told.story, result::Detail::kAll));
+    fmt::print("{}\n", replayed->is_violation ? result::counterexample_text(told, result::Detail::kAll)
+                                              : result::story_text(told.story, result::Detail::kAll));
   }
-  fmt::print("{}", result::replay_end_text(told, is_violation));
-  return is_violation ? 1 : 0;
+  fmt::print("{}", result::replay_end_text(told, replayed->is_violation));
+  return replayed->is_violation ? 1 : 0;
 }
 
 // One line a command that makes tokens: how they are replayed, and which options they take.

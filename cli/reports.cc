@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 
 #include "cli/commands.h"
 #include "cli/json_file.h"
@@ -21,6 +22,8 @@ namespace {
 namespace fs = boost::filesystem;
 using result::Failure;
 using Written = tl::expected<void, Failure>;
+
+constexpr const char* kRestFile = "rest";
 
 // The verdict stands out on a terminal.
 std::string with_colour(const std::string& text, result::Verdict verdict, std::FILE* out) {
@@ -112,6 +115,38 @@ void print(std::FILE* out, std::string_view text) {
 
 void print_head(const ReportOptions& options, const result::Head& head) {
   if (!options.quiet) print(options.out(), result::head_text(head));
+}
+
+void keep_rest(ReportOptions& options, const std::string& command, const std::string& rest, result::Result& result) {
+  if (rest.empty()) {
+    if (!options.directory.empty()) unlink((options.directory + "/" + kRestFile).c_str());
+    return;
+  }
+  const auto keep = [&]() -> Written {
+    if (options.directory.empty()) {
+      auto directory = make_results_directory("");
+      if (!directory) return tl::unexpected(directory.error());
+      options.directory = *directory;
+    }
+    return write_json_file(options.directory + "/" + kRestFile, rest + "\n");
+  };
+  if (const auto kept = keep(); !kept) {
+    result.notes.push_back(fmt::format("What is left of the search could not be kept: {}", kept.error().sentence));
+  } else {
+    result.resume = fmt::format("{} {} --resume {}", our_name(), command, fs::relative(options.directory).string());
+  }
+}
+
+tl::expected<std::string, Failure> read_rest_file(const std::string& named) {
+  boost::system::error_code error;
+  const std::string path = fs::is_directory(named, error) ? named + "/" + kRestFile : named;
+  std::ifstream file(path);
+  std::string text;
+  if (file >> text) return text;
+  return result::wrong_use(
+      fmt::format("Cannot read {}: there is nothing to go on with. --resume names the directory of the results of a "
+                  "search that was stopped.",
+                  path));
 }
 
 tl::expected<int, Failure> report(const ReportOptions& options, const result::Result& result) {

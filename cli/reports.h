@@ -41,6 +41,11 @@ inline constexpr const char* kResults = "crashcut.out";
 void print(std::FILE* out, std::string_view text);
 // Unless --quiet was given.
 void print_head(const ReportOptions& options, const result::Head& head);
+// What is left of a search goes into the directory of its results, which is made where there is none; where nothing is
+// left, what an earlier search left there goes. Where that cannot be done the verdict stands all the same.
+void keep_rest(ReportOptions& options, const std::string& command, const std::string& rest, result::Result& result);
+// What keep_rest() kept, by the directory or by the file itself.
+tl::expected<std::string, result::Failure> read_rest_file(const std::string& named);
 // All of it; returns the exit code. Whatever cannot be written, the verdict is said.
 tl::expected<int, result::Failure> report(const ReportOptions& options, const result::Result& result);
 // The same of one program under several models.

@@ -2,12 +2,8 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <boost/filesystem.hpp>
-#include <fstream>
-
 #include "cli/commands.h"
 #include "cli/interrupts.h"
-#include "cli/json_file.h"
 #include "cli/options.h"
 #include "cli/program.h"
 #include "cli/progress_line.h"
@@ -24,9 +20,6 @@ using result::Failure;
 using result::wrong_use;
 using scheduler::PrimitiveId;
 namespace rwlock = scheduler::rwlock;
-namespace fs = boost::filesystem;
-
-constexpr const char* kRestFile = "rest";
 
 struct ThreadOptions {
   recovery::ThreadPlan plan;
@@ -101,17 +94,10 @@ tl::expected<recovery::ThreadPlan, Failure> read_plan(const ThreadOptions& optio
 
 // What an earlier search left. Bounds that are given again are those of this run.
 tl::expected<Job, Failure> read_rest(const ThreadOptions& options, const CLI::App& command) {
-  boost::system::error_code error;
-  const std::string path = fs::is_directory(options.resume, error) ? options.resume + "/" + kRestFile : options.resume;
-  std::ifstream file(path);
-  std::string text;
-  if (!(file >> text))
-    return wrong_use(
-        fmt::format("Cannot read {}: there is nothing to go on with. --resume names the directory of the "
-                    "results of a search that was stopped.",
-                    path));
-  auto decoded = recovery::decode_rest(text);
-  if (!decoded) return wrong_use(fmt::format("{}: {}", path, decoded.error()));
+  const auto text = read_rest_file(options.resume);
+  if (!text) return tl::unexpected(text.error());
+  auto decoded = recovery::decode_rest(*text);
+  if (!decoded) return wrong_use(fmt::format("{}: {}", options.resume, decoded.error()));
   scheduler::Bounds& bounds = decoded->first.bounds;
   if (command.count("--time") > 0) bounds.time_most_s = options.plan.bounds.time_most_s;
   if (command.count("--max-executions") > 0) bounds.executions_most = options.plan.bounds.executions_most;
@@ -160,24 +146,6 @@ result::Progress progress_of(const scheduler::Progress& p) {
   return progress;
 }
 
-// What is left of a search goes into the directory of its results. Where it cannot, the verdict stands all the same.
-void keep_rest(const recovery::ThreadPlan& plan, const recovery::ThreadRest& rest, ReportOptions& reports,
-               result::Result& result) {
-  const auto keep = [&]() -> tl::expected<void, Failure> {
-    if (reports.directory.empty()) {
-      auto directory = make_results_directory("");
-      if (!directory) return tl::unexpected(directory.error());
-      reports.directory = *directory;
-    }
-    return write_json_file(reports.directory + "/" + kRestFile, recovery::encode_rest(plan, rest) + "\n");
-  };
-  if (const auto kept = keep(); !kept) {
-    result.notes.push_back(fmt::format("What is left of the search could not be kept: {}", kept.error().sentence));
-  } else {
-    result.resume = fmt::format("{} threads --resume {}", our_name(), fs::relative(reports.directory).string());
-  }
-}
-
 tl::expected<int, Failure> run(const ThreadOptions& options, const std::vector<std::string>& words,
                                const CLI::App& command) {
   ReportOptions reports = options.common.reports;
@@ -207,7 +175,7 @@ tl::expected<int, Failure> run(const ThreadOptions& options, const std::vector<s
   line.clear();
   if (!checked) return tl::unexpected(checked.error());
   result::Result result = recovery::result_of(plan, head, *checked, our_name());
-  if (checked->rest) keep_rest(plan, *checked->rest, reports, result);
+  keep_rest(reports, "threads", checked->rest ? recovery::encode_rest(plan, *checked->rest) : "", result);
   return report(reports, result);
 }
 

@@ -87,7 +87,8 @@ std::uint32_t ChoiceTree::choose_among(const Question& question) {
 void ChoiceTree::meet(std::size_t depth, std::uint32_t count) {
   Node& node = nodes_[depth];
   node.count = node.end = count;
-  if (depth >= prefix_length_ && node.taken < count) node.taken = order_.position_of(depth, node.taken, count);
+  if (depth < prefix_length_ || node.taken >= count) return;
+  node.begin = node.taken = order_.position_of(depth, node.taken, count);
 }
 
 std::uint32_t ChoiceTree::answer_of(std::size_t depth) const {
@@ -96,13 +97,19 @@ std::uint32_t ChoiceTree::answer_of(std::size_t depth) const {
   return is_position ? order_.answer_at(depth, node.taken, node.count) : node.taken;
 }
 
-bool ChoiceTree::advance() {
-  if (run_count_++ == 0) start_fraction_ = explored_so_far();
+bool ChoiceTree::advance(double weight) {
+  ++run_count_;
+  is_standing_ = true;
   while (nodes_.size() > prefix_length_) {
     Node& node = nodes_.back();
+    node.smallest = node.taken == node.begin ? weight : std::min(node.smallest, weight);
+    node.largest = std::max(node.largest, weight);
+    node.done += weight;
     if (++node.taken < node.end) return true;
+    weight = node.done;
     nodes_.pop_back();
   }
+  done_ += weight;
   return false;
 }
 
@@ -112,8 +119,8 @@ Path ChoiceTree::path() const {
   return path;
 }
 
-std::vector<Path> ChoiceTree::split() {
-  std::vector<Path> given;
+ChoiceTree::Split ChoiceTree::split() {
+  Split given;
   Path path;
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     Node& node = nodes_[i];
@@ -121,9 +128,10 @@ std::vector<Path> ChoiceTree::split() {
       const std::uint32_t open = node.end - node.taken - 1;
       const std::uint32_t kept_end = node.end - (open + 1) / 2;
       for (std::uint32_t position = kept_end; position < node.end; ++position) {
-        given.push_back(path);
-        given.back().push_back(order_.answer_at(i, position, node.count));
+        given.prefixes.push_back(path);
+        given.prefixes.back().push_back(order_.answer_at(i, position, node.count));
       }
+      given.each = estimate_answer(node, estimate_below(i + 1, {}));
       node.end = kept_end;
       return given;
     }
@@ -132,62 +140,111 @@ std::vector<Path> ChoiceTree::split() {
   return given;
 }
 
-double ChoiceTree::split_share() const {
-  double weight = 1;
-  for (std::size_t i = prefix_length_; i < nodes_.size(); ++i) {
+std::vector<Path> ChoiceTree::left(bool with_current) const {
+  std::vector<Path> left;
+  Path path;
+  for (std::size_t i = 0; i < nodes_.size(); ++i) {
     const Node& node = nodes_[i];
-    if (node.taken + 1 < node.end) return weight * ((node.end - node.taken) / 2) / node.end;
-    if (node.end > 0) weight /= node.end;
+    CHECK(i < prefix_length_ || node.count != 0);
+    for (std::uint32_t position = node.taken + 1; i >= prefix_length_ && position < node.end; ++position) {
+      left.push_back(path);
+      left.back().push_back(order_.answer_at(i, position, node.count));
+    }
+    path.push_back(answer_of(i));
   }
-  return 0;
+  if (with_current) left.push_back(path);
+  return left;
 }
 
+// The numbers that a double, or another thing of eight bytes, is kept as.
+template <class T>
+static void append_halves(std::vector<std::uint32_t>& numbers, T value) {
+  const auto halves = std::bit_cast<std::array<std::uint32_t, 2>>(value);
+  numbers.insert(numbers.end(), halves.begin(), halves.end());
+}
+template <class T>
+static T from_halves(const std::uint32_t* halves) {
+  return std::bit_cast<T>(std::array{halves[0], halves[1]});
+}
+
+static constexpr std::size_t kHeadNumbers = 8, kNodeNumbers = 11;
+
 std::vector<std::uint32_t> ChoiceTree::to_numbers() const {
-  const auto fraction = std::bit_cast<std::array<std::uint32_t, 2>>(start_fraction_);
-  const auto runs = std::bit_cast<std::array<std::uint32_t, 2>>(run_count_);
-  const auto seed = std::bit_cast<std::array<std::uint32_t, 2>>(order_.seed());
-  std::vector<std::uint32_t> numbers{
-      static_cast<std::uint32_t>(prefix_length_), fraction[0], fraction[1], runs[0], runs[1], seed[0], seed[1]};
-  for (const Node& node : nodes_) numbers.insert(numbers.end(), {node.taken, node.end, node.count, node.asked});
+  std::vector<std::uint32_t> numbers{static_cast<std::uint32_t>(prefix_length_), is_standing_ ? 1u : 0u};
+  append_halves(numbers, done_);
+  append_halves(numbers, run_count_);
+  append_halves(numbers, order_.seed());
+  for (const Node& node : nodes_) {
+    numbers.insert(numbers.end(), {node.taken, node.end, node.count, node.asked, node.begin});
+    for (const double weight : {node.done, node.smallest, node.largest}) append_halves(numbers, weight);
+  }
   return numbers;
 }
 
 ChoiceTree ChoiceTree::from_numbers(std::span<const std::uint32_t> numbers) {
-  constexpr std::size_t kHead = 7;
-  CHECK(numbers.size() >= kHead && (numbers.size() - kHead) % 4 == 0);
+  CHECK(numbers.size() >= kHeadNumbers && (numbers.size() - kHeadNumbers) % kNodeNumbers == 0);
   ChoiceTree tree;
   tree.prefix_length_ = numbers[0];
-  tree.start_fraction_ = std::bit_cast<double>(std::array{numbers[1], numbers[2]});
-  tree.run_count_ = std::bit_cast<std::uint64_t>(std::array{numbers[3], numbers[4]});
-  tree.order_ = AnswerOrder(std::bit_cast<std::uint64_t>(std::array{numbers[5], numbers[6]}));
-  for (std::size_t i = kHead; i < numbers.size(); i += 4) {
-    tree.nodes_.push_back(Node{numbers[i], numbers[i + 1], numbers[i + 2], numbers[i + 3]});
+  tree.is_standing_ = numbers[1] != 0;
+  tree.done_ = from_halves<double>(&numbers[2]);
+  tree.run_count_ = from_halves<std::uint64_t>(&numbers[4]);
+  tree.order_ = AnswerOrder(from_halves<std::uint64_t>(&numbers[6]));
+  for (std::size_t i = kHeadNumbers; i < numbers.size(); i += kNodeNumbers) {
+    const std::uint32_t* n = &numbers[i];
+    tree.nodes_.push_back(Node{n[0], n[1], n[2], n[3], n[4], from_halves<double>(n + 5), from_halves<double>(n + 7),
+                               from_halves<double>(n + 9)});
   }
   return tree;
+}
+
+double ChoiceTree::weight_done() const {
+  double done = done_;
+  for (std::size_t i = prefix_length_; i < nodes_.size(); ++i) done += nodes_[i].done;
+  return done;
+}
+
+// One answer of the node that is not explored yet, where `open` is the one at which the tree stands.
+Estimate ChoiceTree::estimate_answer(const Node& node, const Estimate& open) const {
+  const std::uint32_t explored = node.taken - node.begin;
+  if (explored == 0) return open;
+  return Estimate{std::min(node.smallest, open.low), (node.done + open.likely) / (explored + 1),
+                  std::max(node.largest, open.high)};
+}
+
+// All of the tree below the first `depth` choices of the sequence at which it stands.
+Estimate ChoiceTree::estimate_below(std::size_t depth, Estimate open) const {
+  std::size_t end = nodes_.size();
+  // Nothing is known of the next run but that its last answer is new: it is like those before it.
+  if (is_standing_ && end > depth && is_met(end - 1) && nodes_[end - 1].taken > nodes_[end - 1].begin) {
+    const Node& node = nodes_[end - 1];
+    open = Estimate{node.smallest, node.done / (node.taken - node.begin), node.largest};
+  }
+  for (; end > depth; --end) {
+    if (!is_met(end - 1)) continue;
+    const Node& node = nodes_[end - 1];
+    const Estimate each = estimate_answer(node, open);
+    const double rest = node.end - node.taken - 1;
+    open = Estimate{node.done + open.low + rest * each.low, node.done + open.likely + rest * each.likely,
+                    node.done + open.high + rest * each.high};
+  }
+  return open;
+}
+
+Estimate ChoiceTree::estimate(Estimate open) const {
+  if (done()) return Estimate{done_, done_, done_};
+  return estimate_below(prefix_length_, open);
 }
 
 double ChoiceTree::explored_fraction() const {
   if (done()) return 1;
   // One run of a tree that is a thousand choices deep is a part too small for a double, but it is not 0.
-  return run_count_ == 0 ? 0 : std::max(explored_so_far(), std::numeric_limits<double>::min());
-}
-
-double ChoiceTree::explored_so_far() const {
-  double explored = 0;
-  double weight = 1;
-  for (std::size_t i = prefix_length_; i < nodes_.size() && nodes_[i].count != 0; ++i) {
-    weight /= nodes_[i].end;
-    explored += weight * nodes_[i].taken;
-  }
-  return explored;
+  return run_count_ == 0 ? 0 : std::max(weight_done() / estimate().likely, std::numeric_limits<double>::min());
 }
 
 double ChoiceTree::estimated_runs_left() const {
   if (done()) return 0;
-  const double fraction = explored_fraction();
-  const double ours = fraction - start_fraction_;
-  if (ours <= 0) return std::numeric_limits<double>::infinity();
-  return static_cast<double>(run_count_) * (1 - fraction) / ours;
+  if (run_count_ == 0) return std::numeric_limits<double>::infinity();
+  return estimate().likely - weight_done();
 }
 
 }  // namespace crashcut::persist

@@ -86,7 +86,22 @@ class AnswerOrder {
   std::uint64_t seed_;
 };
 
+// How many runs a tree has, or a part of one: a guess, and two numbers that the truth is likely to lie between.
+struct Estimate {
+  double low = 1, likely = 1, high = 1;
+
+  Estimate& operator+=(const Estimate& other) {
+    low += other.low;
+    likely += other.likely;
+    high += other.high;
+    return *this;
+  }
+};
+
 // Depth-first exploration of the tree of choices below a prefix.
+//
+// The estimate is the recursive one of Kilby and others, as in the Landslide thesis, 3.4.3: what is not explored yet is
+// taken to be as large as its explored siblings on average, at least as the smallest and at most as the largest.
 class ChoiceTree final : public Chooser {
  public:
   // The tree below `prefix`, from the sequence prefix + `start` on: the sequences that an exploration in this order
@@ -97,11 +112,13 @@ class ChoiceTree final : public Chooser {
   void begin_run() {
     depth_ = 0;
     diverged_ = false;
+    is_standing_ = false;
   }
   std::uint32_t choose(const Choice& choice) override { return choose_among(choice.question()); }
   std::uint32_t choose_among(const Question& question);
-  // After a run: moves on to the next unexplored sequence; false when none is left below the prefix.
-  bool advance();
+  // After a run: moves on to the next unexplored sequence; false when none is left below the prefix. `weight` is what
+  // the run counts for in estimates: runs that hang below it count too.
+  bool advance(double weight = 1);
 
   // The answers of the run that just ended; if it diverged, the answers that it should have given. After advance(),
   // the known part of the next run.
@@ -110,11 +127,16 @@ class ChoiceTree final : public Chooser {
   // advance(). Do not advance a tree whose run diverged.
   bool run_diverged() const { return diverged_ || depth_ < nodes_.size(); }
 
-  // Gives away the unexplored half nearest to the root, as prefixes for other trees. Empty if there is nothing to
-  // give. Call after advance() returned true.
-  std::vector<Path> split();
-  // The part of the whole, by the same estimate as explored_fraction(), that split() would give away now.
-  double split_share() const;
+  // Gives away the unexplored half nearest to the root, as prefixes for other trees. None if there is nothing to give.
+  // Call it between advance() and the end of the next run.
+  struct Split {
+    std::vector<Path> prefixes;
+    Estimate each;  // the runs below each of them
+  };
+  Split split();
+  // All that is left, as prefixes of trees that no two have a sequence in common; with the sequence at which this tree
+  // stands, or without. A tree with a `start` must have run first.
+  std::vector<Path> left(bool with_current) const;
 
   // The whole state of the tree between two runs, as numbers, and back: for a process that takes it over.
   std::vector<std::uint32_t> to_numbers() const;
@@ -123,10 +145,14 @@ class ChoiceTree final : public Chooser {
   // Whether advance() said that nothing is left.
   bool done() const { return run_count_ > 0 && nodes_.size() == prefix_length_; }
   std::uint64_t run_count() const { return run_count_; }
-  // The part of the tree that is explored, 0 to 1, if all subtrees of a node are of equal size. 0 only before the first
-  // run.
+  // The weight of all runs so far.
+  double weight_done() const;
+  // The weight of all runs of this tree, those so far and those to come. `open` is that of the run at which it stands,
+  // where that is known better.
+  Estimate estimate(Estimate open = {}) const;
+  // The part of the tree that is explored, 0 to 1, by the likely estimate. 0 only before the first run.
   double explored_fraction() const;
-  // How many runs are still to come, if the rest of the tree is like the explored part.
+  // How many runs are still to come, by the likely estimate.
   double estimated_runs_left() const;
 
  private:
@@ -135,11 +161,16 @@ class ChoiceTree final : public Chooser {
     std::uint32_t end;    // one past the last answer that this tree explores; unused in the prefix
     std::uint32_t count;  // how many answers the choice has; 0 until a run has met the choice
     std::uint32_t asked;  // as in Question
+    std::uint32_t begin = 0;           // the first position that this tree explores
+    double done = 0;                   // the weight of the answers that were explored, of all,
+    double smallest = 0, largest = 0;  // and of one
   };
 
   std::uint32_t answer_of(std::size_t depth) const;
   void meet(std::size_t depth, std::uint32_t count);
-  double explored_so_far() const;
+  Estimate estimate_answer(const Node& node, const Estimate& open) const;
+  Estimate estimate_below(std::size_t depth, Estimate open) const;
+  bool is_met(std::size_t depth) const { return depth >= prefix_length_ && nodes_[depth].count != 0; }
 
   AnswerOrder order_;
   std::vector<Node> nodes_;
@@ -147,7 +178,8 @@ class ChoiceTree final : public Chooser {
   std::size_t depth_ = 0;
   bool diverged_ = false;
   std::uint64_t run_count_ = 0;
-  double start_fraction_ = 0;  // the part that counted as explored before the first run
+  double done_ = 0;           // the weight of runs that met no choice below the prefix
+  bool is_standing_ = false;  // before a run, between advance() and begin_run()
 };
 
 }  // namespace crashcut::persist

@@ -3,8 +3,8 @@
 // Most searches do not finish, so a search always says what it covered: how many runs, whether that was the whole tree,
 //   and an estimate of the rest. The tree stays where the budget ended; explore() it again to continue.
 //
-// The estimate is Landslide's weighted backtrack estimator (section 3.4.3). It assumes that the subtrees of a choice
-//   are of equal size, so it is a guess, and a poor one until the first choices of the tree have changed.
+// The estimate is ChoiceTree's. It assumes that the subtrees of a choice are like those that were explored, so it is a
+//   guess, and a poor one until the first choices of the tree have changed.
 // Threads: one exploration belongs to the thread of its tree.
 #pragma once
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "recovery/result/path.h"
 #include "recovery/result/words.h"
 #include "recovery/run_token.h"
 
@@ -63,7 +64,7 @@ result::Counterexample counterexample_of(const Counterexample& example) {
   told.finding = finding_of(example.account.failure);
   told.sentence = told.finding.text;
   told.story = example.account.story;
-  told.path = inprocess::path_to_text(example.account.path);
+  told.path = result::path_text(example.account.path);
   told.is_smallest = example.is_smallest;
   told.replays = example.replays;
   return told;

@@ -657,6 +657,53 @@ TEST_F(CheckTest, ASpaceThatIsTooLargeIsSampled) {
   EXPECT_LT(result()["explored_fraction"], 0.01);
 }
 
+// Stopped by a bound again and again and resumed from its directory, a search says what it says in one go.
+TEST_F(CheckTest, GoesOnWhereItWasStopped) {
+  const std::string checker = script("checker", "cat f g; test ! -s g || echo more >> g");
+  const std::string write = "printf 1234 > f; printf 56 > g";
+  const Words questions = {"--tree", "--depth", "2", "--check", checker, "--outcomes"};
+  check(questions, write);
+  const Json whole = result();
+  ASSERT_EQ(whole["verdict"], "violation");
+  Words options = questions;
+  options.insert(options.end(), {"--max-recoveries", "7"});
+  Ran ran = check(options, write);
+  int stops = 0;
+  while (fs::exists(directory_ / "results/rest")) {
+    EXPECT_TRUE(ran.says("go on: ")) << ran.out << ran.err;
+    ran = crashcut({"check", "--resume", "results", "--max-recoveries", std::to_string(6 + stops % 5)});
+    ASSERT_LT(++stops, 100);
+  }
+  EXPECT_GT(stops, 2);
+  EXPECT_EQ(ran.exit_code, 1) << ran.out << ran.err;
+  const Json resumed = result();
+  for (const char* key : {"verdict", "outcomes", "violations", "kinds", "model", "settings"})
+    EXPECT_EQ(resumed[key], whole[key]) << key;
+  EXPECT_EQ(resumed["counts"]["recoveries"], whole["counts"]["recoveries"]);
+  EXPECT_EQ(resumed["bound_hit"], nullptr);
+  const Ran again = crashcut({"check", "--resume", "results"});
+  EXPECT_EQ(again.exit_code, 2);
+  EXPECT_TRUE(again.says("nothing to go on with")) << again.err;
+}
+
+TEST_F(CheckTest, ResumingTakesNoOtherQuestion) {
+  const Ran ran = crashcut({"check", "--resume", "results", "--file", "f"});
+  EXPECT_EQ(ran.exit_code, 2);
+  EXPECT_TRUE(ran.says("--file cannot be given with it")) << ran.err;
+}
+
+// Whatever is running: a checker that hangs, in the tree, in a sample or while a violation is told.
+TEST_F(CheckTest, TimeIsKeptWhateverRuns) {
+  for (const char* text : {"cat f; sleep 20", "cat f; test -s f || sleep 20; false"}) {
+    const std::string checker = script("checker", text);
+    const auto begin = std::chrono::steady_clock::now();
+    const Ran ran = check({"--check", checker, "--time", "1"}, "echo new contents > f");
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+    EXPECT_LT(took.count(), 3.0) << text;
+    EXPECT_TRUE(ran.exit_code == 3 || ran.exit_code == 1) << ran.out << ran.err;
+  }
+}
+
 TEST_F(CheckTest, AShellInTheViolatingState) {
   check({"--setup", "echo old > f", "--file", "f"}, "echo new contents > f");
   const Ran ran =

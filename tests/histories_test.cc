@@ -12,7 +12,8 @@
 
 #include "fusefs/trace_replay.h"
 #include "fusefs/traced.h"
-#include "recovery/mounted/explorer.h"
+#include "recovery/mounted/recoverer.h"
+#include "recovery/search/explorer.h"
 
 namespace crashcut::mounted {
 namespace {
@@ -331,7 +332,7 @@ TEST(Versions, AreWhatTheFileIs) {
 
 struct Explored {
   std::map<std::string, std::uint64_t> outcomes;
-  std::set<Finding> findings;
+  std::set<std::string> findings;
 };
 
 Explored explore(Disk& disk, const FileQuestion& question, const fusefs::ModelOptions& model = {}) {
@@ -340,19 +341,22 @@ Explored explore(Disk& disk, const FileQuestion& question, const fusefs::ModelOp
   EXPECT_TRUE(replayed) << replayed.error().sentence;
   const auto histories = histories_of(trace, model, {question.path}, compares_bytes(question));
   EXPECT_TRUE(histories) << histories.error();
-  Explorer explorer({replayed->recorder->recording(), *histories, nullptr, 1});
-  persist::ChoiceTree tree;
+  const std::vector<Question> questions{question};
+  DiskRecoverer recoverer({replayed->recorder->recording(), *histories, questions});
   Explored explored;
-  do {
-    const Run run = explorer.run(question, tree, [](const Run&) {});
-    ++explored.outcomes[run.result.answer.outcome];
-    explored.findings.insert(run.result.answer.finding);
-  } while (tree.advance());
+  search::Explorer explorer({.recording = replayed->recorder->recording(),
+                             .recoverer = recoverer,
+                             .on_run = [&](const search::Run& run, std::span<const search::Crash>) {
+                               ++explored.outcomes[run.ending.outcome];
+                               explored.findings.insert(run.ending.finding.kind);
+                             }});
+  EXPECT_TRUE(explorer.explore(0, {}).empty());
   return explored;
 }
 
 FileQuestion whole(const std::string& path) { return FileQuestion{path, {}, true, true, {}}; }
-const std::set<Finding> kAllFine{Finding::kFine};
+std::string name_of(Finding finding) { return std::string(to_text(finding)); }
+const std::set<std::string> kAllFine{name_of(Finding::kFine)};
 
 TEST(Expectations, AnEarlierVersionAfterAPromiseIsNotDurable) {
   Disk disk;
@@ -365,7 +369,7 @@ TEST(Expectations, AnEarlierVersionAfterAPromiseIsNotDurable) {
   const Explored explored = explore(disk, whole("f"), journal);
   EXPECT_EQ(explored.outcomes,
             (std::map<std::string, std::uint64_t>{{"f is new", 1}, {"f is old", 1}, {"f is old after \"second\"", 1}}));
-  EXPECT_EQ(explored.findings, (std::set<Finding>{Finding::kFine, Finding::kNotDurable}));
+  EXPECT_EQ(explored.findings, (std::set<std::string>{name_of(Finding::kFine), name_of(Finding::kNotDurable)}));
   FileQuestion question = whole("f");
   question.durable = false;
   EXPECT_EQ(explore(disk, question, journal).findings, kAllFine);
@@ -381,7 +385,7 @@ TEST(Expectations, ReadNoFurtherThanTheyNeed) {
   const Explored explored = explore(disk, whole("f"));
   for (const auto& [outcome, count] : explored.outcomes) runs += count;
   EXPECT_LT(runs, 200U);  // of 2^10 and more
-  EXPECT_TRUE(explored.findings.contains(Finding::kLost));
+  EXPECT_TRUE(explored.findings.contains(name_of(Finding::kLost)));
 }
 
 TEST(Expectations, EverySaveIsAVersion) {
@@ -406,7 +410,7 @@ TEST(Expectations, AMixtureOfTwoSavesIsStillLost) {
   disk.start();
   for (const char letter : {'1', '2'}) disk.open("f").write(std::string(8192, letter)).fsync().close();
   const Explored explored = explore(disk, whole("f"));
-  EXPECT_TRUE(explored.findings.contains(Finding::kLost));
+  EXPECT_TRUE(explored.findings.contains(name_of(Finding::kLost)));
   EXPECT_TRUE(explored.outcomes.contains("f is no version: its bytes are a mixture, or written in part"))
       << explored.outcomes.begin()->first;
   EXPECT_TRUE(explored.outcomes.contains("f is as after fsync(f), version 2 of 3"));
@@ -435,7 +439,7 @@ TEST(Expectations, DurableIsWhatIsNotOlderThanTheLastPromise) {
   // The fsync of the second temporary file took the first rename along.
   EXPECT_EQ(broken, (std::set<std::string>{"f is as after rename(t, f), version 2 of 5 after \"saved\""}));
   EXPECT_TRUE(explored.outcomes.contains("f is as after rename(t, f), version 4 of 5"));
-  EXPECT_FALSE(explored.findings.contains(Finding::kLost));
+  EXPECT_FALSE(explored.findings.contains(name_of(Finding::kLost)));
   // Which is the same as: once it is synced before the promise, nothing is broken.
   Disk other;
   other.save("f", "v0");
@@ -472,7 +476,7 @@ TEST(Expectations, ABackupMayBeAnyVersion) {
     disk.open("f").cut(0).write(text).fsync().close();
     disk.changes->mark(text);
   }
-  EXPECT_TRUE(explore(disk, whole("f")).findings.contains(Finding::kLost));
+  EXPECT_TRUE(explore(disk, whole("f")).findings.contains(name_of(Finding::kLost)));
   FileQuestion question = whole("f");
   question.backups = {"f~"};
   EXPECT_EQ(explore(disk, question).findings, kAllFine);
@@ -499,8 +503,8 @@ TEST(Expectations, PrefixesAndBytesAreThoseOfAllVersions) {
   bad.start();
   bad.open("f").write("line 2\n", 7).write("line 1\n").fsync().close();
   for (const Expect expect : {Expect::kPrefix, Expect::kNoGarbage}) {
-    EXPECT_TRUE(
-        explore(bad, FileQuestion{"f", {}, false, false, {expect}}, journal).findings.contains(Finding::kUnexpected))
+    EXPECT_TRUE(explore(bad, FileQuestion{"f", {}, false, false, {expect}}, journal)
+                    .findings.contains(name_of(Finding::kUnexpected)))
         << to_text(expect);
   }
 }

@@ -35,6 +35,7 @@ const std::map<std::string, int> kHeight = {
     {"workloads", 6},
     {"recovery/result", 6},
     {"recovery/sandbox", 6},
+    {"recovery/search", 7},
     {"recovery/inprocess", 7},
     {"recovery/joint", 8},
     {"recovery", 9},

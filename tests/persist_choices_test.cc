@@ -142,7 +142,7 @@ Paths explore_in_parts(const RandomProgram& program, AnswerOrder order, std::mt1
     paths.push_back(tree.path());
     if (!tree.advance()) continue;
     if (coin() % 3 == 0) {
-      for (const Path& prefix : tree.split()) trees.emplace_back(prefix, Path{}, order);
+      for (const Path& prefix : tree.split().prefixes) trees.emplace_back(prefix, Path{}, order);
     }
     // As a process that takes it over sees it.
     trees.push_back(ChoiceTree::from_numbers(tree.to_numbers()));
@@ -166,34 +166,98 @@ TEST(ChoiceTree, SplitGivesTheHalfNearestToTheRoot) {
   tree.begin_run();
   ask({5, 2})(tree);
   ASSERT_TRUE(tree.advance());
-  EXPECT_EQ(tree.split(), (Paths{{3}, {4}}));
-  EXPECT_EQ(tree.split(), (Paths{{2}}));
-  EXPECT_EQ(tree.split(), (Paths{{1}}));
-  EXPECT_EQ(tree.split(), Paths{});
+  EXPECT_EQ(tree.split().prefixes, (Paths{{3}, {4}}));
+  EXPECT_EQ(tree.split().prefixes, (Paths{{2}}));
+  EXPECT_EQ(tree.split().prefixes, (Paths{{1}}));
+  EXPECT_EQ(tree.split().prefixes, Paths{});
   EXPECT_EQ(explore_rest(tree, ask({5, 2})), (Paths{{0, 1}}));
 }
 
 TEST(ChoiceTree, NothingToSplitBeforeTheFirstRun) {
-  EXPECT_EQ(ChoiceTree().split(), Paths{});
-  EXPECT_EQ(ChoiceTree(Path{1, 2}).split(), Paths{});
-  EXPECT_EQ(ChoiceTree({}, Path{1, 2}).split(), Paths{});
+  EXPECT_EQ(ChoiceTree().split().prefixes, Paths{});
+  EXPECT_EQ(ChoiceTree(Path{1, 2}).split().prefixes, Paths{});
+  EXPECT_EQ(ChoiceTree({}, Path{1, 2}).split().prefixes, Paths{});
 }
 
-TEST(ChoiceTree, FractionRisesToOne) {
+// A search that is stopped anywhere and goes on from what was left, stopped and resumed until nothing is.
+TEST(ChoiceTree, WhatIsLeftIsEachPathNotRunYet) {
+  tests::for_each_seed(300, [](std::uint64_t seed) {
+    std::mt19937_64 coin(seed);
+    const RandomProgram program{seed, 7};
+    const AnswerOrder order(seed % 2 == 0 ? seed : 0);
+    Paths paths;
+    std::deque<Path> left{{}};
+    while (!left.empty()) {
+      ChoiceTree tree(left.front(), {}, order);
+      left.pop_front();
+      for (bool goes_on = true; goes_on;) {
+        tree.begin_run();
+        program(tree);
+        const bool is_stopped_within = coin() % 7 == 0;
+        if (!is_stopped_within) paths.push_back(tree.path());
+        if (is_stopped_within || coin() % 7 == 0) {
+          for (const Path& prefix : tree.left(is_stopped_within)) left.push_back(prefix);
+          break;
+        }
+        goes_on = tree.advance();
+        if (goes_on && coin() % 7 == 0) {
+          for (const Path& prefix : tree.left(true)) left.push_back(prefix);
+          break;
+        }
+      }
+    }
+    std::sort(paths.begin(), paths.end());
+    EXPECT_EQ(paths, explore_all(program)) << "CRASHCUT_SEED=" << seed;
+    return !testing::Test::HasFailure();
+  });
+}
+
+TEST(ChoiceTree, FractionIsOneAtTheEndOnly) {
   tests::for_each_seed(200, [](std::uint64_t seed) {
     const RandomProgram program{seed, 7};
     ChoiceTree tree;
-    double before = tree.explored_fraction();
-    EXPECT_EQ(before, 0);
+    EXPECT_EQ(tree.explored_fraction(), 0);
+    double runs = 0;
     explore(tree, Budget{}, [&](ChoiceTree& t) {
       program(t);
-      EXPECT_GE(t.explored_fraction(), before - 1e-12) << "CRASHCUT_SEED=" << seed;
-      EXPECT_LT(t.explored_fraction(), 1);
-      before = t.explored_fraction();
+      EXPECT_LT(t.explored_fraction(), 1) << "CRASHCUT_SEED=" << seed;
+      EXPECT_EQ(t.weight_done(), runs++);
+      const Estimate estimate = t.estimate();
+      EXPECT_LE(estimate.low, estimate.likely * (1 + 1e-12));
+      EXPECT_LE(estimate.likely, estimate.high * (1 + 1e-12));
+      EXPECT_GE(estimate.low, runs);
     });
     EXPECT_EQ(tree.explored_fraction(), 1);
+    EXPECT_EQ(tree.estimate().likely, runs);
     return !testing::Test::HasFailure();
   });
+}
+
+// Parts that were given away are estimated as the whole would be.
+TEST(ChoiceTree, SplitSaysHowLargeItsPartsAre) {
+  ChoiceTree tree;
+  tree.begin_run();
+  ask({5, 3})(tree);
+  ASSERT_TRUE(tree.advance());
+  const ChoiceTree::Split given = tree.split();
+  EXPECT_EQ(given.prefixes.size(), 2u);
+  EXPECT_DOUBLE_EQ(given.each.likely, 3);
+  EXPECT_DOUBLE_EQ(tree.estimate().likely, 9);
+}
+
+// Three runs of weight 4 below the first answer, then the rest is taken to be like these.
+TEST(ChoiceTree, RunsCountByTheirWeight) {
+  ChoiceTree tree;
+  for (int i = 0; i < 3; ++i) {
+    tree.begin_run();
+    ask({2, 3})(tree);
+    ASSERT_TRUE(tree.advance(4));
+  }
+  EXPECT_DOUBLE_EQ(tree.weight_done(), 12);
+  EXPECT_DOUBLE_EQ(tree.estimate().likely, 24);
+  tree.begin_run();
+  ask({2, 3})(tree);
+  EXPECT_DOUBLE_EQ(tree.estimate(Estimate{8, 8, 8}).likely, 12 + 3 * 8);
 }
 
 TEST(ChoiceTree, FractionOfADeepTreeIsNotZero) {

@@ -46,7 +46,8 @@ struct Series {
   void* resume_at[5];           // of __builtin_setjmp
   Snapshot snapshot;
   std::uint32_t number_count;
-  std::uint32_t numbers[kSlotBytes];  // of the tree, as the current recovery began; a slot holds fewer choices
+  // Of the tree, as the current recovery began: 11 a choice, and a choice takes 8 bytes of a slot.
+  std::uint32_t numbers[2 * kSlotBytes];
 };
 constinit Series* g_series = nullptr;
 
@@ -123,7 +124,7 @@ Child run_series_from(const persist::ChoiceTree& tree, int& status) {
 }
 
 void give_away(persist::ChoiceTree& tree, WorkMode mode) {
-  for (persist::Path& path : tree.split()) add_work({mode, std::move(path)});
+  for (persist::Path& path : tree.split().prefixes) add_work({mode, std::move(path)});
 }
 
 // Tells the tree what the recovery in the slot chose among.
@@ -154,7 +155,7 @@ void explore_again(const persist::Path& prefix) {
     if (is_long(g_series->long_in_a_row)) {
       // The rest of the tree, nearest to the root first.
       while (true) {
-        const std::vector<persist::Path> paths = tree.split();
+        const std::vector<persist::Path> paths = tree.split().prefixes;
         if (paths.empty()) return;
         for (const persist::Path& path : paths) add_work({WorkMode::kBranch, path});
       }

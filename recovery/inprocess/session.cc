@@ -408,21 +408,4 @@ tl::expected<std::string, Failure> Session::describe() {
   return std::string(reinterpret_cast<const char*>(impl_->control + kReplyOffset), reply->text_bytes);
 }
 
-std::string path_to_text(std::span<const std::uint32_t> path) {
-  if (path.empty()) return "-";
-  std::string text;
-  bool begins = true;
-  for (std::uint32_t answer : path) {
-    if (answer == kCrashAgain) {
-      text += '/';
-      begins = true;
-      continue;
-    }
-    if (!begins) text += '.';
-    text += std::to_string(answer);
-    begins = false;
-  }
-  return text;
-}
-
 }  // namespace crashcut::inprocess

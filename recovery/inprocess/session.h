@@ -131,7 +131,4 @@ class Session {
   std::unique_ptr<Impl> impl_;
 };
 
-// "0.2.1/0.3", a slash where the power went again; "-" where nothing was chosen.
-std::string path_to_text(std::span<const std::uint32_t> path);
-
 }  // namespace crashcut::inprocess

@@ -152,20 +152,20 @@ CommandResult MountedRunner::run(fusefs::Volume& volume, const std::vector<std::
       result.is_users_fault = true;
       break;
     case Outcome::End::kExited:
-      result.answer.finding = outcome.code == 0 ? Finding::kFine : Finding::kCheckFailed;
+      result.finding = outcome.code == 0 ? Finding::kFine : Finding::kCheckFailed;
       break;
     case Outcome::End::kSignalled:
-      result.answer.finding = Finding::kCheckFailed;
+      result.finding = Finding::kCheckFailed;
       break;
     case Outcome::End::kStopped:
       result.was_stopped = true;
       break;
     case Outcome::End::kTimedOut:
-      result.answer.finding = Finding::kCheckHung;
+      result.finding = Finding::kCheckHung;
       break;
   }
   if (outcome.is_stuck) result.failure = "A process that the checker left cannot be killed.";
-  if (assumed_away_) result.answer.finding = Finding::kAssumedAway;
+  if (assumed_away_) result.finding = Finding::kAssumedAway;
   return result;
 }
 

@@ -1,10 +1,13 @@
-// The user's checker on a mounted crash state: CommandRunner in a sandbox.
+// The user's checker on a mounted crash state, in a sandbox.
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
+#include <optional>
 
-#include "recovery/mounted/explorer.h"
+#include "fusefs/mount/mount.h"
+#include "recovery/mounted/expectations.h"
 #include "recovery/mounted/plan.h"
 #include "recovery/sandbox/command.h"
 #include "recovery/sandbox/syscall_watch.h"
@@ -13,6 +16,28 @@ namespace crashcut::mounted {
 
 // argv that runs the line: the shell, unless it is plain words and the name of a program.
 std::vector<std::string> argv_of(const CommandLine& line);
+
+// What the checker did.
+struct CommandResult {
+  Finding finding = Finding::kFine;
+  int code = 0;
+  int signal = 0;
+  std::string output, errors;
+  bool output_cut = false, errors_cut = false;
+  bool read_by_pages = false;
+  bool was_stopped = false;  // before it was done: there is no answer
+  std::string failure;       // of crashcut: the command could not be run at all
+  bool is_users_fault = false;
+};
+
+// Runs the user's command on a volume.
+class CommandRunner {
+ public:
+  virtual ~CommandRunner() = default;
+  // `certain` are the marks that were reached whatever the command reads. `reached` asks about another one.
+  virtual CommandResult run(fusefs::Volume& volume, const std::vector<std::string>& certain,
+                            const std::function<bool(const std::string&)>& reached) = 0;
+};
 
 class MountedRunner final : public CommandRunner {
  public:

@@ -50,7 +50,9 @@ std::vector<bool> concerned(const std::vector<Operation>& operations, const std:
   std::vector<bool> is_concerned(operations.size(), false);
   std::vector<std::string> paths{path};
   for (std::size_t i = operations.size(); i-- > 0;) {
-    const std::string text = bare(operations[i].text);
+    std::string text = bare(operations[i].text);
+    constexpr std::string_view kFlag = ", RENAME_NOREPLACE)";
+    if (text.ends_with(kFlag)) text.replace(text.size() - kFlag.size(), kFlag.size(), ")");
     const bool names_it =
         std::any_of(paths.begin(), paths.end(), [&](const std::string& name) { return names(operations[i], name); });
     is_concerned[i] = names_it;
@@ -90,7 +92,7 @@ std::string why(const std::vector<Operation>& operations, const std::string& pat
   return text;
 }
 
-std::string moment(const Told& told, std::string_view program) {
+std::string moment(const search::Told& told, std::string_view program) {
   std::string last;
   for (const Operation& operation : told.story.crashes.front().operations) {
     const bool is_mark = !operation.events.empty() && operation.events.front().kind == "mark";
@@ -103,34 +105,32 @@ std::string moment(const Told& told, std::string_view program) {
   return fmt::format("after {}, ", last);
 }
 
-std::string checker_end(const CommandResult& result) {
-  if (result.answer.finding == Finding::kCheckHung)
-    return "the checker did not end in time (--check-limit), was killed";
-  return fmt::format("the checker {}", end_of(result));
+std::string checker_end(const search::Ending& ending) {
+  return ending.is_slow ? "the checker did not end in time (--check-limit), was killed" : ending.finding.text;
 }
 
 }  // namespace
 
-std::string explain(const ViolationKey& key, const Question& question, const Told& told, std::string_view program) {
-  if (told.story.crashes.empty()) return key.message;
+std::string explain(const Question& question, const search::Told& told, std::string_view program) {
+  const search::Ending& ending = told.run.ending;
+  if (told.story.crashes.empty()) return ending.outcome;
   const auto& operations = told.story.crashes.front().operations;
   const std::string when = moment(told, program);
   if (const auto* file = std::get_if<FileQuestion>(&question)) {
-    std::string found = key.message;
+    std::string found = ending.finding.text;
     const std::string is = file->path + " is ";
     if (found.starts_with(is)) found = found.substr(is.size());
     if (const std::size_t after = found.find(" after \"");
-        after != std::string::npos && key.finding == Finding::kNotDurable)
+        after != std::string::npos && ending.finding.kind == to_text(Finding::kNotDurable))
       found.resize(after);
     return fmt::format("{}a crash can leave {} {}{}", when, file->path, found, why(operations, file->path));
   }
-  std::string message = key.message.empty() ? told.run.result.errors : key.message;
+  std::string message = ending.finding.message.empty() ? ending.errors : ending.finding.message;
   while (!message.empty() && message.back() == '\n') message.pop_back();
   const std::string said = message.empty() ? "and printed nothing" : fmt::format("and said: {}", message);
   const std::string_view crash =
       told.story.crashes.size() == 1 ? "a crash" : "a crash, and another one while the checker ran,";
-  return fmt::format("{}{} can leave a state that the checker refuses: {} {}", when, crash,
-                     checker_end(told.run.result), said);
+  return fmt::format("{}{} can leave a state that the checker refuses: {} {}", when, crash, checker_end(ending), said);
 }
 
 }  // namespace crashcut::mounted

@@ -3,13 +3,13 @@
 
 #include <string>
 
-#include "recovery/mounted/explorer.h"
-#include "recovery/mounted/tally.h"
+#include "recovery/mounted/question.h"
+#include "recovery/search/front_end.h"
 
 namespace crashcut::mounted {
 
 // "after `nano` had exited, a crash can leave notes.txt empty: the truncation had persisted, the 25 bytes written had
 //  not; no fsync separates them". `program` is its name.
-std::string explain(const ViolationKey& key, const Question& question, const Told& told, std::string_view program);
+std::string explain(const Question& question, const search::Told& told, std::string_view program);
 
 }  // namespace crashcut::mounted

@@ -15,11 +15,11 @@
 #include "fusefs/mount/mount.h"
 #include "fusefs/trace_replay.h"
 #include "recovery/mounted/copy_in.h"
-#include "recovery/mounted/following.h"
 #include "recovery/mounted/sync_handlers.h"
 #include "recovery/mounted/versions.h"
 #include "recovery/mounted/watched_command.h"
 #include "recovery/result/words.h"
+#include "recovery/search/following.h"
 
 namespace crashcut::mounted {
 namespace {
@@ -42,7 +42,7 @@ std::string now_mark(std::uint64_t listing) { return fmt::format("listing {}", l
 
 // The power goes now, not earlier: what was synced before is there.
 void pull_plug_at(const std::string& mark, const fusefs::Recording& recording, persist::Cut& cut) {
-  Following reached;
+  search::Following reached;
   CrashView(recording, cut, reached).reached(mark);
 }
 
@@ -257,7 +257,7 @@ class Session {
   }
 
   tl::expected<void, Failure> switch_to(Mount& mount, std::size_t index) {
-    Following chooser(states_[index].path);
+    search::Following chooser(states_[index].path);
     const fusefs::Recording& recording = recorder_->recording();
     persist::Cut cut(recording.log);
     pull_plug_at(now_mark(listings_), recording, cut);

@@ -10,6 +10,7 @@
 #include "fusefs/profile.h"
 #include "recovery/mounted/expectations.h"
 #include "recovery/result/failure.h"
+#include "recovery/search/plan.h"
 
 namespace crashcut::mounted {
 
@@ -43,13 +44,7 @@ struct CheckPlan {
   CommandLine checker;
   std::chrono::seconds check_limit{30};
   fusefs::ModelOptions model;
-  std::uint32_t depth = 1;
-  std::uint32_t jobs = 1;
-  std::uint64_t pid_namespace = 0;   // that checkers must run in, one worker then; 0: any
-  std::uint64_t max_recoveries = 0;  // 0: no bound
-  std::chrono::duration<double> time_limit{0};
-  std::uint64_t seed = 0;
-  bool wants_all = false;  // outcomes are listed: the search does not end because something was found
+  search::Plan search;
   bool remount = false;
   std::string image_directory;  // --image: explored states as plain trees; empty: none
 };

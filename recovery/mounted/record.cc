@@ -10,7 +10,6 @@
 #include <cstring>
 
 #include "fusefs/mount/mount.h"
-#include "recovery/mounted/channel.h"
 #include "recovery/mounted/command_runner.h"
 #include "recovery/mounted/copy_in.h"
 #include "recovery/mounted/histories.h"
@@ -19,9 +18,12 @@
 #include "recovery/sandbox/command.h"
 #include "recovery/sandbox/sandbox.h"
 #include "recovery/sandbox/syscall_watch.h"
+#include "recovery/search/channel.h"
 
 namespace crashcut::mounted {
 namespace {
+
+using search::Json;
 
 using fusefs::Mount;
 using fusefs::Volume;
@@ -305,12 +307,12 @@ tl::expected<Recorded, Failure> record(const RecordPlan& plan, bool with_termina
   }
   auto sandbox = sandbox::Sandbox::start(
       [&](const sandbox::Inside& inside) {
-        send(inside.socket, Recorder(inside, plan, with_terminal).run());
+        search::send(inside.socket, Recorder(inside, plan, with_terminal).run());
         return 0;
       },
       options_for_disk(plan.directory, with_terminal));
   if (!sandbox) return tl::unexpected(Failure{result::Blame::kTool, sandbox.error()});
-  const auto answer = receive(sandbox->socket());
+  const auto answer = search::receive(sandbox->socket());
   sandbox->wait();
   if (!answer)
     return tl::unexpected(Failure{result::Blame::kTool,

@@ -1,4 +1,5 @@
-// Tokens of crashcut check. The recording is not in the token but in the directory of the results; docs/tokens.md.
+#include "recovery/mounted/token.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -6,7 +7,6 @@
 #include <boost/filesystem.hpp>
 #include <fstream>
 
-#include "recovery/mounted/check.h"
 #include "recovery/result/token_bytes.h"
 
 namespace crashcut::mounted {
@@ -16,9 +16,9 @@ namespace fs = boost::filesystem;
 
 constexpr std::uint64_t kLimitMost_s = 1'000'000'000;
 
-std::string own_of(const Token& token) {
+std::string own_of(const CheckPlan& plan, const Question& question) {
   result::TokenWriter out;
-  const auto* file = std::get_if<FileQuestion>(&token.question);
+  const auto* file = std::get_if<FileQuestion>(&question);
   out.number(file != nullptr ? 1 : 0);
   if (file != nullptr) {
     std::vector<std::string> expects;
@@ -28,12 +28,12 @@ std::string own_of(const Token& token) {
     out.number((file->whole ? 1 : 0) + (file->durable ? 2 : 0));
     out.texts(expects);
   }
-  out.number(static_cast<std::uint64_t>(token.check_limit.count()));
+  out.number(static_cast<std::uint64_t>(plan.check_limit.count()));
   return out.take();
 }
 
 // False where it makes no sense.
-bool read_own(const std::string& own, Token& token) {
+bool read_own(const std::string& own, CheckToken& token) {
   result::TokenReader in(own);
   token.question = CommandQuestion{};
   if (in.number(1) == 1) {
@@ -50,8 +50,8 @@ bool read_own(const std::string& own, Token& token) {
     }
     token.question = std::move(file);
   }
-  token.check_limit = std::chrono::seconds(in.number(kLimitMost_s));
-  return in.at_end() && (std::holds_alternative<FileQuestion>(token.question) || !token.checker.empty());
+  token.plan.check_limit = std::chrono::seconds(in.number(kLimitMost_s));
+  return in.at_end() && (std::holds_alternative<FileQuestion>(token.question) || !token.plan.checker.empty());
 }
 
 // The path from the current directory; empty where it is not below that.
@@ -90,36 +90,32 @@ std::string replay_options(const std::string& directory) {
   return below_here(directory).empty() ? "--results " + directory + " " : "";
 }
 
-std::string encode(const Token& token) {
+result::Token token_of(const CheckPlan& plan, std::uint64_t trace_sum, const Question& question) {
   result::Token out;
   out.command = "check";
-  const std::string below = below_here(token.directory);
-  out.program = below.empty() ? result::portable_path(token.directory) : below;
-  out.program_id = fmt::format("{:08x}", token.trace_sum);
-  out.arguments = token.checker.words;
-  out.model = fusefs::changes_of(token.model);
-  out.depth = token.depth;
-  out.path = token.path;
-  out.own = own_of(token);
-  return result::encode(out);
+  const std::string below = below_here(plan.directory);
+  out.program = below.empty() ? result::portable_path(plan.directory) : below;
+  out.program_id = fmt::format("{:08x}", trace_sum);
+  out.arguments = plan.checker.words;
+  out.model = fusefs::changes_of(plan.model);
+  out.own = own_of(plan, question);
+  return out;
 }
 
-tl::expected<Token, Failure> read_token(const result::Token& from, const std::string& directory) {
-  Token token;
-  token.checker.words = from.arguments;
+tl::expected<CheckToken, Failure> read_token(const result::Token& from, const std::string& directory) {
+  CheckToken token;
+  token.token = from;
+  token.plan.checker.words = from.arguments;
   const auto model = fusefs::options_of(from.model);
   if (!model || !read_own(from.own, token)) return result::wrong_use(result::no_crashcut_wrote_it());
-  token.model = *model;
-  token.depth = from.depth;
-  token.path = from.path;
+  token.plan.model = *model;
   const std::vector<std::string> places = directory.empty() ? places_of(from.program) : std::vector{directory};
   std::string others;
   for (const std::string& place : places) {
     boost::system::error_code error;
     if (!fs::exists(trace_of(place), error)) continue;
-    token.trace_sum = sum_of_trace(place);
-    if (fmt::format("{:08x}", token.trace_sum) == from.program_id) {
-      token.directory = fs::canonical(place).string();
+    if (fmt::format("{:08x}", sum_of_trace(place)) == from.program_id) {
+      token.plan.directory = fs::canonical(place).string();
       return token;
     }
     others += fmt::format("{}{}", others.empty() ? "" : ", ", place);

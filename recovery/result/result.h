@@ -95,14 +95,23 @@ struct Counts {
   std::uint64_t operations = 0, events = 0;
 };
 
+// The part of the whole that is done, 0 to 1: a guess, and two numbers that the truth is likely to lie between.
+struct Fraction {
+  double low = 0, likely = 0, high = 0;
+
+  Fraction() = default;
+  Fraction(double exactly) : low(exactly), likely(exactly), high(exactly) {}
+  Fraction(double from, double most_likely, double to) : low(from), likely(most_likely), high(to) {}
+};
+
 struct Result {
   Head head;
   std::vector<Setting> execution;  // facts on the recorded run
   Verdict verdict = Verdict::kVerified;
   Bound bound = Bound::kNone;
-  std::string scope{};           // what "verified" is about, where that is not the whole program
-  double explored_fraction = 1;  // an estimate, where a bound was hit
-  std::string coverage{};        // what of the whole was covered, in words; empty: the estimate says it
+  std::string scope{};            // what "verified" is about, where that is not the whole program
+  Fraction explored_fraction{1};  // where a bound was hit
+  std::string coverage{};         // what of the whole was covered, in words; empty: the estimate says it
   double seconds = 0;
   Counts counts{};
   bool has_recoveries = true;  // the program can be crashed: outcomes and counts of recoveries mean something
@@ -132,7 +141,7 @@ struct Progress {
   std::uint64_t executions = 0;
   std::uint64_t recoveries = 0;
   std::uint64_t violations = 0;
-  double fraction = 0;       // of the whole, an estimate
+  Fraction fraction{};
   double seconds_left = -1;  // an estimate; below 0: what the fraction says
   std::string part{};        // what the fraction is of, where that is not the whole
 };

@@ -110,13 +110,21 @@ std::string asides_text(const Counts& counts) {
   return text;
 }
 
+// " (5% to 20%)", where the two differ as they are shown.
+template <class Text>
+std::string range_text(const Fraction& fraction, Text&& text) {
+  const std::string low = text(fraction.low), high = text(fraction.high);
+  return low == high ? "" : fmt::format(" ({} to {})", low, high);
+}
+
 // "; --time was reached after an estimated 12% of the whole"
 std::string coverage_text(const Result& result) {
   if (result.bound == Bound::kNone) return "";
   std::string text = fmt::format("; {}", clause_of(result.bound));
   if (!result.coverage.empty()) return text + ": " + result.coverage;
   if (is_partial(result.bound))
-    text += fmt::format(" after an estimated {} of the whole", percent_text(result.explored_fraction));
+    text += fmt::format(" after an estimated {} of the whole{}", percent_text(result.explored_fraction.likely),
+                        range_text(result.explored_fraction, percent_text));
   return text;
 }
 
@@ -217,12 +225,15 @@ std::string progress_text(const Progress& progress) {
   if (progress.recoveries > 0 || progress.executions == 0)
     text += count_text(progress.recoveries, "recovery", "recoveries") + ", ";
   text += count_text(progress.violations, "violation", "violations");
-  text += fmt::format("; an estimated {} done{}", percent_text(progress.fraction),
-                      progress.part.empty() ? "" : " of " + progress.part);
-  double left_s = progress.seconds_left;
-  if (left_s < 0 && progress.fraction > 0)
-    left_s = progress.seconds * std::max(0.0, 1 - progress.fraction) / progress.fraction;
-  return text + (left_s >= 0 ? fmt::format(", {} left", time_text(left_s)) : "");
+  const Fraction& fraction = progress.fraction;
+  text += fmt::format("; an estimated {} done{}{}", percent_text(fraction.likely),
+                      progress.part.empty() ? "" : " of " + progress.part, range_text(fraction, percent_text));
+  if (progress.seconds_left >= 0) return text + fmt::format(", {} left", time_text(progress.seconds_left));
+  if (fraction.likely <= 0) return text;
+  const auto left = [&](double done) {
+    return time_text(progress.seconds * std::max(0.0, 1 - done) / std::max(done, 1e-300));
+  };
+  return text + fmt::format(", {} left{}", left(fraction.likely), range_text({fraction.high, 0, fraction.low}, left));
 }
 
 }  // namespace crashcut::result

@@ -1,4 +1,4 @@
-#include "recovery/mounted/channel.h"
+#include "recovery/search/channel.h"
 
 #include <sys/socket.h>
 
@@ -6,7 +6,7 @@
 #include <cerrno>
 #include <string>
 
-namespace crashcut::mounted {
+namespace crashcut::search {
 namespace {
 
 // A packet is a byte that says whether more follow, and a piece of the message.
@@ -47,4 +47,4 @@ std::optional<Json> receive(int socket) {
   return message;
 }
 
-}  // namespace crashcut::mounted
+}  // namespace crashcut::search

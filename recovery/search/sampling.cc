@@ -1,8 +1,8 @@
-#include "recovery/mounted/sampling.h"
+#include "recovery/search/sampling.h"
 
 #include <algorithm>
 
-namespace crashcut::mounted {
+namespace crashcut::search {
 
 Sampler::Sampler(const persist::Recording& recording, Strategy strategy, std::uint64_t round, std::mt19937_64& random)
     : recording_(recording), strategy_(strategy), random_(random) {
@@ -21,4 +21,4 @@ std::uint32_t Sampler::choose(const persist::Choice& choice) {
   return is_mark ? 0 : count - 1;
 }
 
-}  // namespace crashcut::mounted
+}  // namespace crashcut::search

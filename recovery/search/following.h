@@ -5,7 +5,7 @@
 
 #include "persist/choices.h"
 
-namespace crashcut::mounted {
+namespace crashcut::search {
 
 class Following final : public persist::Chooser {
  public:
@@ -20,4 +20,4 @@ class Following final : public persist::Chooser {
   std::size_t at_ = 0;
 };
 
-}  // namespace crashcut::mounted
+}  // namespace crashcut::search

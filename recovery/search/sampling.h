@@ -8,7 +8,7 @@
 
 #include "persist/recording.h"
 
-namespace crashcut::mounted {
+namespace crashcut::search {
 
 enum class Strategy { kAfterPromises, kFewDropped, kRandom };
 inline constexpr int kStrategyCount = 3;
@@ -26,4 +26,4 @@ class Sampler final : public persist::Chooser {
   double rate_;  // how often the strategy's favourite is not taken
 };
 
-}  // namespace crashcut::mounted
+}  // namespace crashcut::search

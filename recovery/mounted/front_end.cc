@@ -1,0 +1,299 @@
+#include "recovery/mounted/front_end.h"
+
+#include <fmt/format.h>
+#include <sched.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <boost/filesystem.hpp>
+#include <set>
+
+#include "persist/check.h"
+#include "recovery/mounted/explain.h"
+#include "recovery/mounted/record.h"
+#include "recovery/mounted/recoverer.h"
+#include "recovery/mounted/token.h"
+#include "recovery/search/channel.h"
+#include "recovery/search/explorer.h"
+#include "recovery/search/worker.h"
+
+namespace crashcut::mounted {
+namespace {
+
+using Tree = std::map<std::string, FileVersion>;
+
+// Where a path leads to by symbolic links, in a tree; each name on the way, the path first. The error is a sentence.
+tl::expected<std::vector<std::string>, std::string> follow_links(const Tree& tree, const std::string& path) {
+  constexpr std::size_t kLinksMost = 40;
+  namespace fs = boost::filesystem;
+  std::vector<std::string> names{path};
+  for (auto found = tree.find(path); found != tree.end() && S_ISLNK(found->second.type);
+       found = tree.find(names.back())) {
+    const fs::path target = fs::path(found->second.content);
+    const fs::path to = (fs::path(names.back()).parent_path() / target).lexically_normal();
+    const bool is_outside = target.is_absolute() || *to.begin() == "..";
+    if (is_outside || !tree.contains(to.string()))
+      return tl::unexpected(fmt::format("it is a link to {}, which is not on the disk", target.string()));
+    if (names.size() == kLinksMost) return tl::unexpected(std::string("it is a link that leads to itself"));
+    names.push_back(to.string());
+  }
+  return names;
+}
+
+tl::expected<std::vector<Question>, Failure> questions_of(const CheckPlan& plan, const KnownPaths& known) {
+  std::vector<Question> questions;
+  const bool asks_nothing = plan.files.empty() && !plan.tree && plan.expects.empty() && plan.checker.empty();
+  const bool asks_whole = !plan.files.empty() || plan.tree || asks_nothing;
+  const bool asks_all = plan.files.empty() && (plan.tree || !plan.expects.empty() || asks_nothing);
+  std::set<std::string> files;
+  for (const std::string& path : plan.files) {
+    if (!known.all.contains(path)) {
+      return tl::unexpected(result::users_failure(
+          fmt::format("--file {}: there was no such file, neither at the start nor at the end. Paths are "
+                      "relative to the directory in which the program starts. {}",
+                      path, kHowFilesCome)));
+    }
+    for (const Tree* tree : {&known.start, &known.end}) {
+      const auto names = follow_links(*tree, path);
+      if (!names) return tl::unexpected(result::users_failure(fmt::format("--file {}: {}.", path, names.error())));
+      files.insert(names->begin(), names->end());
+    }
+  }
+  for (const std::string& path : asks_all ? known.all : files) {
+    questions.push_back(FileQuestion{path, plan.backups, asks_whole, plan.durable, plan.expects});
+  }
+  if (!plan.checker.empty()) questions.push_back(CommandQuestion{});
+  return questions;
+}
+
+class SandboxedWorker final : public search::WorkerProcess {
+ public:
+  explicit SandboxedWorker(sandbox::Sandbox sandbox) : sandbox_(std::move(sandbox)) {}
+  int socket() const override { return sandbox_.socket(); }
+
+ private:
+  sandbox::Sandbox sandbox_;
+};
+
+// Everything of a worker runs on one core: a request to a FUSE server on another core costs five times as much.
+std::optional<int> stay_on_core(std::uint32_t index) {
+  cpu_set_t cores;
+  if (sched_getaffinity(0, sizeof cores, &cores) != 0 || CPU_COUNT(&cores) == 0) return std::nullopt;
+  std::uint32_t skip = index % static_cast<std::uint32_t>(CPU_COUNT(&cores));
+  int at = 0;
+  while (!CPU_ISSET(at, &cores) || skip-- > 0) ++at;
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  CPU_SET(at, &one);
+  sched_setaffinity(0, sizeof one, &one);
+  return at;
+}
+
+}  // namespace
+
+DiskFrontEnd::DiskFrontEnd(const CheckPlan& plan, fusefs::TraceReader trace, fusefs::Replayed replayed)
+    : plan_(plan),
+      trace_(std::move(trace)),
+      replayed_(std::move(replayed)),
+      trace_sum_(sum_of_trace(plan.directory)),
+      // Checkers are to find themselves on the machine that the program ran on.
+      pid_namespace_(plan.checker.empty() ? 0 : stored_pid_namespace(trace_)) {
+  void* memory = mmap(nullptr, sizeof *image_count_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  CHECK(memory != MAP_FAILED);
+  image_count_ = new (memory) std::atomic<std::uint64_t>(0);
+}
+
+DiskFrontEnd::~DiskFrontEnd() { munmap(image_count_, sizeof *image_count_); }
+
+tl::expected<std::unique_ptr<DiskFrontEnd>, Failure> DiskFrontEnd::load(const CheckPlan& plan) {
+  auto trace = fusefs::TraceReader::open(trace_of(plan.directory));
+  if (!trace) return tl::unexpected(result::users_failure(trace.error()));
+  auto replayed = fusefs::replay(*trace, plan.model);
+  if (!replayed) {
+    return tl::unexpected(
+        Failure{replayed.error().is_limit ? result::Blame::kTool : result::Blame::kUser, replayed.error().sentence});
+  }
+  return std::unique_ptr<DiskFrontEnd>(new DiskFrontEnd(plan, std::move(*trace), std::move(*replayed)));
+}
+
+tl::expected<std::unique_ptr<DiskFrontEnd>, Failure> DiskFrontEnd::open(const CheckPlan& plan) {
+  auto loaded = load(plan);
+  if (!loaded) return loaded;
+  if (auto ok = (*loaded)->find_questions(); !ok) return tl::unexpected(ok.error());
+  return loaded;
+}
+
+tl::expected<std::unique_ptr<DiskFrontEnd>, Failure> DiskFrontEnd::open(const CheckPlan& plan,
+                                                                        const Question& question) {
+  auto loaded = load(plan);
+  if (!loaded) return loaded;
+  (*loaded)->questions_ = {question};
+  if (auto ok = (*loaded)->read_histories(); !ok) return tl::unexpected(ok.error());
+  return loaded;
+}
+
+tl::expected<void, Failure> DiskFrontEnd::find_questions() {
+  const auto known = known_paths_of(trace_, plan_.model);
+  if (!known) return tl::unexpected(result::users_failure(known.error()));
+  auto questions = questions_of(plan_, *known);
+  if (!questions) return tl::unexpected(questions.error());
+  questions_ = std::move(*questions);
+  was_stopped_ = known->was_stopped;
+  if (auto ok = read_histories(); !ok) return ok;
+  if (auto ok = drop_unfinished(); !ok) return ok;
+  if (plan_.checker.empty() && !known->changes_something) {
+    return tl::unexpected(result::users_failure(
+        fmt::format("The program changed nothing on the modelled disk, so there is nothing to check. The disk is "
+                    "the directory in which it "
+                    "starts ({}); what it wrote elsewhere went to the real files.",
+                    disk_of(plan_.directory))));
+  }
+  return {};
+}
+
+// The versions of the files that are asked about.
+tl::expected<void, Failure> DiskFrontEnd::read_histories() {
+  std::set<std::string> paths;
+  bool keeps_bytes = false;
+  for (const Question& question : questions_) {
+    if (const auto* file = std::get_if<FileQuestion>(&question)) {
+      paths.insert(file->path);
+      keeps_bytes = keeps_bytes || compares_bytes(*file);
+    }
+  }
+  auto histories = histories_of(trace_, recording().options, paths, keeps_bytes);
+  if (!histories) return tl::unexpected(result::users_failure(histories.error()));
+  histories_ = std::move(*histories);
+  return {};
+}
+
+// A program that was stopped may not have got as far as any version of a file: then there is nothing to ask of it.
+tl::expected<void, Failure> DiskFrontEnd::drop_unfinished() {
+  if (!histories_.was_stopped) return {};
+  const auto is_unfinished = [&](const Question& question) {
+    const auto* file = std::get_if<FileQuestion>(&question);
+    if (!file) return false;
+    const std::vector<FileState>& states = histories_.files.at(file->path).states();
+    return std::none_of(states.begin(), states.end(), [](const FileState& state) { return state.exists(); });
+  };
+  std::erase_if(questions_, is_unfinished);
+  if (!questions_.empty() || histories_.files.empty()) return {};
+  return tl::unexpected(result::users_failure(
+      fmt::format("The program was stopped (--program-limit) before it had finished any version of {}, so there "
+                  "is nothing to check.",
+                  plan_.files.empty() ? "a file" : plan_.files.front())));
+}
+
+std::vector<std::string> DiskFrontEnd::subjects() const {
+  std::vector<std::string> subjects;
+  for (const Question& question : questions_) subjects.push_back(subject_of(question));
+  return subjects;
+}
+
+tl::expected<std::unique_ptr<search::WorkerProcess>, Failure> DiskFrontEnd::start_worker(
+    const search::WorkerTask& task) {
+  auto started = sandbox::Sandbox::start([this, task](const sandbox::Inside& inside) { return work(inside, task); },
+                                         options_for_checkers(plan_.directory, pid_namespace_));
+  if (!started) return tl::unexpected(result::tools_failure(started.error()));
+  // Without namespaces they would all mount at the same place; only one namespace has the number that is wanted; and
+  // images of a second crash are named after that of the first, which one worker knows.
+  is_alone_ = (started->mode() == sandbox::Mode::kSubreaper && !plan_.checker.empty()) || pid_namespace_ != 0 ||
+              (!plan_.image_directory.empty() && task.depth > 1);
+  is_in_other_namespace_ = pid_namespace_ != 0 && started->pid_namespace() != pid_namespace_;
+  return std::make_unique<SandboxedWorker>(std::move(*started));
+}
+
+int DiskFrontEnd::work(const sandbox::Inside& inside, const search::WorkerTask& task) const {
+  const std::optional<int> core = stay_on_core(task.index);
+  std::unique_ptr<MountedRunner> runner;
+  if (!plan_.checker.empty()) {
+    auto started = MountedRunner::start({.inside = inside,
+                                         .directory = disk_of(plan_.directory),
+                                         .command = plan_.checker,
+                                         .limit = plan_.check_limit,
+                                         .core = core,
+                                         .remount = plan_.remount,
+                                         .records_writes = task.depth > 1,
+                                         .stop = &task.shared.stop});
+    if (!started) {
+      search::report_failure(inside.socket, result::tools_failure(started.error()));
+      return 1;
+    }
+    runner = std::move(*started);
+  }
+  DiskRecoverer recoverer({recording(), histories_, questions_, runner.get(), plan_.image_directory, image_count_});
+  search::serve(inside.socket, task, recoverer);
+  return 0;
+}
+
+result::Names DiskFrontEnd::names(std::size_t question) const {
+  return {"the program", is_for_checker(questions_[question]) ? "the checker" : "crashcut"};
+}
+
+std::string DiskFrontEnd::explain(std::size_t question, const search::Told& told) const {
+  return mounted::explain(questions_[question], told, program());
+}
+
+std::string DiskFrontEnd::program() const {
+  const auto& command = trace_.header().command;
+  return command.empty() ? "the program" : boost::filesystem::path(command[0]).filename().string();
+}
+
+result::Token DiskFrontEnd::token(std::size_t question) const {
+  return token_of(plan_, trace_sum_, questions_[question]);
+}
+
+tl::expected<void, Failure> DiskFrontEnd::visit(std::uint32_t depth, const std::vector<std::uint32_t>& path,
+                                                bool with_terminal, const std::function<std::string(Visitor&)>& use) {
+  class OnDisk final : public Visitor {
+   public:
+    OnDisk(MountedRunner& runner, DiskRecoverer& recoverer, std::span<const search::Crash> crashes)
+        : runner_(runner), recoverer_(recoverer), crashes_(crashes) {}
+    std::string run(const CommandLine& command) override {
+      return recoverer_.visit(crashes_, runner_.open_to(command));
+    }
+    std::string copy_to(const std::string& directory) override {
+      const std::string failure = copy_state(crashes_, directory);
+      return failure.empty() ? failure : fmt::format("The state could not be written: {}.", failure);
+    }
+
+   private:
+    MountedRunner& runner_;
+    DiskRecoverer& recoverer_;
+    std::span<const search::Crash> crashes_;
+  };
+  const auto work = [&](const sandbox::Inside& inside) {
+    std::string failure;
+    auto runner = MountedRunner::start({.inside = inside,
+                                        .directory = disk_of(plan_.directory),
+                                        .command = plan_.checker,
+                                        .limit = plan_.check_limit,
+                                        .records_writes = depth > 1});
+    if (runner) {
+      DiskRecoverer recoverer({recording(), histories_, questions_, runner->get(), "", nullptr});
+      search::Explorer explorer({recording(), recoverer, depth});
+      explorer.visit(0, path, [&](const search::Run& run, std::span<const search::Crash> crashes) {
+        OnDisk visitor(**runner, recoverer, crashes);
+        failure = run.ending.kind == search::Ending::Kind::kFailed ? run.ending.failure.sentence
+                  : run.diverged ? "The state did not come out the same again: the checker has changed since, or it is "
+                                   "not deterministic."
+                                 : use(visitor);
+      });
+    } else {
+      failure = runner.error();
+    }
+    search::send(inside.socket, {{"failure", failure}});
+    return 0;
+  };
+  auto sandbox =
+      sandbox::Sandbox::start(work, options_for_checkers(plan_.directory, stored_pid_namespace(trace_), with_terminal));
+  if (!sandbox) return result::tool_failed(sandbox.error());
+  const auto answer = search::receive(sandbox->socket());
+  sandbox->wait();
+  if (!answer) return result::tool_failed("The state's sandbox ended before its time.");
+  const std::string failure = answer->at("failure");
+  if (!failure.empty()) return result::wrong_use(failure);
+  return {};
+}
+
+}  // namespace crashcut::mounted

@@ -1,0 +1,73 @@
+// DiskFrontEnd: a recorded program for the search: its trace under one model, and what is asked of its crash states.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <tl/expected.hpp>
+#include <vector>
+
+#include "fusefs/trace_replay.h"
+#include "recovery/mounted/plan.h"
+#include "recovery/mounted/question.h"
+#include "recovery/sandbox/sandbox.h"
+#include "recovery/search/front_end.h"
+
+namespace crashcut::mounted {
+
+class DiskFrontEnd final : public search::FrontEnd {
+ public:
+  // Reads the trace in plan.directory, and finds the questions that the plan asks.
+  static tl::expected<std::unique_ptr<DiskFrontEnd>, Failure> open(const CheckPlan& plan);
+  // The same for one question that is known.
+  static tl::expected<std::unique_ptr<DiskFrontEnd>, Failure> open(const CheckPlan& plan, const Question& question);
+  ~DiskFrontEnd() override;
+
+  const fusefs::Recording& recording() const override { return replayed_.recorder->recording(); }
+  std::vector<std::string> subjects() const override;
+  bool has_room(std::uint32_t worker_count) const override { return !is_alone_ && worker_count < 256; }
+  tl::expected<std::unique_ptr<search::WorkerProcess>, Failure> start_worker(const search::WorkerTask& task) override;
+  result::Names names(std::size_t question) const override;
+  std::string explain(std::size_t question, const search::Told& told) const override;
+  result::Token token(std::size_t question) const override;
+
+  const fusefs::TraceReader& trace() const { return trace_; }
+  bool was_stopped() const { return was_stopped_; }                      // the program, by --program-limit
+  bool is_in_other_namespace() const { return is_in_other_namespace_; }  // checkers, see stored_pid_namespace()
+
+  // In a sandbox with a disk: use(runner, recoverer); it returns what went wrong, a sentence.
+  class Visitor;
+  tl::expected<void, Failure> visit(std::uint32_t depth, const std::vector<std::uint32_t>& path, bool with_terminal,
+                                    const std::function<std::string(Visitor&)>& use);
+
+ private:
+  DiskFrontEnd(const CheckPlan& plan, fusefs::TraceReader trace, fusefs::Replayed replayed);
+  static tl::expected<std::unique_ptr<DiskFrontEnd>, Failure> load(const CheckPlan& plan);
+  tl::expected<void, Failure> find_questions();
+  tl::expected<void, Failure> read_histories();
+  tl::expected<void, Failure> drop_unfinished();
+  int work(const sandbox::Inside& inside, const search::WorkerTask& task) const;
+  std::string program() const;
+
+  CheckPlan plan_;
+  fusefs::TraceReader trace_;
+  fusefs::Replayed replayed_;
+  std::uint64_t trace_sum_;
+  std::uint64_t pid_namespace_;  // that checkers must run in, one worker then; 0: any
+  Histories histories_;
+  std::vector<Question> questions_;
+  std::atomic<std::uint64_t>* image_count_;  // shared with the workers
+  bool was_stopped_ = false;
+  bool is_alone_ = false;
+  bool is_in_other_namespace_ = false;
+};
+
+// One who looks at a state.
+class DiskFrontEnd::Visitor {
+ public:
+  virtual ~Visitor() = default;
+  virtual std::string run(const CommandLine& command) = 0;  // at the terminal
+  virtual std::string copy_to(const std::string& directory) = 0;
+};
+
+}  // namespace crashcut::mounted

@@ -1,0 +1,241 @@
+#include "recovery/search/check.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <set>
+
+#include "recovery/result/path.h"
+#include "recovery/search/pool.h"
+
+namespace crashcut::search {
+namespace {
+
+using Clock = Pool::Clock;
+using result::Verdict;
+
+constexpr std::chrono::seconds kMinimiseLimit{10};
+// Where --time is up, or the search was interrupted: all that is told is told within this.
+constexpr std::chrono::milliseconds kLastWords{1200};
+
+std::string capitalised(std::string text) {
+  if (!text.empty()) text[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(text[0])));
+  return text;
+}
+
+bool is_same_kind(const Run& run, const ViolationKey& key) {
+  return !run.diverged && run.ending.is_violation() && run.ending.finding.kind == key.kind;
+}
+
+// Until when a violation may be told, and made smaller.
+struct Deadlines {
+  Clock::time_point tell, shrink;
+
+  static Deadlines of(const Plan& plan, const Explored& explored) {
+    const auto now = Clock::now();
+    const bool is_late = plan.time_limit.count() > 0 || explored.bound == Bound::kInterrupt;
+    if (is_late) return {now + kLastWords, now + kLastWords};
+    return {Clock::time_point::max(), now + kMinimiseLimit};
+  }
+};
+
+// Drops one event after the other, newest first, for as long as the violation stays of the same kind. False where the
+// time was up.
+tl::expected<bool, Failure> shrink(Pool& pool, const ViolationKey& key, Clock::time_point deadline, Told& told) {
+  std::set<std::uint32_t> durable;
+  for (const result::Operation& operation : told.story.crashes.front().operations) {
+    for (const result::Event& event : operation.events) {
+      if (event.durable) durable.insert(event.id);
+    }
+  }
+  std::vector<std::uint32_t> events = told.story.crashes.front().persisted;
+  for (std::size_t left = events.size(); left > 0;) {
+    const std::uint32_t event = events[--left];
+    if (durable.contains(event)) continue;
+    if (Clock::now() >= deadline) return false;
+    const auto run = pool.run_cut(key.question, events, event, deadline);
+    if (!run) return tl::unexpected(run.error());
+    if (run->ending.kind == Ending::Kind::kStopped) return false;
+    if (!is_same_kind(*run, key) || run->events_in >= events.size()) continue;
+    auto smaller = pool.tell(key.question, run->path, deadline);
+    if (!smaller) return tl::unexpected(smaller.error());
+    if (!is_same_kind(smaller->run, key)) continue;
+    told = std::move(*smaller);
+    events = told.story.crashes.front().persisted;
+    left = events.size();
+  }
+  return true;
+}
+
+result::Counterexample counterexample_of(const FrontEnd& front_end, std::size_t question, const Told& told) {
+  const std::vector<std::string> subjects = front_end.subjects();
+  result::Counterexample example;
+  example.finding = finding_of(key_of(question, told.run.ending), subjects.at(question), 1);
+  example.label = example.finding.kind;
+  example.sentence = front_end.explain(question, told);
+  example.story = told.story;
+  example.story.names = front_end.names(question);
+  example.path = result::path_text(told.run.path);
+  return example;
+}
+
+// The worst kind of violation, its smallest one.
+tl::expected<void, Failure> tell_worst(FrontEnd& front_end, const Plan& plan, Pool& pool, const Explored& explored,
+                                       Found& found) {
+  const auto& classes = explored.tally.classes;
+  const auto worst = std::min_element(classes.begin(), classes.end(), [](const auto& a, const auto& b) {
+    return std::tuple(a.first.rank, a.second.layer, a.second.events_in) <
+           std::tuple(b.first.rank, b.second.layer, b.second.events_in);
+  });
+  const auto& [key, smallest] = *worst;
+  const Deadlines deadlines = Deadlines::of(plan, explored);
+  auto told = pool.tell(key.question, smallest.path, deadlines.tell);
+  if (!told) return tl::unexpected(told.error());
+  found.question = key.question;
+  found.path = smallest.path;
+  if (told->run.ending.kind == Ending::Kind::kStopped) {
+    found.result.unexplained = "there was no time left to run it again. crashcut replay tells it.";
+    return {};
+  }
+  const bool replays = is_same_kind(told->run, key);
+  bool is_smallest = explored.bound == Bound::kNone;
+  if (replays && !is_smallest && smallest.layer == 1 && !smallest.is_slow) {
+    const auto finished = shrink(pool, key, deadlines.shrink, *told);
+    if (!finished) return tl::unexpected(finished.error());
+    is_smallest = *finished;
+    found.path = told->run.path;
+  }
+  // What was found is what is said, though this time it came out otherwise.
+  if (!replays) {
+    told->run.ending.kind = Ending::Kind::kViolation;
+    told->run.ending.rank = key.rank;
+    told->run.ending.finding = finding_of(key, "", 1);
+  }
+  found.result.counterexample = counterexample_of(front_end, key.question, *told);
+  found.result.counterexample->is_smallest = replays && is_smallest;
+  found.result.counterexample->replays = replays;
+  return {};
+}
+
+// Of several reasons one of ours is the one to tell: nothing that the user changes would help.
+Failure failure_of(const Tally& tally) {
+  for (const auto& [sentence, reason] : tally.not_run) {
+    if (reason.blame == result::Blame::kTool) return result::tools_failure(sentence);
+  }
+  return result::users_failure(tally.not_run.begin()->first);
+}
+
+void fill(const FrontEnd& front_end, const Explored& explored, result::Result& result) {
+  const Tally& tally = explored.tally;
+  result.bound = explored.bound;
+  result.explored_fraction = explored.fraction;
+  result.seconds = explored.seconds;
+  result.counts.recoveries = tally.recoveries;
+  result.counts.sampled = explored.sampled;
+  result.counts.assumed_away = tally.assumed_away;
+  result.counts.violations = tally.violations;
+  result.counts.operations = front_end.recording().ops.size();
+  result.counts.events = front_end.recording().log.event_count();
+  for (const auto& [output, count] : tally.outcomes)
+    result.outcomes.push_back({output, count.recoveries, count.violations});
+  result.outcomes_cut = tally.outcomes_cut;
+  result.subjects = front_end.subjects();
+  result.findings_left_out = tally.classes_cut;
+  for (const auto& [key, known] : tally.classes)
+    result.findings.push_back(finding_of(key, result.subjects.at(key.question), known.count));
+  for (const auto& [sentence, reason] : tally.not_run) {
+    result.not_run.push_back({sentence, reason.recoveries});
+    result.counts.not_run += reason.recoveries;
+  }
+}
+
+}  // namespace
+
+std::uint64_t fingerprint_of(const persist::Recording& recording) {
+  std::uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
+  const auto mix = [&](const void* bytes, std::size_t count) {
+    const auto* at = static_cast<const unsigned char*>(bytes);
+    for (std::size_t i = 0; i < count; ++i) hash = (hash ^ at[i]) * 0x100000001b3;
+  };
+  for (const std::string& op : recording.ops) mix(op.c_str(), op.size() + 1);
+  const persist::Log& log = recording.log;
+  for (persist::EventId e = 0; e < log.event_count(); ++e) {
+    const std::uint32_t parts[] = {log.op(e), log.epoch(e), log.cover(e)};
+    mix(parts, sizeof parts);
+    const auto before = log.predecessors(e);
+    mix(before.data(), before.size_bytes());
+  }
+  return hash;
+}
+
+tl::expected<Found, Failure> check(FrontEnd& front_end, const Plan& plan, const Hooks& hooks, const Rest* before) {
+  const std::uint64_t fingerprint = fingerprint_of(front_end.recording());
+  const std::size_t question_count = front_end.subjects().size();
+  if (before != nullptr) {
+    const bool fits = before->fingerprint == fingerprint &&
+                      std::all_of(before->units.begin(), before->units.end(),
+                                  [&](const Unit& unit) { return unit.question < question_count; });
+    if (!fits)
+      return result::wrong_use(
+          "What was left of the search is of another recording: the program has changed since. Search it anew.");
+  }
+  auto pool = Pool::start(front_end, plan);
+  if (!pool) return tl::unexpected(pool.error());
+  auto explored = (*pool)->explore(hooks, before);
+  if (!explored) return tl::unexpected(explored.error());
+  Found found;
+  found.tally = explored->tally;
+  fill(front_end, *explored, found.result);
+  found.rest = std::move(explored->rest);
+  if (found.rest) found.rest->fingerprint = fingerprint;
+  const Tally& tally = found.tally;
+  if (tally.violations == 0) {
+    if (!tally.not_run.empty()) return tl::unexpected(failure_of(tally));
+    if (!tally.not_deterministic.empty()) {
+      return tl::unexpected(result::users_failure(fmt::format(
+          "{} is not deterministic: {}. A verdict needs one that answers the same for the same state; time, random "
+          "numbers and threads are what usually differs.",
+          capitalised(front_end.names(question_count - 1).recovery), tally.not_deterministic)));
+    }
+    found.result.verdict = explored->bound == Bound::kNone ? Verdict::kVerified : Verdict::kBounded;
+    return found;
+  }
+  found.result.verdict = Verdict::kViolation;
+  if (auto ok = tell_worst(front_end, plan, **pool, *explored, found); !ok) return tl::unexpected(ok.error());
+  result::Token token = front_end.token(found.question);
+  token.depth = plan.depth;
+  token.seed = plan.seed;
+  token.fingerprint = fingerprint;
+  token.path = found.path;
+  found.result.token = result::encode(token);
+  return found;
+}
+
+tl::expected<Replayed, Failure> replay(FrontEnd& front_end, const result::Token& token, std::size_t question) {
+  if (token.fingerprint != fingerprint_of(front_end.recording())) {
+    return result::wrong_use(
+        "The program does not do what it did when this token was made: it has changed since, or it depends on "
+        "something outside the model (time, random numbers, its input). Search it anew.");
+  }
+  Plan plan;
+  plan.depth = token.depth;
+  auto pool = Pool::start(front_end, plan);
+  if (!pool) return tl::unexpected(pool.error());
+  const auto told = (*pool)->tell(question, token.path, Clock::time_point::max());
+  if (!told) return tl::unexpected(told.error());
+  const Ending& ending = told->run.ending;
+  if (ending.kind == Ending::Kind::kNotRun || ending.kind == Ending::Kind::kFailed)
+    return tl::unexpected(ending.failure);
+  if (told->run.diverged) {
+    return result::wrong_use(
+        fmt::format("{} did not ask for the same things as when this violation was found: it has changed since, or "
+                    "it is not deterministic.",
+                    capitalised(front_end.names(question).recovery)));
+  }
+  Replayed replayed{counterexample_of(front_end, question, *told), ending.is_violation()};
+  replayed.told.is_smallest = replayed.told.replays = true;  // as far as this run tells
+  return replayed;
+}
+
+}  // namespace crashcut::search

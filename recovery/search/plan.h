@@ -1,0 +1,28 @@
+// How far a search goes; the same in every command.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+
+#include "recovery/result/result.h"
+
+namespace crashcut::search {
+
+struct Plan {
+  std::uint32_t depth = 1;  // crashes in a row
+  std::uint32_t jobs = 1;
+  std::uint64_t max_recoveries = 0;             // 0: no bound
+  std::chrono::duration<double> time_limit{0};  // 0: no bound
+  std::uint64_t seed = 0;
+  bool wants_all = false;  // the search does not end because something was found
+
+  bool has_budget() const { return max_recoveries > 0 || time_limit.count() > 0; }
+};
+
+struct Hooks {
+  std::function<void(const result::Progress&)> on_progress;  // about ten times a second
+  std::function<bool()> is_interrupted;
+};
+
+}  // namespace crashcut::search

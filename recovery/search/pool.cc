@@ -1,0 +1,327 @@
+#include "recovery/search/pool.h"
+
+#include <poll.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <deque>
+#include <new>
+
+#include "persist/check.h"
+#include "recovery/result/json.h"
+#include "recovery/search/sampling.h"
+#include "recovery/search/worker.h"
+
+namespace crashcut::search {
+namespace {
+
+using Clock = Pool::Clock;
+using persist::Estimate;
+
+// The share of a budget that goes to the tree before strategies take over.
+constexpr double kTreeShare = 0.5;
+// Without a budget a search that has found something ends after so long, or twice as long as that took.
+constexpr double kAfterViolation_s = 3;
+
+Estimate estimate_from(const Json& json) { return {json.at(0), json.at(1), json.at(2)}; }
+
+}  // namespace
+
+struct Pool::Impl {
+  struct Worker {
+    std::unique_ptr<WorkerProcess> process;
+    bool is_busy = false;
+    Unit unit{};
+    double done = 0;  // recoveries of the unit
+  };
+
+  FrontEnd& front_end;
+  const Plan plan;
+  Shared* shared = nullptr;
+  std::vector<Worker> workers;
+  std::size_t question_count;
+  std::deque<Unit> units;  // nobody has begun
+  std::vector<Unit> left;  // stopped
+  double done = 0;         // recoveries of units that are over, and of stopped ones
+  bool is_lost = false;    // something is left that cannot be gone on with
+  bool is_sampling = false;
+  Tally tree, samples;
+  Bound bound = Bound::kNone;
+  Clock::time_point begin;
+  double seconds_before = 0;
+
+  Impl(FrontEnd& from, const Plan& with) : front_end(from), plan(with), question_count(from.subjects().size()) {
+    void* memory = mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    CHECK(memory != MAP_FAILED);
+    shared = new (memory) Shared();
+  }
+  ~Impl() {
+    workers.clear();
+    munmap(shared, sizeof(Shared));
+  }
+
+  double elapsed_s() const { return std::chrono::duration<double>(Clock::now() - begin).count(); }
+  const std::optional<Failure>& failure() const { return tree.failure ? tree.failure : samples.failure; }
+  std::uint64_t violations() const { return tree.violations + samples.violations; }
+  bool is_cut_short() const { return is_lost || !left.empty(); }
+
+  void hand_out() {
+    std::uint32_t idle = 0;
+    for (Worker& worker : workers) {
+      if (!worker.is_busy && !units.empty() && !shared->stop) {
+        worker.unit = std::move(units.front());
+        units.pop_front();
+        worker.done = 0;
+        worker.is_busy = send(worker.process->socket(),
+                              {{"do", "explore"}, {"question", worker.unit.question}, {"prefix", worker.unit.prefix}});
+      }
+      idle += !worker.is_busy;
+    }
+    shared->idle_workers = units.empty() ? idle : 0;
+  }
+
+  bool is_busy() const {
+    return std::any_of(workers.begin(), workers.end(), [](const Worker& worker) { return worker.is_busy; });
+  }
+
+  void handle(Worker& worker, const Json& message) {
+    if (message.contains("tally")) (is_sampling ? samples : tree).add(tally_from(message.at("tally")));
+    if (message.contains("estimate")) {
+      worker.unit.size = estimate_from(message.at("estimate"));
+      worker.done = message.at("done");
+    }
+    if (message.contains("given")) {
+      for (const Json& prefix : message.at("given"))
+        units.push_back(Unit{worker.unit.question, prefix.get<persist::Path>(), estimate_from(message.at("each"))});
+    }
+    if (message.contains("left")) {
+      is_lost = is_lost || message.at("is_broken");
+      end_unit(worker, message.at("left"));
+    }
+    if (message.contains("ready")) worker.is_busy = false;
+  }
+
+  void end_unit(Worker& worker, const Json& prefixes) {
+    done += worker.done;
+    const auto count = static_cast<double>(prefixes.size());
+    const Estimate size = worker.unit.size.value_or(Estimate{});
+    // Nothing says which of the parts that are left are the larger ones.
+    const auto share = [&](double whole) { return std::max(1.0, (whole - worker.done) / count); };
+    for (const Json& prefix : prefixes) {
+      left.push_back(Unit{worker.unit.question, prefix.get<persist::Path>(),
+                          Estimate{share(size.low), share(size.likely), share(size.high)}});
+    }
+    worker.unit.size = std::nullopt;
+    worker.done = 0;
+  }
+
+  // Waits for messages for a tenth of a second at most.
+  tl::expected<void, Failure> listen() {
+    std::vector<pollfd> sockets;
+    for (const Worker& worker : workers) sockets.push_back(pollfd{worker.process->socket(), POLLIN, 0});
+    poll(sockets.data(), sockets.size(), 100);
+    for (std::size_t i = 0; i < workers.size(); ++i) {
+      if (sockets[i].revents == 0) continue;
+      const auto message = receive(workers[i].process->socket());
+      if (!message) return tl::unexpected(worker_gone());
+      handle(workers[i], *message);
+    }
+    return {};
+  }
+
+  Failure worker_gone() const {
+    return failure() ? *failure() : result::tools_failure("A worker ended before its time.");
+  }
+
+  // The part of --max-recoveries that may be used by now.
+  void allow(double share) {
+    const auto most = static_cast<double>(plan.max_recoveries) * share;
+    shared->recoveries_max =
+        plan.max_recoveries == 0 ? 0 : std::max<std::uint64_t>(1, static_cast<std::uint64_t>(most));
+  }
+
+  bool is_spent(double share) const {
+    if (shared->is_enough()) return true;
+    return plan.time_limit.count() > 0 && elapsed_s() >= plan.time_limit.count() * share;
+  }
+
+  // Of the whole: what is done, and what is likely to be still to do.
+  result::Fraction fraction() const {
+    double all_done = done;
+    Estimate rest{0, 0, 0};
+    std::vector<bool> is_known(question_count, false);
+    const auto add = [&](const Unit& unit, double unit_done) {
+      if (!unit.size) return;
+      is_known[unit.question] = true;
+      all_done += unit_done;
+      rest += Estimate{std::max(0.0, unit.size->low - unit_done), std::max(0.0, unit.size->likely - unit_done),
+                       std::max(0.0, unit.size->high - unit_done)};
+    };
+    for (const Worker& worker : workers) add(worker.unit, worker.done);
+    for (const Unit& unit : units) add(unit, 0);
+    for (const Unit& unit : left) add(unit, 0);
+    // Questions that nobody has begun are taken to be like the others.
+    std::vector<bool> is_open(question_count, false);
+    for (const Unit& unit : units) is_open[unit.question] = is_open[unit.question] || !unit.size;
+    double unknown = 0, known = 0;
+    for (std::size_t i = 0; i < question_count; ++i) (is_open[i] && !is_known[i] ? unknown : known) += 1;
+    if (unknown > 0) {
+      const double scale = known > 0 ? unknown / known : 1;
+      rest += Estimate{(all_done + rest.low) * scale, (all_done + rest.likely) * scale, (all_done + rest.high) * scale};
+    }
+    if (all_done == 0) return {0, 0, rest.likely == 0 && unknown == 0 ? 1.0 : 0.0};
+    return {all_done / (all_done + rest.high), all_done / (all_done + rest.likely), all_done / (all_done + rest.low)};
+  }
+
+  void show(const Hooks& hooks) const {
+    if (!hooks.on_progress) return;
+    result::Progress progress;
+    progress.seconds = elapsed_s();
+    progress.recoveries = shared->recoveries;
+    progress.violations = violations();
+    progress.fraction = fraction();
+    hooks.on_progress(progress);
+  }
+
+  // Until the workers have nothing left to do, or `is_enough`.
+  tl::expected<void, Failure> run_until(const Hooks& hooks, const std::function<bool()>& is_enough) {
+    for (hand_out(); is_busy(); hand_out()) {
+      if (auto ok = listen(); !ok) return ok;
+      const bool interrupted = hooks.is_interrupted && hooks.is_interrupted();
+      if (interrupted) bound = Bound::kInterrupt;
+      if (interrupted || failure() || is_enough() || shared->is_enough()) shared->stop = true;
+      if (shared->stop) {
+        left.insert(left.end(), units.begin(), units.end());
+        units.clear();
+      }
+      show(hooks);
+    }
+    shared->stop = false;
+    return {};
+  }
+
+  tl::expected<void, Failure> explore_tree(const Hooks& hooks) {
+    double first_violation_s = -1;
+    allow(kTreeShare);
+    return run_until(hooks, [&] {
+      if (plan.has_budget()) return is_spent(kTreeShare);
+      if (plan.wants_all) return false;
+      if (violations() > 0 && first_violation_s < 0) first_violation_s = elapsed_s();
+      const bool is_found = first_violation_s >= 0 &&
+                            elapsed_s() > first_violation_s + std::max(kAfterViolation_s, 2 * first_violation_s);
+      if (is_found && bound == Bound::kNone) bound = Bound::kEnoughFound;
+      return is_found;
+    });
+  }
+
+  // What the tree did not reach within its share of the budget.
+  tl::expected<void, Failure> explore_samples(const Hooks& hooks) {
+    is_sampling = true;
+    for (int strategy = 0; strategy < kStrategyCount && bound != Bound::kInterrupt; ++strategy) {
+      const double share = kTreeShare + (1 - kTreeShare) * (strategy + 1) / kStrategyCount;
+      allow(share);
+      for (std::size_t question = 0; question < question_count && !is_spent(share); ++question) {
+        std::uint64_t count = 1000;
+        if (plan.max_recoveries > 0) {
+          const double open = static_cast<double>(shared->recoveries_max) - static_cast<double>(shared->recoveries);
+          count = static_cast<std::uint64_t>(std::max(
+              1.0, open / static_cast<double>(question_count - question) / static_cast<double>(workers.size())));
+        }
+        for (std::size_t i = 0; i < workers.size(); ++i) {
+          workers[i].is_busy = send(workers[i].process->socket(), {{"do", "sample"},
+                                                                   {"question", question},
+                                                                   {"strategy", strategy},
+                                                                   {"seed", plan.seed * 1000 + i},
+                                                                   {"count", count}});
+        }
+        if (auto ok = run_until(hooks, [&] { return is_spent(share); }); !ok) return ok;
+      }
+    }
+    is_sampling = false;
+    return {};
+  }
+
+  tl::expected<Json, Failure> ask(const Json& request, Clock::time_point deadline) {
+    const int socket = workers.front().process->socket();
+    if (!send(socket, request)) return tl::unexpected(worker_gone());
+    for (;;) {
+      pollfd ready{socket, POLLIN, 0};
+      poll(&ready, 1, 50);
+      if (ready.revents == 0) {
+        if (Clock::now() >= deadline) shared->stop = true;  // it ends the recovery, which then says that it was stopped
+        continue;
+      }
+      auto message = receive(socket);
+      if (!message) return tl::unexpected(worker_gone());
+      if (!message->contains("ready")) continue;
+      shared->stop = false;
+      return *std::move(message);
+    }
+  }
+
+  Explored explored() const {
+    Explored result;
+    result.seconds = seconds_before + elapsed_s();
+    result.tally = tree;
+    if (!is_cut_short()) return result;  // samples are among what the tree has
+    result.tally.add(samples);
+    result.sampled = samples.recoveries;
+    result.fraction = fraction();
+    result.bound = bound != Bound::kNone         ? bound
+                   : is_lost                     ? Bound::kNotDeterministic
+                   : plan.time_limit.count() > 0 ? Bound::kTime
+                                                 : Bound::kRecoveries;
+    if (!is_lost) result.rest = Rest{left, tree, samples, result.seconds, 0, ""};
+    return result;
+  }
+};
+
+Pool::Pool(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Pool::~Pool() = default;
+
+tl::expected<std::unique_ptr<Pool>, Failure> Pool::start(FrontEnd& front_end, const Plan& plan) {
+  auto impl = std::make_unique<Impl>(front_end, plan);
+  for (std::uint32_t i = 0; i < plan.jobs && (i == 0 || front_end.has_room(i)); ++i) {
+    auto started = front_end.start_worker({i, front_end.recording(), plan.depth, plan.seed, *impl->shared});
+    if (!started) return tl::unexpected(started.error());
+    impl->workers.push_back(Impl::Worker{std::move(*started)});
+  }
+  return std::unique_ptr<Pool>(new Pool(std::move(impl)));
+}
+
+tl::expected<Explored, Failure> Pool::explore(const Hooks& hooks, const Rest* before) {
+  Impl& impl = *impl_;
+  impl.begin = Clock::now();
+  if (before != nullptr) {
+    impl.units.assign(before->units.begin(), before->units.end());
+    impl.tree = before->tree;
+    impl.samples = before->samples;
+    impl.done = static_cast<double>(before->tree.recoveries);
+    impl.seconds_before = before->seconds;
+  } else {
+    for (std::size_t i = 0; i < impl.question_count; ++i) impl.units.push_back(Unit{i});
+  }
+  if (auto ok = impl.explore_tree(hooks); !ok) return tl::unexpected(ok.error());
+  const bool wants_samples = impl.plan.has_budget() && impl.bound == Bound::kNone && !impl.failure();
+  if (impl.is_cut_short() && wants_samples) {
+    if (auto ok = impl.explore_samples(hooks); !ok) return tl::unexpected(ok.error());
+  }
+  if (impl.failure()) return tl::unexpected(*impl.failure());
+  return impl.explored();
+}
+
+tl::expected<Told, Failure> Pool::tell(std::size_t question, const std::vector<std::uint32_t>& path,
+                                       Clock::time_point deadline) {
+  auto answer = impl_->ask({{"do", "tell"}, {"question", question}, {"path", path}}, deadline);
+  if (!answer) return tl::unexpected(answer.error());
+  return Told{run_from(answer->at("run")), result::story_from_json(answer->at("story"))};
+}
+
+tl::expected<Run, Failure> Pool::run_cut(std::size_t question, const std::vector<std::uint32_t>& events,
+                                         std::uint32_t drop, Clock::time_point deadline) {
+  auto answer = impl_->ask({{"do", "cut"}, {"question", question}, {"events", events}, {"drop", drop}}, deadline);
+  if (!answer) return tl::unexpected(answer.error());
+  return run_from(answer->at("run"));
+}
+
+}  // namespace crashcut::search

@@ -1,0 +1,153 @@
+#include "recovery/search/worker.h"
+
+#include <chrono>
+#include <random>
+#include <set>
+
+#include "recovery/result/json.h"
+#include "recovery/search/explorer.h"
+#include "recovery/search/following.h"
+#include "recovery/search/sampling.h"
+#include "recovery/search/tally.h"
+
+namespace crashcut::search {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using persist::Path;
+
+constexpr std::chrono::milliseconds kTallyEvery{100};
+// A recovery that runs the user's code is run again in the state that it just saw: the first time, and now and then.
+constexpr std::uint64_t kRepeatEvery = 64;
+
+Json numbers(const persist::Estimate& estimate) { return {estimate.low, estimate.likely, estimate.high}; }
+
+class Worker {
+ public:
+  Worker(int socket, const WorkerTask& task, Recoverer& recoverer)
+      : socket_(socket),
+        task_(task),
+        recoverer_(recoverer),
+        explorer_({task.recording, recoverer, task.depth, task.seed,
+                   [&shared = task.shared] { return shared.is_enough(); },
+                   [this](const Run& run, std::span<const Crash> crashes) { on_explored(run, crashes); }}) {}
+
+  void serve() {
+    while (auto message = receive(socket_)) {
+      Json answer = handle(*message);
+      send_tally();
+      answer["ready"] = true;
+      if (!send(socket_, answer)) return;
+    }
+  }
+
+ private:
+  Json handle(const Json& message) {
+    const std::string what = message.at("do");
+    question_ = message.at("question");
+    if (what == "explore") {
+      is_exploring_ = true;
+      const std::vector<Path> left = explorer_.explore(question_, message.at("prefix").get<Path>());
+      is_exploring_ = false;
+      return {{"left", left},
+              {"is_broken", explorer_.is_broken()},
+              {"done", explorer_.done()},
+              {"estimate", numbers(explorer_.estimate())}};
+    }
+    if (what == "sample") {
+      sample(message);
+    } else if (what == "tell") {
+      const Told told = explorer_.tell(question_, message.at("path").get<Path>());
+      return {{"run", to_json(told.run)}, {"story", result::to_json(told.story)}};
+    } else if (what == "cut") {
+      return {{"run", to_json(explorer_.run_cut(question_, message.at("events").get<Path>(), message.at("drop")))}};
+    }
+    return Json::object();
+  }
+
+  void on_explored(const Run& run, std::span<const Crash> crashes) {
+    count(run, crashes);
+    if (task_.shared.idle_workers > 0) give_work_away();
+    check_repeats(run);
+  }
+
+  void sample(const Json& message) {
+    const auto strategy = static_cast<Strategy>(message.at("strategy").get<int>());
+    std::mt19937_64 random(message.at("seed").get<std::uint64_t>());
+    const std::uint64_t count_max = message.at("count");
+    for (std::uint64_t i = 0; i < count_max && !task_.shared.is_enough(); ++i) {
+      Sampler sampler(task_.recording, strategy, i, random);
+      const Run run = explorer_.sample(question_, sampler);
+      if (run.ending.kind == Ending::Kind::kStopped) break;
+      if (!seen_.insert({question_, run.path}).second) continue;
+      count(run, explorer_.sampled());
+      check_repeats(run);
+      if (run.ending.kind == Ending::Kind::kFailed) break;
+    }
+  }
+
+  void count(const Run& run, std::span<const Crash> crashes) {
+    tally_.add(question_, run);
+    ++task_.shared.recoveries;
+    if (!tally_.failure) {
+      if (auto kept = recoverer_.on_counted(run, crashes); !kept) {
+        tally_.failure = kept.error();
+        task_.shared.stop = true;
+      }
+    }
+    if (Clock::now() - last_tally_ > kTallyEvery) send_tally();
+  }
+
+  void check_repeats(const Run& run) {
+    if (!recoverer_.runs_code(question_) || run.ending.is_slow || run.diverged || run.layer != 1 ||
+        run.ending.kind == Ending::Kind::kFailed || task_.shared.is_enough() || run_count_++ % kRepeatEvery != 0)
+      return;
+    Following chooser(run.path);
+    const Run again = explorer_.sample(question_, chooser);
+    if (again.ending.kind == Ending::Kind::kStopped) return;
+    const bool is_same = again.ending.kind == run.ending.kind && key_of(0, again.ending) == key_of(0, run.ending) &&
+                         again.ending.output == run.ending.output && again.path == run.path;
+    if (!is_same) tally_.not_deterministic = "run twice in one state, it gave two different answers";
+  }
+
+  void give_work_away() {
+    const Given given = explorer_.give_away();
+    if (given.prefixes.empty()) return;
+    send(socket_, {{"given", given.prefixes}, {"each", numbers(given.each)}});
+  }
+
+  void send_tally() {
+    last_tally_ = Clock::now();
+    if (tally_.empty()) return;
+    Json message = {{"tally", to_json(tally_)}};
+    if (is_exploring_) {
+      message["done"] = explorer_.done();
+      message["estimate"] = numbers(explorer_.estimate());
+    }
+    send(socket_, message);
+    tally_ = Tally();
+  }
+
+  int socket_;
+  const WorkerTask& task_;
+  Recoverer& recoverer_;
+  Explorer explorer_;
+  std::size_t question_ = 0;
+  bool is_exploring_ = false;
+  Tally tally_;
+  Clock::time_point last_tally_ = Clock::now();
+  std::uint64_t run_count_ = 0;
+  std::set<std::pair<std::size_t, Path>> seen_;  // sampled
+};
+
+}  // namespace
+
+void serve(int socket, const WorkerTask& task, Recoverer& recoverer) { Worker(socket, task, recoverer).serve(); }
+
+void report_failure(int socket, const Failure& failure) {
+  Tally tally;
+  tally.failure = failure;
+  send(socket, {{"tally", to_json(tally)}});
+}
+
+}  // namespace crashcut::search
