@@ -11,6 +11,13 @@ namespace {
 
 bool is_unknown_step(const Step& step) { return is_unknown(step.operation); }
 
+// Whether a step is the event that it was to be: the same call of the same actor, done or interrupted as it was
+// (signal.h). A call that a signal interrupted is done once more afterwards, so what follows is not the same.
+bool is_same_event(const Step& known, const Step& came) {
+  return known.actor == came.actor && known.operation.is_same_call(came.operation) &&
+         known.operation.is_interrupted() == came.operation.is_interrupted();
+}
+
 bool is_same_request(const RunRequest& x, const RunRequest& y) {
   const auto is_same_actor = [](const Step& a, const Step& b) { return a.actor == b.actor; };
   return x.prefix == y.prefix &&
@@ -173,9 +180,7 @@ Tree::Extended Tree::extend(Node* leaf, const Execution& execution) {
   };
   for (std::size_t k = 0; k < leaf->depth; ++k) {
     if (k == execution.steps.size()) return diverged_at(k);
-    const Step& known = path_[k + 1]->step;
-    if (known.actor != execution.steps[k].actor || !known.operation.is_same_call(execution.steps[k].operation))
-      return diverged_at(k);
+    if (!is_same_event(path_[k + 1]->step, execution.steps[k])) return diverged_at(k);
   }
   State state(execution.objects), at_branch = state;
   for (std::size_t k = 0; k < leaf->depth; ++k) {

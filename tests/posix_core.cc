@@ -171,10 +171,11 @@ class Run {
       case 'j':
       case 'J':
       case 'k':
+        return !is_joined_[i];
       case 'x':
       case 'K':
       case 'L':
-        return !is_joined_[i];
+        return a.number != 0 || !is_joined_[i];
       case 'm':
         return (a.mask & signal::bit_of(kNumbers[i])) == 0;
       case 'M':

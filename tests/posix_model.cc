@@ -556,7 +556,7 @@ class Machine {
       case 'x':
       case 'K':
       case 'L':
-        return !world.is_joined[object];
+        return t != 0 || !world.is_joined[object];
       // What is blocked already is not blocked again: nothing comes between.
       case 'm':
         return !world.threads[static_cast<std::size_t>(t)].blocks[object];

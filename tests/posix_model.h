@@ -3,7 +3,9 @@
 //
 // A program is a list of calls a thread. Thread 0 is main: only it joins others. A call that POSIX leaves undefined
 //   where the thread stands (to unlock what it does not hold, to wait without the mutex) is not made: what a thread
-//   holds it knows itself.
+//   holds it knows itself. Only main knows which threads it has joined. Another thread's signal to a joined thread has
+//   no effect, as one to a thread that has ended: if the thread looked whether main has joined it, it would read a
+//   variable that nothing orders.
 // Where POSIX leaves something open that a run of one implementation cannot show, the machine takes what glibc does:
 //   - a wait that times out does not consume a signal (POSIX: it may);
 //   - readers get a lock that no writer holds, though writers wait;

@@ -166,10 +166,11 @@ static int is_defined(const struct thread* self, char what, int i) {
     case 'j':
     case 'J':
     case 'k':
+      return !is_joined[i];
     case 'x':
     case 'K':
     case 'L':
-      return !is_joined[i];
+      return self->number != 0 || !is_joined[i];
     case 'm':
       return !blocked[i];
     case 'M':
