@@ -210,13 +210,11 @@ tl::expected<Program, Failure> Program::prepare(const std::string& named, bool i
   return result::tool_failed(fmt::format("Cannot prepare {}: {}.", named, error.what()));
 }
 
-static tl::expected<std::string, Failure> find_beside(const char* name) {
-  const fs::path path = our_directory() / name;
+tl::expected<std::string, Failure> find_runtime() {
+  const fs::path path = our_directory() / "libcrashcut_runtime.so";
   if (!fs::exists(path)) return result::tool_failed(fmt::format("The runtime is missing: {}.", path.string()));
   return path.string();
 }
-
-tl::expected<std::string, Failure> find_runtime() { return find_beside("libcrashcut_runtime.so"); }
 
 tl::expected<Program, Failure> prepare_run(recovery::Plan& plan, const std::string& named) {
   const auto runtime = find_runtime();
@@ -232,7 +230,7 @@ tl::expected<Program, Failure> prepare_run(recovery::Plan& plan, const std::stri
 }
 
 tl::expected<Program, Failure> prepare_threads(recovery::ThreadPlan& plan, const std::string& named) {
-  const auto runtime = find_beside("libcrashcut_threads.so");
+  const auto runtime = find_runtime();
   if (!runtime) return tl::unexpected(runtime.error());
   auto program = Program::prepare(named, true);
   if (!program) return program;

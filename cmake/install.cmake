@@ -1,11 +1,11 @@
-# What `cmake --install` leaves: the command with the runtimes that it looks for beside itself, crashcut.h for programs
+# What `cmake --install` leaves: the command with the library that it looks for beside itself and loads into programs, crashcut.h for programs
 # under test, and libcrashcut with its headers for tests in C++ (find_package(crashcut)).
 include(CMakePackageConfigHelpers)
 include(GNUInstallDirs)
 
 set(home ${CMAKE_INSTALL_LIBDIR}/crashcut)
 install(TARGETS crashcut RUNTIME DESTINATION ${home})
-install(TARGETS crashcut_runtime crashcut_threads LIBRARY DESTINATION ${home})
+install(TARGETS crashcut_runtime LIBRARY DESTINATION ${home})
 install(FILES include/crashcut.h DESTINATION ${home}/include)
 install(DIRECTORY ${CMAKE_BINARY_DIR}/instrument DESTINATION ${home})  # crashcut flags
 install(FILES ${CMAKE_BINARY_DIR}/crashcut_gdb.py DESTINATION ${home})

@@ -25,6 +25,7 @@ namespace fs = std::filesystem;
 const std::map<std::string, int> kHeight = {
     {"include", -1},
     {"persist", 0},
+    {"inject", 1},
     {"scheduler", 1},
     {"scheduler/runtime", 2},
     {"blocklayer", 2},

@@ -1,5 +1,4 @@
 // How the runtime gets into the program: LD_PRELOAD, a constructor before all others, and libc's own entry.
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -9,6 +8,8 @@
 
 #include <cstring>
 
+#include "inject/environment.h"
+#include "inject/interpose.h"
 #include "recovery/inprocess/arena.h"
 #include "recovery/inprocess/fresh_stack.h"
 #include "recovery/inprocess/gate.h"
@@ -16,17 +17,6 @@
 #include "recovery/inprocess/runtime_check.h"
 
 namespace crashcut::inprocess {
-
-const char* take_variable(char** envp, const char* name) {
-  const std::size_t length = std::strlen(name);
-  for (char** at = envp; *at != nullptr; ++at) {
-    if (std::strncmp(*at, name, length) != 0 || (*at)[length] != '=') continue;
-    const char* value = *at + length + 1;
-    for (char** rest = at; *rest != nullptr; ++rest) rest[0] = rest[1];
-    return value;
-  }
-  return nullptr;
-}
 
 namespace {
 
@@ -45,21 +35,6 @@ void copy_text(std::string_view from, char (&to)[kTextMost]) {
   const std::size_t count = std::min(from.size(), kTextMost - 1);
   std::memcpy(to, from.data(), count);
   to[count] = 0;
-}
-
-// LD_PRELOAD as it was before we put ourselves first.
-void restore_preload(char** envp) {
-  constexpr std::string_view kName = "LD_PRELOAD=";
-  for (char** at = envp; *at != nullptr; ++at) {
-    if (std::strncmp(*at, kName.data(), kName.size()) != 0) continue;
-    char* rest = std::strchr(*at, ':');
-    if (rest == nullptr) {
-      take_variable(envp, "LD_PRELOAD");
-    } else {
-      std::memmove(*at + kName.size(), rest + 1, std::strlen(rest + 1) + 1);
-    }
-    return;
-  }
 }
 
 // Out of the way of what the program opens, but below 64: a larger table of descriptors makes forks dearer.
@@ -112,18 +87,19 @@ void attach(int control_fd, int socket_fd) {
 }
 
 __attribute__((constructor(101))) void enter(int, char**, char** envp) {
+  using inject::take_variable;
+  inject::crashcut_choose_functions();
   if (!map_arenas()) die("cannot map memory for the model");
   const char* fds = take_variable(envp, kEnvironment);
   if (fds == nullptr) return;  // loaded without crashcut: do nothing
-  restore_preload(envp);
+  inject::restore_preload(envp);
   while (take_variable(envp, kPaddingName) != nullptr) {
   }
   // Set by Session: what is bound lazily would be bound again in every recovery.
   if (take_variable(envp, kBindNowMark) != nullptr) take_variable(envp, "LD_BIND_NOW");
-  char* rest = nullptr;
-  const long control = std::strtol(fds, &rest, 10);
-  if (*rest != ',') die("a malformed environment");
-  attach(static_cast<int>(control), static_cast<int>(std::strtol(rest + 1, nullptr, 10)));
+  int control = -1, socket = -1;
+  if (!inject::parse_descriptors(fds, control, socket)) die("a malformed environment");
+  attach(control, socket);
 }
 
 int wrapped_main(int argc, char** argv, char** envp) { return coordinate(argc, argv, envp, g_real_main); }
@@ -187,7 +163,7 @@ extern "C" __attribute__((visibility("default"))) int __libc_start_main(int (*ma
                                                                         char** argv, void (*init)(), void (*fini)(),
                                                                         void (*rtld_fini)(), void* stack_end) {
   using Start = int (*)(int (*)(int, char**, char**), int, char**, void (*)(), void (*)(), void (*)(), void*);
-  const auto real = reinterpret_cast<Start>(dlsym(RTLD_NEXT, "__libc_start_main"));
+  const auto real = reinterpret_cast<Start>(crashcut::inject::find_real("__libc_start_main"));
   using namespace crashcut::inprocess;
   if (g.phase == Phase::kIdle) return real(main, argc, argv, init, fini, rtld_fini, stack_end);
   g_real_main = main;

@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "inject/environment.h"
 #include "recovery/inprocess/apart.h"
 #include "recovery/inprocess/fresh_stack.h"
 
@@ -139,7 +140,8 @@ tl::expected<Launched, Failure> launch(const Session::Setup& setup, int control_
   std::string sanitizer = "ASAN_OPTIONS=verify_asan_link_order=0:detect_leaks=0";
   if (const char* own = getenv("ASAN_OPTIONS"); own != nullptr) sanitizer += fmt::format(":{}", own);
   for (std::string* e : {&preload, &channel, &working, &sanitizer}) l.envp.push_back(e->data());
-  std::string threads = fmt::format("CRASHCUT_THREADS={:08},{:08}", setup.threads_control_fd, setup.threads_names_fd);
+  std::string threads =
+      fmt::format("{}={:08},{:08}", inject::kThreadsVariable, setup.threads_control_fd, setup.threads_names_fd);
   if (setup.threads_control_fd >= 0) l.envp.push_back(threads.data());
   if (getenv("LD_BIND_NOW") == nullptr) {
     for (std::string* e : {&bind_now, &bind_mark}) l.envp.push_back(e->data());

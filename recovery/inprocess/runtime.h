@@ -109,10 +109,6 @@ extern Runtime g;
 
 std::uint64_t now_ns();
 
-// --- entry.cc
-// Takes the variable out of the environment; the program must not see it. Its value, null where there is none.
-const char* take_variable(char** envp, const char* name);
-
 // --- dispatch.cc
 // Whether the model does the call, unless it says kForward.
 bool is_model_call(const Call& call);

@@ -8,6 +8,7 @@
 
 #include <cstring>
 
+#include "inject/interpose.h"
 #include "recovery/inprocess/gate.h"
 #include "recovery/inprocess/runtime.h"
 
@@ -177,11 +178,11 @@ long* own_thread_id() {
 
 std::uint64_t now_ns() {
   timespec t;
-#ifdef CRASHCUT_JOINT
-  kernel(SYS_clock_gettime, CLOCK_MONOTONIC, &t);  // libc's name is taken: time is virtual for scheduled threads
-#else
-  clock_gettime(CLOCK_MONOTONIC, &t);  // the vdso's: no system call
-#endif
+  if (inject::schedules_threads()) {
+    kernel(SYS_clock_gettime, CLOCK_MONOTONIC, &t);  // libc's function would tell the virtual time of a thread
+  } else {
+    clock_gettime(CLOCK_MONOTONIC, &t);  // the vdso's: no system call
+  }
   return static_cast<std::uint64_t>(t.tv_sec) * 1000000000 + static_cast<std::uint64_t>(t.tv_nsec);
 }
 

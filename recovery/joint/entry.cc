@@ -1,5 +1,4 @@
 // After the in-process front end has set itself up (recovery/inprocess/entry.cc): the scheduler's side of it.
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -7,6 +6,7 @@
 
 #include <cstring>
 
+#include "inject/environment.h"
 #include "recovery/inprocess/gate.h"
 #include "recovery/inprocess/runtime.h"
 #include "recovery/joint/joint.h"
@@ -62,11 +62,9 @@ bool answer_getcwd(long number, const long* a, long& result) {
 }
 
 __attribute__((constructor(102))) void enter(int, char**, char** envp) {
-  const char* fds = inprocess::take_variable(envp, scheduler::runtime::kEnvironment);
-  if (fds == nullptr || inprocess::g.header == nullptr) return;
-  char* rest = nullptr;
-  const long control = std::strtol(fds, &rest, 10);
-  const long names = *rest == ',' ? std::strtol(rest + 1, nullptr, 10) : -1;
+  const char* fds = inject::take_variable(envp, inject::kThreadsVariable);
+  int control = -1, names = -1;
+  if (fds == nullptr || inprocess::g.header == nullptr || !inject::parse_descriptors(fds, control, names)) return;
   g_kept_control = static_cast<scheduler::runtime::Control*>(map_shared(control, sizeof(scheduler::runtime::Control)));
   g_names = static_cast<scheduler::runtime::Names*>(map_shared(names, sizeof(scheduler::runtime::Names)));
   if (g_kept_control == nullptr || g_names == nullptr || g_kept_control->magic != scheduler::runtime::kMagic)
@@ -93,7 +91,3 @@ __attribute__((constructor(102))) void enter(int, char**, char** envp) {
 }  // namespace
 
 }  // namespace crashcut::joint
-
-namespace crashcut::scheduler::runtime {
-void* find_real(const char* name) { return dlsym(RTLD_NEXT, name); }
-}  // namespace crashcut::scheduler::runtime

@@ -1,5 +1,5 @@
 // What an instrumented program calls when it runs without crashcut: accesses are not noted, atomics are the
-// processor's. Under crashcut threads, libcrashcut_threads.so is loaded before and its functions are taken instead.
+// processor's. Under crashcut threads, libcrashcut_runtime.so is loaded before and its functions are taken instead.
 #include <cstddef>
 #include <cstdint>
 #include <cstring>

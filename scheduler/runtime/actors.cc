@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "inject/interpose.h"
 #include "scheduler/primitives/condition.h"
 #include "scheduler/primitives/mutex.h"
 #include "scheduler/primitives/process.h"
@@ -112,7 +113,7 @@ void end_actor(void* result) {
   self.is_ending = true;
   // It runs cleanup handlers and destructors on its way to where the thread began.
   static void (*real)(void*) = nullptr;
-  if (real == nullptr) real = reinterpret_cast<void (*)(void*)>(find_real("pthread_exit"));
+  if (real == nullptr) real = reinterpret_cast<void (*)(void*)>(inject::find_real("pthread_exit"));
   real(result);
   __builtin_unreachable();
 }
@@ -200,7 +201,7 @@ void end_process(int code, bool runs_handlers, const void* caller) {
     // Destructors and functions of atexit() are part of the program: their calls are operations, and other threads run
     // meanwhile. exit() then ends by _exit(), which comes back here.
     static void (*real_exit)(int) = nullptr;
-    if (real_exit == nullptr) real_exit = reinterpret_cast<void (*)(int)>(find_real("exit"));
+    if (real_exit == nullptr) real_exit = reinterpret_cast<void (*)(int)>(inject::find_real("exit"));
     g_exiting = {request, self.id, caller};
     real_exit(code);
   }

@@ -3,6 +3,7 @@
 
 #include <time.h>
 
+#include "inject/interpose.h"
 #include "scheduler/runtime/world.h"
 
 namespace crashcut::scheduler::runtime {
@@ -19,8 +20,3 @@ std::uint64_t now_ns();
 // Numbers that are the actor's own, and the same in every execution.
 void fill_random(void* out, std::size_t bytes);
 }  // namespace crashcut::scheduler::runtime
-
-#define EXPORT extern "C" __attribute__((visibility("default")))
-// For CRASHCUT_ENTRY (loops.h).
-#define HIDDEN extern "C" __attribute__((visibility("hidden"), used))
-#define CALLER __builtin_return_address(0)

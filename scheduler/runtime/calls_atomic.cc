@@ -148,38 +148,34 @@ bool compare_exchange(T* place, T* expected, T desired, int order, int order_of_
 using namespace crashcut::scheduler;
 using namespace crashcut::scheduler::runtime;
 
-#define MODIFY(bits, T, name, verb)                                                 \
-  CRASHCUT_ENTRY(__tsan_atomic##bits##_##name);                                     \
-  HIDDEN T crashcut_impl___tsan_atomic##bits##_##name(T* p, T operand, int order) { \
-    return act<T>({p, verb, operand, 0, order, kRelaxed, CALLER});                  \
+#define MODIFY(bits, T, name, verb)                                                       \
+  EXPORT_NOTING_REGISTERS(T, __tsan_atomic##bits##_##name)(T * p, T operand, int order) { \
+    return act<T>({p, verb, operand, 0, order, kRelaxed, CALLER});                        \
   }
-#define COMPARE(bits, T, name)                                                                   \
-  CRASHCUT_ENTRY(__tsan_atomic##bits##_##name);                                                  \
-  HIDDEN int crashcut_impl___tsan_atomic##bits##_##name(T* p, T* expected, T desired, int order, \
-                                                        int order_of_failure) {                  \
-    return compare_exchange(p, expected, desired, order, order_of_failure, CALLER) ? 1 : 0;      \
+#define COMPARE(bits, T, name)                                                              \
+  EXPORT_NOTING_REGISTERS(int, __tsan_atomic##bits##_##name)                                \
+  (T * p, T * expected, T desired, int order, int order_of_failure) {                       \
+    return compare_exchange(p, expected, desired, order, order_of_failure, CALLER) ? 1 : 0; \
   }
-#define ATOMIC(bits, T)                                                                                     \
-  CRASHCUT_ENTRY(__tsan_atomic##bits##_load);                                                               \
-  HIDDEN T crashcut_impl___tsan_atomic##bits##_load(T* p, int order) {                                      \
-    return act<T>({p, memory::kLoad, 0, 0, order, kRelaxed, CALLER});                                       \
-  }                                                                                                         \
-  EXPORT void __tsan_atomic##bits##_store(T* p, T value, int order) {                                       \
-    act<T>({p, memory::kStore, value, 0, order, kRelaxed, CALLER});                                         \
-  }                                                                                                         \
-  MODIFY(bits, T, exchange, memory::kExchange)                                                              \
-  MODIFY(bits, T, fetch_add, memory::kAdd)                                                                  \
-  MODIFY(bits, T, fetch_sub, memory::kSubtract)                                                             \
-  MODIFY(bits, T, fetch_and, memory::kAnd)                                                                  \
-  MODIFY(bits, T, fetch_or, memory::kOr)                                                                    \
-  MODIFY(bits, T, fetch_xor, memory::kXor)                                                                  \
-  MODIFY(bits, T, fetch_nand, memory::kNand)                                                                \
-  COMPARE(bits, T, compare_exchange_strong)                                                                 \
-  COMPARE(bits, T, compare_exchange_weak)                                                                   \
-  CRASHCUT_ENTRY(__tsan_atomic##bits##_compare_exchange_val);                                               \
-  HIDDEN T crashcut_impl___tsan_atomic##bits##_compare_exchange_val(T* p, T expected, T desired, int order, \
-                                                                    int order_of_failure) {                 \
-    return act<T>({p, memory::kCompareExchange, desired, expected, order, order_of_failure, CALLER});       \
+#define ATOMIC(bits, T)                                                                               \
+  EXPORT_NOTING_REGISTERS(T, __tsan_atomic##bits##_load)(T * p, int order) {                          \
+    return act<T>({p, memory::kLoad, 0, 0, order, kRelaxed, CALLER});                                 \
+  }                                                                                                   \
+  EXPORT(void, __tsan_atomic##bits##_store)(T * p, T value, int order) {                              \
+    act<T>({p, memory::kStore, value, 0, order, kRelaxed, CALLER});                                   \
+  }                                                                                                   \
+  MODIFY(bits, T, exchange, memory::kExchange)                                                        \
+  MODIFY(bits, T, fetch_add, memory::kAdd)                                                            \
+  MODIFY(bits, T, fetch_sub, memory::kSubtract)                                                       \
+  MODIFY(bits, T, fetch_and, memory::kAnd)                                                            \
+  MODIFY(bits, T, fetch_or, memory::kOr)                                                              \
+  MODIFY(bits, T, fetch_xor, memory::kXor)                                                            \
+  MODIFY(bits, T, fetch_nand, memory::kNand)                                                          \
+  COMPARE(bits, T, compare_exchange_strong)                                                           \
+  COMPARE(bits, T, compare_exchange_weak)                                                             \
+  EXPORT_NOTING_REGISTERS(T, __tsan_atomic##bits##_compare_exchange_val)                              \
+  (T * p, T expected, T desired, int order, int order_of_failure) {                                   \
+    return act<T>({p, memory::kCompareExchange, desired, expected, order, order_of_failure, CALLER}); \
   }
 
 ATOMIC(8, std::uint8_t)
@@ -188,10 +184,10 @@ ATOMIC(32, std::uint32_t)
 ATOMIC(64, std::uint64_t)
 ATOMIC(128, Wide)
 
-EXPORT void __tsan_atomic_thread_fence(int order) {
+EXPORT(void, __tsan_atomic_thread_fence)(int order) {
   if (is_scheduling()) note_fence(acquires(order), releases(order));
 }
-EXPORT void __tsan_atomic_signal_fence(int) {}
+EXPORT(void, __tsan_atomic_signal_fence)(int) {}
 
 // For scheduler/instrument/atomic_wait.h.
-EXPORT int crashcut_exchange_failed() { return std::exchange(g_exchange_failed, false) ? 1 : 0; }
+EXPORT(int, crashcut_exchange_failed)() { return std::exchange(g_exchange_failed, false) ? 1 : 0; }

@@ -113,7 +113,7 @@ bool is_cancellation_point(long number) {
 // The runtime's own library has its own reasons.
 bool do_objects_refer_to(std::span<const char* const> names) {
   const auto visit = [](dl_phdr_info* info, std::size_t, void* wanted) {
-    const bool is_own = info->dlpi_name != nullptr && std::strstr(info->dlpi_name, "libcrashcut_threads") != nullptr;
+    const bool is_own = info->dlpi_name != nullptr && std::strstr(info->dlpi_name, "libcrashcut_runtime") != nullptr;
     return !is_own && refers_to(*info, *static_cast<std::span<const char* const>*>(wanted)) ? 1 : 0;
   };
   return dl_iterate_phdr(visit, &names) != 0;
@@ -190,7 +190,7 @@ bool is_cancelled_before(long number, const void* caller) {
 using namespace crashcut::scheduler;
 using namespace crashcut::scheduler::runtime;
 
-EXPORT int pthread_cancel(pthread_t handle) {
+EXPORT(int, pthread_cancel)(pthread_t handle) {
   if (!is_scheduling()) refuse("pthread_cancel() outside of main()");
   if (!g_is_cancelling) refuse("pthread_cancel() by a library that was loaded later");
   Actor* target = actor_of_handle(static_cast<std::uint64_t>(handle));
@@ -198,7 +198,7 @@ EXPORT int pthread_cancel(pthread_t handle) {
   return static_cast<int>(perform(cancellation::access(cancellation_object(*target), cancellation::kRequest), CALLER));
 }
 
-EXPORT void pthread_testcancel() {
+EXPORT(void, pthread_testcancel)() {
   if (!is_scheduling() || !g_is_cancelling) return;
   heed_cancellation(CALLER);
   // A loop of these alone waits to be cancelled. It may also be one that computes: where nobody else can go on, it
@@ -209,7 +209,7 @@ EXPORT void pthread_testcancel() {
   note_sleep(false);
 }
 
-EXPORT int pthread_setcancelstate(int state, int* old) {
+EXPORT(int, pthread_setcancelstate)(int state, int* old) {
   if (state != PTHREAD_CANCEL_ENABLE && state != PTHREAD_CANCEL_DISABLE) return EINVAL;
   static bool outside = true;
   bool& is_enabled = is_scheduling() ? current_actor().is_cancel_enabled : outside;
@@ -218,7 +218,7 @@ EXPORT int pthread_setcancelstate(int state, int* old) {
   return 0;
 }
 
-EXPORT int pthread_setcanceltype(int type, int* old) {
+EXPORT(int, pthread_setcanceltype)(int type, int* old) {
   if (type == PTHREAD_CANCEL_ASYNCHRONOUS)
     refuse(name_openmp("pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS)", CALLER));
   if (type != PTHREAD_CANCEL_DEFERRED) return EINVAL;

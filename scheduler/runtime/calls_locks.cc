@@ -115,7 +115,7 @@ ObjectId mutex_object(const pthread_mutex_t* m) {
 using namespace crashcut::scheduler;
 using namespace crashcut::scheduler::runtime;
 
-EXPORT int pthread_mutex_init(pthread_mutex_t* m, const pthread_mutexattr_t* attributes) {
+EXPORT(int, pthread_mutex_init)(pthread_mutex_t* m, const pthread_mutexattr_t* attributes) {
   int type = PTHREAD_MUTEX_DEFAULT, robust = PTHREAD_MUTEX_STALLED;
   if (attributes != nullptr) {
     pthread_mutexattr_gettype(attributes, &type);
@@ -123,17 +123,15 @@ EXPORT int pthread_mutex_init(pthread_mutex_t* m, const pthread_mutexattr_t* att
   }
   return init(m, type | (robust == PTHREAD_MUTEX_ROBUST ? kRobustBit : 0));
 }
-CRASHCUT_ENTRY(pthread_mutex_lock);
-HIDDEN int crashcut_impl_pthread_mutex_lock(pthread_mutex_t* m) { return lock(m, mutex::kLock, CALLER); }
-CRASHCUT_ENTRY(pthread_mutex_trylock);
-HIDDEN int crashcut_impl_pthread_mutex_trylock(pthread_mutex_t* m) { return lock(m, mutex::kTryLock, CALLER); }
-EXPORT int pthread_mutex_unlock(pthread_mutex_t* m) { return lock(m, mutex::kUnlock, CALLER); }
-EXPORT int pthread_mutex_destroy(pthread_mutex_t* m) { return lock(m, mutex::kDestroy, CALLER); }
-EXPORT int pthread_mutex_consistent(pthread_mutex_t* m) { return lock(m, mutex::kConsistent, CALLER); }
-EXPORT int pthread_mutex_timedlock(pthread_mutex_t* m, const struct timespec* until) {
+EXPORT_NOTING_REGISTERS(int, pthread_mutex_lock)(pthread_mutex_t* m) { return lock(m, mutex::kLock, CALLER); }
+EXPORT_NOTING_REGISTERS(int, pthread_mutex_trylock)(pthread_mutex_t* m) { return lock(m, mutex::kTryLock, CALLER); }
+EXPORT(int, pthread_mutex_unlock)(pthread_mutex_t* m) { return lock(m, mutex::kUnlock, CALLER); }
+EXPORT(int, pthread_mutex_destroy)(pthread_mutex_t* m) { return lock(m, mutex::kDestroy, CALLER); }
+EXPORT(int, pthread_mutex_consistent)(pthread_mutex_t* m) { return lock(m, mutex::kConsistent, CALLER); }
+EXPORT(int, pthread_mutex_timedlock)(pthread_mutex_t* m, const struct timespec* until) {
   return timed_lock(m, until, CALLER);
 }
-EXPORT int pthread_mutex_clocklock(pthread_mutex_t* m, clockid_t, const struct timespec* until) {
+EXPORT(int, pthread_mutex_clocklock)(pthread_mutex_t* m, clockid_t, const struct timespec* until) {
   return timed_lock(m, until, CALLER);
 }
 
@@ -143,17 +141,17 @@ static int do_spin(pthread_spinlock_t* s, mutex::Verb verb, bool is_initialised,
   const ObjectId id = object_at(PrimitiveId::kMutex, const_cast<const int*>(s), {{}, mutex::kNormal}, is_initialised);
   return is_initialised ? 0 : static_cast<int>(perform(mutex::access(id, verb), caller));
 }
-EXPORT int pthread_spin_init(pthread_spinlock_t* s, int) { return *s = 1, do_spin(s, mutex::kLock, true, CALLER); }
-CRASHCUT_ENTRY(pthread_spin_lock);
-HIDDEN int crashcut_impl_pthread_spin_lock(pthread_spinlock_t* s) { return do_spin(s, mutex::kLock, false, CALLER); }
-CRASHCUT_ENTRY(pthread_spin_trylock);
-HIDDEN int crashcut_impl_pthread_spin_trylock(pthread_spinlock_t* s) {
+EXPORT(int, pthread_spin_init)(pthread_spinlock_t* s, int) { return *s = 1, do_spin(s, mutex::kLock, true, CALLER); }
+EXPORT_NOTING_REGISTERS(int, pthread_spin_lock)(pthread_spinlock_t* s) {
+  return do_spin(s, mutex::kLock, false, CALLER);
+}
+EXPORT_NOTING_REGISTERS(int, pthread_spin_trylock)(pthread_spinlock_t* s) {
   return do_spin(s, mutex::kTryLock, false, CALLER);
 }
-EXPORT int pthread_spin_unlock(pthread_spinlock_t* s) { return do_spin(s, mutex::kUnlock, false, CALLER); }
-EXPORT int pthread_spin_destroy(pthread_spinlock_t* s) { return do_spin(s, mutex::kDestroy, false, CALLER); }
+EXPORT(int, pthread_spin_unlock)(pthread_spinlock_t* s) { return do_spin(s, mutex::kUnlock, false, CALLER); }
+EXPORT(int, pthread_spin_destroy)(pthread_spinlock_t* s) { return do_spin(s, mutex::kDestroy, false, CALLER); }
 
-EXPORT int pthread_rwlock_init(pthread_rwlock_t* l, const pthread_rwlockattr_t* attributes) {
+EXPORT(int, pthread_rwlock_init)(pthread_rwlock_t* l, const pthread_rwlockattr_t* attributes) {
   int preference = 0;
   if (attributes != nullptr) pthread_rwlockattr_getkind_np(attributes, &preference);
   std::memset(l, 0, sizeof *l);
@@ -161,46 +159,44 @@ EXPORT int pthread_rwlock_init(pthread_rwlock_t* l, const pthread_rwlockattr_t* 
   if (is_scheduling()) rwlock_object(l, true);
   return 0;
 }
-CRASHCUT_ENTRY(pthread_rwlock_rdlock);
-HIDDEN int crashcut_impl_pthread_rwlock_rdlock(pthread_rwlock_t* l) { return take(l, rwlock::kRead, nullptr, CALLER); }
-CRASHCUT_ENTRY(pthread_rwlock_wrlock);
-HIDDEN int crashcut_impl_pthread_rwlock_wrlock(pthread_rwlock_t* l) { return take(l, rwlock::kWrite, nullptr, CALLER); }
-CRASHCUT_ENTRY(pthread_rwlock_tryrdlock);
-HIDDEN int crashcut_impl_pthread_rwlock_tryrdlock(pthread_rwlock_t* l) {
+EXPORT_NOTING_REGISTERS(int, pthread_rwlock_rdlock)(pthread_rwlock_t* l) {
+  return take(l, rwlock::kRead, nullptr, CALLER);
+}
+EXPORT_NOTING_REGISTERS(int, pthread_rwlock_wrlock)(pthread_rwlock_t* l) {
+  return take(l, rwlock::kWrite, nullptr, CALLER);
+}
+EXPORT_NOTING_REGISTERS(int, pthread_rwlock_tryrdlock)(pthread_rwlock_t* l) {
   return take(l, rwlock::kTryRead, nullptr, CALLER);
 }
-CRASHCUT_ENTRY(pthread_rwlock_trywrlock);
-HIDDEN int crashcut_impl_pthread_rwlock_trywrlock(pthread_rwlock_t* l) {
+EXPORT_NOTING_REGISTERS(int, pthread_rwlock_trywrlock)(pthread_rwlock_t* l) {
   return take(l, rwlock::kTryWrite, nullptr, CALLER);
 }
-EXPORT int pthread_rwlock_timedrdlock(pthread_rwlock_t* l, const struct timespec* until) {
+EXPORT(int, pthread_rwlock_timedrdlock)(pthread_rwlock_t* l, const struct timespec* until) {
   return take(l, rwlock::kTimedRead, until, CALLER);
 }
-EXPORT int pthread_rwlock_timedwrlock(pthread_rwlock_t* l, const struct timespec* until) {
+EXPORT(int, pthread_rwlock_timedwrlock)(pthread_rwlock_t* l, const struct timespec* until) {
   return take(l, rwlock::kTimedWrite, until, CALLER);
 }
-EXPORT int pthread_rwlock_clockrdlock(pthread_rwlock_t* l, clockid_t, const struct timespec* until) {
+EXPORT(int, pthread_rwlock_clockrdlock)(pthread_rwlock_t* l, clockid_t, const struct timespec* until) {
   return take(l, rwlock::kTimedRead, until, CALLER);
 }
-EXPORT int pthread_rwlock_clockwrlock(pthread_rwlock_t* l, clockid_t, const struct timespec* until) {
+EXPORT(int, pthread_rwlock_clockwrlock)(pthread_rwlock_t* l, clockid_t, const struct timespec* until) {
   return take(l, rwlock::kTimedWrite, until, CALLER);
 }
-EXPORT int pthread_rwlock_unlock(pthread_rwlock_t* l) {
+EXPORT(int, pthread_rwlock_unlock)(pthread_rwlock_t* l) {
   if (is_scheduling()) perform(rwlock::access(rwlock_object(l), rwlock::kUnlock), CALLER);
   return 0;
 }
-EXPORT int pthread_rwlock_destroy(pthread_rwlock_t* l) {
+EXPORT(int, pthread_rwlock_destroy)(pthread_rwlock_t* l) {
   return is_scheduling() ? static_cast<int>(perform(rwlock::access(rwlock_object(l), rwlock::kDestroy), CALLER)) : 0;
 }
 
 static pthread_mutex_t* of(mtx_t* m) { return reinterpret_cast<pthread_mutex_t*>(m); }
-EXPORT int mtx_init(mtx_t* m, int type) {
+EXPORT(int, mtx_init)(mtx_t* m, int type) {
   return c11(init(of(m), (type & mtx_recursive) != 0 ? PTHREAD_MUTEX_RECURSIVE : PTHREAD_MUTEX_NORMAL));
 }
-CRASHCUT_ENTRY(mtx_lock);
-HIDDEN int crashcut_impl_mtx_lock(mtx_t* m) { return c11(lock(of(m), mutex::kLock, CALLER)); }
-CRASHCUT_ENTRY(mtx_trylock);
-HIDDEN int crashcut_impl_mtx_trylock(mtx_t* m) { return c11(lock(of(m), mutex::kTryLock, CALLER)); }
-EXPORT int mtx_timedlock(mtx_t* m, const struct timespec* until) { return c11(timed_lock(of(m), until, CALLER)); }
-EXPORT int mtx_unlock(mtx_t* m) { return c11(lock(of(m), mutex::kUnlock, CALLER)); }
-EXPORT void mtx_destroy(mtx_t* m) { lock(of(m), mutex::kDestroy, CALLER); }
+EXPORT_NOTING_REGISTERS(int, mtx_lock)(mtx_t* m) { return c11(lock(of(m), mutex::kLock, CALLER)); }
+EXPORT_NOTING_REGISTERS(int, mtx_trylock)(mtx_t* m) { return c11(lock(of(m), mutex::kTryLock, CALLER)); }
+EXPORT(int, mtx_timedlock)(mtx_t* m, const struct timespec* until) { return c11(timed_lock(of(m), until, CALLER)); }
+EXPORT(int, mtx_unlock)(mtx_t* m) { return c11(lock(of(m), mutex::kUnlock, CALLER)); }
+EXPORT(void, mtx_destroy)(mtx_t* m) { lock(of(m), mutex::kDestroy, CALLER); }

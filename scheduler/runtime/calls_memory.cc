@@ -23,12 +23,11 @@ using namespace crashcut::scheduler::runtime;
 
 // Reads note the registers: they may be a loop's.
 #define READ(name, bytes) \
-  CRASHCUT_ENTRY(name);   \
-  HIDDEN void crashcut_impl_##name(void* p) { plain(p, bytes, false, CALLER); }
+  EXPORT_NOTING_REGISTERS(void, name)(void* p) { plain(p, bytes, false, CALLER); }
 #define WRITE(name, bytes) \
-  EXPORT void name(void* p) { plain(p, bytes, true, CALLER); }
+  EXPORT(void, name)(void* p) { plain(p, bytes, true, CALLER); }
 #define BOTH(name, bytes)           \
-  EXPORT void name(void* p) {       \
+  EXPORT(void, name)(void* p) {     \
     plain(p, bytes, false, CALLER); \
     plain(p, bytes, true, CALLER);  \
   }
@@ -50,25 +49,25 @@ SIZE(4)
 SIZE(8)
 SIZE(16)
 
-EXPORT void __tsan_read_range(void* p, std::size_t bytes) { plain(p, bytes, false, CALLER); }
-EXPORT void __tsan_write_range(void* p, std::size_t bytes) { plain(p, bytes, true, CALLER); }
-EXPORT void __tsan_vptr_read(void** p) { plain(p, sizeof *p, false, CALLER); }
-EXPORT void __tsan_vptr_update(void** p, void* value) {
+EXPORT(void, __tsan_read_range)(void* p, std::size_t bytes) { plain(p, bytes, false, CALLER); }
+EXPORT(void, __tsan_write_range)(void* p, std::size_t bytes) { plain(p, bytes, true, CALLER); }
+EXPORT(void, __tsan_vptr_read)(void** p) { plain(p, sizeof *p, false, CALLER); }
+EXPORT(void, __tsan_vptr_update)(void** p, void* value) {
   // A constructor or destructor that sets what is there already changes nothing that others could see.
   if (*p != value) plain(p, sizeof *p, true, CALLER);
 }
 
-EXPORT void __tsan_init() { note_instrumented(CALLER); }
-EXPORT void __tsan_func_entry(void* call_site) {
+EXPORT(void, __tsan_init)() { note_instrumented(CALLER); }
+EXPORT(void, __tsan_func_entry)(void* call_site) {
   if (is_scheduling()) enter_function(call_site);
 }
 // A function with a result sets it after this call; void main() ends with what is left here.
-EXPORT std::uint64_t __tsan_func_exit(void*) {
+EXPORT(std::uint64_t, __tsan_func_exit)(void*) {
   if (is_scheduling()) leave_function();
   return kNoResultOfMain;
 }
-EXPORT void __tsan_ignore_thread_begin() {}
-EXPORT void __tsan_ignore_thread_end() {}
+EXPORT(void, __tsan_ignore_thread_begin)() {}
+EXPORT(void, __tsan_ignore_thread_end)() {}
 
 static void* copy(void* to, const void* from, std::size_t bytes, const void* pc) {
   plain(from, bytes, false, pc);
@@ -80,12 +79,12 @@ static void* fill(void* to, int value, std::size_t bytes, const void* pc) {
   return std::memset(to, value, bytes);
 }
 // The linker turns calls of instrumented code into these (--wrap), newer compilers do it themselves.
-EXPORT void* __wrap_memcpy(void* to, const void* from, std::size_t bytes) { return copy(to, from, bytes, CALLER); }
-EXPORT void* __wrap_memmove(void* to, const void* from, std::size_t bytes) { return copy(to, from, bytes, CALLER); }
-EXPORT void* __wrap_memset(void* to, int value, std::size_t bytes) { return fill(to, value, bytes, CALLER); }
-EXPORT void* __tsan_memcpy(void* to, const void* from, std::size_t bytes) { return copy(to, from, bytes, CALLER); }
-EXPORT void* __tsan_memmove(void* to, const void* from, std::size_t bytes) { return copy(to, from, bytes, CALLER); }
-EXPORT void* __tsan_memset(void* to, int value, std::size_t bytes) { return fill(to, value, bytes, CALLER); }
+EXPORT(void*, __wrap_memcpy)(void* to, const void* from, std::size_t bytes) { return copy(to, from, bytes, CALLER); }
+EXPORT(void*, __wrap_memmove)(void* to, const void* from, std::size_t bytes) { return copy(to, from, bytes, CALLER); }
+EXPORT(void*, __wrap_memset)(void* to, int value, std::size_t bytes) { return fill(to, value, bytes, CALLER); }
+EXPORT(void*, __tsan_memcpy)(void* to, const void* from, std::size_t bytes) { return copy(to, from, bytes, CALLER); }
+EXPORT(void*, __tsan_memmove)(void* to, const void* from, std::size_t bytes) { return copy(to, from, bytes, CALLER); }
+EXPORT(void*, __tsan_memset)(void* to, int value, std::size_t bytes) { return fill(to, value, bytes, CALLER); }
 
 // The guard of a function's static variable: its first byte says that it is done, and the compiler looks at that
 // before it calls.
@@ -109,9 +108,9 @@ static void end_guard(char* guard, once::Verb verb, const void* caller) {
   *guard = static_cast<char>(value);
 }
 static char* byte_of(long long* guard) { return reinterpret_cast<char*>(guard); }
-EXPORT int __cxa_guard_acquire(long long* guard) {
+EXPORT(int, __cxa_guard_acquire)(long long* guard) {
   if (!is_scheduling()) return *byte_of(guard) == 0 ? 1 : 0;
   return perform(once::access(guard_object(byte_of(guard)), once::kBegin), CALLER) == once::kMustRun ? 1 : 0;
 }
-EXPORT void __cxa_guard_release(long long* guard) { end_guard(byte_of(guard), once::kEnd, CALLER); }
-EXPORT void __cxa_guard_abort(long long* guard) { end_guard(byte_of(guard), once::kGiveUp, CALLER); }
+EXPORT(void, __cxa_guard_release)(long long* guard) { end_guard(byte_of(guard), once::kEnd, CALLER); }
+EXPORT(void, __cxa_guard_abort)(long long* guard) { end_guard(byte_of(guard), once::kGiveUp, CALLER); }

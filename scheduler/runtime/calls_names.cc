@@ -47,15 +47,15 @@ int make_file(char* name, int suffix_bytes, int flags) {
 
 }  // namespace
 
-EXPORT int mkstemp(char* name) { return make_file(name, 0, 0); }
-EXPORT int mkstemp64(char* name) { return make_file(name, 0, 0); }
-EXPORT int mkostemp(char* name, int flags) { return make_file(name, 0, flags); }
-EXPORT int mkostemp64(char* name, int flags) { return make_file(name, 0, flags); }
-EXPORT int mkstemps(char* name, int suffix_bytes) { return make_file(name, suffix_bytes, 0); }
-EXPORT int mkstemps64(char* name, int suffix_bytes) { return make_file(name, suffix_bytes, 0); }
-EXPORT int mkostemps(char* name, int suffix_bytes, int flags) { return make_file(name, suffix_bytes, flags); }
-EXPORT int mkostemps64(char* name, int suffix_bytes, int flags) { return make_file(name, suffix_bytes, flags); }
-EXPORT char* mkdtemp(char* name) {
+EXPORT(int, mkstemp)(char* name) { return make_file(name, 0, 0); }
+EXPORT(int, mkstemp64)(char* name) { return make_file(name, 0, 0); }
+EXPORT(int, mkostemp)(char* name, int flags) { return make_file(name, 0, flags); }
+EXPORT(int, mkostemp64)(char* name, int flags) { return make_file(name, 0, flags); }
+EXPORT(int, mkstemps)(char* name, int suffix_bytes) { return make_file(name, suffix_bytes, 0); }
+EXPORT(int, mkstemps64)(char* name, int suffix_bytes) { return make_file(name, suffix_bytes, 0); }
+EXPORT(int, mkostemps)(char* name, int suffix_bytes, int flags) { return make_file(name, suffix_bytes, flags); }
+EXPORT(int, mkostemps64)(char* name, int suffix_bytes, int flags) { return make_file(name, suffix_bytes, flags); }
+EXPORT(char*, mkdtemp)(char* name) {
   return make_name(name, 0, [](const char* path) { return mkdir(path, 0700); }) < 0 ? nullptr : name;
 }
 

@@ -586,13 +586,14 @@ Answer do_signal_call(long number, const long* a, const void* caller, long& resu
 using namespace crashcut::scheduler;
 using namespace crashcut::scheduler::runtime;
 
-EXPORT int pthread_kill(pthread_t handle, int signal) {
-  if (!is_scheduling()) return reinterpret_cast<int (*)(pthread_t, int)>(find_real("pthread_kill"))(handle, signal);
+EXPORT(int, pthread_kill)(pthread_t handle, int signal) {
+  if (!is_scheduling())
+    return reinterpret_cast<int (*)(pthread_t, int)>(crashcut::inject::find_real("pthread_kill"))(handle, signal);
   Actor* target = actor_of_handle(static_cast<std::uint64_t>(handle));
   return target == nullptr ? ESRCH : send_to_thread(*target, signal, CALLER);
 }
 // libc keeps one number for all threads here.
-EXPORT int pthread_sigqueue(pthread_t handle, int signal, const union sigval value) {
+EXPORT(int, pthread_sigqueue)(pthread_t handle, int signal, const union sigval value) {
   if (!is_scheduling()) refuse("pthread_sigqueue() outside of main()");
   const Actor* target = actor_of_handle(static_cast<std::uint64_t>(handle));
   if (target == nullptr) return ESRCH;

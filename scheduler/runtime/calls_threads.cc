@@ -154,28 +154,29 @@ void run_key_destructors(Actor& actor) {
 using namespace crashcut::scheduler;
 using namespace crashcut::scheduler::runtime;
 
-EXPORT int pthread_create(pthread_t* handle, const pthread_attr_t* attributes, void* (*routine)(void*),
-                          void* argument) {
+EXPORT(int, pthread_create)
+(pthread_t* handle, const pthread_attr_t* attributes, void* (*routine)(void*), void* argument) {
   return create(handle, attributes, routine, argument, CALLER);
 }
-EXPORT int pthread_join(pthread_t handle, void** result) { return join(handle, result, thread::kJoin, CALLER); }
-EXPORT int pthread_tryjoin_np(pthread_t handle, void** result) {
+EXPORT(int, pthread_join)(pthread_t handle, void** result) { return join(handle, result, thread::kJoin, CALLER); }
+EXPORT(int, pthread_tryjoin_np)(pthread_t handle, void** result) {
   return join(handle, result, thread::kTryJoin, CALLER);
 }
-EXPORT int pthread_timedjoin_np(pthread_t handle, void** result, const struct timespec* until) {
+EXPORT(int, pthread_timedjoin_np)(pthread_t handle, void** result, const struct timespec* until) {
   return join(handle, result, thread::kTimedJoin, CALLER, until);
 }
-EXPORT int pthread_clockjoin_np(pthread_t handle, void** result, clockid_t, const struct timespec* until) {
+EXPORT(int, pthread_clockjoin_np)(pthread_t handle, void** result, clockid_t, const struct timespec* until) {
   return join(handle, result, thread::kTimedJoin, CALLER, until);
 }
-EXPORT int pthread_detach(pthread_t handle) { return join(handle, nullptr, thread::kDetach, CALLER); }
-EXPORT void pthread_exit(void* result) {
+EXPORT(int, pthread_detach)(pthread_t handle) { return join(handle, nullptr, thread::kDetach, CALLER); }
+EXPORT(void, pthread_exit)(void* result) {
   if (!is_scheduling()) refuse("pthread_exit() outside of main()");
   end_actor(result);
 }
-EXPORT int pthread_getattr_np(pthread_t handle, pthread_attr_t* attributes) {
+EXPORT(int, pthread_getattr_np)(pthread_t handle, pthread_attr_t* attributes) {
   if (!is_scheduling())
-    return reinterpret_cast<int (*)(pthread_t, pthread_attr_t*)>(find_real("pthread_getattr_np"))(handle, attributes);
+    return reinterpret_cast<int (*)(pthread_t, pthread_attr_t*)>(crashcut::inject::find_real("pthread_getattr_np"))(
+        handle, attributes);
   const Actor* actor = target_of(handle);
   if (actor == nullptr) return ESRCH;
   const Stack stack =
@@ -183,9 +184,11 @@ EXPORT int pthread_getattr_np(pthread_t handle, pthread_attr_t* attributes) {
   if (const int error = pthread_attr_init(attributes); error != 0) return error;
   return pthread_attr_setstack(attributes, stack.begin, stack.bytes);
 }
-EXPORT int pthread_once(pthread_once_t* control, void (*routine)(void)) { return call_once(control, routine, CALLER); }
+EXPORT(int, pthread_once)(pthread_once_t* control, void (*routine)(void)) {
+  return call_once(control, routine, CALLER);
+}
 
-EXPORT int pthread_key_create(pthread_key_t* out, void (*destructor)(void*)) {
+EXPORT(int, pthread_key_create)(pthread_key_t* out, void (*destructor)(void*)) {
   for (std::uint32_t i = 0; i < kKeysMost; ++i) {
     if (key_table()[i].is_used) continue;
     key_table()[i] = {true, destructor};
@@ -196,44 +199,46 @@ EXPORT int pthread_key_create(pthread_key_t* out, void (*destructor)(void*)) {
   }
   return EAGAIN;
 }
-EXPORT int pthread_key_delete(pthread_key_t key) {
+EXPORT(int, pthread_key_delete)(pthread_key_t key) {
   if (key >= kKeysMost || !key_table()[key].is_used) return EINVAL;
   key_table()[key].is_used = false;
   return 0;
 }
-EXPORT int pthread_setspecific(pthread_key_t key, const void* value) {
+EXPORT(int, pthread_setspecific)(pthread_key_t key, const void* value) {
   if (key >= kKeysMost || !key_table()[key].is_used) return EINVAL;
   values()[key] = const_cast<void*>(value);
   if (is_scheduling()) note_written();
   return 0;
 }
-EXPORT void* pthread_getspecific(pthread_key_t key) { return key < kKeysMost ? values()[key] : nullptr; }
+EXPORT(void*, pthread_getspecific)(pthread_key_t key) { return key < kKeysMost ? values()[key] : nullptr; }
 
-EXPORT int thrd_create(thrd_t* handle, thrd_start_t routine, void* argument) {
+EXPORT(int, thrd_create)(thrd_t* handle, thrd_start_t routine, void* argument) {
   // The int that it returns comes back through the same register.
   const int error =
       create(handle, nullptr, reinterpret_cast<void* (*)(void*)>(reinterpret_cast<void*>(routine)), argument, CALLER);
   return error == 0 ? thrd_success : thrd_nomem;
 }
-EXPORT int thrd_join(thrd_t handle, int* result) {
+EXPORT(int, thrd_join)(thrd_t handle, int* result) {
   void* value = nullptr;
   if (join(handle, &value, thread::kJoin, CALLER) != 0) return thrd_error;
   if (result != nullptr) *result = static_cast<int>(reinterpret_cast<std::intptr_t>(value));
   return thrd_success;
 }
-EXPORT int thrd_detach(thrd_t handle) {
+EXPORT(int, thrd_detach)(thrd_t handle) {
   return join(handle, nullptr, thread::kDetach, CALLER) == 0 ? thrd_success : thrd_error;
 }
-EXPORT void thrd_exit(int result) {
+EXPORT(void, thrd_exit)(int result) {
   if (!is_scheduling()) refuse("thrd_exit() outside of main()");
   end_actor(reinterpret_cast<void*>(static_cast<std::intptr_t>(result)));
 }
-EXPORT void call_once(once_flag* flag, void (*routine)(void)) {
+EXPORT(void, call_once)(once_flag* flag, void (*routine)(void)) {
   crashcut::scheduler::runtime::call_once(reinterpret_cast<int*>(flag), routine, CALLER);
 }
-EXPORT int tss_create(tss_t* key, tss_dtor_t destructor) {
+EXPORT(int, tss_create)(tss_t* key, tss_dtor_t destructor) {
   return pthread_key_create(key, destructor) == 0 ? thrd_success : thrd_error;
 }
-EXPORT void tss_delete(tss_t key) { pthread_key_delete(key); }
-EXPORT int tss_set(tss_t key, void* value) { return pthread_setspecific(key, value) == 0 ? thrd_success : thrd_error; }
-EXPORT void* tss_get(tss_t key) { return pthread_getspecific(key); }
+EXPORT(void, tss_delete)(tss_t key) { pthread_key_delete(key); }
+EXPORT(int, tss_set)(tss_t key, void* value) {
+  return pthread_setspecific(key, value) == 0 ? thrd_success : thrd_error;
+}
+EXPORT(void*, tss_get)(tss_t key) { return pthread_getspecific(key); }

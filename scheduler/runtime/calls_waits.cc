@@ -183,67 +183,67 @@ long futex_of_libc(const long* arguments, const void* caller) {
 using namespace crashcut::scheduler;
 using namespace crashcut::scheduler::runtime;
 
-EXPORT int pthread_cond_init(pthread_cond_t* c, const pthread_condattr_t*) {
+EXPORT(int, pthread_cond_init)(pthread_cond_t* c, const pthread_condattr_t*) {
   std::memset(c, 0, sizeof *c);
   if (is_scheduling()) condition_object(c, true);
   return 0;
 }
-EXPORT int pthread_cond_destroy(pthread_cond_t* c) { return notify(c, condition::kDestroy, CALLER); }
-EXPORT int pthread_cond_signal(pthread_cond_t* c) { return notify(c, condition::kSignal, CALLER); }
-EXPORT int pthread_cond_broadcast(pthread_cond_t* c) { return notify(c, condition::kBroadcast, CALLER); }
-EXPORT int pthread_cond_wait(pthread_cond_t* c, pthread_mutex_t* m) { return wait(c, m, nullptr, CALLER); }
-EXPORT int pthread_cond_timedwait(pthread_cond_t* c, pthread_mutex_t* m, const struct timespec* until) {
+EXPORT(int, pthread_cond_destroy)(pthread_cond_t* c) { return notify(c, condition::kDestroy, CALLER); }
+EXPORT(int, pthread_cond_signal)(pthread_cond_t* c) { return notify(c, condition::kSignal, CALLER); }
+EXPORT(int, pthread_cond_broadcast)(pthread_cond_t* c) { return notify(c, condition::kBroadcast, CALLER); }
+EXPORT(int, pthread_cond_wait)(pthread_cond_t* c, pthread_mutex_t* m) { return wait(c, m, nullptr, CALLER); }
+EXPORT(int, pthread_cond_timedwait)(pthread_cond_t* c, pthread_mutex_t* m, const struct timespec* until) {
   return wait(c, m, until, CALLER);
 }
-EXPORT int pthread_cond_clockwait(pthread_cond_t* c, pthread_mutex_t* m, clockid_t, const struct timespec* until) {
+EXPORT(int, pthread_cond_clockwait)(pthread_cond_t* c, pthread_mutex_t* m, clockid_t, const struct timespec* until) {
   return wait(c, m, until, CALLER);
 }
 
-EXPORT int cnd_init(cnd_t* c) {
+EXPORT(int, cnd_init)(cnd_t* c) {
   return pthread_cond_init(reinterpret_cast<pthread_cond_t*>(c), nullptr) == 0 ? thrd_success : thrd_error;
 }
-EXPORT void cnd_destroy(cnd_t* c) { notify(c, condition::kDestroy, CALLER); }
-EXPORT int cnd_signal(cnd_t* c) { return notify(c, condition::kSignal, CALLER) == 0 ? thrd_success : thrd_error; }
-EXPORT int cnd_broadcast(cnd_t* c) { return notify(c, condition::kBroadcast, CALLER) == 0 ? thrd_success : thrd_error; }
-EXPORT int cnd_wait(cnd_t* c, mtx_t* m) {
+EXPORT(void, cnd_destroy)(cnd_t* c) { notify(c, condition::kDestroy, CALLER); }
+EXPORT(int, cnd_signal)(cnd_t* c) { return notify(c, condition::kSignal, CALLER) == 0 ? thrd_success : thrd_error; }
+EXPORT(int, cnd_broadcast)(cnd_t* c) {
+  return notify(c, condition::kBroadcast, CALLER) == 0 ? thrd_success : thrd_error;
+}
+EXPORT(int, cnd_wait)(cnd_t* c, mtx_t* m) {
   return wait(c, reinterpret_cast<pthread_mutex_t*>(m), nullptr, CALLER) == 0 ? thrd_success : thrd_error;
 }
-EXPORT int cnd_timedwait(cnd_t* c, mtx_t* m, const struct timespec* until) {
+EXPORT(int, cnd_timedwait)(cnd_t* c, mtx_t* m, const struct timespec* until) {
   return wait(c, reinterpret_cast<pthread_mutex_t*>(m), until, CALLER) == 0 ? thrd_success : thrd_timedout;
 }
 
-EXPORT int sem_init(sem_t* s, int, unsigned value) {
+EXPORT(int, sem_init)(sem_t* s, int, unsigned value) {
   if (value > SEM_VALUE_MAX) return fail_with(EINVAL);
   std::memset(s, 0, sizeof *s);
   count_in(s) = value;
   if (is_scheduling()) semaphore_object(s, true);
   return 0;
 }
-EXPORT int sem_destroy(sem_t* s) {
+EXPORT(int, sem_destroy)(sem_t* s) {
   return is_scheduling() ? fail_with(perform(semaphore::access(semaphore_object(s), semaphore::kDestroy), CALLER)) : 0;
 }
-CRASHCUT_ENTRY(sem_wait);
-HIDDEN int crashcut_impl_sem_wait(sem_t* s) { return take(s, semaphore::kWait, nullptr, CALLER); }
-CRASHCUT_ENTRY(sem_trywait);
-HIDDEN int crashcut_impl_sem_trywait(sem_t* s) { return take(s, semaphore::kTryWait, nullptr, CALLER); }
-EXPORT int sem_timedwait(sem_t* s, const struct timespec* until) {
+EXPORT_NOTING_REGISTERS(int, sem_wait)(sem_t* s) { return take(s, semaphore::kWait, nullptr, CALLER); }
+EXPORT_NOTING_REGISTERS(int, sem_trywait)(sem_t* s) { return take(s, semaphore::kTryWait, nullptr, CALLER); }
+EXPORT(int, sem_timedwait)(sem_t* s, const struct timespec* until) {
   return take(s, semaphore::kTimedWait, until, CALLER);
 }
-EXPORT int sem_clockwait(sem_t* s, clockid_t, const struct timespec* until) {
+EXPORT(int, sem_clockwait)(sem_t* s, clockid_t, const struct timespec* until) {
   return take(s, semaphore::kTimedWait, until, CALLER);
 }
-EXPORT int sem_post(sem_t* s) {
+EXPORT(int, sem_post)(sem_t* s) {
   if (!is_scheduling()) return ++count_in(s), 0;
   return fail_with(perform(semaphore::access(semaphore_object(s), semaphore::kPost), CALLER));
 }
-EXPORT int sem_getvalue(sem_t* s, int* value) {
+EXPORT(int, sem_getvalue)(sem_t* s, int* value) {
   *value = is_scheduling()
                ? static_cast<int>(perform(semaphore::access(semaphore_object(s), semaphore::kGetValue), CALLER))
                : static_cast<int>(count_in(s));
   return 0;
 }
 
-EXPORT int pthread_barrier_init(pthread_barrier_t* b, const pthread_barrierattr_t*, unsigned count) {
+EXPORT(int, pthread_barrier_init)(pthread_barrier_t* b, const pthread_barrierattr_t*, unsigned count) {
   if (count == 0) return EINVAL;
   std::memset(b, 0, sizeof *b);
   *reinterpret_cast<unsigned*>(b) = count;
@@ -253,18 +253,18 @@ EXPORT int pthread_barrier_init(pthread_barrier_t* b, const pthread_barrierattr_
 static ObjectId barrier_object(pthread_barrier_t* b) {
   return object_at(PrimitiveId::kBarrier, b, {{}, *reinterpret_cast<unsigned*>(b)});
 }
-EXPORT int pthread_barrier_wait(pthread_barrier_t* b) {
+EXPORT(int, pthread_barrier_wait)(pthread_barrier_t* b) {
   if (!is_scheduling()) return PTHREAD_BARRIER_SERIAL_THREAD;
   const ObjectId id = barrier_object(b);
   const std::int64_t generation = perform(barrier::access(id, barrier::kArrive), CALLER);
   return perform(barrier::access(id, barrier::kLeave, generation), CALLER) == 1 ? PTHREAD_BARRIER_SERIAL_THREAD : 0;
 }
-EXPORT int pthread_barrier_destroy(pthread_barrier_t* b) {
+EXPORT(int, pthread_barrier_destroy)(pthread_barrier_t* b) {
   return is_scheduling() ? static_cast<int>(perform(barrier::access(barrier_object(b), barrier::kDestroy), CALLER)) : 0;
 }
 
 // libstdc++ calls the kernel's futex through this.
-EXPORT long syscall(long number, ...) {
+EXPORT(long, syscall)(long number, ...) {
   va_list list;
   va_start(list, number);
   long a[6];
@@ -275,6 +275,6 @@ EXPORT long syscall(long number, ...) {
     return futex_call(a, Sight::kAsProgram, CALLER);
   }
   static long (*real)(long, ...) = nullptr;
-  if (real == nullptr) real = reinterpret_cast<long (*)(long, ...)>(find_real("syscall"));
+  if (real == nullptr) real = reinterpret_cast<long (*)(long, ...)>(crashcut::inject::find_real("syscall"));
   return real(number, a[0], a[1], a[2], a[3], a[4], a[5]);
 }

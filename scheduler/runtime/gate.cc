@@ -72,7 +72,7 @@ bool g_is_own_call = false;
 
 namespace {
 
-constexpr const char* kNotPrograms[] = {"libcrashcut_threads", "/libc.so", "/ld-linux", "vdso"};
+constexpr const char* kNotPrograms[] = {"libcrashcut_runtime", "/libc.so", "/ld-linux", "vdso"};
 
 // Queries, and what the image forgets.
 bool is_traceless(long number, const long* a) {

@@ -177,20 +177,20 @@ void restore_heap() {
 
 using namespace crashcut::scheduler::runtime;
 
-EXPORT void* malloc(std::size_t bytes) {
+EXPORT(void*, malloc)(std::size_t bytes) {
   void* p = allocate(bytes, 16);
   if (p == nullptr) errno = ENOMEM;
   return p;
 }
-EXPORT void free(void* p) { release(p, CALLER); }
-EXPORT void* calloc(std::size_t count, std::size_t bytes) {
+EXPORT(void, free)(void* p) { release(p, CALLER); }
+EXPORT(void*, calloc)(std::size_t count, std::size_t bytes) {
   std::size_t total = 0;
   if (__builtin_mul_overflow(count, bytes, &total)) return errno = ENOMEM, nullptr;
   void* p = malloc(total);
   if (p != nullptr) std::memset(p, 0, total);
   return p;
 }
-EXPORT void* realloc(void* p, std::size_t bytes) {
+EXPORT(void*, realloc)(void* p, std::size_t bytes) {
   if (p == nullptr) return malloc(bytes);
   if (bytes == 0) return release(p, CALLER), nullptr;
   const std::size_t old = block_in_use(p, CALLER)->bytes;
@@ -201,16 +201,17 @@ EXPORT void* realloc(void* p, std::size_t bytes) {
   release(p, CALLER);
   return grown;
 }
-EXPORT void* memalign(std::size_t alignment, std::size_t bytes) {
+static void* allocate_aligned(std::size_t alignment, std::size_t bytes) {
   return allocate(bytes, alignment < 16 ? 16 : alignment);
 }
-EXPORT void* aligned_alloc(std::size_t alignment, std::size_t bytes) { return memalign(alignment, bytes); }
-EXPORT int posix_memalign(void** out, std::size_t alignment, std::size_t bytes) {
+EXPORT(void*, memalign)(std::size_t alignment, std::size_t bytes) { return allocate_aligned(alignment, bytes); }
+EXPORT(void*, aligned_alloc)(std::size_t alignment, std::size_t bytes) { return allocate_aligned(alignment, bytes); }
+EXPORT(int, posix_memalign)(void** out, std::size_t alignment, std::size_t bytes) {
   if (alignment < sizeof(void*) || (alignment & (alignment - 1)) != 0) return EINVAL;
-  *out = memalign(alignment, bytes);
+  *out = allocate_aligned(alignment, bytes);
   return *out == nullptr ? ENOMEM : 0;
 }
-EXPORT void* valloc(std::size_t bytes) { return memalign(4096, bytes); }
-EXPORT void* pvalloc(std::size_t bytes) { return memalign(4096, (bytes + 4095) / 4096 * 4096); }
-EXPORT std::size_t malloc_usable_size(void* p) { return p == nullptr ? 0 : header_of(p)->bytes; }
-EXPORT void cfree(void* p) { release(p, CALLER); }
+EXPORT(void*, valloc)(std::size_t bytes) { return allocate_aligned(4096, bytes); }
+EXPORT(void*, pvalloc)(std::size_t bytes) { return allocate_aligned(4096, (bytes + 4095) / 4096 * 4096); }
+EXPORT(std::size_t, malloc_usable_size)(void* p) { return p == nullptr ? 0 : header_of(p)->bytes; }
+EXPORT(void, cfree)(void* p) { release(p, CALLER); }

@@ -5,6 +5,7 @@
 // before and after the thread ran, once it has come to a place for the second time.
 #pragma once
 
+#include "inject/interpose.h"
 #include "scheduler/runtime/accesses.h"
 
 namespace crashcut::scheduler::runtime {
@@ -15,15 +16,15 @@ extern "C" {
 extern std::uint64_t crashcut_entry_registers[7];
 }
 
-// An exported function that notes the registers and goes on in crashcut_impl_<name>: in a function of the compiler's
-// making they would be in places that only it knows.
-#define CRASHCUT_ENTRY(name)                                                                         \
-  asm(".text\n.globl " #name "\n.type " #name ", @function\n" #name                                  \
-      ":\n"                                                                                          \
-      "movq %rbx, crashcut_entry_registers(%rip)\nmovq %rbp, 8+crashcut_entry_registers(%rip)\n"     \
-      "movq %r12, 16+crashcut_entry_registers(%rip)\nmovq %r13, 24+crashcut_entry_registers(%rip)\n" \
-      "movq %r14, 32+crashcut_entry_registers(%rip)\nmovq %r15, 40+crashcut_entry_registers(%rip)\n" \
-      "movq %rsp, 48+crashcut_entry_registers(%rip)\njmp crashcut_impl_" #name "\n")
+// An exported function that notes the registers before anything else: in a function of the compiler's making they would
+// be in places that only it knows.
+#define EXPORT_NOTING_REGISTERS(result, name)                                                                       \
+  CRASHCUT_INTERPOSE(name,                                                                                          \
+                     "movq %rbx, crashcut_entry_registers(%rip)\nmovq %rbp, 8+crashcut_entry_registers(%rip)\n"     \
+                     "movq %r12, 16+crashcut_entry_registers(%rip)\nmovq %r13, 24+crashcut_entry_registers(%rip)\n" \
+                     "movq %r14, 32+crashcut_entry_registers(%rip)\nmovq %r15, 40+crashcut_entry_registers(%rip)\n" \
+                     "movq %rsp, 48+crashcut_entry_registers(%rip)\n");                                             \
+  extern "C" __attribute__((visibility("hidden"), used)) result crashcut_impl_##name
 
 // Before an operation by which a thread may wait for something by trying again, a lock or a try: where it has come
 // round to where it stood before, it rests (rounds.h).

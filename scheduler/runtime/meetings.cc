@@ -33,7 +33,7 @@ constexpr std::uint32_t kAloneMost = 1000;
 constexpr std::uint32_t kTrapsMost = 50'000, kTrapsOfAllMost = 4'000'000;
 
 // Modules that are not the program's.
-constexpr const char* kNotPrograms[] = {"libcrashcut_threads", "/libc.so",  "/ld-linux", "/libm.so",
+constexpr const char* kNotPrograms[] = {"libcrashcut_runtime", "/libc.so",  "/ld-linux", "/libm.so",
                                         "linux-vdso",          "linux-gate"};
 
 // One thread's, of bytes in a granule: the last, which orders all before it.

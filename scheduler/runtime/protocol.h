@@ -18,7 +18,6 @@
 namespace crashcut::scheduler::runtime {
 
 inline constexpr std::uint64_t kMagic = 0x63757474687264;
-inline constexpr const char* kEnvironment = "CRASHCUT_THREADS";  // "<control fd>,<names fd>"
 
 inline constexpr std::uint32_t kActorsMost = 1024;
 inline constexpr std::uint32_t kStepsMost = 100'000;

@@ -123,7 +123,7 @@ class RealProgram : public Program {
     bool ignores_result = false;              // what main() returns is not judged
     std::uint32_t stop_at_step = 0;           // for a debugger: wait after this step, from 1
     const std::atomic<bool>* stop = nullptr;  // once set, what runs is ended
-    // Starts the program with these descriptors named in its environment (kEnvironment); throws ToolError.
+    // Starts the program with these descriptors named in its environment (inject::kThreadsVariable); throws ToolError.
     std::function<void(int control_fd, int names_fd)> launch;
     std::function<void()> check_alive;  // of what was so started; throws ToolError
     // By which instructions of a file threads may meet without a call; empty: nobody wants to know whether they do.

@@ -222,8 +222,7 @@ bool is_heap_room(std::uint64_t address);
 // Calls visit() with what the program has allocated; the sum of it.
 std::size_t for_each_heap(void (*visit)(const char* begin, const char* end));
 
-// --- whoever makes a library of this (recovery/joint/): the runtime's own memory, and libc's own function of a name
+// --- whoever makes a library of this (recovery/joint/): the runtime's own memory
 void reset_arena();
-void* find_real(const char* name);
 
 }  // namespace crashcut::scheduler::runtime
