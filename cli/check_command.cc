@@ -1,7 +1,9 @@
 // crashcut check: pulls the plug on any program, unmodified, on a mounted filesystem.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <boost/filesystem.hpp>
+#include <chrono>
 
 #include "cli/commands.h"
 #include "cli/interrupts.h"
@@ -41,9 +43,16 @@ tl::expected<int, Failure> check(const MountedOptions& options, const std::vecto
   plans->record.is_stdout_taken = reports.is_stdout_taken();
   const result::Head head = mounted::head_of("check", plan, words);
   print_head(reports, head);
+  const auto begin = std::chrono::steady_clock::now();
   const auto recorded = record_program(*plans);
   if (!recorded) return tl::unexpected(recorded.error());
   if (!reports.quiet) print(reports.out(), mounted::recorded_text(*recorded, plan));
+  // A limit of nothing would be none.
+  constexpr std::chrono::duration<double> kLeastTime{0.01};
+  std::chrono::duration<double>& limit = plan.search.time_limit;
+  const std::chrono::duration<double> used = std::chrono::steady_clock::now() - begin;
+  if (limit.count() > 0) limit = std::max(limit - used, kLeastTime);
+  plan.search.known = known_tokens();
   return search(reports, plan, head, *recorded, nullptr);
 }
 

@@ -187,6 +187,8 @@ tl::expected<MountedPlans, Failure> make_mounted_plans(const MountedOptions& opt
   plans.record.setup = command_line(options.setup);
   plans.record.lines_are_marks = options.lines_are_marks;
   plans.record.limit = std::chrono::seconds(options.program_limit_s);
+  const std::chrono::nanoseconds time = std::chrono::duration_cast<std::chrono::nanoseconds>(check.search.time_limit);
+  if (time.count() > 0 && (plans.record.limit.count() == 0 || time < plans.record.limit)) plans.record.limit = time;
   return plans;
 }
 

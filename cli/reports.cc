@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <boost/filesystem.hpp>
 #include <cerrno>
 #include <cstdlib>
@@ -135,6 +136,27 @@ void keep_rest(ReportOptions& options, const std::string& command, const std::st
   } else {
     result.resume = fmt::format("{} {} --resume {}", our_name(), command, fs::relative(options.directory).string());
   }
+}
+
+std::vector<result::Token> known_tokens() {
+  constexpr std::size_t kResultsMost = 20;
+  std::vector<std::pair<std::time_t, std::string>> files;
+  boost::system::error_code error;
+  for (fs::directory_iterator at(kResults, error), end; !error && at != end; at.increment(error)) {
+    boost::system::error_code none;
+    const fs::path file = at->path() / "token";
+    if (const std::time_t time = fs::last_write_time(file, none); !none) files.emplace_back(time, file.string());
+  }
+  std::sort(files.rbegin(), files.rend());
+  if (files.size() > kResultsMost) files.resize(kResultsMost);
+  std::vector<result::Token> tokens;
+  for (const auto& [time, path] : files) {
+    std::string text;
+    if (std::ifstream(path) >> text) {
+      if (auto token = result::decode(text)) tokens.push_back(std::move(*token));
+    }
+  }
+  return tokens;
 }
 
 tl::expected<std::string, Failure> read_rest_file(const std::string& named) {

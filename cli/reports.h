@@ -10,6 +10,7 @@
 
 #include "recovery/result/failure.h"
 #include "recovery/result/result.h"
+#include "recovery/result/token.h"
 
 namespace crashcut::cli {
 
@@ -44,6 +45,8 @@ void print_head(const ReportOptions& options, const result::Head& head);
 // What is left of a search goes into the directory of its results, which is made where there is none; where nothing is
 // left, what an earlier search left there goes. Where that cannot be done the verdict stands all the same.
 void keep_rest(ReportOptions& options, const std::string& command, const std::string& rest, result::Result& result);
+// The tokens of the last results in crashcut.out: what failed before is tried first.
+std::vector<result::Token> known_tokens();
 // What keep_rest() kept, by the directory or by the file itself.
 tl::expected<std::string, result::Failure> read_rest_file(const std::string& named);
 // All of it; returns the exit code. Whatever cannot be written, the verdict is said.

@@ -102,6 +102,11 @@ bool ChoiceTree::advance(double weight) {
   is_standing_ = true;
   while (nodes_.size() > prefix_length_) {
     Node& node = nodes_.back();
+    if (node.taken == node.begin) {
+      node.first = weight;
+    } else {
+      sizes_.note(node.count, answer_of(nodes_.size() - 1), weight, node.first);
+    }
     node.smallest = node.taken == node.begin ? weight : std::min(node.smallest, weight);
     node.largest = std::max(node.largest, weight);
     node.done += weight;
@@ -167,7 +172,7 @@ static T from_halves(const std::uint32_t* halves) {
   return std::bit_cast<T>(std::array{halves[0], halves[1]});
 }
 
-static constexpr std::size_t kHeadNumbers = 8, kNodeNumbers = 11;
+static constexpr std::size_t kHeadNumbers = 8, kNodeNumbers = 13;
 
 std::vector<std::uint32_t> ChoiceTree::to_numbers() const {
   std::vector<std::uint32_t> numbers{static_cast<std::uint32_t>(prefix_length_), is_standing_ ? 1u : 0u};
@@ -176,7 +181,7 @@ std::vector<std::uint32_t> ChoiceTree::to_numbers() const {
   append_halves(numbers, order_.seed());
   for (const Node& node : nodes_) {
     numbers.insert(numbers.end(), {node.taken, node.end, node.count, node.asked, node.begin});
-    for (const double weight : {node.done, node.smallest, node.largest}) append_halves(numbers, weight);
+    for (const double weight : {node.done, node.smallest, node.largest, node.first}) append_halves(numbers, weight);
   }
   return numbers;
 }
@@ -192,7 +197,7 @@ ChoiceTree ChoiceTree::from_numbers(std::span<const std::uint32_t> numbers) {
   for (std::size_t i = kHeadNumbers; i < numbers.size(); i += kNodeNumbers) {
     const std::uint32_t* n = &numbers[i];
     tree.nodes_.push_back(Node{n[0], n[1], n[2], n[3], n[4], from_halves<double>(n + 5), from_halves<double>(n + 7),
-                               from_halves<double>(n + 9)});
+                               from_halves<double>(n + 9), from_halves<double>(n + 11)});
   }
   return tree;
 }
@@ -223,9 +228,12 @@ Estimate ChoiceTree::estimate_below(std::size_t depth, Estimate open) const {
     if (!is_met(end - 1)) continue;
     const Node& node = nodes_[end - 1];
     const Estimate each = estimate_answer(node, open);
-    const double rest = node.end - node.taken - 1;
-    open = Estimate{node.done + open.low + rest * each.low, node.done + open.likely + rest * each.likely,
-                    node.done + open.high + rest * each.high};
+    const Estimate first = node.taken == node.begin ? open : Estimate{node.first, node.first, node.first};
+    Estimate all = open;
+    all += Estimate{node.done, node.done, node.done};
+    for (std::uint32_t position = node.taken + 1; position < node.end; ++position)
+      all += sizes_.guess(node.count, order_.answer_at(end - 1, position, node.count), first, each);
+    open = all;
   }
   return open;
 }

@@ -13,6 +13,8 @@
 #include <string>
 #include <vector>
 
+#include "persist/branch_sizes.h"
+#include "persist/estimate.h"
 #include "persist/log.h"
 
 namespace crashcut::persist {
@@ -86,22 +88,10 @@ class AnswerOrder {
   std::uint64_t seed_;
 };
 
-// How many runs a tree has, or a part of one: a guess, and two numbers that the truth is likely to lie between.
-struct Estimate {
-  double low = 1, likely = 1, high = 1;
-
-  Estimate& operator+=(const Estimate& other) {
-    low += other.low;
-    likely += other.likely;
-    high += other.high;
-    return *this;
-  }
-};
-
 // Depth-first exploration of the tree of choices below a prefix.
 //
-// The estimate is the recursive one of Kilby and others, as in the Landslide thesis, 3.4.3: what is not explored yet is
-// taken to be as large as its explored siblings on average, at least as the smallest and at most as the largest.
+// What is not explored yet is taken to be like its explored siblings, or like branches of the same answer elsewhere
+// (branch_sizes.h).
 class ChoiceTree final : public Chooser {
  public:
   // The tree below `prefix`, from the sequence prefix + `start` on: the sequences that an exploration in this order
@@ -164,6 +154,7 @@ class ChoiceTree final : public Chooser {
     std::uint32_t begin = 0;           // the first position that this tree explores
     double done = 0;                   // the weight of the answers that were explored, of all,
     double smallest = 0, largest = 0;  // and of one
+    double first = 0;                  // the weight of the first one
   };
 
   std::uint32_t answer_of(std::size_t depth) const;
@@ -173,6 +164,7 @@ class ChoiceTree final : public Chooser {
   bool is_met(std::size_t depth) const { return depth >= prefix_length_ && nodes_[depth].count != 0; }
 
   AnswerOrder order_;
+  BranchSizes sizes_;
   std::vector<Node> nodes_;
   std::size_t prefix_length_;
   std::size_t depth_ = 0;

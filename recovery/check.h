@@ -30,7 +30,7 @@ struct Counterexample {
 struct Checked {
   result::Verdict verdict = result::Verdict::kVerified;
   result::Bound bound = result::Bound::kNone;
-  double explored_fraction = 1;  // an estimate, where a bound was hit
+  result::Fraction explored_fraction{1};  // where a bound was hit
   double seconds = 0;
   inprocess::Execution execution;
   Survey survey;

@@ -939,7 +939,7 @@ TEST_F(CheckTest, WhatAProgramDidUntilItWasStoppedIsExplored) {
   const Words options = {"--program-limit", "1", "--setup", "echo v0 > f", "--file", "f"};
   Ran ran = check(options, "echo v1 > f; sleep 1000");
   EXPECT_EQ(ran.exit_code, 1) << ran.out << ran.err;
-  EXPECT_TRUE(ran.says("the program was stopped (--program-limit)")) << ran.out;
+  EXPECT_TRUE(ran.says("the program was stopped (--program-limit")) << ran.out;
   EXPECT_EQ(count_of(result(), "not durable"), 0) << "its end is no promise";
   EXPECT_TRUE(result()["execution"]["timed_out"]);
   ran = check(options, "for i in 1 2; do echo v$i > t; sync t; mv t f; sync .; done; sleep 1000");

@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "recovery/inprocess/session.h"
+#include "recovery/result/path.h"
 
 namespace crashcut::inprocess {
 namespace {
@@ -53,7 +54,7 @@ Explored explore(Session& session) {
   });
   EXPECT_TRUE(done) << done.error().sentence;
   EXPECT_FALSE(session.bounded());
-  EXPECT_NEAR(session.explored_fraction(), 1, 1e-9);
+  EXPECT_NEAR(session.explored_fraction().likely, 1, 1e-9);
   return all;
 }
 
@@ -155,7 +156,7 @@ TEST(InProcess, TheExploredPartOfALargeTreeIsNotZero) {
   ASSERT_TRUE(session);
   ASSERT_TRUE(session->explore({}, {}));
   EXPECT_TRUE(session->bounded());
-  EXPECT_NEAR(session->explored_fraction() / std::exp2(-64), 10, 1e-9);
+  EXPECT_NEAR(session->explored_fraction().likely / std::exp2(-64), 10, 1e-9);
 }
 
 TEST(InProcess, ARecoveryThatWritesMayCrashToo) {
@@ -170,7 +171,7 @@ TEST(InProcess, ARecoveryThatWritesMayCrashToo) {
     const auto again = session->replay(path);
     ASSERT_TRUE(again) << again.error().sentence;
     EXPECT_FALSE(again->diverged);
-    EXPECT_EQ(again->recovery.kind, RecordKind::kSignalled) << path_to_text(path);
+    EXPECT_EQ(again->recovery.kind, RecordKind::kSignalled) << result::path_text(path);
   }
 }
 

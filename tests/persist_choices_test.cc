@@ -10,6 +10,7 @@
 
 #include "persist/cut.h"
 #include "persist/explore.h"
+#include "persist/leaf_estimate.h"
 #include "tests/seeds.h"
 
 namespace crashcut::persist {
@@ -48,7 +49,8 @@ struct RandomProgram {
   std::uint64_t seed;
   std::uint32_t depth_max;
 
-  void operator()(ChoiceTree& tree) const {
+  template <class Tree>
+  void operator()(Tree& tree) const {
     std::uint64_t state = seed;
     for (std::uint32_t depth = 0; depth < depth_max; ++depth) {
       state = (state + 1) * 0x9e3779b97f4a7c15;
@@ -56,6 +58,17 @@ struct RandomProgram {
       if (state % 5 == 0) return;
       state += tree.choose_among({static_cast<std::uint32_t>(2 + state / 5 % 3)});
     }
+  }
+};
+
+// Notes how many answers the choices of a run have.
+struct Counting {
+  ChoiceTree& tree;
+  Path counts;
+
+  std::uint32_t choose_among(const Question& question) {
+    counts.push_back(question.count);
+    return tree.choose_among(question);
   }
 };
 
@@ -258,6 +271,67 @@ TEST(ChoiceTree, RunsCountByTheirWeight) {
   tree.begin_run();
   ask({2, 3})(tree);
   EXPECT_DOUBLE_EQ(tree.estimate(Estimate{8, 8, 8}).likely, 12 + 3 * 8);
+}
+
+// From its leaves alone, in the order in which one search runs them, a tree is estimated as by the search itself; in
+// any order the estimate ends at the truth.
+TEST(LeafEstimate, IsThatOfTheTree) {
+  tests::for_each_seed(200, [](std::uint64_t seed) {
+    const RandomProgram program{seed, 7};
+    std::vector<std::pair<Path, Path>> leaves;
+    LeafEstimate in_order;
+    ChoiceTree tree;
+    do {
+      Counting counting{tree, {}};
+      tree.begin_run();
+      program(counting);
+      leaves.emplace_back(tree.path(), counting.counts);
+      in_order.add(tree.path(), counting.counts);
+      const Estimate found = in_order.estimate();
+      EXPECT_GE(found.low, in_order.done() * (1 - 1e-9)) << "CRASHCUT_SEED=" << seed;
+      EXPECT_LE(found.low, found.likely * (1 + 1e-9));
+      EXPECT_GE(found.high, found.likely * (1 - 1e-9));
+    } while (tree.advance());
+    EXPECT_EQ(in_order.fraction(), 1);
+    std::shuffle(leaves.begin(), leaves.end(), std::mt19937_64(seed));
+    LeafEstimate shuffled;
+    for (const auto& [path, counts] : leaves) {
+      EXPECT_LT(shuffled.fraction(), 1);
+      shuffled.add(path, counts);
+    }
+    EXPECT_EQ(shuffled.fraction(), 1);
+    EXPECT_EQ(shuffled.estimate().likely, static_cast<double>(leaves.size()));
+    return !testing::Test::HasFailure();
+  });
+}
+
+// On an even tree every estimate is right from the first leaf on, as a search's own is.
+TEST(LeafEstimate, IsExactOnAnEvenTree) {
+  const std::vector<std::uint32_t> widths{3, 2, 4};
+  LeafEstimate leaves;
+  ChoiceTree tree;
+  do {
+    tree.begin_run();
+    ask(widths)(tree);
+    leaves.add(tree.path(), widths);
+    EXPECT_NEAR(leaves.estimate().likely, 24, 1e-9);
+    EXPECT_NEAR(tree.estimate().likely, 24, 1e-9);
+  } while (tree.advance());
+}
+
+// Two runs, each with two others below it: {0}, {0 below 0}, ...
+TEST(LeafEstimate, RunsBelowARunCountForIt) {
+  constexpr std::uint32_t kBelow = LeafEstimate::kBelow;
+  LeafEstimate leaves;
+  leaves.add(Path{0, kBelow, 0}, Path{2, 1, 2});
+  EXPECT_DOUBLE_EQ(leaves.estimate().likely, 6);
+  leaves.add(Path{0, kBelow, 1}, Path{2, 1, 2});
+  leaves.add(Path{0}, Path{2});
+  EXPECT_DOUBLE_EQ(leaves.estimate().likely, 6);
+  EXPECT_DOUBLE_EQ(leaves.fraction(), 0.5);
+  leaves.add(Path{1, kBelow}, Path{2, 1});
+  leaves.add(Path{1}, Path{2});
+  EXPECT_EQ(leaves.fraction(), 1);
 }
 
 TEST(ChoiceTree, FractionOfADeepTreeIsNotZero) {

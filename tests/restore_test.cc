@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "recovery/inprocess/session.h"
+#include "recovery/result/path.h"
 
 namespace crashcut::inprocess {
 namespace {
@@ -89,13 +90,13 @@ Findings explore(const Program& program, FreshImages images, std::uint32_t jobs,
   found.recoveries = (*session)->recoveries();
   found.violations = (*session)->violations();
   found.bounded = (*session)->bounded();
-  found.explored = (*session)->explored_fraction();
+  found.explored = (*session)->explored_fraction().likely;
   return found;
 }
 
 std::string text_of(const Row& row) {
-  return "kind " + std::to_string(static_cast<int>(std::get<1>(row))) + " " + path_to_text(std::get<0>(row)) + "\n" +
-         std::get<2>(row).substr(0, 1000) + "\n";
+  return "kind " + std::to_string(static_cast<int>(std::get<1>(row))) + " " + result::path_text(std::get<0>(row)) +
+         "\n" + std::get<2>(row).substr(0, 1000) + "\n";
 }
 
 void expect_same(const Program& program, std::uint32_t jobs) {
@@ -106,7 +107,7 @@ void expect_same(const Program& program, std::uint32_t jobs) {
   EXPECT_GT(forked.rows.size(), 0u);
   ASSERT_EQ(restored.rows.size(), forked.rows.size());
   for (std::size_t i = 0; i < forked.rows.size(); ++i) {
-    ASSERT_TRUE(restored.rows[i] == forked.rows[i]) << path_to_text(std::get<0>(forked.rows[i])) << "\nrestored:\n"
+    ASSERT_TRUE(restored.rows[i] == forked.rows[i]) << result::path_text(std::get<0>(forked.rows[i])) << "\nrestored:\n"
                                                     << text_of(restored.rows[i]) << "forked:\n"
                                                     << text_of(forked.rows[i]);
   }

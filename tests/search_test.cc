@@ -410,6 +410,31 @@ TEST(Search, ReportsAsTextJsonAndJUnit) {
   EXPECT_NE(junit.find("failures=\"1\""), std::string::npos) << junit;
 }
 
+// What an earlier search found is tried first, so that a search with too small a budget finds it again.
+TEST(Search, TriesKnownViolationsFirst) {
+  const Program program = [](DeviceRecording& device) {
+    for (int i = 0; i < 16; ++i) device.put(name_of(i), 1);
+  };
+  DeviceFrontEnd front_end(program, [](CrashedDevice& device) -> std::string {
+    std::string found;
+    for (int i = 0; i < 16; ++i) found += std::to_string(device.get(name_of(i)));
+    return found == "0101011010010101" ? "bad " + found : "";
+  });
+  const Found whole = check(front_end, {.jobs = 2, .wants_all = true});
+  ASSERT_EQ(whole.result.verdict, Verdict::kViolation);
+  Plan few{.max_recoveries = 10};
+  EXPECT_EQ(check(front_end, few).result.verdict, Verdict::kBounded);
+  few.known = {*result::decode(whole.result.token)};
+  const Found again = check(front_end, few);
+  EXPECT_EQ(again.result.verdict, Verdict::kViolation);
+  EXPECT_EQ(again.result.counts.violations, 1u);
+  // A whole search counts it once.
+  EXPECT_EQ(check(front_end, {.known = few.known}).result.counts.violations, 1u);
+  // Of another recording it means nothing.
+  DeviceFrontEnd other = independent(17);
+  EXPECT_EQ(check(other, few).result.verdict, Verdict::kBounded);
+}
+
 // A recovery that depends on something else is no ground for a verdict.
 TEST(Search, SaysThatARecoveryIsNotDeterministic) {
   DeviceFrontEnd front_end([](DeviceRecording& device) { device.put("a", 1); },

@@ -55,8 +55,9 @@ bool is_stopped() { return g.header->stop.load(std::memory_order_relaxed) != 0; 
       "With a larger --sector there are fewer; or let crashcut_recover() read less");
 }
 
-void note_answer(std::uint32_t answer) {
-  if (!append_stream(*g.slot, kStreamAnswer, &answer, sizeof answer)) too_many_choices();
+void note_answer(std::uint32_t answer, std::uint32_t count) {
+  const NotedAnswer noted{answer, count};
+  if (!append_stream(*g.slot, kStreamAnswer, &noted, sizeof noted)) too_many_choices();
   ++g.slot->path_length;
 }
 
@@ -67,13 +68,6 @@ void note_question(const persist::Question& question) {
   ++g.slot->choice_count;
 }
 
-// By the processor itself: libm would be loaded into the program under test, and be forked with it.
-double log2_of(std::uint32_t count) {
-  long double result;
-  asm("fyl2x" : "=t"(result) : "0"(static_cast<long double>(count)), "u"(1.0L) : "st(1)");
-  return static_cast<double>(result);
-}
-
 // The path of this process so far.
 std::vector<std::uint32_t> own_path() {
   std::vector<std::uint32_t> path;
@@ -81,10 +75,10 @@ std::vector<std::uint32_t> own_path() {
   for (std::uint32_t i = 0; i < slot.stream_used;) {
     std::uint32_t head[2];
     std::memcpy(head, slot.stream + i, sizeof head);
-    if (head[0] == kStreamAnswer) {
-      const std::size_t old = path.size();
-      path.resize(old + head[1] / 4);
-      std::memcpy(path.data() + old, slot.stream + i + sizeof head, head[1]);
+    for (std::uint32_t at = 0; head[0] == kStreamAnswer && at < head[1]; at += sizeof(NotedAnswer)) {
+      NotedAnswer noted;
+      std::memcpy(&noted, slot.stream + i + sizeof head + at, sizeof noted);
+      path.push_back(noted.answer);
     }
     i += static_cast<std::uint32_t>(sizeof head) + (head[1] + 3) / 4 * 4;
   }
@@ -127,7 +121,7 @@ bool Explorer::crash_again() {
   if (recorder->recording().log.event_count() == 0) return false;
   recorder->seal();
   if (position_ < request_.path.size()) ++position_;  // the kCrashAgain
-  note_answer(kCrashAgain);
+  note_answer(kCrashAgain, 1);
   mode_ = WorkMode::kBranch;
   // What the recovery had open belongs to its process; its image ends here.
   (void)model_.release();
@@ -155,7 +149,7 @@ std::uint32_t Explorer::choose(const persist::Choice& choice) {
   const std::uint32_t layer = layer_of(choice.log);
   note_question(choice.question());
   const std::uint32_t taken = answer(choice, layer);
-  note_answer(taken);
+  note_answer(taken, static_cast<std::uint32_t>(choice.candidates.size()));
   has_chosen_ = true;
   if (g.narrating) narrate_choice(layer, *crashes_[layer - 1].recording, choice, taken);
   return taken;
@@ -164,7 +158,6 @@ std::uint32_t Explorer::choose(const persist::Choice& choice) {
 std::uint32_t Explorer::answer(const persist::Choice& choice, std::uint32_t layer) {
   const auto count = static_cast<std::uint32_t>(choice.candidates.size());
   if (request_.kind == RequestKind::kRunCut) return answer_from_cut(choice, layer);
-  g.slot->log2_weight -= log2_of(count);
   if (position_ < request_.path.size()) {
     const std::uint32_t wanted = request_.path[position_++];
     if (wanted < count) return wanted;

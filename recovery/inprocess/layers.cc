@@ -164,8 +164,6 @@ void explore_next_layer() {
     mail->call_text = g.call_text;
     mail->narrating = g.narrating;
     mail->from = copy;
-    own.log2_weight =
-        -std::numeric_limits<double>::infinity();  // this part of the tree is explored when the next layer is
     std::memcpy(reinterpret_cast<std::byte*>(mail) + kImageOffset, private_arena().begin(),
                 private_arena().used_bytes());
     own.began_ns = 0;

@@ -155,7 +155,6 @@ struct Slot {
   std::int32_t exit_code;
   std::uint32_t events_in;
   std::uint32_t layer;  // 1 for the recovery after the first crash
-  double log2_weight;   // of the part of the tree that it is; -infinity: none of it
   std::uint32_t path_length;
   std::uint32_t output_bytes;  // stdout
   std::uint32_t error_bytes;   // stderr
@@ -168,7 +167,7 @@ struct Slot {
   Blame blame;                                  // of a tool error
   std::uint32_t output_cut;                     // bit 0: stdout, bit 1: stderr
   std::uint32_t output_rest;                    // a hash of what of stdout was cut off
-  // Entries {u32 type, u32 length, bytes padded to 4}: answers, output and text in the order they came.
+  // Entries {u32 type, u32 length, bytes padded to 4}: NotedAnswers, output and text in the order they came.
   std::byte stream[];
 };
 enum StreamType : std::uint32_t { kStreamAnswer, kStreamOutput, kStreamError, kStreamText };
@@ -185,7 +184,13 @@ inline constexpr bool is_violation(RecordKind k) {
   return k == RecordKind::kExited || k == RecordKind::kSignalled || k == RecordKind::kHung;
 }
 
-// One recovery. The payload is path_length u32 answers, then stdout, stderr and text, without padding between.
+// An answer of a path, and how many answers the choice had. kCrashAgain: 1.
+struct NotedAnswer {
+  std::uint32_t answer;
+  std::uint32_t count;
+};
+
+// One recovery. The payload is path_length NotedAnswers, then stdout, stderr and text, without padding between.
 struct Record {
   std::atomic<std::uint32_t> committed;
   RecordKind kind;
@@ -200,10 +205,9 @@ struct Record {
   std::uint32_t layer;
   std::uint32_t output_cut : 2;  // bit 0: stdout was longer, bit 1: stderr was
   std::uint32_t output_rest : 30;
-  Blame blame;         // of a tool error
-  double log2_weight;  // the part of the tree that it was: 2^-1000 is nothing unusual
+  Blame blame;  // of a tool error
 };
-static_assert(sizeof(Record) == 64);
+static_assert(sizeof(Record) == 56);
 
 enum class RequestKind : std::uint32_t {
   kExplore,   // all below the path `path`; records are appended; Reply when done

@@ -19,6 +19,7 @@
 #include <limits>
 #include <utility>
 
+#include "persist/leaf_estimate.h"
 #include "recovery/inprocess/elf_check.h"
 #include "recovery/inprocess/launch.h"
 #include "recovery/sandbox/fd.h"
@@ -47,13 +48,6 @@ std::uint64_t now_ns() {
   return static_cast<std::uint64_t>(t.tv_sec) * 1000000000 + static_cast<std::uint64_t>(t.tv_nsec);
 }
 
-// log2(2^a + 2^b): parts of a large tree are too small to be added up as they are.
-double log2_of_sum(double a, double b) {
-  const double larger = std::max(a, b);
-  if (std::isinf(larger)) return larger;
-  return larger + std::log2(1 + std::exp2(std::min(a, b) - larger));
-}
-
 tl::expected<std::string, Failure> real_path(const std::string& path) {
   char* found = realpath(path.c_str(), nullptr);
   if (found == nullptr) return fail(Blame::kUser, fmt::format("{}: {}", path, strerror(errno)));
@@ -78,7 +72,7 @@ struct Session::Impl {
   pid_t pid = -1;
   std::byte* control = nullptr;
   std::uint64_t records_read = 0;
-  double log2_explored = -std::numeric_limits<double>::infinity();
+  persist::LeafEstimate leaves;
   std::uint64_t records_punched = 0;  // bytes
   std::uint64_t heap_punched = 0;
   bool is_exploring = false;
@@ -205,9 +199,12 @@ Recovery Session::Impl::recovery_at(std::uint64_t index) const {
   const std::byte* at = control + r.payload;
   Recovery out{r.kind};
   if (r.kind == RecordKind::kHung) out.limit = std::chrono::duration_cast<std::chrono::seconds>(setup.recovery_limit);
-  out.path.resize(r.path_length);
-  if (r.path_length != 0) memcpy(out.path.data(), at, r.path_length * std::size_t{4});
-  const char* text = reinterpret_cast<const char*>(at + r.path_length * std::size_t{4});
+  const std::span noted(reinterpret_cast<const NotedAnswer*>(at), r.path_length);
+  for (const NotedAnswer& choice : noted) {
+    out.path.push_back(choice.answer);
+    out.counts.push_back(choice.count);
+  }
+  const char* text = reinterpret_cast<const char*>(at + noted.size_bytes());
   out.output = {text, r.output_bytes};
   out.errors = {text + r.output_bytes, r.error_bytes};
   out.text = {text + r.output_bytes + r.error_bytes, r.text_bytes};
@@ -231,8 +228,9 @@ void Session::Impl::drain(const std::function<void(const Recovery&)>& on_recover
       if (!at_end) break;
       continue;  // its writer was killed in between
     }
-    log2_explored = log2_of_sum(log2_explored, r.log2_weight);
-    if (on_recovery) on_recovery(recovery_at(records_read));
+    const Recovery recovery = recovery_at(records_read);
+    leaves.add(recovery.path, recovery.counts);
+    if (on_recovery) on_recovery(recovery);
     heap_end = r.payload - kHeapOffset;
   }
   // What was read is given back. Records come almost in the order of their payloads; one chunk stays behind.
@@ -332,7 +330,7 @@ void Session::begin_again() {
   h.bounded = 0;
   h.recoveries = h.violations = h.tool_errors = 0;
   h.diverged = 0;
-  impl_->log2_explored = -std::numeric_limits<double>::infinity();
+  impl_->leaves = {};
 }
 
 const Execution& Session::execution() const { return impl_->execution; }
@@ -363,9 +361,12 @@ void Session::set_limits(std::uint64_t max_recoveries, std::uint64_t max_violati
 bool Session::bounded() const { return impl_->header().bounded != 0; }
 std::uint64_t Session::recoveries() const { return impl_->header().recoveries; }
 std::uint64_t Session::violations() const { return impl_->header().violations; }
-double Session::explored_fraction() const {
-  if (std::isinf(impl_->log2_explored)) return 0;
-  return std::clamp(std::exp2(impl_->log2_explored), std::numeric_limits<double>::min(), 1.0);
+result::Fraction Session::explored_fraction() const {
+  const persist::LeafEstimate& leaves = impl_->leaves;
+  if (leaves.done() == 0) return 0;
+  const persist::Estimate all = leaves.estimate();
+  const auto part = [&](double of) { return std::clamp(leaves.done() / of, std::numeric_limits<double>::min(), 1.0); };
+  return {part(all.high), part(all.likely), part(all.low)};
 }
 
 tl::expected<SingleRun, Failure> Session::Impl::single(Request request, std::span<const std::uint32_t> path,

@@ -18,6 +18,7 @@
 
 #include "fusefs/profile.h"
 #include "recovery/inprocess/protocol.h"
+#include "recovery/result/result.h"
 
 namespace crashcut::inprocess {
 
@@ -37,8 +38,9 @@ struct Execution {
 
 struct Recovery {
   RecordKind kind;
-  std::vector<std::uint32_t> path;  // kCrashAgain between layers
-  std::string_view output;          // what it printed; valid during the callback
+  std::vector<std::uint32_t> path{};    // kCrashAgain between layers
+  std::vector<std::uint32_t> counts{};  // of the answers of each choice
+  std::string_view output;              // what it printed; valid during the callback
   std::string_view errors;
   std::string_view text;       // of a tool error
   Blame blame = Blame::kTool;  // of a tool error
@@ -117,7 +119,7 @@ class Session {
   bool bounded() const;              // something was left unexplored
   std::uint64_t recoveries() const;  // so far
   std::uint64_t violations() const;
-  double explored_fraction() const;  // estimate, 0 to 1; 0 only where there was no recovery yet
+  result::Fraction explored_fraction() const;  // 0 only where there was no recovery yet
 
   tl::expected<SingleRun, Failure> replay(std::span<const std::uint32_t> path);
   // One recovery on the cut that holds exactly `events` (of the first crash), less `drop` and all above it.

@@ -31,7 +31,6 @@ void copy_slot(const Slot& from, Slot& to) {
   to.exit_code = 0;
   to.events_in = 0;
   to.layer = from.layer;
-  to.log2_weight = from.log2_weight;
   to.path_length = from.path_length;
   to.output_bytes = from.output_bytes;
   to.error_bytes = from.error_bytes;
@@ -99,7 +98,7 @@ bool classify(const Slot& slot, int status, Record& record, std::string_view& te
 void write_payload(const Slot& slot, std::string_view text, std::byte* to) {
   std::byte* at[4];
   at[kStreamAnswer] = to;
-  at[kStreamOutput] = to + slot.path_length * std::size_t{4};
+  at[kStreamOutput] = to + slot.path_length * sizeof(NotedAnswer);
   at[kStreamError] = at[kStreamOutput] + slot.output_bytes;
   at[kStreamText] = at[kStreamError] + slot.error_bytes;
   for (std::uint32_t i = 0; i < slot.stream_used;) {
@@ -139,8 +138,8 @@ void record_end(const Slot& slot, int status) {
   if (!classify(slot, status, found, text)) return;
   Header& header = *g.header;
   if (!count_recovery(header, found.kind)) return;
-  const std::uint64_t bytes =
-      slot.path_length * std::uint64_t{4} + slot.output_bytes + slot.error_bytes + slot.text_bytes + text.size();
+  const std::uint64_t bytes = slot.path_length * std::uint64_t{sizeof(NotedAnswer)} + slot.output_bytes +
+                              slot.error_bytes + slot.text_bytes + text.size();
   const std::uint64_t heap = header.heap_used.fetch_add((bytes + 7) / 8 * 8);
   const std::uint64_t index = header.record_count.fetch_add(1);
   if (heap + bytes > kHeapBytes || (index + 1) * sizeof(Record) > kRecordsBytes) {
@@ -163,7 +162,6 @@ void record_end(const Slot& slot, int status) {
   record.output_cut = slot.output_cut & 3;
   record.output_rest = slot.output_rest & 0x3fffffff;
   record.blame = found.blame;
-  record.log2_weight = slot.log2_weight;
   record.committed.store(1, std::memory_order_release);
 }
 
@@ -208,7 +206,6 @@ Slot* take_slot() {
       slot.stream_used = slot.path_length = slot.output_bytes = slot.error_bytes = slot.output_cut = slot.output_rest =
           0;
       slot.last_entry = 0;
-      slot.log2_weight = 0;
       slot.layer = 1;
     }
     return &slot;

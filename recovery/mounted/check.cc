@@ -94,7 +94,8 @@ std::vector<std::string> notes_of(const DiskFrontEnd& front_end, const search::T
         "of a page count twice");
   if (front_end.was_stopped())
     notes.emplace_back(
-        "the program was stopped (--program-limit); what it did until then was crashed, and its end is no promise");
+        "the program was stopped (--program-limit, --time); what it did until then was crashed, and its end is no "
+        "promise");
   if (!front_end.trace().is_complete())
     notes.emplace_back("the recording was cut off; what came after it is not part of this");
   return notes;

@@ -30,7 +30,7 @@ struct RecordPlan {
   std::vector<std::string> named_here;  // arguments of the program that name files where crashcut was called
   bool is_stdout_taken = false;         // by a report: what the program prints goes to stderr
   bool lines_are_marks = false;
-  std::chrono::seconds limit{600};  // of the program and of the set-up; 0: none
+  std::chrono::nanoseconds limit{std::chrono::seconds(600)};  // of the program and of the set-up; 0: none
 };
 
 // What is asked of the crash states, and how far to go.

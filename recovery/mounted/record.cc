@@ -142,7 +142,8 @@ class Recorder {
       case Outcome::End::kNotStarted:
         return failure(true, fmt::format("{}: {}", what_failed, outcome.why));
       case Outcome::End::kTimedOut:
-        return failure(true, fmt::format("{}: it did not end within {} seconds.", what_failed, plan_.limit.count()));
+        return failure(true, fmt::format("{}: it did not end within {:g} seconds.", what_failed,
+                                         std::chrono::duration<double>(plan_.limit).count()));
       case Outcome::End::kStopped:
         break;  // nobody asks for it here
       case Outcome::End::kSignalled:

@@ -10,7 +10,7 @@ namespace crashcut::result {
 namespace {
 
 // As a string of C.
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
   std::string out = "\"";
   for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);
@@ -107,8 +107,8 @@ std::vector<std::string> texts_of(const std::vector<std::string>& outputs,
     std::map<std::string, int> counts;
     for (const std::string& one : texts) ++counts[one];
     for (std::size_t i = 0; i < outputs.size(); ++i) {
-      if (counts[texts[i]] == 1 || texts[i] == quoted(outputs[i])) continue;
-      texts[i] = quoted(outputs[i]);
+      if (counts[texts[i]] == 1 || texts[i] == in_quotes(outputs[i])) continue;
+      texts[i] = in_quotes(outputs[i]);
       is_done = false;
     }
   }

@@ -126,6 +126,22 @@ Failure failure_of(const Tally& tally) {
   return result::users_failure(tally.not_run.begin()->first);
 }
 
+// Of the violations that were found before, those of this recording and of a question that is asked again.
+std::vector<Pool::Known> fitting(const std::vector<result::Token>& tokens, const FrontEnd& front_end,
+                                 std::uint64_t fingerprint) {
+  std::vector<Pool::Known> known;
+  const std::size_t question_count = tokens.empty() ? 0 : front_end.subjects().size();
+  for (std::size_t question = 0; question < question_count; ++question) {
+    const result::Token own = front_end.token(question);
+    for (const result::Token& token : tokens) {
+      if (token.fingerprint == fingerprint && token.command == own.command && token.arguments == own.arguments &&
+          token.model == own.model && token.own == own.own)
+        known.push_back({question, token.path});
+    }
+  }
+  return known;
+}
+
 void fill(const FrontEnd& front_end, const Explored& explored, result::Result& result) {
   const Tally& tally = explored.tally;
   result.bound = explored.bound;
@@ -182,7 +198,7 @@ tl::expected<Found, Failure> check(FrontEnd& front_end, const Plan& plan, const 
   }
   auto pool = Pool::start(front_end, plan);
   if (!pool) return tl::unexpected(pool.error());
-  auto explored = (*pool)->explore(hooks, before);
+  auto explored = (*pool)->explore(hooks, before, fitting(plan.known, front_end, fingerprint));
   if (!explored) return tl::unexpected(explored.error());
   Found found;
   found.tally = explored->tally;

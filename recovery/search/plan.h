@@ -4,8 +4,10 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <vector>
 
 #include "recovery/result/result.h"
+#include "recovery/result/token.h"
 
 namespace crashcut::search {
 
@@ -15,7 +17,8 @@ struct Plan {
   std::uint64_t max_recoveries = 0;             // 0: no bound
   std::chrono::duration<double> time_limit{0};  // 0: no bound
   std::uint64_t seed = 0;
-  bool wants_all = false;  // the search does not end because something was found
+  bool wants_all = false;              // the search does not end because something was found
+  std::vector<result::Token> known{};  // of violations that earlier searches found: tried first, where they still fit
 
   bool has_budget() const { return max_recoveries > 0 || time_limit.count() > 0; }
 };

@@ -259,6 +259,20 @@ struct Pool::Impl {
     }
   }
 
+  // Counts as a sample where it still fails; else the tree comes to it in its turn.
+  tl::expected<void, Failure> try_known(const Known& known) {
+    const auto deadline = plan.time_limit.count() > 0
+                              ? begin + std::chrono::duration_cast<Clock::duration>(plan.time_limit * kTreeShare)
+                              : Clock::time_point::max();
+    const auto answer = ask({{"do", "tell"}, {"question", known.question}, {"path", known.path}}, deadline);
+    if (!answer) return tl::unexpected(answer.error());
+    const Run run = run_from(answer->at("run"));
+    if (run.diverged || !run.ending.is_violation()) return {};
+    samples.add(known.question, run);
+    ++shared->recoveries;
+    return {};
+  }
+
   Explored explored() const {
     Explored result;
     result.seconds = seconds_before + elapsed_s();
@@ -289,7 +303,7 @@ tl::expected<std::unique_ptr<Pool>, Failure> Pool::start(FrontEnd& front_end, co
   return std::unique_ptr<Pool>(new Pool(std::move(impl)));
 }
 
-tl::expected<Explored, Failure> Pool::explore(const Hooks& hooks, const Rest* before) {
+tl::expected<Explored, Failure> Pool::explore(const Hooks& hooks, const Rest* before, const std::vector<Known>& known) {
   Impl& impl = *impl_;
   impl.begin = Clock::now();
   if (before != nullptr) {
@@ -300,6 +314,9 @@ tl::expected<Explored, Failure> Pool::explore(const Hooks& hooks, const Rest* be
     impl.seconds_before = before->seconds;
   } else {
     for (std::size_t i = 0; i < impl.question_count; ++i) impl.units.push_back(Unit{i});
+  }
+  for (const Known& one : known) {
+    if (auto ok = impl.try_known(one); !ok) return tl::unexpected(ok.error());
   }
   if (auto ok = impl.explore_tree(hooks); !ok) return tl::unexpected(ok.error());
   const bool wants_samples = impl.plan.has_budget() && impl.bound == Bound::kNone && !impl.failure();

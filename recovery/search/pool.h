@@ -30,8 +30,12 @@ class Pool {
   static tl::expected<std::unique_ptr<Pool>, Failure> start(FrontEnd& front_end, const Plan& plan);
   ~Pool();
 
-  // `before` is what an earlier search left; none: all of it.
-  tl::expected<Explored, Failure> explore(const Hooks& hooks, const Rest* before);
+  // `before` is what an earlier search left; none: all of it. The recoveries of `known` are run first.
+  struct Known {
+    std::size_t question;
+    persist::Path path;
+  };
+  tl::expected<Explored, Failure> explore(const Hooks& hooks, const Rest* before, const std::vector<Known>& known);
 
   // One recovery, told. From the deadline on it is stopped; so it is when the search is interrupted once more.
   using Clock = std::chrono::steady_clock;
