@@ -15,7 +15,7 @@ namespace crashcut::scheduler {
 bool is_live(const State& state, const Operation& operation) {
   const Access& first = operation[0];
   return primitive_of(first.object) != PrimitiveId::kThread || first.verb != thread::kStart ||
-         state.object(first.object).a != thread::kNone;
+         thread::stage(state.object(first.object)) != thread::kNone;
 }
 
 // A timer that never runs out is nothing that was left undone; nor is a spurious wake-up that never came, a

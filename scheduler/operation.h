@@ -123,10 +123,10 @@ struct Step {
   Operation operation;
 };
 
-// How an object begins. What the numbers mean is the primitive's.
+// How an object begins: the first numbers of what is kept of it (Object, state.h).
 struct ObjectStart {
   ObjectId object;
-  std::int64_t a = 0, b = 0, c = 0;
+  std::array<std::int64_t, 3> numbers{};
 };
 
 // "mutex 3 lock"

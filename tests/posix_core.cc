@@ -369,10 +369,10 @@ class Run {
   Operation wait_operation(const CoreActor& a, const PosixCall& call) const {
     const ObjectId c = object(PrimitiveId::kCondition, call.object), m = object(PrimitiveId::kMutex, 0),
                    s = object(PrimitiveId::kStir, a.number);
-    const bool has_stir = state_.object(s).a > 0 || state_.object(s).b != stir::kClosed;
+    const bool has_stir = stir::left(state_.object(s)) > 0 || stir::stage(state_.object(s)) != stir::kClosed;
     if (a.held[0] == 0) return mutex::access(m, mutex::kUnlock);
     if (a.step == 0 && call.what == 'C') return own(a, timer::kArm, 1 + call.object);
-    if (a.step <= 1 && has_stir && state_.object(s).b == stir::kClosed) return stir::access(s, stir::kOffer);
+    if (a.step <= 1 && has_stir && stir::stage(state_.object(s)) == stir::kClosed) return stir::access(s, stir::kOffer);
     if (a.step <= 2) {
       Operation enqueue = Operation(condition::enqueue(c, a.id)).add(mutex::access(m, mutex::kUnlock));
       if (has_stir) enqueue.add(stir::access(s, stir::kHeed));

@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "recovery/threads/joint_program.h"
+#include "scheduler/primitives/semaphore.h"
 #include "scheduler/search.h"
 #include "tests/posix_core.h"
 #include "tests/posix_model.h"
@@ -40,14 +41,14 @@ std::string outcome_of(const PosixProgram& program, const Execution& execution) 
   for (const scheduler::ObjectStart& start : execution.objects) {
     if (primitive_of(start.object) != scheduler::PrimitiveId::kSemaphore) continue;
     const std::uint64_t address = addresses[start.object];
-    if (start.a == kBase) {
+    if (scheduler::semaphore::count(start) == kBase) {
       base = address;
       continue;
     }
     if (base == 0 || address < base) continue;
     const std::uint64_t place = (address - base) / kSemaphoreBytes, thread = place / kCalls, call = place % kCalls;
     if (thread >= ends.size()) continue;
-    const int result = static_cast<int>(start.a) - 1;
+    const int result = static_cast<int>(scheduler::semaphore::count(start)) - 1;
     if (call == kEnd)
       ends[thread].how = result == 2 ? 'C' : 'E';
     else if (call == kSerials)

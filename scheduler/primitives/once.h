@@ -1,4 +1,4 @@
-// Once: the first to begin runs the routine, others wait for its end. Object: a the stage.
+// Once: the first to begin runs the routine, others wait for its end.
 #pragma once
 
 #include "scheduler/primitive.h"
@@ -10,16 +10,19 @@ inline constexpr const char* kVerbs[] = {"begin", "end", "give up"};
 enum Stage : std::int64_t { kNotYet, kRunning, kDone };
 enum Begun : std::int64_t { kIsDone, kMustRun };
 
+// --- what is kept of it
+inline auto& stage(auto& o) { return o.numbers[0]; }
+
 inline Access access(ObjectId once, Verb verb) { return {once, verb}; }
 
 inline bool enabled(const State& state, ActorId, const Operation&, const Access& access) {
-  return access.verb != kBegin || state.object(access.object).a != kRunning;
+  return access.verb != kBegin || stage(state.object(access.object)) != kRunning;
 }
 
 inline std::int64_t apply(State& state, ActorId, const Operation&, const Access& access) {
   Object& o = state.object(access.object);
-  if (access.verb == kBegin) return o.a == kDone ? kIsDone : (o.a = kRunning, kMustRun);
-  o.a = access.verb == kEnd ? kDone : kNotYet;
+  if (access.verb == kBegin) return stage(o) == kDone ? kIsDone : (stage(o) = kRunning, kMustRun);
+  stage(o) = access.verb == kEnd ? kDone : kNotYet;
   return 0;
 }
 

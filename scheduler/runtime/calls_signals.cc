@@ -107,7 +107,7 @@ Handled handle(Actor& self, std::int64_t found) {
   if (is_stop(number) && !has_handler(action)) refuse("a signal that stops the process");
   if (!has_handler(action)) die(sent);
   if ((action.flags & SA_RESETHAND) != 0) g_actions[number] = {};
-  self.mask = static_cast<std::uint64_t>(object_of(self.signals).b);
+  self.mask = static_cast<std::uint64_t>(signal::mask(object_of(self.signals)));
   note_written();
   ucontext_t context{};
   if ((action.flags & SA_SIGINFO) != 0) {
@@ -311,7 +311,7 @@ void add_interruption(Actor& actor, Operation& operation) {
   // In the middle of a call on files nothing interrupts.
   if (actor.is_holding_locks)
     operation.add({actor.signals, signal::kShut});
-  else if (object_of(actor.signals).a == 0)
+  else if (signal::lets_in(object_of(actor.signals)) == 0)
     operation.add({actor.signals, signal::kLetIn});
   else if (actor.has_other_mask && primitive_of(operation[0].object) != PrimitiveId::kSignal &&
            primitive_of(operation[0].object) != PrimitiveId::kTimer)
