@@ -539,7 +539,9 @@ class Run {
     }
     a.wait_result = first.result == condition::kWokeForNothing ? 0 : first.result;
     a.step = 4;
-    if (!is_cancelling_) end_wait(a, done[done.size() - 1].result);
+    if (is_cancelling_) return;
+    const auto is_lock = [](const Access& x) { return primitive_of(x.object) == PrimitiveId::kMutex; };
+    end_wait(a, std::find_if(done.begin(), done.end(), is_lock)->result);
   }
   void end_wait(CoreActor& a, std::int64_t locked) {
     if (locked == ENOTRECOVERABLE) a.held[0] = 0;
