@@ -232,8 +232,10 @@ class Run {
   // sigwait() and sigtimedwait().
   Operation signal_wait_operation(const CoreActor& a, const PosixCall& call) const {
     const std::int64_t set = signal::bit_of(kNumbers[call.object]);
-    if (a.step == 0) return about(a, signal::kExpect, set);
-    if (a.step == 1 && call.what == 'Z') return own(a, timer::kArm);
+    // Once it expects a signal, a handler ends the wait: nothing comes between the two.
+    const int armed = call.what == 'Z' ? 1 : 0;
+    if (a.step < armed) return own(a, timer::kArm);
+    if (a.step == armed) return about(a, signal::kExpect, set);
     Operation wait(about(a, signal::kWait, set));
     return call.what == 'Z' ? wait.add(own(a, timer::kTake)) : wait;
   }

@@ -231,8 +231,9 @@ std::optional<long> wait_for(std::uint64_t set, siginfo_t* out, const timespec* 
   const bool is_timed = timeout != nullptr && !tries;
   const auto wanted = static_cast<std::int64_t>(without_unblockable(set));
   if (is_cancelled_at_entry(caller)) return std::nullopt;
-  perform(about_self(signal::kExpect, wanted), caller);
+  // Once the thread expects a signal, a handler ends the wait: nothing comes between the two.
   if (is_timed) arm_timer(caller);
+  perform(about_self(signal::kExpect, wanted), caller);
   Operation operation(about_self(signal::kWait, wanted));
   if (tries) operation.begin()->order = 1;
   if (is_timed) operation.add(take_timer());
