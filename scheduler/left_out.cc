@@ -90,7 +90,7 @@ class LateWaits {
     std::size_t steps = 0;
     for (std::size_t k = 0; k < end; ++k) {
       const Step& step = steps_[k];
-      if (is_past[k] || step.actor == wait.actor || is_for_want_of_others(step.operation)) continue;
+      if (is_past[k] || step.actor == wait.actor || waits_for_time(step.operation)) continue;
       if (wait.place < steps_.size() && order_.is_before(wait.place, k)) continue;
       // Somebody goes on while it waits.
       if (has_to_wait) return true;

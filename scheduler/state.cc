@@ -60,8 +60,7 @@ void State::count_step(ActorId actor) {
 
 // Which locks a call on files finds, and what it does with them, is part of what came of it.
 bool Operation::is_same_call(const Operation& other) const {
-  const bool is_file = count_ > 0 && primitive_of(accesses_[0].object) == PrimitiveId::kFile;
-  if (is_file) {
+  if (count_ > 0 && primitive_of(accesses_[0]).traits.has_footprint) {
     const Access& x = accesses_[0];
     const Access& y = other.accesses_[0];
     return other.count_ > 0 && x.object == y.object && x.verb == y.verb && x.argument == y.argument;

@@ -1032,10 +1032,10 @@ void check_claims(const State& state, const Step& x, const Pending& next) {
     EXPECT_FALSE(are_independent) << "enables: " << text();
     return;
   }
-  EXPECT_TRUE(is_for_want_of_others(first.operation) || second.operation.is_interrupted() ||
+  EXPECT_TRUE(waits_for_time(first.operation) || second.operation.is_interrupted() ||
               may_be_co_enabled(first.operation, next.operation))
       << text();
-  EXPECT_TRUE(is_for_want_of_others(first.operation) || may_be_co_enabled(first.operation, second.operation)) << text();
+  EXPECT_TRUE(waits_for_time(first.operation) || may_be_co_enabled(first.operation, second.operation)) << text();
   if (!are_independent) return;
   Step moved{next.actor, next.operation}, last = x;
   other_way.apply(moved);
@@ -1174,7 +1174,7 @@ class EverySchedule {
       const auto [begin, end] = done_.equal_range(pair.second);
       for (auto it = begin; it != end; ++it) {
         EXPECT_TRUE(may_conflict(pair.first, it->second)) << key << ", done with " << it->second.result();
-        EXPECT_TRUE(is_for_want_of_others(pair.first) || is_for_want_of_others(it->second) ||
+        EXPECT_TRUE(waits_for_time(pair.first) || waits_for_time(it->second) ||
                     may_be_co_enabled(pair.first, it->second))
             << key << ", done with " << it->second.result();
       }

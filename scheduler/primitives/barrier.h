@@ -66,7 +66,20 @@ inline bool dependent(const Access& x, const Access& y) {
   return x.verb == kArrive ? x.result == y.argument : y.result == x.argument;
 }
 
+// Who leaves has met those of its own generation.
+inline void edges(const Access& access, const EdgeVisitor& visit) {
+  if (access.verb == kArrive) return visit(Edge::kRelease, static_cast<std::uint32_t>(access.result));
+  if (access.verb == kLeave) visit(Edge::kAcquire, static_cast<std::uint32_t>(access.argument));
+}
+
 inline constexpr Primitive kPrimitive{
-    "barrier", kVerbs, enabled, apply, dependent, always, always, nullptr, {kDestroy, 1 << kLeave}};
+    .name = "barrier",
+    .verbs = kVerbs,
+    .enabled = enabled,
+    .apply = apply,
+    .dependent = dependent,
+    .edges = edges,
+    .destroys = {.verb = kDestroy, .leaving = bit_of_verb(kLeave)},
+};
 
 }  // namespace crashcut::scheduler::barrier

@@ -63,6 +63,14 @@ inline bool dependent(const Access& x, const Access& y) {
   return !(sets(x) && (sets(y) || y.verb == kLeave)) && !(sets(y) && x.verb == kLeave);
 }
 
-inline constexpr Primitive kPrimitive{"cancellation", kVerbs, enabled, apply, dependent, dependent, always};
+inline constexpr Primitive kPrimitive{
+    .name = "cancellation",
+    .verbs = kVerbs,
+    .enabled = enabled,
+    .apply = apply,
+    .dependent = dependent,
+    .conflicting = dependent,
+    .traits = {.may_stay_away = bit_of_verb(kAct)},
+};
 
 }  // namespace crashcut::scheduler::cancellation

@@ -92,8 +92,14 @@ inline bool conflicting(const Access& x, const Access& y) {
 // it may not have left: then it takes a signal that others want.
 inline bool dependent(const Access& x, const Access& y) { return !had_left(x) && !had_left(y) && conflicting(x, y); }
 
-inline constexpr Primitive kPrimitive{"condition", kVerbs,    enabled,
-                                      apply,       dependent, conflicting,
-                                      always,      nullptr,   {kDestroy, 1 << kWake | 1 << kTimeOut}};
+inline constexpr Primitive kPrimitive{
+    .name = "condition",
+    .verbs = kVerbs,
+    .enabled = enabled,
+    .apply = apply,
+    .dependent = dependent,
+    .conflicting = conflicting,
+    .destroys = {.verb = kDestroy, .leaving = bit_of_verb(kWake) | bit_of_verb(kTimeOut)},
+};
 
 }  // namespace crashcut::scheduler::condition

@@ -56,6 +56,16 @@ inline bool holds(const State& state, ActorId actor, const Access& access) {
          holder(state.object(access.object)) == std::int64_t{index(actor)} + 1;
 }
 
-inline constexpr Primitive kPrimitive{"file", kVerbs, enabled, apply, dependent, dependent, co_enabled, holds};
+inline constexpr Primitive kPrimitive{
+    .name = "file",
+    .verbs = kVerbs,
+    .enabled = enabled,
+    .apply = apply,
+    .dependent = dependent,
+    .conflicting = dependent,
+    .co_enabled = co_enabled,
+    .holds = holds,
+    .traits = {.has_footprint = true},
+};
 
 }  // namespace crashcut::scheduler::file

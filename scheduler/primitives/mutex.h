@@ -133,7 +133,20 @@ inline bool co_enabled(const Access& x, const Access& y) {
   return !(waits(x) && frees(y)) && !(waits(y) && frees(x));
 }
 
-inline constexpr Primitive kPrimitive{"mutex", kVerbs,     enabled, apply,     dependent,
-                                      always,  co_enabled, nullptr, {kDestroy}};
+inline void edges(const Access& access, const EdgeVisitor& visit) {
+  if (access.verb <= kTimedLock && (access.result == 0 || access.result == EOWNERDEAD)) return visit(Edge::kAcquire, 0);
+  if ((access.verb == kUnlock && access.result == 0) || access.verb == kAbandon) visit(Edge::kRelease, 0);
+}
+
+inline constexpr Primitive kPrimitive{
+    .name = "mutex",
+    .verbs = kVerbs,
+    .enabled = enabled,
+    .apply = apply,
+    .dependent = dependent,
+    .co_enabled = co_enabled,
+    .edges = edges,
+    .destroys = {.verb = kDestroy},
+};
 
 }  // namespace crashcut::scheduler::mutex

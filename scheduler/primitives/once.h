@@ -35,6 +35,19 @@ inline bool dependent(const Access& x, const Access& y) {
 // While the routine runs nobody can begin.
 inline bool co_enabled(const Access& x, const Access& y) { return (x.verb == kBegin) == (y.verb == kBegin); }
 
-inline constexpr Primitive kPrimitive{"once", kVerbs, enabled, apply, dependent, dependent, co_enabled};
+inline void edges(const Access& access, const EdgeVisitor& visit) {
+  visit(access.verb == kBegin ? Edge::kAcquire : Edge::kRelease, 0);
+}
+
+inline constexpr Primitive kPrimitive{
+    .name = "once",
+    .verbs = kVerbs,
+    .enabled = enabled,
+    .apply = apply,
+    .dependent = dependent,
+    .conflicting = dependent,
+    .co_enabled = co_enabled,
+    .edges = edges,
+};
 
 }  // namespace crashcut::scheduler::once

@@ -112,7 +112,28 @@ inline bool holds(const State& state, ActorId actor, const Access& access) {
   return is_write(access) && std::binary_search(readers(l).begin(), readers(l).end(), std::int64_t{index(actor)});
 }
 
-inline constexpr Primitive kPrimitive{"rwlock",  kVerbs,     enabled, apply,     dependent,
-                                      dependent, co_enabled, holds,   {kDestroy}};
+// What readers leave behind is for writers only.
+inline void edges(const Access& access, const EdgeVisitor& visit) {
+  constexpr std::uint32_t kOfWriters = 0, kOfReaders = 1;
+  if (access.verb == kUnlock) {
+    visit(Edge::kRelease, access.result == kWasWriter ? kOfWriters : kOfReaders);
+  } else if (access.result == 0 && (is_read(access) || is_write(access))) {
+    visit(Edge::kAcquire, kOfWriters);
+    if (is_write(access)) visit(Edge::kAcquire, kOfReaders);
+  }
+}
+
+inline constexpr Primitive kPrimitive{
+    .name = "rwlock",
+    .verbs = kVerbs,
+    .enabled = enabled,
+    .apply = apply,
+    .dependent = dependent,
+    .conflicting = dependent,
+    .co_enabled = co_enabled,
+    .holds = holds,
+    .edges = edges,
+    .destroys = {.verb = kDestroy},
+};
 
 }  // namespace crashcut::scheduler::rwlock

@@ -90,7 +90,20 @@ inline bool conflicting(const Access& x, const Access& y) {
   return (is_wait(x) && is_wait(y) && (took(x) || took(y))) || dependent(x, y);
 }
 
-inline constexpr Primitive kPrimitive{"semaphore", kVerbs, enabled, apply,     dependent,
-                                      conflicting, always, nullptr, {kDestroy}};
+inline void edges(const Access& access, const EdgeVisitor& visit) {
+  if (access.verb == kPost) return visit(Edge::kRelease, 0);
+  if (takes(access)) visit(Edge::kAcquire, 0);
+}
+
+inline constexpr Primitive kPrimitive{
+    .name = "semaphore",
+    .verbs = kVerbs,
+    .enabled = enabled,
+    .apply = apply,
+    .dependent = dependent,
+    .conflicting = conflicting,
+    .edges = edges,
+    .destroys = {.verb = kDestroy},
+};
 
 }  // namespace crashcut::scheduler::semaphore

@@ -59,6 +59,32 @@ inline bool holds(const State& state, ActorId actor, const Access& access) {
   return lets_in(state.object(access.object)) == 0 || mask(state.object(access.object)) != 0;
 }
 
-inline constexpr Primitive kPrimitive{"signal", kVerbs, enabled, apply, dependent, conflicting, always, holds};
+// Who takes a signal has heard from who sent it.
+inline void edges(const Access& access, const EdgeVisitor& visit) {
+  const auto part_of = [](std::int64_t thread) { return static_cast<std::uint32_t>(thread + 1); };
+  if (access.verb == kSend) visit(Edge::kRelease, part_of(access.expected));
+  const bool may_take = access.verb == kDeliver || access.verb == kSetMask || access.verb == kWait;
+  if (may_take && access.result > 0)
+    visit(Edge::kAcquire, part_of(takes_from_process(access) ? kAnyThread : access.expected));
+  if (access.verb == kReadable && access.result > 0) {
+    visit(Edge::kAcquire, part_of(access.expected));
+    visit(Edge::kAcquire, part_of(kAnyThread));
+  }
+  // From the one that brings it to its thread.
+  if (access.verb == kInterrupt) visit(Edge::kRelease, 0);
+  if (access.is_interruption) visit(Edge::kAcquire, 0);
+}
+
+inline constexpr Primitive kPrimitive{
+    .name = "signal",
+    .verbs = kVerbs,
+    .enabled = enabled,
+    .apply = apply,
+    .dependent = dependent,
+    .conflicting = conflicting,
+    .holds = holds,
+    .edges = edges,
+    .traits = {.may_stay_away = bit_of_verb(kDeliver)},
+};
 
 }  // namespace crashcut::scheduler::signal

@@ -30,7 +30,13 @@ inline std::int64_t apply(State& state, ActorId actor, const Operation&, const A
   return 0;
 }
 
-// Only its own thread has this object. Others' steps let it spin on: it depends on all (dependence.cc).
-inline constexpr Primitive kPrimitive{"loop", kVerbs, enabled, apply, always, always, always};
+// Only its own thread has this object. Others' steps let it spin on: it meets all.
+inline constexpr Primitive kPrimitive{
+    .name = "loop",
+    .verbs = kVerbs,
+    .enabled = enabled,
+    .apply = apply,
+    .traits = {.waits_for_time = bit_of_verb(kWakeUp) | bit_of_verb(kGoRound), .meets_all = bit_of_verb(kSpin)},
+};
 
 }  // namespace crashcut::scheduler::spin

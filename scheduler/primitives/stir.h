@@ -41,6 +41,12 @@ inline bool is_stirred(const State& state, const Operation& operation) {
   return false;
 }
 
-inline constexpr Primitive kPrimitive{"spurious wake-up", kVerbs, enabled, apply, always, always, always};
+inline constexpr Primitive kPrimitive{
+    .name = "spurious wake-up",
+    .verbs = kVerbs,
+    .enabled = enabled,
+    .apply = apply,
+    .traits = {.may_stay_away = bit_of_verb(kStir)},
+};
 
 }  // namespace crashcut::scheduler::stir

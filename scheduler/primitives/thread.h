@@ -80,6 +80,35 @@ inline bool co_enabled(const Access& x, const Access& y) {
   return !is(kCreate) && !(is(kExit) && (waited(x) || waited(y)));
 }
 
-inline constexpr Primitive kPrimitive{"thread", kVerbs, enabled, apply, dependent, dependent, co_enabled};
+// A thread that nobody created yet stands before nothing.
+inline bool is_there(const State& state, const Access& access) {
+  return access.verb != kStart || stage(state.object(access.object)) != kNone;
+}
+
+inline void edges(const Access& access, const EdgeVisitor& visit) {
+  switch (access.verb) {
+    case kCreate:
+    case kExit:
+      return visit(Edge::kRelease, 0);
+    case kStart:
+      return visit(Edge::kAcquire, 0);
+    case kDetach:
+      return;
+    default:
+      if (access.result == 0) visit(Edge::kAcquire, 0);
+  }
+}
+
+inline constexpr Primitive kPrimitive{
+    .name = "thread",
+    .verbs = kVerbs,
+    .enabled = enabled,
+    .apply = apply,
+    .dependent = dependent,
+    .conflicting = dependent,
+    .co_enabled = co_enabled,
+    .edges = edges,
+    .is_there = is_there,
+};
 
 }  // namespace crashcut::scheduler::thread

@@ -56,6 +56,12 @@ inline bool is_fired(const State& state, const Operation& operation) {
   return false;
 }
 
-inline constexpr Primitive kPrimitive{"timer", kVerbs, enabled, apply, always, always, always};
+inline constexpr Primitive kPrimitive{
+    .name = "timer",
+    .verbs = kVerbs,
+    .enabled = enabled,
+    .apply = apply,
+    .traits = {.waits_for_time = bit_of_verb(kRunOut), .may_stay_away = bit_of_verb(kFire) | bit_of_verb(kRunOut)},
+};
 
 }  // namespace crashcut::scheduler::timer

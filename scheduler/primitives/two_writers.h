@@ -75,7 +75,15 @@ inline bool holds(const State& state, ActorId actor, const Access& access) {
          std::binary_search(readers(l).begin(), readers(l).end(), std::int64_t{index(actor)});
 }
 
-inline constexpr Primitive kPrimitive{"two-writers lock", kVerbs,    enabled,    apply,
-                                      dependent,          dependent, co_enabled, holds};
+inline constexpr Primitive kPrimitive{
+    .name = "two-writers lock",
+    .verbs = kVerbs,
+    .enabled = enabled,
+    .apply = apply,
+    .dependent = dependent,
+    .conflicting = dependent,
+    .co_enabled = co_enabled,
+    .holds = holds,
+};
 
 }  // namespace crashcut::scheduler::two_writers

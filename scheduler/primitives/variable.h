@@ -47,6 +47,12 @@ inline bool only_reads(const Access& x) {
 inline bool dependent(const Access& x, const Access& y) { return !(only_reads(x) && only_reads(y)); }
 inline bool conflicting(const Access& x, const Access& y) { return !(x.verb == kRead && y.verb == kRead); }
 
-inline constexpr Primitive kPrimitive{"variable", kVerbs, always_enabled, apply, dependent, conflicting, always};
+inline constexpr Primitive kPrimitive{
+    .name = "variable",
+    .verbs = kVerbs,
+    .apply = apply,
+    .dependent = dependent,
+    .conflicting = conflicting,
+};
 
 }  // namespace crashcut::scheduler::variable
