@@ -41,7 +41,8 @@ enum class PrimitiveId : std::uint8_t {
   kCancellation,
   kStir,
   kChannel,
-  kSignal
+  kSignal,
+  kAnswer
 };
 
 // The primitive is part of the id: a semaphore at the address of a former mutex is another object.

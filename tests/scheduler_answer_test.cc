@@ -18,11 +18,6 @@ namespace {
 
 using namespace scheduler;
 
-PrimitiveId answer_id() {
-  static const PrimitiveId kId = add_primitive(answer::kPrimitive);
-  return kId;
-}
-
 // A cell with a weak memory: how many stores there were, and, an actor, its own last one: it reads none before that.
 namespace cell {
 
@@ -68,7 +63,9 @@ constexpr std::uint32_t kActorsMost = 3;
 constexpr std::int64_t kAnswersMost = 4;
 ObjectId cell_at(std::uint32_t number) { return make_object_id(cell::id(), 1 + number); }
 ObjectId mutex_at(std::uint32_t number) { return make_object_id(PrimitiveId::kMutex, 3 + number); }
-ObjectId answer_of(std::size_t actor) { return make_object_id(answer_id(), 5 + static_cast<std::uint32_t>(actor)); }
+ObjectId answer_of(std::size_t actor) {
+  return make_object_id(PrimitiveId::kAnswer, 5 + static_cast<std::uint32_t>(actor));
+}
 
 void load(Script& script, std::size_t actor, ObjectId cell) {
   script.push_back(does(Operation(Access{cell, cell::kLoad}).add(answer::ask(answer_of(actor)))));

@@ -8,7 +8,7 @@
 //   executions.
 // Where the possible answers depend on the state, the access that knows them stands before "ask" in the same operation
 //   and sets possible() of the object; "ask" leaves them as they are if it names none.
-// Not in the table (table.cc): threads ask nothing. A model that has answers adds it (add_primitive()).
+// Threads ask nothing: it is for models whose steps have answers.
 #pragma once
 
 #include "scheduler/primitive.h"
@@ -18,11 +18,10 @@ namespace crashcut::scheduler::answer {
 enum Verb : std::uint8_t { kAsk, kAnswer, kTake };
 inline constexpr const char* kVerbs[] = {"ask", "answer", "take"};
 
-// --- what is kept of it
+// What is kept of it.
 // A bit an answer; none: nothing was asked, or it is answered.
 inline auto& possible(auto& o) { return o.numbers[0]; }
-// The answer plus one, until it is taken; or 0.
-inline auto& given(auto& o) { return o.numbers[1]; }
+inline auto& given(auto& o) { return o.numbers[1]; }  // the answer plus one, until it is taken; or 0
 
 inline std::int64_t bit_of(std::int64_t number) { return static_cast<std::int64_t>(std::uint64_t{1} << number); }
 inline std::int64_t bits_below(std::int64_t count) { return bit_of(count) - 1; }
@@ -65,13 +64,11 @@ inline std::int64_t apply(State& state, ActorId, const Operation&, const Access&
 // An answer is there only between "ask" and "take", so neither of these is enabled with it.
 inline bool co_enabled(const Access& x, const Access& y) { return (x.verb == kAnswer) == (y.verb == kAnswer); }
 
-inline constexpr Primitive kPrimitive{
-    .name = "answer",
-    .verbs = kVerbs,
-    .enabled = enabled,
-    .apply = apply,
-    .co_enabled = co_enabled,
-    .traits = {.may_stay_away = bit_of_verb(kAnswer)},
-};
+inline constexpr Primitive kPrimitive{.name = "answer",
+                                      .verbs = kVerbs,
+                                      .enabled = enabled,
+                                      .apply = apply,
+                                      .co_enabled = co_enabled,
+                                      .traits = {.may_stay_away = bit_of_verb(kAnswer)}};
 
 }  // namespace crashcut::scheduler::answer

@@ -11,16 +11,12 @@ namespace crashcut::scheduler::barrier {
 enum Verb : std::uint8_t { kArrive, kLeave, kDestroy };
 inline constexpr const char* kVerbs[] = {"arrive", "leave", "destroy"};
 
-// --- what is kept of it
-// How many meet.
-inline auto& size(auto& o) { return o.numbers[0]; }
+// What is kept of it.
+inline auto& size(auto& o) { return o.numbers[0]; }  // how many meet
 inline auto& generation(auto& o) { return o.numbers[1]; }
-// In this generation.
-inline auto& arrived(auto& o) { return o.numbers[2]; }
-// A finished generation: the lowest actor in it.
-inline auto& serials(auto& o) { return o.lists[0]; }
-// The lowest actor in this generation, once one has arrived.
-inline auto& lowest(auto& o) { return o.lists[1]; }
+inline auto& arrived(auto& o) { return o.numbers[2]; }  // in this generation
+inline auto& serials(auto& o) { return o.lists[0]; }    // a finished generation: the lowest actor in it
+inline auto& lowest(auto& o) { return o.lists[1]; }     // the lowest actor in this generation, once one has arrived
 
 // The argument of "leave" is the result of "arrive": the generation.
 inline Access access(ObjectId barrier, Verb verb, std::int64_t generation = 0) { return {barrier, verb, generation}; }
@@ -72,14 +68,12 @@ inline void edges(const Access& access, const EdgeVisitor& visit) {
   if (access.verb == kLeave) visit(Edge::kAcquire, static_cast<std::uint32_t>(access.argument));
 }
 
-inline constexpr Primitive kPrimitive{
-    .name = "barrier",
-    .verbs = kVerbs,
-    .enabled = enabled,
-    .apply = apply,
-    .dependent = dependent,
-    .edges = edges,
-    .destroys = {.verb = kDestroy, .leaving = bit_of_verb(kLeave)},
-};
+inline constexpr Primitive kPrimitive{.name = "barrier",
+                                      .verbs = kVerbs,
+                                      .enabled = enabled,
+                                      .apply = apply,
+                                      .dependent = dependent,
+                                      .edges = edges,
+                                      .destroys = {.verb = kDestroy, .leaving = bit_of_verb(kLeave)}};
 
 }  // namespace crashcut::scheduler::barrier

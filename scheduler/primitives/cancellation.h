@@ -16,7 +16,7 @@ enum Verb : std::uint8_t { kRequest, kHeed, kEnter, kAct, kLeave };
 inline constexpr const char* kVerbs[] = {"request", "heed", "enter", "act", "leave"};
 enum Stage : std::int64_t { kOutside, kInside, kActedUpon };
 
-// --- what is kept of it
+// What is kept of it.
 inline auto& is_requested(auto& o) { return o.numbers[0]; }
 inline auto& stage(auto& o) { return o.numbers[1]; }
 
@@ -63,14 +63,12 @@ inline bool dependent(const Access& x, const Access& y) {
   return !(sets(x) && (sets(y) || y.verb == kLeave)) && !(sets(y) && x.verb == kLeave);
 }
 
-inline constexpr Primitive kPrimitive{
-    .name = "cancellation",
-    .verbs = kVerbs,
-    .enabled = enabled,
-    .apply = apply,
-    .dependent = dependent,
-    .conflicting = dependent,
-    .traits = {.may_stay_away = bit_of_verb(kAct)},
-};
+inline constexpr Primitive kPrimitive{.name = "cancellation",
+                                      .verbs = kVerbs,
+                                      .enabled = enabled,
+                                      .apply = apply,
+                                      .dependent = dependent,
+                                      .conflicting = dependent,
+                                      .traits = {.may_stay_away = bit_of_verb(kAct)}};
 
 }  // namespace crashcut::scheduler::cancellation

@@ -94,14 +94,12 @@ inline void edges(const Access& access, const EdgeVisitor& visit) {
   if (access.verb == kRead && access.result <= 0) visit(Edge::kAcquire, end_of(own, kWriteEnd));
 }
 
-inline constexpr Primitive kPrimitive{
-    .name = "channel",
-    .verbs = kVerbs,
-    .enabled = enabled,
-    .apply = apply,
-    .dependent = dependent,
-    .conflicting = conflicting,
-    .edges = edges,
-};
+inline constexpr Primitive kPrimitive{.name = "channel",
+                                      .verbs = kVerbs,
+                                      .enabled = enabled,
+                                      .apply = apply,
+                                      .dependent = dependent,
+                                      .conflicting = conflicting,
+                                      .edges = edges};
 
 }  // namespace crashcut::scheduler::channel

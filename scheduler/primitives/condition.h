@@ -99,7 +99,6 @@ inline constexpr Primitive kPrimitive{
     .apply = apply,
     .dependent = dependent,
     .conflicting = conflicting,
-    .destroys = {.verb = kDestroy, .leaving = bit_of_verb(kWake) | bit_of_verb(kTimeOut)},
-};
+    .destroys = {.verb = kDestroy, .leaving = bit_of_verb(kWake) | bit_of_verb(kTimeOut)}};
 
 }  // namespace crashcut::scheduler::condition

@@ -22,7 +22,7 @@ inline constexpr const char* kVerbs[] = {"call", "go on with", "pass", "acquire"
 
 inline constexpr ObjectId kCalls = make_object_id(PrimitiveId::kFile, 0);
 
-// --- what is kept of it
+// What is kept of it.
 // Of a lock: who holds it plus one, or 0. The object kCalls has nothing.
 inline auto& holder(auto& o) { return o.numbers[0]; }
 
@@ -56,16 +56,14 @@ inline bool holds(const State& state, ActorId actor, const Access& access) {
          holder(state.object(access.object)) == std::int64_t{index(actor)} + 1;
 }
 
-inline constexpr Primitive kPrimitive{
-    .name = "file",
-    .verbs = kVerbs,
-    .enabled = enabled,
-    .apply = apply,
-    .dependent = dependent,
-    .conflicting = dependent,
-    .co_enabled = co_enabled,
-    .holds = holds,
-    .traits = {.has_footprint = true},
-};
+inline constexpr Primitive kPrimitive{.name = "file",
+                                      .verbs = kVerbs,
+                                      .enabled = enabled,
+                                      .apply = apply,
+                                      .dependent = dependent,
+                                      .conflicting = dependent,
+                                      .co_enabled = co_enabled,
+                                      .holds = holds,
+                                      .traits = {.has_footprint = true}};
 
 }  // namespace crashcut::scheduler::file

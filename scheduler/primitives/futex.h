@@ -43,11 +43,6 @@ inline std::int64_t apply(State& state, ActorId actor, const Operation&, const A
   }
 }
 
-inline constexpr Primitive kPrimitive{
-    .name = "futex",
-    .verbs = kVerbs,
-    .enabled = enabled,
-    .apply = apply,
-};
+inline constexpr Primitive kPrimitive{.name = "futex", .verbs = kVerbs, .enabled = enabled, .apply = apply};
 
 }  // namespace crashcut::scheduler::futex

@@ -32,11 +32,9 @@ inline constexpr const char* kVerbs[] = {"load", "store", "exchange",         "a
 enum Order : std::uint8_t { kRelaxed = 0, kAcquire = 1, kRelease = 2, kAcquireIfSame = 4, kPlain = 8 };
 inline constexpr std::uint64_t kGranule = 8;
 
-// --- what is kept of it
-// The eight bytes.
-inline auto& content(auto& o) { return o.numbers[0]; }
-// Which of the bytes are not known: a mask.
-inline auto& unknown(auto& o) { return o.numbers[2]; }
+// What is kept of it.
+inline auto& content(auto& o) { return o.numbers[0]; }  // the eight bytes
+inline auto& unknown(auto& o) { return o.numbers[2]; }  // which of the bytes are not known: a mask
 
 inline Access access(ObjectId memory, Verb verb, std::uint8_t offset, std::uint8_t bytes, std::int64_t argument = 0,
                      std::int64_t expected = 0) {
@@ -127,13 +125,6 @@ inline bool only_read(const Access& x) {
 inline bool dependent(const Access& x, const Access& y) { return overlap(x, y) && !(only_read(x) && only_read(y)); }
 inline bool conflicting(const Access& x, const Access& y) { return overlap(x, y) && !(only_loads(x) && only_loads(y)); }
 
-inline constexpr Primitive kPrimitive{
-    .name = "memory",
-    .verbs = kVerbs,
-    .enabled = enabled,
-    .apply = apply,
-    .dependent = dependent,
-    .conflicting = conflicting,
-};
+inline constexpr Primitive kPrimitive{"memory", kVerbs, enabled, apply, dependent, conflicting};
 
 }  // namespace crashcut::scheduler::memory

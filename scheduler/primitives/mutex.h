@@ -13,25 +13,16 @@ namespace crashcut::scheduler::mutex {
 enum Verb : std::uint8_t { kLock, kTryLock, kTimedLock, kUnlock, kDestroy, kAbandon, kConsistent, kEnqueue };
 inline constexpr const char* kVerbs[] = {"lock",    "trylock", "timedlock",  "unlock",
                                          "destroy", "abandon", "consistent", "enqueue"};
-enum Kind : std::int64_t {
-  kNormal,
-  kRecursive,
-  kErrorCheck,
-  kRobust = 4,
-  kPolicy = 8
-};  // kRobust and so many times kPolicy are added
+// kRobust and so many times kPolicy are added.
+enum Kind : std::int64_t { kNormal, kRecursive, kErrorCheck, kRobust = 4, kPolicy = 8 };
 enum Health : std::int64_t { kSound, kOwnerDied, kLost };
 
-// --- what is kept of it
+// What is kept of it.
 inline auto& kind(auto& o) { return o.numbers[0]; }
-// Its number_of(), or 0.
-inline auto& owner(auto& o) { return o.numbers[1]; }
-// How often the owner has locked it.
-inline auto& depth(auto& o) { return o.numbers[2]; }
-// What became of a robust one.
-inline auto& health(auto& o) { return o.numbers[3]; }
-// Who waits in line.
-inline auto& line(auto& o) { return o.lists[0]; }
+inline auto& owner(auto& o) { return o.numbers[1]; }   // its number_of(), or 0
+inline auto& depth(auto& o) { return o.numbers[2]; }   // how often the owner has locked it
+inline auto& health(auto& o) { return o.numbers[3]; }  // what became of a robust one
+inline auto& line(auto& o) { return o.lists[0]; }      // who waits in line
 
 inline Access access(ObjectId mutex, Verb verb) { return {mutex, verb}; }
 inline Access enqueue(ObjectId mutex, Policy policy) { return {mutex, kEnqueue, policy}; }
@@ -50,14 +41,8 @@ inline bool answers_at_once(const Object& m, ActorId actor) {
 
 inline bool enabled(const State& state, ActorId actor, const Operation& operation, const Access& access) {
   const Object& m = state.object(access.object);
-  switch (access.verb) {
-    case kLock:
-      return answers_at_once(m, actor);
-    case kTimedLock:
-      return answers_at_once(m, actor) || timer::is_fired(state, operation);
-    default:
-      return true;
-  }
+  if (access.verb != kLock && access.verb != kTimedLock) return true;
+  return answers_at_once(m, actor) || (access.verb == kTimedLock && timer::is_fired(state, operation));
 }
 
 inline std::int64_t take(Object& m, ActorId actor) {
@@ -93,10 +78,9 @@ inline std::int64_t apply(State& state, ActorId actor, const Operation&, const A
     case kEnqueue:
       line(m).push_back(index(actor));
       return 0;
-    case kLock:
-      return lock(m, actor, 0);
     case kTryLock:
       return lock(m, actor, EBUSY);
+    case kLock:
     case kTimedLock:
       return has_to_wait ? ETIMEDOUT : lock(m, actor, 0);
     case kUnlock:
@@ -117,8 +101,7 @@ inline std::int64_t apply(State& state, ActorId actor, const Operation&, const A
 inline bool dependent(const Access& x, const Access& y) {
   // Two that found it taken and left read the owner only. All others but arrivals change it.
   if (x.verb != kEnqueue && y.verb != kEnqueue) return !(x.result == EBUSY && y.result == EBUSY);
-  // Who comes changes the line alone, and only those who wait in it look there; behind a fifo line not even that is
-  // seen.
+  // Who comes changes the line alone. Only those who wait in it look there, and in a fifo line not behind themselves.
   const auto sees_line = [](const Access& a) { return a.verb == kLock || a.verb == kTimedLock; };
   const auto sees_all = [](const Access& a) { return a.verb == kEnqueue || a.verb == kDestroy; };
   return (sees_all(x) && sees_all(y)) || ((sees_line(x) || sees_line(y)) && std::max(x.argument, y.argument) != kFifo);
@@ -138,15 +121,7 @@ inline void edges(const Access& access, const EdgeVisitor& visit) {
   if ((access.verb == kUnlock && access.result == 0) || access.verb == kAbandon) visit(Edge::kRelease, 0);
 }
 
-inline constexpr Primitive kPrimitive{
-    .name = "mutex",
-    .verbs = kVerbs,
-    .enabled = enabled,
-    .apply = apply,
-    .dependent = dependent,
-    .co_enabled = co_enabled,
-    .edges = edges,
-    .destroys = {.verb = kDestroy},
-};
+inline constexpr Primitive kPrimitive{"mutex",    kVerbs,  enabled, apply,   dependent, always,
+                                      co_enabled, nullptr, edges,   nullptr, {kDestroy}};
 
 }  // namespace crashcut::scheduler::mutex

@@ -10,7 +10,7 @@ inline constexpr const char* kVerbs[] = {"begin", "end", "give up"};
 enum Stage : std::int64_t { kNotYet, kRunning, kDone };
 enum Begun : std::int64_t { kIsDone, kMustRun };
 
-// --- what is kept of it
+// What is kept of it.
 inline auto& stage(auto& o) { return o.numbers[0]; }
 
 inline Access access(ObjectId once, Verb verb) { return {once, verb}; }
@@ -39,15 +39,13 @@ inline void edges(const Access& access, const EdgeVisitor& visit) {
   visit(access.verb == kBegin ? Edge::kAcquire : Edge::kRelease, 0);
 }
 
-inline constexpr Primitive kPrimitive{
-    .name = "once",
-    .verbs = kVerbs,
-    .enabled = enabled,
-    .apply = apply,
-    .dependent = dependent,
-    .conflicting = dependent,
-    .co_enabled = co_enabled,
-    .edges = edges,
-};
+inline constexpr Primitive kPrimitive{.name = "once",
+                                      .verbs = kVerbs,
+                                      .enabled = enabled,
+                                      .apply = apply,
+                                      .dependent = dependent,
+                                      .conflicting = dependent,
+                                      .co_enabled = co_enabled,
+                                      .edges = edges};
 
 }  // namespace crashcut::scheduler::once

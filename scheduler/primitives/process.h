@@ -19,10 +19,6 @@ inline std::int64_t apply(State& state, ActorId, const Operation&, const Access&
 
 // It meets all, since it disables everything.
 inline constexpr Primitive kPrimitive{
-    .name = "process",
-    .verbs = kVerbs,
-    .apply = apply,
-    .traits = {.meets_all = ~std::uint32_t{0}},
-};
+    .name = "process", .verbs = kVerbs, .apply = apply, .traits = {.meets_all = ~std::uint32_t{0}}};
 
 }  // namespace crashcut::scheduler::process

@@ -16,14 +16,11 @@ inline constexpr const char* kVerbs[] = {"rdlock",      "wrlock", "tryrdlock", "
 enum Preference : std::int64_t { kNone, kReaders, kWriters, kInLine, kLastFirst };
 enum Unlocked : std::int64_t { kWasReader, kWasWriter };
 
-// --- what is kept of it
+// What is kept of it.
 inline auto& preference(auto& o) { return o.numbers[0]; }
-// Its number plus one, or 0.
-inline auto& writer(auto& o) { return o.numbers[1]; }
-// Ascending.
-inline auto& readers(auto& o) { return o.lists[0]; }
-// Who waits, if the preference asks for that.
-inline auto& line(auto& o) { return o.lists[1]; }
+inline auto& writer(auto& o) { return o.numbers[1]; }  // its number plus one, or 0
+inline auto& readers(auto& o) { return o.lists[0]; }   // ascending
+inline auto& line(auto& o) { return o.lists[1]; }      // who waits, if the preference asks for that
 
 // The argument says whether whoever takes it waited in line.
 inline Access access(ObjectId lock, Verb verb, bool is_in_line = false) { return {lock, verb, is_in_line ? 1 : 0}; }
@@ -123,17 +120,7 @@ inline void edges(const Access& access, const EdgeVisitor& visit) {
   }
 }
 
-inline constexpr Primitive kPrimitive{
-    .name = "rwlock",
-    .verbs = kVerbs,
-    .enabled = enabled,
-    .apply = apply,
-    .dependent = dependent,
-    .conflicting = dependent,
-    .co_enabled = co_enabled,
-    .holds = holds,
-    .edges = edges,
-    .destroys = {.verb = kDestroy},
-};
+inline constexpr Primitive kPrimitive{"rwlock",   kVerbs, enabled, apply,   dependent, dependent,
+                                      co_enabled, holds,  edges,   nullptr, {kDestroy}};
 
 }  // namespace crashcut::scheduler::rwlock

@@ -15,11 +15,10 @@ enum Verb : std::uint8_t { kWait, kTryWait, kTimedWait, kPost, kGetValue, kDestr
 inline constexpr const char* kVerbs[] = {"wait",     "trywait", "timedwait", "post",
                                          "getvalue", "destroy", "enqueue",   "take turn"};
 
-// --- what is kept of it
+// What is kept of it.
 inline auto& count(auto& o) { return o.numbers[0]; }
 inline auto& policy(auto& o) { return o.numbers[2]; }
-// Who waits in turn, by arrival.
-inline auto& line(auto& o) { return o.lists[0]; }
+inline auto& line(auto& o) { return o.lists[0]; }  // who waits in turn, by arrival
 
 inline Access access(ObjectId semaphore, Verb verb, std::int64_t argument = 0) { return {semaphore, verb, argument}; }
 
@@ -95,15 +94,13 @@ inline void edges(const Access& access, const EdgeVisitor& visit) {
   if (takes(access)) visit(Edge::kAcquire, 0);
 }
 
-inline constexpr Primitive kPrimitive{
-    .name = "semaphore",
-    .verbs = kVerbs,
-    .enabled = enabled,
-    .apply = apply,
-    .dependent = dependent,
-    .conflicting = conflicting,
-    .edges = edges,
-    .destroys = {.verb = kDestroy},
-};
+inline constexpr Primitive kPrimitive{.name = "semaphore",
+                                      .verbs = kVerbs,
+                                      .enabled = enabled,
+                                      .apply = apply,
+                                      .dependent = dependent,
+                                      .conflicting = conflicting,
+                                      .edges = edges,
+                                      .destroys = {.verb = kDestroy}};
 
 }  // namespace crashcut::scheduler::semaphore

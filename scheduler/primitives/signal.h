@@ -75,16 +75,14 @@ inline void edges(const Access& access, const EdgeVisitor& visit) {
   if (access.is_interruption) visit(Edge::kAcquire, 0);
 }
 
-inline constexpr Primitive kPrimitive{
-    .name = "signal",
-    .verbs = kVerbs,
-    .enabled = enabled,
-    .apply = apply,
-    .dependent = dependent,
-    .conflicting = conflicting,
-    .holds = holds,
-    .edges = edges,
-    .traits = {.may_stay_away = bit_of_verb(kDeliver)},
-};
+inline constexpr Primitive kPrimitive{.name = "signal",
+                                      .verbs = kVerbs,
+                                      .enabled = enabled,
+                                      .apply = apply,
+                                      .dependent = dependent,
+                                      .conflicting = conflicting,
+                                      .holds = holds,
+                                      .edges = edges,
+                                      .traits = {.may_stay_away = bit_of_verb(kDeliver)}};
 
 }  // namespace crashcut::scheduler::signal

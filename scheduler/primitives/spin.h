@@ -12,7 +12,7 @@ enum Verb : std::uint8_t { kYield, kSpin, kWakeUp, kRest, kGoRound };
 inline constexpr const char* kVerbs[] = {"yield", "spin", "wake up", "rest", "go round"};
 inline constexpr std::int64_t kFirst = -1;
 
-// --- what is kept of it
+// What is kept of it.
 // How many steps others had taken at the last spin, or kFirst.
 inline auto& others_steps(auto& o) { return o.numbers[0]; }
 
@@ -36,7 +36,6 @@ inline constexpr Primitive kPrimitive{
     .verbs = kVerbs,
     .enabled = enabled,
     .apply = apply,
-    .traits = {.waits_for_time = bit_of_verb(kWakeUp) | bit_of_verb(kGoRound), .meets_all = bit_of_verb(kSpin)},
-};
+    .traits = {.waits_for_time = bit_of_verb(kWakeUp) | bit_of_verb(kGoRound), .meets_all = bit_of_verb(kSpin)}};
 
 }  // namespace crashcut::scheduler::spin

@@ -14,9 +14,8 @@ enum Verb : std::uint8_t { kOffer, kStir, kHeed };
 inline constexpr const char* kVerbs[] = {"offer", "stir", "heed"};
 enum Stage : std::int64_t { kClosed, kOffered, kStirred };
 
-// --- what is kept of it
-// How many wake-ups may still come.
-inline auto& left(auto& o) { return o.numbers[0]; }
+// What is kept of it.
+inline auto& left(auto& o) { return o.numbers[0]; }  // how many wake-ups may still come
 inline auto& stage(auto& o) { return o.numbers[1]; }
 
 inline Access access(ObjectId stir, Verb verb) { return {stir, verb}; }
@@ -41,12 +40,10 @@ inline bool is_stirred(const State& state, const Operation& operation) {
   return false;
 }
 
-inline constexpr Primitive kPrimitive{
-    .name = "spurious wake-up",
-    .verbs = kVerbs,
-    .enabled = enabled,
-    .apply = apply,
-    .traits = {.may_stay_away = bit_of_verb(kStir)},
-};
+inline constexpr Primitive kPrimitive{.name = "spurious wake-up",
+                                      .verbs = kVerbs,
+                                      .enabled = enabled,
+                                      .apply = apply,
+                                      .traits = {.may_stay_away = bit_of_verb(kStir)}};
 
 }  // namespace crashcut::scheduler::stir

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "scheduler/primitives/answer.h"
 #include "scheduler/primitives/assume.h"
 #include "scheduler/primitives/barrier.h"
 #include "scheduler/primitives/cancellation.h"
@@ -46,8 +47,9 @@ static constexpr const Primitive* kTable[] = {
     &stir::kPrimitive,          //
     &channel::kPrimitive,       //
     &signal::kPrimitive,        //
+    &answer::kPrimitive,        //
 };
-static_assert(std::size(kTable) == static_cast<std::size_t>(PrimitiveId::kSignal) + 1);
+static_assert(std::size(kTable) == static_cast<std::size_t>(PrimitiveId::kAnswer) + 1);
 
 constinit std::array<const Primitive*, kPrimitivesMost> primitives = [] {
   std::array<const Primitive*, kPrimitivesMost> all{};

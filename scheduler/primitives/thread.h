@@ -14,10 +14,9 @@ inline constexpr const char* kVerbs[] = {"create", "start", "exit", "join", "det
 enum Stage : std::int64_t { kNone, kCreated, kStarted, kFinished };
 enum Fate : std::int64_t { kOpen, kJoined, kDetached };
 
-// --- what is kept of it
+// What is kept of it.
 inline auto& stage(auto& o) { return o.numbers[0]; }
-// Who asked for its end.
-inline auto& fate(auto& o) { return o.numbers[1]; }
+inline auto& fate(auto& o) { return o.numbers[1]; }  // who asked for its end
 
 inline Operation access(ObjectId thread, Verb verb) { return Access{thread, verb}; }
 
@@ -99,16 +98,14 @@ inline void edges(const Access& access, const EdgeVisitor& visit) {
   }
 }
 
-inline constexpr Primitive kPrimitive{
-    .name = "thread",
-    .verbs = kVerbs,
-    .enabled = enabled,
-    .apply = apply,
-    .dependent = dependent,
-    .conflicting = dependent,
-    .co_enabled = co_enabled,
-    .edges = edges,
-    .is_there = is_there,
-};
+inline constexpr Primitive kPrimitive{.name = "thread",
+                                      .verbs = kVerbs,
+                                      .enabled = enabled,
+                                      .apply = apply,
+                                      .dependent = dependent,
+                                      .conflicting = dependent,
+                                      .co_enabled = co_enabled,
+                                      .edges = edges,
+                                      .is_there = is_there};
 
 }  // namespace crashcut::scheduler::thread

@@ -13,10 +13,9 @@ enum Verb : std::uint8_t { kArm, kFire, kTake, kRunOut };
 inline constexpr const char* kVerbs[] = {"arm", "fire", "take", "run out"};
 enum Stage : std::int64_t { kIdle, kArmed, kFired };
 
-// --- what is kept of it
+// What is kept of it.
 inline auto& stage(auto& o) { return o.numbers[0]; }
-// How often it may still be early.
-inline auto& early_left(auto& o) { return o.numbers[1]; }
+inline auto& early_left(auto& o) { return o.numbers[1]; }  // how often it may still be early
 // 0, or the wait for a condition: then its timer takes the thread off that condition's queue besides (condition.h).
 inline auto& armed_for(auto& o) { return o.numbers[2]; }
 
@@ -61,7 +60,6 @@ inline constexpr Primitive kPrimitive{
     .verbs = kVerbs,
     .enabled = enabled,
     .apply = apply,
-    .traits = {.waits_for_time = bit_of_verb(kRunOut), .may_stay_away = bit_of_verb(kFire) | bit_of_verb(kRunOut)},
-};
+    .traits = {.waits_for_time = bit_of_verb(kRunOut), .may_stay_away = bit_of_verb(kFire) | bit_of_verb(kRunOut)}};
 
 }  // namespace crashcut::scheduler::timer

@@ -10,11 +10,9 @@ namespace crashcut::scheduler::two_writers {
 enum Verb : std::uint8_t { kRead, kWriteFirst, kWriteSecond, kReadDone, kWriteDone };
 inline constexpr const char* kVerbs[] = {"read", "write 1", "write 2", "read done", "write done"};
 
-// --- what is kept of it
-// Which one is in, 1 or 2; or 0.
-inline auto& writer(auto& o) { return o.numbers[1]; }
-// Ascending.
-inline auto& readers(auto& o) { return o.lists[0]; }
+// What is kept of it.
+inline auto& writer(auto& o) { return o.numbers[1]; }  // which one is in, 1 or 2; or 0
+inline auto& readers(auto& o) { return o.lists[0]; }   // ascending
 
 inline Access access(ObjectId lock, Verb verb) { return {lock, verb}; }
 
@@ -75,15 +73,13 @@ inline bool holds(const State& state, ActorId actor, const Access& access) {
          std::binary_search(readers(l).begin(), readers(l).end(), std::int64_t{index(actor)});
 }
 
-inline constexpr Primitive kPrimitive{
-    .name = "two-writers lock",
-    .verbs = kVerbs,
-    .enabled = enabled,
-    .apply = apply,
-    .dependent = dependent,
-    .conflicting = dependent,
-    .co_enabled = co_enabled,
-    .holds = holds,
-};
+inline constexpr Primitive kPrimitive{.name = "two-writers lock",
+                                      .verbs = kVerbs,
+                                      .enabled = enabled,
+                                      .apply = apply,
+                                      .dependent = dependent,
+                                      .conflicting = dependent,
+                                      .co_enabled = co_enabled,
+                                      .holds = holds};
 
 }  // namespace crashcut::scheduler::two_writers

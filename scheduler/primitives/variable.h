@@ -8,7 +8,7 @@ namespace crashcut::scheduler::variable {
 enum Verb : std::uint8_t { kRead, kWrite, kAdd, kExchange, kCompareExchange };
 inline constexpr const char* kVerbs[] = {"read", "write", "add", "exchange", "compare-exchange"};
 
-// --- what is kept of it
+// What is kept of it.
 inline auto& value(auto& o) { return o.numbers[0]; }
 
 inline Access access(ObjectId variable, Verb verb, std::int64_t argument = 0) { return {variable, verb, argument}; }
@@ -48,11 +48,6 @@ inline bool dependent(const Access& x, const Access& y) { return !(only_reads(x)
 inline bool conflicting(const Access& x, const Access& y) { return !(x.verb == kRead && y.verb == kRead); }
 
 inline constexpr Primitive kPrimitive{
-    .name = "variable",
-    .verbs = kVerbs,
-    .apply = apply,
-    .dependent = dependent,
-    .conflicting = conflicting,
-};
+    .name = "variable", .verbs = kVerbs, .apply = apply, .dependent = dependent, .conflicting = conflicting};
 
 }  // namespace crashcut::scheduler::variable
