@@ -1,6 +1,5 @@
 // Channels: pipes, eventfds and epoll instances of the process, and the table of their descriptors. One object holds
-// them all, since poll() looks at many at once. The bytes in a pipe are the runtime's: here they are counted. Object: a
-// how many were opened, list the channels (kFields numbers each), second the descriptors, ascending (packed).
+// them all, since poll() looks at many at once. The bytes in a pipe are the runtime's: here they are counted.
 //
 // A call that may wait is two steps: "use" finds what the descriptor names and holds it, as the kernel does, so that
 //   a close by another thread meanwhile ends nothing; then the call proper, which lets go of it. "drop" lets go of it
@@ -100,13 +99,21 @@ inline Access open(ObjectId channels, Kind kind, std::int64_t flags, std::int64_
   return {channels, kOpen, kind | flags << 8 | amount << 16};
 }
 
+// --- what is kept of them
+// How many were opened.
+inline auto& opened(auto& o) { return o.numbers[0]; }
+// kFields numbers each.
+inline auto& channels(auto& o) { return o.lists[0]; }
+// Packed, ascending.
+inline auto& descriptors(auto& o) { return o.lists[1]; }
+
 // --- descriptors: number, handle
 inline std::int64_t pack(std::int64_t fd, std::int64_t handle) { return fd << 32 | handle; }
 inline std::int64_t fd_in(std::int64_t entry) { return entry >> 32; }
 inline std::int64_t handle_in(std::int64_t entry) { return entry & 0xffffffff; }
 inline std::int64_t handle_at(const Object& o, std::int64_t fd) {
-  const auto it = std::lower_bound(o.second.begin(), o.second.end(), pack(fd, 0));
-  return it != o.second.end() && fd_in(*it) == fd ? handle_in(*it) : -EBADF;
+  const auto it = std::lower_bound(descriptors(o).begin(), descriptors(o).end(), pack(fd, 0));
+  return it != descriptors(o).end() && fd_in(*it) == fd ? handle_in(*it) : -EBADF;
 }
 inline std::int64_t lowest_free(const Object& o, std::int64_t from) {
   std::int64_t fd = std::max(from, kFdFirst);
@@ -114,19 +121,19 @@ inline std::int64_t lowest_free(const Object& o, std::int64_t from) {
   return fd < kFdEnd ? fd : kNoRoom;
 }
 inline void insert(Object& o, std::int64_t fd, std::int64_t handle) {
-  o.second.insert(std::lower_bound(o.second.begin(), o.second.end(), pack(fd, 0)), pack(fd, handle));
+  descriptors(o).insert(std::lower_bound(descriptors(o).begin(), descriptors(o).end(), pack(fd, 0)), pack(fd, handle));
 }
 
 // --- channels
 // A part of an execution may have calls on a channel without what made it: there it is empty.
 inline std::int64_t& field(Object& o, std::int64_t channel, Field f) {
   const std::size_t at = static_cast<std::size_t>(channel) * kFields;
-  if (o.list.size() < at + kFields) o.list.resize(at + kFields);
-  return o.list[at + f];
+  if (channels(o).size() < at + kFields) channels(o).resize(at + kFields);
+  return channels(o)[at + f];
 }
 inline std::int64_t field(const Object& o, std::int64_t channel, Field f) {
   const std::size_t at = static_cast<std::size_t>(channel) * kFields + f;
-  return at < o.list.size() ? o.list[at] : 0;
+  return at < channels(o).size() ? channels(o)[at] : 0;
 }
 inline Field holders(std::int64_t end) { return end == kReadEnd ? kReaders : kWriters; }
 inline void hold(Object& o, std::int64_t handle) { ++field(o, handle / 2, holders(handle % 2)); }
@@ -221,7 +228,7 @@ inline bool enabled(const State& state, ActorId, const Operation& operation, con
 // Something has happened there: sets that tell of each event once tell again.
 inline void announce(Object& o, std::int64_t channel, End end) {
   if (channel >= kPolledMost) return;
-  for (std::int64_t set = 0; set < o.a; ++set) {
+  for (std::int64_t set = 0; set < opened(o); ++set) {
     if (field(o, set, kKindOf) == kSet)
       field(o, set, kSilent) &= ~(static_cast<std::int64_t>(bit_of(channel, end)) & field(o, set, kEdges));
   }
@@ -250,7 +257,7 @@ inline std::int64_t do_open(Object& o, std::int64_t argument) {
   const std::int64_t first = lowest_free(o, 0);
   const std::int64_t second = kind == kPipe && first >= 0 ? lowest_free(o, first + 1) : 0;
   if (first < 0 || second < 0) return kNoRoom;
-  const std::int64_t channel = o.a++;
+  const std::int64_t channel = opened(o)++;
   field(o, channel, kKindOf) = kind;
   field(o, channel, kAmount) = argument >> 16;
   field(o, channel, kCapacity) = kind == kPipe ? kPipeBytes : 0;
@@ -301,7 +308,7 @@ inline std::int64_t do_close(Object& o, std::int64_t fd) {
   const std::int64_t handle = handle_at(o, fd);
   if (handle < 0) return handle;
   drop(o, handle);
-  std::erase(o.second, pack(fd, handle));
+  std::erase(descriptors(o), pack(fd, handle));
   return handle;
 }
 

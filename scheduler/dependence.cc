@@ -2,9 +2,6 @@
 
 #include <algorithm>
 
-#include "scheduler/primitives/spin.h"
-#include "scheduler/primitives/timer.h"
-
 namespace crashcut::scheduler {
 
 namespace {
@@ -39,23 +36,20 @@ bool files_meet(const Operation& x, const Operation& y) {
 
 }  // namespace
 
-bool is_for_want_of_others(const Operation& x) {
-  const PrimitiveId primitive = primitive_of(x[0].object);
-  return (primitive == PrimitiveId::kTimer && x[0].verb == timer::kRunOut) ||
-         (primitive == PrimitiveId::kSpin && (x[0].verb == spin::kWakeUp || x[0].verb == spin::kGoRound));
+bool waits_for_time(const Operation& x) {
+  return (primitive_of(x[0]).traits.waits_for_time & bit_of_verb(x[0].verb)) != 0;
 }
 
 // The end of the process disables every step. A loop looks at memory that we do not see being written, so any step may
 // matter to it; and so does what lives on a futex, unless its memory is seen (then it is not opaque).
 bool depends_on_all(const Operation& x) {
-  if (x.is_opaque() || is_for_want_of_others(x)) return true;
-  const PrimitiveId primitive = primitive_of(x[0].object);
-  return primitive == PrimitiveId::kProcess || (primitive == PrimitiveId::kSpin && x[0].verb == spin::kSpin);
+  const Primitive::Traits& traits = primitive_of(x[0]).traits;
+  return x.is_opaque() || ((traits.waits_for_time | traits.meets_all) & bit_of_verb(x[0].verb)) != 0;
 }
 
 bool is_unknown(const Operation& x) { return is_file_call(x) && x.footprint() == nullptr; }
 
-bool is_file_call(const Operation& x) { return x.size() > 0 && primitive_of(x[0].object) == PrimitiveId::kFile; }
+bool is_file_call(const Operation& x) { return x.size() > 0 && primitive_of(x[0]).traits.has_footprint; }
 
 bool are_dependent(const Operation& x, const Operation& y) {
   if (depends_on_all(x) || depends_on_all(y)) return true;
@@ -103,7 +97,7 @@ bool still_commutes(const Step& step, const Step& done, const State& now) {
 }
 
 bool may_be_co_enabled(const Operation& x, const Operation& y) {
-  if (is_for_want_of_others(x) || is_for_want_of_others(y)) return false;
+  if (waits_for_time(x) || waits_for_time(y)) return false;
   return !any_common(x, y, [](const Primitive& p, const Access& a, const Access& b) {
     return !is_destruction(p, a, b) && !p.co_enabled(a, b);
   });

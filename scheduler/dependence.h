@@ -10,7 +10,7 @@ namespace crashcut::scheduler {
 
 // Time passes where nobody else can go on: a step that comes after all before it, and before all after it. The state
 // does not say whether it may be taken; whoever chooses does (passing_time.h).
-bool is_for_want_of_others(const Operation& x);
+bool waits_for_time(const Operation& x);
 // With every step, whatever it touches. Two steps that do not, and have no common object, do not depend on each other.
 bool depends_on_all(const Operation& x);
 // Of two different actors; both executed. Disabling apart.

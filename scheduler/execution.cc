@@ -4,29 +4,20 @@
 
 #include "scheduler/dependence.h"
 #include "scheduler/hash.h"
-#include "scheduler/primitives/cancellation.h"
-#include "scheduler/primitives/signal.h"
-#include "scheduler/primitives/stir.h"
-#include "scheduler/primitives/thread.h"
-#include "scheduler/primitives/timer.h"
+#include "scheduler/primitive.h"
 
 namespace crashcut::scheduler {
 
 bool is_live(const State& state, const Operation& operation) {
-  const Access& first = operation[0];
-  return primitive_of(first.object) != PrimitiveId::kThread || first.verb != thread::kStart ||
-         state.object(first.object).a != thread::kNone;
+  const Primitive& primitive = primitive_of(operation[0]);
+  return primitive.is_there == nullptr || primitive.is_there(state, operation[0]);
 }
 
 // A timer that never runs out is nothing that was left undone; nor is a spurious wake-up that never came, a
 // cancellation, or a signal that nobody sends.
 static bool is_left_undone(const Pending& p) {
-  const std::uint8_t verb = p.operation[0].verb;
-  const PrimitiveId primitive = primitive_of(p.operation[0].object);
-  if (primitive == PrimitiveId::kTimer) return verb != timer::kFire && verb != timer::kRunOut;
-  if (primitive == PrimitiveId::kCancellation) return verb != cancellation::kAct;
-  if (primitive == PrimitiveId::kSignal) return verb != signal::kDeliver;
-  return primitive != PrimitiveId::kStir || verb != stir::kStir;
+  const Access& first = p.operation[0];
+  return (primitive_of(first).traits.may_stay_away & bit_of_verb(first.verb)) == 0;
 }
 
 bool Director::is_asleep(ActorId actor) const {
@@ -35,7 +26,7 @@ bool Director::is_asleep(ActorId actor) const {
 
 bool is_assumed_away(std::span<const Pending> pending) {
   return std::any_of(pending.begin(), pending.end(),
-                     [](const Pending& p) { return primitive_of(p.operation[0].object) == PrimitiveId::kAssume; });
+                     [](const Pending& p) { return primitive_of(p.operation[0]).traits.is_assumption; });
 }
 
 bool is_exhausted(const Execution& execution, ActorId actor, std::uint32_t depth_most) {
@@ -64,9 +55,9 @@ std::optional<ActorId> Director::choose(const State& state, const std::vector<Pe
   const auto chosen = is_following_prefix() ? follow(state, pending) : choose_freely(state, pending);
   if (!chosen) return chosen;
   const auto taken = std::find_if(pending.begin(), pending.end(), [&](const Pending& p) { return p.actor == *chosen; });
-  if (!is_for_want_of_others(taken->operation)) return chosen;
+  if (!waits_for_time(taken->operation)) return chosen;
   for (const Pending& p : pending) {
-    if (p.actor != *chosen && is_for_want_of_others(p.operation) && !is_exhausted(p.actor))
+    if (p.actor != *chosen && waits_for_time(p.operation) && !is_exhausted(p.actor))
       passed_over_.push_back({taken_, p});
   }
   return chosen;

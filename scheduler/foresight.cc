@@ -5,6 +5,7 @@
 
 #include "scheduler/hash.h"
 #include "scheduler/normal_form.h"
+#include "scheduler/primitive.h"
 
 namespace crashcut::scheduler {
 
@@ -85,8 +86,7 @@ std::optional<Execution> Foresight::simulate(const RunRequest& request, std::siz
     next[i] = next_of(*chosen, history[i]);
     if (next[i] == nullptr) return std::nullopt;
     // Only a thread's own steps change whether there is anything to stand before.
-    const bool changes_who_is_live =
-        !next[i]->operation || primitive_of(step.operation[0].object) == PrimitiveId::kThread;
+    const bool changes_who_is_live = !next[i]->operation || primitive_of(step.operation[0]).is_there != nullptr;
     if (!changes_who_is_live) {
       const auto own =
           std::find_if(pending.begin(), pending.end(), [&](const Pending& p) { return p.actor == *chosen; });

@@ -42,7 +42,7 @@ class LateWaits {
     State state(execution_.objects);
     for (std::size_t k = 0; k < steps_.size(); ++k) {
       const Access* arm = find_timer(steps_[k].operation, timer::kArm);
-      if (arm != nullptr && state.object(arm->object).b == 0) {
+      if (arm != nullptr && timer::early_left(state.object(arm->object)) == 0) {
         const std::optional<LateWait> wait = find_wait(k, arm->object);
         if (wait && might_run_out(*wait)) return true;
       }
@@ -90,7 +90,7 @@ class LateWaits {
     std::size_t steps = 0;
     for (std::size_t k = 0; k < end; ++k) {
       const Step& step = steps_[k];
-      if (is_past[k] || step.actor == wait.actor || is_for_want_of_others(step.operation)) continue;
+      if (is_past[k] || step.actor == wait.actor || waits_for_time(step.operation)) continue;
       if (wait.place < steps_.size() && order_.is_before(wait.place, k)) continue;
       // Somebody goes on while it waits.
       if (has_to_wait) return true;
@@ -130,7 +130,7 @@ class LateWaits {
         return other.second.has_met && steps > other.second.steps_to_least;
       });
     }
-    std::int64_t least = object.a;
+    std::int64_t least = semaphore::count(object);
     std::size_t used = 0;
     for (const auto& [actor, other] : others) {
       least += other.units_least;

@@ -207,7 +207,7 @@ class Normaliser {
     semaphore_of_.assign(objects_most, kNowhere);
     for (const ObjectStart& start : objects) {
       if (primitive_of(start.object) != PrimitiveId::kSemaphore || index(start.object) >= objects_most) continue;
-      counts_[number_of(start.object)].begin(start.a);
+      counts_[number_of(start.object)].begin(semaphore::count(start));
     }
     for (std::uint32_t k = 0; k < order_.size(); ++k) {
       first_change_.push_back(static_cast<std::uint32_t>(changes_.size()));

@@ -41,7 +41,8 @@ enum class PrimitiveId : std::uint8_t {
   kCancellation,
   kStir,
   kChannel,
-  kSignal
+  kSignal,
+  kAnswer
 };
 
 // The primitive is part of the id: a semaphore at the address of a former mutex is another object.
@@ -123,10 +124,10 @@ struct Step {
   Operation operation;
 };
 
-// How an object begins. What the numbers mean is the primitive's.
+// How an object begins: the first numbers of what is kept of it (Object, state.h).
 struct ObjectStart {
   ObjectId object;
-  std::int64_t a = 0, b = 0, c = 0;
+  std::array<std::int64_t, 3> numbers{};
 };
 
 // "mutex 3 lock"

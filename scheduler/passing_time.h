@@ -52,7 +52,7 @@ inline constexpr std::uint32_t kSleepsAloneMost = 20'000;
 template <class Actors, class Fingerprint>
 void let_time_pass(const State& state, const Actors& actors, const Fingerprint& fingerprint) {
   for (TimedActor* actor : actors) {
-    if (actor == nullptr || !is_for_want_of_others(actor->pending)) continue;
+    if (actor == nullptr || !waits_for_time(actor->pending)) continue;
     if (actor->is_timer) actor->pending.begin()->verb = timer::kFire;
     if (actor->is_in_sleep()) actor->pending.begin()->verb = actor->is_resting ? spin::kRest : spin::kSpin;
   }

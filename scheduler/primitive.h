@@ -1,4 +1,5 @@
-// Primitive: a kind of synchronisation object. To add one: a file in primitives/ and a line in primitives/table.cc.
+// Primitive: a kind of synchronisation object. To add one: a file in primitives/, its name in PrimitiveId (operation.h)
+// and a line in primitives/table.cc; or, from outside of this folder, add_primitive(). Nothing else has to know it.
 //
 // Every function sees accesses to one object of its kind. What it may look at: the object, and the other objects of
 //   the same operation. Defaults are safe: without a reason, two accesses to one object do not commute.
@@ -10,37 +11,75 @@
 //   co_enabled   false only where no state enables both: then there is nothing to reverse
 //   holds        whether the actor keeps others from the access until it takes a further step. Asked only where several
 //                actors can do so at once without regard to each other: there one step less does not enable it
+//   edges        how what one thread did comes to another by an executed access (edges.h)
+//   is_there     false where the actor that stands before the access does not exist yet
 //   destroys     the verb after which the object is not to be used any more, and the verbs (a bit each)
 //                of those that came to it before and may do so after it, too
+//   traits       what else sets a verb apart
 #pragma once
 
+#include <array>
 #include <span>
 
 #include "scheduler/state.h"
 
 namespace crashcut::scheduler {
 
+// Safe defaults.
+inline bool always_enabled(const State&, ActorId, const Operation&, const Access&) { return true; }
+inline bool always(const Access&, const Access&) { return true; }
+
+// Who acquires at a channel of an object has before it all that was released there. A channel is a part of an object.
+enum class Edge { kAcquire, kRelease };
+
+// Whom a primitive tells its edges: any function of an edge and a channel, by reference.
+class EdgeVisitor {
+ public:
+  template <class Visit>
+  explicit EdgeVisitor(Visit& visit)
+      : visit_(&visit),
+        call_([](void* to, Edge edge, std::uint32_t channel) { (*static_cast<Visit*>(to))(edge, channel); }) {}
+  void operator()(Edge edge, std::uint32_t channel) const { call_(visit_, edge, channel); }
+
+ private:
+  void* visit_;
+  void (*call_)(void*, Edge, std::uint32_t);
+};
+
 struct Primitive {
-  const char* name;
-  std::span<const char* const> verbs;
-  bool (*enabled)(const State&, ActorId, const Operation&, const Access&);
-  std::int64_t (*apply)(State&, ActorId, const Operation&, const Access&);
-  bool (*dependent)(const Access&, const Access&);
-  bool (*conflicting)(const Access&, const Access&);
-  bool (*co_enabled)(const Access&, const Access&);
+  const char* name = nullptr;
+  std::span<const char* const> verbs{};
+  bool (*enabled)(const State&, ActorId, const Operation&, const Access&) = always_enabled;
+  std::int64_t (*apply)(State&, ActorId, const Operation&, const Access&) = nullptr;
+  bool (*dependent)(const Access&, const Access&) = always;
+  bool (*conflicting)(const Access&, const Access&) = always;
+  bool (*co_enabled)(const Access&, const Access&) = always;
   bool (*holds)(const State&, ActorId, const Access&) = nullptr;
+  void (*edges)(const Access&, const EdgeVisitor&) = nullptr;
+  bool (*is_there)(const State&, const Access&) = nullptr;
   struct Destruction {
     std::uint8_t verb = kNoVerb;
     std::uint32_t leaving = 0;
   } destroys{};
+  // Of the operations whose first access is of this primitive. Sets of verbs, a bit each, where nothing else is said.
+  struct Traits {
+    std::uint32_t waits_for_time = 0;  // dependence.h
+    std::uint32_t meets_all = 0;       // it commutes with no step, whatever that touches
+    std::uint32_t may_stay_away = 0;   // who is left before it at the end has left nothing undone
+    bool has_footprint = false;        // any verb: what it touched is known only when it is done (footprint.h)
+    bool is_assumption = false;        // any verb: the execution is none that the program means (assume.h)
+  } traits{};
   static constexpr std::uint8_t kNoVerb = 0xff;
 };
+inline constexpr std::uint32_t bit_of_verb(std::uint8_t verb) { return std::uint32_t{1} << verb; }
 
-const Primitive& primitive_of(const Access& access);
-
-// Safe defaults.
-inline bool always_enabled(const State&, ActorId, const Operation&, const Access&) { return true; }
-inline bool always(const Access&, const Access&) { return true; }
+inline constexpr std::size_t kPrimitivesMost = 64;
+extern std::array<const Primitive*, kPrimitivesMost> primitives;  // primitives/table.cc
+inline const Primitive& primitive_of(const Access& access) {
+  return *primitives[static_cast<std::size_t>(primitive_of(access.object))];
+}
+// For a model that has its own primitives: before the first search. `primitive` must outlive all searches.
+PrimitiveId add_primitive(const Primitive& primitive);
 
 // Results of a program's mistakes.
 inline constexpr std::int64_t kMisuse = -1000;

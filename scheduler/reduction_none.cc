@@ -48,7 +48,7 @@ class None : public Reduction {
  private:
   void add_others(Node& node, const State& state, const std::map<ActorId, Operation>& next, ActorId taken) {
     for (const auto& [actor, operation] : next) {
-      if (actor != taken && !is_for_want_of_others(operation) && state.is_enabled(actor, operation))
+      if (actor != taken && !waits_for_time(operation) && state.is_enabled(actor, operation))
         add(node, state, next, {actor, operation});
     }
   }
@@ -64,8 +64,7 @@ class None : public Reduction {
                                          ActorId actor) {
     if (node.parent == nullptr || node.step.actor == actor) return node.preemptions;
     const auto it = next.find(node.step.actor);
-    const bool could_go_on =
-        it != next.end() && !is_for_want_of_others(it->second) && state.is_enabled(it->first, it->second);
+    const bool could_go_on = it != next.end() && !waits_for_time(it->second) && state.is_enabled(it->first, it->second);
     return node.preemptions + (could_go_on ? 1 : 0);
   }
   static void count_preemptions(Node& child, const State& state, const std::map<ActorId, Operation>& next) {

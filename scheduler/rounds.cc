@@ -18,10 +18,10 @@ std::uint64_t mix(std::uint64_t hash, std::uint64_t value) {
 std::uint64_t mix(std::uint64_t hash, std::int64_t value) { return mix(hash, static_cast<std::uint64_t>(value)); }
 
 std::uint64_t mix(std::uint64_t hash, const Object& o) {
-  hash = mix(mix(mix(mix(hash, o.a), o.b), o.c), o.d);
-  for (const std::int64_t value : o.list) hash = mix(hash, value);
-  hash = mix(hash, std::uint64_t{o.list.size()});
-  for (const std::int64_t value : o.second) hash = mix(hash, value);
+  for (const std::int64_t number : o.numbers) hash = mix(hash, number);
+  for (const std::int64_t value : o.lists[0]) hash = mix(hash, value);
+  hash = mix(hash, std::uint64_t{o.lists[0].size()});
+  for (const std::int64_t value : o.lists[1]) hash = mix(hash, value);
   return hash;
 }
 

@@ -49,8 +49,7 @@ class Searcher {
     result_.seconds = seconds();
     result_.fraction = tree_->explored_fraction();
     result_.gave_up_foresight = foresight_.has_given_up();
-    // Where branches are missing there is nothing to go on with.
-    if (!tree_->is_explored() && !reduction_->was_stopped && !result_.is_too_long) result_.rest = tree_->sketch();
+    if (!tree_->is_explored() && !result_.is_too_long) result_.rest = tree_->sketch();
     const TreeSketch before = setup_.rest == nullptr ? TreeSketch{} : *setup_.rest;
     result_.rest.hit_depth = hit_depth_ || before.hit_depth;
     result_.rest.hit_timeouts = hit_timeouts_ || before.hit_timeouts;
@@ -152,7 +151,10 @@ class Searcher {
       unstirred_waits_ = std::max(unstirred_waits_, count_unstirred_waits(execution));
     }
     if (extended == Tree::Extended::kYes) result_.work += reduction_->add_branches(*tree_, execution);
-    tree_->prune([this](std::span<const Step> before, ActorId actor) { return reduction_->foresee(before, actor); });
+    if (reduction_->was_stopped)
+      tree_->take_back(task.leaf);  // where the search goes on, this execution is run once more
+    else
+      tree_->prune([this](std::span<const Step> before, ActorId actor) { return reduction_->foresee(before, actor); });
     const bool was_run = !execution.is_foreseen && !is_in_vain;
     if (was_run && setup_.on_execution && !setup_.on_execution(execution)) end(BoundHit::kStopped);
     if (reduction_->was_stopped && !is_over_) {

@@ -1,10 +1,5 @@
 // Signals between threads. One object is the process's: who blocks what, what is pending for whom, what is ignored.
 // Each thread has one of its own besides, which every step of the thread touches: a handler runs between two steps.
-// Object of the process: a how many threads there are from the start (the first so many actors), b signals that are
-// ignored, c those whose handler is used once; list, first kSignalsEnd masks, what the
-//   handler of each signal blocks, then kFields numbers a thread, by its actor; second what is pending, ascending
-//   (packed).
-// Object of a thread: a whether a handler may begin now, b what it blocks, c the signal that came, until it is handled.
 //
 // What the thread stands before when a signal has come is not done (State, operation.h): its result is that signal,
 //   the thread handles it and stands before the same again.
@@ -59,6 +54,24 @@ enum Life : std::int64_t { kAsAtStart, kLives, kIsOver };
 
 inline std::int64_t bit_of(std::int64_t number) { return static_cast<std::int64_t>(std::uint64_t{1} << (number - 1)); }
 
+// --- what is kept of the process
+// How many threads there are from the start: the first so many actors.
+inline auto& first_threads(auto& process) { return process.numbers[0]; }
+// Sets of signals: those that are ignored, those whose handler is used once.
+inline auto& ignored(auto& process) { return process.numbers[1]; }
+inline auto& used_once(auto& process) { return process.numbers[2]; }
+// First kSignalsEnd masks, what the handler of each signal blocks; then kFields numbers a thread, by its actor.
+inline auto& table(auto& process) { return process.lists[0]; }
+// Packed, ascending.
+inline auto& pending(auto& process) { return process.lists[1]; }
+// --- what is kept of a thread
+// Whether a handler may begin now.
+inline auto& lets_in(auto& thread) { return thread.numbers[0]; }
+// What it blocks.
+inline auto& mask(auto& thread) { return thread.numbers[1]; }
+// The signal that came, until it is handled; or 0.
+inline auto& came(auto& thread) { return thread.numbers[2]; }
+
 inline Access about(ObjectId process, Verb verb, std::int64_t thread, std::int64_t argument = 0) {
   Access a{process, verb, argument};
   a.expected = thread;
@@ -79,25 +92,25 @@ inline Operation delivery(ObjectId process, ObjectId own, std::int64_t thread) {
 
 inline std::int64_t& field(Object& p, std::int64_t thread, Field f) {
   const std::size_t at = kSignalsEnd + static_cast<std::size_t>(thread) * kFields + f;
-  if (p.list.size() <= at) p.list.resize(kSignalsEnd + (static_cast<std::size_t>(thread) + 1) * kFields);
-  return p.list[at];
+  if (table(p).size() <= at) table(p).resize(kSignalsEnd + (static_cast<std::size_t>(thread) + 1) * kFields);
+  return table(p)[at];
 }
 inline bool lives(Object& p, std::int64_t thread) {
   const std::int64_t life = field(p, thread, kLife);
-  return life == kLives || (life == kAsAtStart && thread < p.a);
+  return life == kLives || (life == kAsAtStart && thread < first_threads(p));
 }
 inline std::int64_t mask_of_handler(const Object& p, std::int64_t number) {
-  return p.list.size() < kSignalsEnd ? 0 : p.list[static_cast<std::size_t>(number)];
+  return table(p).size() < kSignalsEnd ? 0 : table(p)[static_cast<std::size_t>(number)];
 }
 
 // --- what is pending: for whom, which; once each, but for those that are queued
 inline std::int64_t pack(std::int64_t thread, std::int64_t number) { return (thread + 1) << 8 | number; }
 inline bool is_pending(const Object& p, std::int64_t thread, std::int64_t number) {
-  return std::binary_search(p.second.begin(), p.second.end(), pack(thread, number));
+  return std::binary_search(pending(p).begin(), pending(p).end(), pack(thread, number));
 }
 inline std::int64_t pending_for(const Object& p, std::int64_t thread) {
   std::int64_t all = 0;
-  for (const std::int64_t entry : p.second) all |= entry >> 8 == thread + 1 ? bit_of(entry & 0xff) : 0;
+  for (const std::int64_t entry : pending(p)) all |= entry >> 8 == thread + 1 ? bit_of(entry & 0xff) : 0;
   return all;
 }
 // The first of these that is pending for the thread, else for the process; 0: none.
@@ -108,8 +121,8 @@ inline std::int64_t first_of(const Object& p, std::int64_t thread, std::int64_t 
   return (std::countr_zero(static_cast<std::uint64_t>(from)) + 1) | (own != 0 ? 0 : kOfProcess);
 }
 inline void take(Object& p, std::int64_t thread, std::int64_t found) {
-  p.second.erase(std::lower_bound(p.second.begin(), p.second.end(),
-                                  pack((found & kOfProcess) != 0 ? kAnyThread : thread, found & 0xff)));
+  pending(p).erase(std::lower_bound(pending(p).begin(), pending(p).end(),
+                                    pack((found & kOfProcess) != 0 ? kAnyThread : thread, found & 0xff)));
 }
 
 // Of these, those that a thread would find: what it reads from a signalfd, and is told when it polls one.
@@ -135,13 +148,13 @@ inline ObjectId own_object_in(const Operation& operation) {
 inline bool enabled(const State& state, ActorId, const Operation& operation, const Access& access) {
   switch (access.verb) {
     case kDeliver:
-      return first_of(state.object(access.object), access.expected, ~state.object(own_object_in(operation)).b) != 0;
+      return first_of(state.object(access.object), access.expected, ~mask(state.object(own_object_in(operation)))) != 0;
     case kWait:
       return (access.order & 1) != 0 || timer::is_fired(state, operation) ||
              cancellation::is_heeded(state, operation) ||
              first_of(state.object(access.object), access.expected, access.argument) != 0;
     case kInterrupt:
-      return state.object(access.object).a != 0 && state.object(access.object).c == 0;
+      return lets_in(state.object(access.object)) != 0 && came(state.object(access.object)) == 0;
     case kSuspend:
       return cancellation::is_heeded(state, operation);  // else it ends by a handler alone
     default:
@@ -153,22 +166,22 @@ inline bool enabled(const State& state, ActorId, const Operation& operation, con
 inline std::int64_t deliver(State& state, const Operation& operation, const Access& access) {
   Object& p = state.object(access.object);
   Object& own = state.object(own_object_in(operation));
-  const std::int64_t found = first_of(p, access.expected, ~own.b);
+  const std::int64_t found = first_of(p, access.expected, ~mask(own));
   if (found == 0) return 0;
   take(p, access.expected, found);
   const std::int64_t number = found & 0xff;
-  own.b |= mask_of_handler(p, number);
-  field(p, access.expected, kMask) = own.b;
-  if ((p.c & bit_of(number)) != 0) {
-    p.c &= ~bit_of(number);
-    p.list[static_cast<std::size_t>(number)] = 0;
+  mask(own) |= mask_of_handler(p, number);
+  field(p, access.expected, kMask) = mask(own);
+  if ((used_once(p) & bit_of(number)) != 0) {
+    used_once(p) &= ~bit_of(number);
+    table(p)[static_cast<std::size_t>(number)] = 0;
   }
   return found;
 }
 
 inline bool is_wanted_by_others(Object& p, std::int64_t sender, std::int64_t number) {
-  const auto known = static_cast<std::int64_t>((std::max(p.list.size(), kSignalsEnd) - kSignalsEnd) / kFields);
-  for (std::int64_t t = 0; t < std::max(known, p.a); ++t) {
+  const auto known = static_cast<std::int64_t>((std::max(table(p).size(), kSignalsEnd) - kSignalsEnd) / kFields);
+  for (std::int64_t t = 0; t < std::max(known, first_threads(p)); ++t) {
     if (t == sender || !lives(p, t)) continue;
     if ((field(p, t, kMask) & bit_of(number)) == 0 || (field(p, t, kExpected) & bit_of(number)) != 0) return true;
   }
@@ -182,12 +195,13 @@ inline std::int64_t send(State& state, ActorId actor, const Operation& operation
   if (thread != kAnyThread && !lives(p, thread)) return kNotKept;
   // What is blocked is kept, though it is ignored: that may change.
   const bool is_blocked = thread == kAnyThread ? false : (field(p, thread, kMask) & bit_of(number)) != 0;
-  if ((p.b & bit_of(number)) != 0 && !is_blocked) return kNotKept;
+  if ((ignored(p) & bit_of(number)) != 0 && !is_blocked) return kNotKept;
   const bool is_kept = number >= kFirstQueued || !is_pending(p, thread, number);
   if (is_kept)
-    p.second.insert(std::upper_bound(p.second.begin(), p.second.end(), pack(thread, number)), pack(thread, number));
+    pending(p).insert(std::upper_bound(pending(p).begin(), pending(p).end(), pack(thread, number)),
+                      pack(thread, number));
   const bool is_own = thread == sender || (thread == kAnyThread && !is_wanted_by_others(p, sender, number));
-  const bool takes = is_own && (state.object(own_object_in(operation)).b & bit_of(number)) == 0;
+  const bool takes = is_own && (mask(state.object(own_object_in(operation))) & bit_of(number)) == 0;
   Access own = access;
   own.expected = sender;
   return (takes ? deliver(state, operation, own) : 0) | (is_kept ? 0 : kNotKept);
@@ -195,25 +209,25 @@ inline std::int64_t send(State& state, ActorId actor, const Operation& operation
 
 inline void set_action(Object& p, const Access& access) {
   const std::int64_t number = access.argument & 0xff, disposition = access.argument >> 8;
-  if (p.list.size() < kSignalsEnd) p.list.resize(kSignalsEnd);
+  if (table(p).size() < kSignalsEnd) table(p).resize(kSignalsEnd);
   const bool is_handled = disposition >= kHandled;
-  p.list[static_cast<std::size_t>(number)] = is_handled ? access.expected : 0;
-  p.b = disposition == kIgnored ? p.b | bit_of(number) : p.b & ~bit_of(number);
-  p.c = disposition == kHandledOnce ? p.c | bit_of(number) : p.c & ~bit_of(number);
+  table(p)[static_cast<std::size_t>(number)] = is_handled ? access.expected : 0;
+  ignored(p) = disposition == kIgnored ? ignored(p) | bit_of(number) : ignored(p) & ~bit_of(number);
+  used_once(p) = disposition == kHandledOnce ? used_once(p) | bit_of(number) : used_once(p) & ~bit_of(number);
   // What is pending and is ignored from now on is gone.
-  if (disposition == kIgnored) std::erase_if(p.second, [&](std::int64_t entry) { return (entry & 0xff) == number; });
+  if (disposition == kIgnored) std::erase_if(pending(p), [&](std::int64_t entry) { return (entry & 0xff) == number; });
 }
 
 inline std::int64_t apply_to_thread(Object& own, const Access& access) {
   switch (access.verb) {
     case kLeave:
-      own.b = access.argument;
+      mask(own) = access.argument;
       return 0;
     case kShut:
-      own.a = 0;
+      lets_in(own) = 0;
       return 0;
     case kLetIn:
-      own.a = 1;
+      lets_in(own) = 1;
       return 0;
     default:
       return 0;

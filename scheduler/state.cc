@@ -1,5 +1,7 @@
 #include "scheduler/state.h"
 
+#include <algorithm>
+
 #include "scheduler/primitive.h"
 #include "scheduler/primitives/signal.h"
 
@@ -8,9 +10,7 @@ namespace crashcut::scheduler {
 void State::declare(const ObjectStart& start) {
   Object& o = object(start.object);
   o = Object{};
-  o.a = start.a;
-  o.b = start.b;
-  o.c = start.c;
+  std::copy(start.numbers.begin(), start.numbers.end(), o.numbers.begin());
 }
 
 bool State::is_misused(const Access& access) const {
@@ -24,7 +24,7 @@ std::int64_t State::signal_before(const Operation& operation) const {
   const Access& last = operation[operation.size() - 1];
   if (primitive_of(last.object) != PrimitiveId::kSignal || last.verb < signal::kPass || last.verb == signal::kInterrupt)
     return 0;
-  return object(last.object).c;
+  return signal::came(object(last.object));
 }
 
 bool State::is_enabled(ActorId actor, const Operation& operation) const {
@@ -39,7 +39,7 @@ bool State::is_enabled(ActorId actor, const Operation& operation) const {
 void State::apply(ActorId actor, Operation& operation) {
   if (const std::int64_t signal = signal_before(operation); signal != 0) {
     operation.set_interrupted(signal);
-    object(operation[operation.size() - 1].object).c = 0;
+    signal::came(object(operation[operation.size() - 1].object)) = 0;
     return count_step(actor);
   }
   // In order: a lock looks at its timer before the timer is taken.
@@ -60,8 +60,7 @@ void State::count_step(ActorId actor) {
 
 // Which locks a call on files finds, and what it does with them, is part of what came of it.
 bool Operation::is_same_call(const Operation& other) const {
-  const bool is_file = count_ > 0 && primitive_of(accesses_[0].object) == PrimitiveId::kFile;
-  if (is_file) {
+  if (count_ > 0 && primitive_of(accesses_[0]).traits.has_footprint) {
     const Access& x = accesses_[0];
     const Access& y = other.accesses_[0];
     return other.count_ > 0 && x.object == y.object && x.verb == y.verb && x.argument == y.argument;

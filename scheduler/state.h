@@ -11,9 +11,10 @@
 
 namespace crashcut::scheduler {
 
+// What is kept of an object. What the numbers and lists are, the primitive's file says, which has a name for each.
 struct Object {
-  std::int64_t a = 0, b = 0, c = 0, d = 0;
-  std::vector<std::int64_t> list, second;
+  std::array<std::int64_t, 4> numbers{};
+  std::array<std::vector<std::int64_t>, 2> lists{};
   bool is_destroyed = false;
   bool operator==(const Object&) const = default;
 };

@@ -118,6 +118,22 @@ void Tree::put_back() {
   if (has_sleepers_) node.sleep.pop_back();
 }
 
+void Tree::take_back(Node* leaf) {
+  leaf->open = nullptr;
+  leaf->pending.clear();
+  leaf->started = 0;
+  path_.clear();
+  if (lowest_ == nullptr) {
+    leaf->sleep.clear();
+    leaf->is_uncertain = false;
+  } else {
+    // The nodes on the way become branches, which have no such mark of their own.
+    for (const Node* node = leaf; node != lowest_; node = node->parent)
+      lowest_->is_uncertain = lowest_->is_uncertain || node->is_uncertain;
+  }
+  put_back();
+}
+
 RunRequest Tree::request_of(const Node& node, const std::list<Branch>::iterator branch) const {
   RunRequest request;
   for (const Node* n : nodes_to(&node)) request.prefix.push_back(n->step.actor);

@@ -76,6 +76,9 @@ class Tree {
     kInVain,    // a step on the way turned out to do what was explored elsewhere: the leaf is dropped
   };
   Extended extend(Node* leaf, const Execution& execution);
+  // After extend(): not all branches that the execution gives reason for were added. Its leaf is pending again, as if
+  // it had not been run. The branches that were added above the leaf stay: they are found again, and inserted once.
+  void take_back(Node* leaf);
   const std::vector<Node*>& path() const { return path_; }
   // After kDiverged: the first step that was another one, from 0, and what it was before.
   struct Divergence {

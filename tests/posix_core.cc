@@ -232,8 +232,10 @@ class Run {
   // sigwait() and sigtimedwait().
   Operation signal_wait_operation(const CoreActor& a, const PosixCall& call) const {
     const std::int64_t set = signal::bit_of(kNumbers[call.object]);
-    if (a.step == 0) return about(a, signal::kExpect, set);
-    if (a.step == 1 && call.what == 'Z') return own(a, timer::kArm);
+    // Once it expects a signal, a handler ends the wait: nothing comes between the two.
+    const int armed = call.what == 'Z' ? 1 : 0;
+    if (a.step < armed) return own(a, timer::kArm);
+    if (a.step == armed) return about(a, signal::kExpect, set);
     Operation wait(about(a, signal::kWait, set));
     return call.what == 'Z' ? wait.add(own(a, timer::kTake)) : wait;
   }
@@ -369,10 +371,10 @@ class Run {
   Operation wait_operation(const CoreActor& a, const PosixCall& call) const {
     const ObjectId c = object(PrimitiveId::kCondition, call.object), m = object(PrimitiveId::kMutex, 0),
                    s = object(PrimitiveId::kStir, a.number);
-    const bool has_stir = state_.object(s).a > 0 || state_.object(s).b != stir::kClosed;
+    const bool has_stir = stir::left(state_.object(s)) > 0 || stir::stage(state_.object(s)) != stir::kClosed;
     if (a.held[0] == 0) return mutex::access(m, mutex::kUnlock);
     if (a.step == 0 && call.what == 'C') return own(a, timer::kArm, 1 + call.object);
-    if (a.step <= 1 && has_stir && state_.object(s).b == stir::kClosed) return stir::access(s, stir::kOffer);
+    if (a.step <= 1 && has_stir && stir::stage(state_.object(s)) == stir::kClosed) return stir::access(s, stir::kOffer);
     if (a.step <= 2) {
       Operation enqueue = Operation(condition::enqueue(c, a.id)).add(mutex::access(m, mutex::kUnlock));
       if (has_stir) enqueue.add(stir::access(s, stir::kHeed));
@@ -539,7 +541,9 @@ class Run {
     }
     a.wait_result = first.result == condition::kWokeForNothing ? 0 : first.result;
     a.step = 4;
-    if (!is_cancelling_) end_wait(a, done[done.size() - 1].result);
+    if (is_cancelling_) return;
+    const auto is_lock = [](const Access& x) { return primitive_of(x.object) == PrimitiveId::kMutex; };
+    end_wait(a, std::find_if(done.begin(), done.end(), is_lock)->result);
   }
   void end_wait(CoreActor& a, std::int64_t locked) {
     if (locked == ENOTRECOVERABLE) a.held[0] = 0;

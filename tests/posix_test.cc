@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "recovery/threads/joint_program.h"
+#include "scheduler/primitives/semaphore.h"
 #include "scheduler/search.h"
 #include "tests/posix_core.h"
 #include "tests/posix_model.h"
@@ -40,14 +41,14 @@ std::string outcome_of(const PosixProgram& program, const Execution& execution) 
   for (const scheduler::ObjectStart& start : execution.objects) {
     if (primitive_of(start.object) != scheduler::PrimitiveId::kSemaphore) continue;
     const std::uint64_t address = addresses[start.object];
-    if (start.a == kBase) {
+    if (scheduler::semaphore::count(start) == kBase) {
       base = address;
       continue;
     }
     if (base == 0 || address < base) continue;
     const std::uint64_t place = (address - base) / kSemaphoreBytes, thread = place / kCalls, call = place % kCalls;
     if (thread >= ends.size()) continue;
-    const int result = static_cast<int>(start.a) - 1;
+    const int result = static_cast<int>(scheduler::semaphore::count(start)) - 1;
     if (call == kEnd)
       ends[thread].how = result == 2 ? 'C' : 'E';
     else if (call == kSerials)
@@ -262,16 +263,8 @@ TEST_P(Posix, TheSchedulerComesToWhatItSays) {
               });
 }
 
-// A signal to a thread that main may have joined by then: the sender must not read whether it has. Its handler comes
-// before either of its last two calls. The searches once diverged here: the sender left out its call after the join, so
-// what it did next depended on a variable that is no operation.
-TEST(PosixCases, SignalToAThreadThatMainMayHaveJoined) {
-  PosixProgram program;
-  program.mutexes = {PosixMutex::kRobust, PosixMutex::kErrorCheck};
-  program.semaphores = {0, 1};
-  program.barriers = {2, 3};
-  program.threads = {{{'m', 0}, {'Z', 0}, {'j', 1}}, {{'S', 0}, {'Z', 0}}, {{'P', 1}, {'M', 0}, {'L', 1}, {'L', 0}}};
-  ASSERT_EQ(posix_words(program), "de0123n m0Z0j1 S0Z0 P1M0L1L0");
+// Both searches are whole, and come to what POSIX says.
+void expect_what_posix_says(const PosixProgram& program) {
   const PosixOutcomes said = explore_posix(program, 20'000);
   ASSERT_TRUE(said.is_whole);
   PosixCore running(program);
@@ -282,6 +275,39 @@ TEST(PosixCases, SignalToAThreadThatMainMayHaveJoined) {
     EXPECT_EQ(found.outcomes, said.all);
     EXPECT_TRUE(reduction != ReductionName::kOptimal || found.result.asleep == 0);
   }
+}
+
+// A signal to a thread that main may have joined by then: the sender must not read whether it has. Its handler comes
+// before either of its last two calls. The searches once diverged here: the sender left out its call after the join, so
+// what it did next depended on a variable that is no operation.
+TEST(PosixCases, SignalToAThreadThatMainMayHaveJoined) {
+  PosixProgram program;
+  program.mutexes = {PosixMutex::kRobust, PosixMutex::kErrorCheck};
+  program.semaphores = {0, 1};
+  program.barriers = {2, 3};
+  program.threads = {{{'m', 0}, {'Z', 0}, {'j', 1}}, {{'S', 0}, {'Z', 0}}, {{'P', 1}, {'M', 0}, {'L', 1}, {'L', 0}}};
+  ASSERT_EQ(posix_words(program), "de0123n m0Z0j1 S0Z0 P1M0L1L0");
+  expect_what_posix_says(program);
+}
+
+// A handler that comes when sigtimedwait() expects its signal ends that wait: it does not time out afterwards.
+TEST(PosixCases, HandlerEndsATimedWaitThatHasBegun) {
+  PosixProgram program;
+  program.mutexes = {PosixMutex::kRecursive, PosixMutex::kRobust};
+  program.semaphores = {1, 2};
+  program.barriers = {2, 2};
+  program.threads = {{{'P', 0}, {'P', 0}, {'K', 0}, {'L', 1}}, {{'m', 0}, {'Z', 0}}};
+  expect_what_posix_says(program);
+}
+
+// A wait for a condition that ends while signals are about tells what became of the mutex: its owner died.
+TEST(PosixCases, WaitThatFindsTheMutexsOwnerDead) {
+  PosixProgram program;
+  program.mutexes = {PosixMutex::kRobust, PosixMutex::kNormal};
+  program.semaphores = {2, 0};
+  program.barriers = {2, 2};
+  program.threads = {{{'l', 0}, {'c', 0}, {'u', 0}}, {{'L', 1}, {'l', 0}, {'n', 0}}};
+  expect_what_posix_says(program);
 }
 
 INSTANTIATE_TEST_SUITE_P(

@@ -1,6 +1,7 @@
 // Programs whose number of classes is known, and bounds.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <set>
 #include <utility>
 
@@ -557,6 +558,66 @@ TEST(Known, ANativePrimitiveIsCheaper) {
   std::printf(
       "one reader, two writers: %lu executions, %lu transitions native; %lu, %lu built on a condition variable\n",
       native.result.executions, native.result.transitions, built.result.executions, built.result.transitions);
+}
+
+// Stops the search once it has run an execution, before its races are looked for.
+class StoppingProgram : public Program {
+ public:
+  StoppingProgram(const ScriptProgram& program, std::atomic<bool>& stop) : program_(program), stop_(&stop) {}
+  bool stops_next = false;
+  Execution run(const RunRequest& request) override {
+    Execution execution = program_.run(request);
+    if (stops_next) *stop_ = true;
+    return execution;
+  }
+
+ private:
+  ScriptProgram program_;
+  std::atomic<bool>* stop_;
+};
+
+// A search that is stopped while it looks for races goes on where it was: the execution whose races it looked for is
+// run once more, and no class is lost. The steps of the actors' own make the look long enough to be stopped.
+TEST(Search, GoesOnWhereLookingForRacesWasStopped) {
+  constexpr int kShared = 3, kOwn = 9'000;
+  const auto variable_at = [](std::uint32_t number) { return make_object_id(PrimitiveId::kVariable, 1 + number); };
+  ScriptProgram program;
+  for (std::uint32_t actor = 0; actor < 2; ++actor) {
+    Script script;
+    for (int i = 0; i < kShared; ++i) script.push_back(does(variable::access(variable_at(0), variable::kAdd, 1)));
+    for (int i = 0; i < kOwn; ++i) script.push_back(does(variable::access(variable_at(1 + actor), variable::kRead)));
+    program.scripts.push_back(std::move(script));
+  }
+  constexpr std::size_t kClasses = 20;  // which three of the six additions are the first actor's
+  for (const ReductionName reduction : {ReductionName::kSource, ReductionName::kOptimal}) {
+    std::set<std::string> classes;
+    std::atomic<bool> stop = false;
+    StoppingProgram running(program, stop);
+    std::size_t parts = 0;
+    std::uint64_t executions = 0;
+    TreeSketch rest;
+    for (BoundHit bound = BoundHit::kStopped; bound != BoundHit::kNone; ++parts) {
+      ASSERT_LT(parts, 2 * kClasses);
+      SearchSetup setup;
+      setup.reduction = reduction;
+      setup.has_foresight = false;
+      setup.stop = &stop;
+      setup.rest = parts == 0 ? nullptr : &rest;
+      setup.on_execution = [&](const Execution& e) {
+        classes.insert(outcome_of(e));
+        return running.stops_next = true;
+      };
+      running.stops_next = stop = false;
+      const SearchResult result = search({&running}, setup);
+      ASSERT_FALSE(result.diverged);
+      bound = result.bound;
+      rest = result.rest;
+      executions += result.executions;
+    }
+    EXPECT_EQ(classes.size(), kClasses);
+    // Each part but the last is stopped at its second execution, which the next part begins with.
+    EXPECT_TRUE(reduction != ReductionName::kOptimal || executions == kClasses + parts - 1) << executions;
+  }
 }
 
 }  // namespace

@@ -979,7 +979,8 @@ std::string show(const ScriptProgram& program) {
   std::string text;
   for (const ObjectStart& start : program.objects) {
     if (primitive_of(start.object) == PrimitiveId::kSemaphore)
-      text += "semaphore " + std::to_string(index(start.object)) + " = " + std::to_string(start.a) + "\n";
+      text +=
+          "semaphore " + std::to_string(index(start.object)) + " = " + std::to_string(semaphore::count(start)) + "\n";
   }
   for (const Script& script : program.scripts) {
     for (const Instruction& i : script) {
@@ -1031,10 +1032,10 @@ void check_claims(const State& state, const Step& x, const Pending& next) {
     EXPECT_FALSE(are_independent) << "enables: " << text();
     return;
   }
-  EXPECT_TRUE(is_for_want_of_others(first.operation) || second.operation.is_interrupted() ||
+  EXPECT_TRUE(waits_for_time(first.operation) || second.operation.is_interrupted() ||
               may_be_co_enabled(first.operation, next.operation))
       << text();
-  EXPECT_TRUE(is_for_want_of_others(first.operation) || may_be_co_enabled(first.operation, second.operation)) << text();
+  EXPECT_TRUE(waits_for_time(first.operation) || may_be_co_enabled(first.operation, second.operation)) << text();
   if (!are_independent) return;
   Step moved{next.actor, next.operation}, last = x;
   other_way.apply(moved);
@@ -1134,8 +1135,9 @@ class EverySchedule {
     const auto add = [&](std::int64_t value) { hash = mix(hash, static_cast<std::uint64_t>(value)); };
     for (std::uint32_t i = 0; i < state.object_count(); ++i) {
       const Object& o = state.object(make_object_id(PrimitiveId::kProcess, i));
-      for (const std::int64_t value : {o.a, o.b, o.c, o.d, std::int64_t{o.is_destroyed}}) add(value);
-      for (const auto* list : {&o.list, &o.second}) {
+      for (const std::int64_t value : o.numbers) add(value);
+      add(o.is_destroyed ? 1 : 0);
+      for (const auto* list : {&o.lists[0], &o.lists[1]}) {
         add(static_cast<std::int64_t>(list->size()));
         for (const std::int64_t value : *list) add(value);
       }
@@ -1172,7 +1174,7 @@ class EverySchedule {
       const auto [begin, end] = done_.equal_range(pair.second);
       for (auto it = begin; it != end; ++it) {
         EXPECT_TRUE(may_conflict(pair.first, it->second)) << key << ", done with " << it->second.result();
-        EXPECT_TRUE(is_for_want_of_others(pair.first) || is_for_want_of_others(it->second) ||
+        EXPECT_TRUE(waits_for_time(pair.first) || waits_for_time(it->second) ||
                     may_be_co_enabled(pair.first, it->second))
             << key << ", done with " << it->second.result();
       }
@@ -1196,8 +1198,8 @@ class EverySchedule {
       const bool waits = !primitive_of(first).enabled(state, actor.id, actor.pending, first);
       for (const Access& a : actor.pending) {
         const Object& timer = state.object(a.object);
-        if (primitive_of(a.object) == PrimitiveId::kTimer && a.verb == timer::kTake && timer.a == timer::kArmed &&
-            timer.b == 0 && waits && !can_go.empty())
+        if (primitive_of(a.object) == PrimitiveId::kTimer && a.verb == timer::kTake &&
+            timer::stage(timer) == timer::kArmed && timer::early_left(timer) == 0 && waits && !can_go.empty())
           found_.hit_timeouts = true;
       }
     }

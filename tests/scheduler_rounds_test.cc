@@ -28,7 +28,8 @@ std::string text_of(const ScriptProgram& program, const State& state, const std:
   std::string text = state.is_over() ? "over " : "";
   for (const ObjectStart& start : program.objects) {
     const Object& o = state.object(start.object);
-    text += std::to_string(o.a) + "," + std::to_string(o.b) + "," + std::to_string(o.c) + " ";
+    text +=
+        std::to_string(o.numbers[0]) + "," + std::to_string(o.numbers[1]) + "," + std::to_string(o.numbers[2]) + " ";
   }
   for (const ScriptActor& actor : actors) text += std::to_string(actor.at) + ":" + std::to_string(actor.last) + " ";
   return text;

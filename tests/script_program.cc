@@ -222,7 +222,7 @@ std::string outcome_of(const Execution& execution) {
     // A load's result says only that nothing changed.
     for (const Access& a : operation) {
       if (primitive_of(a.object) == PrimitiveId::kMemory)
-        seen[step.actor] += std::to_string(memory::value_in(state.object(a.object).a, a)) + "/";
+        seen[step.actor] += std::to_string(memory::value_in(memory::content(state.object(a.object)), a)) + "/";
     }
     state.apply(step.actor, operation);
     seen[step.actor] += to_text(step.operation) + "=" + std::to_string(step.operation.result()) + ";";
@@ -235,7 +235,7 @@ std::string outcome_of(const Execution& execution) {
     const Object& o = state.object(start.object);
     if (primitive_of(start.object) == PrimitiveId::kVariable || primitive_of(start.object) == PrimitiveId::kMemory ||
         primitive_of(start.object) == PrimitiveId::kSemaphore) {
-      text += std::to_string(index(start.object)) + "=" + std::to_string(o.a) + " ";
+      text += std::to_string(index(start.object)) + "=" + std::to_string(o.numbers[0]) + " ";
     }
   }
   return text;

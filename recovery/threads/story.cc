@@ -16,6 +16,7 @@
 #include "scheduler/primitives/once.h"
 #include "scheduler/primitives/process.h"
 #include "scheduler/primitives/rwlock.h"
+#include "scheduler/primitives/semaphore.h"
 #include "scheduler/primitives/signal.h"
 #include "scheduler/primitives/spin.h"
 #include "scheduler/primitives/stir.h"
@@ -361,23 +362,24 @@ std::string ThreadStory::waiting_text(const Pending& pending) const {
     const std::string object = object_text(access.object);
     switch (primitive_of(access.object)) {
       case PrimitiveId::kMutex:
-        if (o.b == 0) break;
-        parts.push_back(o.b == index(pending.actor) + 1 ? fmt::format("waits for {}, which it holds itself", object)
-                                                        : fmt::format("waits for {}, which {} holds", object,
-                                                                      actor_text(static_cast<ActorId>(o.b - 1))));
+        if (mutex::owner(o) == 0) break;
+        parts.push_back(mutex::owner(o) == index(pending.actor) + 1
+                            ? fmt::format("waits for {}, which it holds itself", object)
+                            : fmt::format("waits for {}, which {} holds", object,
+                                          actor_text(static_cast<ActorId>(mutex::owner(o) - 1))));
         break;
       case PrimitiveId::kRwLock:
-        if (o.b != 0)
+        if (rwlock::writer(o) != 0)
           parts.push_back(fmt::format("waits for {}, which {} holds for writing", object,
-                                      actor_text(static_cast<ActorId>(o.b - 1))));
-        else if (!o.list.empty())
+                                      actor_text(static_cast<ActorId>(rwlock::writer(o) - 1))));
+        else if (!rwlock::readers(o).empty())
           parts.push_back(fmt::format("waits for {}, which {} holds for reading", object,
-                                      actor_text(static_cast<ActorId>(o.list[0]))));
+                                      actor_text(static_cast<ActorId>(rwlock::readers(o)[0]))));
         else
           parts.push_back(fmt::format("waits for {}, where others go first", object));
         break;
       case PrimitiveId::kSemaphore:
-        parts.push_back(fmt::format("waits for {}, whose count is {}", object, o.a));
+        parts.push_back(fmt::format("waits for {}, whose count is {}", object, semaphore::count(o)));
         break;
       case PrimitiveId::kCondition:
         parts.push_back(fmt::format("waits for {}, which nobody signals", object));
@@ -386,7 +388,8 @@ std::string ThreadStory::waiting_text(const Pending& pending) const {
         parts.push_back(fmt::format("waits for {}, which nobody wakes", object));
         break;
       case PrimitiveId::kBarrier:
-        parts.push_back(fmt::format("waits at {}: {} of {} have arrived", object, o.c, o.a));
+        parts.push_back(
+            fmt::format("waits at {}: {} of {} have arrived", object, barrier::arrived(o), barrier::size(o)));
         break;
       case PrimitiveId::kAssume:
         parts.push_back("waits for good: what it assumed does not hold");
@@ -406,8 +409,9 @@ std::string ThreadStory::waiting_text(const Pending& pending) const {
         parts.push_back(fmt::format("waits for the end of {}", object));
         break;
       case PrimitiveId::kFile:
-        if (o.a != 0)
-          parts.push_back(fmt::format("waits for a call on files by {}", actor_text(static_cast<ActorId>(o.a - 1))));
+        if (file::holder(o) != 0)
+          parts.push_back(
+              fmt::format("waits for a call on files by {}", actor_text(static_cast<ActorId>(file::holder(o) - 1))));
         break;
       case PrimitiveId::kMemory:
         if (access.verb == memory::kAwait)
@@ -431,10 +435,13 @@ std::vector<std::string> ThreadStory::held_by(ActorId actor) const {
   for (const ObjectStart& start : finding_->execution.objects) {
     const Object& o = end_.object(start.object);
     const PrimitiveId kind = primitive_of(start.object);
-    const bool is_owner =
-        (kind == PrimitiveId::kMutex || kind == PrimitiveId::kRwLock) && o.b == std::int64_t{index(actor)} + 1;
-    const bool is_reader = kind == PrimitiveId::kRwLock &&
-                           std::find(o.list.begin(), o.list.end(), std::int64_t{index(actor)}) != o.list.end();
+    const std::int64_t owner = kind == PrimitiveId::kMutex    ? mutex::owner(o)
+                               : kind == PrimitiveId::kRwLock ? rwlock::writer(o)
+                                                              : 0;
+    const bool is_owner = owner == std::int64_t{index(actor)} + 1;
+    const bool is_reader =
+        kind == PrimitiveId::kRwLock && std::find(rwlock::readers(o).begin(), rwlock::readers(o).end(),
+                                                  std::int64_t{index(actor)}) != rwlock::readers(o).end();
     if (is_owner || is_reader) held.push_back(object_text(start.object));
   }
   return held;

@@ -17,6 +17,13 @@ inline std::int64_t apply(State&, ActorId, const Operation&, const Access&) { re
 // It is never done, so there is nothing that it could be swapped with.
 inline bool never(const Access&, const Access&) { return false; }
 
-inline constexpr Primitive kPrimitive{"assumption", kVerbs, enabled, apply, never, never, never};
+inline constexpr Primitive kPrimitive{.name = "assumption",
+                                      .verbs = kVerbs,
+                                      .enabled = enabled,
+                                      .apply = apply,
+                                      .dependent = never,
+                                      .conflicting = never,
+                                      .co_enabled = never,
+                                      .traits = {.is_assumption = true}};
 
 }  // namespace crashcut::scheduler::assume

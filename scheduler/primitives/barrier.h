@@ -1,6 +1,5 @@
-// A barrier: "arrive", then "leave" once enough have arrived. Object: a how many, b generation, c arrived in it;
-// list, a finished generation, the lowest actor in it (it gets PTHREAD_BARRIER_SERIAL_THREAD; which one is
-// unspecified).
+// A barrier: "arrive", then "leave" once enough have arrived. The lowest actor of a
+// generation gets PTHREAD_BARRIER_SERIAL_THREAD; which one does is unspecified.
 #pragma once
 
 #include <algorithm>
@@ -12,23 +11,30 @@ namespace crashcut::scheduler::barrier {
 enum Verb : std::uint8_t { kArrive, kLeave, kDestroy };
 inline constexpr const char* kVerbs[] = {"arrive", "leave", "destroy"};
 
+// What is kept of it.
+inline auto& size(auto& o) { return o.numbers[0]; }  // how many meet
+inline auto& generation(auto& o) { return o.numbers[1]; }
+inline auto& arrived(auto& o) { return o.numbers[2]; }  // in this generation
+inline auto& serials(auto& o) { return o.lists[0]; }    // a finished generation: the lowest actor in it
+inline auto& lowest(auto& o) { return o.lists[1]; }     // the lowest actor in this generation, once one has arrived
+
 // The argument of "leave" is the result of "arrive": the generation.
 inline Access access(ObjectId barrier, Verb verb, std::int64_t generation = 0) { return {barrier, verb, generation}; }
 
 inline bool enabled(const State& state, ActorId, const Operation&, const Access& access) {
-  return access.verb != kLeave || state.object(access.object).b > access.argument;
+  return access.verb != kLeave || generation(state.object(access.object)) > access.argument;
 }
 
 inline std::int64_t arrive(Object& b, ActorId actor) {
-  const std::int64_t generation = b.b;
-  if (b.c == 0) b.second.assign(1, index(actor));
-  b.second[0] = std::min<std::int64_t>(b.second[0], index(actor));
-  if (++b.c == b.a) {
-    b.list.push_back(b.second[0]);
-    b.c = 0;
-    ++b.b;
+  const std::int64_t joined = generation(b);
+  if (arrived(b) == 0) lowest(b).assign(1, index(actor));
+  lowest(b)[0] = std::min<std::int64_t>(lowest(b)[0], index(actor));
+  if (++arrived(b) == size(b)) {
+    serials(b).push_back(lowest(b)[0]);
+    arrived(b) = 0;
+    ++generation(b);
   }
-  return generation;
+  return joined;
 }
 
 inline std::int64_t apply(State& state, ActorId actor, const Operation&, const Access& access) {
@@ -37,11 +43,11 @@ inline std::int64_t apply(State& state, ActorId actor, const Operation&, const A
     case kArrive:
       return arrive(b, actor);
     case kLeave:
-      return access.argument < 0                                                 ? kUseAfterDestroy
-             : b.list[static_cast<std::size_t>(access.argument)] == index(actor) ? 1
-                                                                                 : 0;
+      return access.argument < 0                                                     ? kUseAfterDestroy
+             : serials(b)[static_cast<std::size_t>(access.argument)] == index(actor) ? 1
+                                                                                     : 0;
     default:
-      return b.c == 0 ? 0 : kDestroyWhileWaitedFor;
+      return arrived(b) == 0 ? 0 : kDestroyWhileWaitedFor;
   }
 }
 
@@ -56,7 +62,18 @@ inline bool dependent(const Access& x, const Access& y) {
   return x.verb == kArrive ? x.result == y.argument : y.result == x.argument;
 }
 
-inline constexpr Primitive kPrimitive{
-    "barrier", kVerbs, enabled, apply, dependent, always, always, nullptr, {kDestroy, 1 << kLeave}};
+// Who leaves has met those of its own generation.
+inline void edges(const Access& access, const EdgeVisitor& visit) {
+  if (access.verb == kArrive) return visit(Edge::kRelease, static_cast<std::uint32_t>(access.result));
+  if (access.verb == kLeave) visit(Edge::kAcquire, static_cast<std::uint32_t>(access.argument));
+}
+
+inline constexpr Primitive kPrimitive{.name = "barrier",
+                                      .verbs = kVerbs,
+                                      .enabled = enabled,
+                                      .apply = apply,
+                                      .dependent = dependent,
+                                      .edges = edges,
+                                      .destroys = {.verb = kDestroy, .leaving = bit_of_verb(kLeave)}};
 
 }  // namespace crashcut::scheduler::barrier

@@ -1,10 +1,9 @@
-// The cancellation of a thread, as POSIX has it for deferred cancellation. Object: a whether it was requested, b the
-// stage. A cancellation point that does not wait "heeds" the request. One that waits is two steps: "enter", where a
-// thread whose cancellation was requested before ends; then the wait itself, which has "leave" besides. Between the two
-// the request may be acted upon, "act", a step of an actor of its own: then the wait waits for nothing any more,
-// changes nothing but that the thread leaves a queue, and its first result is ECANCELED. Where what the thread waits
-// for comes before that, it goes on, and the request stays: POSIX leaves open which of the two it is (2.9.5), so both
-// are tried.
+// The cancellation of a thread, as POSIX has it for deferred cancellation. A cancellation point that does not wait
+// "heeds" the request. One that waits is two steps: "enter", where a thread whose cancellation was requested before
+// ends; then the wait itself, which has "leave" besides. Between the two the request may be acted upon, "act", a step
+// of an actor of its own: then the wait waits for nothing any more, changes nothing but that the thread leaves a queue,
+// and its first result is ECANCELED. Where what the thread waits for comes before that, it goes on, and the request
+// stays: POSIX leaves open which of the two it is (2.9.5), so both are tried.
 #pragma once
 
 #include <cerrno>
@@ -17,31 +16,35 @@ enum Verb : std::uint8_t { kRequest, kHeed, kEnter, kAct, kLeave };
 inline constexpr const char* kVerbs[] = {"request", "heed", "enter", "act", "leave"};
 enum Stage : std::int64_t { kOutside, kInside, kActedUpon };
 
+// What is kept of it.
+inline auto& is_requested(auto& o) { return o.numbers[0]; }
+inline auto& stage(auto& o) { return o.numbers[1]; }
+
 inline Access access(ObjectId cancellation, Verb verb) { return {cancellation, verb}; }
 
 inline bool enabled(const State& state, ActorId, const Operation&, const Access& access) {
   const Object& cancellation = state.object(access.object);
-  return access.verb != kAct || (cancellation.a != 0 && cancellation.b == kInside);
+  return access.verb != kAct || (is_requested(cancellation) != 0 && stage(cancellation) == kInside);
 }
 
 inline std::int64_t apply(State& state, ActorId, const Operation&, const Access& access) {
   Object& cancellation = state.object(access.object);
-  const bool is_acted_upon = cancellation.b == kActedUpon;
+  const bool is_acted_upon = stage(cancellation) == kActedUpon;
   switch (access.verb) {
     case kRequest:
-      cancellation.a = 1;
+      is_requested(cancellation) = 1;
       return 0;
     case kAct:
-      cancellation.b = kActedUpon;
+      stage(cancellation) = kActedUpon;
       return 0;
     case kLeave:
-      cancellation.b = kOutside;
+      stage(cancellation) = kOutside;
       return is_acted_upon ? ECANCELED : 0;
     case kEnter:
-      cancellation.b = kInside;
+      stage(cancellation) = kInside;
       [[fallthrough]];
     default:
-      return cancellation.a != 0 ? ECANCELED : 0;
+      return is_requested(cancellation) != 0 ? ECANCELED : 0;
   }
 }
 
@@ -49,7 +52,7 @@ inline std::int64_t apply(State& state, ActorId, const Operation&, const Access&
 inline bool is_heeded(const State& state, const Operation& operation) {
   for (const Access& access : operation) {
     if (primitive_of(access.object) == PrimitiveId::kCancellation && access.verb == kLeave)
-      return state.object(access.object).b == kActedUpon;
+      return stage(state.object(access.object)) == kActedUpon;
   }
   return false;
 }
@@ -60,6 +63,12 @@ inline bool dependent(const Access& x, const Access& y) {
   return !(sets(x) && (sets(y) || y.verb == kLeave)) && !(sets(y) && x.verb == kLeave);
 }
 
-inline constexpr Primitive kPrimitive{"cancellation", kVerbs, enabled, apply, dependent, dependent, always};
+inline constexpr Primitive kPrimitive{.name = "cancellation",
+                                      .verbs = kVerbs,
+                                      .enabled = enabled,
+                                      .apply = apply,
+                                      .dependent = dependent,
+                                      .conflicting = dependent,
+                                      .traits = {.may_stay_away = bit_of_verb(kAct)}};
 
 }  // namespace crashcut::scheduler::cancellation

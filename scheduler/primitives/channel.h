@@ -65,6 +65,41 @@ inline std::int64_t apply(State& state, ActorId, const Operation& operation, con
 inline bool dependent(const Access& x, const Access& y) { return meet(x, y, false); }
 inline bool conflicting(const Access& x, const Access& y) { return meet(x, y, true); }
 
-inline constexpr Primitive kPrimitive{"channel", kVerbs, enabled, apply, dependent, conflicting, always};
+// What is read comes from who wrote; the end of a pipe from who closed; room from who read.
+inline void edges(const Access& access, const EdgeVisitor& visit) {
+  const auto data_of = [](std::int64_t channel) { return static_cast<std::uint32_t>(channel * 4); };
+  const auto end_of = [](std::int64_t channel, std::int64_t end) {
+    return static_cast<std::uint32_t>(channel * 4 + 1 + end);
+  };
+  const std::int64_t own = access.expected;
+  if (ends_something(access)) {
+    if (const std::int64_t ended = ended_handle(access); ended >= 0)
+      visit(Edge::kRelease, end_of(ended / 2, ended % 2));
+    return;
+  }
+  if (is_poll(access)) {
+    const std::uint64_t polled = channels_of(access);
+    for (std::int64_t i = 0; i < kPolledMost; ++i) {
+      if ((polled >> i & 1) == 0) continue;
+      visit(Edge::kAcquire, data_of(i));
+      for (const End end : {kReadEnd, kWriteEnd}) visit(Edge::kAcquire, end_of(i, end));
+    }
+    return;
+  }
+  if (!is_transfer(access)) return;
+  if (access.verb != kAdd) visit(Edge::kAcquire, data_of(own));
+  if (access.verb == kAdd ? access.result == 0 : access.verb != kTake && access.result > 0)
+    visit(Edge::kRelease, data_of(own));
+  if (access.verb == kWrite) visit(Edge::kAcquire, end_of(own, kReadEnd));
+  if (access.verb == kRead && access.result <= 0) visit(Edge::kAcquire, end_of(own, kWriteEnd));
+}
+
+inline constexpr Primitive kPrimitive{.name = "channel",
+                                      .verbs = kVerbs,
+                                      .enabled = enabled,
+                                      .apply = apply,
+                                      .dependent = dependent,
+                                      .conflicting = conflicting,
+                                      .edges = edges};
 
 }  // namespace crashcut::scheduler::channel

@@ -30,7 +30,7 @@ inline Access time_out(ObjectId condition, ActorId waiter) { return {condition, 
 
 // It was destroyed before.
 inline bool never_came(const Object& c, ActorId actor) {
-  return c.is_destroyed && waiters::place_of(c, actor) >= c.second.size();
+  return c.is_destroyed && waiters::place_of(c, actor) >= waiters::states(c).size();
 }
 
 inline bool enabled(const State& state, ActorId actor, const Operation& operation, const Access& access) {
@@ -43,7 +43,7 @@ inline bool enabled(const State& state, ActorId actor, const Operation& operatio
 
 inline std::int64_t wake(Object& c, std::size_t place, bool is_cancelled) {
   if (is_cancelled) return waiters::leave(c, place), ECANCELED;
-  const std::int64_t why = c.second[place];
+  const std::int64_t why = waiters::states(c)[place];
   waiters::wake(c, place);
   return why == waiters::kByTime ? ETIMEDOUT : why == waiters::kForNothing ? kWokeForNothing : 0;
 }
@@ -53,10 +53,10 @@ inline std::int64_t apply(State& state, ActorId actor, const Operation& operatio
   switch (access.verb) {
     case kEnqueue:
       waiters::enqueue(c, actor);
-      if (stir::is_stirred(state, operation)) c.second.back() = waiters::kForNothing;
+      if (stir::is_stirred(state, operation)) waiters::states(c).back() = waiters::kForNothing;
       return 0;
     case kTimeOut:
-      c.second[waiters::place_of(c, static_cast<ActorId>(access.argument))] = waiters::kByTime;
+      waiters::states(c)[waiters::place_of(c, static_cast<ActorId>(access.argument))] = waiters::kByTime;
       return 0;
     case kSignal:
       waiters::signal(c);
@@ -92,8 +92,13 @@ inline bool conflicting(const Access& x, const Access& y) {
 // it may not have left: then it takes a signal that others want.
 inline bool dependent(const Access& x, const Access& y) { return !had_left(x) && !had_left(y) && conflicting(x, y); }
 
-inline constexpr Primitive kPrimitive{"condition", kVerbs,    enabled,
-                                      apply,       dependent, conflicting,
-                                      always,      nullptr,   {kDestroy, 1 << kWake | 1 << kTimeOut}};
+inline constexpr Primitive kPrimitive{
+    .name = "condition",
+    .verbs = kVerbs,
+    .enabled = enabled,
+    .apply = apply,
+    .dependent = dependent,
+    .conflicting = conflicting,
+    .destroys = {.verb = kDestroy, .leaving = bit_of_verb(kWake) | bit_of_verb(kTimeOut)}};
 
 }  // namespace crashcut::scheduler::condition

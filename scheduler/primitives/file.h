@@ -1,7 +1,6 @@
 // Calls on files, done by a model of files, and the two locks that a call in several steps holds meanwhile: its inode's
 // (writes) and its description's (whoever uses the offset). PerSeVerE 2.3: writes to one file are atomic to each other,
 // reads take no lock of the inode, and both go block by block.
-// Object kCalls: none. A lock's object: a who holds it plus one, or 0.
 //
 // An operation is the call itself, then the locks that it needs. Whether two calls commute, their footprints say; what
 //   they are is known once they are done.
@@ -23,13 +22,17 @@ inline constexpr const char* kVerbs[] = {"call", "go on with", "pass", "acquire"
 
 inline constexpr ObjectId kCalls = make_object_id(PrimitiveId::kFile, 0);
 
+// What is kept of it.
+// Of a lock: who holds it plus one, or 0. The object kCalls has nothing.
+inline auto& holder(auto& o) { return o.numbers[0]; }
+
 inline bool enabled(const State& state, ActorId, const Operation&, const Access& access) {
-  return (access.verb != kPass && access.verb != kAcquire) || state.object(access.object).a == 0;
+  return (access.verb != kPass && access.verb != kAcquire) || holder(state.object(access.object)) == 0;
 }
 
 inline std::int64_t apply(State& state, ActorId actor, const Operation&, const Access& access) {
-  if (access.verb == kAcquire) state.object(access.object).a = std::int64_t{index(actor)} + 1;
-  if (access.verb == kRelease) state.object(access.object).a = 0;
+  if (access.verb == kAcquire) holder(state.object(access.object)) = std::int64_t{index(actor)} + 1;
+  if (access.verb == kRelease) holder(state.object(access.object)) = 0;
   return access.observed;  // what came of the call
 }
 
@@ -50,9 +53,17 @@ inline bool co_enabled(const Access& x, const Access& y) {
 // Of the two locks that a call needs, two others may each hold one.
 inline bool holds(const State& state, ActorId actor, const Access& access) {
   return (access.verb == kPass || access.verb == kAcquire) &&
-         state.object(access.object).a == std::int64_t{index(actor)} + 1;
+         holder(state.object(access.object)) == std::int64_t{index(actor)} + 1;
 }
 
-inline constexpr Primitive kPrimitive{"file", kVerbs, enabled, apply, dependent, dependent, co_enabled, holds};
+inline constexpr Primitive kPrimitive{.name = "file",
+                                      .verbs = kVerbs,
+                                      .enabled = enabled,
+                                      .apply = apply,
+                                      .dependent = dependent,
+                                      .conflicting = dependent,
+                                      .co_enabled = co_enabled,
+                                      .holds = holds,
+                                      .traits = {.has_footprint = true}};
 
 }  // namespace crashcut::scheduler::file

@@ -43,6 +43,6 @@ inline std::int64_t apply(State& state, ActorId actor, const Operation&, const A
   }
 }
 
-inline constexpr Primitive kPrimitive{"futex", kVerbs, enabled, apply, always, always, always};
+inline constexpr Primitive kPrimitive{.name = "futex", .verbs = kVerbs, .enabled = enabled, .apply = apply};
 
 }  // namespace crashcut::scheduler::futex

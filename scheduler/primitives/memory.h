@@ -1,5 +1,5 @@
 // Memory: eight aligned bytes of the program under test, which an access touches from `offset` on for `bytes`.
-// Sequentially consistent. Object: a the bytes, c which of them are not known (a mask).
+// Sequentially consistent.
 //
 // The bytes are modelled, not only named, so that the search foresees whether a compare-exchange that it moves would
 //   fail. Where the model cannot know (a plain store's value is not told to us, code that is not instrumented writes),
@@ -32,6 +32,10 @@ inline constexpr const char* kVerbs[] = {"load", "store", "exchange",         "a
 enum Order : std::uint8_t { kRelaxed = 0, kAcquire = 1, kRelease = 2, kAcquireIfSame = 4, kPlain = 8 };
 inline constexpr std::uint64_t kGranule = 8;
 
+// What is kept of it.
+inline auto& content(auto& o) { return o.numbers[0]; }  // the eight bytes
+inline auto& unknown(auto& o) { return o.numbers[2]; }  // which of the bytes are not known: a mask
+
 inline Access access(ObjectId memory, Verb verb, std::uint8_t offset, std::uint8_t bytes, std::int64_t argument = 0,
                      std::int64_t expected = 0) {
   Access a{memory, verb, argument};
@@ -55,14 +59,14 @@ inline std::int64_t with_value(std::int64_t content, const Access& a, std::int64
   return static_cast<std::int64_t>((static_cast<std::uint64_t>(content) & ~mask) |
                                    (static_cast<std::uint64_t>(value) << a.offset * 8 & mask));
 }
-inline bool is_known(const Object& m, const Access& a) { return (m.c & mask_of(a)) == 0; }
+inline bool is_known(const Object& m, const Access& a) { return (unknown(m) & mask_of(a)) == 0; }
 
 inline bool enabled(const State& state, ActorId, const Operation& operation, const Access& access) {
   if (access.verb != kAwait) return true;
   for (const Access& a : operation) {
     if (primitive_of(a.object) != PrimitiveId::kMemory || a.verb != kAwait) continue;
     const Object& m = state.object(a.object);
-    if (!is_known(m, a) || value_in(m.a, a) != a.argument) return true;
+    if (!is_known(m, a) || value_in(content(m), a) != a.argument) return true;
   }
   return false;
 }
@@ -98,15 +102,15 @@ enum Result : std::int64_t { kSame, kChanged };
 inline std::int64_t apply(State& state, ActorId, const Operation&, const Access& access) {
   Object& m = state.object(access.object);
   if (access.is_observed) {
-    m.a = with_value(m.a, access, value_in(access.observed, access));
-    m.c &= ~mask_of(access);
+    content(m) = with_value(content(m), access, value_in(access.observed, access));
+    unknown(m) &= ~mask_of(access);
   }
   if (access.verb == kLoad || access.verb == kAwait) return kSame;
-  if (access.verb == kModify) return m.c |= mask_of(access), kChanged;
-  const std::int64_t before = value_in(m.a, access), after = value_after(access, before);
+  if (access.verb == kModify) return unknown(m) |= mask_of(access), kChanged;
+  const std::int64_t before = value_in(content(m), access), after = value_after(access, before);
   const bool is_sure = is_known(m, access) && !access.is_observed;
-  m.a = with_value(m.a, access, after);
-  if (access.verb == kStore || access.verb == kExchange) m.c &= ~mask_of(access);
+  content(m) = with_value(content(m), access, after);
+  if (access.verb == kStore || access.verb == kExchange) unknown(m) &= ~mask_of(access);
   return access.verb == kStore || !is_sure || after != before ? kChanged : kSame;
 }
 
@@ -121,6 +125,6 @@ inline bool only_read(const Access& x) {
 inline bool dependent(const Access& x, const Access& y) { return overlap(x, y) && !(only_read(x) && only_read(y)); }
 inline bool conflicting(const Access& x, const Access& y) { return overlap(x, y) && !(only_loads(x) && only_loads(y)); }
 
-inline constexpr Primitive kPrimitive{"memory", kVerbs, enabled, apply, dependent, conflicting, always};
+inline constexpr Primitive kPrimitive{"memory", kVerbs, enabled, apply, dependent, conflicting};
 
 }  // namespace crashcut::scheduler::memory

@@ -1,5 +1,5 @@
-// A mutex, POSIX's kinds. Object: a kind, b owner + 1 or 0, c depth, d what became of a robust one, list who waits in
-// line. Under the policies fifo and lifo who waits first takes the step "enqueue"; who only tries takes what is free.
+// A mutex, POSIX's kinds. Under the policies fifo and lifo who waits first takes the step "enqueue"; who only tries
+// takes what is free.
 #pragma once
 
 #include <algorithm>
@@ -13,23 +13,27 @@ namespace crashcut::scheduler::mutex {
 enum Verb : std::uint8_t { kLock, kTryLock, kTimedLock, kUnlock, kDestroy, kAbandon, kConsistent, kEnqueue };
 inline constexpr const char* kVerbs[] = {"lock",    "trylock", "timedlock",  "unlock",
                                          "destroy", "abandon", "consistent", "enqueue"};
-enum Kind : std::int64_t {
-  kNormal,
-  kRecursive,
-  kErrorCheck,
-  kRobust = 4,
-  kPolicy = 8
-};  // kRobust and so many times kPolicy are added
+// kRobust and so many times kPolicy are added.
+enum Kind : std::int64_t { kNormal, kRecursive, kErrorCheck, kRobust = 4, kPolicy = 8 };
 enum Health : std::int64_t { kSound, kOwnerDied, kLost };
+
+// What is kept of it.
+inline auto& kind(auto& o) { return o.numbers[0]; }
+inline auto& owner(auto& o) { return o.numbers[1]; }   // its number_of(), or 0
+inline auto& depth(auto& o) { return o.numbers[2]; }   // how often the owner has locked it
+inline auto& health(auto& o) { return o.numbers[3]; }  // what became of a robust one
+inline auto& line(auto& o) { return o.lists[0]; }      // who waits in line
 
 inline Access access(ObjectId mutex, Verb verb) { return {mutex, verb}; }
 inline Access enqueue(ObjectId mutex, Policy policy) { return {mutex, kEnqueue, policy}; }
 
 inline std::int64_t number_of(ActorId actor) { return std::int64_t{index(actor)} + 1; }
-inline bool is_free(const Object& m) { return m.b == 0; }
-inline bool answers_owner(const Object& m, ActorId actor) { return m.b == number_of(actor) && (m.a & 3) != kNormal; }
+inline bool is_free(const Object& m) { return owner(m) == 0; }
+inline bool answers_owner(const Object& m, ActorId actor) {
+  return owner(m) == number_of(actor) && (kind(m) & 3) != kNormal;
+}
 inline bool is_turn_of(const Object& m, ActorId actor) {
-  return m.list.empty() || (m.a / kPolicy == kFifo ? m.list.front() : m.list.back()) == index(actor);
+  return line(m).empty() || (kind(m) / kPolicy == kFifo ? line(m).front() : line(m).back()) == index(actor);
 }
 inline bool answers_at_once(const Object& m, ActorId actor) {
   return answers_owner(m, actor) || (is_free(m) && is_turn_of(m, actor));
@@ -37,65 +41,58 @@ inline bool answers_at_once(const Object& m, ActorId actor) {
 
 inline bool enabled(const State& state, ActorId actor, const Operation& operation, const Access& access) {
   const Object& m = state.object(access.object);
-  switch (access.verb) {
-    case kLock:
-      return answers_at_once(m, actor);
-    case kTimedLock:
-      return answers_at_once(m, actor) || timer::is_fired(state, operation);
-    default:
-      return true;
-  }
+  if (access.verb != kLock && access.verb != kTimedLock) return true;
+  return answers_at_once(m, actor) || (access.verb == kTimedLock && timer::is_fired(state, operation));
 }
 
 inline std::int64_t take(Object& m, ActorId actor) {
-  if (m.d == kLost) return ENOTRECOVERABLE;
-  m.b = number_of(actor);
-  m.c = 1;
-  return m.d == kOwnerDied ? EOWNERDEAD : 0;
+  if (health(m) == kLost) return ENOTRECOVERABLE;
+  owner(m) = number_of(actor);
+  depth(m) = 1;
+  return health(m) == kOwnerDied ? EOWNERDEAD : 0;
 }
 
 inline std::int64_t lock(Object& m, ActorId actor, std::int64_t if_held) {
   if (is_free(m)) return take(m, actor);
-  if (m.b != number_of(actor)) return if_held;
-  if ((m.a & 3) == kRecursive) return ++m.c, 0;
+  if (owner(m) != number_of(actor)) return if_held;
+  if ((kind(m) & 3) == kRecursive) return ++depth(m), 0;
   return if_held == 0 ? EDEADLK : if_held;
 }
 
 inline std::int64_t unlock(Object& m, ActorId actor) {
-  if (m.b != number_of(actor)) {
-    if ((m.a & 3) != kNormal || (m.a & kRobust) != 0) return EPERM;
+  if (owner(m) != number_of(actor)) {
+    if ((kind(m) & 3) != kNormal || (kind(m) & kRobust) != 0) return EPERM;
     return is_free(m) ? kUnlockOfUnlocked : kUnlockByNonOwner;
   }
-  if (--m.c > 0) return 0;
-  if (m.d == kOwnerDied) m.d = kLost;  // unlocked without being made consistent
-  m.b = 0;
+  if (--depth(m) > 0) return 0;
+  if (health(m) == kOwnerDied) health(m) = kLost;  // unlocked without being made consistent
+  owner(m) = 0;
   return 0;
 }
 
 inline std::int64_t apply(State& state, ActorId actor, const Operation&, const Access& access) {
   Object& m = state.object(access.object);
   const bool has_to_wait = access.verb == kTimedLock && !answers_at_once(m, actor);
-  if (access.verb == kLock || access.verb == kTimedLock) std::erase(m.list, std::int64_t{index(actor)});
+  if (access.verb == kLock || access.verb == kTimedLock) std::erase(line(m), std::int64_t{index(actor)});
   switch (access.verb) {
     case kEnqueue:
-      m.list.push_back(index(actor));
+      line(m).push_back(index(actor));
       return 0;
-    case kLock:
-      return lock(m, actor, 0);
     case kTryLock:
       return lock(m, actor, EBUSY);
+    case kLock:
     case kTimedLock:
       return has_to_wait ? ETIMEDOUT : lock(m, actor, 0);
     case kUnlock:
       return unlock(m, actor);
     case kDestroy:
-      return !is_free(m) ? kDestroyWhileLocked : m.list.empty() ? 0 : kDestroyWhileWaitedFor;
+      return !is_free(m) ? kDestroyWhileLocked : line(m).empty() ? 0 : kDestroyWhileWaitedFor;
     case kAbandon:
-      m.b = m.c = 0;
-      m.d = kOwnerDied;
+      owner(m) = depth(m) = 0;
+      health(m) = kOwnerDied;
       return 0;
     case kConsistent:
-      return m.d == kOwnerDied && m.b == number_of(actor) ? (m.d = kSound, 0) : EINVAL;
+      return health(m) == kOwnerDied && owner(m) == number_of(actor) ? (health(m) = kSound, 0) : EINVAL;
     default:
       return 0;
   }
@@ -104,8 +101,7 @@ inline std::int64_t apply(State& state, ActorId actor, const Operation&, const A
 inline bool dependent(const Access& x, const Access& y) {
   // Two that found it taken and left read the owner only. All others but arrivals change it.
   if (x.verb != kEnqueue && y.verb != kEnqueue) return !(x.result == EBUSY && y.result == EBUSY);
-  // Who comes changes the line alone, and only those who wait in it look there; behind a fifo line not even that is
-  // seen.
+  // Who comes changes the line alone. Only those who wait in it look there, and in a fifo line not behind themselves.
   const auto sees_line = [](const Access& a) { return a.verb == kLock || a.verb == kTimedLock; };
   const auto sees_all = [](const Access& a) { return a.verb == kEnqueue || a.verb == kDestroy; };
   return (sees_all(x) && sees_all(y)) || ((sees_line(x) || sees_line(y)) && std::max(x.argument, y.argument) != kFifo);
@@ -120,7 +116,12 @@ inline bool co_enabled(const Access& x, const Access& y) {
   return !(waits(x) && frees(y)) && !(waits(y) && frees(x));
 }
 
-inline constexpr Primitive kPrimitive{"mutex", kVerbs,     enabled, apply,     dependent,
-                                      always,  co_enabled, nullptr, {kDestroy}};
+inline void edges(const Access& access, const EdgeVisitor& visit) {
+  if (access.verb <= kTimedLock && (access.result == 0 || access.result == EOWNERDEAD)) return visit(Edge::kAcquire, 0);
+  if ((access.verb == kUnlock && access.result == 0) || access.verb == kAbandon) visit(Edge::kRelease, 0);
+}
+
+inline constexpr Primitive kPrimitive{"mutex",    kVerbs,  enabled, apply,   dependent, always,
+                                      co_enabled, nullptr, edges,   nullptr, {kDestroy}};
 
 }  // namespace crashcut::scheduler::mutex

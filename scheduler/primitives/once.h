@@ -1,4 +1,4 @@
-// Once: the first to begin runs the routine, others wait for its end. Object: a the stage.
+// Once: the first to begin runs the routine, others wait for its end.
 #pragma once
 
 #include "scheduler/primitive.h"
@@ -10,16 +10,19 @@ inline constexpr const char* kVerbs[] = {"begin", "end", "give up"};
 enum Stage : std::int64_t { kNotYet, kRunning, kDone };
 enum Begun : std::int64_t { kIsDone, kMustRun };
 
+// What is kept of it.
+inline auto& stage(auto& o) { return o.numbers[0]; }
+
 inline Access access(ObjectId once, Verb verb) { return {once, verb}; }
 
 inline bool enabled(const State& state, ActorId, const Operation&, const Access& access) {
-  return access.verb != kBegin || state.object(access.object).a != kRunning;
+  return access.verb != kBegin || stage(state.object(access.object)) != kRunning;
 }
 
 inline std::int64_t apply(State& state, ActorId, const Operation&, const Access& access) {
   Object& o = state.object(access.object);
-  if (access.verb == kBegin) return o.a == kDone ? kIsDone : (o.a = kRunning, kMustRun);
-  o.a = access.verb == kEnd ? kDone : kNotYet;
+  if (access.verb == kBegin) return stage(o) == kDone ? kIsDone : (stage(o) = kRunning, kMustRun);
+  stage(o) = access.verb == kEnd ? kDone : kNotYet;
   return 0;
 }
 
@@ -32,6 +35,17 @@ inline bool dependent(const Access& x, const Access& y) {
 // While the routine runs nobody can begin.
 inline bool co_enabled(const Access& x, const Access& y) { return (x.verb == kBegin) == (y.verb == kBegin); }
 
-inline constexpr Primitive kPrimitive{"once", kVerbs, enabled, apply, dependent, dependent, co_enabled};
+inline void edges(const Access& access, const EdgeVisitor& visit) {
+  visit(access.verb == kBegin ? Edge::kAcquire : Edge::kRelease, 0);
+}
+
+inline constexpr Primitive kPrimitive{.name = "once",
+                                      .verbs = kVerbs,
+                                      .enabled = enabled,
+                                      .apply = apply,
+                                      .dependent = dependent,
+                                      .conflicting = dependent,
+                                      .co_enabled = co_enabled,
+                                      .edges = edges};
 
 }  // namespace crashcut::scheduler::once

@@ -17,7 +17,8 @@ inline std::int64_t apply(State& state, ActorId, const Operation&, const Access&
   return 0;
 }
 
-// Depends on everything (dependence.cc), since it disables everything.
-inline constexpr Primitive kPrimitive{"process", kVerbs, always_enabled, apply, always, always, always};
+// It meets all, since it disables everything.
+inline constexpr Primitive kPrimitive{
+    .name = "process", .verbs = kVerbs, .apply = apply, .traits = {.meets_all = ~std::uint32_t{0}}};
 
 }  // namespace crashcut::scheduler::process

@@ -1,5 +1,4 @@
-// A reader-writer lock. Object: a the preference, b writer + 1 or 0; list the readers, second those who wait, where
-// a preference looks at them: a preferred reader or writer, or whoever waits in line, first takes the step "arrive".
+// A reader-writer lock. A preferred reader or writer, or whoever waits in line, first takes the step "arrive".
 // In line, who only tries takes what is free.
 #pragma once
 
@@ -17,6 +16,12 @@ inline constexpr const char* kVerbs[] = {"rdlock",      "wrlock", "tryrdlock", "
 enum Preference : std::int64_t { kNone, kReaders, kWriters, kInLine, kLastFirst };
 enum Unlocked : std::int64_t { kWasReader, kWasWriter };
 
+// What is kept of it.
+inline auto& preference(auto& o) { return o.numbers[0]; }
+inline auto& writer(auto& o) { return o.numbers[1]; }  // its number plus one, or 0
+inline auto& readers(auto& o) { return o.lists[0]; }   // ascending
+inline auto& line(auto& o) { return o.lists[1]; }      // who waits, if the preference asks for that
+
 // The argument says whether whoever takes it waited in line.
 inline Access access(ObjectId lock, Verb verb, bool is_in_line = false) { return {lock, verb, is_in_line ? 1 : 0}; }
 
@@ -26,26 +31,26 @@ inline bool is_read(const Access& x) { return x.verb == kRead || x.verb == kTryR
 inline bool is_try(const Access& x) { return x.verb == kTryRead || x.verb == kTryWrite; }
 
 inline bool is_held_back(const Object& l, std::int64_t self, const Access& access) {
-  if (l.second.empty()) return false;
-  switch (l.a) {
+  if (line(l).empty()) return false;
+  switch (preference(l)) {
     case kReaders:
       return is_write(access);
     case kWriters:
       return !is_write(access);
     case kInLine:
-      return !is_try(access) && l.second.front() != self;
+      return !is_try(access) && line(l).front() != self;
     case kLastFirst:
-      return !is_try(access) && l.second.back() != self;
+      return !is_try(access) && line(l).back() != self;
     default:
       return false;
   }
 }
 inline bool can_take(const Object& l, std::int64_t self, const Access& access) {
-  return l.b == 0 && !is_held_back(l, self, access) && (!is_write(access) || l.list.empty());
+  return writer(l) == 0 && !is_held_back(l, self, access) && (!is_write(access) || readers(l).empty());
 }
 // Whoever holds it for writing and waits for it would wait for good: it is told so, as by glibc.
 inline bool is_told(const Object& l, std::int64_t self, const Access& access) {
-  return l.b == self + 1 && !is_try(access);
+  return writer(l) == self + 1 && !is_try(access);
 }
 
 inline bool enabled(const State& state, ActorId actor, const Operation& operation, const Access& access) {
@@ -55,27 +60,27 @@ inline bool enabled(const State& state, ActorId actor, const Operation& operatio
 }
 
 inline std::int64_t unlock(Object& l, std::int64_t actor) {
-  if (l.b == actor + 1) return l.b = 0, kWasWriter;
-  const auto it = std::find(l.list.begin(), l.list.end(), actor);
-  if (it == l.list.end()) return l.b == 0 && l.list.empty() ? kUnlockOfUnlocked : kUnlockByNonOwner;
-  l.list.erase(it);
+  if (writer(l) == actor + 1) return writer(l) = 0, kWasWriter;
+  const auto it = std::find(readers(l).begin(), readers(l).end(), actor);
+  if (it == readers(l).end()) return writer(l) == 0 && readers(l).empty() ? kUnlockOfUnlocked : kUnlockByNonOwner;
+  readers(l).erase(it);
   return kWasReader;
 }
 
 inline std::int64_t apply(State& state, ActorId actor, const Operation&, const Access& access) {
   Object& l = state.object(access.object);
   const std::int64_t self = index(actor);
-  if (access.verb == kArrive) return l.second.push_back(self), 0;
+  if (access.verb == kArrive) return line(l).push_back(self), 0;
   if (access.verb == kUnlock) return unlock(l, self);
-  if (access.verb == kDestroy) return l.b == 0 && l.list.empty() ? 0 : kDestroyWhileLocked;
+  if (access.verb == kDestroy) return writer(l) == 0 && readers(l).empty() ? 0 : kDestroyWhileLocked;
   const bool takes = can_take(l, self, access);
-  std::erase(l.second, self);
+  std::erase(line(l), self);
   if (is_told(l, self, access)) return EDEADLK;
   if (!takes) return is_try(access) ? EBUSY : ETIMEDOUT;
   if (is_write(access)) {
-    l.b = self + 1;
+    writer(l) = self + 1;
   } else {
-    l.list.insert(std::upper_bound(l.list.begin(), l.list.end(), self), self);
+    readers(l).insert(std::upper_bound(readers(l).begin(), readers(l).end(), self), self);
   }
   return 0;
 }
@@ -101,10 +106,21 @@ inline bool co_enabled(const Access& x, const Access& y) {
 
 inline bool holds(const State& state, ActorId actor, const Access& access) {
   const Object& l = state.object(access.object);
-  return is_write(access) && std::binary_search(l.list.begin(), l.list.end(), std::int64_t{index(actor)});
+  return is_write(access) && std::binary_search(readers(l).begin(), readers(l).end(), std::int64_t{index(actor)});
 }
 
-inline constexpr Primitive kPrimitive{"rwlock",  kVerbs,     enabled, apply,     dependent,
-                                      dependent, co_enabled, holds,   {kDestroy}};
+// What readers leave behind is for writers only.
+inline void edges(const Access& access, const EdgeVisitor& visit) {
+  constexpr std::uint32_t kOfWriters = 0, kOfReaders = 1;
+  if (access.verb == kUnlock) {
+    visit(Edge::kRelease, access.result == kWasWriter ? kOfWriters : kOfReaders);
+  } else if (access.result == 0 && (is_read(access) || is_write(access))) {
+    visit(Edge::kAcquire, kOfWriters);
+    if (is_write(access)) visit(Edge::kAcquire, kOfReaders);
+  }
+}
+
+inline constexpr Primitive kPrimitive{"rwlock",   kVerbs, enabled, apply,   dependent, dependent,
+                                      co_enabled, holds,  edges,   nullptr, {kDestroy}};
 
 }  // namespace crashcut::scheduler::rwlock

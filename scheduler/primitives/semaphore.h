@@ -1,4 +1,4 @@
-// A counting semaphore. Object: a count, b who waits in turn (list, by arrival), c the policy.
+// A counting semaphore.
 // Under the policies fifo and lifo a wait is two steps: "enqueue", then "take turn".
 #pragma once
 
@@ -15,10 +15,15 @@ enum Verb : std::uint8_t { kWait, kTryWait, kTimedWait, kPost, kGetValue, kDestr
 inline constexpr const char* kVerbs[] = {"wait",     "trywait", "timedwait", "post",
                                          "getvalue", "destroy", "enqueue",   "take turn"};
 
+// What is kept of it.
+inline auto& count(auto& o) { return o.numbers[0]; }
+inline auto& policy(auto& o) { return o.numbers[2]; }
+inline auto& line(auto& o) { return o.lists[0]; }  // who waits in turn, by arrival
+
 inline Access access(ObjectId semaphore, Verb verb, std::int64_t argument = 0) { return {semaphore, verb, argument}; }
 
 inline bool is_turn_of(const Object& s, ActorId actor) {
-  return !s.list.empty() && (s.c == kFifo ? s.list.front() : s.list.back()) == index(actor);
+  return !line(s).empty() && (policy(s) == kFifo ? line(s).front() : line(s).back()) == index(actor);
 }
 
 inline bool enabled(const State& state, ActorId actor, const Operation& operation, const Access& access) {
@@ -26,11 +31,11 @@ inline bool enabled(const State& state, ActorId actor, const Operation& operatio
   if (cancellation::is_heeded(state, operation)) return true;
   switch (access.verb) {
     case kWait:
-      return s.a > 0;
+      return count(s) > 0;
     case kTimedWait:
-      return s.a > 0 || timer::is_fired(state, operation);
+      return count(s) > 0 || timer::is_fired(state, operation);
     case kTakeTurn:
-      return s.a > 0 && is_turn_of(s, actor);
+      return count(s) > 0 && is_turn_of(s, actor);
     default:
       return true;
   }
@@ -38,25 +43,25 @@ inline bool enabled(const State& state, ActorId actor, const Operation& operatio
 
 inline std::int64_t apply(State& state, ActorId actor, const Operation& operation, const Access& access) {
   Object& s = state.object(access.object);
-  if (cancellation::is_heeded(state, operation)) return std::erase(s.list, std::int64_t{index(actor)}), ECANCELED;
+  if (cancellation::is_heeded(state, operation)) return std::erase(line(s), std::int64_t{index(actor)}), ECANCELED;
   switch (access.verb) {
     case kPost:
-      s.a += access.argument == 0 ? 1 : access.argument;
+      count(s) += access.argument == 0 ? 1 : access.argument;
       return 0;
     case kGetValue:
-      return s.a;
+      return count(s);
     case kDestroy:
-      return s.list.empty() ? 0 : kDestroyWhileWaitedFor;
+      return line(s).empty() ? 0 : kDestroyWhileWaitedFor;
     case kEnqueue:
-      s.list.push_back(index(actor));
+      line(s).push_back(index(actor));
       return 0;
     case kTakeTurn:
-      std::erase(s.list, std::int64_t{index(actor)});
+      std::erase(line(s), std::int64_t{index(actor)});
       break;
     default:
-      if (s.a == 0) return access.verb == kTryWait ? EAGAIN : ETIMEDOUT;
+      if (count(s) == 0) return access.verb == kTryWait ? EAGAIN : ETIMEDOUT;
   }
-  --s.a;
+  --count(s);
   return 0;
 }
 
@@ -84,7 +89,18 @@ inline bool conflicting(const Access& x, const Access& y) {
   return (is_wait(x) && is_wait(y) && (took(x) || took(y))) || dependent(x, y);
 }
 
-inline constexpr Primitive kPrimitive{"semaphore", kVerbs, enabled, apply,     dependent,
-                                      conflicting, always, nullptr, {kDestroy}};
+inline void edges(const Access& access, const EdgeVisitor& visit) {
+  if (access.verb == kPost) return visit(Edge::kRelease, 0);
+  if (takes(access)) visit(Edge::kAcquire, 0);
+}
+
+inline constexpr Primitive kPrimitive{.name = "semaphore",
+                                      .verbs = kVerbs,
+                                      .enabled = enabled,
+                                      .apply = apply,
+                                      .dependent = dependent,
+                                      .conflicting = conflicting,
+                                      .edges = edges,
+                                      .destroys = {.verb = kDestroy}};
 
 }  // namespace crashcut::scheduler::semaphore

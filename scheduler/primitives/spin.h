@@ -1,7 +1,7 @@
 // A thread in a loop that waits for others without saying for what (sched_yield, sleep). "yield" lets others run;
 // "spin", which is what further yields in a row are, waits until another has taken a step: what the loop looks at
 // cannot have changed before. "rest" waits until nobody else can go on (rounds.h). "wake up" is a sleep that ends so,
-// "go round" a rest (dependence.h). Object: a how many steps others had taken at the last spin, or kFirst.
+// "go round" a rest (dependence.h).
 #pragma once
 
 #include "scheduler/primitive.h"
@@ -12,21 +12,30 @@ enum Verb : std::uint8_t { kYield, kSpin, kWakeUp, kRest, kGoRound };
 inline constexpr const char* kVerbs[] = {"yield", "spin", "wake up", "rest", "go round"};
 inline constexpr std::int64_t kFirst = -1;
 
+// What is kept of it.
+// How many steps others had taken at the last spin, or kFirst.
+inline auto& others_steps(auto& o) { return o.numbers[0]; }
+
 inline Access access(ObjectId spin, Verb verb) { return {spin, verb}; }
 
 inline bool enabled(const State& state, ActorId actor, const Operation&, const Access& access) {
   if (access.verb == kRest) return false;
   return access.verb != kSpin ||
-         static_cast<std::int64_t>(state.steps_of_others(actor)) > state.object(access.object).a;
+         static_cast<std::int64_t>(state.steps_of_others(actor)) > others_steps(state.object(access.object));
 }
 
 inline std::int64_t apply(State& state, ActorId actor, const Operation&, const Access& access) {
-  state.object(access.object).a =
+  others_steps(state.object(access.object)) =
       access.verb != kSpin ? kFirst : static_cast<std::int64_t>(state.steps_of_others(actor));
   return 0;
 }
 
-// Only its own thread has this object. Others' steps let it spin on: it depends on all (dependence.cc).
-inline constexpr Primitive kPrimitive{"loop", kVerbs, enabled, apply, always, always, always};
+// Only its own thread has this object. Others' steps let it spin on: it meets all.
+inline constexpr Primitive kPrimitive{
+    .name = "loop",
+    .verbs = kVerbs,
+    .enabled = enabled,
+    .apply = apply,
+    .traits = {.waits_for_time = bit_of_verb(kWakeUp) | bit_of_verb(kGoRound), .meets_all = bit_of_verb(kSpin)}};
 
 }  // namespace crashcut::scheduler::spin

@@ -3,7 +3,7 @@
 // was stirred: then it ends without a signal. That the decision falls before the wait begins is early enough: a thread
 // that wakes for nothing at some later moment took no signal, and kept none from others, so it might as well have left
 // at once. And as nothing but this one wait looks at it, a stir costs no further executions than those in which it
-// makes a difference. Object: a how many are left, b the stage.
+// makes a difference.
 #pragma once
 
 #include "scheduler/primitive.h"
@@ -14,28 +14,36 @@ enum Verb : std::uint8_t { kOffer, kStir, kHeed };
 inline constexpr const char* kVerbs[] = {"offer", "stir", "heed"};
 enum Stage : std::int64_t { kClosed, kOffered, kStirred };
 
+// What is kept of it.
+inline auto& left(auto& o) { return o.numbers[0]; }  // how many wake-ups may still come
+inline auto& stage(auto& o) { return o.numbers[1]; }
+
 inline Access access(ObjectId stir, Verb verb) { return {stir, verb}; }
 
 inline bool enabled(const State& state, ActorId, const Operation&, const Access& access) {
   const Object& stir = state.object(access.object);
-  return access.verb != kStir || (stir.a > 0 && stir.b == kOffered);
+  return access.verb != kStir || (left(stir) > 0 && stage(stir) == kOffered);
 }
 
 inline std::int64_t apply(State& state, ActorId, const Operation&, const Access& access) {
   Object& stir = state.object(access.object);
-  stir.b = access.verb == kOffer ? kOffered : access.verb == kStir ? kStirred : kClosed;
-  if (access.verb == kStir) --stir.a;
+  stage(stir) = access.verb == kOffer ? kOffered : access.verb == kStir ? kStirred : kClosed;
+  if (access.verb == kStir) --left(stir);
   return 0;
 }
 
 // Whether the wait that the operation begins is stirred.
 inline bool is_stirred(const State& state, const Operation& operation) {
   for (const Access& access : operation) {
-    if (primitive_of(access.object) == PrimitiveId::kStir) return state.object(access.object).b == kStirred;
+    if (primitive_of(access.object) == PrimitiveId::kStir) return stage(state.object(access.object)) == kStirred;
   }
   return false;
 }
 
-inline constexpr Primitive kPrimitive{"spurious wake-up", kVerbs, enabled, apply, always, always, always};
+inline constexpr Primitive kPrimitive{.name = "spurious wake-up",
+                                      .verbs = kVerbs,
+                                      .enabled = enabled,
+                                      .apply = apply,
+                                      .traits = {.may_stay_away = bit_of_verb(kStir)}};
 
 }  // namespace crashcut::scheduler::stir

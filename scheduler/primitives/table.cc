@@ -1,6 +1,8 @@
 // The table of primitives, in the order of PrimitiveId.
+#include <algorithm>
 #include <iterator>
 
+#include "scheduler/primitives/answer.h"
 #include "scheduler/primitives/assume.h"
 #include "scheduler/primitives/barrier.h"
 #include "scheduler/primitives/cancellation.h"
@@ -25,17 +27,41 @@
 namespace crashcut::scheduler {
 
 static constexpr const Primitive* kTable[] = {
-    &process::kPrimitive,  //
-    &thread::kPrimitive,   &mutex::kPrimitive,   &semaphore::kPrimitive,   &condition::kPrimitive,
-    &barrier::kPrimitive,  &rwlock::kPrimitive,  &two_writers::kPrimitive, &once::kPrimitive,
-    &variable::kPrimitive, &timer::kPrimitive,   &spin::kPrimitive,        &futex::kPrimitive,
-    &file::kPrimitive,     &memory::kPrimitive,  &assume::kPrimitive,      &cancellation::kPrimitive,
-    &stir::kPrimitive,     &channel::kPrimitive, &signal::kPrimitive,
+    &process::kPrimitive,       //
+    &thread::kPrimitive,        //
+    &mutex::kPrimitive,         //
+    &semaphore::kPrimitive,     //
+    &condition::kPrimitive,     //
+    &barrier::kPrimitive,       //
+    &rwlock::kPrimitive,        //
+    &two_writers::kPrimitive,   //
+    &once::kPrimitive,          //
+    &variable::kPrimitive,      //
+    &timer::kPrimitive,         //
+    &spin::kPrimitive,          //
+    &futex::kPrimitive,         //
+    &file::kPrimitive,          //
+    &memory::kPrimitive,        //
+    &assume::kPrimitive,        //
+    &cancellation::kPrimitive,  //
+    &stir::kPrimitive,          //
+    &channel::kPrimitive,       //
+    &signal::kPrimitive,        //
+    &answer::kPrimitive,        //
 };
-static_assert(std::size(kTable) == static_cast<std::size_t>(PrimitiveId::kSignal) + 1);
+static_assert(std::size(kTable) == static_cast<std::size_t>(PrimitiveId::kAnswer) + 1);
 
-const Primitive& primitive_of(const Access& access) {
-  return *kTable[static_cast<std::size_t>(primitive_of(access.object))];
+constinit std::array<const Primitive*, kPrimitivesMost> primitives = [] {
+  std::array<const Primitive*, kPrimitivesMost> all{};
+  std::copy(std::begin(kTable), std::end(kTable), all.begin());
+  return all;
+}();
+
+PrimitiveId add_primitive(const Primitive& primitive) {
+  const auto free = std::find(primitives.begin(), primitives.end(), nullptr);
+  CHECK(free != primitives.end());
+  *free = &primitive;
+  return static_cast<PrimitiveId>(free - primitives.begin());
 }
 
 const char* misuse_text(std::int64_t result) {

@@ -1,4 +1,4 @@
-// A thread: created, started, finished; joined or detached. Object: a the stage, b who asked for its end.
+// A thread: created, started, finished; joined or detached.
 #pragma once
 
 #include <cerrno>
@@ -14,6 +14,10 @@ inline constexpr const char* kVerbs[] = {"create", "start", "exit", "join", "det
 enum Stage : std::int64_t { kNone, kCreated, kStarted, kFinished };
 enum Fate : std::int64_t { kOpen, kJoined, kDetached };
 
+// What is kept of it.
+inline auto& stage(auto& o) { return o.numbers[0]; }
+inline auto& fate(auto& o) { return o.numbers[1]; }  // who asked for its end
+
 inline Operation access(ObjectId thread, Verb verb) { return Access{thread, verb}; }
 
 inline bool enabled(const State& state, ActorId, const Operation& operation, const Access& access) {
@@ -21,24 +25,24 @@ inline bool enabled(const State& state, ActorId, const Operation& operation, con
   if (cancellation::is_heeded(state, operation)) return true;
   switch (access.verb) {
     case kStart:
-      return thread.a == kCreated;
+      return stage(thread) == kCreated;
     // A mistaken join does not wait.
     case kJoin:
-      return thread.a == kFinished || thread.b != kOpen;
+      return stage(thread) == kFinished || fate(thread) != kOpen;
     case kTimedJoin:
-      return thread.a == kFinished || thread.b != kOpen || timer::is_fired(state, operation);
+      return stage(thread) == kFinished || fate(thread) != kOpen || timer::is_fired(state, operation);
     default:
       return true;
   }
 }
 
 inline std::int64_t ask_for_end(Object& thread, const Access& access) {
-  if (access.verb == kTryJoin && thread.a != kFinished) return EBUSY;
+  if (access.verb == kTryJoin && stage(thread) != kFinished) return EBUSY;
   const bool joins = access.verb != kDetach;
-  if (access.verb == kTimedJoin && thread.a != kFinished && thread.b == kOpen) return ETIMEDOUT;
-  if (thread.b == kJoined) return joins ? kJoinTwice : kDetachTwice;
-  if (thread.b == kDetached) return joins ? kJoinOfDetached : kDetachTwice;
-  thread.b = joins ? kJoined : kDetached;
+  if (access.verb == kTimedJoin && stage(thread) != kFinished && fate(thread) == kOpen) return ETIMEDOUT;
+  if (fate(thread) == kJoined) return joins ? kJoinTwice : kDetachTwice;
+  if (fate(thread) == kDetached) return joins ? kJoinOfDetached : kDetachTwice;
+  fate(thread) = joins ? kJoined : kDetached;
   return 0;
 }
 
@@ -47,13 +51,13 @@ inline std::int64_t apply(State& state, ActorId, const Operation& operation, con
   Object& thread = state.object(access.object);
   switch (access.verb) {
     case kCreate:
-      thread.a = kCreated;
+      stage(thread) = kCreated;
       return 0;
     case kStart:
-      thread.a = kStarted;
+      stage(thread) = kStarted;
       return 0;
     case kExit:
-      thread.a = kFinished;
+      stage(thread) = kFinished;
       return 0;
     default:
       return ask_for_end(thread, access);
@@ -75,6 +79,33 @@ inline bool co_enabled(const Access& x, const Access& y) {
   return !is(kCreate) && !(is(kExit) && (waited(x) || waited(y)));
 }
 
-inline constexpr Primitive kPrimitive{"thread", kVerbs, enabled, apply, dependent, dependent, co_enabled};
+// A thread that nobody created yet stands before nothing.
+inline bool is_there(const State& state, const Access& access) {
+  return access.verb != kStart || stage(state.object(access.object)) != kNone;
+}
+
+inline void edges(const Access& access, const EdgeVisitor& visit) {
+  switch (access.verb) {
+    case kCreate:
+    case kExit:
+      return visit(Edge::kRelease, 0);
+    case kStart:
+      return visit(Edge::kAcquire, 0);
+    case kDetach:
+      return;
+    default:
+      if (access.result == 0) visit(Edge::kAcquire, 0);
+  }
+}
+
+inline constexpr Primitive kPrimitive{.name = "thread",
+                                      .verbs = kVerbs,
+                                      .enabled = enabled,
+                                      .apply = apply,
+                                      .dependent = dependent,
+                                      .conflicting = dependent,
+                                      .co_enabled = co_enabled,
+                                      .edges = edges,
+                                      .is_there = is_there};
 
 }  // namespace crashcut::scheduler::thread

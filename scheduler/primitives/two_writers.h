@@ -1,5 +1,4 @@
 // Readers and two writers (the McMini paper, section 5.4): any number of readers, or the one writer, or the other.
-// Object: list the readers, b which writer is in (1 or 2) or 0.
 #pragma once
 
 #include <algorithm>
@@ -11,24 +10,28 @@ namespace crashcut::scheduler::two_writers {
 enum Verb : std::uint8_t { kRead, kWriteFirst, kWriteSecond, kReadDone, kWriteDone };
 inline constexpr const char* kVerbs[] = {"read", "write 1", "write 2", "read done", "write done"};
 
+// What is kept of it.
+inline auto& writer(auto& o) { return o.numbers[1]; }  // which one is in, 1 or 2; or 0
+inline auto& readers(auto& o) { return o.lists[0]; }   // ascending
+
 inline Access access(ObjectId lock, Verb verb) { return {lock, verb}; }
 
 inline bool enabled(const State& state, ActorId, const Operation&, const Access& access) {
   const Object& l = state.object(access.object);
   switch (access.verb) {
     case kRead:
-      return l.b == 0;
+      return writer(l) == 0;
     case kWriteFirst:
     case kWriteSecond:
-      return l.b == 0 && l.list.empty();
+      return writer(l) == 0 && readers(l).empty();
     default:
       return true;
   }
 }
 
 inline std::int64_t leave(Object& l, std::int64_t reader) {
-  const auto it = std::find(l.list.begin(), l.list.end(), reader);
-  return it == l.list.end() ? kUnlockOfUnlocked : (l.list.erase(it), 0);
+  const auto it = std::find(readers(l).begin(), readers(l).end(), reader);
+  return it == readers(l).end() ? kUnlockOfUnlocked : (readers(l).erase(it), 0);
 }
 
 inline std::int64_t apply(State& state, ActorId actor, const Operation&, const Access& access) {
@@ -36,18 +39,18 @@ inline std::int64_t apply(State& state, ActorId actor, const Operation&, const A
   const std::int64_t self = index(actor);
   switch (access.verb) {
     case kRead:
-      l.list.insert(std::upper_bound(l.list.begin(), l.list.end(), self), self);
+      readers(l).insert(std::upper_bound(readers(l).begin(), readers(l).end(), self), self);
       return 0;
     case kWriteFirst:
-      l.b = 1;
+      writer(l) = 1;
       return 0;
     case kWriteSecond:
-      l.b = 2;
+      writer(l) = 2;
       return 0;
     case kReadDone:
       return leave(l, self);
     default:
-      return l.b == 0 ? kUnlockOfUnlocked : (l.b = 0, 0);
+      return writer(l) == 0 ? kUnlockOfUnlocked : (writer(l) = 0, 0);
   }
 }
 
@@ -67,10 +70,16 @@ inline bool co_enabled(const Access& x, const Access& y) {
 inline bool holds(const State& state, ActorId actor, const Access& access) {
   const Object& l = state.object(access.object);
   return (access.verb == kWriteFirst || access.verb == kWriteSecond) &&
-         std::binary_search(l.list.begin(), l.list.end(), std::int64_t{index(actor)});
+         std::binary_search(readers(l).begin(), readers(l).end(), std::int64_t{index(actor)});
 }
 
-inline constexpr Primitive kPrimitive{"two-writers lock", kVerbs,    enabled,    apply,
-                                      dependent,          dependent, co_enabled, holds};
+inline constexpr Primitive kPrimitive{.name = "two-writers lock",
+                                      .verbs = kVerbs,
+                                      .enabled = enabled,
+                                      .apply = apply,
+                                      .dependent = dependent,
+                                      .conflicting = dependent,
+                                      .co_enabled = co_enabled,
+                                      .holds = holds};
 
 }  // namespace crashcut::scheduler::two_writers

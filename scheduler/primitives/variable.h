@@ -1,4 +1,4 @@
-// A shared variable, plain or atomic, sequentially consistent. Object: a the value.
+// A shared variable, plain or atomic, sequentially consistent.
 #pragma once
 
 #include "scheduler/primitive.h"
@@ -7,6 +7,9 @@ namespace crashcut::scheduler::variable {
 
 enum Verb : std::uint8_t { kRead, kWrite, kAdd, kExchange, kCompareExchange };
 inline constexpr const char* kVerbs[] = {"read", "write", "add", "exchange", "compare-exchange"};
+
+// What is kept of it.
+inline auto& value(auto& o) { return o.numbers[0]; }
 
 inline Access access(ObjectId variable, Verb verb, std::int64_t argument = 0) { return {variable, verb, argument}; }
 // Expected in the upper half, desired in the lower.
@@ -17,19 +20,19 @@ inline Access compare_exchange(ObjectId variable, std::int32_t expected, std::in
 // The result is what was there before, which is all that the actor learns.
 inline std::int64_t apply(State& state, ActorId, const Operation&, const Access& access) {
   Object& v = state.object(access.object);
-  const std::int64_t before = v.a;
+  const std::int64_t before = value(v);
   switch (access.verb) {
     case kWrite:
-      v.a = access.argument;
+      value(v) = access.argument;
       return 0;
     case kAdd:
-      v.a += access.argument;
+      value(v) += access.argument;
       return before;
     case kExchange:
-      v.a = access.argument;
+      value(v) = access.argument;
       return before;
     case kCompareExchange:
-      if (before == access.argument >> 32) v.a = static_cast<std::int32_t>(access.argument);
+      if (before == access.argument >> 32) value(v) = static_cast<std::int32_t>(access.argument);
       return before;
     default:
       return before;
@@ -44,6 +47,7 @@ inline bool only_reads(const Access& x) {
 inline bool dependent(const Access& x, const Access& y) { return !(only_reads(x) && only_reads(y)); }
 inline bool conflicting(const Access& x, const Access& y) { return !(x.verb == kRead && y.verb == kRead); }
 
-inline constexpr Primitive kPrimitive{"variable", kVerbs, always_enabled, apply, dependent, conflicting, always};
+inline constexpr Primitive kPrimitive{
+    .name = "variable", .verbs = kVerbs, .apply = apply, .dependent = dependent, .conflicting = conflicting};
 
 }  // namespace crashcut::scheduler::variable

@@ -307,7 +307,8 @@ void observe_memory(const MemoryView& view, const State& state, Operation& opera
     if (primitive_of(a.object) != PrimitiveId::kMemory) continue;
     const Object& known = state.object(a.object);
     const std::int64_t content = *view.granules[i];
-    if (memory::is_known(known, a) && memory::value_in(known.a, a) == memory::value_in(content, a)) continue;
+    if (memory::is_known(known, a) && memory::value_in(memory::content(known), a) == memory::value_in(content, a))
+      continue;
     a.observed = content;
     a.is_observed = true;
   }

@@ -37,7 +37,7 @@ void finish_actor(Actor& actor) {
   // Robust mutexes that it still holds go to whoever comes next, with a word.
   for (const ObjectId mutex : mutexes()) {
     const Object& m = g_world->state.object(mutex);
-    if ((m.a & mutex::kRobust) != 0 && m.b == mutex::number_of(actor.id))
+    if ((mutex::kind(m) & mutex::kRobust) != 0 && mutex::owner(m) == mutex::number_of(actor.id))
       perform(mutex::access(mutex, mutex::kAbandon), nullptr);
   }
   Operation exit = thread::access(actor.thread, thread::kExit);
@@ -180,7 +180,7 @@ std::optional<Access> offer_stir(const void* caller) {
     self.stir = own_object(PrimitiveId::kStir, self.id, g_control->spurious_most);
     accompany(Names::kStirOrdinal, stir::access(self.stir, stir::kStir));
   }
-  if (object_of(self.stir).a == 0) return std::nullopt;
+  if (stir::left(object_of(self.stir)) == 0) return std::nullopt;
   perform(stir::access(self.stir, stir::kOffer), caller);
   return stir::access(self.stir, stir::kHeed);
 }
@@ -219,7 +219,7 @@ void end_process(int code, bool runs_handlers, const void* caller) {
     for (const Actor* actor : g_world->actors) {
       if (actor == nullptr || actor == &self || actor->is_helper() || index(actor->id) == 0) continue;
       const Object& thread = g_world->state.object(actor->thread);
-      if (thread.a != thread::kFinished && thread.b != thread::kDetached) ++left;
+      if (thread::stage(thread) != thread::kFinished && thread::fate(thread) != thread::kDetached) ++left;
     }
     g_control->left_running = static_cast<std::uint32_t>(left);
     if (left > 0 && g_control->is_strict_exit != 0) {

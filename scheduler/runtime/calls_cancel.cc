@@ -152,7 +152,8 @@ void enter_cancellation_point(const void* caller) {
 }
 
 bool is_in_cancellation_point() {
-  return current_actor().has_canceller && object_of(cancellation_object(current_actor())).b != cancellation::kOutside;
+  return current_actor().has_canceller &&
+         cancellation::stage(object_of(cancellation_object(current_actor()))) != cancellation::kOutside;
 }
 
 void enter_cancellation_point_again(const void* caller) {

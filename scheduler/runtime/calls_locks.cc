@@ -83,7 +83,7 @@ int take(pthread_rwlock_t* l, rwlock::Verb verb, const timespec* until, const vo
   if (!is_scheduling()) return 0;
   if (!is_time(until)) return EINVAL;
   const ObjectId id = rwlock_object(l);
-  const std::int64_t preference = object_of(id).a;
+  const std::int64_t preference = rwlock::preference(object_of(id));
   const bool is_try = rwlock::is_try(rwlock::access(id, verb));
   const bool is_in_line = !is_try && (preference == rwlock::kInLine || preference == rwlock::kLastFirst);
   const Access access = rwlock::access(id, verb, is_in_line);

@@ -107,7 +107,7 @@ Handled handle(Actor& self, std::int64_t found) {
   if (is_stop(number) && !has_handler(action)) refuse("a signal that stops the process");
   if (!has_handler(action)) die(sent);
   if ((action.flags & SA_RESETHAND) != 0) g_actions[number] = {};
-  self.mask = static_cast<std::uint64_t>(object_of(self.signals).b);
+  self.mask = static_cast<std::uint64_t>(signal::mask(object_of(self.signals)));
   note_written();
   ucontext_t context{};
   if ((action.flags & SA_SIGINFO) != 0) {
@@ -231,8 +231,9 @@ std::optional<long> wait_for(std::uint64_t set, siginfo_t* out, const timespec* 
   const bool is_timed = timeout != nullptr && !tries;
   const auto wanted = static_cast<std::int64_t>(without_unblockable(set));
   if (is_cancelled_at_entry(caller)) return std::nullopt;
-  perform(about_self(signal::kExpect, wanted), caller);
+  // Once the thread expects a signal, a handler ends the wait: nothing comes between the two.
   if (is_timed) arm_timer(caller);
+  perform(about_self(signal::kExpect, wanted), caller);
   Operation operation(about_self(signal::kWait, wanted));
   if (tries) operation.begin()->order = 1;
   if (is_timed) operation.add(take_timer());
@@ -311,7 +312,7 @@ void add_interruption(Actor& actor, Operation& operation) {
   // In the middle of a call on files nothing interrupts.
   if (actor.is_holding_locks)
     operation.add({actor.signals, signal::kShut});
-  else if (object_of(actor.signals).a == 0)
+  else if (signal::lets_in(object_of(actor.signals)) == 0)
     operation.add({actor.signals, signal::kLetIn});
   else if (actor.has_other_mask && primitive_of(operation[0].object) != PrimitiveId::kSignal &&
            primitive_of(operation[0].object) != PrimitiveId::kTimer)

@@ -112,7 +112,7 @@ int call_once(int* control, void (*routine)(), const void* caller) {
   const ObjectStart start{{}, (*control & kDoneBit) != 0 ? once::kDone : once::kNotYet};
   ObjectId id = object_at(PrimitiveId::kOnce, control, start);
   // Another one in the place of one that is done.
-  if ((*control & kDoneBit) == 0 && object_of(id).a == once::kDone)
+  if ((*control & kDoneBit) == 0 && once::stage(object_of(id)) == once::kDone)
     id = object_at(PrimitiveId::kOnce, control, start, true);
   if (perform(once::access(id, once::kBegin), caller) != once::kMustRun) return 0;
   struct GiveUp {

@@ -41,7 +41,7 @@ int wait(const void* c, const pthread_mutex_t* m, const timespec* until, const v
   const ObjectId condition = condition_object(c), mutex = mutex_object(m);
   const ActorId self = current_actor().id;
   // Whose mutex it is not is told so by the mutex, and does not wait.
-  if (object_of(mutex).b != mutex::number_of(self))
+  if (mutex::owner(object_of(mutex)) != mutex::number_of(self))
     return static_cast<int>(perform(mutex::access(mutex, mutex::kUnlock), caller));
   if (is_timed) arm_timer(caller, &condition);
   const std::optional<Access> heed = offer_stir(caller);

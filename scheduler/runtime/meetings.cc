@@ -238,7 +238,7 @@ bool has_others() {
   const Actor& self = current_actor();
   return std::any_of(g_world->actors.begin(), g_world->actors.end(), [&](const Actor* actor) {
     if (actor == nullptr || actor == &self || actor->is_helper()) return false;
-    const std::int64_t stage = g_world->state.object(actor->thread).a;
+    const std::int64_t stage = thread::stage(g_world->state.object(actor->thread));
     return stage == thread::kCreated || stage == thread::kStarted;
   });
 }

@@ -169,7 +169,7 @@ void schedule() {
     }
     if (actor.delivers_to != nullptr) continue;  // the next signal may follow
     actor.has_pending = false;
-    if (is_for_want_of_others(actor.pending)) note_sleep_alone(actor);
+    if (waits_for_time(actor.pending)) note_sleep_alone(actor);
     Actor& caller = *g_world->current;
     if (&actor == &caller) return hold_if_asked();
     g_world->current = &actor;
