@@ -11,9 +11,9 @@
 #include <algorithm>
 #include <cstring>
 
+#include "inject/gate.h"
 #include "recovery/inprocess/call_text.h"
 #include "recovery/inprocess/calls.h"
-#include "recovery/inprocess/gate.h"
 #include "recovery/inprocess/user_memory.h"
 
 namespace crashcut::inprocess {

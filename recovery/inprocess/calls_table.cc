@@ -140,9 +140,6 @@ constexpr std::array<CallEntry, kCallsMost> make_table() {
   t[SYS_vmsplice] = {refuse<"vmsplice()">, Filter::kFd, "vmsplice"};
   t[SYS_name_to_handle_at] = {refuse<"name_to_handle_at()">, Filter::kAt, "name_to_handle_at"};
 
-  t[SYS_setfsuid] = {refuse<"setfsuid()">, Filter::kAlways, "setfsuid"};
-  t[SYS_setfsgid] = {refuse<"setfsgid()">, Filter::kAlways, "setfsgid"};
-  t[SYS_capset] = {refuse<"capset()">, Filter::kAlways, "capset"};
   t[SYS_io_setup] = {not_there, Filter::kAlways, "io_setup"};
   t[SYS_io_uring_setup] = {not_there, Filter::kAlways, "io_uring_setup"};
   return t;

@@ -13,10 +13,11 @@
 
 #include <cstring>
 
+#include "inject/check.h"
+#include "inject/gate.h"
 #include "recovery/inprocess/explorer.h"
-#include "recovery/inprocess/gate.h"
+#include "recovery/inprocess/models.h"
 #include "recovery/inprocess/runtime.h"
-#include "recovery/inprocess/runtime_check.h"
 #include "recovery/inprocess/snapshot.h"
 #include "recovery/inprocess/work.h"
 
@@ -169,8 +170,7 @@ void close_modelled_fds() {
 
 }  // namespace
 
-void spend_image() {
-  if (g.on_spend != nullptr) g.on_spend();
+void spend_series() {
   if (!g.restorable) return;
   g.restorable = false;
   g_series->is_spent = true;

@@ -8,8 +8,8 @@
 
 #include <cstring>
 
+#include "inject/gate.h"
 #include "inject/interpose.h"
-#include "recovery/inprocess/gate.h"
 #include "recovery/inprocess/runtime.h"
 
 namespace crashcut::inprocess {

@@ -1,5 +1,3 @@
-#include "recovery/inprocess/snapshot.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -9,9 +7,10 @@
 #include <cstring>
 #include <string_view>
 
-#include "recovery/inprocess/arena.h"
-#include "recovery/inprocess/gate.h"
+#include "inject/arena.h"
+#include "inject/gate.h"
 #include "recovery/inprocess/runtime.h"
+#include "recovery/inprocess/snapshot.h"
 
 namespace crashcut::inprocess {
 
@@ -96,9 +95,10 @@ bool Snapshot::find_ranges() {
 // Mappings that lie side by side may be one to the kernel: what is left out is cut out of them.
 bool Snapshot::add_outside_of(std::uint64_t begin, std::uint64_t end, bool is_file, int exclusion) {
   const std::uint64_t arena_used =
-      (number_of(private_arena().begin()) + private_arena().used_bytes() + kPageBytes - 1) / kPageBytes * kPageBytes;
-  const std::uint64_t left_out[][2] = {{arena_used, number_of(private_arena().end())},
-                                       {number_of(g.model_stack_begin), number_of(g.model_stack_top)}};
+      (number_of(inject::private_arena().begin()) + inject::private_arena().used_bytes() + kPageBytes - 1) /
+      kPageBytes * kPageBytes;
+  const std::uint64_t left_out[][2] = {{arena_used, number_of(inject::private_arena().end())},
+                                       {number_of(inject::g_model_stack.begin), number_of(inject::g_model_stack.top)}};
   if (begin >= end) return true;
   if (exclusion == 2) return add_range(begin, end, is_file);
   const auto [from, to] = left_out[exclusion];

@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "inject/model.h"
 #include "scheduler/primitives/spin.h"
 #include "scheduler/runtime/calls.h"
 #include "scheduler/runtime/gate.h"
@@ -191,7 +192,9 @@ EXPORT(ssize_t, getrandom)(void* out, std::size_t bytes, unsigned) {
 }
 EXPORT(int, getentropy)(void* out, std::size_t bytes) { return fill_random(out, bytes), 0; }
 // Before main() too. A recovery has the real ones.
-static bool has_real_pid() { return g_control == nullptr && (g_is_constructing == nullptr || !g_is_constructing()); }
+static bool has_real_pid() {
+  return g_control == nullptr && crashcut::inject::g_phase != crashcut::inject::Phase::kConstructing;
+}
 EXPORT(pid_t, getpid)() { return static_cast<pid_t>(has_real_pid() ? kernel(SYS_getpid) : kProgramPid); }
 EXPORT(pid_t, getppid)() { return static_cast<pid_t>(has_real_pid() ? kernel(SYS_getppid) : kProgramPid - 1); }
 EXPORT(pid_t, gettid)() { return getpid() + (is_scheduling() ? static_cast<pid_t>(index(current_actor().id)) : 0); }

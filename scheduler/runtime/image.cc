@@ -9,12 +9,11 @@
 #include <cstring>
 #include <string_view>
 
+#include "inject/arena.h"
 #include "scheduler/runtime/gate.h"
 #include "scheduler/runtime/world.h"
 
 namespace crashcut::scheduler::runtime {
-
-bool is_arena_room(std::uint64_t address);
 
 namespace {
 
@@ -75,7 +74,7 @@ bool add_mapping(std::string_view line, const Own& own) {
   const char* at = std::from_chars(line.data(), last, begin, 16).ptr;
   at = std::from_chars(at + 1, last, end, 16).ptr;
   if (at[2] != 'w' || at[4] != 'p') return true;
-  if (is_heap_room(begin) || is_stack_room(begin) || is_arena_room(begin)) return true;
+  if (is_heap_room(begin) || is_stack_room(begin) || inject::is_own_memory(reinterpret_cast<void*>(begin))) return true;
   if (begin < own.end && end > own.begin) {
     // The runtime's data may share a mapping with nobody but itself.
     return (begin >= own.begin || add_range(begin, own.begin)) && (end <= own.end || add_range(own.end, end));

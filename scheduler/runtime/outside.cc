@@ -21,6 +21,7 @@
 #include <cstring>
 #include <string_view>
 
+#include "inject/environment.h"
 #include "scheduler/runtime/calls.h"
 #include "scheduler/runtime/files.h"
 #include "scheduler/runtime/gate.h"
@@ -85,7 +86,7 @@ const char* real_path(const char* path) {
 }
 
 long ask_kernel(long number, const long* a) {
-  return crashcut_threads_syscall(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+  return inject::crashcut_syscall(number, a[0], a[1], a[2], a[3], a[4], a[5]);
 }
 
 // What the descriptor was opened as, with this process as "self". Empty where that is not known.
@@ -538,12 +539,12 @@ long readlink_outside(long number, long* a) {
                                              : snprintf(text, sizeof text, "%ld/task/%ld", kProgramPid, own);
     return give_link({text, static_cast<std::size_t>(length)}, to, bytes);
   }
-  if (asked == "/proc/self/cwd" && !is_executing()) return give_link(g_start_directory, to, bytes);
+  if (asked == "/proc/self/cwd" && !is_executing()) return give_link(inject::kModelRoot, to, bytes);
   if (asked == "/proc/self/cwd") {
     char directory[kPathMost];
-    long b[6] = {reinterpret_cast<long>(directory), sizeof directory}, result = 0;
-    if (do_file_call(SYS_getcwd, b, nullptr, result) && result > 0)
-      return give_link({directory, static_cast<std::size_t>(result) - 1}, to, bytes);
+    inject::Call ask{SYS_getcwd, {reinterpret_cast<long>(directory), sizeof directory}};
+    if (do_file_call(ask) && ask.result > 0)
+      return give_link({directory, static_cast<std::size_t>(ask.result) - 1}, to, bytes);
   }
   a[path] = reinterpret_cast<long>(asked.data());
   const long result = ask_kernel(number, a);

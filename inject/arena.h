@@ -11,7 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace crashcut::inprocess {
+namespace crashcut::inject {
 
 class Arena {
  public:
@@ -41,13 +41,26 @@ class Arena {
 // in it.
 inline constexpr std::size_t kGuardBytes = 4096;
 
-// Maps both; false where the system refuses. The shared one is active.
+// Memory of our own; null where the system refuses. A file is mapped shared, with a guard before it, and closed.
+std::byte* map_private(std::size_t bytes);
+std::byte* map_file(int fd, std::size_t bytes);
+
+// The stack that models run on, where it is not the program's.
+struct Stack {
+  std::byte* begin;
+  std::byte* top;
+};
+extern Stack g_model_stack;
+
+// Maps both arenas, and the stack; false where the system refuses. The shared arena is active.
 bool map_arenas();
 // How much each may hold at a time.
 void limit_arenas(std::size_t bytes_most);
 Arena& private_arena();
 Arena& shared_arena();
+// Whether it is in an arena or on the models' stack: no part of the program's image.
+bool is_own_memory(const void* p);
 // From now on: private memory, and the shared arena is read-only.
 void use_private_arena();
 
-}  // namespace crashcut::inprocess
+}  // namespace crashcut::inject
