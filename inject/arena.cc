@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <sys/mman.h>
 
-#include <bit>
 #include <new>
 
 #include "inject/end.h"
@@ -22,19 +21,10 @@ constinit Arena g_shared;
 constinit Arena g_private;
 constinit Arena* g_active = nullptr;
 
-// Four classes a power of two: the fewer pages are touched, the cheaper a fork is.
-struct Class {
-  int index;
-  std::size_t bytes;
-};
-Class class_of(std::size_t bytes) {
-  if (bytes <= 64) return {static_cast<int>((bytes + 15) / 16), (bytes + 15) / 16 * 16};
-  const int power = std::bit_width(bytes - 1) - 1;  // 2^power < bytes <= 2^(power + 1)
-  const std::size_t step = std::size_t{1} << (power - 2);
-  const std::size_t steps = (bytes - (std::size_t{1} << power) + step - 1) / step;
-  return {(power - 6) * 4 + 4 + static_cast<int>(steps), (std::size_t{1} << power) + steps * step};
+// The fewer pages are touched, the cheaper a fork is.
+std::size_t rounded(std::size_t bytes) {
+  return bytes > kLarge ? (bytes + 4095) / 4096 * 4096 : size_class_of(bytes).bytes;
 }
-std::size_t rounded(std::size_t bytes) { return bytes > kLarge ? (bytes + 4095) / 4096 * 4096 : class_of(bytes).bytes; }
 }  // namespace
 
 constinit Stack g_model_stack{};
@@ -49,7 +39,7 @@ void Arena::set_range(void* begin, std::size_t range_bytes, std::size_t bytes_mo
 void* Arena::allocate(std::size_t bytes) {
   const std::size_t size = rounded(bytes);
   if (size <= kLarge) {
-    void*& list = free_[class_of(bytes).index];
+    void*& list = free_[size_class_of(bytes).index];
     if (list != nullptr) {
       void* block = list;
       list = *static_cast<void**>(block);
@@ -72,7 +62,7 @@ void Arena::release(void* block, std::size_t bytes) {
     left_ += size;
     return;
   }
-  void*& list = free_[class_of(bytes).index];
+  void*& list = free_[size_class_of(bytes).index];
   *static_cast<void**>(block) = list;
   list = block;
 }
@@ -85,6 +75,10 @@ static std::byte* map(void* where, std::size_t bytes, long protection, long flag
 
 std::byte* map_private(std::size_t bytes) {
   return map(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+}
+
+std::byte* map_shared(std::size_t bytes) {
+  return map(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1);
 }
 
 std::byte* map_file(int fd, std::size_t bytes) {

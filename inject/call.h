@@ -25,6 +25,12 @@ enum class Fate {
 // A result of a model's function that is not the kernel's: let the kernel do the call as it stands.
 inline constexpr long kForward = LONG_MIN;
 
+// An argument that is an address.
+template <class T>
+T* pointer(long argument) {
+  return reinterpret_cast<T*>(argument);
+}
+
 inline long do_in_kernel(const Call& c) {
   return crashcut_syscall(c.number, c.a[0], c.a[1], c.a[2], c.a[3], c.a[4], c.a[5]);
 }

@@ -30,10 +30,7 @@ namespace {
 
 fusefs::Process& process() { return *g.model->process; }
 
-template <class T>
-T* pointer(long a) {
-  return reinterpret_cast<T*>(a);
-}
+using inject::pointer;
 const char* path_at(const Call& c, int i) { return pointer<const char>(c.a[i]); }
 
 // The program's own descriptor as a directory, and not ours: the kernel's.

@@ -15,6 +15,7 @@
 
 #include "inject/arena.h"
 #include "inject/interpose.h"
+#include "inject/process.h"
 #include "recovery/inprocess/runtime.h"
 #include "recovery/inprocess/user_memory.h"
 #include "recovery/inprocess/work.h"
@@ -82,12 +83,7 @@ bool execute() {
     set_dispatch(true);
     return true;
   }
-  int status = 0;
-  if (child.pid > 0) {
-    while (kernel(SYS_wait4, child.pid, &status, __WALL, 0) == -EINTR) {
-    }
-  }
-  classify_execution(status);
+  classify_execution(child.pid > 0 ? inject::wait_for_process(child.pid) : 0);
   slot.began_ns = 0;
   slot.pid = 0;
   send_reply({ReplyKind::kExecuted, 0, 0, 0});

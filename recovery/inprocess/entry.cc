@@ -12,6 +12,7 @@
 #include "inject/environment.h"
 #include "inject/gate.h"
 #include "inject/interpose.h"
+#include "inject/process.h"
 #include "recovery/inprocess/models.h"
 #include "recovery/inprocess/runtime.h"
 
@@ -19,37 +20,12 @@ namespace crashcut::inprocess {
 
 namespace {
 
-void copy_text(std::string_view from, char (&to)[kTextMost]) {
-  const std::size_t count = std::min(from.size(), kTextMost - 1);
-  std::memcpy(to, from.data(), count);
-  to[count] = 0;
-}
-
 // Out of the way of what the program opens, but below 64: a larger table of descriptors makes forks dearer.
 int move_fd_up(int fd) {
   const long moved = kernel(SYS_fcntl, fd, F_DUPFD_CLOEXEC, 56);
   if (moved < 0) return fd;
   kernel(SYS_close, fd);
   return static_cast<int>(moved);
-}
-
-// libc keeps the main thread's id where the kernel is to clear it; children of ours need theirs there.
-void find_thread_id() {
-  int* address = nullptr;
-  char* self;
-  asm("movq %%fs:0x10, %0" : "=r"(self));
-  const long own = kernel(SYS_gettid);
-  constexpr int kGetTidAddress = 40;  // PR_GET_TID_ADDRESS
-  if (kernel(SYS_prctl, kGetTidAddress, &address) == 0 && address != nullptr && *address == own) {
-    g.tid_offset = reinterpret_cast<char*>(address) - self;
-    return;
-  }
-  for (long offset = 0; offset < 2048; offset += 4) {
-    if (*reinterpret_cast<int*>(self + offset) == own) {
-      g.tid_offset = offset;
-      return;
-    }
-  }
 }
 
 [[noreturn]] void end_with(std::string_view sentence, Blame blame) {
@@ -62,7 +38,7 @@ void find_thread_id() {
     slot.blame = blame;
     slot.outcome = Outcome::kToolError;
   } else if (g.header != nullptr) {
-    copy_text(sentence, g.header->execution_text);
+    inject::copy_text(sentence, g.header->execution_text);
     g.header->execution_blame = blame;
     g.header->execution = ExecutionKind::kToolError;
     if (g_phase != Phase::kExecuting) {
@@ -91,7 +67,7 @@ void start_files(char** envp) {
   g.socket = move_fd_up(socket);
   g.placeholder = move_fd_up(static_cast<int>(kernel(SYS_memfd_create, "crashcut-modelled-file", MFD_CLOEXEC)));
   kernel(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL);
-  find_thread_id();
+  inject::thread_id_offset();  // while libc has the id of this thread, and of no child
   g_phase = Phase::kConstructing;
   if (!start_dispatch()) tool_error("this kernel has no syscall user dispatch (Linux 5.11 and later have it)");
 }

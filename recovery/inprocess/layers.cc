@@ -116,10 +116,8 @@ void start_zygotes() {
   for (g_zygote_count = 0; g_zygote_count < wanted && g_zygote_count < kZygotesMost; ++g_zygote_count) {
     const std::uint32_t i = g_zygote_count;
     if (g_mailboxes[i] == nullptr) {
-      const long at =
-          kernel(SYS_mmap, 0, kMailboxBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-      if (at < 0 && at > -4096) return;
-      g_mailboxes[i] = reinterpret_cast<Mailbox*>(at);
+      g_mailboxes[i] = reinterpret_cast<Mailbox*>(inject::map_shared(kMailboxBytes));
+      if (g_mailboxes[i] == nullptr) return;
     }
     g_mailboxes[i]->state = kMailFree;
   }

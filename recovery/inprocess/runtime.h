@@ -69,7 +69,6 @@ struct Runtime {
   int socket = -1;
   int placeholder = -1;  // what a modelled descriptor is to the kernel
   int pid = 0;
-  long tid_offset = -1;  // of the thread's id in libc's thread descriptor
   void (*recover)() = nullptr;
   std::atomic<std::uint32_t> lock{0};
   std::atomic<int> threads{1};

@@ -46,9 +46,6 @@ void note_asked() {
   if (g_is_instrumented) note_change();
 }
 
-timespec to_timespec(std::uint64_t ns) {
-  return {static_cast<time_t>(ns / 1'000'000'000), static_cast<long>(ns % 1'000'000'000)};
-}
 std::uint64_t to_ns(const timespec& t) {
   return static_cast<std::uint64_t>(t.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(t.tv_nsec);
 }

@@ -23,10 +23,7 @@ namespace {
 
 constexpr std::uint64_t kTicksPerSecond = 100;  // sysconf(_SC_CLK_TCK)
 
-template <class T>
-T* pointer(long address) {
-  return reinterpret_cast<T*>(address);
-}
+using inject::pointer;
 
 // Bad addresses are the kernel's to refuse: it is asked first, and its answer is written over.
 template <class T, class Fill>
@@ -36,15 +33,9 @@ long answer_over(long number, const long* a, int argument, Fill&& fill) {
   return result;
 }
 
-timespec to_timespec(std::uint64_t ns) {
-  return {static_cast<time_t>(ns / 1'000'000'000), static_cast<long>(ns % 1'000'000'000)};
-}
 timeval to_timeval(std::uint64_t ns) {
   return {static_cast<time_t>(ns / 1'000'000'000), static_cast<suseconds_t>(ns % 1'000'000'000 / 1000)};
 }
-
-// Processor time: all threads run all the time.
-std::uint64_t used_ns() { return now_ns() - kEpoch_ns; }
 
 long answer_sysinfo(const long* a) {
   return answer_over<struct sysinfo>(SYS_sysinfo, a, 0, [](struct sysinfo& info) {

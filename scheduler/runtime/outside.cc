@@ -40,10 +40,7 @@ std::uint64_t g_fresh[256];  // numbers of files that changed since the search b
 std::uint32_t g_fresh_count = 0;
 bool g_runs_alone = false;
 
-template <class T>
-T* pointer(long address) {
-  return reinterpret_cast<T*>(address);
-}
+using inject::pointer;
 
 bool is_own_number(long number) { return number >= kProgramPid && number < kProgramPid + kActorsMost; }
 
@@ -131,8 +128,6 @@ struct Text {
   }
   std::size_t size() const { return static_cast<std::size_t>(at - g_contents); }
 };
-
-std::uint64_t used_ns() { return now_ns() - kEpoch_ns; }
 
 void make_uptime(Text& text) {
   const std::uint64_t hundredths = kUptime_s * 100 + used_ns() / 10'000'000;

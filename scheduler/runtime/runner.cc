@@ -11,12 +11,10 @@
 #include <sys/wait.h>
 #include <unwind.h>
 
-#include <algorithm>
-#include <cstring>
-
 #include "inject/arena.h"
 #include "inject/end.h"
 #include "inject/environment.h"
+#include "inject/process.h"
 #include "scheduler/runtime/channels.h"
 #include "scheduler/runtime/files.h"
 #include "scheduler/runtime/gate.h"
@@ -106,8 +104,7 @@ void reply() {
 }
 
 [[noreturn]] void become_runner(long server) {
-  kernel(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL);
-  if (kernel(SYS_getppid) != server) kernel(SYS_exit_group, 4);  // it died before that
+  inject::end_with_parent(server);
   ++g_control->forked_count;
   g_main_fs_base = read_fs_base();
   inject::install_dispatch(0);
@@ -131,9 +128,7 @@ void start_threads(char** envp) {
 
 void end_with(std::string_view sentence, bool is_users_fault) {
   g_control->failure = is_users_fault ? Failure::kUserError : Failure::kToolError;
-  const std::size_t count = std::min<std::size_t>(sentence.size(), kTextMost - 1);
-  std::memcpy(g_control->text, sentence.data(), count);
-  g_control->text[count] = 0;
+  inject::copy_text(sentence, g_control->text);
   leave();
 }
 
@@ -180,9 +175,7 @@ int serve(int argc, char** argv, char** envp, int (*main)(int, char**, char**)) 
     if (pid == 0) become_runner(self);
     if (pid < 0) return 4;
     g_control->runner_pid = static_cast<int>(pid);
-    int status = 0;
-    while (kernel(SYS_wait4, pid, &status, __WALL, 0) == -EINTR) {
-    }
+    const int status = inject::wait_for_process(pid);
     g_control->runner_pid = 0;
     end_outside(pid);
     // It went with its reply given: another takes its place. Else the request is answered for it.

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "inject/end.h"
+#include "inject/process.h"
 #include "scheduler/dependence.h"
 #include "scheduler/edges.h"
 #include "scheduler/primitives/channel.h"
@@ -375,7 +376,7 @@ void stop_at_race() {
 void refuse(const char* call) {
   if (g_control == nullptr) inject::unsupported(call);  // a recovery, or a static constructor
   g_control->failure = Failure::kUnsupported;
-  std::strncpy(g_control->text, call, kTextMost - 1);
+  inject::copy_text(call, g_control->text);
   g_is_spent = true;
   end_execution();
 }
