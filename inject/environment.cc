@@ -3,29 +3,30 @@
 #include <stdlib.h>
 
 #include <cstring>
-#include <string_view>
 
 namespace crashcut::inject {
 
-// The place of the variable in the environment; null where there is none.
-static char** find_entry(char** envp, const char* name) {
-  const std::size_t length = std::strlen(name);
-  for (char** at = envp; *at != nullptr; ++at) {
-    if (std::strncmp(*at, name, length) == 0 && (*at)[length] == '=') return at;
+// The value where the entry is that variable, else null. Called before libc's functions may be (interpose.cc).
+static const char* value_in(const char* entry, const char* name) {
+  for (; *name != 0; ++name, ++entry) {
+    if (*entry != *name) return nullptr;
   }
-  return nullptr;
+  return *entry == '=' ? entry + 1 : nullptr;
+}
+
+static char** find_entry(char** envp, const char* name) {
+  while (*envp != nullptr && value_in(*envp, name) == nullptr) ++envp;
+  return envp;
 }
 
 const char* find_variable(char** envp, const char* name) {
-  char** at = find_entry(envp, name);
-  return at == nullptr ? nullptr : *at + std::strlen(name) + 1;
+  const char* entry = *find_entry(envp, name);
+  return entry == nullptr ? nullptr : value_in(entry, name);
 }
 
 const char* take_variable(char** envp, const char* name) {
   const char* value = find_variable(envp, name);
-  if (char** at = find_entry(envp, name)) {
-    for (; *at != nullptr; ++at) at[0] = at[1];
-  }
+  for (char** at = find_entry(envp, name); *at != nullptr; ++at) at[0] = at[1];
   return value;
 }
 
@@ -39,7 +40,7 @@ bool parse_descriptors(const char* text, int& first, int& second) {
 
 void restore_preload(char** envp) {
   char** at = find_entry(envp, "LD_PRELOAD");
-  if (at == nullptr) return;
+  if (*at == nullptr) return;
   if (const char* rest = std::strchr(*at, ':')) {
     std::memmove(*at + std::strlen("LD_PRELOAD="), rest + 1, std::strlen(rest + 1) + 1);
   } else {

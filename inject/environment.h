@@ -3,8 +3,14 @@
 
 namespace crashcut::inject {
 
+// "<control fd>,<socket fd>": the library has something to do here (recovery/inprocess/protocol.h).
+inline constexpr const char* kControlVariable = "CRASHCUT_RUNTIME";
 // "<control fd>,<names fd>": the program's threads are scheduled (scheduler/runtime/protocol.h).
 inline constexpr const char* kThreadsVariable = "CRASHCUT_THREADS";
+inline constexpr const char* kBindNowMark = "CRASHCUT_BIND_NOW";  // LD_BIND_NOW is ours, not the user's
+inline constexpr const char* kPaddingName = "CRASHCUT_PADDING";   // as often as it takes (fresh_stack.h)
+// The directory that the program is told it starts in: the root of the modelled files.
+inline constexpr const char* kModelRoot = "/crashcut";
 
 // The value of the variable; null where there is none.
 const char* find_variable(char** envp, const char* name);

@@ -23,9 +23,10 @@ void* find_real(const char* name);
 #define CRASHCUT_INTERPOSE(name, first)                                                      \
   asm(".text\n.globl " #name "\n.type " #name ", @function\n" #name                          \
       ": .cfi_startproc\n"                                                                   \
-      "0: jmp *crashcut_slot_" #name                                                         \
+      "jmp *crashcut_slot_" #name                                                            \
       "(%rip)\n"                                                                             \
-      "1: leaq 0b(%rip), %r11\n  jmp crashcut_first_call\n"                                  \
+      "1: leaq crashcut_slot_" #name                                                         \
+      "(%rip), %r11\n  jmp crashcut_first_call\n"                                            \
       "2: " first "  jmp crashcut_impl_" #name                                               \
       "\n"                                                                                   \
       ".cfi_endproc\n.size " #name ", . - " #name                                            \

@@ -1,18 +1,14 @@
-// Call: one system call of the program, as the SIGSYS handler hands it to the model.
+// The system calls that the model of files does, and when.
 #pragma once
 
-#include <climits>
 #include <cstdint>
+
+#include "inject/call.h"
 
 namespace crashcut::inprocess {
 
-struct Call {
-  long number;
-  long a[6];
-};
-
-// Results that are not the kernel's: let the kernel do the call as it stands.
-inline constexpr long kForward = LONG_MIN;
+using inject::Call;
+using inject::kForward;
 
 using CallFunction = long (*)(Call&);
 
@@ -41,11 +37,6 @@ inline constexpr int kCallsMost = 512;
 
 // The table that binds numbers to functions; entry.function is null where the kernel does the call.
 const CallEntry& call_entry(long number);
-
-// Whether the kernel forgets that it did the call: a query, or a change that a restored image undoes.
-bool is_traceless(const Call& call);
-// Whether a call that the runtime does itself (signals, threads) changes what the kernel knows of the process.
-bool changes_process(const Call& call);
 
 // Whether a path cannot lead into the model: absolute, elsewhere.
 bool surely_outside(long dirfd, const char* path);

@@ -11,9 +11,9 @@
 #include <algorithm>
 #include <cstring>
 
+#include "inject/gate.h"
 #include "recovery/inprocess/call_text.h"
 #include "recovery/inprocess/calls.h"
-#include "recovery/inprocess/gate.h"
 #include "recovery/inprocess/user_memory.h"
 
 namespace crashcut::inprocess {
@@ -22,10 +22,7 @@ namespace {
 
 fusefs::Process& process() { return *g.model->process; }
 
-template <class T>
-T* pointer(long a) {
-  return reinterpret_cast<T*>(a);
-}
+using inject::pointer;
 
 // Whether the model reads from the program's buffers, as write() does, or fills them.
 enum class Buffers { kRead, kFilled };

@@ -11,9 +11,9 @@
 #include <algorithm>
 #include <cstring>
 
+#include "inject/interpose.h"
 #include "recovery/inprocess/call_text.h"
 #include "recovery/inprocess/calls.h"
-#include "recovery/inprocess/gate.h"
 
 namespace crashcut::inprocess {
 
@@ -106,7 +106,7 @@ long call_mmap(Call& c) {
   const int fd = static_cast<int>(c.a[4]);
   if (!g.models_fd(fd) || (flags & MAP_ANONYMOUS) != 0) {
     spend_image();
-    const long at = crashcut_syscall(c.number, c.a[0], c.a[1], c.a[2], c.a[3], c.a[4], c.a[5]);
+    const long at = inject::do_in_kernel(c);
     if (at == c.a[0]) forget(static_cast<std::uint64_t>(at), static_cast<std::uint64_t>(at) + length);
     return at;
   }
@@ -116,7 +116,7 @@ long call_mmap(Call& c) {
   if (shared && (protection & PROT_WRITE) != 0 && (opened & O_ACCMODE) != O_RDWR) return -EACCES;
   if (shared && (protection & PROT_WRITE) != 0) refuse_shared_mapping(fd);
   // A thread's look at it would be no step.
-  if (shared && g.serve_threads != nullptr && g.phase == Phase::kExecuting) unsupported("mmap(MAP_SHARED) of a file");
+  if (shared && inject::schedules_threads() && g_phase == Phase::kExecuting) unsupported("mmap(MAP_SHARED) of a file");
   begin_look([&] { return fmt::format("mmap({}, {} bytes at {})", fd_text(fd), length, c.a[5]); });
   spend_image();
   const long anonymous = (flags & ~MAP_TYPE) | MAP_PRIVATE | MAP_ANONYMOUS;

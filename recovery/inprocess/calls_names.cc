@@ -18,10 +18,11 @@
 #include <algorithm>
 #include <cstring>
 
+#include "inject/interpose.h"
 #include "recovery/inprocess/call_text.h"
 #include "recovery/inprocess/calls.h"
-#include "recovery/inprocess/gate.h"
 #include "recovery/inprocess/user_memory.h"
+#include "scheduler/runtime/machine.h"
 
 namespace crashcut::inprocess {
 
@@ -29,10 +30,7 @@ namespace {
 
 fusefs::Process& process() { return *g.model->process; }
 
-template <class T>
-T* pointer(long a) {
-  return reinterpret_cast<T*>(a);
-}
+using inject::pointer;
 const char* path_at(const Call& c, int i) { return pointer<const char>(c.a[i]); }
 
 // The program's own descriptor as a directory, and not ours: the kernel's.
@@ -48,25 +46,23 @@ long go_outside(Call& c, int dirfd, int path) {
     unsupported("a path through /proc/self/fd to a modelled file");
   const std::string& leads_to = process().outside_path();
   if (leads_to == path_at(c, path) && (dirfd < 0 || static_cast<int>(c.a[dirfd]) == AT_FDCWD)) return kForward;
-  if (!is_traceless(c)) spend_image();
-  long a[6];
-  std::memcpy(a, c.a, sizeof a);
-  a[path] = reinterpret_cast<long>(leads_to.c_str());
-  if (dirfd >= 0) a[dirfd] = AT_FDCWD;
-  if (long result = 0; g.answer != nullptr && g.answer(c.number, a, result)) return result;
-  return crashcut_syscall(c.number, a[0], a[1], a[2], a[3], a[4], a[5]);
+  if (!inject::is_traceless(c)) spend_image();
+  Call real = c;
+  real.a[path] = reinterpret_cast<long>(leads_to.c_str());
+  if (dirfd >= 0) real.a[dirfd] = AT_FDCWD;
+  if (inject::schedules_threads() && scheduler::runtime::do_machine_call(real)) return real.result;
+  return inject::do_in_kernel(real);
 }
 
 // Where the real call takes two paths and both are outside.
 long go_outside_twice(Call& c, int from_dirfd, int from, int to_dirfd, int to) {
   spend_image();
-  long a[6];
-  std::memcpy(a, c.a, sizeof a);
-  a[from] = reinterpret_cast<long>(process().outside_from_path().c_str());
-  a[to] = reinterpret_cast<long>(process().outside_path().c_str());
-  if (from_dirfd >= 0) a[from_dirfd] = AT_FDCWD;
-  if (to_dirfd >= 0) a[to_dirfd] = AT_FDCWD;
-  return crashcut_syscall(c.number, a[0], a[1], a[2], a[3], a[4], a[5]);
+  Call real = c;
+  real.a[from] = reinterpret_cast<long>(process().outside_from_path().c_str());
+  real.a[to] = reinterpret_cast<long>(process().outside_path().c_str());
+  if (from_dirfd >= 0) real.a[from_dirfd] = AT_FDCWD;
+  if (to_dirfd >= 0) real.a[to_dirfd] = AT_FDCWD;
+  return inject::do_in_kernel(real);
 }
 
 long open_path(Call& c, int dirfd_index, int path_index, int flags, mode_t mode) {
@@ -470,7 +466,7 @@ long call_fchdir(Call& c) {
 // The kernel's part is done here: the model's users are those that the kernel then says.
 long call_set_ids(Call& c) {
   spend_image();
-  const long result = crashcut_syscall(c.number, c.a[0], c.a[1], c.a[2], c.a[3], c.a[4], c.a[5]);
+  const long result = inject::do_in_kernel(c);
   if (result != 0) return result;
   // With other ids the kernel forgets what is to become of us when crashcut dies.
   kernel(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL);

@@ -13,11 +13,13 @@
 
 #include <cstring>
 
-#include "recovery/inprocess/arena.h"
-#include "recovery/inprocess/gate.h"
+#include "inject/arena.h"
+#include "inject/interpose.h"
+#include "inject/process.h"
 #include "recovery/inprocess/runtime.h"
 #include "recovery/inprocess/user_memory.h"
 #include "recovery/inprocess/work.h"
+#include "scheduler/runtime/world.h"
 
 // How libc's pthread_exit() finds the place where a thread began.
 extern "C" void __pthread_register_cancel(__pthread_unwind_buf_t*);
@@ -46,7 +48,7 @@ RunRequest read_request(const Request& request) {
 
 // What main() and recoveries have in common: they are the program, not the coordinator.
 void become_program(Phase phase) {
-  g.phase = phase;
+  g_phase = phase;
   kernel(SYS_close, g.socket);
   g.socket = -1;
 }
@@ -81,12 +83,7 @@ bool execute() {
     set_dispatch(true);
     return true;
   }
-  int status = 0;
-  if (child.pid > 0) {
-    while (kernel(SYS_wait4, child.pid, &status, __WALL, 0) == -EINTR) {
-    }
-  }
-  classify_execution(status);
+  classify_execution(child.pid > 0 ? inject::wait_for_process(child.pid) : 0);
   slot.began_ns = 0;
   slot.pid = 0;
   send_reply({ReplyKind::kExecuted, 0, 0, 0});
@@ -97,7 +94,7 @@ bool execute() {
 
 // Threads are scheduled: a child runs main() under one schedule after the other, and what it records is recovered from
 // here.
-void start_threads(int argc, char** argv, char** envp, int (*real_main)(int, char**, char**)) {
+void start_threads(int argc, char** argv, char** envp, inject::Main real_main) {
   Slot& slot = slot_at(0);
   slot.state = SlotState::kTaken;
   slot.layer = 0;
@@ -107,7 +104,7 @@ void start_threads(int argc, char** argv, char** envp, int (*real_main)(int, cha
     become_program(Phase::kExecuting);
     g.slot = nullptr;
     trust_program();
-    g.serve_threads(argc, argv, envp, real_main);
+    scheduler::runtime::serve(argc, argv, envp, real_main);
     leave();
   }
   if (child.pid < 0) tool_error("the system has no room for another process (fork failed)");
@@ -124,7 +121,7 @@ Child start_root(const Request& request, std::uint32_t job) {
   slot->job = job;
   const Child child = fork_child(slot);
   if (child.pid != 0) return child;
-  use_private_arena();
+  inject::use_private_arena();
   pin_to_job(job);
   in_model([&] {
     RunRequest run = read_request(request);
@@ -199,7 +196,7 @@ Reply describe() {
   if (slot == nullptr) return {ReplyKind::kFailed, 0, 0, 0};
   const Child child = fork_child(slot);
   if (child.pid == 0) {
-    use_private_arena();
+    inject::use_private_arena();
     in_model([] { describe_recording(1, *g.recording); });
     slot->outcome = Outcome::kInner;  // no record
     kernel(SYS_exit_group, 0);
@@ -236,21 +233,21 @@ Reply answer(const Request& request) {
 
 }  // namespace
 
-int coordinate(int argc, char** argv, char** envp, int (*real_main)(int, char**, char**)) {
+int coordinate(int argc, char** argv, char** envp, inject::Main real_main) {
   set_dispatch(false);
-  g.phase = Phase::kCoordinating;
+  g_phase = Phase::kCoordinating;
   fflush(nullptr);  // what static constructors printed is printed once
   if (g.threads != 1)
     user_error("a static constructor started a thread: crashcut needs the program single-threaded when main() begins");
   g.recover = find_recover();
-  if (g.recover == nullptr && g.serve_threads == nullptr) {
+  if (g.recover == nullptr && !inject::schedules_threads()) {
     user_error(
         "the program has no function crashcut_recover (or was stripped of its symbols): write one, see crashcut.h");
   }
   g.pid = static_cast<int>(kernel(SYS_getpid));
   const rlimit no_core{0, 0};
   kernel(SYS_prlimit64, 0, RLIMIT_CORE, &no_core, 0);
-  if (g.serve_threads != nullptr) {
+  if (inject::schedules_threads()) {
     start_threads(argc, argv, envp, real_main);
   } else if (execute()) {
     return real_main(argc, argv, envp);
@@ -293,3 +290,7 @@ void run_recovery() {
 }
 
 }  // namespace crashcut::inprocess
+
+int crashcut::inject::run_program(int argc, char** argv, char** envp, Main main) {
+  return inprocess::coordinate(argc, argv, envp, main);
+}

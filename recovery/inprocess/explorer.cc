@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cstring>
 
-#include "recovery/inprocess/arena.h"
-#include "recovery/inprocess/gate.h"
-#include "recovery/inprocess/runtime_check.h"
+#include "inject/arena.h"
+#include "inject/check.h"
+#include "inject/gate.h"
 
 namespace crashcut::inprocess {
 

@@ -10,6 +10,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "inject/environment.h"
+
 namespace crashcut::inprocess {
 
 namespace {
@@ -63,7 +65,7 @@ void fix_auxiliary_vector(pid_t pid, std::uint64_t stack) {
 
 std::vector<std::string> stack_padding(const std::string& program, const std::vector<char*>& argv,
                                        const std::vector<char*>& envp) {
-  const std::string empty = std::string(kPaddingName) + "=";
+  const std::string empty = std::string(inject::kPaddingName) + "=";
   const std::size_t count = kVariablesPerStep - envp.size() % kVariablesPerStep;
   std::vector<std::string> padding(count, empty);
   const std::size_t used = program.size() + 1 + bytes_of(argv) + bytes_of(envp) + count * (empty.size() + 1);

@@ -12,9 +12,8 @@
 
 namespace crashcut::inprocess {
 
-// Variables to add to the environment so that the stack begins at the same address whatever else is in it. The runtime
-// takes them out again (kPaddingName).
-inline constexpr const char* kPaddingName = "CRASHCUT_PADDING";
+// Variables to add to the environment so that the stack begins at the same address whatever else is in it. The library
+// takes them out again (inject::kPaddingName).
 std::vector<std::string> stack_padding(const std::string& program, const std::vector<char*>& argv,
                                        const std::vector<char*>& envp);
 

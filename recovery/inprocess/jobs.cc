@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "recovery/inprocess/gate.h"
+#include "inject/gate.h"
 #include "recovery/inprocess/runtime.h"
 
 namespace crashcut::inprocess {

@@ -112,7 +112,7 @@ tl::expected<Launched, Failure> launch(const Session::Setup& setup, int control_
   if (const char* old = getenv("LD_PRELOAD"); old != nullptr && *old != 0) preload += fmt::format(":{}", old);
   // Always of one length: the stack lies below, and objects on it must be at the same place in all of a search's
   // programs.
-  std::string channel = fmt::format("{}={:08},{:08}", kEnvironment, control_fd, theirs.get());
+  std::string channel = fmt::format("{}={:08},{:08}", inject::kControlVariable, control_fd, theirs.get());
   std::string working = fmt::format("PWD={}", kModelRoot);
   Launch l{setup.program,
            {},
@@ -134,7 +134,7 @@ tl::expected<Launched, Failure> launch(const Session::Setup& setup, int control_
     if (!is("LD_PRELOAD=") && !is("PWD=") && !is("OLDPWD=") && !is("ASAN_OPTIONS=")) l.envp.push_back(*e);
   }
   std::string bind_now = "LD_BIND_NOW=1";
-  std::string bind_mark = fmt::format("{}=1", kBindNowMark);
+  std::string bind_mark = fmt::format("{}=1", inject::kBindNowMark);
   // A program built with -fsanitize=address wants its library first in the list, where ours is, and forks to look for
   // leaks.
   std::string sanitizer = "ASAN_OPTIONS=verify_asan_link_order=0:detect_leaks=0";

@@ -14,9 +14,9 @@
 #include <cstring>
 #include <limits>
 
-#include "recovery/inprocess/arena.h"
+#include "inject/arena.h"
+#include "inject/gate.h"
 #include "recovery/inprocess/explorer.h"
-#include "recovery/inprocess/gate.h"
 
 namespace crashcut::inprocess {
 
@@ -26,7 +26,7 @@ enum MailState : std::uint32_t { kMailFree, kMailClaimed, kMailPosted, kMailDone
 
 struct Mailbox {
   std::atomic<std::uint32_t> state;
-  Arena arena;
+  inject::Arena arena;
   Explorer* explorer;
   std::string* call_text;
   bool narrating;
@@ -51,10 +51,10 @@ void set_and_wake(std::atomic<std::uint32_t>& word, std::uint32_t value) {
 }
 
 [[noreturn]] void take_over(Mailbox& mail) {
-  use_private_arena();
-  private_arena() = mail.arena;
-  std::memcpy(private_arena().begin(), reinterpret_cast<std::byte*>(&mail) + kImageOffset,
-              private_arena().used_bytes());
+  inject::use_private_arena();
+  inject::private_arena() = mail.arena;
+  std::memcpy(inject::private_arena().begin(), reinterpret_cast<std::byte*>(&mail) + kImageOffset,
+              inject::private_arena().used_bytes());
   g_explorer = mail.explorer;
   g.call_text = mail.call_text;
   g.narrating = mail.narrating;
@@ -116,10 +116,8 @@ void start_zygotes() {
   for (g_zygote_count = 0; g_zygote_count < wanted && g_zygote_count < kZygotesMost; ++g_zygote_count) {
     const std::uint32_t i = g_zygote_count;
     if (g_mailboxes[i] == nullptr) {
-      const long at =
-          kernel(SYS_mmap, 0, kMailboxBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-      if (at < 0 && at > -4096) return;
-      g_mailboxes[i] = reinterpret_cast<Mailbox*>(at);
+      g_mailboxes[i] = reinterpret_cast<Mailbox*>(inject::map_shared(kMailboxBytes));
+      if (g_mailboxes[i] == nullptr) return;
     }
     g_mailboxes[i]->state = kMailFree;
   }
@@ -157,15 +155,15 @@ void explore_next_layer() {
   if (g_explorer->crash_again()) {
     Mailbox* mail = claim_zygote();
     if (mail == nullptr) tool_error("no zygote is free for the next crash");
-    if (private_arena().used_bytes() > kMailboxBytes - kImageOffset)
+    if (inject::private_arena().used_bytes() > kMailboxBytes - kImageOffset)
       user_error("a recovery wrote more than the model can hold before a second crash");
-    mail->arena = private_arena();
+    mail->arena = inject::private_arena();
     mail->explorer = g_explorer;
     mail->call_text = g.call_text;
     mail->narrating = g.narrating;
     mail->from = copy;
-    std::memcpy(reinterpret_cast<std::byte*>(mail) + kImageOffset, private_arena().begin(),
-                private_arena().used_bytes());
+    std::memcpy(reinterpret_cast<std::byte*>(mail) + kImageOffset, inject::private_arena().begin(),
+                inject::private_arena().used_bytes());
     own.began_ns = 0;
     set_and_wake(mail->state, kMailPosted);
     wait_until(mail->state, kMailDone);

@@ -7,8 +7,8 @@
 
 #include <cstring>
 
-#include "recovery/inprocess/arena.h"
-#include "recovery/inprocess/gate.h"
+#include "inject/arena.h"
+#include "inject/gate.h"
 #include "recovery/inprocess/runtime.h"
 
 namespace crashcut::inprocess {
@@ -18,8 +18,7 @@ namespace {
 // To the kernel a modelled descriptor is a copy of one empty memfd: no number is given out twice, poll() says
 // ready, epoll_ctl() says EPERM, isatty() says no.
 int reserve_fd(int lowest) {
-  if (g.lowest_fd != nullptr) lowest = g.lowest_fd(lowest);
-  const long fd = kernel(SYS_fcntl, g.placeholder, F_DUPFD, lowest);
+  const long fd = kernel(SYS_fcntl, g.placeholder, F_DUPFD, lowest_fd(lowest));
   if (fd < 0) return static_cast<int>(fd);
   if (fd >= kFdsMost) {
     kernel(SYS_close, fd);
@@ -91,15 +90,15 @@ fusefs::Process::Setup process_setup(fusefs::Filesystem& filesystem) {
   setup.root = kModelRoot;
   setup.reserve_fd = reserve_fd;
   setup.free_fd = free_fd;
-  setup.effects = g.phase == Phase::kExecuting ? g.effects : nullptr;
+  setup.effects = g_phase == Phase::kExecuting ? effects_of_calls() : nullptr;
   return setup;
 }
 
 void start_execution_model() {
   auto* model = new Model;
-  model->recorder = std::make_unique<fusefs::Recorder>(g.header->model, nullptr, g.effects);
+  model->recorder = std::make_unique<fusefs::Recorder>(g.header->model, nullptr, effects_of_calls());
   fusefs::Filesystem::Setup setup = filesystem_setup(model->recorder.get(), nullptr);
-  if (g.prepare_filesystem != nullptr) g.prepare_filesystem(setup);
+  prepare_filesystem(setup);
   model->filesystem = std::make_unique<fusefs::Filesystem>(std::move(setup));
   model->process = std::make_unique<fusefs::Process>(process_setup(*model->filesystem));
   g.model = model;

@@ -10,7 +10,7 @@
 //
 // Channels: the control file (a memfd, mapped shared by all; layout below) and one SOCK_SEQPACKET socket with
 //   Request going in and Reply coming out, one at a time. Both reach the program as descriptors named by the
-//   environment variable kEnvironment ("<control fd>,<socket fd>"), which the runtime removes.
+//   environment variable inject::kControlVariable, which the library removes.
 //
 // Who writes what: `Header` parameters: crashcut, before the start; counters and results: the runtime. Records
 //   are written by whoever reaps a recovery, so a recovery that dies in any way still has one; or by its process,
@@ -24,6 +24,7 @@
 #include <cstdint>
 
 #include "fusefs/profile.h"
+#include "inject/environment.h"
 #include "persist/choices.h"
 #include "recovery/result/failure.h"
 #include "recovery/result/path.h"
@@ -32,9 +33,7 @@ namespace crashcut::inprocess {
 
 inline constexpr std::uint64_t kMagic = 0x637261736863757a;
 inline constexpr std::uint32_t kVersion = 4;
-inline constexpr const char* kEnvironment = "CRASHCUT_RUNTIME";
-inline constexpr const char* kBindNowMark = "CRASHCUT_BIND_NOW";  // LD_BIND_NOW is ours, not the user's
-inline constexpr const char* kModelRoot = "/crashcut";
+using inject::kModelRoot;
 
 inline constexpr std::size_t kTextMost = 4096;
 inline constexpr std::size_t kOutputMost = 64 * 1024;  // of each of stdout and stderr; more is cut off and marked
@@ -49,8 +48,7 @@ using result::kCrashAgain;
 // The regions of the control file, sparse.
 inline constexpr std::uint64_t kHeaderOffset = 0;
 inline constexpr std::uint64_t kSlotsOffset = std::uint64_t{1} << 20;
-inline constexpr std::uint64_t kDigestOffset = std::uint64_t{3}
-                                               << 30;  // of the last recording, see recovery/joint/digest.h
+inline constexpr std::uint64_t kDigestOffset = std::uint64_t{3} << 30;  // of the last recording, see digest.h
 inline constexpr std::uint64_t kDigestBytes = std::uint64_t{512} << 20;
 inline constexpr std::uint64_t kObservedOffset =
     kDigestOffset + kDigestBytes;  // what recoveries looked at: a hash table of names

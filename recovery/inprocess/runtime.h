@@ -1,11 +1,8 @@
 // Runtime: what the parts of the injected library share. One per process; forked with it.
 //
-// Phases: constructing (static constructors of the program run), coordinating (C), executing (E), recovering (R).
 // Threads: the program's threads enter through the SIGSYS handler; the model and what is marked so here is
 //   used under the model's lock only.
 #pragma once
-
-#include <signal.h>
 
 #include <atomic>
 #include <cstdint>
@@ -19,14 +16,22 @@
 #include "fusefs/filesystem.h"
 #include "fusefs/process.h"
 #include "fusefs/recorder.h"
+#include "inject/end.h"
+#include "inject/model.h"
 #include "persist/cut.h"
 #include "recovery/inprocess/protocol.h"
 
 namespace crashcut::inprocess {
 
-struct Call;
-
-enum class Phase { kIdle, kConstructing, kCoordinating, kExecuting, kRecovering };
+using inject::Call;
+using inject::g_phase;
+using inject::kernel;
+using inject::Phase;
+using inject::set_dispatch;
+using inject::spend_image;
+using inject::tool_error;
+using inject::unsupported;
+using inject::user_error;
 
 // Memory that shows a modelled file: MAP_SHARED, and not writable.
 struct FileMapping {
@@ -58,17 +63,13 @@ inline constexpr int kFdsMost = 65536;
 inline constexpr int kExitTool = 101;  // of a process of ours that stopped itself; the shared memory says why
 
 struct Runtime {
-  Phase phase = Phase::kIdle;
   std::byte* control = nullptr;
   Header* header = nullptr;
   Slot* slot = nullptr;
   int socket = -1;
   int placeholder = -1;  // what a modelled descriptor is to the kernel
   int pid = 0;
-  long tid_offset = -1;  // of the thread's id in libc's thread descriptor
   void (*recover)() = nullptr;
-  std::byte* model_stack_begin = nullptr;
-  std::byte* model_stack_top = nullptr;
   std::atomic<std::uint32_t> lock{0};
   std::atomic<int> threads{1};
   const fusefs::Recording* recording = nullptr;  // of main(), sealed
@@ -82,40 +83,19 @@ struct Runtime {
   bool restorable = false;  // when this recovery ends, its process can be made a fresh image again (snapshot.h)
   std::string* call_text = nullptr;
 
-  // Set where the program's threads are scheduled (recovery/joint/): main() is then run again and again, in children of
-  // a child of the coordinator.
-  void (*serve_threads)(int argc, char** argv, char** envp, int (*real_main)(int, char**, char**)) = nullptr;
-  void (*on_error)(std::string_view sentence, Blame blame) = nullptr;  // in these; does not return
-  void (*on_spend)() = nullptr;
-  // Answer what changes from run to run, in static constructors and recoveries too. False: the kernel does.
-  bool (*answer)(long number, long* a, long& result) = nullptr;
-  bool (*emulate)(const siginfo_t& info, void* ucontext) = nullptr;
-  void (*stop_emulating)() = nullptr;  // the program handles SIGSEGV itself from now on
-  fusefs::Effects* effects = nullptr;
-  void (*prepare_filesystem)(fusefs::Filesystem::Setup& setup) = nullptr;
-  int (*lowest_fd)(int lowest) = nullptr;  // where to look for a free number
-
   bool models_fd(long fd) const {
     return fd >= 0 && fd < kFdsMost && (modelled_fds[fd / 64].load(std::memory_order_relaxed) >> (fd % 64) & 1) != 0;
   }
 };
 extern Runtime g;
 
-// End this process with a sentence: crashcut cannot go on. They never return to the program.
-[[noreturn]] void tool_error(std::string_view sentence);  // we failed, or the system did
-[[noreturn]] void user_error(std::string_view sentence);  // the program, or how it is used, is to be changed
-// The program did something that only the mounted front end can model.
-[[noreturn]] void unsupported(std::string_view call);
-
 std::uint64_t now_ns();
 
-// --- dispatch.cc
+// --- file_calls.cc
 // Whether the model does the call, unless it says kForward.
 bool is_model_call(const Call& call);
 // A call of crashcut.h.
 long own_call(Call& call);
-// Installs the SIGSYS handler. False where the kernel lacks syscall user dispatch.
-bool install_dispatch();
 // Runs `function` on the model's stack, under its lock.
 void run_in_model(void (*function)(void*), void* argument);
 template <class F>
@@ -142,6 +122,13 @@ fusefs::Credentials own_credentials();
 fusefs::Credentials real_credentials();
 fusefs::Process::Setup process_setup(fusefs::Filesystem& filesystem);
 fusefs::Filesystem::Setup filesystem_setup(fusefs::Recorder* recorder, fusefs::Medium* medium);
+
+// --- scheduled_calls.cc: main() where its threads are scheduled
+// Where the effects of calls go; null where threads are not scheduled.
+fusefs::Effects* effects_of_calls();
+void prepare_filesystem(fusefs::Filesystem::Setup& setup);
+// Where to look for a free number.
+int lowest_fd(int lowest);
 
 // --- slots.cc: live processes, and what becomes of them
 struct Child {
@@ -192,8 +179,6 @@ bool reached(std::string_view mark);
 // The recovery of this process has ended: runs the next one in its place, in a fresh image. Returns where there is
 // none, or where whoever waits for this process must see to it. Call in the model.
 void go_on_with_next();
-// The kernel is about to do what a restored image would not forget: this recovery is the last of its process.
-void spend_image();
 // Where the heap of the image ends, for calls that move it.
 std::uint64_t image_break();
 
@@ -214,7 +199,7 @@ void describe_recording(std::uint32_t layer, const fusefs::Recording& recording)
 void finish_trace();
 
 // --- coordinator.cc
-int coordinate(int argc, char** argv, char** envp, int (*real_main)(int, char**, char**));
+int coordinate(int argc, char** argv, char** envp, inject::Main real_main);
 // In a fresh image: descriptors and output as recoveries have them.
 void prepare_recoveries();
 // In a fresh image: runs crashcut_recover() on the model that stands, and ends the process.

@@ -13,11 +13,13 @@
 
 #include <cstring>
 
+#include "inject/arena.h"
+#include "inject/check.h"
+#include "inject/gate.h"
+#include "inject/snapshot.h"
 #include "recovery/inprocess/explorer.h"
-#include "recovery/inprocess/gate.h"
+#include "recovery/inprocess/models.h"
 #include "recovery/inprocess/runtime.h"
-#include "recovery/inprocess/runtime_check.h"
-#include "recovery/inprocess/snapshot.h"
 #include "recovery/inprocess/work.h"
 
 namespace crashcut::inprocess {
@@ -44,7 +46,7 @@ struct Series {
   std::uint32_t long_in_a_row;  // one may be long by chance
   std::uint64_t began_cpu_ns;   // processor time of the process when the current recovery began
   void* resume_at[5];           // of __builtin_setjmp
-  Snapshot snapshot;
+  inject::Snapshot snapshot;
   std::uint32_t number_count;
   // Of the tree, as the current recovery began: 11 a choice, and a choice takes 8 bytes of a slot.
   std::uint32_t numbers[2 * kSlotBytes];
@@ -57,10 +59,8 @@ bool is_stopped() { return g.header->stop.load(std::memory_order_relaxed) != 0; 
 bool is_long(std::uint32_t long_in_a_row) { return long_in_a_row >= kLongInARow && g.header->max_recoveries == 0; }
 
 void make_series() {
-  const long at =
-      kernel(SYS_mmap, 0, sizeof(Series), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (at < 0 && at > -4096) tool_error("the system has no memory for another process");
-  g_series = reinterpret_cast<Series*>(at);
+  g_series = reinterpret_cast<Series*>(inject::map_shared(sizeof(Series)));
+  if (g_series == nullptr) tool_error("the system has no memory for another process");
   g_series->server_slot = g.slot;
 }
 
@@ -170,8 +170,7 @@ void close_modelled_fds() {
 
 }  // namespace
 
-void spend_image() {
-  if (g.on_spend != nullptr) g.on_spend();
+void spend_series() {
   if (!g.restorable) return;
   g.restorable = false;
   g_series->is_spent = true;

@@ -82,7 +82,7 @@ class Session {
     int stdin_fd = -1;                                         // of main(); -1: /dev/null
     int stdout_fd = -1;  // of main() and of what runs before it; -1: ours. Recoveries' output is captured
     int stderr_fd = -1;
-    // Threads are scheduled by whoever owns these descriptors (recovery/joint/): main() is not run by this Session.
+    // Threads are scheduled by whoever owns these descriptors: main() is not run by this Session.
     int threads_control_fd = -1;
     int threads_names_fd = -1;
   };
@@ -99,7 +99,7 @@ class Session {
   bool is_alive() const;
   // Where threads are scheduled: counts, bounds and stops of the explorations so far are forgotten.
   void begin_again();
-  // The digest of the last execution (recovery/joint/digest.h); empty where it is too long.
+  // The digest of the last execution (recovery/inprocess/digest.h); empty where it is too long.
   std::span<const std::uint64_t> digest() const;
   // From now on what recoveries look at is noted; what was noted since the last time, sorted. Nothing where it is too
   // much.

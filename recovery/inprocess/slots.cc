@@ -8,8 +8,9 @@
 
 #include <cstring>
 
+#include "inject/gate.h"
 #include "inject/interpose.h"
-#include "recovery/inprocess/gate.h"
+#include "inject/process.h"
 #include "recovery/inprocess/runtime.h"
 
 namespace crashcut::inprocess {
@@ -166,10 +167,10 @@ void record_end(const Slot& slot, int status) {
 }
 
 long* own_thread_id() {
-  if (g.tid_offset < 0) return nullptr;
+  if (inject::thread_id_offset() < 0) return nullptr;
   char* self;
   asm("movq %%fs:0x10, %0" : "=r"(self));
-  return reinterpret_cast<long*>(self + g.tid_offset);
+  return reinterpret_cast<long*>(self + inject::thread_id_offset());
 }
 
 }  // namespace
@@ -222,18 +223,15 @@ Child fork_child(Slot* slot) {
   const long flags = CLONE_PARENT_SETTID | (thread_id != nullptr ? CLONE_CHILD_SETTID : 0);
   const long pid = kernel(SYS_clone, flags, 0, &slot->pid, thread_id, 0);
   if (pid != 0) return {pid, slot};
-  kernel(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL);
-  if (kernel(SYS_getppid) != g.pid) kernel(SYS_exit_group, 0);
+  inject::end_with_parent(g.pid);
   g.pid = slot->pid;
   g.slot = slot;
   return {0, slot};
 }
 
 int wait_for(const Child& child, std::uint64_t* cpu_ns) {
-  int status = 0;
   rusage used;
-  while (kernel(SYS_wait4, child.pid, &status, __WALL, &used) == -EINTR) {
-  }
+  const int status = inject::wait_for_process(child.pid, &used);
   if (cpu_ns != nullptr) {
     const long us =
         (used.ru_utime.tv_sec + used.ru_stime.tv_sec) * 1000000 + used.ru_utime.tv_usec + used.ru_stime.tv_usec;

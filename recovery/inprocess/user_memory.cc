@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "recovery/inprocess/gate.h"
+#include "inject/gate.h"
 #include "recovery/inprocess/runtime.h"
 
 // Each touches one byte and returns 0; the handler sends one that faults on to crashcut_touch_failed.
@@ -55,10 +55,10 @@ constinit Faults g_faults = Faults::kTrusted;
 // What of the program's memory the model may write to without having touched it.
 constinit std::uint64_t g_lent_begin = 0, g_lent_end = 0;
 
-std::uint64_t bit_of(int signal) { return std::uint64_t{1} << (signal - 1); }
+using inject::bit_of;
 
 void on_fault(int signal, siginfo_t* info, void* ucontext) {
-  if (signal == SIGSEGV && g.emulate != nullptr && g.emulate(*info, ucontext)) return;
+  if (signal == SIGSEGV && inject::do_fault(*info, ucontext)) return;
   auto& regs = static_cast<ucontext_t*>(ucontext)->uc_mcontext.gregs;
   const bool is_from_elsewhere = info->si_code <= 0;  // sent by kill() and the like
   const greg_t at = regs[REG_RIP];
@@ -76,23 +76,16 @@ void on_fault(int signal, siginfo_t* info, void* ucontext) {
     // As without us: back there it happens again.
     if (is_in_runtime && address >= g_lent_begin && address < g_lent_end)
       g.slot->in_runtime.store(0, std::memory_order_relaxed);
-    const KernelSigaction standard{};
+    const inject::KernelSigaction standard{};
     kernel(SYS_rt_sigaction, signal, &standard, 0, 8);
   }
   if (is_from_elsewhere) kernel(SYS_tgkill, kernel(SYS_getpid), kernel(SYS_gettid), signal);
 }
 
-long install(int signal) {
-  KernelSigaction action{};
-  action.handler = reinterpret_cast<void*>(on_fault);
-  action.flags = SA_SIGINFO | SA_ONSTACK | 0x04000000 /* SA_RESTORER */;
-  action.restorer = reinterpret_cast<void*>(crashcut_restorer);
-  action.mask = ~bit_of(SIGSYS);
-  return kernel(SYS_rt_sigaction, signal, &action, 0, 8);
-}
+bool install(int signal) { return inject::install_handler(signal, on_fault, SA_ONSTACK, ~bit_of(SIGSYS)); }
 
 bool is_installed(int signal) {
-  KernelSigaction now{};
+  inject::KernelSigaction now{};
   return kernel(SYS_rt_sigaction, signal, 0, &now, 8) == 0 && now.handler == reinterpret_cast<void*>(on_fault);
 }
 
@@ -173,9 +166,9 @@ void end_loans() { g_lent_end = 0; }
 void catch_faults() {
   g_faults = Faults::kCaught;
   for (const int signal : kSignals) {
-    KernelSigaction now{};
+    inject::KernelSigaction now{};
     const bool is_default = kernel(SYS_rt_sigaction, signal, 0, &now, 8) == 0 && now.handler == nullptr;
-    if (!is_default || install(signal) != 0) g_faults = Faults::kAsked;
+    if (!is_default || !install(signal)) g_faults = Faults::kAsked;
   }
 }
 
@@ -183,14 +176,15 @@ bool catches_faults() { return g_faults == Faults::kCaught; }
 
 bool is_fault_signal(long signal) { return signal == SIGSEGV || signal == SIGBUS; }
 
-long change_fault_action(long signal, const KernelSigaction* wanted, KernelSigaction* old) {
-  KernelSigaction before{};
+long change_fault_action(long signal, const inject::KernelSigaction* wanted, inject::KernelSigaction* old) {
+  inject::KernelSigaction before{};
   kernel(SYS_rt_sigaction, signal, 0, &before, 8);
-  if (before.handler == reinterpret_cast<void*>(on_fault)) before = KernelSigaction{};
+  if (before.handler == reinterpret_cast<void*>(on_fault)) before = inject::KernelSigaction{};
   if (wanted != nullptr) {
     const bool is_default = wanted->handler == nullptr;
-    if (!is_default && signal == SIGSEGV && g.stop_emulating != nullptr) g.stop_emulating();
-    const long result = is_default ? install(static_cast<int>(signal)) : kernel(SYS_rt_sigaction, signal, wanted, 0, 8);
+    if (!is_default && signal == SIGSEGV) inject::tell_models(&inject::Model::leave_faults);
+    if (is_default) install(static_cast<int>(signal));
+    const long result = is_default ? 0 : kernel(SYS_rt_sigaction, signal, wanted, 0, 8);
     if (result != 0) return result;
   }
   if (old != nullptr) *old = before;
@@ -200,7 +194,7 @@ long change_fault_action(long signal, const KernelSigaction* wanted, KernelSigac
 
 void trust_program() {
   g_faults = Faults::kTrusted;
-  const KernelSigaction standard{};
+  const inject::KernelSigaction standard{};
   for (const int signal : kSignals) {
     if (is_installed(signal)) kernel(SYS_rt_sigaction, signal, &standard, 0, 8);
   }

@@ -6,22 +6,16 @@
 //   its own the kernel is asked instead.
 // A long buffer to be filled is touched at its beginning only: how much of it a call fills is not known before. A fault
 //   beyond is the program's own death by the signal.
-// Threads: the model's lock, but for those that are scheduled (recovery/joint/): their signals are the scheduler's, and
+// Threads: the model's lock, but for those that are scheduled: their signals are the scheduler's, and
 //   what they pass is trusted.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
-namespace crashcut::inprocess {
+#include "inject/signals.h"
 
-// How the kernel has a struct sigaction.
-struct KernelSigaction {
-  void* handler;
-  std::uint64_t flags;
-  void* restorer;
-  std::uint64_t mask;
-};
+namespace crashcut::inprocess {
 
 // How many bytes, from the first on, may be read or written.
 std::size_t readable_bytes(const void* from, std::size_t count);
@@ -41,7 +35,7 @@ void catch_faults();
 bool catches_faults();
 // SIGSEGV and SIGBUS as the program sees them: sigaction() of one.
 bool is_fault_signal(long signal);
-long change_fault_action(long signal, const KernelSigaction* wanted, KernelSigaction* old);
+long change_fault_action(long signal, const inject::KernelSigaction* wanted, inject::KernelSigaction* old);
 // The scheduler takes over.
 void trust_program();
 

@@ -5,7 +5,7 @@
 #include <atomic>
 #include <cstring>
 
-#include "recovery/inprocess/gate.h"
+#include "inject/gate.h"
 #include "recovery/inprocess/runtime.h"
 
 namespace crashcut::inprocess {

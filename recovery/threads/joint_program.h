@@ -1,7 +1,7 @@
 // JointProgram: a threaded program whose files are modelled: run under given schedules, then crashed.
 //
-// One process tree (recovery/joint/joint.h) with two ends here: RealProgram for the schedules, Session for the
-// recoveries of the execution that came last.
+// One process tree (recovery/inprocess/scheduled_calls.cc) with two ends here: RealProgram for the schedules, Session
+// for the recoveries of the execution that came last.
 #pragma once
 
 #include <memory>

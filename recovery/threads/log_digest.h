@@ -20,7 +20,7 @@ namespace crashcut::recovery {
 
 class LogDigest {
  public:
-  // Words as recovery/joint/digest.h has them; nothing where they make no sense.
+  // Words as recovery/inprocess/digest.h has them; nothing where they make no sense.
   static std::optional<LogDigest> read(std::span<const std::uint64_t> words);
 
   // What is left of it for who looks at nothing but `names` (sorted).

@@ -244,8 +244,8 @@ void fail(Failure failure, std::int64_t number, std::string_view text, const voi
   // It died in the middle of a call on files, by an argument of its own: what it did may be anything.
   if (self.is_in_file_step) {
     self.is_in_file_step = false;
-    Footprint everything = g_file_model->take_footprint();
-    finish_turn(self.done, std::move(everything), g_file_model->text_of_call());
+    Footprint everything = kFileModel.take_footprint();
+    finish_turn(self.done, std::move(everything), kFileModel.text_of_call());
   }
   char kept[512];
   const std::size_t length = std::min(text.size(), sizeof kept - 1);

@@ -17,6 +17,11 @@ inline bool is_time(const timespec* until) {
 // The running actor's virtual time, from 1970 on. Asking takes a moment of it.
 inline constexpr std::uint64_t kEpoch_ns = 1'577'836'800'000'000'000;  // 2020-01-01: when executions begin
 std::uint64_t now_ns();
+// Processor time: all threads run all the time.
+inline std::uint64_t used_ns() { return now_ns() - kEpoch_ns; }
+inline timespec to_timespec(std::uint64_t ns) {
+  return {static_cast<time_t>(ns / 1'000'000'000), static_cast<long>(ns % 1'000'000'000)};
+}
 // Numbers that are the actor's own, and the same in every execution.
 void fill_random(void* out, std::size_t bytes);
 }  // namespace crashcut::scheduler::runtime

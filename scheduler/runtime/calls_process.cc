@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "inject/model.h"
 #include "scheduler/primitives/spin.h"
 #include "scheduler/runtime/calls.h"
 #include "scheduler/runtime/gate.h"
@@ -45,9 +46,6 @@ void note_asked() {
   if (g_is_instrumented) note_change();
 }
 
-timespec to_timespec(std::uint64_t ns) {
-  return {static_cast<time_t>(ns / 1'000'000'000), static_cast<long>(ns % 1'000'000'000)};
-}
 std::uint64_t to_ns(const timespec& t) {
   return static_cast<std::uint64_t>(t.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(t.tv_nsec);
 }
@@ -191,7 +189,9 @@ EXPORT(ssize_t, getrandom)(void* out, std::size_t bytes, unsigned) {
 }
 EXPORT(int, getentropy)(void* out, std::size_t bytes) { return fill_random(out, bytes), 0; }
 // Before main() too. A recovery has the real ones.
-static bool has_real_pid() { return g_control == nullptr && (g_is_constructing == nullptr || !g_is_constructing()); }
+static bool has_real_pid() {
+  return g_control == nullptr && crashcut::inject::g_phase != crashcut::inject::Phase::kConstructing;
+}
 EXPORT(pid_t, getpid)() { return static_cast<pid_t>(has_real_pid() ? kernel(SYS_getpid) : kProgramPid); }
 EXPORT(pid_t, getppid)() { return static_cast<pid_t>(has_real_pid() ? kernel(SYS_getppid) : kProgramPid - 1); }
 EXPORT(pid_t, gettid)() { return getpid() + (is_scheduling() ? static_cast<pid_t>(index(current_actor().id)) : 0); }

@@ -8,6 +8,7 @@
 
 #include <cstring>
 
+#include "inject/process.h"
 #include "scheduler/runtime/gate.h"
 #include "scheduler/runtime/protocol.h"
 
@@ -64,7 +65,6 @@ struct Tcb {
 void* (*g_allocate_tls)(void*) = nullptr;
 void (*g_ctype_init)() = nullptr;
 void (*g_call_tls_dtors)() = nullptr;
-long g_tid_offset = -1;
 int g_tid = 0;
 std::uint32_t g_slots_used = 0;
 
@@ -87,12 +87,9 @@ bool prepare_fibers() {
   g_allocate_tls = reinterpret_cast<void* (*)(void*)>(dlsym(RTLD_DEFAULT, "_dl_allocate_tls"));
   g_ctype_init = reinterpret_cast<void (*)()>(dlsym(RTLD_DEFAULT, "__ctype_init"));
   g_call_tls_dtors = reinterpret_cast<void (*)()>(dlsym(RTLD_DEFAULT, "__call_tls_dtors"));
-  const char* self = reinterpret_cast<const char*>(read_fs_base());
   g_tid = static_cast<int>(kernel(SYS_gettid));
-  for (long offset = 64; offset < 2048 && g_tid_offset < 0; offset += 4) {
-    if (*reinterpret_cast<const int*>(self + offset) == g_tid) g_tid_offset = offset;
-  }
-  return g_allocate_tls != nullptr && g_ctype_init != nullptr && g_call_tls_dtors != nullptr && g_tid_offset > 0;
+  return g_allocate_tls != nullptr && g_ctype_init != nullptr && g_call_tls_dtors != nullptr &&
+         inject::thread_id_offset() > 0;
 }
 
 void adopt_main(Fiber& fiber) { fiber.fs_base = read_fs_base(); }
@@ -116,7 +113,7 @@ bool make_fiber(Fiber& fiber, std::uint32_t slot, std::size_t stack_bytes, void 
   tcb->tcb = tcb->self = tcb;
   tcb->stack_guard = own->stack_guard;
   tcb->pointer_guard = own->pointer_guard;
-  *reinterpret_cast<int*>(reinterpret_cast<char*>(tcb) + g_tid_offset) = g_tid;
+  *reinterpret_cast<int*>(reinterpret_cast<char*>(tcb) + inject::thread_id_offset()) = g_tid;
   fiber.fs_base = reinterpret_cast<std::uint64_t>(tcb);
   // As crashcut_switch leaves it: modes, six registers, where to go on; the stack is as after a call.
   auto* top = reinterpret_cast<std::uint64_t*>(slot_end - 64);

@@ -13,8 +13,6 @@
 
 namespace crashcut::scheduler::runtime {
 
-const FileModel* g_file_model = nullptr;
-
 namespace {
 
 bool changes_something(const Footprint& footprint) {
@@ -38,17 +36,17 @@ void lock_all(Actor& self, file::Verb verb) {
 void finish_step(std::int64_t observed) {
   Actor& self = current_actor();
   self.is_in_file_step = false;
-  Footprint footprint = g_file_model->take_footprint();
+  Footprint footprint = kFileModel.take_footprint();
   if (changes_something(footprint)) {
     self.yields_in_a_row = 0;
     note_written();
   }
   for (Access& access : self.done) access.observed = observed;
-  finish_turn(self.done, std::move(footprint), g_file_model->text_of_call());
+  finish_turn(self.done, std::move(footprint), kFileModel.text_of_call());
 }
 
 Operation call_operation(const FileCall& call, const Actor& self) {
-  Operation operation(Access{file::kCalls, file::kCall, static_cast<std::int64_t>(g_file_model->name_of(call))});
+  Operation operation(Access{file::kCalls, file::kCall, static_cast<std::int64_t>(kFileModel.name_of(call))});
   for (const ObjectId lock : self.file_locks) {
     if (lock != ObjectId{}) operation.add({lock, file::kPass});
   }
@@ -66,15 +64,15 @@ long execute_in_turn(FileCall& call, const void* caller) {
     begin_step(call_operation(call, self), caller);
     self.done = Access{file::kCalls, file::kCall, self.done[0].argument};
     self.is_holding_locks = false;
-    const long result = g_file_model->execute(call);
+    const long result = kFileModel.execute(call);
     if (result != FileModel::kWouldBlock) {
       lock_all(self, self.is_holding_locks ? file::kRelease : file::kPass);
       self.is_holding_locks = false;
-      finish_step(static_cast<std::int64_t>(g_file_model->observed_by(call, result) >> 1));
+      finish_step(static_cast<std::int64_t>(kFileModel.observed_by(call, result) >> 1));
       return result;
     }
     // It found a lock that it did not know it would need. It tried, and waits.
-    const ObjectId lock = keyed_object(PrimitiveId::kFile, g_file_model->blocked_by());
+    const ObjectId lock = keyed_object(PrimitiveId::kFile, kFileModel.blocked_by());
     self.done.add({lock, file::kTry});
     finish_step(EAGAIN);
     self.file_locks[0] = lock;
@@ -93,22 +91,21 @@ void go_on_later() {
   self.done = Access{file::kCalls, file::kGoOn};
 }
 
-bool do_file_call(long number, long* a, const void* caller, long& result) {
-  if (g_file_model == nullptr) return false;
-  FileCall call{number, {a[0], a[1], a[2], a[3], a[4], a[5]}};
-  if (!g_file_model->is_ours(call)) return false;
+bool do_file_call(inject::Call& asked) {
+  FileCall call{asked};
+  if (!kFileModel.is_ours(call)) return false;
   const int kept_errno = errno;
   if (is_scheduling() && !current_actor().is_in_file_step) {
-    if (g_file_model->is_assumption(call)) perform(assume::wait(), caller);
-    result = execute_in_turn(call, caller);
+    if (kFileModel.is_assumption(call)) perform(assume::wait(), call.caller);
+    call.result = execute_in_turn(call, call.caller);
   } else {
     // After exit(): nobody else is left.
-    result = g_file_model->execute(call);
-    (void)g_file_model->take_footprint();
+    call.result = kFileModel.execute(call);
+    (void)kFileModel.take_footprint();
   }
   errno = kept_errno;
-  std::copy(std::begin(call.a), std::end(call.a), a);
-  return result != FileModel::kNotOurs;
+  asked = call;
+  return call.result != FileModel::kNotOurs;
 }
 
 namespace {

@@ -1,5 +1,4 @@
-// Files: what the runtime asks of a model of files, where there is one (recovery/joint/); without one files are the
-// real ones, and nobody schedules them.
+// Files: what the scheduler asks of the model of files, whose calls are operations (recovery/inprocess/).
 //
 // A call is a step, or several: in the middle of one that goes block by block the model calls go_on_later(), and others
 // may run.
@@ -10,14 +9,13 @@
 #include <span>
 #include <string_view>
 
+#include "inject/call.h"
 #include "scheduler/footprint.h"
 #include "scheduler/operation.h"
 
 namespace crashcut::scheduler::runtime {
 
-struct FileCall {
-  long number;
-  long a[6];
+struct FileCall : inject::Call {
   static constexpr int kLocksMost = 2;
   std::uint64_t locks[kLocksMost] = {};  // that it needs, by their keys; 0: none
 };
@@ -39,10 +37,11 @@ struct FileModel {
   void (*end)();
 };
 
-extern const FileModel* g_file_model;
+extern const FileModel kFileModel;
 
-// A system call of the program. False where it is the kernel's, with `a` as it is to be done.
-bool do_file_call(long number, long* a, const void* caller, long& result);
+// A system call of the program, when its turn has come. False where it is the kernel's, with its arguments as it is to
+// be done.
+bool do_file_call(inject::Call& call);
 // In the middle of a call: others may go first.
 void go_on_later();
 // The running actor; 0 outside of executions. And a number that no other call of this actor gets.

@@ -8,6 +8,7 @@
 
 #include <cstring>
 
+#include "inject/arena.h"
 #include "scheduler/runtime/calls.h"
 #include "scheduler/runtime/gate.h"
 #include "scheduler/runtime/meetings.h"
@@ -19,7 +20,6 @@ namespace {
 constexpr std::uint64_t kHeapsAt = 0x120000000000;
 constexpr std::size_t kHeapBytes = std::size_t{4} << 30;
 constexpr std::size_t kHeaderBytes = 16;
-constexpr int kClasses = 48;
 constexpr std::size_t kPage = 4096;
 
 struct Block {
@@ -33,7 +33,7 @@ enum Mark : std::uint16_t { kInUse = 0xa110, kFreed = 0xf7ee };
 
 struct Heap {
   char* top = nullptr;
-  void* free[kClasses] = {};
+  void* free[inject::kSizeClasses] = {};
 };
 Heap g_heaps[kActorsMost];
 std::uint32_t g_actor = 0;
@@ -55,20 +55,6 @@ bool map_heap(std::uint32_t actor) {
   return true;
 }
 
-// Classes: four to a power of two.
-std::uint16_t class_of(std::size_t bytes, std::size_t& rounded) {
-  if (bytes <= 64) {
-    rounded = (bytes + 15) / 16 * 16;
-    return static_cast<std::uint16_t>(rounded / 16);
-  }
-  const int log = 63 - __builtin_clzll(bytes - 1);
-  const std::size_t quarter = std::size_t{1} << (log - 2);
-  rounded = (bytes + quarter - 1) / quarter * quarter;
-  const auto part = static_cast<int>((rounded - (std::size_t{1} << log)) / quarter);
-  const auto number = static_cast<std::uint16_t>((log - 6) * 4 + part + 4);
-  return number < kClasses ? number : kNever;
-}
-
 Block* header_of(void* p) { return reinterpret_cast<Block*>(static_cast<char*>(p) - kHeaderBytes); }
 
 void* allocate(std::size_t bytes, std::size_t alignment) {
@@ -76,9 +62,9 @@ void* allocate(std::size_t bytes, std::size_t alignment) {
   Heap& heap = g_heaps[actor];
   if (!g_is_mapped[actor] && !map_heap(actor)) return nullptr;
   if (heap.top == nullptr) heap.top = begin_of(actor);
-  std::size_t rounded = 0;
-  std::uint16_t size_class = class_of(bytes == 0 ? 1 : bytes, rounded);
-  if (alignment > 16) size_class = kNever;
+  const auto [index, rounded] = inject::size_class_of(bytes == 0 ? 1 : bytes);
+  const bool is_reused = index < inject::kSizeClasses && alignment <= 16;
+  const std::uint16_t size_class = is_reused ? static_cast<std::uint16_t>(index) : kNever;
   if (size_class != kNever && heap.free[size_class] != nullptr) {
     void* block = heap.free[size_class];
     heap.free[size_class] = *static_cast<void**>(block);
@@ -146,9 +132,8 @@ void save_heap() {
   g_saved = g_heaps[0];
   if (g_saved.top == nullptr) return;
   const auto bytes = static_cast<std::size_t>(g_saved.top - begin_of(0));
-  const long at = kernel(SYS_mmap, 0, bytes + 1, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (at < 0 && at > -4096) return;
-  g_saved_bytes = reinterpret_cast<char*>(at);
+  g_saved_bytes = reinterpret_cast<char*>(inject::map_private(bytes + 1));
+  if (g_saved_bytes == nullptr) return;
   std::memcpy(g_saved_bytes, begin_of(0), bytes);
 }
 

@@ -1,20 +1,17 @@
 #include "scheduler/runtime/image.h"
 
-#include <fcntl.h>
 #include <link.h>
 #include <sys/mman.h>
 
 #include <bit>
-#include <charconv>
 #include <cstring>
-#include <string_view>
 
+#include "inject/arena.h"
+#include "inject/mappings.h"
 #include "scheduler/runtime/gate.h"
 #include "scheduler/runtime/world.h"
 
 namespace crashcut::scheduler::runtime {
-
-bool is_arena_room(std::uint64_t address);
 
 namespace {
 
@@ -52,35 +49,20 @@ int find_own(dl_phdr_info* info, std::size_t, void* out) {
   return is_ours ? 1 : 0;
 }
 
-long read_maps() {
-  const long fd = kernel(SYS_open, "/proc/self/maps", O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return fd;
-  long used = 0, got = 0;
-  while (used < static_cast<long>(sizeof g_maps) &&
-         (got = kernel(SYS_read, fd, g_maps + used, sizeof g_maps - static_cast<std::size_t>(used))) > 0)
-    used += got;
-  kernel(SYS_close, fd);
-  return got < 0 || used == static_cast<long>(sizeof g_maps) ? -1 : used;
-}
-
 bool add_range(std::uint64_t begin, std::uint64_t end) {
   if (g_range_count == kRangesMost) return false;
   g_ranges[g_range_count++] = {begin, end, nullptr};
   return true;
 }
 
-bool add_mapping(std::string_view line, const Own& own) {
-  std::uint64_t begin = 0, end = 0;
-  const char* last = line.data() + line.size();
-  const char* at = std::from_chars(line.data(), last, begin, 16).ptr;
-  at = std::from_chars(at + 1, last, end, 16).ptr;
-  if (at[2] != 'w' || at[4] != 'p') return true;
-  if (is_heap_room(begin) || is_stack_room(begin) || is_arena_room(begin)) return true;
+bool add_mapping(const inject::Mapping& m, const Own& own) {
+  const std::uint64_t begin = m.begin, end = m.end;
+  if (is_heap_room(begin) || is_stack_room(begin) || inject::is_own_memory(reinterpret_cast<void*>(begin))) return true;
   if (begin < own.end && end > own.begin) {
     // The runtime's data may share a mapping with nobody but itself.
     return (begin >= own.begin || add_range(begin, own.begin)) && (end <= own.end || add_range(own.end, end));
   }
-  if (line.ends_with("[stack]")) return add_range(g_stack_pointer / 16 * 16, end);
+  if (m.is_stack) return add_range(g_stack_pointer / 16 * 16, end);
   return add_range(begin, end);
 }
 
@@ -88,10 +70,8 @@ bool copy_ranges() {
   std::size_t total = 0;
   for (std::size_t i = 0; i < g_range_count; ++i) total += g_ranges[i].end - g_ranges[i].begin;
   if (total > kBytesMost) return false;
-  const long at =
-      kernel(SYS_mmap, 0, total, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (at < 0 && at > -4096) return false;
-  char* to = reinterpret_cast<char*>(at);
+  auto* to = reinterpret_cast<char*>(inject::map_private(total));
+  if (to == nullptr) return false;
   for (std::size_t i = 0; i < g_range_count; ++i) {
     Range& r = g_ranges[i];
     r.copy = to;
@@ -106,15 +86,7 @@ bool list_ranges() {
   dl_iterate_phdr(find_own, &own);
   if (own.end == 0) return false;
   g_range_count = 0;
-  const long length = read_maps();
-  if (length <= 0) return false;
-  std::string_view rest(g_maps, static_cast<std::size_t>(length));
-  while (!rest.empty()) {
-    const std::size_t line_end = std::min(rest.find('\n'), rest.size());
-    if (!add_mapping(rest.substr(0, line_end), own)) return false;
-    rest.remove_prefix(std::min(line_end + 1, rest.size()));
-  }
-  return true;
+  return inject::for_each_mapping(g_maps, [&](const inject::Mapping& m) { return add_mapping(m, own); });
 }
 
 struct Hash {

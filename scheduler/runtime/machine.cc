@@ -12,40 +12,30 @@
 
 #include <algorithm>
 
+#include "inject/environment.h"
 #include "scheduler/runtime/calls.h"
 #include "scheduler/runtime/gate.h"
+#include "scheduler/runtime/models.h"
 
 namespace crashcut::scheduler::runtime {
-
-const char* g_start_directory = "/";
-bool (*g_is_constructing)() = nullptr;
 
 namespace {
 
 constexpr std::uint64_t kTicksPerSecond = 100;  // sysconf(_SC_CLK_TCK)
 
-template <class T>
-T* pointer(long address) {
-  return reinterpret_cast<T*>(address);
-}
+using inject::pointer;
 
 // Bad addresses are the kernel's to refuse: it is asked first, and its answer is written over.
 template <class T, class Fill>
 long answer_over(long number, const long* a, int argument, Fill&& fill) {
-  const long result = crashcut_threads_syscall(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+  const long result = inject::crashcut_syscall(number, a[0], a[1], a[2], a[3], a[4], a[5]);
   if (result >= 0 && a[argument] != 0) fill(*pointer<T>(a[argument]));
   return result;
 }
 
-timespec to_timespec(std::uint64_t ns) {
-  return {static_cast<time_t>(ns / 1'000'000'000), static_cast<long>(ns % 1'000'000'000)};
-}
 timeval to_timeval(std::uint64_t ns) {
   return {static_cast<time_t>(ns / 1'000'000'000), static_cast<suseconds_t>(ns % 1'000'000'000 / 1000)};
 }
-
-// Processor time: all threads run all the time.
-std::uint64_t used_ns() { return now_ns() - kEpoch_ns; }
 
 long answer_sysinfo(const long* a) {
   return answer_over<struct sysinfo>(SYS_sysinfo, a, 0, [](struct sysinfo& info) {
@@ -80,7 +70,7 @@ std::uint64_t& own_processors() {
 long answer_getaffinity(const long* a) {
   const auto bytes = static_cast<std::size_t>(a[1]);
   if (bytes < sizeof(std::uint64_t) || bytes % sizeof(std::uint64_t) != 0) return -EINVAL;
-  const long kernels = crashcut_threads_syscall(SYS_sched_getaffinity, 0, a[1], a[2], 0, 0, 0);
+  const long kernels = inject::crashcut_syscall(SYS_sched_getaffinity, 0, a[1], a[2], 0, 0, 0);
   if (kernels < 0 && kernels != -EINVAL) return kernels;
   memset(pointer<void>(a[2]), 0, sizeof(std::uint64_t));
   *pointer<std::uint64_t>(a[2]) = own_processors();
@@ -132,7 +122,46 @@ long sleep_by_call(long number, const long* a, const void* caller) {
   return 0;
 }
 
+// Before main() there are no files to ask.
+long answer_getcwd(const long* a) {
+  const std::size_t bytes = strlen(inject::kModelRoot) + 1;
+  if (static_cast<std::size_t>(a[1]) < bytes) return -ERANGE;
+  memcpy(pointer<void>(a[0]), inject::kModelRoot, bytes);
+  return static_cast<long>(bytes);
+}
+
+void start(char**) {
+  if (!inject::schedules_threads()) return;
+  unregister_rseq();
+  trap_instructions();
+}
+
+inject::Fate do_call(inject::Call& call, ucontext_t&) {
+  const bool is_done = do_machine_call(call);
+  // In a runner what leaves a trace is noted where it is done.
+  if (is_done && g_control == nullptr && !inject::is_traceless(call)) inject::spend_image();
+  return is_done ? inject::Fate::kDone : inject::Fate::kNotMine;
+}
+
 }  // namespace
+
+const inject::Model kMachineModel{
+    .name = "machine",
+    .start = start,
+    .is_active = inject::schedules_threads,
+    .do_call = do_call,
+    .do_fault = emulate_instruction,
+    .leave_faults = run_instructions,
+};
+
+bool do_machine_call(inject::Call& call) {
+  const bool is_constructing = inject::g_phase == inject::Phase::kConstructing;
+  if (is_constructing && call.number == SYS_getcwd) return call.result = answer_getcwd(call.a), true;
+  // A recovery has the kernel's numbers.
+  if ((is_constructing || g_control != nullptr) && answer_number(call.number, call.result)) return true;
+  return answer_query(call.number, call.a, call.caller, call.result) ||
+         do_outside_call(call.number, call.a, call.result);
+}
 
 bool answer_number(long number, long& result) {
   switch (number) {
@@ -166,7 +195,7 @@ bool answer_query(long number, const long* a, const void* caller, long& result) 
     }
     case SYS_getrandom:
       // Bad addresses and flags are refused by the kernel. Its own numbers are written over.
-      result = crashcut_threads_syscall(number, a[0], a[1], a[2], 0, 0, 0);
+      result = inject::crashcut_syscall(number, a[0], a[1], a[2], 0, 0, 0);
       if (result > 0) fill_random(pointer<void>(a[0]), static_cast<std::size_t>(result));
       return true;
     case SYS_nanosleep:

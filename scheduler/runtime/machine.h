@@ -12,6 +12,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "inject/call.h"
+
 namespace crashcut::scheduler::runtime {
 
 inline constexpr std::uint32_t kProcessors = 2;
@@ -19,12 +21,9 @@ inline constexpr std::uint64_t kMemoryBytes = std::uint64_t{4} << 30;
 inline constexpr std::uint64_t kUptime_s = 1000;  // when the program starts
 inline constexpr const char* kHostName = "crashcut";
 
-// Set by whoever makes a library of this (recovery/joint/): the directory that the program starts in, and whether its
-// static constructors run. They have no world yet, but see the same machine.
-extern const char* g_start_directory;
-extern bool (*g_is_constructing)();
-
 // --- machine.cc
+// A system call that asks for what changes from run to run: all of the below. False where it is no such call.
+bool do_machine_call(inject::Call& call);
 // The program's numbers of processes and threads in place of the kernel's. False where it is no such call.
 bool answer_number(long number, long& result);
 // Answers a system call that asks for what changes from run to run. False where it is no such call. Negative errnos.

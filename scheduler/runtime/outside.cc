@@ -21,6 +21,7 @@
 #include <cstring>
 #include <string_view>
 
+#include "inject/environment.h"
 #include "scheduler/runtime/calls.h"
 #include "scheduler/runtime/files.h"
 #include "scheduler/runtime/gate.h"
@@ -39,10 +40,7 @@ std::uint64_t g_fresh[256];  // numbers of files that changed since the search b
 std::uint32_t g_fresh_count = 0;
 bool g_runs_alone = false;
 
-template <class T>
-T* pointer(long address) {
-  return reinterpret_cast<T*>(address);
-}
+using inject::pointer;
 
 bool is_own_number(long number) { return number >= kProgramPid && number < kProgramPid + kActorsMost; }
 
@@ -85,7 +83,7 @@ const char* real_path(const char* path) {
 }
 
 long ask_kernel(long number, const long* a) {
-  return crashcut_threads_syscall(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+  return inject::crashcut_syscall(number, a[0], a[1], a[2], a[3], a[4], a[5]);
 }
 
 // What the descriptor was opened as, with this process as "self". Empty where that is not known.
@@ -130,8 +128,6 @@ struct Text {
   }
   std::size_t size() const { return static_cast<std::size_t>(at - g_contents); }
 };
-
-std::uint64_t used_ns() { return now_ns() - kEpoch_ns; }
 
 void make_uptime(Text& text) {
   const std::uint64_t hundredths = kUptime_s * 100 + used_ns() / 10'000'000;
@@ -538,12 +534,12 @@ long readlink_outside(long number, long* a) {
                                              : snprintf(text, sizeof text, "%ld/task/%ld", kProgramPid, own);
     return give_link({text, static_cast<std::size_t>(length)}, to, bytes);
   }
-  if (asked == "/proc/self/cwd" && !is_executing()) return give_link(g_start_directory, to, bytes);
+  if (asked == "/proc/self/cwd" && !is_executing()) return give_link(inject::kModelRoot, to, bytes);
   if (asked == "/proc/self/cwd") {
     char directory[kPathMost];
-    long b[6] = {reinterpret_cast<long>(directory), sizeof directory}, result = 0;
-    if (do_file_call(SYS_getcwd, b, nullptr, result) && result > 0)
-      return give_link({directory, static_cast<std::size_t>(result) - 1}, to, bytes);
+    inject::Call ask{SYS_getcwd, {reinterpret_cast<long>(directory), sizeof directory}};
+    if (do_file_call(ask) && ask.result > 0)
+      return give_link({directory, static_cast<std::size_t>(ask.result) - 1}, to, bytes);
   }
   a[path] = reinterpret_cast<long>(asked.data());
   const long result = ask_kernel(number, a);

@@ -11,12 +11,17 @@
 #include <sys/wait.h>
 #include <unwind.h>
 
+#include "inject/arena.h"
+#include "inject/end.h"
+#include "inject/environment.h"
+#include "inject/process.h"
 #include "scheduler/runtime/channels.h"
 #include "scheduler/runtime/files.h"
 #include "scheduler/runtime/gate.h"
 #include "scheduler/runtime/image.h"
 #include "scheduler/runtime/machine.h"
 #include "scheduler/runtime/meetings.h"
+#include "scheduler/runtime/models.h"
 #include "scheduler/runtime/world.h"
 
 // Calls function() on another stack; it does not return.
@@ -47,6 +52,11 @@ Program g_program;
 void* g_next[5];
 bool g_is_restorable = false;
 std::uint64_t g_main_fs_base = 0;
+// The coordinator and its recoveries are not scheduled: they have no Control.
+Control* g_kept_control = nullptr;
+// One arena for the scheduler's state of an execution and for what the execution records, begun anew with each. Until
+// then the coordinator reads the recording in it.
+inject::Arena g_kept_arena;
 alignas(64) char g_own_stack[64 * 1024];
 
 void wait_while(std::atomic<std::uint32_t>& word, std::uint32_t value) {
@@ -58,11 +68,18 @@ void reply() {
   kernel(SYS_futex, &g_control->replies, FUTEX_WAKE, 1, 0, 0, 0);
 }
 
+[[noreturn]] void leave() {
+  g_control->is_leaving = 1;
+  reply();
+  kernel(SYS_exit_group, 0);
+  __builtin_unreachable();
+}
+
 // On our own stack: the program's memory is put back, and main() begins again.
 [[noreturn]] void go_back() {
   asm volatile("wrfsbase %0" : : "r"(g_main_fs_base));
   end_world();
-  reset_arena();
+  inject::shared_arena() = g_kept_arena;
   reply();
   restore_image();
   ++g_control->restored_count;
@@ -74,12 +91,12 @@ void reply() {
   g_is_restorable = g_control->is_restoring != 0 && has_image;
   if (__builtin_setjmp(g_next) != 0) asm volatile("" ::: "memory");
   const std::uint32_t seen = g_control->replies.load(std::memory_order_acquire);
-  set_dispatch(false);
+  inject::set_dispatch(false);
   wait_while(g_control->requests, seen);
   g_is_spent = false;
   begin_world(__builtin_frame_address(0));
-  if (g_file_model != nullptr) g_file_model->begin(g_control->has_texts != 0);
-  set_dispatch(true);
+  kFileModel.begin(g_control->has_texts != 0);
+  inject::set_dispatch(true);
   const int code = run_main(g_program.main, g_program.argc, g_program.argv, g_program.envp);
   g_control->is_result = true;
   if (is_scheduling()) end_process(code & 0xff, true, __builtin_return_address(0));
@@ -87,17 +104,33 @@ void reply() {
 }
 
 [[noreturn]] void become_runner(long server) {
-  kernel(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL);
-  if (kernel(SYS_getppid) != server) kernel(SYS_exit_group, 4);  // it died before that
+  inject::end_with_parent(server);
   ++g_control->forked_count;
   g_main_fs_base = read_fs_base();
-  install_dispatch();
+  inject::install_dispatch(0);
   install_signals();
   trap_instructions();
   run_requests();
 }
 
 }  // namespace
+
+void start_threads(char** envp) {
+  const char* fds = inject::take_variable(envp, inject::kThreadsVariable);
+  if (fds == nullptr) return;
+  int control = -1, names = -1;
+  if (!inject::parse_descriptors(fds, control, names)) inject::die("a malformed environment");
+  g_kept_control = reinterpret_cast<Control*>(inject::map_file(control, sizeof(Control)));
+  g_names = reinterpret_cast<Names*>(inject::map_file(names, sizeof(Names)));
+  if (g_kept_control == nullptr || g_names == nullptr || g_kept_control->magic != kMagic)
+    inject::die("cannot map the memory of the scheduler");
+}
+
+void end_with(std::string_view sentence, bool is_users_fault) {
+  g_control->failure = is_users_fault ? Failure::kUserError : Failure::kToolError;
+  inject::copy_text(sentence, g_control->text);
+  leave();
+}
 
 void unregister_rseq() {
   constexpr std::uint32_t kBytes = 32, kSignature = 0x53053053;  // as libc registers it
@@ -109,17 +142,16 @@ void unregister_rseq() {
 void end_execution() {
   end_outside(kernel(SYS_getpid));
   end_meetings();
-  if (g_file_model != nullptr) g_file_model->end();
+  kFileModel.end();
   end_channels();
   if (g_is_restorable && !g_is_spent) crashcut_leave_to(go_back, g_own_stack + sizeof g_own_stack - 64);
-  g_control->is_leaving = 1;
-  reply();
-  kernel(SYS_exit_group, 0);
-  __builtin_unreachable();
+  leave();
 }
 
 int serve(int argc, char** argv, char** envp, int (*main)(int, char**, char**)) {
   g_program = {argc, argv, envp, main};
+  g_control = g_kept_control;
+  g_kept_arena = inject::shared_arena();
   const rlimit no_core{0, 0};
   kernel(SYS_prlimit64, 0, RLIMIT_CORE, &no_core, 0);
   if (!prepare_fibers()) {
@@ -143,9 +175,7 @@ int serve(int argc, char** argv, char** envp, int (*main)(int, char**, char**)) 
     if (pid == 0) become_runner(self);
     if (pid < 0) return 4;
     g_control->runner_pid = static_cast<int>(pid);
-    int status = 0;
-    while (kernel(SYS_wait4, pid, &status, __WALL, 0) == -EINTR) {
-    }
+    const int status = inject::wait_for_process(pid);
     g_control->runner_pid = 0;
     end_outside(pid);
     // It went with its reply given: another takes its place. Else the request is answered for it.

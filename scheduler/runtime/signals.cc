@@ -41,7 +41,7 @@ KernelSigaction g_asked[NSIG] = {};
 
 bool is_default(const KernelSigaction& action) { return action.handler == reinterpret_cast<void*>(SIG_DFL); }
 
-std::uint64_t bit_of(int signal) { return std::uint64_t{1} << (signal - 1); }
+using inject::bit_of;
 
 // In place of the program's own handler of SIGSEGV, and with its flags: some instructions are done by this signal.
 void before_own_handler(int signal, siginfo_t* info, void* ucontext) {
@@ -80,7 +80,7 @@ long change_action(int signal, const KernelSigaction* wanted, KernelSigaction* o
   if (wanted == nullptr) return 0;
   g_asked[signal] = *wanted;
   if (signal == SIGSYS || signal == SIGTRAP) return 0;
-  if (is_default(action)) return install_handler(signal, on_fatal, true) ? 0 : -EINVAL;
+  if (is_default(action)) return inject::install_handler(signal, on_fatal, SA_NODEFER | SA_ONSTACK, 0) ? 0 : -EINVAL;
   if (signal == SIGSEGV && has_own_handler(signal)) {
     action.handler = reinterpret_cast<void*>(before_own_handler);
     action.flags = (action.flags | SA_SIGINFO) & ~std::uint64_t{SA_RESETHAND};
@@ -105,7 +105,9 @@ void install_signals() {
   const stack_t stack{g_signal_stack, 0, sizeof g_signal_stack};
   kernel(SYS_sigaltstack, &stack, 0);
   kernel(SYS_rt_sigaction, SIGTRAP, 0, &g_asked[SIGTRAP], 8);
-  install_handler(SIGTRAP, on_trap, true);
+  // A loop over a watched instruction is in this handler most of the time. crashcut's wish that it lets others go on
+  // waits for the end of the handler, where the thread is in the program's code.
+  inject::install_handler(SIGTRAP, on_trap, SA_NODEFER | SA_ONSTACK, bit_of(SIGSYS));
   for (const int signal : kSignals) {
     // Static constructors may have one, too.
     kernel(SYS_rt_sigaction, signal, 0, &g_asked[signal], 8);

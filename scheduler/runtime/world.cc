@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "inject/end.h"
+#include "inject/process.h"
 #include "scheduler/dependence.h"
 #include "scheduler/edges.h"
 #include "scheduler/primitives/channel.h"
@@ -27,7 +29,6 @@ namespace crashcut::scheduler::runtime {
 
 Control* g_control = nullptr;
 Names* g_names = nullptr;
-void (*g_refuse_elsewhere)(const char* call) = nullptr;
 World* g_world = nullptr;
 bool g_may_wait_for_time = false;
 
@@ -373,9 +374,9 @@ void stop_at_race() {
 }
 
 void refuse(const char* call) {
-  if (g_control == nullptr && g_refuse_elsewhere != nullptr) g_refuse_elsewhere(call);
+  if (g_control == nullptr) inject::unsupported(call);  // a recovery, or a static constructor
   g_control->failure = Failure::kUnsupported;
-  std::strncpy(g_control->text, call, kTextMost - 1);
+  inject::copy_text(call, g_control->text);
   g_is_spent = true;
   end_execution();
 }

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "inject/signals.h"
 #include "scheduler/passing_time.h"
 #include "scheduler/primitive.h"
 #include "scheduler/rounds.h"
@@ -149,8 +150,6 @@ extern Control* g_control;
 extern Names* g_names;
 // What --policy says of the primitive.
 inline std::int64_t policy_of(PrimitiveId primitive) { return g_control->policy[static_cast<int>(primitive)]; }
-// Where the process runs the program otherwise, without a schedule: says no there; does not return.
-extern void (*g_refuse_elsewhere)(const char* call);
 int serve(int argc, char** argv, char** envp, int (*main)(int, char**, char**));
 // The kernel writes there whenever it moves the process to another processor: hash_memory() would take it for the
 // program's doing, and sched_getcpu() reads it.
@@ -197,15 +196,8 @@ bool sleep_for(std::uint64_t ns, const void* caller);
 // negative errno on failure.
 long futex_of_libc(const long* arguments, const void* caller);
 
-// --- gate.cc
-bool install_handler(int signal, void (*handler)(int, siginfo_t*, void*), bool on_own_stack);
 // --- signals.cc
-struct KernelSigaction {
-  void* handler;
-  std::uint64_t flags;
-  void* restorer;
-  std::uint64_t mask;
-};
+using inject::KernelSigaction;
 void install_signals();
 bool is_our_signal(int signal);
 // What the program asked for, of one of these.
@@ -221,8 +213,5 @@ void restore_heap();
 bool is_heap_room(std::uint64_t address);
 // Calls visit() with what the program has allocated; the sum of it.
 std::size_t for_each_heap(void (*visit)(const char* begin, const char* end));
-
-// --- whoever makes a library of this (recovery/joint/): the runtime's own memory
-void reset_arena();
 
 }  // namespace crashcut::scheduler::runtime

@@ -8,10 +8,25 @@
 // Threads: the model's lock.
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 
-namespace crashcut::inprocess {
+namespace crashcut::inject {
+
+// Blocks of a heap have one of these sizes: four to a power of two.
+struct SizeClass {
+  int index;
+  std::size_t bytes;
+};
+inline constexpr int kSizeClasses = 48;
+inline SizeClass size_class_of(std::size_t bytes) {
+  if (bytes <= 64) return {static_cast<int>((bytes + 15) / 16), (bytes + 15) / 16 * 16};
+  const int power = std::bit_width(bytes - 1) - 1;  // 2^power < bytes <= 2^(power + 1)
+  const std::size_t step = std::size_t{1} << (power - 2);
+  const std::size_t steps = (bytes - (std::size_t{1} << power) + step - 1) / step;
+  return {(power - 6) * 4 + 4 + static_cast<int>(steps), (std::size_t{1} << power) + steps * step};
+}
 
 class Arena {
  public:
@@ -28,26 +43,39 @@ class Arena {
   std::size_t used_bytes() const { return static_cast<std::size_t>(top_ - begin_); }
 
  private:
-  static constexpr int kClasses = 48;
   char* begin_ = nullptr;
   char* top_ = nullptr;
   char* end_ = nullptr;
   std::size_t left_ = 0;
   int advice_ = 0;
-  void* free_[kClasses] = {};
+  void* free_[kSizeClasses] = {};
 };
 
 // Before each mapping of ours a page that nobody may touch: a buffer of the program's that is too short does not go on
 // in it.
 inline constexpr std::size_t kGuardBytes = 4096;
 
-// Maps both; false where the system refuses. The shared one is active.
+// Memory of our own; null where the system refuses. A file is mapped shared, with a guard before it, and closed.
+std::byte* map_private(std::size_t bytes);
+std::byte* map_shared(std::size_t bytes);  // with children
+std::byte* map_file(int fd, std::size_t bytes);
+
+// The stack that models run on, where it is not the program's.
+struct Stack {
+  std::byte* begin;
+  std::byte* top;
+};
+extern Stack g_model_stack;
+
+// Maps both arenas, and the stack; false where the system refuses. The shared arena is active.
 bool map_arenas();
 // How much each may hold at a time.
 void limit_arenas(std::size_t bytes_most);
 Arena& private_arena();
 Arena& shared_arena();
+// Whether it is in an arena or on the models' stack: no part of the program's image.
+bool is_own_memory(const void* p);
 // From now on: private memory, and the shared arena is read-only.
 void use_private_arena();
 
-}  // namespace crashcut::inprocess
+}  // namespace crashcut::inject

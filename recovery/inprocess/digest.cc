@@ -1,6 +1,6 @@
-#include "recovery/joint/digest.h"
+#include "recovery/inprocess/digest.h"
 
-namespace crashcut::joint {
+namespace crashcut::inprocess {
 
 bool write_digest(const persist::Recording& recording, std::uint64_t* words, std::uint64_t words_most,
                   std::uint64_t& used) {
@@ -40,4 +40,4 @@ bool write_digest(const persist::Recording& recording, std::uint64_t* words, std
   return fits;
 }
 
-}  // namespace crashcut::joint
+}  // namespace crashcut::inprocess

@@ -8,7 +8,7 @@
 
 #include <cstdint>
 
-namespace crashcut::inprocess {
+namespace crashcut::inject {
 
 extern "C" {
 // The kernel's result: a negative errno on failure.
@@ -24,7 +24,7 @@ void crashcut_restorer();
 [[noreturn]] void crashcut_sigreturn(std::uint64_t stack_pointer);
 // Calls function(argument) on another stack.
 void crashcut_call_on_stack(void (*function)(void*), void* argument, void* stack_top);
-// The section that holds the gate, alone or with that of another runtime; the linker makes them.
+// The section that holds the gate; the linker makes them.
 extern const char __start_crashcut_gate[] __attribute__((visibility("hidden")));
 extern const char __stop_crashcut_gate[] __attribute__((visibility("hidden")));
 }
@@ -45,4 +45,4 @@ inline long kernel(long number, A... arguments) {
 // Turns syscall user dispatch on or off for the calling thread. Returns 0 or a negative errno.
 long set_dispatch(bool on);
 
-}  // namespace crashcut::inprocess
+}  // namespace crashcut::inject

@@ -1,4 +1,4 @@
-#include "recovery/inprocess/gate.h"
+#include "inject/gate.h"
 
 #include <sys/prctl.h>
 
@@ -108,7 +108,7 @@ crashcut_call_on_stack:
   .popsection
 )");
 
-namespace crashcut::inprocess {
+namespace crashcut::inject {
 
 long set_dispatch(bool on) {
   if (!on) return kernel(SYS_prctl, PR_SET_SYSCALL_USER_DISPATCH, 0, 0, 0, 0);
@@ -116,4 +116,4 @@ long set_dispatch(bool on) {
                 __stop_crashcut_gate - __start_crashcut_gate, 0);
 }
 
-}  // namespace crashcut::inprocess
+}  // namespace crashcut::inject

@@ -1,7 +1,7 @@
 // Snapshot: the private memory of this process as it stood at one moment, and the way back to it.
 //
 // Held: every private writable page (data of the program and its libraries, heap, stack, thread-local storage, our
-//   own), the end of the heap, the signal mask, the floating-point modes. Not held: shared memory, the model's stack,
+//   own), the end of the heap, the signal mask, the floating-point modes. Not held: shared memory, the models' stack,
 //   what the private arena hands out later, all else that the kernel knows of the process.
 // How changed pages are found: the process was forked, so a page that it wrote to is its own, others it still shares
 //   with its parent, and /proc/self/pagemap tells the two apart. Every first write is a page fault: while the
@@ -13,7 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace crashcut::inprocess {
+namespace crashcut::inject {
 
 class Snapshot {
  public:
@@ -21,7 +21,7 @@ class Snapshot {
   bool take();
   // Whether the stack has grown since: that is not undone.
   bool is_outgrown() const;
-  // Call on the model's stack.
+  // Call on the models' stack.
   void restore();
   std::uint64_t program_break() const { return program_break_; }
 
@@ -64,4 +64,4 @@ class Snapshot {
   alignas(kPageBytes) std::byte bytes_[kPagesMost + 1][kPageBytes];
 };
 
-}  // namespace crashcut::inprocess
+}  // namespace crashcut::inject

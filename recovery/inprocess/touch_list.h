@@ -1,15 +1,10 @@
-// Joint: the scheduler's runtime and the in-process model of files in one process: file calls are operations of the
-// scheduler, and what an execution wrote is crashed and recovered by the coordinator.
-//
-// Who is who: the coordinator (recovery/inprocess/protocol.h) forks the scheduler's server, which forks runners
-//   (scheduler/runtime/protocol.h). A runner's recording lies in the shared arena, where the coordinator finds it until
-//   the next execution begins.
+// TouchList: what the file calls of a scheduled thread touch, for the scheduler.
 #pragma once
 
 #include "fusefs/effects.h"
 #include "scheduler/footprint.h"
 
-namespace crashcut::joint {
+namespace crashcut::inprocess {
 
 // What the calls of one step touched.
 class TouchList final : public fusefs::Effects {
@@ -33,9 +28,4 @@ class TouchList final : public fusefs::Effects {
   std::uint64_t blocked_by_ = 0;
 };
 
-// --- model.cc
-void install_model();
-// --- memory.cc: what the arena holds now belongs to all executions
-void keep_memory();
-
-}  // namespace crashcut::joint
+}  // namespace crashcut::inprocess

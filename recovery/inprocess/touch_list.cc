@@ -1,11 +1,12 @@
+#include "recovery/inprocess/touch_list.h"
+
 #include <algorithm>
 #include <tuple>
 
-#include "recovery/joint/joint.h"
 #include "scheduler/runtime/files.h"
 #include "scheduler/runtime/protocol.h"
 
-namespace crashcut::joint {
+namespace crashcut::inprocess {
 
 using scheduler::Touch;
 
@@ -47,4 +48,4 @@ scheduler::Footprint TouchList::take() {
   return merged;
 }
 
-}  // namespace crashcut::joint
+}  // namespace crashcut::inprocess

@@ -1,19 +1,19 @@
-#include "recovery/inprocess/snapshot.h"
+#include "inject/snapshot.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/resource.h>
 
-#include <charconv>
+#include <algorithm>
 #include <cstring>
-#include <string_view>
 
-#include "recovery/inprocess/arena.h"
-#include "recovery/inprocess/gate.h"
-#include "recovery/inprocess/runtime.h"
+#include "inject/arena.h"
+#include "inject/end.h"
+#include "inject/gate.h"
+#include "inject/mappings.h"
 
-namespace crashcut::inprocess {
+namespace crashcut::inject {
 
 namespace {
 
@@ -35,32 +35,6 @@ void make_stack_room() {
   (void)*const_cast<const volatile char*>(here - kStackRoom);
 }
 
-long read_whole(const char* path, char* to, long most) {
-  const long fd = kernel(SYS_open, path, O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return fd;
-  long used = 0;
-  long got = 0;
-  while (used < most && (got = kernel(SYS_read, fd, to + used, most - used)) > 0) used += got;
-  kernel(SYS_close, fd);
-  return got < 0 || used == most ? -EFBIG : used;
-}
-
-// "begin-end perms offset device inode name"
-struct Mapping {
-  std::uint64_t begin, end;
-  bool is_private_writable, is_file, is_stack;
-};
-Mapping parse_mapping(std::string_view line) {
-  Mapping m{};
-  const char* end = line.data() + line.size();
-  const char* at = std::from_chars(line.data(), end, m.begin, 16).ptr;
-  at = std::from_chars(at + 1, end, m.end, 16).ptr;
-  m.is_private_writable = at[2] == 'w' && at[4] == 'p';
-  m.is_stack = line.ends_with("[stack]");
-  m.is_file = line.find('/') != line.npos;
-  return m;
-}
-
 }  // namespace
 
 bool Snapshot::take() {
@@ -80,17 +54,10 @@ bool Snapshot::take() {
 }
 
 bool Snapshot::find_ranges() {
-  const long length = read_whole("/proc/self/maps", maps_, sizeof maps_);
-  if (length <= 0) return false;
-  std::string_view rest(maps_, static_cast<std::size_t>(length));
-  while (!rest.empty()) {
-    const std::size_t line_end = std::min(rest.find('\n'), rest.size());
-    const Mapping m = parse_mapping(rest.substr(0, line_end));
-    rest.remove_prefix(std::min(line_end + 1, rest.size()));
+  return for_each_mapping(maps_, [this](const Mapping& m) {
     if (m.is_stack) stack_begin_ = m.begin;
-    if (m.is_private_writable && !add_outside_of(m.begin, m.end, m.is_file, 0)) return false;
-  }
-  return true;
+    return add_outside_of(m.begin, m.end, m.is_file, 0);
+  });
 }
 
 // Mappings that lie side by side may be one to the kernel: what is left out is cut out of them.
@@ -98,7 +65,7 @@ bool Snapshot::add_outside_of(std::uint64_t begin, std::uint64_t end, bool is_fi
   const std::uint64_t arena_used =
       (number_of(private_arena().begin()) + private_arena().used_bytes() + kPageBytes - 1) / kPageBytes * kPageBytes;
   const std::uint64_t left_out[][2] = {{arena_used, number_of(private_arena().end())},
-                                       {number_of(g.model_stack_begin), number_of(g.model_stack_top)}};
+                                       {number_of(g_model_stack.begin), number_of(g_model_stack.top)}};
   if (begin >= end) return true;
   if (exclusion == 2) return add_range(begin, end, is_file);
   const auto [from, to] = left_out[exclusion];
@@ -203,4 +170,4 @@ void Snapshot::restore() {
   asm volatile("fninit; fldcw %0; ldmxcsr %1; cld" : : "m"(old_float_mode_), "m"(float_mode_));
 }
 
-}  // namespace crashcut::inprocess
+}  // namespace crashcut::inject

@@ -1,39 +1,33 @@
-#include "recovery/inprocess/arena.h"
+#include "inject/arena.h"
 
 #include <fmt/format.h>
 #include <sys/mman.h>
 
-#include <bit>
 #include <new>
 
-#include "recovery/inprocess/gate.h"
-#include "recovery/inprocess/runtime.h"
+#include "inject/end.h"
+#include "inject/gate.h"
 
-namespace crashcut::inprocess {
+namespace crashcut::inject {
 
 namespace {
 constexpr std::size_t kRangeBytes = std::size_t{64} << 30;  // addresses, not memory
+constexpr std::size_t kModelStackBytes = 1 << 20;
 constexpr std::size_t kLarge = 64 * 1024;
 constexpr std::size_t kHeaderBytes = 16;  // keeps the size of a block before it
 
+constinit std::size_t g_bytes_most = 0;
 constinit Arena g_shared;
 constinit Arena g_private;
 constinit Arena* g_active = nullptr;
 
-// Four classes a power of two: the fewer pages are touched, the cheaper a fork is.
-struct Class {
-  int index;
-  std::size_t bytes;
-};
-Class class_of(std::size_t bytes) {
-  if (bytes <= 64) return {static_cast<int>((bytes + 15) / 16), (bytes + 15) / 16 * 16};
-  const int power = std::bit_width(bytes - 1) - 1;  // 2^power < bytes <= 2^(power + 1)
-  const std::size_t step = std::size_t{1} << (power - 2);
-  const std::size_t steps = (bytes - (std::size_t{1} << power) + step - 1) / step;
-  return {(power - 6) * 4 + 4 + static_cast<int>(steps), (std::size_t{1} << power) + steps * step};
+// The fewer pages are touched, the cheaper a fork is.
+std::size_t rounded(std::size_t bytes) {
+  return bytes > kLarge ? (bytes + 4095) / 4096 * 4096 : size_class_of(bytes).bytes;
 }
-std::size_t rounded(std::size_t bytes) { return bytes > kLarge ? (bytes + 4095) / 4096 * 4096 : class_of(bytes).bytes; }
 }  // namespace
+
+constinit Stack g_model_stack{};
 
 void Arena::set_range(void* begin, std::size_t range_bytes, std::size_t bytes_most, int advice) {
   begin_ = top_ = static_cast<char*>(begin);
@@ -45,7 +39,7 @@ void Arena::set_range(void* begin, std::size_t range_bytes, std::size_t bytes_mo
 void* Arena::allocate(std::size_t bytes) {
   const std::size_t size = rounded(bytes);
   if (size <= kLarge) {
-    void*& list = free_[class_of(bytes).index];
+    void*& list = free_[size_class_of(bytes).index];
     if (list != nullptr) {
       void* block = list;
       list = *static_cast<void**>(block);
@@ -68,31 +62,54 @@ void Arena::release(void* block, std::size_t bytes) {
     left_ += size;
     return;
   }
-  void*& list = free_[class_of(bytes).index];
+  void*& list = free_[size_class_of(bytes).index];
   *static_cast<void**>(block) = list;
   list = block;
 }
 
+// The kernel's result, as a pointer.
+static std::byte* map(void* where, std::size_t bytes, long protection, long flags, int fd) {
+  const long at = kernel(SYS_mmap, where, bytes, protection, flags | MAP_NORESERVE, fd, 0);
+  return at < 0 && at > -4096 ? nullptr : reinterpret_cast<std::byte*>(at);
+}
+
+std::byte* map_private(std::size_t bytes) {
+  return map(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+}
+
+std::byte* map_shared(std::size_t bytes) {
+  return map(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1);
+}
+
+std::byte* map_file(int fd, std::size_t bytes) {
+  std::byte* guard = map(nullptr, kGuardBytes + bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+  if (guard == nullptr) return nullptr;
+  std::byte* at = map(guard + kGuardBytes, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd);
+  kernel(SYS_close, fd);
+  return at;
+}
+
 bool map_arenas() {
   const long fd = kernel(SYS_memfd_create, "crashcut-recording", MFD_CLOEXEC);
-  if (fd < 0) return false;
-  if (kernel(SYS_ftruncate, fd, kRangeBytes) < 0) return false;
-  const long shared = kernel(SYS_mmap, 0, kRangeBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
-  kernel(SYS_close, fd);
-  if (shared < 0 && shared > -4096) return false;
-  const long own =
-      kernel(SYS_mmap, 0, kRangeBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (own < 0 && own > -4096) return false;
-  for (const long begin : {shared, own}) kernel(SYS_mprotect, begin, kGuardBytes, PROT_NONE);
-  g_shared.set_range(reinterpret_cast<void*>(shared + kGuardBytes), kRangeBytes - kGuardBytes, kRangeBytes,
-                     MADV_REMOVE);
-  g_private.set_range(reinterpret_cast<void*>(own + kGuardBytes), kRangeBytes - kGuardBytes, kRangeBytes,
-                      MADV_DONTNEED);
+  if (fd < 0 || kernel(SYS_ftruncate, fd, kRangeBytes) < 0) return false;
+  std::byte* shared = map_file(static_cast<int>(fd), kRangeBytes);
+  std::byte* own = map_private(kGuardBytes + kRangeBytes);
+  std::byte* stack = map_private(kGuardBytes + kModelStackBytes);
+  if (shared == nullptr || own == nullptr || stack == nullptr) return false;
+  for (std::byte* begin : {own, stack}) kernel(SYS_mprotect, begin, kGuardBytes, PROT_NONE);
+  g_shared.set_range(shared, kRangeBytes, kRangeBytes, MADV_REMOVE);
+  g_private.set_range(own + kGuardBytes, kRangeBytes, kRangeBytes, MADV_DONTNEED);
+  g_model_stack = {stack + kGuardBytes, stack + kGuardBytes + kModelStackBytes - 64};
   g_active = &g_shared;
   return true;
 }
 
+bool is_own_memory(const void* p) {
+  return g_shared.contains(p) || g_private.contains(p) || (p >= g_model_stack.begin && p < g_model_stack.top);
+}
+
 void limit_arenas(std::size_t bytes_most) {
+  g_bytes_most = bytes_most;
   g_shared.set_bytes_most(bytes_most);
   g_private.set_bytes_most(bytes_most);
 }
@@ -111,7 +128,7 @@ void use_private_arena() {
   char text[128];
   const auto end =
       fmt::format_to_n(text, sizeof text, "the program wrote more than the model can hold ({} MiB of recorded data)",
-                       g.header == nullptr ? 0 : g.header->memory_bytes_most >> 20);
+                       g_bytes_most >> 20);
   user_error({text, end.size});
 }
 
@@ -131,10 +148,10 @@ static void release(void* p) {
   if (g_active->contains(block)) g_active->release(block, *reinterpret_cast<std::size_t*>(block));
 }
 
-}  // namespace crashcut::inprocess
+}  // namespace crashcut::inject
 
-using crashcut::inprocess::allocate;
-using crashcut::inprocess::release;
+using crashcut::inject::allocate;
+using crashcut::inject::release;
 
 // Over-aligned types do not occur in the model; blocks are aligned to 16 bytes.
 void* operator new(std::size_t n) { return allocate(n); }

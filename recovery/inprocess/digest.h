@@ -12,10 +12,10 @@
 
 #include "persist/recording.h"
 
-namespace crashcut::joint {
+namespace crashcut::inprocess {
 
 // False where there is no room, or the recording has no such names.
 bool write_digest(const persist::Recording& recording, std::uint64_t* words, std::uint64_t words_most,
                   std::uint64_t& used);
 
-}  // namespace crashcut::joint
+}  // namespace crashcut::inprocess

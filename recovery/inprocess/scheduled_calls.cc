@@ -1,4 +1,9 @@
-// The model of files, as the scheduler's runtime asks for it (scheduler/runtime/files.h).
+// Files of a program whose threads are scheduled: their calls are operations of the scheduler
+// (scheduler/runtime/files.h), and what an execution wrote is crashed and recovered by the coordinator.
+//
+// Who is who: the coordinator (protocol.h) forks the scheduler's server, which forks runners
+//   (scheduler/runtime/protocol.h). A runner's recording lies in the shared arena, where the coordinator finds it until
+//   the next execution begins.
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/syscall.h>
@@ -7,24 +12,20 @@
 #include <exception>
 
 #include "include/crashcut.h"
+#include "inject/interpose.h"
 #include "recovery/inprocess/call.h"
-#include "recovery/inprocess/gate.h"
+#include "recovery/inprocess/digest.h"
 #include "recovery/inprocess/runtime.h"
-#include "recovery/joint/digest.h"
-#include "recovery/joint/joint.h"
+#include "recovery/inprocess/touch_list.h"
 #include "scheduler/order.h"
 #include "scheduler/runtime/files.h"
 #include "scheduler/runtime/world.h"
 
-namespace crashcut::joint {
+namespace crashcut::inprocess {
 
 namespace {
 
 using fusefs::Effects;
-using inprocess::Call;
-using inprocess::CallEntry;
-using inprocess::Filter;
-using inprocess::g;
 using scheduler::runtime::FileCall;
 using scheduler::runtime::FileModel;
 
@@ -32,32 +33,6 @@ TouchList g_touches;
 std::string* g_text = nullptr;
 bool g_is_ending = false;
 bool g_is_composite = false;  // a call that is several reads and writes: it is done in one step
-
-Call to_call(const FileCall& call) {
-  Call c{call.number, {}};
-  std::copy(std::begin(call.a), std::end(call.a), c.a);
-  return c;
-}
-
-int lowest_fd(int lowest) {
-  if (g.phase != inprocess::Phase::kExecuting) return lowest;
-  const std::uint32_t actor = scheduler::runtime::running_actor();
-  const int own = scheduler::runtime::first_fd_of(actor);
-  const int from = std::max(lowest, own);
-  g_touches.touch(Effects::Thing::kNumbers, Effects::kTarget, scheduler::runtime::range_of_fd(from));
-  const bool shares_range = actor != 0 && own == 0;
-  if (shares_range) g_touches.touch(Effects::Thing::kNumbers, Effects::kBoth, 0);
-  return from;
-}
-
-void prepare_filesystem(fusefs::Filesystem::Setup& setup) {
-  setup.effects = &g_touches;
-  setup.noatime = true;
-  setup.clock = [] { return timespec{1'000'000'000, 0}; };
-  setup.on_step = [] {
-    if (!g_is_composite) scheduler::runtime::go_on_later();
-  };
-}
 
 // Before the call is done its descriptor may change hands; then it finds out (FileModel::kWouldBlock).
 void find_locks(FileCall& call) {
@@ -93,7 +68,7 @@ void find_locks(FileCall& call) {
 }
 
 bool is_ours(FileCall& call) {
-  if (g.model == nullptr || !inprocess::is_model_call(to_call(call))) return false;
+  if (g.model == nullptr || !is_model_call(call)) return false;
   find_locks(call);
   return true;
 }
@@ -107,7 +82,7 @@ std::uint64_t name_of(const FileCall& call) {
   if (call.number == CRASHCUT_SYSCALL_NUMBER) return Effects::mix(hash, static_cast<std::uint64_t>(call.a[0])) >> 1;
   if (call.number == SYS_sync)
     return hash >> 1;  // no argument: what its register holds is left over from something else
-  switch (inprocess::call_entry(call.number).filter) {
+  switch (call_entry(call.number).filter) {
     case Filter::kPath:
       hash = hash_path(hash, call.a[0]);
       break;
@@ -145,22 +120,19 @@ std::uint64_t observed_by(const FileCall& call, long result) {
 }
 
 long do_call(Call& call) try {
-  return call.number == CRASHCUT_SYSCALL_NUMBER ? inprocess::own_call(call)
-                                                : inprocess::call_entry(call.number).function(call);
+  return call.number == CRASHCUT_SYSCALL_NUMBER ? own_call(call) : call_entry(call.number).function(call);
 } catch (const std::exception& error) {
-  inprocess::tool_error(std::string("an exception inside crashcut's model: ") + error.what());
+  tool_error(std::string("an exception inside crashcut's model: ") + error.what());
 }
 
 long execute(FileCall& call) {
-  Call c = to_call(call);
   const bool was_composite = g_is_composite;
   g_is_composite = call.number == SYS_sendfile || call.number == SYS_copy_file_range;
   if (g_text != nullptr) g_text->clear();
-  const long result = do_call(c);
+  const long result = do_call(call);
   if (g_text != nullptr && call.number == CRASHCUT_SYSCALL_NUMBER) *g_text = g.model->recorder->recording().ops.back();
   g_is_composite = was_composite;
-  std::copy(std::begin(c.a), std::end(c.a), call.a);
-  if (result == inprocess::kForward) return FileModel::kNotOurs;
+  if (result == kForward) return FileModel::kNotOurs;
   return result == fusefs::kWouldBlock ? FileModel::kWouldBlock : result;
 }
 
@@ -171,7 +143,7 @@ void begin(bool has_texts) {
   g_is_ending = false;
   g.narrating = has_texts;
   g_text = g.call_text = has_texts ? new std::string : nullptr;
-  inprocess::start_execution_model();
+  start_execution_model();
   g_touches.forget();
 }
 
@@ -188,13 +160,12 @@ void end() {
   if (g.model == nullptr || g_is_ending) return;
   g_is_ending = true;  // should it fail, it is not tried again
   if (scheduler::runtime::may_loosen() && g.model->recorder->is_concurrent()) loosen(*g.model->recorder);
-  inprocess::publish_recording(0);
+  publish_recording(0);
   std::uint64_t used = 0;
-  auto* words = reinterpret_cast<std::uint64_t*>(g.control + inprocess::kDigestOffset);
-  const bool is_whole =
-      write_digest(g.model->recorder->recording(), words, inprocess::kDigestBytes / sizeof *words, used);
+  auto* words = reinterpret_cast<std::uint64_t*>(g.control + kDigestOffset);
+  const bool is_whole = write_digest(g.model->recorder->recording(), words, kDigestBytes / sizeof *words, used);
   g.header->digest_bytes = is_whole ? used * sizeof *words : 0;
-  for (const int fd : g.model->process->descriptors()) inprocess::kernel(SYS_close, fd);
+  for (const int fd : g.model->process->descriptors()) kernel(SYS_close, fd);
   for (auto& word : g.modelled_fds) word = 0;
   g.model = nullptr;
   g_touches.forget();
@@ -204,24 +175,44 @@ bool is_assumption(const FileCall& call) {
   return call.number == CRASHCUT_SYSCALL_NUMBER && call.a[0] == CRASHCUT_OP_ASSUME;
 }
 
-constexpr FileModel kModel{is_ours,
-                           is_assumption,
-                           name_of,
-                           execute,
-                           observed_by,
-                           [] { return g_touches.blocked_by(); },
-                           [] { return g_touches.take(); },
-                           text_of_call,
-                           begin,
-                           end};
-
 }  // namespace
 
-void install_model() {
-  scheduler::runtime::g_file_model = &kModel;
-  g.effects = &g_touches;
-  g.prepare_filesystem = prepare_filesystem;
-  g.lowest_fd = lowest_fd;
+fusefs::Effects* effects_of_calls() { return inject::schedules_threads() ? &g_touches : nullptr; }
+
+int lowest_fd(int lowest) {
+  if (!inject::schedules_threads() || g_phase != Phase::kExecuting) return lowest;
+  const std::uint32_t actor = scheduler::runtime::running_actor();
+  const int own = scheduler::runtime::first_fd_of(actor);
+  const int from = std::max(lowest, own);
+  g_touches.touch(Effects::Thing::kNumbers, Effects::kTarget, scheduler::runtime::range_of_fd(from));
+  const bool shares_range = actor != 0 && own == 0;
+  if (shares_range) g_touches.touch(Effects::Thing::kNumbers, Effects::kBoth, 0);
+  return from;
 }
 
-}  // namespace crashcut::joint
+void prepare_filesystem(fusefs::Filesystem::Setup& setup) {
+  if (!inject::schedules_threads()) return;
+  setup.effects = &g_touches;
+  setup.noatime = true;
+  setup.clock = [] { return timespec{1'000'000'000, 0}; };
+  setup.on_step = [] {
+    if (!g_is_composite) scheduler::runtime::go_on_later();
+  };
+}
+
+}  // namespace crashcut::inprocess
+
+namespace crashcut::scheduler::runtime {
+
+const FileModel kFileModel{inprocess::is_ours,
+                           inprocess::is_assumption,
+                           inprocess::name_of,
+                           inprocess::execute,
+                           inprocess::observed_by,
+                           [] { return inprocess::g_touches.blocked_by(); },
+                           [] { return inprocess::g_touches.take(); },
+                           inprocess::text_of_call,
+                           inprocess::begin,
+                           inprocess::end};
+
+}  // namespace crashcut::scheduler::runtime

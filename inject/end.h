@@ -1,0 +1,15 @@
+// End: crashcut cannot go on with this process. It ends with a sentence, which whoever talks to the command passes on.
+#pragma once
+
+#include <string_view>
+
+namespace crashcut::inject {
+
+[[noreturn]] void tool_error(std::string_view sentence);  // we failed, or the system did
+[[noreturn]] void user_error(std::string_view sentence);  // the program, or how it is used, is to be changed
+// The program did something that only the mounted front end can model.
+[[noreturn]] void unsupported(std::string_view call);
+// Where nobody listens yet: on stderr.
+[[noreturn]] void die(const char* sentence);
+
+}  // namespace crashcut::inject

@@ -1,0 +1,47 @@
+#include "inject/mappings.h"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <charconv>
+#include <string_view>
+
+#include "inject/gate.h"
+
+namespace crashcut::inject {
+
+namespace {
+
+// The whole list; empty where it is longer than the room, or cannot be read.
+std::string_view read_list(std::span<char> room) {
+  const long fd = kernel(SYS_open, "/proc/self/maps", O_RDONLY | O_CLOEXEC);
+  std::size_t used = 0;
+  long got = fd;
+  while (got >= 0 && used < room.size() && (got = kernel(SYS_read, fd, room.data() + used, room.size() - used)) > 0)
+    used += static_cast<std::size_t>(got);
+  if (fd >= 0) kernel(SYS_close, fd);
+  return got < 0 || used == room.size() ? std::string_view{} : std::string_view(room.data(), used);
+}
+
+}  // namespace
+
+bool visit_mappings(std::span<char> room, bool (*visit)(void* argument, const Mapping& mapping), void* argument) {
+  std::string_view rest = read_list(room);
+  if (rest.empty()) return false;
+  while (!rest.empty()) {
+    // "begin-end perms offset device inode name"
+    const std::string_view line = rest.substr(0, std::min(rest.find('\n'), rest.size()));
+    rest.remove_prefix(std::min(line.size() + 1, rest.size()));
+    Mapping m{};
+    const char* end = line.data() + line.size();
+    const char* at = std::from_chars(line.data(), end, m.begin, 16).ptr;
+    at = std::from_chars(at + 1, end, m.end, 16).ptr;
+    if (at[2] != 'w' || at[4] != 'p') continue;
+    m.is_stack = line.ends_with("[stack]");
+    m.is_file = line.find('/') != line.npos;
+    if (!visit(argument, m)) return false;
+  }
+  return true;
+}
+
+}  // namespace crashcut::inject
