@@ -1,0 +1,158 @@
+// crashcut run: bounds, and sudden ends.
+#include "tests/cli_fixture.h"
+
+namespace crashcut {
+namespace {
+
+// ---- bounds -------------------------------------------------------------------------------------------------
+
+class BoundsTest : public CliTest {
+ protected:
+  // More recoveries than anybody waits for.
+  std::string many_ = program(
+      "many.c",
+      "static char n[9];\n"
+      "int main(void) { for (int i = 0; i < 40; ++i) { sprintf(n, \"f%d\", i);\n"
+      "  int f = open(n, O_CREAT | O_WRONLY, 0644); if (write(f, \"x\", 1) != 1) return 1; close(f); } return 0; }\n"
+      "void crashcut_recover(void) { char c; for (int i = 0; i < 40; ++i) { sprintf(n, \"f%d\", i);\n"
+      "  int f = open(n, O_RDONLY); ssize_t r = f >= 0 ? read(f, &c, 1) : -1; putchar(r < 0 ? '-' : r == 0 ? '0' : "
+      "c);\n"
+      "  close(f); } }\n");
+};
+
+TEST_F(BoundsTest, MaxRecoveries) {
+  const Ran run = crashcut({"run", "--max-recoveries", "50", many_});
+  EXPECT_EQ(run.exit_code, 3) << run.err;
+  EXPECT_TRUE(run.last_line().starts_with("bounded (max_recoveries): 50 recoveries, none failed; ")) << run.last_line();
+  EXPECT_TRUE(run.says("--max-recoveries was reached after an estimated ")) << run.last_line();
+}
+
+TEST_F(BoundsTest, TheSeedSaysWhichPartIsExplored) {
+  const auto outcomes = [&](const std::string& seed) {
+    const Ran run =
+        crashcut({"run", "--jobs", "1", "--max-recoveries", "20", "--seed", seed, "--json", "r.json", many_});
+    EXPECT_EQ(run.exit_code, 3) << run.err;
+    EXPECT_TRUE(run.first_line().ends_with(" | seed " + seed)) << run.first_line();
+    return nlohmann::json::parse(read_file(directory_ / "r.json"))["outcomes"];
+  };
+  EXPECT_EQ(outcomes("1"), outcomes("1"));
+  EXPECT_NE(outcomes("1"), outcomes("2"));
+  EXPECT_NE(outcomes("1"), outcomes("0"));
+}
+
+TEST_F(BoundsTest, AViolationFoundUnderASeedReplays) {
+  const Ran run = crashcut({"run", "--seed", "3", example("save_lossy.c")});
+  EXPECT_EQ(run.exit_code, 1) << run.err;
+  EXPECT_TRUE(run.says("violation: 1 of 3 recoveries failed")) << run.out;
+  EXPECT_EQ(crashcut(replay_of(run)).exit_code, 1);
+}
+
+TEST_F(BoundsTest, Time) {
+  const Ran run = crashcut({"run", "--time", "0.3", many_});
+  EXPECT_EQ(run.exit_code, 3) << run.err;
+  EXPECT_TRUE(run.says("--time was reached after an estimated ")) << run.last_line();
+}
+
+// On a terminal the progress is one line that changes, and is gone at the end.
+TEST_F(BoundsTest, ProgressOnATerminal) {
+  int terminal = -1;
+  const pid_t child = forkpty(&terminal, nullptr, nullptr, nullptr);
+  if (child == 0) execute({"run", "--time", "4", many_}, STDERR_FILENO);
+  ASSERT_GT(child, 0);
+  std::string shown;
+  char part[4096];
+  for (ssize_t got; (got = read(terminal, part, sizeof part)) > 0;) shown.append(part, static_cast<std::size_t>(got));
+  close(terminal);
+  EXPECT_EQ(finish(child).exit_code, 3);
+  const std::string kAnew = "\r\033[K";
+  const auto first = shown.find(kAnew), last = shown.rfind(kAnew);
+  ASSERT_NE(first, std::string::npos) << shown;
+  EXPECT_NE(shown.find(" recoveries, 0 violations; an estimated ", first), std::string::npos) << shown;
+  EXPECT_GT(std::count(shown.begin(), shown.end(), '\033'), 3) << shown;
+  EXPECT_EQ(shown.substr(last), kAnew) << "the last one was not cleared: " << shown;
+  EXPECT_EQ(shown.find('\n'), std::string::npos) << shown;
+}
+
+TEST_F(BoundsTest, SignalsEndItInGoodOrder) {
+  for (const int signal : {SIGINT, SIGTERM}) {
+    const pid_t child = start({"run", many_});
+    // The first line comes when the program is ready; the exploration follows within moments.
+    while (read_file(directory_ / "out").empty()) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    kill(child, signal);
+    const Ran run = finish(child);
+    EXPECT_EQ(run.exit_code, 3) << run.out << run.err;
+    EXPECT_TRUE(run.says("interrupted")) << run.out << run.err;
+  }
+}
+
+TEST_F(BoundsTest, ASignalDuringMainLeavesNothing) {
+  const std::string name = program("p.c", "int main(void) { for (;;) {} }\nvoid crashcut_recover(void) {}\n");
+  const pid_t child = start({"run", name});
+  while (read_file(directory_ / "out").empty()) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  kill(child, SIGTERM);
+  EXPECT_EQ(finish(child).exit_code, 3);
+}
+
+// ---- sudden ends --------------------------------------------------------------------------------------------
+
+class SuddenEndTest : public BoundsTest {
+ protected:
+  // Orphans become our children, so that none is overlooked.
+  SuddenEndTest() { prctl(PR_SET_CHILD_SUBREAPER, 1); }
+
+  std::vector<std::string> words_ = {"run", "--time", "0.5", "--json", "r.json", many_};
+
+  // Signals crashcut after that long and waits for the end of every process that it leaves behind.
+  void end_after(std::chrono::microseconds time, int signal) {
+    const pid_t child = start(words_);
+    std::this_thread::sleep_for(time);
+    kill(child, signal);
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    pid_t ended = 0;
+    while ((ended = waitpid(-1, nullptr, WNOHANG)) >= 0 && std::chrono::steady_clock::now() < deadline) {
+      if (ended == 0) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+    ASSERT_EQ(ended, -1) << "a process is left";
+    ASSERT_EQ(errno, ECHILD);
+    ASSERT_TRUE(fs::is_empty(temporary_)) << fs::directory_iterator(temporary_)->path() << " was left behind";
+    for (const auto& entry : fs::directory_iterator(directory_)) {
+      ASSERT_FALSE(entry.path().filename().string().starts_with(".crashcut")) << entry.path() << " was left behind";
+    }
+  }
+};
+
+TEST_F(SuddenEndTest, LeavesNothingAtAnyMoment) {
+  const auto begin = std::chrono::steady_clock::now();
+  ASSERT_EQ(crashcut(words_).exit_code, 3);
+  const auto whole = std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now() - begin);
+  for (const auto& [signal, times] : {std::pair{SIGKILL, 30u}, {SIGINT, 10u}, {SIGTERM, 10u}}) {
+    tests::for_each_seed(times, [&, signal = signal](std::uint64_t seed) {
+      std::mt19937_64 random(seed);
+      const std::chrono::microseconds time(std::uniform_int_distribution<long>(0, whole.count())(random));
+      SCOPED_TRACE("signal " + std::to_string(signal) + " after " + std::to_string(time.count()) + " us, seed " +
+                   std::to_string(seed));
+      end_after(time, signal);
+      return !HasFatalFailure();
+    });
+  }
+}
+
+// Its first process is the guard.
+TEST_F(SuddenEndTest, LeavesNothingWhereTheGuardIsKilled) {
+  const pid_t child = start(words_);
+  pid_t guard = 0;
+  const std::string children = "/proc/" + std::to_string(child) + "/task/" + std::to_string(child) + "/children";
+  for (int tries = 0; guard == 0 && tries < 10'000; ++tries) {
+    if (!(std::ifstream(children) >> guard)) guard = 0;
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
+  ASSERT_NE(guard, 0);
+  kill(guard, SIGKILL);
+  while (waitpid(-1, nullptr, 0) > 0) {
+  }
+  EXPECT_TRUE(fs::is_empty(temporary_)) << fs::directory_iterator(temporary_)->path() << " was left behind";
+}
+
+}  // namespace
+}  // namespace crashcut
