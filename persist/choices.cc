@@ -100,18 +100,19 @@ std::uint32_t ChoiceTree::answer_of(std::size_t depth) const {
 bool ChoiceTree::advance(double weight) {
   ++run_count_;
   is_standing_ = true;
+  double size = weight;
   while (nodes_.size() > prefix_length_) {
     Node& node = nodes_.back();
-    if (node.taken == node.begin) {
-      node.first = weight;
-    } else {
-      sizes_.note(node.count, answer_of(nodes_.size() - 1), weight, node.first);
-    }
-    node.smallest = node.taken == node.begin ? weight : std::min(node.smallest, weight);
-    node.largest = std::max(node.largest, weight);
+    const bool is_first = node.taken == node.begin;
+    if (!is_first) sizes_.note(node.count, answer_of(nodes_.size() - 1), size, node.first);
+    if (is_first) node.first = node.smallest = size;
+    node.smallest = std::min(node.smallest, size);
+    node.largest = std::max(node.largest, size);
     node.done += weight;
+    node.size += size;
     if (++node.taken < node.end) return true;
     weight = node.done;
+    size = node.size + node.given;
     nodes_.pop_back();
   }
   done_ += weight;
@@ -136,7 +137,8 @@ ChoiceTree::Split ChoiceTree::split() {
         given.prefixes.push_back(path);
         given.prefixes.back().push_back(order_.answer_at(i, position, node.count));
       }
-      given.each = estimate_answer(node, estimate_below(i + 1, {}));
+      given.each = estimate_answer(node, estimate_below(i + 1, {}).whole);
+      node.given += given.each.likely * (node.end - kept_end);
       node.end = kept_end;
       return given;
     }
@@ -172,7 +174,7 @@ static T from_halves(const std::uint32_t* halves) {
   return std::bit_cast<T>(std::array{halves[0], halves[1]});
 }
 
-static constexpr std::size_t kHeadNumbers = 8, kNodeNumbers = 13;
+static constexpr std::size_t kHeadNumbers = 8, kNodeNumbers = 17;
 
 std::vector<std::uint32_t> ChoiceTree::to_numbers() const {
   std::vector<std::uint32_t> numbers{static_cast<std::uint32_t>(prefix_length_), is_standing_ ? 1u : 0u};
@@ -181,7 +183,8 @@ std::vector<std::uint32_t> ChoiceTree::to_numbers() const {
   append_halves(numbers, order_.seed());
   for (const Node& node : nodes_) {
     numbers.insert(numbers.end(), {node.taken, node.end, node.count, node.asked, node.begin});
-    for (const double weight : {node.done, node.smallest, node.largest, node.first}) append_halves(numbers, weight);
+    for (const double weight : {node.done, node.size, node.given, node.smallest, node.largest, node.first})
+      append_halves(numbers, weight);
   }
   return numbers;
 }
@@ -196,8 +199,10 @@ ChoiceTree ChoiceTree::from_numbers(std::span<const std::uint32_t> numbers) {
   tree.order_ = AnswerOrder(from_halves<std::uint64_t>(&numbers[6]));
   for (std::size_t i = kHeadNumbers; i < numbers.size(); i += kNodeNumbers) {
     const std::uint32_t* n = &numbers[i];
-    tree.nodes_.push_back(Node{n[0], n[1], n[2], n[3], n[4], from_halves<double>(n + 5), from_halves<double>(n + 7),
-                               from_halves<double>(n + 9), from_halves<double>(n + 11)});
+    Node node{n[0], n[1], n[2], n[3], n[4]};
+    double* const weights[] = {&node.done, &node.size, &node.given, &node.smallest, &node.largest, &node.first};
+    for (std::size_t k = 0; k < std::size(weights); ++k) *weights[k] = from_halves<double>(n + 5 + 2 * k);
+    tree.nodes_.push_back(node);
   }
   return tree;
 }
@@ -212,35 +217,39 @@ double ChoiceTree::weight_done() const {
 Estimate ChoiceTree::estimate_answer(const Node& node, const Estimate& open) const {
   const std::uint32_t explored = node.taken - node.begin;
   if (explored == 0) return open;
-  return Estimate{std::min(node.smallest, open.low), (node.done + open.likely) / (explored + 1),
+  return Estimate{std::min(node.smallest, open.low), (node.size + open.likely) / (explored + 1),
                   std::max(node.largest, open.high)};
 }
 
 // All of the tree below the first `depth` choices of the sequence at which it stands.
-Estimate ChoiceTree::estimate_below(std::size_t depth, Estimate open) const {
+ChoiceTree::Part ChoiceTree::estimate_below(std::size_t depth, const Estimate& open) const {
   std::size_t end = nodes_.size();
+  Part part{open, open};
   // Nothing is known of the next run but that its last answer is new: it is like those before it.
   if (is_standing_ && end > depth && is_met(end - 1) && nodes_[end - 1].taken > nodes_[end - 1].begin) {
     const Node& node = nodes_[end - 1];
-    open = Estimate{node.smallest, node.done / (node.taken - node.begin), node.largest};
+    part.own = part.whole = Estimate{node.smallest, node.size / (node.taken - node.begin), node.largest};
   }
   for (; end > depth; --end) {
     if (!is_met(end - 1)) continue;
     const Node& node = nodes_[end - 1];
-    const Estimate each = estimate_answer(node, open);
-    const Estimate first = node.taken == node.begin ? open : Estimate{node.first, node.first, node.first};
-    Estimate all = open;
-    all += Estimate{node.done, node.done, node.done};
+    const Estimate each = estimate_answer(node, part.whole);
+    const Estimate first = node.taken == node.begin ? part.whole : Estimate{node.first, node.first, node.first};
+    Estimate rest{0, 0, 0};
     for (std::uint32_t position = node.taken + 1; position < node.end; ++position)
-      all += sizes_.guess(node.count, order_.answer_at(end - 1, position, node.count), first, each);
-    open = all;
+      rest += sizes_.guess(node.count, order_.answer_at(end - 1, position, node.count), first, each);
+    const double elsewhere = node.size + node.given;
+    part.own += Estimate{node.done, node.done, node.done};
+    part.own += rest;
+    part.whole += Estimate{elsewhere, elsewhere, elsewhere};
+    part.whole += rest;
   }
-  return open;
+  return part;
 }
 
 Estimate ChoiceTree::estimate(Estimate open) const {
   if (done()) return Estimate{done_, done_, done_};
-  return estimate_below(prefix_length_, open);
+  return estimate_below(prefix_length_, open).own;
 }
 
 double ChoiceTree::explored_fraction() const {

@@ -151,16 +151,21 @@ class ChoiceTree final : public Chooser {
     std::uint32_t end;    // one past the last answer that this tree explores; unused in the prefix
     std::uint32_t count;  // how many answers the choice has; 0 until a run has met the choice
     std::uint32_t asked;  // as in Question
-    std::uint32_t begin = 0;           // the first position that this tree explores
-    double done = 0;                   // the weight of the answers that were explored, of all,
-    double smallest = 0, largest = 0;  // and of one
-    double first = 0;                  // the weight of the first one
+    std::uint32_t begin = 0;                      // the first position that this tree explores
+    double done = 0;                              // the weight of the answers that were explored
+    double size = 0;                              // the same, with what was given away below them, by its estimate
+    double given = 0;                             // the estimate of answers that were given away
+    double smallest = 0, largest = 0, first = 0;  // sizes of single answers
   };
 
   std::uint32_t answer_of(std::size_t depth) const;
   void meet(std::size_t depth, std::uint32_t count);
+  // What this tree explores, and that with what was given away of it.
+  struct Part {
+    Estimate own, whole;
+  };
   Estimate estimate_answer(const Node& node, const Estimate& open) const;
-  Estimate estimate_below(std::size_t depth, Estimate open) const;
+  Part estimate_below(std::size_t depth, const Estimate& open) const;
   bool is_met(std::size_t depth) const { return depth >= prefix_length_ && nodes_[depth].count != 0; }
 
   AnswerOrder order_;

@@ -47,6 +47,8 @@ struct Pool::Impl {
   bool is_sampling = false;
   Tally tree, samples;
   Bound bound = Bound::kNone;
+  std::function<bool()> is_interrupted;
+  bool was_interrupted = false;  // before the violation was told
   Clock::time_point begin;
   double seconds_before = 0;
 
@@ -248,7 +250,8 @@ struct Pool::Impl {
       pollfd ready{socket, POLLIN, 0};
       poll(&ready, 1, 50);
       if (ready.revents == 0) {
-        if (Clock::now() >= deadline) shared->stop = true;  // it ends the recovery, which then says that it was stopped
+        // It ends the recovery, which then says that it was stopped.
+        if (Clock::now() >= deadline || (is_interrupted && is_interrupted() && !was_interrupted)) shared->stop = true;
         continue;
       }
       auto message = receive(socket);
@@ -306,6 +309,7 @@ tl::expected<std::unique_ptr<Pool>, Failure> Pool::start(FrontEnd& front_end, co
 tl::expected<Explored, Failure> Pool::explore(const Hooks& hooks, const Rest* before, const std::vector<Known>& known) {
   Impl& impl = *impl_;
   impl.begin = Clock::now();
+  impl.is_interrupted = hooks.is_interrupted;
   if (before != nullptr) {
     impl.units.assign(before->units.begin(), before->units.end());
     impl.tree = before->tree;
@@ -323,6 +327,7 @@ tl::expected<Explored, Failure> Pool::explore(const Hooks& hooks, const Rest* be
   if (impl.is_cut_short() && wants_samples) {
     if (auto ok = impl.explore_samples(hooks); !ok) return tl::unexpected(ok.error());
   }
+  impl.was_interrupted = impl.bound == Bound::kInterrupt;
   if (impl.failure()) return tl::unexpected(*impl.failure());
   return impl.explored();
 }
