@@ -244,6 +244,9 @@ TEST(Search, EstimatesHowMuchIsDone) {
   EXPECT_LT(found.result.explored_fraction.likely, 1e-3);
   EXPECT_LE(found.result.explored_fraction.low, found.result.explored_fraction.likely);
   EXPECT_GE(found.result.explored_fraction.high, found.result.explored_fraction.likely);
+  // Units that were given away and hardly begun are as large as they were said to be.
+  for (const std::uint32_t jobs : {2u, 4u, 8u})
+    EXPECT_LT(check(front_end, {.jobs = jobs, .max_recoveries = 60}).result.explored_fraction.likely, 1e-4) << jobs;
   std::vector<double> seen;
   Hooks hooks;
   hooks.on_progress = [&](const result::Progress& progress) { seen.push_back(progress.fraction.likely); };

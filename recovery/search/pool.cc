@@ -88,7 +88,8 @@ struct Pool::Impl {
 
   void handle(Worker& worker, const Json& message) {
     if (message.contains("tally")) (is_sampling ? samples : tree).add(tally_from(message.at("tally")));
-    if (message.contains("estimate")) {
+    // Of a unit that was stopped before its first recovery who gave it away knows more.
+    if (message.contains("estimate") && message.at("done") > 0) {
       worker.unit.size = estimate_from(message.at("estimate"));
       worker.done = message.at("done");
     }
