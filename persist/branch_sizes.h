@@ -32,7 +32,8 @@ class BranchSizes {
     if (found == known_.end() || found->second.by_itself.count < kSeenLeast) return each;
     const Series& alone = found->second.by_itself;
     const Series& multiple = found->second.as_multiple;
-    const bool is_alone = alone.variance() < multiple.variance();
+    // A multiple makes the tree the larger one, which is the better mistake: it has the benefit of the doubt.
+    const bool is_alone = alone.count >= kAloneLeast && alone.variance() < multiple.variance() / 4;
     const Series& series = is_alone ? alone : multiple;
     const double likely = exp2_of(series.mean()), apart = exp2_of(series.deviation());
     if (is_alone) return {likely / apart, likely, likely * apart};
@@ -41,7 +42,7 @@ class BranchSizes {
 
  private:
   static constexpr std::uint32_t kCountMost = 64;
-  static constexpr std::uint32_t kSeenLeast = 3;
+  static constexpr std::uint32_t kSeenLeast = 3, kAloneLeast = 8;
 
   struct Series {
     std::uint32_t count = 0;

@@ -103,6 +103,12 @@ class ChoiceTree final : public Chooser {
     depth_ = 0;
     diverged_ = false;
     is_standing_ = false;
+    known_length_ = nodes_.size();
+  }
+  // Instead of advance(): the run was stopped, and is still to come.
+  void abandon_run() {
+    nodes_.resize(known_length_);
+    is_standing_ = run_count_ > 0;
   }
   std::uint32_t choose(const Choice& choice) override { return choose_among(choice.question()); }
   std::uint32_t choose_among(const Question& question);
@@ -172,6 +178,7 @@ class ChoiceTree final : public Chooser {
   BranchSizes sizes_;
   std::vector<Node> nodes_;
   std::size_t prefix_length_;
+  std::size_t known_length_ = 0;  // of nodes_, when the run began
   std::size_t depth_ = 0;
   bool diverged_ = false;
   std::uint64_t run_count_ = 0;

@@ -208,6 +208,7 @@ TEST(ChoiceTree, WhatIsLeftIsEachPathNotRunYet) {
         program(tree);
         const bool is_stopped_within = coin() % 7 == 0;
         if (!is_stopped_within) paths.push_back(tree.path());
+        if (is_stopped_within) tree.abandon_run();
         if (is_stopped_within || coin() % 7 == 0) {
           for (const Path& prefix : tree.left(is_stopped_within)) left.push_back(prefix);
           break;
@@ -256,6 +257,23 @@ TEST(ChoiceTree, SplitSaysHowLargeItsPartsAre) {
   EXPECT_EQ(given.prefixes.size(), 2u);
   EXPECT_DOUBLE_EQ(given.each.likely, 3);
   EXPECT_DOUBLE_EQ(tree.estimate().likely, 9);
+}
+
+// A run that is stopped somewhere changes nothing, neither what is left nor how large it is.
+TEST(ChoiceTree, AnAbandonedRunIsStillToCome) {
+  ChoiceTree tree;
+  for (int i = 0; i < 5; ++i) {
+    tree.begin_run();
+    ask({2, 3, 4})(tree);
+    ASSERT_TRUE(tree.advance());
+  }
+  const Paths left = tree.left(true);
+  tree.begin_run();
+  ask({2})(tree);
+  tree.abandon_run();
+  EXPECT_EQ(tree.left(true), left);
+  EXPECT_DOUBLE_EQ(tree.estimate().likely, 24);
+  EXPECT_EQ(explore_rest(tree, ask({2, 3, 4})).size(), 19u);
 }
 
 // However much of an even tree is given away, the parts together are estimated as the whole is.

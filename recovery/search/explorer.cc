@@ -148,6 +148,7 @@ bool Explorer::explore_level(std::size_t question, Crashes& crashes, const Path&
     } else {
       tree.begin_run();
       run = recover(question, decided, tree, goes_deeper ? &next : nullptr);
+      if (run.ending.kind == Ending::Kind::kStopped) tree.abandon_run();
     }
     if (run.ending.kind == Ending::Kind::kStopped) {
       size_at_stop_ = estimate();
