@@ -8,9 +8,9 @@
 #pragma once
 
 #include <bit>
+#include <cstddef>
 #include <cstdint>
-#include <map>
-#include <utility>
+#include <vector>
 
 #include "persist/estimate.h"
 
@@ -21,17 +21,19 @@ class BranchSizes {
   // The branch of `answer`, of `count`, weighs `weight`; the first branch of the same node weighed `first`.
   void note(std::uint32_t count, std::uint32_t answer, double weight, double first) {
     if (count > kCountMost) return;
-    Known& known = known_[{count, answer}];
+    const std::size_t at = index_of(count, answer);
+    if (known_.size() <= at) known_.resize(at + 1);
+    Known& known = known_[at];
     known.by_itself.add(log2_of(weight));
     known.as_multiple.add(log2_of(weight) - log2_of(first));
   }
 
   // A branch that is not explored yet, of a node whose first branch is `first`, and whose explored ones weigh `each`.
   Estimate guess(std::uint32_t count, std::uint32_t answer, const Estimate& first, const Estimate& each) const {
-    const auto found = known_.find({count, answer});
-    if (found == known_.end() || found->second.by_itself.count < kSeenLeast) return each;
-    const Series& alone = found->second.by_itself;
-    const Series& multiple = found->second.as_multiple;
+    const std::size_t at = index_of(count, answer);
+    if (count > kCountMost || at >= known_.size() || known_[at].by_itself.count < kSeenLeast) return each;
+    const Series& alone = known_[at].by_itself;
+    const Series& multiple = known_[at].as_multiple;
     // A multiple makes the tree the larger one, which is the better mistake: it has the benefit of the doubt.
     const bool is_alone = alone.count >= kAloneLeast && alone.variance() < multiple.variance() / 4;
     const Series& series = is_alone ? alone : multiple;
@@ -58,7 +60,7 @@ class BranchSizes {
       const double v = sum_of_squares / count - mean() * mean();
       return v < 0 ? 0 : v;
     }
-    // The root, near enough, by two steps of Newton.
+    // The root, near enough, by some steps of Newton's.
     double deviation() const {
       const double v = variance();
       double root = v < 1 ? (1 + v) / 2 : v / 2 + 0.5;
@@ -87,7 +89,12 @@ class BranchSizes {
   }
   static constexpr std::uint64_t kFraction = (std::uint64_t{1} << 52) - 1;
 
-  std::map<std::pair<std::uint32_t, std::uint32_t>, Known> known_;
+  // The answers of choices of 1, 2, 3, ... answers, one behind the other.
+  static std::size_t index_of(std::uint32_t count, std::uint32_t answer) {
+    return std::size_t{count} * (count - 1) / 2 + answer;
+  }
+
+  std::vector<Known> known_;
 };
 
 }  // namespace crashcut::persist

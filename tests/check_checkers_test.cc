@@ -297,6 +297,22 @@ TEST_F(CheckTest, GoesOnWhereItWasStopped) {
   EXPECT_TRUE(again.says("nothing to go on with")) << again.err;
 }
 
+// What an earlier search found is found again by one that is too small to get there, as long as the program does the
+// same.
+TEST_F(CheckTest, WhatFailedBeforeIsTriedFirst) {
+  const std::string checker = script("checker", "! { [ -s a ] && [ -e b ] && [ ! -s b ] && [ -s c ] && [ ! -s d ]; }");
+  const std::string write = "for n in a b c d; do echo $n > $n; done";
+  const Words whole = {"check", "--outcomes", "--check", checker, "--", "sh", "-c", write};
+  const Words few = {"check", "--max-recoveries", "2", "--check", checker, "--", "sh", "-c", write};
+  const Words other = {"check", "--max-recoveries", "2", "--data", "journal", "--check", checker, "--", "sh", "-c",
+                       write};
+  ASSERT_EQ(crashcut(few).exit_code, 3);
+  ASSERT_EQ(crashcut(whole).exit_code, 1);
+  const Ran again = crashcut(few);
+  EXPECT_EQ(again.exit_code, 1) << again.out << again.err;
+  EXPECT_EQ(crashcut(other).exit_code, 3);  // another model is another question
+}
+
 TEST_F(CheckTest, ResumingTakesNoOtherQuestion) {
   const Ran ran = crashcut({"check", "--resume", "results", "--file", "f"});
   EXPECT_EQ(ran.exit_code, 2);

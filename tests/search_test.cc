@@ -269,6 +269,39 @@ TEST(Search, StopsWhenInterruptedAndSaysSo) {
   EXPECT_TRUE(found.rest);
 }
 
+// A worker that cannot do anything, and one that dies, are failures of ours, and nothing is verified.
+TEST(Search, AWorkerThatIsGoneIsNoVerdict) {
+  class Dying final : public search::FrontEnd {
+   public:
+    explicit Dying(bool says_why) : says_why_(says_why) {}
+    const persist::Recording& recording() const override { return front_end_.recording(); }
+    std::vector<std::string> subjects() const override { return {"recovery"}; }
+    tl::expected<std::unique_ptr<search::WorkerProcess>, search::Failure> start_worker(
+        const search::WorkerTask&) override {
+      auto started = search::fork_worker([this](int socket) {
+        if (says_why_) search::report_failure(socket, result::users_failure("there is no disk"));
+      });
+      usleep(50'000);  // it has ended by now
+      return started;
+    }
+    std::string explain(std::size_t, const search::Told&) const override { return ""; }
+    result::Token token(std::size_t) const override { return {}; }
+
+   private:
+    DeviceFrontEnd front_end_ = independent(3);
+    bool says_why_;
+  };
+  for (const std::uint32_t jobs : {1u, 3u}) {
+    Dying silent(false), telling(true);
+    const auto failed = search::check(silent, {.jobs = jobs}, {});
+    ASSERT_FALSE(failed);
+    EXPECT_EQ(failed.error().blame, result::Blame::kTool);
+    const auto told = search::check(telling, {.jobs = jobs}, {});
+    ASSERT_FALSE(told);
+    EXPECT_EQ(told.error().sentence, "there is no disk");
+  }
+}
+
 // Ctrl-C goes to all processes of a terminal: workers wait for what the pool says. Who is killed leaves none behind.
 TEST(Search, NoWorkerOutlivesTheSearch) {
   int pipe_ends[2];

@@ -135,7 +135,7 @@ std::vector<Pool::Known> fitting(const std::vector<result::Token>& tokens, const
     const result::Token own = front_end.token(question);
     for (const result::Token& token : tokens) {
       if (token.fingerprint == fingerprint && token.command == own.command && token.arguments == own.arguments &&
-          token.model == own.model && token.own == own.own)
+          token.model.settings == own.model.settings && token.own == own.own)
         known.push_back({question, token.path});
     }
   }

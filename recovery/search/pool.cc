@@ -67,6 +67,13 @@ struct Pool::Impl {
   std::uint64_t violations() const { return tree.violations + samples.violations; }
   bool is_cut_short() const { return is_lost || !left.empty(); }
 
+  // A worker that is gone does not hear it. listen() then finds its socket closed, and what it said before: work that
+  // nobody does must not look like work that is done.
+  static void give(Worker& worker, const Json& task) {
+    worker.is_busy = true;
+    send(worker.process->socket(), task);
+  }
+
   void hand_out() {
     std::uint32_t idle = 0;
     for (Worker& worker : workers) {
@@ -74,8 +81,7 @@ struct Pool::Impl {
         worker.unit = std::move(units.front());
         units.pop_front();
         worker.done = 0;
-        worker.is_busy = send(worker.process->socket(),
-                              {{"do", "explore"}, {"question", worker.unit.question}, {"prefix", worker.unit.prefix}});
+        give(worker, {{"do", "explore"}, {"question", worker.unit.question}, {"prefix", worker.unit.prefix}});
       }
       idle += !worker.is_busy;
     }
@@ -231,11 +237,11 @@ struct Pool::Impl {
               1.0, open / static_cast<double>(question_count - question) / static_cast<double>(workers.size())));
         }
         for (std::size_t i = 0; i < workers.size(); ++i) {
-          workers[i].is_busy = send(workers[i].process->socket(), {{"do", "sample"},
-                                                                   {"question", question},
-                                                                   {"strategy", strategy},
-                                                                   {"seed", plan.seed * 1000 + i},
-                                                                   {"count", count}});
+          give(workers[i], {{"do", "sample"},
+                            {"question", question},
+                            {"strategy", strategy},
+                            {"seed", plan.seed * 1000 + i},
+                            {"count", count}});
         }
         if (auto ok = run_until(hooks, [&] { return is_spent(share); }); !ok) return ok;
       }
