@@ -20,12 +20,37 @@ constexpr const char* kSummary =
     "crashcut pulls the plug on a program at every moment that matters, and shows what the program\n"
     "finds when the power comes back.";
 
+// The command of the words, as far as CLI11 came; null before it.
+const CLI::App* command_of(const CLI::App& app) {
+  const auto commands = app.get_subcommands();
+  return commands.empty() ? nullptr : commands.front();
+}
+
+int report_wrong_use(const CLI::App& app, const std::string& sentence) {
+  const CLI::App* command = command_of(app);
+  fmt::print(stderr, "crashcut: {}\nSee crashcut {}--help.\n", sentence,
+             command == nullptr ? "" : command->get_name() + " ");
+  return 2;
+}
+
+// "replay needs TOKEN|DIR: a token, or a directory of results, copied from anywhere".
+std::string missing_word(const CLI::App& command) {
+  for (const CLI::Option* option : command.get_options()) {
+    if (option->get_required() && option->count() == 0)
+      return fmt::format("{} needs {}: {}.", command.get_name(), option->get_type_name(), option->get_description());
+  }
+  return command.get_name() + " needs more words.";
+}
+
 int parse_and_run(CLI::App& app, std::vector<std::string> words) try {
   std::reverse(words.begin(), words.end());  // as CLI11 wants them
   app.parse(std::move(words));
   return 0;
 } catch (const CLI::Success& help) {
   return app.exit(help);
+} catch (const CLI::RequiredError& error) {
+  const CLI::App* command = command_of(app);
+  return report_wrong_use(app, command == nullptr ? error.what() : missing_word(*command));
 } catch (const CLI::ExtrasError& error) {
   std::string meant;
   for (const CLI::App* command : app.get_subcommands()) {
@@ -33,11 +58,9 @@ int parse_and_run(CLI::App& app, std::vector<std::string> words) try {
       if (meant.empty()) meant = suggestion(word, option_names(*command));
     }
   }
-  fmt::print(stderr, "crashcut: {}.{}\nSee crashcut --help, and crashcut COMMAND --help.\n", error.what(), meant);
-  return 2;
+  return report_wrong_use(app, fmt::format("{}.{}", error.what(), meant));
 } catch (const CLI::ParseError& error) {
-  fmt::print(stderr, "crashcut: {}\nSee crashcut --help, and crashcut COMMAND --help.\n", error.what());
-  return 2;
+  return report_wrong_use(app, error.what());
 }
 
 std::vector<std::string> command_names(CLI::App& app) {
@@ -47,17 +70,17 @@ std::vector<std::string> command_names(CLI::App& app) {
   return names;
 }
 
-// "help check" is "check --help".
-std::vector<std::string> with_help_last(std::vector<std::string> words) {
-  if (words.empty() || words[0] != "help") return words;
-  words.erase(words.begin());
-  words.resize(std::min<std::size_t>(words.size(), 1));
-  words.emplace_back("--help");
-  return words;
+// "help check" is "check --help", "help" and "help help" are "--help", and "version" is "--version".
+std::vector<std::string> as_options(std::vector<std::string> words) {
+  if (words.empty()) return words;
+  if (words[0] == "version") return {"--version"};
+  if (words[0] != "help") return words;
+  if (words.size() == 1 || words[1] == "help") return {"--help"};
+  return {words[1], "--help"};
 }
 
 int run(const std::vector<std::string>& typed) {
-  const std::vector<std::string> words = with_help_last(typed);
+  const std::vector<std::string> words = as_options(typed);
   CLI::App app(kSummary);
   app.formatter(usage_formatter("crashcut COMMAND ..."));
   app.footer(std::string("crashcut help COMMAND tells more of a command.\n\n"
@@ -78,12 +101,12 @@ int run(const std::vector<std::string>& typed) {
   const std::vector<std::string> commands = command_names(app);
   const bool is_known = !words.empty() && (words[0].starts_with('-') ||
                                            std::find(commands.begin(), commands.end(), words[0]) != commands.end());
-  if (!is_known) {
+  if (words.empty()) {
     fmt::print(stderr, "{}", app.help());
-    if (!words.empty())
-      fmt::print(stderr, "\ncrashcut: there is no command {}.{}\n", words[0], suggestion(words[0], commands));
     return 2;
   }
+  if (!is_known)
+    return report_wrong_use(app, fmt::format("there is no command {}.{}", words[0], suggestion(words[0], commands)));
   const int parsed = parse_and_run(app, hide_separators(words));
   return parsed != 0 ? parsed : exit_code;
 }

@@ -13,7 +13,7 @@ void add_mark_command(CLI::App& app, int& exit_code) {
   auto text = std::make_shared<std::string>();
   CLI::App* command =
       app.add_subcommand("mark", "in a program that crashcut check runs: what was promised is durable from here on");
-  command->add_option("text", *text, "what to call it")->required()->type_name("TEXT");
+  command->add_option("text", *text, "what to call this moment")->required()->type_name("TEXT");
   command->formatter(usage_formatter("crashcut mark TEXT"));
   command->footer("Exit codes: 0 done, 2 not running under crashcut check");
   command->callback([text, &exit_code] {

@@ -103,7 +103,7 @@ void add_crash_command(CLI::App& app, int& exit_code) {
   CLI::App* command =
       app.add_subcommand("crash", "pull the plug of a disk that crashcut mount serves: list the states, or show one");
   command->formatter(usage_formatter("crashcut crash DIR [N]"));
-  command->add_option("dir", options->directory, "where it is mounted")->required()->type_name("DIR");
+  command->add_option("dir", options->directory, "where the disk is mounted")->required()->type_name("DIR");
   command->add_option("state", options->state, "a number of the list")->type_name("N");
   command->footer("Exit codes: 0 done, 2 wrong use, 4 crashcut's own failure");
   command->callback([options, &exit_code] {

@@ -166,8 +166,8 @@ tl::expected<std::string, Failure> read_rest_file(const std::string& named) {
   std::string text;
   if (file >> text) return text;
   return result::wrong_use(
-      fmt::format("Cannot read {}: there is nothing to go on with. --resume names the directory of the results of a "
-                  "search that was stopped.",
+      fmt::format("Cannot read {}: there is nothing to resume. --resume names the directory of the results of a search "
+                  "that was stopped.",
                   path));
 }
 
@@ -200,8 +200,13 @@ tl::expected<int, Failure> report_comparison(const ReportOptions& options, const
   if (!options.quiet) print(options.out(), result::comparison_text(rows));
   Files files;
   const std::string json = result::json_text(rows, our_name());
-  if (!options.directory.empty()) files.write(options.directory + "/result.json", json);
+  const std::string junit = result::junit_text(rows, "crashcut");  // it is read on other machines
+  if (!options.directory.empty()) {
+    files.write(options.directory + "/result.json", json);
+    files.write(options.directory + "/junit.xml", junit);
+  }
   files.write(options.json_file, json);
+  files.write(options.junit_file, junit);
   const result::Verdict verdict = result::worst_of(rows, expected_count);
   print(options.out(),
         with_colour(result::comparison_end_text(rows, expected_count, our_name()), verdict, options.out()));

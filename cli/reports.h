@@ -1,5 +1,5 @@
-// Reports: where a result is written to, the same for every command: text on stdout, JSON and JUnit where asked for,
-// all of them in the directory of the results.
+// Reports: where a result is written to, the same for every command: text on stdout, JSON and JUnit if the user asks
+// for them, and both in the directory of the results.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -22,7 +22,7 @@ struct ReportOptions {
   bool quiet = false;  // the last line alone
 
   bool is_stdout_taken() const { return json_file == "-" || junit_file == "-"; }
-  // Where text goes: a document on stdout is alone there.
+  // Where text goes: if a document goes to stdout, nothing else does.
   std::FILE* out() const { return is_stdout_taken() ? stderr : stdout; }
 };
 
@@ -31,10 +31,10 @@ void add_out_option(CLI::App& command, ReportOptions& options, const std::string
 // Whether the files can be written, so that a long search does not end in vain.
 tl::expected<void, result::Failure> check_reports(const ReportOptions& options);
 
-// The directory of --out, which must be new; where none is named the first free crashcut.out/N. Returns its absolute
-// path.
+// Makes the directory of --out, which must be new, or, if `named` is empty, the first free crashcut.out/N. Returns its
+// absolute path.
 tl::expected<std::string, result::Failure> make_results_directory(const std::string& named);
-// The same where --out was given, and `program` is copied there, so that the directory can be replayed elsewhere.
+// The same if --out was given. Copies `program` there, so that the directory can be replayed elsewhere.
 tl::expected<void, result::Failure> open_results(ReportOptions& options, const std::string& program);
 // Where results go: never part of a starting state.
 inline constexpr const char* kResults = "crashcut.out";
@@ -42,16 +42,16 @@ inline constexpr const char* kResults = "crashcut.out";
 void print(std::FILE* out, std::string_view text);
 // Unless --quiet was given.
 void print_head(const ReportOptions& options, const result::Head& head);
-// What is left of a search goes into the directory of its results, which is made where there is none; where nothing is
-// left, what an earlier search left there goes. Where that cannot be done the verdict stands all the same.
+// Writes what is left of a search into the directory of its results, and makes that directory if there is none. If
+// nothing is left, removes what an earlier search left there. If this fails, the result gets a note.
 void keep_rest(ReportOptions& options, const std::string& command, const std::string& rest, result::Result& result);
-// The tokens of the last results in crashcut.out: what failed before is tried first.
+// The tokens of the last results in crashcut.out: a search tries first what failed before.
 std::vector<result::Token> known_tokens();
-// What keep_rest() kept, by the directory or by the file itself.
+// Reads what keep_rest() wrote. `named` is the directory or the file.
 tl::expected<std::string, result::Failure> read_rest_file(const std::string& named);
-// All of it; returns the exit code. Whatever cannot be written, the verdict is said.
+// Writes the whole report and returns the exit code. The verdict is printed even if a file cannot be written.
 tl::expected<int, result::Failure> report(const ReportOptions& options, const result::Result& result);
-// The same of one program under several models.
+// The same for one program under several models.
 tl::expected<int, result::Failure> report_comparison(const ReportOptions& options,
                                                      const std::vector<result::Result>& rows,
                                                      std::size_t expected_count);

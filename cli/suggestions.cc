@@ -26,6 +26,7 @@ std::size_t distance(std::string_view a, std::string_view b) {
 
 std::string nearest(std::string_view word, const std::vector<std::string>& known) {
   std::string best;
+  if (word.size() <= 2) return best;  // every other letter is one letter away
   std::size_t best_distance = std::max<std::size_t>(1, word.size() / 3) + 1;
   for (const std::string& candidate : known) {
     const std::size_t d = distance(word, candidate);

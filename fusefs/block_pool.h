@@ -1,8 +1,8 @@
 // BlockPool: memory for blocks, in large pieces that the system zeroes.
 //
-// A file that is written takes a block each time. One by one from the heap, each would be zeroed here, and the heap
-//   of a thread grows by a page fault and a system call a block; that was a tenth of the time of a write.
-// Invariant: a block that is taken holds zeros, unless it was wanted unclean.
+// A write to a file takes a block each time. If each block came from the heap by itself, it would be zeroed here, and
+//   the heap of a thread would grow by a page fault and a system call a block. That was a tenth of the time of a write.
+// Invariant: a block that take() returns holds zeros.
 // Threads: none of its own.
 #pragma once
 
@@ -45,7 +45,7 @@ class BlockPool {
   };
 
   Block take();
-  // Its bytes may be anything: all of them are about to be written.
+  // The bytes of the block may be anything: the caller writes all of them.
   Block take_unclean();
 
  private:

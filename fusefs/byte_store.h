@@ -1,4 +1,5 @@
-// ByteStore: where bytes that a Filesystem was given are kept in any case, so that memory need not hold them too.
+// ByteStore: a place that keeps the bytes of writes anyway (a trace), so that the Filesystem need not keep them in
+// memory.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +11,7 @@ namespace crashcut::fusefs {
 class ByteStore {
  public:
   virtual ~ByteStore() = default;
-  // Bytes that were put there stay as they are, and can always be had.
+  // The bytes at a position never change, and can always be read.
   virtual void read(std::uint64_t position, std::span<std::byte> out) const = 0;
 };
 

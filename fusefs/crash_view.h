@@ -1,7 +1,7 @@
 // CrashView: the disk that a recovery finds, decided while it reads.
 //
-// A second crash is a view over the first: what the second recording never wrote is asked of `below`, whose
-//   cut goes on being refined.
+// A second crash is a view over the first. What the second recording never wrote is read from `below`, and such a read
+//   refines the cut of `below`.
 // Threads: one view belongs to one thread.
 #pragma once
 
@@ -18,7 +18,7 @@ class CrashView final : public Medium {
   // All outlive the view. `below` is the view that the recorded execution itself ran on, or null.
   CrashView(const Recording& recording, persist::Cut& cut, persist::Chooser& chooser, CrashView* below = nullptr);
 
-  // From now on it is told what is looked at.
+  // From now on the observer gets the name of everything that is looked at.
   void set_observer(Observer* observer) { observer_ = observer; }
 
   Ino lookup(Ino dir, std::string_view name) override;
@@ -32,7 +32,7 @@ class CrashView final : public Medium {
   void read_bytes(Ino ino, std::uint64_t offset, std::span<std::byte> out) override;
   Ino first_free_ino() override;
 
-  // Whether the program had reached the mark when the power went. A mark it never set is not reached.
+  // Whether the program had reached the mark when the power failed. A mark that the program never set is not reached.
   bool reached(std::string_view mark);
 
  private:
@@ -42,7 +42,7 @@ class CrashView final : public Medium {
   }
   void observe_sector(BlockId id, std::uint64_t sector) const;
   const InodeRecord* find_inode(Ino ino) const;
-  // The block that this recording put there, kNoBlock where it put none.
+  // The block that this recording put there, or kNoBlock.
   BlockId find_block(Ino ino, std::uint64_t block);
   bool is_asked_below(Ino ino, std::uint64_t block);
   void read_block(BlockId id, std::uint64_t in_block, std::span<std::byte> out);

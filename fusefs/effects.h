@@ -1,20 +1,21 @@
 // Effects: what a call looked at and what it changed, for a scheduler that asks which calls commute.
 //
-// A touch names a thing, or a range of it, and the call's part in it: source where others could notice the call, target
-//   where the call could notice others. Two calls must keep their order where the source of one meets the target of the
-//   other; where nothing meets, they may be swapped, and neither the running program nor a crash can tell.
+// A touch names a thing, or a range of it, and the call's part in it. The call is a source if other calls could notice
+//   it there, and a target if it could notice other calls. Two calls must keep their order if the source of one meets
+//   the target of the other. Otherwise they may be swapped: neither the running program nor a crash can tell.
 // The running system's things: names, listings, sizes, bytes, attributes, descriptors, offsets. The disk's things: each
-//   rule of the profile within its scope, so that swapping calls never changes which events persist before which. Not
-//   those rules that are about the whole disk, as that the journal is one, where the recording is to be loosened: it
-//   has the crashes of both orders then (Recorder::loosen).
-// Not among them: times of files, which do not pass for a scheduled program.
-// Names: what calls make (inodes, descriptions) is numbered by whoever calls, not by the order of the calls.
+//   rule of the profile within its scope, so that swapping calls never changes which events persist before which. Rules
+//   about the whole disk (there is one journal) are left out if the recording will be loosened: then it has the crashes
+//   of both orders (Recorder::loosen).
+// Times of files are left out: they do not pass for a scheduled program.
+// Names: what calls make (inodes, descriptions) is numbered for each thread, not by the order of the calls.
 #pragma once
 
 #include <cstdint>
 #include <string_view>
 
 #include "fusefs/types.h"
+#include "persist/hash.h"
 
 namespace crashcut::fusefs {
 
@@ -31,7 +32,7 @@ class Effects {
     kFileLocks,    // fcntl and flock
     kSpace,        // how many blocks are used
     kDescriptor,   // its number
-    kNumbers,      // which numbers are free: who asks
+    kNumbers,      // which numbers are free: the thread that asks
     kDescription,  // the offset and flags of an open file: its name
     kDirectory,    // the working directory of the process
     kUmask,
@@ -50,15 +51,15 @@ class Effects {
   virtual void touch(std::uint64_t key, Part part, std::uint64_t begin, std::uint64_t end) = 0;
   virtual Ino fresh_ino() = 0;
   virtual std::uint64_t fresh_name() = 0;
-  // Who makes the call, and at which step of the execution.
+  // The thread that makes the call, and the step of the execution.
   struct Moment {
     std::uint32_t actor, step;
   };
   virtual Moment now() = 0;
   // Whether the recording will be loosened.
   virtual bool loosens() const = 0;
-  // The call must wait until another that is under way in several steps gives this lock back: a write its inode's,
-  // whoever uses an offset that of the open file.
+  // The call must wait until another call, which takes several steps, releases this lock. A write holds the lock of its
+  // inode. A call that uses the offset of an open file holds the lock of that description.
   virtual void blocked_by(std::uint64_t lock) = 0;
   static std::uint64_t lock_of_inode(Ino ino) { return key(Thing::kWriting, static_cast<std::uint64_t>(ino), 0, 1); }
   static std::uint64_t lock_of_description(std::uint64_t name) { return key(Thing::kDescription, name, 0, 1); }
@@ -76,18 +77,8 @@ class Effects {
     if (begin < end) touch(key(Thing::kBytes, static_cast<std::uint64_t>(ino), 0, 0), part, begin, end);
   }
 
-  static std::uint64_t mix(std::uint64_t hash, std::uint64_t value) {
-    hash ^= value + 0x9e3779b97f4a7c15 + (hash << 6) + (hash >> 2);
-    hash *= 0xff51afd7ed558ccd;
-    return hash ^ hash >> 32;
-  }
-  static std::uint64_t hash(std::string_view text) {
-    std::uint64_t hash = 0xcbf29ce484222325;
-    for (unsigned char c : text) hash = (hash ^ c) * 0x100000001b3;
-    return hash;
-  }
   static std::uint64_t key(Thing thing, std::uint64_t a, std::uint64_t b, std::uint64_t c) {
-    return mix(mix(mix(static_cast<std::uint64_t>(thing) + 1, a), b), c);
+    return persist::mix(persist::mix(persist::mix(static_cast<std::uint64_t>(thing) + 1, a), b), c);
   }
 };
 

@@ -8,6 +8,7 @@
 
 #include "fusefs/filesystem_impl.h"
 #include "persist/check.h"
+#include "persist/hash.h"
 
 namespace crashcut::fusefs {
 
@@ -159,7 +160,7 @@ Errno Filesystem::Impl::check_name(std::string_view name) const {
 }
 
 Ino Filesystem::Impl::find_entry(Inode& dir, std::string_view name) {
-  if (setup.effects) touch_effect(Effects::Thing::kName, Effects::kTarget, dir.ino, Effects::hash(name));
+  if (setup.effects) touch_effect(Effects::Thing::kName, Effects::kTarget, dir.ino, persist::hash_of(name));
   if (const auto found = dir.entries.find(name); found != dir.entries.end()) return found->second.ino;
   if (dir.has_all_names) return kNoIno;
   const Ino ino = setup.medium->lookup(dir.ino, name);
@@ -175,14 +176,14 @@ Ino Filesystem::Impl::find_entry(Inode& dir, std::string_view name) {
 std::uint64_t Filesystem::Impl::new_cookie(Inode& dir, std::string_view name) const {
   if (!setup.effects) return dir.next_cookie++;
   constexpr std::uint64_t kFirst = 3, kCount = std::uint64_t{1} << 62;
-  std::uint64_t cookie = kFirst + Effects::hash(name) % kCount;
+  std::uint64_t cookie = kFirst + persist::hash_of(name) % kCount;
   while (dir.entry_by_cookie.contains(cookie)) ++cookie;
   return cookie;
 }
 
 void Filesystem::Impl::set_entry(Inode& dir, std::string_view name, Ino ino) {
   if (setup.effects) {
-    touch_effect(Effects::Thing::kName, Effects::kBoth, dir.ino, Effects::hash(name));
+    touch_effect(Effects::Thing::kName, Effects::kBoth, dir.ino, persist::hash_of(name));
     touch_effect(Effects::Thing::kListing, Effects::kSource, dir.ino);
   }
   const auto found = dir.entries.find(name);
@@ -249,7 +250,7 @@ Errno Filesystem::lookup(Ino dir_ino, std::string_view name, Ino& out) {
   if (const Errno error = impl_->check_name(name)) return error;
   // The parent of a removed directory may have been removed too.
   if (name == ".." && !impl_->find(dir->parent)) return -ENOENT;
-  if (name == "..") impl_->touch_effect(Effects::Thing::kName, Effects::kTarget, dir_ino, Effects::hash(name));
+  if (name == "..") impl_->touch_effect(Effects::Thing::kName, Effects::kTarget, dir_ino, persist::hash_of(name));
   out = name == "." ? dir_ino : name == ".." ? dir->parent : impl_->find_entry(*dir, name);
   return out == kNoIno ? -ENOENT : 0;
 }
@@ -441,7 +442,7 @@ void Filesystem::Impl::exchange(Inode& a_dir, std::string_view a, Inode& a_inode
   a_inode.parent = b_dir.ino;
   b_inode.parent = a_dir.ino;
   for (const Inode* inode : {&a_inode, &b_inode})
-    touch_effect(Effects::Thing::kName, Effects::kBoth, inode->ino, Effects::hash(".."));
+    touch_effect(Effects::Thing::kName, Effects::kBoth, inode->ino, persist::hash_of(".."));
   for (Inode* inode : {&a_inode, &b_inode}) touch(*inode, false);
   for (Inode* dir : {&a_dir, &b_dir}) touch(*dir, true);
   const NameChange changes[] = {{a_dir.ino, std::string(a), b_inode.ino}, {b_dir.ino, std::string(b), a_inode.ino}};
@@ -462,7 +463,7 @@ void Filesystem::Impl::move(Inode& from_dir, std::string_view from, Inode& moved
     if (!replaced) changed_to = &to_dir;
   }
   moved.parent = to_dir.ino;
-  touch_effect(Effects::Thing::kName, Effects::kBoth, moved.ino, Effects::hash(".."));
+  touch_effect(Effects::Thing::kName, Effects::kBoth, moved.ino, persist::hash_of(".."));
   touch(moved, false);
   touch(from_dir, true);
   touch(to_dir, true);

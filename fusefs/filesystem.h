@@ -37,7 +37,7 @@ struct DirEntry {
   std::string name;
   Ino ino;
   mode_t type;
-  std::uint64_t cookie;  // readdir goes on after it, also when the directory has changed meanwhile
+  std::uint64_t cookie;  // readdir continues after it, even if the directory has changed meanwhile
 };
 
 struct WriteFlags {
@@ -59,15 +59,15 @@ struct AttrChange {
 class Filesystem {
  public:
   struct Setup {
-    Recorder* recorder = nullptr;  // none: nothing will be crashed
-    Medium* medium = nullptr;      // none: an empty disk
+    Recorder* recorder = nullptr;  // null: nothing will be crashed
+    Medium* medium = nullptr;      // null: an empty disk
     std::uint32_t sector_bytes = 512;
     std::uint32_t block_bytes = 4096;
     std::uint64_t capacity_bytes = std::uint64_t{1} << 34;
     bool noatime = false;             // a mount does not learn of reads that the kernel's caches answer
-    std::function<timespec()> clock;  // none: a clock that ticks a microsecond an operation
+    std::function<timespec()> clock;  // null: a clock that ticks a microsecond an operation
     std::function<void()> on_step;
-    Effects* effects = nullptr;  // none: nobody asks which calls commute
+    Effects* effects = nullptr;  // null: nobody asks which calls commute
   };
   explicit Filesystem(Setup setup);
   ~Filesystem();
@@ -81,7 +81,7 @@ class Filesystem {
   Errno mkdir(Ino dir, std::string_view name, mode_t mode, const Credentials& who, Ino& out);
   Errno symlink(Ino dir, std::string_view name, std::string_view target, const Credentials& who, Ino& out);
   Errno tmpfile(Ino dir, mode_t mode, const Credentials& who,
-                Ino& out);  // takes a reference as open() does not: call add_open
+                Ino& out);  // the inode has no name and no open description: call add_open()
   Errno link(Ino ino, Ino dir, std::string_view name);
   Errno unlink(Ino dir, std::string_view name);
   Errno rmdir(Ino dir, std::string_view name);
@@ -93,12 +93,13 @@ class Filesystem {
   // Attributes.
   Errno getattr(Ino ino, struct stat& out);
   mode_t type(Ino ino);
-  // The size of a regular file where it is settled already; none where asking would decide it.
+  // The size of a regular file if it is decided already; none if asking would decide it.
   std::optional<std::uint64_t> known_size(Ino ino);
   // What permissions depend on, and nothing else: on a crashed disk the rest stays undecided.
   Errno get_owner(Ino ino, Owner& out);
   Errno setattr(Ino ino, const AttrChange& change);
-  // Its data or entries were read (the caller knows of O_NOATIME); readlink() says so itself. As relatime does.
+  // The data or the entries of the inode were read: updates its access time as relatime does. The caller looks after
+  // O_NOATIME. readlink() calls this itself.
   void note_access(Ino ino);
   Errno set_xattr(Ino ino, const std::string& name, std::string_view value, int flags);
   Errno get_xattr(Ino ino, const std::string& name, std::string& value);
@@ -112,11 +113,11 @@ class Filesystem {
 
   // Data. Reads and writes return a count or a negative errno.
   std::int64_t read(Ino ino, std::uint64_t offset, std::span<std::byte> out);
-  // Where flags.append, the offset is the size at that moment. `end` receives the offset after the last byte written.
+  // With flags.append, the offset is the size at that moment. `end` receives the offset after the last byte written.
   std::int64_t write(Ino ino, std::uint64_t offset, std::span<const std::byte> in, WriteFlags flags,
                      std::uint64_t* end = nullptr);
-  // What was just written there is at `position` of the store, which can be read for as long as the file can. Whole
-  // blocks of it leave memory.
+  // The bytes that were just written there are also at `position` of the store, which is readable as long as the file.
+  // Whole blocks of them leave memory.
   void keep_in_store(Ino ino, std::uint64_t offset, std::uint64_t length, const ByteStore& store,
                      std::uint64_t position);
   Errno truncate(Ino ino, std::uint64_t size);
@@ -130,7 +131,7 @@ class Filesystem {
   void make_durable();
 
   // Locks between owners. POSIX locks as in fcntl(2): l_type F_RDLCK, F_WRLCK, F_UNLCK; start and length
-  // already absolute. They never wait: -EAGAIN says that the caller would have to.
+  // already absolute. They never wait: -EAGAIN says that the caller would have to wait.
   Errno posix_lock(Ino ino, std::uint64_t owner, const struct flock& lock);
   Errno posix_test_lock(Ino ino, std::uint64_t owner, struct flock& lock);
   Errno flock(Ino ino, std::uint64_t owner, int operation);

@@ -16,11 +16,11 @@ inline constexpr std::uint64_t kFileBytesMax = (std::uint64_t{1} << 44) - 4096; 
 
 // One block of the page cache.
 struct CachedBlock {
-  BlockPool::Block bytes;  // a whole block; none while a store keeps them
+  BlockPool::Block bytes;  // a whole block; none while the store keeps the bytes
   const ByteStore* store = nullptr;
-  std::uint64_t position = 0;  // there
-  std::vector<char> is_here;   // 1 or 0 a byte: one that is not is still on the medium only; empty: all are
-  bool is_changed = false;     // written here
+  std::uint64_t position = 0;  // in the store
+  std::vector<char> is_here;   // for each byte: 0 if it is still on the medium only; empty: all bytes are here
+  bool is_changed = false;     // written since it was brought from the medium
   bool holds_data = true;      // false: preallocated only, a hole to SEEK_DATA
 };
 
@@ -42,7 +42,8 @@ struct Filesystem::Inode {
   std::unordered_map<std::uint64_t, CachedBlock> blocks;
   BlockRanges preallocated;  // blocks that take room and were never written; none of them is in `blocks`
   std::uint64_t medium_end = ~std::uint64_t{0};  // the medium's bytes from here on were cut off
-  // The medium's blocks that may hold data, sorted; asked for once many blocks were looked at. None: any may.
+  // The medium's blocks that may hold data, sorted. The medium is asked once many blocks were looked at. None: any
+  // block may hold data.
   std::optional<std::vector<std::uint64_t>> possible_blocks;
   bool has_asked_possible_blocks = false;
 
@@ -77,8 +78,8 @@ struct Filesystem::Impl {
     if (setup.on_step) setup.on_step();
   }
 
-  // What the call has to do with others. Reasons for what is left out: a block's bytes are told by whoever copies them;
-  // times do not pass (effects.h).
+  // What the call has to do with other calls. The bytes of a block are reported by the code that copies them. Times are
+  // not reported: they do not pass for a scheduled program (effects.h).
   void touch_effect(Effects::Thing thing, Effects::Part part, Ino ino, std::uint64_t b = 0) const {
     if (setup.effects) setup.effects->touch(thing, part, static_cast<std::uint64_t>(ino), b);
   }
@@ -122,12 +123,12 @@ struct Filesystem::Impl {
   void exchange(Inode& a_dir, std::string_view a, Inode& a_inode, Inode& b_dir, std::string_view b, Inode& b_inode);
   void move(Inode& from_dir, std::string_view from, Inode& moved, Inode& to_dir, std::string_view to, Inode* replaced);
 
-  // What the recorder is told.
+  // Reports to the recorder.
   void record_names(std::span<const NameChange> names, std::initializer_list<Inode*> changed);
   BlockBytes block_bytes_of(Inode& inode);
 
   // Data.
-  // `is_overwritten`: whoever asks writes all of it, whatever it holds.
+  // `is_overwritten`: the caller writes all of the block, so that its contents do not matter.
   CachedBlock& cached_block(Inode& inode, std::uint64_t block, bool is_overwritten = false);
   CachedBlock* find_block(Inode& inode, std::uint64_t block);
   std::byte* bytes_of(CachedBlock& block);

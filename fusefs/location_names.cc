@@ -3,43 +3,44 @@
 #include <map>
 
 #include "fusefs/effects.h"
+#include "persist/hash.h"
 
 namespace crashcut::fusefs {
 
 namespace {
 
 std::uint64_t key(LocationKind kind, Ino ino, std::uint64_t a = 0, std::uint64_t b = 0) {
-  return Effects::mix(
-      Effects::mix(Effects::mix(static_cast<std::uint64_t>(kind) + 101, static_cast<std::uint64_t>(ino)), a), b);
+  return persist::mix(
+      persist::mix(persist::mix(static_cast<std::uint64_t>(kind) + 101, static_cast<std::uint64_t>(ino)), a), b);
 }
 
 std::uint64_t hash_meta(const Meta& meta) {
-  std::uint64_t hash = Effects::mix(3, meta.mode);
+  std::uint64_t hash = persist::mix(3, meta.mode);
   for (const std::uint64_t part :
        {std::uint64_t{meta.uid}, std::uint64_t{meta.gid}, std::uint64_t{meta.nlink}, std::uint64_t{meta.rdev}})
-    hash = Effects::mix(hash, part);
+    hash = persist::mix(hash, part);
   for (const timespec& time : {meta.atime, meta.mtime, meta.ctime})
-    hash = Effects::mix(Effects::mix(hash, static_cast<std::uint64_t>(time.tv_sec)),
+    hash = persist::mix(persist::mix(hash, static_cast<std::uint64_t>(time.tv_sec)),
                         static_cast<std::uint64_t>(time.tv_nsec));
   for (const auto& [name, value] : meta.xattrs)
-    hash = Effects::mix(Effects::mix(hash, Effects::hash(name)), Effects::hash(value));
-  return Effects::mix(hash, Effects::hash(meta.symlink_target));
+    hash = persist::mix(persist::mix(hash, persist::hash_of(name)), persist::hash_of(value));
+  return persist::mix(hash, persist::hash_of(meta.symlink_target));
 }
 
 }  // namespace
 
 std::uint64_t name_of_entry(Ino dir, std::string_view name) {
-  return key(LocationKind::kName, dir, Effects::hash(name));
+  return key(LocationKind::kName, dir, persist::hash_of(name));
 }
 std::uint64_t name_of_listing(Ino dir) { return key(LocationKind::kName, dir, 0, 1); }
 std::uint64_t name_of_size(Ino ino) { return key(LocationKind::kSize, ino); }
 std::uint64_t name_of_meta(Ino ino) { return key(LocationKind::kMeta, ino); }
 std::uint64_t name_of_block_map(Ino ino, std::uint64_t block) { return key(LocationKind::kBlockMap, ino, block); }
 std::uint64_t name_of_sector(Ino ino, std::uint64_t block, std::uint64_t generation, std::uint64_t sector) {
-  return key(LocationKind::kSector, ino, Effects::mix(block, generation), sector);
+  return key(LocationKind::kSector, ino, persist::mix(block, generation), sector);
 }
 std::uint64_t name_of_place(Ino ino, std::uint64_t block) { return key(LocationKind::kSector, ino, block); }
-std::uint64_t name_of_mark(std::string_view text) { return key(LocationKind::kMark, kNoIno, Effects::hash(text)); }
+std::uint64_t name_of_mark(std::string_view text) { return key(LocationKind::kMark, kNoIno, persist::hash_of(text)); }
 
 LocationNames::LocationNames(const Recording& recording) : recording_(recording) {
   std::map<std::pair<std::uint64_t, std::uint64_t>, std::uint64_t> counts;
@@ -90,7 +91,7 @@ std::uint64_t LocationNames::value(persist::LocationId location, persist::Value 
   switch (info.kind) {
     case LocationKind::kName: {
       const auto found = recording_.inodes.find(value);
-      return Effects::mix(value, found == recording_.inodes.end() ? 0 : found->second.type);
+      return persist::mix(value, found == recording_.inodes.end() ? 0 : found->second.type);
     }
     case LocationKind::kMeta:
       return hash_meta(recording_.metas[value]);
@@ -100,7 +101,7 @@ std::uint64_t LocationNames::value(persist::LocationId location, persist::Value 
     }
     case LocationKind::kSector: {
       const auto* bytes = reinterpret_cast<const char*>(recording_.bytes.data() + (value - 1));
-      return Effects::mix(4, Effects::hash({bytes, recording_.options.sector_bytes}));
+      return persist::mix(4, persist::hash_of({bytes, recording_.options.sector_bytes}));
     }
     default:
       return value;

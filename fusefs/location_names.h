@@ -1,5 +1,5 @@
 // Names of a recording's locations and values that are the same in all executions of a program, whatever the order of
-// its calls: for telling recordings that a recovery cannot tell apart. Inodes are numbered by who made them
+// its calls. They find recordings that a recovery cannot tell apart. Inodes are numbered by the thread that made them
 // (effects.h).
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace crashcut::fusefs {
 
-// Told what a recovery looks at, also where nothing was ever written.
+// Gets the name of everything that a recovery looks at, even if nothing was ever written there.
 class Observer {
  public:
   virtual ~Observer() = default;
@@ -22,9 +22,9 @@ std::uint64_t name_of_listing(Ino dir);  // all entries
 std::uint64_t name_of_size(Ino ino);
 std::uint64_t name_of_meta(Ino ino);
 std::uint64_t name_of_block_map(Ino ino, std::uint64_t block);
-// `generation`: the how-manieth block that the file had in this place.
+// `generation`: how many other blocks the file had in this place before.
 std::uint64_t name_of_sector(Ino ino, std::uint64_t block, std::uint64_t generation, std::uint64_t sector);
-// All sectors of a place in a file: what is looked at where no block ever was.
+// All sectors of a place in a file: what a recovery looks at if the file never had a block there.
 std::uint64_t name_of_place(Ino ino, std::uint64_t block);
 std::uint64_t name_of_mark(std::string_view text);
 

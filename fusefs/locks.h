@@ -12,9 +12,9 @@ namespace crashcut::fusefs {
 
 class FileLocks {
  public:
-  // F_SETLK; -EAGAIN where another owner is in the way.
+  // F_SETLK; -EAGAIN if another owner is in the way.
   Errno set(std::uint64_t owner, const struct flock& lock);
-  // F_GETLK: `lock` becomes the first lock in the way, or its type F_UNLCK.
+  // F_GETLK: `lock` becomes the first lock in the way. If there is none, its type becomes F_UNLCK.
   void test(std::uint64_t owner, struct flock& lock) const;
   Errno flock(std::uint64_t owner, int operation);
   void drop(std::uint64_t owner);

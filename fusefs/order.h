@@ -30,16 +30,16 @@ class Order {
   Order(std::vector<Rule> rules, const persist::Log& log)
       : rules_(std::move(rules)), log_(log), frontiers_(rules_.size()) {}
 
-  // What an event of this kind has to do with the rules: it comes before others, or after.
+  // Reports the rules by which an event of this kind comes before other events, or after them.
   void report(Kinds kind, const Touch& touch, std::uint64_t block_name, Effects& effects) const;
 
-  // Adds to `after` what a new event must follow.
+  // Adds to `after` the events that a new event must follow.
   void find_predecessors(Kinds kind, const Touch& touch, std::vector<persist::EventId>& after);
   // The new event, once the log has it.
   void add(persist::EventId event, Kinds kind, const Touch& touch);
   // Whether a c-later event of kind `later` follows an earlier one of kind `earlier` that touches the same file.
   bool is_ordered(Kinds earlier, Kinds later) const;
-  // The same of one that touches the same block.
+  // The same for events that touch the same block.
   bool is_ordered_in_block(Kinds earlier, Kinds later) const;
 
  private:

@@ -21,10 +21,10 @@ enum class LastComponent { kName, kDot, kDotDot, kRoot };
 // What a path leads to: its last component, in a directory.
 struct Place {
   Ino dir = kNoIno;
-  std::string name;  // where last is kName
+  std::string name;  // if last is kName
   LastComponent last = LastComponent::kRoot;
   bool slash = false;  // slashes follow the last component
-  Ino ino = kNoIno;    // resolve(): kNoIno where the directory has no such name
+  Ino ino = kNoIno;    // resolve(): kNoIno if the directory has no such name
 };
 
 class PathWalk {
@@ -37,17 +37,18 @@ class PathWalk {
   // `root` is the absolute path of the filesystem in the real system.
   PathWalk(Filesystem& filesystem, const Access& access, std::string_view root);
 
-  // A relative path begins at `start`, kNoIno where that is outside. Each returns 0, a negative errno or kOutside.
+  // A relative path begins at `start`, which is kNoIno if the working directory is outside. Each returns 0, a negative
+  // errno or kOutside.
   Errno find_parent(Ino start, std::string_view path, Place& out);  // does not look up the last component
   Errno resolve(Ino start, std::string_view path, Mode mode, Place& out);
-  Errno find(Ino start, std::string_view path, bool follow, Ino& out);  // resolve() where the name must exist
+  Errno find(Ino start, std::string_view path, bool follow, Ino& out);  // resolve(), and the name must exist
 
   // Where the last path that was kOutside leads.
   const std::string& outside() const { return outside_; }
 
-  // What is now under that name, for path_of(); only directories matter.
+  // `ino` is now under that name: for path_of(), so only directories matter.
   void note(const Place& place, Ino ino);
-  // The absolute path of a directory, empty where it has none any more.
+  // The absolute path of a directory; empty if it was removed.
   std::string path_of(Ino dir);
 
  private:

@@ -2,7 +2,7 @@
 //
 // In data=writeback a freed block is free at once: before the journal has committed that it was freed, its place may be
 //   given to another block and hold that block's data (fusefs/profile.cc, kReuseRules). So a place holds the data of
-//   several blocks one after the other, and what lies there is the newest of it that has persisted:
+//   several blocks one after the other. A read finds the newest data that has persisted there:
 //     a block whose freeing has not persisted shows what was later written to a block that took its place;
 //     a block whose data has not persisted shows what the blocks before it left in its place (possible only where
 //     metadata does not wait for the data: dioread_lock, nodelalloc, barrier=0).
@@ -41,7 +41,7 @@ class Places {
   struct Option {
     persist::Candidate candidate;
     BlockId source;
-    std::size_t insert_at = ~std::size_t{0};  // where the source joins the place; not where it is part of it already
+    std::size_t insert_at = ~std::size_t{0};  // where the source joins the place; unused if it is a member already
     std::vector<persist::EventId> in;
     std::vector<persist::EventId> out;
   };

@@ -20,7 +20,7 @@
 
 namespace crashcut::fusefs {
 
-// Returned when the path is not ours; Process::outside_path() then says where it leads.
+// Returned if the path leads out of the filesystem. Process::outside_path() then says where it leads.
 inline constexpr int kOutside = -1001;
 
 class Process {
@@ -33,22 +33,22 @@ class Process {
     // Whether a relative path starts in the filesystem. The working directory is the root at first.
     bool starts_inside = true;
     StickyProtection sticky_protection;
-    // Reserves a descriptor number at or above `lowest`, or gives a negative errno; none: the lowest free number
-    // here, from 3 on.
+    // Reserves a descriptor number at or above `lowest`, or gives a negative errno. Null: the lowest number that this
+    // process does not use, from 3 on.
     std::function<int(int lowest)> reserve_fd;
     std::function<void(int fd)> free_fd;
-    Effects* effects = nullptr;  // none: nobody asks which calls commute
+    Effects* effects = nullptr;  // null: nobody asks which calls commute
   };
   explicit Process(Setup setup);
   ~Process();
 
   // Where the last path that was kOutside leads: absolute, or relative to the real working directory.
   const std::string& outside_path() const;
-  // The same for the first path of a call with two, where both were outside.
+  // The same for the first path of a call with two paths, if both were outside.
   const std::string& outside_from_path() const;
 
   bool owns(int fd) const;
-  // The locks that calls on the descriptor take (Effects::lock_of_inode, lock_of_description); 0 where it is not ours.
+  // The locks that calls on the descriptor take (Effects::lock_of_inode, lock_of_description); 0 if owns() is false.
   std::uint64_t inode_lock_of(int fd) const;
   std::uint64_t description_lock_of(int fd) const;
 
@@ -61,7 +61,8 @@ class Process {
   std::int64_t pread(int fd, std::span<const iovec> out, off_t offset);
   std::int64_t write(int fd, std::span<const iovec> in);
   std::int64_t pwrite(int fd, std::span<const iovec> in, off_t offset, int rwf_flags);
-  // What copy_file_range refuses before it copies; `count` becomes what there is to copy. Offsets are absolute.
+  // The errors that copy_file_range finds before it copies. `count` becomes the number of bytes to copy. Offsets are
+  // absolute.
   int check_copy(int in, off_t in_at, int out, off_t out_at, std::size_t& count);
   off_t lseek(int fd, off_t offset, int whence);
   int ftruncate(int fd, off_t size);
@@ -92,7 +93,7 @@ class Process {
   int getdents64(int fd, std::span<std::byte> out);
   int chdir(std::string_view path);
   int fchdir(int fd);
-  // Empty where the working directory is outside; "(unreachable)" where it was removed: getcwd(2) is then ENOENT.
+  // Empty if the working directory is outside; "(unreachable)" if it was removed: getcwd(2) is then ENOENT.
   std::string getcwd() const;
   // The caller moved the working directory to a real one.
   void chdir_outside();
@@ -111,8 +112,8 @@ class Process {
   int set_fd_flags(int fd, int flags);
   int lock(int fd, int command, struct flock& lock);  // F_GETLK, F_SETLK and the OFD ones; -EAGAIN instead of waiting
   int flock(int fd, int operation);
-  // What a mapping of the file reads it by. Keeps the open description, as the kernel's mapping does, and is no access
-  // of its own: mmap was. None where fd is not ours.
+  // A function by which a mapping reads the file. It keeps the open description, as the kernel's mapping does. It does
+  // not count as an access: mmap did. Null if owns(fd) is false.
   using MappedRead = std::function<std::int64_t(std::uint64_t offset, std::span<std::byte> out)>;
   MappedRead map(int fd);
   // All descriptors, ascending.

@@ -9,8 +9,8 @@
 
 namespace crashcut::fusefs {
 
-// An open file description. Descriptors that dup made share one; a call that is under way keeps it, as in the
-// kernel, when another thread closes the descriptor meanwhile.
+// An open file description. Descriptors that dup made share one. If another thread closes the descriptor during a call,
+// the call keeps the description, as in the kernel.
 class Description {
  public:
   Description(Filesystem& filesystem, Ino ino, int flags, Effects* effects);
@@ -81,12 +81,12 @@ struct Process::Impl {
   }
 
   // Descriptors.
-  DescriptionRef any(int fd) const;   // none where fd is not ours
-  DescriptionRef file(int fd) const;  // none also where it is O_PATH
+  DescriptionRef any(int fd) const;   // null if owns(fd) is false
+  DescriptionRef file(int fd) const;  // null also if it is O_PATH
   int reserve(int lowest);
   void unreserve(int fd);
   int install(int fd, DescriptionRef description, bool cloexec);
-  // As close, but the number stays reserved.
+  // Like close, but the number stays reserved.
   void drop(int fd);
 
   // Paths. `flags` may hold AT_SYMLINK_NOFOLLOW and AT_EMPTY_PATH.
@@ -95,7 +95,7 @@ struct Process::Impl {
   Errno find_parent(int dirfd, std::string_view path, Place& out);
   Errno find_new_name(int dirfd, std::string_view path, bool for_directory, Place& out);
   Errno check_new_name(const Place& place, bool for_directory);
-  // What a call with two paths makes of them.
+  // The outcome of a call with two paths, from the outcomes of both.
   Errno join_outcomes(Errno from, const std::function<Errno()>& resolve_to);
 
   // Parts of open.
@@ -126,7 +126,7 @@ struct Process::Impl {
   Access access;
   PathWalk walk;
   std::string outside_from;
-  DescriptionRef cwd;  // none: outside
+  DescriptionRef cwd;  // null: outside
   std::map<int, Slot> slots;
 };
 

@@ -3,6 +3,7 @@
 
 #include "fusefs/recorder_impl.h"
 #include "persist/check.h"
+#include "persist/hash.h"
 
 namespace crashcut::fusefs {
 
@@ -118,7 +119,7 @@ void Recorder::Impl::report(Kind kind, const Touch& touch, std::span<const Write
   constexpr Kinds kFollowsStarted =
       kCreate | kName | kMeta | kTruncate | kZeroGrow | kAllocate | kGrow | kGrowInside | kMap;
   const BlockRecord& block = recording.blocks[touch.block];
-  order.report(kind, touch, Effects::mix(static_cast<std::uint64_t>(block.ino), block.block), *effects);
+  order.report(kind, touch, persist::mix(static_cast<std::uint64_t>(block.ino), block.block), *effects);
   if (!effects->loosens()) effects->touch(Thing::kBarrier, (kind & kBarriers) != 0 ? Effects::kBoth : Effects::kTarget);
   effects->touch(Thing::kDurable, Effects::kSource);
   if ((kind & (kFollowsStarted | kDirectoryFsync)) != 0) touch_started(Effects::kTarget);
@@ -127,7 +128,7 @@ void Recorder::Impl::report(Kind kind, const Touch& touch, std::span<const Write
     const LocationInfo& info = recording.locations[w.location];
     if (info.kind == LocationKind::kSector) continue;  // the rules see to those
     const bool is_named = info.kind == LocationKind::kName || info.kind == LocationKind::kMark;
-    const std::uint64_t which = is_named ? Effects::hash(recording.strings[info.index]) : info.index;
+    const std::uint64_t which = is_named ? persist::hash_of(recording.strings[info.index]) : info.index;
     effects->touch(Thing::kLocation, Effects::kBoth, static_cast<std::uint64_t>(info.kind),
                    static_cast<std::uint64_t>(info.ino), which);
   }

@@ -24,21 +24,21 @@ struct MetaChange {
   Ino ino;
   Meta meta;
 };
-// The bytes of a block as the page cache holds them now; shorter than a block is not allowed.
+// The bytes of a block as the page cache holds them now: always a whole block.
 using BlockBytes = std::function<std::span<const std::byte>(std::uint64_t block)>;
 
 class Recorder {
  public:
-  // `base` is the crashed disk that a recovery works on, none for a disk that was empty: what it holds is durable here.
-  // `effects` is told what each call has to do with others, if anybody asks.
+  // `base` is the crashed disk that a recovery works on, or null for an empty disk. Its contents are durable for this
+  // recorder. `effects`, if not null, gets what each call has to do with other calls.
   explicit Recorder(const ModelOptions& options, Medium* base = nullptr, Effects* effects = nullptr);
   ~Recorder();
 
   // The operation that the following calls belong to, in words for the report.
   void begin_op(std::string text);
-  // The text of the operation that was begun last, where it is known only afterwards.
+  // The text of the operation that was begun last, if the text is known only afterwards.
   void name_op(std::string text);
-  // The operation that was begun last failed: it is none, unless it changed something nevertheless.
+  // The operation that was begun last failed: it is removed, unless it made events nevertheless.
   void drop_op();
 
   // A name that the disk below had, for reports.
@@ -78,21 +78,21 @@ class Recorder {
   // What O_SYNC and O_DSYNC do after a write: the data of that range only (generic_write_sync).
   void fsync_range(Ino ino, std::uint64_t offset, std::uint64_t length, bool datasync);
   void sync();
-  // sync_file_range: starts, promises nothing. A length of 0 is to the end.
+  // sync_file_range: starts writeback and promises nothing. A length of 0 means to the end of the file.
   void start_writeback(Ino ino, std::uint64_t offset, std::uint64_t length);
-  // An inode without names and descriptors is gone.
+  // The inode has no name and no open descriptor any more.
   void free_inode(Ino ino);
   void before_replace(Ino moved);  // rename over an existing file
   void on_release(Ino ino);        // a writable description is closed
   void mark(const std::string& text);
   void make_durable();
 
-  // For an execution of several threads, before it is sealed; needs effects. A rule about the whole disk (one journal,
-  // a sync before everything later) orders what the execution happened to do one after the other. Afterwards it orders
-  // only what must come one after the other: is_before(i, j) says so of steps i < j. The crashes of this recording are
-  // then those of every execution in which only other steps are swapped (recorder_loosen.cc).
+  // For an execution of several threads, before the recording is sealed; needs effects. A rule about the whole disk
+  // (one journal, a sync before everything later) orders events that happened one after the other by chance. loosen()
+  // keeps the order only if is_before(i, j) holds for their steps i < j: the steps cannot be swapped. The recording
+  // then has the crashes of every execution that differs from this one by swaps of other steps (recorder_loosen.cc).
   void loosen(const std::function<bool(std::uint32_t, std::uint32_t)>& is_before);
-  // Whether more than one actor made events.
+  // Whether more than one thread made events.
   bool is_concurrent() const;
   // Ends the recording.
   void seal();

@@ -17,8 +17,8 @@ namespace crashcut::fusefs {
 // What the running system knows of a block of a file.
 struct BlockState {
   BlockId id = kNoBlock;
-  bool written = false;     // allocated, and a sync or the call itself saw to it that its data shows
-  BlockId kept = kNoBlock;  // where id is none: the block that ZERO_RANGE left in place, which the next write lands in
+  bool written = false;        // allocated, and a sync or the call itself made its data visible
+  BlockId kept = kNoBlock;     // if id is kNoBlock: the block that ZERO_RANGE left in place, which the next write uses
   bool is_zeroed_out = false;  // it became written with a neighbour, and nothing was written to it since
   // The block that is allocated, written or not.
   BlockId owned() const { return id != kNoBlock ? id : kept; }
@@ -32,11 +32,11 @@ struct Growth {
 
 struct Allocation {
   std::uint64_t block;
-  std::uint64_t size;  // that it grows the file to, 0 where it does not, or an explicit size has overtaken it
+  std::uint64_t size;  // it grows the file to this size; 0 if it does not, or if the size was set explicitly since
   persist::EventId event;
 };
 
-// Of blocks that fallocate gave a place, up to `end`.
+// Blocks up to `end` to which fallocate gave a place.
 struct Reservation {
   std::uint64_t end;
   persist::EventId since;
@@ -45,7 +45,7 @@ struct Reservation {
 struct FileState {
   std::unordered_map<std::uint64_t, BlockState> blocks;
   std::vector<std::uint64_t> delayed;   // blocks that are not written, each once
-  std::uint64_t settled_size = 0;       // the on-disk size is at least this where the journal is at its end
+  std::uint64_t settled_size = 0;       // the on-disk size is at least this once all of the journal has persisted
   std::vector<Growth> growths;          // beyond settled_size, by size
   std::vector<Allocation> allocations;  // what writeback of the delayed blocks will put into the journal
   std::unordered_map<std::uint64_t, std::vector<persist::EventId>> zero_outs;  // of delayed blocks
@@ -56,10 +56,10 @@ struct FileState {
   bool allocate_on_close = false;                 // EXT4_STATE_DA_ALLOC_CLOSE
 };
 
-// What Recorder::loosen() needs of an event, beside what the recording has.
+// What Recorder::loosen() needs to know about an event, besides what the recording says.
 struct Stamp {
   Effects::Moment moment;
-  std::vector<persist::EventId> after;  // what it follows, the profile's rules apart
+  std::vector<persist::EventId> after;  // the events that it follows for other reasons than the profile's rules
   std::vector<Ino> inos;
   BlockId block;
   std::uint32_t sector;
@@ -84,13 +84,13 @@ struct Recorder::Impl {
   Effects* effects;
   Order order;
   std::unordered_map<std::uint64_t, FileState> files;
-  // Writeback that was started: its events come before whatever the journal takes next.
+  // Writeback that was started: its events come before the next entry of the journal.
   std::vector<EventId> before_next_in_journal;
-  std::set<BlockId> unplaced;     // blocks whose allocation is delayed, where freed blocks are reused at once
+  std::set<BlockId> unplaced;     // blocks whose allocation is delayed, if freed blocks are reused at once
   std::vector<BlockId> unmapped;  // scratch: blocks that the call under way takes from a file
   bool is_loosened = false;
   bool is_sealed = false;
-  std::vector<Stamp> stamps;   // a stamp an event, where there are effects
+  std::vector<Stamp> stamps;   // of each event, if there are effects
   std::vector<EventId> after;  // scratch of emit
   std::vector<Write> writes;   // scratch of the callers of emit
 
@@ -115,7 +115,7 @@ struct Recorder::Impl {
   LocationId sector_location(BlockId id, std::uint32_t sector);
   BlockState& block_state(Ino ino, std::uint64_t block);
 
-  // What the calls have to do with each other.
+  // What the call has to do with other calls.
   void report(Kind kind, const Touch& touch, std::span<const Write> event_writes) const;
   void touch_writing(Ino ino, Effects::Part part) const {
     if (effects) effects->touch_writing(ino, part);

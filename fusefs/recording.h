@@ -4,7 +4,7 @@
 //   block map entry (inode, block) holding a BlockId, 0 for one that reads as NULs; a sector of a BlockId,
 //   holding its bytes; a mark, holding 1 once it was reached.
 // A truncated block that is written again gets a fresh BlockId, so old and new bytes do not mix. The `paper`
-//   profile has no block map: there each (inode, block) is one BlockId for ever.
+//   profile has no block map: each (inode, block) is one BlockId for ever.
 // In data=writeback two BlockIds can share a place on the disk, the later one the place that the earlier one was freed
 //   from: fusefs/places.h.
 // Threads: written by one Recorder; read-only once log is sealed.
@@ -39,8 +39,8 @@ struct InodeRecord {
   persist::LocationId size = 0;
   persist::LocationId meta = 0;
   std::unordered_map<std::uint64_t, persist::LocationId> block_map;
-  // The block that holds the data where block_map has no entry: all blocks of the `paper` profile, and blocks
-  // that the disk held before this recording.
+  // The block that holds the data if block_map has no entry: all blocks of the `paper` profile, and blocks that the
+  // disk held before this recording.
   std::unordered_map<std::uint64_t, BlockId> home_blocks;
   std::map<std::string, persist::LocationId, std::less<>> names;  // directories
 };
@@ -49,8 +49,8 @@ struct BlockRecord {
   Ino ino{};
   std::uint64_t block = 0;                   // where it was first used: collapse_range moves blocks
   std::vector<persist::LocationId> sectors;  // kNoLocation until written
-  bool from_below = false;                   // sectors without a location are the disk's below
-  // When it has a place on the disk, where freed blocks are reused at once (fusefs/places.h).
+  bool from_below = false;                   // sectors without a location are read from the disk below
+  // If freed blocks are reused at once (fusefs/places.h): when the block has a place on the disk.
   std::vector<persist::EventId> allocations;       // journal entries that say that it is allocated
   persist::EventId placed_at = persist::kNoEvent;  // it has its place by this event; kNoEvent: it may still be delayed
   persist::EventId freed_by = persist::kNoEvent;   // the journal entry that frees it
@@ -58,7 +58,7 @@ struct BlockRecord {
   BlockId first_taker = kNoBlock;                  // the oldest block that can have its place afterwards
 };
 inline constexpr persist::LocationId kNoLocation = ~persist::LocationId{0};
-// The value of a location that this recording has not written: the disk below knows it.
+// The value of a location that this recording has not written: it is read from the disk below.
 inline constexpr persist::Value kFromBelow = ~persist::Value{0};
 
 struct Recording final : persist::Recording {
@@ -68,7 +68,7 @@ struct Recording final : persist::Recording {
   std::vector<std::string> strings;
   std::unordered_map<std::uint64_t, InodeRecord> inodes;
   std::vector<BlockRecord> blocks{1};  // [0] is kNoBlock
-  std::vector<BlockId> freed;          // by freed_at; empty where freed blocks are not reused at once
+  std::vector<BlockId> freed;          // by freed_at; empty if freed blocks are not reused at once
   std::vector<BlockId> look_alikes;    // of each block: the first one that was written and freed just like it
   std::vector<BlockId> leftovers;      // of each block: the first one that held the same in the end
   std::vector<Meta> metas{

@@ -1,4 +1,4 @@
-// Names that the whole filesystem shares.
+// Types that all of fusefs/ shares.
 #pragma once
 
 #include <sys/stat.h>
@@ -14,7 +14,7 @@ namespace crashcut::fusefs {
 enum class Ino : std::uint64_t {};
 inline constexpr Ino kNoIno{0};
 inline constexpr Ino kRootIno{2};                     // as on ext4
-inline constexpr mode_t kRootMode = S_IFDIR | 01777;  // whoever runs the program may work in it, as in /tmp
+inline constexpr mode_t kRootMode = S_IFDIR | 01777;  // every user may work in it, as in /tmp
 
 // What an inode holds besides its size and its data. The type bits of `mode` never change.
 struct Meta {
@@ -39,15 +39,15 @@ struct Owner {
 };
 inline Owner owner_of(const Meta& meta) { return Owner{meta.mode, meta.uid, meta.gid}; }
 
-// Whoever does an operation: owner of what it creates, and what it may do.
+// The process that does an operation: it owns what it creates, and has these permissions.
 struct Credentials {
   uid_t uid = 0;
   gid_t gid = 0;
   std::vector<gid_t> groups;
 };
 
-// The sysctls fs.protected_{symlinks,regular,fifos}: what a process may not do with others' files in directories that
-// are sticky and writable by all. 0, the kernel's own default, is nothing; many distributions set 1 or 2.
+// The sysctls fs.protected_{symlinks,regular,fifos}: what a process may not do with files of other users in directories
+// that are sticky and writable by all. 0, the kernel's own default, forbids nothing; many distributions set 1 or 2.
 struct StickyProtection {
   int symlinks = 0;
   int regular = 0;

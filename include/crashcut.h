@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-/* Yours. Found by name, so it must not be static or stripped; kept by the linker though nobody calls it. */
+/* You write this function. crashcut finds it by its name, so it must not be static or stripped. */
 void crashcut_recover(void) __attribute__((used, visibility("default")));
 
 /* Not declared by unistd.h in strict C modes. */
@@ -42,19 +42,20 @@ extern long syscall(long number, ...);
 /* In main(): everything so far is durable and is the starting state. No crash comes before it. */
 static CRASHCUT_UNUSED void crashcut_barrier(void) { (void)syscall(CRASHCUT_SYSCALL_NUMBER, CRASHCUT_OP_BARRIER); }
 
-/* In main(): a promise was made here ("saved!"). The mark is reached only if all that was durable by then is. */
+/* In main(): the program made a promise here ("saved!"). After a crash the mark counts as reached only if everything
+ * that was durable at the mark is still there. */
 static CRASHCUT_UNUSED void crashcut_mark(const char* text) {
   (void)syscall(CRASHCUT_SYSCALL_NUMBER, CRASHCUT_OP_MARK, text, (long)strlen(text));
 }
 
-/* In crashcut_recover(): 1 if main() had passed this mark when the power went, else 0. 0 without crashcut. */
+/* In crashcut_recover(): 1 if main() had passed this mark when the power failed, else 0. 0 without crashcut. */
 static CRASHCUT_UNUSED int crashcut_reached(const char* text) {
   return syscall(CRASHCUT_SYSCALL_NUMBER, CRASHCUT_OP_REACHED, text, (long)strlen(text)) == 1;
 }
 
-/* In crashcut_recover(): a recovery for which this does not hold is none of our business and is dropped.
- * In a thread, under `crashcut threads`: a schedule for which this does not hold is; so "wait until" can be written
- * without a loop. What goes wrong in other threads meanwhile is still found. */
+/* In crashcut_recover(): if the condition does not hold, this recovery is dropped and does not count.
+ * In a thread, under `crashcut threads`: if the condition does not hold, this schedule is dropped. So "wait until" can
+ * be written without a loop. Failures of other threads in the same schedule are still found. */
 static CRASHCUT_UNUSED void crashcut_assume(int condition) {
   if (!condition) (void)syscall(CRASHCUT_SYSCALL_NUMBER, CRASHCUT_OP_ASSUME);
 }

@@ -7,8 +7,14 @@
 #include <limits>
 
 #include "persist/check.h"
+#include "persist/hash.h"
 
 namespace crashcut::persist {
+
+// Most trees of recoveries are not deeper: their nodes are allocated once.
+static constexpr std::size_t kUsualDepth = 8;
+// Trees of fewer runs learn nothing about their branches. They end before an estimate is asked for.
+static constexpr std::uint64_t kLearningRuns = 8;
 
 std::string to_text(const Path& path) {
   if (path.empty()) return "-";
@@ -37,32 +43,25 @@ bool from_text(std::string_view text, Path& path) {
 }
 
 Question Choice::question() const {
-  // FNV-1a, word by word. The log determines the values, so the indices of the writes are enough.
-  constexpr std::uint64_t kPrime = 0x100000001b3;
-  std::uint64_t hash = (0xcbf29ce484222325 ^ location) * kPrime;
+  // The log determines the values, so the indices of the writes are enough.
+  std::uint64_t hash = mix(kHashStart, location);
   for (const Candidate& candidate : candidates) {
-    hash = (hash ^ static_cast<std::uint32_t>(candidate.first)) * kPrime;
-    hash = (hash ^ static_cast<std::uint32_t>(candidate.last)) * kPrime;
-    if (candidate.origin != Origin::kHere) hash = (hash ^ candidate.location) * kPrime;
-    if (candidate.layer != layer) hash = (hash ^ (std::uint64_t{candidate.layer} << 32 | candidate.location)) * kPrime;
+    hash = mix(hash, std::uint64_t{static_cast<std::uint32_t>(candidate.first)} << 32 |
+                         static_cast<std::uint32_t>(candidate.last));
+    if (candidate.origin != Origin::kHere) hash = mix(hash, candidate.location);
+    if (candidate.layer != layer) hash = mix(hash, std::uint64_t{candidate.layer} << 32 | candidate.location);
   }
   const auto folded = static_cast<std::uint32_t>(hash ^ hash >> 32);
   return Question{static_cast<std::uint32_t>(candidates.size()), folded == 0 ? 1 : folded};
 }
 
-// Steele, Lea and Flood's SplitMix64: neighbouring inputs give unrelated outputs.
-static std::uint64_t mix(std::uint64_t x) {
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
-  return x ^ (x >> 31);
-}
-
 std::uint64_t AnswerOrder::first(std::size_t depth, std::uint32_t count) const {
-  return seed_ == 0 ? 0 : mix(mix(seed_) + (depth + 1) * 0x9e3779b97f4a7c15) % count;
+  return seed_ == 0 ? 0 : mix(mix(kHashStart, seed_), depth) % count;
 }
 
 ChoiceTree::ChoiceTree(const Path& prefix, const Path& start, AnswerOrder order)
     : order_(order), prefix_length_(prefix.size()) {
+  nodes_.reserve(prefix.size() + start.size() + kUsualDepth);
   // The first run tells how many answers these choices have.
   for (std::uint32_t answer : prefix) nodes_.push_back(Node{answer, 0, 0, 0});
   for (std::uint32_t answer : start) nodes_.push_back(Node{answer, 0, 0, 0});
@@ -104,10 +103,12 @@ bool ChoiceTree::advance(double weight) {
   while (nodes_.size() > prefix_length_) {
     Node& node = nodes_.back();
     const bool is_first = node.taken == node.begin;
-    if (!is_first) sizes_.note(node.count, answer_of(nodes_.size() - 1), size, node.first);
-    if (is_first) node.first = node.smallest = size;
-    node.smallest = std::min(node.smallest, size);
-    node.largest = std::max(node.largest, size);
+    if (is_first) {
+      node.first = size;
+    } else if (run_count_ > kLearningRuns) {
+      const double each = node.size / (node.taken - node.begin);
+      sizes_.note(node.count, answer_of(nodes_.size() - 1), size, node.first, each);
+    }
     node.done += weight;
     node.size += size;
     if (++node.taken < node.end) return true;
@@ -137,8 +138,9 @@ ChoiceTree::Split ChoiceTree::split() {
         given.prefixes.push_back(path);
         given.prefixes.back().push_back(order_.answer_at(i, position, node.count));
       }
-      given.each = estimate_answer(node, estimate_below(i + 1, {}).whole);
-      node.given += given.each.likely * (node.end - kept_end);
+      const double each = estimate_answer(node, estimate_below(i + 1, 1).whole);
+      given.each = sizes_.range_of(each, 0);
+      node.given += each * (node.end - kept_end);
       node.end = kept_end;
       return given;
     }
@@ -163,29 +165,21 @@ std::vector<Path> ChoiceTree::left(bool with_current) const {
   return left;
 }
 
-// The numbers that a double, or another thing of eight bytes, is kept as.
-template <class T>
-static void append_halves(std::vector<std::uint32_t>& numbers, T value) {
-  const auto halves = std::bit_cast<std::array<std::uint32_t, 2>>(value);
-  numbers.insert(numbers.end(), halves.begin(), halves.end());
+// A number of eight bytes as two of four.
+static void append_halves(std::vector<std::uint32_t>& numbers, std::uint64_t value) {
+  numbers.insert(numbers.end(), {static_cast<std::uint32_t>(value), static_cast<std::uint32_t>(value >> 32)});
 }
-template <class T>
-static T from_halves(const std::uint32_t* halves) {
-  return std::bit_cast<T>(std::array{halves[0], halves[1]});
-}
+static std::uint64_t from_halves(const std::uint32_t* halves) { return halves[0] | std::uint64_t{halves[1]} << 32; }
 
-static constexpr std::size_t kHeadNumbers = 8, kNodeNumbers = 17;
+static constexpr std::size_t kHeadNumbers = 5, kNodeNumbers = 4;
 
 std::vector<std::uint32_t> ChoiceTree::to_numbers() const {
-  std::vector<std::uint32_t> numbers{static_cast<std::uint32_t>(prefix_length_), is_standing_ ? 1u : 0u};
-  append_halves(numbers, done_);
+  std::vector<std::uint32_t> numbers;
+  numbers.reserve(kHeadNumbers + kNodeNumbers * nodes_.size());
+  numbers.push_back(static_cast<std::uint32_t>(prefix_length_));
   append_halves(numbers, run_count_);
   append_halves(numbers, order_.seed());
-  for (const Node& node : nodes_) {
-    numbers.insert(numbers.end(), {node.taken, node.end, node.count, node.asked, node.begin});
-    for (const double weight : {node.done, node.size, node.given, node.smallest, node.largest, node.first})
-      append_halves(numbers, weight);
-  }
+  for (const Node& node : nodes_) numbers.insert(numbers.end(), {node.taken, node.end, node.count, node.asked});
   return numbers;
 }
 
@@ -193,16 +187,12 @@ ChoiceTree ChoiceTree::from_numbers(std::span<const std::uint32_t> numbers) {
   CHECK(numbers.size() >= kHeadNumbers && (numbers.size() - kHeadNumbers) % kNodeNumbers == 0);
   ChoiceTree tree;
   tree.prefix_length_ = numbers[0];
-  tree.is_standing_ = numbers[1] != 0;
-  tree.done_ = from_halves<double>(&numbers[2]);
-  tree.run_count_ = from_halves<std::uint64_t>(&numbers[4]);
-  tree.order_ = AnswerOrder(from_halves<std::uint64_t>(&numbers[6]));
+  tree.run_count_ = from_halves(&numbers[1]);
+  tree.order_ = AnswerOrder(from_halves(&numbers[3]));
+  tree.nodes_.reserve((numbers.size() - kHeadNumbers) / kNodeNumbers + kUsualDepth);
   for (std::size_t i = kHeadNumbers; i < numbers.size(); i += kNodeNumbers) {
     const std::uint32_t* n = &numbers[i];
-    Node node{n[0], n[1], n[2], n[3], n[4]};
-    double* const weights[] = {&node.done, &node.size, &node.given, &node.smallest, &node.largest, &node.first};
-    for (std::size_t k = 0; k < std::size(weights); ++k) *weights[k] = from_halves<double>(n + 5 + 2 * k);
-    tree.nodes_.push_back(node);
+    tree.nodes_.push_back(Node{n[0], n[1], n[2], n[3], n[0]});
   }
   return tree;
 }
@@ -214,42 +204,39 @@ double ChoiceTree::weight_done() const {
 }
 
 // One answer of the node that is not explored yet, where `open` is the one at which the tree stands.
-Estimate ChoiceTree::estimate_answer(const Node& node, const Estimate& open) const {
-  const std::uint32_t explored = node.taken - node.begin;
-  if (explored == 0) return open;
-  return Estimate{std::min(node.smallest, open.low), (node.size + open.likely) / (explored + 1),
-                  std::max(node.largest, open.high)};
+double ChoiceTree::estimate_answer(const Node& node, double open) const {
+  return (node.size + open) / (node.taken - node.begin + 1);
 }
 
 // All of the tree below the first `depth` choices of the sequence at which it stands.
-ChoiceTree::Part ChoiceTree::estimate_below(std::size_t depth, const Estimate& open) const {
+ChoiceTree::Part ChoiceTree::estimate_below(std::size_t depth, double open) const {
   std::size_t end = nodes_.size();
   Part part{open, open};
   // Nothing is known of the next run but that its last answer is new: it is like those before it.
   if (is_standing_ && end > depth && is_met(end - 1) && nodes_[end - 1].taken > nodes_[end - 1].begin) {
     const Node& node = nodes_[end - 1];
-    part.own = part.whole = Estimate{node.smallest, node.size / (node.taken - node.begin), node.largest};
+    part.own = part.whole = node.size / (node.taken - node.begin);
   }
   for (; end > depth; --end) {
     if (!is_met(end - 1)) continue;
     const Node& node = nodes_[end - 1];
-    const Estimate each = estimate_answer(node, part.whole);
-    const Estimate first = node.taken == node.begin ? part.whole : Estimate{node.first, node.first, node.first};
-    Estimate rest{0, 0, 0};
+    const double each = estimate_answer(node, part.whole);
+    const double first = node.taken == node.begin ? part.whole : node.first;
+    double rest = 0;
     for (std::uint32_t position = node.taken + 1; position < node.end; ++position)
       rest += sizes_.guess(node.count, order_.answer_at(end - 1, position, node.count), first, each);
-    const double elsewhere = node.size + node.given;
-    part.own += Estimate{node.done, node.done, node.done};
-    part.own += rest;
-    part.whole += Estimate{elsewhere, elsewhere, elsewhere};
-    part.whole += rest;
+    part.own += node.done + rest;
+    part.whole += node.size + node.given + rest;
   }
   return part;
 }
 
 Estimate ChoiceTree::estimate(Estimate open) const {
   if (done()) return Estimate{done_, done_, done_};
-  return estimate_below(prefix_length_, open).own;
+  Estimate all = sizes_.range_of(estimate_below(prefix_length_, open.likely).own, weight_done());
+  all.low = std::min(all.low, all.likely - (open.likely - open.low));
+  all.high = std::max(all.high, all.likely + (open.high - open.likely));
+  return all;
 }
 
 double ChoiceTree::explored_fraction() const {

@@ -1,4 +1,4 @@
-// Choices: what made two recoveries differ, and the tree of them.
+// Choices: what makes two recoveries differ, and the tree of all choices.
 //
 // A recovery is a function of the answers that a Chooser gives. The tree explores every sequence of answers
 //   exactly once, depth first: run, advance(), run, ... until advance() says that nothing is left.
@@ -19,8 +19,8 @@
 
 namespace crashcut::persist {
 
-// The location that a candidate's writes went to: the one that is read, or another one that shares its place on the
-// medium and was in use later, or earlier.
+// The location that a candidate's writes went to: the location that is read, or another one that had the same place on
+// the medium later, or earlier.
 enum class Origin : std::uint8_t { kHere, kLater, kEarlier };
 
 // A run of neighbouring writes of one location that recovery cannot tell apart, as indices into its history;
@@ -34,7 +34,7 @@ struct Candidate {
   LayerId layer = 0;  // the log of the location, in a stack of logs (persist/cut_stack.h)
 };
 
-// What a point of choice looks like, in short. Points that differ in this are different points.
+// A short description of a point of choice. Points with different descriptions are different points.
 struct Question {
   std::uint32_t count;      // of candidates
   std::uint32_t asked = 0;  // a hash of the location and of which of its writes are candidates; 0 if not known
@@ -90,8 +90,8 @@ class AnswerOrder {
 
 // Depth-first exploration of the tree of choices below a prefix.
 //
-// What is not explored yet is taken to be like its explored siblings, or like branches of the same answer elsewhere
-// (branch_sizes.h).
+// Estimates assume that an unexplored branch is like its explored siblings, or like branches of the same answer
+// elsewhere (branch_sizes.h).
 class ChoiceTree final : public Chooser {
  public:
   // The tree below `prefix`, from the sequence prefix + `start` on: the sequences that an exploration in this order
@@ -105,15 +105,15 @@ class ChoiceTree final : public Chooser {
     is_standing_ = false;
     known_length_ = nodes_.size();
   }
-  // Instead of advance(): the run was stopped, and is still to come.
+  // Instead of advance(): the run was stopped, and has to be run again.
   void abandon_run() {
     nodes_.resize(known_length_);
     is_standing_ = run_count_ > 0;
   }
   std::uint32_t choose(const Choice& choice) override { return choose_among(choice.question()); }
   std::uint32_t choose_among(const Question& question);
-  // After a run: moves on to the next unexplored sequence; false when none is left below the prefix. `weight` is what
-  // the run counts for in estimates: runs that hang below it count too.
+  // After a run: moves to the next unexplored sequence; false if none is left below the prefix. `weight` is how much
+  // the run counts in estimates: itself and the runs that hang below it.
   bool advance(double weight = 1);
 
   // The answers of the run that just ended; if it diverged, the answers that it should have given. After advance(),
@@ -123,18 +123,19 @@ class ChoiceTree final : public Chooser {
   // advance(). Do not advance a tree whose run diverged.
   bool run_diverged() const { return diverged_ || depth_ < nodes_.size(); }
 
-  // Gives away the unexplored half nearest to the root, as prefixes for other trees. None if there is nothing to give.
-  // Call it between advance() and the end of the next run.
+  // Gives away half of the unexplored branches nearest to the root, as prefixes for other trees; none if nothing is
+  // left. Call it between advance() and the end of the next run.
   struct Split {
     std::vector<Path> prefixes;
     Estimate each;  // the runs below each of them
   };
   Split split();
-  // All that is left, as prefixes of trees that no two have a sequence in common; with the sequence at which this tree
-  // stands, or without. A tree with a `start` must have run first.
+  // All that is left, as prefixes of trees. No two of them have a sequence in common. The sequence at which this tree
+  // stands is included if `with_current`. A tree with a `start` must have run first.
   std::vector<Path> left(bool with_current) const;
 
-  // The whole state of the tree between two runs, as numbers, and back: for a process that takes it over.
+  // What is explored and what is left, between two runs, as numbers, and back: for a process that takes the tree over.
+  // What estimates need is left out: the new tree estimates as if it began with its next run.
   std::vector<std::uint32_t> to_numbers() const;
   static ChoiceTree from_numbers(std::span<const std::uint32_t> numbers);
 
@@ -143,8 +144,8 @@ class ChoiceTree final : public Chooser {
   std::uint64_t run_count() const { return run_count_; }
   // The weight of all runs so far.
   double weight_done() const;
-  // The weight of all runs of this tree, those so far and those to come. `open` is that of the run at which it stands,
-  // where that is known better.
+  // The weight of all runs of this tree, those so far and those to come. `open` is the weight of the run at which the
+  // tree stands, if more is known about it.
   Estimate estimate(Estimate open = {}) const;
   // The part of the tree that is explored, 0 to 1, by the likely estimate. 0 only before the first run.
   double explored_fraction() const;
@@ -157,21 +158,21 @@ class ChoiceTree final : public Chooser {
     std::uint32_t end;    // one past the last answer that this tree explores; unused in the prefix
     std::uint32_t count;  // how many answers the choice has; 0 until a run has met the choice
     std::uint32_t asked;  // as in Question
-    std::uint32_t begin = 0;                      // the first position that this tree explores
-    double done = 0;                              // the weight of the answers that were explored
-    double size = 0;                              // the same, with what was given away below them, by its estimate
-    double given = 0;                             // the estimate of answers that were given away
-    double smallest = 0, largest = 0, first = 0;  // sizes of single answers
+    std::uint32_t begin = 0;  // the first position that this tree explores
+    double done = 0;          // the weight of the answers that were explored
+    double size = 0;          // the same, with what was given away below them, by its estimate
+    double given = 0;         // the estimate of answers that were given away
+    double first = 0;         // the size of the first answer that was explored
   };
 
   std::uint32_t answer_of(std::size_t depth) const;
   void meet(std::size_t depth, std::uint32_t count);
-  // What this tree explores, and that with what was given away of it.
+  // The weight of what this tree explores, and the same with what it gave away.
   struct Part {
-    Estimate own, whole;
+    double own, whole;
   };
-  Estimate estimate_answer(const Node& node, const Estimate& open) const;
-  Part estimate_below(std::size_t depth, const Estimate& open) const;
+  double estimate_answer(const Node& node, double open) const;
+  Part estimate_below(std::size_t depth, double open) const;
   bool is_met(std::size_t depth) const { return depth >= prefix_length_ && nodes_[depth].count != 0; }
 
   AnswerOrder order_;

@@ -1,4 +1,4 @@
-// Estimate: how large something is that is not explored yet.
+// Estimate: how large a tree is that is not explored yet.
 #pragma once
 
 namespace crashcut::persist {

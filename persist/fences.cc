@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "persist/check.h"
+#include "persist/hash.h"
 
 namespace crashcut::persist {
 
@@ -117,8 +118,8 @@ FenceSetId Fences::meet(FenceSetId a, FenceSetId b) {
 FenceSetId Fences::intern() {
   if (united_.size() == 1) return united_.front();
   std::sort(united_.begin(), united_.end());
-  std::uint64_t hash = 0xcbf29ce484222325;
-  for (const FenceId f : united_) hash = (hash ^ f) * 0x100000001b3;
+  std::uint64_t hash = kHashStart;
+  for (const FenceId f : united_) hash = mix(hash, f);
   const auto [begin, end] = large_set_by_hash_.equal_range(hash);
   for (auto it = begin; it != end; ++it) {
     if (std::ranges::equal(members(it->second), united_)) return it->second;

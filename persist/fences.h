@@ -1,11 +1,11 @@
 // Fences: the barriers of a log that bind only some of its events, and sets of them.
 //
 // A fence belongs to a scope (a thread, a machine). The fences of one scope are a chain: each persists after the one
-//   before it. Between scopes the order is whatever the recording says. So the position of a cut among all fences is
-//   one number a scope, and each fence has two rows of such numbers:
-//     row_below(f)[s]  how many fences of scope s are at or below f. If f is in the cut, so many of s are in;
-//     row_above(f)[s]  the first fence of scope s that is at or above f. If f is out, it is out with all that follow
-//     it.
+//   before it. The recording says how fences of different scopes are ordered. So the position of a cut among all fences
+//   is one number a scope, and each fence has two rows of such numbers:
+//     row_below(f)[s]  how many fences of scope s are at or below f. If f is in the cut, these are in;
+//     row_above(f)[s]  the first fence of scope s that is at or above f. If f is out, this one and all later ones of
+//                      its scope are out.
 //
 // A set of fences stands for all fences at or below its members (the past of an event), or for all at or above them
 //   (the future of an event). It keeps no member that another member implies. Most sets have one member. Equal sets
@@ -43,13 +43,13 @@ class Fences {
   std::size_t scope_count() const { return by_scope_.size(); }
   EventId event(FenceId f) const { return fences_[f].event; }
   ScopeId scope(FenceId f) const { return fences_[f].scope; }
-  // Which one of its scope it is, from 1.
+  // Its number among the fences of its scope, from 1.
   std::uint32_t index(FenceId f) const { return fences_[f].index; }
   // The fence number `index` of a scope.
   FenceId at(ScopeId s, std::uint32_t index) const { return by_scope_[s][index - 1]; }
   // Scopes that are missing at the row's end have no fence below `f`.
   std::span<const std::uint32_t> row_below(FenceId f) const;
-  std::span<const std::uint32_t> row_above(FenceId f) const;  // sealed only; kNever where no fence of the scope is
+  std::span<const std::uint32_t> row_above(FenceId f) const;  // sealed only; kNever if no fence of the scope is above
 
   std::span<const FenceId> members(FenceSetId set) const;
   // The fences at or below those of `a` or of `b`.

@@ -1,9 +1,8 @@
-// LeafEstimate: how large a tree of choices is, as far as its leaves tell, which come in any order.
+// LeafEstimate: how large a tree of choices is, estimated from its leaves, which come in any order.
 //
-// The estimate is ChoiceTree's (choices.h): what is not explored yet is taken to be like its explored siblings. This
-// one
-//   is for a tree that several processes explore, and that nobody has as a whole.
-// Cost: a leaf costs its depth. Of subtrees that are complete only the weight is kept.
+// It estimates as ChoiceTree does (choices.h): an unexplored branch is like its explored siblings, or like branches of
+//   the same answer elsewhere. It is for a tree that several processes explore, so that none of them has all of it.
+// Cost: a leaf costs its depth. Only the weight of a complete subtree is kept.
 #pragma once
 
 #include <cstdint>
@@ -18,17 +17,17 @@ namespace crashcut::persist {
 
 class LeafEstimate {
  public:
-  // In a path: a run ended here, and what follows is of a run that hangs below it.
+  // In a path: a run ended here, and the answers that follow are those of a run that hangs below it.
   static constexpr std::uint32_t kBelow = 0xffffffff;
 
-  // A run by its answers. `counts` says how many answers the last choices of the path had, one for each. All runs that
-  // hang below it have come before.
+  // Adds a run, given by its answers. `counts` says how many answers the last choices of the path had, one number for
+  // each choice. All runs that hang below this run were added before.
   void add(std::span<const std::uint32_t> path, std::span<const std::uint32_t> counts);
 
   double done() const { return done_; }  // runs
   // All runs: those so far and those to come. With none so far: one.
   Estimate estimate() const;
-  // The part of the tree that is explored, by the likely estimate. 0 only where there was no run.
+  // The part of the tree that is explored, by the likely estimate. 0 only before the first run.
   double fraction() const;
 
  private:
@@ -37,26 +36,28 @@ class LeafEstimate {
     std::uint32_t answer;
     std::unique_ptr<Node> node;
   };
-  // A point of choice, or a run whose record has not come yet.
+  // A point of choice, or a run that is not added yet although runs below it are.
   struct Node {
-    std::uint32_t count = 0;           // of answers; 0: not known
-    std::uint32_t complete = 0;        // of them
-    double done = 0;                   // the weight of the complete ones, of all,
-    double smallest = 0, largest = 0;  // and of one
-    double first = 0;                  // the weight of the first one
-    std::vector<bool> is_ended;        // by answer
+    std::uint32_t count = 0;     // how many answers the choice has; 0 if that is not known
+    std::uint32_t complete = 0;  // how many of its answers are explored
+    double done = 0;             // their weight
+    double first = 0;            // the weight of the first one that was explored
+    std::vector<bool> is_ended;  // by answer: is it explored?
     std::vector<Child> open;
     std::unique_ptr<Node> below;  // what hangs below the run
 
     bool is_complete() const { return count != 0 && complete == count; }
   };
+  static Node* find_child(const Node& node, std::uint32_t answer);
+  static Node& child_of(Node& node, std::uint32_t answer);
   void end_child(Node& node, std::uint32_t answer, double weight);
-  Estimate estimate_of(const Node& node) const;
+  double estimate_of(const Node& node) const;
 
   BranchSizes sizes_;
   Node root_;
-  bool is_root_a_run_ = false;  // there is no choice at all
+  bool is_root_a_run_ = false;  // the tree has no choice at all
   double done_ = 0;
+  std::vector<Node*> parents_;  // scratch of add()
 };
 
 }  // namespace crashcut::persist

@@ -18,7 +18,7 @@
 //   A barrier's own epoch and cover are itself.
 //
 // Fences (an sfence of one thread) bind only the events that are recorded after them, by an edge or through other
-//   events. The fences of one scope form a chain (persist/fences.h), and an event keeps two sets of them:
+//   events. The fences of one scope form a chain (persist/fences.h), and an event keeps two sets of fences:
 //     past(e)    the last fences that persist before e: if e is in the cut, they are in;
 //     future(e)  the first fences that e persists before: if one of them is in the cut, e is in.
 //   A fence's own past and future are itself alone.
@@ -149,7 +149,8 @@ class Log {
   EventId side_below(EventId e) const { return sides_.empty() ? kNoEvent : sides_[e].below; }
   EventId side_above(EventId e) const { return sides_.empty() ? kNoEvent : sides_[e].above; }  // sealed logs only
 
-  // What an event persists after: barriers, fences (but those of a barrier) and what earlier barriers cover left out.
+  // The events that an event persists after. Left out are barriers, what earlier barriers cover, and fences, unless the
+  // event is a barrier.
   std::span<const EventId> predecessors(EventId e) const;
   // The events at the upper ends of its side edges. Sealed logs only.
   std::span<const EventId> side_successors(EventId e) const;
@@ -158,7 +159,8 @@ class Log {
   std::uint32_t write_count(LocationId l) const { return locations_[l].write_count; }
   // Whether each write of the location persists after the one before it. Sealed logs only.
   bool is_chain(LocationId l) const { return histories_[l].is_chain; }
-  // Whether epochs do not fall along its history: a hidden write may be of a later epoch than the write that hides it.
+  // Whether epochs do not fall along the location's history. A hidden write may be of a later epoch than the write that
+  // hides it.
   bool has_rising_epochs(LocationId l) const { return histories_[l].has_rising_epochs; }
   Value initial(LocationId l) const { return histories_[l].initial; }
   bool has_lower() const { return !lower_.empty(); }
@@ -192,14 +194,14 @@ class Log {
   struct FenceLinks {
     FenceSetId past, future;
   };
-  // What recording needs of a location.
+  // What recording needs to know about a location.
   struct Location {
     Value current;
     EventId last_write = kNoEvent;
     std::uint32_t write_count : 31 = 0;
     bool has_hidden_writes : 1 = false;
   };
-  // What reading needs of it. The two are apart: a read touches one cache line here.
+  // What reading needs to know about a location. It is apart, so that a read touches one cache line here.
   struct History {
     Value initial;
     std::uint32_t first = 0;  // of its entries in history_

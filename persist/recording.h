@@ -40,7 +40,7 @@ class StableNames {
  public:
   virtual ~StableNames() = default;
   virtual std::uint64_t location(LocationId location) const = 0;
-  // The name of all locations that this one is listed with (a directory's entries); 0 where there is no such list.
+  // The name of the list that this location is part of (a directory's entries); 0 if there is no such list.
   virtual std::uint64_t listing(LocationId location) const = 0;
   virtual std::uint64_t value(LocationId location, Value value) const = 0;
 };
@@ -54,10 +54,10 @@ class Recording {
 
   virtual ModelSpec model() const = 0;
 
-  // What kind of event it is, in a word: "data", "fsync". Empty for an event that is no more than a moment, and that
-  // nothing on the medium shows.
+  // What kind of event it is, in a word: "data", "fsync". Empty for an event that stands for a moment and leaves no
+  // trace on the medium.
   virtual std::string_view kind_of(EventId event) const = 0;
-  // Whether it waits for others and changes nothing itself: an fsync, a fence, a mark.
+  // Whether the event waits for other events and changes nothing itself: an fsync, a fence, a mark.
   virtual bool is_sync(EventId event) const = 0;
   // One event in words: "size of foo: 4".
   virtual std::string describe_event(EventId event) const = 0;
@@ -68,7 +68,7 @@ class Recording {
   virtual std::vector<Mark> marks() const = 0;
   virtual bool is_mark(LocationId location) const = 0;
 
-  // Null where recordings of this kind cannot be compared by locations and values alone.
+  // Null if recordings of this kind cannot be compared by locations and values alone.
   virtual std::unique_ptr<StableNames> stable_names() const = 0;
 };
 

@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <limits>
 
+#include "persist/hash.h"
 #include "scheduler/primitive.h"
 #include "scheduler/primitives/cancellation.h"
 #include "scheduler/primitives/timer.h"
@@ -188,8 +189,7 @@ inline std::int64_t readiness(const Object& o, const Interest& interest) {
   for (std::int64_t channel = 0; channel < kPolledMost; ++channel) {
     for (const End end : {kReadEnd, kWriteEnd}) {
       const std::int64_t events = events_in(o, interest, channel, end);
-      if (events != 0)
-        hash = (hash ^ static_cast<std::uint64_t>(events | handle_of(channel, end) << 8)) * 0x9e3779b97f4a7c15;
+      if (events != 0) hash = persist::mix(hash, static_cast<std::uint64_t>(events | handle_of(channel, end) << 8));
     }
   }
   return hash == 0 ? 0 : static_cast<std::int64_t>(hash >> 2 | 1);

@@ -4,6 +4,8 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "persist/hash.h"
+
 namespace crashcut::scheduler {
 
 bool do_meet(const Footprint& x, const Footprint& y) {
@@ -25,7 +27,7 @@ const Footprint* interned(Footprint footprint) {
   for (const Touch& t : footprint) {
     for (const std::uint64_t part :
          {t.key, t.begin, t.end, std::uint64_t{t.is_source} << 1 | std::uint64_t{t.is_target}})
-      hash = (hash ^ part) * 0x9e3779b97f4a7c15;
+      hash = persist::mix(hash, part);
   }
   const std::lock_guard lock(mutex);
   const auto [begin, end] = known.equal_range(hash);

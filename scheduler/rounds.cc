@@ -5,16 +5,14 @@
 #include <map>
 #include <set>
 
+#include "persist/hash.h"
 #include "scheduler/primitive.h"
 
 namespace crashcut::scheduler {
 
 namespace {
 
-std::uint64_t mix(std::uint64_t hash, std::uint64_t value) {
-  hash = (hash ^ value) * 0x9e3779b97f4a7c15;
-  return hash ^ hash >> 29;
-}
+using persist::mix;
 std::uint64_t mix(std::uint64_t hash, std::int64_t value) { return mix(hash, static_cast<std::uint64_t>(value)); }
 
 std::uint64_t mix(std::uint64_t hash, const Object& o) {

@@ -281,7 +281,7 @@ TEST_F(CheckTest, GoesOnWhereItWasStopped) {
   Ran ran = check(options, write);
   int stops = 0;
   while (fs::exists(directory_ / "results/rest")) {
-    EXPECT_TRUE(ran.says("go on: ")) << ran.out << ran.err;
+    EXPECT_TRUE(ran.says("resume: ")) << ran.out << ran.err;
     ran = crashcut({"check", "--resume", "results", "--max-recoveries", std::to_string(6 + stops % 5)});
     ASSERT_LT(++stops, 100);
   }
@@ -294,7 +294,7 @@ TEST_F(CheckTest, GoesOnWhereItWasStopped) {
   EXPECT_EQ(resumed["bound_hit"], nullptr);
   const Ran again = crashcut({"check", "--resume", "results"});
   EXPECT_EQ(again.exit_code, 2);
-  EXPECT_TRUE(again.says("nothing to go on with")) << again.err;
+  EXPECT_TRUE(again.says("nothing to resume")) << again.err;
 }
 
 // What an earlier search found is found again by one that is too small to get there, as long as the program does the

@@ -18,6 +18,18 @@ TEST_F(CliTest, ComparePutsTheModesSideBySide) {
   EXPECT_EQ(crashcut({"compare", "--profile", "paper", "--profile", "ext4", example("save_safe.c")}).exit_code, 0);
 }
 
+TEST_F(CliTest, ComparisonAsJUnitHasASuiteForEachModel) {
+  const Ran run = crashcut({"compare", "--junit", "-", example("save_lossy.c")});
+  EXPECT_EQ(run.exit_code, 1) << run.err;
+  EXPECT_TRUE(run.out.starts_with("<?xml version=")) << run.out;
+  std::size_t suites = 0;
+  for (auto at = run.out.find("<testsuite "); at != std::string::npos; at = run.out.find("<testsuite ", at + 1))
+    ++suites;
+  EXPECT_EQ(suites, nlohmann::json::parse(crashcut({"compare", "--json", "-", example("save_lossy.c")}).out).size());
+  EXPECT_NE(run.out.find("| ext4 data=ordered"), std::string::npos) << run.out;
+  EXPECT_NE(run.out.find("<failure type=\"signal\""), std::string::npos) << run.out;
+}
+
 TEST_F(CliTest, JsonHoldsTheResult) {
   const Ran run = crashcut({"run", "--json", "r.json", "--seed", "5", "--depth", "1", example("save_lossy.c"), "x y"});
   ASSERT_EQ(run.exit_code, 1) << run.err;
@@ -241,6 +253,18 @@ TEST_F(CliTest, WhatMayHaveBeenMeant) {
   EXPECT_EQ(help.exit_code, 0);
   EXPECT_EQ(help.out, crashcut({"check", "--help"}).out);
   EXPECT_EQ(crashcut({"-V"}).out, crashcut({"--version"}).out);
+  EXPECT_EQ(crashcut({"version"}).out, crashcut({"--version"}).out);
+  EXPECT_EQ(crashcut({"help", "help"}).out, crashcut({"--help"}).out);
+  EXPECT_EQ(crashcut({"run", "-j", "2", "x.c"}).err.find("Did you mean"), std::string::npos);
+  EXPECT_NE(crashcut({"run", "--jbos", "2", "x.c"}).err.find("See crashcut run --help."), std::string::npos);
+}
+
+TEST_F(CliTest, AWordThatIsMissingIsNamed) {
+  expect_refused({"replay"}, "replay needs TOKEN|DIR: a token, or a directory of results, copied from anywhere.");
+  expect_refused({"mount"}, "mount needs DIR: an empty directory.");
+  expect_refused({"crash"}, "crash needs DIR: where the disk is mounted.");
+  expect_refused({"mark"}, "mark needs TEXT: what to call this moment.");
+  expect_refused({"gdb"}, "gdb needs a token.");
 }
 
 TEST_F(CliTest, HelpFitsInAHundredColumns) {

@@ -69,7 +69,7 @@ TEST_F(CliTest, TheReadmeShowsWhatTheExampleSays) {
   const std::string readme = read_file(fs::path(CRASHCUT_SOURCE_DIR) / "README.md");
   const Ran lossy = crashcut({"run", example("save_lossy.c")});
   const auto begin = lossy.out.find("violation: recovery aborted");
-  const auto end = lossy.out.find("  Its output:");
+  const auto end = lossy.out.find("  Output of recovery:");
   ASSERT_NE(begin, std::string::npos) << lossy.out;
   ASSERT_NE(end, std::string::npos) << lossy.out;
   EXPECT_NE(readme.find(lossy.out.substr(begin, end - begin - 1)), std::string::npos) << lossy.out;

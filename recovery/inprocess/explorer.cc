@@ -6,6 +6,7 @@
 #include "inject/arena.h"
 #include "inject/check.h"
 #include "inject/gate.h"
+#include "persist/hash.h"
 
 namespace crashcut::inprocess {
 
@@ -270,8 +271,9 @@ void capture_output(int stream, const void* bytes, std::size_t count) {
   if (rest.empty()) return;
   slot.output_cut |= stream == 1 ? 1 : 2;
   if (stream != 1) return;
-  // FNV-1a, byte by byte: the same however it was written.
-  for (const char c : rest) slot.output_rest = (slot.output_rest ^ static_cast<unsigned char>(c)) * 0x01000193;
+  // Byte by byte: the same however it was written.
+  for (const char c : rest)
+    slot.output_rest = static_cast<std::uint32_t>(persist::mix(slot.output_rest, static_cast<unsigned char>(c)));
 }
 
 }  // namespace crashcut::inprocess

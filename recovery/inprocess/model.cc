@@ -9,6 +9,7 @@
 
 #include "inject/arena.h"
 #include "inject/gate.h"
+#include "persist/hash.h"
 #include "recovery/inprocess/runtime.h"
 
 namespace crashcut::inprocess {
@@ -43,24 +44,19 @@ fusefs::Credentials credentials_of(long uid, long gid) {
   return who;
 }
 
-std::uint64_t mix(std::uint64_t hash, const void* bytes, std::size_t count) {
-  const auto* p = static_cast<const unsigned char*>(bytes);
-  for (std::size_t i = 0; i < count; ++i) hash = (hash ^ p[i]) * 0x100000001b3;
-  return hash;
-}
-
 std::uint64_t fingerprint(const fusefs::Recording& recording) {
-  std::uint64_t hash = 0xcbf29ce484222325;
-  for (const std::string& op : recording.ops) hash = mix(hash, op.data(), op.size() + 1);
+  std::uint64_t hash = persist::kHashStart;
+  const auto add = [&](std::uint64_t value) { hash = persist::mix(hash, value); };
+  for (const std::string& op : recording.ops) hash = persist::mix_bytes(hash, op);
   const auto& log = recording.log;
   for (persist::EventId e = 0; e < log.event_count(); ++e) {
-    const std::uint32_t parts[] = {log.op(e), log.epoch(e), log.cover(e),
-                                   static_cast<std::uint32_t>(recording.event_kinds[e])};
-    hash = mix(hash, parts, sizeof parts);
-    const auto before = log.predecessors(e);
-    hash = mix(hash, before.data(), before.size_bytes());
+    for (const std::uint32_t part :
+         {log.op(e), log.epoch(e), log.cover(e), static_cast<std::uint32_t>(recording.event_kinds[e])})
+      add(part);
+    add(log.predecessors(e).size());
+    for (const persist::EventId before : log.predecessors(e)) add(before);
   }
-  return mix(hash, recording.bytes.data(), recording.bytes.size());
+  return persist::mix_bytes(hash, {reinterpret_cast<const char*>(recording.bytes.data()), recording.bytes.size()});
 }
 
 }  // namespace

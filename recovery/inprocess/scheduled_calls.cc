@@ -13,6 +13,7 @@
 
 #include "include/crashcut.h"
 #include "inject/interpose.h"
+#include "persist/hash.h"
 #include "recovery/inprocess/call.h"
 #include "recovery/inprocess/digest.h"
 #include "recovery/inprocess/runtime.h"
@@ -74,12 +75,12 @@ bool is_ours(FileCall& call) {
 }
 
 std::uint64_t hash_path(std::uint64_t hash, long address) {
-  return address == 0 ? hash : Effects::mix(hash, Effects::hash(reinterpret_cast<const char*>(address)));
+  return address == 0 ? hash : persist::mix(hash, persist::hash_of(reinterpret_cast<const char*>(address)));
 }
 
 std::uint64_t name_of(const FileCall& call) {
-  std::uint64_t hash = Effects::mix(1, static_cast<std::uint64_t>(call.number));
-  if (call.number == CRASHCUT_SYSCALL_NUMBER) return Effects::mix(hash, static_cast<std::uint64_t>(call.a[0])) >> 1;
+  std::uint64_t hash = persist::mix(1, static_cast<std::uint64_t>(call.number));
+  if (call.number == CRASHCUT_SYSCALL_NUMBER) return persist::mix(hash, static_cast<std::uint64_t>(call.a[0])) >> 1;
   if (call.number == SYS_sync)
     return hash >> 1;  // no argument: what its register holds is left over from something else
   switch (call_entry(call.number).filter) {
@@ -100,23 +101,23 @@ std::uint64_t name_of(const FileCall& call) {
       hash = hash_path(hash_path(hash, call.a[1]), call.a[3]);
       break;
     default:
-      hash = Effects::mix(hash, static_cast<std::uint64_t>(call.a[0]));
+      hash = persist::mix(hash, static_cast<std::uint64_t>(call.a[0]));
       break;
   }
   const bool writes = call.number == SYS_write || call.number == SYS_pwrite64;
   constexpr long kBytesMost = 4096;
   if (writes && call.a[1] != 0)
-    hash = Effects::mix(hash, Effects::hash({reinterpret_cast<const char*>(call.a[1]),
-                                             static_cast<std::size_t>(std::clamp(call.a[2], 0L, kBytesMost))}));
+    hash = persist::mix(hash, persist::hash_of({reinterpret_cast<const char*>(call.a[1]),
+                                                static_cast<std::size_t>(std::clamp(call.a[2], 0L, kBytesMost))}));
   return hash >> 1;
 }
 
 std::uint64_t observed_by(const FileCall& call, long result) {
-  const std::uint64_t hash = Effects::mix(2, static_cast<std::uint64_t>(result));
+  const std::uint64_t hash = persist::mix(2, static_cast<std::uint64_t>(result));
   const bool reads = call.number == SYS_read || call.number == SYS_pread64;
   if (!reads || result <= 0) return hash;
-  return Effects::mix(hash,
-                      Effects::hash({reinterpret_cast<const char*>(call.a[1]), static_cast<std::size_t>(result)}));
+  return persist::mix(hash,
+                      persist::hash_of({reinterpret_cast<const char*>(call.a[1]), static_cast<std::size_t>(result)}));
 }
 
 long do_call(Call& call) try {

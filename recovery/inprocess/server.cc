@@ -48,8 +48,8 @@ struct Series {
   void* resume_at[5];           // of __builtin_setjmp
   inject::Snapshot snapshot;
   std::uint32_t number_count;
-  // Of the tree, as the current recovery began: 17 a choice, and a choice takes 8 bytes of a slot.
-  std::uint32_t numbers[3 * kSlotBytes];
+  // Of the tree, as the current recovery began: 4 a choice, and a choice takes 8 bytes of a slot.
+  std::uint32_t numbers[kSlotBytes];
 };
 constinit Series* g_series = nullptr;
 

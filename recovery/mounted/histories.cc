@@ -10,6 +10,7 @@
 #include "fusefs/checksum.h"
 #include "fusefs/trace_replay.h"
 #include "persist/check.h"
+#include "persist/hash.h"
 
 namespace crashcut::mounted {
 
@@ -125,8 +126,7 @@ class Contents {
 
  private:
   static std::uint64_t mix(std::uint64_t index, std::uint64_t digest) {
-    std::uint64_t x = (digest ^ (index + 1) * 0x9e3779b97f4a7c15) * 0xbf58476d1ce4e5b9;
-    return (x ^ x >> 29) * 0x94d049bb133111eb;
+    return persist::mix(persist::mix(persist::kHashStart, index), digest);
   }
 
   std::uint64_t size_ = 0;

@@ -11,12 +11,12 @@ namespace crashcut::result {
 
 inline constexpr int kJsonFormat = 2;
 
-// `crashcut` is how the user calls us, for the commands in it. Bytes that are not UTF-8 become U+FFFD.
+// `crashcut` is the command as the user typed it. Bytes that are not UTF-8 become U+FFFD.
 std::string json_text(const Result& result, const std::string& crashcut);
-// Of several models: a list.
+// One program under several models: a list.
 std::string json_text(const std::vector<Result>& rows, const std::string& crashcut);
 
-// A story between two processes.
+// A story that one process sends to another.
 nlohmann::ordered_json to_json(const Story& story);
 Story story_from_json(const nlohmann::ordered_json& json);
 

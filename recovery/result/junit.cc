@@ -72,7 +72,8 @@ std::string failure_of(const Result& result, const std::string& subject, const s
 
 }  // namespace
 
-std::string junit_text(const Result& result, const std::string& crashcut) {
+// The result as one test suite. `model` is added to its name.
+static std::string suite_of(const Result& result, const std::string& crashcut, const std::string& model) {
   // What failed and was not asked about by name is a case too.
   std::vector<std::string> subjects = result.subjects;
   const auto add = [&](const std::string& subject) {
@@ -87,12 +88,22 @@ std::string junit_text(const Result& result, const std::string& crashcut) {
     failures += !failure.empty();
     cases += fmt::format("  <testcase classname=\"crashcut\" name=\"{}\">{}</testcase>\n", xml(subject), failure);
   }
-  const std::string suite = fmt::format("crashcut {}{} {}", result.head.command, result.head.has_separator ? " --" : "",
-                                        joined(result.head.program));
-  return fmt::format(
-      "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuite name=\"{}\" tests=\"{}\" failures=\"{}\" "
-      "time=\"{:.3f}\">\n{}</testsuite>\n",
-      xml(suite), subjects.size(), failures, result.seconds, cases);
+  const std::string suite = fmt::format("crashcut {}{} {}{}", result.head.command,
+                                        result.head.has_separator ? " --" : "", joined(result.head.program), model);
+  return fmt::format("<testsuite name=\"{}\" tests=\"{}\" failures=\"{}\" time=\"{:.3f}\">\n{}</testsuite>\n",
+                     xml(suite), subjects.size(), failures, result.seconds, cases);
+}
+
+static constexpr std::string_view kXmlHead = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n";
+
+std::string junit_text(const Result& result, const std::string& crashcut) {
+  return fmt::format("{}{}", kXmlHead, suite_of(result, crashcut, ""));
+}
+
+std::string junit_text(const std::vector<Result>& rows, const std::string& crashcut) {
+  std::string suites;
+  for (const Result& row : rows) suites += suite_of(row, crashcut, " | " + row.head.model.text);
+  return fmt::format("{}<testsuites>\n{}</testsuites>\n", kXmlHead, suites);
 }
 
 }  // namespace crashcut::result

@@ -16,7 +16,7 @@
 
 namespace crashcut::result {
 
-// An option or a bound under its name, as programs read it and, where `text` is not empty, as people do.
+// An option or a bound. `name` and `value` are for programs; `text`, if it is not empty, is for people.
 struct Setting {
   using Value = std::variant<std::nullptr_t, bool, std::uint64_t, double, std::string, std::vector<std::string>>;
   std::string name;
@@ -48,26 +48,26 @@ struct Finding {
   std::string message{};    // what it said last: an assertion's text, a checker's output
   int code = 0;             // exit status, signal number, or the limit in seconds
   std::uint64_t count = 1;  // how many recoveries, or executions, ended so
-  std::string token{};      // of the smallest; empty where only the worst one has a token
+  std::string token{};      // of the smallest one; empty if only the worst finding has a token
 };
 
-// The worst violation, told.
+// The worst violation, with its story.
 struct Counterexample {
   Finding finding;
-  std::string label{};            // stands before the sentence, where that does not name the kind: "lost"
+  std::string label{};            // the kind, if the sentence does not name it: "lost"
   std::string sentence;           // what a crash or a schedule can lead to, and why
   std::optional<Finding> then{};  // a data race's execution then failed in this way
   Story story;
-  std::string path{};           // the choices that lead there; "/" where the power went again
-  std::uint64_t execution = 0;  // the number of the execution, from 1; 0 where there is only one
-  bool is_smallest = false;     // of its cut no event can be dropped
+  std::string path{};           // the choices that lead there; "/" stands for another crash
+  std::uint64_t execution = 0;  // the number of the execution, from 1; 0 if there is only one
+  bool is_smallest = false;     // no event of its cut can be dropped
   bool replays = true;          // it failed in the same way when it was run again
 };
 
 struct Outcome {
   std::string output;  // what the recovery printed, or what was found, in words
   std::uint64_t recoveries = 0;
-  std::uint64_t violations = 0;  // of these
+  std::uint64_t violations = 0;  // how many of these recoveries failed
 };
 
 // Recoveries that could not be run, for one reason.
@@ -76,11 +76,11 @@ struct NotRun {
   std::uint64_t recoveries = 0;
 };
 
-// What was done. 0 where a front end does not count it.
+// What was done. 0 if a front end does not count it.
 struct Counts {
   std::uint64_t executions = 0;  // schedules that were run
   std::uint64_t steps = 0;       // of all of them
-  std::uint64_t foreseen = 0;    // not run: foreseen to be like one that was
+  std::uint64_t foreseen = 0;    // not run: known to be like one that was run
   std::uint64_t asleep = 0;      // cut short as redundant
   std::uint64_t random_executions = 0;
   std::uint64_t assumed_away_executions = 0;
@@ -95,7 +95,7 @@ struct Counts {
   std::uint64_t operations = 0, events = 0;
 };
 
-// The part of the whole that is done, 0 to 1: a guess, and two numbers that the truth is likely to lie between.
+// The part of the search that is done, 0 to 1: a guess, and two numbers that the truth is likely to lie between.
 struct Fraction {
   double low = 0, likely = 0, high = 0;
 
@@ -109,9 +109,9 @@ struct Result {
   std::vector<Setting> execution;  // facts on the recorded run
   Verdict verdict = Verdict::kVerified;
   Bound bound = Bound::kNone;
-  std::string scope{};            // what "verified" is about, where that is not the whole program
-  Fraction explored_fraction{1};  // where a bound was hit
-  std::string coverage{};         // what of the whole was covered, in words; empty: the estimate says it
+  std::string scope{};            // what "verified" is about, if that is not the whole program
+  Fraction explored_fraction{1};  // less than 1 if a bound was hit
+  std::string coverage{};         // what was covered, in words; empty: the estimate says it
   double seconds = 0;
   Counts counts{};
   bool has_recoveries = true;  // the program can be crashed: outcomes and counts of recoveries mean something
@@ -125,11 +125,11 @@ struct Result {
   std::string unexplained{};               // why there is a violation and no counterexample
   std::vector<std::string> not_covered{};  // what the verdict is not about, a sentence each
   std::vector<std::string> notes{};        // what may be a mistake and may be meant, a sentence each
-  std::vector<Setting> facts{};            // for programs only: what a front end knows besides
+  std::vector<Setting> facts{};            // for programs only: what else a front end knows
   std::string token{};                     // of the counterexample
-  std::string replay_options{};            // what crashcut replay needs besides, each with a blank after it
+  std::string replay_options{};            // options that crashcut replay needs, each with a blank after it
   std::string debug{};                     // a command that opens a debugger at it
-  std::string resume{};                    // a command that goes on where this search stopped
+  std::string resume{};                    // a command that continues this search
 };
 
 // The same program under several models.
@@ -143,7 +143,7 @@ struct Progress {
   std::uint64_t violations = 0;
   Fraction fraction{};
   double seconds_left = -1;  // an estimate; below 0: what the fraction says
-  std::string part{};        // what the fraction is of, where that is not the whole
+  std::string part{};        // what the fraction is a part of, if that is not the whole search
 };
 
 }  // namespace crashcut::result

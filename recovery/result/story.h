@@ -1,8 +1,8 @@
 // Story: one violation as a person follows it: the schedule of the threads, what the program did, what of it survived
 // the crash, and what recovery then saw.
 //
-// A story has a crash for each time that the power went: the first is of the program, the others of the recovery
-// before.
+// A story has one crash for each power failure: the first is a crash of the program, each other one a crash of the
+// recovery before it.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ struct Event {
   std::uint32_t id = 0;
   std::string kind;
   std::string text;
-  bool is_sync = false;  // it waits for others, and changes nothing itself
+  bool is_sync = false;  // it waits for other events, and changes nothing itself
   bool durable = false;  // part of the starting state
   bool persisted = false;
 };
@@ -27,10 +27,10 @@ struct Operation {
   std::string text;
   std::vector<Event> events;
 
-  // All, some or none of its events; kLost for one without events.
+  // Whether all, some or none of its events persisted; kLost for an operation without events.
   Fate fate() const;
-  bool is_durable() const;  // nothing of it can be lost, and something could have been
-  bool is_sync() const;     // all of its events are
+  bool is_durable() const;  // it has events, and none of them can be lost
+  bool is_sync() const;     // all of its events are syncs
 };
 
 // What recovery found in one place, and what it might have found instead.
@@ -42,8 +42,8 @@ struct Observation {
 };
 
 struct Call {
-  std::string text;                       // empty where the calls of recovery are not seen
-  std::vector<Observation> observations;  // made in the call
+  std::string text;                       // empty if the calls of recovery are not seen
+  std::vector<Observation> observations;  // what the call found
 };
 
 struct Crash {
@@ -56,9 +56,9 @@ struct Crash {
 struct ScheduleStep {
   std::string thread;
   std::string text;
-  std::string function;  // where it was called from; empty where that is not known
+  std::string function;  // the function that called it; empty if that is not known
 };
-// A thread that did not come to its end.
+// A thread that was still waiting when the execution ended.
 struct WaitingThread {
   std::string thread;
   std::vector<std::string> holds;
@@ -66,7 +66,7 @@ struct WaitingThread {
 };
 struct SourceLine {
   std::string function;
-  std::string file;  // without directories; empty where there is no debug information
+  std::string file;  // without directories; empty without debug information
   std::uint64_t line = 0;
 };
 struct RaceAccess {
@@ -80,17 +80,17 @@ struct Race {
   std::vector<RaceAccess> accesses;  // two
 };
 
-// How the parts of the program are called in reports.
+// What the parts of the program are called in reports.
 struct Names {
   std::string program = "main()";
   std::string recovery = "recovery";
 };
 
 struct Story {
-  std::vector<ScheduleStep> schedule;  // empty where threads are not scheduled
+  std::vector<ScheduleStep> schedule;  // empty if threads are not scheduled
   std::vector<WaitingThread> waiting;
   std::optional<Race> race;
-  bool is_one_of_class = false;  // calls that only the journal orders stand in one of their orders
+  bool is_one_of_class = false;  // other orders of the calls lead to the same crash; this is one of them
   std::vector<Crash> crashes;
   Names names;
   std::string output, errors;  // of the recovery

@@ -10,7 +10,7 @@
 namespace crashcut::result {
 namespace {
 
-// Longer stories are shown in part, unless all was asked for.
+// Longer stories are shown in part, unless the user asks for all.
 constexpr std::size_t kRowsMost = 40;
 constexpr std::size_t kRowsAtEnds = 3;  // shown of a long stretch of operations with one fate
 constexpr std::size_t kCallsMost = 40;
@@ -43,7 +43,7 @@ std::size_t find_first_in_doubt(const std::vector<Operation>& operations) {
   return std::max<std::size_t>(static_cast<std::size_t>(end), operations.empty() ? 0 : 1);
 }
 
-// One past the last operation that left something on the disk: the power can have gone right after it.
+// One past the last operation that left something on the disk: the power can have failed right after it.
 std::size_t find_crash(const std::vector<Operation>& operations, std::size_t first) {
   const auto last = std::find_if(operations.rbegin(), operations.rend(), survived);
   return std::max(first, static_cast<std::size_t>(operations.rend() - last));
@@ -143,7 +143,7 @@ std::string calls_text(const std::vector<Call>& calls, Detail detail) {
       text += fmt::format("    ... {} more\n", next - i);
       i = next;
     }
-    // The kernel stands between a checker on a mount and us: what it saw is known, its calls are not.
+    // On a mount the kernel stands between the checker and crashcut: what the checker saw is known, its calls are not.
     if (!calls[i].text.empty()) text += fmt::format("    {}\n", printable(calls[i].text));
     for (const Observation& observation : calls[i].observations) text += observation_text(observation);
   }
@@ -180,7 +180,7 @@ static std::string schedule_text(const Story& story) {
   if (story.schedule.empty() && story.waiting.empty()) return "";
   std::string text = "\n  The schedule that leads there:\n\n";
   for (const std::string& line : schedule_lines(story)) text += "    " + line + "\n";
-  if (!story.waiting.empty()) text += "\n  Where the others stand:\n\n";
+  if (!story.waiting.empty()) text += "\n  Where the other threads are:\n\n";
   for (const WaitingThread& thread : story.waiting) {
     text +=
         fmt::format("          {:<12} {}{}\n", thread.thread,
@@ -213,14 +213,15 @@ std::string story_text(const Story& story, Detail detail) {
   std::string text = schedule_text(story);
   if (story.race) text += race_text(*story.race);
   if (!story.schedule.empty() && !story.crashes.empty()) {
-    text += fmt::format("\n  Then the power went{}:\n",
-                        story.is_one_of_class ? " (calls that nothing but the journal orders stand in one of their "
-                                                "orders; the disk may have had the other)"
-                                              : "");
+    text +=
+        fmt::format("\n  Then the power failed{}:\n",
+                    story.is_one_of_class ? " (calls that only the journal orders are shown in one of their orders; "
+                                            "the disk may have had another one)"
+                                          : "");
   }
   for (std::size_t i = 0; i < story.crashes.size(); ++i) text += crash_text(story, i, detail);
-  text += stream_text("Its output", story.output, story.output_cut, detail);
-  return text + stream_text("Its stderr", story.errors, story.errors_cut, detail);
+  text += stream_text("Output of " + story.names.recovery, story.output, story.output_cut, detail);
+  return text + stream_text("Stderr of " + story.names.recovery, story.errors, story.errors_cut, detail);
 }
 
 }  // namespace crashcut::result

@@ -74,7 +74,7 @@ std::string kinds_text(const Result& result) {
   return text;
 }
 
-// What was done besides, each part with "; " before it.
+// What else was done, each part with "; " before it.
 std::string details_text(const Counts& counts) {
   std::vector<std::string> parts;
   if (counts.operations > 0 || counts.events > 0) {
@@ -84,7 +84,7 @@ std::string details_text(const Counts& counts) {
   if (counts.executions > 0) {
     std::string steps = count_text(counts.steps, "step", "steps");
     if (counts.foreseen > 0)
-      steps += fmt::format(", {} foreseen to be like one of these",
+      steps += fmt::format(", {} not run, known to be like one of these",
                            count_text(counts.foreseen, "more execution", "more executions"));
     if (counts.asleep > 0) steps += fmt::format(", {} cut short as redundant", counts.asleep);
     if (counts.merged_executions > 0)
@@ -103,14 +103,15 @@ std::string asides_text(const Counts& counts) {
     if (count > 0) text += fmt::format(" ({} {})", count, what);
   };
   add(counts.assumed_away, "assumed away");
-  add(counts.assumed_away_executions, "executions assumed away");
+  add(counts.assumed_away_executions,
+      counts.assumed_away_executions == 1 ? "execution assumed away" : "executions assumed away");
   add(counts.not_run, "could not be run");
   add(counts.sampled, "sampled");
   add(counts.random_executions, "under random schedules");
   return text;
 }
 
-// " (5% to 20%)", where the two differ as they are shown.
+// " (5% to 20%)"; empty if both would be shown alike.
 template <class Text>
 std::string range_text(const Fraction& fraction, Text&& text) {
   const std::string low = text(fraction.low), high = text(fraction.high);
@@ -202,7 +203,7 @@ std::string end_text(const Result& result, const std::string& crashcut) {
   for (const std::string& note : result.notes) text += fmt::format("note: {}\n", note);
   for (const std::string& sentence : result.not_covered) text += fmt::format("not covered: {}\n", sentence);
   if (!result.debug.empty()) text += fmt::format("debug: {}\n", result.debug);
-  if (!result.resume.empty()) text += fmt::format("go on: {}\n", result.resume);
+  if (!result.resume.empty()) text += fmt::format("resume: {}\n", result.resume);
   text += fmt::format("{}{}{}; {:.2f} s{}", verdict_text(result), asides_text(result.counts),
                       details_text(result.counts), result.seconds, coverage_text(result));
   if (!result.token.empty())
@@ -213,7 +214,7 @@ std::string end_text(const Result& result, const std::string& crashcut) {
 std::string replay_end_text(const Counterexample& example, bool is_violation) {
   std::string text = example.sentence;
   if (!example.label.empty() && is_violation) text = example.label + ": " + text;
-  // The sentence may have it already.
+  // The sentence may contain the message already.
   if (example.sentence == example.finding.text && !example.finding.message.empty() && is_violation)
     text += ": " + example.finding.message;
   return fmt::format("{}: {}\n", is_violation ? "violation" : "no violation", printable(text));

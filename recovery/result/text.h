@@ -17,13 +17,13 @@ std::string head_text(const Head& head);
 std::string outcomes_text(const Result& result);
 // The counterexample, the other ways to fail, and what could not be run.
 std::string violation_text(const Result& result, Detail detail);
-// One run told, with its headline.
+// One run, with its headline and its story.
 std::string counterexample_text(const Counterexample& example, Detail detail);
 // Schedule, crashes, what recovery saw and said. (story_text.cc)
 std::string story_text(const Story& story, Detail detail);
-// "   3  thread 1     lock mutex forks  [dine]": one a step.
+// One line for each step: "   3  thread 1     lock mutex forks  [dine]".
 std::vector<std::string> schedule_lines(const Story& story);
-// Notes, the verdict with counts, and what to do next. `crashcut` is how the user calls us.
+// Notes, the verdict with counts, and what to do next. `crashcut` is the command as the user typed it.
 std::string end_text(const Result& result, const std::string& crashcut);
 // One line: "violation: ..." or "no violation: ...".
 std::string replay_end_text(const Counterexample& example, bool is_violation);

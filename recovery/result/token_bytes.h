@@ -1,6 +1,6 @@
-// What tokens are made of: fields one after the other, a checksum, base64url. docs/tokens.md has the bytes.
+// The bytes of tokens: fields one after the other, a checksum, base64url. docs/tokens.md describes them.
 //
-// A token is input from anywhere: nothing here trusts a part of it.
+// A token is input from anywhere: nothing here trusts any part of it.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ std::string seal(std::string_view prefix, std::string body);
 // The body of what seal() made; the error is a sentence.
 tl::expected<std::string, std::string> unseal(std::string_view prefix, std::string_view text,
                                               std::size_t bytes_most = std::size_t{4} << 20);
-// The sentence on a token whose checksum is right and whose fields are not.
+// The error for a token whose checksum is right and whose fields are wrong.
 std::string no_crashcut_wrote_it();
 
 class TokenWriter {
@@ -37,7 +37,7 @@ class TokenWriter {
   std::string bytes_;
 };
 
-// Reads what is there; once something was not, ok() is false and everything reads as 0 or empty.
+// Reads field by field. Once a field is missing or wrong, ok() is false and every field reads as 0 or empty.
 class TokenReader {
  public:
   explicit TokenReader(std::string_view bytes) : bytes_(bytes) {}
@@ -47,10 +47,10 @@ class TokenReader {
   std::string text();
   std::vector<std::string> texts();
   std::string bytes();
-  // Its text is empty: only the model itself can make one of the settings.
+  // The text of the model is empty: only the model itself can make it from the settings.
   persist::ModelSpec model();
   std::vector<std::uint32_t> path();
-  // For a value that is there and makes no sense.
+  // Makes ok() false, for a field that is there and makes no sense.
   std::uint64_t refuse();
   bool ok() const { return ok_; }
   bool at_end() const { return ok_ && bytes_.empty(); }

@@ -1,4 +1,4 @@
-// Verdict: what a search says of a program; Bound: what ended it before everything was tried.
+// Verdict: what a search says about a program. Bound: what ended the search before everything was tried.
 #pragma once
 
 #include <string_view>
@@ -8,7 +8,7 @@ namespace crashcut::result {
 enum class Verdict {
   kVerified,   // everything was tried, under the named model and bounds, and nothing failed
   kViolation,  // something failed
-  kBounded,    // nothing failed, and not everything was tried
+  kBounded,    // nothing failed, but not everything was tried
 };
 
 std::string_view to_text(Verdict verdict);

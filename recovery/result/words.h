@@ -12,7 +12,7 @@ namespace crashcut::result {
 
 // "1 recovery", "2 recoveries"
 std::string count_text(std::uint64_t count, std::string_view one, std::string_view many);
-// "12%", or "less than 0.0001%". Never 100%: a whole search is said otherwise.
+// "12%", or "less than 0.0001%". Never 100%: complete searches are described in other words.
 std::string percent_text(double fraction);
 // "90 s", "15 min", "3 h", "more than 1,000 years"
 std::string time_text(double seconds);
@@ -25,11 +25,12 @@ std::string joined(const std::vector<std::string>& words);
 
 // Text of unknown origin on one line: control characters and bytes beyond ASCII are escaped.
 std::string printable(std::string_view text);
-// What a recovery printed, on one line, without the newline at its end. Others can look like it: see texts_of.
+// What a recovery printed, on one line, without the newline at its end. Two outputs can look alike: see texts_of.
 std::string outcome_text(std::string_view output);
-// The same, printable; "(no output)" where there is none.
+// The same, printable; "(no output)" if it is empty.
 std::string printable_outcome(const std::string& output);
-// Outputs as `text` shows them; those that it shows alike are in quotes, with escapes. No two are the same.
+// Outputs as `text` shows them. Outputs that it shows alike are put in quotes, with escapes, so that no two are the
+// same.
 std::vector<std::string> texts_of(const std::vector<std::string>& outputs,
                                   const std::function<std::string(const std::string&)>& text);
 // The last line that is not blank: an assertion's text.

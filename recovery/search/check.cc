@@ -6,6 +6,7 @@
 #include <cctype>
 #include <set>
 
+#include "persist/hash.h"
 #include "recovery/result/path.h"
 #include "recovery/search/pool.h"
 
@@ -169,18 +170,14 @@ void fill(const FrontEnd& front_end, const Explored& explored, result::Result& r
 }  // namespace
 
 std::uint64_t fingerprint_of(const persist::Recording& recording) {
-  std::uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
-  const auto mix = [&](const void* bytes, std::size_t count) {
-    const auto* at = static_cast<const unsigned char*>(bytes);
-    for (std::size_t i = 0; i < count; ++i) hash = (hash ^ at[i]) * 0x100000001b3;
-  };
-  for (const std::string& op : recording.ops) mix(op.c_str(), op.size() + 1);
+  std::uint64_t hash = persist::kHashStart;
+  const auto add = [&](std::uint64_t value) { hash = persist::mix(hash, value); };
+  for (const std::string& op : recording.ops) hash = persist::mix_bytes(hash, op);
   const persist::Log& log = recording.log;
   for (persist::EventId e = 0; e < log.event_count(); ++e) {
-    const std::uint32_t parts[] = {log.op(e), log.epoch(e), log.cover(e)};
-    mix(parts, sizeof parts);
-    const auto before = log.predecessors(e);
-    mix(before.data(), before.size_bytes());
+    for (const std::uint32_t part : {log.op(e), log.epoch(e), log.cover(e)}) add(part);
+    add(log.predecessors(e).size());
+    for (const persist::EventId before : log.predecessors(e)) add(before);
   }
   return hash;
 }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "persist/hash.h"
+
 namespace crashcut::recovery {
 
 namespace {
@@ -11,17 +13,12 @@ constexpr std::size_t kEventsMost = 20'000;  // the order of more is not worth c
 class Hash {
  public:
   void add(std::uint64_t value) {
-    a_ = mix(a_, value);
-    b_ = mix(b_ + 0x632be59bd9b4e019, value);
+    a_ = persist::mix(a_, value);
+    b_ = persist::mix(b_ + 0x632be59bd9b4e019, value);
   }
   std::pair<std::uint64_t, std::uint64_t> value() const { return {a_, b_}; }
 
  private:
-  static std::uint64_t mix(std::uint64_t hash, std::uint64_t value) {
-    hash ^= value + 0x9e3779b97f4a7c15 + (hash << 6) + (hash >> 2);
-    hash *= 0xff51afd7ed558ccd;
-    return hash ^ hash >> 32;
-  }
   std::uint64_t a_ = 1, b_ = 2;
 };
 

@@ -1,5 +1,6 @@
 #include "recovery/threads/token.h"
 
+#include "persist/hash.h"
 #include "recovery/result/token_bytes.h"
 #include "recovery/run_token.h"
 #include "scheduler/primitives/rwlock.h"
@@ -99,8 +100,8 @@ bool read_own(TokenReader& in, ThreadToken& token) {
 }  // namespace
 
 std::uint64_t fingerprint_of(const ThreadFinding& finding) {
-  std::uint64_t hash = 0xcbf29ce484222325;
-  const auto add = [&](std::uint64_t value) { hash = (hash ^ value) * 0x100000001b3; };
+  std::uint64_t hash = persist::kHashStart;
+  const auto add = [&](std::uint64_t value) { hash = persist::mix(hash, value); };
   // Not the objects: their numbers are those of a search.
   for (const scheduler::Step& step : finding.execution.steps) {
     add(index(step.actor));
@@ -111,8 +112,7 @@ std::uint64_t fingerprint_of(const ThreadFinding& finding) {
   }
   add(static_cast<std::uint64_t>(finding.details.kind));
   add(static_cast<std::uint64_t>(finding.details.number));
-  for (const char c : finding.details.text) add(static_cast<unsigned char>(c));
-  return hash;
+  return persist::mix_bytes(hash, finding.details.text);
 }
 
 ThreadToken make_token(const ThreadPlan& plan, const ThreadFinding& finding) {

@@ -3,11 +3,11 @@
 #include <link.h>
 #include <sys/mman.h>
 
-#include <bit>
 #include <cstring>
 
 #include "inject/arena.h"
 #include "inject/mappings.h"
+#include "persist/hash.h"
 #include "scheduler/runtime/gate.h"
 #include "scheduler/runtime/world.h"
 
@@ -99,9 +99,9 @@ void add(const char* begin, const char* end) {
   const auto* at = reinterpret_cast<const std::uint64_t*>(begin);
   const auto* last = reinterpret_cast<const std::uint64_t*>(end);
   for (; at + 4 <= last; at += 4) {
-    for (int i = 0; i < 4; ++i) hash.lanes[i] = std::rotl((hash.lanes[i] ^ at[i]) * 0x9e3779b97f4a7c15, 29);
+    for (int i = 0; i < 4; ++i) hash.lanes[i] = persist::mix(hash.lanes[i], at[i]);
   }
-  for (; at < last; ++at) hash.lanes[0] = std::rotl((hash.lanes[0] ^ *at) * 0x9e3779b97f4a7c15, 29);
+  for (; at < last; ++at) hash.lanes[0] = persist::mix(hash.lanes[0], *at);
   g_hash = hash;
 }
 
@@ -128,7 +128,7 @@ std::uint64_t hash_memory() {
     add(static_cast<const char*>(actor.fiber.stack_pointer), reinterpret_cast<const char*>(actor.memory.stack_top));
   });
   std::uint64_t hash = 0;
-  for (const std::uint64_t lane : g_hash.lanes) hash = (hash ^ lane) * 0xff51afd7ed558ccd, hash ^= hash >> 32;
+  for (const std::uint64_t lane : g_hash.lanes) hash = persist::mix(hash, lane);
   return hash | 1;
 }
 

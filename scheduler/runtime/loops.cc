@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "persist/hash.h"
 #include "scheduler/primitives/memory.h"
 #include "scheduler/primitives/spin.h"
 #include "scheduler/runtime/image.h"
@@ -19,10 +20,7 @@ constexpr std::size_t kLooksMost = 4096;
 // So many plain reads, without a write or an operation, and the thread's state is looked at.
 constexpr std::uint32_t kManyReads = 4096;
 
-std::uint64_t mix(std::uint64_t hash, std::uint64_t value) {
-  hash = (hash ^ value) * 0x9e3779b97f4a7c15;
-  return hash ^ hash >> 29;
-}
+using persist::mix;
 
 bool is_own_stack(const MemoryView& view, std::uint64_t address) {
   return address >= reinterpret_cast<std::uint64_t>(__builtin_frame_address(0)) && address < view.stack_top;

@@ -1,4 +1,5 @@
 // Names of actors and objects: the same in every execution of a search.
+#include "persist/hash.h"
 #include "scheduler/primitives/spin.h"
 #include "scheduler/runtime/world_impl.h"
 
@@ -55,13 +56,7 @@ void lock_names() {
 }
 void unlock_names() { g_names->lock.store(0, std::memory_order_release); }
 
-std::uint64_t hash(std::uint64_t x) {
-  x ^= x >> 33;
-  x *= 0xff51afd7ed558ccd;
-  x ^= x >> 33;
-  x *= 0xc4ceb9fe1a85ec53;
-  return x ^ x >> 33;
-}
+std::uint64_t hash(std::uint64_t x) { return persist::mix(persist::kHashStart, x); }
 
 ActorId actor_number(ActorId parent, std::uint32_t ordinal) {
   lock_names();

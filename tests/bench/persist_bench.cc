@@ -4,7 +4,9 @@
 // Prints the growth from the smallest log to the largest, and fails if an event takes 200 bytes or more, if recording
 // and sealing grows by more than kRecordingGrowthMax, or if another step grows like the square of the log.
 //
-// What is left of the growth of record_and_seal beyond x100, and why:
+// For x100 events, record_and_seal/chains grows by x109 in instructions (valgrind --tool=callgrind) and by x180 in
+// time, unordered by x105 and x130, on a processor with 1 MB of second-level cache. So almost all of the rest is the
+// cache. What is left of the growth beyond x100, and why:
 //   (1) The small log writes each location about once, so most of its events follow nothing. In the large log almost
 //       every event has an edge to an earlier one. Looking that one up takes a tenth of the time.
 //   (2) The log of 10,000 events is 1 MB and stays in the second-level cache from one pass to the next. The log of
@@ -266,7 +268,7 @@ class GrowthReporter final : public benchmark::ConsoleReporter {
 }  // namespace crashcut::persist
 
 int main(int argc, char** argv) {
-  // All memory comes from the heap and stays there: see (3) above.
+  // All memory comes from the heap and stays there: see (4) above.
   mallopt(M_MMAP_THRESHOLD, 1 << 30);
   mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
   benchmark::Initialize(&argc, argv);
