@@ -13,6 +13,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "inject/child.h"
 #include "scheduler/execution.h"
 
 namespace crashcut::scheduler::runtime {
@@ -159,8 +160,6 @@ struct RaceFact {
   RaceSide sides[2];
 };
 
-enum class RunnerEnd : std::uint32_t { kNone, kExited, kSignalled };
-
 enum class Failure : std::uint32_t {
   kNone,
   kSignal,       // number
@@ -211,10 +210,10 @@ struct Control {
 
   // Reply. `replies` follows `requests`.
   std::atomic<std::uint32_t> replies;
-  std::atomic<std::uint32_t> runner_end;   // RunnerEnd: it died before it replied; `replies` is set by the server
-  std::atomic<std::uint32_t> is_leaving;   // the runner has replied and ends: no fault of its own
-  std::atomic<std::uint32_t> is_quitting;  // set by crashcut: no more runners
-  std::atomic<std::int32_t> runner_pid;
+  std::atomic<inject::ChildEnd> runner_end;  // not kNone: it died before it replied, and the server replied for it
+  std::atomic<std::uint32_t> is_leaving;     // the runner has replied and ends: no fault of its own
+  std::atomic<std::uint32_t> is_quitting;    // set by crashcut: no more runners
+  inject::ChildState runner;
   std::int32_t runner_status;
   Ending ending;
   bool hit_depth;

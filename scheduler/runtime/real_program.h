@@ -160,7 +160,6 @@ class RealProgram : public Program {
   Setup setup_;
   int control_fd_ = -1;
   Control* control_ = nullptr;
-  bool was_killed_ = false, was_stopped_ = false;
   std::uint32_t site_count_ = 0;
 };
 

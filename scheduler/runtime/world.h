@@ -210,6 +210,7 @@ bool has_own_handler(int signal);
 void set_heap_actor(std::uint32_t actor);
 void save_heap();
 void restore_heap();
+inject::AddressRange heap_room();
 bool is_heap_room(std::uint64_t address);
 // Calls visit() with what the program has allocated; the sum of it.
 std::size_t for_each_heap(void (*visit)(const char* begin, const char* end));
