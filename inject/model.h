@@ -34,8 +34,8 @@ struct Model {
   void (*spend_image)() = nullptr;
   // Whether the way back to a fresh image undoes what the call changes.
   bool (*undoes)(const Call& call) = nullptr;
-  // SIGSEGV: whether it was raised on the model's behalf; if so, the model has dealt with it. leave_faults(): from now on
-  // the program handles the signal itself.
+  // SIGSEGV: whether it was raised on the model's behalf; if so, the model has dealt with it. leave_faults(): from now
+  // on the program handles the signal itself.
   bool (*do_fault)(const siginfo_t& info, void* ucontext) = nullptr;
   void (*leave_faults)() = nullptr;
   // crashcut cannot go on: with a call that is refused; with a sentence. They end the process, or the execution.
