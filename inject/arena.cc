@@ -104,9 +104,13 @@ bool map_arenas() {
   return true;
 }
 
-bool is_own_memory(const void* p) {
-  return g_shared.contains(p) || g_private.contains(p) || (p >= g_model_stack.begin && p < g_model_stack.top);
+static std::uint64_t page_end_of(const void* p) { return (reinterpret_cast<std::uint64_t>(p) + 4095) / 4096 * 4096; }
+
+AddressRange unused_private_arena() {
+  return {page_end_of(g_private.begin() + g_private.used_bytes()), page_end_of(g_private.end())};
 }
+AddressRange whole_private_arena() { return {page_end_of(g_private.begin()), page_end_of(g_private.end())}; }
+AddressRange model_stack() { return {page_end_of(g_model_stack.begin), page_end_of(g_model_stack.top)}; }
 
 void limit_arenas(std::size_t bytes_most) {
   g_bytes_most = bytes_most;

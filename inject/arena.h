@@ -1,16 +1,18 @@
 // Arena: the runtime's own heap, apart from the program's.
 //
-// The program's heap may be locked, corrupt or of another allocator when the runtime needs memory, so operator
-//   new and delete of the runtime (hidden symbols) come here. While main() runs the arena is shared memory: the
-//   coordinator and all recoveries read the recording in it. Recoveries allocate from a private one.
-// Small blocks have a free list a size. Large ones are pages, given back to the system when
-//   released; their addresses are not reused.
+// When the runtime needs memory, the program's heap may be locked, corrupt or of another allocator. So operator new and
+//   delete of the runtime (hidden symbols) allocate here. While main() runs the arena is shared memory: the coordinator
+//   and all recoveries read the recording in it. Recoveries allocate from a private one.
+// Small blocks have a free list for each size. Large blocks are pages, which go back to the system when they are
+//   released; their addresses are not used again.
 // Threads: the model's lock.
 #pragma once
 
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+
+#include "inject/mappings.h"
 
 namespace crashcut::inject {
 
@@ -51,8 +53,7 @@ class Arena {
   void* free_[kSizeClasses] = {};
 };
 
-// Before each mapping of ours a page that nobody may touch: a buffer of the program's that is too short does not go on
-// in it.
+// A page before each of our mappings that nobody may touch: a buffer overrun of the program does not reach the mapping.
 inline constexpr std::size_t kGuardBytes = 4096;
 
 // Memory of our own; null where the system refuses. A file is mapped shared, with a guard before it, and closed.
@@ -73,8 +74,10 @@ bool map_arenas();
 void limit_arenas(std::size_t bytes_most);
 Arena& private_arena();
 Arena& shared_arena();
-// Whether it is in an arena or on the models' stack: no part of the program's image.
-bool is_own_memory(const void* p);
+// What is no part of the program's image. Whole pages.
+AddressRange unused_private_arena();
+AddressRange whole_private_arena();
+AddressRange model_stack();
 // From now on: private memory, and the shared arena is read-only.
 void use_private_arena();
 

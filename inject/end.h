@@ -1,4 +1,4 @@
-// End: crashcut cannot go on with this process. It ends with a sentence, which whoever talks to the command passes on.
+// End: crashcut cannot go on with this process. The process ends with a sentence, which the command prints.
 #pragma once
 
 #include <string_view>
@@ -9,7 +9,7 @@ namespace crashcut::inject {
 [[noreturn]] void user_error(std::string_view sentence);  // the program, or how it is used, is to be changed
 // The program did something that only the mounted front end can model.
 [[noreturn]] void unsupported(std::string_view call);
-// Where nobody listens yet: on stderr.
+// Before there is a connection to the command: prints the sentence on stderr.
 [[noreturn]] void die(const char* sentence);
 
 }  // namespace crashcut::inject

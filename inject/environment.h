@@ -1,4 +1,4 @@
-// Environment: how crashcut tells the library what it is to do: variables that the program never sees.
+// Environment: the variables by which crashcut tells the library what to do. The program never sees them.
 #pragma once
 
 namespace crashcut::inject {
@@ -8,15 +8,15 @@ inline constexpr const char* kControlVariable = "CRASHCUT_RUNTIME";
 // "<control fd>,<names fd>": the program's threads are scheduled (scheduler/runtime/protocol.h).
 inline constexpr const char* kThreadsVariable = "CRASHCUT_THREADS";
 inline constexpr const char* kBindNowMark = "CRASHCUT_BIND_NOW";  // LD_BIND_NOW is ours, not the user's
-inline constexpr const char* kPaddingName = "CRASHCUT_PADDING";   // as often as it takes (fresh_stack.h)
+inline constexpr const char* kPaddingName = "CRASHCUT_PADDING";   // any number of times (fresh_stack.h)
 // The directory that the program is told it starts in: the root of the modelled files.
 inline constexpr const char* kModelRoot = "/crashcut";
 
-// The value of the variable; null where there is none.
+// The value of the variable; null if there is none.
 const char* find_variable(char** envp, const char* name);
 // Takes it out of the environment, too.
 const char* take_variable(char** envp, const char* name);
-// Two descriptors, "<first>,<second>". False where they are not.
+// Reads two descriptors, "<first>,<second>". False if the text has another form.
 bool parse_descriptors(const char* text, int& first, int& second);
 // LD_PRELOAD as it was before crashcut put the library first.
 void restore_preload(char** envp);

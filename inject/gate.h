@@ -1,7 +1,7 @@
 // Gate: the one stretch of code whose system calls reach the kernel while syscall user dispatch is on.
 //
-// Everything else in the process, libc included, raises SIGSYS instead. So the runtime never calls a libc
-// function that may make a system call; it calls these. Threads: all of it is reentrant.
+// A system call from anywhere else in the process, libc included, raises SIGSYS instead. So the runtime never calls a
+// libc function that may make a system call; it calls these. Threads: all of it is reentrant.
 #pragma once
 
 #include <sys/syscall.h>

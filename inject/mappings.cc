@@ -12,7 +12,7 @@ namespace crashcut::inject {
 
 namespace {
 
-// The whole list; empty where it is longer than the room, or cannot be read.
+// The whole list; empty if it is longer than the room or cannot be read.
 std::string_view read_list(std::span<char> room) {
   const long fd = kernel(SYS_open, "/proc/self/maps", O_RDONLY | O_CLOEXEC);
   std::size_t used = 0;
@@ -23,9 +23,23 @@ std::string_view read_list(std::span<char> room) {
   return got < 0 || used == room.size() ? std::string_view{} : std::string_view(room.data(), used);
 }
 
+// The kernel may have merged neighbouring mappings into one, so a range to leave out can lie inside a mapping.
+bool visit_outside(const Mapping& m, std::span<const AddressRange> left_out, MappingVisitor visit, void* argument) {
+  if (m.begin >= m.end) return true;
+  if (left_out.empty()) return visit(argument, m);
+  const AddressRange out = left_out.front();
+  const std::span<const AddressRange> others = left_out.subspan(1);
+  if (out.end <= m.begin || out.begin >= m.end) return visit_outside(m, others, visit, argument);
+  Mapping below = m, above = m;
+  below.end = std::max(m.begin, out.begin);
+  above.begin = std::min(m.end, out.end);
+  return visit_outside(below, others, visit, argument) && visit_outside(above, others, visit, argument);
+}
+
 }  // namespace
 
-bool visit_mappings(std::span<char> room, bool (*visit)(void* argument, const Mapping& mapping), void* argument) {
+bool visit_mappings(std::span<char> room, std::span<const AddressRange> left_out, MappingVisitor visit,
+                    void* argument) {
   std::string_view rest = read_list(room);
   if (rest.empty()) return false;
   while (!rest.empty()) {
@@ -39,7 +53,7 @@ bool visit_mappings(std::span<char> room, bool (*visit)(void* argument, const Ma
     if (at[2] != 'w' || at[4] != 'p') continue;
     m.is_stack = line.ends_with("[stack]");
     m.is_file = line.find('/') != line.npos;
-    if (!visit(argument, m)) return false;
+    if (!visit_outside(m, left_out, visit, argument)) return false;
   }
   return true;
 }

@@ -1,8 +1,8 @@
 // Model: a part of a program's world that the library stands in for. The table has one line a model.
 //
-// How a system call goes: the models are asked in the order of the table until one does it. What none does is refused
-//   (calls.cc), or is the kernel's. A model that runs the program's threads comes first, and lets the others do a call
-//   when its turn has come.
+// What happens to a system call: the models are asked in the order of the table until one does it. A call that no model
+//   does is refused (calls.cc) or goes to the kernel. The model that schedules the program's threads comes first; it
+//   lets the others do a call when the turn of the calling thread has come.
 // Null functions do nothing.
 #pragma once
 
@@ -21,20 +21,21 @@ using Main = int (*)(int, char**, char**);
 
 struct Model {
   const char* name;
-  // Before the program's static constructors run, in every model. Takes its variables out of the environment.
+  // Called for every model before the program's static constructors run. Takes the model's variables out of the
+  // environment.
   void (*start)(char** envp) = nullptr;
 
-  // Whether the model has a part in what this process does now. All below is for such models only.
+  // Whether the model takes part in what this process does now. The functions below are called only if so.
   bool (*is_active)();
   Fate (*do_call)(Call& call, ucontext_t& context) = nullptr;
   // crashcut has sent SIGSYS: the program ran for long without a call.
   void (*hurry)(ucontext_t& context) = nullptr;
-  // The kernel is about to do something that a restored image would not forget.
+  // The kernel is about to do something that restoring the image does not undo.
   void (*spend_image)() = nullptr;
   // Whether the way back to a fresh image undoes what the call changes.
   bool (*undoes)(const Call& call) = nullptr;
-  // SIGSEGV: whether it was raised for the model, which has done what was asked. From a later moment on the program
-  // handles the signal itself.
+  // SIGSEGV: whether it was raised on the model's behalf; if so, the model has dealt with it. leave_faults(): from now
+  // on the program handles the signal itself.
   bool (*do_fault)(const siginfo_t& info, void* ucontext) = nullptr;
   void (*leave_faults)() = nullptr;
   // crashcut cannot go on: with a call that is refused; with a sentence. They end the process, or the execution.
@@ -42,7 +43,7 @@ struct Model {
   void (*end_with)(std::string_view sentence, bool is_users_fault) = nullptr;
 };
 
-// The table: in the order in which they are asked. Defined by whoever makes a library of them.
+// The table, in the order in which the models are asked. The library that is built of the models defines it.
 extern const Model* const kModels[];
 extern const std::size_t kModelCount;
 
@@ -60,14 +61,14 @@ bool do_fault(const siginfo_t& info, void* ucontext);
 // Ends the process, or the execution: the program made a call that is refused.
 [[noreturn]] void refuse(const char* call);
 
-// What this process does: nothing of crashcut's; static constructors of the program; it forks the others (C); main()
+// What this process does: nothing for crashcut; static constructors of the program; it forks the others (C); main()
 // (E); a recovery (R).
 enum class Phase { kIdle, kConstructing, kCoordinating, kExecuting, kRecovering };
 extern Phase g_phase;
 // Whether this process runs main() with its threads as fibers.
 bool is_scheduled();
 
-// In place of main(): runs it, and the recoveries. Defined by whoever talks to the command.
+// In place of main(): runs it, and the recoveries. The model that talks to the command defines it.
 int run_program(int argc, char** argv, char** envp, Main main);
 
 // --- dispatch.cc

@@ -1,10 +1,13 @@
 #include "inject/process.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 
+#include "inject/child.h"
 #include "inject/gate.h"
 
 namespace crashcut::inject {
@@ -29,15 +32,36 @@ long thread_id_offset() {
   return offset;
 }
 
-void end_with_parent(long parent) {
-  kernel(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL);
-  if (kernel(SYS_getppid) != parent) kernel(SYS_exit_group, 0);  // it died before that
+static int* own_thread_id() {
+  if (thread_id_offset() < 0) return nullptr;
+  char* self;
+  asm("movq %%fs:0x10, %0" : "=r"(self));
+  return reinterpret_cast<int*>(self + thread_id_offset());
 }
 
-int wait_for_process(long pid, rusage* used) {
+long fork_child(ChildState& child, long own_pid, bool has_own_thread_id) {
+  // abort() and mutexes of libc need the thread's id.
+  int* thread_id = has_own_thread_id ? own_thread_id() : nullptr;
+  // No signal when it ends: the program may ignore or handle SIGCHLD as it likes.
+  const long flags = CLONE_PARENT_SETTID | (thread_id != nullptr ? CLONE_CHILD_SETTID : 0);
+  const long pid = kernel(SYS_clone, flags, 0, &child.pid, thread_id, 0);
+  if (pid != 0) return pid;
+  kernel(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL);
+  if (kernel(SYS_getppid) != own_pid) kernel(SYS_exit_group, 0);  // the parent died before that
+  return 0;
+}
+
+int wait_for_child(ChildState& child, long pid, std::uint64_t* cpu_ns) {
   int status = 0;
-  while (kernel(SYS_wait4, pid, &status, __WALL, used) == -EINTR) {
+  rusage used{};
+  while (kernel(SYS_wait4, pid, &status, __WALL, &used) == -EINTR) {
   }
+  if (cpu_ns != nullptr) {
+    const long us =
+        (used.ru_utime.tv_sec + used.ru_stime.tv_sec) * 1000000 + used.ru_utime.tv_usec + used.ru_stime.tv_usec;
+    *cpu_ns = static_cast<std::uint64_t>(us) * 1000;
+  }
+  child.began_ns.store(0, std::memory_order_relaxed);
   return status;
 }
 

@@ -1,17 +1,14 @@
 #include "inject/snapshot.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 
-#include <algorithm>
 #include <cstring>
 
-#include "inject/arena.h"
 #include "inject/end.h"
 #include "inject/gate.h"
-#include "inject/mappings.h"
 
 namespace crashcut::inject {
 
@@ -27,7 +24,7 @@ constexpr std::size_t kStackRoom = 512 * 1024;
 
 std::uint64_t number_of(const void* p) { return reinterpret_cast<std::uint64_t>(p); }
 
-// A recovery that needs more stack than the process ever had would outgrow the snapshot.
+// The stack grows when it is touched. Growing it here means that most programs never outgrow the snapshot.
 void make_stack_room() {
   rlimit limit;
   if (kernel(SYS_prlimit64, 0, RLIMIT_STACK, 0, &limit) != 0 || limit.rlim_cur < 8 * kStackRoom) return;
@@ -37,7 +34,7 @@ void make_stack_room() {
 
 }  // namespace
 
-bool Snapshot::take() {
+bool Snapshot::take(std::span<const AddressRange> left_out) {
   range_count_ = page_count_ = copy_count_ = own_count_ = 0;
   stack_begin_ = 0;
   make_stack_room();
@@ -45,34 +42,20 @@ bool Snapshot::take() {
   kernel(SYS_rt_sigprocmask, SIG_BLOCK, 0, &signal_mask_, 8);
   asm("stmxcsr %0" : "=m"(float_mode_));
   asm("fnstcw %0" : "=m"(old_float_mode_));
-  if (!find_ranges() || stack_begin_ == 0 || !read_pagemap() || !copy_pages()) return false;
+  if (!find_ranges(left_out) || stack_begin_ == 0 || !read_pagemap()) return false;
+  copy_pages();
   // Does this system tell own pages from shared ones at all? The page that we are writing to is our own.
   if (!is_own(number_of(__builtin_frame_address(0)))) return false;
   note_own_pages();
-  faults_ = 0;  // the first recovery finds the rest
+  faults_ = 0;  // the first restore() reads the page map and finds the rest
   return true;
 }
 
-bool Snapshot::find_ranges() {
-  return for_each_mapping(maps_, [this](const Mapping& m) {
+bool Snapshot::find_ranges(std::span<const AddressRange> left_out) {
+  return for_each_mapping(maps_, left_out, [this](const Mapping& m) {
     if (m.is_stack) stack_begin_ = m.begin;
-    return add_outside_of(m.begin, m.end, m.is_file, 0);
+    return add_range(m.begin, m.end, m.is_file);
   });
-}
-
-// Mappings that lie side by side may be one to the kernel: what is left out is cut out of them.
-bool Snapshot::add_outside_of(std::uint64_t begin, std::uint64_t end, bool is_file, int exclusion) {
-  const std::uint64_t arena_used =
-      (number_of(private_arena().begin()) + private_arena().used_bytes() + kPageBytes - 1) / kPageBytes * kPageBytes;
-  const std::uint64_t left_out[][2] = {{arena_used, number_of(private_arena().end())},
-                                       {number_of(g_model_stack.begin), number_of(g_model_stack.top)}};
-  if (begin >= end) return true;
-  if (exclusion == 2) return add_range(begin, end, is_file);
-  const auto [from, to] = left_out[exclusion];
-  const std::uint64_t page_end = (to + kPageBytes - 1) / kPageBytes * kPageBytes;
-  if (page_end <= begin || from >= end) return add_outside_of(begin, end, is_file, exclusion + 1);
-  return add_outside_of(begin, std::max(begin, from), is_file, exclusion + 1) &&
-         add_outside_of(std::min(end, page_end), end, is_file, exclusion + 1);
 }
 
 bool Snapshot::add_range(std::uint64_t begin, std::uint64_t end, bool is_file) {
@@ -101,7 +84,7 @@ bool Snapshot::read_pagemap() {
 }
 
 // Anonymous pages that nobody touched hold zeroes; those of files hold what the file does.
-bool Snapshot::copy_pages() {
+void Snapshot::copy_pages() {
   for (std::uint32_t i = 0; i < range_count_; ++i) {
     const Range& r = ranges_[i];
     const auto pages = static_cast<std::uint32_t>((r.end - r.begin) / kPageBytes);
@@ -111,7 +94,6 @@ bool Snapshot::copy_pages() {
       std::memcpy(bytes_[copy_count_], reinterpret_cast<const void*>(addresses_[page]), kPageBytes);
     }
   }
-  return true;
 }
 
 const Snapshot::Range* Snapshot::range_of(std::uint64_t address) const {
@@ -145,15 +127,19 @@ std::uint64_t Snapshot::count_faults() {
   return static_cast<std::uint64_t>(used.ru_minflt + used.ru_majflt);
 }
 
-bool Snapshot::is_outgrown() const {
+// The stack may have grown since: the new pages were untouched, that is zero, when the snapshot was taken.
+void Snapshot::clear_grown_stack() const {
   unsigned char resident;
-  return kernel(SYS_mincore, stack_begin_ - kPageBytes, kPageBytes, &resident) != -ENOMEM;
+  std::uint64_t begin = stack_begin_;
+  while (kernel(SYS_mincore, begin - kPageBytes, kPageBytes, &resident) == 0) begin -= kPageBytes;
+  if (begin != stack_begin_) kernel(SYS_madvise, begin, stack_begin_ - begin, MADV_DONTNEED);
 }
 
 void Snapshot::restore() {
   kernel(SYS_brk, program_break_);
+  clear_grown_stack();
   if (count_faults() != faults_) {
-    if (!read_pagemap()) tool_error("the pages that a recovery changed cannot be read (/proc/self/pagemap)");
+    if (!read_pagemap()) tool_error("the pages that the program changed cannot be read (/proc/self/pagemap)");
     note_own_pages();
     faults_ = count_faults();
   }

@@ -1,27 +1,29 @@
-// Snapshot: the private memory of this process as it stood at one moment, and the way back to it.
+// Snapshot: the private memory of this process at one moment, and the way back to it. Programs get a fresh image for
+// every recovery and every execution by it.
 //
-// Held: every private writable page (data of the program and its libraries, heap, stack, thread-local storage, our
-//   own), the end of the heap, the signal mask, the floating-point modes. Not held: shared memory, the models' stack,
-//   what the private arena hands out later, all else that the kernel knows of the process.
-// How changed pages are found: the process was forked, so a page that it wrote to is its own, others it still shares
-//   with its parent, and /proc/self/pagemap tells the two apart. Every first write is a page fault: while the
-//   process had none, the pages that it owns are the ones known.
-// Invariants: (1) the parent lives, and changes nothing that matters, as long as the snapshot is used; (2) it lies in
-//   shared memory, so restoring does not touch it. Threads: a process with one thread.
+// Held: every private writable page outside of what the caller leaves out (data of the program and its libraries, heap,
+//   stack, thread-local storage), the end of the heap, the signal mask, the floating-point modes.
+// Not held: shared memory, and anything else that the kernel knows of the process. Memory that is mapped later stays.
+// How changed pages are found: the process was forked. A page that it has written to is its own; it shares all other
+//   pages with its parent, and /proc/self/pagemap tells the two apart. The first write to a page is a page fault, so
+//   the page map is read again only if there were page faults since the last time.
+// Invariants: (1) the parent lives, and does not change its memory, as long as the snapshot is used; (2) the snapshot
+//   lies in shared memory, so restoring does not touch it. Threads: a process with one thread.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
+
+#include "inject/mappings.h"
 
 namespace crashcut::inject {
 
 class Snapshot {
  public:
-  // False where the memory is too large or the system does not tell what is needed.
-  bool take();
-  // Whether the stack has grown since: that is not undone.
-  bool is_outgrown() const;
-  // Call on the models' stack.
+  // `left_out`, whole pages, is not held. False if the memory is too large or the page map cannot be used.
+  bool take(std::span<const AddressRange> left_out);
+  // Call on a stack that is left out.
   void restore();
   std::uint64_t program_break() const { return program_break_; }
 
@@ -37,11 +39,11 @@ class Snapshot {
     bool is_file;
   };
 
-  bool find_ranges();
+  bool find_ranges(std::span<const AddressRange> left_out);
   bool add_range(std::uint64_t begin, std::uint64_t end, bool is_file);
-  bool add_outside_of(std::uint64_t begin, std::uint64_t end, bool is_file, int exclusion);
   bool read_pagemap();
-  bool copy_pages();
+  void copy_pages();
+  void clear_grown_stack() const;
   void note_own_pages();
   bool is_own(std::uint64_t address) const;
   const Range* range_of(std::uint64_t address) const;
@@ -50,7 +52,7 @@ class Snapshot {
   std::uint64_t program_break_;
   std::uint64_t signal_mask_;
   std::uint64_t stack_begin_;
-  std::uint64_t faults_;
+  std::uint64_t faults_;          // page faults of this process when the page map was last read
   std::uint32_t float_mode_;      // mxcsr
   std::uint16_t old_float_mode_;  // of the x87
   std::uint32_t range_count_, page_count_, copy_count_, own_count_;
@@ -60,7 +62,7 @@ class Snapshot {
   std::uint32_t copies_[kPagesMost];  // index of the copy, from 1; kZeroes
   std::uint32_t own_[kPagesMost];     // the pages that were written to
   bool is_noted_[kPagesMost];         // in own_
-  char maps_[64 * 1024];
+  char maps_[128 * 1024];
   alignas(kPageBytes) std::byte bytes_[kPagesMost + 1][kPageBytes];
 };
 

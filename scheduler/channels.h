@@ -1,9 +1,10 @@
 // Channels: pipes, eventfds and epoll instances of the process, and the table of their descriptors. One object holds
-// them all, since poll() looks at many at once. The bytes in a pipe are the runtime's: here they are counted.
+// them all, since poll() looks at many at once. The runtime keeps the bytes in a pipe; here they are only counted.
 //
-// A call that may wait is two steps: "use" finds what the descriptor names and holds it, as the kernel does, so that
-//   a close by another thread meanwhile ends nothing; then the call proper, which lets go of it. "drop" lets go of it
-//   alone.
+// A call that may wait is two steps. "use" finds the channel that the descriptor names and holds it, as the kernel
+// does,
+//   so that another thread may close the descriptor meanwhile. The call proper is the second step and releases the
+//   channel. "drop" only releases it.
 // The ends of a pipe are open as long as a descriptor or a call holds them. An access's `expected` has the channel,
 //   or those that are polled.
 #pragma once

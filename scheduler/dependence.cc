@@ -34,7 +34,25 @@ bool files_meet(const Operation& x, const Operation& y) {
   return is_unknown(x) || is_unknown(y) || do_meet(*x.footprint(), *y.footprint());
 }
 
+// A host takes its actors along. All other steps commute with its end, unless they saw whether it was up.
+bool hosts_meet(const Operation& x, const Operation& y) {
+  const ObjectId of_x = host_ended_by(x), of_y = host_ended_by(y);
+  return (of_x != kNoHost && depends_on_host(y, of_x)) || (of_y != kNoHost && depends_on_host(x, of_y));
+}
+
 }  // namespace
+
+ObjectId host_ended_by(const Operation& x) {
+  return (primitive_of(x[0]).traits.ends_host & bit_of_verb(x[0].verb)) != 0 ? x[0].object : kNoHost;
+}
+
+bool depends_on_host(const Operation& x, ObjectId host) {
+  return x.host() == host || std::any_of(x.begin(), x.end(), [&](const Access& a) {
+           return a.seen_host == host || a.seen_host == kAnyHost;
+         });
+}
+
+bool is_failure(const Operation& x) { return (primitive_of(x[0]).traits.is_failure & bit_of_verb(x[0].verb)) != 0; }
 
 bool waits_for_time(const Operation& x) {
   return (primitive_of(x[0]).traits.waits_for_time & bit_of_verb(x[0].verb)) != 0;
@@ -53,7 +71,8 @@ bool is_file_call(const Operation& x) { return x.size() > 0 && primitive_of(x[0]
 
 bool are_dependent(const Operation& x, const Operation& y) {
   if (depends_on_all(x) || depends_on_all(y)) return true;
-  return files_meet(x, y) || any_common(x, y, [](const Primitive& p, const Access& a, const Access& b) {
+  return files_meet(x, y) || hosts_meet(x, y) ||
+         any_common(x, y, [](const Primitive& p, const Access& a, const Access& b) {
            return is_destruction(p, a, b) || p.dependent(a, b);
          });
 }
@@ -63,6 +82,7 @@ static Operation as_if_done(Operation x) {
   for (Access& access : x) {
     access.result = kNoResult;
     access.is_interruption = false;
+    if (x.host() != kNoHost) access.seen_host = kAnyHost;
   }
   return x;
 }
@@ -71,7 +91,8 @@ bool may_conflict(const Operation& x, const Operation& y) {
   if (x.is_interrupted()) return may_conflict(as_if_done(x), y);
   if (y.is_interrupted()) return may_conflict(x, as_if_done(y));
   if (depends_on_all(x) || depends_on_all(y)) return true;
-  return files_meet(x, y) || any_common(x, y, [](const Primitive& p, const Access& a, const Access& b) {
+  return files_meet(x, y) || hosts_meet(x, y) ||
+         any_common(x, y, [](const Primitive& p, const Access& a, const Access& b) {
            return is_destruction(p, a, b) || p.conflicting(a, b);
          });
 }

@@ -1,9 +1,8 @@
-// Edges: how what one thread did comes to another, by the rules of POSIX: who acquires at a channel of an object has
-// before it all that was released there. Memory is not among these: see HappensBefore.
-// Each primitive says which (Primitive::edges).
+// Edges: how one thread gets to know what another did, by the rules of POSIX: a thread that acquires at a channel of an
+// object knows of everything before the releases there. Each primitive lists its edges (Primitive::edges). Memory has
+// rules of its own: see HappensBefore.
 //
-// Invariant: of two accesses that commute (dependence.h) none acquires what the other
-// releases.
+// Invariant: if two accesses commute (dependence.h), neither acquires what the other releases.
 #pragma once
 
 #include "scheduler/primitive.h"

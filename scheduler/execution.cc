@@ -14,10 +14,10 @@ bool is_live(const State& state, const Operation& operation) {
 }
 
 // A timer that never runs out is nothing that was left undone; nor is a spurious wake-up that never came, a
-// cancellation, or a signal that nobody sends.
-static bool is_left_undone(const Pending& p) {
-  const Access& first = p.operation[0];
-  return (primitive_of(first).traits.may_stay_away & bit_of_verb(first.verb)) == 0;
+// cancellation, or a signal that nobody sends. Nor is what an actor of a failed host would have done.
+bool is_left_undone(const State& state, const Operation& pending) {
+  const Access& first = pending[0];
+  return !state.is_gone(pending) && (primitive_of(first).traits.may_stay_away & bit_of_verb(first.verb)) == 0;
 }
 
 bool Director::is_asleep(ActorId actor) const {
@@ -89,7 +89,7 @@ std::optional<ActorId> Director::choose_freely(const State& state, const std::ve
     if (const auto chosen = choose_by_chance(state, pending)) return chosen;
   }
   const std::size_t turn = request_->turn_most;
-  std::optional<ActorId> best, first_in_line;
+  std::optional<ActorId> best, first_in_line, failure;
   std::size_t waits_since = 0, count = 0;
   bool any_asleep = false, any_exhausted = false, is_last_there = false;
   for (const Pending& p : pending) {
@@ -98,6 +98,8 @@ std::optional<ActorId> Director::choose_freely(const State& state, const std::ve
       any_exhausted = true;
     } else if (is_asleep(p.actor)) {
       any_asleep = true;
+    } else if (is_failure(p.operation)) {
+      if (!failure || p.actor < *failure) failure = p.actor;
     } else if (p.actor == last_ && (turn == 0 || taken_ < turn)) {
       return last_;
     } else {
@@ -113,12 +115,14 @@ std::optional<ActorId> Director::choose_freely(const State& state, const std::ve
   if (turn != 0 && first_in_line && ((is_last_there && in_a_row_ >= turn) || taken_ - waits_since >= turn * count))
     return first_in_line;
   if (is_last_there) return last_;
-  if (best) return best;
-  ending_ = state.is_over()                                               ? Ending::kProcessEnded
-            : any_asleep                                                  ? Ending::kAsleep
-            : any_exhausted                                               ? Ending::kDepth
-            : std::any_of(pending.begin(), pending.end(), is_left_undone) ? Ending::kStuck
-                                                                          : Ending::kCompleted;
+  if (best || failure) return best ? best : failure;
+  const bool is_any_undone =
+      std::any_of(pending.begin(), pending.end(), [&](const Pending& p) { return is_left_undone(state, p.operation); });
+  ending_ = state.is_over() ? Ending::kProcessEnded
+            : any_asleep    ? Ending::kAsleep
+            : any_exhausted ? Ending::kDepth
+            : is_any_undone ? Ending::kStuck
+                            : Ending::kCompleted;
   return std::nullopt;
 }
 

@@ -16,8 +16,11 @@ struct Pending {
   Operation operation;
 };
 
-// Whether there is anything to stand before: not for a thread that nobody created yet.
+// Whether the actor that stands before the operation exists: not if it is a thread that nobody created yet.
 bool is_live(const State& state, const Operation& operation);
+
+// Whether an actor that is left before the operation at the end is kept from something that it had to do.
+bool is_left_undone(const State& state, const Operation& pending);
 
 enum class Ending : std::uint8_t {
   kCompleted,     // every actor came to its end
@@ -31,13 +34,13 @@ enum class Ending : std::uint8_t {
   kDiverged,      // the schedule could not be followed: the program did something else than before
 };
 
-// What to run: these actors first, then freely, but for sleepers, which wake when a step depends on theirs. What the
-// last steps of the prefix will do is known only when they are done: a call on files does other things in another
-// order.
+// What to run: the steps of these actors first, then any enabled actor that does not sleep. A sleeping actor wakes when
+// a step depends on its own. What the last steps of the prefix do is known only when they are done: a call on files
+// does other things in another order.
 struct RunRequest {
   std::vector<ActorId> prefix;
-  std::vector<Step> sleep;          // as it stands after the first `sleep_from` of these
-  std::uint32_t sleep_from = 0;     // on from there it is woken by what the steps turn out to do
+  std::vector<Step> sleep;          // the sleepers after the first `sleep_from` steps of the prefix
+  std::uint32_t sleep_from = 0;     // from there on the steps themselves, once they are done, wake sleepers
   std::uint32_t depth_most = 0;     // steps an actor; 0: no bound
   std::uint32_t turn_most = 0;      // of the free part: steps in a row while others could go on; 0: no bound
   bool ends_with_prefix = false;    // a run again: nothing is taken after the prefix
@@ -45,14 +48,14 @@ struct RunRequest {
   std::uint64_t seed = 0;  // after the prefix: each step by chance, the same for the same seed; 0: not by chance
 };
 
-// Where a step was taken for want of others (dependence.h): who else stood there for want of others, before what.
-// Nothing else tells: they may have come to go on otherwise.
+// At a step by which time passed (dependence.h): another actor that was waiting for time to pass, and its next
+// operation. The rest of the execution does not say so: that actor may have gone on for another reason.
 struct PassedOver {
   std::size_t step;
   Pending pending;
 };
 
-// What whoever runs the program wants to say about an execution; the search hands it on.
+// What a Program wants to say about an execution; the search hands it on.
 struct ExecutionNote {
   virtual ~ExecutionNote() = default;
 };
@@ -60,18 +63,18 @@ struct ExecutionNote {
 struct Execution {
   std::vector<ObjectStart> objects;  // how each began
   std::vector<Step> steps;
-  std::vector<Pending> pending;  // at the end: who was left, before what
+  std::vector<Pending> pending;  // the actors that are left at the end, and their next operations
   std::vector<PassedOver> passed_over;
   Ending ending = Ending::kCompleted;
   bool hit_depth = false;          // an actor was held back by its bound
-  std::uint32_t left_running = 0;  // threads that the end of the process cut short, and that nobody had detached
-  bool is_foreseen = false;        // not run: another that was run vouches for it (foresight.h)
-  std::size_t foreseen_steps = 0;  // that were foreseen for it, whether it was run or not
-  std::uint64_t outcome = 0;       // whatever tells results apart for the caller
+  std::uint32_t left_running = 0;  // threads that were not detached and still ran when the process ended
+  bool is_foreseen = false;        // not run: an execution of the same class was (foresight.h)
+  std::size_t foreseen_steps = 0;  // how many steps foresight looked at, whether the execution was run or not
+  std::uint64_t outcome = 0;       // for the caller: differs if results differ
   std::shared_ptr<const ExecutionNote> note;
 };
 
-// Whether an actor is left that assumed what does not hold (primitives/assume.h).
+// Whether an actor is left whose assumption does not hold (primitives/assume.h).
 bool is_assumed_away(std::span<const Pending> pending);
 
 // Whether the actor has taken all the steps that the bound lets it take; 0 is no bound.
@@ -83,7 +86,7 @@ class Program {
   virtual Execution run(const RunRequest& request) = 0;
 };
 
-// Director: decides, in one run, who goes next. Used by whatever runs the program.
+// Director: chooses the next actor at every step of one run. Every Program uses it.
 class Director {
  public:
   explicit Director(const RunRequest& request) : request_(&request), sleep_(request.sleep), chance_(request.seed) {}

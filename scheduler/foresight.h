@@ -34,7 +34,7 @@ class Foresight {
   std::optional<Execution> foresee(const RunRequest& request, std::size_t& looked_at);
   // `foreseen`: what foresee() said of it, or null.
   void learn(const Execution& execution, const Execution* foreseen);
-  // What was foreseen and had to be run has been.
+  // An execution that was foreseen and had to be run has been run.
   void land(std::uint64_t form);
   // The search has come to this execution. What foreseeing it costs is counted against what that saved.
   void weigh(const Execution& execution);

@@ -1,4 +1,4 @@
-// HappensBefore: what a thread may rely on having happened, by POSIX's and C++'s rules: vector clocks.
+// HappensBefore: what a thread may rely on having happened, by the rules of POSIX and C++. Vector clocks.
 //
 // Weaker than Order (order.h): a relaxed store is before the load that reads it in every execution of a class, and yet
 //   a program may not rely on it. Two accesses to one place, one of them a plain one and one of them a write, without
@@ -20,7 +20,7 @@ class HappensBefore {
   // An executed step.
   void note(const Step& step);
   void fence(ActorId actor, bool acquires, bool releases);
-  // The number of what the actor does now, until its next step.
+  // The number of the actor's present stretch of code, from its last step to its next.
   std::uint32_t epoch(ActorId actor) { return clocks_of(actor).own[index(actor)]; }
   // Whether what `first` did at `epoch` is before what `now` does now.
   bool is_before(ActorId first, std::uint32_t epoch, ActorId now);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <map>
 #include <numeric>
 #include <span>
 
@@ -125,6 +126,7 @@ std::uint64_t kind_of(std::uint64_t hash, const Operation& x) {
   for (const Access& a : x) {
     hash = mix(hash, static_cast<std::uint64_t>(a.observed));
     hash = mix(hash, static_cast<std::uint64_t>(a.expected));
+    hash = mix(hash, static_cast<std::uint64_t>(a.seen_host));
     hash = mix(hash, std::uint64_t{a.offset} << 24 | std::uint64_t{a.bytes} << 16 | std::uint64_t{a.order} << 8 |
                          (a.is_observed ? 1 : 0));
   }
@@ -252,6 +254,9 @@ class Normaliser {
   // Of every step, the earlier ones of other actors that it can never pass. Of an actor's steps the last of these is
   // enough: they are taken in order. Of steps that are alike, too: what is blocked by one is blocked by all.
   void note_blockers() {
+    for (const Step& step : steps_) {
+      if (const ObjectId host = host_ended_by(step.operation); host != kNoHost) touches_of_hosts_[host];
+    }
     std::vector<Touch> meets_all;  // steps that depend on every other
     std::vector<std::uint32_t> newest(owns_.size(), kNowhere);
     for (std::uint32_t k = 0; k < order_.size(); ++k) {
@@ -267,17 +272,27 @@ class Normaliser {
           if (touch.actor != actor(k)) blockers_.push_back(touch.last);
         }
         const std::uint64_t kind = kinds_[order_[k]].kind;
-        for (std::size_t i = 0; i < x.size(); ++i) {
-          std::vector<Touch>& touches = touches_[index(x[i].object)];
-          for (const Touch& touch : touches) {
-            if (touch.actor != actor(k) && is_blocked_by(x, operation(touch.last))) add_blocker(k, touch);
-          }
-        }
+        for (std::size_t i = 0; i < x.size(); ++i) add_blockers(k, touches_[index(x[i].object)]);
         for (std::size_t i = 0; i < x.size(); ++i) note_touch(touches_[index(x[i].object)], k, kind);
+        note_hosts(k);
       }
       newest[actor(k)] = k;
     }
     first_blocker_.push_back(static_cast<std::uint32_t>(blockers_.size()));
+  }
+  void add_blockers(std::uint32_t k, const std::vector<Touch>& touches) {
+    for (const Touch& touch : touches) {
+      if (touch.actor != actor(k) && is_blocked_by(operation(k), operation(touch.last))) add_blocker(k, touch);
+    }
+  }
+  // Of each host that ends: the end, and the steps that depend on it.
+  void note_hosts(std::uint32_t k) {
+    for (auto& [host, touches] : touches_of_hosts_) {
+      const bool is_end = host_ended_by(operation(k)) == host;
+      if (!is_end && !depends_on_host(operation(k), host)) continue;
+      add_blockers(k, touches);
+      note_touch(touches, k, is_end ? 1 : 0);
+    }
   }
   void add_blocker(std::uint32_t k, const Touch& touch) {
     for (std::size_t i = first_blocker_[k]; i < blockers_.size(); ++i) {
@@ -380,6 +395,7 @@ class Normaliser {
   std::vector<std::uint32_t> next_own_;      // a step: the actor's next
   std::vector<bool> has_post_;               // a step: whether the actor posts, then or later
   std::vector<std::vector<Touch>> touches_;  // an object
+  std::map<ObjectId, std::vector<Touch>> touches_of_hosts_;
   std::vector<std::uint32_t> first_blocker_, blockers_;
   std::vector<Counts> counts_;
   std::vector<std::uint32_t> semaphore_of_;  // an object: its place in counts_

@@ -1,8 +1,9 @@
 // Operation: what an actor is about to do, or has done, that others can notice.
 //
 // An operation is a few accesses, each to one object by one verb: waiting on a condition variable is "enqueue"
-//   on the condition and "unlock" on the mutex, in one step. It looks at and changes these objects and nothing else,
-//   so operations without a common object commute; what else commutes, the primitives say (primitive.h).
+//   on the condition and "unlock" on the mutex, in one step. It reads and changes these objects and nothing else, so
+//   operations without a common object commute. Which operations on a common object commute, the primitives say
+//   (primitive.h).
 // Ids are dense and name the same actor, the same object, in every execution of one search.
 #pragma once
 
@@ -42,7 +43,8 @@ enum class PrimitiveId : std::uint8_t {
   kStir,
   kChannel,
   kSignal,
-  kAnswer
+  kAnswer,
+  kHost
 };
 
 // The primitive is part of the id: a semaphore at the address of a former mutex is another object.
@@ -58,6 +60,9 @@ inline constexpr std::uint32_t index(ObjectId id) {
   return static_cast<std::uint32_t>(id) & ((1u << kObjectIndexBits) - 1);
 }
 
+inline constexpr ObjectId kNoHost{};
+inline constexpr ObjectId kAnyHost{0xffffffff};
+
 inline constexpr std::int64_t kNoResult = INT64_MIN;     // not executed yet
 inline constexpr std::int64_t kNotDone = INT64_MAX - 1;  // a signal came instead
 
@@ -72,6 +77,9 @@ struct Access {
   std::uint8_t offset = 0, bytes = 0, order = 0;
   bool is_observed = false;
   bool is_interruption = false;  // of signals only: the operation was not done
+  // The host (primitives/host.h) whose failure would have changed the result; several: kAnyHost. Set when it is
+  // executed.
+  ObjectId seen_host = kNoHost;
   bool operator==(const Access&) const = default;
 };
 
@@ -95,25 +103,34 @@ class Operation {
   const Access& operator[](std::size_t i) const { return accesses_[i]; }
   // What the caller of the operation gets: the first access's result.
   std::int64_t result() const { return count_ == 0 ? 0 : accesses_[0].result; }
-  // A signal came to the actor when it stood before this; nothing was done (primitives/signal.h).
+  // A signal came before the actor could do this; nothing was done (primitives/signal.h).
   bool is_interrupted() const { return count_ > 0 && accesses_[count_ - 1].is_interruption; }
   void set_interrupted(std::int64_t signal) {
     for (Access& access : *this) access.result = kNotDone;
     accesses_[count_ - 1].result = signal;
     accesses_[count_ - 1].is_interruption = true;
   }
-  // After it the actor looks at memory that is not seen, and others write: it commutes with nothing.
+  // After it the actor reads memory that crashcut does not see and that others write: it commutes with nothing.
   bool is_opaque() const { return is_opaque_; }
   void set_opaque() { is_opaque_ = true; }
-  // Of a call on files (primitives/file.h), once it is done. Null before: it may meet any other.
+  // What a call on files (primitives/file.h) touched. Null until it is done: then it may touch anything.
   const Footprint* footprint() const { return footprint_; }
   void set_footprint(const Footprint* footprint) { footprint_ = footprint; }
+  // The host that the actor runs on, and how often that host had been restarted when the actor began.
+  ObjectId host() const { return host_; }
+  std::uint16_t incarnation() const { return incarnation_; }
+  void set_host(ObjectId host, std::uint16_t incarnation = 0) {
+    host_ = host;
+    incarnation_ = incarnation;
+  }
   // The same call, whatever came of it.
   bool is_same_call(const Operation& other) const;
 
  private:
   std::uint8_t count_ = 0;
   bool is_opaque_ = false;
+  std::uint16_t incarnation_ = 0;
+  ObjectId host_ = kNoHost;
   std::array<Access, kAccessesMost> accesses_{};
   const Footprint* footprint_ = nullptr;
 };

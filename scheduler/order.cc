@@ -12,6 +12,9 @@ Order::Order(std::span<const Step> steps) {
   clocks_.resize(steps.size() * actor_count_);
   links_.resize(steps.size() * Operation::kAccessesMost);
   steps_of_.resize(actor_count_);
+  for (const Step& s : steps) {
+    if (const ObjectId ended = host_ended_by(s.operation); ended != kNoHost) add_host(ended);
+  }
   for (std::size_t j = 0; j < steps.size(); ++j) {
     const std::uint32_t actor = index(steps[j].actor);
     const std::size_t previous = last_of(steps[j].actor);
@@ -25,6 +28,7 @@ Order::Order(std::span<const Step> steps) {
       if (barrier_ != kNone) join(clocks_.data() + j * actor_count_, barrier_);
       for (std::size_t k = 0; k < steps[j].operation.size(); ++k) order_after_chain(steps, j, k);
     }
+    if (!hosts_.empty()) order_by_hosts(steps[j].operation, j);
     clocks_[j * actor_count_ + actor] = place_[j] + 1;
     steps_of_[actor].push_back(static_cast<std::uint32_t>(j));
   }
@@ -65,6 +69,29 @@ void Order::order_after_chain(std::span<const Step> steps, std::size_t j, std::s
   }
   links_[j * Operation::kAccessesMost + k] = {newest, is_after_all};
   newest = static_cast<std::uint32_t>(j);
+}
+
+void Order::add_host(ObjectId object) {
+  if (std::none_of(hosts_.begin(), hosts_.end(), [&](const Host& h) { return h.object == object; }))
+    hosts_.push_back({.object = object});
+}
+
+// The end of a host comes after all steps of its actors, and has an order with all steps that saw whether the host was
+// up. Actors of a restarted host begin after the restart, which the chain of the host's object knows.
+void Order::order_by_hosts(const Operation& operation, std::size_t j) {
+  std::uint32_t* own = clocks_.data() + j * actor_count_;
+  for (Host& host : hosts_) {
+    if (depends_on_host(operation, host.object)) {
+      if (host.last_end != kNone) join(own, host.last_end);
+      host.dependent.push_back(static_cast<std::uint32_t>(j));
+    }
+    if (host_ended_by(operation) != host.object) continue;
+    for (const std::uint32_t i : host.dependent) {
+      if (i != j && !is_in(own, i)) join(own, i);
+    }
+    host.dependent.clear();
+    host.last_end = j;
+  }
 }
 
 const Order::Link& Order::link_of(const Step& step, std::size_t i, ObjectId object) const {

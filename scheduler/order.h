@@ -1,5 +1,5 @@
-// Order: what happens before what in one execution: the smallest order in which dependent steps, and the steps of
-// one actor, keep theirs.
+// Order: which steps of one execution happen before which others: the smallest order that keeps the order of dependent
+// steps and of the steps of one actor.
 #pragma once
 
 #include <span>
@@ -22,9 +22,9 @@ class Order {
   std::size_t step_of(ActorId actor, std::size_t place) const { return steps_of_[index(actor)][place]; }
   // The actor's last step, or kNone.
   std::size_t last_of(ActorId actor) const;
-  // Into `steps`, the last first: those of other actors that are before j (all, where j is beyond the end) and were not
-  // before `since`, a step of the same actor or kNone. All steps of one actor together ask for each step of another
-  // once.
+  // Fills `steps`, the last first, with the steps of other actors that happen before j and not before `since`, a step
+  // of the same actor or kNone. If j is beyond the end, all steps count as before it. Over all steps of one actor, each
+  // step of another actor is listed once.
   void list_new(std::size_t j, ActorId actor, std::size_t since, std::vector<std::size_t>& steps) const;
   static constexpr std::size_t kNone = SIZE_MAX;
 
@@ -41,6 +41,7 @@ class Order {
   void join(std::uint32_t* into, std::size_t i) const;
   void order_after_all(std::size_t j);
   void order_after_chain(std::span<const Step> steps, std::size_t j, std::size_t k);
+  void order_by_hosts(const Operation& operation, std::size_t j);
   const Link& link_of(const Step& step, std::size_t i, ObjectId object) const;
 
   std::size_t actor_count_ = 0;
@@ -51,6 +52,13 @@ class Order {
   std::vector<Link> links_;                           // a step, an access
   std::vector<std::uint32_t> newest_;                 // an object: the last step that touched it, or kNoLink
   std::size_t barrier_ = kNone;                       // the last step that depends on all
+  struct Host {
+    ObjectId object;
+    std::vector<std::uint32_t> dependent;  // steps that depend on its end, since the last one
+    std::size_t last_end = kNone;
+  };
+  void add_host(ObjectId object);
+  std::vector<Host> hosts_;  // that end or fail in this execution
 };
 
 // A text that is the same for equivalent executions and differs for others: the steps in the order of the smallest

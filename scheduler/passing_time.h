@@ -1,11 +1,13 @@
-// Passing time: what waits for time alone goes on where nobody else can.
+// Passing time: an actor that waits only for time goes on when no other actor can.
 //
-// A timed wait may run out at any moment, so often as --timeouts says (timer.h); beyond that, and for a sleep in a
-//   loop that waits for others, time passes only where nobody can go on. Whose wait then ends first is open: each is
-//   another execution, and as no step moves past one that all others had to wait for (dependence.h), each is a class
-//   of its own.
-// Who rests, since it came round to where it was (rounds.h), goes on so too; and not again before anything has changed.
-// Whoever runs a program calls let_time_pass() before it asks who goes next.
+// A timed wait may run out at any moment, as often as --timeouts says (timer.h). Beyond that, and for a sleep in a loop
+//   that waits for others, time passes only if no actor can go on. Any of the waits may then end first: each choice is
+//   another execution and, since no step moves past one by which time passes (dependence.h), a class of its own.
+// An actor that rests because its loop came round to where it was (rounds.h) goes on in the same way, but not twice
+//   before anything has changed.
+// A Program calls let_time_pass() before it asks the Director for the next actor.
+// Not modelled: time that passes while a host could fail (primitives/host.h). A failure counts as an actor that can go
+//   on.
 #pragma once
 
 #include <algorithm>
@@ -17,17 +19,17 @@
 
 namespace crashcut::scheduler {
 
-// What of an actor time looks at. Timers, what wakes threads for nothing (stir.h), and what cancels them
-// (cancellation.h), are actors of their own, which stand before the same operation all the time.
+// The part of an actor that matters to time. Timers, spurious wake-ups (stir.h) and cancellations (cancellation.h) are
+// actors of their own, which stand before the same operation all the time.
 struct TimedActor {
   ActorId id{};
-  bool is_timer = false;     // or another without code
+  bool is_timer = false;     // or another actor that runs no code
   bool is_sleeping = false;  // what it stands before is a sleep
   bool is_resting = false;   // or a rest
   bool has_pending = false;
   Operation pending;  // what it stands before
   std::uint32_t sleeps_alone = 0;
-  std::vector<std::uint64_t> rested_at;  // how all stood whenever a rest of its ended
+  std::vector<std::uint64_t> rested_at;  // fingerprints of the whole state whenever a rest of this actor ended
 
   bool has_rested_at(std::uint64_t fingerprint) const {
     return std::find(rested_at.begin(), rested_at.end(), fingerprint) != rested_at.end();
@@ -37,18 +39,18 @@ struct TimedActor {
   }
 };
 
-// What a timer that stands before `fire` does instead where nobody can go on.
+// What a timer that stands before `fire` does instead if no actor can go on.
 inline Operation run_out(Operation fire) {
   if (primitive_of(fire[0].object) == PrimitiveId::kTimer) fire.begin()->verb = timer::kRunOut;
   return fire;
 }
 
-// So often an actor wakes up from sleeps in a loop where nobody else can go on: ten seconds by the millisecond, and
-// more.
+// How often an actor may wake up from sleeps in a loop while no other actor can go on: more than ten seconds of sleeps
+// of a millisecond.
 inline constexpr std::uint32_t kSleepsAloneMost = 20'000;
 
-// Where nobody can go on any wait may run out, though so many have, and any sleep in a loop may end, if not for ever.
-// `actors` are pointers, null where there is none; fingerprint() tells how all stand (rounds.h).
+// If no actor can go on, any timed wait may run out and any sleep in a loop may end (but see kSleepsAloneMost).
+// `actors` are pointers, some of them null. fingerprint() returns the fingerprint of the whole state (rounds.h).
 template <class Actors, class Fingerprint>
 void let_time_pass(const State& state, const Actors& actors, const Fingerprint& fingerprint) {
   for (TimedActor* actor : actors) {

@@ -9,12 +9,13 @@
 //                order. Not asked: whether one disables the other, which State knows.
 //   conflicting  whether there is a state in which they do not commute, disabling included. A superset of dependent
 //   co_enabled   false only where no state enables both: then there is nothing to reverse
-//   holds        whether the actor keeps others from the access until it takes a further step. Asked only where several
-//                actors can do so at once without regard to each other: there one step less does not enable it
+//   holds        whether the actor keeps others from the access until it takes a further step. Needed only if several
+//                actors can hold the object at once: then leaving out the step of one of them does not enable the
+//                access
 //   edges        how what one thread did comes to another by an executed access (edges.h)
-//   is_there     false where the actor that stands before the access does not exist yet
-//   destroys     the verb after which the object is not to be used any more, and the verbs (a bit each)
-//                of those that came to it before and may do so after it, too
+//   is_there     false if the actor that stands before the access does not exist yet
+//   destroys     the verb after which the object must not be used any more, and the verbs (a bit each) with which a
+//                thread that was already waiting leaves the object: those stay allowed
 //   traits       what else sets a verb apart
 #pragma once
 
@@ -29,10 +30,11 @@ namespace crashcut::scheduler {
 inline bool always_enabled(const State&, ActorId, const Operation&, const Access&) { return true; }
 inline bool always(const Access&, const Access&) { return true; }
 
-// Who acquires at a channel of an object has before it all that was released there. A channel is a part of an object.
+// A thread that acquires at a channel of an object knows of everything that other threads did before they released
+// there. A channel is a part of an object.
 enum class Edge { kAcquire, kRelease };
 
-// Whom a primitive tells its edges: any function of an edge and a channel, by reference.
+// A reference to any function of an edge and a channel. A primitive calls it with its edges.
 class EdgeVisitor {
  public:
   template <class Visit>
@@ -61,13 +63,15 @@ struct Primitive {
     std::uint8_t verb = kNoVerb;
     std::uint32_t leaving = 0;
   } destroys{};
-  // Of the operations whose first access is of this primitive. Sets of verbs, a bit each, where nothing else is said.
+  // Of the operations whose first access is of this primitive. Sets of verbs, a bit each, unless said otherwise.
   struct Traits {
     std::uint32_t waits_for_time = 0;  // dependence.h
     std::uint32_t meets_all = 0;       // it commutes with no step, whatever that touches
-    std::uint32_t may_stay_away = 0;   // who is left before it at the end has left nothing undone
+    std::uint32_t may_stay_away = 0;   // an actor that is left before it at the end is no deadlock
+    std::uint32_t ends_host = 0;       // the first object is a host: none of its actors takes a step after it
+    std::uint32_t is_failure = 0;      // nothing waits for it: it need not happen, and is tried after all else
     bool has_footprint = false;        // any verb: what it touched is known only when it is done (footprint.h)
-    bool is_assumption = false;        // any verb: the execution is none that the program means (assume.h)
+    bool is_assumption = false;        // any verb: the program rules this execution out (assume.h)
   } traits{};
   static constexpr std::uint8_t kNoVerb = 0xff;
 };

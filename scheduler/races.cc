@@ -25,8 +25,12 @@ class RaceFinder {
   RaceWork find_all() {
     for (std::size_t j = 0; j < steps_.size() && !is_stopped_; ++j) find(j, steps_[j], order_.previous_of(j));
     for (const Pending& p : execution_.pending) {
-      if (!is_stopped_ && !is_exhausted(execution_, p.actor, depth_most_))
+      if (is_stopped_ || is_exhausted(execution_, p.actor, depth_most_)) continue;
+      if (p.operation.host() != kNoHost && state_before(steps_.size()).is_gone(p.operation)) {
+        find_races_of_gone({p.actor, p.operation});
+      } else {
         find(steps_.size(), {p.actor, p.operation}, order_.last_of(p.actor));
+      }
     }
     for (const PassedOver& other : execution_.passed_over) {
       if (!is_stopped_ && other.step < steps_.size()) reverse_passing_of_time(other);
@@ -55,6 +59,17 @@ class RaceFinder {
     order_.list_new(steps_.size(), second.actor, previous, candidates_);
     std::erase_if(candidates_, [&](std::size_t k) { return k >= delivery_; });
     find_among_candidates(j, second);
+  }
+  // A pending step of an actor that is gone with its host races with the end of the host. Once it is taken before that,
+  // it has its other races. Where something else kept it from being taken before that, it races with what did.
+  void find_races_of_gone(const Step& second) {
+    delivery_ = Order::kNone;
+    candidates_.clear();
+    for (std::size_t k = steps_.size(); k-- > 0 && candidates_.empty();) {
+      if (host_ended_by(steps_[k].operation) == second.operation.host()) candidates_.push_back(k);
+    }
+    find_among_candidates(steps_.size(), second);
+    if (racing_.empty()) find(steps_.size(), second, order_.last_of(second.actor));
   }
   void find_among_candidates(std::size_t j, const Step& second) {
     racing_.clear();

@@ -1,16 +1,15 @@
 // Races: pairs of steps of one execution whose order another class of executions reverses.
 //
-// Step j races with an earlier step i of another actor where i happens before j, the two may conflict, j's actor
-//   would stand before j without i, j is enabled then, and no step between the two, with which j races, comes after i.
-//   A step that was left pending at the end (blocked, or ended with the process) races too: with what kept it, but not
-//   where it was the bound on its actor's steps.
-// A step that a signal interrupted (primitives/signal.h) races as if the signal had not come: with its delivery, and
-// with
-//   what kept it before that.
-// Where several keep j from going on, each apart from the others (readers, a writer), the race is with the first of
-// them. A step for want of others races with those that were passed over for it (Execution::passed_over). How locks fit
-// in: a lock races with the lock before it, not with the unlock between, since before that it is not
-//   enabled.
+// Step j races with an earlier step i of another actor if: i happens before j; the two may conflict; without i, the
+//   actor of j still comes to j and j is enabled; and j does not race with a step between them that comes after i.
+//   A step that was left pending at the end (blocked, or cut short by the end of the process) races too, with the steps
+//   that kept it from being taken; but not if the bound on its actor's steps did.
+// A step that was left pending since its host ended or failed (primitives/host.h) races with that.
+// A step that a signal interrupted (primitives/signal.h) races as if the signal had not come: with the delivery of the
+//   signal, and with the steps that kept it from being taken before that.
+// If several actors keep j from being taken, each by itself (readers, when j is a writer), the race is with the first.
+// A step by which time passed races with those that might have been taken instead (Execution::passed_over).
+// Locks: a lock races with the lock before it, not with the unlock between, since it is not enabled before the unlock.
 #pragma once
 
 #include <functional>

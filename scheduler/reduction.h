@@ -28,7 +28,7 @@ class Reduction {
   // Of a call on files (Tree::Foresee).
   virtual const Operation* foresee(std::span<const Step>, ActorId) const { return nullptr; }
 
-  // Asked now and then while it works; once it says yes, branches are missing.
+  // Asked now and then during the work. Once it returns true the work stops, and branches are missing.
   std::function<bool()> is_late = [] { return false; };
   bool was_stopped = false;
   std::uint32_t depth_most = 0;  // steps an actor; 0: no bound

@@ -1,15 +1,14 @@
-// Rounds: actors that go round in a loop of operations and come to nothing new, as one does that polls under a mutex,
-// or two that try for each other's lock and give way (std::lock).
+// Rounds: finds actors that loop through operations without getting anywhere new, such as a thread that polls under a
+// mutex, or two threads that try for each other's lock and give way (std::lock).
 //
-// An actor has come round where it stands as it stood before (its own state, told by the caller; nothing written
-//   that others could read), and all that it can know of, the steps in its past (order.h), led to the same: the same
-//   objects, the others as they were. From there everything can happen again, and nothing else can. Since only the
-//   past is looked at, executions of one class agree on who has come round.
-// Who has come round rests: it goes on where nobody else can (passing_time.h), and if all has stayed as it was when
-//   it last did so, not even then. What is lost are executions that go round once more before they do what can be done
-//   at once:
-//   any state that can be reached can be reached without going round. (tests/scheduler_rounds_test.cc compares with
-// all states.) Threads: none of its own.
+// An actor has come round if its own state is one that it had before (the caller provides it; the actor has written
+//   nothing since that others could read) and if all that it can know of, the steps in its past (order.h), led to the
+//   same objects and the same states of other actors. Then it can do nothing that it could not do before. Since only
+//   the past counts, all executions of a class agree on which actors have come round.
+// An actor that has come round rests: it goes on only if no other actor can (passing_time.h), and not even then if
+//   nothing has changed since its last rest ended. This leaves out executions that go round once more before they do
+//   something that could be done at once. Every reachable state is reached without that
+//   (tests/scheduler_rounds_test.cc compares with all states). Threads: none of its own.
 #pragma once
 
 #include <cstdint>
@@ -24,14 +23,14 @@ namespace crashcut::scheduler {
 
 class Rounds {
  public:
-  // A step that is about to be taken from `before`, and has been.
+  // Before a step is taken from the state `before`, and after it was taken.
   void note_before(const State& before, const Operation& operation);
   void note(const Step& step);
 
   enum class Standing {
-    kNew,    // it never stood so, or wrote so often when it had that it is not worth a look
-    kSeen,   // it did, and something may be new
-    kAgain,  // nothing is
+    kNew,    // a new state of its own, or one in which it wrote so often that it is not worth a look
+    kSeen,   // a state that it had before; something else may be new
+    kAgain,  // it has come round
   };
   // The actor stands before its next operation; `local` tells its own states apart. `written` is the same as before
   // only if it has written nothing since that others could read.

@@ -1,8 +1,8 @@
 // SeenCalls: what calls on files were seen to do, by all that came before them.
 //
-// What a call does in another place is not known until it is done there. But what happens before it decides it: a
-//   call that was done once after the same steps, in an equivalent order, does the same again. Names of steps are the
-//   same for these.
+// What a call does at another place in a schedule is known only when it is done there. But the steps that happen before
+//   it decide what it does: after the same steps, in an equivalent order, it does the same again. Steps get names that
+//   are equal in exactly these cases.
 // Does not keep: more than kNamesMost names. What is not known costs executions in vain, and loses nothing.
 #pragma once
 

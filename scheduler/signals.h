@@ -1,14 +1,15 @@
-// Signals between threads. One object is the process's: who blocks what, what is pending for whom, what is ignored.
-// Each thread has one of its own besides, which every step of the thread touches: a handler runs between two steps.
+// Signals between threads. One object belongs to the process: what each thread blocks, which signals are pending for
+// which thread, which are ignored. Each thread has an object of its own besides. Every step of the thread touches it,
+// since a handler may run between any two steps.
 //
-// What the thread stands before when a signal has come is not done (State, operation.h): its result is that signal,
-//   the thread handles it and stands before the same again.
-// "deliver" is a step of an actor of its own, one a thread: a signal comes whenever the thread does not block it, so
-//   any time, and no schedule may assume that it does not. One for the process goes to any thread that does not block
-//   it, or waits for it. Of several the thread's own come first, then the lowest number, as in Linux.
+// If a signal has come to a thread, its next operation is not done (State, operation.h): the operation's result is the
+//   signal. The thread handles it and stands before the same operation again.
+// "deliver" is a step of an actor of its own, one for each thread. A signal may come at any time while the thread does
+//   not block it, so every schedule is tried. A signal for the process goes to any thread that does not block it or
+//   that waits for it. If several are pending, those of the thread come first, then the lowest number, as in Linux.
 // A thread that sends itself a signal, or blocks less than before, gets what is pending in that very step: the call
-//   does not return before the handler has run. So does who sends one to the process where no other thread would take
-//   it.
+//   does not return before the handler has run. So does a thread that sends a signal to the process if no other thread
+//   would take it.
 #pragma once
 
 #include <algorithm>
@@ -103,7 +104,7 @@ inline std::int64_t mask_of_handler(const Object& p, std::int64_t number) {
   return table(p).size() < kSignalsEnd ? 0 : table(p)[static_cast<std::size_t>(number)];
 }
 
-// --- what is pending: for whom, which; once each, but for those that are queued
+// --- pending signals: the thread, the signal. A signal is pending once, unless it is a queued one
 inline std::int64_t pack(std::int64_t thread, std::int64_t number) { return (thread + 1) << 8 | number; }
 inline bool is_pending(const Object& p, std::int64_t thread, std::int64_t number) {
   return std::binary_search(pending(p).begin(), pending(p).end(), pack(thread, number));
@@ -244,27 +245,26 @@ inline bool meet(const Access& x, const Access& y, bool any_state) {
   const auto both = [&](Verb verb) { return x.verb == verb && y.verb == verb; };
   const auto number = [](const Access& a) { return a.argument & 0xff; };
   if (is(kAction)) {
-    // Another signal's action is no matter to who sends, nor who a thread is.
+    // A thread that sends does not look at the action of another signal, nor at which threads there are.
     const Access& other = x.verb == kAction ? y : x;
     if (other.verb == kAction) return number(x) == number(y);
     if (other.verb == kSend && (any_state || (other.result & 0x1ff) == 0)) return number(x) == number(y) || any_state;
     return other.verb != kExpect && other.verb != kAddThread;
   }
   if (is(kExpect)) {
-    // Who waits for a signal is asked by who sends one to the process.
+    // A thread that sends to the process looks at which threads wait for a signal.
     const Access& other = x.verb == kExpect ? y : x;
     return other.verb == kSend && other.expected == kAnyThread;
   }
   if (both(kSend)) {
-    // Two signals, or two whom they are for; but who gets one at once may get the other's.
+    // Different signals, or different targets; but a thread that gets a signal at once may get that of the other.
     if (any_state || ((x.result | y.result) & 0x1ff) != 0) return true;
     return x.expected == y.expected && number(x) == number(y);
   }
   const auto is_about_all = [](const Access& a) { return a.verb == kSend && a.expected == kAnyThread; };
   if (is_about_all(x) || is_about_all(y)) return true;
   if (x.expected == y.expected) return true;
-  // Two threads: they meet in what is pending for the process. Who looked for one and found none would have found what
-  // another took.
+  // Two threads share what is pending for the process. A thread that found nothing would have found what another took.
   const auto looks = [](const Access& a) {
     return a.verb == kDeliver || a.verb == kSetMask || a.verb == kWait || a.verb == kPending || a.verb == kReadable ||
            a.verb == kSend;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "scheduler/primitive.h"
+#include "scheduler/primitives/host.h"
 #include "scheduler/primitives/signal.h"
 
 namespace crashcut::scheduler {
@@ -28,7 +29,7 @@ std::int64_t State::signal_before(const Operation& operation) const {
 }
 
 bool State::is_enabled(ActorId actor, const Operation& operation) const {
-  if (is_over_) return false;
+  if (is_over_ || is_gone(operation)) return false;
   if (signal_before(operation) != 0) return true;
   for (const Access& access : operation) {
     if (!is_misused(access) && !primitive_of(access).enabled(*this, actor, operation, access)) return false;
@@ -40,19 +41,41 @@ void State::apply(ActorId actor, Operation& operation) {
   if (const std::int64_t signal = signal_before(operation); signal != 0) {
     operation.set_interrupted(signal);
     signal::came(object(operation[operation.size() - 1].object)) = 0;
-    return count_step(actor);
+    return count_step(actor, operation);
   }
   // In order: a lock looks at its timer before the timer is taken.
   for (Access& access : operation) {
     const Primitive& primitive = primitive_of(access);
     access.is_interruption = false;
+    seen_host_ = kNoHost;
     access.result = is_misused(access) ? kUseAfterDestroy : primitive.apply(*this, actor, operation, access);
+    access.seen_host = seen_host_;
     if (access.verb == primitive.destroys.verb && access.result == 0) object(access.object).is_destroyed = true;
   }
-  count_step(actor);
+  count_step(actor, operation);
 }
 
-void State::count_step(ActorId actor) {
+bool State::is_gone(const Place& place) const {
+  if (place.host == kNoHost) return false;
+  const Object& o = object(place.host);
+  return host::incarnation(o) > place.incarnation ||
+         (host::incarnation(o) == place.incarnation && host::stage(o) != host::kUp);
+}
+bool State::is_gone(const Operation& pending) const { return is_gone({pending.host(), pending.incarnation()}); }
+bool State::is_gone(ActorId actor) const { return index(actor) < places_.size() && is_gone(places_[index(actor)]); }
+
+bool State::look_if_gone(ActorId actor) {
+  if (index(actor) >= places_.size()) return false;
+  const ObjectId host = places_[index(actor)].host;
+  if (host != kNoHost) seen_host_ = seen_host_ == kNoHost || seen_host_ == host ? host : kAnyHost;
+  return is_gone(actor);
+}
+
+void State::count_step(ActorId actor, const Operation& operation) {
+  if (operation.host() != kNoHost) {
+    if (index(actor) >= places_.size()) places_.resize(index(actor) + 1);
+    places_[index(actor)] = {operation.host(), operation.incarnation()};
+  }
   if (index(actor) >= own_steps_.size()) own_steps_.resize(index(actor) + 1);
   ++own_steps_[index(actor)];
   ++steps_;

@@ -1,4 +1,4 @@
-// State: the synchronisation objects of a program as they stand: what decides who can run.
+// State: the synchronisation objects of a program at one moment. It decides which actors can run.
 //
 // Invariants: (1) an operation that is not enabled is never applied; (2) applying the same steps to the same start
 //   gives the same state and the same results. Threads: none of its own.
@@ -11,7 +11,7 @@
 
 namespace crashcut::scheduler {
 
-// What is kept of an object. What the numbers and lists are, the primitive's file says, which has a name for each.
+// What is kept of an object. The primitive's file has a name for each of the numbers and lists that it uses.
 struct Object {
   std::array<std::int64_t, 4> numbers{};
   std::array<std::vector<std::int64_t>, 2> lists{};
@@ -28,7 +28,7 @@ class State {
 
   void declare(const ObjectStart& start);
   bool is_enabled(ActorId actor, const Operation& operation) const;
-  // The signal that came to who stands before the operation; 0: none (primitives/signal.h).
+  // The signal that came to the thread that stands before the operation; 0: none (primitives/signal.h).
   std::int64_t signal_before(const Operation& operation) const;
   // Executes it; results are filled in.
   void apply(ActorId actor, Operation& operation);
@@ -44,6 +44,13 @@ class State {
   }
   std::size_t object_count() const { return objects_.size(); }
 
+  // Whether the actor's host has failed or ended (primitives/host.h): it takes no further step.
+  bool is_gone(const Operation& pending) const;
+  // Of an actor that has taken a step.
+  bool is_gone(ActorId actor) const;
+  // The same, for a primitive's apply(): the access that is being executed depends on the failure of that host.
+  bool look_if_gone(ActorId actor);
+
   // The process has ended: nothing is enabled any more.
   bool is_over() const { return is_over_; }
   void end() { is_over_ = true; }
@@ -53,13 +60,21 @@ class State {
   }
 
  private:
-  // Of an object that was destroyed: whoever waits for it waits no longer.
+  // Whether the object was destroyed and the access may not follow that. A thread that waits for it waits no longer.
   bool is_misused(const Access& access) const;
-  void count_step(ActorId actor);
+  void count_step(ActorId actor, const Operation& operation);
+  // Where an actor runs.
+  struct Place {
+    ObjectId host = kNoHost;
+    std::uint16_t incarnation = 0;
+  };
+  bool is_gone(const Place& place) const;
 
   std::vector<Object> objects_;
   std::vector<std::uint64_t> own_steps_;
   std::uint64_t steps_ = 0;
+  std::vector<Place> places_;     // an actor that has taken a step; empty if there are no hosts
+  ObjectId seen_host_ = kNoHost;  // by the access that is being executed
   bool is_over_ = false;
 };
 

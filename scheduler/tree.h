@@ -53,8 +53,8 @@ struct Node {
 
 class Tree {
  public:
-  // Without sleepers every branch is explored in full, whatever commutes. With wakeup trees no branch is explored that
-  // all leaves a sleeper asleep.
+  // Without sleepers every branch is explored in full, whatever commutes. With wakeup trees, skip a branch if some
+  // sleeping actor stays asleep in every leaf below it.
   Tree(bool has_sleepers, bool has_wakeup_trees)
       : has_sleepers_(has_sleepers), has_wakeup_trees_(has_wakeup_trees), root_(std::make_unique<Node>()) {}
 

@@ -1,9 +1,9 @@
-// Waiters: those who wait for a signal, as condition variables and futexes have them (primitives/).
+// Waiters: the threads that wait for a signal at a condition variable or a futex (primitives/).
 //
-// The queue holds the waiters as they came, then the numbers of signals that nobody has taken yet. The state of a
-// waiter
-//   is the first signal that it may take, or, below 0, why it waits no longer: it was woken by all (kByAll) or by the
-//   signal kBySignal - number; or it left without a signal (kByTime, kForNothing) and takes none any more.
+// The queue holds the waiters in the order in which they came, then the numbers of the signals that nobody has taken
+//   yet. The state of a waiter is the number of the first signal that it may take. If it is below 0, it says why the
+//   thread waits no longer: a broadcast woke it (kByAll), the signal of number kBySignal - state did, or it left
+//   without a signal (kByTime, kForNothing) and takes none any more.
 #pragma once
 
 #include <algorithm>
@@ -40,21 +40,21 @@ inline void remove(Object& o, std::size_t place) {
   states(o).erase(states(o).begin() + static_cast<std::ptrdiff_t>(place));
 }
 
-// A signal wakes one of those who waited when it came, whoever runs first.
+// A signal wakes one of the threads that waited when it came: the one that runs first.
 inline bool may_wake(const Object& o, std::size_t place) {
   if (place >= states(o).size()) return false;
   if (states(o)[place] < 0) return true;
   return std::any_of(signals_of(o), queue(o).end(), [&](std::int64_t signal) { return signal >= states(o)[place]; });
 }
 
-// Whether somebody is left to hear a signal: not all are woken already.
+// Whether there is a waiter that no signal has woken yet.
 inline bool has_sleeper(const Object& o) {
   const auto asleep = static_cast<std::size_t>(
       std::count_if(states(o).begin(), states(o).end(), [](std::int64_t s) { return s >= 0; }));
   return asleep > queue(o).size() - states(o).size();
 }
 
-// Under fifo and lifo a signal wakes one at once, of those who waited when it came.
+// Under fifo and lifo a signal wakes one of the threads that waited when it came at once.
 inline void grant(Object& o, std::int64_t number) {
   const auto waits = [&](std::int64_t since) { return since >= 0 && since <= number; };
   const auto first = std::find_if(states(o).begin(), states(o).end(), waits);
@@ -77,7 +77,7 @@ inline void signal_all(Object& o) {
   queue(o).resize(states(o).size());
 }
 
-// Whether a signal woke it; it waits no more.
+// Removes the waiter. Returns whether a signal woke it.
 inline bool wake(Object& o, std::size_t place) {
   const bool is_woken = may_wake(o, place);
   if (is_woken && states(o)[place] >= 0) {
@@ -88,14 +88,14 @@ inline bool wake(Object& o, std::size_t place) {
   return is_woken;
 }
 
-// A waiter can leave without a signal, since its time runs out, as long as there is none that it may take.
-// Nothing is lost by that: where a signal is there that another waiter may take as well, this waiter might have left
-// just before the signal came, and all would stand as it does now.
+// A waiter whose time runs out can leave as long as there is no signal that it may take. That loses nothing: if another
+// waiter may take the signal too, this one might as well have left just before the signal came, with the same state
+// now.
 inline bool may_leave(const Object& o, std::size_t place) {
   return place < states(o).size() && states(o)[place] >= 0 && !may_wake(o, place);
 }
 
-// Who is cancelled takes no signal: it is for the others who waited when it came, or for nobody.
+// A cancelled waiter takes no signal. Its signal goes to another thread that waited when the signal came, or is lost.
 inline void leave(Object& o, std::size_t place) {
   const std::int64_t woken = states(o)[place];
   remove(o, place);

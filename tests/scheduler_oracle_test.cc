@@ -8,6 +8,7 @@
 #include <random>
 #include <set>
 
+#include "scheduler/deadlocks.h"
 #include "scheduler/dependence.h"
 #include "scheduler/happens_before.h"
 #include "scheduler/hash.h"
@@ -19,6 +20,7 @@
 #include "scheduler/primitives/condition.h"
 #include "scheduler/primitives/file.h"
 #include "scheduler/primitives/futex.h"
+#include "scheduler/primitives/host.h"
 #include "scheduler/primitives/memory.h"
 #include "scheduler/primitives/mutex.h"
 #include "scheduler/primitives/once.h"
@@ -43,6 +45,7 @@ using namespace scheduler;
 
 struct Found {
   std::set<std::string> outcomes, classes;
+  std::set<std::string> deadlocks;  // of programs with hosts
   std::uint64_t executions = 0, asleep = 0;
   bool is_whole = false, hit_depth = false, hit_timeouts = false;
 };
@@ -75,6 +78,8 @@ Found explore(ScriptProgram& program, ReductionName reduction, std::size_t worke
   setup.on_execution = [&](const Execution& execution) {
     found.outcomes.insert(outcome_of(execution));
     found.classes.insert(class_of(execution.steps));
+    if (execution.ending == Ending::kStuck) found.deadlocks.insert(outcome_of(execution));
+    for_each_deadlock(execution, [&](const Execution& stuck) { found.deadlocks.insert(outcome_of(stuck)); });
     check_order(execution.steps);
     return true;
   };
@@ -176,8 +181,9 @@ enum Family : unsigned {
   kFiles = 1 << 22,
   kChannels = 1 << 23,
   kSignals = 1 << 24,
+  kHosts = 1 << 25,
 };
-constexpr std::uint32_t kFamilyCount = 25;
+constexpr std::uint32_t kFamilyCount = 25;  // that add() picks from; hosts come besides
 
 class Generator {
  public:
@@ -216,6 +222,9 @@ class Generator {
       program.objects.push_back(
           {id(PrimitiveId::kThread, i), (families_ & kThreads) != 0 && i > 0 ? thread::kNone : thread::kStarted});
     }
+    host_count_ = (families_ & kHosts) == 0 ? 0 : 2 + pick(static_cast<std::uint32_t>(actors) - 1);
+    has_restart_ = host_count_ > 0 && pick(3) == 0;
+    for (std::uint32_t i = 0; i < host_count_; ++i) program.objects.push_back({host_at(i)});
     program.objects.push_back({channels()});
     const bool has_threads = (families_ & kThreads) != 0;
     program.objects.push_back({signals_of_process(), has_threads ? 1 : static_cast<std::int64_t>(actors)});
@@ -231,6 +240,7 @@ class Generator {
       const std::size_t size = actors == 2 ? 2 + pick(3) : actors == 3 ? 1 + pick(3) : 1 + pick(2);
       while (script.size() < size + begun) add(script);
       if ((families_ & kThreads) != 0) end_thread(script);
+      if (i < host_count_ && pick(4) != 0) script.push_back(does(host::access(host_at(i), host::kEnd)));
       if ((families_ & kJoins) != 0) script.push_back(does(thread::access(id(PrimitiveId::kThread, i), thread::kExit)));
       if ((families_ & kSignals) != 0 && pick(3) != 0) {
         script.push_back(does(Operation(signal::about(signals_of_process(), signal::kRemoveThread, i))
@@ -244,6 +254,7 @@ class Generator {
       }
     }
     if ((families_ & kSignals) != 0) add_handlers(program);
+    if (host_count_ > 0) add_hosts(program);
     number_densely(program);
     return program;
   }
@@ -271,6 +282,7 @@ class Generator {
     for (auto& [number, script] : program.signals.handlers) {
       for (Instruction& i : script) rename_all(i.operation);
     }
+    for (ScriptHost& host : program.hosts) rename(host.host);
     for (ObjectId& object : program.signals_of_threads) rename(object);
     if (!program.signals_of_threads.empty()) rename(program.signals.process);
     std::erase_if(program.objects, [&](const ObjectStart& start) { return !renamed.contains(start.object); });
@@ -327,7 +339,37 @@ class Generator {
     if (pick(2) == 0) script.push_back(does(process::exit(0)));
   }
 
+  // Each host has the actor of its number, and others by chance. One of the hosts may have a second incarnation, of one
+  // actor. No host fails, one, or any.
+  static ObjectId host_at(std::uint32_t number) { return id(PrimitiveId::kHost, number); }
+  void add_hosts(ScriptProgram& program) {
+    for (std::uint32_t i = 0; i < program.scripts.size(); ++i)
+      program.hosts.push_back({host_at(i < host_count_ ? i : pick(host_count_)), 0});
+    if (has_restart_) {
+      Script again{does(host::access(host_at(0), host::kStart, 1))};
+      add_variable(again);
+      if (pick(2) == 0) again.push_back(does(host::access(host_at(0), host::kEnd)));
+      program.scripts.push_back(again);
+      program.hosts.push_back({host_at(0), 1});
+    }
+    const std::uint32_t failures = pick(3);
+    const ObjectId budget = id(PrimitiveId::kSemaphore, 2);
+    program.objects.push_back({budget, 1});
+    for (std::uint32_t i = 0; failures > 0 && i < host_count_; ++i) {
+      program.beside.emplace_back(host::access(host_at(i), host::kFail));
+      if (failures == 1) program.beside.back().add(semaphore::access(budget, semaphore::kWait));
+    }
+  }
+  void add_host_call(Script& script) {
+    if (has_restart_ && pick(3) == 0) return script.push_back(does(host::access(host_at(0), host::kRestart)));
+    script.push_back(does(host::access(host_at(pick(host_count_)), host::kWait)));
+    if (pick(2) == 0) return;
+    script.push_back(skip_if(host::kFailed, 1));
+    script.push_back(writes(any(PrimitiveId::kVariable)));
+  }
+
   void add(Script& script) {
+    if (host_count_ > 0 && pick(3) == 0) return add_host_call(script);
     while (true) {
       const unsigned family = 1u << pick(kFamilyCount);
       if ((families_ & family) == 0) continue;
@@ -971,6 +1013,8 @@ class Generator {
   unsigned families_;
   std::uint32_t self_ = 0, nesting_ = 0;
   std::size_t actor_count_ = 0;
+  std::uint32_t host_count_ = 0;
+  bool has_restart_ = false;
   bool has_timer_ = false, is_stirred_ = false, is_cancellable_ = false, is_timed_[3] = {};
   std::int64_t policy_[2] = {}, preference_[2] = {};
 };
@@ -1110,6 +1154,7 @@ class EverySchedule {
         for_want_of_others.push_back({actor.id, spin::access(actor.pending[0].object, spin::kWakeUp)});
     }
     note_left_out(state, actors, can_go);
+    note_deadlock(state, can_go, for_want_of_others, left);
     // Time does not pass while somebody could go on.
     const std::vector<Pending>& next = can_go.empty() && !is_held_back ? for_want_of_others : can_go;
     if (next.empty()) return note_end(state, left, is_held_back);
@@ -1127,6 +1172,21 @@ class EverySchedule {
       take(state, actors, p);
       preemptions_ -= preempts ? 1 : 0;
     }
+  }
+
+  // Nobody can go on, unless a host fails.
+  void note_deadlock(const State& state, const std::vector<Pending>& can_go,
+                     const std::vector<Pending>& for_want_of_others, const std::vector<Pending>& left) {
+    if (state.is_over() || !for_want_of_others.empty() || depth_most_ != 0) return;
+    if (!std::all_of(can_go.begin(), can_go.end(), [](const Pending& p) { return is_failure(p.operation); })) return;
+    if (std::none_of(left.begin(), left.end(), [&](const Pending& p) { return is_left_undone(state, p.operation); }))
+      return;
+    Execution execution;
+    execution.objects = program_->objects;
+    execution.steps = steps_;
+    execution.pending = left;
+    execution.ending = Ending::kStuck;
+    found_.deadlocks.insert(outcome_of(execution));
   }
 
   // Most schedules lead to states that others have led to.
@@ -1237,7 +1297,7 @@ class EverySchedule {
     execution.steps = steps_;
     execution.pending = left;
     const bool is_done = std::all_of(left.begin(), left.end(), [&](const Pending& p) {
-      return index(p.actor) >= program_->scripts.size() ||
+      return index(p.actor) >= program_->scripts.size() || state.is_gone(p.operation) ||
              (primitive_of(p.operation[0].object) == PrimitiveId::kSignal && p.operation[0].verb == signal::kDeliver);
     });
     execution.ending = state.is_over() ? Ending::kProcessEnded
@@ -1266,7 +1326,7 @@ class EverySchedule {
   std::multimap<std::string, Operation> done_;                         // a call, with its results
   std::uint32_t preemptions_ = 0;
   std::map<std::uint32_t, std::uint64_t> by_preemptions_;
-  Found found_{{}, {}, 0, 0, true};
+  Found found_{.is_whole = true};
 };
 
 // Executions with foresight beyond the classes that look at the state, and these classes.
@@ -1386,6 +1446,7 @@ TEST_P(Families, FindWhatTheOracleFinds) {
     EXPECT_EQ(optimal.classes.size(), all.classes.size()) << "optimal, seed " << seed << "\n" << show(program);
     EXPECT_EQ(optimal.executions, all.classes.size()) << "optimal, seed " << seed << "\n" << show(program);
     for (const Found* found : {&none, &source, &optimal}) {
+      EXPECT_EQ(found->deadlocks, all.deadlocks) << "seed " << seed << "\n" << show(program);
       EXPECT_TRUE(found->hit_timeouts || !all.hit_timeouts) << "seed " << seed << "\n" << show(program);
       needless_bounds += found->hit_timeouts && !all.hit_timeouts ? 1 : 0;
     }
@@ -1458,7 +1519,13 @@ INSTANTIATE_TEST_SUITE_P(
         Row{"signals_and_conditions", kSignals | kConditions | kSemaphores, 500, 700},
         Row{"signals_and_timers", kSignals | kTimers | kConditions | kFailures, 500, 700},
         Row{"signals_and_cancels", kSignals | kCancels | kSemaphores, 500, 700},
-        Row{"signals_and_threads", kSignals | kThreads | kTries, 500, 700},
+        Row{"signals_and_threads", kSignals | kThreads | kTries, 500, 700}, Row{"hosts", kHosts | kVariables, 400},
+        Row{"hosts_and_mutexes", kHosts | kMutexes | kTries, 400},
+        Row{"hosts_and_robust", kHosts | kMutexes | kRobust | kVariables, 300},
+        Row{"hosts_ordered", kHosts | kOrdered | kMutexes | kVariables, 300},
+        Row{"hosts_and_semaphores", kHosts | kSemaphores | kVariables, 300},
+        Row{"hosts_and_timers", kHosts | kTimers | kMutexes | kSemaphores, 300},
+        Row{"hosts_and_threads", kHosts | kThreads | kVariables, 300},
         Row{"everything_ordered", ((kThreads - 1) | kMemory | kCancels | kFutexes | kRobust) & ~kLoops, 600},
         Row{"everything", ((kThreads - 1) & ~kOrdered) | kMemory | kCancels, 600}),
     [](const auto& info) { return std::string(info.param.name); });

@@ -55,6 +55,7 @@ void find_pending(ScriptActor& actor) {
   };
   if (actor.has_pending && actor.signals != nullptr && std::none_of(actor.pending.begin(), actor.pending.end(), is_own))
     actor.pending.add({actor.own_signals, signal::kPass});
+  if (actor.has_pending) actor.pending.set_host(actor.host.host, actor.host.incarnation);
 }
 
 // The signal that the step took for its thread; 0: none.
@@ -103,6 +104,7 @@ std::vector<ScriptActor> ScriptProgram::actors() const {
     all[i].id = static_cast<ActorId>(i);
     if (i < scripts.size()) {
       all[i].script = &scripts[i];
+      if (i < hosts.size()) all[i].host = hosts[i];
       if (i < signals_of_threads.size()) {
         all[i].signals = &signals;
         all[i].own_signals = signals_of_threads[i];

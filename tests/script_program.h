@@ -64,6 +64,12 @@ struct ScriptSignals {
   std::map<std::int64_t, Script> handlers;
 };
 
+// Where an actor runs (scheduler/primitives/host.h).
+struct ScriptHost {
+  scheduler::ObjectId host = scheduler::kNoHost;
+  std::uint16_t incarnation = 0;
+};
+
 // An actor on its way through a script; a timer has none.
 struct ScriptActor : scheduler::TimedActor {
   const Script* script = nullptr;
@@ -72,6 +78,7 @@ struct ScriptActor : scheduler::TimedActor {
   bool is_arriving = true;
   std::map<std::uint64_t, std::uint32_t> stood;  // how often, by its own state
   std::uint64_t written = 0;
+  ScriptHost host;
 
   // Where there are signals: its own object, what it blocks, and where it goes on after its handlers, the last of them
   // innermost.
@@ -104,6 +111,7 @@ class ScriptProgram : public scheduler::Program {
   std::size_t steps_most = 0;  // more than an execution can hold; 0: no bound
   ScriptSignals signals;
   std::vector<scheduler::ObjectId> signals_of_threads;  // empty: there are no signals
+  std::vector<ScriptHost> hosts;                        // of the scripts; empty: there are no hosts
 
   std::vector<ScriptActor> actors() const;
   scheduler::Execution run(const scheduler::RunRequest& request) override;

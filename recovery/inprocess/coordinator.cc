@@ -56,11 +56,11 @@ void become_program(Phase phase) {
 void classify_execution(int status) {
   Header& header = *g.header;
   if (header.execution != ExecutionKind::kRunning) return;  // it said so itself
-  const Slot& slot = slot_at(0);
-  if (WIFSIGNALED(status) && (slot.killed == kNotKilled || slot.killed == kByItself) && slot.in_runtime == 0) {
+  const inject::ChildEnd end = inject::end_of(slot_at(0), status);
+  if (end == inject::ChildEnd::kSignalled || end == inject::ChildEnd::kKilledFromOutside) {
     header.execution = ExecutionKind::kKilled;
     header.signal = WTERMSIG(status);
-  } else if (WIFSIGNALED(status) && slot.killed == kKilled) {
+  } else if (end == inject::ChildEnd::kTooLate) {
     header.execution = ExecutionKind::kHung;
   } else {
     header.execution = ExecutionKind::kToolError;
@@ -83,7 +83,7 @@ bool execute() {
     set_dispatch(true);
     return true;
   }
-  classify_execution(child.pid > 0 ? inject::wait_for_process(child.pid) : 0);
+  classify_execution(child.pid > 0 ? wait_for(child) : 0);
   slot.began_ns = 0;
   slot.pid = 0;
   send_reply({ReplyKind::kExecuted, 0, 0, 0});

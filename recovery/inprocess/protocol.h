@@ -24,6 +24,7 @@
 #include <cstdint>
 
 #include "fusefs/profile.h"
+#include "inject/child.h"
 #include "inject/environment.h"
 #include "persist/choices.h"
 #include "recovery/result/failure.h"
@@ -136,19 +137,14 @@ enum class Outcome : std::uint32_t {
   kAbandoned,  // stopped by a limit; not recorded
   kInner,      // its children went on for it; not recorded
 };
-enum Killed : std::uint32_t {
-  kNotKilled,
-  kKilled,
-  kNotToBeKilled,  // its recovery has ended and is being recorded
-  kAbandoned,      // the exploration was stopped and would have had to wait for it
-  kByItself,       // it sends itself SIGKILL
-};
-struct Slot {
+using inject::kAbandoned;
+using inject::kByItself;
+using inject::Killed;
+using inject::kKilled;
+using inject::kNotKilled;
+using inject::kNotToBeKilled;
+struct Slot : inject::ChildState {
   std::atomic<SlotState> state;
-  std::atomic<std::int32_t> pid;
-  std::atomic<std::uint64_t> began_ns;    // CLOCK_MONOTONIC; when its current stretch began; 0: waiting for others
-  std::atomic<std::uint32_t> killed;      // Killed; set by whoever kills, before
-  std::atomic<std::uint32_t> in_runtime;  // our own code is running: a death now is a tool failure
   Outcome outcome;
   std::int32_t exit_code;
   std::uint32_t events_in;

@@ -90,7 +90,8 @@ std::uint64_t used_cpu_ns() {
 [[noreturn]] void run_series() {
   g.restorable = true;
   if (__builtin_setjmp(g_series->resume_at) == 0) {
-    if (!g_series->snapshot.take()) spend_image();
+    const inject::AddressRange left_out[] = {inject::unused_private_arena(), inject::model_stack()};
+    if (!g_series->snapshot.take(left_out)) spend_image();
     g_series->began_cpu_ns = used_cpu_ns();
   } else {
     g_explorer->follow(WorkMode::kAgain, kept_tree(*g_series).path());
@@ -180,7 +181,6 @@ std::uint64_t image_break() { return g.restorable ? g_series->snapshot.program_b
 
 void go_on_with_next() {
   Series& series = *g_series;
-  if (series.snapshot.is_outgrown()) return spend_image();
   const std::uint64_t cpu_ns = used_cpu_ns();
   const std::uint32_t long_in_a_row = cpu_ns > series.began_cpu_ns + kLongRecoveryNs ? series.long_in_a_row + 1 : 0;
   persist::ChoiceTree tree = kept_tree(series);

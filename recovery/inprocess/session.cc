@@ -134,20 +134,13 @@ void Session::Impl::watch() {
       if (i > 64 && i % 64 == 0 && s.pid == 0) break;
       continue;
     }
-    const std::uint64_t began = s.began_ns.load(std::memory_order_acquire);
     const auto limit = static_cast<std::uint64_t>((i == 0 ? setup.main_limit : setup.recovery_limit).count());
-    if (began == 0 || now < began) continue;
-    const bool is_late = now - began >= limit;
-    if (!is_late && !(is_ending && i != 0 && now - began >= kPatienceNs)) continue;
-    const pid_t process = s.pid;
-    if (process <= 0) continue;
-    std::uint32_t nobody = kNotKilled;
-    if (!s.killed.compare_exchange_strong(nobody, is_late ? kKilled : kAbandoned)) continue;
-    if (s.began_ns != began) {
-      s.killed = kNotKilled;  // it has just begun another recovery
-      continue;
+    const std::uint64_t began = s.began_ns.load(std::memory_order_acquire);
+    if (inject::is_late(began, now, limit)) {
+      inject::kill_child(s, kKilled, began);
+    } else if (is_ending && i != 0 && inject::is_late(began, now, kPatienceNs)) {
+      inject::kill_child(s, kAbandoned, began);
     }
-    kill(process, SIGKILL);
   }
 }
 

@@ -1,8 +1,3 @@
-#include <errno.h>
-#include <sched.h>
-#include <signal.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 
@@ -10,7 +5,6 @@
 
 #include "inject/gate.h"
 #include "inject/interpose.h"
-#include "inject/process.h"
 #include "recovery/inprocess/runtime.h"
 
 namespace crashcut::inprocess {
@@ -46,29 +40,33 @@ void copy_slot(const Slot& from, Slot& to) {
   to.killed = kNotKilled;
 }
 
-// The kind that a dead process's record has; false where it has none.
-bool classify(const Slot& slot, int status, Record& record, std::string_view& text) {
-  if (WIFSIGNALED(status)) {
-    record.signal = WTERMSIG(status);
-    if (slot.killed == kAbandoned) {
+// The kind that a dead process's record has; false if it has none.
+bool classify_signalled(const Slot& slot, int status, Record& record, std::string_view& text) {
+  record.signal = WTERMSIG(status);
+  record.kind = RecordKind::kToolError;
+  switch (inject::end_of(slot, status)) {
+    case inject::ChildEnd::kAbandoned:
       g.header->bounded = 1;
       return false;
-    }
-    if (slot.killed == kKilled) {
+    case inject::ChildEnd::kTooLate:
       record.kind = RecordKind::kHung;
-    } else if (slot.in_runtime != 0) {
-      record.kind = RecordKind::kToolError;
+      return true;
+    case inject::ChildEnd::kDiedInRuntime:
       record.blame = Blame::kTool;
       text = "crashcut's own code died inside the recovery";
-    } else if (record.signal == SIGKILL && slot.killed != kByItself) {
-      record.kind = RecordKind::kToolError;
+      return true;
+    case inject::ChildEnd::kKilledFromOutside:
       record.blame = Blame::kUser;
       text = "a recovery was killed by somebody else (SIGKILL)";
-    } else {
+      return true;
+    default:
       record.kind = RecordKind::kSignalled;
-    }
-    return true;
+      return true;
   }
+}
+
+bool classify(const Slot& slot, int status, Record& record, std::string_view& text) {
+  if (WIFSIGNALED(status)) return classify_signalled(slot, status, record, text);
   switch (slot.outcome) {
     case Outcome::kOk:
       record.kind = RecordKind::kOk;
@@ -166,13 +164,6 @@ void record_end(const Slot& slot, int status) {
   record.committed.store(1, std::memory_order_release);
 }
 
-long* own_thread_id() {
-  if (inject::thread_id_offset() < 0) return nullptr;
-  char* self;
-  asm("movq %%fs:0x10, %0" : "=r"(self));
-  return reinterpret_cast<long*>(self + inject::thread_id_offset());
-}
-
 }  // namespace
 
 std::uint64_t now_ns() {
@@ -217,28 +208,15 @@ Slot* take_slot() {
 Child fork_child(Slot* slot) {
   if (g.slot != nullptr) g.slot->began_ns.store(0, std::memory_order_relaxed);
   slot->began_ns.store(now_ns(), std::memory_order_relaxed);
-  // libc keeps the thread's id in its descriptor: abort() and mutexes need it right in the child.
-  long* thread_id = own_thread_id();
-  // No signal when it ends: the program may ignore or handle SIGCHLD as it likes.
-  const long flags = CLONE_PARENT_SETTID | (thread_id != nullptr ? CLONE_CHILD_SETTID : 0);
-  const long pid = kernel(SYS_clone, flags, 0, &slot->pid, thread_id, 0);
+  const long pid = inject::fork_child(*slot, g.pid, true);
   if (pid != 0) return {pid, slot};
-  inject::end_with_parent(g.pid);
   g.pid = slot->pid;
   g.slot = slot;
   return {0, slot};
 }
 
 int wait_for(const Child& child, std::uint64_t* cpu_ns) {
-  rusage used;
-  const int status = inject::wait_for_process(child.pid, &used);
-  if (cpu_ns != nullptr) {
-    const long us =
-        (used.ru_utime.tv_sec + used.ru_stime.tv_sec) * 1000000 + used.ru_utime.tv_usec + used.ru_stime.tv_usec;
-    *cpu_ns = static_cast<std::uint64_t>(us) * 1000;
-  }
-  child.slot->began_ns.store(0, std::memory_order_relaxed);
-  return status;
+  return inject::wait_for_child(*child.slot, child.pid, cpu_ns);
 }
 
 void settle(const Child& child, int status) {

@@ -6,9 +6,9 @@
 //   that gave it, and no reduction has to know: the k steps race with each other as any others do. Nobody but the
 //   asking thread and its answerers has the object, so an answer commutes with all other steps and costs no further
 //   executions.
-// Where the possible answers depend on the state, the access that knows them stands before "ask" in the same operation
-//   and sets possible() of the object; "ask" leaves them as they are if it names none.
-// Threads ask nothing: it is for models whose steps have answers.
+// If the possible answers depend on the state, the access that knows them stands before "ask" in the same operation and
+//   sets possible() of the object; an "ask" that names no answers leaves them as they are.
+// The program's threads do not use it: it is for models whose steps have answers.
 #pragma once
 
 #include "scheduler/primitive.h"

@@ -1,5 +1,5 @@
-// A thread for which what it assumed does not hold (crashcut_assume): it waits for good, and the execution is none of
-// our business, but for what goes wrong in other threads before they come to wait for it.
+// A thread whose assumption does not hold (crashcut_assume): it waits for ever. The execution counts for nothing,
+// except for what goes wrong in other threads before they have to wait for this one.
 #pragma once
 
 #include "scheduler/primitive.h"

@@ -62,7 +62,7 @@ inline bool dependent(const Access& x, const Access& y) {
   return x.verb == kArrive ? x.result == y.argument : y.result == x.argument;
 }
 
-// Who leaves has met those of its own generation.
+// A thread that leaves knows of all that the threads of its generation did before they arrived.
 inline void edges(const Access& access, const EdgeVisitor& visit) {
   if (access.verb == kArrive) return visit(Edge::kRelease, static_cast<std::uint32_t>(access.result));
   if (access.verb == kLeave) visit(Edge::kAcquire, static_cast<std::uint32_t>(access.argument));

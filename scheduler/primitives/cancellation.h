@@ -3,7 +3,7 @@
 // ends; then the wait itself, which has "leave" besides. Between the two the request may be acted upon, "act", a step
 // of an actor of its own: then the wait waits for nothing any more, changes nothing but that the thread leaves a queue,
 // and its first result is ECANCELED. Where what the thread waits for comes before that, it goes on, and the request
-// stays: POSIX leaves open which of the two it is (2.9.5), so both are tried.
+// stays. POSIX leaves open which of the two it is (2.9.5), so both are tried.
 #pragma once
 
 #include <cerrno>
@@ -57,7 +57,7 @@ inline bool is_heeded(const State& state, const Operation& operation) {
   return false;
 }
 
-// Requests only set what stays set, and who leaves does not look at that.
+// Requests only set what stays set, and "leave" does not look at that.
 inline bool dependent(const Access& x, const Access& y) {
   const auto sets = [](const Access& a) { return a.verb == kRequest; };
   return !(sets(x) && (sets(y) || y.verb == kLeave)) && !(sets(y) && x.verb == kLeave);

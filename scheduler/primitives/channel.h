@@ -65,7 +65,8 @@ inline std::int64_t apply(State& state, ActorId, const Operation& operation, con
 inline bool dependent(const Access& x, const Access& y) { return meet(x, y, false); }
 inline bool conflicting(const Access& x, const Access& y) { return meet(x, y, true); }
 
-// What is read comes from who wrote; the end of a pipe from who closed; room from who read.
+// A reader knows of what the writer did before; a thread that sees the end of a pipe, of what the closing thread did; a
+// writer that had to wait for room, of what the reader did.
 inline void edges(const Access& access, const EdgeVisitor& visit) {
   const auto data_of = [](std::int64_t channel) { return static_cast<std::uint32_t>(channel * 4); };
   const auto end_of = [](std::int64_t channel, std::int64_t end) {

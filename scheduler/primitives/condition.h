@@ -65,7 +65,7 @@ inline std::int64_t apply(State& state, ActorId actor, const Operation& operatio
       waiters::signal_all(c);
       return 0;
     case kDestroy:
-      return waiters::has_sleeper(c) ? kDestroyWhileWaitedFor : 0;  // who is woken may leave later
+      return waiters::has_sleeper(c) ? kDestroyWhileWaitedFor : 0;  // a thread that was woken may leave later
     default:
       return never_came(c, actor) ? kUseAfterDestroy
                                   : wake(c, waiters::place_of(c, actor), cancellation::is_heeded(state, operation));

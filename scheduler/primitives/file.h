@@ -1,9 +1,9 @@
-// Calls on files, done by a model of files, and the two locks that a call in several steps holds meanwhile: its inode's
-// (writes) and its description's (whoever uses the offset). PerSeVerE 2.3: writes to one file are atomic to each other,
-// reads take no lock of the inode, and both go block by block.
+// Calls on files, done by a model of files, and the two locks that a call of several steps holds meanwhile: that of the
+// inode (writes) and that of the open file description (calls that use the offset). PerSeVerE 2.3: writes to one file
+// are atomic to each other, reads take no lock of the inode, and both go block by block.
 //
-// An operation is the call itself, then the locks that it needs. Whether two calls commute, their footprints say; what
-//   they are is known once they are done.
+// An operation is the call itself, then the locks that it needs. Two calls commute if their footprints do not meet; a
+//   call's footprint is known once it is done.
 #pragma once
 
 #include "scheduler/primitive.h"
@@ -23,7 +23,7 @@ inline constexpr const char* kVerbs[] = {"call", "go on with", "pass", "acquire"
 inline constexpr ObjectId kCalls = make_object_id(PrimitiveId::kFile, 0);
 
 // What is kept of it.
-// Of a lock: who holds it plus one, or 0. The object kCalls has nothing.
+// Of a lock: the number of its holder plus one, or 0. The object kCalls has nothing.
 inline auto& holder(auto& o) { return o.numbers[0]; }
 
 inline bool enabled(const State& state, ActorId, const Operation&, const Access& access) {
@@ -39,7 +39,7 @@ inline std::int64_t apply(State& state, ActorId actor, const Operation&, const A
 inline bool dependent(const Access& x, const Access& y) {
   // The footprints say.
   if (x.object == kCalls) return false;
-  // Who takes a lock and gives it back in one step leaves it as it was; who finds it taken changes nothing.
+  // A step that takes a lock and gives it back leaves it as it was; a step that finds it taken changes nothing.
   const auto leaves_it = [](const Access& a) { return a.verb == kPass || a.verb == kTry; };
   return !(leaves_it(x) && leaves_it(y));
 }

@@ -1,5 +1,6 @@
-// A mutex, POSIX's kinds. Under the policies fifo and lifo who waits first takes the step "enqueue"; who only tries
-// takes what is free.
+// A mutex, POSIX's kinds. Under the policies fifo and lifo a thread that waits first takes the step "enqueue"; a thread
+// that only tries takes what is free.
+// A mutex whose owner is gone with its host (host.h) can be taken. The next owner is told: EOWNERDEAD.
 #pragma once
 
 #include <algorithm>
@@ -29,20 +30,34 @@ inline Access enqueue(ObjectId mutex, Policy policy) { return {mutex, kEnqueue, 
 
 inline std::int64_t number_of(ActorId actor) { return std::int64_t{index(actor)} + 1; }
 inline bool is_free(const Object& m) { return owner(m) == 0; }
+inline ActorId owner_of(const Object& m) { return static_cast<ActorId>(owner(m) - 1); }
+// Nobody holds it, or an actor that is gone with its host.
+inline bool can_be_taken(const State& state, const Object& m) { return is_free(m) || state.is_gone(owner_of(m)); }
 inline bool answers_owner(const Object& m, ActorId actor) {
   return owner(m) == number_of(actor) && (kind(m) & 3) != kNormal;
 }
-inline bool is_turn_of(const Object& m, ActorId actor) {
-  return line(m).empty() || (kind(m) / kPolicy == kFifo ? line(m).front() : line(m).back()) == index(actor);
+// Calls visit() with those in line whose turn comes before the actor's, until it returns true; whether it did.
+template <class Visit>
+bool any_before(const Object& m, ActorId actor, Visit&& visit) {
+  const std::vector<std::int64_t>& all = line(m);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const std::int64_t waiter = kind(m) / kPolicy == kFifo ? all[i] : all[all.size() - 1 - i];
+    if (waiter == index(actor)) return false;
+    if (visit(static_cast<ActorId>(waiter))) return true;
+  }
+  return false;
 }
-inline bool answers_at_once(const Object& m, ActorId actor) {
-  return answers_owner(m, actor) || (is_free(m) && is_turn_of(m, actor));
+inline bool is_turn_of(const State& state, const Object& m, ActorId actor) {
+  return !any_before(m, actor, [&](ActorId waiter) { return !state.is_gone(waiter); });
+}
+inline bool answers_at_once(const State& state, const Object& m, ActorId actor) {
+  return answers_owner(m, actor) || (can_be_taken(state, m) && is_turn_of(state, m, actor));
 }
 
 inline bool enabled(const State& state, ActorId actor, const Operation& operation, const Access& access) {
   const Object& m = state.object(access.object);
   if (access.verb != kLock && access.verb != kTimedLock) return true;
-  return answers_at_once(m, actor) || (access.verb == kTimedLock && timer::is_fired(state, operation));
+  return answers_at_once(state, m, actor) || (access.verb == kTimedLock && timer::is_fired(state, operation));
 }
 
 inline std::int64_t take(Object& m, ActorId actor) {
@@ -65,14 +80,25 @@ inline std::int64_t unlock(Object& m, ActorId actor) {
     return is_free(m) ? kUnlockOfUnlocked : kUnlockByNonOwner;
   }
   if (--depth(m) > 0) return 0;
-  if (health(m) == kOwnerDied) health(m) = kLost;  // unlocked without being made consistent
+  // A robust one was unlocked without being made consistent.
+  if (health(m) == kOwnerDied) health(m) = (kind(m) & kRobust) != 0 ? kLost : kSound;
   owner(m) = 0;
   return 0;
 }
 
+// Before an access that sees who owns it: takes it from an owner that is gone.
+inline void free_if_gone(State& state, Object& m) {
+  if (is_free(m) || !state.look_if_gone(owner_of(m))) return;
+  owner(m) = depth(m) = 0;
+  health(m) = kOwnerDied;
+}
+
 inline std::int64_t apply(State& state, ActorId actor, const Operation&, const Access& access) {
   Object& m = state.object(access.object);
-  const bool has_to_wait = access.verb == kTimedLock && !answers_at_once(m, actor);
+  if (access.verb <= kTimedLock || access.verb == kDestroy) free_if_gone(state, m);
+  if (access.verb == kLock || access.verb == kTimedLock)
+    any_before(m, actor, [&](ActorId waiter) { return !state.look_if_gone(waiter); });
+  const bool has_to_wait = access.verb == kTimedLock && !answers_at_once(state, m, actor);
   if (access.verb == kLock || access.verb == kTimedLock) std::erase(line(m), std::int64_t{index(actor)});
   switch (access.verb) {
     case kEnqueue:
@@ -86,7 +112,11 @@ inline std::int64_t apply(State& state, ActorId actor, const Operation&, const A
     case kUnlock:
       return unlock(m, actor);
     case kDestroy:
-      return !is_free(m) ? kDestroyWhileLocked : line(m).empty() ? 0 : kDestroyWhileWaitedFor;
+      if (!is_free(m)) return kDestroyWhileLocked;
+      return std::all_of(line(m).begin(), line(m).end(),
+                         [&](std::int64_t waiter) { return state.look_if_gone(static_cast<ActorId>(waiter)); })
+                 ? 0
+                 : kDestroyWhileWaitedFor;
     case kAbandon:
       owner(m) = depth(m) = 0;
       health(m) = kOwnerDied;

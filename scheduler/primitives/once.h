@@ -26,7 +26,7 @@ inline std::int64_t apply(State& state, ActorId, const Operation&, const Access&
   return 0;
 }
 
-// Those who find it done change nothing.
+// A thread that finds it done changes nothing.
 inline bool dependent(const Access& x, const Access& y) {
   const auto only_looks = [](const Access& a) { return a.verb == kBegin && a.result == kIsDone; };
   return !(only_looks(x) && only_looks(y));

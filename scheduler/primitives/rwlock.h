@@ -1,5 +1,5 @@
-// A reader-writer lock. A preferred reader or writer, or whoever waits in line, first takes the step "arrive".
-// In line, who only tries takes what is free.
+// A reader-writer lock. A preferred reader or writer, or a thread that waits in line, first takes the step "arrive". A
+// thread that only tries does not stand in line: it takes what is free.
 #pragma once
 
 #include <algorithm>
@@ -20,9 +20,9 @@ enum Unlocked : std::int64_t { kWasReader, kWasWriter };
 inline auto& preference(auto& o) { return o.numbers[0]; }
 inline auto& writer(auto& o) { return o.numbers[1]; }  // its number plus one, or 0
 inline auto& readers(auto& o) { return o.lists[0]; }   // ascending
-inline auto& line(auto& o) { return o.lists[1]; }      // who waits, if the preference asks for that
+inline auto& line(auto& o) { return o.lists[1]; }      // the waiting threads, if the preference needs to know them
 
-// The argument says whether whoever takes it waited in line.
+// The argument says whether the thread waited in line.
 inline Access access(ObjectId lock, Verb verb, bool is_in_line = false) { return {lock, verb, is_in_line ? 1 : 0}; }
 
 inline bool is_write(const Access& x) { return x.verb == kWrite || x.verb == kTryWrite || x.verb == kTimedWrite; }
@@ -48,7 +48,7 @@ inline bool is_held_back(const Object& l, std::int64_t self, const Access& acces
 inline bool can_take(const Object& l, std::int64_t self, const Access& access) {
   return writer(l) == 0 && !is_held_back(l, self, access) && (!is_write(access) || readers(l).empty());
 }
-// Whoever holds it for writing and waits for it would wait for good: it is told so, as by glibc.
+// A thread that holds it for writing and waits for it would wait for ever: it gets EDEADLK, as from glibc.
 inline bool is_told(const Object& l, std::int64_t self, const Access& access) {
   return writer(l) == self + 1 && !is_try(access);
 }
@@ -85,8 +85,8 @@ inline std::int64_t apply(State& state, ActorId actor, const Operation&, const A
   return 0;
 }
 
-// Readers come, stay and go without regard to each other: a reader's step needs no writer, and changes which readers
-// there are. "arrive" is not told apart by side, so it stays dependent.
+// Readers do not keep each other from anything: a reader's step needs only that there is no writer, and only changes
+// the set of readers. "arrive" does not say for which side, so it depends on all others.
 inline bool is_readers(const Access& x) {
   return (is_read(x) && x.result == 0) || (x.verb == kUnlock && x.result == kWasReader);
 }
@@ -97,7 +97,7 @@ inline bool dependent(const Access& x, const Access& y) {
   return !(is_readers(x) && is_readers(y)) && !(x.result == EBUSY && y.result == EBUSY);
 }
 
-// Who waits for the lock is enabled while no writer holds it.
+// A thread that waits for the lock is enabled only while no writer holds it.
 inline bool co_enabled(const Access& x, const Access& y) {
   const auto waits = [](const Access& a) { return a.verb == kRead || a.verb == kWrite; };
   const auto frees = [](const Access& a) { return a.verb == kUnlock && a.result == kWasWriter; };

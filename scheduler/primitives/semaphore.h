@@ -18,7 +18,7 @@ inline constexpr const char* kVerbs[] = {"wait",     "trywait", "timedwait", "po
 // What is kept of it.
 inline auto& count(auto& o) { return o.numbers[0]; }
 inline auto& policy(auto& o) { return o.numbers[2]; }
-inline auto& line(auto& o) { return o.lists[0]; }  // who waits in turn, by arrival
+inline auto& line(auto& o) { return o.lists[0]; }  // the threads that wait for their turn, by arrival
 
 inline Access access(ObjectId semaphore, Verb verb, std::int64_t argument = 0) { return {semaphore, verb, argument}; }
 
@@ -77,7 +77,7 @@ inline bool dependent(const Access& x, const Access& y) {
   if (is_wait(x) && is_wait(y) && took(x) && took(y)) return false;
   // Neither changes anything.
   if (only_reads(x) && only_reads(y)) return false;
-  // The queue is looked at by those who take their turn; a post looks at the count.
+  // Only a thread that takes its turn looks at the line; a post looks at the count.
   if ((x.verb == kEnqueue && (y.verb == kPost || y.verb == kGetValue)) ||
       (y.verb == kEnqueue && (x.verb == kPost || x.verb == kGetValue)))
     return false;

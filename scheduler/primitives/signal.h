@@ -59,7 +59,7 @@ inline bool holds(const State& state, ActorId actor, const Access& access) {
   return lets_in(state.object(access.object)) == 0 || mask(state.object(access.object)) != 0;
 }
 
-// Who takes a signal has heard from who sent it.
+// A thread that takes a signal knows of what the sender did before.
 inline void edges(const Access& access, const EdgeVisitor& visit) {
   const auto part_of = [](std::int64_t thread) { return static_cast<std::uint32_t>(thread + 1); };
   if (access.verb == kSend) visit(Edge::kRelease, part_of(access.expected));

@@ -1,7 +1,7 @@
-// A thread in a loop that waits for others without saying for what (sched_yield, sleep). "yield" lets others run;
-// "spin", which is what further yields in a row are, waits until another has taken a step: what the loop looks at
-// cannot have changed before. "rest" waits until nobody else can go on (rounds.h). "wake up" is a sleep that ends so,
-// "go round" a rest (dependence.h).
+// A thread in a loop that waits for others without saying for what (sched_yield, sleep). "yield" lets others run.
+// Further yields in a row are "spin", which waits until another thread has taken a step: before that, what the loop
+// reads cannot have changed. "rest" waits until no other thread can go on (rounds.h). A sleep or a rest that ends since
+// no other thread can go on is "wake up" or "go round" (passing_time.h).
 #pragma once
 
 #include "scheduler/primitive.h"

@@ -1,9 +1,8 @@
-// What wakes a thread that waits for a condition variable, though nobody signals it: a spurious wake-up. Before it
-// waits the thread "offers" itself; "stir" is a step of an actor of its own; and the thread's wait "heeds" whether it
-// was stirred: then it ends without a signal. That the decision falls before the wait begins is early enough: a thread
-// that wakes for nothing at some later moment took no signal, and kept none from others, so it might as well have left
-// at once. And as nothing but this one wait looks at it, a stir costs no further executions than those in which it
-// makes a difference.
+// A spurious wake-up: a thread that waits for a condition variable wakes although nobody signals it. Before it waits
+// the thread "offers" itself; "stir" is a step of an actor of its own; the thread's wait "heeds" whether it was
+// stirred, and then ends without a signal. It is enough to decide this before the wait begins: a thread that wakes for
+// nothing later took no signal and kept none from others, so it might as well have left at once. Only this one wait
+// looks at it, so a stir causes only executions in which it makes a difference.
 #pragma once
 
 #include "scheduler/primitive.h"

@@ -10,6 +10,7 @@
 #include "scheduler/primitives/condition.h"
 #include "scheduler/primitives/file.h"
 #include "scheduler/primitives/futex.h"
+#include "scheduler/primitives/host.h"
 #include "scheduler/primitives/memory.h"
 #include "scheduler/primitives/mutex.h"
 #include "scheduler/primitives/once.h"
@@ -48,8 +49,9 @@ static constexpr const Primitive* kTable[] = {
     &channel::kPrimitive,       //
     &signal::kPrimitive,        //
     &answer::kPrimitive,        //
+    &host::kPrimitive,          //
 };
-static_assert(std::size(kTable) == static_cast<std::size_t>(PrimitiveId::kAnswer) + 1);
+static_assert(std::size(kTable) == static_cast<std::size_t>(PrimitiveId::kHost) + 1);
 
 constinit std::array<const Primitive*, kPrimitivesMost> primitives = [] {
   std::array<const Primitive*, kPrimitivesMost> all{};

@@ -16,7 +16,7 @@ enum Fate : std::int64_t { kOpen, kJoined, kDetached };
 
 // What is kept of it.
 inline auto& stage(auto& o) { return o.numbers[0]; }
-inline auto& fate(auto& o) { return o.numbers[1]; }  // who asked for its end
+inline auto& fate(auto& o) { return o.numbers[1]; }  // whether it was joined or detached
 
 inline Operation access(ObjectId thread, Verb verb) { return Access{thread, verb}; }
 

@@ -54,7 +54,7 @@ inline std::int64_t apply(State& state, ActorId actor, const Operation&, const A
   }
 }
 
-// Readers come and go without regard to each other.
+// Readers do not keep each other from anything.
 inline bool dependent(const Access& x, const Access& y) {
   const auto reads = [](const Access& a) { return a.verb == kRead || (a.verb == kReadDone && a.result == 0); };
   return !(reads(x) && reads(y));

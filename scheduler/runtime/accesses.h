@@ -1,9 +1,9 @@
-// Accesses: what instrumented code does to memory, as the compiler's callbacks tell: who touched which byte last, and
-// from where; data races.
+// Accesses: what instrumented code does to memory, reported by the compiler's callbacks: which thread touched which
+// byte last, and from where. Finds data races.
 //
 // A plain access is no operation: in a program without data races the operations decide what it sees. A race is found
 //   by clocks in every execution of its class (happens_before.h), so the search need not try orders of plain accesses
-//   to find one. Where the search goes on after a race, the bytes that were raced for are known (Names::racy), and
+//   to find one. If the search continues after a race, the bytes that were raced for are known (Names::racy), and
 //   accesses to them are operations from then on.
 // Threads: one kernel thread.
 #pragma once
@@ -17,7 +17,7 @@
 
 namespace crashcut::scheduler::runtime {
 
-// A place that an actor's loop looked at.
+// A place that an actor's loop read.
 struct Look {
   std::uint64_t state;  // of the thread, just before: registers and stack
   std::uint64_t address;
@@ -50,16 +50,16 @@ void begin_accesses();
 void end_accesses();
 // An instrumented access of the running actor. May end the execution: a data race.
 void note_touch(const MemoryTouch& touch);
-// free() by instrumented code: a write to all of it, and whatever is touched there after it is a mistake. (Other code
-// may know by what is not seen that nobody uses it any more.)
+// free() by instrumented code: a write to the whole block; every later access to the block is a mistake. (Code that is
+// not instrumented may know, by means that crashcut does not see, that nobody uses the block any more.)
 void note_freed(std::uint64_t address, std::size_t bytes, const void* pc);
 // The module that holds the code is instrumented.
 void note_instrumented(const void* code);
-// Memory that is handed out anew has no past.
+// The memory is allocated again: earlier accesses to it do not count.
 void forget_touches(std::uint64_t address, std::size_t bytes);
 void note_happened(const Step& step);
 void note_fence(bool acquires, bool releases);
-// Fills in what the memory holds where the model does not know.
+// Fills in what the memory holds, if the model does not know.
 void observe_memory(const MemoryView& view, const State& state, Operation& operation);
 
 // Calls and returns of the running actor.

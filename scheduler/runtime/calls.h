@@ -7,14 +7,15 @@
 #include "scheduler/runtime/world.h"
 
 namespace crashcut::scheduler::runtime {
-// A timed wait's result: where its time has run out, the actor's clock shows that. --- calls_process.cc
+// --- calls_process.cc
+// Passes on the result of a timed wait. If its time has run out, the actor's clock moves on to that time.
 std::int64_t timed_out_at(const timespec* until, std::int64_t result);
 std::int64_t timed_out_after(const timespec* how_long, std::int64_t result);
-// Whether it is a time: POSIX has no nanoseconds beyond a second's. Nothing is one, too.
+// Whether it is a valid time, as POSIX has it: less than a second of nanoseconds. Null is valid.
 inline bool is_time(const timespec* until) {
   return until == nullptr || (until->tv_nsec >= 0 && until->tv_nsec < 1'000'000'000);
 }
-// The running actor's virtual time, from 1970 on. Asking takes a moment of it.
+// The running actor's virtual time, since 1970. Each call takes a moment of virtual time.
 inline constexpr std::uint64_t kEpoch_ns = 1'577'836'800'000'000'000;  // 2020-01-01: when executions begin
 std::uint64_t now_ns();
 // Processor time: all threads run all the time.

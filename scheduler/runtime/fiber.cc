@@ -78,9 +78,7 @@ std::uint64_t read_fs_base() {
   return base;
 }
 
-bool is_stack_room(std::uint64_t address) {
-  return address >= kStacksAt && address < kStacksAt + kSlotBytes * kActorsMost;
-}
+inject::AddressRange stack_room() { return {kStacksAt, kStacksAt + kSlotBytes * kActorsMost}; }
 
 bool prepare_fibers() {
   if ((getauxval(AT_HWCAP2) & 2) == 0) return false;  // FSGSBASE

@@ -9,12 +9,12 @@ namespace crashcut::scheduler::runtime {
 
 using inject::kernel;
 
-// The program's process, as it sees it: the same in every execution. A thread's number is added to it.
+// The process id that the program sees: the same in every execution. A thread's id is this plus the thread's number.
 inline constexpr long kProgramPid = 32'000;
 
-// Whether the kernel was asked for anything that putting the memory back would not undo.
+// Whether the kernel did anything in this execution that restoring the memory does not undo.
 extern bool g_is_spent;
-// What to say of a call that is refused: a library of OpenMP's made it where the program said no such thing.
+// The name of a refused call for the message: the call may have been made by an OpenMP library.
 const char* name_openmp(const char* call, const void* pc);
 
 }  // namespace crashcut::scheduler::runtime

@@ -112,9 +112,9 @@ void release(void* p, const void* caller) {
 
 }  // namespace
 
-bool is_heap_room(std::uint64_t address) {
-  return address >= kHeapsAt && address < kHeapsAt + kHeapBytes * kActorsMost;
-}
+inject::AddressRange heap_room() { return {kHeapsAt, kHeapsAt + kHeapBytes * kActorsMost}; }
+
+bool is_heap_room(std::uint64_t address) { return address >= heap_room().begin && address < heap_room().end; }
 
 std::size_t for_each_heap(void (*visit)(const char* begin, const char* end)) {
   std::size_t bytes = 0;

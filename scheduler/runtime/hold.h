@@ -1,6 +1,6 @@
-// Hold: for a debugger (crashcut gdb), a runner waits after a step, on the stack of the thread that took it, until
-// somebody sets crashcut_held to 0. Where the others stand is in crashcut_held_fibers: the debugger does not know of
-// fibers.
+// Hold: for a debugger (crashcut gdb), a runner waits after a step, on the stack of the thread that took it, until the
+// debugger sets crashcut_held to 0. The debugger knows nothing of fibers: crashcut_held_fibers lists where the other
+// threads are.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ extern "C" {
 
 struct CrashcutHeldFiber {
   std::uint64_t actor;
-  std::uint64_t stack_pointer;  // as crashcut_switch left it; 0 for the one that runs
+  std::uint64_t stack_pointer;  // as crashcut_switch left it; 0 for the running thread
 };
 extern volatile std::uint64_t crashcut_held;
 extern std::uint64_t crashcut_held_count;

@@ -1,21 +1,22 @@
 // Image: the program's memory just before main(), and the way back to it.
 //
-// Held: every private writable mapping (data of the program and its libraries, libc's own, main's thread-local
-//   storage, the used part of main's stack) but for the runtime's own, the heap (heap.cc) and fibers' stacks.
-// Not held: anything that the kernel knows of the process: an execution that asks for that is the last of its process
-//   (gate.h). Copying all is cheaper here than asking which pages changed: it is some hundred kilobytes.
+// Held: what inject::Snapshot holds, outside of the runtime's own memory, and the heap (heap.cc). The stacks of fibers
+//   are cleared.
+// Not held: what the kernel knows of the process. An execution that changes that is the last one of its process
+// (gate.h).
 #pragma once
 
 #include <cstdint>
 
 namespace crashcut::scheduler::runtime {
 
-// False where it is too large or the system does not tell what is needed.
-bool save_image();
-// Call on a stack that is not the program's.
+// In the server, once, before runners are forked.
+void prepare_image();
+// In a runner, just before main(). False if the process cannot go back to this image.
+bool save_image(bool is_restoring);
+// Call on a stack of the runtime's own.
 void restore_image();
-// A hash of all that the program can write but for the running actor's stack; 0 where there is no image or it is too
-// large.
+// A hash of all that the program can write, except for the running actor's stack; 0 if it is not known or too large.
 std::uint64_t hash_memory();
 
 }  // namespace crashcut::scheduler::runtime

@@ -1,8 +1,9 @@
-// Loops: a thread that spins, found exactly: it stands where it stood before, with the same registers and the same
-// stack, and has written nothing else since. Then its next round ends as the last one did, unless somebody writes what
-// it reads; so it waits for that (memory.h: "await"). A loop that counts its rounds is not one, and runs on.
-// Loops that lock, or try to, wait in another way: rounds.h. There what is written is told by a hash of all memory,
-// before and after the thread ran, once it has come to a place for the second time.
+// Loops: finds threads that spin. A thread spins if it is at a place where it was before, with the same registers and
+// the same stack, and has written nothing else since. Its next round then ends like the last one, unless another thread
+// writes what the loop reads; so the thread waits for that (memory.h: "await"). A loop that counts its rounds is not
+// found, and runs on.
+// Loops that lock, or try to, wait in another way: rounds.h. There a hash of all memory, before and after the thread
+// ran, says whether it has written anything; it is taken once a thread has come to a place for the second time.
 #pragma once
 
 #include "inject/interpose.h"
@@ -16,8 +17,8 @@ extern "C" {
 extern std::uint64_t crashcut_entry_registers[7];
 }
 
-// An exported function that notes the registers before anything else: in a function of the compiler's making they would
-// be in places that only it knows.
+// An exported function that notes the registers before anything else. In a function that the compiler makes they would
+// be in places that only the compiler knows.
 #define EXPORT_NOTING_REGISTERS(result, name)                                                                       \
   CRASHCUT_INTERPOSE(name,                                                                                          \
                      "movq %rbx, crashcut_entry_registers(%rip)\nmovq %rbp, 8+crashcut_entry_registers(%rip)\n"     \
@@ -26,21 +27,21 @@ extern std::uint64_t crashcut_entry_registers[7];
                      "movq %rsp, 48+crashcut_entry_registers(%rip)\n");                                             \
   extern "C" __attribute__((visibility("hidden"), used)) result crashcut_impl_##name
 
-// Before an operation by which a thread may wait for something by trying again, a lock or a try: where it has come
-// round to where it stood before, it rests (rounds.h).
+// Before a lock or a try, by which a thread may wait for something in a loop: if the thread has come round to where it
+// was before, it rests (rounds.h).
 void rest_if_round(const Operation& operation, const void* caller);
-// The running actor comes to its next operation; and goes on from it. What it writes between these is its own doing.
+// The running actor comes to its next operation; it goes on from it. What it writes in between it writes itself.
 void end_segment();
 void begin_segment();
-// It has written something that others could read, or that is not seen.
+// The actor has written something that others could read, or that crashcut does not see.
 void note_written();
 
 // The running thread's state at its last entry, before an access with these operands.
 std::uint64_t state_at_entry(std::uint64_t address, std::uint64_t operand);
 // Adds what the access, the first of `operation`, waits for, if this is a round of a loop; a load becomes an await.
-// True where the loop looks at more than an operation can hold.
+// True if the loop reads more places than an operation can hold.
 bool add_awaits(Operation& operation, std::uint64_t state, std::uint64_t address);
-// An atomic access that changed nothing, or something.
+// An atomic access that changed nothing; that changed something.
 void note_look(const Look& look);
 void note_change();
 // A plain access: a change, unless it is a read or the thread's own stack; many reads may be a loop.

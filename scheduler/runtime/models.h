@@ -1,4 +1,4 @@
-// Models: the lines of the library's table of models (inject/model.h) that are made here.
+// Models: this folder's functions for the library's table of models (inject/model.h).
 #pragma once
 
 #include "inject/model.h"

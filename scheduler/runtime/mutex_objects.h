@@ -1,4 +1,4 @@
-// Mutexes, for those who wait with one.
+// Mutexes, for calls that wait with one: condition variables.
 #pragma once
 
 #include <pthread.h>
@@ -8,7 +8,7 @@
 namespace crashcut::scheduler::runtime {
 
 ObjectId mutex_object(const pthread_mutex_t* m);
-// Locks it, in line where the policy asks for that.
+// Locks it; the thread stands in line if the policy asks for that.
 std::int64_t wait_for_mutex(ObjectId mutex, const void* caller);
 
 }  // namespace crashcut::scheduler::runtime

@@ -1,11 +1,11 @@
 // Protocol: the memory that crashcut and the runtime inside a threaded program share.
 //
 // Who is who:
-//   crashcut  the command (RealProgram is its end): asks for executions, one at a time a worker
+//   crashcut  the command (RealProgram is its end): each worker asks for one execution at a time
 //   server    the program's process, stopped just before main(): it forks runners and says how they ended
 //   runner    runs main() with all threads as fibers of one kernel thread. It serves requests until an execution
-//             leaves something behind that putting the memory back would not undo
-// Channels: one Control a worker, one Names for all workers, both memfds; words with futexes.
+//             changes something that restoring the memory does not undo
+// Channels: one Control for each worker, one Names for all workers, both memfds; words with futexes.
 // Invariants: (1) between request and reply the runner alone writes the reply; (2) steps [0, step_count) are valid at
 //   any time, also when the runner has died.
 #pragma once
@@ -13,6 +13,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "inject/child.h"
 #include "scheduler/execution.h"
 
 namespace crashcut::scheduler::runtime {
@@ -33,14 +34,14 @@ inline constexpr std::uint32_t kModulesMost = 256;
 inline constexpr std::uint32_t kSitesMost = 1 << 18;
 inline constexpr std::uint32_t kPathMost = 1024;
 
-// An instruction by which threads may meet without a call that is scheduled (meetings.h).
+// An instruction by which threads may communicate without a scheduled call (meetings.h).
 struct Site {
   enum Kind : std::uint8_t {
     kCounts,  // a locked addition: a counter, or of references
-    kTakes,   // locked, another: exchanges, bits
+    kTakes,   // another locked instruction: an exchange, bits
     kFence,
     kPause,  // in a loop that waits
-    kLooks,  // a plain access to a variable that a locked instruction names by its address
+    kLooks,  // a plain access to a variable that some locked instruction names by its address
   };
   static constexpr std::uint8_t kNoRegister = 0xff;
 
@@ -56,7 +57,8 @@ struct Site {
   std::uint8_t length;  // of the instruction
   std::uint8_t first;   // its first byte
   Kind kind;
-  // Of kCounts: what is added, that register or else a number; whether it is taken away; whether the old count is told.
+  // Of kCounts: what is added (a register, or else a number); whether it is subtracted; whether the old count is
+  // returned.
   std::uint8_t source;
   std::int32_t amount;
   bool is_negative, tells;
@@ -83,7 +85,7 @@ struct Names {
     std::atomic<std::uint64_t> key;
     std::atomic<std::uint32_t> number;  // from 1
   };
-  // Ordinals of actors that are no threads, from kFirstBeside: what wakes the parent for nothing, what cancels it,
+  // Ordinals of actors that are no threads, from kFirstBeside: spurious wake-ups of the parent, its cancellation,
   // signals to it, and its timers, counted down.
   static constexpr std::uint32_t kFirstBeside = 0xfffff000, kStirOrdinal = kFirstBeside,
                                  kCancelOrdinal = kFirstBeside + 1, kSignalOrdinal = kFirstBeside + 2,
@@ -96,7 +98,7 @@ struct Names {
   Actor actors[kActorsMost];
   std::atomic<std::uint32_t> object_count;
   Slot slots[kSlots];
-  // Granules that were raced for. An execution takes the first Control::racy_count of them for operations.
+  // Granules with data races. In an execution, accesses to the first Control::racy_count of them are operations.
   std::atomic<std::uint32_t> racy_count;
   std::uint64_t racy[kRacyMost];
   // Files of /proc and the like, as the first execution found them (outside.cc). Under the lock.
@@ -110,20 +112,21 @@ struct Names {
   char kept_bytes[1 << 20];
   std::int64_t began_s;              // when the search began, real time
   std::atomic<std::uint32_t> alone;  // the process whose execution changes files outside of the model; 0: none
-  // Threads were seen to meet without a call, or are no longer watched: by this instruction, an address of that file's.
+  // Threads were seen to communicate without a call, or are no longer watched: the instruction, an address in that
+  // file.
   std::atomic<std::uint32_t> has_met;  // kMet or kMayMeet
   std::uint64_t met_at;
   char met_in[kPathMost];
 };
 
-// A call on a file that is not the model's. What is read there may be other than before.
+// A call on a file that is not modelled. Reading it may give something else each time.
 inline constexpr std::uint32_t kOutsideMost = 16;
 struct OutsideCall {
   std::uint32_t actor, step;
   char text[248];
 };
 
-// What is known of an object beyond how it began.
+// An object: how it begins, and its address.
 struct ObjectFact {
   ObjectStart start;
   std::uint64_t address;
@@ -159,15 +162,13 @@ struct RaceFact {
   RaceSide sides[2];
 };
 
-enum class RunnerEnd : std::uint32_t { kNone, kExited, kSignalled };
-
 enum class Failure : std::uint32_t {
   kNone,
   kSignal,       // number
   kAssertion,    // text
   kMisuse,       // number: the primitive's result
   kExitCode,     // number
-  kThreadsLeft,  // number: how many still ran when the process ended
+  kThreadsLeft,  // number: how many threads still ran when the process ended
   kRace,         // Control::race
   kUnsupported,  // text: crashcut cannot go on; no finding
   kToolError,    // text: a sentence; crashcut failed
@@ -178,19 +179,19 @@ struct Control {
   std::uint64_t magic;
 
   // Parameters, set before the start.
-  std::uint32_t spurious_most;  // wake-ups without a signal, a thread
-  std::uint32_t timeouts_most;  // early timeouts a thread
-  std::uint32_t policy[16];     // a primitive; of reader-writer locks, the preference
+  std::uint32_t spurious_most;  // wake-ups without a signal, for each thread
+  std::uint32_t timeouts_most;  // early timeouts, for each thread
+  std::uint32_t policy[16];     // of each primitive; of reader-writer locks, the preference
   std::uint32_t is_restoring;   // runners may serve several requests
-  std::uint32_t is_opaque;      // threads meet in memory that is not seen: no two operations commute
+  std::uint32_t is_opaque;      // threads communicate by memory that crashcut does not see: no two operations commute
   std::uint32_t stop_at_step;   // hold.h: wait after this step; 0: never
   std::atomic<std::uint32_t> is_held;
-  std::uint32_t has_texts;       // calls on files are told in words
+  std::uint32_t has_texts;       // each call on files is described in words
   std::uint32_t is_reduced;      // an execution stands for all of its class
   std::uint32_t is_strict_exit;  // threads that are left when the process ends are a failure
   std::uint32_t ignores_result;  // what main() returns is not judged
 
-  std::uint32_t is_watching;  // for threads that meet without a call
+  std::uint32_t is_watching;  // whether threads that communicate without a call are looked for
 
   std::uint32_t racy_count;       // of Names::racy, in use
   std::uint32_t is_instrumented;  // set by the runner
@@ -211,10 +212,10 @@ struct Control {
 
   // Reply. `replies` follows `requests`.
   std::atomic<std::uint32_t> replies;
-  std::atomic<std::uint32_t> runner_end;   // RunnerEnd: it died before it replied; `replies` is set by the server
-  std::atomic<std::uint32_t> is_leaving;   // the runner has replied and ends: no fault of its own
-  std::atomic<std::uint32_t> is_quitting;  // set by crashcut: no more runners
-  std::atomic<std::int32_t> runner_pid;
+  std::atomic<inject::ChildEnd> runner_end;  // not kNone: it died before it replied, and the server replied for it
+  std::atomic<std::uint32_t> is_leaving;     // the runner has replied and ends: no fault of its own
+  std::atomic<std::uint32_t> is_quitting;    // set by crashcut: no more runners
+  inject::ChildState runner;
   std::int32_t runner_status;
   Ending ending;
   bool hit_depth;
@@ -228,8 +229,8 @@ struct Control {
   std::uint32_t pending_count;
   std::uint32_t passed_over_count;
   std::uint32_t running_actor;            // whose code is running
-  std::atomic<std::uint32_t> is_waiting;  // for another worker's execution: no fault of the program's
-  std::uint32_t outside_count;            // the last of them are in `outside`, which is a ring
+  std::atomic<std::uint32_t> is_waiting;  // for another worker's execution: no fault of the program
+  std::uint32_t outside_count;            // the last of these calls are in `outside`, which is a ring
   OutsideCall outside[kOutsideMost];
   std::uint32_t left_running;  // Execution's
   bool has_no_result;          // main() returned, and no value
@@ -243,7 +244,7 @@ struct Control {
   // What the program has loaded, and the sites that crashcut finds in it. Modules are added, never removed.
   std::atomic<std::uint32_t> module_questions, module_answers;  // how many there were
   std::uint32_t module_count, answered_count;
-  std::uint32_t is_blind;  // code is not watched that should be
+  std::uint32_t is_blind;  // some code is not watched that should be
   Module modules[kModulesMost];
   Site sites[kSitesMost];
 

@@ -116,13 +116,12 @@ void RealProgram::wait_for_reply(std::uint32_t request) {
     futex(control_->replies, FUTEX_WAIT, seen, &tick);
     if (control_->replies.load() == request) return;
     check_server();
-    if (setup_.stop != nullptr && setup_.stop->load() && control_->runner_pid > 0) {
-      was_stopped_ = true;
-      kill(control_->runner_pid, SIGKILL);
+    if (setup_.stop != nullptr && setup_.stop->load()) {
+      inject::kill_child(control_->runner, inject::kAbandoned);
       continue;
     }
     const auto now = std::chrono::steady_clock::now();
-    const std::int32_t pid = control_->runner_pid;
+    const std::int32_t pid = control_->runner.pid;
     if (control_->step_count != steps || control_->is_waiting != 0) {
       steps = control_->step_count;
       since = now;
@@ -132,8 +131,7 @@ void RealProgram::wait_for_reply(std::uint32_t request) {
       // It may wait for a variable that is not seen: it lets others go on, if they can (gate.cc).
       kill(pid, SIGSYS);
     } else {
-      was_killed_ = true;
-      kill(pid, SIGKILL);
+      inject::kill_child(control_->runner, inject::kKilled);
       since = now;
     }
   }
@@ -202,7 +200,6 @@ std::uint32_t RealProgram::ask(const RunRequest& request) {
   answer_server();
   if (request.prefix.size() >= kStepsMost || request.sleep.size() > kSleepMost)
     tool_failure("A schedule is longer than the runtime can follow.");
-  was_killed_ = was_stopped_ = false;
   control_->depth_most = request.depth_most;
   control_->turn_most = request.turn_most;
   control_->ends_with_prefix = request.ends_with_prefix;
@@ -211,7 +208,8 @@ std::uint32_t RealProgram::ask(const RunRequest& request) {
   control_->prefix_count = static_cast<std::uint32_t>(request.prefix.size());
   std::copy(request.prefix.begin(), request.prefix.end(), control_->prefix);
   put_sleep(request);
-  control_->runner_end = 0;
+  control_->runner.killed = inject::kNotKilled;
+  control_->runner_end = inject::ChildEnd::kNone;
   const std::uint32_t number = control_->requests.load(std::memory_order_relaxed) + 1;
   control_->requests.store(number, std::memory_order_release);
   futex(control_->requests, FUTEX_WAKE, 1);
@@ -226,18 +224,18 @@ int RealProgram::run_held(const RunRequest& request) {
   while (control_->is_held == 0 && control_->replies.load(std::memory_order_acquire) != number) {
     futex(control_->is_held, FUTEX_WAIT, 0, &tick);
     check_server();
-    const std::int32_t pid = control_->runner_pid;
+    const std::int32_t pid = control_->runner.pid;
     const auto now = std::chrono::steady_clock::now();
     if (std::exchange(steps, control_->step_count) != steps) since = now;
     if (now - since > setup_.step_limit && pid > 0) kill(pid, SIGSYS);  // as in wait_for_reply()
   }
-  return control_->is_held == 0 ? 0 : control_->runner_pid.load();
+  return control_->is_held == 0 ? 0 : control_->runner.pid.load();
 }
 
 Execution RealProgram::run(const RunRequest& request) {
   const std::uint32_t number = ask(request);
   wait_for_reply(number);
-  if (was_stopped_ && control_->runner_end != 0) {
+  if (control_->runner_end == inject::ChildEnd::kAbandoned) {
     Execution stopped;
     stopped.ending = Ending::kStopped;
     return stopped;
@@ -264,29 +262,32 @@ Execution RealProgram::run(const RunRequest& request) {
   execution.ending = control_->ending;
   execution.hit_depth = control_->hit_depth;
   execution.left_running = is_assumed_away(execution.pending) ? 0 : control_->left_running;
-  const bool is_found =
-      control_->failure != Failure::kNone || execution.ending == Ending::kStuck || was_killed_ || control_->has_race;
+  const bool is_found = control_->failure != Failure::kNone || execution.ending == Ending::kStuck ||
+                        control_->runner_end == inject::ChildEnd::kTooLate || control_->has_race;
   if (is_found || setup_.has_details || execution.ending == Ending::kDiverged) execution.note = details();
   return execution;
 }
 
-// A runner that died without a word: by our hand, or by a signal that nobody can catch. Where it kills itself, the gate
-// has told.
+// A runner that died without a reply: by our hand, or by a signal that nobody can catch. Before a runner kills itself,
+// the gate notes that.
 void RealProgram::check_runner_end() {
-  if (control_->runner_end == 0) return;
+  if (control_->runner_end == inject::ChildEnd::kNone) return;
   control_->pending_count = 0;
   control_->ending = Ending::kCutShort;
-  if (was_killed_) return;
-  const int status = control_->runner_status;
-  if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) tool_failure(kKilledSentence);
-  if (WIFSIGNALED(status)) {
-    control_->failure = Failure::kSignal;
-    control_->failure_number = WTERMSIG(status);
-    control_->failure_actor = control_->running_actor;
-    return;
+  switch (control_->runner_end) {
+    case inject::ChildEnd::kTooLate:
+      return;
+    case inject::ChildEnd::kSignalled:
+      control_->failure = Failure::kSignal;
+      control_->failure_number = WTERMSIG(control_->runner_status);
+      control_->failure_actor = control_->running_actor;
+      return;
+    case inject::ChildEnd::kExited:
+      tool_failure("crashcut's own code inside the program ended with exit code " +
+                   std::to_string(WEXITSTATUS(control_->runner_status)) + ".");
+    default:
+      tool_failure(kKilledSentence);
   }
-  tool_failure("crashcut's own code inside the program ended with exit code " + std::to_string(WEXITSTATUS(status)) +
-               ".");
 }
 
 static Race::Side side_of(const RaceSide& side) {
@@ -337,7 +338,7 @@ std::shared_ptr<const Details> RealProgram::details() const {
     default:
       break;
   }
-  if (was_killed_ && control_->runner_end != 0) {
+  if (control_->runner_end == inject::ChildEnd::kTooLate) {
     d.kind = FindingKind::kNoProgress;
     d.actor = static_cast<ActorId>(control_->running_actor);
   } else if (control_->ending == Ending::kStuck && !is_assumed_away({control_->pending, control_->pending_count})) {

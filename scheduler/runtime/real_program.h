@@ -1,6 +1,7 @@
-// RealProgram: crashcut's end of the protocol: an executable with the runtime inside, run under given schedules.
+// RealProgram: crashcut's end of the protocol (protocol.h): runs an executable with the runtime inside under given
+// schedules.
 //
-// The process is somebody else's (Setup::launch), who starts it and ends it.
+// The caller starts the process (Setup::launch) and ends it.
 #pragma once
 
 #include <chrono>
@@ -24,8 +25,8 @@ enum class Failure : std::uint32_t;
 enum class FindingKind {
   kNone,
   kDeadlock,
-  kLivelock,    // all that is left spins
-  kNoProgress,  // a thread ran on without an operation until its time was up
+  kLivelock,    // nothing can go on, and a thread that is left spins
+  kNoProgress,  // a thread ran without an operation for longer than the limit
   kSignal,
   kAssertion,
   kMisuse,
@@ -38,7 +39,7 @@ struct ActorName {
   std::uint32_t parent, ordinal;
 };
 
-// A data race: two accesses of two threads, one of them a write, that nothing orders.
+// A data race: two accesses of two threads, at least one of them a write, that nothing orders.
 struct Race {
   struct Side {
     ActorId actor;
@@ -50,8 +51,8 @@ struct Race {
   Side first, second;
 };
 
-// More than the search needs: for the report. The note of executions in which something was found, and of all where
-// Setup::has_details is set.
+// What the report needs and the search does not. It is the note of executions in which something was found, and of all
+// executions if Setup::has_details is set.
 struct Details : ExecutionNote {
   FindingKind kind = FindingKind::kNone;
   std::int64_t number = 0;
@@ -93,7 +94,7 @@ class NameTable {
   // Places that were raced for so far; see accesses.h.
   std::vector<std::uint64_t> racy() const;
   void set_racy(const std::vector<std::uint64_t>& racy);
-  // Threads were seen to meet without a call (meetings.h), or there was too much to watch: the file, and the
+  // Threads were seen to communicate without a call (meetings.h), or there was too much to watch: the file, and the
   // instruction in it.
   struct Meeting {
     std::string file;
@@ -126,7 +127,7 @@ class RealProgram : public Program {
     // Starts the program with these descriptors named in its environment (inject::kThreadsVariable); throws ToolError.
     std::function<void(int control_fd, int names_fd)> launch;
     std::function<void()> check_alive;  // of what was so started; throws ToolError
-    // By which instructions of a file threads may meet without a call; empty: nobody wants to know whether they do.
+    // The instructions of a file by which threads may communicate without a call; empty: that is not looked for.
     std::function<const std::vector<Site>&(const std::string& file)> find_sites;
   };
   // Throws ToolError.
@@ -136,10 +137,10 @@ class RealProgram : public Program {
 
   // Throws ToolError.
   Execution run(const RunRequest& request) override;
-  // Runs up to Setup::stop_at_step and returns the process that waits there for a debugger; 0 where the execution ends
-  // before. Throws ToolError.
+  // Runs up to Setup::stop_at_step and returns the process that waits there for a debugger; 0 if the execution ends
+  // before that. Throws ToolError.
   int run_held(const RunRequest& request);
-  // How many executions began in a memory that was put back, and how many in a new process.
+  // How many executions began in restored memory, and how many in a new process.
   std::uint64_t restored_count() const;
   std::uint64_t forked_count() const;
   // Whether the program's memory accesses are seen. Known after the first run.
@@ -160,7 +161,6 @@ class RealProgram : public Program {
   Setup setup_;
   int control_fd_ = -1;
   Control* control_ = nullptr;
-  bool was_killed_ = false, was_stopped_ = false;
   std::uint32_t site_count_ = 0;
 };
 

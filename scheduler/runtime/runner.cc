@@ -5,10 +5,8 @@
 #include <linux/futex.h>
 #include <signal.h>
 #include <stdio.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/rseq.h>
-#include <sys/wait.h>
 #include <unwind.h>
 
 #include "inject/arena.h"
@@ -87,8 +85,7 @@ void reply() {
 }
 
 [[noreturn]] void run_requests() {
-  const bool has_image = save_image();  // loops are told by it too
-  g_is_restorable = g_control->is_restoring != 0 && has_image;
+  g_is_restorable = save_image(g_control->is_restoring != 0);
   if (__builtin_setjmp(g_next) != 0) asm volatile("" ::: "memory");
   const std::uint32_t seen = g_control->replies.load(std::memory_order_acquire);
   inject::set_dispatch(false);
@@ -103,8 +100,7 @@ void reply() {
   end_execution();
 }
 
-[[noreturn]] void become_runner(long server) {
-  inject::end_with_parent(server);
+[[noreturn]] void become_runner() {
   ++g_control->forked_count;
   g_main_fs_base = read_fs_base();
   inject::install_dispatch(0);
@@ -169,20 +165,20 @@ int serve(int argc, char** argv, char** envp, int (*main)(int, char**, char**)) 
       nullptr);
   g_control->main_at = reinterpret_cast<std::uint64_t>(main);
   watch_meetings();
+  prepare_image();
   const long self = kernel(SYS_getpid);
   while (g_control->is_quitting == 0) {
-    const long pid = kernel(SYS_fork);
-    if (pid == 0) become_runner(self);
+    g_control->runner.killed = inject::kNotKilled;
+    const long pid = inject::fork_child(g_control->runner, self, false);
+    if (pid == 0) become_runner();
     if (pid < 0) return 4;
-    g_control->runner_pid = static_cast<int>(pid);
-    const int status = inject::wait_for_process(pid);
-    g_control->runner_pid = 0;
+    const int status = inject::wait_for_child(g_control->runner, pid);
+    g_control->runner.pid = 0;
     end_outside(pid);
     // It went with its reply given: another takes its place. Else the request is answered for it.
     if (g_control->is_leaving.exchange(0) == 0 && g_control->requests.load() != g_control->replies.load()) {
       g_control->runner_status = status;
-      g_control->runner_end =
-          static_cast<std::uint32_t>(WIFSIGNALED(status) ? RunnerEnd::kSignalled : RunnerEnd::kExited);
+      g_control->runner_end = inject::end_of(g_control->runner, status);
       reply();
     }
   }

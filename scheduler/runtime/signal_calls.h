@@ -1,5 +1,5 @@
 // Signals that threads of the program send each other: operations of the scheduler (primitives/signal.h). Faults, and
-// whatever comes from outside, are the kernel's (signals.cc).
+// signals from outside of the program, are the kernel's (signals.cc).
 #pragma once
 
 #include <signal.h>
@@ -21,14 +21,14 @@ void announce_handlers();
 void add_signals_of(Actor& child, Operation& create);
 void let_signals_in(const Actor& actor, Operation& start);
 void end_signals_of(const Actor& actor, Operation& end);
-// To what an actor does goes what tells when a handler may run.
+// Adds to the operation of an actor the access that says when a handler may run.
 void add_interruption(Actor& actor, Operation& operation);
 // After a delivery to an actor that stands before `operation`: runs the handler. As the kernel does, a call that may be
 // interrupted first looks whether it has to wait. It stands there again; or the operation is done; or it is
 // interrupted, and is not done.
 enum class Heeded { kStandsAgain, kIsDone, kIsInterrupted };
 Heeded heed_delivery(Actor& self, const Operation& operation, OnSignal on_signal, const void* caller);
-// Before an operation that a handler may interrupt: a signal that comes here came before the call.
+// Before an operation that a handler may interrupt: a signal that comes now came before the call.
 void enter_call(const void* caller);
 
 // signalfd: polling looks for these, and what a poll found of them; reading takes one, -EAGAIN where it tries and there
@@ -54,7 +54,7 @@ class WithMask {
   bool is_used_;
 };
 
-// A system call of the program's. `result` is a negative errno on failure.
+// A system call of the program. `result` is a negative errno on failure.
 Answer do_signal_call(long number, const long* a, const void* caller, long& result);
 
 }  // namespace crashcut::scheduler::runtime

@@ -1,4 +1,5 @@
-// What world.cc (who runs), actors.cc (threads' beginnings and ends) and names.cc (names of actors and objects) share.
+// What world.cc (which actor runs), actors.cc (how threads begin and end) and names.cc (names of actors and objects)
+// share.
 #pragma once
 
 #include <optional>
@@ -13,22 +14,22 @@ struct World {
   RunRequest request;
   std::optional<Director> director;
   State state;
-  std::vector<Actor*> actors;  // by id; null where it is not in this execution
+  std::vector<Actor*> actors;  // by id; null if the actor is not in this execution
   Rounds rounds;
   std::vector<Pending> pending;
   Actor* current = nullptr;
   bool is_on = false;
-  // What the clocks of those who released there showed, by object and channel. No clock has moved: nothing to pass on.
+  // By object and channel: the virtual time of the threads that released there. Empty while no clock has moved.
   std::unordered_map<std::uint64_t, std::uint64_t> clocks_ns;
   bool has_moved_clock = false;
   bool does_something_alone = false;  // a thread that has slept alone too often
 };
 extern World* g_world;
-// Somebody has slept or waited for a time in this execution.
+// A thread has slept or waited for a time in this execution.
 extern bool g_may_wait_for_time;
 
 // --- world.cc
-// Chooses who goes next and lets it; returns when the calling actor's operation is done.
+// Chooses the next actor and lets it run; returns when the calling actor's operation is done.
 void schedule();
 
 // --- actors.cc

@@ -1,0 +1,89 @@
+#include "scheduler/deadlocks.h"
+
+#include <algorithm>
+#include <map>
+
+#include "scheduler/dependence.h"
+#include "scheduler/order.h"
+
+namespace crashcut::scheduler {
+
+namespace {
+
+Operation not_done(Operation operation) {
+  for (Access& access : operation) {
+    access.result = kNoResult;
+    access.seen_host = kNoHost;
+  }
+  return operation;
+}
+
+class Prefixes {
+ public:
+  explicit Prefixes(const Execution& execution) : execution_(execution), order_(execution.steps) {
+    for (std::size_t k = 0; k < execution.steps.size(); ++k) {
+      if (is_failure(execution.steps[k].operation)) failures_.push_back(k);
+    }
+    CHECK(failures_.size() < 20);
+  }
+
+  void find(const std::function<void(const Execution&)>& report) const {
+    for (std::uint32_t left_out = 1; left_out < 1u << failures_.size(); ++left_out) {
+      if (!is_closed(left_out)) continue;
+      Execution prefix;
+      if (is_stuck(left_out, prefix)) report(prefix);
+    }
+  }
+
+ private:
+  bool is_after(std::size_t k, std::uint32_t left_out) const {
+    for (std::size_t f = 0; f < failures_.size(); ++f) {
+      if ((left_out >> f & 1) != 0 && order_.is_before(failures_[f], k)) return true;
+    }
+    return false;
+  }
+  // Whether all failures that come after one that is left out are left out, too. Else another set says the same.
+  bool is_closed(std::uint32_t left_out) const {
+    for (std::size_t f = 0; f < failures_.size(); ++f) {
+      if ((left_out >> f & 1) == 0 && is_after(failures_[f], left_out)) return false;
+    }
+    return true;
+  }
+
+  bool is_stuck(std::uint32_t left_out, Execution& prefix) const {
+    prefix.objects = execution_.objects;
+    prefix.ending = Ending::kStuck;
+    State state(execution_.objects);
+    std::map<ActorId, Operation> next;
+    for (std::size_t k = 0; k < execution_.steps.size(); ++k) {
+      const Step& step = execution_.steps[k];
+      if (is_after(k, left_out)) {
+        next.try_emplace(step.actor, not_done(step.operation));
+      } else {
+        state.apply(prefix.steps.emplace_back(step));
+      }
+    }
+    for (const Pending& p : execution_.pending) next.try_emplace(p.actor, p.operation);
+    bool is_any_undone = false;
+    for (const auto& [actor, operation] : next) {
+      if (!is_live(state, operation)) continue;
+      if (!is_failure(operation) && state.is_enabled(actor, operation)) return false;
+      is_any_undone = is_any_undone || is_left_undone(state, operation);
+      prefix.pending.push_back({actor, operation});
+    }
+    return is_any_undone && !state.is_over();
+  }
+
+  const Execution& execution_;
+  Order order_;
+  std::vector<std::size_t> failures_;
+};
+
+}  // namespace
+
+void for_each_deadlock(const Execution& execution, const std::function<void(const Execution&)>& report) {
+  const auto fails = [](const Step& step) { return is_failure(step.operation); };
+  if (std::any_of(execution.steps.begin(), execution.steps.end(), fails)) Prefixes(execution).find(report);
+}
+
+}  // namespace crashcut::scheduler
