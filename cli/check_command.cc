@@ -6,6 +6,7 @@
 #include <chrono>
 
 #include "cli/commands.h"
+#include "cli/device_check.h"
 #include "cli/interrupts.h"
 #include "cli/mounted_options.h"
 #include "cli/options.h"
@@ -62,6 +63,7 @@ tl::expected<int, Failure> resume(const MountedOptions& options, const std::stri
   if (auto ok = check_reports(reports); !ok) return tl::unexpected(ok.error());
   const auto text = read_rest_file(directory);
   if (!text) return tl::unexpected(text.error());
+  if (is_device_rest(*text)) return resume_device(options, directory, *text);
   auto stopped = mounted::read_rest(*text);
   if (!stopped) return wrong_use(fmt::format("{}: {}", directory, stopped.error()));
   mounted::CheckPlan& plan = stopped->plan;
@@ -99,6 +101,8 @@ void add_check_command(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<MountedOptions>();
   CLI::App* command = app.add_subcommand("check", "pull the plug on any program, unmodified, on a mounted filesystem");
   add_mounted_options(*command, *options);
+  auto device = std::make_shared<DeviceOptions>();
+  add_device_options(*command, *device);
   auto directory = std::make_shared<std::string>();
   command
       ->add_option(
@@ -114,11 +118,16 @@ void add_check_command(CLI::App& app, int& exit_code) {
           "them decides). $CRASHCUT_CERTAIN has those that are certain without asking; who reads nothing else\n"
           "finds no lost commit, as whether a mark was reached is then never asked.\n\n"
           "Examples: crashcut check --file notes.txt -- nano notes.txt\n"
-          "          crashcut check --setup ./make_db.sh --check ./verify.sh -- sqlite3 test.db \"insert ...\"\n\n") +
+          "          crashcut check --setup ./make_db.sh --check ./verify.sh -- sqlite3 test.db \"insert ...\"\n"
+          "          crashcut check --device --check './engine verify device' -- ./engine run device\n\n") +
       kExitCodes);
-  command->callback([command, options, directory, &exit_code] {
+  command->callback([command, options, device, directory, &exit_code] {
     const auto run = [&]() -> tl::expected<int, Failure> {
-      if (directory->empty()) return check(*options, program_words(*command));
+      if (directory->empty()) {
+        const std::vector<std::string> words = program_words(*command);
+        if (auto ok = check_beside_device(*command, *device); !ok) return tl::unexpected(ok.error());
+        return device->is_device ? check_device(*options, *device, words) : check(*options, words);
+      }
       if (auto ok = check_beside_resume(*command); !ok) return tl::unexpected(ok.error());
       return resume(*options, *directory);
     };

@@ -9,6 +9,7 @@
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/program.h"
+#include "recovery/device/check.h"
 #include "recovery/mounted/check.h"
 #include "recovery/result/text.h"
 #include "recovery/result/words.h"
@@ -92,6 +93,17 @@ tl::expected<int, Failure> replay_threads(const ReplayOptions& options, const Fo
                              options.print);
 }
 
+tl::expected<int, Failure> tell(const ReplayOptions& options, const tl::expected<search::Replayed, Failure>& replayed) {
+  if (!replayed) return tl::unexpected(replayed.error());
+  const result::Counterexample& told = replayed->told;
+  if (options.print) {
+    fmt::print("{}\n", replayed->is_violation ? result::counterexample_text(told, result::Detail::kAll)
+                                              : result::story_text(told.story, result::Detail::kAll));
+  }
+  fmt::print("{}", result::replay_end_text(told, replayed->is_violation));
+  return replayed->is_violation ? 1 : 0;
+}
+
 tl::expected<int, Failure> replay_check(const ReplayOptions& options, const Found& found) {
   const auto token = mounted::read_token(found.token, options.results.empty() ? found.directory : options.results);
   if (!token) return tl::unexpected(token.error());
@@ -107,15 +119,16 @@ tl::expected<int, Failure> replay_check(const ReplayOptions& options, const Foun
   }
   fmt::print("crashcut replay: {} | {} | one recovery\n", result::printable(mounted::trace_of(token->plan.directory)),
              fusefs::describe(token->plan.model));
-  const auto replayed = mounted::replay(*token);
-  if (!replayed) return tl::unexpected(replayed.error());
-  const result::Counterexample& told = replayed->told;
-  if (options.print) {
-    fmt::print("{}\n", replayed->is_violation ? result::counterexample_text(told, result::Detail::kAll)
-                                              : result::story_text(told.story, result::Detail::kAll));
-  }
-  fmt::print("{}", result::replay_end_text(told, replayed->is_violation));
-  return replayed->is_violation ? 1 : 0;
+  return tell(options, mounted::replay(*token));
+}
+
+tl::expected<int, Failure> replay_device(const ReplayOptions& options, const Found& found) {
+  const auto token = device::read_token(found.token, options.results.empty() ? found.directory : options.results);
+  if (!token) return tl::unexpected(token.error());
+  fmt::print("crashcut replay: {} | {} | one recovery\n",
+             result::printable(mounted::trace_of(token->plan.common.directory)),
+             blocklayer::spec_of(token->plan.drive).text);
+  return tell(options, device::replay(*token));
 }
 
 // One line a command that makes tokens: how they are replayed, and which options they take.
@@ -127,6 +140,7 @@ struct Replayer {
 constexpr Replayer kReplayers[] = {
     {"run", replay_run, " --program --from --main-limit --recovery-limit "},
     {"check", replay_check, " --results --shell --image "},
+    {device::kTokenCommand, replay_device, " --results "},
     {"threads", replay_threads, " --program --from --recovery-limit "},
 };
 

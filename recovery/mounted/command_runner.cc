@@ -104,6 +104,36 @@ MountedRunner& MountedRunner::open_to(const CommandLine& command) {
   return *this;
 }
 
+CommandResult result_of(const Outcome& outcome, std::string_view who) {
+  CommandResult result;
+  result.output = outcome.out;
+  result.errors = outcome.err;
+  result.output_cut = outcome.is_out_cut;
+  result.errors_cut = outcome.is_err_cut;
+  result.code = outcome.code;
+  result.signal = outcome.signal;
+  switch (outcome.end) {
+    case Outcome::End::kNotStarted:
+      result.failure = fmt::format("{} could not be run: {}", who, outcome.why);
+      result.is_users_fault = true;
+      break;
+    case Outcome::End::kExited:
+      result.finding = outcome.code == 0 ? Finding::kFine : Finding::kCheckFailed;
+      break;
+    case Outcome::End::kSignalled:
+      result.finding = Finding::kCheckFailed;
+      break;
+    case Outcome::End::kStopped:
+      result.was_stopped = true;
+      break;
+    case Outcome::End::kTimedOut:
+      result.finding = Finding::kCheckHung;
+      break;
+  }
+  if (outcome.is_stuck) result.failure = "A process that the checker left cannot be killed.";
+  return result;
+}
+
 CommandResult MountedRunner::run(fusefs::Volume& volume, const std::vector<std::string>& certain,
                                  const std::function<bool(const std::string&)>& reached) {
   CommandResult result;
@@ -138,33 +168,8 @@ CommandResult MountedRunner::run(fusefs::Volume& volume, const std::vector<std::
   reached_ = nullptr;
   // Nothing of this state is to be reached any more: what the kernel still sends belongs to an old generation.
   mount_->show(idle_->volume);
+  result = result_of(outcome, setup_.with_terminal ? "The shell" : "The checker");
   result.read_by_pages = mount_->was_read_by_pages();
-  result.output = outcome.out;
-  result.errors = outcome.err;
-  result.output_cut = outcome.is_out_cut;
-  result.errors_cut = outcome.is_err_cut;
-  result.code = outcome.code;
-  result.signal = outcome.signal;
-  switch (outcome.end) {
-    case Outcome::End::kNotStarted:
-      result.failure =
-          fmt::format("{} could not be run: {}", setup_.with_terminal ? "The shell" : "The checker", outcome.why);
-      result.is_users_fault = true;
-      break;
-    case Outcome::End::kExited:
-      result.finding = outcome.code == 0 ? Finding::kFine : Finding::kCheckFailed;
-      break;
-    case Outcome::End::kSignalled:
-      result.finding = Finding::kCheckFailed;
-      break;
-    case Outcome::End::kStopped:
-      result.was_stopped = true;
-      break;
-    case Outcome::End::kTimedOut:
-      result.finding = Finding::kCheckHung;
-      break;
-  }
-  if (outcome.is_stuck) result.failure = "A process that the checker left cannot be killed.";
   if (assumed_away_) result.finding = Finding::kAssumedAway;
   return result;
 }

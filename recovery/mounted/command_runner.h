@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string_view>
 
 #include "fusefs/mount/mount.h"
 #include "recovery/mounted/expectations.h"
@@ -29,6 +30,9 @@ struct CommandResult {
   std::string failure;       // of crashcut: the command could not be run at all
   bool is_users_fault = false;
 };
+
+// What a command that ran in a sandbox did. `who` is its name in sentences: "The checker".
+CommandResult result_of(const sandbox::Outcome& outcome, std::string_view who);
 
 // Runs the user's command on a volume.
 class CommandRunner {

@@ -124,6 +124,8 @@ std::string outcome_of(const CommandResult& result) {
   return text;
 }
 
+}  // namespace
+
 Ending ending_of(CommandResult result) {
   Ending ending = ending_of(result.finding, outcome_of(result));
   if (result.was_stopped) ending.kind = Ending::Kind::kStopped;
@@ -149,8 +151,6 @@ Ending ending_of(CommandResult result) {
   ending.errors_cut = result.errors_cut;
   return ending;
 }
-
-}  // namespace
 
 DiskRecoverer::DiskRecoverer(Setup setup) : setup_(std::move(setup)), marks_(setup_.recording.marks()) {}
 

@@ -2,8 +2,6 @@
 
 #include <link.h>
 
-#include <bit>
-
 #include "inject/arena.h"
 #include "inject/snapshot.h"
 #include "persist/hash.h"

@@ -1,0 +1,104 @@
+#include "blocklayer/crashed_drive.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "persist/check.h"
+
+namespace crashcut::blocklayer {
+namespace {
+
+// Two writes are the same to a reader who reads the same bytes of either.
+class SameBytes final : public persist::SameToReader {
+ public:
+  // `is_bottom`: no layer below has written the sector, so zeroes are there.
+  SameBytes(const DriveRecording& recording, std::size_t offset, std::size_t count, bool is_bottom)
+      : recording_(recording), offset_(offset), count_(count), is_bottom_(is_bottom) {}
+
+  bool is_same(persist::Value a, persist::Value b) const override {
+    if (is_bottom_ && a == kFromBelow) a = kZeroes;
+    if (is_bottom_ && b == kFromBelow) b = kZeroes;
+    if (a == b) return true;
+    if (a == kFromBelow || b == kFromBelow) return false;
+    if (a != kZeroes && b != kZeroes) return std::memcmp(bytes(a), bytes(b), count_) == 0;
+    static constexpr std::array<std::byte, kSectorBytesMost> kNoBytes{};
+    return std::memcmp(bytes(a == kZeroes ? b : a), kNoBytes.data(), count_) == 0;
+  }
+
+ private:
+  const std::byte* bytes(persist::Value value) const {
+    return recording_.payloads->bytes(value - 1 + offset_, count_).data();
+  }
+
+  const DriveRecording& recording_;
+  std::size_t offset_, count_;
+  bool is_bottom_;
+};
+
+// Bytes that no program has written, the same each time.
+std::byte garbage_at(Sector sector, std::size_t at) {
+  std::uint64_t x = sector * 0x9e3779b97f4a7c15u + at * 0xbf58476d1ce4e5b9u + 0x94d049bb133111ebu;
+  x ^= x >> 31;
+  x *= 0xd6e8feb86659fd93u;
+  return static_cast<std::byte>(x >> 56);
+}
+
+}  // namespace
+
+CrashedDrive::CrashedDrive(std::vector<Layer> layers, persist::Chooser& chooser)
+    : layers_(std::move(layers)), chooser_(chooser) {
+  CHECK(!layers_.empty());
+}
+
+// A fault that an earlier recovery has met is there whatever the number of others.
+Fault CrashedDrive::fault_of(std::size_t layer, Sector sector) {
+  const DriveRecording& recording = *layers_[layer].recording;
+  const auto location = recording.faults.find(sector);
+  if (location == recording.faults.end()) return Fault::kNone;
+  const auto [known, is_new] = faults_.try_emplace({layer, sector}, Fault::kNone);
+  if (!is_new) return known->second;
+  persist::Cut& cut = *layers_[layer].cut;
+  const bool is_decided = cut.candidates(location->second).size() == 1;
+  if (is_decided || fault_count_ < recording.options.faults)
+    known->second = static_cast<Fault>(cut.read(location->second, chooser_));
+  if (known->second != Fault::kNone) ++fault_count_;
+  return known->second;
+}
+
+bool CrashedDrive::is_bottom(std::size_t layer, Sector sector) const {
+  return std::all_of(layers_.begin(), layers_.begin() + static_cast<std::ptrdiff_t>(layer),
+                     [&](const Layer& below) { return below.recording->sectors.find(sector) == kNoLocation; });
+}
+
+int CrashedDrive::read(Sector sector, std::size_t offset, std::span<std::byte> out) {
+  for (std::size_t layer = layers_.size(); layer-- > 0;) {
+    const DriveRecording& recording = *layers_[layer].recording;
+    const persist::LocationId location = recording.sectors.find(sector);
+    if (location == kNoLocation) continue;
+    const Fault fault = fault_of(layer, sector);
+    if (fault == Fault::kUnreadable) return EIO;
+    if (fault == Fault::kGarbage) {
+      for (std::size_t i = 0; i < out.size(); ++i) out[i] = garbage_at(sector, offset + i);
+      return 0;
+    }
+    const SameBytes same(recording, offset, out.size(), is_bottom(layer, sector));
+    const persist::Value value = layers_[layer].cut->read(location, chooser_, same);
+    if (value == kFromBelow) continue;
+    if (value == kZeroes) break;
+    const auto bytes = recording.payloads->bytes(value - 1 + offset, out.size());
+    std::copy(bytes.begin(), bytes.end(), out.begin());
+    return 0;
+  }
+  std::fill(out.begin(), out.end(), std::byte{0});
+  return 0;
+}
+
+bool CrashedDrive::reached(std::string_view mark) {
+  const Layer& first = layers_.front();
+  const auto found = first.recording->mark_locations.find(mark);
+  return found != first.recording->mark_locations.end() && first.cut->read(found->second, chooser_) != 0;
+}
+
+}  // namespace crashcut::blocklayer

@@ -1,0 +1,573 @@
+#include "blocklayer/mount/device_mount.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <fuse_lowlevel.h>
+#include <linux/falloc.h>
+#include <linux/fs.h>
+#include <linux/fuse.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <condition_variable>
+#include <cstring>
+#include <deque>
+#include <fstream>
+#include <mutex>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "persist/check.h"
+
+namespace crashcut::blocklayer {
+namespace {
+
+constexpr fuse_ino_t kRoot = 1, kDevice = 2, kHidden = 3, kMarks = 4, kStdout = 5;
+constexpr double kForEver = 1e9;
+constexpr std::size_t kPageBytes = 4096;
+constexpr std::chrono::milliseconds kHoldMost{2};        // of a process' own time, without a request
+constexpr std::chrono::milliseconds kHoldMostWall{500};  // of the clock
+constexpr std::chrono::microseconds kLookAgain{100};
+constexpr unsigned kInFlightMost = 4096;
+
+struct Name {
+  fuse_ino_t parent;
+  std::string_view name;
+  fuse_ino_t ino;
+};
+constexpr Name kNames[] = {{kRoot, kDeviceName, kDevice},
+                           {kRoot, ".crashcut", kHidden},
+                           {kHidden, "marks", kMarks},
+                           {kHidden, "stdout", kStdout}};
+
+// What the threads of a process do. All 0 where that cannot be seen.
+struct Activity {
+  bool is_running = false;         // or about to run
+  std::chrono::nanoseconds cpu{};  // used so far
+};
+
+Activity activity_of(pid_t process) {
+  Activity activity;
+  const std::string tasks = fmt::format("/proc/{}/task", process);
+  DIR* const directory = opendir(tasks.c_str());
+  if (directory == nullptr) return activity;
+  while (const dirent* entry = readdir(directory)) {
+    if (entry->d_name[0] == '.') continue;
+    std::string line;
+    std::getline(std::ifstream(fmt::format("{}/{}/stat", tasks, entry->d_name)), line);
+    const std::size_t end = line.rfind(')');
+    activity.is_running =
+        activity.is_running || (end != std::string::npos && end + 2 < line.size() && line[end + 2] == 'R');
+    std::uint64_t cpu_ns = 0;
+    std::ifstream(fmt::format("{}/{}/schedstat", tasks, entry->d_name)) >> cpu_ns;
+    activity.cpu += std::chrono::nanoseconds(cpu_ns);
+  }
+  closedir(directory);
+  return activity;
+}
+
+}  // namespace
+
+struct DeviceMount::Server {
+  using Clock = std::chrono::steady_clock;
+  // A request that the kernel waits for.
+  struct Pending {
+    fuse_req_t request;
+    RequestId id;
+    pid_t process;
+    std::size_t bytes;  // of a write; 0: it is answered by an errno
+    bool is_write;
+    Clock::time_point since;
+  };
+  // Of a process with requests in flight.
+  struct Sender {
+    std::chrono::nanoseconds cpu_then{-1};  // used when it was first seen running after its last request
+  };
+  struct Action {
+    const std::function<void()>* run;
+    bool* is_done;
+  };
+
+  Setup setup;
+  fuse_session* session = nullptr;
+  int wake = -1;
+  std::thread thread;
+  std::atomic<std::uint64_t> request_count = 0;
+
+  std::mutex mutex;  // of the two below
+  std::condition_variable changed;
+  std::deque<Action> actions;
+  bool is_stopping = false;
+  bool is_gone = false;
+
+  // Of the serving thread.
+  ServedDevice* device = nullptr;
+  std::uint64_t generation = 1;  // of what is shown; a descriptor keeps that of its open
+  std::deque<Pending> pending;
+  std::unordered_map<pid_t, Sender> senders;
+  std::unordered_map<pid_t, std::string> names;             // of processes
+  std::unordered_map<std::uint64_t, std::string> contents;  // of special files that are read, by handle
+  std::uint64_t next_handle = 1;
+
+  void serve();
+  bool receive(fuse_buf& buffer);
+  bool run_actions();
+  bool is_quiet();
+  bool is_waiting(pid_t process);
+  void answer_oldest();
+  const std::string& name_of(pid_t process);
+
+  void write_direct(fuse_req_t request, std::uint64_t offset, std::span<const std::byte> data, bool is_fua);
+  void write_buffered(std::uint64_t offset, std::span<const std::byte> data, bool is_durable, std::string_view sender);
+  void submit(fuse_req_t request, const Request& what, std::span<const std::byte> data, bool is_write);
+};
+
+namespace {
+
+using Server = DeviceMount::Server;
+
+Server& server_of(fuse_req_t request) { return *static_cast<Server*>(fuse_req_userdata(request)); }
+
+struct stat attributes_of(Server& server, fuse_ino_t ino) {
+  struct stat found {};
+  found.st_ino = ino;
+  found.st_nlink = 1;
+  found.st_uid = geteuid();
+  found.st_gid = getegid();
+  found.st_blksize = static_cast<blksize_t>(server.device->sector_bytes());
+  switch (ino) {
+    case kRoot:
+    case kHidden:
+      found.st_mode = S_IFDIR | 0755;
+      found.st_nlink = 2;
+      break;
+    case kDevice:
+      found.st_mode = S_IFREG | 0666;
+      found.st_size = static_cast<off_t>(server.device->bytes());
+      found.st_blocks = found.st_size / 512;
+      break;
+    case kMarks:
+      found.st_mode = S_IFREG | 0444;
+      break;
+    default:
+      found.st_mode = S_IFREG | 0666;
+  }
+  return found;
+}
+
+void lookup(fuse_req_t request, fuse_ino_t parent, const char* name) {
+  for (const Name& known : kNames) {
+    if (known.parent != parent || known.name != name) continue;
+    fuse_entry_param entry{};
+    entry.ino = known.ino;
+    entry.generation = 1;
+    entry.attr = attributes_of(server_of(request), known.ino);
+    entry.attr_timeout = entry.entry_timeout = kForEver;
+    fuse_reply_entry(request, &entry);
+    return;
+  }
+  fuse_reply_err(request, ENOENT);
+}
+
+void get_attributes(fuse_req_t request, fuse_ino_t ino, fuse_file_info*) {
+  const struct stat found = attributes_of(server_of(request), ino);
+  fuse_reply_attr(request, &found, kForEver);
+}
+
+// A device has one size for ever; O_TRUNC does nothing to it.
+void set_attributes(fuse_req_t request, fuse_ino_t ino, struct stat* wanted, int what, fuse_file_info* file) {
+  if ((what & FUSE_SET_ATTR_SIZE) != 0 && ino == kDevice && wanted->st_size != 0) {
+    fuse_reply_err(request, EINVAL);
+    return;
+  }
+  get_attributes(request, ino, file);
+}
+
+void open_file(fuse_req_t request, fuse_ino_t ino, fuse_file_info* file) {
+  Server& server = server_of(request);
+  if (ino == kMarks && (file->flags & O_ACCMODE) != O_RDONLY) {
+    fuse_reply_err(request, EACCES);
+    return;
+  }
+  // The library does not know of parallel writes: without that flag the kernel lets no two threads write at a time.
+  fuse_open_out answer{};
+  answer.fh = (server.generation << 32) | (server.next_handle++ & 0xffffffffu);
+  answer.open_flags = FOPEN_DIRECT_IO | FOPEN_PARALLEL_DIRECT_WRITES;
+  fuse_reply_buf(request, reinterpret_cast<const char*>(&answer), sizeof answer);
+}
+
+bool is_stale(fuse_req_t request, const fuse_file_info* file) {
+  if (file->fh >> 32 == server_of(request).generation) return false;
+  fuse_reply_err(request, ESTALE);
+  return true;
+}
+
+void read_special(fuse_req_t request, fuse_ino_t ino, std::size_t size, off_t offset, fuse_file_info* file) {
+  Server& server = server_of(request);
+  const auto [content, is_new] = server.contents.try_emplace(file->fh);
+  if (is_new) content->second = ino == kMarks ? server.device->marks() : server.device->lines();
+  const std::string_view text = content->second;
+  const std::string_view part = text.substr(std::min(static_cast<std::size_t>(offset), text.size()), size);
+  fuse_reply_buf(request, part.data(), part.size());
+}
+
+bool is_aligned(const Server& server, std::uint64_t offset, std::uint64_t size) {
+  return offset % server.device->sector_bytes() == 0 && size % server.device->sector_bytes() == 0;
+}
+
+void read_file(fuse_req_t request, fuse_ino_t ino, std::size_t size, off_t signed_offset, fuse_file_info* file) {
+  if (is_stale(request, file)) return;
+  if (ino != kDevice) return read_special(request, ino, size, signed_offset, file);
+  Server& server = server_of(request);
+  const auto offset = static_cast<std::uint64_t>(signed_offset);
+  if ((file->flags & O_DIRECT) != 0 && !is_aligned(server, offset, size)) {
+    fuse_reply_err(request, EINVAL);
+    return;
+  }
+  const std::uint64_t end = std::min<std::uint64_t>(offset + size, server.device->bytes());
+  std::vector<std::byte> bytes(offset < end ? end - offset : 0);
+  const int error = bytes.empty() ? 0 : server.device->read(offset, bytes);
+  if (error != 0) {
+    fuse_reply_err(request, error);
+  } else {
+    fuse_reply_buf(request, reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  }
+}
+
+void write_file(fuse_req_t request, fuse_ino_t ino, const char* text, std::size_t size, off_t signed_offset,
+                fuse_file_info* file) {
+  if (is_stale(request, file)) return;
+  Server& server = server_of(request);
+  if (ino == kStdout) {
+    server.device->on_stdout({text, size});
+    fuse_reply_write(request, size);
+    return;
+  }
+  const auto offset = static_cast<std::uint64_t>(signed_offset);
+  const bool is_direct = (file->flags & O_DIRECT) != 0;
+  const bool is_durable = (file->flags & O_DSYNC) != 0;
+  if (is_direct && !is_aligned(server, offset, size)) {
+    fuse_reply_err(request, EINVAL);
+    return;
+  }
+  if (offset >= server.device->bytes()) {
+    fuse_reply_err(request, ENOSPC);
+    return;
+  }
+  const std::size_t fits = std::min<std::uint64_t>(size, server.device->bytes() - offset);
+  const auto data = std::as_bytes(std::span(text, fits));
+  if (is_direct) return server.write_direct(request, offset, data, is_durable);
+  server.write_buffered(offset, data, is_durable, server.name_of(fuse_req_ctx(request)->pid));
+  fuse_reply_write(request, fits);
+}
+
+void sync_file(fuse_req_t request, fuse_ino_t ino, int, fuse_file_info*) {
+  if (ino != kDevice) {
+    fuse_reply_err(request, 0);
+    return;
+  }
+  server_of(request).submit(request, {.kind = RequestKind::kFlush}, {}, false);
+}
+
+// linux/block/fops.c, blkdev_fallocate(): a hole reads as zeroes.
+void allocate(fuse_req_t request, fuse_ino_t ino, int mode, off_t offset, off_t length, fuse_file_info* file) {
+  if (is_stale(request, file)) return;
+  Server& server = server_of(request);
+  const int kind = mode & ~FALLOC_FL_KEEP_SIZE;
+  const auto first = static_cast<std::uint64_t>(offset), count = static_cast<std::uint64_t>(length);
+  if (ino != kDevice || (kind != FALLOC_FL_PUNCH_HOLE && kind != FALLOC_FL_ZERO_RANGE)) {
+    fuse_reply_err(request, EOPNOTSUPP);
+    return;
+  }
+  if (!is_aligned(server, first, count) || first + count > server.device->bytes() || count == 0) {
+    fuse_reply_err(request, EINVAL);
+    return;
+  }
+  const std::uint32_t sector = server.device->sector_bytes();
+  server.submit(request, {.kind = RequestKind::kZero, .first = first / sector, .count = count / sector}, {}, false);
+}
+
+void control(fuse_req_t request, fuse_ino_t ino, unsigned command, void*, fuse_file_info*, unsigned, const void*,
+             std::size_t, std::size_t out_size) {
+  Server& server = server_of(request);
+  if (ino == kDevice && command == BLKGETSIZE64 && out_size >= sizeof(std::uint64_t)) {
+    const std::uint64_t bytes = server.device->bytes();
+    fuse_reply_ioctl(request, 0, &bytes, sizeof bytes);
+  } else if (ino == kDevice && command == BLKFLSBUF) {
+    const RequestId id = server.device->issue({.kind = RequestKind::kFlush}, {});
+    server.device->complete(id);
+    fuse_reply_ioctl(request, 0, nullptr, 0);
+  } else {
+    fuse_reply_err(request, ENOTTY);
+  }
+}
+
+void close_file(fuse_req_t request, fuse_ino_t, fuse_file_info* file) {
+  server_of(request).contents.erase(file->fh);
+  fuse_reply_err(request, 0);
+}
+
+void flush_file(fuse_req_t request, fuse_ino_t, fuse_file_info*) { fuse_reply_err(request, 0); }
+
+void list(fuse_req_t request, fuse_ino_t ino, std::size_t size, off_t offset, fuse_file_info*) {
+  std::vector<char> bytes(size);
+  std::size_t used = 0;
+  off_t at = 0;
+  for (const Name& name : kNames) {
+    if (name.parent != ino || name.ino == kHidden || ++at <= offset) continue;
+    struct stat found {};
+    found.st_ino = name.ino;
+    found.st_mode = S_IFREG;
+    const std::string text(name.name);
+    const std::size_t needed = fuse_add_direntry(request, bytes.data() + used, size - used, text.c_str(), &found, at);
+    if (needed > size - used) break;
+    used += needed;
+  }
+  fuse_reply_buf(request, bytes.data(), used);
+}
+
+void refuse_create(fuse_req_t request, fuse_ino_t, const char*, mode_t, fuse_file_info*) {
+  fuse_reply_err(request, EPERM);
+}
+
+void initialise(void*, fuse_conn_info* connection) {
+  connection->want |= connection->capable & FUSE_CAP_ASYNC_DIO;
+  connection->want &= ~static_cast<unsigned>(FUSE_CAP_WRITEBACK_CACHE | FUSE_CAP_SPLICE_READ | FUSE_CAP_SPLICE_WRITE |
+                                             FUSE_CAP_SPLICE_MOVE);
+  connection->max_background = kInFlightMost;
+  connection->congestion_threshold = kInFlightMost;
+}
+
+const fuse_lowlevel_ops& operations() {
+  static const fuse_lowlevel_ops table = [] {
+    fuse_lowlevel_ops made{};
+    made.init = initialise;
+    made.lookup = lookup;
+    made.getattr = get_attributes;
+    made.setattr = set_attributes;
+    made.open = open_file;
+    made.read = read_file;
+    made.write = write_file;
+    made.fsync = sync_file;
+    made.fallocate = allocate;
+    made.ioctl = control;
+    made.flush = flush_file;
+    made.release = close_file;
+    made.readdir = list;
+    made.create = refuse_create;
+    return made;
+  }();
+  return table;
+}
+
+std::string sentence_for_failed_mount(const std::string& directory) {
+  if (access("/dev/fuse", F_OK) != 0)
+    return "There is no /dev/fuse on this machine: load the kernel module fuse (modprobe fuse), or give the container "
+           "the device.";
+  return fmt::format(
+      "Cannot mount a FUSE filesystem at {}: as root it works, and as another user where fusermount3 is "
+      "installed (Debian: fuse3).",
+      directory);
+}
+
+}  // namespace
+
+// ---- requests -------------------------------------------------------------------------------------------------------
+
+const std::string& Server::name_of(pid_t process) {
+  const auto [found, is_new] = names.try_emplace(process);
+  if (is_new) std::getline(std::ifstream(fmt::format("/proc/{}/comm", process)), found->second);
+  return found->second;
+}
+
+void Server::submit(fuse_req_t request, const Request& what, std::span<const std::byte> data, bool is_write) {
+  const pid_t process = fuse_req_ctx(request)->pid;
+  Request named = what;
+  named.sender = name_of(process);
+  const RequestId id = device->issue(named, data);
+  senders[process] = {};
+  pending.push_back({request, id, process, data.size(), is_write, Clock::now()});
+}
+
+void Server::write_direct(fuse_req_t request, std::uint64_t offset, std::span<const std::byte> data, bool is_fua) {
+  const std::uint32_t sector = device->sector_bytes();
+  submit(request,
+         {.kind = RequestKind::kWrite, .first = offset / sector, .count = data.size() / sector, .is_fua = is_fua}, data,
+         true);
+}
+
+// Whole sectors, a request a page. What of a sector is not written stays as it is.
+void Server::write_buffered(std::uint64_t offset, std::span<const std::byte> data, bool is_durable,
+                            std::string_view sender) {
+  const std::uint32_t sector = device->sector_bytes();
+  while (!data.empty()) {
+    const std::uint64_t page_end = (offset / kPageBytes + 1) * kPageBytes;
+    const std::size_t count = std::min<std::uint64_t>(data.size(), page_end - offset);
+    const std::uint64_t first = offset / sector, last = (offset + count - 1) / sector;
+    std::vector<std::byte> whole((last - first + 1) * sector);
+    const bool is_partial = whole.size() != count;
+    if (is_partial && device->read(first * sector, whole) != 0) std::fill(whole.begin(), whole.end(), std::byte{0});
+    std::copy_n(data.begin(), count, whole.begin() + static_cast<std::ptrdiff_t>(offset - first * sector));
+    const RequestId id = device->issue(
+        {.kind = RequestKind::kWrite, .first = first, .count = last - first + 1, .is_buffered = true, .sender = sender},
+        whole);
+    device->complete(id);
+    offset += count;
+    data = data.subspan(count);
+  }
+  if (is_durable) device->complete(device->issue({.kind = RequestKind::kFlush, .sender = sender}, {}));
+}
+
+void Server::answer_oldest() {
+  const Pending oldest = pending.front();
+  pending.pop_front();
+  device->complete(oldest.id);
+  if (oldest.is_write) {
+    fuse_reply_write(oldest.request, oldest.bytes);
+  } else {
+    fuse_reply_err(oldest.request, 0);
+  }
+}
+
+// Whether a process will send no request before one is answered: all of its threads sleep, or it has run for a while
+// and sent none.
+bool Server::is_waiting(pid_t process) {
+  const Activity activity = activity_of(process);
+  if (!activity.is_running) return true;
+  Sender& sender = senders[process];
+  if (sender.cpu_then.count() < 0) sender.cpu_then = activity.cpu;
+  return activity.cpu - sender.cpu_then >= kHoldMost;
+}
+
+bool Server::is_quiet() {
+  if (Clock::now() - pending.front().since >= kHoldMostWall) return true;
+  std::vector<pid_t> seen;
+  for (const Pending& request : pending) {
+    if (std::find(seen.begin(), seen.end(), request.process) != seen.end()) continue;
+    seen.push_back(request.process);
+    if (!is_waiting(request.process)) return false;
+  }
+  return true;
+}
+
+bool Server::receive(fuse_buf& buffer) {
+  const int length = fuse_session_receive_buf(session, &buffer);
+  if (length == -EINTR || length == -EAGAIN) return true;
+  if (length <= 0) return false;
+  request_count.fetch_add(1, std::memory_order_relaxed);
+  fuse_session_process_buf(session, &buffer);
+  return true;
+}
+
+// False: it is to stop.
+bool Server::run_actions() {
+  std::unique_lock lock(mutex);
+  while (!actions.empty()) {
+    const Action action = actions.front();
+    actions.pop_front();
+    (*action.run)();
+    *action.is_done = true;
+    changed.notify_all();
+  }
+  return !is_stopping;
+}
+
+// Requests that are there come first, then what others want between requests, then answers.
+void Server::serve() {
+  fuse_buf buffer{};
+  pollfd watched[] = {{fuse_session_fd(session), POLLIN, 0}, {wake, POLLIN, 0}};
+  for (;;) {
+    const timespec wait = {0, pending.empty() ? 0 : std::chrono::nanoseconds(kLookAgain).count()};
+    const timespec none = {0, 0};
+    const bool can_answer = !pending.empty() && ppoll(watched, 1, &none, nullptr) == 0 && is_quiet();
+    ppoll(watched, 2, can_answer ? &none : pending.empty() ? nullptr : &wait, nullptr);
+    if (watched[0].revents != 0) {
+      if (!receive(buffer)) break;
+      continue;
+    }
+    if (watched[1].revents != 0) {
+      std::uint64_t count;
+      [[maybe_unused]] const ssize_t taken = read(wake, &count, sizeof count);
+    }
+    if (!run_actions()) break;
+    if (can_answer) answer_oldest();
+  }
+  free(buffer.mem);
+  const std::lock_guard lock(mutex);
+  is_gone = true;
+  changed.notify_all();
+}
+
+// ---- life -----------------------------------------------------------------------------------------------------------
+
+DeviceMount::DeviceMount(std::unique_ptr<Server> server) : server_(std::move(server)) {}
+
+tl::expected<std::unique_ptr<DeviceMount>, std::string> DeviceMount::start(const Setup& setup, ServedDevice& device) {
+  auto server = std::make_unique<Server>();
+  server->setup = setup;
+  server->device = &device;
+  std::string options = "fsname=crashcut,subtype=crashcut-device,noatime";
+  if (setup.allow_others) options += ",allow_other";
+  std::string program = "crashcut", flag = "-o";
+  char* words[] = {program.data(), flag.data(), options.data(), nullptr};
+  fuse_args arguments = FUSE_ARGS_INIT(3, words);
+  server->session = fuse_session_new(&arguments, &operations(), sizeof(fuse_lowlevel_ops), server.get());
+  fuse_opt_free_args(&arguments);
+  if (server->session == nullptr) return tl::unexpected("libfuse3 refused its options: " + options);
+  if (fuse_session_mount(server->session, setup.directory.c_str()) != 0) {
+    fuse_session_destroy(server->session);
+    return tl::unexpected(sentence_for_failed_mount(setup.directory));
+  }
+  server->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  CHECK(server->wake >= 0);
+  server->thread = std::thread([serving = server.get()] { serving->serve(); });
+  return std::unique_ptr<DeviceMount>(new DeviceMount(std::move(server)));
+}
+
+DeviceMount::~DeviceMount() {
+  {
+    const std::lock_guard lock(server_->mutex);
+    server_->is_stopping = true;
+  }
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const ssize_t written = write(server_->wake, &one, sizeof one);
+  server_->thread.join();
+  umount2(server_->setup.directory.c_str(), MNT_DETACH);
+  fuse_session_unmount(server_->session);
+  fuse_session_destroy(server_->session);
+  close(server_->wake);
+}
+
+void DeviceMount::between_requests(const std::function<void()>& action) {
+  bool is_done = false;
+  std::unique_lock lock(server_->mutex);
+  if (server_->is_gone) return;
+  server_->actions.push_back({&action, &is_done});
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const ssize_t written = write(server_->wake, &one, sizeof one);
+  server_->changed.wait(lock, [&] { return is_done || server_->is_gone; });
+}
+
+void DeviceMount::show(ServedDevice& device) {
+  between_requests([&] {
+    while (!server_->pending.empty()) server_->answer_oldest();
+    server_->device = &device;
+    ++server_->generation;
+    server_->contents.clear();
+    server_->names.clear();
+    server_->senders.clear();
+  });
+}
+
+std::uint64_t DeviceMount::request_count() const { return server_->request_count; }
+
+}  // namespace crashcut::blocklayer

@@ -1,0 +1,76 @@
+// DeviceMount: a device as a file of a FUSE mount, for any program: pwrite, O_DIRECT, libaio, io_uring.
+//
+// The mount has the file `device`, of a fixed size, and the hidden directory .crashcut with the files marks and stdout.
+// What arrives: every read and write in the bytes that were asked for, nothing is cached by the kernel. A write through
+//   a descriptor with O_DIRECT is a request to the drive, with O_DSYNC or RWF_DSYNC one with FUA. Any other write is
+//   buffered: whole sectors, in pages of 4096 bytes, and the program does not wait for the drive. fsync, fdatasync and
+//   BLKFLSBUF are flushes. fallocate(FALLOC_FL_ZERO_RANGE) and (FALLOC_FL_PUNCH_HOLE) write zeroes, as on a block
+//   device. BLKGETSIZE64 works. A misaligned O_DIRECT request is EINVAL, and what lies behind the end ENOSPC.
+// As few requests complete as the program allows: a request is answered, the oldest first, only when every thread of
+// the
+//   processes that wait sleeps, or has run for two milliseconds without another request. So whatever a program does not
+//   wait for is still in flight.
+// Does not model: BLKGETSIZE, BLKDISCARD and BLKZEROOUT, which the kernel does not pass on to FUSE; shared mappings
+//   (ENODEV); sync(), which flushes no drive.
+// Threads: one serves the kernel, and calls the device; all other calls from any other thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <tl/expected.hpp>
+
+#include "blocklayer/recorder.h"
+
+namespace crashcut::blocklayer {
+
+// What a mount serves.
+class ServedDevice {
+ public:
+  virtual ~ServedDevice() = default;
+  virtual std::uint64_t bytes() const = 0;
+  virtual std::uint32_t sector_bytes() const = 0;
+  // All of it lies inside the device. Returns 0 or an errno.
+  virtual int read(std::uint64_t offset, std::span<std::byte> out) = 0;
+  // As in DriveRecorder. `data` is empty unless it is a write.
+  virtual RequestId issue(const Request& request, std::span<const std::byte> data) = 0;
+  virtual void complete(RequestId id) = 0;
+  // The text of .crashcut/marks and .crashcut/stdout.
+  virtual std::string marks() { return {}; }
+  virtual std::string lines() { return {}; }
+  // What is written to .crashcut/stdout.
+  virtual void on_stdout(std::string_view) {}
+};
+
+inline constexpr std::string_view kDeviceName = "device";
+
+class DeviceMount {
+ public:
+  struct Setup {
+    std::string directory;  // exists
+    bool allow_others = false;
+  };
+  // The error is a sentence.
+  static tl::expected<std::unique_ptr<DeviceMount>, std::string> start(const Setup& setup, ServedDevice& device);
+  // Unmounts.
+  ~DeviceMount();
+
+  // From now on it serves `device`. Files that are open are stale.
+  void show(ServedDevice& device);
+  // Runs `action` in the serving thread, after all requests that were made before this call were received.
+  void between_requests(const std::function<void()>& action);
+
+  std::uint64_t request_count() const;
+
+  struct Server;
+
+ private:
+  explicit DeviceMount(std::unique_ptr<Server> server);
+  std::unique_ptr<Server> server_;
+};
+
+}  // namespace crashcut::blocklayer

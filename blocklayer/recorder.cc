@@ -1,0 +1,205 @@
+#include "blocklayer/recorder.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "persist/check.h"
+
+namespace crashcut::blocklayer {
+namespace {
+
+constexpr std::uint32_t kFaultOp = 1;
+
+EventKind kind_of_write(RequestKind kind) {
+  switch (kind) {
+    case RequestKind::kZero:
+      return EventKind::kZero;
+    case RequestKind::kDiscard:
+      return EventKind::kDiscard;
+    default:
+      return EventKind::kWrite;
+  }
+}
+
+std::string text_of(const Request& request) {
+  const std::string sender = request.sender.empty() ? "" : fmt::format("{}: ", request.sender);
+  if (request.kind == RequestKind::kFlush) return sender + "flush()";
+  const std::string_view name = request.kind == RequestKind::kWrite  ? "write"
+                                : request.kind == RequestKind::kZero ? "write_zeroes"
+                                                                     : "discard";
+  const std::string_view flags = request.is_fua ? ", FUA" : request.is_buffered ? ", buffered" : "";
+  if (request.count == 1) return fmt::format("{}{}(sector {}{})", sender, name, request.first, flags);
+  return fmt::format("{}{}(sectors {} to {}{})", sender, name, request.first, request.first + request.count - 1, flags);
+}
+
+}  // namespace
+
+DriveRecorder::DriveRecorder(const DriveOptions& options, std::shared_ptr<const Payloads> payloads)
+    : recording_(std::make_shared<DriveRecording>()) {
+  CHECK(check_options(options));
+  recording_->options = options;
+  recording_->payloads = std::move(payloads);
+  recording_->ops.emplace_back("the starting state");
+  if (options.faults > 0) recording_->ops.emplace_back("sectors go bad");
+}
+
+persist::LocationId DriveRecorder::location_of(Sector sector) {
+  persist::LocationId& location = recording_->sectors.at(sector);
+  if (location == kNoLocation) {
+    location = recording_->log.add_location(kFromBelow);
+    recording_->locations.push_back({DriveRecording::Place::kSector, sector});
+  }
+  return location;
+}
+
+persist::Value DriveRecorder::value_of(const InFlight& request, Sector sector) const {
+  if (request.kind != RequestKind::kWrite) return kZeroes;
+  return request.payload + (sector - request.first) * recording_->options.sector_bytes + 1;
+}
+
+// An edge from the last event of a sector is harmless if `span`, which is in with this event, hides all that the edge
+// puts in: then the cut with that event and the cut without it read the same.
+void DriveRecorder::add_event(const InFlight& request, EventKind kind, Sector first, Sector last, const Span& span) {
+  persist::Log& log = recording_->log;
+  writes_.clear();
+  for (Sector sector = first; sector <= last; ++sector) {
+    const persist::LocationId location = location_of(sector);
+    writes_.emplace_back(location, value_of(request, sector));
+    last_spans_.resize(recording_->locations.size());
+    const EventId before = log.last_write(location);
+    if (before != persist::kNoEvent && last_spans_[location].is_within(span) &&
+        std::find(after_.begin(), after_.end(), before) == after_.end()) {
+      after_.push_back(before);
+    }
+    last_spans_[location] = span;
+  }
+  log.add_event(request.op, writes_, after_);
+  recording_->event_kinds.push_back(kind);
+  after_.clear();
+}
+
+void DriveRecorder::add_writes(const InFlight& request, EventKind kind) {
+  const Tear tear = recording_->options.tear;
+  const Sector last = request.first + request.count - 1;
+  if (request.is_whole) return add_event(request, kind, request.first, last, request.span_of(last, tear));
+  for (Sector sector = request.first; sector <= last; ++sector) {
+    if (tear == Tear::kPrefix && sector > request.first) after_.push_back(request.event_of(sector - 1));
+    add_event(request, kind, sector, sector, request.span_of(sector, tear));
+  }
+}
+
+void DriveRecorder::add_overtaking(const InFlight& earlier, const InFlight& later) {
+  const Sector first = std::max(earlier.first, later.first);
+  const Sector end = std::min(earlier.first + earlier.count, later.first + later.count);
+  const Tear tear = recording_->options.tear;
+  for (Sector sector = first; sector < end; ++sector) {
+    const Span a = earlier.span_of(sector, tear), b = later.span_of(sector, tear);
+    after_ = {earlier.event_of(sector), later.event_of(sector)};
+    add_event(earlier, EventKind::kAgain, sector, sector, {std::min(a.first, b.first), std::max(a.last, b.last)});
+  }
+  if (first < end) ++recording_->overlaps;
+}
+
+RequestId DriveRecorder::issue(const Request& request) {
+  DriveRecording& recording = *recording_;
+  const bool is_cacheless = recording.options.cache == Cache::kNone;
+  const bool is_write = request.kind == RequestKind::kWrite || request.kind == RequestKind::kZero;
+  CHECK((request.kind == RequestKind::kFlush) == (request.count == 0));
+  for (Sector sector = request.first; recording.options.faults > 0 && sector < request.first + request.count;
+       ++sector) {
+    if (!recording.faults.contains(sector)) add_fault(sector);
+  }
+  recording.ops.push_back(text_of(request));
+  InFlight made{.id = next_id_++,
+                .kind = request.kind,
+                .makes_durable = is_write && !request.is_buffered && (request.is_fua || is_cacheless) &&
+                                 recording.options.cache != Cache::kLies,
+                .is_whole = is_atomic(recording.options, request.first, request.count),
+                .first = request.first,
+                .count = request.count,
+                .first_event = static_cast<EventId>(recording.log.event_count()),
+                .payload = request.payload,
+                .op = static_cast<std::uint32_t>(recording.ops.size() - 1),
+                .covered_count = completed_.size()};
+  if (request.kind != RequestKind::kFlush) {
+    add_writes(made, kind_of_write(request.kind));
+    for (const InFlight& earlier : in_flight_) {
+      if (earlier.kind != RequestKind::kFlush) add_overtaking(earlier, made);
+    }
+  }
+  in_flight_.push_back(made);
+  return made.id;
+}
+
+void DriveRecorder::add_barrier(std::uint32_t op, EventKind kind, std::span<const persist::Write> writes,
+                                std::span<const EventId> after) {
+  recording_->log.add_barrier(op, writes, after);
+  recording_->event_kinds.push_back(kind);
+}
+
+void DriveRecorder::complete(RequestId id) {
+  const auto found =
+      std::find_if(in_flight_.begin(), in_flight_.end(), [&](const InFlight& other) { return other.id == id; });
+  CHECK(found != in_flight_.end());
+  const InFlight request = *found;
+  in_flight_.erase(found);
+  if (request.kind == RequestKind::kFlush) {
+    std::span<const EventId> after;
+    if (recording_->options.cache != Cache::kLies && request.covered_count > covered_) {
+      after = std::span(completed_).subspan(covered_, request.covered_count - covered_);
+      covered_ = request.covered_count;
+    }
+    return add_barrier(request.op, EventKind::kFlush, {}, after);
+  }
+  if (request.kind == RequestKind::kDiscard) return;  // no flush settles it
+  const auto event_count = static_cast<EventId>(request.is_whole ? 1 : request.count);
+  const std::size_t first = completed_.size();
+  for (EventId e = request.first_event; e < request.first_event + event_count; ++e) completed_.push_back(e);
+  if (!request.makes_durable) return;
+  add_barrier(request.op, EventKind::kDurable, {}, std::span(completed_).subspan(first));
+}
+
+void DriveRecorder::mark(const std::string& text) {
+  DriveRecording& recording = *recording_;
+  recording.ops.push_back(fmt::format("mark(\"{}\")", text));
+  auto found = recording.mark_locations.find(text);
+  if (found == recording.mark_locations.end()) {
+    found = recording.mark_locations.emplace(text, recording.log.add_location(0)).first;
+    recording.locations.push_back({DriveRecording::Place::kMark, recording.mark_texts.size()});
+    recording.mark_texts.push_back(text);
+  }
+  const persist::Write write(found->second, 1);
+  add_barrier(static_cast<std::uint32_t>(recording.ops.size() - 1), EventKind::kMark, std::span(&write, 1), {});
+}
+
+void DriveRecorder::make_durable() {
+  recording_->log.make_durable();
+  recording_->event_kinds.push_back(EventKind::kFlush);
+  completed_.clear();
+  covered_ = 0;
+  for (InFlight& request : in_flight_) request.covered_count = 0;
+  // Faults are never durable: those so far are forgotten, and may come from now on.
+  std::vector<Sector> written;
+  for (const auto& [sector, location] : recording_->faults) written.push_back(sector);
+  std::sort(written.begin(), written.end());
+  for (const Sector sector : written) add_fault(sector);
+}
+
+// A fault is an event that waits for nothing but that its sector was written to. How many there are at most is up to
+// the reader (blocklayer/crashed_drive.h).
+void DriveRecorder::add_fault(Sector sector) {
+  DriveRecording& recording = *recording_;
+  const persist::LocationId location = recording.log.add_location(static_cast<persist::Value>(Fault::kNone));
+  recording.locations.push_back({DriveRecording::Place::kFault, sector});
+  recording.faults[sector] = location;
+  for (const Fault fault : {Fault::kUnreadable, Fault::kGarbage}) {
+    const persist::Write write(location, static_cast<persist::Value>(fault));
+    recording.log.add_event(kFaultOp, std::span(&write, 1), {});
+    recording.event_kinds.push_back(EventKind::kFault);
+  }
+}
+
+void DriveRecorder::seal() { recording_->log.seal(); }
+
+}  // namespace crashcut::blocklayer

@@ -1,0 +1,108 @@
+// DriveRecorder: turns the requests that a drive was sent into events and their persist order, as drive.h says.
+//
+// The events of a write stand where it was issued: one event a sector, or one for all of its sectors if the drive
+// writes
+//   them whole. A completed flush is a barrier (persist/log.h) that stands where it completed: it persists after the
+//   writes that had completed when it was issued, and before every request that was issued after it completed. A write
+//   that was issued in between is tied to it in neither direction. A completed FUA write is a barrier after itself. A
+//   mark is a barrier after nothing.
+// Edges between two writes of one sector make no difference to what can be read, but let equal neighbours count as one
+//   candidate. The later event gets one if its own sectors hide all that the edge would put in.
+// If a write is issued while another write of the same sector is in flight, the earlier one may still land last: an
+//   event of its own for each such sector, after both.
+//
+// Cost: a request costs its sectors, and one step for each request in flight.
+// Threads: the caller serialises.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "blocklayer/recording.h"
+
+namespace crashcut::blocklayer {
+
+enum class RequestKind : std::uint8_t { kWrite, kZero, kDiscard, kFlush };
+
+struct Request {
+  RequestKind kind = RequestKind::kWrite;
+  Sector first = 0;
+  std::uint64_t count = 0;       // of sectors; 0 for a flush
+  std::uint64_t payload = 0;     // kWrite: the place of its bytes
+  bool is_fua = false;           // kWrite, kZero
+  bool is_buffered = false;      // kWrite, kZero: in the page cache of the host
+  std::string_view sender = {};  // the program, for reports
+};
+
+using RequestId = std::uint64_t;
+
+class DriveRecorder {
+ public:
+  DriveRecorder(const DriveOptions& options, std::shared_ptr<const Payloads> payloads);
+
+  // The drive has received it.
+  RequestId issue(const Request& request);
+  // The drive has answered it. A request that is never completed was in flight to the end.
+  void complete(RequestId id);
+  void mark(const std::string& text);
+  // All so far is durable, whatever the drive.
+  void make_durable();
+  // Ends the recording.
+  void seal();
+
+  std::size_t in_flight_count() const { return in_flight_.size(); }
+  DriveRecording& recording() { return *recording_; }
+  std::shared_ptr<DriveRecording> shared_recording() { return recording_; }
+
+ private:
+  using EventId = persist::EventId;
+
+  // The sectors that an event's own request puts in together with it: those of the event, and those before them if the
+  // write tears as a prefix.
+  struct Span {
+    Sector first = 0, last = 0;
+    bool is_within(const Span& other) const { return first >= other.first && last <= other.last; }
+  };
+  struct InFlight {
+    RequestId id;
+    RequestKind kind;
+    bool makes_durable;  // by its completion: FUA, or a drive without a cache
+    bool is_whole;       // one event for all sectors
+    Sector first;
+    std::uint64_t count;
+    EventId first_event;
+    std::uint64_t payload;
+    std::uint32_t op;
+    std::size_t covered_count;  // kFlush: of completed_ when it was issued
+
+    EventId event_of(Sector sector) const {
+      return is_whole ? first_event : first_event + static_cast<EventId>(sector - first);
+    }
+    Span span_of(Sector sector, Tear tear) const {
+      if (is_whole) return {first, first + count - 1};
+      return {tear == Tear::kPrefix ? first : sector, sector};
+    }
+  };
+
+  persist::LocationId location_of(Sector sector);
+  persist::Value value_of(const InFlight& request, Sector sector) const;
+  void add_event(const InFlight& request, EventKind kind, Sector first, Sector last, const Span& span);
+  void add_writes(const InFlight& request, EventKind kind);
+  // `earlier`, which is in flight, may land after `later`.
+  void add_overtaking(const InFlight& earlier, const InFlight& later);
+  void add_barrier(std::uint32_t op, EventKind kind, std::span<const persist::Write> writes,
+                   std::span<const EventId> after);
+  void add_fault(Sector sector);
+
+  std::shared_ptr<DriveRecording> recording_;
+  std::vector<InFlight> in_flight_;  // in the order of issue
+  std::vector<Span> last_spans_;     // by location: of the last event that wrote it
+  RequestId next_id_ = 1;
+  std::vector<EventId> completed_;  // events of writes that have completed, in that order
+  std::size_t covered_ = 0;         // the first so many of completed_ are below a barrier
+  std::vector<EventId> after_;      // scratch
+  std::vector<persist::Write> writes_;
+};
+
+}  // namespace crashcut::blocklayer

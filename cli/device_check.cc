@@ -1,0 +1,192 @@
+#include "cli/device_check.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <boost/filesystem.hpp>
+#include <charconv>
+#include <chrono>
+
+#include "blocklayer/mount/device_mount.h"
+#include "cli/interrupts.h"
+#include "cli/progress_line.h"
+#include "recovery/device/check.h"
+#include "recovery/result/words.h"
+
+namespace crashcut::cli {
+namespace {
+
+using result::Failure;
+using result::wrong_use;
+namespace fs = boost::filesystem;
+
+constexpr const char* kOnlyForDevices[] = {"--device-size", "--cache",           "--tear",
+                                           "--atomic",      "--atomic-boundary", "--faults"};
+constexpr const char* kNotForDevices[] = {"--file",  "--backup",  "--tree", "--expect", "--no-durable", "--remount",
+                                          "--image", "--profile", "--data", "-o",       "--block",      "--from"};
+
+// "64M"; 0 where it makes no sense.
+std::uint64_t parse_size(const std::string& text) {
+  std::uint64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc{} || number == 0) return 0;
+  const std::string_view unit(end, static_cast<std::size_t>(text.data() + text.size() - end));
+  const int shift = unit.empty() ? 0 : unit == "K" ? 10 : unit == "M" ? 20 : unit == "G" ? 30 : -1;
+  constexpr std::uint64_t kMost = std::uint64_t{1} << 44;
+  return shift < 0 || number > kMost >> shift ? 0 : number << shift;
+}
+
+tl::expected<blocklayer::DriveOptions, Failure> drive_of(const MountedOptions& options, const DeviceOptions& device) {
+  const auto cache = blocklayer::parse_cache(device.cache);
+  if (!cache) return wrong_use("--cache: " + cache.error());
+  const auto tear = blocklayer::parse_tear(device.tear);
+  if (!tear) return wrong_use("--tear: " + tear.error());
+  const blocklayer::DriveOptions drive{.sector_bytes = options.common.sector_bytes,
+                                       .cache = *cache,
+                                       .tear = *tear,
+                                       .atomic_sectors = device.atomic_sectors,
+                                       .boundary_sectors = device.boundary_sectors,
+                                       .faults = device.faults};
+  if (const auto ok = blocklayer::check_options(drive); !ok) return wrong_use(ok.error());
+  return drive;
+}
+
+tl::expected<int, Failure> search(ReportOptions reports, const device::CheckPlan& plan, const result::Head& head,
+                                  const mounted::Recorded& recorded, const search::Rest* before) {
+  ProgressLine line(reports.quiet);
+  search::Hooks hooks;
+  hooks.is_interrupted = is_interrupted;
+  hooks.on_progress = [&](const result::Progress& progress) { line.show(progress); };
+  const SearchSignals signals;
+  auto checked = device::check(plan, head, recorded, hooks, before);
+  line.clear();
+  if (!checked) return tl::unexpected(checked.error());
+  keep_rest(reports, "check", checked->rest, checked->result);
+  return report(reports, checked->result);
+}
+
+tl::expected<mounted::Recorded, Failure> record(const device::RecordPlan& plan) {
+  const bool with_terminal = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO) && !plan.program.lines_are_marks;
+  auto recorded = device::record(plan, with_terminal);
+  if (!recorded || recorded->timed_out || (recorded->exited && recorded->code == 0)) return recorded;
+  const std::string how = recorded->exited ? fmt::format("ended with status {}", recorded->code)
+                                           : fmt::format("was killed by {}", result::signal_text(recorded->signal));
+  return wrong_use(
+      fmt::format("The program itself failed, before any crash was tried: it {}. The device is the file {} in the "
+                  "directory in which "
+                  "it starts, $CRASHCUT_DEVICE.",
+                  how, blocklayer::kDeviceName));
+}
+
+}  // namespace
+
+void add_device_options(CLI::App& command, DeviceOptions& options) {
+  const std::string group = "On a raw device";
+  command
+      .add_flag("--device", options.is_device,
+                "the disk is a raw device: the file `device` in the directory in which the program starts, also in "
+                "$CRASHCUT_DEVICE; needs --check")
+      ->group(group);
+  command.add_option("--device-size", options.size, "how large it is, with K, M or G (default: 64M)")
+      ->type_name("BYTES")
+      ->group(group);
+  command
+      .add_option("--cache", options.cache,
+                  "the drive's cache: volatile (default), none (what is done is durable), lies (flushes do nothing)")
+      ->type_name("volatile|none|lies")
+      ->group(group);
+  command
+      .add_option("--tear", options.tear,
+                  "what is left of a write of several sectors: any of them (default), the first ones, all or nothing")
+      ->type_name("any|prefix|none")
+      ->group(group);
+  command
+      .add_option("--atomic", options.atomic_sectors,
+                  "a write of at most so many sectors is left whole or not at all (NVMe: AWUPF; default: 1)")
+      ->type_name("SECTORS")
+      ->group(group);
+  command
+      .add_option("--atomic-boundary", options.boundary_sectors,
+                  "unless it crosses a multiple of so many sectors (NVMe: NABSPF; default: there is none)")
+      ->type_name("SECTORS")
+      ->group(group);
+  command
+      .add_option("--faults", options.faults,
+                  "so many sectors may have gone bad too: they cannot be read, or read as something else (default: 0)")
+      ->type_name("N")
+      ->group(group);
+}
+
+tl::expected<void, Failure> check_beside_device(const CLI::App& command, const DeviceOptions& options) {
+  const auto first_given = [&](const auto& names) -> const char* {
+    for (const char* name : names) {
+      if (command.count(name) > 0) return name;
+    }
+    return nullptr;
+  };
+  if (!options.is_device) {
+    const char* given = first_given(kOnlyForDevices);
+    if (given == nullptr) return {};
+    return wrong_use(fmt::format("{} is for --device.", given));
+  }
+  if (const char* given = first_given(kNotForDevices))
+    return wrong_use(fmt::format("{} is for a filesystem: a raw device (--device) has none.", given));
+  if (command.count("--check") == 0)
+    return wrong_use("--device needs --check: only your own checker can say what a raw device must hold.");
+  return {};
+}
+
+tl::expected<int, Failure> check_device(const MountedOptions& options, const DeviceOptions& device,
+                                        const std::vector<std::string>& words) {
+  ReportOptions reports = options.common.reports;
+  if (auto ok = check_reports(reports); !ok) return tl::unexpected(ok.error());
+  const auto drive = drive_of(options, device);
+  if (!drive) return tl::unexpected(drive.error());
+  const std::uint64_t bytes = parse_size(device.size);
+  if (bytes == 0 || bytes % drive->sector_bytes != 0)
+    return wrong_use(
+        fmt::format("--device-size {}: it is a number of bytes, 16384G at most, and a multiple of the "
+                    "sector, {}.",
+                    device.size, drive->sector_bytes));
+  auto plans = make_mounted_plans(options, words);
+  if (!plans) return tl::unexpected(plans.error());
+  device::CheckPlan plan{plans->check, *drive};
+  device::RecordPlan record_plan{plans->record, bytes, drive->sector_bytes};
+  reports.directory = plan.common.directory;
+  record_plan.program.is_stdout_taken = reports.is_stdout_taken();
+  const result::Head head = device::head_of(plan, words);
+  print_head(reports, head);
+  const auto begin = std::chrono::steady_clock::now();
+  const auto recorded = record(record_plan);
+  if (!recorded) return tl::unexpected(recorded.error());
+  if (!reports.quiet) print(reports.out(), mounted::recorded_text(*recorded, plan.common));
+  // A limit of nothing would be none.
+  constexpr std::chrono::duration<double> kLeastTime{0.01};
+  std::chrono::duration<double>& limit = plan.common.search.time_limit;
+  const std::chrono::duration<double> used = std::chrono::steady_clock::now() - begin;
+  if (limit.count() > 0) limit = std::max(limit - used, kLeastTime);
+  plan.common.search.known = known_tokens();
+  return search(reports, plan, head, *recorded, nullptr);
+}
+
+bool is_device_rest(const std::string& text) { return device::is_rest(text); }
+
+tl::expected<int, Failure> resume_device(const MountedOptions& options, const std::string& directory,
+                                         const std::string& text) {
+  ReportOptions reports = options.common.reports;
+  auto stopped = device::read_rest(text);
+  if (!stopped) return wrong_use(fmt::format("{}: {}", directory, stopped.error()));
+  search::Plan& plan = stopped->plan.common.search;
+  const auto bounds = make_plan(options.common);
+  if (!bounds) return tl::unexpected(bounds.error());
+  plan.jobs = bounds->jobs;
+  plan.max_recoveries = bounds->max_recoveries;
+  plan.time_limit = bounds->time_limit;
+  plan.wants_all = plan.wants_all || reports.outcomes;
+  stopped->plan.common.directory = reports.directory = fs::canonical(directory).string();
+  const result::Head head = device::head_of(stopped->plan, stopped->words);
+  print_head(reports, head);
+  return search(reports, stopped->plan, head, stopped->recorded, &stopped->rest);
+}
+
+}  // namespace crashcut::cli

@@ -1,0 +1,32 @@
+// crashcut check --device: a program on a raw device.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+#include "cli/mounted_options.h"
+
+namespace crashcut::cli {
+
+// As typed.
+struct DeviceOptions {
+  bool is_device = false;
+  std::string size = "64M";
+  std::string cache = "volatile", tear = "any";
+  std::uint32_t atomic_sectors = 1, boundary_sectors = 0;
+  std::uint32_t faults = 0;
+};
+
+void add_device_options(CLI::App& command, DeviceOptions& options);
+// Whether options were given that need --device, or that do not go with it.
+tl::expected<void, result::Failure> check_beside_device(const CLI::App& command, const DeviceOptions& options);
+
+tl::expected<int, result::Failure> check_device(const MountedOptions& options, const DeviceOptions& device,
+                                                const std::vector<std::string>& words);
+// Goes on where a search stopped. `text` is what it left.
+bool is_device_rest(const std::string& text);
+tl::expected<int, result::Failure> resume_device(const MountedOptions& options, const std::string& directory,
+                                                 const std::string& text);
+
+}  // namespace crashcut::cli

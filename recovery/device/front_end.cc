@@ -1,0 +1,151 @@
+#include "recovery/device/front_end.h"
+
+#include <fmt/format.h>
+#include <sched.h>
+
+#include <boost/filesystem.hpp>
+
+#include "recovery/device/runner.h"
+#include "recovery/device/token.h"
+#include "recovery/mounted/explain.h"
+#include "recovery/mounted/record.h"
+#include "recovery/mounted/recoverer.h"
+#include "recovery/mounted/token.h"
+#include "recovery/search/worker.h"
+
+namespace crashcut::device {
+namespace {
+
+using blocklayer::CrashedDrive;
+using blocklayer::DriveRecording;
+
+// Runs the user's checker on a crashed drive.
+class DeviceRecoverer final : public search::Recoverer {
+ public:
+  DeviceRecoverer(const DriveRecording& recording, std::uint64_t bytes, DeviceRunner& runner)
+      : recording_(recording), bytes_(bytes), runner_(runner), marks_(recording.marks()) {}
+
+  search::Ending recover(std::size_t, std::span<const search::Crash> crashes, persist::Chooser& chooser,
+                         std::shared_ptr<const persist::Recording>* next) override {
+    std::vector<CrashedDrive::Layer> layers;
+    for (const search::Crash& crash : crashes)
+      layers.push_back({static_cast<const DriveRecording*>(crash.recording), crash.cut});
+    CrashedDrive drive(std::move(layers), chooser);
+    auto payloads = std::make_shared<blocklayer::MemoryPayloads>();
+    blocklayer::DriveRecorder recorder(recording_.options, payloads);
+    CheckedDevice device({.crashed = &drive,
+                          .bytes = bytes_,
+                          .sector_bytes = recording_.options.sector_bytes,
+                          .recorder = next != nullptr ? &recorder : nullptr,
+                          .payloads = payloads,
+                          .marks = mark_texts()});
+    std::vector<std::string> certain;
+    for (const persist::Mark& mark : marks_) {
+      if (crashes.front().cut->is_in(mark.event)) certain.push_back(mark.text);
+    }
+    mounted::CommandResult result =
+        runner_.run(device, certain, [&](const std::string& mark) { return drive.reached(mark); });
+    if (next != nullptr) {
+      recorder.seal();
+      *next = recorder.shared_recording();
+    }
+    return mounted::ending_of(std::move(result));
+  }
+  bool runs_code(std::size_t) const override { return true; }
+
+ private:
+  std::vector<std::string> mark_texts() const {
+    std::vector<std::string> texts;
+    for (const persist::Mark& mark : marks_) texts.push_back(mark.text);
+    return texts;
+  }
+
+  const DriveRecording& recording_;
+  std::uint64_t bytes_;
+  DeviceRunner& runner_;
+  std::vector<persist::Mark> marks_;
+};
+
+class SandboxedWorker final : public search::WorkerProcess {
+ public:
+  explicit SandboxedWorker(sandbox::Sandbox sandbox) : sandbox_(std::move(sandbox)) {}
+  int socket() const override { return sandbox_.socket(); }
+
+ private:
+  sandbox::Sandbox sandbox_;
+};
+
+// Everything of a worker runs on one core: a request to a FUSE server on another core costs five times as much.
+std::optional<int> stay_on_core(std::uint32_t index) {
+  cpu_set_t cores;
+  if (sched_getaffinity(0, sizeof cores, &cores) != 0 || CPU_COUNT(&cores) == 0) return std::nullopt;
+  std::uint32_t skip = index % static_cast<std::uint32_t>(CPU_COUNT(&cores));
+  int at = 0;
+  while (!CPU_ISSET(at, &cores) || skip-- > 0) ++at;
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  CPU_SET(at, &one);
+  sched_setaffinity(0, sizeof one, &one);
+  return at;
+}
+
+}  // namespace
+
+DeviceFrontEnd::DeviceFrontEnd(const CheckPlan& plan, std::shared_ptr<blocklayer::DeviceTrace> trace,
+                               std::shared_ptr<DriveRecording> recording)
+    : plan_(plan),
+      trace_(std::move(trace)),
+      recording_(std::move(recording)),
+      trace_sum_(mounted::sum_of_trace(plan.common.directory)) {}
+
+tl::expected<std::unique_ptr<DeviceFrontEnd>, Failure> DeviceFrontEnd::open(const CheckPlan& plan) {
+  auto trace = blocklayer::DeviceTrace::open(mounted::trace_of(plan.common.directory));
+  if (!trace) return result::wrong_use(trace.error());
+  auto recording = blocklayer::replay(*trace, plan.drive);
+  if (!recording) return result::wrong_use(recording.error());
+  if (!(*trace)->has_writes())
+    return result::wrong_use(fmt::format(
+        "The program wrote nothing to the device, so there is nothing to check. The device is the file {} in the "
+        "directory in which the program starts; $CRASHCUT_DEVICE is its path.",
+        blocklayer::kDeviceName));
+  return std::unique_ptr<DeviceFrontEnd>(new DeviceFrontEnd(plan, std::move(*trace), std::move(*recording)));
+}
+
+tl::expected<std::unique_ptr<search::WorkerProcess>, Failure> DeviceFrontEnd::start_worker(
+    const search::WorkerTask& task) {
+  auto started = sandbox::Sandbox::start([this, task](const sandbox::Inside& inside) { return work(inside, task); },
+                                         mounted::options_for_checkers(plan_.common.directory, 0));
+  if (!started) return tl::unexpected(result::tools_failure(started.error()));
+  // Without namespaces they would all mount at the same place.
+  is_alone_ = started->mode() == sandbox::Mode::kSubreaper;
+  return std::make_unique<SandboxedWorker>(std::move(*started));
+}
+
+int DeviceFrontEnd::work(const sandbox::Inside& inside, const search::WorkerTask& task) const {
+  const std::optional<int> core = stay_on_core(task.index);
+  auto runner = DeviceRunner::start({.inside = inside,
+                                     .results = plan_.common.directory,
+                                     .command = plan_.common.checker,
+                                     .limit = plan_.common.check_limit,
+                                     .bytes = trace_->header().bytes,
+                                     .sector_bytes = trace_->header().sector_bytes,
+                                     .core = core,
+                                     .stop = &task.shared.stop});
+  if (!runner) {
+    search::report_failure(inside.socket, result::tools_failure(runner.error()));
+    return 1;
+  }
+  DeviceRecoverer recoverer(*recording_, trace_->header().bytes, **runner);
+  search::serve(inside.socket, task, recoverer);
+  return 0;
+}
+
+std::string DeviceFrontEnd::explain(std::size_t, const search::Told& told) const {
+  const auto& command = trace_->header().command;
+  const std::string program = command.empty() ? "the program" : boost::filesystem::path(command[0]).filename().string();
+  return mounted::explain(mounted::CommandQuestion{}, told, program);
+}
+
+result::Token DeviceFrontEnd::token(std::size_t) const { return token_of(plan_, trace_sum_); }
+
+}  // namespace crashcut::device

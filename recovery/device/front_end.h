@@ -1,0 +1,42 @@
+// DeviceFrontEnd: a recorded device for the search: its trace on one drive, and the checker that looks at its crashes.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <tl/expected.hpp>
+
+#include "blocklayer/trace.h"
+#include "recovery/device/plan.h"
+#include "recovery/sandbox/sandbox.h"
+#include "recovery/search/front_end.h"
+
+namespace crashcut::device {
+
+class DeviceFrontEnd final : public search::FrontEnd {
+ public:
+  // Reads the trace in the plan's directory.
+  static tl::expected<std::unique_ptr<DeviceFrontEnd>, Failure> open(const CheckPlan& plan);
+
+  const blocklayer::DriveRecording& recording() const override { return *recording_; }
+  std::vector<std::string> subjects() const override { return {"the checker"}; }
+  bool has_room(std::uint32_t worker_count) const override { return !is_alone_ && worker_count < 256; }
+  tl::expected<std::unique_ptr<search::WorkerProcess>, Failure> start_worker(const search::WorkerTask& task) override;
+  result::Names names(std::size_t) const override { return {"the program", "the checker"}; }
+  std::string explain(std::size_t question, const search::Told& told) const override;
+  result::Token token(std::size_t question) const override;
+
+  const blocklayer::DeviceTrace& trace() const { return *trace_; }
+
+ private:
+  DeviceFrontEnd(const CheckPlan& plan, std::shared_ptr<blocklayer::DeviceTrace> trace,
+                 std::shared_ptr<blocklayer::DriveRecording> recording);
+  int work(const sandbox::Inside& inside, const search::WorkerTask& task) const;
+
+  CheckPlan plan_;
+  std::shared_ptr<blocklayer::DeviceTrace> trace_;
+  std::shared_ptr<blocklayer::DriveRecording> recording_;
+  std::uint64_t trace_sum_;
+  bool is_alone_ = false;  // no second worker has room: there are no mount namespaces
+};
+
+}  // namespace crashcut::device

@@ -1,0 +1,290 @@
+// crashcut check --device at the command line: programs on a raw device, every way to write one, and all of the search.
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "tests/check_fixture.h"
+
+namespace crashcut {
+namespace {
+
+class DeviceTest : public CheckTest {
+ protected:
+  static std::string engine() { return CRASHCUT_LOG_ENGINE; }
+  static std::string calls() { return CRASHCUT_DEVICE_CALLS; }
+
+  // crashcut check --device of our engine in this variant.
+  Ran check_engine(const std::string& variant, Words options = {}) {
+    fs::remove_all(directory_ / "results");
+    Words words = {"check", "--device", "--device-size", "1M",
+                   "--out", "results",  "--check",       engine() + " verify " + variant + " device"};
+    words.insert(words.end(), options.begin(), options.end());
+    words.insert(words.end(), {"--", engine(), "run", variant, "device"});
+    return crashcut(words);
+  }
+  // What the first `count` sectors can hold after a crash of these calls, with how many recoveries it took.
+  struct States {
+    std::set<std::string> all;
+    std::uint64_t recoveries = 0;
+    std::string text;  // of crashcut
+  };
+  States states_of(Words device_calls, int count, Words options = {}) {
+    fs::remove_all(directory_ / "results");
+    Words words = {"check",     "--device", "--device-size", "1M",
+                   "--out",     "results",  "--check",       calls() + " device read:" + std::to_string(count),
+                   "--outcomes"};
+    words.insert(words.end(), options.begin(), options.end());
+    words.insert(words.end(), {"--", calls(), "device"});
+    words.insert(words.end(), device_calls.begin(), device_calls.end());
+    const Ran ran = crashcut(words);
+    EXPECT_EQ(ran.exit_code, 0) << ran.out << ran.err;
+    States states{outcomes(), 0, ran.out};
+    const Json json = result();
+    for (const Json& outcome : json["outcomes"]) states.recoveries += outcome["recoveries"].get<std::uint64_t>();
+    return states;
+  }
+  using Set = std::set<std::string>;
+};
+
+// ---- the storage engine ---------------------------------------------------------------------------------------------
+
+TEST_F(DeviceTest, TheRightEngineIsVerified) {
+  const Ran ran = check_engine("right");
+  EXPECT_EQ(ran.exit_code, 0) << ran.out << ran.err;
+  EXPECT_TRUE(ran.says("verified: all 28 recoveries, none failed")) << ran.out;
+  EXPECT_TRUE(ran.says("drive sector=512 cache=volatile tear=any")) << ran.out;
+}
+
+TEST_F(DeviceTest, EveryWrongEngineIsFound) {
+  const std::map<std::string, std::string> said = {{"no-flush", "damaged: the checkpoint is not whole"},
+                                                   {"no-checksum", "damaged: the values are not those of any moment"},
+                                                   {"completion-order", "damaged: the values are not those"},
+                                                   {"flush-in-flight", "lost: 0 puts are there"},
+                                                   {"no-ack-flush", "lost: 0 puts are there"}};
+  for (const auto& [variant, text] : said) {
+    const Ran ran = check_engine(variant);
+    EXPECT_EQ(ran.exit_code, 1) << variant << ran.out << ran.err;
+    EXPECT_TRUE(ran.says(text)) << variant << ran.out;
+    const Ran again = crashcut({"replay", token(), "--print"});
+    EXPECT_EQ(again.exit_code, 1) << again.out << again.err;
+    EXPECT_TRUE(again.says(text)) << variant << again.out;
+  }
+}
+
+TEST_F(DeviceTest, WhatTheDriveDoesDecidesWhetherAnEngineIsWrong) {
+  // Flushes that do nothing break the right engine; without a cache, what is done is durable.
+  EXPECT_EQ(check_engine("right", {"--cache", "lies"}).exit_code, 1);
+  EXPECT_EQ(check_engine("no-flush", {"--cache", "none"}).exit_code, 0);
+  EXPECT_EQ(check_engine("no-ack-flush", {"--cache", "none"}).exit_code, 0);
+  EXPECT_EQ(check_engine("no-checksum", {"--tear", "none"}).exit_code, 0);
+  EXPECT_EQ(check_engine("no-checksum", {"--tear", "prefix"}).exit_code, 1);
+  EXPECT_EQ(check_engine("no-checksum", {"--atomic", "2"}).exit_code, 0);
+  EXPECT_EQ(check_engine("no-checksum", {"--atomic", "2", "--atomic-boundary", "2"}).exit_code, 0);
+}
+
+TEST_F(DeviceTest, ABadSectorBreaksAnEngineThatKeepsOneCopy) {
+  EXPECT_EQ(check_engine("right", {"--faults", "1"}).exit_code, 1);
+  EXPECT_TRUE(check_engine("right", {"--faults", "1"}).says("sector"));
+}
+
+// ---- ways to write --------------------------------------------------------------------------------------------------
+
+TEST_F(DeviceTest, EveryWayToWriteIsAWrite) {
+  for (const std::string way : {"b", "d", "a", "u"}) {
+    const States states = states_of({way + ":0:1:A", way + ":1:1:B", "w"}, 2);
+    EXPECT_EQ(states.all, (Set{"..", "A.", ".B", "AB"})) << way;
+    EXPECT_EQ(states.recoveries, 4u) << way;
+  }
+}
+
+TEST_F(DeviceTest, EveryFlushIsAFlush) {
+  for (const std::string flush : {"f", "g", "F"}) {
+    const States states = states_of({"d:0:1:A", flush, "b:1:1:B"}, 2);
+    EXPECT_EQ(states.all, (Set{"..", "A.", "AB"})) << flush;
+    EXPECT_EQ(states.recoveries, 3u) << flush;
+  }
+}
+
+TEST_F(DeviceTest, ADurableWriteIsDurableWhenItIsDone) {
+  for (const Words& write : {Words{"s:0:1:A"}, Words{"r:0:1:A"}, Words{"A:0:1:A", "w"}}) {
+    Words all = write;
+    all.push_back("d:1:1:B");
+    EXPECT_EQ(states_of(all, 2).all, (Set{"..", "A.", "AB"})) << write[0];
+  }
+}
+
+TEST_F(DeviceTest, AFlushDoesNotCoverWhatIsInFlight) {
+  for (const std::string way : {"a", "u"}) {
+    EXPECT_EQ(states_of({way + ":0:1:A", "f", "w", "d:1:1:B"}, 2).all, (Set{"..", "A.", ".B", "AB"})) << way;
+    EXPECT_EQ(states_of({way + ":0:1:A", "w", "f", "d:1:1:B"}, 2).all, (Set{"..", "A.", "AB"})) << way;
+  }
+}
+
+TEST_F(DeviceTest, WritesTear) {
+  const Words write = {"d:0:3:A"};
+  EXPECT_EQ(states_of(write, 3).all.size(), 8u);
+  EXPECT_EQ(states_of(write, 3, {"--tear", "prefix"}).all, (Set{"...", "A..", "AA.", "AAA"}));
+  EXPECT_EQ(states_of(write, 3, {"--tear", "none"}).all, (Set{"...", "AAA"}));
+  EXPECT_EQ(states_of(write, 3, {"--atomic", "3"}).all, (Set{"...", "AAA"}));
+}
+
+TEST_F(DeviceTest, ZeroesAreWritten) {
+  for (const std::string way : {"z", "p"}) {
+    const States states = states_of({"d:0:2:A", "f", way + ":0:1:A", "f", "d:2:1:C"}, 3);
+    EXPECT_EQ(states.all, (Set{"...", "A..", ".A.", "AA.", ".AC"})) << way;
+  }
+}
+
+TEST_F(DeviceTest, APartOfASectorIsWrittenWithTheRestOfIt) {
+  const States states = states_of({"d:0:1:A", "f", "y:100:10:B", "f", "d:1:1:C"}, 2);
+  EXPECT_EQ(states.all, (Set{"..", "A.", "AC"}));
+}
+
+TEST_F(DeviceTest, LargeSectorsDoNotTear) {
+  setenv("SECTOR", "4096", 1);
+  EXPECT_EQ(states_of({"d:0:2:A"}, 2, {"--sector", "4096"}).all, (Set{"..", "A.", ".A", "AA"}));
+  unsetenv("SECTOR");
+}
+
+TEST_F(DeviceTest, BehavesLikeABlockDevice) {
+  // Misaligned, EINVAL; behind the end, ENOSPC; its size.
+  const States states = states_of({"x:100:512:22", "x:0:100:22", "x:1048576:512:28", "G", "d:0:1:A"}, 1);
+  EXPECT_EQ(states.all, (Set{".", "A"}));
+}
+
+TEST_F(DeviceTest, TheSetUpIsDurable) {
+  const States states = states_of({"d:1:1:B"}, 2, {"--setup", calls() + " device b:0:1:A"});
+  EXPECT_EQ(states.all, (Set{"A.", "AB"}));
+}
+
+TEST_F(DeviceTest, OverlappingWritesInFlightAreNamed) {
+  const States states = states_of({"a:0:1:A", "a:0:1:B", "w", "f", "d:1:1:C"}, 2);
+  EXPECT_EQ(states.all, (Set{"..", "A.", "B.", "AC", "BC"}));
+  EXPECT_NE(states.text.find("1 request wrote sectors that another write in flight wrote too"), std::string::npos)
+      << states.text;
+}
+
+// ---- the search -----------------------------------------------------------------------------------------------------
+
+TEST_F(DeviceTest, JobsAndSeedsFindTheSame) {
+  const Words calls = {"d:0:4:A", "f", "d:2:4:B"};
+  const States one = states_of(calls, 6, {"--jobs", "1"});
+  const States two = states_of(calls, 6, {"--jobs", "2", "--seed", "7"});
+  EXPECT_EQ(one.all, two.all);
+  EXPECT_EQ(one.recoveries, two.recoveries);
+  EXPECT_EQ(one.recoveries, one.all.size());
+  EXPECT_EQ(one.all.size(), 16u + 15u);
+}
+
+TEST_F(DeviceTest, ASecondCrashHitsTheChecker) {
+  // The checker writes to the device, without a flush before the mark of its own that it leaves in sector 5.
+  const std::string checker = script("repair.sh",
+                                     "a=$(dd if=device bs=512 count=1 2>/dev/null | head -c1)\n"
+                                     "b=$(dd if=device bs=512 skip=5 count=1 2>/dev/null | head -c1)\n"
+                                     "c=$(dd if=device bs=512 skip=4 count=1 2>/dev/null | head -c1)\n"
+                                     "echo \"$a$c$b\"\n"
+                                     "[ \"$c$b\" != B ] || [ -n \"$c\" ] || exit 1\n" +
+                                         calls() + " device b:4:1:C b:5:1:B\n");
+  fs::remove_all(directory_ / "results");
+  const Ran ran = crashcut({"check", "--device", "--out", "results", "--check", checker, "--depth", "2", "--", calls(),
+                            "device", "d:0:1:A"});
+  EXPECT_EQ(ran.exit_code, 1) << ran.out << ran.err;
+  EXPECT_TRUE(ran.says("and another one while the checker ran")) << ran.out;
+  EXPECT_EQ(crashcut({"replay", token()}).exit_code, 1);
+}
+
+TEST_F(DeviceTest, ABoundedSearchIsResumed) {
+  fs::remove_all(directory_ / "results");
+  Ran ran = crashcut({"check", "--device", "--out", "results", "--check", calls() + " device read:6",
+                      "--max-recoveries", "10", "--", calls(), "device", "d:0:6:A"});
+  EXPECT_EQ(ran.exit_code, 3) << ran.out << ran.err;
+  ran = crashcut({"check", "--resume", "results"});
+  EXPECT_EQ(ran.exit_code, 0) << ran.out << ran.err;
+  EXPECT_TRUE(ran.says("all 64 recoveries")) << ran.out;
+}
+
+TEST_F(DeviceTest, ReportsAreWritten) {
+  const Ran ran = check_engine("no-flush", {"--json", "r.json", "--junit", "r.xml"});
+  EXPECT_EQ(ran.exit_code, 1) << ran.out << ran.err;
+  const Json json = Json::parse(read_file(directory_ / "r.json"));
+  EXPECT_EQ(json["verdict"], "violation");
+  EXPECT_TRUE(json["model"].dump().find("volatile") != std::string::npos) << json["model"];
+  EXPECT_NE(read_file(directory_ / "r.xml").find("<failure"), std::string::npos);
+}
+
+TEST_F(DeviceTest, LinesThatTheProgramPrintsAreMarks) {
+  fs::remove_all(directory_ / "results");
+  const std::string checker = script("check.sh",
+                                     "read -r line < $CRASHCUT_STDOUT\n"
+                                     "[ \"$line\" != saved ] || [ \"$(head -c1 device)\" = A ]\n");
+  const std::string program = script("save.sh", calls() + " device d:0:1:A $1\necho saved\n");
+  const Words common = {"check", "--device", "--stdout-marks", "--out", "results", "--check", checker, "--"};
+  Words wrong = common, right = common;
+  wrong.insert(wrong.end(), {program});
+  right.insert(right.end(), {program, "f"});
+  EXPECT_EQ(crashcut(wrong).exit_code, 1);
+  fs::remove_all(directory_ / "results");
+  EXPECT_EQ(crashcut(right).exit_code, 0);
+}
+
+// ---- bad input ------------------------------------------------------------------------------------------------------
+
+TEST_F(DeviceTest, WrongUseIsASentence) {
+  const std::pair<Words, std::string> bad[] = {
+      {{"--device"}, "--device needs --check"},
+      {{"--cache", "none"}, "--cache is for --device."},
+      {{"--faults", "1"}, "--faults is for --device."},
+      {{"--device", "--check", "true", "--file", "f"}, "--file is for a filesystem"},
+      {{"--device", "--check", "true", "--from", "."}, "--from is for a filesystem"},
+      {{"--device", "--check", "true", "--cache", "small"}, "There is no cache \"small\""},
+      {{"--device", "--check", "true", "--tear", "half"}, "Writes cannot tear \"half\""},
+      {{"--device", "--check", "true", "--sector", "1024"}, "sectors of 512 or 4096"},
+      {{"--device", "--check", "true", "--device-size", "0"}, "--device-size 0"},
+      {{"--device", "--check", "true", "--device-size", "1000"}, "a multiple of the sector"},
+      {{"--device", "--check", "true", "--device-size", "12Q"}, "--device-size 12Q"},
+      {{"--device", "--check", "true", "--device-size", "99999999G"}, "--device-size 99999999G"},
+      {{"--device", "--check", "true", "--faults", "1000"}, "1000 faults are too many"},
+      {{"--device", "--check", "true", "--atomic", "8", "--atomic-boundary", "4"}, "The boundary, 4 sectors"},
+  };
+  for (const auto& [options, sentence] : bad) {
+    const Ran ran = check(options, "true");
+    EXPECT_EQ(ran.exit_code, 2) << sentence << ran.out << ran.err;
+    EXPECT_TRUE(ran.says(sentence)) << ran.err;
+  }
+}
+
+TEST_F(DeviceTest, WhatGoesWrongIsSaid) {
+  EXPECT_TRUE(check({"--device", "--check", "true"}, "true").says("wrote nothing to the device"));
+  EXPECT_TRUE(check({"--device", "--check", "true"}, "exit 3").says("ended with status 3"));
+  EXPECT_TRUE(check({"--device", "--check", "true", "--setup", "false"}, "true").says("The set-up command failed"));
+  EXPECT_TRUE(check({"--device", "--check", "no_such_checker"}, "echo A > device").says("no_such_checker"));
+  EXPECT_EQ(check({"--device", "--check", "sleep 60", "--check-limit", "1"}, "echo A > device").exit_code, 1);
+  const Ran token_ran = check({"--device", "--check", "false"}, "echo A > device");
+  EXPECT_EQ(token_ran.exit_code, 1);
+  const std::string made = token();
+  EXPECT_TRUE(crashcut({"replay", made, "--shell"}).says("--shell is not for tokens of crashcut check --device."));
+  std::ofstream(directory_ / "results/trace", std::ios::app) << "x";
+  EXPECT_EQ(crashcut({"replay", made}).exit_code, 2);
+}
+
+TEST_F(DeviceTest, ADeviceOfAllSizes) {
+  EXPECT_EQ(check({"--device", "--device-size", "512", "--check", "true"}, "echo A > device").exit_code, 0);
+  EXPECT_EQ(check({"--device", "--device-size", "1024G", "--check", "head -c1 device"}, "echo A > device").exit_code,
+            0);
+}
+
+// Killed at any moment, it leaves nothing mounted and nothing running: the fixture looks.
+TEST_F(DeviceTest, KillsLeaveNothingBehind) {
+  std::mt19937 random(1);
+  for (int i = 0; i < 12; ++i) {
+    fs::remove_all(directory_ / "results");
+    const pid_t child = start({CRASHCUT_BINARY, "check", "--device", "--out", "results", "--check",
+                               calls() + " device read:12", "--", calls(), "device", "d:0:12:A"});
+    std::this_thread::sleep_for(std::chrono::milliseconds(random() % 400));
+    kill(child, SIGKILL);
+    finish(child);
+  }
+}
+
+}  // namespace
+}  // namespace crashcut

@@ -1,0 +1,136 @@
+#include "tests/block_oracle.h"
+
+#include <algorithm>
+
+namespace crashcut::tests {
+namespace {
+
+using Kind = OracleRequest::Kind;
+constexpr int kNever = 1'000'000;
+
+class Oracle {
+ public:
+  Oracle(const OracleDrive& drive, const std::vector<OracleRequest>& requests, const std::vector<OracleStep>& steps,
+         int sector_count, int mark_count)
+      : drive_(drive), requests_(requests), sector_count_(sector_count), mark_count_(mark_count) {
+    issued_.assign(requests.size(), kNever);
+    completed_.assign(requests.size(), kNever);
+    for (int at = 0; at < static_cast<int>(steps.size()); ++at) {
+      const OracleStep& step = steps[static_cast<std::size_t>(at)];
+      const auto number = static_cast<std::size_t>(step.request);
+      if (step.kind == OracleStep::Kind::kIssue) issued_[number] = at;
+      if (step.kind == OracleStep::Kind::kComplete) completed_[number] = at;
+      if (step.kind == OracleStep::Kind::kMark) marks_.push_back({number, at});
+    }
+    for (end_ = 0; end_ <= static_cast<int>(steps.size()); ++end_) {
+      left_.assign(requests.size(), 0);
+      choose_survivors(0);
+    }
+  }
+
+  std::set<OracleImage> images;
+
+ private:
+  // The power fails before step end_. A write must be there whole by then.
+  bool must_survive(std::size_t w) const {
+    const OracleRequest& write = requests_[w];
+    if (drive_.cache == OracleDrive::Cache::kLies || write.kind == Kind::kDiscard) return false;
+    if (!write.is_buffered && (write.is_fua || drive_.cache == OracleDrive::Cache::kNone) && completed_[w] < end_)
+      return true;
+    for (std::size_t f = 0; f < requests_.size(); ++f) {
+      if (requests_[f].kind == Kind::kFlush && completed_[f] < end_ && completed_[w] < issued_[f]) return true;
+    }
+    return false;
+  }
+
+  // Whether these sectors of a write, as bits, are what a tear can leave.
+  bool can_be_left(const OracleRequest& write, unsigned left) const {
+    const unsigned all = (1u << write.count) - 1;
+    if (left == 0 || left == all) return true;
+    if (drive_.tear == OracleDrive::Tear::kNone) return false;
+    const bool crosses = drive_.boundary_sectors > 0 && write.first / drive_.boundary_sectors !=
+                                                            (write.first + write.count - 1) / drive_.boundary_sectors;
+    if (write.count <= drive_.atomic_sectors && !crosses) return false;
+    return drive_.tear == OracleDrive::Tear::kAny || (left & (left + 1)) == 0;
+  }
+
+  void choose_survivors(std::size_t w) {
+    if (w == requests_.size()) return choose_order(0, OracleImage(static_cast<std::size_t>(sector_count_), 0));
+    const OracleRequest& write = requests_[w];
+    left_[w] = 0;
+    if (write.kind == Kind::kFlush || issued_[w] >= end_) return choose_survivors(w + 1);
+    const unsigned all = (1u << write.count) - 1;
+    for (unsigned left = must_survive(w) ? all : 0; left <= all; ++left) {
+      if (!can_be_left(write, left)) continue;
+      left_[w] = left;
+      choose_survivors(w + 1);
+    }
+  }
+
+  bool has_left(std::size_t w, int sector) const {
+    const int at = sector - requests_[w].first;
+    return requests_[w].kind != Kind::kFlush && at >= 0 && at < requests_[w].count && ((left_[w] >> at) & 1) != 0;
+  }
+
+  // A write can be the newest of a sector if no other survivor was issued after it had completed.
+  void choose_order(int sector, OracleImage image) {
+    if (sector == sector_count_) return choose_faults(0, 0, image);
+    bool is_written = false;
+    for (std::size_t w = 0; w < requests_.size(); ++w) {
+      if (!has_left(w, sector)) continue;
+      is_written = true;
+      bool can_be_newest = true;
+      for (std::size_t other = 0; other < requests_.size(); ++other) {
+        if (has_left(other, sector) && completed_[w] < issued_[other]) can_be_newest = false;
+      }
+      if (!can_be_newest) continue;
+      image[static_cast<std::size_t>(sector)] = requests_[w].kind == Kind::kWrite ? requests_[w].value : 0;
+      choose_order(sector + 1, image);
+    }
+    if (!is_written) choose_order(sector + 1, image);
+  }
+
+  // Sectors that a write was issued for before the power failed.
+  bool can_be_bad(int sector) const {
+    for (std::size_t w = 0; w < requests_.size(); ++w) {
+      const OracleRequest& r = requests_[w];
+      const bool is_there = sector >= r.first && sector < r.first + r.count;
+      if (r.kind != Kind::kFlush && is_there && issued_[w] < end_) return true;
+    }
+    return false;
+  }
+
+  void choose_faults(int sector, int count, OracleImage image) {
+    if (sector == sector_count_) {
+      image.resize(static_cast<std::size_t>(sector_count_ + mark_count_), 0);
+      for (const auto& [mark, at] : marks_) {
+        if (at < end_) image[static_cast<std::size_t>(sector_count_) + mark] = 1;
+      }
+      images.insert(image);
+      return;
+    }
+    choose_faults(sector + 1, count, image);
+    if (count == drive_.faults || !can_be_bad(sector)) return;
+    for (const int fault : {kUnreadable, kGarbage}) {
+      image[static_cast<std::size_t>(sector)] = fault;
+      choose_faults(sector + 1, count + 1, image);
+    }
+  }
+
+  const OracleDrive& drive_;
+  const std::vector<OracleRequest>& requests_;
+  int sector_count_, mark_count_;
+  std::vector<int> issued_, completed_;  // the step
+  std::vector<std::pair<std::size_t, int>> marks_;
+  int end_ = 0;
+  std::vector<unsigned> left_;  // of each request
+};
+
+}  // namespace
+
+std::set<OracleImage> all_images(const OracleDrive& drive, const std::vector<OracleRequest>& requests,
+                                 const std::vector<OracleStep>& steps, int sector_count, int mark_count) {
+  return Oracle(drive, requests, steps, sector_count, mark_count).images;
+}
+
+}  // namespace crashcut::tests
