@@ -30,12 +30,43 @@ PmemExecution::PmemExecution(const PmemProgram& program, const DriverOptions& op
     : program_(program),
       options_(options),
       recorder_(recorder_options(program, options)),
+      last_writer_(static_cast<std::size_t>(program.all_bytes()), -1),
       dram_(static_cast<std::size_t>(program.dram_words) * 8),
       next_(program.threads.size()),
       loaded_(program.threads.size()),
       waiting_(program.threads.size()) {
   recorder_.add_region({kPmemBase, static_cast<std::uint64_t>(program.lines) * 64}, "pm");
   for (std::size_t t = 1; t < program.threads.size(); ++t) recorder_.start_thread(0);
+}
+
+int PmemExecution::compact(Address address) const {
+  if (!recorder_.is_persistent(address)) return program_.persistent_bytes() + static_cast<int>(address - kDramBase);
+  const int in_line = static_cast<int>((address - kPmemBase) % 64);
+  return static_cast<int>((address - kPmemBase) / 64) * PmemProgram::kBytesPerLine +
+         (in_line < 16 ? in_line : in_line - 40);
+}
+
+// The stores of other threads that a load sees, byte by byte; what waits in the own buffer hides them.
+std::set<int> PmemExecution::sources_of(int thread, const PmemOp& op) const {
+  std::set<int> sources;
+  const auto& buffer = recorder_.buffer(static_cast<pmem::ThreadId>(thread));
+  for (int at = op.address; at < op.address + op.bytes; ++at) {
+    const Address address = real_address(program_, at);
+    bool is_own = false;
+    for (std::size_t i = 0; i < buffer.size(); ++i) {
+      is_own |= buffer[i].is_store() && address - buffer[i].address < buffer[i].bytes;
+    }
+    const int writer = last_writer_[static_cast<std::size_t>(at)];
+    if (!is_own && writer >= 0 && nodes_[static_cast<std::size_t>(writer)].thread != thread) sources.insert(writer);
+  }
+  return sources;
+}
+
+void PmemExecution::note_written(const PmemNode& node) {
+  for (int at = node.address; at < node.address + node.bytes; ++at) {
+    last_writer_[static_cast<std::size_t>(at)] = static_cast<int>(nodes_.size());
+  }
+  nodes_.push_back(node);
 }
 
 // Lines of persistent memory; words of ordinary memory.
@@ -86,6 +117,11 @@ std::uint8_t PmemExecution::load(int thread, const PmemOp& op) {
   std::vector<std::byte> out(static_cast<std::size_t>(op.bytes));
   const Address address = real_address(program_, op.address);
   if (!recorder_.is_persistent(address)) std::memcpy(out.data(), &dram_[address - kDramBase], out.size());
+  nodes_.push_back(PmemNode{.kind = PmemNode::kRead,
+                            .thread = thread,
+                            .op = static_cast<int>(next_[static_cast<std::size_t>(thread)]),
+                            .address = op.address,
+                            .reads_from = sources_of(thread, op)});
   recorder_.load(static_cast<pmem::ThreadId>(thread), address, out);
   for (int at = 0; at < op.bytes; at += 8) {
     note_access(thread, real_address(program_, op.address + std::min(at, op.bytes - 1)), "load", false);
@@ -128,6 +164,10 @@ void PmemExecution::note_clflushopts() {
         continue;
       }
       Place& place = place_of(it->second);
+      nodes_.push_back(PmemNode{.kind = PmemNode::kFlushOpt,
+                                .thread = static_cast<int>(t),
+                                .op = static_cast<int>(it->first % 1000),
+                                .address = compact(it->second)});
       place.others.insert("opt" + std::to_string(it->first) + ":" + std::to_string(place.stores.size()));
       it = waiting_[t].erase(it);
     }
@@ -160,11 +200,19 @@ void PmemExecution::execute(int thread) {
     case PmemOp::kCas: {
       std::vector<std::byte> old(8);
       if (!recorder_.is_persistent(address)) std::memcpy(old.data(), &dram_[address - kDramBase], 8);
+      PmemNode node{.kind = PmemNode::kLocked,
+                    .thread = thread,
+                    .op = static_cast<int>(next_[t]),
+                    .address = op.address,
+                    .value = value,
+                    .reads_from = sources_of(thread, op)};
       recorder_.begin_locked(t, address, old, place);
       note_access(thread, address, "locked", false);
       const auto before = static_cast<std::uint8_t>(old[0]);
       const bool writes = op.kind == PmemOp::kXchg || before == op.expected;
       if (op.kind == PmemOp::kXchg || !writes) loaded_[t] = before;
+      if (writes) node.bytes = op.bytes;
+      note_written(node);
       if (!writes) break;
       recorder_.store_locked(t, address, bytes, place);
       BufferEntry entry{.kind = EntryKind::kStore, .address = address, .bytes = 8, .place = place, .past = 0};
@@ -174,9 +222,13 @@ void PmemExecution::execute(int thread) {
     }
     case PmemOp::kMfence:
       recorder_.mfence(t, place);
+      nodes_.push_back(PmemNode{.kind = PmemNode::kMfence, .thread = thread, .op = static_cast<int>(next_[t])});
       break;
     case PmemOp::kSfence:
       recorder_.sfence(t, place);
+      if (recorder_.buffer(t).is_empty()) {
+        nodes_.push_back(PmemNode{.kind = PmemNode::kSfence, .thread = thread, .op = static_cast<int>(next_[t])});
+      }
       break;
     case PmemOp::kClflush:
       recorder_.clflush(t, address, place);
@@ -202,6 +254,16 @@ void PmemExecution::take(const Step& step) {
     execute(step.thread);
   } else {
     const BufferEntry entry = recorder_.leave(t, static_cast<std::size_t>(step.entry));
+    PmemNode node{.kind = PmemNode::kWrite, .thread = step.thread, .op = static_cast<int>(entry.place % 1000)};
+    node.value = static_cast<int>(entry.kind == EntryKind::kMark ? program_.threads[t][node.op].value
+                                                                 : static_cast<int>(entry.data[0]));
+    if (entry.is_store()) node.address = compact(entry.address), node.bytes = entry.bytes;
+    if (entry.kind == EntryKind::kClflush) node.address = compact(entry.address), node.kind = PmemNode::kFlush;
+    if (entry.kind == EntryKind::kNonTemporalStore) node.kind = PmemNode::kNonTemporal;
+    if (entry.kind == EntryKind::kSfence) node.kind = PmemNode::kSfence;
+    if (entry.kind == EntryKind::kMark) node.kind = PmemNode::kMark;
+    node.is_piece = entry.group != 0;
+    note_written(node);
     if (entry.is_store()) {
       note_store(step.thread, entry);
       if (!recorder_.is_persistent(entry.address)) {
@@ -284,7 +346,7 @@ Recoveries explore_recoveries(const PmemProgram& program, const pmem::Recording&
   return result;
 }
 
-DriverResult run_driver(const PmemProgram& program, const DriverOptions& options) {
+DriverResult run_driver(const PmemProgram& program, const DriverOptions& options, const CheckClass& check) {
   DriverResult result;
   std::set<std::string> visited;
   std::vector<std::vector<PmemExecution::Step>> open{{}};
@@ -305,6 +367,7 @@ DriverResult run_driver(const PmemProgram& program, const DriverOptions& options
       return result;
     }
     const Recoveries found = explore_recoveries(program, *execution.seal(), options.reading_order);
+    if (check) check(execution, found);
     result.recoveries += found.count;
     result.distinct_recoveries += found.outcomes.size();
     result.outcomes.insert(found.outcomes.begin(), found.outcomes.end());

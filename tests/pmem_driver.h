@@ -10,6 +10,7 @@
 
 #include "pmem/crash_view.h"
 #include "pmem/recorder.h"
+#include "tests/pmem_closure.h"
 #include "tests/pmem_program.h"
 
 namespace crashcut::tests {
@@ -35,7 +36,11 @@ struct DriverResult {
   bool is_complete = true;
 };
 
-DriverResult run_driver(const PmemProgram& program, const DriverOptions& options = {});
+struct Recoveries;
+class PmemExecution;
+// `check`, if any, is called with each finished execution and what its recording had.
+using CheckClass = std::function<void(const PmemExecution&, const Recoveries&)>;
+DriverResult run_driver(const PmemProgram& program, const DriverOptions& options = {}, const CheckClass& check = {});
 
 // The outcomes of one recording, read in the order of a seed, and how many recoveries that took.
 struct Recoveries {
@@ -58,6 +63,8 @@ class PmemExecution {
   void take(const Step& step);
   // What tells its class from those of other prefixes.
   std::string key() const;
+  // What took effect, in that order.
+  const std::vector<PmemNode>& nodes() const { return nodes_; }
   std::shared_ptr<const pmem::Recording> seal() { return recorder_.seal(); }
 
  private:
@@ -74,11 +81,16 @@ class PmemExecution {
   void note_store(int thread, const pmem::BufferEntry& entry);
   void note_access(int thread, pmem::Address address, const std::string& what, bool counts_own);
   void note_clflushopts();
+  std::set<int> sources_of(int thread, const PmemOp& op) const;
+  void note_written(const PmemNode& node);
+  int compact(pmem::Address address) const;
   Place& place_of(pmem::Address address);
 
   const PmemProgram& program_;
   DriverOptions options_;
   pmem::Recorder recorder_;
+  std::vector<PmemNode> nodes_;
+  std::vector<int> last_writer_;  // of each byte, a node; -1: none
   std::vector<std::uint8_t> dram_;
   std::vector<std::size_t> next_;
   std::vector<std::uint8_t> loaded_;

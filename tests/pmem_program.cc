@@ -158,10 +158,23 @@ class Random {
       const int count = 1 + below(shape_.ops_max);
       for (int i = 0; i < count; ++i) program_.threads.back().push_back(op());
     }
+    if (shape_.is_communicating) communicate();
     return program_;
   }
 
  private:
+  // The first thread stores to a word, perhaps by a locked instruction; the second waits for that.
+  void communicate() {
+    if (program_.dram_words == 0 && below(2) == 0) program_.dram_words = 1;
+    const int address = program_.dram_words > 0 && below(3) != 0 ? program_.persistent_bytes() : word();
+    const auto insert = [&](std::vector<PmemOp>& ops, const PmemOp& op) {
+      ops.insert(ops.begin() + below(static_cast<int>(ops.size()) + 1), op);
+    };
+    insert(program_.threads[0],
+           {.kind = below(4) == 0 ? PmemOp::kXchg : PmemOp::kStore, .address = address, .value = value()});
+    insert(program_.threads[1], {.kind = PmemOp::kWait, .address = address, .bytes = 1});
+  }
+
   int below(int end) { return static_cast<int>(random_() % static_cast<unsigned>(end)); }
   int word() {
     const int words = program_.lines * 3 + program_.dram_words;

@@ -62,6 +62,7 @@ struct PmemShape {
   bool has_parts = true;  // stores and loads that are no whole words
   bool has_non_temporal = true;
   bool has_distinct_values = false;
+  bool is_communicating = false;  // the second thread waits for a store of the first
 };
 PmemProgram random_pmem_program(std::mt19937_64& random, const PmemShape& shape);
 
