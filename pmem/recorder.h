@@ -151,7 +151,7 @@ class Recorder {
   void leave_store(ThreadId thread, const BufferEntry& entry);
   void leave_dram_store(ThreadId thread, const BufferEntry& entry);
   void leave_ordinary(ThreadId thread, Line& line, const BufferEntry& entry);
-  void leave_non_temporal(ThreadId thread, const BufferEntry& entry);
+  void leave_non_temporal(ThreadId thread, Line& line, const BufferEntry& entry);
   void collect_writes(Line& line, const BufferEntry& entry);
   persist::Value merge_value(Line& line, WordNumber word, ByteMask bytes, std::uint64_t data);
   persist::LocationId add_word(WordNumber word, ByteMask bytes);

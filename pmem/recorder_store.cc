@@ -1,6 +1,5 @@
 // Stores: their pieces, and the events that they make when they leave the buffer.
 #include <algorithm>
-#include <bit>
 #include <cstring>
 
 #include "persist/check.h"
@@ -21,7 +20,7 @@ void Recorder::store(ThreadId thread, Address address, std::span<const std::byte
 
 // No piece of a store instruction crosses a multiple of this.
 Address Recorder::unit_of(Address address, std::size_t width) const {
-  const bool is_aligned = std::has_single_bit(width) && address % width == 0;
+  const bool is_aligned = (width & (width - 1)) == 0 && (address & (width - 1)) == 0;
   const bool is_whole = (is_aligned && width <= options_.model.atomic_bytes) || !options_.model.has_tearing;
   return is_whole ? kLineBytes : kWordBytes;
 }
@@ -63,7 +62,7 @@ void Recorder::leave_store(ThreadId thread, const BufferEntry& entry) {
   Line* line = recording_->lines.find(entry.address);
   if (line == nullptr) return leave_dram_store(thread, entry);
   collect_writes(*line, entry);
-  if (entry.kind == EntryKind::kNonTemporalStore) return leave_non_temporal(thread, entry);
+  if (entry.kind == EntryKind::kNonTemporalStore) return leave_non_temporal(thread, *line, entry);
   leave_ordinary(thread, *line, entry);
 }
 
@@ -129,6 +128,12 @@ LocationId Recorder::add_word(WordNumber word, ByteMask bytes) {
 // ---- ordinary stores
 // -------------------------------------------------------------------------------------------------
 
+// The words of its line that a store touches.
+static std::uint8_t words_of(const BufferEntry& entry) {
+  const unsigned first = word_in_line(entry.address), last = word_in_line(entry.address + entry.bytes - 1);
+  return static_cast<std::uint8_t>(((2u << last) - 1u) & ~((1u << first) - 1u));
+}
+
 // The stores of the line that nothing of the line comes after.
 std::span<const EventId> Recorder::newest_stores(const Line& line) {
   if (line.open_group != 0) return groups_[line.open_group - 1].newest;
@@ -169,10 +174,14 @@ void Recorder::collect_stores_below(Line& line, const BufferEntry& entry, Thread
     after_.clear();
     if (const EventId below = groups_[line.open_group - 1].below; below != kNoEvent) after_.push_back(below);
   }
-  for (const persist::Write& write : writes_) {  // non-temporal stores are on no line's chain
+  if (line.non_temporal_words == 0) return;
+  const std::uint8_t words = words_of(entry) & line.non_temporal_words;  // they are on no line's chain
+  for (const persist::Write& write : writes_) {
     const EventId before = recording_->log.last_write(write.location);
-    if (before != kNoEvent && recording_->events[before].kind == EventKind::kNonTemporalStore) after_.push_back(before);
+    const Address word = recording_->address_of_location[write.location];
+    if (words >> word_in_line(word) & 1) after_.push_back(before);
   }
+  line.non_temporal_words &= static_cast<std::uint8_t>(~words);
 }
 
 void Recorder::leave_ordinary(ThreadId thread, Line& line, const BufferEntry& entry) {
@@ -231,7 +240,7 @@ void Recorder::close_group(ThreadId thread) {
 
 // They come after the last sfence, mfence or locked instruction of their thread, after its loads, and after earlier
 // stores to the same word: the line has left the cache before. Nothing else holds them.
-void Recorder::leave_non_temporal(ThreadId thread, const BufferEntry& entry) {
+void Recorder::leave_non_temporal(ThreadId thread, Line& line, const BufferEntry& entry) {
   Thread& t = threads_[thread];
   after_.clear();
   for (const persist::Write& write : writes_) {
@@ -242,6 +251,7 @@ void Recorder::leave_non_temporal(ThreadId thread, const BufferEntry& entry) {
   after_.erase(std::unique(after_.begin(), after_.end()), after_.end());
   const EventId event = add_store(thread, entry, join(t.fenced, entry.past));
   t.awaited.push_back(Awaited{event, nullptr});
+  line.non_temporal_words |= words_of(entry);
 }
 
 void Recorder::begin_locked(ThreadId thread, Address address, std::span<std::byte> old, PlaceId place) {

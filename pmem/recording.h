@@ -57,6 +57,7 @@ struct Line {
   std::uint32_t open_group;               // its number in the recorder's list + 1; 0: last_end says all
   persist::FenceSetId flush_past;         // what the flushes of this line come after
   persist::FenceId cover;                 // a fence that covers all ordinary stores of the line; 0: none
+  std::uint8_t non_temporal_words;        // bit i: the newest store of word i is a non-temporal one
 };
 
 class Recording final : public persist::Recording {
