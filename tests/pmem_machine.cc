@@ -55,12 +55,15 @@ class Machine {
   Machine(const PmemProgram& program, MachineKind kind, std::size_t states_max)
       : program_(program), kind_(kind), states_max_(states_max) {}
 
-  MachineResult run() {
+  MachineResult run(const PmemOutcome& medium) {
     State first;
     first.threads.resize(program_.threads.size());
     first.lines.resize(static_cast<std::size_t>(program_.lines));
     first.seen.resize(static_cast<std::size_t>(program_.all_bytes()));
     first.medium.resize(static_cast<std::size_t>(program_.persistent_bytes() + program_.marks));
+    for (std::size_t i = 0; i < medium.size(); ++i) {
+      first.seen[i] = first.medium[i] = static_cast<std::uint8_t>(medium[i]);
+    }
     add(std::move(first));
     while (!open_.empty()) {
       const State state = std::move(open_.back());
@@ -324,8 +327,9 @@ class Machine {
 
 }  // namespace
 
-MachineResult run_machine(const PmemProgram& program, MachineKind kind, std::size_t states_max) {
-  return Machine(program, kind, states_max).run();
+MachineResult run_machine(const PmemProgram& program, MachineKind kind, std::size_t states_max,
+                          const PmemOutcome& medium) {
+  return Machine(program, kind, states_max).run(medium);
 }
 
 }  // namespace crashcut::tests

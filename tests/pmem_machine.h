@@ -22,7 +22,8 @@ struct MachineResult {
   bool is_complete = true;  // no more states than states_max
 };
 
+// `medium`: the persistent bytes at the beginning; empty: all zero.
 MachineResult run_machine(const PmemProgram& program, MachineKind kind = MachineKind::kPx86,
-                          std::size_t states_max = 2'000'000);
+                          std::size_t states_max = 2'000'000, const PmemOutcome& medium = {});
 
 }  // namespace crashcut::tests
