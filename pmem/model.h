@@ -1,0 +1,28 @@
+// MemoryModel: which x86 machine it is, and what its persistent memory may tear.
+#pragma once
+
+#include <cstdint>
+
+#include "persist/recording.h"
+
+namespace crashcut::pmem {
+
+// What becomes durable when.
+enum class Persistency : std::uint8_t {
+  kPx86,    // a cache line that was flushed or written back
+  kEadr,    // what left the store buffer: a battery writes the caches back. Non-temporal stores still need a fence.
+  kStrict,  // the same, and non-temporal stores are ordinary ones: stores persist in the order in which they are seen
+};
+
+struct MemoryModel {
+  Persistency persistency = Persistency::kPx86;
+  // A store instruction of at most so many bytes, aligned to its width, is whole or absent: 8, 16 or 64. Wider ones
+  // and copies persist word by word, in any order.
+  unsigned atomic_bytes = 8;
+  // Off: what one store or copy writes to one line is whole or absent.
+  bool has_tearing = true;
+
+  persist::ModelSpec spec() const;
+};
+
+}  // namespace crashcut::pmem

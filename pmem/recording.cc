@@ -1,0 +1,171 @@
+#include "pmem/recording.h"
+
+#include <array>
+#include <cstdio>
+
+namespace crashcut::pmem {
+
+using persist::Candidate;
+using persist::EventId;
+using persist::LocationId;
+
+persist::ModelSpec MemoryModel::spec() const {
+  static constexpr std::array kNames = {"px86", "eadr", "strict"};
+  const std::string name = kNames[static_cast<std::size_t>(persistency)];
+  return {"x86 " + name + " atomic=" + std::to_string(atomic_bytes) + (has_tearing ? "" : " tearing=off"),
+          {{"persistency", name}, {"atomic_bytes", std::uint64_t{atomic_bytes}}, {"tearing", has_tearing}}};
+}
+
+static std::string to_hex(std::uint64_t number) {
+  char text[24];
+  std::snprintf(text, sizeof text, "0x%llx", static_cast<unsigned long long>(number));
+  return text;
+}
+
+std::string_view Recording::kind_of(EventId event) const {
+  switch (events[event].kind) {
+    case EventKind::kStore:
+      return "store";
+    case EventKind::kNonTemporalStore:
+      return "non-temporal store";
+    case EventKind::kClflush:
+      return "clflush";
+    case EventKind::kFence:
+      return "fence";
+    case EventKind::kMark:
+      return "mark";
+    case EventKind::kMoment:
+      return "";
+  }
+  return "";
+}
+
+bool Recording::is_sync(EventId event) const {
+  const EventKind kind = events[event].kind;
+  return kind != EventKind::kStore && kind != EventKind::kNonTemporalStore;
+}
+
+std::string Recording::describe_address(Address address) const {
+  for (std::size_t i = 0; i < regions.size(); ++i) {
+    if (address - regions[i].begin >= regions[i].bytes) continue;
+    return region_names[i] + "+" + to_hex(address - regions[i].begin);
+  }
+  return to_hex(address);
+}
+
+std::string Recording::describe_place(const EventInfo& info) const {
+  return info.place < place_names.size() && !place_names[info.place].empty() ? " at " + place_names[info.place] : "";
+}
+
+std::string Recording::describe_event(EventId event) const {
+  const EventInfo& info = events[event];
+  std::string text(kind_of(event));
+  switch (info.kind) {
+    case EventKind::kStore:
+    case EventKind::kNonTemporalStore:
+      text += " of " + std::to_string(info.bytes) + (info.bytes == 1 ? " byte" : " bytes") + " to " +
+              describe_address(info.address);
+      break;
+    case EventKind::kClflush:
+      text += " of " + describe_address(info.address);
+      break;
+    case EventKind::kMark:
+      text += "(\"" + mark_texts[info.address] + "\")";
+      break;
+    case EventKind::kFence:
+    case EventKind::kMoment:
+      break;
+  }
+  return text + describe_place(info);
+}
+
+bool Recording::is_mark(LocationId location) const {
+  const auto found = log.history(location);
+  return !found.empty() && events[found.front().event].kind == EventKind::kMark;
+}
+
+std::string Recording::describe_location(LocationId location) const {
+  const Address address = address_of_location[location];
+  return is_mark(location) ? "mark \"" + mark_texts[address] + "\"" : "8 bytes at " + describe_address(address);
+}
+
+std::string Recording::describe_candidate(LocationId location, const Candidate& candidate) const {
+  if (candidate.first < 0) return is_mark(location) ? "not reached" : "what was there before";
+  const EventId event = log.history(location)[static_cast<std::size_t>(candidate.first)].event;
+  if (is_mark(location)) return "reached";
+  const PartialWord word = word_of_value(location, candidate.value);
+  return to_hex(word.bytes) + " by the " + describe_event(event);
+}
+
+std::vector<persist::Mark> Recording::marks() const {
+  std::vector<persist::Mark> found;
+  for (EventId e = 0; e < events.size(); ++e) {
+    if (events[e].kind == EventKind::kMark) found.push_back({mark_texts[events[e].address], e});
+  }
+  return found;
+}
+
+// The pieces of one instruction have one number. They may stand apart: another thread's stores can leave its buffer in
+// between.
+void Recording::name_operations() {
+  struct Operation {
+    EventId first = persist::kNoEvent;
+    unsigned pieces = 0, bytes = 0;
+  };
+  std::vector<Operation> operations;
+  for (EventId e = 0; e < events.size(); ++e) {
+    if (operations.size() <= log.op(e)) operations.resize(log.op(e) + 1);
+    Operation& operation = operations[log.op(e)];
+    if (operation.first == persist::kNoEvent || events[operation.first].kind == EventKind::kMoment) operation.first = e;
+    if (events[e].kind == EventKind::kMoment) continue;
+    ++operation.pieces;
+    operation.bytes += events[e].bytes;
+  }
+  ops.assign(operations.size(), "");
+  for (std::size_t i = 0; i < operations.size(); ++i) {
+    const Operation& operation = operations[i];
+    if (operation.first == persist::kNoEvent) continue;
+    const EventInfo& info = events[operation.first];
+    ops[i] = operation.pieces <= 1 ? describe_event(operation.first)
+                                   : std::string(kind_of(operation.first)) + " of " + std::to_string(operation.bytes) +
+                                         " bytes from " + describe_address(info.address) + " on" + describe_place(info);
+  }
+}
+
+namespace {
+
+// An address is the same in every execution, and so is what a word holds. Values of partial words are told apart by
+// their known bytes.
+class WordNames final : public persist::StableNames {
+ public:
+  explicit WordNames(const Recording& recording) : recording_(recording) {}
+  std::uint64_t location(LocationId location) const override {
+    if (!recording_.is_mark(location)) return recording_.address_of_location[location] | 1;
+    std::uint64_t name = 0xcbf29ce484222325;
+    for (const char c : recording_.mark_texts[recording_.address_of_location[location]]) {
+      name = (name ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+    }
+    return name & ~std::uint64_t{1};
+  }
+  std::uint64_t listing(LocationId) const override { return 0; }
+  std::uint64_t value(LocationId location, persist::Value value) const override {
+    const PartialWord word = recording_.word_of_value(location, value);
+    return word.known == kAllBytes ? word.bytes : (word.bytes * 0x9e3779b97f4a7c15) ^ (word.known + 1u);
+  }
+
+ private:
+  const Recording& recording_;
+};
+
+}  // namespace
+
+std::unique_ptr<persist::StableNames> Recording::stable_names() const { return std::make_unique<WordNames>(*this); }
+
+std::size_t Recording::memory_bytes() const {
+  std::size_t used_lines = 0;
+  lines.for_each([&](Address, const Line& line) { used_lines += line.last_end != 0; });
+  return log.memory_bytes() + events.capacity() * sizeof(EventInfo) + used_lines * sizeof(Line) +
+         address_of_location.capacity() * sizeof(Address) + partial_words.capacity() * sizeof(PartialWord);
+}
+
+}  // namespace crashcut::pmem
