@@ -108,10 +108,11 @@ void remove_xattr(Differential& d) {
   });
 }
 
-constexpr HostOp kOps[] = {chmod, chmod, fchmod, chown, utimens, set_xattr, set_xattr, get_xattr, remove_xattr};
+constexpr HostOp kAttributeOps[] = {chmod,     chmod,     fchmod,    chown,       utimens,
+                                    set_xattr, set_xattr, get_xattr, remove_xattr};
 
 }  // namespace
 
-std::span<const HostOp> attribute_ops() { return kOps; }
+std::span<const HostOp> attribute_ops() { return kAttributeOps; }
 
 }  // namespace crashcut::fusefs

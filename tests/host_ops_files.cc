@@ -188,12 +188,12 @@ void flock(Differential& d) {
          [=](System& system) { return describe(system.flock(system.fd(slot), operation)); });
 }
 
-constexpr HostOp kOps[] = {open,     open,      open,      open, open,  close, dup,  set_flags, write,
-                           write,    pwrite,    pwrite,    read, pread, seek,  seek, seek,      ftruncate,
-                           truncate, fallocate, fallocate, lock, lock,  lock,  flock};
+constexpr HostOp kFileOps[] = {open,     open,      open,      open, open,  close, dup,  set_flags, write,
+                               write,    pwrite,    pwrite,    read, pread, seek,  seek, seek,      ftruncate,
+                               truncate, fallocate, fallocate, lock, lock,  lock,  flock};
 
 }  // namespace
 
-std::span<const HostOp> file_ops() { return kOps; }
+std::span<const HostOp> file_ops() { return kFileOps; }
 
 }  // namespace crashcut::fusefs

@@ -138,11 +138,11 @@ void statfs(Differential& d) {
   });
 }
 
-constexpr HostOp kOps[] = {stat,     access, mkdir,  mkdir,  mknod,   mknod, unlink, link,  symlink,
-                           readlink, rename, rename, rename, readdir, chdir, fchdir, statfs};
+constexpr HostOp kNameOps[] = {stat,     access, mkdir,  mkdir,  mknod,   mknod, unlink, link,  symlink,
+                               readlink, rename, rename, rename, readdir, chdir, fchdir, statfs};
 
 }  // namespace
 
-std::span<const HostOp> name_ops() { return kOps; }
+std::span<const HostOp> name_ops() { return kNameOps; }
 
 }  // namespace crashcut::fusefs

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <cctype>
 #include <cstdio>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -14,6 +15,19 @@
 namespace crashcut {
 
 using nlohmann::json;
+
+// The words of a row as the name of its test: letters and digits, with single underscores between.
+inline std::string test_name(const std::string& words) {
+  std::string name;
+  for (const char c : words) {
+    if (std::isalnum(static_cast<unsigned char>(c)) != 0)
+      name += c;
+    else if (!name.empty() && name.back() != '_')
+      name += '_';
+  }
+  if (!name.empty() && name.back() == '_') name.pop_back();
+  return name;
+}
 
 struct Ran {
   int code;

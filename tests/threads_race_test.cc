@@ -58,7 +58,8 @@ TEST_P(RaceThen, AllNamesBoth) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Threads, RaceThen, ::testing::ValuesIn(kRows));
+INSTANTIATE_TEST_SUITE_P(Threads, RaceThen, ::testing::ValuesIn(kRows),
+                         [](const auto& info) { return test_name(info.param.words); });
 
 // A race alone.
 TEST(RaceThenNothing, OnlyTheRaceIsNamed) {

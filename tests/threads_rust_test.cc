@@ -95,13 +95,15 @@ INSTANTIATE_TEST_SUITE_P(Threads, Rust,
                          ::testing::Values(Row{"counts", false}, Row{"crossed", true}, Row{"in-order", false},
                                            Row{"told-too-early", true}, Row{"condition", false}, Row{"rwlock", false},
                                            Row{"channel", false}, Row{"barrier", false}, Row{"once", false},
-                                           Row{"scope", false}));
+                                           Row{"scope", false}),
+                         [](const auto& info) { return test_name(info.param.word); });
 
 class Futexes : public ::testing::TestWithParam<Row> {};
 TEST_P(Futexes, AreJudgedRightly) { judge(program("futexes"), GetParam()); }
 INSTANTIATE_TEST_SUITE_P(Threads, Futexes,
                          ::testing::Values(Row{"counts", false}, Row{"crossed", true}, Row{"in-order", false},
-                                           Row{"told-too-early", true}, Row{"condition", false}));
+                                           Row{"told-too-early", true}, Row{"condition", false}),
+                         [](const auto& info) { return test_name(info.param.word); });
 
 }  // namespace
 }  // namespace crashcut

@@ -53,7 +53,8 @@ INSTANTIATE_TEST_SUITE_P(
         Row{"pipes epoll-edges", ""}, Row{"pipes epoll-wrong-one", "assertion", "events[0].data.u64 == 1"},
         Row{"pipes counter", ""}, Row{"pipes counter-at-once", "assertion", "value == 2"}, Row{"pipes units", ""},
         Row{"pipes units-short", "deadlock", "waits until somebody adds to eventfd 3"}, Row{"pipes counter-full", ""},
-        Row{"pipes closed-while-read", "deadlock", "waits for data in pipe 1"}, Row{"pipes wrong-use", ""}));
+        Row{"pipes closed-while-read", "deadlock", "waits for data in pipe 1"}, Row{"pipes wrong-use", ""}),
+    [](const auto& info) { return test_name(std::string(info.param.words) + " " + info.param.options); });
 
 INSTANTIATE_TEST_SUITE_P(
     Signals, Judged,
@@ -75,13 +76,17 @@ INSTANTIATE_TEST_SUITE_P(
         Row{"kills nested", ""}, Row{"kills not-nested", ""}, Row{"kills queue", ""},
         Row{"kills in-time", "assertion", "number == SIGUSR1"}, Row{"kills in-time", "", "", "--timeouts 0"},
         Row{"kills for-a-while", ""}, Row{"kills handler-locks", "deadlock", "which it holds itself"},
-        Row{"kills handler-locks-blocked", ""}));
+        Row{"kills handler-locks-blocked", ""}),
+    [](const auto& info) { return test_name(std::string(info.param.words) + " " + info.param.options); });
 
 // A wait for data, for a descriptor or for a signal is a cancellation point.
 INSTANTIATE_TEST_SUITE_P(Cancelled, Judged,
                          ::testing::Values(Row{"cancelled read", ""}, Row{"cancelled poll", ""},
                                            Row{"cancelled pause", ""}, Row{"cancelled sigsuspend", ""},
-                                           Row{"cancelled sigwait", ""}, Row{"cancelled handler", ""}));
+                                           Row{"cancelled sigwait", ""}, Row{"cancelled handler", ""}),
+                         [](const auto& info) {
+                           return test_name(std::string(info.param.words) + " " + info.param.options);
+                         });
 
 // The reductions find the same outcomes as every schedule does.
 TEST(Signals, ReductionsAgree) {

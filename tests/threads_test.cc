@@ -158,7 +158,8 @@ INSTANTIATE_TEST_SUITE_P(
         Row{"cpp condition", "", 0, "", ""}, Row{"cpp shared", "", 0, "", ""}, Row{"cpp latch", "", 3, "", ""},
         Row{"cpp barrier", "", 3, "", ""}, Row{"cpp semaphore", "", 3, "", ""}, Row{"cpp once", "", 0, "", ""},
         Row{"cpp once-throws", "", 0, "", ""}, Row{"cpp random", "", 0, "", ""}, Row{"cpp elapsed", "", 3, "", ""},
-        Row{"cpp atomic", "", 3, "", ""}, Row{"cpp future", "", 3, "", ""}, Row{"cpp local", "", 0, "", ""}));
+        Row{"cpp atomic", "", 3, "", ""}, Row{"cpp future", "", 3, "", ""}, Row{"cpp local", "", 0, "", ""}),
+    [](const auto& info) { return test_name(std::string(info.param.words) + " " + info.param.options); });
 
 TEST(Threads, RefusesWhatItCannotFollow) {
   for (const auto& [words, text] : {std::pair{"mistakes fork", "fork()"}, std::pair{"mistakes socket", "socket()"},

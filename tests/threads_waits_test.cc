@@ -36,7 +36,8 @@ TEST_P(Reductions, SpuriousWakeUps) {
   EXPECT_EQ(report(reduction + " --spurious 3", "waits lost-signal", 1)["violation"]["kind"], "deadlock");
 }
 
-INSTANTIATE_TEST_SUITE_P(Threads, Reductions, ::testing::Values("none", "source", "optimal"));
+INSTANTIATE_TEST_SUITE_P(Threads, Reductions, ::testing::Values("none", "source", "optimal"),
+                         [](const auto& info) { return std::string(info.param); });
 
 void expect_bound(const char* words, const std::string& options, bool is_bounded) {
   const json r = report(options, words, is_bounded ? 3 : 0);

@@ -8,11 +8,11 @@
 #include <cstring>
 
 #include "inject/arena.h"
-#include "inject/check.h"
 #include "inject/environment.h"
 #include "inject/gate.h"
 #include "inject/interpose.h"
 #include "inject/process.h"
+#include "persist/check.h"
 #include "recovery/inprocess/models.h"
 #include "recovery/inprocess/runtime.h"
 
@@ -103,8 +103,13 @@ void unsupported(std::string_view call) {
   user_error({text, used});
 }
 
+}  // namespace crashcut::inject
+
+namespace crashcut {
+
 void broken_invariant(const char* file, int line, const char* condition) {
-  tool_error(std::string("broken invariant in crashcut at ") + file + ":" + std::to_string(line) + ": " + condition);
+  inject::tool_error(std::string("broken invariant in crashcut at ") + file + ":" + std::to_string(line) + ": " +
+                     condition);
 }
 
-}  // namespace crashcut::inject
+}  // namespace crashcut

@@ -4,8 +4,8 @@
 #include <cstring>
 
 #include "inject/arena.h"
-#include "inject/check.h"
 #include "inject/gate.h"
+#include "persist/check.h"
 #include "persist/hash.h"
 
 namespace crashcut::inprocess {

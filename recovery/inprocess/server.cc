@@ -14,9 +14,9 @@
 #include <cstring>
 
 #include "inject/arena.h"
-#include "inject/check.h"
 #include "inject/gate.h"
 #include "inject/snapshot.h"
+#include "persist/check.h"
 #include "recovery/inprocess/explorer.h"
 #include "recovery/inprocess/models.h"
 #include "recovery/inprocess/runtime.h"
