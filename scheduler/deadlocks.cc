@@ -13,7 +13,7 @@ namespace {
 Operation not_done(Operation operation) {
   for (Access& access : operation) {
     access.result = kNoResult;
-    access.seen_host = kNoHost;
+    access.seen_host = 0;
   }
   return operation;
 }

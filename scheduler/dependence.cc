@@ -48,7 +48,7 @@ ObjectId host_ended_by(const Operation& x) {
 
 bool depends_on_host(const Operation& x, ObjectId host) {
   return x.host() == host || std::any_of(x.begin(), x.end(), [&](const Access& a) {
-           return a.seen_host == host || a.seen_host == kAnyHost;
+           return a.seen_host == index(host) || a.seen_host == Access::kAnyHost;
          });
 }
 
@@ -82,7 +82,7 @@ static Operation as_if_done(Operation x) {
   for (Access& access : x) {
     access.result = kNoResult;
     access.is_interruption = false;
-    if (x.host() != kNoHost) access.seen_host = kAnyHost;
+    if (x.host() != kNoHost) access.seen_host = Access::kAnyHost;
   }
   return x;
 }

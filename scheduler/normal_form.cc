@@ -126,7 +126,7 @@ std::uint64_t kind_of(std::uint64_t hash, const Operation& x) {
   for (const Access& a : x) {
     hash = mix(hash, static_cast<std::uint64_t>(a.observed));
     hash = mix(hash, static_cast<std::uint64_t>(a.expected));
-    hash = mix(hash, static_cast<std::uint64_t>(a.seen_host));
+    hash = mix(hash, a.seen_host);
     hash = mix(hash, std::uint64_t{a.offset} << 24 | std::uint64_t{a.bytes} << 16 | std::uint64_t{a.order} << 8 |
                          (a.is_observed ? 1 : 0));
   }

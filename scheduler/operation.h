@@ -61,7 +61,6 @@ inline constexpr std::uint32_t index(ObjectId id) {
 }
 
 inline constexpr ObjectId kNoHost{};
-inline constexpr ObjectId kAnyHost{0xffffffff};
 
 inline constexpr std::int64_t kNoResult = INT64_MIN;     // not executed yet
 inline constexpr std::int64_t kNotDone = INT64_MAX - 1;  // a signal came instead
@@ -77,11 +76,13 @@ struct Access {
   std::uint8_t offset = 0, bytes = 0, order = 0;
   bool is_observed = false;
   bool is_interruption = false;  // of signals only: the operation was not done
-  // The host (primitives/host.h) whose failure would have changed the result; several: kAnyHost. Set when it is
-  // executed.
-  ObjectId seen_host = kNoHost;
+  // The number, index(), of the host (primitives/host.h) whose failure would have changed the result; 0: no host's;
+  // kAnyHost: that of one of several. Set when the access is executed.
+  std::uint16_t seen_host = 0;
+  static constexpr std::uint16_t kAnyHost = 0xffff;
   bool operator==(const Access&) const = default;
 };
+static_assert(sizeof(Access) == 48);
 
 class Operation {
  public:

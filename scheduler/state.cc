@@ -47,7 +47,7 @@ void State::apply(ActorId actor, Operation& operation) {
   for (Access& access : operation) {
     const Primitive& primitive = primitive_of(access);
     access.is_interruption = false;
-    seen_host_ = kNoHost;
+    seen_host_ = 0;
     access.result = is_misused(access) ? kUseAfterDestroy : primitive.apply(*this, actor, operation, access);
     access.seen_host = seen_host_;
     if (access.verb == primitive.destroys.verb && access.result == 0) object(access.object).is_destroyed = true;
@@ -66,8 +66,11 @@ bool State::is_gone(ActorId actor) const { return index(actor) < places_.size() 
 
 bool State::look_if_gone(ActorId actor) {
   if (index(actor) >= places_.size()) return false;
-  const ObjectId host = places_[index(actor)].host;
-  if (host != kNoHost) seen_host_ = seen_host_ == kNoHost || seen_host_ == host ? host : kAnyHost;
+  if (places_[index(actor)].host != kNoHost) {
+    const std::uint32_t number = index(places_[index(actor)].host);
+    CHECK(number != 0 && number < Access::kAnyHost);
+    seen_host_ = seen_host_ == 0 || seen_host_ == number ? static_cast<std::uint16_t>(number) : Access::kAnyHost;
+  }
   return is_gone(actor);
 }
 

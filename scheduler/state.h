@@ -73,8 +73,8 @@ class State {
   std::vector<Object> objects_;
   std::vector<std::uint64_t> own_steps_;
   std::uint64_t steps_ = 0;
-  std::vector<Place> places_;     // an actor that has taken a step; empty if there are no hosts
-  ObjectId seen_host_ = kNoHost;  // by the access that is being executed
+  std::vector<Place> places_;    // an actor that has taken a step; empty if there are no hosts
+  std::uint16_t seen_host_ = 0;  // by the access that is being executed
   bool is_over_ = false;
 };
 
