@@ -169,9 +169,7 @@ void Recorder::execute(ThreadId thread, const BufferEntry& entry) {
   StoreBuffer& buffer = threads_[thread].buffer;
   if (!options_.has_store_buffers) return leave_now(thread, entry);
   buffer.push(entry);
-  if (entry.kind == EntryKind::kClflushopt) return let_clflushopts_leave(thread);
-  // An sfence that nothing is before takes effect at once: no other thread can tell.
-  if (entry.kind == EntryKind::kSfence && buffer.size() == 1) leave(thread, 0);
+  if (entry.kind == EntryKind::kClflushopt) let_clflushopts_leave(thread);
 }
 
 void Recorder::leave_now(ThreadId thread, const BufferEntry& entry) {

@@ -46,6 +46,11 @@ int PmemExecution::compact(Address address) const {
          (in_line < 16 ? in_line : in_line - 40);
 }
 
+const PmemOp* PmemExecution::next_op(int thread) const {
+  const auto t = static_cast<std::size_t>(thread);
+  return next_[t] < program_.threads[t].size() ? &program_.threads[t][next_[t]] : nullptr;
+}
+
 // The stores of other threads that a load sees, byte by byte; what waits in the own buffer hides them.
 std::set<int> PmemExecution::sources_of(int thread, const PmemOp& op) const {
   std::set<int> sources;
@@ -226,9 +231,6 @@ void PmemExecution::execute(int thread) {
       break;
     case PmemOp::kSfence:
       recorder_.sfence(t, place);
-      if (recorder_.buffer(t).is_empty()) {
-        nodes_.push_back(PmemNode{.kind = PmemNode::kSfence, .thread = thread, .op = static_cast<int>(next_[t])});
-      }
       break;
     case PmemOp::kClflush:
       recorder_.clflush(t, address, place);

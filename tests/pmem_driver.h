@@ -63,6 +63,10 @@ class PmemExecution {
   void take(const Step& step);
   // What tells its class from those of other prefixes.
   std::string key() const;
+  // Null at the thread's end.
+  const PmemOp* next_op(int thread) const;
+  const pmem::StoreBuffer& buffer(pmem::ThreadId thread) const { return recorder_.buffer(thread); }
+  int compact(pmem::Address address) const;
   // What took effect, in that order.
   const std::vector<PmemNode>& nodes() const { return nodes_; }
   std::shared_ptr<const pmem::Recording> seal() { return recorder_.seal(); }
@@ -83,7 +87,6 @@ class PmemExecution {
   void note_clflushopts();
   std::set<int> sources_of(int thread, const PmemOp& op) const;
   void note_written(const PmemNode& node);
-  int compact(pmem::Address address) const;
   Place& place_of(pmem::Address address);
 
   const PmemProgram& program_;

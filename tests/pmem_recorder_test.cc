@@ -225,6 +225,29 @@ TEST(PmemRecorder, ReadsFromAreByByte) {
   }
 }
 
+// A store comes after the flushes of its line, of any thread. Two flushes of a line have no order.
+TEST(PmemRecorder, TwoFlushesOfALineAreNotOrdered) {
+  for (const bool is_opt : {false, true}) {
+    for (const bool stores : {false, true}) {
+      Memory memory;
+      const pmem::ThreadId second = memory.recorder.start_thread(0);
+      const auto flush = [&](pmem::ThreadId thread) {
+        is_opt ? memory.recorder.clflushopt(thread, kBase + 64) : memory.recorder.clflush(thread, kBase + 64);
+      };
+      memory.store(0, 8, 1);
+      memory.recorder.clflush(0, kBase);
+      memory.load(0);
+      memory.recorder.sfence(0);
+      flush(0);
+      if (stores) memory.store(64, 8, 1, second);
+      flush(second);
+      memory.recorder.sfence(second);
+      memory.store(128, 8, 1, second);
+      EXPECT_EQ(memory.outcomes({0, 128}).contains("01"), !stores) << is_opt;
+    }
+  }
+}
+
 TEST(PmemRecorder, ThreadsStartAndEndInOrder) {
   Memory memory;
   memory.store(0, 8, 1);
