@@ -232,42 +232,58 @@ tl::expected<void, std::string> DeviceTrace::survey() {
   return {};
 }
 
-tl::expected<std::shared_ptr<DriveRecording>, std::string> replay(const std::shared_ptr<DeviceTrace>& trace,
-                                                                  const DriveOptions& options) {
-  if (options.sector_bytes != trace->header().sector_bytes)
-    return tl::unexpected(fmt::format("The device was recorded with sectors of {} bytes, not of {}.",
-                                      trace->header().sector_bytes, options.sector_bytes));
-  DriveRecorder recorder(options, trace);
-  DeviceTrace::Record record;
-  for (std::uint64_t at = trace->first_;;) {
-    const auto found = trace->next(at, record);
-    if (!found) return tl::unexpected(found.error());
-    if (!*found) break;
+// survey() found all records sound.
+void DeviceTrace::visit(Visitor& visitor) const {
+  Record record;
+  for (std::uint64_t at = first_;;) {
+    const auto found = next(at, record);
+    if (!found || !*found) return;
     const FixedRecord& fixed = record.fixed;
     switch (fixed.type) {
       case Type::kIssue:
-        recorder.issue({.kind = fixed.kind,
-                        .first = fixed.first,
-                        .count = fixed.count,
-                        .payload = record.data_at,
-                        .is_fua = (fixed.flags & kFua) != 0,
-                        .is_buffered = (fixed.flags & kBuffered) != 0,
-                        .sender = record.text});
+        visitor.on_issue(fixed.id, {.kind = fixed.kind,
+                                    .first = fixed.first,
+                                    .count = fixed.count,
+                                    .payload = record.data_at,
+                                    .is_fua = (fixed.flags & kFua) != 0,
+                                    .is_buffered = (fixed.flags & kBuffered) != 0,
+                                    .sender = record.text});
         break;
       case Type::kComplete:
-        recorder.complete(fixed.id);
+        visitor.on_complete(fixed.id);
         break;
       case Type::kMark:
-        recorder.mark(std::string(record.text));
+        visitor.on_mark(record.text);
         break;
       case Type::kDurable:
-        recorder.make_durable();
+        visitor.on_durable();
         break;
       case Type::kStop:
       case Type::kEnd:
         break;
     }
   }
+}
+
+tl::expected<std::shared_ptr<DriveRecording>, std::string> replay(const std::shared_ptr<DeviceTrace>& trace,
+                                                                  const DriveOptions& options) {
+  if (options.sector_bytes != trace->header().sector_bytes)
+    return tl::unexpected(fmt::format("The device was recorded with sectors of {} bytes, not of {}.",
+                                      trace->header().sector_bytes, options.sector_bytes));
+  class Replayer final : public DeviceTrace::Visitor {
+   public:
+    explicit Replayer(DriveRecorder& recorder) : recorder_(recorder) {}
+    void on_issue(RequestId, const Request& request) override { recorder_.issue(request); }
+    void on_complete(RequestId id) override { recorder_.complete(id); }
+    void on_mark(std::string_view text) override { recorder_.mark(std::string(text)); }
+    void on_durable() override { recorder_.make_durable(); }
+
+   private:
+    DriveRecorder& recorder_;
+  };
+  DriveRecorder recorder(options, trace);
+  Replayer replayer(recorder);
+  trace->visit(replayer);
   recorder.seal();
   return recorder.shared_recording();
 }

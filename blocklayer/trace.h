@@ -70,9 +70,18 @@ class DeviceTrace final : public Payloads {
     return std::span(data_, size_).subspan(at, count);
   }
 
+  // Is told what the trace has, in order. Requests are numbered 1, 2, ...
+  class Visitor {
+   public:
+    virtual ~Visitor() = default;
+    virtual void on_issue(RequestId id, const Request& request) = 0;
+    virtual void on_complete(RequestId id) = 0;
+    virtual void on_mark(std::string_view text) = 0;
+    virtual void on_durable() = 0;
+  };
+  void visit(Visitor& visitor) const;
+
  private:
-  friend tl::expected<std::shared_ptr<DriveRecording>, std::string> replay(const std::shared_ptr<DeviceTrace>&,
-                                                                           const DriveOptions&);
   struct Record;
   DeviceTrace() = default;
   // The next record from `at` on, which moves behind it; false at the end. The error is a sentence.

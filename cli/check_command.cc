@@ -124,7 +124,8 @@ void add_check_command(CLI::App& app, int& exit_code) {
   command->callback([command, options, device, directory, &exit_code] {
     const auto run = [&]() -> tl::expected<int, Failure> {
       if (directory->empty()) {
-        const std::vector<std::string> words = program_words(*command);
+        const bool has_program = device->import_log.empty();
+        const std::vector<std::string> words = has_program ? program_words(*command) : std::vector<std::string>();
         if (auto ok = check_beside_device(*command, *device); !ok) return tl::unexpected(ok.error());
         return device->is_device ? check_device(*options, *device, words) : check(*options, words);
       }

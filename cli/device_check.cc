@@ -7,6 +7,7 @@
 #include <charconv>
 #include <chrono>
 
+#include "blocklayer/log_writes.h"
 #include "blocklayer/mount/device_mount.h"
 #include "cli/interrupts.h"
 #include "cli/progress_line.h"
@@ -20,8 +21,8 @@ using result::Failure;
 using result::wrong_use;
 namespace fs = boost::filesystem;
 
-constexpr const char* kOnlyForDevices[] = {"--device-size", "--cache",           "--tear",
-                                           "--atomic",      "--atomic-boundary", "--faults"};
+constexpr const char* kOnlyForDevices[] = {"--device-size",     "--cache",      "--tear",       "--atomic",
+                                           "--atomic-boundary", "--import-log", "--export-log", "--faults"};
 constexpr const char* kNotForDevices[] = {"--file",  "--backup",  "--tree", "--expect", "--no-durable", "--remount",
                                           "--image", "--profile", "--data", "-o",       "--block",      "--from"};
 
@@ -115,6 +116,16 @@ void add_device_options(CLI::App& command, DeviceOptions& options) {
                   "so many sectors may have gone bad too: they cannot be read, or read as something else (default: 0)")
       ->type_name("N")
       ->group(group);
+  command
+      .add_option("--import-log", options.import_log,
+                  "crash the writes of this log of dm-log-writes, instead of running a program")
+      ->type_name("FILE")
+      ->group(group);
+  command
+      .add_option("--export-log", options.export_log,
+                  "write what the program did as a log of dm-log-writes, for xfstests' replay-log and others")
+      ->type_name("FILE")
+      ->group(group);
 }
 
 tl::expected<void, Failure> check_beside_device(const CLI::App& command, const DeviceOptions& options) {
@@ -131,10 +142,40 @@ tl::expected<void, Failure> check_beside_device(const CLI::App& command, const D
   }
   if (const char* given = first_given(kNotForDevices))
     return wrong_use(fmt::format("{} is for a filesystem: a raw device (--device) has none.", given));
+  if (!options.import_log.empty() && !command.remaining().empty())
+    return wrong_use("--import-log takes the place of a program: no program can be given with it.");
+  for (const char* given : {"--setup", "--sector", "--device-size", "--stdout-marks", "--program-limit"}) {
+    if (!options.import_log.empty() && command.count(given) > 0)
+      return wrong_use(fmt::format("{} is for a program that is run; --import-log reads what was done.", given));
+  }
   if (command.count("--check") == 0)
     return wrong_use("--device needs --check: only your own checker can say what a raw device must hold.");
   return {};
 }
+
+namespace {
+
+// The log as a recording in the directory of the results; the drive has its sectors.
+tl::expected<mounted::Recorded, Failure> import_log(const std::string& path, device::CheckPlan& plan) {
+  const auto imported = blocklayer::import_log_writes(path, mounted::trace_of(plan.common.directory));
+  if (!imported) return wrong_use("--import-log: " + imported.error());
+  plan.drive.sector_bytes = imported->header.sector_bytes;
+  boost::system::error_code error;
+  fs::create_directory(mounted::disk_of(plan.common.directory), error);
+  mounted::Recorded recorded;
+  recorded.exited = true;
+  return recorded;
+}
+
+tl::expected<void, Failure> export_log(const std::string& path, const device::CheckPlan& plan) {
+  const auto trace = blocklayer::DeviceTrace::open(mounted::trace_of(plan.common.directory));
+  if (!trace) return wrong_use(trace.error());
+  if (const auto ok = blocklayer::export_log_writes(**trace, path); !ok)
+    return wrong_use("--export-log: " + ok.error());
+  return {};
+}
+
+}  // namespace
 
 tl::expected<int, Failure> check_device(const MountedOptions& options, const DeviceOptions& device,
                                         const std::vector<std::string>& words) {
@@ -148,18 +189,25 @@ tl::expected<int, Failure> check_device(const MountedOptions& options, const Dev
         fmt::format("--device-size {}: it is a number of bytes, 16384G at most, and a multiple of the "
                     "sector, {}.",
                     device.size, drive->sector_bytes));
-  auto plans = make_mounted_plans(options, words);
+  const bool is_imported = !device.import_log.empty();
+  auto plans = make_mounted_plans(options, is_imported ? std::vector<std::string>{"true"} : words);
   if (!plans) return tl::unexpected(plans.error());
   device::CheckPlan plan{plans->check, *drive};
   device::RecordPlan record_plan{plans->record, bytes, drive->sector_bytes};
   reports.directory = plan.common.directory;
   record_plan.program.is_stdout_taken = reports.is_stdout_taken();
-  const result::Head head = device::head_of(plan, words);
-  print_head(reports, head);
   const auto begin = std::chrono::steady_clock::now();
-  const auto recorded = record(record_plan);
+  tl::expected<mounted::Recorded, Failure> recorded;
+  if (is_imported) recorded = import_log(device.import_log, plan);
   if (!recorded) return tl::unexpected(recorded.error());
-  if (!reports.quiet) print(reports.out(), mounted::recorded_text(*recorded, plan.common));
+  const result::Head head = device::head_of(plan, is_imported ? std::vector{device.import_log} : words);
+  print_head(reports, head);
+  if (!is_imported) recorded = record(record_plan);
+  if (!recorded) return tl::unexpected(recorded.error());
+  if (!reports.quiet && !is_imported) print(reports.out(), mounted::recorded_text(*recorded, plan.common));
+  if (!device.export_log.empty()) {
+    if (auto ok = export_log(device.export_log, plan); !ok) return tl::unexpected(ok.error());
+  }
   // A limit of nothing would be none.
   constexpr std::chrono::duration<double> kLeastTime{0.01};
   std::chrono::duration<double>& limit = plan.common.search.time_limit;

@@ -16,12 +16,14 @@ struct DeviceOptions {
   std::string cache = "volatile", tear = "any";
   std::uint32_t atomic_sectors = 1, boundary_sectors = 0;
   std::uint32_t faults = 0;
+  std::string import_log, export_log;
 };
 
 void add_device_options(CLI::App& command, DeviceOptions& options);
 // Whether options were given that need --device, or that do not go with it.
 tl::expected<void, result::Failure> check_beside_device(const CLI::App& command, const DeviceOptions& options);
 
+// `words` are empty where a log is imported.
 tl::expected<int, result::Failure> check_device(const MountedOptions& options, const DeviceOptions& device,
                                                 const std::vector<std::string>& words);
 // Goes on where a search stopped. `text` is what it left.

@@ -227,6 +227,22 @@ TEST_F(DeviceTest, LinesThatTheProgramPrintsAreMarks) {
   EXPECT_EQ(crashcut(right).exit_code, 0);
 }
 
+TEST_F(DeviceTest, LogsOfDmLogWritesGoOutAndComeIn) {
+  const States states = states_of({"d:0:2:A", "f", "s:2:1:B", "d:0:1:C"}, 3, {"--export-log", "writes.log"});
+  fs::remove_all(directory_ / "results");
+  const Ran ran = crashcut({"check", "--device", "--import-log", "writes.log", "--out", "results", "--outcomes",
+                            "--check", calls() + " device read:3"});
+  EXPECT_EQ(ran.exit_code, 0) << ran.out << ran.err;
+  EXPECT_EQ(outcomes(), states.all);
+  EXPECT_EQ(crashcut({"check", "--device", "--import-log", "writes.log", "--check", "false"}).exit_code, 1);
+  const Ran with_program =
+      crashcut({"check", "--device", "--import-log", "writes.log", "--check", "true", "--", "true"});
+  EXPECT_TRUE(with_program.says("takes the place of a program")) << with_program.err;
+  EXPECT_TRUE(crashcut({"check", "--device", "--import-log", "none.log", "--check", "true"}).says("cannot be read"));
+  EXPECT_TRUE(crashcut({"check", "--device", "--import-log", "writes.log", "--check", "true", "--sector", "4096"})
+                  .says("--sector is for a program that is run"));
+}
+
 // ---- bad input ------------------------------------------------------------------------------------------------------
 
 TEST_F(DeviceTest, WrongUseIsASentence) {

@@ -412,6 +412,8 @@ class Generator {
       const bool can_issue = static_cast<int>(log.requests.size()) < request_count;
       if (can_issue && pick(8) == 0 && log.mark_count < 2) {
         log.steps.push_back({OracleStep::Kind::kMark, log.mark_count++});
+      } else if (in_flight.empty() && can_issue && !log.has_overlap && pick(12) == 0) {
+        log.steps.push_back({OracleStep::Kind::kDurable});
       } else if (can_issue && static_cast<int>(in_flight.size()) < queue_depth && (in_flight.empty() || pick(2) == 0)) {
         in_flight.push_back(static_cast<int>(log.requests.size()));
         log.steps.push_back({OracleStep::Kind::kIssue, in_flight.back()});
@@ -473,6 +475,10 @@ void record(const RandomLog& log, Program& program) {
       program.mark(std::to_string(step.request));
       continue;
     }
+    if (step.kind == OracleStep::Kind::kDurable) {
+      program.make_durable();
+      continue;
+    }
     if (step.kind == OracleStep::Kind::kComplete) {
       program.complete(ids.at(step.request));
       continue;
@@ -504,6 +510,7 @@ std::string text_of(const RandomLog& log) {
     const std::string number = std::to_string(step.request);
     if (step.kind == OracleStep::Kind::kMark) text += " mark" + number;
     if (step.kind == OracleStep::Kind::kComplete) text += " /" + number;
+    if (step.kind == OracleStep::Kind::kDurable) text += " durable";
     if (step.kind != OracleStep::Kind::kIssue) continue;
     const OracleRequest& r = log.requests[static_cast<std::size_t>(step.request)];
     text += " " + number + "=" + std::string(1, "WZDF"[static_cast<int>(r.kind)]) + std::to_string(r.first) + "+" +

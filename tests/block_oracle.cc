@@ -21,8 +21,9 @@ class Oracle {
       if (step.kind == OracleStep::Kind::kIssue) issued_[number] = at;
       if (step.kind == OracleStep::Kind::kComplete) completed_[number] = at;
       if (step.kind == OracleStep::Kind::kMark) marks_.push_back({number, at});
+      if (step.kind == OracleStep::Kind::kDurable) durable_ = at;
     }
-    for (end_ = 0; end_ <= static_cast<int>(steps.size()); ++end_) {
+    for (end_ = durable_ + 1; end_ <= static_cast<int>(steps.size()); ++end_) {
       left_.assign(requests.size(), 0);
       choose_survivors(0);
     }
@@ -34,6 +35,7 @@ class Oracle {
   // The power fails before step end_. A write must be there whole by then.
   bool must_survive(std::size_t w) const {
     const OracleRequest& write = requests_[w];
+    if (issued_[w] < durable_) return true;
     if (drive_.cache == OracleDrive::Cache::kLies || write.kind == Kind::kDiscard) return false;
     if (!write.is_buffered && (write.is_fua || drive_.cache == OracleDrive::Cache::kNone) && completed_[w] < end_)
       return true;
@@ -123,6 +125,7 @@ class Oracle {
   std::vector<int> issued_, completed_;  // the step
   std::vector<std::pair<std::size_t, int>> marks_;
   int end_ = 0;
+  int durable_ = -1;            // the last step that made all durable
   std::vector<unsigned> left_;  // of each request
 };
 

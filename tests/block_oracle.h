@@ -21,9 +21,9 @@ struct OracleRequest {
   int value = 0;  // what a write writes; 0 is zeroes
 };
 
-// What happened, in order: a request was issued or completed, the program made a mark.
+// What happened, in order: a request was issued or completed, the program made a mark, all so far became durable.
 struct OracleStep {
-  enum class Kind { kIssue, kComplete, kMark } kind;
+  enum class Kind { kIssue, kComplete, kMark, kDurable } kind;
   int request = 0;  // its index; of a mark: its number
 };
 
