@@ -79,22 +79,6 @@ tl::expected<int, Failure> resume(const MountedOptions& options, const std::stri
   return search(reports, plan, head, stopped->recorded, &stopped->rest);
 }
 
-// What may be given beside --resume: bounds, and where reports go.
-tl::expected<void, Failure> check_beside_resume(const CLI::App& command) {
-  for (const CLI::Option* option : command.get_options()) {
-    const std::string name = option->get_name();
-    const bool may_differ = name == "--resume" || name == "--time" || name == "--max-recoveries" || name == "--jobs" ||
-                            name == "--json" || name == "--junit" || name == "--outcomes" || name == "--quiet" ||
-                            name == "--help";
-    if (option->count() > 0 && !may_differ)
-      return wrong_use(fmt::format(
-          "--resume goes on with the program and the options that the search had: {} cannot be given with it.", name));
-  }
-  if (command.remaining().empty()) return {};
-  return wrong_use(fmt::format("--resume goes on with the program that the search had: {} cannot be given with it.",
-                               command.remaining().front()));
-}
-
 }  // namespace
 
 void add_check_command(CLI::App& app, int& exit_code) {
@@ -104,11 +88,7 @@ void add_check_command(CLI::App& app, int& exit_code) {
   auto device = std::make_shared<DeviceOptions>();
   add_device_options(*command, *device);
   auto directory = std::make_shared<std::string>();
-  command
-      ->add_option(
-          "--resume", *directory,
-          "go on with a search that was stopped, by the directory of its results; --time and the like may differ")
-      ->type_name("DIR");
+  add_resume_option(*command, *directory);
   command->footer(
       std::string(
           "The program starts in the root of the modelled disk, which is empty but for --from and --setup.\n"

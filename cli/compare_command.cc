@@ -16,7 +16,7 @@
 #include "cli/progress_line.h"
 #include "recovery/mounted/check.h"
 #include "recovery/result/words.h"
-#include "recovery/run_result.h"
+#include "recovery/run.h"
 
 namespace crashcut::cli {
 namespace {
@@ -61,20 +61,22 @@ void print_comparison_head(const ReportOptions& reports, result::Head head, std:
 }
 
 // Only the first execution's words are shown: the others say the same.
-tl::expected<std::vector<result::Result>, Failure> check_all(const std::vector<Plan>& plans,
+tl::expected<std::vector<result::Result>, Failure> check_all(std::vector<Plan>& plans,
                                                              const std::vector<std::string>& words, bool is_quiet) {
   std::vector<result::Result> rows;
   const int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
-  for (const Plan& plan : plans) {
+  for (Plan& plan : plans) {
     if (is_interrupted()) break;
+    plan.main_stdout_fd = nowhere;
+    if (!rows.empty()) plan.main_stderr_fd = nowhere;
+    const auto executed = recovery::execute(plan);
+    if (!executed) return tl::unexpected(under_model(executed.error(), plan.model));
     ProgressLine line(is_quiet);
-    recovery::Hooks hooks = interruptible_hooks();
-    hooks.on_progress = [&](const result::Progress& progress) { line.show(progress); };
-    hooks.stdout_fd = nowhere;
-    if (!rows.empty()) hooks.stderr_fd = nowhere;
-    const auto checked = recovery::check(plan, hooks);
+    const search::Hooks hooks{[&](const result::Progress& progress) { line.show(progress); }, is_interrupted};
+    const SearchSignals signals;
+    auto checked = recovery::check(*executed, plan, recovery::head_of("compare", plan, words), hooks);
     if (!checked) return tl::unexpected(under_model(checked.error(), plan.model));
-    rows.push_back(recovery::result_of(plan, recovery::head_of("compare", plan, words), *checked));
+    rows.push_back(std::move(checked->result));
   }
   return rows;
 }

@@ -12,7 +12,6 @@ constexpr int kBoundHit = 3;
 
 // What the handler reads.
 std::atomic<bool> g_interrupted{false};
-std::atomic<inprocess::Session*> g_session{nullptr};
 std::atomic<Guard*> g_guard{nullptr};
 std::atomic<bool> g_searching{false};
 std::atomic<std::atomic<bool>*> g_stop{nullptr};
@@ -26,9 +25,7 @@ void end_at_once(bool is_heard) {
 
 void on_signal(int signal) {
   const bool is_first = !g_interrupted.exchange(true);
-  if (inprocess::Session* session = g_session.load(); session != nullptr && is_first && signal != SIGPIPE) {
-    session->stop();
-  } else if (g_searching.load() && is_first && signal != SIGPIPE) {
+  if (g_searching.load() && is_first && signal != SIGPIPE) {
     // is_interrupted() is all it needs.
   } else if (std::atomic<bool>* stop = g_stop.load(); stop != nullptr && is_first && signal != SIGPIPE) {
     stop->store(true);
@@ -60,12 +57,6 @@ void install_interrupts() {
 }
 
 bool is_interrupted() { return g_interrupted.load(); }
-
-void watch_session(inprocess::Session* session) {
-  g_session.store(session);
-  // A signal that came while it started ended us; one between then and now is caught up here.
-  if (session != nullptr && is_interrupted()) session->stop();
-}
 
 SearchSignals::SearchSignals() { g_searching.store(true); }
 SearchSignals::~SearchSignals() { g_searching.store(false); }

@@ -8,15 +8,12 @@
 #include <atomic>
 
 #include "cli/guard.h"
-#include "recovery/inprocess/session.h"
 
 namespace crashcut::cli {
 
 void install_interrupts();
 bool is_interrupted();
 
-// The session that the first signal stops; nullptr: none.
-void watch_session(inprocess::Session* session);
 // A search that the first signal stops; nullptr: none.
 void watch_stop(std::atomic<bool>* stop);
 // While one lives, the first signal only sets is_interrupted(): a search looks at that by itself.

@@ -9,8 +9,8 @@
 #include <sstream>
 
 #include "cli/commands.h"
-#include "cli/interrupts.h"
 #include "cli/suggestions.h"
+#include "recovery/inprocess/protocol.h"
 
 namespace crashcut::cli {
 namespace {
@@ -240,11 +240,29 @@ std::uint32_t count_cores() {
   return std::clamp<std::uint32_t>(static_cast<std::uint32_t>(CPU_COUNT(&set)), 1, inprocess::kJobsMost);
 }
 
-recovery::Hooks interruptible_hooks() {
-  recovery::Hooks hooks;
-  hooks.on_session = watch_session;
-  hooks.is_interrupted = is_interrupted;
-  return hooks;
+void add_resume_option(CLI::App& command, std::string& directory) {
+  command
+      .add_option(
+          "--resume", directory,
+          "go on with a search that was stopped, by the directory of its results; --time and the like may differ")
+      ->type_name("DIR");
+}
+
+tl::expected<void, Failure> check_beside_resume(const CLI::App& command) {
+  for (const CLI::Option* option : command.get_options()) {
+    const std::string name = option->get_name();
+    const bool may_differ = name == "--resume" || name == "--time" || name == "--max-recoveries" || name == "--jobs" ||
+                            name == "--json" || name == "--junit" || name == "--outcomes" || name == "--quiet" ||
+                            name == "--help";
+    if (option->count() > 0 && !may_differ) {
+      return result::wrong_use(fmt::format(
+          "--resume goes on with the program and the options that the search had: {} cannot be given with it.", name));
+    }
+  }
+  if (command.remaining().empty()) return {};
+  return result::wrong_use(
+      fmt::format("--resume goes on with the program that the search had: {} cannot be given with it.",
+                  command.remaining().front()));
 }
 
 }  // namespace crashcut::cli

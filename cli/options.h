@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "cli/reports.h"
-#include "recovery/check.h"
 #include "recovery/plan.h"
 
 namespace crashcut::cli {
@@ -58,7 +57,8 @@ tl::expected<std::string, result::Failure> absolute_directory(const std::string&
 CLI::Validator whole_between(std::uint64_t least, std::uint64_t most);
 CLI::Validator real_between(double least, double most);
 std::uint32_t count_cores();
-// Hooks by which signals stop a check.
-recovery::Hooks interruptible_hooks();
+// --resume DIR, and what may be given beside it: bounds, and where reports go.
+void add_resume_option(CLI::App& command, std::string& directory);
+tl::expected<void, result::Failure> check_beside_resume(const CLI::App& command);
 
 }  // namespace crashcut::cli

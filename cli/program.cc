@@ -251,6 +251,7 @@ tl::expected<std::string, Failure> find_program(const result::Token& token, cons
   }
   const std::string last = fs::path(token.program).filename().string();
   std::vector<std::string> places = {"./" + token.program, "./" + last};
+  if (fs::path(token.program).is_absolute()) places.front() = token.program;
   if (!directory.empty()) places.insert(places.begin(), directory + "/" + last);
   if (const std::string in_path = find_in_path(last); !in_path.empty()) places.push_back(in_path);
   std::string others;

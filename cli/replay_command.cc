@@ -13,7 +13,7 @@
 #include "recovery/mounted/check.h"
 #include "recovery/result/text.h"
 #include "recovery/result/words.h"
-#include "recovery/run_result.h"
+#include "recovery/run.h"
 #include "recovery/run_token.h"
 
 namespace crashcut::cli {
@@ -73,15 +73,12 @@ tl::expected<int, Failure> replay_run(const ReplayOptions& options, const Found&
   std::vector<std::string> words = {*named};
   words.insert(words.end(), plan->arguments.begin(), plan->arguments.end());
   print(stdout, result::head_text(recovery::head_of("replay", *plan, words)));
-  recovery::Hooks hooks = interruptible_hooks();
-  if (!options.print) hooks.stdout_fd = hooks.stderr_fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
-  const auto account = recovery::replay(*plan, found.token.fingerprint, found.token.path, hooks);
-  if (!account) return tl::unexpected(account.error());
-  const result::Counterexample told = recovery::counterexample_of({*account, true, true});
-  if (options.print) fmt::print("{}\n", result::story_text(told.story, result::Detail::kAll));
-  const bool is_violation = inprocess::is_violation(account->failure.kind);
-  fmt::print("{}", result::replay_end_text(told, is_violation));
-  return is_violation ? 1 : 0;
+  if (!options.print) plan->main_stdout_fd = plan->main_stderr_fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
+  const auto replayed = recovery::replay(*plan, found.token);
+  if (!replayed) return tl::unexpected(replayed.error());
+  if (options.print) fmt::print("{}\n", result::story_text(replayed->told.story, result::Detail::kAll));
+  fmt::print("{}", result::replay_end_text(replayed->told, replayed->is_violation));
+  return replayed->is_violation ? 1 : 0;
 }
 
 tl::expected<int, Failure> replay_threads(const ReplayOptions& options, const Found& found) {

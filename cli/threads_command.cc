@@ -201,8 +201,8 @@ tl::expected<int, Failure> replay_thread_token(const result::Token& from, const 
         "The program did other things than when the token was made: it has changed since, or it depends on something "
         "that crashcut does not see, its environment say. Run crashcut threads again.");
   }
-  const bool is_violation = finding->crash ? inprocess::is_violation(finding->crash->account.failure.kind)
-                                           : finding->details.kind != scheduler::runtime::FindingKind::kNone;
+  const bool is_violation =
+      finding->crash ? finding->is_crash_violation : finding->details.kind != scheduler::runtime::FindingKind::kNone;
   result::Counterexample told = recovery::counterexample_of(plan, *finding);
   told.replays = told.is_smallest = true;  // as far as this run tells
   if (is_loud) fmt::print("{}\n", result::counterexample_text(told, result::Detail::kAll));

@@ -15,7 +15,8 @@ install(CODE "
   file(MAKE_DIRECTORY \${bin})
   file(CREATE_LINK ../${home}/crashcut \${bin}/crashcut SYMBOLIC)")
 
-install(TARGETS crashcut_recovery crashcut_result crashcut_inprocess crashcut_scheduler crashcut_fusefs crashcut_persist
+install(TARGETS
+  crashcut_recovery crashcut_result crashcut_inprocess crashcut_search crashcut_scheduler crashcut_fusefs crashcut_persist
   EXPORT crashcut ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(EXPORT crashcut NAMESPACE crashcut:: FILE crashcut-targets.cmake DESTINATION ${home}/cmake)
 install(DIRECTORY persist fusefs DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/crashcut

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "fusefs/profile.h"
+#include "recovery/search/plan.h"
 
 namespace crashcut::recovery {
 
@@ -14,7 +15,8 @@ namespace crashcut::recovery {
 inline constexpr std::chrono::seconds kMainLimit{60};
 inline constexpr std::chrono::seconds kRecoveryLimit{10};
 
-struct Plan {
+// Its bounds say how much is explored, not what a recovery is, so a token does not hold them.
+struct Plan : search::Plan {
   std::string named;                   // the executable, or the source it is made from, as typed
   std::string program;                 // the same, absolute
   std::string program_id;              // its build id, or a checksum
@@ -23,15 +25,9 @@ struct Plan {
   std::string from_named;              // the directory that the disk starts as; empty: an empty one
   std::string from_directory;          // the same, absolute
   fusefs::ModelOptions model;
-  std::uint32_t depth = 1;
-  std::uint64_t seed = 0;  // of the order of the search; where no bound ends it, that changes nothing
-
-  // Bounds; 0: none. They say how much is explored, not what a recovery is, so a token does not hold them.
-  std::uint64_t max_recoveries = 0;
-  std::chrono::duration<double> time_limit{0};
   std::chrono::seconds main_limit = kMainLimit;
   std::chrono::seconds recovery_limit = kRecoveryLimit;
-  std::uint32_t jobs = 1;
+  int main_stdout_fd = -1, main_stderr_fd = -1;  // -1: ours
   std::string runtime;                // path of libcrashcut_runtime.so
   std::string crashcut = "crashcut";  // how the user calls us, for commands to paste
 };

@@ -17,13 +17,6 @@ result::Token token_of(const std::string& command, const Plan& plan) {
   return token;
 }
 
-result::Token token_of(const Plan& plan, std::uint64_t fingerprint, std::vector<std::uint32_t> path) {
-  result::Token token = token_of("run", plan);
-  token.fingerprint = fingerprint;
-  token.path = std::move(path);
-  return token;
-}
-
 tl::expected<Plan, result::Failure> plan_of(const result::Token& token) {
   const auto model = fusefs::options_of(token.model);
   if (!model) return result::wrong_use(result::no_crashcut_wrote_it() + " " + model.error());

@@ -13,7 +13,6 @@ namespace crashcut::recovery {
 
 // Program, starting state, model, crashes in a row and seed of a plan.
 result::Token token_of(const std::string& command, const Plan& plan);
-result::Token token_of(const Plan& plan, std::uint64_t fingerprint, std::vector<std::uint32_t> path);
 // The plan of a token, but for what belongs to this run: program, executable, runtime, jobs.
 tl::expected<Plan, result::Failure> plan_of(const result::Token& token);
 

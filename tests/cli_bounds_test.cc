@@ -94,6 +94,135 @@ TEST_F(BoundsTest, ASignalDuringMainLeavesNothing) {
   EXPECT_EQ(finish(child).exit_code, 3);
 }
 
+// ---- searches that go on --------------------------------------------------------------------------------------
+
+class ResumeTest : public BoundsTest {
+ protected:
+  // Five bytes, each old or new: 32 recoveries. Recovery writes three of them anew: 32 + 32 * 8 with --depth 2.
+  static constexpr const char* kFive =
+      "int main(void) { int f = open(\"f\", O_CREAT | O_RDWR, 0600); if (pwrite(f, \"ooooo\", 5, 0) != 5) return 1;\n"
+      "  fsync(f); crashcut_barrier(); for (int i = 0; i < 5; ++i) if (pwrite(f, \"n\", 1, i) != 1) return 1; return "
+      "0; }\n"
+      "void crashcut_recover(void) { char t[6] = \"\"; int f = open(\"f\", O_RDWR);\n"
+      "  for (int i = 0; i < 5; ++i) if (pread(f, t + i, 1, i) != 1) exit(2);\n"
+      "  printf(\"%s\\n\", t); for (int i = 0; i < 3; ++i) if (pwrite(f, \"r\", 1, i) != 1) exit(2); }\n";
+  const std::vector<std::string> bytes_ = {"--sector", "1", "--block", "1"};
+
+  nlohmann::json result() { return nlohmann::json::parse(read_file(directory_ / "r.json")); }
+};
+
+// Stopped again and again, with other bounds and jobs each time: in the end all is as if it had never been stopped.
+TEST_F(ResumeTest, GoesOnWhereItWasStopped) {
+  const std::string name = program("five.c", kFive);
+  for (const char* depth : {"1", "2"}) {
+    ASSERT_EQ(crashcut(with(with({"run", "--depth", depth, "--json", "r.json"}, bytes_), {name})).exit_code, 0);
+    const auto whole = result();
+    EXPECT_EQ(whole["counts"]["recoveries"], depth[0] == '1' ? 32 : 32 + 32 * 8);
+    const std::string out = std::string("part") + depth;
+    Ran run = crashcut(
+        with(with({"run", "--depth", depth, "--max-recoveries", "7", "--jobs", "1", "--out", out}, bytes_), {name}));
+    ASSERT_EQ(run.exit_code, 3) << run.err;
+    EXPECT_TRUE(run.says(" run --resume " + out)) << run.out;
+    int stops = 0;
+    for (; run.exit_code == 3 && stops < 100; ++stops) {
+      run = crashcut({"run", "--resume", out, "--max-recoveries", std::to_string(9 + stops), "--jobs",
+                      stops % 2 == 0 ? "2" : "1", "--json", "r.json"});
+    }
+    EXPECT_EQ(run.exit_code, 0) << run.out << run.err;
+    EXPECT_GT(stops, 1);
+    EXPECT_EQ(result()["outcomes"], whole["outcomes"]);
+    EXPECT_EQ(result()["counts"], whole["counts"]);
+    EXPECT_EQ(result()["verdict"], "verified");
+    EXPECT_FALSE(fs::exists(directory_ / out / "rest"));
+  }
+}
+
+TEST_F(ResumeTest, RefusesAProgramThatHasChangedAndOptionsThatTheSearchHad) {
+  const std::string name = program("five.c", kFive);
+  ASSERT_EQ(crashcut(with(with({"run", "--max-recoveries", "5", "--out", "part"}, bytes_), {name})).exit_code, 3);
+  expect_refused({"run", "--resume", "part", "--depth", "2"}, "--depth cannot be given with it");
+  expect_refused({"run", "--resume", "part", name}, "five.c cannot be given with it");
+  expect_refused({"run", "--resume", "elsewhere"}, "there is nothing to go on with");
+  // The copy among the results is as it was.
+  program("five.c", std::string(kFive) + "/* changed */\n");
+  EXPECT_EQ(crashcut({"run", "--resume", "part", "--max-recoveries", "2"}).exit_code, 3);
+  fs::remove(directory_ / "part" / "five.c");
+  expect_refused({"run", "--resume", "part"}, "is not found as it was");
+  std::ofstream(directory_ / "part" / "rest") << "cs1nonsense\n";
+  expect_refused({"run", "--resume", "part"}, "part: ");
+}
+
+TEST_F(ResumeTest, WhatFailedBeforeIsTriedFirst) {
+  const std::string name = program("rare.c", std::string(kFive).replace(std::string(kFive).find("printf"), 0,
+                                                                        "if (strcmp(t, \"oonon\") == 0) abort(); "));
+  const auto with_bytes = [&](std::vector<std::string> words) { return with(with(std::move(words), bytes_), {name}); };
+  // Without knowing, one recovery finds nothing.
+  EXPECT_EQ(crashcut(with_bytes({"run", "--max-recoveries", "1", "--out", "blind"})).exit_code, 3);
+  ASSERT_TRUE(fs::create_directory(directory_ / "crashcut.out"));
+  const Ran found = crashcut(with_bytes({"run", "--out", "crashcut.out/1"}));
+  ASSERT_EQ(found.exit_code, 1) << found.err;
+  const Ran again = crashcut(with_bytes({"run", "--max-recoveries", "1"}));
+  EXPECT_EQ(again.exit_code, 1) << again.out << again.err;
+  EXPECT_EQ(token_of(again), token_of(found));
+  // A token of another model is of another program.
+  EXPECT_EQ(crashcut(with_bytes({"run", "--data", "writeback", "--max-recoveries", "1"})).exit_code, 3);
+}
+
+// One state of a million, and it is near to nothing lost: the tree does not get there, samples do.
+TEST_F(ResumeTest, SamplesWhatTheTreeDoesNotReach) {
+  const std::string name =
+      program("large.c",
+              "int main(void) { int f = open(\"f\", O_CREAT | O_RDWR, 0600); char o[20]; memset(o, 'o', 20);\n"
+              "  if (pwrite(f, o, 20, 0) != 20) return 1; fsync(f); crashcut_barrier();\n"
+              "  for (int i = 0; i < 20; ++i) if (pwrite(f, \"n\", 1, i) != 1) return 1; return 0; }\n"
+              "void crashcut_recover(void) { char t[21] = \"\"; int f = open(\"f\", O_RDONLY);\n"
+              "  for (int i = 0; i < 20; ++i) if (pread(f, t + i, 1, i) != 1) exit(2);\n"
+              "  if (strcmp(t, \"onnnnnnnnnnnnnnnnnnn\") == 0) abort(); }\n");
+  const Ran run = crashcut(with(with({"run", "--max-recoveries", "6000", "--json", "r.json"}, bytes_), {name}));
+  EXPECT_EQ(run.exit_code, 1) << run.out << run.err;
+  EXPECT_EQ(result()["counts"]["recoveries"], 6000);
+  EXPECT_GT(result()["counts"]["sampled"], 0);
+  EXPECT_EQ(crashcut(replay_of(run)).exit_code, 1);
+}
+
+// A budget that is just enough for the whole tree is spent on that.
+TEST_F(ResumeTest, ABudgetThatIsEnoughVerifies) {
+  const std::string name = program("five.c", kFive);
+  for (const char* most : {"32", "40", "1000"}) {
+    const Ran run = crashcut(with(with({"run", "--max-recoveries", most}, bytes_), {name}));
+    EXPECT_EQ(run.exit_code, 0) << most << run.out << run.err;
+  }
+}
+
+// --time holds whatever is running. The limits of the program's parts are far beyond it.
+TEST_F(ResumeTest, TimeHoldsWhateverIsRunning) {
+  const std::string kRecover = "void crashcut_recover(void) { for (;;) {} }\n";
+  const std::string names[] = {
+      program("before.c", "__attribute__((constructor)) static void wait(void) { for (;;) {} }\n" +
+                              std::string(kWriteA) + kRecover),
+      program("in_main.c", "int main(void) { for (;;) {} }\n" + kRecover),
+      program("in_recovery.c", std::string(kWriteA) + kRecover),
+  };
+  for (const std::string& name : names) {
+    const auto begin = std::chrono::steady_clock::now();
+    const Ran run = crashcut({"run", "--time", "1", name});
+    EXPECT_EQ(run.exit_code, 3) << name << run.out << run.err;
+    EXPECT_TRUE(run.says("bounded (time)")) << name << run.out;
+    // The limit, two seconds, and a slow machine that compiles first.
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(30)) << name;
+  }
+}
+
+// A violation that takes long to tell is still one, in time.
+TEST_F(ResumeTest, ASignalEndsAViolationThatIsBeingTold) {
+  const std::string name = recovery_of_a(
+      "if (open(\"a\", O_RDONLY) < 0) { int w = open(\"/proc/self/stat\", O_RDONLY); (void)w; for (;;) {} }");
+  const auto begin = std::chrono::steady_clock::now();
+  const Ran run = crashcut({"run", "--recovery-limit", "1", "--time", "4", name});
+  EXPECT_EQ(run.exit_code, 1) << run.out << run.err;
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(30));
+}
+
 // ---- sudden ends --------------------------------------------------------------------------------------------
 
 class SuddenEndTest : public BoundsTest {

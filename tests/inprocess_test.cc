@@ -1,6 +1,7 @@
 // The in-process front end on real programs (tests/inprocess/): what they do, and what is told when they misbehave.
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -10,11 +11,13 @@
 #include <cstdlib>
 #include <map>
 #include <ostream>
+#include <random>
 #include <set>
 #include <thread>
 
 #include "recovery/inprocess/session.h"
 #include "recovery/result/path.h"
+#include "tests/seeds.h"
 
 namespace crashcut::inprocess {
 namespace {
@@ -53,8 +56,9 @@ Explored explore(Session& session) {
     all.text += r.text;
   });
   EXPECT_TRUE(done) << done.error().sentence;
-  EXPECT_FALSE(session.bounded());
-  EXPECT_NEAR(session.explored_fraction().likely, 1, 1e-9);
+  EXPECT_FALSE(session.is_lost());
+  EXPECT_TRUE(session.left().empty());
+  EXPECT_NEAR(session.explored_estimate().likely, all.count, 1e-9);
   return all;
 }
 
@@ -151,12 +155,12 @@ TEST(InProcess, JobsAndSeedsAndForkingAtChoicesChangeNothing) {
 TEST(InProcess, TheExploredPartOfALargeTreeIsNotZero) {
   Session::Setup setup = setup_of("sectors", {"64"});
   setup.model.sector_bytes = setup.model.block_bytes = 1;
-  setup.max_recoveries = 10;
   const auto session = start(setup);
   ASSERT_TRUE(session);
-  ASSERT_TRUE(session->explore({}, {}));
-  EXPECT_TRUE(session->bounded());
-  EXPECT_NEAR(session->explored_fraction().likely / std::exp2(-64), 10, 1e-9);
+  ASSERT_TRUE(session->explore({}, {}, 10));
+  EXPECT_FALSE(session->left().empty());
+  EXPECT_EQ(session->explored_count(), 10);
+  EXPECT_NEAR(session->explored_estimate().likely / std::exp2(64), 1, 1e-9);
 }
 
 TEST(InProcess, ARecoveryThatWritesMayCrashToo) {
@@ -173,6 +177,135 @@ TEST(InProcess, ARecoveryThatWritesMayCrashToo) {
     EXPECT_FALSE(again->diverged);
     EXPECT_EQ(again->recovery.kind, RecordKind::kSignalled) << result::path_text(path);
   }
+}
+
+// ---- explorations that are stopped, and go on ----------------------------------------------------------------------
+
+// All recoveries by path, with what they printed.
+using Recoveries = std::map<std::vector<std::uint32_t>, std::string>;
+
+void add_once(Recoveries& all, const Recovery& r) {
+  EXPECT_NE(r.kind, RecordKind::kToolError) << r.text;
+  EXPECT_TRUE(all.emplace(r.path, std::string(r.output)).second) << result::path_text(r.path) << " was run twice";
+}
+
+// Explores, and stops at a random moment.
+void explore_a_part(Session& session, const std::vector<persist::Path>& from, std::mt19937_64& random,
+                    Recoveries& all) {
+  const bool by_count = random() % 2 == 0;
+  session.begin_explore(from, by_count ? 1 + random() % 40 : 0);
+  const auto stop_at = std::chrono::steady_clock::now() + std::chrono::microseconds(random() % 8000);
+  for (;;) {
+    const auto ended = session.advance(false, [&](const Recovery& r) { add_once(all, r); });
+    ASSERT_TRUE(ended) << ended.error().sentence;
+    pollfd ready{session.fd(), POLLIN, 0};
+    if (poll(&ready, 1, 0) > 0) break;
+    if (!by_count && std::chrono::steady_clock::now() >= stop_at) session.stop();
+  }
+  const auto ended = session.advance(true, [&](const Recovery& r) { add_once(all, r); });
+  ASSERT_TRUE(ended) << ended.error().sentence;
+  ASSERT_TRUE(*ended);
+  ASSERT_FALSE(session.is_lost());
+}
+
+struct Interrupted {
+  const char* program;
+  const char* argument;
+  std::uint32_t depth;
+  FreshImages images;
+};
+void PrintTo(const Interrupted& i, std::ostream* out) {
+  *out << i.program << " " << i.argument << " depth " << i.depth;
+}
+class InterruptedExploration : public testing::TestWithParam<Interrupted> {};
+
+// What is left of each part is explored by a program that was started anew, with another number of jobs.
+TEST_P(InterruptedExploration, LosesNothingAndRunsNothingTwice) {
+  Session::Setup setup = setup_of(GetParam().program, {GetParam().argument});
+  setup.model.sector_bytes = setup.model.block_bytes = 1;
+  setup.depth = GetParam().depth;
+  setup.fresh_images = GetParam().images;
+  Recoveries whole;
+  {
+    const auto session = start(setup);
+    ASSERT_TRUE(session->explore({}, [&](const Recovery& r) { add_once(whole, r); }));
+  }
+  ASSERT_GT(whole.size(), 20u);
+  tests::for_each_seed(6, [&](std::uint64_t seed) {
+    std::mt19937_64 random(seed);
+    Recoveries all;
+    std::vector<persist::Path> left{{}};
+    for (int parts = 0; !left.empty(); ++parts) {
+      setup.jobs = 1 + static_cast<std::uint32_t>(random() % 2);
+      setup.seed = random() % 3;
+      const auto session = start(setup);
+      const int times = 1 + static_cast<int>(random() % 3);
+      for (int i = 0; i < times && !left.empty(); ++i) {
+        explore_a_part(*session, left, random, all);
+        if (testing::Test::HasFatalFailure()) return false;
+        left = session->left();
+      }
+      EXPECT_LT(parts, 500);
+    }
+    EXPECT_EQ(all, whole) << "seed " << seed;
+    return !testing::Test::HasFailure();
+  });
+}
+INSTANTIATE_TEST_SUITE_P(InProcess, InterruptedExploration,
+                         testing::Values(Interrupted{"sectors", "8", 1, FreshImages::kRestored},
+                                         Interrupted{"sectors", "8", 1, FreshImages::kForked},
+                                         Interrupted{"slow", "", 1, FreshImages::kRestored},
+                                         Interrupted{"deep", "", 2, FreshImages::kRestored},
+                                         Interrupted{"deep", "slow", 2, FreshImages::kRestored},
+                                         Interrupted{"deep", "", 3, FreshImages::kRestored}));
+
+TEST(InProcess, ASingleRunCanBeStopped) {
+  Session::Setup setup = setup_of("misbehave", {"r-loop"});
+  setup.recovery_limit = std::chrono::seconds(60);
+  const auto session = start(setup);
+  ASSERT_TRUE(session);
+  const auto begin = std::chrono::steady_clock::now();
+  session->begin_replay(std::vector<std::uint32_t>{0});
+  for (bool has_ended = false; !has_ended;) {
+    pollfd ready{session->fd(), POLLIN, 0};
+    const auto ended = session->advance(poll(&ready, 1, 20) > 0);
+    ASSERT_TRUE(ended) << ended.error().sentence;
+    has_ended = *ended;
+    if (std::chrono::steady_clock::now() - begin > std::chrono::milliseconds(200)) session->stop();
+  }
+  const auto run = session->single_run();
+  ASSERT_TRUE(run);
+  EXPECT_TRUE(run->is_stopped);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
+  EXPECT_TRUE(session->describe()) << "it goes on after that";
+}
+
+// Samples are recoveries like others: what they print is what the whole tree has, and a seed gives the same again.
+TEST(InProcess, SamplesAreRecoveriesOfTheTree) {
+  Session::Setup setup = setup_of("sectors", {"8"});
+  setup.model.sector_bytes = setup.model.block_bytes = 1;
+  const auto session = start(setup);
+  ASSERT_TRUE(session);
+  Recoveries whole;
+  ASSERT_TRUE(session->explore({}, [&](const Recovery& r) { add_once(whole, r); }));
+  const auto sampled = [&](search::Strategy strategy, std::uint64_t seed) {
+    std::vector<std::vector<std::uint32_t>> paths;
+    session->begin_sample(strategy, seed, 50);
+    for (bool has_ended = false; !has_ended;) {
+      pollfd ready{session->fd(), POLLIN, 0};
+      const auto ended = session->advance(poll(&ready, 1, 20) > 0, [&](const Recovery& r) {
+        EXPECT_EQ(whole.at(r.path), r.output);
+        paths.push_back(r.path);
+      });
+      EXPECT_TRUE(ended) << ended.error().sentence;
+      has_ended = !ended || *ended;
+    }
+    EXPECT_EQ(paths.size(), 50u);
+    return paths;
+  };
+  EXPECT_EQ(sampled(search::Strategy::kRandom, 1), sampled(search::Strategy::kRandom, 1));
+  EXPECT_NE(sampled(search::Strategy::kRandom, 1), sampled(search::Strategy::kRandom, 2));
+  EXPECT_EQ(sampled(search::Strategy::kFewDropped, 1).front(), std::vector<std::uint32_t>(8, 0));
 }
 
 // ---- programs that misbehave ------------------------------------------------------------------------------------

@@ -8,8 +8,6 @@
 #include <string>
 
 #include "recovery/search/fork_worker.h"
-#include "recovery/search/front_end.h"
-#include "recovery/search/worker.h"
 
 namespace crashcut::tests {
 
@@ -125,16 +123,17 @@ class DeviceFrontEnd final : public search::FrontEnd {
     recording_.log.seal();
   }
   const Recovery& recovery() const { return recovery_; }
-  const persist::Recording& recording() const override { return recording_; }
+  const persist::Recording& recording() const { return recording_; }
+  search::RecordingFacts facts() const override { return search::facts_of(recording_); }
   std::vector<std::string> subjects() const override { return {"recovery"}; }
-  tl::expected<std::unique_ptr<search::WorkerProcess>, search::Failure> start_worker(
-      const search::WorkerTask& task) override {
-    return search::fork_worker([this, task](int socket) {
+  tl::expected<std::unique_ptr<search::Worker>, search::Failure> start_worker(
+      const search::WorkerSetup& setup) override {
+    return search::fork_worker([this, setup](int socket) {
       DeviceRecoverer recoverer(recovery_);
-      search::serve(socket, task, recoverer);
+      search::serve(socket, setup, recording_, recoverer);
     });
   }
-  std::string explain(std::size_t, const search::Told& told) const override {
+  std::string explain(std::size_t, const search::NarratedRun& told) const override {
     return "a crash can leave a " + told.run.ending.outcome;
   }
   result::Token token(std::size_t) const override { return {.command = "device", .program = "a test"}; }

@@ -71,7 +71,6 @@ Findings explore(const Program& program, FreshImages images, std::uint32_t jobs,
   setup.model.sector_bytes = setup.model.block_bytes = program.sector_bytes;
   if (program.sector_bytes == 512) setup.model.block_bytes = 4096;
   setup.jobs = jobs;
-  setup.max_recoveries = max_recoveries;
   // Short where the limit is what is tested, else so long that no load reaches it.
   const bool hangs =
       !program.arguments.empty() && (program.arguments[0].ends_with("hang") || program.arguments[0].ends_with("loop"));
@@ -81,16 +80,19 @@ Findings explore(const Program& program, FreshImages images, std::uint32_t jobs,
   auto session = Session::start(setup);
   EXPECT_TRUE(session) << session.error().sentence;
   if (!session) return found;
-  const auto explored = (*session)->explore({}, [&](const Recovery& r) {
-    found.rows.emplace_back(r.path, r.kind, std::string(r.output), std::string(r.errors), std::string(r.text),
-                            r.exit_code, r.signal, r.events_in, r.layer, r.output_cut, r.errors_cut);
-  });
+  const auto explored = (*session)->explore(
+      {},
+      [&](const Recovery& r) {
+        found.rows.emplace_back(r.path, r.kind, std::string(r.output), std::string(r.errors), std::string(r.text),
+                                r.exit_code, r.signal, r.events_in, r.layer, r.output_cut, r.errors_cut);
+        found.violations += is_violation(r.kind);
+      },
+      max_recoveries);
   EXPECT_TRUE(explored) << explored.error().sentence;
   std::sort(found.rows.begin(), found.rows.end());
-  found.recoveries = (*session)->recoveries();
-  found.violations = (*session)->violations();
-  found.bounded = (*session)->bounded();
-  found.explored = (*session)->explored_fraction().likely;
+  found.recoveries = found.rows.size();
+  found.bounded = !(*session)->left().empty();
+  found.explored = (*session)->explored_estimate().likely;
   return found;
 }
 

@@ -198,6 +198,23 @@ TEST(Search, KeepsToABudgetOfRecoveries) {
   EXPECT_GT(found.result.counts.sampled, 0u);
 }
 
+// A budget that is enough for the whole tree is spent on that, and not on samples.
+TEST(Search, VerifiesWithinABudgetThatIsEnough) {
+  DeviceFrontEnd front_end = independent(6);
+  for (const std::uint64_t most : {64u, 65u, 1000u}) {
+    const Found found = check(front_end, {.max_recoveries = most});
+    EXPECT_EQ(found.result.verdict, Verdict::kVerified) << most;
+    EXPECT_EQ(found.result.counts.recoveries, 64u) << most;
+    EXPECT_EQ(found.result.counts.sampled, 0u) << most;
+  }
+}
+
+// Samples that are equal leave a part of the budget, which the tree then uses.
+TEST(Search, UsesAllOfItsBudget) {
+  DeviceFrontEnd front_end = independent(12);
+  EXPECT_EQ(check(front_end, {.max_recoveries = 300}).result.counts.recoveries, 300u);
+}
+
 TEST(Search, KeepsToABudgetOfTime) {
   DeviceFrontEnd front_end = independent(40);
   const auto begin = std::chrono::steady_clock::now();
@@ -274,17 +291,16 @@ TEST(Search, AWorkerThatIsGoneIsNoVerdict) {
   class Dying final : public search::FrontEnd {
    public:
     explicit Dying(bool says_why) : says_why_(says_why) {}
-    const persist::Recording& recording() const override { return front_end_.recording(); }
+    search::RecordingFacts facts() const override { return front_end_.facts(); }
     std::vector<std::string> subjects() const override { return {"recovery"}; }
-    tl::expected<std::unique_ptr<search::WorkerProcess>, search::Failure> start_worker(
-        const search::WorkerTask&) override {
+    tl::expected<std::unique_ptr<search::Worker>, search::Failure> start_worker(const search::WorkerSetup&) override {
       auto started = search::fork_worker([this](int socket) {
         if (says_why_) search::report_failure(socket, result::users_failure("there is no disk"));
       });
       usleep(50'000);  // it has ended by now
       return started;
     }
-    std::string explain(std::size_t, const search::Told&) const override { return ""; }
+    std::string explain(std::size_t, const search::NarratedRun&) const override { return ""; }
     result::Token token(std::size_t) const override { return {}; }
 
    private:

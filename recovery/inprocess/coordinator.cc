@@ -36,13 +36,15 @@ void send_reply(const Reply& reply) { kernel(SYS_sendto, g.socket, &reply, sizeo
   __builtin_unreachable();
 }
 
+std::span<const std::uint32_t> payload_of(const Request& request) {
+  return {reinterpret_cast<const std::uint32_t*>(g.control + kRequestOffset), request.length};
+}
+
 RunRequest read_request(const Request& request) {
-  const auto* numbers = reinterpret_cast<const std::uint32_t*>(g.control + kRequestOffset);
-  RunRequest run;
-  run.kind = request.kind;
-  run.path.assign(numbers, numbers + request.path_length);
-  run.events.assign(numbers + request.path_length, numbers + request.path_length + request.event_count);
-  run.drop = request.drop;
+  const std::span<const std::uint32_t> numbers = payload_of(request);
+  RunRequest run{request.kind, {}, {}, request.drop};
+  if (request.kind == RequestKind::kReplay) run.path.assign(numbers.begin(), numbers.end());
+  if (request.kind == RequestKind::kRunCut) run.events.assign(numbers.begin(), numbers.end());
   return run;
 }
 
@@ -124,14 +126,14 @@ Child start_root(const Request& request, std::uint32_t job) {
   inject::use_private_arena();
   pin_to_job(job);
   in_model([&] {
-    RunRequest run = read_request(request);
-    if (request.kind == RequestKind::kExplore && job == 0) add_first_work(run.path);
-    begin_recovery(std::move(run));
+    if (request.kind == RequestKind::kExplore && job == 0) add_first_work(payload_of(request));
+    begin_recovery(read_request(request));
   });
   prepare_recoveries();
-  if (request.kind != RequestKind::kExplore) run_recovery();
+  if (request.kind == RequestKind::kReplay || request.kind == RequestKind::kRunCut) run_recovery();
   slot->in_runtime = 1;
   slot->began_ns = 0;
+  if (request.kind == RequestKind::kSample) serve_samples(request);
   serve_recoveries();
 }
 
@@ -156,12 +158,13 @@ Reply explore(const Request& request) {
   clear_work();
   if (g.header->depth > 1) start_zygotes();
   std::uint32_t count = 0;
-  for (; count < g.header->jobs; ++count) {
+  // Samples are few, and which ones they are is the seed's to say.
+  const std::uint32_t jobs = request.kind == RequestKind::kSample ? 1 : g.header->jobs;
+  for (; count < jobs; ++count) {
     servers[count] = start_root(request, count);
     if (servers[count].pid < 0) break;
   }
   const bool ran = wait_for_servers(servers, count) && count > 0;
-  if (has_work_left()) g.header->bounded = 1;
   stop_zygotes();
   return {ran ? ReplyKind::kDone : ReplyKind::kFailed, g.header->diverged, 0, 0};
 }
@@ -169,21 +172,14 @@ Reply explore(const Request& request) {
 Reply run_single(const Request& request) {
   Header& header = *g.header;
   const std::uint64_t record = header.record_count;
-  const std::uint64_t most = header.max_recoveries;
-  const std::uint32_t stop = header.stop;
-  header.stop = 0;
-  header.max_recoveries = 0;
   header.diverged = 0;
   header.trace_bytes = 0;
   std::memset(g.control + kReplyOffset + kReplyBytes / 2, 0, 4);
   if (header.depth > 1) start_zygotes();
   const Child child = start_root(request, 0);
-  const bool ran = child.pid > 0;
-  if (ran) reap(child);
+  const bool ran = child.pid > 0 && settle(child, wait_for(child));
   stop_zygotes();
   finish_trace();
-  header.max_recoveries = most;
-  header.stop = stop;
   // With several layers the last record is that of the first; the one asked for came before it.
   return {ran && header.record_count > record ? ReplyKind::kDone : ReplyKind::kFailed, header.diverged, record,
           header.trace_bytes};
@@ -201,7 +197,7 @@ Reply describe() {
     slot->outcome = Outcome::kInner;  // no record
     kernel(SYS_exit_group, 0);
   }
-  reap(child);
+  settle(child, wait_for(child));
   return {slot->outcome == Outcome::kInner ? ReplyKind::kDone : ReplyKind::kFailed, 0, 0, g.header->trace_bytes};
 }
 
@@ -209,6 +205,7 @@ Reply answer(const Request& request) {
   g.recording = reinterpret_cast<const fusefs::Recording*>(g.header->recording_address);
   switch (request.kind) {
     case RequestKind::kExplore:
+    case RequestKind::kSample:
       return explore(request);
     case RequestKind::kReplay:
     case RequestKind::kRunCut:

@@ -44,11 +44,6 @@ bool is_stopped() { return g.header->stop.load(std::memory_order_relaxed) != 0; 
   __builtin_unreachable();
 }
 
-[[noreturn]] void abandon() {
-  g.header->bounded = 1;
-  end_process(Outcome::kAbandoned);
-}
-
 [[noreturn]] void too_many_choices() {
   user_error(
       "a recovery met more choices than crashcut can hold (some ten thousands): it reads too many sectors that a crash "
@@ -67,23 +62,6 @@ void note_question(const persist::Question& question) {
   if (at == nullptr) too_many_choices();
   *at = question;
   ++g.slot->choice_count;
-}
-
-// The path of this process so far.
-std::vector<std::uint32_t> own_path() {
-  std::vector<std::uint32_t> path;
-  const Slot& slot = *g.slot;
-  for (std::uint32_t i = 0; i < slot.stream_used;) {
-    std::uint32_t head[2];
-    std::memcpy(head, slot.stream + i, sizeof head);
-    for (std::uint32_t at = 0; head[0] == kStreamAnswer && at < head[1]; at += sizeof(NotedAnswer)) {
-      NotedAnswer noted;
-      std::memcpy(&noted, slot.stream + i + sizeof head + at, sizeof noted);
-      path.push_back(noted.answer);
-    }
-    i += static_cast<std::uint32_t>(sizeof head) + (head[1] + 3) / 4 * 4;
-  }
-  return path;
 }
 
 }  // namespace
@@ -111,15 +89,14 @@ void Explorer::add_crash(const fusefs::Recording& recording) {
   model_->process = std::make_unique<fusefs::Process>(process_setup(*model_->filesystem));
 }
 
-bool Explorer::goes_on() const {
-  if (model_->recorder == nullptr || is_stopped()) return false;
-  if (request_.kind != RequestKind::kReplay) return true;
-  return position_ < request_.path.size() && request_.path[position_] == kCrashAgain;
+bool Explorer::wants_crash() const {
+  if (model_->recorder == nullptr || request_.kind == RequestKind::kSample) return false;
+  if (is_following()) return request_.path[position_] == kCrashAgain;
+  return request_.kind != RequestKind::kReplay;
 }
 
-bool Explorer::crash_again() {
+void Explorer::crash_again() {
   std::unique_ptr<fusefs::Recorder> recorder = std::move(model_->recorder);
-  if (recorder->recording().log.event_count() == 0) return false;
   recorder->seal();
   if (position_ < request_.path.size()) ++position_;  // the kCrashAgain
   note_answer(kCrashAgain, 1);
@@ -129,7 +106,6 @@ bool Explorer::crash_again() {
   recorders_.push_back(std::move(recorder));
   add_crash(recorders_.back()->recording());
   if (g.narrating) describe_recording(static_cast<std::uint32_t>(crashes_.size()), recorders_.back()->recording());
-  return true;
 }
 
 std::uint32_t Explorer::count_events_in() const {
@@ -151,6 +127,7 @@ std::uint32_t Explorer::choose(const persist::Choice& choice) {
   note_question(choice.question());
   const std::uint32_t taken = answer(choice, layer);
   note_answer(taken, static_cast<std::uint32_t>(choice.candidates.size()));
+  if (g.slot->killed.load(std::memory_order_relaxed) == kNotToBeKilled) let_watchdog_go();
   has_chosen_ = true;
   if (g.narrating) narrate_choice(layer, *crashes_[layer - 1].recording, choice, taken);
   return taken;
@@ -159,6 +136,7 @@ std::uint32_t Explorer::choose(const persist::Choice& choice) {
 std::uint32_t Explorer::answer(const persist::Choice& choice, std::uint32_t layer) {
   const auto count = static_cast<std::uint32_t>(choice.candidates.size());
   if (request_.kind == RequestKind::kRunCut) return answer_from_cut(choice, layer);
+  if (sampler_) return sampler_->choose(choice);
   if (position_ < request_.path.size()) {
     const std::uint32_t wanted = request_.path[position_++];
     if (wanted < count) return wanted;
@@ -191,12 +169,16 @@ std::uint32_t Explorer::in_order(std::uint32_t position, std::uint32_t count) co
   return order_.answer_at(g.slot->choice_count - 1, position, count);
 }
 
+// Until choose() has noted the answer, the watchdog leaves this process and its children alone: what is still to come
+// of them is known by the answers that are noted.
 std::uint32_t Explorer::branch(std::uint32_t count) {
+  hold_off_watchdog();
   for (std::uint32_t i = 0; i + 1 < count; ++i) {
-    if (is_stopped()) abandon();
+    if (is_stopped()) leave_others(i, count);
     const std::uint32_t answer = in_order(i, count);
     Slot* slot = take_slot();
     if (slot == nullptr) user_error("the recovery has too many open choices (4095 deep)");
+    slot->killed = kNotToBeKilled;
     const Child child = fork_child(slot);
     if (child.pid < 0) tool_error("the system has no room for another process (fork failed)");
     if (child.pid == 0) {
@@ -204,21 +186,37 @@ std::uint32_t Explorer::branch(std::uint32_t count) {
       return answer;
     }
     reap(child);
-    g.slot->began_ns = now_ns();
   }
-  if (is_stopped()) abandon();
+  if (is_stopped()) leave_others(count - 1, count);
   return in_order(count - 1, count);
 }
 
 // The other answers are run from the beginning, by whoever has time.
 std::uint32_t Explorer::defer_others(std::uint32_t count) {
-  Work work{WorkMode::kBranch, own_path()};
+  hold_off_watchdog();
+  Work work{WorkMode::kBranch, path_of(*g.slot)};
   work.path.push_back(0);
   for (std::uint32_t i = 1; i < count; ++i) {
     work.path.back() = in_order(i, count);
     add_work(work);
   }
   return in_order(0, count);
+}
+
+// The exploration was stopped: these answers are still to come, and this process ends.
+void Explorer::leave_others(std::uint32_t from, std::uint32_t count) const {
+  std::vector<persist::Path> paths;
+  for (std::uint32_t i = from; i < count; ++i) {
+    paths.push_back(path_of(*g.slot));
+    paths.back().push_back(in_order(i, count));
+  }
+  leave_work(paths);
+  end_process(Outcome::kInner);
+}
+
+void Explorer::sample(search::Strategy strategy, std::uint64_t round, std::uint64_t seed) {
+  random_.seed(seed);
+  sampler_.emplace(*g.recording, strategy, round, random_);
 }
 
 void Explorer::follow(WorkMode mode, const persist::Path& path) {
@@ -245,8 +243,8 @@ void begin_recovery(RunRequest request) {
 void finish_recovery(Outcome outcome, int exit_code) {
   g.slot->exit_code = exit_code;
   if (g.narrating) note_cuts(g_explorer->crashes());
-  if (outcome == Outcome::kOk && g_explorer->goes_on()) {
-    explore_next_layer();
+  if (outcome == Outcome::kOk && g_explorer->wants_crash()) {
+    outcome = explore_next_layer();
   } else {
     g_explorer->check_replay_end();
   }

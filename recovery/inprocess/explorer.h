@@ -10,6 +10,7 @@
 #include "persist/fixed_cut.h"
 #include "recovery/inprocess/runtime.h"
 #include "recovery/inprocess/work.h"
+#include "recovery/search/sampling.h"
 
 namespace crashcut::inprocess {
 
@@ -18,16 +19,22 @@ class Explorer final : public persist::Chooser {
   explicit Explorer(RunRequest request);
 
   std::uint32_t choose(const persist::Choice& choice) override;
-  // What the recovery that is forked next is to do.
+  // What the recovery that is forked next is to do: follow a path, or be a sample, the number `round` of its strategy.
   void follow(WorkMode mode, const persist::Path& path);
+  void sample(search::Strategy strategy, std::uint64_t round, std::uint64_t seed);
 
   // The crash of what `recording` holds, on top of the crashes so far; a model on the disk that it leaves.
   void add_crash(const fusefs::Recording& recording);
-  // Ends the recording of this recovery and crashes it. False where it wrote nothing.
-  bool crash_again();
+  // Whether this recovery, which ended well, is to be crashed.
+  bool wants_crash() const;
+  bool has_written() const { return model_->recorder->recording().log.event_count() > 0; }
+  // Ends the recording of this recovery and crashes it.
+  void crash_again();
+  // There is more of the path than this recovery has met so far.
+  bool is_following() const { return position_ < request_.path.size(); }
+  // An exploration, not a single run.
+  bool is_exploring() const { return request_.kind == RequestKind::kExplore; }
 
-  // Whether the next layer is to be run after this recovery ended well.
-  bool goes_on() const;
   bool reached(std::string_view mark) { return crashes_.back().view->reached(mark); }
   std::uint32_t count_events_in() const;
   const std::vector<Crash>& crashes() const { return crashes_; }
@@ -44,12 +51,15 @@ class Explorer final : public persist::Chooser {
   std::uint32_t branch(std::uint32_t count);
   std::uint32_t defer_others(std::uint32_t count);
   std::uint32_t layer_of(const persist::Log& log) const;
+  void leave_others(std::uint32_t from, std::uint32_t count) const;
 
   RunRequest request_;
   persist::AnswerOrder order_;
   WorkMode mode_ = WorkMode::kBranch;
   std::size_t position_ = 0;                    // in the path
   std::optional<persist::FixedCut> fixed_cut_;  // of the first crash
+  std::mt19937_64 random_;
+  std::optional<search::Sampler> sampler_;
   std::vector<Crash> crashes_;
   std::vector<std::unique_ptr<fusefs::Recorder>> recorders_;  // of the recoveries that crashed
   std::unique_ptr<Model> model_;

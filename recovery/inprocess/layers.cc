@@ -76,12 +76,15 @@ void set_and_wake(std::atomic<std::uint32_t>& word, std::uint32_t value) {
       const Child child = fork_child(slot);
       if (child.pid == 0) take_over(mail);
       if (child.pid > 0) reap(child);
+      if (child.pid < 0) g.header->is_lost = 1;
+    } else {
+      g.header->is_lost = 1;
     }
     set_and_wake(mail.state, kMailDone);
   }
 }
 
-// Keeps the answers and forgets what was printed.
+// Keeps the answers, and the path that is to be followed, and forgets what was printed.
 void forget_output(Slot& slot) {
   std::uint32_t kept = 0;
   std::uint32_t last = 0;
@@ -89,7 +92,7 @@ void forget_output(Slot& slot) {
     std::uint32_t head[2];
     std::memcpy(head, slot.stream + i, sizeof head);
     const std::uint32_t whole = static_cast<std::uint32_t>(sizeof head) + (head[1] + 3) / 4 * 4;
-    if (head[0] == kStreamAnswer) {
+    if (head[0] == kStreamAnswer || head[0] == kStreamPrefix) {
       std::memmove(slot.stream + kept, slot.stream + i, whole);
       last = kept;
       kept += whole;
@@ -145,14 +148,27 @@ void stop_zygotes() {
   g_zygote_count = 0;
 }
 
-void explore_next_layer() {
+Outcome explore_next_layer() {
   Slot& own = *g.slot;
+  // A path that goes on was left by an exploration that has counted this recovery.
+  const bool is_known = g_explorer->is_exploring() && g_explorer->is_following();
+  if (!g_explorer->has_written()) {
+    g_explorer->check_replay_end();
+    return Outcome::kOk;
+  }
+  hold_off_watchdog();
+  own.began_ns = 0;
+  // It counts before those below it do: what is still to come never has a part that was counted.
+  if (g_explorer->is_exploring() && !is_known && !count_ahead(own)) return Outcome::kAbandoned;
   // The next layer goes on from a copy: this recovery's own record stays what it is.
   Slot* copy = take_slot();
   if (copy == nullptr) user_error("the recovery has too many open choices (4095 deep)");
   g.slot = copy;
   forget_output(*copy);
-  if (g_explorer->crash_again()) {
+  g_explorer->crash_again();
+  if (g.header->stop != 0) {
+    leave_work(*copy);
+  } else {
     Mailbox* mail = claim_zygote();
     if (mail == nullptr) tool_error("no zygote is free for the next crash");
     if (inject::private_arena().used_bytes() > kMailboxBytes - kImageOffset)
@@ -164,13 +180,13 @@ void explore_next_layer() {
     mail->from = copy;
     std::memcpy(reinterpret_cast<std::byte*>(mail) + kImageOffset, inject::private_arena().begin(),
                 inject::private_arena().used_bytes());
-    own.began_ns = 0;
     set_and_wake(mail->state, kMailPosted);
     wait_until(mail->state, kMailDone);
     mail->state = kMailFree;
   }
   g.slot = &own;
   copy->state = SlotState::kFree;
+  return is_known ? Outcome::kInner : Outcome::kOk;
 }
 
 }  // namespace crashcut::inprocess

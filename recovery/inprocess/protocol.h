@@ -33,7 +33,7 @@
 namespace crashcut::inprocess {
 
 inline constexpr std::uint64_t kMagic = 0x637261736863757a;
-inline constexpr std::uint32_t kVersion = 4;
+inline constexpr std::uint32_t kVersion = 5;
 using inject::kModelRoot;
 
 inline constexpr std::size_t kTextMost = 4096;
@@ -71,7 +71,8 @@ enum class ExecutionKind : std::uint32_t {
   kRunning,
   kEnded,      // exit_code
   kKilled,     // signal
-  kHung,       // exceeded main_limit_ns
+  kHung,       // exceeded the limit of main()
+  kOutOfTime,  // the session's time was up
   kToolError,  // sentence in execution_text: crashcut could not run it (unsupported call, no recovery function, ...)
 };
 
@@ -89,8 +90,6 @@ struct Header {
   fusefs::ModelOptions model;
   std::uint32_t depth;           // crashes in a row, at least 1
   std::uint32_t jobs;            // recoveries at a time, at least 1
-  std::uint64_t max_recoveries;  // 0: no limit
-  std::uint64_t max_violations;  // 0: no limit; the exploration stops after so many
   std::uint64_t seed;            // of the order in which answers are tried (persist::AnswerOrder)
   FreshImages fresh_images;
   std::uint64_t memory_bytes_most;  // of the model and its recording
@@ -114,12 +113,11 @@ struct Header {
   std::atomic<std::uint64_t> observed_count;
   std::uint64_t digest_bytes;  // 0: there is none, or it is too long
 
-  // The exploration. `stop` may be set by crashcut at any time; the rest are counters of the runtime.
+  // The exploration. crashcut may set `stop` at any time, and max_recoveries before a request; the rest is the runtime's.
   std::atomic<std::uint32_t> stop;
-  std::atomic<std::uint32_t> bounded;     // something was left unexplored (a limit, or stop)
-  std::atomic<std::uint64_t> recoveries;  // leaves recorded, all kinds
-  std::atomic<std::uint64_t> violations;
-  std::atomic<std::uint64_t> tool_errors;
+  std::uint64_t max_recoveries;           // stop when `recoveries` gets there; 0: no limit
+  std::atomic<std::uint32_t> is_lost;     // something was not explored, and is not in the queue of work either
+  std::atomic<std::uint64_t> recoveries;  // counted, all kinds
   std::atomic<std::uint64_t> record_count;
   std::atomic<std::uint64_t> heap_used;
   std::atomic<std::uint64_t> trace_bytes;  // of the single run in progress, at kReplyOffset
@@ -134,8 +132,8 @@ enum class Outcome : std::uint32_t {
   kAssumedAway,
   kExited,  // non-zero exit
   kToolError,
-  kAbandoned,  // stopped by a limit; not recorded
-  kInner,      // its children went on for it; not recorded
+  kAbandoned,  // stopped before its end, or there was no room to count it: not recorded, and still to come
+  kInner,      // others have recorded it, or its children did: not recorded
 };
 using inject::kAbandoned;
 using inject::kByItself;
@@ -159,12 +157,32 @@ struct Slot : inject::ChildState {
   persist::Question questions[kInlineChoices];  // of each; the rest at kSlotQuestionsOffset
   std::uint32_t text_bytes;                     // of a tool error
   Blame blame;                                  // of a tool error
+  std::uint32_t is_counted;                     // among Header::recoveries already
   std::uint32_t output_cut;                     // bit 0: stdout, bit 1: stderr
   std::uint32_t output_rest;                    // a hash of what of stdout was cut off
   // Entries {u32 type, u32 length, bytes padded to 4}: NotedAnswers, output and text in the order they came.
   std::byte stream[];
 };
-enum StreamType : std::uint32_t { kStreamAnswer, kStreamOutput, kStreamError, kStreamText };
+enum StreamType : std::uint32_t {
+  kStreamAnswer,
+  kStreamOutput,
+  kStreamError,
+  kStreamText,
+  kStreamPrefix,  // u32 answers: the path that it is to follow, as far as it is given
+};
+
+// Paths below which everything is still to be explored, shared by all processes of an exploration (work.h). It lies in
+// the upper half of the request's region. After an exploration that was stopped it holds what is left.
+struct WorkQueue {
+  std::atomic<std::uint32_t> lock;
+  std::atomic<std::uint32_t> owed;     // queued or taken, not done
+  std::atomic<std::uint32_t> waiting;  // processes
+  std::atomic<std::uint32_t> queued;
+  std::uint64_t used;  // bytes
+  std::byte bytes[];   // {answers, u32 length, u32 WorkMode}: the last one is taken first
+};
+inline constexpr std::uint64_t kWorkOffset = kRequestOffset + kRequestBytes / 2;
+inline constexpr std::uint64_t kWorkBytes = kRequestBytes / 2 - sizeof(WorkQueue);
 
 enum class RecordKind : std::uint32_t {
   kOk,
@@ -204,18 +222,22 @@ struct Record {
 static_assert(sizeof(Record) == 56);
 
 enum class RequestKind : std::uint32_t {
-  kExplore,   // all below the path `path`; records are appended; Reply when done
+  kExplore,   // all below each of the paths; records are appended; Reply when done
+  kSample,    // `count` recoveries by `strategy` (recovery/search/sampling.h); likewise
   kReplay,    // exactly the path; one record, and the trace as reply text
   kRunCut,    // one recovery on the cut `events` less `drop` and all above it; one record and the trace
   kDescribe,  // the recording as reply text
   kQuit,
 };
-// Payload at kRequestOffset: path_length u32 answers, then event_count u32 event numbers.
+// Payload at kRequestOffset: `length` numbers: the path of kReplay, the events of kRunCut; of kExplore, for each path its
+// length and its answers.
 struct Request {
   RequestKind kind;
-  std::uint32_t path_length;
-  std::uint32_t event_count;
-  std::uint32_t drop;  // kRunCut: an event to leave out with all that persists after it; kDropNothing
+  std::uint32_t length = 0;
+  std::uint32_t drop = 0xffffffff;  // kRunCut: an event to leave out with all that persists after it; kDropNothing
+  std::uint32_t strategy = 0;
+  std::uint64_t seed = 0;  // of samples
+  std::uint64_t count = 0;
 };
 inline constexpr std::uint32_t kDropNothing = 0xffffffff;
 

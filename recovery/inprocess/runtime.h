@@ -142,12 +142,28 @@ Slot* take_slot();
 Child fork_child(Slot* slot);
 // Waits for the child; the status of wait(), and the processor time that it used.
 int wait_for(const Child& child, std::uint64_t* cpu_ns = nullptr);
-// Records how the child ended and frees its slot.
-void settle(const Child& child, int status);
-// Records how the recovery of a process that goes on ended; its slot starts anew, as `like` stands. False where the
-// watchdog is about to kill it.
-bool settle_and_renew(Slot& slot, const Slot& like);
-inline void reap(const Child& child) { settle(child, wait_for(child)); }
+// Records how the child ended and frees its slot. False where it is still to come: it was stopped before its end, or
+// there was no room to count it.
+bool settle(const Child& child, int status);
+// Waits for a child that follows a path of its own; where it is still to come, that is left as work.
+void reap(const Child& child);
+// Records how the recovery of a process that goes on ended; its slot starts anew, as `like` stands.
+enum class Renewed {
+  kRecorded,
+  kToCome,       // there was no room to count it
+  kBeingKilled,  // by the watchdog: nothing is recorded, and the slot is as it was
+};
+Renewed settle_and_renew(Slot& slot, const Slot& like);
+// Counts a recovery that ended well before its record is made. False where there is no room.
+bool count_ahead(Slot& slot);
+// From here on the watchdog does not kill this process; where it is about to, this does not return.
+void hold_off_watchdog();
+// The time of this process's recovery begins anew.
+void let_watchdog_go();
+// The answers of a process so far; where it still follows a path, that path. Returns how many there are; where `to` is
+// null it only counts.
+std::uint32_t copy_path(const Slot& slot, std::uint32_t* to);
+std::vector<std::uint32_t> path_of(const Slot& slot);
 // Where the number of candidates of a choice is kept. Null beyond what a slot holds.
 persist::Question* question_at(Slot& slot, std::uint32_t index);
 // Adds to what a recovery did. False where the slot is full.
@@ -161,7 +177,7 @@ void pin_to_job(std::uint32_t job);
 // What the root of an exploration, or a single run, is to do.
 struct RunRequest {
   RequestKind kind;
-  std::vector<std::uint32_t> path;
+  std::vector<std::uint32_t> path;  // empty where work.h has the paths
   std::vector<std::uint32_t> events;
   std::uint32_t drop = kDropNothing;
 };
@@ -176,6 +192,8 @@ void note_events_in();
 bool reached(std::string_view mark);
 // --- server.cc: explores what work.h holds; ends the process
 [[noreturn]] void serve_recoveries();
+// The same for samples.
+[[noreturn]] void serve_samples(const Request& request);
 // The recovery of this process has ended: runs the next one in its place, in a fresh image. Returns where there is
 // none, or where whoever waits for this process must see to it. Call in the model.
 void go_on_with_next();
@@ -185,8 +203,9 @@ std::uint64_t image_break();
 // --- layers.cc: recoveries that crash too
 void start_zygotes();
 void stop_zygotes();
-// Runs the recovery of the next crash in a fresh image and waits for it.
-void explore_next_layer();
+// Runs the recoveries of the next crash in a fresh image and waits for them. Returns what becomes of the recovery that
+// ended here.
+Outcome explore_next_layer();
 
 // --- narrate.cc: single runs and descriptions as JSON lines
 void narrate_call(long result);

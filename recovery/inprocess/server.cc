@@ -39,7 +39,7 @@ constexpr std::uint64_t kRestoredLeast = 2;
 struct Series {
   const Slot* server_slot;
   bool is_restoring;  // the process is to go on after its recovery
-  bool is_over;       // the exploration was stopped; its last recovery is recorded
+  bool is_over;       // the exploration was stopped; its last recovery is recorded, and what is left is in the queue
   bool is_spent;
   std::uint64_t spent_count;  // processes that restoring could not keep
   std::uint64_t restored_count;
@@ -103,6 +103,9 @@ Child start_recovery(WorkMode mode, const persist::Path& path) {
   g_explorer->follow(mode, path);
   Slot* slot = take_slot();
   if (slot == nullptr) tool_error("too many processes");
+  if (mode == WorkMode::kBranch && !path.empty() &&
+      !append_stream(*slot, kStreamPrefix, path.data(), path.size() * sizeof path[0]))
+    tool_error("the path of a recovery is too long");
   const Child child = fork_child(slot);
   if (child.pid < 0) tool_error("the system has no room for another process (fork failed)");
   if (child.pid == 0) mode == WorkMode::kAgain && g_series->is_restoring ? run_series() : run_recovery();
@@ -140,19 +143,22 @@ void explore_again(const persist::Path& prefix) {
   persist::ChoiceTree tree(prefix, {}, persist::AnswerOrder(g.header->seed));
   g_series->long_in_a_row = 0;
   do {
-    if (is_stopped()) {
-      g.header->bounded = 1;
-      return;
-    }
+    if (is_stopped()) return leave_work(tree.left(true));
     if (is_work_wanted() && tree.run_count() != 0) give_away(tree, WorkMode::kAgain);
     int status = 0;
     const Child child = run_series_from(tree, status);
-    if (g_series->is_over) return settle(child, status);
+    if (g_series->is_over) {
+      settle(child, status);
+      return;
+    }
     tree = kept_tree(*g_series);
     note_run(tree, *child.slot);
-    settle(child, status);
-    if (tree.run_diverged() && !is_stopped())
-      user_error("the recovery is not deterministic: run again, it met other choices");
+    if (!settle(child, status)) return leave_work(kept_tree(*g_series).left(true));
+    if (tree.run_diverged()) {
+      if (!is_stopped()) user_error("the recovery is not deterministic: run again, it met other choices");
+      g.header->is_lost = 1;
+      return;
+    }
     if (is_long(g_series->long_in_a_row)) {
       // The rest of the tree, nearest to the root first.
       while (true) {
@@ -162,6 +168,12 @@ void explore_again(const persist::Path& prefix) {
       }
     }
   } while (tree.advance());
+}
+
+[[noreturn]] void end_server() {
+  g.slot->outcome = Outcome::kInner;
+  kernel(SYS_exit_group, 0);
+  __builtin_unreachable();
 }
 
 // Modelled files that the recovery left open: their numbers are to be free again.
@@ -187,9 +199,10 @@ void go_on_with_next() {
   note_run(tree, *g.slot);
   // The server, which does the same again, takes it from there.
   if (is_stopped() || tree.run_diverged() || is_long(long_in_a_row) || !tree.advance()) return;
-  if (!settle_and_renew(*g.slot, *series.server_slot)) return;
+  const Renewed renewed = settle_and_renew(*g.slot, *series.server_slot);
+  if (renewed == Renewed::kBeingKilled) return;
   if (is_stopped()) {
-    g.header->bounded = 1;
+    leave_work((renewed == Renewed::kRecorded ? tree : kept_tree(series)).left(true));
     g.slot->outcome = Outcome::kInner;
     series.is_over = true;
     return;
@@ -211,14 +224,22 @@ void serve_recoveries() {
     if (work.mode == WorkMode::kAgain) {
       explore_again(work.path);
     } else {
-      const Child child = start_recovery(work.mode, work.path);
-      settle(child, wait_for(child));
+      reap(start_recovery(work.mode, work.path));
     }
     work_done();
   }
-  g.slot->outcome = Outcome::kInner;
-  kernel(SYS_exit_group, 0);
-  __builtin_unreachable();
+  end_server();
+}
+
+void serve_samples(const Request& request) {
+  make_series();
+  std::mt19937_64 random(request.seed);
+  for (std::uint64_t i = 0; i < request.count && !is_stopped(); ++i) {
+    g_explorer->sample(static_cast<search::Strategy>(request.strategy), i, random());
+    const Child child = start_recovery(WorkMode::kAgain, {});
+    settle(child, wait_for(child));
+  }
+  end_server();
 }
 
 }  // namespace crashcut::inprocess

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <limits>
 #include <utility>
@@ -56,6 +57,11 @@ tl::expected<std::string, Failure> real_path(const std::string& path) {
   return result;
 }
 
+bool wait_readable(int fd) {
+  pollfd ready{fd, POLLIN, 0};
+  return poll(&ready, 1, kTickMs) > 0;
+}
+
 bool copy_text(const std::string& from, char (&to)[kTextMost]) {
   if (from.size() >= kTextMost) return false;
   memcpy(to, from.c_str(), from.size() + 1);
@@ -75,8 +81,12 @@ struct Session::Impl {
   persist::LeafEstimate leaves;
   std::uint64_t records_punched = 0;  // bytes
   std::uint64_t heap_punched = 0;
-  bool is_exploring = false;
+  RequestKind doing{};                  // what was begun last
+  std::optional<Failure> cannot_begin;  // that
+  Reply reply{};                        // its answer, where it has ended
+  std::atomic<bool> was_stopped{false};
 
+  bool is_exploring() const { return doing == RequestKind::kExplore || doing == RequestKind::kSample; }
   Header& header() const { return *reinterpret_cast<Header*>(control); }
   Slot& slot(std::uint32_t i) const { return *reinterpret_cast<Slot*>(control + kSlotsOffset + i * kSlotBytes); }
 
@@ -91,13 +101,15 @@ struct Session::Impl {
 
   tl::expected<void, Failure> make_control();
   void watch();
-  tl::expected<Reply, Failure> wait_reply(const std::function<void()>& on_tick);
-  tl::expected<Reply, Failure> ask(Request request, std::span<const std::uint32_t> path,
-                                   std::span<const std::uint32_t> events, const std::function<void()>& on_tick);
+  tl::expected<bool, Failure> receive_reply();
+  tl::expected<void, Failure> wait_for_execution();
+  // Room for the numbers of a request.
+  std::uint32_t* payload() { return reinterpret_cast<std::uint32_t*>(control + kRequestOffset); }
+  void begin(Request request, std::span<const std::uint32_t> numbers);
+  void send_request(const Request& request);
+  Failure explain_end();
   Recovery recovery_at(std::uint64_t index) const;
-  void drain(const std::function<void(const Recovery&)>& on_recovery, bool at_end);
-  tl::expected<SingleRun, Failure> single(Request request, std::span<const std::uint32_t> path,
-                                          std::span<const std::uint32_t> events);
+  void drain(const OnRecovery& on_recovery, bool at_end);
 };
 
 tl::expected<void, Failure> Session::Impl::make_control() {
@@ -114,8 +126,6 @@ tl::expected<void, Failure> Session::Impl::make_control() {
   h.depth = std::max(setup.depth, 1u);
   h.jobs = std::clamp(setup.jobs, 1u, kJobsMost);
   h.seed = setup.seed;
-  h.max_recoveries = setup.max_recoveries;
-  h.max_violations = setup.max_violations;
   h.fresh_images = setup.fresh_images;
   h.memory_bytes_most = setup.memory_bytes_most;
   if (!copy_text(setup.from_directory, h.from_directory) || !copy_text(setup.runtime, h.runtime_path))
@@ -126,7 +136,8 @@ tl::expected<void, Failure> Session::Impl::make_control() {
 // Kills what has run for too long; whoever reaps it knows why it died.
 void Session::Impl::watch() {
   const std::uint64_t now = now_ns();
-  const bool is_ending = is_exploring && header().stop != 0;
+  const bool is_ending = header().stop != 0;
+  const std::uint64_t patience_ns = is_exploring() ? kPatienceNs : 0;
   for (std::uint32_t i = 0; i < kSlotCount; ++i) {
     Slot& s = slot(i);
     if (s.state.load(std::memory_order_relaxed) != SlotState::kTaken) {
@@ -138,53 +149,70 @@ void Session::Impl::watch() {
     const std::uint64_t began = s.began_ns.load(std::memory_order_acquire);
     if (inject::is_late(began, now, limit)) {
       inject::kill_child(s, kKilled, began);
-    } else if (is_ending && i != 0 && inject::is_late(began, now, kPatienceNs)) {
+    } else if (is_ending && i != 0 && inject::is_late(began, now, patience_ns)) {
       inject::kill_child(s, kAbandoned, began);
     }
   }
 }
 
-tl::expected<Reply, Failure> Session::Impl::wait_reply(const std::function<void()>& on_tick) {
-  while (true) {
-    pollfd p{socket.get(), POLLIN, 0};
-    const int ready = poll(&p, 1, kTickMs);
-    if (ready < 0 && errno != EINTR) return fail_errno("poll");
+Failure Session::Impl::explain_end() {
+  int status = 0;
+  pid_t ended;
+  while ((ended = waitpid(pid, &status, 0)) < 0 && errno == EINTR) {
+  }
+  pid = -1;
+  if (ended > 0 && WIFSIGNALED(status)) {
+    return {Blame::kTool, fmt::format("the program's process was killed from outside or before main() (signal {}: {})",
+                                      WTERMSIG(status), strsignal(WTERMSIG(status)))};
+  }
+  return {Blame::kTool, fmt::format("the program's process ended before main() (exit code {})",
+                                    ended > 0 ? WEXITSTATUS(status) : -1)};
+}
+
+// The socket is readable. False where a signal came first.
+tl::expected<bool, Failure> Session::Impl::receive_reply() {
+  const ssize_t got = recv(socket.get(), &reply, sizeof reply, 0);
+  if (got == static_cast<ssize_t>(sizeof reply)) return true;
+  if (got < 0 && errno == EINTR) return false;
+  return tl::make_unexpected(explain_end());
+}
+
+tl::expected<void, Failure> Session::Impl::wait_for_execution() {
+  const auto limit_ns = static_cast<std::uint64_t>(setup.time_limit.count() * 1e9);
+  const std::uint64_t begin = now_ns();
+  for (;;) {
+    if (wait_readable(socket.get())) {
+      const auto received = receive_reply();
+      if (!received) return tl::make_unexpected(received.error());
+      if (*received) return {};
+    }
     watch();
-    if (on_tick) on_tick();
-    if (ready <= 0) continue;
-    Reply reply;
-    const ssize_t got = recv(socket.get(), &reply, sizeof reply, 0);
-    if (got == static_cast<ssize_t>(sizeof reply)) return reply;
-    if (got < 0 && errno == EINTR) continue;
-    int status = 0;
-    pid_t ended;
-    while ((ended = waitpid(pid, &status, 0)) < 0 && errno == EINTR) {
-    }
-    pid = -1;
-    if (ended > 0 && WIFSIGNALED(status)) {
-      return fail(Blame::kTool,
-                  fmt::format("the program's process was killed from outside or before main() (signal {}: {})",
-                              WTERMSIG(status), strsignal(WTERMSIG(status))));
-    }
-    return fail(Blame::kTool, fmt::format("the program's process ended before main() (exit code {})",
-                                          ended > 0 ? WEXITSTATUS(status) : -1));
+    if (limit_ns == 0 || now_ns() - begin < limit_ns) continue;
+    header().execution = ExecutionKind::kOutOfTime;
+    return {};
   }
 }
 
-tl::expected<Reply, Failure> Session::Impl::ask(Request request, std::span<const std::uint32_t> path,
-                                                std::span<const std::uint32_t> events,
-                                                const std::function<void()>& on_tick) {
-  if (pid <= 0) return fail(Blame::kTool, "the program's process is gone");
-  if ((path.size() + events.size()) * 4 > kRequestBytes / 2) return fail(Blame::kTool, "the request is too large");
-  request.path_length = static_cast<std::uint32_t>(path.size());
-  request.event_count = static_cast<std::uint32_t>(events.size());
-  std::byte* at = control + kRequestOffset;
-  if (!path.empty()) memcpy(at, path.data(), path.size_bytes());
-  if (!events.empty()) memcpy(at + path.size_bytes(), events.data(), events.size_bytes());
-  if (send(socket.get(), &request, sizeof request, MSG_NOSIGNAL) != static_cast<ssize_t>(sizeof request)) {
-    return fail(Blame::kTool, "the program's process is gone");
+void Session::Impl::begin(Request request, std::span<const std::uint32_t> numbers) {
+  if (numbers.size() * sizeof numbers[0] > kRequestBytes / 2) {
+    cannot_begin = Failure{Blame::kTool, "the request is too large"};
+    return;
   }
-  return wait_reply(on_tick);
+  if (!numbers.empty()) memcpy(payload(), numbers.data(), numbers.size_bytes());
+  request.length = static_cast<std::uint32_t>(numbers.size());
+  header().max_recoveries = 0;
+  send_request(request);
+}
+
+void Session::Impl::send_request(const Request& request) {
+  cannot_begin = std::nullopt;
+  doing = request.kind;
+  was_stopped = false;
+  header().stop = 0;
+  // Where the process is gone, advance() finds the socket closed.
+  if (pid <= 0) cannot_begin = Failure{Blame::kTool, "the program's process is gone"};
+  if (pid > 0) [[maybe_unused]]
+    const ssize_t sent = send(socket.get(), &request, sizeof request, MSG_NOSIGNAL);
 }
 
 Recovery Session::Impl::recovery_at(std::uint64_t index) const {
@@ -212,7 +240,7 @@ Recovery Session::Impl::recovery_at(std::uint64_t index) const {
   return out;
 }
 
-void Session::Impl::drain(const std::function<void(const Recovery&)>& on_recovery, bool at_end) {
+void Session::Impl::drain(const OnRecovery& on_recovery, bool at_end) {
   const std::uint64_t count = header().record_count.load(std::memory_order_acquire);
   std::uint64_t heap_end = heap_punched;
   for (; records_read < count; ++records_read) {
@@ -222,7 +250,7 @@ void Session::Impl::drain(const std::function<void(const Recovery&)>& on_recover
       continue;  // its writer was killed in between
     }
     const Recovery recovery = recovery_at(records_read);
-    leaves.add(recovery.path, recovery.counts);
+    if (doing == RequestKind::kExplore) leaves.add(recovery.path, recovery.counts);
     if (on_recovery) on_recovery(recovery);
     heap_end = r.payload - kHeapOffset;
   }
@@ -267,8 +295,7 @@ tl::expected<std::unique_ptr<Session>, Failure> Session::start(const Setup& setu
   if (!launched) return tl::make_unexpected(launched.error());
   impl->pid = launched->pid;
   impl->socket = std::move(launched->socket);
-  const auto reply = impl->wait_reply({});
-  if (!reply) return tl::make_unexpected(reply.error());
+  if (auto executed = impl->wait_for_execution(); !executed) return tl::make_unexpected(executed.error());
   Session* session = new Session(std::move(impl));
   session->read_execution();
   return std::unique_ptr<Session>(session);
@@ -319,63 +346,121 @@ std::optional<std::vector<std::uint64_t>> Session::take_observed() {
 
 void Session::begin_again() {
   Header& h = impl_->header();
-  h.stop = 0;
-  h.bounded = 0;
-  h.recoveries = h.violations = h.tool_errors = 0;
+  h.is_lost = 0;
   h.diverged = 0;
   impl_->leaves = {};
 }
 
 const Execution& Session::execution() const { return impl_->execution; }
 
-tl::expected<void, Failure> Session::explore(std::span<const std::uint32_t> prefix,
-                                             const std::function<void(const Recovery&)>& on_recovery,
-                                             const std::function<void()>& on_idle) {
-  const auto on_tick = [&] {
-    impl_->drain(on_recovery, false);
-    if (on_idle) on_idle();
-  };
-  impl_->is_exploring = true;
-  const auto reply = impl_->ask({RequestKind::kExplore, 0, 0, kDropNothing}, prefix, {}, on_tick);
-  impl_->is_exploring = false;
-  impl_->drain(on_recovery, true);
-  if (!reply) return tl::make_unexpected(reply.error());
-  if (reply->kind != ReplyKind::kDone) return fail(Blame::kTool, "the program's process could not start a recovery");
-  return {};
-}
-
-void Session::stop() { impl_->header().stop.store(1); }
-void Session::set_limits(std::uint64_t max_recoveries, std::uint64_t max_violations) {
+void Session::begin_explore(std::span<const persist::Path> prefixes, std::uint64_t max_recoveries) {
+  static const persist::Path kAll;
+  if (prefixes.empty()) prefixes = {&kAll, 1};
+  std::uint64_t bytes = 0;
+  for (const persist::Path& prefix : prefixes) bytes += (prefix.size() + 1) * sizeof prefix[0];
+  if (bytes > kRequestBytes / 2) {
+    impl_->cannot_begin = Failure{Blame::kTool, "what is left of the search is too large"};
+    return;
+  }
+  std::uint32_t* at = impl_->payload();
+  // What is queued last is taken first.
+  for (auto prefix = prefixes.rbegin(); prefix != prefixes.rend(); ++prefix) {
+    *at++ = static_cast<std::uint32_t>(prefix->size());
+    at = std::copy(prefix->begin(), prefix->end(), at);
+  }
   Header& h = impl_->header();
-  h.max_recoveries = max_recoveries;
-  h.max_violations = max_violations;
-  h.stop = 0;
-}
-bool Session::bounded() const { return impl_->header().bounded != 0; }
-std::uint64_t Session::recoveries() const { return impl_->header().recoveries; }
-std::uint64_t Session::violations() const { return impl_->header().violations; }
-result::Fraction Session::explored_fraction() const {
-  const persist::LeafEstimate& leaves = impl_->leaves;
-  if (leaves.done() == 0) return 0;
-  const persist::Estimate all = leaves.estimate();
-  const auto part = [&](double of) { return std::clamp(leaves.done() / of, std::numeric_limits<double>::min(), 1.0); };
-  return {part(all.high), part(all.likely), part(all.low)};
+  h.max_recoveries = max_recoveries == 0 ? 0 : h.recoveries + max_recoveries;
+  impl_->send_request({.kind = RequestKind::kExplore, .length = static_cast<std::uint32_t>(at - impl_->payload())});
 }
 
-tl::expected<SingleRun, Failure> Session::Impl::single(Request request, std::span<const std::uint32_t> path,
-                                                       std::span<const std::uint32_t> events) {
-  const auto reply = ask(request, path, events, {});
-  if (!reply) return tl::make_unexpected(reply.error());
-  if (reply->kind != ReplyKind::kDone) return fail(Blame::kTool, "the program's process could not run a recovery");
+void Session::begin_sample(search::Strategy strategy, std::uint64_t seed, std::uint64_t count) {
+  impl_->begin(
+      {.kind = RequestKind::kSample, .strategy = static_cast<std::uint32_t>(strategy), .seed = seed, .count = count},
+      {});
+}
+
+void Session::begin_replay(std::span<const std::uint32_t> path) { impl_->begin({.kind = RequestKind::kReplay}, path); }
+void Session::begin_run_cut(std::span<const std::uint32_t> events, std::uint32_t drop) {
+  impl_->begin({.kind = RequestKind::kRunCut, .drop = drop}, events);
+}
+void Session::begin_describe() { impl_->begin({.kind = RequestKind::kDescribe}, {}); }
+void Session::stop() {
+  impl_->was_stopped = true;
+  impl_->header().stop = 1;
+}
+int Session::fd() const { return impl_->socket.get(); }
+
+tl::expected<bool, Failure> Session::advance(bool is_readable, const OnRecovery& on_recovery) {
+  if (impl_->cannot_begin) return tl::make_unexpected(*impl_->cannot_begin);
+  bool has_ended = false;
+  if (is_readable) {
+    const auto received = impl_->receive_reply();
+    if (!received) return received;
+    has_ended = *received;
+  }
+  impl_->watch();
+  if (impl_->is_exploring()) {
+    impl_->drain(on_recovery, has_ended);
+    if (has_ended && impl_->reply.kind != ReplyKind::kDone)
+      return fail(Blame::kTool, "the program's process could not start a recovery");
+  }
+  return has_ended;
+}
+
+std::vector<persist::Path> Session::left() const {
+  const WorkQueue& queue = *reinterpret_cast<const WorkQueue*>(impl_->control + kWorkOffset);
+  std::vector<persist::Path> left;
+  for (const std::byte* at = queue.bytes + queue.used; at > queue.bytes;) {
+    std::uint32_t length;
+    memcpy(&length, at - 2 * sizeof length, sizeof length);
+    at -= 2 * sizeof length + length * sizeof length;
+    left.emplace_back(length);
+    if (length > 0) memcpy(left.back().data(), at, length * sizeof length);
+  }
+  return left;
+}
+
+bool Session::is_lost() const { return impl_->header().is_lost != 0; }
+double Session::explored_count() const { return impl_->leaves.done(); }
+persist::Estimate Session::explored_estimate() const { return impl_->leaves.estimate(); }
+
+tl::expected<SingleRun, Failure> Session::single_run() {
+  const Reply& reply = impl_->reply;
+  impl_->records_read = impl_->header().record_count;
   SingleRun run;
-  run.recovery = recovery_at(reply->record);
+  run.is_stopped = impl_->was_stopped;
+  if (run.is_stopped) return run;
+  if (reply.kind != ReplyKind::kDone) return fail(Blame::kTool, "the program's process could not run a recovery");
+  run.recovery = impl_->recovery_at(reply.record);
   run.output = run.recovery.output;
   run.errors = run.recovery.errors;
   run.text = run.recovery.text;
-  run.trace.assign(reinterpret_cast<const char*>(control + kReplyOffset), reply->text_bytes);
-  run.diverged = reply->diverged != 0;
-  records_read = header().record_count;
+  run.trace.assign(reinterpret_cast<const char*>(impl_->control + kReplyOffset), reply.text_bytes);
+  run.diverged = reply.diverged != 0;
   return run;
+}
+
+tl::expected<std::string, Failure> Session::description() {
+  const Reply& reply = impl_->reply;
+  if (impl_->was_stopped) return std::string();
+  if (reply.kind != ReplyKind::kDone)
+    return fail(Blame::kTool, "the program's process could not describe its recording");
+  return std::string(reinterpret_cast<const char*>(impl_->control + kReplyOffset), reply.text_bytes);
+}
+
+// Until what was begun has ended.
+static tl::expected<void, Failure> wait_for(Session& session, const Session::OnRecovery& on_recovery = {}) {
+  for (;;) {
+    const auto ended = session.advance(wait_readable(session.fd()), on_recovery);
+    if (!ended) return tl::make_unexpected(ended.error());
+    if (*ended) return {};
+  }
+}
+
+tl::expected<void, Failure> Session::explore(std::span<const persist::Path> prefixes, const OnRecovery& on_recovery,
+                                             std::uint64_t max_recoveries) {
+  begin_explore(prefixes, max_recoveries);
+  return wait_for(*this, on_recovery);
 }
 
 // The strings of a run move with it.
@@ -389,17 +474,19 @@ static tl::expected<SingleRun, Failure> with_views(tl::expected<SingleRun, Failu
 }
 
 tl::expected<SingleRun, Failure> Session::replay(std::span<const std::uint32_t> path) {
-  return with_views(impl_->single({RequestKind::kReplay, 0, 0, kDropNothing}, path, {}));
+  begin_replay(path);
+  if (auto ok = wait_for(*this); !ok) return tl::make_unexpected(ok.error());
+  return with_views(single_run());
 }
 tl::expected<SingleRun, Failure> Session::run_cut(std::span<const std::uint32_t> events, std::uint32_t drop) {
-  return with_views(impl_->single({RequestKind::kRunCut, 0, 0, drop}, {}, events));
+  begin_run_cut(events, drop);
+  if (auto ok = wait_for(*this); !ok) return tl::make_unexpected(ok.error());
+  return with_views(single_run());
 }
 tl::expected<std::string, Failure> Session::describe() {
-  const auto reply = impl_->ask({RequestKind::kDescribe, 0, 0, kDropNothing}, {}, {}, {});
-  if (!reply) return tl::make_unexpected(reply.error());
-  if (reply->kind != ReplyKind::kDone)
-    return fail(Blame::kTool, "the program's process could not describe its recording");
-  return std::string(reinterpret_cast<const char*>(impl_->control + kReplyOffset), reply->text_bytes);
+  begin_describe();
+  if (auto ok = wait_for(*this); !ok) return tl::make_unexpected(ok.error());
+  return description();
 }
 
 }  // namespace crashcut::inprocess

@@ -1,8 +1,10 @@
 // Session: crashcut's end of the protocol: one program under test, executed once, then asked for recoveries.
 //
-// Starts the program with the runtime preloaded, in a session of its own and in an unlinked working directory;
-//   runs the watchdog while it waits. Nothing survives it: the destructor kills the coordinator, whose death
-//   kills all below it (PR_SET_PDEATHSIG), as does the death of this process.
+// Starts the program with the runtime preloaded, in a session of its own and in an unlinked working directory. Nothing
+//   survives it: the destructor kills the coordinator, whose death kills all below it (PR_SET_PDEATHSIG), as does the
+//   death of this process.
+// One request at a time: begin it, then call advance() until that says that it has ended. advance() is the watchdog, too:
+//   call it whenever fd() is readable, and at least every 20 ms. explore(), replay(), run_cut() and describe() do all that.
 // Threads: one thread, except stop(), which is also safe in a signal handler.
 #pragma once
 
@@ -17,8 +19,10 @@
 #include <vector>
 
 #include "fusefs/profile.h"
+#include "persist/estimate.h"
 #include "recovery/inprocess/protocol.h"
 #include "recovery/result/result.h"
+#include "recovery/search/sampling.h"
 
 namespace crashcut::inprocess {
 
@@ -58,8 +62,9 @@ struct Recovery {
 struct SingleRun {
   Recovery recovery;
   std::string output, errors, text;
-  std::string trace;      // JSON lines, see Reply
-  bool diverged = false;  // a replay that did not meet the choices of its path
+  std::string trace;        // JSON lines, see Reply
+  bool diverged = false;    // a replay that did not meet the choices of its path
+  bool is_stopped = false;  // before its end: there is nothing else
 };
 
 class Session {
@@ -73,8 +78,7 @@ class Session {
     std::uint32_t depth = 1;
     std::uint32_t jobs = 1;
     std::uint64_t seed = 0;
-    std::uint64_t max_recoveries = 0;
-    std::uint64_t max_violations = 0;
+    std::chrono::duration<double> time_limit{0};  // of all that start() does; 0: none
     std::chrono::nanoseconds main_limit = std::chrono::seconds(60);
     std::chrono::nanoseconds recovery_limit = std::chrono::seconds(10);
     FreshImages fresh_images = FreshImages::kRestored;
@@ -97,7 +101,7 @@ class Session {
   bool has_recover() const;
   // Whether whoever runs main() still lives.
   bool is_alive() const;
-  // Where threads are scheduled: counts, bounds and stops of the explorations so far are forgotten.
+  // Where threads are scheduled: another execution is explored from now on, and what was counted is forgotten.
   void begin_again();
   // The digest of the last execution (recovery/inprocess/digest.h); empty where it is too long.
   std::span<const std::uint64_t> digest() const;
@@ -106,25 +110,39 @@ class Session {
   void observe();
   std::optional<std::vector<std::uint64_t>> take_observed();
 
-  // Explores all recoveries below `prefix`; `on_recovery` gets each once, in no order; `on_idle` is called
-  // about ten times a second (progress, time limits).
-  tl::expected<void, Failure> explore(std::span<const std::uint32_t> prefix,
-                                      const std::function<void(const Recovery&)>& on_recovery,
-                                      const std::function<void()>& on_idle = {});
-  // Ends an exploration early. Safe in a signal handler.
-  void stop();
-  // Limits of the next exploration; clears a stop.
-  void set_limits(std::uint64_t max_recoveries, std::uint64_t max_violations);
+  using OnRecovery = std::function<void(const Recovery&)>;
 
-  bool bounded() const;              // something was left unexplored
-  std::uint64_t recoveries() const;  // so far
-  std::uint64_t violations() const;
-  result::Fraction explored_fraction() const;  // 0 only where there was no recovery yet
-
-  tl::expected<SingleRun, Failure> replay(std::span<const std::uint32_t> path);
+  // All recoveries below each of the prefixes; none: all that there are. It stops after max_recoveries; 0: no limit.
+  void begin_explore(std::span<const persist::Path> prefixes, std::uint64_t max_recoveries = 0);
+  // Samples, by recovery/search/sampling.h: there may be equal ones among them.
+  void begin_sample(search::Strategy strategy, std::uint64_t seed, std::uint64_t count);
+  void begin_replay(std::span<const std::uint32_t> path);
   // One recovery on the cut that holds exactly `events` (of the first crash), less `drop` and all above it.
+  void begin_run_cut(std::span<const std::uint32_t> events, std::uint32_t drop = kDropNothing);
+  void begin_describe();
+  // Ends what was begun early. Safe in a signal handler.
+  void stop();
+  int fd() const;
+  // Whether it has ended. `on_recovery` gets each recovery of an exploration, or sample, once, in no order.
+  tl::expected<bool, Failure> advance(bool is_readable, const OnRecovery& on_recovery = {});
+
+  // After an exploration: prefixes below which nothing was explored, as it was stopped; whether there is more that was
+  // not explored.
+  std::vector<persist::Path> left() const;
+  bool is_lost() const;
+  // How many recoveries all explorations of this recording had so far, and how many there may be in all.
+  double explored_count() const;
+  persist::Estimate explored_estimate() const;
+  // After a single run.
+  tl::expected<SingleRun, Failure> single_run();
+  // After describe(): the recording as JSON lines, see Reply. Empty where it was stopped.
+  tl::expected<std::string, Failure> description();
+
+  // The same, and waits for it.
+  tl::expected<void, Failure> explore(std::span<const persist::Path> prefixes, const OnRecovery& on_recovery,
+                                      std::uint64_t max_recoveries = 0);
+  tl::expected<SingleRun, Failure> replay(std::span<const std::uint32_t> path);
   tl::expected<SingleRun, Failure> run_cut(std::span<const std::uint32_t> events, std::uint32_t drop = kDropNothing);
-  // The recording as JSON lines, see Reply.
   tl::expected<std::string, Failure> describe();
 
  private:

@@ -6,6 +6,7 @@
 #include "inject/gate.h"
 #include "inject/interpose.h"
 #include "recovery/inprocess/runtime.h"
+#include "recovery/inprocess/work.h"
 
 namespace crashcut::inprocess {
 
@@ -30,6 +31,7 @@ void copy_slot(const Slot& from, Slot& to) {
   to.output_bytes = from.output_bytes;
   to.error_bytes = from.error_bytes;
   to.text_bytes = 0;
+  to.is_counted = 0;
   to.output_cut = from.output_cut;
   to.output_rest = from.output_rest;
   to.stream_used = from.stream_used;
@@ -46,7 +48,6 @@ bool classify_signalled(const Slot& slot, int status, Record& record, std::strin
   record.kind = RecordKind::kToolError;
   switch (inject::end_of(slot, status)) {
     case inject::ChildEnd::kAbandoned:
-      g.header->bounded = 1;
       return false;
     case inject::ChildEnd::kTooLate:
       record.kind = RecordKind::kHung;
@@ -95,7 +96,7 @@ bool classify(const Slot& slot, int status, Record& record, std::string_view& te
 
 // Takes the parts of the stream apart: answers, stdout, stderr, text.
 void write_payload(const Slot& slot, std::string_view text, std::byte* to) {
-  std::byte* at[4];
+  std::byte* at[kStreamPrefix];
   at[kStreamAnswer] = to;
   at[kStreamOutput] = to + slot.path_length * sizeof(NotedAnswer);
   at[kStreamError] = at[kStreamOutput] + slot.output_bytes;
@@ -103,8 +104,10 @@ void write_payload(const Slot& slot, std::string_view text, std::byte* to) {
   for (std::uint32_t i = 0; i < slot.stream_used;) {
     Entry entry;
     std::memcpy(&entry, slot.stream + i, sizeof entry);
-    std::memcpy(at[entry.type], slot.stream + i + sizeof entry, entry.length);
-    at[entry.type] += entry.length;
+    if (entry.type != kStreamPrefix) {
+      std::memcpy(at[entry.type], slot.stream + i + sizeof entry, entry.length);
+      at[entry.type] += entry.length;
+    }
     i += static_cast<std::uint32_t>(sizeof entry) + padded(entry.length);
   }
   std::memcpy(at[kStreamText], text.data(), text.size());
@@ -114,37 +117,28 @@ void write_payload(const Slot& slot, std::string_view text, std::byte* to) {
 bool count_recovery(Header& header, RecordKind kind) {
   const std::uint64_t before = header.recoveries.fetch_add(1);
   const std::uint64_t most = header.max_recoveries;
-  if (most != 0 && before >= most) {
-    header.recoveries.fetch_sub(1);
-    header.bounded = 1;
-    header.stop = 1;
-    return false;
-  }
   if (most != 0 && before + 1 >= most) header.stop = 1;
-  if (is_violation(kind)) {
-    const std::uint64_t violations = header.violations.fetch_add(1) + 1;
-    if (header.max_violations != 0 && violations >= header.max_violations) header.stop = 1;
-  } else if (kind == RecordKind::kToolError) {
-    header.tool_errors.fetch_add(1);
-    header.stop = 1;
-  }
-  return true;
+  if (kind == RecordKind::kToolError) header.stop = 1;
+  if (most == 0 || before < most) return true;
+  header.recoveries.fetch_sub(1);
+  return false;
 }
 
-void record_end(const Slot& slot, int status) {
+// False where the recovery is still to come.
+bool record_end(const Slot& slot, int status) {
   Record found{};
   std::string_view text;
-  if (!classify(slot, status, found, text)) return;
+  if (!classify(slot, status, found, text)) return WIFSIGNALED(status) ? false : slot.outcome != Outcome::kAbandoned;
   Header& header = *g.header;
-  if (!count_recovery(header, found.kind)) return;
+  if (slot.is_counted == 0 && !count_recovery(header, found.kind)) return false;
   const std::uint64_t bytes = slot.path_length * std::uint64_t{sizeof(NotedAnswer)} + slot.output_bytes +
                               slot.error_bytes + slot.text_bytes + text.size();
   const std::uint64_t heap = header.heap_used.fetch_add((bytes + 7) / 8 * 8);
   const std::uint64_t index = header.record_count.fetch_add(1);
   if (heap + bytes > kHeapBytes || (index + 1) * sizeof(Record) > kRecordsBytes) {
     header.stop = 1;
-    header.bounded = 1;
-    return;
+    header.is_lost = 1;
+    return true;
   }
   write_payload(slot, text, g.control + kHeapOffset + heap);
   Record& record = reinterpret_cast<Record*>(g.control + kRecordsOffset)[index];
@@ -162,6 +156,7 @@ void record_end(const Slot& slot, int status) {
   record.output_rest = slot.output_rest & 0x3fffffff;
   record.blame = found.blame;
   record.committed.store(1, std::memory_order_release);
+  return true;
 }
 
 }  // namespace
@@ -219,20 +214,75 @@ int wait_for(const Child& child, std::uint64_t* cpu_ns) {
   return inject::wait_for_child(*child.slot, child.pid, cpu_ns);
 }
 
-void settle(const Child& child, int status) {
+bool settle(const Child& child, int status) {
   Slot& slot = *child.slot;
   slot.pid = 0;
-  record_end(slot, status);
+  const bool is_over = record_end(slot, status);
+  slot.state.store(SlotState::kFree, std::memory_order_release);
+  return is_over;
+}
+
+void reap(const Child& child) {
+  const int status = wait_for(child);
+  Slot& slot = *child.slot;
+  slot.pid = 0;
+  if (!record_end(slot, status)) leave_work(slot);
   slot.state.store(SlotState::kFree, std::memory_order_release);
 }
 
-bool settle_and_renew(Slot& slot, const Slot& like) {
+Renewed settle_and_renew(Slot& slot, const Slot& like) {
   std::uint32_t nobody = kNotKilled;
-  if (!slot.killed.compare_exchange_strong(nobody, kNotToBeKilled)) return false;
-  record_end(slot, 0);
+  if (!slot.killed.compare_exchange_strong(nobody, kNotToBeKilled)) return Renewed::kBeingKilled;
+  const bool is_over = record_end(slot, 0);
   slot.began_ns = now_ns();
   copy_slot(like, slot);  // the watchdog may look again: from here on the time is the new recovery's
-  return true;
+  return is_over ? Renewed::kRecorded : Renewed::kToCome;
+}
+
+bool count_ahead(Slot& slot) {
+  slot.is_counted = count_recovery(*g.header, RecordKind::kOk) ? 1 : 0;
+  return slot.is_counted != 0;
+}
+
+void hold_off_watchdog() {
+  // It takes its word back where it finds that the process has just begun another recovery.
+  for (std::uint32_t nobody = kNotKilled; !g.slot->killed.compare_exchange_strong(nobody, kNotToBeKilled);
+       nobody = kNotKilled) {
+    if (nobody == kNotToBeKilled) return;
+    kernel(SYS_sched_yield);
+  }
+}
+
+void let_watchdog_go() {
+  g.slot->began_ns = now_ns();
+  g.slot->killed = kNotKilled;
+}
+
+std::uint32_t copy_path(const Slot& slot, std::uint32_t* to) {
+  std::uint32_t count = 0, prefix_length = 0;
+  const std::byte* prefix = nullptr;
+  for (std::uint32_t i = 0; i < slot.stream_used;) {
+    Entry entry;
+    std::memcpy(&entry, slot.stream + i, sizeof entry);
+    const std::byte* bytes = slot.stream + i + sizeof entry;
+    for (std::uint32_t at = 0; entry.type == kStreamAnswer && at < entry.length; at += sizeof(NotedAnswer), ++count) {
+      if (to != nullptr) std::memcpy(to + count, bytes + at, sizeof *to);  // the answer comes first
+    }
+    if (entry.type == kStreamPrefix) {
+      prefix = bytes;
+      prefix_length = entry.length / sizeof *to;
+    }
+    i += static_cast<std::uint32_t>(sizeof entry) + padded(entry.length);
+  }
+  if (count >= prefix_length) return count;
+  if (to != nullptr) std::memcpy(to, prefix, prefix_length * sizeof *to);
+  return prefix_length;
+}
+
+std::vector<std::uint32_t> path_of(const Slot& slot) {
+  std::vector<std::uint32_t> path(copy_path(slot, nullptr));
+  copy_path(slot, path.data());
+  return path;
 }
 
 persist::Question* question_at(Slot& slot, std::uint32_t index) {

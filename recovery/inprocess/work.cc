@@ -2,6 +2,7 @@
 
 #include <time.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 
@@ -12,18 +13,7 @@ namespace crashcut::inprocess {
 
 namespace {
 
-// In the upper half of the request's region.
-struct Queue {
-  std::atomic<std::uint32_t> lock;
-  std::atomic<std::uint32_t> owed;     // queued or taken, not done
-  std::atomic<std::uint32_t> waiting;  // processes
-  std::atomic<std::uint32_t> queued;
-  std::uint64_t used;  // bytes
-  std::byte bytes[];   // {answers, length, mode}: the last one is taken first
-};
-constexpr std::uint64_t kQueueBytes = kRequestBytes / 2 - sizeof(Queue);
-
-Queue& queue() { return *reinterpret_cast<Queue*>(g.control + kRequestOffset + kRequestBytes / 2); }
+WorkQueue& queue() { return *reinterpret_cast<WorkQueue*>(g.control + kWorkOffset); }
 
 class QueueLock {
  public:
@@ -35,7 +25,7 @@ class QueueLock {
 
 bool try_take(Work& work) {
   QueueLock lock;
-  Queue& q = queue();
+  WorkQueue& q = queue();
   if (q.queued == 0) return false;
   std::uint32_t tail[2];
   std::memcpy(tail, q.bytes + q.used - sizeof tail, sizeof tail);
@@ -50,35 +40,56 @@ bool try_take(Work& work) {
 }  // namespace
 
 void clear_work() {
-  Queue& q = queue();
+  WorkQueue& q = queue();
   q.lock = q.waiting = q.queued = 0;
   q.owed = 1;
   q.used = 0;
 }
 
-void add_first_work(const std::vector<std::uint32_t>& path) {
-  add_work({WorkMode::kAgain, path});
+void add_first_work(std::span<const std::uint32_t> lengths_and_paths) {
+  while (!lengths_and_paths.empty()) {
+    const std::span<const std::uint32_t> path = lengths_and_paths.subspan(1, lengths_and_paths[0]);
+    // After a second crash recoveries are forked at their choices: no tree is kept of them.
+    const bool is_deep = std::find(path.begin(), path.end(), kCrashAgain) != path.end();
+    add_work({is_deep ? WorkMode::kBranch : WorkMode::kAgain, {path.begin(), path.end()}});
+    lengths_and_paths = lengths_and_paths.subspan(1 + path.size());
+  }
   work_done();
 }
 
-void add_work(const Work& work) {
+// `copy_to` writes the answers of a path of that length. The mode lies beside it.
+template <class Copy>
+static void add_path(WorkMode mode, std::uint32_t length, const Copy& copy_to) {
   QueueLock lock;
-  Queue& q = queue();
-  const std::uint32_t tail[2] = {static_cast<std::uint32_t>(work.path.size()), static_cast<std::uint32_t>(work.mode)};
-  const std::uint64_t path_bytes = work.path.size() * 4;
-  if (q.used + path_bytes + sizeof tail > kQueueBytes) {
-    g.header->bounded = 1;  // forgotten, and said so
+  WorkQueue& q = queue();
+  const std::uint32_t tail[2] = {length, static_cast<std::uint32_t>(mode)};
+  const std::uint64_t path_bytes = length * std::uint64_t{4};
+  if (q.used + path_bytes + sizeof tail > kWorkBytes) {
+    g.header->is_lost = 1;
     return;
   }
-  if (path_bytes != 0) std::memcpy(q.bytes + q.used, work.path.data(), path_bytes);
+  if (length != 0) copy_to(reinterpret_cast<std::uint32_t*>(q.bytes + q.used));
   std::memcpy(q.bytes + q.used + path_bytes, tail, sizeof tail);
   q.used += path_bytes + sizeof tail;
   ++q.queued;
   ++q.owed;
 }
 
+void add_work(const Work& work) {
+  add_path(work.mode, static_cast<std::uint32_t>(work.path.size()),
+           [&](std::uint32_t* to) { std::memcpy(to, work.path.data(), work.path.size() * sizeof *to); });
+}
+
+void leave_work(const std::vector<persist::Path>& paths) {
+  for (const persist::Path& path : paths) add_work({WorkMode::kAgain, path});
+}
+
+void leave_work(const Slot& slot) {
+  add_path(WorkMode::kAgain, copy_path(slot, nullptr), [&](std::uint32_t* to) { copy_path(slot, to); });
+}
+
 bool take_work(Work& work) {
-  Queue& q = queue();
+  WorkQueue& q = queue();
   if (g.header->stop != 0) return false;
   if (try_take(work)) return true;
   ++q.waiting;
@@ -93,7 +104,6 @@ bool take_work(Work& work) {
 }
 
 void work_done() { --queue().owed; }
-bool has_work_left() { return queue().queued != 0; }
 bool is_work_wanted() {
   return queue().waiting.load(std::memory_order_relaxed) != 0 && queue().queued.load(std::memory_order_relaxed) == 0;
 }

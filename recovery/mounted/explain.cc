@@ -92,7 +92,7 @@ std::string why(const std::vector<Operation>& operations, const std::string& pat
   return text;
 }
 
-std::string moment(const search::Told& told, std::string_view program) {
+std::string moment(const search::NarratedRun& told, std::string_view program) {
   std::string last;
   for (const Operation& operation : told.story.crashes.front().operations) {
     const bool is_mark = !operation.events.empty() && operation.events.front().kind == "mark";
@@ -111,7 +111,7 @@ std::string checker_end(const search::Ending& ending) {
 
 }  // namespace
 
-std::string explain(const Question& question, const search::Told& told, std::string_view program) {
+std::string explain(const Question& question, const search::NarratedRun& told, std::string_view program) {
   const search::Ending& ending = told.run.ending;
   if (told.story.crashes.empty()) return ending.outcome;
   const auto& operations = told.story.crashes.front().operations;

@@ -10,6 +10,6 @@ namespace crashcut::mounted {
 
 // "after `nano` had exited, a crash can leave notes.txt empty: the truncation had persisted, the 25 bytes written had
 //  not; no fsync separates them". `program` is its name.
-std::string explain(const Question& question, const search::Told& told, std::string_view program);
+std::string explain(const Question& question, const search::NarratedRun& told, std::string_view program);
 
 }  // namespace crashcut::mounted

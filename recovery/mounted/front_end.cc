@@ -13,9 +13,8 @@
 #include "recovery/mounted/record.h"
 #include "recovery/mounted/recoverer.h"
 #include "recovery/mounted/token.h"
-#include "recovery/search/channel.h"
 #include "recovery/search/explorer.h"
-#include "recovery/search/worker.h"
+#include "recovery/search/socket_worker.h"
 
 namespace crashcut::mounted {
 namespace {
@@ -66,7 +65,7 @@ tl::expected<std::vector<Question>, Failure> questions_of(const CheckPlan& plan,
   return questions;
 }
 
-class SandboxedWorker final : public search::WorkerProcess {
+class SandboxedWorker final : public search::SocketWorker {
  public:
   explicit SandboxedWorker(sandbox::Sandbox sandbox) : sandbox_(std::move(sandbox)) {}
   int socket() const override { return sandbox_.socket(); }
@@ -190,21 +189,20 @@ std::vector<std::string> DiskFrontEnd::subjects() const {
   return subjects;
 }
 
-tl::expected<std::unique_ptr<search::WorkerProcess>, Failure> DiskFrontEnd::start_worker(
-    const search::WorkerTask& task) {
-  auto started = sandbox::Sandbox::start([this, task](const sandbox::Inside& inside) { return work(inside, task); },
+tl::expected<std::unique_ptr<search::Worker>, Failure> DiskFrontEnd::start_worker(const search::WorkerSetup& setup) {
+  auto started = sandbox::Sandbox::start([this, setup](const sandbox::Inside& inside) { return work(inside, setup); },
                                          options_for_checkers(plan_.directory, pid_namespace_));
   if (!started) return tl::unexpected(result::tools_failure(started.error()));
   // Without namespaces they would all mount at the same place; only one namespace has the number that is wanted; and
   // images of a second crash are named after that of the first, which one worker knows.
   is_alone_ = (started->mode() == sandbox::Mode::kSubreaper && !plan_.checker.empty()) || pid_namespace_ != 0 ||
-              (!plan_.image_directory.empty() && task.depth > 1);
+              (!plan_.image_directory.empty() && setup.depth > 1);
   is_in_other_namespace_ = pid_namespace_ != 0 && started->pid_namespace() != pid_namespace_;
   return std::make_unique<SandboxedWorker>(std::move(*started));
 }
 
-int DiskFrontEnd::work(const sandbox::Inside& inside, const search::WorkerTask& task) const {
-  const std::optional<int> core = stay_on_core(task.index);
+int DiskFrontEnd::work(const sandbox::Inside& inside, const search::WorkerSetup& setup) const {
+  const std::optional<int> core = stay_on_core(setup.index);
   std::unique_ptr<MountedRunner> runner;
   if (!plan_.checker.empty()) {
     auto started = MountedRunner::start({.inside = inside,
@@ -213,8 +211,8 @@ int DiskFrontEnd::work(const sandbox::Inside& inside, const search::WorkerTask& 
                                          .limit = plan_.check_limit,
                                          .core = core,
                                          .remount = plan_.remount,
-                                         .records_writes = task.depth > 1,
-                                         .stop = &task.shared.stop});
+                                         .records_writes = setup.depth > 1,
+                                         .stop = &setup.shared.stop});
     if (!started) {
       search::report_failure(inside.socket, result::tools_failure(started.error()));
       return 1;
@@ -222,7 +220,7 @@ int DiskFrontEnd::work(const sandbox::Inside& inside, const search::WorkerTask& 
     runner = std::move(*started);
   }
   DiskRecoverer recoverer({recording(), histories_, questions_, runner.get(), plan_.image_directory, image_count_});
-  search::serve(inside.socket, task, recoverer);
+  search::serve(inside.socket, setup, recording(), recoverer);
   return 0;
 }
 
@@ -230,7 +228,7 @@ result::Names DiskFrontEnd::names(std::size_t question) const {
   return {"the program", is_for_checker(questions_[question]) ? "the checker" : "crashcut"};
 }
 
-std::string DiskFrontEnd::explain(std::size_t question, const search::Told& told) const {
+std::string DiskFrontEnd::explain(std::size_t question, const search::NarratedRun& told) const {
   return mounted::explain(questions_[question], told, program());
 }
 

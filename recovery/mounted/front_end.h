@@ -23,12 +23,13 @@ class DiskFrontEnd final : public search::FrontEnd {
   static tl::expected<std::unique_ptr<DiskFrontEnd>, Failure> open(const CheckPlan& plan, const Question& question);
   ~DiskFrontEnd() override;
 
-  const fusefs::Recording& recording() const override { return replayed_.recorder->recording(); }
+  const fusefs::Recording& recording() const { return replayed_.recorder->recording(); }
+  search::RecordingFacts facts() const override { return search::facts_of(recording()); }
   std::vector<std::string> subjects() const override;
   bool has_room(std::uint32_t worker_count) const override { return !is_alone_ && worker_count < 256; }
-  tl::expected<std::unique_ptr<search::WorkerProcess>, Failure> start_worker(const search::WorkerTask& task) override;
+  tl::expected<std::unique_ptr<search::Worker>, Failure> start_worker(const search::WorkerSetup& setup) override;
   result::Names names(std::size_t question) const override;
-  std::string explain(std::size_t question, const search::Told& told) const override;
+  std::string explain(std::size_t question, const search::NarratedRun& told) const override;
   result::Token token(std::size_t question) const override;
 
   const fusefs::TraceReader& trace() const { return trace_; }
@@ -46,7 +47,7 @@ class DiskFrontEnd final : public search::FrontEnd {
   tl::expected<void, Failure> find_questions();
   tl::expected<void, Failure> read_histories();
   tl::expected<void, Failure> drop_unfinished();
-  int work(const sandbox::Inside& inside, const search::WorkerTask& task) const;
+  int work(const sandbox::Inside& inside, const search::WorkerSetup& setup) const;
   std::string program() const;
 
   CheckPlan plan_;

@@ -17,7 +17,7 @@ using Clock = Pool::Clock;
 using result::Verdict;
 
 constexpr std::chrono::seconds kMinimiseLimit{10};
-// Where --time is up, or the search was interrupted: all that is told is told within this.
+// Where --time is up, or the search was interrupted: a violation is told within this, or not at all.
 constexpr std::chrono::milliseconds kLastWords{1200};
 
 std::string capitalised(std::string text) {
@@ -26,24 +26,26 @@ std::string capitalised(std::string text) {
 }
 
 bool is_same_kind(const Run& run, const ViolationKey& key) {
-  return !run.diverged && run.ending.is_violation() && run.ending.finding.kind == key.kind;
+  return !run.diverged && run.ending.is_violation() && run.ending.finding.kind == key.kind &&
+         run.ending.finding.code == key.code;
 }
 
 // Until when a violation may be told, and made smaller.
 struct Deadlines {
   Clock::time_point tell, shrink;
 
-  static Deadlines of(const Plan& plan, const Explored& explored) {
+  static Deadlines of(const Plan& plan, const Explored& explored, Clock::time_point begin) {
     const auto now = Clock::now();
-    const bool is_late = plan.time_limit.count() > 0 || explored.bound == Bound::kInterrupt;
-    if (is_late) return {now + kLastWords, now + kLastWords};
-    return {Clock::time_point::max(), now + kMinimiseLimit};
+    if (explored.bound == Bound::kInterrupt) return {now + kLastWords, now + kLastWords};
+    if (plan.time_limit.count() == 0) return {Clock::time_point::max(), now + kMinimiseLimit};
+    const auto end = std::max(begin + std::chrono::duration_cast<Clock::duration>(plan.time_limit), now + kLastWords);
+    return {end, std::min(end, now + kMinimiseLimit)};
   }
 };
 
 // Drops one event after the other, newest first, for as long as the violation stays of the same kind. False where the
 // time was up.
-tl::expected<bool, Failure> shrink(Pool& pool, const ViolationKey& key, Clock::time_point deadline, Told& told) {
+tl::expected<bool, Failure> shrink(Pool& pool, const ViolationKey& key, Clock::time_point deadline, NarratedRun& told) {
   std::set<std::uint32_t> durable;
   for (const result::Operation& operation : told.story.crashes.front().operations) {
     for (const result::Event& event : operation.events) {
@@ -69,11 +71,11 @@ tl::expected<bool, Failure> shrink(Pool& pool, const ViolationKey& key, Clock::t
   return true;
 }
 
-result::Counterexample counterexample_of(const FrontEnd& front_end, std::size_t question, const Told& told) {
+result::Counterexample counterexample_of(const FrontEnd& front_end, std::size_t question, const NarratedRun& told) {
   const std::vector<std::string> subjects = front_end.subjects();
   result::Counterexample example;
   example.finding = finding_of(key_of(question, told.run.ending), subjects.at(question), 1);
-  example.label = example.finding.kind;
+  if (!front_end.names_kind()) example.label = example.finding.kind;
   example.sentence = front_end.explain(question, told);
   example.story = told.story;
   example.story.names = front_end.names(question);
@@ -81,30 +83,29 @@ result::Counterexample counterexample_of(const FrontEnd& front_end, std::size_t 
   return example;
 }
 
-// The worst kind of violation, its smallest one.
-tl::expected<void, Failure> tell_worst(FrontEnd& front_end, const Plan& plan, Pool& pool, const Explored& explored,
-                                       Found& found) {
+// The worst kind of violation, its smallest one. Where that cannot be told, the violation is still one.
+void tell_worst(FrontEnd& front_end, const Deadlines& deadlines, Pool& pool, const Explored& explored, Found& found) {
   const auto& classes = explored.tally.classes;
   const auto worst = std::min_element(classes.begin(), classes.end(), [](const auto& a, const auto& b) {
-    return std::tuple(a.first.rank, a.second.layer, a.second.events_in) <
-           std::tuple(b.first.rank, b.second.layer, b.second.events_in);
+    return std::tie(a.first.rank, a.second.layer, a.second.events_in, a.first.question, a.second.path) <
+           std::tie(b.first.rank, b.second.layer, b.second.events_in, b.first.question, b.second.path);
   });
   const auto& [key, smallest] = *worst;
-  const Deadlines deadlines = Deadlines::of(plan, explored);
-  auto told = pool.tell(key.question, smallest.path, deadlines.tell);
-  if (!told) return tl::unexpected(told.error());
   found.question = key.question;
   found.path = smallest.path;
+  auto told = pool.tell(key.question, smallest.path, deadlines.tell);
+  if (!told) {
+    found.result.unexplained = told.error().sentence;
+    return;
+  }
   if (told->run.ending.kind == Ending::Kind::kStopped) {
     found.result.unexplained = "there was no time left to run it again. crashcut replay tells it.";
-    return {};
+    return;
   }
   const bool replays = is_same_kind(told->run, key);
   bool is_smallest = explored.bound == Bound::kNone;
   if (replays && !is_smallest && smallest.layer == 1 && !smallest.is_slow) {
-    const auto finished = shrink(pool, key, deadlines.shrink, *told);
-    if (!finished) return tl::unexpected(finished.error());
-    is_smallest = *finished;
+    is_smallest = shrink(pool, key, deadlines.shrink, *told).value_or(false);
     found.path = told->run.path;
   }
   // What was found is what is said, though this time it came out otherwise.
@@ -116,7 +117,6 @@ tl::expected<void, Failure> tell_worst(FrontEnd& front_end, const Plan& plan, Po
   found.result.counterexample = counterexample_of(front_end, key.question, *told);
   found.result.counterexample->is_smallest = replays && is_smallest;
   found.result.counterexample->replays = replays;
-  return {};
 }
 
 // Of several reasons one of ours is the one to tell: nothing that the user changes would help.
@@ -143,33 +143,25 @@ std::vector<Pool::Known> fitting(const std::vector<result::Token>& tokens, const
   return known;
 }
 
-void fill(const FrontEnd& front_end, const Explored& explored, result::Result& result) {
+void fill(const FrontEnd& front_end, const RecordingFacts& facts, const Explored& explored, result::Result& result) {
   const Tally& tally = explored.tally;
+  add_recoveries(tally, result);
   result.bound = explored.bound;
   result.explored_fraction = explored.fraction;
   result.seconds = explored.seconds;
-  result.counts.recoveries = tally.recoveries;
   result.counts.sampled = explored.sampled;
-  result.counts.assumed_away = tally.assumed_away;
   result.counts.violations = tally.violations;
-  result.counts.operations = front_end.recording().ops.size();
-  result.counts.events = front_end.recording().log.event_count();
-  for (const auto& [output, count] : tally.outcomes)
-    result.outcomes.push_back({output, count.recoveries, count.violations});
-  result.outcomes_cut = tally.outcomes_cut;
+  result.counts.operations = facts.operations;
+  result.counts.events = facts.events;
   result.subjects = front_end.subjects();
   result.findings_left_out = tally.classes_cut;
   for (const auto& [key, known] : tally.classes)
     result.findings.push_back(finding_of(key, result.subjects.at(key.question), known.count));
-  for (const auto& [sentence, reason] : tally.not_run) {
-    result.not_run.push_back({sentence, reason.recoveries});
-    result.counts.not_run += reason.recoveries;
-  }
 }
 
 }  // namespace
 
-std::uint64_t fingerprint_of(const persist::Recording& recording) {
+RecordingFacts facts_of(const persist::Recording& recording) {
   std::uint64_t hash = persist::kHashStart;
   const auto add = [&](std::uint64_t value) { hash = persist::mix(hash, value); };
   for (const std::string& op : recording.ops) hash = persist::mix_bytes(hash, op);
@@ -179,11 +171,25 @@ std::uint64_t fingerprint_of(const persist::Recording& recording) {
     add(log.predecessors(e).size());
     for (const persist::EventId before : log.predecessors(e)) add(before);
   }
-  return hash;
+  return {hash, recording.ops.size(), log.event_count()};
+}
+
+void add_recoveries(const Tally& tally, result::Result& result) {
+  result.counts.recoveries = tally.recoveries;
+  result.counts.assumed_away = tally.assumed_away;
+  for (const auto& [output, count] : tally.outcomes)
+    result.outcomes.push_back({output, count.recoveries, count.violations});
+  result.outcomes_cut = tally.outcomes_cut;
+  for (const auto& [sentence, reason] : tally.not_run) {
+    result.not_run.push_back({sentence, reason.recoveries});
+    result.counts.not_run += reason.recoveries;
+  }
 }
 
 tl::expected<Found, Failure> check(FrontEnd& front_end, const Plan& plan, const Hooks& hooks, const Rest* before) {
-  const std::uint64_t fingerprint = fingerprint_of(front_end.recording());
+  const auto begin = Clock::now();
+  const RecordingFacts facts = front_end.facts();
+  const std::uint64_t fingerprint = facts.fingerprint;
   const std::size_t question_count = front_end.subjects().size();
   if (before != nullptr) {
     const bool fits = before->fingerprint == fingerprint &&
@@ -199,7 +205,8 @@ tl::expected<Found, Failure> check(FrontEnd& front_end, const Plan& plan, const 
   if (!explored) return tl::unexpected(explored.error());
   Found found;
   found.tally = explored->tally;
-  fill(front_end, *explored, found.result);
+  found.fingerprint = fingerprint;
+  fill(front_end, facts, *explored, found.result);
   found.rest = std::move(explored->rest);
   if (found.rest) found.rest->fingerprint = fingerprint;
   const Tally& tally = found.tally;
@@ -215,7 +222,7 @@ tl::expected<Found, Failure> check(FrontEnd& front_end, const Plan& plan, const 
     return found;
   }
   found.result.verdict = Verdict::kViolation;
-  if (auto ok = tell_worst(front_end, plan, **pool, *explored, found); !ok) return tl::unexpected(ok.error());
+  tell_worst(front_end, Deadlines::of(plan, *explored, begin), **pool, *explored, found);
   result::Token token = front_end.token(found.question);
   token.depth = plan.depth;
   token.seed = plan.seed;
@@ -226,7 +233,7 @@ tl::expected<Found, Failure> check(FrontEnd& front_end, const Plan& plan, const 
 }
 
 tl::expected<Replayed, Failure> replay(FrontEnd& front_end, const result::Token& token, std::size_t question) {
-  if (token.fingerprint != fingerprint_of(front_end.recording())) {
+  if (token.fingerprint != front_end.facts().fingerprint) {
     return result::wrong_use(
         "The program does not do what it did when this token was made: it has changed since, or it depends on "
         "something outside the model (time, random numbers, its input). Search it anew.");

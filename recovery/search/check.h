@@ -15,6 +15,7 @@ struct Found {
   Tally tally;
   std::size_t question = 0;           // of the counterexample
   std::vector<std::uint32_t> path{};  // likewise
+  std::uint64_t fingerprint = 0;      // of the recording
   std::optional<Rest> rest{};         // what is left to do, where that can be gone on with
 };
 
@@ -29,7 +30,7 @@ struct Replayed {
 };
 tl::expected<Replayed, Failure> replay(FrontEnd& front_end, const result::Token& token, std::size_t question);
 
-// Of operations, events and their order: a path through another recording means nothing.
-std::uint64_t fingerprint_of(const persist::Recording& recording);
+// What recoveries gave, for a report: counts, outcomes, those that could not be run.
+void add_recoveries(const Tally& tally, result::Result& result);
 
 }  // namespace crashcut::search

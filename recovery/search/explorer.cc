@@ -260,9 +260,9 @@ Explorer::Followed Explorer::follow(std::size_t question, std::span<const std::u
   return followed;
 }
 
-Told Explorer::tell(std::size_t question, const std::vector<std::uint32_t>& path) {
+NarratedRun Explorer::tell(std::size_t question, const std::vector<std::uint32_t>& path) {
   Followed followed = follow(question, path, false);
-  Told told{std::move(followed.run), {}};
+  NarratedRun told{std::move(followed.run), {}};
   for (std::size_t i = 0; i < followed.crashes.size() && i < followed.observations.size(); ++i) {
     result::Crash crash = tell_crash(followed.crashes[i]);
     for (result::Observation& observation : followed.observations[i])

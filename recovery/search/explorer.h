@@ -50,7 +50,7 @@ class Explorer {
   bool is_broken() const { return is_broken_; }
 
   // The recovery of one path, with its story.
-  Told tell(std::size_t question, const std::vector<std::uint32_t>& path);
+  NarratedRun tell(std::size_t question, const std::vector<std::uint32_t>& path);
   // The same, with the crashes that it was run on.
   void visit(std::size_t question, const std::vector<std::uint32_t>& path,
              const std::function<void(const Run&, std::span<const Crash>)>& visitor);

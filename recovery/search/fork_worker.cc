@@ -12,7 +12,7 @@
 namespace crashcut::search {
 namespace {
 
-class Child final : public WorkerProcess {
+class Child final : public SocketWorker {
  public:
   Child(pid_t pid, int socket) : pid_(pid), socket_(socket) {}
   Child(const Child&) = delete;
@@ -35,7 +35,7 @@ tl::unexpected<Failure> failed(const char* what) {
 
 }  // namespace
 
-tl::expected<std::unique_ptr<WorkerProcess>, Failure> fork_worker(const std::function<void(int)>& work) {
+tl::expected<std::unique_ptr<SocketWorker>, Failure> fork_worker(const std::function<void(int)>& work) {
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) return failed("socketpair");
   const pid_t parent = getpid();

@@ -4,8 +4,10 @@
 // A front end brings two classes. The FrontEnd lives in crashcut: it knows the recording and starts workers. The
 //   Recoverer lives in a worker, a process of its own, and runs one recovery at a time. By that alone it has all of the
 //   search: several cores, crashes in a row, budgets, seeds, samples, estimates, resuming, the smallest counterexample,
-//   tokens and reports.
-// Invariant: a recovery is a function of the answers that its chooser gave. One that is not is noticed, and told.
+//   tokens and reports. A front end that has a faster way to run many recoveries brings a Worker (worker.h) instead of a
+//   Recoverer.
+// Invariant: a recovery is a function of the answers that its chooser gave. The search notices a recovery that is not, and
+//   says so.
 #pragma once
 
 #include <cstdint>
@@ -65,8 +67,8 @@ struct Run {
   bool diverged = false;            // it did not meet the choices that its path has
 };
 
-// Everything of one recovery, to tell it.
-struct Told {
+// One recovery, with all that it did and saw.
+struct NarratedRun {
   Run run;
   result::Story story;
 };
@@ -86,39 +88,43 @@ class Recoverer {
 };
 
 struct Shared;
+class Worker;
 
-// What a worker is given. It calls serve() (worker.h) with a socket and its Recoverer.
-struct WorkerTask {
+// What a worker needs to know when it starts.
+struct WorkerSetup {
   std::uint32_t index = 0;  // of the worker
-  const persist::Recording& recording;
   std::uint32_t depth = 1;
   std::uint64_t seed = 0;
   Shared& shared;  // with the pool, and all other workers
 };
 
-// A process that serves. Its end ends the process.
-class WorkerProcess {
- public:
-  virtual ~WorkerProcess() = default;
-  virtual int socket() const = 0;  // SOCK_SEQPACKET
+// What the search needs to know of a recording, wherever that lives.
+struct RecordingFacts {
+  std::uint64_t fingerprint = 0;  // a path through a recording with another one means nothing
+  std::uint64_t operations = 0, events = 0;
 };
 
 class FrontEnd {
  public:
   virtual ~FrontEnd() = default;
 
-  virtual const persist::Recording& recording() const = 0;
+  virtual RecordingFacts facts() const = 0;
   // What is asked of every state, in words: "notes.txt", "recovery". Each is explored by itself.
   virtual std::vector<std::string> subjects() const = 0;
   // Whether another worker can run beside those that there are.
   virtual bool has_room(std::uint32_t worker_count) const { return worker_count < 256; }
-  virtual tl::expected<std::unique_ptr<WorkerProcess>, Failure> start_worker(const WorkerTask& task) = 0;
+  virtual tl::expected<std::unique_ptr<Worker>, Failure> start_worker(const WorkerSetup& setup) = 0;
   // How the program and its recovery are called in reports.
   virtual result::Names names(std::size_t) const { return {}; }
   // The violation in a sentence: what a crash can lead to, and why.
-  virtual std::string explain(std::size_t question, const Told& told) const = 0;
+  virtual std::string explain(std::size_t question, const NarratedRun& narrated) const = 0;
+  // Whether the sentence names the kind of violation. If not, the kind is printed before it.
+  virtual bool names_kind() const { return false; }
   // Fills in by what the recording is found again: command, program, arguments, own.
   virtual result::Token token(std::size_t question) const = 0;
 };
+
+// The facts of a recording in this process. The fingerprint is of operations, events and their order.
+RecordingFacts facts_of(const persist::Recording& recording);
 
 }  // namespace crashcut::search

@@ -8,7 +8,6 @@
 #include <new>
 
 #include "persist/check.h"
-#include "recovery/result/json.h"
 #include "recovery/search/sampling.h"
 #include "recovery/search/worker.h"
 
@@ -22,26 +21,28 @@ using persist::Estimate;
 constexpr double kTreeShare = 0.5;
 // Without a budget a search that has found something ends after so long, or twice as long as that took.
 constexpr double kAfterViolation_s = 3;
-
-Estimate estimate_from(const Json& json) { return {json.at(0), json.at(1), json.at(2)}; }
+constexpr std::chrono::milliseconds kShowEvery{100};
 
 }  // namespace
 
 struct Pool::Impl {
-  struct Worker {
-    std::unique_ptr<WorkerProcess> process;
+  struct Hand {
+    std::unique_ptr<Worker> worker;
     bool is_busy = false;
-    Unit unit{};
-    double done = 0;  // recoveries of the unit
+    // Of the units that it explores.
+    std::size_t question = 0;
+    std::optional<Estimate> size{};  // recoveries
+    double done = 0;                 // of these
   };
 
   FrontEnd& front_end;
   const Plan plan;
   Shared* shared = nullptr;
-  std::vector<Worker> workers;
+  std::vector<Hand> workers;
   std::size_t question_count;
   std::deque<Unit> units;  // nobody has begun
   std::vector<Unit> left;  // stopped
+  double done_before = 0;  // recoveries of earlier searches
   double done = 0;         // recoveries of units that are over, and of stopped ones
   bool is_lost = false;    // something is left that cannot be gone on with
   bool is_sampling = false;
@@ -67,80 +68,83 @@ struct Pool::Impl {
   std::uint64_t violations() const { return tree.violations + samples.violations; }
   bool is_cut_short() const { return is_lost || !left.empty(); }
 
-  // A worker that is gone does not hear it. listen() then finds its socket closed, and what it said before: work that
-  // nobody does must not look like work that is done.
-  static void give(Worker& worker, const Json& task) {
-    worker.is_busy = true;
-    send(worker.process->socket(), task);
+  static void give(Hand& hand, const Task& task) {
+    hand.is_busy = true;
+    hand.worker->begin(task);
   }
 
   void hand_out() {
     std::uint32_t idle = 0;
-    for (Worker& worker : workers) {
-      if (!worker.is_busy && !units.empty() && !shared->stop) {
-        worker.unit = std::move(units.front());
-        units.pop_front();
-        worker.done = 0;
-        give(worker, {{"do", "explore"}, {"question", worker.unit.question}, {"prefix", worker.unit.prefix}});
-      }
-      idle += !worker.is_busy;
+    for (Hand& hand : workers) {
+      if (!hand.is_busy && !units.empty() && !shared->stop) give_units(hand);
+      idle += !hand.is_busy;
     }
     shared->idle_workers = units.empty() ? idle : 0;
   }
 
+  void give_units(Hand& hand) {
+    Task task{.question = units.front().question, .done_before = question_count == 1 ? done_before : 0};
+    hand.question = task.question;
+    hand.size = Estimate{0, 0, 0};
+    hand.done = 0;
+    do {
+      const Unit& unit = task.units.emplace_back(std::move(units.front()));
+      units.pop_front();
+      if (unit.size && hand.size) {
+        *hand.size += *unit.size;
+      } else {
+        hand.size = std::nullopt;
+      }
+    } while (hand.worker->takes_all_units() && !units.empty() && units.front().question == task.question);
+    give(hand, task);
+  }
+
   bool is_busy() const {
-    return std::any_of(workers.begin(), workers.end(), [](const Worker& worker) { return worker.is_busy; });
+    return std::any_of(workers.begin(), workers.end(), [](const Hand& hand) { return hand.is_busy; });
   }
 
-  void handle(Worker& worker, const Json& message) {
-    if (message.contains("tally")) (is_sampling ? samples : tree).add(tally_from(message.at("tally")));
-    // Of a unit that was stopped before its first recovery who gave it away knows more.
-    if (message.contains("estimate") && message.at("done") > 0) {
-      worker.unit.size = estimate_from(message.at("estimate"));
-      worker.done = message.at("done");
+  void handle(Hand& hand, const Message& message) {
+    if (!message.tally.empty()) (is_sampling ? samples : tree).add(message.tally);
+    // Before the first recovery of a unit, the worker that gave it away knows more of its size.
+    if (message.size && message.done > 0) {
+      hand.size = message.size;
+      hand.done = message.done;
     }
-    if (message.contains("given")) {
-      for (const Json& prefix : message.at("given"))
-        units.push_back(Unit{worker.unit.question, prefix.get<persist::Path>(), estimate_from(message.at("each"))});
-    }
-    if (message.contains("left")) {
-      is_lost = is_lost || message.at("is_broken");
-      end_unit(worker, message.at("left"));
-    }
-    if (message.contains("ready")) worker.is_busy = false;
+    for (const persist::Path& prefix : message.given_away)
+      units.push_back(Unit{hand.question, prefix, message.given_size});
+    if (!message.is_ready) return;
+    is_lost = is_lost || message.is_broken;
+    if (!is_sampling) end_units(hand, message.left);
+    hand.is_busy = false;
   }
 
-  void end_unit(Worker& worker, const Json& prefixes) {
-    done += worker.done;
+  void end_units(Hand& hand, const std::vector<persist::Path>& prefixes) {
+    done += hand.done;
     const auto count = static_cast<double>(prefixes.size());
-    const Estimate size = worker.unit.size.value_or(Estimate{});
+    const Estimate size = hand.size.value_or(Estimate{});
     // Nothing says which of the parts that are left are the larger ones.
-    const auto share = [&](double whole) { return std::max(1.0, (whole - worker.done) / count); };
-    for (const Json& prefix : prefixes) {
-      left.push_back(Unit{worker.unit.question, prefix.get<persist::Path>(),
-                          Estimate{share(size.low), share(size.likely), share(size.high)}});
-    }
-    worker.unit.size = std::nullopt;
-    worker.done = 0;
+    const auto share = [&](double whole) { return std::max(1.0, (whole - hand.done) / count); };
+    for (const persist::Path& prefix : prefixes)
+      left.push_back(Unit{hand.question, prefix, Estimate{share(size.low), share(size.likely), share(size.high)}});
+    hand.size = std::nullopt;
+    hand.done = 0;
   }
 
-  // Waits for messages for a tenth of a second at most.
+  // Waits for messages for a moment.
   tl::expected<void, Failure> listen() {
     std::vector<pollfd> sockets;
-    for (const Worker& worker : workers) sockets.push_back(pollfd{worker.process->socket(), POLLIN, 0});
-    poll(sockets.data(), sockets.size(), 100);
+    for (const Hand& hand : workers) sockets.push_back(pollfd{hand.worker->fd(), POLLIN, 0});
+    poll(sockets.data(), sockets.size(), Worker::kTick_ms);
     for (std::size_t i = 0; i < workers.size(); ++i) {
-      if (sockets[i].revents == 0) continue;
-      const auto message = receive(workers[i].process->socket());
-      if (!message) return tl::unexpected(worker_gone());
+      const auto message = workers[i].worker->receive(sockets[i].revents != 0);
+      if (!message) return tl::unexpected(worker_gone(message.error()));
       handle(workers[i], *message);
     }
     return {};
   }
 
-  Failure worker_gone() const {
-    return failure() ? *failure() : result::tools_failure("A worker ended before its time.");
-  }
+  // What the worker said before it ended is the reason.
+  Failure worker_gone(const Failure& how) const { return failure() ? *failure() : how; }
 
   // The part of --max-recoveries that may be used by now.
   void allow(double share) {
@@ -166,7 +170,7 @@ struct Pool::Impl {
       rest += Estimate{std::max(0.0, unit.size->low - unit_done), std::max(0.0, unit.size->likely - unit_done),
                        std::max(0.0, unit.size->high - unit_done)};
     };
-    for (const Worker& worker : workers) add(worker.unit, worker.done);
+    for (const Hand& hand : workers) add(Unit{hand.question, {}, hand.size}, hand.done);
     for (const Unit& unit : units) add(unit, 0);
     for (const Unit& unit : left) add(unit, 0);
     // Questions that nobody has begun are taken to be like the others.
@@ -192,8 +196,19 @@ struct Pool::Impl {
     hooks.on_progress(progress);
   }
 
+  // Whether the budget is likely to be enough for the whole tree, if that is as small as it may be.
+  bool has_budget_for_all() const {
+    const double so_far = static_cast<double>(shared->recoveries), part = fraction().high;
+    if (part <= 0 || so_far == 0) return false;
+    const double left_over = (done / part - done) / so_far;  // as often as what was done
+    const double spent = plan.max_recoveries == 0 ? 0 : so_far / static_cast<double>(plan.max_recoveries);
+    const double spent_time = plan.time_limit.count() > 0 ? elapsed_s() / plan.time_limit.count() : 0;
+    return std::max(spent, spent_time) * (1 + left_over) < 1.001;
+  }
+
   // Until the workers have nothing left to do, or `is_enough`.
   tl::expected<void, Failure> run_until(const Hooks& hooks, const std::function<bool()>& is_enough) {
+    auto shown = Clock::now();
     for (hand_out(); is_busy(); hand_out()) {
       if (auto ok = listen(); !ok) return ok;
       const bool interrupted = hooks.is_interrupted && hooks.is_interrupted();
@@ -203,17 +218,22 @@ struct Pool::Impl {
         left.insert(left.end(), units.begin(), units.end());
         units.clear();
       }
+      if (Clock::now() - shown < kShowEvery) continue;
+      shown = Clock::now();
       show(hooks);
     }
     shared->stop = false;
     return {};
   }
 
-  tl::expected<void, Failure> explore_tree(const Hooks& hooks) {
+  // What is left of the tree, with a share of the budget.
+  tl::expected<void, Failure> explore_tree(const Hooks& hooks, double share) {
     double first_violation_s = -1;
-    allow(kTreeShare);
+    units.insert(units.end(), left.begin(), left.end());
+    left.clear();
+    allow(share);
     return run_until(hooks, [&] {
-      if (plan.has_budget()) return is_spent(kTreeShare);
+      if (plan.has_budget()) return is_spent(share);
       if (plan.wants_all) return false;
       if (violations() > 0 && first_violation_s < 0) first_violation_s = elapsed_s();
       const bool is_found = first_violation_s >= 0 &&
@@ -222,6 +242,8 @@ struct Pool::Impl {
       return is_found;
     });
   }
+
+  bool goes_on_with_tree() const { return is_cut_short() && !is_lost && bound == Bound::kNone && !failure(); }
 
   // What the tree did not reach within its share of the budget.
   tl::expected<void, Failure> explore_samples(const Hooks& hooks) {
@@ -237,11 +259,11 @@ struct Pool::Impl {
               1.0, open / static_cast<double>(question_count - question) / static_cast<double>(workers.size())));
         }
         for (std::size_t i = 0; i < workers.size(); ++i) {
-          give(workers[i], {{"do", "sample"},
-                            {"question", question},
-                            {"strategy", strategy},
-                            {"seed", plan.seed * 1000 + i},
-                            {"count", count}});
+          give(workers[i], {.kind = Task::Kind::kSample,
+                            .question = question,
+                            .strategy = strategy,
+                            .seed = plan.seed * 1000 + i,
+                            .count = count});
         }
         if (auto ok = run_until(hooks, [&] { return is_spent(share); }); !ok) return ok;
       }
@@ -250,22 +272,21 @@ struct Pool::Impl {
     return {};
   }
 
-  tl::expected<Json, Failure> ask(const Json& request, Clock::time_point deadline) {
-    const int socket = workers.front().process->socket();
-    if (!send(socket, request)) return tl::unexpected(worker_gone());
+  // One recovery, by a worker that has nothing else to do.
+  tl::expected<NarratedRun, Failure> ask(const Task& task, Clock::time_point deadline) {
+    Worker& worker = *workers.front().worker;
+    worker.begin(task);
     for (;;) {
-      pollfd ready{socket, POLLIN, 0};
-      poll(&ready, 1, 50);
-      if (ready.revents == 0) {
-        // It ends the recovery, which then says that it was stopped.
-        if (Clock::now() >= deadline || (is_interrupted && is_interrupted() && !was_interrupted)) shared->stop = true;
-        continue;
-      }
-      auto message = receive(socket);
-      if (!message) return tl::unexpected(worker_gone());
-      if (!message->contains("ready")) continue;
+      pollfd ready{worker.fd(), POLLIN, 0};
+      poll(&ready, 1, Worker::kTick_ms);
+      // It ends the recovery, which then says that it was stopped.
+      if (Clock::now() >= deadline || (is_interrupted && is_interrupted() && !was_interrupted)) shared->stop = true;
+      auto message = worker.receive(ready.revents != 0);
+      if (!message) return tl::unexpected(worker_gone(message.error()));
+      if (message->tally.failure) return tl::unexpected(*message->tally.failure);
+      if (!message->is_ready) continue;
       shared->stop = false;
-      return *std::move(message);
+      return std::move(*message->narrated_run);
     }
   }
 
@@ -274,9 +295,9 @@ struct Pool::Impl {
     const auto deadline = plan.time_limit.count() > 0
                               ? begin + std::chrono::duration_cast<Clock::duration>(plan.time_limit * kTreeShare)
                               : Clock::time_point::max();
-    const auto answer = ask({{"do", "tell"}, {"question", known.question}, {"path", known.path}}, deadline);
+    const auto answer = ask({.kind = Task::Kind::kTell, .question = known.question, .path = known.path}, deadline);
     if (!answer) return tl::unexpected(answer.error());
-    const Run run = run_from(answer->at("run"));
+    const Run& run = answer->run;
     if (run.diverged || !run.ending.is_violation()) return {};
     samples.add(known.question, run);
     ++shared->recoveries;
@@ -291,10 +312,12 @@ struct Pool::Impl {
     result.tally.add(samples);
     result.sampled = samples.recoveries;
     result.fraction = fraction();
-    result.bound = bound != Bound::kNone         ? bound
-                   : is_lost                     ? Bound::kNotDeterministic
-                   : plan.time_limit.count() > 0 ? Bound::kTime
-                                                 : Bound::kRecoveries;
+    const bool has_all_recoveries = plan.max_recoveries > 0 && shared->recoveries >= plan.max_recoveries;
+    result.bound = bound != Bound::kNone                                ? bound
+                   : is_lost && !tree.not_run.empty()                   ? Bound::kNotRun
+                   : is_lost                                            ? Bound::kNotDeterministic
+                   : plan.time_limit.count() > 0 && !has_all_recoveries ? Bound::kTime
+                                                                        : Bound::kRecoveries;
     if (!is_lost) result.rest = Rest{left, tree, samples, result.seconds, 0, ""};
     return result;
   }
@@ -306,9 +329,9 @@ Pool::~Pool() = default;
 tl::expected<std::unique_ptr<Pool>, Failure> Pool::start(FrontEnd& front_end, const Plan& plan) {
   auto impl = std::make_unique<Impl>(front_end, plan);
   for (std::uint32_t i = 0; i < plan.jobs && (i == 0 || front_end.has_room(i)); ++i) {
-    auto started = front_end.start_worker({i, front_end.recording(), plan.depth, plan.seed, *impl->shared});
+    auto started = front_end.start_worker({i, plan.depth, plan.seed, *impl->shared});
     if (!started) return tl::unexpected(started.error());
-    impl->workers.push_back(Impl::Worker{std::move(*started)});
+    impl->workers.push_back(Impl::Hand{std::move(*started)});
   }
   return std::unique_ptr<Pool>(new Pool(std::move(impl)));
 }
@@ -321,7 +344,7 @@ tl::expected<Explored, Failure> Pool::explore(const Hooks& hooks, const Rest* be
     impl.units.assign(before->units.begin(), before->units.end());
     impl.tree = before->tree;
     impl.samples = before->samples;
-    impl.done = static_cast<double>(before->tree.recoveries);
+    impl.done = impl.done_before = static_cast<double>(before->tree.recoveries);
     impl.seconds_before = before->seconds;
   } else {
     for (std::size_t i = 0; i < impl.question_count; ++i) impl.units.push_back(Unit{i});
@@ -329,28 +352,31 @@ tl::expected<Explored, Failure> Pool::explore(const Hooks& hooks, const Rest* be
   for (const Known& one : known) {
     if (auto ok = impl.try_known(one); !ok) return tl::unexpected(ok.error());
   }
-  if (auto ok = impl.explore_tree(hooks); !ok) return tl::unexpected(ok.error());
-  const bool wants_samples = impl.plan.has_budget() && impl.bound == Bound::kNone && !impl.failure();
-  if (impl.is_cut_short() && wants_samples) {
+  const bool may_sample = impl.plan.has_budget() && impl.plan.samples;
+  if (auto ok = impl.explore_tree(hooks, may_sample ? kTreeShare : 1); !ok) return tl::unexpected(ok.error());
+  if (may_sample && impl.goes_on_with_tree() && !impl.has_budget_for_all()) {
     if (auto ok = impl.explore_samples(hooks); !ok) return tl::unexpected(ok.error());
+  }
+  impl.allow(1);
+  if (may_sample && impl.goes_on_with_tree() && !impl.is_spent(1)) {
+    if (auto ok = impl.explore_tree(hooks, 1); !ok) return tl::unexpected(ok.error());
   }
   impl.was_interrupted = impl.bound == Bound::kInterrupt;
   if (impl.failure()) return tl::unexpected(*impl.failure());
   return impl.explored();
 }
 
-tl::expected<Told, Failure> Pool::tell(std::size_t question, const std::vector<std::uint32_t>& path,
-                                       Clock::time_point deadline) {
-  auto answer = impl_->ask({{"do", "tell"}, {"question", question}, {"path", path}}, deadline);
-  if (!answer) return tl::unexpected(answer.error());
-  return Told{run_from(answer->at("run")), result::story_from_json(answer->at("story"))};
+tl::expected<NarratedRun, Failure> Pool::tell(std::size_t question, const std::vector<std::uint32_t>& path,
+                                              Clock::time_point deadline) {
+  return impl_->ask({.kind = Task::Kind::kTell, .question = question, .path = path}, deadline);
 }
 
 tl::expected<Run, Failure> Pool::run_cut(std::size_t question, const std::vector<std::uint32_t>& events,
                                          std::uint32_t drop, Clock::time_point deadline) {
-  auto answer = impl_->ask({{"do", "cut"}, {"question", question}, {"events", events}, {"drop", drop}}, deadline);
+  auto answer =
+      impl_->ask({.kind = Task::Kind::kRunCut, .question = question, .events = events, .drop = drop}, deadline);
   if (!answer) return tl::unexpected(answer.error());
-  return run_from(answer->at("run"));
+  return std::move(answer->run);
 }
 
 }  // namespace crashcut::search

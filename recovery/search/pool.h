@@ -26,7 +26,7 @@ struct Explored {
 
 class Pool {
  public:
-  // Starts the workers: forks, so call it before there are threads.
+  // Starts the workers. That may fork, so call it before there are threads.
   static tl::expected<std::unique_ptr<Pool>, Failure> start(FrontEnd& front_end, const Plan& plan);
   ~Pool();
 
@@ -39,8 +39,8 @@ class Pool {
 
   // One recovery, told. From the deadline on it is stopped; so it is when the search is interrupted once more.
   using Clock = std::chrono::steady_clock;
-  tl::expected<Told, Failure> tell(std::size_t question, const std::vector<std::uint32_t>& path,
-                                   Clock::time_point deadline);
+  tl::expected<NarratedRun, Failure> tell(std::size_t question, const std::vector<std::uint32_t>& path,
+                                          Clock::time_point deadline);
   tl::expected<Run, Failure> run_cut(std::size_t question, const std::vector<std::uint32_t>& events, std::uint32_t drop,
                                      Clock::time_point deadline);
 

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <memory>
 
+#include "recovery/inprocess/front_end.h"
+#include "recovery/run_token.h"
 #include "recovery/threads/crashes.h"
 #include "recovery/threads/divergence.h"
 #include "recovery/threads/joint_program.h"
@@ -180,7 +182,7 @@ class Checker {
     const bool is_bounded = result_.has_met || result_.search.bound != scheduler::BoundHit::kNone ||
                             result_.crash_bound != result::Bound::kNone;
     const bool is_violated =
-        result_.finding || result_.survey.violations() > 0 || (before_ != nullptr && before_->violations > 0);
+        result_.finding || result_.tally.violations > 0 || (before_ != nullptr && before_->violations > 0);
     result_.verdict = is_violated  ? result::Verdict::kViolation
                       : is_bounded ? result::Verdict::kBounded
                                    : result::Verdict::kVerified;
@@ -461,8 +463,8 @@ class Checker {
     return std::max(plan_.bounds.time_most_s - used, 0.001);
   }
 
-  Hooks crash_hooks() {
-    Hooks hooks;
+  search::Hooks crash_hooks() {
+    search::Hooks hooks;
     hooks.is_interrupted = [this] { return hooks_.stop != nullptr && hooks_.stop->load(); };
     return hooks;
   }
@@ -470,7 +472,7 @@ class Checker {
   // The states that a crash can leave of what the execution wrote. False where the search is to end.
   bool crash(const Execution& execution) {
     const std::uint64_t most = plan_.crash.max_recoveries;
-    if (most != 0 && result_.survey.recoveries() >= most) {
+    if (most != 0 && result_.tally.recoveries >= most) {
       result_.crash_bound = result::Bound::kRecoveries;
       uncrashed_ = schedule_of(execution);
       return false;
@@ -478,9 +480,9 @@ class Checker {
     if (!crashes_)
       crashes_.emplace(plan_, names_, JointProgram::Setup{.is_opaque = is_opaque_, .racy_count = racy_count()},
                        crash_hooks());
-    std::optional<Checked> found;
+    std::optional<search::Found> found;
     try {
-      found = crashes_->explore(execution, most == 0 ? 0 : most - result_.survey.recoveries(), seconds_left());
+      found = crashes_->explore(execution, most == 0 ? 0 : most - result_.tally.recoveries, seconds_left());
     } catch (const NotRepeatable& error) {
       // Under random schedules none may be repeatable: then it stays without its crashes.
       if (way_ == Way::kRandom) return true;
@@ -488,35 +490,38 @@ class Checker {
       return false;
     }
     if (!found) return true;
-    result_.survey.add_all(found->survey);
-    if (found->bound != result::Bound::kNone) {
-      result_.crash_bound = found->bound;
+    result_.tally.add(found->tally);
+    const result::Bound bound = found->result.bound;
+    const bool is_violation = found->result.verdict == result::Verdict::kViolation;
+    if (bound != result::Bound::kNone) {
+      result_.crash_bound = bound;
       uncrashed_ = schedule_of(execution);
     }
-    if (found->verdict == result::Verdict::kViolation) note_crash(execution, *found);
-    return found->bound == result::Bound::kNone && (found->verdict != result::Verdict::kViolation || plan_.goes_on);
+    if (is_violation) note_crash(execution, *found);
+    return bound == result::Bound::kNone && (!is_violation || plan_.goes_on);
   }
 
-  void note_crash(const Execution& execution, const Checked& found) {
+  void note_crash(const Execution& execution, const search::Found& found) {
     ++result_.violations;
-    if (!found.counterexample) {
-      result_.unexplained = found.unexplained;
+    if (!found.result.counterexample) {
+      result_.unexplained = found.result.unexplained;
       return;
     }
     const bool is_better = !result_.finding ||
                            (result_.finding->crash && execution.steps.size() < result_.finding->execution.steps.size());
     Details details;
     if (const auto* known = dynamic_cast<const Details*>(execution.note.get())) details = *known;
-    const ThreadFinding crash{execution,
-                              details,
-                              names_.actors(),
-                              executions_,
-                              false,
-                              racy_,
-                              found.counterexample,
-                              found.execution.fingerprint,
-                              plan_.ignores_result,
-                              is_instrumented_ && plan_.reduction != scheduler::ReductionName::kNone};
+    ThreadFinding crash{execution,
+                        details,
+                        names_.actors(),
+                        executions_,
+                        false,
+                        racy_,
+                        found.result.counterexample,
+                        found.fingerprint,
+                        plan_.ignores_result,
+                        is_instrumented_ && plan_.reduction != scheduler::ReductionName::kNone};
+    crash.crash_path = found.path;
     note_kind(crash, finding_text(crash));
     if (is_better) result_.finding = crash;
   }
@@ -595,9 +600,13 @@ static void follow_race(const ThreadPlan& plan, ThreadFinding& finding) try {
 static void replay_finding(const ThreadPlan& plan, ThreadFinding& finding) {
   const std::vector<scheduler::ActorId> schedule = schedule_of(finding.execution);
   if (finding.crash) {
-    const auto again = replay_crash(plan, finding.actors, finding.racy, schedule,
-                                    {finding.fingerprint, finding.crash->account.path}, false);
-    finding.replays = again && again->crash->account.failure == finding.crash->account.failure;
+    const auto again =
+        replay_crash(plan, finding.actors, finding.racy, schedule, {finding.fingerprint, finding.crash_path}, false);
+    const auto failure_of = [](const ThreadFinding& found) {
+      const result::Finding& failure = found.crash->finding;
+      return std::tie(failure.kind, failure.code, failure.message);
+    };
+    finding.replays = again && failure_of(*again) == failure_of(finding);
     if (again) finding.details = again->details;  // in words, too
   } else {
     const auto again = replay_threads(plan, finding.actors, finding.racy, schedule, false);
@@ -696,9 +705,15 @@ tl::expected<ThreadFinding, Failure> replay_crash(const ThreadPlan& plan,
                                   "The program wrote other things than when the token was made: it has changed since, "
                                   "or it depends on something outside the model. Run crashcut threads again."});
   }
-  auto account = replay_recording(program.session(), crash.path);
-  if (!account) return tl::unexpected(account.error());
-  finding->crash = Counterexample{std::move(*account), false, true};
+  result::Token token = token_of("threads", plan.crash);
+  token.fingerprint = crash.fingerprint;
+  token.path = crash.path;
+  inprocess::ProgramFrontEnd front_end(program.session(), token);
+  auto replayed = search::replay(front_end, token, 0);
+  if (!replayed) return tl::unexpected(replayed.error());
+  finding->crash = std::move(replayed->told);
+  finding->crash_path = crash.path;
+  finding->is_crash_violation = replayed->is_violation;
   finding->is_loosened = program.program().is_instrumented() && plan.reduction != scheduler::ReductionName::kNone;
   return finding;
 } catch (const ToolError& error) {

@@ -9,9 +9,9 @@
 #include <tl/expected.hpp>
 #include <vector>
 
-#include "recovery/check.h"
 #include "recovery/inprocess/session.h"
 #include "recovery/plan.h"
+#include "recovery/search/tally.h"
 #include "scheduler/runtime/real_program.h"
 #include "scheduler/search.h"
 
@@ -45,10 +45,12 @@ struct ThreadFinding {
   std::uint64_t number = 0;             // the how-manieth execution
   bool replays = false;                 // it did the same when it was run again
   std::vector<std::uint64_t> racy;      // places where accesses are operations
-  std::optional<Counterexample> crash;  // the execution itself went well: what a recovery found after it
+  std::optional<result::Counterexample> crash;  // the execution itself went well: what a recovery found after it
   std::uint64_t fingerprint = 0;        // of what it wrote
   bool ignores_result = false;          // the plan's
   bool is_loosened = false;  // the crash may be of another execution of its class (fusefs/recorder_loosen.cc)
+  std::vector<std::uint32_t> crash_path{};  // of the recovery
+  bool is_crash_violation = true;           // of a replay: the recovery failed again
 };
 
 // What a search that was stopped has still to do, what it had learned and counted. rest.h makes a token of it.
@@ -92,7 +94,7 @@ struct ThreadResult {
   bool has_recover = false;    // there is a crashcut_recover(), so crashes were tried
   std::uint64_t explored = 0;  // executions whose recoveries were run
   std::uint64_t merged = 0;    // those whose recoveries would have been the same
-  Survey survey;               // of all recoveries
+  search::Tally tally;         // of all recoveries
   result::Bound crash_bound = result::Bound::kNone;
   std::string unexplained;     // why a recovery's violation has no finding
   std::string not_repeatable;  // where it first did something else under the same schedule, in words; empty: nowhere

@@ -1,16 +1,16 @@
 #include "recovery/threads/crashes.h"
 
+#include "recovery/inprocess/front_end.h"
+#include "recovery/run_token.h"
+
 namespace crashcut::recovery {
 
 using scheduler::runtime::ToolError;
 
 Crashes::Crashes(const ThreadPlan& plan, scheduler::runtime::NameTable& names, const JointProgram::Setup& setup,
-                 const Hooks& hooks)
+                 const search::Hooks& hooks)
     : plan_(plan), hooks_(hooks), program_(plan, names, setup) {
   if (plan.merges_logs) program_.session().observe();
-  hooks_.on_progress = [this](const result::Progress&) {
-    if (hooks_.is_interrupted && hooks_.is_interrupted()) program_.session().stop();
-  };
 }
 
 scheduler::Execution run_again(JointProgram& program, const scheduler::Execution& execution) {
@@ -26,8 +26,8 @@ scheduler::Execution run_again(JointProgram& program, const scheduler::Execution
       again};
 }
 
-std::optional<Checked> Crashes::explore(const scheduler::Execution& execution, std::uint64_t recoveries_most,
-                                        double time_most_s) {
+std::optional<search::Found> Crashes::explore(const scheduler::Execution& execution, std::uint64_t recoveries_most,
+                                              double time_most_s) {
   const auto* note = dynamic_cast<const JointNote*>(execution.note.get());
   const LogDigest* log = plan_.merges_logs && note != nullptr && note->log ? &*note->log : nullptr;
   if (log != nullptr && seen_.has(*log)) {
@@ -39,15 +39,17 @@ std::optional<Checked> Crashes::explore(const scheduler::Execution& execution, s
   inprocess::Session& session = program_.session();
   session.read_execution();
   session.begin_again();
-  session.set_limits(recoveries_most, 0);
-  Plan plan = plan_.crash;
+  search::Plan plan = plan_.crash;
   plan.max_recoveries = recoveries_most;
   plan.time_limit = std::chrono::duration<double>(time_most_s);
-  auto result = check_recording(session, plan, hooks_);
-  if (!result) throw ToolError{result.error().blame == result::Blame::kUser, result.error().sentence};
+  plan.wants_all = true;
+  plan.samples = false;  // the budget is that of all executions
+  inprocess::ProgramFrontEnd front_end(session, token_of("threads", plan_.crash));
+  auto found = search::check(front_end, plan, hooks_);
+  if (!found) throw ToolError{found.error().blame == result::Blame::kUser, found.error().sentence};
   const auto observed = session.take_observed();
-  if (log != nullptr && observed && result->bound == result::Bound::kNone) seen_.add(*log, *observed);
-  return std::move(*result);
+  if (log != nullptr && observed && found->result.bound == result::Bound::kNone) seen_.add(*log, *observed);
+  return std::move(*found);
 }
 
 }  // namespace crashcut::recovery

@@ -7,7 +7,7 @@
 
 #include <optional>
 
-#include "recovery/check.h"
+#include "recovery/search/check.h"
 #include "recovery/threads/joint_program.h"
 
 namespace crashcut::recovery {
@@ -26,18 +26,18 @@ class Crashes {
  public:
   // Throws ToolError.
   Crashes(const ThreadPlan& plan, scheduler::runtime::NameTable& names, const JointProgram::Setup& setup,
-          const Hooks& hooks);
+          const search::Hooks& hooks);
 
   // Whether there is anything to recover: a crashcut_recover().
   bool has_recover() { return program_.session().has_recover(); }
   // Nothing where there is nothing new. Throws ToolError.
-  std::optional<Checked> explore(const scheduler::Execution& execution, std::uint64_t recoveries_most,
+  std::optional<search::Found> explore(const scheduler::Execution& execution, std::uint64_t recoveries_most,
                                  double time_most_s);
   const CrashCounts& counts() const { return counts_; }
 
  private:
   const ThreadPlan& plan_;
-  Hooks hooks_;
+  search::Hooks hooks_;
   JointProgram program_;
   SeenLogs seen_;
   CrashCounts counts_;

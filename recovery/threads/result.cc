@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include "recovery/result/words.h"
-#include "recovery/run_result.h"
 #include "recovery/run_token.h"
+#include "recovery/search/check.h"
 #include "recovery/threads/story.h"
 #include "recovery/threads/token.h"
 #include "scheduler/primitive.h"
@@ -126,10 +126,9 @@ bool has_race_before_failure(const ThreadFinding& finding) {
   return !finding.crash && finding.details.race && finding.details.kind != FindingKind::kRace;
 }
 
-std::string crash_text(const Counterexample& crash) {
-  const FailureKind& failure = crash.account.failure;
-  return fmt::format("{}{}", to_text(failure),
-                     failure.message.empty() ? "" : ": " + result::printable(failure.message));
+std::string crash_text(const result::Counterexample& crash) {
+  const result::Finding& found = crash.finding;
+  return fmt::format("{}{}", found.text, found.message.empty() ? "" : ": " + result::printable(found.message));
 }
 
 std::string name_of(const ThreadFinding& finding, scheduler::ActorId actor) {
@@ -180,9 +179,7 @@ result::Finding finding_at(const ThreadFinding& finding, std::size_t index, std:
   found.kind = finding.crash ? "crash" : kind_text(is_race ? FindingKind::kRace : finding.details.kind);
   found.subject = finding.crash ? "recovery" : "threads";
   found.text = finding_texts(finding)[index];
-  found.code = finding.crash ? finding.crash->account.failure.code
-               : is_race     ? 0
-                             : static_cast<int>(finding.details.number);
+  found.code = finding.crash ? finding.crash->finding.code : is_race ? 0 : static_cast<int>(finding.details.number);
   found.count = count;
   return found;
 }
@@ -322,7 +319,7 @@ result::Head head_of(const ThreadPlan& plan, const std::vector<std::string>& wor
 
 result::Counterexample counterexample_of(const ThreadPlan& plan, const ThreadFinding& finding) {
   const ThreadStory story(plan, finding);
-  result::Counterexample told = finding.crash ? counterexample_of(*finding.crash) : result::Counterexample{};
+  result::Counterexample told = finding.crash.value_or(result::Counterexample{});
   told.finding = finding_at(finding, 0, 1);
   told.sentence = finding_text(finding);
   if (has_race_before_failure(finding)) told.then = finding_at(finding, 1, 1);
@@ -362,7 +359,7 @@ result::Result result_of(const ThreadPlan& plan, const result::Head& head, const
   result.seconds = checked.search.seconds;
   add_counts(checked, result.counts);
   result.has_recoveries = checked.has_recover;
-  add_survey(checked.survey, result);
+  search::add_recoveries(checked.tally, result);
   result.subjects = {"threads"};
   if (checked.has_recover) result.subjects.emplace_back("recovery");
   for (const ThreadResult::Kind& kind : checked.kinds) {

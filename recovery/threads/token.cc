@@ -128,7 +128,7 @@ ThreadToken make_token(const ThreadPlan& plan, const ThreadFinding& finding) {
   token.fingerprint = fingerprint_of(finding);
   token.crash = plan.crash;
   token.crash.arguments = plan.arguments;
-  if (finding.crash) token.recovery = CrashReplay{finding.fingerprint, finding.crash->account.path};
+  if (finding.crash) token.recovery = CrashReplay{finding.fingerprint, finding.crash_path};
   for (const scheduler::Step& step : finding.execution.steps) token.schedule.push_back(step.actor);
   return token;
 }

@@ -1,4 +1,4 @@
-// Reads the JSON lines of the runtime in the program (Reply in inprocess/protocol.h) into a story.
+// Reads the JSON lines of the runtime in the program (Reply in protocol.h) into a story.
 #pragma once
 
 #include <string>
@@ -7,9 +7,9 @@
 
 #include "recovery/result/story.h"
 
-namespace crashcut::recovery {
+namespace crashcut::inprocess {
 
 // `description` is Session::describe(), `trace` is SingleRun::trace. The error is a sentence.
 tl::expected<result::Story, std::string> read_story(std::string_view description, std::string_view trace);
 
-}  // namespace crashcut::recovery
+}  // namespace crashcut::inprocess

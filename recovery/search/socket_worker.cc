@@ -1,4 +1,4 @@
-#include "recovery/search/worker.h"
+#include "recovery/search/socket_worker.h"
 
 #include <chrono>
 #include <random>
@@ -8,8 +8,17 @@
 #include "recovery/search/explorer.h"
 #include "recovery/search/following.h"
 #include "recovery/search/sampling.h"
-#include "recovery/search/tally.h"
 
+// The messages, all JSON objects.
+//   to a worker    {"do": "explore", "question": N, "prefix": [..]}
+//                  {"do": "sample", "question": N, "strategy": N, "seed": N, "count": N}
+//                  {"do": "tell", "question": N, "path": [..]}
+//                  {"do": "cut", "question": N, "events": [..], "drop": N}
+//   from a worker  {"tally": .., "done": N, "estimate": [low, likely, high]}  now and then; of its unit, the last two
+//                  {"given": [[..]], "each": [..]}                            work given away, and how large each part
+//                  is
+//                  {"ready": true, ..}  wants more; with what is "left" of the unit, and whether that "is_broken"; or
+//                                       with what "tell" and "cut" gave
 namespace crashcut::search {
 namespace {
 
@@ -21,15 +30,56 @@ constexpr std::chrono::milliseconds kTallyEvery{100};
 constexpr std::uint64_t kRepeatEvery = 64;
 
 Json numbers(const persist::Estimate& estimate) { return {estimate.low, estimate.likely, estimate.high}; }
+persist::Estimate estimate_from(const Json& json) { return {json.at(0), json.at(1), json.at(2)}; }
 
-class Worker {
+Json to_json(const Task& task) {
+  switch (task.kind) {
+    case Task::Kind::kExplore:
+      return {{"do", "explore"}, {"question", task.question}, {"prefix", task.units.front().prefix}};
+    case Task::Kind::kSample:
+      return {{"do", "sample"},
+              {"question", task.question},
+              {"strategy", task.strategy},
+              {"seed", task.seed},
+              {"count", task.count}};
+    case Task::Kind::kTell:
+      return {{"do", "tell"}, {"question", task.question}, {"path", task.path}};
+    case Task::Kind::kRunCut:
+      return {{"do", "cut"}, {"question", task.question}, {"events", task.events}, {"drop", task.drop}};
+  }
+  return {};
+}
+
+Message message_from(const Json& json) {
+  Message message;
+  if (json.contains("tally")) message.tally = tally_from(json.at("tally"));
+  if (json.contains("estimate")) {
+    message.done = json.at("done");
+    message.size = estimate_from(json.at("estimate"));
+  }
+  if (json.contains("given")) {
+    message.given_away = json.at("given").get<std::vector<Path>>();
+    message.given_size = estimate_from(json.at("each"));
+  }
+  message.is_ready = json.contains("ready");
+  if (json.contains("left")) {
+    message.left = json.at("left").get<std::vector<Path>>();
+    message.is_broken = json.at("is_broken");
+  }
+  if (json.contains("run")) message.narrated_run = NarratedRun{run_from(json.at("run")), {}};
+  if (json.contains("story")) message.narrated_run->story = result::story_from_json(json.at("story"));
+  return message;
+}
+
+class Server {
  public:
-  Worker(int socket, const WorkerTask& task, Recoverer& recoverer)
+  Server(int socket, const WorkerSetup& setup, const persist::Recording& recording, Recoverer& recoverer)
       : socket_(socket),
-        task_(task),
+        shared_(setup.shared),
+        recording_(recording),
         recoverer_(recoverer),
-        explorer_({task.recording, recoverer, task.depth, task.seed,
-                   [&shared = task.shared] { return shared.is_enough(); },
+        explorer_({recording, recoverer, setup.depth, setup.seed,
+                   [&shared = setup.shared] { return shared.is_enough(); },
                    [this](const Run& run, std::span<const Crash> crashes) { on_explored(run, crashes); }}) {}
 
   void serve() {
@@ -57,17 +107,18 @@ class Worker {
     if (what == "sample") {
       sample(message);
     } else if (what == "tell") {
-      const Told told = explorer_.tell(question_, message.at("path").get<Path>());
-      return {{"run", to_json(told.run)}, {"story", result::to_json(told.story)}};
+      const NarratedRun told = explorer_.tell(question_, message.at("path").get<Path>());
+      return {{"run", search::to_json(told.run)}, {"story", result::to_json(told.story)}};
     } else if (what == "cut") {
-      return {{"run", to_json(explorer_.run_cut(question_, message.at("events").get<Path>(), message.at("drop")))}};
+      return {
+          {"run", search::to_json(explorer_.run_cut(question_, message.at("events").get<Path>(), message.at("drop")))}};
     }
     return Json::object();
   }
 
   void on_explored(const Run& run, std::span<const Crash> crashes) {
     count(run, crashes);
-    if (task_.shared.idle_workers > 0) give_work_away();
+    if (shared_.idle_workers > 0) give_work_away();
     check_repeats(run);
   }
 
@@ -75,8 +126,8 @@ class Worker {
     const auto strategy = static_cast<Strategy>(message.at("strategy").get<int>());
     std::mt19937_64 random(message.at("seed").get<std::uint64_t>());
     const std::uint64_t count_max = message.at("count");
-    for (std::uint64_t i = 0; i < count_max && !task_.shared.is_enough(); ++i) {
-      Sampler sampler(task_.recording, strategy, i, random);
+    for (std::uint64_t i = 0; i < count_max && !shared_.is_enough(); ++i) {
+      Sampler sampler(recording_, strategy, i, random);
       const Run run = explorer_.sample(question_, sampler);
       if (run.ending.kind == Ending::Kind::kStopped) break;
       if (!seen_.insert({question_, run.path}).second) continue;
@@ -88,11 +139,11 @@ class Worker {
 
   void count(const Run& run, std::span<const Crash> crashes) {
     tally_.add(question_, run);
-    ++task_.shared.recoveries;
+    ++shared_.recoveries;
     if (!tally_.failure) {
       if (auto kept = recoverer_.on_counted(run, crashes); !kept) {
         tally_.failure = kept.error();
-        task_.shared.stop = true;
+        shared_.stop = true;
       }
     }
     if (Clock::now() - last_tally_ > kTallyEvery) send_tally();
@@ -100,7 +151,7 @@ class Worker {
 
   void check_repeats(const Run& run) {
     if (!recoverer_.runs_code(question_) || run.ending.is_slow || run.diverged || run.layer != 1 ||
-        run.ending.kind == Ending::Kind::kFailed || task_.shared.is_enough() || run_count_++ % kRepeatEvery != 0)
+        run.ending.kind == Ending::Kind::kFailed || shared_.is_enough() || run_count_++ % kRepeatEvery != 0)
       return;
     Following chooser(run.path);
     const Run again = explorer_.sample(question_, chooser);
@@ -119,7 +170,7 @@ class Worker {
   void send_tally() {
     last_tally_ = Clock::now();
     if (tally_.empty()) return;
-    Json message = {{"tally", to_json(tally_)}};
+    Json message = {{"tally", search::to_json(tally_)}};
     if (is_exploring_) {
       message["done"] = explorer_.done();
       message["estimate"] = numbers(explorer_.estimate());
@@ -129,7 +180,8 @@ class Worker {
   }
 
   int socket_;
-  const WorkerTask& task_;
+  Shared& shared_;
+  const persist::Recording& recording_;
   Recoverer& recoverer_;
   Explorer explorer_;
   std::size_t question_ = 0;
@@ -142,12 +194,23 @@ class Worker {
 
 }  // namespace
 
-void serve(int socket, const WorkerTask& task, Recoverer& recoverer) { Worker(socket, task, recoverer).serve(); }
+void SocketWorker::begin(const Task& task) { send(socket(), to_json(task)); }
+
+tl::expected<Message, Failure> SocketWorker::receive(bool is_readable) {
+  if (!is_readable) return Message{};
+  const auto message = search::receive(socket());
+  if (!message) return tl::unexpected(result::tools_failure("A worker ended before its time."));
+  return message_from(*message);
+}
+
+void serve(int socket, const WorkerSetup& setup, const persist::Recording& recording, Recoverer& recoverer) {
+  Server(socket, setup, recording, recoverer).serve();
+}
 
 void report_failure(int socket, const Failure& failure) {
   Tally tally;
   tally.failure = failure;
-  send(socket, {{"tally", to_json(tally)}});
+  send(socket, {{"tally", search::to_json(tally)}});
 }
 
 }  // namespace crashcut::search

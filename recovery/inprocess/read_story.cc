@@ -1,4 +1,4 @@
-#include "recovery/read_story.h"
+#include "recovery/inprocess/read_story.h"
 
 #include <fmt/format.h>
 
@@ -10,7 +10,7 @@
 #include <unordered_map>
 #include <utility>
 
-namespace crashcut::recovery {
+namespace crashcut::inprocess {
 namespace {
 
 using Json = nlohmann::json;
@@ -119,4 +119,4 @@ tl::expected<result::Story, std::string> read_story(std::string_view description
   return tl::unexpected(fmt::format("The runtime's account of a recovery cannot be read: {}.", error.what()));
 }
 
-}  // namespace crashcut::recovery
+}  // namespace crashcut::inprocess

@@ -1,0 +1,186 @@
+#include "recovery/run.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "recovery/inprocess/front_end.h"
+#include "recovery/result/token_bytes.h"
+#include "recovery/result/words.h"
+#include "recovery/run_token.h"
+
+namespace crashcut::recovery {
+namespace {
+
+using inprocess::ExecutionKind;
+using inprocess::Session;
+using result::Failure;
+using result::or_none;
+using result::Setting;
+using search::Json;
+using Clock = std::chrono::steady_clock;
+
+// Of --time, where main() took nearly all: a limit of nothing would be none.
+constexpr std::chrono::duration<double> kLeastTime{0.001};
+
+Session::Setup setup_of(const Plan& plan) {
+  Session::Setup setup;
+  setup.program = plan.executable;
+  setup.arguments = plan.arguments;
+  setup.runtime = plan.runtime;
+  setup.model = plan.model;
+  setup.from_directory = plan.from_directory;
+  setup.depth = plan.depth;
+  setup.jobs = plan.jobs;
+  setup.seed = plan.seed;
+  setup.time_limit = plan.time_limit;
+  setup.main_limit = plan.main_limit;
+  setup.recovery_limit = plan.recovery_limit;
+  setup.stdout_fd = plan.main_stdout_fd;
+  setup.stderr_fd = plan.main_stderr_fd;
+  return setup;
+}
+
+// Crashing a program that fails by itself would explain nothing.
+tl::expected<void, Failure> check_execution(const inprocess::Execution& execution, const Plan& plan) {
+  const std::string_view kItself = "The program itself failed, before any crash was tried: main()";
+  switch (execution.kind) {
+    case ExecutionKind::kOutOfTime:
+      return {};
+    case ExecutionKind::kEnded:
+      if (execution.exit_code == 0) return {};
+      return tl::unexpected(
+          result::users_failure(fmt::format("{} ended with status {}.", kItself, execution.exit_code)));
+    case ExecutionKind::kKilled:
+      return tl::unexpected(
+          result::users_failure(fmt::format("{} was killed by {}.", kItself, result::signal_text(execution.signal))));
+    case ExecutionKind::kHung:
+      return tl::unexpected(result::users_failure(fmt::format("{} did not end within the limit of {} (--main-limit).",
+                                                              kItself, result::seconds_text(plan.main_limit))));
+    case ExecutionKind::kToolError:
+      return tl::unexpected(Failure{execution.blame, execution.sentence});
+    case ExecutionKind::kRunning:
+      break;
+  }
+  return tl::unexpected(result::tools_failure("The runtime did not say how main() ended."));
+}
+
+std::vector<Setting> bounds_of(const Plan& plan) {
+  return {{"depth", std::uint64_t{plan.depth}, fmt::format("depth {}", plan.depth)},
+          {"max_recoveries", or_none(plan.max_recoveries),
+           plan.max_recoveries == 0 ? "all recoveries" : fmt::format("at most {} recoveries", plan.max_recoveries)},
+          {"time_s", or_none(plan.time_limit.count()),
+           plan.time_limit.count() > 0 ? fmt::format("at most {:g} s", plan.time_limit.count()) : ""},
+          {"jobs", std::uint64_t{plan.jobs}, result::count_text(plan.jobs, "job", "jobs")},
+          {"main_limit_s", static_cast<std::uint64_t>(plan.main_limit.count())},
+          {"recovery_limit_s", static_cast<std::uint64_t>(plan.recovery_limit.count())}};
+}
+
+// What is searched, to go on with it. The token has the program, its arguments, the model, the depth and the seed.
+std::string own_of(const Plan& plan, const result::Head& head) {
+  result::Token token = token_of("run", plan);
+  token.program = plan.program;
+  token.from = plan.from_directory;
+  std::string bytes;
+  Json::to_cbor({{"words", head.program},
+                 {"token", result::encode(token)},
+                 {"main_limit", plan.main_limit.count()},
+                 {"recovery_limit", plan.recovery_limit.count()}},
+                nlohmann::detail::output_adapter<char>(bytes));
+  return bytes;
+}
+
+// What a report says besides what was found.
+void describe(const Executed& executed, const Plan& plan, const result::Head& head, result::Result& result) {
+  const inprocess::Execution& execution = executed.session->execution();
+  const std::uint64_t threads = execution.threads_begun + 1;
+  result.head = head;
+  result.execution = {{"threads", threads}, {"fingerprint", fmt::format("{:016x}", execution.fingerprint)}};
+  result.subjects = {"recovery"};
+  if (threads > 1) {
+    result.not_covered = {fmt::format("Other interleavings of its {} threads: crashcut threads tries them.", threads)};
+    result.scope = fmt::format(" for one interleaving of {} threads (crashcut threads tries the others)", threads);
+  }
+  result.replay_options = replay_options(plan);
+}
+
+}  // namespace
+
+result::Head head_of(const std::string& command, const Plan& plan, const std::vector<std::string>& words) {
+  result::Head head;
+  head.command = command;
+  head.program = words;
+  head.model = fusefs::spec_of(plan.model);
+  head.settings = {{"from", plan.from_directory,
+                    plan.from_directory.empty() ? "" : "disk from " + result::printable(plan.from_directory)}};
+  head.bounds = bounds_of(plan);
+  head.seed = plan.seed;
+  return head;
+}
+
+tl::expected<Executed, Failure> execute(const Plan& plan) {
+  const auto begin = Clock::now();
+  auto session = Session::start(setup_of(plan));
+  if (!session) return tl::unexpected(session.error());
+  if (auto ended = check_execution((*session)->execution(), plan); !ended) return tl::unexpected(ended.error());
+  return Executed{std::move(*session), Clock::now() - begin};
+}
+
+tl::expected<Checked, Failure> check(const Executed& executed, const Plan& plan, const result::Head& head,
+                                     const search::Hooks& hooks, const search::Rest* before) {
+  Checked checked;
+  if (executed.session->execution().kind == ExecutionKind::kOutOfTime) {
+    checked.result.verdict = result::Verdict::kBounded;
+    checked.result.bound = result::Bound::kTimeInProgram;
+    checked.result.explored_fraction = 0;
+    checked.result.seconds = executed.seconds.count();
+    describe(executed, plan, head, checked.result);
+    return checked;
+  }
+  search::Plan search_plan = plan;
+  search_plan.wants_all = true;
+  if (plan.time_limit.count() > 0) search_plan.time_limit = std::max(plan.time_limit - executed.seconds, kLeastTime);
+  inprocess::ProgramFrontEnd front_end(*executed.session, token_of("run", plan));
+  auto found = search::check(front_end, search_plan, hooks, before);
+  if (!found) return tl::unexpected(found.error());
+  checked.result = std::move(found->result);
+  describe(executed, plan, head, checked.result);
+  if (found->rest) {
+    found->rest->own = own_of(plan, head);
+    checked.rest = search::encode(*found->rest);
+  }
+  return checked;
+}
+
+tl::expected<search::Replayed, Failure> replay(const Plan& plan, const result::Token& token) {
+  auto executed = execute(plan);
+  if (!executed) return tl::unexpected(executed.error());
+  inprocess::ProgramFrontEnd front_end(*executed->session, token);
+  return search::replay(front_end, token, 0);
+}
+
+tl::expected<Stopped, std::string> read_rest(const std::string& text) {
+  auto rest = search::decode_rest(text);
+  if (!rest) return tl::unexpected(rest.error());
+  const auto not_ours = [] { return tl::unexpected(result::no_crashcut_wrote_it()); };
+  try {
+    Stopped stopped;
+    const Json own = Json::from_cbor(rest->own);
+    stopped.words = own.at("words").get<std::vector<std::string>>();
+    auto token = result::decode(own.at("token").get<std::string>());
+    if (!token || token->command != "run" || stopped.words.empty()) return not_ours();
+    auto plan = plan_of(*token);
+    if (!plan) return tl::unexpected(plan.error().sentence);
+    stopped.plan = std::move(*plan);
+    stopped.plan.from_directory = stopped.plan.from_named;
+    stopped.plan.main_limit = std::chrono::seconds(own.at("main_limit").get<std::uint32_t>());
+    stopped.plan.recovery_limit = std::chrono::seconds(own.at("recovery_limit").get<std::uint32_t>());
+    stopped.token = std::move(*token);
+    stopped.rest = std::move(*rest);
+    return stopped;
+  } catch (const Json::exception&) {
+    return not_ours();
+  }
+}
+
+}  // namespace crashcut::recovery
