@@ -48,7 +48,7 @@ struct Found {
 };
 
 // Timed waits that may be early only so often are all there is of a program of this kind: such a search is whole.
-bool is_all(BoundHit bound) { return bound == BoundHit::kNone || bound == BoundHit::kTimeouts; }
+bool is_all(Bound bound) { return bound == Bound::kNone || bound == Bound::kTimeouts; }
 
 // The order by its definition: what depends, and what follows from that.
 void check_order(const std::vector<Step>& steps) {
@@ -84,7 +84,7 @@ Found explore(ScriptProgram& program, ReductionName reduction, std::size_t worke
   found.asleep = result.asleep;
   found.is_whole = is_all(result.bound);
   found.hit_timeouts = result.rest.hit_timeouts;
-  found.hit_depth = result.bound == BoundHit::kDepth;
+  found.hit_depth = result.bound == Bound::kSteps;
   return found;
 }
 
@@ -1308,7 +1308,7 @@ void check_preemptions(ScriptProgram& program, const EverySchedule& every, std::
       << preemptions_most << " preemptions, seed " << seed << "\n"
       << show(program);
   const bool is_left_out = result.executions < every.found().executions;
-  EXPECT_TRUE(is_left_out ? result.bound == BoundHit::kPreemptions : is_all(result.bound))
+  EXPECT_TRUE(is_left_out ? result.bound == Bound::kPreemptions : is_all(result.bound))
       << preemptions_most << " preemptions, seed " << seed << "\n"
       << show(program);
 }
@@ -1352,7 +1352,7 @@ void check_resume(ScriptProgram& program, const Found& all, bool has_files, std:
       found.asleep += result.asleep;
       found.hit_timeouts = result.rest.hit_timeouts;
       if (is_all(result.bound)) break;
-      ASSERT_EQ(result.bound, BoundHit::kExecutions) << "in parts, seed " << seed << "\n" << show(program);
+      ASSERT_EQ(result.bound, Bound::kExecutions) << "in parts, seed " << seed << "\n" << show(program);
       rest = result.rest;
       setup.rest = &rest;
     }

@@ -158,6 +158,7 @@ tl::expected<Reply, Failure> Session::Impl::wait_reply(const std::function<void(
     if (ready < 0 && errno != EINTR) return fail_errno("poll");
     watch();
     if (on_tick) on_tick();
+    if (ready <= 0 && setup.is_late && setup.is_late()) return fail(Blame::kUser, "There was no time left.");
     if (ready <= 0) continue;
     Reply reply;
     const ssize_t got = recv(socket.get(), &reply, sizeof reply, 0);
