@@ -70,24 +70,23 @@ tl::expected<int, Failure> run(const GdbOptions& options, const std::vector<std:
   if (!named) return tl::unexpected(named.error());
   const auto from = absolute_directory(options.from_directory.empty() ? decoded->from : options.from_directory);
   if (!from) return tl::unexpected(from.error());
-  recovery::ThreadPlan plan = recovery::plan_of(*token);
+  recovery::ThreadPlan plan = token->plan;
   plan.crash.from_directory = *from;
   const auto program = prepare_threads(plan, *named);
   if (!program) return tl::unexpected(program.error());
   if (options.hold == 0 && !options.prints_steps) return become_gdb(options, words);
   if (options.prints_steps) {
-    const auto finding = recovery::replay_threads(plan, token->actors, token->racy, token->schedule, false);
+    const auto finding = recovery::replay_threads(plan, token->schedule, std::nullopt, {});
     if (!finding) return tl::unexpected(finding.error());
     const result::Counterexample told = recovery::counterexample_of(plan, *finding);
     for (const std::string& line : result::schedule_lines(told.story)) fmt::print("{}\n", line);
     return 0;
   }
-  const auto held =
-      recovery::hold_threads(plan, token->actors, token->racy, token->schedule, options.hold, [&](int process) {
-        fmt::print("held\t{}\t{}\n", process, fmt::join(recovery::actor_names(token->actors), "\t"));
-        std::fflush(stdout);
-        wait_for_end_of_input();
-      });
+  const auto held = recovery::hold_threads(plan, token->schedule, options.hold, [&](int process) {
+    fmt::print("held\t{}\t{}\n", process, fmt::join(recovery::actor_names(token->schedule.actors), "\t"));
+    std::fflush(stdout);
+    wait_for_end_of_input();
+  });
   if (!held) return tl::unexpected(held.error());
   return 0;
 }

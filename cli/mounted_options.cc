@@ -19,21 +19,6 @@ namespace fs = boost::filesystem;
 using mounted::CommandLine;
 using result::Failure;
 
-// Arguments of a program that name files here, by a path that would lead to the disk there: FILE or --option=FILE.
-std::vector<std::string> named_here(const std::vector<std::string>& words) {
-  std::vector<std::string> names;
-  boost::system::error_code error;
-  for (std::size_t i = 1; i < words.size(); ++i) {
-    const std::size_t equals = words[i].starts_with("-") ? words[i].find('=') : std::string::npos;
-    const std::string word = equals == std::string::npos ? words[i] : words[i].substr(equals + 1);
-    const bool is_path = !word.empty() && word[0] != '/' && word.find_first_of(" \n") == std::string::npos;
-    if (!is_path || !fs::is_regular_file(word, error)) continue;
-    const fs::path path = fs::path(word).lexically_normal();
-    if (*path.begin() != "..") names.push_back(path.string());
-  }
-  return names;
-}
-
 // The program runs in another directory: a relative path is made absolute, where there is such a file here.
 std::string make_absolute(const std::string& word) {
   boost::system::error_code error;

@@ -210,6 +210,20 @@ tl::expected<Program, Failure> Program::prepare(const std::string& named, bool i
   return result::tool_failed(fmt::format("Cannot prepare {}: {}.", named, error.what()));
 }
 
+std::vector<std::string> named_here(const std::vector<std::string>& words) {
+  std::vector<std::string> names;
+  boost::system::error_code error;
+  for (std::size_t i = 1; i < words.size(); ++i) {
+    const std::size_t equals = words[i].starts_with("-") ? words[i].find('=') : std::string::npos;
+    const std::string word = equals == std::string::npos ? words[i] : words[i].substr(equals + 1);
+    const bool is_path = !word.empty() && word[0] != '/' && word.find_first_of(" \n") == std::string::npos;
+    if (!is_path || !fs::is_regular_file(word, error)) continue;
+    const fs::path path = fs::path(word).lexically_normal();
+    if (*path.begin() != "..") names.push_back(path.string());
+  }
+  return names;
+}
+
 tl::expected<std::string, Failure> find_runtime() {
   const fs::path path = our_directory() / "libcrashcut_runtime.so";
   if (!fs::exists(path)) return result::tool_failed(fmt::format("The runtime is missing: {}.", path.string()));

@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 #include <tl/expected.hpp>
+#include <vector>
 
 #include "recovery/inprocess/session.h"
 #include "recovery/result/token.h"
@@ -37,6 +38,9 @@ class Program {
 
 // The path of a command without a slash, by PATH; empty where there is none.
 std::string find_in_path(const std::string& name);
+// Of the program's words, arguments that name files here, by a path that would lead to the disk there: FILE or
+// --option=FILE.
+std::vector<std::string> named_here(const std::vector<std::string>& words);
 // The path of libcrashcut_runtime.so, which lies beside this executable.
 tl::expected<std::string, result::Failure> find_runtime();
 // Prepares the program of a plan, and fills in what belongs to this run: executable, runtime.

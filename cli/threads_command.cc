@@ -129,21 +129,24 @@ tl::expected<recovery::Plan, Failure> crash_plan(const ThreadOptions& options, c
 
 // What the token of --resume has, given again; or empty.
 std::string given_beside_resume(const CLI::App& command) {
-  for (const char* option : {"--reduction", "--steps", "--preemptions", "--spurious", "--timeouts", "--policy",
-                             "--step-limit", "--all", "--strict-exit", "--no-foresight", "--depth", "--all-logs"}) {
+  for (const char* option :
+       {"--reduction", "--steps", "--preemptions", "--spurious", "--timeouts", "--policy", "--step-limit", "--all",
+        "--strict-exit", "--no-foresight", "--depth", "--all-logs", "--seed"}) {
     if (command.count(option) > 0) return option;
   }
   return command.remaining().empty() ? "" : command.remaining().front();
 }
 
-result::Progress progress_of(const scheduler::Progress& p) {
-  result::Progress progress;
-  progress.seconds = p.seconds;
-  progress.executions = p.executions;
-  progress.fraction = p.fraction;
-  progress.seconds_left = p.seconds_left;
-  if (p.depth != 0) progress.part = fmt::format("the schedules of at most {} steps a thread", p.depth);
-  return progress;
+// A program that does not find a file that is here may fail for that alone.
+void note_missing_files(const std::vector<std::string>& words, const std::string& disk, result::Result& result) {
+  std::vector<std::string> names = named_here(words);
+  std::erase_if(
+      names, [&](const std::string& name) { return !disk.empty() && access((disk + "/" + name).c_str(), F_OK) == 0; });
+  if (names.empty()) return;
+  result.notes.push_back(fmt::format(
+      "{} {} in the directory that crashcut was called in, and not on the modelled disk, on which the "
+      "program starts. --from DIR copies a directory onto it (--from . the one that crashcut is called in).",
+      fmt::join(names, ", "), names.size() == 1 ? "is" : "are"));
 }
 
 tl::expected<int, Failure> run(const ThreadOptions& options, const std::vector<std::string>& words,
@@ -165,16 +168,19 @@ tl::expected<int, Failure> run(const ThreadOptions& options, const std::vector<s
   const result::Head head = recovery::head_of(plan, named);
   print_head(reports, head);
   std::atomic<bool> stop{false};
+  watch_stop(&stop);
+  const persist::Deadline deadline(plan.bounds.time_most_s, &stop);
   ProgressLine line(reports.quiet);
   recovery::ThreadHooks hooks;
-  hooks.on_progress = [&](const scheduler::Progress& p) { line.show(progress_of(p)); };
-  hooks.stop = &stop;
-  watch_stop(&stop);
+  hooks.on_progress = [&](const result::Progress& progress) { line.show(progress); };
+  hooks.deadline = &deadline;
   const auto checked = recovery::check_threads(plan, hooks, job->rest ? &*job->rest : nullptr);
-  watch_stop(nullptr);
   line.clear();
   if (!checked) return tl::unexpected(checked.error());
-  result::Result result = recovery::result_of(plan, head, *checked, our_name());
+  const auto is_late = [&] { return deadline.is_past_telling(); };
+  result::Result result = recovery::result_of(plan, head, *checked, our_name(), is_late);
+  watch_stop(nullptr);
+  note_missing_files(named, plan.crash.from_directory, result);
   keep_rest(reports, "threads", checked->rest ? recovery::encode_rest(plan, *checked->rest) : "", result);
   return report(reports, result);
 }
@@ -186,15 +192,12 @@ tl::expected<int, Failure> replay_thread_token(const result::Token& from, const 
                                                bool is_loud) {
   const auto token = recovery::read_thread_token(from);
   if (!token) return tl::unexpected(token.error());
-  recovery::ThreadPlan plan = recovery::plan_of(*token);
+  recovery::ThreadPlan plan = token->plan;
   plan.crash.recovery_limit = recovery_limit;
   plan.crash.from_directory = from_directory;
   const auto program = prepare_threads(plan, named);
   if (!program) return tl::unexpected(program.error());
-  const auto finding =
-      token->recovery
-          ? recovery::replay_crash(plan, token->actors, token->racy, token->schedule, *token->recovery, is_loud)
-          : recovery::replay_threads(plan, token->actors, token->racy, token->schedule, is_loud);
+  const auto finding = recovery::replay_threads(plan, token->schedule, token->recovery, {.is_loud = is_loud});
   if (!finding) return tl::unexpected(finding.error());
   if (recovery::fingerprint_of(*finding) != token->fingerprint) {
     return wrong_use(
@@ -204,7 +207,7 @@ tl::expected<int, Failure> replay_thread_token(const result::Token& from, const 
   const bool is_violation =
       finding->crash ? finding->is_crash_violation : finding->details.kind != scheduler::runtime::FindingKind::kNone;
   result::Counterexample told = recovery::counterexample_of(plan, *finding);
-  told.replays = told.is_smallest = true;  // as far as this run tells
+  told.was_run_again = told.replays = told.is_smallest = true;  // as far as this run tells
   if (is_loud) fmt::print("{}\n", result::counterexample_text(told, result::Detail::kAll));
   fmt::print("{}", result::replay_end_text(told, is_violation));
   return is_violation ? 1 : 0;
@@ -265,7 +268,12 @@ void add_threads_command(CLI::App& app, int& exit_code) {
   command->add_option("--jobs", options->common.jobs, "executions at a time (default: one a core)")
       ->type_name("N")
       ->check(whole_between(1, 256));
-  command->add_flag("--all", plan.goes_on, "go on after a violation");
+  command
+      ->add_option("--seed", options->common.seed,
+                   "try schedules and states in another order, where a bound ends the search (default: 0)")
+      ->type_name("N")
+      ->check(whole_between(0, ~std::uint64_t{0}));
+  command->add_flag("--all", plan.continue_after_violation, "go on after a violation");
   command->add_flag("--strict-exit", plan.is_strict_exit,
                     "threads that still run when the process ends, and are not detached, are a violation");
   command->add_flag("--no-foresight", options->has_no_foresight, "semaphores' operations never commute by their count");

@@ -2,11 +2,6 @@
 
 namespace crashcut::persist {
 
-Progress progress_of(const ChoiceTree& tree) {
-  const auto runs = tree.run_count();
-  return Progress{runs, tree.explored_fraction(), static_cast<double>(runs) + tree.estimated_runs_left()};
-}
-
 BudgetMeter::BudgetMeter(const Budget& budget) : budget_(budget), start_(std::chrono::steady_clock::now()) {}
 
 bool BudgetMeter::is_spent() const {

@@ -20,20 +20,12 @@ struct Budget {
   std::chrono::nanoseconds time_max{0};  // 0: as long as it takes; checked between runs, so one run always ends
 };
 
-struct Progress {
-  std::uint64_t runs;
-  double fraction;         // of the tree, 0 to 1
-  double estimated_total;  // runs so far and runs to come
-};
-
 struct Exploration {
   std::uint64_t runs;          // of this exploration, not of earlier ones of the same tree
   bool complete;               // nothing of the tree is left
   bool diverged;               // the last run was not deterministic; tree.path() is what it should have answered
   double estimated_runs_left;  // 0 if complete; infinity if nothing is known
 };
-
-Progress progress_of(const ChoiceTree& tree);
 
 // Counts the runs of one exploration against its budget; the clock starts when it is made.
 class BudgetMeter {

@@ -2,14 +2,13 @@
 
 #include <algorithm>
 #include <bit>
-#include <chrono>
+#include <iterator>
+#include <string>
 #include <utility>
 
 namespace crashcut::scheduler {
 
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 constexpr std::uint32_t kShallowest = 4, kDeepest = 4096;
 constexpr std::uint64_t kShareExecutions = 10'000, kShareWork = 50'000'000;
@@ -29,16 +28,16 @@ struct Level {
 class Deepener {
  public:
   Deepener(const std::vector<Program*>& workers, const SearchSetup& setup)
-      : workers_(workers), setup_(setup), began_(Clock::now()) {}
+      : workers_(workers), setup_(setup), deadline_(setup.bounds.time_most_s, setup.stop) {}
 
   SearchResult run() {
     if (setup_.rest == nullptr || setup_.rest->depth == 0) {
       total_ = search(workers_, setup_);
       if (!total_.is_too_long) {
-        if (total_.fraction == 1) total_.depth_whole = setup_.bounds.depth_most;
+        if (total_.fraction.likely == 1) total_.depth_whole = setup_.bounds.depth_most;
         return std::move(total_);
       }
-      total_.bound = BoundHit::kNone;
+      total_.bound = Bound::kNone;
       go_down({kShallowest});
     } else {
       total_.depth_whole = setup_.rest->depth_whole;
@@ -94,27 +93,28 @@ class Deepener {
     setup.bounds.work_most = level.share * kShareWork;
     setup.rest = level.rest.nodes.empty() ? nullptr : &level.rest;
     if (setup_.on_progress) {
-      setup.on_progress = [&](const Progress& p) {
-        setup_.on_progress({total_.executions + p.executions, seconds(), p.fraction, -1, level.depth});
+      setup.on_progress = [&](Progress p) {
+        p.executions += total_.executions;
+        p.seconds = deadline_.seconds();
+        p.part = "the schedules of at most " + std::to_string(level.depth) + " steps a thread";
+        setup_.on_progress(p);
       };
     }
     SearchResult result = search(workers_, setup);
     add(result);
     total_.depth_tried = std::max(total_.depth_tried, level.depth);
     level.is_too_long = result.is_too_long;
-    const bool is_cut =
-        result.bound == BoundHit::kExecutions || result.bound == BoundHit::kTime || result.bound == BoundHit::kWork;
-    level.is_whole = !is_cut && !level.is_too_long && result.bound != BoundHit::kStopped &&
-                     result.bound != BoundHit::kCutShort && !result.diverged;
+    static constexpr Bound kWhole[] = {Bound::kNone, Bound::kSteps, Bound::kPreemptions, Bound::kTimeouts};
+    level.is_whole =
+        std::count(std::begin(kWhole), std::end(kWhole), result.bound) > 0 && !level.is_too_long && !result.diverged;
     level.rest = std::move(result.rest);
-    is_stopped = is_stopped || (setup_.stop != nullptr && setup_.stop->load());
-    if (is_stopped || result.bound == BoundHit::kStopped) end(BoundHit::kStopped);
-    if (result.diverged || result.bound == BoundHit::kCutShort) end(result.bound);
+    if (is_stopped) end(Bound::kEnoughFound);
+    if (result.diverged || result.bound == Bound::kCutShort) end(result.bound);
     if (setup_.bounds.executions_most != 0 && total_.executions >= setup_.bounds.executions_most)
-      end(BoundHit::kExecutions);
-    if (setup_.bounds.time_most_s > 0 && seconds() >= setup_.bounds.time_most_s) end(BoundHit::kTime);
+      end(Bound::kExecutions);
+    if (const Bound late = deadline_.hit(); late != Bound::kNone) end(late);
   }
-  void end(BoundHit bound) {
+  void end(Bound bound) {
     if (!is_over_) total_.bound = bound;
     is_over_ = true;
   }
@@ -128,19 +128,13 @@ class Deepener {
   double share_of_time(const Level& level) const {
     const double most = setup_.bounds.time_most_s;
     if (most <= 0) return 0;
-    return std::max(std::min(static_cast<double>(level.share) * most / kLevelsExpected, most - seconds()), 0.001);
+    return std::max(std::min(static_cast<double>(level.share) * most / kLevelsExpected, deadline_.seconds_left()),
+                    0.001);
   }
-  double seconds() const { return std::chrono::duration<double>(Clock::now() - began_).count(); }
 
   void add(SearchResult& result) {
-    total_.executions += result.executions;
-    total_.asleep += result.asleep;
-    total_.foreseen += result.foreseen;
-    total_.foreseen_steps += result.foreseen_steps;
+    total_ += result;
     total_.gave_up_foresight = total_.gave_up_foresight || result.gave_up_foresight;
-    total_.transitions += result.transitions;
-    total_.new_steps += result.new_steps;
-    total_.work += result.work;
     total_.rest.unstirred_waits = std::max(total_.rest.unstirred_waits, result.rest.unstirred_waits);
     total_.rest.hit_timeouts = total_.rest.hit_timeouts || result.rest.hit_timeouts;
     total_.rest.hit_preemptions = total_.rest.hit_preemptions || result.rest.hit_preemptions;
@@ -163,15 +157,15 @@ class Deepener {
     total_.rest.hit_depth = total_.is_too_long = true;
     total_.rest.hit_timeouts = hit_timeouts;
     total_.rest.hit_preemptions = hit_preemptions;
-    total_.seconds = seconds();
+    total_.seconds = deadline_.seconds();
     total_.fraction = 0;
-    if (total_.bound == BoundHit::kNone) total_.bound = bound_of(total_.rest);
+    if (total_.bound == Bound::kNone) total_.bound = bound_of(total_.rest);
     return std::move(total_);
   }
 
   const std::vector<Program*>& workers_;
   const SearchSetup& setup_;
-  Clock::time_point began_;
+  persist::Deadline deadline_;
   SearchResult total_;
   std::vector<Level> unfinished_;  // the shallow ones first
   bool has_gap_ = false;           // a level cannot be whole

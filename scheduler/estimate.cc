@@ -1,58 +1,139 @@
 // Tree's part that estimates how much is done: the recursive estimator of Kilby and others, as in the Landslide
 // thesis, 3.4.3. What is not explored yet is taken to be as large as its siblings. A branch that costs a preemption has
-// fewer of them left, and is smaller than one that costs none: it is compared with its like.
+// fewer of them left, and is smaller than one that costs none: it is compared with its like. Other than in a tree of
+// recoveries (persist/choices.h), where a choice has all its answers from the beginning, a node gets branches while
+// those before them are explored. How many more is guessed from nodes that are finished.
 #include <algorithm>
+#include <limits>
 
 #include "scheduler/tree.h"
 
 namespace crashcut::scheduler {
 
+using persist::Estimate;
+
 namespace {
 
-std::uint32_t cost_of(const Node& parent, const Node& child) { return child.preemptions > parent.preemptions ? 1 : 0; }
+std::size_t cost_of(const Node& parent, const Node& child) { return child.preemptions > parent.preemptions ? 1 : 0; }
+
+// Where one branch is all that is known, another may be so many times smaller or larger.
+constexpr double kDoubt = 2;
+
+Estimate exactly(double leaves) { return {leaves, leaves, leaves}; }
 
 }  // namespace
 
-void Tree::note_done(Node& parent, const Node& child) {
-  const std::uint64_t leaves = std::max<std::uint64_t>(child.done[0].leaves + child.done[1].leaves, 1);
-  for (Finished* finished : {&parent.done[cost_of(parent, child)], &done_by_preemptions_[child.preemptions]}) {
-    ++finished->branches;
-    finished->leaves += leaves;
-  }
+void Done::add(std::uint64_t leaves_of_branch) {
+  const auto size = static_cast<double>(leaves_of_branch);
+  if (branches == 0) first = smallest = largest = size;
+  smallest = std::min(smallest, size);
+  largest = std::max(largest, size);
+  ++branches;
+  leaves += leaves_of_branch;
 }
 
-// How many leaves the tree below the node will have.
-double Tree::estimate(const Node& node) const {
-  if (node.started == 0) return 1;
-  const double open = node.open == nullptr ? 0 : estimate(*node.open);
-  double leaves[2] = {}, branches[2] = {};
-  for (const int cost : {0, 1}) {
-    const bool has_open = node.open != nullptr && cost_of(node, *node.open) == static_cast<std::uint32_t>(cost);
-    leaves[cost] = static_cast<double>(node.done[cost].leaves) + (has_open ? open : 0);
-    branches[cost] = static_cast<double>(node.done[cost].branches) + (has_open ? 1 : 0);
+Done Done::of(const Finished& finished) {
+  Done done{finished};
+  if (done.branches > 0)
+    done.first = done.smallest = done.largest = static_cast<double>(done.leaves) / static_cast<double>(done.branches);
+  return done;
+}
+
+void Tree::note_done(Node& parent, const Node& child) {
+  const std::uint64_t leaves = std::max<std::uint64_t>(child.done[0].leaves + child.done[1].leaves, 1);
+  parent.done[cost_of(parent, child)].add(leaves);
+  Finished& alike = done_by_preemptions_[child.preemptions];
+  ++alike.branches;
+  alike.leaves += leaves;
+  if (child.started == 0) return;
+  if (branching_.size() <= child.depth) branching_.resize(child.depth + 1);
+  ++branching_[child.depth].nodes;
+  branching_[child.depth].branches += child.started;
+}
+
+// Branches that the node will get, and that no execution has given reason for yet: as many as make it like finished
+// nodes of its depth, or of those below it where there is none.
+Estimate Tree::estimate_unknown(const Node& node, const Estimate& open) const {
+  if (!has_sleepers_) return exactly(0);  // there all branches of a node are known at once
+  constexpr std::size_t kDepths = 4;
+  Branching alike;
+  std::size_t depths = 0;
+  for (std::size_t depth = node.depth; depth < branching_.size() && depths < kDepths; ++depth) {
+    if (branching_[depth].nodes == 0) continue;
+    ++depths;
+    alike.nodes += branching_[depth].nodes;
+    alike.branches += branching_[depth].branches;
+    if (depth == node.depth) break;
   }
-  double all = leaves[0] + leaves[1];
-  const double any = all / std::max(branches[0] + branches[1], 1.0);
+  if (alike.nodes == 0) return exactly(0);
+  const auto known = static_cast<double>(node.started + node.pending.size());
+  const double expected = static_cast<double>(alike.branches) / static_cast<double>(alike.nodes);
+  const double missing = std::max(expected - known, 0.0);
+  // What is not known is above what is.
+  return {0, missing * open.likely, (missing + (expected > 1 ? 0.5 : 0)) * open.high};
+}
+
+// The branches of the node that were not begun. `open`: the one that is being explored.
+Estimate Tree::estimate_pending(const Node& node, const Estimate* open) const {
+  Estimate all = exactly(0);
   for (const Branch& branch : node.pending) {
-    const int cost = branch.is_preemption ? 1 : 0;
+    const std::size_t cost = branch.is_preemption ? 1 : 0;
+    const auto has_open = [&](std::size_t of) { return open != nullptr && cost_of(node, *node.open) == of; };
     const auto alike = done_by_preemptions_.find(node.preemptions + static_cast<std::uint32_t>(cost));
-    if (branches[cost] > 0) {
-      all += leaves[cost] / branches[cost];
-    } else if (alike != done_by_preemptions_.end()) {
-      all += static_cast<double>(alike->second.leaves) / static_cast<double>(alike->second.branches);
-    } else {
-      all += any;
+    const bool has_known = node.done[cost].branches > 0 || has_open(cost);
+    if (!has_known && alike != done_by_preemptions_.end()) {
+      all += exactly(static_cast<double>(alike->second.leaves) / static_cast<double>(alike->second.branches));
+      continue;
     }
+    // As its siblings are: those of its cost, or, where there are none, all.
+    Estimate sum = exactly(0), ends{std::numeric_limits<double>::max(), 0, 0};
+    double count = 0;
+    for (const std::size_t of : {std::size_t{0}, std::size_t{1}}) {
+      const Done& done = node.done[of];
+      if (has_known && of != cost) continue;
+      if (done.branches > 0) {
+        sum += exactly(static_cast<double>(done.leaves));
+        count += static_cast<double>(done.branches);
+        ends.low = std::min(ends.low, done.smallest);
+        ends.high = std::max(ends.high, done.largest);
+      }
+      if (has_open(of)) {
+        sum += *open;
+        count += 1;
+        ends.low = std::min(ends.low, open->low);
+        ends.high = std::max(ends.high, open->high);
+      }
+    }
+    if (count == 1) ends = {ends.low / kDoubt, 0, ends.high * kDoubt};
+    all += count == 0 ? exactly(1) : Estimate{ends.low, sum.likely / count, ends.high};
   }
   return all;
 }
 
-double Tree::explored_fraction() const {
+// How many leaves the tree will have. From the lowest open node upwards: a path may have many thousand nodes.
+Estimate Tree::estimate() const {
+  const Node* node = root_.get();
+  while (node->open != nullptr) node = node->open.get();
+  Estimate below = exactly(1);
+  for (bool has_open = false; node != nullptr; node = node->parent, has_open = true) {
+    if (node->started == 0) continue;
+    Estimate here = exactly(static_cast<double>(node->done[0].leaves + node->done[1].leaves));
+    here += estimate_pending(*node, has_open ? &below : nullptr);
+    if (has_open) here += below;
+    if (has_open) here += estimate_unknown(*node, below);
+    below = here;
+  }
+  return below;
+}
+
+persist::Fraction Tree::explored_fraction() const {
   if (root_ == nullptr) return 1;
   double done = 0;
   for (const Node* node = root_.get(); node != nullptr; node = node->open.get())
     done += static_cast<double>(node->done[0].leaves + node->done[1].leaves);
-  return done / std::max(estimate(*root_), 1.0);
+  const Estimate all = estimate();
+  const auto part = [&](double of) { return std::min(done / std::max(of, 1.0), 1.0); };
+  return {part(all.high), part(all.likely), part(all.low)};
 }
 
 }  // namespace crashcut::scheduler

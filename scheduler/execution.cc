@@ -67,7 +67,7 @@ std::optional<ActorId> Director::choose_by_chance(const State& state, const std:
   std::optional<ActorId> chosen;
   std::uint64_t count = 0;
   for (const Pending& p : pending) {
-    if (!state.is_enabled(p.actor, p.operation) || is_exhausted(p.actor)) continue;
+    if (!state.is_enabled(p.actor, p.operation) || is_exhausted(p.actor) || is_asleep(p.actor)) continue;
     chance_ = mix(chance_, ++count);
     if (chance_ % count == 0) chosen = p.actor;
   }

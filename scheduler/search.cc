@@ -1,7 +1,6 @@
 #include "scheduler/search.h"
 
 #include <algorithm>
-#include <chrono>
 #include <condition_variable>
 #include <exception>
 #include <mutex>
@@ -15,38 +14,32 @@ namespace crashcut::scheduler {
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
-constexpr double kProgressInterval_s = 0.2;
-
 class Searcher {
  public:
-  explicit Searcher(const SearchSetup& setup) : setup_(setup), began_(Clock::now()) {
+  explicit Searcher(const SearchSetup& setup) : setup_(setup), deadline_(setup.bounds.time_most_s, setup.stop) {
     reduction_ = bounds_preemptions() ? make_none(setup.bounds.preemptions_most) : make_reduction(setup.reduction);
     reduction_->depth_most = setup.bounds.depth_most;
-    reduction_->is_late = [this] { return late_bound() != BoundHit::kNone; };
+    reduction_->is_late = [this] { return deadline_.is_over(); };
     tree_.emplace(reduction_->has_sleepers(), reduction_->has_wakeup_trees());
   }
 
   SearchResult run(const std::vector<Program*>& workers) {
     if (setup_.rest != nullptr && !tree_->restore(*setup_.rest, *workers[0], setup_.bounds.depth_most)) {
-      // Stopped on the way: all is still to do.
-      if (late_bound() == BoundHit::kStopped) {
-        result_.bound = BoundHit::kStopped;
-        result_.rest = *setup_.rest;
-        result_.fraction = 0;
-      } else {
-        result_.diverged = true;
-      }
+      // Where it was stopped on the way, all is still to do.
+      result_.bound = deadline_.hit();
+      result_.diverged = result_.bound == Bound::kNone;
+      result_.rest = *setup_.rest;
+      result_.fraction = 0;
       return std::move(result_);
     }
-    fraction_at_start_ = tree_->explored_fraction();
+    fraction_at_start_ = tree_->explored_fraction().likely;
     std::vector<std::thread> threads;
     for (std::size_t i = 1; i < workers.size(); ++i)
       threads.emplace_back([this, program = workers[i]] { work_guarded(*program); });
     work_guarded(*workers[0]);
     for (std::thread& thread : threads) thread.join();
     if (error_) std::rethrow_exception(error_);
-    result_.seconds = seconds();
+    result_.seconds = deadline_.seconds();
     result_.fraction = tree_->explored_fraction();
     result_.gave_up_foresight = foresight_.has_given_up();
     if (!tree_->is_explored() && !result_.is_too_long) result_.rest = tree_->sketch();
@@ -55,13 +48,12 @@ class Searcher {
     result_.rest.hit_timeouts = hit_timeouts_ || before.hit_timeouts;
     result_.rest.unstirred_waits = std::max(unstirred_waits_, before.unstirred_waits);
     result_.rest.hit_preemptions = reduction_->has_left_out || before.hit_preemptions;
-    if (tree_->is_explored() && result_.bound == BoundHit::kNone) result_.bound = bound_of(result_.rest);
+    if (tree_->is_explored() && result_.bound == Bound::kNone) result_.bound = bound_of(result_.rest);
     return std::move(result_);
   }
 
  private:
   bool bounds_preemptions() const { return setup_.bounds.preemptions_most != kNoPreemptionBound; }
-  double seconds() const { return std::chrono::duration<double>(Clock::now() - began_).count(); }
 
   void work_guarded(Program& program) {
     try {
@@ -107,7 +99,10 @@ class Searcher {
   void execute(Program& program, std::shared_ptr<Run> run, std::unique_lock<std::mutex>& lock) {
     run->stage = Run::Stage::kRunning;
     run->request.depth_most = setup_.bounds.depth_most;
-    run->request.turn_most = bounds_preemptions() ? 0 : setup_.turn_most;
+    if (!bounds_preemptions()) {
+      run->request.turn_most = setup_.turn_most;
+      run->request.seed = setup_.seed;
+    }
     lock.unlock();
     Execution execution = program.run(run->request);
     lock.lock();
@@ -121,7 +116,8 @@ class Searcher {
     const std::uint32_t depth = task.leaf->depth;
     if (execution.ending == Ending::kStopped) {
       tree_->put_back();
-      return end(BoundHit::kStopped);
+      const Bound late = deadline_.hit();
+      return end(late == Bound::kNone ? Bound::kTime : late);  // the caller's time may end a moment before ours
     }
     if (execution.ending == Ending::kCutShort && execution.steps.size() < depth) return end_at(execution);
     if (execution.ending == Ending::kTooLong) return end_at_too_long(execution);
@@ -156,9 +152,9 @@ class Searcher {
     else
       tree_->prune([this](std::span<const Step> before, ActorId actor) { return reduction_->foresee(before, actor); });
     const bool was_run = !execution.is_foreseen && !is_in_vain;
-    if (was_run && setup_.on_execution && !setup_.on_execution(execution)) end(BoundHit::kStopped);
+    if (was_run && setup_.on_execution && !setup_.on_execution(execution)) end(Bound::kEnoughFound);
     if (reduction_->was_stopped && !is_over_) {
-      result_.bound = late_bound();
+      result_.bound = deadline_.hit();
       is_over_ = true;
     }
     check_bounds();
@@ -175,7 +171,7 @@ class Searcher {
     ++result_.executions;
     result_.transitions += execution.steps.size();
     if (setup_.on_execution) setup_.on_execution(execution);
-    result_.bound = BoundHit::kCutShort;
+    result_.bound = Bound::kCutShort;
     is_over_ = true;
   }
 
@@ -186,38 +182,40 @@ class Searcher {
     result_.transitions += execution.steps.size();
     result_.work += execution.steps.size();
     result_.is_too_long = !setup_.on_execution || setup_.on_execution(execution);
-    result_.bound = result_.is_too_long ? BoundHit::kDepth : BoundHit::kStopped;
+    result_.bound = result_.is_too_long ? Bound::kSteps : Bound::kEnoughFound;
     hit_depth_ = is_over_ = true;
   }
 
-  void end(BoundHit bound) {
+  void end(Bound bound) {
     if (tree_->is_explored() || is_over_) return;
     result_.bound = bound;
     is_over_ = true;
   }
 
-  BoundHit late_bound() const {
-    if (setup_.stop != nullptr && setup_.stop->load(std::memory_order_relaxed)) return BoundHit::kStopped;
-    return setup_.bounds.time_most_s > 0 && seconds() >= setup_.bounds.time_most_s ? BoundHit::kTime : BoundHit::kNone;
-  }
-
   void check_bounds() {
     const Bounds& bounds = setup_.bounds;
-    if (bounds.executions_most != 0 && result_.executions >= bounds.executions_most) end(BoundHit::kExecutions);
-    if (bounds.work_most != 0 && result_.work >= bounds.work_most) end(BoundHit::kWork);
-    if (const BoundHit late = late_bound(); late != BoundHit::kNone) end(late);
-    const double now = seconds();
-    if (setup_.on_progress && now >= next_progress_s_) {
-      next_progress_s_ = now + kProgressInterval_s;
-      const double fraction = tree_->explored_fraction();
-      // Of a search that was resumed, a part was done before its time began.
-      const double gained = fraction - fraction_at_start_;
-      setup_.on_progress({result_.executions, now, fraction, gained > 0 ? now * (1 - fraction) / gained : -1});
-    }
+    if (bounds.executions_most != 0 && result_.executions >= bounds.executions_most) end(Bound::kExecutions);
+    if (bounds.work_most != 0 && result_.work >= bounds.work_most) end(Bound::kWork);
+    if (const Bound late = deadline_.hit(); late != Bound::kNone) end(late);
+    show_progress();
+  }
+
+  void show_progress() {
+    const double now = deadline_.seconds();
+    if (!setup_.on_progress || now < next_progress_s_) return;
+    next_progress_s_ = now + setup_.progress_every_s;
+    Progress progress;
+    progress.seconds = now;
+    progress.executions = result_.executions;
+    progress.fraction = tree_->explored_fraction();
+    // Of a search that was resumed, a part was done before its time began.
+    const double done = progress.fraction.likely, gained = done - fraction_at_start_;
+    if (fraction_at_start_ > 0 && gained > 0) progress.seconds_left = now * (1 - done) / gained;
+    setup_.on_progress(progress);
   }
 
   const SearchSetup& setup_;
-  Clock::time_point began_;
+  persist::Deadline deadline_;
   std::unique_ptr<Reduction> reduction_;
   std::mutex mutex_;
   std::condition_variable changed_;
@@ -227,16 +225,28 @@ class Searcher {
   std::optional<Tree::Task> current_;
   bool is_over_ = false, hit_depth_ = false, hit_timeouts_ = false;
   std::uint64_t unstirred_waits_ = 0;  // TreeSketch
-  double next_progress_s_ = kProgressInterval_s, fraction_at_start_ = 0;
+  double next_progress_s_ = setup_.progress_every_s, fraction_at_start_ = 0;
   std::exception_ptr error_;
 };
 
 }  // namespace
 
-BoundHit bound_of(const TreeSketch& rest) {
-  if (rest.hit_preemptions) return BoundHit::kPreemptions;
-  if (rest.hit_depth) return BoundHit::kDepth;
-  return rest.hit_timeouts ? BoundHit::kTimeouts : BoundHit::kNone;
+SearchCounts& SearchCounts::operator+=(const SearchCounts& other) {
+  executions += other.executions;
+  asleep += other.asleep;
+  foreseen += other.foreseen;
+  foreseen_steps += other.foreseen_steps;
+  transitions += other.transitions;
+  new_steps += other.new_steps;
+  work += other.work;
+  seconds += other.seconds;
+  return *this;
+}
+
+Bound bound_of(const TreeSketch& rest) {
+  if (rest.hit_preemptions) return Bound::kPreemptions;
+  if (rest.hit_depth) return Bound::kSteps;
+  return rest.hit_timeouts ? Bound::kTimeouts : Bound::kNone;
 }
 
 SearchResult search(const std::vector<Program*>& workers, const SearchSetup& setup) {

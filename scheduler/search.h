@@ -8,6 +8,8 @@
 #include <optional>
 #include <vector>
 
+#include "persist/deadline.h"
+#include "persist/progress.h"
 #include "scheduler/execution.h"
 #include "scheduler/reduction.h"
 #include "scheduler/sketch.h"
@@ -22,39 +24,27 @@ struct Bounds {
   std::uint64_t work_most = 0;  // steps that were run or looked at: a measure that is the same on every machine
 };
 
-enum class BoundHit {
-  kNone,
-  kExecutions,
-  kTime,
-  kDepth,
-  kPreemptions,
-  kTimeouts,
-  kStopped,
-  kCutShort,
-  kWork,
-  kNotRepeatable
-};
+using persist::Bound;
+using persist::Progress;
 
-struct Progress {
-  std::uint64_t executions;
-  double seconds;
-  double fraction;          // estimate
-  double seconds_left;      // estimate; negative: unknown
-  std::uint32_t depth = 0;  // the estimates are of schedules of so many steps an actor (deepening.h); 0: of all
-};
-
-struct SearchResult {
+// What was done. Searches that follow one another add up.
+struct SearchCounts {
   std::uint64_t executions = 0;      // completed, deadlocked and failed ones among them
   std::uint64_t asleep = 0;          // ended asleep: run in vain
   std::uint64_t foreseen = 0;        // not run: known to be of a class that was
   std::uint64_t foreseen_steps = 0;  // that foresight looked at, whether the execution had to be run or not
-  bool gave_up_foresight = false;    // it had cost more than it saved
   std::uint64_t transitions = 0;     // steps of all executions
   std::uint64_t new_steps = 0;       // of these, beyond what led to the branch
   std::uint64_t work = 0;            // Bounds::work_most
-  BoundHit bound = BoundHit::kNone;
-  double fraction = 1;
   double seconds = 0;
+
+  SearchCounts& operator+=(const SearchCounts& other);
+};
+
+struct SearchResult : SearchCounts {
+  bool gave_up_foresight = false;  // it had cost more than it saved
+  Bound bound = Bound::kNone;      // kEnoughFound: on_execution said so
+  persist::Fraction fraction = 1;
   bool is_too_long = false;  // an execution was (Ending::kTooLong): the search ended there
   // Of a program that may not come to an end (deepening.h): every schedule in which no actor takes more steps than this
   // was tried, 0: none; and some in which actors take up to so many.
@@ -70,16 +60,20 @@ struct SearchSetup {
   ReductionName reduction = ReductionName::kOptimal;
   bool has_foresight = true;  // independence may look at the state (foresight.h)
   Bounds bounds;
-  std::uint32_t turn_most = 0;  // RunRequest; not with a bound on preemptions
+  // RunRequest; neither with a bound on preemptions. Every seed leads to the same classes of executions, in another
+  // order: which of them a search sees that does not end.
+  std::uint32_t turn_most = 0;
+  std::uint64_t seed = 0;
   // Called for each execution, one at a time; false stops the search.
   std::function<bool(const Execution&)> on_execution;
-  std::function<void(const Progress&)> on_progress;  // some times a second
+  std::function<void(const Progress&)> on_progress;
+  double progress_every_s = 0.2;
   const std::atomic<bool>* stop = nullptr;
   const TreeSketch* rest = nullptr;  // of an earlier search that was stopped: go on with it
 };
 
 // What was left out of a search that has nothing more to do.
-BoundHit bound_of(const TreeSketch& rest);
+Bound bound_of(const TreeSketch& rest);
 
 // One worker a program; all run the same one. Ends at an execution that is too long; deepening.h goes on.
 SearchResult search(const std::vector<Program*>& workers, const SearchSetup& setup);

@@ -79,8 +79,9 @@ class Restorer {
 
 TreeSketch Tree::sketch() const {
   TreeSketch sketch;
+  sketch.is_unbegun = !is_begun_;
   for (const Node* node = root_.get(); node != nullptr; node = node->open.get()) {
-    NodeSketch s{node->depth, node->preemptions, node->started, node->done, {}, {}};
+    NodeSketch s{node->depth, node->preemptions, node->started, {node->done[0], node->done[1]}, {}, {}};
     for (const Step& step : node->sleep) s.sleep.push_back(step.actor);
     for (const Branch& branch : node->pending) s.pending.push_back(sketch_of(branch));
     if (!s.pending.empty() || s.preemptions > 0 || s.started > 1 || s.sleep.size() > 1)
@@ -91,6 +92,7 @@ TreeSketch Tree::sketch() const {
 }
 
 bool Tree::restore(const TreeSketch& sketch, Program& program, std::uint32_t depth_most) {
+  if (sketch.is_unbegun) return true;
   Restorer restorer(program, depth_most);
   const Execution along = restorer.run(sketch.path);
   if (!restorer.is_whole()) return false;
@@ -109,7 +111,7 @@ bool Tree::restore(const TreeSketch& sketch, Program& program, std::uint32_t dep
       node->is_uncertain = true;  // the sketch does not tell
       node->preemptions = known->preemptions;
       node->started = known->started;
-      node->done = known->done;
+      for (const int cost : {0, 1}) node->done[cost] = Done::of(known->done[cost]);
       ++known;
     } else {
       node->started = 1;

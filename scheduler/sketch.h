@@ -37,6 +37,7 @@ struct NodeSketch {
 struct TreeSketch {
   std::vector<ActorId> path;      // to the lowest open node
   std::vector<NodeSketch> nodes;  // on it
+  bool is_unbegun = false;        // the search was stopped in its very first execution: the whole tree is left
   // What bounds have left out so far, whatever is still to come.
   bool hit_depth = false, hit_timeouts = false, hit_preemptions = false;
   // Spurious wake-ups that were not tried: how many waits for condition variables one execution had, at most, for which

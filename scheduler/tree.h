@@ -17,6 +17,8 @@
 #include <optional>
 #include <vector>
 
+#include "persist/estimate.h"
+#include "persist/progress.h"
 #include "scheduler/execution.h"
 #include "scheduler/sketch.h"
 
@@ -37,6 +39,15 @@ struct Branch {
   bool is_preemption = false;
 };
 
+// The branches of a node that were explored to the end, for the estimate.
+struct Done : Finished {
+  double first = 0, smallest = 0, largest = 0;  // leaves of one of them
+
+  void add(std::uint64_t leaves_of_branch);
+  // Of a search that is resumed: all are taken to be alike.
+  static Done of(const Finished& finished);
+};
+
 struct Node {
   Node* parent = nullptr;
   Step step{};  // that led here
@@ -48,7 +59,7 @@ struct Node {
   std::uint64_t started = 0;   // branches
   // What a step in its wakeup trees would do was not known: what looked like a new class may turn out to be none.
   bool is_uncertain = false;
-  std::array<Finished, 2> done;  // of these; those that cost a preemption apart
+  std::array<Done, 2> done;  // of these; those that cost a preemption apart
 };
 
 class Tree {
@@ -94,7 +105,7 @@ class Tree {
   State state_at(const Node* node) const;
   bool is_explored() const { return root_ == nullptr; }
   // Estimated part that is done. (estimate.cc)
-  double explored_fraction() const;
+  persist::Fraction explored_fraction() const;
   const std::vector<ObjectStart>& objects() const { return objects_; }
   // What is left to do; and to go on with that, in a tree that has not begun: false where the program does not do what
   // it did. (sketch.cc)
@@ -112,7 +123,9 @@ class Tree {
   RunRequest request_of(const Node& node, const std::list<Branch>::iterator branch) const;
   void merge_objects(const Execution& execution);
   void note_done(Node& parent, const Node& child);
-  double estimate(const Node& node) const;
+  persist::Estimate estimate() const;
+  persist::Estimate estimate_pending(const Node& node, const persist::Estimate* open) const;
+  persist::Estimate estimate_unknown(const Node& node, const persist::Estimate& open) const;
 
   bool has_sleepers_, has_wakeup_trees_;
   std::unique_ptr<Node> root_;
@@ -123,6 +136,10 @@ class Tree {
   std::uint32_t branch_depth_ = 0;  // where the branch that was taken last begins
   bool is_begun_ = false;
   std::map<std::uint32_t, Finished> done_by_preemptions_;
+  struct Branching {
+    std::uint64_t nodes = 0, branches = 0;
+  };
+  std::vector<Branching> branching_;  // of the nodes that are finished, by their depth
 };
 
 }  // namespace crashcut::scheduler

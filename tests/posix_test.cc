@@ -108,8 +108,8 @@ std::uint64_t compare(scheduler::Program& running, const TellOutcome& tell, cons
     executions += found.result.executions;
     EXPECT_FALSE(found.result.diverged) << "seed " << seed << ", reduction " << static_cast<int>(how.reduction) << ": "
                                         << posix_words(program);
-    if (found.result.bound == scheduler::BoundHit::kExecutions) continue;  // too many, without a reduction
-    EXPECT_EQ(found.result.bound, scheduler::BoundHit::kNone);
+    if (found.result.bound == scheduler::Bound::kExecutions) continue;  // too many, without a reduction
+    EXPECT_EQ(found.result.bound, scheduler::Bound::kNone);
     EXPECT_EQ(found.outcomes, said.all) << "seed " << seed << ", reduction " << static_cast<int>(how.reduction) << ": "
                                         << posix_words(program);
     EXPECT_TRUE(how.reduction != ReductionName::kOptimal || found.result.asleep == 0);
@@ -271,7 +271,7 @@ void expect_what_posix_says(const PosixProgram& program) {
   for (const ReductionName reduction : {ReductionName::kOptimal, ReductionName::kSource}) {
     const Searched found = search_with(running, core_outcome, reduction, false, 100'000);
     EXPECT_FALSE(found.result.diverged);
-    EXPECT_EQ(found.result.bound, scheduler::BoundHit::kNone);
+    EXPECT_EQ(found.result.bound, scheduler::Bound::kNone);
     EXPECT_EQ(found.outcomes, said.all);
     EXPECT_TRUE(reduction != ReductionName::kOptimal || found.result.asleep == 0);
   }

@@ -167,7 +167,7 @@ TEST(Answers, ReductionsFindWhatTheUnreducedSearchFinds) {
     }
     add_answerers(program);
     const Found all = explore(program, ReductionName::kNone);
-    if (all.result.bound != BoundHit::kNone) return true;
+    if (all.result.bound != Bound::kNone) return true;
     ++compared;
     for (const ReductionName reduction : {ReductionName::kSource, ReductionName::kOptimal}) {
       const Found found = explore(program, reduction);

@@ -45,7 +45,7 @@ TEST(Deepening, ABugOfFewStepsIsFoundInAShallowLevel) {
     return e.ending != Ending::kStuck;
   };
   const SearchResult result = deepen(in_both_orders(), setup);
-  EXPECT_EQ(result.bound, BoundHit::kStopped);
+  EXPECT_EQ(result.bound, Bound::kEnoughFound);
   EXPECT_GT(steps, 0u);
   EXPECT_LE(steps, 8u);
 }
@@ -60,7 +60,7 @@ TEST(Deepening, ALevelIsASearchWithThatBound) {
   };
   const SearchResult result = deepen(in_one_order(), setup);
   EXPECT_TRUE(result.is_too_long);
-  EXPECT_EQ(result.bound, BoundHit::kExecutions);
+  EXPECT_EQ(result.bound, Bound::kExecutions);
   EXPECT_EQ(result.executions, 400u);
   ASSERT_GE(result.depth_whole, 8u);
   EXPECT_GT(result.depth_tried, result.depth_whole);
@@ -69,7 +69,7 @@ TEST(Deepening, ALevelIsASearchWithThatBound) {
   bounded.bounds.depth_most = result.depth_whole;
   bounded.on_execution = [&](const Execution& e) { return within.insert(class_of(e.steps)), true; };
   ScriptProgram program = in_one_order();
-  EXPECT_EQ(search({&program}, bounded).bound, BoundHit::kDepth);
+  EXPECT_EQ(search({&program}, bounded).bound, Bound::kSteps);
   for (const std::string& its_class : within) EXPECT_TRUE(classes.contains(its_class)) << its_class;
 }
 
@@ -79,7 +79,7 @@ TEST(Deepening, EndsByItself) {
   p.steps_most = kStepsMost;
   p.scripts = {for_ever({locks(0), unlocks(0)}), for_ever({locks(1), unlocks(1)})};  // nothing to reverse
   const SearchResult result = deepen(p, {});
-  EXPECT_EQ(result.bound, BoundHit::kDepth);
+  EXPECT_EQ(result.bound, Bound::kSteps);
   // Deeper levels have executions that are too long.
   EXPECT_EQ(result.depth_whole, 768u);
   EXPECT_TRUE(result.rest.nodes.empty());
@@ -121,7 +121,7 @@ TEST(Deepening, WhatEndsIsSearchedOnce) {
   p.objects.push_back({object(PrimitiveId::kVariable, 2)});
   p.steps_most = kStepsMost;
   const SearchResult result = deepen(p, {});
-  EXPECT_EQ(result.bound, BoundHit::kNone);
+  EXPECT_EQ(result.bound, Bound::kNone);
   EXPECT_EQ(result.executions, 2u);
   EXPECT_FALSE(result.is_too_long);
 }

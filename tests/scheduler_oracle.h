@@ -36,7 +36,7 @@ struct Found {
 };
 
 // Timed waits that may be early only so often are all there is of a program of this kind: such a search is whole.
-inline bool is_all(BoundHit bound) { return bound == BoundHit::kNone || bound == BoundHit::kTimeouts; }
+inline bool is_all(Bound bound) { return bound == Bound::kNone || bound == Bound::kTimeouts; }
 
 // The order by its definition: what depends, and what follows from that.
 inline void check_order(const std::vector<Step>& steps) {
@@ -74,7 +74,7 @@ inline Found explore(ScriptProgram& program, ReductionName reduction, std::size_
   found.asleep = result.asleep;
   found.is_whole = is_all(result.bound);
   found.hit_timeouts = result.rest.hit_timeouts;
-  found.hit_depth = result.bound == BoundHit::kDepth;
+  found.hit_depth = result.bound == Bound::kSteps;
   return found;
 }
 

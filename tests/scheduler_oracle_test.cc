@@ -50,7 +50,7 @@ void check_preemptions(ScriptProgram& program, const EverySchedule& every, std::
       << preemptions_most << " preemptions, seed " << seed << "\n"
       << show(program);
   const bool is_left_out = result.executions < every.found().executions;
-  EXPECT_TRUE(is_left_out ? result.bound == BoundHit::kPreemptions : is_all(result.bound))
+  EXPECT_TRUE(is_left_out ? result.bound == Bound::kPreemptions : is_all(result.bound))
       << preemptions_most << " preemptions, seed " << seed << "\n"
       << show(program);
 }
@@ -94,7 +94,7 @@ void check_resume(ScriptProgram& program, const Found& all, bool has_files, std:
       found.asleep += result.asleep;
       found.hit_timeouts = result.rest.hit_timeouts;
       if (is_all(result.bound)) break;
-      ASSERT_EQ(result.bound, BoundHit::kExecutions) << "in parts, seed " << seed << "\n" << show(program);
+      ASSERT_EQ(result.bound, Bound::kExecutions) << "in parts, seed " << seed << "\n" << show(program);
       rest = result.rest;
       setup.rest = &rest;
     }

@@ -131,7 +131,7 @@ TEST(AddedPrimitive, ReductionsFindWhatTheUnreducedSearchFinds) {
   for_each_seed(300, [&](std::uint64_t seed) {
     const ScriptProgram program = make_program(seed);
     const Found all = explore(program, ReductionName::kNone);
-    if (all.result.bound != BoundHit::kNone) return true;
+    if (all.result.bound != Bound::kNone) return true;
     ++compared;
     for (const ReductionName reduction : {ReductionName::kSource, ReductionName::kOptimal}) {
       const Found found = explore(program, reduction);

@@ -138,7 +138,7 @@ Found explore(const ScriptProgram& program, ReductionName reduction, std::size_t
   const SearchResult result = search_with(program, setup, workers);
   EXPECT_FALSE(result.diverged);
   found.executions = result.executions;
-  found.is_whole = result.bound == BoundHit::kNone;
+  found.is_whole = result.bound == Bound::kNone;
   return found;
 }
 

@@ -61,23 +61,23 @@ void expect_equal(const Token& a, const Token& b) {
 
 ThreadToken thread_sample() {
   ThreadToken token;
-  token.crash.named = "queue";
-  token.crash.arguments = {"3", ""};
-  token.spurious_most = 1;
-  token.timeouts_most = 2;
-  token.policies = {{scheduler::PrimitiveId::kMutex, 1}};
+  token.plan.crash.named = "queue";
+  token.plan.crash.arguments = {"3", ""};
+  token.plan.spurious_most = 1;
+  token.plan.timeouts_most = 2;
+  token.plan.policies = {{scheduler::PrimitiveId::kMutex, 1}};
   using scheduler::runtime::Names;
-  token.actors = {{0, 0},
-                  {0, 1},
-                  {0, Names::kTimerOrdinal},
-                  {1, Names::kTimerOrdinal - 1},
-                  {1, Names::kStirOrdinal},
-                  {1, Names::kCancelOrdinal}};
+  token.schedule.actors = {{0, 0},
+                           {0, 1},
+                           {0, Names::kTimerOrdinal},
+                           {1, Names::kTimerOrdinal - 1},
+                           {1, Names::kStirOrdinal},
+                           {1, Names::kCancelOrdinal}};
   for (const std::uint32_t actor : {0u, 0u, 1u, 2u, 1u, 1u})
-    token.schedule.push_back(static_cast<scheduler::ActorId>(actor));
-  token.racy = {0x7fff'0000'1234, std::uint64_t{1} << 63 | 8};
-  token.crash.from_named = "disk";
-  token.crash.depth = 2;
+    token.schedule.steps.push_back(static_cast<scheduler::ActorId>(actor));
+  token.schedule.racy = {0x7fff'0000'1234, std::uint64_t{1} << 63 | 8};
+  token.plan.crash.from_named = "disk";
+  token.plan.crash.depth = 2;
   token.recovery = CrashReplay{0x0123456789abcdef, {0, 0, 0, 5, kCrashAgain, 1}};
   return token;
 }
@@ -240,11 +240,11 @@ TEST(ThreadToken, ThereAndBack) {
   const ThreadToken token = thread_sample();
   const auto again = read_thread_token(*decode(encode(token)));
   ASSERT_TRUE(again) << again.error().sentence;
-  EXPECT_EQ(again->crash.named, token.crash.named);
-  EXPECT_EQ(again->crash.arguments, token.crash.arguments);
-  EXPECT_EQ(again->policies, token.policies);
-  EXPECT_EQ(again->schedule, token.schedule);
-  EXPECT_EQ(again->racy, token.racy);
+  EXPECT_EQ(again->plan.crash.named, token.plan.crash.named);
+  EXPECT_EQ(again->plan.crash.arguments, token.plan.crash.arguments);
+  EXPECT_EQ(again->plan.policies, token.plan.policies);
+  EXPECT_EQ(again->schedule.steps, token.schedule.steps);
+  EXPECT_EQ(again->schedule.racy, token.schedule.racy);
   EXPECT_EQ(again->recovery->path, token.recovery->path);
   EXPECT_EQ(again->recovery->fingerprint, token.recovery->fingerprint);
   EXPECT_EQ(encode(*again), encode(token));

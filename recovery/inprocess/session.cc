@@ -187,6 +187,7 @@ tl::expected<void, Failure> Session::Impl::wait_for_execution() {
       if (*received) return {};
     }
     watch();
+    if (setup.is_late && setup.is_late()) return fail(Blame::kUser, "There was no time left.");
     if (limit_ns == 0 || now_ns() - begin < limit_ns) continue;
     header().execution = ExecutionKind::kOutOfTime;
     return {};

@@ -89,6 +89,9 @@ class Session {
     // Threads are scheduled by whoever owns these descriptors: main() is not run by this Session.
     int threads_control_fd = -1;
     int threads_names_fd = -1;
+    // Asked now and then while an answer is waited for. Once it says yes the session gives up, and is of no use any
+    // more; empty: never.
+    std::function<bool()> is_late;
   };
 
   // Runs main(). A program that failed is a success here: see execution().

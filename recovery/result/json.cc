@@ -167,7 +167,7 @@ Json counterexample_json(const Counterexample& example) {
   json["then"] = example.then ? finding_json(*example.then) : Json(nullptr);
   json["execution"] = example.execution;
   json["is_smallest"] = example.is_smallest;
-  json["replays"] = example.replays;
+  json["replays"] = example.was_run_again ? Json(example.replays) : Json(nullptr);
   json["path"] = example.path;
   json.update(to_json(example.story));
   return json;

@@ -10,11 +10,15 @@
 #include <variant>
 #include <vector>
 
+#include "persist/progress.h"
 #include "persist/recording.h"
 #include "recovery/result/story.h"
 #include "recovery/result/verdict.h"
 
 namespace crashcut::result {
+
+using persist::Fraction;
+using persist::Progress;
 
 // An option or a bound. `name` and `value` are for programs; `text`, if it is not empty, is for people.
 struct Setting {
@@ -61,6 +65,7 @@ struct Counterexample {
   std::string path{};           // the choices that lead there; "/" stands for another crash
   std::uint64_t execution = 0;  // the number of the execution, from 1; 0 if there is only one
   bool is_smallest = false;     // no event of its cut can be dropped
+  bool was_run_again = true;    // false: there was no time to
   bool replays = true;          // it failed in the same way when it was run again
 };
 
@@ -95,15 +100,6 @@ struct Counts {
   std::uint64_t operations = 0, events = 0;
 };
 
-// The part of the search that is done, 0 to 1: a guess, and two numbers that the truth is likely to lie between.
-struct Fraction {
-  double low = 0, likely = 0, high = 0;
-
-  Fraction() = default;
-  Fraction(double exactly) : low(exactly), likely(exactly), high(exactly) {}
-  Fraction(double from, double most_likely, double to) : low(from), likely(most_likely), high(to) {}
-};
-
 struct Result {
   Head head;
   std::vector<Setting> execution;  // facts on the recorded run
@@ -134,16 +130,5 @@ struct Result {
 
 // The same program under several models.
 Verdict worst_of(const std::vector<Result>& rows, std::size_t expected_count);
-
-// How far a search is.
-struct Progress {
-  double seconds = 0;
-  std::uint64_t executions = 0;
-  std::uint64_t recoveries = 0;
-  std::uint64_t violations = 0;
-  Fraction fraction{};
-  double seconds_left = -1;  // an estimate; below 0: what the fraction says
-  std::string part{};        // what the fraction is a part of, if that is not the whole search
-};
 
 }  // namespace crashcut::result

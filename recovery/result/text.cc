@@ -53,7 +53,7 @@ std::string not_run_text(const Result& result) {
 std::string units_text(const Result& result) {
   const Counts& counts = result.counts;
   const std::string recoveries = count_text(counts.recoveries, "recovery", "recoveries");
-  if (counts.executions == 0) return recoveries;
+  if (counts.executions == 0 && result.has_recoveries) return recoveries;
   const std::string executions = count_text(counts.executions, "execution", "executions");
   return result.has_recoveries ? fmt::format("{} and {}", executions, recoveries) : executions;
 }
@@ -186,7 +186,9 @@ std::string counterexample_text(const Counterexample& example, Detail detail) {
   text += story_text(example.story, detail);
   if (!example.is_smallest && !example.story.crashes.empty())
     text += "\n  The search did not end, so there may be a smaller cut that fails.\n";
-  if (!example.replays)
+  if (!example.was_run_again)
+    text += "\n  There was no time left to run it again.\n";
+  else if (!example.replays)
     text +=
         "\n  Run again, it came out differently: something that crashcut does not see decides what the program does.\n";
   return text;

@@ -3,6 +3,8 @@
 
 #include <string_view>
 
+#include "persist/bound.h"
+
 namespace crashcut::result {
 
 enum class Verdict {
@@ -15,25 +17,7 @@ std::string_view to_text(Verdict verdict);
 // 0, 1 or 3.
 int exit_code(Verdict verdict);
 
-enum class Bound {
-  kNone,
-  kRecoveries,
-  kExecutions,
-  kTime,
-  kTimeInProgram,
-  kInterrupt,
-  kNotRun,
-  kEnoughFound,
-  kNotDeterministic,
-  kProgramLimit,
-  kSteps,
-  kPreemptions,
-  kTimeouts,
-  kCutShort,
-  kNotRepeatable,
-  kWork,
-  kUnseenAtomics,
-};
+using persist::Bound;
 
 // For reports that programs read: "max_recoveries". Empty for kNone.
 std::string_view name_of(Bound bound);

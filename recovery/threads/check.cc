@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <memory>
 
 #include "recovery/inprocess/front_end.h"
@@ -10,7 +11,7 @@
 #include "recovery/threads/crashes.h"
 #include "recovery/threads/divergence.h"
 #include "recovery/threads/joint_program.h"
-#include "recovery/threads/main_result.h"
+#include "recovery/threads/replay.h"
 #include "recovery/threads/result.h"
 #include "recovery/threads/symbols.h"
 #include "scheduler/deepening.h"
@@ -18,14 +19,13 @@
 namespace crashcut::recovery {
 namespace {
 
+using result::Bound;
 using result::Failure;
 using scheduler::Execution;
 using scheduler::runtime::Details;
 using scheduler::runtime::FindingKind;
 using scheduler::runtime::NameTable;
 using scheduler::runtime::ToolError;
-
-using Clock = std::chrono::steady_clock;
 
 constexpr const char* kNotRepeatable =
     "The program is not repeatable: under the same schedule it did something else than before. Something that crashcut "
@@ -44,30 +44,11 @@ enum class Way {
   kRandom,  // schedules are not repeated at all
 };
 
-Failure failure_of(const ToolError& error) {
-  return {error.is_users_fault ? result::Blame::kUser : result::Blame::kTool, error.sentence};
-}
-
-std::vector<scheduler::ActorId> schedule_of(const Execution& execution) {
-  std::vector<scheduler::ActorId> schedule;
-  for (const scheduler::Step& step : execution.steps) schedule.push_back(step.actor);
-  return schedule;
-}
-
-bool is_same_finding(const Details& a, const Details& b) {
-  return a.race.has_value() == b.race.has_value() && a.kind == b.kind && a.number == b.number && a.actor == b.actor &&
-         a.text == b.text;
-}
-
-JointProgram::Setup replay_setup(const std::vector<std::uint64_t>& racy, bool is_loud) {
-  return {.is_loud = is_loud, .has_details = true, .racy_count = static_cast<std::uint32_t>(racy.size())};
-}
-
 class Checker {
  public:
   // `rest`: of an earlier search, to go on with; null: from the beginning.
-  Checker(const ThreadPlan& plan, const ThreadHooks& hooks, const ThreadRest* rest)
-      : plan_(plan), hooks_(hooks), before_(rest) {
+  Checker(const ThreadPlan& plan, const ThreadHooks& hooks, const persist::Deadline& deadline, const ThreadRest* rest)
+      : plan_(plan), hooks_(hooks), deadline_(deadline), before_(rest) {
     if (rest == nullptr) return;
     is_opaque_ = rest->is_opaque;
     is_instrumented_ = rest->is_instrumented;
@@ -87,12 +68,11 @@ class Checker {
         go_on_another_way(std::move(result));
         continue;
       }
-      if (!begins_again_) add_earlier_ways(result);
+      if (!begins_again_) result.search += earlier_;
       const bool is_done = result.verdict == result::Verdict::kViolation ||
-                           result.search.bound != scheduler::BoundHit::kPreemptions || preemptions_ == most;
+                           result.search.bound != Bound::kPreemptions || preemptions_ == most;
       if (!begins_again_ && is_done) return result;
       if (!begins_again_) ++preemptions_;
-      spent_s_ += result.search.seconds;
       result_ = {};
       executions_ = 0;
       forget_search();
@@ -107,40 +87,38 @@ class Checker {
     diverged_.reset();
     result_.is_instrumented = is_instrumented_;
     result_.races = racy_.size();
-    std::vector<std::unique_ptr<JointProgram>> programs;
-    std::vector<scheduler::Program*> workers;
-    for (std::uint32_t i = 0; i < plan_.jobs; ++i) {
-      programs.push_back(std::make_unique<JointProgram>(plan_, names_,
-                                                        JointProgram::Setup{.is_opaque = is_opaque_,
-                                                                            .has_digest = plan_.merges_logs,
-                                                                            .is_watching = true,
-                                                                            .racy_count = racy_count(),
-                                                                            .stop = hooks_.stop}));
-      workers.push_back(programs.back().get());
+    Programs programs;
+    try {
+      start(programs);
+    } catch (const scheduler::runtime::OutOfTime&) {
+      return stopped_before_it_began();
     }
+    std::vector<scheduler::Program*> workers;
+    for (const auto& program : programs) workers.push_back(program.get());
     result_.has_recover = programs[0]->session().has_recover();
     result_.is_resumed = before_ != nullptr;
-    began_ = Clock::now();
     scheduler::SearchSetup setup;
     setup.reduction = way_ == Way::kSource ? scheduler::ReductionName::kSource : plan_.reduction;
     // Foresight takes for granted that there are no data races; here they are looked for.
     setup.has_foresight = plan_.has_foresight && !is_instrumented_;
+    setup.seed = plan_.crash.seed;
     setup.bounds = plan_.bounds;
     setup.bounds.preemptions_most = preemptions_;
     const double share = way_ == Way::kSource ? 0.5 : 1;  // every order is to have its turn after it
-    double& time_s = setup.bounds.time_most_s;
-    if (time_s > 0) time_s = std::max((time_s - spent_s_) * share, 0.001);
+    setup.bounds.time_most_s = deadline_.seconds_left() * share;
     std::uint64_t& most = setup.bounds.executions_most;
     if (most > 0) most -= std::min(earlier_.executions, most - 1);
     setup.on_execution = [&](const Execution& execution) {
       begins_again_ = begins_again_ || learn(execution, programs);
-      return !begins_again_ && note(execution);
+      const bool is_to_go_on = !begins_again_ && note(execution);
+      if (!is_to_go_on) has_ended_ = true;
+      return is_to_go_on;
     };
     setup.on_progress = hooks_.on_progress;
-    setup.stop = hooks_.stop;
+    setup.stop = deadline_.stop();
     if (before_ != nullptr) setup.rest = &before_->sketch;
     if (go_on_crashing(*programs[0])) {
-      if (before_ == nullptr || !before_->sketch.nodes.empty()) {
+      if (before_ == nullptr || has_rest(before_->sketch)) {
         result_.search = scheduler::search_deepening(workers, setup);
       } else {
         result_.search.bound = scheduler::bound_of(result_.search.rest = before_->sketch);
@@ -148,6 +126,7 @@ class Checker {
     } else {
       result_.search.rest = before_->sketch;
     }
+    has_ended_ = false;
     result_.ignores_result = plan_.ignores_result;
     for (const auto& program : programs) {
       result_.ignores_result = result_.ignores_result || program->program().has_no_result();
@@ -161,7 +140,7 @@ class Checker {
     // What shows that atomic variables are not seen may be the first thing that does not follow its schedule.
     begins_again_ = begins_again_ || (result_.search.diverged && learn(result_.search.divergence, programs));
     if (begins_again_) return std::move(result_);
-    if (result_.search.bound != scheduler::BoundHit::kStopped && !result_.finding) compare_first(*programs[0]);
+    if (!was_stopped() && !result_.finding) compare_first(*programs[0]);
     if (result_.search.diverged)
       diverged_ = {result_.search.diverged_at, result_.search.expected, result_.search.divergence, true};
     if (diverged_ && race_) {
@@ -172,22 +151,63 @@ class Checker {
       note_divergence(*programs[0]);
     } else if (way_ == Way::kSource && !ends_with_finding()) {
       // It tried other orders, but not all of them.
-      if (result_.search.bound != scheduler::BoundHit::kStopped && !is_late()) next_way_ = Way::kAll;
-      if (result_.search.bound == scheduler::BoundHit::kNone)
-        result_.search.bound = scheduler::BoundHit::kNotRepeatable;
+      if (!was_stopped() && !is_late()) next_way_ = Way::kAll;
+      if (result_.search.bound == Bound::kNone) result_.search.bound = Bound::kNotRepeatable;
       result_.search.rest.nodes.clear();
     }
     if (next_way_) return std::move(result_);
     note_meeting();
-    const bool is_bounded = result_.has_met || result_.search.bound != scheduler::BoundHit::kNone ||
-                            result_.crash_bound != result::Bound::kNone;
+    judge();
+    note_rest();
+    return std::move(result_);
+  }
+
+  using Programs = std::vector<std::unique_ptr<JointProgram>>;
+
+  // One a worker. Throws ToolError.
+  void start(Programs& programs) {
+    const JointProgram::Setup setup{
+        .is_opaque = is_opaque_,
+        .has_digest = plan_.merges_logs,
+        .is_watching = true,
+        .racy_count = racy_count(),
+        .is_late = [this] { return has_ended_ || deadline_.is_over(); },
+    };
+    for (std::uint32_t i = 0; i < plan_.jobs; ++i)
+      programs.push_back(std::make_unique<JointProgram>(plan_, names_, setup));
+  }
+
+  // The program did not even come to main(): all is still to do.
+  ThreadResult stopped_before_it_began() {
+    result_.is_resumed = before_ != nullptr;
+    result_.search.bound = deadline_.hit();
+    result_.search.fraction = 0;
+    if (before_ != nullptr) {
+      result_.search.rest = before_->sketch;
+      unexplored_crashes_ = before_->unexplored_crashes;
+    } else {
+      result_.search.rest.is_unbegun = true;
+    }
+    judge();
+    note_rest();
+    return std::move(result_);
+  }
+
+  static bool has_rest(const scheduler::TreeSketch& sketch) { return sketch.is_unbegun || !sketch.nodes.empty(); }
+
+  // By a signal, or since enough was found.
+  bool was_stopped() const {
+    return result_.search.bound == Bound::kInterrupt || result_.search.bound == Bound::kEnoughFound;
+  }
+
+  void judge() {
+    const bool is_bounded =
+        result_.has_met || result_.search.bound != Bound::kNone || result_.crash_bound != Bound::kNone;
     const bool is_violated =
         result_.finding || result_.tally.violations > 0 || (before_ != nullptr && before_->violations > 0);
     result_.verdict = is_violated  ? result::Verdict::kViolation
                       : is_bounded ? result::Verdict::kBounded
                                    : result::Verdict::kVerified;
-    note_rest();
-    return std::move(result_);
   }
 
   // Where atomic variables are not seen, every order of the calls is not every order.
@@ -209,25 +229,14 @@ class Checker {
     request.prefix = schedule_of(*first_);
     request.ends_with_prefix = true;
     const Execution again = program.run(request);
-    if (again.ending != scheduler::Ending::kStopped) compare(*first_, again);
+    if (again.ending != scheduler::Ending::kStopped) diverged_ = compare(*first_, again);
   }
 
-  void compare(const Execution& expected, const Execution& found) {
-    const auto step = first_difference(expected, found);
-    if (!step) return;
-    diverged_ = {*step, std::nullopt, found, false};
-    if (*step < expected.steps.size()) diverged_->expected = expected.steps[*step];
-  }
-
-  bool ends_with_finding() const { return result_.finding && !plan_.goes_on; }
+  bool ends_with_finding() const { return result_.finding && !plan_.continue_after_violation; }
 
   bool is_late() const {
-    if (hooks_.stop != nullptr && hooks_.stop->load()) return true;
-    if (plan_.bounds.time_most_s > 0 &&
-        spent_s_ + std::chrono::duration<double>(Clock::now() - began_).count() >= plan_.bounds.time_most_s)
-      return true;
-    return plan_.bounds.executions_most != 0 &&
-           earlier_.executions + result_.search.executions >= plan_.bounds.executions_most;
+    return deadline_.is_over() || (plan_.bounds.executions_most != 0 &&
+                                   earlier_.executions + result_.search.executions >= plan_.bounds.executions_most);
   }
 
   // The program did something else than before: says what, and goes on another way. What was found is kept.
@@ -236,7 +245,9 @@ class Checker {
     const Execution& found = diverged_->found;
     is_by_order_ =
         is_by_order_ && diverged_->is_foreseen && first_ && repeats(program, *first_) && repeats(program, found);
-    if (result_.not_repeatable.empty()) result_.not_repeatable = describe(program, *diverged_);
+    if (result_.not_repeatable.empty())
+      result_.not_repeatable =
+          describe(plan_, *diverged_, is_by_order_, names_, program, [this] { return deadline_.is_past_telling(); });
     // What came instead was run to its end, and is judged like any other.
     if (result_.search.diverged && found.ending != scheduler::Ending::kDiverged &&
         found.ending != scheduler::Ending::kCutShort) {
@@ -244,7 +255,7 @@ class Checker {
       result_.search.transitions += found.steps.size();
       note(found);
     }
-    result_.search.bound = scheduler::BoundHit::kNotRepeatable;
+    result_.search.bound = Bound::kNotRepeatable;
     const std::uint64_t unstirred_waits = result_.search.rest.unstirred_waits;
     result_.search.rest = {};
     result_.search.rest.unstirred_waits = unstirred_waits;
@@ -258,22 +269,6 @@ class Checker {
     } else {
       run_by_chance(program);
     }
-  }
-
-  // Whether the schedule, run again, leads to the same. Then the program is repeatable, and what was foreseen was
-  // wrong: threads meet in variables that are not seen, and an order that should make no difference makes one.
-  bool repeats(JointProgram& program, const Execution& found) const {
-    constexpr int kTimes = 3;
-    for (int i = 0; i < kTimes; ++i) {
-      scheduler::RunRequest request;
-      request.prefix = schedule_of(found);
-      request.ends_with_prefix = true;
-      const Execution again = program.run(request);
-      const bool is_cut = found.ending == scheduler::Ending::kDiverged;
-      const auto step = first_difference(found, again);
-      if (step && !(is_cut && *step == found.steps.size())) return false;
-    }
-    return true;
   }
 
   void run_by_chance(JointProgram& program) {
@@ -290,77 +285,24 @@ class Checker {
       result_.search.transitions += execution.steps.size();
       if (!note(execution)) break;
     }
-    result_.search.seconds = std::chrono::duration<double>(Clock::now() - began_).count();
-  }
-
-  struct Diverged {
-    std::size_t step;
-    std::optional<scheduler::Step> expected;
-    Execution found;
-    bool is_foreseen;  // from executions under other schedules
-  };
-  // An execution tells addresses and callers only if it is asked to, so the schedule is run again: in a new process,
-  // where it may do the same again, and in one of the search's, where it may do something else again.
-  std::string describe(JointProgram& program, const Diverged& diverged) {
-    ThreadFinding found;
-    found.execution = diverged.found;
-    found.actors = names_.actors();
-    scheduler::RunRequest request;
-    request.prefix = schedule_of(diverged.found);
-    request.ends_with_prefix = true;
-    if (const auto* details = dynamic_cast<const Details*>(diverged.found.note.get())) found.details = *details;
-    auto addresses = found.details.addresses;
-    const auto add_addresses = [&](const Details& details) {
-      addresses.insert(addresses.end(), details.addresses.begin(), details.addresses.end());
-    };
-    try {
-      // The table of names is the search's, so that the same objects have the same numbers.
-      JointProgram again(plan_, names_, replay_setup(racy_, false));
-      const Execution execution = again.run(request);
-      if (const auto* details = dynamic_cast<const Details*>(execution.note.get())) found.details = *details;
-      found.details.pending_callers.clear();
-      if (const auto same = first_difference(diverged.found, execution)) {
-        found.details.callers.resize(std::min(found.details.callers.size(), *same));
-        found.details.texts.resize(std::min(found.details.texts.size(), *same));
-      }
-      add_addresses(found.details);
-      const Execution other = program.run(request);
-      if (const auto* details = dynamic_cast<const Details*>(other.note.get())) add_addresses(*details);
-    } catch (const ToolError&) {
-      // The text then has fewer names.
-    }
-    found.details.addresses = std::move(addresses);
-    return divergence_text(plan_, diverged.step, diverged.expected, found, is_by_order_);
+    result_.search.seconds = deadline_.seconds() - earlier_.seconds;
   }
 
   // What was found and counted stays; the search begins anew.
   void go_on_another_way(ThreadResult result) {
     way_ = *next_way_;
     if (way_ == Way::kAll) is_opaque_ = true;
-    earlier_.executions += result.search.executions;
-    earlier_.asleep += result.search.asleep;
-    earlier_.foreseen += result.search.foreseen;
-    earlier_.transitions += result.search.transitions;
-    earlier_.seconds += result.search.seconds;
-    spent_s_ += result.search.seconds;
+    earlier_ += result.search;
     result_ = std::move(result);
     result_.search = {};
-    result_.crash_bound = result::Bound::kNone;
+    result_.crash_bound = Bound::kNone;
     forget_search();
-  }
-
-  void add_earlier_ways(ThreadResult& result) const {
-    result.search.executions += earlier_.executions;
-    result.search.asleep += earlier_.asleep;
-    result.search.foreseen += earlier_.foreseen;
-    result.search.transitions += earlier_.transitions;
-    result.search.seconds += earlier_.seconds;
   }
 
   void forget_search() {
     first_.reset();
     before_ = nullptr;
-    uncrashed_.clear();
+    unexplored_crashes_.clear();
     crashes_.reset();
   }
 
@@ -368,50 +310,45 @@ class Checker {
   void note_rest() {
     scheduler::SearchResult& search = result_.search;
     if (before_ != nullptr) {
-      search.executions += before_->executions;
+      search += before_->counts;
       result_.violations += before_->violations;
       result_.assumed_away += before_->assumed_away;
-      search.asleep += before_->asleep;
-      search.foreseen += before_->foreseen;
-      search.transitions += before_->transitions;
-      search.seconds += before_->seconds;
     }
-    const bool ends_with_finding = result_.verdict == result::Verdict::kViolation && !plan_.goes_on;
-    if (ends_with_finding || (search.rest.nodes.empty() && uncrashed_.empty())) return;
-    result_.rest = ThreadRest{search.rest,        names_.actors(),      racy_,           is_opaque_,
-                              is_instrumented_,   plan_.ignores_result, result_.has_met, preemptions_,
-                              search.executions,  search.asleep,        search.foreseen, search.transitions,
-                              result_.violations, result_.assumed_away, search.seconds,  uncrashed_};
+    const bool ends_with_finding = result_.verdict == result::Verdict::kViolation && !plan_.continue_after_violation;
+    if (ends_with_finding || (!has_rest(search.rest) && unexplored_crashes_.empty())) return;
+    result_.rest = ThreadRest{search.rest,          names_.actors(),    racy_,        is_opaque_, is_instrumented_,
+                              plan_.ignores_result, result_.has_met,    preemptions_, search,     result_.violations,
+                              result_.assumed_away, unexplored_crashes_};
   }
 
   // The execution in whose recoveries the earlier search was stopped. False where this one is to end there too.
   bool go_on_crashing(JointProgram& program) {
-    if (before_ == nullptr || before_->uncrashed.empty()) return true;
+    if (before_ == nullptr || before_->unexplored_crashes.empty()) return true;
     scheduler::RunRequest request;
-    request.prefix = before_->uncrashed;
+    request.prefix = before_->unexplored_crashes;
     request.ends_with_prefix = true;
     const Execution execution = program.run(request);
     if (execution.ending == scheduler::Ending::kStopped) {
-      result_.crash_bound = result::Bound::kInterrupt;
-      uncrashed_ = before_->uncrashed;
+      result_.crash_bound = deadline_.hit();
+      unexplored_crashes_ = before_->unexplored_crashes;
       return false;
     }
-    if (execution.steps.size() != before_->uncrashed.size()) throw ToolError{true, kNotRepeatable};
+    if (execution.steps.size() != before_->unexplored_crashes.size()) throw ToolError{true, kNotRepeatable};
     return crash(execution);
   }
 
   // Whether the search must begin again.
-  bool learn(const Execution& execution, const std::vector<std::unique_ptr<JointProgram>>& programs) {
+  bool learn(const Execution& execution, const Programs& programs) {
     const auto is_instrumented = [](const auto& program) { return program->program().is_instrumented(); };
     if (!is_instrumented_ && std::any_of(programs.begin(), programs.end(), is_instrumented))
       return is_instrumented_ = true;
     // A futex shows that threads meet in atomic variables, and so does a thread that runs on until another has taken a
     // step. Where these are not seen, what looked independent may not be.
     if (!is_opaque_ && std::any_of(execution.steps.begin(), execution.steps.end(), is_opaque)) return is_opaque_ = true;
-    if (!plan_.goes_on || names_.racy().size() == racy_.size()) return false;
+    if (!plan_.continue_after_violation || names_.racy().size() == racy_.size()) return false;
     if (const auto* details = dynamic_cast<const Details*>(execution.note.get()); !race_ && details != nullptr) {
-      race_ = ThreadFinding{execution, *details, names_.actors(),     executions_ + 1, false, racy_,
-                            {},        0,        plan_.ignores_result};
+      race_ = finding_of(execution, *details);
+      ++race_->number;
     }
     racy_ = names_.racy();
     return true;
@@ -425,7 +362,8 @@ class Checker {
   // Threads that go round for good may be meant to, and another schedule may show what is not. So a livelock does not
   // end the search at once.
   bool is_livelock_known() const {
-    return !plan_.goes_on && result_.finding && result_.finding->details.kind == FindingKind::kLivelock;
+    return !plan_.continue_after_violation && result_.finding &&
+           result_.finding->details.kind == FindingKind::kLivelock;
   }
 
   bool note_finding(const Execution& execution) {
@@ -447,25 +385,18 @@ class Checker {
                             execution.steps.size() < result_.finding->execution.steps.size());
     constexpr std::uint64_t kLookOn = 1000;
     if (!result_.finding) look_until_ = executions_ + kLookOn;
-    const ThreadFinding found{execution, *details, names_.actors(),     executions_, false, racy_,
-                              {},        0,        plan_.ignores_result};
+    const ThreadFinding found = finding_of(execution, *details);
     if (is_better) result_.finding = found;
     for (const std::string& text : finding_texts(found)) note_kind(found, text);
     if (is_livelock_known()) return true;
-    if (!plan_.goes_on) return false;
+    if (!plan_.continue_after_violation) return false;
     // Who hangs is switched off, too: what it wrote up to there is crashed like all else.
     return !result_.has_recover || execution.ending == scheduler::Ending::kCutShort || crash(execution);
   }
 
-  double seconds_left() const {
-    if (plan_.bounds.time_most_s <= 0) return 0;
-    const double used = std::chrono::duration<double>(Clock::now() - began_).count();
-    return std::max(plan_.bounds.time_most_s - used, 0.001);
-  }
-
   search::Hooks crash_hooks() {
     search::Hooks hooks;
-    hooks.is_interrupted = [this] { return hooks_.stop != nullptr && hooks_.stop->load(); };
+    hooks.is_interrupted = [this] { return deadline_.is_over(); };
     return hooks;
   }
 
@@ -473,32 +404,40 @@ class Checker {
   bool crash(const Execution& execution) {
     const std::uint64_t most = plan_.crash.max_recoveries;
     if (most != 0 && result_.tally.recoveries >= most) {
-      result_.crash_bound = result::Bound::kRecoveries;
-      uncrashed_ = schedule_of(execution);
+      result_.crash_bound = Bound::kRecoveries;
+      unexplored_crashes_ = schedule_of(execution);
       return false;
     }
     if (!crashes_)
-      crashes_.emplace(plan_, names_, JointProgram::Setup{.is_opaque = is_opaque_, .racy_count = racy_count()},
+      crashes_.emplace(plan_, names_,
+                       JointProgram::Setup{.is_opaque = is_opaque_,
+                                           .racy_count = racy_count(),
+                                           .is_late = [this] { return deadline_.is_past_telling(); }},
                        crash_hooks());
     std::optional<search::Found> found;
     try {
-      found = crashes_->explore(execution, most == 0 ? 0 : most - result_.tally.recoveries, seconds_left());
+      found = crashes_->explore(execution, most == 0 ? 0 : most - result_.tally.recoveries, deadline_.seconds_left());
+    } catch (const scheduler::runtime::OutOfTime&) {
+      result_.crash_bound = deadline_.hit();
+      unexplored_crashes_ = schedule_of(execution);
+      return false;
     } catch (const NotRepeatable& error) {
       // Under random schedules none may be repeatable: then it stays without its crashes.
       if (way_ == Way::kRandom) return true;
-      compare(error.expected, error.found);
+      diverged_ = compare(error.expected, error.found);
       return false;
     }
     if (!found) return true;
     result_.tally.add(found->tally);
-    const result::Bound bound = found->result.bound;
+    const Bound bound = found->result.bound;
     const bool is_violation = found->result.verdict == result::Verdict::kViolation;
-    if (bound != result::Bound::kNone) {
-      result_.crash_bound = bound;
-      uncrashed_ = schedule_of(execution);
+    if (bound != Bound::kNone) {
+      // An end by time is an interruption there, too.
+      result_.crash_bound = bound == Bound::kInterrupt ? deadline_.hit() : bound;
+      unexplored_crashes_ = schedule_of(execution);
     }
     if (is_violation) note_crash(execution, *found);
-    return bound == result::Bound::kNone && (!is_violation || plan_.goes_on);
+    return bound == Bound::kNone && (!is_violation || plan_.continue_after_violation);
   }
 
   void note_crash(const Execution& execution, const search::Found& found) {
@@ -511,19 +450,24 @@ class Checker {
                            (result_.finding->crash && execution.steps.size() < result_.finding->execution.steps.size());
     Details details;
     if (const auto* known = dynamic_cast<const Details*>(execution.note.get())) details = *known;
-    ThreadFinding crash{execution,
-                        details,
-                        names_.actors(),
-                        executions_,
-                        false,
-                        racy_,
-                        found.result.counterexample,
-                        found.fingerprint,
-                        plan_.ignores_result,
-                        is_instrumented_ && plan_.reduction != scheduler::ReductionName::kNone};
+    ThreadFinding crash = finding_of(execution, details);
+    crash.crash = found.result.counterexample;
     crash.crash_path = found.path;
+    crash.fingerprint = found.fingerprint;
+    crash.is_loosened = is_instrumented_ && plan_.reduction != scheduler::ReductionName::kNone;
     note_kind(crash, finding_text(crash));
     if (is_better) result_.finding = crash;
+  }
+
+  ThreadFinding finding_of(const Execution& execution, const Details& details) const {
+    ThreadFinding finding;
+    finding.execution = execution;
+    finding.details = details;
+    finding.actors = names_.actors();
+    finding.number = executions_;
+    finding.racy = racy_;
+    finding.ignores_result = plan_.ignores_result;
+    return finding;
   }
 
   void note_kind(const ThreadFinding& found, const std::string& text) {
@@ -543,17 +487,12 @@ class Checker {
 
   static bool is_opaque(const scheduler::Step& step) { return step.operation.is_opaque(); }
 
-  struct Counts {
-    std::uint64_t executions = 0, asleep = 0, foreseen = 0, transitions = 0;
-    double seconds = 0;
-  };
-
   const ThreadPlan& plan_;
   const ThreadHooks& hooks_;
+  const persist::Deadline& deadline_;
   const ThreadRest* before_;
-  std::vector<scheduler::ActorId> uncrashed_;  // ThreadRest
+  std::vector<scheduler::ActorId> unexplored_crashes_;  // ThreadRest
   std::uint32_t preemptions_ = scheduler::kNoPreemptionBound;
-  double spent_s_ = 0;  // in rounds before this one
   bool begins_again_ = false, is_opaque_ = false, is_instrumented_ = false;
   std::vector<std::uint64_t> racy_;
   NameTable names_;
@@ -561,185 +500,45 @@ class Checker {
   Way way_ = Way::kAsked;
   std::optional<Way> next_way_;
   std::optional<Diverged> diverged_;
-  Counts earlier_;           // of searches that went another way
-  bool is_by_order_ = true;  // all that diverged did so by an order that should make no difference
+  scheduler::SearchCounts earlier_;  // of searches that went another way
+  bool is_by_order_ = true;          // all that diverged did so by an order that should make no difference
   std::uint64_t executions_ = 0, look_until_ = 0;
   std::optional<Execution> first_;
   std::optional<Crashes> crashes_;
-  std::optional<ThreadFinding> race_;  // the first, where the search began again to follow it
-  Clock::time_point began_;
+  std::optional<ThreadFinding> race_;   // the first, where the search began again to follow it
+  std::atomic<bool> has_ended_{false};  // the search is over: what other workers still run is of no use
 };
 
 }  // namespace
 
-// A data race ended the execution: what comes of it if the program goes on, as far as it can be followed.
-static void follow_race(const ThreadPlan& plan, ThreadFinding& finding) try {
-  NameTable names;
-  names.set_actors(finding.actors);
-  ThreadPlan impatient = plan;
-  impatient.step_limit_s = std::min(plan.step_limit_s, 1.0);  // a thread that hangs then is no news
-  JointProgram program(impatient, names, {.has_details = true});
-  scheduler::RunRequest request;
-  request.prefix = schedule_of(finding.execution);
-  request.goes_on_after_race = true;
-  request.turn_most = scheduler::kTurn;
-  const Execution execution = program.run(request);
-  const auto* details = dynamic_cast<const Details*>(execution.note.get());
-  const bool has_failed = details != nullptr && details->race && details->kind != FindingKind::kRace &&
-                          details->kind != FindingKind::kNoProgress;
-  if (!has_failed || execution.ending == scheduler::Ending::kDiverged ||
-      execution.ending == scheduler::Ending::kTooLong)
-    return;
-  finding.execution = execution;
-  finding.details = *details;
-  finding.actors = names.actors();
-} catch (const ToolError&) {
-}
-
-// Runs what was found once more.
-static void replay_finding(const ThreadPlan& plan, ThreadFinding& finding) {
-  const std::vector<scheduler::ActorId> schedule = schedule_of(finding.execution);
-  if (finding.crash) {
-    const auto again =
-        replay_crash(plan, finding.actors, finding.racy, schedule, {finding.fingerprint, finding.crash_path}, false);
-    const auto failure_of = [](const ThreadFinding& found) {
-      const result::Finding& failure = found.crash->finding;
-      return std::tie(failure.kind, failure.code, failure.message);
-    };
-    finding.replays = again && failure_of(*again) == failure_of(finding);
-    if (again) finding.details = again->details;  // in words, too
-  } else {
-    const auto again = replay_threads(plan, finding.actors, finding.racy, schedule, false);
-    finding.replays = again && is_same_finding(again->details, finding.details);
-    if (finding.replays) finding.details = again->details;
-  }
-}
-
-// A finding that is no more than what main() returned, where that means nothing: main() is declared to return nothing,
-// or returns something else under the same schedule.
-static bool is_meaningless_result(const ThreadPlan& plan, ThreadFinding finding) {
-  if (finding.crash || finding.details.kind != FindingKind::kExitCode || !finding.details.is_result) return false;
-  if (has_no_result(plan.executable, finding.details.main_at - finding.details.program_base)) return true;
-  replay_finding(plan, finding);
-  return !finding.replays;
-}
-
 tl::expected<ThreadResult, Failure> check_threads(const ThreadPlan& asked, const ThreadHooks& hooks,
                                                   const ThreadRest* rest) try {
+  const persist::Deadline none;
+  const persist::Deadline& deadline = hooks.deadline != nullptr ? *hooks.deadline : none;
+  const auto is_late = [&] { return deadline.is_past_telling(); };
   ThreadPlan plan = asked;
   if (rest != nullptr) plan.ignores_result = rest->ignores_result;
-  ThreadResult result = Checker(plan, hooks, rest).run();
-  const auto is_meaningless = [&](const ThreadResult::Kind& kind) { return is_meaningless_result(plan, kind.finding); };
+  ThreadResult result = Checker(plan, hooks, deadline, rest).run();
+  const auto is_meaningless = [&](const ThreadResult::Kind& kind) {
+    return is_meaningless_result(plan, is_late, kind.finding);
+  };
   if (!plan.ignores_result && std::any_of(result.kinds.begin(), result.kinds.end(), is_meaningless)) {
     plan.ignores_result = true;
-    if (plan.bounds.time_most_s > 0)
-      plan.bounds.time_most_s = std::max(plan.bounds.time_most_s - result.search.seconds, 0.001);
-    result = Checker(plan, hooks, rest).run();
+    result = Checker(plan, hooks, deadline, rest).run();
   }
   if (result.finding) {
     ThreadFinding& finding = *result.finding;
-    if (!plan.goes_on && !finding.crash && finding.execution.ending == scheduler::Ending::kCutShort &&
+    if (!plan.continue_after_violation && !finding.crash && finding.execution.ending == scheduler::Ending::kCutShort &&
         finding.details.kind == FindingKind::kRace) {
-      follow_race(plan, finding);
+      follow_race(plan, is_late, finding);
       result.kinds.clear();
       for (const std::string& text : finding_texts(finding)) result.kinds.push_back({text, finding, 1});
     }
-    replay_finding(plan, finding);
+    replay_finding(plan, is_late, finding);
   }
   return result;
 } catch (const ToolError& error) {
-  return tl::unexpected(failure_of(error));
-}
-
-namespace {
-
-tl::expected<ThreadFinding, Failure> replay_schedule(JointProgram& program, const NameTable& names,
-                                                     const std::vector<scheduler::ActorId>& schedule) {
-  scheduler::RunRequest request;
-  request.prefix = schedule;
-  request.ends_with_prefix = true;
-  ThreadFinding finding;
-  finding.execution = program.run(request);
-  finding.details = dynamic_cast<const Details&>(*finding.execution.note);
-  finding.actors = names.actors();
-  finding.racy = names.racy();
-  if (finding.execution.ending == scheduler::Ending::kDiverged) {
-    return tl::unexpected(Failure{
-        result::Blame::kUser,
-        fmt::format("The replay diverged at step {}: the program did something else than when the token was made.",
-                    finding.execution.steps.size() + 1)});
-  }
-  return finding;
-}
-
-}  // namespace
-
-tl::expected<ThreadFinding, Failure> replay_threads(const ThreadPlan& plan,
-                                                    const std::vector<scheduler::runtime::ActorName>& actors,
-                                                    const std::vector<std::uint64_t>& racy,
-                                                    const std::vector<scheduler::ActorId>& schedule, bool is_loud) try {
-  NameTable names;
-  names.set_actors(actors);
-  names.set_racy(racy);
-  JointProgram program(plan, names, replay_setup(racy, is_loud));
-  return replay_schedule(program, names, schedule);
-} catch (const ToolError& error) {
-  return tl::unexpected(failure_of(error));
-}
-
-tl::expected<ThreadFinding, Failure> replay_crash(const ThreadPlan& plan,
-                                                  const std::vector<scheduler::runtime::ActorName>& actors,
-                                                  const std::vector<std::uint64_t>& racy,
-                                                  const std::vector<scheduler::ActorId>& schedule,
-                                                  const CrashReplay& crash, bool is_loud) try {
-  NameTable names;
-  names.set_actors(actors);
-  names.set_racy(racy);
-  JointProgram program(plan, names, replay_setup(racy, is_loud));
-  auto finding = replay_schedule(program, names, schedule);
-  if (!finding) return finding;
-  program.session().read_execution();
-  finding->fingerprint = program.session().execution().fingerprint;
-  if (finding->fingerprint != crash.fingerprint) {
-    return tl::unexpected(Failure{result::Blame::kUser,
-                                  "The program wrote other things than when the token was made: it has changed since, "
-                                  "or it depends on something outside the model. Run crashcut threads again."});
-  }
-  result::Token token = token_of("threads", plan.crash);
-  token.fingerprint = crash.fingerprint;
-  token.path = crash.path;
-  inprocess::ProgramFrontEnd front_end(program.session(), token);
-  auto replayed = search::replay(front_end, token, 0);
-  if (!replayed) return tl::unexpected(replayed.error());
-  finding->crash = std::move(replayed->told);
-  finding->crash_path = crash.path;
-  finding->is_crash_violation = replayed->is_violation;
-  finding->is_loosened = program.program().is_instrumented() && plan.reduction != scheduler::ReductionName::kNone;
-  return finding;
-} catch (const ToolError& error) {
-  return tl::unexpected(failure_of(error));
-}
-
-tl::expected<void, Failure> hold_threads(const ThreadPlan& plan,
-                                         const std::vector<scheduler::runtime::ActorName>& actors,
-                                         const std::vector<std::uint64_t>& racy,
-                                         const std::vector<scheduler::ActorId>& schedule, std::uint32_t step,
-                                         const std::function<void(int process)>& on_held) try {
-  NameTable names;
-  names.set_actors(actors);
-  names.set_racy(racy);
-  JointProgram::Setup setup = replay_setup(racy, true);
-  setup.stop_at_step = step;
-  JointProgram program(plan, names, setup);
-  scheduler::RunRequest request;
-  request.prefix = schedule;
-  const int process = program.run_held(request);
-  if (process == 0)
-    return tl::unexpected(Failure{result::Blame::kUser, fmt::format("The program did not come to step {}.", step)});
-  on_held(process);
-  return {};
-} catch (const ToolError& error) {
-  return tl::unexpected(failure_of(error));
+  return tl::unexpected(Failure{error.is_users_fault ? result::Blame::kUser : result::Blame::kTool, error.sentence});
 }
 
 }  // namespace crashcut::recovery

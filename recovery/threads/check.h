@@ -2,7 +2,6 @@
 // was found. What crashcut threads does.
 #pragma once
 
-#include <atomic>
 #include <functional>
 #include <optional>
 #include <string>
@@ -30,19 +29,28 @@ struct ThreadPlan {
   std::uint32_t timeouts_most = 2;
   std::vector<std::pair<scheduler::PrimitiveId, std::int64_t>> policies;
   double step_limit_s = 10;
-  bool goes_on = false;         // after a violation
+  bool continue_after_violation = false;
   bool is_strict_exit = false;  // threads that are left when the process ends are a violation
   bool ignores_result = false;  // what main() returns is not judged
   Plan crash;                   // its files: model, starting state, crashes in a row, seed, bound on recoveries
   bool merges_logs = true;      // recoveries that would be those of an earlier execution are not run
 };
 
-// A violation: the execution, with what it takes to run it again.
+// What it takes to run an execution again.
+struct Schedule {
+  std::vector<scheduler::runtime::ActorName> actors;
+  std::vector<std::uint64_t> racy;        // places where accesses are operations
+  std::vector<scheduler::ActorId> steps;  // who takes them
+};
+std::vector<scheduler::ActorId> schedule_of(const scheduler::Execution& execution);
+
+// A violation.
 struct ThreadFinding {
   scheduler::Execution execution;
   scheduler::runtime::Details details;
   std::vector<scheduler::runtime::ActorName> actors;
-  std::uint64_t number = 0;             // the how-manieth execution
+  std::uint64_t number = 0;             // of the execution, from 1
+  bool was_run_again = false;           // false: not yet, or there was no time
   bool replays = false;                 // it did the same when it was run again
   std::vector<std::uint64_t> racy;      // places where accesses are operations
   std::optional<result::Counterexample> crash;  // the execution itself went well: what a recovery found after it
@@ -53,16 +61,16 @@ struct ThreadFinding {
   bool is_crash_violation = true;           // of a replay: the recovery failed again
 };
 
-// What a search that was stopped has still to do, what it had learned and counted. rest.h makes a token of it.
+// What a search that was stopped has still to do, what it had learned and counted. rest.h makes a text of it.
 struct ThreadRest {
   scheduler::TreeSketch sketch;
   std::vector<scheduler::runtime::ActorName> actors;
   std::vector<std::uint64_t> racy;
   bool is_opaque = false, is_instrumented = false, ignores_result = false, has_met = false;
   std::uint32_t preemptions = scheduler::kNoPreemptionBound;  // of the round in which it was stopped
-  std::uint64_t executions = 0, asleep = 0, foreseen = 0, transitions = 0, violations = 0, assumed_away = 0;
-  double seconds = 0;
-  std::vector<scheduler::ActorId> uncrashed;  // the last execution, where not all of its recoveries were run
+  scheduler::SearchCounts counts;
+  std::uint64_t violations = 0, assumed_away = 0;
+  std::vector<scheduler::ActorId> unexplored_crashes;  // of this execution not all recoveries were run
 };
 
 struct ThreadResult {
@@ -102,36 +110,11 @@ struct ThreadResult {
 };
 
 struct ThreadHooks {
-  std::function<void(const scheduler::Progress&)> on_progress;
-  const std::atomic<bool>* stop = nullptr;
+  std::function<void(const result::Progress&)> on_progress;
+  const persist::Deadline* deadline = nullptr;  // none: all time there is
 };
 
 tl::expected<ThreadResult, result::Failure> check_threads(const ThreadPlan& plan, const ThreadHooks& hooks = {},
                                                           const ThreadRest* rest = nullptr);
-
-// One schedule again. An error where the program does something else.
-tl::expected<ThreadFinding, result::Failure> replay_threads(const ThreadPlan& plan,
-                                                            const std::vector<scheduler::runtime::ActorName>& actors,
-                                                            const std::vector<std::uint64_t>& racy,
-                                                            const std::vector<scheduler::ActorId>& schedule,
-                                                            bool is_loud);
-// The same, and then one recovery of what it wrote; an error also where it wrote other things.
-struct CrashReplay {
-  std::uint64_t fingerprint;
-  std::vector<std::uint32_t> path;
-};
-tl::expected<ThreadFinding, result::Failure> replay_crash(const ThreadPlan& plan,
-                                                          const std::vector<scheduler::runtime::ActorName>& actors,
-                                                          const std::vector<std::uint64_t>& racy,
-                                                          const std::vector<scheduler::ActorId>& schedule,
-                                                          const CrashReplay& crash, bool is_loud);
-
-// The same up to a step, where the program waits for a debugger: on_held gets its process, which is gone when that
-// returns.
-tl::expected<void, result::Failure> hold_threads(const ThreadPlan& plan,
-                                                 const std::vector<scheduler::runtime::ActorName>& actors,
-                                                 const std::vector<std::uint64_t>& racy,
-                                                 const std::vector<scheduler::ActorId>& schedule, std::uint32_t step,
-                                                 const std::function<void(int process)>& on_held);
 
 }  // namespace crashcut::recovery

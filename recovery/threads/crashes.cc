@@ -18,6 +18,7 @@ scheduler::Execution run_again(JointProgram& program, const scheduler::Execution
   for (const scheduler::Step& step : execution.steps) request.prefix.push_back(step.actor);
   request.ends_with_prefix = true;
   scheduler::Execution again = program.run(request);
+  if (again.ending == scheduler::Ending::kStopped) throw scheduler::runtime::OutOfTime();
   const bool is_same = again.ending == execution.ending && again.steps.size() == execution.steps.size();
   if (is_same) return again;
   throw NotRepeatable{

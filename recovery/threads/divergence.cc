@@ -29,6 +29,13 @@ std::optional<std::size_t> first_difference(const Execution& expected, const Exe
 
 namespace {
 
+scheduler::RunRequest request_for(const Execution& execution) {
+  scheduler::RunRequest request;
+  request.prefix = schedule_of(execution);
+  request.ends_with_prefix = true;
+  return request;
+}
+
 std::string place(const ThreadStory& story, std::uint64_t caller) {
   const std::string function = caller == 0 ? "" : story.place_text(caller);
   return function.empty() ? "" : fmt::format(" [{}]", function);
@@ -99,10 +106,9 @@ std::string cause_text(const ThreadStory& story, std::size_t step, const std::op
       who);
 }
 
-}  // namespace
-
-std::string divergence_text(const ThreadPlan& plan, std::size_t step, const std::optional<Step>& expected,
-                            const ThreadFinding& found, bool is_by_order) {
+// `found` has the execution that did something else, with the names of its threads.
+std::string text_of(const ThreadPlan& plan, const Diverged& diverged, const ThreadFinding& found, bool is_by_order) {
+  const auto& [step, expected, execution, is_foreseen] = diverged;
   const ThreadStory story(plan, found);
   const std::string was_to =
       expected ? fmt::format("{} was to {}", story.actor_text(expected->actor), story.call_text(expected->operation))
@@ -121,6 +127,61 @@ std::string divergence_text(const ThreadPlan& plan, std::size_t step, const std:
                                  : "";
   return fmt::format("under the same schedule the program did something else than before. {} {}{}", differs,
                      cause_text(story, step, expected, found.details), instructions);
+}
+
+}  // namespace
+
+std::optional<Diverged> compare(const Execution& expected, const Execution& found) {
+  const auto step = first_difference(expected, found);
+  if (!step) return std::nullopt;
+  Diverged diverged{*step, std::nullopt, found, false};
+  if (*step < expected.steps.size()) diverged.expected = expected.steps[*step];
+  return diverged;
+}
+
+bool repeats(JointProgram& program, const Execution& found) {
+  constexpr int kTimes = 3;
+  for (int i = 0; i < kTimes; ++i) {
+    const Execution again = program.run(request_for(found));
+    if (again.ending == scheduler::Ending::kStopped) return true;  // there is no time to see that it does not
+    const bool is_cut = found.ending == scheduler::Ending::kDiverged;
+    const auto step = first_difference(found, again);
+    if (step && !(is_cut && *step == found.steps.size())) return false;
+  }
+  return true;
+}
+
+std::string describe(const ThreadPlan& plan, const Diverged& diverged, bool is_by_order,
+                     scheduler::runtime::NameTable& names, JointProgram& program,
+                     const std::function<bool()>& is_late) {
+  ThreadFinding found;
+  found.execution = diverged.found;
+  found.actors = names.actors();
+  const scheduler::RunRequest request = request_for(diverged.found);
+  if (const auto* details = dynamic_cast<const Details*>(diverged.found.note.get())) found.details = *details;
+  auto addresses = found.details.addresses;
+  const auto add_addresses = [&](const Details& details) {
+    addresses.insert(addresses.end(), details.addresses.begin(), details.addresses.end());
+  };
+  try {
+    // The table of names is the search's, so that the same objects have the same numbers.
+    const auto racy_count = static_cast<std::uint32_t>(names.racy().size());
+    JointProgram again(plan, names, {.has_details = true, .racy_count = racy_count, .is_late = is_late});
+    const Execution execution = again.run(request);
+    if (const auto* details = dynamic_cast<const Details*>(execution.note.get())) found.details = *details;
+    found.details.pending_callers.clear();
+    if (const auto same = first_difference(diverged.found, execution)) {
+      found.details.callers.resize(std::min(found.details.callers.size(), *same));
+      found.details.texts.resize(std::min(found.details.texts.size(), *same));
+    }
+    add_addresses(found.details);
+    const Execution other = program.run(request);
+    if (const auto* details = dynamic_cast<const Details*>(other.note.get())) add_addresses(*details);
+  } catch (const scheduler::runtime::ToolError&) {
+    // The text then has fewer names.
+  }
+  found.details.addresses = std::move(addresses);
+  return text_of(plan, diverged, found, is_by_order);
 }
 
 }  // namespace crashcut::recovery

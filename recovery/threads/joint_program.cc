@@ -12,6 +12,9 @@ using scheduler::runtime::Details;
 using scheduler::runtime::RealProgram;
 using scheduler::runtime::ToolError;
 
+// So long a thread that hung before runs on when its schedule is run again, until it is taken to hang again.
+static constexpr std::chrono::milliseconds kHangs{300};
+
 JointProgram::JointProgram(const ThreadPlan& plan, scheduler::runtime::NameTable& names, const Setup& setup)
     : setup_(setup) {
   RealProgram::Setup program;
@@ -26,7 +29,8 @@ JointProgram::JointProgram(const ThreadPlan& plan, scheduler::runtime::NameTable
   program.is_strict_exit = plan.is_strict_exit;
   program.ignores_result = plan.ignores_result;
   program.stop_at_step = setup.stop_at_step;
-  program.stop = setup.stop;
+  program.is_late = setup.is_late;
+  if (setup.is_known_to_hang) program.hang_limit = std::min<std::chrono::nanoseconds>(program.step_limit, kHangs);
   program.is_restoring = setup.stop_at_step == 0;
   if (setup.is_watching) program.find_sites = sites_of;
   program.launch = [&](int control_fd, int names_fd) { launch(plan, control_fd, names_fd); };
@@ -55,8 +59,10 @@ void JointProgram::launch(const ThreadPlan& plan, int control_fd, int names_fd) 
   if (!setup_.is_loud) setup.stdout_fd = setup.stderr_fd = null;
   setup.threads_control_fd = control_fd;
   setup.threads_names_fd = names_fd;
+  setup.is_late = setup_.is_late;
   auto session = Session::start(setup);
   close(null);
+  if (!session && setup_.is_late && setup_.is_late()) throw scheduler::runtime::OutOfTime();
   if (!session) throw ToolError{session.error().blame == result::Blame::kUser, session.error().sentence};
   session_ = std::move(*session);
   const inprocess::Execution& begun = session_->execution();

@@ -1,10 +1,10 @@
 #include "recovery/threads/rest.h"
 
+#include <concepts>
 #include <nlohmann/json.hpp>
 
 #include "recovery/result/token_bytes.h"
-#include "recovery/run_token.h"
-#include "scheduler/primitives/rwlock.h"
+#include "recovery/threads/token.h"
 #include "scheduler/runtime/protocol.h"
 
 namespace crashcut::recovery {
@@ -13,192 +13,167 @@ namespace {
 using nlohmann::json;
 using scheduler::ActorId;
 using scheduler::BranchSketch;
+using scheduler::Finished;
 using scheduler::NodeSketch;
-using scheduler::runtime::kActorsMost;
-using scheduler::runtime::kRacyMost;
-using scheduler::runtime::kStepsMost;
 
-constexpr std::size_t kTextMost = std::size_t{16} << 20;
+constexpr std::size_t kTextMost = std::size_t{256} << 20;
 
 struct Damaged {};
 
+// Each kind of value, written and read.
 template <class T>
-T number(const json& from, T most) {
-  if (!from.is_number_unsigned() || from.get<std::uint64_t>() > most) throw Damaged{};
-  return from.get<T>();
+requires std::is_arithmetic_v<T> || std::same_as<T, std::string> json to_json(const T& value) { return value; }
+void read(const json& from, bool& value) { value = from.get<bool>(); }
+void read(const json& from, double& value) { value = from.get<double>(); }
+void read(const json& from, std::string& value) { value = from.get<std::string>(); }
+template <std::unsigned_integral T>
+void read(const json& from, T& value) {
+  if (!from.is_number_unsigned() || from.get<std::uint64_t>() > std::numeric_limits<T>::max()) throw Damaged{};
+  value = from.get<T>();
 }
-ActorId actor_of(const json& from) { return static_cast<ActorId>(number<std::uint32_t>(from, kActorsMost - 1)); }
+
+json to_json(ActorId actor) { return index(actor); }
+void read(const json& from, ActorId& actor) {
+  std::uint32_t number = 0;
+  read(from, number);
+  if (number >= scheduler::runtime::kActorsMost) throw Damaged{};
+  actor = static_cast<ActorId>(number);
+}
+
+json to_json(const BranchSketch& branch);
+void read(const json& from, BranchSketch& branch);
+json to_json(const NodeSketch& node);
+void read(const json& from, NodeSketch& node);
+
+template <class T>
+json to_json(const std::vector<T>& all) {
+  json array = json::array();
+  for (const T& one : all) array.push_back(to_json(one));
+  return array;
+}
+template <class T>
+void read(const json& from, std::vector<T>& all) {
+  if (!from.is_array() || from.size() >= scheduler::runtime::kStepsMost) throw Damaged{};
+  for (const json& one : from) read(one, all.emplace_back());
+}
 
 json to_json(const BranchSketch& branch) {
-  json children = json::array();
-  for (const BranchSketch& child : branch.children) children.push_back(to_json(child));
-  return {index(branch.actor), branch.is_preemption, children};
+  return {to_json(branch.actor), branch.is_preemption, to_json(branch.children)};
 }
-BranchSketch branch_of(const json& from) {
-  BranchSketch branch{actor_of(from.at(0)), from.at(1).get<bool>(), {}};
-  for (const json& child : from.at(2)) branch.children.push_back(branch_of(child));
-  return branch;
+void read(const json& from, BranchSketch& branch) {
+  read(from.at(0), branch.actor);
+  read(from.at(1), branch.is_preemption);
+  read(from.at(2), branch.children);
 }
 
 json to_json(const NodeSketch& node) {
-  json sleep = json::array(), pending = json::array();
-  for (const ActorId actor : node.sleep) sleep.push_back(index(actor));
-  for (const BranchSketch& branch : node.pending) pending.push_back(to_json(branch));
   json done = json::array();
-  for (const scheduler::Finished& finished : node.done) done.push_back({finished.branches, finished.leaves});
-  return {node.depth, node.preemptions, node.started, done, sleep, pending};
+  for (const Finished& finished : node.done) done.push_back({finished.branches, finished.leaves});
+  return {node.depth, node.preemptions, node.started, done, to_json(node.sleep), to_json(node.pending)};
 }
-NodeSketch node_of(const json& from) {
-  NodeSketch node{number<std::uint32_t>(from.at(0), kStepsMost),
-                  number<std::uint32_t>(from.at(1), ~0u),
-                  number<std::uint64_t>(from.at(2), ~std::uint64_t{0}),
-                  {},
-                  {},
-                  {}};
-  for (std::size_t i = 0; i < node.done.size(); ++i)
-    node.done[i] = {number<std::uint64_t>(from.at(3).at(i).at(0), ~std::uint64_t{0}),
-                    number<std::uint64_t>(from.at(3).at(i).at(1), ~std::uint64_t{0})};
-  for (const json& actor : from.at(4)) node.sleep.push_back(actor_of(actor));
-  for (const json& branch : from.at(5)) node.pending.push_back(branch_of(branch));
-  return node;
-}
-
-// Runs of an actor and a count.
-json to_json(const std::vector<ActorId>& path) {
-  json runs = json::array();
-  for (const ActorId actor : path) {
-    if (runs.empty() || runs.back()[0] != index(actor)) runs.push_back({index(actor), 0u});
-    runs.back()[1] = runs.back()[1].get<std::uint32_t>() + 1;
+void read(const json& from, NodeSketch& node) {
+  read(from.at(0), node.depth);
+  read(from.at(1), node.preemptions);
+  read(from.at(2), node.started);
+  for (std::size_t i = 0; i < node.done.size(); ++i) {
+    read(from.at(3).at(i).at(0), node.done[i].branches);
+    read(from.at(3).at(i).at(1), node.done[i].leaves);
   }
-  return runs;
+  read(from.at(4), node.sleep);
+  read(from.at(5), node.pending);
 }
-std::vector<ActorId> path_of(const json& from) {
-  std::vector<ActorId> path;
-  for (const json& run : from) {
-    path.insert(path.end(), number<std::uint32_t>(run.at(1), kStepsMost), actor_of(run.at(0)));
-    if (path.size() >= kStepsMost) throw Damaged{};
+
+struct Writer {
+  json to = json::object();
+  template <class T>
+  void operator()(const char* name, const T& value) {
+    to[name] = to_json(value);
   }
-  return path;
-}
-
-// What is crashed and how: as a token without a path, the directory that the disk starts as, the bound on recoveries,
-// whether recordings are merged.
-json crash_json(const ThreadPlan& plan) {
-  return {result::encode(token_of("threads", plan.crash)), plan.crash.from_directory, plan.crash.max_recoveries,
-          plan.merges_logs};
-}
-void read_crash(const json& from, ThreadPlan& plan) {
-  const auto token = result::decode(from.at(0).get<std::string>());
-  if (!token) throw Damaged{};
-  const auto crash = plan_of(*token);
-  if (!crash) throw Damaged{};
-  plan.crash = *crash;
-  plan.crash.from_directory = from.at(1).get<std::string>();
-  plan.crash.max_recoveries = number<std::uint64_t>(from.at(2), ~std::uint64_t{0});
-  plan.merges_logs = from.at(3).get<bool>();
-}
-
-ThreadPlan plan_of(const json& from) {
-  ThreadPlan plan;
-  plan.program = from.at("p").get<std::string>();
-  plan.arguments = from.at("a").get<std::vector<std::string>>();
-  plan.reduction = static_cast<scheduler::ReductionName>(
-      number<std::uint32_t>(from.at("r"), static_cast<std::uint32_t>(scheduler::ReductionName::kOptimal)));
-  plan.has_foresight = from.at("f").get<bool>();
-  plan.goes_on = from.at("g").get<bool>();
-  plan.is_strict_exit = from.at("q").get<bool>();
-  const json& bounds = from.at("b");
-  plan.bounds = {number<std::uint64_t>(bounds.at(0), ~std::uint64_t{0}), bounds.at(1).get<double>(),
-                 number<std::uint32_t>(bounds.at(2), ~0u), number<std::uint32_t>(bounds.at(3), ~0u)};
-  plan.spurious_most = number<std::uint32_t>(from.at("s"), 1000);
-  plan.timeouts_most = number<std::uint32_t>(from.at("t"), 1000);
-  plan.step_limit_s = from.at("l").get<double>();
-  for (const json& policy : from.at("w")) {
-    plan.policies.emplace_back(static_cast<scheduler::PrimitiveId>(number<std::uint32_t>(
-                                   policy.at(0), static_cast<std::uint32_t>(scheduler::PrimitiveId::kFutex))),
-                               number<std::uint32_t>(policy.at(1), scheduler::rwlock::kLastFirst));
+};
+struct Reader {
+  const json& from;
+  template <class T>
+  void operator()(const char* name, T& value) {
+    read(from.at(name), value);
   }
-  read_crash(from.at("d"), plan);
-  if (!plan.program.starts_with('/') || !(plan.step_limit_s > 0) || !(plan.bounds.time_most_s >= 0)) throw Damaged{};
-  return plan;
-}
+};
 
-ThreadRest rest_of(const json& from) {
-  ThreadRest rest;
-  rest.is_opaque = from.at("o").get<bool>();
-  rest.is_instrumented = from.at("i").get<bool>();
-  rest.ignores_result = from.at("v").get<bool>();
-  rest.has_met = from.at("j").get<bool>();
-  for (const json& actor : from.at("n"))
-    rest.actors.push_back({number<std::uint32_t>(actor.at(0), kActorsMost), number<std::uint32_t>(actor.at(1), ~0u)});
-  for (const json& place : from.at("m")) rest.racy.push_back(number<std::uint64_t>(place, ~std::uint64_t{0}));
-  rest.sketch.path = path_of(from.at("x"));
-  rest.uncrashed = path_of(from.at("u"));
-  for (const json& node : from.at("y")) rest.sketch.nodes.push_back(node_of(node));
-  const json& left_out = from.at("h");
-  rest.sketch.hit_depth = left_out.at(0).get<bool>();
-  rest.sketch.hit_timeouts = left_out.at(1).get<bool>();
-  rest.sketch.hit_preemptions = left_out.at(2).get<bool>();
-  rest.sketch.unstirred_waits = number<std::uint64_t>(left_out.at(3), ~std::uint64_t{0});
-  rest.preemptions = number<std::uint32_t>(from.at("k"), ~0u);
-  rest.sketch.depth = number<std::uint32_t>(from.at("z").at(0), ~0u);
-  rest.sketch.depth_whole = number<std::uint32_t>(from.at("z").at(1), ~0u);
-  const json& counts = from.at("c");
-  std::uint64_t* const totals[] = {&rest.executions,  &rest.asleep,     &rest.foreseen,
-                                   &rest.transitions, &rest.violations, &rest.assumed_away};
-  for (std::size_t i = 0; i < std::size(totals); ++i)
-    *totals[i] = number<std::uint64_t>(counts.at(i), ~std::uint64_t{0});
-  rest.seconds = from.at("e").get<double>();
-  if (rest.actors.empty() || rest.actors.size() > kActorsMost || rest.racy.size() > kRacyMost) throw Damaged{};
-  return rest;
+// All that is written and read. `token` has the rest: how the program is run, its actors, and the path of the sketch.
+void list(auto&& field, std::string& token, std::uint32_t& reduction, ThreadPlan& plan, ThreadRest& rest) {
+  field("token", token);
+  field("program", plan.program);
+  field("from", plan.crash.from_directory);
+  field("reduction", reduction);
+  field("foresight", plan.has_foresight);
+  field("all", plan.continue_after_violation);
+  field("merges_logs", plan.merges_logs);
+  field("max_executions", plan.bounds.executions_most);
+  field("max_recoveries", plan.crash.max_recoveries);
+  field("time_s", plan.bounds.time_most_s);
+  field("steps", plan.bounds.depth_most);
+  field("preemptions", plan.bounds.preemptions_most);
+  field("step_limit_s", plan.step_limit_s);
+  field("unbegun", rest.sketch.is_unbegun);
+  field("nodes", rest.sketch.nodes);
+  field("hit_depth", rest.sketch.hit_depth);
+  field("hit_timeouts", rest.sketch.hit_timeouts);
+  field("hit_preemptions", rest.sketch.hit_preemptions);
+  field("unstirred_waits", rest.sketch.unstirred_waits);
+  field("depth", rest.sketch.depth);
+  field("depth_whole", rest.sketch.depth_whole);
+  field("preemptions_of_round", rest.preemptions);
+  field("opaque", rest.is_opaque);
+  field("instrumented", rest.is_instrumented);
+  field("met", rest.has_met);
+  field("unexplored_crashes", rest.unexplored_crashes);
+  field("executions", rest.counts.executions);
+  field("asleep", rest.counts.asleep);
+  field("foreseen", rest.counts.foreseen);
+  field("transitions", rest.counts.transitions);
+  field("seconds", rest.counts.seconds);
+  field("violations", rest.violations);
+  field("assumed_away", rest.assumed_away);
 }
 
 }  // namespace
 
-std::string encode_rest(const ThreadPlan& plan, const ThreadRest& rest) {
-  json policies = json::array(), actors = json::array(), nodes = json::array();
-  for (const auto& [primitive, policy] : plan.policies)
-    policies.push_back({static_cast<std::uint32_t>(primitive), static_cast<std::uint32_t>(policy)});
-  for (const auto& actor : rest.actors) actors.push_back({actor.parent, actor.ordinal});
-  for (const NodeSketch& node : rest.sketch.nodes) nodes.push_back(to_json(node));
-  const json all = {
-      {"p", plan.program},
-      {"a", plan.arguments},
-      {"r", static_cast<std::uint32_t>(plan.reduction)},
-      {"f", plan.has_foresight},
-      {"g", plan.goes_on},
-      {"q", plan.is_strict_exit},
-      {"v", rest.ignores_result},
-      {"j", rest.has_met},
-      {"b",
-       {plan.bounds.executions_most, plan.bounds.time_most_s, plan.bounds.depth_most, plan.bounds.preemptions_most}},
-      {"s", plan.spurious_most},
-      {"t", plan.timeouts_most},
-      {"l", plan.step_limit_s},
-      {"w", policies},
-      {"o", rest.is_opaque},
-      {"i", rest.is_instrumented},
-      {"n", actors},
-      {"m", rest.racy},
-      {"h",
-       {rest.sketch.hit_depth, rest.sketch.hit_timeouts, rest.sketch.hit_preemptions, rest.sketch.unstirred_waits}},
-      {"k", rest.preemptions},
-      {"z", {rest.sketch.depth, rest.sketch.depth_whole}},
-      {"x", to_json(rest.sketch.path)},
-      {"y", nodes},
-      {"u", to_json(rest.uncrashed)},
-      {"d", crash_json(plan)},
-      {"c", {rest.executions, rest.asleep, rest.foreseen, rest.transitions, rest.violations, rest.assumed_away}},
-      {"e", rest.seconds}};
-  return result::seal(kRestPrefix, all.dump());
+std::string encode_rest(const ThreadPlan& asked, const ThreadRest& left) {
+  ThreadPlan plan = asked;
+  ThreadRest rest = left;
+  ThreadToken held{plan, {rest.actors, rest.racy, rest.sketch.path}};
+  held.plan.ignores_result = rest.ignores_result;
+  held.plan.crash.arguments = plan.arguments;
+  std::string token = encode(held);
+  auto reduction = static_cast<std::uint32_t>(plan.reduction);
+  Writer writer;
+  list(writer, token, reduction, plan, rest);
+  std::string bytes;
+  json::to_cbor(writer.to, nlohmann::detail::output_adapter<char>(bytes));
+  return result::seal(kRestPrefix, std::move(bytes));
 }
 
 tl::expected<std::pair<ThreadPlan, ThreadRest>, std::string> decode_rest(std::string_view text) {
   const auto body = result::unseal(kRestPrefix, text, kTextMost);
   if (!body) return tl::unexpected(body.error());
   try {
-    const json all = json::parse(*body);
-    return std::pair(plan_of(all), rest_of(all));
+    const json all = json::from_cbor(*body);
+    const auto token = result::decode(all.at("token").get<std::string>());
+    if (!token) throw Damaged{};
+    const auto held = read_thread_token(*token);
+    if (!held) throw Damaged{};
+    std::pair<ThreadPlan, ThreadRest> decoded{held->plan, {}};
+    auto& [plan, rest] = decoded;
+    rest.actors = held->schedule.actors;
+    rest.racy = held->schedule.racy;
+    rest.sketch.path = held->schedule.steps;
+    rest.ignores_result = std::exchange(plan.ignores_result, false);
+    std::string unused;
+    std::uint32_t reduction = 0;
+    list(Reader{all}, unused, reduction, plan, rest);
+    plan.reduction = static_cast<scheduler::ReductionName>(reduction);
+    const bool is_possible = reduction <= static_cast<std::uint32_t>(scheduler::ReductionName::kOptimal) &&
+                             plan.program.starts_with('/') && plan.step_limit_s > 0 && plan.bounds.time_most_s >= 0;
+    if (is_possible) return decoded;
   } catch (const json::exception&) {
   } catch (const Damaged&) {
   }

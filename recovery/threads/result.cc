@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <iterator>
+
 #include "recovery/result/words.h"
 #include "recovery/run_token.h"
 #include "recovery/search/check.h"
@@ -17,83 +19,30 @@ using result::Bound;
 using result::count_text;
 using result::or_none;
 using result::Setting;
-using scheduler::BoundHit;
 using scheduler::ReductionName;
 using scheduler::runtime::FindingKind;
 
 std::string reduction_text(ReductionName name) {
-  switch (name) {
-    case ReductionName::kNone:
-      return "none";
-    case ReductionName::kSource:
-      return "source";
-    case ReductionName::kOptimal:
-      return "optimal";
-  }
-  return "";
+  static constexpr const char* kNames[] = {"none", "source", "optimal"};
+  return kNames[static_cast<std::size_t>(name)];
 }
 
 std::string kind_text(FindingKind kind) {
-  switch (kind) {
-    case FindingKind::kNone:
-      return "none";
-    case FindingKind::kDeadlock:
-      return "deadlock";
-    case FindingKind::kLivelock:
-      return "livelock";
-    case FindingKind::kNoProgress:
-      return "no progress";
-    case FindingKind::kSignal:
-      return "signal";
-    case FindingKind::kAssertion:
-      return "assertion";
-    case FindingKind::kMisuse:
-      return "misuse";
-    case FindingKind::kExitCode:
-      return "exit";
-    case FindingKind::kThreadsLeft:
-      return "threads left";
-    case FindingKind::kRace:
-      return "data race";
-  }
-  return "";
-}
-
-Bound bound_of(BoundHit bound) {
-  switch (bound) {
-    case BoundHit::kNone:
-      return Bound::kNone;
-    case BoundHit::kExecutions:
-      return Bound::kExecutions;
-    case BoundHit::kTime:
-      return Bound::kTime;
-    case BoundHit::kDepth:
-      return Bound::kSteps;
-    case BoundHit::kPreemptions:
-      return Bound::kPreemptions;
-    case BoundHit::kTimeouts:
-      return Bound::kTimeouts;
-    case BoundHit::kStopped:
-      return Bound::kInterrupt;
-    case BoundHit::kCutShort:
-      return Bound::kCutShort;
-    case BoundHit::kNotRepeatable:
-      return Bound::kNotRepeatable;
-    case BoundHit::kWork:
-      return Bound::kWork;
-  }
-  return Bound::kNone;
+  static constexpr const char* kNames[] = {"none",      "deadlock", "livelock", "no progress",  "signal",
+                                           "assertion", "misuse",   "exit",     "threads left", "data race"};
+  static_assert(std::size(kNames) == static_cast<std::size_t>(FindingKind::kRace) + 1);
+  return kNames[static_cast<std::size_t>(kind)];
 }
 
 // A search that ends with what it has found is not bounded.
 bool ends_with_finding(const ThreadPlan& plan, const ThreadResult& checked) {
-  return checked.verdict == result::Verdict::kViolation && !plan.goes_on;
+  return checked.verdict == result::Verdict::kViolation && !plan.continue_after_violation;
 }
 
 Bound bound_of(const ThreadPlan& plan, const ThreadResult& checked) {
   if (ends_with_finding(plan, checked)) return Bound::kNone;
   if (checked.crash_bound != Bound::kNone) return checked.crash_bound;
-  const Bound bound = bound_of(checked.search.bound);
+  const Bound bound = checked.search.bound;
   return bound == Bound::kNone && checked.has_met ? Bound::kUnseenAtomics : bound;
 }
 
@@ -244,9 +193,9 @@ std::string deepening_text(const scheduler::SearchResult& search) {
   if (search.depth_tried > search.depth_whole)
     text += fmt::format("some in which threads take up to {} steps", search.depth_tried);
   if (search.depth_tried == 0) text += "that one only";
-  return text + fmt::format(". {} tries more", search.bound == BoundHit::kTime         ? "A longer --time"
-                                               : search.bound == BoundHit::kExecutions ? "A larger --max-executions"
-                                                                                       : "--time SECONDS");
+  return text + fmt::format(". {} tries more", search.bound == Bound::kTime         ? "A longer --time"
+                                               : search.bound == Bound::kExecutions ? "A larger --max-executions"
+                                                                                    : "--time SECONDS");
 }
 
 // Bounds on steps, preemptions and timeouts leave schedules out, and all others are tried. Empty: the estimate says it.
@@ -258,7 +207,7 @@ std::string coverage_text(const ThreadResult& checked, Bound bound) {
   }
   if (checked.search.is_too_long) return deepening_text(checked.search);
   if (bound == Bound::kUnseenAtomics) return "every order of the lock and thread calls that matters was tried";
-  if (checked.search.fraction != 1 || checked.crash_bound != Bound::kNone) return "";
+  if (checked.search.fraction.likely != 1 || checked.crash_bound != Bound::kNone) return "";
   // Stopped while it looked for further schedules: the tree knows of none, and there may be many.
   if (result::is_partial(bound)) return "how much is left is not known";
   if (bound == Bound::kSteps)
@@ -317,13 +266,15 @@ result::Head head_of(const ThreadPlan& plan, const std::vector<std::string>& wor
   return head;
 }
 
-result::Counterexample counterexample_of(const ThreadPlan& plan, const ThreadFinding& finding) {
-  const ThreadStory story(plan, finding);
+result::Counterexample counterexample_of(const ThreadPlan& plan, const ThreadFinding& finding,
+                                         const std::function<bool()>& is_late) {
+  const ThreadStory story(plan, finding, is_late);
   result::Counterexample told = finding.crash.value_or(result::Counterexample{});
   told.finding = finding_at(finding, 0, 1);
   told.sentence = finding_text(finding);
   if (has_race_before_failure(finding)) told.then = finding_at(finding, 1, 1);
   told.execution = finding.number;
+  told.was_run_again = finding.was_run_again;
   told.replays = finding.replays;
   for (std::size_t i = 0; i < finding.execution.steps.size(); ++i) {
     const std::uint64_t caller = i < finding.details.callers.size() ? finding.details.callers[i] : 0;
@@ -340,7 +291,7 @@ result::Counterexample counterexample_of(const ThreadPlan& plan, const ThreadFin
 }
 
 result::Result result_of(const ThreadPlan& plan, const result::Head& head, const ThreadResult& checked,
-                         const std::string& crashcut) {
+                         const std::string& crashcut, const std::function<bool()>& is_late) {
   result::Result result;
   result.head = head;
   result.execution = {{"instrumented", checked.is_instrumented},
@@ -371,8 +322,8 @@ result::Result result_of(const ThreadPlan& plan, const result::Head& head, const
   result.not_covered = not_covered(plan, checked);
   result.notes = notes_of(plan, checked);
   if (checked.finding) {
-    result.counterexample = counterexample_of(plan, *checked.finding);
-    if (checked.finding->replays) {
+    result.counterexample = counterexample_of(plan, *checked.finding, is_late);
+    if (checked.finding->replays || !checked.finding->was_run_again) {
       result.token = encode(make_token(plan, *checked.finding));
       result.replay_options = replay_options(plan.crash);
       result.debug = fmt::format("{} gdb {}{}", crashcut, result.replay_options, result.token);

@@ -23,12 +23,13 @@ SourceLine line_of(const std::string& function, const std::string& place) {
 }  // namespace
 
 std::vector<std::vector<SourceLine>> find_source_lines(const std::string& executable,
-                                                       const std::vector<std::uint64_t>& addresses) {
+                                                       const std::vector<std::uint64_t>& addresses,
+                                                       const std::function<bool()>& is_late) {
   std::vector<std::vector<SourceLine>> all(addresses.size());
-  if (addresses.empty()) return all;
+  if (addresses.empty() || (is_late && is_late())) return all;
   std::vector<std::string> command = {"addr2line", "-a", "-f", "-i", "-C", "-s", "-e", executable};
   for (const std::uint64_t address : addresses) command.push_back(fmt::format("{:#x}", address));
-  std::istringstream lines(output_of(command));
+  std::istringstream lines(output_of(command, is_late));
   std::size_t number = 0;
   for (std::string function, place; std::getline(lines, function);) {
     if (function.starts_with("0x")) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -12,8 +13,9 @@ namespace crashcut::recovery {
 using result::SourceLine;
 
 // Of each address, from the executable's beginning, the function that it is in, and, after it, those that it was
-// inlined into. Empty for an address outside, and for all where there is no addr2line.
+// inlined into. Empty for an address outside, and for all where there is no addr2line, or it took until `is_late`.
 std::vector<std::vector<SourceLine>> find_source_lines(const std::string& executable,
-                                                       const std::vector<std::uint64_t>& addresses);
+                                                       const std::vector<std::uint64_t>& addresses,
+                                                       const std::function<bool()>& is_late = {});
 
 }  // namespace crashcut::recovery

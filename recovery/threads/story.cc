@@ -54,9 +54,10 @@ static bool is_heed(const Access& access) {
          access.verb != cancellation::kAct;
 }
 
-ThreadStory::ThreadStory(const ThreadPlan& plan, const ThreadFinding& finding)
+ThreadStory::ThreadStory(const ThreadPlan& plan, const ThreadFinding& finding, const std::function<bool()>& is_late)
     : finding_(&finding),
       executable_(plan.executable),
+      is_late_(is_late),
       symbols_(Symbols::of(plan.executable)),
       end_(finding.execution.objects) {
   for (const auto& [object, address] : finding.details.addresses) {
@@ -326,7 +327,7 @@ std::vector<SourceLine> ThreadStory::stack_of(const runtime::Race::Side& side) c
   // They are where calls return to: the call is before.
   for (const std::uint64_t frame : side.frames) addresses.push_back(frame - 1 - finding_->details.program_base);
   std::vector<SourceLine> stack;
-  const auto lines = find_source_lines(executable_, addresses);
+  const auto lines = find_source_lines(executable_, addresses, is_late_);
   for (std::size_t i = 0; i < lines.size(); ++i) {
     stack.insert(stack.end(), lines[i].begin(), lines[i].end());
     if (!lines[i].empty()) continue;

@@ -1,6 +1,7 @@
 // ThreadStory: the steps of an execution in words: threads, objects and places by their names.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -16,7 +17,8 @@ std::vector<std::string> actor_names(const std::vector<scheduler::runtime::Actor
 
 class ThreadStory {
  public:
-  ThreadStory(const ThreadPlan& plan, const ThreadFinding& finding);
+  // Source lines are not looked for once `is_late` says yes.
+  ThreadStory(const ThreadPlan& plan, const ThreadFinding& finding, const std::function<bool()>& is_late = {});
 
   // "main", "thread 2"
   std::string actor_text(scheduler::ActorId actor) const;
@@ -49,6 +51,7 @@ class ThreadStory {
 
   const ThreadFinding* finding_;
   std::string executable_;
+  std::function<bool()> is_late_;
   Symbols symbols_;
   scheduler::State end_;  // as the execution left it
   std::map<scheduler::ObjectId, std::uint64_t> addresses_;

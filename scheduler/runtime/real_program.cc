@@ -116,18 +116,20 @@ void RealProgram::wait_for_reply(std::uint32_t request) {
     futex(control_->replies, FUTEX_WAIT, seen, &tick);
     if (control_->replies.load() == request) return;
     check_server();
-    if (setup_.stop != nullptr && setup_.stop->load()) {
+    if (is_late()) {
+      was_stopped_ = true;
       inject::kill_child(control_->runner, inject::kAbandoned);
       continue;
     }
     const auto now = std::chrono::steady_clock::now();
     const std::int32_t pid = control_->runner.pid;
+    const bool is_known_hang = setup_.hang_limit.count() > 0 && control_->step_count >= control_->prefix_count;
     if (control_->step_count != steps || control_->is_waiting != 0) {
       steps = control_->step_count;
       since = now;
-    } else if (now - since <= setup_.step_limit || pid <= 0) {
+    } else if (now - since <= (is_known_hang ? setup_.hang_limit : setup_.step_limit) || pid <= 0) {
       continue;
-    } else if (now - since <= setup_.step_limit + kPatience) {
+    } else if (!is_known_hang && now - since <= setup_.step_limit + kPatience) {
       // It may wait for a variable that is not seen: it lets others go on, if they can (gate.cc).
       kill(pid, SIGSYS);
     } else {
@@ -176,6 +178,7 @@ void RealProgram::answer_server() {
   while (setup_.find_sites && control_->module_questions == 0) {
     futex(control_->module_questions, FUTEX_WAIT, 0, &tick);
     check_server();
+    if (is_late()) throw OutOfTime();
   }
   tell_sites();
 }

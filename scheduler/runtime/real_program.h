@@ -81,6 +81,10 @@ struct ToolError {
   bool is_users_fault;
   std::string sentence;
 };
+// Setup::is_late said yes, and there is nothing to show.
+struct OutOfTime : ToolError {
+  OutOfTime() : ToolError{true, "There was no time left to run the program."} {}
+};
 
 // What all workers of a search share.
 class NameTable {
@@ -119,11 +123,14 @@ class RealProgram : public Program {
     bool is_opaque = false;        // no two operations commute
     std::uint32_t racy_count = 0;  // of NameTable::racy(): accesses there are operations
     bool has_details = false;
-    bool is_reduced = true;                   // an execution stands for all of its class
-    bool is_strict_exit = false;              // threads that are left when the process ends are a failure
-    bool ignores_result = false;              // what main() returns is not judged
-    std::uint32_t stop_at_step = 0;           // for a debugger: wait after this step, from 1
-    const std::atomic<bool>* stop = nullptr;  // once set, what runs is ended
+    bool is_reduced = true;          // an execution stands for all of its class
+    bool is_strict_exit = false;     // threads that are left when the process ends are a failure
+    bool ignores_result = false;     // what main() returns is not judged
+    std::uint32_t stop_at_step = 0;  // for a debugger: wait after this step, from 1
+    std::function<bool()> is_late;   // once it says yes, what runs is ended; empty: never
+    // In place of step_limit, once all steps of the prefix were taken, where it is known that a thread hangs there: it
+    // is killed without a further question. 0: no other limit.
+    std::chrono::nanoseconds hang_limit{0};
     // Starts the program with these descriptors named in its environment (inject::kThreadsVariable); throws ToolError.
     std::function<void(int control_fd, int names_fd)> launch;
     std::function<void()> check_alive;  // of what was so started; throws ToolError
@@ -157,6 +164,8 @@ class RealProgram : public Program {
   void tell_sites();
   void answer_server();
   void put_sleep(const RunRequest& request);
+
+  bool is_late() const { return setup_.is_late && setup_.is_late(); }
 
   Setup setup_;
   int control_fd_ = -1;

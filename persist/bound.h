@@ -1,0 +1,27 @@
+// Bound: what ended a search before everything was tried. Every search says it by these names;
+// recovery/result/verdict.h has the words.
+#pragma once
+
+namespace crashcut::persist {
+
+enum class Bound {
+  kNone,
+  kRecoveries,
+  kExecutions,
+  kTime,
+  kTimeInProgram,
+  kInterrupt,
+  kNotRun,
+  kEnoughFound,
+  kNotDeterministic,
+  kProgramLimit,
+  kSteps,
+  kPreemptions,
+  kTimeouts,
+  kCutShort,
+  kNotRepeatable,
+  kWork,
+  kUnseenAtomics,
+};
+
+}  // namespace crashcut::persist
