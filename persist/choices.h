@@ -133,6 +133,8 @@ class ChoiceTree final : public Chooser {
   // All that is left, as prefixes of trees that no two have a sequence in common; with the sequence at which this tree
   // stands, or without. A tree with a `start` must have run first.
   std::vector<Path> left(bool with_current) const;
+  // How many answers those have together. Where a recovery meets many choices that is the square of their number.
+  std::uint64_t left_answers() const;
 
   // The whole state of the tree between two runs, as numbers, and back: for a process that takes it over.
   std::vector<std::uint32_t> to_numbers() const;

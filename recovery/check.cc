@@ -61,6 +61,7 @@ Session::Setup setup_of(const Plan& plan, const Hooks& hooks) {
     setup.main_limit = std::chrono::duration_cast<std::chrono::nanoseconds>(plan.time_limit);
   }
   setup.recovery_limit = plan.recovery_limit;
+  if (plan.memory_limit > 0) setup.memory_bytes_most = plan.memory_limit / 2;  // recoveries need some too
   setup.stdout_fd = hooks.stdout_fd;
   setup.stderr_fd = hooks.stderr_fd;
   return setup;

@@ -32,6 +32,7 @@ struct Plan {
   std::chrono::seconds main_limit = kMainLimit;
   std::chrono::seconds recovery_limit = kRecoveryLimit;
   std::uint32_t jobs = 1;
+  std::uint64_t memory_limit = 0;     // in bytes, of all processes
   std::string runtime;                // path of libcrashcut_runtime.so
   std::string crashcut = "crashcut";  // how the user calls us, for commands to paste
 };

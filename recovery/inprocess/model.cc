@@ -60,7 +60,7 @@ std::uint64_t fingerprint(const fusefs::Recording& recording) {
     const auto before = log.predecessors(e);
     hash = mix(hash, before.data(), before.size_bytes());
   }
-  return mix(hash, recording.bytes.data(), recording.bytes.size());
+  return mix(hash, recording.bytes.own().data(), recording.bytes.own().size());
 }
 
 }  // namespace

@@ -22,6 +22,7 @@ enum class Bound {
   kTime,
   kTimeInProgram,
   kInterrupt,
+  kMemory,
   kNotRun,
   kEnoughFound,
   kNotDeterministic,

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <set>
 
 #include "recovery/result/path.h"
 #include "recovery/search/pool.h"
@@ -42,17 +41,12 @@ struct Deadlines {
 
 // Drops one event after the other, newest first, for as long as the violation stays of the same kind. False where the
 // time was up.
-tl::expected<bool, Failure> shrink(Pool& pool, const ViolationKey& key, Clock::time_point deadline, Told& told) {
-  std::set<std::uint32_t> durable;
-  for (const result::Operation& operation : told.story.crashes.front().operations) {
-    for (const result::Event& event : operation.events) {
-      if (event.durable) durable.insert(event.id);
-    }
-  }
+tl::expected<bool, Failure> shrink(Pool& pool, const persist::Log& log, const ViolationKey& key,
+                                   Clock::time_point deadline, Told& told) {
   std::vector<std::uint32_t> events = told.story.crashes.front().persisted;
   for (std::size_t left = events.size(); left > 0;) {
     const std::uint32_t event = events[--left];
-    if (durable.contains(event)) continue;
+    if (log.cover(event) <= log.durable_barrier()) continue;
     if (Clock::now() >= deadline) return false;
     const auto run = pool.run_cut(key.question, events, event, deadline);
     if (!run) return tl::unexpected(run.error());
@@ -101,7 +95,7 @@ tl::expected<void, Failure> tell_worst(FrontEnd& front_end, const Plan& plan, Po
   const bool replays = is_same_kind(told->run, key);
   bool is_smallest = explored.bound == Bound::kNone;
   if (replays && !is_smallest && smallest.layer == 1 && !smallest.is_slow) {
-    const auto finished = shrink(pool, key, deadlines.shrink, *told);
+    const auto finished = shrink(pool, front_end.recording().log, key, deadlines.shrink, *told);
     if (!finished) return tl::unexpected(finished.error());
     is_smallest = *finished;
     found.path = told->run.path;

@@ -40,10 +40,11 @@ struct Pool::Impl {
   Shared* shared = nullptr;
   std::vector<Worker> workers;
   std::size_t question_count;
-  std::deque<Unit> units;  // nobody has begun
-  std::vector<Unit> left;  // stopped
-  double done = 0;         // recoveries of units that are over, and of stopped ones
-  bool is_lost = false;    // something is left that cannot be gone on with
+  std::deque<Unit> units;    // nobody has begun
+  std::vector<Unit> left;    // stopped
+  double done = 0;           // recoveries of units that are over, and of stopped ones
+  bool is_lost = false;      // something is left that cannot be gone on with
+  bool is_too_much = false;  // some of `left` stands for more than itself, which is too much to be kept
   bool is_sampling = false;
   Tally tree, samples;
   Bound bound = Bound::kNone;
@@ -105,6 +106,7 @@ struct Pool::Impl {
     }
     if (message.contains("left")) {
       is_lost = is_lost || message.at("is_broken");
+      is_too_much = is_too_much || message.at("is_too_much");
       end_unit(worker, message.at("left"));
     }
     if (message.contains("ready")) worker.is_busy = false;
@@ -295,7 +297,7 @@ struct Pool::Impl {
                    : is_lost                     ? Bound::kNotDeterministic
                    : plan.time_limit.count() > 0 ? Bound::kTime
                                                  : Bound::kRecoveries;
-    if (!is_lost) result.rest = Rest{left, tree, samples, result.seconds, 0, ""};
+    if (!is_lost && !is_too_much) result.rest = Rest{left, tree, samples, result.seconds, 0, ""};
     return result;
   }
 };

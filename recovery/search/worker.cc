@@ -2,7 +2,7 @@
 
 #include <chrono>
 #include <random>
-#include <set>
+#include <unordered_set>
 
 #include "recovery/result/json.h"
 #include "recovery/search/explorer.h"
@@ -21,6 +21,15 @@ constexpr std::chrono::milliseconds kTallyEvery{100};
 constexpr std::uint64_t kRepeatEvery = 64;
 
 Json numbers(const persist::Estimate& estimate) { return {estimate.low, estimate.likely, estimate.high}; }
+
+std::uint64_t digest_of(std::size_t question, const Path& path) {
+  std::uint64_t hash = question + 1;
+  for (const std::uint32_t answer : path) {
+    hash = (hash ^ answer) * 0x9e3779b97f4a7c15;
+    hash ^= hash >> 29;
+  }
+  return hash;
+}
 
 class Worker {
  public:
@@ -51,6 +60,7 @@ class Worker {
       is_exploring_ = false;
       return {{"left", left},
               {"is_broken", explorer_.is_broken()},
+              {"is_too_much", explorer_.is_too_much()},
               {"done", explorer_.done()},
               {"estimate", numbers(explorer_.estimate())}};
     }
@@ -79,7 +89,7 @@ class Worker {
       Sampler sampler(task_.recording, strategy, i, random);
       const Run run = explorer_.sample(question_, sampler);
       if (run.ending.kind == Ending::Kind::kStopped) break;
-      if (!seen_.insert({question_, run.path}).second) continue;
+      if (!seen_.insert(digest_of(question_, run.path)).second) continue;
       count(run, explorer_.sampled());
       check_repeats(run);
       if (run.ending.kind == Ending::Kind::kFailed) break;
@@ -137,7 +147,7 @@ class Worker {
   Tally tally_;
   Clock::time_point last_tally_ = Clock::now();
   std::uint64_t run_count_ = 0;
-  std::set<std::pair<std::size_t, Path>> seen_;  // sampled
+  std::unordered_set<std::uint64_t> seen_;  // digests of what was sampled: a path may have a million answers
 };
 
 }  // namespace

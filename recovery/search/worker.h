@@ -31,7 +31,8 @@ void report_failure(int socket, const Failure& failure);
 //   from a worker  {"tally": .., "done": N, "estimate": [low, likely, high]}  now and then; of its unit, the last two
 //                  {"given": [[..]], "each": [..]}                            work given away, and how large each part
 //                  is
-//                  {"ready": true, ..}  wants more; with what is "left" of the unit, and whether that "is_broken"; or
+//                  {"ready": true, ..}  wants more; with what is "left" of the unit, whether that "is_broken" or
+//                  "is_too_much"; or
 //                                       with what "tell" and "cut" gave
 
 }  // namespace crashcut::search
