@@ -4,26 +4,42 @@
 
 #include <atomic>
 #include <csignal>
+#include <string_view>
+
+#include "cli/bounds.h"
 
 namespace crashcut::cli {
 namespace {
 
 constexpr int kBoundHit = 3;
+constexpr int kToolFailed = 4;
+
+// A file that we have mapped, which is a trace, ends before the place that is read.
+void on_missing_page(int) {
+  constexpr std::string_view kSentence =
+      "crashcut: the trace became shorter, or could not be read, while crashcut read it.\n";
+  [[maybe_unused]] const auto written = write(STDERR_FILENO, kSentence.data(), kSentence.size());
+  _exit(kToolFailed);
+}
 
 // What the handler reads.
 std::atomic<bool> g_interrupted{false};
 std::atomic<Guard*> g_guard{nullptr};
 std::atomic<bool> g_searching{false};
+std::atomic<bool> g_memory_told{false};
 std::atomic<std::atomic<bool>*> g_stop{nullptr};
 
 void end_at_once(bool is_heard) {
   if (Guard* guard = g_guard.load(); guard != nullptr) guard->finish();
-  constexpr char kSentence[] = "bounded: interrupted before there was a result\n";
-  [[maybe_unused]] const auto written = is_heard ? write(STDERR_FILENO, kSentence, sizeof kSentence - 1) : 0;
+  const std::string_view sentence = is_memory_hit() ? "bounded: --memory-limit was reached before there was a result\n"
+                                                    : "bounded: interrupted before there was a result\n";
+  [[maybe_unused]] const auto written = is_heard ? write(STDERR_FILENO, sentence.data(), sentence.size()) : 0;
   _exit(kBoundHit);
 }
 
 void on_signal(int signal) {
+  // The first time that the memory is over its limit is for a recording that looks at it by itself.
+  if (signal == SIGUSR1 && is_memory_polled() && !g_memory_told.exchange(true)) return;
   const bool is_first = !g_interrupted.exchange(true);
   if (g_searching.load() && is_first && signal != SIGPIPE) {
     // is_interrupted() is all it needs.
@@ -37,7 +53,7 @@ void on_signal(int signal) {
 sigset_t our_signals() {
   sigset_t set;
   sigemptyset(&set);
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) sigaddset(&set, signal);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGUSR1}) sigaddset(&set, signal);
   return set;
 }
 
@@ -54,6 +70,9 @@ void install_interrupts() {
     sigaction(signal, nullptr, &current);
     if (current.sa_handler != SIG_IGN || signal == SIGPIPE) sigaction(signal, &action, nullptr);
   }
+  sigaction(SIGUSR1, &action, nullptr);  // from our watch of the memory
+  action.sa_handler = on_missing_page;
+  sigaction(SIGBUS, &action, nullptr);
 }
 
 bool is_interrupted() { return g_interrupted.load(); }

@@ -4,6 +4,7 @@
 
 #include <boost/filesystem.hpp>
 
+#include "cli/bounds.h"
 #include "cli/commands.h"
 #include "cli/interrupts.h"
 #include "cli/mounted_options.h"
@@ -82,6 +83,7 @@ void add_mount_command(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<MountOptions>();
   CLI::App* command = app.add_subcommand("mount", "mount a modelled disk at a directory, to work on it by hand");
   add_model_options(*command, options->common);
+  add_memory_limit(*command);
   command->formatter(usage_formatter("crashcut mount [options] DIR [-- COMMAND ...]"));
   command->add_option("dir", options->directory, "an empty directory")->required()->type_name("DIR");
   command->prefix_command();

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "cli/bounds.h"
 #include "cli/interrupts.h"
 #include "cli/program.h"
 #include "recovery/result/words.h"
@@ -155,6 +156,7 @@ tl::expected<MountedPlans, Failure> make_mounted_plans(const MountedOptions& opt
   check.search.seed = common->seed;
   check.search.wants_all = options.common.reports.outcomes;
   check.remount = options.remount;
+  check.memory_limit = memory_limit();
   auto directory = make_results_directory(options.common.reports.out_directory);
   if (!directory) return tl::unexpected(directory.error());
   if (!options.image_directory.empty()) {
@@ -172,6 +174,8 @@ tl::expected<MountedPlans, Failure> make_mounted_plans(const MountedOptions& opt
   plans.record.setup = command_line(options.setup);
   plans.record.lines_are_marks = options.lines_are_marks;
   plans.record.limit = std::chrono::seconds(options.program_limit_s);
+  plans.record.memory_limit = memory_limit();
+  plans.record.is_memory_hit = is_memory_hit;
   const std::chrono::nanoseconds time = std::chrono::duration_cast<std::chrono::nanoseconds>(check.search.time_limit);
   if (time.count() > 0 && (plans.record.limit.count() == 0 || time < plans.record.limit)) plans.record.limit = time;
   return plans;
@@ -179,9 +183,12 @@ tl::expected<MountedPlans, Failure> make_mounted_plans(const MountedOptions& opt
 
 tl::expected<mounted::Recorded, Failure> record_program(const MountedPlans& plans) {
   const bool with_terminal = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO) && !plans.record.lines_are_marks;
+  const MemoryPolled polled;
   auto recorded = mounted::record(plans.record, with_terminal);
+  forget_memory_hit();  // what took it is gone
   // What was done until the limit is explored as well as the whole would be.
-  if (!recorded || recorded->timed_out || (recorded->exited && recorded->code == 0)) return recorded;
+  if (!recorded || recorded->timed_out || recorded->out_of_memory || (recorded->exited && recorded->code == 0))
+    return recorded;
   // Crashing a program that fails by itself would explain nothing.
   const std::string how = recorded->exited ? fmt::format("ended with status {}", recorded->code)
                                            : fmt::format("was killed by {}", result::signal_text(recorded->signal));

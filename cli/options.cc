@@ -8,6 +8,7 @@
 #include <charconv>
 #include <sstream>
 
+#include "cli/bounds.h"
 #include "cli/commands.h"
 #include "cli/suggestions.h"
 #include "recovery/inprocess/protocol.h"
@@ -89,6 +90,7 @@ void add_search_options(CLI::App& command, Options& options) {
   command.add_option("--seed", options.seed, "try states in another order, where a bound ends the search (default: 0)")
       ->type_name("N")
       ->check(between(std::uint64_t{0}, ~std::uint64_t{0}));
+  add_memory_limit(command);
   add_report_options(command, options.reports);
 }
 
@@ -216,6 +218,7 @@ tl::expected<recovery::Plan, Failure> make_plan(const Options& options, std::str
   plan.main_limit = std::chrono::seconds(options.main_limit_s);
   plan.recovery_limit = std::chrono::seconds(options.recovery_limit_s);
   plan.crashcut = our_name();
+  plan.memory_limit = memory_limit();
   plan.jobs = options.jobs == 0 ? count_cores() : options.jobs;
   return plan;
 }

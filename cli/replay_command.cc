@@ -6,6 +6,7 @@
 #include <boost/filesystem.hpp>
 #include <fstream>
 
+#include "cli/bounds.h"
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/program.h"
@@ -179,6 +180,7 @@ void add_replay_command(CLI::App& app, int& exit_code) {
   command->add_flag("--print", options->print, "tell all of it: operations, choices, calls, output");
   add_main_limit(*command, options->common);
   add_recovery_limit(*command, options->common);
+  add_memory_limit(*command);
   command->formatter(usage_formatter("crashcut replay [options] TOKEN|DIR"));
   command->footer(
       "A token holds no path but the program's name: that is looked for beside the token, in the current\n"

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <fstream>
 
+#include "cli/bounds.h"
 #include "cli/commands.h"
 #include "cli/json_file.h"
 #include "recovery/result/json.h"
@@ -171,7 +172,20 @@ tl::expected<std::string, Failure> read_rest_file(const std::string& named) {
                   path));
 }
 
-tl::expected<int, Failure> report(const ReportOptions& options, const result::Result& result) {
+// What is the same in every command: --memory-limit stops a search as an interrupt does.
+static result::Result with_memory_limit(result::Result result) {
+  result.head.bounds.push_back({"memory_limit_bytes", memory_limit()});
+  if (result.bound == result::Bound::kInterrupt && is_memory_hit()) result.bound = result::Bound::kMemory;
+  if (result.bound == result::Bound::kMemory) {
+    result.notes.push_back(
+        fmt::format("--memory-limit is {} MiB: a larger one, fewer --jobs or a shorter run of the program get further",
+                    memory_limit() >> 20));
+  }
+  return result;
+}
+
+tl::expected<int, Failure> report(const ReportOptions& options, const result::Result& found) {
+  const result::Result result = with_memory_limit(found);
   const bool is_violation = result.verdict == result::Verdict::kViolation;
   std::string text;
   if (!options.quiet) {
@@ -195,8 +209,10 @@ tl::expected<int, Failure> report(const ReportOptions& options, const result::Re
   return result::exit_code(result.verdict);
 }
 
-tl::expected<int, Failure> report_comparison(const ReportOptions& options, const std::vector<result::Result>& rows,
+tl::expected<int, Failure> report_comparison(const ReportOptions& options, const std::vector<result::Result>& found,
                                              std::size_t expected_count) {
+  std::vector<result::Result> rows;
+  for (const result::Result& row : found) rows.push_back(with_memory_limit(row));
   if (!options.quiet) print(options.out(), result::comparison_text(rows));
   Files files;
   const std::string json = result::json_text(rows, our_name());

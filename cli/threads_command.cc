@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "cli/bounds.h"
 #include "cli/commands.h"
 #include "cli/interrupts.h"
 #include "cli/options.h"
@@ -284,6 +285,7 @@ void add_threads_command(CLI::App& app, int& exit_code) {
       ->type_name("DIR");
   add_out_option(*command, options->common.reports,
                  "keep the results there, with the program: for crashcut replay DIR");
+  add_memory_limit(*command);
   add_report_options(*command, options->common.reports);
   command->footer(
       std::string("prog is a dynamically linked executable, or its source (.c, .cc, .cpp). Its standard input is\n"

@@ -167,7 +167,7 @@ class SameBytes final : public persist::SameToReader {
   }
 
  private:
-  const std::byte* at(Value v) const { return recording_.bytes.data() + (v - 1) + skip_; }
+  const std::byte* at(Value v) const { return recording_.bytes.at(v) + skip_; }
   bool is_nul(Value v) const {
     return std::all_of(at(v), at(v) + length_, [](std::byte b) { return b == std::byte{0}; });
   }
@@ -204,7 +204,7 @@ void CrashView::read_block(BlockId id, std::uint64_t in_block, std::span<std::by
   } else if (value == 0) {
     std::fill(out.begin(), out.end(), std::byte{0});
   } else {
-    std::memcpy(out.data(), recording_.bytes.data() + (value - 1) + skip, out.size());
+    std::memcpy(out.data(), recording_.bytes.at(value) + skip, out.size());
   }
 }
 

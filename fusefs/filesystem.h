@@ -68,6 +68,7 @@ class Filesystem {
     std::function<timespec()> clock;  // null: a clock that ticks a microsecond an operation
     std::function<void()> on_step;
     Effects* effects = nullptr;  // null: nobody asks which calls commute
+    bool is_only_read = false;   // nobody writes to it: what is read from the medium is not kept
   };
   explicit Filesystem(Setup setup);
   ~Filesystem();

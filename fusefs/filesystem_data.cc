@@ -59,7 +59,7 @@ void Filesystem::Impl::read_block(const CachedBlock& block, std::uint64_t in_blo
 // costs more than to read.
 bool Filesystem::Impl::is_hole_of_medium(Inode& inode, std::uint64_t block) {
   constexpr std::size_t kManyBlocks = 1024;
-  if (inode.blocks.size() < kManyBlocks || find_block(inode, block)) return false;
+  if (inode.blocks.size() + inode.blocks_read_through < kManyBlocks || find_block(inode, block)) return false;
   if (!std::exchange(inode.has_asked_possible_blocks, true)) {
     inode.possible_blocks = setup.medium->possible_blocks(inode.ino);
     if (inode.possible_blocks) std::sort(inode.possible_blocks->begin(), inode.possible_blocks->end());
@@ -82,6 +82,23 @@ void Filesystem::Impl::bring(Inode& inode, std::uint64_t begin, std::uint64_t en
     const std::uint64_t to = std::min(end, (begin / setup.sector_bytes + 1) * setup.sector_bytes);
     bring_from_block(inode, begin, to);
     begin = to;
+  }
+}
+
+// The same for a filesystem that is only read: the bytes of [begin, end), which is inside one block, go to `out` alone.
+void Filesystem::Impl::read_through(Inode& inode, std::uint64_t begin, std::uint64_t end, std::span<std::byte> out) {
+  size(inode);  // settles medium_end
+  ++inode.blocks_read_through;
+  const std::uint64_t known = std::clamp(inode.medium_end, begin, end);
+  std::memset(out.data() + (known - begin), 0, end - known);
+  if (is_hole_of_medium(inode, begin / setup.block_bytes)) {
+    std::memset(out.data(), 0, known - begin);
+    return;
+  }
+  for (std::uint64_t at = begin; at < known;) {
+    const std::uint64_t to = std::min(known, (at / setup.sector_bytes + 1) * setup.sector_bytes);
+    setup.medium->read_bytes(inode.ino, at, out.subspan(at - begin, to - at));
+    at = to;
   }
 }
 
@@ -242,6 +259,11 @@ std::int64_t Filesystem::read(Ino ino, std::uint64_t offset, std::span<std::byte
     const std::uint64_t to = std::min(end, (at / block_bytes + 1) * block_bytes);
     const auto part = out.subspan(at - offset, to - at);
     impl_->touch_bytes(ino, Effects::kTarget, at, to);
+    if (impl_->setup.is_only_read && inode->is_on_medium) {
+      impl_->read_through(*inode, at, to, part);
+      at = to;
+      continue;
+    }
     impl_->bring(*inode, at, to);
     if (const CachedBlock* block = impl_->find_block(*inode, at / block_bytes)) {
       impl_->read_block(*block, at % block_bytes, part);

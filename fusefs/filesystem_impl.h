@@ -40,7 +40,8 @@ struct Filesystem::Inode {
   std::optional<timespec> new_ctime;
 
   std::unordered_map<std::uint64_t, CachedBlock> blocks;
-  BlockRanges preallocated;  // blocks that take room and were never written; none of them is in `blocks`
+  std::uint64_t blocks_read_through = 0;  // read from the medium and not kept
+  BlockRanges preallocated;               // blocks that take room and were never written; none of them is in `blocks`
   std::uint64_t medium_end = ~std::uint64_t{0};  // the medium's bytes from here on were cut off
   // The medium's blocks that may hold data, sorted. The medium is asked once many blocks were looked at. None: any
   // block may hold data.
@@ -135,6 +136,7 @@ struct Filesystem::Impl {
   void read_block(const CachedBlock& block, std::uint64_t in_block, std::span<std::byte> out) const;
   bool is_hole_of_medium(Inode& inode, std::uint64_t block);
   void bring(Inode& inode, std::uint64_t begin, std::uint64_t end);
+  void read_through(Inode& inode, std::uint64_t begin, std::uint64_t end, std::span<std::byte> out);
   void bring_from_block(Inode& inode, std::uint64_t begin, std::uint64_t end);
   void bring_edges(Inode& inode, std::uint64_t begin, std::uint64_t end);
   CachedBlock& block_to_change(Inode& inode, std::uint64_t begin, std::uint64_t end);

@@ -100,7 +100,7 @@ std::uint64_t LocationNames::value(persist::LocationId location, persist::Value 
       return name_of_sector(block.ino, block.block, generations_[value], 0);
     }
     case LocationKind::kSector: {
-      const auto* bytes = reinterpret_cast<const char*>(recording_.bytes.data() + (value - 1));
+      const auto* bytes = reinterpret_cast<const char*>(recording_.bytes.at(value));
       return persist::mix(4, persist::hash_of({bytes, recording_.options.sector_bytes}));
     }
     default:

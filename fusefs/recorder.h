@@ -58,6 +58,9 @@ class Recorder {
     std::uint64_t old_size;
     bool direct;
   };
+  // The bytes of the calls that follow: in recording().bytes.outside(), and to be written at `offset`. Sectors that are
+  // there whole are not copied. None: they are nowhere but in the page cache.
+  void set_source(std::uint64_t offset, std::span<const std::byte> bytes);
   // Before the first byte of a call is written; `range` is the whole call.
   void begin_write(const WriteRange& range);
   // After the page cache holds the new bytes, block by block. Zeros between old_size and offset belong to it.

@@ -90,9 +90,11 @@ struct Recorder::Impl {
   std::vector<BlockId> unmapped;  // scratch: blocks that the call under way takes from a file
   bool is_loosened = false;
   bool is_sealed = false;
-  std::vector<Stamp> stamps;   // of each event, if there are effects
-  std::vector<EventId> after;  // scratch of emit
-  std::vector<Write> writes;   // scratch of the callers of emit
+  std::vector<Stamp> stamps;          // of each event, if there are effects
+  std::uint64_t source_offset = 0;    // in the file that is written
+  std::span<const std::byte> source;  // of the write under way, in recording.bytes.outside(); may be empty
+  std::vector<EventId> after;         // scratch of emit
+  std::vector<Write> writes;          // scratch of the callers of emit
 
   bool is_paper() const { return recording.options.profile == ProfileName::kPaper; }
   bool reuses() const { return reuses_freed_blocks(recording.options); }
@@ -132,6 +134,7 @@ struct Recorder::Impl {
 
   // Writes.
   Value sector_value(LocationId location, std::span<const std::byte> bytes);
+  const std::byte* find_in_source(std::uint64_t offset, std::span<const std::byte> sector) const;
   SectorSpan sectors_of(std::uint64_t block, std::uint64_t begin, std::uint64_t end) const;
   void append_sector_writes(BlockId id, SectorSpan span, std::span<const std::byte> bytes);
   void emit_data(Ino ino, BlockId id, SectorSpan span, std::span<const std::byte> bytes,

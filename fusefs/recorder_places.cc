@@ -144,9 +144,10 @@ void Recorder::Impl::find_look_alikes() {
     for (std::uint32_t s = 0; s < block.sectors.size(); ++s) {
       if (block.sectors[s] == kNoLocation) continue;
       for (const persist::LocationWrite& w : recording.log.history(block.sectors[s])) {
-        const auto* bytes = reinterpret_cast<const char*>(recording.bytes.data() + (w.value - 1));
-        const Value value =
-            w.value == 0 ? 0 : contents.try_emplace(std::string_view(bytes, sector_bytes()), w.value).first->second;
+        const auto content = [&] {
+          return std::string_view(reinterpret_cast<const char*>(recording.bytes.at(w.value)), sector_bytes());
+        };
+        const Value value = w.value == 0 ? 0 : contents.try_emplace(content(), w.value).first->second;
         steps.emplace_back(w.event, s, value);
       }
       if (!steps.empty()) newest.insert(newest.end(), {s, std::get<Value>(steps.back())});

@@ -27,12 +27,19 @@ Value Recorder::Impl::sector_value(LocationId location, std::span<const std::byt
   const Value current = recording.log.current(location);
   if (is_all_nul(bytes)) return 0;
   if (current != 0 && current != kFromBelow &&
-      std::memcmp(recording.bytes.data() + (current - 1), bytes.data(), bytes.size()) == 0) {
+      std::memcmp(recording.bytes.at(current), bytes.data(), bytes.size()) == 0) {
     return current;
   }
-  const Value value = recording.bytes.size() + 1;
-  recording.bytes.insert(recording.bytes.end(), bytes.begin(), bytes.end());
-  return value;
+  const std::byte* const outside = find_in_source(recording.locations[location].index * sector_bytes(), bytes);
+  return outside ? recording.bytes.value_of(outside) : recording.bytes.add(bytes);
+}
+
+// Where the source of the write under way has the sector; none where it does not have all of it. A block that was moved
+// has another offset than the one that is known here, so the bytes are compared.
+const std::byte* Recorder::Impl::find_in_source(std::uint64_t offset, std::span<const std::byte> sector) const {
+  if (offset < source_offset || offset - source_offset + sector.size() > source.size()) return nullptr;
+  const std::byte* const found = source.data() + (offset - source_offset);
+  return std::memcmp(found, sector.data(), sector.size()) == 0 ? found : nullptr;
 }
 
 // The sectors of `block` that [begin, end) of the file touches.
@@ -107,7 +114,7 @@ void Recorder::Impl::current_sector(BlockId id, std::uint32_t sector, std::span<
   } else if (value == 0) {
     std::fill(out.begin(), out.end(), std::byte{0});
   } else {
-    std::memcpy(out.data(), recording.bytes.data() + (value - 1), out.size());
+    std::memcpy(out.data(), recording.bytes.at(value), out.size());
   }
 }
 
@@ -408,6 +415,11 @@ void Recorder::Impl::write_allocating(const WriteRange& range, std::uint64_t blo
 }
 
 // ---- the interface -------------------------------------------------------------------------------------------------
+
+void Recorder::set_source(std::uint64_t offset, std::span<const std::byte> bytes) {
+  impl_->source_offset = offset;
+  impl_->source = bytes;
+}
 
 void Recorder::begin_write(const WriteRange& range) { impl_->begin_write(range); }
 

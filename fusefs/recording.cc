@@ -124,7 +124,7 @@ std::string Recording::describe_value(LocationId location, Value value) const {
       return value == 0 ? "NULs" : "its data";
     case LocationKind::kSector: {
       if (value == 0) return "NULs";
-      std::span<const std::byte> content(bytes.data() + (value - 1), options.sector_bytes);
+      std::span<const std::byte> content(bytes.at(value), options.sector_bytes);
       while (content.size() > 1 && content.back() == std::byte{0}) content = content.first(content.size() - 1);
       return quote(content, 24);
     }
@@ -146,6 +146,16 @@ std::string Recording::describe_candidate(LocationId location, const persist::Ca
       return fmt::format("{}, data left behind by {}, whose freed block is reused", value, owner);
   }
   return value;
+}
+
+std::size_t Recording::memory_bytes() const {
+  // A block has a sector's location each, a node in the block map of its inode, and a node in what its recorder knows.
+  const std::size_t block_bytes =
+      sizeof(BlockRecord) + options.block_bytes / options.sector_bytes * sizeof(LocationId) + 128;
+  constexpr std::size_t kOpBytes = sizeof(std::string) + 64;
+  return log.memory_bytes() + bytes.memory_bytes() + event_kinds.capacity() * sizeof(Kind) +
+         locations.capacity() * sizeof(LocationInfo) + blocks.size() * block_bytes + metas.capacity() * sizeof(Meta) +
+         ops.size() * kOpBytes + inodes.size() * sizeof(InodeRecord);
 }
 
 std::string Recording::describe_event(EventId event) const {

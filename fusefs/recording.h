@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "fusefs/profile.h"
+#include "fusefs/sector_bytes.h"
 #include "fusefs/types.h"
 #include "persist/recording.h"
 
@@ -73,7 +74,7 @@ struct Recording final : persist::Recording {
   std::vector<BlockId> leftovers;      // of each block: the first one that held the same in the end
   std::vector<Meta> metas{
       Meta{.mode = kRootMode, .nlink = 2}};  // kMeta values point here; [0] is the empty disk's root
-  std::vector<std::byte> bytes;              // kSector values point here, plus one; 0 is all NULs
+  SectorBytes bytes;                         // kSector values point here; 0 is all NULs
   std::map<std::string, persist::LocationId, std::less<>> mark_locations;
   // The names that an inode had last and first, for reports.
   std::unordered_map<std::uint64_t, std::pair<Ino, std::string>> last_names;
@@ -93,6 +94,8 @@ struct Recording final : persist::Recording {
   bool is_mark(persist::LocationId location) const override { return locations[location].kind == LocationKind::kMark; }
   std::unique_ptr<persist::StableNames> stable_names() const override;
   std::string path_of(Ino ino) const;
+  // What it takes in memory, about: what grows with operations, events and blocks.
+  std::size_t memory_bytes() const;
 };
 
 }  // namespace crashcut::fusefs

@@ -326,43 +326,39 @@ std::string read_failure(const std::string& path, int error) {
   return fmt::format("cannot read the trace {}: {}", path, std::strerror(error));
 }
 
-// The whole file is read, not mapped: somebody who shortens it meanwhile must not end us by SIGBUS.
-tl::expected<std::string, std::string> read_file(const std::string& path) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (fd < 0) return tl::unexpected(read_failure(path, errno));
-  struct Closer {
-    int fd;
-    ~Closer() { ::close(fd); }
-  } closer{fd};
-  struct stat status {};
-  if (::fstat(fd, &status) != 0) return tl::unexpected(read_failure(path, errno));
-  if (!S_ISREG(status.st_mode)) return tl::unexpected(fmt::format("the trace {} is not a regular file", path));
-  std::string bytes(static_cast<std::size_t>(status.st_size), '\0');
-  std::size_t done = 0;
-  while (done < bytes.size()) {
-    const ssize_t count = ::read(fd, bytes.data() + done, bytes.size() - done);
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return tl::unexpected(read_failure(path, errno));
-    if (count == 0) break;
-    done += static_cast<std::size_t>(count);
+class File {
+ public:
+  explicit File(const std::string& path) : fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {}
+  ~File() {
+    if (fd >= 0) ::close(fd);
   }
-  bytes.resize(done);
-  return bytes;
+  File(const File&) = delete;
+  const int fd;
+};
+
+tl::expected<std::shared_ptr<const TraceBytes>, std::string> map_file(const std::string& path, const File& file,
+                                                                      const TraceBytes::End* end = nullptr) {
+  if (file.fd < 0) return tl::unexpected(read_failure(path, errno));
+  struct stat status {};
+  if (::fstat(file.fd, &status) != 0) return tl::unexpected(read_failure(path, errno));
+  if (!S_ISREG(status.st_mode)) return tl::unexpected(fmt::format("the trace {} is not a regular file", path));
+  auto bytes = TraceBytes::map(file.fd, static_cast<std::uint64_t>(status.st_size), end);
+  if (!bytes) return tl::unexpected(read_failure(path, bytes.error()));
+  return *bytes;
 }
 
 // What a writer that was killed left in its tail. A tail of something else is none.
-void add_tail(std::string& bytes, const std::string& tail) {
+std::optional<TraceBytes::End> end_in_tail(std::string_view bytes, std::string_view tail) {
   std::uint64_t end = 0, header_sum = 0;
   constexpr std::size_t kBegin = sizeof end + sizeof header_sum;
-  if (tail.size() < kBegin || bytes.size() < kFirstRecord + kHeadBytes) return;
+  if (tail.size() < kBegin || bytes.size() < kFirstRecord + kHeadBytes) return std::nullopt;
   std::memcpy(&end, tail.data(), sizeof end);
   std::memcpy(&header_sum, tail.data() + sizeof end, sizeof header_sum);
   const std::size_t header_bytes = kFirstRecord + kHeadBytes + get_fixed(bytes.data() + kFirstRecord);
-  if (xxh64(std::string_view(bytes).substr(0, header_bytes), 0) != header_sum) return;
+  if (xxh64(bytes.substr(0, header_bytes), 0) != header_sum) return std::nullopt;
   const std::uint64_t begin = end / kTailBytes * kTailBytes;
-  if (begin > bytes.size() || end - begin > tail.size() - kBegin) return;
-  bytes.resize(begin);
-  bytes.append(tail, kBegin, end - begin);
+  if (begin > bytes.size() || end - begin > tail.size() - kBegin) return std::nullopt;
+  return TraceBytes::End{begin, tail.substr(kBegin, end - begin)};
 }
 
 }  // namespace
@@ -411,6 +407,7 @@ TraceWriter::~TraceWriter() {
 
 void TraceWriter::fail(std::string_view what, int error) {
   error_ = fmt::format("cannot {} the trace {}: {}", what, path_, std::strerror(error));
+  has_failed_ = true;
 }
 
 void TraceWriter::open_tail() {
@@ -444,6 +441,7 @@ std::optional<std::uint64_t> TraceWriter::add(const TraceOp& op) {
   buffer_.append(kHeadBytes, '\0');
   put_op(buffer_, op, wrapping_difference(time_ns, last_time_ns_));
   last_time_ns_ = time_ns;
+  op_count_.store(op_count_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   const std::size_t size = buffer_.size() + op.data.size();
   if (const std::size_t at = written_ % kTailBytes; at + size < kTailBytes) {
     // Nearly always: the record is put together where it goes.
@@ -499,6 +497,14 @@ void TraceWriter::flush() {
   write_out(tail_->bytes, count, written_ - count);
 }
 
+// Measured: an operation takes about so much, and a sector that is written half of its bytes.
+std::uint64_t TraceWriter::model_bytes() const {
+  constexpr std::uint64_t kOpBytes = 500;
+  if (!tail_) return 0;
+  const std::uint64_t written = std::atomic_ref(tail_->end).load(std::memory_order_relaxed);
+  return op_count_.load(std::memory_order_relaxed) * kOpBytes + written / 2;
+}
+
 void TraceWriter::read(std::uint64_t position, std::span<std::byte> out) const {
   const std::uint64_t tail_begin = written_ / kTailBytes * kTailBytes;
   while (!out.empty()) {
@@ -521,26 +527,56 @@ void TraceWriter::finish() {
   flush();
 }
 
+// The bytes before the cut stay as they are: they may be mapped.
+tl::expected<void, std::string> cut_trace(const std::string& path, const TraceCut& cut) {
+  std::string end;
+  for (const TraceCall call : {TraceCall::kStopped, TraceCall::kEnd}) {
+    const std::size_t begin = end.size();
+    end.append(kHeadBytes, '\0');
+    put_op(end, TraceOp{.call = call}, 0);
+    put_head(end.data() + begin, end.size() - begin, cut.position + begin);
+  }
+  const int fd = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
+  const bool is_done =
+      fd >= 0 && ::ftruncate(fd, static_cast<off_t>(cut.position)) == 0 &&
+      ::pwrite(fd, end.data(), end.size(), static_cast<off_t>(cut.position)) == static_cast<ssize_t>(end.size());
+  const int error = errno;
+  if (fd >= 0) ::close(fd);
+  ::unlink(tail_of(path).c_str());
+  if (is_done) return {};
+  return tl::unexpected(fmt::format("cannot cut the trace {}: {}", path, std::strerror(error)));
+}
+
 // ---- TraceReader --------------------------------------------------------------------------------------------------
 
 tl::expected<TraceReader, std::string> TraceReader::open(const std::string& path) {
-  auto bytes = read_file(path);
+  const File file(path);
+  auto bytes = map_file(path, file);
   if (!bytes) return tl::unexpected(bytes.error());
-  if (const auto tail = read_file(tail_of(path))) add_tail(*bytes, *tail);
+  if (const File tail_file(tail_of(path)); tail_file.fd >= 0) {
+    const auto tail = map_file(tail_of(path), tail_file);
+    const auto end = tail ? end_in_tail((*bytes)->view(), (*tail)->view()) : std::nullopt;
+    if (end) bytes = map_file(path, file, &*end);
+    if (!bytes) return tl::unexpected(bytes.error());
+  }
   auto trace = parse(*std::move(bytes));
   if (!trace) return tl::unexpected(fmt::format("cannot use the trace {}: {}", path, trace.error()));
   return trace;
 }
 
 tl::expected<TraceReader, std::string> TraceReader::parse(std::string bytes) {
-  TraceReader trace;
-  trace.bytes_ = std::move(bytes);
+  return parse(std::make_shared<const TraceBytes>(std::move(bytes)));
+}
+
+tl::expected<TraceReader, std::string> TraceReader::parse(std::shared_ptr<const TraceBytes> bytes) {
+  TraceReader trace(std::move(bytes));
   if (auto ok = trace.scan(); !ok) return tl::unexpected(ok.error());
   return trace;
 }
 
 tl::expected<void, std::string> TraceReader::scan() {
-  const std::string_view bytes = bytes_;
+  const std::string_view bytes = bytes_->view();
+  Forgetting forgetting(*bytes_);
   if (!bytes.starts_with(kMagic)) return refuse("it is not a trace of crashcut");
   if (bytes.size() < kFirstRecord) return refuse("its beginning is not whole");
   if (const std::uint32_t version = get_fixed(bytes.data() + kMagic.size()); version != kVersion) {
@@ -565,6 +601,7 @@ tl::expected<void, std::string> TraceReader::scan() {
       return tl::unexpected(fmt::format("the record at byte {} is not an operation", end_));
     }
     end_ += kHeadBytes + body.size();
+    forgetting.advance_to(end_);
   }
   if (end_ != bytes.size()) return refuse("something follows its end");
   return {};
@@ -587,8 +624,10 @@ bool TraceReader::take(const TraceOp& op) {
 
 bool TraceReader::Cursor::next(TraceOp& op) {
   while (at_ < trace_.end_) {
-    const std::uint32_t length = get_fixed(trace_.bytes_.data() + at_);
-    const std::string_view body = std::string_view(trace_.bytes_).substr(at_ + kHeadBytes, length);
+    const std::string_view bytes = trace_.bytes_->view();
+    const std::uint32_t length = get_fixed(bytes.data() + at_);
+    const std::string_view body = bytes.substr(at_ + kHeadBytes, length);
+    forgetting_.advance_to(at_);
     at_ += kHeadBytes + length;
     op = TraceOp{};
     CHECK(get_op(body, op, time_ns_));  // scan() saw to it

@@ -10,10 +10,12 @@
 //   The data of writes can be read from the writer again, which saves their Filesystem the memory.
 // TraceReader: a trace may come from anywhere. open() looks at every byte: each checksum, length and field. It gives
 //   a sentence for what is no trace or is damaged. A trace whose end is missing is read up to its last whole record.
+//   The file is mapped (trace_bytes.h), not copied.
 //
 // Threads: a writer is one thread's at a time; a reader may be read from several.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <memory>
 #include <optional>
@@ -25,6 +27,7 @@
 
 #include "fusefs/byte_store.h"
 #include "fusefs/filesystem.h"
+#include "fusefs/trace_bytes.h"
 
 namespace crashcut::fusefs {
 
@@ -105,6 +108,15 @@ struct TraceProcess {
   std::string command;
 };
 
+// A place between two operations of a trace.
+struct TraceCut {
+  std::uint64_t position = 0;  // bytes of the trace before it
+  std::uint64_t op_count = 0;  // operations before it
+  timespec time{};             // of the last one
+};
+// Ends a trace in its file there, as if the program had been stopped. The error is a sentence.
+tl::expected<void, std::string> cut_trace(const std::string& path, const TraceCut& cut);
+
 // Where the tail of an unfinished trace is.
 std::string tail_of(const std::string& trace_path);
 
@@ -125,6 +137,10 @@ class TraceWriter final : public ByteStore {
   // Writes the end; nothing may be added after it.
   void finish();
 
+  // About what a recording of it will take in memory (see ReplayLimits). From any thread.
+  std::uint64_t model_bytes() const;
+  // Whether error() says something. From any thread.
+  bool has_failed() const { return has_failed_.load(std::memory_order_relaxed); }
   // A sentence, empty while all is well. After a failure nothing more is written, so what was written stays readable.
   const std::string& error() const { return error_; }
 
@@ -145,6 +161,8 @@ class TraceWriter final : public ByteStore {
   std::uint64_t written_ = 0;  // bytes of the trace before it
   Tail* tail_ = nullptr;
   std::int64_t last_time_ns_ = 0;
+  std::atomic<std::uint64_t> op_count_ = 0;
+  std::atomic<bool> has_failed_ = false;
 };
 
 class TraceReader {
@@ -158,25 +176,32 @@ class TraceReader {
   std::uint64_t op_count() const { return op_count_; }
   // False: the recorder was killed, or the file cut off; the operations are those that were whole.
   bool is_complete() const { return is_complete_; }
+  // All of them; data() of an operation points there.
+  const std::shared_ptr<const TraceBytes>& bytes() const { return bytes_; }
 
   // The operations in order, without kProcess and kEnd.
   class Cursor {
    public:
-    explicit Cursor(const TraceReader& trace) : trace_(trace), at_(trace.first_), time_ns_(trace.start_ns_) {}
+    explicit Cursor(const TraceReader& trace)
+        : trace_(trace), at_(trace.first_), time_ns_(trace.start_ns_), forgetting_(*trace.bytes_) {}
     bool next(TraceOp& op);
+    // Where the operation that comes next begins in the trace.
+    std::uint64_t position() const { return at_; }
 
    private:
     const TraceReader& trace_;
     std::size_t at_;
     std::int64_t time_ns_;
+    Forgetting forgetting_;
   };
 
  private:
-  TraceReader() = default;
+  explicit TraceReader(std::shared_ptr<const TraceBytes> bytes) : bytes_(std::move(bytes)) {}
+  static tl::expected<TraceReader, std::string> parse(std::shared_ptr<const TraceBytes> bytes);
   tl::expected<void, std::string> scan();
   bool take(const TraceOp& op);
 
-  std::string bytes_;
+  std::shared_ptr<const TraceBytes> bytes_;
   TraceHeader header_;
   std::vector<TraceProcess> processes_{1};
   std::uint64_t op_count_ = 0;

@@ -30,6 +30,7 @@ class Replay {
       : trace_(trace),
         options_(options),
         clock_(std::make_shared<TraceClock>(trace.header().start)),
+        limits_(limits),
         gap_units_left_(limits.gap_units),
         hooks_(hooks),
         recorder_(hooks ? nullptr : std::make_unique<Recorder>(options)) {
@@ -42,15 +43,29 @@ class Replay {
         options.block_bytes == trace.header().block_bytes && trace.header().capacity_bytes <= limits.capacity_bytes;
     setup.capacity_bytes = has_same_room ? trace.header().capacity_bytes : limits.capacity_bytes;
     is_room_a_limit_ = !has_same_room;
-    setup.clock = [clock = clock_] { return clock->now(); };
+    // The filesystem refers to the bytes of the trace.
+    setup.clock = [clock = clock_, bytes = trace.bytes()] { return clock->now(); };
     filesystem_ = std::make_unique<Filesystem>(std::move(setup));
+    if (recorder_) {
+      const std::string_view bytes = trace.bytes()->view();
+      recorder_->recording().bytes.set_outside(trace.bytes(), std::as_bytes(std::span(bytes)));
+    }
   }
 
   tl::expected<Replayed, ReplayError> run() {
     TraceReader::Cursor cursor(trace_);
     TraceText text(trace_.processes(), *filesystem_);
     TraceOp op;
-    for (std::uint64_t number = 1; cursor.next(op); ++number) {
+    Replayed replayed;
+    for (std::uint64_t number = 1;; ++number) {
+      const TraceCut here{cursor.position(), number - 1, clock_->now()};
+      if (!cursor.next(op)) break;
+      if (is_too_large(number)) {
+        replayed.cut = here;
+        op = TraceOp{.call = TraceCall::kStopped, .time = here.time};
+      }
+      if (number % kOpsBetweenChecks == 0 && limits_.should_stop && limits_.should_stop())
+        return tl::unexpected(ReplayError{.sentence = "", .was_stopped = true});
       clock_->set(op.time);
       const std::string words = text.describe(op);
       if (recorder_) recorder_->begin_op(words);
@@ -64,13 +79,24 @@ class Replay {
                         complaint.is_limit});
       }
       if (hooks_) hooks_->on_op(op, words, *filesystem_);
+      if (replayed.cut) break;
     }
     if (hooks_) hooks_->on_end(*filesystem_);
     if (recorder_) recorder_->seal();
-    return Replayed{std::move(recorder_), std::move(filesystem_)};
+    replayed.recorder = std::move(recorder_);
+    replayed.filesystem = std::move(filesystem_);
+    return replayed;
   }
 
  private:
+  static constexpr std::uint64_t kOpsBetweenChecks = 64;
+
+  // The seal adds about half as much again.
+  bool is_too_large(std::uint64_t number) const {
+    if (!recorder_ || limits_.memory_bytes == 0 || number % kOpsBetweenChecks != 0) return false;
+    return recorder_->recording().memory_bytes() / 2 * 3 > limits_.memory_bytes;
+  }
+
   Complaint complain(Errno result) const {
     if (result == 0) return {};
     return Complaint(fmt::format("it fails here: {}", std::strerror(-result)), result == -ENOSPC && is_room_a_limit_);
@@ -181,9 +207,17 @@ class Replay {
     const WriteFlags flags{.direct = (op.flags & kTraceDirect) != 0,
                            .dsync = (op.flags & kTraceDsync) != 0,
                            .sync = (op.flags & kTraceSync) != 0};
+    if (recorder_) recorder_->set_source(op.offset, op.data);
     const std::int64_t count = filesystem_->write(op.ino, op.offset, op.data, flags);
+    if (recorder_) recorder_->set_source(0, {});
     if (count < 0) return complain(static_cast<Errno>(count));
-    if (count == static_cast<std::int64_t>(op.data.size())) return "";
+    if (op.data.empty()) return "";
+    if (count == static_cast<std::int64_t>(op.data.size())) {
+      const auto* data = reinterpret_cast<const char*>(op.data.data());
+      filesystem_->keep_in_store(op.ino, op.offset, op.data.size(), *trace_.bytes(),
+                                 static_cast<std::uint64_t>(data - trace_.bytes()->view().data()));
+      return "";
+    }
     return fmt::format("it writes {} bytes here", count);
   }
 
@@ -224,6 +258,7 @@ class Replay {
 
   const TraceReader& trace_;
   const ModelOptions& options_;
+  const ReplayLimits& limits_;
   std::shared_ptr<TraceClock> clock_;  // the filesystem's, which outlives the replay
   bool is_room_a_limit_ = false;
   std::uint64_t gap_units_left_;

@@ -10,6 +10,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <tl/expected.hpp>
 
@@ -23,11 +24,16 @@ namespace crashcut::fusefs {
 struct ReplayLimits {
   std::uint64_t capacity_bytes = std::uint64_t{1} << 34;  // of the filesystem, at most
   std::uint64_t gap_units = std::uint64_t{1} << 24;       // blocks that are moved; `paper`: sectors of holes too
+  // What the recording may take. Where it takes more, it ends there, as if the program had been stopped; 0: no limit.
+  std::uint64_t memory_bytes = 0;
+  std::function<bool()> should_stop{};  // asked now and then; the replay ends when it says so. None: never.
 };
 
+// Both refer to the trace's bytes and keep them mapped.
 struct Replayed {
   std::unique_ptr<Recorder> recorder;      // sealed
   std::unique_ptr<Filesystem> filesystem;  // as it was at the end; to look at only: what is sealed takes no events
+  std::optional<TraceCut> cut{};           // where the limit of memory ended it
 };
 
 // Names for marks: one that is made again is another one. "saved", "saved (2)".
@@ -42,7 +48,8 @@ class MarkNames {
 // A sentence that names the operation, counted from 1.
 struct ReplayError {
   std::string sentence;
-  bool is_limit = false;  // of the replay; otherwise the trace says what cannot be
+  bool is_limit = false;     // of the replay; otherwise the trace says what cannot be
+  bool was_stopped = false;  // by ReplayLimits::should_stop
 };
 
 tl::expected<Replayed, ReplayError> replay(const TraceReader& trace, const ModelOptions& options,

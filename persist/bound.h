@@ -11,6 +11,7 @@ enum class Bound {
   kTime,
   kTimeInProgram,
   kInterrupt,
+  kMemory,
   kNotRun,
   kEnoughFound,
   kNotDeterministic,

@@ -165,6 +165,15 @@ std::vector<Path> ChoiceTree::left(bool with_current) const {
   return left;
 }
 
+std::uint64_t ChoiceTree::left_answers() const {
+  std::uint64_t answers = nodes_.size();
+  for (std::size_t i = prefix_length_; i < nodes_.size(); ++i) {
+    const Node& node = nodes_[i];
+    if (node.end > node.taken + 1) answers += std::uint64_t{node.end - node.taken - 1} * (i + 1);
+  }
+  return answers;
+}
+
 // A number of eight bytes as two of four.
 static void append_halves(std::vector<std::uint32_t>& numbers, std::uint64_t value) {
   numbers.insert(numbers.end(), {static_cast<std::uint32_t>(value), static_cast<std::uint32_t>(value >> 32)});

@@ -133,6 +133,8 @@ class ChoiceTree final : public Chooser {
   // All that is left, as prefixes of trees. No two of them have a sequence in common. The sequence at which this tree
   // stands is included if `with_current`. A tree with a `start` must have run first.
   std::vector<Path> left(bool with_current) const;
+  // How many answers those have together. Where a recovery meets many choices that is the square of their number.
+  std::uint64_t left_answers() const;
 
   // What is explored and what is left, between two runs, as numbers, and back: for a process that takes the tree over.
   // What estimates need is left out: the new tree estimates as if it began with its next run.

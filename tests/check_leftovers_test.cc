@@ -57,6 +57,62 @@ TEST_F(CheckTest, NothingStaysWithoutNamespacesEither) {
   }
 }
 
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // they do not want to be preloaded with others
+// A mount's server asks itself something and is killed before it has answered. It cannot die before the mount's channel
+// is closed: nobody else may have it open, nor wait for the server first.
+TEST_F(CheckTest, NothingStaysOfAServerThatWaitsForItself) {
+  const std::string slow = (directory_ / "slow").string();
+  compile("slow.so",
+          "#define _GNU_SOURCE\n#include <dlfcn.h>\n#include <stdint.h>\n#include <stddef.h>\n#include <unistd.h>\n"
+          "struct request { size_t size; int flags; uint32_t* header; };\n"
+          "void fuse_session_process_buf(void* session, const struct request* r) {\n"
+          "  void (*next)(void*, const struct request*) = dlsym(RTLD_NEXT, \"fuse_session_process_buf\");\n"
+          "  if (r->header && r->header[1] == 22 && access(\"" +
+              slow + "\", F_OK) == 0) sleep(2);\n  next(session, r);\n}\n",
+          "-shared -fPIC");
+  compile("marks",
+          "#include \"crashcut.h\"\n#include <unistd.h>\n"
+          "int main() { for (;;) crashcut_mark(\"x\"), usleep(1000); }\n");
+  const pid_t child =
+      start(without_namespaces({"env", "LD_PRELOAD=" + (directory_ / "slow.so").string(), CRASHCUT_BINARY, "check",
+                                "--out", "results", "--check", "true", "--", (directory_ / "marks").string()}));
+  // The program's parent is the sandbox, and the sandbox's the supervisor.
+  std::vector<pid_t> all;
+  const auto find_program = [&] {
+    all = descendants_of(child);
+    return std::find_if(all.begin(), all.end(), [](pid_t process) {
+      return read_file("/proc/" + std::to_string(process) + "/comm") == "marks\n";
+    });
+  };
+  auto program = find_program();
+  for (int tries = 0; tries < 400 && program == all.end(); ++tries, program = find_program())
+    std::this_thread::sleep_for(std::chrono::milliseconds(25));
+  ASSERT_NE(program, all.end());
+  const auto parent_of = [](pid_t process) {
+    const std::string stat = read_file("/proc/" + std::to_string(process) + "/stat");
+    pid_t parent = 0;
+    std::istringstream(stat.substr(stat.rfind(')') + 4)) >> parent;
+    return parent;
+  };
+  const pid_t supervisor = parent_of(parent_of(*program));
+  std::ofstream(slow).close();
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  kill(supervisor, SIGKILL);
+  int status = 0;
+  bool has_ended = false;
+  for (int tries = 0; tries < 800 && !has_ended; ++tries) {
+    has_ended = waitpid(child, &status, WNOHANG) == child;
+    if (!has_ended) std::this_thread::sleep_for(std::chrono::milliseconds(25));
+  }
+  EXPECT_TRUE(has_ended) << "somebody waits for ever";
+  if (!has_ended) {
+    for (const pid_t process : descendants_of(child)) kill(process, SIGKILL);
+    waitpid(child, &status, 0);
+  }
+  EXPECT_EQ(wait_for_no_processes(), "");
+}
+#endif
+
 TEST_F(CheckTest, WhatWasRecordedBeforeAKillIsThere) {
   const std::string written = (directory_ / "written").string();
   const pid_t child = start({CRASHCUT_BINARY, "check", "--out", "results", "--", "sh", "-c",

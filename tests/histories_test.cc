@@ -116,7 +116,7 @@ class Disk {
 // The versions of a file, in words: its contents, "-" where it is missing, "d" for a directory.
 std::vector<std::string> versions_of(Disk& disk, const std::string& path) {
   const auto histories = histories_of(disk.trace(), {}, {path}, true);
-  EXPECT_TRUE(histories) << histories.error();
+  EXPECT_TRUE(histories) << histories.error().sentence;
   const FileHistory& history = histories->files.at(path);
   std::vector<std::string> texts;
   for (std::size_t i = 0; i < history.states().size(); ++i) {
@@ -146,7 +146,7 @@ TEST(Versions, AreThoseOfTheStartThePromisesAndTheEnd) {
   disk.changes->mark("stdout 1: no promise");
   open.write("THR");
   const auto histories = histories_of(disk.trace(), {}, {"f"}, false);
-  ASSERT_TRUE(histories) << histories.error();
+  ASSERT_TRUE(histories) << histories.error().sentence;
   ASSERT_EQ(histories->promises.size(), 1U);
   const FileHistory& history = histories->files.at("f");
   ASSERT_EQ(history.states().size(), 3U);
@@ -340,7 +340,7 @@ Explored explore(Disk& disk, const FileQuestion& question, const fusefs::ModelOp
   const auto replayed = fusefs::replay(trace, model);
   EXPECT_TRUE(replayed) << replayed.error().sentence;
   const auto histories = histories_of(trace, model, {question.path}, compares_bytes(question));
-  EXPECT_TRUE(histories) << histories.error();
+  EXPECT_TRUE(histories) << histories.error().sentence;
   const std::vector<Question> questions{question};
   DiskRecoverer recoverer({replayed->recorder->recording(), *histories, questions});
   Explored explored;
@@ -519,7 +519,7 @@ TEST(Expectations, ThousandsOfVersionsTakeLittleMemory) {
     open.write(std::to_string(i), static_cast<std::uint64_t>(i) * 4096 % (1 << 20)).fsync();
   const fusefs::TraceReader trace = disk.trace();
   const auto histories = histories_of(trace, {}, {"f"}, false);
-  ASSERT_TRUE(histories) << histories.error();
+  ASSERT_TRUE(histories) << histories.error().sentence;
   const FileHistory& history = histories->files.at("f");
   ASSERT_EQ(history.states().size(), kVersions + 1U);
   // A version costs the pieces that it changed: whole contents would be 5 GB.

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <random>
+#include <set>
 #include <thread>
 
 #include "recovery/result/json.h"
@@ -463,6 +464,85 @@ TEST(Search, ReportsAsTextJsonAndJUnit) {
 }
 
 // What an earlier search found is tried first, so that a search with too small a budget finds it again.
+// What a recording of this length is told as: a few hundred times as long as what anybody reads.
+result::Story long_story(std::size_t operations, std::size_t crash) {
+  result::Story story;
+  result::Crash& told = story.crashes.emplace_back();
+  for (std::size_t i = 0; i < operations; ++i) {
+    result::Operation& operation = told.operations.emplace_back();
+    operation.text = "write(f, 10240 bytes at " + std::to_string(i * 10240) + ")";
+    for (std::uint32_t k = 0; k < 100; ++k) {
+      const auto id = static_cast<std::uint32_t>(i * 100 + k);
+      operation.events.push_back({id, "data", "bytes 0-511 of f: \"x\"", false, false, i < crash});
+      if (i < crash) told.persisted.push_back(id);
+    }
+  }
+  told.calls.assign(5000, result::Call{"", {{"size of f", {"1", "0"}, 1, 1}}});
+  return story;
+}
+
+TEST(Result, ALongStoryIsListedInPart) {
+  constexpr std::size_t kOperations = 20'000, kCrash = 15'000;
+  result::Result result;
+  result.verdict = result::Verdict::kViolation;
+  result.counterexample.emplace();
+  result.counterexample->story = long_story(kOperations, kCrash);
+  const std::string text = result::json_text(result, "crashcut");
+  EXPECT_LT(text.size(), 8u << 20);
+  const auto crash = nlohmann::json::parse(text)["violation"]["crashes"][0];
+  ASSERT_EQ(crash["operations"].size(), result::kOperationsMost);
+  EXPECT_EQ(crash["operations_left_out"], kOperations - result::kOperationsMost);
+  std::set<std::size_t> numbers;
+  std::size_t events = 0;
+  for (const auto& operation : crash["operations"]) {
+    numbers.insert(operation["number"].get<std::size_t>());
+    events += operation["events"].size();
+    EXPECT_EQ(operation["events"].size() + operation["events_left_out"].get<std::size_t>(), 100u);
+    EXPECT_EQ(operation["persisted"], operation["number"] < kCrash ? "yes" : "no");
+  }
+  EXPECT_EQ(numbers.size(), result::kOperationsMost);
+  EXPECT_TRUE(numbers.contains(0) && numbers.contains(kCrash - 1) && numbers.contains(kCrash));
+  EXPECT_LE(events, result::kEventsMost);
+  EXPECT_EQ(crash["calls"].size() + crash["calls_left_out"].get<std::size_t>(), 5000u);
+  EXPECT_EQ(crash["persisted"].size(), result::kPersistedMost);
+  EXPECT_EQ(crash["persisted_count"], kCrash * 100);
+  const std::string told = result::story_text(result.counterexample->story, result::Detail::kAll);
+  EXPECT_LT(told.size(), 1u << 20);
+  EXPECT_NE(told.find("write(f, 10240 bytes at " + std::to_string(kCrash * 10240)), std::string::npos);
+  EXPECT_LT(result::story_text(result.counterexample->story, result::Detail::kShort).size(), 64u << 10);
+}
+
+// A short one is listed whole, wherever the power went.
+TEST(Result, OperationsThatAreShownAreThoseAroundTheCrash) {
+  for (const std::size_t count :
+       {std::size_t{0}, std::size_t{1}, result::kOperationsMost, result::kOperationsMost + 1}) {
+    for (const std::size_t crash : {std::size_t{0}, count / 2, count}) {
+      const result::Story story = long_story(count, crash);
+      const std::vector<std::size_t> shown = result::shown_operations(story.crashes[0].operations);
+      EXPECT_EQ(shown.size(), std::min(count, result::kOperationsMost));
+      EXPECT_TRUE(std::is_sorted(shown.begin(), shown.end()));
+      EXPECT_EQ(std::adjacent_find(shown.begin(), shown.end()), shown.end());
+      EXPECT_TRUE(shown.empty() || shown.back() < count);
+    }
+  }
+}
+
+TEST(Result, AStoryBetweenProcessesKeepsTheFatesOfWhatIsNotTold) {
+  result::Story story = long_story(3, 2);
+  for (result::Operation& operation : story.crashes[0].operations) operation.events.resize(2);
+  story.crashes[0].operations[0].left_out = {98, 98, 0, 0};
+  story.crashes[0].operations[1].left_out = {98, 50, 0, 0};
+  story.crashes[0].operations[2].left_out = {98, 0, 0, 0};
+  story.crashes[0].calls_left_out = 7;
+  const result::Story again = result::story_from_json(result::to_json(story));
+  ASSERT_EQ(again.crashes[0].operations.size(), 3u);
+  EXPECT_EQ(again.crashes[0].operations[0].fate(), result::Fate::kPersisted);
+  EXPECT_EQ(again.crashes[0].operations[1].fate(), result::Fate::kPartly);
+  EXPECT_EQ(again.crashes[0].operations[2].fate(), result::Fate::kLost);
+  EXPECT_EQ(again.crashes[0].calls_left_out, 7u);
+  EXPECT_EQ(again.crashes[0].persisted, story.crashes[0].persisted);
+}
+
 TEST(Search, TriesKnownViolationsFirst) {
   const Program program = [](DeviceRecording& device) {
     for (int i = 0; i < 16; ++i) device.put(name_of(i), 1);

@@ -56,7 +56,8 @@ std::uint64_t fingerprint(const fusefs::Recording& recording) {
     add(log.predecessors(e).size());
     for (const persist::EventId before : log.predecessors(e)) add(before);
   }
-  return persist::mix_bytes(hash, {reinterpret_cast<const char*>(recording.bytes.data()), recording.bytes.size()});
+  const auto& own = recording.bytes.own();
+  return persist::mix_bytes(hash, {reinterpret_cast<const char*>(own.data()), own.size()});
 }
 
 }  // namespace

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cstdlib>
 
 #include "recovery/mounted/front_end.h"
@@ -80,7 +82,47 @@ std::uint64_t fact(const search::Tally& tally, const char* name) {
   return found == tally.facts.end() ? 0 : found->second;
 }
 
-std::vector<std::string> notes_of(const DiskFrontEnd& front_end, const search::Tally& tally) {
+// The time that a search has, from now on.
+class Countdown {
+ public:
+  using Seconds = std::chrono::duration<double>;
+  explicit Countdown(Seconds limit) : limit_(limit) {}
+  bool has_limit() const { return limit_.count() > 0; }
+  bool is_over() const { return has_limit() && used() >= limit_; }
+  // A limit of nothing would be none.
+  Seconds left() const { return has_limit() ? std::max(limit_ - used(), Seconds(0.01)) : limit_; }
+  Seconds used() const { return std::chrono::steady_clock::now() - begin_; }
+
+ private:
+  Seconds limit_;
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+};
+
+void describe_run(const CheckPlan& plan, const result::Head& head, const Recorded& recorded, result::Result& result) {
+  result.head = head;
+  result.head.model = fusefs::spec_of(plan.model);
+  result.execution = {{"exited", recorded.exited},
+                      {"code", static_cast<std::uint64_t>(recorded.code)},
+                      {"signal", static_cast<std::uint64_t>(recorded.signal)},
+                      {"timed_out", recorded.timed_out},
+                      {"left_running", std::uint64_t{recorded.left_running}},
+                      {"seconds", recorded.seconds}};
+}
+
+// The time was up while the recording was still being read.
+Checked stopped_before_search(const CheckPlan& plan, const result::Head& head, const Recorded& recorded,
+                              result::Bound bound) {
+  Checked checked;
+  describe_run(plan, head, recorded, checked.result);
+  checked.result.verdict = result::Verdict::kBounded;
+  checked.result.bound = bound;
+  checked.result.explored_fraction = 0;
+  checked.result.notes.emplace_back(
+      "the recording is large, and no state was tried: the search ended while it was still being read");
+  return checked;
+}
+
+std::vector<std::string> notes_of(const DiskFrontEnd& front_end, const search::Tally& tally, const Recorded& recorded) {
   std::vector<std::string> notes;
   if (!tally.not_deterministic.empty())
     notes.push_back(fmt::format("the checker is not deterministic: {}", tally.not_deterministic));
@@ -92,10 +134,20 @@ std::vector<std::string> notes_of(const DiskFrontEnd& front_end, const search::T
     notes.emplace_back(
         "files were mapped or executed, so they were read in pages of 4096 bytes: states that differ only in the rest "
         "of a page count twice");
-  if (front_end.was_stopped())
+  if (front_end.is_cut()) {
+    notes.push_back(
+        fmt::format("the recording takes more memory than --memory-limit leaves: its first {} operations were crashed, "
+                    "and the rest "
+                    "is not part of this",
+                    front_end.trace().op_count() - 1));
+  } else if (recorded.out_of_memory) {
+    notes.push_back(
+        fmt::format("the program was stopped: {}; what it did until then was crashed", recorded.why_stopped));
+  } else if (front_end.was_stopped()) {
     notes.emplace_back(
         "the program was stopped (--program-limit, --time); what it did until then was crashed, and its end is no "
         "promise");
+  }
   if (!front_end.trace().is_complete())
     notes.emplace_back("the recording was cut off; what came after it is not part of this");
   return notes;
@@ -105,9 +157,16 @@ std::vector<std::string> notes_of(const DiskFrontEnd& front_end, const search::T
 
 tl::expected<Checked, Failure> check(const CheckPlan& plan, const result::Head& head, const Recorded& recorded,
                                      const search::Hooks& hooks, const search::Rest* before) {
-  auto front_end = DiskFrontEnd::open(plan);
+  const Countdown countdown(plan.search.time_limit);
+  const auto is_interrupted = [&] { return hooks.is_interrupted && hooks.is_interrupted(); };
+  auto front_end = DiskFrontEnd::open(plan, [&] { return is_interrupted() || countdown.is_over(); });
   if (!front_end) return tl::unexpected(front_end.error());
-  auto found = search::check(**front_end, plan.search, hooks, before);
+  if (!*front_end)
+    return stopped_before_search(plan, head, recorded,
+                                 is_interrupted() ? result::Bound::kInterrupt : result::Bound::kTime);
+  search::Plan search_plan = plan.search;
+  search_plan.time_limit = countdown.left();
+  auto found = search::check(**front_end, search_plan, hooks, before);
   if (!found) return tl::unexpected(found.error());
   const search::Tally& tally = found->tally;
   Checked checked{std::move(found->result)};
@@ -117,20 +176,14 @@ tl::expected<Checked, Failure> check(const CheckPlan& plan, const result::Head& 
     return result::wrong_use(fmt::format("The checker could not be run (status {}): {}", kNotFoundStatus,
                                          result.counterexample ? result.counterexample->story.errors : ""));
   }
+  const bool is_short_of_memory = (*front_end)->is_cut() || recorded.out_of_memory;
   if ((*front_end)->was_stopped() && result.verdict == result::Verdict::kVerified) {
     result.verdict = result::Verdict::kBounded;
-    result.bound = result::Bound::kProgramLimit;
+    result.bound = is_short_of_memory ? result::Bound::kMemory : result::Bound::kProgramLimit;
   }
-  result.head = head;
-  result.head.model = fusefs::spec_of(plan.model);
-  result.execution = {{"exited", recorded.exited},
-                      {"code", static_cast<std::uint64_t>(recorded.code)},
-                      {"signal", static_cast<std::uint64_t>(recorded.signal)},
-                      {"timed_out", recorded.timed_out},
-                      {"left_running", std::uint64_t{recorded.left_running}},
-                      {"seconds", recorded.seconds}};
+  describe_run(plan, head, recorded, result);
   result.counts.operations = (*front_end)->trace().op_count();
-  result.notes = notes_of(**front_end, tally);
+  result.notes = notes_of(**front_end, tally, recorded);
   result.facts = {{"read_by_pages", fact(tally, kReadByPages) > 0},
                   {"in_other_namespace", (*front_end)->is_in_other_namespace()},
                   {"not_deterministic", result::or_none(tally.not_deterministic)}};

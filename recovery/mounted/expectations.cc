@@ -14,11 +14,16 @@ using fusefs::Ino;
 
 const FileHistory& history_of(const Histories& histories, const std::string& path) { return histories.files.at(path); }
 
+struct Disk {
+  Filesystem& filesystem;
+  const std::atomic<bool>* stop;
+};
+
 // A file after the crash, read as far as it was needed.
 class Found {
  public:
-  Found(Filesystem& filesystem, const std::string& path) : filesystem_(filesystem) {
-    if (find_path(filesystem, path, ino_) == 0) type_ = filesystem.type(ino_);
+  Found(const Disk& disk, const std::string& path) : disk_(disk), filesystem_(disk.filesystem) {
+    if (find_path(filesystem_, path, ino_) == 0) type_ = filesystem_.type(ino_);
   }
 
   mode_t type() const { return type_; }
@@ -31,6 +36,7 @@ class Found {
     return target;
   }
   std::string read(std::uint64_t offset, std::size_t length) {
+    if (disk_.stop != nullptr && *disk_.stop) throw QuestionStopped();
     std::string piece(length, '\0');
     const std::int64_t got = filesystem_.read(ino_, offset, std::as_writable_bytes(std::span(piece)));
     piece.resize(static_cast<std::size_t>(std::max<std::int64_t>(got, 0)));
@@ -38,6 +44,7 @@ class Found {
   }
 
  private:
+  const Disk& disk_;
   Filesystem& filesystem_;
   Ino ino_{};
   mode_t type_ = 0;
@@ -85,8 +92,8 @@ Match match_regular(Found& found, const FileHistory& history) {
   return {newest_of(states, left, found.ino()), ""};
 }
 
-Match match(Filesystem& filesystem, const std::string& path, const FileHistory& history) {
-  Found found(filesystem, path);
+Match match(const Disk& disk, const std::string& path, const FileHistory& history) {
+  Found found(disk, path);
   if (S_ISREG(found.type())) return match_regular(found, history);
   const std::uint64_t digest = S_ISLNK(found.type()) ? digest_of(found.target()) : 0;
   const std::vector<FileState>& states = history.states();
@@ -122,16 +129,15 @@ std::string broken_promise(const Histories& histories, const FileHistory& histor
   return broken;
 }
 
-Answer ask_whole(const FileQuestion& question, const Histories& histories, fusefs::CrashView& view,
-                 Filesystem& filesystem) {
+Answer ask_whole(const FileQuestion& question, const Histories& histories, fusefs::CrashView& view, const Disk& disk) {
   const FileHistory& history = history_of(histories, question.path);
-  Match found = match(filesystem, question.path, history);
+  Match found = match(disk, question.path, history);
   std::string outcome =
       fmt::format("{} is {}", question.path, found.state >= 0 ? name_version(history, found.state) : found.what);
   for (const std::string& backup : question.backups) {
     if (found.state >= 0) break;
     // A backup is whole where it is some version of the file itself.
-    found = match(filesystem, backup, history);
+    found = match(disk, backup, history);
     if (found.state >= 0 && !history.states()[static_cast<std::size_t>(found.state)].exists()) found.state = -1;
     if (found.state >= 0) outcome += fmt::format(", {} has it {}", backup, name_version(history, found.state));
   }
@@ -174,12 +180,11 @@ bool is_prefix_of_a_version(Found& found, const FileHistory& history) {
 }
 
 // Whether `expect` is broken; `why` says how.
-bool is_broken(Expect expect, const std::string& path, const FileHistory& history, Filesystem& filesystem,
-               std::string& why) {
+bool is_broken(Expect expect, const std::string& path, const FileHistory& history, const Disk& disk, std::string& why) {
   const auto in_all = [&](auto&& holds) {
     return std::all_of(history.states().begin(), history.states().end(), holds);
   };
-  Found found(filesystem, path);
+  Found found(disk, path);
   if (expect == Expect::kNoMissing) {
     why = "missing";
     return !found.exists() && in_all([](const FileState& state) { return state.exists(); });
@@ -245,14 +250,16 @@ std::string_view to_text(Finding finding) {
   return "";
 }
 
-Answer ask(const FileQuestion& question, const Histories& histories, fusefs::CrashView& view, Filesystem& filesystem) {
+Answer ask(const FileQuestion& question, const Histories& histories, fusefs::CrashView& view, Filesystem& filesystem,
+           const std::atomic<bool>* stop) {
+  const Disk disk{filesystem, stop};
   for (const Expect expect : question.expects) {
     std::string why;
-    if (is_broken(expect, question.path, history_of(histories, question.path), filesystem, why)) {
+    if (is_broken(expect, question.path, history_of(histories, question.path), disk, why)) {
       return Answer{Finding::kUnexpected, fmt::format("{} is {} ({})", question.path, why, to_text(expect)), ""};
     }
   }
-  if (question.whole) return ask_whole(question, histories, view, filesystem);
+  if (question.whole) return ask_whole(question, histories, view, disk);
   return Answer{Finding::kFine, question.path + " is as expected", ""};
 }
 

@@ -5,6 +5,7 @@
 // A file is read only as far as the answer needs: its name, its size, its bytes until no version is left.
 #pragma once
 
+#include <atomic>
 #include <set>
 #include <string>
 #include <tl/expected.hpp>
@@ -49,7 +50,9 @@ struct FileQuestion {
 
 // `histories` are those of the trace that `view` and `filesystem` show, with the question's path among them.
 Answer ask(const FileQuestion& question, const Histories& histories, fusefs::CrashView& view,
-           fusefs::Filesystem& filesystem);
+           fusefs::Filesystem& filesystem, const std::atomic<bool>* stop = nullptr);
+// ask() throws it once `stop` is set: a large file takes a while to read.
+struct QuestionStopped {};
 // Whether the histories must keep bytes for it.
 bool compares_bytes(const FileQuestion& question);
 

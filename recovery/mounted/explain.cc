@@ -74,7 +74,7 @@ std::string why(const std::vector<Operation>& operations, const std::string& pat
   const std::vector<bool> is_concerned = concerned(operations, path);
   for (std::size_t i = 0; i < operations.size(); ++i) {
     const Operation& operation = operations[i];
-    if (operation.events.empty() || operation.is_durable() || operation.is_sync() || !is_concerned[i]) continue;
+    if (!operation.has_events() || operation.is_durable() || operation.is_sync() || !is_concerned[i]) continue;
     (operation.fate() == Fate::kPersisted ? kept : lost).push_back(&operation);
   }
   if (lost.empty()) return "";

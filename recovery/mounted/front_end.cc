@@ -65,6 +65,13 @@ tl::expected<std::vector<Question>, Failure> questions_of(const CheckPlan& plan,
   return questions;
 }
 
+Failure failure_of(const fusefs::ReplayError& error) {
+  return {error.is_limit ? result::Blame::kTool : result::Blame::kUser, error.sentence};
+}
+
+// A recording may take one part in so many of the memory that there is: workers and checkers need some too.
+constexpr std::uint64_t kMemoryShare = 2;
+
 class SandboxedWorker final : public search::SocketWorker {
  public:
   explicit SandboxedWorker(sandbox::Sandbox sandbox) : sandbox_(std::move(sandbox)) {}
@@ -104,42 +111,61 @@ DiskFrontEnd::DiskFrontEnd(const CheckPlan& plan, fusefs::TraceReader trace, fus
 
 DiskFrontEnd::~DiskFrontEnd() { munmap(image_count_, sizeof *image_count_); }
 
-tl::expected<std::unique_ptr<DiskFrontEnd>, Failure> DiskFrontEnd::load(const CheckPlan& plan) {
+tl::expected<std::unique_ptr<DiskFrontEnd>, Failure> DiskFrontEnd::load(const CheckPlan& plan,
+                                                                        const fusefs::ReplayLimits& limits) {
   auto trace = fusefs::TraceReader::open(trace_of(plan.directory));
   if (!trace) return tl::unexpected(result::users_failure(trace.error()));
-  auto replayed = fusefs::replay(*trace, plan.model);
-  if (!replayed) {
-    return tl::unexpected(
-        Failure{replayed.error().is_limit ? result::Blame::kTool : result::Blame::kUser, replayed.error().sentence});
+  auto replayed = fusefs::replay(*trace, plan.model, limits);
+  if (!replayed && replayed.error().was_stopped) return nullptr;
+  if (!replayed) return tl::unexpected(failure_of(replayed.error()));
+  replayed->filesystem.reset();  // nobody looks at it
+  if (replayed->cut) {
+    // In the file too: replays and other models are to find the same recording.
+    if (auto ok = fusefs::cut_trace(trace_of(plan.directory), *replayed->cut); !ok)
+      return tl::unexpected(result::users_failure(ok.error()));
+    trace = fusefs::TraceReader::open(trace_of(plan.directory));
+    if (!trace) return tl::unexpected(result::users_failure(trace.error()));
   }
-  return std::unique_ptr<DiskFrontEnd>(new DiskFrontEnd(plan, std::move(*trace), std::move(*replayed)));
+  const bool is_cut = replayed->cut.has_value();
+  std::unique_ptr<DiskFrontEnd> loaded(new DiskFrontEnd(plan, std::move(*trace), std::move(*replayed)));
+  loaded->is_cut_ = is_cut;
+  return loaded;
 }
 
-tl::expected<std::unique_ptr<DiskFrontEnd>, Failure> DiskFrontEnd::open(const CheckPlan& plan) {
-  auto loaded = load(plan);
-  if (!loaded) return loaded;
-  if (auto ok = (*loaded)->find_questions(); !ok) return tl::unexpected(ok.error());
+tl::expected<std::unique_ptr<DiskFrontEnd>, Failure> DiskFrontEnd::open(const CheckPlan& plan,
+                                                                        const std::function<bool()>& should_stop) {
+  fusefs::ReplayLimits limits;
+  limits.memory_bytes = plan.memory_limit / kMemoryShare;
+  limits.should_stop = should_stop;
+  auto loaded = load(plan, limits);
+  if (!loaded || !*loaded) return loaded;
+  auto found = (*loaded)->find_questions(limits);
+  if (!found) return tl::unexpected(found.error());
+  if (!*found) return nullptr;
+  // It was read several times; from here on only what recoveries look at is needed.
+  (*loaded)->trace_.bytes()->forget(0, (*loaded)->trace_.bytes()->view().size());
   return loaded;
 }
 
 tl::expected<std::unique_ptr<DiskFrontEnd>, Failure> DiskFrontEnd::open(const CheckPlan& plan,
                                                                         const Question& question) {
-  auto loaded = load(plan);
+  auto loaded = load(plan, {});
   if (!loaded) return loaded;
   (*loaded)->questions_ = {question};
-  if (auto ok = (*loaded)->read_histories(); !ok) return tl::unexpected(ok.error());
+  if (auto ok = (*loaded)->read_histories({}); !ok) return tl::unexpected(ok.error());
   return loaded;
 }
 
-tl::expected<void, Failure> DiskFrontEnd::find_questions() {
-  const auto known = known_paths_of(trace_, plan_.model);
-  if (!known) return tl::unexpected(result::users_failure(known.error()));
+tl::expected<bool, Failure> DiskFrontEnd::find_questions(const fusefs::ReplayLimits& limits) {
+  const auto known = known_paths_of(trace_, plan_.model, limits);
+  if (!known && known.error().was_stopped) return false;
+  if (!known) return tl::unexpected(failure_of(known.error()));
   auto questions = questions_of(plan_, *known);
   if (!questions) return tl::unexpected(questions.error());
   questions_ = std::move(*questions);
   was_stopped_ = known->was_stopped;
-  if (auto ok = read_histories(); !ok) return ok;
-  if (auto ok = drop_unfinished(); !ok) return ok;
+  if (auto read = read_histories(limits); !read || !*read) return read;
+  if (auto ok = drop_unfinished(); !ok) return tl::unexpected(ok.error());
   if (plan_.checker.empty() && !known->changes_something) {
     return tl::unexpected(result::users_failure(
         fmt::format("The program changed nothing on the modelled disk, so there is nothing to check. The disk is "
@@ -147,11 +173,11 @@ tl::expected<void, Failure> DiskFrontEnd::find_questions() {
                     "starts ({}); what it wrote elsewhere went to the real files.",
                     disk_of(plan_.directory))));
   }
-  return {};
+  return true;
 }
 
 // The versions of the files that are asked about.
-tl::expected<void, Failure> DiskFrontEnd::read_histories() {
+tl::expected<bool, Failure> DiskFrontEnd::read_histories(const fusefs::ReplayLimits& limits) {
   std::set<std::string> paths;
   bool keeps_bytes = false;
   for (const Question& question : questions_) {
@@ -160,10 +186,12 @@ tl::expected<void, Failure> DiskFrontEnd::read_histories() {
       keeps_bytes = keeps_bytes || compares_bytes(*file);
     }
   }
-  auto histories = histories_of(trace_, recording().options, paths, keeps_bytes);
-  if (!histories) return tl::unexpected(result::users_failure(histories.error()));
+  if (paths.empty()) return true;
+  auto histories = histories_of(trace_, recording().options, paths, keeps_bytes, limits);
+  if (!histories && histories.error().was_stopped) return false;
+  if (!histories) return tl::unexpected(failure_of(histories.error()));
   histories_ = std::move(*histories);
-  return {};
+  return true;
 }
 
 // A program that was stopped may not have got as far as any version of a file: then there is nothing to ask of it.
@@ -219,7 +247,8 @@ int DiskFrontEnd::work(const sandbox::Inside& inside, const search::WorkerSetup&
     }
     runner = std::move(*started);
   }
-  DiskRecoverer recoverer({recording(), histories_, questions_, runner.get(), plan_.image_directory, image_count_});
+  DiskRecoverer recoverer(
+      {recording(), histories_, questions_, runner.get(), plan_.image_directory, image_count_, &setup.shared.stop});
   search::serve(inside.socket, setup, recording(), recoverer);
   return 0;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <string>
 #include <tl/expected.hpp>
@@ -17,8 +18,10 @@ namespace crashcut::mounted {
 
 class DiskFrontEnd final : public search::FrontEnd {
  public:
-  // Reads the trace in plan.directory, and finds the questions that the plan asks.
-  static tl::expected<std::unique_ptr<DiskFrontEnd>, Failure> open(const CheckPlan& plan);
+  // Reads the trace in plan.directory, and finds the questions that the plan asks. None where `should_stop` said so; a
+  // large trace takes a while. A recording that takes more than a part of plan.memory_limit is cut, in its file.
+  static tl::expected<std::unique_ptr<DiskFrontEnd>, Failure> open(const CheckPlan& plan,
+                                                                   const std::function<bool()>& should_stop = {});
   // The same for one question that is known.
   static tl::expected<std::unique_ptr<DiskFrontEnd>, Failure> open(const CheckPlan& plan, const Question& question);
   ~DiskFrontEnd() override;
@@ -34,6 +37,7 @@ class DiskFrontEnd final : public search::FrontEnd {
 
   const fusefs::TraceReader& trace() const { return trace_; }
   bool was_stopped() const { return was_stopped_; }                      // the program, by --program-limit
+  bool is_cut() const { return is_cut_; }                                // the recording, by --memory-limit
   bool is_in_other_namespace() const { return is_in_other_namespace_; }  // checkers, see stored_pid_namespace()
 
   // In a sandbox with a disk: use(runner, recoverer); it returns what went wrong, a sentence.
@@ -43,9 +47,11 @@ class DiskFrontEnd final : public search::FrontEnd {
 
  private:
   DiskFrontEnd(const CheckPlan& plan, fusefs::TraceReader trace, fusefs::Replayed replayed);
-  static tl::expected<std::unique_ptr<DiskFrontEnd>, Failure> load(const CheckPlan& plan);
-  tl::expected<void, Failure> find_questions();
-  tl::expected<void, Failure> read_histories();
+  // Each is false, or none, where it was stopped.
+  static tl::expected<std::unique_ptr<DiskFrontEnd>, Failure> load(const CheckPlan& plan,
+                                                                   const fusefs::ReplayLimits& limits);
+  tl::expected<bool, Failure> find_questions(const fusefs::ReplayLimits& limits);
+  tl::expected<bool, Failure> read_histories(const fusefs::ReplayLimits& limits);
   tl::expected<void, Failure> drop_unfinished();
   int work(const sandbox::Inside& inside, const search::WorkerSetup& setup) const;
   std::string program() const;
@@ -59,6 +65,7 @@ class DiskFrontEnd final : public search::FrontEnd {
   std::vector<Question> questions_;
   std::atomic<std::uint64_t>* image_count_;  // shared with the workers
   bool was_stopped_ = false;
+  bool is_cut_ = false;
   bool is_alone_ = false;
   bool is_in_other_namespace_ = false;
 };

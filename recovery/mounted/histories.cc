@@ -4,6 +4,7 @@
 #include <linux/fs.h>
 
 #include <algorithm>
+#include <atomic>
 #include <functional>
 #include <unordered_map>
 
@@ -87,13 +88,14 @@ std::string bare(const std::string& text) {
   return colon != std::string::npos && colon < open ? text.substr(colon + 2) : text;
 }
 
-// What a regular file holds, piece by piece, kept up to date.
+// What a regular file holds, piece by piece, kept up to date. A version costs what changed since the one before, and
+// not what the file is long.
 class Contents {
  public:
   void touch(std::uint64_t offset, std::uint64_t length) {
     const std::uint64_t end = length > ~std::uint64_t{0} - offset ? ~std::uint64_t{0} : offset + length;
     const std::uint64_t last = std::min<std::uint64_t>(is_old_.size(), end / kPieceBytes + (end % kPieceBytes != 0));
-    for (std::uint64_t i = offset / kPieceBytes; i < last; ++i) is_old_[i] = true;
+    for (std::uint64_t i = offset / kPieceBytes; i < last; ++i) mark_old(i);
   }
   void refresh(Filesystem& filesystem, Ino ino) {
     const std::uint64_t size = size_of(filesystem, ino);
@@ -103,17 +105,20 @@ class Contents {
     for (std::uint64_t i = count; i < digests_.size(); ++i) sum_ -= mix(i, digests_[i]);
     const std::uint64_t known = std::min<std::uint64_t>(count, digests_.size());
     digests_.resize(count);
-    is_old_.resize(count, true);
+    is_old_.resize(count);
+    for (std::uint64_t i = known; i < count; ++i) mark_old(i);
     size_ = size;
     std::string piece;
-    for (std::uint64_t i = 0; i < count; ++i) {
-      if (!is_old_[i]) continue;
+    for (const std::uint64_t i : old_) {
+      if (i >= count || !is_old_[i]) continue;
       read(filesystem, ino, i, piece);
       if (i < known) sum_ -= mix(i, digests_[i]);
       digests_[i] = digest_of(piece);
       sum_ += mix(i, digests_[i]);
       is_old_[i] = false;
+      changes_.push_back(i);
     }
+    old_.clear();
   }
   void read(Filesystem& filesystem, Ino ino, std::uint64_t index, std::string& piece) const {
     piece.assign(std::min<std::uint64_t>(kPieceBytes, size_ - index * kPieceBytes), '\0');
@@ -123,8 +128,21 @@ class Contents {
   std::uint64_t size() const { return size_; }
   std::uint64_t digest() const { return sum_; }
   const std::vector<std::uint64_t>& digests() const { return digests_; }
+  // All pieces that were refreshed, in order; one may be there often.
+  const std::vector<std::uint64_t>& changes() const { return changes_; }
+  // No two files ever have the same.
+  std::uint64_t id() const { return id_; }
 
  private:
+  void mark_old(std::uint64_t piece) {
+    if (is_old_[piece]) return;
+    is_old_[piece] = true;
+    old_.push_back(piece);
+  }
+  static std::uint64_t next_id() {
+    static std::atomic<std::uint64_t> last = 0;
+    return ++last;
+  }
   static std::uint64_t mix(std::uint64_t index, std::uint64_t digest) {
     return persist::mix(persist::mix(persist::kHashStart, index), digest);
   }
@@ -132,7 +150,10 @@ class Contents {
   std::uint64_t size_ = 0;
   std::vector<std::uint64_t> digests_;
   std::vector<bool> is_old_;
+  std::vector<std::uint64_t> old_;  // those that are, and some that were cut off
+  std::vector<std::uint64_t> changes_;
   std::uint64_t sum_ = 0;
+  std::uint64_t id_ = next_id();
 };
 
 }  // namespace
@@ -235,6 +256,9 @@ class HistoryWalk {
     mode_t type = 0;
     bool is_changed = false;  // since its last version
     bool had_contents = false;
+    // What of the contents' changes its last version had.
+    std::uint64_t contents_id = 0;
+    std::size_t changes_seen = 0;
   };
   using Entry = std::map<std::string, Tracked>::value_type;
   struct TrackedInode {
@@ -259,6 +283,7 @@ class HistoryWalk {
     histories_.promises.clear();
     for (Entry& entry : files_) {
       entry.second.history = {};
+      entry.second.contents_id = 0;
       entry.second.had_contents = false;
       resolve(entry);
       add_state(entry, "");
@@ -328,6 +353,9 @@ class HistoryWalk {
     }
   }
 
+  // Of a file that is compared. Digests are all that is kept, unless an expectation compares bytes.
+  std::uint64_t bytes_most() const { return keeps_bytes_ ? kComparedBytesMost : kComparedBytesMost * 16; }
+
   FileState state_of(const Tracked& file) {
     FileState state{.type = file.type,
                     .size = 0,
@@ -342,7 +370,7 @@ class HistoryWalk {
       state.digest = digest_of(target);
     } else if (S_ISREG(file.type)) {
       state.size = size_of(*filesystem_, file.ino);
-      if (state.size > kComparedBytesMost) return state;
+      if (state.size > bytes_most()) return state;
       Contents& contents = inodes_.at(file.ino).contents;
       contents.refresh(*filesystem_, file.ino);
       state.digest = contents.digest();
@@ -354,7 +382,7 @@ class HistoryWalk {
     Tracked& file = entry.second;
     file.is_changed = false;
     FileState state = state_of(file);
-    if (state.size > kComparedBytesMost) {
+    if (state.size > bytes_most()) {
       if (too_large_.empty()) {
         too_large_ = fmt::format(
             "{} is {} bytes long, which is too large to be compared. Ask about other files with --file, "
@@ -382,9 +410,10 @@ class HistoryWalk {
     std::vector<FileHistory::PieceHistory>& pieces = file.history.pieces_;
     if (pieces.size() < digests.size()) pieces.resize(digests.size());
     std::string bytes;
-    for (std::uint64_t i = 0; i < digests.size(); ++i) {
+    const auto add_piece = [&](std::uint64_t i) {
+      if (i >= digests.size()) return;
       FileHistory::PieceHistory& history = pieces[i];
-      if (!history.pieces.empty() && history.pieces.back().digest == digests[i]) continue;
+      if (!history.pieces.empty() && history.pieces.back().digest == digests[i]) return;
       FileHistory::Piece piece{.state = static_cast<std::uint32_t>(file.history.states_.size() - 1),
                                .digest = digests[i]};
       if (keeps_bytes_) {
@@ -393,7 +422,15 @@ class HistoryWalk {
         piece.bytes = keep(history, bytes);
       }
       history.pieces.push_back(piece);
+    };
+    const std::vector<std::uint64_t>& changes = contents.changes();
+    if (file.contents_id == contents.id()) {
+      for (std::size_t i = file.changes_seen; i < changes.size(); ++i) add_piece(changes[i]);
+    } else {
+      for (std::uint64_t i = 0; i < digests.size(); ++i) add_piece(i);
     }
+    file.contents_id = contents.id();
+    file.changes_seen = changes.size();
   }
 
   // A piece that begins with the one before it takes its place: that one is its first bytes.
@@ -420,18 +457,18 @@ class HistoryWalk {
   Filesystem* filesystem_ = nullptr;
 };
 
-tl::expected<Histories, std::string> histories_of(const fusefs::TraceReader& trace,
-                                                  const fusefs::ModelOptions& geometry,
-                                                  const std::set<std::string>& paths, bool keeps_bytes) {
+tl::expected<Histories, fusefs::ReplayError> histories_of(const fusefs::TraceReader& trace,
+                                                          const fusefs::ModelOptions& geometry,
+                                                          const std::set<std::string>& paths, bool keeps_bytes,
+                                                          const fusefs::ReplayLimits& limits) {
   HistoryWalk walk(paths, keeps_bytes);
   tl::expected<Histories, std::string> histories;
   const fusefs::ReplayHooks hooks{.on_op = [&](const TraceOp& op, const std::string& text,
                                                Filesystem& filesystem) { walk.follow(op, text, filesystem); },
                                   .on_end = [&](Filesystem& filesystem) { histories = walk.finish(filesystem); }};
-  if (auto done = fusefs::replay_files(trace, geometry, hooks); !done) {
-    return tl::unexpected(done.error().sentence);
-  }
-  return histories;
+  if (auto done = fusefs::replay_files(trace, geometry, hooks, limits); !done) return tl::unexpected(done.error());
+  if (!histories) return tl::unexpected(fusefs::ReplayError{histories.error()});
+  return *std::move(histories);
 }
 
 // ---- the paths that there are -------------------------------------------------------------------------------------
@@ -501,16 +538,15 @@ class PathWalk {
 
 }  // namespace
 
-tl::expected<KnownPaths, std::string> known_paths_of(const fusefs::TraceReader& trace,
-                                                     const fusefs::ModelOptions& geometry) {
+tl::expected<KnownPaths, fusefs::ReplayError> known_paths_of(const fusefs::TraceReader& trace,
+                                                             const fusefs::ModelOptions& geometry,
+                                                             const fusefs::ReplayLimits& limits) {
   PathWalk walk;
   KnownPaths known;
   const fusefs::ReplayHooks hooks{
       .on_op = [&](const TraceOp& op, const std::string&, Filesystem& filesystem) { walk.follow(op, filesystem); },
       .on_end = [&](Filesystem& filesystem) { known = walk.finish(filesystem); }};
-  if (auto done = fusefs::replay_files(trace, geometry, hooks); !done) {
-    return tl::unexpected(done.error().sentence);
-  }
+  if (auto done = fusefs::replay_files(trace, geometry, hooks, limits); !done) return tl::unexpected(done.error());
   return known;
 }
 

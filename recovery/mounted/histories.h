@@ -23,6 +23,7 @@
 
 #include "fusefs/profile.h"
 #include "fusefs/trace.h"
+#include "fusefs/trace_replay.h"
 #include "recovery/mounted/versions.h"
 
 namespace crashcut::mounted {
@@ -90,9 +91,10 @@ struct Histories {
 
 // `geometry` is the model's. Bytes are kept where `keeps_bytes`. The error is a sentence; a file that is too large to
 // be compared is one.
-tl::expected<Histories, std::string> histories_of(const fusefs::TraceReader& trace,
-                                                  const fusefs::ModelOptions& geometry,
-                                                  const std::set<std::string>& paths, bool keeps_bytes);
+tl::expected<Histories, fusefs::ReplayError> histories_of(const fusefs::TraceReader& trace,
+                                                          const fusefs::ModelOptions& geometry,
+                                                          const std::set<std::string>& paths, bool keeps_bytes,
+                                                          const fusefs::ReplayLimits& limits = {});
 
 // The paths that can be asked about: of every file and directory that was there at the start, at a promise or at the
 // end.
@@ -102,7 +104,8 @@ struct KnownPaths {
   bool was_stopped = false;
   bool changes_something = false;  // since the start
 };
-tl::expected<KnownPaths, std::string> known_paths_of(const fusefs::TraceReader& trace,
-                                                     const fusefs::ModelOptions& geometry);
+tl::expected<KnownPaths, fusefs::ReplayError> known_paths_of(const fusefs::TraceReader& trace,
+                                                             const fusefs::ModelOptions& geometry,
+                                                             const fusefs::ReplayLimits& limits = {});
 
 }  // namespace crashcut::mounted

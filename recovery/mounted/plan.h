@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -31,6 +32,8 @@ struct RecordPlan {
   bool is_stdout_taken = false;         // by a report: what the program prints goes to stderr
   bool lines_are_marks = false;
   std::chrono::nanoseconds limit{std::chrono::seconds(600)};  // of the program and of the set-up; 0: none
+  std::uint64_t memory_limit = 0;         // a recording that would take too much of it is stopped; 0: none
+  std::function<bool()> is_memory_hit{};  // asked in the sandbox; none: never
 };
 
 // What is asked of the crash states, and how far to go.
@@ -46,7 +49,8 @@ struct CheckPlan {
   fusefs::ModelOptions model;
   search::Plan search;
   bool remount = false;
-  std::string image_directory;  // --image: explored states as plain trees; empty: none
+  std::string image_directory;     // --image: explored states as plain trees; empty: none
+  std::uint64_t memory_limit = 0;  // --memory-limit, in bytes; 0: none. A recording that takes too much of it is cut.
 };
 
 // Where the program's files must come from.

@@ -169,6 +169,7 @@ class Recorder {
     if (with_terminal_) command.limit.reset();
     // What the kill closes is not what the program closed.
     command.on_limit = [this] { mount_->while_quiet([](Volume& volume) { volume.changes.stop(); }); };
+    command.should_stop = [this] { return writer_->has_failed() || !(why_stopped_ = find_shortage()).empty(); };
     std::vector<std::string> missing;
     mount_->while_quiet([&](Volume&) { missing = not_on_disk(); });
     is_program_running_ = true;
@@ -190,9 +191,18 @@ class Recorder {
             {"code", outcome.code},
             {"signal", outcome.signal},
             {"timed_out", outcome.end == Outcome::End::kTimedOut},
+            {"why_stopped", why_stopped_},
             {"left_running", outcome.left_running},
             {"not_on_disk", missing},
             {"seconds", std::chrono::duration<double>(outcome.wall).count()}};
+  }
+
+  // Why the program is to be stopped for want of memory, a clause; empty: there is enough.
+  std::string find_shortage() const {
+    if (plan_.is_memory_hit && plan_.is_memory_hit()) return "it took more memory than --memory-limit allows";
+    if (plan_.memory_limit > 0 && writer_->model_bytes() > plan_.memory_limit)
+      return "its recording takes more memory than --memory-limit allows";
+    return "";
   }
 
   // Under the mount's lock: the program waits, so the mark comes before whatever it does next.
@@ -258,6 +268,7 @@ class Recorder {
   std::optional<fusefs::Traced> changes_;
   std::optional<Volume> volume_;
   std::unique_ptr<Mount> mount_;
+  std::string why_stopped_;
   std::string line_;
   std::uint64_t lines_ = 0;
   std::atomic<bool> used_io_uring_ = false;
@@ -327,6 +338,8 @@ tl::expected<Recorded, Failure> record(const RecordPlan& plan, bool with_termina
   recorded.code = answer->at("code");
   recorded.signal = answer->at("signal");
   recorded.timed_out = answer->at("timed_out");
+  recorded.why_stopped = answer->at("why_stopped");
+  recorded.out_of_memory = !recorded.why_stopped.empty();
   recorded.left_running = answer->at("left_running");
   recorded.used_io_uring = answer->at("io_uring");
   recorded.requests = answer->at("requests");

@@ -19,7 +19,9 @@ struct Recorded {
   int code = 0;
   int signal = 0;
   bool timed_out = false;
-  unsigned left_running = 0;  // processes that it left and that were killed
+  bool out_of_memory = false;  // it was stopped, as it or its recording took too much
+  std::string why_stopped;     // out_of_memory: a clause
+  unsigned left_running = 0;   // processes that it left and that were killed
   bool used_io_uring = false;
   std::uint64_t requests = 0;
   double seconds = 0;

@@ -46,7 +46,10 @@ class Visit {
 };
 
 Filesystem::Setup plain_setup(const fusefs::ModelOptions& options, fusefs::Medium& medium) {
-  return {.medium = &medium, .sector_bytes = options.sector_bytes, .block_bytes = options.block_bytes};
+  return {.medium = &medium,
+          .sector_bytes = options.sector_bytes,
+          .block_bytes = options.block_bytes,
+          .is_only_read = true};
 }
 
 std::string join_marks(const std::vector<persist::Mark>& marks, bool lines, CrashView& view) {
@@ -160,8 +163,14 @@ Ending DiskRecoverer::recover(std::size_t question, std::span<const Crash> crash
   const fusefs::ModelOptions& options = setup_.recording.options;
   if (const auto* file = std::get_if<FileQuestion>(&setup_.questions[question])) {
     Filesystem filesystem(plain_setup(options, views.back()));
-    Answer answer = ask(*file, setup_.histories, views.back(), filesystem);
-    return ending_of(answer.finding, std::move(answer.outcome));
+    try {
+      Answer answer = ask(*file, setup_.histories, views.back(), filesystem, setup_.stop);
+      return ending_of(answer.finding, std::move(answer.outcome));
+    } catch (const QuestionStopped&) {
+      Ending stopped;
+      stopped.kind = Ending::Kind::kStopped;
+      return stopped;
+    }
   }
   CHECK(setup_.runner);
   std::shared_ptr<fusefs::Recorder> recorder;

@@ -22,6 +22,7 @@ class DiskRecoverer final : public search::Recoverer {
     CommandRunner* runner = nullptr;                    // none: there are no questions for a checker
     std::string image_directory;                        // where explored states are written to; empty: nowhere
     std::atomic<std::uint64_t>* image_count = nullptr;  // of all workers
+    const std::atomic<bool>* stop = nullptr;            // once it is set a recovery ends soon, as stopped
   };
   explicit DiskRecoverer(Setup setup);
 

@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <boost/crc.hpp>
 #include <boost/filesystem.hpp>
 #include <fstream>
 
+#include "fusefs/checksum.h"
 #include "recovery/result/token_bytes.h"
 
 namespace crashcut::mounted {
@@ -76,14 +76,14 @@ std::vector<std::string> places_of(const std::string& named) {
 }  // namespace
 
 std::uint64_t sum_of_trace(const std::string& directory) {
-  boost::crc_32_type crc;
+  std::uint64_t sum = 0;
   std::ifstream file(trace_of(directory), std::ios::binary);
   std::vector<char> piece(1 << 20);
   do {
     file.read(piece.data(), static_cast<std::streamsize>(piece.size()));
-    crc.process_bytes(piece.data(), static_cast<std::size_t>(file.gcount()));
+    sum = fusefs::xxh64({piece.data(), static_cast<std::size_t>(file.gcount())}, sum);
   } while (file);
-  return crc.checksum();
+  return sum & 0xffffffff;
 }
 
 std::string replay_options(const std::string& directory) {

@@ -10,7 +10,7 @@
 
 namespace crashcut::mounted {
 
-// CRC-32 of the trace in a directory of results.
+// A checksum of 32 bits of the trace in a directory of results.
 std::uint64_t sum_of_trace(const std::string& directory);
 // By what a recording is found again. The search adds the path.
 result::Token token_of(const CheckPlan& plan, std::uint64_t trace_sum, const Question& question);

@@ -1,5 +1,6 @@
 #include "recovery/result/json.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "recovery/result/words.h"
@@ -8,6 +9,11 @@ namespace crashcut::result {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+// What a report lists of each: the first so many.
+constexpr std::size_t kOutcomesMost = 1000;
+constexpr std::size_t kOutcomeBytesMost = std::size_t{1} << 20;  // of all of them
+constexpr std::size_t kSubjectsMost = 10'000;
 
 Json or_null(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
 
@@ -51,7 +57,12 @@ Json counts_json(const Counts& counts) {
 Json outcomes_json(const Result& result) {
   if (!result.has_recoveries) return nullptr;
   std::vector<std::string> outputs;
-  for (const Outcome& outcome : result.outcomes) outputs.push_back(outcome.output);
+  std::size_t bytes = 0;
+  for (const Outcome& outcome : result.outcomes) {
+    bytes += outcome.output.size();
+    if (outputs.size() == kOutcomesMost || (bytes > kOutcomeBytesMost && !outputs.empty())) break;
+    outputs.push_back(outcome.output);
+  }
   // What the document makes of bytes that are no UTF-8, for all of them: two outcomes must not become one.
   const auto text = [](const std::string& output) {
     return Json::parse(Json(outcome_text(output)).dump(-1, ' ', false, Json::error_handler_t::replace))
@@ -94,10 +105,17 @@ Json not_run_json(const std::vector<NotRun>& reasons) {
   return list;
 }
 
-Json operation_json(const Operation& operation) {
+// The index is counted from the starting state, which is 0. Takes what it lists from `events_left`.
+Json operation_json(const Operation& operation, std::size_t index, std::size_t events_most, std::size_t& events_left) {
   static constexpr std::string_view kFates[] = {"yes", "partly", "no"};
   Json events = Json::array();
+  std::uint64_t left_out = operation.left_out.all;
   for (const Event& event : operation.events) {
+    if (events.size() == events_most || events_left == 0) {
+      ++left_out;
+      continue;
+    }
+    --events_left;
     events.push_back({{"event", event.id},
                       {"kind", event.kind},
                       {"text", event.text},
@@ -106,15 +124,32 @@ Json operation_json(const Operation& operation) {
                       {"persisted", event.persisted || event.durable}});
   }
   const Json persisted =
-      operation.events.empty() ? Json(nullptr) : Json(kFates[static_cast<std::size_t>(operation.fate())]);
-  return {{"text", operation.text}, {"persisted", persisted}, {"events", std::move(events)}};
+      operation.has_events() ? Json(kFates[static_cast<std::size_t>(operation.fate())]) : Json(nullptr);
+  return {{"number", index},
+          {"text", operation.text},
+          {"persisted", persisted},
+          {"events", std::move(events)},
+          {"events_left_out", left_out}};
+}
+
+// Between two processes: with what is needed to know its fate.
+Json whole_operation_json(const Operation& operation, std::size_t index) {
+  std::size_t events_left = operation.events.size();
+  Json json = operation_json(operation, index, operation.events.size(), events_left);
+  const EventCounts& counts = operation.left_out;
+  if (counts.all > 0) json["left_out"] = {counts.all, counts.persisted, counts.durable, counts.sync};
+  return json;
 }
 
 Operation operation_from(const Json& json) {
-  Operation operation{json.at("text"), {}};
+  Operation operation{json.at("text"), {}, {}};
   for (const Json& event : json.at("events")) {
     operation.events.push_back(Event{event.at("event"), event.at("kind"), event.at("text"), event.at("sync"),
                                      event.at("durable"), event.at("persisted")});
+  }
+  if (json.contains("left_out")) {
+    const Json& counts = json.at("left_out");
+    operation.left_out = {counts.at(0), counts.at(1), counts.at(2), counts.at(3)};
   }
   return operation;
 }
@@ -137,12 +172,33 @@ Call call_from(const Json& json) {
   return call;
 }
 
-Json crash_json(const Crash& crash) {
+// What a report lists is bounded; between two processes all of it goes.
+enum class Extent { kReport, kWhole };
+
+Json crash_json(const Crash& crash, Extent extent) {
   Json operations = Json::array(), calls = Json::array();
-  for (const Operation& operation : crash.operations) operations.push_back(operation_json(operation));
-  for (const Call& call : crash.calls) calls.push_back(call_json(call));
-  return {{"operations", std::move(operations)}, {"calls", std::move(calls)}, {"persisted", crash.persisted}};
+  std::vector<std::uint32_t> persisted = crash.persisted;
+  std::uint64_t calls_left_out = crash.calls_left_out;
+  if (extent == Extent::kWhole) {
+    for (std::size_t i = 0; i < crash.operations.size(); ++i)
+      operations.push_back(whole_operation_json(crash.operations[i], i));
+    for (const Call& call : crash.calls) calls.push_back(call_json(call));
+  } else {
+    std::size_t events_left = kEventsMost;
+    for (const std::size_t i : shown_operations(crash.operations))
+      operations.push_back(operation_json(crash.operations[i], i, kEventsOfOperationMost, events_left));
+    const std::size_t call_count = std::min(crash.calls.size(), kCallsMost);
+    for (std::size_t i = 0; i < call_count; ++i) calls.push_back(call_json(crash.calls[i]));
+    calls_left_out += crash.calls.size() - call_count;
+    if (persisted.size() > kPersistedMost) persisted.resize(kPersistedMost);
+  }
+  const std::size_t operations_left_out = crash.operations.size() - operations.size();
+  return {{"operations", std::move(operations)}, {"operations_left_out", operations_left_out},
+          {"calls", std::move(calls)},           {"calls_left_out", calls_left_out},
+          {"persisted", std::move(persisted)},   {"persisted_count", crash.persisted.size()}};
 }
+
+Json story_json(const Story& story, Extent extent);
 
 Json race_json(const Race& race) {
   Json accesses = Json::array();
@@ -169,11 +225,16 @@ Json counterexample_json(const Counterexample& example) {
   json["is_smallest"] = example.is_smallest;
   json["replays"] = example.was_run_again ? Json(example.replays) : Json(nullptr);
   json["path"] = example.path;
-  json.update(to_json(example.story));
+  json.update(story_json(example.story, Extent::kReport));
   return json;
 }
 
+std::vector<std::string> first_of(const std::vector<std::string>& all, std::size_t most) {
+  return {all.begin(), all.begin() + static_cast<std::ptrdiff_t>(std::min(all.size(), most))};
+}
+
 Json result_json(const Result& result, const std::string& crashcut) {
+  Json outcomes = outcomes_json(result);
   return {{"format", kJsonFormat},
           {"command", result.head.command},
           {"program", result.head.program},
@@ -191,9 +252,10 @@ Json result_json(const Result& result, const std::string& crashcut) {
           {"coverage", or_null(result.coverage)},
           {"seconds", result.seconds},
           {"counts", counts_json(result.counts)},
-          {"outcomes", outcomes_json(result)},
-          {"outcomes_cut", result.outcomes_cut},
-          {"subjects", result.subjects},
+          {"outcomes", std::move(outcomes)},
+          {"outcomes_cut", result.outcomes_cut || outcomes.size() < result.outcomes.size()},
+          {"subjects", first_of(result.subjects, kSubjectsMost)},
+          {"subjects_left_out", result.subjects.size() - std::min(result.subjects.size(), kSubjectsMost)},
           {"kinds", kinds_json(result.findings)},
           {"violations", findings_json(result.findings)},
           {"violations_left_out", result.findings_left_out},
@@ -222,13 +284,17 @@ std::string json_text(const std::vector<Result>& rows, const std::string& crashc
   return dump(list);
 }
 
-Json to_json(const Story& story) {
+Json to_json(const Story& story) { return story_json(story, Extent::kWhole); }
+
+namespace {
+
+Json story_json(const Story& story, Extent extent) {
   Json steps = Json::array(), waiting = Json::array(), crashes = Json::array();
   for (const ScheduleStep& step : story.schedule)
     steps.push_back({{"thread", step.thread}, {"text", step.text}, {"function", step.function}});
   for (const WaitingThread& thread : story.waiting)
     waiting.push_back({{"thread", thread.thread}, {"holds", thread.holds}, {"text", thread.text}});
-  for (const Crash& crash : story.crashes) crashes.push_back(crash_json(crash));
+  for (const Crash& crash : story.crashes) crashes.push_back(crash_json(crash, extent));
   return {{"steps", std::move(steps)},
           {"waiting", std::move(waiting)},
           {"race", story.race ? race_json(*story.race) : Json(nullptr)},
@@ -239,12 +305,15 @@ Json to_json(const Story& story) {
           {"stderr_cut", story.errors_cut}};
 }
 
+}  // namespace
+
 Story story_from_json(const Json& json) {
   Story story;
   for (const Json& from : json.at("crashes")) {
     Crash& crash = story.crashes.emplace_back();
     for (const Json& operation : from.at("operations")) crash.operations.push_back(operation_from(operation));
     for (const Json& call : from.at("calls")) crash.calls.push_back(call_from(call));
+    crash.calls_left_out = from.at("calls_left_out");
     crash.persisted = from.at("persisted").get<std::vector<std::uint32_t>>();
   }
   story.output = json.at("stdout");

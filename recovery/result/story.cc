@@ -1,22 +1,47 @@
 #include "recovery/result/story.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace crashcut::result {
+namespace {
+
+template <class Holds>
+std::uint64_t count(const std::vector<Event>& events, Holds&& holds) {
+  return static_cast<std::uint64_t>(std::count_if(events.begin(), events.end(), holds));
+}
+
+}  // namespace
 
 Fate Operation::fate() const {
-  const auto count =
-      std::count_if(events.begin(), events.end(), [](const Event& e) { return e.persisted || e.durable; });
-  if (count == 0) return Fate::kLost;
-  return static_cast<std::size_t>(count) == events.size() ? Fate::kPersisted : Fate::kPartly;
+  const std::uint64_t persisted =
+      left_out.persisted + count(events, [](const Event& e) { return e.persisted || e.durable; });
+  if (persisted == 0) return Fate::kLost;
+  return persisted == events.size() + left_out.all ? Fate::kPersisted : Fate::kPartly;
 }
 
 bool Operation::is_durable() const {
-  return !events.empty() && std::all_of(events.begin(), events.end(), [](const Event& e) { return e.durable; });
+  return has_events() &&
+         left_out.durable + count(events, [](const Event& e) { return e.durable; }) == events.size() + left_out.all;
 }
 
 bool Operation::is_sync() const {
-  return !events.empty() && std::all_of(events.begin(), events.end(), [](const Event& e) { return e.is_sync; });
+  return has_events() &&
+         left_out.sync + count(events, [](const Event& e) { return e.is_sync; }) == events.size() + left_out.all;
+}
+
+std::vector<std::size_t> shown_operations(const std::vector<Operation>& operations) {
+  std::vector<std::size_t> shown(std::min(operations.size(), kOperationsMost));
+  std::iota(shown.begin(), shown.end(), std::size_t{0});
+  if (operations.size() <= kOperationsMost) return shown;
+  constexpr std::size_t kFirst = kOperationsMost / 4, kBefore = kOperationsMost / 2;
+  const auto last = std::find_if(operations.rbegin(), operations.rend(),
+                                 [](const Operation& operation) { return operation.fate() != Fate::kLost; });
+  const auto crash = static_cast<std::size_t>(operations.rend() - last);
+  const std::size_t begin =
+      std::clamp(crash, kFirst + kBefore, operations.size() - (kOperationsMost - kFirst - kBefore));
+  std::iota(shown.begin() + kFirst, shown.end(), begin - kBefore);
+  return shown;
 }
 
 }  // namespace crashcut::result

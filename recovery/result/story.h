@@ -5,6 +5,7 @@
 // recovery before it.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -23,9 +24,20 @@ struct Event {
   bool persisted = false;
 };
 
+// Events of an operation that are counted and not told.
+struct EventCounts {
+  std::uint64_t all = 0;
+  std::uint64_t persisted = 0;  // or durable
+  std::uint64_t durable = 0;
+  std::uint64_t sync = 0;
+};
+
 struct Operation {
   std::string text;
   std::vector<Event> events;
+  EventCounts left_out{};
+
+  bool has_events() const { return !events.empty() || left_out.all > 0; }
 
   // Whether all, some or none of its events persisted; kLost for an operation without events.
   Fate fate() const;
@@ -47,8 +59,9 @@ struct Call {
 };
 
 struct Crash {
-  std::vector<Operation> operations;     // of what crashed; the first is the starting state
-  std::vector<Call> calls;               // of the recovery that followed
+  std::vector<Operation> operations;  // of what crashed; the first is the starting state
+  std::vector<Call> calls;            // of the recovery that followed, the first kCallsMost
+  std::uint64_t calls_left_out = 0;
   std::vector<std::uint32_t> persisted;  // events
 };
 
@@ -96,5 +109,16 @@ struct Story {
   std::string output, errors;  // of the recovery
   bool output_cut = false, errors_cut = false;
 };
+
+// A recording may have millions of events. What is told, and written to reports, is bounded:
+inline constexpr std::size_t kOperationsMost = 2000;       // operations that a report lists
+inline constexpr std::size_t kEventsOfOperationMost = 64;  // events that are told of one operation, the first ones
+inline constexpr std::size_t kEventsMost = 10'000;         // and of all operations together
+inline constexpr std::size_t kCallsMost = 2000;
+inline constexpr std::size_t kPersistedMost = 10'000;  // events that a report lists as persisted
+
+// The operations that a report lists, by index: all of them, or the first ones and those around the last operation that
+// left something on the disk, as the power can have gone right after it.
+std::vector<std::size_t> shown_operations(const std::vector<Operation>& operations);
 
 }  // namespace crashcut::result

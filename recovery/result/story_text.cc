@@ -18,7 +18,7 @@ constexpr std::size_t kCallsFirst = 10;
 constexpr std::size_t kOutputLinesMost = 40;
 
 std::string_view mark_of(const Operation& operation) {
-  if (operation.events.empty()) return "";
+  if (!operation.has_events()) return "";
   if (operation.is_sync()) return operation.fate() == Fate::kPersisted ? "done" : "not yet";
   switch (operation.fate()) {
     case Fate::kPersisted:
@@ -38,7 +38,7 @@ std::size_t find_first_in_doubt(const std::vector<Operation>& operations) {
   const auto last =
       std::find_if(operations.rbegin(), operations.rend(), [](const Operation& o) { return o.is_durable(); });
   const auto first = std::find_if(operations.begin(), operations.end(),
-                                  [](const Operation& o) { return !o.events.empty() && !o.is_durable(); });
+                                  [](const Operation& o) { return o.has_events() && !o.is_durable(); });
   const auto end = std::min(operations.rend() - last, first - operations.begin());
   return std::max<std::size_t>(static_cast<std::size_t>(end), operations.empty() ? 0 : 1);
 }
@@ -62,8 +62,18 @@ class OperationTable {
     if (first_ == 2) out_ += "    start      1  the starting state\n";
     if (first_ > 2) out_ += fmt::format("    start   {:>4}  the starting state\n", fmt::format("1-{}", first_ - 1));
     if (crash_ == first_) add_power_cut();
+    const std::vector<std::size_t> shown = shown_operations(operations_);
     for (std::size_t i = first_; i < operations_.size();) {
-      const std::size_t end = find_stretch_end(i);
+      // Operations that no report lists.
+      const auto next = std::lower_bound(shown.begin(), shown.end(), i);
+      const std::size_t listed = next == shown.end() ? operations_.size() : *next;
+      if (listed > i) {
+        out_ += fmt::format("               :  ... {} more\n", listed - i);
+        i = listed;
+        continue;
+      }
+      std::size_t end = find_stretch_end(i);
+      end = std::min(end, end_of_run(shown, next));
       add_stretch(i, end);
       i = end;
     }
@@ -71,6 +81,13 @@ class OperationTable {
   }
 
  private:
+  // One past the last of the indices that follow `from` without a gap.
+  static std::size_t end_of_run(const std::vector<std::size_t>& indices,
+                                std::vector<std::size_t>::const_iterator from) {
+    while (from + 1 != indices.end() && *(from + 1) == *from + 1) ++from;
+    return *from + 1;
+  }
+
   // A stretch has one fate, but for operations that leave nothing on a disk, and does not cross the power cut.
   std::size_t find_stretch_end(std::size_t begin) const {
     std::string_view fate = mark_of(operations_[begin]);
@@ -86,7 +103,7 @@ class OperationTable {
   std::string_view fate_of(std::size_t begin, std::size_t end) const {
     const auto first = operations_.begin() + static_cast<std::ptrdiff_t>(begin);
     const auto last = operations_.begin() + static_cast<std::ptrdiff_t>(end);
-    const auto found = std::find_if(first, last, [](const Operation& o) { return !o.events.empty(); });
+    const auto found = std::find_if(first, last, [](const Operation& o) { return o.has_events(); });
     return found == last ? "" : mark_of(*found);
   }
 
@@ -110,6 +127,10 @@ class OperationTable {
     for (const Event& event : operation.events) {
       out_ += fmt::format("                    {:<3}  {}\n", event.persisted || event.durable ? "yes" : "no",
                           printable(event.text));
+    }
+    if (operation.left_out.all > 0) {
+      out_ += fmt::format("                         ... {} more, {} of them yes\n", operation.left_out.all,
+                          operation.left_out.persisted);
     }
   }
 

@@ -340,6 +340,11 @@ class Run {
         outcome_.end = Outcome::End::kStopped;
         return;
       }
+      if (command_.should_stop && command_.should_stop()) {
+        outcome_.end = Outcome::End::kStopped;
+        if (command_.on_limit) command_.on_limit();
+        return;
+      }
       if (end_ && now >= *end_) {
         outcome_.end = Outcome::End::kTimedOut;  // go() kills all there is
         if (command_.on_limit) command_.on_limit();

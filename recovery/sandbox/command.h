@@ -40,6 +40,7 @@ struct Command {
   std::optional<std::chrono::nanoseconds> limit;  // wall clock
   std::function<void()> on_limit;                 // called when it is over, before anything is killed; may be empty
   const std::atomic<bool>* stop = nullptr;        // once it is set the command is killed, within a tenth of a second
+  std::function<bool()> should_stop;              // the same, asked ten times a second; on_limit() is called then too
   std::optional<int> core;                        // the command runs on this core only
   // The command talks to a person: it is put in the foreground of the sandbox's terminal, so Ctrl-C is the command's;
   // Ctrl-Z does nothing, since there is no shell of the sandbox to come back to. Without it the command has no

@@ -124,6 +124,11 @@ struct Cleaner {
 
 int clean_up(void* argument) {
   const Cleaner& cleaner = *static_cast<Cleaner*>(argument);
+  // The copies of what the process has open go first. A thread of it may wait for its own mount, and cannot die before
+  // the mount's channel is closed everywhere; and its parent waits for the end of its socket.
+  const auto parent = static_cast<unsigned>(cleaner.parent);
+  if (parent > 0) close_range(0, parent - 1, 0);
+  close_range(parent + 1, ~0U, 0);
   pollfd p{cleaner.parent, POLLIN, 0};
   while (poll(&p, 1, -1) <= 0) {
   }

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <set>
 
 #include "persist/hash.h"
 #include "recovery/result/path.h"
@@ -55,7 +54,7 @@ tl::expected<bool, Failure> shrink(Pool& pool, const ViolationKey& key, Clock::t
   std::vector<std::uint32_t> events = told.story.crashes.front().persisted;
   for (std::size_t left = events.size(); left > 0;) {
     const std::uint32_t event = events[--left];
-    if (durable.contains(event)) continue;
+    if (log.cover(event) <= log.durable_barrier()) continue;
     if (Clock::now() >= deadline) return false;
     const auto run = pool.run_cut(key.question, events, event, deadline);
     if (!run) return tl::unexpected(run.error());

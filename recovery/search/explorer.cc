@@ -45,6 +45,10 @@ class Telling final : public persist::Chooser {
     for (std::size_t i = 0; i < crashes_.size(); ++i) {
       const persist::Recording& recording = *crashes_[i].recording;
       if (&recording.log != &choice.log) continue;
+      if (observations.size() == result::kCallsMost) {
+        ++left_out;
+        continue;
+      }
       result::Observation observation{
           recording.describe_location(choice.location), {}, taken, static_cast<std::uint32_t>(i + 1)};
       for (const persist::Candidate& candidate : choice.candidates)
@@ -56,6 +60,7 @@ class Telling final : public persist::Chooser {
   bool diverged() const { return diverged_ || at_ != path_.size(); }
 
   std::vector<result::Observation> observations;
+  std::uint64_t left_out = 0;  // observations beyond these
 
  private:
   std::span<const std::uint32_t> path_;
@@ -64,9 +69,11 @@ class Telling final : public persist::Chooser {
   bool diverged_ = false;
 };
 
+// The events of an operation follow one another. Those that are not told in words are counted.
 result::Crash tell_crash(const Crash& from) {
   const persist::Recording& recording = *from.recording;
   const persist::Log& log = recording.log;
+  const auto is_durable = [&](persist::EventId e) { return log.cover(e) <= log.durable_barrier(); };
   result::Crash crash;
   crash.operations.resize(recording.ops.size());
   for (std::size_t i = 0; i < recording.ops.size(); ++i) crash.operations[i].text = recording.ops[i];
@@ -74,9 +81,28 @@ result::Crash tell_crash(const Crash& from) {
     const bool persisted = from.cut->is_in(e);
     if (persisted) crash.persisted.push_back(e);
     if (recording.kind_of(e).empty()) continue;  // a moment, and nothing that the medium holds
-    crash.operations[log.op(e)].events.push_back(result::Event{e, std::string(recording.kind_of(e)),
-                                                               recording.describe_event(e), recording.is_sync(e),
-                                                               log.cover(e) <= log.durable_barrier(), persisted});
+    result::EventCounts& counts = crash.operations[log.op(e)].left_out;
+    ++counts.all;
+    counts.persisted += persisted || is_durable(e);
+    counts.durable += is_durable(e);
+    counts.sync += recording.is_sync(e);
+  }
+  std::vector<bool> is_shown(crash.operations.size(), false);
+  for (const std::size_t i : result::shown_operations(crash.operations)) is_shown[i] = true;
+  std::size_t left = result::kEventsMost;
+  for (persist::EventId e = 0; e < log.event_count() && left > 0; ++e) {
+    result::Operation& operation = crash.operations[log.op(e)];
+    if (!is_shown[log.op(e)] || operation.events.size() == result::kEventsOfOperationMost ||
+        recording.kind_of(e).empty())
+      continue;
+    const bool persisted = from.cut->is_in(e);
+    --left;
+    --operation.left_out.all;
+    operation.left_out.persisted -= persisted || is_durable(e);
+    operation.left_out.durable -= is_durable(e);
+    operation.left_out.sync -= recording.is_sync(e);
+    operation.events.push_back(result::Event{e, std::string(recording.kind_of(e)), recording.describe_event(e),
+                                             recording.is_sync(e), is_durable(e), persisted});
   }
   return crash;
 }
@@ -115,6 +141,7 @@ struct Explorer::Followed {
   std::deque<Cut> cuts;
   std::deque<std::shared_ptr<const persist::Recording>> recordings;
   std::vector<std::vector<result::Observation>> observations;
+  std::vector<std::uint64_t> observations_left_out;
   std::shared_ptr<const persist::Recording> next;  // of the last recovery
 };
 
@@ -127,7 +154,15 @@ Run Explorer::recover(std::size_t question, std::span<const Crash> crashes, pers
   return run;
 }
 
-void Explorer::keep(const Path& base, const std::vector<Path>& prefixes, std::vector<Path>& to) const {
+// What the tree has left, for others. A recovery that reads a large file meets a million choices, and each may have an
+// answer left.
+void Explorer::keep_left(const Path& base, const ChoiceTree& tree, bool with_current) {
+  constexpr std::uint64_t kAnswersMost = std::uint64_t{1} << 24;
+  is_too_much_ = is_too_much_ || tree.left_answers() > kAnswersMost;
+  if (!is_too_much_) keep(base, tree.left(with_current), left_);
+}
+
+void Explorer::keep(const Path& base, const std::vector<Path>& prefixes, std::vector<Path>& to) {
   for (const Path& prefix : prefixes) {
     to.push_back(base);
     to.back().insert(to.back().end(), prefix.begin(), prefix.end());
@@ -152,7 +187,7 @@ bool Explorer::explore_level(std::size_t question, Crashes& crashes, const Path&
     }
     if (run.ending.kind == Ending::Kind::kStopped) {
       size_at_stop_ = estimate();
-      keep(base, tree.left(true), left_);
+      keep_left(base, tree, true);
       is_done = false;
       break;
     }
@@ -174,7 +209,7 @@ bool Explorer::explore_level(std::size_t question, Crashes& crashes, const Path&
       deeper.push_back(kCrashAgain);
       ChoiceTree lower;
       if (!explore_level(question, below, deeper, lower)) {
-        if (!is_broken_) keep(base, tree.left(false), left_);
+        if (!is_broken_) keep_left(base, tree, false);
         is_done = false;
         break;
       }
@@ -189,14 +224,14 @@ std::vector<Path> Explorer::explore(std::size_t question, const Path& prefix) {
   left_.clear();
   levels_.clear();
   done_ = 0;
-  is_broken_ = false;
+  is_broken_ = is_too_much_ = false;
   const auto last = std::find(prefix.rbegin(), prefix.rend(), kCrashAgain).base();
   const bool is_first = last == prefix.begin();
   ChoiceTree tree(Path(last, prefix.end()), {}, persist::AnswerOrder(is_first ? setup_.seed : 0));
   if (is_first) {
     Crashes crashes({}, setup_.recording);
     explore_level(question, crashes, {}, tree);
-    return std::move(left_);
+    return is_too_much_ ? std::vector<Path>{prefix} : std::move(left_);
   }
   // The crashes above are decided by the path, and do not count: whoever left the unit has counted them.
   Followed followed = follow(question, {prefix.begin(), last - 1}, true);
@@ -209,7 +244,7 @@ std::vector<Path> Explorer::explore(std::size_t question, const Path& prefix) {
   }
   Crashes crashes(followed.crashes, *followed.next);
   explore_level(question, crashes, Path(prefix.begin(), last), tree);
-  return std::move(left_);
+  return is_too_much_ ? std::vector<Path>{prefix} : std::move(left_);
 }
 
 Given Explorer::give_away() {
@@ -245,6 +280,7 @@ Explorer::Followed Explorer::follow(std::size_t question, std::span<const std::u
     std::shared_ptr<const persist::Recording> next;
     followed.run = recover(question, followed.crashes, chooser, is_last && !records_last ? nullptr : &next);
     followed.observations.push_back(std::move(chooser.observations));
+    followed.observations_left_out.push_back(chooser.left_out);
     followed.run.diverged = chooser.diverged();
     if (is_last) followed.next = next;
     if (is_last || followed.run.ending.kind == Ending::Kind::kStopped || !can_go_on(followed.run)) break;
@@ -265,6 +301,7 @@ NarratedRun Explorer::tell(std::size_t question, const std::vector<std::uint32_t
   NarratedRun told{std::move(followed.run), {}};
   for (std::size_t i = 0; i < followed.crashes.size() && i < followed.observations.size(); ++i) {
     result::Crash crash = tell_crash(followed.crashes[i]);
+    crash.calls_left_out = followed.observations_left_out[i];
     for (result::Observation& observation : followed.observations[i])
       crash.calls.push_back(result::Call{"", {std::move(observation)}});
     told.story.crashes.push_back(std::move(crash));

@@ -48,6 +48,8 @@ class Explorer {
   double done() const { return done_; }
   // Whether it ended without being done or stopped.
   bool is_broken() const { return is_broken_; }
+  // Whether it was stopped and what is left is too much to be kept: then explore() says only that the unit is left.
+  bool is_too_much() const { return is_too_much_; }
 
   // The recovery of one path, with its story.
   NarratedRun tell(std::size_t question, const std::vector<std::uint32_t>& path);
@@ -72,8 +74,9 @@ class Explorer {
   Run recover(std::size_t question, std::span<const Crash> crashes, persist::Chooser& chooser,
               std::shared_ptr<const persist::Recording>* next);
   bool explore_level(std::size_t question, Crashes& crashes, const persist::Path& base, persist::ChoiceTree& tree);
-  void keep(const persist::Path& base, const std::vector<persist::Path>& prefixes,
-            std::vector<persist::Path>& to) const;
+  static void keep(const persist::Path& base, const std::vector<persist::Path>& prefixes,
+                   std::vector<persist::Path>& to);
+  void keep_left(const persist::Path& base, const persist::ChoiceTree& tree, bool with_current);
 
   Setup setup_;
   std::vector<Level> levels_;        // of the unit, the first crash first
@@ -81,6 +84,7 @@ class Explorer {
   double done_ = 0;                  // recoveries of the unit
   persist::Estimate size_at_stop_;
   bool is_broken_ = false;
+  bool is_too_much_ = false;
   std::optional<persist::Cut> sample_cut_;
   Crash sample_crash_{};
 };

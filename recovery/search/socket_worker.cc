@@ -2,8 +2,9 @@
 
 #include <chrono>
 #include <random>
-#include <set>
+#include <unordered_set>
 
+#include "persist/hash.h"
 #include "recovery/result/json.h"
 #include "recovery/search/explorer.h"
 #include "recovery/search/following.h"
@@ -65,10 +66,17 @@ Message message_from(const Json& json) {
   if (json.contains("left")) {
     message.left = json.at("left").get<std::vector<Path>>();
     message.is_broken = json.at("is_broken");
+    message.is_too_much = json.at("is_too_much");
   }
   if (json.contains("run")) message.narrated_run = NarratedRun{run_from(json.at("run")), {}};
   if (json.contains("story")) message.narrated_run->story = result::story_from_json(json.at("story"));
   return message;
+}
+
+std::uint64_t digest_of(std::size_t question, const Path& path) {
+  std::uint64_t hash = persist::mix(persist::kHashStart, question);
+  for (const std::uint32_t answer : path) hash = persist::mix(hash, answer);
+  return hash;
 }
 
 class Server {
@@ -101,6 +109,7 @@ class Server {
       is_exploring_ = false;
       return {{"left", left},
               {"is_broken", explorer_.is_broken()},
+              {"is_too_much", explorer_.is_too_much()},
               {"done", explorer_.done()},
               {"estimate", numbers(explorer_.estimate())}};
     }
@@ -130,7 +139,7 @@ class Server {
       Sampler sampler(recording_, strategy, i, random);
       const Run run = explorer_.sample(question_, sampler);
       if (run.ending.kind == Ending::Kind::kStopped) break;
-      if (!seen_.insert({question_, run.path}).second) continue;
+      if (!seen_.insert(digest_of(question_, run.path)).second) continue;
       count(run, explorer_.sampled());
       check_repeats(run);
       if (run.ending.kind == Ending::Kind::kFailed) break;
@@ -189,7 +198,7 @@ class Server {
   Tally tally_;
   Clock::time_point last_tally_ = Clock::now();
   std::uint64_t run_count_ = 0;
-  std::set<std::pair<std::size_t, Path>> seen_;  // sampled
+  std::unordered_set<std::uint64_t> seen_;  // digests of what was sampled: a path may have a million answers
 };
 
 }  // namespace

@@ -53,6 +53,7 @@ struct Message {
   bool is_ready = false;                      // the task is over; what follows is of one that is
   std::vector<persist::Path> left{};          // kExplore: what was not explored, as the search was stopped
   bool is_broken = false;                     // kExplore: something else was not explored, and nobody can
+  bool is_too_much = false;                   // kExplore: `left` stands for more than itself, too much to be kept
   std::optional<NarratedRun> narrated_run{};  // kTell, and kRunCut without the story
 };
 
