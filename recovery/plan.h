@@ -29,8 +29,8 @@ struct Plan : search::Plan {
   std::chrono::seconds recovery_limit = kRecoveryLimit;
   int main_stdout_fd = -1, main_stderr_fd = -1;  // -1: ours
   std::uint64_t memory_limit = 0;                // in bytes, of all processes
-  std::string runtime;                // path of libcrashcut_runtime.so
-  std::string crashcut = "crashcut";  // how the user calls us, for commands to paste
+  std::string runtime;                           // path of libcrashcut_runtime.so
+  std::string crashcut = "crashcut";             // how the user calls us, for commands to paste
 };
 
 }  // namespace crashcut::recovery

@@ -36,6 +36,7 @@ Session::Setup setup_of(const Plan& plan) {
   setup.time_limit = plan.time_limit;
   setup.main_limit = plan.main_limit;
   setup.recovery_limit = plan.recovery_limit;
+  if (plan.memory_limit > 0) setup.memory_bytes_most = plan.memory_limit / 2;  // recoveries need some too
   setup.stdout_fd = plan.main_stdout_fd;
   setup.stderr_fd = plan.main_stderr_fd;
   return setup;
@@ -76,14 +77,13 @@ std::vector<Setting> bounds_of(const Plan& plan) {
           {"recovery_limit_s", static_cast<std::uint64_t>(plan.recovery_limit.count())}};
 }
 
-// What is searched, to go on with it. The token has the program, its arguments, the model, the depth and the seed.
+// What is searched, to go on with it. The token has the arguments, the model, the depth and the seed.
 std::string own_of(const Plan& plan, const result::Head& head) {
-  result::Token token = token_of("run", plan);
-  token.program = plan.program;
-  token.from = plan.from_directory;
   std::string bytes;
   Json::to_cbor({{"words", head.program},
-                 {"token", result::encode(token)},
+                 {"program", plan.program},
+                 {"from", plan.from_directory},
+                 {"token", result::encode(token_of("run", plan))},
                  {"main_limit", plan.main_limit.count()},
                  {"recovery_limit", plan.recovery_limit.count()}},
                 nlohmann::detail::output_adapter<char>(bytes));
@@ -172,10 +172,11 @@ tl::expected<Stopped, std::string> read_rest(const std::string& text) {
     auto plan = plan_of(*token);
     if (!plan) return tl::unexpected(plan.error().sentence);
     stopped.plan = std::move(*plan);
-    stopped.plan.from_directory = stopped.plan.from_named;
+    stopped.plan.from_directory = own.at("from");
     stopped.plan.main_limit = std::chrono::seconds(own.at("main_limit").get<std::uint32_t>());
     stopped.plan.recovery_limit = std::chrono::seconds(own.at("recovery_limit").get<std::uint32_t>());
     stopped.token = std::move(*token);
+    stopped.token.program = own.at("program");
     stopped.rest = std::move(*rest);
     return stopped;
   } catch (const Json::exception&) {

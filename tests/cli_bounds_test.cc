@@ -23,7 +23,8 @@ class BoundsTest : public CliTest {
 TEST_F(BoundsTest, MaxRecoveries) {
   const Ran run = crashcut({"run", "--max-recoveries", "50", many_});
   EXPECT_EQ(run.exit_code, 3) << run.err;
-  EXPECT_TRUE(run.last_line().starts_with("bounded (max_recoveries): 50 recoveries, none failed; ")) << run.last_line();
+  EXPECT_TRUE(run.last_line().starts_with("bounded (max_recoveries): 50 recoveries, none failed (")) << run.last_line();
+  EXPECT_TRUE(run.says(" sampled); ")) << run.last_line();
   EXPECT_TRUE(run.says("--max-recoveries was reached after an estimated ")) << run.last_line();
 }
 

@@ -13,8 +13,8 @@
 //   environment variable inject::kControlVariable, which the library removes.
 //
 // Who writes what: `Header` parameters: crashcut, before the start; counters and results: the runtime. Records
-//   are written by whoever reaps a recovery, so a recovery that dies in any way still has one; or by its process,
-//   where that lives to run the next.
+//   are written by the process that waits for a recovery, so a recovery that dies in any way still has one; or by the
+//   recovery's own process, if that lives to run the next.
 // Invariants: (1) records [0, record_count) are reserved in order and valid once `committed`; (2) a record's
 //   payload never moves; (3) a tool failure is never a violation, nor the reverse.
 #pragma once
@@ -88,9 +88,9 @@ struct Header {
 
   // Parameters, set by crashcut before the start.
   fusefs::ModelOptions model;
-  std::uint32_t depth;           // crashes in a row, at least 1
-  std::uint32_t jobs;            // recoveries at a time, at least 1
-  std::uint64_t seed;            // of the order in which answers are tried (persist::AnswerOrder)
+  std::uint32_t depth;  // crashes in a row, at least 1
+  std::uint32_t jobs;   // recoveries at a time, at least 1
+  std::uint64_t seed;   // of the order in which answers are tried (persist::AnswerOrder)
   FreshImages fresh_images;
   std::uint64_t memory_bytes_most;  // of the model and its recording
   char from_directory[kTextMost];   // copied into the model as the starting state; empty: an empty disk
@@ -107,13 +107,14 @@ struct Header {
   char execution_text[kTextMost];
   Blame execution_blame;            // of a tool error
   std::uint64_t recording_address;  // in the program's memory; for the runtime
-  std::int32_t threads_pid;         // who runs main() where threads are scheduled
+  std::int32_t threads_pid;         // the process that runs main(), if threads are scheduled
   std::uint32_t has_recover;        // there may be no crashcut_recover() then
   std::uint32_t is_observing;       // what recoveries look at is noted
   std::atomic<std::uint64_t> observed_count;
   std::uint64_t digest_bytes;  // 0: there is none, or it is too long
 
-  // The exploration. crashcut may set `stop` at any time, and max_recoveries before a request; the rest is the runtime's.
+  // The exploration. crashcut may set `stop` at any time, and max_recoveries before a request; the rest is the
+  // runtime's.
   std::atomic<std::uint32_t> stop;
   std::uint64_t max_recoveries;           // stop when `recoveries` gets there; 0: no limit
   std::atomic<std::uint32_t> is_lost;     // something was not explored, and is not in the queue of work either
@@ -124,7 +125,7 @@ struct Header {
   std::atomic<std::uint32_t> diverged;     // a recovery did not meet the choices that it was to repeat
 };
 
-// One live process, for the watchdog and for whoever reaps it. Slot 0 is E.
+// One live process, for the watchdog and for the process that waits for it. Slot 0 is E.
 enum class SlotState : std::uint32_t { kFree, kTaken };
 enum class Outcome : std::uint32_t {
   kNone,  // nothing yet; a process that dies with it died by a signal
@@ -229,8 +230,8 @@ enum class RequestKind : std::uint32_t {
   kDescribe,  // the recording as reply text
   kQuit,
 };
-// Payload at kRequestOffset: `length` numbers: the path of kReplay, the events of kRunCut; of kExplore, for each path its
-// length and its answers.
+// Payload at kRequestOffset: `length` numbers: the path of kReplay, the events of kRunCut; of kExplore, for each path
+// its length and its answers.
 struct Request {
   RequestKind kind;
   std::uint32_t length = 0;

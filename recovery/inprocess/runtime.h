@@ -194,8 +194,8 @@ bool reached(std::string_view mark);
 [[noreturn]] void serve_recoveries();
 // The same for samples.
 [[noreturn]] void serve_samples(const Request& request);
-// The recovery of this process has ended: runs the next one in its place, in a fresh image. Returns where there is
-// none, or where whoever waits for this process must see to it. Call in the model.
+// The recovery of this process has ended: runs the next one in its place, in a fresh image. Returns if there is none,
+// or if the server must record this one. Call in the model.
 void go_on_with_next();
 // Where the heap of the image ends, for calls that move it.
 std::uint64_t image_break();
@@ -211,7 +211,7 @@ Outcome explore_next_layer();
 void narrate_call(long result);
 void narrate_choice(std::uint32_t layer, const fusefs::Recording& recording, const persist::Choice& choice,
                     std::uint32_t taken);
-// What the cuts hold now, for whoever reads it after this process has died.
+// What the cuts hold now, for the coordinator, which reads it after this process has died.
 void note_cuts(const std::vector<Crash>& crashes);
 void describe_recording(std::uint32_t layer, const fusefs::Recording& recording);
 // In C, after a single run: the last lines. Allocates nothing.

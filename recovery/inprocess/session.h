@@ -3,8 +3,10 @@
 // Starts the program with the runtime preloaded, in a session of its own and in an unlinked working directory. Nothing
 //   survives it: the destructor kills the coordinator, whose death kills all below it (PR_SET_PDEATHSIG), as does the
 //   death of this process.
-// One request at a time: begin it, then call advance() until that says that it has ended. advance() is the watchdog, too:
-//   call it whenever fd() is readable, and at least every 20 ms. explore(), replay(), run_cut() and describe() do all that.
+// One request at a time: begin it, then call advance() until that says that it has ended. advance() is the watchdog,
+// too:
+//   call it whenever fd() is readable, and at least every 20 ms. explore(), replay(), run_cut() and describe() do all
+//   that.
 // Threads: one thread, except stop(), which is also safe in a signal handler.
 #pragma once
 
@@ -86,7 +88,7 @@ class Session {
     int stdin_fd = -1;                                         // of main(); -1: /dev/null
     int stdout_fd = -1;  // of main() and of what runs before it; -1: ours. Recoveries' output is captured
     int stderr_fd = -1;
-    // Threads are scheduled by whoever owns these descriptors: main() is not run by this Session.
+    // If threads are scheduled, the scheduler owns these descriptors and runs main(), not this Session.
     int threads_control_fd = -1;
     int threads_names_fd = -1;
     // Asked now and then while an answer is waited for. Once it says yes the session gives up, and is of no use any
@@ -102,7 +104,7 @@ class Session {
   const Execution& execution() const;
   void read_execution();
   bool has_recover() const;
-  // Whether whoever runs main() still lives.
+  // Whether the process that runs main() still lives.
   bool is_alive() const;
   // Where threads are scheduled: another execution is explored from now on, and what was counted is forgotten.
   void begin_again();

@@ -1,6 +1,7 @@
 // Work: subtrees of choices that are still to be explored, shared by all processes of an exploration.
 //
-// A queue in shared memory (WorkQueue in protocol.h). Whoever takes an item owes work_done() for it; when none is owed
+// A queue in shared memory (WorkQueue in protocol.h). A process that takes an item owes work_done() for it; when none
+// is owed
 //   and none is queued, the exploration is over. If it is stopped before, every process puts what it has not explored
 //   back into the queue: what the queue then holds is exactly what is left.
 // Threads and processes: a spin lock in the shared memory.
@@ -26,7 +27,7 @@ struct Work {
   persist::Path path;
 };
 
-// An exploration begins: the first work is owed before it is there, so that nobody leaves early.
+// An exploration begins: the first work is owed before it is there, so that no process leaves early.
 void clear_work();
 // `lengths_and_paths` is the payload of a request.
 void add_first_work(std::span<const std::uint32_t> lengths_and_paths);

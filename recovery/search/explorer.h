@@ -18,7 +18,7 @@
 
 namespace crashcut::search {
 
-// Work that can be done by anyone, and how many recoveries it is likely to be.
+// Parts of a unit that another worker can explore, and how many recoveries each is likely to have.
 struct Given {
   std::vector<persist::Path> prefixes;
   persist::Estimate each;

@@ -4,9 +4,10 @@
 // A front end brings two classes. The FrontEnd lives in crashcut: it knows the recording and starts workers. The
 //   Recoverer lives in a worker, a process of its own, and runs one recovery at a time. By that alone it has all of the
 //   search: several cores, crashes in a row, budgets, seeds, samples, estimates, resuming, the smallest counterexample,
-//   tokens and reports. A front end that has a faster way to run many recoveries brings a Worker (worker.h) instead of a
-//   Recoverer.
-// Invariant: a recovery is a function of the answers that its chooser gave. The search notices a recovery that is not, and
+//   tokens and reports. A front end that has a faster way to run many recoveries brings a Worker (worker.h) instead of
+//   a Recoverer.
+// Invariant: a recovery is a function of the answers that its chooser gave. The search notices a recovery that is not,
+// and
 //   says so.
 #pragma once
 

@@ -13,7 +13,7 @@
 
 namespace crashcut::search {
 
-// A part of the tree of one question, which anyone can explore.
+// A part of the tree of one question. Any worker can explore it.
 struct Unit {
   std::size_t question = 0;
   persist::Path prefix{};                   // answers, result::kCrashAgain between crashes

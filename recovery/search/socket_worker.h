@@ -11,7 +11,8 @@ class SocketWorker : public Worker {
  public:
   virtual int socket() const = 0;  // SOCK_SEQPACKET
 
-  // A process that is gone does not hear it. receive() then finds the socket closed, after what the process said before.
+  // A process that is gone does not hear it. receive() then finds the socket closed, after what the process said
+  // before.
   void begin(const Task& task) override;
   int fd() const override { return socket(); }
   tl::expected<Message, Failure> receive(bool is_readable) override;

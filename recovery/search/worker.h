@@ -1,6 +1,7 @@
 // Worker: runs recoveries for a pool, one task at a time.
 //
-// There are two kinds. A SocketWorker (socket_worker.h) is a process of its own that has a Recoverer: one core. A program
+// There are two kinds. A SocketWorker (socket_worker.h) is a process of its own that has a Recoverer: one core. A
+// program
 //   under test that crashes and recovers inside itself (recovery/inprocess/) is one worker, too, and uses as many cores
 //   as it was given.
 // Threads: the pool's, which never waits in a worker. Work goes on between begin() and the message that says is_ready.
@@ -52,7 +53,7 @@ struct Message {
   persist::Estimate given_size{};             // and the recoveries of each
   bool is_ready = false;                      // the task is over; what follows is of one that is
   std::vector<persist::Path> left{};          // kExplore: what was not explored, as the search was stopped
-  bool is_broken = false;                     // kExplore: something else was not explored, and nobody can
+  bool is_broken = false;                     // kExplore: something else was not explored, and cannot be
   bool is_too_much = false;                   // kExplore: `left` stands for more than itself, too much to be kept
   std::optional<NarratedRun> narrated_run{};  // kTell, and kRunCut without the story
 };

@@ -49,13 +49,13 @@ struct ThreadFinding {
   scheduler::Execution execution;
   scheduler::runtime::Details details;
   std::vector<scheduler::runtime::ActorName> actors;
-  std::uint64_t number = 0;             // of the execution, from 1
-  bool was_run_again = false;           // false: not yet, or there was no time
-  bool replays = false;                 // it did the same when it was run again
-  std::vector<std::uint64_t> racy;      // places where accesses are operations
+  std::uint64_t number = 0;                     // of the execution, from 1
+  bool was_run_again = false;                   // false: not yet, or there was no time
+  bool replays = false;                         // it did the same when it was run again
+  std::vector<std::uint64_t> racy;              // places where accesses are operations
   std::optional<result::Counterexample> crash;  // the execution itself went well: what a recovery found after it
-  std::uint64_t fingerprint = 0;        // of what it wrote
-  bool ignores_result = false;          // the plan's
+  std::uint64_t fingerprint = 0;                // of what it wrote
+  bool ignores_result = false;                  // the plan's
   bool is_loosened = false;  // the crash may be of another execution of its class (fusefs/recorder_loosen.cc)
   std::vector<std::uint32_t> crash_path{};  // of the recovery
   bool is_crash_violation = true;           // of a replay: the recovery failed again

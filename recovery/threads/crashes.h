@@ -32,7 +32,7 @@ class Crashes {
   bool has_recover() { return program_.session().has_recover(); }
   // Nothing where there is nothing new. Throws ToolError.
   std::optional<search::Found> explore(const scheduler::Execution& execution, std::uint64_t recoveries_most,
-                                 double time_most_s);
+                                       double time_most_s);
   const CrashCounts& counts() const { return counts_; }
 
  private:
