@@ -174,7 +174,7 @@ Found explore(const PmemProgram& program, ReductionName reduction, std::uint64_t
   found.outcomes = std::move(buffered.outcomes);
   found.executions = result.executions;
   found.asleep = result.asleep;
-  found.is_whole = result.bound == BoundHit::kNone;
+  found.is_whole = result.bound == Bound::kNone;
   return found;
 }
 

@@ -449,7 +449,7 @@ TEST(Hosts, DoWhatTheRulesSay) {
     Found optimal;
     for (const ReductionName reduction : {ReductionName::kSource, ReductionName::kOptimal}) {
       Found found = explore(script, reduction, outcome);
-      EXPECT_EQ(found.result.bound, BoundHit::kNone) << "seed " << seed;
+      EXPECT_EQ(found.result.bound, Bound::kNone) << "seed " << seed;
       EXPECT_EQ(found.outcomes, all.outcomes) << "seed " << seed;
       EXPECT_EQ(found.deadlocks, all.deadlocks) << "seed " << seed;
       if (reduction == ReductionName::kOptimal) optimal = std::move(found);

@@ -1,7 +1,6 @@
 #include "recovery/device/front_end.h"
 
 #include <fmt/format.h>
-#include <sched.h>
 
 #include <boost/filesystem.hpp>
 
@@ -10,6 +9,7 @@
 #include "recovery/mounted/explain.h"
 #include "recovery/mounted/record.h"
 #include "recovery/mounted/recoverer.h"
+#include "recovery/mounted/sandboxed_worker.h"
 #include "recovery/mounted/token.h"
 #include "recovery/search/worker.h"
 
@@ -66,29 +66,6 @@ class DeviceRecoverer final : public search::Recoverer {
   std::vector<persist::Mark> marks_;
 };
 
-class SandboxedWorker final : public search::WorkerProcess {
- public:
-  explicit SandboxedWorker(sandbox::Sandbox sandbox) : sandbox_(std::move(sandbox)) {}
-  int socket() const override { return sandbox_.socket(); }
-
- private:
-  sandbox::Sandbox sandbox_;
-};
-
-// Everything of a worker runs on one core: a request to a FUSE server on another core costs five times as much.
-std::optional<int> stay_on_core(std::uint32_t index) {
-  cpu_set_t cores;
-  if (sched_getaffinity(0, sizeof cores, &cores) != 0 || CPU_COUNT(&cores) == 0) return std::nullopt;
-  std::uint32_t skip = index % static_cast<std::uint32_t>(CPU_COUNT(&cores));
-  int at = 0;
-  while (!CPU_ISSET(at, &cores) || skip-- > 0) ++at;
-  cpu_set_t one;
-  CPU_ZERO(&one);
-  CPU_SET(at, &one);
-  sched_setaffinity(0, sizeof one, &one);
-  return at;
-}
-
 }  // namespace
 
 DeviceFrontEnd::DeviceFrontEnd(const CheckPlan& plan, std::shared_ptr<blocklayer::DeviceTrace> trace,
@@ -111,18 +88,17 @@ tl::expected<std::unique_ptr<DeviceFrontEnd>, Failure> DeviceFrontEnd::open(cons
   return std::unique_ptr<DeviceFrontEnd>(new DeviceFrontEnd(plan, std::move(*trace), std::move(*recording)));
 }
 
-tl::expected<std::unique_ptr<search::WorkerProcess>, Failure> DeviceFrontEnd::start_worker(
-    const search::WorkerTask& task) {
-  auto started = sandbox::Sandbox::start([this, task](const sandbox::Inside& inside) { return work(inside, task); },
+tl::expected<std::unique_ptr<search::Worker>, Failure> DeviceFrontEnd::start_worker(const search::WorkerSetup& setup) {
+  auto started = sandbox::Sandbox::start([this, setup](const sandbox::Inside& inside) { return work(inside, setup); },
                                          mounted::options_for_checkers(plan_.common.directory, 0));
   if (!started) return tl::unexpected(result::tools_failure(started.error()));
   // Without namespaces they would all mount at the same place.
   is_alone_ = started->mode() == sandbox::Mode::kSubreaper;
-  return std::make_unique<SandboxedWorker>(std::move(*started));
+  return std::make_unique<mounted::SandboxedWorker>(std::move(*started));
 }
 
-int DeviceFrontEnd::work(const sandbox::Inside& inside, const search::WorkerTask& task) const {
-  const std::optional<int> core = stay_on_core(task.index);
+int DeviceFrontEnd::work(const sandbox::Inside& inside, const search::WorkerSetup& setup) const {
+  const std::optional<int> core = mounted::stay_on_core(setup.index);
   auto runner = DeviceRunner::start({.inside = inside,
                                      .results = plan_.common.directory,
                                      .command = plan_.common.checker,
@@ -130,17 +106,17 @@ int DeviceFrontEnd::work(const sandbox::Inside& inside, const search::WorkerTask
                                      .bytes = trace_->header().bytes,
                                      .sector_bytes = trace_->header().sector_bytes,
                                      .core = core,
-                                     .stop = &task.shared.stop});
+                                     .stop = &setup.shared.stop});
   if (!runner) {
     search::report_failure(inside.socket, result::tools_failure(runner.error()));
     return 1;
   }
   DeviceRecoverer recoverer(*recording_, trace_->header().bytes, **runner);
-  search::serve(inside.socket, task, recoverer);
+  search::serve(inside.socket, setup, *recording_, recoverer);
   return 0;
 }
 
-std::string DeviceFrontEnd::explain(std::size_t, const search::Told& told) const {
+std::string DeviceFrontEnd::explain(std::size_t, const search::NarratedRun& told) const {
   const auto& command = trace_->header().command;
   const std::string program = command.empty() ? "the program" : boost::filesystem::path(command[0]).filename().string();
   return mounted::explain(mounted::CommandQuestion{}, told, program);

@@ -17,12 +17,13 @@ class DeviceFrontEnd final : public search::FrontEnd {
   // Reads the trace in the plan's directory.
   static tl::expected<std::unique_ptr<DeviceFrontEnd>, Failure> open(const CheckPlan& plan);
 
-  const blocklayer::DriveRecording& recording() const override { return *recording_; }
+  const blocklayer::DriveRecording& recording() const { return *recording_; }
+  search::RecordingFacts facts() const override { return search::facts_of(*recording_); }
   std::vector<std::string> subjects() const override { return {"the checker"}; }
   bool has_room(std::uint32_t worker_count) const override { return !is_alone_ && worker_count < 256; }
-  tl::expected<std::unique_ptr<search::WorkerProcess>, Failure> start_worker(const search::WorkerTask& task) override;
+  tl::expected<std::unique_ptr<search::Worker>, Failure> start_worker(const search::WorkerSetup& setup) override;
   result::Names names(std::size_t) const override { return {"the program", "the checker"}; }
-  std::string explain(std::size_t question, const search::Told& told) const override;
+  std::string explain(std::size_t question, const search::NarratedRun& told) const override;
   result::Token token(std::size_t question) const override;
 
   const blocklayer::DeviceTrace& trace() const { return *trace_; }
@@ -30,7 +31,7 @@ class DeviceFrontEnd final : public search::FrontEnd {
  private:
   DeviceFrontEnd(const CheckPlan& plan, std::shared_ptr<blocklayer::DeviceTrace> trace,
                  std::shared_ptr<blocklayer::DriveRecording> recording);
-  int work(const sandbox::Inside& inside, const search::WorkerTask& task) const;
+  int work(const sandbox::Inside& inside, const search::WorkerSetup& setup) const;
 
   CheckPlan plan_;
   std::shared_ptr<blocklayer::DeviceTrace> trace_;

@@ -12,6 +12,7 @@
 #include "recovery/mounted/explain.h"
 #include "recovery/mounted/record.h"
 #include "recovery/mounted/recoverer.h"
+#include "recovery/mounted/sandboxed_worker.h"
 #include "recovery/mounted/token.h"
 #include "recovery/search/explorer.h"
 #include "recovery/search/socket_worker.h"
@@ -71,29 +72,6 @@ Failure failure_of(const fusefs::ReplayError& error) {
 
 // A recording may take one part in so many of the memory that there is: workers and checkers need some too.
 constexpr std::uint64_t kMemoryShare = 2;
-
-class SandboxedWorker final : public search::SocketWorker {
- public:
-  explicit SandboxedWorker(sandbox::Sandbox sandbox) : sandbox_(std::move(sandbox)) {}
-  int socket() const override { return sandbox_.socket(); }
-
- private:
-  sandbox::Sandbox sandbox_;
-};
-
-// Everything of a worker runs on one core: a request to a FUSE server on another core costs five times as much.
-std::optional<int> stay_on_core(std::uint32_t index) {
-  cpu_set_t cores;
-  if (sched_getaffinity(0, sizeof cores, &cores) != 0 || CPU_COUNT(&cores) == 0) return std::nullopt;
-  std::uint32_t skip = index % static_cast<std::uint32_t>(CPU_COUNT(&cores));
-  int at = 0;
-  while (!CPU_ISSET(at, &cores) || skip-- > 0) ++at;
-  cpu_set_t one;
-  CPU_ZERO(&one);
-  CPU_SET(at, &one);
-  sched_setaffinity(0, sizeof one, &one);
-  return at;
-}
 
 }  // namespace
 

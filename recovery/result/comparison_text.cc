@@ -10,7 +10,7 @@
 namespace crashcut::result {
 namespace {
 
-constexpr std::size_t kOutcomesMost = 60;
+constexpr std::size_t kLinesMost = 60;
 constexpr std::size_t kOutcomeWidthMost = 60;
 
 // What differs between the rows: the model without its geometry, where that is the same in all.
@@ -89,7 +89,7 @@ std::string outcome_matrix(const std::vector<Result>& rows) {
   const std::vector<std::string> texts = outcome_cells(outcomes);
   std::size_t line = 0;
   for (const auto& [output, cells] : outcomes) {
-    if (line == kOutcomesMost) return text + fmt::format("  ... and {} more\n", outcomes.size() - kOutcomesMost);
+    if (line == kLinesMost) return text + fmt::format("  ... and {} more\n", outcomes.size() - kLinesMost);
     text += " ";
     for (const Outcome& cell : cells) text += fmt::format(" {:>6}", cell_text(cell));
     text += fmt::format("  {}\n", texts[line++]);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <set>
 
 #include "persist/hash.h"
 #include "recovery/result/path.h"
@@ -54,7 +55,7 @@ tl::expected<bool, Failure> shrink(Pool& pool, const ViolationKey& key, Clock::t
   std::vector<std::uint32_t> events = told.story.crashes.front().persisted;
   for (std::size_t left = events.size(); left > 0;) {
     const std::uint32_t event = events[--left];
-    if (log.cover(event) <= log.durable_barrier()) continue;
+    if (durable.contains(event)) continue;
     if (Clock::now() >= deadline) return false;
     const auto run = pool.run_cut(key.question, events, event, deadline);
     if (!run) return tl::unexpected(run.error());

@@ -117,7 +117,6 @@ void RealProgram::wait_for_reply(std::uint32_t request) {
     if (control_->replies.load() == request) return;
     check_server();
     if (is_late()) {
-      was_stopped_ = true;
       inject::kill_child(control_->runner, inject::kAbandoned);
       continue;
     }
