@@ -373,6 +373,8 @@ std::string sentence_for_failed_mount(const std::string& directory) {
   if (access("/dev/fuse", F_OK) != 0)
     return "There is no /dev/fuse on this machine: load the kernel module fuse (modprobe fuse), or give the container "
            "the device.";
+  if (access("/dev/fuse", R_OK | W_OK) != 0)
+    return "There is no permission to open /dev/fuse: join its group, or run as root.";
   return fmt::format(
       "Cannot mount a FUSE filesystem at {}: as root it works, and as another user where fusermount3 is "
       "installed (Debian: fuse3).",
