@@ -166,8 +166,6 @@ void add_compare_command(CLI::App& app, int& exit_code) {
       kExitCodes + "\nA violation under any of the models is a violation.");
   command->callback([command, options, &exit_code] {
     const ReportOptions& reports = options->common.reports;
-    if (!reports.junit_file.empty())
-      throw CLI::ParseError("--junit is for one model: a comparison is no test. --json has all of it.", 2);
     if (auto ok = check_reports(reports); !ok) {
       exit_code = report_failure(ok.error());
       return;
