@@ -143,7 +143,7 @@ TEST_F(ResumeTest, RefusesAProgramThatHasChangedAndOptionsThatTheSearchHad) {
   ASSERT_EQ(crashcut(with(with({"run", "--max-recoveries", "5", "--out", "part"}, bytes_), {name})).exit_code, 3);
   expect_refused({"run", "--resume", "part", "--depth", "2"}, "--depth cannot be given with it");
   expect_refused({"run", "--resume", "part", name}, "five.c cannot be given with it");
-  expect_refused({"run", "--resume", "elsewhere"}, "there is nothing to go on with");
+  expect_refused({"run", "--resume", "elsewhere"}, "there is nothing to resume");
   // The copy among the results is as it was.
   program("five.c", std::string(kFive) + "/* changed */\n");
   EXPECT_EQ(crashcut({"run", "--resume", "part", "--max-recoveries", "2"}).exit_code, 3);

@@ -10,6 +10,7 @@
 #include <fstream>
 #include <map>
 #include <optional>
+#include <regex>
 #include <set>
 #include <sstream>
 #include <string_view>
@@ -183,6 +184,32 @@ TEST(Primitives, FitOnTwoScreens) {
     EXPECT_NE(tree.at("scheduler/primitives/table.cc").find(line), std::string::npos) << path;
   }
   EXPECT_GE(primitives, 17u);
+}
+
+// The constants that begin a line: those of a namespace.
+std::set<std::string> constants_of(const std::string& text) {
+  static const std::regex kConstant(R"((?:^|\n)(?:inline |static )*constexpr [^\n=({]*\b(k[A-Z]\w*))");
+  std::set<std::string> names;
+  for (auto it = std::sregex_iterator(text.begin(), text.end(), kConstant); it != std::sregex_iterator(); ++it)
+    names.insert((*it)[1]);
+  return names;
+}
+
+// Files of a folder may be compiled as one (CRASHCUT_UNITY). A constant of one .cc file then hides a header's from its
+// neighbours, silently.
+TEST(Constants, OfAFileAreNotCalledAsAHeadersOfItsFolder) {
+  const Tree tree = read_tree(CRASHCUT_SOURCE_DIR);
+  std::map<std::string, std::set<std::string>> of_headers;
+  const auto folder_of = [](const std::string& path) { return path.substr(0, path.rfind('/')); };
+  for (const auto& [path, text] : tree) {
+    if (path.ends_with(".h")) of_headers[folder_of(path)].merge(constants_of(text));
+  }
+  EXPECT_TRUE(of_headers["recovery/mounted"].contains("kPieceBytes"));
+  for (const auto& [path, text] : tree) {
+    if (!path.ends_with(".cc") || path.starts_with("tests/")) continue;
+    for (const std::string& name : constants_of(text))
+      EXPECT_FALSE(of_headers[folder_of(path)].contains(name)) << path << ": " << name;
+  }
 }
 
 TEST(IncludeMap, AllowsWhatPointsDown) {

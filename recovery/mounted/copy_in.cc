@@ -21,7 +21,7 @@ using fusefs::Filesystem;
 using fusefs::Ino;
 using fusefs::Traced;
 
-constexpr std::size_t kPieceBytes = 1 << 20;
+constexpr std::size_t kCopiedBytes = 1 << 20;
 
 // What a tree is copied from: inodes known by a key of the source's own.
 class Source {
@@ -193,7 +193,7 @@ class Copy {
   }
 
   void copy_data(const std::string& key, Ino to, std::uint64_t size) {
-    std::vector<std::byte> piece(std::min<std::uint64_t>(size, kPieceBytes));
+    std::vector<std::byte> piece(std::min<std::uint64_t>(size, kCopiedBytes));
     std::uint64_t end = 0;
     for (std::int64_t at = size == 0 ? -1 : source_.next_data(key, 0); at >= 0;) {
       const std::int64_t got = source_.read(key, static_cast<std::uint64_t>(at), piece);

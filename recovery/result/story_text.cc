@@ -13,7 +13,7 @@ namespace {
 // Longer stories are shown in part, unless the user asks for all.
 constexpr std::size_t kRowsMost = 40;
 constexpr std::size_t kRowsAtEnds = 3;  // shown of a long stretch of operations with one fate
-constexpr std::size_t kCallsMost = 40;
+constexpr std::size_t kCallLinesMost = 40;
 constexpr std::size_t kCallsFirst = 10;
 constexpr std::size_t kOutputLinesMost = 40;
 
@@ -157,10 +157,10 @@ std::string observation_text(const Observation& observation) {
 std::string calls_text(const std::vector<Call>& calls, Detail detail) {
   if (calls.empty()) return "    nothing that a crash could change\n";
   std::string text;
-  const bool skip = detail == Detail::kShort && calls.size() > kCallsMost;
+  const bool skip = detail == Detail::kShort && calls.size() > kCallLinesMost;
   for (std::size_t i = 0; i < calls.size(); ++i) {
     if (skip && i == kCallsFirst) {
-      const std::size_t next = calls.size() - (kCallsMost - kCallsFirst);
+      const std::size_t next = calls.size() - (kCallLinesMost - kCallsFirst);
       text += fmt::format("    ... {} more\n", next - i);
       i = next;
     }

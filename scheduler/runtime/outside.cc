@@ -33,9 +33,9 @@ namespace crashcut::scheduler::runtime {
 namespace {
 
 constexpr std::size_t kFileMost = 256 * 1024;  // of a file whose contents are kept
-constexpr std::size_t kPathMost = 4096;
+constexpr std::size_t kOutsidePathMost = 4096;
 char g_contents[kFileMost];
-char g_path[kPathMost];      // of a descriptor, or a path that the kernel is asked for
+char g_path[kOutsidePathMost];      // of a descriptor, or a path that the kernel is asked for
 std::uint64_t g_fresh[256];  // numbers of files that changed since the search began, as they are met
 std::uint32_t g_fresh_count = 0;
 bool g_runs_alone = false;
@@ -75,7 +75,7 @@ const char* real_path(const char* path) {
   }
   after = rest;
   if (take_prefix(after, "/task/") && is_own_number(take_number(after)) && ends_name(after)) rest = after;
-  if (rest.size() + sizeof "/proc/self" > kPathMost) return path;
+  if (rest.size() + sizeof "/proc/self" > kOutsidePathMost) return path;
   char* end = static_cast<char*>(mempcpy(g_path, "/proc/self", std::strlen("/proc/self")));
   std::memmove(end, rest.data(), rest.size());
   end[rest.size()] = 0;
@@ -88,7 +88,7 @@ long ask_kernel(long number, const long* a) {
 
 // What the descriptor was opened as, with this process as "self". Empty where that is not known.
 std::string_view path_of(long fd) {
-  char link[64], found[kPathMost];
+  char link[64], found[kOutsidePathMost];
   snprintf(link, sizeof link, "/proc/self/fd/%ld", fd);
   const long length = kernel(SYS_readlink, link, found, sizeof found);
   if (length <= 0) return {};
@@ -536,7 +536,7 @@ long readlink_outside(long number, long* a) {
   }
   if (asked == "/proc/self/cwd" && !is_executing()) return give_link(inject::kModelRoot, to, bytes);
   if (asked == "/proc/self/cwd") {
-    char directory[kPathMost];
+    char directory[kOutsidePathMost];
     inject::Call ask{SYS_getcwd, {reinterpret_cast<long>(directory), sizeof directory}};
     if (do_file_call(ask) && ask.result > 0)
       return give_link({directory, static_cast<std::size_t>(ask.result) - 1}, to, bytes);
