@@ -142,7 +142,7 @@ class BufferedProgram final : public Program {
     if (entry.kind == pmem::EntryKind::kStore) own.kind = x86::Entry::kStore;
     if (entry.kind == pmem::EntryKind::kNonTemporalStore) own.kind = x86::Entry::kNonTemporal;
     if (entry.kind == pmem::EntryKind::kSfence) own.kind = x86::Entry::kSfence;
-    if (entry.group != 0) own.group = static_cast<std::uint8_t>(entry.group);
+    if (entry.group != 0) own.group = static_cast<std::uint8_t>(entry.place % 1000 + 1);  // which operation it is of
     if (entry.is_store()) {
       own.first_word = word(memory.compact(entry.address));
       own.last_word = word(memory.compact(entry.address + entry.bytes - 1));
