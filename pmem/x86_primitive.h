@@ -1,16 +1,18 @@
 // x86 memory for the scheduler: which accesses of threads and of their store buffers commute while crashes matter.
 //
-// A thread and its store buffer are two actors. A store of the thread is "push"; the buffer's actor takes "leave", the
-//   moment at which the store reaches the cache. So all schedules are all orders of both, and x86's store buffering is
-//   the order in which the buffer's actor comes late.
+// A thread is an actor, and so is each entry of its store buffer: the thread's "push" makes the entry, and the entry's
+//   only step is "leave", the moment at which it reaches the cache. So all schedules are all orders of both, and x86's
+//   store buffering is the order in which an entry leaves late.
 // Objects: a *place* is a line of persistent memory or a word of ordinary memory; a *buffer* is a thread's own; the
 //   *fences* are one object. They are told apart by their verbs. The values are the recorder's (pmem/recorder.h), not
-//   kept here: what is kept decides who can run, and only an empty buffer is ever waited for.
-// Models: entries that leave in the order of execution. Does not model: the words of a wide store and non-temporal
-//   stores as steps of their own, which may leave in any order. (May miss bugs: another thread sees a part of a
-//   wide store.)
-// Not for a program that waits for a value: such a loop is the runtime's.
+//   kept here: what is kept decides who can run. Nothing here waits for a value.
+// Models: pmem/store_buffer.h, entry by entry: stores, clflush, sfence and marks leave in order, the words of a
+//   wide store in any order, non-temporal stores in any order but for the same word. A clflushopt is no entry: it
+//   takes its place by itself, together with the entry that it waits for.
+// Invariants: the accesses of an operation do not depend on what other actors did since the actor's last step.
 #pragma once
+
+#include <tuple>
 
 #include "scheduler/primitive.h"
 
@@ -26,9 +28,9 @@ using scheduler::State;
 enum Verb : std::uint8_t {
   // Of a place.
   kLoad,
-  kStore,  // it leaves the buffer, or is of a locked instruction
+  kStore,  // an entry leaves, or a locked instruction stores
   kFlush,  // clflush leaves the buffer; clflushopt and clwb are executed
-  // Of a buffer. The argument of the first two is the entry's number, from 0.
+  // Of a buffer. The argument is the number of the entry, or of the first one, from 0.
   kPush,
   kLeave,
   kAwaitEmpty,  // mfence and locked instructions
@@ -39,28 +41,87 @@ enum Verb : std::uint8_t {
 inline constexpr const char* kVerbs[] = {"load",  "store",       "flush",       "push",
                                          "leave", "await empty", "leave fence", "store anywhere"};
 
-// What is kept of a buffer.
-inline auto& pushed(auto& o) { return o.numbers[0]; }
-inline auto& left(auto& o) { return o.numbers[1]; }
+// What orders an entry among those of its buffer. The words have numbers of the caller's; the words of one wide store
+// follow one another.
+struct Entry {
+  enum Kind : std::uint8_t { kStore, kNonTemporal, kFlushOrMark, kSfence };
+  Kind kind = kStore;
+  std::uint8_t group = 0;  // of a store in several pieces, differs from those of its neighbours; 0: alone
+  std::uint32_t first_word = 0, last_word = 0;
 
-// The thread whose access it is, or whose buffer's.
-inline Access access(ObjectId object, Verb verb, std::uint32_t thread, std::int64_t argument = 0) {
+  std::int64_t to_number() const {
+    return static_cast<std::int64_t>(std::uint64_t{last_word} << 34 | std::uint64_t{first_word} << 10 |
+                                     std::uint64_t{group} << 2 | kind);
+  }
+  static Entry from_number(std::int64_t number) {
+    const auto n = static_cast<std::uint64_t>(number);
+    return {static_cast<Kind>(n & 3), static_cast<std::uint8_t>(n >> 2), static_cast<std::uint32_t>(n >> 10) & 0xffffff,
+            static_cast<std::uint32_t>(n >> 34) & 0xffffff};
+  }
+  bool is_write() const { return kind == kStore || kind == kNonTemporal; }
+};
+
+// Whether the later entry of a buffer must leave after the earlier one.
+inline bool is_kept(const Entry& earlier, const Entry& later) {
+  if (earlier.kind == Entry::kSfence || later.kind == Entry::kSfence) return true;
+  if (earlier.kind == Entry::kNonTemporal || later.kind == Entry::kNonTemporal) {
+    return earlier.is_write() && later.is_write() && earlier.first_word <= later.last_word &&
+           later.first_word <= earlier.last_word;
+  }
+  return earlier.group == 0 || earlier.group != later.group;
+}
+
+// What is kept of a buffer: its entries, whether each has left, and how many have not.
+inline auto& entries(auto& o) { return o.lists[0]; }
+inline auto& has_left(auto& o) { return o.lists[1]; }
+inline auto& waiting(auto& o) { return o.numbers[0]; }
+
+// Of the thread, or of an entry of its buffer.
+inline Access access(ObjectId object, Verb verb, std::uint8_t thread, std::int64_t argument = 0) {
   Access a{object, verb, argument};
-  a.expected = thread;
+  a.order = thread;
+  return a;
+}
+// `pieces` entries from number `first` on: one for each word if there are several.
+inline Access push(ObjectId buffer, std::uint8_t thread, std::int64_t first, const Entry& entry, std::uint8_t pieces) {
+  Access a = access(buffer, kPush, thread, first);
+  a.expected = entry.to_number();
+  a.bytes = pieces;
+  return a;
+}
+inline Access leave(ObjectId buffer, std::uint8_t thread, std::int64_t number, const Entry& entry) {
+  Access a = access(buffer, kLeave, thread, number);
+  a.expected = entry.to_number();
   return a;
 }
 
 inline bool enabled(const State& state, ActorId, const Operation&, const Access& access) {
   const Object& o = state.object(access.object);
-  if (access.verb == kLeave) return left(o) == access.argument && pushed(o) > access.argument;
-  if (access.verb == kAwaitEmpty) return pushed(o) == left(o);
+  if (access.verb == kAwaitEmpty) return waiting(o) == 0;
+  if (access.verb != kLeave) return true;
+  const auto number = static_cast<std::size_t>(access.argument);
+  if (number >= entries(o).size() || has_left(o)[number]) return false;
+  for (std::size_t i = 0; i < number; ++i) {
+    if (!has_left(o)[i] && is_kept(Entry::from_number(entries(o)[i]), Entry::from_number(entries(o)[number])))
+      return false;
+  }
   return true;
 }
 
 inline std::int64_t apply(State& state, ActorId, const Operation&, const Access& access) {
   Object& o = state.object(access.object);
-  if (access.verb == kPush) ++pushed(o);
-  if (access.verb == kLeave) ++left(o);
+  if (access.verb == kPush) {
+    Entry entry = Entry::from_number(access.expected);
+    for (std::uint8_t i = 0; i < access.bytes; ++i) {
+      if (access.bytes > 1) entry.last_word = entry.first_word = Entry::from_number(access.expected).first_word + i;
+      entries(o).push_back(entry.to_number());
+      has_left(o).push_back(0);
+      ++waiting(o);
+    }
+  } else if (access.verb == kLeave) {
+    has_left(o)[static_cast<std::size_t>(access.argument)] = 1;
+    --waiting(o);
+  }
   return 0;
 }
 
@@ -70,15 +131,23 @@ inline bool are(const Access& x, const Access& y, Verb one, Verb other) {
 
 inline bool dependent(const Access& x, const Access& y) {
   // An entry leaves after it was pushed. Other pushes go to the other end of the buffer.
-  if (are(x, y, kPush, kLeave)) return x.argument == y.argument;
+  if (are(x, y, kPush, kLeave)) {
+    const auto& [push, leave] = x.verb == kPush ? std::tie(x, y) : std::tie(y, x);
+    return leave.argument >= push.argument && leave.argument < push.argument + push.bytes;
+  }
+  if (x.verb == kLeave && y.verb == kLeave) {
+    const auto& [earlier, later] = x.argument < y.argument ? std::tie(x, y) : std::tie(y, x);
+    return is_kept(Entry::from_number(earlier.expected), Entry::from_number(later.expected));
+  }
   if (are(x, y, kLeave, kAwaitEmpty)) return true;
   // A clflushopt that waited for the sfence takes its place before the other thread's store or after it.
-  if (are(x, y, kLeaveFence, kStoreAnywhere)) return x.expected != y.expected;
+  if (are(x, y, kLeaveFence, kStoreAnywhere)) return x.order != y.order;
   if (x.verb >= kPush || y.verb >= kPush) return false;
   // A thread's load of what waits in its own buffer sees that, and the same once it has left: nobody else stored in
   // between, since the two steps are neighbours. A clflushopt takes its place after both its execution and the last
-  // store of its thread to the line: in either order that is the same place.
-  if (x.expected == y.expected) return false;
+  // store of its thread to the line: in either order that is the same place. Entries of one buffer that must keep their
+  // order do so by the buffer.
+  if (x.order == y.order) return false;
   // Two stores are the order of a line's versions; a load tells which store it saw, and after a crash so does a line:
   // the whole line, not only the bytes, because its stores persist in order. A flush covers the stores before it.
   if (x.verb == kStore || y.verb == kStore) return true;

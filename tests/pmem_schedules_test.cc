@@ -21,19 +21,18 @@ PrimitiveId x86_primitive() {
   return id;
 }
 
-// A small program whose threads are actors 0 to n - 1, and whose buffers are actors n to 2n - 1. Each execution is
+// A small program whose threads are the first actors. Each entry of a store buffer is an actor too. Each execution is
 // recorded, and its recoveries are explored when it has ended.
 class BufferedProgram final : public Program {
  public:
-  explicit BufferedProgram(const PmemProgram& program) : program_(program), options_() {}
+  explicit BufferedProgram(const PmemProgram& program) : program_(program) {}
 
   Execution run(const RunRequest& request) override {
-    PmemExecution memory(program_, options_);
+    PmemExecution memory(program_, DriverOptions{});
     Execution execution;
     State state(execution.objects);
     Director director(request);
-    pushed_.assign(program_.threads.size(), 0);
-    left_.assign(program_.threads.size(), 0);
+    buffers_.assign(program_.threads.size(), {});
     while (true) {
       find_pending(memory, execution.pending);
       const auto chosen = director.choose(state, execution.pending);
@@ -43,28 +42,36 @@ class BufferedProgram final : public Program {
     }
     if (execution.ending == Ending::kCompleted) {
       const Recoveries found = explore_recoveries(program_, *memory.seal(), 0);
-      recoveries += found.count;
       outcomes.insert(found.outcomes.begin(), found.outcomes.end());
     }
     return execution;
   }
 
   std::set<PmemOutcome> outcomes;
-  std::size_t recoveries = 0;
 
  private:
-  static constexpr std::uint32_t kFences = 15;
+  static constexpr std::uint32_t kEntriesMost = 64;  // of a thread
+  static constexpr std::uint32_t kFences = 15, kFirstPlace = 16;
+
+  // The entries of a store buffer that are actors: all but clflushopts.
+  struct Buffer {
+    std::int64_t pushed = 0;
+    std::vector<std::int64_t> waiting;  // numbers, oldest first
+  };
 
   static ObjectId object(std::uint32_t number) { return make_object_id(x86_primitive(), number); }
   ObjectId buffer(std::uint32_t thread) const { return object(thread); }
-  // Behind the buffers; lines of persistent memory, words of ordinary memory.
+  // Lines of persistent memory, words of ordinary memory.
   ObjectId place(int address) const {
     const int number = program_.is_persistent(address) ? PmemProgram::line_of(address)
                                                        : program_.lines + (address - program_.persistent_bytes()) / 8;
-    return object(static_cast<std::uint32_t>(number) + 16);
+    return object(kFirstPlace + static_cast<std::uint32_t>(number));
+  }
+  ActorId actor_of_entry(std::uint32_t thread, std::int64_t number) const {
+    return static_cast<ActorId>(program_.threads.size() + thread * kEntriesMost + static_cast<std::uint32_t>(number));
   }
 
-  void find_pending(PmemExecution& memory, std::vector<Pending>& pending) const {
+  void find_pending(const PmemExecution& memory, std::vector<Pending>& pending) const {
     pending.clear();
     const auto count = static_cast<std::uint32_t>(program_.threads.size());
     for (std::uint32_t t = 0; t < count; ++t) {
@@ -73,55 +80,83 @@ class BufferedProgram final : public Program {
       }
     }
     for (std::uint32_t t = 0; t < count; ++t) {
-      if (!memory.buffer(t).is_empty()) {
-        pending.push_back({static_cast<ActorId>(count + t), leave_operation(memory, t)});
+      for (std::size_t i = 0; i < buffers_[t].waiting.size(); ++i) {
+        pending.push_back({actor_of_entry(t, buffers_[t].waiting[i]), leave_operation(memory, t, i)});
       }
     }
   }
 
+  static std::uint32_t word(int address) { return static_cast<std::uint32_t>(address) / 8; }
+
   Operation operation_of(std::uint32_t t, const PmemOp& op) const {
-    const auto push = x86::access(buffer(t), x86::kPush, t, pushed_[t]);
+    const auto thread = static_cast<std::uint8_t>(t);
+    const auto push = [&](x86::Entry::Kind kind) {
+      const bool is_store = kind == x86::Entry::kStore || kind == x86::Entry::kNonTemporal;
+      const auto pieces = static_cast<std::uint8_t>(is_store ? pieces_of(program_, op).size() : 1);
+      const x86::Entry entry{kind, pieces > 1 ? group_of(t) : std::uint8_t{0}, word(op.address),
+                             word(op.address + op.bytes - 1)};
+      return x86::push(buffer(t), thread, buffers_[t].pushed, entry, pieces);
+    };
     switch (op.kind) {
       case PmemOp::kStore:
+      case PmemOp::kCopy:
+        return push(x86::Entry::kStore);
+      case PmemOp::kNonTemporal:
+        return push(x86::Entry::kNonTemporal);
       case PmemOp::kClflush:
-      case PmemOp::kSfence:
       case PmemOp::kMark:
-        return push;
-      case PmemOp::kLoad:
-        return x86::access(place(op.address), x86::kLoad, t);
+        return push(x86::Entry::kFlushOrMark);
+      case PmemOp::kSfence:
+        return push(x86::Entry::kSfence);
+      case PmemOp::kLoad: {
+        Operation operation(x86::access(place(op.address), x86::kLoad, thread));
+        const ObjectId last = place(op.address + op.bytes - 1);
+        if (last != place(op.address)) operation.add(x86::access(last, x86::kLoad, thread));
+        return operation;
+      }
       case PmemOp::kXchg:
       case PmemOp::kCas:
-        return add_store(Operation(x86::access(buffer(t), x86::kAwaitEmpty, t)), op.address, t);
+        return add_store(Operation(x86::access(buffer(t), x86::kAwaitEmpty, thread)), op.address, thread);
       case PmemOp::kMfence:
-        return x86::access(buffer(t), x86::kAwaitEmpty, t);
+        return x86::access(buffer(t), x86::kAwaitEmpty, thread);
       case PmemOp::kClflushopt:
-        return x86::access(place(op.address), x86::kFlush, t);
+        return x86::access(place(op.address), x86::kFlush, thread);
       default:
         ADD_FAILURE() << "not a program for this test";
-        return push;
+        return push(x86::Entry::kStore);
     }
   }
+  // A store in several pieces has the number of its first entry.
+  std::uint8_t group_of(std::uint32_t t) const { return static_cast<std::uint8_t>(buffers_[t].pushed + 1); }
 
-  // The oldest entry that is no clflushopt leaves, and with it the clflushopts that wait for nothing else.
-  static std::size_t oldest(const pmem::StoreBuffer& buffer) {
-    std::size_t i = 0;
-    while (buffer[i].kind == pmem::EntryKind::kClflushopt) ++i;
-    return i;
+  // The place of entry number i of those that are actors in the recorder's buffer.
+  static std::size_t position(const pmem::StoreBuffer& buffer, std::size_t i) {
+    std::size_t at = 0;
+    while (buffer[at].kind == pmem::EntryKind::kClflushopt || i-- > 0) ++at;
+    return at;
   }
-  Operation leave_operation(const PmemExecution& memory, std::uint32_t t) const {
-    const pmem::StoreBuffer& entries = memory.buffer(t);
-    const std::size_t first = oldest(entries);
-    Operation operation(x86::access(buffer(t), x86::kLeave, t, left_[t]));
-    const pmem::BufferEntry& entry = entries[first];
-    if (entry.is_store()) return add_store(operation, memory.compact(entry.address), t);
+  Operation leave_operation(const PmemExecution& memory, std::uint32_t t, std::size_t i) const {
+    const auto thread = static_cast<std::uint8_t>(t);
+    const pmem::BufferEntry& entry = memory.buffer(t)[position(memory.buffer(t), i)];
+    x86::Entry own{.kind = x86::Entry::kFlushOrMark, .group = 0};
+    if (entry.kind == pmem::EntryKind::kStore) own.kind = x86::Entry::kStore;
+    if (entry.kind == pmem::EntryKind::kNonTemporalStore) own.kind = x86::Entry::kNonTemporal;
+    if (entry.kind == pmem::EntryKind::kSfence) own.kind = x86::Entry::kSfence;
+    if (entry.group != 0) own.group = static_cast<std::uint8_t>(entry.place % 1000 + 1);  // which operation it is of
+    if (entry.is_store()) {
+      own.first_word = word(memory.compact(entry.address));
+      own.last_word = word(memory.compact(entry.address + entry.bytes - 1));
+    }
+    Operation operation(x86::leave(buffer(t), thread, buffers_[t].waiting[i], own));
+    if (entry.is_store()) return add_store(operation, memory.compact(entry.address), thread);
     if (entry.kind == pmem::EntryKind::kClflush)
-      operation.add(x86::access(place(memory.compact(entry.address)), x86::kFlush, t));
-    if (entry.kind == pmem::EntryKind::kSfence) operation.add(x86::access(object(kFences), x86::kLeaveFence, t));
+      operation.add(x86::access(place(memory.compact(entry.address)), x86::kFlush, thread));
+    if (entry.kind == pmem::EntryKind::kSfence) operation.add(x86::access(object(kFences), x86::kLeaveFence, thread));
     return operation;
   }
-  Operation add_store(Operation operation, int address, std::uint32_t t) const {
-    operation.add(x86::access(place(address), x86::kStore, t));
-    if (program_.is_persistent(address)) operation.add(x86::access(object(kFences), x86::kStoreAnywhere, t));
+  Operation add_store(Operation operation, int address, std::uint8_t thread) const {
+    operation.add(x86::access(place(address), x86::kStore, thread));
+    if (program_.is_persistent(address)) operation.add(x86::access(object(kFences), x86::kStoreAnywhere, thread));
     return operation;
   }
 
@@ -130,15 +165,18 @@ class BufferedProgram final : public Program {
     const auto found = std::find_if(execution.pending.begin(), execution.pending.end(),
                                     [&](const Pending& p) { return p.actor == actor; });
     Step step{actor, found->operation};
-    for (const Access& a : step.operation) {
-      if (a.verb == x86::kPush) ++pushed_[index(actor)];
-      if (a.verb == x86::kLeave) ++left_[index(actor) - count];
-    }
     if (index(actor) < count) {
       memory.take({static_cast<int>(index(actor)), -1});
+      const Access& first = step.operation[0];
+      Buffer& own = buffers_[index(actor)];
+      for (int i = 0; first.verb == x86::kPush && i < first.bytes; ++i) own.waiting.push_back(own.pushed++);
     } else {
-      const std::uint32_t t = index(actor) - count;
-      memory.take({static_cast<int>(t), static_cast<int>(oldest(memory.buffer(t)))});
+      const std::uint32_t t = (index(actor) - count) / kEntriesMost;
+      auto& waiting = buffers_[t].waiting;
+      const auto number = std::find(waiting.begin(), waiting.end(), step.operation[0].argument);
+      const auto i = static_cast<std::size_t>(number - waiting.begin());
+      memory.take({static_cast<int>(t), static_cast<int>(position(memory.buffer(t), i))});
+      waiting.erase(number);
     }
     state.apply(step);
     director.note(step, state);
@@ -146,8 +184,7 @@ class BufferedProgram final : public Program {
   }
 
   const PmemProgram& program_;
-  DriverOptions options_;
-  std::vector<std::int64_t> pushed_, left_;
+  std::vector<Buffer> buffers_;
 };
 
 struct Found {
@@ -178,17 +215,16 @@ Found explore(const PmemProgram& program, ReductionName reduction, std::uint64_t
   return found;
 }
 
-// Programs whose entries leave in order: no wide and no non-temporal stores, and nothing that waits for a value.
+// Programs in which nothing waits for a value. Every third one has parts of words, wide and non-temporal stores.
 PmemProgram make_program(std::uint64_t seed, int ops_max) {
   std::mt19937_64 random(seed);
   PmemShape shape{.threads = 2, .ops_max = ops_max, .lines_max = 2, .dram_words_max = 1};
-  shape.has_parts = shape.has_non_temporal = false;
+  shape.has_parts = shape.has_non_temporal = seed % 3 == 0;
   shape.is_communicating = true;
   PmemProgram program = random_pmem_program(random, shape);
   for (auto& ops : program.threads) {
     for (PmemOp& op : ops) {
       if (op.kind == PmemOp::kWait) op = PmemOp{.kind = PmemOp::kLoad, .address = op.address};
-      if (op.kind == PmemOp::kCopy) op.kind = PmemOp::kStore;
     }
   }
   return program;
