@@ -14,9 +14,11 @@ namespace crashcut::persist {
 // Where a hash begins. Any other number starts another family of hashes.
 inline constexpr std::uint64_t kHashStart = 0xcbf29ce484222325;
 
-// The hash of what was hashed so far, and of one more number.
+// The hash of what was hashed so far, and of one more number. What was hashed so far is spread over all bits first: the
+// numbers are small as a rule, and (1, 2) must not be (2, 1).
 constexpr std::uint64_t mix(std::uint64_t hash, std::uint64_t value) {
-  hash = ((hash + 0x9e3779b97f4a7c15) ^ value) * 0xff51afd7ed558ccd;
+  hash = (hash + 0x9e3779b97f4a7c15) * 0xbf58476d1ce4e5b9;
+  hash = (hash ^ hash >> 29 ^ value) * 0xff51afd7ed558ccd;
   return hash ^ hash >> 32;
 }
 

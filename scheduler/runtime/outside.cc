@@ -35,8 +35,8 @@ namespace {
 constexpr std::size_t kFileMost = 256 * 1024;  // of a file whose contents are kept
 constexpr std::size_t kOutsidePathMost = 4096;
 char g_contents[kFileMost];
-char g_path[kOutsidePathMost];      // of a descriptor, or a path that the kernel is asked for
-std::uint64_t g_fresh[256];  // numbers of files that changed since the search began, as they are met
+char g_path[kOutsidePathMost];  // of a descriptor, or a path that the kernel is asked for
+std::uint64_t g_fresh[256];     // numbers of files that changed since the search began, as they are met
 std::uint32_t g_fresh_count = 0;
 bool g_runs_alone = false;
 
