@@ -29,8 +29,8 @@ class Replay {
   Replay(const TraceReader& trace, const ModelOptions& options, const ReplayLimits& limits, const ReplayHooks* hooks)
       : trace_(trace),
         options_(options),
-        clock_(std::make_shared<TraceClock>(trace.header().start)),
         limits_(limits),
+        clock_(std::make_shared<TraceClock>(trace.header().start)),
         gap_units_left_(limits.gap_units),
         hooks_(hooks),
         recorder_(hooks ? nullptr : std::make_unique<Recorder>(options)) {

@@ -81,7 +81,7 @@ std::string why(const std::vector<Operation>& operations, const std::string& pat
   // An fsync after the first of what was lost, that was done when the power went, would be our mistake; one that was
   // not is no help either. What a user can do is to add one.
   for (std::size_t i = static_cast<std::size_t>(lost.front() - operations.data()) + 1; i < operations.size(); ++i) {
-    if (!operations[i].is_sync()) continue;
+    if (!operations[i].is_sync() || operations[i].events.empty()) continue;
     const std::string& kind = operations[i].events.front().kind;
     sync_between = sync_between || kind == "sync" || (kind != "mark" && is_concerned[i]);
   }

@@ -97,7 +97,8 @@ class Contents {
     const std::uint64_t last = std::min<std::uint64_t>(is_old_.size(), end / kPieceBytes + (end % kPieceBytes != 0));
     for (std::uint64_t i = offset / kPieceBytes; i < last; ++i) mark_old(i);
   }
-  void refresh(Filesystem& filesystem, Ino ino) {
+  // A large file takes a while. Where `should_stop` says so the rest is left as it was, and so wrong.
+  void refresh(Filesystem& filesystem, Ino ino, const std::function<bool()>& should_stop) {
     const std::uint64_t size = size_of(filesystem, ino);
     const std::uint64_t count = (size + kPieceBytes - 1) / kPieceBytes;
     // The piece in which it ended, or ends now, has another length.
@@ -109,8 +110,11 @@ class Contents {
     for (std::uint64_t i = known; i < count; ++i) mark_old(i);
     size_ = size;
     std::string piece;
+    constexpr std::uint64_t kPiecesBetweenChecks = 1024;
+    std::uint64_t read_count = 0;
     for (const std::uint64_t i : old_) {
       if (i >= count || !is_old_[i]) continue;
+      if (++read_count % kPiecesBetweenChecks == 0 && should_stop && should_stop()) return;
       read(filesystem, ino, i, piece);
       if (i < known) sum_ -= mix(i, digests_[i]);
       digests_[i] = digest_of(piece);
@@ -197,7 +201,8 @@ std::vector<std::string_view> FileHistory::pieces_at(std::uint64_t index) const 
 
 class HistoryWalk {
  public:
-  HistoryWalk(const std::set<std::string>& paths, bool keeps_bytes) : keeps_bytes_(keeps_bytes) {
+  HistoryWalk(const std::set<std::string>& paths, bool keeps_bytes, std::function<bool()> should_stop)
+      : keeps_bytes_(keeps_bytes), should_stop_(std::move(should_stop)) {
     for (const std::string& path : paths) files_.emplace(path, Tracked{});
   }
 
@@ -372,7 +377,7 @@ class HistoryWalk {
       state.size = size_of(*filesystem_, file.ino);
       if (state.size > bytes_most()) return state;
       Contents& contents = inodes_.at(file.ino).contents;
-      contents.refresh(*filesystem_, file.ino);
+      contents.refresh(*filesystem_, file.ino, should_stop_);
       state.digest = contents.digest();
     }
     return state;
@@ -444,6 +449,7 @@ class HistoryWalk {
   }
 
   bool keeps_bytes_;
+  std::function<bool()> should_stop_;
   std::map<std::string, Tracked> files_;
   std::unordered_map<Ino, TrackedInode> inodes_;  // those that a path names now
   std::vector<Entry*> changed_;
@@ -461,12 +467,14 @@ tl::expected<Histories, fusefs::ReplayError> histories_of(const fusefs::TraceRea
                                                           const fusefs::ModelOptions& geometry,
                                                           const std::set<std::string>& paths, bool keeps_bytes,
                                                           const fusefs::ReplayLimits& limits) {
-  HistoryWalk walk(paths, keeps_bytes);
+  HistoryWalk walk(paths, keeps_bytes, limits.should_stop);
   tl::expected<Histories, std::string> histories;
   const fusefs::ReplayHooks hooks{.on_op = [&](const TraceOp& op, const std::string& text,
                                                Filesystem& filesystem) { walk.follow(op, text, filesystem); },
                                   .on_end = [&](Filesystem& filesystem) { histories = walk.finish(filesystem); }};
   if (auto done = fusefs::replay_files(trace, geometry, hooks, limits); !done) return tl::unexpected(done.error());
+  if (limits.should_stop && limits.should_stop())
+    return tl::unexpected(fusefs::ReplayError{.sentence = "", .was_stopped = true});
   if (!histories) return tl::unexpected(fusefs::ReplayError{histories.error()});
   return *std::move(histories);
 }

@@ -113,8 +113,8 @@ struct Story {
 // A recording may have millions of events. What is told, and written to reports, is bounded:
 inline constexpr std::size_t kOperationsMost = 2000;       // operations that a report lists
 inline constexpr std::size_t kEventsOfOperationMost = 64;  // events that are told of one operation, the first ones
-inline constexpr std::size_t kEventsMost = 10'000;         // and of all operations together
-inline constexpr std::size_t kCallsMost = 2000;
+inline constexpr std::size_t kEventsMost = 5000;           // and of all operations together
+inline constexpr std::size_t kCallsMost = 1000;
 inline constexpr std::size_t kPersistedMost = 10'000;  // events that a report lists as persisted
 
 // The operations that a report lists, by index: all of them, or the first ones and those around the last operation that

@@ -90,13 +90,15 @@ result::Crash tell_crash(const Crash& from) {
   std::vector<bool> is_shown(crash.operations.size(), false);
   for (const std::size_t i : result::shown_operations(crash.operations)) is_shown[i] = true;
   std::size_t left = result::kEventsMost;
-  for (persist::EventId e = 0; e < log.event_count() && left > 0; ++e) {
+  for (persist::EventId e = 0; e < log.event_count(); ++e) {
+    if (recording.kind_of(e).empty()) continue;
     result::Operation& operation = crash.operations[log.op(e)];
-    if (!is_shown[log.op(e)] || operation.events.size() == result::kEventsOfOperationMost ||
-        recording.kind_of(e).empty())
-      continue;
+    // A sync or a mark is told in any case: an explanation looks for those.
+    const bool is_first_sync = operation.events.empty() && recording.is_sync(e);
+    const bool has_room = is_shown[log.op(e)] && operation.events.size() < result::kEventsOfOperationMost && left > 0;
+    if (!has_room && !is_first_sync) continue;
     const bool persisted = from.cut->is_in(e);
-    --left;
+    left -= has_room;
     --operation.left_out.all;
     operation.left_out.persisted -= persisted || is_durable(e);
     operation.left_out.durable -= is_durable(e);

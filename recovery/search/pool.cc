@@ -274,15 +274,23 @@ struct Pool::Impl {
     return {};
   }
 
-  // One recovery, by a worker that has nothing else to do.
+  // One recovery, by a worker that has nothing else to do. Stopped, or not even begun, where there is no time for it.
   tl::expected<NarratedRun, Failure> ask(const Task& task, Clock::time_point deadline) {
+    const auto must_end = [&] {
+      return Clock::now() >= deadline || (is_interrupted && is_interrupted() && !was_interrupted);
+    };
+    if (must_end()) {
+      NarratedRun stopped;
+      stopped.run.ending.kind = Ending::Kind::kStopped;
+      return stopped;
+    }
     Worker& worker = *workers.front().worker;
     worker.begin(task);
     for (;;) {
       pollfd ready{worker.fd(), POLLIN, 0};
       poll(&ready, 1, Worker::kTick_ms);
       // It ends the recovery, which then says that it was stopped.
-      if (Clock::now() >= deadline || (is_interrupted && is_interrupted() && !was_interrupted)) shared->stop = true;
+      if (must_end()) shared->stop = true;
       auto message = worker.receive(ready.revents != 0);
       if (!message) return tl::unexpected(worker_gone(message.error()));
       if (message->tally.failure) return tl::unexpected(*message->tally.failure);
