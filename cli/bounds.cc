@@ -27,7 +27,7 @@ namespace {
 
 constexpr std::uint64_t kLeast = std::uint64_t{64} << 20;
 constexpr std::chrono::milliseconds kBetweenLooks{200};
-// A search that was told to stop has given memory back by then.
+// A search that was told to stop takes no more by then. It need not take less: what it found is still to be told.
 constexpr std::chrono::milliseconds kPatience{3000};
 
 struct Shared {
@@ -168,7 +168,7 @@ Use measure(pid_t root, std::uint64_t limit, const struct stat& own) {
       shared.is_hit = true;
       told = now;
       kill(parent, SIGUSR1);
-    } else if (now - told > kPatience) {
+    } else if (now - told > kPatience && use.all / 5 * 4 > limit) {
       kill(parent, SIGUSR1);  // the second time it ends at once
     }
   }

@@ -2,10 +2,9 @@
 //
 // What counts: the memory of crashcut and of all processes that it has started (the program, checkers, workers), each
 //   page once; not what mapped files take, which the kernel can drop.
-// When it is over the limit: a search stops as if it was interrupted, and its verdict says `--memory-limit was
-// reached`; a
-//   program that is being recorded is stopped, and what it did until then is explored. Where neither helps within some
-//   seconds, crashcut ends at once, with all that it has started. So the kernel's OOM killer has nothing to do.
+// When it is over the limit: a search stops as if it was interrupted, and its verdict names the limit. A program that
+//   was being recorded is stopped, and what it did until then is explored. If a quarter more than the limit is in use
+//   some seconds later, crashcut ends at once, with all that it has started: the OOM killer has nothing to do.
 // How: a process beside crashcut looks five times a second, and sends SIGUSR1.
 #pragma once
 

@@ -235,13 +235,16 @@ int RealProgram::run_held(const RunRequest& request) {
 }
 
 Execution RealProgram::run(const RunRequest& request) {
-  const std::uint32_t number = ask(request);
-  wait_for_reply(number);
-  if (control_->runner_end == inject::ChildEnd::kAbandoned) {
-    Execution stopped;
-    stopped.ending = Ending::kStopped;
-    return stopped;
+  Execution stopped;
+  stopped.ending = Ending::kStopped;
+  std::uint32_t number = 0;
+  try {
+    number = ask(request);
+  } catch (const OutOfTime&) {
+    return stopped;  // the search has ended before this program was ready
   }
+  wait_for_reply(number);
+  if (control_->runner_end == inject::ChildEnd::kAbandoned) return stopped;
   check_runner_end();
   if (control_->failure == Failure::kUnsupported) {
     throw ToolError{true,
