@@ -188,7 +188,7 @@ TEST(Primitives, FitOnTwoScreens) {
 
 // The constants that begin a line: those of a namespace.
 std::set<std::string> constants_of(const std::string& text) {
-  static const std::regex kConstant(R"((?:^|\n)(?:inline |static )*constexpr [^\n=({]*\b(k[A-Z]\w*))");
+  static const std::regex kConstant(R"((?:^|\n)(?:inline |static )*constexpr [^\n=({]*\b(k[A-Z]\w*)\s*[={[])");
   std::set<std::string> names;
   for (auto it = std::sregex_iterator(text.begin(), text.end(), kConstant); it != std::sregex_iterator(); ++it)
     names.insert((*it)[1]);
