@@ -143,7 +143,6 @@ class Recorder {
   void set_all_pasts(Thread& thread, persist::FenceSetId past) { thread.executed = thread.left = thread.fenced = past; }
 
   // recorder_store.cc
-  Address unit_of(Address address, std::size_t width) const;
   void store_pieces(ThreadId thread, Address address, std::span<const std::byte> bytes, BufferEntry& entry,
                     Address unit);
   void execute(ThreadId thread, const BufferEntry& entry);

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "persist/check.h"
+#include "pmem/pieces.h"
 #include "pmem/recorder.h"
 
 namespace crashcut::pmem {
@@ -15,14 +16,7 @@ using persist::Value;
 
 void Recorder::store(ThreadId thread, Address address, std::span<const std::byte> bytes, PlaceId place) {
   BufferEntry entry{.kind = EntryKind::kStore, .place = place, .past = threads_[thread].executed};
-  store_pieces(thread, address, bytes, entry, unit_of(address, bytes.size()));
-}
-
-// No piece of a store instruction crosses a multiple of this.
-Address Recorder::unit_of(Address address, std::size_t width) const {
-  const bool is_aligned = (width & (width - 1)) == 0 && (address & (width - 1)) == 0;
-  const bool is_whole = (is_aligned && width <= options_.model.atomic_bytes) || !options_.model.has_tearing;
-  return is_whole ? kLineBytes : kWordBytes;
+  store_pieces(thread, address, bytes, entry, unit_of_store(options_.model, address, bytes.size()));
 }
 
 void Recorder::copy(ThreadId thread, Address address, std::span<const std::byte> bytes, PlaceId place) {
@@ -45,17 +39,9 @@ void Recorder::store_pieces(ThreadId thread, Address address, std::span<const st
                             Address unit) {
   if (bytes.empty()) return;
   entry.op = op_count_++;
-  const bool is_one_piece = address / unit == (address + bytes.size() - 1) / unit;
-  entry.group = is_one_piece ? 0 : ++group_count_;
-  while (!bytes.empty()) {
-    const std::size_t piece = std::min<std::size_t>(bytes.size(), unit - address % unit);
-    entry.address = address;
-    entry.bytes = static_cast<std::uint8_t>(piece);
-    std::memcpy(entry.data.data(), bytes.data(), piece);
-    execute(thread, entry);
-    address += piece;
-    bytes = bytes.subspan(piece);
-  }
+  for_each_piece(
+      address, bytes, unit, entry, [&] { return ++group_count_; },
+      [&](const BufferEntry& piece) { execute(thread, piece); });
 }
 
 void Recorder::leave_store(ThreadId thread, const BufferEntry& entry) {
@@ -265,7 +251,7 @@ void Recorder::store_locked(ThreadId thread, Address address, std::span<const st
   Thread& t = threads_[thread];
   CHECK(t.buffer.is_empty());
   BufferEntry entry{.kind = EntryKind::kStore, .place = place, .op = op_count_++, .past = t.executed};
-  const Address unit = unit_of(address, bytes.size());
+  const Address unit = unit_of_store(options_.model, address, bytes.size());
   if (address / unit != (address + bytes.size() - 1) / unit) entry.group = ++group_count_;
   for (std::size_t at = 0; at < bytes.size();) {
     const std::size_t piece = std::min<std::size_t>(bytes.size() - at, unit - (address + at) % unit);

@@ -1,0 +1,144 @@
+#include "cxl/machines.h"
+
+#include "persist/check.h"
+#include "pmem/pieces.h"
+
+namespace crashcut::cxl {
+
+using pmem::BufferEntry;
+using pmem::EntryKind;
+using pmem::kLineBytes;
+using pmem::kWordBytes;
+
+namespace {
+
+Address line_of(Address address) { return address / kLineBytes * kLineBytes; }
+
+}  // namespace
+
+ThreadId Machines::start_thread(MachineId machine) {
+  threads_.push_back({machine, {}, {}});
+  return static_cast<ThreadId>(threads_.size() - 1);
+}
+
+Loaded Machines::load(ThreadId thread, Address address, std::span<std::byte> out, persist::Chooser& chooser) {
+  const Thread& t = threads_[thread];
+  std::array<std::byte, kLineBytes> own{};
+  const std::uint64_t forwarded = t.buffer.forward(address, std::span(own).first(out.size()));
+  const std::uint64_t all = ~std::uint64_t{0} >> (64 - out.size());
+  if (forwarded != all && memory_.is_shared(address)) {
+    if (memory_.load(t.machine, address, out, chooser) == Loaded::kPoison) return Loaded::kPoison;
+  }
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    if ((forwarded >> i & 1) != 0) out[i] = own[i];
+  }
+  return Loaded::kBytes;
+}
+
+std::size_t Machines::count_answers(ThreadId thread, Address address, std::size_t bytes) {
+  if (!memory_.is_shared(address)) return 1;
+  std::array<std::byte, kLineBytes> own{};
+  const std::uint64_t forwarded = threads_[thread].buffer.forward(address, std::span(own).first(bytes));
+  if (forwarded == ~std::uint64_t{0} >> (64 - bytes)) return 1;
+  return memory_.count_answers(address, bytes);
+}
+
+void Machines::store(ThreadId thread, Address address, std::span<const std::byte> bytes) {
+  push_pieces(thread, address, bytes, {.kind = EntryKind::kStore}, unit_of_store(model_, address, bytes.size()));
+}
+
+void Machines::copy(ThreadId thread, Address address, std::span<const std::byte> bytes) {
+  push_pieces(thread, address, bytes, {.kind = EntryKind::kStore}, model_.has_tearing ? kWordBytes : kLineBytes);
+}
+
+void Machines::store_non_temporal(ThreadId thread, Address address, std::span<const std::byte> bytes, bool is_whole) {
+  const bool tears = model_.has_tearing && !is_whole;
+  push_pieces(thread, address, bytes, {.kind = EntryKind::kNonTemporalStore}, tears ? kWordBytes : kLineBytes);
+}
+
+void Machines::push_pieces(ThreadId thread, Address address, std::span<const std::byte> bytes, BufferEntry entry,
+                           Address unit) {
+  pmem::for_each_piece(
+      address, bytes, unit, entry, [&] { return ++group_count_; },
+      [&](const BufferEntry& piece) { push(thread, piece); });
+}
+
+void Machines::push(ThreadId thread, const BufferEntry& entry) { threads_[thread].buffer.push(entry); }
+
+Loaded Machines::begin_locked(ThreadId thread, Address address, std::span<std::byte> old, persist::Chooser& chooser) {
+  mfence(thread);
+  return memory_.is_shared(address) ? memory_.load(threads_[thread].machine, address, old, chooser) : Loaded::kBytes;
+}
+
+void Machines::store_locked(ThreadId thread, Address address, std::span<const std::byte> bytes) {
+  if (!memory_.is_shared(address)) return;
+  BufferEntry entry{.kind = EntryKind::kStore};
+  pmem::for_each_piece(
+      address, bytes, kLineBytes, entry, [&] { return ++group_count_; },
+      [&](const BufferEntry& piece) { memory_.store(threads_[thread].machine, piece); });
+}
+
+void Machines::mfence(ThreadId thread) {
+  CHECK(threads_[thread].buffer.is_empty());
+  complete(threads_[thread]);
+}
+
+void Machines::sfence(ThreadId thread) { push(thread, {.kind = EntryKind::kSfence}); }
+
+void Machines::clflush(ThreadId thread, Address address) {
+  push(thread, {.kind = EntryKind::kClflush, .address = address, .bytes = 1});
+}
+
+void Machines::clflushopt(ThreadId thread, Address address) {
+  push(thread, {.kind = EntryKind::kClflushopt, .address = address, .bytes = 1});
+  let_clflushopts_leave(threads_[thread]);
+}
+
+BufferEntry Machines::leave(ThreadId thread, std::size_t i) {
+  Thread& t = threads_[thread];
+  CHECK(t.buffer.may_leave(i));
+  const BufferEntry entry = t.buffer.take(i);
+  switch (entry.kind) {
+    case EntryKind::kStore:
+    case EntryKind::kNonTemporalStore:
+      if (!memory_.is_shared(entry.address)) break;
+      memory_.store(t.machine, entry);
+      if (entry.kind == EntryKind::kNonTemporalStore)
+        t.awaited.push_back({line_of(entry.address), memory_.count_stores(entry.address) - 1, true});
+      break;
+    case EntryKind::kClflush:
+      memory_.write_back(t.machine, entry.address, memory_.count_stores(entry.address));
+      break;
+    case EntryKind::kSfence:
+      complete(t);
+      break;
+    default:
+      break;
+  }
+  let_clflushopts_leave(t);
+  return entry;
+}
+
+void Machines::let_clflushopts_leave(Thread& thread) {
+  for (std::size_t i = 0; i < thread.buffer.size();) {
+    if (thread.buffer[i].kind != EntryKind::kClflushopt || !thread.buffer.may_leave(i)) {
+      ++i;
+      continue;
+    }
+    const Address line = line_of(thread.buffer.take(i).address);
+    thread.awaited.push_back({line, memory_.count_stores(line), false});
+  }
+}
+
+void Machines::complete(Thread& thread) {
+  for (const Awaited& awaited : thread.awaited) {
+    if (awaited.is_store) {
+      memory_.write_back_store(thread.machine, awaited.line, awaited.place);
+    } else {
+      memory_.write_back(thread.machine, awaited.line, awaited.place);
+    }
+  }
+  thread.awaited.clear();
+}
+
+}  // namespace crashcut::cxl

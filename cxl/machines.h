@@ -1,0 +1,85 @@
+// Machines: the threads of several machines that share memory, each with its store buffer.
+//
+// Models: Px86sim's order of one thread (pmem/store_buffer.h), and CXL's shared memory behind it (cxl/shared_memory.h).
+//   A clflushopt or clwb takes its place as early as the order of its thread lets it, and writes back what its machine
+//   had of the line at that place once a later fence of its thread is complete. Later places are covered: a line is
+//   written back at any time. Locked instructions and mfence empty the buffer and are fences.
+// Does not model: what a machine's own memory holds. Stores to it wait in the buffer with the others; whoever takes an
+//   entry out of the buffer carries it out.
+// On failure of a machine its store buffers are gone with its threads; the rest is SharedMemory's.
+// Threads: the caller serialises.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "cxl/shared_memory.h"
+#include "pmem/model.h"
+
+namespace crashcut::cxl {
+
+using pmem::ThreadId;
+
+class Machines {
+ public:
+  // Of the model, what tears counts.
+  Machines(SharedMemory& memory, const pmem::MemoryModel& model) : memory_(memory), model_(model) {}
+
+  ThreadId start_thread(MachineId machine);
+  MachineId machine_of(ThreadId thread) const { return threads_[thread].machine; }
+
+  // ---- instructions, when they are executed. Loads and locked instructions are within one line.
+
+  // In a machine's own memory the caller has filled `out` with what memory holds; the bytes that wait in the thread's
+  // own buffer replace that.
+  [[nodiscard]] Loaded load(ThreadId thread, Address address, std::span<std::byte> out, persist::Chooser& chooser);
+  // How many answers the load would have to choose from first; 1: none. Bytes that wait in the thread's own buffer are
+  // not looked up.
+  std::size_t count_answers(ThreadId thread, Address address, std::size_t bytes);
+  void store(ThreadId thread, Address address, std::span<const std::byte> bytes);
+  void copy(ThreadId thread, Address address, std::span<const std::byte> bytes);
+  void store_non_temporal(ThreadId thread, Address address, std::span<const std::byte> bytes, bool is_whole = false);
+  // The buffer is empty. If the instruction writes, store_locked() follows before anything else happens.
+  [[nodiscard]] Loaded begin_locked(ThreadId thread, Address address, std::span<std::byte> old,
+                                    persist::Chooser& chooser);
+  void store_locked(ThreadId thread, Address address, std::span<const std::byte> bytes);
+  void mfence(ThreadId thread);  // the buffer is empty
+  void sfence(ThreadId thread);
+  void clflush(ThreadId thread, Address address);
+  void clflushopt(ThreadId thread, Address address);  // and clwb
+
+  // ---- store buffers
+
+  const pmem::StoreBuffer& buffer(ThreadId thread) const { return threads_[thread].buffer; }
+  // Entry `i` leaves; it may. clflushopts leave by themselves.
+  pmem::BufferEntry leave(ThreadId thread, std::size_t i);
+
+  // Its threads take no further step, and what their buffers hold never leaves.
+  void fail(MachineId machine) { memory_.fail(machine); }
+
+ private:
+  // What the thread's next fence waits for.
+  struct Awaited {
+    Address line;
+    std::uint64_t place;  // in the history of the line
+    bool is_store;        // the non-temporal store of that number; otherwise all before it
+  };
+  struct Thread {
+    MachineId machine;
+    pmem::StoreBuffer buffer;
+    std::vector<Awaited> awaited;
+  };
+
+  void push(ThreadId thread, const pmem::BufferEntry& entry);
+  void push_pieces(ThreadId thread, Address address, std::span<const std::byte> bytes, pmem::BufferEntry entry,
+                   Address unit);
+  void let_clflushopts_leave(Thread& thread);
+  void complete(Thread& thread);
+
+  SharedMemory& memory_;
+  pmem::MemoryModel model_;
+  std::vector<Thread> threads_;
+  std::uint32_t group_count_ = 0;
+};
+
+}  // namespace crashcut::cxl
