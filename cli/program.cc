@@ -35,14 +35,6 @@ const char* compiler_for(const fs::path& path) {
   return nullptr;
 }
 
-tl::expected<std::string, Failure> find_header_directory() {
-  for (const fs::path& directory : {our_directory() / "include", fs::path(CRASHCUT_SOURCE_INCLUDE)}) {
-    if (fs::exists(directory / "crashcut.h")) return directory.string();
-  }
-  return result::tool_failed(fmt::format("crashcut.h is missing: it is neither in {} nor in {}.",
-                                         (our_directory() / "include").string(), CRASHCUT_SOURCE_INCLUDE));
-}
-
 // The note that the linker leaves in an executable; empty where there is none.
 std::string build_id_of(std::ifstream& file) {
   Elf64_Ehdr header{};
@@ -140,6 +132,14 @@ tl::expected<void, Failure> compile(const fs::path& source, const std::string& n
 }
 
 }  // namespace
+
+tl::expected<std::string, Failure> find_header_directory() {
+  for (const fs::path& directory : {our_directory() / "include", fs::path(CRASHCUT_SOURCE_INCLUDE)}) {
+    if (fs::exists(directory / "crashcut.h")) return directory.string();
+  }
+  return result::tool_failed(fmt::format("crashcut.h is missing: it is neither in {} nor in {}.",
+                                         (our_directory() / "include").string(), CRASHCUT_SOURCE_INCLUDE));
+}
 
 // A temporary directory, removed with all in it.
 class Program::Directory {
