@@ -41,6 +41,8 @@ void start_memory();
 // crashcut_pmem(): the address of the region, which is made if there is none of this name. Call in the model.
 long open_region(std::string_view name, std::uint64_t bytes);
 bool has_regions();
+// As it was asked for; 0: there is no such region.
+std::uint64_t region_bytes(std::string_view name);
 // Whether all of the bytes are in one region.
 bool is_in_region(std::uint64_t address, std::size_t bytes);
 // "pool+0x40"
@@ -49,7 +51,7 @@ std::string describe_address(std::uint64_t address);
 void name_places(const Places& places, std::vector<std::string>& names);
 std::string name_place(std::uint64_t code);
 
-// --- abi.cc: the program's accesses, as the model does them. The bytes are in regions. Call in the model.
+// --- accesses.cc: the program's accesses, as the model does them. The bytes are in regions. Call in the model.
 void load_memory(std::uint64_t address, std::span<std::byte> out, const void* code);
 void copy_to_memory(std::uint64_t address, std::span<const std::byte> bytes, const void* code);
 

@@ -97,6 +97,13 @@ bool is_in_region(std::uint64_t address, std::size_t bytes) {
   return bytes <= g_last.begin + g_last.bytes - address;
 }
 
+std::uint64_t region_bytes(std::string_view name) {
+  for (const NamedRegion& r : regions()) {
+    if (r.name == name) return r.asked_bytes;
+  }
+  return 0;
+}
+
 std::string describe_address(std::uint64_t address) {
   const NamedRegion* found = find_region(address);
   return found == nullptr ? fmt::format("{:#x}", address)
