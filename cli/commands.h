@@ -18,6 +18,7 @@ inline constexpr const char* kExitCodes =
     "            4 crashcut's own failure";
 
 void add_run_command(CLI::App& app, int& exit_code);
+void add_pmem_command(CLI::App& app, int& exit_code);
 void add_replay_command(CLI::App& app, int& exit_code);
 void add_compare_command(CLI::App& app, int& exit_code);
 void add_check_command(CLI::App& app, int& exit_code);
@@ -25,6 +26,7 @@ void add_mark_command(CLI::App& app, int& exit_code);
 void add_mount_command(CLI::App& app, int& exit_code);
 void add_crash_command(CLI::App& app, int& exit_code);
 void add_threads_command(CLI::App& app, int& exit_code);
+void add_compiler_commands(CLI::App& app, int& exit_code);
 // One schedule of a threaded program again; for crashcut replay.
 // `named` is its program, `from_directory` what the disk starts as.
 tl::expected<int, result::Failure> replay_thread_token(const result::Token& token, const std::string& named,

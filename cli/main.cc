@@ -90,6 +90,7 @@ int run(const std::vector<std::string>& typed) {
   int exit_code = 0;
   add_check_command(app, exit_code);
   add_run_command(app, exit_code);
+  add_pmem_command(app, exit_code);
   add_replay_command(app, exit_code);
   add_compare_command(app, exit_code);
   add_mark_command(app, exit_code);
@@ -98,6 +99,7 @@ int run(const std::vector<std::string>& typed) {
   add_threads_command(app, exit_code);
   add_gdb_command(app, exit_code);
   add_flags_command(app, exit_code);
+  add_compiler_commands(app, exit_code);
   const std::vector<std::string> commands = command_names(app);
   const bool is_known = !words.empty() && (words[0].starts_with('-') ||
                                            std::find(commands.begin(), commands.end(), words[0]) != commands.end());

@@ -186,6 +186,11 @@ std::vector<std::string> hide_separators(std::vector<std::string> words) {
   return words;
 }
 
+std::vector<std::string> show_separators(std::vector<std::string> words) {
+  std::replace(words.begin(), words.end(), std::string(kHiddenSeparator), std::string("--"));
+  return words;
+}
+
 std::vector<std::string> program_words(const CLI::App& command, std::string_view what) {
   std::vector<std::string> words = command.remaining();
   if (!words.empty() && words[0] == kHiddenSeparator) {
@@ -197,8 +202,7 @@ std::vector<std::string> program_words(const CLI::App& command, std::string_view
   }
   if (words.empty() || words[0].empty())
     throw CLI::ParseError(fmt::format("{} needs a {}.", command.get_name(), what), 2);
-  std::replace(words.begin(), words.end(), std::string(kHiddenSeparator), std::string("--"));
-  return words;
+  return show_separators(std::move(words));
 }
 
 tl::expected<recovery::Plan, Failure> make_plan(const Options& options, std::string_view profile,

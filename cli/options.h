@@ -44,6 +44,7 @@ void add_main_limit(CLI::App& command, Options& options);
 std::vector<std::string> option_names(const CLI::App& command);
 // "--" would end the options of crashcut itself, not those of the command: hide it until program_words().
 std::vector<std::string> hide_separators(std::vector<std::string> words);
+std::vector<std::string> show_separators(std::vector<std::string> words);
 // prog, or whatever else comes first, and its arguments; throws CLI::ParseError where there is none.
 std::vector<std::string> program_words(const CLI::App& command, std::string_view what = "program");
 

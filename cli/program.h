@@ -16,8 +16,9 @@ namespace crashcut::cli {
 
 class Program {
  public:
-  // Source is compiled to be instrumented, or not (instrumentation.h).
-  static tl::expected<Program, result::Failure> prepare(const std::string& named, bool is_instrumented = false);
+  // How source is compiled: as it is; with accesses seen (instrumentation.h); with persistent memory (compiler.h).
+  enum class Compiled { kPlain, kInstrumented, kPmem };
+  static tl::expected<Program, result::Failure> prepare(const std::string& named, Compiled how = Compiled::kPlain);
   Program(Program&&) noexcept;
   ~Program();
 
@@ -41,6 +42,8 @@ std::string find_in_path(const std::string& name);
 // Of the program's words, arguments that name files here, by a path that would lead to the disk there: FILE or
 // --option=FILE.
 std::vector<std::string> named_here(const std::vector<std::string>& words);
+// The directory of crashcut.h.
+tl::expected<std::string, result::Failure> find_header_directory();
 // The path of libcrashcut_runtime.so, which lies beside this executable.
 tl::expected<std::string, result::Failure> find_runtime();
 // Prepares the program of a plan, and fills in what belongs to this run: executable, runtime.

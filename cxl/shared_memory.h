@@ -55,7 +55,7 @@ class SharedMemory {
 
   // Whole lines, all zero. Everything else is the machines' own memory.
   void add_region(const pmem::Region& region) { lines_.add(region); }
-  bool is_shared(Address address) const { return lines_.find(address) != nullptr; }
+  bool is_shared(Address address) const { return lines_.contains(address); }
 
   // A store, or a piece of one, leaves the store buffer for the machine's cache. It lies within one line.
   void store(MachineId machine, const pmem::BufferEntry& entry);

@@ -1,18 +1,20 @@
 // What instrumented code calls in place of its accesses to memory.
 //
 // The compiler plugin (plugin.cc) replaces every load, store, atomic, flush and fence of a module by a call of these.
-// Two
-//   libraries define them: plain.cc, which is linked to the program and does what the instruction would have done; and
-//   the injected library, which comes first where crashcut runs the program.
+// Two libraries define them: libcrashcut_pmem.so (plain.cc), which is linked to the program and does what the
+//   instruction would have done; and the injected library, which comes first where crashcut runs the program.
 // The functions *do* the access: where stores wait in buffers, and after a crash, what an instruction would find in
 //   memory is not what the program is to see. The injected library keeps persistent memory inaccessible at its address
 //   and the bytes elsewhere, so that code that was not instrumented faults instead of being missed.
-// Where it was: the return address. Order arguments are __ATOMIC_*.
+// Where it was: the return address. No call is a tail call. Order arguments are __ATOMIC_*.
+// Not instrumented: local variables whose address does not leave their function, and constants. Their addresses are
+//   passed where an argument is "to", "from", "old" or "expected".
 // Names and arguments are part of compiled programs: change CRASHCUT_INSTRUMENT_ABI with them.
 #pragma once
 
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -34,7 +36,7 @@ void __crashcut_store2(void* at, uint16_t value);
 void __crashcut_store4(void* at, uint32_t value);
 void __crashcut_store8(void* at, uint64_t value);
 void __crashcut_store(void* at, const void* from, size_t bytes);
-// A masked store or one lane of a scatter: the lanes of `lane_bytes` each whose bit is set.
+// A masked store or one lane of a scatter: the lanes of `lane_bytes` each whose bit is set. A load leaves the others.
 void __crashcut_store_lanes(void* at, const void* from, size_t lane_bytes, uint64_t lanes);
 void __crashcut_load_lanes(const void* at, void* to, size_t lane_bytes, uint64_t lanes);
 
@@ -66,17 +68,27 @@ int __crashcut_cmpxchg(void* at, void* expected, const void* desired, size_t byt
 // movnti, movntps and so on; movdiri. `is_whole`: movdir64b, which does not tear.
 void __crashcut_store_nt(void* at, const void* from, size_t bytes, int is_whole);
 
-// Both sides are memory. memcpy, memmove, `rep movs`; memset, `rep stos`.
+// Both sides are memory. memcpy, memmove; memset.
 void* __crashcut_memcpy(void* to, const void* from, size_t bytes);
 void* __crashcut_memmove(void* to, const void* from, size_t bytes);
 void* __crashcut_memset(void* to, int value, size_t bytes);
-// The string functions of string.h are called __crashcut_NAME and are made of the above (strings.h).
 
 void __crashcut_clflush(const void* at);
 void __crashcut_clflushopt(const void* at);
 void __crashcut_clwb(const void* at);
 void __crashcut_sfence(void);
 void __crashcut_mfence(void);  // atomic_thread_fence(seq_cst) too
+
+// libpmem's mappings. The other functions of libpmem are in libraries.inc.
+void* __crashcut_pmem_map_file(const char* path, size_t bytes, int flags, mode_t mode, size_t* mapped_bytes,
+                               int* is_pmem);
+int __crashcut_pmem_unmap(void* at, size_t bytes);
+int __crashcut_pmem_is_pmem(const void* at, size_t bytes);
+int __crashcut_pmem_msync(const void* at, size_t bytes);
+
+// Made of the above, by both libraries from one text: string.h and `rep movs`, `rep stos` (strings.inc); libatomic and
+// libpmem (libraries.inc, which includes the former). A function NAME of those is called __crashcut_NAME, with the same
+// arguments.
 
 #ifdef __cplusplus
 }
