@@ -1,5 +1,7 @@
 #include "cxl/machines.h"
 
+#include <algorithm>
+
 #include "persist/check.h"
 #include "pmem/pieces.h"
 
@@ -128,6 +130,12 @@ void Machines::let_clflushopts_leave(Thread& thread) {
     const Address line = line_of(thread.buffer.take(i).address);
     thread.awaited.push_back({line, memory_.count_stores(line), false});
   }
+}
+
+bool Machines::awaits_write_back(ThreadId thread) const {
+  const Thread& t = threads_[thread];
+  return std::any_of(t.awaited.begin(), t.awaited.end(),
+                     [&](const Awaited& awaited) { return memory_.has_pending(t.machine, awaited.line); });
 }
 
 void Machines::complete(Thread& thread) {

@@ -54,6 +54,9 @@ class Machines {
   // Entry `i` leaves; it may. clflushopts leave by themselves.
   pmem::BufferEntry leave(ThreadId thread, std::size_t i);
 
+  // Whether a fence of the thread would write something back now.
+  bool awaits_write_back(ThreadId thread) const;
+
   // Its threads take no further step, and what their buffers hold never leaves.
   void fail(MachineId machine) { memory_.fail(machine); }
 

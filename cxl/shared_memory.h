@@ -53,6 +53,7 @@ class SharedMemory {
  public:
   explicit SharedMemory(const SharedModel& model = {}) : model_(model) {}
 
+  const SharedModel& model() const { return model_; }
   // Whole lines, all zero. Everything else is the machines' own memory.
   void add_region(const pmem::Region& region) { lines_.add(region); }
   bool is_shared(Address address) const { return lines_.contains(address); }

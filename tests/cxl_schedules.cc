@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "cxl/failure_points.h"
 #include "cxl/line_primitive.h"
 #include "cxl/machines.h"
 #include "pmem/x86_primitive.h"
@@ -120,6 +121,75 @@ class CxlExecution {
     }
     return text;
   }
+
+  // What the step is about to do to memory, and whether a failure of the machine must be tried before it.
+  bool is_failure_point(const Pending& next, cxl::MachineId m, const State& state) const {
+    const std::uint32_t actor = index(next.actor);
+    if (actor >= first_answer()) return false;
+    const bool is_thread = actor < threads_.size();
+    cxl::NextStep step;
+    step.thread = is_thread ? actor : (actor - first_entry()) / kEntriesMost;
+    const bool is_own = machines_.machine_of(step.thread) == m;
+    if (!is_thread) {
+      const auto& waiting = threads_[step.thread].waiting;
+      const auto found = std::find(waiting.begin(), waiting.end(), next.operation[0].argument);
+      const pmem::BufferEntry& entry =
+          machines_.buffer(step.thread)[position(step.thread, static_cast<std::size_t>(found - waiting.begin()))];
+      step.address = entry.address;
+      step.kind = entry.is_store()                          ? cxl::NextStep::kStore
+                  : entry.kind == pmem::EntryKind::kClflush ? cxl::NextStep::kClflush
+                                                            : cxl::NextStep::kFence;
+      return cxl::takes_from(m, step, machines_, memory_);
+    }
+    if (threads_[actor].has_asked) return false;
+    const CxlOp& op = program_.threads[actor].ops[threads_[actor].next];
+    step.address = address(op.word);
+    switch (op.kind) {
+      case CxlOp::kLoad:
+        step.kind = cxl::NextStep::kLoad;
+        break;
+      case CxlOp::kXchg:
+      case CxlOp::kCas:
+        step.kind = cxl::NextStep::kStore;
+        step.is_locked = true;
+        break;
+      case CxlOp::kMfence:
+        step.kind = cxl::NextStep::kFence;
+        break;
+      case CxlOp::kUnlock:
+      case CxlOp::kEnd:
+        return is_own;
+      case CxlOp::kLock: {
+        const std::int64_t owner = mutex::owner(state.object(mutex()));
+        const bool is_held_by_it = owner != 0 && machines_.machine_of(static_cast<std::uint32_t>(owner - 1)) == m;
+        step.kind = cxl::NextStep::kFence;
+        return is_own || is_held_by_it || cxl::takes_from(m, step, machines_, memory_);
+      }
+      case CxlOp::kWaitMachine:
+        return static_cast<cxl::MachineId>(op.word) == m;
+      default:
+        return false;
+    }
+    return cxl::takes_from(m, step, machines_, memory_);
+  }
+  ActorId failure_of(int m) const { return ActorId{first_failure() + static_cast<std::uint32_t>(m)}; }
+  // The next of a thread by its own steps, and whether an actor is one of a thread or of its buffer.
+  bool is_of_thread(ActorId actor) const { return index(actor) < first_answer(); }
+  std::uint64_t rank(ActorId actor, std::uint64_t seed) const {
+    const std::uint32_t a = index(actor);
+    const bool is_thread = a < threads_.size();
+    const std::uint32_t t = is_thread ? a : (a - first_entry()) / kEntriesMost;
+    std::uint64_t h = seed * 0x9e3779b97f4a7c15u + (is_thread ? 2 * t : 2 * t + 1) * 0xc2b2ae3d27d4eb4fu +
+                      (is_thread ? threads_[t].next : a - first_entry()) * 0x165667b19e3779f9u;
+    h ^= h >> 29;
+    h *= 0xbf58476d1ce4e5b9u;
+    return h ^ h >> 32;
+  }
+  std::uint32_t thread_count() const { return static_cast<std::uint32_t>(threads_.size()); }
+  ActorId answer_actor(std::uint32_t t, std::uint32_t k) const {
+    return ActorId{first_answer() + t * kAnswersMost + k};
+  }
+  bool has_asked(std::uint32_t t) const { return threads_[t].has_asked; }
 
   std::vector<ObjectStart> objects() const {
     std::vector<ObjectStart> all{{mutex(), {mutex::kNormal}}};
@@ -401,6 +471,125 @@ class MachinesProgram final : public Program {
 };
 
 }  // namespace
+
+namespace {
+
+// Runs the schedule of a seed and takes the answers from a path, which it makes longer with first answers.
+class OneSchedule {
+ public:
+  OneSchedule(const CxlProgram& program, std::uint64_t seed, bool before_every_step)
+      : program_(program), seed_(seed), before_every_step_(before_every_step) {}
+
+  CxlFailures explore(std::uint64_t executions_most) {
+    do {
+      if (result_.executions >= executions_most) {
+        result_.is_whole = false;
+        break;
+      }
+      run();
+    } while (advance());
+    return result_;
+  }
+
+ private:
+  struct Choice {
+    std::uint32_t answer, count;
+  };
+
+  std::uint32_t choose(std::uint32_t count) {
+    if (at_ == path_.size()) path_.push_back({0, count});
+    CHECK(path_[at_].count == count);
+    return path_[at_++].answer;
+  }
+  bool advance() {
+    while (!path_.empty() && path_.back().answer + 1 == path_.back().count) path_.pop_back();
+    if (path_.empty()) return false;
+    ++path_.back().answer;
+    return true;
+  }
+
+  void take(CxlExecution& machines, State& state, const Pending& next) {
+    Step step{next.actor, next.operation};
+    machines.look(step);
+    const std::uint32_t actor = index(step.actor);
+    const bool was_asking = actor < machines.thread_count() && machines.has_asked(actor);
+    state.apply(step);
+    machines.take(step);
+    if (actor >= machines.thread_count() || was_asking || !machines.has_asked(actor)) return;
+    // The answer follows at once.
+    std::uint32_t count = 0;
+    for (const Access& access : step.operation) count = std::max(count, static_cast<std::uint32_t>(access.observed));
+    const ActorId given = machines.answer_actor(actor, choose(count));
+    for (const ActorId next_actor : {given, step.actor}) {
+      for (const Pending& p : machines.pending()) {
+        if (p.actor == next_actor) {
+          take(machines, state, p);
+          break;
+        }
+      }
+    }
+  }
+
+  void run() {
+    ++result_.executions;
+    at_ = 0;
+    CxlExecution machines(program_);
+    State state(machines.objects());
+    std::uint64_t points = 0;
+    while (true) {
+      const std::vector<Pending> pending = machines.pending();
+      const Pending* next = nullptr;
+      for (const Pending& p : pending) {
+        if (!machines.is_of_thread(p.actor) || !state.is_enabled(p.actor, p.operation)) continue;
+        if (next == nullptr || machines.rank(p.actor, seed_) > machines.rank(next->actor, seed_)) next = &p;
+      }
+      // A wait that nothing but a failure ends is a point, too.
+      bool has_failed = false;
+      for (int m = 0; m < program_.machines && !has_failed; ++m) {
+        const auto fails = std::find_if(pending.begin(), pending.end(),
+                                        [&](const Pending& p) { return p.actor == machines.failure_of(m); });
+        if (fails == pending.end() || !state.is_enabled(fails->actor, fails->operation)) continue;
+        const bool is_point = before_every_step_ || next == nullptr ||
+                              machines.is_failure_point(*next, static_cast<cxl::MachineId>(m), state) ||
+                              is_awaited(machines, pending, m, state);
+        if (!is_point) continue;
+        ++points;
+        if (choose(2) == 0) continue;
+        take(machines, state, *fails);
+        has_failed = true;
+      }
+      if (has_failed) continue;
+      if (next == nullptr) break;
+      take(machines, state, *next);
+    }
+    result_.points_most = std::max(result_.points_most, points);
+    result_.outcomes.insert(machines.outcome(state));
+  }
+
+  // Whether somebody else waits for what only a failure of the machine, or its own steps, can give: a lock or its end.
+  static bool is_awaited(const CxlExecution& machines, const std::vector<Pending>& pending, int m, const State& state) {
+    for (const Pending& p : pending) {
+      if (machines.is_of_thread(p.actor) && !state.is_gone(p.operation) && !state.is_enabled(p.actor, p.operation) &&
+          machines.is_failure_point(p, static_cast<cxl::MachineId>(m), state))
+        return true;
+    }
+    return false;
+  }
+
+  const CxlProgram& program_;
+  std::uint64_t seed_;
+  bool before_every_step_;
+  std::vector<Choice> path_;
+  std::size_t at_ = 0;
+  CxlFailures result_;
+};
+
+}  // namespace
+
+CxlFailures explore_cxl_failures(const CxlProgram& program, std::uint64_t seed, bool before_every_step,
+                                 std::uint64_t executions_most) {
+  return OneSchedule(program, seed, before_every_step).explore(executions_most);
+}
 
 CxlFound explore_cxl(const CxlProgram& program, ReductionName reduction, std::uint64_t executions_most) {
   CxlFound found;
