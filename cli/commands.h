@@ -18,6 +18,7 @@ inline constexpr const char* kExitCodes =
     "            4 crashcut's own failure";
 
 void add_run_command(CLI::App& app, int& exit_code);
+void add_pmem_command(CLI::App& app, int& exit_code);
 void add_replay_command(CLI::App& app, int& exit_code);
 void add_compare_command(CLI::App& app, int& exit_code);
 void add_check_command(CLI::App& app, int& exit_code);

@@ -90,6 +90,7 @@ int run(const std::vector<std::string>& typed) {
   int exit_code = 0;
   add_check_command(app, exit_code);
   add_run_command(app, exit_code);
+  add_pmem_command(app, exit_code);
   add_replay_command(app, exit_code);
   add_compare_command(app, exit_code);
   add_mark_command(app, exit_code);

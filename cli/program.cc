@@ -12,6 +12,7 @@
 #include <cstring>
 #include <fstream>
 
+#include "cli/compiler.h"
 #include "cli/guard.h"
 #include "cli/instrumentation.h"
 #include "cli/interrupts.h"
@@ -109,7 +110,7 @@ int run_to_end(const std::vector<std::string>& command, std::vector<std::string>
 }
 
 tl::expected<void, Failure> compile(const fs::path& source, const std::string& named, const fs::path& output,
-                                    pid_t group, bool is_instrumented) {
+                                    pid_t group, Program::Compiled how) {
   const auto header = find_header_directory();
   if (!header) return tl::unexpected(header.error());
   const char* compiler = compiler_for(source);
@@ -118,7 +119,13 @@ tl::expected<void, Failure> compile(const fs::path& source, const std::string& n
       compiler,   "-g", "-O1", "-I" + *header, "-o", output.string(), named[0] == '-' ? "./" + named : named,
       "-lpthread"};
   if (std::string_view(compiler).ends_with("++")) command.insert(command.begin() + 1, "-std=c++20");
-  if (is_instrumented) {
+  if (how == Program::Compiled::kPmem) {
+    const auto clang =
+        pmem_compiler(std::string_view(compiler).ends_with("++"), {}, {command.begin() + 1, command.end()});
+    if (!clang) return tl::unexpected(clang.error());
+    command = *clang;
+  }
+  if (how == Program::Compiled::kInstrumented) {
     const auto flags = instrumentation_flags(compiler);
     if (!flags) return tl::unexpected(flags.error());
     command.insert(command.begin() + 1, flags->begin(), flags->end());
@@ -183,7 +190,7 @@ std::string find_in_path(const std::string& name) {
   return "";
 }
 
-tl::expected<Program, Failure> Program::prepare(const std::string& named, bool is_instrumented) try {
+tl::expected<Program, Failure> Program::prepare(const std::string& named, Compiled how) try {
   fs::path path = fs::absolute(named).lexically_normal();
   boost::system::error_code error;
   fs::file_status status = fs::status(path, error);
@@ -202,7 +209,7 @@ tl::expected<Program, Failure> Program::prepare(const std::string& named, bool i
     return Program(path.string(), path.string(), nullptr);
   }
   auto directory = std::make_unique<Directory>(path.stem());
-  if (auto ok = compile(path, named, directory->file(), directory->group(), is_instrumented); !ok)
+  if (auto ok = compile(path, named, directory->file(), directory->group(), how); !ok)
     return tl::unexpected(ok.error());
   std::string executable = directory->file().string();
   return Program(path.string(), std::move(executable), std::move(directory));
@@ -233,7 +240,7 @@ tl::expected<std::string, Failure> find_runtime() {
 tl::expected<Program, Failure> prepare_run(recovery::Plan& plan, const std::string& named) {
   const auto runtime = find_runtime();
   if (!runtime) return tl::unexpected(runtime.error());
-  auto program = Program::prepare(named);
+  auto program = Program::prepare(named, plan.memory ? Program::Compiled::kPmem : Program::Compiled::kPlain);
   if (!program) return program;
   plan.named = named;
   plan.program = program->path();
@@ -246,7 +253,7 @@ tl::expected<Program, Failure> prepare_run(recovery::Plan& plan, const std::stri
 tl::expected<Program, Failure> prepare_threads(recovery::ThreadPlan& plan, const std::string& named) {
   const auto runtime = find_runtime();
   if (!runtime) return tl::unexpected(runtime.error());
-  auto program = Program::prepare(named, true);
+  auto program = Program::prepare(named, Program::Compiled::kInstrumented);
   if (!program) return program;
   plan.program = program->path();
   plan.executable = program->executable();

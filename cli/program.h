@@ -16,8 +16,9 @@ namespace crashcut::cli {
 
 class Program {
  public:
-  // Source is compiled to be instrumented, or not (instrumentation.h).
-  static tl::expected<Program, result::Failure> prepare(const std::string& named, bool is_instrumented = false);
+  // How source is compiled: as it is; with accesses seen (instrumentation.h); with persistent memory (compiler.h).
+  enum class Compiled { kPlain, kInstrumented, kPmem };
+  static tl::expected<Program, result::Failure> prepare(const std::string& named, Compiled how = Compiled::kPlain);
   Program(Program&&) noexcept;
   ~Program();
 

@@ -137,6 +137,7 @@ struct Replayer {
 };
 constexpr Replayer kReplayers[] = {
     {"run", replay_run, " --program --from --main-limit --recovery-limit "},
+    {"pmem", replay_run, " --program --from --main-limit --recovery-limit "},
     {"check", replay_check, " --results --shell --image "},
     {device::kTokenCommand, replay_device, " --results "},
     {"threads", replay_threads, " --program --from --recovery-limit "},

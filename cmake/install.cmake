@@ -16,10 +16,10 @@ install(CODE "
   file(CREATE_LINK ../${home}/crashcut \${bin}/crashcut SYMBOLIC)")
 
 install(TARGETS
-  crashcut_recovery crashcut_result crashcut_inprocess crashcut_search crashcut_scheduler crashcut_fusefs crashcut_persist
+  crashcut_recovery crashcut_result crashcut_inprocess crashcut_search crashcut_scheduler crashcut_fusefs crashcut_pmem crashcut_persist
   EXPORT crashcut ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(EXPORT crashcut NAMESPACE crashcut:: FILE crashcut-targets.cmake DESTINATION ${home}/cmake)
-install(DIRECTORY persist fusefs DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/crashcut
+install(DIRECTORY persist fusefs pmem DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/crashcut
   FILES_MATCHING PATTERN *.h PATTERN mount EXCLUDE)
 install(FILES recovery/crash_test.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/crashcut/recovery)
 configure_package_config_file(cmake/crashcut-config.cmake.in ${CMAKE_BINARY_DIR}/crashcut-config.cmake

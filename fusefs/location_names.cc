@@ -65,8 +65,9 @@ LocationNames::LocationNames(const Recording& recording) : recording_(recording)
       case LocationKind::kMark:
         names_[i] = name_of_mark(recording.strings[info.index]);
         break;
-      case LocationKind::kSector:
-        break;  // below: they are named by their blocks
+      case LocationKind::kSector:  // below: they are named by their blocks
+      case LocationKind::kOther:
+        break;
     }
   }
   for (std::size_t id = 0; id < recording.blocks.size(); ++id) {

@@ -27,8 +27,10 @@ FileState& Recorder::Impl::file(Ino ino) {
 }
 
 LocationId Recorder::Impl::add_location(LocationKind kind, Ino ino, std::uint64_t index, Value initial) {
-  recording.locations.push_back(LocationInfo{kind, ino, index});
-  return recording.log.add_location(initial);
+  const LocationId location = recording.log.add_location(initial);
+  recording.locations.resize(location + 1, LocationInfo{LocationKind::kOther, kNoIno, 0});
+  recording.locations[location] = LocationInfo{kind, ino, index};
+  return location;
 }
 
 // ---- what the locations of an inode are ----------------------------------------------------------------------------
@@ -158,7 +160,7 @@ EventId Recorder::Impl::emit(Kind kind, const Touch& touch, std::span<const Writ
   order.find_predecessors(kind, touch, after);
   const EventId event = (kind & kBarriers) ? recording.log.add_barrier(op(), event_writes, after)
                                            : recording.log.add_event(op(), event_writes, after);
-  recording.event_kinds.push_back(kind);
+  recording.set_kind(event, kind);
   order.add(event, kind, touch);
   return event;
 }
@@ -244,7 +246,7 @@ void Recorder::make_durable() {
     impl_->effects->touch(Effects::Thing::kBarrier, Effects::kBoth);
     impl_->effects->touch(Effects::Thing::kDurable, Effects::kBoth);
   }
-  impl_->recording.event_kinds.push_back(kSync);
+  impl_->recording.set_kind(static_cast<EventId>(impl_->recording.log.event_count() - 1), kSync);
 }
 
 void Recorder::seal() {

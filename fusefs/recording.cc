@@ -102,6 +102,8 @@ std::string Recording::describe_location(LocationId location) const {
                          (info.index + 1) * options.sector_bytes - 1, path_of(info.ino));
     case LocationKind::kMark:
       return fmt::format("mark \"{}\"", strings[info.index]);
+    case LocationKind::kOther:
+      break;
   }
   return "";
 }
@@ -130,6 +132,8 @@ std::string Recording::describe_value(LocationId location, Value value) const {
     }
     case LocationKind::kMark:
       return value == 0 ? "still ahead" : "reached";
+    case LocationKind::kOther:
+      break;
   }
   return "";
 }

@@ -26,7 +26,8 @@ namespace crashcut::fusefs {
 using BlockId = std::uint32_t;
 inline constexpr BlockId kNoBlock = 0;
 
-enum class LocationKind : std::uint8_t { kName, kSize, kMeta, kBlockMap, kSector, kMark };
+// kOther: of another model that shares the log (persist::Recording::Shared).
+enum class LocationKind : std::uint8_t { kName, kSize, kMeta, kBlockMap, kSector, kMark, kOther };
 
 struct LocationInfo {
   LocationKind kind;
@@ -64,8 +65,8 @@ inline constexpr persist::Value kFromBelow = ~persist::Value{0};
 
 struct Recording final : persist::Recording {
   ModelOptions options;
-  std::vector<Kind> event_kinds;        // of each event
-  std::vector<LocationInfo> locations;  // of each location
+  std::vector<Kind> event_kinds;        // of each event; Kind{} and shorter for events of another model in the log
+  std::vector<LocationInfo> locations;  // of each location; likewise kOther
   std::vector<std::string> strings;
   std::unordered_map<std::uint64_t, InodeRecord> inodes;
   std::vector<BlockRecord> blocks{1};  // [0] is kNoBlock
@@ -80,6 +81,11 @@ struct Recording final : persist::Recording {
   std::unordered_map<std::uint64_t, std::pair<Ino, std::string>> last_names;
   std::unordered_map<std::uint64_t, std::string> first_names;
   Ino next_ino{11};  // ext4's first
+
+  void set_kind(persist::EventId event, Kind kind) {
+    event_kinds.resize(event + 1);
+    event_kinds[event] = kind;
+  }
 
   persist::ModelSpec model() const override { return spec_of(options); }
   std::string_view kind_of(persist::EventId event) const override;

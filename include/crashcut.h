@@ -10,6 +10,7 @@
 #ifndef CRASHCUT_H
 #define CRASHCUT_H
 
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -32,6 +33,7 @@ extern long syscall(long number, ...);
 #define CRASHCUT_OP_MARK 2L
 #define CRASHCUT_OP_REACHED 3L
 #define CRASHCUT_OP_ASSUME 4L
+#define CRASHCUT_OP_PMEM 5L
 
 #if defined(__GNUC__)
 #define CRASHCUT_UNUSED __attribute__((unused))
@@ -59,5 +61,34 @@ static CRASHCUT_UNUSED int crashcut_reached(const char* text) {
 static CRASHCUT_UNUSED void crashcut_assume(int condition) {
   if (!condition) (void)syscall(CRASHCUT_SYSCALL_NUMBER, CRASHCUT_OP_ASSUME);
 }
+
+/* Under `crashcut pmem`: persistent memory of this name, all zero at first, on a cache line's boundary. It has the same
+ * address every time it is asked for, after a crash too. Without crashcut: plain zeroed memory; the same name gives the
+ * same memory within one source file. Null where there is no memory. */
+static CRASHCUT_UNUSED void* crashcut_pmem(const char* name, size_t bytes) {
+  struct region {
+    struct region* next;
+    char* name;
+    void* at;
+  };
+  static struct region* regions;
+  struct region* r;
+  const long at = syscall(CRASHCUT_SYSCALL_NUMBER, CRASHCUT_OP_PMEM, name, (long)strlen(name), (long)bytes);
+  if (at != -1) return (void*)at;
+  for (r = regions; r != NULL; r = r->next) {
+    if (strcmp(r->name, name) == 0) return r->at;
+  }
+  r = (struct region*)calloc(1, sizeof *r + strlen(name) + 1 + 64 + bytes);
+  if (r == NULL) return NULL;
+  r->name = (char*)(r + 1);
+  memcpy(r->name, name, strlen(name) + 1);
+  r->at = (void*)(((unsigned long)(r->name + strlen(name) + 1) + 63) / 64 * 64);
+  r->next = regions;
+  regions = r;
+  return r->at;
+}
+
+/* A persistent pointer of this name, null at first: where a structure in persistent memory is found again. */
+static CRASHCUT_UNUSED void** crashcut_root(const char* name) { return (void**)crashcut_pmem(name, sizeof(void*)); }
 
 #endif

@@ -27,12 +27,22 @@ LocationId Log::add_location_over(LowerLocation lower) {
   return location;
 }
 
+void Log::add_common_past(FenceSetId& past, bool keeps_fences) {
+  past = fences_.join(past, common_past_);
+  if (!keeps_fences) return;
+  for (const FenceId f : fences_.members(common_past_)) {
+    const EventId e = fences_.event(f);
+    if (events_[e].cover > barrier_count()) predecessors_.push_back(e);
+  }
+}
+
 // The event's edges. Adds to `past` the fences that `after` names or implies.
 EventId Log::append(std::uint32_t op, std::span<const EventId> after, FenceSetId& past, bool keeps_fences) {
   CHECK(!sealed_);
   const auto id = static_cast<EventId>(events_.size());
   CHECK(id < kNoEvent);
   const auto first_predecessor = static_cast<std::uint32_t>(predecessors_.size());
+  if (common_past_ != kNoFences) add_common_past(past, keeps_fences);
   for (const EventId e : after) {
     CHECK(e < id);
     // What an earlier barrier covers is below this event already, by its epoch.

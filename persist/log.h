@@ -106,6 +106,9 @@ class Log {
 
   // The fences at or below those of `a` or of `b`: for a caller that carries the past of a thread along.
   FenceSetId join(FenceSetId a, FenceSetId b) { return fences_.join(a, b); }
+  // From now on every event persists after these fences too. For a model that knows no fences and shares the log with
+  // one that does: what it adds comes after the fences of the thread that called it.
+  void set_common_past(FenceSetId past) { common_past_ = past; }
 
   // Everything so far is durable: no cut is without it.
   void make_durable();
@@ -225,6 +228,7 @@ class Log {
   };
 
   EventId append(std::uint32_t op, std::span<const EventId> after, FenceSetId& past, bool keeps_fences);
+  void add_common_past(FenceSetId& past, bool keeps_fences);
   void append_to_chain(EventId e);
   void append_writes(EventId e, std::span<const Write> writes);
   void cover_below(EventId barrier_event, BarrierId barrier);
@@ -251,6 +255,7 @@ class Log {
   std::vector<FenceLinks> fence_links_;  // of each event; empty in a log without fences
   BarrierId durable_ = 0;
   FenceSetId durable_fences_ = kNoFences;
+  FenceSetId common_past_ = kNoFences;
   bool sealed_ = false;
 
   // While recording.

@@ -46,11 +46,31 @@ class StableNames {
 };
 
 class Recording {
- public:
-  virtual ~Recording() = default;
+  struct Own {
+    Log log;
+    std::vector<std::string> ops;
+  };
+  std::unique_ptr<Own> own_;
 
-  Log log;
-  std::vector<std::string> ops;  // the operations in order, as text; Log::op() points here
+ public:
+  // The recording whose log and operations another recording uses too.
+  struct Shared {
+    Recording& whole;
+  };
+
+  Recording() : own_(std::make_unique<Own>()), log(own_->log), ops(own_->ops) {}
+  explicit Recording(Shared shared) : log(shared.whole.log), ops(shared.whole.ops) {}
+  virtual ~Recording() = default;
+  Recording(const Recording&) = delete;
+  Recording& operator=(const Recording&) = delete;
+
+  // Two models whose events one crash decides share one log: a file and persistent memory. Each knows its own events
+  // and locations alone.
+  Log& log;
+  std::vector<std::string>& ops;  // the operations in order, as text; Log::op() points here
+
+  // The same, with the texts that are made only when somebody asks for them.
+  virtual std::vector<std::string> operations() const { return ops; }
 
   virtual ModelSpec model() const = 0;
 

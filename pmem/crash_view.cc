@@ -1,6 +1,7 @@
 #include "pmem/crash_view.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "persist/check.h"
 
@@ -74,17 +75,34 @@ void CrashView::decide(Line& line, Address address, std::uint64_t wanted) {
     const PartialWord word = decide_word(first_word + i, static_cast<ByteMask>(bytes & ~decided));
     std::uint64_t all = 0;
     std::memcpy(&all, line.bytes + 8 * i, kWordBytes);
-    all = (all & ~bits_of(word.known)) | (word.bytes & bits_of(word.known));
+    const auto added = static_cast<ByteMask>(word.known & ~decided);  // decided bytes may have been overwritten
+    all = (all & ~bits_of(added)) | (word.bytes & bits_of(added));
     std::memcpy(line.bytes + 8 * i, &all, kWordBytes);
-    line.decided |= std::uint64_t{word.known} << (8 * i);
+    line.decided |= std::uint64_t{added} << (8 * i);
   }
 }
 
+void CrashView::overwrite(Address address, std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const std::size_t in_line = address % kLineBytes;
+    const std::size_t count = std::min<std::size_t>(bytes.size(), kLineBytes - in_line);
+    Line& line = find_line(address);
+    std::memcpy(line.bytes + in_line, bytes.data(), count);
+    line.decided |= (~std::uint64_t{0} >> (kLineBytes - count)) << in_line;
+    address += count;
+    bytes = bytes.subspan(count);
+  }
+}
+
+// Its location + 1; 0: the recorded execution has not written it.
+std::uint32_t CrashView::location_of(WordNumber word) const {
+  const pmem::Line* line = std::as_const(recording_.lines).find(word * kWordBytes);
+  return line == nullptr ? 0 : line->location[word % kWordsPerLine];
+}
+
 PartialWord CrashView::decide_word(WordNumber word, ByteMask bytes) {
-  const pmem::Line* line = recording_.lines.find(word * kWordBytes);
-  CHECK(line != nullptr);
   PartialWord result;
-  const std::uint32_t location = line->location[word % kWordsPerLine];
+  const std::uint32_t location = location_of(word);
   if (location == 0) {
     if (below_ == nullptr) return PartialWord{0, kAllBytes};
   } else {
@@ -152,10 +170,8 @@ ByteMask CrashView::known_bytes(WordNumber word, std::uint64_t& value) {
 
 // Whether reading the bytes would ask nothing.
 bool CrashView::is_certain(WordNumber word, ByteMask bytes) {
-  const pmem::Line* line = recording_.lines.find(word * kWordBytes);
-  CHECK(line != nullptr);
   std::uint64_t value = 0;
-  const std::uint32_t location = line->location[word % kWordsPerLine];
+  const std::uint32_t location = location_of(word);
   ByteMask from_below = bytes;
   if (location != 0) {
     find_candidates(location - 1, word, bytes);

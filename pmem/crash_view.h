@@ -5,7 +5,7 @@
 //   cut.
 // A second crash is a view over the first: bytes that the second recording did not write are asked of `below`, whose
 //   cut is refined further. (Recorder with this view as its ground, then a view of that recording over this one.)
-// Does not model: stores of the recovery itself. A Recorder with this view as its ground does.
+// Stores of the recovery: overwrite() if nothing crashes afterwards; else a Recorder with this view as its ground.
 // Invariants: (1) each sequence of answers of the chooser leads to different reads-from; (2) reset() costs nothing in
 //   proportion to the memory.
 // Cost: a load of decided bytes is a lookup, a comparison and a copy.
@@ -46,6 +46,11 @@ class CrashView final : public Medium {
     std::memcpy(out.data(), line.bytes + in_line, out.size());
   }
 
+  // A region that the recorded execution did not have: all zero.
+  void add_region(const Region& region) { lines_.add(region); }
+  // The recovery stores bytes. What they were before stays open.
+  void overwrite(Address address, std::span<const std::byte> bytes);
+
   std::uint64_t read_word(WordNumber word, ByteMask bytes) override;
   ByteMask known_bytes(WordNumber word, std::uint64_t& value) override;
 
@@ -68,6 +73,7 @@ class CrashView final : public Medium {
   }
   void load_lines(Address address, std::span<std::byte> out);
   void decide(Line& line, Address address, std::uint64_t wanted);
+  std::uint32_t location_of(WordNumber word) const;
   // Decides bytes of a word. The result has all bytes that are decided by that.
   PartialWord decide_word(WordNumber word, ByteMask bytes);
   bool is_certain(WordNumber word, ByteMask bytes);

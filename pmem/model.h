@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <string_view>
 
 #include "persist/recording.h"
 
@@ -23,6 +25,11 @@ struct MemoryModel {
   bool has_tearing = true;
 
   persist::ModelSpec spec() const;
+  bool operator==(const MemoryModel&) const = default;
 };
+
+std::optional<Persistency> parse_persistency(std::string_view name);
+// Takes the settings of a memory out of a spec that has others too. None: they are not there, or have no such values.
+std::optional<MemoryModel> take_model(persist::ModelSpec& spec);
 
 }  // namespace crashcut::pmem

@@ -13,8 +13,12 @@ using persist::FenceSetId;
 using persist::kNoEvent;
 using persist::LocationId;
 
-Recorder::Recorder(const RecorderOptions& options, Medium* ground)
-    : options_(options), ground_(ground), recording_(std::make_shared<Recording>(options.model)), threads_(1) {
+Recorder::Recorder(const RecorderOptions& options, Medium* ground, persist::Recording* files)
+    : options_(options),
+      ground_(ground),
+      recording_(files == nullptr ? std::make_shared<Recording>(options.model)
+                                  : std::make_shared<Recording>(options.model, Recording::Shared{*files})),
+      threads_(1) {
   const unsigned atomic = options.model.atomic_bytes;
   CHECK(atomic == 8 || atomic == 16 || atomic == 64);
   recording_->has_ground = ground != nullptr;
@@ -43,9 +47,17 @@ void Recorder::join_thread(ThreadId waiter, ThreadId ended) {
 }
 
 EventId Recorder::note(EventId event, const EventInfo& info) {
-  CHECK(recording_->events.size() == event);
-  recording_->events.push_back(info);
+  auto& events = recording_->events;
+  CHECK(events.size() <= event);
+  if (events.size() < event) events.resize(event, EventInfo{.kind = EventKind::kOther});
+  events.push_back(info);
   return event;
+}
+
+// Operations are numbered through all models that share the log.
+std::uint32_t Recorder::next_op() {
+  recording_->ops.emplace_back();
+  return static_cast<std::uint32_t>(recording_->ops.size() - 1);
 }
 
 // ---- loads

@@ -61,13 +61,14 @@ struct RecorderOptions {
 
 class Recorder {
  public:
-  // `ground` is the crashed memory that the program runs on; null: memory that is all zero.
-  explicit Recorder(const RecorderOptions& options, Medium* ground = nullptr);
+  // `ground` is the crashed memory that the program runs on; null: memory that is all zero. `files` is the recording
+  // whose log this one shares, null if there is none; the caller makes durable and seals through that one.
+  explicit Recorder(const RecorderOptions& options, Medium* ground = nullptr, persist::Recording* files = nullptr);
   ~Recorder();
 
   // A persistent region, whole lines. Everything else is ordinary memory.
   void add_region(const Region& region, std::string name);
-  bool is_persistent(Address address) const { return recording_->lines.find(address) != nullptr; }
+  bool is_persistent(Address address) const { return recording_->lines.contains(address); }
 
   // Thread 0 runs from the beginning.
   ThreadId start_thread(ThreadId parent);
@@ -80,6 +81,10 @@ class Recorder {
   void load(ThreadId thread, Address address, std::span<std::byte> out);
   // One store instruction, of any width.
   void store(ThreadId thread, Address address, std::span<const std::byte> bytes, PlaceId place = 0);
+  // A masked store: of `bytes`, the lanes of `lane_bytes` each whose bit is set. Its words leave in any order. (May
+  // miss bugs: lanes of one word with a gap between them persist in order.)
+  void store_lanes(ThreadId thread, Address address, std::span<const std::byte> bytes, std::size_t lane_bytes,
+                   std::uint64_t lanes, PlaceId place = 0);
   // A piece of memcpy, memset or `rep movs`: its words leave in any order.
   void copy(ThreadId thread, Address address, std::span<const std::byte> bytes, PlaceId place = 0);
   // movnt*, movdiri; `is_whole`: movdir64b, which does not tear.
@@ -98,6 +103,15 @@ class Recorder {
   void mark(ThreadId thread, std::string_view text, PlaceId place = 0);
   // Everything so far is durable. Empties all buffers.
   void make_durable();
+  // The same in two steps, where the log is shared: the other model makes it durable in between.
+  void begin_durable();
+  void end_durable() { durable_end_ = static_cast<persist::EventId>(recording_->log.event_count()); }
+  // The fences that come before a system call of the thread: those that come before a mark. (The kernel executes locked
+  // instructions too. They are not counted on.)
+  persist::FenceSetId past_of_call(ThreadId thread) {
+    close_group(thread);
+    return join(threads_[thread].left, threads_[thread].executed);
+  }
 
   // ---- store buffers ----
 
@@ -134,6 +148,7 @@ class Recorder {
     std::vector<persist::EventId> newest;
   };
 
+  std::uint32_t next_op();
   bool is_eager() const { return options_.model.persistency != Persistency::kPx86; }
   bool is_concurrent() const { return threads_.size() > 1; }
   persist::FenceSetId join(persist::FenceSetId a, persist::FenceSetId b) {
@@ -183,7 +198,6 @@ class Recorder {
   std::vector<Group> groups_;
   std::vector<std::uint32_t> free_groups_;
   std::uint32_t group_count_ = 0;
-  std::uint32_t op_count_ = 0;
   persist::EventId durable_end_ = 0;  // the events before this one are durable
   std::vector<persist::Write> writes_;
   std::vector<persist::EventId> after_;

@@ -62,7 +62,7 @@ FenceSetId Recorder::fence(ThreadId thread, FenceSetId past, PlaceId place) {
     return past;
   }
   persist::Log& log = recording_->log;
-  const EventId event = log.add_fence(op_count_++, {}, after_, thread, past);
+  const EventId event = log.add_fence(next_op(), {}, after_, thread, past);
   note(event, EventInfo{.place = place, .thread = static_cast<std::uint16_t>(thread), .kind = EventKind::kFence});
   for (const Awaited& awaited : t.awaited) {
     Line* line = awaited.line;
@@ -85,7 +85,7 @@ void Recorder::leave_clflush(ThreadId thread, const BufferEntry& entry) {
     t.left = past;
   } else {
     const auto newest = newest_stores(line);
-    const EventId event = log.add_fence(op_count_++, {}, newest, thread, past);
+    const EventId event = log.add_fence(next_op(), {}, newest, thread, past);
     note(event, EventInfo{.address = entry.address,
                           .place = entry.place,
                           .thread = static_cast<std::uint16_t>(thread),
@@ -112,9 +112,8 @@ void Recorder::mark(ThreadId thread, std::string_view text, PlaceId place) {
   const auto number = recording_->mark_texts.size();
   auto found = recording_->mark_locations.find(text);
   if (found == recording_->mark_locations.end()) {
-    const persist::LocationId location = recording_->log.add_location(0);
+    const persist::LocationId location = recording_->add_location(number);
     recording_->mark_texts.emplace_back(text);
-    recording_->address_of_location.push_back(number);
     found = recording_->mark_locations.try_emplace(std::string(text), location).first;
   }
   execute(thread, BufferEntry{.kind = EntryKind::kMark,
@@ -129,7 +128,7 @@ void Recorder::leave_mark(ThreadId thread, const BufferEntry& entry) {
   persist::Log& log = recording_->log;
   const persist::LocationId location = recording_->mark_locations.find(recording_->mark_texts[entry.address])->second;
   const persist::Write writes[] = {{location, log.current(location) + 1}};
-  const EventId event = log.add_fence(op_count_++, writes, {}, thread, join(t.left, entry.past));
+  const EventId event = log.add_fence(next_op(), writes, {}, thread, join(t.left, entry.past));
   note(event, EventInfo{.address = entry.address,
                         .place = entry.place,
                         .thread = static_cast<std::uint16_t>(thread),
@@ -137,13 +136,15 @@ void Recorder::leave_mark(ThreadId thread, const BufferEntry& entry) {
   t.left = log.past(event);
 }
 
+void Recorder::begin_durable() {
+  for (ThreadId t = 0; t < threads_.size(); ++t) mfence(t);
+}
+
 void Recorder::make_durable() {
-  for (ThreadId t = 0; t < threads_.size(); ++t) {
-    mfence(t);
-  }
+  begin_durable();
   recording_->log.make_durable();
   note(static_cast<EventId>(recording_->log.event_count() - 1), EventInfo{});
-  durable_end_ = static_cast<EventId>(recording_->log.event_count());
+  end_durable();
 }
 
 }  // namespace crashcut::pmem

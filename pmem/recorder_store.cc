@@ -30,6 +30,38 @@ void Recorder::copy(ThreadId thread, Address address, std::span<const std::byte>
   store_pieces(thread, address, bytes, entry, options_.model.has_tearing ? kWordBytes : kLineBytes);
 }
 
+void Recorder::store_lanes(ThreadId thread, Address address, std::span<const std::byte> bytes, std::size_t lane_bytes,
+                           std::uint64_t lanes, PlaceId place) {
+  const auto is_stored = [&](std::size_t at) { return at < bytes.size() && (lanes >> (at / lane_bytes) & 1) != 0; };
+  BufferEntry entry{.kind = EntryKind::kStore,
+                    .place = place,
+                    .op = next_op(),
+                    .group = ++group_count_,
+                    .past = threads_[thread].executed};
+  std::vector<BufferEntry> later;
+  WordNumber last_word = 0;
+  for (std::size_t at = 0; at < bytes.size();) {
+    std::size_t end = at;
+    while (is_stored(end) && word_of(address + end) == word_of(address + at)) ++end;
+    if (end == at) {
+      ++at;
+      continue;
+    }
+    entry.address = address + at;
+    entry.bytes = static_cast<std::uint8_t>(end - at);
+    std::memcpy(entry.data.data(), bytes.data() + at, end - at);
+    if (word_of(entry.address) == last_word) {
+      later.push_back(entry);
+      later.back().group = 0;
+    } else {
+      execute(thread, entry);
+    }
+    last_word = word_of(entry.address);
+    at = end;
+  }
+  for (const BufferEntry& next : later) execute(thread, next);
+}
+
 void Recorder::store_non_temporal(ThreadId thread, Address address, std::span<const std::byte> bytes, PlaceId place,
                                   bool is_whole) {
   const bool is_ordinary = options_.model.persistency == Persistency::kStrict;
@@ -44,7 +76,7 @@ void Recorder::store_non_temporal(ThreadId thread, Address address, std::span<co
 void Recorder::store_pieces(ThreadId thread, Address address, std::span<const std::byte> bytes, BufferEntry& entry,
                             Address unit) {
   if (bytes.empty()) return;
-  entry.op = op_count_++;
+  entry.op = next_op();
   const bool is_one_piece = address / unit == (address + bytes.size() - 1) / unit;
   entry.group = is_one_piece ? 0 : ++group_count_;
   while (!bytes.empty()) {
@@ -113,8 +145,7 @@ Value Recorder::merge_value(Line& line, WordNumber word, ByteMask bytes, std::ui
 
 // A word that is stored to for the first time. It is partial if this store leaves bytes open.
 LocationId Recorder::add_word(WordNumber word, ByteMask bytes) {
-  const LocationId location = recording_->log.add_location(0);
-  recording_->address_of_location.push_back(word * kWordBytes);
+  const LocationId location = recording_->add_location(word * kWordBytes);
   if (ground_ != nullptr && bytes != kAllBytes) {
     std::uint64_t value = 0;
     if ((ground_->known_bytes(word, value) | bytes) != kAllBytes) {
@@ -264,7 +295,7 @@ void Recorder::begin_locked(ThreadId thread, Address address, std::span<std::byt
 void Recorder::store_locked(ThreadId thread, Address address, std::span<const std::byte> bytes, PlaceId place) {
   Thread& t = threads_[thread];
   CHECK(t.buffer.is_empty());
-  BufferEntry entry{.kind = EntryKind::kStore, .place = place, .op = op_count_++, .past = t.executed};
+  BufferEntry entry{.kind = EntryKind::kStore, .place = place, .op = next_op(), .past = t.executed};
   const Address unit = unit_of(address, bytes.size());
   if (address / unit != (address + bytes.size() - 1) / unit) entry.group = ++group_count_;
   for (std::size_t at = 0; at < bytes.size();) {

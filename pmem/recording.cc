@@ -1,5 +1,6 @@
 #include "pmem/recording.h"
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 
@@ -9,9 +10,39 @@ using persist::Candidate;
 using persist::EventId;
 using persist::LocationId;
 
+static constexpr std::array kPersistencyNames = {"px86", "eadr", "strict"};
+
+std::optional<Persistency> parse_persistency(std::string_view name) {
+  const auto found = std::find(kPersistencyNames.begin(), kPersistencyNames.end(), name);
+  if (found == kPersistencyNames.end()) return std::nullopt;
+  return static_cast<Persistency>(found - kPersistencyNames.begin());
+}
+
+std::optional<MemoryModel> take_model(persist::ModelSpec& spec) {
+  const auto take = [&](std::string_view name, auto& value) {
+    for (auto setting = spec.settings.begin(); setting != spec.settings.end(); ++setting) {
+      const auto* found = std::get_if<std::decay_t<decltype(value)>>(&setting->second);
+      if (setting->first != name || found == nullptr) continue;
+      value = *found;
+      spec.settings.erase(setting);
+      return true;
+    }
+    return false;
+  };
+  std::string persistency;
+  std::uint64_t atomic_bytes = 0;
+  MemoryModel model;
+  if (!take("persistency", persistency) || !take("atomic_bytes", atomic_bytes) || !take("tearing", model.has_tearing))
+    return std::nullopt;
+  const auto parsed = parse_persistency(persistency);
+  if (!parsed || (atomic_bytes != 8 && atomic_bytes != 16 && atomic_bytes != 64)) return std::nullopt;
+  model.persistency = *parsed;
+  model.atomic_bytes = static_cast<unsigned>(atomic_bytes);
+  return model;
+}
+
 persist::ModelSpec MemoryModel::spec() const {
-  static constexpr std::array kNames = {"px86", "eadr", "strict"};
-  const std::string name = kNames[static_cast<std::size_t>(persistency)];
+  const std::string name = kPersistencyNames[static_cast<std::size_t>(persistency)];
   return {"x86 " + name + " atomic=" + std::to_string(atomic_bytes) + (has_tearing ? "" : " tearing=off"),
           {{"persistency", name}, {"atomic_bytes", std::uint64_t{atomic_bytes}}, {"tearing", has_tearing}}};
 }
@@ -35,6 +66,7 @@ std::string_view Recording::kind_of(EventId event) const {
     case EventKind::kMark:
       return "mark";
     case EventKind::kMoment:
+    case EventKind::kOther:
       return "";
   }
   return "";
@@ -74,6 +106,7 @@ std::string Recording::describe_event(EventId event) const {
       break;
     case EventKind::kFence:
     case EventKind::kMoment:
+    case EventKind::kOther:
       break;
   }
   return text + describe_place(info);
@@ -94,7 +127,8 @@ std::string Recording::describe_candidate(LocationId location, const Candidate& 
   const EventId event = log.history(location)[static_cast<std::size_t>(candidate.first)].event;
   if (is_mark(location)) return "reached";
   const PartialWord word = word_of_value(location, candidate.value);
-  return to_hex(word.bytes) + " by the " + describe_event(event);
+  const std::string place = describe_place(events[event]);
+  return to_hex(word.bytes) + (place.empty() ? " by the " + describe_event(event) : ", stored" + place);
 }
 
 std::vector<persist::Mark> Recording::marks() const {
@@ -107,13 +141,14 @@ std::vector<persist::Mark> Recording::marks() const {
 
 // The pieces of one instruction have one number. They may stand apart: another thread's stores can leave its buffer in
 // between.
-void Recording::name_operations() {
+std::vector<std::string> Recording::operations() const {
   struct Operation {
     EventId first = persist::kNoEvent;
     unsigned pieces = 0, bytes = 0;
   };
   std::vector<Operation> operations;
   for (EventId e = 0; e < events.size(); ++e) {
+    if (!is_own(e)) continue;
     if (operations.size() <= log.op(e)) operations.resize(log.op(e) + 1);
     Operation& operation = operations[log.op(e)];
     if (operation.first == persist::kNoEvent || events[operation.first].kind == EventKind::kMoment) operation.first = e;
@@ -121,15 +156,25 @@ void Recording::name_operations() {
     ++operation.pieces;
     operation.bytes += events[e].bytes;
   }
-  ops.assign(operations.size(), "");
+  std::vector<std::string> texts = ops;
+  texts.resize(std::max(ops.size(), operations.size()));
   for (std::size_t i = 0; i < operations.size(); ++i) {
     const Operation& operation = operations[i];
-    if (operation.first == persist::kNoEvent) continue;
+    if (operation.first == persist::kNoEvent || !texts[i].empty()) continue;
     const EventInfo& info = events[operation.first];
-    ops[i] = operation.pieces <= 1 ? describe_event(operation.first)
-                                   : std::string(kind_of(operation.first)) + " of " + std::to_string(operation.bytes) +
-                                         " bytes from " + describe_address(info.address) + " on" + describe_place(info);
+    texts[i] = operation.pieces <= 1
+                   ? describe_event(operation.first)
+                   : std::string(kind_of(operation.first)) + " of " + std::to_string(operation.bytes) + " bytes from " +
+                         describe_address(info.address) + " on" + describe_place(info);
   }
+  return texts;
+}
+
+LocationId Recording::add_location(Address address) {
+  const LocationId location = log.add_location(0);
+  address_of_location.resize(location + 1, kNoAddress);
+  address_of_location[location] = address;
+  return location;
 }
 
 namespace {

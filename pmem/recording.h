@@ -9,8 +9,12 @@
 //   versions are no chain.
 // Over a crashed memory (Recorder's ground): a word is over the ground's word. If a store covers a part of a word whose
 //   other bytes the ground has not decided, the word is *partial*: its values are numbers of PartialWords.
-// Operations: Log::op() counts the instructions that made events. Their texts are made by name_operations(), since
-//   recording a million stores must not make a million strings.
+// Operations: Log::op() counts the instructions that made events. Their texts are made by operations(), since recording
+// a
+//   million stores must not make a million strings.
+// The log may be that of another recording (Shared): that of the files that the same program writes. Events and
+// locations
+//   of the other one are no memory: is_own().
 // Threads: written by one Recorder; read-only once the log is sealed.
 #pragma once
 
@@ -31,7 +35,9 @@ enum class EventKind : std::uint8_t {
   kFence,  // sfence, mfence or a locked instruction: what it waited for
   kMark,
   kMoment,  // nothing on the medium shows it: the end of a store of several words, or of everything so far
+  kOther,   // of another model that shares the log
 };
+inline constexpr Address kNoAddress = ~Address{0};
 
 struct EventInfo {
   Address address = 0;
@@ -63,14 +69,15 @@ struct Line {
 class Recording final : public persist::Recording {
  public:
   explicit Recording(const MemoryModel& model) : memory_model(model) {}
+  Recording(const MemoryModel& model, Shared shared) : persist::Recording(shared), memory_model(model) {}
 
   MemoryModel memory_model;
   std::vector<Region> regions;
   std::vector<std::string> region_names;
   std::vector<std::string> place_names;  // by PlaceId; may be shorter
   LineTable<Line> lines;
-  std::vector<EventInfo> events;
-  std::vector<Address> address_of_location;  // of a mark: its number in mark_texts
+  std::vector<EventInfo> events;             // by event
+  std::vector<Address> address_of_location;  // of a mark: its number in mark_texts; kNoAddress: of another model
   std::vector<std::string> mark_texts;
   std::map<std::string, persist::LocationId, std::less<>> mark_locations;
   bool has_ground = false;
@@ -82,12 +89,17 @@ class Recording final : public persist::Recording {
   PartialWord word_of_value(persist::LocationId l, persist::Value value) const {
     return is_partial(l) ? partial_words[value] : PartialWord{value, kAllBytes};
   }
-  // Fills `ops`.
-  void name_operations();
+  bool is_own(persist::EventId event) const { return event < events.size() && events[event].kind != EventKind::kOther; }
+  bool is_own_location(persist::LocationId location) const {
+    return location < address_of_location.size() && address_of_location[location] != kNoAddress;
+  }
+  persist::LocationId add_location(Address address);
+  // "pool+0x40"
   std::string describe_address(Address address) const;
   std::size_t memory_bytes() const;
 
   persist::ModelSpec model() const override { return memory_model.spec(); }
+  std::vector<std::string> operations() const override;
   std::string_view kind_of(persist::EventId event) const override;
   bool is_sync(persist::EventId event) const override;
   std::string describe_event(persist::EventId event) const override;

@@ -3,10 +3,12 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "fusefs/profile.h"
+#include "pmem/model.h"
 #include "recovery/search/plan.h"
 
 namespace crashcut::recovery {
@@ -25,6 +27,7 @@ struct Plan : search::Plan {
   std::string from_named;              // the directory that the disk starts as; empty: an empty one
   std::string from_directory;          // the same, absolute
   fusefs::ModelOptions model;
+  std::optional<pmem::MemoryModel> memory;  // there is persistent memory: crashcut pmem
   std::chrono::seconds main_limit = kMainLimit;
   std::chrono::seconds recovery_limit = kRecoveryLimit;
   int main_stdout_fd = -1, main_stderr_fd = -1;  // -1: ours

@@ -8,6 +8,7 @@
 #include "recovery/result/token_bytes.h"
 #include "recovery/result/words.h"
 #include "recovery/run_token.h"
+#include "recovery/source_places.h"
 
 namespace crashcut::recovery {
 namespace {
@@ -29,6 +30,7 @@ Session::Setup setup_of(const Plan& plan) {
   setup.arguments = plan.arguments;
   setup.runtime = plan.runtime;
   setup.model = plan.model;
+  setup.memory = plan.memory;
   setup.from_directory = plan.from_directory;
   setup.depth = plan.depth;
   setup.jobs = plan.jobs;
@@ -49,6 +51,10 @@ tl::expected<void, Failure> check_execution(const inprocess::Execution& executio
     case ExecutionKind::kOutOfTime:
       return {};
     case ExecutionKind::kEnded:
+      if (plan.memory && execution.exit_code == 0 && execution.region_count == 0)
+        return tl::unexpected(result::users_failure(
+            "main() ended without having asked for persistent memory (crashcut_pmem), so there is nothing to check. "
+            "crashcut run is for files alone."));
       if (execution.exit_code == 0) return {};
       return tl::unexpected(
           result::users_failure(fmt::format("{} ended with status {}.", kItself, execution.exit_code)));
@@ -83,11 +89,18 @@ std::string own_of(const Plan& plan, const result::Head& head) {
   Json::to_cbor({{"words", head.program},
                  {"program", plan.program},
                  {"from", plan.from_directory},
-                 {"token", result::encode(token_of("run", plan))},
+                 {"token", result::encode(token_of(command_of(plan), plan))},
                  {"main_limit", plan.main_limit.count()},
                  {"recovery_limit", plan.recovery_limit.count()}},
                 nlohmann::detail::output_adapter<char>(bytes));
   return bytes;
+}
+
+// Early and late instrumentation see different stores: the optimiser merges and removes some in between.
+std::string instrumentation_text(std::uint32_t bits) {
+  const bool is_early = (bits & inprocess::kInstrumentedEarly) != 0;
+  const bool is_late = (bits & inprocess::kInstrumentedLate) != 0;
+  return is_early && is_late ? "early in part and late in part" : is_late ? "late" : "early";
 }
 
 // What a report says besides what was found.
@@ -101,6 +114,11 @@ void describe(const Executed& executed, const Plan& plan, const result::Head& he
     result.not_covered = {fmt::format("Other interleavings of its {} threads: crashcut threads tries them.", threads)};
     result.scope = fmt::format(" for one interleaving of {} threads (crashcut threads tries the others)", threads);
   }
+  if (plan.memory) {
+    const std::string when = instrumentation_text(execution.instrumentation);
+    result.execution.push_back({"instrumentation", when});
+    result.scope += fmt::format(" for code that was instrumented {}", when);
+  }
   result.replay_options = replay_options(plan);
 }
 
@@ -111,6 +129,12 @@ result::Head head_of(const std::string& command, const Plan& plan, const std::ve
   head.command = command;
   head.program = words;
   head.model = fusefs::spec_of(plan.model);
+  if (plan.memory) {
+    persist::ModelSpec memory = plan.memory->spec();
+    memory.text += ", files on " + head.model.text;
+    memory.settings.insert(memory.settings.end(), head.model.settings.begin(), head.model.settings.end());
+    head.model = memory;
+  }
   head.settings = {{"from", plan.from_directory,
                     plan.from_directory.empty() ? "" : "disk from " + result::printable(plan.from_directory)}};
   head.bounds = bounds_of(plan);
@@ -140,10 +164,11 @@ tl::expected<Checked, Failure> check(const Executed& executed, const Plan& plan,
   search::Plan search_plan = plan;
   search_plan.wants_all = true;
   if (plan.time_limit.count() > 0) search_plan.time_limit = std::max(plan.time_limit - executed.seconds, kLeastTime);
-  inprocess::ProgramFrontEnd front_end(*executed.session, token_of("run", plan));
+  inprocess::ProgramFrontEnd front_end(*executed.session, token_of(command_of(plan), plan));
   auto found = search::check(front_end, search_plan, hooks, before);
   if (!found) return tl::unexpected(found.error());
   checked.result = std::move(found->result);
+  if (plan.memory && checked.result.counterexample) name_source_places(checked.result.counterexample->story);
   describe(executed, plan, head, checked.result);
   if (found->rest) {
     found->rest->own = own_of(plan, head);
@@ -156,7 +181,9 @@ tl::expected<search::Replayed, Failure> replay(const Plan& plan, const result::T
   auto executed = execute(plan);
   if (!executed) return tl::unexpected(executed.error());
   inprocess::ProgramFrontEnd front_end(*executed->session, token);
-  return search::replay(front_end, token, 0);
+  auto replayed = search::replay(front_end, token, 0);
+  if (plan.memory && replayed) name_source_places(replayed->told.story);
+  return replayed;
 }
 
 tl::expected<Stopped, std::string> read_rest(const std::string& text) {
@@ -168,7 +195,8 @@ tl::expected<Stopped, std::string> read_rest(const std::string& text) {
     const Json own = Json::from_cbor(rest->own);
     stopped.words = own.at("words").get<std::vector<std::string>>();
     auto token = result::decode(own.at("token").get<std::string>());
-    if (!token || token->command != "run" || stopped.words.empty()) return not_ours();
+    const bool is_ours = token && (token->command == kRunCommand || token->command == kMemoryCommand);
+    if (!is_ours || stopped.words.empty()) return not_ours();
     auto plan = plan_of(*token);
     if (!plan) return tl::unexpected(plan.error().sentence);
     stopped.plan = std::move(*plan);

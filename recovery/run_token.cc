@@ -12,15 +12,24 @@ result::Token token_of(const std::string& command, const Plan& plan) {
   token.arguments = plan.arguments;
   token.from = result::portable_path(plan.from_named);
   token.model = fusefs::changes_of(plan.model);
+  if (plan.memory) {
+    const auto settings = plan.memory->spec().settings;
+    token.model.settings.insert(token.model.settings.end(), settings.begin(), settings.end());
+  }
   token.depth = plan.depth;
   token.seed = plan.seed;
   return token;
 }
 
 tl::expected<Plan, result::Failure> plan_of(const result::Token& token) {
-  const auto model = fusefs::options_of(token.model);
-  if (!model) return result::wrong_use(result::no_crashcut_wrote_it() + " " + model.error());
   Plan plan;
+  persist::ModelSpec of_files = token.model;
+  if (token.command == kMemoryCommand) {
+    plan.memory = pmem::take_model(of_files);
+    if (!plan.memory) return result::wrong_use(result::no_crashcut_wrote_it());
+  }
+  const auto model = fusefs::options_of(of_files);
+  if (!model) return result::wrong_use(result::no_crashcut_wrote_it() + " " + model.error());
   plan.named = token.program;
   plan.program_id = token.program_id;
   plan.arguments = token.arguments;

@@ -11,6 +11,11 @@
 
 namespace crashcut::recovery {
 
+// The command of a plan with persistent memory, and of one without.
+inline constexpr const char* kMemoryCommand = "pmem";
+inline constexpr const char* kRunCommand = "run";
+inline const char* command_of(const Plan& plan) { return plan.memory ? kMemoryCommand : kRunCommand; }
+
 // Program, starting state, model, crashes in a row and seed of a plan.
 result::Token token_of(const std::string& command, const Plan& plan);
 // The plan of a token, but for what belongs to this run: program, executable, runtime, jobs.

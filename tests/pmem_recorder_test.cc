@@ -294,8 +294,7 @@ TEST(PmemRecorder, OperationsHaveNames) {
   memory.store(64, 1, 1);
   memory.recorder.clflush(0, kBase, 1);
   memory.recorder.mark(0, "saved");
-  memory.recorder.recording().name_operations();
-  EXPECT_EQ(memory.recorder.recording().ops,
+  EXPECT_EQ(memory.recorder.recording().operations(),
             (std::vector<std::string>{"store of 24 bytes from pm+0x0 on at tree.cpp:12", "store of 1 byte to pm+0x40",
                                       "clflush of pm+0x0 at tree.cpp:12", "mark(\"saved\")"}));
 }

@@ -90,7 +90,7 @@ bool execute() {
   slot.pid = 0;
   send_reply({ReplyKind::kExecuted, 0, 0, 0});
   if (g.header->execution != ExecutionKind::kEnded) leave();
-  g.recording = reinterpret_cast<const fusefs::Recording*>(g.header->recording_address);
+  g.recorded = reinterpret_cast<const Recorded*>(g.header->recording_address);
   return false;
 }
 
@@ -193,7 +193,7 @@ Reply describe() {
   const Child child = fork_child(slot);
   if (child.pid == 0) {
     inject::use_private_arena();
-    in_model([] { describe_recording(1, *g.recording); });
+    in_model([] { describe_recording(1, *g.recorded->whole); });
     slot->outcome = Outcome::kInner;  // no record
     kernel(SYS_exit_group, 0);
   }
@@ -202,7 +202,7 @@ Reply describe() {
 }
 
 Reply answer(const Request& request) {
-  g.recording = reinterpret_cast<const fusefs::Recording*>(g.header->recording_address);
+  g.recorded = reinterpret_cast<const Recorded*>(g.header->recording_address);
   switch (request.kind) {
     case RequestKind::kExplore:
     case RequestKind::kSample:
@@ -237,7 +237,11 @@ int coordinate(int argc, char** argv, char** envp, inject::Main real_main) {
   if (g.threads != 1)
     user_error("a static constructor started a thread: crashcut needs the program single-threaded when main() begins");
   g.recover = find_recover();
-  if (g.recover == nullptr && !inject::schedules_threads()) {
+  g.main = real_main;
+  g.argc = argc;
+  g.argv = argv;
+  g.envp = envp;
+  if (g.recover == nullptr && !inject::schedules_threads() && g.header->has_memory == 0) {
     user_error(
         "the program has no function crashcut_recover (or was stripped of its symbols): write one, see crashcut.h");
   }
@@ -270,6 +274,13 @@ void prepare_recoveries() {
   setvbuf(stdout, output_buffer, _IOLBF, sizeof output_buffer);
 }
 
+// Its exit handlers and destructors run too.
+[[noreturn]] static void run_main_again() {
+  static const auto real_exit = reinterpret_cast<void (*)(int)>(inject::find_real("exit"));
+  real_exit(g.main(g.argc, g.argv, g.envp));
+  __builtin_unreachable();
+}
+
 void run_recovery() {
   set_dispatch(true);
   note_events_in();
@@ -278,6 +289,7 @@ void run_recovery() {
   __pthread_unwind_buf_t end;
   if (__sigsetjmp(reinterpret_cast<__jmp_buf_tag*>(end.__cancel_jmp_buf), 0) == 0) {
     __pthread_register_cancel(&end);
+    if (g.recover == nullptr) run_main_again();
     g.recover();
     __pthread_unregister_cancel(&end);
   }

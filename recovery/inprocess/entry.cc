@@ -13,6 +13,7 @@
 #include "inject/interpose.h"
 #include "inject/process.h"
 #include "persist/check.h"
+#include "recovery/inprocess/memory/memory.h"
 #include "recovery/inprocess/models.h"
 #include "recovery/inprocess/runtime.h"
 
@@ -69,6 +70,7 @@ void start_files(char** envp) {
   kernel(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL);
   inject::thread_id_offset();  // while libc has the id of this thread, and of no child
   g_phase = Phase::kConstructing;
+  start_memory();
   if (!start_dispatch()) tool_error("this kernel has no syscall user dispatch (Linux 5.11 and later have it)");
 }
 

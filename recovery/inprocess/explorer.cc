@@ -68,25 +68,44 @@ void note_question(const persist::Question& question) {
 
 Explorer::Explorer(RunRequest request) : request_(std::move(request)), order_(g.header->seed) {
   if (request_.kind != RequestKind::kRunCut) return;
-  fixed_cut_.emplace(g.recording->log, request_.events);
+  fixed_cut_.emplace(g.recorded->whole->log, request_.events);
   fixed_cut_->drop(request_.drop);
 }
 
-void Explorer::add_crash(const fusefs::Recording& recording) {
+void Explorer::add_crash(const Recorded& recorded) {
   fusefs::CrashView* below = crashes_.empty() ? nullptr : crashes_.back().view.get();
+  pmem::CrashView* memory_below = crashes_.empty() ? nullptr : memory();
   Crash crash;
-  crash.recording = &recording;
-  crash.cut = std::make_unique<persist::Cut>(recording.log);
-  crash.view = std::make_unique<fusefs::CrashView>(recording, *crash.cut, *this, below);
+  crash.recorded = &recorded;
+  crash.cut = std::make_unique<persist::Cut>(recorded.whole->log);
+  crash.view = std::make_unique<fusefs::CrashView>(*recorded.files, *crash.cut, *this, below);
+  if (recorded.memory != nullptr) {
+    crash.memory = std::make_unique<pmem::CrashView>(*recorded.memory, *crash.cut, *this, memory_below,
+                                                     static_cast<persist::LayerId>(crashes_.size()));
+  }
   if (g.header->is_observing != 0 && crashes_.empty()) crash.view->set_observer(&g_observed);
   crashes_.push_back(std::move(crash));
   model_ = std::make_unique<Model>();
+  model_->regions = *recorded.regions;
   fusefs::CrashView* disk = crashes_.back().view.get();
   if (crashes_.size() < g.header->depth && request_.kind != RequestKind::kRunCut) {
     model_->recorder = std::make_unique<fusefs::Recorder>(g.header->model, disk);
+    if (memory() != nullptr) record_memory();
   }
   model_->filesystem = std::make_unique<fusefs::Filesystem>(filesystem_setup(model_->recorder.get(), disk));
   model_->process = std::make_unique<fusefs::Process>(process_setup(*model_->filesystem));
+}
+
+// What this recovery stores may be crashed.
+void Explorer::record_memory() {
+  model_->memory = std::make_unique<pmem::Recorder>(pmem::RecorderOptions{.model = g.header->memory}, memory(),
+                                                    &model_->recorder->recording());
+  for (const NamedRegion& r : model_->regions) model_->memory->add_region(r.region, r.name);
+}
+
+void Explorer::add_region(const pmem::Region& region, const std::string& name) {
+  for (Crash& crash : crashes_) crash.memory->add_region(region);
+  if (model_->memory != nullptr) model_->memory->add_region(region, name);
 }
 
 bool Explorer::wants_crash() const {
@@ -96,16 +115,18 @@ bool Explorer::wants_crash() const {
 }
 
 void Explorer::crash_again() {
+  const Recorded* recorded = seal(*model_);
   std::unique_ptr<fusefs::Recorder> recorder = std::move(model_->recorder);
-  recorder->seal();
+  std::unique_ptr<pmem::Recorder> memory = std::move(model_->memory);
   if (position_ < request_.path.size()) ++position_;  // the kCrashAgain
   note_answer(kCrashAgain, 1);
   mode_ = WorkMode::kBranch;
   // What the recovery had open belongs to its process; its image ends here.
   (void)model_.release();
   recorders_.push_back(std::move(recorder));
-  add_crash(recorders_.back()->recording());
-  if (g.narrating) describe_recording(static_cast<std::uint32_t>(crashes_.size()), recorders_.back()->recording());
+  memory_recorders_.push_back(std::move(memory));
+  add_crash(*recorded);
+  if (g.narrating) describe_recording(static_cast<std::uint32_t>(crashes_.size()), *recorded->whole);
 }
 
 std::uint32_t Explorer::count_events_in() const {
@@ -116,7 +137,7 @@ std::uint32_t Explorer::count_events_in() const {
 
 std::uint32_t Explorer::layer_of(const persist::Log& log) const {
   for (std::size_t i = 0; i < crashes_.size(); ++i) {
-    if (&crashes_[i].recording->log == &log) return static_cast<std::uint32_t>(i + 1);
+    if (&crashes_[i].recorded->whole->log == &log) return static_cast<std::uint32_t>(i + 1);
   }
   CHECK(false);
   return 0;
@@ -129,7 +150,7 @@ std::uint32_t Explorer::choose(const persist::Choice& choice) {
   note_answer(taken, static_cast<std::uint32_t>(choice.candidates.size()));
   if (g.slot->killed.load(std::memory_order_relaxed) == kNotToBeKilled) let_watchdog_go();
   has_chosen_ = true;
-  if (g.narrating) narrate_choice(layer, *crashes_[layer - 1].recording, choice, taken);
+  if (g.narrating) narrate_choice(layer, *crashes_[layer - 1].recorded->whole, choice, taken);
   return taken;
 }
 
@@ -216,7 +237,7 @@ void Explorer::leave_others(std::uint32_t from, std::uint32_t count) const {
 
 void Explorer::sample(search::Strategy strategy, std::uint64_t round, std::uint64_t seed) {
   random_.seed(seed);
-  sampler_.emplace(*g.recording, strategy, round, random_);
+  sampler_.emplace(*g.recorded->whole, strategy, round, random_);
 }
 
 void Explorer::follow(WorkMode mode, const persist::Path& path) {
@@ -235,13 +256,14 @@ void begin_recovery(RunRequest request) {
   g.narrating = request.kind == RequestKind::kReplay || request.kind == RequestKind::kRunCut;
   if (g.narrating) g.call_text = new std::string;
   g_explorer = new Explorer(std::move(request));
-  g_explorer->add_crash(*g.recording);
+  g_explorer->add_crash(*g.recorded);
   g.model = g_explorer->model().get();
   if (g.narrating) note_cuts(g_explorer->crashes());
 }
 
 void finish_recovery(Outcome outcome, int exit_code) {
   g.slot->exit_code = exit_code;
+  if (outcome == Outcome::kExited) note_events_at_end();
   if (g.narrating) note_cuts(g_explorer->crashes());
   if (outcome == Outcome::kOk && g_explorer->wants_crash()) {
     outcome = explore_next_layer();
@@ -251,7 +273,13 @@ void finish_recovery(Outcome outcome, int exit_code) {
   end_process(outcome);
 }
 
-void note_events_in() { g.slot->events_in = g_explorer->count_events_in(); }
+void note_events_in() {
+  if (g.header->has_memory == 0) g.slot->events_in = g_explorer->count_events_in();
+}
+
+void note_events_at_end() {
+  if (g_explorer != nullptr && g.slot != nullptr) g.slot->events_in = g_explorer->count_events_in();
+}
 
 bool reached(std::string_view mark) {
   if (g.narrating) *g.call_text = "crashcut_reached(\"" + std::string(mark) + "\")";

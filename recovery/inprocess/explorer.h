@@ -23,8 +23,8 @@ class Explorer final : public persist::Chooser {
   void follow(WorkMode mode, const persist::Path& path);
   void sample(search::Strategy strategy, std::uint64_t round, std::uint64_t seed);
 
-  // The crash of what `recording` holds, on top of the crashes so far; a model on the disk that it leaves.
-  void add_crash(const fusefs::Recording& recording);
+  // The crash of what was recorded, on top of the crashes so far; a model on the disk and the memory that it leaves.
+  void add_crash(const Recorded& recorded);
   // Whether this recovery, which ended well, is to be crashed.
   bool wants_crash() const;
   bool has_written() const { return model_->recorder->recording().log.event_count() > 0; }
@@ -38,6 +38,10 @@ class Explorer final : public persist::Chooser {
   bool reached(std::string_view mark) { return crashes_.back().view->reached(mark); }
   std::uint32_t count_events_in() const;
   const std::vector<Crash>& crashes() const { return crashes_; }
+  // The persistent memory that this recovery finds; null without one.
+  pmem::CrashView* memory() { return crashes_.back().memory.get(); }
+  // A region that no execution before had.
+  void add_region(const pmem::Region& region, const std::string& name);
   std::unique_ptr<Model>& model() { return model_; }
   bool has_chosen() const { return has_chosen_; }
   void clear_chosen() { has_chosen_ = false; }
@@ -52,6 +56,7 @@ class Explorer final : public persist::Chooser {
   std::uint32_t defer_others(std::uint32_t count);
   std::uint32_t layer_of(const persist::Log& log) const;
   void leave_others(std::uint32_t from, std::uint32_t count) const;
+  void record_memory();
 
   RunRequest request_;
   persist::AnswerOrder order_;
@@ -62,6 +67,7 @@ class Explorer final : public persist::Chooser {
   std::optional<search::Sampler> sampler_;
   std::vector<Crash> crashes_;
   std::vector<std::unique_ptr<fusefs::Recorder>> recorders_;  // of the recoveries that crashed
+  std::vector<std::unique_ptr<pmem::Recorder>> memory_recorders_;
   std::unique_ptr<Model> model_;
   bool has_chosen_ = false;
 };

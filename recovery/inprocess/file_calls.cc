@@ -9,6 +9,7 @@
 #include "include/crashcut.h"
 #include "inject/arena.h"
 #include "recovery/inprocess/call.h"
+#include "recovery/inprocess/memory/memory.h"
 #include "recovery/inprocess/models.h"
 #include "recovery/inprocess/runtime.h"
 #include "recovery/inprocess/user_memory.h"
@@ -40,7 +41,9 @@ long own_call(Call& call) {
     case CRASHCUT_OP_BARRIER:
       if (g_phase != Phase::kExecuting) return -EINVAL;
       g.model->recorder->begin_op("crashcut_barrier()");
+      if (g.model->memory != nullptr) g.model->memory->begin_durable();
       g.model->filesystem->make_durable();
+      if (g.model->memory != nullptr) g.model->memory->end_durable();
       return 0;
     case CRASHCUT_OP_MARK: {
       // A recovery's marks are nobody's to read.
@@ -58,6 +61,12 @@ long own_call(Call& call) {
         user_error(
             "main() called crashcut_assume(), which belongs in crashcut_recover(): it says which recoveries count");
       finish_recovery(Outcome::kAssumedAway, 0);
+    case CRASHCUT_OP_PMEM:
+      if (g.header->has_memory == 0) {
+        user_error("the program uses persistent memory (crashcut_pmem): that is for crashcut pmem");
+      }
+      return open_region({reinterpret_cast<const char*>(call.a[1]), static_cast<std::size_t>(call.a[2])},
+                         static_cast<std::uint64_t>(call.a[3]));
     default:
       return -ENOSYS;
   }
@@ -166,7 +175,9 @@ long model_call(const CallEntry& entry, Call& call) {
   in_model([&] {
     g.model->is_changed = false;
     end_loans();
+    begin_call_after_fences();
     result = entry.function(call);
+    end_call_after_fences();
     if (g.model->is_changed) refresh_mappings();
     if (g_phase == Phase::kRecovering) note_events_in();
     if (g.narrating && result != kForward) narrate_call(result);
@@ -175,10 +186,16 @@ long model_call(const CallEntry& entry, Call& call) {
 }
 
 long do_own_call(Call& call) {
-  if (g_phase == Phase::kConstructing) return 0;
+  if (g_phase == Phase::kConstructing) {
+    if (call.a[0] == CRASHCUT_OP_PMEM)
+      user_error("crashcut_pmem() before main(), in a static constructor: call it later");
+    return 0;
+  }
   long result = 0;
   in_model([&] {
+    begin_call_after_fences();
     result = own_call(call);
+    end_call_after_fences();
     if (g_phase == Phase::kRecovering) note_events_in();
     if (g.narrating) narrate_call(result);
   });

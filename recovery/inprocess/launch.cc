@@ -57,6 +57,7 @@ struct Launch {
   int directory;
   int stdin_fd, stdout_fd, stderr_fd;
   int threads_control, threads_names;
+  bool has_fixed_addresses;
   pid_t parent;
 };
 
@@ -84,7 +85,9 @@ constexpr int kUntraced = -1;
   if (launch.threads_control >= 0) {
     fcntl(launch.threads_control, F_SETFD, 0);
     fcntl(launch.threads_names, F_SETFD, 0);
-    personality(ADDR_NO_RANDOMIZE);  // addresses name objects
+  }
+  if (launch.has_fixed_addresses) {
+    personality(ADDR_NO_RANDOMIZE);
     if (!ask_to_be_traced()) [[maybe_unused]]
       const ssize_t told = write(error_fd, &kUntraced, sizeof kUntraced);
   }
@@ -114,6 +117,8 @@ tl::expected<Launched, Failure> launch(const Session::Setup& setup, int control_
   // programs.
   std::string channel = fmt::format("{}={:08},{:08}", inject::kControlVariable, control_fd, theirs.get());
   std::string working = fmt::format("PWD={}", kModelRoot);
+  // Addresses name objects of threads, and are among what is stored to persistent memory.
+  const bool has_fixed_addresses = setup.threads_control_fd >= 0 || setup.memory;
   Launch l{setup.program,
            {},
            {},
@@ -125,6 +130,7 @@ tl::expected<Launched, Failure> launch(const Session::Setup& setup, int control_
            setup.stderr_fd,
            setup.threads_control_fd,
            setup.threads_names_fd,
+           has_fixed_addresses,
            getpid()};
   l.argv.push_back(l.program.data());
   for (const std::string& a : setup.arguments) l.argv.push_back(const_cast<char*>(a.c_str()));
@@ -147,7 +153,7 @@ tl::expected<Launched, Failure> launch(const Session::Setup& setup, int control_
     for (std::string* e : {&bind_now, &bind_mark}) l.envp.push_back(e->data());
   }
   std::vector<std::string> padding;
-  if (setup.threads_control_fd >= 0) padding = stack_padding(l.program, l.argv, l.envp);
+  if (has_fixed_addresses) padding = stack_padding(l.program, l.argv, l.envp);
   for (std::string& e : padding) l.envp.push_back(e.data());
   l.envp.push_back(nullptr);
 
@@ -156,7 +162,7 @@ tl::expected<Launched, Failure> launch(const Session::Setup& setup, int control_
   if (pid == 0) become(l, error_out.get());
   error_out.reset();
   int error = 0;
-  bool is_traced = setup.threads_control_fd >= 0;
+  bool is_traced = has_fixed_addresses;
   bool is_told = read(error_in.get(), &error, sizeof error) == sizeof error;
   if (is_told && error == kUntraced) {
     is_traced = false;

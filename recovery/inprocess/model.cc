@@ -10,6 +10,7 @@
 #include "inject/arena.h"
 #include "inject/gate.h"
 #include "persist/hash.h"
+#include "recovery/inprocess/memory/memory.h"
 #include "recovery/inprocess/runtime.h"
 
 namespace crashcut::inprocess {
@@ -44,15 +45,26 @@ fusefs::Credentials credentials_of(long uid, long gid) {
   return who;
 }
 
-std::uint64_t fingerprint(const fusefs::Recording& recording) {
+// What an event of persistent memory did.
+template <class Add>
+void add_store(const pmem::Recording& memory, persist::EventId e, const Add& add) {
+  add(static_cast<std::uint64_t>(memory.events[e].kind));
+  add(memory.events[e].address);
+  for (const persist::Write& write : memory.log.writes(e)) add(memory.word_of_value(write.location, write.value).bytes);
+}
+
+std::uint64_t fingerprint(const Recorded& recorded) {
+  const fusefs::Recording& recording = *recorded.files;
   std::uint64_t hash = persist::kHashStart;
   const auto add = [&](std::uint64_t value) { hash = persist::mix(hash, value); };
   for (const std::string& op : recording.ops) hash = persist::mix_bytes(hash, op);
   const auto& log = recording.log;
   for (persist::EventId e = 0; e < log.event_count(); ++e) {
     for (const std::uint32_t part :
-         {log.op(e), log.epoch(e), log.cover(e), static_cast<std::uint32_t>(recording.event_kinds[e])})
+         {log.op(e), log.epoch(e), log.cover(e),
+          e < recording.event_kinds.size() ? static_cast<std::uint32_t>(recording.event_kinds[e]) : 0})
       add(part);
+    if (recorded.memory != nullptr && recorded.memory->is_own(e)) add_store(*recorded.memory, e, add);
     add(log.predecessors(e).size());
     for (const persist::EventId before : log.predecessors(e)) add(before);
   }
@@ -98,6 +110,10 @@ void start_execution_model() {
   prepare_filesystem(setup);
   model->filesystem = std::make_unique<fusefs::Filesystem>(std::move(setup));
   model->process = std::make_unique<fusefs::Process>(process_setup(*model->filesystem));
+  if (g.header->has_memory != 0) {
+    model->memory = std::make_unique<pmem::Recorder>(pmem::RecorderOptions{.model = g.header->memory}, nullptr,
+                                                     &model->recorder->recording());
+  }
   g.model = model;
   if (g.header->from_directory[0] != 0) {
     model->recorder->begin_op("the starting state");
@@ -106,16 +122,24 @@ void start_execution_model() {
   }
 }
 
+const Recorded* seal(Model& model) {
+  model.recorder->seal();
+  const pmem::Recording* memory = nullptr;
+  if (model.memory != nullptr) {
+    name_places(model.places, model.memory->recording().place_names);
+    memory = &model.memory->recording();
+  }
+  return make_recorded(model.recorder->recording(), memory, model.regions);
+}
+
 void publish_recording(int exit_code) {
-  fusefs::Recorder& recorder = *g.model->recorder;
-  recorder.seal();
-  const fusefs::Recording& recording = recorder.recording();
+  const Recorded* recorded = seal(*g.model);
   Header& header = *g.header;
-  header.op_count = recording.ops.size();
-  header.event_count = recording.log.event_count();
-  header.fingerprint = fingerprint(recording);
+  header.op_count = recorded->whole->ops.size();
+  header.event_count = recorded->whole->log.event_count();
+  header.fingerprint = fingerprint(*recorded);
   header.exit_code = exit_code;
-  header.recording_address = reinterpret_cast<std::uint64_t>(&recording);
+  header.recording_address = reinterpret_cast<std::uint64_t>(recorded);
   header.execution = ExecutionKind::kEnded;
 }
 

@@ -8,9 +8,7 @@
 namespace crashcut::inject {
 
 const Model* const kModels[] = {
-    &scheduler::runtime::kThreadModel,
-    &inprocess::kProcessModel,
-    &inprocess::kFileModel,
+    &scheduler::runtime::kThreadModel,  &inprocess::kMemoryModel, &inprocess::kProcessModel, &inprocess::kFileModel,
     &scheduler::runtime::kMachineModel,
 };
 const std::size_t kModelCount = std::size(kModels);

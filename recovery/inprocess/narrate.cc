@@ -84,17 +84,18 @@ void append_list(const char* name, const std::uint8_t* states, std::uint32_t cou
 }  // namespace
 
 void narrate_call(long result) {
-  if (!g.call_text->empty()) {
-    append(fmt::format("{{\"call\":{},\"layer\":{}}}\n", json(fmt::format("{} = {}", *g.call_text, result)),
-                       g.slot->layer));
-    g.call_text->clear();
-  }
+  narrate_text(g.call_text->empty() ? "" : fmt::format("{} = {}", *g.call_text, result));
+  g.call_text->clear();
+}
+
+void narrate_text(const std::string& text) {
+  if (!text.empty()) append(fmt::format("{{\"call\":{},\"layer\":{}}}\n", json(text), g.slot->layer));
   if (g_explorer == nullptr || !g_explorer->has_chosen()) return;
   note_cuts(g_explorer->crashes());
   g_explorer->clear_chosen();
 }
 
-void narrate_choice(std::uint32_t layer, const fusefs::Recording& recording, const persist::Choice& choice,
+void narrate_choice(std::uint32_t layer, const persist::Recording& recording, const persist::Choice& choice,
                     std::uint32_t taken) {
   std::string candidates;
   for (const persist::Candidate& c : choice.candidates) {
@@ -114,7 +115,7 @@ void note_cuts(const std::vector<Crash>& crashes) {
   };
   put(static_cast<std::uint32_t>(crashes.size()));
   for (const Crash& crash : crashes) {
-    const auto count = static_cast<std::uint32_t>(crash.recording->log.event_count());
+    const auto count = static_cast<std::uint32_t>(crash.recorded->whole->log.event_count());
     put(count);
     for (persist::EventId e = 0; e < count; ++e) {
       *at++ = std::byte{crash.cut->is_in(e) ? kIn : crash.cut->is_out(e) ? kOut : kOpen};
@@ -122,11 +123,12 @@ void note_cuts(const std::vector<Crash>& crashes) {
   }
 }
 
-void describe_recording(std::uint32_t layer, const fusefs::Recording& recording) {
+void describe_recording(std::uint32_t layer, const persist::Recording& recording) {
   // The first layer's lines have no "layer": they are what kDescribe gives.
   const std::string prefix = layer == 1 ? "{" : fmt::format("{{\"layer\":{},", layer);
-  for (std::size_t i = 0; i < recording.ops.size(); ++i) {
-    append(fmt::format("{}\"op\":{},\"text\":{}}}\n", prefix, i, json(recording.ops[i])));
+  const std::vector<std::string> ops = recording.operations();
+  for (std::size_t i = 0; i < ops.size(); ++i) {
+    append(fmt::format("{}\"op\":{},\"text\":{}}}\n", prefix, i, json(ops[i])));
   }
   const persist::Log& log = recording.log;
   // The moment in which blocks become free is nothing that a disk holds.
@@ -139,11 +141,13 @@ void describe_recording(std::uint32_t layer, const fusefs::Recording& recording)
     const persist::BarrierId last = log.barrier_of(e) != 0 ? epoch - 1 : epoch;
     const persist::EventId barrier = last == 0 ? persist::kNoEvent : log.barrier_event(last);
     if (barrier != persist::kNoEvent) after = fmt::format("{}", barrier);
-    for (persist::EventId p : log.predecessors(e)) {
-      if (p == barrier || !is_told(p)) continue;
+    const auto add = [&](persist::EventId p) {
+      if (p == barrier || !is_told(p)) return;
       if (!after.empty()) after += ',';
       after += fmt::format("{}", p);
-    }
+    };
+    for (persist::EventId p : log.predecessors(e)) add(p);
+    if (log.barrier_of(e) == 0) log.for_each_fence_below(e, add);
     append(fmt::format(
         "{}\"event\":{},\"op\":{},\"kind\":\"{}\",\"sync\":{},\"text\":{},\"after\":[{}],\"durable\":{}}}\n", prefix, e,
         log.op(e), recording.kind_of(e), recording.is_sync(e), json(recording.describe_event(e)), after,

@@ -27,13 +27,14 @@
 #include "inject/child.h"
 #include "inject/environment.h"
 #include "persist/choices.h"
+#include "pmem/model.h"
 #include "recovery/result/failure.h"
 #include "recovery/result/path.h"
 
 namespace crashcut::inprocess {
 
 inline constexpr std::uint64_t kMagic = 0x637261736863757a;
-inline constexpr std::uint32_t kVersion = 5;
+inline constexpr std::uint32_t kVersion = 6;
 using inject::kModelRoot;
 
 inline constexpr std::size_t kTextMost = 4096;
@@ -82,12 +83,17 @@ enum class FreshImages : std::uint32_t {
   kForked,
 };
 
+// How modules of the program were instrumented (inject/instrument/abi.h).
+enum Instrumentation : std::uint32_t { kInstrumentedEarly = 1, kInstrumentedLate = 2 };
+
 struct Header {
   std::uint64_t magic;
   std::uint32_t version;
 
   // Parameters, set by crashcut before the start.
   fusefs::ModelOptions model;
+  std::uint32_t has_memory;  // there is persistent memory: crashcut_pmem()
+  pmem::MemoryModel memory;
   std::uint32_t depth;  // crashes in a row, at least 1
   std::uint32_t jobs;   // recoveries at a time, at least 1
   std::uint64_t seed;   // of the order in which answers are tried (persist::AnswerOrder)
@@ -109,6 +115,8 @@ struct Header {
   std::uint64_t recording_address;  // in the program's memory; for the runtime
   std::int32_t threads_pid;         // the process that runs main(), if threads are scheduled
   std::uint32_t has_recover;        // there may be no crashcut_recover() then
+  std::uint32_t instrumentation;    // Instrumentation bits, of all modules
+  std::uint32_t region_count;       // of persistent memory, in main()
   std::uint32_t is_observing;       // what recoveries look at is noted
   std::atomic<std::uint64_t> observed_count;
   std::uint64_t digest_bytes;  // 0: there is none, or it is too long

@@ -19,7 +19,11 @@
 #include "inject/end.h"
 #include "inject/model.h"
 #include "persist/cut.h"
+#include "pmem/crash_view.h"
+#include "pmem/recorder.h"
+#include "recovery/inprocess/memory/places.h"
 #include "recovery/inprocess/protocol.h"
+#include "recovery/inprocess/recorded.h"
 
 namespace crashcut::inprocess {
 
@@ -42,9 +46,12 @@ struct FileMapping {
   fusefs::Process::MappedRead read;
 };
 
-// The filesystem that the program in this process sees. Lives in the active arena.
+// The filesystem and the persistent memory that the program in this process sees. Lives in the active arena.
 struct Model {
   std::unique_ptr<fusefs::Recorder> recorder;  // none: what it writes will not be crashed
+  std::unique_ptr<pmem::Recorder> memory;      // likewise; none without persistent memory. Shares the log of `recorder`
+  Places places;                               // of what `memory` records
+  std::vector<NamedRegion> regions;            // of persistent memory
   std::unique_ptr<fusefs::Filesystem> filesystem;
   std::unique_ptr<fusefs::Process> process;
   std::map<int, std::string> names;  // of descriptors, as they were opened, for the report
@@ -54,9 +61,10 @@ struct Model {
 
 // One crash that this recovery looks back on.
 struct Crash {
-  const fusefs::Recording* recording;
+  const Recorded* recorded;
   std::unique_ptr<persist::Cut> cut;
   std::unique_ptr<fusefs::CrashView> view;
+  std::unique_ptr<pmem::CrashView> memory;  // none without persistent memory
 };
 
 inline constexpr int kFdsMost = 65536;
@@ -70,9 +78,14 @@ struct Runtime {
   int placeholder = -1;  // what a modelled descriptor is to the kernel
   int pid = 0;
   void (*recover)() = nullptr;
+  // If there is no recover(): main() runs again.
+  inject::Main main = nullptr;
+  int argc = 0;
+  char** argv = nullptr;
+  char** envp = nullptr;
   std::atomic<std::uint32_t> lock{0};
   std::atomic<int> threads{1};
-  const fusefs::Recording* recording = nullptr;  // of main(), sealed
+  const Recorded* recorded = nullptr;  // of main(), sealed
   std::atomic<std::uint64_t> modelled_fds[kFdsMost / 64] = {};
   std::atomic<std::uint64_t> mapped_begin = UINT64_MAX, mapped_end = 0;  // Model::mappings lie between
   // Recovery: which of its descriptors are its stdout (1) or stderr (2). Small numbers only.
@@ -111,6 +124,8 @@ void refresh_mappings();
 
 // --- model.cc
 void start_execution_model();
+// Ends the recording of what the program of this model did. The model stays where it is.
+const Recorded* seal(Model& model);
 // Ends the recording of main() and publishes it.
 void publish_recording(int exit_code);
 // The same, and ends the process.
@@ -187,7 +202,10 @@ void begin_recovery(RunRequest request);
 // The recovery's own output.
 void capture_output(int stream, const void* bytes, std::size_t count);
 // Whenever the cut may have changed: how much of it is certain, should the recovery die before it comes back.
+// With persistent memory, counting them costs as much as there are events: see note_events_at_end().
 void note_events_in();
+// The recovery is about to fail: the same, whatever it costs.
+void note_events_at_end();
 // Whether the mark was reached; decides it.
 bool reached(std::string_view mark);
 // --- server.cc: explores what work.h holds; ends the process
@@ -209,11 +227,12 @@ Outcome explore_next_layer();
 
 // --- narrate.cc: single runs and descriptions as JSON lines
 void narrate_call(long result);
-void narrate_choice(std::uint32_t layer, const fusefs::Recording& recording, const persist::Choice& choice,
+void narrate_text(const std::string& text);
+void narrate_choice(std::uint32_t layer, const persist::Recording& recording, const persist::Choice& choice,
                     std::uint32_t taken);
 // What the cuts hold now, for the coordinator, which reads it after this process has died.
 void note_cuts(const std::vector<Crash>& crashes);
-void describe_recording(std::uint32_t layer, const fusefs::Recording& recording);
+void describe_recording(std::uint32_t layer, const persist::Recording& recording);
 // In C, after a single run: the last lines. Allocates nothing.
 void finish_trace();
 

@@ -123,6 +123,8 @@ tl::expected<void, Failure> Session::Impl::make_control() {
   h.magic = kMagic;
   h.version = kVersion;
   h.model = setup.model;
+  h.has_memory = setup.memory ? 1 : 0;
+  h.memory = setup.memory.value_or(pmem::MemoryModel{});
   h.depth = std::max(setup.depth, 1u);
   h.jobs = std::clamp(setup.jobs, 1u, kJobsMost);
   h.seed = setup.seed;
@@ -304,8 +306,8 @@ tl::expected<std::unique_ptr<Session>, Failure> Session::start(const Setup& setu
 
 void Session::read_execution() {
   const Header& h = impl_->header();
-  impl_->execution = {h.execution, h.exit_code,   h.signal,      h.execution_text, h.execution_blame,
-                      h.op_count,  h.event_count, h.fingerprint, h.threads_begun};
+  impl_->execution = {h.execution,   h.exit_code,   h.signal,        h.execution_text,  h.execution_blame, h.op_count,
+                      h.event_count, h.fingerprint, h.threads_begun, h.instrumentation, h.region_count};
 }
 
 bool Session::has_recover() const { return impl_->header().has_recover != 0; }

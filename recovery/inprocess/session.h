@@ -39,7 +39,9 @@ struct Execution {
   std::uint64_t op_count = 0;
   std::uint64_t event_count = 0;
   std::uint64_t fingerprint = 0;
-  std::uint32_t threads_begun = 0;  // beside the first
+  std::uint32_t threads_begun = 0;    // beside the first
+  std::uint32_t instrumentation = 0;  // Instrumentation bits
+  std::uint32_t region_count = 0;     // of persistent memory
 };
 
 struct Recovery {
@@ -76,6 +78,7 @@ class Session {
     std::vector<std::string> arguments;  // argv[1] on
     std::string runtime;                 // path of libcrashcut_runtime.so
     fusefs::ModelOptions model;
+    std::optional<pmem::MemoryModel> memory;  // there is persistent memory
     std::string from_directory;
     std::uint32_t depth = 1;
     std::uint32_t jobs = 1;

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "recovery/source_lines.h"
 #include "recovery/threads/check.h"
-#include "recovery/threads/source_lines.h"
 #include "recovery/threads/symbols.h"
 
 namespace crashcut::recovery {

@@ -1,4 +1,4 @@
-#include "recovery/threads/source_lines.h"
+#include "recovery/source_lines.h"
 
 #include <fmt/format.h>
 

@@ -1,0 +1,56 @@
+// crashcut pmem: every recovery of one program that keeps its data in persistent memory.
+#include <fmt/format.h>
+
+#include "cli/commands.h"
+#include "cli/program_command.h"
+
+namespace crashcut::cli {
+namespace {
+
+// As typed.
+struct MemoryOptions {
+  std::string persistency = "px86";
+  unsigned atomic_bytes = 8;
+  bool is_whole = false;
+};
+
+void add_memory_options(CLI::App& command, MemoryOptions& options) {
+  command
+      .add_option(
+          "--persistency", options.persistency,
+          "when a store is durable: px86 (a flush and a fence; default), eadr (when it is seen), strict (the same, "
+          "non-temporal stores too)")
+      ->type_name("px86|eadr|strict")
+      ->check(CLI::IsMember({"px86", "eadr", "strict"}));
+  command
+      .add_option("--atomic", options.atomic_bytes, "how wide an aligned store may be that no crash tears (default: 8)")
+      ->type_name("8|16|64")
+      ->check(CLI::IsMember({8u, 16u, 64u}));
+  command.add_flag("--no-tearing", options.is_whole,
+                   "what one store or copy writes to one cache line is whole or absent");
+}
+
+}  // namespace
+
+void add_pmem_command(CLI::App& app, int& exit_code) {
+  auto options = std::make_shared<MemoryOptions>();
+  add_program_command(
+      app, exit_code,
+      {.name = "pmem",
+       .description = "the same for a program that keeps its data in persistent memory",
+       .footer =
+           "prog is an executable that was compiled by crashcut cc --pmem or crashcut cxx --pmem, or C or C++ source,\n"
+           "which is compiled so first. Its persistent memory is what crashcut_pmem() of crashcut.h returns. After "
+           "the\n"
+           "crash crashcut_recover() runs; without one, main() again. Files are on the modelled disk.\n\n"
+           "Example: crashcut pmem --outcomes tree.cpp 100\n\n",
+       .add_options = [options](CLI::App& command) { add_memory_options(command, *options); },
+       .complete = [options](recovery::Plan& plan) -> tl::expected<void, result::Failure> {
+         plan.memory = pmem::MemoryModel{.persistency = *pmem::parse_persistency(options->persistency),
+                                         .atomic_bytes = options->atomic_bytes,
+                                         .has_tearing = !options->is_whole};
+         return {};
+       }});
+}
+
+}  // namespace crashcut::cli

@@ -1,0 +1,145 @@
+// What instrumented code calls (inject/instrument/abi.h), inside the library. The work is done in accesses.cc.
+#include "inject/instrument/abi.h"
+
+#include <errno.h>
+#include <fmt/format.h>
+
+#include <cstring>
+
+#include "recovery/inprocess/memory/accesses.h"
+#include "recovery/inprocess/memory/memory.h"
+#include "recovery/inprocess/runtime.h"
+
+#define CRASHCUT_EXPORT extern "C" __attribute__((visibility("default")))
+#define CRASHCUT_CODE __builtin_return_address(0)
+
+using crashcut::inprocess::is_in_window;
+
+namespace {
+
+// For strings.inc too, which reads ordinary memory byte by byte.
+struct Memory : crashcut::inprocess::Memory {
+  using Base = crashcut::inprocess::Memory;
+#define CRASHCUT_WIDTH(bytes, type)                                   \
+  static type load##bytes(const void* at, const void* code) {         \
+    if (is_in_window(at)) return Base::load##bytes(at, code);         \
+    type value;                                                       \
+    std::memcpy(&value, at, bytes);                                   \
+    return value;                                                     \
+  }                                                                   \
+  static void store##bytes(void* at, type value, const void* code) {  \
+    if (is_in_window(at)) return Base::store##bytes(at, value, code); \
+    std::memcpy(at, &value, bytes);                                   \
+  }
+  CRASHCUT_WIDTH(1, std::uint8_t)
+  CRASHCUT_WIDTH(2, std::uint16_t)
+  CRASHCUT_WIDTH(4, std::uint32_t)
+  CRASHCUT_WIDTH(8, std::uint64_t)
+#undef CRASHCUT_WIDTH
+};
+
+}  // namespace
+
+#include "inject/instrument/libraries.inc"
+
+#define CRASHCUT_WIDTH(bytes, type)                                                                              \
+  CRASHCUT_EXPORT type __crashcut_load##bytes(const void* at) { return Memory::load##bytes(at, CRASHCUT_CODE); } \
+  CRASHCUT_EXPORT void __crashcut_store##bytes(void* at, type value) { Memory::store##bytes(at, value, CRASHCUT_CODE); }
+CRASHCUT_WIDTH(1, std::uint8_t)
+CRASHCUT_WIDTH(2, std::uint16_t)
+CRASHCUT_WIDTH(4, std::uint32_t)
+CRASHCUT_WIDTH(8, std::uint64_t)
+#undef CRASHCUT_WIDTH
+
+CRASHCUT_EXPORT void __crashcut_module(std::uint32_t abi, const char* when) {
+  using namespace crashcut::inprocess;
+  if (g.header == nullptr || g.header->has_memory == 0) return;
+  if (abi != CRASHCUT_INSTRUMENT_ABI) {
+    user_error(
+        fmt::format("the program was instrumented by another version of crashcut (interface {}, here it is {}): "
+                    "compile it again",
+                    abi, CRASHCUT_INSTRUMENT_ABI));
+  }
+  g.header->instrumentation |= std::strcmp(when, "late") == 0 ? kInstrumentedLate : kInstrumentedEarly;
+}
+
+CRASHCUT_EXPORT void __crashcut_load(const void* at, void* to, std::size_t bytes) {
+  Memory::load(at, to, bytes, CRASHCUT_CODE);
+}
+CRASHCUT_EXPORT void __crashcut_store(void* at, const void* from, std::size_t bytes) {
+  Memory::store(at, from, bytes, CRASHCUT_CODE);
+}
+CRASHCUT_EXPORT void __crashcut_store_lanes(void* at, const void* from, std::size_t lane_bytes, std::uint64_t lanes) {
+  Memory::store_lanes(at, from, lane_bytes, lanes, CRASHCUT_CODE);
+}
+CRASHCUT_EXPORT void __crashcut_load_lanes(const void* at, void* to, std::size_t lane_bytes, std::uint64_t lanes) {
+  Memory::load_lanes(at, to, lane_bytes, lanes, CRASHCUT_CODE);
+}
+CRASHCUT_EXPORT void __crashcut_atomic_load(const void* at, void* to, std::size_t bytes, int order) {
+  Memory::atomic_load(at, to, bytes, order, CRASHCUT_CODE);
+}
+CRASHCUT_EXPORT void __crashcut_atomic_store(void* at, const void* from, std::size_t bytes, int order) {
+  Memory::atomic_store(at, from, bytes, order, CRASHCUT_CODE);
+}
+CRASHCUT_EXPORT void __crashcut_rmw(int operation, void* at, const void* operand, void* old, std::size_t bytes,
+                                    int order) {
+  Memory::rmw(operation, at, operand, old, bytes, order, CRASHCUT_CODE);
+}
+CRASHCUT_EXPORT int __crashcut_cmpxchg(void* at, void* expected, const void* desired, std::size_t bytes, int order,
+                                       int failure_order) {
+  return Memory::cmpxchg(at, expected, desired, bytes, order, failure_order, CRASHCUT_CODE);
+}
+CRASHCUT_EXPORT void __crashcut_store_nt(void* at, const void* from, std::size_t bytes, int is_whole) {
+  Memory::store_nt(at, from, bytes, is_whole, CRASHCUT_CODE);
+}
+CRASHCUT_EXPORT void* __crashcut_memcpy(void* to, const void* from, std::size_t bytes) {
+  Memory::memmove(to, from, bytes, CRASHCUT_CODE);
+  return to;
+}
+CRASHCUT_EXPORT void* __crashcut_memmove(void* to, const void* from, std::size_t bytes) {
+  Memory::memmove(to, from, bytes, CRASHCUT_CODE);
+  return to;
+}
+CRASHCUT_EXPORT void* __crashcut_memset(void* to, int value, std::size_t bytes) {
+  Memory::memset(to, value, bytes, CRASHCUT_CODE);
+  return to;
+}
+CRASHCUT_EXPORT void __crashcut_clflush(const void* at) { Memory::clflush(at, CRASHCUT_CODE); }
+CRASHCUT_EXPORT void __crashcut_clflushopt(const void* at) { Memory::clwb(at, CRASHCUT_CODE); }
+CRASHCUT_EXPORT void __crashcut_clwb(const void* at) { Memory::clwb(at, CRASHCUT_CODE); }
+CRASHCUT_EXPORT void __crashcut_sfence(void) { Memory::sfence(CRASHCUT_CODE); }
+CRASHCUT_EXPORT void __crashcut_mfence(void) { Memory::mfence(CRASHCUT_CODE); }
+
+// ---- libpmem's mappings: a region that has the file's path for a name. There is no file: what else the program does
+// with the path is about a file of the modelled disk.
+
+CRASHCUT_EXPORT void* __crashcut_pmem_map_file(const char* path, std::size_t bytes, int flags, mode_t,
+                                               std::size_t* mapped_bytes, int* is_pmem) {
+  using namespace crashcut::inprocess;
+  enum { kCreate = 1, kExclusive = 2, kTemporary = 8 };
+  if (g.header == nullptr || g.header->has_memory == 0) {
+    errno = ENOTSUP;
+    return nullptr;
+  }
+  if ((flags & kTemporary) != 0) unsupported("pmem_map_file(PMEM_FILE_TMPFILE)");
+  long at = 0;
+  std::uint64_t size = bytes;
+  in_model([&] {
+    const std::uint64_t known = region_bytes(path);
+    if ((flags & kCreate) == 0) size = known;
+    at = size == 0 ? -ENOENT : known != 0 && (flags & kExclusive) != 0 ? -EEXIST : open_region(path, size);
+  });
+  if (at < 0) {
+    errno = static_cast<int>(-at);
+    return nullptr;
+  }
+  if (mapped_bytes != nullptr) *mapped_bytes = size;
+  if (is_pmem != nullptr) *is_pmem = 1;
+  return reinterpret_cast<void*>(at);
+}
+CRASHCUT_EXPORT int __crashcut_pmem_unmap(void*, std::size_t) { return 0; }
+CRASHCUT_EXPORT int __crashcut_pmem_is_pmem(const void* at, std::size_t) { return is_in_window(at) ? 1 : 0; }
+CRASHCUT_EXPORT int __crashcut_pmem_msync(const void* at, std::size_t bytes) {
+  __crashcut_pmem_persist(at, bytes);
+  return 0;
+}

@@ -1,0 +1,62 @@
+// Persistent memory inside the program: where its regions are, and how accesses to them reach the model.
+//
+// Regions lie in one window of addresses that nothing else uses, the same in every process. The program cannot touch
+// the
+//   window: instrumented code calls the functions of inject/instrument/abi.h, which ask the model (abi.cc); what a
+//   system call passes is copied to and fro (calls.cc); any other access faults, and the run ends with a sentence that
+//   names the library. So no access is missed. The bytes are the model's: those that main() stored are in its
+//   recording, those that a recovery finds are in its view of the crash.
+// main() is recorded. A recovery loads from pmem::CrashView, which decides what survived. Its stores overwrite the
+// view,
+//   or are recorded on top of it where they may be crashed too.
+// A region is there, all zero, before anything happens: making it is no event. Its address depends on its name and on
+// the
+//   regions that were made before it.
+// Does not model: threads. A program that has regions and starts a thread is refused.
+// Threads: the model's lock.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "pmem/line_table.h"
+#include "recovery/inprocess/memory/places.h"
+
+namespace crashcut::inprocess {
+
+// Neither the kernel nor a sanitizer puts anything here.
+inline constexpr std::uint64_t kWindowBegin = 0x2000'0000'0000;
+inline constexpr std::uint64_t kWindowBytes = std::uint64_t{1} << 40;
+
+inline bool is_in_window(std::uint64_t address) { return address - kWindowBegin < kWindowBytes; }
+inline bool is_in_window(const void* at) { return is_in_window(reinterpret_cast<std::uint64_t>(at)); }
+
+// --- regions.cc
+// Reserves the window, if the run is about persistent memory.
+void start_memory();
+// crashcut_pmem(): the address of the region, which is made if there is none of this name. Call in the model.
+long open_region(std::string_view name, std::uint64_t bytes);
+bool has_regions();
+// As it was asked for; 0: there is no such region.
+std::uint64_t region_bytes(std::string_view name);
+// Whether all of the bytes are in one region.
+bool is_in_region(std::uint64_t address, std::size_t bytes);
+// "pool+0x40"
+std::string describe_address(std::uint64_t address);
+// The texts of the places of a recording: "{/path/of/file+0x1234}", which the command turns into source lines.
+void name_places(const Places& places, std::vector<std::string>& names);
+std::string name_place(std::uint64_t code);
+
+// --- accesses.cc: the program's accesses, as the model does them. The bytes are in regions. Call in the model.
+void load_memory(std::uint64_t address, std::span<std::byte> out, const void* code);
+void copy_to_memory(std::uint64_t address, std::span<const std::byte> bytes, const void* code);
+
+// A system call begins, or ends: what it records comes after the fences of the program.
+void begin_call_after_fences();
+void end_call_after_fences();
+
+}  // namespace crashcut::inprocess

@@ -1,0 +1,158 @@
+// The window, its regions, and code that touches them without instrumentation.
+#include <dlfcn.h>
+#include <fmt/format.h>
+#include <link.h>
+#include <sys/mman.h>
+#include <ucontext.h>
+
+#include <algorithm>
+
+#include "recovery/inprocess/explorer.h"
+#include "recovery/inprocess/memory/memory.h"
+#include "recovery/inprocess/models.h"
+#include "recovery/inprocess/runtime.h"
+
+namespace crashcut::inprocess {
+
+namespace {
+
+// Between regions, so that an overrun is no access to the next one.
+constexpr std::uint64_t kGapBytes = std::uint64_t{2} << 20;
+
+constinit pmem::Region g_last{0, 0};  // the region that was used last
+
+std::vector<NamedRegion>& regions() { return g.model->regions; }
+
+NamedRegion& make_region(std::string_view name, std::uint64_t bytes) {
+  const auto& all = regions();
+  const std::uint64_t begin =
+      all.empty() ? kWindowBegin
+                  : (all.back().region.begin + all.back().region.bytes + 2 * kGapBytes - 1) / kGapBytes * kGapBytes;
+  const pmem::Region region{begin, (bytes + pmem::kLineBytes - 1) / pmem::kLineBytes * pmem::kLineBytes};
+  if (region.bytes > kWindowBegin + kWindowBytes - begin) {
+    user_error(fmt::format("crashcut_pmem(\"{}\", {}): there is no room for so much persistent memory", name, bytes));
+  }
+  regions().push_back({region, std::string(name), bytes});
+  if (g_phase == Phase::kExecuting) {
+    g.model->memory->add_region(region, std::string(name));
+    g.header->region_count = static_cast<std::uint32_t>(regions().size());
+  } else {
+    g_explorer->add_region(region, std::string(name));
+  }
+  return regions().back();
+}
+
+const NamedRegion* find_region(std::uint64_t address) {
+  if (g.model == nullptr) return nullptr;
+  for (const NamedRegion& r : regions()) {
+    if (address - r.region.begin < r.region.bytes) return &r;
+  }
+  return nullptr;
+}
+
+std::string_view last_part(std::string_view path) { return path.substr(path.rfind('/') + 1); }
+
+// Uninstrumented code touched a region, or a system call was given an address that is not followed.
+bool explain_fault(const siginfo_t& info, void* ucontext) {
+  const auto address = reinterpret_cast<std::uint64_t>(info.si_addr);
+  if (info.si_code > 0 && g_phase == Phase::kRecovering && !inject::t_is_own_code) note_events_at_end();
+  if (info.si_code <= 0 || !is_in_window(address) || find_region(address) == nullptr) return false;
+  const std::string what = describe_address(address);
+  const auto code = static_cast<std::uint64_t>(static_cast<ucontext_t*>(ucontext)->uc_mcontext.gregs[REG_RIP]);
+  Dl_info own{}, found{};
+  dladdr(reinterpret_cast<void*>(explain_fault), &own);
+  const bool is_known = dladdr(reinterpret_cast<void*>(code), &found) != 0 && found.dli_fname != nullptr;
+  if (inject::t_is_own_code || (is_known && found.dli_fbase == own.dli_fbase)) {
+    user_error(
+        fmt::format("a system call got the address of persistent memory ({}), which crashcut follows in read() and "
+                    "write() only: copy the data to ordinary memory first",
+                    what));
+  }
+  const std::string_view file = is_known ? last_part(found.dli_fname) : "code of no file";
+  const std::string function = is_known && found.dli_sname != nullptr ? fmt::format(" ({})", found.dli_sname) : "";
+  const char* phase = g_phase == Phase::kRecovering ? "after the crash" : "in main()";
+  user_error(
+      fmt::format("{}{} touched persistent memory ({}) {} without instrumentation, so crashcut cannot know what it "
+                  "does: compile it with "
+                  "crashcut cc or crashcut cxx, or copy the data to ordinary memory first",
+                  file, function, what, phase));
+}
+
+}  // namespace
+
+void start_memory() {
+  if (g.header->has_memory == 0) return;
+  const long at = kernel(SYS_mmap, kWindowBegin, kWindowBytes, PROT_NONE,
+                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+  if (at != static_cast<long>(kWindowBegin)) tool_error("the addresses of persistent memory are not free");
+}
+
+bool has_regions() { return g.model != nullptr && !regions().empty(); }
+
+bool is_in_region(std::uint64_t address, std::size_t bytes) {
+  if (address - g_last.begin >= g_last.bytes) [[unlikely]] {
+    const NamedRegion* found = find_region(address);
+    if (found == nullptr) return false;
+    g_last = found->region;
+  }
+  return bytes <= g_last.begin + g_last.bytes - address;
+}
+
+std::uint64_t region_bytes(std::string_view name) {
+  for (const NamedRegion& r : regions()) {
+    if (r.name == name) return r.asked_bytes;
+  }
+  return 0;
+}
+
+std::string describe_address(std::uint64_t address) {
+  const NamedRegion* found = find_region(address);
+  return found == nullptr ? fmt::format("{:#x}", address)
+                          : fmt::format("{}+{:#x}", found->name, address - found->region.begin);
+}
+
+long open_region(std::string_view name, std::uint64_t bytes) {
+  if (bytes == 0) user_error(fmt::format("crashcut_pmem(\"{}\", 0): a region has at least one byte", name));
+  if (g.header->instrumentation == 0) {
+    user_error(
+        "the program asked for persistent memory (crashcut_pmem), but no part of it is instrumented: compile it with "
+        "crashcut cc --pmem or crashcut cxx --pmem");
+  }
+  for (const NamedRegion& r : regions()) {
+    if (r.name != name) continue;
+    if (r.asked_bytes != bytes) {
+      user_error(
+          fmt::format("crashcut_pmem(\"{}\", {}): this region has {} bytes. A region has one size, before and "
+                      "after a crash",
+                      name, bytes, r.asked_bytes));
+    }
+    return static_cast<long>(r.region.begin);
+  }
+  return static_cast<long>(make_region(name, bytes).region.begin);
+}
+
+std::string name_place(std::uint64_t code) {
+  Dl_info found{};
+  link_map* map = nullptr;
+  void* at = reinterpret_cast<void*>(code);
+  if (dladdr1(at, &found, reinterpret_cast<void**>(&map), RTLD_DL_LINKMAP) == 0 || map == nullptr) {
+    return fmt::format("{{+{:#x}}}", code);
+  }
+  // The address that a call returns to may be on the next line.
+  return fmt::format("{{{}+{:#x}}}", found.dli_fname, code - 1 - map->l_addr);
+}
+
+void name_places(const Places& places, std::vector<std::string>& names) {
+  for (std::size_t i = names.size(); i < places.addresses().size(); ++i) {
+    names.push_back(i == 0 ? "" : name_place(places.addresses()[i]));
+  }
+}
+
+const inject::Model kMemoryModel{
+    .name = "memory",
+    .is_active = [] { return g.header != nullptr && g.header->has_memory != 0; },
+    .do_call = do_memory_call,
+    .do_fault = explain_fault,
+};
+
+}  // namespace crashcut::inprocess
