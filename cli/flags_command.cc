@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "cli/commands.h"
+#include "cli/compiler.h"
 #include "cli/instrumentation.h"
 #include "cli/thread_commands.h"
 
@@ -11,13 +12,24 @@ void add_flags_command(CLI::App& app, int& exit_code) {
   auto compiler = std::make_shared<std::string>("cc");
   CLI::App* command =
       app.add_subcommand("flags", "print the compiler's flags for a program whose variables crashcut threads sees");
+  struct Pmem {
+    bool is_asked = false;
+    Instrumentation instrumentation;
+  };
+  auto pmem = std::make_shared<Pmem>();
+  command->add_flag("--pmem", pmem->is_asked, "for crashcut pmem instead; the compiler is clang 14 (see crashcut cc)");
+  command->add_flag("--late", pmem->instrumentation.is_late, "with --pmem: instrument after optimisation");
+  command
+      ->add_option("--allow-asm", pmem->instrumentation.allowed_assembly,
+                   "with --pmem: leave assembly that contains TEXT as it is, unseen")
+      ->type_name("TEXT");
   command->add_option("compiler", *compiler, "the compiler's command: gcc, g++, clang or clang++ (default: cc)")
       ->type_name("COMPILER");
   command->footer(
       "For compiling and for linking. The program also runs without crashcut.\n\n"
       "Example: g++ $(crashcut flags g++) -o counter counter.cc && crashcut threads ./counter");
-  command->callback([compiler, &exit_code] {
-    const auto flags = instrumentation_flags(*compiler);
+  command->callback([compiler, pmem, &exit_code] {
+    const auto flags = pmem->is_asked ? pmem_flags(*compiler, pmem->instrumentation) : instrumentation_flags(*compiler);
     if (flags) fmt::print("{}\n", fmt::join(*flags, " "));
     exit_code = flags ? 0 : report_failure(flags.error());
   });

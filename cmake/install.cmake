@@ -25,5 +25,5 @@ install(FILES recovery/crash_test.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/cras
 configure_package_config_file(cmake/crashcut-config.cmake.in ${CMAKE_BINARY_DIR}/crashcut-config.cmake
   INSTALL_DESTINATION ${home}/cmake)
 write_basic_package_version_file(${CMAKE_BINARY_DIR}/crashcut-config-version.cmake COMPATIBILITY ExactVersion)
-install(FILES ${CMAKE_BINARY_DIR}/crashcut-config.cmake ${CMAKE_BINARY_DIR}/crashcut-config-version.cmake
+install(FILES cmake/crashcut-pmem.cmake ${CMAKE_BINARY_DIR}/crashcut-config.cmake ${CMAKE_BINARY_DIR}/crashcut-config-version.cmake
   DESTINATION ${home}/cmake)

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <sys/mman.h>
 
+#include <cstring>
 #include <new>
 
 #include "inject/end.h"
@@ -116,6 +117,54 @@ void limit_arenas(std::size_t bytes_most) {
   g_bytes_most = bytes_most;
   g_shared.set_bytes_most(bytes_most);
   g_private.set_bytes_most(bytes_most);
+}
+
+namespace {
+
+constexpr std::size_t kPageBytes = 4096;
+constexpr std::size_t kRunBytesMost = std::size_t{8} << 20;
+constinit char* g_shared_memory = nullptr;  // of the shared arena, while that records privately
+
+bool is_zero(const char* page) {
+  const auto* words = reinterpret_cast<const std::uint64_t*>(page);
+  std::uint64_t any = 0;
+  for (std::size_t i = 0; i < kPageBytes / sizeof *words; ++i) any |= words[i];
+  return any == 0;
+}
+
+void publish_run(const char* from, std::size_t bytes) {
+  char* to = g_shared_memory + (from - g_shared.begin());
+  kernel(SYS_madvise, to, bytes, MADV_POPULATE_WRITE);  // an older kernel has none: the copy faults
+  std::memcpy(to, from, bytes);
+}
+
+}  // namespace
+
+void record_privately() {
+  std::byte* elsewhere = map(nullptr, kRangeBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+  if (elsewhere == nullptr) return;
+  const long moved =
+      kernel(SYS_mremap, g_shared.begin(), kRangeBytes, kRangeBytes, MREMAP_MAYMOVE | MREMAP_FIXED, elsewhere);
+  if (moved != reinterpret_cast<long>(elsewhere)) return;
+  g_shared_memory = reinterpret_cast<char*>(elsewhere);
+  if (map(g_shared.begin(), kRangeBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1) ==
+      nullptr)
+    tool_error("cannot map memory for the models");
+  kernel(SYS_madvise, g_shared.begin(), kRangeBytes, MADV_HUGEPAGE);
+  std::memcpy(g_shared.begin(), g_shared_memory, g_shared.used_bytes());
+  g_shared.set_advice(MADV_DONTNEED);
+}
+
+// Pages that hold nothing are left out: large blocks that were released are holes.
+void publish_arena() {
+  if (g_shared_memory == nullptr) return;
+  const char* const end = g_shared.begin() + (g_shared.used_bytes() + kPageBytes - 1) / kPageBytes * kPageBytes;
+  for (const char* at = g_shared.begin(); at < end;) {
+    const char* run = at;
+    while (run < end && run < at + kRunBytesMost && !is_zero(run)) run += kPageBytes;
+    if (run > at) publish_run(at, static_cast<std::size_t>(run - at));
+    at = run < end && is_zero(run) ? run + kPageBytes : run;
+  }
 }
 
 Arena& private_arena() { return g_private; }

@@ -36,6 +36,7 @@ class Arena {
   void set_range(void* begin, std::size_t range_bytes, std::size_t bytes_most, int advice);
   // Before anything is allocated.
   void set_bytes_most(std::size_t bytes_most) { left_ = bytes_most; }
+  void set_advice(int advice) { advice_ = advice; }
   // Null when nothing is left.
   void* allocate(std::size_t bytes);
   void release(void* block, std::size_t bytes);
@@ -74,6 +75,12 @@ bool map_arenas();
 void limit_arenas(std::size_t bytes_most);
 Arena& private_arena();
 Arena& shared_arena();
+// For an execution that records much: from now on the shared arena is private memory in this process, at the same
+// addresses, in huge pages where the system has them. Shared memory costs a page fault for each 4 KiB, several times
+// what it costs to record into them. publish_arena() puts all of it into the shared memory; nothing may be allocated
+// afterwards.
+void record_privately();
+void publish_arena();
 // What is no part of the program's image. Whole pages.
 AddressRange unused_private_arena();
 AddressRange whole_private_arena();

@@ -104,6 +104,25 @@ int operation_named(StringRef name) {
       .Default(__CRASHCUT_NAND);
 }
 
+// The value that is given as argument `first`: 16 bytes are two arguments.
+Value* value_argument(Emitter& emit, CallInst& call, unsigned first, Type* type) {
+  if (emit.bytes_of(type) < 16 || call.getArgOperand(first)->getType()->isIntegerTy(128))
+    return emit.convert(&call, call.getArgOperand(first), type);
+  IRBuilder<> build(&call);
+  Value* high = build.CreateShl(build.CreateZExt(call.getArgOperand(first + 1), type), 64);
+  return build.CreateOr(build.CreateZExt(call.getArgOperand(first), type), high);
+}
+
+// As the call returns it: 16 bytes as a pair.
+Value* as_result(Emitter& emit, CallInst& call, Value* value) {
+  Type* type = call.getType();
+  if (type->isVoidTy() || !type->isStructTy()) return type->isVoidTy() ? nullptr : emit.convert(&call, value, type);
+  IRBuilder<> build(&call);
+  Value* pair = UndefValue::get(type);
+  pair = build.CreateInsertValue(pair, build.CreateTrunc(value, build.getInt64Ty()), 0);
+  return build.CreateInsertValue(pair, build.CreateTrunc(build.CreateLShr(value, 64), build.getInt64Ty()), 1);
+}
+
 // `expected` may be in memory that counts: it is read and written as such.
 Value* replace_compare_exchange(Emitter& emit, CallInst& call, Type* type) {
   Value* expected = call.getArgOperand(1);
@@ -111,15 +130,15 @@ Value* replace_compare_exchange(Emitter& emit, CallInst& call, Type* type) {
   IRBuilder<> build(&call);
   Value* typed = build.CreatePointerCast(expected, type->getPointerTo());
   Value* given = is_on_stack ? build.CreateAlignedLoad(type, typed, Align(1)) : emit.load(&call, typed, type);
-  const auto [old, is_done] =
-      emit.cmpxchg(&call, call.getArgOperand(0), given, emit.convert(&call, call.getArgOperand(2), type),
-                   call.getArgOperand(3), call.getArgOperand(4));
+  const unsigned count = call.arg_size();
+  const auto [old, is_done] = emit.cmpxchg(&call, call.getArgOperand(0), given, value_argument(emit, call, 2, type),
+                                           call.getArgOperand(count - 2), call.getArgOperand(count - 1));
   if (is_on_stack) {
     IRBuilder<>(&call).CreateAlignedStore(old, typed, Align(1));
   } else {
     emit.store(&call, typed, old);
   }
-  return IRBuilder<>(&call).CreateZExtOrTrunc(is_done, call.getType());
+  return is_done;
 }
 
 // __atomic_load_8(at, order) and the like: libatomic's functions for one size.
@@ -127,24 +146,23 @@ void replace_sized(Emitter& emit, const std::string& name, unsigned bytes) {
   Function* function = emit.module().getFunction("__atomic_" + name + "_" + std::to_string(bytes));
   if (function == nullptr || !function->isDeclaration()) return;
   Type* type = IntegerType::get(emit.context(), bytes * 8);
+  const unsigned fewest = name == "load" ? 2 : name == "compare_exchange" ? 5 : 3;
   for (User* user : make_early_inc_range(function->users())) {
     auto* call = dyn_cast<CallInst>(user);
-    const unsigned arguments = name == "load" ? 2 : name == "compare_exchange" ? 5 : 3;
-    if (call == nullptr || call->getCalledOperand() != function || call->arg_size() != arguments) continue;
+    if (call == nullptr || call->getCalledOperand() != function || call->arg_size() < fewest) continue;
     Value* at = call->getArgOperand(0);
-    Value* order = call->getArgOperand(arguments - 1);
+    Value* order = call->getArgOperand(call->arg_size() - 1);
     Value* result = nullptr;
     if (name == "load") {
       result = emit.atomic_load(call, at, type, order);
     } else if (name == "store") {
-      emit.atomic_store(call, at, emit.convert(call, call->getArgOperand(1), type), order);
+      emit.atomic_store(call, at, value_argument(emit, *call, 1, type), order);
     } else if (name == "compare_exchange") {
       result = replace_compare_exchange(emit, *call, type);
     } else {
-      result = emit.rmw(call, operation_named(name), at, emit.convert(call, call->getArgOperand(1), type), order);
+      result = emit.rmw(call, operation_named(name), at, value_argument(emit, *call, 1, type), order);
     }
-    if (result != nullptr && !call->getType()->isVoidTy()) result = emit.convert(call, result, call->getType());
-    replace_by(*call, result);
+    replace_by(*call, result == nullptr ? nullptr : as_result(emit, *call, result));
   }
 }
 

@@ -80,6 +80,7 @@ bool execute() {
   if (child.pid == 0) {
     become_program(Phase::kExecuting);
     slot.began_ns = 0;
+    if (g.header->has_memory != 0) inject::record_privately();
     in_model([] { start_execution_model(); });
     slot.began_ns = now_ns();  // copying a tree onto the disk is not main()'s time
     set_dispatch(true);

@@ -263,6 +263,7 @@ void begin_recovery(RunRequest request) {
 
 void finish_recovery(Outcome outcome, int exit_code) {
   g.slot->exit_code = exit_code;
+  if (outcome == Outcome::kExited) note_events_at_end();
   if (g.narrating) note_cuts(g_explorer->crashes());
   if (outcome == Outcome::kOk && g_explorer->wants_crash()) {
     outcome = explore_next_layer();
@@ -272,7 +273,13 @@ void finish_recovery(Outcome outcome, int exit_code) {
   end_process(outcome);
 }
 
-void note_events_in() { g.slot->events_in = g_explorer->count_events_in(); }
+void note_events_in() {
+  if (g.header->has_memory == 0) g.slot->events_in = g_explorer->count_events_in();
+}
+
+void note_events_at_end() {
+  if (g_explorer != nullptr && g.slot != nullptr) g.slot->events_in = g_explorer->count_events_in();
+}
 
 bool reached(std::string_view mark) {
   if (g.narrating) *g.call_text = "crashcut_reached(\"" + std::string(mark) + "\")";

@@ -140,6 +140,7 @@ void publish_recording(int exit_code) {
   header.fingerprint = fingerprint(*recorded);
   header.exit_code = exit_code;
   header.recording_address = reinterpret_cast<std::uint64_t>(recorded);
+  inject::publish_arena();
   header.execution = ExecutionKind::kEnded;
 }
 

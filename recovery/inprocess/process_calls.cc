@@ -137,6 +137,7 @@ void note_signal(const Call& call) {
   const long signal = call.a[call.number == SYS_tgkill ? 2 : 1];
   std::uint32_t nobody = kNotKilled;
   if (signal == SIGKILL && g.slot != nullptr) g.slot->killed.compare_exchange_strong(nobody, kByItself);
+  if (signal != 0 && g_phase == Phase::kRecovering) in_model([] { note_events_at_end(); });
 }
 
 Fate done(Call& call, long result) {

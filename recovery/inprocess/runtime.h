@@ -202,7 +202,10 @@ void begin_recovery(RunRequest request);
 // The recovery's own output.
 void capture_output(int stream, const void* bytes, std::size_t count);
 // Whenever the cut may have changed: how much of it is certain, should the recovery die before it comes back.
+// With persistent memory, counting them costs as much as there are events: see note_events_at_end().
 void note_events_in();
+// The recovery is about to fail: the same, whatever it costs.
+void note_events_at_end();
 // Whether the mark was reached; decides it.
 bool reached(std::string_view mark);
 // --- server.cc: explores what work.h holds; ends the process

@@ -55,6 +55,7 @@ std::string_view last_part(std::string_view path) { return path.substr(path.rfin
 // Uninstrumented code touched a region, or a system call was given an address that is not followed.
 bool explain_fault(const siginfo_t& info, void* ucontext) {
   const auto address = reinterpret_cast<std::uint64_t>(info.si_addr);
+  if (info.si_code > 0 && g_phase == Phase::kRecovering && !inject::t_is_own_code) note_events_at_end();
   if (info.si_code <= 0 || !is_in_window(address) || find_region(address) == nullptr) return false;
   const std::string what = describe_address(address);
   const auto code = static_cast<std::uint64_t>(static_cast<ucontext_t*>(ucontext)->uc_mcontext.gregs[REG_RIP]);

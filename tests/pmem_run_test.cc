@@ -1,0 +1,282 @@
+// crashcut pmem, end to end: programs whose accesses are written by hand (tests/pmem/), through the injected library,
+// the search and the reports.
+#include <set>
+
+#include "tests/cli_fixture.h"
+#include "tests/pmem_machine.h"
+
+namespace crashcut {
+namespace {
+
+using tests::PmemOp;
+
+class PmemRunTest : public CliTest {
+ protected:
+  static std::string made(const std::string& name) { return std::string(CRASHCUT_PMEM_PROGRAMS) + "/" + name; }
+  Ran pmem(std::vector<std::string> words) { return crashcut(with({"pmem"}, words)); }
+
+  // What recoveries printed, and how often.
+  static std::map<std::string, int> outcomes_of(const Ran& run) {
+    std::map<std::string, int> outcomes;
+    std::istringstream text(run.out.substr(std::min(run.out.find("Outcomes:"), run.out.size())));
+    std::string line;
+    std::getline(text, line);
+    while (std::getline(text, line) && line.find(" total") == std::string::npos) {
+      const std::size_t digits = line.find_first_of("0123456789");
+      if (digits == std::string::npos) break;
+      const std::size_t end = line.find("  ", digits);
+      outcomes[end == std::string::npos ? "" : line.substr(end + 2)] = std::stoi(line.substr(digits));
+    }
+    return outcomes;
+  }
+
+  // The row's outcomes are these, each found once, and nothing fails.
+  void expect_row(const std::string& row, const std::set<std::string>& expected,
+                  const std::vector<std::string>& options = {}) {
+    const Ran run = pmem(with(with({"--outcomes"}, options), {made("litmus"), row}));
+    EXPECT_EQ(run.exit_code, 0) << row << "\n" << run.out << run.err;
+    std::map<std::string, int> counted;
+    for (const std::string& outcome : expected) counted[outcome] = 1;
+    EXPECT_EQ(outcomes_of(run), counted) << row << "\n" << run.out;
+  }
+};
+
+// Outcomes: x, the word beside it, y, z; three words of one line; the mark.
+const std::string kX = "1000 000 0", kXY = "1010 000 0", kY = "0010 000 0", kNothing = "0000 000 0";
+
+TEST_F(PmemRunTest, RowsOfTheLitmusTableHaveExactlyTheirOutcomes) {
+  const std::set<std::string> in_order = {kNothing, kX, kXY}, any = {kNothing, kX, kY, kXY};
+  expect_row("two lines", any);
+  expect_row("one line", {kNothing, kX, "1100 000 0"});
+  expect_row("clflush", in_order);
+  expect_row("clflushopt", any);
+  expect_row("clflushopt sfence", in_order);
+  expect_row("clwb mfence", in_order);
+  expect_row("clflushopt xchg", in_order);
+  expect_row("sfence", any);
+  expect_row("clflush of another", {kNothing, kY, "0011 000 0", kX, kXY, "1011 000 0"});
+  expect_row("two clflushopts", {kNothing, kY, kX, kXY, "1011 000 0"});
+  expect_row("clflush mark", {kNothing, kX, "1000 000 1"});
+  expect_row("clflushopt mark", {kNothing, "0000 000 1", kX, "1000 000 1"});
+  expect_row("commit store", in_order);
+  expect_row("commit store too early", any);
+  expect_row("nt sfence", in_order);
+}
+
+TEST_F(PmemRunTest, LockedInstructionsAreFences) {
+  const std::set<std::string> in_order = {kNothing, kX, kXY}, any = {kNothing, kX, kY, kXY};
+  expect_row("clwb seq_cst store", in_order);
+  expect_row("clwb release store", any);
+  expect_row("clwb failed cmpxchg", in_order);
+  expect_row("clwb locked in dram", in_order);
+}
+
+TEST_F(PmemRunTest, WideStoresTearByWords) {
+  const std::set<std::string> two = {kNothing, "0000 100 0", "0000 010 0", "0000 110 0"};
+  expect_row("nt", {kNothing, kX, kY, kXY});
+  expect_row("store of 16", two);
+  expect_row("memset of 16", two);
+  expect_row("lanes", {kNothing, "0000 100 0", "0000 001 0", "0000 101 0"});
+  expect_row("movdir64b", {kNothing, "0000 111 0"});
+  expect_row("barrier", {kX, kXY});
+  expect_row("copy within", {"0000 100 0", "0000 110 0"});
+  std::set<std::string> all;
+  for (int i = 0; i < 8; ++i)
+    all.insert("0000 " + std::to_string(i & 1) + std::to_string(i >> 1 & 1) + std::to_string(i >> 2) + " 0");
+  expect_row("memcpy of 24", all);
+}
+
+TEST_F(PmemRunTest, ModelsDiffer) {
+  expect_row("two lines", {kNothing, kX, kXY}, {"--persistency", "eadr"});
+  expect_row("nt", {kNothing, kX, kY, kXY}, {"--persistency", "eadr"});
+  expect_row("nt", {kNothing, kX, kXY}, {"--persistency", "strict"});
+  expect_row("store of 16", {kNothing, "0000 110 0"}, {"--atomic", "16"});
+  expect_row("memcpy of 24", {kNothing, "0000 111 0"}, {"--no-tearing"});
+  const Ran run = pmem({"--persistency", "eadr", "--atomic", "16", made("litmus"), "nt"});
+  EXPECT_NE(run.first_line().find("x86 eadr atomic=16, files on ext4 "), std::string::npos) << run.first_line();
+}
+
+TEST_F(PmemRunTest, RandomProgramsHaveTheOutcomesOfTheMachine) {
+  tests::for_each_seed(60, [&](std::uint64_t seed) {
+    std::mt19937_64 random(seed);
+    tests::PmemShape shape{.threads = 1, .ops_max = 8};
+    shape.has_distinct_values = seed % 2 == 0;
+    const tests::PmemProgram program = random_pmem_program(random, shape);
+    const tests::MachineResult machine = run_machine(program, tests::MachineKind::kPx86, 200'000);
+    if (!machine.is_complete) return true;
+    std::vector<std::string> words = {"--outcomes",
+                                      "--jobs",
+                                      "1",
+                                      "--atomic",
+                                      std::to_string(program.atomic_bytes),
+                                      made("random"),
+                                      std::to_string(program.lines)};
+    for (const PmemOp& op : program.threads[0]) {
+      std::string text;
+      for (const int part :
+           {static_cast<int>(op.kind), op.address, op.bytes, op.value, op.expected, op.is_loaded ? 1 : 0})
+        text += (text.empty() ? "" : ",") + std::to_string(part);
+      words.push_back(text);
+    }
+    // A mark is reached or not; the machine counts.
+    std::set<std::string> expected;
+    for (const tests::PmemOutcome& outcome : machine.outcomes) {
+      std::string text;
+      for (int i = 0; i < 3 * tests::PmemProgram::kBytesPerLine; ++i)
+        text += std::to_string(i < program.persistent_bytes()
+                                   ? static_cast<unsigned char>(outcome[static_cast<std::size_t>(i)])
+                                   : 0) +
+                " ";
+      expected.insert(text + (program.marks > 0 && outcome.back() != 0 ? "1" : "0"));
+    }
+    const Ran run = pmem(words);
+    std::set<std::string> found;
+    int recoveries = 0;
+    for (const auto& [outcome, count] : outcomes_of(run)) {
+      found.insert(outcome);
+      recoveries += count;
+    }
+    EXPECT_EQ(found, expected) << "seed " << seed << "\n" << program.to_text() << run.out << run.err;
+    if (shape.has_distinct_values) {
+      EXPECT_EQ(recoveries, static_cast<int>(found.size())) << program.to_text();
+    }
+    return !HasFailure();
+  });
+}
+
+TEST_F(PmemRunTest, AListIsVerifiedAndItsWrongTwinIsFoundAndReplays) {
+  const Ran right = pmem({"--outcomes", made("list"), "4"});
+  EXPECT_EQ(right.exit_code, 0) << right.out << right.err;
+  EXPECT_TRUE(right.says("verified for code that was instrumented early: all 5 recoveries, none failed")) << right.out;
+  const Ran many = pmem({made("list"), "1000"});
+  EXPECT_TRUE(many.says("all 1001 recoveries, none failed")) << many.out;
+
+  const Ran wrong = pmem({made("list"), "2", "wrong"});
+  EXPECT_EQ(wrong.exit_code, 1) << wrong.out << wrong.err;
+  EXPECT_TRUE(wrong.says("violation: 7 of 10 recoveries failed: 7 signal")) << wrong.out;
+  EXPECT_TRUE(wrong.says("store of 8 bytes to list+0x48 at by_hand.h:")) << wrong.out;
+  EXPECT_TRUE(wrong.says("fence at list.c:")) << wrong.out;
+  EXPECT_TRUE(wrong.says("load of 8 bytes from list+0x40 at by_hand.h:")) << wrong.out;
+  EXPECT_TRUE(wrong.says("get(&node->check) == ~value")) << wrong.out;
+  const Ran again = crashcut(with(replay_of(wrong), {"--print"}));
+  EXPECT_EQ(again.exit_code, 1) << again.out << again.err;
+  EXPECT_TRUE(again.says("load of 8 bytes from list+0x40 at by_hand.h:")) << again.out;
+}
+
+TEST_F(PmemRunTest, WithoutRecoverMainRunsAgain) {
+  EXPECT_EQ(outcomes_of(pmem({"--outcomes", made("again")})),
+            (std::map<std::string, int>{{"00", 1}, {"01", 1}, {"10", 1}, {"11", 1}}));
+  EXPECT_EQ(outcomes_of(pmem({"--outcomes", made("again"), "right"})),
+            (std::map<std::string, int>{{"00", 1}, {"10", 1}, {"11", 1}}));
+  const Ran fails = pmem({made("again"), "fails"});
+  EXPECT_EQ(fails.exit_code, 1);
+  EXPECT_TRUE(fails.says("violation: 1 of 4 recoveries failed: 1 exit")) << fails.out << fails.err;
+}
+
+// A file's contents are NULs for a while, then there (see the ext4 model).
+TEST_F(PmemRunTest, FilesAndMemoryAreOneCrash) {
+  const auto outcomes = [&](const char* how) { return outcomes_of(pmem({"--outcomes", made("store"), how})); };
+  using Outcomes = std::map<std::string, int>;
+  EXPECT_EQ(outcomes("file first"), (Outcomes{{"0 ", 1}, {"0 -", 1}, {"0 entry", 1}, {"1 entry", 1}}));
+  EXPECT_EQ(outcomes("file without fsync"),
+            (Outcomes{{"0 ", 1}, {"0 -", 1}, {"0 entry", 1}, {"1 ", 1}, {"1 -", 1}, {"1 entry", 1}}));
+  EXPECT_EQ(outcomes("memory first"), (Outcomes{{"0 -", 1}, {"1 ", 1}, {"1 -", 1}, {"1 entry", 1}}));
+  EXPECT_EQ(outcomes("memory without flush"),
+            (Outcomes{{"0 ", 1}, {"0 -", 1}, {"0 entry", 1}, {"1 ", 1}, {"1 -", 1}, {"1 entry", 1}}));
+  EXPECT_EQ(outcomes("from memory"),
+            (Outcomes{{"0 ", 1}, {"0 -", 1}, {"0 entry", 1}, {"entry0 entry 1", 1}, {"entry1 entry 1", 1}}));
+}
+
+TEST_F(PmemRunTest, RecoveriesCrashToo) {
+  EXPECT_TRUE(pmem({made("deep")}).says("all 3 recoveries, none failed"));
+  EXPECT_TRUE(pmem({"--depth", "2", made("deep")}).says("all 5 recoveries, none failed"));
+  EXPECT_TRUE(pmem({"--depth", "3", made("deep")}).says("all 7 recoveries, none failed"));
+  EXPECT_EQ(pmem({made("deep"), "wrong"}).exit_code, 0);
+  const Ran wrong = pmem({"--depth", "2", made("deep"), "wrong"});
+  EXPECT_EQ(wrong.exit_code, 1);
+  EXPECT_TRUE(wrong.says("after a second crash")) << wrong.out;
+  EXPECT_EQ(crashcut(replay_of(wrong)).exit_code, 1);
+}
+
+TEST_F(PmemRunTest, AStoppedSearchGoesOn) {
+  const Ran first = pmem({"--max-recoveries", "300", "--out", "kept", made("list"), "1000"});
+  EXPECT_EQ(first.exit_code, 3) << first.out << first.err;
+  EXPECT_TRUE(first.says("--resume")) << first.out;
+  const Ran rest = pmem({"--resume", "kept"});
+  EXPECT_EQ(rest.exit_code, 0) << rest.out << rest.err;
+  EXPECT_TRUE(rest.says("all 1001 recoveries, none failed")) << rest.out;
+  EXPECT_EQ(crashcut({"run", "--resume", "kept"}).exit_code, 2);
+}
+
+TEST_F(PmemRunTest, FailuresOfRecoveryAreViolations) {
+  const auto with_variable = [&](const char* name) {
+    setenv(name, "1", 1);
+    const Ran run = pmem({"--recovery-limit", "1", made("bad")});
+    unsetenv(name);
+    return run;
+  };
+  const Ran hangs = with_variable("RECOVERY_HANGS");
+  EXPECT_EQ(hangs.exit_code, 1);
+  EXPECT_TRUE(hangs.says("violation: 1 of 2 recoveries failed: 1 hang")) << hangs.out << hangs.err;
+  const Ran wild = with_variable("RECOVERY_WILD");
+  EXPECT_EQ(wild.exit_code, 1);
+  EXPECT_TRUE(wild.says("killed by SIGSEGV")) << wild.out << wild.err;
+  const Ran touches = with_variable("RECOVERY_TOUCHES");
+  EXPECT_EQ(touches.exit_code, 2);
+  EXPECT_TRUE(touches.says("bad touched persistent memory (words+0x0) after the crash without instrumentation"))
+      << touches.err;
+}
+
+TEST_F(PmemRunTest, WhatCannotBeCheckedIsSaidInASentence) {
+  const std::vector<std::pair<std::string, std::string>> kCases = {
+      {"no region", "without having asked for persistent memory"},
+      {"touches", "bad touched persistent memory (words+0x0) in main() without instrumentation"},
+      {"libc touches", "libc.so.6 touched persistent memory (words+0x0) in main()"},
+      {"another size", "this region has 256 bytes. A region has one size"},
+      {"no size", "a region has at least one byte"},
+      {"too large", "there is no room for so much persistent memory"},
+      {"interface", "was instrumented by another version of crashcut (interface 99"},
+      {"main hangs", "main() did not end within the limit of 1 second"},
+      {"fork", "started a thread or a process while it had persistent memory"},
+      {"path", "a system call got the address of persistent memory (words+0x0)"},
+      {"wild", "main() was killed by SIGSEGV"},
+      {"fails", "main() ended with status 7"},
+  };
+  for (const auto& [how, sentence] : kCases) {
+    const Ran run = pmem({"--main-limit", "1", made("bad"), how});
+    EXPECT_EQ(run.exit_code, 2) << how << "\n" << run.out << run.err;
+    EXPECT_TRUE(run.says(sentence)) << how << "\n" << run.err;
+  }
+  const Ran plain = crashcut({"run", made("bad"), "fails"});
+  EXPECT_EQ(plain.exit_code, 2);
+  EXPECT_TRUE(plain.says("that is for crashcut pmem")) << plain.err;
+}
+
+TEST_F(PmemRunTest, SourceIsCompiledFirst) {
+  const Ran run = pmem({"--outcomes", program("p.c", R"(#include <immintrin.h>
+struct Node { long value; struct Node* next; char pad[48]; };
+struct List { struct Node* head; char pad[56]; struct Node nodes[4]; };
+static struct List* list(void) { return crashcut_pmem("list", sizeof(struct List)); }
+int main(void) {
+  struct List* l = list();
+  for (int i = 0; i < 3; ++i) {
+    l->nodes[i].value = i + 1;
+    l->nodes[i].next = l->head;
+    _mm_clflush(&l->nodes[i]);
+    l->head = &l->nodes[i];
+    _mm_clflush(&l->head);
+  }
+  return 0;
+}
+void crashcut_recover(void) {
+  int sum = 0;
+  for (struct Node* n = list()->head; n != NULL; n = n->next) sum += n->value;
+  printf("%d\n", sum);
+}
+)")});
+  EXPECT_EQ(run.exit_code, 0) << run.out << run.err;
+  EXPECT_EQ(outcomes_of(run), (std::map<std::string, int>{{"0", 1}, {"1", 1}, {"3", 1}, {"6", 1}})) << run.out;
+}
+
+}  // namespace
+}  // namespace crashcut
