@@ -21,7 +21,7 @@ using result::wrong_use;
 namespace fs = boost::filesystem;
 
 tl::expected<int, Failure> search(ReportOptions reports, const mounted::CheckPlan& plan, const result::Head& head,
-                                  const mounted::Recorded& recorded, const search::Rest* before) {
+                                  mounted::Recorded recorded, const search::Rest* before) {
   ProgressLine line(reports.quiet);
   search::Hooks hooks;
   hooks.is_interrupted = is_interrupted;

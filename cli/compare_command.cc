@@ -101,7 +101,7 @@ tl::expected<int, Failure> compare(const Options& options, const std::vector<std
 
 // One model of several. A directory of images a model, by its place in the table.
 tl::expected<result::Result, Failure> check_model(mounted::CheckPlan plan, const fusefs::ModelOptions& model,
-                                                  const result::Head& head, const mounted::Recorded& recorded,
+                                                  const result::Head& head, mounted::Recorded& recorded,
                                                   std::size_t number, bool is_quiet) {
   ProgressLine line(is_quiet);
   search::Hooks hooks;
@@ -133,7 +133,7 @@ tl::expected<int, Failure> compare_mounted(const MountedOptions& options, const 
   plans->record.is_stdout_taken = reports.is_stdout_taken();
   const result::Head head = mounted::head_of("compare", plans->check, words);
   print_comparison_head(reports, head, models->size());
-  const auto recorded = record_program(*plans);
+  auto recorded = record_program(*plans);
   if (!recorded) return tl::unexpected(recorded.error());
   if (!reports.quiet) print(reports.out(), mounted::recorded_text(*recorded, plans->check));
   std::vector<result::Result> rows;

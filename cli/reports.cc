@@ -176,7 +176,8 @@ tl::expected<std::string, Failure> read_rest_file(const std::string& named) {
 static result::Result with_memory_limit(result::Result result) {
   result.head.bounds.push_back({"memory_limit_bytes", memory_limit()});
   if (result.bound == result::Bound::kInterrupt && is_memory_hit()) result.bound = result::Bound::kMemory;
-  if (result.bound == result::Bound::kMemory) {
+  if (result.bound == result::Bound::kMemory || result.bound == result::Bound::kMemoryInProgram ||
+      result.bound == result::Bound::kRecordingCut) {
     result.notes.push_back(
         fmt::format("--memory-limit is {} MiB: a larger one, fewer --jobs or a shorter run of the program get further",
                     memory_limit() >> 20));

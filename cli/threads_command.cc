@@ -9,6 +9,7 @@
 #include "cli/program.h"
 #include "cli/progress_line.h"
 #include "recovery/result/text.h"
+#include "recovery/threads/known.h"
 #include "recovery/threads/rest.h"
 #include "recovery/threads/result.h"
 #include "recovery/threads/token.h"
@@ -175,13 +176,18 @@ tl::expected<int, Failure> run(const ThreadOptions& options, const std::vector<s
   recovery::ThreadHooks hooks;
   hooks.on_progress = [&](const result::Progress& progress) { line.show(progress); };
   hooks.deadline = &deadline;
-  const auto checked = recovery::check_threads(plan, hooks, job->rest ? &*job->rest : nullptr);
+  // With --all everything is tried in any case.
+  std::optional<recovery::ThreadResult> known;
+  if (!job->rest && !plan.continue_after_violation) known = recovery::try_known(plan, known_tokens(), deadline);
+  const auto checked = known ? tl::expected<recovery::ThreadResult, Failure>(std::move(*known))
+                             : recovery::check_threads(plan, hooks, job->rest ? &*job->rest : nullptr);
   line.clear();
   if (!checked) return tl::unexpected(checked.error());
   const auto is_late = [&] { return deadline.is_past_telling(); };
   result::Result result = recovery::result_of(plan, head, *checked, our_name(), is_late);
   watch_stop(nullptr);
   note_missing_files(named, plan.crash.from_directory, result);
+  if (known) result.notes.emplace_back("It was found before and was tried first; the other schedules were not.");
   keep_rest(reports, "threads", checked->rest ? recovery::encode_rest(plan, *checked->rest) : "", result);
   return report(reports, result);
 }

@@ -41,6 +41,11 @@ class Order {
   bool is_ordered(Kinds earlier, Kinds later) const;
   // The same for events that touch the same block.
   bool is_ordered_in_block(Kinds earlier, Kinds later) const;
+  // Gives the memory back. No event may follow.
+  void forget() {
+    decltype(frontiers_)().swap(frontiers_);
+    decltype(last_in_sector_)().swap(last_in_sector_);
+  }
 
  private:
   struct Frontier {

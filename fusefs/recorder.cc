@@ -254,6 +254,14 @@ void Recorder::seal() {
   impl_->is_sealed = true;
   impl_->find_look_alikes();
 }
+void Recorder::forget_state() {
+  CHECK(impl_->is_sealed);
+  impl_->order.forget();
+  decltype(impl_->files)().swap(impl_->files);
+  decltype(impl_->unplaced)().swap(impl_->unplaced);
+  decltype(impl_->stamps)().swap(impl_->stamps);
+}
+
 Recording& Recorder::recording() { return impl_->recording; }
 const Recording& Recorder::recording() const { return impl_->recording; }
 

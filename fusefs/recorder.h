@@ -99,6 +99,9 @@ class Recorder {
   bool is_concurrent() const;
   // Ends the recording.
   void seal();
+  // After seal(): gives back the memory that only recording needs, which is as much as the recording takes itself. What
+  // was recorded stays. A recorder whose memory goes as a whole, as in a program under test, need not.
+  void forget_state();
   Recording& recording();
   const Recording& recording() const;
 

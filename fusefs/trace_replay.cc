@@ -82,7 +82,10 @@ class Replay {
       if (replayed.cut) break;
     }
     if (hooks_) hooks_->on_end(*filesystem_);
-    if (recorder_) recorder_->seal();
+    if (recorder_) {
+      recorder_->seal();
+      recorder_->forget_state();
+    }
     replayed.recorder = std::move(recorder_);
     replayed.filesystem = std::move(filesystem_);
     return replayed;

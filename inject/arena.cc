@@ -182,7 +182,7 @@ void use_private_arena() {
   const auto end =
       fmt::format_to_n(text, sizeof text, "the program wrote more than the model can hold ({} MiB of recorded data)",
                        g_bytes_most >> 20);
-  user_error({text, end.size});
+  out_of_memory({text, end.size});
 }
 
 static void* allocate(std::size_t bytes) {

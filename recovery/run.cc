@@ -49,6 +49,7 @@ tl::expected<void, Failure> check_execution(const inprocess::Execution& executio
   const std::string_view kItself = "The program itself failed, before any crash was tried: main()";
   switch (execution.kind) {
     case ExecutionKind::kOutOfTime:
+    case ExecutionKind::kOutOfMemory:
       return {};
     case ExecutionKind::kEnded:
       if (plan.memory && execution.exit_code == 0 && execution.region_count == 0)
@@ -153,9 +154,11 @@ tl::expected<Executed, Failure> execute(const Plan& plan) {
 tl::expected<Checked, Failure> check(const Executed& executed, const Plan& plan, const result::Head& head,
                                      const search::Hooks& hooks, const search::Rest* before) {
   Checked checked;
-  if (executed.session->execution().kind == ExecutionKind::kOutOfTime) {
+  const inprocess::Execution& execution = executed.session->execution();
+  const bool is_out_of_memory = execution.kind == ExecutionKind::kOutOfMemory;
+  if (is_out_of_memory || execution.kind == ExecutionKind::kOutOfTime) {
     checked.result.verdict = result::Verdict::kBounded;
-    checked.result.bound = result::Bound::kTimeInProgram;
+    checked.result.bound = is_out_of_memory ? result::Bound::kMemoryInProgram : result::Bound::kTimeInProgram;
     checked.result.explored_fraction = 0;
     checked.result.seconds = executed.seconds.count();
     describe(executed, plan, head, checked.result);
@@ -180,6 +183,9 @@ tl::expected<Checked, Failure> check(const Executed& executed, const Plan& plan,
 tl::expected<search::Replayed, Failure> replay(const Plan& plan, const result::Token& token) {
   auto executed = execute(plan);
   if (!executed) return tl::unexpected(executed.error());
+  if (const inprocess::Execution& execution = executed->session->execution();
+      execution.kind == ExecutionKind::kOutOfMemory)
+    return result::wrong_use(fmt::format("{} (--memory-limit).", execution.sentence));
   inprocess::ProgramFrontEnd front_end(*executed->session, token);
   auto replayed = search::replay(front_end, token, 0);
   if (plan.memory && replayed) name_source_places(replayed->told.story);

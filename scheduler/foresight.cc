@@ -79,7 +79,7 @@ std::optional<Execution> Foresight::simulate(const RunRequest& request, std::siz
   while (const auto chosen = director.choose(state, pending)) {
     ++looked_at;
     const std::uint32_t i = index(*chosen);
-    Step& step = execution.steps.emplace_back(*chosen, *next[i]->operation);
+    Step& step = execution.steps.emplace_back(Step{*chosen, *next[i]->operation});
     state.apply(step);
     director.note(step, state);
     history[i] = mix(history[i], step.operation);

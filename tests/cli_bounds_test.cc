@@ -223,6 +223,34 @@ TEST_F(ResumeTest, AViolationThatHangsIsToldInTime) {
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(30));
 }
 
+// The tree has half of the time, and its first recovery takes longer than that.
+TEST_F(ResumeTest, AHangThatTakesMoreThanHalfOfTheTimeIsFound) {
+  const std::string name = recovery_of_a("open(\"a\", O_RDONLY); for (;;) {}");
+  const Ran run = crashcut({"run", "--recovery-limit", "2", "--time", "3.5", name});
+  EXPECT_EQ(run.exit_code, 1) << run.out << run.err;
+  EXPECT_TRUE(run.says("failed: 1 hang; ")) << run.out;
+}
+
+// What main() writes has no room: that is a bound, and no mistake of the user.
+TEST_F(BoundsTest, MainThatWritesMoreThanTheMemoryLimitGetsAVerdict) {
+  const std::string name =
+      program("large.c",
+              "static char block[1 << 20];\n"
+              "int main(void) { int f = open(\"a\", O_CREAT | O_WRONLY, 0644);\n"
+              "  for (unsigned i = 0; i < 1000; ++i) {\n"
+              "    for (unsigned k = 0; k < sizeof block; ++k) block[k] = (char)(i * 7 + k * 13);\n"
+              "    if (write(f, block, sizeof block) != sizeof block) return 1; }\n"
+              "  return 0; }\n"
+              "void crashcut_recover(void) {}\n");
+  const Ran run = crashcut({"run", "--memory-limit", "64M", "--json", "r.json", name});
+  EXPECT_EQ(run.exit_code, 3) << run.out << run.err;
+  EXPECT_TRUE(run.says("--memory-limit was reached before main() had ended")) << run.out;
+  const auto json = nlohmann::json::parse(read_file(directory_ / "r.json"));
+  EXPECT_EQ(json["verdict"], "bounded");
+  EXPECT_EQ(json["bound_hit"], "memory_limit");
+  EXPECT_EQ(json["explored_fraction"], 0);
+}
+
 // ---- sudden ends --------------------------------------------------------------------------------------------
 
 class SuddenEndTest : public BoundsTest {

@@ -353,12 +353,12 @@ TEST(Misbehaving, MainThatFailsIsToldApart) {
 }
 
 // The limit is that of the test, so that it is short and needs little memory.
-TEST(Misbehaving, MainThatWritesTenGigabytesIsRefused) {
+TEST(Misbehaving, MainThatWritesTenGigabytesIsStopped) {
   Session::Setup setup = setup_of("misbehave", {"big"});
   setup.memory_bytes_most = std::uint64_t{64} << 20;
   const auto session = start(setup);
   ASSERT_TRUE(session);
-  EXPECT_EQ(session->execution().kind, ExecutionKind::kToolError);
+  EXPECT_EQ(session->execution().kind, ExecutionKind::kOutOfMemory);
   EXPECT_EQ(session->execution().sentence, "the program wrote more than the model can hold (64 MiB of recorded data)");
   EXPECT_EQ(session->execution().blame, Blame::kUser);
 }

@@ -13,6 +13,7 @@
 
 #include "recovery/result/json.h"
 #include "recovery/result/junit.h"
+#include "recovery/result/path.h"
 #include "recovery/result/text.h"
 #include "recovery/search/check.h"
 #include "tests/made_up_device.h"
@@ -541,6 +542,29 @@ TEST(Result, AStoryBetweenProcessesKeepsTheFatesOfWhatIsNotTold) {
   EXPECT_EQ(again.crashes[0].operations[2].fate(), result::Fate::kLost);
   EXPECT_EQ(again.crashes[0].calls_left_out, 7u);
   EXPECT_EQ(again.crashes[0].persisted, story.crashes[0].persisted);
+}
+
+// A report has a part of what may be millions, and says how many more there are.
+TEST(Story, LongPathsAndManyCandidatesAreCut) {
+  EXPECT_EQ(result::shown_candidates(3, 2), (std::vector<std::uint32_t>{0, 1, 2}));
+  const std::vector<std::uint32_t> shown = result::shown_candidates(1000, 700);
+  ASSERT_EQ(shown.size(), 100u);
+  EXPECT_EQ(shown[98], 98u);
+  EXPECT_EQ(shown[99], 700u);
+  result::Result found;
+  found.verdict = Verdict::kViolation;
+  found.counterexample.emplace();
+  const auto told = [&](const std::vector<std::uint32_t>& path) {
+    found.counterexample->path = result::path_text(path);
+    return nlohmann::json::parse(result::json_text(found, "crashcut"))["violation"];
+  };
+  EXPECT_EQ(told({1, 2, 3})["path"], "1.2.3");
+  EXPECT_EQ(told({1, 2, 3})["path_left_out"], 0);
+  const nlohmann::json long_one = told(std::vector<std::uint32_t>(100'000, 12));
+  const std::string path = long_one["path"];
+  EXPECT_LE(path.size(), 65536u);
+  EXPECT_TRUE(path.ends_with(".12"));
+  EXPECT_EQ((path.size() + 1) / 3 + long_one["path_left_out"].get<std::size_t>(), 100'000u);
 }
 
 TEST(Search, TriesKnownViolationsFirst) {

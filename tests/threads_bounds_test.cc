@@ -224,5 +224,42 @@ TEST_F(ThreadBounds, WhereRacesAreLookedForAndExecutionsForeseen) {
   expect_ends("", posts, 3, 2, 2);
 }
 
+// ---- what was found before ------------------------------------------------------------------------------------
+
+TEST_F(ThreadBounds, WhatFailedBeforeIsTriedFirst) {
+  const auto code = [](const char* first, const char* second) {
+    return std::string(
+               "pthread_mutex_t a = PTHREAD_MUTEX_INITIALIZER, b = PTHREAD_MUTEX_INITIALIZER;\n"
+               "void both(pthread_mutex_t* x, pthread_mutex_t* y) { pthread_mutex_lock(x);\n"
+               "  pthread_mutex_lock(y); pthread_mutex_unlock(y); pthread_mutex_unlock(x); }\n"
+               "void* one(void* p) { both(&a, &b); return p; }\n"
+               "void* two(void* p) { both(&") +
+           first + ", &" + second +
+           "); return p; }\n"
+           "int main(void) { pthread_t t, u; pthread_create(&t, 0, one, 0); pthread_create(&u, 0, two, 0);\n"
+           "  pthread_join(t, 0); pthread_join(u, 0); return 0; }\n";
+  };
+  const std::string program = compile("locks", code("b", "a"));
+  fs::create_directory(directory_ / "crashcut.out");
+  const Ended first = run("--out crashcut.out/1 " + program);
+  ASSERT_EQ(first.code, 1) << first.output;
+  ASSERT_GT(first.report["counts"]["executions"], 1);
+  const Ended again = run(program);
+  EXPECT_EQ(again.code, 1) << again.output;
+  EXPECT_EQ(again.report["counts"]["executions"], 1);
+  EXPECT_EQ(again.report["bound_hit"], first.report["bound_hit"]);
+  EXPECT_EQ(again.report["token"], first.report["token"]);
+  EXPECT_EQ(again.report["violation"]["text"], first.report["violation"]["text"]);
+  EXPECT_EQ(again.report["violation"]["replays"], true);
+  EXPECT_NE(again.output.find("It was found before and was tried first"), std::string::npos) << again.output;
+  // Another model of time is another question, and all of it is asked with --all.
+  EXPECT_GT(run("--timeouts 1 " + program).report["counts"]["executions"], 1);
+  EXPECT_GT(run("--all " + program).report["counts"]["executions"], 1);
+  // What was mended is searched whole.
+  compile("locks", code("a", "b"));
+  const Ended mended = run(program);
+  EXPECT_EQ(mended.code, 0) << mended.output;
+}
+
 }  // namespace
 }  // namespace crashcut

@@ -29,7 +29,8 @@ int move_fd_up(int fd) {
   return static_cast<int>(moved);
 }
 
-[[noreturn]] void end_with(std::string_view sentence, Blame blame) {
+[[noreturn]] void end_with(std::string_view sentence, Blame blame,
+                           ExecutionKind execution = ExecutionKind::kToolError) {
   if (g_phase == Phase::kExecuting) inject::tell_models(&inject::Model::end_with, sentence, blame == Blame::kUser);
   if (g_phase == Phase::kRecovering || (g.slot != nullptr && g.slot != &slot_at(0))) {
     Slot& slot = *g.slot;
@@ -41,7 +42,7 @@ int move_fd_up(int fd) {
   } else if (g.header != nullptr) {
     inject::copy_text(sentence, g.header->execution_text);
     g.header->execution_blame = blame;
-    g.header->execution = ExecutionKind::kToolError;
+    g.header->execution = execution;
     if (g_phase != Phase::kExecuting) {
       const Reply reply{ReplyKind::kExecuted, 0, 0, 0};
       kernel(SYS_sendto, g.socket, &reply, sizeof reply, MSG_NOSIGNAL, 0, 0);
@@ -84,6 +85,11 @@ using result::Blame;
 
 void tool_error(std::string_view sentence) { end_with(sentence, Blame::kTool); }
 void user_error(std::string_view sentence) { end_with(sentence, Blame::kUser); }
+void out_of_memory(std::string_view sentence) {
+  // Several schedules share one limit: there the program is to be made smaller.
+  if (inprocess::g_phase != inprocess::Phase::kExecuting || schedules_threads()) user_error(sentence);
+  end_with(sentence, Blame::kUser, inprocess::ExecutionKind::kOutOfMemory);
+}
 
 void unsupported(std::string_view call) {
   const char* where = g_phase == Phase::kRecovering  ? "crashcut_recover()"

@@ -70,11 +70,12 @@ using result::Blame;
 // How main() ended.
 enum class ExecutionKind : std::uint32_t {
   kRunning,
-  kEnded,      // exit_code
-  kKilled,     // signal
-  kHung,       // exceeded the limit of main()
-  kOutOfTime,  // the session's time was up
-  kToolError,  // sentence in execution_text: crashcut could not run it (unsupported call, no recovery function, ...)
+  kEnded,        // exit_code
+  kKilled,       // signal
+  kHung,         // exceeded the limit of main()
+  kOutOfTime,    // the session's time was up
+  kOutOfMemory,  // the recording takes more than Header::memory_bytes_most
+  kToolError,    // sentence in execution_text: crashcut could not run it (unsupported call, no recovery function, ...)
 };
 
 // How each recovery gets a fresh image of the program. What is found is the same.

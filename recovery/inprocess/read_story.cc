@@ -46,8 +46,15 @@ std::string name_error(std::string call) {
 }
 
 Observation read_observation(const Json& line) {
-  return Observation{line.at("location"), line.at("candidates").get<std::vector<std::string>>(), line.at("taken"),
-                     line.value("layer", 1u)};
+  const Json& candidates = line.at("candidates");
+  Observation observation{line.at("location"), {}, 0, line.value("layer", 1u)};
+  const std::uint32_t taken = line.at("taken");
+  for (const std::uint32_t shown : result::shown_candidates(candidates.size(), taken)) {
+    if (shown == taken) observation.taken = static_cast<std::uint32_t>(observation.candidates.size());
+    observation.candidates.push_back(candidates.at(shown));
+  }
+  observation.candidates_left_out = candidates.size() - observation.candidates.size();
+  return observation;
 }
 
 Operation& operation_at(Crash& crash, std::size_t op) {

@@ -45,7 +45,7 @@ struct Execution {
 };
 
 struct Recovery {
-  RecordKind kind;
+  RecordKind kind{};
   std::vector<std::uint32_t> path{};    // kCrashAgain between layers
   std::vector<std::uint32_t> counts{};  // of the answers of each choice
   std::string_view output;              // what it printed; valid during the callback

@@ -8,6 +8,7 @@
 
 #include "recovery/mounted/front_end.h"
 #include "recovery/result/token_bytes.h"
+#include "recovery/result/words.h"
 #include "recovery/search/channel.h"
 
 namespace crashcut::mounted {
@@ -37,7 +38,7 @@ std::string own_of(const CheckPlan& plan, const result::Head& head, const Record
                  {"remount", plan.remount},
                  {"recorded",
                   {recorded.exited, recorded.code, recorded.signal, recorded.timed_out, recorded.left_running,
-                   recorded.seconds}}},
+                   recorded.seconds, recorded.why_stopped, recorded.was_cut}}},
                 nlohmann::detail::output_adapter<char>(bytes));
   return bytes;
 }
@@ -74,6 +75,9 @@ bool read_own(const std::string& own, Stopped& stopped) {
   stopped.recorded.timed_out = recorded.at(3);
   stopped.recorded.left_running = recorded.at(4);
   stopped.recorded.seconds = recorded.at(5);
+  stopped.recorded.why_stopped = recorded.at(6);
+  stopped.recorded.out_of_memory = !stopped.recorded.why_stopped.empty();
+  stopped.recorded.was_cut = recorded.at(7);
   return !stopped.words.empty() && plan.search.depth >= 1 && plan.search.depth <= result::kDepthMost;
 }
 
@@ -105,6 +109,7 @@ void describe_run(const CheckPlan& plan, const result::Head& head, const Recorde
                       {"code", static_cast<std::uint64_t>(recorded.code)},
                       {"signal", static_cast<std::uint64_t>(recorded.signal)},
                       {"timed_out", recorded.timed_out},
+                      {"out_of_memory", recorded.out_of_memory},
                       {"left_running", std::uint64_t{recorded.left_running}},
                       {"seconds", recorded.seconds}};
 }
@@ -122,6 +127,23 @@ Checked stopped_before_search(const CheckPlan& plan, const result::Head& head, c
   return checked;
 }
 
+// Without the end of the trace.
+std::string operations_text(const DiskFrontEnd& front_end) {
+  return result::count_text(front_end.trace().op_count() - 1, "operation", "operations");
+}
+
+// Of a recording that has not all that the program does: what was crashed, and how much of that was tried.
+void say_what_is_covered(const DiskFrontEnd& front_end, result::Result& result) {
+  const std::string operations = operations_text(front_end);
+  if (result.bound == result::Bound::kNone) {
+    result.bound = result::Bound::kRecordingCut;
+    result.coverage = fmt::format("every crash of the program's first {} was tried", operations);
+  } else if (result::is_partial(result.bound)) {
+    result.coverage = fmt::format("an estimated {} of the crashes of the program's first {}, which were recorded",
+                                  result::percent_text(result.explored_fraction.likely), operations);
+  }
+}
+
 std::vector<std::string> notes_of(const DiskFrontEnd& front_end, const search::Tally& tally, const Recorded& recorded) {
   std::vector<std::string> notes;
   if (!tally.not_deterministic.empty())
@@ -134,16 +156,14 @@ std::vector<std::string> notes_of(const DiskFrontEnd& front_end, const search::T
     notes.emplace_back(
         "files were mapped or executed, so they were read in pages of 4096 bytes: states that differ only in the rest "
         "of a page count twice");
-  if (front_end.is_cut()) {
+  if (recorded.out_of_memory)
+    notes.push_back(fmt::format("the program was stopped: {}; its end is no promise", recorded.why_stopped));
+  if (recorded.was_cut) {
     notes.push_back(
-        fmt::format("the recording takes more memory than --memory-limit leaves: its first {} operations were crashed, "
-                    "and the rest "
-                    "is not part of this",
-                    front_end.trace().op_count() - 1));
-  } else if (recorded.out_of_memory) {
-    notes.push_back(
-        fmt::format("the program was stopped: {}; what it did until then was crashed", recorded.why_stopped));
-  } else if (front_end.was_stopped()) {
+        fmt::format("the recording takes more memory than --memory-limit leaves: what the program did after its first "
+                    "{} is not explored",
+                    operations_text(front_end)));
+  } else if (front_end.was_stopped() && !recorded.out_of_memory) {
     notes.emplace_back(
         "the program was stopped (--program-limit, --time); what it did until then was crashed, and its end is no "
         "promise");
@@ -155,7 +175,7 @@ std::vector<std::string> notes_of(const DiskFrontEnd& front_end, const search::T
 
 }  // namespace
 
-tl::expected<Checked, Failure> check(const CheckPlan& plan, const result::Head& head, const Recorded& recorded,
+tl::expected<Checked, Failure> check(const CheckPlan& plan, const result::Head& head, Recorded& recorded,
                                      const search::Hooks& hooks, const search::Rest* before) {
   const Countdown countdown(plan.search.time_limit);
   const auto is_interrupted = [&] { return hooks.is_interrupted && hooks.is_interrupted(); };
@@ -176,11 +196,14 @@ tl::expected<Checked, Failure> check(const CheckPlan& plan, const result::Head& 
     return result::wrong_use(fmt::format("The checker could not be run (status {}): {}", kNotFoundStatus,
                                          result.counterexample ? result.counterexample->story.errors : ""));
   }
-  const bool is_short_of_memory = (*front_end)->is_cut() || recorded.out_of_memory;
-  if ((*front_end)->was_stopped() && result.verdict == result::Verdict::kVerified) {
-    result.verdict = result::Verdict::kBounded;
-    result.bound = is_short_of_memory ? result::Bound::kMemory : result::Bound::kProgramLimit;
+  recorded.was_cut = recorded.was_cut || (*front_end)->is_cut();
+  const bool is_verified = result.verdict == result::Verdict::kVerified;
+  if (recorded.was_cut || recorded.out_of_memory) {
+    say_what_is_covered(**front_end, result);
+  } else if ((*front_end)->was_stopped() && is_verified) {
+    result.bound = result::Bound::kProgramLimit;
   }
+  if (is_verified && result.bound != result::Bound::kNone) result.verdict = result::Verdict::kBounded;
   describe_run(plan, head, recorded, result);
   result.counts.operations = (*front_end)->trace().op_count();
   result.notes = notes_of(**front_end, tally, recorded);

@@ -22,7 +22,8 @@ struct Checked {
   result::Result result;
   std::string rest{};  // what is left to do, as a text for a file; empty: nothing that can be gone on with
 };
-tl::expected<Checked, Failure> check(const CheckPlan& plan, const result::Head& head, const Recorded& recorded,
+// Sets recorded.was_cut where it cuts the recording: it is cut for every later search.
+tl::expected<Checked, Failure> check(const CheckPlan& plan, const result::Head& head, Recorded& recorded,
                                      const search::Hooks& hooks, const search::Rest* before = nullptr);
 
 // What a text of Checked::rest says. The plan is without directory and bounds.

@@ -1,6 +1,7 @@
 #include "recovery/mounted/front_end.h"
 
 #include <fmt/format.h>
+#include <malloc.h>
 #include <sched.h>
 #include <sys/mman.h>
 
@@ -70,8 +71,9 @@ Failure failure_of(const fusefs::ReplayError& error) {
   return {error.is_limit ? result::Blame::kTool : result::Blame::kUser, error.sentence};
 }
 
-// A recording may take one part in so many of the memory that there is: workers and checkers need some too.
-constexpr std::uint64_t kMemoryShare = 2;
+// A recording may take one part in so many of the memory that there is. In use it takes up to 1.6 times what is
+// estimated while it is read, and workers and checkers need some too.
+constexpr std::uint64_t kMemoryShare = 4;
 
 }  // namespace
 
@@ -120,8 +122,10 @@ tl::expected<std::unique_ptr<DiskFrontEnd>, Failure> DiskFrontEnd::open(const Ch
   auto found = (*loaded)->find_questions(limits);
   if (!found) return tl::unexpected(found.error());
   if (!*found) return nullptr;
-  // It was read several times; from here on only what recoveries look at is needed.
+  // It was read several times; from here on only what recoveries look at is needed. What is free now would be copied
+  // into each worker.
   (*loaded)->trace_.bytes()->forget(0, (*loaded)->trace_.bytes()->view().size());
+  malloc_trim(0);
   return loaded;
 }
 

@@ -57,11 +57,13 @@ result::Head head_of(const std::string& command, const CheckPlan& plan, const st
 std::string recorded_text(const Recorded& recorded, const CheckPlan& plan) {
   const double time_s = plan.search.time_limit.count();
   const std::string_view option = time_s > 0 && recorded.seconds >= 0.99 * time_s ? "--time" : "--program-limit";
-  std::string text = fmt::format("recorded: the program {} after {:.2f} s; trace: {}\n",
-                                 recorded.timed_out ? fmt::format("was stopped ({})", option) : "ended",
-                                 recorded.seconds, trace_of(plan.directory));
+  const bool was_stopped = recorded.timed_out || recorded.out_of_memory;
+  std::string text = fmt::format(
+      "recorded: the program {} after {:.2f} s; trace: {}\n",
+      was_stopped ? fmt::format("was stopped ({})", recorded.out_of_memory ? "--memory-limit" : option) : "ended",
+      recorded.seconds, trace_of(plan.directory));
   if (!recorded.not_on_disk.empty()) text += fmt::format("note: {}\n", not_on_disk_text(recorded.not_on_disk));
-  if (recorded.left_running > 0 && !recorded.timed_out)
+  if (recorded.left_running > 0 && !was_stopped)
     text +=
         fmt::format("note: it left {} running; killed\n", count_text(recorded.left_running, "process", "processes"));
   if (recorded.used_io_uring) text += "note: it used io_uring; a sync_file_range through that is not seen\n";

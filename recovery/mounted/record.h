@@ -21,6 +21,7 @@ struct Recorded {
   bool timed_out = false;
   bool out_of_memory = false;  // it was stopped, as it or its recording took too much
   std::string why_stopped;     // out_of_memory: a clause
+  bool was_cut = false;        // later, when it was read: the program ran on, and the rest of it is not explored
   unsigned left_running = 0;   // processes that it left and that were killed
   bool used_io_uring = false;
   std::uint64_t requests = 0;

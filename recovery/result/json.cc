@@ -14,6 +14,7 @@ using Json = nlohmann::ordered_json;
 constexpr std::size_t kOutcomesMost = 1000;
 constexpr std::size_t kOutcomeBytesMost = std::size_t{1} << 20;  // of all of them
 constexpr std::size_t kSubjectsMost = 10'000;
+constexpr std::size_t kPathBytesMost = std::size_t{64} << 10;
 
 Json or_null(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
 
@@ -106,12 +107,12 @@ Json not_run_json(const std::vector<NotRun>& reasons) {
 }
 
 // The index is counted from the starting state, which is 0. Takes what it lists from `events_left`.
-Json operation_json(const Operation& operation, std::size_t index, std::size_t events_most, std::size_t& events_left) {
+Json operation_json(const Operation& operation, std::size_t index, std::size_t& events_left) {
   static constexpr std::string_view kFates[] = {"yes", "partly", "no"};
   Json events = Json::array();
   std::uint64_t left_out = operation.left_out.all;
   for (const Event& event : operation.events) {
-    if (events.size() == events_most || events_left == 0) {
+    if (events.size() == kEventsOfOperationMost || events_left == 0) {
       ++left_out;
       continue;
     }
@@ -132,32 +133,30 @@ Json operation_json(const Operation& operation, std::size_t index, std::size_t e
           {"events_left_out", left_out}};
 }
 
-// Between two processes: with what is needed to know its fate.
-Json whole_operation_json(const Operation& operation, std::size_t index) {
-  std::size_t events_left = operation.events.size();
-  Json json = operation_json(operation, index, operation.events.size(), events_left);
+// Between two processes: there may be 100,000 of them, so a list and no names.
+Json whole_operation_json(const Operation& operation) {
+  Json events = Json::array();
+  for (const Event& event : operation.events)
+    events.push_back({event.id, event.kind, event.text, event.is_sync, event.durable, event.persisted});
   const EventCounts& counts = operation.left_out;
-  if (counts.all > 0) json["left_out"] = {counts.all, counts.persisted, counts.durable, counts.sync};
-  return json;
+  return {operation.text, std::move(events), counts.all, counts.persisted, counts.durable, counts.sync};
 }
 
 Operation operation_from(const Json& json) {
-  Operation operation{json.at("text"), {}, {}};
-  for (const Json& event : json.at("events")) {
-    operation.events.push_back(Event{event.at("event"), event.at("kind"), event.at("text"), event.at("sync"),
-                                     event.at("durable"), event.at("persisted")});
-  }
-  if (json.contains("left_out")) {
-    const Json& counts = json.at("left_out");
-    operation.left_out = {counts.at(0), counts.at(1), counts.at(2), counts.at(3)};
-  }
+  Operation operation{json.at(0), {}, {json.at(2), json.at(3), json.at(4), json.at(5)}};
+  for (const Json& event : json.at(1))
+    operation.events.push_back(Event{event.at(0), event.at(1), event.at(2), event.at(3), event.at(4), event.at(5)});
   return operation;
 }
 
 Json call_json(const Call& call) {
   Json choices = Json::array();
   for (const Observation& o : call.observations) {
-    choices.push_back({{"location", o.location}, {"candidates", o.candidates}, {"taken", o.taken}, {"crash", o.crash}});
+    choices.push_back({{"location", o.location},
+                       {"candidates", o.candidates},
+                       {"candidates_left_out", o.candidates_left_out},
+                       {"taken", o.taken},
+                       {"crash", o.crash}});
   }
   return {{"text", call.text}, {"choices", std::move(choices)}};
 }
@@ -167,7 +166,7 @@ Call call_from(const Json& json) {
   for (const Json& choice : json.at("choices")) {
     call.observations.push_back(Observation{choice.at("location"),
                                             choice.at("candidates").get<std::vector<std::string>>(), choice.at("taken"),
-                                            choice.at("crash")});
+                                            choice.at("crash"), choice.at("candidates_left_out")});
   }
   return call;
 }
@@ -180,13 +179,12 @@ Json crash_json(const Crash& crash, Extent extent) {
   std::vector<std::uint32_t> persisted = crash.persisted;
   std::uint64_t calls_left_out = crash.calls_left_out;
   if (extent == Extent::kWhole) {
-    for (std::size_t i = 0; i < crash.operations.size(); ++i)
-      operations.push_back(whole_operation_json(crash.operations[i], i));
+    for (const Operation& operation : crash.operations) operations.push_back(whole_operation_json(operation));
     for (const Call& call : crash.calls) calls.push_back(call_json(call));
   } else {
     std::size_t events_left = kEventsMost;
     for (const std::size_t i : shown_operations(crash.operations))
-      operations.push_back(operation_json(crash.operations[i], i, kEventsOfOperationMost, events_left));
+      operations.push_back(operation_json(crash.operations[i], i, events_left));
     const std::size_t call_count = std::min(crash.calls.size(), kCallsMost);
     for (std::size_t i = 0; i < call_count; ++i) calls.push_back(call_json(crash.calls[i]));
     calls_left_out += crash.calls.size() - call_count;
@@ -224,7 +222,13 @@ Json counterexample_json(const Counterexample& example) {
   json["execution"] = example.execution;
   json["is_smallest"] = example.is_smallest;
   json["replays"] = example.was_run_again ? Json(example.replays) : Json(nullptr);
-  json["path"] = example.path;
+  // Whole choices: a path has one more than it has separators.
+  const auto is_separator = [](char c) { return c == '.' || c == '/'; };
+  std::size_t path_bytes = std::min(example.path.size(), kPathBytesMost);
+  while (path_bytes > 0 && path_bytes < example.path.size() && !is_separator(example.path[path_bytes])) --path_bytes;
+  json["path"] = example.path.substr(0, path_bytes);
+  json["path_left_out"] =
+      std::count_if(example.path.begin() + static_cast<std::ptrdiff_t>(path_bytes), example.path.end(), is_separator);
   json.update(story_json(example.story, Extent::kReport));
   return json;
 }

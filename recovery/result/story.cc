@@ -30,6 +30,13 @@ bool Operation::is_sync() const {
          left_out.sync + count(events, [](const Event& e) { return e.is_sync; }) == events.size() + left_out.all;
 }
 
+std::vector<std::uint32_t> shown_candidates(std::size_t count, std::uint32_t taken) {
+  std::vector<std::uint32_t> shown(std::min(count, kCandidatesMost));
+  std::iota(shown.begin(), shown.end(), 0);
+  if (taken >= shown.size() && taken < count) shown.back() = taken;
+  return shown;
+}
+
 std::vector<std::size_t> shown_operations(const std::vector<Operation>& operations) {
   std::vector<std::size_t> shown(std::min(operations.size(), kOperationsMost));
   std::iota(shown.begin(), shown.end(), std::size_t{0});

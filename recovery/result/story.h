@@ -48,9 +48,10 @@ struct Operation {
 // What recovery found in one place, and what it might have found instead.
 struct Observation {
   std::string location;
-  std::vector<std::string> candidates;
-  std::uint32_t taken = 0;
-  std::uint32_t crash = 1;  // whose cut it decided; a second recovery also reads what the first crash left
+  std::vector<std::string> candidates;  // the first ones, newest first, and the one that was found
+  std::uint32_t taken = 0;              // which of these was found
+  std::uint32_t crash = 1;              // whose cut it decided; a second recovery also reads what the first crash left
+  std::uint64_t candidates_left_out = 0;
 };
 
 struct Call {
@@ -115,7 +116,12 @@ inline constexpr std::size_t kOperationsMost = 2000;       // operations that a 
 inline constexpr std::size_t kEventsOfOperationMost = 64;  // events that are told of one operation, the first ones
 inline constexpr std::size_t kEventsMost = 5000;           // and of all operations together
 inline constexpr std::size_t kCallsMost = 1000;
+inline constexpr std::size_t kCandidatesMost = 100;    // of one observation
 inline constexpr std::size_t kPersistedMost = 10'000;  // events that a report lists as persisted
+
+// The candidates that are told, by index: the first kCandidatesMost, the last of them replaced by `taken` where that is
+// beyond.
+std::vector<std::uint32_t> shown_candidates(std::size_t count, std::uint32_t taken);
 
 // The operations that a report lists, by index: all of them, or the first ones and those around the last operation that
 // left something on the disk, as the power can have gone right after it.

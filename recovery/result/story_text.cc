@@ -149,6 +149,7 @@ std::string observation_text(const Observation& observation) {
     if (i == observation.taken) continue;
     others += (others.empty() ? "" : ", ") + printable(observation.candidates[i]);
   }
+  if (observation.candidates_left_out > 0) others += fmt::format(" and {} more", observation.candidates_left_out);
   const std::string taken =
       observation.taken < observation.candidates.size() ? printable(observation.candidates[observation.taken]) : "?";
   return fmt::format("      - {}: {} (not {})\n", printable(observation.location), taken, others);

@@ -50,9 +50,12 @@ class Telling final : public persist::Chooser {
         continue;
       }
       result::Observation observation{
-          recording.describe_location(choice.location), {}, taken, static_cast<std::uint32_t>(i + 1)};
-      for (const persist::Candidate& candidate : choice.candidates)
-        observation.candidates.push_back(recording.describe_candidate(choice.location, candidate));
+          recording.describe_location(choice.location), {}, 0, static_cast<std::uint32_t>(i + 1)};
+      for (const std::uint32_t shown : result::shown_candidates(choice.candidates.size(), taken)) {
+        if (shown == taken) observation.taken = static_cast<std::uint32_t>(observation.candidates.size());
+        observation.candidates.push_back(recording.describe_candidate(choice.location, choice.candidates[shown]));
+      }
+      observation.candidates_left_out = choice.candidates.size() - observation.candidates.size();
       observations.push_back(std::move(observation));
     }
     return taken;

@@ -235,7 +235,8 @@ struct Pool::Impl {
     left.clear();
     allow(share);
     return run_until(hooks, [&] {
-      if (plan.has_budget()) return is_spent(share);
+      // The first recovery may take more than the share: to stop it would leave nothing to say.
+      if (plan.has_budget()) return is_spent(shared->recoveries > 0 ? share : 1);
       if (plan.wants_all) return false;
       if (violations() > 0 && first_violation_s < 0) first_violation_s = elapsed_s();
       const bool is_found = first_violation_s >= 0 &&
@@ -303,7 +304,7 @@ struct Pool::Impl {
   // Counts as a sample where it still fails; else the tree comes to it in its turn.
   tl::expected<void, Failure> try_known(const Known& known) {
     const auto deadline = plan.time_limit.count() > 0
-                              ? begin + std::chrono::duration_cast<Clock::duration>(plan.time_limit * kTreeShare)
+                              ? begin + std::chrono::duration_cast<Clock::duration>(plan.time_limit)
                               : Clock::time_point::max();
     const auto answer = ask({.kind = Task::Kind::kTell, .question = known.question, .path = known.path}, deadline);
     if (!answer) return tl::unexpected(answer.error());
@@ -360,6 +361,7 @@ tl::expected<Explored, Failure> Pool::explore(const Hooks& hooks, const Rest* be
     for (std::size_t i = 0; i < impl.question_count; ++i) impl.units.push_back(Unit{i});
   }
   for (const Known& one : known) {
+    if (impl.is_spent(kTreeShare)) break;
     if (auto ok = impl.try_known(one); !ok) return tl::unexpected(ok.error());
   }
   const bool may_sample = impl.plan.has_budget() && impl.plan.samples;

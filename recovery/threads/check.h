@@ -59,6 +59,7 @@ struct ThreadFinding {
   bool is_loosened = false;  // the crash may be of another execution of its class (fusefs/recorder_loosen.cc)
   std::vector<std::uint32_t> crash_path{};  // of the recovery
   bool is_crash_violation = true;           // of a replay: the recovery failed again
+  bool is_instrumented = false;             // of a replay: variables were seen
 };
 
 // What a search that was stopped has still to do, what it had learned and counted. rest.h makes a text of it.

@@ -7,6 +7,7 @@
 
 #include "recovery/inprocess/front_end.h"
 #include "recovery/run_token.h"
+#include "recovery/search/check.h"
 #include "recovery/threads/joint_program.h"
 #include "recovery/threads/main_result.h"
 #include "scheduler/deepening.h"
@@ -99,6 +100,7 @@ tl::expected<ThreadFinding, Failure> replay_threads(const ThreadPlan& plan, cons
   finding.details = dynamic_cast<const Details&>(*finding.execution.note);
   finding.actors = replayer.names.actors();
   finding.racy = replayer.names.racy();
+  finding.is_instrumented = program.program().is_instrumented();
   if (finding.execution.ending == Ending::kDiverged) {
     return result::wrong_use(
         fmt::format("The replay diverged at step {}: the program did something else than when the token was made.",
