@@ -10,6 +10,7 @@
 #ifndef CRASHCUT_H
 #define CRASHCUT_H
 
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -19,6 +20,10 @@ extern "C" {
 
 /* You write this function. crashcut finds it by its name, so it must not be static or stripped. */
 void crashcut_recover(void) __attribute__((used, visibility("default")));
+
+/* You may write this one, for `crashcut cxl`. It runs once, before the machines start; what it leaves in memory of
+ * crashcut_cxl() is how that memory begins. */
+void crashcut_setup(void) __attribute__((used, visibility("default")));
 
 /* Not declared by unistd.h in strict C modes. */
 extern long syscall(long number, ...);
@@ -32,6 +37,12 @@ extern long syscall(long number, ...);
 #define CRASHCUT_OP_MARK 2L
 #define CRASHCUT_OP_REACHED 3L
 #define CRASHCUT_OP_ASSUME 4L
+#define CRASHCUT_OP_MACHINE 5L
+#define CRASHCUT_OP_MACHINES 6L
+#define CRASHCUT_OP_CXL 7L
+#define CRASHCUT_OP_WAIT_MACHINE 8L
+#define CRASHCUT_OP_RESTART_MACHINE 9L
+#define CRASHCUT_OP_OWNER_DIED 10L
 
 #if defined(__GNUC__)
 #define CRASHCUT_UNUSED __attribute__((unused))
@@ -58,6 +69,57 @@ static CRASHCUT_UNUSED int crashcut_reached(const char* text) {
  * be written without a loop. Failures of other threads in the same schedule are still found. */
 static CRASHCUT_UNUSED void crashcut_assume(int condition) {
   if (!condition) (void)syscall(CRASHCUT_SYSCALL_NUMBER, CRASHCUT_OP_ASSUME);
+}
+
+/* Machines that share memory, under `crashcut cxl`. Without it there is one machine, whose number is 0. */
+
+/* The number of the machine that this program runs on, and how many machines there are. */
+static CRASHCUT_UNUSED int crashcut_machine(void) {
+  const long number = syscall(CRASHCUT_SYSCALL_NUMBER, CRASHCUT_OP_MACHINE);
+  return number < 0 ? 0 : (int)number;
+}
+static CRASHCUT_UNUSED int crashcut_machines(void) {
+  const long count = syscall(CRASHCUT_SYSCALL_NUMBER, CRASHCUT_OP_MACHINES);
+  return count < 0 ? 1 : (int)count;
+}
+
+/* The shared memory of that name, at one address on all machines. It begins with zeroes, or as crashcut_setup() left
+ * it. Null if there is no room. */
+static CRASHCUT_UNUSED void* crashcut_cxl(const char* name, size_t bytes) {
+  struct CrashcutRegion {
+    struct CrashcutRegion* next;
+    char name[64];
+  };
+  static struct CrashcutRegion* first;
+  struct CrashcutRegion* own;
+  const long at = syscall(CRASHCUT_SYSCALL_NUMBER, CRASHCUT_OP_CXL, name, bytes);
+  if (at != -1) return (void*)at;
+  for (own = first; own != NULL; own = own->next) {
+    if (strcmp(own->name, name) == 0) return own + 1;
+  }
+  own = strlen(name) < sizeof own->name ? (struct CrashcutRegion*)calloc(1, sizeof *own + bytes) : NULL;
+  if (own == NULL) return NULL;
+  strcpy(own->name, name);
+  own->next = first;
+  first = own;
+  return own + 1;
+}
+
+/* Waits until the machine has ended (0) or failed (1). -1 if there is no such machine. */
+static CRASHCUT_UNUSED int crashcut_wait_machine(int machine) {
+  return (int)syscall(CRASHCUT_SYSCALL_NUMBER, CRASHCUT_OP_WAIT_MACHINE, (long)machine);
+}
+
+/* Starts the program of a machine again, with nothing of its own memory. -1 if the machine has not ended or failed, or
+ * if there is no such machine. */
+static CRASHCUT_UNUSED int crashcut_restart_machine(int machine) {
+  return (int)syscall(CRASHCUT_SYSCALL_NUMBER, CRASHCUT_OP_RESTART_MACHINE, (long)machine);
+}
+
+/* Whether the calling thread holds this pthread_mutex_t and got it since its owner's machine failed. Robust mutexes say
+ * that by EOWNERDEAD, too. */
+static CRASHCUT_UNUSED int crashcut_owner_died(const void* mutex) {
+  return syscall(CRASHCUT_SYSCALL_NUMBER, CRASHCUT_OP_OWNER_DIED, mutex) == 1;
 }
 
 #endif
