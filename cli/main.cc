@@ -97,6 +97,7 @@ int run(const std::vector<std::string>& typed) {
   add_mount_command(app, exit_code);
   add_crash_command(app, exit_code);
   add_threads_command(app, exit_code);
+  add_cxl_command(app, exit_code);
   add_gdb_command(app, exit_code);
   add_flags_command(app, exit_code);
   add_compiler_commands(app, exit_code);

@@ -8,6 +8,7 @@
 
 #include "cli/bounds.h"
 #include "cli/commands.h"
+#include "cli/machines.h"
 #include "cli/options.h"
 #include "cli/program.h"
 #include "recovery/device/check.h"
@@ -91,6 +92,10 @@ tl::expected<int, Failure> replay_threads(const ReplayOptions& options, const Fo
                              options.print);
 }
 
+tl::expected<int, Failure> replay_cxl(const ReplayOptions& options, const Found& found) {
+  return replay_cxl_token(found.token, found.directory, options.print);
+}
+
 tl::expected<int, Failure> tell(const ReplayOptions& options, const tl::expected<search::Replayed, Failure>& replayed) {
   if (!replayed) return tl::unexpected(replayed.error());
   const result::Counterexample& told = replayed->told;
@@ -141,6 +146,7 @@ constexpr Replayer kReplayers[] = {
     {"check", replay_check, " --results --shell --image "},
     {device::kTokenCommand, replay_device, " --results "},
     {"threads", replay_threads, " --program --from --recovery-limit "},
+    {"cxl", replay_cxl, ""},
 };
 
 tl::expected<int, Failure> replay(const ReplayOptions& options, const CLI::App& command) {

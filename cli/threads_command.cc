@@ -5,6 +5,7 @@
 #include "cli/bounds.h"
 #include "cli/commands.h"
 #include "cli/interrupts.h"
+#include "cli/machines.h"
 #include "cli/options.h"
 #include "cli/program.h"
 #include "cli/progress_line.h"
@@ -204,12 +205,18 @@ tl::expected<int, Failure> replay_thread_token(const result::Token& from, const 
   plan.crash.from_directory = from_directory;
   const auto program = prepare_threads(plan, named);
   if (!program) return tl::unexpected(program.error());
-  const auto finding = recovery::replay_threads(plan, token->schedule, token->recovery, {.is_loud = is_loud});
+  return replay_schedule(plan, *token, is_loud);
+}
+
+tl::expected<int, Failure> replay_schedule(const recovery::ThreadPlan& plan, const recovery::ThreadToken& token,
+                                           bool is_loud) {
+  const auto finding = recovery::replay_threads(plan, token.schedule, token.recovery, {.is_loud = is_loud});
   if (!finding) return tl::unexpected(finding.error());
-  if (recovery::fingerprint_of(*finding) != token->fingerprint) {
+  if (recovery::fingerprint_of(*finding) != token.fingerprint) {
     return wrong_use(
-        "The program did other things than when the token was made: it has changed since, or it depends on something "
-        "that crashcut does not see, its environment say. Run crashcut threads again.");
+        fmt::format("The program did other things than when the token was made: it has changed since, or it depends on "
+                    "something that crashcut does not see, its environment say. Run crashcut {} again.",
+                    recovery::command_of(plan)));
   }
   const bool is_violation =
       finding->crash ? finding->is_crash_violation : finding->details.kind != scheduler::runtime::FindingKind::kNone;

@@ -170,6 +170,8 @@ void publish_arena() {
 Arena& private_arena() { return g_private; }
 Arena& shared_arena() { return g_shared; }
 
+void use_arena(Arena& arena) { g_active = &arena; }
+
 void use_private_arena() {
   if (g_active == &g_private) return;
   g_active = &g_private;

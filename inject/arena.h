@@ -85,6 +85,8 @@ void publish_arena();
 AddressRange unused_private_arena();
 AddressRange whole_private_arena();
 AddressRange model_stack();
+// From now on new blocks are of that arena. Blocks of others are not taken back.
+void use_arena(Arena& arena);
 // From now on: private memory, and the shared arena is read-only.
 void use_private_arena();
 

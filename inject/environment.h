@@ -7,6 +7,8 @@ namespace crashcut::inject {
 inline constexpr const char* kControlVariable = "CRASHCUT_RUNTIME";
 // "<control fd>,<names fd>": the program's threads are scheduled (scheduler/runtime/protocol.h).
 inline constexpr const char* kThreadsVariable = "CRASHCUT_THREADS";
+// The number of the host that the program is, where several take part in an execution.
+inline constexpr const char* kHostVariable = "CRASHCUT_HOST";
 inline constexpr const char* kBindNowMark = "CRASHCUT_BIND_NOW";  // LD_BIND_NOW is ours, not the user's
 inline constexpr const char* kPaddingName = "CRASHCUT_PADDING";   // any number of times (fresh_stack.h)
 // The directory that the program is told it starts in: the root of the modelled files.

@@ -95,7 +95,7 @@ std::optional<ActorId> Director::choose_freely(const State& state, const std::ve
   for (const Pending& p : pending) {
     if (!state.is_enabled(p.actor, p.operation)) continue;
     if (is_exhausted(p.actor)) {
-      any_exhausted = true;
+      any_exhausted = any_exhausted || !is_failure(p.operation);  // no machine has to fail
     } else if (is_asleep(p.actor)) {
       any_asleep = true;
     } else if (is_failure(p.operation)) {

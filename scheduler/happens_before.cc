@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "scheduler/dependence.h"
 #include "scheduler/edges.h"
+#include "scheduler/primitives/host.h"
 #include "scheduler/primitives/memory.h"
 
 namespace crashcut::scheduler {
@@ -27,7 +29,29 @@ bool HappensBefore::is_before(ActorId first, std::uint32_t epoch, ActorId now) {
   return index(first) < clock.size() && clock[index(first)] >= epoch;
 }
 
+// A thread that is told of a host's end, by a wait or by a lock that it takes over, comes after all that the host did.
+void HappensBefore::note_host(const Step& step) {
+  if (step.operation.host() != kNoHost) {
+    if (hosts_.size() <= index(step.actor)) hosts_.resize(index(step.actor) + 1, kNoHost);
+    hosts_[index(step.actor)] = step.operation.host();
+  }
+  if (const ObjectId ended = host_ended_by(step.operation); ended != kNoHost) {
+    for (std::size_t i = 0; i < hosts_.size(); ++i) {
+      if (hosts_[i] == ended) release(static_cast<ActorId>(i), channel(ended, kOfDeath));
+    }
+  }
+  for (const Access& access : step.operation) {
+    const bool is_wait = primitive_of(access.object) == PrimitiveId::kHost && access.verb == host::kWait;
+    if (is_wait) acquire(step.actor, channel(access.object, kOfDeath));
+    for (const ObjectId host : hosts_) {
+      const bool has_seen = access.seen_host == Access::kAnyHost || access.seen_host == index(host);
+      if (host != kNoHost && has_seen && access.seen_host != 0) acquire(step.actor, channel(host, kOfDeath));
+    }
+  }
+}
+
 void HappensBefore::note(const Step& step) {
+  if (step.operation.host() != kNoHost || !hosts_.empty()) note_host(step);
   for (const Access& access : step.operation) note(step.actor, access);
   ++clocks_of(step.actor).own[index(step.actor)];
 }

@@ -40,9 +40,14 @@ class HappensBefore {
   void acquire(ActorId actor, const Clock& from) { join(clocks_of(actor).own, from); }
   void release(ActorId actor, Clock& into) { join(into, clocks_of(actor).own); }
   void note(ActorId actor, const Access& access);
+  void note_host(const Step& step);
   void note_memory(ActorId actor, const Access& access);
 
+  // What is known of a host that has ended or failed: all that its actors did (primitives/host.h).
+  static constexpr std::uint64_t kOfDeath = 0xffff;
+
   std::vector<Clocks> actors_;
+  std::vector<ObjectId> hosts_;  // an actor's; empty if there are no hosts
   std::unordered_map<std::uint64_t, Clock> channels_;
 };
 

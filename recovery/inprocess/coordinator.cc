@@ -16,6 +16,7 @@
 #include "inject/arena.h"
 #include "inject/interpose.h"
 #include "inject/process.h"
+#include "inject/program_function.h"
 #include "recovery/inprocess/runtime.h"
 #include "recovery/inprocess/user_memory.h"
 #include "recovery/inprocess/work.h"
@@ -237,7 +238,7 @@ int coordinate(int argc, char** argv, char** envp, inject::Main real_main) {
   fflush(nullptr);  // what static constructors printed is printed once
   if (g.threads != 1)
     user_error("a static constructor started a thread: crashcut needs the program single-threaded when main() begins");
-  g.recover = find_recover();
+  g.recover = inject::find_program_function("crashcut_recover", "_Z16crashcut_recoverv");
   g.main = real_main;
   g.argc = argc;
   g.argv = argv;

@@ -149,6 +149,8 @@ tl::expected<Launched, Failure> launch(const Session::Setup& setup, int control_
   std::string threads =
       fmt::format("{}={:08},{:08}", inject::kThreadsVariable, setup.threads_control_fd, setup.threads_names_fd);
   if (setup.threads_control_fd >= 0) l.envp.push_back(threads.data());
+  std::string host = fmt::format("{}={:02}", inject::kHostVariable, setup.threads_host);
+  if (setup.threads_host >= 0) l.envp.push_back(host.data());
   if (getenv("LD_BIND_NOW") == nullptr) {
     for (std::string* e : {&bind_now, &bind_mark}) l.envp.push_back(e->data());
   }

@@ -243,7 +243,4 @@ void prepare_recoveries();
 // In a fresh image: runs crashcut_recover() on the model that stands, and ends the process.
 [[noreturn]] void run_recovery();
 
-// --- recover_symbol.cc: the address of crashcut_recover in the program, null where there is none.
-void (*find_recover())();
-
 }  // namespace crashcut::inprocess

@@ -94,6 +94,7 @@ class Session {
     // If threads are scheduled, the scheduler owns these descriptors and runs main(), not this Session.
     int threads_control_fd = -1;
     int threads_names_fd = -1;
+    int threads_host = -1;  // the number of the host that the program is; -1: it is none
     // Asked now and then while an answer is waited for. Once it says yes the session gives up, and is of no use any
     // more; empty: never.
     std::function<bool()> is_late;

@@ -14,6 +14,7 @@
 #include "recovery/threads/replay.h"
 #include "recovery/threads/result.h"
 #include "recovery/threads/symbols.h"
+#include "scheduler/deadlocks.h"
 #include "scheduler/deepening.h"
 
 namespace crashcut::recovery {
@@ -95,7 +96,7 @@ class Checker {
     }
     std::vector<scheduler::Program*> workers;
     for (const auto& program : programs) workers.push_back(program.get());
-    result_.has_recover = programs[0]->session().has_recover();
+    result_.has_recover = plan_.machines.empty() && programs[0]->session().has_recover();
     result_.is_resumed = before_ != nullptr;
     scheduler::SearchSetup setup;
     setup.reduction = way_ == Way::kSource ? scheduler::ReductionName::kSource : plan_.reduction;
@@ -166,15 +167,17 @@ class Checker {
 
   // One a worker. Throws ToolError.
   void start(Programs& programs) {
-    const JointProgram::Setup setup{
+    JointProgram::Setup setup{
         .is_opaque = is_opaque_,
         .has_digest = plan_.merges_logs,
         .is_watching = true,
         .racy_count = racy_count(),
         .is_late = [this] { return has_ended_ || deadline_.is_over(); },
     };
-    for (std::uint32_t i = 0; i < plan_.jobs; ++i)
+    for (std::uint32_t i = 0; i < plan_.jobs; ++i) {
+      setup.worker = i;
       programs.push_back(std::make_unique<JointProgram>(plan_, names_, setup));
+    }
   }
 
   // The program did not even come to main(): all is still to do.
@@ -304,6 +307,7 @@ class Checker {
     before_ = nullptr;
     unexplored_crashes_.clear();
     crashes_.reset();
+    deadlocks_.reset();
   }
 
   // Counts of both searches, and what is left of this one.
@@ -356,7 +360,29 @@ class Checker {
 
   // False where the search is to end.
   bool note(const Execution& execution) {
-    return note_finding(execution) && !(is_livelock_known() && executions_ >= look_until_);
+    return note_finding(execution) && note_deadlocks(execution) && !(is_livelock_known() && executions_ >= look_until_);
+  }
+
+  // The program may hang where the execution went on by a machine's failure. Each such moment is run.
+  bool note_deadlocks(const Execution& execution) {
+    if (plan_.failing == 0) return true;
+    bool is_to_go_on = true;
+    scheduler::for_each_deadlock(execution, [&](const Execution& stuck) {
+      if (!is_to_go_on) return;
+      if (!deadlocks_)
+        deadlocks_ = std::make_unique<JointProgram>(
+            plan_, names_, JointProgram::Setup{.is_opaque = is_opaque_, .racy_count = racy_count(), .is_late = [this] {
+                                                 return deadline_.is_past_telling();
+                                               }});
+      scheduler::RunRequest request;
+      request.prefix = schedule_of(stuck);
+      request.ends_with_prefix = true;
+      const Execution again = deadlocks_->run(request);
+      if (again.ending != scheduler::Ending::kStuck) return;
+      is_to_go_on = note_finding(again);
+      --executions_;  // it is a part of one that was counted
+    });
+    return is_to_go_on;
   }
 
   // Threads that go round for good may be meant to, and another schedule may show what is not. So a livelock does not
@@ -505,11 +531,14 @@ class Checker {
   std::uint64_t executions_ = 0, look_until_ = 0;
   std::optional<Execution> first_;
   std::optional<Crashes> crashes_;
-  std::optional<ThreadFinding> race_;   // the first, where the search began again to follow it
-  std::atomic<bool> has_ended_{false};  // the search is over: what other workers still run is of no use
+  std::unique_ptr<JointProgram> deadlocks_;  // for moments that an execution did not stop at
+  std::optional<ThreadFinding> race_;        // the first, where the search began again to follow it
+  std::atomic<bool> has_ended_{false};       // the search is over: what other workers still run is of no use
 };
 
 }  // namespace
+
+std::string command_of(const ThreadPlan& plan) { return plan.machines.empty() ? "threads" : "cxl"; }
 
 tl::expected<ThreadResult, Failure> check_threads(const ThreadPlan& asked, const ThreadHooks& hooks,
                                                   const ThreadRest* rest) try {

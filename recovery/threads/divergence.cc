@@ -36,8 +36,8 @@ scheduler::RunRequest request_for(const Execution& execution) {
   return request;
 }
 
-std::string place(const ThreadStory& story, std::uint64_t caller) {
-  const std::string function = caller == 0 ? "" : story.place_text(caller);
+std::string place(const ThreadStory& story, scheduler::ActorId actor, std::uint64_t caller) {
+  const std::string function = caller == 0 ? "" : story.place_text(actor, caller);
   return function.empty() ? "" : fmt::format(" [{}]", function);
 }
 
@@ -48,7 +48,7 @@ std::string found_text(const ThreadStory& story, std::size_t step, const std::op
   if (step < execution.steps.size()) {
     const std::uint64_t caller = step < found.details.callers.size() ? found.details.callers[step] : 0;
     return fmt::format("{} did this instead: {}{}", story.actor_text(execution.steps[step].actor),
-                       story.step_text(step), place(story, caller));
+                       story.step_text(step), place(story, execution.steps[step].actor, caller));
   }
   if (!expected) return "the execution had ended";
   const auto stands = std::find_if(execution.pending.begin(), execution.pending.end(),
@@ -59,7 +59,7 @@ std::string found_text(const ThreadStory& story, std::size_t step, const std::op
   const bool is_same = stands->operation.is_same_call(expected->operation);
   return fmt::format("{} {}{}{}", story.actor_text(expected->actor),
                      is_same ? "could not" : "stood before this, and could not go on: ",
-                     is_same ? "" : story.call_text(stands->operation), place(story, caller));
+                     is_same ? "" : story.call_text(stands->operation), place(story, expected->actor, caller));
 }
 
 // Whether the bytes of rdrand or rdseed on registers (0f c7 f0 to ff) are in the program's code. They may be part of

@@ -1,7 +1,10 @@
 #include "recovery/threads/joint_program.h"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <unistd.h>
+
+#include <algorithm>
 
 #include "recovery/threads/code.h"
 
@@ -11,6 +14,18 @@ using inprocess::Session;
 using scheduler::runtime::Details;
 using scheduler::runtime::RealProgram;
 using scheduler::runtime::ToolError;
+
+// One of those that this process may run on.
+static std::uint32_t processor_of(std::uint32_t worker) {
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0 || CPU_COUNT(&allowed) == 0) return 0;
+  std::uint32_t left = worker % static_cast<std::uint32_t>(CPU_COUNT(&allowed));
+  for (std::uint32_t i = 0; i < CPU_SETSIZE; ++i) {
+    if (CPU_ISSET(i, &allowed) && left-- == 0) return i;
+  }
+  return 0;
+}
 
 // So long a thread that hung before runs on when its schedule is run again, until it is taken to hang again.
 static constexpr std::chrono::milliseconds kHangs{300};
@@ -32,10 +47,18 @@ JointProgram::JointProgram(const ThreadPlan& plan, scheduler::runtime::NameTable
   program.is_late = setup.is_late;
   if (setup.is_known_to_hang) program.hang_limit = std::min<std::chrono::nanoseconds>(program.step_limit, kHangs);
   program.is_restoring = setup.stop_at_step == 0;
-  if (setup.is_watching) program.find_sites = sites_of;
-  program.launch = [&](int control_fd, int names_fd) { launch(plan, control_fd, names_fd); };
+  const bool is_hosted = !plan.machines.empty();
+  if (setup.is_watching && !is_hosted) program.find_sites = sites_of;
+  program.host_count = static_cast<std::uint32_t>(plan.machines.size());
+  program.failures_most = plan.failures_most;
+  program.failing = plan.failing;
+  if (is_hosted) program.processor = processor_of(setup.worker);
+  program.launch = [&](std::uint32_t machine, int control_fd, int names_fd) {
+    launch(plan, machine, control_fd, names_fd);
+  };
   program.check_alive = [this] {
-    if (session_->is_alive()) return;
+    const auto is_alive = [](const auto& session) { return session->is_alive(); };
+    if (std::all_of(sessions_.begin(), sessions_.end(), is_alive)) return;
     if (program_->forked_count() == 0) throw ToolError{true, "The program ended before main()."};
     throw ToolError{false, scheduler::runtime::kKilledSentence};
   };
@@ -44,10 +67,10 @@ JointProgram::JointProgram(const ThreadPlan& plan, scheduler::runtime::NameTable
 
 JointProgram::~JointProgram() = default;
 
-void JointProgram::launch(const ThreadPlan& plan, int control_fd, int names_fd) {
+void JointProgram::launch(const ThreadPlan& plan, std::uint32_t machine, int control_fd, int names_fd) {
   const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
   Session::Setup setup;
-  setup.program = plan.executable;
+  setup.program = plan.machines.empty() ? plan.executable : plan.machines[machine].executable;
   setup.arguments = plan.arguments;
   setup.runtime = plan.runtime;
   setup.model = plan.crash.model;
@@ -59,23 +82,24 @@ void JointProgram::launch(const ThreadPlan& plan, int control_fd, int names_fd) 
   if (!setup_.is_loud) setup.stdout_fd = setup.stderr_fd = null;
   setup.threads_control_fd = control_fd;
   setup.threads_names_fd = names_fd;
+  if (!plan.machines.empty()) setup.threads_host = static_cast<int>(machine);
   setup.is_late = setup_.is_late;
   auto session = Session::start(setup);
   close(null);
   if (!session && setup_.is_late && setup_.is_late()) throw scheduler::runtime::OutOfTime();
   if (!session) throw ToolError{session.error().blame == result::Blame::kUser, session.error().sentence};
-  session_ = std::move(*session);
-  const inprocess::Execution& begun = session_->execution();
+  sessions_.push_back(std::move(*session));
+  const inprocess::Execution& begun = sessions_.back()->execution();
   if (begun.kind == inprocess::ExecutionKind::kToolError)
     throw ToolError{begun.blame == result::Blame::kUser, begun.sentence};
 }
 
 scheduler::Execution JointProgram::run(const scheduler::RunRequest& request) {
   scheduler::Execution execution = program_->run(request);
-  if (!setup_.has_digest || execution.ending == scheduler::Ending::kStopped) return execution;
+  if (!setup_.has_digest || sessions_.size() > 1 || execution.ending == scheduler::Ending::kStopped) return execution;
   auto note = std::make_shared<JointNote>();
   if (const auto* details = dynamic_cast<const Details*>(execution.note.get())) static_cast<Details&>(*note) = *details;
-  note->log = LogDigest::read(session_->digest());
+  note->log = LogDigest::read(session().digest());
   execution.note = note;
   return execution;
 }

@@ -1,7 +1,8 @@
 // JointProgram: a threaded program whose files are modelled: run under given schedules, then crashed.
 //
 // One process tree (recovery/inprocess/scheduled_calls.cc) with two ends here: RealProgram for the schedules, Session
-// for the recoveries of the execution that came last.
+// for the recoveries of the execution that came last. Several machines are one process tree each; there are no
+// recoveries of theirs.
 #pragma once
 
 #include <memory>
@@ -28,6 +29,7 @@ class JointProgram final : public scheduler::Program {
     bool is_known_to_hang = false;    // after the schedule a thread hangs: not all of the step limit is waited for
     std::uint32_t racy_count = 0;     // of the names': accesses there are operations
     std::uint32_t stop_at_step = 0;   // for a debugger: wait after this step, from 1
+    std::uint32_t worker = 0;         // of those that run at the same time, from 0
     std::function<bool()> is_late{};  // once it says yes, what runs is ended; empty: never
   };
   // Throws ToolError.
@@ -36,14 +38,14 @@ class JointProgram final : public scheduler::Program {
 
   scheduler::Execution run(const scheduler::RunRequest& request) override;
   int run_held(const scheduler::RunRequest& request) { return program_->run_held(request); }
-  inprocess::Session& session() { return *session_; }
+  inprocess::Session& session() { return *sessions_.front(); }
   const scheduler::runtime::RealProgram& program() const { return *program_; }
 
  private:
-  void launch(const ThreadPlan& plan, int control_fd, int names_fd);
+  void launch(const ThreadPlan& plan, std::uint32_t machine, int control_fd, int names_fd);
 
   Setup setup_;
-  std::unique_ptr<inprocess::Session> session_;
+  std::vector<std::unique_ptr<inprocess::Session>> sessions_;  // one a machine
   std::unique_ptr<scheduler::runtime::RealProgram> program_;
 };
 

@@ -46,6 +46,13 @@ Bound bound_of(const ThreadPlan& plan, const ThreadResult& checked) {
   return bound == Bound::kNone && checked.has_met ? Bound::kUnseenAtomics : bound;
 }
 
+std::string failures_text(const ThreadPlan& plan) {
+  const std::string count = count_text(plan.machines.size(), "machine", "machines");
+  return plan.failures_most == 0 || plan.failing == 0
+             ? count + ", of which none fails"
+             : fmt::format("{}, at most {}", count, count_text(plan.failures_most, "failure", "failures"));
+}
+
 std::vector<Setting> bounds_of(const ThreadPlan& plan) {
   const scheduler::Bounds& bounds = plan.bounds;
   const bool has_preemptions = bounds.preemptions_most != scheduler::kNoPreemptionBound;
@@ -64,6 +71,8 @@ std::vector<Setting> bounds_of(const ThreadPlan& plan) {
        has_preemptions ? Setting::Value(std::uint64_t{bounds.preemptions_most}) : Setting::Value(nullptr),
        has_preemptions ? fmt::format("at most {}", count_text(bounds.preemptions_most, "preemption", "preemptions"))
                        : ""},
+      {"failures", plan.machines.empty() ? Setting::Value(nullptr) : Setting::Value(std::uint64_t{plan.failures_most}),
+       plan.machines.empty() ? "" : failures_text(plan)},
       {"spurious", std::uint64_t{plan.spurious_most},
        plan.spurious_most == 0 ? "" : fmt::format("{} spurious wake-ups a thread", plan.spurious_most)},
       {"timeouts", std::uint64_t{plan.timeouts_most}},
@@ -149,6 +158,10 @@ std::vector<std::string> notes_of(const ThreadPlan& plan, const ThreadResult& ch
   if (checked.races > 0)
     notes.push_back(fmt::format("Data races: {} of eight bytes.", count_text(checked.races, "place", "places")));
   if (!checked.not_repeatable.empty()) notes.push_back(fmt::format("Not as foreseen: {}", checked.not_repeatable));
+  if (!plan.machines.empty())
+    notes.emplace_back(
+        "Memory that machines share is coherent here, and none of it is lost when a machine fails: what was still in "
+        "that machine's caches is not modelled.");
   if (checked.is_resumed) notes.emplace_back("Recoveries and outcomes are those since the search was resumed.");
   return notes;
 }
@@ -254,7 +267,7 @@ std::string finding_text(const ThreadFinding& finding) {
 
 result::Head head_of(const ThreadPlan& plan, const std::vector<std::string>& words) {
   result::Head head;
-  head.command = "threads";
+  head.command = command_of(plan);
   head.program = words;
   head.model = fusefs::spec_of(plan.crash.model);
   head.settings = {
@@ -279,10 +292,10 @@ result::Counterexample counterexample_of(const ThreadPlan& plan, const ThreadFin
   for (std::size_t i = 0; i < finding.execution.steps.size(); ++i) {
     const std::uint64_t caller = i < finding.details.callers.size() ? finding.details.callers[i] : 0;
     told.story.schedule.push_back({story.actor_text(finding.execution.steps[i].actor), story.step_text(i),
-                                   caller == 0 ? "" : story.place_text(caller)});
+                                   caller == 0 ? "" : story.place_text(finding.execution.steps[i].actor, caller)});
   }
   for (const scheduler::Pending& p : finding.execution.pending) {
-    if (story.is_thread(p.actor))
+    if (story.is_thread(p.actor) && story.is_here(p))
       told.story.waiting.push_back({story.actor_text(p.actor), story.held_by(p.actor), story.waiting_text(p)});
   }
   if (finding.details.race) told.story.race = race_of(story, *finding.details.race);
@@ -326,7 +339,8 @@ result::Result result_of(const ThreadPlan& plan, const result::Head& head, const
     if (checked.finding->replays || !checked.finding->was_run_again) {
       result.token = encode(make_token(plan, *checked.finding));
       result.replay_options = replay_options(plan.crash);
-      result.debug = fmt::format("{} gdb {}{}", crashcut, result.replay_options, result.token);
+      if (plan.machines.empty())
+        result.debug = fmt::format("{} gdb {}{}", crashcut, result.replay_options, result.token);
     }
   } else if (checked.verdict == result::Verdict::kViolation) {
     result.unexplained =

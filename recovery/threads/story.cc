@@ -11,6 +11,7 @@
 #include "scheduler/primitives/condition.h"
 #include "scheduler/primitives/file.h"
 #include "scheduler/primitives/futex.h"
+#include "scheduler/primitives/host.h"
 #include "scheduler/primitives/memory.h"
 #include "scheduler/primitives/mutex.h"
 #include "scheduler/primitives/once.h"
@@ -28,13 +29,44 @@ namespace crashcut::recovery {
 
 using namespace scheduler;
 
+std::uint32_t machine_of(const std::vector<runtime::ActorName>& actors, std::size_t actor) {
+  using runtime::Names;
+  // A parent has a smaller number than its children.
+  while (actor != 0 && actor < actors.size()) {
+    const runtime::ActorName& name = actors[actor];
+    if (Names::is_main(name.ordinal)) return Names::host_of_main(name.ordinal);
+    if (Names::is_failure(name.ordinal)) return name.ordinal - Names::kFailureOrdinal;
+    if (name.parent >= actor) return 0;
+    actor = name.parent;
+  }
+  return 0;
+}
+
+static std::string main_text(const runtime::ActorName& main) {
+  const std::uint32_t restarts = runtime::Names::incarnation_of_main(main.ordinal);
+  return fmt::format("machine {}{}", runtime::Names::host_of_main(main.ordinal),
+                     restarts == 0   ? ""
+                     : restarts == 1 ? ", restarted"
+                                     : fmt::format(", restarted {} times", restarts));
+}
+
 std::vector<std::string> actor_names(const std::vector<runtime::ActorName>& actors) {
+  using runtime::Names;
   std::vector<std::string> names;
   std::size_t number = 0;
+  const bool has_machines = std::any_of(actors.begin(), actors.end(), [](const runtime::ActorName& actor) {
+    return Names::is_main(actor.ordinal) || Names::is_failure(actor.ordinal);
+  });
   for (std::size_t i = 0; i < actors.size(); ++i) {
     const auto& actor = actors[i];
     if (i == 0) {
-      names.push_back("main");
+      names.push_back(has_machines ? "machine 0" : "main");
+    } else if (Names::is_main(actor.ordinal)) {
+      names.push_back(main_text(actor));
+    } else if (Names::is_failure(actor.ordinal)) {
+      names.push_back("failure");
+    } else if (has_machines && Names::is_thread(actor.ordinal)) {
+      names.push_back(fmt::format("thread {} of machine {}", ++number, machine_of(actors, i)));
     } else if (!runtime::Names::is_thread(actor.ordinal)) {
       const std::string parent = actor.parent < names.size() ? names[actor.parent] : "?";
       names.push_back((actor.ordinal == runtime::Names::kStirOrdinal     ? "chance, for "
@@ -55,11 +87,10 @@ static bool is_heed(const Access& access) {
 }
 
 ThreadStory::ThreadStory(const ThreadPlan& plan, const ThreadFinding& finding, const std::function<bool()>& is_late)
-    : finding_(&finding),
-      executable_(plan.executable),
-      is_late_(is_late),
-      symbols_(Symbols::of(plan.executable)),
-      end_(finding.execution.objects) {
+    : finding_(&finding), is_late_(is_late), end_(finding.execution.objects) {
+  for (const Machine& machine : plan.machines) executables_.push_back(machine.executable);
+  if (executables_.empty()) executables_.push_back(plan.executable);
+  for (const std::string& executable : executables_) symbols_.push_back(Symbols::of(executable));
   for (const auto& [object, address] : finding.details.addresses) {
     if (address != 0) addresses_[object] = address;
   }
@@ -82,6 +113,39 @@ ThreadStory::ThreadStory(const ThreadPlan& plan, const ThreadFinding& finding, c
   }
 }
 
+std::uint32_t ThreadStory::machine_of(ActorId actor) const {
+  return recovery::machine_of(finding_->actors, index(actor));
+}
+
+std::uint64_t ThreadStory::base_of(std::uint32_t machine) const {
+  const runtime::Details& details = finding_->details;
+  return machine < details.bases.size() ? details.bases[machine] : details.program_base;
+}
+
+std::string ThreadStory::name_of_place(std::uint64_t place) const {
+  for (const auto& region : finding_->details.regions) {
+    if (place < region.address || place >= region.address + region.bytes) continue;
+    return place == region.address ? region.name : fmt::format("{}+{}", region.name, place - region.address);
+  }
+  const std::uint32_t machine = runtime::host_of(place);
+  return symbols_of(machine).name_of_variable(runtime::address_of(place), base_of(machine));
+}
+
+std::string ThreadStory::place_text(ActorId actor, std::uint64_t caller) const {
+  const std::uint32_t machine = machine_of(actor);
+  return symbols_of(machine).name_of_function(caller, base_of(machine));
+}
+
+// Hosts are the first objects, in the order of their numbers.
+std::string ThreadStory::host_text(ObjectId host) const {
+  std::uint32_t number = 0;
+  for (const ObjectStart& start : finding_->execution.objects) {
+    if (start.object == host) break;
+    if (primitive_of(start.object) == PrimitiveId::kHost) ++number;
+  }
+  return fmt::format("machine {}", number);
+}
+
 std::string ThreadStory::actor_text(ActorId actor) const {
   return index(actor) < names_.size() ? names_[index(actor)] : fmt::format("actor {}", index(actor));
 }
@@ -96,7 +160,7 @@ std::string ThreadStory::thread_text(ObjectId object) const {
   if (it == threads_.end()) return "a thread";
   const std::uint64_t routine =
       index(it->second) < finding_->details.routines.size() ? finding_->details.routines[index(it->second)] : 0;
-  const std::string function = routine == 0 ? "" : symbols_.name_of_function(routine, finding_->details.program_base);
+  const std::string function = routine == 0 ? "" : place_text(it->second, routine);
   return actor_text(it->second) + (function.empty() ? "" : " (" + function + ")");
 }
 
@@ -105,10 +169,11 @@ std::string ThreadStory::object_text(ObjectId object) const {
   const std::string kind = primitive_of(access).name;
   if (primitive_of(object) == PrimitiveId::kThread || primitive_of(object) == PrimitiveId::kCancellation)
     return thread_text(object);
+  if (primitive_of(object) == PrimitiveId::kHost) return host_text(object);
   const auto it = addresses_.find(object);
   if (it == addresses_.end()) return kind;
-  const std::string name = symbols_.name_of_variable(it->second, finding_->details.program_base);
-  return name.empty() ? fmt::format("{} at {:#x}", kind, it->second) : kind + " " + name;
+  const std::string name = name_of_place(it->second);
+  return name.empty() ? fmt::format("{} at {:#x}", kind, runtime::address_of(it->second)) : kind + " " + name;
 }
 
 static std::string signal_name(std::int64_t number) {
@@ -242,6 +307,14 @@ std::string ThreadStory::call_text(const scheduler::Operation& operation) const 
   switch (primitive_of(first.object)) {
     case PrimitiveId::kProcess:
       return first.verb == process::kExit ? fmt::format("exit({})", first.argument) : "fail";
+    case PrimitiveId::kHost:
+      return first.verb == host::kStart     ? "start"
+             : first.verb == host::kEnd     ? "end"
+             : first.verb == host::kFail    ? object + " fails"
+             : first.verb == host::kRestart ? "restart " + object
+             : first.result == kNoResult
+                 ? "wait for " + object
+                 : fmt::format("wait for {}: it has {}", object, first.result == host::kFailed ? "failed" : "ended");
     case PrimitiveId::kThread:
       if (first.verb == thread::kStart) return "start";
       return first.verb == thread::kExit ? "end" : plain();
@@ -301,8 +374,8 @@ std::string ThreadStory::step_text(std::size_t i) const {
 }
 
 std::string ThreadStory::variable_text(std::uint64_t address) const {
-  const std::string name = symbols_.name_of_variable(address, finding_->details.program_base);
-  return name.empty() ? fmt::format("{:#x}", address) : name;
+  const std::string name = name_of_place(address);
+  return name.empty() ? fmt::format("{:#x}", runtime::address_of(address)) : name;
 }
 
 std::string ThreadStory::memory_text(const Access& access) const {
@@ -325,13 +398,14 @@ std::string ThreadStory::access_text(const runtime::Race::Side& side, std::uint6
 std::vector<SourceLine> ThreadStory::stack_of(const runtime::Race::Side& side) const {
   std::vector<std::uint64_t> addresses;
   // They are where calls return to: the call is before.
-  for (const std::uint64_t frame : side.frames) addresses.push_back(frame - 1 - finding_->details.program_base);
+  const std::uint32_t machine = machine_of(side.actor);
+  for (const std::uint64_t frame : side.frames) addresses.push_back(frame - 1 - base_of(machine));
   std::vector<SourceLine> stack;
-  const auto lines = find_source_lines(executable_, addresses, is_late_);
+  const auto lines = find_source_lines(executables_[machine < executables_.size() ? machine : 0], addresses, is_late_);
   for (std::size_t i = 0; i < lines.size(); ++i) {
     stack.insert(stack.end(), lines[i].begin(), lines[i].end());
     if (!lines[i].empty()) continue;
-    const std::string function = place_text(side.frames[i]);
+    const std::string function = place_text(side.actor, side.frames[i]);
     if (!function.empty()) stack.push_back({function, "", 0});
   }
   return stack;
@@ -352,6 +426,10 @@ static std::string channel_waiting_text(const Access& a) {
   }
 }
 
+std::string ThreadStory::holder_text(ActorId actor) const {
+  return actor_text(actor) + (end_.is_gone(actor) ? ", which is down," : "");
+}
+
 std::string ThreadStory::waiting_text(const Pending& pending) const {
   const Access& first = pending.operation[0];
   if (primitive_of(first.object) == PrimitiveId::kThread && first.verb == thread::kStart) return "has not begun";
@@ -367,15 +445,15 @@ std::string ThreadStory::waiting_text(const Pending& pending) const {
         parts.push_back(mutex::owner(o) == index(pending.actor) + 1
                             ? fmt::format("waits for {}, which it holds itself", object)
                             : fmt::format("waits for {}, which {} holds", object,
-                                          actor_text(static_cast<ActorId>(mutex::owner(o) - 1))));
+                                          holder_text(static_cast<ActorId>(mutex::owner(o) - 1))));
         break;
       case PrimitiveId::kRwLock:
         if (rwlock::writer(o) != 0)
           parts.push_back(fmt::format("waits for {}, which {} holds for writing", object,
-                                      actor_text(static_cast<ActorId>(rwlock::writer(o) - 1))));
+                                      holder_text(static_cast<ActorId>(rwlock::writer(o) - 1))));
         else if (!rwlock::readers(o).empty())
           parts.push_back(fmt::format("waits for {}, which {} holds for reading", object,
-                                      actor_text(static_cast<ActorId>(rwlock::readers(o)[0]))));
+                                      holder_text(static_cast<ActorId>(rwlock::readers(o)[0]))));
         else
           parts.push_back(fmt::format("waits for {}, where others go first", object));
         break;
@@ -394,6 +472,9 @@ std::string ThreadStory::waiting_text(const Pending& pending) const {
         break;
       case PrimitiveId::kAssume:
         parts.push_back("waits for good: what it assumed does not hold");
+        break;
+      case PrimitiveId::kHost:
+        parts.push_back(fmt::format("waits until {} ends or fails", object));
         break;
       case PrimitiveId::kThread:
         parts.push_back(fmt::format("waits for the end of {}", object));

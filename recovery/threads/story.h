@@ -12,8 +12,10 @@
 
 namespace crashcut::recovery {
 
-// "main", "thread 1", "the timer of thread 1": one an actor.
+// "main", "thread 1", "the timer of thread 1": one an actor. With machines: "machine 1", "thread 2 of machine 1".
 std::vector<std::string> actor_names(const std::vector<scheduler::runtime::ActorName>& actors);
+// The machine that an actor runs on, or whose failure it is. 0 if there are no machines.
+std::uint32_t machine_of(const std::vector<scheduler::runtime::ActorName>& actors, std::size_t actor);
 
 class ThreadStory {
  public:
@@ -22,6 +24,8 @@ class ThreadStory {
 
   // "main", "thread 2"
   std::string actor_text(scheduler::ActorId actor) const;
+  // Not of a machine that has ended or failed.
+  bool is_here(const scheduler::Pending& pending) const { return !end_.is_gone(pending.operation); }
   // Not a timer or the like.
   bool is_thread(scheduler::ActorId actor) const;
   // "lock mutex forks+40"
@@ -29,10 +33,8 @@ class ThreadStory {
   std::string call_text(const scheduler::Operation& operation) const;
   // The step at this place: a call on files as it was made, others as operations.
   std::string step_text(std::size_t i) const;
-  // The function that an address is in; empty where it is not known.
-  std::string place_text(std::uint64_t caller) const {
-    return symbols_.name_of_function(caller, finding_->details.program_base);
-  }
+  // The function that an address in the code of the actor's program is in; empty where it is not known.
+  std::string place_text(scheduler::ActorId actor, std::uint64_t caller) const;
   // "waits for mutex forks+40, which thread 1 holds"
   std::string waiting_text(const scheduler::Pending& pending) const;
   // "thread 1 writes counter", and the calls that led there, innermost first.
@@ -49,11 +51,20 @@ class ThreadStory {
   std::string signal_text(const scheduler::Access& access) const;
   std::string memory_text(const scheduler::Access& access) const;
 
+  // Of the machine that the actor runs on, or that the place is on; 0 if there are no machines.
+  std::uint32_t machine_of(scheduler::ActorId actor) const;
+  std::uint64_t base_of(std::uint32_t machine) const;
+  const Symbols& symbols_of(std::uint32_t machine) const { return symbols_[machine < symbols_.size() ? machine : 0]; }
+  // "forks+40", "ring+8"; empty where no symbol or region holds the place.
+  std::string name_of_place(std::uint64_t place) const;
+  std::string host_text(scheduler::ObjectId host) const;
+  std::string holder_text(scheduler::ActorId actor) const;
+
   const ThreadFinding* finding_;
-  std::string executable_;
+  std::vector<std::string> executables_;  // one a machine
   std::function<bool()> is_late_;
-  Symbols symbols_;
-  scheduler::State end_;  // as the execution left it
+  std::vector<Symbols> symbols_;  // one a machine
+  scheduler::State end_;          // as the execution left it
   std::map<scheduler::ObjectId, std::uint64_t> addresses_;
   std::map<scheduler::ObjectId, scheduler::ActorId> threads_;  // whose thread object it is
   std::vector<std::string> names_;

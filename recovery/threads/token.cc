@@ -1,6 +1,7 @@
 #include "recovery/threads/token.h"
 
 #include "persist/hash.h"
+#include "recovery/result/token.h"
 #include "recovery/result/token_bytes.h"
 #include "recovery/run_token.h"
 #include "scheduler/primitives/rwlock.h"
@@ -17,9 +18,9 @@ using scheduler::ReductionName;
 using scheduler::runtime::kActorsMost;
 using scheduler::runtime::kStepsMost;
 
-// Actors that are no threads: numbers behind those of threads, but for the first timer.
+// Actors that are no threads, and main() of machines: numbers behind those of threads, but for the first timer.
 constexpr std::uint32_t kTimerOrdinal = scheduler::runtime::Names::kTimerOrdinal;
-constexpr std::uint32_t kBesideMost = kTimerOrdinal - scheduler::runtime::Names::kFirstBeside;
+constexpr std::uint32_t kBesideMost = kTimerOrdinal - scheduler::runtime::Names::kMainOrdinal;
 
 // Runs of steps of one actor.
 void put_schedule(TokenWriter& out, const std::vector<ActorId>& schedule) {
@@ -45,11 +46,35 @@ std::vector<ActorId> read_schedule(TokenReader& in) {
   return schedule;
 }
 
+void put_machines(TokenWriter& out, const ThreadPlan& plan) {
+  out.number(plan.machines.size());
+  for (const Machine& machine : plan.machines) {
+    out.text(result::portable_path(machine.named));
+    out.text(machine.id);
+  }
+  out.number(plan.failures_most);
+  out.number(plan.failing);
+}
+
+void read_machines(TokenReader& in, ThreadPlan& plan) {
+  const std::uint64_t count = in.number(scheduler::runtime::kHostsMost);
+  if (count == 0) in.refuse();
+  for (std::uint64_t i = 0; in.ok() && i < count; ++i) {
+    Machine machine;
+    machine.named = in.text();
+    machine.id = in.text();
+    plan.machines.push_back(std::move(machine));
+  }
+  plan.failures_most = static_cast<std::uint32_t>(in.number(1000));
+  plan.failing = static_cast<std::uint32_t>(in.number((1u << scheduler::runtime::kHostsMost) - 1));
+}
+
 std::string own_of(const ThreadToken& token) {
   TokenWriter out;
   const ThreadPlan& plan = token.plan;
   out.number((plan.reduction != ReductionName::kNone ? 1 : 0) + (plan.is_strict_exit ? 2 : 0) +
              (plan.ignores_result ? 4 : 0) + (token.recovery ? 8 : 0));
+  if (!plan.machines.empty()) put_machines(out, plan);
   out.number(plan.spurious_most);
   out.number(plan.timeouts_most);
   out.number(plan.policies.size());
@@ -71,12 +96,13 @@ std::string own_of(const ThreadToken& token) {
 }
 
 // Whether a recovery follows.
-bool read_own(TokenReader& in, ThreadToken& token) {
+bool read_own(TokenReader& in, bool has_machines, ThreadToken& token) {
   const std::uint64_t flags = in.number(15);
   ThreadPlan& plan = token.plan;
   plan.reduction = (flags & 1) != 0 ? ReductionName::kOptimal : ReductionName::kNone;
   plan.is_strict_exit = (flags & 2) != 0;
   plan.ignores_result = (flags & 4) != 0;
+  if (has_machines) read_machines(in, plan);
   plan.spurious_most = static_cast<std::uint32_t>(in.number(1000));
   plan.timeouts_most = static_cast<std::uint32_t>(in.number(1000));
   const std::uint64_t policies = in.number(16);
@@ -127,7 +153,7 @@ ThreadToken make_token(const ThreadPlan& plan, const ThreadFinding& finding) {
 }
 
 std::string encode(const ThreadToken& token) {
-  result::Token out = token_of("threads", token.plan.crash);
+  result::Token out = token_of(command_of(token.plan), token.plan.crash);
   if (token.recovery) {
     out.fingerprint = token.recovery->fingerprint;
     out.path = token.recovery->path;
@@ -144,7 +170,7 @@ tl::expected<ThreadToken, result::Failure> read_thread_token(const result::Token
   token.plan.program = crash->named;
   token.plan.arguments = crash->arguments;
   TokenReader in(from.own);
-  if (read_own(in, token)) token.recovery = CrashReplay{from.fingerprint, from.path};
+  if (read_own(in, from.command == "cxl", token)) token.recovery = CrashReplay{from.fingerprint, from.path};
   if (!in.at_end() || token.schedule.actors.empty()) return result::wrong_use(result::no_crashcut_wrote_it());
   return token;
 }

@@ -9,6 +9,7 @@
 
 #include "scheduler/primitives/memory.h"
 #include "scheduler/primitives/spin.h"
+#include "scheduler/runtime/hosts.h"
 #include "scheduler/runtime/loops.h"
 #include "scheduler/runtime/world.h"
 
@@ -18,22 +19,6 @@ bool g_is_instrumented = false;
 
 namespace {
 
-// Who touched some of eight bytes, and when.
-struct Record {
-  Record* next;
-  std::uint32_t actor, epoch, stack;
-  std::uint8_t mask;
-  bool writes, is_atomic, frees;
-  std::uint64_t pc;
-  std::uint32_t step;
-};
-
-// What was freed, and by whom: the record that each of its granules has.
-struct Freed {
-  std::uint64_t end;
-  Record record;
-};
-
 struct Range {
   std::uint64_t begin, end;
 };
@@ -41,21 +26,47 @@ struct Range {
 Range g_instrumented[64];
 std::uint32_t g_instrumented_count = 0;
 
-struct CallSite {
-  std::uint32_t parent;
-  std::uint64_t pc;
-};
+}  // namespace
 
-struct Memory {
+// Of an execution, on all hosts. Places and granules are named by place_of() (hosts.h).
+struct MemoryLog {
+  // Who touched some of eight bytes, and when.
+  struct Record {
+    Record* next;
+    std::uint32_t actor, epoch, stack;
+    std::uint8_t mask;
+    bool writes, is_atomic, frees;
+    std::uint64_t pc;
+    std::uint32_t step;
+  };
+
+  // What was freed, and by whom: the record that each of its granules has.
+  struct Freed {
+    std::uint64_t end;
+    Record record;
+  };
+  struct CallSite {
+    std::uint32_t parent;
+    std::uint64_t pc;
+  };
+
   HappensBefore happens_before;
+  bool is_noting = false;                              // some code is instrumented
   std::unordered_map<std::uint64_t, Record*> touched;  // by granule
   std::map<std::uint64_t, Freed> freed;  // by where it begins; granules that have records have this one too
   Record* free_records = nullptr;
   std::vector<CallSite> call_sites{{0, 0}};
   std::unordered_map<std::uint64_t, std::uint32_t> call_site_numbers;
-  std::unordered_set<std::uint64_t> racy;  // granules: accesses to them are operations
+  std::unordered_set<std::uint64_t> racy;  // portable() granules: accesses to them are operations
 };
-Memory* g_memory = nullptr;
+
+namespace {
+
+using Record = MemoryLog::Record;
+using Freed = MemoryLog::Freed;
+using CallSite = MemoryLog::CallSite;
+
+MemoryLog* g_memory = nullptr;
 
 bool is_instrumented(const void* code) {
   const auto at = reinterpret_cast<std::uint64_t>(code);
@@ -70,8 +81,10 @@ std::uint64_t g_main_stack_top = 0;
 std::uint64_t portable(std::uint64_t granule) {
   constexpr std::uint64_t kStackMost = 8 << 20;
   const bool is_on_stack = granule < g_main_stack_top && g_main_stack_top - granule < kStackMost;
-  return is_on_stack ? kOnMainsStack | (g_main_stack_top - granule) : granule;
+  return is_on_stack ? kOnMainsStack | g_host_tag | (g_main_stack_top - granule) : place_of(granule);
 }
+
+bool is_racy(std::uint64_t granule) { return !g_memory->racy.empty() && g_memory->racy.contains(portable(granule)); }
 
 void remember_racy(std::uint64_t granule) {
   const std::uint64_t name = portable(granule);
@@ -124,7 +137,7 @@ void report_race(const Record& first, const MemoryTouch& second, std::uint64_t g
   remember_racy(granule);
   if (g_control->has_race) return;
   RaceFact& race = g_control->race;
-  race.address = std::max(second.address, granule + static_cast<std::uint64_t>(__builtin_ctz(first.mask)));
+  race.address = place_of(std::max(second.address, granule + static_cast<std::uint64_t>(__builtin_ctz(first.mask))));
   race.sides[0] = side_of(first);
   race.sides[1] = side_of(record_of(second, 0));
   g_control->has_race = true;
@@ -154,18 +167,18 @@ Record* new_record(const Record& record) {
 }
 
 // The granule's record where it was freed untouched; null where it was not.
-Record* record_of_freed(std::uint64_t granule) {
-  const auto after = g_memory->freed.upper_bound(granule);
+Record* record_of_freed(std::uint64_t place) {
+  const auto after = g_memory->freed.upper_bound(place);
   if (after == g_memory->freed.begin()) return nullptr;
   const Freed& block = std::prev(after)->second;
-  return granule < block.end ? new_record(block.record) : nullptr;
+  return place < block.end ? new_record(block.record) : nullptr;
 }
 
 void note_in_granule(const MemoryTouch& touch, std::uint64_t granule, std::uint8_t mask) {
   Actor& self = current_actor();
   const std::uint32_t actor = index(self.id), epoch = epoch_of(touch);
-  Record*& head = g_memory->touched[granule];
-  if (head == nullptr && !g_memory->freed.empty()) head = record_of_freed(granule);
+  Record*& head = g_memory->touched[place_of(granule)];
+  if (head == nullptr && !g_memory->freed.empty()) head = record_of_freed(place_of(granule));
   for (Record** at = &head; *at != nullptr;) {
     Record& r = **at;
     const bool is_own = r.actor == actor;
@@ -219,28 +232,32 @@ void perform_plain(const MemoryTouch& touch, std::uint64_t granule, std::uint8_t
 
 }  // namespace
 
-void begin_accesses() {
-  g_memory = new Memory;
-  g_main_stack_top = current_actor().memory.stack_top;
-  g_control->is_instrumented = g_is_instrumented;
+MemoryLog* begin_accesses() {
+  auto* log = new MemoryLog;
+  log->is_noting = g_is_instrumented;
+  for (std::uint32_t i = 0; i < g_control->host_count; ++i)
+    log->is_noting = log->is_noting || g_control->hosts[i].is_instrumented != 0;
+  g_control->is_instrumented = log->is_noting;
   g_control->has_race = false;
-  for (std::uint32_t i = 0; i < g_control->racy_count; ++i) {
-    const std::uint64_t name = g_names->racy[i];
-    g_memory->racy.insert((name & kOnMainsStack) != 0 ? g_main_stack_top - (name & ~kOnMainsStack) : name);
-  }
+  log->racy.insert(g_names->racy, g_names->racy + g_control->racy_count);
+  return log;
+}
+void join_accesses(MemoryLog* log, const void* stack_top) {
+  g_memory = log;
+  g_main_stack_top = reinterpret_cast<std::uint64_t>(stack_top);
 }
 void end_accesses() { g_memory = nullptr; }
 
 void note_touch(const MemoryTouch& touch) {
   if (!touch.is_atomic) note_plain(touch);
   for_each_granule(touch.address, touch.bytes, [&](std::uint64_t granule, std::uint8_t offset, std::uint8_t bytes) {
-    if (!touch.is_atomic && g_memory->racy.contains(granule)) perform_plain(touch, granule, offset, bytes);
+    if (!touch.is_atomic && is_racy(granule)) perform_plain(touch, granule, offset, bytes);
     note_in_granule(touch, granule, static_cast<std::uint8_t>(((1u << bytes) - 1) << offset));
   });
 }
 
 // Those of the block that somebody has touched. It may be large, and so may be what was touched elsewhere.
-static std::vector<std::uint64_t> touched_granules(std::uint64_t begin, std::uint64_t end) {
+static std::vector<std::uint64_t> touched_places(std::uint64_t begin, std::uint64_t end) {
   std::vector<std::uint64_t> granules;
   if ((end - begin) / memory::kGranule <= g_memory->touched.size()) {
     for (std::uint64_t granule = begin; granule < end; granule += memory::kGranule) {
@@ -258,12 +275,12 @@ static std::vector<std::uint64_t> touched_granules(std::uint64_t begin, std::uin
 void note_freed(std::uint64_t address, std::size_t bytes, const void* pc) {
   if (!is_scheduling() || !is_instrumented(pc)) return;
   const MemoryTouch touch{address, bytes, true, false, pc, true};
-  const std::uint64_t end = address + bytes;
-  for (const std::uint64_t granule : g_memory->racy) {
-    if (granule >= address && granule < end) perform_plain(touch, granule, 0, memory::kGranule);
+  const std::uint64_t begin = place_of(address), end = begin + bytes;
+  for (const std::uint64_t place : g_memory->racy) {
+    if (place >= begin && place < end) perform_plain(touch, address_of(place), 0, memory::kGranule);
   }
-  for (const std::uint64_t granule : touched_granules(address, end)) note_in_granule(touch, granule, 0xff);
-  g_memory->freed[address] = {end, record_of(touch, 0xff)};
+  for (const std::uint64_t place : touched_places(begin, end)) note_in_granule(touch, address_of(place), 0xff);
+  g_memory->freed[begin] = {end, record_of(touch, 0xff)};
 }
 
 void note_instrumented(const void* code) {
@@ -288,14 +305,15 @@ void note_instrumented(const void* code) {
 
 void forget_touches(std::uint64_t address, std::size_t bytes) {
   if (g_memory == nullptr) return;
-  g_memory->freed.erase(address);
+  g_memory->freed.erase(place_of(address));
   if (g_memory->touched.empty()) return;
-  for_each_granule(address, bytes,
-                   [&](std::uint64_t granule, std::uint8_t, std::uint8_t) { g_memory->touched.erase(granule); });
+  for_each_granule(address, bytes, [&](std::uint64_t granule, std::uint8_t, std::uint8_t) {
+    g_memory->touched.erase(place_of(granule));
+  });
 }
 
 void note_happened(const Step& step) {
-  if (g_is_instrumented) g_memory->happens_before.note(step);
+  if (g_is_instrumented || g_memory->is_noting) g_memory->happens_before.note(step);
 }
 void note_fence(bool acquires, bool releases) {
   g_memory->happens_before.fence(current_actor().id, acquires, releases);

@@ -46,7 +46,10 @@ struct MemoryTouch {
 // Set by the first instrumented module that is loaded.
 extern bool g_is_instrumented;
 
-void begin_accesses();
+struct MemoryLog;
+// Of a new execution; and in a process that takes part in one, whose main() has its stack below `stack_top`.
+MemoryLog* begin_accesses();
+void join_accesses(MemoryLog* log, const void* stack_top);
 void end_accesses();
 // An instrumented access of the running actor. May end the execution: a data race.
 void note_touch(const MemoryTouch& touch);

@@ -7,6 +7,7 @@
 
 #include "inject/interpose.h"
 #include "scheduler/primitives/condition.h"
+#include "scheduler/primitives/host.h"
 #include "scheduler/primitives/mutex.h"
 #include "scheduler/primitives/process.h"
 #include "scheduler/primitives/signal.h"
@@ -15,6 +16,7 @@
 #include "scheduler/primitives/timer.h"
 #include "scheduler/runtime/files.h"
 #include "scheduler/runtime/hold.h"
+#include "scheduler/runtime/hosts.h"
 #include "scheduler/runtime/meetings.h"
 #include "scheduler/runtime/signal_calls.h"
 #include "scheduler/runtime/world_impl.h"
@@ -59,6 +61,7 @@ void fiber_entry() {
   finish_actor(ending);
   // From here it is never chosen again.
   ending.is_over = true;
+  end_host_if_empty();
   schedule();
   __builtin_unreachable();
 }
@@ -71,6 +74,11 @@ Actor* new_actor(ActorId id) {
   if (index(id) >= g_world->actors.size()) g_world->actors.resize(index(id) + 1, nullptr);
   g_world->actors[index(id)] = actor;
   actor->random = hash(index(id) + 1);
+  if (const Actor* self = current_or_null()) {
+    actor->host = self->host;
+    actor->incarnation = self->incarnation;
+    actor->host_object = self->host_object;
+  }
   return actor;
 }
 
@@ -129,21 +137,24 @@ int run_main(int (*main)(int, char**, char**), int argc, char** argv, char** env
     return g_control->has_no_result || g_control->ignores_result != 0 ? 0 : static_cast<int>(result);
   }
   // main is gone, the process goes on without it.
-  finish_actor(current_actor());
+  Actor& ending = current_actor();
+  finish_actor(ending);
+  ending.is_over = true;
+  end_host_if_empty();
   schedule();
   __builtin_unreachable();
 }
 
 Actor* actor_of_handle(std::uint64_t handle) {
   for (Actor* actor : g_world->actors) {
-    if (actor != nullptr && !actor->is_helper() && actor->fiber.fs_base == handle) return actor;
+    if (actor != nullptr && !actor->is_helper() && runs_here(*actor) && actor->fiber.fs_base == handle) return actor;
   }
   return nullptr;
 }
 
 void clear_key(std::uint32_t key) {
   for (Actor* actor : g_world->actors) {
-    if (actor != nullptr) actor->keys[key] = nullptr;
+    if (actor != nullptr && runs_here(*actor)) actor->keys[key] = nullptr;
   }
 }
 
@@ -156,7 +167,7 @@ void accompany(std::uint32_t ordinal, const Operation& operation) {
 
 void arm_timer(const void* caller, const ObjectId* condition) {
   Actor& self = current_actor();
-  g_may_wait_for_time = true;
+  g_world->may_wait_for_time = true;
   if (self.timer == ObjectId{})
     self.timer = own_object(PrimitiveId::kTimer, self.id, timer::kIdle, g_control->timeouts_most);
   const ObjectId what = condition == nullptr ? ObjectId{} : *condition;
@@ -194,6 +205,23 @@ static struct {
   const void* caller;
 } g_exiting;
 
+// The others go on. From here none of its actors is chosen again.
+[[noreturn]] static void end_host(const void* caller) {
+  perform(host::access(current_actor().host_object, host::kEnd), caller);
+  schedule();
+  __builtin_unreachable();
+}
+
+void end_host_if_empty() {
+  if (!is_hosted()) return;
+  bool is_empty = true;
+  for (const Actor* actor : g_world->actors) {
+    const bool is_thread = actor != nullptr && !actor->is_helper() && runs_here(*actor);
+    is_empty = is_empty && !(is_thread && !actor->is_over);
+  }
+  if (is_empty) end_host(nullptr);
+}
+
 void end_process(int code, bool runs_handlers, const void* caller) {
   Actor& self = current_actor();
   const std::uint32_t request = g_control->requests.load(std::memory_order_relaxed);
@@ -212,12 +240,14 @@ void end_process(int code, bool runs_handlers, const void* caller) {
     g_control->failure_number = code;
     g_control->failure_actor = index(self.id);
   }
+  if (is_hosted() && code == 0) end_host(caller);
   perform(process::exit(0), caller);  // its code is no part of the step: with another one the schedule is the same
   // Who still runs is cut short. A thread that was told to look after itself may.
   if (g_control->failure == Failure::kNone) {
     std::int64_t left = 0;
     for (const Actor* actor : g_world->actors) {
-      if (actor == nullptr || actor == &self || actor->is_helper() || index(actor->id) == 0) continue;
+      if (actor == nullptr || actor == &self || actor->is_helper() || !runs_here(*actor) || index(actor->id) == 0)
+        continue;
       const Object& thread = g_world->state.object(actor->thread);
       if (thread::stage(thread) != thread::kFinished && thread::fate(thread) != thread::kDetached) ++left;
     }

@@ -26,6 +26,7 @@
 #include "scheduler/runtime/calls.h"
 #include "scheduler/runtime/channels.h"
 #include "scheduler/runtime/gate.h"
+#include "scheduler/runtime/hosts.h"
 #include "scheduler/runtime/loops.h"
 #include "scheduler/runtime/signal_calls.h"
 
@@ -65,7 +66,7 @@ long g_placeholder = -1;
 Channels& channels() {
   if (g_channels == nullptr) {
     g_channels = new Channels;
-    g_channels->object = keyed_object(PrimitiveId::kChannel, 1);
+    g_channels->object = keyed_object(PrimitiveId::kChannel, 1 ^ g_host_tag);
   }
   return *g_channels;
 }

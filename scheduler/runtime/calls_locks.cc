@@ -35,8 +35,9 @@ void get_in_line(ObjectId mutex, const void* caller) {
 
 int lock(pthread_mutex_t* m, mutex::Verb verb, const void* caller) {
   if (!is_scheduling()) return 0;
-  if (verb == mutex::kLock) return static_cast<int>(wait_for_mutex(mutex_object(m), caller));
-  return static_cast<int>(perform(mutex::access(mutex_object(m), verb), caller));
+  const ObjectId id = mutex_object(m);
+  if (verb == mutex::kLock) return static_cast<int>(wait_for_mutex(id, caller));
+  return static_cast<int>(as_told(id, perform(mutex::access(id, verb), caller)));
 }
 
 int timed_lock(pthread_mutex_t* m, const timespec* until, const void* caller) {
@@ -51,8 +52,8 @@ int timed_lock(pthread_mutex_t* m, const timespec* until, const void* caller) {
   }
   arm_timer(caller);
   get_in_line(id, caller);
-  return static_cast<int>(
-      timed_out_at(until, perform(Operation(mutex::access(id, mutex::kTimedLock)).add(take_timer()), caller)));
+  return static_cast<int>(as_told(
+      id, timed_out_at(until, perform(Operation(mutex::access(id, mutex::kTimedLock)).add(take_timer()), caller))));
 }
 
 // Bytes of libc's own that nobody uses, as its functions are not called.
@@ -100,9 +101,18 @@ int c11(int error) {
 
 }  // namespace
 
+std::int64_t as_told(ObjectId mutex, std::int64_t result) {
+  return result == EOWNERDEAD && (mutex::kind(object_of(mutex)) & mutex::kRobust) == 0 ? 0 : result;
+}
+
 std::int64_t wait_for_mutex(ObjectId mutex, const void* caller) {
   get_in_line(mutex, caller);
-  return perform(mutex::access(mutex, mutex::kLock), caller);
+  return as_told(mutex, perform(mutex::access(mutex, mutex::kLock), caller));
+}
+
+bool has_owner_died(const pthread_mutex_t* m) {
+  const Object& mutex = object_of(mutex_object(m));
+  return mutex::health(mutex) == mutex::kOwnerDied && mutex::owner(mutex) == mutex::number_of(current_actor().id);
 }
 
 ObjectId mutex_object(const pthread_mutex_t* m) {

@@ -278,7 +278,7 @@ void begin_signals(Actor& main) {
   for (int number = 1; number < NSIG; ++number)
     ignored |= is_ignored(number, g_actions[number]) ? signal::bit_of(number) : 0;
   g_signals = new Signals;
-  g_signals->process = own_object(PrimitiveId::kSignal, static_cast<ActorId>(kActorsMost), 1, ignored);
+  g_signals->process = own_object(PrimitiveId::kSignal, static_cast<ActorId>(kActorsMost + index(main.id)), 1, ignored);
   main.signals = own_object(PrimitiveId::kSignal, main.id, 1, 0);
   add_delivering_actor(main, g_signals->process);
 }

@@ -61,7 +61,8 @@ int wait(const void* c, const pthread_mutex_t* m, const timespec* until, const v
   const bool ends = is_cancelled();
   // A robust mutex has a word of its own to say.
   const auto& done = current_actor().done;
-  const std::int64_t locked = locks_apart ? wait_for_mutex(mutex, caller) : done[done.size() - 1].result;
+  const std::int64_t locked =
+      locks_apart ? wait_for_mutex(mutex, caller) : as_told(mutex, done[done.size() - 1].result);
   if (ends) end_actor(PTHREAD_CANCELED);
   return locked != 0 ? static_cast<int>(locked) : result == ETIMEDOUT ? ETIMEDOUT : 0;
 }

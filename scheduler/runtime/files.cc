@@ -8,6 +8,7 @@
 #include "scheduler/primitives/file.h"
 #include "scheduler/runtime/accesses.h"
 #include "scheduler/runtime/gate.h"
+#include "scheduler/runtime/hosts.h"
 #include "scheduler/runtime/loops.h"
 #include "scheduler/runtime/world.h"
 
@@ -53,8 +54,11 @@ Operation call_operation(const FileCall& call, const Actor& self) {
   return operation;
 }
 
+// Each host has files of its own.
+ObjectId file_object(std::uint64_t key) { return keyed_object(PrimitiveId::kFile, key ^ g_host_tag); }
+
 void need_lock(Actor& self, int place, std::uint64_t key) {
-  self.file_locks[place] = key == 0 ? ObjectId{} : keyed_object(PrimitiveId::kFile, key);
+  self.file_locks[place] = key == 0 ? ObjectId{} : file_object(key);
 }
 
 long execute_in_turn(FileCall& call, const void* caller) {
@@ -72,7 +76,7 @@ long execute_in_turn(FileCall& call, const void* caller) {
       return result;
     }
     // It found a lock that it did not know it would need. It tried, and waits.
-    const ObjectId lock = keyed_object(PrimitiveId::kFile, kFileModel.blocked_by());
+    const ObjectId lock = file_object(kFileModel.blocked_by());
     self.done.add({lock, file::kTry});
     finish_step(EAGAIN);
     self.file_locks[0] = lock;

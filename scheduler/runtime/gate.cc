@@ -10,8 +10,10 @@
 #include <iterator>
 #include <string_view>
 
+#include "include/crashcut.h"
 #include "scheduler/runtime/calls.h"
 #include "scheduler/runtime/channels.h"
+#include "scheduler/runtime/hosts.h"
 #include "scheduler/runtime/meetings.h"
 #include "scheduler/runtime/models.h"
 #include "scheduler/runtime/signal_calls.h"
@@ -102,6 +104,7 @@ Fate do_call(Call& call, ucontext_t& context) {
     if (is_scheduling()) end_process(static_cast<int>(call.a[0] & 0xff), false, call.caller);
     end_execution();
   }
+  if (call.number == CRASHCUT_SYSCALL_NUMBER && do_host_call(call.a, call.caller, call.result)) return Fate::kDone;
   if (is_cancelled_before(call.number, call.caller)) return fate_of(Answer::kCancelled, regs);
   Fate fate = fate_of(do_channel_call(call.number, call.a, call.caller, call.result), regs);
   if (fate != Fate::kNotMine) return fate;

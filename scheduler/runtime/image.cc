@@ -6,6 +6,8 @@
 #include "inject/snapshot.h"
 #include "persist/hash.h"
 #include "scheduler/runtime/gate.h"
+#include "scheduler/runtime/hosts.h"
+#include "scheduler/runtime/regions.h"
 #include "scheduler/runtime/world.h"
 
 namespace crashcut::scheduler::runtime {
@@ -98,6 +100,7 @@ std::uint64_t hash_memory() {
   for (std::size_t i = 0; i < g_range_count; ++i)
     add(reinterpret_cast<const char*>(g_ranges[i].begin), reinterpret_cast<const char*>(g_ranges[i].end));
   for_each_heap(add);
+  if (is_hosted() && !for_each_region(add)) return 0;
   for_each_actor([](const Actor& actor) {
     if (actor.is_helper() || actor.is_over || &actor == &current_actor()) return;
     add(static_cast<const char*>(actor.fiber.stack_pointer), reinterpret_cast<const char*>(actor.memory.stack_top));

@@ -1,24 +1,35 @@
 // Names of actors and objects: the same in every execution of a search.
 #include "persist/hash.h"
 #include "scheduler/primitives/spin.h"
+#include "scheduler/runtime/hosts.h"
 #include "scheduler/runtime/world_impl.h"
 
 namespace crashcut::scheduler::runtime {
 
 namespace {
 
-// Where the objects of this execution are, by address. Open addressing; sized for kObjectsMost.
 struct Place {
-  std::uint64_t address;
+  std::uint64_t address;  // place_of() it
   PrimitiveId primitive;
   std::uint32_t times;  // how often it was initialised
   ObjectId id;
   bool is_used;
 };
 constexpr std::uint32_t kPlaces = 1 << 14;
-Place g_places[kPlaces];
-std::uint32_t g_used_places[kPlaces];
-std::uint32_t g_used_place_count = 0;
+
+}  // namespace
+
+// Where the objects of this execution are, by address. Open addressing; sized for kObjectsMost.
+struct PlaceTable {
+  Place places[kPlaces];
+  std::uint32_t used[kPlaces];
+  std::uint32_t used_count;
+};
+
+namespace {
+
+PlaceTable g_own_places;
+PlaceTable* g_places = &g_own_places;
 
 std::uint32_t object_number(std::uint64_t key) {
   key |= 1;
@@ -40,15 +51,20 @@ std::uint32_t object_number(std::uint64_t key) {
   }
 }
 
-void declare(const ObjectStart& start, const void* address) {
+void declare(const ObjectStart& start, const void* address = nullptr) {
   g_world->state.declare(start);
   const std::uint32_t i = g_control->object_count;
   if (i == kObjectsMost) refuse("too many synchronisation objects (65536)");
-  g_control->objects[i] = {start, reinterpret_cast<std::uint64_t>(address)};
+  const auto at = reinterpret_cast<std::uint64_t>(address);
+  g_control->objects[i] = {start, at == 0 ? 0 : place_of(at)};
   g_control->object_count = i + 1;
 }
 
 }  // namespace
+
+static_assert(sizeof(PlaceTable) <= kPlacesBytes);
+void use_common_places() { g_places = reinterpret_cast<PlaceTable*>(kPlacesAt); }
+void declare_object(const ObjectStart& start) { declare(start); }
 
 void lock_names() {
   std::uint32_t free = 0;
@@ -77,7 +93,7 @@ ObjectId own_object(PrimitiveId primitive, ActorId actor, std::int64_t a, std::i
   const std::uint64_t key =
       hash(std::uint64_t{static_cast<std::uint8_t>(primitive)} << 56 | 0xac70 | std::uint64_t{index(actor)} << 16);
   const ObjectId id = make_object_id(primitive, object_number(key));
-  declare({id, a, b}, nullptr);
+  declare({id, a, b});
   return id;
 }
 
@@ -96,17 +112,17 @@ ObjectId stamped_object_at(PrimitiveId primitive, const void* address, const Obj
 }
 
 ObjectId object_at(PrimitiveId primitive, const void* address, ObjectStart start, bool is_initialised) {
-  const auto number = reinterpret_cast<std::uint64_t>(address);
+  const std::uint64_t number = place_of(reinterpret_cast<std::uint64_t>(address));
   std::uint32_t i =
       static_cast<std::uint32_t>(hash(number ^ std::uint64_t{static_cast<std::uint8_t>(primitive)} << 56)) % kPlaces;
-  for (; g_places[i].is_used; i = (i + 1) % kPlaces) {
-    if (g_places[i].address == number && g_places[i].primitive == primitive) break;
+  for (; g_places->places[i].is_used; i = (i + 1) % kPlaces) {
+    if (g_places->places[i].address == number && g_places->places[i].primitive == primitive) break;
   }
-  Place& place = g_places[i];
+  Place& place = g_places->places[i];
   if (place.is_used && !is_initialised) return place.id;
   if (!place.is_used) {
-    if (g_used_place_count + 1 >= kPlaces / 2) refuse("too many synchronisation objects at a time (8192)");
-    g_used_places[g_used_place_count++] = i;
+    if (g_places->used_count + 1 >= kPlaces / 2) refuse("too many synchronisation objects at a time (8192)");
+    g_places->used[g_places->used_count++] = i;
     place = {number, primitive, 0, {}, true};
   } else {
     ++place.times;
@@ -132,16 +148,16 @@ ObjectId cancellation_object(Actor& actor) {
 
 std::vector<ObjectId> mutexes() {
   std::vector<ObjectId> all;
-  for (std::uint32_t i = 0; i < g_used_place_count; ++i) {
-    const Place& place = g_places[g_used_places[i]];
+  for (std::uint32_t i = 0; i < g_places->used_count; ++i) {
+    const Place& place = g_places->places[g_places->used[i]];
     if (place.primitive == PrimitiveId::kMutex) all.push_back(place.id);
   }
   return all;
 }
 
 void forget_objects() {
-  for (std::uint32_t i = 0; i < g_used_place_count; ++i) g_places[g_used_places[i]].is_used = false;
-  g_used_place_count = 0;
+  for (std::uint32_t i = 0; i < g_places->used_count; ++i) g_places->places[g_places->used[i]].is_used = false;
+  g_places->used_count = 0;
 }
 
 }  // namespace crashcut::scheduler::runtime

@@ -5,6 +5,7 @@
 //   server    the program's process, stopped just before main(): it forks runners and says how they ended
 //   runner    runs main() with all threads as fibers of one kernel thread. It serves requests until an execution
 //             changes something that restoring the memory does not undo
+// Where several hosts take part in an execution (hosts.h), each is a server with runners of its own.
 // Channels: one Control for each worker, one Names for all workers, both memfds; words with futexes.
 // Invariants: (1) between request and reply the runner alone writes the reply; (2) steps [0, step_count) are valid at
 //   any time, also when the runner has died.
@@ -33,6 +34,30 @@ inline constexpr std::uint32_t kFramesMost = 64;
 inline constexpr std::uint32_t kModulesMost = 256;
 inline constexpr std::uint32_t kSitesMost = 1 << 18;
 inline constexpr std::uint32_t kPathMost = 1024;
+inline constexpr std::uint32_t kHostsMost = 16;
+inline constexpr std::uint32_t kRegionsMost = 64;
+inline constexpr std::uint32_t kRegionNameMost = 64;
+
+// Where the parts of a worker's memory lie in its file. The parts after Control are there only if there are hosts:
+// their common heap, the memory that their programs share, and how that memory begins.
+inline constexpr std::uint64_t kCommonOffset = std::uint64_t{1} << 33;
+inline constexpr std::uint64_t kCommonBytes = std::uint64_t{16} << 30;
+inline constexpr std::uint64_t kRegionsOffset = kCommonOffset + kCommonBytes;
+inline constexpr std::uint64_t kRegionsBytes = std::uint64_t{64} << 30;
+inline constexpr std::uint64_t kStartOffset = kRegionsOffset + kRegionsBytes;
+inline constexpr std::uint64_t kHostedBytes = kStartOffset + kRegionsBytes;
+
+// Where programs see the memory that they share. The name of a place there is its address; the name of any other place
+// has its host and how often that was restarted, above the 47 bits of an address.
+inline constexpr std::uint64_t kRegionsAt = 0x140000000000;
+inline bool is_in_region(std::uint64_t address) {
+  return address >= kRegionsAt && address < kRegionsAt + kRegionsBytes;
+}
+inline std::uint64_t address_of(std::uint64_t place) { return place & ((std::uint64_t{1} << 47) - 1); }
+inline std::uint64_t tag_of(std::uint32_t host, std::uint16_t incarnation) {
+  return (std::uint64_t{host} | std::uint64_t{incarnation} << 4) << 47;
+}
+inline std::uint32_t host_of(std::uint64_t place) { return static_cast<std::uint32_t>(place >> 47 & 15); }
 
 // An instruction by which threads may communicate without a scheduled call (meetings.h).
 struct Site {
@@ -89,8 +114,25 @@ struct Names {
   // signals to it, and its timers, counted down.
   static constexpr std::uint32_t kFirstBeside = 0xfffff000, kStirOrdinal = kFirstBeside,
                                  kCancelOrdinal = kFirstBeside + 1, kSignalOrdinal = kFirstBeside + 2,
-                                 kTimerOrdinal = 0xffffffff;
+                                 kFailureOrdinal = kFirstBeside + 16, kTimerOrdinal = 0xffffffff;
   static constexpr bool is_thread(std::uint32_t ordinal) { return ordinal < kFirstBeside; }
+  // Failures of hosts: their parent is the first actor, and the host's number is added.
+  static constexpr bool is_failure(std::uint32_t ordinal) {
+    return ordinal >= kFailureOrdinal && ordinal < kFailureOrdinal + kHostsMost;
+  }
+  // main() of a host, and how often that host was restarted before; but that of host 0, not restarted, is actor 0.
+  static constexpr std::uint32_t kIncarnationsMost = 64;
+  static constexpr std::uint32_t kMainOrdinal = kFirstBeside - kHostsMost * kIncarnationsMost;
+  static constexpr std::uint32_t main_ordinal(std::uint32_t host, std::uint32_t incarnation) {
+    return kMainOrdinal + host * kIncarnationsMost + incarnation;
+  }
+  static constexpr bool is_main(std::uint32_t ordinal) { return ordinal >= kMainOrdinal && ordinal < kFirstBeside; }
+  static constexpr std::uint32_t host_of_main(std::uint32_t ordinal) {
+    return (ordinal - kMainOrdinal) / kIncarnationsMost;
+  }
+  static constexpr std::uint32_t incarnation_of_main(std::uint32_t ordinal) {
+    return (ordinal - kMainOrdinal) % kIncarnationsMost;
+  }
   static constexpr std::uint32_t kSlots = kObjectsMost * 2;
 
   std::atomic<std::uint32_t> lock;
@@ -98,6 +140,13 @@ struct Names {
   Actor actors[kActorsMost];
   std::atomic<std::uint32_t> object_count;
   Slot slots[kSlots];
+  // Memory that hosts share (regions.h): the names. Under the lock; they are added, never removed.
+  struct Region {
+    char name[kRegionNameMost];
+    std::uint64_t offset, bytes;
+  };
+  std::atomic<std::uint32_t> region_count;
+  Region regions[kRegionsMost];
   // Granules with data races. In an execution, accesses to the first Control::racy_count of them are operations.
   std::atomic<std::uint32_t> racy_count;
   std::uint64_t racy[kRacyMost];
@@ -126,7 +175,7 @@ struct OutsideCall {
   char text[248];
 };
 
-// An object: how it begins, and its address.
+// An object: how it begins, and its address, with the host it is on (hosts.h).
 struct ObjectFact {
   ObjectStart start;
   std::uint64_t address;
@@ -175,6 +224,20 @@ enum class Failure : std::uint32_t {
   kUserError,    // text: a sentence; crashcut cannot go on, and the user can help
 };
 
+// A host's part of the protocol; where there are no hosts, the program's.
+struct HostPart {
+  inject::ChildState runner;
+  std::atomic<std::uint32_t> is_leaving;  // the runner has replied and ends: no fault of its own
+  std::uint64_t program_base;             // where the executable was loaded; set by the server, as is
+  std::uint64_t main_at;                  // where main() is
+  // Of hosts only.
+  std::atomic<std::uint32_t> is_ready;  // the server stands before main()
+  std::atomic<std::uint32_t> turn;      // a request and a Turn (hosts.h)
+  std::atomic<std::uint32_t> joined;    // the request whose execution the runner takes part in; 0: none
+  std::atomic<std::uint32_t> done;      // the last request that the runner is done with
+  std::uint32_t is_instrumented;
+};
+
 struct Control {
   std::uint64_t magic;
 
@@ -196,8 +259,13 @@ struct Control {
   std::uint32_t racy_count;       // of Names::racy, in use
   std::uint32_t is_instrumented;  // set by the runner
 
-  std::uint64_t program_base;  // where the executable was loaded; set by the server, as is
-  std::uint64_t main_at;       // where main() is
+  // Hosts. `failing` has a bit for each host that may fail; `processor`: all hosts of an execution run there.
+  std::uint32_t host_count;  // 0: the program is no host
+  std::uint32_t failures_most, failing, processor;
+  std::atomic<std::uint32_t> running_host;  // whose turn it is
+  std::atomic<std::uint32_t> is_set_up;     // some host has run crashcut_setup()
+  std::uint32_t has_start;                  // of how many regions there is a start
+  HostPart hosts[kHostsMost];
 
   // Request.
   std::atomic<std::uint32_t> requests;  // how many were made
@@ -213,9 +281,7 @@ struct Control {
   // Reply. `replies` follows `requests`.
   std::atomic<std::uint32_t> replies;
   std::atomic<inject::ChildEnd> runner_end;  // not kNone: it died before it replied, and the server replied for it
-  std::atomic<std::uint32_t> is_leaving;     // the runner has replied and ends: no fault of its own
   std::atomic<std::uint32_t> is_quitting;    // set by crashcut: no more runners
-  inject::ChildState runner;
   std::int32_t runner_status;
   Ending ending;
   bool hit_depth;

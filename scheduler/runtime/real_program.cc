@@ -73,8 +73,18 @@ std::optional<NameTable::Meeting> NameTable::meeting() const {
   return Meeting{names_->met_in, names_->met_at, names_->has_met == kMet};
 }
 
-RealProgram::RealProgram(const Setup& setup, NameTable& names) : setup_(setup) {
-  control_fd_ = make_memory("crashcut-threads", sizeof(Control));
+std::vector<Details::Region> NameTable::regions() const {
+  std::vector<Details::Region> all;
+  for (std::uint32_t i = 0; i < names_->region_count; ++i) {
+    const Names::Region& region = names_->regions[i];
+    all.push_back({region.name, kRegionsAt + region.offset, region.bytes});
+  }
+  return all;
+}
+
+RealProgram::RealProgram(const Setup& setup, NameTable& names) : setup_(setup), names_(&names) {
+  if (setup.host_count > kHostsMost) throw ToolError{true, "There are more machines than crashcut can run (16)."};
+  control_fd_ = make_memory("crashcut-threads", setup.host_count > 0 ? kHostedBytes : sizeof(Control));
   control_ = static_cast<Control*>(map_memory(control_fd_, sizeof(Control)));
   control_->magic = kMagic;
   control_->spurious_most = setup.spurious_most;
@@ -90,8 +100,15 @@ RealProgram::RealProgram(const Setup& setup, NameTable& names) : setup_(setup) {
   control_->is_watching = setup.find_sites ? 1 : 0;
   for (const auto& [primitive, policy] : setup.policies)
     control_->policy[static_cast<int>(primitive)] = static_cast<std::uint32_t>(policy);
-  setup.launch(control_fd_, names.fd());
+  control_->host_count = setup.host_count;
+  control_->failures_most = setup.failures_most;
+  control_->failing = setup.failing;
+  control_->processor = setup.processor;
+  for (std::uint32_t i = 0; i < part_count(); ++i) setup.launch(i, control_fd_, names.fd());
 }
+
+HostPart& RealProgram::running_part() const { return control_->hosts[control_->running_host]; }
+std::uint32_t RealProgram::part_count() const { return std::max(setup_.host_count, 1u); }
 
 RealProgram::~RealProgram() {
   if (control_ != nullptr) control_->is_quitting = 1;
@@ -117,11 +134,11 @@ void RealProgram::wait_for_reply(std::uint32_t request) {
     if (control_->replies.load() == request) return;
     check_server();
     if (is_late()) {
-      inject::kill_child(control_->runner, inject::kAbandoned);
+      inject::kill_child(running_part().runner, inject::kAbandoned);
       continue;
     }
     const auto now = std::chrono::steady_clock::now();
-    const std::int32_t pid = control_->runner.pid;
+    const std::int32_t pid = running_part().runner.pid;
     const bool is_known_hang = setup_.hang_limit.count() > 0 && control_->step_count >= control_->prefix_count;
     if (control_->step_count != steps || control_->is_waiting != 0) {
       steps = control_->step_count;
@@ -132,7 +149,7 @@ void RealProgram::wait_for_reply(std::uint32_t request) {
       // It may wait for a variable that is not seen: it lets others go on, if they can (gate.cc).
       kill(pid, SIGSYS);
     } else {
-      inject::kill_child(control_->runner, inject::kKilled);
+      inject::kill_child(running_part().runner, inject::kKilled);
       since = now;
     }
   }
@@ -145,7 +162,7 @@ void RealProgram::check_server() {
     setup_.check_alive();
   } catch (const ToolError&) {
     // It had come to main(), and does not end from there on by itself.
-    if (control_->main_at != 0) tool_failure(kKilledSentence);
+    if (running_part().main_at != 0) tool_failure(kKilledSentence);
     throw;
   }
 }
@@ -174,6 +191,13 @@ void RealProgram::tell_sites() {
 // The server asks before there is a runner.
 void RealProgram::answer_server() {
   const timespec tick{0, 100'000'000};
+  for (std::uint32_t i = 0; i < setup_.host_count; ++i) {
+    while (control_->hosts[i].is_ready == 0) {
+      futex(control_->hosts[i].is_ready, FUTEX_WAIT, 0, &tick);
+      check_server();
+      if (is_late()) throw OutOfTime();
+    }
+  }
   while (setup_.find_sites && control_->module_questions == 0) {
     futex(control_->module_questions, FUTEX_WAIT, 0, &tick);
     check_server();
@@ -210,7 +234,7 @@ std::uint32_t RealProgram::ask(const RunRequest& request) {
   control_->prefix_count = static_cast<std::uint32_t>(request.prefix.size());
   std::copy(request.prefix.begin(), request.prefix.end(), control_->prefix);
   put_sleep(request);
-  control_->runner.killed = inject::kNotKilled;
+  for (std::uint32_t i = 0; i < part_count(); ++i) control_->hosts[i].runner.killed = inject::kNotKilled;
   control_->runner_end = inject::ChildEnd::kNone;
   const std::uint32_t number = control_->requests.load(std::memory_order_relaxed) + 1;
   control_->requests.store(number, std::memory_order_release);
@@ -226,12 +250,12 @@ int RealProgram::run_held(const RunRequest& request) {
   while (control_->is_held == 0 && control_->replies.load(std::memory_order_acquire) != number) {
     futex(control_->is_held, FUTEX_WAIT, 0, &tick);
     check_server();
-    const std::int32_t pid = control_->runner.pid;
+    const std::int32_t pid = running_part().runner.pid;
     const auto now = std::chrono::steady_clock::now();
     if (std::exchange(steps, control_->step_count) != steps) since = now;
     if (now - since > setup_.step_limit && pid > 0) kill(pid, SIGSYS);  // as in wait_for_reply()
   }
-  return control_->is_held == 0 ? 0 : control_->runner.pid.load();
+  return control_->is_held == 0 ? 0 : running_part().runner.pid.load();
 }
 
 Execution RealProgram::run(const RunRequest& request) {
@@ -247,8 +271,8 @@ Execution RealProgram::run(const RunRequest& request) {
   if (control_->runner_end == inject::ChildEnd::kAbandoned) return stopped;
   check_runner_end();
   if (control_->failure == Failure::kUnsupported) {
-    throw ToolError{true,
-                    std::string("The program called ") + control_->text + ", which crashcut threads cannot follow."};
+    throw ToolError{true, std::string("The program called ") + control_->text + ", which crashcut " +
+                              (setup_.host_count > 0 ? "cxl" : "threads") + " cannot follow."};
   }
   if (control_->failure == Failure::kToolError || control_->failure == Failure::kUserError)
     throw ToolError{control_->failure == Failure::kUserError, control_->text};
@@ -314,8 +338,10 @@ static bool is_spin(const Operation& operation) {
 std::shared_ptr<const Details> RealProgram::details() const {
   auto made = std::make_shared<Details>();
   Details& d = *made;
-  d.program_base = control_->program_base;
-  d.main_at = control_->main_at;
+  d.program_base = control_->hosts[0].program_base;
+  d.main_at = control_->hosts[0].main_at;
+  for (std::uint32_t i = 0; i < setup_.host_count; ++i) d.bases.push_back(control_->hosts[i].program_base);
+  d.regions = names_->regions();
   d.is_result = control_->is_result;
   d.number = control_->failure_number;
   d.actor = static_cast<ActorId>(control_->failure_actor);

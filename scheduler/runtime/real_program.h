@@ -17,6 +17,7 @@
 namespace crashcut::scheduler::runtime {
 
 struct Control;
+struct HostPart;
 struct Names;
 struct Site;
 enum class Failure : std::uint32_t;
@@ -64,6 +65,13 @@ struct Details : ExecutionNote {
   std::vector<std::uint64_t> routines;  // an actor
   std::vector<std::string> texts;       // a step: a call on files in words, empty for others
   std::uint64_t program_base = 0;       // where the executable was loaded
+  std::vector<std::uint64_t> bases;     // of each host's; empty if there are no hosts
+  // Memory that hosts share.
+  struct Region {
+    std::string name;
+    std::uint64_t address, bytes;
+  };
+  std::vector<Region> regions;
   struct Outside {
     ActorId actor;
     std::uint32_t step;  // how many steps had been taken
@@ -106,6 +114,7 @@ class NameTable {
     bool is_certain;
   };
   std::optional<Meeting> meeting() const;
+  std::vector<Details::Region> regions() const;
 
  private:
   int fd_;
@@ -131,8 +140,13 @@ class RealProgram : public Program {
     // In place of step_limit, once all steps of the prefix were taken, where it is known that a thread hangs there: it
     // is killed without a further question. 0: no other limit.
     std::chrono::nanoseconds hang_limit{0};
-    // Starts the program with these descriptors named in its environment (inject::kThreadsVariable); throws ToolError.
-    std::function<void(int control_fd, int names_fd)> launch;
+    // Hosts that take part in an execution (hosts.h). 0: the program is no host. `failing` has a bit for each host that
+    // may fail. All hosts run on that processor.
+    std::uint32_t host_count = 0;
+    std::uint32_t failures_most = 0, failing = 0, processor = 0;
+    // Starts the program with these descriptors named in its environment (inject::kThreadsVariable); once for each
+    // host, and once if there are no hosts. Throws ToolError.
+    std::function<void(std::uint32_t host, int control_fd, int names_fd)> launch;
     std::function<void()> check_alive;  // of what was so started; throws ToolError
     // The instructions of a file by which threads may communicate without a call; empty: that is not looked for.
     std::function<const std::vector<Site>&(const std::string& file)> find_sites;
@@ -160,6 +174,8 @@ class RealProgram : public Program {
   std::uint32_t ask(const RunRequest& request);
   void wait_for_reply(std::uint32_t request);
   void check_runner_end();
+  HostPart& running_part() const;
+  std::uint32_t part_count() const;
   void check_server();
   void tell_sites();
   void answer_server();
@@ -168,6 +184,7 @@ class RealProgram : public Program {
   bool is_late() const { return setup_.is_late && setup_.is_late(); }
 
   Setup setup_;
+  NameTable* names_;
   int control_fd_ = -1;
   Control* control_ = nullptr;
   std::uint32_t site_count_ = 0;

@@ -19,9 +19,11 @@
 #include "scheduler/runtime/files.h"
 #include "scheduler/runtime/gate.h"
 #include "scheduler/runtime/hold.h"
+#include "scheduler/runtime/hosts.h"
 #include "scheduler/runtime/loops.h"
 #include "scheduler/runtime/machine.h"
 #include "scheduler/runtime/meetings.h"
+#include "scheduler/runtime/regions.h"
 #include "scheduler/runtime/signal_calls.h"
 #include "scheduler/runtime/world_impl.h"
 
@@ -30,9 +32,10 @@ namespace crashcut::scheduler::runtime {
 Control* g_control = nullptr;
 Names* g_names = nullptr;
 World* g_world = nullptr;
-bool g_may_wait_for_time = false;
 
 namespace {
+
+Actor* g_current = nullptr;  // of this process
 
 // For crashcut, which cannot follow our pointers.
 FootprintFact keep_footprint(const Footprint& footprint) {
@@ -60,8 +63,10 @@ void record(const Step& step, std::uint64_t caller, const Footprint* footprint =
 
 void list_pending() {
   g_world->pending.clear();
-  for (const Actor* actor : g_world->actors) {
-    if (actor != nullptr && actor->has_pending) g_world->pending.push_back({actor->id, actor->pending});
+  for (Actor* actor : g_world->actors) {
+    if (actor == nullptr || !actor->has_pending) continue;
+    actor->pending.set_host(actor->host_object, actor->incarnation);
+    g_world->pending.push_back({actor->id, actor->pending});
   }
 }
 
@@ -134,63 +139,74 @@ void pass_clock_on(Actor& actor, const Step& step) {
   }
 }
 
-}  // namespace
+void take_step(Actor& actor) {
+  actor.done = actor.pending;
+  // A call on files is done by its actor, and recorded then; but one that a signal comes before touches nothing.
+  const bool is_signalled = g_world->state.signal_before(actor.pending) != 0;
+  if (is_file_call(actor.pending) && !is_signalled) return;
+  Step step{actor.id, actor.pending};
+  observe(actor, step.operation);
+  observe_memory(actor.memory, g_world->state, step.operation);
+  if (actor.is_resting) actor.rested_at.push_back(fingerprint());
+  g_world->rounds.note_before(g_world->state, step.operation);
+  g_world->state.apply(step);
+  g_world->rounds.note(step);
+  note_happened(step);
+  pass_clock_on(actor, step);
+  if (is_file_call(step.operation)) step.operation.set_footprint(&g_world->nothing);
+  record(step, actor.caller, step.operation.footprint());
+  g_world->director->note(step, g_world->state);
+  actor.done = step.operation;
+}
 
-void schedule() {
+// Takes steps until one of an actor with code was taken: that actor goes on. All of them are of this process, since the
+// turn is given to the others' hosts meanwhile.
+Actor& advance() {
   while (true) {
-    if (g_may_wait_for_time) let_time_pass(g_world->state, g_world->actors, fingerprint);
+    if (g_world->may_wait_for_time) let_time_pass(g_world->state, g_world->actors, fingerprint);
     list_pending();
     if (is_too_long()) stop(Ending::kTooLong);
     const auto chosen = g_world->director->choose(g_world->state, g_world->pending);
     if (!chosen) stop(g_world->director->ending());
     keep_passed_over();
-    Actor& actor = *g_world->actors[index(*chosen)];
-    actor.done = actor.pending;
-    // A call on files is done by its actor, and recorded then; but one that a signal comes before touches nothing.
-    const bool is_signalled = g_world->state.signal_before(actor.pending) != 0;
-    if (!is_file_call(actor.pending) || is_signalled) {
-      Step step{actor.id, actor.pending};
-      observe(actor, step.operation);
-      observe_memory(actor.memory, g_world->state, step.operation);
-      if (actor.is_resting) actor.rested_at.push_back(fingerprint());
-      g_world->rounds.note_before(g_world->state, step.operation);
-      g_world->state.apply(step);
-      g_world->rounds.note(step);
-      note_happened(step);
-      pass_clock_on(actor, step);
-      static const Footprint kNothing;
-      if (is_file_call(step.operation)) step.operation.set_footprint(&kNothing);
-      record(step, actor.caller, step.operation.footprint());
-      g_world->director->note(step, g_world->state);
-      actor.done = step.operation;
+    Actor* actor = g_world->actors[index(*chosen)];
+    if (!runs_here(*actor)) actor = &pass_turn_to(*actor);
+    take_step(*actor);
+    if (actor->is_timer) {
+      g_world->may_wait_for_time = true;
+    } else if (!actor->is_helper()) {  // else the next signal, or failure, may follow
+      actor->has_pending = false;
+      if (waits_for_time(actor->pending)) note_sleep_alone(*actor);
+      return *actor;
     }
-    if (actor.is_timer) {
-      g_may_wait_for_time = true;
-      continue;
-    }
-    if (actor.delivers_to != nullptr) continue;  // the next signal may follow
-    actor.has_pending = false;
-    if (waits_for_time(actor.pending)) note_sleep_alone(actor);
-    Actor& caller = *g_world->current;
-    if (&actor == &caller) return hold_if_asked();
-    g_world->current = &actor;
-    g_control->running_actor = index(actor.id);
+  }
+}
+
+}  // namespace
+
+void schedule() {
+  Actor& actor = advance();
+  g_control->running_actor = index(actor.id);
+  Actor& caller = *g_current;
+  if (&actor != &caller) {
+    g_current = &actor;
     set_heap_actor(index(actor.id));
     switch_fibers(caller.fiber, actor.fiber);
-    return hold_if_asked();
   }
+  hold_if_asked();
 }
 
 bool is_scheduling() { return g_world != nullptr && g_world->is_on; }
 bool is_executing() { return g_world != nullptr; }
-Actor& current_actor() { return *g_world->current; }
+Actor& current_actor() { return *g_current; }
+Actor* current_or_null() { return g_current; }
 std::uint64_t& own_clock_ns() {
   g_world->has_moved_clock = true;
   return current_actor().clock_ns;
 }
 void for_each_actor(void (*visit)(const Actor&)) {
   for (const Actor* actor : g_world->actors) {
-    if (actor != nullptr) visit(*actor);
+    if (actor != nullptr && !actor->is_failure && runs_here(*actor)) visit(*actor);
   }
 }
 
@@ -218,10 +234,19 @@ bool wait_for_turn(const Operation& operation, const void* caller, OnSignal on_s
   }
 }
 
+// Each host has files of its own.
+static void name_by_host(Footprint& footprint) {
+  if (g_host_tag == 0) return;
+  for (Touch& touch : footprint) touch.key = hash(touch.key ^ g_host_tag);
+  std::stable_sort(footprint.begin(), footprint.end(), [](const Touch& x, const Touch& y) { return x.key < y.key; });
+}
+
 void finish_turn(Operation& done, Footprint footprint, std::string_view text) {
   Actor& self = current_actor();
   add_interruption(self, done);
   if (g_control->is_opaque != 0) done.set_opaque();
+  done.set_host(self.host_object, self.incarnation);
+  name_by_host(footprint);
   done.set_footprint(new Footprint(std::move(footprint)));
   Step step{self.id, done};
   g_world->state.apply(step);
@@ -239,7 +264,7 @@ Rounds::Standing stand(std::uint64_t local) {
 
 void rest(const void* caller) {
   Actor& self = current_actor();
-  g_may_wait_for_time = self.is_resting = true;
+  g_world->may_wait_for_time = self.is_resting = true;
   perform(spin::access(loop_object(), spin::kRest), caller);
   self.is_resting = false;
 }
@@ -363,7 +388,7 @@ void wait_for_others(const void* caller) {
 void note_sleep(bool is_sleeping) {
   Actor& self = current_actor();
   self.is_sleeping = is_sleeping;
-  g_may_wait_for_time = true;
+  g_world->may_wait_for_time = true;
 }
 
 void stop_at_race() {
@@ -381,8 +406,10 @@ void refuse(const char* call) {
   end_execution();
 }
 
-void begin_world(const void* stack_top) {
+// What the request says; the reply is empty yet.
+static void make_world() {
   g_world = new World;
+  forget_objects();
   RunRequest& request = g_world->request;
   request.prefix.assign(g_control->prefix, g_control->prefix + g_control->prefix_count);
   request.sleep.assign(g_control->sleep, g_control->sleep + g_control->sleep_count);
@@ -399,30 +426,69 @@ void begin_world(const void* stack_top) {
   g_world->director.emplace(request);
   g_control->step_count = g_control->object_count = g_control->pending_count = g_control->passed_over_count = 0;
   g_control->touch_count = g_control->text_bytes = g_control->outside_count = 0;
-  begin_outside();
   g_control->failure = Failure::kNone;
   g_control->hit_depth = false;
-  g_may_wait_for_time = false;
   g_control->text[0] = 0;
   g_control->running_actor = g_control->left_running = 0;
   g_control->has_no_result = g_control->is_result = false;
-  Actor* main = new_actor(ActorId{0});
-  adopt_main(main->fiber);
-  main->thread = own_object(PrimitiveId::kThread, ActorId{0}, thread::kStarted);
-  g_world->current = main;
-  main->memory.stack_top = reinterpret_cast<std::uint64_t>(stack_top);
-  begin_accesses();
+  g_world->memory = begin_accesses();
+}
+
+// The running thread is this actor from now on.
+static void adopt(Actor& main, const void* stack_top) {
+  adopt_main(main.fiber);
+  main.thread = own_object(PrimitiveId::kThread, main.id, thread::kStarted);
+  g_current = &main;
+  main.memory.stack_top = reinterpret_cast<std::uint64_t>(stack_top);
+  begin_outside();
   begin_meetings();
-  begin_signals(*main);
-  set_heap_actor(0);
+  begin_signals(main);
+  set_heap_actor(index(main.id));
+}
+
+void begin_world(const void* stack_top) {
+  make_world();
+  join_accesses(g_world->memory, stack_top);
+  adopt(*new_actor(ActorId{0}), stack_top);
   g_world->is_on = true;
+  announce_handlers();
+}
+
+void begin_hosted_world() {
+  enter_common_heap(true);
+  use_common_places();
+  make_world();
+  common_heap().world = g_world;
+  restore_regions();
+  begin_hosts();
+  g_world->is_on = true;
+}
+
+// The first host has chosen; else the turn came here with the choice.
+void join_hosted_world(const void* stack_top) {
+  if (g_world == nullptr) {
+    enter_common_heap(false);
+    use_common_places();
+    g_world = common_heap().world;
+    join_accesses(g_world->memory, stack_top);
+    take_step(*g_world->chosen);
+    g_world->chosen->has_pending = false;
+  } else {
+    join_accesses(g_world->memory, stack_top);
+    g_world->chosen = &advance();
+  }
+  Actor& main = *g_world->chosen;
+  g_incarnation = main.incarnation;
+  g_host_tag = tag_of(g_host, g_incarnation);
+  g_control->running_actor = index(main.id);
+  adopt(main, stack_top);
   announce_handlers();
 }
 
 void end_world() {
   g_world = nullptr;
+  g_current = nullptr;
   end_accesses();
-  forget_objects();
 }
 
 }  // namespace crashcut::scheduler::runtime

@@ -66,9 +66,14 @@ struct Actor : TimedActor {
   bool is_holding_locks = false;  // between two of its steps
   std::uint64_t ordinal = 0;
   MemoryView memory;
+  // Where it runs (hosts.h); kNoHost if there are no hosts.
+  std::uint32_t host = 0;
+  std::uint16_t incarnation = 0;
+  ObjectId host_object = kNoHost;
+  bool is_failure = false;  // the failure of that host
 
   // No thread of the program.
-  bool is_helper() const { return is_timer || delivers_to != nullptr; }
+  bool is_helper() const { return is_timer || is_failure || delivers_to != nullptr; }
 };
 
 // Whether the program's calls are scheduled now; if not, they are done as if there were one thread.
@@ -78,6 +83,7 @@ bool is_executing();
 Actor& current_actor();
 // The virtual time of the running actor. The caller may move it on.
 std::uint64_t& own_clock_ns();
+// Those of this process.
 void for_each_actor(void (*visit)(const Actor&));
 // What a waiting call does after a signal's handler has run: it goes on waiting; it goes on, but fails by EINTR if the
 // handler was installed without SA_RESTART; it fails.
@@ -134,6 +140,8 @@ inline constexpr std::uint64_t kNoResultOfMain = 0x7f6e6f7468696e67;
 // Calls main(), which may end by pthread_exit(). Returns 0 if main() returns no value.
 int run_main(int (*main)(int, char**, char**), int argc, char** argv, char** envp);
 Actor* actor_of_handle(std::uint64_t handle);
+// The last thread of a host has ended, and main() was not the one.
+void end_host_if_empty();
 // exit(): the process ends when the actor's turn comes.
 [[noreturn]] void end_process(int code, bool runs_handlers, const void* caller);
 [[noreturn]] void fail(Failure failure, std::int64_t number, std::string_view text, const void* caller);
@@ -158,10 +166,15 @@ int serve(int argc, char** argv, char** envp, int (*main)(int, char**, char**));
 void unregister_rseq();
 // Ends the execution: replies, and goes on with the next one.
 [[noreturn]] void end_execution();
+// This host was restarted: main() begins again, in the same execution.
+[[noreturn]] void begin_again();
 
 // --- world.cc, for the runner
-// `stack_top`: main's stack is below.
+// `stack_top`: main's stack is below. The first host of several begins the world. Each host then joins it, the first
+// one when its turn comes.
 void begin_world(const void* stack_top);
+void begin_hosted_world();
+void join_hosted_world(const void* stack_top);
 void end_world();
 
 void lock_names();

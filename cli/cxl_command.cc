@@ -1,0 +1,208 @@
+// crashcut cxl: programs on machines that share memory, under every schedule, with every failure of a machine.
+#include <fmt/format.h>
+
+#include <charconv>
+#include <map>
+
+#include "cli/bounds.h"
+#include "cli/commands.h"
+#include "cli/interrupts.h"
+#include "cli/machines.h"
+#include "cli/options.h"
+#include "cli/program.h"
+#include "cli/progress_line.h"
+#include "recovery/threads/result.h"
+#include "scheduler/runtime/protocol.h"
+
+namespace crashcut::cli {
+namespace {
+
+using recovery::Machine;
+using result::Failure;
+using result::wrong_use;
+
+constexpr std::uint32_t kMachinesMost = scheduler::runtime::kHostsMost;
+
+struct CxlOptions {
+  recovery::ThreadPlan plan;
+  Options common;
+  std::uint32_t machines = 0;  // 0: as many as programs are named
+  std::int64_t failures = -1;  // all but one
+  std::vector<std::uint32_t> never_fail;
+};
+
+// "./client:2": a program, and on how many machines it runs.
+struct Named {
+  std::string program;
+  std::uint32_t count = 1;
+};
+tl::expected<Named, Failure> parse_named(const std::string& word) {
+  const std::size_t colon = word.rfind(':');
+  if (colon == std::string::npos || colon + 1 == word.size()) return Named{word};
+  Named named{word.substr(0, colon)};
+  const char* end = word.data() + word.size();
+  const auto [at, error] = std::from_chars(word.data() + colon + 1, end, named.count);
+  if (error == std::errc::invalid_argument || at != end) return Named{word};  // a colon of its name
+  if (named.program.empty() || named.count == 0 || named.count > kMachinesMost)
+    return wrong_use(fmt::format("{}: the number of machines is between 1 and {}.", word, kMachinesMost));
+  return named;
+}
+
+tl::expected<void, Failure> add_machines(const CxlOptions& options, const std::vector<std::string>& words,
+                                         recovery::ThreadPlan& plan) {
+  if (options.machines > 0) {
+    plan.machines.assign(options.machines, Machine{words[0], "", ""});
+    plan.arguments.assign(words.begin() + 1, words.end());
+  }
+  for (const std::string& word : options.machines > 0 ? std::vector<std::string>() : words) {
+    const auto named = parse_named(word);
+    if (!named) return tl::unexpected(named.error());
+    plan.machines.insert(plan.machines.end(), named->count, Machine{named->program, "", ""});
+  }
+  if (plan.machines.size() > kMachinesMost)
+    return wrong_use(
+        fmt::format("{} machines are more than crashcut can run ({}).", plan.machines.size(), kMachinesMost));
+  return {};
+}
+
+tl::expected<void, Failure> add_failures(const CxlOptions& options, recovery::ThreadPlan& plan) {
+  const auto count = static_cast<std::uint32_t>(plan.machines.size());
+  plan.failures_most = options.failures < 0 ? count - 1 : static_cast<std::uint32_t>(options.failures);
+  plan.failing = (1u << count) - 1;
+  for (const std::uint32_t machine : options.never_fail) {
+    if (machine >= count)
+      return wrong_use(fmt::format("--never-fails {}: the last machine is machine {}.", machine, count - 1));
+    plan.failing &= ~(1u << machine);
+  }
+  if (plan.failures_most == 0) plan.failing = 0;
+  return {};
+}
+
+// The programs, made ready; each once. `find` gives the path of one that a token names.
+tl::expected<std::map<std::string, Program>, Failure> prepare_machines(
+    recovery::ThreadPlan& plan, const std::function<tl::expected<std::string, Failure>(const Machine&)>& find) {
+  const auto runtime = find_runtime();
+  if (!runtime) return tl::unexpected(runtime.error());
+  std::map<std::string, Program> programs;
+  for (Machine& machine : plan.machines) {
+    const auto path = find(machine);
+    if (!path) return tl::unexpected(path.error());
+    auto known = programs.find(*path);
+    if (known == programs.end()) {
+      auto program = Program::prepare(*path, true);
+      if (!program) return tl::unexpected(program.error());
+      known = programs.emplace(*path, std::move(*program)).first;
+    }
+    machine.executable = known->second.executable();
+    machine.id = known->second.id();
+  }
+  plan.runtime = *runtime;
+  plan.program = plan.crash.named = plan.machines[0].named;
+  plan.executable = plan.machines[0].executable;
+  plan.crash.program_id = plan.machines[0].id;
+  return programs;
+}
+
+tl::expected<int, Failure> run(const CxlOptions& options, const std::vector<std::string>& words) {
+  ReportOptions reports = options.common.reports;
+  if (auto ok = check_reports(reports); !ok) return tl::unexpected(ok.error());
+  recovery::ThreadPlan plan = options.plan;
+  const auto crash = make_plan(options.common);
+  if (!crash) return tl::unexpected(crash.error());
+  plan.crash = *crash;
+  if (auto ok = add_machines(options, words, plan); !ok) return tl::unexpected(ok.error());
+  if (auto ok = add_failures(options, plan); !ok) return tl::unexpected(ok.error());
+  const auto programs = prepare_machines(plan, [](const Machine& machine) { return machine.named; });
+  if (!programs) return tl::unexpected(programs.error());
+  plan.jobs = plan.crash.jobs;
+  if (auto ok = open_results(reports, programs->begin()->second.path()); !ok) return tl::unexpected(ok.error());
+  const result::Head head = recovery::head_of(plan, words);
+  print_head(reports, head);
+  std::atomic<bool> stop{false};
+  watch_stop(&stop);
+  const persist::Deadline deadline(plan.bounds.time_most_s, &stop);
+  ProgressLine line(reports.quiet);
+  recovery::ThreadHooks hooks;
+  hooks.on_progress = [&](const result::Progress& progress) { line.show(progress); };
+  hooks.deadline = &deadline;
+  const auto checked = recovery::check_threads(plan, hooks);
+  line.clear();
+  if (!checked) return tl::unexpected(checked.error());
+  const auto is_late = [&] { return deadline.is_past_telling(); };
+  const result::Result result = recovery::result_of(plan, head, *checked, our_name(), is_late);
+  watch_stop(nullptr);
+  return report(reports, result);
+}
+
+}  // namespace
+
+tl::expected<int, Failure> replay_cxl_token(const result::Token& from, const std::string& directory, bool is_loud) {
+  const auto token = recovery::read_thread_token(from);
+  if (!token) return tl::unexpected(token.error());
+  recovery::ThreadPlan plan = token->plan;
+  const auto programs = prepare_machines(plan, [&](const Machine& machine) {
+    result::Token of_machine = from;
+    of_machine.program = machine.named;
+    of_machine.program_id = machine.id;
+    return find_program(of_machine, "", directory);
+  });
+  if (!programs) return tl::unexpected(programs.error());
+  return replay_schedule(plan, *token, is_loud);
+}
+
+void add_cxl_command(CLI::App& app, int& exit_code) {
+  auto options = std::make_shared<CxlOptions>();
+  recovery::ThreadPlan& plan = options->plan;
+  CLI::App* command = app.add_subcommand("cxl", "run programs on machines that share memory, and let machines fail");
+  command->formatter(
+      usage_formatter("crashcut cxl [options] prog[:count]...\n"
+                      "       crashcut cxl [options] --machines N prog [args...]"));
+  command->prefix_command();
+  command->add_option("--machines", options->machines, "so many machines, each of which runs prog")
+      ->type_name("N")
+      ->check(whole_between(1, kMachinesMost));
+  command->add_option("--failures", options->failures, "at most so many failures (default: of all machines but one)")
+      ->type_name("N")
+      ->check(whole_between(0, 1000));
+  command->add_option("--never-fails", options->never_fail, "a machine that does not fail, by its number from 0")
+      ->type_name("M")
+      ->allow_extra_args(false);
+  command->add_option("--max-executions", plan.bounds.executions_most, "stop after so many executions")
+      ->type_name("N")
+      ->check(whole_between(1, ~std::uint64_t{0}));
+  command->add_option("--time", plan.bounds.time_most_s, "stop after so long")
+      ->type_name("SECONDS")
+      ->check(real_between(0.001, 1e9));
+  command
+      ->add_option("--step-limit", plan.step_limit_s,
+                   "a thread that runs so long without an operation hangs (default: 10)")
+      ->type_name("SECONDS")
+      ->check(real_between(0.1, 1e6));
+  command->add_option("--jobs", options->common.jobs, "executions at a time (default: one a core)")
+      ->type_name("N")
+      ->check(whole_between(1, 256));
+  command
+      ->add_option("--seed", options->common.seed,
+                   "try schedules in another order, where a bound ends the search (default: 0)")
+      ->type_name("N")
+      ->check(whole_between(0, ~std::uint64_t{0}));
+  command->add_flag("--all", plan.continue_after_violation, "go on after a violation");
+  add_out_option(*command, options->common.reports,
+                 "keep the results there, with the first program: for crashcut replay DIR");
+  add_memory_limit(*command);
+  add_report_options(*command, options->common.reports);
+  command->footer(
+      std::string("prog is a dynamically linked executable, or its source (.c, .cc, .cpp). crashcut_machine() of\n"
+                  "crashcut.h tells it which machine it runs on, crashcut_cxl() gives it the shared memory. Locks,\n"
+                  "semaphores, condition variables, barriers and futexes there work across machines.\n\n"
+                  "Any machine may fail before any of its steps while the others go on. Shared memory is\n"
+                  "coherent, and survives: caches are not modelled.\n\n"
+                  "Example: crashcut cxl ./server ./client:2\n\n") +
+      kExitCodes);
+  command->callback([command, options, &exit_code] {
+    const auto code = run(*options, program_words(*command));
+    exit_code = code ? *code : report_failure(code.error());
+  });
+}
+
+}  // namespace crashcut::cli

@@ -1,0 +1,164 @@
+#include "scheduler/runtime/hosts.h"
+
+#include <linux/futex.h>
+#include <sys/mman.h>
+
+#include "scheduler/primitives/host.h"
+#include "scheduler/primitives/semaphore.h"
+#include "scheduler/runtime/gate.h"
+#include "scheduler/runtime/regions.h"
+#include "scheduler/runtime/world_impl.h"
+
+namespace crashcut::scheduler::runtime {
+
+static_assert(sizeof(Control) <= kCommonOffset);
+
+std::uint32_t g_host = 0;
+std::uint16_t g_incarnation = 0;
+std::uint64_t g_host_tag = 0;
+
+namespace {
+
+constexpr std::uint64_t kFirstBlock = kPlacesAt - kHeapAt + kPlacesBytes;
+
+// What a host's word says of the execution of a request.
+enum Turn : std::uint32_t { kWaits, kRuns, kLeaves };
+std::uint32_t word_of(std::uint32_t request, Turn turn) { return request << 2 | turn; }
+std::uint32_t request_of(std::uint32_t word) { return word >> 2; }
+Turn turn_of(std::uint32_t word) { return static_cast<Turn>(word & 3); }
+
+HostPart& own_part() { return g_control->hosts[g_host]; }
+std::uint32_t request() { return g_control->requests.load(std::memory_order_acquire); }
+
+void tell(std::uint32_t host, Turn turn) {
+  HostPart& part = g_control->hosts[host];
+  part.turn.store(word_of(request(), turn), std::memory_order_release);
+  kernel(SYS_futex, &part.turn, FUTEX_WAKE, 1, 0, 0, 0);
+}
+
+// The host whose main() the actor is, or that fails by it, is named by its number.
+Actor* add_actor(std::uint32_t ordinal, std::uint32_t host, std::uint16_t incarnation) {
+  const bool is_first = ordinal == Names::main_ordinal(0, 0);
+  Actor* actor = new_actor(is_first ? ActorId{0} : actor_number(ActorId{0}, ordinal));
+  actor->host = host;
+  actor->incarnation = incarnation;
+  actor->has_pending = true;
+  return actor;
+}
+
+Actor* add_main(std::uint32_t host, std::uint16_t incarnation) {
+  Actor* main = add_actor(Names::main_ordinal(host, incarnation), host, incarnation);
+  main->host_object = host_object(host);
+  main->pending = host::access(main->host_object, host::kStart, incarnation);
+  if (g_control->is_opaque != 0) main->pending.set_opaque();
+  return main;
+}
+
+// A bound on all failures is a semaphore.
+void add_failures() {
+  constexpr std::uint64_t kBudgetKey = 0xfa11;
+  if (g_control->failing == 0 || g_control->failures_most == 0) return;
+  const ObjectId budget = keyed_object(PrimitiveId::kSemaphore, kBudgetKey);
+  declare_object({budget, {std::int64_t{g_control->failures_most}}});
+  for (std::uint32_t host = 0; host < g_control->host_count; ++host) {
+    if ((g_control->failing >> host & 1) == 0) continue;
+    Actor* actor = add_actor(Names::kFailureOrdinal + host, host, 0);
+    actor->is_failure = true;
+    actor->pending =
+        Operation(host::access(host_object(host), host::kFail)).add(semaphore::access(budget, semaphore::kWait));
+  }
+}
+
+}  // namespace
+
+bool is_hosted() { return g_control != nullptr && g_control->host_count > 0; }
+
+bool map_hosts(int control_fd, std::uint32_t host) {
+  g_host = host;
+  const long at = kernel(SYS_mmap, kHeapAt, kCommonBytes, PROT_READ | PROT_WRITE,
+                         MAP_SHARED | MAP_NORESERVE | MAP_FIXED_NOREPLACE, control_fd, kCommonOffset);
+  return at == static_cast<long>(kHeapAt) && map_regions(control_fd);
+}
+
+ObjectId host_object(std::uint32_t host) {
+  constexpr std::uint64_t kHostKey = 0x4057;
+  return keyed_object(PrimitiveId::kHost, kHostKey + host);
+}
+
+void wait_for_first_turn() {
+  HostPart& part = own_part();
+  while (true) {
+    const std::uint32_t word = part.turn.load(std::memory_order_acquire);
+    const bool is_new = request_of(word) != part.done && request_of(word) == request();
+    if (is_new && turn_of(word) == kRuns) return;
+    kernel(SYS_futex, &part.turn, FUTEX_WAIT, word, 0, 0, 0);
+  }
+}
+
+void enter_common_heap(bool is_first) {
+  CommonHeap& heap = common_heap();
+  if (is_first) {
+    heap.arena = {};
+    heap.arena.set_range(reinterpret_cast<char*>(kHeapAt) + kFirstBlock, kCommonBytes - kFirstBlock,
+                         kCommonBytes - kFirstBlock, MADV_REMOVE);
+  }
+  own_part().joined.store(request());
+  own_part().turn.store(word_of(request(), kRuns));
+  g_control->running_host = g_host;
+  inject::use_arena(heap.arena);
+}
+
+void leave_common_heap() { inject::use_arena(inject::shared_arena()); }
+
+void pass_end_on(void (*reply)()) {
+  HostPart& part = own_part();
+  part.done.store(request());
+  part.joined.store(0);
+  for (std::uint32_t host = 0; host < g_control->host_count; ++host) {
+    if (g_control->hosts[host].joined.load() == request()) {
+      g_control->running_host = host;
+      return tell(host, kLeaves);
+    }
+  }
+  reply();
+}
+
+bool has_turn_or_joined() {
+  const HostPart& part = own_part();
+  return part.joined.load() == request() || part.turn.load() == word_of(request(), kRuns);
+}
+
+void begin_hosts() {
+  for (std::uint32_t host = 0; host < g_control->host_count; ++host) declare_object({host_object(host)});
+  for (std::uint32_t host = 0; host < g_control->host_count; ++host) add_main(host, 0);
+  add_failures();
+}
+
+void add_incarnation(std::uint32_t host) {
+  const auto incarnation = static_cast<std::uint16_t>(host::incarnation(object_of(host_object(host))));
+  if (incarnation >= Names::kIncarnationsMost) refuse("crashcut_restart_machine() 64 times for one machine");
+  add_main(host, incarnation);
+}
+
+bool runs_here(const Actor& actor) {
+  if (actor.is_failure || g_control->host_count == 0) return true;
+  return actor.host == g_host && (actor.incarnation == g_incarnation || current_or_null() == nullptr);
+}
+
+Actor& pass_turn_to(Actor& actor) {
+  HostPart& part = own_part();
+  g_world->chosen = &actor;
+  if (actor.host != g_host) {
+    const std::uint32_t waiting = word_of(request(), kWaits);
+    part.turn.store(waiting, std::memory_order_relaxed);
+    g_control->running_host.store(actor.host, std::memory_order_relaxed);
+    tell(actor.host, kRuns);
+    while (part.turn.load(std::memory_order_acquire) == waiting)
+      kernel(SYS_futex, &part.turn, FUTEX_WAIT, waiting, 0, 0, 0);
+    if (turn_of(part.turn.load()) == kLeaves) end_execution();
+  }
+  if (!runs_here(*g_world->chosen)) begin_again();
+  return *g_world->chosen;
+}
+
+}  // namespace crashcut::scheduler::runtime
