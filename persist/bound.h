@@ -23,6 +23,7 @@ enum class Bound {
   kNotRepeatable,
   kWork,
   kUnseenAtomics,
+  kKernel,
 };
 
 }  // namespace crashcut::persist

@@ -10,6 +10,7 @@
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -27,6 +28,10 @@
 #include <vector>
 
 #include "persist/check.h"
+
+#ifndef PR_SET_IO_FLUSHER
+#define PR_SET_IO_FLUSHER 57
+#endif
 
 namespace crashcut::blocklayer {
 namespace {
@@ -87,6 +92,7 @@ struct DeviceMount::Server {
     std::size_t bytes;  // of a write; 0: it is answered by an errno
     bool is_write;
     Clock::time_point since;
+    Clock::time_point held_until{};
   };
   // Of a process with requests in flight.
   struct Sender {
@@ -113,6 +119,7 @@ struct DeviceMount::Server {
   ServedDevice* device = nullptr;
   std::uint64_t generation = 1;  // of what is shown; a descriptor keeps that of its open
   std::deque<Pending> pending;
+  bool holds_writes = false;
   std::unordered_map<pid_t, Sender> senders;
   std::unordered_map<pid_t, std::string> names;             // of processes
   std::unordered_map<std::uint64_t, std::string> contents;  // of special files that are read, by handle
@@ -124,6 +131,8 @@ struct DeviceMount::Server {
   bool is_quiet();
   bool is_waiting(pid_t process);
   void answer_oldest();
+  void answer(const Pending& answered);
+  bool answer_due();
   const std::string& name_of(pid_t process);
 
   void write_direct(fuse_req_t request, std::uint64_t offset, std::span<const std::byte> data, bool is_fua);
@@ -397,7 +406,9 @@ void Server::submit(fuse_req_t request, const Request& what, std::span<const std
   named.sender = name_of(process);
   const RequestId id = device->issue(named, data);
   senders[process] = {};
-  pending.push_back({request, id, process, data.size(), is_write, Clock::now()});
+  const auto now = Clock::now();
+  pending.push_back(
+      {request, id, process, data.size(), is_write, now, is_write && holds_writes ? now + kHeldMost : now});
 }
 
 void Server::write_direct(fuse_req_t request, std::uint64_t offset, std::span<const std::byte> data, bool is_fua) {
@@ -432,12 +443,27 @@ void Server::write_buffered(std::uint64_t offset, std::span<const std::byte> dat
 void Server::answer_oldest() {
   const Pending oldest = pending.front();
   pending.pop_front();
-  device->complete(oldest.id);
-  if (oldest.is_write) {
-    fuse_reply_write(oldest.request, oldest.bytes);
+  answer(oldest);
+}
+
+void Server::answer(const Pending& answered) {
+  device->complete(answered.id);
+  if (answered.is_write) {
+    fuse_reply_write(answered.request, answered.bytes);
   } else {
-    fuse_reply_err(oldest.request, 0);
+    fuse_reply_err(answered.request, 0);
   }
+}
+
+// The oldest that is not held back. False: there is none.
+bool Server::answer_due() {
+  const auto now = Clock::now();
+  const auto due = std::find_if(pending.begin(), pending.end(), [&](const Pending& p) { return p.held_until <= now; });
+  if (due == pending.end()) return false;
+  const Pending answered = *due;
+  pending.erase(due);
+  answer(answered);
+  return true;
 }
 
 // Whether a process will send no request before one is answered: all of its threads sleep, or it has run for a while
@@ -485,12 +511,18 @@ bool Server::run_actions() {
 
 // Requests that are there come first, then what others want between requests, then answers.
 void Server::serve() {
+  if (setup.is_below_loop) prctl(PR_SET_IO_FLUSHER, 1, 0, 0, 0);
   fuse_buf buffer{};
   pollfd watched[] = {{fuse_session_fd(session), POLLIN, 0}, {wake, POLLIN, 0}};
   for (;;) {
     const timespec wait = {0, pending.empty() ? 0 : std::chrono::nanoseconds(kLookAgain).count()};
     const timespec none = {0, 0};
-    const bool can_answer = !pending.empty() && ppoll(watched, 1, &none, nullptr) == 0 && is_quiet();
+    if (setup.is_below_loop) {
+      while (answer_due()) {
+      }
+    }
+    const bool can_answer =
+        !setup.is_below_loop && !pending.empty() && ppoll(watched, 1, &none, nullptr) == 0 && is_quiet();
     ppoll(watched, 2, can_answer ? &none : pending.empty() ? nullptr : &wait, nullptr);
     if (watched[0].revents != 0) {
       if (!receive(buffer)) break;
@@ -543,7 +575,8 @@ DeviceMount::~DeviceMount() {
   const std::uint64_t one = 1;
   [[maybe_unused]] const ssize_t written = write(server_->wake, &one, sizeof one);
   server_->thread.join();
-  umount2(server_->setup.directory.c_str(), MNT_DETACH);
+  // The loop device may still have the file open: then only the library's own call knows that nothing is wrong.
+  if (!server_->setup.is_below_loop) umount2(server_->setup.directory.c_str(), MNT_DETACH);
   fuse_session_unmount(server_->session);
   fuse_session_destroy(server_->session);
   close(server_->wake);
@@ -567,6 +600,16 @@ void DeviceMount::show(ServedDevice& device) {
     server_->contents.clear();
     server_->names.clear();
     server_->senders.clear();
+  });
+}
+
+void DeviceMount::hold_arriving(bool is_on) {
+  between_requests([&] { server_->holds_writes = is_on; });
+}
+
+void DeviceMount::release_held() {
+  between_requests([&] {
+    for (Server::Pending& held : server_->pending) held.held_until = held.since;
   });
 }
 
