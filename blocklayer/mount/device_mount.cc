@@ -8,6 +8,7 @@
 #include <linux/fs.h>
 #include <linux/fuse.h>
 #include <poll.h>
+#include <sched.h>
 #include <sys/eventfd.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
@@ -22,6 +23,7 @@
 #include <cstring>
 #include <deque>
 #include <fstream>
+#include <future>
 #include <mutex>
 #include <thread>
 #include <unordered_map>
@@ -511,7 +513,6 @@ bool Server::run_actions() {
 
 // Requests that are there come first, then what others want between requests, then answers.
 void Server::serve() {
-  if (setup.is_below_loop) prctl(PR_SET_IO_FLUSHER, 1, 0, 0, 0);
   fuse_buf buffer{};
   pollfd watched[] = {{fuse_session_fd(session), POLLIN, 0}, {wake, POLLIN, 0}};
   for (;;) {
@@ -543,6 +544,28 @@ void Server::serve() {
 
 // ---- life -----------------------------------------------------------------------------------------------------------
 
+namespace {
+
+// Other threads of the process wait in the kernel for what is answered here, in a way that no signal ends: they unmount
+// the disk. If the process is killed then, the connection must go although these threads stay. So the descriptor of the
+// connection is in a table of its own, which ends with the serving thread.
+void start_below_loop(Server& server) {
+  std::promise<void> is_apart;
+  server.thread = std::thread([&server, &is_apart] {
+    prctl(PR_SET_IO_FLUSHER, 1, 0, 0, 0);
+    CHECK(unshare(CLONE_FILES) == 0);
+    is_apart.set_value();
+    server.serve();
+  });
+  is_apart.get_future().wait();
+  // The library closes this number in the end, so it stays taken.
+  const int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
+  CHECK(nothing >= 0 && dup3(nothing, fuse_session_fd(server.session), O_CLOEXEC) >= 0);
+  close(nothing);
+}
+
+}  // namespace
+
 DeviceMount::DeviceMount(std::unique_ptr<Server> server) : server_(std::move(server)) {}
 
 tl::expected<std::unique_ptr<DeviceMount>, std::string> DeviceMount::start(const Setup& setup, ServedDevice& device) {
@@ -563,7 +586,11 @@ tl::expected<std::unique_ptr<DeviceMount>, std::string> DeviceMount::start(const
   }
   server->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   CHECK(server->wake >= 0);
-  server->thread = std::thread([serving = server.get()] { serving->serve(); });
+  if (setup.is_below_loop) {
+    start_below_loop(*server);
+  } else {
+    server->thread = std::thread([serving = server.get()] { serving->serve(); });
+  }
   return std::unique_ptr<DeviceMount>(new DeviceMount(std::move(server)));
 }
 

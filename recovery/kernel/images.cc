@@ -13,7 +13,7 @@ persist::ModelSpec spec_of(const DiskPlan& disk) {
   uname(&system);
   const persist::ModelSpec drive = blocklayer::spec_of(disk.drive);
   persist::ModelSpec spec;
-  spec.text = fmt::format("{} of Linux {}, on a {}", disk.filesystem.text(), system.release, drive.text);
+  spec.text = fmt::format("{} (Linux {}), {}", disk.filesystem.text(), system.release, drive.text);
   spec.settings = {{"fs", disk.filesystem.text()},
                    {"kernel", std::string(system.release)},
                    {"bytes", disk.bytes},

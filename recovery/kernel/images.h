@@ -69,7 +69,7 @@ class ImageSet final : public persist::Recording {
   persist::LocationId run_location_ = 0, image_location_ = 0;
 };
 
-// "kernel:ext4 on a disk of 67108864 bytes, sector=4096"
+// "kernel:ext4 (Linux 6.18.4), drive sector=4096 cache=volatile tear=any"
 persist::ModelSpec spec_of(const DiskPlan& disk);
 
 }  // namespace crashcut::kernel
