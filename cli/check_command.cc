@@ -8,6 +8,7 @@
 #include "cli/commands.h"
 #include "cli/device_check.h"
 #include "cli/interrupts.h"
+#include "cli/kernel_check.h"
 #include "cli/mounted_options.h"
 #include "cli/options.h"
 #include "cli/progress_line.h"
@@ -99,7 +100,8 @@ void add_check_command(CLI::App& app, int& exit_code) {
           "finds no lost commit, as whether a mark was reached is then never asked.\n\n"
           "Examples: crashcut check --file notes.txt -- nano notes.txt\n"
           "          crashcut check --setup ./make_db.sh --check ./verify.sh -- sqlite3 test.db \"insert ...\"\n"
-          "          crashcut check --device --check './engine verify device' -- ./engine run device\n\n") +
+          "          crashcut check --device --check './engine verify device' -- ./engine run device\n"
+          "          crashcut check --fs kernel:ext4:data=journal --file notes.txt -- nano notes.txt\n\n") +
       kExitCodes);
   command->callback([command, options, device, directory, &exit_code] {
     const auto run = [&]() -> tl::expected<int, Failure> {
@@ -107,7 +109,9 @@ void add_check_command(CLI::App& app, int& exit_code) {
         const bool has_program = device->import_log.empty();
         const std::vector<std::string> words = has_program ? program_words(*command) : std::vector<std::string>();
         if (auto ok = check_beside_device(*command, *device); !ok) return tl::unexpected(ok.error());
-        return device->is_device ? check_device(*options, *device, words) : check(*options, words);
+        if (device->is_device) return check_device(*options, *device, words);
+        if (!device->filesystem.empty()) return check_kernel(*options, *device, words, command->count("--sector") > 0);
+        return check(*options, words);
       }
       if (auto ok = check_beside_resume(*command); !ok) return tl::unexpected(ok.error());
       return resume(*options, *directory);

@@ -4,12 +4,14 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <boost/filesystem.hpp>
 #include <cerrno>
 #include <cstring>
 #include <set>
 
 #include "cli/commands.h"
 #include "cli/interrupts.h"
+#include "cli/kernel_check.h"
 #include "cli/mounted_options.h"
 #include "cli/options.h"
 #include "cli/program.h"
@@ -119,8 +121,36 @@ tl::expected<result::Result, Failure> check_model(mounted::CheckPlan plan, const
   return std::move(checked->result);
 }
 
+// The same on a filesystem of the kernel's, in a directory of its own below the results.
+tl::expected<result::Result, Failure> check_on_kernel(const MountedPlans& plans, const kernel::DiskPlan& disk,
+                                                      const std::vector<std::string>& words,
+                                                      const mounted::Recorded& recorded, std::size_t number,
+                                                      bool is_quiet) {
+  ProgressLine line(is_quiet);
+  search::Hooks hooks;
+  hooks.is_interrupted = is_interrupted;
+  hooks.on_progress = [&](const result::Progress& progress) { line.show(progress); };
+  kernel::CheckPlan plan{plans.check, disk};
+  mounted::RecordPlan program = plans.record;
+  plan.common.search.wants_all = true;
+  plan.common.directory = program.directory = fmt::format("{}/kernel-{}", plans.check.directory, number);
+  boost::system::error_code error;
+  boost::filesystem::create_directory(program.directory, error);
+  if (!error)
+    boost::filesystem::copy_file(mounted::trace_of(plans.check.directory), mounted::trace_of(program.directory), error);
+  if (error) return result::wrong_use(fmt::format("Cannot make {}: {}.", program.directory, error.message()));
+  return kernel::check(plan, program, kernel::head_of(plan, words), recorded, hooks);
+}
+
 // Recorded once: a trace knows no model.
-tl::expected<int, Failure> compare_mounted(const MountedOptions& options, const std::vector<std::string>& words) {
+tl::expected<int, Failure> compare_mounted(const MountedOptions& options, const std::vector<std::string>& filesystems,
+                                           const std::vector<std::string>& words) {
+  std::vector<kernel::DiskPlan> disks;
+  for (const std::string& filesystem : filesystems) {
+    const auto disk = disk_plan_of(options, DeviceOptions{}, filesystem, false);
+    if (!disk) return tl::unexpected(disk.error());
+    disks.push_back(*disk);
+  }
   const auto models = make_plans(options.common);
   if (!models) return tl::unexpected(models.error());
   MountedOptions first = options;
@@ -132,7 +162,7 @@ tl::expected<int, Failure> compare_mounted(const MountedOptions& options, const 
   reports.directory = plans->check.directory;
   plans->record.is_stdout_taken = reports.is_stdout_taken();
   const result::Head head = mounted::head_of("compare", plans->check, words);
-  print_comparison_head(reports, head, models->size());
+  print_comparison_head(reports, head, models->size() + disks.size());
   auto recorded = record_program(*plans);
   if (!recorded) return tl::unexpected(recorded.error());
   if (!reports.quiet) print(reports.out(), mounted::recorded_text(*recorded, plans->check));
@@ -144,7 +174,15 @@ tl::expected<int, Failure> compare_mounted(const MountedOptions& options, const 
     if (!row) return tl::unexpected(row.error());
     rows.push_back(std::move(*row));
   }
-  return report_comparison(reports, rows, models->size());
+  for (const kernel::DiskPlan& disk : disks) {
+    if (is_interrupted()) break;
+    auto row = check_on_kernel(*plans, disk, words, *recorded, rows.size() + 1, reports.quiet);
+    if (!row)
+      return tl::unexpected(
+          Failure{row.error().blame, fmt::format("{} (under {})", row.error().sentence, disk.filesystem.text())});
+    rows.push_back(std::move(*row));
+  }
+  return report_comparison(reports, rows, models->size() + disks.size());
 }
 
 }  // namespace
@@ -153,6 +191,13 @@ void add_compare_command(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<MountedOptions>();
   CLI::App* command = app.add_subcommand("compare", "the same program under every journaling mode, in one table");
   add_mounted_options(*command, *options);
+  auto filesystems = std::make_shared<std::vector<std::string>>();
+  command
+      ->add_option("--fs", *filesystems,
+                   "also on this filesystem of the kernel's, as for crashcut check: kernel:ext4, kernel:xfs, "
+                   "kernel:btrfs; may be given more than once")
+      ->type_name("kernel:TYPE[:OPTIONS]")
+      ->allow_extra_args(false);
   add_main_limit(*command, options->common);
   add_recovery_limit(*command, options->common);
   command->footer(
@@ -162,15 +207,16 @@ void add_compare_command(CLI::App& app, int& exit_code) {
                   "--profile and --data may be given more than once, and narrow the table to what they name.\n"
                   "With ext4, data=ordered is also shown with noauto_da_alloc and with nodelalloc.\n\n"
                   "Examples: crashcut compare --profile ext4 --profile paper save.c\n"
-                  "          crashcut compare --file notes.txt -- nano notes.txt\n\n") +
+                  "          crashcut compare --file notes.txt -- nano notes.txt\n"
+                  "          crashcut compare --fs kernel:ext4 --fs kernel:xfs --file f -- cp a f\n\n") +
       kExitCodes + "\nA violation under any of the models is a violation.");
-  command->callback([command, options, &exit_code] {
+  command->callback([command, options, filesystems, &exit_code] {
     const ReportOptions& reports = options->common.reports;
     if (auto ok = check_reports(reports); !ok) {
       exit_code = report_failure(ok.error());
       return;
     }
-    if (asks_for_mount(*options, program_words(*command))) {
+    if (!filesystems->empty() || asks_for_mount(*options, program_words(*command))) {
       for (const char* limit : {"--main-limit", "--recovery-limit"}) {
         if (command->count(limit) == 0) continue;
         throw CLI::ParseError(fmt::format("{} is for a program with crashcut_recover(); on the mounted filesystem "
@@ -178,7 +224,7 @@ void add_compare_command(CLI::App& app, int& exit_code) {
                                           limit),
                               2);
       }
-      const auto code = compare_mounted(*options, program_words(*command));
+      const auto code = compare_mounted(*options, *filesystems, program_words(*command));
       exit_code = code ? *code : report_failure(code.error());
       return;
     }

@@ -21,36 +21,14 @@ using result::Failure;
 using result::wrong_use;
 namespace fs = boost::filesystem;
 
-constexpr const char* kOnlyForDevices[] = {"--device-size",     "--cache",      "--tear",       "--atomic",
-                                           "--atomic-boundary", "--import-log", "--export-log", "--faults"};
+constexpr const char* kOnlyForDevices[] = {"--atomic", "--atomic-boundary", "--import-log", "--export-log", "--faults"};
+constexpr const char* kForDrives[] = {"--device-size", "--cache", "--cache-lies", "--tear"};
+constexpr const char* kOnlyForKernels[] = {"--runs", "--subsets"};
+constexpr const char* kNotForKernels[] = {"--device", "--remount", "--image", "--profile",
+                                          "--data",   "-o",        "--block", "--depth"};
+constexpr const char* kDefaultSize = "64M";
 constexpr const char* kNotForDevices[] = {"--file",  "--backup",  "--tree", "--expect", "--no-durable", "--remount",
                                           "--image", "--profile", "--data", "-o",       "--block",      "--from"};
-
-// "64M"; 0 where it makes no sense.
-std::uint64_t parse_size(const std::string& text) {
-  std::uint64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc{} || number == 0) return 0;
-  const std::string_view unit(end, static_cast<std::size_t>(text.data() + text.size() - end));
-  const int shift = unit.empty() ? 0 : unit == "K" ? 10 : unit == "M" ? 20 : unit == "G" ? 30 : -1;
-  constexpr std::uint64_t kMost = std::uint64_t{1} << 44;
-  return shift < 0 || number > kMost >> shift ? 0 : number << shift;
-}
-
-tl::expected<blocklayer::DriveOptions, Failure> drive_of(const MountedOptions& options, const DeviceOptions& device) {
-  const auto cache = blocklayer::parse_cache(device.cache);
-  if (!cache) return wrong_use("--cache: " + cache.error());
-  const auto tear = blocklayer::parse_tear(device.tear);
-  if (!tear) return wrong_use("--tear: " + tear.error());
-  const blocklayer::DriveOptions drive{.sector_bytes = options.common.sector_bytes,
-                                       .cache = *cache,
-                                       .tear = *tear,
-                                       .atomic_sectors = device.atomic_sectors,
-                                       .boundary_sectors = device.boundary_sectors,
-                                       .faults = device.faults};
-  if (const auto ok = blocklayer::check_options(drive); !ok) return wrong_use(ok.error());
-  return drive;
-}
 
 tl::expected<int, Failure> search(ReportOptions reports, const device::CheckPlan& plan, const result::Head& head,
                                   const mounted::Recorded& recorded, const search::Rest* before) {
@@ -81,6 +59,35 @@ tl::expected<mounted::Recorded, Failure> record(const device::RecordPlan& plan) 
 
 }  // namespace
 
+std::uint64_t parse_size(const std::string& text) {
+  std::uint64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc{} || number == 0) return 0;
+  const std::string_view unit(end, static_cast<std::size_t>(text.data() + text.size() - end));
+  const int shift = unit.empty() ? 0 : unit == "K" ? 10 : unit == "M" ? 20 : unit == "G" ? 30 : -1;
+  constexpr std::uint64_t kMost = std::uint64_t{1} << 44;
+  return shift < 0 || number > kMost >> shift ? 0 : number << shift;
+}
+
+tl::expected<blocklayer::DriveOptions, Failure> drive_of(const DeviceOptions& device, std::uint32_t sector_bytes) {
+  const auto cache = blocklayer::parse_cache(device.cache);
+  if (!cache || *cache == blocklayer::Cache::kLies)
+    return wrong_use(
+        fmt::format("--cache {}: it is volatile or none; --cache-lies is an option of its own.", device.cache));
+  if (device.cache_lies && *cache == blocklayer::Cache::kNone)
+    return wrong_use("--cache-lies needs a cache: it does not go with --cache none.");
+  const auto tear = blocklayer::parse_tear(device.tear);
+  if (!tear) return wrong_use("--tear: " + tear.error());
+  const blocklayer::DriveOptions drive{.sector_bytes = sector_bytes,
+                                       .cache = device.cache_lies ? blocklayer::Cache::kLies : *cache,
+                                       .tear = *tear,
+                                       .atomic_sectors = device.atomic_sectors,
+                                       .boundary_sectors = device.boundary_sectors,
+                                       .faults = device.faults};
+  if (const auto ok = blocklayer::check_options(drive); !ok) return wrong_use(ok.error());
+  return drive;
+}
+
 void add_device_options(CLI::App& command, DeviceOptions& options) {
   const std::string group = "On a raw device";
   command
@@ -88,13 +95,16 @@ void add_device_options(CLI::App& command, DeviceOptions& options) {
                 "the disk is a raw device: the file `device` in the directory in which the program starts, also in "
                 "$CRASHCUT_DEVICE; needs --check")
       ->group(group);
-  command.add_option("--device-size", options.size, "how large it is, with K, M or G (default: 64M)")
+  command
+      .add_option("--device-size", options.size,
+                  "how large the disk is, with K, M or G (default: 64M; for --fs what its filesystem needs)")
       ->type_name("BYTES")
       ->group(group);
   command
-      .add_option("--cache", options.cache,
-                  "the drive's cache: volatile (default), none (what is done is durable), lies (flushes do nothing)")
-      ->type_name("volatile|none|lies")
+      .add_option("--cache", options.cache, "the drive's cache: volatile (default), or none (what is done is durable)")
+      ->type_name("volatile|none")
+      ->group(group);
+  command.add_flag("--cache-lies", options.cache_lies, "flushes do nothing: the drive says that they are done")
       ->group(group);
   command
       .add_option("--tear", options.tear,
@@ -126,6 +136,25 @@ void add_device_options(CLI::App& command, DeviceOptions& options) {
                   "write what the program did as a log of dm-log-writes, for xfstests' replay-log and others")
       ->type_name("FILE")
       ->group(group);
+  const std::string kernel = "On the kernel's own filesystem";
+  command
+      .add_option("--fs", options.filesystem,
+                  "kernel:ext4, kernel:xfs or kernel:btrfs, and mount options after another colon: the program runs on "
+                  "that, and the kernel mounts every crash image; needs root")
+      ->type_name("kernel:TYPE[:OPTIONS]")
+      ->group(kernel);
+  command
+      .add_option("--runs", options.runs,
+                  "run the program so often, with commits and writeback forced between its calls (default: 16)")
+      ->type_name("N")
+      ->check(CLI::Range(1u, 100000u))
+      ->group(kernel);
+  command
+      .add_option("--subsets", options.subsets,
+                  "make at most so many images of the writes between two flushes (default: 64)")
+      ->type_name("N")
+      ->check(CLI::Range(2u, 1u << 20))
+      ->group(kernel);
 }
 
 tl::expected<void, Failure> check_beside_device(const CLI::App& command, const DeviceOptions& options) {
@@ -135,8 +164,16 @@ tl::expected<void, Failure> check_beside_device(const CLI::App& command, const D
     }
     return nullptr;
   };
+  const bool is_kernel = !options.filesystem.empty();
+  if (is_kernel) {
+    if (const char* given = first_given(kNotForKernels))
+      return wrong_use(fmt::format("{} does not go with --fs {}.", given, options.filesystem));
+  } else if (const char* given = first_given(kOnlyForKernels)) {
+    return wrong_use(fmt::format("{} is for --fs kernel:....", given));
+  }
   if (!options.is_device) {
     const char* given = first_given(kOnlyForDevices);
+    if (given == nullptr && !is_kernel) given = first_given(kForDrives);
     if (given == nullptr) return {};
     return wrong_use(fmt::format("{} is for --device.", given));
   }
@@ -181,9 +218,9 @@ tl::expected<int, Failure> check_device(const MountedOptions& options, const Dev
                                         const std::vector<std::string>& words) {
   ReportOptions reports = options.common.reports;
   if (auto ok = check_reports(reports); !ok) return tl::unexpected(ok.error());
-  const auto drive = drive_of(options, device);
+  const auto drive = drive_of(device, options.common.sector_bytes);
   if (!drive) return tl::unexpected(drive.error());
-  const std::uint64_t bytes = parse_size(device.size);
+  const std::uint64_t bytes = parse_size(device.size.empty() ? kDefaultSize : device.size);
   if (bytes == 0 || bytes % drive->sector_bytes != 0)
     return wrong_use(
         fmt::format("--device-size {}: it is a number of bytes, 16384G at most, and a multiple of the "

@@ -12,6 +12,7 @@
 #include "cli/options.h"
 #include "cli/program.h"
 #include "recovery/device/check.h"
+#include "recovery/kernel/check.h"
 #include "recovery/mounted/check.h"
 #include "recovery/result/text.h"
 #include "recovery/result/words.h"
@@ -134,6 +135,24 @@ tl::expected<int, Failure> replay_device(const ReplayOptions& options, const Fou
   return tell(options, device::replay(*token));
 }
 
+tl::expected<int, Failure> replay_kernel(const ReplayOptions& options, const Found& found) {
+  const auto token = kernel::read_token(found.token, options.results.empty() ? found.directory : options.results);
+  if (!token) return tl::unexpected(token.error());
+  if (!options.image_directory.empty()) {
+    if (auto ok = kernel::write_image(*token, options.image_directory); !ok) return tl::unexpected(ok.error());
+    fmt::print("the disk is in {}; mount -o loop shows it, after the kernel's recovery\n", options.image_directory);
+    return 0;
+  }
+  const std::string directory = token->plan.common.directory;
+  if (options.shell) {
+    print(stdout, fmt::format("a shell in the crashed disk, {}; exit leaves it\n", mounted::disk_of(directory)));
+    return kernel::open_shell(*token);
+  }
+  fmt::print("crashcut replay: {} | {} | one image\n", result::printable(directory),
+             token->plan.disk.filesystem.text());
+  return tell(options, kernel::replay(*token));
+}
+
 // One line a command that makes tokens: how they are replayed, and which options they take.
 struct Replayer {
   std::string_view command;
@@ -145,6 +164,7 @@ constexpr Replayer kReplayers[] = {
     {"pmem", replay_run, " --program --from --main-limit --recovery-limit "},
     {"check", replay_check, " --results --shell --image "},
     {device::kTokenCommand, replay_device, " --results "},
+    {kernel::kTokenCommand, replay_kernel, " --results --shell --image "},
     {"threads", replay_threads, " --program --from --recovery-limit "},
     {"cxl", replay_cxl, ""},
 };
@@ -182,7 +202,7 @@ void add_replay_command(CLI::App& app, int& exit_code) {
   command->add_flag("--shell", options->shell, "of crashcut check: open a shell in the crashed disk");
   command
       ->add_option("--image", options->image_directory,
-                   "of crashcut check: write the crashed disk to DIR as a plain tree")
+                   "of crashcut check: write the crashed disk to DIR as a plain tree; with --fs, to a file as an image")
       ->type_name("DIR");
   command->add_flag("--print", options->print, "tell all of it: operations, choices, calls, output");
   add_main_limit(*command, options->common);

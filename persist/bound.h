@@ -25,6 +25,7 @@ enum class Bound {
   kNotRepeatable,
   kWork,
   kUnseenAtomics,
+  kKernel,
 };
 
 }  // namespace crashcut::persist

@@ -78,7 +78,7 @@ TEST_F(DeviceTest, EveryWrongEngineIsFound) {
 
 TEST_F(DeviceTest, WhatTheDriveDoesDecidesWhetherAnEngineIsWrong) {
   // Flushes that do nothing break the right engine; without a cache, what is done is durable.
-  EXPECT_EQ(check_engine("right", {"--cache", "lies"}).exit_code, 1);
+  EXPECT_EQ(check_engine("right", {"--cache-lies"}).exit_code, 1);
   EXPECT_EQ(check_engine("no-flush", {"--cache", "none"}).exit_code, 0);
   EXPECT_EQ(check_engine("no-ack-flush", {"--cache", "none"}).exit_code, 0);
   EXPECT_EQ(check_engine("no-checksum", {"--tear", "none"}).exit_code, 0);
@@ -257,7 +257,7 @@ TEST_F(DeviceTest, WrongUseIsASentence) {
       {{"--faults", "1"}, "--faults is for --device."},
       {{"--device", "--check", "true", "--file", "f"}, "--file is for a filesystem"},
       {{"--device", "--check", "true", "--from", "."}, "--from is for a filesystem"},
-      {{"--device", "--check", "true", "--cache", "small"}, "There is no cache \"small\""},
+      {{"--device", "--check", "true", "--cache", "small"}, "--cache small: it is volatile or none"},
       {{"--device", "--check", "true", "--tear", "half"}, "Writes cannot tear \"half\""},
       {{"--device", "--check", "true", "--sector", "1024"}, "sectors of 512 or 4096"},
       {{"--device", "--check", "true", "--device-size", "0"}, "--device-size 0"},

@@ -44,8 +44,9 @@ const std::map<std::string, int> kHeight = {
     {"recovery/threads", 10},
     {"recovery/mounted", 10},
     {"recovery/device", 11},
-    {"cli", 12},
-    {"tests", 13},
+    {"recovery/kernel", 12},
+    {"cli", 13},
+    {"tests", 14},
 };
 
 // A source tree: path from the root -> text.

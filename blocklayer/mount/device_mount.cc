@@ -8,8 +8,10 @@
 #include <linux/fs.h>
 #include <linux/fuse.h>
 #include <poll.h>
+#include <sched.h>
 #include <sys/eventfd.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -21,12 +23,17 @@
 #include <cstring>
 #include <deque>
 #include <fstream>
+#include <future>
 #include <mutex>
 #include <thread>
 #include <unordered_map>
 #include <vector>
 
 #include "persist/check.h"
+
+#ifndef PR_SET_IO_FLUSHER
+#define PR_SET_IO_FLUSHER 57
+#endif
 
 namespace crashcut::blocklayer {
 namespace {
@@ -87,6 +94,7 @@ struct DeviceMount::Server {
     std::size_t bytes;  // of a write; 0: it is answered by an errno
     bool is_write;
     Clock::time_point since;
+    Clock::time_point held_until{};
   };
   // Of a process with requests in flight.
   struct Sender {
@@ -113,6 +121,7 @@ struct DeviceMount::Server {
   ServedDevice* device = nullptr;
   std::uint64_t generation = 1;  // of what is shown; a descriptor keeps that of its open
   std::deque<Pending> pending;
+  bool holds_writes = false;
   std::unordered_map<pid_t, Sender> senders;
   std::unordered_map<pid_t, std::string> names;             // of processes
   std::unordered_map<std::uint64_t, std::string> contents;  // of special files that are read, by handle
@@ -124,6 +133,8 @@ struct DeviceMount::Server {
   bool is_quiet();
   bool is_waiting(pid_t process);
   void answer_oldest();
+  void answer(const Pending& answered);
+  bool answer_due();
   const std::string& name_of(pid_t process);
 
   void write_direct(fuse_req_t request, std::uint64_t offset, std::span<const std::byte> data, bool is_fua);
@@ -397,7 +408,9 @@ void Server::submit(fuse_req_t request, const Request& what, std::span<const std
   named.sender = name_of(process);
   const RequestId id = device->issue(named, data);
   senders[process] = {};
-  pending.push_back({request, id, process, data.size(), is_write, Clock::now()});
+  const auto now = Clock::now();
+  pending.push_back(
+      {request, id, process, data.size(), is_write, now, is_write && holds_writes ? now + kHeldMost : now});
 }
 
 void Server::write_direct(fuse_req_t request, std::uint64_t offset, std::span<const std::byte> data, bool is_fua) {
@@ -432,12 +445,27 @@ void Server::write_buffered(std::uint64_t offset, std::span<const std::byte> dat
 void Server::answer_oldest() {
   const Pending oldest = pending.front();
   pending.pop_front();
-  device->complete(oldest.id);
-  if (oldest.is_write) {
-    fuse_reply_write(oldest.request, oldest.bytes);
+  answer(oldest);
+}
+
+void Server::answer(const Pending& answered) {
+  device->complete(answered.id);
+  if (answered.is_write) {
+    fuse_reply_write(answered.request, answered.bytes);
   } else {
-    fuse_reply_err(oldest.request, 0);
+    fuse_reply_err(answered.request, 0);
   }
+}
+
+// The oldest that is not held back. False: there is none.
+bool Server::answer_due() {
+  const auto now = Clock::now();
+  const auto due = std::find_if(pending.begin(), pending.end(), [&](const Pending& p) { return p.held_until <= now; });
+  if (due == pending.end()) return false;
+  const Pending answered = *due;
+  pending.erase(due);
+  answer(answered);
+  return true;
 }
 
 // Whether a process will send no request before one is answered: all of its threads sleep, or it has run for a while
@@ -490,7 +518,12 @@ void Server::serve() {
   for (;;) {
     const timespec wait = {0, pending.empty() ? 0 : std::chrono::nanoseconds(kLookAgain).count()};
     const timespec none = {0, 0};
-    const bool can_answer = !pending.empty() && ppoll(watched, 1, &none, nullptr) == 0 && is_quiet();
+    if (setup.is_below_loop) {
+      while (answer_due()) {
+      }
+    }
+    const bool can_answer =
+        !setup.is_below_loop && !pending.empty() && ppoll(watched, 1, &none, nullptr) == 0 && is_quiet();
     ppoll(watched, 2, can_answer ? &none : pending.empty() ? nullptr : &wait, nullptr);
     if (watched[0].revents != 0) {
       if (!receive(buffer)) break;
@@ -510,6 +543,28 @@ void Server::serve() {
 }
 
 // ---- life -----------------------------------------------------------------------------------------------------------
+
+namespace {
+
+// Other threads of the process wait in the kernel for what is answered here, in a way that no signal ends: they unmount
+// the disk. If the process is killed then, the connection must go although these threads stay. So the descriptor of the
+// connection is in a table of its own, which ends with the serving thread.
+void start_below_loop(Server& server) {
+  std::promise<void> is_apart;
+  server.thread = std::thread([&server, &is_apart] {
+    prctl(PR_SET_IO_FLUSHER, 1, 0, 0, 0);
+    CHECK(unshare(CLONE_FILES) == 0);
+    is_apart.set_value();
+    server.serve();
+  });
+  is_apart.get_future().wait();
+  // The library closes this number in the end, so it stays taken.
+  const int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
+  CHECK(nothing >= 0 && dup3(nothing, fuse_session_fd(server.session), O_CLOEXEC) >= 0);
+  close(nothing);
+}
+
+}  // namespace
 
 DeviceMount::DeviceMount(std::unique_ptr<Server> server) : server_(std::move(server)) {}
 
@@ -531,7 +586,11 @@ tl::expected<std::unique_ptr<DeviceMount>, std::string> DeviceMount::start(const
   }
   server->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   CHECK(server->wake >= 0);
-  server->thread = std::thread([serving = server.get()] { serving->serve(); });
+  if (setup.is_below_loop) {
+    start_below_loop(*server);
+  } else {
+    server->thread = std::thread([serving = server.get()] { serving->serve(); });
+  }
   return std::unique_ptr<DeviceMount>(new DeviceMount(std::move(server)));
 }
 
@@ -543,7 +602,8 @@ DeviceMount::~DeviceMount() {
   const std::uint64_t one = 1;
   [[maybe_unused]] const ssize_t written = write(server_->wake, &one, sizeof one);
   server_->thread.join();
-  umount2(server_->setup.directory.c_str(), MNT_DETACH);
+  // The loop device may still have the file open: then only the library's own call knows that nothing is wrong.
+  if (!server_->setup.is_below_loop) umount2(server_->setup.directory.c_str(), MNT_DETACH);
   fuse_session_unmount(server_->session);
   fuse_session_destroy(server_->session);
   close(server_->wake);
@@ -567,6 +627,16 @@ void DeviceMount::show(ServedDevice& device) {
     server_->contents.clear();
     server_->names.clear();
     server_->senders.clear();
+  });
+}
+
+void DeviceMount::hold_arriving(bool is_on) {
+  between_requests([&] { server_->holds_writes = is_on; });
+}
+
+void DeviceMount::release_held() {
+  between_requests([&] {
+    for (Server::Pending& held : server_->pending) held.held_until = held.since;
   });
 }
 

@@ -10,11 +10,14 @@
 // the
 //   processes that wait sleeps, or has run for two milliseconds without another request. So whatever a program does not
 //   wait for is still in flight.
+// Below a loop device (Setup::is_below_loop) every request is answered at once, but writes that are held back: a write
+//   that arrives while hold_arriving() is on stays in flight until release_held(), or for kHeldMost.
 // Does not model: BLKGETSIZE, BLKDISCARD and BLKZEROOUT, which the kernel does not pass on to FUSE; shared mappings
 //   (ENODEV); sync(), which flushes no drive.
 // Threads: one serves the kernel, and calls the device; all other calls from any other thread.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -53,6 +56,8 @@ class DeviceMount {
   struct Setup {
     std::string directory;  // exists
     bool allow_others = false;
+    bool is_below_loop =
+        false;  // the kernel sends the requests: the serving thread must not wait for its own writeback
   };
   // The error is a sentence.
   static tl::expected<std::unique_ptr<DeviceMount>, std::string> start(const Setup& setup, ServedDevice& device);
@@ -63,6 +68,11 @@ class DeviceMount {
   void show(ServedDevice& device);
   // Runs `action` in the serving thread, after all requests that were made before this call were received.
   void between_requests(const std::function<void()>& action);
+
+  // See above. Turned off, it lets later writes pass; those that are held stay so.
+  void hold_arriving(bool is_on);
+  void release_held();
+  static constexpr std::chrono::milliseconds kHeldMost{40};
 
   std::uint64_t request_count() const;
 

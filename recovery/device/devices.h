@@ -24,6 +24,11 @@ class RecordedDevice final : public blocklayer::ServedDevice {
   static tl::expected<std::unique_ptr<RecordedDevice>, std::string> create(const std::string& directory,
                                                                            const blocklayer::DeviceHeader& header,
                                                                            blocklayer::DeviceTraceWriter& trace);
+  // The same over an image that is there: a file of the header's size, which belongs to the device from now on.
+  static std::unique_ptr<RecordedDevice> over(int image, const blocklayer::DeviceHeader& header,
+                                              blocklayer::DeviceTraceWriter& trace) {
+    return std::unique_ptr<RecordedDevice>(new RecordedDevice(image, header, trace));
+  }
   ~RecordedDevice() override;
 
   std::uint64_t bytes() const override { return header_.bytes; }

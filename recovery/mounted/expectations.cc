@@ -15,39 +15,56 @@ using fusefs::Ino;
 const FileHistory& history_of(const Histories& histories, const std::string& path) { return histories.files.at(path); }
 
 struct Disk {
-  Filesystem& filesystem;
+  AskedDisk& asked;
   const std::atomic<bool>* stop;
 };
 
-// A file after the crash, read as far as it was needed.
-class Found {
+class ModelledDisk final : public AskedDisk {
  public:
-  Found(const Disk& disk, const std::string& path) : disk_(disk), filesystem_(disk.filesystem) {
-    if (find_path(filesystem_, path, ino_) == 0) type_ = filesystem_.type(ino_);
-  }
+  ModelledDisk(fusefs::CrashView& view, Filesystem& filesystem) : view_(view), filesystem_(filesystem) {}
 
-  mode_t type() const { return type_; }
-  Ino ino() const { return ino_; }
-  bool exists() const { return type_ != 0; }
-  std::uint64_t size() { return static_cast<std::uint64_t>(filesystem_.seek(ino_, 0, SEEK_END)); }
-  std::string target() {
+  File find(const std::string& path) override {
+    if (find_path(filesystem_, path, ino_) != 0) return {};
+    return {filesystem_.type(ino_), ino_};
+  }
+  std::uint64_t size() override { return static_cast<std::uint64_t>(filesystem_.seek(ino_, 0, SEEK_END)); }
+  std::string target() override {
     std::string target;
     filesystem_.readlink(ino_, target);
     return target;
   }
-  std::string read(std::uint64_t offset, std::size_t length) {
-    if (disk_.stop != nullptr && *disk_.stop) throw QuestionStopped();
+  std::string read(std::uint64_t offset, std::size_t length) override {
     std::string piece(length, '\0');
     const std::int64_t got = filesystem_.read(ino_, offset, std::as_writable_bytes(std::span(piece)));
     piece.resize(static_cast<std::size_t>(std::max<std::int64_t>(got, 0)));
     return piece;
   }
+  bool reached(const std::string& mark) override { return view_.reached(mark); }
+
+ private:
+  fusefs::CrashView& view_;
+  Filesystem& filesystem_;
+  Ino ino_{};
+};
+
+// A file after the crash, read as far as it was needed.
+class Found {
+ public:
+  Found(const Disk& disk, const std::string& path) : disk_(disk), file_(disk.asked.find(path)) {}
+
+  mode_t type() const { return file_.type; }
+  Ino ino() const { return file_.ino; }
+  bool exists() const { return file_.type != 0; }
+  std::uint64_t size() { return disk_.asked.size(); }
+  std::string target() { return disk_.asked.target(); }
+  std::string read(std::uint64_t offset, std::size_t length) {
+    if (disk_.stop != nullptr && *disk_.stop) throw QuestionStopped();
+    return disk_.asked.read(offset, length);
+  }
 
  private:
   const Disk& disk_;
-  Filesystem& filesystem_;
-  Ino ino_{};
-  mode_t type_ = 0;
+  AskedDisk::File file_;
 };
 
 struct Match {
@@ -115,7 +132,7 @@ std::string name_version(const FileHistory& history, int index) {
 
 // A promise that was made before the crash, of a version that is newer than the one that is found. Versions of equal
 // contents are equally good: a later promise of such a one is kept, and then the earlier ones do not matter.
-std::string broken_promise(const Histories& histories, const FileHistory& history, int found, fusefs::CrashView& view) {
+std::string broken_promise(const Histories& histories, const FileHistory& history, int found, AskedDisk& disk) {
   const std::vector<FileState>& states = history.states();
   std::string broken;
   for (const Promise& promise : histories.promises) {
@@ -123,13 +140,13 @@ std::string broken_promise(const Histories& histories, const FileHistory& histor
     if (at <= static_cast<std::size_t>(found)) continue;
     const bool is_kept = states[at].is_same(states[static_cast<std::size_t>(found)]);
     if (is_kept == broken.empty()) continue;
-    if (!view.reached(promise.mark)) break;  // nor any later one
+    if (!disk.reached(promise.mark)) break;  // nor any later one
     broken = is_kept ? "" : promise.mark;
   }
   return broken;
 }
 
-Answer ask_whole(const FileQuestion& question, const Histories& histories, fusefs::CrashView& view, const Disk& disk) {
+Answer ask_whole(const FileQuestion& question, const Histories& histories, const Disk& disk) {
   const FileHistory& history = history_of(histories, question.path);
   Match found = match(disk, question.path, history);
   std::string outcome =
@@ -143,7 +160,7 @@ Answer ask_whole(const FileQuestion& question, const Histories& histories, fusef
   }
   if (found.state < 0) return Answer{Finding::kLost, outcome, ""};
   if (!question.durable) return Answer{Finding::kFine, outcome, ""};
-  const std::string promise = broken_promise(histories, history, found.state, view);
+  const std::string promise = broken_promise(histories, history, found.state, disk.asked);
   if (promise.empty()) return Answer{Finding::kFine, outcome, ""};
   return Answer{Finding::kNotDurable, outcome + fmt::format(" after \"{}\"", promise), promise};
 }
@@ -252,14 +269,25 @@ std::string_view to_text(Finding finding) {
 
 Answer ask(const FileQuestion& question, const Histories& histories, fusefs::CrashView& view, Filesystem& filesystem,
            const std::atomic<bool>* stop) {
-  const Disk disk{filesystem, stop};
+  ModelledDisk disk(view, filesystem);
+  return ask(question, histories, disk, stop);
+}
+
+bool is_newest(const FileQuestion& question, const Histories& histories, AskedDisk& asked) {
+  const FileHistory& history = history_of(histories, question.path);
+  const Match found = match(Disk{asked, nullptr}, question.path, history);
+  return found.state >= 0 && history.states().back().is_same(history.states()[static_cast<std::size_t>(found.state)]);
+}
+
+Answer ask(const FileQuestion& question, const Histories& histories, AskedDisk& asked, const std::atomic<bool>* stop) {
+  const Disk disk{asked, stop};
   for (const Expect expect : question.expects) {
     std::string why;
     if (is_broken(expect, question.path, history_of(histories, question.path), disk, why)) {
       return Answer{Finding::kUnexpected, fmt::format("{} is {} ({})", question.path, why, to_text(expect)), ""};
     }
   }
-  if (question.whole) return ask_whole(question, histories, view, disk);
+  if (question.whole) return ask_whole(question, histories, disk);
   return Answer{Finding::kFine, question.path + " is as expected", ""};
 }
 

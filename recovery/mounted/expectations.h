@@ -48,11 +48,34 @@ struct FileQuestion {
   std::set<Expect> expects;
 };
 
-// `histories` are those of the trace that `view` and `filesystem` show, with the question's path among them.
+// A crashed disk as the questions see it: one of the model, or one that the kernel mounted.
+class AskedDisk {
+ public:
+  struct File {
+    mode_t type = 0;    // S_IFMT bits; 0: there is no such file
+    fusefs::Ino ino{};  // as the histories number files; 0 if they do not know this disk's numbers
+  };
+  virtual ~AskedDisk() = default;
+  // Symbolic links on the way are not followed. What is read next is of the file that was found last.
+  virtual File find(const std::string& path) = 0;
+  virtual std::uint64_t size() = 0;
+  virtual std::string target() = 0;
+  // Less than `length` bytes at the end of the file, and where it cannot be read.
+  virtual std::string read(std::uint64_t offset, std::size_t length) = 0;
+  // Whether the program had made the mark when the power failed.
+  virtual bool reached(const std::string& mark) = 0;
+};
+
+// `histories` are those of the program that left the disk, with the question's path among them.
+Answer ask(const FileQuestion& question, const Histories& histories, AskedDisk& disk,
+           const std::atomic<bool>* stop = nullptr);
+// The same on a crash of the model.
 Answer ask(const FileQuestion& question, const Histories& histories, fusefs::CrashView& view,
            fusefs::Filesystem& filesystem, const std::atomic<bool>* stop = nullptr);
 // ask() throws it once `stop` is set: a large file takes a while to read.
 struct QuestionStopped {};
+// Whether the file is the version that the program left at its end, whole.
+bool is_newest(const FileQuestion& question, const Histories& histories, AskedDisk& disk);
 // Whether the histories must keep bytes for it.
 bool compares_bytes(const FileQuestion& question);
 

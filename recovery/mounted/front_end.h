@@ -36,6 +36,8 @@ class DiskFrontEnd final : public search::FrontEnd {
   result::Token token(std::size_t question) const override;
 
   const fusefs::TraceReader& trace() const { return trace_; }
+  const std::vector<Question>& questions() const { return questions_; }
+  const Histories& histories() const { return histories_; }
   bool was_stopped() const { return was_stopped_; }                      // the program, by --program-limit
   bool is_cut() const { return is_cut_; }                                // the recording, by --memory-limit
   bool is_in_other_namespace() const { return is_in_other_namespace_; }  // checkers, see stored_pid_namespace()

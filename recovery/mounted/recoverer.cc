@@ -155,6 +155,8 @@ Ending ending_of(CommandResult result) {
   return ending;
 }
 
+Ending ending_of(Answer answer) { return ending_of(answer.finding, std::move(answer.outcome)); }
+
 DiskRecoverer::DiskRecoverer(Setup setup) : setup_(std::move(setup)), marks_(setup_.recording.marks()) {}
 
 Ending DiskRecoverer::recover(std::size_t question, std::span<const Crash> crashes, persist::Chooser& chooser,
@@ -164,8 +166,7 @@ Ending DiskRecoverer::recover(std::size_t question, std::span<const Crash> crash
   if (const auto* file = std::get_if<FileQuestion>(&setup_.questions[question])) {
     Filesystem filesystem(plain_setup(options, views.back()));
     try {
-      Answer answer = ask(*file, setup_.histories, views.back(), filesystem, setup_.stop);
-      return ending_of(answer.finding, std::move(answer.outcome));
+      return ending_of(ask(*file, setup_.histories, views.back(), filesystem, setup_.stop));
     } catch (const QuestionStopped&) {
       Ending stopped;
       stopped.kind = Ending::Kind::kStopped;

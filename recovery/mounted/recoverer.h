@@ -45,8 +45,9 @@ class DiskRecoverer final : public search::Recoverer {
   std::vector<Image> images_;  // the last one of each layer
 };
 
-// What a run of the user's checker came to.
+// What a run of the user's checker came to; and an answer about a file.
 search::Ending ending_of(CommandResult result);
+search::Ending ending_of(Answer answer);
 
 // The state as a plain tree; what was not read is the newest. A sentence on what went wrong.
 std::string copy_state(std::span<const search::Crash> crashes, const std::string& directory);

@@ -102,22 +102,13 @@ result::Token token_of(const CheckPlan& plan, std::uint64_t trace_sum, const Que
   return out;
 }
 
-tl::expected<CheckToken, Failure> read_token(const result::Token& from, const std::string& directory) {
-  CheckToken token;
-  token.token = from;
-  token.plan.checker.words = from.arguments;
-  const auto model = fusefs::options_of(from.model);
-  if (!model || !read_own(from.own, token)) return result::wrong_use(result::no_crashcut_wrote_it());
-  token.plan.model = *model;
+tl::expected<std::string, Failure> find_recording(const result::Token& from, const std::string& directory) {
   const std::vector<std::string> places = directory.empty() ? places_of(from.program) : std::vector{directory};
   std::string others;
   for (const std::string& place : places) {
     boost::system::error_code error;
     if (!fs::exists(trace_of(place), error)) continue;
-    if (fmt::format("{:08x}", sum_of_trace(place)) == from.program_id) {
-      token.plan.directory = fs::canonical(place).string();
-      return token;
-    }
+    if (fmt::format("{:08x}", sum_of_trace(place)) == from.program_id) return fs::canonical(place).string();
     others += fmt::format("{}{}", others.empty() ? "" : ", ", place);
   }
   const std::string found =
@@ -126,6 +117,19 @@ tl::expected<CheckToken, Failure> read_token(const result::Token& from, const st
       "The recording that this token was made from, {}, is not found in the current directory: {}. Name the directory "
       "of the results with --results.",
       from.program, found));
+}
+
+tl::expected<CheckToken, Failure> read_token(const result::Token& from, const std::string& directory) {
+  CheckToken token;
+  token.token = from;
+  token.plan.checker.words = from.arguments;
+  const auto model = fusefs::options_of(from.model);
+  if (!model || !read_own(from.own, token)) return result::wrong_use(result::no_crashcut_wrote_it());
+  token.plan.model = *model;
+  auto found = find_recording(from, directory);
+  if (!found) return tl::unexpected(found.error());
+  token.plan.directory = std::move(*found);
+  return token;
 }
 
 }  // namespace crashcut::mounted

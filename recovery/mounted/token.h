@@ -20,8 +20,9 @@ struct CheckToken {
   CheckPlan plan;  // without bounds
   Question question;
 };
-// `directory` is where the results are; empty: they are looked for by the token's name for it and in crashcut.out, in
-// the current directory.
+// Where the results are that the token was made from. `directory` says it; empty: they are looked for by the token's
+// name for them and in crashcut.out, in the current directory.
+tl::expected<std::string, Failure> find_recording(const result::Token& token, const std::string& directory);
 tl::expected<CheckToken, Failure> read_token(const result::Token& token, const std::string& directory);
 // The options of crashcut replay by which a directory is found that is not below the current one.
 std::string replay_options(const std::string& directory);

@@ -137,6 +137,8 @@ std::string verdict_text(const Result& result) {
       return fmt::format("verified{}: {}{}, none failed", result.scope, is_one ? "" : "all ", units);
     }
     case Verdict::kBounded:
+      if (result.bound == Bound::kKernel)
+        return fmt::format("none of {} failed", count_text(result.counts.recoveries, "image", "images"));
       return fmt::format("bounded ({}): {}, none failed", name_of(result.bound), units);
     case Verdict::kViolation: {
       const std::string kinds = kinds_text(result);

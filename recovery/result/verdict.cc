@@ -37,8 +37,9 @@ constexpr BoundRow kBounds[] = {
     {"not_repeatable", "a schedule did not do the same again", false},
     {"work", "the search took too long", true},
     {"unseen_atomics", "threads meet in atomic variables that are not seen", false},
+    {"kernel", "the kernel does more than it does in any number of runs", false},
 };
-static_assert(std::size(kBounds) == static_cast<std::size_t>(Bound::kUnseenAtomics) + 1);
+static_assert(std::size(kBounds) == static_cast<std::size_t>(Bound::kKernel) + 1);
 
 const BoundRow& row_of(Bound bound) { return kBounds[static_cast<std::size_t>(bound)]; }
 

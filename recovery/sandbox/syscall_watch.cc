@@ -93,6 +93,35 @@ Kind kind_of(const seccomp_data& data) {
   }
 }
 
+// The calls of SyscallHandlers::on_change, besides those that are watched anyway.
+struct ChangingCall {
+  long number;
+  bool has_fd;  // its first argument
+};
+constexpr ChangingCall kChanging[] = {
+    {SYS_write, true},      {SYS_pwrite64, true},  {SYS_writev, true},    {SYS_pwritev, true},
+    {SYS_pwritev2, true},   {SYS_ftruncate, true}, {SYS_fallocate, true}, {SYS_fsync, true},
+    {SYS_fdatasync, true},  {SYS_fchmod, true},    {SYS_fsetxattr, true}, {SYS_fremovexattr, true},
+    {SYS_truncate, false},  {SYS_rename, false},   {SYS_renameat, false}, {SYS_renameat2, false},
+    {SYS_link, false},      {SYS_linkat, false},   {SYS_symlink, false},  {SYS_symlinkat, false},
+    {SYS_unlink, false},    {SYS_unlinkat, false}, {SYS_mkdir, false},    {SYS_mkdirat, false},
+    {SYS_rmdir, false},     {SYS_mknod, false},    {SYS_mknodat, false},  {SYS_creat, false},
+    {SYS_open, false},      {SYS_openat, false},   {SYS_setxattr, false}, {SYS_removexattr, false},
+    {SYS_io_submit, false}, {SYS_msync, false},    {SYS_sendfile, true},  {SYS_io_uring_enter, false},
+};
+
+const ChangingCall* changing_call(const seccomp_data& data) {
+  if (data.arch == AUDIT_ARCH_I386) return nullptr;
+  const auto number = static_cast<long>(static_cast<unsigned>(data.nr) & ~kX32Bit);
+  const auto* const found = std::find_if(std::begin(kChanging), std::end(kChanging),
+                                         [&](const ChangingCall& call) { return call.number == number; });
+  if (found == std::end(kChanging)) return nullptr;
+  // Most files are opened to be read.
+  const bool is_open = number == SYS_open || number == SYS_openat;
+  const auto flags = static_cast<int>(data.args[number == SYS_open ? 1 : 2]);
+  return is_open && (flags & (O_CREAT | O_TRUNC)) == 0 ? nullptr : found;
+}
+
 // MAP_SHARED and MAP_SHARED_VALIDATE have this bit, MAP_PRIVATE has not.
 constexpr unsigned kSharedBit = MAP_SHARED;
 static_assert((MAP_SHARED_VALIDATE & kSharedBit) != 0 && (MAP_PRIVATE & kSharedBit) == 0);
@@ -101,7 +130,7 @@ bool is_shared_file(int flags) { return (static_cast<unsigned>(flags) & (kShared
 // The filter, with jumps to three ends that follow all checks: flags of a mapping, notify, allow.
 class Filter {
  public:
-  std::vector<sock_filter> make() {
+  std::vector<sock_filter> make(bool with_changes) {
     load(offsetof(seccomp_data, arch));
     const std::size_t at_i386 = code_.size();
     code_.push_back({BPF_JMP | BPF_JEQ | BPF_K, 0, 0, AUDIT_ARCH_I386});
@@ -109,6 +138,9 @@ class Filter {
     notify_if(CRASHCUT_SYSCALL_NUMBER);
     code_.push_back(BPF_STMT(BPF_ALU | BPF_AND | BPF_K, ~kX32Bit));
     for (const unsigned number : {SYS_sync, SYS_syncfs, SYS_sync_file_range, SYS_io_uring_setup}) notify_if(number);
+    if (with_changes) {
+      for (const ChangingCall& call : kChanging) notify_if(call.number);
+    }
     check_flags_if(SYS_mmap);
     code_.push_back(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW));
 
@@ -157,8 +189,8 @@ int install(sock_fprog& program) {
   return -1;
 }
 
-int install_with_least_harm() {
-  std::vector<sock_filter> code = Filter().make();
+int install_with_least_harm(bool with_changes) {
+  std::vector<sock_filter> code = Filter().make(with_changes);
   sock_fprog program{static_cast<unsigned short>(code.size()), code.data()};
   const int fd = install(program);
   if (fd >= 0 || errno != EACCES) return fd;
@@ -288,7 +320,15 @@ Answer SyscallWatch::Server::decide_crashcut(const Caller& caller, const seccomp
 
 Answer SyscallWatch::Server::decide(const Caller& caller, const seccomp_data& data) {
   const std::lock_guard lock(mutex);
-  switch (const Kind kind = kind_of(data)) {
+  const Kind kind = kind_of(data);
+  if (handlers.on_change) {
+    const ChangingCall* const call = changing_call(data);
+    const bool is_sync = kind == Kind::kSync || kind == Kind::kSyncfs || kind == Kind::kSyncFileRange;
+    if (call != nullptr || is_sync)
+      handlers.on_change(
+          caller, call != nullptr && call->has_fd ? std::optional(static_cast<int>(data.args[0])) : std::nullopt);
+  }
+  switch (kind) {
     case Kind::kSync:
       return handlers.on_sync ? handlers.on_sync(caller, std::nullopt) : Answer::go_on();
     case Kind::kSyncfs:
@@ -340,6 +380,7 @@ void SyscallWatch::Server::serve(int listener) {
 
 tl::expected<std::unique_ptr<SyscallWatch>, std::string> SyscallWatch::start(SyscallHandlers handlers) {
   auto server = std::make_shared<Server>();
+  const bool with_changes = static_cast<bool>(handlers.on_change);
   server->handlers = std::move(handlers);
   // Before the filter: a thread inherits it, and who answers must not have to ask. No signal is handled there.
   sigset_t all, before;
@@ -351,7 +392,7 @@ tl::expected<std::unique_ptr<SyscallWatch>, std::string> SyscallWatch::start(Sys
   }).detach();
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 
-  const int listener = install_with_least_harm();
+  const int listener = install_with_least_harm(with_changes);
   const int error = errno;
   // Caller and server take turns, so they run best on one core. Before 6.6 there is no such wish.
   if (listener >= 0) ioctl(listener, SECCOMP_IOCTL_NOTIF_SET_FLAGS, SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP, 0);

@@ -1,7 +1,8 @@
 // SyscallWatch: the few system calls of a program that matter to a filesystem and do not reach a FUSE server.
 //
 // Watched: sync, syncfs, sync_file_range (nothing of them arrives); a shared file mapping (its stores arrive late);
-//   io_uring_setup (its operations arrive, a sync_file_range among them does not); and crashcut.h's own calls.
+//   io_uring_setup (its operations arrive, a sync_file_range among them does not); and crashcut.h's own calls. With
+//   SyscallHandlers::on_change also the 64-bit calls that change files, or make them durable.
 //   In all of x86's system call tables: 64-bit, 32-bit (also by int 0x80 from 64-bit code) and x32.
 // How: seccomp user notification. The kernel runs the filter before the call, for any program, static ones and those
 //   that make system calls by hand too; other calls cost next to nothing (the kernel caches that they are allowed).
@@ -87,6 +88,9 @@ struct SyscallHandlers {
   std::function<Answer(const Caller&, const SyncFileRange&)> on_sync_file_range;
   std::function<Answer(const Caller&, const SharedMapping&)> on_shared_mapping;
   std::function<Answer(const Caller&)> on_io_uring;
+  // Before a call that changes a file or a directory, or syncs. `fd` is the file's descriptor, where the call has one.
+  // Only watched if it is there when the watch starts: a program makes many such calls. The call goes on.
+  std::function<void(const Caller&, std::optional<int> fd)> on_change;
   // include/crashcut.h. To go on is to answer ENOSYS, as without crashcut.
   std::function<Answer(const Caller&)> on_barrier;
   std::function<Answer(const Caller&, std::string_view text)> on_mark;

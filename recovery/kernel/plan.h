@@ -1,0 +1,34 @@
+// What a check of a program on the kernel's own filesystem is to do.
+#pragma once
+
+#include <cstdint>
+
+#include "blocklayer/drive.h"
+#include "recovery/kernel/filesystem.h"
+#include "recovery/mounted/plan.h"
+
+namespace crashcut::kernel {
+
+using result::Failure;
+
+// Where the results are: the program's run on crashcut's own disk as for crashcut check (trace), the disk before the
+// program (base), and a trace for each run on the kernel (run-1, run-2, ...).
+struct DiskPlan {
+  KernelFilesystem filesystem;
+  std::uint64_t bytes = 0;         // of the disk
+  blocklayer::DriveOptions drive;  // its sectors are what tears
+  std::uint32_t runs = 16;         // of the program
+  std::uint32_t subsets = 64;      // images of the writes between two flushes, at most
+};
+
+struct CheckPlan {
+  mounted::CheckPlan common;  // its questions and its checker; its model is not used
+  DiskPlan disk;
+};
+
+// Where the recording device is mounted, and files for checkers lie.
+std::string device_directory(const std::string& directory);
+std::string base_of(const std::string& directory);
+std::string run_of(const std::string& directory, std::uint32_t run);  // counted from 1
+
+}  // namespace crashcut::kernel

@@ -1,0 +1,330 @@
+#include "recovery/kernel/record.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <boost/filesystem.hpp>
+#include <cerrno>
+#include <cstring>
+
+#include "blocklayer/mount/loop_device.h"
+#include "recovery/device/devices.h"
+#include "recovery/kernel/image_file.h"
+#include "recovery/kernel/tree.h"
+#include "recovery/mounted/command_runner.h"
+#include "recovery/mounted/record.h"
+#include "recovery/mounted/versions.h"
+#include "recovery/sandbox/command.h"
+#include "recovery/sandbox/syscall_watch.h"
+#include "recovery/search/channel.h"
+
+namespace crashcut::kernel {
+namespace {
+
+namespace fs = boost::filesystem;
+using blocklayer::LoopDevice;
+using sandbox::Answer;
+using sandbox::Caller;
+using sandbox::Outcome;
+using search::Json;
+
+Json failure(bool is_users, const std::string& sentence) { return {{"failure", sentence}, {"is_users", is_users}}; }
+
+sandbox::Command command_for(const mounted::RecordPlan& plan, std::vector<std::string> argv) {
+  sandbox::Command command;
+  command.argv = std::move(argv);
+  for (char** variable = environ; *variable; ++variable) {
+    if (std::strncmp(*variable, "PWD=", 4) != 0) command.environment.push_back(*variable);
+  }
+  command.directory = mounted::disk_of(plan.directory);
+  command.environment.push_back("PWD=" + command.directory);
+  if (plan.limit.count() > 0) command.limit = plan.limit;
+  return command;
+}
+
+// How a command went that must go well, a clause; empty: well.
+std::string why_failed(const Outcome& outcome) {
+  switch (outcome.end) {
+    case Outcome::End::kNotStarted:
+      return outcome.why;
+    case Outcome::End::kTimedOut:
+      return "it did not end in time.";
+    case Outcome::End::kSignalled:
+      return fmt::format("killed by signal {}. {}", outcome.signal, outcome.err);
+    case Outcome::End::kStopped:
+      return "it was stopped.";
+    case Outcome::End::kExited:
+      break;
+  }
+  return outcome.code == 0 ? "" : fmt::format("it ended with status {}. {}", outcome.code, outcome.err);
+}
+
+// Runs the function in a sandbox with namespaces of its own, and gets its answer.
+tl::expected<Json, Failure> in_sandbox(const std::string& directory,
+                                       const std::function<Json(const sandbox::Inside&)>& function) {
+  sandbox::Options options = mounted::options_for_disk(directory);
+  options.mode = sandbox::Mode::kNamespaces;  // without them the mounts could stay behind
+  auto started = sandbox::Sandbox::start(
+      [&](const sandbox::Inside& inside) {
+        search::send(inside.socket, function(inside));
+        return 0;
+      },
+      options);
+  if (!started) return result::tool_failed(started.error());
+  auto answer = search::receive(started->socket());
+  started->wait();
+  if (!answer) return result::tool_failed("A run on the kernel's filesystem was ended from outside.");
+  if (answer->contains("failure"))
+    return tl::unexpected(Failure{answer->at("is_users").get<bool>() ? result::Blame::kUser : result::Blame::kTool,
+                                  answer->at("failure")});
+  return *answer;
+}
+
+std::string cannot_mount(const DiskPlan& disk, int error) {
+  return fmt::format("The kernel does not mount a new {} with these options: {}.", disk.filesystem.text(),
+                     std::strerror(error));
+}
+
+// ---- the disk before the program ------------------------------------------------------------------------------------
+
+// cp -a of all entries but those that are left out.
+std::vector<std::string> copy_command(const mounted::RecordPlan& program) {
+  std::vector<std::string> argv{"cp", "-a", "--"};
+  boost::system::error_code error;
+  for (fs::directory_iterator at(program.from_directory, error), end; !error && at != end; at.increment(error)) {
+    const std::string path = at->path().string();
+    if (std::find(program.left_out.begin(), program.left_out.end(), path) == program.left_out.end())
+      argv.push_back(path);
+  }
+  if (argv.size() == 3) return {};
+  argv.push_back(mounted::disk_of(program.directory));
+  return argv;
+}
+
+Json fill_base(const sandbox::Inside& inside, const mounted::RecordPlan& program, const DiskPlan& disk) {
+  const std::string directory = mounted::disk_of(program.directory);
+  const sandbox::Fd image(open(base_of(program.directory).c_str(), O_RDWR | O_CLOEXEC));
+  if (!image) return failure(false, fmt::format("Cannot open the disk's image: {}.", std::strerror(errno)));
+  auto loop = LoopDevice::attach(image.get(), LoopDevice::Io::kBuffered, disk.drive.sector_bytes);
+  if (!loop) return failure(false, loop.error());
+  if (const int error = mount_filesystem(disk.filesystem, loop->path(), directory, false); error != 0)
+    return failure(true, cannot_mount(disk, error));
+  std::string why;
+  if (!program.from_directory.empty()) {
+    if (auto argv = copy_command(program); !argv.empty())
+      why = why_failed(sandbox::run(inside, command_for(program, std::move(argv))));
+    if (!why.empty()) why = "The starting state could not be copied: " + why;
+  }
+  if (why.empty() && !program.setup.empty()) {
+    why = why_failed(sandbox::run(inside, command_for(program, mounted::argv_of(program.setup))));
+    if (!why.empty()) why = "The set-up command failed: " + why;
+  }
+  const int error = unmount_filesystem(directory);
+  if (!why.empty()) return failure(true, why);
+  if (error != 0) return failure(false, fmt::format("The disk cannot be unmounted: {}.", std::strerror(error)));
+  return {{"done", true}};
+}
+
+// ---- one run --------------------------------------------------------------------------------------------------------
+
+// PID 1 of the sandbox.
+class Run {
+ public:
+  Run(const sandbox::Inside& inside, const mounted::RecordPlan& program, const DiskPlan& disk, const Expected& expected,
+      const Forcing& forcing, std::uint32_t number)
+      : inside_(inside), program_(program), disk_(disk), expected_(expected), forcing_(forcing), number_(number) {}
+
+  Json run() {
+    if (Json failed = start_device(); !failed.empty()) return failed;
+    Json answer = run_mounted();
+    mount_.reset();
+    writer_->finish();
+    if (!writer_->error().empty()) return failure(true, writer_->error());
+    if (device_->write_error() != 0) return failure(false, "The disk in memory could not be written.");
+    return answer;
+  }
+
+ private:
+  // Null where it went well.
+  Json start_device() {
+    auto base = MappedFile::open(base_of(program_.directory));
+    if (!base) return failure(false, base.error());
+    sandbox::Fd image = memory_copy(base->bytes());
+    if (!image) return failure(false, fmt::format("No memory for the disk: {}.", std::strerror(errno)));
+    const blocklayer::DeviceHeader header{disk_.drive.sector_bytes, base->bytes().size(), {to_text(forcing_)}};
+    auto writer = blocklayer::DeviceTraceWriter::create(run_of(program_.directory, number_), header);
+    if (!writer) return failure(true, writer.error());
+    writer_ = std::move(*writer);
+    const int kept = dup(image.get());
+    if (kept < 0) return failure(false, std::strerror(errno));
+    device_ = device::RecordedDevice::over(kept, header, *writer_);
+    device_->stdout_to = [this](std::string_view text) { on_stdout(text); };
+    auto mount = blocklayer::DeviceMount::start(
+        {.directory = device_directory(program_.directory), .allow_others = true, .is_below_loop = true}, *device_);
+    if (!mount) return failure(false, mount.error());
+    mount_ = std::move(*mount);
+    return {};
+  }
+
+  Json run_mounted() {
+    const std::string file = fmt::format("{}/{}", device_directory(program_.directory), blocklayer::kDeviceName);
+    sandbox::Fd served(open(file.c_str(), O_RDWR | O_DIRECT | O_CLOEXEC));
+    if (!served) return failure(false, fmt::format("Cannot open the recording device: {}.", std::strerror(errno)));
+    auto loop = LoopDevice::attach(served.get(), LoopDevice::Io::kDirect, disk_.drive.sector_bytes);
+    if (!loop) return failure(false, loop.error());
+    served.reset();
+    const std::string directory = mounted::disk_of(program_.directory);
+    if (const int error = mount_filesystem(disk_.filesystem, loop->path(), directory, false); error != 0)
+      return failure(true, cannot_mount(disk_, error));
+    Json answer = run_program();
+    forcer_.reset();  // its file keeps the disk busy
+    const int error = unmount_filesystem(directory);
+    if (error != 0 && !answer.contains("failure"))
+      return failure(false, fmt::format("The disk cannot be unmounted: {}.", std::strerror(error)));
+    return answer;
+  }
+
+  Json run_program() {
+    const std::string directory = mounted::disk_of(program_.directory);
+    struct stat root {};
+    if (stat(directory.c_str(), &root) != 0) return failure(false, std::strerror(errno));
+    device_number_ = root.st_dev;
+    forcer_.emplace(directory, disk_.filesystem, forcing_, *mount_);
+    {
+      const sandbox::Fd opened(open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+      if (!opened || syncfs(opened.get()) != 0) return failure(false, "The new disk cannot be synced.");
+    }
+    mount_->between_requests([&] { writer_->make_durable(); });
+    auto watch = sandbox::SyscallWatch::start(handlers());
+    if (!watch) return failure(false, watch.error());
+    std::vector<std::string> argv = mounted::argv_of(program_.program);
+    if (program_.lines_are_marks) {
+      // The shell opens it: this process must not wait for its own mount.
+      const std::string to = device_directory(program_.directory) + "/.crashcut/stdout";
+      argv.insert(argv.begin(), {"/bin/sh", "-c", "to=$0; exec \"$@\" >\"$to\"", to});
+    }
+    sandbox::Command command = command_for(program_, std::move(argv));
+    command.on_limit = [this] { mount_->between_requests([&] { writer_->stop(); }); };
+    is_program_running_ = true;
+    const Outcome outcome = sandbox::run(inside_, command);
+    is_program_running_ = false;
+    if (const std::string why = why_failed(outcome); !why.empty())
+      return failure(
+          true, fmt::format("The program itself failed on {} (run {}): {}", disk_.filesystem.text(), number_, why));
+    mount_->between_requests([&] {
+      if (!line_.empty()) end_line();
+      writer_->mark(mounted::kExitMark);
+    });
+    forcer_->at_end();
+    if (!forcer_->error().empty()) return failure(false, forcer_->error());
+    if (const std::string other = find_difference(); !other.empty()) return failure(true, other);
+    return {{"calls", forcer_->call_count()}};
+  }
+
+  // A file that is not what the program left on crashcut's own disk, in a sentence.
+  std::string find_difference() const {
+    MountedTree tree(mounted::disk_of(program_.directory), {});
+    for (const mounted::Question& question : expected_.questions) {
+      const auto* const file = std::get_if<mounted::FileQuestion>(&question);
+      if (file == nullptr || mounted::is_newest(*file, expected_.histories, tree)) continue;
+      return fmt::format(
+          "The program does not do the same every time: at the end of run {} on {}, {} is not what it was after the "
+          "first run. Only a checker of your own (--check, without --file and --tree) can judge such a program.",
+          number_, disk_.filesystem.text(), file->path);
+    }
+    return "";
+  }
+
+  sandbox::SyscallHandlers handlers() {
+    sandbox::SyscallHandlers handlers;
+    handlers.on_change = [this](const Caller& caller, std::optional<int> fd) {
+      if (!is_program_running_) return;
+      if (fd) {
+        const auto found = caller.stat_fd(*fd);
+        if (!found || found->device != device_number_) return;
+      }
+      forcer_->before_call();
+    };
+    handlers.on_mark = [this](const Caller&, std::string_view text) {
+      if (is_program_running_) mount_->between_requests([&] { writer_->mark(text); });
+      return Answer::with(0);
+    };
+    return handlers;
+  }
+
+  // In the thread that serves: the program waits, so the mark comes before whatever it does next.
+  void on_stdout(std::string_view text) {
+    line_ += text;
+    for (std::size_t end; (end = line_.find('\n')) != std::string::npos;) {
+      const std::string rest = line_.substr(end + 1);
+      line_.resize(end);
+      end_line();
+      line_ = rest;
+    }
+  }
+  void end_line() {
+    writer_->mark(fmt::format("{}{}: {}", mounted::kLinePrefix, ++lines_, line_));
+    line_.clear();
+  }
+
+  const sandbox::Inside& inside_;
+  const mounted::RecordPlan& program_;
+  const DiskPlan& disk_;
+  const Expected& expected_;
+  Forcing forcing_;
+  std::uint32_t number_;
+  std::unique_ptr<blocklayer::DeviceTraceWriter> writer_;
+  std::unique_ptr<device::RecordedDevice> device_;
+  std::unique_ptr<blocklayer::DeviceMount> mount_;
+  std::optional<Forcer> forcer_;
+  dev_t device_number_ = 0;
+  std::string line_;
+  std::uint64_t lines_ = 0;
+  std::atomic<bool> is_program_running_ = false;
+};
+
+}  // namespace
+
+std::string device_directory(const std::string& directory) { return directory + "/device"; }
+std::string base_of(const std::string& directory) { return directory + "/base"; }
+std::string run_of(const std::string& directory, std::uint32_t run) { return fmt::format("{}/run-{}", directory, run); }
+
+tl::expected<void, Failure> make_base(const mounted::RecordPlan& program, const DiskPlan& disk) {
+  for (const std::string& directory : {mounted::disk_of(program.directory), device_directory(program.directory)}) {
+    if (mkdir(directory.c_str(), 0755) != 0 && errno != EEXIST)
+      return result::wrong_use(fmt::format("Cannot make {}: {}.", directory, std::strerror(errno)));
+  }
+  const std::string path = base_of(program.directory);
+  {
+    const sandbox::Fd image(open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+    if (!image || ftruncate(image.get(), static_cast<off_t>(disk.bytes)) != 0)
+      return result::wrong_use(fmt::format("Cannot make {}: {}.", path, std::strerror(errno)));
+  }
+  if (auto made = make_filesystem(disk.filesystem, path, disk.drive.sector_bytes); !made)
+    return result::wrong_use(made.error());
+  auto filled =
+      in_sandbox(program.directory, [&](const sandbox::Inside& inside) { return fill_base(inside, program, disk); });
+  if (!filled) return tl::unexpected(filled.error());
+  return {};
+}
+
+tl::expected<std::uint32_t, Failure> record_runs(const mounted::RecordPlan& program, const DiskPlan& disk,
+                                                 const Expected& expected, std::uint64_t seed,
+                                                 const std::function<bool()>& is_interrupted) {
+  std::vector<Forcing> forcings{{}};
+  for (std::uint32_t run = 1; run <= forcings.size() && !(run > 1 && is_interrupted()); ++run) {
+    const auto answer = in_sandbox(program.directory, [&](const sandbox::Inside& inside) {
+      return Run(inside, program, disk, expected, forcings[run - 1], run).run();
+    });
+    if (!answer) return tl::unexpected(answer.error());
+    if (run == 1) forcings = choose_forcings(disk.runs, answer->at("calls").get<std::uint32_t>(), seed);
+    if (run == forcings.size() || is_interrupted()) return run;
+  }
+  return static_cast<std::uint32_t>(forcings.size());
+}
+
+}  // namespace crashcut::kernel

@@ -1,0 +1,37 @@
+// Record: runs of an unmodified program on the kernel's own filesystem, each into a trace of what the disk was sent.
+//
+// The disk is an image in memory, served as a file by FUSE, with a loop device on it (direct I/O: every request of the
+//   filesystem arrives by itself), and the filesystem mounted from that. Each run is a sandbox of its own. When that
+//   ends, by whatever, the mounts go with it, and the loop device detaches itself.
+// What is recorded begins when the filesystem is mounted and the program starts. It ends when the filesystem is
+//   unmounted again, so crashes during the last writeback are part of it.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <tl/expected.hpp>
+#include <vector>
+
+#include "recovery/kernel/forcing.h"
+#include "recovery/kernel/plan.h"
+#include "recovery/mounted/expectations.h"
+#include "recovery/mounted/question.h"
+
+namespace crashcut::kernel {
+
+// What the program left on crashcut's own disk: the kernel's disk must hold the same at the end of every run, or the
+// questions mean nothing.
+struct Expected {
+  const std::vector<mounted::Question>& questions;
+  const mounted::Histories& histories;
+};
+
+// Makes the disk that every run starts from: the filesystem, --from and --setup.
+tl::expected<void, Failure> make_base(const mounted::RecordPlan& program, const DiskPlan& disk);
+
+// Runs the program as often as the plan says, or until `is_interrupted`. Returns how often that was.
+tl::expected<std::uint32_t, Failure> record_runs(const mounted::RecordPlan& program, const DiskPlan& disk,
+                                                 const Expected& expected, std::uint64_t seed,
+                                                 const std::function<bool()>& is_interrupted);
+
+}  // namespace crashcut::kernel

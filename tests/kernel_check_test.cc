@@ -1,0 +1,207 @@
+// crashcut check --fs kernel:TYPE: the kernel's own filesystems below crash images, and a positive control: the harness
+// sees what it must see, and nothing else.
+//
+// Does not verify: that all states of the kernel are seen.
+// Skips where there is no root, no loop device, no /dev/fuse or no mkfs.
+#include "tests/check_fixture.h"
+
+namespace crashcut {
+namespace {
+
+class KernelCheckTest : public CheckTest {
+ protected:
+  void SetUp() override {
+    CheckTest::SetUp();
+    if (geteuid() != 0) GTEST_SKIP() << "only root can mount a disk";
+    if (access("/dev/loop-control", R_OK | W_OK) != 0) GTEST_SKIP() << "no /dev/loop-control";
+    if (!has_mkfs("ext4")) GTEST_SKIP() << "no mkfs.ext4";
+  }
+  ~KernelCheckTest() override { EXPECT_EQ(loops_here(), "") << "left attached"; }
+
+  static bool has_mkfs(const std::string& type) {
+    return std::system(("PATH=$PATH:/usr/sbin:/sbin command -v mkfs." + type + " >/dev/null").c_str()) == 0;
+  }
+  // Loop devices on files of ours. Those in memory have our name. They detach a moment after their last user is gone.
+  std::string loops_here() const {
+    std::string found;
+    for (int tries = 0; tries < 100; ++tries) {
+      found.clear();
+      for (const auto& entry : fs::directory_iterator("/sys/block")) {
+        const std::string file = read_file(entry.path() / "loop/backing_file");
+        if (file.find(directory_.string()) != std::string::npos) found += entry.path().filename().string() + " " + file;
+      }
+      if (found.empty()) break;
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    }
+    return found;
+  }
+  Ran check_on(const std::string& filesystem, Words options, const std::string& script) {
+    options.insert(options.begin(), {"--fs", filesystem, "--outcomes"});
+    return check(std::move(options), script);
+  }
+};
+
+// The usual save: three blocks, so that it can be torn.
+constexpr const char* kSetup = "yes old | head -c 12000 > f";
+constexpr const char* kSave = "yes new | head -c 12000 > t && sync t && mv t f";
+
+TEST_F(KernelCheckTest, RenameAfterFsyncShowsOldOrNew) {
+  for (const char* filesystem : {"kernel:ext4", "kernel:ext4:data=journal", "kernel:ext4:data=writeback"}) {
+    const Ran ran = check_on(filesystem, {"--runs", "10", "--setup", kSetup, "--file", "f", "--no-durable"}, kSave);
+    EXPECT_EQ(ran.exit_code, 3) << ran.out << ran.err;
+    EXPECT_EQ(outcomes(), (std::set<std::string>{"f is new", "f is old"})) << filesystem;
+    const Json json = result();
+    EXPECT_EQ(json["verdict"], "bounded");
+    EXPECT_EQ(json["facts"]["runs"], 10);
+    EXPECT_GT(json["facts"]["images"], 100);
+    EXPECT_TRUE(ran.says(" images failed; ")) << ran.out;
+    EXPECT_TRUE(ran.says("10 runs of the program, ")) << ran.out;
+  }
+}
+
+// A harness that cannot see this sees nothing.
+TEST_F(KernelCheckTest, DroppedFlushesShowNulsAndTornFiles) {
+  // Says what it finds, in a word.
+  script("look",
+         "test -e f || { echo missing; exit 1; }\n"
+         "left=$(tr -d '\\0' <f | wc -c)\n"
+         "test $left = 0 && { echo nuls; exit 1; }\n"
+         "test $left = 12000 || { echo torn; exit 1; }\n"
+         "head -1 f\n");
+  struct Case {
+    const char* filesystem;
+    Words options;
+  };
+  for (const Case& bad : {Case{"kernel:ext4", {"--cache-lies"}}, Case{"kernel:ext4:barrier=0", {}}}) {
+    Words options{"--runs", "6", "--setup", kSetup, "--check", "./look"};
+    options.insert(options.end(), bad.options.begin(), bad.options.end());
+    const Ran ran = check_on(bad.filesystem, options, kSave);
+    EXPECT_EQ(ran.exit_code, 1) << ran.out << ran.err;
+    EXPECT_TRUE(outcomes().contains("nuls")) << bad.filesystem << ran.out;
+    EXPECT_TRUE(outcomes().contains("torn")) << bad.filesystem << ran.out;
+  }
+  const Ran good = check_on("kernel:ext4", {"--runs", "6", "--setup", kSetup, "--check", "./look"}, kSave);
+  EXPECT_EQ(good.exit_code, 3) << good.out << good.err;
+  EXPECT_EQ(outcomes(), (std::set<std::string>{"new", "old"}));
+}
+
+// All that the model says of `cmd > f` the kernel does, once it is made to.
+TEST_F(KernelCheckTest, ForcedCommitsShowWhatTheModelShows) {
+  const Words options{"--setup", "echo old > f", "--file", "f"};
+  const Ran ran = check_on("kernel:ext4", options, "echo new contents > f");
+  EXPECT_EQ(ran.exit_code, 1) << ran.out << ran.err;
+  const std::set<std::string> kernel = outcomes();
+  Words on_model = options;
+  on_model.emplace_back("--outcomes");
+  EXPECT_EQ(check(on_model, "echo new contents > f").exit_code, 1);
+  EXPECT_EQ(kernel, outcomes());
+}
+
+TEST_F(KernelCheckTest, CheckersRunOnTheDiskAndKnowTheMarks) {
+  script("judge", "grep -q exit $CRASHCUT_MARKS && grep -q new f || grep -q . f; exit $?\n");
+  script("strict", "test \"$(cat $CRASHCUT_MARKS)\" = '' || grep -q new f\n");
+  const Words common{"--runs", "4", "--setup", "echo old > f"};
+  Words judged = common;
+  judged.insert(judged.end(), {"--check", "./judge"});
+  EXPECT_EQ(check_on("kernel:ext4", judged, "echo new > t && sync t && mv t f && sync .").exit_code, 3);
+  Words strict = common;
+  strict.insert(strict.end(), {"--check", "./strict"});
+  const Ran lost = check_on("kernel:ext4", strict, "echo new > t && sync t && mv t f");
+  EXPECT_EQ(lost.exit_code, 1) << lost.out << lost.err;
+  EXPECT_TRUE(lost.says("the checker ended with status 1")) << lost.out;
+}
+
+TEST_F(KernelCheckTest, AViolationReplaysAndItsImageCanBeKept) {
+  EXPECT_EQ(
+      check_on("kernel:ext4", {"--runs", "4", "--setup", "echo old > f", "--file", "f"}, "echo new > f").exit_code, 1);
+  const Ran again = crashcut({"replay", token(), "--results", "results"});
+  EXPECT_EQ(again.exit_code, 1) << again.out << again.err;
+  EXPECT_TRUE(again.says("violation: lost: a crash of kernel:ext4 can leave this: f is empty")) << again.out;
+  const Ran image = crashcut({"replay", token(), "--results", "results", "--image", "crashed.img"});
+  EXPECT_EQ(image.exit_code, 0) << image.out << image.err;
+  EXPECT_GT(fs::file_size(directory_ / "crashed.img"), 1u << 20);
+  EXPECT_EQ(std::system(("e2fsck -fy " + (directory_ / "crashed.img").string() + " >/dev/null 2>&1").c_str()) & 0x0800,
+            0);
+}
+
+TEST_F(KernelCheckTest, OtherFilesystems) {
+  for (const std::string type : {"xfs", "btrfs"}) {
+    if (!has_mkfs(type)) {
+      std::cout << "skipped: no mkfs." << type << "\n";
+      continue;
+    }
+    const Words options{"--runs", "5", "--setup", kSetup, "--file", "f", "--no-durable", "--max-recoveries", "300"};
+    const Ran ran = check_on("kernel:" + type, options, kSave);
+    EXPECT_EQ(ran.exit_code, 3) << ran.out << ran.err;
+    for (const std::string& outcome : outcomes())
+      EXPECT_TRUE(outcome == "f is new" || outcome == "f is old") << outcome;
+    EXPECT_FALSE(outcomes().empty());
+  }
+}
+
+// An image that the kernel refuses is a finding, and is kept.
+TEST_F(KernelCheckTest, ARefusedImageIsKept) {
+  // Without flushes and with half of a superblock: some images cannot be mounted.
+  const Ran ran =
+      check_on("kernel:ext4", {"--runs", "4", "--cache-lies", "--sector", "512", "--setup", kSetup, "--file", "f"},
+               kSave + std::string(" && sync"));
+  EXPECT_EQ(ran.exit_code, 1) << ran.out << ran.err;
+  if (!ran.says("refuses to mount")) GTEST_SKIP() << "the kernel mounted all images";
+  EXPECT_TRUE(ran.says("refused.img (fsck, debugfs or mount -o loop")) << ran.out;
+  EXPECT_TRUE(fs::exists(directory_ / "results/refused.img"));
+}
+
+TEST_F(KernelCheckTest, WrongUseIsASentence) {
+  const std::pair<Words, std::string> bad[] = {
+      {{"--fs", "kernel:minix"}, "it is kernel:ext4, kernel:xfs or kernel:btrfs"},
+      {{"--fs", "ext4"}, "it is kernel:ext4, kernel:xfs or kernel:btrfs"},
+      {{"--fs", "kernel:ext4:data=none"}, "The kernel does not mount a new kernel:ext4:data=none"},
+      {{"--fs", "kernel:ext4", "--device-size", "1M"}, "kernel:ext4 needs at least 9M"},
+      {{"--fs", "kernel:ext4", "--device"}, "--device does not go with --fs"},
+      {{"--fs", "kernel:ext4", "--depth", "2"}, "--depth does not go with --fs"},
+      {{"--fs", "kernel:ext4", "--data", "journal"}, "--data does not go with --fs"},
+      {{"--fs", "kernel:ext4", "--faults", "1"}, "--faults is for --device."},
+      {{"--runs", "3"}, "--runs is for --fs"},
+      {{"--fs", "kernel:ext4", "--setup", "false"}, "The set-up command failed"},
+  };
+  for (const auto& [options, sentence] : bad) {
+    const Ran ran = check(options, "echo new > f");
+    EXPECT_EQ(ran.exit_code, 2) << sentence << ran.out << ran.err;
+    EXPECT_TRUE(ran.says(sentence)) << ran.err;
+  }
+}
+
+// Versions of files are those of the first run: a program that does other things every time cannot be judged so.
+TEST_F(KernelCheckTest, AProgramThatDiffersFromRunToRunIsRefused) {
+  const Ran ran = check_on("kernel:ext4", {"--runs", "2", "--file", "f"}, "head -c 8 /dev/urandom > f");
+  EXPECT_EQ(ran.exit_code, 2) << ran.out << ran.err;
+  EXPECT_TRUE(ran.says("The program does not do the same every time")) << ran.err;
+}
+
+// Killed at any moment, nothing stays: neither mounted, nor attached, nor running (the fixture looks).
+TEST_F(KernelCheckTest, FiftyKillsLeaveNothing) {
+  std::mt19937_64 random(17);
+  for (int round = 0; round < 50; ++round) {
+    fs::remove_all(directory_ / "results");
+    const pid_t child =
+        start({CRASHCUT_BINARY, "check", "--fs", "kernel:ext4", "--runs", "6", "--out", "results", "--setup",
+               "echo old > f", "--file", "f", "--", "sh", "-c", "echo new > t && sync t && mv t f"});
+    std::this_thread::sleep_for(std::chrono::milliseconds(random() % 1500));
+    // The command, or any one process of its own.
+    pid_t victim = child;
+    if (round % 2 == 1) {
+      std::vector<pid_t> own;
+      std::istringstream lines(
+          read_file("/proc/" + std::to_string(child) + "/task/" + std::to_string(child) + "/children"));
+      for (pid_t pid; lines >> pid;) own.push_back(pid);
+      if (!own.empty()) victim = own[random() % own.size()];
+    }
+    kill(victim, SIGKILL);
+    finish(child);
+    ASSERT_EQ(wait_for_no_processes(), "") << "round " << round;
+    ASSERT_EQ(loops_here(), "") << "round " << round;
+  }
+}
+
+}  // namespace
+}  // namespace crashcut
