@@ -89,7 +89,7 @@ tl::expected<std::map<std::string, Program>, Failure> prepare_machines(
     if (!path) return tl::unexpected(path.error());
     auto known = programs.find(*path);
     if (known == programs.end()) {
-      auto program = Program::prepare(*path, true);
+      auto program = Program::prepare(*path, Program::Compiled::kInstrumented);
       if (!program) return tl::unexpected(program.error());
       known = programs.emplace(*path, std::move(*program)).first;
     }
