@@ -82,7 +82,9 @@ bool is_nontemporal(const StoreInst& store, std::uint64_t bytes) {
 }
 
 void replace_store(Replacing& in, StoreInst& store) {
-  if (!is_ours(in, store.getPointerOperand())) return;
+  // A sequentially consistent store is a locked instruction, and a fence wherever it goes.
+  const bool is_locked = store.getOrdering() == AtomicOrdering::SequentiallyConsistent;
+  if (!is_ours(in, store.getPointerOperand()) && !(is_locked && store.getPointerAddressSpace() == 0)) return;
   Value* value = store.getValueOperand();
   if (store.isAtomic()) {
     in.emit.atomic_store(&store, store.getPointerOperand(), value, in.emit.order(store.getOrdering()));
