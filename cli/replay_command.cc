@@ -93,7 +93,9 @@ tl::expected<int, Failure> replay_threads(const ReplayOptions& options, const Fo
 }
 
 tl::expected<int, Failure> replay_cxl(const ReplayOptions& options, const Found& found) {
-  return replay_cxl_token(found.token, found.directory, options.print);
+  const std::string directory =
+      options.program.empty() ? found.directory : fs::absolute(options.program).parent_path().string();
+  return replay_cxl_token(found.token, directory, options.print);
 }
 
 tl::expected<int, Failure> tell(const ReplayOptions& options, const tl::expected<search::Replayed, Failure>& replayed) {
@@ -145,7 +147,7 @@ constexpr Replayer kReplayers[] = {
     {"check", replay_check, " --results --shell --image "},
     {device::kTokenCommand, replay_device, " --results "},
     {"threads", replay_threads, " --program --from --recovery-limit "},
-    {"cxl", replay_cxl, ""},
+    {"cxl", replay_cxl, " --program "},
 };
 
 tl::expected<int, Failure> replay(const ReplayOptions& options, const CLI::App& command) {
