@@ -94,7 +94,9 @@ tl::expected<int, Failure> replay_threads(const ReplayOptions& options, const Fo
 }
 
 tl::expected<int, Failure> replay_cxl(const ReplayOptions& options, const Found& found) {
-  return replay_cxl_token(found.token, found.directory, options.print);
+  const std::string directory =
+      options.program.empty() ? found.directory : fs::absolute(options.program).parent_path().string();
+  return replay_cxl_token(found.token, directory, options.print);
 }
 
 tl::expected<int, Failure> tell(const ReplayOptions& options, const tl::expected<search::Replayed, Failure>& replayed) {
@@ -166,7 +168,7 @@ constexpr Replayer kReplayers[] = {
     {device::kTokenCommand, replay_device, " --results "},
     {kernel::kTokenCommand, replay_kernel, " --results --shell --image "},
     {"threads", replay_threads, " --program --from --recovery-limit "},
-    {"cxl", replay_cxl, ""},
+    {"cxl", replay_cxl, " --program "},
 };
 
 tl::expected<int, Failure> replay(const ReplayOptions& options, const CLI::App& command) {

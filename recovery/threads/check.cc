@@ -131,6 +131,7 @@ class Checker {
     result_.ignores_result = plan_.ignores_result;
     for (const auto& program : programs) {
       result_.ignores_result = result_.ignores_result || program->program().has_no_result();
+      result_.has_unseen_machine = result_.has_unseen_machine || program->program().has_unseen_host();
       result_.restored += program->program().restored_count();
       result_.forked += program->program().forked_count();
     }
@@ -218,6 +219,7 @@ class Checker {
     const auto meeting = names_.meeting();
     result_.has_met = meeting || (before_ != nullptr && before_->has_met);
     result_.may_meet = meeting && !meeting->is_certain;
+    result_.has_met = result_.has_met || result_.has_unseen_machine;
     if (!meeting || meeting->file.empty()) return;
     const std::string name = Symbols::of(meeting->file).name_of_function(meeting->address, 0);
     const std::string file = meeting->file.substr(meeting->file.rfind('/') + 1);

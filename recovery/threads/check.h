@@ -95,13 +95,14 @@ struct ThreadResult {
   std::uint64_t assumed_away = 0;  // executions in which a thread's crashcut_assume() did not hold
   std::uint64_t threads_most = 0;
   std::uint64_t restored = 0, forked = 0;
-  bool is_opaque = false;          // threads met in atomic variables: every order of operations was tried
-  bool has_met = false;            // threads met in atomic variables that are not seen (scheduler/runtime/meetings.h)
-  bool may_meet = false;           // there was too much to watch: only that they may
-  std::string met_in;              // the function where they were seen to; empty: not known
-  bool is_instrumented = false;    // plain and atomic variables were seen
-  std::uint64_t races = 0;         // places that were raced for
-  std::uint32_t left_running = 0;  // the most threads that were left when the process ended
+  bool is_opaque = false;           // threads met in atomic variables: every order of operations was tried
+  bool has_met = false;             // threads met in atomic variables that are not seen (scheduler/runtime/meetings.h)
+  bool may_meet = false;            // there was too much to watch: only that they may
+  std::string met_in;               // the function where they were seen to; empty: not known
+  bool has_unseen_machine = false;  // a machine's program is not instrumented: whether it meets others is not watched
+  bool is_instrumented = false;     // plain and atomic variables were seen
+  std::uint64_t races = 0;          // places that were raced for
+  std::uint32_t left_running = 0;   // the most threads that were left when the process ended
   std::uint64_t left_executions = 0;     // in how many executions there were any
   bool ignores_result = false;           // what main() returned was not judged
   std::optional<ThreadRest> rest;        // where a bound was hit that more time would lift

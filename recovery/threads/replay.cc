@@ -143,8 +143,12 @@ void replay_finding(const ThreadPlan& plan, const std::function<bool()>& is_late
   } else {
     finding.replays = again && is_same_finding(again->details, finding.details);
   }
-  // In words, too.
-  if (again && (finding.crash || finding.replays)) finding.details = again->details;
+  if (!again || !(finding.crash || finding.replays)) return;
+  // In words, too. Objects have other numbers there.
+  finding.details = again->details;
+  finding.execution.objects = again->execution.objects;
+  finding.execution.steps = again->execution.steps;
+  finding.execution.pending = again->execution.pending;
 }
 
 void follow_race(const ThreadPlan& plan, const std::function<bool()>& is_late, ThreadFinding& finding) try {
@@ -168,7 +172,9 @@ void follow_race(const ThreadPlan& plan, const std::function<bool()>& is_late, T
 
 bool is_meaningless_result(const ThreadPlan& plan, const std::function<bool()>& is_late, ThreadFinding finding) {
   if (finding.crash || finding.details.kind != FindingKind::kExitCode || !finding.details.is_result) return false;
-  if (has_no_result(plan.executable, finding.details.main_at - finding.details.program_base, is_late)) return true;
+  if (plan.machines.empty() &&
+      has_no_result(plan.executable, finding.details.main_at - finding.details.program_base, is_late))
+    return true;
   replay_finding(plan, is_late, finding);
   return finding.was_run_again && !finding.replays;
 }

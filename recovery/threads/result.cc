@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <iterator>
 
 #include "recovery/result/words.h"
@@ -56,7 +57,7 @@ std::string failures_text(const ThreadPlan& plan) {
 std::vector<Setting> bounds_of(const ThreadPlan& plan) {
   const scheduler::Bounds& bounds = plan.bounds;
   const bool has_preemptions = bounds.preemptions_most != scheduler::kNoPreemptionBound;
-  return {
+  std::vector<Setting> settings = {
       {"depth", std::uint64_t{plan.crash.depth}, fmt::format("depth {}", plan.crash.depth)},
       {"max_executions", or_none(bounds.executions_most),
        bounds.executions_most == 0 ? "all schedules" : fmt::format("at most {} executions", bounds.executions_most)},
@@ -71,13 +72,16 @@ std::vector<Setting> bounds_of(const ThreadPlan& plan) {
        has_preemptions ? Setting::Value(std::uint64_t{bounds.preemptions_most}) : Setting::Value(nullptr),
        has_preemptions ? fmt::format("at most {}", count_text(bounds.preemptions_most, "preemption", "preemptions"))
                        : ""},
-      {"failures", plan.machines.empty() ? Setting::Value(nullptr) : Setting::Value(std::uint64_t{plan.failures_most}),
-       plan.machines.empty() ? "" : failures_text(plan)},
       {"spurious", std::uint64_t{plan.spurious_most},
        plan.spurious_most == 0 ? "" : fmt::format("{} spurious wake-ups a thread", plan.spurious_most)},
       {"timeouts", std::uint64_t{plan.timeouts_most}},
       {"jobs", std::uint64_t{plan.jobs}, count_text(plan.jobs, "job", "jobs")},
       {"recovery_limit_s", static_cast<std::uint64_t>(plan.crash.recovery_limit.count())}};
+  const auto is_spurious = [](const Setting& setting) { return setting.name == "spurious"; };
+  if (!plan.machines.empty())
+    settings.insert(std::find_if(settings.begin(), settings.end(), is_spurious),
+                    {"failures", std::uint64_t{plan.failures_most}, failures_text(plan)});
+  return settings;
 }
 
 bool has_race_before_failure(const ThreadFinding& finding) {
@@ -178,7 +182,11 @@ std::vector<std::string> not_covered(const ThreadPlan& plan, const ThreadResult&
         "are seen.");
   }
   const std::string where = checked.met_in.empty() ? "" : fmt::format(", in {}", checked.met_in);
-  if (checked.may_meet) {
+  if (checked.has_unseen_machine) {
+    sentences.emplace_back(
+        "Whether machines meet in variables of programs that are not instrumented: that is not watched. Source that is "
+        "named in place of a program is compiled so that its variables are seen.");
+  } else if (checked.may_meet) {
     sentences.push_back(fmt::format("Whether threads meet in atomic variables{}: there was too much to watch.", where));
   } else if (checked.has_met) {
     sentences.push_back(

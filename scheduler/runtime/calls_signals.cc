@@ -19,6 +19,7 @@
 #include "scheduler/primitives/spin.h"
 #include "scheduler/runtime/calls.h"
 #include "scheduler/runtime/gate.h"
+#include "scheduler/runtime/hosts.h"
 #include "scheduler/runtime/loops.h"
 #include "scheduler/runtime/signal_calls.h"
 
@@ -278,7 +279,8 @@ void begin_signals(Actor& main) {
   for (int number = 1; number < NSIG; ++number)
     ignored |= is_ignored(number, g_actions[number]) ? signal::bit_of(number) : 0;
   g_signals = new Signals;
-  g_signals->process = own_object(PrimitiveId::kSignal, static_cast<ActorId>(kActorsMost + index(main.id)), 1, ignored);
+  g_signals->process = own_object(PrimitiveId::kSignal, static_cast<ActorId>(kActorsMost + index(main.id)),
+                                  is_hosted() ? 0 : 1, ignored);
   main.signals = own_object(PrimitiveId::kSignal, main.id, 1, 0);
   add_delivering_actor(main, g_signals->process);
 }
@@ -286,6 +288,8 @@ void begin_signals(Actor& main) {
 // Static constructors may have made some.
 void announce_handlers() {
   if (!g_has_signals) return;
+  // On a host main() is any actor, not the first.
+  if (is_hosted()) perform(about(signal::kAddThread, index(current_actor().id), 0), nullptr);
   for (int number = 1; number < NSIG; ++number) {
     if (has_handler(g_actions[number])) perform(set_action_access(number, g_actions[number]), nullptr);
   }

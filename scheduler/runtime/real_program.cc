@@ -404,6 +404,10 @@ std::shared_ptr<const Details> RealProgram::details() const {
 std::uint64_t RealProgram::restored_count() const { return control_->restored_count; }
 std::uint64_t RealProgram::forked_count() const { return control_->forked_count; }
 bool RealProgram::is_instrumented() const { return control_->is_instrumented != 0; }
+bool RealProgram::has_unseen_host() const {
+  return std::any_of(control_->hosts, control_->hosts + setup_.host_count,
+                     [](const HostPart& host) { return host.is_ready != 0 && host.is_instrumented == 0; });
+}
 bool RealProgram::has_no_result() const { return control_->has_no_result; }
 
 }  // namespace crashcut::scheduler::runtime

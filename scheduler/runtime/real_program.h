@@ -166,6 +166,8 @@ class RealProgram : public Program {
   std::uint64_t forked_count() const;
   // Whether the program's memory accesses are seen. Known after the first run.
   bool is_instrumented() const;
+  // Whether there is a host whose program's memory accesses are not seen; of those that have come to main().
+  bool has_unseen_host() const;
   // Whether main() was seen to return no value.
   bool has_no_result() const;
 

@@ -148,7 +148,9 @@ void set_up(void (*setup)()) {
   const int status = pid < 0 ? -1 : inject::wait_for_child(child, pid);
   child.pid = 0;
   if (status == 0) return keep_start();
-  if (g_control->failure == Failure::kNone) inject::copy_text("crashcut_setup() failed", g_control->text);
+  const bool has_text = g_control->failure == Failure::kUnsupported || g_control->failure == Failure::kToolError ||
+                        g_control->failure == Failure::kUserError;
+  if (!has_text) inject::copy_text("crashcut_setup() failed", g_control->text);
   g_control->failure = Failure::kUnsupported;
   kernel(SYS_exit_group, 4);
 }
