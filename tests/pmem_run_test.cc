@@ -96,6 +96,21 @@ TEST_F(PmemRunTest, ModelsDiffer) {
   EXPECT_NE(run.first_line().find("x86 eadr atomic=16, files on ext4 "), std::string::npos) << run.first_line();
 }
 
+TEST_F(PmemRunTest, ComparePutsModelsSideBySide) {
+  const Ran run = crashcut({"compare", "--pmem", "--json", "report.json", made("litmus"), "store of 16"});
+  EXPECT_EQ(run.exit_code, 0) << run.out << run.err;
+  std::map<std::string, int> recoveries;
+  for (const auto& row : nlohmann::json::parse(read_file(directory_ / "report.json")))
+    recoveries[row.at("model").at("text")] = row.at("counts").at("recoveries");
+  std::map<std::string, int> found;
+  for (const auto& [model, count] : recoveries) found[model.substr(0, model.find(','))] = count;
+  EXPECT_EQ(found, (std::map<std::string, int>{{"x86 px86 atomic=8", 4},
+                                               {"x86 px86 atomic=16", 2},
+                                               {"x86 px86 atomic=8 tearing=off", 2},
+                                               {"x86 eadr atomic=8", 4},
+                                               {"x86 strict atomic=8", 4}}));
+}
+
 TEST_F(PmemRunTest, RandomProgramsHaveTheOutcomesOfTheMachine) {
   tests::for_each_seed(60, [&](std::uint64_t seed) {
     std::mt19937_64 random(seed);
