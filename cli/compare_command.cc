@@ -52,8 +52,8 @@ tl::expected<std::vector<Plan>, Failure> make_plans(const Options& options) {
   return plans;
 }
 
-Failure under_model(const Failure& failure, const fusefs::ModelOptions& model) {
-  return {failure.blame, fmt::format("{} (under {})", failure.sentence, fusefs::describe(model))};
+Failure under_model(const Failure& failure, const std::string& model) {
+  return {failure.blame, fmt::format("{} (under {})", failure.sentence, model)};
 }
 
 // The first line names no single model.
@@ -71,13 +71,14 @@ tl::expected<std::vector<result::Result>, Failure> check_all(std::vector<Plan>& 
     if (is_interrupted()) break;
     plan.main_stdout_fd = nowhere;
     if (!rows.empty()) plan.main_stderr_fd = nowhere;
+    const result::Head head = recovery::head_of("compare", plan, words);
     const auto executed = recovery::execute(plan);
-    if (!executed) return tl::unexpected(under_model(executed.error(), plan.model));
+    if (!executed) return tl::unexpected(under_model(executed.error(), head.model.text));
     ProgressLine line(is_quiet);
     const search::Hooks hooks{[&](const result::Progress& progress) { line.show(progress); }, is_interrupted};
     const SearchSignals signals;
-    auto checked = recovery::check(*executed, plan, recovery::head_of("compare", plan, words), hooks);
-    if (!checked) return tl::unexpected(under_model(checked.error(), plan.model));
+    auto checked = recovery::check(*executed, plan, head, hooks);
+    if (!checked) return tl::unexpected(under_model(checked.error(), head.model.text));
     rows.push_back(std::move(checked->result));
   }
   return rows;
@@ -101,6 +102,28 @@ tl::expected<int, Failure> compare(const Options& options, const std::vector<std
   return report_comparison(options.reports, *rows, plans->size());
 }
 
+// A program with persistent memory under the models of that; files are on one disk.
+tl::expected<int, Failure> compare_memory(const Options& options, const std::vector<std::string>& words) {
+  using pmem::Persistency;
+  auto plan = make_plan(options);
+  if (!plan) return tl::unexpected(plan.error());
+  plan->memory.emplace();
+  const auto program = prepare_run(*plan, words[0]);
+  if (!program) return tl::unexpected(program.error());
+  plan->arguments.assign(words.begin() + 1, words.end());
+  std::vector<Plan> plans;
+  for (const pmem::MemoryModel& model :
+       {pmem::MemoryModel{}, pmem::MemoryModel{.atomic_bytes = 16}, pmem::MemoryModel{.has_tearing = false},
+        pmem::MemoryModel{.persistency = Persistency::kEadr}, pmem::MemoryModel{.persistency = Persistency::kStrict}}) {
+    plans.push_back(*plan);
+    plans.back().memory = model;
+  }
+  print_comparison_head(options.reports, recovery::head_of("compare", plans.front(), words), plans.size());
+  const auto rows = check_all(plans, words, options.reports.quiet);
+  if (!rows) return tl::unexpected(rows.error());
+  return report_comparison(options.reports, *rows, plans.size());
+}
+
 // One model of several. A directory of images a model, by its place in the table.
 tl::expected<result::Result, Failure> check_model(mounted::CheckPlan plan, const fusefs::ModelOptions& model,
                                                   const result::Head& head, mounted::Recorded& recorded,
@@ -117,7 +140,7 @@ tl::expected<result::Result, Failure> check_model(mounted::CheckPlan plan, const
       return result::wrong_use(fmt::format("Cannot make {}: {}.", plan.image_directory, std::strerror(errno)));
   }
   auto checked = mounted::check(plan, head, recorded, hooks);
-  if (!checked) return tl::unexpected(under_model(checked.error(), model));
+  if (!checked) return tl::unexpected(under_model(checked.error(), fusefs::describe(model)));
   return std::move(checked->result);
 }
 
@@ -200,6 +223,8 @@ void add_compare_command(CLI::App& app, int& exit_code) {
       ->allow_extra_args(false);
   add_main_limit(*command, options->common);
   add_recovery_limit(*command, options->common);
+  auto has_memory = std::make_shared<bool>(false);
+  command->add_flag("--pmem", *has_memory, "a program with persistent memory, as for crashcut pmem, under its models");
   command->footer(
       std::string("With an option of crashcut check, or for a program that is found in PATH, any program is compared,\n"
                   "on the mounted filesystem: recorded once, checked under each model. Else prog has main() and\n"
@@ -210,10 +235,15 @@ void add_compare_command(CLI::App& app, int& exit_code) {
                   "          crashcut compare --file notes.txt -- nano notes.txt\n"
                   "          crashcut compare --fs kernel:ext4 --fs kernel:xfs --file f -- cp a f\n\n") +
       kExitCodes + "\nA violation under any of the models is a violation.");
-  command->callback([command, options, filesystems, &exit_code] {
+  command->callback([command, options, filesystems, has_memory, &exit_code] {
     const ReportOptions& reports = options->common.reports;
     if (auto ok = check_reports(reports); !ok) {
       exit_code = report_failure(ok.error());
+      return;
+    }
+    if (*has_memory) {
+      const auto code = compare_memory(options->common, program_words(*command));
+      exit_code = code ? *code : report_failure(code.error());
       return;
     }
     if (!filesystems->empty() || asks_for_mount(*options, program_words(*command))) {

@@ -120,6 +120,8 @@ tl::expected<void, Failure> compile(const fs::path& source, const std::string& n
       "-lpthread"};
   if (std::string_view(compiler).ends_with("++")) command.insert(command.begin() + 1, "-std=c++20");
   if (how == Program::Compiled::kPmem) {
+    // None of these instructions is ever executed: the plugin replaces them.
+    command.insert(command.begin() + 1, {"-mclflushopt", "-mclwb", "-mmovdiri", "-mmovdir64b"});
     const auto clang =
         pmem_compiler(std::string_view(compiler).ends_with("++"), {}, {command.begin() + 1, command.end()});
     if (!clang) return tl::unexpected(clang.error());
@@ -132,9 +134,9 @@ tl::expected<void, Failure> compile(const fs::path& source, const std::string& n
   }
   const int status = run_to_end(command, {"TMPDIR=" + output.parent_path().string()}, group);
   if (status == -1)
-    return result::wrong_use(fmt::format("Cannot run the compiler {}: {}.", compiler, std::strerror(errno)));
+    return result::wrong_use(fmt::format("Cannot run the compiler {}: {}.", command[0], std::strerror(errno)));
   if (status != 0)
-    return result::wrong_use(fmt::format("{} cannot be built: see what {} says above.", named, compiler));
+    return result::wrong_use(fmt::format("{} cannot be built: see what {} says above.", named, command[0]));
   return {};
 }
 

@@ -40,9 +40,11 @@ tl::expected<int, Failure> search(ReportOptions reports, recovery::Plan& plan, c
   return report(reports, checked->result);
 }
 
-tl::expected<int, Failure> run(const ProgramCommand& what, Options& options, const std::vector<std::string>& words) {
+tl::expected<int, Failure> run(const ProgramCommand& what, const std::string& expected, Options& options,
+                               const std::vector<std::string>& words) {
   auto plan = make_plan(options);
   if (!plan) return tl::unexpected(plan.error());
+  plan->expects_prefix = expected == "prefix";
   if (what.complete) {
     if (auto ok = what.complete(*plan); !ok) return tl::unexpected(ok.error());
   }
@@ -97,12 +99,20 @@ void add_program_command(CLI::App& app, int& exit_code, const ProgramCommand& wh
   add_out_option(*command, options->reports, "keep the results there, with the program: for crashcut replay DIR");
   add_main_limit(*command, *options);
   add_recovery_limit(*command, *options);
+  auto expected = std::make_shared<std::string>();
+  command
+      ->add_option(
+          "--expect", *expected,
+          "prefix: what recovery prints is what it prints after the first k operations, or k + 1, where k marks "
+          "were reached")
+      ->type_name("prefix")
+      ->check(CLI::IsMember({"prefix"}));
   auto directory = std::make_shared<std::string>();
   add_resume_option(*command, *directory);
   command->footer(what.footer + kExitCodes);
-  command->callback([command, options, directory, what, &exit_code] {
+  command->callback([command, options, expected, directory, what, &exit_code] {
     const auto go = [&]() -> tl::expected<int, Failure> {
-      if (directory->empty()) return run(what, *options, program_words(*command));
+      if (directory->empty()) return run(what, *expected, *options, program_words(*command));
       if (auto ok = check_beside_resume(*command); !ok) return tl::unexpected(ok.error());
       return resume(what, *options, *directory);
     };

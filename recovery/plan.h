@@ -27,6 +27,7 @@ struct Plan : search::Plan {
   std::string from_named;              // the directory that the disk starts as; empty: an empty one
   std::string from_directory;          // the same, absolute
   fusefs::ModelOptions model;
+  bool expects_prefix = false;              // of what recoveries print (inprocess/prefixes.h)
   std::optional<pmem::MemoryModel> memory;  // there is persistent memory: crashcut pmem
   std::chrono::seconds main_limit = kMainLimit;
   std::chrono::seconds recovery_limit = kRecoveryLimit;

@@ -31,6 +31,7 @@ Session::Setup setup_of(const Plan& plan) {
   setup.runtime = plan.runtime;
   setup.model = plan.model;
   setup.memory = plan.memory;
+  setup.counts_marks = plan.expects_prefix;
   setup.from_directory = plan.from_directory;
   setup.depth = plan.depth;
   setup.jobs = plan.jobs;
@@ -97,6 +98,17 @@ std::string own_of(const Plan& plan, const result::Head& head) {
   return bytes;
 }
 
+// What recoveries may print, if that is asked.
+tl::expected<std::optional<inprocess::Prefixes>, Failure> prefixes_of(const Executed& executed, const Plan& plan) {
+  if (!plan.expects_prefix) return std::nullopt;
+  auto prefixes = inprocess::Prefixes::find(*executed.session);
+  if (!prefixes) return tl::unexpected(prefixes.error());
+  return std::move(*prefixes);
+}
+const inprocess::Prefixes* pointer_to(const std::optional<inprocess::Prefixes>& prefixes) {
+  return prefixes ? &*prefixes : nullptr;
+}
+
 // Early and late instrumentation see different stores: the optimiser merges and removes some in between.
 std::string instrumentation_text(std::uint32_t bits) {
   const bool is_early = (bits & inprocess::kInstrumentedEarly) != 0;
@@ -138,6 +150,7 @@ result::Head head_of(const std::string& command, const Plan& plan, const std::ve
   }
   head.settings = {{"from", plan.from_directory,
                     plan.from_directory.empty() ? "" : "disk from " + result::printable(plan.from_directory)}};
+  if (plan.expects_prefix) head.settings.push_back({"expect", std::string("prefix"), "expect prefix"});
   head.bounds = bounds_of(plan);
   head.seed = plan.seed;
   return head;
@@ -167,7 +180,9 @@ tl::expected<Checked, Failure> check(const Executed& executed, const Plan& plan,
   search::Plan search_plan = plan;
   search_plan.wants_all = true;
   if (plan.time_limit.count() > 0) search_plan.time_limit = std::max(plan.time_limit - executed.seconds, kLeastTime);
-  inprocess::ProgramFrontEnd front_end(*executed.session, token_of(command_of(plan), plan));
+  const auto prefixes = prefixes_of(executed, plan);
+  if (!prefixes) return tl::unexpected(prefixes.error());
+  inprocess::ProgramFrontEnd front_end(*executed.session, token_of(command_of(plan), plan), pointer_to(*prefixes));
   auto found = search::check(front_end, search_plan, hooks, before);
   if (!found) return tl::unexpected(found.error());
   checked.result = std::move(found->result);
@@ -186,7 +201,9 @@ tl::expected<search::Replayed, Failure> replay(const Plan& plan, const result::T
   if (const inprocess::Execution& execution = executed->session->execution();
       execution.kind == ExecutionKind::kOutOfMemory)
     return result::wrong_use(fmt::format("{} (--memory-limit).", execution.sentence));
-  inprocess::ProgramFrontEnd front_end(*executed->session, token);
+  const auto prefixes = prefixes_of(*executed, plan);
+  if (!prefixes) return tl::unexpected(prefixes.error());
+  inprocess::ProgramFrontEnd front_end(*executed->session, token, pointer_to(*prefixes));
   auto replayed = search::replay(front_end, token, 0);
   if (plan.memory && replayed) name_source_places(replayed->told.story);
   return replayed;

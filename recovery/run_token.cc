@@ -4,6 +4,8 @@
 
 namespace crashcut::recovery {
 
+static constexpr const char* kExpectsPrefix = "prefix";  // Token::own
+
 result::Token token_of(const std::string& command, const Plan& plan) {
   result::Token token;
   token.command = command;
@@ -18,6 +20,7 @@ result::Token token_of(const std::string& command, const Plan& plan) {
   }
   token.depth = plan.depth;
   token.seed = plan.seed;
+  if (plan.expects_prefix) token.own = kExpectsPrefix;
   return token;
 }
 
@@ -37,6 +40,7 @@ tl::expected<Plan, result::Failure> plan_of(const result::Token& token) {
   plan.model = *model;
   plan.depth = token.depth;
   plan.seed = token.seed;
+  plan.expects_prefix = token.own == kExpectsPrefix;
   return plan;
 }
 

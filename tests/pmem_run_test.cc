@@ -96,6 +96,21 @@ TEST_F(PmemRunTest, ModelsDiffer) {
   EXPECT_NE(run.first_line().find("x86 eadr atomic=16, files on ext4 "), std::string::npos) << run.first_line();
 }
 
+TEST_F(PmemRunTest, ComparePutsModelsSideBySide) {
+  const Ran run = crashcut({"compare", "--pmem", "--json", "report.json", made("litmus"), "store of 16"});
+  EXPECT_EQ(run.exit_code, 0) << run.out << run.err;
+  std::map<std::string, int> recoveries;
+  for (const auto& row : nlohmann::json::parse(read_file(directory_ / "report.json")))
+    recoveries[row.at("model").at("text")] = row.at("counts").at("recoveries");
+  std::map<std::string, int> found;
+  for (const auto& [model, count] : recoveries) found[model.substr(0, model.find(','))] = count;
+  EXPECT_EQ(found, (std::map<std::string, int>{{"x86 px86 atomic=8", 4},
+                                               {"x86 px86 atomic=16", 2},
+                                               {"x86 px86 atomic=8 tearing=off", 2},
+                                               {"x86 eadr atomic=8", 4},
+                                               {"x86 strict atomic=8", 4}}));
+}
+
 TEST_F(PmemRunTest, RandomProgramsHaveTheOutcomesOfTheMachine) {
   tests::for_each_seed(60, [&](std::uint64_t seed) {
     std::mt19937_64 random(seed);
@@ -198,6 +213,36 @@ TEST_F(PmemRunTest, RecoveriesCrashToo) {
   EXPECT_EQ(crashcut(replay_of(wrong)).exit_code, 1);
 }
 
+TEST_F(PmemRunTest, WhatRecoveryPrintsIsThatOfAPrefix) {
+  const Ran right = pmem({"--outcomes", "--expect", "prefix", made("prefix"), "right", "3"});
+  EXPECT_EQ(right.exit_code, 0) << right.out << right.err;
+  // Between its store and its mark an operation has happened and is not promised yet: two recoveries each.
+  EXPECT_EQ(outcomes_of(right), (std::map<std::string, int>{{"0 0", 1}, {"1 0", 2}, {"2 0", 2}, {"3 0", 2}}));
+  const Ran early = pmem({"--expect", "prefix", made("prefix"), "early", "3"});
+  EXPECT_EQ(early.exit_code, 1) << early.out << early.err;
+  EXPECT_TRUE(early.says("neither that after 1 nor that after 2 operations: it printed \"0 0\"")) << early.out;
+  const Ran torn = pmem({"--expect", "prefix", made("prefix"), "torn", "3"});
+  EXPECT_EQ(torn.exit_code, 1) << torn.out << torn.err;
+  EXPECT_TRUE(torn.says("violation: 3 of 10 recoveries failed: 3 prefix")) << torn.out;
+  EXPECT_TRUE(torn.says("it printed \"0 2\", and prints \"0 0\" after 0 and \"1 2\" after 1")) << torn.out;
+  EXPECT_EQ(crashcut(replay_of(torn)).exit_code, 1);
+  const Ran unmarked = pmem({"--expect", "prefix", made("list"), "2"});
+  EXPECT_EQ(unmarked.exit_code, 2);
+  EXPECT_TRUE(unmarked.says("--expect prefix needs marks")) << unmarked.err;
+}
+
+TEST_F(PmemRunTest, ReportsAndResultsAreThoseOfRun) {
+  const Ran wrong =
+      pmem({"--json", "report.json", "--junit", "report.xml", "--out", "kept", made("list"), "2", "wrong"});
+  EXPECT_EQ(wrong.exit_code, 1) << wrong.out << wrong.err;
+  const auto json = nlohmann::json::parse(read_file(directory_ / "report.json"));
+  EXPECT_EQ(json.at("command"), "pmem");
+  EXPECT_EQ(json.at("execution").at("instrumentation"), "early");
+  EXPECT_EQ(json.at("model").at("persistency"), "px86");
+  EXPECT_NE(read_file(directory_ / "report.xml").find("get(&amp;node-&gt;check)"), std::string::npos);
+  EXPECT_EQ(crashcut({"replay", "kept"}).exit_code, 1);
+}
+
 TEST_F(PmemRunTest, AStoppedSearchGoesOn) {
   const Ran first = pmem({"--max-recoveries", "300", "--out", "kept", made("list"), "1000"});
   EXPECT_EQ(first.exit_code, 3) << first.out << first.err;
@@ -238,6 +283,7 @@ TEST_F(PmemRunTest, WhatCannotBeCheckedIsSaidInASentence) {
       {"interface", "was instrumented by another version of crashcut (interface 99"},
       {"main hangs", "main() did not end within the limit of 1 second"},
       {"fork", "started a thread or a process while it had persistent memory"},
+      {"socket", "called socket() while it had persistent memory"},
       {"path", "a system call got the address of persistent memory (words+0x0)"},
       {"wild", "main() was killed by SIGSEGV"},
       {"fails", "main() ended with status 7"},
@@ -262,7 +308,8 @@ int main(void) {
   for (int i = 0; i < 3; ++i) {
     l->nodes[i].value = i + 1;
     l->nodes[i].next = l->head;
-    _mm_clflush(&l->nodes[i]);
+    _mm_clwb(&l->nodes[i]);
+    _mm_sfence();
     l->head = &l->nodes[i];
     _mm_clflush(&l->head);
   }

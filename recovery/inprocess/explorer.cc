@@ -135,6 +135,16 @@ std::uint32_t Explorer::count_events_in() const {
   return static_cast<std::uint32_t>(count);
 }
 
+// In the order in which main() made them, to the first that was not reached.
+std::uint32_t Explorer::count_marks() {
+  std::uint32_t count = 0;
+  for (const persist::Mark& mark : g.recorded->whole->marks()) {
+    if (!crashes_.front().view->reached(mark.text)) break;
+    ++count;
+  }
+  return count;
+}
+
 std::uint32_t Explorer::layer_of(const persist::Log& log) const {
   for (std::size_t i = 0; i < crashes_.size(); ++i) {
     if (&crashes_[i].recorded->whole->log == &log) return static_cast<std::uint32_t>(i + 1);
@@ -264,6 +274,11 @@ void begin_recovery(RunRequest request) {
 void finish_recovery(Outcome outcome, int exit_code) {
   g.slot->exit_code = exit_code;
   if (outcome == Outcome::kExited) note_events_at_end();
+  if (outcome == Outcome::kOk && g.header->counts_marks != 0) {
+    g.slot->marks_reached = g_explorer->count_marks();
+    if (g.header->has_memory != 0) note_events_at_end();  // what it printed may be wrong
+    if (g.narrating) narrate_text("(the marks that main() had reached)");
+  }
   if (g.narrating) note_cuts(g_explorer->crashes());
   if (outcome == Outcome::kOk && g_explorer->wants_crash()) {
     outcome = explore_next_layer();

@@ -37,6 +37,8 @@ class Explorer final : public persist::Chooser {
 
   bool reached(std::string_view mark) { return crashes_.back().view->reached(mark); }
   std::uint32_t count_events_in() const;
+  // How many marks main() had reached; decides it.
+  std::uint32_t count_marks();
   const std::vector<Crash>& crashes() const { return crashes_; }
   // The persistent memory that this recovery finds; null without one.
   pmem::CrashView* memory() { return crashes_.back().memory.get(); }

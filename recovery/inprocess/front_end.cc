@@ -57,11 +57,14 @@ result::Finding finding_of(const Recovery& recovery) {
   return finding;
 }
 
-Ending ending_of(const Recovery& recovery) {
+Ending ending_of(const Recovery& recovery, const Prefixes* prefixes) {
   Ending ending;
   switch (recovery.kind) {
     case RecordKind::kOk:
       ending.outcome = outcome_of(recovery);
+      if (prefixes == nullptr || prefixes->is_expected(recovery)) break;
+      ending.kind = Ending::Kind::kViolation;
+      ending.finding = prefixes->finding_of(recovery);
       break;
     case RecordKind::kAssumedAway:
       ending.kind = Ending::Kind::kAssumedAway;
@@ -79,13 +82,14 @@ Ending ending_of(const Recovery& recovery) {
   return ending;
 }
 
-search::Run run_of(const Recovery& recovery) {
-  return {ending_of(recovery), recovery.path, recovery.events_in, recovery.layer, false};
+search::Run run_of(const Recovery& recovery, const Prefixes* prefixes) {
+  return {ending_of(recovery, prefixes), recovery.path, recovery.events_in, recovery.layer, false};
 }
 
 class ProgramWorker final : public search::Worker {
  public:
-  ProgramWorker(Session& session, search::Shared& shared) : session_(session), shared_(shared) {}
+  ProgramWorker(Session& session, search::Shared& shared, const Prefixes* prefixes)
+      : session_(session), shared_(shared), prefixes_(prefixes) {}
 
   void begin(const Task& task) override {
     task_ = task;
@@ -136,7 +140,7 @@ class ProgramWorker final : public search::Worker {
 
   void add(const Recovery& recovery) {
     if (task_.kind == Task::Kind::kSample && !seen_.insert(recovery.path).second) return;
-    tally_.add(task_.question, run_of(recovery));
+    tally_.add(task_.question, run_of(recovery, prefixes_));
     ++shared_.recoveries;
   }
 
@@ -191,8 +195,9 @@ class ProgramWorker final : public search::Worker {
     recovery.output = single->output;
     recovery.errors = single->errors;
     recovery.text = single->text;
-    NarratedRun narrated{run_of(recovery), {}};
-    narrated.run.ending.finding = finding_of(recovery);
+    NarratedRun narrated{run_of(recovery, prefixes_), {}};
+    const bool is_told = recovery.kind == RecordKind::kOk && narrated.run.ending.is_violation();
+    if (!is_told) narrated.run.ending.finding = finding_of(recovery);
     narrated.run.diverged = single->diverged;
     if (task_.kind == Task::Kind::kTell) {
       narrated.run.path = task_.path;
@@ -222,6 +227,7 @@ class ProgramWorker final : public search::Worker {
 
   Session& session_;
   search::Shared& shared_;
+  const Prefixes* prefixes_;
   Task task_;
   search::Tally tally_;
   Clock::time_point last_tally_{};
@@ -242,7 +248,7 @@ search::RecordingFacts ProgramFrontEnd::facts() const {
 }
 
 tl::expected<std::unique_ptr<search::Worker>, Failure> ProgramFrontEnd::start_worker(const search::WorkerSetup& setup) {
-  return std::make_unique<ProgramWorker>(session_, setup.shared);
+  return std::make_unique<ProgramWorker>(session_, setup.shared, prefixes_);
 }
 
 }  // namespace crashcut::inprocess

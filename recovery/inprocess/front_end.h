@@ -6,6 +6,7 @@
 // The recording stays in the program. The search is told its fingerprint, and the story of a recovery that is narrated.
 #pragma once
 
+#include "recovery/inprocess/prefixes.h"
 #include "recovery/inprocess/session.h"
 #include "recovery/search/front_end.h"
 
@@ -13,8 +14,10 @@ namespace crashcut::inprocess {
 
 class ProgramFrontEnd final : public search::FrontEnd {
  public:
-  // `token` says by what the program is found again. The session has executed it, and outlives this.
-  ProgramFrontEnd(Session& session, result::Token token) : session_(session), token_(std::move(token)) {}
+  // `token` says by what the program is found again. The session has executed it, and outlives this, as `prefixes` do:
+  // what recoveries may print, null if that is not asked.
+  ProgramFrontEnd(Session& session, result::Token token, const Prefixes* prefixes = nullptr)
+      : session_(session), token_(std::move(token)), prefixes_(prefixes) {}
 
   search::RecordingFacts facts() const override;
   std::vector<std::string> subjects() const override { return {"recovery"}; }
@@ -29,6 +32,7 @@ class ProgramFrontEnd final : public search::FrontEnd {
  private:
   Session& session_;
   result::Token token_;
+  const Prefixes* prefixes_;
 };
 
 }  // namespace crashcut::inprocess

@@ -95,9 +95,10 @@ struct Header {
   fusefs::ModelOptions model;
   std::uint32_t has_memory;  // there is persistent memory: crashcut_pmem()
   pmem::MemoryModel memory;
-  std::uint32_t depth;  // crashes in a row, at least 1
-  std::uint32_t jobs;   // recoveries at a time, at least 1
-  std::uint64_t seed;   // of the order in which answers are tried (persist::AnswerOrder)
+  std::uint32_t counts_marks;  // each recovery decides, at its end, how many marks were reached
+  std::uint32_t depth;         // crashes in a row, at least 1
+  std::uint32_t jobs;          // recoveries at a time, at least 1
+  std::uint64_t seed;          // of the order in which answers are tried (persist::AnswerOrder)
   FreshImages fresh_images;
   std::uint64_t memory_bytes_most;  // of the model and its recording
   char from_directory[kTextMost];   // copied into the model as the starting state; empty: an empty disk
@@ -170,6 +171,7 @@ struct Slot : inject::ChildState {
   std::uint32_t is_counted;                     // among Header::recoveries already
   std::uint32_t output_cut;                     // bit 0: stdout, bit 1: stderr
   std::uint32_t output_rest;                    // a hash of what of stdout was cut off
+  std::uint32_t marks_reached;                  // if they are counted
   // Entries {u32 type, u32 length, bytes padded to 4}: NotedAnswers, output and text in the order they came.
   std::byte stream[];
 };
@@ -228,8 +230,9 @@ struct Record {
   std::uint32_t output_cut : 2;  // bit 0: stdout was longer, bit 1: stderr was
   std::uint32_t output_rest : 30;
   Blame blame;  // of a tool error
+  std::uint32_t marks_reached;
 };
-static_assert(sizeof(Record) == 56);
+static_assert(sizeof(Record) == 64);
 
 enum class RequestKind : std::uint32_t {
   kExplore,   // all below each of the paths; records are appended; Reply when done

@@ -125,6 +125,7 @@ tl::expected<void, Failure> Session::Impl::make_control() {
   h.model = setup.model;
   h.has_memory = setup.memory ? 1 : 0;
   h.memory = setup.memory.value_or(pmem::MemoryModel{});
+  h.counts_marks = setup.counts_marks ? 1 : 0;
   h.depth = std::max(setup.depth, 1u);
   h.jobs = std::clamp(setup.jobs, 1u, kJobsMost);
   h.seed = setup.seed;
@@ -239,6 +240,7 @@ Recovery Session::Impl::recovery_at(std::uint64_t index) const {
   out.layer = r.layer;
   out.output_cut = (r.output_cut & 1) != 0;
   out.output_rest = r.output_rest;
+  out.marks_reached = r.marks_reached;
   out.errors_cut = (r.output_cut & 2) != 0;
   return out;
 }

@@ -59,6 +59,7 @@ struct Recovery {
   std::uint32_t layer = 1;
   bool output_cut = false;
   std::uint32_t output_rest = 0;  // a hash of what was cut off
+  std::uint32_t marks_reached = 0;
   bool errors_cut = false;
 };
 
@@ -79,6 +80,7 @@ class Session {
     std::string runtime;                 // path of libcrashcut_runtime.so
     fusefs::ModelOptions model;
     std::optional<pmem::MemoryModel> memory;  // there is persistent memory
+    bool counts_marks = false;                // Recovery::marks_reached
     std::string from_directory;
     std::uint32_t depth = 1;
     std::uint32_t jobs = 1;

@@ -34,6 +34,7 @@ void copy_slot(const Slot& from, Slot& to) {
   to.is_counted = 0;
   to.output_cut = from.output_cut;
   to.output_rest = from.output_rest;
+  to.marks_reached = 0;
   to.stream_used = from.stream_used;
   to.last_entry = from.last_entry;
   to.job = from.job;
@@ -155,6 +156,7 @@ bool record_end(const Slot& slot, int status) {
   record.output_cut = slot.output_cut & 3;
   record.output_rest = slot.output_rest & 0x3fffffff;
   record.blame = found.blame;
+  record.marks_reached = slot.marks_reached;
   record.committed.store(1, std::memory_order_release);
   return true;
 }

@@ -24,6 +24,7 @@ int main(int argc, char** argv) {
   CASE("interface") __crashcut_module(99, "early");
   CASE("main hangs") for (;;) {}
   CASE("fork") return fork() == 0 ? 1 : 0;
+  CASE("socket") return socket(AF_UNIX, SOCK_STREAM, 0) < 0;
   CASE("path") {
     __crashcut_memcpy(w, "log", 4);
     return open((char*)w, O_CREAT | O_RDWR, 0644) < 0;

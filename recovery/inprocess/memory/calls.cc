@@ -158,6 +158,12 @@ Fate do_memory_call(Call& call, ucontext_t& context) {
         "yet");
   }
   if (!has_regions()) return Fate::kNotMine;
+  if (call.number == SYS_socket || call.number == SYS_socketpair) {
+    user_error(
+        "the program called socket() while it had persistent memory: what comes in by it would not come again, so "
+        "crashcut "
+        "pmem does not model it");
+  }
   if (const BufferCall* known = find_buffer_call(call)) {
     do_with_copies(call, context, *known);
     return Fate::kDone;

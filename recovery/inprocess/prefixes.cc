@@ -1,0 +1,77 @@
+#include "recovery/inprocess/prefixes.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <set>
+#include <sstream>
+
+#include "recovery/result/words.h"
+
+namespace crashcut::inprocess {
+namespace {
+
+// The event of each mark, in order, from the description of the recording.
+std::vector<std::uint32_t> mark_events(const std::string& description) {
+  std::vector<std::uint32_t> events;
+  std::set<std::string> seen;
+  std::istringstream lines(description);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.find("\"kind\":\"mark\"") == line.npos) continue;
+    const auto parsed = nlohmann::json::parse(line, nullptr, false);
+    if (parsed.is_discarded() || !parsed.contains("event")) continue;
+    if (seen.insert(parsed.value("text", "")).second) events.push_back(parsed.at("event"));
+  }
+  return events;
+}
+
+constexpr std::size_t kShownMost = 60;
+
+std::string quoted(const std::string& text) {
+  const std::string shown = text.substr(0, text.find_last_not_of('\n') + 1);
+  return "\"" + result::printable(shown.size() > kShownMost ? shown.substr(0, kShownMost) + "..." : shown) + "\"";
+}
+
+}  // namespace
+
+tl::expected<Prefixes, Failure> Prefixes::find(Session& session) {
+  const auto description = session.describe();
+  if (!description) return tl::unexpected(description.error());
+  const std::vector<std::uint32_t> marks = mark_events(*description);
+  if (marks.empty()) {
+    return tl::unexpected(
+        result::users_failure("--expect prefix needs marks: main() calls crashcut_mark() after each of its operations, "
+                              "each time with another "
+                              "text."));
+  }
+  Prefixes prefixes;
+  for (std::size_t k = 0; k <= marks.size() + 1; ++k) {
+    const std::uint64_t count = k == 0 ? 0 : k <= marks.size() ? marks[k - 1] + 1 : session.execution().event_count;
+    std::vector<std::uint32_t> events(count);
+    std::iota(events.begin(), events.end(), 0u);
+    const auto run = session.run_cut(events);
+    if (!run) return tl::unexpected(run.error());
+    if (run->recovery.kind == RecordKind::kToolError) return tl::unexpected(Failure{run->recovery.blame, run->text});
+    prefixes.outputs_.push_back(run->output);
+  }
+  return prefixes;
+}
+
+bool Prefixes::is_expected(const Recovery& recovery) const {
+  const std::size_t k = recovery.marks_reached;
+  return recovery.output == after(k) || recovery.output == after(k + 1);
+}
+
+result::Finding Prefixes::finding_of(const Recovery& recovery) const {
+  const std::size_t k = recovery.marks_reached;
+  result::Finding finding;
+  finding.kind = "prefix";
+  finding.text =
+      fmt::format("recovery found a state that is neither that after {} nor that after {} operations", k, k + 1);
+  finding.message = fmt::format("it printed {}, and prints {} after {} and {} after {}",
+                                quoted(std::string(recovery.output)), quoted(after(k)), k, quoted(after(k + 1)), k + 1);
+  return finding;
+}
+
+}  // namespace crashcut::inprocess
