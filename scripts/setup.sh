@@ -8,7 +8,7 @@ packages=(
   libfmt-dev libcli11-dev nlohmann-json3-dev libexpected-dev libboost-filesystem-dev
   libzydis-dev                              # instructions by which threads meet
   libfuse3-dev fuse3                        # the mounted front end
-  libgtest-dev libbenchmark-dev liburing-dev libsqlite3-dev e2fsprogs
+  libgtest-dev libbenchmark-dev liburing-dev libsqlite3-dev e2fsprogs xfsprogs btrfs-progs
   clang-format                              # scripts/format.sh
   gdb binutils                              # crashcut gdb; source lines of data races (addr2line)
   libaio-dev python3                        # workloads/storage, scripts/programs.py
