@@ -22,6 +22,7 @@ void add_pmem_command(CLI::App& app, int& exit_code);
 void add_replay_command(CLI::App& app, int& exit_code);
 void add_compare_command(CLI::App& app, int& exit_code);
 void add_check_command(CLI::App& app, int& exit_code);
+void add_conform_command(CLI::App& app, int& exit_code);
 void add_mark_command(CLI::App& app, int& exit_code);
 void add_mount_command(CLI::App& app, int& exit_code);
 void add_crash_command(CLI::App& app, int& exit_code);

@@ -93,6 +93,7 @@ int run(const std::vector<std::string>& typed) {
   add_pmem_command(app, exit_code);
   add_replay_command(app, exit_code);
   add_compare_command(app, exit_code);
+  add_conform_command(app, exit_code);
   add_mark_command(app, exit_code);
   add_mount_command(app, exit_code);
   add_crash_command(app, exit_code);

@@ -9,7 +9,7 @@ packages=(
   libzydis-dev                              # instructions by which threads meet
   clang-14 llvm-14-dev                      # the plugin of crashcut cc and crashcut cxx
   libfuse3-dev fuse3                        # the mounted front end
-  libgtest-dev libbenchmark-dev liburing-dev libsqlite3-dev e2fsprogs
+  libgtest-dev libbenchmark-dev liburing-dev libsqlite3-dev e2fsprogs xfsprogs btrfs-progs
   clang-format                              # scripts/format.sh
   gdb binutils                              # crashcut gdb; source lines of data races (addr2line)
   libaio-dev python3                        # workloads/storage, scripts/programs.py

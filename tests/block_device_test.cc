@@ -297,7 +297,7 @@ TEST_F(DeviceTest, ADeviceOfAllSizes) {
 // Killed at any moment, it leaves nothing mounted and nothing running: the fixture looks.
 TEST_F(DeviceTest, KillsLeaveNothingBehind) {
   std::mt19937 random(1);
-  for (int i = 0; i < 12; ++i) {
+  for (int i = 0; i < 50; ++i) {
     fs::remove_all(directory_ / "results");
     const pid_t child = start({CRASHCUT_BINARY, "check", "--device", "--out", "results", "--check",
                                calls() + " device read:12", "--", calls(), "device", "d:0:12:A"});

@@ -73,6 +73,14 @@ ImageSet::Chosen ImageSet::choose(persist::Chooser& chooser) const {
           fmt::format("run {} ({}): {}", run.number, run.forcing, run.images->describe(image))};
 }
 
+void ImageSet::visit(const std::function<void(const Chosen&)>& visitor) const {
+  for (const Run& run : runs_) {
+    for (const auto& image : run.images->images())
+      visitor({run.images.get(), &image,
+               fmt::format("run {} ({}): {}", run.number, run.forcing, run.images->describe(image))});
+  }
+}
+
 std::uint64_t ImageSet::image_count() const {
   std::uint64_t count = 0;
   for (const Run& run : runs_) count += run.images->images().size();

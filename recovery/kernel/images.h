@@ -6,6 +6,7 @@
 // Threads: read-only once made.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <tl/expected.hpp>
@@ -33,6 +34,8 @@ class ImageSet final : public persist::Recording {
   // Asks the chooser. There is at least one image.
   Chosen choose(persist::Chooser& chooser) const;
 
+  // All images, in order.
+  void visit(const std::function<void(const Chosen&)>& visitor) const;
   // Another set of images has another one.
   std::uint64_t fingerprint() const { return fingerprint_; }
   std::uint64_t image_count() const;

@@ -63,7 +63,8 @@ std::string why_failed(const Outcome& outcome) {
   return outcome.code == 0 ? "" : fmt::format("it ended with status {}. {}", outcome.code, outcome.err);
 }
 
-// Runs the function in a sandbox with namespaces of its own, and gets its answer.
+}  // namespace
+
 tl::expected<Json, Failure> in_sandbox(const std::string& directory,
                                        const std::function<Json(const sandbox::Inside&)>& function) {
   sandbox::Options options = mounted::options_for_disk(directory);
@@ -83,6 +84,8 @@ tl::expected<Json, Failure> in_sandbox(const std::string& directory,
                                   answer->at("failure")});
   return *answer;
 }
+
+namespace {
 
 std::string cannot_mount(const DiskPlan& disk, int error) {
   return fmt::format("The kernel does not mount a new {} with these options: {}.", disk.filesystem.text(),
@@ -248,6 +251,12 @@ class Run {
         if (!found || found->device != device_number_) return;
       }
       forcer_->before_call();
+    };
+    handlers.on_barrier = [this](const Caller&) {
+      const sandbox::Fd root(open(mounted::disk_of(program_.directory).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+      if (root) syncfs(root.get());
+      mount_->between_requests([&] { writer_->make_durable(); });
+      return Answer::with(0);
     };
     handlers.on_mark = [this](const Caller&, std::string_view text) {
       if (is_program_running_) mount_->between_requests([&] { writer_->mark(text); });

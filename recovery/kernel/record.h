@@ -16,6 +16,8 @@
 #include "recovery/kernel/plan.h"
 #include "recovery/mounted/expectations.h"
 #include "recovery/mounted/question.h"
+#include "recovery/sandbox/sandbox.h"
+#include "recovery/search/channel.h"
 
 namespace crashcut::kernel {
 
@@ -25,6 +27,11 @@ struct Expected {
   const std::vector<mounted::Question>& questions;
   const mounted::Histories& histories;
 };
+
+// Runs the function in a sandbox with namespaces of its own, and gets its answer. An answer with a "failure", a
+// sentence, and "is_users" becomes that failure.
+tl::expected<search::Json, Failure> in_sandbox(const std::string& directory,
+                                               const std::function<search::Json(const sandbox::Inside&)>& function);
 
 // Makes the disk that every run starts from: the filesystem, --from and --setup.
 tl::expected<void, Failure> make_base(const mounted::RecordPlan& program, const DiskPlan& disk);
