@@ -19,7 +19,7 @@ using result::Failure;
 using result::wrong_use;
 namespace fs = boost::filesystem;
 
-// All that is the same for a search that begins and one that goes on. `before` is what an earlier one left.
+// The common part of a new search and a resumed one. `before` is what the earlier search left; null: a new search.
 tl::expected<int, Failure> search(ReportOptions reports, recovery::Plan& plan, const std::vector<std::string>& words,
                                   const search::Rest* before) {
   const result::Head head = recovery::head_of("run", plan, words);

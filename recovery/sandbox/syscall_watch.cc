@@ -341,7 +341,8 @@ void SyscallWatch::Server::serve(int listener) {
 tl::expected<std::unique_ptr<SyscallWatch>, std::string> SyscallWatch::start(SyscallHandlers handlers) {
   auto server = std::make_shared<Server>();
   server->handlers = std::move(handlers);
-  // Before the filter: a thread inherits it, and who answers must not have to ask. No signal is handled there.
+  // Started before the filter is installed: a thread inherits the filter, and the answering thread must not be filtered
+  // itself. It handles no signals.
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
