@@ -27,7 +27,8 @@ namespace {
 
 constexpr std::uint64_t kLeast = std::uint64_t{64} << 20;
 constexpr std::chrono::milliseconds kBetweenLooks{200};
-// A search that was told to stop takes no more by then. It need not take less: what it found is still to be told.
+// After so long, a search that was told to stop takes no more memory. It may keep what it has: it still tells what it
+// found.
 constexpr std::chrono::milliseconds kPatience{3000};
 
 struct Shared {
@@ -112,7 +113,7 @@ std::uint64_t resident_bytes(pid_t process) {
   return resident * 4096;
 }
 
-// What is its own, and its share of what it shares; without mapped files.
+// The pages that only this process has, and its part of shared pages; without mapped files.
 std::uint64_t proportional_bytes(pid_t process) {
   std::ifstream file(fmt::format("/proc/{}/smaps_rollup", process));
   std::uint64_t kib = 0;
@@ -132,7 +133,7 @@ bool runs_same_program(pid_t process, const struct stat& own) {
          found.st_ino == own.st_ino;
 }
 
-// To look at the pages takes time, so that is done only where there may be many.
+// Looking at the pages is slow, so it is done only if the cheap number comes near the limit.
 Use measure(pid_t root, std::uint64_t limit, const struct stat& own) {
   const std::vector<pid_t> processes = processes_of(root);
   std::uint64_t resident = 0;

@@ -32,11 +32,11 @@ std::uint64_t memory_limit();
 // Whether the limit was reached, since the last call of forget_memory_hit(). The flag is in memory that processes share
 // which are forked from this one.
 bool is_memory_hit();
-// Of the programs that we run; what is not theirs is ours.
+// Whether the programs that crashcut runs took most of it; otherwise crashcut itself did.
 bool is_memory_theirs();
 void forget_memory_hit();
 
-// While one lives, the limit is not to end crashcut: whoever made it looks at is_memory_hit() by itself.
+// While one lives, reaching the limit does not end crashcut: its owner polls is_memory_hit().
 class MemoryPolled {
  public:
   MemoryPolled();

@@ -49,7 +49,7 @@ tl::expected<int, Failure> check(const MountedOptions& options, const std::vecto
   const auto recorded = record_program(*plans);
   if (!recorded) return tl::unexpected(recorded.error());
   if (!reports.quiet) print(reports.out(), mounted::recorded_text(*recorded, plan));
-  // A limit of nothing would be none.
+  // A limit of 0 would mean no limit.
   constexpr std::chrono::duration<double> kLeastTime{0.01};
   std::chrono::duration<double>& limit = plan.search.time_limit;
   const std::chrono::duration<double> used = std::chrono::steady_clock::now() - begin;

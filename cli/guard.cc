@@ -20,7 +20,7 @@ namespace fs = boost::filesystem;
 constexpr int kTriesMost = 500;
 constexpr std::chrono::milliseconds kBetweenTries{10};
 
-// Nothing of crashcut's stays open here: whoever reads its output must see it end.
+// The guard keeps no file of crashcut open: the reader of its output must see the output end.
 void keep_only(int fd) {
   if (fd > 0) close_range(0, static_cast<unsigned>(fd) - 1, 0);
   close_range(static_cast<unsigned>(fd) + 1, ~0U, 0);
@@ -45,7 +45,7 @@ void wait_for_end(int pipe) {
     if (!fs::exists(directory, error)) break;
     std::this_thread::sleep_for(kBetweenTries);
   }
-  kill(0, SIGKILL);  // whoever did not listen, and ourselves
+  kill(0, SIGKILL);  // processes that ignored the first signal, and the guard itself
   _exit(0);
 }
 
@@ -66,7 +66,7 @@ Guard::Guard(const std::string& directory) : directory_(directory) {
     close(ends[1]);
     throw std::system_error(error, std::generic_category(), "fork");
   }
-  setpgid(child, child);  // the guard does it too: whoever comes first
+  setpgid(child, child);  // the guard does it too: either may be first
   process_ = child;
   pipe_ = ends[1];
 }

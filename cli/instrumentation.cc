@@ -12,7 +12,7 @@ namespace {
 namespace fs = boost::filesystem;
 using result::Failure;
 
-// By the macros that it defines: its name may be cc.
+// Told by the macros that the compiler defines: its name may be cc.
 bool has_macro(const std::string& macros, const char* name) {
   return macros.find(fmt::format("#define {} ", name)) != std::string::npos;
 }
@@ -32,7 +32,7 @@ tl::expected<std::vector<std::string>, Failure> instrumentation_flags(const std:
     flags.insert(flags.end(), {"-fno-sanitize-link-runtime", "-mllvm", "-tsan-instrument-read-before-write=1",
                                "-Wno-unused-command-line-argument", "-L" + directory, "-ltsan"});
   } else if (has_macro(macros, "__GNUC__")) {
-    // It looks here first for its runtime. Fences, which it warns of, are known to ours.
+    // gcc looks here first for its runtime. It warns of fences, but our runtime handles them.
     flags.insert(flags.end(), {"-B" + directory, "-Wno-tsan"});
   } else {
     return tl::unexpected(

@@ -14,7 +14,7 @@ namespace {
 constexpr int kBoundHit = 3;
 constexpr int kToolFailed = 4;
 
-// A file that we have mapped, which is a trace, ends before the place that is read.
+// A mapped file, a trace, has become shorter: the page that is read is missing.
 void on_missing_page(int) {
   constexpr std::string_view kSentence =
       "crashcut: the trace became shorter, or could not be read, while crashcut read it.\n";
@@ -38,7 +38,7 @@ void end_at_once(bool is_heard) {
 }
 
 void on_signal(int signal) {
-  // The first time that the memory is over its limit is for a recording that looks at it by itself.
+  // The first signal about memory changes nothing while a recording runs: the recorder polls the limit itself.
   if (signal == SIGUSR1 && is_memory_polled() && !g_memory_told.exchange(true)) return;
   const bool is_first = !g_interrupted.exchange(true);
   if (g_searching.load() && is_first && signal != SIGPIPE) {

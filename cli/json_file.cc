@@ -23,7 +23,7 @@ tl::unexpected<Failure> cannot_write(const std::string& path, std::string_view w
 
 fs::path directory_of(const std::string& path) { return fs::absolute(path).parent_path(); }
 
-// A device or a pipe is written in place; renaming a file over it would be the end of it.
+// A device or a pipe is written in place; renaming a file over it would replace it.
 bool is_in_place(const std::string& path) {
   boost::system::error_code ignored;
   const fs::file_status status = fs::status(path, ignored);

@@ -20,7 +20,7 @@ constexpr const char* kSummary =
     "crashcut pulls the plug on a program at every moment that matters, and shows what the program\n"
     "finds when the power comes back.";
 
-// The command of the words, as far as CLI11 came; null before it.
+// The command that CLI11 had recognised when it stopped; null: none.
 const CLI::App* command_of(const CLI::App& app) {
   const auto commands = app.get_subcommands();
   return commands.empty() ? nullptr : commands.front();

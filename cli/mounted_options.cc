@@ -186,7 +186,7 @@ tl::expected<mounted::Recorded, Failure> record_program(const MountedPlans& plan
   const MemoryPolled polled;
   auto recorded = mounted::record(plans.record, with_terminal);
   forget_memory_hit();  // what took it is gone
-  // What was done until the limit is explored as well as the whole would be.
+  // A program that a limit stopped is no failure: what it did until then is explored.
   if (!recorded || recorded->timed_out || recorded->out_of_memory || (recorded->exited && recorded->code == 0))
     return recorded;
   // Crashing a program that fails by itself would explain nothing.

@@ -130,7 +130,7 @@ tl::expected<recovery::Plan, Failure> crash_plan(const ThreadOptions& options, c
   return earlier;
 }
 
-// What the token of --resume has, given again; or empty.
+// The first option or word that --resume does not allow, since the resumed search has it already; or empty.
 std::string given_beside_resume(const CLI::App& command) {
   for (const char* option :
        {"--reduction", "--steps", "--preemptions", "--spurious", "--timeouts", "--policy", "--step-limit", "--all",
@@ -140,7 +140,7 @@ std::string given_beside_resume(const CLI::App& command) {
   return command.remaining().empty() ? "" : command.remaining().front();
 }
 
-// A program that does not find a file that is here may fail for that alone.
+// A program may fail only because a file of the current directory is not on the modelled disk.
 void note_missing_files(const std::vector<std::string>& words, const std::string& disk, result::Result& result) {
   std::vector<std::string> names = named_here(words);
   std::erase_if(

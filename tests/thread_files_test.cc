@@ -108,11 +108,13 @@ class ScriptMaker {
 // Every schedule, of recordings that are alike one; then the reduced searches, one of them with the recoveries of all
 // recordings. So neither what commutes nor what is alike is taken for granted on both sides.
 TEST(ThreadFiles, MadeUpProgramsHaveTheOutcomesOfEverySchedule) {
+  // Nearly half of the programs have too many schedules to compare with, and take most of the time to find that out.
+  const std::string most = tests::is_long_run() ? "5000" : "2000";
   std::uint64_t compared = 0;
   tests::for_each_seed(60, [&](std::uint64_t seed) {
     ScriptMaker maker(seed);
     const std::string options = maker.options(), words = program("file_script-gcc") + maker.threads();
-    const json all = run_threads("--jobs 1 --all --reduction none --max-executions 5000 " + options, words, -1);
+    const json all = run_threads("--jobs 1 --all --reduction none --max-executions " + most + " " + options, words, -1);
     if (all.is_null()) return ADD_FAILURE() << "no result, seed " << seed << ": " << options << " " << words, false;
     if (all["verdict"] == "bounded") return true;  // too many to compare with
     EXPECT_EQ(all["verdict"], "verified") << "seed " << seed;
@@ -127,7 +129,8 @@ TEST(ThreadFiles, MadeUpProgramsHaveTheOutcomesOfEverySchedule) {
     ++compared;
     return !::testing::Test::HasFailure();
   });
-  EXPECT_GT(compared, 0u);
+  const bool has_few_seeds = tests::kIsSanitized || std::getenv("CRASHCUT_SEED") != nullptr;
+  EXPECT_GT(compared, has_few_seeds ? 0u : 20u);
 }
 
 // One execution a class by either reduction, since sleep sets cut short what is none of its own; by the optimal one

@@ -16,7 +16,7 @@ namespace {
 
 using search::Json;
 
-// What is searched, for who goes on with it.
+// What is searched, for a later --resume.
 std::string own_of(const CheckPlan& plan, const result::Head& head, const Recorded& recorded) {
   result::TokenWriter model;
   model.model(fusefs::changes_of(plan.model));
@@ -93,7 +93,7 @@ class Countdown {
   explicit Countdown(Seconds limit) : limit_(limit) {}
   bool has_limit() const { return limit_.count() > 0; }
   bool is_over() const { return has_limit() && used() >= limit_; }
-  // A limit of nothing would be none.
+  // A limit of 0 would mean no limit.
   Seconds left() const { return has_limit() ? std::max(limit_ - used(), Seconds(0.01)) : limit_; }
   Seconds used() const { return std::chrono::steady_clock::now() - begin_; }
 
@@ -127,12 +127,13 @@ Checked stopped_before_search(const CheckPlan& plan, const result::Head& head, c
   return checked;
 }
 
-// Without the end of the trace.
+// The last operation of the trace is its end, and not the program's.
 std::string operations_text(const DiskFrontEnd& front_end) {
   return result::count_text(front_end.trace().op_count() - 1, "operation", "operations");
 }
 
-// Of a recording that has not all that the program does: what was crashed, and how much of that was tried.
+// For a recording that has only the first part of what the program does: says which part was crashed, and how much of
+// it was tried.
 void say_what_is_covered(const DiskFrontEnd& front_end, result::Result& result) {
   const std::string operations = operations_text(front_end);
   if (result.bound == result::Bound::kNone) {

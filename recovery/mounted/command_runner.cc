@@ -166,7 +166,7 @@ CommandResult MountedRunner::run(fusefs::Volume& volume, const std::vector<std::
   const Outcome outcome = sandbox::run(setup_.inside, command);
   mount_->fetch_mapped_stores();
   reached_ = nullptr;
-  // Nothing of this state is to be reached any more: what the kernel still sends belongs to an old generation.
+  // The next state begins: requests that the kernel still sends for this one belong to an old generation, and fail.
   mount_->show(idle_->volume);
   result = result_of(outcome, setup_.with_terminal ? "The shell" : "The checker");
   result.read_by_pages = mount_->was_read_by_pages();

@@ -83,7 +83,7 @@ std::string describe_misfit(std::uint64_t size, std::uint64_t offset, std::strin
   return fmt::format("no version from byte {} on: a mixture, or written in part", offset);
 }
 
-// Of versions with equal contents the newest that is this very file; where there is none, the newest.
+// Among versions with equal contents: the newest one of this file; if none is of this file, the newest of all.
 int newest_of(const std::vector<FileState>& states, const std::vector<std::size_t>& equal, Ino ino) {
   for (auto i = equal.rbegin(); i != equal.rend(); ++i) {
     const std::vector<Ino>& inos = states[*i].inos;

@@ -82,7 +82,7 @@ DiskFrontEnd::DiskFrontEnd(const CheckPlan& plan, fusefs::TraceReader trace, fus
       trace_(std::move(trace)),
       replayed_(std::move(replayed)),
       trace_sum_(sum_of_trace(plan.directory)),
-      // Checkers are to find themselves on the machine that the program ran on.
+      // A checker must seem to run on the same machine as the program.
       pid_namespace_(plan.checker.empty() ? 0 : stored_pid_namespace(trace_)) {
   void* memory = mmap(nullptr, sizeof *image_count_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   CHECK(memory != MAP_FAILED);
@@ -98,7 +98,7 @@ tl::expected<std::unique_ptr<DiskFrontEnd>, Failure> DiskFrontEnd::load(const Ch
   auto replayed = fusefs::replay(*trace, plan.model, limits);
   if (!replayed && replayed.error().was_stopped) return nullptr;
   if (!replayed) return tl::unexpected(failure_of(replayed.error()));
-  replayed->filesystem.reset();  // nobody looks at it
+  replayed->filesystem.reset();  // only the recording is used
   if (replayed->cut) {
     // In the file too: replays and other models are to find the same recording.
     if (auto ok = fusefs::cut_trace(trace_of(plan.directory), *replayed->cut); !ok)
@@ -176,7 +176,7 @@ tl::expected<bool, Failure> DiskFrontEnd::read_histories(const fusefs::ReplayLim
   return true;
 }
 
-// A program that was stopped may not have got as far as any version of a file: then there is nothing to ask of it.
+// A program that was stopped may not have finished any version of a file: then there is no question about the file.
 tl::expected<void, Failure> DiskFrontEnd::drop_unfinished() {
   if (!histories_.was_stopped) return {};
   const auto is_unfinished = [&](const Question& question) {

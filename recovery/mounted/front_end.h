@@ -72,7 +72,7 @@ class DiskFrontEnd final : public search::FrontEnd {
   bool is_in_other_namespace_ = false;
 };
 
-// One who looks at a state.
+// Access to one crash state: a command can run in it, or it is copied out.
 class DiskFrontEnd::Visitor {
  public:
   virtual ~Visitor() = default;

@@ -88,8 +88,8 @@ std::string bare(const std::string& text) {
   return colon != std::string::npos && colon < open ? text.substr(colon + 2) : text;
 }
 
-// What a regular file holds, piece by piece, kept up to date. A version costs what changed since the one before, and
-// not what the file is long.
+// What a regular file holds, piece by piece, kept up to date. A version costs as much as has
+// changed since the previous one, however long the file is.
 class Contents {
  public:
   void touch(std::uint64_t offset, std::uint64_t length) {
@@ -97,7 +97,7 @@ class Contents {
     const std::uint64_t last = std::min<std::uint64_t>(is_old_.size(), end / kPieceBytes + (end % kPieceBytes != 0));
     for (std::uint64_t i = offset / kPieceBytes; i < last; ++i) mark_old(i);
   }
-  // A large file takes a while. Where `should_stop` says so the rest is left as it was, and so wrong.
+  // A large file takes a while. If `should_stop` says so, the rest is not refreshed: the contents are then wrong.
   void refresh(Filesystem& filesystem, Ino ino, const std::function<bool()>& should_stop) {
     const std::uint64_t size = size_of(filesystem, ino);
     const std::uint64_t count = (size + kPieceBytes - 1) / kPieceBytes;

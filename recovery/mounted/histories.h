@@ -86,7 +86,7 @@ struct Promise {
 struct Histories {
   std::vector<Promise> promises;
   std::map<std::string, FileHistory> files;
-  bool was_stopped = false;  // the program was killed: its end is none
+  bool was_stopped = false;  // the program was killed: its end promises nothing
 };
 
 // `geometry` is the model's. Bytes are kept where `keeps_bytes`. The error is a sentence; a file that is too large to

@@ -122,7 +122,7 @@ class Remover {
   // All signals are blocked.
   [[noreturn]] static void wait_and_remove(const char* directory, int pipe) {
     setsid();
-    // Whoever reads our output must see it end.
+    // The reader of our output must see it end.
     close_range(0, STDERR_FILENO, 0);
     for (int i = 0; i <= STDERR_FILENO; ++i) open("/dev/null", O_RDWR);
     if (pipe > STDERR_FILENO + 1) close_range(STDERR_FILENO + 1, static_cast<unsigned>(pipe) - 1, 0);

@@ -46,7 +46,7 @@ class Recorder {
     if (!writer) return failure(true, writer.error());
     writer_ = std::move(*writer);
     changes_.emplace(filesystem_, clock_, writer_.get());
-    // In a user namespace nobody but the user has a number: a disk of root's would be nobody's to write to.
+    // A user namespace knows no other user than this one: the program could not write to a disk that root owns.
     if (geteuid() != 0) changes_->setattr(fusefs::kRootIno, fusefs::AttrChange{.uid = geteuid(), .gid = getegid()});
     volume_.emplace(
         Volume{filesystem_, *changes_, {{"stdout", nullptr, [this](std::string_view text) { on_stdout(text); }}}});
@@ -96,7 +96,7 @@ class Recorder {
     return run_program();
   }
 
-  // A tree may be large, a repository with all its past: whoever waits is told.
+  // A tree may be large, such as a repository with its history: the user sees how far the copy is.
   std::string copy_from() {
     using Clock = std::chrono::steady_clock;
     static constexpr std::chrono::seconds kSaidEvery{2};
@@ -167,7 +167,7 @@ class Recorder {
     command.stderr_fd = STDERR_FILENO;
     command.with_terminal = with_terminal_;
     if (with_terminal_) command.limit.reset();
-    // What the kill closes is not what the program closed.
+    // Files that the kernel closes when it kills the program were not closed by the program.
     command.on_limit = [this] { mount_->while_quiet([](Volume& volume) { volume.changes.stop(); }); };
     command.should_stop = [this] { return writer_->has_failed() || !(why_stopped_ = find_shortage()).empty(); };
     std::vector<std::string> missing;
@@ -197,10 +197,10 @@ class Recorder {
             {"seconds", std::chrono::duration<double>(outcome.wall).count()}};
   }
 
-  // Why the program is to be stopped for want of memory, a clause; empty: there is enough.
+  // Why there is too little memory for the program to run on, a clause; empty: there is enough.
   std::string find_shortage() const {
     if (plan_.is_memory_hit && plan_.is_memory_hit()) return "it took more memory than --memory-limit allows";
-    // To explore the recording takes as much again.
+    // Exploring the recording takes as much memory again.
     if (plan_.memory_limit > 0 && writer_->model_bytes() > plan_.memory_limit / 2)
       return "its recording takes more memory than --memory-limit allows";
     return "";
@@ -248,7 +248,7 @@ class Recorder {
       return Answer::with(0);
     };
     handlers.on_mark = [this](const Caller&, std::string_view text) {
-      // The set-up promises nothing of what the program does; a script may serve as both.
+      // Marks of the set-up are no promises of the program. One script may serve as both.
       if (!is_program_running_) return Answer::with(0);
       mount_->fetch_mapped_stores();
       mount_->while_quiet([&](Volume& volume) {

@@ -27,7 +27,7 @@ std::deque<CrashView> views_of(std::span<const Crash> crashes, persist::Chooser&
   return views;
 }
 
-// The same for one who looks at a state that was found: what is read then is decided for him alone.
+// The same for a person who looks at a state: what they read is decided for them alone, and not for the search.
 class Visit {
  public:
   explicit Visit(std::span<const Crash> crashes) {
@@ -89,7 +89,7 @@ class CrashedDisk {
   fusefs::Volume volume;
 };
 
-// What is worst comes first: what cannot be found any more, then what the checker refuses, then promises.
+// The worst first: lost files, then states that the checker refuses, then broken promises.
 int rank_of(Finding finding) {
   switch (finding) {
     case Finding::kLost:

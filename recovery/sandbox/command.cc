@@ -20,8 +20,8 @@
 #ifdef __SANITIZE_ADDRESS__
 #include <sanitizer/asan_interface.h>
 #endif
-// The thread sanitizer takes every clone() for a fork, and makes its records right for a copy of our memory: for a
-// child that shares it that would be ours. So it is not to hear of it.
+// The thread sanitizer takes every clone() for a fork, and adjusts its records as for a copy of our memory. This child
+// shares our memory, so it would adjust ours: the call is hidden from it.
 #ifdef __SANITIZE_THREAD__
 extern "C" int __clone(int (*)(void*), void*, int, void*, ...);
 #define clone __clone
@@ -99,8 +99,7 @@ bool put_group(const Launch& l) {
   return setpgid(0, 0) == 0 && tcsetpgrp(l.terminal, getpid()) == 0;
 }
 
-// Left in the middle, where the program is loaded: the thread sanitizer, which counts who is in which function, is not
-// to hear of that either.
+// execve() leaves this function in the middle. The thread sanitizer, which tracks entered functions, must not see it.
 __attribute__((no_sanitize("thread"))) void exec_first(Launch& l) {
   int error = ENOENT;
   char** const environment = l.environment.data();
@@ -305,7 +304,7 @@ class Run {
   bool spawn() {
     static thread_local const std::unique_ptr<char[]> stack(new char[kStackBytes]);
 #ifdef __SANITIZE_ADDRESS__
-    // The child before left in the middle of its functions: what the sanitizer had marked there is nobody's.
+    // The previous child left in the middle of its functions: the marks that the sanitizer made for them are stale.
     __asan_unpoison_memory_region(stack.get(), kStackBytes);
 #endif
     sigset_t all, before;
@@ -381,7 +380,7 @@ class Run {
     outcome_.signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
   }
 
-  // Everyone who could write is dead; with kSubreaper perhaps not, so nobody waits here. What is there, and no more.
+  // All writers are dead, except perhaps with kSubreaper. So this reads what is there and does not wait for more.
   void drain() {
     while (out_.read_some(buffer_.get(), command_.capture_bytes, command_.on_stdout)) {
     }

@@ -13,8 +13,8 @@ constexpr char kGiveBack = 'g';
 constexpr char kYes = 'y';
 constexpr char kNo = 'n';
 
-// SIGTTOU is ignored in a keeper and blocked here for other callers: who changes a terminal from the background is
-// stopped otherwise.
+// SIGTTOU is ignored in a keeper and blocked here for other callers: otherwise a process that changes a terminal from
+// the background is stopped.
 void set_foreground(int terminal, pid_t group) {
   sigset_t set, before;
   sigemptyset(&set);

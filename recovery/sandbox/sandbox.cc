@@ -69,7 +69,7 @@ bool is_dead(int pidfd) {
   return poll(&p, 1, 0) > 0;
 }
 
-// The signals of a terminal are for the command in it and for our parent, who then ends us.
+// A terminal's signals are for the command in it and for our parent, which then ends this process.
 void settle_signals() {
   for (const int s : {SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGTSTP, SIGTTIN, SIGTTOU, SIGPIPE}) signal(s, SIG_IGN);
   signal(SIGCHLD, SIG_DFL);  // ignored, children would vanish before they are asked how they ended
@@ -109,7 +109,7 @@ struct Body {
 
 void* run_body(void* argument) {
   const Body& body = *static_cast<Body*>(argument);
-  // Not by the first thread: the function may have ended the process before that comes to it.
+  // Not in the first thread: the function may end the process before the first thread gets to it.
   send_report(body.report, Report{});
   close(body.report);
   const int code = (*body.function)(body.inside);
@@ -155,7 +155,7 @@ void clean_up_after(const std::function<void()>& cleanup) {
   while (poll(&p, 1, -1) <= 0) {
   }
   if (body.inside.mode == Mode::kSubreaper) {
-    // What the other thread started after the last look, nobody would find.
+    // A process that the other thread starts after the last look would be missed.
     start_no_more(kKillLimit);
     kill_descendants(body.inside.mode, kKillLimit);
     clean_up_after(*body.cleanup);

@@ -382,7 +382,8 @@ tl::expected<std::unique_ptr<SyscallWatch>, std::string> SyscallWatch::start(Sys
   auto server = std::make_shared<Server>();
   const bool with_changes = static_cast<bool>(handlers.on_change);
   server->handlers = std::move(handlers);
-  // Before the filter: a thread inherits it, and who answers must not have to ask. No signal is handled there.
+  // Started before the filter is installed: a thread inherits the filter, and the answering thread must not be filtered
+  // itself. It handles no signals.
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
