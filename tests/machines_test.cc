@@ -96,8 +96,9 @@ TEST_F(Machines, AreNamedInDeadlocks) {
 }
 
 // A machine of n steps, its start and its end among them, fails before any of them or not at all: n + 1. Where the
-// other one locks the same mutex: before the start or the lock, 1 each; while it is locked, the other came before or
-// takes it over; before the end, or not at all, before or after. So 1 + 1 + 2 + 2 + 2.
+// other one locks the same mutex: before the start or the lock, 1 each; while it is locked, before one of four accesses
+// to shared memory or before the unlock, the other came before or takes it over; before the end, or not at all, before
+// or after. So 1 + 1 + 5 * 2 + 2 + 2.
 TEST_F(Machines, FailBeforeEveryStep) {
   const std::string program = compile("die");
   EXPECT_EQ(executions("--failures 0 --machines 2 " + program + " nobody"), 1u);
@@ -105,19 +106,19 @@ TEST_F(Machines, FailBeforeEveryStep) {
   EXPECT_EQ(executions("--machines 2 " + program + " nobody"), 2u + 2 + 1);
   EXPECT_EQ(executions("--failures 2 --machines 2 " + program + " nobody"), 3u * 3);
   EXPECT_EQ(executions("--never-fails 1 --machines 2 " + program + " waits"), 3u);
-  EXPECT_EQ(executions("--never-fails 1 --machines 2 " + program + " plain"), 8u);
-  EXPECT_EQ(executions("--never-fails 1 --machines 2 " + program + " robust"), 8u);
-  // Its thread's four steps lie between its own create and join.
-  EXPECT_EQ(executions("--never-fails 1 --machines 2 " + program + " thread"), 9u);
+  EXPECT_EQ(executions("--never-fails 1 --machines 2 " + program + " plain"), 16u);
+  EXPECT_EQ(executions("--never-fails 1 --machines 2 " + program + " robust"), 16u);
+  // Its thread's eight steps lie between its own create and join.
+  EXPECT_EQ(executions("--never-fails 1 --machines 2 " + program + " thread"), 13u);
 }
 
-// The first incarnation fails before one of its 4 steps, and the second cannot; or the second does, or none.
-// With two failures: 5 ends of the first, and 5 of the second.
+// The first incarnation fails before one of its 8 steps, and the second cannot; or the second does, or none.
+// With two failures: 9 ends of the first, and 9 of the second.
 TEST_F(Machines, BeginAgainWhenTheyAreRestarted) {
   const std::string program = compile("die");
   EXPECT_EQ(executions("--failures 0 --machines 2 " + program + " restart"), 1u);
-  EXPECT_EQ(executions("--never-fails 1 --machines 2 " + program + " restart"), 4u + 4 + 1);
-  EXPECT_EQ(executions("--never-fails 1 --failures 2 --machines 2 " + program + " restart"), 5u * 5);
+  EXPECT_EQ(executions("--never-fails 1 --machines 2 " + program + " restart"), 8u + 8 + 1);
+  EXPECT_EQ(executions("--never-fails 1 --failures 2 --machines 2 " + program + " restart"), 9u * 9);
 }
 
 // What only a failure shows is found, told with the machine that failed, and replays.
@@ -130,6 +131,13 @@ TEST_F(Machines, ThatTrustOthersAreFound) {
     EXPECT_EQ(run_replay(report).code, 1) << what;
     EXPECT_EQ(check("--failures 0 --machines 2 " + program + " " + what, 0)["verdict"], "verified") << what;
   }
+}
+
+// A machine fails between two stores under a lock, which the next owner was not told of, or did not ask for.
+TEST_F(Machines, FailBetweenTwoStores) {
+  const json report = check("--never-fails 1 --machines 2 " + compile("die") + " plain_halves", 1);
+  EXPECT_NE(std::string(report["output"]).find("begun == shared->done"), std::string::npos) << report["output"];
+  EXPECT_EQ(run_replay(report).code, 1);
 }
 
 TEST_F(Machines, ThatAreDownAreNamedWhereTheyHoldALock) {
@@ -156,7 +164,7 @@ TEST_F(Machines, RaceForSharedVariablesAndNotForTheirOwn) {
   EXPECT_EQ(executions("--failures 0 --machines 2 " + program + " own"), 1u);
   EXPECT_EQ(executions("--failures 0 --machines 2 " + program + " atomic"), 2u);
   // What a failed machine did under a lock is before what the next owner does.
-  EXPECT_EQ(executions("--never-fails 1 --machines 2 " + compile("die") + " plain"), 8u);
+  EXPECT_EQ(executions("--never-fails 1 --machines 2 " + compile("die") + " plain"), 16u);
 }
 
 TEST_F(Machines, RunDifferentPrograms) {

@@ -84,7 +84,12 @@ std::uint64_t portable(std::uint64_t granule) {
   return is_on_stack ? kOnMainsStack | g_host_tag | (g_main_stack_top - granule) : place_of(granule);
 }
 
-bool is_racy(std::uint64_t granule) { return !g_memory->racy.empty() && g_memory->racy.contains(portable(granule)); }
+// Memory that machines share is looked at by others when one fails, whatever locks say: a machine may fail between any
+// two of its accesses there.
+bool is_operation(std::uint64_t granule) {
+  if (is_hosted() && is_in_region(granule)) return true;
+  return !g_memory->racy.empty() && g_memory->racy.contains(portable(granule));
+}
 
 void remember_racy(std::uint64_t granule) {
   const std::uint64_t name = portable(granule);
@@ -251,7 +256,7 @@ void end_accesses() { g_memory = nullptr; }
 void note_touch(const MemoryTouch& touch) {
   if (!touch.is_atomic) note_plain(touch);
   for_each_granule(touch.address, touch.bytes, [&](std::uint64_t granule, std::uint8_t offset, std::uint8_t bytes) {
-    if (!touch.is_atomic && is_racy(granule)) perform_plain(touch, granule, offset, bytes);
+    if (!touch.is_atomic && is_operation(granule)) perform_plain(touch, granule, offset, bytes);
     note_in_granule(touch, granule, static_cast<std::uint8_t>(((1u << bytes) - 1) << offset));
   });
 }

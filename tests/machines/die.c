@@ -50,8 +50,9 @@ static void worker(const char* what) {
 static void observer(const char* what) {
   int failed;
   if (is(what, "nobody")) return;
-  if (is(what, "plain") || is(what, "plain_trusts")) {
+  if (is(what, "plain") || is(what, "plain_trusts") || is(what, "plain_halves")) {
     assert(pthread_mutex_lock(&shared->plain) == 0);
+    if (is(what, "plain_halves")) assert(shared->begun == shared->done);
     if (is(what, "plain_trusts")) assert(!crashcut_owner_died(&shared->plain));
     pthread_mutex_unlock(&shared->plain);
     assert(!crashcut_owner_died(&shared->plain));
