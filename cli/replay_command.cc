@@ -131,6 +131,18 @@ tl::expected<int, Failure> replay_check(const ReplayOptions& options, const Foun
 tl::expected<int, Failure> replay_device(const ReplayOptions& options, const Found& found) {
   const auto token = device::read_token(found.token, options.results.empty() ? found.directory : options.results);
   if (!token) return tl::unexpected(token.error());
+  if (!options.image_directory.empty()) {
+    // The sandbox works in another directory.
+    const std::string file = fs::absolute(options.image_directory).string();
+    if (auto ok = device::write_image(*token, file); !ok) return tl::unexpected(ok.error());
+    fmt::print("the device is in {}\n", options.image_directory);
+    return 0;
+  }
+  if (options.shell) {
+    print(stdout, fmt::format("a shell beside the crashed device, {}; exit leaves it\n",
+                              mounted::disk_of(token->plan.common.directory)));
+    return device::open_shell(*token);
+  }
   fmt::print("crashcut replay: {} | {} | one recovery\n",
              result::printable(mounted::trace_of(token->plan.common.directory)),
              blocklayer::spec_of(token->plan.drive).text);
@@ -165,7 +177,7 @@ constexpr Replayer kReplayers[] = {
     {"run", replay_run, " --program --from --main-limit --recovery-limit "},
     {"pmem", replay_run, " --program --from --main-limit --recovery-limit "},
     {"check", replay_check, " --results --shell --image "},
-    {device::kTokenCommand, replay_device, " --results "},
+    {device::kTokenCommand, replay_device, " --results --shell --image "},
     {kernel::kTokenCommand, replay_kernel, " --results --shell --image "},
     {"threads", replay_threads, " --program --from --recovery-limit "},
     {"cxl", replay_cxl, " --program "},
@@ -204,7 +216,7 @@ void add_replay_command(CLI::App& app, int& exit_code) {
   command->add_flag("--shell", options->shell, "of crashcut check: open a shell in the crashed disk");
   command
       ->add_option("--image", options->image_directory,
-                   "of crashcut check: write the crashed disk to DIR as a plain tree; with --fs, to a file as an image")
+                   "of crashcut check: write the crashed disk to DIR as a plain tree; with --fs or --device, to a file")
       ->type_name("DIR");
   command->add_flag("--print", options->print, "tell all of it: operations, choices, calls, output");
   add_main_limit(*command, options->common);

@@ -248,6 +248,21 @@ TEST_F(DeviceTest, LogsOfDmLogWritesGoOutAndComeIn) {
                   .says("--sector is for a program that is run"));
 }
 
+// The crashed device as a file, and for a person to look at.
+TEST_F(DeviceTest, ACrashedDeviceCanBeWrittenOut) {
+  script("judge", "! grep -qa B device\n");
+  const Ran ran = check({"--device", "--device-size", "64K", "--check", "./judge"},
+                        "printf A | dd of=device conv=notrunc 2>/dev/null; sync device; printf B | dd of=device seek=1 "
+                        "conv=notrunc 2>/dev/null");
+  ASSERT_EQ(ran.exit_code, 1) << ran.out << ran.err;
+  const Ran image = crashcut({"replay", token(), "--results", "results", "--image", "device.img"});
+  EXPECT_EQ(image.exit_code, 0) << image.out << image.err;
+  const std::string bytes = read_file(directory_ / "device.img");
+  ASSERT_EQ(bytes.size(), 64u << 10);
+  EXPECT_EQ(bytes[512], 'B');
+  EXPECT_EQ(crashcut({"replay", token(), "--results", "results", "--image", "device.img"}).exit_code, 2);
+}
+
 // ---- bad input ------------------------------------------------------------------------------------------------------
 
 TEST_F(DeviceTest, WrongUseIsASentence) {

@@ -149,4 +149,18 @@ tl::expected<search::Replayed, Failure> replay(const DeviceToken& token) {
   return search::replay(**front_end, token.token, 0);
 }
 
+tl::expected<int, Failure> open_shell(const DeviceToken& token) {
+  auto front_end = DeviceFrontEnd::open(token.plan);
+  if (!front_end) return tl::unexpected(front_end.error());
+  if (auto done = (*front_end)->visit(token.token.depth, token.token.path, ""); !done)
+    return tl::unexpected(done.error());
+  return 0;
+}
+
+tl::expected<void, Failure> write_image(const DeviceToken& token, const std::string& file) {
+  auto front_end = DeviceFrontEnd::open(token.plan);
+  if (!front_end) return tl::unexpected(front_end.error());
+  return (*front_end)->visit(token.token.depth, token.token.path, file);
+}
+
 }  // namespace crashcut::device

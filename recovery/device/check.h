@@ -32,5 +32,8 @@ tl::expected<Stopped, std::string> read_rest(std::string_view text);
 
 // One recovery again. The trace must be the one that the token was made from.
 tl::expected<search::Replayed, Failure> replay(const DeviceToken& token);
+// Opens the user's shell beside the crashed device; and writes the device to a file.
+tl::expected<int, Failure> open_shell(const DeviceToken& token);
+tl::expected<void, Failure> write_image(const DeviceToken& token, const std::string& file);
 
 }  // namespace crashcut::device

@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 #include <tl/expected.hpp>
+#include <vector>
 
 #include "blocklayer/trace.h"
 #include "recovery/device/plan.h"
@@ -27,6 +28,11 @@ class DeviceFrontEnd final : public search::FrontEnd {
   result::Token token(std::size_t question) const override;
 
   const blocklayer::DeviceTrace& trace() const { return *trace_; }
+
+  // In a sandbox, on the device that the crashes of a path left; what the checker did not read is the newest. With
+  // `image` empty a person's shell is opened there, else the device is written to that file.
+  tl::expected<void, Failure> visit(std::uint32_t depth, const std::vector<std::uint32_t>& path,
+                                    const std::string& image);
 
  private:
   DeviceFrontEnd(const CheckPlan& plan, std::shared_ptr<blocklayer::DeviceTrace> trace,

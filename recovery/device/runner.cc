@@ -53,6 +53,13 @@ sandbox::SyscallHandlers DeviceRunner::handlers() {
   return handlers;
 }
 
+DeviceRunner& DeviceRunner::open_to(const mounted::CommandLine& command) {
+  setup_.command = command;
+  setup_.limit = {};
+  setup_.with_terminal = true;
+  return *this;
+}
+
 mounted::CommandResult DeviceRunner::run(CheckedDevice& device, const std::vector<std::string>& certain,
                                          const std::function<bool(const std::string&)>& reached) {
   mount_->show(device);
@@ -68,11 +75,17 @@ mounted::CommandResult DeviceRunner::run(CheckedDevice& device, const std::vecto
   if (setup_.limit.count() > 0) command.limit = setup_.limit;
   command.stop = setup_.stop;
   command.core = setup_.core;
+  if (setup_.with_terminal) {
+    command.with_terminal = true;
+    command.stdin_fd = STDIN_FILENO;
+    command.stdout_fd = STDOUT_FILENO;
+    command.stderr_fd = STDERR_FILENO;
+  }
   const sandbox::Outcome outcome = sandbox::run(setup_.inside, command);
   reached_ = nullptr;
   // Nothing of this state is to be reached any more.
   mount_->show(idle_);
-  mounted::CommandResult result = mounted::result_of(outcome, "The checker");
+  mounted::CommandResult result = mounted::result_of(outcome, setup_.with_terminal ? "The shell" : "The checker");
   if (assumed_away_) result.finding = mounted::Finding::kAssumedAway;
   return result;
 }

@@ -24,10 +24,13 @@ class DeviceRunner {
     std::uint32_t sector_bytes;
     std::optional<int> core;
     const std::atomic<bool>* stop = nullptr;  // kills the command
+    bool with_terminal = false;               // a person's
   };
   // The error is a sentence. Must be made by the thread that calls run().
   static tl::expected<std::unique_ptr<DeviceRunner>, std::string> start(const Setup& setup);
 
+  // From now on it runs this one, for a person at the terminal and without a limit.
+  DeviceRunner& open_to(const mounted::CommandLine& command);
   // `certain` are the marks that were reached whatever the command reads. `reached` asks about another one.
   mounted::CommandResult run(CheckedDevice& device, const std::vector<std::string>& certain,
                              const std::function<bool(const std::string&)>& reached);
