@@ -38,12 +38,11 @@ void add_pmem_command(CLI::App& app, int& exit_code) {
       app, exit_code,
       {.name = "pmem",
        .description = "the same for a program that keeps its data in persistent memory",
-       .footer =
-           "prog is an executable that was compiled by crashcut cc --pmem or crashcut cxx --pmem, or C or C++ source,\n"
-           "which is compiled so first. Its persistent memory is what crashcut_pmem() of crashcut.h returns. After "
-           "the\n"
-           "crash crashcut_recover() runs; without one, main() again. Files are on the modelled disk.\n\n"
-           "Example: crashcut pmem --outcomes tree.cpp 100\n\n",
+       .footer = "prog is an executable that crashcut cc --pmem or crashcut cxx --pmem compiled, or C or C++\n"
+                 "source, which is compiled so first. Its persistent memory is what crashcut_pmem() of crashcut.h\n"
+                 "returns. After the crash crashcut_recover() runs; without one, main() again. Files are on the\n"
+                 "modelled disk.\n\n"
+                 "Example: crashcut pmem --outcomes tree.cpp 100\n\n",
        .add_options = [options](CLI::App& command) { add_memory_options(command, *options); },
        .complete = [options](recovery::Plan& plan) -> tl::expected<void, result::Failure> {
          plan.memory = pmem::MemoryModel{.persistency = *pmem::parse_persistency(options->persistency),

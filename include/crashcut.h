@@ -72,7 +72,8 @@ static CRASHCUT_UNUSED void crashcut_assume(int condition) {
   if (!condition) (void)syscall(CRASHCUT_SYSCALL_NUMBER, CRASHCUT_OP_ASSUME);
 }
 
-/* Without crashcut: zeroed memory on a cache line's boundary; the same name gives the same memory within one source file. */
+/* Without crashcut: zeroed memory on a cache line's boundary; the same name gives the same memory within one source
+ * file. */
 struct crashcut_region {
   struct crashcut_region* next;
   char* name;

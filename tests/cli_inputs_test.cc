@@ -268,8 +268,8 @@ TEST_F(CliTest, AWordThatIsMissingIsNamed) {
 }
 
 TEST_F(CliTest, HelpFitsInAHundredColumns) {
-  for (const char* command :
-       {"check", "run", "replay", "compare", "mark", "mount", "crash", "threads", "gdb", "flags"}) {
+  for (const char* command : {"check", "run", "replay", "compare", "mark", "mount", "crash", "threads", "gdb", "flags",
+                              "pmem", "cxl", "cc", "cxx", "conform"}) {
     std::istringstream lines(crashcut({command, "--help"}).out);
     for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 100u) << command << ": " << line;
   }

@@ -27,6 +27,11 @@ class ProgramFrontEnd final : public search::FrontEnd {
     return narrated.run.ending.finding.text;
   }
   bool names_kind() const override { return true; }
+  result::Names names(std::size_t) const override {
+    result::Names names;
+    if (session_.execution().region_count > 0) names.medium = "memory";
+    return names;
+  }
   result::Token token(std::size_t) const override { return token_; }
 
  private:

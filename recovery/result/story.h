@@ -98,6 +98,7 @@ struct Race {
 struct Names {
   std::string program = "main()";
   std::string recovery = "recovery";
+  std::string medium = "the disk";  // what a crash leaves
 };
 
 struct Story {

@@ -51,14 +51,15 @@ std::size_t find_crash(const std::vector<Operation>& operations, std::size_t fir
 
 class OperationTable {
  public:
-  OperationTable(const std::vector<Operation>& operations, Detail detail)
+  OperationTable(const std::vector<Operation>& operations, const Names& names, Detail detail)
       : operations_(operations),
+        heading_(names.medium == Names().medium ? "on disk" : "kept"),
         first_(find_first_in_doubt(operations)),
         crash_(find_crash(operations, first_)),
         elide_(detail == Detail::kShort && operations.size() - first_ > kRowsMost) {}
 
   std::string text() {
-    out_ = "    on disk    #  operation\n";
+    out_ = fmt::format("    {:7}    #  operation\n", heading_);
     if (first_ == 2) out_ += "    start      1  the starting state\n";
     if (first_ > 2) out_ += fmt::format("    start   {:>4}  the starting state\n", fmt::format("1-{}", first_ - 1));
     if (crash_ == first_) add_power_cut();
@@ -137,6 +138,7 @@ class OperationTable {
   void add_power_cut() { out_ += "    ---------------- the power fails, at the earliest here ----------------\n"; }
 
   const std::vector<Operation>& operations_;
+  std::string_view heading_;
   std::size_t first_;
   std::size_t crash_;
   bool elide_;
@@ -224,9 +226,9 @@ static std::string race_text(const Race& race) {
 
 static std::string crash_text(const Story& story, std::size_t i, Detail detail) {
   const std::string who = i == 0 ? story.names.program : "that run of " + story.names.recovery;
-  std::string text =
-      fmt::format("\n  What {} did, and what of it the disk held{}:\n\n", who, i == 0 ? "" : " after a second crash");
-  text += OperationTable(story.crashes[i].operations, detail).text();
+  std::string text = fmt::format("\n  What {} did, and what of it {} held{}:\n\n", who, story.names.medium,
+                                 i == 0 ? "" : " after a second crash");
+  text += OperationTable(story.crashes[i].operations, story.names, detail).text();
   text += fmt::format("\n  What {}{} then did and saw:\n\n", story.names.recovery, i == 0 ? "" : ", run again,");
   return text + calls_text(story.crashes[i].calls, detail);
 }
