@@ -1,5 +1,6 @@
 // crashcut check --device at the command line: programs on a raw device, every way to write one, and all of the search.
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <random>
 
@@ -298,9 +299,22 @@ TEST_F(DeviceTest, WhatGoesWrongIsSaid) {
   const Ran token_ran = check({"--device", "--check", "false"}, "echo A > device");
   EXPECT_EQ(token_ran.exit_code, 1);
   const std::string made = token();
-  EXPECT_TRUE(crashcut({"replay", made, "--shell"}).says("--shell is not for tokens of crashcut check --device."));
   std::ofstream(directory_ / "results/trace", std::ios::app) << "x";
   EXPECT_EQ(crashcut({"replay", made}).exit_code, 2);
+}
+
+TEST_F(DeviceTest, AShellOpensBesideTheCrashedDevice) {
+  EXPECT_EQ(check({"--device", "--check", "false"}, "echo A > device").exit_code, 1);
+  const std::string look = (directory_ / "look.sh").string(), seen = (directory_ / "seen").string();
+  std::ofstream(look) << "#!/bin/sh\nhead -c 1 device > " << seen << "\n";
+  ASSERT_EQ(chmod(look.c_str(), 0755), 0);
+  setenv("SHELL", look.c_str(), 1);
+  const Ran ran = crashcut({"replay", token(), "--shell"});
+  unsetenv("SHELL");
+  EXPECT_EQ(ran.exit_code, 0) << ran.err;
+  std::string text;
+  std::getline(std::ifstream(seen) >> std::ws, text);
+  EXPECT_EQ(text, "A");
 }
 
 TEST_F(DeviceTest, ADeviceOfAllSizes) {
