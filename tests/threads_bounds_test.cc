@@ -226,6 +226,17 @@ TEST_F(ThreadBounds, WhereRacesAreLookedForAndExecutionsForeseen) {
 
 // ---- what was found before ------------------------------------------------------------------------------------
 
+// Each yields when it is asked to, and to the other: that is no progress.
+TEST_F(ThreadBounds, ThreadsThatComputeForGoodAreAHang) {
+  const std::string program =
+      compile("both",
+              "static volatile unsigned long n[2]; static void* f(void* i) { for (;;) ++n[(long)i]; }\n"
+              "int main(void) { pthread_t t; pthread_create(&t, 0, f, 0); f((void*)1); }");
+  const Ended ended = run("--step-limit 0.2 " + program);
+  EXPECT_EQ(ended.code, 1) << ended.output;
+  EXPECT_NE(ended.output.find("no progress"), std::string::npos) << ended.output;
+}
+
 TEST_F(ThreadBounds, WhatFailedBeforeIsTriedFirst) {
   const auto code = [](const char* first, const char* second) {
     return std::string(

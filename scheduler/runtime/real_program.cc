@@ -120,6 +120,14 @@ RealProgram::~RealProgram() {
 static constexpr std::chrono::seconds kPatience{1};
 
 void RealProgram::wait_for_reply(std::uint32_t request) {
+  // A thread that was hurried yields, which is a step. If all that happens is that they yield to one another, they
+  // compute for good.
+  const auto only_yielded_since = [&](std::uint32_t first) {
+    return std::all_of(control_->steps + first, control_->steps + control_->step_count,
+                       [](const Step& step) { return primitive_of(step.operation[0].object) == PrimitiveId::kSpin; });
+  };
+  std::size_t hurries = 0;
+  bool is_hurried = false;
   std::uint32_t steps = control_->step_count;
   auto since = std::chrono::steady_clock::now();
   while (control_->replies.load(std::memory_order_acquire) != request) {
@@ -141,12 +149,16 @@ void RealProgram::wait_for_reply(std::uint32_t request) {
     const std::int32_t pid = running_part().runner.pid;
     const bool is_known_hang = setup_.hang_limit.count() > 0 && control_->step_count >= control_->prefix_count;
     if (control_->step_count != steps || control_->is_waiting != 0) {
+      if (!is_hurried || !only_yielded_since(steps)) hurries = 0;
+      is_hurried = false;
       steps = control_->step_count;
       since = now;
     } else if (now - since <= (is_known_hang ? setup_.hang_limit : setup_.step_limit) || pid <= 0) {
       continue;
-    } else if (!is_known_hang && now - since <= setup_.step_limit + kPatience) {
+    } else if (!is_known_hang && hurries <= 2 * names_->actors().size() &&
+               now - since <= setup_.step_limit + kPatience) {
       // It may wait for a variable that is not seen: it lets others go on, if they can (gate.cc).
+      if (!std::exchange(is_hurried, true)) ++hurries;
       kill(pid, SIGSYS);
     } else {
       inject::kill_child(running_part().runner, inject::kKilled);
