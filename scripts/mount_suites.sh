@@ -95,7 +95,7 @@ check "git clone, fsck, commit, gc" clone
 
 # A project of many small steps: configure writes and runs programs, make compiles and links, the result is run.
 project() {
-  cp -r "$repository"/{CMakeLists.txt,CMakePresets.json,cli,cmake,blocklayer,fusefs,include,inject,persist,pmem,recovery,scheduler,scripts,tests,workloads} . &&
+  cp -r "$repository"/{CMakeLists.txt,CMakePresets.json,cli,cmake,blocklayer,cxl,fusefs,include,inject,persist,pmem,recovery,scheduler,scripts,tests,workloads} . &&
     cmake -S . -B build -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS=-O0 -DCMAKE_C_FLAGS=-O0 >/dev/null &&
     cmake --build build --target "$1" -j2 && { [[ $1 != crashcut_persist ]] || ls build/persist/*.a; }
 }
