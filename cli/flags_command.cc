@@ -22,7 +22,8 @@ void add_flags_command(CLI::App& app, int& exit_code) {
   command
       ->add_option("--allow-asm", pmem->instrumentation.allowed_assembly,
                    "with --pmem: leave assembly that contains TEXT as it is, unseen")
-      ->type_name("TEXT");
+      ->type_name("TEXT")
+      ->allow_extra_args(false);
   command->add_option("compiler", *compiler, "the compiler's command: gcc, g++, clang or clang++ (default: cc)")
       ->type_name("COMPILER");
   command->footer(

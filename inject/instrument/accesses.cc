@@ -1,11 +1,8 @@
 // Loads, stores and atomics; the walk over a function.
-#include <llvm/Analysis/CaptureTracking.h>
 #include <llvm/Analysis/ValueTracking.h>
 #include <llvm/IR/DiagnosticInfo.h>
 #include <llvm/IR/InlineAsm.h>
 #include <llvm/IR/InstIterator.h>
-
-#include <climits>
 
 #include "inject/instrument/abi.h"
 #include "inject/instrument/replace.h"
@@ -14,16 +11,53 @@ namespace crashcut::instrument {
 
 using namespace llvm;
 
+namespace {
+
+// The assembly's operand is the variable itself ("m"), not a pointer to it in a register.
+bool is_memory_operand(const CallBase& call, const Use& use) {
+  unsigned argument = 0;
+  for (const InlineAsm::ConstraintInfo& constraint : cast<InlineAsm>(call.getCalledOperand())->ParseConstraints()) {
+    const bool is_output = constraint.Type == InlineAsm::isOutput;
+    if (constraint.Type == InlineAsm::isClobber || (is_output && !constraint.isIndirect)) continue;
+    if (argument++ == call.getArgOperandNo(&use)) return constraint.isIndirect;
+  }
+  return false;
+}
+
+// Whether only this function's own instructions touch the variable, each by an address that leads back to it.
+bool is_used_here_only(const Value& variable) {
+  SmallVector<const Value*, 8> addresses = {&variable};
+  while (!addresses.empty()) {
+    for (const Use& use : addresses.pop_back_val()->uses()) {
+      const User* user = use.getUser();
+      const auto* store = dyn_cast<StoreInst>(user);
+      const auto* call = dyn_cast<CallBase>(user);
+      if (isa<GetElementPtrInst>(user) || isa<BitCastInst>(user)) {
+        addresses.push_back(user);
+      } else if (store != nullptr) {
+        if (store->getValueOperand() == use.get()) return false;
+      } else if (call != nullptr) {
+        const bool is_argument = call->isArgOperand(&use);
+        const bool is_fine = isa<IntrinsicInst>(call) ||
+                             (is_argument && call->isInlineAsm() && is_memory_operand(*call, use)) ||
+                             (is_argument && call->isByValArgument(call->getArgOperandNo(&use)));
+        if (!is_fine) return false;
+      } else if (!isa<LoadInst>(user) && !isa<ICmpInst>(user)) {
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
 Locals::Locals(Function& function) {
-  const auto note = [&](const Value& memory) {
-    if (!PointerMayBeCaptured(&memory, /*ReturnCaptures=*/true, /*StoreCaptures=*/true, INT_MAX))
-      local_.insert(&memory);
-  };
   for (const Instruction& instruction : instructions(function)) {
-    if (isa<AllocaInst>(instruction)) note(instruction);
+    if (isa<AllocaInst>(instruction) && is_used_here_only(instruction)) local_.insert(&instruction);
   }
   for (const Argument& argument : function.args()) {
-    if (argument.hasByValAttr()) note(argument);
+    if (argument.hasByValAttr() && is_used_here_only(argument)) local_.insert(&argument);
   }
 }
 
@@ -157,7 +191,7 @@ void replace_fence(Replacing& in, FenceInst& fence) {
 // A structure that is passed by value is read at the call: it is copied to the stack.
 void copy_structures(Replacing& in, CallBase& call) {
   for (unsigned i = 0; i < call.arg_size(); ++i) {
-    if (!call.isByValArgument(i) || Locals::is_on_stack(call.getArgOperand(i))) continue;
+    if (!call.isByValArgument(i) || in.locals.is_local(call.getArgOperand(i))) continue;
     Type* type = call.getParamByValType(i);
     Value* from = call.getArgOperand(i);
     IRBuilder<> build(&*call.getFunction()->getEntryBlock().getFirstInsertionPt());

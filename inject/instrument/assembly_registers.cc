@@ -154,17 +154,22 @@ std::optional<AsmEvaluator::Place> AsmEvaluator::place(const AsmOperand& operand
 }
 
 Value* AsmEvaluator::get(const Place& place, unsigned bytes) {
-  if (place.is_memory()) return in_.emit.load(&call_, place.address, integer(bytes));
+  if (place.is_memory() && !in_.locals.is_local(place.address))
+    return in_.emit.load(&call_, place.address, integer(bytes));
+  if (place.is_memory()) {
+    IRBuilder<> build(&call_);
+    Value* typed = build.CreateBitCast(place.address, integer(bytes)->getPointerTo());
+    return build.CreateAlignedLoad(integer(bytes), typed, Align(1));
+  }
   if (place.number != nullptr) return IRBuilder<>(&call_).CreateSExtOrTrunc(place.number, integer(bytes));
   return get_register(place.location, bytes);
 }
 
 void AsmEvaluator::put(const Place& place, Value* value) {
-  if (place.is_memory()) {
-    in_.emit.store(&call_, place.address, value);
-  } else {
-    put_register(place.location, value);
-  }
+  if (!place.is_memory()) return put_register(place.location, value);
+  if (!in_.locals.is_local(place.address)) return in_.emit.store(&call_, place.address, value);
+  IRBuilder<> build(&call_);
+  build.CreateAlignedStore(value, build.CreateBitCast(place.address, value->getType()->getPointerTo()), Align(1));
 }
 
 void AsmEvaluator::set_flags(Value* result) {

@@ -11,6 +11,8 @@
 #include <llvm/Support/CommandLine.h>
 #include <llvm/Transforms/Utils/ModuleUtils.h>
 
+#include <set>
+
 #include "inject/instrument/abi.h"
 #include "inject/instrument/replace.h"
 
@@ -62,9 +64,11 @@ class InstrumentPass : public PassInfoMixin<InstrumentPass> {
     const Options options{g_is_late, {g_allowed.begin(), g_allowed.end()}};
     Emitter emit(module);
     check_module_assembly(module, options);
+    std::set<const Function*> resolvers;  // run before libraries can be called
+    for (const GlobalIFunc& chosen : module.ifuncs()) resolvers.insert(chosen.getResolverFunction());
     std::vector<Function*> defined;
     for (Function& function : module) {
-      if (!function.isDeclaration()) defined.push_back(&function);
+      if (!function.isDeclaration() && resolvers.count(&function) == 0) defined.push_back(&function);
     }
     for (Function* function : defined) {
       const Locals locals(*function);

@@ -9,9 +9,9 @@
 
 namespace crashcut::instrument {
 
-// Memory that no other function and no other thread can know: local variables whose address does not leave the
-// function, and constants. What is on a stack is not persistent memory; a variable whose address does leave may be
-// shared by threads.
+// Memory that no other function and no other thread can know: local variables whose address is neither kept nor given
+// to a function, and constants. What is on a stack is not persistent memory; a variable whose address leaves may be
+// shared by threads. All accesses to one variable stay as they are, or none does.
 class Locals {
  public:
   // Before the function is changed: a call of ours would count as a way out.

@@ -28,6 +28,7 @@ const std::vector<Row> kWidths = {
     {"load_vector16", "wide = _mm_loadu_si128((__m128i*)(p + 1));", "load +1 16 bytes"},
     {"volatile_store", "*(volatile int*)p = 1; *(volatile int*)p = 2;", "store4 +0 1\nstore4 +0 2"},
     {"bit_field", "struct { unsigned a : 3, b : 5; }* s = (void*)p; s->b = n;", "load1 +0\nstore1 +0 56"},
+    {"local_structure", "struct { long a[4]; } x = {{n}}; result = x.a[n & 3];", ""},
     {"local", "int x[4]; x[n & 3] = 1; result = x[n & 3];", ""},
     {"constant", "static const int table[] = {1, 2, 3, 4}; result = table[n & 3];", ""},
 };

@@ -117,6 +117,27 @@ TEST_F(InstrumentTest, ProjectsOfCMake) {
   EXPECT_NE(shell("nm -D b/p").out.find("U __crashcut_module"), std::string::npos);
 }
 
+// find_package(crashcut COMPONENTS pmem), laid out as an install leaves it.
+TEST_F(InstrumentTest, ThePackageOfCMake) {
+  write("CMakeLists.txt",
+        "cmake_minimum_required(VERSION 3.20)\nproject(p LANGUAGES C)\ninclude(${HOME}/cmake/crashcut-pmem.cmake)\n"
+        "add_executable(p p.c)\ncrashcut_pmem(p LATE ALLOW_ASM fstpt)\nadd_executable(q q.c)\ncrashcut_pmem(q)\n");
+  write("p.c",
+        "#include <crashcut.h>\nlong double x;\n"
+        "int main(void) { __asm__(\"fldz; fstpt %0\" : \"=m\"(x)); return (int)x; }\n");
+  write("q.c", "int main(int c, char** v) { return v[0][0] == 0; }\n");
+  const Output built = shell(
+      std::string("mkdir -p home/cmake && ln -s ") + CRASHCUT_BINARY + " home/crashcut && cp " + CRASHCUT_SOURCE_DIR +
+      "/cmake/crashcut-pmem.cmake home/cmake && CC=clang-14 cmake -S . -B b " + "-DHOME=$PWD/home && cmake --build b");
+  ASSERT_EQ(built.exit_code, 0) << built.out << built.err;
+  EXPECT_EQ(shell("b/p && b/q").exit_code, 0);
+  EXPECT_EQ(shell("LOG_MODULE=1 " + logged("b/p")).out, "module 1 late\n");
+  EXPECT_NE(shell("nm -D b/q").out.find("U __crashcut_load8"), std::string::npos);
+  const Output gcc = shell("CC=gcc cmake -S . -B g -DHOME=$PWD/home");
+  EXPECT_NE(gcc.exit_code, 0);
+  EXPECT_NE(gcc.err.find("is not clang"), std::string::npos) << gcc.err;
+}
+
 // As crashcut-pmem.cmake uses them.
 TEST_F(InstrumentTest, FlagsForACompilerOfTheUsers) {
   write("a.c", "int main(int c, char** v) { return v[0][0] == 0; }\n");
