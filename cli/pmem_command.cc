@@ -12,6 +12,7 @@ struct MemoryOptions {
   std::string persistency = "px86";
   unsigned atomic_bytes = 8;
   bool is_whole = false;
+  bool traps = false;
 };
 
 void add_memory_options(CLI::App& command, MemoryOptions& options) {
@@ -28,6 +29,8 @@ void add_memory_options(CLI::App& command, MemoryOptions& options) {
       ->check(CLI::IsMember({8u, 16u, 64u}));
   command.add_flag("--no-tearing", options.is_whole,
                    "what one store or copy writes to one cache line is whole or absent");
+  command.add_flag("--trap", options.traps,
+                   "code that is not instrumented may touch persistent memory: each access is trapped and emulated");
 }
 
 }  // namespace
@@ -42,13 +45,15 @@ void add_pmem_command(CLI::App& app, int& exit_code) {
            "prog is an executable that was compiled by crashcut cc --pmem or crashcut cxx --pmem, or C or C++ source,\n"
            "which is compiled so first. Its persistent memory is what crashcut_pmem() of crashcut.h returns. After "
            "the\n"
-           "crash crashcut_recover() runs; without one, main() again. Files are on the modelled disk.\n\n"
+           "crash crashcut_recover() runs; without one, main() again. Files are on the modelled disk.\n"
+           "With --trap any executable will do, and source is compiled without instrumentation.\n\n"
            "Example: crashcut pmem --outcomes tree.cpp 100\n\n",
        .add_options = [options](CLI::App& command) { add_memory_options(command, *options); },
        .complete = [options](recovery::Plan& plan) -> tl::expected<void, result::Failure> {
          plan.memory = pmem::MemoryModel{.persistency = *pmem::parse_persistency(options->persistency),
                                          .atomic_bytes = options->atomic_bytes,
                                          .has_tearing = !options->is_whole};
+         plan.traps = options->traps;
          return {};
        }});
 }
