@@ -65,6 +65,7 @@ TEST_F(PmemTrapTest, LockedInstructionsAreFences) {
   expect_row("clwb release store", kAny);
   expect_row("clwb cmpxchg", kInOrder);
   expect_row("clwb failed cmpxchg", kInOrder);
+  expect_row("clwb cmpxchg without lock", kAny);
   expect_row("clwb locked in dram", kInOrder);
   expect_row("clwb locked in dram by a register", kInOrder);
 }

@@ -28,7 +28,7 @@ struct Scratch {
 };
 constinit Scratch* g_scratch = nullptr;
 
-enum class Stores { kNothing, kPlain, kLocked, kIfEqual, kNonTemporal };
+enum class Stores { kNothing, kPlain, kPlainIfEqual, kLocked, kLockedIfEqual, kNonTemporal };
 
 // The instruction that is being done.
 struct Pending {
@@ -179,7 +179,7 @@ Stores stores_of(const Instruction& i, const ZydisDecodedOperand& operand) {
     case ZYDIS_MNEMONIC_CMPXCHG:
     case ZYDIS_MNEMONIC_CMPXCHG8B:
     case ZYDIS_MNEMONIC_CMPXCHG16B:
-      return Stores::kIfEqual;
+      return is_locked(i) ? Stores::kLockedIfEqual : Stores::kPlainIfEqual;
     default:
       break;
   }
@@ -210,15 +210,19 @@ void end_copy(ucontext_t& context) {
   void* at = pointer_to(done.address);
   const void* code = pointer_to(done.next);
   rip(context) = static_cast<greg_t>(done.next);
+  const bool is_equal = (context.uc_mcontext.gregs[REG_EFL] & kZeroFlag) != 0;  // of a cmpxchg
   switch (done.stores) {
     case Stores::kNothing:
       return;
+    case Stores::kPlainIfEqual:
+      if (!is_equal) return;
+      [[fallthrough]];
     case Stores::kPlain:
       return Memory::store(at, copy, done.bytes, code);
+    case Stores::kLockedIfEqual:
+      if (!is_equal) return;
+      [[fallthrough]];
     case Stores::kLocked:
-      return Memory::store_locked(at, copy, done.bytes, code);
-    case Stores::kIfEqual:
-      if ((context.uc_mcontext.gregs[REG_EFL] & kZeroFlag) == 0) return;
       return Memory::store_locked(at, copy, done.bytes, code);
     case Stores::kNonTemporal:
       return Memory::store_nt(at, copy, done.bytes, 0, code);

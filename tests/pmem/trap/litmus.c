@@ -44,6 +44,12 @@ static int run(const char* row, struct Memory* m) {
     SET(m->x), CLWB(m->x);
     return !__atomic_compare_exchange_n(&m->y, &expected, 1, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
   }
+  ROW("clwb cmpxchg without lock") {
+    expected = 0;
+    SET(m->x), CLWB(m->x);
+    __asm__ volatile("cmpxchgq %2, %0" : "+m"(m->y), "+a"(expected) : "r"(1L) : "cc");
+    return expected != 0;
+  }
   ROW("clwb locked in dram") {
     SET(m->x), CLWB(m->x);
     __atomic_fetch_add(&dram, 3, __ATOMIC_SEQ_CST);
