@@ -242,7 +242,8 @@ tl::expected<std::string, Failure> find_runtime() {
 tl::expected<Program, Failure> prepare_run(recovery::Plan& plan, const std::string& named) {
   const auto runtime = find_runtime();
   if (!runtime) return tl::unexpected(runtime.error());
-  auto program = Program::prepare(named, plan.memory ? Program::Compiled::kPmem : Program::Compiled::kPlain);
+  auto program =
+      Program::prepare(named, plan.memory && !plan.traps ? Program::Compiled::kPmem : Program::Compiled::kPlain);
   if (!program) return program;
   plan.named = named;
   plan.program = program->path();

@@ -29,6 +29,7 @@ struct Plan : search::Plan {
   fusefs::ModelOptions model;
   bool expects_prefix = false;              // of what recoveries print (inprocess/prefixes.h)
   std::optional<pmem::MemoryModel> memory;  // there is persistent memory: crashcut pmem
+  bool traps = false;                       // accesses of code that is not instrumented: crashcut pmem --trap
   std::chrono::seconds main_limit = kMainLimit;
   std::chrono::seconds recovery_limit = kRecoveryLimit;
   int main_stdout_fd = -1, main_stderr_fd = -1;  // -1: ours

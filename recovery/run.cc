@@ -31,6 +31,7 @@ Session::Setup setup_of(const Plan& plan) {
   setup.runtime = plan.runtime;
   setup.model = plan.model;
   setup.memory = plan.memory;
+  setup.traps = plan.traps;
   setup.counts_marks = plan.expects_prefix;
   setup.from_directory = plan.from_directory;
   setup.depth = plan.depth;
@@ -109,11 +110,17 @@ const inprocess::Prefixes* pointer_to(const std::optional<inprocess::Prefixes>& 
   return prefixes ? &*prefixes : nullptr;
 }
 
-// Early and late instrumentation see different stores: the optimiser merges and removes some in between.
+// Early and late instrumentation see different stores: the optimiser merges and removes some in between. Trapped code
+// has those that the compiler has left.
 std::string instrumentation_text(std::uint32_t bits) {
   const bool is_early = (bits & inprocess::kInstrumentedEarly) != 0;
   const bool is_late = (bits & inprocess::kInstrumentedLate) != 0;
-  return is_early && is_late ? "early in part and late in part" : is_late ? "late" : "early";
+  const bool is_trapped = (bits & inprocess::kTrapped) != 0;
+  if (is_trapped && !is_early && !is_late) return "trapped";
+  return std::string(is_early && is_late ? "early in part and late in part"
+                     : is_late           ? "late"
+                                         : "early") +
+         (is_trapped ? ", the rest trapped" : "");
 }
 
 // What a report says besides what was found.
@@ -130,7 +137,8 @@ void describe(const Executed& executed, const Plan& plan, const result::Head& he
   if (plan.memory) {
     const std::string when = instrumentation_text(execution.instrumentation);
     result.execution.push_back({"instrumentation", when});
-    result.scope += fmt::format(" for code that was instrumented {}", when);
+    result.scope += when == "trapped" ? " for code that was trapped as it is"
+                                      : fmt::format(" for code that was instrumented {}", when);
   }
   result.replay_options = replay_options(plan);
 }

@@ -1,10 +1,13 @@
 #include "recovery/run_token.h"
 
+#include <string_view>
+
 #include "recovery/result/token_bytes.h"
 
 namespace crashcut::recovery {
 
-static constexpr const char* kExpectsPrefix = "prefix";  // Token::own
+// Token::own: these words, as far as they hold.
+static constexpr std::string_view kExpectsPrefix = "prefix", kTraps = "trap";
 
 result::Token token_of(const std::string& command, const Plan& plan) {
   result::Token token;
@@ -21,6 +24,7 @@ result::Token token_of(const std::string& command, const Plan& plan) {
   token.depth = plan.depth;
   token.seed = plan.seed;
   if (plan.expects_prefix) token.own = kExpectsPrefix;
+  if (plan.traps) token.own += (token.own.empty() ? "" : " ") + std::string(kTraps);
   return token;
 }
 
@@ -40,7 +44,8 @@ tl::expected<Plan, result::Failure> plan_of(const result::Token& token) {
   plan.model = *model;
   plan.depth = token.depth;
   plan.seed = token.seed;
-  plan.expects_prefix = token.own == kExpectsPrefix;
+  plan.expects_prefix = token.own.starts_with(kExpectsPrefix);
+  plan.traps = plan.memory && token.own.ends_with(kTraps);
   return plan;
 }
 

@@ -6,6 +6,7 @@
 
 #include "inject/signals.h"
 #include "recovery/inprocess/call.h"
+#include "recovery/inprocess/memory/trap.h"
 #include "recovery/inprocess/models.h"
 #include "recovery/inprocess/runtime.h"
 #include "recovery/inprocess/user_memory.h"
@@ -24,12 +25,15 @@ constinit thread_local std::uint64_t t_mask_argument[2] __attribute__((tls_model
 
 constexpr std::uint64_t kFaultBits = bit_of(SIGSEGV) | bit_of(SIGBUS);
 // What the program must not block: system calls come to us by SIGSYS, and bad addresses by the others.
-constexpr std::uint64_t kOpenBits = bit_of(SIGSYS) | kFaultBits;
+// Trapped instructions come by SIGTRAP.
+std::uint64_t open_bits() { return bit_of(SIGSYS) | kFaultBits | (is_trapping() ? bit_of(SIGTRAP) : 0); }
 
-std::uint64_t without_ours(const void* mask) { return *static_cast<const std::uint64_t*>(mask) & ~kOpenBits; }
+std::uint64_t without_ours(const void* mask) { return *static_cast<const std::uint64_t*>(mask) & ~open_bits(); }
 
 // While we handle a call the program's own handlers do not run; ours of bad addresses does.
-bool install_sigsys() { return inject::install_dispatch(~(bit_of(SIGSYS) | (catches_faults() ? kFaultBits : 0))); }
+bool install_sigsys() {
+  return inject::install_dispatch(~(open_bits() & (catches_faults() ? ~std::uint64_t{0} : ~kFaultBits)));
+}
 
 // rt_sigprocmask takes effect when the handler returns.
 long change_mask(const Call& call, ucontext_t& context) {
@@ -52,15 +56,15 @@ long change_mask(const Call& call, ucontext_t& context) {
   return 0;
 }
 
-// A program that wants SIGSYS for itself is told that it has it.
+// A program that wants for itself what the library needs is told that it has it.
 long change_action(const Call& call) {
-  if (call.a[0] == SIGSYS) {
+  if (call.a[0] == SIGSYS || (call.a[0] == SIGTRAP && is_trapping())) {
     if (call.a[2] != 0) *reinterpret_cast<inject::KernelSigaction*>(call.a[2]) = inject::KernelSigaction{};
     return 0;
   }
   inject::KernelSigaction action{};
   if (call.a[1] != 0) action = *reinterpret_cast<const inject::KernelSigaction*>(call.a[1]);
-  action.mask &= ~kOpenBits;
+  action.mask &= ~open_bits();
   const inject::KernelSigaction* wanted = call.a[1] == 0 ? nullptr : &action;
   if (is_fault_signal(call.a[0])) {
     const long result = change_fault_action(call.a[0], wanted, reinterpret_cast<inject::KernelSigaction*>(call.a[2]));
@@ -187,7 +191,8 @@ Fate do_process_call(Call& call, ucontext_t& context) {
 bool start_dispatch() {
   catch_faults();
   if (!install_sigsys()) return false;
-  kernel(SYS_rt_sigprocmask, SIG_UNBLOCK, &kOpenBits, 0, 8);
+  const std::uint64_t open = open_bits();
+  kernel(SYS_rt_sigprocmask, SIG_UNBLOCK, &open, 0, 8);
   return set_dispatch(true) == 0;
 }
 

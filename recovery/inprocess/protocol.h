@@ -34,7 +34,7 @@
 namespace crashcut::inprocess {
 
 inline constexpr std::uint64_t kMagic = 0x637261736863757a;
-inline constexpr std::uint32_t kVersion = 6;
+inline constexpr std::uint32_t kVersion = 7;
 using inject::kModelRoot;
 
 inline constexpr std::size_t kTextMost = 4096;
@@ -85,7 +85,7 @@ enum class FreshImages : std::uint32_t {
 };
 
 // How modules of the program were instrumented (inject/instrument/abi.h).
-enum Instrumentation : std::uint32_t { kInstrumentedEarly = 1, kInstrumentedLate = 2 };
+enum Instrumentation : std::uint32_t { kInstrumentedEarly = 1, kInstrumentedLate = 2, kTrapped = 4 };
 
 struct Header {
   std::uint64_t magic;
@@ -95,6 +95,7 @@ struct Header {
   fusefs::ModelOptions model;
   std::uint32_t has_memory;  // there is persistent memory: crashcut_pmem()
   pmem::MemoryModel memory;
+  std::uint32_t traps;         // accesses of code that is not instrumented are trapped, and not refused
   std::uint32_t counts_marks;  // each recovery decides, at its end, how many marks were reached
   std::uint32_t depth;         // crashes in a row, at least 1
   std::uint32_t jobs;          // recoveries at a time, at least 1

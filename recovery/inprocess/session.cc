@@ -124,6 +124,8 @@ tl::expected<void, Failure> Session::Impl::make_control() {
   h.version = kVersion;
   h.model = setup.model;
   h.has_memory = setup.memory ? 1 : 0;
+  h.traps = setup.traps ? 1 : 0;
+  h.instrumentation = setup.traps ? std::uint32_t{kTrapped} : 0;
   h.memory = setup.memory.value_or(pmem::MemoryModel{});
   h.counts_marks = setup.counts_marks ? 1 : 0;
   h.depth = std::max(setup.depth, 1u);

@@ -80,6 +80,7 @@ class Session {
     std::string runtime;                 // path of libcrashcut_runtime.so
     fusefs::ModelOptions model;
     std::optional<pmem::MemoryModel> memory;  // there is persistent memory
+    bool traps = false;                       // Header::traps
     bool counts_marks = false;                // Recovery::marks_reached
     std::string from_directory;
     std::uint32_t depth = 1;

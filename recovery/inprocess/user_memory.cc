@@ -82,7 +82,9 @@ void on_fault(int signal, siginfo_t* info, void* ucontext) {
   if (is_from_elsewhere) kernel(SYS_tgkill, kernel(SYS_getpid), kernel(SYS_gettid), signal);
 }
 
-bool install(int signal) { return inject::install_handler(signal, on_fault, SA_ONSTACK, ~bit_of(SIGSYS)); }
+bool install(int signal) {
+  return inject::install_handler(signal, on_fault, SA_ONSTACK, ~(bit_of(SIGSYS) | bit_of(SIGTRAP)));
+}
 
 bool is_installed(int signal) {
   inject::KernelSigaction now{};

@@ -447,6 +447,20 @@ void Memory::store_nt(void* at, const void* from, std::size_t bytes, int is_whol
                });
 }
 
+void Memory::begin_locked(void* at, void* to, std::size_t bytes, const void* code) {
+  lock(at, bytes, code, [&](std::span<std::byte> found) {
+    std::memcpy(to, found.data(), bytes);
+    return std::span<const std::byte>{};
+  });
+}
+
+void Memory::store_locked(void* at, const void* from, std::size_t bytes, const void* code) {
+  store_region(at, {static_cast<const std::byte*>(from), bytes}, code,
+               [&](pmem::Recorder& r, std::uint64_t address, std::span<const std::byte> b, pmem::PlaceId place) {
+                 r.store_locked(kThread, address, b, place);
+               });
+}
+
 void Memory::memmove(void* to, const void* from, std::size_t bytes, const void* code) {
   if (is_in_window(to)) return copy_into_region(to, from, bytes, code);
   if (is_in_window(from)) return load_region(from, to, bytes, code);

@@ -31,6 +31,9 @@ struct Memory {
   static int cmpxchg(void* at, void* expected, const void* desired, std::size_t bytes, int order, int failure_order,
                      const void* code);
   static void store_nt(void* at, const void* from, std::size_t bytes, int is_whole, const void* code);
+  // The two halves of a locked instruction. The second is left out if nothing is stored.
+  static void begin_locked(void* at, void* to, std::size_t bytes, const void* code);
+  static void store_locked(void* at, const void* from, std::size_t bytes, const void* code);
   static void memmove(void* to, const void* from, std::size_t bytes, const void* code);
   static void memset(void* to, int value, std::size_t bytes, const void* code);
   static void clflush(const void* at, const void* code);

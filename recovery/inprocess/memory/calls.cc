@@ -3,6 +3,7 @@
 // read() and write() in all their forms work on a copy. Any other call is refused by a sentence.
 #include <errno.h>
 #include <fmt/format.h>
+#include <sys/mman.h>
 #include <sys/uio.h>
 
 #include <algorithm>
@@ -11,6 +12,7 @@
 #include "include/crashcut.h"
 #include "recovery/inprocess/call.h"
 #include "recovery/inprocess/memory/memory.h"
+#include "recovery/inprocess/memory/trap.h"
 #include "recovery/inprocess/models.h"
 #include "recovery/inprocess/runtime.h"
 #include "recovery/inprocess/user_memory.h"
@@ -152,10 +154,15 @@ bool is_for_kernel(const Call& call) {
 }  // namespace
 
 Fate do_memory_call(Call& call, ucontext_t& context) {
-  if ((call.number == SYS_clone || call.number == SYS_clone3) && has_regions()) {
+  if ((call.number == SYS_clone || call.number == SYS_clone3) && (has_regions() || is_trapping())) {
     user_error(
         "the program started a thread or a process while it had persistent memory, which crashcut pmem does not model "
         "yet");
+  }
+  if (is_trapping() && call.number == SYS_mmap && (call.a[2] & PROT_EXEC) != 0 && g_phase != Phase::kConstructing) {
+    user_error(
+        "the program loads or makes code while it runs, which crashcut pmem --trap does not follow: the fences in it "
+        "would not be seen");
   }
   if (!has_regions()) return Fate::kNotMine;
   if (call.number == SYS_socket || call.number == SYS_socketpair) {

@@ -9,8 +9,15 @@
 
 #include "recovery/inprocess/explorer.h"
 #include "recovery/inprocess/memory/memory.h"
+#include "recovery/inprocess/memory/trap.h"
 #include "recovery/inprocess/models.h"
 #include "recovery/inprocess/runtime.h"
+
+extern "C" {
+// Made by the linker: the beginning and the end of the library.
+extern const char __ehdr_start[] __attribute__((visibility("hidden")));
+extern const char _end[] __attribute__((visibility("hidden")));
+}
 
 namespace crashcut::inprocess {
 
@@ -52,17 +59,28 @@ const NamedRegion* find_region(std::uint64_t address) {
 
 std::string_view last_part(std::string_view path) { return path.substr(path.rfind('/') + 1); }
 
-// Uninstrumented code touched a region, or a system call was given an address that is not followed.
-bool explain_fault(const siginfo_t& info, void* ucontext) {
-  const auto address = reinterpret_cast<std::uint64_t>(info.si_addr);
-  if (info.si_code > 0 && g_phase == Phase::kRecovering && !inject::t_is_own_code) note_events_at_end();
-  if (info.si_code <= 0 || !is_in_window(address) || find_region(address) == nullptr) return false;
-  const std::string what = describe_address(address);
+// Whether the library itself faulted.
+bool is_ours(void* ucontext) {
   const auto code = static_cast<std::uint64_t>(static_cast<ucontext_t*>(ucontext)->uc_mcontext.gregs[REG_RIP]);
-  Dl_info own{}, found{};
-  dladdr(reinterpret_cast<void*>(explain_fault), &own);
+  return inject::t_is_own_code ||
+         (code >= reinterpret_cast<std::uint64_t>(__ehdr_start) && code < reinterpret_cast<std::uint64_t>(_end));
+}
+
+// Uninstrumented code touched a region, or a system call was given an address that is not followed.
+bool do_memory_fault(const siginfo_t& info, void* ucontext) {
+  const auto address = reinterpret_cast<std::uint64_t>(info.si_addr);
+  const bool is_regions = info.si_code > 0 && is_in_window(address) && find_region(address) != nullptr;
+  if (is_regions && is_trapping() && !is_ours(ucontext)) {
+    do_trapped_access(*static_cast<ucontext_t*>(ucontext));
+    return true;
+  }
+  if (info.si_code > 0 && g_phase == Phase::kRecovering && !inject::t_is_own_code) note_events_at_end();
+  if (!is_regions) return false;
+  const auto code = static_cast<std::uint64_t>(static_cast<ucontext_t*>(ucontext)->uc_mcontext.gregs[REG_RIP]);
+  Dl_info found{};
   const bool is_known = dladdr(reinterpret_cast<void*>(code), &found) != 0 && found.dli_fname != nullptr;
-  if (inject::t_is_own_code || (is_known && found.dli_fbase == own.dli_fbase)) {
+  const std::string what = describe_address(address);
+  if (is_ours(ucontext)) {
     user_error(
         fmt::format("a system call got the address of persistent memory ({}), which crashcut follows in read() and "
                     "write() only: copy the data to ordinary memory first",
@@ -74,8 +92,15 @@ bool explain_fault(const siginfo_t& info, void* ucontext) {
   user_error(
       fmt::format("{}{} touched persistent memory ({}) {} without instrumentation, so crashcut cannot know what it "
                   "does: compile it with "
-                  "crashcut cc or crashcut cxx, or copy the data to ordinary memory first",
+                  "crashcut cc or crashcut cxx, run it with --trap, or copy the data to ordinary memory first",
                   file, function, what, phase));
+}
+
+// Trapped accesses come by SIGSEGV.
+void refuse_own_handler() {
+  if (!is_trapping()) return;
+  user_error(
+      "the program handles SIGSEGV itself, which crashcut pmem --trap needs: compile it with crashcut cc --pmem");
 }
 
 }  // namespace
@@ -85,6 +110,7 @@ void start_memory() {
   const long at = kernel(SYS_mmap, kWindowBegin, kWindowBytes, PROT_NONE,
                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
   if (at != static_cast<long>(kWindowBegin)) tool_error("the addresses of persistent memory are not free");
+  if (is_trapping()) start_traps();
 }
 
 bool has_regions() { return g.model != nullptr && !regions().empty(); }
@@ -113,10 +139,10 @@ std::string describe_address(std::uint64_t address) {
 
 long open_region(std::string_view name, std::uint64_t bytes) {
   if (bytes == 0) user_error(fmt::format("crashcut_pmem(\"{}\", 0): a region has at least one byte", name));
-  if (g.header->instrumentation == 0) {
+  if (g.header->instrumentation == 0 && !is_trapping()) {
     user_error(
         "the program asked for persistent memory (crashcut_pmem), but no part of it is instrumented: compile it with "
-        "crashcut cc --pmem or crashcut cxx --pmem");
+        "crashcut cc --pmem or crashcut cxx --pmem, or run it as it is with --trap");
   }
   for (const NamedRegion& r : regions()) {
     if (r.name != name) continue;
@@ -152,7 +178,8 @@ const inject::Model kMemoryModel{
     .name = "memory",
     .is_active = [] { return g.header != nullptr && g.header->has_memory != 0; },
     .do_call = do_memory_call,
-    .do_fault = explain_fault,
+    .do_fault = do_memory_fault,
+    .leave_faults = refuse_own_handler,
 };
 
 }  // namespace crashcut::inprocess

@@ -1,0 +1,35 @@
+/* Programs that crashcut pmem --trap refuses, or dies of. */
+#include <dlfcn.h>
+#include <immintrin.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "crashcut.h"
+
+static void on_fault(int signal) { (void)signal; }
+static void* do_nothing(void* argument) { return argument; }
+
+int main(int argc, char** argv) {
+  const char* how = argc > 1 ? argv[1] : "";
+#define CASE(name) if (strcmp(how, name) == 0)
+  int* words = crashcut_pmem("words", 256);
+  volatile int* at = words;
+  const __m256i all = _mm256_set1_epi32(-1);
+  CASE("gather") return _mm256_extract_epi32(_mm256_i32gather_epi32(words, _mm256_setzero_si256(), 4), 0);
+  CASE("masked") return _mm256_maskstore_epi32(words, all, all), 0;
+  CASE("handler") return signal(SIGSEGV, on_fault) == SIG_ERR;
+  CASE("thread") {
+    pthread_t thread;
+    return pthread_create(&thread, NULL, do_nothing, NULL);
+  }
+  CASE("dlopen") return dlopen("libsqlite3.so.0", RTLD_NOW) == NULL;
+  CASE("beyond") return at[64 + 1024];
+  CASE("null") return *(volatile int*)(at[0] * (size_t)8);
+  CASE("breakpoint") __asm__ volatile("int3");
+  CASE("bit string") __asm__ volatile("btsq %1, (%0)" ::"r"(words), "r"(70L) : "memory", "cc");
+  return 0;
+}
+
+void crashcut_recover(void) {}
