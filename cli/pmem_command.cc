@@ -12,6 +12,7 @@ struct MemoryOptions {
   std::string persistency = "px86";
   unsigned atomic_bytes = 8;
   bool is_whole = false;
+  bool has_heap = false;
 };
 
 void add_memory_options(CLI::App& command, MemoryOptions& options) {
@@ -28,6 +29,8 @@ void add_memory_options(CLI::App& command, MemoryOptions& options) {
       ->check(CLI::IsMember({8u, 16u, 64u}));
   command.add_flag("--no-tearing", options.is_whole,
                    "what one store or copy writes to one cache line is whole or absent");
+  command.add_flag("--malloc", options.has_heap,
+                   "malloc(), new and their kin in instrumented code return persistent memory");
 }
 
 }  // namespace
@@ -40,14 +43,15 @@ void add_pmem_command(CLI::App& app, int& exit_code) {
        .description = "the same for a program that keeps its data in persistent memory",
        .footer = "prog is an executable that crashcut cc --pmem or crashcut cxx --pmem compiled, or C or C++\n"
                  "source, which is compiled so first. Its persistent memory is what crashcut_pmem() of crashcut.h\n"
-                 "returns. After the crash crashcut_recover() runs; without one, main() again. Files are on the\n"
-                 "modelled disk.\n\n"
+                 "returns, files below pmem/ that it maps, and with --malloc its heap. After the crash\n"
+                 "crashcut_recover() runs; without one, main() again. Files are on the modelled disk.\n\n"
                  "Example: crashcut pmem --outcomes tree.cpp 100\n\n",
        .add_options = [options](CLI::App& command) { add_memory_options(command, *options); },
        .complete = [options](recovery::Plan& plan) -> tl::expected<void, result::Failure> {
          plan.memory = pmem::MemoryModel{.persistency = *pmem::parse_persistency(options->persistency),
                                          .atomic_bytes = options->atomic_bytes,
-                                         .has_tearing = !options->is_whole};
+                                         .has_tearing = !options->is_whole,
+                                         .has_heap = options->has_heap};
          return {};
        }});
 }
