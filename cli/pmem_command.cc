@@ -13,6 +13,7 @@ struct MemoryOptions {
   unsigned atomic_bytes = 8;
   bool is_whole = false;
   bool traps = false;
+  bool has_heap = false;
 };
 
 void add_memory_options(CLI::App& command, MemoryOptions& options) {
@@ -31,6 +32,8 @@ void add_memory_options(CLI::App& command, MemoryOptions& options) {
                    "what one store or copy writes to one cache line is whole or absent");
   command.add_flag("--trap", options.traps,
                    "code that is not instrumented may touch persistent memory: each access is trapped and emulated");
+  command.add_flag("--malloc", options.has_heap,
+                   "malloc(), new and their kin in instrumented code return persistent memory");
 }
 
 }  // namespace
@@ -43,15 +46,16 @@ void add_pmem_command(CLI::App& app, int& exit_code) {
        .description = "the same for a program that keeps its data in persistent memory",
        .footer = "prog is an executable that crashcut cc --pmem or crashcut cxx --pmem compiled, or C or C++\n"
                  "source, which is compiled so first. Its persistent memory is what crashcut_pmem() of crashcut.h\n"
-                 "returns. After the crash crashcut_recover() runs; without one, main() again. Files are on the\n"
-                 "modelled disk. With --trap any executable will do, and source is compiled without\n"
-                 "instrumentation.\n\n"
+                 "returns, files below pmem/ that it maps, and with --malloc its heap. After the crash\n"
+                 "crashcut_recover() runs; without one, main() again. Files are on the modelled disk. With\n"
+                 "--trap any executable will do, and source is compiled without instrumentation.\n\n"
                  "Example: crashcut pmem --outcomes tree.cpp 100\n\n",
        .add_options = [options](CLI::App& command) { add_memory_options(command, *options); },
        .complete = [options](recovery::Plan& plan) -> tl::expected<void, result::Failure> {
          plan.memory = pmem::MemoryModel{.persistency = *pmem::parse_persistency(options->persistency),
                                          .atomic_bytes = options->atomic_bytes,
-                                         .has_tearing = !options->is_whole};
+                                         .has_tearing = !options->is_whole,
+                                         .has_heap = options->has_heap};
          plan.traps = options->traps;
          return {};
        }});

@@ -23,6 +23,8 @@ struct MemoryModel {
   unsigned atomic_bytes = 8;
   // Off: what one store or copy writes to one line is whole or absent.
   bool has_tearing = true;
+  // malloc() of instrumented code gives persistent memory.
+  bool has_heap = false;
 
   persist::ModelSpec spec() const;
   bool operator==(const MemoryModel&) const = default;

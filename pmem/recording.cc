@@ -32,7 +32,8 @@ std::optional<MemoryModel> take_model(persist::ModelSpec& spec) {
   std::string persistency;
   std::uint64_t atomic_bytes = 0;
   MemoryModel model;
-  if (!take("persistency", persistency) || !take("atomic_bytes", atomic_bytes) || !take("tearing", model.has_tearing))
+  if (!take("persistency", persistency) || !take("atomic_bytes", atomic_bytes) || !take("tearing", model.has_tearing) ||
+      !take("persistent_heap", model.has_heap))
     return std::nullopt;
   const auto parsed = parse_persistency(persistency);
   if (!parsed || (atomic_bytes != 8 && atomic_bytes != 16 && atomic_bytes != 64)) return std::nullopt;
@@ -43,8 +44,12 @@ std::optional<MemoryModel> take_model(persist::ModelSpec& spec) {
 
 persist::ModelSpec MemoryModel::spec() const {
   const std::string name = kPersistencyNames[static_cast<std::size_t>(persistency)];
-  return {"x86 " + name + " atomic=" + std::to_string(atomic_bytes) + (has_tearing ? "" : " tearing=off"),
-          {{"persistency", name}, {"atomic_bytes", std::uint64_t{atomic_bytes}}, {"tearing", has_tearing}}};
+  return {"x86 " + name + " atomic=" + std::to_string(atomic_bytes) + (has_tearing ? "" : " tearing=off") +
+              (has_heap ? " malloc=persistent" : ""),
+          {{"persistency", name},
+           {"atomic_bytes", std::uint64_t{atomic_bytes}},
+           {"tearing", has_tearing},
+           {"persistent_heap", has_heap}}};
 }
 
 static std::string to_hex(std::uint64_t number) {

@@ -88,7 +88,7 @@ int __crashcut_pmem_msync(const void* at, size_t bytes);
 
 // Made of the above, by both libraries from one text: string.h and `rep movs`, `rep stos` (strings.inc); libatomic and
 // libpmem (libraries.inc, which includes the former). A function NAME of those is called __crashcut_NAME, with the same
-// arguments.
+// arguments. malloc(), operator new and their kin (heap.inc) have one more.
 
 #ifdef __cplusplus
 }

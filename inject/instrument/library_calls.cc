@@ -48,6 +48,17 @@ constexpr const char* kRenamed[] = {
     "strtok_r",
     "strdup",
     "strndup",
+    "__memcpy_chk",
+    "__memmove_chk",
+    "__memset_chk",
+    "__mempcpy_chk",
+    "__explicit_bzero_chk",
+    "__strcpy_chk",
+    "__strncpy_chk",
+    "__stpcpy_chk",
+    "__stpncpy_chk",
+    "__strcat_chk",
+    "__strncat_chk",
     "pmem_persist",
     "pmem_flush",
     "pmem_drain",
@@ -79,6 +90,69 @@ constexpr const char* kAliases[][2] = {
     {"__rawmemchr", "rawmemchr"}, {"__strdup", "strdup"},     {"__strndup", "strndup"}, {"__stpcpy", "stpcpy"},
     {"__mempcpy", "mempcpy"},     {"__strtok_r", "strtok_r"}, {"index", "strchr"},      {"rindex", "strrchr"},
 };
+
+// heap.inc. The function itself becomes the last argument.
+constexpr const char* kHeap[] = {
+    "malloc",
+    "calloc",
+    "realloc",
+    "reallocarray",
+    "free",
+    "malloc_usable_size",
+    "aligned_alloc",
+    "memalign",
+    "posix_memalign",
+    "_Znwm",
+    "_Znam",
+    "_ZnwmRKSt9nothrow_t",
+    "_ZnamRKSt9nothrow_t",
+    "_ZnwmSt11align_val_t",
+    "_ZnamSt11align_val_t",
+    "_ZnwmSt11align_val_tRKSt9nothrow_t",
+    "_ZnamSt11align_val_tRKSt9nothrow_t",
+    "_ZdlPv",
+    "_ZdaPv",
+    "_ZdlPvm",
+    "_ZdaPvm",
+    "_ZdlPvSt11align_val_t",
+    "_ZdaPvSt11align_val_t",
+    "_ZdlPvmSt11align_val_t",
+    "_ZdaPvmSt11align_val_t",
+};
+
+void replace_heap_call(CallBase& call, FunctionCallee ours, Function* original) {
+  std::vector<Value*> arguments(call.arg_begin(), call.arg_end());
+  arguments.push_back(original);
+  CallBase* made;
+  if (auto* invoke = dyn_cast<InvokeInst>(&call)) {
+    made = InvokeInst::Create(ours, invoke->getNormalDest(), invoke->getUnwindDest(), arguments, "", &call);
+  } else {
+    made = CallInst::Create(ours, arguments, "", &call);
+    cast<CallInst>(made)->setTailCallKind(CallInst::TCK_NoTail);
+  }
+  made->addFnAttr(Attribute::NoMerge);
+  made->setDebugLoc(call.getDebugLoc());
+  call.replaceAllUsesWith(made);
+  call.eraseFromParent();
+}
+
+// A pointer to the function stays what it is: memory that it gives is ordinary.
+void replace_heap_function(Module& module, const char* name) {
+  Function* function = module.getFunction(name);
+  if (function == nullptr || !function->isDeclaration()) return;
+  FunctionType* type = function->getFunctionType();
+  std::vector<Type*> parameters(type->param_begin(), type->param_end());
+  parameters.push_back(function->getType());
+  FunctionCallee ours = module.getOrInsertFunction(std::string("__crashcut_") + name,
+                                                   FunctionType::get(type->getReturnType(), parameters, false));
+  const std::vector<User*> users(function->user_begin(), function->user_end());
+  for (User* user : users) {
+    auto* call = dyn_cast<CallBase>(user);
+    const bool is_call = call != nullptr && (isa<CallInst>(call) || isa<InvokeInst>(call)) && !call->isMustTailCall();
+    if (is_call && call->getCalledOperand() == function && call->getFunctionType() == type)
+      replace_heap_call(*call, ours, function);
+  }
+}
 
 void rename_function(Module& module, const char* name, const std::string& renamed) {
   Function* function = module.getFunction(name);
@@ -170,6 +244,7 @@ void replace_sized(Emitter& emit, const std::string& name, unsigned bytes) {
 
 void replace_library_calls(Emitter& emit) {
   for (const char* name : kRenamed) rename_function(emit.module(), name, std::string("__crashcut_") + name);
+  for (const char* name : kHeap) replace_heap_function(emit.module(), name);
   for (const auto& [alias, name] : kAliases) rename_function(emit.module(), alias, std::string("__crashcut_") + name);
   for (const unsigned bytes : {1u, 2u, 4u, 8u, 16u}) {
     for (const char* name : {"load", "store", "exchange", "compare_exchange", "fetch_add", "fetch_sub", "fetch_and",

@@ -275,6 +275,14 @@ struct Memory {
   }
 };
 
+// Without crashcut no heap is persistent.
+struct Heap {
+  static void* allocate(size_t, size_t) { return nullptr; }
+  static bool holds(const void*) { return false; }
+  static void release(void*) {}
+  static size_t bytes_of(const void*) { return 0; }
+};
+
 }  // namespace
 
 #include "inject/instrument/libraries.inc"

@@ -35,7 +35,7 @@ struct Replacing {
 void replace_accesses(Replacing& in, llvm::Function& function);
 void replace_intrinsic(Replacing& in, llvm::IntrinsicInst& instruction);
 void replace_assembly(Replacing& in, llvm::CallBase& instruction);
-// The functions of string.h, libatomic and libpmem, by name, wherever the module uses them.
+// The functions of string.h, libatomic, libpmem and the heap, by name, wherever the module uses them.
 void replace_library_calls(Emitter& emit);
 // Assembly outside of functions: only directives are known.
 void check_module_assembly(llvm::Module& module, const Options& options);

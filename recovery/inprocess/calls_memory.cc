@@ -14,6 +14,7 @@
 #include "inject/interpose.h"
 #include "recovery/inprocess/call_text.h"
 #include "recovery/inprocess/calls.h"
+#include "recovery/inprocess/memory/memory.h"
 
 namespace crashcut::inprocess {
 
@@ -114,6 +115,7 @@ long call_mmap(Call& c) {
   const int opened = g.model->process->get_flags(fd);
   if ((opened & O_ACCMODE) == O_WRONLY) return -EACCES;
   if (shared && (protection & PROT_WRITE) != 0 && (opened & O_ACCMODE) != O_RDWR) return -EACCES;
+  if (shared && is_region_mapping(fd, flags)) return map_region(c);
   if (shared && (protection & PROT_WRITE) != 0) refuse_shared_mapping(fd);
   // A thread's look at it would be no step.
   if (shared && inject::schedules_threads() && g_phase == Phase::kExecuting) unsupported("mmap(MAP_SHARED) of a file");

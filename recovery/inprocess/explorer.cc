@@ -87,6 +87,7 @@ void Explorer::add_crash(const Recorded& recorded) {
   crashes_.push_back(std::move(crash));
   model_ = std::make_unique<Model>();
   model_->regions = *recorded.regions;
+  model_->heap = PersistentHeap(recorded.heap);
   fusefs::CrashView* disk = crashes_.back().view.get();
   if (crashes_.size() < g.header->depth && request_.kind != RequestKind::kRunCut) {
     model_->recorder = std::make_unique<fusefs::Recorder>(g.header->model, disk);

@@ -129,7 +129,7 @@ const Recorded* seal(Model& model) {
     name_places(model.places, model.memory->recording().place_names);
     memory = &model.memory->recording();
   }
-  return make_recorded(model.recorder->recording(), memory, model.regions);
+  return make_recorded(model.recorder->recording(), memory, model.regions, model.heap);
 }
 
 void publish_recording(int exit_code) {

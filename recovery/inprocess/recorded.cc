@@ -11,8 +11,8 @@ persist::ModelSpec WholeRecording::model() const {
 }
 
 const Recorded* make_recorded(fusefs::Recording& files, const pmem::Recording* memory,
-                              const std::vector<NamedRegion>& regions) {
-  auto* recorded = new Recorded{&files, memory, &files, &regions};
+                              const std::vector<NamedRegion>& regions, const PersistentHeap& heap) {
+  auto* recorded = new Recorded{&files, memory, &files, &regions, &heap};
   if (memory != nullptr) recorded->whole = new WholeRecording(files, *memory);
   return recorded;
 }

@@ -51,17 +51,21 @@ struct NamedRegion {
   pmem::Region region;
   std::string name;
   std::uint64_t asked_bytes;
+  std::uint64_t file = 0;  // the inode of the modelled disk that is mapped (Process::inode_lock_of); 0: it has a name
 };
+
+class PersistentHeap;
 
 struct Recorded {
   const fusefs::Recording* files = nullptr;
   const pmem::Recording* memory = nullptr;  // null: there is no persistent memory
   const persist::Recording* whole = nullptr;
   const std::vector<NamedRegion>* regions = nullptr;  // that the program has known so far
+  const PersistentHeap* heap = nullptr;               // as the program left it
 };
 
 // `memory` may be null. All outlive it; the log is sealed. Lies in the active arena.
 const Recorded* make_recorded(fusefs::Recording& files, const pmem::Recording* memory,
-                              const std::vector<NamedRegion>& regions);
+                              const std::vector<NamedRegion>& regions, const PersistentHeap& heap);
 
 }  // namespace crashcut::inprocess

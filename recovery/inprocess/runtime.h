@@ -21,6 +21,7 @@
 #include "persist/cut.h"
 #include "pmem/crash_view.h"
 #include "pmem/recorder.h"
+#include "recovery/inprocess/memory/heap.h"
 #include "recovery/inprocess/memory/places.h"
 #include "recovery/inprocess/protocol.h"
 #include "recovery/inprocess/recorded.h"
@@ -52,6 +53,7 @@ struct Model {
   std::unique_ptr<pmem::Recorder> memory;      // likewise; none without persistent memory. Shares the log of `recorder`
   Places places;                               // of what `memory` records
   std::vector<NamedRegion> regions;            // of persistent memory
+  PersistentHeap heap;                         // in some of them; empty without --malloc
   std::unique_ptr<fusefs::Filesystem> filesystem;
   std::unique_ptr<fusefs::Process> process;
   std::map<int, std::string> names;  // of descriptors, as they were opened, for the report

@@ -57,6 +57,19 @@ constinit std::uint64_t g_lent_begin = 0, g_lent_end = 0;
 
 using inject::bit_of;
 
+// The program's own action for SIGSEGV, where ours stays in front of it: with persistent memory, an access that is not
+// instrumented is never the program's to handle.
+constinit inject::KernelSigaction g_behind{};
+// As the kernel would, but on our stack frame. The handler may leave by siglongjmp().
+void call_program(int signal, siginfo_t* info, void* ucontext) {
+  const inject::KernelSigaction action = g_behind;
+  if ((action.flags & SA_RESETHAND) != 0) g_behind = {};
+  std::uint64_t mask = *reinterpret_cast<const std::uint64_t*>(&static_cast<ucontext_t*>(ucontext)->uc_sigmask);
+  mask = (mask | action.mask | ((action.flags & SA_NODEFER) != 0 ? 0 : bit_of(signal))) & ~bit_of(SIGSYS);
+  kernel(SYS_rt_sigprocmask, SIG_SETMASK, &mask, 0, 8);
+  reinterpret_cast<inject::SignalHandler>(action.handler)(signal, info, ucontext);
+}
+
 void on_fault(int signal, siginfo_t* info, void* ucontext) {
   if (signal == SIGSEGV && inject::do_fault(*info, ucontext)) return;
   auto& regs = static_cast<ucontext_t*>(ucontext)->uc_mcontext.gregs;
@@ -72,6 +85,8 @@ void on_fault(int signal, siginfo_t* info, void* ucontext) {
   if (is_from_elsewhere && is_in_runtime) {
     // Comes again when the call has been done.
     *reinterpret_cast<std::uint64_t*>(&static_cast<ucontext_t*>(ucontext)->uc_sigmask) |= bit_of(signal);
+  } else if (g_behind.handler != nullptr && !is_in_runtime) {
+    return call_program(signal, info, ucontext);
   } else {
     // As without us: back there it happens again.
     if (is_in_runtime && address >= g_lent_begin && address < g_lent_end)
@@ -182,6 +197,13 @@ long change_fault_action(long signal, const inject::KernelSigaction* wanted, inj
   inject::KernelSigaction before{};
   kernel(SYS_rt_sigaction, signal, 0, &before, 8);
   if (before.handler == reinterpret_cast<void*>(on_fault)) before = inject::KernelSigaction{};
+  if (signal == SIGSEGV && g.header->has_memory != 0 && is_installed(SIGSEGV)) {
+    if (old != nullptr) *old = g_behind;
+    // SIG_IGN: the kernel does not let a fault be ignored.
+    if (wanted != nullptr)
+      g_behind = wanted->handler == reinterpret_cast<void*>(SIG_IGN) ? inject::KernelSigaction{} : *wanted;
+    return 0;
+  }
   if (wanted != nullptr) {
     const bool is_default = wanted->handler == nullptr;
     if (!is_default && signal == SIGSEGV) inject::tell_models(&inject::Model::leave_faults);

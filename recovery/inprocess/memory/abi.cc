@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <fmt/format.h>
 
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
 #include "recovery/inprocess/memory/accesses.h"
@@ -36,6 +38,43 @@ struct Memory : crashcut::inprocess::Memory {
   CRASHCUT_WIDTH(4, std::uint32_t)
   CRASHCUT_WIDTH(8, std::uint64_t)
 #undef CRASHCUT_WIDTH
+};
+
+// For heap.inc. What static constructors allocate is ordinary memory: it is the same after a crash.
+struct Heap {
+  static bool is_persistent() {
+    using namespace crashcut::inprocess;
+    return g.header != nullptr && g.header->has_memory != 0 && g.header->memory.has_heap && g.model != nullptr &&
+           (g_phase == Phase::kExecuting || g_phase == Phase::kRecovering);
+  }
+  static void* allocate(std::size_t bytes, std::size_t alignment) {
+    using namespace crashcut::inprocess;
+    if (!is_persistent() || bytes > kWindowBytes || alignment > kWindowBytes) return nullptr;
+    std::uint64_t block = 0;
+    in_model([&] {
+      block = g.model->heap.allocate(bytes, alignment, [](const std::string& name, std::uint64_t region_bytes) {
+        return static_cast<std::uint64_t>(make_heap_region(name, region_bytes));
+      });
+    });
+    return reinterpret_cast<void*>(block);
+  }
+  static bool holds(const void* block) { return is_in_window(block) && is_persistent(); }
+  static void release(void* block) {
+    using namespace crashcut::inprocess;
+    auto freed = PersistentHeap::Freed::kUnknown;
+    in_model([&] { freed = g.model->heap.free(reinterpret_cast<std::uint64_t>(block)); });
+    if (freed == PersistentHeap::Freed::kYes) return;
+    std::fputs(freed == PersistentHeap::Freed::kTwice ? "free(): double free of persistent memory\n"
+                                                      : "free(): no block of the persistent heap\n",
+               stderr);
+    std::abort();
+  }
+  static std::size_t bytes_of(const void* block) {
+    using namespace crashcut::inprocess;
+    std::size_t bytes = 0;
+    in_model([&] { bytes = g.model->heap.bytes_of(reinterpret_cast<std::uint64_t>(block)); });
+    return bytes;
+  }
 };
 
 }  // namespace

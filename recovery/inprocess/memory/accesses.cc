@@ -82,6 +82,16 @@ void copy_to_memory(std::uint64_t address, std::span<const std::byte> bytes, con
   }
 }
 
+void flush_memory(std::uint64_t begin, std::uint64_t end, const void* code) {
+  if (!is_recording()) return;
+  std::vector<std::uint64_t> used;
+  recorder().recording().lines.for_each([&](std::uint64_t line, const auto&) {
+    if (line + pmem::kLineBytes > begin && line < end) used.push_back(line);
+  });
+  for (const std::uint64_t line : used) recorder().clflushopt(kThread, line, place_of(code));
+  recorder().sfence(kThread, place_of(code));
+}
+
 void begin_call_after_fences() {
   if (is_recording()) g.model->recorder->recording().log.set_common_past(recorder().past_of_call(kThread));
 }
@@ -390,8 +400,14 @@ void Memory::atomic_load(const void* at, void* to, std::size_t bytes, int, const
 
 void Memory::atomic_store(void* at, const void* from, std::size_t bytes, int order, const void* code) {
   const auto* stored = static_cast<const std::byte*>(from);
+  // xchg, but nobody asks what was there before: a recovery need not decide that.
   if (order == __ATOMIC_SEQ_CST && is_in_window(at)) {
-    return lock(at, bytes, code, [&](std::span<std::byte>) { return std::span(stored, bytes); });
+    return store_region(
+        at, {stored, bytes}, code,
+        [](pmem::Recorder& r, std::uint64_t address, std::span<const std::byte> b, pmem::PlaceId place) {
+          r.mfence(kThread, place);
+          r.store_locked(kThread, address, b, place);
+        });
   }
   if (is_in_window(at)) return store_region(at, {stored, bytes}, code, kAsStore);
   std::byte old[16];

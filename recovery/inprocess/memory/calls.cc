@@ -171,6 +171,8 @@ Fate do_memory_call(Call& call, ucontext_t& context) {
         "crashcut "
         "pmem does not model it");
   }
+  prepare_file_call(call);
+  if (is_in_window(static_cast<std::uint64_t>(call.a[0])) && do_range_call(call)) return Fate::kDone;
   if (const BufferCall* known = find_buffer_call(call)) {
     do_with_copies(call, context, *known);
     return Fate::kDone;

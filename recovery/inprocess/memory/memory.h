@@ -23,14 +23,18 @@
 #include <string_view>
 #include <vector>
 
+#include "inject/call.h"
 #include "pmem/line_table.h"
 #include "recovery/inprocess/memory/places.h"
+#include "recovery/inprocess/recorded.h"
 
 namespace crashcut::inprocess {
 
 // Neither the kernel nor a sanitizer puts anything here.
 inline constexpr std::uint64_t kWindowBegin = 0x2000'0000'0000;
 inline constexpr std::uint64_t kWindowBytes = std::uint64_t{1} << 40;
+
+using inject::Call;
 
 inline bool is_in_window(std::uint64_t address) { return address - kWindowBegin < kWindowBytes; }
 inline bool is_in_window(const void* at) { return is_in_window(reinterpret_cast<std::uint64_t>(at)); }
@@ -43,6 +47,12 @@ long open_region(std::string_view name, std::uint64_t bytes);
 bool has_regions();
 // As it was asked for; 0: there is no such region.
 std::uint64_t region_bytes(std::string_view name);
+// The same for a file of the modelled disk: as large as is asked for first. `name` is for reports.
+const NamedRegion& open_file_region(std::uint64_t file, const std::string& name, std::uint64_t bytes);
+// A region of the heap (heap.h), which no name leads to.
+inline constexpr std::uint64_t kHeapFile = UINT64_MAX;
+long make_heap_region(const std::string& name, std::uint64_t bytes);
+const NamedRegion* find_file_region(std::uint64_t file);
 // Whether all of the bytes are in one region.
 bool is_in_region(std::uint64_t address, std::size_t bytes);
 // "pool+0x40"
@@ -51,8 +61,19 @@ std::string describe_address(std::uint64_t address);
 void name_places(const Places& places, std::vector<std::string>& names);
 std::string name_place(std::uint64_t code);
 
+// --- files.cc: files of the modelled disk that are persistent memory.
+// Whether mmap() of the descriptor with these flags makes a region. Call in the model, as the rest.
+bool is_region_mapping(int fd, long flags);
+long map_region(Call& call);
+// Calls before the file model does them: fsync() flushes the region too; read() and write() of it are refused.
+void prepare_file_call(const Call& call);
+// munmap(), msync(), mprotect() and madvise() of a range that begins in the window. False: another call.
+bool do_range_call(Call& call);
+
 // --- accesses.cc: the program's accesses, as the model does them. The bytes are in regions. Call in the model.
 void load_memory(std::uint64_t address, std::span<std::byte> out, const void* code);
+// clwb of every line that was used in the range, and sfence.
+void flush_memory(std::uint64_t begin, std::uint64_t end, const void* code);
 void copy_to_memory(std::uint64_t address, std::span<const std::byte> bytes, const void* code);
 
 // A system call begins, or ends: what it records comes after the fences of the program.

@@ -30,7 +30,7 @@ constinit pmem::Region g_last{0, 0};  // the region that was used last
 
 std::vector<NamedRegion>& regions() { return g.model->regions; }
 
-NamedRegion& make_region(std::string_view name, std::uint64_t bytes) {
+NamedRegion& make_region(std::string_view name, std::uint64_t bytes, std::uint64_t file = 0) {
   const auto& all = regions();
   const std::uint64_t begin =
       all.empty() ? kWindowBegin
@@ -39,7 +39,7 @@ NamedRegion& make_region(std::string_view name, std::uint64_t bytes) {
   if (region.bytes > kWindowBegin + kWindowBytes - begin) {
     user_error(fmt::format("crashcut_pmem(\"{}\", {}): there is no room for so much persistent memory", name, bytes));
   }
-  regions().push_back({region, std::string(name), bytes});
+  regions().push_back({region, std::string(name), bytes, file});
   if (g_phase == Phase::kExecuting) {
     g.model->memory->add_region(region, std::string(name));
     g.header->region_count = static_cast<std::uint32_t>(regions().size());
@@ -55,6 +55,14 @@ const NamedRegion* find_region(std::uint64_t address) {
     if (address - r.region.begin < r.region.bytes) return &r;
   }
   return nullptr;
+}
+
+void check_instrumented(const char* function) {
+  if (g.header->instrumentation != 0 || is_trapping()) return;
+  user_error(
+      fmt::format("the program asked for persistent memory ({}), but no part of it is instrumented: compile it with "
+                  "crashcut cc --pmem or crashcut cxx --pmem, or run it as it is with --trap",
+                  function));
 }
 
 std::string_view last_part(std::string_view path) { return path.substr(path.rfind('/') + 1); }
@@ -126,7 +134,7 @@ bool is_in_region(std::uint64_t address, std::size_t bytes) {
 
 std::uint64_t region_bytes(std::string_view name) {
   for (const NamedRegion& r : regions()) {
-    if (r.name == name) return r.asked_bytes;
+    if (r.name == name && r.file == 0) return r.asked_bytes;
   }
   return 0;
 }
@@ -139,13 +147,9 @@ std::string describe_address(std::uint64_t address) {
 
 long open_region(std::string_view name, std::uint64_t bytes) {
   if (bytes == 0) user_error(fmt::format("crashcut_pmem(\"{}\", 0): a region has at least one byte", name));
-  if (g.header->instrumentation == 0 && !is_trapping()) {
-    user_error(
-        "the program asked for persistent memory (crashcut_pmem), but no part of it is instrumented: compile it with "
-        "crashcut cc --pmem or crashcut cxx --pmem, or run it as it is with --trap");
-  }
+  check_instrumented("crashcut_pmem");
   for (const NamedRegion& r : regions()) {
-    if (r.name != name) continue;
+    if (r.name != name || r.file != 0) continue;
     if (r.asked_bytes != bytes) {
       user_error(
           fmt::format("crashcut_pmem(\"{}\", {}): this region has {} bytes. A region has one size, before and "
@@ -155,6 +159,27 @@ long open_region(std::string_view name, std::uint64_t bytes) {
     return static_cast<long>(r.region.begin);
   }
   return static_cast<long>(make_region(name, bytes).region.begin);
+}
+
+long make_heap_region(const std::string& name, std::uint64_t bytes) {
+  check_instrumented("crashcut pmem --malloc");
+  return static_cast<long>(make_region(name, bytes, kHeapFile).region.begin);
+}
+
+const NamedRegion* find_file_region(std::uint64_t file) {
+  const auto found = std::find_if(regions().begin(), regions().end(), [&](const auto& r) { return r.file == file; });
+  return file == 0 || found == regions().end() ? nullptr : &*found;
+}
+
+const NamedRegion& open_file_region(std::uint64_t file, const std::string& name, std::uint64_t bytes) {
+  check_instrumented("mmap");
+  const NamedRegion* known = find_file_region(file);
+  if (known == nullptr) return make_region(name, bytes, file);
+  if (known->asked_bytes >= bytes) return *known;
+  user_error(fmt::format(
+      "mmap() of {} up to byte {}: as persistent memory it has {} bytes since it was first mapped, which is "
+      "how long the file was then or what was asked for",
+      name, bytes, known->asked_bytes));
 }
 
 std::string name_place(std::uint64_t code) {
