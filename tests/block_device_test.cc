@@ -332,7 +332,8 @@ TEST_F(DeviceTest, WhatGoesWrongIsSaid) {
   const Ran token_ran = check({"--device", "--check", "false"}, "echo A > device");
   EXPECT_EQ(token_ran.exit_code, 1);
   const std::string made = token();
-  EXPECT_TRUE(crashcut({"replay", made, "--shell"}).says("--shell is not for tokens of crashcut check --device."));
+  EXPECT_TRUE(
+      crashcut({"replay", made, "--program", "p"}).says("--program is not for tokens of crashcut check --device."));
   std::ofstream(directory_ / "results/trace", std::ios::app) << "x";
   EXPECT_EQ(crashcut({"replay", made}).exit_code, 2);
 }
