@@ -37,6 +37,14 @@ class SameBytes final : public persist::SameToReader {
   bool is_bottom_;
 };
 
+// Takes the oldest: the fault that did not happen.
+class TakesOldest final : public persist::Chooser {
+ public:
+  std::uint32_t choose(const persist::Choice& choice) override {
+    return static_cast<std::uint32_t>(choice.candidates.size() - 1);
+  }
+};
+
 // Bytes that no program has written, the same each time.
 std::byte garbage_at(Sector sector, std::size_t at) {
   std::uint64_t x = sector * 0x9e3779b97f4a7c15u + at * 0xbf58476d1ce4e5b9u + 0x94d049bb133111ebu;
@@ -50,6 +58,46 @@ std::byte garbage_at(Sector sector, std::size_t at) {
 CrashedDrive::CrashedDrive(std::vector<Layer> layers, persist::Chooser& chooser)
     : layers_(std::move(layers)), chooser_(chooser) {
   CHECK(!layers_.empty());
+  // An earlier recovery may have met it.
+  const auto& misdirections = layers_.front().recording->misdirection_locations;
+  for (std::uint32_t index = 0; layers_.size() > 1 && index < misdirections.size(); ++index) {
+    const auto candidates = layers_.front().cut->candidates(misdirections[index]);
+    if (candidates.size() == 1 && candidates.front().value != 0) misdirection_ = index, ++fault_count_;
+  }
+}
+
+bool CrashedDrive::has_room_for_fault(std::size_t layer) const {
+  return has_more_faults_ && fault_count_ < layers_[layer].recording->options.faults;
+}
+
+// A choice that is not there to be made is made against the fault: a later recovery must not find it either.
+bool CrashedDrive::is_misdirected(std::uint32_t index) {
+  const Layer& first = layers_.front();
+  const persist::LocationId location = first.recording->misdirection_locations[index];
+  TakesOldest no_fault;
+  return first.cut->read(location, has_room_for_fault(0) ? chooser_ : no_fault) != 0;
+}
+
+void CrashedDrive::decide_misdirection(Sector sector) {
+  if (misdirection_) return;
+  const auto& all = layers_.front().recording->misdirections_of;
+  const auto found = all.find(sector);
+  if (found == all.end()) return;
+  for (const std::uint32_t index : found->second) {
+    if (!is_misdirected(index)) continue;
+    misdirection_ = index;
+    ++fault_count_;
+    return;
+  }
+}
+
+persist::LocationId CrashedDrive::location_of(std::size_t layer, Sector sector) const {
+  const DriveRecording& recording = *layers_[layer].recording;
+  if (layer == 0 && misdirection_) {
+    const auto& elsewhere = recording.elsewhere[*misdirection_];
+    if (const auto found = elsewhere.find(sector); found != elsewhere.end()) return found->second;
+  }
+  return recording.sectors.find(sector);
 }
 
 // A fault that an earlier recovery has met is there whatever the number of others.
@@ -61,28 +109,33 @@ Fault CrashedDrive::fault_of(std::size_t layer, Sector sector) {
   if (!is_new) return known->second;
   persist::Cut& cut = *layers_[layer].cut;
   const bool is_decided = cut.candidates(location->second).size() == 1;
-  if (is_decided || fault_count_ < recording.options.faults)
-    known->second = static_cast<Fault>(cut.read(location->second, chooser_));
+  if (is_decided || has_room_for_fault(layer)) known->second = static_cast<Fault>(cut.read(location->second, chooser_));
   if (known->second != Fault::kNone) ++fault_count_;
   return known->second;
 }
 
 bool CrashedDrive::is_bottom(std::size_t layer, Sector sector) const {
-  return std::all_of(layers_.begin(), layers_.begin() + static_cast<std::ptrdiff_t>(layer),
-                     [&](const Layer& below) { return below.recording->sectors.find(sector) == kNoLocation; });
+  // A layer that may have been written by a write that went elsewhere counts as written.
+  if (layer > 0 && layers_.front().recording->misdirections_of.contains(sector)) return false;
+  for (std::size_t below = 0; below < layer; ++below) {
+    if (location_of(below, sector) != kNoLocation) return false;
+  }
+  return true;
 }
 
 int CrashedDrive::read(Sector sector, std::size_t offset, std::span<std::byte> out) {
   for (std::size_t layer = layers_.size(); layer-- > 0;) {
     const DriveRecording& recording = *layers_[layer].recording;
-    const persist::LocationId location = recording.sectors.find(sector);
-    if (location == kNoLocation) continue;
+    if (location_of(layer, sector) == kNoLocation && layer > 0) continue;
     const Fault fault = fault_of(layer, sector);
     if (fault == Fault::kUnreadable) return EIO;
     if (fault == Fault::kGarbage) {
       for (std::size_t i = 0; i < out.size(); ++i) out[i] = garbage_at(sector, offset + i);
       return 0;
     }
+    if (layer == 0) decide_misdirection(sector);
+    const persist::LocationId location = location_of(layer, sector);
+    if (location == kNoLocation) continue;
     const SameBytes same(recording, offset, out.size(), is_bottom(layer, sector));
     const persist::Value value = layers_[layer].cut->read(location, chooser_, same);
     if (value == kFromBelow) continue;

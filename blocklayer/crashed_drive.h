@@ -2,12 +2,14 @@
 //
 // Each crash is a layer with a recording and a cut of its own. A sector shows what the newest layer left that wrote it;
 //   at the bottom are zeroes.
-// Faults: a sector that a layer wrote may be bad, as long as fewer sectors are than the options allow.
+// Faults: a sector may be bad, and a write of the first layer may have gone elsewhere, as long as there are fewer
+//   faults than the options allow. Whether a write went elsewhere is asked when a sector is read that it touches.
 // Invariant: what is read twice is the same twice.
 // Threads: one at a time.
 #pragma once
 
 #include <map>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -33,15 +35,25 @@ class CrashedDrive {
   int read(Sector sector, std::size_t offset, std::span<std::byte> out);
   // Whether the program had made the mark when the power failed. A mark that it never made is not reached.
   bool reached(std::string_view mark);
+  // Nothing more goes wrong: for a look at what was decided so far.
+  void allow_no_more_faults() { has_more_faults_ = false; }
 
  private:
   bool is_bottom(std::size_t layer, Sector sector) const;
+  bool has_room_for_fault(std::size_t layer) const;
   Fault fault_of(std::size_t layer, Sector sector);
+  // Where a layer holds the sector; kNoLocation if it did not write it.
+  persist::LocationId location_of(std::size_t layer, Sector sector) const;
+  // Decides whether a write that touches the sector went elsewhere.
+  void decide_misdirection(Sector sector);
+  bool is_misdirected(std::uint32_t index);
 
   std::vector<Layer> layers_;
   persist::Chooser& chooser_;
   std::map<std::pair<std::size_t, Sector>, Fault> faults_;  // by layer and sector: those that were asked about
+  std::optional<std::uint32_t> misdirection_;               // that happened, in the first layer
   std::uint32_t fault_count_ = 0;
+  bool has_more_faults_ = true;
 };
 
 }  // namespace crashcut::blocklayer

@@ -10,8 +10,17 @@ namespace {
 
 constexpr std::array<std::string_view, 3> kCaches{"volatile", "none", "lies"};
 constexpr std::array<std::string_view, 3> kTears{"any", "prefix", "none"};
+constexpr std::array<std::string_view, 3> kFaultKinds{"written", "any", "misdirected"};  // by bit
 constexpr std::uint32_t kSectorsMost = 1 << 16;
 constexpr std::uint32_t kFaultsMost = 64;
+
+std::string text_of_kinds(std::uint8_t kinds) {
+  std::string text;
+  for (std::size_t bit = 0; bit < kFaultKinds.size(); ++bit) {
+    if ((kinds >> bit & 1) != 0) text += fmt::format("{}{}", text.empty() ? "" : ",", kFaultKinds[bit]);
+  }
+  return text;
+}
 
 std::string describe(const DriveOptions& options) {
   std::string text =
@@ -20,6 +29,7 @@ std::string describe(const DriveOptions& options) {
   if (options.atomic_sectors > 1) text += fmt::format(" atomic={}", options.atomic_sectors);
   if (options.boundary_sectors > 0) text += fmt::format(" boundary={}", options.boundary_sectors);
   if (options.faults > 0) text += fmt::format(" faults={}", options.faults);
+  if (options.fault_kinds != kBadWritten) text += fmt::format(" fault_kinds={}", text_of_kinds(options.fault_kinds));
   return text;
 }
 
@@ -48,6 +58,11 @@ bool read_setting(const std::string& name, const persist::ModelSpec::Setting& se
     if (tear) options.tear = *tear;
     return tear.has_value();
   }
+  if (name == "fault_kinds") {
+    const auto kinds = parse_fault_kinds(*text);
+    if (kinds) options.fault_kinds = *kinds;
+    return kinds.has_value();
+  }
   return false;
 }
 
@@ -65,6 +80,21 @@ tl::expected<Tear, std::string> parse_tear(std::string_view text) {
   return tl::unexpected(fmt::format("Writes cannot tear \"{}\": it is any, prefix or none.", text));
 }
 
+tl::expected<std::uint8_t, std::string> parse_fault_kinds(std::string_view text) {
+  unsigned kinds = 0;
+  for (bool is_last = false; !is_last;) {
+    const std::size_t comma = text.find(',');
+    is_last = comma == std::string_view::npos;
+    const std::string_view word = text.substr(0, comma);
+    const auto found = std::find(kFaultKinds.begin(), kFaultKinds.end(), word);
+    if (found == kFaultKinds.end())
+      return tl::unexpected(fmt::format("There is no fault \"{}\": it is written, any or misdirected.", word));
+    kinds |= 1u << (found - kFaultKinds.begin());
+    if (!is_last) text.remove_prefix(comma + 1);
+  }
+  return static_cast<std::uint8_t>(kinds);
+}
+
 tl::expected<void, std::string> check_options(const DriveOptions& options) {
   if (options.sector_bytes != 512 && options.sector_bytes != 4096)
     return tl::unexpected(fmt::format("A drive has sectors of 512 or 4096 bytes, not of {}.", options.sector_bytes));
@@ -76,6 +106,8 @@ tl::expected<void, std::string> check_options(const DriveOptions& options) {
                                       options.boundary_sectors, options.atomic_sectors));
   if (options.faults > kFaultsMost)
     return tl::unexpected(fmt::format("{} faults are too many: {} at most.", options.faults, kFaultsMost));
+  if (options.fault_kinds == 0 || options.fault_kinds >= 1u << kFaultKinds.size())
+    return tl::unexpected(std::string("Faults are written, any or misdirected."));
   return {};
 }
 
@@ -86,7 +118,8 @@ persist::ModelSpec spec_of(const DriveOptions& options) {
            {"tear", std::string(kTears[static_cast<std::size_t>(options.tear)])},
            {"atomic_sectors", std::uint64_t{options.atomic_sectors}},
            {"boundary_sectors", std::uint64_t{options.boundary_sectors}},
-           {"faults", std::uint64_t{options.faults}}}};
+           {"faults", std::uint64_t{options.faults}},
+           {"fault_kinds", text_of_kinds(options.fault_kinds)}}};
 }
 
 persist::ModelSpec changes_of(const DriveOptions& options) {

@@ -25,15 +25,21 @@
 //                     a multiple of boundary_sectors (NVMe: NABSPF; 0: there is no such boundary)
 //   cache = none      every write is a FUA write: a drive without a volatile cache, or with a battery
 //   cache = lies      flushes and FUA are ignored
-//   faults            in one recovery at most so many sectors are bad that the drive was sent a write for: they cannot
-//   be
-//                     read, or read as something else. 0: none
+//   faults            so many faults at most in one recovery, of the kinds in fault_kinds. 0: none
+//   fault_kinds       written      a sector that the drive was sent a write for cannot be read, or reads as something
+//                                  else
+//                     any          the same of any sector of the drive, at any moment
+//                     misdirected  one write went elsewhere: to where another request of the recording begins. Its own
+//                                  sectors hold what they would hold without it. Where it went it has the fate that it
+//                                  would have had at home: it tears, and flushes and FUA cover it, in the same way.
+//                                  One write of the program at most; it counts as one fault
 //
-// Does not model: a write that goes to the wrong place; a sector that goes bad before it was written in the recording;
-// a sector whose error correction notices that it is torn (all may miss bugs); reads of the program, which
+// Does not model: a write of a recovery that goes elsewhere, two such writes, one that goes where no request begins;
+//   a sector whose error correction notices that it is torn (all may miss bugs); reads of the program, which
 //   would tell the order of two writes that were in flight at the same time (may report what cannot happen).
 // Sources: NVM Express Base Specification 1.4, 6.4 (atomic operations), 6.8 (flush); Linux,
-//   Documentation/block/writeback_cache_control.rst; TigerBeetle, src/testing/storage.zig (bad sectors).
+//   Documentation/block/writeback_cache_control.rst; TigerBeetle, src/testing/storage.zig (bad sectors,
+//   misdirected writes).
 #pragma once
 
 #include <cstdint>
@@ -51,6 +57,8 @@ inline constexpr std::uint32_t kSectorBytesMost = 4096;
 
 enum class Cache : std::uint8_t { kVolatile, kNone, kLies };
 enum class Tear : std::uint8_t { kAny, kPrefix, kNone };
+// A set of kinds is their sum.
+enum FaultKind : std::uint8_t { kBadWritten = 1, kBadAny = 2, kMisdirected = 4 };
 
 struct DriveOptions {
   std::uint32_t sector_bytes = 512;
@@ -59,13 +67,17 @@ struct DriveOptions {
   std::uint32_t atomic_sectors = 1;
   std::uint32_t boundary_sectors = 0;
   std::uint32_t faults = 0;
+  std::uint8_t fault_kinds = kBadWritten;
 
+  bool has_fault(FaultKind kind) const { return faults > 0 && (fault_kinds & kind) != 0; }
   bool operator==(const DriveOptions&) const = default;
 };
 
 // "volatile", "none", "lies"; "any", "prefix", "none". The error is a sentence.
 tl::expected<Cache, std::string> parse_cache(std::string_view text);
 tl::expected<Tear, std::string> parse_tear(std::string_view text);
+// "written", "any", "misdirected", with commas between them.
+tl::expected<std::uint8_t, std::string> parse_fault_kinds(std::string_view text);
 // The error is a sentence.
 tl::expected<void, std::string> check_options(const DriveOptions& options);
 

@@ -3,13 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "persist/check.h"
 
 namespace crashcut::blocklayer {
 namespace {
 
-constexpr std::uint32_t kFaultOp = 1;
+constexpr std::uint32_t kFaultOp = 1, kMisdirectOp = 2;
 
 EventKind kind_of_write(RequestKind kind) {
   switch (kind) {
@@ -35,13 +36,71 @@ std::string text_of(const Request& request) {
 
 }  // namespace
 
-DriveRecorder::DriveRecorder(const DriveOptions& options, std::shared_ptr<const Payloads> payloads)
+std::vector<Misdirection> misdirections_of(std::span<const NumberedRequest> requests, std::uint64_t sector_count) {
+  std::set<Sector> places;
+  for (const NumberedRequest& request : requests) {
+    if (request.kind != RequestKind::kFlush) places.insert(request.first);
+  }
+  std::vector<Misdirection> all;
+  for (const NumberedRequest& request : requests) {
+    const bool is_write = request.kind == RequestKind::kWrite || request.kind == RequestKind::kZero;
+    if (!is_write || request.is_durable) continue;
+    for (const Sector to : places) {
+      if (to != request.first && to + request.count <= sector_count)
+        all.push_back({request.id, request.first, to, request.count});
+    }
+  }
+  return all;
+}
+
+DriveRecorder::DriveRecorder(const DriveOptions& options, std::shared_ptr<const Payloads> payloads,
+                             const FaultPlaces& places)
     : recording_(std::make_shared<DriveRecording>()) {
   CHECK(check_options(options));
   recording_->options = options;
   recording_->payloads = std::move(payloads);
   recording_->ops.emplace_back("the starting state");
-  if (options.faults > 0) recording_->ops.emplace_back("sectors go bad");
+  if (options.faults == 0) return;
+  recording_->ops.emplace_back("sectors go bad");
+  if (options.has_fault(kBadAny)) {
+    for (Sector sector = 0; sector < places.sector_count; ++sector) add_fault(sector);
+  }
+  if (!options.has_fault(kMisdirected)) return;
+  recording_->ops.emplace_back("a write goes elsewhere");
+  for (const Misdirection& misdirection : places.misdirections) add_misdirections(misdirection);
+}
+
+void DriveRecorder::add_misdirections(const Misdirection& misdirection) {
+  DriveRecording& recording = *recording_;
+  const auto index = static_cast<std::uint32_t>(recording.misdirections.size());
+  recording.misdirections.push_back(misdirection);
+  recording.misdirection_locations.push_back(recording.log.add_location(0));
+  recording.locations.push_back({DriveRecording::Place::kMisdirection, index});
+  misdirections_of_[misdirection.request].push_back(index);
+  auto& elsewhere = recording.elsewhere.emplace_back();
+  for (const Sector first : {misdirection.from, misdirection.to}) {
+    for (Sector sector = first; sector < first + misdirection.count; ++sector) {
+      if (elsewhere.contains(sector)) continue;
+      elsewhere[sector] = recording.log.add_location(kFromBelow);
+      recording.locations.push_back({DriveRecording::Place::kSector, sector});
+      recording.misdirections_of[sector].push_back(index);
+    }
+  }
+}
+
+void DriveRecorder::begin_misdirections(RequestId id) {
+  const auto found = misdirections_of_.find(id);
+  if (found == misdirections_of_.end()) return;
+  for (const std::uint32_t index : found->second) {
+    const persist::Write write(recording_->misdirection_locations[index], 1);
+    recording_->log.add_event(kMisdirectOp, std::span(&write, 1), {});
+    recording_->event_kinds.push_back(EventKind::kMisdirect);
+  }
+}
+
+Sector DriveRecorder::first_of(const InFlight& request, std::uint32_t misdirection) const {
+  const Misdirection& other = recording_->misdirections[misdirection];
+  return other.request == request.id ? other.to : request.first;
 }
 
 persist::LocationId DriveRecorder::location_of(Sector sector) {
@@ -58,6 +117,21 @@ persist::Value DriveRecorder::value_of(const InFlight& request, Sector sector) c
   return request.payload + (sector - request.first) * recording_->options.sector_bytes + 1;
 }
 
+void DriveRecorder::add_elsewhere(const InFlight& request, Sector sector) {
+  const DriveRecording& recording = *recording_;
+  const persist::Value value = value_of(request, sector);
+  if (const auto stays = recording.misdirections_of.find(sector); stays != recording.misdirections_of.end()) {
+    for (const std::uint32_t index : stays->second) {
+      if (recording.misdirections[index].request != request.id)
+        writes_.emplace_back(recording.elsewhere[index].at(sector), value);
+    }
+  }
+  const auto goes = misdirections_of_.find(request.id);
+  if (goes == misdirections_of_.end()) return;
+  for (const std::uint32_t index : goes->second)
+    writes_.emplace_back(recording.elsewhere[index].at(first_of(request, index) + (sector - request.first)), value);
+}
+
 // An edge from the last event of a sector is harmless if `span`, which is in with this event, hides all that the edge
 // puts in: then the cut with that event and the cut without it read the same.
 void DriveRecorder::add_event(const InFlight& request, EventKind kind, Sector first, Sector last, const Span& span) {
@@ -68,11 +142,14 @@ void DriveRecorder::add_event(const InFlight& request, EventKind kind, Sector fi
     writes_.emplace_back(location, value_of(request, sector));
     last_spans_.resize(recording_->locations.size());
     const EventId before = log.last_write(location);
-    if (before != persist::kNoEvent && last_spans_[location].is_within(span) &&
+    if (recording_->misdirections.empty() && before != persist::kNoEvent && last_spans_[location].is_within(span) &&
         std::find(after_.begin(), after_.end(), before) == after_.end()) {
       after_.push_back(before);
     }
     last_spans_[location] = span;
+  }
+  if (!recording_->misdirections.empty() && kind != EventKind::kAgain) {
+    for (Sector sector = first; sector <= last; ++sector) add_elsewhere(request, sector);
   }
   log.add_event(request.op, writes_, after_);
   recording_->event_kinds.push_back(kind);
@@ -99,6 +176,26 @@ void DriveRecorder::add_overtaking(const InFlight& earlier, const InFlight& late
     add_event(earlier, EventKind::kAgain, sector, sector, {std::min(a.first, b.first), std::max(a.last, b.last)});
   }
   if (first < end) ++recording_->overlaps;
+  // Under a misdirection of one of the two they may overlap elsewhere; under one of a third request, as here.
+  for (std::uint32_t index = 0; index < recording_->misdirections.size(); ++index)
+    add_overtaking_elsewhere(earlier, later, index);
+}
+
+void DriveRecorder::add_overtaking_elsewhere(const InFlight& earlier, const InFlight& later,
+                                             std::uint32_t misdirection) {
+  const Sector earlier_first = first_of(earlier, misdirection), later_first = first_of(later, misdirection);
+  const Sector end = std::min(earlier_first + earlier.count, later_first + later.count);
+  const auto& locations = recording_->elsewhere[misdirection];
+  for (Sector sector = std::max(earlier_first, later_first); sector < end; ++sector) {
+    const auto location = locations.find(sector);
+    if (location == locations.end()) continue;
+    const Sector own = sector - earlier_first + earlier.first;
+    after_ = {earlier.event_of(own), later.event_of(sector - later_first + later.first)};
+    const persist::Write write(location->second, value_of(earlier, own));
+    recording_->log.add_event(earlier.op, std::span(&write, 1), after_);
+    recording_->event_kinds.push_back(EventKind::kAgain);
+    after_.clear();
+  }
 }
 
 RequestId DriveRecorder::issue(const Request& request) {
@@ -106,10 +203,11 @@ RequestId DriveRecorder::issue(const Request& request) {
   const bool is_cacheless = recording.options.cache == Cache::kNone;
   const bool is_write = request.kind == RequestKind::kWrite || request.kind == RequestKind::kZero;
   CHECK((request.kind == RequestKind::kFlush) == (request.count == 0));
-  for (Sector sector = request.first; recording.options.faults > 0 && sector < request.first + request.count;
-       ++sector) {
+  const bool has_bad = recording.options.has_fault(kBadWritten) || recording.options.has_fault(kBadAny);
+  for (Sector sector = request.first; has_bad && sector < request.first + request.count; ++sector) {
     if (!recording.faults.contains(sector)) add_fault(sector);
   }
+  begin_misdirections(next_id_);
   recording.ops.push_back(text_of(request));
   InFlight made{.id = next_id_++,
                 .kind = request.kind,
@@ -186,8 +284,8 @@ void DriveRecorder::make_durable() {
   for (const Sector sector : written) add_fault(sector);
 }
 
-// A fault is an event that waits for nothing but that its sector was written to. How many there are at most is up to
-// the reader (blocklayer/crashed_drive.h).
+// A fault is an event that waits for nothing but that its sector was written to, or not even for that. How many there
+// are at most is up to the reader (blocklayer/crashed_drive.h).
 void DriveRecorder::add_fault(Sector sector) {
   DriveRecording& recording = *recording_;
   const persist::LocationId location = recording.log.add_location(static_cast<persist::Value>(Fault::kNone));

@@ -11,6 +11,11 @@
 // If a write is issued while another write of the same sector is in flight, the earlier one may still land last: an
 //   event of its own for each such sector, after both.
 //
+// Misdirections are told beforehand. Every sector that one touches, at home or elsewhere, has a location of its own for
+//   it, with the history that the sector has then: the same events write it, but those of the write that went elsewhere
+//   write it there and not at home. Edges that make no difference to what can be read at home would make one there, so
+//   there are none.
+//
 // Cost: a request costs its sectors, and one step for each request in flight.
 // Threads: the caller serialises.
 #pragma once
@@ -37,9 +42,26 @@ struct Request {
 
 using RequestId = std::uint64_t;
 
+// What a drive with faults needs to know beforehand.
+struct FaultPlaces {
+  std::uint64_t sector_count = 0;             // of the drive, for faults of any sector
+  std::vector<Misdirection> misdirections{};  // of requests that come after the last make_durable()
+};
+
+// A request and its number.
+struct NumberedRequest {
+  std::uint64_t id;
+  RequestKind kind;
+  Sector first;
+  std::uint64_t count;
+  bool is_durable;  // by make_durable()
+};
+// Every way in which one of the writes can go elsewhere: to where another request begins, if it fits there.
+std::vector<Misdirection> misdirections_of(std::span<const NumberedRequest> requests, std::uint64_t sector_count);
+
 class DriveRecorder {
  public:
-  DriveRecorder(const DriveOptions& options, std::shared_ptr<const Payloads> payloads);
+  DriveRecorder(const DriveOptions& options, std::shared_ptr<const Payloads> payloads, const FaultPlaces& places = {});
 
   // The drive has received it.
   RequestId issue(const Request& request);
@@ -88,16 +110,26 @@ class DriveRecorder {
   persist::LocationId location_of(Sector sector);
   persist::Value value_of(const InFlight& request, Sector sector) const;
   void add_event(const InFlight& request, EventKind kind, Sector first, Sector last, const Span& span);
+  // The locations of the request's sector under each misdirection: writes_ gets those that the event writes too.
+  void add_elsewhere(const InFlight& request, Sector sector);
   void add_writes(const InFlight& request, EventKind kind);
   // `earlier`, which is in flight, may land after `later`.
   void add_overtaking(const InFlight& earlier, const InFlight& later);
+  // The same under a misdirection of one of the two.
+  void add_overtaking_elsewhere(const InFlight& earlier, const InFlight& later, std::uint32_t misdirection);
+  void add_misdirections(const Misdirection& misdirection);
+  // The misdirections of this request happen from now on.
+  void begin_misdirections(RequestId id);
+  // The first sector of the request under a misdirection.
+  Sector first_of(const InFlight& request, std::uint32_t misdirection) const;
   void add_barrier(std::uint32_t op, EventKind kind, std::span<const persist::Write> writes,
                    std::span<const EventId> after);
   void add_fault(Sector sector);
 
   std::shared_ptr<DriveRecording> recording_;
-  std::vector<InFlight> in_flight_;  // in the order of issue
-  std::vector<Span> last_spans_;     // by location: of the last event that wrote it
+  std::vector<InFlight> in_flight_;                                             // in the order of issue
+  std::unordered_map<RequestId, std::vector<std::uint32_t>> misdirections_of_;  // a request
+  std::vector<Span> last_spans_;  // by location: of the last event that wrote it
   RequestId next_id_ = 1;
   std::vector<EventId> completed_;  // events of writes that have completed, in that order
   std::size_t covered_ = 0;         // the first so many of completed_ are below a barrier

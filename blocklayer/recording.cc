@@ -46,6 +46,8 @@ std::string_view DriveRecording::kind_of(EventId event) const {
       return "mark";
     case EventKind::kFault:
       return "fault";
+    case EventKind::kMisdirect:
+      return "misdirect";
   }
   return "";
 }
@@ -64,6 +66,9 @@ std::string DriveRecording::describe_location(LocationId location) const {
       return fmt::format("fault of sector {}", info.index);
     case Place::kMark:
       return fmt::format("mark \"{}\"", mark_texts[info.index]);
+    case Place::kMisdirection:
+      return fmt::format("the write of sector {}, request {}", misdirections[info.index].from,
+                         misdirections[info.index].request);
   }
   return "";
 }
@@ -76,6 +81,9 @@ std::string DriveRecording::describe_value(LocationId location, Value value) con
                                                                : "it reads as something else";
     case Place::kMark:
       return value == 0 ? "still ahead" : "reached";
+    case Place::kMisdirection:
+      return value == 0 ? "it went to its place"
+                        : fmt::format("it went to sector {}", misdirections[locations[location].index].to);
     case Place::kSector:
       break;
   }
@@ -102,10 +110,13 @@ std::string DriveRecording::describe_event(EventId event) const {
   const auto writes = log.writes(event);
   if (writes.empty()) return std::string(kind_of(event));
   std::string text = describe_location(writes.front().location);
-  if (writes.size() > 1) {
-    text = fmt::format("sectors {} to {}", locations[writes.front().location].index,
-                       locations[writes.back().location].index);
-  }
+  // Behind the sectors of the write are those where it may have gone.
+  std::size_t count = 1;
+  const auto index_of = [&](std::size_t at) { return locations[writes[at].location].index; };
+  while (count < writes.size() && index_of(count) == index_of(count - 1) + 1 &&
+         sectors.find(index_of(count)) == writes[count].location)
+    ++count;
+  if (count > 1) text = fmt::format("sectors {} to {}", index_of(0), index_of(count - 1));
   if (event_kinds[event] == EventKind::kAgain) text += ", overtaken while in flight";
   return fmt::format("{}: {}", text, describe_value(writes.front().location, writes.front().value));
 }

@@ -1,7 +1,8 @@
 // DriveRecording: a persist::Log of what a drive was asked to do, and what its locations and values mean.
 //
 // Locations: a sector, holding the place of its bytes in the payloads; a mark, holding 1 once the program made it; the
-//   fault of a sector, where faults are asked for.
+//   fault of a sector, where faults are asked for; a misdirection, holding 1 if that write went elsewhere; a sector
+//   under a misdirection, holding what the sector holds then.
 // Values of a sector: 0 is zeroes, kFromBelow is what the drive held before this recording, any other is one more than
 //   the place of its bytes.
 // Payloads: where the bytes of writes are. They are written once, when they arrive, and referred to from then on.
@@ -52,6 +53,13 @@ inline constexpr persist::LocationId kNoLocation = ~persist::LocationId{0};
 // What is wrong with a sector: the values of its fault.
 enum class Fault : std::uint8_t { kNone, kUnreadable, kGarbage };
 
+// A write that may go elsewhere (drive.h: misdirected).
+struct Misdirection {
+  std::uint64_t request;  // its number
+  Sector from, to;
+  std::uint64_t count;
+};
+
 // Sector -> location, in pages: sectors that are written together lie together.
 class SectorTable {
  public:
@@ -75,14 +83,14 @@ class SectorTable {
   std::unordered_map<Sector, std::unique_ptr<Page>> pages_;
 };
 
-enum class EventKind : std::uint8_t { kWrite, kZero, kDiscard, kAgain, kFlush, kDurable, kMark, kFault };
+enum class EventKind : std::uint8_t { kWrite, kZero, kDiscard, kAgain, kFlush, kDurable, kMark, kFault, kMisdirect };
 
 struct DriveRecording final : persist::Recording {
   // What a location is.
-  enum class Place : std::uint8_t { kSector, kFault, kMark };
+  enum class Place : std::uint8_t { kSector, kFault, kMark, kMisdirection };
   struct LocationInfo {
     Place place;
-    std::uint64_t index;  // the sector; into mark_texts for kMark
+    std::uint64_t index;  // the sector; into mark_texts for kMark; into misdirections
   };
 
   DriveOptions options;
@@ -93,6 +101,10 @@ struct DriveRecording final : persist::Recording {
   std::vector<EventKind> event_kinds;                      // of each event
   std::vector<std::string> mark_texts;
   std::map<std::string, persist::LocationId, std::less<>> mark_locations;
+  std::vector<Misdirection> misdirections;
+  std::vector<persist::LocationId> misdirection_locations;                  // of each, whether it happened
+  std::vector<std::unordered_map<Sector, persist::LocationId>> elsewhere;   // of each, the sectors that it touches
+  std::unordered_map<Sector, std::vector<std::uint32_t>> misdirections_of;  // a sector, ascending
   std::uint64_t overlaps = 0;  // writes of sectors that another write in flight wrote too
 
   persist::ModelSpec model() const override { return spec_of(options); }

@@ -265,6 +265,47 @@ void DeviceTrace::visit(Visitor& visitor) const {
   }
 }
 
+namespace {
+
+constexpr std::size_t kMisdirectionsMost = 4096;
+constexpr std::uint64_t kSectorsForAnyFault = 1 << 20;
+
+class RequestCollector final : public DeviceTrace::Visitor {
+ public:
+  void on_issue(RequestId id, const Request& request) override {
+    requests.push_back({id, request.kind, request.first, request.count, false});
+  }
+  void on_complete(RequestId) override {}
+  void on_mark(std::string_view) override {}
+  void on_durable() override {
+    for (NumberedRequest& request : requests) request.is_durable = true;
+  }
+
+  std::vector<NumberedRequest> requests;
+};
+
+tl::expected<FaultPlaces, std::string> fault_places_of(const DeviceTrace& trace, const DriveOptions& options) {
+  FaultPlaces places;
+  places.sector_count = trace.header().bytes / trace.header().sector_bytes;
+  if (options.has_fault(kBadAny) && places.sector_count > kSectorsForAnyFault)
+    return tl::unexpected(
+        fmt::format("Faults of any sector are for devices of {} sectors at most, and this one has {}: a smaller device "
+                    "has fewer (--device-size), and larger sectors are fewer (--sector 4096).",
+                    kSectorsForAnyFault, places.sector_count));
+  if (!options.has_fault(kMisdirected)) return places;
+  RequestCollector collector;
+  trace.visit(collector);
+  places.misdirections = misdirections_of(collector.requests, places.sector_count);
+  if (places.misdirections.size() > kMisdirectionsMost)
+    return tl::unexpected(
+        fmt::format("The writes of the program can go elsewhere in {} ways, and {} is the most: a shorter program has "
+                    "fewer.",
+                    places.misdirections.size(), kMisdirectionsMost));
+  return places;
+}
+
+}  // namespace
+
 tl::expected<std::shared_ptr<DriveRecording>, std::string> replay(const std::shared_ptr<DeviceTrace>& trace,
                                                                   const DriveOptions& options) {
   if (options.sector_bytes != trace->header().sector_bytes)
@@ -281,7 +322,9 @@ tl::expected<std::shared_ptr<DriveRecording>, std::string> replay(const std::sha
    private:
     DriveRecorder& recorder_;
   };
-  DriveRecorder recorder(options, trace);
+  const auto places = fault_places_of(*trace, options);
+  if (!places) return tl::unexpected(places.error());
+  DriveRecorder recorder(options, trace, *places);
   Replayer replayer(recorder);
   trace->visit(replayer);
   recorder.seal();

@@ -5,6 +5,7 @@
 
 #include <boost/filesystem.hpp>
 #include <fstream>
+#include <map>
 #include <set>
 #include <sstream>
 
@@ -31,10 +32,11 @@ using result::wrong_use;
 struct ConformOptions {
   std::vector<std::string> mounts;  // "data=journal"
   bool is_seq1 = false;
-  std::uint32_t seq2_count = 0, limit = 0, step = 1;
+  std::uint32_t seq2_count = 0, random_count = 0, limit = 0, step = 1;
   std::uint32_t runs = 4, subsets = 32;
   std::uint64_t seed = 0;
-  std::string report;
+  bool shows_slack = false;
+  std::string report, update;
   std::vector<std::string> calls;  // one workload by hand
 };
 
@@ -42,7 +44,10 @@ struct ConformOptions {
 struct Row {
   std::string options;
   std::uint64_t programs = 0, images = 0, seen = 0, allowed = 0, outside = 0;
+  std::map<std::string, std::uint64_t> slack{};  // states that the kernel did not show, by the last operation
 };
+
+constexpr std::string_view kTableBegin = "<!-- conform -->\n", kTableEnd = "<!-- conform: end -->\n";
 
 // Mount options for the model: data=MODE, and the others.
 tl::expected<fusefs::ModelOptions, Failure> model_of(const std::string& options) {
@@ -68,7 +73,7 @@ std::string without_newline(std::string text) {
 
 // What the model allows; nothing where the search did not end.
 tl::expected<std::set<std::string>, Failure> model_states(recovery::Plan plan, const Workload& workload) {
-  plan.arguments = workload;
+  plan.arguments = kernel::for_model(workload);
   plan.wants_all = true;
   const auto executed = recovery::execute(plan);
   if (!executed) return tl::unexpected(executed.error());
@@ -118,6 +123,12 @@ class Conformer {
       row.images += found->images;
       row.seen += found->states.size();
       row.allowed += allowed->size();
+      for (const std::string& state : *allowed) {
+        if (found->states.contains(state)) continue;
+        ++row.slack[kernel::operation_of(workload)];
+        if (options_.shows_slack)
+          fmt::print("not shown ({}): {}\n  the model allows: {}\n", name, fmt::join(workload, " "), state);
+      }
       for (const auto& [state, how] : found->states) {
         if (allowed->contains(state)) continue;
         ++row.outside;
@@ -144,18 +155,58 @@ std::string table_of(const std::vector<Row>& rows, const std::string& what) {
     text += fmt::format("| {} | {} | {} | {} | {} | {} |\n", row.options.empty() ? "(default)" : row.options,
                         row.programs, row.images, row.seen, row.allowed, row.outside);
   }
+  text +=
+      "\nAllowed by the model, and not shown by the kernel in these runs, by the last operation of the program:\n\n"
+      "| mount options | not shown |\n|---|---|\n";
+  for (const Row& row : rows) {
+    std::string slack;
+    for (const auto& [operation, count] : row.slack)
+      slack += fmt::format("{}{} {}", slack.empty() ? "" : ", ", operation, count);
+    text += fmt::format("| {} | {} |\n", row.options.empty() ? "(default)" : row.options,
+                        slack.empty() ? "nothing" : slack);
+  }
   return text;
+}
+
+std::string command_of(const ConformOptions& options) {
+  std::string text = "crashcut conform";
+  if (options.is_seq1) text += " --seq1";
+  if (options.seq2_count > 0) text += fmt::format(" --seq2 {}", options.seq2_count);
+  if (options.random_count > 0) text += fmt::format(" --random {}", options.random_count);
+  if (options.step > 1) text += fmt::format(" --every {}", options.step);
+  if (options.limit > 0) text += fmt::format(" --most {}", options.limit);
+  text += fmt::format(" --runs {} --subsets {} --seed {}", options.runs, options.subsets, options.seed);
+  for (const std::string& mount : options.mounts) text += " -o " + mount;
+  return text;
+}
+
+// Puts the table between the two lines of the file that say where it belongs.
+tl::expected<void, Failure> update_file(const std::string& path, const std::string& table) {
+  std::ifstream in(path);
+  std::string text((std::istreambuf_iterator<char>(in)), {});
+  const std::size_t begin = text.find(kTableBegin), end = text.find(kTableEnd);
+  if (begin == std::string::npos || end == std::string::npos || end < begin)
+    return wrong_use(fmt::format("--update {}: it has no lines <!-- conform --> and <!-- conform: end -->.", path));
+  text.replace(begin + kTableBegin.size(), end - begin - kTableBegin.size(), table);
+  if (!(std::ofstream(path) << text)) return wrong_use(fmt::format("--update {}: it cannot be written.", path));
+  return {};
 }
 
 std::vector<Workload> workloads_of(const ConformOptions& options) {
   if (!options.calls.empty()) return {options.calls};
   std::vector<Workload> workloads;
-  if (options.is_seq1 || options.seq2_count == 0) workloads = kernel::seq1_workloads();
+  if (options.is_seq1 || (options.seq2_count == 0 && options.random_count == 0)) {
+    workloads = kernel::seq1_workloads();
+    const std::vector<Workload> others = kernel::fdatasync_workloads();
+    workloads.insert(workloads.end(), others.begin(), others.end());
+  }
   const std::vector<Workload> longer = kernel::seq2_workloads(options.seq2_count, options.seed);
   workloads.insert(workloads.end(), longer.begin(), longer.end());
   std::vector<Workload> taken;
   for (std::size_t i = 0; i < workloads.size(); i += options.step) taken.push_back(std::move(workloads[i]));
   if (options.limit > 0 && taken.size() > options.limit) taken.resize(options.limit);
+  const std::vector<Workload> random = kernel::random_workloads(options.random_count, options.seed);
+  taken.insert(taken.end(), random.begin(), random.end());
   return taken;
 }
 
@@ -189,6 +240,10 @@ tl::expected<int, Failure> conform(const ConformOptions& options) {
   fmt::print("{}", table);
   if (!options.report.empty() && !(std::ofstream(options.report) << table))
     return wrong_use(fmt::format("--report {}: it cannot be written.", options.report));
+  if (!options.update.empty()) {
+    if (auto ok = update_file(options.update, fmt::format("`{}`, on {}", command_of(options), table)); !ok)
+      return tl::unexpected(ok.error());
+  }
   fmt::print("{}: {} outside of the model\n", outside == 0 ? "conforms" : "violation",
              result::count_text(outside, "state", "states"));
   return outside == 0 ? 0 : 1;
@@ -209,7 +264,12 @@ void add_conform_command(CLI::App& app, int& exit_code) {
   command->add_flag("--seq1", options->is_seq1, "all sequences of one operation (the default without --seq2)");
   command->add_option("--seq2", options->seq2_count, "so many sequences of two operations, by the seed")
       ->type_name("N");
-  command->add_option("--every", options->step, "take every Nth sequence only")
+  command->add_option("--random", options->random_count, "so many sequences of three or four operations, by the seed")
+      ->type_name("N");
+  command->add_flag("--slack", options->shows_slack, "print what the model allows and the kernel did not show");
+  command->add_option("--update", options->update, "put the table between the lines of this file that say where")
+      ->type_name("FILE");
+  command->add_option("--every", options->step, "take every Nth sequence only, but all random ones")
       ->type_name("N")
       ->check(CLI::Range(1u, 1000000u));
   command->add_option("--most", options->limit, "take at most so many")->type_name("N");

@@ -21,7 +21,8 @@ using result::Failure;
 using result::wrong_use;
 namespace fs = boost::filesystem;
 
-constexpr const char* kOnlyForDevices[] = {"--atomic", "--atomic-boundary", "--import-log", "--export-log", "--faults"};
+constexpr const char* kOnlyForDevices[] = {"--atomic", "--atomic-boundary", "--import-log", "--export-log",
+                                           "--faults", "--fault-kinds",     "--answers"};
 constexpr const char* kForDrives[] = {"--device-size", "--cache", "--cache-lies", "--tear"};
 constexpr const char* kOnlyForKernels[] = {"--runs", "--subsets"};
 constexpr const char* kNotForKernels[] = {"--device", "--remount", "--image", "--profile",
@@ -78,12 +79,15 @@ tl::expected<blocklayer::DriveOptions, Failure> drive_of(const DeviceOptions& de
     return wrong_use("--cache-lies needs a cache: it does not go with --cache none.");
   const auto tear = blocklayer::parse_tear(device.tear);
   if (!tear) return wrong_use("--tear: " + tear.error());
+  const auto fault_kinds = blocklayer::parse_fault_kinds(device.fault_kinds);
+  if (!fault_kinds) return wrong_use("--fault-kinds: " + fault_kinds.error());
   const blocklayer::DriveOptions drive{.sector_bytes = sector_bytes,
                                        .cache = device.cache_lies ? blocklayer::Cache::kLies : *cache,
                                        .tear = *tear,
                                        .atomic_sectors = device.atomic_sectors,
                                        .boundary_sectors = device.boundary_sectors,
-                                       .faults = device.faults};
+                                       .faults = device.faults,
+                                       .fault_kinds = *fault_kinds};
   if (const auto ok = blocklayer::check_options(drive); !ok) return wrong_use(ok.error());
   return drive;
 }
@@ -125,6 +129,17 @@ void add_device_options(CLI::App& command, DeviceOptions& options) {
       .add_option("--faults", options.faults,
                   "so many sectors may have gone bad too: they cannot be read, or read as something else (default: 0)")
       ->type_name("N")
+      ->group(group);
+  command
+      .add_option("--fault-kinds", options.fault_kinds,
+                  "which faults: bad sectors that were written (default), any bad sectors, a write that went elsewhere")
+      ->type_name("written|any|misdirected,...")
+      ->group(group);
+  command
+      .add_option("--answers", options.answers,
+                  "which of the requests in flight the drive answers first, while the program runs (default: oldest)")
+      ->type_name("oldest|newest")
+      ->check(CLI::IsMember({"oldest", "newest"}))
       ->group(group);
   command
       .add_option("--import-log", options.import_log,
@@ -181,7 +196,7 @@ tl::expected<void, Failure> check_beside_device(const CLI::App& command, const D
     return wrong_use(fmt::format("{} is for a filesystem: a raw device (--device) has none.", given));
   if (!options.import_log.empty() && !command.remaining().empty())
     return wrong_use("--import-log takes the place of a program: no program can be given with it.");
-  for (const char* given : {"--setup", "--sector", "--device-size", "--stdout-marks", "--program-limit"}) {
+  for (const char* given : {"--setup", "--sector", "--device-size", "--stdout-marks", "--program-limit", "--answers"}) {
     if (!options.import_log.empty() && command.count(given) > 0)
       return wrong_use(fmt::format("{} is for a program that is run; --import-log reads what was done.", given));
   }
@@ -230,7 +245,8 @@ tl::expected<int, Failure> check_device(const MountedOptions& options, const Dev
   auto plans = make_mounted_plans(options, is_imported ? std::vector<std::string>{"true"} : words);
   if (!plans) return tl::unexpected(plans.error());
   device::CheckPlan plan{plans->check, *drive};
-  device::RecordPlan record_plan{plans->record, bytes, drive->sector_bytes};
+  const auto answers = device.answers == "newest" ? blocklayer::Answers::kNewest : blocklayer::Answers::kOldest;
+  device::RecordPlan record_plan{plans->record, bytes, drive->sector_bytes, answers};
   reports.directory = plan.common.directory;
   record_plan.program.is_stdout_taken = reports.is_stdout_taken();
   const auto begin = std::chrono::steady_clock::now();

@@ -18,6 +18,8 @@ struct DeviceOptions {
   bool cache_lies = false;
   std::uint32_t atomic_sectors = 1, boundary_sectors = 0;
   std::uint32_t faults = 0;
+  std::string fault_kinds = "written";
+  std::string answers = "oldest";
   std::string import_log, export_log;
   // On the kernel's filesystem.
   std::string filesystem;

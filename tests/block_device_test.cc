@@ -93,6 +93,27 @@ TEST_F(DeviceTest, ABadSectorBreaksAnEngineThatKeepsOneCopy) {
   EXPECT_TRUE(check_engine("right", {"--faults", "1"}).says("sector"));
 }
 
+TEST_F(DeviceTest, FaultsOfOtherKindsAreThereIfAskedFor) {
+  // A at home or on the second sector, until B is written there; B at home or on the first sector.
+  const Words calls = {"d:0:1:A", "f", "d:1:1:B", "f"};
+  EXPECT_EQ(states_of(calls, 2, {"--faults", "1", "--fault-kinds", "misdirected"}).all,
+            (Set{"..", "A.", "AB", ".A", ".B", "B."}));
+  EXPECT_EQ(states_of(calls, 2, {"--fault-kinds", "misdirected"}).all, (Set{"..", "A.", "AB"}));
+  // The second sector, which nobody wrote, cannot be read or reads as something else: with either of the first one.
+  const States any = states_of({"d:0:1:A"}, 2, {"--faults", "1", "--fault-kinds", "any"});
+  EXPECT_EQ(any.all.size(), 8u) << any.text;
+  EXPECT_TRUE(any.all.contains("A!") && any.all.contains(".!") && any.all.contains("!.")) << any.text;
+  EXPECT_EQ(states_of({"d:0:1:A"}, 2, {"--faults", "1"}).all.size(), 4u);
+}
+
+// The engine has no number in its log records' places to tell a stray one by; a violation replays.
+TEST_F(DeviceTest, AMisdirectedWriteReplays) {
+  const Ran ran = check_engine("right", {"--faults", "1", "--fault-kinds", "misdirected"});
+  EXPECT_EQ(ran.exit_code, 1) << ran.out << ran.err;
+  EXPECT_TRUE(ran.says("it went to sector")) << ran.out;
+  EXPECT_EQ(crashcut({"replay", token()}).exit_code, 1);
+}
+
 // ---- ways to write --------------------------------------------------------------------------------------------------
 
 TEST_F(DeviceTest, EveryWayToWriteIsAWrite) {
@@ -124,6 +145,16 @@ TEST_F(DeviceTest, AFlushDoesNotCoverWhatIsInFlight) {
     EXPECT_EQ(states_of({way + ":0:1:A", "f", "w", "d:1:1:B"}, 2).all, (Set{"..", "A.", ".B", "AB"})) << way;
     EXPECT_EQ(states_of({way + ":0:1:A", "w", "f", "d:1:1:B"}, 2).all, (Set{"..", "A.", "AB"})) << way;
   }
+}
+
+// A program that goes on once either write is done does other things with another drive.
+TEST_F(DeviceTest, ADriveAnswersTheOldestOrTheNewestFirst) {
+  const Words calls = {"a:0:1:A", "a:1:1:B", "W", "f", "w", "d:2:1:C"};
+  const Set without_c = {"...", "A..", ".B.", "AB."};
+  Set oldest = without_c, newest = without_c;
+  oldest.merge(Set{"A.C", "ABC"}), newest.merge(Set{".BC", "ABC"});
+  EXPECT_EQ(states_of(calls, 3).all, oldest);
+  EXPECT_EQ(states_of(calls, 3, {"--answers", "newest"}).all, newest);
 }
 
 TEST_F(DeviceTest, WritesTear) {
@@ -281,6 +312,9 @@ TEST_F(DeviceTest, WrongUseIsASentence) {
       {{"--device", "--check", "true", "--device-size", "12Q"}, "--device-size 12Q"},
       {{"--device", "--check", "true", "--device-size", "99999999G"}, "--device-size 99999999G"},
       {{"--device", "--check", "true", "--faults", "1000"}, "1000 faults are too many"},
+      {{"--device", "--check", "true", "--fault-kinds", "all"}, "There is no fault \"all\""},
+      {{"--fault-kinds", "any"}, "--fault-kinds is for --device."},
+      {{"--device", "--check", "true", "--answers", "both"}, "--answers"},
       {{"--device", "--check", "true", "--atomic", "8", "--atomic-boundary", "4"}, "The boundary, 4 sectors"},
   };
   for (const auto& [options, sentence] : bad) {
@@ -299,6 +333,8 @@ TEST_F(DeviceTest, WhatGoesWrongIsSaid) {
   const Ran token_ran = check({"--device", "--check", "false"}, "echo A > device");
   EXPECT_EQ(token_ran.exit_code, 1);
   const std::string made = token();
+  EXPECT_TRUE(
+      crashcut({"replay", made, "--program", "p"}).says("--program is not for tokens of crashcut check --device."));
   std::ofstream(directory_ / "results/trace", std::ios::app) << "x";
   EXPECT_EQ(crashcut({"replay", made}).exit_code, 2);
 }

@@ -13,6 +13,7 @@ class Oracle {
   Oracle(const OracleDrive& drive, const std::vector<OracleRequest>& requests, const std::vector<OracleStep>& steps,
          int sector_count, int mark_count)
       : drive_(drive), requests_(requests), sector_count_(sector_count), mark_count_(mark_count) {
+    step_count_ = static_cast<int>(steps.size());
     issued_.assign(requests.size(), kNever);
     completed_.assign(requests.size(), kNever);
     for (int at = 0; at < static_cast<int>(steps.size()); ++at) {
@@ -23,15 +24,36 @@ class Oracle {
       if (step.kind == OracleStep::Kind::kMark) marks_.push_back({number, at});
       if (step.kind == OracleStep::Kind::kDurable) durable_ = at;
     }
-    for (end_ = durable_ + 1; end_ <= static_cast<int>(steps.size()); ++end_) {
-      left_.assign(requests.size(), 0);
-      choose_survivors(0);
-    }
+    for (const OracleRequest& request : requests) went_to_.push_back(request.first);
+    crash();
+    if (drive_.faults == 0 || !drive_.has_misdirected) return;
+    fault_count_ = 1;
+    for (std::size_t w = 0; w < requests.size(); ++w) misdirect(w);
   }
 
   std::set<OracleImage> images;
 
  private:
+  // The write goes to where any other request begins.
+  void misdirect(std::size_t w) {
+    const OracleRequest& write = requests_[w];
+    if ((write.kind != Kind::kWrite && write.kind != Kind::kZero) || issued_[w] < durable_) return;
+    for (const OracleRequest& other : requests_) {
+      if (other.kind == Kind::kFlush || other.first == write.first || other.first + write.count > sector_count_)
+        continue;
+      went_to_[w] = other.first;
+      crash();
+    }
+    went_to_[w] = write.first;
+  }
+
+  void crash() {
+    for (end_ = durable_ + 1; end_ <= step_count_; ++end_) {
+      left_.assign(requests_.size(), 0);
+      choose_survivors(0);
+    }
+  }
+
   // The power fails before step end_. A write must be there whole by then.
   bool must_survive(std::size_t w) const {
     const OracleRequest& write = requests_[w];
@@ -70,13 +92,13 @@ class Oracle {
   }
 
   bool has_left(std::size_t w, int sector) const {
-    const int at = sector - requests_[w].first;
+    const int at = sector - went_to_[w];
     return requests_[w].kind != Kind::kFlush && at >= 0 && at < requests_[w].count && ((left_[w] >> at) & 1) != 0;
   }
 
   // A write can be the newest of a sector if no other survivor was issued after it had completed.
   void choose_order(int sector, OracleImage image) {
-    if (sector == sector_count_) return choose_faults(0, 0, image);
+    if (sector == sector_count_) return choose_faults(0, fault_count_, image);
     bool is_written = false;
     for (std::size_t w = 0; w < requests_.size(); ++w) {
       if (!has_left(w, sector)) continue;
@@ -94,6 +116,8 @@ class Oracle {
 
   // Sectors that a write was issued for before the power failed.
   bool can_be_bad(int sector) const {
+    if (drive_.has_bad_any) return true;
+    if (!drive_.has_bad_written) return false;
     for (std::size_t w = 0; w < requests_.size(); ++w) {
       const OracleRequest& r = requests_[w];
       const bool is_there = sector >= r.first && sector < r.first + r.count;
@@ -125,6 +149,9 @@ class Oracle {
   std::vector<int> issued_, completed_;  // the step
   std::vector<std::pair<std::size_t, int>> marks_;
   int end_ = 0;
+  int step_count_ = 0;
+  int fault_count_ = 0;         // writes that went elsewhere
+  std::vector<int> went_to_;    // the first sector of each write
   int durable_ = -1;            // the last step that made all durable
   std::vector<unsigned> left_;  // of each request
 };

@@ -2,7 +2,7 @@
 //
 // It follows the prose of blocklayer/drive.h and shares no code with it: for each moment at which the power can fail,
 //   each subset of sectors that each write can leave, each order that writes in flight at the same time can have had,
-//   each set of bad sectors. Exponential in everything.
+//   each write that went elsewhere, each set of bad sectors. Exponential in everything.
 #pragma once
 
 #include <cstdint>
@@ -33,6 +33,7 @@ struct OracleDrive {
   int atomic_sectors = 1;
   int boundary_sectors = 0;
   int faults = 0;
+  bool has_bad_written = true, has_bad_any = false, has_misdirected = false;  // the kinds of faults
 };
 
 inline constexpr int kUnreadable = -1, kGarbage = -2;

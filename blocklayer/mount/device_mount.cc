@@ -132,7 +132,7 @@ struct DeviceMount::Server {
   bool run_actions();
   bool is_quiet();
   bool is_waiting(pid_t process);
-  void answer_oldest();
+  void answer_next();
   void answer(const Pending& answered);
   bool answer_due();
   const std::string& name_of(pid_t process);
@@ -442,10 +442,15 @@ void Server::write_buffered(std::uint64_t offset, std::span<const std::byte> dat
   if (is_durable) device->complete(device->issue({.kind = RequestKind::kFlush, .sender = sender}, {}));
 }
 
-void Server::answer_oldest() {
-  const Pending oldest = pending.front();
-  pending.pop_front();
-  answer(oldest);
+void Server::answer_next() {
+  const bool is_newest = setup.answers == Answers::kNewest;
+  const Pending next = is_newest ? pending.back() : pending.front();
+  if (is_newest) {
+    pending.pop_back();
+  } else {
+    pending.pop_front();
+  }
+  answer(next);
 }
 
 void Server::answer(const Pending& answered) {
@@ -534,7 +539,7 @@ void Server::serve() {
       [[maybe_unused]] const ssize_t taken = read(wake, &count, sizeof count);
     }
     if (!run_actions()) break;
-    if (can_answer) answer_oldest();
+    if (can_answer) answer_next();
   }
   free(buffer.mem);
   const std::lock_guard lock(mutex);
@@ -621,7 +626,7 @@ void DeviceMount::between_requests(const std::function<void()>& action) {
 
 void DeviceMount::show(ServedDevice& device) {
   between_requests([&] {
-    while (!server_->pending.empty()) server_->answer_oldest();
+    while (!server_->pending.empty()) server_->answer_next();
     server_->device = &device;
     ++server_->generation;
     server_->contents.clear();

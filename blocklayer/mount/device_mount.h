@@ -6,10 +6,9 @@
 //   buffered: whole sectors, in pages of 4096 bytes, and the program does not wait for the drive. fsync, fdatasync and
 //   BLKFLSBUF are flushes. fallocate(FALLOC_FL_ZERO_RANGE) and (FALLOC_FL_PUNCH_HOLE) write zeroes, as on a block
 //   device. BLKGETSIZE64 works. A misaligned O_DIRECT request is EINVAL, and what lies behind the end ENOSPC.
-// As few requests complete as the program allows: a request is answered, the oldest first, only when every thread of
-// the
-//   processes that wait sleeps, or has run for two milliseconds without another request. So whatever a program does not
-//   wait for is still in flight.
+// As few requests complete as the program allows: a request is answered, the oldest one or the newest one
+//   (Setup::answers), only when every thread of the processes that wait sleeps, or has run for two milliseconds without
+//   another request. So whatever a program does not wait for is still in flight.
 // Below a loop device (Setup::is_below_loop) every request is answered at once, but writes that are held back: a write
 //   that arrives while hold_arriving() is on stays in flight until release_held(), or for kHeldMost.
 // Does not model: BLKGETSIZE, BLKDISCARD and BLKZEROOUT, which the kernel does not pass on to FUSE; shared mappings
@@ -51,11 +50,15 @@ class ServedDevice {
 
 inline constexpr std::string_view kDeviceName = "device";
 
+// Which of the requests in flight is answered first.
+enum class Answers : std::uint8_t { kOldest, kNewest };
+
 class DeviceMount {
  public:
   struct Setup {
     std::string directory;  // exists
     bool allow_others = false;
+    Answers answers = Answers::kOldest;
     bool is_below_loop =
         false;  // the kernel sends the requests: the serving thread must not wait for its own writeback
   };

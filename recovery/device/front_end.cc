@@ -72,6 +72,7 @@ class DeviceRecoverer final : public search::Recoverer {
     for (const search::Crash& crash : crashes)
       layers.push_back({static_cast<const DriveRecording*>(crash.recording), &cuts.emplace_back(*crash.cut)});
     CrashedDrive drive(std::move(layers), newest);
+    drive.allow_no_more_faults();
     CheckedDevice device({.crashed = &drive,
                           .bytes = bytes_,
                           .sector_bytes = recording_.options.sector_bytes,

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "blocklayer/drive.h"
+#include "blocklayer/mount/device_mount.h"
 #include "recovery/mounted/plan.h"
 
 namespace crashcut::device {
@@ -16,6 +17,7 @@ struct RecordPlan {
   mounted::RecordPlan program;
   std::uint64_t bytes = 0;
   std::uint32_t sector_bytes = 512;
+  blocklayer::Answers answers = blocklayer::Answers::kOldest;
 };
 
 // What is asked of the crash states, and how far to go.

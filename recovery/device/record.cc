@@ -38,8 +38,10 @@ class Recorder {
     if (!device) return failure(true, device.error());
     device_ = std::move(*device);
     device_->stdout_to = [this](std::string_view text) { on_stdout(text); };
-    auto mount = blocklayer::DeviceMount::start(
-        {.directory = mounted::disk_of(plan_.program.directory), .allow_others = geteuid() == 0}, *device_);
+    auto mount = blocklayer::DeviceMount::start({.directory = mounted::disk_of(plan_.program.directory),
+                                                 .allow_others = geteuid() == 0,
+                                                 .answers = plan_.answers},
+                                                *device_);
     if (!mount) return failure(true, mount.error());
     mount_ = std::move(*mount);
     auto watch = sandbox::SyscallWatch::start(handlers());

@@ -3,6 +3,7 @@
 //   r:...                 O_DIRECT, RWF_DSYNC        a:...  libaio             A:...  libaio, O_DSYNC
 //   u:...                 io_uring, O_DIRECT         z:...  FALLOC_FL_ZERO_RANGE       p:...  FALLOC_FL_PUNCH_HOLE
 //   w                     waits for all of a, A, u   f      fsync              g      fdatasync
+//   W                     waits for any one of a, A
 //   F                     BLKFLSBUF                  G      BLKGETSIZE64       m:TEXT mark
 //   x:OFFSET:BYTES:ERROR  pwrite with O_DIRECT of so many bytes fails with this errno
 //   y:OFFSET:BYTES:CHAR   buffered pwrite of bytes
@@ -111,6 +112,12 @@ static void do_call(const char* call) {
     case 'w':
       wait_for_all(call);
       break;
+    case 'W': {
+      struct io_event done;
+      if (io_getevents(context, 1, 1, &done, NULL) != 1 || (long)done.res < 0) fail(call, EIO);
+      --aio_count;
+      break;
+    }
     case 'f':
       check(fsync(direct), call);
       break;

@@ -3,14 +3,17 @@
  *   calls CALL...   does them; those before "barrier" make the starting state
  *   calls           prints what it finds, one line
  * A call is its name and its arguments with colons between them: creat:foo, mkdir:A, write:foo:OFFSET:LENGTH,
- * dwrite (O_DIRECT), falloc:foo:MODE:OFFSET:LENGTH (MODE: z zero, Z zero and keep the size, p punch, k keep the size, a
- * plain), truncate:foo:LENGTH, link:foo:bar, rename:foo:bar, unlink:foo, remove:foo, symlink:foo:bar, setxattr:foo,
- * removexattr:foo, fsync:foo, fdatasync:foo, sync, barrier. A call that fails does nothing, as on the other side. */
+ * dwrite (O_DIRECT), mmapwrite (makes room, stores through a shared mapping, msync), msyncwrite (the same by write and
+ * fdatasync, where there are no shared mappings), falloc:foo:MODE:OFFSET:LENGTH (MODE: z zero, Z zero and keep the
+ * size, p punch, k keep the size, a plain), truncate:foo:LENGTH, link:foo:bar, rename:foo:bar, unlink:foo, remove:foo,
+ * symlink:foo:bar, setxattr:foo, removexattr:foo, fsync:foo, fdatasync:foo, sync, barrier. A call that fails does
+ * nothing, as on the other side. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/xattr.h>
 #include <unistd.h>
@@ -19,7 +22,8 @@
 
 enum { kMost = 64 * 1024, kUnit = 1024 };
 
-static const char* const kPaths[] = {"foo", "bar", "A", "A/foo", "A/bar", "B", "B/foo", "B/bar"};
+static const char* const kPaths[] = {"foo",     "bar", "A",     "A/foo", "A/bar", "A/C",    "A/C/foo",
+                                     "A/C/bar", "B",   "B/foo", "B/bar", "B/C",   "B/C/bar"};
 
 static void show_file(const char* path, const struct stat* found) {
   static char bytes[kMost];
@@ -80,6 +84,21 @@ static int mode_of(char letter) {
   }
 }
 
+static int write_mapped(int fd, char letter, long offset, size_t length) {
+  if (fallocate(fd, 0, offset, (off_t)length) != 0) return -1;
+  char* bytes = mmap(0, (size_t)offset + length, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (bytes == MAP_FAILED) return -1;
+  memset(bytes + offset, letter, length);
+  int result = msync(bytes, (size_t)offset + length, MS_SYNC);
+  return munmap(bytes, (size_t)offset + length) | result;
+}
+
+static int write_as_mapped(int fd, char letter, long offset, size_t length) {
+  if (fallocate(fd, 0, offset, (off_t)length) != 0) return -1;
+  if (pwrite(fd, letters(letter), length, offset) < 0) return -1;
+  return fdatasync(fd);
+}
+
 static void do_call(char* call, char letter) {
   char* words[5] = {0};
   int count = 0;
@@ -93,6 +112,10 @@ static void do_call(char* call, char letter) {
   } else if (!strcmp(name, "write") || !strcmp(name, "dwrite")) {
     fd = open(path, O_RDWR | (*name == 'd' ? O_DIRECT : 0));
     if (fd >= 0) result = (int)pwrite(fd, letters(letter), (size_t)number(words[3]), number(to));
+  } else if (!strcmp(name, "mmapwrite") || !strcmp(name, "msyncwrite")) {
+    fd = open(path, O_RDWR);
+    if (fd >= 0)
+      result = (name[1] == 'm' ? write_mapped : write_as_mapped)(fd, letter, number(to), (size_t)number(words[3]));
   } else if (!strcmp(name, "falloc")) {
     fd = open(path, O_RDWR);
     if (fd >= 0) result = fallocate(fd, mode_of(*to), number(words[3]), number(words[4]));
