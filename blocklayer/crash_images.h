@@ -12,8 +12,7 @@
 // Marks: a mark was reached if it was made before the moment. An image could also stem from an earlier moment, when
 //   fewer marks were made; it is judged with the most promises that fit.
 // Does not model: faults, discards that keep what was there, and two writes of one block that were in flight at the
-// same
-//   time, of which the one that was issued last is taken to be the newest (all may miss bugs).
+//   same time, of which the one that was issued last is taken to be the newest (all may miss bugs).
 // Threads: read-only once made.
 #pragma once
 

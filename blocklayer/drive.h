@@ -1,8 +1,7 @@
 // Drive: what a disk drive can hold after the power fails, and the options that narrow it or widen it.
 //
 // A drive takes requests: writes, write zeroes, discards, flushes. Each request is issued at one moment and completes
-// at
-//   a later one. Several may be in flight at a time. The power fails at any moment between two of these.
+//   at a later one. Several may be in flight at a time. The power fails at any moment between two of these.
 //
 // On crash, the fates of a request that was issued before the power failed:
 //   write        It survives or not, whatever came before or after it: the cache writes back in any order. A write of

@@ -2,10 +2,9 @@
 // are read as ours. So xfstests' replay-log reads what crashcut recorded, and crashcut crashes what the kernel logged.
 //
 // The format has one order for all: a write stands before the flush that covers it, in the order of completion; what
-// was
-//   in flight when a flush was sent stands behind it. A mark stands before the writes that no flush had covered then.
-//   It has no moments of issue, so a write that is read back was in flight alone. Write zeroes become writes of zeroes.
-//   Who sent a request is lost.
+//   was in flight when a flush was sent stands behind it. A mark stands before the writes that no flush had covered
+//   then. It has no moments of issue, so a write that is read back was in flight alone. Write zeroes become writes of
+//   zeroes. Who sent a request is lost.
 // Source: linux/drivers/md/dm-log-writes.c; Documentation/admin-guide/device-mapper/log-writes.rst
 // Input from anywhere: import trusts no part of a log.
 #pragma once

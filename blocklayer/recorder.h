@@ -1,11 +1,10 @@
 // DriveRecorder: turns the requests that a drive was sent into events and their persist order, as drive.h says.
 //
 // The events of a write stand where it was issued: one event a sector, or one for all of its sectors if the drive
-// writes
-//   them whole. A completed flush is a barrier (persist/log.h) that stands where it completed: it persists after the
-//   writes that had completed when it was issued, and before every request that was issued after it completed. A write
-//   that was issued in between is tied to it in neither direction. A completed FUA write is a barrier after itself. A
-//   mark is a barrier after nothing.
+//   writes them whole. A completed flush is a barrier (persist/log.h) that stands where it completed: it persists after
+//   the writes that had completed when it was issued, and before every request that was issued after it completed. A
+//   write that was issued in between is tied to it in neither direction. A completed FUA write is a barrier after
+//   itself. A mark is a barrier after nothing.
 // Edges between two writes of one sector make no difference to what can be read, but let equal neighbours count as one
 //   candidate. The later event gets one if its own sectors hide all that the edge would put in.
 // If a write is issued while another write of the same sector is in flight, the earlier one may still land last: an

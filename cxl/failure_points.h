@@ -1,14 +1,13 @@
 // Failure points: the moments at which a failure of a machine must be tried, for a schedule that is given.
 //
 // A machine may fail at any time. Two moments between which nobody took anything from what the failure could leave
-// leave
-//   the same states to the others: the later one has all that the earlier one has, since a pending store that is lost
-//   might as well not have been executed. So a failure is tried only right before a step that takes something away: a
-//   write-back of a line that the machine has dirty, by a flush or a completed fence of its own or by another machine's
-//   access. With global persistent flush nothing that is visible is lost, and with poison a loss shows: there each
-//   store that becomes visible counts. What tells of a failure counts too, and is the caller's to know: the machine's
-//   end, its locks and unlocks, another machine's lock of a mutex that it holds, a wait for it. (Its locks, because the
-//   schedule is given: in another one somebody else comes first.)
+//   leave the same states to the others: the later one has all that the earlier one has, since a pending store that is
+//   lost might as well not have been executed. So a failure is tried only right before a step that takes something
+//   away: a write-back of a line that the machine has dirty, by a flush or a completed fence of its own or by another
+//   machine's access. With global persistent flush nothing that is visible is lost, and with poison a loss shows: there
+//   each store that becomes visible counts. What tells of a failure counts too, and is the caller's to know: the
+//   machine's end, its locks and unlocks, another machine's lock of a mutex that it holds, a wait for it. (Its locks,
+//   because the schedule is given: in another one somebody else comes first.)
 // Held to the search that tries every moment (tests/cxl_failures_test.cc).
 #pragma once
 

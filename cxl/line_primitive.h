@@ -2,13 +2,11 @@
 // commute.
 //
 // Threads and the entries of their store buffers are actors, as in pmem/x86_primitive.h, which has the buffers. A
-// line's
-//   accesses are steps of these actors. What the line holds is cxl::SharedMemory's; what is kept here decides who can
-//   run, and whose failure an access would have noticed: that of the machine that has the line dirty, since the access
-//   writes it back, or had it dirty when it failed.
+//   line's accesses are steps of these actors. What the line holds is cxl::SharedMemory's; what is kept here decides
+//   who can run, and whose failure an access would have noticed: that of the machine that has the line dirty, since the
+//   access writes it back, or had it dirty when it failed.
 // A load that has to choose what a failed machine left asks (scheduler/primitives/answer.h): the caller sets `observed`
-// of
-//   the access to the number of possible answers before the step, and "ask" follows in the same operation. Until
+//   of the access to the number of possible answers before the step, and "ask" follows in the same operation. Until
 //   "decide" gives the line the answer nobody else has access to it, unless the asking machine fails. Then the thread
 //   stands before the same access again.
 // Stores of two threads of one machine to one line do not commute, whatever bytes they write: if the machine fails, the

@@ -9,12 +9,10 @@
 //   that was read from and do not write back when another machine stores.
 //
 // On failure of a machine, of each line that it had dirty the device keeps a prefix of the stores that were pending,
-// each
-//   line for itself. The pieces of one wide store have no order among themselves, and a non-temporal store has none but
-//   with stores to its own word. What was kept is decided while survivors load.
-//   With global persistent flush all that had reached the cache is kept.
-//   With poison a line of which stores were lost is an error to whoever loads from it, until all its bytes were written
-//   anew.
+//   each line for itself. The pieces of one wide store have no order among themselves, and a non-temporal store has
+//   none but with stores to its own word. What was kept is decided while survivors load. With global persistent flush
+//   all that had reached the cache is kept. With poison a line of which stores were lost is an error to whoever loads
+//   from it, until all its bytes were written anew.
 //
 // How it is kept: each failure seals a log of the stores that were pending then, and becomes a layer of a CutStack. A
 //   location is a byte. So a store of a part of a word needs nothing special, and a byte that no store of the layer

@@ -1,9 +1,8 @@
 // TraceBytes: the bytes of a trace, mapped from its file or held in memory.
 //
 // A file is mapped read-only, so all processes that read it share one copy, the kernel's page cache, which the kernel
-// can
-//   drop when memory is short. The newest bytes of a trace whose writer was killed are in its tail; they replace the
-//   end of the file in memory, not on the disk.
+//   can drop when memory is short. The newest bytes of a trace whose writer was killed are in its tail; they replace
+//   the end of the file in memory, not on the disk.
 // A mapped file that somebody shortens meanwhile ends the reading process by SIGBUS; cli/interrupts.cc says why.
 // Threads: read-only once made.
 #pragma once

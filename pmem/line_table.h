@@ -1,12 +1,10 @@
 // LineTable: one Entry for each cache line of the persistent regions.
 //
 // A zeroed Entry is the entry of a line that was never used. Lines are kept by chunks of 64, and a chunk is made when
-// one
-//   of its lines is used: a region that is hardly used costs 8 bytes for each 4 KiB of it.
+//   one of its lines is used: a region that is hardly used costs 8 bytes for each 4 KiB of it.
 // Invariants: (1) regions do not overlap; they begin and end on line boundaries; (2) entries do not move.
 // Cost: a subtraction, a division by a power of two, a comparison and a lookup of the chunk while a program stays in
-// one
-//   region; a walk through the list of regions where it changes from one region to another.
+//   one region; a walk through the list of regions where it changes from one region to another.
 // Threads: not synchronised. find() of a const table changes nothing, so that a table in read-only memory can be read.
 #pragma once
 

@@ -17,13 +17,12 @@
 //   - a non-temporal store: each word alone, or durable once a fence of its thread followed.
 //
 // How the order is kept: the cut must be closed under (1) the chain of each line, (2) "a fence is in: all that it
-// waited
-//   for is in", (3) "a store is in: every fence is in that comes before it". The fences before an operation are its
-//   *past*. Pasts follow what comes after what while the program runs: each thread's own order by the table of the
+//   waited for is in", (3) "a store is in: every fence is in that comes before it". The fences before an operation are
+//   its *past*. Pasts follow what comes after what while the program runs: each thread's own order by the table of the
 //   paper, a read after the store that it reads from, through ordinary memory too, and the order in which stores and
 //   flushes of one line took place. A store that another thread merely did earlier is in no past: it need not persist,
-//   and a fence is no barrier for threads that have not heard of it.
-//   Two flushes of one line are not ordered: neither changes what the other one covers.
+//   and a fence is no barrier for threads that have not heard of it. Two flushes of one line are not ordered: neither
+//   changes what the other one covers.
 // Each thread carries three pasts, because a load does not wait for its own thread's store buffer:
 //   executed   of the next load: what loads, locked instructions and mfences before it brought;
 //   left       of the next entry that leaves the buffer: what the entries before it brought;

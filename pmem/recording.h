@@ -10,11 +10,9 @@
 // Over a crashed memory (Recorder's ground): a word is over the ground's word. If a store covers a part of a word whose
 //   other bytes the ground has not decided, the word is *partial*: its values are numbers of PartialWords.
 // Operations: Log::op() counts the instructions that made events. Their texts are made by operations(), since recording
-// a
-//   million stores must not make a million strings.
+//   a million stores must not make a million strings.
 // The log may be that of another recording (Shared): that of the files that the same program writes. Events and
-// locations
-//   of the other one are no memory: is_own().
+//   locations of the other one are no memory: is_own().
 // Threads: written by one Recorder; read-only once the log is sealed.
 #pragma once
 

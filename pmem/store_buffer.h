@@ -1,10 +1,9 @@
 // StoreBuffer: what a thread has executed and what has not left for the cache yet.
 //
 // Models: stores, clflush, sfence and marks leave in order. The words of one copy or wide store leave in any order
-// among
-//   themselves. Non-temporal stores leave in any order, but not before an earlier sfence and not before an earlier
-//   store to the same word; an sfence waits for them. clflushopt and clwb wait only for the last entry that they must
-//   come after.
+//   among themselves. Non-temporal stores leave in any order, but not before an earlier sfence and not before an
+//   earlier store to the same word; an sfence waits for them. clflushopt and clwb wait only for the last entry that
+//   they must come after.
 // Does not model: a size. A real buffer of finite size leaves earlier; the states are the same.
 // Invariants: entries are in the order of execution.
 #pragma once

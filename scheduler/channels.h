@@ -2,9 +2,8 @@
 // them all, since poll() looks at many at once. The runtime keeps the bytes in a pipe; here they are only counted.
 //
 // A call that may wait is two steps. "use" finds the channel that the descriptor names and holds it, as the kernel
-// does,
-//   so that another thread may close the descriptor meanwhile. The call proper is the second step and releases the
-//   channel. "drop" only releases it.
+//   does, so that another thread may close the descriptor meanwhile. The call proper is the second step and releases
+//   the channel. "drop" only releases it.
 // The ends of a pipe are open as long as a descriptor or a call holds them. An access's `expected` has the channel,
 //   or those that are polled.
 #pragma once

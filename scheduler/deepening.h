@@ -5,10 +5,9 @@
 //   actor takes more than 4 steps, then 6, 8, 12, 16 and so on. A bug that takes few steps is found early, whatever
 //   lies behind it.
 // A level that takes too long is left for the next, four times as deep: what comes late in long executions is looked at
-// too.
-//   There the actors take turns (RunRequest::turn_most). How much a level gets is counted in executions and steps, so
-//   that what is found does not depend on the machine; where the caller bounds time or executions, its share of these
-//   bounds it too, and what is left then goes to the levels that were left, the shallow ones first.
+//   too. There the actors take turns (RunRequest::turn_most). How much a level gets is counted in executions and steps,
+//   so that what is found does not depend on the machine; where the caller bounds time or executions, its share of
+//   these bounds it too, and what is left then goes to the levels that were left, the shallow ones first.
 // A program all of whose executions come to an end is searched once, as search() does it.
 #pragma once
 

@@ -1,9 +1,8 @@
 // What the running kernel's ext4 leaves where the plug is pulled is among what the model allows.
 //
 // Calls (tests/inprocess/random_calls.c, block_calls.c) are made on a loop device that stands on a recording disk.
-// Every
-//   prefix of what the device wrote from the starting state on is a crash: the image is mounted again, and what is
-//   found there must be an outcome of the same calls on the model. So a crash falls before, between and inside the
+//   Every prefix of what the device wrote from the starting state on is a crash: the image is mounted again, and what
+//   is found there must be an outcome of the same calls on the model. So a crash falls before, between and inside the
 //   commits of the journal, and while the disk is unmounted at the end.
 // Does not verify: that the model allows nothing else; a drive that writes in another order between two flushes.
 // Skips where there is no root, no loop device, no /dev/fuse or no mkfs.ext4.

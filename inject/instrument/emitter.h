@@ -3,8 +3,7 @@
 // Each call has the source location of the instruction that it stands for, is no tail call (its return address says
 //   where it is) and is not merged with another.
 // Values that do not fit a register's 1, 2, 4 or 8 bytes go through temporaries: allocas of the function, one a size
-// and
-//   slot, used by one call at a time.
+//   and slot, used by one call at a time.
 #pragma once
 
 #include <llvm/ADT/DenseMap.h>

@@ -1,8 +1,8 @@
 // ProgramFrontEnd: a program that records and recovers inside itself, for the search.
 //
 // One worker, in this process: the Session shares the work out among its own processes, on as many cores as it was
-// given.
-//   It explores tens of thousands of recoveries a second, so nothing here is done for each of them but adding it up.
+//   given. It explores tens of thousands of recoveries a second, so nothing here is done for each of them but adding it
+//   up.
 // The recording stays in the program. The search is told its fingerprint, and the story of a recovery that is narrated.
 #pragma once
 

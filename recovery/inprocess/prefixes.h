@@ -2,9 +2,8 @@
 // mark.
 //
 // --expect prefix: whatever crashed, recovery finds the state after the first k operations, or after k + 1, where k is
-// the
-//   number of marks that the program had reached: the operation that the crash interrupted happened, or it did not. So
-//   what recovery prints must be what it prints after k or after k + 1 whole operations. No assertion is needed.
+//   the number of marks that the program had reached: the operation that the crash interrupted happened, or it did not.
+//   So what recovery prints must be what it prints after k or after k + 1 whole operations. No assertion is needed.
 // The state after k operations is the cut with every event up to the mark of the k-th. Recovery is run on each of them
 //   first. Marks of equal text are one.
 #pragma once

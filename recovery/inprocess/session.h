@@ -4,9 +4,8 @@
 //   survives it: the destructor kills the coordinator, whose death kills all below it (PR_SET_PDEATHSIG), as does the
 //   death of this process.
 // One request at a time: begin it, then call advance() until that says that it has ended. advance() is the watchdog,
-// too:
-//   call it whenever fd() is readable, and at least every 20 ms. explore(), replay(), run_cut() and describe() do all
-//   that.
+//   too: call it whenever fd() is readable, and at least every 20 ms. explore(), replay(), run_cut() and describe() do
+//   all that.
 // Threads: one thread, except stop(), which is also safe in a signal handler.
 #pragma once
 

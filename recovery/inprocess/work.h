@@ -1,9 +1,8 @@
 // Work: subtrees of choices that are still to be explored, shared by all processes of an exploration.
 //
 // A queue in shared memory (WorkQueue in protocol.h). A process that takes an item owes work_done() for it; when none
-// is owed
-//   and none is queued, the exploration is over. If it is stopped before, every process puts what it has not explored
-//   back into the queue: what the queue then holds is exactly what is left.
+//   is owed and none is queued, the exploration is over. If it is stopped before, every process puts what it has not
+//   explored back into the queue: what the queue then holds is exactly what is left.
 // Threads and processes: a spin lock in the shared memory.
 #pragma once
 

@@ -1,8 +1,7 @@
 // ImageSet: the crash images of all runs on the kernel's filesystem, each once, for the search.
 //
 // The search knows recordings and choices. Here the choice is which image a recovery gets: first the run, then the
-// image
-//   of that run. There are no events: images are whole, and no part of one is decided later.
+//   image of that run. There are no events: images are whole, and no part of one is decided later.
 // Threads: read-only once made.
 #pragma once
 

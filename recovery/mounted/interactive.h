@@ -3,8 +3,7 @@
 // The mount's hidden directory is how another process asks: .crashcut/states lists what a crash could leave now,
 //   a number written to .crashcut/crash switches to that state, .crashcut/shown counts the switches.
 // The kernel does not tell a FUSE filesystem of sync and syncfs, nor of stores to mappings before they are written
-// back.
-//   They are seen of the plan's command and what it starts, and of nobody else.
+//   back. They are seen of the plan's command and what it starts, and of nobody else.
 #pragma once
 
 #include <functional>

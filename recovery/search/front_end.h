@@ -7,8 +7,7 @@
 //   tokens and reports. A front end that has a faster way to run many recoveries brings a Worker (worker.h) instead of
 //   a Recoverer.
 // Invariant: a recovery is a function of the answers that its chooser gave. The search notices a recovery that is not,
-// and
-//   says so.
+//   and says so.
 #pragma once
 
 #include <cstdint>

@@ -1,9 +1,8 @@
 // Worker: runs recoveries for a pool, one task at a time.
 //
 // There are two kinds. A SocketWorker (socket_worker.h) is a process of its own that has a Recoverer: one core. A
-// program
-//   under test that crashes and recovers inside itself (recovery/inprocess/) is one worker, too, and uses as many cores
-//   as it was given.
+//   program under test that crashes and recovers inside itself (recovery/inprocess/) is one worker, too, and uses as
+//   many cores as it was given.
 // Threads: the pool's, which never waits in a worker. Work goes on between begin() and the message that says is_ready.
 #pragma once
 

@@ -3,8 +3,7 @@
 // thread gets from a sequence of its own.
 //
 // Programs ask for it in three ways: by system calls (machine.cc), by instructions (instructions.cc), and by files
-// whose
-//   contents the kernel makes up or that change by themselves (outside.cc).
+//   whose contents the kernel makes up or that change by themselves (outside.cc).
 // Does not model: rdrand and rdseed in code that runs them without asking cpuid first; rdpid.
 #pragma once
 

@@ -1,11 +1,9 @@
 // Accesses of instrumented code, as the model does them.
 //
 // Ordinary memory is accessed as it is: for one thread, what it holds is no part of a crash. Locked instructions on it
-// are
-//   fences nevertheless.
+//   are fences nevertheless.
 // The program's own side of a copy is touched before or after the model's code runs, never within it: should it fault,
-// the
-//   program dies of it, and not we.
+//   the program dies of it, and not we.
 #include "recovery/inprocess/memory/accesses.h"
 
 #include <fmt/format.h>

@@ -2,8 +2,8 @@
 // address of the code that it is done for.
 //
 // Addresses outside of the window are ordinary memory, and are accessed as they are. load1() to store8() take addresses
-// of
-//   the window only. "to", "from", "old", "operand", "expected" and "desired" are ordinary memory, but for memmove().
+//   of the window only. "to", "from", "old", "operand", "expected" and "desired" are ordinary memory, but for
+//   memmove().
 #pragma once
 
 #include <cstddef>

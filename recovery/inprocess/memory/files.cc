@@ -1,16 +1,13 @@
 // Files of the modelled disk that are persistent memory: mmap() of them gives a region.
 //
 // Which: a shared mapping of a file below pmem/ of the modelled disk, or one with MAP_SYNC of any file. The region
-// belongs
-//   to the inode, so a file that was renamed keeps it, and a file that is made anew has another one.
+//   belongs to the inode, so a file that was renamed keeps it, and a file that is made anew has another one.
 // mmap() makes the file durable, as fsync() does: with MAP_SYNC the kernel does that before the first store to a page.
 //   So a store to the region is there only if the file is. (May miss bugs: a crash between mmap() and that store.)
 // msync() with MS_SYNC, and fsync(), fdatasync(), syncfs() and sync() flush what the region holds and fence, as the
-// kernel
-//   does for files on persistent memory (DAX).
+//   kernel does for files on persistent memory (DAX).
 // The bytes are the region's. read() and write() of such a file are refused, and so is a file that has contents
-// already.
-//   Its size is the file model's; the mapping may be longer.
+//   already. Its size is the file model's; the mapping may be longer.
 // Does not model: munmap() and mprotect(), which succeed and change nothing; bytes that ftruncate() or fallocate() take
 //   out of the file, which the region keeps. (May miss bugs.)
 #include <errno.h>

@@ -1,11 +1,10 @@
 // PersistentHeap: which bytes of persistent memory malloc() has given to the program (crashcut pmem --malloc).
 //
 // What is allocated where is kept outside of persistent memory, and no crash loses it: the heap of a recovery knows
-// every
-//   block that the executions before it ever had, freed or not, and how long it is. All of these stay as they are: a
-//   recovery gets memory that nobody had before, all zero. It may free or grow a block from before the crash; that
-//   memory is not used again. (May miss bugs: a block that main() freed, and that recovery finds still in use, would be
-//   given out again by an allocator that remembers.)
+//   every block that the executions before it ever had, freed or not, and how long it is. All of these stay as they
+//   are: a recovery gets memory that nobody had before, all zero. It may free or grow a block from before the crash;
+//   that memory is not used again. (May miss bugs: a block that main() freed, and that recovery finds still in use,
+//   would be given out again by an allocator that remembers.)
 // Within one execution freed blocks are used again, for the same size, the last one first.
 // Blocks lie one behind the other on boundaries of 16 bytes, without anything in between, so small ones share cache
 //   lines. The heap is one region, "heap"; when it is full another one is added, "heap 2", twice as large.

@@ -1,17 +1,14 @@
 // Persistent memory inside the program: where its regions are, and how accesses to them reach the model.
 //
 // Regions lie in one window of addresses that nothing else uses, the same in every process. The program cannot touch
-// the
-//   window: instrumented code calls the functions of inject/instrument/abi.h, which ask the model (abi.cc); what a
+//   the window: instrumented code calls the functions of inject/instrument/abi.h, which ask the model (abi.cc); what a
 //   system call passes is copied to and fro (calls.cc); any other access faults, and the run ends with a sentence that
 //   names the library. So no access is missed. The bytes are the model's: those that main() stored are in its
 //   recording, those that a recovery finds are in its view of the crash.
 // main() is recorded. A recovery loads from pmem::CrashView, which decides what survived. Its stores overwrite the
-// view,
-//   or are recorded on top of it where they may be crashed too.
+//   view, or are recorded on top of it where they may be crashed too.
 // A region is there, all zero, before anything happens: making it is no event. Its address depends on its name and on
-// the
-//   regions that were made before it.
+//   the regions that were made before it.
 // Does not model: threads. A program that has regions and starts a thread is refused.
 // Threads: the model's lock.
 #pragma once

@@ -1,19 +1,16 @@
 // Trap: accesses to persistent memory by code that is not instrumented (crashcut pmem --trap).
 //
 // An access to a region faults. Its instruction is decoded, and then executed by the processor itself, with the
-// program's
-//   registers, on a copy of the bytes: the copy of the instruction names a scratch operand instead of the region. So
-//   its results and flags are exact. What it loads and stores goes through accesses.h, as accesses of instrumented code
-//   do.
+//   program's registers, on a copy of the bytes: the copy of the instruction names a scratch operand instead of the
+//   region. So its results and flags are exact. What it loads and stores goes through accesses.h, as accesses of
+//   instrumented code do.
 // Flushes of a region fault too. Fences and locked instructions on ordinary memory do not: before main() they are found
 //   by decoding the functions of all loaded code, and a breakpoint is put in their place (fences.cc).
 // An instruction is what it is: memcpy() of libc is the stores that it is made of, in their order; a load of a vector
-// is
-//   one load of all its bytes.
+//   is one load of all its bytes.
 // Does not model: masked vector stores, gathers and scatters, and instructions with operands of more than 64 bytes:
-// each
-//   is refused by a sentence. Code without unwind information, and code that is made while the program runs, is not
-//   searched for fences: a fence that is not seen orders nothing, so states may be reported that cannot happen.
+//   each is refused by a sentence. Code without unwind information, and code that is made while the program runs, is
+//   not searched for fences: a fence that is not seen orders nothing, so states may be reported that cannot happen.
 // Threads: one. A program that is trapped and starts a thread is refused.
 #pragma once
 
