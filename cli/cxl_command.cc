@@ -167,26 +167,8 @@ void add_cxl_command(CLI::App& app, int& exit_code) {
   command->add_option("--never-fails", options->never_fail, "a machine that does not fail, by its number from 0")
       ->type_name("M")
       ->allow_extra_args(false);
-  command->add_option("--max-executions", plan.bounds.executions_most, "stop after so many executions")
-      ->type_name("N")
-      ->check(whole_between(1, ~std::uint64_t{0}));
-  command->add_option("--time", plan.bounds.time_most_s, "stop after so long")
-      ->type_name("SECONDS")
-      ->check(real_between(0.001, 1e9));
-  command
-      ->add_option("--step-limit", plan.step_limit_s,
-                   "a thread that runs so long without an operation hangs (default: 10)")
-      ->type_name("SECONDS")
-      ->check(real_between(0.1, 1e6));
-  command->add_option("--jobs", options->common.jobs, "executions at a time (default: one a core)")
-      ->type_name("N")
-      ->check(whole_between(1, 256));
-  command
-      ->add_option("--seed", options->common.seed,
-                   "try schedules in another order, where a bound ends the search (default: 0)")
-      ->type_name("N")
-      ->check(whole_between(0, ~std::uint64_t{0}));
-  command->add_flag("--all", plan.continue_after_violation, "go on after a violation");
+  add_execution_bounds(*command, plan);
+  add_schedule_options(*command, plan, options->common);
   add_out_option(*command, options->common.reports,
                  "keep the results there, with the first program: for crashcut replay DIR");
   add_memory_limit(*command);

@@ -1,13 +1,19 @@
-// Machines: crashcut cxl, and what it shares with crashcut threads and crashcut replay.
+// What crashcut cxl, crashcut threads and crashcut replay share.
 #pragma once
 
+#include <CLI/CLI.hpp>
 #include <string>
 #include <tl/expected.hpp>
 
+#include "cli/options.h"
 #include "recovery/result/token.h"
 #include "recovery/threads/token.h"
 
 namespace crashcut::cli {
+
+// What searches of schedules have in common.
+void add_execution_bounds(CLI::App& command, recovery::ThreadPlan& plan);
+void add_schedule_options(CLI::App& command, recovery::ThreadPlan& plan, Options& common);
 
 // Runs a schedule again; the exit code.
 tl::expected<int, result::Failure> replay_schedule(const recovery::ThreadPlan& plan, const recovery::ThreadToken& token,

@@ -227,6 +227,32 @@ tl::expected<int, Failure> replay_schedule(const recovery::ThreadPlan& plan, con
   return is_violation ? 1 : 0;
 }
 
+void add_execution_bounds(CLI::App& command, recovery::ThreadPlan& plan) {
+  command.add_option("--max-executions", plan.bounds.executions_most, "stop after so many executions")
+      ->type_name("N")
+      ->check(whole_between(1, ~std::uint64_t{0}));
+  command.add_option("--time", plan.bounds.time_most_s, "stop after so long")
+      ->type_name("SECONDS")
+      ->check(real_between(0.001, 1e9));
+}
+
+void add_schedule_options(CLI::App& command, recovery::ThreadPlan& plan, Options& common) {
+  command
+      .add_option("--step-limit", plan.step_limit_s,
+                  "a thread that runs so long without an operation hangs (default: 10)")
+      ->type_name("SECONDS")
+      ->check(real_between(0.1, 1e6));
+  command.add_option("--jobs", common.jobs, "executions at a time (default: one a core)")
+      ->type_name("N")
+      ->check(whole_between(1, 256));
+  command
+      .add_option("--seed", common.seed,
+                  "try schedules and states in another order, where a bound ends the search (default: 0)")
+      ->type_name("N")
+      ->check(whole_between(0, ~std::uint64_t{0}));
+  command.add_flag("--all", plan.continue_after_violation, "go on after a violation");
+}
+
 void add_threads_command(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<ThreadOptions>();
   recovery::ThreadPlan& plan = options->plan;
@@ -248,12 +274,7 @@ void add_threads_command(CLI::App& app, int& exit_code) {
                     "run the recoveries of every execution, also where those of another would be the same");
   command->add_option("--reduction", options->reduction, "optimal (default), source, or none: every schedule")
       ->type_name("NAME");
-  command->add_option("--max-executions", plan.bounds.executions_most, "stop after so many executions")
-      ->type_name("N")
-      ->check(whole_between(1, ~std::uint64_t{0}));
-  command->add_option("--time", plan.bounds.time_most_s, "stop after so long")
-      ->type_name("SECONDS")
-      ->check(real_between(0.001, 1e9));
+  add_execution_bounds(*command, plan);
   command->add_option("--steps", plan.bounds.depth_most, "no thread takes more steps than this")
       ->type_name("N")
       ->check(whole_between(1, 1'000'000));
@@ -274,20 +295,7 @@ void add_threads_command(CLI::App& app, int& exit_code) {
           "who goes first of those who wait: mutex|rwlock|semaphore|cond|futex=any|fifo|lifo, rwlock=readers|writers")
       ->type_name("WHAT=WHO")
       ->allow_extra_args(false);
-  command
-      ->add_option("--step-limit", plan.step_limit_s,
-                   "a thread that runs so long without an operation hangs (default: 10)")
-      ->type_name("SECONDS")
-      ->check(real_between(0.1, 1e6));
-  command->add_option("--jobs", options->common.jobs, "executions at a time (default: one a core)")
-      ->type_name("N")
-      ->check(whole_between(1, 256));
-  command
-      ->add_option("--seed", options->common.seed,
-                   "try schedules and states in another order, where a bound ends the search (default: 0)")
-      ->type_name("N")
-      ->check(whole_between(0, ~std::uint64_t{0}));
-  command->add_flag("--all", plan.continue_after_violation, "go on after a violation");
+  add_schedule_options(*command, plan, options->common);
   command->add_flag("--strict-exit", plan.is_strict_exit,
                     "threads that still run when the process ends, and are not detached, are a violation");
   command->add_flag("--no-foresight", options->has_no_foresight, "semaphores' operations never commute by their count");

@@ -1,29 +1,15 @@
 // crashcut pmem --trap: programs that were compiled without instrumentation (tests/pmem/trap/).
 #include <set>
 
-#include "tests/cli_fixture.h"
+#include "tests/pmem_fixture.h"
 
 namespace crashcut {
 namespace {
 
-class PmemTrapTest : public CliTest {
+class PmemTrapTest : public PmemTest {
  protected:
   static std::string made(const std::string& name) { return std::string(CRASHCUT_PMEM_PROGRAMS) + "/" + name; }
-  Ran trap(std::vector<std::string> words) { return crashcut(with({"pmem", "--trap"}, words)); }
-
-  static std::map<std::string, int> outcomes_of(const Ran& run) {
-    std::map<std::string, int> outcomes;
-    std::istringstream text(run.out.substr(std::min(run.out.find("Outcomes:"), run.out.size())));
-    std::string line;
-    std::getline(text, line);
-    while (std::getline(text, line) && line.find(" total") == std::string::npos) {
-      const std::size_t digits = line.find_first_of("0123456789");
-      if (digits == std::string::npos) break;
-      const std::size_t end = line.find("  ", digits);
-      outcomes[end == std::string::npos ? "" : line.substr(end + 2)] = std::stoi(line.substr(digits));
-    }
-    return outcomes;
-  }
+  Ran trap(std::vector<std::string> words) { return pmem(with({"--trap"}, words)); }
 
   // The row's outcomes are these, each found once, whatever the compiler made of it.
   void expect_row(const std::string& row, const std::set<std::string>& expected) {

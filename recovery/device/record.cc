@@ -71,28 +71,15 @@ class Recorder {
   }
 
   sandbox::Command command_for(std::vector<std::string> argv) const {
-    sandbox::Command command;
-    command.argv = std::move(argv);
-    for (char** variable = environ; *variable; ++variable) {
-      if (std::strncmp(*variable, "PWD=", 4) != 0) command.environment.push_back(*variable);
-    }
-    command.directory = mounted::disk_of(plan_.program.directory);
-    command.environment.push_back("PWD=" + command.directory);
+    sandbox::Command command = mounted::command_on_disk(plan_.program, std::move(argv));
     command.environment.push_back(fmt::format("{}={}", kDeviceVariable, device_of(plan_.program.directory)));
-    if (plan_.program.limit.count() > 0) command.limit = plan_.program.limit;
     return command;
   }
 
   // Null where it went well.
   Json prepare() {
-    const Outcome outcome = sandbox::run(inside_, command_for(mounted::argv_of(plan_.program.setup)));
-    std::string why;
-    if (outcome.end == Outcome::End::kNotStarted) why = outcome.why;
-    if (outcome.end == Outcome::End::kTimedOut) why = "it did not end in time.";
-    if (outcome.end == Outcome::End::kSignalled)
-      why = fmt::format("killed by signal {}. {}", outcome.signal, outcome.err);
-    if (outcome.end == Outcome::End::kExited && outcome.code != 0)
-      why = fmt::format("it ended with status {}. {}", outcome.code, outcome.err);
+    const std::string why = mounted::why_failed(
+        sandbox::run(inside_, command_for(mounted::argv_of(plan_.program.setup))), plan_.program.limit);
     return why.empty() ? Json() : failure(true, "The set-up command failed: " + why);
   }
 

@@ -11,19 +11,9 @@ namespace crashcut::device {
 
 DeviceRunner::DeviceRunner(const Setup& setup)
     : setup_(setup), idle_({.bytes = setup.bytes, .sector_bytes = setup.sector_bytes}) {
-  constexpr std::string_view kOurs[] = {
-      "CRASHCUT_MARKS=", "CRASHCUT_STDOUT=", "CRASHCUT_CERTAIN=", "CRASHCUT_DEVICE=", "PWD="};
-  for (char** variable = environ; *variable; ++variable) {
-    const bool is_ours = std::any_of(std::begin(kOurs), std::end(kOurs), [&](std::string_view name) {
-      return std::string_view(*variable).starts_with(name);
-    });
-    if (!is_ours) environment_.push_back(*variable);
-  }
   const std::string disk = mounted::disk_of(setup_.results);
-  environment_.push_back("PWD=" + disk);
+  environment_ = mounted::checker_environment(disk, disk + "/.crashcut");
   environment_.push_back(fmt::format("{}={}", kDeviceVariable, device_of(setup_.results)));
-  environment_.push_back("CRASHCUT_MARKS=" + disk + "/.crashcut/marks");
-  environment_.push_back("CRASHCUT_STDOUT=" + disk + "/.crashcut/stdout");
 }
 
 tl::expected<std::unique_ptr<DeviceRunner>, std::string> DeviceRunner::start(const Setup& setup) {

@@ -34,35 +34,6 @@ using search::Json;
 
 Json failure(bool is_users, const std::string& sentence) { return {{"failure", sentence}, {"is_users", is_users}}; }
 
-sandbox::Command command_for(const mounted::RecordPlan& plan, std::vector<std::string> argv) {
-  sandbox::Command command;
-  command.argv = std::move(argv);
-  for (char** variable = environ; *variable; ++variable) {
-    if (std::strncmp(*variable, "PWD=", 4) != 0) command.environment.push_back(*variable);
-  }
-  command.directory = mounted::disk_of(plan.directory);
-  command.environment.push_back("PWD=" + command.directory);
-  if (plan.limit.count() > 0) command.limit = plan.limit;
-  return command;
-}
-
-// How a command went that must go well, a clause; empty: well.
-std::string why_failed(const Outcome& outcome) {
-  switch (outcome.end) {
-    case Outcome::End::kNotStarted:
-      return outcome.why;
-    case Outcome::End::kTimedOut:
-      return "it did not end in time.";
-    case Outcome::End::kSignalled:
-      return fmt::format("killed by signal {}. {}", outcome.signal, outcome.err);
-    case Outcome::End::kStopped:
-      return "it was stopped.";
-    case Outcome::End::kExited:
-      break;
-  }
-  return outcome.code == 0 ? "" : fmt::format("it ended with status {}. {}", outcome.code, outcome.err);
-}
-
 }  // namespace
 
 tl::expected<Json, Failure> in_sandbox(const std::string& directory,
@@ -119,11 +90,13 @@ Json fill_base(const sandbox::Inside& inside, const mounted::RecordPlan& program
   std::string why;
   if (!program.from_directory.empty()) {
     if (auto argv = copy_command(program); !argv.empty())
-      why = why_failed(sandbox::run(inside, command_for(program, std::move(argv))));
+      why =
+          mounted::why_failed(sandbox::run(inside, mounted::command_on_disk(program, std::move(argv))), program.limit);
     if (!why.empty()) why = "The starting state could not be copied: " + why;
   }
   if (why.empty() && !program.setup.empty()) {
-    why = why_failed(sandbox::run(inside, command_for(program, mounted::argv_of(program.setup))));
+    why = mounted::why_failed(sandbox::run(inside, mounted::command_on_disk(program, mounted::argv_of(program.setup))),
+                              program.limit);
     if (!why.empty()) why = "The set-up command failed: " + why;
   }
   const int error = unmount_filesystem(directory);
@@ -210,12 +183,12 @@ class Run {
       const std::string to = device_directory(program_.directory) + "/.crashcut/stdout";
       argv.insert(argv.begin(), {"/bin/sh", "-c", "to=$0; exec \"$@\" >\"$to\"", to});
     }
-    sandbox::Command command = command_for(program_, std::move(argv));
+    sandbox::Command command = mounted::command_on_disk(program_, std::move(argv));
     command.on_limit = [this] { mount_->between_requests([&] { writer_->stop(); }); };
     is_program_running_ = true;
     const Outcome outcome = sandbox::run(inside_, command);
     is_program_running_ = false;
-    if (const std::string why = why_failed(outcome); !why.empty())
+    if (const std::string why = mounted::why_failed(outcome, program_.limit); !why.empty())
       return failure(
           true, fmt::format("The program itself failed on {} (run {}): {}", disk_.filesystem.text(), number_, why));
     mount_->between_requests([&] {

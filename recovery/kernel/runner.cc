@@ -15,17 +15,7 @@
 namespace crashcut::kernel {
 
 KernelRunner::KernelRunner(const Setup& setup) : setup_(setup) {
-  constexpr std::string_view kOurs[] = {"CRASHCUT_MARKS=", "CRASHCUT_STDOUT=", "CRASHCUT_CERTAIN=", "PWD="};
-  for (char** variable = environ; *variable; ++variable) {
-    const bool is_ours = std::any_of(std::begin(kOurs), std::end(kOurs), [&](std::string_view name) {
-      return std::string_view(*variable).starts_with(name);
-    });
-    if (!is_ours) environment_.push_back(*variable);
-  }
-  const std::string files = device_directory(setup_.results);
-  environment_.push_back("PWD=" + mounted::disk_of(setup_.results));
-  environment_.push_back("CRASHCUT_MARKS=" + files + "/marks");
-  environment_.push_back("CRASHCUT_STDOUT=" + files + "/stdout");
+  environment_ = mounted::checker_environment(mounted::disk_of(setup_.results), device_directory(setup_.results));
 }
 
 tl::expected<std::unique_ptr<KernelRunner>, std::string> KernelRunner::start(const Setup& setup) {

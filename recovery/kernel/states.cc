@@ -29,7 +29,7 @@ Json look_at_all(const sandbox::Inside& inside, const mounted::RecordPlan& progr
   sandbox::Command command;
   command.argv = looker;
   command.directory = directory;
-  for (char** variable = environ; *variable; ++variable) command.environment.emplace_back(*variable);
+  command.environment = sandbox::environment_without({});
   Json states = Json::object();
   std::string failure;
   images.visit([&](const ImageSet::Chosen& chosen) {

@@ -48,17 +48,44 @@ std::vector<std::string> argv_of(const CommandLine& line) {
   return is_special || is_shells ? std::vector<std::string>{"/bin/sh", "-c", text} : words;
 }
 
-MountedRunner::MountedRunner(const Setup& setup) : setup_(setup), idle_(std::make_unique<Idle>()) {
-  constexpr std::string_view kOurs[] = {"CRASHCUT_MARKS=", "CRASHCUT_STDOUT=", "CRASHCUT_CERTAIN=", "PWD="};
-  for (char** variable = environ; *variable; ++variable) {
-    const bool is_ours = std::any_of(std::begin(kOurs), std::end(kOurs), [&](std::string_view name) {
-      return std::string_view(*variable).starts_with(name);
-    });
-    if (!is_ours) environment_.push_back(*variable);
+sandbox::Command command_on_disk(const RecordPlan& plan, std::vector<std::string> argv) {
+  sandbox::Command command;
+  command.argv = std::move(argv);
+  command.directory = disk_of(plan.directory);
+  command.environment = sandbox::environment_without({"PWD="});
+  command.environment.push_back("PWD=" + command.directory);
+  if (plan.limit.count() > 0) command.limit = plan.limit;
+  return command;
+}
+
+std::string why_failed(const sandbox::Outcome& outcome, std::chrono::nanoseconds limit) {
+  using End = sandbox::Outcome::End;
+  switch (outcome.end) {
+    case End::kNotStarted:
+      return outcome.why;
+    case End::kTimedOut:
+      return fmt::format("it did not end within {:g} seconds.", std::chrono::duration<double>(limit).count());
+    case End::kSignalled:
+      return fmt::format("killed by signal {}. {}", outcome.signal, outcome.err);
+    case End::kStopped:
+      return "it was stopped.";
+    case End::kExited:
+      break;
   }
-  environment_.push_back("PWD=" + setup_.directory);
-  environment_.push_back("CRASHCUT_MARKS=" + setup_.directory + "/.crashcut/marks");
-  environment_.push_back("CRASHCUT_STDOUT=" + setup_.directory + "/.crashcut/stdout");
+  return outcome.code == 0 ? "" : fmt::format("it ended with status {}. {}", outcome.code, outcome.err);
+}
+
+std::vector<std::string> checker_environment(const std::string& disk, const std::string& files) {
+  auto environment = sandbox::environment_without(
+      {"CRASHCUT_MARKS=", "CRASHCUT_STDOUT=", "CRASHCUT_CERTAIN=", "CRASHCUT_DEVICE=", "PWD="});
+  environment.push_back("PWD=" + disk);
+  environment.push_back("CRASHCUT_MARKS=" + files + "/marks");
+  environment.push_back("CRASHCUT_STDOUT=" + files + "/stdout");
+  return environment;
+}
+
+MountedRunner::MountedRunner(const Setup& setup) : setup_(setup), idle_(std::make_unique<Idle>()) {
+  environment_ = checker_environment(setup_.directory, setup_.directory + "/.crashcut");
 }
 
 MountedRunner::~MountedRunner() = default;

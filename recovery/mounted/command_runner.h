@@ -31,6 +31,13 @@ struct CommandResult {
   bool is_users_fault = false;
 };
 
+// A command of the user's on the disk, with the limit of the plan.
+sandbox::Command command_on_disk(const RecordPlan& plan, std::vector<std::string> argv);
+// Why a command that had to go well did not, a clause; empty: it did.
+std::string why_failed(const sandbox::Outcome& outcome, std::chrono::nanoseconds limit);
+// The environment of a checker on a disk. `files` is the directory of the files that tell it what was promised.
+std::vector<std::string> checker_environment(const std::string& disk, const std::string& files);
+
 // What a command that ran in a sandbox did. `who` is its name in sentences: "The checker".
 CommandResult result_of(const sandbox::Outcome& outcome, std::string_view who);
 

@@ -123,36 +123,10 @@ class Recorder {
     return names;
   }
 
-  sandbox::Command command_for(std::vector<std::string> argv) const {
-    sandbox::Command command;
-    command.argv = std::move(argv);
-    for (char** variable = environ; *variable; ++variable) {
-      if (std::strncmp(*variable, "PWD=", 4) != 0) command.environment.push_back(*variable);
-    }
-    command.environment.push_back("PWD=" + disk_of(plan_.directory));
-    command.directory = disk_of(plan_.directory);
-    if (plan_.limit.count() > 0) command.limit = plan_.limit;
-    return command;
-  }
-
   // Null where it went well.
   Json prepare(std::vector<std::string> argv, std::string_view what_failed) {
-    const Outcome outcome = sandbox::run(inside_, command_for(std::move(argv)));
-    switch (outcome.end) {
-      case Outcome::End::kNotStarted:
-        return failure(true, fmt::format("{}: {}", what_failed, outcome.why));
-      case Outcome::End::kTimedOut:
-        return failure(true, fmt::format("{}: it did not end within {:g} seconds.", what_failed,
-                                         std::chrono::duration<double>(plan_.limit).count()));
-      case Outcome::End::kStopped:
-        break;  // nobody asks for it here
-      case Outcome::End::kSignalled:
-        return failure(true, fmt::format("{}: killed by signal {}. {}", what_failed, outcome.signal, outcome.err));
-      case Outcome::End::kExited:
-        break;
-    }
-    return outcome.code == 0 ? Json()
-                             : failure(true, fmt::format("{} (status {}): {}", what_failed, outcome.code, outcome.err));
+    const std::string why = why_failed(sandbox::run(inside_, command_on_disk(plan_, std::move(argv))), plan_.limit);
+    return why.empty() ? Json() : failure(true, fmt::format("{}: {}", what_failed, why));
   }
 
   Json run_program() {
@@ -161,7 +135,7 @@ class Recorder {
       // The shell opens it: this process must not wait for its own mount.
       argv.insert(argv.begin(), {"/bin/sh", "-c", "exec \"$0\" \"$@\" >.crashcut/stdout"});
     }
-    sandbox::Command command = command_for(std::move(argv));
+    sandbox::Command command = command_on_disk(plan_, std::move(argv));
     command.stdin_fd = STDIN_FILENO;
     command.stdout_fd = stdout_fd();
     command.stderr_fd = STDERR_FILENO;

@@ -401,6 +401,16 @@ class Run {
 
 }  // namespace
 
+std::vector<std::string> environment_without(std::initializer_list<std::string_view> beginnings) {
+  std::vector<std::string> kept;
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    const std::string_view text = *variable;
+    if (std::none_of(beginnings.begin(), beginnings.end(), [&](std::string_view b) { return text.starts_with(b); }))
+      kept.emplace_back(text);
+  }
+  return kept;
+}
+
 void start_no_more(std::chrono::milliseconds limit) { (void)starting().try_lock_for(limit); }
 
 Outcome run(const Inside& inside, const Command& command) {

@@ -13,6 +13,7 @@
 #include <atomic>
 #include <chrono>
 #include <functional>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -64,6 +65,9 @@ struct Outcome {
 };
 
 Outcome run(const Inside& inside, const Command& command);
+
+// The environment of this process, without the variables whose names begin so.
+std::vector<std::string> environment_without(std::initializer_list<std::string_view> beginnings);
 
 // For a thread that is about to end this process and all it has started: run() starts nothing any more, for good. Waits
 // for one that is being started, but not longer than the limit.

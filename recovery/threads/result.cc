@@ -278,6 +278,7 @@ result::Head head_of(const ThreadPlan& plan, const std::vector<std::string>& wor
   head.command = command_of(plan);
   head.program = words;
   head.model = fusefs::spec_of(plan.crash.model);
+  if (!plan.machines.empty()) head.model.text = "coherent shared memory, none of it lost, files on " + head.model.text;
   head.settings = {
       {"from", plan.crash.from_directory,
        plan.crash.from_directory.empty() ? "" : "disk from " + result::printable(plan.crash.from_directory)},
