@@ -13,6 +13,7 @@
 //   device keeps a prefix of them.
 #pragma once
 
+#include "pmem/x86_primitive.h"
 #include "scheduler/primitive.h"
 #include "scheduler/primitives/answer.h"
 
@@ -126,6 +127,14 @@ inline constexpr scheduler::Primitive kPrimitive{.name = "line",
                                                  .enabled = enabled,
                                                  .apply = apply,
                                                  .dependent = dependent,
-                                                 .conflicting = conflicting};
+                                                 .conflicting = conflicting,
+                                                 .traits = {.is_memory = true}};
+
+// Its id, in a process in which no other primitive but that of store buffers was added before it.
+inline PrimitiveId primitive() {
+  pmem::x86::primitive();
+  static const PrimitiveId id = scheduler::add_primitive(kPrimitive);
+  return id;
+}
 
 }  // namespace crashcut::cxl::line

@@ -12,6 +12,7 @@
 // Invariants: the accesses of an operation do not depend on what other actors did since the actor's last step.
 #pragma once
 
+#include <algorithm>
 #include <tuple>
 
 #include "scheduler/primitive.h"
@@ -71,10 +72,12 @@ inline bool is_kept(const Entry& earlier, const Entry& later) {
   return earlier.group == 0 || earlier.group != later.group;
 }
 
-// What is kept of a buffer: its entries, whether each has left, and how many have not.
+// What is kept of a buffer: its entries from the first one on that has not left, whether each has left, and how many
+// have not; and the number of the first of them.
 inline auto& entries(auto& o) { return o.lists[0]; }
 inline auto& has_left(auto& o) { return o.lists[1]; }
 inline auto& waiting(auto& o) { return o.numbers[0]; }
+inline auto& first_kept(auto& o) { return o.numbers[1]; }
 
 // Of the thread, or of an entry of its buffer.
 inline Access access(ObjectId object, Verb verb, std::uint8_t thread, std::int64_t argument = 0) {
@@ -99,7 +102,8 @@ inline bool enabled(const State& state, ActorId, const Operation&, const Access&
   const Object& o = state.object(access.object);
   if (access.verb == kAwaitEmpty) return waiting(o) == 0;
   if (access.verb != kLeave) return true;
-  const auto number = static_cast<std::size_t>(access.argument);
+  if (access.argument < first_kept(o)) return false;
+  const auto number = static_cast<std::size_t>(access.argument - first_kept(o));
   if (number >= entries(o).size() || has_left(o)[number]) return false;
   for (std::size_t i = 0; i < number; ++i) {
     if (!has_left(o)[i] && is_kept(Entry::from_number(entries(o)[i]), Entry::from_number(entries(o)[number])))
@@ -119,8 +123,12 @@ inline std::int64_t apply(State& state, ActorId, const Operation&, const Access&
       ++waiting(o);
     }
   } else if (access.verb == kLeave) {
-    has_left(o)[static_cast<std::size_t>(access.argument)] = 1;
+    has_left(o)[static_cast<std::size_t>(access.argument - first_kept(o))] = 1;
     --waiting(o);
+    const auto gone = std::find(has_left(o).begin(), has_left(o).end(), 0) - has_left(o).begin();
+    entries(o).erase(entries(o).begin(), entries(o).begin() + gone);
+    has_left(o).erase(has_left(o).begin(), has_left(o).begin() + gone);
+    first_kept(o) += gone;
   }
   return 0;
 }
@@ -160,6 +168,13 @@ inline constexpr scheduler::Primitive kPrimitive{.name = "x86",
                                                  .enabled = enabled,
                                                  .apply = apply,
                                                  .dependent = dependent,
-                                                 .conflicting = dependent};
+                                                 .conflicting = dependent,
+                                                 .traits = {.is_memory = true}};
+
+// Its id, in a process in which no other primitive was added before it.
+inline scheduler::PrimitiveId primitive() {
+  static const scheduler::PrimitiveId id = scheduler::add_primitive(kPrimitive);
+  return id;
+}
 
 }  // namespace crashcut::pmem::x86

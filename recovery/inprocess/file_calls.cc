@@ -40,6 +40,11 @@ long own_call(Call& call) {
   switch (call.a[0]) {
     case CRASHCUT_OP_BARRIER:
       if (g_phase != Phase::kExecuting) return -EINVAL;
+      if (g_threaded != nullptr && g_threaded->has_others_waiting()) {
+        user_error(
+            "crashcut_barrier() was called while another thread still had stores in its store buffer: call it before "
+            "the threads start, or join them first");
+      }
       g.model->recorder->begin_op("crashcut_barrier()");
       if (g.model->memory != nullptr) g.model->memory->begin_durable();
       g.model->filesystem->make_durable();

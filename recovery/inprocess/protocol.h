@@ -34,7 +34,7 @@
 namespace crashcut::inprocess {
 
 inline constexpr std::uint64_t kMagic = 0x637261736863757a;
-inline constexpr std::uint32_t kVersion = 7;
+inline constexpr std::uint32_t kVersion = 8;
 using inject::kModelRoot;
 
 inline constexpr std::size_t kTextMost = 4096;
@@ -95,6 +95,9 @@ struct Header {
   fusefs::ModelOptions model;
   std::uint32_t has_memory;  // there is persistent memory: crashcut_pmem()
   pmem::MemoryModel memory;
+  std::uint32_t has_shared_memory;  // the program is a machine, and its shared memory has caches (memory/cxl_threads.h)
+  std::uint32_t shared_has_global_flush, shared_has_poison, poison_is_value;
+  std::uint32_t memory_steps;  // where threads are scheduled, accesses are steps (memory/threaded.h)
   std::uint32_t traps;         // accesses of code that is not instrumented are trapped, and not refused
   std::uint32_t counts_marks;  // each recovery decides, at its end, how many marks were reached
   std::uint32_t depth;         // crashes in a row, at least 1
@@ -120,6 +123,7 @@ struct Header {
   std::uint32_t has_recover;        // there may be no crashcut_recover() then
   std::uint32_t instrumentation;    // Instrumentation bits, of all modules
   std::uint32_t region_count;       // of persistent memory, in main()
+  std::uint32_t wants_threads;      // main() started a thread while it had persistent memory: schedule its threads
   std::uint32_t is_observing;       // what recoveries look at is noted
   std::atomic<std::uint64_t> observed_count;
   std::uint64_t digest_bytes;  // 0: there is none, or it is too long

@@ -16,6 +16,7 @@
 #include "persist/hash.h"
 #include "recovery/inprocess/call.h"
 #include "recovery/inprocess/digest.h"
+#include "recovery/inprocess/memory/memory.h"
 #include "recovery/inprocess/runtime.h"
 #include "recovery/inprocess/touch_list.h"
 #include "scheduler/order.h"
@@ -130,7 +131,9 @@ long execute(FileCall& call) {
   const bool was_composite = g_is_composite;
   g_is_composite = call.number == SYS_sendfile || call.number == SYS_copy_file_range;
   if (g_text != nullptr) g_text->clear();
+  if (g_threaded != nullptr) begin_call_after_fences();
   const long result = do_call(call);
+  if (g_threaded != nullptr) end_call_after_fences();
   if (g_text != nullptr && call.number == CRASHCUT_SYSCALL_NUMBER) *g_text = g.model->recorder->recording().ops.back();
   g_is_composite = was_composite;
   if (result == kForward) return FileModel::kNotOurs;
@@ -169,6 +172,8 @@ void end() {
   for (const int fd : g.model->process->descriptors()) kernel(SYS_close, fd);
   for (auto& word : g.modelled_fds) word = 0;
   g.model = nullptr;
+  g_threaded = nullptr;
+  g_watches_all = false;
   g_touches.forget();
 }
 

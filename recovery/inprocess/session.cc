@@ -124,6 +124,7 @@ tl::expected<void, Failure> Session::Impl::make_control() {
   h.version = kVersion;
   h.model = setup.model;
   h.has_memory = setup.memory ? 1 : 0;
+  h.memory_steps = setup.memory_steps ? 1 : 0;
   h.traps = setup.traps ? 1 : 0;
   h.instrumentation = setup.traps ? std::uint32_t{kTrapped} : 0;
   h.memory = setup.memory.value_or(pmem::MemoryModel{});
@@ -310,8 +311,9 @@ tl::expected<std::unique_ptr<Session>, Failure> Session::start(const Setup& setu
 
 void Session::read_execution() {
   const Header& h = impl_->header();
-  impl_->execution = {h.execution,   h.exit_code,   h.signal,        h.execution_text,  h.execution_blame, h.op_count,
-                      h.event_count, h.fingerprint, h.threads_begun, h.instrumentation, h.region_count};
+  impl_->execution = {h.execution,       h.exit_code,       h.signal,       h.execution_text,
+                      h.execution_blame, h.op_count,        h.event_count,  h.fingerprint,
+                      h.threads_begun,   h.instrumentation, h.region_count, h.wants_threads != 0};
 }
 
 bool Session::has_recover() const { return impl_->header().has_recover != 0; }

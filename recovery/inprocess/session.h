@@ -41,6 +41,7 @@ struct Execution {
   std::uint32_t threads_begun = 0;    // beside the first
   std::uint32_t instrumentation = 0;  // Instrumentation bits
   std::uint32_t region_count = 0;     // of persistent memory
+  bool wants_threads = false;         // it was not run to its end: its threads are to be scheduled
 };
 
 struct Recovery {
@@ -79,6 +80,7 @@ class Session {
     std::string runtime;                 // path of libcrashcut_runtime.so
     fusefs::ModelOptions model;
     std::optional<pmem::MemoryModel> memory;  // there is persistent memory
+    bool memory_steps = false;                // Header::memory_steps
     bool traps = false;                       // Header::traps
     bool counts_marks = false;                // Recovery::marks_reached
     std::string from_directory;

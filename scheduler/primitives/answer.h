@@ -32,6 +32,10 @@ inline Access ask(ObjectId answer, std::int64_t answers = 0) { return {answer, k
 inline Access give(ObjectId answer, std::int64_t number) { return {answer, kAnswer, number}; }
 inline Access take(ObjectId answer) { return {answer, kTake}; }
 
+inline bool is_given(const Operation& operation) {
+  return primitive_of(operation[0].object) == PrimitiveId::kAnswer && operation[0].verb == kAnswer;
+}
+
 inline bool enabled(const State& state, ActorId, const Operation&, const Access& access) {
   const Object& o = state.object(access.object);
   switch (access.verb) {

@@ -243,6 +243,7 @@ std::uint32_t RealProgram::ask(const RunRequest& request) {
   control_->ends_with_prefix = request.ends_with_prefix;
   control_->goes_on_after_race = request.goes_on_after_race;
   control_->seed = request.seed;
+  control_->is_one_schedule = request.is_one_schedule;
   control_->prefix_count = static_cast<std::uint32_t>(request.prefix.size());
   std::copy(request.prefix.begin(), request.prefix.end(), control_->prefix);
   put_sleep(request);

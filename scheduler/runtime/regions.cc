@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "inject/process.h"
+#include "scheduler/runtime/buffers.h"
 #include "scheduler/runtime/gate.h"
 #include "scheduler/runtime/hosts.h"
 #include "scheduler/runtime/world.h"
@@ -86,7 +87,7 @@ char* map_view(void* at, long protection, int fd, std::uint64_t offset) {
 
 bool map_regions(int control_fd) {
   void* const at = reinterpret_cast<void*>(kRegionsAt);
-  g_view = map_view(nullptr, PROT_READ | PROT_WRITE, control_fd, kRegionsOffset);
+  g_view = map_view(reinterpret_cast<void*>(kViewAt), PROT_READ | PROT_WRITE, control_fd, kRegionsOffset);
   g_start = map_view(nullptr, PROT_READ | PROT_WRITE, control_fd, kStartOffset);
   return g_view != nullptr && g_start != nullptr && map_view(at, PROT_NONE, control_fd, kRegionsOffset) == at;
 }
@@ -98,8 +99,19 @@ void* open_region(const char* name, std::size_t bytes) {
   unlock_names();
   if (region == nullptr || bytes > region->bytes) return nullptr;
   char* const at = reinterpret_cast<char*>(kRegionsAt + region->offset);
+  if (g_control != nullptr && g_control->has_memory_model != 0) {
+    kBufferModel.add_region(kRegionsAt + region->offset, region->bytes, g_view + region->offset);
+    return at;
+  }
   const long result = kernel(SYS_mprotect, at, page_end(region->bytes), PROT_READ | PROT_WRITE);
   return result == 0 ? at : nullptr;
+}
+
+bool is_in_open_region(std::uint64_t address, std::size_t bytes) {
+  const std::uint64_t offset = address - kRegionsAt;
+  return std::any_of(g_names->regions, g_names->regions + g_names->region_count, [&](const Names::Region& r) {
+    return offset >= r.offset && offset - r.offset < r.bytes && bytes <= r.bytes - (offset - r.offset);
+  });
 }
 
 void keep_start() {

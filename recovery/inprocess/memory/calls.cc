@@ -3,6 +3,7 @@
 // read() and write() in all their forms work on a copy. Any other call is refused by a sentence.
 #include <errno.h>
 #include <fmt/format.h>
+#include <sched.h>
 #include <sys/mman.h>
 #include <sys/uio.h>
 
@@ -155,9 +156,16 @@ bool is_for_kernel(const Call& call) {
 
 Fate do_memory_call(Call& call, ucontext_t& context) {
   if ((call.number == SYS_clone || call.number == SYS_clone3) && (has_regions() || is_trapping())) {
+    // The flags of clone3() are the first number of its argument.
+    const auto flags = call.number == SYS_clone3 ? *inject::pointer<const std::uint64_t>(call.a[0])
+                                                 : static_cast<std::uint64_t>(call.a[0]);
+    const bool starts_thread = (flags & CLONE_THREAD) != 0;
+    if (starts_thread && g_phase == Phase::kExecuting && !is_trapping()) g.header->wants_threads = 1;
     user_error(
-        "the program started a thread or a process while it had persistent memory, which crashcut pmem does not model "
-        "yet");
+        is_trapping() ? "the program started a thread or a process, which crashcut pmem --trap does not follow"
+        : starts_thread
+            ? "the recovery started a thread, which crashcut pmem does not model: only main() may have threads"
+            : "the program started a process while it had persistent memory, which crashcut pmem does not model");
   }
   if (is_trapping() && call.number == SYS_mmap && (call.a[2] & PROT_EXEC) != 0 && g_phase != Phase::kConstructing) {
     user_error(

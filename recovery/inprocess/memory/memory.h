@@ -9,8 +9,9 @@
 //   view, or are recorded on top of it where they may be crashed too.
 // A region is there, all zero, before anything happens: making it is no event. Its address depends on its name and on
 //   the regions that were made before it.
-// Does not model: threads. A program that has regions and starts a thread is refused.
-// Threads: the model's lock.
+// Threads: those of main() are scheduled (threaded.h). Where they are not, a program that has regions and starts a
+// thread
+//   is told so, and a recovery that does is refused.
 #pragma once
 
 #include <cstddef>
@@ -33,7 +34,12 @@ inline constexpr std::uint64_t kWindowBytes = std::uint64_t{1} << 40;
 
 using inject::Call;
 
-inline bool is_in_window(std::uint64_t address) { return address - kWindowBegin < kWindowBytes; }
+// Modelled memory: this window, and the regions that machines share (scheduler/runtime/regions.h) below it. Nothing of
+// the program's own lies between them.
+inline constexpr std::uint64_t kModelledBegin = 0x1400'0000'0000;
+inline bool is_in_window(std::uint64_t address) {
+  return address - kModelledBegin < kWindowBegin + kWindowBytes - kModelledBegin;
+}
 inline bool is_in_window(const void* at) { return is_in_window(reinterpret_cast<std::uint64_t>(at)); }
 
 // --- regions.cc

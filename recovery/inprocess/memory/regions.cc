@@ -1,4 +1,6 @@
 // The window, its regions, and code that touches them without instrumentation.
+#include "scheduler/runtime/regions.h"
+
 #include <dlfcn.h>
 #include <fmt/format.h>
 #include <link.h>
@@ -77,7 +79,8 @@ bool is_ours(void* ucontext) {
 // Uninstrumented code touched a region, or a system call was given an address that is not followed.
 bool do_memory_fault(const siginfo_t& info, void* ucontext) {
   const auto address = reinterpret_cast<std::uint64_t>(info.si_addr);
-  const bool is_regions = info.si_code > 0 && is_in_window(address) && find_region(address) != nullptr;
+  const bool is_shared = scheduler::runtime::is_in_region(address) && scheduler::runtime::is_in_open_region(address, 1);
+  const bool is_regions = info.si_code > 0 && (is_shared || find_region(address) != nullptr);
   if (is_regions && is_trapping() && !is_ours(ucontext)) {
     do_trapped_access(*static_cast<ucontext_t*>(ucontext));
     return true;
@@ -121,9 +124,10 @@ void start_memory() {
   if (is_trapping()) start_traps();
 }
 
-bool has_regions() { return g.model != nullptr && !regions().empty(); }
+bool has_regions() { return g.model != nullptr && (!regions().empty() || g.header->has_shared_memory != 0); }
 
 bool is_in_region(std::uint64_t address, std::size_t bytes) {
+  if (scheduler::runtime::is_in_region(address)) return scheduler::runtime::is_in_open_region(address, bytes);
   if (address - g_last.begin >= g_last.bytes) [[unlikely]] {
     const NamedRegion* found = find_region(address);
     if (found == nullptr) return false;
@@ -201,7 +205,7 @@ void name_places(const Places& places, std::vector<std::string>& names) {
 
 const inject::Model kMemoryModel{
     .name = "memory",
-    .is_active = [] { return g.header != nullptr && g.header->has_memory != 0; },
+    .is_active = [] { return g.header != nullptr && (g.header->has_memory != 0 || g.header->has_shared_memory != 0); },
     .do_call = do_memory_call,
     .do_fault = do_memory_fault,
     .leave_faults = refuse_own_handler,
