@@ -1,0 +1,40 @@
+// Buffers: what the scheduler's runtime asks of a model of memory with store buffers (recovery/inprocess/memory/).
+//
+// The model's accesses are operations of the program's threads, by perform(). What waits in a thread's store buffer
+//   leaves by steps of *lanes*: actors without code beside the thread. The entries of one lane leave in order; those of
+//   different lanes in any order that their operations allow.
+// A call that synchronises threads executes locked instructions: the calling thread's buffer is empty before it, and
+//   what the call orders (edges.h) orders the thread's memory too.
+#pragma once
+
+#include <cstdint>
+
+#include "scheduler/operation.h"
+
+namespace crashcut::scheduler::runtime {
+
+struct Actor;
+
+struct BufferModel {
+  // Whether this execution has such a memory.
+  bool (*is_on)();
+  // The running thread comes to a call that synchronises; to a call of the system, which completes no flushes.
+  void (*synchronise)(const void* caller);
+  void (*enter_system)(const void* caller);
+  // A step of a thread was taken.
+  void (*note)(const Actor& actor, const Step& step);
+  // The lane has taken its step. Its next operation is set, if it has one.
+  void (*leave)(Actor& lane, const Operation& done);
+  // What eight bytes of the model's memory hold, for all threads to see. False: they are not the model's.
+  bool (*peek)(std::uint64_t address, std::int64_t& content);
+};
+extern const BufferModel kBufferModel;
+
+// A lane of the running thread, which is made if there is none of that number. It has nothing to do yet.
+inline constexpr std::uint32_t kLanesMost = 128;
+Actor& lane_of_current(std::uint32_t number);
+
+// Whether an access touches bytes that threads were seen to race for (accesses.h): then it must be a step.
+bool is_raced_for(std::uint64_t address, std::size_t bytes);
+
+}  // namespace crashcut::scheduler::runtime
