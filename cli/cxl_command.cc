@@ -97,30 +97,28 @@ tl::expected<std::map<std::string, Program>, Failure> prepare_machines(
     machine.id = known->second.id();
   }
   plan.runtime = *runtime;
-  plan.program = plan.crash.named = plan.machines[0].named;
+  plan.program = plan.named = plan.machines[0].named;
   plan.executable = plan.machines[0].executable;
-  plan.crash.program_id = plan.machines[0].id;
+  plan.program_id = plan.machines[0].id;
   return programs;
 }
 
 tl::expected<int, Failure> run(const CxlOptions& options, const std::vector<std::string>& words) {
   ReportOptions reports = options.common.reports;
   if (auto ok = check_reports(reports); !ok) return tl::unexpected(ok.error());
-  recovery::ThreadPlan plan = options.plan;
-  const auto crash = make_plan(options.common);
-  if (!crash) return tl::unexpected(crash.error());
-  plan.crash = *crash;
+  auto made = make_thread_plan(options.plan, options.common);
+  if (!made) return tl::unexpected(made.error());
+  recovery::ThreadPlan& plan = *made;
   if (auto ok = add_machines(options, words, plan); !ok) return tl::unexpected(ok.error());
   if (auto ok = add_failures(options, plan); !ok) return tl::unexpected(ok.error());
   const auto programs = prepare_machines(plan, [](const Machine& machine) { return machine.named; });
   if (!programs) return tl::unexpected(programs.error());
-  plan.jobs = plan.crash.jobs;
   if (auto ok = open_results(reports, programs->begin()->second.path()); !ok) return tl::unexpected(ok.error());
   const result::Head head = recovery::head_of(plan, words);
   print_head(reports, head);
   std::atomic<bool> stop{false};
   watch_stop(&stop);
-  const persist::Deadline deadline(plan.bounds.time_most_s, &stop);
+  const persist::Deadline deadline(plan.time_limit.count(), &stop);
   ProgressLine line(reports.quiet);
   recovery::ThreadHooks hooks;
   hooks.on_progress = [&](const result::Progress& progress) { line.show(progress); };
@@ -167,7 +165,7 @@ void add_cxl_command(CLI::App& app, int& exit_code) {
   command->add_option("--never-fails", options->never_fail, "a machine that does not fail, by its number from 0")
       ->type_name("M")
       ->allow_extra_args(false);
-  add_execution_bounds(*command, plan);
+  add_execution_bounds(*command, plan, options->common);
   add_schedule_options(*command, plan, options->common);
   add_out_option(*command, options->common.reports,
                  "keep the results there, with the first program: for crashcut replay DIR");

@@ -71,8 +71,8 @@ tl::expected<int, Failure> run(const GdbOptions& options, const std::vector<std:
   const auto from = absolute_directory(options.from_directory.empty() ? decoded->from : options.from_directory);
   if (!from) return tl::unexpected(from.error());
   recovery::ThreadPlan plan = token->plan;
-  plan.crash.from_directory = *from;
-  const auto program = prepare_threads(plan, *named);
+  plan.from_directory = *from;
+  const auto program = prepare(plan, *named, Program::Compiled::kInstrumented);
   if (!program) return tl::unexpected(program.error());
   if (options.hold == 0 && !options.prints_steps) return become_gdb(options, words);
   if (options.prints_steps) {

@@ -12,8 +12,11 @@
 namespace crashcut::cli {
 
 // What searches of schedules have in common.
-void add_execution_bounds(CLI::App& command, recovery::ThreadPlan& plan);
+void add_execution_bounds(CLI::App& command, recovery::ThreadPlan& plan, Options& common);
 void add_schedule_options(CLI::App& command, recovery::ThreadPlan& plan, Options& common);
+// A plan without its program: `schedules` says how they are searched, `common` all else.
+tl::expected<recovery::ThreadPlan, result::Failure> make_thread_plan(const recovery::ThreadPlan& schedules,
+                                                                     const Options& common);
 
 // Runs a schedule again; the exit code.
 tl::expected<int, result::Failure> replay_schedule(const recovery::ThreadPlan& plan, const recovery::ThreadToken& token,

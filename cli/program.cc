@@ -239,11 +239,10 @@ tl::expected<std::string, Failure> find_runtime() {
   return path.string();
 }
 
-tl::expected<Program, Failure> prepare_run(recovery::Plan& plan, const std::string& named) {
+tl::expected<Program, Failure> prepare(recovery::Plan& plan, const std::string& named, Program::Compiled how) {
   const auto runtime = find_runtime();
   if (!runtime) return tl::unexpected(runtime.error());
-  auto program =
-      Program::prepare(named, plan.memory && !plan.traps ? Program::Compiled::kPmem : Program::Compiled::kPlain);
+  auto program = Program::prepare(named, how);
   if (!program) return program;
   plan.named = named;
   plan.program = program->path();
@@ -253,17 +252,8 @@ tl::expected<Program, Failure> prepare_run(recovery::Plan& plan, const std::stri
   return program;
 }
 
-tl::expected<Program, Failure> prepare_threads(recovery::ThreadPlan& plan, const std::string& named) {
-  const auto runtime = find_runtime();
-  if (!runtime) return tl::unexpected(runtime.error());
-  auto program = Program::prepare(named, Program::Compiled::kInstrumented);
-  if (!program) return program;
-  plan.program = program->path();
-  plan.executable = program->executable();
-  plan.runtime = *runtime;
-  plan.crash.named = named;
-  plan.crash.program_id = program->id();
-  return program;
+tl::expected<Program, Failure> prepare_run(recovery::Plan& plan, const std::string& named) {
+  return prepare(plan, named, plan.memory && !plan.traps ? Program::Compiled::kPmem : Program::Compiled::kPlain);
 }
 
 tl::expected<std::string, Failure> find_program(const result::Token& token, const std::string& given,

@@ -8,9 +8,9 @@
 #include <tl/expected.hpp>
 #include <vector>
 
-#include "recovery/inprocess/session.h"
+#include "recovery/plan.h"
+#include "recovery/result/failure.h"
 #include "recovery/result/token.h"
-#include "recovery/threads/check.h"
 
 namespace crashcut::cli {
 
@@ -47,8 +47,9 @@ tl::expected<std::string, result::Failure> find_header_directory();
 // The path of libcrashcut_runtime.so, which lies beside this executable.
 tl::expected<std::string, result::Failure> find_runtime();
 // Prepares the program of a plan, and fills in what belongs to this run: executable, runtime.
+tl::expected<Program, result::Failure> prepare(recovery::Plan& plan, const std::string& named, Program::Compiled how);
+// Compiled as the plan's memory asks for it.
 tl::expected<Program, result::Failure> prepare_run(recovery::Plan& plan, const std::string& named);
-tl::expected<Program, result::Failure> prepare_threads(recovery::ThreadPlan& plan, const std::string& named);
 // The program of a token: `given` (--program) where it is not empty, else what has the token's name and id in
 // `directory`, in the current directory or in PATH.
 tl::expected<std::string, result::Failure> find_program(const result::Token& token, const std::string& given,

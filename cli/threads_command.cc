@@ -76,7 +76,9 @@ tl::expected<std::pair<PrimitiveId, std::int64_t>, Failure> parse_policy(const s
 
 // What the options say.
 tl::expected<recovery::ThreadPlan, Failure> read_plan(const ThreadOptions& options) {
-  recovery::ThreadPlan plan = options.plan;
+  auto made = make_thread_plan(options.plan, options.common);
+  if (!made) return made;
+  recovery::ThreadPlan& plan = *made;
   if (options.reduction == "none") {
     plan.reduction = scheduler::ReductionName::kNone;
   } else if (options.reduction == "source") {
@@ -90,9 +92,9 @@ tl::expected<recovery::ThreadPlan, Failure> read_plan(const ThreadOptions& optio
     plan.policies.push_back(*policy);
   }
   plan.merges_logs = !options.has_all_logs;
-  if (options.preemptions >= 0) plan.bounds.preemptions_most = static_cast<std::uint32_t>(options.preemptions);
+  if (options.preemptions >= 0) plan.preemptions_most = static_cast<std::uint32_t>(options.preemptions);
   plan.has_foresight = !options.has_no_foresight;
-  return plan;
+  return made;
 }
 
 // What an earlier search left. Bounds that are given again are those of this run.
@@ -101,10 +103,16 @@ tl::expected<Job, Failure> read_rest(const ThreadOptions& options, const CLI::Ap
   if (!text) return tl::unexpected(text.error());
   auto decoded = recovery::decode_rest(*text);
   if (!decoded) return wrong_use(fmt::format("{}: {}", options.resume, decoded.error()));
-  scheduler::Bounds& bounds = decoded->first.bounds;
-  if (command.count("--time") > 0) bounds.time_most_s = options.plan.bounds.time_most_s;
-  if (command.count("--max-executions") > 0) bounds.executions_most = options.plan.bounds.executions_most;
-  return Job{std::move(decoded->first), std::move(decoded->second)};
+  const auto now = make_plan(options.common);
+  if (!now) return tl::unexpected(now.error());
+  recovery::ThreadPlan& plan = decoded->first;
+  if (command.count("--time") > 0) plan.time_limit = now->time_limit;
+  if (command.count("--max-executions") > 0) plan.executions_most = options.plan.executions_most;
+  if (now->max_recoveries != 0) plan.max_recoveries = now->max_recoveries;
+  plan.jobs = now->jobs;
+  plan.recovery_limit = now->recovery_limit;
+  plan.crashcut = now->crashcut;
+  return Job{std::move(plan), std::move(decoded->second)};
 }
 
 // The plan without what belongs to this run.
@@ -116,18 +124,6 @@ tl::expected<Job, Failure> make_job(const ThreadOptions& options, const std::vec
   plan->program = words[0];
   plan->arguments.assign(words.begin() + 1, words.end());
   return Job{std::move(*plan), std::nullopt};
-}
-
-// What is crashed and how: as the options say, or as the search that is resumed had it.
-tl::expected<recovery::Plan, Failure> crash_plan(const ThreadOptions& options, const Job& job) {
-  auto plan = make_plan(options.common);
-  if (!plan || !job.rest) return plan;
-  recovery::Plan earlier = job.plan.crash;
-  earlier.jobs = plan->jobs;
-  if (plan->max_recoveries != 0) earlier.max_recoveries = plan->max_recoveries;
-  earlier.recovery_limit = plan->recovery_limit;
-  earlier.crashcut = plan->crashcut;
-  return earlier;
 }
 
 // The first option or word that --resume does not allow, since the resumed search has it already; or empty.
@@ -161,25 +157,21 @@ tl::expected<int, Failure> run(const ThreadOptions& options, const std::vector<s
   recovery::ThreadPlan& plan = job->plan;
   std::vector<std::string> named = {plan.program};  // as it was named
   named.insert(named.end(), plan.arguments.begin(), plan.arguments.end());
-  const auto crash = crash_plan(options, *job);
-  if (!crash) return tl::unexpected(crash.error());
-  plan.crash = *crash;
-  const auto program = prepare_threads(plan, job->rest ? plan.program : named[0]);
+  const auto program = prepare(plan, job->rest ? plan.program : named[0], Program::Compiled::kInstrumented);
   if (!program) return tl::unexpected(program.error());
-  plan.jobs = plan.crash.jobs;
   if (auto ok = open_results(reports, program->path()); !ok) return tl::unexpected(ok.error());
   const result::Head head = recovery::head_of(plan, named);
   print_head(reports, head);
   std::atomic<bool> stop{false};
   watch_stop(&stop);
-  const persist::Deadline deadline(plan.bounds.time_most_s, &stop);
+  const persist::Deadline deadline(plan.time_limit.count(), &stop);
   ProgressLine line(reports.quiet);
   recovery::ThreadHooks hooks;
   hooks.on_progress = [&](const result::Progress& progress) { line.show(progress); };
   hooks.deadline = &deadline;
   // With --all everything is tried in any case.
   std::optional<recovery::ThreadResult> known;
-  if (!job->rest && !plan.continue_after_violation) known = recovery::try_known(plan, known_tokens(), deadline);
+  if (!job->rest && !plan.wants_all) known = recovery::try_known(plan, known_tokens(), deadline);
   const auto checked = known ? tl::expected<recovery::ThreadResult, Failure>(std::move(*known))
                              : recovery::check_threads(plan, hooks, job->rest ? &*job->rest : nullptr);
   line.clear();
@@ -187,7 +179,7 @@ tl::expected<int, Failure> run(const ThreadOptions& options, const std::vector<s
   const auto is_late = [&] { return deadline.is_past_telling(); };
   result::Result result = recovery::result_of(plan, head, *checked, our_name(), is_late);
   watch_stop(nullptr);
-  note_missing_files(named, plan.crash.from_directory, result);
+  note_missing_files(named, plan.from_directory, result);
   if (known) result.notes.emplace_back("It was found before and was tried first; the other schedules were not.");
   keep_rest(reports, "threads", checked->rest ? recovery::encode_rest(plan, *checked->rest) : "", result);
   return report(reports, result);
@@ -201,9 +193,9 @@ tl::expected<int, Failure> replay_thread_token(const result::Token& from, const 
   const auto token = recovery::read_thread_token(from);
   if (!token) return tl::unexpected(token.error());
   recovery::ThreadPlan plan = token->plan;
-  plan.crash.recovery_limit = recovery_limit;
-  plan.crash.from_directory = from_directory;
-  const auto program = prepare_threads(plan, named);
+  plan.recovery_limit = recovery_limit;
+  plan.from_directory = from_directory;
+  const auto program = prepare(plan, named, Program::Compiled::kInstrumented);
   if (!program) return tl::unexpected(program.error());
   return replay_schedule(plan, *token, is_loud);
 }
@@ -227,11 +219,21 @@ tl::expected<int, Failure> replay_schedule(const recovery::ThreadPlan& plan, con
   return is_violation ? 1 : 0;
 }
 
-void add_execution_bounds(CLI::App& command, recovery::ThreadPlan& plan) {
-  command.add_option("--max-executions", plan.bounds.executions_most, "stop after so many executions")
+tl::expected<recovery::ThreadPlan, Failure> make_thread_plan(const recovery::ThreadPlan& schedules,
+                                                             const Options& common) {
+  auto rest = make_plan(common);
+  if (!rest) return tl::unexpected(rest.error());
+  recovery::ThreadPlan plan = schedules;
+  rest->wants_all = schedules.wants_all;
+  static_cast<recovery::Plan&>(plan) = *rest;
+  return plan;
+}
+
+void add_execution_bounds(CLI::App& command, recovery::ThreadPlan& plan, Options& common) {
+  command.add_option("--max-executions", plan.executions_most, "stop after so many executions")
       ->type_name("N")
       ->check(whole_between(1, ~std::uint64_t{0}));
-  command.add_option("--time", plan.bounds.time_most_s, "stop after so long")
+  command.add_option("--time", common.time_s, "stop after so long")
       ->type_name("SECONDS")
       ->check(real_between(0.001, 1e9));
 }
@@ -250,7 +252,7 @@ void add_schedule_options(CLI::App& command, recovery::ThreadPlan& plan, Options
                   "try schedules and states in another order, where a bound ends the search (default: 0)")
       ->type_name("N")
       ->check(whole_between(0, ~std::uint64_t{0}));
-  command.add_flag("--all", plan.continue_after_violation, "go on after a violation");
+  command.add_flag("--all", plan.wants_all, "go on after a violation");
 }
 
 void add_threads_command(CLI::App& app, int& exit_code) {
@@ -274,8 +276,8 @@ void add_threads_command(CLI::App& app, int& exit_code) {
                     "run the recoveries of every execution, also where those of another would be the same");
   command->add_option("--reduction", options->reduction, "optimal (default), source, or none: every schedule")
       ->type_name("NAME");
-  add_execution_bounds(*command, plan);
-  command->add_option("--steps", plan.bounds.depth_most, "no thread takes more steps than this")
+  add_execution_bounds(*command, plan, options->common);
+  command->add_option("--steps", plan.steps_most, "no thread takes more steps than this")
       ->type_name("N")
       ->check(whole_between(1, 1'000'000));
   command

@@ -23,28 +23,9 @@ enum class ActorId : std::uint32_t {};
 inline constexpr std::uint32_t index(ActorId id) { return static_cast<std::uint32_t>(id); }
 
 enum class PrimitiveId : std::uint8_t {
-  kProcess,
-  kThread,
-  kMutex,
-  kSemaphore,
-  kCondition,
-  kBarrier,
-  kRwLock,
-  kTwoWriters,
-  kOnce,
-  kVariable,
-  kTimer,
-  kSpin,
-  kFutex,
-  kFile,
-  kMemory,
-  kAssume,
-  kCancellation,
-  kStir,
-  kChannel,
-  kSignal,
-  kAnswer,
-  kHost
+#define PRIMITIVE(name, file) name,
+#include "scheduler/primitives/table.inc"
+#undef PRIMITIVE
 };
 
 // The primitive is part of the id: a semaphore at the address of a former mutex is another object.

@@ -1,5 +1,5 @@
-// Primitive: a kind of synchronisation object. To add one: a file in primitives/, its name in PrimitiveId (operation.h)
-// and a line in primitives/table.cc; or, from outside of this folder, add_primitive(). Nothing else has to know it.
+// Primitive: a kind of synchronisation object. To add one: a file in primitives/ and a line in primitives/table.inc;
+// or, from outside of this folder, add_primitive(). Nothing else has to know it.
 //
 // Every function sees accesses to one object of its kind. What it may look at: the object, and the other objects of
 //   the same operation. Defaults are safe: without a reason, two accesses to one object do not commute.
@@ -17,6 +17,7 @@
 //   destroys     the verb after which the object must not be used any more, and the verbs (a bit each) with which a
 //                thread that was already waiting leaves the object: those stay allowed
 //   traits       what else sets a verb apart
+//   words        how its steps are told (words.h)
 #pragma once
 
 #include <array>
@@ -48,6 +49,8 @@ class EdgeVisitor {
   void (*call_)(void*, Edge, std::uint32_t);
 };
 
+struct Words;
+
 struct Primitive {
   const char* name = nullptr;
   std::span<const char* const> verbs{};
@@ -74,6 +77,7 @@ struct Primitive {
     bool is_assumption = false;        // any verb: the program rules this execution out (assume.h)
     bool is_memory = false;            // any verb: an access of memory, by which a loop may wait
   } traits{};
+  const Words* words = nullptr;
   static constexpr std::uint8_t kNoVerb = 0xff;
 };
 inline constexpr std::uint32_t bit_of_verb(std::uint8_t verb) { return std::uint32_t{1} << verb; }

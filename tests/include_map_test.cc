@@ -172,17 +172,20 @@ TEST(IncludeMap, ThisTreeObeysTheMap) {
   for (const std::string& complaint : check_map(tree)) ADD_FAILURE() << complaint;
 }
 
-// A new primitive is one small file, and a line in the table.
-TEST(Primitives, FitOnTwoScreens) {
-  constexpr std::ptrdiff_t kLinesMost = 130;
+// A new primitive is one small file, its words among it, and a line in the table.
+TEST(Primitives, AreSmallAndInTheTable) {
+  constexpr std::ptrdiff_t kLinesMost = 170;
   const Tree tree = read_tree(CRASHCUT_SOURCE_DIR);
+  std::ostringstream rows;
+  rows << std::ifstream(fs::path(CRASHCUT_SOURCE_DIR) / "scheduler/primitives/table.inc").rdbuf();
+  const std::string table = rows.str();
   std::size_t primitives = 0;
   for (const auto& [path, text] : tree) {
-    if (!path.starts_with("scheduler/primitives/") || !path.ends_with(".h")) continue;
+    if (!path.starts_with("scheduler/primitives/") || !path.ends_with(".h") || path.ends_with("_words.h")) continue;
     ++primitives;
     EXPECT_LE(std::count(text.begin(), text.end(), '\n'), kLinesMost) << path;
-    const std::string line = "#include \"" + path + "\"";
-    EXPECT_NE(tree.at("scheduler/primitives/table.cc").find(line), std::string::npos) << path;
+    const std::string line = ", " + fs::path(path).stem().string() + ")\n";
+    EXPECT_NE(table.find(line), std::string::npos) << path;
   }
   EXPECT_GE(primitives, 17u);
 }

@@ -61,8 +61,8 @@ void expect_equal(const Token& a, const Token& b) {
 
 ThreadToken thread_sample() {
   ThreadToken token;
-  token.plan.crash.named = "queue";
-  token.plan.crash.arguments = {"3", ""};
+  token.plan.named = "queue";
+  token.plan.arguments = {"3", ""};
   token.plan.spurious_most = 1;
   token.plan.timeouts_most = 2;
   token.plan.policies = {{scheduler::PrimitiveId::kMutex, 1}};
@@ -76,8 +76,8 @@ ThreadToken thread_sample() {
   for (const std::uint32_t actor : {0u, 0u, 1u, 2u, 1u, 1u})
     token.schedule.steps.push_back(static_cast<scheduler::ActorId>(actor));
   token.schedule.racy = {0x7fff'0000'1234, std::uint64_t{1} << 63 | 8};
-  token.plan.crash.from_named = "disk";
-  token.plan.crash.depth = 2;
+  token.plan.from_named = "disk";
+  token.plan.depth = 2;
   token.recovery = CrashReplay{0x0123456789abcdef, {0, 0, 0, 5, kCrashAgain, 1}};
   return token;
 }
@@ -246,8 +246,8 @@ TEST(ThreadToken, ThereAndBack) {
   const ThreadToken token = thread_sample();
   const auto again = read_thread_token(*decode(encode(token)));
   ASSERT_TRUE(again) << again.error().sentence;
-  EXPECT_EQ(again->plan.crash.named, token.plan.crash.named);
-  EXPECT_EQ(again->plan.crash.arguments, token.plan.crash.arguments);
+  EXPECT_EQ(again->plan.named, token.plan.named);
+  EXPECT_EQ(again->plan.arguments, token.plan.arguments);
   EXPECT_EQ(again->plan.policies, token.plan.policies);
   EXPECT_EQ(again->schedule.steps, token.schedule.steps);
   EXPECT_EQ(again->schedule.racy, token.schedule.racy);

@@ -6,11 +6,8 @@
 #include <atomic>
 #include <memory>
 
-#include "recovery/inprocess/front_end.h"
-#include "recovery/run_token.h"
 #include "recovery/threads/crashes.h"
 #include "recovery/threads/divergence.h"
-#include "recovery/threads/joint_program.h"
 #include "recovery/threads/replay.h"
 #include "recovery/threads/result.h"
 #include "recovery/threads/symbols.h"
@@ -23,15 +20,8 @@ namespace {
 using result::Bound;
 using result::Failure;
 using scheduler::Execution;
-using scheduler::runtime::Details;
 using scheduler::runtime::FindingKind;
-using scheduler::runtime::NameTable;
 using scheduler::runtime::ToolError;
-
-constexpr const char* kNotRepeatable =
-    "The program is not repeatable: under the same schedule it did something else than before. Something that crashcut "
-    "does not see decides what it does: a data race, an atomic variable that is not instrumented, the contents of a "
-    "file.";
 
 // Random schedules that are tried where no bound says how many.
 constexpr std::uint64_t kRandomMost = 1000;
@@ -45,22 +35,41 @@ enum class Way {
   kRandom,  // schedules are not repeated at all
 };
 
+bool has_rest(const scheduler::TreeSketch& sketch) { return sketch.is_unbegun || !sketch.nodes.empty(); }
+
+// Where atomic variables are not seen, every order of the calls is not every order.
+void note_meeting(const scheduler::runtime::NameTable& names, const ThreadRest* before, ThreadResult& result) {
+  const auto meeting = names.meeting();
+  result.has_met = meeting || (before != nullptr && before->has_met);
+  result.may_meet = meeting && !meeting->is_certain;
+  result.has_met = result.has_met || result.has_unseen_machine;
+  if (!meeting || meeting->file.empty()) return;
+  const std::string name = Symbols::of(meeting->file).name_of_function(meeting->address, 0);
+  const std::string file = meeting->file.substr(meeting->file.rfind('/') + 1);
+  result.met_in = name.empty() ? file : fmt::format("{} ({})", name, file);
+}
+
+void judge(const ThreadRest* before, ThreadResult& result) {
+  const bool is_bounded = result.has_met || result.search.bound != Bound::kNone || result.crash_bound != Bound::kNone;
+  const bool is_violated =
+      result.finding || result.tally.violations > 0 || (before != nullptr && before->violations > 0);
+  result.verdict = is_violated  ? result::Verdict::kViolation
+                   : is_bounded ? result::Verdict::kBounded
+                                : result::Verdict::kVerified;
+}
+
 class Checker {
  public:
   // `rest`: of an earlier search, to go on with; null: from the beginning.
   Checker(const ThreadPlan& plan, const ThreadHooks& hooks, const persist::Deadline& deadline, const ThreadRest* rest)
-      : plan_(plan), hooks_(hooks), deadline_(deadline), before_(rest) {
-    if (rest == nullptr) return;
-    is_opaque_ = rest->is_opaque;
-    is_instrumented_ = rest->is_instrumented;
-    racy_ = rest->racy;
-    names_.set_actors(rest->actors);
-    names_.set_racy(racy_);
+      : plan_(plan), hooks_(hooks), deadline_(deadline), before_(rest), knowledge_(plan, rest) {
+    forget_search();
+    before_ = rest;
   }
 
   // What is learned of the program on the way may undo what the search took for granted: then it begins again.
   ThreadResult run() {
-    const std::uint32_t most = plan_.bounds.preemptions_most;
+    const std::uint32_t most = plan_.preemptions_most;
     // Few preemptions find most bugs: schedules with none first, then one, and so on, each time all of them.
     preemptions_ = before_ != nullptr ? before_->preemptions : most != scheduler::kNoPreemptionBound ? 0 : most;
     while (true) {
@@ -75,40 +84,81 @@ class Checker {
       if (!begins_again_ && is_done) return result;
       if (!begins_again_) ++preemptions_;
       result_ = {};
-      executions_ = 0;
+      findings_.forget_counts();
       forget_search();
     }
   }
 
  private:
+  using Programs = std::vector<std::unique_ptr<JointProgram>>;
+
   ThreadResult run_once() {
-    result_.is_opaque = is_opaque_;
     begins_again_ = false;
     next_way_.reset();
     diverged_.reset();
-    result_.is_instrumented = is_instrumented_;
-    result_.races = racy_.size();
+    result_.is_opaque = knowledge_.is_opaque();
+    result_.is_instrumented = knowledge_.is_instrumented();
+    result_.races = knowledge_.racy().size();
+    result_.is_resumed = before_ != nullptr;
     Programs programs;
     try {
       start(programs);
     } catch (const scheduler::runtime::OutOfTime&) {
       return stopped_before_it_began();
     }
-    std::vector<scheduler::Program*> workers;
-    for (const auto& program : programs) workers.push_back(program.get());
     result_.has_recover = plan_.machines.empty() && programs[0]->session().has_recover();
-    result_.is_resumed = before_ != nullptr;
+    search(programs);
+    sum_up(programs);
+    // What shows that atomic variables are not seen may be the first thing that does not follow its schedule.
+    begins_again_ = begins_again_ || (result_.search.diverged && learn(result_.search.divergence, programs));
+    if (begins_again_) return std::move(result_);
+    look_for_divergence(*programs[0]);
+    if (next_way_) return std::move(result_);
+    note_meeting(knowledge_.names(), before_, result_);
+    judge(before_, result_);
+    note_rest();
+    return std::move(result_);
+  }
+
+  // One a worker. Throws ToolError.
+  void start(Programs& programs) {
+    JointProgram::Setup setup = knowledge_.setup([this] { return has_ended_ || deadline_.is_over(); });
+    setup.has_digest = plan_.merges_logs;
+    setup.is_watching = true;
+    for (std::uint32_t i = 0; i < plan_.jobs; ++i) {
+      setup.worker = i;
+      programs.push_back(std::make_unique<JointProgram>(plan_, knowledge_.names(), setup));
+    }
+  }
+
+  // The program did not even come to main(): all is still to do.
+  ThreadResult stopped_before_it_began() {
+    result_.search.bound = deadline_.hit();
+    result_.search.fraction = 0;
+    if (before_ != nullptr) {
+      result_.search.rest = before_->sketch;
+      crashes_->leave(before_->unexplored_crashes);
+    } else {
+      result_.search.rest.is_unbegun = true;
+    }
+    judge(before_, result_);
+    note_rest();
+    return std::move(result_);
+  }
+
+  scheduler::SearchSetup search_setup(const Programs& programs) {
     scheduler::SearchSetup setup;
     setup.reduction = way_ == Way::kSource ? scheduler::ReductionName::kSource : plan_.reduction;
     // Foresight takes for granted that there are no data races; here they are looked for.
-    setup.has_foresight = plan_.has_foresight && !is_instrumented_;
-    setup.seed = plan_.crash.seed;
-    setup.bounds = plan_.bounds;
+    setup.has_foresight = plan_.has_foresight && !knowledge_.is_instrumented();
+    setup.seed = plan_.seed;
+    setup.bounds.executions_most = plan_.executions_most;
+    if (plan_.executions_most > 0)
+      setup.bounds.executions_most -= std::min(earlier_.executions, plan_.executions_most - 1);
+    setup.bounds.depth_most = plan_.steps_most;
     setup.bounds.preemptions_most = preemptions_;
     const double share = way_ == Way::kSource ? 0.5 : 1;  // every order is to have its turn after it
     setup.bounds.time_most_s = deadline_.seconds_left() * share;
-    std::uint64_t& most = setup.bounds.executions_most;
-    if (most > 0) most -= std::min(earlier_.executions, most - 1);
     setup.on_execution = [&](const Execution& execution) {
       begins_again_ = begins_again_ || learn(execution, programs);
       const bool is_to_go_on = !begins_again_ && note(execution);
@@ -118,16 +168,26 @@ class Checker {
     setup.on_progress = hooks_.on_progress;
     setup.stop = deadline_.stop();
     if (before_ != nullptr) setup.rest = &before_->sketch;
-    if (go_on_crashing(*programs[0])) {
-      if (before_ == nullptr || has_rest(before_->sketch)) {
-        result_.search = scheduler::search_deepening(workers, setup);
-      } else {
-        result_.search.bound = scheduler::bound_of(result_.search.rest = before_->sketch);
-      }
-    } else {
+    return setup;
+  }
+
+  void search(const Programs& programs) {
+    const bool is_to_go_on =
+        before_ == nullptr || crash([&] { return crashes_->go_on(*programs[0], before_->unexplored_crashes); });
+    if (!is_to_go_on) {
       result_.search.rest = before_->sketch;
+    } else if (before_ == nullptr || has_rest(before_->sketch)) {
+      std::vector<scheduler::Program*> workers;
+      for (const auto& program : programs) workers.push_back(program.get());
+      result_.search = scheduler::search_deepening(workers, search_setup(programs));
+    } else {
+      result_.search.bound = scheduler::bound_of(result_.search.rest = before_->sketch);
     }
     has_ended_ = false;
+  }
+
+  // What the programs themselves know.
+  void sum_up(const Programs& programs) {
     result_.ignores_result = plan_.ignores_result;
     for (const auto& program : programs) {
       result_.ignores_result = result_.ignores_result || program->program().has_no_result();
@@ -135,124 +195,105 @@ class Checker {
       result_.restored += program->program().restored_count();
       result_.forked += program->program().forked_count();
     }
-    if (crashes_) {
-      result_.explored += crashes_->counts().explored;
-      result_.merged += crashes_->counts().merged;
-    }
-    // What shows that atomic variables are not seen may be the first thing that does not follow its schedule.
-    begins_again_ = begins_again_ || (result_.search.diverged && learn(result_.search.divergence, programs));
-    if (begins_again_) return std::move(result_);
-    if (!was_stopped() && !result_.finding) compare_first(*programs[0]);
-    if (result_.search.diverged)
-      diverged_ = {result_.search.diverged_at, result_.search.expected, result_.search.divergence, true};
-    if (diverged_ && race_) {
-      result_.finding = race_;
-      result_.violations = std::max<std::uint64_t>(result_.violations, 1);
-      result_.is_after_race = true;
-    } else if (diverged_) {
-      note_divergence(*programs[0]);
-    } else if (way_ == Way::kSource && !ends_with_finding()) {
-      // It tried other orders, but not all of them.
-      if (!was_stopped() && !is_late()) next_way_ = Way::kAll;
-      if (result_.search.bound == Bound::kNone) result_.search.bound = Bound::kNotRepeatable;
-      result_.search.rest.nodes.clear();
-    }
-    if (next_way_) return std::move(result_);
-    note_meeting();
-    judge();
-    note_rest();
-    return std::move(result_);
   }
 
-  using Programs = std::vector<std::unique_ptr<JointProgram>>;
-
-  // One a worker. Throws ToolError.
-  void start(Programs& programs) {
-    JointProgram::Setup setup{
-        .is_opaque = is_opaque_,
-        .has_digest = plan_.merges_logs,
-        .is_watching = true,
-        .racy_count = racy_count(),
-        .is_late = [this] { return has_ended_ || deadline_.is_over(); },
-    };
-    for (std::uint32_t i = 0; i < plan_.jobs; ++i) {
-      setup.worker = i;
-      programs.push_back(std::make_unique<JointProgram>(plan_, names_, setup));
-    }
+  bool learn(const Execution& execution, const Programs& programs) {
+    return knowledge_.learn(execution, programs, findings_.executions() + 1);
   }
 
-  // The program did not even come to main(): all is still to do.
-  ThreadResult stopped_before_it_began() {
-    result_.is_resumed = before_ != nullptr;
-    result_.search.bound = deadline_.hit();
-    result_.search.fraction = 0;
-    if (before_ != nullptr) {
-      result_.search.rest = before_->sketch;
-      unexplored_crashes_ = before_->unexplored_crashes;
-    } else {
-      result_.search.rest.is_unbegun = true;
+  // False where the search is to end.
+  bool note(const Execution& execution) {
+    switch (findings_.note(execution)) {
+      case Findings::Next::kEnd:
+        return false;
+      case Findings::Next::kCrash:
+        if (result_.has_recover && !crash([&] { return crashes_->explore(execution); })) return false;
+        break;
+      case Findings::Next::kGoOn:
+        break;
     }
-    judge();
-    note_rest();
-    return std::move(result_);
+    return note_deadlocks(execution) && !findings_.has_looked_beyond_livelock();
   }
 
-  static bool has_rest(const scheduler::TreeSketch& sketch) { return sketch.is_unbegun || !sketch.nodes.empty(); }
+  // `explore` crashes an execution. False where the search is to end.
+  bool crash(const std::function<bool()>& explore) try { return explore(); } catch (const NotRepeatable& error) {
+    // Under random schedules none may be repeatable: then the execution stays without its crashes.
+    if (way_ == Way::kRandom) return true;
+    diverged_ = compare(error.expected, error.found);
+    return false;
+  }
+
+  // The program may hang where the execution went on by a machine's failure. Each such moment is run.
+  bool note_deadlocks(const Execution& execution) {
+    if (plan_.failing == 0) return true;
+    bool is_to_go_on = true;
+    scheduler::for_each_deadlock(execution, [&](const Execution& stuck) {
+      if (!is_to_go_on) return;
+      if (!deadlocks_)
+        deadlocks_ = std::make_unique<JointProgram>(plan_, knowledge_.names(),
+                                                    knowledge_.setup([this] { return deadline_.is_past_telling(); }));
+      const Execution again = repeat(*deadlocks_, stuck);
+      if (again.ending == scheduler::Ending::kStuck) is_to_go_on = findings_.note_deadlock(again);
+    });
+    return is_to_go_on;
+  }
+
+  static Execution repeat(JointProgram& program, const Execution& execution) {
+    scheduler::RunRequest request;
+    request.prefix = schedule_of(execution);
+    request.ends_with_prefix = true;
+    return program.run(request);
+  }
 
   // By a signal, or since enough was found.
   bool was_stopped() const {
     return result_.search.bound == Bound::kInterrupt || result_.search.bound == Bound::kEnoughFound;
   }
 
-  void judge() {
-    const bool is_bounded =
-        result_.has_met || result_.search.bound != Bound::kNone || result_.crash_bound != Bound::kNone;
-    const bool is_violated =
-        result_.finding || result_.tally.violations > 0 || (before_ != nullptr && before_->violations > 0);
-    result_.verdict = is_violated  ? result::Verdict::kViolation
-                      : is_bounded ? result::Verdict::kBounded
-                                   : result::Verdict::kVerified;
+  bool ends_with_finding() const { return result_.finding && !plan_.wants_all; }
+
+  bool is_late() const {
+    return deadline_.is_over() ||
+           (plan_.executions_most != 0 && earlier_.executions + result_.search.executions >= plan_.executions_most);
   }
 
-  // Where atomic variables are not seen, every order of the calls is not every order.
-  void note_meeting() {
-    const auto meeting = names_.meeting();
-    result_.has_met = meeting || (before_ != nullptr && before_->has_met);
-    result_.may_meet = meeting && !meeting->is_certain;
-    result_.has_met = result_.has_met || result_.has_unseen_machine;
-    if (!meeting || meeting->file.empty()) return;
-    const std::string name = Symbols::of(meeting->file).name_of_function(meeting->address, 0);
-    const std::string file = meeting->file.substr(meeting->file.rfind('/') + 1);
-    result_.met_in = name.empty() ? file : fmt::format("{} ({})", name, file);
+  // Whether the program did something else under a schedule than before, and what follows from that.
+  void look_for_divergence(JointProgram& program) {
+    if (!was_stopped() && !result_.finding) compare_first(program);
+    if (result_.search.diverged)
+      diverged_ = {result_.search.diverged_at, result_.search.expected, result_.search.divergence, true};
+    if (diverged_ && knowledge_.race()) {
+      result_.finding = knowledge_.race();
+      result_.violations = std::max<std::uint64_t>(result_.violations, 1);
+      result_.is_after_race = true;
+    } else if (diverged_) {
+      note_divergence(program);
+    } else if (way_ == Way::kSource && !ends_with_finding()) {
+      // It tried other orders, but not all of them.
+      if (!was_stopped() && !is_late()) next_way_ = Way::kAll;
+      if (result_.search.bound == Bound::kNone) result_.search.bound = Bound::kNotRepeatable;
+      result_.search.rest.nodes.clear();
+    }
   }
 
   // Branches show whether a program does the same again up to where they begin. What it does after the last of them,
   // the first execution run once more shows.
   void compare_first(JointProgram& program) {
-    if (!first_) return;
-    scheduler::RunRequest request;
-    request.prefix = schedule_of(*first_);
-    request.ends_with_prefix = true;
-    const Execution again = program.run(request);
-    if (again.ending != scheduler::Ending::kStopped) diverged_ = compare(*first_, again);
-  }
-
-  bool ends_with_finding() const { return result_.finding && !plan_.continue_after_violation; }
-
-  bool is_late() const {
-    return deadline_.is_over() || (plan_.bounds.executions_most != 0 &&
-                                   earlier_.executions + result_.search.executions >= plan_.bounds.executions_most);
+    if (!findings_.first()) return;
+    const Execution again = repeat(program, *findings_.first());
+    if (again.ending != scheduler::Ending::kStopped) diverged_ = compare(*findings_.first(), again);
   }
 
   // The program did something else than before: says what, and goes on another way. What was found is kept.
   void note_divergence(JointProgram& program) {
-    if (before_ != nullptr && executions_ == 0) throw ToolError{true, kNotRepeatable};
+    if (before_ != nullptr && findings_.executions() == 0) throw ToolError{true, kNotRepeatable};
     const Execution& found = diverged_->found;
+    const auto& first = findings_.first();
     is_by_order_ =
-        is_by_order_ && diverged_->is_foreseen && first_ && repeats(program, *first_) && repeats(program, found);
+        is_by_order_ && diverged_->is_foreseen && first && repeats(program, *first) && repeats(program, found);
     if (result_.not_repeatable.empty())
-      result_.not_repeatable =
-          describe(plan_, *diverged_, is_by_order_, names_, program, [this] { return deadline_.is_past_telling(); });
+      result_.not_repeatable = describe(plan_, *diverged_, is_by_order_, knowledge_.names(), program,
+                                        [this] { return deadline_.is_past_telling(); });
     // What came instead was run to its end, and is judged like any other.
     if (result_.search.diverged && found.ending != scheduler::Ending::kDiverged &&
         found.ending != scheduler::Ending::kCutShort) {
@@ -264,8 +305,12 @@ class Checker {
     const std::uint64_t unstirred_waits = result_.search.rest.unstirred_waits;
     result_.search.rest = {};
     result_.search.rest.unstirred_waits = unstirred_waits;
-    if (ends_with_finding() || is_late()) return;
-    const bool has_other_ways = is_by_order_ && !is_opaque_ && preemptions_ == scheduler::kNoPreemptionBound &&
+    if (!ends_with_finding() && !is_late()) choose_next_way(program);
+  }
+
+  void choose_next_way(JointProgram& program) {
+    const bool has_other_ways = is_by_order_ && !knowledge_.is_opaque() &&
+                                preemptions_ == scheduler::kNoPreemptionBound &&
                                 plan_.reduction != scheduler::ReductionName::kNone;
     if (has_other_ways && way_ == Way::kAsked && plan_.reduction == scheduler::ReductionName::kOptimal) {
       next_way_ = Way::kSource;
@@ -278,10 +323,10 @@ class Checker {
 
   void run_by_chance(JointProgram& program) {
     way_ = Way::kRandom;
-    const bool is_bounded = plan_.bounds.time_most_s > 0 || plan_.bounds.executions_most != 0;
+    const bool is_bounded = plan_.time_limit.count() > 0 || plan_.executions_most != 0;
     for (std::uint64_t seed = 1; !is_late() && (is_bounded || seed <= kRandomMost); ++seed) {
       scheduler::RunRequest request;
-      request.depth_most = plan_.bounds.depth_most;
+      request.depth_most = plan_.steps_most;
       request.seed = seed;
       const Execution execution = program.run(request);
       if (execution.ending == scheduler::Ending::kStopped) return;
@@ -296,7 +341,7 @@ class Checker {
   // What was found and counted stays; the search begins anew.
   void go_on_another_way(ThreadResult result) {
     way_ = *next_way_;
-    if (way_ == Way::kAll) is_opaque_ = true;
+    if (way_ == Way::kAll) knowledge_.expect_unseen_meetings();
     earlier_ += result.search;
     result_ = std::move(result);
     result_.search = {};
@@ -305,10 +350,9 @@ class Checker {
   }
 
   void forget_search() {
-    first_.reset();
+    findings_.forget_first();
     before_ = nullptr;
-    unexplored_crashes_.clear();
-    crashes_.reset();
+    crashes_.emplace(plan_, knowledge_, deadline_, findings_, result_);
     deadlocks_.reset();
   }
 
@@ -320,222 +364,39 @@ class Checker {
       result_.violations += before_->violations;
       result_.assumed_away += before_->assumed_away;
     }
-    const bool ends_with_finding = result_.verdict == result::Verdict::kViolation && !plan_.continue_after_violation;
-    if (ends_with_finding || (!has_rest(search.rest) && unexplored_crashes_.empty())) return;
-    result_.rest = ThreadRest{search.rest,          names_.actors(),    racy_,        is_opaque_, is_instrumented_,
-                              plan_.ignores_result, result_.has_met,    preemptions_, search,     result_.violations,
-                              result_.assumed_away, unexplored_crashes_};
+    const bool ends_with_finding = result_.verdict == result::Verdict::kViolation && !plan_.wants_all;
+    if (ends_with_finding || (!has_rest(search.rest) && crashes_->unexplored().empty())) return;
+    result_.rest = ThreadRest{.sketch = search.rest,
+                              .actors = knowledge_.names().actors(),
+                              .racy = knowledge_.racy(),
+                              .is_opaque = knowledge_.is_opaque(),
+                              .is_instrumented = knowledge_.is_instrumented(),
+                              .ignores_result = plan_.ignores_result,
+                              .has_met = result_.has_met,
+                              .preemptions = preemptions_,
+                              .counts = search,
+                              .violations = result_.violations,
+                              .assumed_away = result_.assumed_away,
+                              .unexplored_crashes = crashes_->unexplored()};
   }
-
-  // The execution in whose recoveries the earlier search was stopped. False where this one is to end there too.
-  bool go_on_crashing(JointProgram& program) {
-    if (before_ == nullptr || before_->unexplored_crashes.empty()) return true;
-    scheduler::RunRequest request;
-    request.prefix = before_->unexplored_crashes;
-    request.ends_with_prefix = true;
-    const Execution execution = program.run(request);
-    if (execution.ending == scheduler::Ending::kStopped) {
-      result_.crash_bound = deadline_.hit();
-      unexplored_crashes_ = before_->unexplored_crashes;
-      return false;
-    }
-    if (execution.steps.size() != before_->unexplored_crashes.size()) throw ToolError{true, kNotRepeatable};
-    return crash(execution);
-  }
-
-  // Whether the search must begin again.
-  bool learn(const Execution& execution, const Programs& programs) {
-    const auto is_instrumented = [](const auto& program) { return program->program().is_instrumented(); };
-    if (!is_instrumented_ && std::any_of(programs.begin(), programs.end(), is_instrumented))
-      return is_instrumented_ = true;
-    // A futex shows that threads meet in atomic variables, and so does a thread that runs on until another has taken a
-    // step. Where these are not seen, what looked independent may not be.
-    if (!is_opaque_ && std::any_of(execution.steps.begin(), execution.steps.end(), is_opaque)) return is_opaque_ = true;
-    if (!plan_.continue_after_violation || names_.racy().size() == racy_.size()) return false;
-    if (const auto* details = dynamic_cast<const Details*>(execution.note.get()); !race_ && details != nullptr) {
-      race_ = finding_of(execution, *details);
-      ++race_->number;
-    }
-    racy_ = names_.racy();
-    return true;
-  }
-
-  // False where the search is to end.
-  bool note(const Execution& execution) {
-    return note_finding(execution) && note_deadlocks(execution) && !(is_livelock_known() && executions_ >= look_until_);
-  }
-
-  // The program may hang where the execution went on by a machine's failure. Each such moment is run.
-  bool note_deadlocks(const Execution& execution) {
-    if (plan_.failing == 0) return true;
-    bool is_to_go_on = true;
-    scheduler::for_each_deadlock(execution, [&](const Execution& stuck) {
-      if (!is_to_go_on) return;
-      if (!deadlocks_)
-        deadlocks_ = std::make_unique<JointProgram>(
-            plan_, names_, JointProgram::Setup{.is_opaque = is_opaque_, .racy_count = racy_count(), .is_late = [this] {
-                                                 return deadline_.is_past_telling();
-                                               }});
-      scheduler::RunRequest request;
-      request.prefix = schedule_of(stuck);
-      request.ends_with_prefix = true;
-      const Execution again = deadlocks_->run(request);
-      if (again.ending != scheduler::Ending::kStuck) return;
-      is_to_go_on = note_finding(again);
-      --executions_;  // it is a part of one that was counted
-    });
-    return is_to_go_on;
-  }
-
-  // Threads that go round for good may be meant to, and another schedule may show what is not. So a livelock does not
-  // end the search at once.
-  bool is_livelock_known() const {
-    return !plan_.continue_after_violation && result_.finding &&
-           result_.finding->details.kind == FindingKind::kLivelock;
-  }
-
-  bool note_finding(const Execution& execution) {
-    ++executions_;
-    if (!first_) first_ = execution;
-    for (const scheduler::Step& s : execution.steps)
-      result_.threads_most = std::max<std::uint64_t>(result_.threads_most, index(s.actor) + 1);
-    result_.left_running = std::max(result_.left_running, execution.left_running);
-    result_.left_executions += execution.left_running > 0 ? 1 : 0;
-    const auto* details = dynamic_cast<const Details*>(execution.note.get());
-    if (details == nullptr || details->kind == FindingKind::kNone) {
-      if (!scheduler::is_assumed_away(execution.pending)) return !result_.has_recover || crash(execution);
-      ++result_.assumed_away;
-      return true;
-    }
-    ++result_.violations;
-    const bool is_better = !result_.finding || (is_livelock_known() && details->kind != FindingKind::kLivelock) ||
-                           (result_.finding->details.kind == details->kind &&
-                            execution.steps.size() < result_.finding->execution.steps.size());
-    constexpr std::uint64_t kLookOn = 1000;
-    if (!result_.finding) look_until_ = executions_ + kLookOn;
-    const ThreadFinding found = finding_of(execution, *details);
-    if (is_better) result_.finding = found;
-    for (const std::string& text : finding_texts(found)) note_kind(found, text);
-    if (is_livelock_known()) return true;
-    if (!plan_.continue_after_violation) return false;
-    // Who hangs is switched off, too: what it wrote up to there is crashed like all else.
-    return !result_.has_recover || execution.ending == scheduler::Ending::kCutShort || crash(execution);
-  }
-
-  search::Hooks crash_hooks() {
-    search::Hooks hooks;
-    hooks.is_interrupted = [this] { return deadline_.is_over(); };
-    return hooks;
-  }
-
-  // The states that a crash can leave of what the execution wrote. False where the search is to end.
-  bool crash(const Execution& execution) {
-    const std::uint64_t most = plan_.crash.max_recoveries;
-    if (most != 0 && result_.tally.recoveries >= most) {
-      result_.crash_bound = Bound::kRecoveries;
-      unexplored_crashes_ = schedule_of(execution);
-      return false;
-    }
-    if (!crashes_)
-      crashes_.emplace(plan_, names_,
-                       JointProgram::Setup{.is_opaque = is_opaque_,
-                                           .racy_count = racy_count(),
-                                           .is_late = [this] { return deadline_.is_past_telling(); }},
-                       crash_hooks());
-    std::optional<search::Found> found;
-    try {
-      found = crashes_->explore(execution, most == 0 ? 0 : most - result_.tally.recoveries, deadline_.seconds_left());
-    } catch (const scheduler::runtime::OutOfTime&) {
-      result_.crash_bound = deadline_.hit();
-      unexplored_crashes_ = schedule_of(execution);
-      return false;
-    } catch (const NotRepeatable& error) {
-      // Under random schedules none may be repeatable: then it stays without its crashes.
-      if (way_ == Way::kRandom) return true;
-      diverged_ = compare(error.expected, error.found);
-      return false;
-    }
-    if (!found) return true;
-    result_.tally.add(found->tally);
-    const Bound bound = found->result.bound;
-    const bool is_violation = found->result.verdict == result::Verdict::kViolation;
-    if (bound != Bound::kNone) {
-      // An end by time is an interruption there, too.
-      result_.crash_bound = bound == Bound::kInterrupt ? deadline_.hit() : bound;
-      unexplored_crashes_ = schedule_of(execution);
-    }
-    if (is_violation) note_crash(execution, *found);
-    return bound == Bound::kNone && (!is_violation || plan_.continue_after_violation);
-  }
-
-  void note_crash(const Execution& execution, const search::Found& found) {
-    ++result_.violations;
-    if (!found.result.counterexample) {
-      result_.unexplained = found.result.unexplained;
-      return;
-    }
-    const bool is_better = !result_.finding ||
-                           (result_.finding->crash && execution.steps.size() < result_.finding->execution.steps.size());
-    Details details;
-    if (const auto* known = dynamic_cast<const Details*>(execution.note.get())) details = *known;
-    ThreadFinding crash = finding_of(execution, details);
-    crash.crash = found.result.counterexample;
-    crash.crash_path = found.path;
-    crash.fingerprint = found.fingerprint;
-    crash.is_loosened = is_instrumented_ && plan_.reduction != scheduler::ReductionName::kNone;
-    note_kind(crash, finding_text(crash));
-    if (is_better) result_.finding = crash;
-  }
-
-  ThreadFinding finding_of(const Execution& execution, const Details& details) const {
-    ThreadFinding finding;
-    finding.execution = execution;
-    finding.details = details;
-    finding.actors = names_.actors();
-    finding.number = executions_;
-    finding.racy = racy_;
-    finding.ignores_result = plan_.ignores_result;
-    return finding;
-  }
-
-  void note_kind(const ThreadFinding& found, const std::string& text) {
-    auto it = std::find_if(result_.kinds.begin(), result_.kinds.end(),
-                           [&](const ThreadResult::Kind& kind) { return kind.text == text; });
-    constexpr std::size_t kKindsMost = 100;
-    if (it == result_.kinds.end()) {
-      if (result_.kinds.size() == kKindsMost) return;
-      it = result_.kinds.insert(it, {text, found, 0});
-    } else if (found.execution.steps.size() < it->finding.execution.steps.size()) {
-      it->finding = found;
-    }
-    ++it->count;
-  }
-
-  std::uint32_t racy_count() const { return static_cast<std::uint32_t>(racy_.size()); }
-
-  static bool is_opaque(const scheduler::Step& step) { return step.operation.is_opaque(); }
 
   const ThreadPlan& plan_;
   const ThreadHooks& hooks_;
   const persist::Deadline& deadline_;
   const ThreadRest* before_;
-  std::vector<scheduler::ActorId> unexplored_crashes_;  // ThreadRest
   std::uint32_t preemptions_ = scheduler::kNoPreemptionBound;
-  bool begins_again_ = false, is_opaque_ = false, is_instrumented_ = false;
-  std::vector<std::uint64_t> racy_;
-  NameTable names_;
+  bool begins_again_ = false;
   ThreadResult result_{};
+  Knowledge knowledge_;
+  Findings findings_{plan_, knowledge_, result_};
+  std::optional<Crashes> crashes_;           // of this search
+  std::unique_ptr<JointProgram> deadlocks_;  // for moments that an execution did not stop at
   Way way_ = Way::kAsked;
   std::optional<Way> next_way_;
   std::optional<Diverged> diverged_;
-  scheduler::SearchCounts earlier_;  // of searches that went another way
-  bool is_by_order_ = true;          // all that diverged did so by an order that should make no difference
-  std::uint64_t executions_ = 0, look_until_ = 0;
-  std::optional<Execution> first_;
-  std::optional<Crashes> crashes_;
-  std::unique_ptr<JointProgram> deadlocks_;  // for moments that an execution did not stop at
-  std::optional<ThreadFinding> race_;        // the first, where the search began again to follow it
-  std::atomic<bool> has_ended_{false};       // the search is over: what other workers still run is of no use
+  scheduler::SearchCounts earlier_;     // of searches that went another way
+  bool is_by_order_ = true;             // all that diverged did so by an order that should make no difference
+  std::atomic<bool> has_ended_{false};  // the search is over: what other workers still run is of no use
 };
 
 }  // namespace
@@ -559,7 +420,7 @@ tl::expected<ThreadResult, Failure> check_threads(const ThreadPlan& asked, const
   }
   if (result.finding) {
     ThreadFinding& finding = *result.finding;
-    if (!plan.continue_after_violation && !finding.crash && finding.execution.ending == scheduler::Ending::kCutShort &&
+    if (!plan.wants_all && !finding.crash && finding.execution.ending == scheduler::Ending::kCutShort &&
         finding.details.kind == FindingKind::kRace) {
       follow_race(plan, is_late, finding);
       result.kinds.clear();

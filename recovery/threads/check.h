@@ -9,46 +9,12 @@
 #include <vector>
 
 #include "recovery/inprocess/session.h"
-#include "recovery/plan.h"
 #include "recovery/search/tally.h"
+#include "recovery/threads/plan.h"
 #include "scheduler/runtime/real_program.h"
 #include "scheduler/search.h"
 
 namespace crashcut::recovery {
-
-// A machine of several that take part in an execution (scheduler/runtime/hosts.h).
-struct Machine {
-  std::string named;  // the executable, or the source it is made from, as typed
-  std::string executable;
-  std::string id;  // the program's build id, or a checksum
-};
-
-struct ThreadPlan {
-  std::string program;  // as the user sees it: the executable, or its source
-  std::string executable;
-  std::vector<std::string> arguments;
-  std::string runtime;
-  scheduler::ReductionName reduction = scheduler::ReductionName::kOptimal;
-  bool has_foresight = true;
-  scheduler::Bounds bounds;
-  std::uint32_t jobs = 1;
-  std::uint32_t spurious_most = 0;
-  std::uint32_t timeouts_most = 2;
-  std::vector<std::pair<scheduler::PrimitiveId, std::int64_t>> policies;
-  double step_limit_s = 10;
-  bool continue_after_violation = false;
-  bool is_strict_exit = false;  // threads that are left when the process ends are a violation
-  bool ignores_result = false;  // what main() returns is not judged
-  Plan crash;                   // its files: model, starting state, crashes in a row, seed, bound on recoveries
-  // Empty: the program is no machine. Else each runs its program with the same arguments, `executable` is the first
-  // one's, and no recoveries are run. `failing` has a bit for each machine that may fail.
-  std::vector<Machine> machines{};
-  std::uint32_t failures_most = 0, failing = 0;
-  bool merges_logs = true;  // recoveries that would be those of an earlier execution are not run
-};
-
-// "threads", or "cxl" if there are machines.
-std::string command_of(const ThreadPlan& plan);
 
 // What it takes to run an execution again.
 struct Schedule {

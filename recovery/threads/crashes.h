@@ -1,4 +1,4 @@
-// Crashes: after an execution, the states that a crash can leave of it.
+// Crashes: after an execution, the states that a crash can leave of it, within the bounds of a search.
 //
 // The execution is run again in a process of our own, by its schedule, and its recoveries are explored there as
 //   crashcut run does. Not where those of an earlier execution would be the same (log_digest.h).
@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "recovery/search/check.h"
-#include "recovery/threads/joint_program.h"
+#include "recovery/threads/findings.h"
 
 namespace crashcut::recovery {
 
@@ -17,33 +17,37 @@ struct NotRepeatable : scheduler::runtime::ToolError {
   scheduler::Execution expected, found;
 };
 
-struct CrashCounts {
-  std::uint64_t explored = 0;  // executions whose recoveries were run
-  std::uint64_t merged = 0;    // those whose recoveries would be the same as those of one before
-};
-
 class Crashes {
  public:
-  // Throws ToolError.
-  Crashes(const ThreadPlan& plan, scheduler::runtime::NameTable& names, const JointProgram::Setup& setup,
-          const search::Hooks& hooks);
+  // What comes of it goes into `findings` and `result`.
+  Crashes(const ThreadPlan& plan, Knowledge& knowledge, const persist::Deadline& deadline, Findings& findings,
+          ThreadResult& result);
 
-  // Whether there is anything to recover: a crashcut_recover().
-  bool has_recover() { return program_.session().has_recover(); }
-  // Nothing where there is nothing new. Throws ToolError.
-  std::optional<search::Found> explore(const scheduler::Execution& execution, std::uint64_t recoveries_most,
-                                       double time_most_s);
-  const CrashCounts& counts() const { return counts_; }
+  // False: the search is to end. Throws NotRepeatable, ToolError.
+  bool explore(const scheduler::Execution& execution);
+  // The execution in whose recoveries an earlier search was stopped; `program` runs it. False: this one ends there,
+  // too. Throws ToolError.
+  bool go_on(JointProgram& program, const std::vector<scheduler::ActorId>& schedule);
+  // Of this execution not all recoveries were run; empty: of all.
+  const std::vector<scheduler::ActorId>& unexplored() const { return unexplored_; }
+  void leave(const std::vector<scheduler::ActorId>& schedule) { unexplored_ = schedule; }
 
  private:
+  // The recoveries of the execution; nothing where there is nothing new.
+  std::optional<search::Found> recover(const scheduler::Execution& execution);
+  bool stop_at(const std::vector<scheduler::ActorId>& schedule, result::Bound bound);
+
   const ThreadPlan& plan_;
-  search::Hooks hooks_;
-  JointProgram program_;
+  Knowledge& knowledge_;
+  const persist::Deadline& deadline_;
+  Findings& findings_;
+  ThreadResult& result_;
+  std::optional<JointProgram> program_;  // from the first execution on that is crashed
   SeenLogs seen_;
-  CrashCounts counts_;
+  std::vector<scheduler::ActorId> unexplored_;
 };
 
-// Runs the schedule again; throws ToolError where the program does something else.
-scheduler::Execution run_again(JointProgram& program, const scheduler::Execution& execution);
+// "The program is not repeatable: ...": a sentence for the user.
+extern const char* const kNotRepeatable;
 
 }  // namespace crashcut::recovery

@@ -37,7 +37,7 @@ scheduler::RunRequest request_for(const Execution& execution) {
 }
 
 std::string place(const ThreadStory& story, scheduler::ActorId actor, std::uint64_t caller) {
-  const std::string function = caller == 0 ? "" : story.place_text(actor, caller);
+  const std::string function = caller == 0 ? "" : story.function_text(actor, caller);
   return function.empty() ? "" : fmt::format(" [{}]", function);
 }
 

@@ -73,12 +73,12 @@ void JointProgram::launch(const ThreadPlan& plan, std::uint32_t machine, int con
   setup.program = plan.machines.empty() ? plan.executable : plan.machines[machine].executable;
   setup.arguments = plan.arguments;
   setup.runtime = plan.runtime;
-  setup.model = plan.crash.model;
-  setup.from_directory = plan.crash.from_directory;
-  setup.depth = plan.crash.depth;
+  setup.model = plan.model;
+  setup.from_directory = plan.from_directory;
+  setup.depth = plan.depth;
   setup.jobs = plan.jobs;
-  setup.seed = plan.crash.seed;
-  setup.recovery_limit = plan.crash.recovery_limit;
+  setup.seed = plan.seed;
+  setup.recovery_limit = plan.recovery_limit;
   if (!setup_.is_loud) setup.stdout_fd = setup.stderr_fd = null;
   setup.threads_control_fd = control_fd;
   setup.threads_names_fd = names_fd;

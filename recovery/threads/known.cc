@@ -11,7 +11,6 @@ bool fits(const ThreadPlan& plan, const result::Token& token, const ThreadToken&
   ThreadToken ours = known;
   ours.plan = plan;
   ours.plan.ignores_result = known.plan.ignores_result;
-  ours.plan.crash.arguments = plan.arguments;
   auto own = result::decode(encode(ours));
   if (!own) return false;
   own->program_id = token.program_id;
@@ -47,7 +46,7 @@ ThreadResult result_with(const ThreadFinding& finding, double seconds) {
 
 std::optional<ThreadResult> try_known(const ThreadPlan& plan, const std::vector<result::Token>& tokens,
                                       const persist::Deadline& deadline) {
-  const double share_s = plan.bounds.time_most_s / 2;
+  const double share_s = plan.time_limit.count() / 2;
   const auto is_late = [&] { return deadline.is_over(); };
   for (const result::Token& token : tokens) {
     if (is_late() || (share_s > 0 && deadline.seconds() >= share_s)) break;

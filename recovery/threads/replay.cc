@@ -50,7 +50,7 @@ tl::expected<void, Failure> recover(const ThreadPlan& plan, JointProgram& progra
         "The program wrote other things than when the token was made: it has changed since, or it depends on something "
         "outside the model. Run crashcut threads again.");
   }
-  result::Token token = token_of("threads", plan.crash);
+  result::Token token = token_of("threads", plan);
   token.fingerprint = crash.fingerprint;
   token.path = crash.path;
   inprocess::ProgramFrontEnd front_end(program.session(), token);

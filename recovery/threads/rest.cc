@@ -32,6 +32,10 @@ void read(const json& from, T& value) {
   value = from.get<T>();
 }
 
+using Seconds = std::chrono::duration<double>;
+json to_json(Seconds value) { return value.count(); }
+void read(const json& from, Seconds& value) { value = Seconds(from.get<double>()); }
+
 json to_json(ActorId actor) { return index(actor); }
 void read(const json& from, ActorId& actor) {
   std::uint32_t number = 0;
@@ -102,16 +106,16 @@ struct Reader {
 void list(auto&& field, std::string& token, std::uint32_t& reduction, ThreadPlan& plan, ThreadRest& rest) {
   field("token", token);
   field("program", plan.program);
-  field("from", plan.crash.from_directory);
+  field("from", plan.from_directory);
   field("reduction", reduction);
   field("foresight", plan.has_foresight);
-  field("all", plan.continue_after_violation);
+  field("all", plan.wants_all);
   field("merges_logs", plan.merges_logs);
-  field("max_executions", plan.bounds.executions_most);
-  field("max_recoveries", plan.crash.max_recoveries);
-  field("time_s", plan.bounds.time_most_s);
-  field("steps", plan.bounds.depth_most);
-  field("preemptions", plan.bounds.preemptions_most);
+  field("max_executions", plan.executions_most);
+  field("max_recoveries", plan.max_recoveries);
+  field("time_s", plan.time_limit);
+  field("steps", plan.steps_most);
+  field("preemptions", plan.preemptions_most);
   field("step_limit_s", plan.step_limit_s);
   field("unbegun", rest.sketch.is_unbegun);
   field("nodes", rest.sketch.nodes);
@@ -142,7 +146,6 @@ std::string encode_rest(const ThreadPlan& asked, const ThreadRest& left) {
   ThreadRest rest = left;
   ThreadToken held{plan, {rest.actors, rest.racy, rest.sketch.path}};
   held.plan.ignores_result = rest.ignores_result;
-  held.plan.crash.arguments = plan.arguments;
   std::string token = encode(held);
   auto reduction = static_cast<std::uint32_t>(plan.reduction);
   Writer writer;
@@ -172,7 +175,7 @@ tl::expected<std::pair<ThreadPlan, ThreadRest>, std::string> decode_rest(std::st
     list(Reader{all}, unused, reduction, plan, rest);
     plan.reduction = static_cast<scheduler::ReductionName>(reduction);
     const bool is_possible = reduction <= static_cast<std::uint32_t>(scheduler::ReductionName::kOptimal) &&
-                             plan.program.starts_with('/') && plan.step_limit_s > 0 && plan.bounds.time_most_s >= 0;
+                             plan.program.starts_with('/') && plan.step_limit_s > 0 && plan.time_limit.count() >= 0;
     if (is_possible) return decoded;
   } catch (const json::exception&) {
   } catch (const Damaged&) {

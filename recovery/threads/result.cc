@@ -37,7 +37,7 @@ std::string kind_text(FindingKind kind) {
 
 // A search that ends with what it has found is not bounded.
 bool ends_with_finding(const ThreadPlan& plan, const ThreadResult& checked) {
-  return checked.verdict == result::Verdict::kViolation && !plan.continue_after_violation;
+  return checked.verdict == result::Verdict::kViolation && !plan.wants_all;
 }
 
 Bound bound_of(const ThreadPlan& plan, const ThreadResult& checked) {
@@ -55,28 +55,25 @@ std::string failures_text(const ThreadPlan& plan) {
 }
 
 std::vector<Setting> bounds_of(const ThreadPlan& plan) {
-  const scheduler::Bounds& bounds = plan.bounds;
-  const bool has_preemptions = bounds.preemptions_most != scheduler::kNoPreemptionBound;
+  const double time_s = plan.time_limit.count();
+  const bool has_preemptions = plan.preemptions_most != scheduler::kNoPreemptionBound;
   std::vector<Setting> settings = {
-      {"depth", std::uint64_t{plan.crash.depth}, fmt::format("depth {}", plan.crash.depth)},
-      {"max_executions", or_none(bounds.executions_most),
-       bounds.executions_most == 0 ? "all schedules" : fmt::format("at most {} executions", bounds.executions_most)},
-      {"max_recoveries", or_none(plan.crash.max_recoveries),
-       plan.crash.max_recoveries == 0 ? "" : fmt::format("at most {} recoveries", plan.crash.max_recoveries)},
-      {"time_s", or_none(bounds.time_most_s),
-       bounds.time_most_s > 0 ? fmt::format("at most {:g} s", bounds.time_most_s) : ""},
-      {"steps", or_none(std::uint64_t{bounds.depth_most}),
-       bounds.depth_most == 0 ? ""
-                              : fmt::format("at most {} a thread", count_text(bounds.depth_most, "step", "steps"))},
-      {"preemptions",
-       has_preemptions ? Setting::Value(std::uint64_t{bounds.preemptions_most}) : Setting::Value(nullptr),
-       has_preemptions ? fmt::format("at most {}", count_text(bounds.preemptions_most, "preemption", "preemptions"))
+      {"depth", std::uint64_t{plan.depth}, fmt::format("depth {}", plan.depth)},
+      {"max_executions", or_none(plan.executions_most),
+       plan.executions_most == 0 ? "all schedules" : fmt::format("at most {} executions", plan.executions_most)},
+      {"max_recoveries", or_none(plan.max_recoveries),
+       plan.max_recoveries == 0 ? "" : fmt::format("at most {} recoveries", plan.max_recoveries)},
+      {"time_s", or_none(time_s), time_s > 0 ? fmt::format("at most {:g} s", time_s) : ""},
+      {"steps", or_none(std::uint64_t{plan.steps_most}),
+       plan.steps_most == 0 ? "" : fmt::format("at most {} a thread", count_text(plan.steps_most, "step", "steps"))},
+      {"preemptions", has_preemptions ? Setting::Value(std::uint64_t{plan.preemptions_most}) : Setting::Value(nullptr),
+       has_preemptions ? fmt::format("at most {}", count_text(plan.preemptions_most, "preemption", "preemptions"))
                        : ""},
       {"spurious", std::uint64_t{plan.spurious_most},
        plan.spurious_most == 0 ? "" : fmt::format("{} spurious wake-ups a thread", plan.spurious_most)},
       {"timeouts", std::uint64_t{plan.timeouts_most}},
       {"jobs", std::uint64_t{plan.jobs}, count_text(plan.jobs, "job", "jobs")},
-      {"recovery_limit_s", static_cast<std::uint64_t>(plan.crash.recovery_limit.count())}};
+      {"recovery_limit_s", static_cast<std::uint64_t>(plan.recovery_limit.count())}};
   const auto is_spurious = [](const Setting& setting) { return setting.name == "spurious"; };
   if (!plan.machines.empty())
     settings.insert(std::find_if(settings.begin(), settings.end(), is_spurious),
@@ -277,14 +274,13 @@ result::Head head_of(const ThreadPlan& plan, const std::vector<std::string>& wor
   result::Head head;
   head.command = command_of(plan);
   head.program = words;
-  head.model = fusefs::spec_of(plan.crash.model);
+  head.model = fusefs::spec_of(plan.model);
   if (!plan.machines.empty()) head.model.text = "coherent shared memory, none of it lost, files on " + head.model.text;
-  head.settings = {
-      {"from", plan.crash.from_directory,
-       plan.crash.from_directory.empty() ? "" : "disk from " + result::printable(plan.crash.from_directory)},
-      {"reduction", reduction_text(plan.reduction), "reduction " + reduction_text(plan.reduction)}};
+  head.settings = {{"from", plan.from_directory,
+                    plan.from_directory.empty() ? "" : "disk from " + result::printable(plan.from_directory)},
+                   {"reduction", reduction_text(plan.reduction), "reduction " + reduction_text(plan.reduction)}};
   head.bounds = bounds_of(plan);
-  head.seed = plan.crash.seed;
+  head.seed = plan.seed;
   return head;
 }
 
@@ -301,7 +297,7 @@ result::Counterexample counterexample_of(const ThreadPlan& plan, const ThreadFin
   for (std::size_t i = 0; i < finding.execution.steps.size(); ++i) {
     const std::uint64_t caller = i < finding.details.callers.size() ? finding.details.callers[i] : 0;
     told.story.schedule.push_back({story.actor_text(finding.execution.steps[i].actor), story.step_text(i),
-                                   caller == 0 ? "" : story.place_text(finding.execution.steps[i].actor, caller)});
+                                   caller == 0 ? "" : story.function_text(finding.execution.steps[i].actor, caller)});
   }
   for (const scheduler::Pending& p : finding.execution.pending) {
     if (story.is_thread(p.actor) && story.is_here(p))
@@ -347,7 +343,7 @@ result::Result result_of(const ThreadPlan& plan, const result::Head& head, const
     result.counterexample = counterexample_of(plan, *checked.finding, is_late);
     if (checked.finding->replays || !checked.finding->was_run_again) {
       result.token = encode(make_token(plan, *checked.finding));
-      result.replay_options = replay_options(plan.crash);
+      result.replay_options = replay_options(plan);
       if (plan.machines.empty())
         result.debug = fmt::format("{} gdb {}{}", crashcut, result.replay_options, result.token);
     }

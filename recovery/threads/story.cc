@@ -3,26 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 
-#include "scheduler/primitives/barrier.h"
-#include "scheduler/primitives/cancellation.h"
-#include "scheduler/primitives/channel.h"
-#include "scheduler/primitives/condition.h"
 #include "scheduler/primitives/file.h"
-#include "scheduler/primitives/futex.h"
-#include "scheduler/primitives/host.h"
-#include "scheduler/primitives/memory.h"
-#include "scheduler/primitives/mutex.h"
-#include "scheduler/primitives/once.h"
-#include "scheduler/primitives/process.h"
-#include "scheduler/primitives/rwlock.h"
-#include "scheduler/primitives/semaphore.h"
+#include "scheduler/primitives/memory_words.h"
 #include "scheduler/primitives/signal.h"
-#include "scheduler/primitives/spin.h"
-#include "scheduler/primitives/stir.h"
 #include "scheduler/primitives/thread.h"
-#include "scheduler/primitives/timer.h"
 #include "scheduler/runtime/protocol.h"
 
 namespace crashcut::recovery {
@@ -81,9 +66,15 @@ std::vector<std::string> actor_names(const std::vector<runtime::ActorName>& acto
   return names;
 }
 
-static bool is_heed(const Access& access) {
-  return primitive_of(access.object) == PrimitiveId::kCancellation && access.verb != cancellation::kRequest &&
-         access.verb != cancellation::kAct;
+static const Words& words_of(ObjectId object) {
+  static constexpr Words kNone;
+  if (primitive_of(object) == PrimitiveId::kMemory) return memory::kWords;
+  const Words* words = primitive_of(Access{object, 0}).words;
+  return words != nullptr ? *words : kNone;
+}
+
+static bool is_start(const scheduler::Operation& operation) {
+  return primitive_of(operation[0].object) == PrimitiveId::kThread && operation[0].verb == thread::kStart;
 }
 
 ThreadStory::ThreadStory(const ThreadPlan& plan, const ThreadFinding& finding, const std::function<bool()>& is_late)
@@ -96,20 +87,15 @@ ThreadStory::ThreadStory(const ThreadPlan& plan, const ThreadFinding& finding, c
   }
   names_ = actor_names(finding.actors);
   for (const Step& step : finding.execution.steps) {
-    const Access& first = step.operation[0];
-    if (primitive_of(first.object) == PrimitiveId::kThread &&
-        (first.verb == thread::kStart || first.verb == thread::kExit))
-      threads_[first.object] = step.actor;
     for (const Access& access : step.operation) {
-      if (is_heed(access)) threads_[access.object] = step.actor;
+      const Words& words = words_of(access.object);
+      if (words.is_own != nullptr && words.is_own(access)) threads_[access.object] = step.actor;
     }
     scheduler::Operation operation = step.operation;
     end_.apply(step.actor, operation);
   }
   for (const Pending& p : finding.execution.pending) {
-    const Access& first = p.operation[0];
-    if (primitive_of(first.object) == PrimitiveId::kThread && first.verb == thread::kStart)
-      threads_[first.object] = p.actor;
+    if (is_start(p.operation)) threads_[p.operation[0].object] = p.actor;
   }
 }
 
@@ -131,7 +117,7 @@ std::string ThreadStory::name_of_place(std::uint64_t place) const {
   return symbols_of(machine).name_of_variable(runtime::address_of(place), base_of(machine));
 }
 
-std::string ThreadStory::place_text(ActorId actor, std::uint64_t caller) const {
+std::string ThreadStory::function_text(ActorId actor, std::uint64_t caller) const {
   const std::uint32_t machine = machine_of(actor);
   return symbols_of(machine).name_of_function(caller, base_of(machine));
 }
@@ -160,208 +146,38 @@ std::string ThreadStory::thread_text(ObjectId object) const {
   if (it == threads_.end()) return "a thread";
   const std::uint64_t routine =
       index(it->second) < finding_->details.routines.size() ? finding_->details.routines[index(it->second)] : 0;
-  const std::string function = routine == 0 ? "" : place_text(it->second, routine);
+  const std::string function = routine == 0 ? "" : function_text(it->second, routine);
   return actor_text(it->second) + (function.empty() ? "" : " (" + function + ")");
 }
 
 std::string ThreadStory::object_text(ObjectId object) const {
-  Access access{object, 0};
-  const std::string kind = primitive_of(access).name;
-  if (primitive_of(object) == PrimitiveId::kThread || primitive_of(object) == PrimitiveId::kCancellation)
-    return thread_text(object);
-  if (primitive_of(object) == PrimitiveId::kHost) return host_text(object);
+  const Words& words = words_of(object);
+  if (words.object != nullptr) return words.object(*this, object);
+  const std::string kind = primitive_of(Access{object, 0}).name;
   const auto it = addresses_.find(object);
   if (it == addresses_.end()) return kind;
   const std::string name = name_of_place(it->second);
   return name.empty() ? fmt::format("{} at {:#x}", kind, runtime::address_of(it->second)) : kind + " " + name;
 }
 
-static std::string signal_name(std::int64_t number) {
-  const char* abbreviation = sigabbrev_np(static_cast<int>(number));
-  return abbreviation != nullptr ? fmt::format("SIG{}", abbreviation) : fmt::format("signal {}", number);
-}
-
 std::string ThreadStory::operation_text(const scheduler::Operation& operation) const {
   if (operation.is_interrupted()) {
     scheduler::Operation before = operation;
     for (Access& access : before) access.result = kNoResult;
-    return fmt::format("get {} before: {}", signal_name(operation[operation.size() - 1].result & 0xff),
+    return fmt::format("get {} before: {}", signal::name_of(operation[operation.size() - 1].result & 0xff),
                        call_text(before));
   }
-  const bool is_end = std::any_of(operation.begin(), operation.end(),
-                                  [](const Access& a) { return is_heed(a) && a.result == ECANCELED; });
-  return call_text(operation) + (is_end ? ": it is cancelled" : "");
-}
-
-static const char* loop_text(std::uint8_t verb) {
-  switch (verb) {
-    case spin::kYield:
-      return "yield";
-    case spin::kWakeUp:
-      return "wake up from a sleep";
-    case spin::kGoRound:
-      return "go round once more, as nobody else can go on";
-    default:
-      return "yield again and again";
+  std::string text = call_text(operation);
+  for (const Access& access : operation) {
+    const Words& words = words_of(access.object);
+    if (words.besides != nullptr) text += words.besides(access);
   }
-}
-
-static std::string set_text(std::int64_t set) {
-  std::vector<std::string> names;
-  for (std::int64_t i = 1; i < static_cast<std::int64_t>(signal::kSignalsEnd); ++i) {
-    if ((set & signal::bit_of(i)) != 0) names.push_back(signal_name(i));
-  }
-  return names.size() > 4 ? fmt::format("one of {} signals", names.size()) : fmt::format("{}", fmt::join(names, ", "));
-}
-
-std::string ThreadStory::signal_text(const Access& a) const {
-  const std::int64_t taken = a.result > 0 ? a.result & 0xff : 0;
-  const std::string handled = taken > 0 ? fmt::format(", and get {}", signal_name(taken)) : "";
-  switch (a.verb) {
-    case signal::kSend:
-      return fmt::format(
-          "send {} to {}{}", signal_name(a.argument),
-          a.expected == signal::kAnyThread ? "the process" : actor_text(static_cast<ActorId>(a.expected)), handled);
-    case signal::kDeliver:
-      return taken > 0 ? signal_name(taken) + " comes" : "a signal comes";
-    case signal::kSetMask:
-      return a.argument == 0 ? "block no signal" + handled : fmt::format("block {}{}", set_text(a.argument), handled);
-    case signal::kExpect:
-      return "begin to wait for a signal";
-    case signal::kWait:
-      return taken > 0 ? "take " + signal_name(taken) : fmt::format("wait for {}", set_text(a.argument));
-    case signal::kPending:
-    case signal::kReadable:
-      return "see which signals are pending";
-    case signal::kAction:
-      return fmt::format("set what {} does", signal_name(a.argument & 0xff));
-    case signal::kAddThread:
-      return "begin";
-    case signal::kSuspend:
-      return "wait for a signal's handler";
-    default:
-      return "begin a call that may wait";
-  }
-}
-
-static std::string channel_text(const Access& a) {
-  const auto pipe = [&] { return fmt::format("pipe {}", a.expected + 1); };
-  const auto answer = [&] {
-    if (a.result == kNoResult || a.result >= 0) return std::string();
-    return fmt::format(" = {}", strerrorname_np(static_cast<int>(-a.result)) != nullptr
-                                    ? strerrorname_np(static_cast<int>(-a.result))
-                                    : "?");
-  };
-  switch (a.verb) {
-    case channel::kOpen:
-      return fmt::format("make {}", (a.argument & 0xff) == channel::kPipe  ? "a pipe"
-                                    : (a.argument & 0xff) == channel::kSet ? "an epoll instance"
-                                                                           : "an eventfd");
-    case channel::kDuplicate:
-    case channel::kReplace:
-      return fmt::format("duplicate descriptor {}", a.argument);
-    case channel::kClose:
-      return fmt::format("close descriptor {}{}", a.argument, answer());
-    case channel::kUse:
-      return fmt::format("begin a call on descriptor {}{}", a.argument, answer());
-    case channel::kRead:
-      return fmt::format("read {}{}{}", pipe(),
-                         a.result == 0  ? ": its end"
-                         : a.result > 0 ? fmt::format(": {} bytes", a.result)
-                                        : "",
-                         answer());
-    case channel::kWrite:
-      return fmt::format("write {} bytes to {}{}", a.result > 0 ? a.result : a.argument, pipe(), answer());
-    case channel::kTake:
-      return fmt::format("read eventfd {}{}{}", a.expected + 1, a.result > 0 ? fmt::format(": {}", a.result) : "",
-                         answer());
-    case channel::kAdd:
-      return fmt::format("add {} to eventfd {}{}", a.argument, a.expected + 1, answer());
-    case channel::kPoll:
-      return fmt::format("poll descriptors{}", a.result == 0 ? ": none is ready" : "");
-    case channel::kPollSet:
-      return fmt::format("wait for events of epoll instance {}{}", a.expected + 1,
-                         a.result == 0 ? ": there are none" : "");
-    case channel::kDrop:
-      return "end a call on a descriptor";
-    default:
-      return fmt::format("{} channel {}", channel::kVerbs[a.verb], a.expected + 1);
-  }
+  return text;
 }
 
 std::string ThreadStory::call_text(const scheduler::Operation& operation) const {
-  const Access& first = operation[0];
-  const std::string object = object_text(first.object);
-  const bool failed = first.result != kNoResult && first.result > 0 && first.result < 200;
-  const auto plain = [&] {
-    std::string text = fmt::format("{} {}", primitive_of(first).verbs[first.verb], object);
-    const PrimitiveId kind = primitive_of(first.object);
-    if (failed && (kind == PrimitiveId::kMutex || kind == PrimitiveId::kRwLock || kind == PrimitiveId::kSemaphore) &&
-        first.verb != 6 /* rwlock unlock */) {
-      text += fmt::format(" = {}", strerrorname_np(static_cast<int>(first.result)) != nullptr
-                                       ? strerrorname_np(static_cast<int>(first.result))
-                                       : "?");
-    }
-    return text;
-  };
-  switch (primitive_of(first.object)) {
-    case PrimitiveId::kProcess:
-      return first.verb == process::kExit ? fmt::format("exit({})", first.argument) : "fail";
-    case PrimitiveId::kHost:
-      return first.verb == host::kStart     ? "start"
-             : first.verb == host::kEnd     ? "end"
-             : first.verb == host::kFail    ? object + " fails"
-             : first.verb == host::kRestart ? "restart " + object
-             : first.result == kNoResult
-                 ? "wait for " + object
-                 : fmt::format("wait for {}: it has {}", object, first.result == host::kFailed ? "failed" : "ended");
-    case PrimitiveId::kThread:
-      if (first.verb == thread::kStart) return "start";
-      return first.verb == thread::kExit ? "end" : plain();
-    case PrimitiveId::kCondition:
-      if (first.verb == condition::kEnqueue)
-        return fmt::format("wait for {}, unlocking {}", object, object_text(operation[1].object));
-      if (first.verb == condition::kWake) {
-        const char* why = first.result == ETIMEDOUT                    ? " (timeout)"
-                          : first.result == condition::kWokeForNothing ? " (spurious)"
-                                                                       : "";
-        const Access* lock = std::find_if(operation.begin(), operation.end(), [](const Access& a) {
-          return primitive_of(a.object) == PrimitiveId::kMutex;
-        });
-        return fmt::format("wake up from {}{}{}", object, why,
-                           lock == operation.end() ? "" : ", locking " + object_text(lock->object));
-      }
-      return plain();
-    case PrimitiveId::kBarrier:
-      return fmt::format("{} {}", first.verb == barrier::kArrive ? "arrive at" : "leave", object);
-    case PrimitiveId::kFile:
-      return "a call on files";
-    case PrimitiveId::kTimer:
-      return first.verb == timer::kArm ? "set the timer" : "run out";
-    case PrimitiveId::kStir:
-      return first.verb == stir::kStir ? "a spurious wake-up comes" : "come to a wait that may end for nothing";
-    case PrimitiveId::kMemory:
-      return memory_text(first);
-    case PrimitiveId::kCancellation:
-      if (first.verb == cancellation::kAct) return "its cancellation is acted upon";
-      return is_heed(first) ? std::string("see whether it is cancelled") : "cancel " + object;
-    case PrimitiveId::kAssume:
-      return "assume what does not hold";
-    case PrimitiveId::kSpin:
-      return loop_text(first.verb);
-    case PrimitiveId::kChannel:
-      return channel_text(first);
-    case PrimitiveId::kSignal:
-      return signal_text(first);
-    case PrimitiveId::kFutex:
-      if (first.verb == futex::kWait && first.result == EAGAIN)
-        return fmt::format("not wait for {}: it has changed", object);
-      return first.verb == futex::kWait   ? "wait for " + object
-             : first.verb == futex::kWake ? "wake who waits for " + object
-                                          : "wake up from " + object;
-    default:
-      return plain();
-  }
+  const Words& words = words_of(operation[0].object);
+  return words.operation != nullptr ? words.operation(*this, operation) : plain_text(*this, operation[0]);
 }
 
 std::string ThreadStory::step_text(std::size_t i) const {
@@ -369,8 +185,7 @@ std::string ThreadStory::step_text(std::size_t i) const {
   const std::vector<std::string>& texts = finding_->details.texts;
   if (primitive_of(operation[0].object) != PrimitiveId::kFile || i >= texts.size() || texts[i].empty())
     return operation_text(operation);
-  const bool waits = operation.size() > 1 && operation[operation.size() - 1].verb == file::kTry;
-  return texts[i] + (operation[0].verb == file::kGoOn ? ", the next block" : waits ? ", and has to wait" : "");
+  return file::step_text(texts[i], operation);
 }
 
 std::string ThreadStory::variable_text(std::uint64_t address) const {
@@ -378,13 +193,9 @@ std::string ThreadStory::variable_text(std::uint64_t address) const {
   return name.empty() ? fmt::format("{:#x}", runtime::address_of(address)) : name;
 }
 
-std::string ThreadStory::memory_text(const Access& access) const {
-  const auto it = addresses_.find(access.object);
-  const std::string place = it == addresses_.end() ? "memory" : variable_text(it->second + access.offset);
-  if (access.verb == memory::kAwait) return fmt::format("read {} after a loop that waited for it", place);
-  const char* plain = (access.order & memory::kPlain) != 0 ? "plainly " : "";
-  const char* failed = access.verb == memory::kCompareExchange && access.result == memory::kSame ? " (failed)" : "";
-  return fmt::format("{}{} {}{}", plain, memory::kVerbs[access.verb], place, failed);
+std::string ThreadStory::place_text(ObjectId memory, std::uint8_t offset) const {
+  const auto it = addresses_.find(memory);
+  return it == addresses_.end() ? "memory" : variable_text(it->second + offset);
 }
 
 std::string ThreadStory::access_text(const runtime::Race::Side& side, std::uint64_t address) const {
@@ -405,25 +216,10 @@ std::vector<SourceLine> ThreadStory::stack_of(const runtime::Race::Side& side) c
   for (std::size_t i = 0; i < lines.size(); ++i) {
     stack.insert(stack.end(), lines[i].begin(), lines[i].end());
     if (!lines[i].empty()) continue;
-    const std::string function = place_text(side.actor, side.frames[i]);
+    const std::string function = function_text(side.actor, side.frames[i]);
     if (!function.empty()) stack.push_back({function, "", 0});
   }
   return stack;
-}
-
-static std::string channel_waiting_text(const Access& a) {
-  switch (a.verb) {
-    case channel::kRead:
-      return fmt::format("waits for data in pipe {}", a.expected + 1);
-    case channel::kWrite:
-      return fmt::format("waits for room in pipe {}", a.expected + 1);
-    case channel::kTake:
-      return fmt::format("waits until somebody adds to eventfd {}", a.expected + 1);
-    case channel::kAdd:
-      return fmt::format("waits for room in eventfd {}", a.expected + 1);
-    default:
-      return "waits until a descriptor is ready";
-  }
 }
 
 std::string ThreadStory::holder_text(ActorId actor) const {
@@ -431,82 +227,15 @@ std::string ThreadStory::holder_text(ActorId actor) const {
 }
 
 std::string ThreadStory::waiting_text(const Pending& pending) const {
-  const Access& first = pending.operation[0];
-  if (primitive_of(first.object) == PrimitiveId::kThread && first.verb == thread::kStart) return "has not begun";
+  if (is_start(pending.operation)) return "has not begun";
   if (end_.is_enabled(pending.actor, pending.operation) || end_.is_over())
     return "stands before: " + operation_text(pending.operation);
   std::vector<std::string> parts;
   for (const Access& access : pending.operation) {
-    const Object& o = end_.object(access.object);
-    const std::string object = object_text(access.object);
-    switch (primitive_of(access.object)) {
-      case PrimitiveId::kMutex:
-        if (mutex::owner(o) == 0) break;
-        parts.push_back(mutex::owner(o) == index(pending.actor) + 1
-                            ? fmt::format("waits for {}, which it holds itself", object)
-                            : fmt::format("waits for {}, which {} holds", object,
-                                          holder_text(static_cast<ActorId>(mutex::owner(o) - 1))));
-        break;
-      case PrimitiveId::kRwLock:
-        if (rwlock::writer(o) != 0)
-          parts.push_back(fmt::format("waits for {}, which {} holds for writing", object,
-                                      holder_text(static_cast<ActorId>(rwlock::writer(o) - 1))));
-        else if (!rwlock::readers(o).empty())
-          parts.push_back(fmt::format("waits for {}, which {} holds for reading", object,
-                                      holder_text(static_cast<ActorId>(rwlock::readers(o)[0]))));
-        else
-          parts.push_back(fmt::format("waits for {}, where others go first", object));
-        break;
-      case PrimitiveId::kSemaphore:
-        parts.push_back(fmt::format("waits for {}, whose count is {}", object, semaphore::count(o)));
-        break;
-      case PrimitiveId::kCondition:
-        parts.push_back(fmt::format("waits for {}, which nobody signals", object));
-        break;
-      case PrimitiveId::kFutex:
-        parts.push_back(fmt::format("waits for {}, which nobody wakes", object));
-        break;
-      case PrimitiveId::kBarrier:
-        parts.push_back(
-            fmt::format("waits at {}: {} of {} have arrived", object, barrier::arrived(o), barrier::size(o)));
-        break;
-      case PrimitiveId::kAssume:
-        parts.push_back("waits for good: what it assumed does not hold");
-        break;
-      case PrimitiveId::kHost:
-        parts.push_back(fmt::format("waits until {} ends or fails", object));
-        break;
-      case PrimitiveId::kThread:
-        parts.push_back(fmt::format("waits for the end of {}", object));
-        break;
-      case PrimitiveId::kChannel:
-        parts.push_back(channel_waiting_text(access));
-        break;
-      case PrimitiveId::kSignal:
-        if (access.verb == signal::kWait)
-          parts.push_back(fmt::format("waits for {}, which nobody sends", set_text(access.argument)));
-        if (access.verb == signal::kSuspend) parts.push_back("waits for a signal, which nobody sends");
-        break;
-      case PrimitiveId::kOnce:
-        parts.push_back(fmt::format("waits for the end of {}", object));
-        break;
-      case PrimitiveId::kFile:
-        if (file::holder(o) != 0)
-          parts.push_back(
-              fmt::format("waits for a call on files by {}", actor_text(static_cast<ActorId>(file::holder(o) - 1))));
-        break;
-      case PrimitiveId::kMemory:
-        if (access.verb == memory::kAwait)
-          parts.push_back(fmt::format(
-              "loops: it waits until somebody changes {}",
-              variable_text(addresses_.contains(access.object) ? addresses_.at(access.object) + access.offset : 0)));
-        break;
-      case PrimitiveId::kSpin:
-        parts.push_back("loops: it waits for something that nobody is left to do");
-        break;
-      default:
-        break;
-    }
+    const Words& words = words_of(access.object);
+    if (words.waiting == nullptr) continue;
+    std::string part = words.waiting(*this, end_, pending.actor, access);
+    if (!part.empty()) parts.push_back(std::move(part));
   }
   return parts.empty() ? "stands before: " + operation_text(pending.operation)
                        : fmt::format("{}", fmt::join(parts, "; "));
@@ -515,16 +244,9 @@ std::string ThreadStory::waiting_text(const Pending& pending) const {
 std::vector<std::string> ThreadStory::held_by(ActorId actor) const {
   std::vector<std::string> held;
   for (const ObjectStart& start : finding_->execution.objects) {
-    const Object& o = end_.object(start.object);
-    const PrimitiveId kind = primitive_of(start.object);
-    const std::int64_t owner = kind == PrimitiveId::kMutex    ? mutex::owner(o)
-                               : kind == PrimitiveId::kRwLock ? rwlock::writer(o)
-                                                              : 0;
-    const bool is_owner = owner == std::int64_t{index(actor)} + 1;
-    const bool is_reader =
-        kind == PrimitiveId::kRwLock && std::find(rwlock::readers(o).begin(), rwlock::readers(o).end(),
-                                                  std::int64_t{index(actor)}) != rwlock::readers(o).end();
-    if (is_owner || is_reader) held.push_back(object_text(start.object));
+    const Words& words = words_of(start.object);
+    if (words.is_held_by != nullptr && words.is_held_by(end_.object(start.object), actor))
+      held.push_back(object_text(start.object));
   }
   return held;
 }

@@ -9,6 +9,7 @@
 #include "recovery/source_lines.h"
 #include "recovery/threads/check.h"
 #include "recovery/threads/symbols.h"
+#include "scheduler/words.h"
 
 namespace crashcut::recovery {
 
@@ -17,24 +18,30 @@ std::vector<std::string> actor_names(const std::vector<scheduler::runtime::Actor
 // The machine that an actor runs on, or whose failure it is. 0 if there are no machines.
 std::uint32_t machine_of(const std::vector<scheduler::runtime::ActorName>& actors, std::size_t actor);
 
-class ThreadStory {
+class ThreadStory : public scheduler::Narrator {
  public:
   // Source lines are not looked for once `is_late` says yes.
   ThreadStory(const ThreadPlan& plan, const ThreadFinding& finding, const std::function<bool()>& is_late = {});
 
-  // "main", "thread 2"
-  std::string actor_text(scheduler::ActorId actor) const;
+  std::string object_text(scheduler::ObjectId object) const override;
+  std::string actor_text(scheduler::ActorId actor) const override;
+  std::string holder_text(scheduler::ActorId actor) const override;
+  std::string thread_text(scheduler::ObjectId object) const override;
+  std::string host_text(scheduler::ObjectId host) const override;
+  std::string place_text(scheduler::ObjectId memory, std::uint8_t offset) const override;
+
   // Not of a machine that has ended or failed.
   bool is_here(const scheduler::Pending& pending) const { return !end_.is_gone(pending.operation); }
   // Not a timer or the like.
   bool is_thread(scheduler::ActorId actor) const;
   // "lock mutex forks+40"
   std::string operation_text(const scheduler::Operation& operation) const;
+  // The same without what came of it besides.
   std::string call_text(const scheduler::Operation& operation) const;
   // The step at this place: a call on files as it was made, others as operations.
   std::string step_text(std::size_t i) const;
   // The function that an address in the code of the actor's program is in; empty where it is not known.
-  std::string place_text(scheduler::ActorId actor, std::uint64_t caller) const;
+  std::string function_text(scheduler::ActorId actor, std::uint64_t caller) const;
   // "waits for mutex forks+40, which thread 1 holds"
   std::string waiting_text(const scheduler::Pending& pending) const;
   // "thread 1 writes counter", and the calls that led there, innermost first.
@@ -46,19 +53,12 @@ class ThreadStory {
   std::vector<std::string> held_by(scheduler::ActorId actor) const;
 
  private:
-  std::string object_text(scheduler::ObjectId object) const;
-  std::string thread_text(scheduler::ObjectId object) const;
-  std::string signal_text(const scheduler::Access& access) const;
-  std::string memory_text(const scheduler::Access& access) const;
-
   // Of the machine that the actor runs on, or that the place is on; 0 if there are no machines.
   std::uint32_t machine_of(scheduler::ActorId actor) const;
   std::uint64_t base_of(std::uint32_t machine) const;
   const Symbols& symbols_of(std::uint32_t machine) const { return symbols_[machine < symbols_.size() ? machine : 0]; }
   // "forks+40", "ring+8"; empty where no symbol or region holds the place.
   std::string name_of_place(std::uint64_t place) const;
-  std::string host_text(scheduler::ObjectId host) const;
-  std::string holder_text(scheduler::ActorId actor) const;
 
   const ThreadFinding* finding_;
   std::vector<std::string> executables_;  // one a machine

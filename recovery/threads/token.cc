@@ -147,13 +147,12 @@ std::uint64_t fingerprint_of(const ThreadFinding& finding) {
 ThreadToken make_token(const ThreadPlan& plan, const ThreadFinding& finding) {
   ThreadToken token{plan, {finding.actors, finding.racy, schedule_of(finding.execution)}, fingerprint_of(finding)};
   token.plan.ignores_result = finding.ignores_result;
-  token.plan.crash.arguments = plan.arguments;
   if (finding.crash) token.recovery = CrashReplay{finding.fingerprint, finding.crash_path};
   return token;
 }
 
 std::string encode(const ThreadToken& token) {
-  result::Token out = token_of(command_of(token.plan), token.plan.crash);
+  result::Token out = token_of(command_of(token.plan), token.plan);
   if (token.recovery) {
     out.fingerprint = token.recovery->fingerprint;
     out.path = token.recovery->path;
@@ -166,9 +165,8 @@ tl::expected<ThreadToken, result::Failure> read_thread_token(const result::Token
   const auto crash = plan_of(from);
   if (!crash) return tl::unexpected(crash.error());
   ThreadToken token;
-  token.plan.crash = *crash;
+  static_cast<Plan&>(token.plan) = *crash;
   token.plan.program = crash->named;
-  token.plan.arguments = crash->arguments;
   TokenReader in(from.own);
   if (read_own(in, from.command == "cxl", token)) token.recovery = CrashReplay{from.fingerprint, from.path};
   if (!in.at_end() || token.schedule.actors.empty()) return result::wrong_use(result::no_crashcut_wrote_it());

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "scheduler/primitive.h"
+#include "scheduler/words.h"
 
 namespace crashcut::scheduler::assume {
 
@@ -17,6 +18,12 @@ inline std::int64_t apply(State&, ActorId, const Operation&, const Access&) { re
 // It is never done, so there is nothing that it could be swapped with.
 inline bool never(const Access&, const Access&) { return false; }
 
+inline std::string operation_text(const Narrator&, const Operation&) { return "assume what does not hold"; }
+inline std::string waiting_text(const Narrator&, const State&, ActorId, const Access&) {
+  return "waits for good: what it assumed does not hold";
+}
+inline constexpr Words kWords{.operation = operation_text, .waiting = waiting_text};
+
 inline constexpr Primitive kPrimitive{.name = "assumption",
                                       .verbs = kVerbs,
                                       .enabled = enabled,
@@ -24,6 +31,7 @@ inline constexpr Primitive kPrimitive{.name = "assumption",
                                       .dependent = never,
                                       .conflicting = never,
                                       .co_enabled = never,
-                                      .traits = {.is_assumption = true}};
+                                      .traits = {.is_assumption = true},
+                                      .words = &kWords};
 
 }  // namespace crashcut::scheduler::assume

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "scheduler/primitive.h"
+#include "scheduler/words.h"
 
 namespace crashcut::scheduler::barrier {
 
@@ -68,12 +69,23 @@ inline void edges(const Access& access, const EdgeVisitor& visit) {
   if (access.verb == kLeave) visit(Edge::kAcquire, static_cast<std::uint32_t>(access.argument));
 }
 
+inline std::string operation_text(const Narrator& narrator, const Operation& operation) {
+  return (operation[0].verb == kArrive ? "arrive at " : "leave ") + narrator.object_text(operation[0].object);
+}
+inline std::string waiting_text(const Narrator& narrator, const State& state, ActorId, const Access& access) {
+  const Object& b = state.object(access.object);
+  return "waits at " + narrator.object_text(access.object) + ": " + std::to_string(arrived(b)) + " of " +
+         std::to_string(size(b)) + " have arrived";
+}
+inline constexpr Words kWords{.operation = operation_text, .waiting = waiting_text};
+
 inline constexpr Primitive kPrimitive{.name = "barrier",
                                       .verbs = kVerbs,
                                       .enabled = enabled,
                                       .apply = apply,
                                       .dependent = dependent,
                                       .edges = edges,
-                                      .destroys = {.verb = kDestroy, .leaving = bit_of_verb(kLeave)}};
+                                      .destroys = {.verb = kDestroy, .leaving = bit_of_verb(kLeave)},
+                                      .words = &kWords};
 
 }  // namespace crashcut::scheduler::barrier

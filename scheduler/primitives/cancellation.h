@@ -9,6 +9,7 @@
 #include <cerrno>
 
 #include "scheduler/primitive.h"
+#include "scheduler/words.h"
 
 namespace crashcut::scheduler::cancellation {
 
@@ -63,12 +64,26 @@ inline bool dependent(const Access& x, const Access& y) {
   return !(sets(x) && (sets(y) || y.verb == kLeave)) && !(sets(y) && x.verb == kLeave);
 }
 
+// By the thread itself.
+inline bool is_heed(const Access& access) { return access.verb != kRequest && access.verb != kAct; }
+inline std::string operation_text(const Narrator& narrator, const Operation& operation) {
+  if (operation[0].verb == kAct) return "its cancellation is acted upon";
+  return is_heed(operation[0]) ? "see whether it is cancelled" : "cancel " + narrator.object_text(operation[0].object);
+}
+inline const char* besides(const Access& access) {
+  return is_heed(access) && access.result == ECANCELED ? ": it is cancelled" : "";
+}
+inline std::string object_text(const Narrator& narrator, ObjectId object) { return narrator.thread_text(object); }
+inline constexpr Words kWords{
+    .operation = operation_text, .besides = besides, .object = object_text, .is_own = is_heed};
+
 inline constexpr Primitive kPrimitive{.name = "cancellation",
                                       .verbs = kVerbs,
                                       .enabled = enabled,
                                       .apply = apply,
                                       .dependent = dependent,
                                       .conflicting = dependent,
-                                      .traits = {.may_stay_away = bit_of_verb(kAct)}};
+                                      .traits = {.may_stay_away = bit_of_verb(kAct)},
+                                      .words = &kWords};
 
 }  // namespace crashcut::scheduler::cancellation

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "scheduler/channels.h"
+#include "scheduler/words.h"
 
 namespace crashcut::scheduler::channel {
 
@@ -95,12 +96,71 @@ inline void edges(const Access& access, const EdgeVisitor& visit) {
   if (access.verb == kRead && access.result <= 0) visit(Edge::kAcquire, end_of(own, kWriteEnd));
 }
 
+// " = EPIPE"
+inline std::string failure_text(const Access& a) { return a.result == kNoResult ? "" : error_text(-a.result); }
+inline std::string transfer_text(const Access& a) {
+  const std::string number = std::to_string(a.expected + 1), result = std::to_string(a.result);
+  switch (a.verb) {
+    case kRead:
+      return "read pipe " + number + (a.result == 0 ? ": its end" : a.result > 0 ? ": " + result + " bytes" : "");
+    case kWrite:
+      return "write " + std::to_string(a.result > 0 ? a.result : a.argument) + " bytes to pipe " + number;
+    case kTake:
+      return "read eventfd " + number + (a.result > 0 ? ": " + result : "");
+    default:
+      return "add " + std::to_string(a.argument) + " to eventfd " + number;
+  }
+}
+inline std::string operation_text(const Narrator&, const Operation& operation) {
+  const Access& a = operation[0];
+  const std::string argument = std::to_string(a.argument), number = std::to_string(a.expected + 1);
+  if (is_transfer(a)) return transfer_text(a) + failure_text(a);
+  switch (a.verb) {
+    case kOpen:
+      return (a.argument & 0xff) == kPipe  ? "make a pipe"
+             : (a.argument & 0xff) == kSet ? "make an epoll instance"
+                                           : "make an eventfd";
+    case kDuplicate:
+    case kReplace:
+      return "duplicate descriptor " + argument;
+    case kClose:
+      return "close descriptor " + argument + failure_text(a);
+    case kUse:
+      return "begin a call on descriptor " + argument + failure_text(a);
+    case kPoll:
+      return std::string("poll descriptors") + (a.result == 0 ? ": none is ready" : "");
+    case kPollSet:
+      return "wait for events of epoll instance " + number + (a.result == 0 ? ": there are none" : "");
+    case kDrop:
+      return "end a call on a descriptor";
+    default:
+      return std::string(kVerbs[a.verb]) + " channel " + number;
+  }
+}
+inline std::string waiting_text(const Narrator&, const State&, ActorId, const Access& a) {
+  const std::string number = std::to_string(a.expected + 1);
+  switch (a.verb) {
+    case kRead:
+      return "waits for data in pipe " + number;
+    case kWrite:
+      return "waits for room in pipe " + number;
+    case kTake:
+      return "waits until somebody adds to eventfd " + number;
+    case kAdd:
+      return "waits for room in eventfd " + number;
+    default:
+      return "waits until a descriptor is ready";
+  }
+}
+inline constexpr Words kWords{.operation = operation_text, .waiting = waiting_text};
+
 inline constexpr Primitive kPrimitive{.name = "channel",
                                       .verbs = kVerbs,
                                       .enabled = enabled,
                                       .apply = apply,
                                       .dependent = dependent,
                                       .conflicting = conflicting,
-                                      .edges = edges};
+                                      .edges = edges,
+                                      .words = &kWords};
 
 }  // namespace crashcut::scheduler::channel

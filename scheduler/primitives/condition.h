@@ -16,6 +16,7 @@
 #include "scheduler/primitives/cancellation.h"
 #include "scheduler/primitives/stir.h"
 #include "scheduler/waiters.h"
+#include "scheduler/words.h"
 
 namespace crashcut::scheduler::condition {
 
@@ -92,6 +93,30 @@ inline bool conflicting(const Access& x, const Access& y) {
 // it may not have left: then it takes a signal that others want.
 inline bool dependent(const Access& x, const Access& y) { return !had_left(x) && !had_left(y) && conflicting(x, y); }
 
+inline std::string wake_text(const Narrator& narrator, const Operation& operation) {
+  const std::int64_t result = operation.result();
+  std::string text = "wake up from " + narrator.object_text(operation[0].object) +
+                     (result == ETIMEDOUT         ? " (timeout)"
+                      : result == kWokeForNothing ? " (spurious)"
+                                                  : "");
+  for (const Access& access : operation) {
+    if (primitive_of(access.object) != PrimitiveId::kMutex) continue;
+    text += ", locking " + narrator.object_text(access.object);
+    break;
+  }
+  return text;
+}
+inline std::string operation_text(const Narrator& narrator, const Operation& operation) {
+  if (operation[0].verb == kWake) return wake_text(narrator, operation);
+  if (operation[0].verb != kEnqueue) return plain_text(narrator, operation[0]);
+  return "wait for " + narrator.object_text(operation[0].object) + ", unlocking " +
+         narrator.object_text(operation[1].object);
+}
+inline std::string waiting_text(const Narrator& narrator, const State&, ActorId, const Access& access) {
+  return "waits for " + narrator.object_text(access.object) + ", which nobody signals";
+}
+inline constexpr Words kWords{.operation = operation_text, .waiting = waiting_text};
+
 inline constexpr Primitive kPrimitive{
     .name = "condition",
     .verbs = kVerbs,
@@ -99,6 +124,7 @@ inline constexpr Primitive kPrimitive{
     .apply = apply,
     .dependent = dependent,
     .conflicting = conflicting,
-    .destroys = {.verb = kDestroy, .leaving = bit_of_verb(kWake) | bit_of_verb(kTimeOut)}};
+    .destroys = {.verb = kDestroy, .leaving = bit_of_verb(kWake) | bit_of_verb(kTimeOut)},
+    .words = &kWords};
 
 }  // namespace crashcut::scheduler::condition

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "scheduler/primitive.h"
+#include "scheduler/words.h"
 
 namespace crashcut::scheduler::file {
 
@@ -56,6 +57,18 @@ inline bool holds(const State& state, ActorId actor, const Access& access) {
          holder(state.object(access.object)) == std::int64_t{index(actor)} + 1;
 }
 
+// How far a step takes the call: `call` is the call as it was made.
+inline std::string step_text(const std::string& call, const Operation& operation) {
+  const bool waits = operation.size() > 1 && operation[operation.size() - 1].verb == kTry;
+  return call + (operation[0].verb == kGoOn ? ", the next block" : waits ? ", and has to wait" : "");
+}
+inline std::string operation_text(const Narrator&, const Operation&) { return "a call on files"; }
+inline std::string waiting_text(const Narrator& narrator, const State& state, ActorId, const Access& access) {
+  const std::int64_t number = holder(state.object(access.object));
+  return number == 0 ? "" : "waits for a call on files by " + narrator.actor_text(static_cast<ActorId>(number - 1));
+}
+inline constexpr Words kWords{.operation = operation_text, .waiting = waiting_text};
+
 inline constexpr Primitive kPrimitive{.name = "file",
                                       .verbs = kVerbs,
                                       .enabled = enabled,
@@ -64,6 +77,7 @@ inline constexpr Primitive kPrimitive{.name = "file",
                                       .conflicting = dependent,
                                       .co_enabled = co_enabled,
                                       .holds = holds,
-                                      .traits = {.has_footprint = true}};
+                                      .traits = {.has_footprint = true},
+                                      .words = &kWords};
 
 }  // namespace crashcut::scheduler::file

@@ -7,6 +7,7 @@
 #include "scheduler/primitive.h"
 #include "scheduler/primitives/timer.h"
 #include "scheduler/waiters.h"
+#include "scheduler/words.h"
 
 namespace crashcut::scheduler::futex {
 
@@ -43,6 +44,18 @@ inline std::int64_t apply(State& state, ActorId actor, const Operation&, const A
   }
 }
 
-inline constexpr Primitive kPrimitive{.name = "futex", .verbs = kVerbs, .enabled = enabled, .apply = apply};
+inline std::string operation_text(const Narrator& narrator, const Operation& operation) {
+  const Access& first = operation[0];
+  const std::string object = narrator.object_text(first.object);
+  if (first.verb == kWait && first.result == EAGAIN) return "not wait for " + object + ": it has changed";
+  return (first.verb == kWait ? "wait for " : first.verb == kWake ? "wake who waits for " : "wake up from ") + object;
+}
+inline std::string waiting_text(const Narrator& narrator, const State&, ActorId, const Access& access) {
+  return "waits for " + narrator.object_text(access.object) + ", which nobody wakes";
+}
+inline constexpr Words kWords{.operation = operation_text, .waiting = waiting_text};
+
+inline constexpr Primitive kPrimitive{
+    .name = "futex", .verbs = kVerbs, .enabled = enabled, .apply = apply, .words = &kWords};
 
 }  // namespace crashcut::scheduler::futex

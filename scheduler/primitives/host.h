@@ -15,6 +15,7 @@
 #include <cerrno>
 
 #include "scheduler/primitive.h"
+#include "scheduler/words.h"
 
 namespace crashcut::scheduler::host {
 
@@ -96,6 +97,30 @@ inline void edges(const Access& access, const EdgeVisitor& visit) {
   if (access.verb == kStart) visit(Edge::kAcquire, kOfRestart);
 }
 
+inline std::string operation_text(const Narrator& narrator, const Operation& operation) {
+  const std::string object = narrator.object_text(operation[0].object);
+  switch (operation[0].verb) {
+    case kStart:
+      return "start";
+    case kEnd:
+      return "end";
+    case kFail:
+      return object + " fails";
+    case kRestart:
+      return "restart " + object;
+    default:
+      return "wait for " + object +
+             (operation.result() == kNoResult ? ""
+              : operation.result() == kFailed ? ": it has failed"
+                                              : ": it has ended");
+  }
+}
+inline std::string waiting_text(const Narrator& narrator, const State&, ActorId, const Access& access) {
+  return "waits until " + narrator.object_text(access.object) + " ends or fails";
+}
+inline std::string object_text(const Narrator& narrator, ObjectId object) { return narrator.host_text(object); }
+inline constexpr Words kWords{.operation = operation_text, .waiting = waiting_text, .object = object_text};
+
 inline constexpr Primitive kPrimitive{.name = "host",
                                       .verbs = kVerbs,
                                       .enabled = enabled,
@@ -107,6 +132,7 @@ inline constexpr Primitive kPrimitive{.name = "host",
                                       .is_there = is_there,
                                       .traits = {.may_stay_away = bit_of_verb(kFail),
                                                  .ends_host = bit_of_verb(kEnd) | bit_of_verb(kFail),
-                                                 .is_failure = bit_of_verb(kFail)}};
+                                                 .is_failure = bit_of_verb(kFail)},
+                                      .words = &kWords};
 
 }  // namespace crashcut::scheduler::host

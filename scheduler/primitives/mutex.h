@@ -9,6 +9,7 @@
 #include "scheduler/mutexes.h"
 #include "scheduler/primitive.h"
 #include "scheduler/primitives/timer.h"
+#include "scheduler/words.h"
 
 namespace crashcut::scheduler::mutex {
 
@@ -76,7 +77,27 @@ inline void edges(const Access& access, const EdgeVisitor& visit) {
   if ((access.verb == kUnlock && access.result == 0) || access.verb == kAbandon) visit(Edge::kRelease, 0);
 }
 
-inline constexpr Primitive kPrimitive{"mutex",    kVerbs,  enabled, apply,   dependent, always,
-                                      co_enabled, nullptr, edges,   nullptr, {kDestroy}};
+inline std::string operation_text(const Narrator& narrator, const Operation& operation) {
+  return plain_text(narrator, operation[0]) + error_text(operation.result());
+}
+inline std::string waiting_text(const Narrator& narrator, const State& state, ActorId actor, const Access& access) {
+  const Object& m = state.object(access.object);
+  if (is_free(m)) return "";
+  return "waits for " + narrator.object_text(access.object) +
+         (owner(m) == number_of(actor) ? ", which it holds itself"
+                                       : ", which " + narrator.holder_text(owner_of(m)) + " holds");
+}
+inline bool is_held_by(const Object& m, ActorId actor) { return owner(m) == number_of(actor); }
+inline constexpr Words kWords{.operation = operation_text, .waiting = waiting_text, .is_held_by = is_held_by};
+
+inline constexpr Primitive kPrimitive{.name = "mutex",
+                                      .verbs = kVerbs,
+                                      .enabled = enabled,
+                                      .apply = apply,
+                                      .dependent = dependent,
+                                      .co_enabled = co_enabled,
+                                      .edges = edges,
+                                      .destroys = {.verb = kDestroy},
+                                      .words = &kWords};
 
 }  // namespace crashcut::scheduler::mutex

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "scheduler/primitive.h"
+#include "scheduler/words.h"
 
 namespace crashcut::scheduler::once {
 
@@ -39,6 +40,11 @@ inline void edges(const Access& access, const EdgeVisitor& visit) {
   visit(access.verb == kBegin ? Edge::kAcquire : Edge::kRelease, 0);
 }
 
+inline std::string waiting_text(const Narrator& narrator, const State&, ActorId, const Access& access) {
+  return "waits for the end of " + narrator.object_text(access.object);
+}
+inline constexpr Words kWords{.waiting = waiting_text};
+
 inline constexpr Primitive kPrimitive{.name = "once",
                                       .verbs = kVerbs,
                                       .enabled = enabled,
@@ -46,6 +52,7 @@ inline constexpr Primitive kPrimitive{.name = "once",
                                       .dependent = dependent,
                                       .conflicting = dependent,
                                       .co_enabled = co_enabled,
-                                      .edges = edges};
+                                      .edges = edges,
+                                      .words = &kWords};
 
 }  // namespace crashcut::scheduler::once

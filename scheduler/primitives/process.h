@@ -2,6 +2,7 @@
 #pragma once
 
 #include "scheduler/primitive.h"
+#include "scheduler/words.h"
 
 namespace crashcut::scheduler::process {
 
@@ -18,7 +19,12 @@ inline std::int64_t apply(State& state, ActorId, const Operation&, const Access&
 }
 
 // It meets all, since it disables everything.
+inline std::string operation_text(const Narrator&, const Operation& operation) {
+  return operation[0].verb == kExit ? "exit(" + std::to_string(operation[0].argument) + ")" : "fail";
+}
+inline constexpr Words kWords{.operation = operation_text};
+
 inline constexpr Primitive kPrimitive{
-    .name = "process", .verbs = kVerbs, .apply = apply, .traits = {.meets_all = ~std::uint32_t{0}}};
+    .name = "process", .verbs = kVerbs, .apply = apply, .traits = {.meets_all = ~std::uint32_t{0}}, .words = &kWords};
 
 }  // namespace crashcut::scheduler::process

@@ -7,6 +7,7 @@
 
 #include "scheduler/primitive.h"
 #include "scheduler/primitives/timer.h"
+#include "scheduler/words.h"
 
 namespace crashcut::scheduler::rwlock {
 
@@ -120,7 +121,33 @@ inline void edges(const Access& access, const EdgeVisitor& visit) {
   }
 }
 
-inline constexpr Primitive kPrimitive{"rwlock",   kVerbs, enabled, apply,   dependent, dependent,
-                                      co_enabled, holds,  edges,   nullptr, {kDestroy}};
+inline std::string operation_text(const Narrator& narrator, const Operation& operation) {
+  return plain_text(narrator, operation[0]) + (operation[0].verb == kUnlock ? "" : error_text(operation.result()));
+}
+inline std::string waiting_text(const Narrator& narrator, const State& state, ActorId, const Access& access) {
+  const Object& l = state.object(access.object);
+  const std::string waits = "waits for " + narrator.object_text(access.object);
+  const auto holder = [&](std::int64_t number) { return narrator.holder_text(static_cast<ActorId>(number)); };
+  if (writer(l) != 0) return waits + ", which " + holder(writer(l) - 1) + " holds for writing";
+  if (!readers(l).empty()) return waits + ", which " + holder(readers(l)[0]) + " holds for reading";
+  return waits + ", where others go first";
+}
+inline bool is_held_by(const Object& l, ActorId actor) {
+  const std::int64_t number = index(actor);
+  return writer(l) == number + 1 || std::binary_search(readers(l).begin(), readers(l).end(), number);
+}
+inline constexpr Words kWords{.operation = operation_text, .waiting = waiting_text, .is_held_by = is_held_by};
+
+inline constexpr Primitive kPrimitive{.name = "rwlock",
+                                      .verbs = kVerbs,
+                                      .enabled = enabled,
+                                      .apply = apply,
+                                      .dependent = dependent,
+                                      .conflicting = dependent,
+                                      .co_enabled = co_enabled,
+                                      .holds = holds,
+                                      .edges = edges,
+                                      .destroys = {.verb = kDestroy},
+                                      .words = &kWords};
 
 }  // namespace crashcut::scheduler::rwlock

@@ -8,6 +8,7 @@
 #include "scheduler/primitive.h"
 #include "scheduler/primitives/cancellation.h"
 #include "scheduler/primitives/timer.h"
+#include "scheduler/words.h"
 
 namespace crashcut::scheduler::semaphore {
 
@@ -94,6 +95,15 @@ inline void edges(const Access& access, const EdgeVisitor& visit) {
   if (takes(access)) visit(Edge::kAcquire, 0);
 }
 
+inline std::string operation_text(const Narrator& narrator, const Operation& operation) {
+  return plain_text(narrator, operation[0]) + (operation[0].verb == kGetValue ? "" : error_text(operation.result()));
+}
+inline std::string waiting_text(const Narrator& narrator, const State& state, ActorId, const Access& access) {
+  return "waits for " + narrator.object_text(access.object) + ", whose count is " +
+         std::to_string(count(state.object(access.object)));
+}
+inline constexpr Words kWords{.operation = operation_text, .waiting = waiting_text};
+
 inline constexpr Primitive kPrimitive{.name = "semaphore",
                                       .verbs = kVerbs,
                                       .enabled = enabled,
@@ -101,6 +111,7 @@ inline constexpr Primitive kPrimitive{.name = "semaphore",
                                       .dependent = dependent,
                                       .conflicting = conflicting,
                                       .edges = edges,
-                                      .destroys = {.verb = kDestroy}};
+                                      .destroys = {.verb = kDestroy},
+                                      .words = &kWords};
 
 }  // namespace crashcut::scheduler::semaphore

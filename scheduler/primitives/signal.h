@@ -2,6 +2,7 @@
 #pragma once
 
 #include "scheduler/signals.h"
+#include "scheduler/words.h"
 
 namespace crashcut::scheduler::signal {
 
@@ -75,6 +76,57 @@ inline void edges(const Access& access, const EdgeVisitor& visit) {
   if (access.is_interruption) visit(Edge::kAcquire, 0);
 }
 
+// "SIGUSR1"
+inline std::string name_of(std::int64_t number) {
+  const char* abbreviation = sigabbrev_np(static_cast<int>(number));
+  return abbreviation != nullptr ? std::string("SIG") + abbreviation : "signal " + std::to_string(number);
+}
+inline std::string set_text(std::int64_t set) {
+  std::string names;
+  for (std::int64_t i = 1; i < static_cast<std::int64_t>(kSignalsEnd); ++i) {
+    if ((set & bit_of(i)) != 0) names += (names.empty() ? "" : ", ") + name_of(i);
+  }
+  const int count = std::popcount(static_cast<std::uint64_t>(set));
+  return count > 4 ? "one of " + std::to_string(count) + " signals" : names;
+}
+inline std::string send_text(const Narrator& narrator, const Access& a) {
+  return "send " + name_of(a.argument) + " to " +
+         (a.expected == kAnyThread ? "the process" : narrator.actor_text(static_cast<ActorId>(a.expected)));
+}
+inline std::string operation_text(const Narrator& narrator, const Operation& operation) {
+  const Access& a = operation[0];
+  const std::string taken = a.result > 0 && (a.result & 0xff) > 0 ? name_of(a.result & 0xff) : "";
+  const std::string handled = taken.empty() ? "" : ", and get " + taken;
+  switch (a.verb) {
+    case kSend:
+      return send_text(narrator, a) + handled;
+    case kDeliver:
+      return taken.empty() ? "a signal comes" : taken + " comes";
+    case kSetMask:
+      return "block " + (a.argument == 0 ? "no signal" : set_text(a.argument)) + handled;
+    case kExpect:
+      return "begin to wait for a signal";
+    case kWait:
+      return taken.empty() ? "wait for " + set_text(a.argument) : "take " + taken;
+    case kPending:
+    case kReadable:
+      return "see which signals are pending";
+    case kAction:
+      return "set what " + name_of(a.argument & 0xff) + " does";
+    case kAddThread:
+      return "begin";
+    case kSuspend:
+      return "wait for a signal's handler";
+    default:
+      return "begin a call that may wait";
+  }
+}
+inline std::string waiting_text(const Narrator&, const State&, ActorId, const Access& access) {
+  if (access.verb == kWait) return "waits for " + set_text(access.argument) + ", which nobody sends";
+  return access.verb == kSuspend ? "waits for a signal, which nobody sends" : "";
+}
+inline constexpr Words kWords{.operation = operation_text, .waiting = waiting_text};
+
 inline constexpr Primitive kPrimitive{.name = "signal",
                                       .verbs = kVerbs,
                                       .enabled = enabled,
@@ -83,6 +135,7 @@ inline constexpr Primitive kPrimitive{.name = "signal",
                                       .conflicting = conflicting,
                                       .holds = holds,
                                       .edges = edges,
-                                      .traits = {.may_stay_away = bit_of_verb(kDeliver)}};
+                                      .traits = {.may_stay_away = bit_of_verb(kDeliver)},
+                                      .words = &kWords};
 
 }  // namespace crashcut::scheduler::signal

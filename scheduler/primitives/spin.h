@@ -5,6 +5,7 @@
 #pragma once
 
 #include "scheduler/primitive.h"
+#include "scheduler/words.h"
 
 namespace crashcut::scheduler::spin {
 
@@ -31,11 +32,29 @@ inline std::int64_t apply(State& state, ActorId actor, const Operation&, const A
 }
 
 // Only its own thread has this object. Others' steps let it spin on: it meets all.
+inline std::string operation_text(const Narrator&, const Operation& operation) {
+  switch (operation[0].verb) {
+    case kYield:
+      return "yield";
+    case kWakeUp:
+      return "wake up from a sleep";
+    case kGoRound:
+      return "go round once more, as nobody else can go on";
+    default:
+      return "yield again and again";
+  }
+}
+inline std::string waiting_text(const Narrator&, const State&, ActorId, const Access&) {
+  return "loops: it waits for something that nobody is left to do";
+}
+inline constexpr Words kWords{.operation = operation_text, .waiting = waiting_text};
+
 inline constexpr Primitive kPrimitive{
     .name = "loop",
     .verbs = kVerbs,
     .enabled = enabled,
     .apply = apply,
-    .traits = {.waits_for_time = bit_of_verb(kWakeUp) | bit_of_verb(kGoRound), .meets_all = bit_of_verb(kSpin)}};
+    .traits = {.waits_for_time = bit_of_verb(kWakeUp) | bit_of_verb(kGoRound), .meets_all = bit_of_verb(kSpin)},
+    .words = &kWords};
 
 }  // namespace crashcut::scheduler::spin

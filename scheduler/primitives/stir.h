@@ -6,6 +6,7 @@
 #pragma once
 
 #include "scheduler/primitive.h"
+#include "scheduler/words.h"
 
 namespace crashcut::scheduler::stir {
 
@@ -39,10 +40,16 @@ inline bool is_stirred(const State& state, const Operation& operation) {
   return false;
 }
 
+inline std::string operation_text(const Narrator&, const Operation& operation) {
+  return operation[0].verb == kStir ? "a spurious wake-up comes" : "come to a wait that may end for nothing";
+}
+inline constexpr Words kWords{.operation = operation_text};
+
 inline constexpr Primitive kPrimitive{.name = "spurious wake-up",
                                       .verbs = kVerbs,
                                       .enabled = enabled,
                                       .apply = apply,
-                                      .traits = {.may_stay_away = bit_of_verb(kStir)}};
+                                      .traits = {.may_stay_away = bit_of_verb(kStir)},
+                                      .words = &kWords};
 
 }  // namespace crashcut::scheduler::stir

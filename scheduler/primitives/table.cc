@@ -2,56 +2,16 @@
 #include <algorithm>
 #include <iterator>
 
-#include "scheduler/primitives/answer.h"
-#include "scheduler/primitives/assume.h"
-#include "scheduler/primitives/barrier.h"
-#include "scheduler/primitives/cancellation.h"
-#include "scheduler/primitives/channel.h"
-#include "scheduler/primitives/condition.h"
-#include "scheduler/primitives/file.h"
-#include "scheduler/primitives/futex.h"
-#include "scheduler/primitives/host.h"
-#include "scheduler/primitives/memory.h"
-#include "scheduler/primitives/mutex.h"
-#include "scheduler/primitives/once.h"
-#include "scheduler/primitives/process.h"
-#include "scheduler/primitives/rwlock.h"
-#include "scheduler/primitives/semaphore.h"
-#include "scheduler/primitives/signal.h"
-#include "scheduler/primitives/spin.h"
-#include "scheduler/primitives/stir.h"
-#include "scheduler/primitives/thread.h"
-#include "scheduler/primitives/timer.h"
-#include "scheduler/primitives/two_writers.h"
-#include "scheduler/primitives/variable.h"
+#include "primitives.h"  // the file of each line of table.inc: CMakeLists.txt writes it
+#include "scheduler/primitive.h"
 
 namespace crashcut::scheduler {
 
 static constexpr const Primitive* kTable[] = {
-    &process::kPrimitive,       //
-    &thread::kPrimitive,        //
-    &mutex::kPrimitive,         //
-    &semaphore::kPrimitive,     //
-    &condition::kPrimitive,     //
-    &barrier::kPrimitive,       //
-    &rwlock::kPrimitive,        //
-    &two_writers::kPrimitive,   //
-    &once::kPrimitive,          //
-    &variable::kPrimitive,      //
-    &timer::kPrimitive,         //
-    &spin::kPrimitive,          //
-    &futex::kPrimitive,         //
-    &file::kPrimitive,          //
-    &memory::kPrimitive,        //
-    &assume::kPrimitive,        //
-    &cancellation::kPrimitive,  //
-    &stir::kPrimitive,          //
-    &channel::kPrimitive,       //
-    &signal::kPrimitive,        //
-    &answer::kPrimitive,        //
-    &host::kPrimitive,          //
+#define PRIMITIVE(name, file) &file::kPrimitive,
+#include "scheduler/primitives/table.inc"
+#undef PRIMITIVE
 };
-static_assert(std::size(kTable) == static_cast<std::size_t>(PrimitiveId::kHost) + 1);
 
 constinit std::array<const Primitive*, kPrimitivesMost> primitives = [] {
   std::array<const Primitive*, kPrimitivesMost> all{};

@@ -6,6 +6,7 @@
 #include "scheduler/primitive.h"
 #include "scheduler/primitives/cancellation.h"
 #include "scheduler/primitives/timer.h"
+#include "scheduler/words.h"
 
 namespace crashcut::scheduler::thread {
 
@@ -98,6 +99,18 @@ inline void edges(const Access& access, const EdgeVisitor& visit) {
   }
 }
 
+inline std::string operation_text(const Narrator& narrator, const Operation& operation) {
+  const Access& first = operation[0];
+  return first.verb == kStart ? "start" : first.verb == kExit ? "end" : plain_text(narrator, first);
+}
+inline std::string waiting_text(const Narrator& narrator, const State&, ActorId, const Access& access) {
+  return "waits for the end of " + narrator.object_text(access.object);
+}
+inline std::string object_text(const Narrator& narrator, ObjectId object) { return narrator.thread_text(object); }
+inline bool is_own(const Access& access) { return access.verb == kStart || access.verb == kExit; }
+inline constexpr Words kWords{
+    .operation = operation_text, .waiting = waiting_text, .object = object_text, .is_own = is_own};
+
 inline constexpr Primitive kPrimitive{.name = "thread",
                                       .verbs = kVerbs,
                                       .enabled = enabled,
@@ -106,6 +119,7 @@ inline constexpr Primitive kPrimitive{.name = "thread",
                                       .conflicting = dependent,
                                       .co_enabled = co_enabled,
                                       .edges = edges,
-                                      .is_there = is_there};
+                                      .is_there = is_there,
+                                      .words = &kWords};
 
 }  // namespace crashcut::scheduler::thread

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "scheduler/primitive.h"
+#include "scheduler/words.h"
 
 namespace crashcut::scheduler::timer {
 
@@ -55,11 +56,17 @@ inline bool is_fired(const State& state, const Operation& operation) {
   return false;
 }
 
+inline std::string operation_text(const Narrator&, const Operation& operation) {
+  return operation[0].verb == kArm ? "set the timer" : "run out";
+}
+inline constexpr Words kWords{.operation = operation_text};
+
 inline constexpr Primitive kPrimitive{
     .name = "timer",
     .verbs = kVerbs,
     .enabled = enabled,
     .apply = apply,
-    .traits = {.waits_for_time = bit_of_verb(kRunOut), .may_stay_away = bit_of_verb(kFire) | bit_of_verb(kRunOut)}};
+    .traits = {.waits_for_time = bit_of_verb(kRunOut), .may_stay_away = bit_of_verb(kFire) | bit_of_verb(kRunOut)},
+    .words = &kWords};
 
 }  // namespace crashcut::scheduler::timer

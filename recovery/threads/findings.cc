@@ -1,0 +1,86 @@
+#include "recovery/threads/findings.h"
+
+#include <algorithm>
+
+#include "recovery/threads/result.h"
+#include "scheduler/primitive.h"
+
+namespace crashcut::recovery {
+
+using scheduler::Execution;
+using scheduler::runtime::Details;
+using scheduler::runtime::FindingKind;
+
+// So many executions after a livelock may show something else.
+static constexpr std::uint64_t kLookOn = 1000;
+static constexpr std::size_t kKindsMost = 100;
+
+bool Findings::is_livelock_known() const {
+  return !plan_.wants_all && result_.finding && result_.finding->details.kind == FindingKind::kLivelock;
+}
+
+Findings::Next Findings::note(const Execution& execution) {
+  ++executions_;
+  if (!first_) first_ = execution;
+  for (const scheduler::Step& s : execution.steps)
+    result_.threads_most = std::max<std::uint64_t>(result_.threads_most, index(s.actor) + 1);
+  result_.left_running = std::max(result_.left_running, execution.left_running);
+  result_.left_executions += execution.left_running > 0 ? 1 : 0;
+  const auto* details = dynamic_cast<const Details*>(execution.note.get());
+  if (details == nullptr || details->kind == FindingKind::kNone) {
+    if (!scheduler::is_assumed_away(execution.pending)) return Next::kCrash;
+    ++result_.assumed_away;
+    return Next::kGoOn;
+  }
+  ++result_.violations;
+  const bool is_better = !result_.finding || (is_livelock_known() && details->kind != FindingKind::kLivelock) ||
+                         (result_.finding->details.kind == details->kind &&
+                          execution.steps.size() < result_.finding->execution.steps.size());
+  if (!result_.finding) look_until_ = executions_ + kLookOn;
+  const ThreadFinding found = knowledge_.finding_of(execution, *details, executions_);
+  if (is_better) result_.finding = found;
+  for (const std::string& text : finding_texts(found)) note_kind(found, text);
+  if (is_livelock_known()) return Next::kGoOn;
+  if (!plan_.wants_all) return Next::kEnd;
+  // A program that hangs is switched off, too: what it wrote up to there is crashed like all else.
+  return execution.ending == scheduler::Ending::kCutShort ? Next::kGoOn : Next::kCrash;
+}
+
+bool Findings::note_deadlock(const Execution& execution) {
+  const Next next = note(execution);
+  --executions_;
+  return next != Next::kEnd;
+}
+
+void Findings::note_crash(const Execution& execution, const search::Found& found) {
+  ++result_.violations;
+  if (!found.result.counterexample) {
+    result_.unexplained = found.result.unexplained;
+    return;
+  }
+  const bool is_better =
+      !result_.finding || (result_.finding->crash && execution.steps.size() < result_.finding->execution.steps.size());
+  Details details;
+  if (const auto* known = dynamic_cast<const Details*>(execution.note.get())) details = *known;
+  ThreadFinding crash = knowledge_.finding_of(execution, details, executions_);
+  crash.crash = found.result.counterexample;
+  crash.crash_path = found.path;
+  crash.fingerprint = found.fingerprint;
+  crash.is_loosened = knowledge_.is_instrumented() && plan_.reduction != scheduler::ReductionName::kNone;
+  note_kind(crash, finding_text(crash));
+  if (is_better) result_.finding = crash;
+}
+
+void Findings::note_kind(const ThreadFinding& found, const std::string& text) {
+  auto it = std::find_if(result_.kinds.begin(), result_.kinds.end(),
+                         [&](const ThreadResult::Kind& kind) { return kind.text == text; });
+  if (it == result_.kinds.end()) {
+    if (result_.kinds.size() == kKindsMost) return;
+    it = result_.kinds.insert(it, {text, found, 0});
+  } else if (found.execution.steps.size() < it->finding.execution.steps.size()) {
+    it->finding = found;
+  }
+  ++it->count;
+}
+
+}  // namespace crashcut::recovery
