@@ -114,22 +114,7 @@ tl::expected<int, Failure> run(const CxlOptions& options, const std::vector<std:
   const auto programs = prepare_machines(plan, [](const Machine& machine) { return machine.named; });
   if (!programs) return tl::unexpected(programs.error());
   if (auto ok = open_results(reports, programs->begin()->second.path()); !ok) return tl::unexpected(ok.error());
-  const result::Head head = recovery::head_of(plan, words);
-  print_head(reports, head);
-  std::atomic<bool> stop{false};
-  watch_stop(&stop);
-  const persist::Deadline deadline(plan.time_limit.count(), &stop);
-  ProgressLine line(reports.quiet);
-  recovery::ThreadHooks hooks;
-  hooks.on_progress = [&](const result::Progress& progress) { line.show(progress); };
-  hooks.deadline = &deadline;
-  const auto checked = recovery::check_threads(plan, hooks);
-  line.clear();
-  if (!checked) return tl::unexpected(checked.error());
-  const auto is_late = [&] { return deadline.is_past_telling(); };
-  const result::Result result = recovery::result_of(plan, head, *checked, our_name(), is_late);
-  watch_stop(nullptr);
-  return report(reports, result);
+  return search_schedules(reports, plan, words);
 }
 
 }  // namespace

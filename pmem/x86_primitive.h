@@ -13,9 +13,11 @@
 #pragma once
 
 #include <algorithm>
+#include <string>
 #include <tuple>
 
 #include "scheduler/primitive.h"
+#include "scheduler/words.h"
 
 namespace crashcut::pmem::x86 {
 
@@ -163,13 +165,59 @@ inline bool dependent(const Access& x, const Access& y) {
   return false;
 }
 
+// ---- words
+
+inline std::string place_text(const scheduler::Narrator& narrator, const Operation& operation) {
+  for (const Access& access : operation) {
+    if (access.verb == kStore || access.verb == kFlush || access.verb == kLoad)
+      return " " + narrator.object_text(access.object);
+  }
+  return "";
+}
+
+inline std::string operation_text(const scheduler::Narrator& narrator, const Operation& operation) {
+  const Access& first = operation[0];
+  constexpr const char* kPushed[] = {"store: it waits in the store buffer",
+                                     "non-temporal store: it waits to be written",
+                                     "clflush: it waits in the store buffer", "sfence: it waits in the store buffer"};
+  constexpr const char* kLeft[] = {"a store leaves the store buffer:", "a non-temporal store is written:",
+                                   "a clflush leaves the store buffer:", "an sfence leaves the store buffer"};
+  switch (first.verb) {
+    case kLoad:
+      return "load" + place_text(narrator, operation);
+    case kStore:
+      return "store" + place_text(narrator, operation);
+    case kFlush:
+      return "clflushopt or clwb" + place_text(narrator, operation);
+    case kPush:
+      return kPushed[Entry::from_number(first.expected).kind];
+    case kLeave:
+      return kLeft[Entry::from_number(first.expected).kind] + place_text(narrator, operation);
+    case kAwaitEmpty:
+      return operation.size() == 1 ? "mfence, or a call that is one: the store buffer is empty"
+                                   : "locked instruction on" + place_text(narrator, operation);
+    case kLeaveFence:
+      return "sfence";
+    default:
+      return "access to memory";
+  }
+}
+inline std::string waiting_text(const scheduler::Narrator&, const State&, ActorId, const Access& access) {
+  return access.verb == kAwaitEmpty ? "waits until its store buffer is empty" : "";
+}
+inline std::string object_text(const scheduler::Narrator& narrator, ObjectId object) {
+  return narrator.place_text(object, 0);
+}
+inline constexpr scheduler::Words kWords{.operation = operation_text, .waiting = waiting_text, .object = object_text};
+
 inline constexpr scheduler::Primitive kPrimitive{.name = "x86",
                                                  .verbs = kVerbs,
                                                  .enabled = enabled,
                                                  .apply = apply,
                                                  .dependent = dependent,
                                                  .conflicting = dependent,
-                                                 .traits = {.is_memory = true}};
+                                                 .traits = {.is_memory = true},
+                                                 .words = &kWords};
 
 // Its id, in a process in which no other primitive was added before it.
 inline scheduler::PrimitiveId primitive() {

@@ -97,12 +97,13 @@ struct Header {
   pmem::MemoryModel memory;
   std::uint32_t has_shared_memory;  // the program is a machine, and its shared memory has caches (memory/cxl_threads.h)
   std::uint32_t shared_has_global_flush, shared_has_poison, poison_is_value;
-  std::uint32_t memory_steps;  // where threads are scheduled, accesses are steps (memory/threaded.h)
-  std::uint32_t traps;         // accesses of code that is not instrumented are trapped, and not refused
-  std::uint32_t counts_marks;  // each recovery decides, at its end, how many marks were reached
-  std::uint32_t depth;         // crashes in a row, at least 1
-  std::uint32_t jobs;          // recoveries at a time, at least 1
-  std::uint64_t seed;          // of the order in which answers are tried (persist::AnswerOrder)
+  std::uint32_t recovers_by_main;  // without crashcut_recover(), main() runs again after a crash
+  std::uint32_t memory_steps;      // where threads are scheduled, accesses are steps (memory/threaded.h)
+  std::uint32_t traps;             // accesses of code that is not instrumented are trapped, and not refused
+  std::uint32_t counts_marks;      // each recovery decides, at its end, how many marks were reached
+  std::uint32_t depth;             // crashes in a row, at least 1
+  std::uint32_t jobs;              // recoveries at a time, at least 1
+  std::uint64_t seed;              // of the order in which answers are tried (persist::AnswerOrder)
   FreshImages fresh_images;
   std::uint64_t memory_bytes_most;  // of the model and its recording
   char from_directory[kTextMost];   // copied into the model as the starting state; empty: an empty disk

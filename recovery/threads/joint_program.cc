@@ -48,8 +48,9 @@ JointProgram::JointProgram(const ThreadPlan& plan, scheduler::runtime::NameTable
   if (setup.is_known_to_hang) program.hang_limit = std::min<std::chrono::nanoseconds>(program.step_limit, kHangs);
   program.is_restoring = setup.stop_at_step == 0;
   const bool is_hosted = !plan.machines.empty();
-  if (setup.is_watching && !is_hosted) program.find_sites = sites_of;
+  if (setup.is_watching && !is_hosted && !plan.models_memory()) program.find_sites = sites_of;
   program.host_count = static_cast<std::uint32_t>(plan.machines.size());
+  program.has_memory_model = plan.caches.has_value();
   program.failures_most = plan.failures_most;
   program.failing = plan.failing;
   if (is_hosted) program.processor = processor_of(setup.worker);
@@ -72,6 +73,12 @@ void JointProgram::launch(const ThreadPlan& plan, std::uint32_t machine, int con
   Session::Setup setup;
   setup.program = plan.machines.empty() ? plan.executable : plan.machines[machine].executable;
   setup.arguments = plan.arguments;
+  setup.memory = plan.memory;
+  setup.memory_steps = plan.has_memory_steps();
+  setup.recovers_by_main = plan.memory && !plan.has_store_buffers;
+  if (plan.caches)
+    setup.shared_memory = {plan.caches->has_global_flush, plan.caches->has_poison, plan.caches->poison_is_value};
+  setup.counts_marks = plan.expects_prefix;
   setup.runtime = plan.runtime;
   setup.model = plan.model;
   setup.from_directory = plan.from_directory;

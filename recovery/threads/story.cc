@@ -57,6 +57,8 @@ std::vector<std::string> actor_names(const std::vector<runtime::ActorName>& acto
       names.push_back((actor.ordinal == runtime::Names::kStirOrdinal     ? "chance, for "
                        : actor.ordinal == runtime::Names::kCancelOrdinal ? "the end of "
                        : actor.ordinal == runtime::Names::kSignalOrdinal ? "to "
+                       : runtime::Names::is_lane(actor.ordinal)          ? "buffer of "
+                       : runtime::Names::is_answer(actor.ordinal)        ? "chance, for "
                                                                          : "the timer of ") +
                       parent);
     } else {

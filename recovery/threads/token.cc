@@ -73,7 +73,12 @@ std::string own_of(const ThreadToken& token) {
   TokenWriter out;
   const ThreadPlan& plan = token.plan;
   out.number((plan.reduction != ReductionName::kNone ? 1 : 0) + (plan.is_strict_exit ? 2 : 0) +
-             (plan.ignores_result ? 4 : 0) + (token.recovery ? 8 : 0));
+             (plan.ignores_result ? 4 : 0) + (token.recovery ? 8 : 0) + (plan.has_memory_steps() ? 16 : 0) +
+             (plan.has_store_buffers ? 32 : 0) + (plan.expects_prefix ? 64 : 0));
+  if (!plan.machines.empty())
+    out.number(!plan.caches ? 0
+                            : 1 + (plan.caches->has_global_flush ? 2 : 0) + (plan.caches->has_poison ? 4 : 0) +
+                                  (plan.caches->poison_is_value ? 8 : 0));
   if (!plan.machines.empty()) put_machines(out, plan);
   out.number(plan.spurious_most);
   out.number(plan.timeouts_most);
@@ -97,11 +102,19 @@ std::string own_of(const ThreadToken& token) {
 
 // Whether a recovery follows.
 bool read_own(TokenReader& in, bool has_machines, ThreadToken& token) {
-  const std::uint64_t flags = in.number(15);
+  const std::uint64_t flags = in.number(127);
   ThreadPlan& plan = token.plan;
   plan.reduction = (flags & 1) != 0 ? ReductionName::kOptimal : ReductionName::kNone;
   plan.is_strict_exit = (flags & 2) != 0;
   plan.ignores_result = (flags & 4) != 0;
+  plan.schedules = (flags & 16) != 0 ? ThreadPlan::Schedules::kAll : ThreadPlan::Schedules::kOne;
+  plan.has_store_buffers = (flags & 32) != 0;
+  plan.expects_prefix = (flags & 64) != 0;
+  if (has_machines) {
+    const std::uint64_t caches = in.number(15);
+    if ((caches & 1) != 0) plan.caches = Caches{(caches & 2) != 0, (caches & 4) != 0, (caches & 8) != 0};
+  }
+  if (!plan.models_memory()) plan.schedules = ThreadPlan::Schedules::kAll;
   if (has_machines) read_machines(in, plan);
   plan.spurious_most = static_cast<std::uint32_t>(in.number(1000));
   plan.timeouts_most = static_cast<std::uint32_t>(in.number(1000));
@@ -152,7 +165,7 @@ ThreadToken make_token(const ThreadPlan& plan, const ThreadFinding& finding) {
 }
 
 std::string encode(const ThreadToken& token) {
-  result::Token out = token_of(command_of(token.plan), token.plan);
+  result::Token out = token_of(token_command_of(token.plan), token.plan);
   if (token.recovery) {
     out.fingerprint = token.recovery->fingerprint;
     out.path = token.recovery->path;

@@ -104,6 +104,7 @@ RealProgram::RealProgram(const Setup& setup, NameTable& names) : setup_(setup), 
   control_->failures_most = setup.failures_most;
   control_->failing = setup.failing;
   control_->processor = setup.processor;
+  control_->has_memory_model = setup.has_memory_model ? 1 : 0;
   for (std::uint32_t i = 0; i < part_count(); ++i) setup.launch(i, control_fd_, names.fd());
 }
 

@@ -144,6 +144,7 @@ class RealProgram : public Program {
     // may fail. All hosts run on that processor.
     std::uint32_t host_count = 0;
     std::uint32_t failures_most = 0, failing = 0, processor = 0;
+    bool has_memory_model = false;  // what hosts share has caches (buffers.h)
     // Starts the program with these descriptors named in its environment (inject::kThreadsVariable); once for each
     // host, and once if there are no hosts. Throws ToolError.
     std::function<void(std::uint32_t host, int control_fd, int names_fd)> launch;

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "inject/interpose.h"
 #include "recovery/inprocess/memory/accesses.h"
 #include "recovery/inprocess/memory/memory.h"
 #include "recovery/inprocess/memory/region_access.h"
@@ -123,7 +124,8 @@ CRASHCUT_WIDTH(8, std::uint64_t)
 
 CRASHCUT_EXPORT void __crashcut_module(std::uint32_t abi, const char* when) {
   using namespace crashcut::inprocess;
-  if (g.header == nullptr || g.header->has_memory == 0) return;
+  if (g.header == nullptr || (g.header->has_memory == 0 && g.header->has_shared_memory == 0)) return;
+  if (crashcut::inject::schedules_threads()) crashcut::scheduler::runtime::g_is_instrumented = true;
   if (abi != CRASHCUT_INSTRUMENT_ABI) {
     user_error(
         fmt::format("the program was instrumented by another version of crashcut (interface {}, here it is {}): "
