@@ -121,14 +121,14 @@ void start_execution_model() {
         &model->recorder->recording());
     if (has_threads) model->threaded = std::make_unique<PmemThreads>(*model->memory, g.header->memory, has_steps);
     g_threaded = model->threaded.get();
-    g_watches_all = has_steps;
+    g_watches_all = has_threads;
   }
   if (g.header->has_shared_memory != 0) {
     model->threaded = std::make_unique<CxlThreads>(
         cxl::SharedModel{g.header->shared_has_global_flush != 0, g.header->shared_has_poison != 0},
         g.header->poison_is_value != 0 ? PoisonShows::kValue : PoisonShows::kSignal, g.header->memory_steps != 0);
     g_threaded = model->threaded.get();
-    g_watches_all = g.header->memory_steps != 0;
+    g_watches_all = true;
   }
   g.model = model;
   if (g.header->from_directory[0] != 0) {

@@ -8,6 +8,7 @@
 #include "recovery/result/words.h"
 #include "recovery/run_token.h"
 #include "recovery/search/check.h"
+#include "recovery/source_places.h"
 #include "recovery/threads/story.h"
 #include "recovery/threads/token.h"
 #include "scheduler/primitive.h"
@@ -324,6 +325,7 @@ result::Counterexample counterexample_of(const ThreadPlan& plan, const ThreadFin
                                          const std::function<bool()>& is_late) {
   const ThreadStory story(plan, finding, is_late);
   result::Counterexample told = finding.crash.value_or(result::Counterexample{});
+  if (plan.memory) name_source_places(told.story);
   told.finding = finding_at(finding, 0, 1);
   told.sentence = finding_text(finding);
   if (has_race_before_failure(finding)) told.then = finding_at(finding, 1, 1);
@@ -340,7 +342,7 @@ result::Counterexample counterexample_of(const ThreadPlan& plan, const ThreadFin
       told.story.waiting.push_back({story.actor_text(p.actor), story.held_by(p.actor), story.waiting_text(p)});
   }
   if (finding.details.race) told.story.race = race_of(story, *finding.details.race);
-  told.story.is_one_of_class = finding.is_loosened;
+  told.story.is_one_of_class = finding.is_loosened && !plan.models_memory();
   return told;
 }
 

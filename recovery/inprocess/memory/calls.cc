@@ -167,6 +167,11 @@ Fate do_memory_call(Call& call, ucontext_t& context) {
             ? "the recovery started a thread, which crashcut pmem does not model: only main() may have threads"
             : "the program started a process while it had persistent memory, which crashcut pmem does not model");
   }
+  // Where a region is says nothing of what other threads do: no step.
+  if (call.number == CRASHCUT_SYSCALL_NUMBER && call.a[0] == CRASHCUT_OP_PMEM && g_threaded != nullptr) {
+    in_model([&] { call.result = own_call(call); });
+    return Fate::kDone;
+  }
   if (is_trapping() && call.number == SYS_mmap && (call.a[2] & PROT_EXEC) != 0 && g_phase != Phase::kConstructing) {
     user_error(
         "the program loads or makes code while it runs, which crashcut pmem --trap does not follow: the fences in it "

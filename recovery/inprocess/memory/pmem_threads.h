@@ -14,7 +14,9 @@ namespace crashcut::inprocess {
 class PmemThreads final : public ThreadedMemory {
  public:
   PmemThreads(pmem::Recorder& recorder, const pmem::MemoryModel& model, bool has_steps)
-      : ThreadedMemory(model, has_steps), recorder_(recorder) {}
+      : ThreadedMemory(model, has_steps), recorder_(recorder) {
+    recorder_.add_thread();  // that nobody is: the recorder must expect others from the beginning
+  }
 
   void note(const scheduler::Step& step) override;
   std::int64_t peek(pmem::Address address) const override;

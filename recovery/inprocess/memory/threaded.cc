@@ -125,14 +125,11 @@ void ThreadedMemory::load(Address address, std::span<std::byte> out, bool is_ato
   const bool is_ordinary = !is_modelled(address);
   if (has_steps_ && is_ordinary) scheduler::runtime::note_touch(touch_of(address, out.size(), false, is_atomic, code));
   if (!(has_steps_ ? is_step(address, out.size(), is_atomic) : is_atomic)) {
-    if (is_ordinary) {
-      std::memcpy(out.data(), memory_at(address), out.size());
-    } else {
-      do_load(own_thread(), address, out, code);
-      scheduler::runtime::note_plain(
-          {.address = address, .bytes = out.size(), .writes = false, .is_atomic = false, .pc = code});
-    }
-    return;
+    if (is_ordinary) std::memcpy(out.data(), memory_at(address), out.size());
+    // Calls that synchronise order what is no step. Where nothing is one, the model must know what was read.
+    if (!has_steps_ || !is_ordinary) do_load(own_thread(), address, out, code);
+    return scheduler::runtime::note_plain(
+        {.address = address, .bytes = out.size(), .writes = false, .is_atomic = false, .pc = code});
   }
   while (!out.empty()) {
     const Address left =

@@ -2,7 +2,7 @@
 //
 // Two ways, Header::memory_steps:
 //   in order   stores leave their buffers at once. Atomic accesses are steps, so that threads take turns at them; plain
-//              accesses are none. One schedule is run so, whatever its length.
+//              accesses are none, but the model is told of them. One schedule is run so, whatever its length.
 //   by steps   each access of modelled memory is a step, and so is each access of ordinary memory that is atomic or
 //              that threads race for. Each entry of a store buffer leaves by a step of its own (scheduler/runtime/
 //              buffers.h). So all schedules are all that x86 allows. Plain accesses of ordinary memory that is not
