@@ -1,7 +1,9 @@
 // crashcut cxl: programs on machines that share memory, under every schedule, with every failure of a machine.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
+#include <fstream>
 #include <map>
 
 #include "cli/bounds.h"
@@ -29,7 +31,39 @@ struct CxlOptions {
   std::uint32_t machines = 0;  // 0: as many as programs are named
   std::int64_t failures = -1;  // all but one
   std::vector<std::uint32_t> never_fail;
+  std::string schedules, poison;
+  bool has_global_flush = false;
 };
+
+// Whether the plugin of crashcut cc compiled some of it.
+bool is_memory_seen(const std::string& executable) {
+  constexpr std::string_view kCalled = "__crashcut_module";
+  std::ifstream file(executable, std::ios::binary);
+  const std::string bytes{std::istreambuf_iterator<char>(file), {}};
+  return bytes.find(kCalled) != std::string::npos;
+}
+
+// Caches are modelled if all programs are compiled for it.
+tl::expected<void, Failure> add_caches(const CxlOptions& options, recovery::ThreadPlan& plan) {
+  const auto is_seen = [](const Machine& machine) { return is_memory_seen(machine.executable); };
+  const auto count = std::count_if(plan.machines.begin(), plan.machines.end(), is_seen);
+  if (count == 0) {
+    if (!options.schedules.empty() || options.has_global_flush || !options.poison.empty())
+      return wrong_use(
+          "--schedules, --gpf and --poison are about caches, which are modelled for programs that crashcut cc --pmem "
+          "or "
+          "crashcut cxx --pmem compiled.");
+    return {};
+  }
+  if (count != static_cast<std::ptrdiff_t>(plan.machines.size())) {
+    const auto other = std::find_if_not(plan.machines.begin(), plan.machines.end(), is_seen);
+    return wrong_use(fmt::format(
+        "{} was not compiled with crashcut cc --pmem, and other machines' programs were: compile all of them so.",
+        other->named));
+  }
+  plan.caches = recovery::Caches{options.has_global_flush, !options.poison.empty(), options.poison == "value"};
+  return read_schedules(options.schedules, plan);
+}
 
 // "./client:2": a program, and on how many machines it runs.
 struct Named {
@@ -89,7 +123,7 @@ tl::expected<std::map<std::string, Program>, Failure> prepare_machines(
     if (!path) return tl::unexpected(path.error());
     auto known = programs.find(*path);
     if (known == programs.end()) {
-      auto program = Program::prepare(*path, Program::Compiled::kInstrumented);
+      auto program = Program::prepare(*path, Program::Compiled::kPmem);
       if (!program) return tl::unexpected(program.error());
       known = programs.emplace(*path, std::move(*program)).first;
     }
@@ -113,6 +147,7 @@ tl::expected<int, Failure> run(const CxlOptions& options, const std::vector<std:
   if (auto ok = add_failures(options, plan); !ok) return tl::unexpected(ok.error());
   const auto programs = prepare_machines(plan, [](const Machine& machine) { return machine.named; });
   if (!programs) return tl::unexpected(programs.error());
+  if (auto ok = add_caches(options, plan); !ok) return tl::unexpected(ok.error());
   if (auto ok = open_results(reports, programs->begin()->second.path()); !ok) return tl::unexpected(ok.error());
   return search_schedules(reports, plan, words);
 }
@@ -150,6 +185,14 @@ void add_cxl_command(CLI::App& app, int& exit_code) {
   command->add_option("--never-fails", options->never_fail, "a machine that does not fail, by its number from 0")
       ->type_name("M")
       ->allow_extra_args(false);
+  add_schedules_option(*command, options->schedules);
+  command->add_flag("--gpf", options->has_global_flush,
+                    "global persistent flush: a machine that fails keeps all that had reached its caches");
+  command
+      ->add_option("--poison", options->poison,
+                   "a line of which stores were lost is poisoned: loading from it raises SIGBUS, or gives a value")
+      ->type_name("sigbus|value")
+      ->check(CLI::IsMember({"sigbus", "value"}));
   add_execution_bounds(*command, plan, options->common);
   add_schedule_options(*command, plan, options->common);
   add_out_option(*command, options->common.reports,
@@ -160,8 +203,9 @@ void add_cxl_command(CLI::App& app, int& exit_code) {
       std::string("prog is a dynamically linked executable, or its source (.c, .cc, .cpp). crashcut_machine() of\n"
                   "crashcut.h tells it which machine it runs on, crashcut_cxl() gives it the shared memory. Locks,\n"
                   "semaphores, condition variables, barriers and futexes there work across machines.\n\n"
-                  "Any machine may fail before any of its steps while the others go on. Shared memory is\n"
-                  "coherent, and survives: caches are not modelled.\n\n"
+                  "Any machine may fail at any time while the others go on. Of the lines that it had in its\n"
+                  "caches, each keeps a part of the stores. That is modelled for source, and for programs that\n"
+                  "crashcut cc --pmem compiled; for others, shared memory is coherent and survives.\n\n"
                   "Example: crashcut cxl ./server ./client:2\n\n") +
       kExitCodes);
   command->callback([command, options, &exit_code] {

@@ -81,7 +81,7 @@ inline auto& has_left(auto& o) { return o.lists[1]; }
 inline auto& waiting(auto& o) { return o.numbers[0]; }
 inline auto& first_kept(auto& o) { return o.numbers[1]; }
 
-// Of the thread, or of an entry of its buffer.
+// Of the thread, or of an entry of its buffer. Access::offset may say where in the place it is, for words.
 inline Access access(ObjectId object, Verb verb, std::uint8_t thread, std::int64_t argument = 0) {
   Access a{object, verb, argument};
   a.order = thread;
@@ -170,7 +170,7 @@ inline bool dependent(const Access& x, const Access& y) {
 inline std::string place_text(const scheduler::Narrator& narrator, const Operation& operation) {
   for (const Access& access : operation) {
     if (access.verb == kStore || access.verb == kFlush || access.verb == kLoad)
-      return " " + narrator.object_text(access.object);
+      return " " + narrator.place_text(access.object, access.offset);
   }
   return "";
 }

@@ -155,9 +155,9 @@ void CxlThreads::do_load(ThreadId thread, Address address, std::span<std::byte> 
   }
   NoChoice none;
   if (has_steps_) {
-    Operation operation(x86::access(place(address), x86::kLoad, thread_number(thread)));
+    Operation operation(place_access(address, x86::kLoad, thread));
     const ObjectId last = place(address + out.size() - 1);
-    if (last != operation[0].object) operation.add(x86::access(last, x86::kLoad, thread_number(thread)));
+    if (last != operation[0].object) operation.add(place_access(address + out.size() - 1, x86::kLoad, thread));
     perform(operation, code);
     std::memcpy(out.data(), reinterpret_cast<const void*>(address), out.size());
   }
@@ -214,7 +214,7 @@ void CxlThreads::begin_lock(ThreadId thread, Address address, std::span<std::byt
   }
   if (has_steps_) {
     Operation operation(empty);
-    operation.add(x86::access(place(address), x86::kStore, thread_number(thread)));
+    operation.add(place_access(address, x86::kStore, thread));
     const ObjectId last = place(address + old.size() - 1);
     if (last != operation[1].object) operation.add(x86::access(last, x86::kStore, thread_number(thread)));
     perform(operation, code);
@@ -260,7 +260,7 @@ void CxlThreads::do_mfence(ThreadId thread, const void* code) {
 void CxlThreads::add_store(Operation& operation, scheduler::runtime::Actor&, const pmem::BufferEntry& entry,
                            ThreadId thread, bool) {
   if (!is_modelled(entry.address)) {
-    operation.add(x86::access(place(entry.address), x86::kStore, thread_number(thread)));
+    operation.add(place_access(entry.address, x86::kStore, thread));
     return;
   }
   const auto verb = entry.kind == pmem::EntryKind::kStore ? line::kStore : line::kStoreWeakly;

@@ -41,9 +41,9 @@ std::int64_t PmemThreads::peek(Address address) const {
 
 void PmemThreads::do_load(ThreadId thread, Address address, std::span<std::byte> out, const void* code) {
   if (has_steps_) {
-    Operation operation(x86::access(place(address), x86::kLoad, thread_number(thread)));
+    Operation operation(place_access(address, x86::kLoad, thread));
     const ObjectId last = place(address + out.size() - 1);
-    if (last != operation[0].object) operation.add(x86::access(last, x86::kLoad, thread_number(thread)));
+    if (last != operation[0].object) operation.add(place_access(address + out.size() - 1, x86::kLoad, thread));
     perform(operation, code);
     if (!is_modelled(address)) std::memcpy(out.data(), reinterpret_cast<const void*>(address), out.size());
   }
@@ -67,13 +67,13 @@ void PmemThreads::do_store(ThreadId thread, Address address, std::span<const std
 // Adds what a store to the address does for others: to its line or word, to fences, and to the value there.
 void PmemThreads::add_store(Operation& operation, scheduler::runtime::Actor& by, const pmem::BufferEntry& entry,
                             ThreadId thread, bool is_known) {
-  operation.add(x86::access(place(entry.address), x86::kStore, thread_number(thread)));
+  operation.add(place_access(entry.address, x86::kStore, thread));
   if (is_modelled(entry.address)) operation.add(x86::access(fences(), x86::kStoreAnywhere, thread_number(thread)));
   add_value(operation, by, entry.address, entry.bytes, is_known ? entry.data.data() : nullptr);
 }
 
 void PmemThreads::add_clflush(Operation& operation, Address address, ThreadId thread) {
-  operation.add(x86::access(place(address), x86::kFlush, thread_number(thread)));
+  operation.add(place_access(address, x86::kFlush, thread));
 }
 
 void PmemThreads::begin_lock(ThreadId thread, Address address, std::span<std::byte> old, const void* code) {
@@ -103,7 +103,7 @@ void PmemThreads::do_clflush(ThreadId thread, Address address, const void* code)
 }
 
 void PmemThreads::do_clflushopt(ThreadId thread, Address address, const void* code) {
-  if (has_steps_) perform(x86::access(place(address), x86::kFlush, thread_number(thread)), code);
+  if (has_steps_) perform(place_access(address, x86::kFlush, thread), code);
   recorder_.clflushopt(thread, address, place_of(code));
 }
 

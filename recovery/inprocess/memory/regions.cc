@@ -9,6 +9,7 @@
 
 #include <algorithm>
 
+#include "cxl/line_primitive.h"
 #include "recovery/inprocess/explorer.h"
 #include "recovery/inprocess/memory/memory.h"
 #include "recovery/inprocess/memory/trap.h"
@@ -117,6 +118,8 @@ void refuse_own_handler() {
 }  // namespace
 
 void start_memory() {
+  // Before any machine meets a step of another one.
+  if (g.header->has_memory != 0 || g.header->has_shared_memory != 0) cxl::line::primitive();
   if (g.header->has_memory == 0) return;
   const long at = kernel(SYS_mmap, kWindowBegin, kWindowBytes, PROT_NONE,
                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);

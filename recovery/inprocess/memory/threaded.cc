@@ -68,6 +68,13 @@ ObjectId ThreadedMemory::place(Address address) const {
   return scheduler::runtime::object_at(x86::primitive(), memory_at(address / unit * unit), {});
 }
 
+Access ThreadedMemory::place_access(Address address, x86::Verb verb, ThreadId thread) const {
+  Access access = x86::access(place(address), verb, thread_number(thread));
+  const Address unit = is_modelled(address) ? pmem::kLineBytes : pmem::kWordBytes;
+  access.offset = static_cast<std::uint8_t>(address % unit);
+  return access;
+}
+
 ObjectId ThreadedMemory::fences() const {
   constexpr std::uint64_t kFencesKey = 0xfe9ce5;
   return scheduler::runtime::keyed_object(x86::primitive(), kFencesKey);

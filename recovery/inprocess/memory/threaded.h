@@ -95,8 +95,9 @@ class ThreadedMemory {
   virtual bool can_await() const { return has_steps_; }
 
   std::uint8_t thread_number(pmem::ThreadId thread) const;
-  // A line of modelled memory, a word of ordinary memory.
+  // A line of modelled memory, a word of ordinary memory; and an access of it.
   scheduler::ObjectId place(pmem::Address address) const;
+  scheduler::Access place_access(pmem::Address address, pmem::x86::Verb verb, pmem::ThreadId thread) const;
   scheduler::ObjectId fences() const;
   scheduler::ObjectId buffer_object(pmem::ThreadId thread) { return buffer_of(thread).object; }
   // Adds the value that a store leaves, for those who wait for it. `data`: none, it is not known.
