@@ -44,7 +44,9 @@ struct ThreadPlan {
   // one's, and no recoveries are run. `failing` has a bit for each machine that may fail.
   std::vector<Machine> machines{};
   std::uint32_t failures_most = 0, failing = 0;
-  bool merges_logs = true;  // recoveries that would be those of an earlier execution are not run
+  std::vector<std::string> devices{};  // paths that are shared memory of the machines
+  bool has_garbage = false;            // fresh shared memory holds garbage, not zeroes
+  bool merges_logs = true;             // recoveries that would be those of an earlier execution are not run
 };
 
 // "threads", or "cxl" if there are machines.

@@ -332,6 +332,12 @@ std::string ThreadStory::call_text(const scheduler::Operation& operation) const 
                            lock == operation.end() ? "" : ", locking " + object_text(lock->object));
       }
       return plain();
+    case PrimitiveId::kSemaphore:
+      // Not the program's: whether a file or segment of shared memory is there (scheduler/runtime/shared_files.h).
+      if (!addresses_.contains(first.object))
+        return operation.size() > 1 ? "make a file or segment of shared memory, or give it a size"
+                                    : "look for a file or segment of shared memory";
+      return plain();
     case PrimitiveId::kBarrier:
       return fmt::format("{} {}", first.verb == barrier::kArrive ? "arrive at" : "leave", object);
     case PrimitiveId::kFile:
