@@ -112,6 +112,16 @@ tl::expected<void, Failure> add_failures(const CxlOptions& options, recovery::Th
   return {};
 }
 
+tl::expected<void, Failure> check_devices(const std::vector<std::string>& devices) {
+  for (const std::string& device : devices) {
+    const bool is_normal = device.starts_with('/') && device.find("//") == device.npos && !device.ends_with('/');
+    if (!is_normal || device.size() >= scheduler::runtime::kRegionNameMost)
+      return wrong_use(fmt::format("--device {}: it takes a whole path, of at most {} characters, as /dev/dax0.0.",
+                                   device, scheduler::runtime::kRegionNameMost - 1));
+  }
+  return {};
+}
+
 // The programs, made ready; each once. `find` gives the path of one that a token names.
 tl::expected<std::map<std::string, Program>, Failure> prepare_machines(
     recovery::ThreadPlan& plan, const std::function<tl::expected<std::string, Failure>(const Machine&)>& find) {
@@ -145,6 +155,7 @@ tl::expected<int, Failure> run(const CxlOptions& options, const std::vector<std:
   recovery::ThreadPlan& plan = *made;
   if (auto ok = add_machines(options, words, plan); !ok) return tl::unexpected(ok.error());
   if (auto ok = add_failures(options, plan); !ok) return tl::unexpected(ok.error());
+  if (auto ok = check_devices(plan.devices); !ok) return tl::unexpected(ok.error());
   const auto programs = prepare_machines(plan, [](const Machine& machine) { return machine.named; });
   if (!programs) return tl::unexpected(programs.error());
   if (auto ok = add_caches(options, plan); !ok) return tl::unexpected(ok.error());
@@ -193,6 +204,13 @@ void add_cxl_command(CLI::App& app, int& exit_code) {
                    "a line of which stores were lost is poisoned: loading from it raises SIGBUS, or gives a value")
       ->type_name("sigbus|value")
       ->check(CLI::IsMember({"sigbus", "value"}));
+  command
+      ->add_option("--device", plan.devices,
+                   "a device that is shared memory of all machines: they open() and mmap() it. It need not exist")
+      ->type_name("PATH")
+      ->allow_extra_args(false);
+  command->add_flag("--garbage", plan.has_garbage,
+                    "shared memory begins with garbage, which --seed decides, not zeroes");
   add_execution_bounds(*command, plan, options->common);
   add_schedule_options(*command, plan, options->common);
   add_out_option(*command, options->common.reports,

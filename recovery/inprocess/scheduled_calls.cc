@@ -144,6 +144,13 @@ long execute(FileCall& call) {
   return result == fusefs::kWouldBlock ? FileModel::kWouldBlock : result;
 }
 
+std::string_view directory() {
+  static std::string found;
+  if (g.model == nullptr) return inject::kModelRoot;
+  in_model([&] { found = g.model->process->getcwd(); });
+  return found;
+}
+
 std::string_view text_of_call() { return g_text == nullptr ? std::string_view{} : *g_text; }
 
 void begin(bool has_texts) {
@@ -225,6 +232,7 @@ const FileModel kFileModel{inprocess::is_ours,
                            [] { return inprocess::g_touches.take(); },
                            inprocess::text_of_call,
                            inprocess::begin,
-                           inprocess::end};
+                           inprocess::end,
+                           inprocess::directory};
 
 }  // namespace crashcut::scheduler::runtime

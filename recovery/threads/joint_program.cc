@@ -53,6 +53,8 @@ JointProgram::JointProgram(const ThreadPlan& plan, scheduler::runtime::NameTable
   program.has_memory_model = plan.caches.has_value();
   program.failures_most = plan.failures_most;
   program.failing = plan.failing;
+  program.devices = plan.devices;
+  if (plan.has_garbage) program.garbage = plan.seed + 1;
   if (is_hosted) program.processor = processor_of(setup.worker);
   program.launch = [&](std::uint32_t machine, int control_fd, int names_fd) {
     launch(plan, machine, control_fd, names_fd);

@@ -39,7 +39,9 @@ struct ThreadPlan : Plan {
   // one's, and no recoveries are run. `failing` has a bit for each machine that may fail.
   std::vector<Machine> machines{};
   std::uint32_t failures_most = 0, failing = 0;
-  std::optional<Caches> caches{};  // none: what machines share is coherent, and survives
+  std::vector<std::string> devices{};  // paths that are shared memory of the machines
+  bool has_garbage = false;            // fresh shared memory holds garbage, not zeroes
+  std::optional<Caches> caches{};      // none: what machines share is coherent, and survives
   enum class Schedules : std::uint8_t { kAll, kOne, kRandom } schedules = Schedules::kAll;
   std::uint64_t random_most = 0;   // of kRandom: so many
   bool has_store_buffers = false;  // crashcut threads --memory tso: `memory` has no persistent part

@@ -22,6 +22,8 @@ using scheduler::runtime::kStepsMost;
 constexpr std::uint32_t kTimerOrdinal = scheduler::runtime::Names::kTimerOrdinal;
 constexpr std::uint32_t kBesideMost = kTimerOrdinal - scheduler::runtime::Names::kMainOrdinal;
 
+constexpr std::uint64_t kDevicesMost = scheduler::runtime::kRegionsMost;
+
 // Runs of steps of one actor.
 void put_schedule(TokenWriter& out, const std::vector<ActorId>& schedule) {
   out.number(schedule.size());
@@ -54,6 +56,9 @@ void put_machines(TokenWriter& out, const ThreadPlan& plan) {
   }
   out.number(plan.failures_most);
   out.number(plan.failing);
+  out.number(plan.has_garbage ? 1 : 0);
+  out.number(plan.devices.size());
+  for (const std::string& device : plan.devices) out.text(device);
 }
 
 void read_machines(TokenReader& in, ThreadPlan& plan) {
@@ -67,6 +72,9 @@ void read_machines(TokenReader& in, ThreadPlan& plan) {
   }
   plan.failures_most = static_cast<std::uint32_t>(in.number(1000));
   plan.failing = static_cast<std::uint32_t>(in.number((1u << scheduler::runtime::kHostsMost) - 1));
+  plan.has_garbage = in.number(1) != 0;
+  const std::uint64_t devices = in.number(kDevicesMost);
+  for (std::uint64_t i = 0; in.ok() && i < devices; ++i) plan.devices.push_back(in.text());
 }
 
 std::string own_of(const ThreadToken& token) {

@@ -151,7 +151,9 @@ struct Names {
   // Memory that hosts share (regions.h): the names. Under the lock; they are added, never removed.
   struct Region {
     char name[kRegionNameMost];
-    std::uint64_t offset, bytes;
+    std::uint64_t offset, room;        // how large it can become
+    std::atomic<std::uint64_t> bytes;  // the most that was asked for
+    std::uint64_t file_bytes;          // as ftruncate() or shmget() said; 0: not yet
   };
   std::atomic<std::uint32_t> region_count;
   Region regions[kRegionsMost];
@@ -270,10 +272,14 @@ struct Control {
   // Hosts. `failing` has a bit for each host that may fail; `processor`: all hosts of an execution run there.
   std::uint32_t host_count;  // 0: the program is no host
   std::uint32_t failures_most, failing, processor;
-  std::uint32_t has_memory_model;           // the memory that hosts share has caches (buffers.h)
-  std::atomic<std::uint32_t> running_host;  // whose turn it is
-  std::atomic<std::uint32_t> is_set_up;     // some host has run crashcut_setup()
-  std::uint32_t has_start;                  // of how many regions there is a start
+  std::uint32_t has_memory_model;            // the memory that hosts share has caches (buffers.h)
+  std::atomic<std::uint32_t> running_host;   // whose turn it is
+  std::atomic<std::uint32_t> is_set_up;      // some host has run crashcut_setup()
+  std::uint32_t has_start;                   // of how many regions there is a start
+  std::uint64_t garbage;                     // not 0: fresh shared memory is filled with what this number gives
+  std::uint64_t filled_bytes[kRegionsMost];  // how far each region has been filled
+  std::uint8_t set_up_files[kRegionsMost];   // crashcut_setup() made it as a file or segment: 1; and gave it a size: 3
+  char devices[kPathMost];                   // paths that are shared memory, each with an end of line
   HostPart hosts[kHostsMost];
 
   // Request.

@@ -55,10 +55,14 @@ CxlThreads::CxlThreads(const cxl::SharedModel& model, PoisonShows poison, bool h
 
 CxlThreads::Shared* CxlThreads::shared() { return static_cast<Shared*>(scheduler::runtime::common_heap().memory); }
 
+// It may grow.
 void CxlThreads::add_region(Address begin, std::uint64_t bytes, const std::byte* ground) {
-  cxl::SharedMemory& memory = shared()->memory;
-  if (memory.is_shared(begin)) return;
-  memory.add_region({begin, (bytes + pmem::kLineBytes - 1) / pmem::kLineBytes * pmem::kLineBytes}, ground);
+  auto& regions = shared()->regions;
+  auto region = std::find_if(regions.begin(), regions.end(), [&](const pmem::Region& r) { return r.begin == begin; });
+  if (region == regions.end()) region = regions.insert(region, {begin, 0});
+  if (bytes <= region->bytes) return;
+  shared()->memory.add_region({begin + region->bytes, bytes - region->bytes}, ground + region->bytes);
+  region->bytes = bytes;
 }
 
 bool CxlThreads::is_modelled(Address address) const { return scheduler::runtime::is_in_region(address); }

@@ -50,6 +50,7 @@ class CxlThreads final : public ThreadedMemory {
   struct Shared {
     cxl::SharedMemory memory;
     cxl::Machines machines;
+    std::vector<pmem::Region> regions;
     explicit Shared(const cxl::SharedModel& model) : memory(model), machines(memory, {}) {}
   };
   static Shared* shared();
