@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <fstream>
 #include <map>
 
 #include "cli/bounds.h"
@@ -34,14 +33,6 @@ struct CxlOptions {
   std::string schedules, poison;
   bool has_global_flush = false;
 };
-
-// Whether the plugin of crashcut cc compiled some of it.
-bool is_memory_seen(const std::string& executable) {
-  constexpr std::string_view kCalled = "__crashcut_module";
-  std::ifstream file(executable, std::ios::binary);
-  const std::string bytes{std::istreambuf_iterator<char>(file), {}};
-  return bytes.find(kCalled) != std::string::npos;
-}
 
 // Caches are modelled if all programs are compiled for it.
 tl::expected<void, Failure> add_caches(const CxlOptions& options, recovery::ThreadPlan& plan) {

@@ -171,6 +171,11 @@ tl::expected<int, Failure> run(const ThreadOptions& options, const std::vector<s
   named.insert(named.end(), plan.arguments.begin(), plan.arguments.end());
   const auto program = prepare(plan, job->rest ? plan.program : named[0], how_compiled(plan));
   if (!program) return tl::unexpected(program.error());
+  if (plan.has_store_buffers && !is_memory_seen(plan.executable))
+    return wrong_use(
+        fmt::format("--memory tso is for programs whose accesses to memory are seen: compile {} with crashcut cc "
+                    "--pmem or crashcut cxx --pmem, or name its source.",
+                    named[0]));
   if (auto ok = open_results(reports, program->path()); !ok) return tl::unexpected(ok.error());
   return search_schedules(reports, plan, named, job->rest ? &*job->rest : nullptr);
 }

@@ -246,7 +246,7 @@ TEST_F(PmemRunTest, WhatCannotBeCheckedIsSaidInASentence) {
       {"too large", "there is no room for so much persistent memory"},
       {"interface", "was instrumented by another version of crashcut (interface 99"},
       {"main hangs", "main() did not end within the limit of 1 second"},
-      {"fork", "started a thread or a process while it had persistent memory"},
+      {"fork", "started a process while it had persistent memory"},
       {"socket", "called socket() while it had persistent memory"},
       {"path", "a system call got the address of persistent memory (words+0x0)"},
       {"wild", "main() was killed by SIGSEGV"},

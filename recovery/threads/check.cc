@@ -6,7 +6,6 @@
 #include <atomic>
 #include <memory>
 
-#include "cxl/line_primitive.h"
 #include "recovery/threads/crashes.h"
 #include "recovery/threads/divergence.h"
 #include "recovery/threads/replay.h"
@@ -423,7 +422,6 @@ tl::expected<ThreadResult, Failure> check_threads(const ThreadPlan& asked, const
   const persist::Deadline none;
   const persist::Deadline& deadline = hooks.deadline != nullptr ? *hooks.deadline : none;
   const auto is_late = [&] { return deadline.is_past_telling(); };
-  cxl::line::primitive();  // and that of store buffers: ids are those that the runtime has
   ThreadPlan plan = asked;
   if (rest != nullptr) plan.ignores_result = rest->ignores_result;
   ThreadResult result = Checker(plan, hooks, deadline, rest).run();

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "cxl/line_primitive.h"
 #include "recovery/threads/code.h"
 
 namespace crashcut::recovery {
@@ -32,6 +33,7 @@ static constexpr std::chrono::milliseconds kHangs{300};
 
 JointProgram::JointProgram(const ThreadPlan& plan, scheduler::runtime::NameTable& names, const Setup& setup)
     : setup_(setup) {
+  cxl::line::primitive();  // and that of store buffers: their ids are those that the runtime has
   RealProgram::Setup program;
   program.spurious_most = plan.spurious_most;
   program.timeouts_most = plan.timeouts_most;

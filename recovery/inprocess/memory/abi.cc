@@ -39,14 +39,13 @@ CRASHCUT_NOTING(load8, std::uint64_t, (const void* at, const void* code), (at, c
 CRASHCUT_NOTING(load, void, (const void* at, void* to, std::size_t bytes, const void* code), (at, to, bytes, code));
 CRASHCUT_NOTING(atomic_load, void, (const void* at, void* to, std::size_t bytes, int order, const void* code),
                 (at, to, bytes, order, code));
-CRASHCUT_NOTING(rmw, void,
-                (int operation, void* at, const void* operand, void* old, std::size_t bytes, int order,
-                 const void* code),
-                (operation, at, operand, old, bytes, order, code));
-CRASHCUT_NOTING(cmpxchg, int,
-                (void* at, void* expected, const void* desired, std::size_t bytes, int order, int failure_order,
-                 const void* code),
-                (at, expected, desired, bytes, order, failure_order, code));
+
+// The same for functions with so many arguments that some are on the stack, where a call of another one would add to
+// it: they note the registers themselves, whether threads are scheduled or not.
+#define CRASHCUT_EXPORT_NOTING(result, name)                                                      \
+  asm(".text\n.globl " #name "\n.type " #name ", @function\n" #name ":\n" CRASHCUT_NOTE_REGISTERS \
+      "jmp crashcut_noted_" #name "\n.size " #name ", . - " #name "\n");                          \
+  extern "C" __attribute__((visibility("hidden"), used)) result crashcut_noted_##name
 
 namespace {
 
@@ -155,16 +154,13 @@ CRASHCUT_EXPORT void __crashcut_atomic_load(const void* at, void* to, std::size_
 CRASHCUT_EXPORT void __crashcut_atomic_store(void* at, const void* from, std::size_t bytes, int order) {
   Memory::atomic_store(at, from, bytes, order, CRASHCUT_CODE);
 }
-CRASHCUT_EXPORT void __crashcut_rmw(int operation, void* at, const void* operand, void* old, std::size_t bytes,
-                                    int order) {
-  g_threaded != nullptr ? crashcut_noting_rmw(operation, at, operand, old, bytes, order, CRASHCUT_CODE)
-                        : Memory::rmw(operation, at, operand, old, bytes, order, CRASHCUT_CODE);
+CRASHCUT_EXPORT_NOTING(void, __crashcut_rmw)
+(int operation, void* at, const void* operand, void* old, std::size_t bytes, int order) {
+  Memory::rmw(operation, at, operand, old, bytes, order, CRASHCUT_CODE);
 }
-CRASHCUT_EXPORT int __crashcut_cmpxchg(void* at, void* expected, const void* desired, std::size_t bytes, int order,
-                                       int failure_order) {
-  return g_threaded != nullptr
-             ? crashcut_noting_cmpxchg(at, expected, desired, bytes, order, failure_order, CRASHCUT_CODE)
-             : Memory::cmpxchg(at, expected, desired, bytes, order, failure_order, CRASHCUT_CODE);
+CRASHCUT_EXPORT_NOTING(int, __crashcut_cmpxchg)
+(void* at, void* expected, const void* desired, std::size_t bytes, int order, int failure_order) {
+  return Memory::cmpxchg(at, expected, desired, bytes, order, failure_order, CRASHCUT_CODE);
 }
 CRASHCUT_EXPORT void __crashcut_store_nt(void* at, const void* from, std::size_t bytes, int is_whole) {
   Memory::store_nt(at, from, bytes, is_whole, CRASHCUT_CODE);

@@ -205,7 +205,8 @@ void CxlThreads::do_store(ThreadId thread, Address address, std::span<const std:
   });
 }
 
-void CxlThreads::begin_lock(ThreadId thread, Address address, std::span<std::byte> old, const void* code) {
+void CxlThreads::begin_lock(ThreadId thread, Address address, std::span<std::byte> old, const Change&,
+                            const void* code) {
   NoChoice none;
   const Access empty = x86::access(buffer_object(thread), x86::kAwaitEmpty, thread_number(thread));
   if (is_modelled(address)) {
@@ -262,7 +263,7 @@ void CxlThreads::do_mfence(ThreadId thread, const void* code) {
 }
 
 void CxlThreads::add_store(Operation& operation, scheduler::runtime::Actor&, const pmem::BufferEntry& entry,
-                           ThreadId thread, bool) {
+                           ThreadId thread) {
   if (!is_modelled(entry.address)) {
     operation.add(place_access(entry.address, x86::kStore, thread));
     return;

@@ -34,7 +34,8 @@ class CxlThreads final : public ThreadedMemory {
   void do_load(pmem::ThreadId thread, pmem::Address address, std::span<std::byte> out, const void* code) override;
   void do_store(pmem::ThreadId thread, pmem::Address address, std::span<const std::byte> bytes, Kind kind,
                 const void* code) override;
-  void begin_lock(pmem::ThreadId thread, pmem::Address address, std::span<std::byte> old, const void* code) override;
+  void begin_lock(pmem::ThreadId thread, pmem::Address address, std::span<std::byte> old, const Change& change,
+                  const void* code) override;
   void end_lock(pmem::ThreadId thread, pmem::Address address, std::span<const std::byte> bytes,
                 const void* code) override;
   void do_clflush(pmem::ThreadId thread, pmem::Address address, const void* code) override;
@@ -42,7 +43,7 @@ class CxlThreads final : public ThreadedMemory {
   void do_sfence(pmem::ThreadId thread, const void* code) override;
   void do_mfence(pmem::ThreadId thread, const void* code) override;
   void add_store(scheduler::Operation& operation, scheduler::runtime::Actor& by, const pmem::BufferEntry& entry,
-                 pmem::ThreadId thread, bool is_known) override;
+                 pmem::ThreadId thread) override;
   void add_clflush(scheduler::Operation& operation, pmem::Address address, pmem::ThreadId thread) override;
   bool can_await() const override { return false; }
 

@@ -64,26 +64,29 @@ void PmemThreads::do_store(ThreadId thread, Address address, std::span<const std
   }
 }
 
-// Adds what a store to the address does for others: to its line or word, to fences, and to the value there.
 void PmemThreads::add_store(Operation& operation, scheduler::runtime::Actor& by, const pmem::BufferEntry& entry,
-                            ThreadId thread, bool is_known) {
-  operation.add(place_access(entry.address, x86::kStore, thread));
-  if (is_modelled(entry.address)) operation.add(x86::access(fences(), x86::kStoreAnywhere, thread_number(thread)));
-  add_value(operation, by, entry.address, entry.bytes, is_known ? entry.data.data() : nullptr);
+                            ThreadId thread) {
+  Change change{scheduler::memory::kStore};
+  if (entry.bytes <= sizeof change.argument) std::memcpy(&change.argument, entry.data.data(), entry.bytes);
+  add_store(operation, by, entry.address, entry.bytes, thread, change);
+}
+
+void PmemThreads::add_store(Operation& operation, scheduler::runtime::Actor& by, Address address, std::size_t bytes,
+                            ThreadId thread, const Change& change) {
+  operation.add(place_access(address, x86::kStore, thread));
+  if (is_modelled(address)) operation.add(x86::access(fences(), x86::kStoreAnywhere, thread_number(thread)));
+  add_change(operation, by, address, bytes, change);
 }
 
 void PmemThreads::add_clflush(Operation& operation, Address address, ThreadId thread) {
   operation.add(place_access(address, x86::kFlush, thread));
 }
 
-void PmemThreads::begin_lock(ThreadId thread, Address address, std::span<std::byte> old, const void* code) {
+void PmemThreads::begin_lock(ThreadId thread, Address address, std::span<std::byte> old, const Change& change,
+                             const void* code) {
   if (has_steps_) {
     Operation operation(x86::access(buffer_object(thread), x86::kAwaitEmpty, thread_number(thread)));
-    const pmem::BufferEntry operand{.kind = pmem::EntryKind::kStore,
-                                    .address = address,
-                                    .bytes = static_cast<std::uint8_t>(old.size()),
-                                    .past = persist::kNoFences};
-    add_store(operation, scheduler::runtime::current_actor(), operand, thread, false);
+    add_store(operation, scheduler::runtime::current_actor(), address, old.size(), thread, change);
     // An operand in two words, or across two lines.
     const ObjectId last = place(address + old.size() - 1);
     if (last != operation[1].object && operation.size() < Operation::kOwnMost)

@@ -29,7 +29,8 @@ class PmemThreads final : public ThreadedMemory {
   void do_load(pmem::ThreadId thread, pmem::Address address, std::span<std::byte> out, const void* code) override;
   void do_store(pmem::ThreadId thread, pmem::Address address, std::span<const std::byte> bytes, Kind kind,
                 const void* code) override;
-  void begin_lock(pmem::ThreadId thread, pmem::Address address, std::span<std::byte> old, const void* code) override;
+  void begin_lock(pmem::ThreadId thread, pmem::Address address, std::span<std::byte> old, const Change& change,
+                  const void* code) override;
   void end_lock(pmem::ThreadId thread, pmem::Address address, std::span<const std::byte> bytes,
                 const void* code) override;
   void do_clflush(pmem::ThreadId thread, pmem::Address address, const void* code) override;
@@ -38,12 +39,15 @@ class PmemThreads final : public ThreadedMemory {
   void do_mfence(pmem::ThreadId thread, const void* code) override;
   bool has_flushes() const override { return model_.persistency == pmem::Persistency::kPx86; }
   void add_store(scheduler::Operation& operation, scheduler::runtime::Actor& by, const pmem::BufferEntry& entry,
-                 pmem::ThreadId thread, bool is_known) override;
+                 pmem::ThreadId thread) override;
   void add_clflush(scheduler::Operation& operation, pmem::Address address, pmem::ThreadId thread) override;
   // Wider stores than a word change several values at once.
   bool can_await() const override { return has_steps_ && model_.atomic_bytes == 8 && model_.has_tearing; }
 
  private:
+  void add_store(scheduler::Operation& operation, scheduler::runtime::Actor& by, pmem::Address address,
+                 std::size_t bytes, pmem::ThreadId thread, const Change& change);
+
   pmem::Recorder& recorder_;
   std::unordered_map<std::uint64_t, persist::FenceSetId> handed_on_;  // by object and channel
 };

@@ -230,14 +230,12 @@ std::uint32_t ThreadedMemory::lane_for(Buffer& buffer, const x86::Entry& entry, 
   return piece % kFirstNonTemporal;
 }
 
-void ThreadedMemory::add_value(Operation& operation, Actor& by, Address address, std::size_t bytes,
-                               const std::byte* data) const {
+void ThreadedMemory::add_change(Operation& operation, Actor& by, Address address, std::size_t bytes,
+                                const Change& change) const {
   if (!is_in_granule(address, bytes)) return;
-  const auto offset = static_cast<std::uint8_t>(address % memory::kGranule);
-  Access access =
-      memory::access(scheduler::runtime::memory_object(address), data == nullptr ? memory::kModify : memory::kStore,
-                     offset, static_cast<std::uint8_t>(bytes));
-  if (data != nullptr) std::memcpy(&access.argument, data, bytes);
+  Access access = memory::access(scheduler::runtime::memory_object(address), change.verb,
+                                 static_cast<std::uint8_t>(address % memory::kGranule),
+                                 static_cast<std::uint8_t>(bytes), change.argument, change.expected);
   access.order = memory::kPlain;
   by.memory.granules[operation.size()] = reinterpret_cast<const std::int64_t*>(granule_of(address));
   operation.add(access);
@@ -258,7 +256,7 @@ void ThreadedMemory::set_next(Actor& lane, ThreadId thread, std::int64_t number)
   const pmem::BufferEntry& entry =
       buffer(thread)[position(thread, static_cast<std::size_t>(found - own.waiting.begin()))];
   Operation operation(x86::leave(own.object, thread_number(thread), number, found->entry));
-  if (entry.is_store()) add_store(operation, lane, entry, thread, true);
+  if (entry.is_store()) add_store(operation, lane, entry, thread);
   if (entry.kind == pmem::EntryKind::kClflush) add_clflush(operation, entry.address, thread);
   if (entry.kind == pmem::EntryKind::kSfence)
     operation.add(x86::access(fences(), x86::kLeaveFence, thread_number(thread)));
@@ -305,13 +303,15 @@ void ThreadedMemory::empty_all_buffers(const void* caller) {
   }
 }
 
-void ThreadedMemory::lock(Address address, std::size_t bytes, const Decide& decide, const void* code) {
-  const std::uint64_t state = scheduler::runtime::state_at_entry(address, bytes);
+void ThreadedMemory::lock(Address address, std::size_t bytes, const Change& change, const Decide& decide,
+                          const void* code) {
+  const std::uint64_t state = scheduler::runtime::state_at_entry(
+      address, static_cast<std::uint64_t>(change.argument) * 31 + static_cast<std::uint64_t>(change.expected));
   await_change(address, bytes, state, code);
   const ThreadId thread = own_thread();
   if (!has_steps_) let_others_run(code);
   std::byte old[16], before[16];
-  begin_lock(thread, address, {old, bytes}, code);
+  begin_lock(thread, address, {old, bytes}, change, code);
   note_empty(thread);
   std::memcpy(before, old, bytes);
   const std::span<const std::byte> stored = decide({old, bytes});

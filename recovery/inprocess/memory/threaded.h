@@ -25,6 +25,7 @@
 #include "pmem/model.h"
 #include "pmem/store_buffer.h"
 #include "pmem/x86_primitive.h"
+#include "scheduler/primitives/memory.h"
 #include "scheduler/runtime/world.h"
 
 namespace crashcut::inprocess {
@@ -43,7 +44,12 @@ class ThreadedMemory {
   // ---- accesses of the running thread. Addresses of modelled memory are in regions.
   void load(pmem::Address address, std::span<std::byte> out, bool is_atomic, const void* code);
   void store(pmem::Address address, std::span<const std::byte> bytes, Kind kind, bool is_atomic, const void* code);
-  void lock(pmem::Address address, std::size_t bytes, const Decide& decide, const void* code);
+  // What a locked instruction makes of a value, as far as scheduler/primitives/memory.h knows it.
+  struct Change {
+    scheduler::memory::Verb verb = scheduler::memory::kModify;
+    std::int64_t argument = 0, expected = 0;
+  };
+  void lock(pmem::Address address, std::size_t bytes, const Change& change, const Decide& decide, const void* code);
   void flush(pmem::Address address, bool is_clflush, const void* code);
   void sfence(const void* code);
   void mfence(const void* code);
@@ -78,7 +84,8 @@ class ThreadedMemory {
   virtual void do_store(pmem::ThreadId thread, pmem::Address address, std::span<const std::byte> bytes, Kind kind,
                         const void* code) = 0;
   // The steps of a locked instruction, and what it finds; what it stores follows.
-  virtual void begin_lock(pmem::ThreadId thread, pmem::Address address, std::span<std::byte> old, const void* code) = 0;
+  virtual void begin_lock(pmem::ThreadId thread, pmem::Address address, std::span<std::byte> old, const Change& change,
+                          const void* code) = 0;
   virtual void end_lock(pmem::ThreadId thread, pmem::Address address, std::span<const std::byte> bytes,
                         const void* code) = 0;
   virtual void do_clflush(pmem::ThreadId thread, pmem::Address address, const void* code) = 0;
@@ -87,9 +94,9 @@ class ThreadedMemory {
   virtual void do_mfence(pmem::ThreadId thread, const void* code) = 0;
   // Whether flushes do anything.
   virtual bool has_flushes() const { return true; }
-  // Adds to the step of an entry, or of a locked instruction, what the store does to its line.
+  // Adds to the step of an entry what the store does for others: to its line or word, to fences, to the value there.
   virtual void add_store(scheduler::Operation& operation, scheduler::runtime::Actor& by, const pmem::BufferEntry& entry,
-                         pmem::ThreadId thread, bool is_known) = 0;
+                         pmem::ThreadId thread) = 0;
   virtual void add_clflush(scheduler::Operation& operation, pmem::Address address, pmem::ThreadId thread) = 0;
   // A loop that waits for a value can wait for a step that changes it.
   virtual bool can_await() const { return has_steps_; }
@@ -100,9 +107,9 @@ class ThreadedMemory {
   scheduler::Access place_access(pmem::Address address, pmem::x86::Verb verb, pmem::ThreadId thread) const;
   scheduler::ObjectId fences() const;
   scheduler::ObjectId buffer_object(pmem::ThreadId thread) { return buffer_of(thread).object; }
-  // Adds the value that a store leaves, for those who wait for it. `data`: none, it is not known.
-  void add_value(scheduler::Operation& operation, scheduler::runtime::Actor& by, pmem::Address address,
-                 std::size_t bytes, const std::byte* data) const;
+  // Adds what becomes of the value, for those who wait for it.
+  void add_change(scheduler::Operation& operation, scheduler::runtime::Actor& by, pmem::Address address,
+                  std::size_t bytes, const Change& change) const;
   void let_others_run(const void* code);
   // The buffer is empty from here on.
   void note_empty(pmem::ThreadId thread) { buffer_of(thread).is_used = false; }
