@@ -1,4 +1,4 @@
-// What instrumented code calls (inject/instrument/abi.h), inside the library. The work is done in accesses.cc.
+// What instrumented code calls (inject/instrument/abi.h), inside the library. The work is done behind accesses.h.
 #include "inject/instrument/abi.h"
 
 #include <errno.h>

@@ -67,7 +67,8 @@ void prepare_file_call(const Call& call);
 // munmap(), msync(), mprotect() and madvise() of a range that begins in the window. False: another call.
 bool do_range_call(Call& call);
 
-// --- accesses.cc: the program's accesses, as the model does them. The bytes are in regions. Call in the model.
+// --- region_access.cc, flushes.cc: accesses of the program's system calls. The bytes are in regions. Call in the
+// model.
 void load_memory(std::uint64_t address, std::span<std::byte> out, const void* code);
 // clwb of every line that was used in the range, and sfence.
 void flush_memory(std::uint64_t begin, std::uint64_t end, const void* code);

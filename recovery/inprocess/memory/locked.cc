@@ -1,0 +1,119 @@
+// Atomic accesses and locked instructions. A locked instruction on ordinary memory is a fence nevertheless.
+#include <cstring>
+
+#include "recovery/inprocess/memory/accesses.h"
+#include "recovery/inprocess/memory/ordinary_atomics.h"
+#include "recovery/inprocess/memory/region_access.h"
+
+namespace crashcut::inprocess {
+
+namespace {
+
+// A locked instruction on a region: decide(old bytes) says what is stored, an empty span nothing.
+template <class Decide>
+void lock(void* at, std::size_t bytes, const void* code, const Decide& decide) {
+  const std::uint64_t address = number_of(at);
+  if (!is_in_region(address, bytes)) return touch_wild(address, bytes);
+  const OwnCode own;
+  std::byte old[16];
+  const std::span<std::byte> before(old, bytes);
+  if (is_recording()) {
+    recorder().begin_locked(kThread, address, before, place_of(code));
+  } else {
+    g_explorer->memory()->load(address, before);
+  }
+  if (g.narrating && g_phase == Phase::kRecovering) narrate_load(address, before, code);
+  const std::span<const std::byte> stored = decide(before);
+  if (stored.empty()) return;
+  if (is_recording()) {
+    recorder().store_locked(kThread, address, stored, place_of(code));
+  } else {
+    g_explorer->memory()->overwrite(address, stored);
+  }
+}
+
+}  // namespace
+
+void Memory::atomic_load(const void* at, void* to, std::size_t bytes, int, const void* code) {
+  if (is_in_window(at)) return load_region(at, to, bytes, code);
+  with_width(bytes, [&](auto value) {
+    using T = decltype(value);
+    auto* memory = static_cast<T*>(const_cast<void*>(at));
+    if constexpr (std::is_same_v<T, Word16>) {
+      exchange16(memory, value, value);
+    } else {
+      value = std::atomic_ref<T>(*memory).load();
+    }
+    std::memcpy(to, &value, sizeof value);
+  });
+}
+
+void Memory::atomic_store(void* at, const void* from, std::size_t bytes, int order, const void* code) {
+  const auto* stored = static_cast<const std::byte*>(from);
+  // xchg, but nobody asks what was there before: a recovery need not decide that.
+  if (order == __ATOMIC_SEQ_CST && is_in_window(at)) {
+    return store_region(
+        at, {stored, bytes}, code,
+        [](pmem::Recorder& r, std::uint64_t address, std::span<const std::byte> b, pmem::PlaceId place) {
+          r.mfence(kThread, place);
+          r.store_locked(kThread, address, b, place);
+        });
+  }
+  if (is_in_window(at)) return store_region(at, {stored, bytes}, code, kAsStore);
+  std::byte old[16];
+  with_width(bytes, [&](auto value) { rmw_in_dram<decltype(value)>(__CRASHCUT_XCHG, at, from, old); });
+  if (order == __ATOMIC_SEQ_CST) fence_for_locked(code);
+}
+
+void Memory::rmw(int operation, void* at, const void* operand, void* old, std::size_t bytes, int, const void* code) {
+  if (!is_in_window(at)) {
+    with_width(bytes, [&](auto value) { rmw_in_dram<decltype(value)>(operation, at, operand, old); });
+    return fence_for_locked(code);
+  }
+  std::byte before[16] = {}, after[16];
+  lock(at, bytes, code, [&](std::span<std::byte> found) {
+    with_width(bytes, [&](auto value) {
+      std::memcpy(&value, found.data(), sizeof value);
+      std::memcpy(before, &value, sizeof value);
+      value = new_value(operation, value, operand);
+      std::memcpy(after, &value, sizeof value);
+    });
+    return std::span<const std::byte>(after, bytes);
+  });
+  std::memcpy(old, before, bytes);
+}
+
+int Memory::cmpxchg(void* at, void* expected, const void* desired, std::size_t bytes, int, int, const void* code) {
+  if (!is_in_window(at)) {
+    const bool is_stored =
+        with_width(bytes, [&](auto value) { return cmpxchg_in_dram<decltype(value)>(at, expected, desired); });
+    fence_for_locked(code);
+    return is_stored ? 1 : 0;
+  }
+  bool is_equal = false;
+  std::byte wanted[16], found[16] = {};
+  std::memcpy(wanted, expected, bytes);
+  lock(at, bytes, code, [&](std::span<std::byte> before) {
+    std::memcpy(found, before.data(), bytes);
+    is_equal = std::memcmp(wanted, found, bytes) == 0;
+    return is_equal ? std::span(static_cast<const std::byte*>(desired), bytes) : std::span<const std::byte>{};
+  });
+  std::memcpy(expected, found, bytes);
+  return is_equal ? 1 : 0;
+}
+
+void Memory::begin_locked(void* at, void* to, std::size_t bytes, const void* code) {
+  lock(at, bytes, code, [&](std::span<std::byte> found) {
+    std::memcpy(to, found.data(), bytes);
+    return std::span<const std::byte>{};
+  });
+}
+
+void Memory::store_locked(void* at, const void* from, std::size_t bytes, const void* code) {
+  store_region(at, {static_cast<const std::byte*>(from), bytes}, code,
+               [&](pmem::Recorder& r, std::uint64_t address, std::span<const std::byte> b, pmem::PlaceId place) {
+                 r.store_locked(kThread, address, b, place);
+               });
+}
+
+}  // namespace crashcut::inprocess
