@@ -13,6 +13,8 @@
 // Threads: the model's lock.
 #pragma once
 
+#include <ucontext.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -69,8 +71,10 @@ std::string name_place(std::uint64_t code);
 // Whether mmap() of the descriptor with these flags makes a region. Call in the model, as the rest.
 bool is_region_mapping(int fd, long flags);
 long map_region(Call& call);
-// Calls before the file model does them: fsync() flushes the region too; read() and write() of it are refused.
+// Calls before the file model does them: fsync() flushes the region too; write() of it is refused.
 void prepare_file_call(const Call& call);
+// read() and pread() of such a file. False: another call.
+bool read_file_region(Call& call, ucontext_t& context);
 // munmap(), msync(), mprotect() and madvise() of a range that begins in the window. False: another call.
 bool do_range_call(Call& call);
 
