@@ -4,7 +4,8 @@
 Programs: recoveries and time of `crashcut pmem` with 4 keys and with 1,000, the accesses of main(), and how many failure
 points a search as Jaaru's would have (tests/bench/pmem_count.c counts both). Beside them, what the paper says of a
 structure of the same kind.
-Speed: the B+-tree with 10,000 keys (tests/bench/pmem_tree.c), in processor time, the best of several runs.
+Speed: the B+-tree with 10,000 keys (tests/bench/pmem_tree.c), the best of several runs.
+All times are processor time, of all processes together: other programs on the machine disturb that less.
 
 Exit codes: 0 the tables were made, 1 --check found that a bar is not met, 2 wrong use, 4 a program did not do its work.
 """
@@ -12,10 +13,10 @@ Exit codes: 0 the tables were made, 1 --check found that a bar is not met, 2 wro
 import argparse
 import pathlib
 import re
+import resource
 import subprocess
 import sys
 import tempfile
-import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PROGRAMS = ROOT / "workloads" / "pmem"
@@ -33,11 +34,11 @@ JAARU = {
     "radix_tree": ("P-ART", 174, 1.86, 22),
     "lock_free_hash": ("P-CLHT", 25, 1.59, 12),
 }
-MOST_SECONDS = 60
+MOST_SECONDS = 2 * 60  # a minute on 2 cores
 MOST_ACCESS_NS = 100
 MOST_DRAM_NS = 10
 LEAST_RECOVERIES_PER_SECOND = 5000
-ROUNDS = 5
+ROUNDS = 3
 
 
 class Failed(Exception):
@@ -80,13 +81,18 @@ def counts_of(text, phase):
 
 # ---- programs --------------------------------------------------------------------------------------------------
 
+def processor_seconds():
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 def check_program(builder, program, keys, *options):
-    begin = time.monotonic()
-    out = run([builder.crashcut, "pmem", *options, program, keys]).stdout
+    begin = processor_seconds()
+    out = run([builder.crashcut, "pmem", "--recovery-limit", 600, *options, program, keys]).stdout
     found = re.search(r"verified .*: all (\d+) recover(?:y|ies), none failed", out)
     if not found:
         raise Failed(f"{program} {keys} was not verified:\n{out[-2000:]}")
-    return int(found[1]), time.monotonic() - begin
+    return int(found[1]), processor_seconds() - begin
 
 
 def thousands(number):
@@ -100,7 +106,7 @@ def row_of_program(builder, name, misses):
     counts = [counts_of(run([counting, keys]).stderr, "all") for keys in ("4", "1000")]
     checks = [check_program(builder, program, keys) for keys in ("4", "1000")]
     if checks[1][1] > MOST_SECONDS:
-        misses.append(f"{name} with 1,000 keys took {checks[1][1]:.0f} s")
+        misses.append(f"{name} with 1,000 keys took {checks[1][1]:.0f} s of processor time")
     theirs = "none"
     if name in JAARU:
         kind, executions, seconds, points = JAARU[name]

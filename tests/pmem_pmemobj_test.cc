@@ -16,13 +16,10 @@ struct Mistake {
   bool is_short;
 };
 const Mistake kMistakes[] = {
-    {"list", "ADD", "recovery aborted", true},
-    {"list", "PERSIST", "found == list->length", false},
-    {"queue", "ADD", "recovery aborted", false},
-    {"queue", "PERSIST", "OID_EQUALS", false},
-    {"tree", "ADD", "recovery aborted", false},
-    {"tree", "PERSIST", "found == tree->keys", false},
-    {"pool", "NAME", "invalid checksum of pool header", true},
+    {"list", "ADD", "recovery aborted", true},   {"list", "PERSIST", "found == list->length", false},
+    {"queue", "ADD", "recovery aborted", false}, {"queue", "PERSIST", "OID_EQUALS", false},
+    {"tree", "ADD", "recovery aborted", false},  {"tree", "PERSIST", "found == tree->keys", false},
+    {"pool", "NAME", "pmemobj_open: ", true},
 };
 
 class PmemobjTest : public PmemTest {
@@ -67,13 +64,17 @@ TEST_F(PmemobjTest, TransactionsAreVerified) {
 TEST_F(PmemobjTest, MistakesAreFoundAndReplayed) {
   for (const Mistake& m : kMistakes) {
     if (!m.is_short && !is_long()) continue;
-    const Ran run = trap(built(m.program, m.mistake), {"--max-recoveries", "40"});
+    const Ran run = trap(built(m.program, m.mistake), {"--max-recoveries", "16"});
     EXPECT_EQ(run.exit_code, 1) << m.program << " " << m.mistake << run.out << run.err;
     EXPECT_TRUE(run.says(m.found)) << m.program << " " << m.mistake << run.out;
     const std::string last = run.last_line();
     const std::size_t token = last.find("crashcut replay ");
     ASSERT_NE(token, std::string::npos) << last;
-    EXPECT_EQ(crashcut({"replay", last.substr(token + 16)}).exit_code, 1) << m.program << " " << m.mistake;
+    std::istringstream rest(last.substr(token + 16));
+    std::vector<std::string> replay = {"replay"};
+    for (std::string word; rest >> word;) replay.push_back(word);
+    const Ran again = crashcut(replay);
+    EXPECT_EQ(again.exit_code, 1) << m.program << " " << m.mistake << again.out << again.err;
   }
 }
 
