@@ -18,7 +18,17 @@ void store_value(void* at, T value, const void* code) {
 template <class T>
 T load_value(const void* at, const void* code) {
   T value{};
-  load_region(at, &value, sizeof value, code);
+  const std::uint64_t address = number_of(at);
+  if (threaded() != nullptr) [[unlikely]] {
+    load_region(at, &value, sizeof value, code);
+    return value;
+  }
+  if (!is_in_region(address, sizeof value)) [[unlikely]] {
+    touch_wild(address, sizeof value);
+    return value;
+  }
+  const OwnCode own;
+  load_checked(address, std::as_writable_bytes(std::span(&value, 1)), code);
   return value;
 }
 

@@ -128,8 +128,14 @@ void refuse_address(const Call& call) {
   }
 }
 
+// What a recovery prints is kept by the file model.
+bool is_captured(long fd) {
+  return g_phase == Phase::kRecovering && fd >= 0 && fd < static_cast<long>(sizeof g.captured) && g.captured[fd] != 0;
+}
+
 // Whether the kernel does the call, and not another model.
 bool is_for_kernel(const Call& call) {
+  if (is_captured(call.a[0])) return false;
   switch (call.number) {
     case SYS_clone:
     case SYS_clone3:
@@ -185,6 +191,7 @@ Fate do_memory_call(Call& call, ucontext_t& context) {
         "pmem does not model it");
   }
   prepare_file_call(call);
+  if (read_file_region(call, context)) return Fate::kDone;
   if (is_in_window(static_cast<std::uint64_t>(call.a[0])) && do_range_call(call)) return Fate::kDone;
   if (const BufferCall* known = find_buffer_call(call)) {
     do_with_copies(call, context, *known);

@@ -29,8 +29,6 @@ namespace {
 // Between regions, so that an overrun is no access to the next one.
 constexpr std::uint64_t kGapBytes = std::uint64_t{2} << 20;
 
-constinit pmem::Region g_last{0, 0};  // the region that was used last
-
 std::vector<NamedRegion>& regions() { return g.model->regions; }
 
 NamedRegion& make_region(std::string_view name, std::uint64_t bytes, std::uint64_t file = 0) {
@@ -129,14 +127,14 @@ void start_memory() {
 
 bool has_regions() { return g.model != nullptr && (!regions().empty() || g.header->has_shared_memory != 0); }
 
-bool is_in_region(std::uint64_t address, std::size_t bytes) {
+constinit pmem::Region g_last_region{0, 0};
+
+bool find_in_regions(std::uint64_t address, std::size_t bytes) {
   if (scheduler::runtime::is_in_region(address)) return scheduler::runtime::is_in_open_region(address, bytes);
-  if (address - g_last.begin >= g_last.bytes) [[unlikely]] {
-    const NamedRegion* found = find_region(address);
-    if (found == nullptr) return false;
-    g_last = found->region;
-  }
-  return bytes <= g_last.begin + g_last.bytes - address;
+  const NamedRegion* found = find_region(address);
+  if (found == nullptr) return false;
+  g_last_region = found->region;
+  return bytes <= g_last_region.begin + g_last_region.bytes - address;
 }
 
 std::uint64_t region_bytes(std::string_view name) {
