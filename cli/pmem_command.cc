@@ -1,8 +1,11 @@
 // crashcut pmem: every recovery of one program that keeps its data in persistent memory.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "cli/commands.h"
 #include "cli/program_command.h"
+#include "pmem/notes.h"
 
 namespace crashcut::cli {
 namespace {
@@ -14,7 +17,34 @@ struct MemoryOptions {
   bool is_whole = false;
   bool traps = false;
   bool has_heap = false;
+  std::vector<std::string> notes;
 };
+
+struct NoteName {
+  const char* name;
+  std::uint32_t kinds;
+};
+constexpr std::uint32_t bits(std::initializer_list<pmem::NoteKind> kinds) {
+  std::uint32_t all = 0;
+  for (const pmem::NoteKind kind : kinds) all |= static_cast<std::uint32_t>(kind);
+  return all;
+}
+constexpr NoteName kNoteNames[] = {
+    {"flushes", bits({pmem::NoteKind::kRedundantFlush, pmem::NoteKind::kRedundantFence})},
+    {"overwrites", bits({pmem::NoteKind::kOverwrite})},
+    {"torn", bits({pmem::NoteKind::kTorn})},
+    {"robustness", bits({pmem::NoteKind::kNotRobust})},
+    {"races", bits({pmem::NoteKind::kRace})},
+    {"all", ~std::uint32_t{0}},
+};
+
+std::uint32_t kinds_of(const std::vector<std::string>& names) {
+  std::uint32_t kinds = 0;
+  for (const NoteName& known : kNoteNames) {
+    if (std::find(names.begin(), names.end(), known.name) != names.end()) kinds |= known.kinds;
+  }
+  return kinds;
+}
 
 void add_memory_options(CLI::App& command, MemoryOptions& options) {
   command
@@ -34,6 +64,17 @@ void add_memory_options(CLI::App& command, MemoryOptions& options) {
                    "code that is not instrumented may touch persistent memory: each access is trapped and emulated");
   command.add_flag("--malloc", options.has_heap,
                    "malloc(), new and their kin in instrumented code return persistent memory");
+  std::vector<std::string> names;
+  for (const NoteName& known : kNoteNames) names.emplace_back(known.name);
+  command
+      .add_option(
+          "--notes", options.notes,
+          "what else to note: flushes and fences that do nothing, overwrites of what is not durable, torn stores, "
+          "loads that are not robust, races of plain stores (default: nothing)")
+      ->type_name("flushes,overwrites,torn,robustness,races|all")
+      ->delimiter(',')
+      ->expected(1)
+      ->check(CLI::IsMember(names));
 }
 
 }  // namespace
@@ -57,6 +98,7 @@ void add_pmem_command(CLI::App& app, int& exit_code) {
                                          .has_tearing = !options->is_whole,
                                          .has_heap = options->has_heap};
          plan.traps = options->traps;
+         plan.notes = kinds_of(options->notes);
          return {};
        }});
 }

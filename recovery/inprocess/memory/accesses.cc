@@ -55,7 +55,7 @@ pmem::PlaceId place_of(const void* code) { return g.model->places.number_of(code
 
 // A load that asked is told in the story.
 [[gnu::noinline]] void narrate_load(std::uint64_t address, std::span<const std::byte> bytes, const void* code) {
-  if (!g_explorer->has_chosen()) return;
+  if (!g_explorer->has_chosen()) return note_repeated_load(address, bytes, code);
   std::uint64_t value = 0;
   std::memcpy(&value, bytes.data(), std::min<std::size_t>(bytes.size(), sizeof value));
   narrate_text(fmt::format("load of {} {} from {} at {}: {:#x}", bytes.size(), bytes.size() == 1 ? "byte" : "bytes",
@@ -68,6 +68,7 @@ void load_memory(std::uint64_t address, std::span<std::byte> out, const void* co
   if (is_recording()) {
     recorder().load(kThread, address, out);
   } else {
+    g_load_code = code;
     g_explorer->memory()->load(address, out);
   }
   if (g.narrating && g_phase == Phase::kRecovering) narrate_load(address, out, code);
@@ -133,6 +134,9 @@ void store_region(void* at, std::span<const std::byte> bytes, const void* code, 
 constexpr auto kAsStore = [](pmem::Recorder& r, std::uint64_t at, std::span<const std::byte> b, pmem::PlaceId place) {
   r.store(kThread, at, b, place);
 };
+// Atomic and volatile ones, which no compiler tears.
+constexpr auto kAsWholeStore = [](pmem::Recorder& r, std::uint64_t at, std::span<const std::byte> b,
+                                  pmem::PlaceId place) { r.store(kThread, at, b, place, pmem::StoreForm::kWhole); };
 constexpr auto kAsCopy = [](pmem::Recorder& r, std::uint64_t at, std::span<const std::byte> b, pmem::PlaceId place) {
   r.copy(kThread, at, b, place);
 };
@@ -279,6 +283,7 @@ void lock(void* at, std::size_t bytes, const void* code, const Decide& decide) {
   if (is_recording()) {
     recorder().begin_locked(kThread, address, before, place_of(code));
   } else {
+    g_load_code = code;
     g_explorer->memory()->load(address, before);
   }
   if (g.narrating && g_phase == Phase::kRecovering) narrate_load(address, before, code);
@@ -408,7 +413,7 @@ void Memory::atomic_store(void* at, const void* from, std::size_t bytes, int ord
           r.store_locked(kThread, address, b, place);
         });
   }
-  if (is_in_window(at)) return store_region(at, {stored, bytes}, code, kAsStore);
+  if (is_in_window(at)) return store_region(at, {stored, bytes}, code, kAsWholeStore);
   std::byte old[16];
   with_width(bytes, [&](auto value) { rmw_in_dram<decltype(value)>(__CRASHCUT_XCHG, at, from, old); });
   if (order == __ATOMIC_SEQ_CST) fence_for_locked(code);
