@@ -121,17 +121,28 @@ class Walk {
     }
   }
 
+  // An object may have lines between others that were not stored to.
+  void grow_to_dirty(Address& first, Address& last) const {
+    constexpr Address kNearby = 4 * kLineBytes;
+    for (auto below = dirty_.lower_bound(first); below != dirty_.begin();) {
+      if (first - (--below)->first > kNearby) break;
+      first = below->first;
+    }
+    for (auto above = dirty_.upper_bound(last); above != dirty_.end() && above->first - last <= kNearby; ++above)
+      last = above->first;
+  }
+
   std::vector<EventId> flush_lines(Address low, Address high, AddedFlush::Kind kind) {
     Address first = line_of(low), last = line_of(high);
     if (kind == AddedFlush::Kind::kObject) {
-      while (dirty_.contains(first - kLineBytes)) first -= kLineBytes;
-      while (dirty_.contains(last + kLineBytes)) last += kLineBytes;
+      grow_to_dirty(first, last);
     }
     lines_most_ = std::max(lines_most_, static_cast<std::uint32_t>((last - first) / kLineBytes + 1));
     std::vector<EventId> stores;
     for (Address line = first; line <= last; line += kLineBytes) {
-      const std::vector<EventId>& newest = newest_[line].stores;
-      stores.insert(stores.end(), newest.begin(), newest.end());
+      const auto newest = newest_.find(line);
+      if (newest == newest_.end()) continue;
+      stores.insert(stores.end(), newest->second.stores.begin(), newest->second.stores.end());
       dirty_.erase(line);
     }
     last_address_ = kind == AddedFlush::Kind::kObject ? first : low;

@@ -25,7 +25,7 @@ struct AddedFlush {
     kFence,          // sfence
     kFlush,          // clwb of the line that the store wrote
     kFlushAndFence,  // both
-    kObject,         // clwb of that line and of its neighbours, as far as they have stores that no flush covers; sfence
+    kObject,         // clwb of that line and of those nearby that have stores which no flush covers; sfence
   };
   Kind kind = Kind::kFence;
   PlaceId place = 0;  // of the stores, or flushes, that it follows
