@@ -39,7 +39,6 @@ class Walk {
 
   std::vector<Order> take_orders() { return std::move(orders_); }
   std::uint32_t lines_most() const { return lines_most_; }
-  Address last_address() const { return last_address_; }
 
  private:
   // Stores that are durable from some moment on, and the chains whose events since then are after them already.
@@ -104,7 +103,6 @@ class Walk {
     if (place == 0) return;
     for (const AddedFlush& added : added_) {
       if (added.place != place || (is_fence_only && added.kind != AddedFlush::Kind::kFence)) continue;
-      last_address_ = low;
       std::vector<EventId> stores;
       if (added.kind != AddedFlush::Kind::kFence) stores = flush_lines(low, high, added.kind);
       if (added.kind == AddedFlush::Kind::kFlush) {
@@ -145,7 +143,6 @@ class Walk {
       stores.insert(stores.end(), newest->second.stores.begin(), newest->second.stores.end());
       dirty_.erase(line);
     }
-    last_address_ = kind == AddedFlush::Kind::kObject ? first : low;
     return stores;
   }
 
@@ -186,7 +183,6 @@ class Walk {
   std::uint32_t op_ = 0;             // the last store
   Address lowest_ = 0;               // of its addresses
   std::uint32_t lines_most_ = 1;
-  Address last_address_ = 0;
 };
 
 bool has_one_thread(const Recording& recording) {
@@ -209,6 +205,7 @@ bool is_lost_store(const Recording& recording, const DecidedEvents& decided, Eve
 // lines, which need a fence.
 struct Places {
   std::vector<PlaceId> of_stores, of_flushes;
+  std::unordered_map<PlaceId, Address> lost;  // what the newest lost store of a place wrote
 };
 
 void add_once(std::vector<PlaceId>& places, PlaceId place) {
@@ -222,6 +219,7 @@ Places find_places(const Recording& recording, const DecidedEvents& decided, Eve
     if (!is_lost_store(recording, decided, e) || recording.log.op(e) == recording.log.op(newest)) continue;
     const EventInfo& info = recording.events[e];
     lost_lines.insert(line_of(info.address));
+    places.lost.try_emplace(info.place, info.address);
     add_once(info.kind == EventKind::kStore ? places.of_stores : places.of_flushes, info.place);
   }
   for (auto flush = recording.flushes.rbegin(); flush != recording.flushes.rend(); ++flush) {
@@ -263,7 +261,9 @@ std::vector<Candidate> find_missing_flushes(const Recording& recording, const De
       const bool excludes = std::any_of(orders.begin(), orders.end(), [&](const Order& order) {
         return decided.is_out(order.before) && decided.is_in(order.after);
       });
-      if (excludes) found.push_back(Candidate{added, walk.last_address(), walk.lines_most()});
+      const auto lost = places.lost.find(place);
+      const Address address = lost == places.lost.end() ? 0 : lost->second;
+      if (excludes) found.push_back(Candidate{added, address, walk.lines_most()});
     }
   };
   try_all(AddedFlush::Kind::kFence, places.of_flushes);
