@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <sstream>
 
 #include "cli/commands.h"
 #include "cli/program_command.h"
@@ -17,7 +18,7 @@ struct MemoryOptions {
   bool is_whole = false;
   bool traps = false;
   bool has_heap = false;
-  std::vector<std::string> notes;
+  std::string notes;
 };
 
 struct NoteName {
@@ -38,10 +39,18 @@ constexpr NoteName kNoteNames[] = {
     {"all", ~std::uint32_t{0}},
 };
 
-std::uint32_t kinds_of(const std::vector<std::string>& names) {
+// Of names with commas between them.
+tl::expected<std::uint32_t, result::Failure> kinds_of(const std::string& names) {
   std::uint32_t kinds = 0;
-  for (const NoteName& known : kNoteNames) {
-    if (std::find(names.begin(), names.end(), known.name) != names.end()) kinds |= known.kinds;
+  std::istringstream list(names);
+  for (std::string name; std::getline(list, name, ',');) {
+    const auto known = std::find_if(std::begin(kNoteNames), std::end(kNoteNames),
+                                    [&](const NoteName& note) { return name == note.name; });
+    if (known == std::end(kNoteNames)) {
+      return result::wrong_use(
+          fmt::format("--notes {}: there are flushes, overwrites, torn, robustness, races and all.", name));
+    }
+    kinds |= known->kinds;
   }
   return kinds;
 }
@@ -64,17 +73,12 @@ void add_memory_options(CLI::App& command, MemoryOptions& options) {
                    "code that is not instrumented may touch persistent memory: each access is trapped and emulated");
   command.add_flag("--malloc", options.has_heap,
                    "malloc(), new and their kin in instrumented code return persistent memory");
-  std::vector<std::string> names;
-  for (const NoteName& known : kNoteNames) names.emplace_back(known.name);
   command
       .add_option(
           "--notes", options.notes,
           "what else to note: flushes and fences that do nothing, overwrites of what is not durable, torn stores, "
           "loads that are not robust, races of plain stores (default: nothing)")
-      ->type_name("flushes,overwrites,torn,robustness,races|all")
-      ->delimiter(',')
-      ->expected(1)
-      ->check(CLI::IsMember(names));
+      ->type_name("flushes,overwrites,torn,robustness,races|all");
 }
 
 }  // namespace
@@ -98,7 +102,9 @@ void add_pmem_command(CLI::App& app, int& exit_code) {
                                          .has_tearing = !options->is_whole,
                                          .has_heap = options->has_heap};
          plan.traps = options->traps;
-         plan.notes = kinds_of(options->notes);
+         const auto notes = kinds_of(options->notes);
+         if (!notes) return tl::unexpected(notes.error());
+         plan.notes = *notes;
          return {};
        }});
 }

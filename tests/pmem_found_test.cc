@@ -144,6 +144,7 @@ TEST_F(PmemFoundTest, NotesAreTheOnesThatAreAskedFor) {
   EXPECT_FALSE(two.says("note (redundant")) << two.out;
   const Ran wrong = pmem({"--notes", "everything", source});
   EXPECT_EQ(wrong.exit_code, 2);
+  EXPECT_TRUE(wrong.says("--notes everything: there are flushes, overwrites")) << wrong.err;
 }
 
 }  // namespace
