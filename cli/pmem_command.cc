@@ -1,9 +1,13 @@
 // crashcut pmem: every recovery of one program that keeps its data in persistent memory.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <sstream>
+
 #include "cli/commands.h"
 #include "cli/machines.h"
 #include "cli/program_command.h"
+#include "pmem/notes.h"
 
 namespace crashcut::cli {
 namespace {
@@ -16,7 +20,42 @@ struct MemoryOptions {
   bool traps = false;
   bool has_heap = false;
   std::string schedules;
+  std::string notes;
 };
+
+struct NoteName {
+  const char* name;
+  std::uint32_t kinds;
+};
+constexpr std::uint32_t bits(std::initializer_list<pmem::NoteKind> kinds) {
+  std::uint32_t all = 0;
+  for (const pmem::NoteKind kind : kinds) all |= static_cast<std::uint32_t>(kind);
+  return all;
+}
+constexpr NoteName kNoteNames[] = {
+    {"flushes", bits({pmem::NoteKind::kRedundantFlush, pmem::NoteKind::kRedundantFence})},
+    {"overwrites", bits({pmem::NoteKind::kOverwrite})},
+    {"torn", bits({pmem::NoteKind::kTorn})},
+    {"robustness", bits({pmem::NoteKind::kNotRobust})},
+    {"races", bits({pmem::NoteKind::kRace})},
+    {"all", ~std::uint32_t{0}},
+};
+
+// Of names with commas between them.
+tl::expected<std::uint32_t, result::Failure> kinds_of(const std::string& names) {
+  std::uint32_t kinds = 0;
+  std::istringstream list(names);
+  for (std::string name; std::getline(list, name, ',');) {
+    const auto known = std::find_if(std::begin(kNoteNames), std::end(kNoteNames),
+                                    [&](const NoteName& note) { return name == note.name; });
+    if (known == std::end(kNoteNames)) {
+      return result::wrong_use(
+          fmt::format("--notes {}: there are flushes, overwrites, torn, robustness, races and all.", name));
+    }
+    kinds |= known->kinds;
+  }
+  return kinds;
+}
 
 void add_memory_options(CLI::App& command, MemoryOptions& options) {
   command
@@ -37,6 +76,12 @@ void add_memory_options(CLI::App& command, MemoryOptions& options) {
   command.add_flag("--malloc", options.has_heap,
                    "malloc(), new and their kin in instrumented code return persistent memory");
   add_schedules_option(command, options.schedules);
+  command
+      .add_option(
+          "--notes", options.notes,
+          "what else to note: flushes and fences that do nothing, overwrites of what is not durable, torn stores, "
+          "loads that are not robust, races of plain stores (default: nothing)")
+      ->type_name("flushes,overwrites,torn,robustness,races|all");
 }
 
 }  // namespace
@@ -62,6 +107,9 @@ void add_pmem_command(CLI::App& app, int& exit_code) {
          plan.traps = options->traps;
          if (plan.traps && !options->schedules.empty())
            return result::wrong_use("--schedules needs instrumented code: --trap does not follow threads.");
+         const auto notes = kinds_of(options->notes);
+         if (!notes) return tl::unexpected(notes.error());
+         plan.notes = *notes;
          return {};
        },
        .schedules = &options->schedules});

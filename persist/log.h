@@ -77,6 +77,11 @@ struct LocationWrite {
   Value value;
 };
 
+// `before` persists before `after`.
+struct Order {
+  EventId before, after;
+};
+
 // A location of a log further down in a stack.
 struct LowerLocation {
   LayerId layer = kNoLayer;
@@ -178,6 +183,10 @@ class Log {
   template <class IsSettled>
   bool is_below(EventId low, EventId high, std::size_t steps_max, IsSettled&& is_settled) const;
 
+  // The same events and locations, by the same numbers, of which more is promised: `orders`, ascending by `after`, each
+  // from a lower to a higher event. Both logs are sealed. (log_orders.cc)
+  Log with_orders(std::span<const Order> orders) const;
+
   std::size_t memory_bytes() const;
 
  private:
@@ -237,6 +246,7 @@ class Log {
   void build_side_successors();
   void link_sides_above();
   bool is_chained(const LastWrite& before, EventId e) const;
+  FenceSetId add_past_of(EventId e, const Log& from);
   void list_chains_and_histories();
   void place_hidden_write(const Write& w, std::uint32_t at);
   void mark_chains(LocationId l);

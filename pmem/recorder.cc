@@ -203,7 +203,7 @@ void Recorder::leave_now(ThreadId thread, const BufferEntry& entry) {
     case EntryKind::kSfence: {
       close_group(thread);
       Thread& t = threads_[thread];
-      t.left = t.fenced = fence(thread, join(t.left, entry.past), entry.place);
+      t.left = t.fenced = fence(thread, join(t.left, entry.past), entry.place, FlushKind::kSfence);
       return;
     }
   }

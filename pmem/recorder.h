@@ -89,7 +89,8 @@ class Recorder {
   // bytes that wait in the thread's own buffer replace that.
   void load(ThreadId thread, Address address, std::span<std::byte> out);
   // One store instruction, of any width.
-  void store(ThreadId thread, Address address, std::span<const std::byte> bytes, PlaceId place = 0);
+  void store(ThreadId thread, Address address, std::span<const std::byte> bytes, PlaceId place = 0,
+             StoreForm form = StoreForm::kPlain);
   // A masked store: of `bytes`, the lanes of `lane_bytes` each whose bit is set. Its words leave in any order. (May
   // miss bugs: lanes of one word with a gap between them persist in order.)
   void store_lanes(ThreadId thread, Address address, std::span<const std::byte> bytes, std::size_t lane_bytes,
@@ -189,7 +190,8 @@ class Recorder {
   void take_place(ThreadId thread, const BufferEntry& clflushopt);
   void leave_mark(ThreadId thread, const BufferEntry& entry);
   bool is_covered(const Line& line, persist::FenceSetId past) const;
-  persist::FenceSetId fence(ThreadId thread, persist::FenceSetId past, PlaceId place);
+  void note_flush(ThreadId thread, FlushKind kind, Address address, PlaceId place, bool is_redundant);
+  persist::FenceSetId fence(ThreadId thread, persist::FenceSetId past, PlaceId place, FlushKind kind);
 
   // recorder.cc
   void let_clflushopts_leave(ThreadId thread);

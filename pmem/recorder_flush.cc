@@ -35,7 +35,7 @@ void Recorder::mfence(ThreadId thread, PlaceId place) {
   empty_buffer(thread);
   close_group(thread);
   Thread& t = threads_[thread];
-  set_all_pasts(t, fence(thread, join(t.left, t.executed), place));
+  set_all_pasts(t, fence(thread, join(t.left, t.executed), place, FlushKind::kMfence));
 }
 
 // Whether all ordinary stores of the line are durable once the fences of `past` are in.
@@ -49,14 +49,23 @@ bool Recorder::is_covered(const Line& line, FenceSetId past) const {
   return false;
 }
 
+void Recorder::note_flush(ThreadId thread, FlushKind kind, Address address, PlaceId place, bool is_redundant) {
+  recording_->flushes.push_back(FlushInfo{.address = address,
+                                          .position = static_cast<EventId>(recording_->log.event_count()),
+                                          .place = place,
+                                          .thread = static_cast<std::uint16_t>(thread),
+                                          .kind = kind,
+                                          .is_redundant = is_redundant});
+}
+
 // Waits for what the thread's clflushopts and non-temporal stores have begun. Returns the past of what follows.
-FenceSetId Recorder::fence(ThreadId thread, FenceSetId past, PlaceId place) {
+FenceSetId Recorder::fence(ThreadId thread, FenceSetId past, PlaceId place, FlushKind kind) {
   Thread& t = threads_[thread];
-  if (t.awaited.empty()) return past;
   after_.clear();
   for (const Awaited& awaited : t.awaited) {
     if (awaited.line == nullptr || !is_covered(*awaited.line, past)) after_.push_back(awaited.event);
   }
+  note_flush(thread, kind, 0, place, after_.empty());
   if (after_.empty()) {
     t.awaited.clear();
     return past;
@@ -80,7 +89,9 @@ void Recorder::leave_clflush(ThreadId thread, const BufferEntry& entry) {
   Line& line = *recording_->lines.find(entry.address);
   FenceSetId past = join(t.left, entry.past);
   persist::Log& log = recording_->log;
-  if (is_covered(line, past)) {
+  const bool is_redundant = is_covered(line, past);
+  note_flush(thread, FlushKind::kClflush, entry.address, entry.place, is_redundant);
+  if (is_redundant) {
     for (const EventId e : newest_stores(line)) past = join(past, log.past(e));
     t.left = past;
   } else {
@@ -101,6 +112,11 @@ void Recorder::take_place(ThreadId thread, const BufferEntry& clflushopt) {
   Thread& t = threads_[thread];
   Line& line = *recording_->lines.find(clflushopt.address);
   FenceSetId past = join(t.fenced, clflushopt.past);
+  const bool is_repeated = line.flushed_end == line.last_end && line.flusher == thread;
+  line.flushed_end = line.last_end;
+  line.flusher = static_cast<std::uint16_t>(thread);
+  const bool is_redundant = is_covered(line, past) || is_repeated;
+  note_flush(thread, FlushKind::kClwb, clflushopt.address, clflushopt.place, is_redundant);
   for (const EventId e : newest_stores(line)) {
     t.awaited.push_back(Awaited{e, &line});
     past = join(past, recording_->log.past(e));

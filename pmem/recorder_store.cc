@@ -14,13 +14,15 @@ using persist::kNoEvent;
 using persist::LocationId;
 using persist::Value;
 
-void Recorder::store(ThreadId thread, Address address, std::span<const std::byte> bytes, PlaceId place) {
-  BufferEntry entry{.kind = EntryKind::kStore, .place = place, .past = threads_[thread].executed};
+void Recorder::store(ThreadId thread, Address address, std::span<const std::byte> bytes, PlaceId place,
+                     StoreForm form) {
+  BufferEntry entry{.kind = EntryKind::kStore, .place = place, .form = form, .past = threads_[thread].executed};
   store_pieces(thread, address, bytes, entry, unit_of_store(options_.model, address, bytes.size()));
 }
 
 void Recorder::copy(ThreadId thread, Address address, std::span<const std::byte> bytes, PlaceId place) {
-  BufferEntry entry{.kind = EntryKind::kStore, .place = place, .past = threads_[thread].executed};
+  BufferEntry entry{
+      .kind = EntryKind::kStore, .place = place, .form = StoreForm::kCopy, .past = threads_[thread].executed};
   store_pieces(thread, address, bytes, entry, options_.model.has_tearing ? kWordBytes : kLineBytes);
 }
 
@@ -61,6 +63,7 @@ void Recorder::store_non_temporal(ThreadId thread, Address address, std::span<co
   const bool is_ordinary = options_.model.persistency == Persistency::kStrict;
   BufferEntry entry{.kind = is_ordinary ? EntryKind::kStore : EntryKind::kNonTemporalStore,
                     .place = place,
+                    .form = StoreForm::kWhole,
                     .past = threads_[thread].executed};
   const bool tears = options_.model.has_tearing && !is_whole;
   store_pieces(thread, address, bytes, entry, tears ? kWordBytes : kLineBytes);
@@ -228,7 +231,8 @@ EventId Recorder::add_store(ThreadId thread, const BufferEntry& entry, FenceSetI
                  .place = entry.place,
                  .thread = static_cast<std::uint16_t>(thread),
                  .kind = entry.kind == EntryKind::kStore ? EventKind::kStore : EventKind::kNonTemporalStore,
-                 .bytes = entry.bytes};
+                 .bytes = entry.bytes,
+                 .form = entry.form};
   if (entry.bytes < kWordBytes) info.previous = log.last_write(writes_.front().location);
   const bool is_fence = is_eager() && entry.kind == EntryKind::kStore && entry.group == 0;
   const EventId event = is_fence ? log.add_fence(entry.op, writes_, after_, thread, past)
@@ -281,7 +285,8 @@ void Recorder::begin_locked(ThreadId thread, Address address, std::span<std::byt
 void Recorder::store_locked(ThreadId thread, Address address, std::span<const std::byte> bytes, PlaceId place) {
   Thread& t = threads_[thread];
   CHECK(t.buffer.is_empty());
-  BufferEntry entry{.kind = EntryKind::kStore, .place = place, .op = next_op(), .past = t.executed};
+  BufferEntry entry{
+      .kind = EntryKind::kStore, .place = place, .op = next_op(), .form = StoreForm::kLocked, .past = t.executed};
   const Address unit = unit_of_store(options_.model, address, bytes.size());
   if (address / unit != (address + bytes.size() - 1) / unit) entry.group = ++group_count_;
   for (std::size_t at = 0; at < bytes.size();) {

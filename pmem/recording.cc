@@ -91,7 +91,8 @@ std::string Recording::describe_address(Address address) const {
 }
 
 std::string Recording::describe_place(const EventInfo& info) const {
-  return info.place < place_names.size() && !place_names[info.place].empty() ? " at " + place_names[info.place] : "";
+  const std::string_view name = name_of_place(info.place);
+  return name.empty() ? "" : " at " + std::string(name);
 }
 
 std::string Recording::describe_event(EventId event) const {
@@ -214,8 +215,9 @@ std::unique_ptr<persist::StableNames> Recording::stable_names() const { return s
 std::size_t Recording::memory_bytes() const {
   std::size_t used_lines = 0;
   lines.for_each([&](Address, const Line& line) { used_lines += line.last_end != 0; });
-  return log.memory_bytes() + events.capacity() * sizeof(EventInfo) + used_lines * sizeof(Line) +
-         address_of_location.capacity() * sizeof(Address) + partial_words.capacity() * sizeof(PartialWord);
+  return log.memory_bytes() + events.capacity() * sizeof(EventInfo) + flushes.capacity() * sizeof(FlushInfo) +
+         used_lines * sizeof(Line) + address_of_location.capacity() * sizeof(Address) +
+         partial_words.capacity() * sizeof(PartialWord);
 }
 
 }  // namespace crashcut::pmem

@@ -45,6 +45,25 @@ struct EventInfo {
   std::uint16_t thread = 0;
   EventKind kind = EventKind::kMoment;
   std::uint8_t bytes = 0;  // of a store: within one line
+  StoreForm form = StoreForm::kPlain;
+};
+
+enum class FlushKind : std::uint8_t {
+  kClflush,
+  kClwb,  // and clflushopt
+  kSfence,
+  kMfence,  // and locked instructions
+};
+
+// A flush or fence instruction, as it took its place. Most leave no event.
+struct FlushInfo {
+  Address address = 0;            // of a flush
+  persist::EventId position = 0;  // how many events came before it
+  PlaceId place = 0;
+  std::uint16_t thread = 0;
+  FlushKind kind = FlushKind::kClwb;
+  // A flush of a line of which nothing waits to be flushed; a fence that has nothing to wait for.
+  bool is_redundant = false;
 };
 
 // A word of which only some bytes are known: the others are the ground's.
@@ -62,6 +81,8 @@ struct Line {
   persist::FenceSetId flush_past;         // what the flushes of this line come after
   persist::FenceId cover;                 // a fence that covers all ordinary stores of the line; 0: none
   std::uint8_t non_temporal_words;        // bit i: the newest store of word i is a non-temporal one
+  std::uint16_t flusher;                  // the thread that flushed it last by clflushopt,
+  persist::EventId flushed_end;           // and last_end then
 };
 
 class Recording final : public persist::Recording {
@@ -75,6 +96,7 @@ class Recording final : public persist::Recording {
   std::vector<std::string> place_names;  // by PlaceId; may be shorter
   LineTable<Line> lines;
   std::vector<EventInfo> events;             // by event
+  std::vector<FlushInfo> flushes;            // in the order in which they took effect
   std::vector<Address> address_of_location;  // of a mark: its number in mark_texts; kNoAddress: of another model
   std::vector<std::string> mark_texts;
   std::map<std::string, persist::LocationId, std::less<>> mark_locations;
@@ -94,6 +116,10 @@ class Recording final : public persist::Recording {
   persist::LocationId add_location(Address address);
   // "pool+0x40"
   std::string describe_address(Address address) const;
+  // "list.c:12" as it is known so far; empty: it is not known
+  std::string_view name_of_place(PlaceId place) const {
+    return place < place_names.size() ? std::string_view(place_names[place]) : std::string_view();
+  }
   std::size_t memory_bytes() const;
 
   persist::ModelSpec model() const override { return memory_model.spec(); }

@@ -28,7 +28,8 @@ struct BufferEntry {
   std::uint8_t bytes = 0;  // of a store: at most a line
   PlaceId place = 0;
   std::uint32_t op = 0;
-  std::uint32_t group = 0;   // of a store of several pieces; 0: alone
+  std::uint32_t group = 0;  // of a store of several pieces; 0: alone
+  StoreForm form = StoreForm::kPlain;
   persist::FenceSetId past;  // the fences before its execution
   std::array<std::byte, kLineBytes> data{};
 

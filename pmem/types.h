@@ -15,6 +15,14 @@ using ThreadId = std::uint32_t;    // 0 is the first thread; the next ones are 1
 using PlaceId = std::uint32_t;     // a place in the program's source; the caller's numbers
 using ByteMask = std::uint8_t;     // bytes of a word, the lowest address in the lowest bit
 
+// How a store was written in the program.
+enum class StoreForm : std::uint8_t {
+  kPlain,   // a compiler may tear it, or invent and merge others
+  kWhole,   // atomic or volatile, or machine code: it is done as it is written
+  kLocked,  // by a locked instruction
+  kCopy,    // a piece of memcpy, memset or the like
+};
+
 inline constexpr Address kLineBytes = 64;
 inline constexpr Address kWordBytes = 8;
 inline constexpr unsigned kWordsPerLine = 8;

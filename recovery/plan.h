@@ -29,6 +29,7 @@ struct Plan : search::Plan {
   fusefs::ModelOptions model;
   bool expects_prefix = false;              // of what recoveries print (inprocess/prefixes.h)
   std::optional<pmem::MemoryModel> memory;  // there is persistent memory: crashcut pmem
+  std::uint32_t notes = 0;                  // pmem::NoteKind bits: crashcut pmem --notes
   bool traps = false;                       // accesses of code that is not instrumented: crashcut pmem --trap
   std::chrono::seconds main_limit = kMainLimit;
   std::chrono::seconds recovery_limit = kRecoveryLimit;

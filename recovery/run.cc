@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "recovery/inprocess/front_end.h"
+#include "recovery/inprocess/missing_flush.h"
 #include "recovery/result/token_bytes.h"
 #include "recovery/result/words.h"
 #include "recovery/run_token.h"
@@ -32,6 +33,7 @@ Session::Setup setup_of(const Plan& plan) {
   setup.model = plan.model;
   setup.memory = plan.memory;
   setup.traps = plan.traps;
+  setup.notes = plan.notes;
   setup.counts_marks = plan.expects_prefix;
   setup.from_directory = plan.from_directory;
   setup.depth = plan.depth;
@@ -99,6 +101,12 @@ std::string own_of(const Plan& plan, const result::Head& head) {
   return bytes;
 }
 
+// Source lines instead of code addresses.
+void name_places(result::Counterexample& example) {
+  name_source_places(example.story);
+  name_source_places({&example.sentence});
+}
+
 // What recoveries may print, if that is asked.
 tl::expected<std::optional<inprocess::Prefixes>, Failure> prefixes_of(const Executed& executed, const Plan& plan) {
   if (!plan.expects_prefix) return std::nullopt;
@@ -121,6 +129,50 @@ std::string instrumentation_text(std::uint32_t bits) {
                      : is_late           ? "late"
                                          : "early") +
          (is_trapped ? ", the rest trapped" : "");
+}
+
+// What the program told about its use of persistent memory.
+tl::expected<void, Failure> add_notes(Session& session, result::Result& result) try {
+  const auto lines = session.find_notes();
+  if (!lines) return tl::unexpected(lines.error());
+  std::string_view text = *lines;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    const Json line = Json::parse(text.substr(0, end));
+    if (line.contains("left_out")) {
+      result.memory_notes_left_out = line.at("left_out");
+    } else {
+      result.memory_notes.push_back({line.at("note"), line.at("place"), line.at("count"), line.at("text")});
+    }
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  std::vector<std::string*> texts;
+  for (result::MemoryNote& note : result.memory_notes) texts.insert(texts.end(), {&note.place, &note.text});
+  name_source_places(texts);
+  return {};
+} catch (const Json::exception& error) {
+  return tl::unexpected(result::tools_failure(fmt::format("The runtime's notes cannot be read: {}.", error.what())));
+}
+
+// The flush that a violation of persistent memory lacks, within the time that is left.
+void add_missing_flush(const Executed& executed, const Plan& plan, const inprocess::Prefixes* prefixes,
+                       const search::Hooks& hooks, Clock::time_point deadline, search::Found& found) {
+  result::Counterexample& example = *found.result.counterexample;
+  const inprocess::FlushSearch flushes{
+      .session = *executed.session,
+      .prefixes = prefixes,
+      .path = found.path,
+      .is_slow = example.finding.kind == "hang",
+      .max_recoveries = plan.max_recoveries,
+      .is_over = [&] { return Clock::now() >= deadline || (hooks.is_interrupted && hooks.is_interrupted()); },
+  };
+  if (!example.replays || flushes.is_over()) return;
+  const auto found_flush = inprocess::find_missing_flush(flushes);
+  result::MissingFlush missing;
+  if (found_flush) missing = *found_flush;
+  if (!found_flush) missing.text = "Which flush is missing could not be found out: " + found_flush.error().sentence;
+  name_source_places({&missing.text, &missing.after});
+  example.missing_flush = std::move(missing);
 }
 
 // What a report says besides what was found.
@@ -176,6 +228,7 @@ tl::expected<Executed, Failure> execute(const Plan& plan) {
 tl::expected<Checked, Failure> check(const Executed& executed, const Plan& plan, const result::Head& head,
                                      const search::Hooks& hooks, const search::Rest* before) {
   Checked checked;
+  const auto begin = Clock::now();
   const inprocess::Execution& execution = executed.session->execution();
   const bool is_out_of_memory = execution.kind == ExecutionKind::kOutOfMemory;
   if (is_out_of_memory || execution.kind == ExecutionKind::kOutOfTime) {
@@ -194,8 +247,16 @@ tl::expected<Checked, Failure> check(const Executed& executed, const Plan& plan,
   inprocess::ProgramFrontEnd front_end(*executed.session, token_of(command_of(plan), plan), pointer_to(*prefixes));
   auto found = search::check(front_end, search_plan, hooks, before);
   if (!found) return tl::unexpected(found.error());
+  if (plan.notes != 0) {
+    if (auto ok = add_notes(*executed.session, found->result); !ok) return tl::unexpected(ok.error());
+  }
+  if (plan.memory && found->result.counterexample) {
+    const auto time = std::chrono::duration_cast<Clock::duration>(search_plan.time_limit);
+    add_missing_flush(executed, plan, pointer_to(*prefixes), hooks,
+                      time.count() > 0 ? begin + time : Clock::time_point::max(), *found);
+  }
   checked.result = std::move(found->result);
-  if (plan.memory && checked.result.counterexample) name_source_places(checked.result.counterexample->story);
+  if (plan.memory && checked.result.counterexample) name_places(*checked.result.counterexample);
   describe(executed, plan, head, checked.result);
   if (found->rest) {
     found->rest->own = own_of(plan, head);
@@ -214,7 +275,7 @@ tl::expected<search::Replayed, Failure> replay(const Plan& plan, const result::T
   if (!prefixes) return tl::unexpected(prefixes.error());
   inprocess::ProgramFrontEnd front_end(*executed->session, token, pointer_to(*prefixes));
   auto replayed = search::replay(front_end, token, 0);
-  if (plan.memory && replayed) name_source_places(replayed->told.story);
+  if (plan.memory && replayed) name_places(replayed->told);
   return replayed;
 }
 

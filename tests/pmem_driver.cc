@@ -322,10 +322,10 @@ std::vector<Chunk> chunks_to_read(const PmemProgram& program, std::uint64_t seed
 
 }  // namespace
 
-Recoveries explore_recoveries(const PmemProgram& program, const pmem::Recording& recording,
+Recoveries explore_recoveries(const PmemProgram& program, const pmem::Recording& recording, const persist::Log& log,
                               std::uint64_t reading_order) {
   Recoveries result;
-  persist::Cut cut(recording.log);
+  persist::Cut cut(log);
   persist::ChoiceTree tree;
   pmem::CrashView view(recording, cut, tree);
   const auto chunks = chunks_to_read(program, reading_order);

@@ -47,8 +47,13 @@ struct Recoveries {
   std::set<PmemOutcome> outcomes;
   std::size_t count = 0;
 };
-Recoveries explore_recoveries(const PmemProgram& program, const pmem::Recording& recording,
+// `log` is the recording's own, or one of which more is promised.
+Recoveries explore_recoveries(const PmemProgram& program, const pmem::Recording& recording, const persist::Log& log,
                               std::uint64_t reading_order);
+inline Recoveries explore_recoveries(const PmemProgram& program, const pmem::Recording& recording,
+                                     std::uint64_t reading_order) {
+  return explore_recoveries(program, recording, recording.log, reading_order);
+}
 
 // One execution of a program, step by step.
 class PmemExecution {

@@ -189,14 +189,14 @@ Reply run_single(const Request& request) {
 }
 
 // In a child: describing needs memory, and the coordinator stays as it is.
-Reply describe() {
+Reply describe(void (*describe_all)()) {
   g.header->trace_bytes = 0;
   Slot* slot = take_slot();
   if (slot == nullptr) return {ReplyKind::kFailed, 0, 0, 0};
   const Child child = fork_child(slot);
   if (child.pid == 0) {
     inject::use_private_arena();
-    in_model([] { describe_recording(1, *g.recorded->whole); });
+    in_model([=] { describe_all(); });
     slot->outcome = Outcome::kInner;  // no record
     kernel(SYS_exit_group, 0);
   }
@@ -214,7 +214,11 @@ Reply answer(const Request& request) {
     case RequestKind::kRunCut:
       return run_single(request);
     case RequestKind::kDescribe:
-      return describe();
+      return describe([] { describe_recording(1, *g.recorded->whole); });
+    case RequestKind::kFindNotes:
+      return describe(describe_notes);
+    case RequestKind::kFindFlushes:
+      return describe(describe_missing_flushes);
     case RequestKind::kQuit:
       leave();
   }

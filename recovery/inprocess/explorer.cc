@@ -72,12 +72,22 @@ Explorer::Explorer(RunRequest request) : request_(std::move(request)), order_(g.
   fixed_cut_->drop(request_.drop);
 }
 
+// What the crash of an execution must respect.
+const persist::Log& Explorer::log_of(const Recorded& recorded) {
+  const persist::Log& log = recorded.whole->log;
+  if (!crashes_.empty() || g.header->added_count == 0 || recorded.memory == nullptr) return log;
+  const auto orders = pmem::orders_of(*recorded.memory, {g.header->added, g.header->added_count});
+  if (!orders) tool_error("the flushes that were added order too much");
+  log_with_flushes_ = std::make_unique<persist::Log>(log.with_orders(*orders));
+  return *log_with_flushes_;
+}
+
 void Explorer::add_crash(const Recorded& recorded) {
   fusefs::CrashView* below = crashes_.empty() ? nullptr : crashes_.back().view.get();
   pmem::CrashView* memory_below = crashes_.empty() ? nullptr : memory();
   Crash crash;
   crash.recorded = &recorded;
-  crash.cut = std::make_unique<persist::Cut>(recorded.whole->log);
+  crash.cut = std::make_unique<persist::Cut>(log_of(recorded));
   crash.view = std::make_unique<fusefs::CrashView>(*recorded.files, *crash.cut, *this, below);
   if (recorded.memory != nullptr) {
     crash.memory = std::make_unique<pmem::CrashView>(*recorded.memory, *crash.cut, *this, memory_below,
@@ -148,7 +158,8 @@ std::uint32_t Explorer::count_marks() {
 
 std::uint32_t Explorer::layer_of(const persist::Log& log) const {
   for (std::size_t i = 0; i < crashes_.size(); ++i) {
-    if (&crashes_[i].recorded->whole->log == &log) return static_cast<std::uint32_t>(i + 1);
+    if (&crashes_[i].recorded->whole->log == &log || &crashes_[i].cut->log() == &log)
+      return static_cast<std::uint32_t>(i + 1);
   }
   CHECK(false);
   return 0;
@@ -161,6 +172,7 @@ std::uint32_t Explorer::choose(const persist::Choice& choice) {
   note_answer(taken, static_cast<std::uint32_t>(choice.candidates.size()));
   if (g.slot->killed.load(std::memory_order_relaxed) == kNotToBeKilled) let_watchdog_go();
   has_chosen_ = true;
+  if (g.header->notes != 0 && layer == 1) note_choice(choice, crashes_.front(), taken, moment_);
   if (g.narrating) narrate_choice(layer, *crashes_[layer - 1].recorded->whole, choice, taken);
   return taken;
 }

@@ -59,6 +59,7 @@ class Explorer final : public persist::Chooser {
   std::uint32_t layer_of(const persist::Log& log) const;
   void leave_others(std::uint32_t from, std::uint32_t count) const;
   void record_memory();
+  const persist::Log& log_of(const Recorded& recorded);
 
   RunRequest request_;
   persist::AnswerOrder order_;
@@ -67,6 +68,8 @@ class Explorer final : public persist::Chooser {
   std::optional<persist::FixedCut> fixed_cut_;  // of the first crash
   std::mt19937_64 random_;
   std::optional<search::Sampler> sampler_;
+  std::unique_ptr<persist::Log> log_with_flushes_;  // of main(), if some are added (Header::added)
+  pmem::CrashMoment moment_;                        // of the first crash
   std::vector<Crash> crashes_;
   std::vector<std::unique_ptr<fusefs::Recorder>> recorders_;  // of the recoveries that crashed
   std::vector<std::unique_ptr<pmem::Recorder>> memory_recorders_;

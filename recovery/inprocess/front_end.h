@@ -24,7 +24,8 @@ class ProgramFrontEnd final : public search::FrontEnd {
   bool has_room(std::uint32_t worker_count) const override { return worker_count < 1; }
   tl::expected<std::unique_ptr<search::Worker>, Failure> start_worker(const search::WorkerSetup& setup) override;
   std::string explain(std::size_t, const search::NarratedRun& narrated) const override {
-    return narrated.run.ending.finding.text;
+    const bool waits = narrated.run.ending.finding.kind == "hang" && !narrated.story.wait.empty();
+    return narrated.run.ending.finding.text + (waits ? ": " + narrated.story.wait : "");
   }
   bool names_kind() const override { return true; }
   result::Names names(std::size_t) const override {

@@ -13,7 +13,6 @@ namespace {
 // Where the cuts are noted: {u32 layers, then for each u32 count and a byte an event}.
 constexpr std::uint64_t kCutsOffset = kReplyOffset + kReplyBytes / 2;
 constexpr std::uint64_t kTraceBytes = kReplyBytes / 2;
-enum : std::uint8_t { kOpen, kIn, kOut };
 
 void append(std::string_view text) {
   std::atomic<std::uint64_t>& used = g.header->trace_bytes;
@@ -51,7 +50,9 @@ std::size_t utf8_length(std::string_view s) {
   return 0;
 }
 
-std::string json(std::string_view text) {
+}  // namespace
+
+std::string json_string(std::string_view text) {
   std::string out = "\"";
   while (!text.empty()) {
     const auto c = static_cast<unsigned char>(text[0]);
@@ -69,11 +70,13 @@ std::string json(std::string_view text) {
   return out + '"';
 }
 
-void append_list(const char* name, const std::uint8_t* states, std::uint32_t count, std::uint8_t wanted) {
+namespace {
+
+void append_list(const char* name, const std::uint8_t* states, std::uint32_t count, Decided wanted) {
   append(name);
   bool first = true;
   for (std::uint32_t e = 0; e < count; ++e) {
-    if (states[e] != wanted) continue;
+    if (states[e] != static_cast<std::uint8_t>(wanted)) continue;
     if (!first) append(",");
     first = false;
     append_number(e);
@@ -89,7 +92,7 @@ void narrate_call(long result) {
 }
 
 void narrate_text(const std::string& text) {
-  if (!text.empty()) append(fmt::format("{{\"call\":{},\"layer\":{}}}\n", json(text), g.slot->layer));
+  if (!text.empty()) append(fmt::format("{{\"call\":{},\"layer\":{}}}\n", json_string(text), g.slot->layer));
   if (g_explorer == nullptr || !g_explorer->has_chosen()) return;
   note_cuts(g_explorer->crashes());
   g_explorer->clear_chosen();
@@ -100,11 +103,11 @@ void narrate_choice(std::uint32_t layer, const persist::Recording& recording, co
   std::string candidates;
   for (const persist::Candidate& c : choice.candidates) {
     if (!candidates.empty()) candidates += ',';
-    candidates += json(recording.describe_candidate(choice.location, c));
+    candidates += json_string(recording.describe_candidate(choice.location, c));
   }
   append(fmt::format("{{\"choice\":{},\"layer\":{},\"location\":{},\"candidates\":[{}],\"taken\":{}}}\n",
-                     g.slot->path_length - 1, layer, json(recording.describe_location(choice.location)), candidates,
-                     taken));
+                     g.slot->path_length - 1, layer, json_string(recording.describe_location(choice.location)),
+                     candidates, taken));
 }
 
 void note_cuts(const std::vector<Crash>& crashes) {
@@ -118,7 +121,10 @@ void note_cuts(const std::vector<Crash>& crashes) {
     const auto count = static_cast<std::uint32_t>(crash.recorded->whole->log.event_count());
     put(count);
     for (persist::EventId e = 0; e < count; ++e) {
-      *at++ = std::byte{crash.cut->is_in(e) ? kIn : crash.cut->is_out(e) ? kOut : kOpen};
+      const Decided decided = crash.cut->is_in(e)    ? Decided::kIn
+                              : crash.cut->is_out(e) ? Decided::kOut
+                                                     : Decided::kOpen;
+      *at++ = static_cast<std::byte>(decided);
     }
   }
 }
@@ -128,7 +134,7 @@ void describe_recording(std::uint32_t layer, const persist::Recording& recording
   const std::string prefix = layer == 1 ? "{" : fmt::format("{{\"layer\":{},", layer);
   const std::vector<std::string> ops = recording.operations();
   for (std::size_t i = 0; i < ops.size(); ++i) {
-    append(fmt::format("{}\"op\":{},\"text\":{}}}\n", prefix, i, json(ops[i])));
+    append(fmt::format("{}\"op\":{},\"text\":{}}}\n", prefix, i, json_string(ops[i])));
   }
   const persist::Log& log = recording.log;
   // The moment in which blocks become free is nothing that a disk holds.
@@ -150,7 +156,7 @@ void describe_recording(std::uint32_t layer, const persist::Recording& recording
     if (log.barrier_of(e) == 0) log.for_each_fence_below(e, add);
     append(fmt::format(
         "{}\"event\":{},\"op\":{},\"kind\":\"{}\",\"sync\":{},\"text\":{},\"after\":[{}],\"durable\":{}}}\n", prefix, e,
-        log.op(e), recording.kind_of(e), recording.is_sync(e), json(recording.describe_event(e)), after,
+        log.op(e), recording.kind_of(e), recording.is_sync(e), json_string(recording.describe_event(e)), after,
         log.cover(e) <= log.durable_barrier()));
   }
 }
@@ -169,11 +175,25 @@ void finish_trace() {
     const auto* states = reinterpret_cast<const std::uint8_t*>(at);
     append("{\"layer\":");
     append_number(layer);
-    append_list(",\"in\":[", states, count, kIn);
-    append_list(",\"out\":[", states, count, kOut);
+    append_list(",\"in\":[", states, count, Decided::kIn);
+    append_list(",\"out\":[", states, count, Decided::kOut);
     append("}\n");
     at += count;
   }
+}
+
+Decided decided_in_last_run(persist::EventId event) {
+  const std::byte* at = g.control + kCutsOffset;
+  std::uint32_t layers, count;
+  std::memcpy(&layers, at, sizeof layers);
+  std::memcpy(&count, at + sizeof layers, sizeof count);
+  if (layers == 0 || event >= count) return Decided::kOpen;
+  return static_cast<Decided>(at[sizeof layers + sizeof count + event]);
+}
+
+void append_line(std::string_view line) {
+  append(line);
+  append("\n");
 }
 
 }  // namespace crashcut::inprocess

@@ -28,6 +28,8 @@
 #include "inject/environment.h"
 #include "persist/choices.h"
 #include "pmem/model.h"
+#include "pmem/notes.h"
+#include "pmem/repair.h"
 #include "recovery/result/failure.h"
 #include "recovery/result/path.h"
 
@@ -44,6 +46,7 @@ inline constexpr std::size_t kSlotBytes = 512 * 1024;
 inline constexpr std::size_t kSlotQuestionsOffset = kSlotBytes / 2;
 inline constexpr std::uint32_t kInlineChoices = 32;
 inline constexpr std::uint32_t kJobsMost = 256;
+inline constexpr std::uint32_t kAddedMost = 4;
 
 using result::kCrashAgain;
 
@@ -55,6 +58,9 @@ inline constexpr std::uint64_t kDigestBytes = std::uint64_t{512} << 20;
 inline constexpr std::uint64_t kObservedOffset =
     kDigestOffset + kDigestBytes;  // what recoveries looked at: a hash table of names
 inline constexpr std::uint64_t kObservedSlots = std::uint64_t{1} << 16;
+// What recoveries loaded, as far as it is noted (NotedLoad).
+inline constexpr std::uint64_t kNotedLoadsOffset = kObservedOffset + kObservedSlots * sizeof(std::uint64_t);
+inline constexpr std::uint64_t kNotedLoadsMost = std::uint64_t{1} << 13;
 inline constexpr std::uint64_t kRequestOffset = std::uint64_t{4} << 30;  // payload of a request
 inline constexpr std::uint64_t kRequestBytes = std::uint64_t{1} << 30;
 inline constexpr std::uint64_t kReplyOffset = std::uint64_t{5} << 30;  // payload of a reply
@@ -86,6 +92,14 @@ enum class FreshImages : std::uint32_t {
 
 // How modules of the program were instrumented (inject/instrument/abi.h).
 enum Instrumentation : std::uint32_t { kInstrumentedEarly = 1, kInstrumentedLate = 2, kTrapped = 4 };
+
+// A load of a recovery, for a note. In a table of kNotedLoadsMost, by the hash of all that follows.
+struct NotedLoad {
+  std::atomic<std::uint64_t> key;  // 0: free
+  std::uint64_t code;              // that loaded; 0: a mark was asked for
+  std::uint32_t kind;              // pmem::NoteKind
+  persist::EventId store, newer;
+};
 
 struct Header {
   std::uint64_t magic;
@@ -132,7 +146,12 @@ struct Header {
   // The exploration. crashcut may set `stop` at any time, and max_recoveries before a request; the rest is the
   // runtime's.
   std::atomic<std::uint32_t> stop;
-  std::uint64_t max_recoveries;           // stop when `recoveries` gets there; 0: no limit
+  std::uint64_t max_recoveries;               // stop when `recoveries` gets there; 0: no limit
+  std::uint32_t notes;                        // pmem::NoteKind bits: what recoveries note of their loads
+  std::atomic<std::uint32_t> notes_left_out;  // there was no room for them
+  // Set before a request: flushes that recoveries find in what main() recorded, as if main() had had them.
+  std::uint32_t added_count;
+  pmem::AddedFlush added[kAddedMost];
   std::atomic<std::uint32_t> is_lost;     // something was not explored, and is not in the queue of work either
   std::atomic<std::uint64_t> recoveries;  // counted, all kinds
   std::atomic<std::uint64_t> record_count;
@@ -241,11 +260,13 @@ struct Record {
 static_assert(sizeof(Record) == 64);
 
 enum class RequestKind : std::uint32_t {
-  kExplore,   // all below each of the paths; records are appended; Reply when done
-  kSample,    // `count` recoveries by `strategy` (recovery/search/sampling.h); likewise
-  kReplay,    // exactly the path; one record, and the trace as reply text
-  kRunCut,    // one recovery on the cut `events` less `drop` and all above it; one record and the trace
-  kDescribe,  // the recording as reply text
+  kExplore,      // all below each of the paths; records are appended; Reply when done
+  kSample,       // `count` recoveries by `strategy` (recovery/search/sampling.h); likewise
+  kReplay,       // exactly the path; one record, and the trace as reply text
+  kRunCut,       // one recovery on the cut `events` less `drop` and all above it; one record and the trace
+  kDescribe,     // the recording as reply text
+  kFindNotes,    // pmem::NoteKinds of Header::notes, as reply text
+  kFindFlushes,  // the flushes that make the crash of the last single run impossible, as reply text
   kQuit,
 };
 // Payload at kRequestOffset: `length` numbers: the path of kReplay, the events of kRunCut; of kExplore, for each path
@@ -272,8 +293,13 @@ enum class ReplyKind : std::uint32_t {
 //   Replay, RunCut, in order as they happened:
 //     {"call":"read(3 foo, 10) = 2","layer":1}
 //     {"choice":0,"layer":1,"location":"size of foo","candidates":["4","0"],"taken":1}
+//     {"wait":"it loads ..."}: what it waits for from now on; empty: it does not
 //     and last {"layer":1,"in":[...],"out":[...]} for each crash. The events of a crash beyond the first are
 //     those of the recovery before it: {"layer":2,"op":0,"text":"..."}, {"layer":2,"event":0,...}.
+//   FindNotes: {"note":"overwrite","place":"{file+0x12}","count":3,"text":"..."} and, if there were more,
+//     {"left_out":7}
+//   FindFlushes, the smallest change first: {"kind":0,"place":3,"after":"{file+0x12}","flushed":"pool+0x40","lines":1}
+//     and last {"lost_earlier":true}: main() stored something that was lost before something that was not.
 struct Reply {
   ReplyKind kind;
   std::uint32_t diverged;  // kReplay: it did not meet the choices of the path

@@ -32,6 +32,7 @@ struct Draft {
   std::vector<Crash> crashes{1};
   std::vector<std::unordered_map<std::uint32_t, Place>> places{1};  // of each crash, by event
   std::vector<Observation> observations;                            // of the call whose line is still to come
+  std::string wait;
 };
 
 // "access("a") = -2" as people know it: "access("a") = -1 ENOENT".
@@ -96,6 +97,8 @@ void read_line(const Json& line, Draft& draft) {
     read_event(line, layer, draft);
   } else if (line.contains("op")) {
     operation_at(draft.crashes[layer], line.at("op")).text = line.at("text");
+  } else if (line.contains("wait")) {
+    draft.wait = line.at("wait");
   } else if (line.contains("in")) {
     read_persisted(line, layer, draft);
   }
@@ -121,6 +124,7 @@ tl::expected<result::Story, std::string> read_story(std::string_view description
   }
   result::Story story;
   story.crashes = std::move(draft.crashes);
+  story.wait = std::move(draft.wait);
   return story;
 } catch (const std::exception& error) {
   return tl::unexpected(fmt::format("The runtime's account of a recovery cannot be read: {}.", error.what()));

@@ -239,6 +239,20 @@ void note_cuts(const std::vector<Crash>& crashes);
 void describe_recording(std::uint32_t layer, const persist::Recording& recording);
 // In C, after a single run: the last lines. Allocates nothing.
 void finish_trace();
+// How the first crash of the last single run decided an event.
+enum class Decided : std::uint8_t { kOpen, kIn, kOut };
+Decided decided_in_last_run(persist::EventId event);
+void append_line(std::string_view json);
+std::string json_string(std::string_view text);
+// --- memory/notes.cc
+// The code of the load that is being done; null outside of loads.
+extern const void* g_load_code;
+// A load of main()'s stores is about to take a candidate.
+void note_choice(const persist::Choice& choice, const Crash& crash, std::uint32_t taken, pmem::CrashMoment& moment);
+// The reply to RequestKind::kFindNotes.
+void describe_notes();
+// The reply to RequestKind::kFindFlushes. (memory/missing_flushes.cc)
+void describe_missing_flushes();
 
 // --- coordinator.cc
 int coordinate(int argc, char** argv, char** envp, inject::Main real_main);

@@ -135,6 +135,7 @@ tl::expected<void, Failure> Session::Impl::make_control() {
   h.traps = setup.traps ? 1 : 0;
   h.instrumentation = setup.traps ? std::uint32_t{kTrapped} : 0;
   h.memory = setup.memory.value_or(pmem::MemoryModel{});
+  h.notes = setup.notes;
   h.counts_marks = setup.counts_marks ? 1 : 0;
   h.depth = std::max(setup.depth, 1u);
   h.jobs = std::clamp(setup.jobs, 1u, kJobsMost);
@@ -400,6 +401,14 @@ void Session::begin_run_cut(std::span<const std::uint32_t> events, std::uint32_t
   impl_->begin({.kind = RequestKind::kRunCut, .drop = drop}, events);
 }
 void Session::begin_describe() { impl_->begin({.kind = RequestKind::kDescribe}, {}); }
+void Session::begin_find_notes() { impl_->begin({.kind = RequestKind::kFindNotes}, {}); }
+void Session::begin_find_flushes() { impl_->begin({.kind = RequestKind::kFindFlushes}, {}); }
+void Session::add_flushes(std::span<const pmem::AddedFlush> flushes) {
+  Header& h = impl_->header();
+  h.added_count = static_cast<std::uint32_t>(std::min<std::size_t>(flushes.size(), kAddedMost));
+  std::copy_n(flushes.begin(), h.added_count, h.added);
+  begin_again();
+}
 void Session::stop() {
   impl_->was_stopped = true;
   impl_->header().stop = 1;
@@ -499,10 +508,13 @@ tl::expected<SingleRun, Failure> Session::run_cut(std::span<const std::uint32_t>
   if (auto ok = wait_for(*this); !ok) return tl::make_unexpected(ok.error());
   return with_views(single_run());
 }
-tl::expected<std::string, Failure> Session::describe() {
-  begin_describe();
+tl::expected<std::string, Failure> Session::description_of(void (Session::*begin)()) {
+  (this->*begin)();
   if (auto ok = wait_for(*this); !ok) return tl::make_unexpected(ok.error());
   return description();
 }
+tl::expected<std::string, Failure> Session::describe() { return description_of(&Session::begin_describe); }
+tl::expected<std::string, Failure> Session::find_flushes() { return description_of(&Session::begin_find_flushes); }
+tl::expected<std::string, Failure> Session::find_notes() { return description_of(&Session::begin_find_notes); }
 
 }  // namespace crashcut::inprocess

@@ -88,6 +88,7 @@ class Session {
     std::optional<SharedMemory> shared_memory;  // Header::has_shared_memory
     bool traps = false;                         // Header::traps
     bool counts_marks = false;                  // Recovery::marks_reached
+    std::uint32_t notes = 0;                    // pmem::NoteKind bits: what find_notes() tells
     std::string from_directory;
     std::uint32_t depth = 1;
     std::uint32_t jobs = 1;
@@ -138,6 +139,13 @@ class Session {
   // One recovery on the cut that holds exactly `events` (of the first crash), less `drop` and all above it.
   void begin_run_cut(std::span<const std::uint32_t> events, std::uint32_t drop = kDropNothing);
   void begin_describe();
+  // The flushes that make the crash of the last single run impossible; description() has them.
+  void begin_find_flushes();
+  // What pmem/notes.h finds in the recording and found in the loads of recoveries so far; likewise.
+  void begin_find_notes();
+  // From now on recoveries find what main() would have left with these flushes; none: as it was. What was counted is
+  // forgotten.
+  void add_flushes(std::span<const pmem::AddedFlush> flushes);
   // Ends what was begun early. Safe in a signal handler.
   void stop();
   int fd() const;
@@ -153,7 +161,7 @@ class Session {
   persist::Estimate explored_estimate() const;
   // After a single run.
   tl::expected<SingleRun, Failure> single_run();
-  // After describe(): the recording as JSON lines, see Reply. Empty where it was stopped.
+  // After begin_describe() and begin_find_flushes(): JSON lines, see Reply. Empty where it was stopped.
   tl::expected<std::string, Failure> description();
 
   // The same, and waits for it.
@@ -162,9 +170,12 @@ class Session {
   tl::expected<SingleRun, Failure> replay(std::span<const std::uint32_t> path);
   tl::expected<SingleRun, Failure> run_cut(std::span<const std::uint32_t> events, std::uint32_t drop = kDropNothing);
   tl::expected<std::string, Failure> describe();
+  tl::expected<std::string, Failure> find_flushes();
+  tl::expected<std::string, Failure> find_notes();
 
  private:
   struct Impl;
+  tl::expected<std::string, Failure> description_of(void (Session::*begin)());
   explicit Session(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };

@@ -214,6 +214,13 @@ Json race_json(const Race& race) {
   return {{"variable", race.variable}, {"accesses", std::move(accesses)}};
 }
 
+Json missing_flush_json(const std::optional<MissingFlush>& missing) {
+  if (!missing) return nullptr;
+  return {{"kind", or_null(missing->kind)}, {"after", or_null(missing->after)},  {"flushed", or_null(missing->flushed)},
+          {"lines", missing->lines},        {"recoveries", missing->recoveries}, {"verified", missing->is_verified},
+          {"text", missing->text}};
+}
+
 Json counterexample_json(const Counterexample& example) {
   Json json = finding_json(example.finding);
   json.erase("token");  // it is the result's own
@@ -229,8 +236,16 @@ Json counterexample_json(const Counterexample& example) {
   json["path"] = example.path.substr(0, path_bytes);
   json["path_left_out"] =
       std::count_if(example.path.begin() + static_cast<std::ptrdiff_t>(path_bytes), example.path.end(), is_separator);
+  json["missing_flush"] = missing_flush_json(example.missing_flush);
   json.update(story_json(example.story, Extent::kReport));
   return json;
+}
+
+Json memory_notes_json(const std::vector<MemoryNote>& notes) {
+  Json list = Json::array();
+  for (const MemoryNote& note : notes)
+    list.push_back({{"kind", note.kind}, {"place", note.place}, {"count", note.count}, {"text", note.text}});
+  return list;
 }
 
 std::vector<std::string> first_of(const std::vector<std::string>& all, std::size_t most) {
@@ -268,6 +283,8 @@ Json result_json(const Result& result, const std::string& crashcut) {
           {"unexplained", or_null(result.unexplained)},
           {"not_covered", result.not_covered},
           {"notes", result.notes},
+          {"memory_notes", memory_notes_json(result.memory_notes)},
+          {"memory_notes_left_out", result.memory_notes_left_out},
           {"facts", settings_json(result.facts)},
           {"token", or_null(result.token)},
           {"replay",

@@ -55,6 +55,17 @@ struct Finding {
   std::string token{};      // of the smallest one; empty if only the worst finding has a token
 };
 
+// The flush or fence of persistent memory that makes a violation go away.
+struct MissingFlush {
+  std::string kind;              // "fence", "flush", "flush and fence"; empty: there is none
+  std::string after{};           // the place of the store or flush that it follows: "tree.cpp:41"
+  std::string flushed{};         // what is flushed there: "pool+0x40"
+  std::uint64_t lines = 0;       // how many cache lines, at most
+  std::uint64_t recoveries = 0;  // that were run with it; none failed
+  bool is_verified = false;      // these are all
+  std::string text{};            // all that in a sentence, or why there is none
+};
+
 // The worst violation, with its story.
 struct Counterexample {
   Finding finding;
@@ -62,17 +73,26 @@ struct Counterexample {
   std::string sentence;           // what a crash or a schedule can lead to, and why
   std::optional<Finding> then{};  // a data race's execution then failed in this way
   Story story;
-  std::string path{};           // the choices that lead there; "/" stands for another crash
-  std::uint64_t execution = 0;  // the number of the execution, from 1; 0 if there is only one
-  bool is_smallest = false;     // no event of its cut can be dropped
-  bool was_run_again = true;    // false: there was no time to
-  bool replays = true;          // it failed in the same way when it was run again
+  std::string path{};                           // the choices that lead there; "/" stands for another crash
+  std::uint64_t execution = 0;                  // the number of the execution, from 1; 0 if there is only one
+  bool is_smallest = false;                     // no event of its cut can be dropped
+  bool was_run_again = true;                    // false: there was no time to
+  bool replays = true;                          // it failed in the same way when it was run again
+  std::optional<MissingFlush> missing_flush{};  // of persistent memory, if it was looked for
 };
 
 struct Outcome {
   std::string output;  // what the recovery printed, or what was found, in words
   std::uint64_t recoveries = 0;
   std::uint64_t violations = 0;  // how many of these recoveries failed
+};
+
+// What may be a mistake in the use of persistent memory, and may be meant.
+struct MemoryNote {
+  std::string kind;         // "redundant flush", "overwrite", ...: docs/pmem.md has all
+  std::string place{};      // "tree.cpp:41"
+  std::uint64_t count = 0;  // how often it was met there
+  std::string text{};       // all that in a sentence
 };
 
 // Recoveries that could not be run, for one reason.
@@ -121,11 +141,13 @@ struct Result {
   std::string unexplained{};               // why there is a violation and no counterexample
   std::vector<std::string> not_covered{};  // what the verdict is not about, a sentence each
   std::vector<std::string> notes{};        // what may be a mistake and may be meant, a sentence each
-  std::vector<Setting> facts{};            // for programs only: what else a front end knows
-  std::string token{};                     // of the counterexample
-  std::string replay_options{};            // options that crashcut replay needs, each with a blank after it
-  std::string debug{};                     // a command that opens a debugger at it
-  std::string resume{};                    // a command that continues this search
+  std::vector<MemoryNote> memory_notes{};
+  std::uint64_t memory_notes_left_out = 0;
+  std::vector<Setting> facts{};  // for programs only: what else a front end knows
+  std::string token{};           // of the counterexample
+  std::string replay_options{};  // options that crashcut replay needs, each with a blank after it
+  std::string debug{};           // a command that opens a debugger at it
+  std::string resume{};          // a command that continues this search
 };
 
 // The same program under several models.

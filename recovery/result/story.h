@@ -108,6 +108,7 @@ struct Story {
   bool is_one_of_class = false;  // other orders of the calls lead to the same crash; this is one of them
   std::vector<Crash> crashes;
   Names names;
+  std::string wait{};          // what a recovery that did not end waits for, a clause; empty: that is not known
   std::string output, errors;  // of the recovery
   bool output_cut = false, errors_cut = false;
 };

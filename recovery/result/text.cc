@@ -186,6 +186,7 @@ std::string counterexample_text(const Counterexample& example, Detail detail) {
       fmt::format("\nviolation{}: {}\n", example.label.empty() ? "" : fmt::format(" ({})", example.label),
                   printable(example.sentence));
   text += story_text(example.story, detail);
+  if (example.missing_flush) text += fmt::format("\n  {}\n", printable(example.missing_flush->text));
   if (!example.is_smallest && !example.story.crashes.empty())
     text += "\n  The search did not end, so there may be a smaller cut that fails.\n";
   if (!example.was_run_again)
@@ -205,6 +206,9 @@ std::string violation_text(const Result& result, Detail detail) {
 std::string end_text(const Result& result, const std::string& crashcut) {
   std::string text;
   for (const std::string& note : result.notes) text += fmt::format("note: {}\n", note);
+  for (const MemoryNote& note : result.memory_notes)
+    text += fmt::format("note ({}): {}\n", note.kind, printable(note.text));
+  if (result.memory_notes_left_out > 0) text += fmt::format("note: {} more of these\n", result.memory_notes_left_out);
   for (const std::string& sentence : result.not_covered) text += fmt::format("not covered: {}\n", sentence);
   if (!result.debug.empty()) text += fmt::format("debug: {}\n", result.debug);
   if (!result.resume.empty()) text += fmt::format("resume: {}\n", result.resume);

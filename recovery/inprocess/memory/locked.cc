@@ -46,6 +46,7 @@ void lock(void* at, std::size_t bytes, const ThreadedMemory::Change& change, con
   } else if (is_recording()) {
     recorder().begin_locked(0, address, before, place_of(code));
   } else {
+    g_load_code = code;
     g_explorer->memory()->load(address, before);
   }
   if (g.narrating && g_phase == Phase::kRecovering) narrate_load(address, before, code);

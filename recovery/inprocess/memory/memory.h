@@ -91,6 +91,9 @@ void load_memory(std::uint64_t address, std::span<std::byte> out, const void* co
 void flush_memory(std::uint64_t begin, std::uint64_t end, const void* code);
 void copy_to_memory(std::uint64_t address, std::span<const std::byte> bytes, const void* code);
 
+// --- waiting.cc: a load of a recovery that decided nothing, in a single run.
+void note_repeated_load(std::uint64_t address, std::span<const std::byte> bytes, const void* code);
+
 // A system call begins, or ends: what it records comes after the fences of the program.
 void begin_call_after_fences();
 void end_call_after_fences();

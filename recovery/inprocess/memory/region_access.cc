@@ -10,7 +10,7 @@ void touch_wild(std::uint64_t address, std::size_t bytes) {
 }
 
 void narrate_load(std::uint64_t address, std::span<const std::byte> bytes, const void* code) {
-  if (!g_explorer->has_chosen()) return;
+  if (!g_explorer->has_chosen()) return note_repeated_load(address, bytes, code);
   std::uint64_t value = 0;
   std::memcpy(&value, bytes.data(), std::min<std::size_t>(bytes.size(), sizeof value));
   narrate_text(fmt::format("load of {} {} from {} at {}: {:#x}", bytes.size(), bytes.size() == 1 ? "byte" : "bytes",

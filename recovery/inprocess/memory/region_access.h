@@ -74,6 +74,7 @@ inline void load_checked(std::uint64_t address, std::span<std::byte> out, const 
   if (is_recording()) {
     recorder().load(0, address, out);
   } else {
+    g_load_code = code;
     g_explorer->memory()->load(address, out);
   }
   if (g.narrating && g_phase == Phase::kRecovering) narrate_load(address, out, code);
@@ -114,8 +115,9 @@ void store_region(void* at, std::span<const std::byte> bytes, ThreadedMemory::Ki
 }
 inline void store_region(void* at, std::span<const std::byte> bytes, const void* code, bool is_atomic = false) {
   store_region(at, bytes, ThreadedMemory::Kind::kStore, is_atomic, code,
-               [](pmem::Recorder& r, std::uint64_t to, std::span<const std::byte> b, pmem::PlaceId place) {
-                 r.store(0, to, b, place);
+               [is_atomic](pmem::Recorder& r, std::uint64_t to, std::span<const std::byte> b, pmem::PlaceId place) {
+                 // Atomic and volatile ones no compiler tears.
+                 r.store(0, to, b, place, is_atomic ? pmem::StoreForm::kWhole : pmem::StoreForm::kPlain);
                });
 }
 inline void copy_region(void* at, std::span<const std::byte> bytes, const void* code) {

@@ -218,7 +218,7 @@ void end_copy(ucontext_t& context) {
       if (!is_equal) return;
       [[fallthrough]];
     case Stores::kPlain:
-      return Memory::store(at, copy, done.bytes, code);
+      return Memory::atomic_store(at, copy, done.bytes, __ATOMIC_RELAXED, code);
     case Stores::kLockedIfEqual:
       if (!is_equal) return;
       [[fallthrough]];

@@ -79,7 +79,10 @@ class StringInstruction {
     Memory::load(pointer_to(reg(name)), &value, bytes_, code_);
     return value;
   }
-  void store(std::uint64_t value) { Memory::store(pointer_to(reg(REG_RDI)), &value, bytes_, code_); }
+  // An instruction is whole.
+  void store(std::uint64_t value) {
+    Memory::atomic_store(pointer_to(reg(REG_RDI)), &value, bytes_, __ATOMIC_RELAXED, code_);
+  }
   void compare(std::uint64_t a, std::uint64_t b) {
     const std::uint64_t flags = bytes_ == 1   ? flags_of_compare<std::uint8_t>(a, b)
                                 : bytes_ == 2 ? flags_of_compare<std::uint16_t>(a, b)
