@@ -44,7 +44,7 @@ struct DecidedEvents {
 
 struct Candidate {
   AddedFlush flush;
-  Address address = 0;      // of the last store or flush that it follows
+  Address address = 0;      // of the newest store of the place that was lost; 0 after a flush
   std::uint32_t lines = 1;  // at most, that are flushed at once
 };
 

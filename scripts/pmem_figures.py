@@ -17,6 +17,7 @@ import resource
 import subprocess
 import sys
 import tempfile
+import textwrap
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PROGRAMS = ROOT / "workloads" / "pmem"
@@ -188,9 +189,10 @@ def table_of_speeds(builder, misses):
         f"| accesses to ordinary memory (the same tree there) | "
         f"{thousands(sum(c[k] for c in (insert, find) for k in ('loads', 'stores', 'dram')))} | {dram_ns:.1f} |",
         "",
-        f"Against the program that is not instrumented: {slower_insert:.0f} times as long for inserting (its clwb and "
-        f"sfence are real there), {slower_find:.0f} times for finding. The list, each recovery from a warm image, on one "
-        f"core: {thousands(round(per_second))} recoveries a second.",
+        textwrap.fill(
+            f"Against the program that is not instrumented: {slower_insert:.0f} times as long for inserting (its clwb and "
+            f"sfence are real there), {slower_find:.0f} times for finding. The list, each recovery from a warm image, on "
+            f"one core: {thousands(round(per_second))} recoveries a second.", 125),
     ]
 
 

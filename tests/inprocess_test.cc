@@ -305,7 +305,14 @@ TEST(InProcess, SamplesAreRecoveriesOfTheTree) {
   };
   EXPECT_EQ(sampled(search::Strategy::kRandom, 1), sampled(search::Strategy::kRandom, 1));
   EXPECT_NE(sampled(search::Strategy::kRandom, 1), sampled(search::Strategy::kRandom, 2));
-  EXPECT_EQ(sampled(search::Strategy::kFewDropped, 1).front(), std::vector<std::uint32_t>(8, 0));
+  const auto few = sampled(search::Strategy::kFewDropped, 1);
+  EXPECT_EQ(few.front(), std::vector<std::uint32_t>(8, 0)) << "all as written";
+  for (std::size_t i = 0; i < 8; ++i) {
+    std::vector<std::uint32_t> all_but_one(8, 0);
+    all_but_one[i] = 1;
+    EXPECT_EQ(few[2 * i + 1], all_but_one);
+  }
+  EXPECT_EQ(sampled(search::Strategy::kAfterPromises, 1).front(), std::vector<std::uint32_t>(8, 1)) << "nothing";
 }
 
 // ---- programs that misbehave ------------------------------------------------------------------------------------

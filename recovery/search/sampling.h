@@ -1,7 +1,10 @@
 // Sampling: which states to look at when there are more than the budget allows.
 //
 // In this order: those nearest to losing what was promised (every promise kept as a mark, and the oldest of
-//   everything else), those that differ least from nothing lost (one or a few events dropped), and any.
+//   everything else), those that differ least from nothing lost, and any. The first sample of the first kind loses all
+//   that may be lost, the first of the second kind loses nothing. Every other one of the second kind loses at one
+//   choice alone, the first, the second and so on: a checksum over what was written must tell each of these from the
+//   whole.
 #pragma once
 
 #include <random>
@@ -23,7 +26,10 @@ class Sampler final : public persist::Chooser {
   const persist::Recording& recording_;
   Strategy strategy_;
   std::mt19937_64& random_;
-  double rate_;  // how often the strategy's favourite is not taken
+  double rate_;               // how often the strategy's favourite is not taken
+  std::uint64_t dropped_at_;  // the only choice at which it is not; kNever
+  std::uint64_t choices_so_far_ = 0;
+  static constexpr std::uint64_t kNever = ~std::uint64_t{0};
 };
 
 }  // namespace crashcut::search
