@@ -11,6 +11,7 @@
 #include "cli/options.h"
 #include "cli/program.h"
 #include "cli/progress_line.h"
+#include "recovery/threads/rest.h"
 #include "recovery/threads/result.h"
 #include "scheduler/runtime/protocol.h"
 
@@ -29,6 +30,13 @@ struct CxlOptions {
   std::uint32_t machines = 0;  // 0: as many as programs are named
   std::int64_t failures = -1;  // all but one
   std::vector<std::uint32_t> never_fail;
+  std::string resume;
+};
+
+// What to run, and where an earlier search stopped.
+struct Job {
+  recovery::ThreadPlan plan;
+  std::optional<recovery::ThreadRest> rest;
 };
 
 // "./client:2": a program, and on how many machines it runs.
@@ -113,9 +121,8 @@ tl::expected<std::map<std::string, Program>, Failure> prepare_machines(
   return programs;
 }
 
-tl::expected<int, Failure> run(const CxlOptions& options, const std::vector<std::string>& words) {
-  ReportOptions reports = options.common.reports;
-  if (auto ok = check_reports(reports); !ok) return tl::unexpected(ok.error());
+// What the options say.
+tl::expected<Job, Failure> new_job(const CxlOptions& options, const std::vector<std::string>& words) {
   recovery::ThreadPlan plan = options.plan;
   const auto crash = make_plan(options.common);
   if (!crash) return tl::unexpected(crash.error());
@@ -123,6 +130,44 @@ tl::expected<int, Failure> run(const CxlOptions& options, const std::vector<std:
   if (auto ok = add_machines(options, words, plan); !ok) return tl::unexpected(ok.error());
   if (auto ok = add_failures(options, plan); !ok) return tl::unexpected(ok.error());
   if (auto ok = check_devices(plan.devices); !ok) return tl::unexpected(ok.error());
+  return Job{std::move(plan), std::nullopt};
+}
+
+// What an earlier search left. Bounds that are given again are those of this run.
+tl::expected<Job, Failure> read_job(const CxlOptions& options, const CLI::App& command) {
+  const auto text = read_rest_file(options.resume);
+  if (!text) return tl::unexpected(text.error());
+  auto decoded = recovery::decode_rest(*text);
+  if (!decoded) return wrong_use(fmt::format("{}: {}", options.resume, decoded.error()));
+  auto& [plan, rest] = *decoded;
+  if (plan.machines.empty()) return wrong_use(fmt::format("{} is of crashcut threads.", options.resume));
+  if (command.count("--time") > 0) plan.bounds.time_most_s = options.plan.bounds.time_most_s;
+  if (command.count("--max-executions") > 0) plan.bounds.executions_most = options.plan.bounds.executions_most;
+  const auto crash = make_plan(options.common);
+  if (!crash) return tl::unexpected(crash.error());
+  plan.crash.jobs = crash->jobs;
+  plan.crash.crashcut = crash->crashcut;
+  return Job{std::move(plan), std::move(rest)};
+}
+
+// As they were typed, or as the search that is resumed has them.
+std::vector<std::string> words_of(const recovery::ThreadPlan& plan) {
+  std::vector<std::string> words;
+  for (const Machine& machine : plan.machines) words.push_back(machine.named);
+  words.insert(words.end(), plan.arguments.begin(), plan.arguments.end());
+  return words;
+}
+
+tl::expected<int, Failure> run(const CxlOptions& options, const std::vector<std::string>& typed,
+                               const CLI::App& command) {
+  ReportOptions reports = options.common.reports;
+  if (auto ok = check_reports(reports); !ok) return tl::unexpected(ok.error());
+  auto job = options.resume.empty() ? new_job(options, typed) : read_job(options, command);
+  if (!job) return tl::unexpected(job.error());
+  recovery::ThreadPlan& plan = job->plan;
+  const std::vector<std::string> words = job->rest ? words_of(plan) : typed;
+  plan.wants_outcomes = reports.outcomes;
+  plan.continue_after_violation = plan.continue_after_violation || reports.outcomes;
   const auto programs = prepare_machines(plan, [](const Machine& machine) { return machine.named; });
   if (!programs) return tl::unexpected(programs.error());
   plan.jobs = plan.crash.jobs;
@@ -136,27 +181,34 @@ tl::expected<int, Failure> run(const CxlOptions& options, const std::vector<std:
   recovery::ThreadHooks hooks;
   hooks.on_progress = [&](const result::Progress& progress) { line.show(progress); };
   hooks.deadline = &deadline;
-  const auto checked = recovery::check_threads(plan, hooks);
+  const auto checked = recovery::check_threads(plan, hooks, job->rest ? &*job->rest : nullptr);
   line.clear();
   if (!checked) return tl::unexpected(checked.error());
   const auto is_late = [&] { return deadline.is_past_telling(); };
-  const result::Result result = recovery::result_of(plan, head, *checked, our_name(), is_late);
+  result::Result result = recovery::result_of(plan, head, *checked, our_name(), is_late);
   watch_stop(nullptr);
+  keep_rest(reports, "cxl", checked->rest ? recovery::encode_rest(plan, *checked->rest) : "", result);
   return report(reports, result);
 }
 
 }  // namespace
 
-tl::expected<int, Failure> replay_cxl_token(const result::Token& from, const std::string& directory, bool is_loud) {
-  const auto token = recovery::read_thread_token(from);
-  if (!token) return tl::unexpected(token.error());
-  recovery::ThreadPlan plan = token->plan;
-  const auto programs = prepare_machines(plan, [&](const Machine& machine) {
-    result::Token of_machine = from;
+tl::expected<std::map<std::string, Program>, Failure> prepare_cxl_token(recovery::ThreadPlan& plan,
+                                                                        const result::Token& token,
+                                                                        const std::string& directory) {
+  return prepare_machines(plan, [&](const Machine& machine) {
+    result::Token of_machine = token;
     of_machine.program = machine.named;
     of_machine.program_id = machine.id;
     return find_program(of_machine, "", directory);
   });
+}
+
+tl::expected<int, Failure> replay_cxl_token(const result::Token& from, const std::string& directory, bool is_loud) {
+  const auto token = recovery::read_thread_token(from);
+  if (!token) return tl::unexpected(token.error());
+  recovery::ThreadPlan plan = token->plan;
+  const auto programs = prepare_cxl_token(plan, from, directory);
   if (!programs) return tl::unexpected(programs.error());
   return replay_schedule(plan, *token, is_loud);
 }
@@ -189,6 +241,8 @@ void add_cxl_command(CLI::App& app, int& exit_code) {
   add_schedule_options(*command, plan, options->common);
   add_out_option(*command, options->common.reports,
                  "keep the results there, with the first program: for crashcut replay DIR");
+  command->add_option("--resume", options->resume, "go on with a search that stopped: the directory with its results")
+      ->type_name("DIR");
   add_memory_limit(*command);
   add_report_options(*command, options->common.reports);
   command->footer(
@@ -200,7 +254,14 @@ void add_cxl_command(CLI::App& app, int& exit_code) {
                   "Example: crashcut cxl ./server ./client:2\n\n") +
       kExitCodes);
   command->callback([command, options, &exit_code] {
-    const auto code = run(*options, program_words(*command));
+    if (!options->resume.empty()) {
+      if (const auto ok = check_beside_resume(*command); !ok) {
+        exit_code = report_failure(ok.error());
+        return;
+      }
+    }
+    const auto code =
+        run(*options, options->resume.empty() ? program_words(*command) : std::vector<std::string>(), *command);
     exit_code = code ? *code : report_failure(code.error());
   });
 }

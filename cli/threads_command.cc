@@ -101,6 +101,7 @@ tl::expected<Job, Failure> read_rest(const ThreadOptions& options, const CLI::Ap
   if (!text) return tl::unexpected(text.error());
   auto decoded = recovery::decode_rest(*text);
   if (!decoded) return wrong_use(fmt::format("{}: {}", options.resume, decoded.error()));
+  if (!decoded->first.machines.empty()) return wrong_use(fmt::format("{} is of crashcut cxl.", options.resume));
   scheduler::Bounds& bounds = decoded->first.bounds;
   if (command.count("--time") > 0) bounds.time_most_s = options.plan.bounds.time_most_s;
   if (command.count("--max-executions") > 0) bounds.executions_most = options.plan.bounds.executions_most;

@@ -13,6 +13,7 @@
 #include "recovery/threads/joint_program.h"
 #include "recovery/threads/replay.h"
 #include "recovery/threads/result.h"
+#include "recovery/threads/simplest.h"
 #include "recovery/threads/symbols.h"
 #include "scheduler/deadlocks.h"
 #include "scheduler/deepening.h"
@@ -217,6 +218,7 @@ class Checker {
   // Where atomic variables are not seen, every order of the calls is not every order.
   void note_meeting() {
     const auto meeting = names_.meeting();
+    result_.shared_files = names_.shared_files();
     result_.has_met = meeting || (before_ != nullptr && before_->has_met);
     result_.may_meet = meeting && !meeting->is_certain;
     result_.has_met = result_.has_met || result_.has_unseen_machine;
@@ -402,6 +404,7 @@ class Checker {
     result_.left_running = std::max(result_.left_running, execution.left_running);
     result_.left_executions += execution.left_running > 0 ? 1 : 0;
     const auto* details = dynamic_cast<const Details*>(execution.note.get());
+    note_outcome(details);
     if (details == nullptr || details->kind == FindingKind::kNone) {
       if (!scheduler::is_assumed_away(execution.pending)) return !result_.has_recover || crash(execution);
       ++result_.assumed_away;
@@ -410,7 +413,7 @@ class Checker {
     ++result_.violations;
     const bool is_better = !result_.finding || (is_livelock_known() && details->kind != FindingKind::kLivelock) ||
                            (result_.finding->details.kind == details->kind &&
-                            execution.steps.size() < result_.finding->execution.steps.size());
+                            is_simpler(execution, result_.finding->execution, names_.actors(), has_machines()));
     constexpr std::uint64_t kLookOn = 1000;
     if (!result_.finding) look_until_ = executions_ + kLookOn;
     const ThreadFinding found = finding_of(execution, *details);
@@ -505,10 +508,23 @@ class Checker {
     if (it == result_.kinds.end()) {
       if (result_.kinds.size() == kKindsMost) return;
       it = result_.kinds.insert(it, {text, found, 0});
-    } else if (found.execution.steps.size() < it->finding.execution.steps.size()) {
+    } else if (is_simpler(found.execution, it->finding.execution, found.actors, has_machines())) {
       it->finding = found;
     }
     ++it->count;
+  }
+
+  bool has_machines() const { return !plan_.machines.empty(); }
+
+  void note_outcome(const Details* details) {
+    if (details == nullptr || !details->outcome) return;
+    auto& outcomes = result_.tally.outcomes;
+    if (!outcomes.contains(*details->outcome) && outcomes.size() == search::Tally::kOutcomesMost) {
+      result_.tally.outcomes_cut = true;
+      return;
+    }
+    ++outcomes[*details->outcome].recoveries;
+    if (details->kind != FindingKind::kNone) ++outcomes[*details->outcome].violations;
   }
 
   std::uint32_t racy_count() const { return static_cast<std::uint32_t>(racy_.size()); }
@@ -540,6 +556,23 @@ class Checker {
 
 }  // namespace
 
+// The same with fewer failures, if that is found as fast.
+static void look_for_fewer_failures(const ThreadPlan& plan, const ThreadHooks& hooks, const persist::Deadline& deadline,
+                                    ThreadResult& result) {
+  const std::size_t failures = failures_in(result.finding->execution, result.finding->actors);
+  for (std::uint32_t fewer = 0; fewer < failures && !deadline.is_over(); ++fewer) {
+    ThreadPlan other = plan;
+    other.failures_most = fewer;
+    if (fewer == 0) other.failing = 0;
+    other.bounds.executions_most = std::max<std::uint64_t>(result.search.executions, 1);
+    ThreadResult found = Checker(other, hooks, deadline, nullptr).run();
+    if (!found.finding || found.finding->details.kind != result.finding->details.kind) continue;
+    result.finding = std::move(found.finding);
+    result.kinds = std::move(found.kinds);
+    return;
+  }
+}
+
 std::string command_of(const ThreadPlan& plan) { return plan.machines.empty() ? "threads" : "cxl"; }
 
 tl::expected<ThreadResult, Failure> check_threads(const ThreadPlan& asked, const ThreadHooks& hooks,
@@ -557,6 +590,8 @@ tl::expected<ThreadResult, Failure> check_threads(const ThreadPlan& asked, const
     plan.ignores_result = true;
     result = Checker(plan, hooks, deadline, rest).run();
   }
+  if (result.finding && !plan.machines.empty() && !plan.continue_after_violation)
+    look_for_fewer_failures(plan, hooks, deadline, result);
   if (result.finding) {
     ThreadFinding& finding = *result.finding;
     if (!plan.continue_after_violation && !finding.crash && finding.execution.ending == scheduler::Ending::kCutShort &&

@@ -45,6 +45,7 @@ struct ThreadPlan {
   std::vector<Machine> machines{};
   std::uint32_t failures_most = 0, failing = 0;
   std::vector<std::string> devices{};  // paths that are shared memory of the machines
+  bool wants_outcomes = false;         // what machines print
   bool has_garbage = false;            // fresh shared memory holds garbage, not zeroes
   bool merges_logs = true;             // recoveries that would be those of an earlier execution are not run
 };
@@ -103,12 +104,13 @@ struct ThreadResult {
   std::string met_in;               // the function where they were seen to; empty: not known
   bool has_unseen_machine = false;  // a machine's program is not instrumented: whether it meets others is not watched
   bool is_instrumented = false;     // plain and atomic variables were seen
-  std::uint64_t races = 0;          // places that were raced for
-  std::uint32_t left_running = 0;   // the most threads that were left when the process ended
-  std::uint64_t left_executions = 0;     // in how many executions there were any
-  bool ignores_result = false;           // what main() returned was not judged
-  std::optional<ThreadRest> rest;        // where a bound was hit that more time would lift
-  std::optional<ThreadFinding> finding;  // the shortest of those with the first's kind
+  std::vector<std::string> shared_files;  // NameTable's
+  std::uint64_t races = 0;                // places that were raced for
+  std::uint32_t left_running = 0;         // the most threads that were left when the process ended
+  std::uint64_t left_executions = 0;      // in how many executions there were any
+  bool ignores_result = false;            // what main() returned was not judged
+  std::optional<ThreadRest> rest;         // where a bound was hit that more time would lift
+  std::optional<ThreadFinding> finding;   // the shortest of those with the first's kind
   struct Kind {
     std::string text;       // one of finding_texts()
     ThreadFinding finding;  // the shortest
