@@ -12,6 +12,7 @@
 #include "cli/options.h"
 #include "cli/program.h"
 #include "cli/progress_line.h"
+#include "recovery/threads/rest.h"
 #include "recovery/threads/result.h"
 #include "scheduler/runtime/protocol.h"
 
@@ -32,6 +33,13 @@ struct CxlOptions {
   std::vector<std::uint32_t> never_fail;
   std::string schedules, poison;
   bool has_global_flush = false;
+  std::string resume;
+};
+
+// What to run, and where an earlier search stopped.
+struct Job {
+  recovery::ThreadPlan plan;
+  std::optional<recovery::ThreadRest> rest;
 };
 
 // Caches are modelled if all programs are compiled for it.
@@ -138,34 +146,78 @@ tl::expected<std::map<std::string, Program>, Failure> prepare_machines(
   return programs;
 }
 
-tl::expected<int, Failure> run(const CxlOptions& options, const std::vector<std::string>& words) {
-  ReportOptions reports = options.common.reports;
-  if (auto ok = check_reports(reports); !ok) return tl::unexpected(ok.error());
+tl::expected<Job, Failure> new_job(const CxlOptions& options, const std::vector<std::string>& words) {
   auto made = make_thread_plan(options.plan, options.common);
   if (!made) return tl::unexpected(made.error());
   recovery::ThreadPlan& plan = *made;
   if (auto ok = add_machines(options, words, plan); !ok) return tl::unexpected(ok.error());
   if (auto ok = add_failures(options, plan); !ok) return tl::unexpected(ok.error());
   if (auto ok = check_devices(plan.devices); !ok) return tl::unexpected(ok.error());
+  return Job{std::move(plan), std::nullopt};
+}
+
+// What an earlier search left. Bounds that are given again are those of this run.
+tl::expected<Job, Failure> read_job(const CxlOptions& options, const CLI::App& command) {
+  const auto text = read_rest_file(options.resume);
+  if (!text) return tl::unexpected(text.error());
+  auto decoded = recovery::decode_rest(*text);
+  if (!decoded) return wrong_use(fmt::format("{}: {}", options.resume, decoded.error()));
+  auto& [plan, rest] = *decoded;
+  if (plan.machines.empty()) return wrong_use(fmt::format("{} is of crashcut threads.", options.resume));
+  const auto bounds = make_plan(options.common);
+  if (!bounds) return tl::unexpected(bounds.error());
+  if (command.count("--time") > 0) plan.time_limit = bounds->time_limit;
+  if (command.count("--max-executions") > 0) plan.executions_most = options.plan.executions_most;
+  plan.jobs = bounds->jobs;
+  plan.crashcut = bounds->crashcut;
+  return Job{std::move(plan), std::move(rest)};
+}
+
+// As they were typed, or as the search that is resumed has them.
+std::vector<std::string> words_of(const recovery::ThreadPlan& plan) {
+  std::vector<std::string> words;
+  for (const Machine& machine : plan.machines) words.push_back(machine.named);
+  words.insert(words.end(), plan.arguments.begin(), plan.arguments.end());
+  return words;
+}
+
+tl::expected<int, Failure> run(const CxlOptions& options, const std::vector<std::string>& typed,
+                               const CLI::App& command) {
+  ReportOptions reports = options.common.reports;
+  if (auto ok = check_reports(reports); !ok) return tl::unexpected(ok.error());
+  auto job = options.resume.empty() ? new_job(options, typed) : read_job(options, command);
+  if (!job) return tl::unexpected(job.error());
+  recovery::ThreadPlan& plan = job->plan;
+  const std::vector<std::string> words = job->rest ? words_of(plan) : typed;
+  plan.wants_outcomes = reports.outcomes;
+  plan.wants_all = plan.wants_all || reports.outcomes;
   const auto programs = prepare_machines(plan, [](const Machine& machine) { return machine.named; });
   if (!programs) return tl::unexpected(programs.error());
-  if (auto ok = add_caches(options, plan); !ok) return tl::unexpected(ok.error());
+  if (!job->rest) {
+    if (auto ok = add_caches(options, plan); !ok) return tl::unexpected(ok.error());
+  }
   if (auto ok = open_results(reports, programs->begin()->second.path()); !ok) return tl::unexpected(ok.error());
-  return search_schedules(reports, plan, words);
+  return search_schedules(reports, plan, words, job->rest ? &*job->rest : nullptr);
 }
 
 }  // namespace
+
+tl::expected<std::map<std::string, Program>, Failure> prepare_cxl_token(recovery::ThreadPlan& plan,
+                                                                        const result::Token& token,
+                                                                        const std::string& directory) {
+  return prepare_machines(plan, [&](const Machine& machine) {
+    result::Token of_machine = token;
+    of_machine.program = machine.named;
+    of_machine.program_id = machine.id;
+    return find_program(of_machine, "", directory);
+  });
+}
 
 tl::expected<int, Failure> replay_cxl_token(const result::Token& from, const std::string& directory, bool is_loud) {
   const auto token = recovery::read_thread_token(from);
   if (!token) return tl::unexpected(token.error());
   recovery::ThreadPlan plan = token->plan;
-  const auto programs = prepare_machines(plan, [&](const Machine& machine) {
-    result::Token of_machine = from;
-    of_machine.program = machine.named;
-    of_machine.program_id = machine.id;
-    return find_program(of_machine, "", directory);
-  });
+  const auto programs = prepare_cxl_token(plan, from, directory);
   if (!programs) return tl::unexpected(programs.error());
   return replay_schedule(plan, *token, is_loud);
 }
@@ -206,6 +258,8 @@ void add_cxl_command(CLI::App& app, int& exit_code) {
   add_schedule_options(*command, plan, options->common);
   add_out_option(*command, options->common.reports,
                  "keep the results there, with the first program: for crashcut replay DIR");
+  command->add_option("--resume", options->resume, "go on with a search that stopped: the directory with its results")
+      ->type_name("DIR");
   add_memory_limit(*command);
   add_report_options(*command, options->common.reports);
   command->footer(
@@ -218,7 +272,14 @@ void add_cxl_command(CLI::App& app, int& exit_code) {
                   "Example: crashcut cxl ./server ./client:2\n\n") +
       kExitCodes);
   command->callback([command, options, &exit_code] {
-    const auto code = run(*options, program_words(*command));
+    if (!options->resume.empty()) {
+      if (const auto ok = check_beside_resume(*command); !ok) {
+        exit_code = report_failure(ok.error());
+        return;
+      }
+    }
+    const auto code =
+        run(*options, options->resume.empty() ? program_words(*command) : std::vector<std::string>(), *command);
     exit_code = code ? *code : report_failure(code.error());
   });
 }

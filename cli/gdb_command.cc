@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.h"
+#include "cli/machines.h"
 #include "cli/options.h"
 #include "cli/program.h"
 #include "cli/thread_commands.h"
@@ -60,20 +61,38 @@ void wait_for_end_of_input() {
   }
 }
 
+using Prepared = tl::expected<std::map<std::string, Program>, Failure>;
+
+Prepared prepare_program(const GdbOptions& options, const result::Token& token, recovery::ThreadPlan& plan) {
+  const auto named = find_program(token, options.program, "");
+  if (!named) return tl::unexpected(named.error());
+  const auto from = absolute_directory(options.from_directory.empty() ? token.from : options.from_directory);
+  if (!from) return tl::unexpected(from.error());
+  plan.from_directory = *from;
+  auto program = prepare(plan, *named, how_compiled(plan));
+  if (!program) return tl::unexpected(program.error());
+  std::map<std::string, Program> programs;
+  programs.emplace(*named, std::move(*program));
+  return programs;
+}
+
+// Machines may run several programs: they are looked for where one of them is.
+std::string directory_of(const std::string& program) {
+  return program.empty() ? "" : fs::path(program).parent_path().string();
+}
+
 tl::expected<int, Failure> run(const GdbOptions& options, const std::vector<std::string>& words) {
   const auto decoded = result::decode(words[0]);
   if (!decoded) return wrong_use(decoded.error());
-  if (decoded->command != "threads") return wrong_use("crashcut gdb takes tokens of crashcut threads.");
+  const bool has_machines = decoded->command == "cxl";
+  if (decoded->command != "threads" && !has_machines)
+    return wrong_use("crashcut gdb takes tokens of crashcut threads and crashcut cxl.");
   const auto token = recovery::read_thread_token(*decoded);
   if (!token) return tl::unexpected(token.error());
-  const auto named = find_program(*decoded, options.program, "");
-  if (!named) return tl::unexpected(named.error());
-  const auto from = absolute_directory(options.from_directory.empty() ? decoded->from : options.from_directory);
-  if (!from) return tl::unexpected(from.error());
   recovery::ThreadPlan plan = token->plan;
-  plan.from_directory = *from;
-  const auto program = prepare(plan, *named, Program::Compiled::kInstrumented);
-  if (!program) return tl::unexpected(program.error());
+  const auto prepared = has_machines ? prepare_cxl_token(plan, *decoded, directory_of(options.program))
+                                     : prepare_program(options, *decoded, plan);
+  if (!prepared) return tl::unexpected(prepared.error());
   if (options.hold == 0 && !options.prints_steps) return become_gdb(options, words);
   if (options.prints_steps) {
     const auto finding = recovery::replay_threads(plan, token->schedule, std::nullopt, {});
@@ -95,8 +114,8 @@ tl::expected<int, Failure> run(const GdbOptions& options, const std::vector<std:
 
 void add_gdb_command(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<GdbOptions>();
-  CLI::App* command =
-      app.add_subcommand("gdb", "gdb on a threaded program, at the steps of a schedule that crashcut threads found");
+  CLI::App* command = app.add_subcommand(
+      "gdb", "gdb on a program, at the steps of a schedule that crashcut threads or crashcut cxl found");
   command->formatter(usage_formatter("crashcut gdb TOKEN [gdb's options...]"));
   command->prefix_command();
   command->add_option("--hold", options->hold, "")->group("");
@@ -105,7 +124,7 @@ void add_gdb_command(CLI::App& app, int& exit_code) {
   command->add_option("--from", options->from_directory, "the tree that the disk starts as, likewise")
       ->type_name("DIR");
   command->footer(
-      "It begins after the last step. Commands of gdb's, beside its own:\n"
+      "It begins after the last step, in the machine that took it. Commands of gdb's, beside its own:\n"
       "  crashcut goto N        run the program up to and with step N\n"
       "  crashcut forward       one step on\n"
       "  crashcut back          one step back: the program is run again\n"

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <map>
 #include <string>
 #include <tl/expected.hpp>
 
 #include "cli/options.h"
+#include "cli/program.h"
 #include "recovery/result/token.h"
 #include "recovery/threads/token.h"
 
@@ -18,6 +20,8 @@ void add_schedule_options(CLI::App& command, recovery::ThreadPlan& plan, Options
 tl::expected<recovery::ThreadPlan, result::Failure> make_thread_plan(const recovery::ThreadPlan& schedules,
                                                                      const Options& common);
 
+// How the source of the plan's program is compiled.
+Program::Compiled how_compiled(const recovery::ThreadPlan& plan);
 // --schedules one|random:N|all, for models of memory; `text` is what was given.
 void add_schedules_option(CLI::App& command, std::string& text);
 tl::expected<void, result::Failure> read_schedules(const std::string& text, recovery::ThreadPlan& plan);
@@ -32,5 +36,10 @@ tl::expected<int, result::Failure> replay_schedule(const recovery::ThreadPlan& p
 // The same for a token of crashcut cxl. Its programs are looked for in `directory`, too.
 tl::expected<int, result::Failure> replay_cxl_token(const result::Token& token, const std::string& directory,
                                                     bool is_loud);
+
+// The programs of such a token, made ready for the plan that it holds. They are there as long as what is returned.
+tl::expected<std::map<std::string, Program>, result::Failure> prepare_cxl_token(recovery::ThreadPlan& plan,
+                                                                                const result::Token& token,
+                                                                                const std::string& directory);
 
 }  // namespace crashcut::cli

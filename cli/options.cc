@@ -258,9 +258,9 @@ void add_resume_option(CLI::App& command, std::string& directory) {
 tl::expected<void, Failure> check_beside_resume(const CLI::App& command) {
   for (const CLI::Option* option : command.get_options()) {
     const std::string name = option->get_name();
-    const bool may_differ = name == "--resume" || name == "--time" || name == "--max-recoveries" || name == "--jobs" ||
-                            name == "--json" || name == "--junit" || name == "--outcomes" || name == "--quiet" ||
-                            name == "--help";
+    const bool may_differ = name == "--resume" || name == "--time" || name == "--max-recoveries" ||
+                            name == "--max-executions" || name == "--jobs" || name == "--json" || name == "--junit" ||
+                            name == "--outcomes" || name == "--quiet" || name == "--help";
     if (option->count() > 0 && !may_differ) {
       return result::wrong_use(fmt::format(
           "--resume goes on with the program and the options that the search had: {} cannot be given with it.", name));

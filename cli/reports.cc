@@ -190,7 +190,7 @@ tl::expected<int, Failure> report(const ReportOptions& options, const result::Re
   const bool is_violation = result.verdict == result::Verdict::kViolation;
   std::string text;
   if (!options.quiet) {
-    if (options.outcomes && result.has_recoveries) text += result::outcomes_text(result);
+    if (options.outcomes && (result.has_recoveries || !result.outcomes.empty())) text += result::outcomes_text(result);
     if (is_violation) text += result::violation_text(result, result::Detail::kShort);
     if (!text.empty()) text += "\n";
   }

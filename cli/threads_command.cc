@@ -111,6 +111,7 @@ tl::expected<Job, Failure> read_rest(const ThreadOptions& options, const CLI::Ap
   if (!text) return tl::unexpected(text.error());
   auto decoded = recovery::decode_rest(*text);
   if (!decoded) return wrong_use(fmt::format("{}: {}", options.resume, decoded.error()));
+  if (!decoded->first.machines.empty()) return wrong_use(fmt::format("{} is of crashcut cxl.", options.resume));
   const auto now = make_plan(options.common);
   if (!now) return tl::unexpected(now.error());
   recovery::ThreadPlan& plan = decoded->first;
@@ -156,10 +157,6 @@ void note_missing_files(const std::vector<std::string>& words, const std::string
       fmt::join(names, ", "), names.size() == 1 ? "is" : "are"));
 }
 
-Program::Compiled how_compiled(const recovery::ThreadPlan& plan) {
-  return plan.models_memory() ? Program::Compiled::kPmem : Program::Compiled::kInstrumented;
-}
-
 tl::expected<int, Failure> run(const ThreadOptions& options, const std::vector<std::string>& words,
                                const CLI::App& command) {
   ReportOptions reports = options.common.reports;
@@ -181,6 +178,10 @@ tl::expected<int, Failure> run(const ThreadOptions& options, const std::vector<s
 }
 
 }  // namespace
+
+Program::Compiled how_compiled(const recovery::ThreadPlan& plan) {
+  return plan.models_memory() ? Program::Compiled::kPmem : Program::Compiled::kInstrumented;
+}
 
 tl::expected<int, Failure> search_schedules(ReportOptions reports, const recovery::ThreadPlan& plan,
                                             const std::vector<std::string>& words, const recovery::ThreadRest* rest) {
@@ -206,9 +207,8 @@ tl::expected<int, Failure> search_schedules(ReportOptions reports, const recover
   watch_stop(nullptr);
   if (plan.machines.empty()) note_missing_files(words, plan.from_directory, result);
   if (known) result.notes.emplace_back("It was found before and was tried first; the other schedules were not.");
-  if (plan.machines.empty())
-    keep_rest(reports, recovery::command_of(plan), checked->rest ? recovery::encode_rest(plan, *checked->rest) : "",
-              result);
+  keep_rest(reports, recovery::command_of(plan), checked->rest ? recovery::encode_rest(plan, *checked->rest) : "",
+            result);
   return report(reports, result);
 }
 

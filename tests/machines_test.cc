@@ -75,7 +75,7 @@ TEST_F(Machines, ThatTrustOthersAreFound) {
   for (const std::string& what : std::vector<std::string>{"waits_trusts", "plain_trusts", "robust_forgets"}) {
     const json report = check("--never-fails 1 --machines 2 " + program + " " + what, 1);
     const std::string output = report["output"];
-    EXPECT_NE(output.find("failure      machine 0 fails"), std::string::npos) << output;
+    EXPECT_NE(output.find("*** FAILS *** before: "), std::string::npos) << output;
     EXPECT_EQ(run_replay(report).code, 1) << what;
     EXPECT_EQ(check("--failures 0 --machines 2 " + program + " " + what, 0)["verdict"], "verified") << what;
   }
@@ -147,6 +147,14 @@ TEST_F(Machines, ThatGoWrongAreToldInASentence) {
   const Ran setup = run("cxl --machines 2 " + compile("bad", "-DSETUP_FAILS"));
   EXPECT_EQ(setup.code, 2);
   EXPECT_NE(setup.output.find("crashcut_setup() failed"), std::string::npos) << setup.output;
+  const Ran hangs = run("cxl --step-limit 0.5 --machines 2 " + compile("bad", "-DSETUP_HANGS"));
+  EXPECT_EQ(hangs.code, 2);
+  EXPECT_NE(hangs.output.find("crashcut_setup() takes longer than --step-limit allows"), std::string::npos)
+      << hangs.output;
+  // One of two machines never starts.
+  const Ran ends = run("cxl " + program + " " + compile("bad", "-DENDS_EARLY"));
+  EXPECT_EQ(ends.code, 2);
+  EXPECT_NE(ends.output.find("ended before main() (exit code 3)"), std::string::npos) << ends.output;
 }
 
 TEST_F(Machines, AreGivenByRightWords) {

@@ -179,8 +179,10 @@ Failure Session::Impl::explain_end() {
     return {Blame::kTool, fmt::format("the program's process was killed from outside or before main() (signal {}: {})",
                                       WTERMSIG(status), strsignal(WTERMSIG(status)))};
   }
-  return {Blame::kTool, fmt::format("the program's process ended before main() (exit code {})",
-                                    ended > 0 ? WEXITSTATUS(status) : -1)};
+  // Our own code ends with 0 or 4. With another code a static constructor of the program has ended it.
+  const int code = ended > 0 ? WEXITSTATUS(status) : -1;
+  return {code > 0 && code != 4 ? Blame::kUser : Blame::kTool,
+          fmt::format("the program's process ended before main() (exit code {})", code)};
 }
 
 // The socket is readable. False where a signal came first.

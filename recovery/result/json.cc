@@ -56,7 +56,7 @@ Json counts_json(const Counts& counts) {
 }
 
 Json outcomes_json(const Result& result) {
-  if (!result.has_recoveries) return nullptr;
+  if (!result.has_recoveries && result.outcomes.empty()) return nullptr;
   std::vector<std::string> outputs;
   std::size_t bytes = 0;
   for (const Outcome& outcome : result.outcomes) {
@@ -311,8 +311,11 @@ namespace {
 
 Json story_json(const Story& story, Extent extent) {
   Json steps = Json::array(), waiting = Json::array(), crashes = Json::array();
-  for (const ScheduleStep& step : story.schedule)
+  for (const ScheduleStep& step : story.schedule) {
     steps.push_back({{"thread", step.thread}, {"text", step.text}, {"function", step.function}});
+    if (story.machines > 0) steps.back()["machine"] = step.machine;
+    if (step.is_failure) steps.back()["died_before"] = step.died_before;
+  }
   for (const WaitingThread& thread : story.waiting)
     waiting.push_back({{"thread", thread.thread}, {"holds", thread.holds}, {"text", thread.text}});
   for (const Crash& crash : story.crashes) crashes.push_back(crash_json(crash, extent));

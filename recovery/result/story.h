@@ -70,7 +70,10 @@ struct Crash {
 struct ScheduleStep {
   std::string thread;
   std::string text;
-  std::string function;  // the function that called it; empty if that is not known
+  std::string function;                    // the function that called it; empty if that is not known
+  std::uint32_t machine = 0;               // Story::machines > 0: where it was
+  bool is_failure = false;                 // the machine fails
+  std::vector<std::string> died_before{};  // then: what its threads stood before
 };
 // A thread that was still waiting when the execution ended.
 struct WaitingThread {
@@ -103,6 +106,7 @@ struct Names {
 
 struct Story {
   std::vector<ScheduleStep> schedule;  // empty if threads are not scheduled
+  std::uint32_t machines = 0;          // 0: the program is no machine
   std::vector<WaitingThread> waiting;
   std::optional<Race> race;
   bool is_one_of_class = false;  // other orders of the calls lead to the same crash; this is one of them

@@ -200,17 +200,33 @@ std::vector<std::string> schedule_lines(const Story& story) {
   return lines;
 }
 
+// Machines that failed and were not restarted.
+static std::string down_text(const Story& story) {
+  std::string text;
+  for (std::uint32_t machine = 0; machine < story.machines; ++machine) {
+    std::size_t since = 0;  // the step, from 1
+    for (std::size_t i = 0; i < story.schedule.size(); ++i) {
+      const ScheduleStep& step = story.schedule[i];
+      if (step.is_failure && step.machine == machine) since = i + 1;
+      if (step.text == fmt::format("restart machine {}", machine)) since = 0;
+    }
+    if (since > 0) text += fmt::format("          machine {} is down since step {}\n", machine, since);
+  }
+  return text.empty() ? "" : "\n" + text;
+}
+
 static std::string schedule_text(const Story& story) {
   if (story.schedule.empty() && story.waiting.empty()) return "";
   std::string text = "\n  The schedule that leads there:\n\n";
-  for (const std::string& line : schedule_lines(story)) text += "    " + line + "\n";
+  for (const std::string& line : story.machines > 0 ? machine_columns(story) : schedule_lines(story))
+    text += "    " + line + "\n";
   if (!story.waiting.empty()) text += "\n  Where the other threads are:\n\n";
   for (const WaitingThread& thread : story.waiting) {
     text +=
         fmt::format("          {:<12} {}{}\n", thread.thread,
                     thread.holds.empty() ? "" : fmt::format("holds {}; ", fmt::join(thread.holds, ", ")), thread.text);
   }
-  return text;
+  return text + down_text(story);
 }
 
 static std::string race_text(const Race& race) {

@@ -23,6 +23,8 @@ std::string counterexample_text(const Counterexample& example, Detail detail);
 std::string story_text(const Story& story, Detail detail);
 // One line for each step: "   3  thread 1     lock mutex forks  [dine]".
 std::vector<std::string> schedule_lines(const Story& story);
+// The same with a column for each machine, time downwards; with a heading. (columns.cc)
+std::vector<std::string> machine_columns(const Story& story);
 // Notes, the verdict with counts, and what to do next. `crashcut` is the command as the user typed it.
 std::string end_text(const Result& result, const std::string& crashcut);
 // One line: "violation: ..." or "no violation: ...".

@@ -10,6 +10,7 @@
 #include "recovery/threads/divergence.h"
 #include "recovery/threads/replay.h"
 #include "recovery/threads/result.h"
+#include "recovery/threads/simplest.h"
 #include "recovery/threads/symbols.h"
 #include "scheduler/deadlocks.h"
 #include "scheduler/deepening.h"
@@ -40,6 +41,7 @@ bool has_rest(const scheduler::TreeSketch& sketch) { return sketch.is_unbegun ||
 // Where atomic variables are not seen, every order of the calls is not every order.
 void note_meeting(const scheduler::runtime::NameTable& names, const ThreadRest* before, ThreadResult& result) {
   const auto meeting = names.meeting();
+  result.shared_files = names.shared_files();
   result.has_met = meeting || (before != nullptr && before->has_met);
   result.may_meet = meeting && !meeting->is_certain;
   result.has_met = result.has_met || result.has_unseen_machine;
@@ -412,6 +414,23 @@ class Checker {
 
 }  // namespace
 
+// The same with fewer failures, if that is found as fast.
+static void look_for_fewer_failures(const ThreadPlan& plan, const ThreadHooks& hooks, const persist::Deadline& deadline,
+                                    ThreadResult& result) {
+  const std::size_t failures = failures_in(result.finding->execution, result.finding->actors);
+  for (std::uint32_t fewer = 0; fewer < failures && !deadline.is_over(); ++fewer) {
+    ThreadPlan other = plan;
+    other.failures_most = fewer;
+    if (fewer == 0) other.failing = 0;
+    other.executions_most = std::max<std::uint64_t>(result.search.executions, 1);
+    ThreadResult found = Checker(other, hooks, deadline, nullptr).run();
+    if (!found.finding || found.finding->details.kind != result.finding->details.kind) continue;
+    result.finding = std::move(found.finding);
+    result.kinds = std::move(found.kinds);
+    return;
+  }
+}
+
 std::string token_command_of(const ThreadPlan& plan) { return plan.machines.empty() ? "threads" : "cxl"; }
 std::string command_of(const ThreadPlan& plan) {
   return plan.memory && !plan.has_store_buffers ? "pmem" : token_command_of(plan);
@@ -432,6 +451,8 @@ tl::expected<ThreadResult, Failure> check_threads(const ThreadPlan& asked, const
     plan.ignores_result = true;
     result = Checker(plan, hooks, deadline, rest).run();
   }
+  if (result.finding && !plan.machines.empty() && !plan.wants_all)
+    look_for_fewer_failures(plan, hooks, deadline, result);
   if (result.finding) {
     ThreadFinding& finding = *result.finding;
     if (!plan.wants_all && !finding.crash && finding.execution.ending == scheduler::Ending::kCutShort &&

@@ -67,12 +67,13 @@ struct ThreadResult {
   std::string met_in;               // the function where they were seen to; empty: not known
   bool has_unseen_machine = false;  // a machine's program is not instrumented: whether it meets others is not watched
   bool is_instrumented = false;     // plain and atomic variables were seen
-  std::uint64_t races = 0;          // places that were raced for
-  std::uint32_t left_running = 0;   // the most threads that were left when the process ended
-  std::uint64_t left_executions = 0;     // in how many executions there were any
-  bool ignores_result = false;           // what main() returned was not judged
-  std::optional<ThreadRest> rest;        // where a bound was hit that more time would lift
-  std::optional<ThreadFinding> finding;  // the shortest of those with the first's kind
+  std::vector<std::string> shared_files;  // NameTable's
+  std::uint64_t races = 0;                // places that were raced for
+  std::uint32_t left_running = 0;         // the most threads that were left when the process ended
+  std::uint64_t left_executions = 0;      // in how many executions there were any
+  bool ignores_result = false;            // what main() returned was not judged
+  std::optional<ThreadRest> rest;         // where a bound was hit that more time would lift
+  std::optional<ThreadFinding> finding;   // the shortest of those with the first's kind
   struct Kind {
     std::string text;       // one of finding_texts()
     ThreadFinding finding;  // the shortest

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "recovery/threads/result.h"
+#include "recovery/threads/simplest.h"
 #include "scheduler/primitive.h"
 
 namespace crashcut::recovery {
@@ -27,15 +28,17 @@ Findings::Next Findings::note(const Execution& execution) {
   result_.left_running = std::max(result_.left_running, execution.left_running);
   result_.left_executions += execution.left_running > 0 ? 1 : 0;
   const auto* details = dynamic_cast<const Details*>(execution.note.get());
+  note_outcome(details);
   if (details == nullptr || details->kind == FindingKind::kNone) {
     if (!scheduler::is_assumed_away(execution.pending)) return Next::kCrash;
     ++result_.assumed_away;
     return Next::kGoOn;
   }
   ++result_.violations;
-  const bool is_better = !result_.finding || (is_livelock_known() && details->kind != FindingKind::kLivelock) ||
-                         (result_.finding->details.kind == details->kind &&
-                          execution.steps.size() < result_.finding->execution.steps.size());
+  const bool is_better =
+      !result_.finding || (is_livelock_known() && details->kind != FindingKind::kLivelock) ||
+      (result_.finding->details.kind == details->kind &&
+       is_simpler(execution, result_.finding->execution, knowledge_.names().actors(), !plan_.machines.empty()));
   if (!result_.finding) look_until_ = executions_ + kLookOn;
   const ThreadFinding found = knowledge_.finding_of(execution, *details, executions_);
   if (is_better) result_.finding = found;
@@ -71,13 +74,24 @@ void Findings::note_crash(const Execution& execution, const search::Found& found
   if (is_better) result_.finding = crash;
 }
 
+void Findings::note_outcome(const Details* details) {
+  if (details == nullptr || !details->outcome) return;
+  auto& outcomes = result_.tally.outcomes;
+  if (!outcomes.contains(*details->outcome) && outcomes.size() == search::Tally::kOutcomesMost) {
+    result_.tally.outcomes_cut = true;
+    return;
+  }
+  ++outcomes[*details->outcome].recoveries;
+  if (details->kind != FindingKind::kNone) ++outcomes[*details->outcome].violations;
+}
+
 void Findings::note_kind(const ThreadFinding& found, const std::string& text) {
   auto it = std::find_if(result_.kinds.begin(), result_.kinds.end(),
                          [&](const ThreadResult::Kind& kind) { return kind.text == text; });
   if (it == result_.kinds.end()) {
     if (result_.kinds.size() == kKindsMost) return;
     it = result_.kinds.insert(it, {text, found, 0});
-  } else if (found.execution.steps.size() < it->finding.execution.steps.size()) {
+  } else if (is_simpler(found.execution, it->finding.execution, found.actors, !plan_.machines.empty())) {
     it->finding = found;
   }
   ++it->count;

@@ -39,6 +39,8 @@ class Findings {
 
  private:
   bool is_livelock_known() const;
+  // What the machines printed.
+  void note_outcome(const scheduler::runtime::Details* details);
   void note_kind(const ThreadFinding& found, const std::string& text);
 
   const ThreadPlan& plan_;

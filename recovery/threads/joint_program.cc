@@ -31,6 +31,9 @@ static std::uint32_t processor_of(std::uint32_t worker) {
 // So long a thread that hung before runs on when its schedule is run again, until it is taken to hang again.
 static constexpr std::chrono::milliseconds kHangs{300};
 
+// To come to main() a machine has so long at least.
+static constexpr double kStart_s = 5;
+
 JointProgram::JointProgram(const ThreadPlan& plan, scheduler::runtime::NameTable& names, const Setup& setup)
     : setup_(setup) {
   cxl::line::primitive();  // and that of store buffers: their ids are those that the runtime has
@@ -53,6 +56,7 @@ JointProgram::JointProgram(const ThreadPlan& plan, scheduler::runtime::NameTable
   if (setup.is_watching && !is_hosted && !plan.models_memory()) program.find_sites = sites_of;
   program.host_count = static_cast<std::uint32_t>(plan.machines.size());
   program.has_memory_model = plan.caches.has_value();
+  program.has_outcomes = plan.wants_outcomes;
   program.failures_most = plan.failures_most;
   program.failing = plan.failing;
   program.devices = plan.devices;
@@ -95,12 +99,16 @@ void JointProgram::launch(const ThreadPlan& plan, std::uint32_t machine, int con
   setup.threads_names_fd = names_fd;
   if (!plan.machines.empty()) setup.threads_host = static_cast<int>(machine);
   setup.is_late = setup_.is_late;
+  if (!plan.machines.empty()) setup.time_limit = std::chrono::duration<double>(std::max(plan.step_limit_s, kStart_s));
   auto session = Session::start(setup);
   close(null);
   if (!session && setup_.is_late && setup_.is_late()) throw scheduler::runtime::OutOfTime();
   if (!session) throw ToolError{session.error().blame == result::Blame::kUser, session.error().sentence};
   sessions_.push_back(std::move(*session));
   const inprocess::Execution& begun = sessions_.back()->execution();
+  if (begun.kind == inprocess::ExecutionKind::kOutOfTime)
+    throw ToolError{true, "Machine " + std::to_string(machine) +
+                              " does not come to main(): what runs before it takes longer than --step-limit allows."};
   if (begun.kind == inprocess::ExecutionKind::kToolError)
     throw ToolError{begun.blame == result::Blame::kUser, begun.sentence};
 }

@@ -40,6 +40,7 @@ struct ThreadPlan : Plan {
   std::vector<Machine> machines{};
   std::uint32_t failures_most = 0, failing = 0;
   std::vector<std::string> devices{};  // paths that are shared memory of the machines
+  bool wants_outcomes = false;         // what machines print
   bool has_garbage = false;            // fresh shared memory holds garbage, not zeroes
   std::optional<Caches> caches{};      // none: what machines share is coherent, and survives
   enum class Schedules : std::uint8_t { kAll, kOne, kRandom } schedules = Schedules::kAll;

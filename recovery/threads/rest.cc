@@ -1,6 +1,7 @@
 #include "recovery/threads/rest.h"
 
 #include <concepts>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "recovery/result/token_bytes.h"
@@ -147,9 +148,14 @@ std::string encode_rest(const ThreadPlan& asked, const ThreadRest& left) {
   ThreadToken held{plan, {rest.actors, rest.racy, rest.sketch.path}};
   held.plan.ignores_result = rest.ignores_result;
   std::string token = encode(held);
+  // The token has names that mean something elsewhere; this is for here.
+  std::vector<std::string> machines;
+  for (const Machine& machine : plan.machines) machines.push_back(std::filesystem::absolute(machine.named).string());
+  if (!machines.empty()) plan.program = machines[0];
   auto reduction = static_cast<std::uint32_t>(plan.reduction);
   Writer writer;
   list(writer, token, reduction, plan, rest);
+  writer("machines", machines);
   std::string bytes;
   json::to_cbor(writer.to, nlohmann::detail::output_adapter<char>(bytes));
   return result::seal(kRestPrefix, std::move(bytes));
@@ -174,6 +180,10 @@ tl::expected<std::pair<ThreadPlan, ThreadRest>, std::string> decode_rest(std::st
     std::uint32_t reduction = 0;
     list(Reader{all}, unused, reduction, plan, rest);
     plan.reduction = static_cast<scheduler::ReductionName>(reduction);
+    std::vector<std::string> machines;
+    Reader{all}("machines", machines);
+    if (machines.size() != plan.machines.size()) throw Damaged{};
+    for (std::size_t i = 0; i < machines.size(); ++i) plan.machines[i].named = machines[i];
     const bool is_possible = reduction <= static_cast<std::uint32_t>(scheduler::ReductionName::kOptimal) &&
                              plan.program.starts_with('/') && plan.step_limit_s > 0 && plan.time_limit.count() >= 0;
     if (is_possible) return decoded;

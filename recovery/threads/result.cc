@@ -175,6 +175,12 @@ std::vector<std::string> notes_of(const ThreadPlan& plan, const ThreadResult& ch
     notes.emplace_back(
         "Memory that machines share is coherent here, and none of it is lost when a machine fails: what was still in "
         "that machine's caches is not modelled. Compiled with crashcut cc --pmem, caches and lost lines are modelled.");
+  for (const std::string& file : checked.shared_files) {
+    notes.push_back(fmt::format(
+        "Machines share more than their memory: {} is used {}. It is a file of the real system. What machines tell one "
+        "another by it is no step, and no failure changes it: bugs may be missed.",
+        result::printable(file.substr(0, file.find(" by machine "))), file.substr(file.find(" by machine ") + 1)));
+  }
   if (checked.is_resumed) notes.emplace_back("Recoveries and outcomes are those since the search was resumed.");
   return notes;
 }
@@ -332,10 +338,13 @@ result::Counterexample counterexample_of(const ThreadPlan& plan, const ThreadFin
   told.execution = finding.number;
   told.was_run_again = finding.was_run_again;
   told.replays = finding.replays;
+  told.story.machines = static_cast<std::uint32_t>(plan.machines.size());
   for (std::size_t i = 0; i < finding.execution.steps.size(); ++i) {
+    const scheduler::ActorId actor = finding.execution.steps[i].actor;
     const std::uint64_t caller = i < finding.details.callers.size() ? finding.details.callers[i] : 0;
-    told.story.schedule.push_back({story.actor_text(finding.execution.steps[i].actor), story.step_text(i),
-                                   caller == 0 ? "" : story.function_text(finding.execution.steps[i].actor, caller)});
+    told.story.schedule.push_back(
+        {story.actor_text(actor), story.step_text(i), caller == 0 ? "" : story.function_text(actor, caller),
+         machine_of(finding.actors, index(actor)), story.is_failure(actor), story.died_before(i)});
   }
   for (const scheduler::Pending& p : finding.execution.pending) {
     if (story.is_thread(p.actor) && story.is_here(p))
@@ -384,8 +393,7 @@ result::Result result_of(const ThreadPlan& plan, const result::Head& head, const
     if (checked.finding->replays || !checked.finding->was_run_again) {
       result.token = encode(make_token(plan, *checked.finding));
       result.replay_options = replay_options(plan);
-      if (plan.machines.empty())
-        result.debug = fmt::format("{} gdb {}{}", crashcut, result.replay_options, result.token);
+      result.debug = fmt::format("{} gdb {}{}", crashcut, result.replay_options, result.token);
     }
   } else if (checked.verdict == result::Verdict::kViolation) {
     result.unexplained =

@@ -105,6 +105,28 @@ std::uint32_t ThreadStory::machine_of(ActorId actor) const {
   return recovery::machine_of(finding_->actors, index(actor));
 }
 
+bool ThreadStory::is_failure(ActorId actor) const {
+  return index(actor) < finding_->actors.size() && runtime::Names::is_failure(finding_->actors[index(actor)].ordinal);
+}
+
+// What stood before an operation then stands there for good. A machine that was restarted has other threads.
+std::vector<std::string> ThreadStory::died_before(std::size_t i) const {
+  const std::vector<Step>& steps = finding_->execution.steps;
+  if (!is_failure(steps[i].actor)) return {};
+  std::size_t before = i;  // the failure of the same machine before this one, or the beginning
+  while (before > 0 && steps[before - 1].actor != steps[i].actor) --before;
+  std::vector<std::string> texts;
+  for (const Pending& p : finding_->execution.pending) {
+    const auto took = [&](const Step& step) { return step.actor == p.actor; };
+    const auto first = steps.begin() + static_cast<std::ptrdiff_t>(before);
+    const bool was_here = std::any_of(first, steps.begin() + static_cast<std::ptrdiff_t>(i), took);
+    const bool has_not_begun = before == 0 && std::none_of(steps.begin(), steps.end(), took);
+    if (!is_thread(p.actor) || machine_of(p.actor) != machine_of(steps[i].actor) || is_here(p)) continue;
+    if (was_here || has_not_begun) texts.push_back(operation_text(p.operation));
+  }
+  return texts;
+}
+
 std::uint64_t ThreadStory::base_of(std::uint32_t machine) const {
   const runtime::Details& details = finding_->details;
   return machine < details.bases.size() ? details.bases[machine] : details.program_base;

@@ -32,6 +32,10 @@ class ThreadStory : public scheduler::Narrator {
 
   // Not of a machine that has ended or failed.
   bool is_here(const scheduler::Pending& pending) const { return !end_.is_gone(pending.operation); }
+  // A machine fails by it.
+  bool is_failure(scheduler::ActorId actor) const;
+  // If a machine fails by the step at this place: what its threads stood before. Empty for other steps.
+  std::vector<std::string> died_before(std::size_t i) const;
   // Not a timer or the like.
   bool is_thread(scheduler::ActorId actor) const;
   // "lock mutex forks+40"

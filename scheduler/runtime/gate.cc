@@ -4,9 +4,11 @@
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/uio.h>
 #include <ucontext.h>
 
 #include <algorithm>
+#include <cstring>
 #include <iterator>
 #include <string_view>
 
@@ -98,8 +100,23 @@ Fate done(Call& call, long result) {
   return Fate::kDone;
 }
 
+// The first bytes that a host prints are kept: they are a part of the execution's outcome.
+void keep_output(const Call& call) {
+  if (!is_hosted() || call.a[0] != 1 || (call.number != SYS_write && call.number != SYS_writev)) return;
+  HostPart& part = g_control->hosts[g_host];
+  const iovec one{reinterpret_cast<void*>(call.a[1]), static_cast<std::size_t>(call.a[2])};
+  const auto* parts = call.number == SYS_write ? &one : reinterpret_cast<const iovec*>(call.a[1]);
+  const long count = call.number == SYS_write ? 1 : call.a[2];
+  for (long i = 0; i < count; ++i) {
+    const std::size_t bytes = std::min<std::size_t>(parts[i].iov_len, kOutputMost - part.output_bytes);
+    std::memcpy(part.output + part.output_bytes, parts[i].iov_base, bytes);
+    part.output_bytes += static_cast<std::uint32_t>(bytes);
+  }
+}
+
 Fate do_call(Call& call, ucontext_t& context) {
   auto& regs = context.uc_mcontext.gregs;
+  keep_output(call);
   // Also how libc's exit() ends, after its handlers.
   if (call.number == SYS_exit_group || call.number == SYS_exit) {
     if (is_scheduling()) end_process(static_cast<int>(call.a[0] & 0xff), false, call.caller);

@@ -25,6 +25,7 @@
 #include "scheduler/runtime/calls.h"
 #include "scheduler/runtime/files.h"
 #include "scheduler/runtime/gate.h"
+#include "scheduler/runtime/hosts.h"
 #include "scheduler/runtime/machine.h"
 #include "scheduler/runtime/world_impl.h"
 
@@ -110,6 +111,23 @@ void note_outside(const char* verb, std::string_view path) {
   call.actor = index(current_actor().id);
   call.step = g_control->step_count;
   snprintf(call.text, sizeof call.text, "%s %.*s", verb, static_cast<int>(path.size()), path.data());
+}
+
+// Hosts have files of their own. A file of the real system that several of them use is told.
+void note_used(std::string_view path, bool writes) {
+  if (!is_hosted() || path.starts_with("/proc/") || path.starts_with("/sys/")) return;
+  char name[sizeof(Names::UsedFile::path)] = {};
+  path.copy(name, sizeof name - 1);
+  lock_names();
+  Names::UsedFile* used = std::find_if(g_names->used, g_names->used + g_names->used_count,
+                                       [&](const Names::UsedFile& u) { return std::strcmp(u.path, name) == 0; });
+  const bool is_new = used == g_names->used + g_names->used_count;
+  if (!is_new || g_names->used_count < Names::kUsedMost) {
+    if (is_new) std::memcpy(g_names->used[g_names->used_count++].path, name, sizeof name);
+    used->users |= 1u << g_host;
+    used->writers |= writes ? 1u << g_host : 0;
+  }
+  unlock_names();
 }
 
 // --- what changes all the time
@@ -374,14 +392,20 @@ void fix_contents(long fd, bool closes_on_exec) {
 
 // --- calls
 
+// All hosts of an execution are one owner.
+std::uint32_t owner_of(long process) {
+  constexpr std::uint32_t kHosted = 0x80000000;
+  return is_hosted() ? kHosted | g_control->processor : static_cast<std::uint32_t>(process);
+}
+
 // Executions that change files outside are run one at a time: workers of the search would meet there. The lock is the
 // process's until its execution ends.
 void run_alone(const char* path) {
   if (!is_scheduling() || g_runs_alone) return;
   if (path != nullptr && (std::strncmp(path, "/dev/", 5) == 0 || std::strncmp(path, "/proc/", 6) == 0)) return;
-  const auto own = static_cast<std::uint32_t>(kernel(SYS_getpid));
+  const std::uint32_t own = owner_of(kernel(SYS_getpid));
   g_control->is_waiting = 1;
-  for (std::uint32_t owner = 0; !g_names->alone.compare_exchange_strong(owner, own); owner = 0) {
+  for (std::uint32_t owner = 0; !g_names->alone.compare_exchange_strong(owner, own) && owner != own; owner = 0) {
     kernel(SYS_futex, &g_names->alone, FUTEX_WAIT, owner, 0, 0, 0);
   }
   g_control->is_waiting = 0;
@@ -397,6 +421,11 @@ long to_own_range(long fd, bool closes_on_exec) {
   return moved;
 }
 
+bool is_named_pipe(long directory, long path) {
+  struct stat st {};
+  return path != 0 && kernel(SYS_newfstatat, directory, path, &st, 0) == 0 && S_ISFIFO(st.st_mode);
+}
+
 long open_outside(long number, long* a) {
   const int path = number == SYS_open || number == SYS_creat ? 0 : 1;
   const long flags = number == SYS_open     ? a[1]
@@ -405,6 +434,8 @@ long open_outside(long number, long* a) {
                                             : static_cast<long>(pointer<open_how>(a[2])->flags);
   if (a[path] != 0) a[path] = reinterpret_cast<long>(real_path(pointer<const char>(a[path])));
   const bool closes_on_exec = (flags & O_CLOEXEC) != 0;
+  if (is_hosted() && is_named_pipe(number == SYS_open || number == SYS_creat ? AT_FDCWD : a[0], a[path]))
+    refuse("open() of a named pipe, by which machines would share more than their memory");
   if ((flags & O_ACCMODE) != O_RDONLY || (flags & (O_CREAT | O_TRUNC)) != 0) run_alone(pointer<const char>(a[path]));
   const long fd = to_own_range(ask_kernel(number, a), closes_on_exec);
   if (fd < 0) return fd;
@@ -412,6 +443,7 @@ long open_outside(long number, long* a) {
   struct stat st {};
   kernel(SYS_fstat, fd, &st);
   const bool reads_only = (flags & O_ACCMODE) == O_RDONLY && (flags & O_PATH) == 0;
+  if (S_ISREG(st.st_mode)) note_used(path_of(fd), !reads_only);
   if (S_ISREG(st.st_mode)) note_outside(reads_only ? "opened" : "opened to write", path_of(fd));
   if (reads_only && S_ISREG(st.st_mode) && is_made_up(fd)) fix_contents(fd, closes_on_exec);
   return fd;
@@ -576,7 +608,7 @@ void begin_outside() {
 
 void end_outside(long process) {
   g_runs_alone = false;
-  auto owner = static_cast<std::uint32_t>(process);
+  std::uint32_t owner = owner_of(process);
   if (!g_names->alone.compare_exchange_strong(owner, 0)) return;
   kernel(SYS_futex, &g_names->alone, FUTEX_WAKE, kActorsMost, 0, 0, 0);
 }

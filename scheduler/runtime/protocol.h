@@ -38,6 +38,7 @@ inline constexpr std::uint32_t kPathMost = 1024;
 inline constexpr std::uint32_t kHostsMost = 16;
 inline constexpr std::uint32_t kRegionsMost = 64;
 inline constexpr std::uint32_t kRegionNameMost = 64;
+inline constexpr std::uint32_t kOutputMost = 2048;
 
 // Where the parts of a worker's memory lie in its file. The parts after Control are there only if there are hosts:
 // their common heap, the memory that their programs share, and how that memory begins.
@@ -169,6 +170,14 @@ struct Names {
   std::uint32_t kept_count, kept_used;
   KeptFile kept[kKeptMost];
   char kept_bytes[1 << 20];
+  // Files of the real system that hosts have opened: by which hosts, and to write by which. Under the lock.
+  struct UsedFile {
+    char path[128];
+    std::uint32_t users, writers;
+  };
+  static constexpr std::uint32_t kUsedMost = 64;
+  std::uint32_t used_count;
+  UsedFile used[kUsedMost];
   std::int64_t began_s;              // when the search began, real time
   std::atomic<std::uint32_t> alone;  // the process whose execution changes files outside of the model; 0: none
   // Threads were seen to communicate without a call, or are no longer watched: the instruction, an address in that
@@ -246,6 +255,9 @@ struct HostPart {
   std::atomic<std::uint32_t> joined;    // the request whose execution the runner takes part in; 0: none
   std::atomic<std::uint32_t> done;      // the last request that the runner is done with
   std::uint32_t is_instrumented;
+  // What the program wrote to its standard output since main() began; the first bytes.
+  std::uint32_t output_bytes;
+  char output[kOutputMost];
 };
 
 struct Control {

@@ -13,6 +13,7 @@
 #include <cstring>
 #include <utility>
 
+#include "scheduler/primitives/host.h"
 #include "scheduler/primitives/memory.h"
 #include "scheduler/runtime/protocol.h"
 
@@ -78,6 +79,21 @@ std::vector<Details::Region> NameTable::regions() const {
   for (std::uint32_t i = 0; i < names_->region_count; ++i) {
     const Names::Region& region = names_->regions[i];
     all.push_back({region.name, kRegionsAt + region.offset, region.bytes.load()});
+  }
+  return all;
+}
+
+std::vector<std::string> NameTable::shared_files() const {
+  std::vector<std::string> all;
+  for (std::uint32_t i = 0; i < names_->used_count; ++i) {
+    const Names::UsedFile& used = names_->used[i];
+    if (used.writers == 0 || (used.users & (used.users - 1)) == 0) continue;
+    std::string text = used.path;
+    for (std::uint32_t host = 0; host < kHostsMost; ++host) {
+      if ((used.users >> host & 1) != 0)
+        text += (text == used.path ? " by machine " : ", machine ") + std::to_string(host);
+    }
+    all.push_back(text);
   }
   return all;
 }
@@ -206,11 +222,18 @@ void RealProgram::tell_sites() {
   futex(control_->module_answers, FUTEX_WAKE, 1);
 }
 
+// To come to main() a machine has so long at least.
+static constexpr std::chrono::seconds kStart{5};
+
 // The server asks before there is a runner.
 void RealProgram::answer_server() {
   const timespec tick{0, 100'000'000};
+  const auto since = std::chrono::steady_clock::now();
   for (std::uint32_t i = 0; i < setup_.host_count; ++i) {
     while (control_->hosts[i].is_ready == 0) {
+      if (std::chrono::steady_clock::now() - since > std::max<std::chrono::nanoseconds>(setup_.step_limit, kStart))
+        throw ToolError{true, "Machine " + std::to_string(i) +
+                                  " does not come to main(): crashcut_setup() takes longer than --step-limit allows."};
       futex(control_->hosts[i].is_ready, FUTEX_WAIT, 0, &tick);
       check_server();
       if (is_late()) throw OutOfTime();
@@ -313,7 +336,37 @@ Execution RealProgram::run(const RunRequest& request) {
   const bool is_found = control_->failure != Failure::kNone || execution.ending == Ending::kStuck ||
                         control_->runner_end == inject::ChildEnd::kTooLate || control_->has_race;
   if (is_found || setup_.has_details || execution.ending == Ending::kDiverged) execution.note = details();
+  const bool has_ended = execution.ending == Ending::kCompleted || execution.ending == Ending::kProcessEnded;
+  if (setup_.has_outcomes && has_ended) {
+    auto note = std::make_shared<Details>(*details());
+    note->outcome = outcome_of(execution);
+    execution.note = note;
+  }
   return execution;
+}
+
+// Hosts are declared in their order, and none before them.
+std::string RealProgram::outcome_of(const Execution& execution) const {
+  std::vector<ObjectId> hosts;
+  for (const ObjectStart& start : execution.objects) {
+    if (primitive_of(start.object) == PrimitiveId::kHost) hosts.push_back(start.object);
+  }
+  std::string text;
+  for (std::uint32_t i = 0; i < hosts.size() && i < setup_.host_count; ++i) {
+    bool has_failed = false;
+    for (const Step& step : execution.steps) {
+      for (const Access& access : step.operation) {
+        if (access.object != hosts[i]) continue;
+        if (access.verb == host::kFail) has_failed = true;
+        if (access.verb == host::kRestart && access.result == 0) has_failed = false;
+      }
+    }
+    if (has_failed || control_->hosts[i].output_bytes == 0) continue;
+    text +=
+        "machine " + std::to_string(i) + ": " + std::string(control_->hosts[i].output, control_->hosts[i].output_bytes);
+    if (text.back() != '\n') text += '\n';
+  }
+  return text;
 }
 
 // A runner that died without a reply: by our hand, or by a signal that nobody can catch. Before a runner kills itself,

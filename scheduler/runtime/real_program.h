@@ -77,10 +77,11 @@ struct Details : ExecutionNote {
     std::uint32_t step;  // how many steps had been taken
     std::string text;    // "opened /etc/passwd"
   };
-  std::vector<Outside> outside;  // the last calls on files that are not the model's
-  std::uint64_t main_at = 0;     // where main() is
-  bool is_result = false;        // the exit code is what main() returned
-  std::optional<Race> race;      // the first of the execution
+  std::vector<Outside> outside;        // the last calls on files that are not the model's
+  std::uint64_t main_at = 0;           // where main() is
+  bool is_result = false;              // the exit code is what main() returned
+  std::optional<Race> race;            // the first of the execution
+  std::optional<std::string> outcome;  // what the hosts that did not fail printed
 };
 
 inline constexpr const char* kKilledSentence =
@@ -115,6 +116,9 @@ class NameTable {
   };
   std::optional<Meeting> meeting() const;
   std::vector<Details::Region> regions() const;
+  // Files of the real system that several hosts use, and at least one of them to write: "/tmp/x by machine 0, machine
+  // 1".
+  std::vector<std::string> shared_files() const;
 
  private:
   int fd_;
@@ -147,6 +151,7 @@ class RealProgram : public Program {
     bool has_memory_model = false;  // what hosts share has caches (buffers.h)
     // Paths that are memory that hosts share; not 0: fresh memory is filled with what this number gives (regions.h).
     std::vector<std::string> devices;
+    bool has_outcomes = false;  // what hosts print is Details::outcome, of executions that come to an end
     std::uint64_t garbage = 0;
     // Starts the program with these descriptors named in its environment (inject::kThreadsVariable); once for each
     // host, and once if there are no hosts. Throws ToolError.
@@ -177,6 +182,7 @@ class RealProgram : public Program {
 
  private:
   std::shared_ptr<const Details> details() const;
+  std::string outcome_of(const Execution& execution) const;
   std::uint32_t ask(const RunRequest& request);
   void wait_for_reply(std::uint32_t request);
   void check_runner_end();

@@ -7,6 +7,15 @@
 #include <string.h>
 #include <unistd.h>
 
+#ifdef SETUP_HANGS
+void crashcut_setup(void) {
+  while (1) {
+  }
+}
+#endif
+#ifdef ENDS_EARLY
+__attribute__((constructor)) static void end_early(void) { _exit(3); }
+#endif
 #ifdef SETUP_FAILS
 void crashcut_setup(void) { assert(crashcut_machines() == 77); }
 #endif

@@ -1,0 +1,67 @@
+// machine_columns(): the schedule of several machines, a column a machine.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "recovery/result/text.h"
+#include "recovery/result/words.h"
+
+namespace crashcut::result {
+namespace {
+
+constexpr std::size_t kLineMost = 116, kNumberWidth = 6, kNarrowest = 28, kWidest = 56;
+
+// The column says which machine it is: "thread 2 of machine 1" is "thread 2" there, and main() needs no name.
+std::string thread_text(const ScheduleStep& step) {
+  const std::string machine = fmt::format("machine {}", step.machine);
+  if (step.thread == machine || step.is_failure) return "";
+  if (step.thread.starts_with(machine + ", ")) return step.thread.substr(machine.size() + 2) + ": ";
+  const std::string suffix = " of " + machine;
+  const std::size_t at = step.thread.find(suffix);
+  return (at == std::string::npos ? step.thread : std::string(step.thread).erase(at, suffix.size())) + ": ";
+}
+
+std::string cell_text(const ScheduleStep& step) {
+  if (step.is_failure) {
+    return step.died_before.empty() ? "*** FAILS ***"
+                                    : fmt::format("*** FAILS *** before: {}", fmt::join(step.died_before, "; "));
+  }
+  return thread_text(step) + printable(step.text) +
+         (step.function.empty() ? "" : "  [" + printable(step.function) + "]");
+}
+
+// Lines of at most so many characters, between words if possible.
+std::vector<std::string> wrap(std::string text, std::size_t width) {
+  std::vector<std::string> lines;
+  while (text.size() > width) {
+    const std::size_t space = text.rfind(' ', width);
+    const std::size_t end = space == std::string::npos || space < width / 3 ? width : space;
+    lines.push_back(text.substr(0, end));
+    text = "  " + text.substr(std::min(text.find_first_not_of(' ', end), text.size()));
+  }
+  lines.push_back(text);
+  return lines;
+}
+
+}  // namespace
+
+std::vector<std::string> machine_columns(const Story& story) {
+  const std::size_t width = std::clamp((kLineMost - kNumberWidth) / story.machines - 2, kNarrowest, kWidest);
+  std::string heading(kNumberWidth, ' ');
+  for (std::uint32_t m = 0; m < story.machines; ++m)
+    heading += fmt::format("{:<{}}", fmt::format("machine {}", m), width + 2);
+  heading.erase(heading.find_last_not_of(' ') + 1);
+  std::vector<std::string> lines = {heading};
+  for (std::size_t i = 0; i < story.schedule.size(); ++i) {
+    const ScheduleStep& step = story.schedule[i];
+    bool is_first = true;
+    for (const std::string& part : wrap(cell_text(step), width)) {
+      const std::string number = is_first ? fmt::format("{:>4}", i + 1) : "";
+      lines.push_back(fmt::format("{:<{}}{}", number, kNumberWidth + step.machine * (width + 2), part));
+      is_first = false;
+    }
+  }
+  return lines;
+}
+
+}  // namespace crashcut::result
