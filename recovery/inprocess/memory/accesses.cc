@@ -13,6 +13,7 @@
 #include <bit>
 #include <cstring>
 
+#include "inject/instrument/abi.h"
 #include "recovery/inprocess/explorer.h"
 #include "recovery/inprocess/memory/memory.h"
 #include "recovery/inprocess/runtime.h"
