@@ -196,6 +196,7 @@ void work(int socket, const std::string& options, const std::vector<ConformCase>
       search::send(socket, failure_of(answer.error()));
       return;
     }
+    if (answer->contains("skipped") && is_interrupted()) return;  // the model's search did not come to its end
     (*answer)["case"] = i;
     if (!search::send(socket, *answer)) return;
   }
