@@ -121,11 +121,11 @@ CrashImages::CrashImages(std::shared_ptr<const DeviceTrace> trace, const DriveOp
   Collector collector(*this, drive, base);
   trace_->visit(collector);
   collector.finish();
-  for (std::uint32_t moment = 0; moment < moments_.size(); ++moment) choose(moment, drive, bounds, seen);
+  for (std::uint32_t moment = 0; moment < moments_.size(); ++moment) choose(moment, drive, bounds, base, seen);
 }
 
 void CrashImages::choose(std::uint32_t moment, const DriveOptions& drive, const ImageBounds& bounds,
-                         std::unordered_set<std::uint64_t>& seen) {
+                         const ImageBase& base, std::unordered_set<std::uint64_t>& seen) {
   const std::vector<std::uint32_t>& open = moments_[moment].open;
   const bool commits =
       std::any_of(open.begin(), open.end(), [&](std::uint32_t w) { return writes_[w].kind == BlockKind::kCommit; });
@@ -160,7 +160,8 @@ void CrashImages::choose(std::uint32_t moment, const DriveOptions& drive, const 
       if (is_torn) image.lost.insert(image.lost.end(), atoms[i].begin(), atoms[i].end());
     }
     std::sort(image.lost.begin(), image.lost.end());
-    if (seen.insert(hash_of(image)).second) images_.push_back(std::move(image));
+    ++chosen_count_;
+    if (seen.insert(hash_of(image, base)).second) images_.push_back(std::move(image));
   };
   std::vector<bool> lost(count, false);
   add(lost);
@@ -209,12 +210,35 @@ std::unordered_map<std::uint64_t, std::uint32_t> CrashImages::newest(const Image
 }
 
 // Of the blocks that differ from the base, in any order, and of the marks.
-std::uint64_t CrashImages::hash_of(const Image& image) const {
+std::uint64_t CrashImages::hash_of(const Image& image, const ImageBase& base) const {
+  const auto newest_writes = newest(image);
+  const auto base_of = [&](std::uint64_t block) { return base.bytes.subspan(block * block_bytes(), block_bytes()); };
+  std::optional<ImageBase::Replayed> replayed;
+  if (base.replay) {
+    const std::vector<std::byte> zeroes(block_bytes());
+    replayed = base.replay([&](std::uint64_t block) -> std::span<const std::byte> {
+      const auto found = newest_writes.find(block);
+      if (found == newest_writes.end()) return base_of(block);
+      return writes_[found->second].payload == kZeroed ? zeroes : bytes_of(writes_[found->second]);
+    });
+  }
   std::uint64_t hash = persist::mix(persist::kHashStart, moments_[image.moment].marks);
-  for (const auto& [block, write] : newest(image)) {
-    const auto base = base_hashes_.find(block);
-    if (base != base_hashes_.end() && base->second == writes_[write].hash) continue;
-    hash ^= persist::mix(persist::mix(persist::kHashStart, block), writes_[write].hash);
+  if (replayed) hash = persist::mix(hash, 1);
+  const auto add = [&](std::uint64_t block, std::uint64_t of_bytes) {
+    hash ^= persist::mix(persist::mix(persist::kHashStart, block), of_bytes);
+  };
+  for (const auto& [block, write] : newest_writes) {
+    const bool is_hidden = replayed && (writes_[write].kind != BlockKind::kPlain || replayed->contains(block));
+    const auto known = base_hashes_.find(block);
+    if (is_hidden || (known != base_hashes_.end() && known->second == writes_[write].hash)) continue;
+    add(block, writes_[write].hash);
+  }
+  if (!replayed) return hash;
+  for (const auto& [block, bytes] : *replayed) {
+    if (bytes.empty()) continue;
+    const bool is_inside = (block + 1) * block_bytes() <= base.bytes.size();
+    if (is_inside && std::equal(bytes.begin(), bytes.end(), base_of(block).begin())) continue;
+    add(block, hash_bytes(bytes));
   }
   return hash;
 }

@@ -19,6 +19,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -41,6 +42,12 @@ struct ImageBase {
   std::span<const std::byte> bytes;
   // Says what a block of the journal is; empty: all blocks are plain.
   std::function<BlockKind(std::uint64_t block, std::span<const std::byte> bytes)> kind_of{};
+  // What the filesystem's own recovery writes to an image before anything is read from it, without bytes what nobody
+  // reads after it; no answer: that is not known.
+  // Two images that are equal after it, journal aside, are made once. Empty: only equal images are.
+  using Reader = std::function<std::span<const std::byte>(std::uint64_t block)>;
+  using Replayed = std::unordered_map<std::uint64_t, std::vector<std::byte>>;
+  std::function<std::optional<Replayed>(const Reader& read)> replay{};
 };
 
 class CrashImages {
@@ -61,6 +68,8 @@ class CrashImages {
               const ImageBase& base, std::unordered_set<std::uint64_t>& seen);
 
   const std::vector<Image>& images() const { return images_; }
+  // How many were chosen, before equal ones were left out.
+  std::uint64_t chosen_count() const { return chosen_count_; }
   std::size_t moment_count() const { return moments_.size(); }
   std::uint64_t request_count() const { return trace_->request_count(); }
 
@@ -88,9 +97,9 @@ class CrashImages {
     std::vector<std::uint32_t> open;  // writes that may be lost
   };
   class Collector;
-  void choose(std::uint32_t moment, const DriveOptions& drive, const ImageBounds& bounds,
+  void choose(std::uint32_t moment, const DriveOptions& drive, const ImageBounds& bounds, const ImageBase& base,
               std::unordered_set<std::uint64_t>& seen);
-  std::uint64_t hash_of(const Image& image) const;
+  std::uint64_t hash_of(const Image& image, const ImageBase& base) const;
   std::span<const std::byte> bytes_of(const BlockWrite& write) const;
   // The newest write of each block.
   std::unordered_map<std::uint64_t, std::uint32_t> newest(const Image& image) const;
@@ -101,6 +110,7 @@ class CrashImages {
   std::vector<Moment> moments_;
   std::vector<std::string> marks_;
   std::vector<Image> images_;
+  std::uint64_t chosen_count_ = 0;
 };
 
 }  // namespace crashcut::blocklayer

@@ -165,12 +165,21 @@ tl::expected<result::Result, Failure> check_on_kernel(const MountedPlans& plans,
   return kernel::check(plan, program, kernel::head_of(plan, words), recorded, hooks);
 }
 
+// Which filesystems of the kernel's are compared, and how far.
+struct KernelRows {
+  std::vector<std::string> filesystems;
+  std::uint32_t runs = 16, subsets = 64;
+};
+
 // Recorded once: a trace knows no model.
-tl::expected<int, Failure> compare_mounted(const MountedOptions& options, const std::vector<std::string>& filesystems,
+tl::expected<int, Failure> compare_mounted(const MountedOptions& options, const KernelRows& kernels,
                                            const std::vector<std::string>& words) {
   std::vector<kernel::DiskPlan> disks;
-  for (const std::string& filesystem : filesystems) {
-    const auto disk = disk_plan_of(options, DeviceOptions{}, filesystem, false);
+  DeviceOptions device;
+  device.runs = kernels.runs;
+  device.subsets = kernels.subsets;
+  for (const std::string& filesystem : kernels.filesystems) {
+    const auto disk = disk_plan_of(options, device, filesystem, false);
     if (!disk) return tl::unexpected(disk.error());
     disks.push_back(*disk);
   }
@@ -214,13 +223,19 @@ void add_compare_command(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<MountedOptions>();
   CLI::App* command = app.add_subcommand("compare", "the same program under every journaling mode, in one table");
   add_mounted_options(*command, *options);
-  auto filesystems = std::make_shared<std::vector<std::string>>();
+  auto kernels = std::make_shared<KernelRows>();
   command
-      ->add_option("--fs", *filesystems,
+      ->add_option("--fs", kernels->filesystems,
                    "also on this filesystem of the kernel's, as for crashcut check: kernel:ext4, kernel:xfs, "
                    "kernel:btrfs; may be given more than once")
       ->type_name("kernel:TYPE[:OPTIONS]")
       ->allow_extra_args(false);
+  command->add_option("--runs", kernels->runs, "of the program on each --fs, as for crashcut check (default: 16)")
+      ->type_name("N")
+      ->check(CLI::Range(1u, 100000u));
+  command->add_option("--subsets", kernels->subsets, "images between two flushes on each --fs, at most (default: 64)")
+      ->type_name("N")
+      ->check(CLI::Range(2u, 1u << 20));
   add_main_limit(*command, options->common);
   add_recovery_limit(*command, options->common);
   auto has_memory = std::make_shared<bool>(false);
@@ -235,7 +250,7 @@ void add_compare_command(CLI::App& app, int& exit_code) {
                   "          crashcut compare --file notes.txt -- nano notes.txt\n"
                   "          crashcut compare --fs kernel:ext4 --fs kernel:xfs --file f -- cp a f\n\n") +
       kExitCodes + "\nA violation under any of the models is a violation.");
-  command->callback([command, options, filesystems, has_memory, &exit_code] {
+  command->callback([command, options, kernels, has_memory, &exit_code] {
     const ReportOptions& reports = options->common.reports;
     if (auto ok = check_reports(reports); !ok) {
       exit_code = report_failure(ok.error());
@@ -246,7 +261,11 @@ void add_compare_command(CLI::App& app, int& exit_code) {
       exit_code = code ? *code : report_failure(code.error());
       return;
     }
-    if (!filesystems->empty() || asks_for_mount(*options, program_words(*command))) {
+    for (const char* given : {"--runs", "--subsets"}) {
+      if (command->count(given) > 0 && kernels->filesystems.empty())
+        throw CLI::ParseError(fmt::format("{} is for --fs kernel:....", given), 2);
+    }
+    if (!kernels->filesystems.empty() || asks_for_mount(*options, program_words(*command))) {
       for (const char* limit : {"--main-limit", "--recovery-limit"}) {
         if (command->count(limit) == 0) continue;
         throw CLI::ParseError(fmt::format("{} is for a program with crashcut_recover(); on the mounted filesystem "
@@ -254,7 +273,7 @@ void add_compare_command(CLI::App& app, int& exit_code) {
                                           limit),
                               2);
       }
-      const auto code = compare_mounted(*options, *filesystems, program_words(*command));
+      const auto code = compare_mounted(*options, *kernels, program_words(*command));
       exit_code = code ? *code : report_failure(code.error());
       return;
     }

@@ -22,14 +22,14 @@ using result::wrong_use;
 namespace fs = boost::filesystem;
 
 constexpr const char* kOnlyForDevices[] = {"--atomic", "--atomic-boundary", "--import-log", "--export-log",
-                                           "--faults", "--fault-kinds",     "--answers"};
+                                           "--faults", "--fault-kinds",     "--answers",    "--loop"};
 constexpr const char* kForDrives[] = {"--device-size", "--cache", "--cache-lies", "--tear"};
 constexpr const char* kOnlyForKernels[] = {"--runs", "--subsets"};
 constexpr const char* kNotForKernels[] = {"--device", "--remount", "--image", "--profile",
                                           "--data",   "-o",        "--block", "--depth"};
 constexpr const char* kDefaultSize = "64M";
 constexpr const char* kNotForDevices[] = {"--file",  "--backup",  "--tree", "--expect", "--no-durable", "--remount",
-                                          "--image", "--profile", "--data", "-o",       "--block",      "--from"};
+                                          "--image", "--profile", "--data", "-o",       "--block"};
 
 tl::expected<int, Failure> search(ReportOptions reports, const device::CheckPlan& plan, const result::Head& head,
                                   const mounted::Recorded& recorded, const search::Rest* before) {
@@ -98,6 +98,10 @@ void add_device_options(CLI::App& command, DeviceOptions& options) {
       .add_flag("--device", options.is_device,
                 "the disk is a raw device: the file `device` in the directory in which the program starts, also in "
                 "$CRASHCUT_DEVICE; needs --check")
+      ->group(group);
+  command
+      .add_flag("--loop", options.has_loop,
+                "with --device: while the program runs, `device` is a real block device, /dev/loopN; needs root")
       ->group(group);
   command
       .add_option("--device-size", options.size,
@@ -196,10 +200,14 @@ tl::expected<void, Failure> check_beside_device(const CLI::App& command, const D
     return wrong_use(fmt::format("{} is for a filesystem: a raw device (--device) has none.", given));
   if (!options.import_log.empty() && !command.remaining().empty())
     return wrong_use("--import-log takes the place of a program: no program can be given with it.");
-  for (const char* given : {"--setup", "--sector", "--device-size", "--stdout-marks", "--program-limit", "--answers"}) {
+  for (const char* given :
+       {"--setup", "--sector", "--device-size", "--stdout-marks", "--program-limit", "--answers", "--loop", "--from"}) {
     if (!options.import_log.empty() && command.count(given) > 0)
       return wrong_use(fmt::format("{} is for a program that is run; --import-log reads what was done.", given));
   }
+  if (options.has_loop && options.answers != "oldest")
+    return wrong_use("--answers newest does not go with --loop: there the kernel answers.");
+  if (options.has_loop && geteuid() != 0) return wrong_use("--loop attaches a loop device, which only root can.");
   if (command.count("--check") == 0)
     return wrong_use("--device needs --check: only your own checker can say what a raw device must hold.");
   return {};
@@ -227,26 +235,47 @@ tl::expected<void, Failure> export_log(const std::string& path, const device::Ch
   return {};
 }
 
+// How large the device is: as asked for, else as large as the file that it starts as, else the default.
+tl::expected<std::uint64_t, Failure> device_bytes(const DeviceOptions& device, std::uint32_t sector_bytes,
+                                                  const std::string& from_file) {
+  std::uint64_t least = 0;
+  if (!from_file.empty()) {
+    boost::system::error_code error;
+    if (!fs::is_regular_file(from_file, error) || fs::file_size(from_file, error) == 0)
+      return wrong_use(fmt::format("--from {}: a device starts as what a file holds, and this is none.", from_file));
+    least = (fs::file_size(from_file, error) + sector_bytes - 1) / sector_bytes * sector_bytes;
+  }
+  const bool is_asked = !device.size.empty();
+  const std::uint64_t bytes = !is_asked && least > 0 ? least : parse_size(is_asked ? device.size : kDefaultSize);
+  if (bytes == 0 || bytes % sector_bytes != 0)
+    return wrong_use(
+        fmt::format("--device-size {}: it is a number of bytes, 16384G at most, and a multiple of the "
+                    "sector, {}.",
+                    device.size, sector_bytes));
+  if (bytes < least)
+    return wrong_use(fmt::format("--device-size {}: {} is larger ({} bytes).", device.size, from_file, least));
+  return bytes;
+}
+
 }  // namespace
 
-tl::expected<int, Failure> check_device(const MountedOptions& options, const DeviceOptions& device,
+tl::expected<int, Failure> check_device(const MountedOptions& given, const DeviceOptions& device,
                                         const std::vector<std::string>& words) {
+  MountedOptions options = given;
+  const std::string from_file = std::exchange(options.common.from_directory, {});
   ReportOptions reports = options.common.reports;
   if (auto ok = check_reports(reports); !ok) return tl::unexpected(ok.error());
   const auto drive = drive_of(device, options.common.sector_bytes);
   if (!drive) return tl::unexpected(drive.error());
-  const std::uint64_t bytes = parse_size(device.size.empty() ? kDefaultSize : device.size);
-  if (bytes == 0 || bytes % drive->sector_bytes != 0)
-    return wrong_use(
-        fmt::format("--device-size {}: it is a number of bytes, 16384G at most, and a multiple of the "
-                    "sector, {}.",
-                    device.size, drive->sector_bytes));
+  const auto bytes = device_bytes(device, drive->sector_bytes, from_file);
+  if (!bytes) return tl::unexpected(bytes.error());
   const bool is_imported = !device.import_log.empty();
   auto plans = make_mounted_plans(options, is_imported ? std::vector<std::string>{"true"} : words);
   if (!plans) return tl::unexpected(plans.error());
   device::CheckPlan plan{plans->check, *drive};
   const auto answers = device.answers == "newest" ? blocklayer::Answers::kNewest : blocklayer::Answers::kOldest;
-  device::RecordPlan record_plan{plans->record, bytes, drive->sector_bytes, answers};
+  device::RecordPlan record_plan{plans->record, *bytes, drive->sector_bytes, answers, device.has_loop, ""};
+  if (!from_file.empty()) record_plan.from_file = fs::absolute(from_file).string();
   reports.directory = plan.common.directory;
   record_plan.program.is_stdout_taken = reports.is_stdout_taken();
   const auto begin = std::chrono::steady_clock::now();

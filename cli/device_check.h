@@ -13,6 +13,7 @@ namespace crashcut::cli {
 // As typed.
 struct DeviceOptions {
   bool is_device = false;
+  bool has_loop = false;
   std::string size;  // empty: the default
   std::string cache = "volatile", tear = "any";
   bool cache_lies = false;

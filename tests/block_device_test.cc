@@ -303,7 +303,6 @@ TEST_F(DeviceTest, WrongUseIsASentence) {
       {{"--cache", "none"}, "--cache is for --device."},
       {{"--faults", "1"}, "--faults is for --device."},
       {{"--device", "--check", "true", "--file", "f"}, "--file is for a filesystem"},
-      {{"--device", "--check", "true", "--from", "."}, "--from is for a filesystem"},
       {{"--device", "--check", "true", "--cache", "small"}, "--cache small: it is volatile or none"},
       {{"--device", "--check", "true", "--tear", "half"}, "Writes cannot tear \"half\""},
       {{"--device", "--check", "true", "--sector", "1024"}, "sectors of 512 or 4096"},
@@ -369,6 +368,87 @@ TEST_F(DeviceTest, KillsLeaveNothingBehind) {
     std::this_thread::sleep_for(std::chrono::milliseconds(random() % 400));
     kill(child, SIGKILL);
     finish(child);
+  }
+}
+
+// ---- a real block device, and one that starts as a file -------------------------------------------------------------
+
+class LoopDeviceTest : public DeviceTest {
+ protected:
+  void SetUp() override {
+    DeviceTest::SetUp();
+    if (geteuid() != 0) GTEST_SKIP() << "only root can attach a loop device";
+    if (access("/dev/loop-control", R_OK | W_OK) != 0) GTEST_SKIP() << "no /dev/loop-control";
+  }
+  // Loop devices on files of ours. They detach a moment after their last user is gone.
+  std::string loops_here() const {
+    std::string found;
+    for (int tries = 0; tries < 100; ++tries) {
+      found.clear();
+      for (const auto& entry : fs::directory_iterator("/sys/block")) {
+        const std::string file = read_file(entry.path() / "loop/backing_file");
+        if (file.find(directory_.string()) != std::string::npos) found += entry.path().filename().string() + " " + file;
+      }
+      if (found.empty()) break;
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    }
+    return found;
+  }
+};
+
+TEST_F(LoopDeviceTest, WritesAndFlushesAreThoseOfTheFile) {
+  const Words some = {"L", "G", "d:0:2:A", "f", "d:0:1:B", "m:said", "F"};
+  const States loop = states_of(some, 2, {"--loop"});
+  EXPECT_EQ(loop.all, (Set{"..", "A.", ".A", "AA", "BA"})) << loop.text;
+  EXPECT_EQ(loops_here(), "");
+}
+
+TEST_F(LoopDeviceTest, DiscardAndWriteZeroesArrive) {
+  EXPECT_EQ(states_of({"d:0:2:A", "f", "Z:0:1", "f"}, 2, {"--loop"}).all, (Set{"..", "A.", ".A", "AA"}));
+  EXPECT_EQ(states_of({"d:0:1:A", "f", "D:0:1", "f", "d:1:1:B"}, 2, {"--loop"}).all, (Set{"..", "A.", ".B"}));
+}
+
+// The kernel writes back what is buffered when the program syncs, or when it has ended.
+TEST_F(LoopDeviceTest, BufferedWritesAreTheKernels) {
+  EXPECT_EQ(states_of({"b:0:1:A", "g", "b:0:1:B"}, 1, {"--loop"}).all, (Set{".", "A", "B"}));
+}
+
+TEST_F(LoopDeviceTest, OurEngineIsJudgedAlike) {
+  EXPECT_EQ(check_engine("right", {"--loop"}).exit_code, 0);
+  EXPECT_EQ(check_engine("no-ack-flush", {"--loop"}).exit_code, 1);
+}
+
+TEST_F(LoopDeviceTest, KillsLeaveNothing) {
+  std::mt19937_64 random(17);
+  for (int round = 0; round < 12; ++round) {
+    fs::remove_all(directory_ / "results");
+    const pid_t child =
+        start({CRASHCUT_BINARY, "check", "--device", "--loop", "--device-size", "1M", "--out", "results", "--check",
+               engine() + " verify right device", "--", engine(), "run", "right", "device"});
+    std::this_thread::sleep_for(std::chrono::milliseconds(random() % 400));
+    kill(child, SIGKILL);
+    finish(child);
+    ASSERT_EQ(wait_for_no_processes(), "") << "round " << round;
+    ASSERT_EQ(loops_here(), "") << "round " << round;
+  }
+}
+
+TEST_F(DeviceTest, ADeviceStartsAsAFile) {
+  std::ofstream(directory_ / "image") << std::string(512, 'X') << std::string(700, 'Y');
+  EXPECT_EQ(states_of({"d:1:1:A"}, 4, {"--from", (directory_ / "image").string()}).all, (Set{"XYY.", "XAY."}));
+  const std::pair<Words, std::string> bad[] = {
+      {{"--from", "missing"}, "--from missing: a device starts as what a file holds, and this is none."},
+      {{"--from", "."}, "this is none."},
+      {{"--from", "image", "--device-size", "1K"}, "--device-size 1K: image is larger (1536 bytes)."},
+      {{"--loop", "--answers", "newest"}, "--answers newest does not go with --loop"},
+  };
+  for (const auto& [options, sentence] : bad) {
+    Words words = {"check", "--device", "--check", "true"};
+    words.insert(words.end(), options.begin(), options.end());
+    words.insert(words.end(), {"--", "true"});
+    const Ran ran = crashcut(words);
+    EXPECT_EQ(ran.exit_code, 2) << sentence;
+    EXPECT_TRUE(ran.says(sentence)) << ran.out << ran.err;
   }
 }
 

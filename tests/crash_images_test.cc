@@ -145,5 +145,34 @@ TEST_F(CrashImagesTest, BoundsHold) {
     EXPECT_TRUE(std::binary_search(some.begin(), some.end(), text)) << text;
 }
 
+// Block 0 is a journal whose letter is replayed to block 1.
+TEST_F(CrashImagesTest, ImagesThatTheReplayMakesEqualAreMadeOnce) {
+  write(0, "a");
+  flush();
+  write(1, "a");
+  write(2, "c");
+  writer_->finish();
+  const std::vector<std::byte> base(kBlocks * kBlock, std::byte{'.'});
+  const auto count_with = [&](char letter) {
+    ImageBase over{base,
+                   [](std::uint64_t block, std::span<const std::byte>) {
+                     return block == 0 ? BlockKind::kCommit : BlockKind::kPlain;
+                   },
+                   [&](const ImageBase::Reader& read) -> std::optional<ImageBase::Replayed> {
+                     const auto found = read(0)[0];
+                     if (found != static_cast<std::byte>(letter)) return ImageBase::Replayed{};
+                     return ImageBase::Replayed{{1, std::vector<std::byte>(kBlock, found)}};
+                   }};
+    std::unordered_set<std::uint64_t> seen;
+    const CrashImages made(*DeviceTrace::open(path_.string()), {}, {64, 1}, over, seen);
+    EXPECT_EQ(made.chosen_count(), 6u);
+    return made.images().size();
+  };
+  // ........ a....... aa...... a.c..... aac.....: without block 0, and block 1 is always a once that is there.
+  EXPECT_EQ(count_with('a'), 3u);
+  // Block 0 does not matter, and nothing is replayed.
+  EXPECT_EQ(count_with('b'), 4u);
+}
+
 }  // namespace
 }  // namespace crashcut::blocklayer

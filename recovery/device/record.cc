@@ -1,13 +1,19 @@
 #include "recovery/device/record.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <linux/fs.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <optional>
 
+#include "blocklayer/mount/loop_device.h"
 #include "recovery/device/devices.h"
 #include "recovery/mounted/command_runner.h"
 #include "recovery/mounted/versions.h"
@@ -38,15 +44,20 @@ class Recorder {
     if (!device) return failure(true, device.error());
     device_ = std::move(*device);
     device_->stdout_to = [this](std::string_view text) { on_stdout(text); };
-    auto mount = blocklayer::DeviceMount::start({.directory = mounted::disk_of(plan_.program.directory),
+    auto mount = blocklayer::DeviceMount::start({.directory = served_directory(),
                                                  .allow_others = geteuid() == 0,
-                                                 .answers = plan_.answers},
+                                                 .answers = plan_.answers,
+                                                 .is_below_loop = plan_.has_loop},
                                                 *device_);
     if (!mount) return failure(true, mount.error());
     mount_ = std::move(*mount);
+    if (plan_.has_loop) {
+      if (const std::string why = attach_loop(); !why.empty()) return failure(false, why);
+    }
     auto watch = sandbox::SyscallWatch::start(handlers());
     if (!watch) return failure(false, watch.error());
     Json answer = run_all();
+    if (plan_.has_loop) detach_loop();
     answer["requests"] = mount_->request_count();
     mount_.reset();
     writer_->finish();
@@ -62,10 +73,63 @@ class Recorder {
     return {{"failure", sentence}, {"is_users", is_users}};
   }
 
+  std::string served_directory() const {
+    return plan_.has_loop ? plan_.program.directory + "/device" : mounted::disk_of(plan_.program.directory);
+  }
+  // Names in the program's directory, and where they lead.
+  std::string link_to_device() const { return device_of(plan_.program.directory); }
+  std::string link_to_hidden() const { return mounted::disk_of(plan_.program.directory) + "/.crashcut"; }
+
+  // A sentence on what went wrong.
+  std::string attach_loop() {
+    const std::string file = fmt::format("{}/{}", served_directory(), blocklayer::kDeviceName);
+    const sandbox::Fd served(open(file.c_str(), O_RDWR | O_DIRECT | O_CLOEXEC));
+    if (!served) return fmt::format("Cannot open the recording device: {}.", std::strerror(errno));
+    auto loop = blocklayer::LoopDevice::attach(served.get(), blocklayer::LoopDevice::Io::kDirect, plan_.sector_bytes);
+    if (!loop) return loop.error();
+    loop_.emplace(std::move(*loop));
+    if (symlink(loop_->path().c_str(), link_to_device().c_str()) != 0 ||
+        symlink((served_directory() + "/.crashcut").c_str(), link_to_hidden().c_str()) != 0)
+      return fmt::format("Cannot make {}: {}.", link_to_device(), std::strerror(errno));
+    return "";
+  }
+  // What is still in the kernel's cache reaches the drive, without a flush, as on the last close of a disk.
+  void detach_loop() {
+    ioctl(loop_->fd(), BLKFLSBUF, 0);
+    unlink(link_to_device().c_str());
+    unlink(link_to_hidden().c_str());
+    loop_.reset();
+  }
+
+  // Sectors of zeroes are not written. A sentence on what went wrong.
+  std::string copy_from_file() {
+    const sandbox::Fd file(open(plan_.from_file.c_str(), O_RDONLY | O_CLOEXEC));
+    if (!file) return fmt::format("Cannot open {}: {}.", plan_.from_file, std::strerror(errno));
+    std::vector<std::byte> bytes(kCopiedAtATime);
+    const auto is_zero = [](std::byte byte) { return byte == std::byte{0}; };
+    for (std::uint64_t at = 0; at < plan_.bytes; at += bytes.size()) {
+      const ssize_t got = pread(file.get(), bytes.data(), bytes.size(), static_cast<off_t>(at));
+      if (got < 0) return fmt::format("Cannot read {}: {}.", plan_.from_file, std::strerror(errno));
+      const std::uint64_t sectors = (static_cast<std::uint64_t>(got) + plan_.sector_bytes - 1) / plan_.sector_bytes;
+      const std::span<std::byte> read(bytes.data(), sectors * plan_.sector_bytes);
+      std::fill(read.begin() + got, read.end(), std::byte{0});
+      if (std::all_of(read.begin(), read.end(), is_zero)) continue;
+      device_->complete(device_->issue(
+          {.kind = blocklayer::RequestKind::kWrite, .first = at / plan_.sector_bytes, .count = sectors}, read));
+    }
+    return "";
+  }
+
   Json run_all() {
+    if (!plan_.from_file.empty()) {
+      std::string why;
+      mount_->between_requests([&] { why = copy_from_file(); });
+      if (!why.empty()) return failure(true, why);
+    }
     if (!plan_.program.setup.empty()) {
       if (Json failed = prepare(); !failed.empty()) return failed;
     }
+    if (loop_) fsync(loop_->fd());  // of the set-up
     mount_->between_requests([&] { writer_->make_durable(); });
     return run_program();
   }
@@ -149,6 +213,8 @@ class Recorder {
   const sandbox::Inside& inside_;
   const RecordPlan& plan_;
   bool with_terminal_;
+  static constexpr std::size_t kCopiedAtATime = 1 << 20;
+  std::optional<blocklayer::LoopDevice> loop_;
   std::unique_ptr<blocklayer::DeviceTraceWriter> writer_;
   std::unique_ptr<RecordedDevice> device_;
   std::unique_ptr<blocklayer::DeviceMount> mount_;
@@ -164,15 +230,20 @@ std::string device_of(const std::string& directory) {
 }
 
 tl::expected<mounted::Recorded, Failure> record(const RecordPlan& plan, bool with_terminal) {
-  const std::string disk = mounted::disk_of(plan.program.directory);
-  if (mkdir(disk.c_str(), 0755) != 0 && errno != EEXIST)
-    return result::wrong_use(fmt::format("Cannot make {}: {}.", disk, std::strerror(errno)));
+  std::vector<std::string> directories{mounted::disk_of(plan.program.directory)};
+  if (plan.has_loop) directories.push_back(plan.program.directory + "/device");
+  for (const std::string& directory : directories) {
+    if (mkdir(directory.c_str(), 0755) != 0 && errno != EEXIST)
+      return result::wrong_use(fmt::format("Cannot make {}: {}.", directory, std::strerror(errno)));
+  }
+  sandbox::Options options = mounted::options_for_disk(plan.program.directory, with_terminal);
+  if (plan.has_loop) options.mode = sandbox::Mode::kNamespaces;  // without them the loop device could stay attached
   auto sandbox = sandbox::Sandbox::start(
       [&](const sandbox::Inside& inside) {
         search::send(inside.socket, Recorder(inside, plan, with_terminal).run());
         return 0;
       },
-      mounted::options_for_disk(plan.program.directory, with_terminal));
+      options);
   if (!sandbox) return result::tool_failed(sandbox.error());
   const auto answer = search::receive(sandbox->socket());
   sandbox->wait();

@@ -6,6 +6,8 @@
 
 #include <unordered_set>
 
+#include "recovery/kernel/journal.h"
+
 namespace crashcut::kernel {
 
 persist::ModelSpec spec_of(const DiskPlan& disk) {
@@ -29,8 +31,9 @@ tl::expected<std::unique_ptr<ImageSet>, Failure> ImageSet::open(const std::strin
   if (!base) return result::wrong_use(base.error());
   std::unique_ptr<ImageSet> set(new ImageSet(std::move(*base)));
   set->model_ = spec_of(disk);
-  const blocklayer::ImageBase over{
-      set->base(), block_kinds(journal_blocks(disk.filesystem, base_of(directory)), disk.drive.sector_bytes)};
+  const std::vector<std::uint64_t> journal = journal_blocks(disk.filesystem, base_of(directory));
+  blocklayer::ImageBase over{set->base(), block_kinds(journal, disk.drive.sector_bytes)};
+  if (disk.merges_replayed) over.replay = replay_of(journal, disk.drive.sector_bytes);
   std::unordered_set<std::uint64_t> seen;
   for (std::uint32_t run = 1; access(run_of(directory, run).c_str(), F_OK) == 0; ++run) {
     auto trace = blocklayer::DeviceTrace::open(run_of(directory, run));
@@ -43,6 +46,7 @@ tl::expected<std::unique_ptr<ImageSet>, Failure> ImageSet::open(const std::strin
     const std::string forcing = header.command.empty() ? "" : header.command[0];
     auto images = std::make_unique<blocklayer::CrashImages>(
         *trace, disk.drive, blocklayer::ImageBounds{disk.subsets, seed + run}, over, seen);
+    set->chosen_count_ += images->chosen_count();
     if (images->images().empty()) continue;
     for (const std::uint64_t number : {std::uint64_t{run}, images->request_count(), images->images().size()})
       set->fingerprint_ = persist::mix(set->fingerprint_, number);

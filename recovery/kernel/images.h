@@ -38,6 +38,8 @@ class ImageSet final : public persist::Recording {
   // Another set of images has another one.
   std::uint64_t fingerprint() const { return fingerprint_; }
   std::uint64_t image_count() const;
+  // How many were chosen, before those that show the same were left out.
+  std::uint64_t chosen_count() const { return chosen_count_; }
   std::uint64_t request_count() const;
   std::size_t run_count() const { return run_count_; }
   std::span<const std::byte> base() const { return base_.bytes(); }
@@ -64,6 +66,7 @@ class ImageSet final : public persist::Recording {
   MappedFile base_;
   std::vector<Run> runs_;  // those with images that no run before had
   std::size_t run_count_ = 0;
+  std::uint64_t chosen_count_ = 0;
   std::uint64_t fingerprint_ = persist::kHashStart;
   persist::ModelSpec model_;
   // Of the choices. It is not the recording's own log, so a story lists no other candidates: there are thousands.

@@ -19,6 +19,7 @@ struct DiskPlan {
   blocklayer::DriveOptions drive;  // its sectors are what tears
   std::uint32_t runs = 16;         // of the program
   std::uint32_t subsets = 64;      // images of the writes between two flushes, at most
+  bool merges_replayed = true;     // of images that are equal once the journal is replayed, one is mounted
 };
 
 struct CheckPlan {

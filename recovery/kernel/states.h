@@ -10,14 +10,24 @@
 
 namespace crashcut::kernel {
 
-struct KernelStates {
-  std::map<std::string, std::string> states;  // what the looker printed -> the first image that showed it, in words
-  std::uint64_t images = 0;
-  std::uint32_t runs = 0;
+// The command that says what a disk holds, on its stdout.
+struct Looking {
+  mounted::CommandLine command;
+  bool is_read_only = true;  // it writes nothing
+  bool may_fail = false;     // its exit status says nothing
 };
 
-// Runs the program as record_runs() does, over the base that is in its directory, and the looker on every image.
+struct KernelStates {
+  std::map<std::string, std::string> states;  // what was printed -> the first image that showed it, in words
+  std::uint64_t images = 0;                   // mounted: equal ones, also after the replay of the journal, once
+  std::uint64_t chosen = 0;                   // before that
+};
+
+// Looks at every image of the runs that are in the program's directory.
+tl::expected<KernelStates, Failure> states_of_runs(const mounted::RecordPlan& program, const DiskPlan& disk,
+                                                   const Looking& looking, std::uint64_t seed);
+// The same, after it has run the program as record_runs() does, over the base that is in its directory.
 tl::expected<KernelStates, Failure> find_states(const mounted::RecordPlan& program, const DiskPlan& disk,
-                                                const std::vector<std::string>& looker, std::uint64_t seed);
+                                                const Looking& looking, std::uint64_t seed);
 
 }  // namespace crashcut::kernel

@@ -5,6 +5,7 @@
 //   w                     waits for all of a, A, u   f      fsync              g      fdatasync
 //   W                     waits for any one of a, A
 //   F                     BLKFLSBUF                  G      BLKGETSIZE64       m:TEXT mark
+//   L                     BLKGETSIZE and BLKSSZGET   Z:...  BLKZEROOUT         D:...  BLKDISCARD
 //   x:OFFSET:BYTES:ERROR  pwrite with O_DIRECT of so many bytes fails with this errno
 //   y:OFFSET:BYTES:CHAR   buffered pwrite of bytes
 // With one call `read:COUNT` it prints the first byte of so many sectors, '.' for NUL, '!' for one that cannot be read.
@@ -131,6 +132,20 @@ static void do_call(const char* call) {
       unsigned long long size_now = 0;
       check(ioctl(direct, BLKGETSIZE64, &size_now), call);
       if ((off_t)size_now != lseek(direct, 0, SEEK_END)) fail(call, ERANGE);
+      break;
+    }
+    case 'L': {
+      unsigned long sectors = 0;
+      int bytes_now = 0;
+      check(ioctl(direct, BLKGETSIZE, &sectors), call);
+      check(ioctl(direct, BLKSSZGET, &bytes_now), call);
+      if ((off_t)sectors * 512 != lseek(direct, 0, SEEK_END) || (size_t)bytes_now != sector_bytes) fail(call, ERANGE);
+      break;
+    }
+    case 'Z':
+    case 'D': {
+      unsigned long long range[2] = {(unsigned long long)offset, size};
+      check(ioctl(direct, call[0] == 'Z' ? BLKZEROOUT : BLKDISCARD, range), call);
       break;
     }
     case 'm':

@@ -1,0 +1,34 @@
+// ConformTable: what crashcut conform found, a row for each way to mount and each set of programs.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <tl/expected.hpp>
+#include <vector>
+
+#include "recovery/result/failure.h"
+
+namespace crashcut::cli {
+
+// Why the model allows a state that the kernel did not show: the weakest feature without which it would not be allowed.
+enum class SlackRule : std::uint8_t { kJournal, kDelayedAllocation, kUnwrittenBlocks, kUnorderedData, kPageCache };
+// "delayed allocation", and the reason in a sentence, with the kernel's function.
+std::string_view name_of(SlackRule rule);
+std::string_view reason_of(SlackRule rule);
+
+struct ConformRow {
+  std::string options, set;
+  std::uint64_t programs = 0, images = 0, chosen = 0, seen = 0, allowed = 0, outside = 0;
+  std::uint64_t skipped = 0;  // programs whose states on the model are too many, or that fail by themselves
+  std::map<SlackRule, std::uint64_t> slack{};
+
+  bool operator==(const ConformRow&) const = default;
+};
+
+// In Markdown. `what` says what was run.
+std::string table_of(const std::vector<ConformRow>& rows, const std::string& what);
+// Puts the text between the two lines of the file that say where it belongs.
+tl::expected<void, result::Failure> update_file(const std::string& path, const std::string& text);
+
+}  // namespace crashcut::cli
