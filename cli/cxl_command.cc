@@ -113,7 +113,9 @@ tl::expected<int, Failure> run(const CxlOptions& options, const std::vector<std:
   if (auto ok = add_failures(options, plan); !ok) return tl::unexpected(ok.error());
   const auto programs = prepare_machines(plan, [](const Machine& machine) { return machine.named; });
   if (!programs) return tl::unexpected(programs.error());
-  if (auto ok = open_results(reports, programs->begin()->second.path()); !ok) return tl::unexpected(ok.error());
+  std::vector<std::string> paths;
+  for (const auto& [named, program] : *programs) paths.push_back(program.path());
+  if (auto ok = open_results(reports, paths); !ok) return tl::unexpected(ok.error());
   const result::Head head = recovery::head_of(plan, words);
   print_head(reports, head);
   std::atomic<bool> stop{false};
@@ -168,7 +170,7 @@ void add_cxl_command(CLI::App& app, int& exit_code) {
   add_execution_bounds(*command, plan, options->common);
   add_schedule_options(*command, plan, options->common);
   add_out_option(*command, options->common.reports,
-                 "keep the results there, with the first program: for crashcut replay DIR");
+                 "keep the results there, with the programs: for crashcut replay DIR");
   add_memory_limit(*command);
   add_report_options(*command, options->common.reports);
   command->footer(

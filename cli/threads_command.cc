@@ -159,7 +159,7 @@ tl::expected<int, Failure> run(const ThreadOptions& options, const std::vector<s
   named.insert(named.end(), plan.arguments.begin(), plan.arguments.end());
   const auto program = prepare(plan, job->rest ? plan.program : named[0], Program::Compiled::kInstrumented);
   if (!program) return tl::unexpected(program.error());
-  if (auto ok = open_results(reports, program->path()); !ok) return tl::unexpected(ok.error());
+  if (auto ok = open_results(reports, {program->path()}); !ok) return tl::unexpected(ok.error());
   const result::Head head = recovery::head_of(plan, named);
   print_head(reports, head);
   std::atomic<bool> stop{false};
