@@ -1,6 +1,7 @@
 // crashcut cxl: programs on machines that share memory, under every schedule, with every failure of a machine.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <map>
 
@@ -29,7 +30,31 @@ struct CxlOptions {
   std::uint32_t machines = 0;  // 0: as many as programs are named
   std::int64_t failures = -1;  // all but one
   std::vector<std::uint32_t> never_fail;
+  std::string schedules, poison;
+  bool has_global_flush = false;
 };
+
+// Caches are modelled if all programs are compiled for it.
+tl::expected<void, Failure> add_caches(const CxlOptions& options, recovery::ThreadPlan& plan) {
+  const auto is_seen = [](const Machine& machine) { return is_memory_seen(machine.executable); };
+  const auto count = std::count_if(plan.machines.begin(), plan.machines.end(), is_seen);
+  if (count == 0) {
+    if (!options.schedules.empty() || options.has_global_flush || !options.poison.empty())
+      return wrong_use(
+          "--schedules, --gpf and --poison are about caches, which are modelled for programs that crashcut cc --pmem "
+          "or "
+          "crashcut cxx --pmem compiled.");
+    return {};
+  }
+  if (count != static_cast<std::ptrdiff_t>(plan.machines.size())) {
+    const auto other = std::find_if_not(plan.machines.begin(), plan.machines.end(), is_seen);
+    return wrong_use(fmt::format(
+        "{} was not compiled with crashcut cc --pmem, and other machines' programs were: compile all of them so.",
+        other->named));
+  }
+  plan.caches = recovery::Caches{options.has_global_flush, !options.poison.empty(), options.poison == "value"};
+  return read_schedules(options.schedules, plan);
+}
 
 // "./client:2": a program, and on how many machines it runs.
 struct Named {
@@ -78,6 +103,16 @@ tl::expected<void, Failure> add_failures(const CxlOptions& options, recovery::Th
   return {};
 }
 
+tl::expected<void, Failure> check_devices(const std::vector<std::string>& devices) {
+  for (const std::string& device : devices) {
+    const bool is_normal = device.starts_with('/') && device.find("//") == device.npos && !device.ends_with('/');
+    if (!is_normal || device.size() >= scheduler::runtime::kRegionNameMost)
+      return wrong_use(fmt::format("--device {}: it takes a whole path, of at most {} characters, as /dev/dax0.0.",
+                                   device, scheduler::runtime::kRegionNameMost - 1));
+  }
+  return {};
+}
+
 // The programs, made ready; each once. `find` gives the path of one that a token names.
 tl::expected<std::map<std::string, Program>, Failure> prepare_machines(
     recovery::ThreadPlan& plan, const std::function<tl::expected<std::string, Failure>(const Machine&)>& find) {
@@ -89,7 +124,7 @@ tl::expected<std::map<std::string, Program>, Failure> prepare_machines(
     if (!path) return tl::unexpected(path.error());
     auto known = programs.find(*path);
     if (known == programs.end()) {
-      auto program = Program::prepare(*path, Program::Compiled::kInstrumented);
+      auto program = Program::prepare(*path, Program::Compiled::kPmem);
       if (!program) return tl::unexpected(program.error());
       known = programs.emplace(*path, std::move(*program)).first;
     }
@@ -111,27 +146,14 @@ tl::expected<int, Failure> run(const CxlOptions& options, const std::vector<std:
   recovery::ThreadPlan& plan = *made;
   if (auto ok = add_machines(options, words, plan); !ok) return tl::unexpected(ok.error());
   if (auto ok = add_failures(options, plan); !ok) return tl::unexpected(ok.error());
+  if (auto ok = check_devices(plan.devices); !ok) return tl::unexpected(ok.error());
   const auto programs = prepare_machines(plan, [](const Machine& machine) { return machine.named; });
   if (!programs) return tl::unexpected(programs.error());
+  if (auto ok = add_caches(options, plan); !ok) return tl::unexpected(ok.error());
   std::vector<std::string> paths;
   for (const auto& [named, program] : *programs) paths.push_back(program.path());
   if (auto ok = open_results(reports, paths); !ok) return tl::unexpected(ok.error());
-  const result::Head head = recovery::head_of(plan, words);
-  print_head(reports, head);
-  std::atomic<bool> stop{false};
-  watch_stop(&stop);
-  const persist::Deadline deadline(plan.time_limit.count(), &stop);
-  ProgressLine line(reports.quiet);
-  recovery::ThreadHooks hooks;
-  hooks.on_progress = [&](const result::Progress& progress) { line.show(progress); };
-  hooks.deadline = &deadline;
-  const auto checked = recovery::check_threads(plan, hooks);
-  line.clear();
-  if (!checked) return tl::unexpected(checked.error());
-  const auto is_late = [&] { return deadline.is_past_telling(); };
-  const result::Result result = recovery::result_of(plan, head, *checked, our_name(), is_late);
-  watch_stop(nullptr);
-  return report(reports, result);
+  return search_schedules(reports, plan, words);
 }
 
 }  // namespace
@@ -167,6 +189,21 @@ void add_cxl_command(CLI::App& app, int& exit_code) {
   command->add_option("--never-fails", options->never_fail, "a machine that does not fail, by its number from 0")
       ->type_name("M")
       ->allow_extra_args(false);
+  add_schedules_option(*command, options->schedules);
+  command->add_flag("--gpf", options->has_global_flush,
+                    "global persistent flush: a machine that fails keeps all that had reached its caches");
+  command
+      ->add_option("--poison", options->poison,
+                   "a line of which stores were lost is poisoned: loading from it raises SIGBUS, or gives a value")
+      ->type_name("sigbus|value")
+      ->check(CLI::IsMember({"sigbus", "value"}));
+  command
+      ->add_option("--device", plan.devices,
+                   "a device that is shared memory of all machines: they open() and mmap() it. It need not exist")
+      ->type_name("PATH")
+      ->allow_extra_args(false);
+  command->add_flag("--garbage", plan.has_garbage,
+                    "shared memory begins with garbage, which --seed decides, not zeroes");
   add_execution_bounds(*command, plan, options->common);
   add_schedule_options(*command, plan, options->common);
   add_out_option(*command, options->common.reports,
@@ -177,8 +214,9 @@ void add_cxl_command(CLI::App& app, int& exit_code) {
       std::string("prog is a dynamically linked executable, or its source (.c, .cc, .cpp). crashcut_machine() of\n"
                   "crashcut.h tells it which machine it runs on, crashcut_cxl() gives it the shared memory. Locks,\n"
                   "semaphores, condition variables, barriers and futexes there work across machines.\n\n"
-                  "Any machine may fail before any of its steps while the others go on. Shared memory is\n"
-                  "coherent, and survives: caches are not modelled.\n\n"
+                  "Any machine may fail at any time while the others go on. Of the lines that it had in its\n"
+                  "caches, each keeps a part of the stores. That is modelled for source, and for programs that\n"
+                  "crashcut cc --pmem compiled; for others, shared memory is coherent and survives.\n\n"
                   "Example: crashcut cxl ./server ./client:2\n\n") +
       kExitCodes);
   command->callback([command, options, &exit_code] {

@@ -18,6 +18,14 @@ void add_schedule_options(CLI::App& command, recovery::ThreadPlan& plan, Options
 tl::expected<recovery::ThreadPlan, result::Failure> make_thread_plan(const recovery::ThreadPlan& schedules,
                                                                      const Options& common);
 
+// --schedules one|random:N|all, for models of memory; `text` is what was given.
+void add_schedules_option(CLI::App& command, std::string& text);
+tl::expected<void, result::Failure> read_schedules(const std::string& text, recovery::ThreadPlan& plan);
+// Searches, shows progress, and reports; the exit code. The plan is complete, its program prepared, the results opened.
+tl::expected<int, result::Failure> search_schedules(ReportOptions reports, const recovery::ThreadPlan& plan,
+                                                    const std::vector<std::string>& words,
+                                                    const recovery::ThreadRest* rest = nullptr);
+
 // Runs a schedule again; the exit code.
 tl::expected<int, result::Failure> replay_schedule(const recovery::ThreadPlan& plan, const recovery::ThreadToken& token,
                                                    bool is_loud);

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "cli/commands.h"
+#include "cli/machines.h"
 #include "cli/program_command.h"
 
 namespace crashcut::cli {
@@ -14,6 +15,7 @@ struct MemoryOptions {
   bool is_whole = false;
   bool traps = false;
   bool has_heap = false;
+  std::string schedules;
 };
 
 void add_memory_options(CLI::App& command, MemoryOptions& options) {
@@ -34,6 +36,7 @@ void add_memory_options(CLI::App& command, MemoryOptions& options) {
                    "code that is not instrumented may touch persistent memory: each access is trapped and emulated");
   command.add_flag("--malloc", options.has_heap,
                    "malloc(), new and their kin in instrumented code return persistent memory");
+  add_schedules_option(command, options.schedules);
 }
 
 }  // namespace
@@ -57,8 +60,11 @@ void add_pmem_command(CLI::App& app, int& exit_code) {
                                          .has_tearing = !options->is_whole,
                                          .has_heap = options->has_heap};
          plan.traps = options->traps;
+         if (plan.traps && !options->schedules.empty())
+           return result::wrong_use("--schedules needs instrumented code: --trap does not follow threads.");
          return {};
-       }});
+       },
+       .schedules = &options->schedules});
 }
 
 }  // namespace crashcut::cli

@@ -252,6 +252,13 @@ tl::expected<Program, Failure> prepare(recovery::Plan& plan, const std::string& 
   return program;
 }
 
+bool is_memory_seen(const std::string& executable) {
+  constexpr std::string_view kCalled = "__crashcut_module";
+  std::ifstream file(executable, std::ios::binary);
+  const std::string bytes{std::istreambuf_iterator<char>(file), {}};
+  return bytes.find(kCalled) != std::string::npos;
+}
+
 tl::expected<Program, Failure> prepare_run(recovery::Plan& plan, const std::string& named) {
   return prepare(plan, named, plan.memory && !plan.traps ? Program::Compiled::kPmem : Program::Compiled::kPlain);
 }

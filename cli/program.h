@@ -46,6 +46,8 @@ std::vector<std::string> named_here(const std::vector<std::string>& words);
 tl::expected<std::string, result::Failure> find_header_directory();
 // The path of libcrashcut_runtime.so, which lies beside this executable.
 tl::expected<std::string, result::Failure> find_runtime();
+// Whether the plugin of crashcut cc compiled some of it, so that its accesses to memory are seen.
+bool is_memory_seen(const std::string& executable);
 // Prepares the program of a plan, and fills in what belongs to this run: executable, runtime.
 tl::expected<Program, result::Failure> prepare(recovery::Plan& plan, const std::string& named, Program::Compiled how);
 // Compiled as the plan's memory asks for it.

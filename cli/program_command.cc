@@ -7,6 +7,7 @@
 
 #include "cli/commands.h"
 #include "cli/interrupts.h"
+#include "cli/machines.h"
 #include "cli/options.h"
 #include "cli/program.h"
 #include "cli/progress_line.h"
@@ -21,6 +22,16 @@ using result::Failure;
 using result::wrong_use;
 namespace fs = boost::filesystem;
 
+// The program has threads: their schedules are searched, too.
+tl::expected<int, Failure> search_threads(const ReportOptions& reports, const recovery::Plan& plan,
+                                          const std::string& schedules, const std::vector<std::string>& words) {
+  recovery::ThreadPlan threads;
+  static_cast<recovery::Plan&>(threads) = plan;
+  threads.merges_logs = false;
+  if (auto ok = read_schedules(schedules, threads); !ok) return tl::unexpected(ok.error());
+  return search_schedules(reports, threads, words);
+}
+
 // All that is the same for a search that begins and one that goes on. `before` is what an earlier one left.
 tl::expected<int, Failure> search(ReportOptions reports, recovery::Plan& plan, const std::vector<std::string>& words,
                                   const search::Rest* before) {
@@ -30,6 +41,7 @@ tl::expected<int, Failure> search(ReportOptions reports, recovery::Plan& plan, c
   if (reports.is_stdout_taken()) plan.main_stdout_fd = STDERR_FILENO;
   const auto executed = recovery::execute(plan);
   if (!executed) return tl::unexpected(executed.error());
+  if (executed->wants_threads) return search_threads(reports, plan, "one", words);
   ProgressLine line(reports.quiet);
   const SearchSignals signals;
   auto checked = recovery::check(*executed, plan, head, line.hooks(), before);
@@ -53,6 +65,8 @@ tl::expected<int, Failure> run(const ProgramCommand& what, const std::string& ex
   plan->arguments.assign(words.begin() + 1, words.end());
   if (auto ok = open_results(options.reports, {program->path()}); !ok) return tl::unexpected(ok.error());
   plan->known = known_tokens();
+  if (what.schedules != nullptr && !what.schedules->empty())
+    return search_threads(options.reports, *plan, *what.schedules, words);
   return search(options.reports, *plan, words, nullptr);
 }
 

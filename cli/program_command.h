@@ -18,6 +18,8 @@ struct ProgramCommand {
   std::string footer;
   std::function<void(CLI::App&)> add_options{};                                    // those that only it has
   std::function<tl::expected<void, result::Failure>(recovery::Plan&)> complete{};  // puts them into the plan
+  // Where the threads of the program may be scheduled: what was said of their schedules. Empty: as many as it takes.
+  const std::string* schedules = nullptr;
 };
 
 void add_program_command(CLI::App& app, int& exit_code, const ProgramCommand& what);

@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <charconv>
+
 #include "cli/bounds.h"
 #include "cli/commands.h"
 #include "cli/interrupts.h"
@@ -32,6 +34,7 @@ struct ThreadOptions {
   bool has_no_foresight = false;
   Options common;  // of its files; jobs; --json
   bool has_all_logs = false;
+  std::string memory = "sc";
   std::string resume;
 };
 
@@ -94,6 +97,11 @@ tl::expected<recovery::ThreadPlan, Failure> read_plan(const ThreadOptions& optio
   plan.merges_logs = !options.has_all_logs;
   if (options.preemptions >= 0) plan.preemptions_most = static_cast<std::uint32_t>(options.preemptions);
   plan.has_foresight = !options.has_no_foresight;
+  if (options.memory == "tso") {
+    plan.memory = pmem::MemoryModel{};
+    plan.has_store_buffers = true;
+    plan.merges_logs = false;
+  }
   return made;
 }
 
@@ -148,6 +156,10 @@ void note_missing_files(const std::vector<std::string>& words, const std::string
       fmt::join(names, ", "), names.size() == 1 ? "is" : "are"));
 }
 
+Program::Compiled how_compiled(const recovery::ThreadPlan& plan) {
+  return plan.models_memory() ? Program::Compiled::kPmem : Program::Compiled::kInstrumented;
+}
+
 tl::expected<int, Failure> run(const ThreadOptions& options, const std::vector<std::string>& words,
                                const CLI::App& command) {
   ReportOptions reports = options.common.reports;
@@ -157,10 +169,22 @@ tl::expected<int, Failure> run(const ThreadOptions& options, const std::vector<s
   recovery::ThreadPlan& plan = job->plan;
   std::vector<std::string> named = {plan.program};  // as it was named
   named.insert(named.end(), plan.arguments.begin(), plan.arguments.end());
-  const auto program = prepare(plan, job->rest ? plan.program : named[0], Program::Compiled::kInstrumented);
+  const auto program = prepare(plan, job->rest ? plan.program : named[0], how_compiled(plan));
   if (!program) return tl::unexpected(program.error());
+  if (plan.has_store_buffers && !is_memory_seen(plan.executable))
+    return wrong_use(
+        fmt::format("--memory tso is for programs whose accesses to memory are seen: compile {} with crashcut cc "
+                    "--pmem or crashcut cxx --pmem, or name its source.",
+                    named[0]));
   if (auto ok = open_results(reports, {program->path()}); !ok) return tl::unexpected(ok.error());
-  const result::Head head = recovery::head_of(plan, named);
+  return search_schedules(reports, plan, named, job->rest ? &*job->rest : nullptr);
+}
+
+}  // namespace
+
+tl::expected<int, Failure> search_schedules(ReportOptions reports, const recovery::ThreadPlan& plan,
+                                            const std::vector<std::string>& words, const recovery::ThreadRest* rest) {
+  const result::Head head = recovery::head_of(plan, words);
   print_head(reports, head);
   std::atomic<bool> stop{false};
   watch_stop(&stop);
@@ -171,21 +195,43 @@ tl::expected<int, Failure> run(const ThreadOptions& options, const std::vector<s
   hooks.deadline = &deadline;
   // With --all everything is tried in any case.
   std::optional<recovery::ThreadResult> known;
-  if (!job->rest && !plan.wants_all) known = recovery::try_known(plan, known_tokens(), deadline);
+  if (rest == nullptr && !plan.wants_all && plan.machines.empty())
+    known = recovery::try_known(plan, known_tokens(), deadline);
   const auto checked = known ? tl::expected<recovery::ThreadResult, Failure>(std::move(*known))
-                             : recovery::check_threads(plan, hooks, job->rest ? &*job->rest : nullptr);
+                             : recovery::check_threads(plan, hooks, rest);
   line.clear();
   if (!checked) return tl::unexpected(checked.error());
   const auto is_late = [&] { return deadline.is_past_telling(); };
   result::Result result = recovery::result_of(plan, head, *checked, our_name(), is_late);
   watch_stop(nullptr);
-  note_missing_files(named, plan.from_directory, result);
+  if (plan.machines.empty()) note_missing_files(words, plan.from_directory, result);
   if (known) result.notes.emplace_back("It was found before and was tried first; the other schedules were not.");
-  keep_rest(reports, "threads", checked->rest ? recovery::encode_rest(plan, *checked->rest) : "", result);
+  if (plan.machines.empty())
+    keep_rest(reports, recovery::command_of(plan), checked->rest ? recovery::encode_rest(plan, *checked->rest) : "",
+              result);
   return report(reports, result);
 }
 
-}  // namespace
+void add_schedules_option(CLI::App& command, std::string& text) {
+  command
+      .add_option("--schedules", text,
+                  "of the threads: one (default; --seed picks it), random:N, or all that can make a difference")
+      ->type_name("WHICH");
+}
+
+tl::expected<void, Failure> read_schedules(const std::string& text, recovery::ThreadPlan& plan) {
+  using Schedules = recovery::ThreadPlan::Schedules;
+  constexpr std::string_view kRandom = "random:";
+  plan.schedules = text == "all"                   ? Schedules::kAll
+                   : text.empty() || text == "one" ? Schedules::kOne
+                                                   : Schedules::kRandom;
+  if (plan.schedules != Schedules::kRandom) return {};
+  const char* end = text.data() + text.size();
+  const auto [at, error] = std::from_chars(text.data() + std::min(kRandom.size(), text.size()), end, plan.random_most);
+  if (!text.starts_with(kRandom) || error != std::errc() || at != end || plan.random_most == 0)
+    return wrong_use(fmt::format("--schedules {}: it is one, random:N or all.", text));
+  return {};
+}
 
 tl::expected<int, Failure> replay_thread_token(const result::Token& from, const std::string& named,
                                                const std::string& from_directory, std::chrono::seconds recovery_limit,
@@ -195,7 +241,7 @@ tl::expected<int, Failure> replay_thread_token(const result::Token& from, const 
   recovery::ThreadPlan plan = token->plan;
   plan.recovery_limit = recovery_limit;
   plan.from_directory = from_directory;
-  const auto program = prepare(plan, named, Program::Compiled::kInstrumented);
+  const auto program = prepare(plan, named, how_compiled(plan));
   if (!program) return tl::unexpected(program.error());
   return replay_schedule(plan, *token, is_loud);
 }
@@ -276,6 +322,12 @@ void add_threads_command(CLI::App& app, int& exit_code) {
                     "run the recoveries of every execution, also where those of another would be the same");
   command->add_option("--reduction", options->reduction, "optimal (default), source, or none: every schedule")
       ->type_name("NAME");
+  command
+      ->add_option("--memory", options->memory,
+                   "how threads see each other's stores: sc (at once; default), tso (x86: stores wait in buffers; for\n"
+                   "source, and for what crashcut cc --pmem compiled)")
+      ->type_name("sc|tso")
+      ->check(CLI::IsMember({"sc", "tso"}));
   add_execution_bounds(*command, plan, options->common);
   command->add_option("--steps", plan.steps_most, "no thread takes more steps than this")
       ->type_name("N")

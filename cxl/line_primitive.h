@@ -13,8 +13,10 @@
 //   device keeps a prefix of them.
 #pragma once
 
+#include "pmem/x86_primitive.h"
 #include "scheduler/primitive.h"
 #include "scheduler/primitives/answer.h"
+#include "scheduler/words.h"
 
 namespace crashcut::cxl::line {
 
@@ -121,11 +123,35 @@ inline bool dependent(const Access& x, const Access& y) {
 
 inline bool conflicting(const Access&, const Access&) { return true; }
 
+inline std::string operation_text(const scheduler::Narrator& narrator, const Operation& operation) {
+  const Access& first = operation[0];
+  const bool is_locked = first.verb == kStore && operation.size() > 1;
+  const std::string what = is_locked                    ? "locked instruction on"
+                           : first.verb == kStoreWeakly ? "non-temporal store to"
+                           : first.verb == kDecide      ? "learn what is left of"
+                                                        : kVerbs[first.verb];
+  const std::string asks = (first.observed > 1) ? ": what is left of it depends on the failure" : "";
+  return what + " " + narrator.object_text(first.object) + asks;
+}
+inline std::string object_text(const scheduler::Narrator& narrator, ObjectId object) {
+  return "line " + narrator.place_text(object, 0);
+}
+inline constexpr scheduler::Words kWords{.operation = operation_text, .object = object_text};
+
 inline constexpr scheduler::Primitive kPrimitive{.name = "line",
                                                  .verbs = kVerbs,
                                                  .enabled = enabled,
                                                  .apply = apply,
                                                  .dependent = dependent,
-                                                 .conflicting = conflicting};
+                                                 .conflicting = conflicting,
+                                                 .traits = {.is_memory = true},
+                                                 .words = &kWords};
+
+// Its id, in a process in which no other primitive but that of store buffers was added before it.
+inline PrimitiveId primitive() {
+  pmem::x86::primitive();
+  static const PrimitiveId id = scheduler::add_primitive(kPrimitive);
+  return id;
+}
 
 }  // namespace crashcut::cxl::line

@@ -36,6 +36,7 @@ class Machines {
   // How many answers the load would have to choose from first; 1: none. Bytes that wait in the thread's own buffer are
   // not looked up.
   std::size_t count_answers(ThreadId thread, Address address, std::size_t bytes);
+  void decide(Address address, std::size_t bytes, std::uint32_t answer) { memory_.decide(address, bytes, answer); }
   void store(ThreadId thread, Address address, std::span<const std::byte> bytes);
   void copy(ThreadId thread, Address address, std::span<const std::byte> bytes);
   void store_non_temporal(ThreadId thread, Address address, std::span<const std::byte> bytes, bool is_whole = false);

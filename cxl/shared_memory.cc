@@ -37,9 +37,25 @@ SharedMemory::Line& SharedMemory::find_or_add(Address address) {
   CHECK(number != nullptr);
   if (*number == 0) {
     used_.emplace_back();
+    used_.back().seen = used_.back().device = ground_of(address);
     *number = static_cast<std::uint32_t>(used_.size());
   }
   return used_[*number - 1];
+}
+
+SharedMemory::LineBytes SharedMemory::ground_of(Address address) const {
+  LineBytes bytes{};
+  const Address line = address / kLineBytes * kLineBytes;
+  for (const Ground& ground : grounds_) {
+    if (line - ground.region.begin < ground.region.bytes)
+      std::copy_n(ground.bytes + (line - ground.region.begin), kLineBytes, bytes.begin());
+  }
+  return bytes;
+}
+
+SharedMemory::LineBytes SharedMemory::look_at(Address address) const {
+  const Line* line = find(address);
+  return line == nullptr ? ground_of(address) : line->seen;
 }
 
 // Whether the device holds the earlier store of a line if it holds the later one.
@@ -112,7 +128,8 @@ Loaded SharedMemory::load(MachineId machine, Address address, std::span<std::byt
   Line* line = find(address);
   if (line == nullptr) {
     CHECK(is_shared(address));
-    std::fill(out.begin(), out.end(), std::byte{0});
+    const LineBytes ground = ground_of(address);
+    std::copy_n(ground.begin() + static_cast<std::ptrdiff_t>(address % kLineBytes), out.size(), out.begin());
     return Loaded::kBytes;
   }
   access(*line, machine);
@@ -139,21 +156,39 @@ Loaded SharedMemory::load(MachineId machine, Address address, std::span<std::byt
 
 std::size_t SharedMemory::count_answers(Address address, std::size_t bytes) {
   const Line* line = find(address);
-  if (line == nullptr) return 1;
-  const std::uint64_t wanted = mask_of(address, bytes);
-  if (is_poisoned(*line)) return 1;
-  for (std::size_t i = line->poison.size(); i-- > 0;) {
-    const LowerLocation whole = line->poison[i].whole;
+  const auto open = line == nullptr ? std::nullopt : first_open(*line, mask_of(address, bytes));
+  return open ? failures_.candidates(open->layer, open->location).size() : 1;
+}
+
+std::optional<LowerLocation> SharedMemory::first_open(const Line& line, std::uint64_t wanted) {
+  if (is_poisoned(line)) return std::nullopt;
+  for (std::size_t i = line.poison.size(); i-- > 0;) {
+    const LowerLocation whole = line.poison[i].whole;
     const auto candidates = failures_.candidates(whole.layer, whole.location);
-    if (candidates.size() > 1) return candidates.size();
-    if (candidates[0].value == 0) return 1;  // poisoned for certain
+    if (candidates.size() > 1) return whole;
+    if (candidates[0].value == 0) return std::nullopt;  // poisoned for certain
   }
-  for (std::uint64_t open = line->open & wanted; open != 0; open &= open - 1) {
-    const LowerLocation& below = (*line->below)[static_cast<unsigned>(std::countr_zero(open))];
-    const std::size_t count = failures_.candidates(below.layer, below.location).size();
-    if (count > 1) return count;
+  for (std::uint64_t open = line.open & wanted; open != 0; open &= open - 1) {
+    const LowerLocation& below = (*line.below)[static_cast<unsigned>(std::countr_zero(open))];
+    if (failures_.candidates(below.layer, below.location).size() > 1) return below;
   }
-  return 1;
+  return std::nullopt;
+}
+
+void SharedMemory::decide(Address address, std::size_t bytes, std::uint32_t answer) {
+  class Given final : public persist::Chooser {
+   public:
+    explicit Given(std::uint32_t answer) : answer_(answer) {}
+    std::uint32_t choose(const persist::Choice&) override { return answer_; }
+
+   private:
+    std::uint32_t answer_;
+  };
+  const Line* line = find(address);
+  const auto open = line == nullptr ? std::nullopt : first_open(*line, mask_of(address, bytes));
+  CHECK(open.has_value());
+  Given given(answer);
+  failures_.read(open->layer, open->location, given);
 }
 
 std::uint64_t SharedMemory::count_stores(Address address) const {

@@ -27,6 +27,7 @@
 #include <array>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -52,8 +53,11 @@ class SharedMemory {
   explicit SharedMemory(const SharedModel& model = {}) : model_(model) {}
 
   const SharedModel& model() const { return model_; }
-  // Whole lines, all zero. Everything else is the machines' own memory.
-  void add_region(const pmem::Region& region) { lines_.add(region); }
+  // Whole lines, which begin as `ground` holds them; null: all zero. Everything else is the machines' own memory.
+  void add_region(const pmem::Region& region, const std::byte* ground = nullptr) {
+    lines_.add(region);
+    if (ground != nullptr) grounds_.push_back({region, ground});
+  }
   bool is_shared(Address address) const { return lines_.contains(address); }
 
   // A store, or a piece of one, leaves the store buffer for the machine's cache. It lies within one line.
@@ -62,6 +66,10 @@ class SharedMemory {
   [[nodiscard]] Loaded load(MachineId machine, Address address, std::span<std::byte> out, persist::Chooser& chooser);
   // How many answers a load of these bytes would have to choose from first; 1: none. Decides nothing, and is no access.
   std::size_t count_answers(Address address, std::size_t bytes);
+  // Gives this answer to that choice, of count_answers() many. Further ones may follow.
+  void decide(Address address, std::size_t bytes, std::uint32_t answer);
+  // What the machines see of the line; bytes that are still open as they last were.
+  std::array<std::byte, pmem::kLineBytes> look_at(Address address) const;
 
   // How many stores the line has had, of all machines: a place in its history.
   std::uint64_t count_stores(Address address) const;
@@ -108,6 +116,9 @@ class SharedMemory {
     return number == nullptr || *number == 0 ? nullptr : const_cast<Line*>(&used_[*number - 1]);
   }
   Line& find_or_add(Address address);
+  LineBytes ground_of(Address address) const;
+  // The first location with several candidates that a load of these bytes would read; none: there is nothing to decide.
+  std::optional<persist::LowerLocation> first_open(const Line& line, std::uint64_t wanted);
   static bool is_below(const Store& earlier, const Store& later);
   void access(Line& line, MachineId machine);
   void keep(Line& line, const Store& store);
@@ -117,7 +128,13 @@ class SharedMemory {
   void lose(Line& line, persist::Log& log, persist::LayerId layer);
   static bool is_poisoned(const Line& line);
 
+  struct Ground {
+    pmem::Region region;
+    const std::byte* bytes;
+  };
+
   SharedModel model_;
+  std::vector<Ground> grounds_;
   pmem::LineTable<std::uint32_t> lines_;  // numbers in used_, + 1
   std::deque<Line> used_;
   std::vector<std::unique_ptr<persist::Log>> logs_;

@@ -17,19 +17,27 @@ namespace {
 constexpr int kUserDispatch = 2;  // SYS_USER_DISPATCH
 constexpr int kArguments[6] = {REG_RDI, REG_RSI, REG_RDX, REG_R10, REG_R8, REG_R9};
 
+constinit bool g_has_own_handlers = false;
+
 Call call_of(const siginfo_t& info, const gregset_t& regs) {
   Call call{info.si_syscall, {}, reinterpret_cast<void*>(regs[REG_RIP])};
   for (int i = 0; i < 6; ++i) call.a[i] = regs[kArguments[i]];
   return call;
 }
 
-Fate do_call(Call& call, ucontext_t& context) {
+Fate ask_models(Call& call, ucontext_t& context) {
   for (std::size_t i = 0; i < kModelCount; ++i) {
     const Model& model = *kModels[i];
     if (model.do_call == nullptr || !model.is_active()) continue;
     const Fate fate = model.do_call(call, context);
     if (fate != Fate::kNotMine) return fate;
   }
+  return Fate::kNotMine;
+}
+
+Fate do_call(Call& call, ucontext_t& context) {
+  if (call.number == SYS_rt_sigaction && call.a[1] != 0) g_has_own_handlers = true;
+  if (const Fate fate = ask_models(call, context); fate != Fate::kNotMine) return fate;
   if (const char* words = refused_call(call)) refuse(words);
   if (!is_traceless(call)) spend_image();
   if (!is_scheduled()) return Fate::kForwarded;
@@ -74,6 +82,13 @@ void on_sigsys(int, siginfo_t* info, void* ucontext) {
 }
 
 }  // namespace
+
+bool has_own_handlers() { return g_has_own_handlers; }
+
+bool do_without_signal(Call& call) {
+  ucontext_t context;  // no model looks at it for such a call
+  return ask_models(call, context) == Fate::kDone;
+}
 
 bool is_scheduled() { return schedules_threads() && g_phase == Phase::kExecuting; }
 

@@ -112,7 +112,7 @@ struct Exports {
 
 void choose(Interposed& f) {
   void* real = g_schedules_threads ? nullptr : find_real(f.name);
-  f.function = real == nullptr ? f.ours : real;
+  f.function = real == nullptr ? f.ours : is_same(f.name, "syscall") ? direct_syscall(real) : real;
 }
 
 }  // namespace

@@ -15,6 +15,8 @@ bool schedules_threads();
 extern "C" void crashcut_choose_functions();
 // The function that the program would have called without us; null where there is none.
 void* find_real(const char* name);
+// What syscall() leads to where threads are not scheduled (own_calls.cc). `real` is libc's.
+void* direct_syscall(void* real);
 
 }  // namespace crashcut::inject
 

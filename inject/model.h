@@ -74,6 +74,10 @@ int run_program(int argc, char** argv, char** envp, Main main);
 // --- dispatch.cc
 // The SIGSYS handler, from now on, of this process and its children. `mask` is blocked meanwhile.
 bool install_dispatch(std::uint64_t mask);
+// The same for a call that needs no signal: asks the models. False: none of them does it.
+bool do_without_signal(Call& call);
+// Whether the program, or a library of its, has set how it handles a signal.
+bool has_own_handlers();
 // Set while our own code runs on this thread: a libc function that we called after all goes to the kernel.
 extern constinit thread_local bool t_is_own_code __attribute__((tls_model("initial-exec")));
 

@@ -32,12 +32,17 @@ void Recorder::add_region(const Region& region, std::string name) {
   recording_->region_names.push_back(std::move(name));
 }
 
-ThreadId Recorder::start_thread(ThreadId parent) {
-  mfence(parent);
+ThreadId Recorder::add_thread() {
   CHECK(threads_.size() < 1u << 16);
   threads_.emplace_back();
-  set_all_pasts(threads_.back(), threads_[parent].executed);
   return static_cast<ThreadId>(threads_.size() - 1);
+}
+
+ThreadId Recorder::start_thread(ThreadId parent) {
+  mfence(parent);
+  const ThreadId thread = add_thread();
+  come_after(thread, threads_[parent].executed);
+  return thread;
 }
 
 void Recorder::join_thread(ThreadId waiter, ThreadId ended) {

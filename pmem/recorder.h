@@ -72,6 +72,16 @@ class Recorder {
   // Thread 0 runs from the beginning.
   ThreadId start_thread(ThreadId parent);
   void join_thread(ThreadId waiter, ThreadId ended);
+  // The same in parts, for a caller that knows which locked instructions of threads meet: a thread that comes after
+  // nothing yet; what a thread that has just fenced, its buffer empty, adds to what others handed on; and
+  // how a thread comes after that.
+  ThreadId add_thread();
+  persist::FenceSetId hand_on(persist::FenceSetId earlier, ThreadId thread) {
+    return join(earlier, threads_[thread].executed);
+  }
+  void come_after(ThreadId thread, persist::FenceSetId past) {
+    set_all_pasts(threads_[thread], join(threads_[thread].executed, past));
+  }
 
   // ---- instructions, when they are executed ----
 

@@ -12,9 +12,12 @@
 // Invariants: the accesses of an operation do not depend on what other actors did since the actor's last step.
 #pragma once
 
+#include <algorithm>
+#include <string>
 #include <tuple>
 
 #include "scheduler/primitive.h"
+#include "scheduler/words.h"
 
 namespace crashcut::pmem::x86 {
 
@@ -71,12 +74,14 @@ inline bool is_kept(const Entry& earlier, const Entry& later) {
   return earlier.group == 0 || earlier.group != later.group;
 }
 
-// What is kept of a buffer: its entries, whether each has left, and how many have not.
+// What is kept of a buffer: its entries from the first one on that has not left, whether each has left, and how many
+// have not; and the number of the first of them.
 inline auto& entries(auto& o) { return o.lists[0]; }
 inline auto& has_left(auto& o) { return o.lists[1]; }
 inline auto& waiting(auto& o) { return o.numbers[0]; }
+inline auto& first_kept(auto& o) { return o.numbers[1]; }
 
-// Of the thread, or of an entry of its buffer.
+// Of the thread, or of an entry of its buffer. Access::offset may say where in the place it is, for words.
 inline Access access(ObjectId object, Verb verb, std::uint8_t thread, std::int64_t argument = 0) {
   Access a{object, verb, argument};
   a.order = thread;
@@ -99,7 +104,8 @@ inline bool enabled(const State& state, ActorId, const Operation&, const Access&
   const Object& o = state.object(access.object);
   if (access.verb == kAwaitEmpty) return waiting(o) == 0;
   if (access.verb != kLeave) return true;
-  const auto number = static_cast<std::size_t>(access.argument);
+  if (access.argument < first_kept(o)) return false;
+  const auto number = static_cast<std::size_t>(access.argument - first_kept(o));
   if (number >= entries(o).size() || has_left(o)[number]) return false;
   for (std::size_t i = 0; i < number; ++i) {
     if (!has_left(o)[i] && is_kept(Entry::from_number(entries(o)[i]), Entry::from_number(entries(o)[number])))
@@ -119,8 +125,12 @@ inline std::int64_t apply(State& state, ActorId, const Operation&, const Access&
       ++waiting(o);
     }
   } else if (access.verb == kLeave) {
-    has_left(o)[static_cast<std::size_t>(access.argument)] = 1;
+    has_left(o)[static_cast<std::size_t>(access.argument - first_kept(o))] = 1;
     --waiting(o);
+    const auto gone = std::find(has_left(o).begin(), has_left(o).end(), 0) - has_left(o).begin();
+    entries(o).erase(entries(o).begin(), entries(o).begin() + gone);
+    has_left(o).erase(has_left(o).begin(), has_left(o).begin() + gone);
+    first_kept(o) += gone;
   }
   return 0;
 }
@@ -155,11 +165,64 @@ inline bool dependent(const Access& x, const Access& y) {
   return false;
 }
 
+// ---- words
+
+inline std::string place_text(const scheduler::Narrator& narrator, const Operation& operation) {
+  for (const Access& access : operation) {
+    if (access.verb == kStore || access.verb == kFlush || access.verb == kLoad)
+      return " " + narrator.place_text(access.object, access.offset);
+  }
+  return "";
+}
+
+inline std::string operation_text(const scheduler::Narrator& narrator, const Operation& operation) {
+  const Access& first = operation[0];
+  constexpr const char* kPushed[] = {"store: it waits in the store buffer",
+                                     "non-temporal store: it waits to be written",
+                                     "clflush: it waits in the store buffer", "sfence: it waits in the store buffer"};
+  constexpr const char* kLeft[] = {"a store leaves the store buffer:", "a non-temporal store is written:",
+                                   "a clflush leaves the store buffer:", "an sfence leaves the store buffer"};
+  switch (first.verb) {
+    case kLoad:
+      return "load" + place_text(narrator, operation);
+    case kStore:
+      return "store" + place_text(narrator, operation);
+    case kFlush:
+      return "clflushopt or clwb" + place_text(narrator, operation);
+    case kPush:
+      return kPushed[Entry::from_number(first.expected).kind];
+    case kLeave:
+      return kLeft[Entry::from_number(first.expected).kind] + place_text(narrator, operation);
+    case kAwaitEmpty:
+      return operation.size() == 1 ? "mfence, or a call that is one: the store buffer is empty"
+                                   : "locked instruction on" + place_text(narrator, operation);
+    case kLeaveFence:
+      return "sfence";
+    default:
+      return "access to memory";
+  }
+}
+inline std::string waiting_text(const scheduler::Narrator&, const State&, ActorId, const Access& access) {
+  return access.verb == kAwaitEmpty ? "waits until its store buffer is empty" : "";
+}
+inline std::string object_text(const scheduler::Narrator& narrator, ObjectId object) {
+  return narrator.place_text(object, 0);
+}
+inline constexpr scheduler::Words kWords{.operation = operation_text, .waiting = waiting_text, .object = object_text};
+
 inline constexpr scheduler::Primitive kPrimitive{.name = "x86",
                                                  .verbs = kVerbs,
                                                  .enabled = enabled,
                                                  .apply = apply,
                                                  .dependent = dependent,
-                                                 .conflicting = dependent};
+                                                 .conflicting = dependent,
+                                                 .traits = {.is_memory = true},
+                                                 .words = &kWords};
+
+// Its id, in a process in which no other primitive was added before it.
+inline scheduler::PrimitiveId primitive() {
+  static const scheduler::PrimitiveId id = scheduler::add_primitive(kPrimitive);
+  return id;
+}
 
 }  // namespace crashcut::pmem::x86

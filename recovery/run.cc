@@ -168,6 +168,7 @@ tl::expected<Executed, Failure> execute(const Plan& plan) {
   const auto begin = Clock::now();
   auto session = Session::start(setup_of(plan));
   if (!session) return tl::unexpected(session.error());
+  if ((*session)->execution().wants_threads) return Executed{.session = nullptr, .wants_threads = true};
   if (auto ended = check_execution((*session)->execution(), plan); !ended) return tl::unexpected(ended.error());
   return Executed{std::move(*session), Clock::now() - begin};
 }

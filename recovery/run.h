@@ -20,6 +20,7 @@ result::Head head_of(const std::string& command, const Plan& plan, const std::ve
 struct Executed {
   std::unique_ptr<inprocess::Session> session;
   std::chrono::duration<double> seconds{0};
+  bool wants_threads = false;  // main() started a thread, and was not run to its end: schedule its threads
 };
 tl::expected<Executed, result::Failure> execute(const Plan& plan);
 

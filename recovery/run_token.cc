@@ -31,10 +31,9 @@ result::Token token_of(const std::string& command, const Plan& plan) {
 tl::expected<Plan, result::Failure> plan_of(const result::Token& token) {
   Plan plan;
   persist::ModelSpec of_files = token.model;
-  if (token.command == kMemoryCommand) {
-    plan.memory = pmem::take_model(of_files);
-    if (!plan.memory) return result::wrong_use(result::no_crashcut_wrote_it());
-  }
+  // With threads, persistent memory may be there.
+  if (token.command == kMemoryCommand || token.command == "threads") plan.memory = pmem::take_model(of_files);
+  if (token.command == kMemoryCommand && !plan.memory) return result::wrong_use(result::no_crashcut_wrote_it());
   const auto model = fusefs::options_of(of_files);
   if (!model) return result::wrong_use(result::no_crashcut_wrote_it() + " " + model.error());
   plan.named = token.program;
@@ -45,7 +44,7 @@ tl::expected<Plan, result::Failure> plan_of(const result::Token& token) {
   plan.depth = token.depth;
   plan.seed = token.seed;
   plan.expects_prefix = token.own.starts_with(kExpectsPrefix);
-  plan.traps = plan.memory && token.own.ends_with(kTraps);
+  plan.traps = token.command == kMemoryCommand && token.own.ends_with(kTraps);
   return plan;
 }
 

@@ -5,6 +5,7 @@
 #include "scheduler/dependence.h"
 #include "scheduler/hash.h"
 #include "scheduler/primitive.h"
+#include "scheduler/primitives/answer.h"
 
 namespace crashcut::scheduler {
 
@@ -74,6 +75,22 @@ std::optional<ActorId> Director::choose_by_chance(const State& state, const std:
   return chosen;
 }
 
+// Each actor has a rank, which changes with its own steps only. Failures have none.
+std::optional<ActorId> Director::choose_by_seed(const State& state, const std::vector<Pending>& pending) {
+  std::optional<ActorId> chosen;
+  std::uint64_t highest = 0;
+  for (const Pending& p : pending) {
+    if (is_failure(p.operation) || !state.is_enabled(p.actor, p.operation) || is_exhausted(p.actor)) continue;
+    if (answer::is_given(p.operation)) return p.actor;
+    if (request_->seed == 0) continue;
+    const std::uint64_t rank = mix(mix(request_->seed, index(p.actor)), own(p.actor).steps);
+    if (chosen && rank <= highest) continue;
+    chosen = p.actor;
+    highest = rank;
+  }
+  return chosen;
+}
+
 Director::Own& Director::own(ActorId actor) {
   if (index(actor) >= owns_.size()) owns_.resize(index(actor) + 1);
   Own& own = owns_[index(actor)];
@@ -85,7 +102,9 @@ Director::Own& Director::own(ActorId actor) {
 // an actor has had its turn, or another has waited for the turns of all, the one that has waited longest: a loop
 // without an end keeps nobody from going on.
 std::optional<ActorId> Director::choose_freely(const State& state, const std::vector<Pending>& pending) {
-  if (request_->seed != 0) {
+  if (request_->is_one_schedule) {
+    if (const auto chosen = choose_by_seed(state, pending)) return chosen;
+  } else if (request_->seed != 0) {
     if (const auto chosen = choose_by_chance(state, pending)) return chosen;
   }
   const std::size_t turn = request_->turn_most;

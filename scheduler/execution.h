@@ -46,6 +46,8 @@ struct RunRequest {
   bool ends_with_prefix = false;    // a run again: nothing is taken after the prefix
   bool goes_on_after_race = false;  // a data race does not end it
   std::uint64_t seed = 0;  // after the prefix: each step by chance, the same for the same seed; 0: not by chance
+  // One schedule: by the seed, whatever the prefix was. Answers come at once.
+  bool is_one_schedule = false;
 };
 
 // At a step by which time passed (dependence.h): another actor that was waiting for time to pass, and its next
@@ -114,6 +116,7 @@ class Director {
   std::optional<ActorId> follow(const State& state, const std::vector<Pending>& pending);
   std::optional<ActorId> choose_freely(const State& state, const std::vector<Pending>& pending);
   std::optional<ActorId> choose_by_chance(const State& state, const std::vector<Pending>& pending);
+  std::optional<ActorId> choose_by_seed(const State& state, const std::vector<Pending>& pending);
 
   const RunRequest* request_;
   std::vector<Step> sleep_;

@@ -105,6 +105,10 @@ class Operation {
     host_ = host;
     incarnation_ = incarnation;
   }
+  // The hosts, a bit each, whose failure just before this step may make a difference: it takes something away from what
+  // the failure could leave, or tells of it. Of a failure: its own host. Only for ReductionName::kOne.
+  std::uint16_t failure_points() const { return failure_points_; }
+  void set_failure_points(std::uint16_t hosts) { failure_points_ = hosts; }
   // The same call, whatever came of it.
   bool is_same_call(const Operation& other) const;
 
@@ -112,6 +116,7 @@ class Operation {
   std::uint8_t count_ = 0;
   bool is_opaque_ = false;
   std::uint16_t incarnation_ = 0;
+  std::uint16_t failure_points_ = 0;
   ObjectId host_ = kNoHost;
   std::array<Access, kAccessesMost> accesses_{};
   const Footprint* footprint_ = nullptr;

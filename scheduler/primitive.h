@@ -75,6 +75,7 @@ struct Primitive {
     std::uint32_t is_failure = 0;      // nothing waits for it: it need not happen, and is tried after all else
     bool has_footprint = false;        // any verb: what it touched is known only when it is done (footprint.h)
     bool is_assumption = false;        // any verb: the program rules this execution out (assume.h)
+    bool is_memory = false;            // any verb: an access of memory, by which a loop may wait
   } traits{};
   const Words* words = nullptr;
   static constexpr std::uint8_t kNoVerb = 0xff;

@@ -16,6 +16,7 @@ enum class ReductionName {
   kNone,     // every schedule: the oracle
   kSource,   // source sets and sleep sets
   kOptimal,  // wakeup trees: one execution a class, none in vain
+  kOne,      // one schedule, that of the seed: what no thread decides is tried, answers and failures of hosts
 };
 
 class Reduction {
@@ -41,6 +42,7 @@ inline constexpr std::uint32_t kNoPreemptionBound = 0xffffffff;
 std::unique_ptr<Reduction> make_none(std::uint32_t preemptions_most = kNoPreemptionBound);
 std::unique_ptr<Reduction> make_source();
 std::unique_ptr<Reduction> make_optimal();
+std::unique_ptr<Reduction> make_one();
 std::unique_ptr<Reduction> make_reduction(ReductionName name);
 
 }  // namespace crashcut::scheduler

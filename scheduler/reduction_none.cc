@@ -88,6 +88,8 @@ std::unique_ptr<Reduction> make_reduction(ReductionName name) {
       return make_source();
     case ReductionName::kOptimal:
       return make_optimal();
+    case ReductionName::kOne:
+      return make_one();
   }
   return nullptr;
 }

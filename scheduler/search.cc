@@ -102,6 +102,7 @@ class Searcher {
     if (!bounds_preemptions()) {
       run->request.turn_most = setup_.turn_most;
       run->request.seed = setup_.seed;
+      run->request.is_one_schedule = setup_.reduction == ReductionName::kOne;
     }
     lock.unlock();
     Execution execution = program.run(run->request);

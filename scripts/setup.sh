@@ -6,6 +6,7 @@ set -euo pipefail
 packages=(
   g++ cmake ninja-build pkg-config clang    # g++ 12 builds it; clang 14 must be able to
   libfmt-dev libcli11-dev nlohmann-json3-dev libexpected-dev libboost-filesystem-dev
+  libpmemobj-dev                            # programs with pools, which crashcut pmem --trap runs in tests
   libzydis-dev                              # instructions by which threads meet; crashcut pmem --trap
   clang-14 llvm-14-dev                      # the plugin of crashcut cc and crashcut cxx
   libfuse3-dev fuse3                        # the mounted front end

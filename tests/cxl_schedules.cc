@@ -19,14 +19,8 @@ using namespace scheduler;
 namespace x86 = pmem::x86;
 namespace line = cxl::line;
 
-PrimitiveId x86_primitive() {
-  static const PrimitiveId id = add_primitive(x86::kPrimitive);
-  return id;
-}
-PrimitiveId line_primitive() {
-  static const PrimitiveId id = add_primitive(line::kPrimitive);
-  return id;
-}
+PrimitiveId x86_primitive() { return x86::primitive(); }
+PrimitiveId line_primitive() { return line::primitive(); }
 
 // For a load that has nothing to choose.
 class NoChoice final : public persist::Chooser {
@@ -99,7 +93,7 @@ class CxlExecution {
     const CxlOp& op = program_.threads[actor].ops[thread.next];
     if (thread.has_asked) {
       thread.has_asked = false;
-      return decide(actor, op, step.operation.result());
+      return machines_.decide(address(op.word), 8, static_cast<std::uint32_t>(step.operation.result()));
     }
     for (const Access& access : step.operation) {
       if (primitive_of(access.object) == line_primitive() && access.observed > 1) {
@@ -335,29 +329,6 @@ class CxlExecution {
     const auto found = std::find(waiting.begin(), waiting.end(), operation[0].argument);
     machines_.leave(t, position(t, static_cast<std::size_t>(found - waiting.begin())));
     waiting.erase(found);
-  }
-
-  void decide(std::uint32_t t, const CxlOp& op, std::int64_t answer) {
-    // Decides the first choice of the load; further ones are asked about when the thread comes to the load again.
-    class First final : public persist::Chooser {
-     public:
-      explicit First(std::int64_t first) : first_(first) {}
-      std::uint32_t choose(const persist::Choice&) override {
-        if (std::exchange(is_used_, true)) throw More{};
-        return static_cast<std::uint32_t>(first_);
-      }
-      struct More {};
-
-     private:
-      std::int64_t first_;
-      bool is_used_ = false;
-    };
-    First first(answer);
-    std::byte bytes[8];
-    try {
-      (void)machines_.load(t, address(op.word), bytes, first);
-    } catch (const First::More&) {
-    }
   }
 
   bool look_up(std::uint32_t t, const CxlOp& op) {

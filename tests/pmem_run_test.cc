@@ -4,6 +4,7 @@
 
 #include "tests/pmem_fixture.h"
 #include "tests/pmem_machine.h"
+#include "tests/pmem_random.h"
 
 namespace crashcut {
 namespace {
@@ -103,31 +104,10 @@ TEST_F(PmemRunTest, RandomProgramsHaveTheOutcomesOfTheMachine) {
     const tests::PmemProgram program = random_pmem_program(random, shape);
     const tests::MachineResult machine = run_machine(program, tests::MachineKind::kPx86, 200'000);
     if (!machine.is_complete) return true;
-    std::vector<std::string> words = {"--outcomes",
-                                      "--jobs",
-                                      "1",
-                                      "--atomic",
-                                      std::to_string(program.atomic_bytes),
-                                      made("random"),
-                                      std::to_string(program.lines)};
-    for (const PmemOp& op : program.threads[0]) {
-      std::string text;
-      for (const int part :
-           {static_cast<int>(op.kind), op.address, op.bytes, op.value, op.expected, op.is_loaded ? 1 : 0})
-        text += (text.empty() ? "" : ",") + std::to_string(part);
-      words.push_back(text);
-    }
-    // A mark is reached or not; the machine counts.
-    std::set<std::string> expected;
-    for (const tests::PmemOutcome& outcome : machine.outcomes) {
-      std::string text;
-      for (int i = 0; i < 3 * tests::PmemProgram::kBytesPerLine; ++i)
-        text += std::to_string(i < program.persistent_bytes()
-                                   ? static_cast<unsigned char>(outcome[static_cast<std::size_t>(i)])
-                                   : 0) +
-                " ";
-      expected.insert(text + (program.marks > 0 && outcome.back() != 0 ? "1" : "0"));
-    }
+    std::vector<std::string> words = {"--outcomes",  "--jobs", "1", "--atomic", std::to_string(program.atomic_bytes),
+                                      made("random")};
+    add_program(words, program);
+    const std::set<std::string> expected = printed_outcomes(program, machine.outcomes);
     const Ran run = pmem(words);
     std::set<std::string> found;
     int recoveries = 0;
@@ -266,7 +246,7 @@ TEST_F(PmemRunTest, WhatCannotBeCheckedIsSaidInASentence) {
       {"too large", "there is no room for so much persistent memory"},
       {"interface", "was instrumented by another version of crashcut (interface 99"},
       {"main hangs", "main() did not end within the limit of 1 second"},
-      {"fork", "started a thread or a process while it had persistent memory"},
+      {"fork", "started a process while it had persistent memory"},
       {"socket", "called socket() while it had persistent memory"},
       {"path", "a system call got the address of persistent memory (words+0x0)"},
       {"wild", "main() was killed by SIGSEGV"},

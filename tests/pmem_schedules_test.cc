@@ -16,10 +16,7 @@ namespace {
 using namespace scheduler;
 namespace x86 = pmem::x86;
 
-PrimitiveId x86_primitive() {
-  static const PrimitiveId id = add_primitive(x86::kPrimitive);
-  return id;
-}
+PrimitiveId x86_primitive() { return x86::primitive(); }
 
 // A small program whose threads are the first actors. Each entry of a store buffer is an actor too. Each execution is
 // recorded, and its recoveries are explored when it has ended.

@@ -113,7 +113,8 @@ void start_threads(int argc, char** argv, char** envp, inject::Main real_main) {
   }
   if (child.pid < 0) tool_error("the system has no room for another process (fork failed)");
   g.header->threads_pid = static_cast<std::int32_t>(child.pid);
-  g.header->has_recover = g.recover != nullptr ? 1 : 0;
+  // A program with persistent memory that has no crashcut_recover() is run again.
+  g.header->has_recover = g.recover != nullptr || g.header->recovers_by_main != 0 ? 1 : 0;
   g.header->execution = ExecutionKind::kEnded;
   send_reply({ReplyKind::kExecuted, 0, 0, 0});
 }

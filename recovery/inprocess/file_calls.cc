@@ -40,6 +40,11 @@ long own_call(Call& call) {
   switch (call.a[0]) {
     case CRASHCUT_OP_BARRIER:
       if (g_phase != Phase::kExecuting) return -EINVAL;
+      if (g_threaded != nullptr && g_threaded->has_others_waiting()) {
+        user_error(
+            "crashcut_barrier() was called while another thread still had stores in its store buffer: call it before "
+            "the threads start, or join them first");
+      }
       g.model->recorder->begin_op("crashcut_barrier()");
       if (g.model->memory != nullptr) g.model->memory->begin_durable();
       g.model->filesystem->make_durable();
@@ -164,9 +169,18 @@ long captured_call(Call& call) {
   }
 }
 
+// A library that walks through directories opens "." first, to come back to it. Before main() that is the kernel's.
+bool opens_current_directory(const Call& call) {
+  if (call.number != SYS_open && call.number != SYS_openat) return false;
+  const bool is_at = call.number == SYS_openat;
+  const auto* name = inject::pointer<const char>(call.a[is_at ? 1 : 0]);
+  const long flags = call.a[is_at ? 2 : 1];
+  return (flags & (O_ACCMODE | O_CREAT | O_TRUNC)) == O_RDONLY && is_path(name) && std::string_view(name) == ".";
+}
+
 long model_call(const CallEntry& entry, Call& call) {
   if (g_phase == Phase::kConstructing) {
-    if (entry.filter == Filter::kAlways) return kForward;
+    if (entry.filter == Filter::kAlways || opens_current_directory(call)) return kForward;
     user_error(std::string(entry.name) +
                "() on a modelled file before main(), in a static constructor: only main() and "
                "crashcut_recover() may use files below /crashcut");

@@ -9,8 +9,11 @@
 
 #include "inject/arena.h"
 #include "inject/gate.h"
+#include "inject/interpose.h"
 #include "persist/hash.h"
+#include "recovery/inprocess/memory/cxl_threads.h"
 #include "recovery/inprocess/memory/memory.h"
+#include "recovery/inprocess/memory/pmem_threads.h"
 #include "recovery/inprocess/runtime.h"
 
 namespace crashcut::inprocess {
@@ -45,11 +48,13 @@ fusefs::Credentials credentials_of(long uid, long gid) {
   return who;
 }
 
-// What an event of persistent memory did.
+// What an event of persistent memory did. Libraries as they are store ids and times, which are others each time: of what
+// is trapped, the values do not count.
 template <class Add>
 void add_store(const pmem::Recording& memory, persist::EventId e, const Add& add) {
   add(static_cast<std::uint64_t>(memory.events[e].kind));
   add(memory.events[e].address);
+  if (g.header->traps != 0) return;
   for (const persist::Write& write : memory.log.writes(e)) add(memory.word_of_value(write.location, write.value).bytes);
 }
 
@@ -111,8 +116,21 @@ void start_execution_model() {
   model->filesystem = std::make_unique<fusefs::Filesystem>(std::move(setup));
   model->process = std::make_unique<fusefs::Process>(process_setup(*model->filesystem));
   if (g.header->has_memory != 0) {
-    model->memory = std::make_unique<pmem::Recorder>(pmem::RecorderOptions{.model = g.header->memory}, nullptr,
-                                                     &model->recorder->recording());
+    const bool has_threads = inject::schedules_threads() && g_phase == Phase::kExecuting;
+    const bool has_steps = has_threads && g.header->memory_steps != 0;
+    model->memory = std::make_unique<pmem::Recorder>(
+        pmem::RecorderOptions{.model = g.header->memory, .has_store_buffers = has_steps}, nullptr,
+        &model->recorder->recording());
+    if (has_threads) model->threaded = std::make_unique<PmemThreads>(*model->memory, g.header->memory, has_steps);
+    g_threaded = model->threaded.get();
+    g_watches_all = has_threads;
+  }
+  if (g.header->has_shared_memory != 0) {
+    model->threaded = std::make_unique<CxlThreads>(
+        cxl::SharedModel{g.header->shared_has_global_flush != 0, g.header->shared_has_poison != 0},
+        g.header->poison_is_value != 0 ? PoisonShows::kValue : PoisonShows::kSignal, g.header->memory_steps != 0);
+    g_threaded = model->threaded.get();
+    g_watches_all = true;
   }
   g.model = model;
   if (g.header->from_directory[0] != 0) {

@@ -34,7 +34,7 @@
 namespace crashcut::inprocess {
 
 inline constexpr std::uint64_t kMagic = 0x637261736863757a;
-inline constexpr std::uint32_t kVersion = 7;
+inline constexpr std::uint32_t kVersion = 8;
 using inject::kModelRoot;
 
 inline constexpr std::size_t kTextMost = 4096;
@@ -95,11 +95,15 @@ struct Header {
   fusefs::ModelOptions model;
   std::uint32_t has_memory;  // there is persistent memory: crashcut_pmem()
   pmem::MemoryModel memory;
-  std::uint32_t traps;         // accesses of code that is not instrumented are trapped, and not refused
-  std::uint32_t counts_marks;  // each recovery decides, at its end, how many marks were reached
-  std::uint32_t depth;         // crashes in a row, at least 1
-  std::uint32_t jobs;          // recoveries at a time, at least 1
-  std::uint64_t seed;          // of the order in which answers are tried (persist::AnswerOrder)
+  std::uint32_t has_shared_memory;  // the program is a machine, and its shared memory has caches (memory/cxl_threads.h)
+  std::uint32_t shared_has_global_flush, shared_has_poison, poison_is_value;
+  std::uint32_t recovers_by_main;  // without crashcut_recover(), main() runs again after a crash
+  std::uint32_t memory_steps;      // where threads are scheduled, accesses are steps (memory/threaded.h)
+  std::uint32_t traps;             // accesses of code that is not instrumented are trapped, and not refused
+  std::uint32_t counts_marks;      // each recovery decides, at its end, how many marks were reached
+  std::uint32_t depth;             // crashes in a row, at least 1
+  std::uint32_t jobs;              // recoveries at a time, at least 1
+  std::uint64_t seed;              // of the order in which answers are tried (persist::AnswerOrder)
   FreshImages fresh_images;
   std::uint64_t memory_bytes_most;  // of the model and its recording
   char from_directory[kTextMost];   // copied into the model as the starting state; empty: an empty disk
@@ -120,6 +124,7 @@ struct Header {
   std::uint32_t has_recover;        // there may be no crashcut_recover() then
   std::uint32_t instrumentation;    // Instrumentation bits, of all modules
   std::uint32_t region_count;       // of persistent memory, in main()
+  std::uint32_t wants_threads;      // main() started a thread while it had persistent memory: schedule its threads
   std::uint32_t is_observing;       // what recoveries look at is noted
   std::atomic<std::uint64_t> observed_count;
   std::uint64_t digest_bytes;  // 0: there is none, or it is too long

@@ -23,6 +23,7 @@
 #include "pmem/recorder.h"
 #include "recovery/inprocess/memory/heap.h"
 #include "recovery/inprocess/memory/places.h"
+#include "recovery/inprocess/memory/threaded.h"
 #include "recovery/inprocess/protocol.h"
 #include "recovery/inprocess/recorded.h"
 
@@ -51,6 +52,7 @@ struct FileMapping {
 struct Model {
   std::unique_ptr<fusefs::Recorder> recorder;  // none: what it writes will not be crashed
   std::unique_ptr<pmem::Recorder> memory;      // likewise; none without persistent memory. Shares the log of `recorder`
+  std::unique_ptr<ThreadedMemory> threaded;    // where threads are scheduled: how they reach `memory`
   Places places;                               // of what `memory` records
   std::vector<NamedRegion> regions;            // of persistent memory
   PersistentHeap heap;                         // in some of them; empty without --malloc

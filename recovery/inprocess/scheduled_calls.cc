@@ -16,6 +16,7 @@
 #include "persist/hash.h"
 #include "recovery/inprocess/call.h"
 #include "recovery/inprocess/digest.h"
+#include "recovery/inprocess/memory/memory.h"
 #include "recovery/inprocess/runtime.h"
 #include "recovery/inprocess/touch_list.h"
 #include "scheduler/order.h"
@@ -130,11 +131,24 @@ long execute(FileCall& call) {
   const bool was_composite = g_is_composite;
   g_is_composite = call.number == SYS_sendfile || call.number == SYS_copy_file_range;
   if (g_text != nullptr) g_text->clear();
+  const std::size_t ops_before = g.model->recorder->recording().ops.size();
+  if (g_threaded != nullptr) begin_call_after_fences();
   const long result = do_call(call);
-  if (g_text != nullptr && call.number == CRASHCUT_SYSCALL_NUMBER) *g_text = g.model->recorder->recording().ops.back();
+  if (g_threaded != nullptr) end_call_after_fences();
+  if (g_text != nullptr && call.number == CRASHCUT_SYSCALL_NUMBER) {
+    const auto& ops = g.model->recorder->recording().ops;
+    *g_text = ops.size() > ops_before ? ops.back() : "call of crashcut.h";
+  }
   g_is_composite = was_composite;
   if (result == kForward) return FileModel::kNotOurs;
   return result == fusefs::kWouldBlock ? FileModel::kWouldBlock : result;
+}
+
+std::string_view directory() {
+  static std::string found;
+  if (g.model == nullptr) return inject::kModelRoot;
+  in_model([&] { found = g.model->process->getcwd(); });
+  return found;
 }
 
 std::string_view text_of_call() { return g_text == nullptr ? std::string_view{} : *g_text; }
@@ -164,11 +178,15 @@ void end() {
   publish_recording(0);
   std::uint64_t used = 0;
   auto* words = reinterpret_cast<std::uint64_t*>(g.control + kDigestOffset);
-  const bool is_whole = write_digest(g.model->recorder->recording(), words, kDigestBytes / sizeof *words, used);
+  // It tells files apart, not what is in memory.
+  const bool is_whole = g.model->memory == nullptr &&
+                        write_digest(g.model->recorder->recording(), words, kDigestBytes / sizeof *words, used);
   g.header->digest_bytes = is_whole ? used * sizeof *words : 0;
   for (const int fd : g.model->process->descriptors()) kernel(SYS_close, fd);
   for (auto& word : g.modelled_fds) word = 0;
   g.model = nullptr;
+  g_threaded = nullptr;
+  g_watches_all = false;
   g_touches.forget();
 }
 
@@ -214,6 +232,7 @@ const FileModel kFileModel{inprocess::is_ours,
                            [] { return inprocess::g_touches.take(); },
                            inprocess::text_of_call,
                            inprocess::begin,
-                           inprocess::end};
+                           inprocess::end,
+                           inprocess::directory};
 
 }  // namespace crashcut::scheduler::runtime

@@ -124,6 +124,14 @@ tl::expected<void, Failure> Session::Impl::make_control() {
   h.version = kVersion;
   h.model = setup.model;
   h.has_memory = setup.memory ? 1 : 0;
+  h.memory_steps = setup.memory_steps ? 1 : 0;
+  h.recovers_by_main = setup.recovers_by_main ? 1 : 0;
+  if (setup.shared_memory) {
+    h.has_shared_memory = 1;
+    h.shared_has_global_flush = setup.shared_memory->has_global_flush ? 1 : 0;
+    h.shared_has_poison = setup.shared_memory->has_poison ? 1 : 0;
+    h.poison_is_value = setup.shared_memory->poison_is_value ? 1 : 0;
+  }
   h.traps = setup.traps ? 1 : 0;
   h.instrumentation = setup.traps ? std::uint32_t{kTrapped} : 0;
   h.memory = setup.memory.value_or(pmem::MemoryModel{});
@@ -310,8 +318,9 @@ tl::expected<std::unique_ptr<Session>, Failure> Session::start(const Setup& setu
 
 void Session::read_execution() {
   const Header& h = impl_->header();
-  impl_->execution = {h.execution,   h.exit_code,   h.signal,        h.execution_text,  h.execution_blame, h.op_count,
-                      h.event_count, h.fingerprint, h.threads_begun, h.instrumentation, h.region_count};
+  impl_->execution = {h.execution,       h.exit_code,       h.signal,       h.execution_text,
+                      h.execution_blame, h.op_count,        h.event_count,  h.fingerprint,
+                      h.threads_begun,   h.instrumentation, h.region_count, h.wants_threads != 0};
 }
 
 bool Session::has_recover() const { return impl_->header().has_recover != 0; }

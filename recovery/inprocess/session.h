@@ -41,6 +41,7 @@ struct Execution {
   std::uint32_t threads_begun = 0;    // beside the first
   std::uint32_t instrumentation = 0;  // Instrumentation bits
   std::uint32_t region_count = 0;     // of persistent memory
+  bool wants_threads = false;         // it was not run to its end: its threads are to be scheduled
 };
 
 struct Recovery {
@@ -79,8 +80,14 @@ class Session {
     std::string runtime;                 // path of libcrashcut_runtime.so
     fusefs::ModelOptions model;
     std::optional<pmem::MemoryModel> memory;  // there is persistent memory
-    bool traps = false;                       // Header::traps
-    bool counts_marks = false;                // Recovery::marks_reached
+    bool recovers_by_main = false;            // Header::recovers_by_main
+    bool memory_steps = false;                // Header::memory_steps
+    struct SharedMemory {
+      bool has_global_flush, has_poison, poison_is_value;
+    };
+    std::optional<SharedMemory> shared_memory;  // Header::has_shared_memory
+    bool traps = false;                         // Header::traps
+    bool counts_marks = false;                  // Recovery::marks_reached
     std::string from_directory;
     std::uint32_t depth = 1;
     std::uint32_t jobs = 1;

@@ -107,6 +107,7 @@ class Checker {
       return stopped_before_it_began();
     }
     result_.has_recover = plan_.machines.empty() && programs[0]->session().has_recover();
+    programs_ = &programs;
     search(programs);
     sum_up(programs);
     // What shows that atomic variables are not seen may be the first thing that does not follow its schedule.
@@ -148,9 +149,11 @@ class Checker {
 
   scheduler::SearchSetup search_setup(const Programs& programs) {
     scheduler::SearchSetup setup;
-    setup.reduction = way_ == Way::kSource ? scheduler::ReductionName::kSource : plan_.reduction;
+    setup.reduction = plan_.schedules == ThreadPlan::Schedules::kOne ? scheduler::ReductionName::kOne
+                      : way_ == Way::kSource                         ? scheduler::ReductionName::kSource
+                                                                     : plan_.reduction;
     // Foresight takes for granted that there are no data races; here they are looked for.
-    setup.has_foresight = plan_.has_foresight && !knowledge_.is_instrumented();
+    setup.has_foresight = plan_.has_foresight && !knowledge_.is_instrumented() && !plan_.models_memory();
     setup.seed = plan_.seed;
     setup.bounds.executions_most = plan_.executions_most;
     if (plan_.executions_most > 0)
@@ -176,6 +179,9 @@ class Checker {
         before_ == nullptr || crash([&] { return crashes_->go_on(*programs[0], before_->unexplored_crashes); });
     if (!is_to_go_on) {
       result_.search.rest = before_->sketch;
+    } else if (plan_.schedules == ThreadPlan::Schedules::kRandom) {
+      run_by_chance(*programs[0], plan_.seed, plan_.random_most);
+      if (result_.search.bound == Bound::kNone) result_.search.bound = Bound::kExecutions;
     } else if (before_ == nullptr || has_rest(before_->sketch)) {
       std::vector<scheduler::Program*> workers;
       for (const auto& program : programs) workers.push_back(program.get());
@@ -317,19 +323,23 @@ class Checker {
     } else if (has_other_ways) {
       next_way_ = Way::kAll;
     } else {
-      run_by_chance(program);
+      const bool is_bounded = plan_.time_limit.count() > 0 || plan_.executions_most != 0;
+      run_by_chance(program, 0, is_bounded ? ~std::uint64_t{0} : kRandomMost);
     }
   }
 
-  void run_by_chance(JointProgram& program) {
+  void run_by_chance(JointProgram& program, std::uint64_t first_seed, std::uint64_t most) {
     way_ = Way::kRandom;
-    const bool is_bounded = plan_.time_limit.count() > 0 || plan_.executions_most != 0;
-    for (std::uint64_t seed = 1; !is_late() && (is_bounded || seed <= kRandomMost); ++seed) {
+    for (std::uint64_t i = 1; !is_late() && i <= most; ++i) {
       scheduler::RunRequest request;
       request.depth_most = plan_.steps_most;
-      request.seed = seed;
+      request.seed = first_seed + i;
       const Execution execution = program.run(request);
       if (execution.ending == scheduler::Ending::kStopped) return;
+      if (plan_.has_memory_steps() && learn(execution, *programs_)) {
+        begins_again_ = true;  // with these accesses as steps
+        return;
+      }
       ++result_.random_executions;
       ++result_.search.executions;
       result_.search.transitions += execution.steps.size();
@@ -389,7 +399,8 @@ class Checker {
   ThreadResult result_{};
   Knowledge knowledge_;
   Findings findings_{plan_, knowledge_, result_};
-  std::optional<Crashes> crashes_;           // of this search
+  const Programs* programs_ = nullptr;  // of this search, as the next
+  std::optional<Crashes> crashes_;
   std::unique_ptr<JointProgram> deadlocks_;  // for moments that an execution did not stop at
   Way way_ = Way::kAsked;
   std::optional<Way> next_way_;
@@ -401,7 +412,10 @@ class Checker {
 
 }  // namespace
 
-std::string command_of(const ThreadPlan& plan) { return plan.machines.empty() ? "threads" : "cxl"; }
+std::string token_command_of(const ThreadPlan& plan) { return plan.machines.empty() ? "threads" : "cxl"; }
+std::string command_of(const ThreadPlan& plan) {
+  return plan.memory && !plan.has_store_buffers ? "pmem" : token_command_of(plan);
+}
 
 tl::expected<ThreadResult, Failure> check_threads(const ThreadPlan& asked, const ThreadHooks& hooks,
                                                   const ThreadRest* rest) try {

@@ -55,7 +55,7 @@ std::optional<search::Found> Crashes::recover(const Execution& execution) {
   plan.samples = false;  // the budget is that of all executions
   search::Hooks hooks;
   hooks.is_interrupted = [this] { return deadline_.is_over(); };
-  inprocess::ProgramFrontEnd front_end(session, token_of(command_of(plan_), plan_));
+  inprocess::ProgramFrontEnd front_end(session, token_of(token_command_of(plan_), plan_));
   auto found = search::check(front_end, plan, hooks);
   if (!found) throw ToolError{found.error().blame == result::Blame::kUser, found.error().sentence};
   const auto observed = session.take_observed();

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "cxl/line_primitive.h"
 #include "recovery/threads/code.h"
 
 namespace crashcut::recovery {
@@ -32,6 +33,7 @@ static constexpr std::chrono::milliseconds kHangs{300};
 
 JointProgram::JointProgram(const ThreadPlan& plan, scheduler::runtime::NameTable& names, const Setup& setup)
     : setup_(setup) {
+  cxl::line::primitive();  // and that of store buffers: their ids are those that the runtime has
   RealProgram::Setup program;
   program.spurious_most = plan.spurious_most;
   program.timeouts_most = plan.timeouts_most;
@@ -48,10 +50,13 @@ JointProgram::JointProgram(const ThreadPlan& plan, scheduler::runtime::NameTable
   if (setup.is_known_to_hang) program.hang_limit = std::min<std::chrono::nanoseconds>(program.step_limit, kHangs);
   program.is_restoring = setup.stop_at_step == 0;
   const bool is_hosted = !plan.machines.empty();
-  if (setup.is_watching && !is_hosted) program.find_sites = sites_of;
+  if (setup.is_watching && !is_hosted && !plan.models_memory()) program.find_sites = sites_of;
   program.host_count = static_cast<std::uint32_t>(plan.machines.size());
+  program.has_memory_model = plan.caches.has_value();
   program.failures_most = plan.failures_most;
   program.failing = plan.failing;
+  program.devices = plan.devices;
+  if (plan.has_garbage) program.garbage = plan.seed + 1;
   if (is_hosted) program.processor = processor_of(setup.worker);
   program.launch = [&](std::uint32_t machine, int control_fd, int names_fd) {
     launch(plan, machine, control_fd, names_fd);
@@ -72,6 +77,12 @@ void JointProgram::launch(const ThreadPlan& plan, std::uint32_t machine, int con
   Session::Setup setup;
   setup.program = plan.machines.empty() ? plan.executable : plan.machines[machine].executable;
   setup.arguments = plan.arguments;
+  setup.memory = plan.memory;
+  setup.memory_steps = plan.has_memory_steps();
+  setup.recovers_by_main = plan.memory && !plan.has_store_buffers;
+  if (plan.caches)
+    setup.shared_memory = {plan.caches->has_global_flush, plan.caches->has_poison, plan.caches->poison_is_value};
+  setup.counts_marks = plan.expects_prefix;
   setup.runtime = plan.runtime;
   setup.model = plan.model;
   setup.from_directory = plan.from_directory;

@@ -24,8 +24,15 @@ bool Knowledge::learn(const Execution& execution, const std::vector<std::unique_
   // A futex shows that threads meet in atomic variables, and so does a thread that runs on until another has taken a
   // step. Where these are not seen, what looked independent may not be.
   const auto is_opaque = [](const scheduler::Step& step) { return step.operation.is_opaque(); };
-  if (!is_opaque_ && std::any_of(execution.steps.begin(), execution.steps.end(), is_opaque)) return is_opaque_ = true;
-  if (!plan_.wants_all || names_.racy().size() == racy_.size()) return false;
+  if (!plan_.models_memory() && !is_opaque_ && std::any_of(execution.steps.begin(), execution.steps.end(), is_opaque))
+    return is_opaque_ = true;
+  // Under a model of memory, accesses that race are steps, and no violation.
+  const bool follows_races = plan_.wants_all || plan_.has_memory_steps();
+  if (!follows_races || names_.racy().size() == racy_.size()) return false;
+  if (plan_.has_memory_steps()) {
+    racy_ = names_.racy();
+    return true;
+  }
   if (const auto* details = dynamic_cast<const Details*>(execution.note.get()); !race_ && details != nullptr)
     race_ = finding_of(execution, *details, number);
   racy_ = names_.racy();

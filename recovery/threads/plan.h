@@ -13,8 +13,15 @@ struct Machine {
   std::string id;  // the program's build id, or a checksum
 };
 
-// Of the plan: `wants_all` also goes on after an execution that failed, `max_recoveries` is that of all executions,
-// `time_limit` that of the whole search.
+// The caches of machines that share memory (cxl/shared_memory.h).
+struct Caches {
+  bool has_global_flush = false;
+  bool has_poison = false;
+  bool poison_is_value = false;  // a program that loads from a poisoned line sees a value, not SIGBUS
+};
+
+// Of the plan: `memory` is there for persistent memory that threads share, and for store buffers. `wants_all` also goes
+// on after an execution that failed, `max_recoveries` is that of all executions, `time_limit` that of the whole search.
 struct ThreadPlan : Plan {
   scheduler::ReductionName reduction = scheduler::ReductionName::kOptimal;
   bool has_foresight = true;
@@ -32,9 +39,21 @@ struct ThreadPlan : Plan {
   // one's, and no recoveries are run. `failing` has a bit for each machine that may fail.
   std::vector<Machine> machines{};
   std::uint32_t failures_most = 0, failing = 0;
+  std::vector<std::string> devices{};  // paths that are shared memory of the machines
+  bool has_garbage = false;            // fresh shared memory holds garbage, not zeroes
+  std::optional<Caches> caches{};      // none: what machines share is coherent, and survives
+  enum class Schedules : std::uint8_t { kAll, kOne, kRandom } schedules = Schedules::kAll;
+  std::uint64_t random_most = 0;   // of kRandom: so many
+  bool has_store_buffers = false;  // crashcut threads --memory tso: `memory` has no persistent part
+
+  // Whether accesses of instrumented code are those of a model (inprocess/memory/threaded.h), and each one is a step.
+  bool models_memory() const { return memory || caches; }
+  bool has_memory_steps() const { return models_memory() && schedules != Schedules::kOne; }
 };
 
-// "threads", or "cxl" if there are machines.
+// "threads"; "pmem" with persistent memory; "cxl" if there are machines.
 std::string command_of(const ThreadPlan& plan);
+// Of tokens: "threads" or "cxl".
+std::string token_command_of(const ThreadPlan& plan);
 
 }  // namespace crashcut::recovery

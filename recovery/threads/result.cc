@@ -8,6 +8,7 @@
 #include "recovery/result/words.h"
 #include "recovery/run_token.h"
 #include "recovery/search/check.h"
+#include "recovery/source_places.h"
 #include "recovery/threads/story.h"
 #include "recovery/threads/token.h"
 #include "scheduler/primitive.h"
@@ -24,7 +25,7 @@ using scheduler::ReductionName;
 using scheduler::runtime::FindingKind;
 
 std::string reduction_text(ReductionName name) {
-  static constexpr const char* kNames[] = {"none", "source", "optimal"};
+  static constexpr const char* kNames[] = {"none", "source", "optimal", "one"};
   return kNames[static_cast<std::size_t>(name)];
 }
 
@@ -54,13 +55,24 @@ std::string failures_text(const ThreadPlan& plan) {
              : fmt::format("{}, at most {}", count, count_text(plan.failures_most, "failure", "failures"));
 }
 
+std::string schedules_text(const ThreadPlan& plan) {
+  switch (plan.schedules) {
+    case ThreadPlan::Schedules::kOne:
+      return "one schedule";
+    case ThreadPlan::Schedules::kRandom:
+      return count_text(plan.random_most, "random schedule", "random schedules");
+    default:
+      return "all schedules";
+  }
+}
+
 std::vector<Setting> bounds_of(const ThreadPlan& plan) {
   const double time_s = plan.time_limit.count();
   const bool has_preemptions = plan.preemptions_most != scheduler::kNoPreemptionBound;
   std::vector<Setting> settings = {
       {"depth", std::uint64_t{plan.depth}, fmt::format("depth {}", plan.depth)},
       {"max_executions", or_none(plan.executions_most),
-       plan.executions_most == 0 ? "all schedules" : fmt::format("at most {} executions", plan.executions_most)},
+       plan.executions_most == 0 ? schedules_text(plan) : fmt::format("at most {} executions", plan.executions_most)},
       {"max_recoveries", or_none(plan.max_recoveries),
        plan.max_recoveries == 0 ? "" : fmt::format("at most {} recoveries", plan.max_recoveries)},
       {"time_s", or_none(time_s), time_s > 0 ? fmt::format("at most {:g} s", time_s) : ""},
@@ -159,17 +171,21 @@ std::vector<std::string> notes_of(const ThreadPlan& plan, const ThreadResult& ch
   if (checked.races > 0)
     notes.push_back(fmt::format("Data races: {} of eight bytes.", count_text(checked.races, "place", "places")));
   if (!checked.not_repeatable.empty()) notes.push_back(fmt::format("Not as foreseen: {}", checked.not_repeatable));
-  if (!plan.machines.empty())
+  if (!plan.machines.empty() && !plan.caches)
     notes.emplace_back(
         "Memory that machines share is coherent here, and none of it is lost when a machine fails: what was still in "
-        "that machine's caches is not modelled.");
+        "that machine's caches is not modelled. Compiled with crashcut cc --pmem, caches and lost lines are modelled.");
   if (checked.is_resumed) notes.emplace_back("Recoveries and outcomes are those since the search was resumed.");
   return notes;
 }
 
 std::vector<std::string> not_covered(const ThreadPlan& plan, const ThreadResult& checked) {
   std::vector<std::string> sentences;
-  if (checked.is_instrumented) {
+  if (plan.schedules == ThreadPlan::Schedules::kOne)
+    sentences.emplace_back("Other schedules of the threads: --schedules all tries all, --schedules random:N some.");
+  if (plan.models_memory()) {
+    if (plan.has_memory_steps()) sentences.emplace_back("What code that is not instrumented does to variables.");
+  } else if (checked.is_instrumented) {
     sentences.emplace_back(
         "What weaker memory than a sequentially consistent one does, and what code that is not instrumented does to "
         "variables.");
@@ -270,12 +286,33 @@ std::string finding_text(const ThreadFinding& finding) {
   return fmt::format("{}", fmt::join(finding_texts(finding), ", and in the same execution: "));
 }
 
+static persist::ModelSpec model_of(const ThreadPlan& plan) {
+  persist::ModelSpec model = fusefs::spec_of(plan.model);
+  std::string memory;
+  if (plan.caches) {
+    memory = "CXL memory shared by machines";
+    if (plan.caches->has_global_flush) memory += ", global persistent flush";
+    if (plan.caches->has_poison)
+      memory += plan.caches->poison_is_value ? ", poison shows as a value" : ", poison shows as SIGBUS";
+    model.settings.emplace_back("global_flush", plan.caches->has_global_flush);
+    model.settings.emplace_back("poison", plan.caches->has_poison);
+  } else if (!plan.machines.empty()) {
+    memory = "coherent shared memory, none of it lost";
+  } else if (plan.memory) {
+    const persist::ModelSpec spec = plan.memory->spec();
+    memory = plan.has_store_buffers ? "x86 memory with store buffers" : spec.text;
+    if (!plan.has_store_buffers)
+      model.settings.insert(model.settings.end(), spec.settings.begin(), spec.settings.end());
+  }
+  if (!memory.empty()) model.text = memory + ", files on " + model.text;
+  return model;
+}
+
 result::Head head_of(const ThreadPlan& plan, const std::vector<std::string>& words) {
   result::Head head;
   head.command = command_of(plan);
   head.program = words;
-  head.model = fusefs::spec_of(plan.model);
-  if (!plan.machines.empty()) head.model.text = "coherent shared memory, none of it lost, files on " + head.model.text;
+  head.model = model_of(plan);
   head.settings = {{"from", plan.from_directory,
                     plan.from_directory.empty() ? "" : "disk from " + result::printable(plan.from_directory)},
                    {"reduction", reduction_text(plan.reduction), "reduction " + reduction_text(plan.reduction)}};
@@ -288,6 +325,7 @@ result::Counterexample counterexample_of(const ThreadPlan& plan, const ThreadFin
                                          const std::function<bool()>& is_late) {
   const ThreadStory story(plan, finding, is_late);
   result::Counterexample told = finding.crash.value_or(result::Counterexample{});
+  if (plan.memory) name_source_places(told.story);
   told.finding = finding_at(finding, 0, 1);
   told.sentence = finding_text(finding);
   if (has_race_before_failure(finding)) told.then = finding_at(finding, 1, 1);
@@ -304,7 +342,7 @@ result::Counterexample counterexample_of(const ThreadPlan& plan, const ThreadFin
       told.story.waiting.push_back({story.actor_text(p.actor), story.held_by(p.actor), story.waiting_text(p)});
   }
   if (finding.details.race) told.story.race = race_of(story, *finding.details.race);
-  told.story.is_one_of_class = finding.is_loosened;
+  told.story.is_one_of_class = finding.is_loosened && !plan.models_memory();
   return told;
 }
 
@@ -321,8 +359,10 @@ result::Result result_of(const ThreadPlan& plan, const result::Head& head, const
                       {"resumed", checked.is_resumed}};
   result.verdict = checked.verdict;
   result.bound = bound_of(plan, checked);
-  result.scope = checked.is_instrumented ? " for lock and thread calls and instrumented variables"
-                                         : " for lock and thread calls; variables are not seen (crashcut flags)";
+  result.scope = plan.schedules == ThreadPlan::Schedules::kOne ? " for one schedule of the threads"
+                 : plan.models_memory()                        ? " for all schedules"
+                 : checked.is_instrumented                     ? " for lock and thread calls and instrumented variables"
+                                           : " for lock and thread calls; variables are not seen (crashcut flags)";
   result.explored_fraction = checked.search.fraction;
   result.coverage = coverage_text(checked, result.bound);
   result.seconds = checked.search.seconds;

@@ -57,6 +57,8 @@ std::vector<std::string> actor_names(const std::vector<runtime::ActorName>& acto
       names.push_back((actor.ordinal == runtime::Names::kStirOrdinal     ? "chance, for "
                        : actor.ordinal == runtime::Names::kCancelOrdinal ? "the end of "
                        : actor.ordinal == runtime::Names::kSignalOrdinal ? "to "
+                       : runtime::Names::is_lane(actor.ordinal)          ? "buffer of "
+                       : runtime::Names::is_answer(actor.ordinal)        ? "chance, for "
                                                                          : "the timer of ") +
                       parent);
     } else {
@@ -176,6 +178,10 @@ std::string ThreadStory::operation_text(const scheduler::Operation& operation) c
 }
 
 std::string ThreadStory::call_text(const scheduler::Operation& operation) const {
+  // Not the program's: whether a file or segment of shared memory is there (scheduler/runtime/shared_files.h).
+  if (primitive_of(operation[0].object) == PrimitiveId::kSemaphore && !addresses_.contains(operation[0].object))
+    return operation.size() > 1 ? "make a file or segment of shared memory, or give it a size"
+                                : "look for a file or segment of shared memory";
   const Words& words = words_of(operation[0].object);
   return words.operation != nullptr ? words.operation(*this, operation) : plain_text(*this, operation[0]);
 }

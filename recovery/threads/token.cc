@@ -22,6 +22,8 @@ using scheduler::runtime::kStepsMost;
 constexpr std::uint32_t kTimerOrdinal = scheduler::runtime::Names::kTimerOrdinal;
 constexpr std::uint32_t kBesideMost = kTimerOrdinal - scheduler::runtime::Names::kMainOrdinal;
 
+constexpr std::uint64_t kDevicesMost = scheduler::runtime::kRegionsMost;
+
 // Runs of steps of one actor.
 void put_schedule(TokenWriter& out, const std::vector<ActorId>& schedule) {
   out.number(schedule.size());
@@ -54,6 +56,9 @@ void put_machines(TokenWriter& out, const ThreadPlan& plan) {
   }
   out.number(plan.failures_most);
   out.number(plan.failing);
+  out.number(plan.has_garbage ? 1 : 0);
+  out.number(plan.devices.size());
+  for (const std::string& device : plan.devices) out.text(device);
 }
 
 void read_machines(TokenReader& in, ThreadPlan& plan) {
@@ -67,13 +72,21 @@ void read_machines(TokenReader& in, ThreadPlan& plan) {
   }
   plan.failures_most = static_cast<std::uint32_t>(in.number(1000));
   plan.failing = static_cast<std::uint32_t>(in.number((1u << scheduler::runtime::kHostsMost) - 1));
+  plan.has_garbage = in.number(1) != 0;
+  const std::uint64_t devices = in.number(kDevicesMost);
+  for (std::uint64_t i = 0; in.ok() && i < devices; ++i) plan.devices.push_back(in.text());
 }
 
 std::string own_of(const ThreadToken& token) {
   TokenWriter out;
   const ThreadPlan& plan = token.plan;
   out.number((plan.reduction != ReductionName::kNone ? 1 : 0) + (plan.is_strict_exit ? 2 : 0) +
-             (plan.ignores_result ? 4 : 0) + (token.recovery ? 8 : 0));
+             (plan.ignores_result ? 4 : 0) + (token.recovery ? 8 : 0) + (plan.has_memory_steps() ? 16 : 0) +
+             (plan.has_store_buffers ? 32 : 0) + (plan.expects_prefix ? 64 : 0));
+  if (!plan.machines.empty())
+    out.number(!plan.caches ? 0
+                            : 1 + (plan.caches->has_global_flush ? 2 : 0) + (plan.caches->has_poison ? 4 : 0) +
+                                  (plan.caches->poison_is_value ? 8 : 0));
   if (!plan.machines.empty()) put_machines(out, plan);
   out.number(plan.spurious_most);
   out.number(plan.timeouts_most);
@@ -97,11 +110,19 @@ std::string own_of(const ThreadToken& token) {
 
 // Whether a recovery follows.
 bool read_own(TokenReader& in, bool has_machines, ThreadToken& token) {
-  const std::uint64_t flags = in.number(15);
+  const std::uint64_t flags = in.number(127);
   ThreadPlan& plan = token.plan;
   plan.reduction = (flags & 1) != 0 ? ReductionName::kOptimal : ReductionName::kNone;
   plan.is_strict_exit = (flags & 2) != 0;
   plan.ignores_result = (flags & 4) != 0;
+  plan.schedules = (flags & 16) != 0 ? ThreadPlan::Schedules::kAll : ThreadPlan::Schedules::kOne;
+  plan.has_store_buffers = (flags & 32) != 0;
+  plan.expects_prefix = (flags & 64) != 0;
+  if (has_machines) {
+    const std::uint64_t caches = in.number(15);
+    if ((caches & 1) != 0) plan.caches = Caches{(caches & 2) != 0, (caches & 4) != 0, (caches & 8) != 0};
+  }
+  if (!plan.models_memory()) plan.schedules = ThreadPlan::Schedules::kAll;
   if (has_machines) read_machines(in, plan);
   plan.spurious_most = static_cast<std::uint32_t>(in.number(1000));
   plan.timeouts_most = static_cast<std::uint32_t>(in.number(1000));
@@ -152,7 +173,7 @@ ThreadToken make_token(const ThreadPlan& plan, const ThreadFinding& finding) {
 }
 
 std::string encode(const ThreadToken& token) {
-  result::Token out = token_of(command_of(token.plan), token.plan);
+  result::Token out = token_of(token_command_of(token.plan), token.plan);
   if (token.recovery) {
     out.fingerprint = token.recovery->fingerprint;
     out.path = token.recovery->path;

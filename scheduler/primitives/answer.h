@@ -11,7 +11,10 @@
 // The program's threads do not use it: it is for models whose steps have answers.
 #pragma once
 
+#include <string>
+
 #include "scheduler/primitive.h"
+#include "scheduler/words.h"
 
 namespace crashcut::scheduler::answer {
 
@@ -31,6 +34,10 @@ inline Access ask(ObjectId answer, std::int64_t answers = 0) { return {answer, k
 // What the actor that gives the answer of this number stands before, always.
 inline Access give(ObjectId answer, std::int64_t number) { return {answer, kAnswer, number}; }
 inline Access take(ObjectId answer) { return {answer, kTake}; }
+
+inline bool is_given(const Operation& operation) {
+  return primitive_of(operation[0].object) == PrimitiveId::kAnswer && operation[0].verb == kAnswer;
+}
 
 inline bool enabled(const State& state, ActorId, const Operation&, const Access& access) {
   const Object& o = state.object(access.object);
@@ -64,11 +71,24 @@ inline std::int64_t apply(State& state, ActorId, const Operation&, const Access&
 // An answer is there only between "ask" and "take", so neither of these is enabled with it.
 inline bool co_enabled(const Access& x, const Access& y) { return (x.verb == kAnswer) == (y.verb == kAnswer); }
 
+inline std::string operation_text(const Narrator&, const Operation& operation) {
+  switch (operation[0].verb) {
+    case kAsk:
+      return "ask what is left";
+    case kAnswer:
+      return "answer " + std::to_string(operation[0].argument + 1);
+    default:
+      return "learn what is left: answer " + std::to_string(operation.result() + 1);
+  }
+}
+inline constexpr Words kWords{.operation = operation_text};
+
 inline constexpr Primitive kPrimitive{.name = "answer",
                                       .verbs = kVerbs,
                                       .enabled = enabled,
                                       .apply = apply,
                                       .co_enabled = co_enabled,
-                                      .traits = {.may_stay_away = bit_of_verb(kAnswer)}};
+                                      .traits = {.may_stay_away = bit_of_verb(kAnswer)},
+                                      .words = &kWords};
 
 }  // namespace crashcut::scheduler::answer

@@ -125,6 +125,12 @@ inline bool only_read(const Access& x) {
 inline bool dependent(const Access& x, const Access& y) { return overlap(x, y) && !(only_read(x) && only_read(y)); }
 inline bool conflicting(const Access& x, const Access& y) { return overlap(x, y) && !(only_loads(x) && only_loads(y)); }
 
-inline constexpr Primitive kPrimitive{"memory", kVerbs, enabled, apply, dependent, conflicting};
+inline constexpr Primitive kPrimitive{.name = "memory",
+                                      .verbs = kVerbs,
+                                      .enabled = enabled,
+                                      .apply = apply,
+                                      .dependent = dependent,
+                                      .conflicting = conflicting,
+                                      .traits = {.is_memory = true}};
 
 }  // namespace crashcut::scheduler::memory

@@ -9,6 +9,7 @@
 
 #include "scheduler/primitives/memory.h"
 #include "scheduler/primitives/spin.h"
+#include "scheduler/runtime/buffers.h"
 #include "scheduler/runtime/hosts.h"
 #include "scheduler/runtime/loops.h"
 #include "scheduler/runtime/world.h"
@@ -140,7 +141,8 @@ Record record_of(const MemoryTouch& touch, std::uint8_t mask) {
 
 void report_race(const Record& first, const MemoryTouch& second, std::uint64_t granule) {
   remember_racy(granule);
-  if (g_control->has_race) return;
+  // A model of memory makes these accesses steps, and reports no race.
+  if (g_control->has_race || (second.is_modelled && g_control->racy_count > 0)) return;
   RaceFact& race = g_control->race;
   race.address = place_of(std::max(second.address, granule + static_cast<std::uint64_t>(__builtin_ctz(first.mask))));
   race.sides[0] = side_of(first);
@@ -254,11 +256,20 @@ void join_accesses(MemoryLog* log, const void* stack_top) {
 void end_accesses() { g_memory = nullptr; }
 
 void note_touch(const MemoryTouch& touch) {
-  if (!touch.is_atomic) note_plain(touch);
+  if (!touch.is_atomic && !touch.is_modelled) note_plain(touch);
   for_each_granule(touch.address, touch.bytes, [&](std::uint64_t granule, std::uint8_t offset, std::uint8_t bytes) {
-    if (!touch.is_atomic && is_operation(granule)) perform_plain(touch, granule, offset, bytes);
+    if (!touch.is_atomic && !touch.is_modelled && is_operation(granule)) perform_plain(touch, granule, offset, bytes);
     note_in_granule(touch, granule, static_cast<std::uint8_t>(((1u << bytes) - 1) << offset));
   });
+}
+
+bool is_raced_for(std::uint64_t address, std::size_t bytes) {
+  if (g_memory->racy.empty()) return false;
+  bool is = false;
+  for_each_granule(address, bytes, [&](std::uint64_t granule, std::uint8_t, std::uint8_t) {
+    is = is || g_memory->racy.contains(portable(granule));
+  });
+  return is;
 }
 
 // Those of the block that somebody has touched. It may be large, and so may be what was touched elsewhere.
@@ -329,7 +340,9 @@ void observe_memory(const MemoryView& view, const State& state, Operation& opera
     Access& a = operation.begin()[i];
     if (primitive_of(a.object) != PrimitiveId::kMemory) continue;
     const Object& known = state.object(a.object);
-    const std::int64_t content = *view.granules[i];
+    std::int64_t content = 0;
+    if (!kBufferModel.is_on() || !kBufferModel.peek(reinterpret_cast<std::uint64_t>(view.granules[i]), content))
+      content = *view.granules[i];
     if (memory::is_known(known, a) && memory::value_in(memory::content(known), a) == memory::value_in(content, a))
       continue;
     a.observed = content;
@@ -360,7 +373,9 @@ void leave_function() {
 ObjectId memory_object(std::uint64_t address) {
   const std::uint64_t granule = address & ~(memory::kGranule - 1);
   const auto* content = reinterpret_cast<const std::int64_t*>(granule);
-  return object_at(PrimitiveId::kMemory, content, {{}, *content});
+  std::int64_t start = 0;
+  if (!kBufferModel.is_on() || !kBufferModel.peek(granule, start)) start = *content;
+  return object_at(PrimitiveId::kMemory, content, {{}, start});
 }
 
 }  // namespace crashcut::scheduler::runtime

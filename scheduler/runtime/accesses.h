@@ -41,6 +41,7 @@ struct MemoryTouch {
   bool is_atomic;
   const void* pc;
   bool frees = false;
+  bool is_modelled = false;  // a model of memory does the access: it is no operation here (buffers.h)
 };
 
 // Set by the first instrumented module that is loaded.

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "inject/interpose.h"
+#include "scheduler/primitives/answer.h"
 #include "scheduler/primitives/condition.h"
 #include "scheduler/primitives/host.h"
 #include "scheduler/primitives/mutex.h"
@@ -165,6 +166,35 @@ void accompany(std::uint32_t ordinal, const Operation& operation) {
   actor->has_pending = true;
 }
 
+Actor& lane_of_current(std::uint32_t number) {
+  Actor& self = current_actor();
+  if (number >= self.lanes.size()) self.lanes.resize(number + 1, nullptr);
+  if (self.lanes[number] == nullptr) {
+    self.lanes[number] = new_actor(actor_number(self.id, Names::kLaneOrdinal + number));
+    self.lanes[number]->lane_of = &self;
+  }
+  return *self.lanes[number];
+}
+
+ObjectId answers_of_current() {
+  Actor& self = current_actor();
+  if (self.answers == ObjectId{}) self.answers = own_object(PrimitiveId::kAnswer, self.id, 0);
+  return self.answers;
+}
+
+void offer_answers(Actor& actor, std::int64_t count) {
+  for (; actor.answer_count < std::min(count, kAnswersMost); ++actor.answer_count) {
+    Actor* lane =
+        new_actor(actor_number(actor.id, Names::kAnswerOrdinal + static_cast<std::uint32_t>(actor.answer_count)));
+    lane->lane_of = &actor;
+    lane->host = actor.host;
+    lane->incarnation = actor.incarnation;
+    lane->host_object = actor.host_object;
+    lane->pending = answer::give(actor.answers, actor.answer_count);
+    lane->has_pending = true;
+  }
+}
+
 void arm_timer(const void* caller, const ObjectId* condition) {
   Actor& self = current_actor();
   g_world->may_wait_for_time = true;
@@ -207,6 +237,7 @@ static struct {
 
 // The others go on. From here none of its actors is chosen again.
 [[noreturn]] static void end_host(const void* caller) {
+  if (kBufferModel.is_on()) kBufferModel.end_host(caller);
   perform(host::access(current_actor().host_object, host::kEnd), caller);
   schedule();
   __builtin_unreachable();

@@ -21,10 +21,16 @@ struct BufferModel {
   // The running thread comes to a call that synchronises; to a call of the system, which completes no flushes.
   void (*synchronise)(const void* caller);
   void (*enter_system)(const void* caller);
-  // A step of a thread was taken.
+  // A thread is about to take this step: fills in what it finds (Access::observed). It was taken.
+  void (*observe)(Actor& actor, Operation& operation);
   void (*note)(const Actor& actor, const Step& step);
   // The lane has taken its step. Its next operation is set, if it has one.
   void (*leave)(Actor& lane, const Operation& done);
+  // A host has failed. The running thread's host ends: its stores have left all buffers.
+  void (*fail)(std::uint32_t host);
+  void (*end_host)(const void* caller);
+  // Memory that hosts share is there from now on, and begins as `ground` holds it.
+  void (*add_region)(std::uint64_t begin, std::uint64_t bytes, const void* ground);
   // What eight bytes of the model's memory hold, for all threads to see. False: they are not the model's.
   bool (*peek)(std::uint64_t address, std::int64_t& content);
 };
@@ -33,6 +39,11 @@ extern const BufferModel kBufferModel;
 // A lane of the running thread, which is made if there is none of that number. It has nothing to do yet.
 inline constexpr std::uint32_t kLanesMost = 128;
 Actor& lane_of_current(std::uint32_t number);
+
+// The answers to what the running thread asks (primitives/answer.h), which are steps of lanes; and lanes for so many.
+inline constexpr std::int64_t kAnswersMost = 48;
+ObjectId answers_of_current();
+void offer_answers(Actor& actor, std::int64_t count);
 
 // Whether an access touches bytes that threads were seen to race for (accesses.h): then it must be a step.
 bool is_raced_for(std::uint64_t address, std::size_t bytes);

@@ -10,6 +10,7 @@
 #include "scheduler/runtime/calls.h"
 #include "scheduler/runtime/loops.h"
 #include "scheduler/runtime/mutex_objects.h"
+#include "scheduler/runtime/regions.h"
 
 namespace crashcut::scheduler::runtime {
 
@@ -57,11 +58,11 @@ int timed_lock(pthread_mutex_t* m, const timespec* until, const void* caller) {
 }
 
 // Bytes of libc's own that nobody uses, as its functions are not called.
-std::uint32_t& stamp_of(pthread_mutex_t* m) { return m->__data.__nusers; }
+std::uint32_t& stamp_of(pthread_mutex_t* m) { return own_view(m)->__data.__nusers; }
 
 int init(pthread_mutex_t* m, int libc_kind) {
-  std::memset(m, 0, sizeof *m);
-  m->__data.__kind = libc_kind;
+  std::memset(own_view(m), 0, sizeof *m);
+  own_view(m)->__data.__kind = libc_kind;
   if (is_scheduling()) stamped_object_at(PrimitiveId::kMutex, m, {{}, kind_of(libc_kind)}, stamp_of(m), true);
   return 0;
 }
@@ -71,13 +72,13 @@ constexpr int kPreferWriters = PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP;
 
 ObjectId rwlock_object(pthread_rwlock_t* l, bool is_initialised = false) {
   const std::int64_t chosen = policy_of(PrimitiveId::kRwLock);
-  const bool asks_for_writers = static_cast<int>(l->__data.__flags) == kPreferWriters;
+  const bool asks_for_writers = static_cast<int>(own_view(l)->__data.__flags) == kPreferWriters;
   return stamped_object_at(PrimitiveId::kRwLock, l,
                            {{},
                             chosen != 0        ? chosen
                             : asks_for_writers ? std::int64_t{rwlock::kWriters}
                                                : std::int64_t{rwlock::kNone}},
-                           l->__data.__pad4, is_initialised);
+                           own_view(l)->__data.__pad4, is_initialised);
 }
 
 int take(pthread_rwlock_t* l, rwlock::Verb verb, const timespec* until, const void* caller) {
@@ -116,7 +117,7 @@ bool has_owner_died(const pthread_mutex_t* m) {
 }
 
 ObjectId mutex_object(const pthread_mutex_t* m) {
-  return stamped_object_at(PrimitiveId::kMutex, m, {{}, kind_of(m->__data.__kind)},
+  return stamped_object_at(PrimitiveId::kMutex, m, {{}, kind_of(own_view(m)->__data.__kind)},
                            stamp_of(const_cast<pthread_mutex_t*>(m)));
 }
 
@@ -151,7 +152,9 @@ static int do_spin(pthread_spinlock_t* s, mutex::Verb verb, bool is_initialised,
   const ObjectId id = object_at(PrimitiveId::kMutex, const_cast<const int*>(s), {{}, mutex::kNormal}, is_initialised);
   return is_initialised ? 0 : static_cast<int>(perform(mutex::access(id, verb), caller));
 }
-EXPORT(int, pthread_spin_init)(pthread_spinlock_t* s, int) { return *s = 1, do_spin(s, mutex::kLock, true, CALLER); }
+EXPORT(int, pthread_spin_init)(pthread_spinlock_t* s, int) {
+  return *own_view(s) = 1, do_spin(s, mutex::kLock, true, CALLER);
+}
 EXPORT_NOTING_REGISTERS(int, pthread_spin_lock)(pthread_spinlock_t* s) {
   return do_spin(s, mutex::kLock, false, CALLER);
 }
@@ -164,8 +167,8 @@ EXPORT(int, pthread_spin_destroy)(pthread_spinlock_t* s) { return do_spin(s, mut
 EXPORT(int, pthread_rwlock_init)(pthread_rwlock_t* l, const pthread_rwlockattr_t* attributes) {
   int preference = 0;
   if (attributes != nullptr) pthread_rwlockattr_getkind_np(attributes, &preference);
-  std::memset(l, 0, sizeof *l);
-  l->__data.__flags = static_cast<unsigned>(preference);
+  std::memset(own_view(l), 0, sizeof *l);
+  own_view(l)->__data.__flags = static_cast<unsigned>(preference);
   if (is_scheduling()) rwlock_object(l, true);
   return 0;
 }

@@ -19,6 +19,7 @@
 #include "scheduler/runtime/loops.h"
 #include "scheduler/runtime/meetings.h"
 #include "scheduler/runtime/mutex_objects.h"
+#include "scheduler/runtime/regions.h"
 #include "scheduler/runtime/signal_calls.h"
 
 namespace crashcut::scheduler::runtime {
@@ -28,8 +29,8 @@ namespace {
 // --- condition variables
 ObjectId condition_object(const void* c, bool is_initialised = false) {
   // The last four bytes of libc's, unused as its functions are not called.
-  auto& stamp =
-      *reinterpret_cast<std::uint32_t*>(const_cast<char*>(static_cast<const char*>(c)) + sizeof(pthread_cond_t) - 4);
+  auto& stamp = *reinterpret_cast<std::uint32_t*>(const_cast<char*>(own_view(static_cast<const char*>(c))) +
+                                                  sizeof(pthread_cond_t) - 4);
   return stamped_object_at(PrimitiveId::kCondition, c, {{}, 0, 0, policy_of(PrimitiveId::kCondition)}, stamp,
                            is_initialised);
 }
@@ -72,7 +73,7 @@ int notify(const void* c, condition::Verb verb, const void* caller) {
 }
 
 // --- semaphores: libc keeps the count in the lower half of the first word
-std::uint32_t& count_in(sem_t* s) { return *reinterpret_cast<std::uint32_t*>(s); }
+std::uint32_t& count_in(sem_t* s) { return *reinterpret_cast<std::uint32_t*>(own_view(s)); }
 
 ObjectId semaphore_object(sem_t* s, bool is_initialised = false) {
   return object_at(PrimitiveId::kSemaphore, s, {{}, count_in(s), 0, policy_of(PrimitiveId::kSemaphore)},
@@ -217,7 +218,7 @@ EXPORT(int, cnd_timedwait)(cnd_t* c, mtx_t* m, const struct timespec* until) {
 
 EXPORT(int, sem_init)(sem_t* s, int, unsigned value) {
   if (value > SEM_VALUE_MAX) return fail_with(EINVAL);
-  std::memset(s, 0, sizeof *s);
+  std::memset(own_view(s), 0, sizeof *s);
   count_in(s) = value;
   if (is_scheduling()) semaphore_object(s, true);
   return 0;
@@ -246,13 +247,13 @@ EXPORT(int, sem_getvalue)(sem_t* s, int* value) {
 
 EXPORT(int, pthread_barrier_init)(pthread_barrier_t* b, const pthread_barrierattr_t*, unsigned count) {
   if (count == 0) return EINVAL;
-  std::memset(b, 0, sizeof *b);
-  *reinterpret_cast<unsigned*>(b) = count;
+  std::memset(own_view(b), 0, sizeof *b);
+  *reinterpret_cast<unsigned*>(own_view(b)) = count;
   if (is_scheduling()) object_at(PrimitiveId::kBarrier, b, {{}, count}, true);
   return 0;
 }
 static ObjectId barrier_object(pthread_barrier_t* b) {
-  return object_at(PrimitiveId::kBarrier, b, {{}, *reinterpret_cast<unsigned*>(b)});
+  return object_at(PrimitiveId::kBarrier, b, {{}, *reinterpret_cast<unsigned*>(own_view(b))});
 }
 EXPORT(int, pthread_barrier_wait)(pthread_barrier_t* b) {
   if (!is_scheduling()) return PTHREAD_BARRIER_SERIAL_THREAD;

@@ -7,6 +7,7 @@
 #include "scheduler/primitives/assume.h"
 #include "scheduler/primitives/file.h"
 #include "scheduler/runtime/accesses.h"
+#include "scheduler/runtime/buffers.h"
 #include "scheduler/runtime/gate.h"
 #include "scheduler/runtime/hosts.h"
 #include "scheduler/runtime/loops.h"
@@ -100,6 +101,7 @@ bool do_file_call(inject::Call& asked) {
   if (!kFileModel.is_ours(call)) return false;
   const int kept_errno = errno;
   if (is_scheduling() && !current_actor().is_in_file_step) {
+    if (kBufferModel.is_on()) kBufferModel.enter_system(call.caller);
     if (kFileModel.is_assumption(call)) perform(assume::wait(), call.caller);
     call.result = execute_in_turn(call, call.caller);
   } else {
@@ -127,7 +129,7 @@ std::uint64_t range_of_fd(int fd) {
 }
 
 std::uint32_t running_actor() { return is_scheduling() ? index(current_actor().id) : 0; }
-bool may_loosen() { return g_is_instrumented && g_control->is_reduced != 0; }
+bool may_loosen() { return g_is_instrumented && g_control->is_reduced != 0 && !kBufferModel.is_on(); }
 std::span<const Step> steps_so_far() { return {g_control->steps, g_control->step_count}; }
 std::uint64_t next_ordinal() {
   static std::uint64_t outside = 0;

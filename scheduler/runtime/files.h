@@ -35,6 +35,7 @@ struct FileModel {
   std::string_view (*text_of_call)();  // the call in words; empty if texts are not wanted
   void (*begin)(bool has_texts);       // an execution begins; end(): it ends
   void (*end)();
+  std::string_view (*directory)();  // that the program is in; until the next call
 };
 
 extern const FileModel kFileModel;

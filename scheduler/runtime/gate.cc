@@ -16,6 +16,7 @@
 #include "scheduler/runtime/hosts.h"
 #include "scheduler/runtime/meetings.h"
 #include "scheduler/runtime/models.h"
+#include "scheduler/runtime/shared_files.h"
 #include "scheduler/runtime/signal_calls.h"
 #include "scheduler/runtime/world.h"
 
@@ -105,6 +106,7 @@ Fate do_call(Call& call, ucontext_t& context) {
     end_execution();
   }
   if (call.number == CRASHCUT_SYSCALL_NUMBER && do_host_call(call.a, call.caller, call.result)) return Fate::kDone;
+  if (is_hosted() && do_shared_file_call(call)) return Fate::kDone;
   if (is_cancelled_before(call.number, call.caller)) return fate_of(Answer::kCancelled, regs);
   Fate fate = fate_of(do_channel_call(call.number, call.a, call.caller, call.result), regs);
   if (fate != Fate::kNotMine) return fate;

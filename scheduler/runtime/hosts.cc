@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 
 #include "scheduler/primitives/host.h"
+#include "scheduler/primitives/mutex.h"
 #include "scheduler/primitives/semaphore.h"
 #include "scheduler/runtime/gate.h"
 #include "scheduler/runtime/regions.h"
@@ -66,6 +67,7 @@ void add_failures() {
     actor->is_failure = true;
     actor->pending =
         Operation(host::access(host_object(host), host::kFail)).add(semaphore::access(budget, semaphore::kWait));
+    actor->pending.set_failure_points(static_cast<std::uint16_t>(1u << host));
   }
 }
 
@@ -99,6 +101,7 @@ void enter_common_heap(bool is_first) {
   CommonHeap& heap = common_heap();
   if (is_first) {
     heap.arena = {};
+    heap.memory = nullptr;
     heap.arena.set_range(reinterpret_cast<char*>(kHeapAt) + kFirstBlock, kCommonBytes - kFirstBlock,
                          kCommonBytes - kFirstBlock, MADV_REMOVE);
   }
@@ -132,6 +135,27 @@ void begin_hosts() {
   for (std::uint32_t host = 0; host < g_control->host_count; ++host) declare_object({host_object(host)});
   for (std::uint32_t host = 0; host < g_control->host_count; ++host) add_main(host, 0);
   add_failures();
+}
+
+void note_failure_points(Actor& actor) {
+  const Access& first = actor.pending[0];
+  const PrimitiveId primitive = primitive_of(first.object);
+  if (actor.is_helper() || primitive_of(first).traits.is_memory || primitive == PrimitiveId::kThread ||
+      primitive == PrimitiveId::kSpin || primitive == PrimitiveId::kAnswer)
+    return;
+  std::uint32_t points = primitive == PrimitiveId::kHost && first.verb == host::kStart ? 0 : 1u << actor.host;
+  for (const Access& access : actor.pending) {
+    if (primitive_of(access.object) == PrimitiveId::kMutex) {
+      const std::int64_t owner = mutex::owner(g_world->state.object(access.object));
+      const Actor* holder = owner == 0 ? nullptr : g_world->actors[static_cast<std::size_t>(owner - 1)];
+      if (holder != nullptr) points |= 1u << holder->host;
+    }
+    for (std::uint32_t host = 0; host < g_control->host_count; ++host) {
+      if (access.object == host_object(host)) points |= 1u << host;
+    }
+  }
+  actor.pending.set_failure_points(
+      static_cast<std::uint16_t>(actor.pending.failure_points() | (points & g_control->failing)));
 }
 
 void add_incarnation(std::uint32_t host) {

@@ -40,6 +40,7 @@ inline std::uint64_t place_of(std::uint64_t address) { return is_in_region(addre
 struct CommonHeap {
   inject::Arena arena;
   World* world;
+  void* memory;  // what the model of memory keeps for all hosts; null: nothing yet (buffers.h)
 };
 inline CommonHeap& common_heap() { return *reinterpret_cast<CommonHeap*>(kHeapAt); }
 
@@ -65,6 +66,9 @@ bool runs_here(const Actor& actor);
 // Gives the turn to the actor's host. Returns when the turn is back, with the actor that was chosen; does not return if
 // the execution has ended or this host was restarted meanwhile.
 Actor& pass_turn_to(Actor& actor);
+// Adds to the actor's pending operation the hosts whose failure may make a difference before it: its own, if the
+// operation can tell other hosts something; the one that holds the mutex, or is waited for.
+void note_failure_points(Actor& actor);
 // The host was restarted: a new main actor of it.
 void add_incarnation(std::uint32_t host);
 

@@ -44,6 +44,23 @@ std::vector<Look> places_of(const std::vector<Look>& looks, std::size_t begin) {
   return places;
 }
 
+// The running thread's last look in that state, plus one; 0: there is none.
+std::size_t end_of_round(std::uint64_t state) {
+  const std::vector<Look>& looks = current_actor().memory.looks;
+  std::size_t end = looks.size();
+  while (end > 0 && looks[end - 1].state != state) --end;
+  return end;
+}
+
+void add_await(MemoryView& view, Operation& operation, const Look& place, std::uint8_t order) {
+  const std::uint64_t granule = place.address & ~(memory::kGranule - 1);
+  view.granules[operation.size()] = reinterpret_cast<const std::int64_t*>(granule);
+  Access await = memory::access(memory_object(granule), memory::kAwait,
+                                static_cast<std::uint8_t>(place.address - granule), place.bytes, place.value);
+  await.order = order;
+  operation.add(await);
+}
+
 }  // namespace
 
 void rest_if_round(const Operation& operation, const void* caller) {
@@ -87,13 +104,23 @@ std::uint64_t state_at_entry(std::uint64_t address, std::uint64_t operand) {
   return hash;
 }
 
+bool is_round(std::uint64_t state) { return end_of_round(state) != 0; }
+
+bool await_change(std::uint64_t state, const void* caller) {
+  MemoryView& view = current_actor().memory;
+  const std::vector<Look> places = places_of(view.looks, end_of_round(state) - 1);
+  if (places.empty() || places.size() > Operation::kOwnMost) return false;
+  Operation operation;
+  for (const Look& place : places) add_await(view, operation, place, memory::kPlain);
+  perform(operation, caller);
+  return true;
+}
+
 bool add_awaits(Operation& operation, std::uint64_t state, std::uint64_t address) {
   MemoryView& view = current_actor().memory;
-  const std::vector<Look>& looks = view.looks;
-  std::size_t begin = looks.size();
-  while (begin > 0 && looks[begin - 1].state != state) --begin;
+  const std::size_t begin = end_of_round(state);
   if (begin == 0) return false;
-  std::vector<Look> places = places_of(looks, begin - 1);
+  std::vector<Look> places = places_of(view.looks, begin - 1);
   if (places.empty()) return false;
   const bool is_load = operation[0].verb == memory::kLoad;
   if (places.size() + (is_load ? 0 : 1) > Operation::kOwnMost) return true;
@@ -101,14 +128,8 @@ bool add_awaits(Operation& operation, std::uint64_t state, std::uint64_t address
   std::stable_partition(places.begin(), places.end(), [&](const Look& l) { return l.address == address; });
   const Access own = operation[0];
   if (is_load) operation = Operation();
-  for (const Look& place : places) {
-    const std::uint64_t granule = place.address & ~(memory::kGranule - 1);
-    view.granules[operation.size()] = reinterpret_cast<const std::int64_t*>(granule);
-    Access await = memory::access(memory_object(granule), memory::kAwait,
-                                  static_cast<std::uint8_t>(place.address - granule), place.bytes, place.value);
-    await.order = is_load && operation.size() == 0 ? own.order : std::uint8_t{memory::kPlain};
-    operation.add(await);
-  }
+  for (const Look& place : places)
+    add_await(view, operation, place, is_load && operation.size() == 0 ? own.order : std::uint8_t{memory::kPlain});
   return false;
 }
 

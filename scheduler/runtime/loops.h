@@ -19,12 +19,13 @@ extern std::uint64_t crashcut_entry_registers[7];
 
 // An exported function that notes the registers before anything else. In a function that the compiler makes they would
 // be in places that only the compiler knows.
-#define EXPORT_NOTING_REGISTERS(result, name)                                                                       \
-  CRASHCUT_INTERPOSE(name,                                                                                          \
-                     "movq %rbx, crashcut_entry_registers(%rip)\nmovq %rbp, 8+crashcut_entry_registers(%rip)\n"     \
-                     "movq %r12, 16+crashcut_entry_registers(%rip)\nmovq %r13, 24+crashcut_entry_registers(%rip)\n" \
-                     "movq %r14, 32+crashcut_entry_registers(%rip)\nmovq %r15, 40+crashcut_entry_registers(%rip)\n" \
-                     "movq %rsp, 48+crashcut_entry_registers(%rip)\n");                                             \
+#define CRASHCUT_NOTE_REGISTERS                                                                  \
+  "movq %rbx, crashcut_entry_registers(%rip)\nmovq %rbp, 8+crashcut_entry_registers(%rip)\n"     \
+  "movq %r12, 16+crashcut_entry_registers(%rip)\nmovq %r13, 24+crashcut_entry_registers(%rip)\n" \
+  "movq %r14, 32+crashcut_entry_registers(%rip)\nmovq %r15, 40+crashcut_entry_registers(%rip)\n" \
+  "movq %rsp, 48+crashcut_entry_registers(%rip)\n"
+#define EXPORT_NOTING_REGISTERS(result, name)        \
+  CRASHCUT_INTERPOSE(name, CRASHCUT_NOTE_REGISTERS); \
   extern "C" __attribute__((visibility("hidden"), used)) result crashcut_impl_##name
 
 // Before a lock or a try, by which a thread may wait for something in a loop: if the thread has come round to where it
@@ -41,6 +42,11 @@ std::uint64_t state_at_entry(std::uint64_t address, std::uint64_t operand);
 // Adds what the access, the first of `operation`, waits for, if this is a round of a loop; a load becomes an await.
 // True if the loop reads more places than an operation can hold.
 bool add_awaits(Operation& operation, std::uint64_t state, std::uint64_t address);
+// For models of memory (buffers.h), whose accesses are other operations. Whether the thread was in that state before,
+// since it last changed anything; and if so, waits until one of the places that it looked at since holds something
+// else. False, and nothing was waited for: there are too many places, or one of them changed meanwhile.
+bool is_round(std::uint64_t state);
+bool await_change(std::uint64_t state, const void* caller);
 // An atomic access that changed nothing; that changed something.
 void note_look(const Look& look);
 void note_change();

@@ -16,6 +16,7 @@
 
 #include "inject/child.h"
 #include "scheduler/execution.h"
+#include "scheduler/runtime/buffers.h"
 
 namespace crashcut::scheduler::runtime {
 
@@ -111,14 +112,21 @@ struct Names {
     std::atomic<std::uint32_t> number;  // from 1
   };
   // Ordinals of actors that are no threads, from kFirstBeside: spurious wake-ups of the parent, its cancellation,
-  // signals to it, and its timers, counted down.
+  // signals to it, lanes of its store buffer (buffers.h), and its timers, counted down.
   static constexpr std::uint32_t kFirstBeside = 0xfffff000, kStirOrdinal = kFirstBeside,
                                  kCancelOrdinal = kFirstBeside + 1, kSignalOrdinal = kFirstBeside + 2,
-                                 kFailureOrdinal = kFirstBeside + 16, kTimerOrdinal = 0xffffffff;
+                                 kFailureOrdinal = kFirstBeside + 16, kLaneOrdinal = kFirstBeside + 64,
+                                 kAnswerOrdinal = kLaneOrdinal + kLanesMost, kTimerOrdinal = 0xffffffff;
   static constexpr bool is_thread(std::uint32_t ordinal) { return ordinal < kFirstBeside; }
   // Failures of hosts: their parent is the first actor, and the host's number is added.
   static constexpr bool is_failure(std::uint32_t ordinal) {
     return ordinal >= kFailureOrdinal && ordinal < kFailureOrdinal + kHostsMost;
+  }
+  static constexpr bool is_lane(std::uint32_t ordinal) {
+    return ordinal >= kLaneOrdinal && ordinal < kLaneOrdinal + kLanesMost;
+  }
+  static constexpr bool is_answer(std::uint32_t ordinal) {
+    return ordinal >= kAnswerOrdinal && ordinal < kAnswerOrdinal + kAnswersMost;
   }
   // main() of a host, and how often that host was restarted before; but that of host 0, not restarted, is actor 0.
   static constexpr std::uint32_t kIncarnationsMost = 64;
@@ -143,7 +151,9 @@ struct Names {
   // Memory that hosts share (regions.h): the names. Under the lock; they are added, never removed.
   struct Region {
     char name[kRegionNameMost];
-    std::uint64_t offset, bytes;
+    std::uint64_t offset, room;        // how large it can become
+    std::atomic<std::uint64_t> bytes;  // the most that was asked for
+    std::uint64_t file_bytes;          // as ftruncate() or shmget() said; 0: not yet
   };
   std::atomic<std::uint32_t> region_count;
   Region regions[kRegionsMost];
@@ -262,9 +272,14 @@ struct Control {
   // Hosts. `failing` has a bit for each host that may fail; `processor`: all hosts of an execution run there.
   std::uint32_t host_count;  // 0: the program is no host
   std::uint32_t failures_most, failing, processor;
-  std::atomic<std::uint32_t> running_host;  // whose turn it is
-  std::atomic<std::uint32_t> is_set_up;     // some host has run crashcut_setup()
-  std::uint32_t has_start;                  // of how many regions there is a start
+  std::uint32_t has_memory_model;            // the memory that hosts share has caches (buffers.h)
+  std::atomic<std::uint32_t> running_host;   // whose turn it is
+  std::atomic<std::uint32_t> is_set_up;      // some host has run crashcut_setup()
+  std::uint32_t has_start;                   // of how many regions there is a start
+  std::uint64_t garbage;                     // not 0: fresh shared memory is filled with what this number gives
+  std::uint64_t filled_bytes[kRegionsMost];  // how far each region has been filled
+  std::uint8_t set_up_files[kRegionsMost];   // crashcut_setup() made it as a file or segment: 1; and gave it a size: 3
+  char devices[kPathMost];                   // paths that are shared memory, each with an end of line
   HostPart hosts[kHostsMost];
 
   // Request.
@@ -273,6 +288,7 @@ struct Control {
   std::uint32_t turn_most;
   bool ends_with_prefix;
   bool goes_on_after_race;
+  bool is_one_schedule;
   std::uint32_t prefix_count;
   std::uint32_t sleep_count;
   std::uint32_t sleep_from;

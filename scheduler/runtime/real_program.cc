@@ -77,7 +77,7 @@ std::vector<Details::Region> NameTable::regions() const {
   std::vector<Details::Region> all;
   for (std::uint32_t i = 0; i < names_->region_count; ++i) {
     const Names::Region& region = names_->regions[i];
-    all.push_back({region.name, kRegionsAt + region.offset, region.bytes});
+    all.push_back({region.name, kRegionsAt + region.offset, region.bytes.load()});
   }
   return all;
 }
@@ -104,6 +104,12 @@ RealProgram::RealProgram(const Setup& setup, NameTable& names) : setup_(setup), 
   control_->failures_most = setup.failures_most;
   control_->failing = setup.failing;
   control_->processor = setup.processor;
+  control_->has_memory_model = setup.has_memory_model ? 1 : 0;
+  control_->garbage = setup.garbage;
+  std::string devices;
+  for (const std::string& device : setup.devices) devices += device + "\n";
+  if (devices.size() >= sizeof control_->devices) throw ToolError{true, "The paths of --device are too long."};
+  std::memcpy(control_->devices, devices.c_str(), devices.size() + 1);
   for (std::uint32_t i = 0; i < part_count(); ++i) setup.launch(i, control_fd_, names.fd());
 }
 
@@ -243,6 +249,7 @@ std::uint32_t RealProgram::ask(const RunRequest& request) {
   control_->ends_with_prefix = request.ends_with_prefix;
   control_->goes_on_after_race = request.goes_on_after_race;
   control_->seed = request.seed;
+  control_->is_one_schedule = request.is_one_schedule;
   control_->prefix_count = static_cast<std::uint32_t>(request.prefix.size());
   std::copy(request.prefix.begin(), request.prefix.end(), control_->prefix);
   put_sleep(request);

@@ -144,6 +144,10 @@ class RealProgram : public Program {
     // may fail. All hosts run on that processor.
     std::uint32_t host_count = 0;
     std::uint32_t failures_most = 0, failing = 0, processor = 0;
+    bool has_memory_model = false;  // what hosts share has caches (buffers.h)
+    // Paths that are memory that hosts share; not 0: fresh memory is filled with what this number gives (regions.h).
+    std::vector<std::string> devices;
+    std::uint64_t garbage = 0;
     // Starts the program with these descriptors named in its environment (inject::kThreadsVariable); once for each
     // host, and once if there are no hosts. Throws ToolError.
     std::function<void(std::uint32_t host, int control_fd, int names_fd)> launch;

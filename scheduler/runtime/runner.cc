@@ -24,6 +24,7 @@
 #include "scheduler/runtime/meetings.h"
 #include "scheduler/runtime/models.h"
 #include "scheduler/runtime/regions.h"
+#include "scheduler/runtime/shared_files.h"
 #include "scheduler/runtime/world.h"
 
 // Calls function() on another stack; it does not return.
@@ -212,6 +213,7 @@ static void end_own_part() {
   end_meetings();
   kFileModel.end();
   end_channels();
+  end_shared_files();
   if (is_hosted()) leave_common_heap();
 }
 

@@ -16,6 +16,7 @@
 #include "scheduler/primitives/signal.h"
 #include "scheduler/primitives/spin.h"
 #include "scheduler/primitives/thread.h"
+#include "scheduler/runtime/buffers.h"
 #include "scheduler/runtime/files.h"
 #include "scheduler/runtime/gate.h"
 #include "scheduler/runtime/hold.h"
@@ -66,6 +67,7 @@ void list_pending() {
   for (Actor* actor : g_world->actors) {
     if (actor == nullptr || !actor->has_pending) continue;
     actor->pending.set_host(actor->host_object, actor->incarnation);
+    if (g_control->is_one_schedule && g_control->failing != 0) note_failure_points(*actor);
     g_world->pending.push_back({actor->id, actor->pending});
   }
 }
@@ -84,11 +86,18 @@ void list_pending() {
   end_execution();
 }
 
+std::uint32_t word_at(const volatile std::uint32_t* word) {
+  const auto address = reinterpret_cast<std::uint64_t>(word);
+  std::int64_t content = 0;
+  if (!kBufferModel.is_on() || !kBufferModel.peek(address & ~std::uint64_t{7}, content)) return *word;
+  return static_cast<std::uint32_t>(static_cast<std::uint64_t>(content) >> address % 8 * 8);
+}
+
 // What the futex holds now. Its address was noted when the object was met.
 void observe(Actor& actor, Operation& operation) {
   for (Access& a : operation) {
     if (primitive_of(a.object) != PrimitiveId::kFutex || a.verb != futex::kWait) continue;
-    a.observed = *actor.futex_word == static_cast<std::uint32_t>(a.argument) ? 1 : 0;
+    a.observed = word_at(actor.futex_word) == static_cast<std::uint32_t>(a.argument) ? 1 : 0;
   }
 }
 
@@ -147,16 +156,21 @@ void take_step(Actor& actor) {
   Step step{actor.id, actor.pending};
   observe(actor, step.operation);
   observe_memory(actor.memory, g_world->state, step.operation);
+  if (!actor.is_helper() && kBufferModel.is_on()) kBufferModel.observe(actor, step.operation);
   if (actor.is_resting) actor.rested_at.push_back(fingerprint());
   g_world->rounds.note_before(g_world->state, step.operation);
   g_world->state.apply(step);
   g_world->rounds.note(step);
   note_happened(step);
+  if (!actor.is_helper() && kBufferModel.is_on()) kBufferModel.note(actor, step);
   pass_clock_on(actor, step);
   if (is_file_call(step.operation)) step.operation.set_footprint(&g_world->nothing);
   record(step, actor.caller, step.operation.footprint());
   g_world->director->note(step, g_world->state);
   actor.done = step.operation;
+  if (actor.lane_of != nullptr && primitive_of(step.operation[0].object) != PrimitiveId::kAnswer)
+    kBufferModel.leave(actor, step.operation);
+  if (actor.is_failure) kBufferModel.fail(actor.host);
 }
 
 // Takes steps until one of an actor with code was taken: that actor goes on. All of them are of this process, since the
@@ -215,8 +229,10 @@ static void stand_before(Actor& self, const Operation& operation, const void* ca
   add_interruption(self, self.pending);
   const PrimitiveId primitive = primitive_of(operation[0].object);
   // What lives on a futex is memory: where that is not seen, any step may matter to it.
-  if (g_control->is_opaque != 0 || (primitive == PrimitiveId::kFutex && !g_is_instrumented)) self.pending.set_opaque();
-  if (primitive != PrimitiveId::kMemory && primitive != PrimitiveId::kSpin) self.memory.looks.clear();
+  const bool is_call_beside_memory = is_file_call(operation) && kBufferModel.is_on();
+  if (g_control->is_opaque != 0 || is_call_beside_memory || (primitive == PrimitiveId::kFutex && !g_is_instrumented))
+    self.pending.set_opaque();
+  if (!primitive_of(operation[0]).traits.is_memory && primitive != PrimitiveId::kSpin) self.memory.looks.clear();
   self.has_pending = true;
   self.caller = reinterpret_cast<std::uint64_t>(caller);
 }
@@ -244,7 +260,8 @@ static void name_by_host(Footprint& footprint) {
 void finish_turn(Operation& done, Footprint footprint, std::string_view text) {
   Actor& self = current_actor();
   add_interruption(self, done);
-  if (g_control->is_opaque != 0) done.set_opaque();
+  // Crashes of memory see every order of calls on files.
+  if (g_control->is_opaque != 0 || kBufferModel.is_on()) done.set_opaque();
   done.set_host(self.host_object, self.incarnation);
   name_by_host(footprint);
   done.set_footprint(new Footprint(std::move(footprint)));
@@ -335,8 +352,16 @@ static void note_try(Actor& self, const Operation& operation, const void* caller
   }
 }
 
+// Waiting in a loop, and accesses of memory, execute no locked instruction unless they say so.
+static bool synchronises(const Operation& operation) {
+  const PrimitiveId primitive = primitive_of(operation[0].object);
+  return !primitive_of(operation[0]).traits.is_memory && primitive != PrimitiveId::kSpin &&
+         primitive != PrimitiveId::kAnswer;
+}
+
 std::int64_t perform(const Operation& operation, const void* caller, OnSignal on_signal) {
   Actor& self = current_actor();
+  if (synchronises(operation) && kBufferModel.is_on()) kBufferModel.synchronise(caller);
   end_segment();
   const bool has_entry = primitive_of(operation[0].object) != PrimitiveId::kChannel;  // of those, registers are noted
   if ((is_try(operation) && has_entry) || is_lock(operation)) rest_if_round(operation, caller);
@@ -423,6 +448,7 @@ static void make_world() {
   request.turn_most = g_control->turn_most;
   request.ends_with_prefix = g_control->ends_with_prefix;
   request.seed = g_control->seed;
+  request.is_one_schedule = g_control->is_one_schedule;
   g_world->director.emplace(request);
   g_control->step_count = g_control->object_count = g_control->pending_count = g_control->passed_over_count = 0;
   g_control->touch_count = g_control->text_bytes = g_control->outside_count = 0;

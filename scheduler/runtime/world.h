@@ -71,9 +71,14 @@ struct Actor : TimedActor {
   std::uint16_t incarnation = 0;
   ObjectId host_object = kNoHost;
   bool is_failure = false;  // the failure of that host
+  // Set for a lane of that thread's store buffer (buffers.h); and the lanes of a thread, by their numbers.
+  Actor* lane_of = nullptr;
+  std::vector<Actor*> lanes;
+  ObjectId answers{};
+  std::int64_t answer_count = 0;  // so many lanes give answers
 
   // No thread of the program.
-  bool is_helper() const { return is_timer || is_failure || delivers_to != nullptr; }
+  bool is_helper() const { return is_timer || is_failure || delivers_to != nullptr || lane_of != nullptr; }
 };
 
 // Whether the program's calls are scheduled now; if not, they are done as if there were one thread.

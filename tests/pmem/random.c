@@ -1,5 +1,6 @@
 /* Does the operations of its arguments, "kind,address,bytes,value,expected,is_loaded" as tests/pmem_program.h has them;
- * recovery prints the bytes that such programs use, and the mark. */
+ * recovery prints the bytes that such programs use, and the mark. "/" begins the operations of the next thread. */
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,14 +12,18 @@ enum Kind { kStore, kCopy, kNonTemporal, kLoad, kWait, kXchg, kCas, kMfence, kSf
 static unsigned char dram[64];
 static int lines;
 
-static unsigned char* memory(void) { return crashcut_pmem("memory", 64 * kLines); }
+static unsigned char* memory(void) {
+  static unsigned char* found;
+  if (found == NULL) found = crashcut_pmem("memory", 64 * kLines);
+  return found;
+}
 static unsigned char* at(int address) {
   const int in_line = address % kBytesPerLine;
   if (address >= lines * kBytesPerLine) return dram + (address - lines * kBytesPerLine);
   return memory() + address / kBytesPerLine * 64 + (in_line < 16 ? in_line : in_line + 40);
 }
 
-static int loaded;
+static __thread int loaded;
 
 static void store(int kind, unsigned char* to, int bytes, int value) {
   unsigned char data[64];
@@ -46,8 +51,11 @@ static void execute(const int* op) {
       store(op[0], to, op[2], op[5] ? loaded + op[3] : op[3]);
       break;
     case kLoad:
-    case kWait:
       loaded = __crashcut_load1(to);
+      break;
+    case kWait:
+      while ((loaded = __crashcut_load1(to)) == 0 || (op[3] != 0 && loaded != op[3])) {
+      }
       break;
     case kXchg:
       __crashcut_rmw(__CRASHCUT_XCHG, to, value, old, 8, __ATOMIC_SEQ_CST);
@@ -74,14 +82,25 @@ static void execute(const int* op) {
   }
 }
 
+static void* run(void* words) {
+  for (char** word = words; *word != NULL && strcmp(*word, "/") != 0; ++word) {
+    int op[6];
+    if (sscanf(*word, "%d,%d,%d,%d,%d,%d", op, op + 1, op + 2, op + 3, op + 4, op + 5) != 6) abort();
+    execute(op);
+  }
+  return NULL;
+}
+
 int main(int argc, char** argv) {
+  pthread_t threads[4];
+  int count = 0;
   lines = argc > 1 ? atoi(argv[1]) : 1;
   memory();
   for (int i = 2; i < argc; ++i) {
-    int op[6];
-    if (sscanf(argv[i], "%d,%d,%d,%d,%d,%d", op, op + 1, op + 2, op + 3, op + 4, op + 5) != 6) return 1;
-    execute(op);
+    if (strcmp(argv[i], "/") == 0 && count < 4) pthread_create(&threads[count++], NULL, run, argv + i + 1);
   }
+  if (argc > 2) run(argv + 2);
+  while (count > 0) pthread_join(threads[--count], NULL);
   return 0;
 }
 

@@ -44,21 +44,38 @@ static inline struct pool* the_pool(void) {
   assert(pool != NULL);
   return pool;
 }
-static inline void* allocate(struct pool* pool, size_t bytes) {
-  void* at = pool->lines + pool->used;
-  bytes = (bytes + kLineBytes - 1) / kLineBytes * kLineBytes;
-  assert(sizeof *pool + pool->used + bytes <= kPoolBytes);
-  pool->used += bytes;
-  persist(&pool->used, sizeof pool->used); /* before anybody points to it: else it is handed out again */
+/* Machines and threads that share the pool allocate at the same time. What a dead machine took and did not flush is
+ * handed out again: that machine has not touched it. */
+#ifdef SHARED_BY_MACHINES
+static inline uint64_t take_bytes(struct pool* pool, size_t bytes) {
+  return __atomic_fetch_add(&pool->used, bytes, __ATOMIC_SEQ_CST);
+}
+#else
+static inline uint64_t take_bytes(struct pool* pool, size_t bytes) {
+  const uint64_t at = pool->used;
+  pool->used = at + bytes;
   return at;
+}
+#endif
+static inline void* allocate(struct pool* pool, size_t bytes) {
+  bytes = (bytes + kLineBytes - 1) / kLineBytes * kLineBytes;
+  const uint64_t at = take_bytes(pool, bytes);
+  assert(sizeof *pool + at + bytes <= kPoolBytes);
+  persist(&pool->used, sizeof pool->used); /* before anybody points to it: else it is handed out again */
+  return pool->lines + at;
 }
 static inline int is_in_pool(struct pool* pool, const volatile void* at) {
   return (const volatile char*)at >= pool->lines && (const volatile char*)at < (char*)pool + kPoolBytes;
 }
 
-/* How many keys; kept for the run after the crash, which has no arguments. */
+/* How many keys; kept for the run after the crash, which has no arguments. Each machine has arguments of its own. */
 static inline volatile uint64_t* kept_count(void) {
+#ifdef SHARED_BY_MACHINES
+  static volatile uint64_t own;
+  static volatile uint64_t* count = &own;
+#else
   static volatile uint64_t* count;
+#endif
   if (count == NULL) count = (volatile uint64_t*)crashcut_pmem("count of keys", 8);
   return count;
 }

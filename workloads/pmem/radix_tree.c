@@ -4,7 +4,8 @@
  * MISTAKE_CONSTRUCTOR  a new node is not flushed
  * MISTAKE_GROW         the parent points to the grown node before that is durable
  * MISTAKE_PLACE        the digit is flushed, but its place in the next line is not
- * MISTAKE_POINTER      the grown node is flushed, but the pointer to it is not */
+ * MISTAKE_POINTER      the grown node is flushed, but the pointer to it is not
+ * MISTAKE_BOUNDS       places that the node does not count are searched, too */
 #include "pmem.h"
 
 enum { kBits = 4, kLevels = 4, kSmall = 4, kLarge = 16 };
@@ -39,9 +40,15 @@ static void persist_new(const struct node* node) {
 /* Where the digit's pointer is; null: nowhere. */
 static volatile uint64_t* find_place(struct node* node, unsigned digit) {
   if (node->is_large) return &node->places[digit];
+#ifdef MISTAKE_BOUNDS
+  for (uint64_t i = 0; i < kSmall; ++i) {
+    if (node->digits[i] == digit && node->places[i] != 0) return &node->places[i];
+  }
+#else
   for (uint64_t i = 0; i < node->used && i < kSmall; ++i) {
     if (node->digits[i] == digit) return &node->places[i];
   }
+#endif
   return NULL;
 }
 

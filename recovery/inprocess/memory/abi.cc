@@ -8,30 +8,61 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "inject/interpose.h"
 #include "recovery/inprocess/memory/accesses.h"
 #include "recovery/inprocess/memory/memory.h"
+#include "recovery/inprocess/memory/region_access.h"
 #include "recovery/inprocess/runtime.h"
+#include "scheduler/runtime/loops.h"
 
 #define CRASHCUT_EXPORT extern "C" __attribute__((visibility("default")))
 #define CRASHCUT_CODE __builtin_return_address(0)
 
+using crashcut::inprocess::g_threaded;
 using crashcut::inprocess::is_in_window;
+using crashcut::inprocess::needs_model;
+
+// Where threads are scheduled, an access that may be one of a loop notes the registers of the thread before anything
+// else (scheduler/runtime/loops.h).
+#define CRASHCUT_NOTING(name, result, parameters, arguments)                                                         \
+  extern "C" __attribute__((visibility("hidden"))) result crashcut_noting_##name parameters;                         \
+  extern "C" __attribute__((visibility("hidden"), used)) result crashcut_noted_##name parameters {                   \
+    return crashcut::inprocess::Memory::name arguments;                                                              \
+  }                                                                                                                  \
+  asm(".text\n.hidden crashcut_noting_" #name "\n.type crashcut_noting_" #name ", @function\ncrashcut_noting_" #name \
+      ":\n" CRASHCUT_NOTE_REGISTERS "jmp crashcut_noted_" #name "\n")
+
+CRASHCUT_NOTING(load1, std::uint8_t, (const void* at, const void* code), (at, code));
+CRASHCUT_NOTING(load2, std::uint16_t, (const void* at, const void* code), (at, code));
+CRASHCUT_NOTING(load4, std::uint32_t, (const void* at, const void* code), (at, code));
+CRASHCUT_NOTING(load8, std::uint64_t, (const void* at, const void* code), (at, code));
+CRASHCUT_NOTING(load, void, (const void* at, void* to, std::size_t bytes, const void* code), (at, to, bytes, code));
+CRASHCUT_NOTING(atomic_load, void, (const void* at, void* to, std::size_t bytes, int order, const void* code),
+                (at, to, bytes, order, code));
+
+// The same for functions with so many arguments that some are on the stack, where a call of another one would add to
+// it: they note the registers themselves, whether threads are scheduled or not.
+#define CRASHCUT_EXPORT_NOTING(result, name)                                                      \
+  asm(".text\n.globl " #name "\n.type " #name ", @function\n" #name ":\n" CRASHCUT_NOTE_REGISTERS \
+      "jmp crashcut_noted_" #name "\n.size " #name ", . - " #name "\n");                          \
+  extern "C" __attribute__((visibility("hidden"), used)) result crashcut_noted_##name
 
 namespace {
 
 // For strings.inc too, which reads ordinary memory byte by byte.
 struct Memory : crashcut::inprocess::Memory {
   using Base = crashcut::inprocess::Memory;
-#define CRASHCUT_WIDTH(bytes, type)                                   \
-  static type load##bytes(const void* at, const void* code) {         \
-    if (is_in_window(at)) return Base::load##bytes(at, code);         \
-    type value;                                                       \
-    std::memcpy(&value, at, bytes);                                   \
-    return value;                                                     \
-  }                                                                   \
-  static void store##bytes(void* at, type value, const void* code) {  \
-    if (is_in_window(at)) return Base::store##bytes(at, value, code); \
-    std::memcpy(at, &value, bytes);                                   \
+#define CRASHCUT_WIDTH(bytes, type)                                                                       \
+  static type load##bytes(const void* at, const void* code) {                                             \
+    if (needs_model(at))                                                                                  \
+      return g_threaded != nullptr ? crashcut_noting_load##bytes(at, code) : Base::load##bytes(at, code); \
+    type value;                                                                                           \
+    std::memcpy(&value, at, bytes);                                                                       \
+    return value;                                                                                         \
+  }                                                                                                       \
+  static void store##bytes(void* at, type value, const void* code) {                                      \
+    if (needs_model(at)) return Base::store##bytes(at, value, code);                                      \
+    std::memcpy(at, &value, bytes);                                                                       \
   }
   CRASHCUT_WIDTH(1, std::uint8_t)
   CRASHCUT_WIDTH(2, std::uint16_t)
@@ -92,7 +123,8 @@ CRASHCUT_WIDTH(8, std::uint64_t)
 
 CRASHCUT_EXPORT void __crashcut_module(std::uint32_t abi, const char* when) {
   using namespace crashcut::inprocess;
-  if (g.header == nullptr || g.header->has_memory == 0) return;
+  if (g.header == nullptr || (g.header->has_memory == 0 && g.header->has_shared_memory == 0)) return;
+  if (crashcut::inject::schedules_threads()) crashcut::scheduler::runtime::g_is_instrumented = true;
   if (abi != CRASHCUT_INSTRUMENT_ABI) {
     user_error(
         fmt::format("the program was instrumented by another version of crashcut (interface {}, here it is {}): "
@@ -103,7 +135,8 @@ CRASHCUT_EXPORT void __crashcut_module(std::uint32_t abi, const char* when) {
 }
 
 CRASHCUT_EXPORT void __crashcut_load(const void* at, void* to, std::size_t bytes) {
-  Memory::load(at, to, bytes, CRASHCUT_CODE);
+  g_threaded != nullptr ? crashcut_noting_load(at, to, bytes, CRASHCUT_CODE)
+                        : Memory::load(at, to, bytes, CRASHCUT_CODE);
 }
 CRASHCUT_EXPORT void __crashcut_store(void* at, const void* from, std::size_t bytes) {
   Memory::store(at, from, bytes, CRASHCUT_CODE);
@@ -115,17 +148,18 @@ CRASHCUT_EXPORT void __crashcut_load_lanes(const void* at, void* to, std::size_t
   Memory::load_lanes(at, to, lane_bytes, lanes, CRASHCUT_CODE);
 }
 CRASHCUT_EXPORT void __crashcut_atomic_load(const void* at, void* to, std::size_t bytes, int order) {
-  Memory::atomic_load(at, to, bytes, order, CRASHCUT_CODE);
+  g_threaded != nullptr ? crashcut_noting_atomic_load(at, to, bytes, order, CRASHCUT_CODE)
+                        : Memory::atomic_load(at, to, bytes, order, CRASHCUT_CODE);
 }
 CRASHCUT_EXPORT void __crashcut_atomic_store(void* at, const void* from, std::size_t bytes, int order) {
   Memory::atomic_store(at, from, bytes, order, CRASHCUT_CODE);
 }
-CRASHCUT_EXPORT void __crashcut_rmw(int operation, void* at, const void* operand, void* old, std::size_t bytes,
-                                    int order) {
+CRASHCUT_EXPORT_NOTING(void, __crashcut_rmw)
+(int operation, void* at, const void* operand, void* old, std::size_t bytes, int order) {
   Memory::rmw(operation, at, operand, old, bytes, order, CRASHCUT_CODE);
 }
-CRASHCUT_EXPORT int __crashcut_cmpxchg(void* at, void* expected, const void* desired, std::size_t bytes, int order,
-                                       int failure_order) {
+CRASHCUT_EXPORT_NOTING(int, __crashcut_cmpxchg)
+(void* at, void* expected, const void* desired, std::size_t bytes, int order, int failure_order) {
   return Memory::cmpxchg(at, expected, desired, bytes, order, failure_order, CRASHCUT_CODE);
 }
 CRASHCUT_EXPORT void __crashcut_store_nt(void* at, const void* from, std::size_t bytes, int is_whole) {

@@ -1,5 +1,5 @@
-// Loads, stores and copies of instrumented code, as the model does them. Ordinary memory is accessed as it is: for one
-// thread, what it holds is no part of a crash.
+// Loads, stores and copies of instrumented code, as the model does them. Ordinary memory is accessed as it is, unless
+// threads share it (threaded.h).
 #include "recovery/inprocess/memory/accesses.h"
 
 #include <bit>
@@ -13,12 +13,22 @@ namespace {
 
 template <class T>
 void store_value(void* at, T value, const void* code) {
-  store_region(at, std::as_bytes(std::span(&value, 1)), code, kAsStore);
+  store_region(at, std::as_bytes(std::span(&value, 1)), code);
 }
 template <class T>
 T load_value(const void* at, const void* code) {
   T value{};
-  load_region(at, &value, sizeof value, code);
+  const std::uint64_t address = number_of(at);
+  if (threaded() != nullptr) [[unlikely]] {
+    load_region(at, &value, sizeof value, code);
+    return value;
+  }
+  if (!is_in_region(address, sizeof value)) [[unlikely]] {
+    touch_wild(address, sizeof value);
+    return value;
+  }
+  const OwnCode own;
+  load_checked(address, std::as_writable_bytes(std::span(&value, 1)), code);
   return value;
 }
 
@@ -44,7 +54,7 @@ void with_copy(std::size_t bytes, const Function& function) {
 void copy_into_region(void* to, const void* from, std::size_t bytes, const void* code) {
   with_copy(bytes, [&](std::byte* copy) {
     Memory::load(from, copy, bytes, code);
-    store_region(to, {copy, bytes}, code, kAsCopy);
+    copy_region(to, {copy, bytes}, code);
   });
 }
 
@@ -60,12 +70,12 @@ CRASHCUT_WIDTH(8, std::uint64_t)
 #undef CRASHCUT_WIDTH
 
 void Memory::load(const void* at, void* to, std::size_t bytes, const void* code) {
-  if (is_in_window(at)) return load_region(at, to, bytes, code);
+  if (needs_model(at)) return load_region(at, to, bytes, code);
   std::memcpy(to, at, bytes);
 }
 
 void Memory::store(void* at, const void* from, std::size_t bytes, const void* code) {
-  if (is_in_window(at)) return store_region(at, {static_cast<const std::byte*>(from), bytes}, code, kAsStore);
+  if (needs_model(at)) return store_region(at, {static_cast<const std::byte*>(from), bytes}, code);
   std::memcpy(at, from, bytes);
 }
 
@@ -77,10 +87,10 @@ void Memory::store_lanes(void* at, const void* from, std::size_t lane_bytes, std
   auto* to = static_cast<std::byte*>(at) + first * lane_bytes;
   const auto* bytes = static_cast<const std::byte*>(from) + first * lane_bytes;
   lanes >>= first;
-  if (is_in_window(to) && is_recording()) {
-    return store_region(to, {bytes, count * lane_bytes}, code,
+  if (is_in_window(to) && is_recording() && threaded() == nullptr) {
+    return store_region(to, {bytes, count * lane_bytes}, ThreadedMemory::Kind::kStore, false, code,
                         [&](pmem::Recorder& r, std::uint64_t address, std::span<const std::byte> b,
-                            pmem::PlaceId place) { r.store_lanes(kThread, address, b, lane_bytes, lanes, place); });
+                            pmem::PlaceId place) { r.store_lanes(0, address, b, lane_bytes, lanes, place); });
   }
   for (std::size_t i = 0; i < count; ++i) {
     if ((lanes >> i & 1) != 0) store(to + i * lane_bytes, bytes + i * lane_bytes, lane_bytes, code);
@@ -96,30 +106,31 @@ void Memory::load_lanes(const void* at, void* to, std::size_t lane_bytes, std::u
 }
 
 void Memory::store_nt(void* at, const void* from, std::size_t bytes, int is_whole, const void* code) {
-  if (!is_in_window(at)) {
+  if (!needs_model(at)) {
     std::memcpy(at, from, bytes);
     return;
   }
-  store_region(at, {static_cast<const std::byte*>(from), bytes}, code,
-               [&](pmem::Recorder& r, std::uint64_t address, std::span<const std::byte> b, pmem::PlaceId place) {
-                 r.store_non_temporal(kThread, address, b, place, is_whole != 0);
+  store_region(at, {static_cast<const std::byte*>(from), bytes},
+               is_whole != 0 ? ThreadedMemory::Kind::kNonTemporalWhole : ThreadedMemory::Kind::kNonTemporal, false,
+               code, [&](pmem::Recorder& r, std::uint64_t address, std::span<const std::byte> b, pmem::PlaceId place) {
+                 r.store_non_temporal(0, address, b, place, is_whole != 0);
                });
 }
 
 void Memory::memmove(void* to, const void* from, std::size_t bytes, const void* code) {
-  if (is_in_window(to)) return copy_into_region(to, from, bytes, code);
-  if (is_in_window(from)) return load_region(from, to, bytes, code);
+  if (needs_model(to)) return copy_into_region(to, from, bytes, code);
+  if (needs_model(from)) return load_region(from, to, bytes, code);
   std::memmove(to, from, bytes);
 }
 
 void Memory::memset(void* to, int value, std::size_t bytes, const void* code) {
-  if (!is_in_window(to)) {
+  if (!needs_model(to)) {
     std::memset(to, value, bytes);
     return;
   }
   with_copy(bytes, [&](std::byte* copy) {
     std::memset(copy, value, bytes);
-    store_region(to, {copy, bytes}, code, kAsCopy);
+    copy_region(to, {copy, bytes}, code);
   });
 }
 

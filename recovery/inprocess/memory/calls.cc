@@ -3,6 +3,7 @@
 // read() and write() in all their forms work on a copy. Any other call is refused by a sentence.
 #include <errno.h>
 #include <fmt/format.h>
+#include <sched.h>
 #include <sys/mman.h>
 #include <sys/uio.h>
 
@@ -127,8 +128,14 @@ void refuse_address(const Call& call) {
   }
 }
 
+// What a recovery prints is kept by the file model.
+bool is_captured(long fd) {
+  return g_phase == Phase::kRecovering && fd >= 0 && fd < static_cast<long>(sizeof g.captured) && g.captured[fd] != 0;
+}
+
 // Whether the kernel does the call, and not another model.
 bool is_for_kernel(const Call& call) {
+  if (is_captured(call.a[0])) return false;
   switch (call.number) {
     case SYS_clone:
     case SYS_clone3:
@@ -155,9 +162,21 @@ bool is_for_kernel(const Call& call) {
 
 Fate do_memory_call(Call& call, ucontext_t& context) {
   if ((call.number == SYS_clone || call.number == SYS_clone3) && (has_regions() || is_trapping())) {
+    // The flags of clone3() are the first number of its argument.
+    const auto flags = call.number == SYS_clone3 ? *inject::pointer<const std::uint64_t>(call.a[0])
+                                                 : static_cast<std::uint64_t>(call.a[0]);
+    const bool starts_thread = (flags & CLONE_THREAD) != 0;
+    if (starts_thread && g_phase == Phase::kExecuting && !is_trapping()) g.header->wants_threads = 1;
     user_error(
-        "the program started a thread or a process while it had persistent memory, which crashcut pmem does not model "
-        "yet");
+        is_trapping() ? "the program started a thread or a process, which crashcut pmem --trap does not follow"
+        : starts_thread
+            ? "the recovery started a thread, which crashcut pmem does not model: only main() may have threads"
+            : "the program started a process while it had persistent memory, which crashcut pmem does not model");
+  }
+  // Where a region is says nothing of what other threads do: no step.
+  if (call.number == CRASHCUT_SYSCALL_NUMBER && call.a[0] == CRASHCUT_OP_PMEM && g_threaded != nullptr) {
+    in_model([&] { call.result = own_call(call); });
+    return Fate::kDone;
   }
   if (is_trapping() && call.number == SYS_mmap && (call.a[2] & PROT_EXEC) != 0 && g_phase != Phase::kConstructing) {
     user_error(
@@ -172,6 +191,7 @@ Fate do_memory_call(Call& call, ucontext_t& context) {
         "pmem does not model it");
   }
   prepare_file_call(call);
+  if (read_file_region(call, context)) return Fate::kDone;
   if (is_in_window(static_cast<std::uint64_t>(call.a[0])) && do_range_call(call)) return Fate::kDone;
   if (const BufferCall* known = find_buffer_call(call)) {
     do_with_copies(call, context, *known);

@@ -6,8 +6,8 @@
 //   So a store to the region is there only if the file is. (May miss bugs: a crash between mmap() and that store.)
 // msync() with MS_SYNC, and fsync(), fdatasync(), syncfs() and sync() flush what the region holds and fence, as the
 //   kernel does for files on persistent memory (DAX).
-// The bytes are the region's. read() and write() of such a file are refused, and so is a file that has contents
-//   already. Its size is the file model's; the mapping may be longer.
+// The bytes are the region's. read() and pread() load them; other ways to read, and write(), are refused, and so is a
+//   file that has contents already. Its size is the file model's; the mapping may be longer.
 // Does not model: munmap() and mprotect(), which succeed and change nothing; bytes that ftruncate() or fallocate() take
 //   out of the file, which the region keeps. (May miss bugs.)
 #include <errno.h>
@@ -19,7 +19,9 @@
 #include <filesystem>
 
 #include "recovery/inprocess/call_text.h"
+#include "recovery/inprocess/memory/accesses.h"
 #include "recovery/inprocess/memory/memory.h"
+#include "recovery/inprocess/models.h"
 #include "recovery/inprocess/runtime.h"
 
 namespace crashcut::inprocess {
@@ -123,8 +125,6 @@ void prepare_file_call(const Call& call) {
   if (g_phase == Phase::kConstructing || !has_file()) return;
   in_model([&] {
     switch (call.number) {
-      case SYS_read:
-      case SYS_pread64:
       case SYS_readv:
       case SYS_preadv:
       case SYS_preadv2:
@@ -155,6 +155,27 @@ void prepare_file_call(const Call& call) {
         return;
     }
   });
+}
+
+// The file model knows the position and the file's end; the bytes that it has are all zero.
+bool read_file_region(Call& call, ucontext_t& context) {
+  if (call.number != SYS_read && call.number != SYS_pread64) return false;
+  const NamedRegion* region = nullptr;
+  long offset = call.a[3];
+  in_model([&] {
+    region = region_of(call.a[0]);
+    if (region != nullptr && call.number == SYS_read)
+      offset = g.model->process->lseek(static_cast<int>(call.a[0]), 0, SEEK_CUR);
+  });
+  if (region == nullptr || is_in_window(static_cast<std::uint64_t>(call.a[1]))) return false;
+  if (kFileModel.do_call(call, context) != inject::Fate::kDone || call.result <= 0) return true;
+  const std::uint64_t address = region->region.begin + static_cast<std::uint64_t>(offset);
+  std::uint64_t there = 0;  // of a file that has grown since it was mapped, the rest is zero
+  if (static_cast<std::uint64_t>(offset) < region->region.bytes)
+    there =
+        std::min(static_cast<std::uint64_t>(call.result), region->region.bytes - static_cast<std::uint64_t>(offset));
+  Memory::load(reinterpret_cast<const void*>(address), inject::pointer<void>(call.a[1]), there, call.caller);
+  return true;
 }
 
 bool do_range_call(Call& call) {

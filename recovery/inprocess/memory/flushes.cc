@@ -5,9 +5,10 @@
 namespace crashcut::inprocess {
 
 void fence_for_locked(const void* code) {
+  if (ThreadedMemory* threads = threaded()) return threads->mfence(code);
   if (!is_recording() || g_phase == Phase::kConstructing) return;
   const OwnCode own;
-  recorder().mfence(kThread, place_of(code));
+  recorder().mfence(0, place_of(code));
 }
 
 namespace {
@@ -18,12 +19,13 @@ void flush(const void* at, Flush how, const void* code) {
   if (!is_in_window(at)) return;
   const std::uint64_t address = number_of(at);
   if (!is_in_region(address, 1)) return touch_wild(address, 1);
+  if (ThreadedMemory* threads = threaded()) return threads->flush(address, how == Flush::kClflush, code);
   if (!is_recording()) return;
   const OwnCode own;
   if (how == Flush::kClflush) {
-    recorder().clflush(kThread, address, place_of(code));
+    recorder().clflush(0, address, place_of(code));
   } else {
-    recorder().clflushopt(kThread, address, place_of(code));
+    recorder().clflushopt(0, address, place_of(code));
   }
 }
 
@@ -35,12 +37,12 @@ void flush_memory(std::uint64_t begin, std::uint64_t end, const void* code) {
   recorder().recording().lines.for_each([&](std::uint64_t line, const auto&) {
     if (line + pmem::kLineBytes > begin && line < end) used.push_back(line);
   });
-  for (const std::uint64_t line : used) recorder().clflushopt(kThread, line, place_of(code));
-  recorder().sfence(kThread, place_of(code));
+  for (const std::uint64_t line : used) recorder().clflushopt(own_thread(), line, place_of(code));
+  recorder().sfence(own_thread(), place_of(code));
 }
 
 void begin_call_after_fences() {
-  if (is_recording()) g.model->recorder->recording().log.set_common_past(recorder().past_of_call(kThread));
+  if (is_recording()) g.model->recorder->recording().log.set_common_past(recorder().past_of_call(own_thread()));
 }
 void end_call_after_fences() {
   if (is_recording()) g.model->recorder->recording().log.set_common_past(persist::kNoFences);
@@ -51,9 +53,10 @@ void Memory::clwb(const void* at, const void* code) { flush(at, Flush::kClflusho
 
 void Memory::sfence(const void* code) {
   asm volatile("sfence" ::: "memory");
+  if (ThreadedMemory* threads = threaded()) return threads->sfence(code);
   if (!is_recording()) return;
   const OwnCode own;
-  recorder().sfence(kThread, place_of(code));
+  recorder().sfence(0, place_of(code));
 }
 
 void Memory::mfence(const void* code) {

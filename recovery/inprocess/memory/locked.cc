@@ -9,24 +9,52 @@ namespace crashcut::inprocess {
 
 namespace {
 
+// Atomic accesses of ordinary memory are the model's where threads are scheduled.
+bool is_modelled(const void* at) { return is_in_window(at) || threaded() != nullptr; }
+
+// What the scheduler knows of a locked instruction.
+std::int64_t number_in(const void* bytes, std::size_t count) {
+  std::int64_t number = 0;
+  std::memcpy(&number, bytes, std::min(count, sizeof number));
+  return number;
+}
+ThreadedMemory::Change change_of(int operation, const void* operand, std::size_t bytes) {
+  using namespace scheduler::memory;
+  const auto verb = operation == __CRASHCUT_XCHG   ? kExchange
+                    : operation == __CRASHCUT_ADD  ? kAdd
+                    : operation == __CRASHCUT_SUB  ? kSubtract
+                    : operation == __CRASHCUT_AND  ? kAnd
+                    : operation == __CRASHCUT_NAND ? kNand
+                    : operation == __CRASHCUT_OR   ? kOr
+                    : operation == __CRASHCUT_XOR  ? kXor
+                                                   : kModify;
+  return {verb, number_in(operand, bytes)};
+}
+
 // A locked instruction on a region: decide(old bytes) says what is stored, an empty span nothing.
 template <class Decide>
-void lock(void* at, std::size_t bytes, const void* code, const Decide& decide) {
+void lock(void* at, std::size_t bytes, const ThreadedMemory::Change& change, const void* code, const Decide& decide) {
   const std::uint64_t address = number_of(at);
-  if (!is_in_region(address, bytes)) return touch_wild(address, bytes);
+  if (is_in_window(at) && !is_in_region(address, bytes)) return touch_wild(address, bytes);
+  if (ThreadedMemory* threads = threaded()) return threads->lock(address, bytes, change, decide, code);
   const OwnCode own;
   std::byte old[16];
   const std::span<std::byte> before(old, bytes);
-  if (is_recording()) {
-    recorder().begin_locked(kThread, address, before, place_of(code));
+  std::byte* const shared = setup_memory(address);
+  if (shared != nullptr) {
+    std::memcpy(old, shared, bytes);
+  } else if (is_recording()) {
+    recorder().begin_locked(0, address, before, place_of(code));
   } else {
     g_explorer->memory()->load(address, before);
   }
   if (g.narrating && g_phase == Phase::kRecovering) narrate_load(address, before, code);
   const std::span<const std::byte> stored = decide(before);
   if (stored.empty()) return;
-  if (is_recording()) {
-    recorder().store_locked(kThread, address, stored, place_of(code));
+  if (shared != nullptr) {
+    std::memcpy(shared, stored.data(), stored.size());
+  } else if (is_recording()) {
+    recorder().store_locked(0, address, stored, place_of(code));
   } else {
     g_explorer->memory()->overwrite(address, stored);
   }
@@ -35,7 +63,7 @@ void lock(void* at, std::size_t bytes, const void* code, const Decide& decide) {
 }  // namespace
 
 void Memory::atomic_load(const void* at, void* to, std::size_t bytes, int, const void* code) {
-  if (is_in_window(at)) return load_region(at, to, bytes, code);
+  if (is_modelled(at)) return load_region(at, to, bytes, code, true);
   with_width(bytes, [&](auto value) {
     using T = decltype(value);
     auto* memory = static_cast<T*>(const_cast<void*>(at));
@@ -51,27 +79,30 @@ void Memory::atomic_load(const void* at, void* to, std::size_t bytes, int, const
 void Memory::atomic_store(void* at, const void* from, std::size_t bytes, int order, const void* code) {
   const auto* stored = static_cast<const std::byte*>(from);
   // xchg, but nobody asks what was there before: a recovery need not decide that.
+  if (order == __ATOMIC_SEQ_CST && threaded() != nullptr)
+    return lock(at, bytes, {scheduler::memory::kStore, number_in(from, bytes)}, code,
+                [&](std::span<const std::byte>) { return std::span(stored, bytes); });
   if (order == __ATOMIC_SEQ_CST && is_in_window(at)) {
     return store_region(
-        at, {stored, bytes}, code,
+        at, {stored, bytes}, ThreadedMemory::Kind::kStore, true, code,
         [](pmem::Recorder& r, std::uint64_t address, std::span<const std::byte> b, pmem::PlaceId place) {
-          r.mfence(kThread, place);
-          r.store_locked(kThread, address, b, place);
+          r.mfence(0, place);
+          r.store_locked(0, address, b, place);
         });
   }
-  if (is_in_window(at)) return store_region(at, {stored, bytes}, code, kAsStore);
+  if (is_modelled(at)) return store_region(at, {stored, bytes}, code, true);
   std::byte old[16];
   with_width(bytes, [&](auto value) { rmw_in_dram<decltype(value)>(__CRASHCUT_XCHG, at, from, old); });
   if (order == __ATOMIC_SEQ_CST) fence_for_locked(code);
 }
 
 void Memory::rmw(int operation, void* at, const void* operand, void* old, std::size_t bytes, int, const void* code) {
-  if (!is_in_window(at)) {
+  if (!is_modelled(at)) {
     with_width(bytes, [&](auto value) { rmw_in_dram<decltype(value)>(operation, at, operand, old); });
     return fence_for_locked(code);
   }
   std::byte before[16] = {}, after[16];
-  lock(at, bytes, code, [&](std::span<std::byte> found) {
+  lock(at, bytes, change_of(operation, operand, bytes), code, [&](std::span<const std::byte> found) {
     with_width(bytes, [&](auto value) {
       std::memcpy(&value, found.data(), sizeof value);
       std::memcpy(before, &value, sizeof value);
@@ -84,7 +115,7 @@ void Memory::rmw(int operation, void* at, const void* operand, void* old, std::s
 }
 
 int Memory::cmpxchg(void* at, void* expected, const void* desired, std::size_t bytes, int, int, const void* code) {
-  if (!is_in_window(at)) {
+  if (!is_modelled(at)) {
     const bool is_stored =
         with_width(bytes, [&](auto value) { return cmpxchg_in_dram<decltype(value)>(at, expected, desired); });
     fence_for_locked(code);
@@ -93,7 +124,9 @@ int Memory::cmpxchg(void* at, void* expected, const void* desired, std::size_t b
   bool is_equal = false;
   std::byte wanted[16], found[16] = {};
   std::memcpy(wanted, expected, bytes);
-  lock(at, bytes, code, [&](std::span<std::byte> before) {
+  const ThreadedMemory::Change change{scheduler::memory::kCompareExchange, number_in(desired, bytes),
+                                      number_in(wanted, bytes)};
+  lock(at, bytes, change, code, [&](std::span<const std::byte> before) {
     std::memcpy(found, before.data(), bytes);
     is_equal = std::memcmp(wanted, found, bytes) == 0;
     return is_equal ? std::span(static_cast<const std::byte*>(desired), bytes) : std::span<const std::byte>{};
@@ -103,16 +136,16 @@ int Memory::cmpxchg(void* at, void* expected, const void* desired, std::size_t b
 }
 
 void Memory::begin_locked(void* at, void* to, std::size_t bytes, const void* code) {
-  lock(at, bytes, code, [&](std::span<std::byte> found) {
+  lock(at, bytes, {}, code, [&](std::span<const std::byte> found) {
     std::memcpy(to, found.data(), bytes);
     return std::span<const std::byte>{};
   });
 }
 
 void Memory::store_locked(void* at, const void* from, std::size_t bytes, const void* code) {
-  store_region(at, {static_cast<const std::byte*>(from), bytes}, code,
+  store_region(at, {static_cast<const std::byte*>(from), bytes}, ThreadedMemory::Kind::kStore, true, code,
                [&](pmem::Recorder& r, std::uint64_t address, std::span<const std::byte> b, pmem::PlaceId place) {
-                 r.store_locked(kThread, address, b, place);
+                 r.store_locked(0, address, b, place);
                });
 }
 

@@ -9,9 +9,12 @@
 //   view, or are recorded on top of it where they may be crashed too.
 // A region is there, all zero, before anything happens: making it is no event. Its address depends on its name and on
 //   the regions that were made before it.
-// Does not model: threads. A program that has regions and starts a thread is refused.
-// Threads: the model's lock.
+// Threads: those of main() are scheduled (threaded.h). Where they are not, a program that has regions and starts a
+// thread
+//   is told so, and a recovery that does is refused.
 #pragma once
+
+#include <ucontext.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -33,7 +36,12 @@ inline constexpr std::uint64_t kWindowBytes = std::uint64_t{1} << 40;
 
 using inject::Call;
 
-inline bool is_in_window(std::uint64_t address) { return address - kWindowBegin < kWindowBytes; }
+// Modelled memory: this window, and the regions that machines share (scheduler/runtime/regions.h) below it. Nothing of
+// the program's own lies between them.
+inline constexpr std::uint64_t kModelledBegin = 0x1400'0000'0000;
+inline bool is_in_window(std::uint64_t address) {
+  return address - kModelledBegin < kWindowBegin + kWindowBytes - kModelledBegin;
+}
 inline bool is_in_window(const void* at) { return is_in_window(reinterpret_cast<std::uint64_t>(at)); }
 
 // --- regions.cc
@@ -50,8 +58,15 @@ const NamedRegion& open_file_region(std::uint64_t file, const std::string& name,
 inline constexpr std::uint64_t kHeapFile = UINT64_MAX;
 long make_heap_region(const std::string& name, std::uint64_t bytes);
 const NamedRegion* find_file_region(std::uint64_t file);
-// Whether all of the bytes are in one region.
-bool is_in_region(std::uint64_t address, std::size_t bytes);
+// Whether all of the bytes are in one region. The one that was used last is looked at first.
+extern constinit pmem::Region g_last_region;
+bool find_in_regions(std::uint64_t address, std::size_t bytes);
+inline bool is_in_region(std::uint64_t address, std::size_t bytes) {
+  const std::uint64_t offset = address - g_last_region.begin;  // wraps around below the region
+  if (offset >= g_last_region.bytes) [[unlikely]]
+    return find_in_regions(address, bytes);
+  return bytes <= g_last_region.bytes - offset;
+}
 // "pool+0x40"
 std::string describe_address(std::uint64_t address);
 // The texts of the places of a recording: "{/path/of/file+0x1234}", which the command turns into source lines.
@@ -62,8 +77,10 @@ std::string name_place(std::uint64_t code);
 // Whether mmap() of the descriptor with these flags makes a region. Call in the model, as the rest.
 bool is_region_mapping(int fd, long flags);
 long map_region(Call& call);
-// Calls before the file model does them: fsync() flushes the region too; read() and write() of it are refused.
+// Calls before the file model does them: fsync() flushes the region too; write() of it is refused.
 void prepare_file_call(const Call& call);
+// read() and pread() of such a file. False: another call.
+bool read_file_region(Call& call, ucontext_t& context);
 // munmap(), msync(), mprotect() and madvise() of a range that begins in the window. False: another call.
 bool do_range_call(Call& call);
 

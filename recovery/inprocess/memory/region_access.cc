@@ -22,8 +22,10 @@ void load_memory(std::uint64_t address, std::span<std::byte> out, const void* co
 }
 
 void copy_to_memory(std::uint64_t address, std::span<const std::byte> bytes, const void* code) {
-  if (is_recording()) {
-    recorder().copy(kThread, address, bytes, place_of(code));
+  if (ThreadedMemory* threads = threaded()) {
+    threads->store(address, bytes, ThreadedMemory::Kind::kCopy, false, code);
+  } else if (is_recording()) {
+    recorder().copy(own_thread(), address, bytes, place_of(code));
   } else {
     g_explorer->memory()->overwrite(address, bytes);
   }

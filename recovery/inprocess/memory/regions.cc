@@ -1,4 +1,6 @@
 // The window, its regions, and code that touches them without instrumentation.
+#include "scheduler/runtime/regions.h"
+
 #include <dlfcn.h>
 #include <fmt/format.h>
 #include <link.h>
@@ -7,6 +9,7 @@
 
 #include <algorithm>
 
+#include "cxl/line_primitive.h"
 #include "recovery/inprocess/explorer.h"
 #include "recovery/inprocess/memory/memory.h"
 #include "recovery/inprocess/memory/trap.h"
@@ -25,8 +28,6 @@ namespace {
 
 // Between regions, so that an overrun is no access to the next one.
 constexpr std::uint64_t kGapBytes = std::uint64_t{2} << 20;
-
-constinit pmem::Region g_last{0, 0};  // the region that was used last
 
 std::vector<NamedRegion>& regions() { return g.model->regions; }
 
@@ -77,7 +78,8 @@ bool is_ours(void* ucontext) {
 // Uninstrumented code touched a region, or a system call was given an address that is not followed.
 bool do_memory_fault(const siginfo_t& info, void* ucontext) {
   const auto address = reinterpret_cast<std::uint64_t>(info.si_addr);
-  const bool is_regions = info.si_code > 0 && is_in_window(address) && find_region(address) != nullptr;
+  const bool is_shared = scheduler::runtime::is_in_region(address) && scheduler::runtime::is_in_open_region(address, 1);
+  const bool is_regions = info.si_code > 0 && (is_shared || find_region(address) != nullptr);
   if (is_regions && is_trapping() && !is_ours(ucontext)) {
     do_trapped_access(*static_cast<ucontext_t*>(ucontext));
     return true;
@@ -114,6 +116,8 @@ void refuse_own_handler() {
 }  // namespace
 
 void start_memory() {
+  // Before any machine meets a step of another one.
+  if (g.header->has_memory != 0 || g.header->has_shared_memory != 0) cxl::line::primitive();
   if (g.header->has_memory == 0) return;
   const long at = kernel(SYS_mmap, kWindowBegin, kWindowBytes, PROT_NONE,
                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
@@ -121,15 +125,16 @@ void start_memory() {
   if (is_trapping()) start_traps();
 }
 
-bool has_regions() { return g.model != nullptr && !regions().empty(); }
+bool has_regions() { return g.model != nullptr && (!regions().empty() || g.header->has_shared_memory != 0); }
 
-bool is_in_region(std::uint64_t address, std::size_t bytes) {
-  if (address - g_last.begin >= g_last.bytes) [[unlikely]] {
-    const NamedRegion* found = find_region(address);
-    if (found == nullptr) return false;
-    g_last = found->region;
-  }
-  return bytes <= g_last.begin + g_last.bytes - address;
+constinit pmem::Region g_last_region{0, 0};
+
+bool find_in_regions(std::uint64_t address, std::size_t bytes) {
+  if (scheduler::runtime::is_in_region(address)) return scheduler::runtime::is_in_open_region(address, bytes);
+  const NamedRegion* found = find_region(address);
+  if (found == nullptr) return false;
+  g_last_region = found->region;
+  return bytes <= g_last_region.begin + g_last_region.bytes - address;
 }
 
 std::uint64_t region_bytes(std::string_view name) {
@@ -201,7 +206,7 @@ void name_places(const Places& places, std::vector<std::string>& names) {
 
 const inject::Model kMemoryModel{
     .name = "memory",
-    .is_active = [] { return g.header != nullptr && g.header->has_memory != 0; },
+    .is_active = [] { return g.header != nullptr && (g.header->has_memory != 0 || g.header->has_shared_memory != 0); },
     .do_call = do_memory_call,
     .do_fault = do_memory_fault,
     .leave_faults = refuse_own_handler,

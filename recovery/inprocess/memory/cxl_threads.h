@@ -1,0 +1,77 @@
+// CxlThreads: threads of machines that share memory (threaded.h), on cxl::Machines.
+//
+// The shared memory and the machines' store buffers lie in the heap that all machines have in common
+//   (scheduler/runtime/hosts.h); this object is a machine's own.
+// Without steps, an access is a step where a machine's failure just before it may make a difference (cxl/
+//   failure_points.h), or where a load has to choose what a failed machine left; all others are done at once.
+// A load that has to choose asks: the answer is a step of an actor of its own (scheduler/primitives/answer.h).
+#pragma once
+
+#include "cxl/failure_points.h"
+#include "cxl/machines.h"
+#include "recovery/inprocess/memory/threaded.h"
+
+namespace crashcut::inprocess {
+
+// What a program sees that loads from a poisoned line.
+enum class PoisonShows : std::uint32_t { kSignal, kValue };
+
+class CxlThreads final : public ThreadedMemory {
+ public:
+  CxlThreads(const cxl::SharedModel& shared, PoisonShows poison, bool has_steps);
+
+  void note(const scheduler::Step&) override {}
+  void observe(scheduler::runtime::Actor& actor, scheduler::Operation& operation) override;
+  void fail(std::uint32_t machine) override { machines().fail(machine); }
+  void add_region(pmem::Address begin, std::uint64_t bytes, const std::byte* ground) override;
+  std::int64_t peek(pmem::Address address) const override;
+
+ protected:
+  bool is_modelled(pmem::Address address) const override;
+  pmem::ThreadId add_thread(scheduler::ActorId actor) override;
+  const pmem::StoreBuffer& buffer(pmem::ThreadId thread) const override { return machines().buffer(thread); }
+  pmem::BufferEntry take_out(pmem::ThreadId thread, std::size_t i) override { return machines().leave(thread, i); }
+  void do_load(pmem::ThreadId thread, pmem::Address address, std::span<std::byte> out, const void* code) override;
+  void do_store(pmem::ThreadId thread, pmem::Address address, std::span<const std::byte> bytes, Kind kind,
+                const void* code) override;
+  void begin_lock(pmem::ThreadId thread, pmem::Address address, std::span<std::byte> old, const Change& change,
+                  const void* code) override;
+  void end_lock(pmem::ThreadId thread, pmem::Address address, std::span<const std::byte> bytes,
+                const void* code) override;
+  void do_clflush(pmem::ThreadId thread, pmem::Address address, const void* code) override;
+  void do_clflushopt(pmem::ThreadId thread, pmem::Address address, const void* code) override;
+  void do_sfence(pmem::ThreadId thread, const void* code) override;
+  void do_mfence(pmem::ThreadId thread, const void* code) override;
+  void add_store(scheduler::Operation& operation, scheduler::runtime::Actor& by, const pmem::BufferEntry& entry,
+                 pmem::ThreadId thread) override;
+  void add_clflush(scheduler::Operation& operation, pmem::Address address, pmem::ThreadId thread) override;
+  bool can_await() const override { return false; }
+
+ private:
+  struct Shared {
+    cxl::SharedMemory memory;
+    cxl::Machines machines;
+    std::vector<pmem::Region> regions;
+    explicit Shared(const cxl::SharedModel& model) : memory(model), machines(memory, {}) {}
+  };
+  static Shared* shared();
+  static cxl::Machines& machines() { return shared()->machines; }
+
+  // What the next step of a thread does, for observe().
+  struct Next {
+    cxl::NextStep step;
+    std::size_t bytes = 0;  // that a load would look at; 0: no load
+  };
+  std::uint16_t failure_points(const cxl::NextStep& step) const;
+  scheduler::Access line_access(pmem::Address address, std::uint8_t verb, pmem::ThreadId thread) const;
+  // Takes a step if the model wants one there. Returns true if it asked: then the answer was given, and the access
+  // begins anew.
+  bool take_step(const Next& next, scheduler::Operation operation, const void* code);
+  void load_line(pmem::ThreadId thread, pmem::Address address, std::span<std::byte> out, const void* code);
+  void finish_load(cxl::Loaded loaded, pmem::Address address, std::span<std::byte> out);
+  void leave_all(pmem::ThreadId thread);
+  PoisonShows poison_;
+  std::vector<Next> next_;  // a thread's
+};
+
+}  // namespace crashcut::inprocess

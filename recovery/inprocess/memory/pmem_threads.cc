@@ -1,0 +1,116 @@
+#include "recovery/inprocess/memory/pmem_threads.h"
+
+#include <cstring>
+
+#include "recovery/inprocess/memory/region_access.h"
+#include "scheduler/edges.h"
+
+namespace crashcut::inprocess {
+
+namespace x86 = pmem::x86;
+using pmem::Address;
+using pmem::ThreadId;
+using scheduler::Access;
+using scheduler::ObjectId;
+using scheduler::Operation;
+using scheduler::runtime::perform;
+
+// The first actor is the recorder's first thread.
+ThreadId PmemThreads::add_thread(scheduler::ActorId actor) { return index(actor) == 0 ? 0 : recorder_.add_thread(); }
+
+void PmemThreads::note(const scheduler::Step& step) {
+  for (const Access& access : step.operation) {
+    scheduler::for_each_edge(access, [&](scheduler::Edge edge, std::uint32_t part) {
+      const std::uint64_t channel = std::uint64_t{static_cast<std::uint32_t>(access.object)} << 32 | part;
+      const ThreadId thread = thread_of(step.actor);
+      persist::FenceSetId& past = handed_on_.try_emplace(channel, persist::kNoFences).first->second;
+      if (edge == scheduler::Edge::kAcquire) {
+        recorder_.come_after(thread, past);
+      } else {
+        past = recorder_.hand_on(past, thread);
+      }
+    });
+  }
+}
+
+std::int64_t PmemThreads::peek(Address address) const {
+  const pmem::Line* line = recorder_.recording().lines.find(address);
+  const std::uint32_t location = line == nullptr ? 0 : line->location[pmem::word_in_line(address)];
+  return location == 0 ? 0 : static_cast<std::int64_t>(recorder_.recording().log.current(location - 1));
+}
+
+void PmemThreads::do_load(ThreadId thread, Address address, std::span<std::byte> out, const void* code) {
+  if (has_steps_) {
+    Operation operation(place_access(address, x86::kLoad, thread));
+    const ObjectId last = place(address + out.size() - 1);
+    if (last != operation[0].object) operation.add(place_access(address + out.size() - 1, x86::kLoad, thread));
+    perform(operation, code);
+    if (!is_modelled(address)) std::memcpy(out.data(), reinterpret_cast<const void*>(address), out.size());
+  }
+  recorder_.load(thread, address, out);
+}
+
+void PmemThreads::do_store(ThreadId thread, Address address, std::span<const std::byte> bytes, Kind kind,
+                           const void* code) {
+  const pmem::PlaceId place = place_of(code);
+  switch (kind) {
+    case Kind::kStore:
+      return recorder_.store(thread, address, bytes, place);
+    case Kind::kCopy:
+      return recorder_.copy(thread, address, bytes, place);
+    case Kind::kNonTemporal:
+    case Kind::kNonTemporalWhole:
+      return recorder_.store_non_temporal(thread, address, bytes, place, kind == Kind::kNonTemporalWhole);
+  }
+}
+
+void PmemThreads::add_store(Operation& operation, scheduler::runtime::Actor& by, const pmem::BufferEntry& entry,
+                            ThreadId thread) {
+  Change change{scheduler::memory::kStore};
+  if (entry.bytes <= sizeof change.argument) std::memcpy(&change.argument, entry.data.data(), entry.bytes);
+  add_store(operation, by, entry.address, entry.bytes, thread, change);
+}
+
+void PmemThreads::add_store(Operation& operation, scheduler::runtime::Actor& by, Address address, std::size_t bytes,
+                            ThreadId thread, const Change& change) {
+  operation.add(place_access(address, x86::kStore, thread));
+  if (is_modelled(address)) operation.add(x86::access(fences(), x86::kStoreAnywhere, thread_number(thread)));
+  add_change(operation, by, address, bytes, change);
+}
+
+void PmemThreads::add_clflush(Operation& operation, Address address, ThreadId thread) {
+  operation.add(place_access(address, x86::kFlush, thread));
+}
+
+void PmemThreads::begin_lock(ThreadId thread, Address address, std::span<std::byte> old, const Change& change,
+                             const void* code) {
+  if (has_steps_) {
+    Operation operation(x86::access(buffer_object(thread), x86::kAwaitEmpty, thread_number(thread)));
+    add_store(operation, scheduler::runtime::current_actor(), address, old.size(), thread, change);
+    // An operand in two words, or across two lines.
+    const ObjectId last = place(address + old.size() - 1);
+    if (last != operation[1].object && operation.size() < Operation::kOwnMost)
+      operation.add(x86::access(last, x86::kStore, thread_number(thread)));
+    perform(operation, code);
+  }
+  if (!is_modelled(address)) std::memcpy(old.data(), reinterpret_cast<const void*>(address), old.size());
+  recorder_.begin_locked(thread, address, old, place_of(code));
+}
+
+void PmemThreads::end_lock(ThreadId thread, Address address, std::span<const std::byte> bytes, const void* code) {
+  recorder_.store_locked(thread, address, bytes, place_of(code));
+}
+
+void PmemThreads::do_clflush(ThreadId thread, Address address, const void* code) {
+  recorder_.clflush(thread, address, place_of(code));
+}
+
+void PmemThreads::do_clflushopt(ThreadId thread, Address address, const void* code) {
+  if (has_steps_) perform(place_access(address, x86::kFlush, thread), code);
+  recorder_.clflushopt(thread, address, place_of(code));
+}
+
+void PmemThreads::do_sfence(ThreadId thread, const void* code) { recorder_.sfence(thread, place_of(code)); }
+void PmemThreads::do_mfence(ThreadId thread, const void* code) { recorder_.mfence(thread, place_of(code)); }
+
+}  // namespace crashcut::inprocess

@@ -1,0 +1,379 @@
+#include "recovery/inprocess/memory/threaded.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "pmem/pieces.h"
+#include "recovery/inprocess/memory/region_access.h"
+#include "scheduler/edges.h"
+#include "scheduler/primitives/memory.h"
+#include "scheduler/primitives/spin.h"
+#include "scheduler/runtime/buffers.h"
+#include "scheduler/runtime/loops.h"
+
+namespace crashcut::inprocess {
+
+namespace memory = scheduler::memory;
+namespace spin = scheduler::spin;
+namespace x86 = pmem::x86;
+using pmem::Address;
+using pmem::ThreadId;
+using scheduler::Access;
+using scheduler::ObjectId;
+using scheduler::Operation;
+using scheduler::runtime::Actor;
+using scheduler::runtime::current_actor;
+using scheduler::runtime::perform;
+
+constinit ThreadedMemory* g_threaded = nullptr;
+constinit bool g_watches_all = false;
+
+namespace {
+
+constexpr Address kCopyBytes = 512;              // of a copy, so many are one step: 64 words
+constexpr std::uint32_t kFirstNonTemporal = 64;  // the lanes of non-temporal stores
+
+std::byte* memory_at(Address address) { return reinterpret_cast<std::byte*>(address); }
+Address granule_of(Address address) { return address & ~(memory::kGranule - 1); }
+bool is_in_granule(Address address, std::size_t bytes) {
+  return granule_of(address) == granule_of(address + bytes - 1);
+}
+std::uint32_t word_number(Address address) { return static_cast<std::uint32_t>(pmem::word_of(address)) & 0xffffff; }
+
+}  // namespace
+
+// ---- threads
+
+ThreadId ThreadedMemory::thread_of(scheduler::ActorId actor) {
+  const std::uint32_t i = index(actor);
+  if (i >= threads_.size()) threads_.resize(i + 1, 0);
+  if (threads_[i] == 0) threads_[i] = 1 + add_thread(actor);
+  return threads_[i] - 1;
+}
+
+ThreadedMemory::Buffer& ThreadedMemory::buffer_of(ThreadId thread) {
+  if (thread >= buffers_.size()) buffers_.resize(thread + 1);
+  Buffer& own = buffers_[thread];
+  if (own.object == ObjectId{}) own.object = scheduler::runtime::own_object(x86::primitive(), current_actor().id, 0);
+  return own;
+}
+
+std::uint8_t ThreadedMemory::thread_number(ThreadId thread) const {
+  if (thread > 255) user_error("the program has more than 256 threads, which is too many with --schedules all");
+  return static_cast<std::uint8_t>(thread);
+}
+
+ObjectId ThreadedMemory::place(Address address) const {
+  const Address unit = is_modelled(address) ? pmem::kLineBytes : pmem::kWordBytes;
+  return scheduler::runtime::object_at(x86::primitive(), memory_at(address / unit * unit), {});
+}
+
+Access ThreadedMemory::place_access(Address address, x86::Verb verb, ThreadId thread) const {
+  Access access = x86::access(place(address), verb, thread_number(thread));
+  const Address unit = is_modelled(address) ? pmem::kLineBytes : pmem::kWordBytes;
+  access.offset = static_cast<std::uint8_t>(address % unit);
+  return access;
+}
+
+ObjectId ThreadedMemory::fences() const {
+  constexpr std::uint64_t kFencesKey = 0xfe9ce5;
+  return scheduler::runtime::keyed_object(x86::primitive(), kFencesKey);
+}
+
+bool ThreadedMemory::is_step(Address address, std::size_t bytes, bool is_atomic) const {
+  return is_atomic || is_modelled(address) || scheduler::runtime::is_raced_for(address, bytes);
+}
+
+bool ThreadedMemory::has_others_waiting() {
+  const ThreadId own = own_thread();
+  for (ThreadId t = 0; t < buffers_.size(); ++t) {
+    if (t != own && !buffers_[t].waiting.empty()) return true;
+  }
+  return false;
+}
+
+// ---- loads
+
+static scheduler::runtime::MemoryTouch touch_of(Address address, std::size_t bytes, bool writes, bool is_atomic,
+                                                const void* code) {
+  return {
+      .address = address, .bytes = bytes, .writes = writes, .is_atomic = is_atomic, .pc = code, .is_modelled = true};
+}
+
+// What all threads see: without what waits in the thread's own buffer.
+std::int64_t ThreadedMemory::shared_value(Address address, std::size_t bytes) const {
+  std::int64_t content = 0;
+  if (is_modelled(address)) {
+    content = peek(granule_of(address));
+  } else {
+    std::memcpy(&content, memory_at(granule_of(address)), sizeof content);
+  }
+  return memory::low_bits(static_cast<std::int64_t>(static_cast<std::uint64_t>(content) >> (address % 8 * 8)),
+                          static_cast<unsigned>(bytes));
+}
+
+// Where one schedule is run, others may write without a step.
+void ThreadedMemory::await_change(Address address, std::size_t bytes, std::uint64_t state, const void* code) {
+  if (!scheduler::runtime::is_round(state)) return;
+  if (can_await() && is_in_granule(address, bytes) && scheduler::runtime::await_change(state, code)) return;
+  scheduler::runtime::note_sleep(true);
+  perform(spin::access(scheduler::runtime::loop_object(), spin::kSpin), code);
+  scheduler::runtime::note_sleep(false);
+}
+
+void ThreadedMemory::note_look(Address address, std::size_t bytes, std::uint64_t state) {
+  scheduler::runtime::note_look({state, address, static_cast<std::uint8_t>(std::min<std::size_t>(bytes, 8)),
+                                 is_in_granule(address, bytes) ? shared_value(address, bytes) : 0});
+}
+
+void ThreadedMemory::let_others_run(const void* code) { perform(x86::access(fences(), x86::kLoad, 0), code); }
+
+void ThreadedMemory::load(Address address, std::span<std::byte> out, bool is_atomic, const void* code) {
+  const bool is_ordinary = !is_modelled(address);
+  if (has_steps_ && is_ordinary) scheduler::runtime::note_touch(touch_of(address, out.size(), false, is_atomic, code));
+  if (!(has_steps_ ? is_step(address, out.size(), is_atomic) : is_atomic)) {
+    if (is_ordinary) std::memcpy(out.data(), memory_at(address), out.size());
+    // Calls that synchronise order what is no step. Where nothing is one, the model must know what was read.
+    if (!has_steps_ || !is_ordinary) do_load(own_thread(), address, out, code);
+    return scheduler::runtime::note_plain(
+        {.address = address, .bytes = out.size(), .writes = false, .is_atomic = false, .pc = code});
+  }
+  while (!out.empty()) {
+    const Address left =
+        is_ordinary ? 2 * pmem::kWordBytes - address % pmem::kWordBytes : pmem::kLineBytes - address % pmem::kLineBytes;
+    const std::size_t bytes = std::min<std::size_t>(out.size(), left);
+    load_piece(address, out.first(bytes), code);
+    address += bytes;
+    out = out.subspan(bytes);
+  }
+}
+
+void ThreadedMemory::load_piece(Address address, std::span<std::byte> out, const void* code) {
+  const std::uint64_t state = scheduler::runtime::state_at_entry(address, out.size());
+  await_change(address, out.size(), state, code);
+  if (!has_steps_) {
+    let_others_run(code);
+    if (!is_modelled(address)) std::memcpy(out.data(), memory_at(address), out.size());
+  }
+  do_load(own_thread(), address, out, code);
+  note_look(address, out.size(), state);
+}
+
+// ---- stores
+
+Address ThreadedMemory::unit_of(Address address, std::size_t bytes, Kind kind) const {
+  if (kind == Kind::kStore) return pmem::unit_of_store(model_, address, bytes);
+  return model_.has_tearing && kind != Kind::kNonTemporalWhole ? pmem::kWordBytes : pmem::kLineBytes;
+}
+
+void ThreadedMemory::store(Address address, std::span<const std::byte> bytes, Kind kind, bool is_atomic,
+                           const void* code) {
+  const bool is_ordinary = !is_modelled(address);
+  if (!has_steps_) {
+    if (is_atomic) let_others_run(code);
+    if (is_ordinary) std::memcpy(memory_at(address), bytes.data(), bytes.size());
+    do_store(own_thread(), address, bytes, kind, code);
+    return scheduler::runtime::note_change();
+  }
+  if (is_ordinary) scheduler::runtime::note_touch(touch_of(address, bytes.size(), true, is_atomic, code));
+  if (!is_step(address, bytes.size(), is_atomic)) {
+    std::memmove(memory_at(address), bytes.data(), bytes.size());
+    return scheduler::runtime::note_plain(
+        {.address = address, .bytes = bytes.size(), .writes = true, .is_atomic = false, .pc = code});
+  }
+  while (!bytes.empty()) {
+    const std::size_t count = std::min<std::size_t>(bytes.size(), kCopyBytes - address % pmem::kLineBytes);
+    push_store(address, bytes.first(count), kind, code);
+    address += count;
+    bytes = bytes.subspan(count);
+  }
+  scheduler::runtime::note_change();
+}
+
+void ThreadedMemory::push_store(Address address, std::span<const std::byte> bytes, Kind kind, const void* code) {
+  const Address unit = unit_of(address, bytes.size(), kind);
+  const auto pieces = static_cast<std::uint8_t>((address + bytes.size() - 1) / unit - address / unit + 1);
+  const bool is_non_temporal = kind == Kind::kNonTemporal || kind == Kind::kNonTemporalWhole;
+  Buffer& own = buffer_of(own_thread());
+  x86::Entry entry{is_non_temporal ? x86::Entry::kNonTemporal : x86::Entry::kStore, 0, word_number(address),
+                   word_number(address + bytes.size() - 1)};
+  if (pieces > 1) entry.group = own.group = static_cast<std::uint8_t>(own.group % 255 + 1);
+  push(entry, pieces, code, [&] { do_store(own_thread(), address, bytes, kind, code); });
+}
+
+// `record` makes the entries in the recorder's buffer.
+void ThreadedMemory::push(x86::Entry entry, std::uint8_t pieces, const void* code,
+                          const std::function<void()>& record) {
+  const ThreadId thread = own_thread();
+  const std::uint8_t number = thread_number(thread);
+  perform(x86::push(buffer_of(thread).object, number, buffer_of(thread).pushed, entry, pieces), code);
+  const std::size_t before = buffer(thread).size();
+  record();
+  Buffer& own = buffer_of(thread);
+  CHECK(buffer(thread).size() - before == pieces);
+  own.is_used = true;
+  for (std::uint8_t i = 0; i < pieces; ++i) {
+    x86::Entry piece = entry;
+    if (pieces > 1) piece.first_word = piece.last_word = entry.first_word + i;
+    const std::uint32_t lane = lane_for(own, piece, i);
+    if (lane >= own.lanes.size()) own.lanes.resize(lane + 1);
+    own.waiting.push_back({own.pushed, piece});
+    own.lanes[lane].push_back(own.pushed++);
+    Actor& actor = scheduler::runtime::lane_of_current(lane);
+    if (!actor.has_pending) set_next(actor, thread, own.lanes[lane].front());
+  }
+}
+
+std::uint32_t ThreadedMemory::lane_for(Buffer& buffer, const x86::Entry& entry, std::uint32_t piece) {
+  if (entry.kind == x86::Entry::kNonTemporal)
+    return kFirstNonTemporal + buffer.non_temporal++ % (scheduler::runtime::kLanesMost - kFirstNonTemporal);
+  return piece % kFirstNonTemporal;
+}
+
+void ThreadedMemory::add_change(Operation& operation, Actor& by, Address address, std::size_t bytes,
+                                const Change& change) const {
+  if (!is_in_granule(address, bytes)) return;
+  Access access = memory::access(scheduler::runtime::memory_object(address), change.verb,
+                                 static_cast<std::uint8_t>(address % memory::kGranule),
+                                 static_cast<std::uint8_t>(bytes), change.argument, change.expected);
+  access.order = memory::kPlain;
+  by.memory.granules[operation.size()] = reinterpret_cast<const std::int64_t*>(granule_of(address));
+  operation.add(access);
+}
+
+// The place of the i-th entry that is an actor in the recorder's buffer.
+std::size_t ThreadedMemory::position(ThreadId thread, std::size_t i) const {
+  const pmem::StoreBuffer& all = buffer(thread);
+  std::size_t at = 0;
+  while (all[at].kind == pmem::EntryKind::kClflushopt || i-- > 0) ++at;
+  return at;
+}
+
+void ThreadedMemory::set_next(Actor& lane, ThreadId thread, std::int64_t number) {
+  Buffer& own = buffers_[thread];
+  const auto found =
+      std::find_if(own.waiting.begin(), own.waiting.end(), [&](const Waiting& w) { return w.number == number; });
+  const pmem::BufferEntry& entry =
+      buffer(thread)[position(thread, static_cast<std::size_t>(found - own.waiting.begin()))];
+  Operation operation(x86::leave(own.object, thread_number(thread), number, found->entry));
+  if (entry.is_store()) add_store(operation, lane, entry, thread);
+  if (entry.kind == pmem::EntryKind::kClflush) add_clflush(operation, entry.address, thread);
+  if (entry.kind == pmem::EntryKind::kSfence)
+    operation.add(x86::access(fences(), x86::kLeaveFence, thread_number(thread)));
+  lane.pending = operation;
+  lane.has_pending = true;
+}
+
+void ThreadedMemory::leave(Actor& lane, const Operation& done) {
+  const ThreadId thread = thread_of(lane.lane_of->id);
+  Buffer& own = buffers_[thread];
+  const std::int64_t number = done[0].argument;
+  const auto found =
+      std::find_if(own.waiting.begin(), own.waiting.end(), [&](const Waiting& w) { return w.number == number; });
+  const pmem::BufferEntry entry =
+      take_out(thread, position(thread, static_cast<std::size_t>(found - own.waiting.begin())));
+  own.waiting.erase(found);
+  if (entry.is_store() && !is_modelled(entry.address))
+    std::memcpy(memory_at(entry.address), entry.data.data(), entry.bytes);
+  const auto queue = std::find_if(own.lanes.begin(), own.lanes.end(),
+                                  [&](const auto& numbers) { return !numbers.empty() && numbers.front() == number; });
+  queue->pop_front();
+  lane.has_pending = !queue->empty();
+  if (lane.has_pending) set_next(lane, thread, queue->front());
+}
+
+// ---- locked instructions, flushes, fences
+
+void ThreadedMemory::empty_buffer(const void* caller) {
+  if (!has_steps_) return;
+  const ThreadId thread = own_thread();
+  // Whether something still waits is the schedule's; whether there was anything is the thread's own.
+  if (!buffer_of(thread).is_used) return;
+  perform(x86::access(buffer_of(thread).object, x86::kAwaitEmpty, thread_number(thread)), caller);
+  buffer_of(thread).is_used = false;
+}
+
+// Whatever thread they are of.
+void ThreadedMemory::empty_all_buffers(const void* caller) {
+  mfence(caller);
+  if (!has_steps_) return;
+  for (ThreadId t = 0; t < buffers_.size(); ++t) {
+    if (buffers_[t].object == ObjectId{}) continue;
+    perform(x86::access(buffers_[t].object, x86::kAwaitEmpty, thread_number(t)), caller);
+  }
+}
+
+void ThreadedMemory::lock(Address address, std::size_t bytes, const Change& change, const Decide& decide,
+                          const void* code) {
+  const std::uint64_t state = scheduler::runtime::state_at_entry(
+      address, static_cast<std::uint64_t>(change.argument) * 31 + static_cast<std::uint64_t>(change.expected));
+  await_change(address, bytes, state, code);
+  const ThreadId thread = own_thread();
+  if (!has_steps_) let_others_run(code);
+  std::byte old[16], before[16];
+  begin_lock(thread, address, {old, bytes}, change, code);
+  note_empty(thread);
+  std::memcpy(before, old, bytes);
+  const std::span<const std::byte> stored = decide({old, bytes});
+  if (!stored.empty()) {
+    end_lock(thread, address, stored, code);
+    if (!is_modelled(address)) std::memcpy(memory_at(address), stored.data(), stored.size());
+  }
+  if (has_steps_ && !is_modelled(address)) scheduler::runtime::note_touch(touch_of(address, bytes, true, true, code));
+  if (!stored.empty() && std::memcmp(stored.data(), before, bytes) != 0) {
+    scheduler::runtime::note_change();
+  } else {
+    note_look(address, bytes, state);
+  }
+}
+
+void ThreadedMemory::flush(Address address, bool is_clflush, const void* code) {
+  if (!is_modelled(address) || !has_flushes()) return;
+  const ThreadId thread = own_thread();
+  if (!is_clflush) return do_clflushopt(thread, address, code);
+  if (!has_steps_) return do_clflush(thread, address, code);
+  push({x86::Entry::kFlushOrMark, 0, 0, 0}, 1, code, [&] { do_clflush(thread, address, code); });
+}
+
+void ThreadedMemory::sfence(const void* code) {
+  const ThreadId thread = own_thread();
+  if (!has_steps_) return do_sfence(thread, code);
+  push({x86::Entry::kSfence, 0, 0, 0}, 1, code, [&] { do_sfence(thread, code); });
+}
+
+void ThreadedMemory::mfence(const void* code) {
+  empty_buffer(code);
+  do_mfence(own_thread(), code);
+}
+
+}  // namespace crashcut::inprocess
+
+namespace crashcut::scheduler::runtime {
+
+using inprocess::g_threaded;
+
+const BufferModel kBufferModel{
+    .is_on = [] { return g_threaded != nullptr && is_scheduling(); },
+    .synchronise = [](const void* caller) { g_threaded->mfence(caller); },
+    .enter_system = [](const void* caller) { g_threaded->empty_buffer(caller); },
+    .observe = [](Actor& actor, Operation& operation) { g_threaded->observe(actor, operation); },
+    .note = [](const Actor&, const Step& step) { g_threaded->note(step); },
+    .leave = [](Actor& lane, const Operation& done) { g_threaded->leave(lane, done); },
+    .fail =
+        [](std::uint32_t host) {
+          if (g_threaded != nullptr) g_threaded->fail(host);
+        },
+    .end_host = [](const void* caller) { g_threaded->empty_all_buffers(caller); },
+    .add_region =
+        [](std::uint64_t begin, std::uint64_t bytes, const void* ground) {
+          if (g_threaded != nullptr) g_threaded->add_region(begin, bytes, static_cast<const std::byte*>(ground));
+        },
+    .peek =
+        [](std::uint64_t address, std::int64_t& content) {
+          if (!inprocess::is_in_window(address)) return false;
+          content = g_threaded->peek(address);
+          return true;
+        },
+};
+
+}  // namespace crashcut::scheduler::runtime

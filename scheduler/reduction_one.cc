@@ -1,0 +1,93 @@
+// One schedule: at every node the actor that the seed names goes on (Director). What no thread decides is tried all the
+// same: every answer (primitives/answer.h), and the failure of a host before each step at which it matters
+// (Operation::failure_points).
+//
+// A host's failure matters, too, while some actor waits for what only the host's own steps or its failure can bring.
+#include <algorithm>
+
+#include "scheduler/dependence.h"
+#include "scheduler/primitives/answer.h"
+#include "scheduler/reduction.h"
+
+namespace crashcut::scheduler {
+
+namespace {
+
+// What each actor stands before, while the steps of an execution are taken one after the other.
+class NextOperations {
+ public:
+  explicit NextOperations(const Execution& execution) : execution_(execution) {
+    for (std::size_t k = 0; k < execution.steps.size(); ++k) steps_of(execution.steps[k].actor).push_back(k);
+    for (const Pending& p : execution.pending) steps_of(p.actor);
+    at_.resize(steps_.size());
+    pending_.resize(steps_.size(), nullptr);
+    for (const Pending& p : execution.pending) pending_[index(p.actor)] = &p.operation;
+  }
+  void take(const Step& step) { ++at_[index(step.actor)]; }
+  std::uint32_t actor_count() const { return static_cast<std::uint32_t>(steps_.size()); }
+  // Null: it takes no further step.
+  const Operation* of(std::uint32_t actor) const {
+    return at_[actor] < steps_[actor].size() ? &execution_.steps[steps_[actor][at_[actor]]].operation : pending_[actor];
+  }
+
+ private:
+  std::vector<std::size_t>& steps_of(ActorId actor) {
+    if (index(actor) >= steps_.size()) steps_.resize(index(actor) + 1);
+    return steps_[index(actor)];
+  }
+  const Execution& execution_;
+  std::vector<std::vector<std::size_t>> steps_;  // an actor's, by their places in the execution
+  std::vector<std::size_t> at_;                  // how many of these were taken
+  std::vector<const Operation*> pending_;        // after the last one
+};
+
+class One : public Reduction {
+ public:
+  bool has_sleepers() const override { return false; }  // nothing is taken to commute
+
+  std::uint64_t add_branches(Tree& tree, const Execution& execution) override {
+    NextOperations next(execution);
+    State state(execution.objects);
+    for (std::size_t k = 0; k < execution.steps.size(); ++k) {
+      Node& node = *tree.path()[k];
+      const Step& step = execution.steps[k];
+      // A node is new where this execution is the first through it. The order of two failures makes no difference.
+      if (node.started == 1 && node.pending.empty() && !is_failure(step.operation)) add_others(node, state, next, step);
+      Operation operation = step.operation;
+      state.apply(step.actor, operation);
+      next.take(step);
+    }
+    return execution.steps.size();
+  }
+
+ private:
+  static void add_others(Node& node, const State& state, const NextOperations& next, const Step& taken) {
+    const bool is_answer = answer::is_given(taken.operation);
+    for (std::uint32_t i = 0; i < next.actor_count(); ++i) {
+      const Operation* other = next.of(i);
+      const auto actor = static_cast<ActorId>(i);
+      if (other == nullptr || actor == taken.actor) continue;
+      const bool is_other_answer =
+          is_answer && answer::is_given(*other) && (*other)[0].object == taken.operation[0].object;
+      const bool is_tried = is_other_answer || (is_failure(*other) && matters(*other, state, next, taken));
+      if (is_tried && state.is_enabled(actor, *other)) node.pending.push_back({.step = {actor, *other}});
+    }
+  }
+
+  static bool matters(const Operation& failure, const State& state, const NextOperations& next, const Step& taken) {
+    const std::uint16_t host = failure.failure_points();
+    if ((taken.operation.failure_points() & host) != 0) return true;
+    for (std::uint32_t i = 0; i < next.actor_count(); ++i) {
+      const Operation* waiting = next.of(i);
+      if (waiting == nullptr || is_failure(*waiting) || (waiting->failure_points() & host) == 0) continue;
+      if (!state.is_gone(*waiting) && !state.is_enabled(static_cast<ActorId>(i), *waiting)) return true;
+    }
+    return false;
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Reduction> make_one() { return std::make_unique<One>(); }
+
+}  // namespace crashcut::scheduler
