@@ -12,6 +12,7 @@
 #include "cli/mounted_options.h"
 #include "cli/options.h"
 #include "cli/progress_line.h"
+#include "persist/deadline.h"
 #include "recovery/mounted/check.h"
 
 namespace crashcut::cli {
@@ -24,11 +25,8 @@ namespace fs = boost::filesystem;
 tl::expected<int, Failure> search(ReportOptions reports, const mounted::CheckPlan& plan, const result::Head& head,
                                   mounted::Recorded recorded, const search::Rest* before) {
   ProgressLine line(reports.quiet);
-  search::Hooks hooks;
-  hooks.is_interrupted = is_interrupted;
-  hooks.on_progress = [&](const result::Progress& progress) { line.show(progress); };
   const SearchSignals signals;
-  auto checked = mounted::check(plan, head, recorded, hooks, before);
+  auto checked = mounted::check(plan, head, recorded, line.hooks(), before);
   line.clear();
   if (!checked) return tl::unexpected(checked.error());
   keep_rest(reports, "check", checked->rest, checked->result);
@@ -45,15 +43,11 @@ tl::expected<int, Failure> check(const MountedOptions& options, const std::vecto
   plans->record.is_stdout_taken = reports.is_stdout_taken();
   const result::Head head = mounted::head_of("check", plan, words);
   print_head(reports, head);
-  const auto begin = std::chrono::steady_clock::now();
+  const persist::Deadline deadline(plan.search.time_limit.count());
   const auto recorded = record_program(*plans);
   if (!recorded) return tl::unexpected(recorded.error());
   if (!reports.quiet) print(reports.out(), mounted::recorded_text(*recorded, plan));
-  // A limit of 0 would mean no limit.
-  constexpr std::chrono::duration<double> kLeastTime{0.01};
-  std::chrono::duration<double>& limit = plan.search.time_limit;
-  const std::chrono::duration<double> used = std::chrono::steady_clock::now() - begin;
-  if (limit.count() > 0) limit = std::max(limit - used, kLeastTime);
+  plan.search.time_limit = std::chrono::duration<double>(deadline.seconds_left());
   plan.search.known = known_tokens();
   return search(reports, plan, head, *recorded, nullptr);
 }

@@ -16,6 +16,7 @@
 #include "cli/options.h"
 #include "cli/program.h"
 #include "cli/progress_line.h"
+#include "persist/deadline.h"
 #include "recovery/mounted/check.h"
 #include "recovery/result/words.h"
 #include "recovery/run.h"
@@ -62,22 +63,36 @@ void print_comparison_head(const ReportOptions& reports, result::Head head, std:
   print_head(reports, head);
 }
 
+// --time is that of the whole comparison: a model may take its share of what is left.
+class TimeShares {
+ public:
+  using Seconds = std::chrono::duration<double>;
+  TimeShares(Seconds limit, std::size_t model_count) : deadline_(limit.count()), models_left_(model_count) {}
+  // Of the next model; 0: there is no bound.
+  Seconds next() { return Seconds(deadline_.seconds_left() / static_cast<double>(models_left_--)); }
+
+ private:
+  persist::Deadline deadline_;
+  std::size_t models_left_;
+};
+
 // Only the first execution's words are shown: the others say the same.
 tl::expected<std::vector<result::Result>, Failure> check_all(std::vector<Plan>& plans,
                                                              const std::vector<std::string>& words, bool is_quiet) {
   std::vector<result::Result> rows;
   const int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
+  TimeShares shares(plans.front().time_limit, plans.size());
   for (Plan& plan : plans) {
     if (is_interrupted()) break;
     plan.main_stdout_fd = nowhere;
     if (!rows.empty()) plan.main_stderr_fd = nowhere;
     const result::Head head = recovery::head_of("compare", plan, words);
+    plan.time_limit = shares.next();
     const auto executed = recovery::execute(plan);
     if (!executed) return tl::unexpected(under_model(executed.error(), head.model.text));
     ProgressLine line(is_quiet);
-    const search::Hooks hooks{[&](const result::Progress& progress) { line.show(progress); }, is_interrupted};
     const SearchSignals signals;
-    auto checked = recovery::check(*executed, plan, head, hooks);
+    auto checked = recovery::check(*executed, plan, head, line.hooks());
     if (!checked) return tl::unexpected(under_model(checked.error(), head.model.text));
     rows.push_back(std::move(checked->result));
   }
@@ -129,9 +144,6 @@ tl::expected<result::Result, Failure> check_model(mounted::CheckPlan plan, const
                                                   const result::Head& head, mounted::Recorded& recorded,
                                                   std::size_t number, bool is_quiet) {
   ProgressLine line(is_quiet);
-  search::Hooks hooks;
-  hooks.is_interrupted = is_interrupted;
-  hooks.on_progress = [&](const result::Progress& progress) { line.show(progress); };
   plan.model = model;
   plan.search.wants_all = true;
   if (!plan.image_directory.empty()) {
@@ -139,7 +151,7 @@ tl::expected<result::Result, Failure> check_model(mounted::CheckPlan plan, const
     if (mkdir(plan.image_directory.c_str(), 0755) != 0)
       return result::wrong_use(fmt::format("Cannot make {}: {}.", plan.image_directory, std::strerror(errno)));
   }
-  auto checked = mounted::check(plan, head, recorded, hooks);
+  auto checked = mounted::check(plan, head, recorded, line.hooks());
   if (!checked) return tl::unexpected(under_model(checked.error(), fusefs::describe(model)));
   return std::move(checked->result);
 }
@@ -150,9 +162,6 @@ tl::expected<result::Result, Failure> check_on_kernel(const MountedPlans& plans,
                                                       const mounted::Recorded& recorded, std::size_t number,
                                                       bool is_quiet) {
   ProgressLine line(is_quiet);
-  search::Hooks hooks;
-  hooks.is_interrupted = is_interrupted;
-  hooks.on_progress = [&](const result::Progress& progress) { line.show(progress); };
   kernel::CheckPlan plan{plans.check, disk};
   mounted::RecordPlan program = plans.record;
   plan.common.search.wants_all = true;
@@ -162,7 +171,7 @@ tl::expected<result::Result, Failure> check_on_kernel(const MountedPlans& plans,
   if (!error)
     boost::filesystem::copy_file(mounted::trace_of(plans.check.directory), mounted::trace_of(program.directory), error);
   if (error) return result::wrong_use(fmt::format("Cannot make {}: {}.", program.directory, error.message()));
-  return kernel::check(plan, program, kernel::head_of(plan, words), recorded, hooks);
+  return kernel::check(plan, program, kernel::head_of(plan, words), recorded, line.hooks());
 }
 
 // Which filesystems of the kernel's are compared, and how far.
@@ -195,6 +204,8 @@ tl::expected<int, Failure> compare_mounted(const MountedOptions& options, const 
   plans->record.is_stdout_taken = reports.is_stdout_taken();
   const result::Head head = mounted::head_of("compare", plans->check, words);
   print_comparison_head(reports, head, models->size() + disks.size());
+  std::chrono::duration<double>& limit = plans->check.search.time_limit;
+  TimeShares shares(limit, models->size() + disks.size());
   auto recorded = record_program(*plans);
   if (!recorded) return tl::unexpected(recorded.error());
   if (!reports.quiet) print(reports.out(), mounted::recorded_text(*recorded, plans->check));
@@ -202,12 +213,14 @@ tl::expected<int, Failure> compare_mounted(const MountedOptions& options, const 
   const SearchSignals signals;
   for (const Plan& model : *models) {
     if (is_interrupted()) break;
+    limit = shares.next();
     auto row = check_model(plans->check, model.model, head, *recorded, rows.size() + 1, reports.quiet);
     if (!row) return tl::unexpected(row.error());
     rows.push_back(std::move(*row));
   }
   for (const kernel::DiskPlan& disk : disks) {
     if (is_interrupted()) break;
+    limit = shares.next();
     auto row = check_on_kernel(*plans, disk, words, *recorded, rows.size() + 1, reports.quiet);
     if (!row)
       return tl::unexpected(
@@ -245,7 +258,8 @@ void add_compare_command(CLI::App& app, int& exit_code) {
                   "on the mounted filesystem: recorded once, checked under each model. Else prog has main() and\n"
                   "crashcut_recover(), as for crashcut run.\n\n"
                   "--profile and --data may be given more than once, and narrow the table to what they name.\n"
-                  "With ext4, data=ordered is also shown with noauto_da_alloc and with nodelalloc.\n\n"
+                  "With ext4, data=ordered is also shown with noauto_da_alloc and with nodelalloc.\n"
+                  "--time is that of the whole comparison: models share it.\n\n"
                   "Examples: crashcut compare --profile ext4 --profile paper save.c\n"
                   "          crashcut compare --file notes.txt -- nano notes.txt\n"
                   "          crashcut compare --fs kernel:ext4 --fs kernel:xfs --file f -- cp a f\n\n") +

@@ -196,7 +196,9 @@ tl::expected<int, Failure> run(const CxlOptions& options, const std::vector<std:
   if (!job->rest) {
     if (auto ok = add_caches(options, plan); !ok) return tl::unexpected(ok.error());
   }
-  if (auto ok = open_results(reports, programs->begin()->second.path()); !ok) return tl::unexpected(ok.error());
+  std::vector<std::string> paths;
+  for (const auto& [named, program] : *programs) paths.push_back(program.path());
+  if (auto ok = open_results(reports, paths); !ok) return tl::unexpected(ok.error());
   return search_schedules(reports, plan, words, job->rest ? &*job->rest : nullptr);
 }
 
@@ -257,7 +259,7 @@ void add_cxl_command(CLI::App& app, int& exit_code) {
   add_execution_bounds(*command, plan, options->common);
   add_schedule_options(*command, plan, options->common);
   add_out_option(*command, options->common.reports,
-                 "keep the results there, with the first program: for crashcut replay DIR");
+                 "keep the results there, with the programs: for crashcut replay DIR");
   command->add_option("--resume", options->resume, "go on with a search that stopped: the directory with its results")
       ->type_name("DIR");
   add_memory_limit(*command);

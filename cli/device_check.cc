@@ -11,6 +11,7 @@
 #include "blocklayer/mount/device_mount.h"
 #include "cli/interrupts.h"
 #include "cli/progress_line.h"
+#include "persist/deadline.h"
 #include "recovery/device/check.h"
 #include "recovery/result/words.h"
 
@@ -34,11 +35,8 @@ constexpr const char* kNotForDevices[] = {"--file",  "--backup",  "--tree", "--e
 tl::expected<int, Failure> search(ReportOptions reports, const device::CheckPlan& plan, const result::Head& head,
                                   const mounted::Recorded& recorded, const search::Rest* before) {
   ProgressLine line(reports.quiet);
-  search::Hooks hooks;
-  hooks.is_interrupted = is_interrupted;
-  hooks.on_progress = [&](const result::Progress& progress) { line.show(progress); };
   const SearchSignals signals;
-  auto checked = device::check(plan, head, recorded, hooks, before);
+  auto checked = device::check(plan, head, recorded, line.hooks(), before);
   line.clear();
   if (!checked) return tl::unexpected(checked.error());
   keep_rest(reports, "check", checked->rest, checked->result);
@@ -278,7 +276,7 @@ tl::expected<int, Failure> check_device(const MountedOptions& given, const Devic
   if (!from_file.empty()) record_plan.from_file = fs::absolute(from_file).string();
   reports.directory = plan.common.directory;
   record_plan.program.is_stdout_taken = reports.is_stdout_taken();
-  const auto begin = std::chrono::steady_clock::now();
+  const persist::Deadline deadline(plan.common.search.time_limit.count());
   tl::expected<mounted::Recorded, Failure> recorded;
   if (is_imported) recorded = import_log(device.import_log, plan);
   if (!recorded) return tl::unexpected(recorded.error());
@@ -290,11 +288,7 @@ tl::expected<int, Failure> check_device(const MountedOptions& given, const Devic
   if (!device.export_log.empty()) {
     if (auto ok = export_log(device.export_log, plan); !ok) return tl::unexpected(ok.error());
   }
-  // A limit of nothing would be none.
-  constexpr std::chrono::duration<double> kLeastTime{0.01};
-  std::chrono::duration<double>& limit = plan.common.search.time_limit;
-  const std::chrono::duration<double> used = std::chrono::steady_clock::now() - begin;
-  if (limit.count() > 0) limit = std::max(limit - used, kLeastTime);
+  plan.common.search.time_limit = std::chrono::duration<double>(deadline.seconds_left());
   plan.common.search.known = known_tokens();
   return search(reports, plan, head, *recorded, nullptr);
 }

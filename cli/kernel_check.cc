@@ -7,6 +7,7 @@
 
 #include "cli/interrupts.h"
 #include "cli/progress_line.h"
+#include "persist/deadline.h"
 
 namespace crashcut::cli {
 namespace {
@@ -45,23 +46,17 @@ tl::expected<int, Failure> check_kernel(const MountedOptions& options, const Dev
   plans->record.is_stdout_taken = reports.is_stdout_taken();
   const result::Head head = kernel::head_of(plan, words);
   print_head(reports, head);
-  const auto begin = std::chrono::steady_clock::now();
+  const persist::Deadline deadline(plan.common.search.time_limit.count());
   const auto recorded = record_program(*plans);
   if (!recorded) return tl::unexpected(recorded.error());
   if (recorded->timed_out)
-    return wrong_use("The program did not end (--program-limit, --time), so it cannot be run again on the kernel.");
+    return wrong_use(
+        "The program did not end within --program-limit and --time, so it cannot be run again on the kernel.");
   if (!reports.quiet) print(reports.out(), mounted::recorded_text(*recorded, plan.common));
-  // A limit of nothing would be none.
-  constexpr std::chrono::duration<double> kLeastTime{0.01};
-  std::chrono::duration<double>& limit = plan.common.search.time_limit;
-  const std::chrono::duration<double> used = std::chrono::steady_clock::now() - begin;
-  if (limit.count() > 0) limit = std::max(limit - used, kLeastTime);
+  plan.common.search.time_limit = std::chrono::duration<double>(deadline.seconds_left());
   ProgressLine line(reports.quiet);
-  search::Hooks hooks;
-  hooks.is_interrupted = is_interrupted;
-  hooks.on_progress = [&](const result::Progress& progress) { line.show(progress); };
   const SearchSignals signals;
-  const auto checked = kernel::check(plan, plans->record, head, *recorded, hooks);
+  const auto checked = kernel::check(plan, plans->record, head, *recorded, line.hooks());
   line.clear();
   if (!checked) return tl::unexpected(checked.error());
   return report(reports, *checked);

@@ -43,9 +43,8 @@ tl::expected<int, Failure> search(ReportOptions reports, recovery::Plan& plan, c
   if (!executed) return tl::unexpected(executed.error());
   if (executed->wants_threads) return search_threads(reports, plan, "one", words);
   ProgressLine line(reports.quiet);
-  const search::Hooks hooks{[&](const result::Progress& progress) { line.show(progress); }, is_interrupted};
   const SearchSignals signals;
-  auto checked = recovery::check(*executed, plan, head, hooks, before);
+  auto checked = recovery::check(*executed, plan, head, line.hooks(), before);
   line.clear();
   if (!checked) return tl::unexpected(checked.error());
   keep_rest(reports, command, checked->rest, checked->result);
@@ -64,7 +63,7 @@ tl::expected<int, Failure> run(const ProgramCommand& what, const std::string& ex
   const auto program = prepare_run(*plan, words[0]);
   if (!program) return tl::unexpected(program.error());
   plan->arguments.assign(words.begin() + 1, words.end());
-  if (auto ok = open_results(options.reports, program->path()); !ok) return tl::unexpected(ok.error());
+  if (auto ok = open_results(options.reports, {program->path()}); !ok) return tl::unexpected(ok.error());
   plan->known = known_tokens();
   if (what.schedules != nullptr && !what.schedules->empty())
     return search_threads(options.reports, *plan, *what.schedules, words);

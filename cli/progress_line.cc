@@ -5,6 +5,7 @@
 
 #include <cstdio>
 
+#include "cli/interrupts.h"
 #include "recovery/result/text.h"
 
 namespace crashcut::cli {
@@ -35,6 +36,10 @@ void ProgressLine::show(const result::Progress& progress) {
 void ProgressLine::clear() {
   if (is_shown_) fmt::print(stderr, "\r\033[K");
   is_shown_ = false;
+}
+
+search::Hooks ProgressLine::hooks() {
+  return {[this](const result::Progress& progress) { show(progress); }, is_interrupted};
 }
 
 }  // namespace crashcut::cli

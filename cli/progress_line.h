@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "recovery/result/result.h"
+#include "recovery/search/plan.h"
 
 namespace crashcut::cli {
 
@@ -14,6 +14,8 @@ class ProgressLine {
   ~ProgressLine();
   void show(const result::Progress& progress);
   void clear();
+  // For a search that shows how far it is, and ends when the user says so.
+  search::Hooks hooks();
 
  private:
   bool is_quiet_, is_terminal_;

@@ -87,15 +87,17 @@ tl::expected<std::string, Failure> make_results_directory(const std::string& nam
   }
 }
 
-tl::expected<void, Failure> open_results(ReportOptions& options, const std::string& program) {
+tl::expected<void, Failure> open_results(ReportOptions& options, const std::vector<std::string>& programs) {
   if (options.out_directory.empty()) return {};
   auto directory = make_results_directory(options.out_directory);
   if (!directory) return tl::unexpected(directory.error());
   options.directory = *directory;
-  const fs::path copy = fs::path(*directory) / fs::path(program).filename();
-  boost::system::error_code error;
-  fs::copy_file(program, copy, error);
-  if (error) return result::wrong_use(fmt::format("Cannot write {}: {}.", copy.string(), error.message()));
+  for (const std::string& program : programs) {
+    const fs::path copy = fs::path(*directory) / fs::path(program).filename();
+    boost::system::error_code error;
+    fs::copy_file(program, copy, error);
+    if (error) return result::wrong_use(fmt::format("Cannot write {}: {}.", copy.string(), error.message()));
+  }
   return {};
 }
 

@@ -34,8 +34,8 @@ tl::expected<void, result::Failure> check_reports(const ReportOptions& options);
 // Makes the directory of --out, which must be new, or, if `named` is empty, the first free crashcut.out/N. Returns its
 // absolute path.
 tl::expected<std::string, result::Failure> make_results_directory(const std::string& named);
-// The same if --out was given. Copies `program` there, so that the directory can be replayed elsewhere.
-tl::expected<void, result::Failure> open_results(ReportOptions& options, const std::string& program);
+// The same if --out was given. Copies the programs there, so that the directory can be replayed elsewhere.
+tl::expected<void, result::Failure> open_results(ReportOptions& options, const std::vector<std::string>& programs);
 // Where results go: never part of a starting state.
 inline constexpr const char* kResults = "crashcut.out";
 

@@ -173,7 +173,7 @@ tl::expected<int, Failure> run(const ThreadOptions& options, const std::vector<s
         fmt::format("--memory tso is for programs whose accesses to memory are seen: compile {} with crashcut cc "
                     "--pmem or crashcut cxx --pmem, or name its source.",
                     named[0]));
-  if (auto ok = open_results(reports, program->path()); !ok) return tl::unexpected(ok.error());
+  if (auto ok = open_results(reports, {program->path()}); !ok) return tl::unexpected(ok.error());
   return search_schedules(reports, plan, named, job->rest ? &*job->rest : nullptr);
 }
 

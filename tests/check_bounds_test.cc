@@ -161,7 +161,7 @@ TEST_F(CheckBoundsTest, AFullDiskIsToldAsWhatItIs) {
 }
 
 TEST_F(CheckBoundsTest, WrongLimitsOfMemoryAreRefusedEverywhere) {
-  for (const char* command : {"run", "check", "compare", "threads", "replay", "mount"}) {
+  for (const char* command : {"run", "check", "compare", "threads", "replay", "mount", "pmem", "cxl"}) {
     for (const char* wrong : {"0", "lots", "-5G", "1K", "12Q", "2GG", "nan", "G"}) {
       const Ran ran = crashcut({command, "--memory-limit", wrong, "true"});
       EXPECT_EQ(ran.exit_code, 2) << command << " " << wrong;

@@ -214,6 +214,20 @@ TEST_F(ResumeTest, TimeHoldsWhateverIsRunning) {
   }
 }
 
+// Of all models together, and not of each.
+TEST_F(ResumeTest, TimeHoldsForAWholeComparison) {
+  const std::string name = program("hang.c", std::string(kWriteA) + "void crashcut_recover(void) { for (;;) {} }\n");
+  const Ran run = crashcut({"compare", "--time", "2", "--json", "-", name});
+  EXPECT_EQ(run.exit_code, 3) << run.out << run.err;
+  double seconds = 0;
+  for (const nlohmann::json& row : nlohmann::json::parse(run.out)) {
+    EXPECT_EQ(row["verdict"], "bounded");
+    seconds += row["seconds"].get<double>();
+  }
+  EXPECT_GT(seconds, 1);
+  EXPECT_LT(seconds, 4);
+}
+
 // A recovery that hangs would hang again when it is told: the violation is still one, in time.
 TEST_F(ResumeTest, AViolationThatHangsIsToldInTime) {
   const std::string name = recovery_of_a("if (open(\"a\", O_RDONLY) < 0) for (;;) {}");

@@ -212,6 +212,24 @@ TEST_F(KernelCheckTest, WrongUseIsASentence) {
 }
 
 // Versions of files are those of the first run: a program that does other things every time cannot be judged so.
+// The program's runs take a part of the time, and are no failure of the program when that is up.
+TEST_F(KernelCheckTest, TimeHoldsForTheRunsOfTheProgram) {
+  struct Row {
+    const char* time;
+    const char* script;
+    bool has_run;  // it may come to its end once on the kernel
+  };
+  for (const Row& row : {Row{"4", "echo a > f; sleep 2.5", false}, Row{"8", "echo a > f", true}}) {
+    const auto begin = std::chrono::steady_clock::now();
+    const Ran ran = check_on("kernel:ext4", {"--time", row.time, "--check", "sleep 100"}, row.script);
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(std::stoi(row.time) + 4));
+    EXPECT_EQ(ran.exit_code, 3) << ran.out << ran.err;
+    EXPECT_TRUE(ran.says("bounded (time)")) << ran.out << ran.err;
+    if (!row.has_run) EXPECT_TRUE(ran.says("no run of the program on the kernel came to its end")) << ran.out;
+    EXPECT_EQ(loops_here(), "");
+  }
+}
+
 TEST_F(KernelCheckTest, AProgramThatDiffersFromRunToRunIsRefused) {
   const Ran ran = check_on("kernel:ext4", {"--runs", "2", "--file", "f"}, "head -c 8 /dev/urandom > f");
   EXPECT_EQ(ran.exit_code, 2) << ran.out << ran.err;

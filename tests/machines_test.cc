@@ -157,6 +157,21 @@ TEST_F(Machines, ThatGoWrongAreToldInASentence) {
   EXPECT_NE(ends.output.find("ended before main() (exit code 3)"), std::string::npos) << ends.output;
 }
 
+// All programs are in the directory of the results.
+TEST_F(Machines, AreReplayedWhereTheirProgramsAreNot) {
+  const fs::path server = directory_ / "server.c", client = directory_ / "client.c", results = directory_ / "results";
+  std::ofstream(server) << "int main(void) { return 0; }\n";
+  std::ofstream(client) << "int main(void) { return 3; }\n";
+  const Ran ran = run("cxl --failures 0 --out " + results.string() + " " + server.string() + " " + client.string());
+  EXPECT_EQ(ran.code, 1) << ran.output;
+  fs::remove(server);
+  fs::remove(client);
+  fs::rename(results, directory_ / "elsewhere");
+  const Ran again = run("replay " + (directory_ / "elsewhere").string());
+  EXPECT_EQ(again.code, 1) << again.output;
+  EXPECT_NE(again.output.find("machine 1 ended the process with exit code 3"), std::string::npos) << again.output;
+}
+
 TEST_F(Machines, AreGivenByRightWords) {
   const std::string program = compile("bad");
   for (const std::string& words : std::vector<std::string>{

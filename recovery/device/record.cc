@@ -16,6 +16,7 @@
 #include "blocklayer/mount/loop_device.h"
 #include "recovery/device/devices.h"
 #include "recovery/mounted/command_runner.h"
+#include "recovery/mounted/line_marks.h"
 #include "recovery/mounted/versions.h"
 #include "recovery/sandbox/command.h"
 #include "recovery/sandbox/syscall_watch.h"
@@ -166,7 +167,7 @@ class Recorder {
       return failure(true, fmt::format("The program could not be run: {}", outcome.why));
     const bool exited = outcome.end == Outcome::End::kExited;
     mount_->between_requests([&] {
-      if (!line_.empty()) end_line();
+      lines_.end();
       if (exited)
         writer_->mark(outcome.code == 0 ? std::string(mounted::kExitMark)
                                         : fmt::format("{} {}", mounted::kExitMark, outcome.code));
@@ -182,17 +183,7 @@ class Recorder {
   // In the thread that serves: the program waits, so the mark comes before whatever it does next.
   void on_stdout(std::string_view text) {
     [[maybe_unused]] const ssize_t written = write(stdout_fd(), text.data(), text.size());
-    line_ += text;
-    for (std::size_t end; (end = line_.find('\n')) != std::string::npos;) {
-      const std::string rest = line_.substr(end + 1);
-      line_.resize(end);
-      end_line();
-      line_ = rest;
-    }
-  }
-  void end_line() {
-    writer_->mark(fmt::format("{}{}: {}", mounted::kLinePrefix, ++lines_, line_));
-    line_.clear();
+    lines_.add(text);
   }
   int stdout_fd() const { return plan_.program.is_stdout_taken ? STDERR_FILENO : STDOUT_FILENO; }
 
@@ -218,8 +209,7 @@ class Recorder {
   std::unique_ptr<blocklayer::DeviceTraceWriter> writer_;
   std::unique_ptr<RecordedDevice> device_;
   std::unique_ptr<blocklayer::DeviceMount> mount_;
-  std::string line_;
-  std::uint64_t lines_ = 0;
+  mounted::LineMarks lines_{[this](const std::string& text) { writer_->mark(text); }};
   std::atomic<bool> is_program_running_ = false;
 };
 

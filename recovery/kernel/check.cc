@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "persist/deadline.h"
 #include "recovery/kernel/front_end.h"
 #include "recovery/kernel/record.h"
 #include "recovery/result/words.h"
@@ -10,6 +11,7 @@
 namespace crashcut::kernel {
 namespace {
 
+using result::Bound;
 using result::count_text;
 
 std::uint64_t fact(const search::Tally& tally, const char* name) {
@@ -32,6 +34,23 @@ tl::expected<std::unique_ptr<KernelFrontEnd>, Failure> open(const CheckPlan& pla
   return KernelFrontEnd::open(plan, std::move(*known));
 }
 
+std::vector<result::Setting> execution_of(const mounted::Recorded& recorded) {
+  return {
+      {"exited", recorded.exited}, {"code", static_cast<std::uint64_t>(recorded.code)}, {"seconds", recorded.seconds}};
+}
+
+// The time was up, or there was a signal, before the program had been run on the kernel once.
+result::Result stopped_before_search(const result::Head& head, const mounted::Recorded& recorded, Bound bound) {
+  result::Result result;
+  result.head = head;
+  result.execution = execution_of(recorded);
+  result.verdict = result::Verdict::kBounded;
+  result.bound = bound;
+  result.explored_fraction = 0;
+  result.notes.emplace_back("no run of the program on the kernel came to its end, so no state was tried");
+  return result;
+}
+
 }  // namespace
 
 result::Head head_of(const CheckPlan& plan, const std::vector<std::string>& words) {
@@ -46,14 +65,25 @@ tl::expected<result::Result, Failure> check(const CheckPlan& plan, const mounted
                                             const search::Hooks& hooks) {
   auto known = open_known(plan);
   if (!known) return tl::unexpected(known.error());
-  if (auto made = make_base(program, plan.disk); !made) return tl::unexpected(made.error());
-  const auto runs =
-      record_runs(program, plan.disk, {(*known)->questions(), (*known)->histories()}, plan.common.search.seed,
-                  [&] { return hooks.is_interrupted && hooks.is_interrupted(); });
+  const double limit_s = plan.common.search.time_limit.count();
+  const persist::Deadline deadline(limit_s), runs_deadline(limit_s / 2);  // the other half is for the images
+  Bound stopped = Bound::kNone;                                           // what ended the runs
+  const auto should_stop = [&] {
+    if (stopped == Bound::kNone && hooks.is_interrupted && hooks.is_interrupted()) stopped = Bound::kInterrupt;
+    if (stopped == Bound::kNone) stopped = runs_deadline.hit();
+    return stopped != Bound::kNone;
+  };
+  const auto made = make_base(program, plan.disk, should_stop);
+  if (!made) return tl::unexpected(made.error());
+  const auto runs = record_runs(program, plan.disk, {(*known)->questions(), (*known)->histories()},
+                                plan.common.search.seed, should_stop);
   if (!runs) return tl::unexpected(runs.error());
+  if (*runs == 0) return stopped_before_search(head, recorded, stopped);
   auto front_end = KernelFrontEnd::open(plan, std::move(*known));
   if (!front_end) return tl::unexpected(front_end.error());
-  auto found = search::check(**front_end, plan.common.search, hooks);
+  search::Plan search_plan = plan.common.search;
+  search_plan.time_limit = std::chrono::duration<double>(deadline.seconds_left());
+  auto found = search::check(**front_end, search_plan, hooks);
   if (!found) return tl::unexpected(found.error());
   const search::Tally& tally = found->tally;
   result::Result result = std::move(found->result);
@@ -69,12 +99,11 @@ tl::expected<result::Result, Failure> check(const CheckPlan& plan, const mounted
                                          count_text(images.image_count(), "different image", "different images"));
   if (result.verdict == result::Verdict::kVerified) {
     result.verdict = result::Verdict::kBounded;
-    result.bound = result::Bound::kKernel;
+    result.bound = stopped != Bound::kNone ? stopped : Bound::kKernel;
     result.coverage = behind;
   }
   result.head = head;
-  result.execution = {
-      {"exited", recorded.exited}, {"code", static_cast<std::uint64_t>(recorded.code)}, {"seconds", recorded.seconds}};
+  result.execution = execution_of(recorded);
   result.counts.operations = images.request_count();
   result.notes.push_back(fmt::format("{}; what the kernel might do otherwise is not part of this", behind));
   const std::string refused = fmt::format("{}/{}", plan.common.directory, kRefusedImage);

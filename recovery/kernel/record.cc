@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -16,6 +17,7 @@
 #include "recovery/kernel/image_file.h"
 #include "recovery/kernel/tree.h"
 #include "recovery/mounted/command_runner.h"
+#include "recovery/mounted/line_marks.h"
 #include "recovery/mounted/record.h"
 #include "recovery/mounted/versions.h"
 #include "recovery/sandbox/command.h"
@@ -34,10 +36,21 @@ using search::Json;
 
 Json failure(bool is_users, const std::string& sentence) { return {{"failure", sentence}, {"is_users", is_users}}; }
 
+// Whether there is something to read before `should_stop` says yes.
+bool wait_for_answer(int socket, const std::function<bool()>& should_stop) {
+  constexpr int kBetween_ms = 50;
+  pollfd poll_fd{socket, POLLIN, 0};
+  while (poll(&poll_fd, 1, should_stop ? kBetween_ms : -1) <= 0) {
+    if (should_stop && should_stop()) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 tl::expected<Json, Failure> in_sandbox(const std::string& directory,
-                                       const std::function<Json(const sandbox::Inside&)>& function) {
+                                       const std::function<Json(const sandbox::Inside&)>& function,
+                                       const std::function<bool()>& should_stop) {
   sandbox::Options options = mounted::options_for_disk(directory);
   options.mode = sandbox::Mode::kNamespaces;  // without them the mounts could stay behind
   auto started = sandbox::Sandbox::start(
@@ -47,6 +60,7 @@ tl::expected<Json, Failure> in_sandbox(const std::string& directory,
       },
       options);
   if (!started) return result::tool_failed(started.error());
+  if (!wait_for_answer(started->socket(), should_stop)) return Json{{"stopped", true}};
   auto answer = search::receive(started->socket());
   started->wait();
   if (!answer) return result::tool_failed("A run on the kernel's filesystem was ended from outside.");
@@ -138,7 +152,8 @@ class Run {
     const int kept = dup(image.get());
     if (kept < 0) return failure(false, std::strerror(errno));
     device_ = device::RecordedDevice::over(kept, header, *writer_);
-    device_->stdout_to = [this](std::string_view text) { on_stdout(text); };
+    // In the thread that serves: the program waits, so the mark comes before whatever it does next.
+    device_->stdout_to = [this](std::string_view text) { lines_.add(text); };
     auto mount = blocklayer::DeviceMount::start(
         {.directory = device_directory(program_.directory), .allow_others = true, .is_below_loop = true}, *device_);
     if (!mount) return failure(false, mount.error());
@@ -192,7 +207,7 @@ class Run {
       return failure(
           true, fmt::format("The program itself failed on {} (run {}): {}", disk_.filesystem.text(), number_, why));
     mount_->between_requests([&] {
-      if (!line_.empty()) end_line();
+      lines_.end();
       writer_->mark(mounted::kExitMark);
     });
     forcer_->at_end();
@@ -238,21 +253,6 @@ class Run {
     return handlers;
   }
 
-  // In the thread that serves: the program waits, so the mark comes before whatever it does next.
-  void on_stdout(std::string_view text) {
-    line_ += text;
-    for (std::size_t end; (end = line_.find('\n')) != std::string::npos;) {
-      const std::string rest = line_.substr(end + 1);
-      line_.resize(end);
-      end_line();
-      line_ = rest;
-    }
-  }
-  void end_line() {
-    writer_->mark(fmt::format("{}{}: {}", mounted::kLinePrefix, ++lines_, line_));
-    line_.clear();
-  }
-
   const sandbox::Inside& inside_;
   const mounted::RecordPlan& program_;
   const DiskPlan& disk_;
@@ -264,8 +264,7 @@ class Run {
   std::unique_ptr<blocklayer::DeviceMount> mount_;
   std::optional<Forcer> forcer_;
   dev_t device_number_ = 0;
-  std::string line_;
-  std::uint64_t lines_ = 0;
+  mounted::LineMarks lines_{[this](const std::string& text) { writer_->mark(text); }};
   std::atomic<bool> is_program_running_ = false;
 };
 
@@ -275,7 +274,8 @@ std::string device_directory(const std::string& directory) { return directory + 
 std::string base_of(const std::string& directory) { return directory + "/base"; }
 std::string run_of(const std::string& directory, std::uint32_t run) { return fmt::format("{}/run-{}", directory, run); }
 
-tl::expected<void, Failure> make_base(const mounted::RecordPlan& program, const DiskPlan& disk) {
+tl::expected<bool, Failure> make_base(const mounted::RecordPlan& program, const DiskPlan& disk,
+                                      const std::function<bool()>& should_stop) {
   for (const std::string& directory : {mounted::disk_of(program.directory), device_directory(program.directory)}) {
     if (mkdir(directory.c_str(), 0755) != 0 && errno != EEXIST)
       return result::wrong_use(fmt::format("Cannot make {}: {}.", directory, std::strerror(errno)));
@@ -288,23 +288,30 @@ tl::expected<void, Failure> make_base(const mounted::RecordPlan& program, const 
   }
   if (auto made = make_filesystem(disk.filesystem, path, disk.drive.sector_bytes); !made)
     return result::wrong_use(made.error());
-  auto filled =
-      in_sandbox(program.directory, [&](const sandbox::Inside& inside) { return fill_base(inside, program, disk); });
+  const auto filled = in_sandbox(
+      program.directory, [&](const sandbox::Inside& inside) { return fill_base(inside, program, disk); }, should_stop);
   if (!filled) return tl::unexpected(filled.error());
-  return {};
+  return !filled->contains("stopped");
 }
 
 tl::expected<std::uint32_t, Failure> record_runs(const mounted::RecordPlan& program, const DiskPlan& disk,
                                                  const Expected& expected, std::uint64_t seed,
-                                                 const std::function<bool()>& is_interrupted) {
+                                                 const std::function<bool()>& should_stop) {
   std::vector<Forcing> forcings{{}};
-  for (std::uint32_t run = 1; run <= forcings.size() && !(run > 1 && is_interrupted()); ++run) {
-    const auto answer = in_sandbox(program.directory, [&](const sandbox::Inside& inside) {
-      return Run(inside, program, disk, expected, forcings[run - 1], run).run();
-    });
+  for (std::uint32_t run = 1; run <= forcings.size(); ++run) {
+    if (should_stop()) return run - 1;
+    const auto answer = in_sandbox(
+        program.directory,
+        [&](const sandbox::Inside& inside) {
+          return Run(inside, program, disk, expected, forcings[run - 1], run).run();
+        },
+        should_stop);
     if (!answer) return tl::unexpected(answer.error());
+    if (answer->contains("stopped")) {
+      unlink(run_of(program.directory, run).c_str());  // it has only a part of what the program does
+      return run - 1;
+    }
     if (run == 1) forcings = choose_forcings(disk.runs, answer->at("calls").get<std::uint32_t>(), seed);
-    if (run == forcings.size() || is_interrupted()) return run;
   }
   return static_cast<std::uint32_t>(forcings.size());
 }

@@ -29,16 +29,19 @@ struct Expected {
 };
 
 // Runs the function in a sandbox with namespaces of its own, and gets its answer. An answer with a "failure", a
-// sentence, and "is_users" becomes that failure.
+// sentence, and "is_users" becomes that failure. Once `should_stop` says yes, all that is inside is killed, and the
+// answer has "stopped".
 tl::expected<search::Json, Failure> in_sandbox(const std::string& directory,
-                                               const std::function<search::Json(const sandbox::Inside&)>& function);
+                                               const std::function<search::Json(const sandbox::Inside&)>& function,
+                                               const std::function<bool()>& should_stop = {});
 
-// Makes the disk that every run starts from: the filesystem, --from and --setup.
-tl::expected<void, Failure> make_base(const mounted::RecordPlan& program, const DiskPlan& disk);
+// Makes the disk that every run starts from: the filesystem, --from and --setup. False where it was stopped.
+tl::expected<bool, Failure> make_base(const mounted::RecordPlan& program, const DiskPlan& disk,
+                                      const std::function<bool()>& should_stop = {});
 
-// Runs the program as often as the plan says, or until `is_interrupted`. Returns how often that was.
+// Runs the program as often as the plan says, or until `should_stop`. Returns how many runs came to their end.
 tl::expected<std::uint32_t, Failure> record_runs(const mounted::RecordPlan& program, const DiskPlan& disk,
                                                  const Expected& expected, std::uint64_t seed,
-                                                 const std::function<bool()>& is_interrupted);
+                                                 const std::function<bool()>& should_stop);
 
 }  // namespace crashcut::kernel

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdlib>
 
+#include "persist/deadline.h"
 #include "recovery/mounted/front_end.h"
 #include "recovery/result/token_bytes.h"
 #include "recovery/result/words.h"
@@ -86,22 +87,6 @@ std::uint64_t fact(const search::Tally& tally, const char* name) {
   return found == tally.facts.end() ? 0 : found->second;
 }
 
-// The time that a search has, from now on.
-class Countdown {
- public:
-  using Seconds = std::chrono::duration<double>;
-  explicit Countdown(Seconds limit) : limit_(limit) {}
-  bool has_limit() const { return limit_.count() > 0; }
-  bool is_over() const { return has_limit() && used() >= limit_; }
-  // A limit of 0 would mean no limit.
-  Seconds left() const { return has_limit() ? std::max(limit_ - used(), Seconds(0.01)) : limit_; }
-  Seconds used() const { return std::chrono::steady_clock::now() - begin_; }
-
- private:
-  Seconds limit_;
-  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
-};
-
 void describe_run(const CheckPlan& plan, const result::Head& head, const Recorded& recorded, result::Result& result) {
   result.head = head;
   result.head.model = fusefs::spec_of(plan.model);
@@ -178,15 +163,15 @@ std::vector<std::string> notes_of(const DiskFrontEnd& front_end, const search::T
 
 tl::expected<Checked, Failure> check(const CheckPlan& plan, const result::Head& head, Recorded& recorded,
                                      const search::Hooks& hooks, const search::Rest* before) {
-  const Countdown countdown(plan.search.time_limit);
+  const persist::Deadline deadline(plan.search.time_limit.count());
   const auto is_interrupted = [&] { return hooks.is_interrupted && hooks.is_interrupted(); };
-  auto front_end = DiskFrontEnd::open(plan, [&] { return is_interrupted() || countdown.is_over(); });
+  auto front_end = DiskFrontEnd::open(plan, [&] { return is_interrupted() || deadline.is_over(); });
   if (!front_end) return tl::unexpected(front_end.error());
   if (!*front_end)
     return stopped_before_search(plan, head, recorded,
                                  is_interrupted() ? result::Bound::kInterrupt : result::Bound::kTime);
   search::Plan search_plan = plan.search;
-  search_plan.time_limit = countdown.left();
+  search_plan.time_limit = std::chrono::duration<double>(deadline.seconds_left());
   auto found = search::check(**front_end, search_plan, hooks, before);
   if (!found) return tl::unexpected(found.error());
   const search::Tally& tally = found->tally;

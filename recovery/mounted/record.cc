@@ -13,6 +13,7 @@
 #include "recovery/mounted/command_runner.h"
 #include "recovery/mounted/copy_in.h"
 #include "recovery/mounted/histories.h"
+#include "recovery/mounted/line_marks.h"
 #include "recovery/mounted/sync_handlers.h"
 #include "recovery/mounted/versions.h"
 #include "recovery/sandbox/command.h"
@@ -183,21 +184,13 @@ class Recorder {
   // Under the mount's lock: the program waits, so the mark comes before whatever it does next.
   void on_stdout(std::string_view text) {
     [[maybe_unused]] const ssize_t written = write(stdout_fd(), text.data(), text.size());
-    line_ += text;
-    for (std::size_t end; (end = line_.find('\n')) != std::string::npos;) {
-      changes_->mark(fmt::format("{}{}: {}", kLinePrefix, ++lines_, line_.substr(0, end)));
-      line_.erase(0, end + 1);
-    }
+    lines_.add(text);
   }
 
   int stdout_fd() const { return plan_.is_stdout_taken ? STDERR_FILENO : STDOUT_FILENO; }
 
   void flush_line() {
-    if (!line_.empty()) mount_->while_quiet([&](Volume&) { on_stdout_end(); });
-  }
-  void on_stdout_end() {
-    changes_->mark(fmt::format("{}{}: {}", kLinePrefix, ++lines_, line_));
-    line_.clear();
+    if (lines_.has_part()) mount_->while_quiet([&](Volume&) { lines_.end(); });
   }
 
   sandbox::SyscallHandlers handlers() {
@@ -244,8 +237,7 @@ class Recorder {
   std::optional<Volume> volume_;
   std::unique_ptr<Mount> mount_;
   std::string why_stopped_;
-  std::string line_;
-  std::uint64_t lines_ = 0;
+  LineMarks lines_{[this](const std::string& text) { changes_->mark(text); }};
   std::atomic<bool> used_io_uring_ = false;
   std::atomic<bool> is_program_running_ = false;
 };
