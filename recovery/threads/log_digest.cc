@@ -23,9 +23,9 @@ class Hash {
 };
 
 // Reads what is there; once something was not, ok() is false and everything reads as 0.
-class Words {
+class DigestWords {
  public:
-  explicit Words(std::span<const std::uint64_t> words) : words_(words) {}
+  explicit DigestWords(std::span<const std::uint64_t> words) : words_(words) {}
   std::uint64_t next(std::uint64_t most = ~std::uint64_t{0}) {
     if (at_ >= words_.size() || words_[at_] > most) ok_ = false;
     return ok_ ? words_[at_++] : 0;
@@ -41,7 +41,7 @@ class Words {
 }  // namespace
 
 std::optional<LogDigest> LogDigest::read(std::span<const std::uint64_t> words) {
-  Words in(words);
+  DigestWords in(words);
   LogDigest log;
   const std::uint64_t event_count = in.next(kEventsMost), barrier_count = in.next(event_count);
   in.next();
