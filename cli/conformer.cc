@@ -80,7 +80,9 @@ class Conformer {
     if (!disk) return tl::unexpected(disk.error());
     disk_ = *disk;
     program_.directory = directory_;
-    return kernel::make_base(program_, disk_);
+    const auto made = kernel::make_base(program_, disk_);
+    if (!made) return tl::unexpected(made.error());
+    return {};
   }
 
   // {"skipped": true}, or the counts and the states that only one side has.
