@@ -148,8 +148,8 @@ void add_conform_command(CLI::App& app, int& exit_code) {
   command->add_option("--report", options->report, "write the table to this file")->type_name("FILE");
   command->footer(
       "A state that the kernel shows and the model does not allow is a bug of the model.\n\n"
-      "Exit codes: 0 all states are allowed, 1 some are not, 2 wrong use, 3 it was interrupted, 4 crashcut's own "
-      "failure");
+      "Exit codes: 0 all states are allowed, 1 some are not, 2 wrong use, 3 it was interrupted,\n"
+      "4 crashcut's own failure");
   command->callback([options, &exit_code] {
     const auto code = conform(*options);
     exit_code = code ? *code : report_failure(code.error());
