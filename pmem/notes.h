@@ -10,7 +10,7 @@
 //   operation (the words of a copy) have no order. For one thread.
 // Race, after Yashme (Gorjiara et al., ASPLOS 2022): a load finds a plain store of at most 8 bytes, and as far as the
 //   recovery has loaded, the crash may have come before a flush of it was complete. A compiler may tear plain stores,
-//   so the load might find a part of it. Atomic and volatile stores are whole.
+//   so the load might find a part of it. Atomic stores are whole.
 #pragma once
 
 #include <cstdint>

@@ -18,7 +18,7 @@ using ByteMask = std::uint8_t;     // bytes of a word, the lowest address in the
 // How a store was written in the program.
 enum class StoreForm : std::uint8_t {
   kPlain,   // a compiler may tear it, or invent and merge others
-  kWhole,   // atomic or volatile, or machine code: it is done as it is written
+  kWhole,   // atomic, or machine code: it is done as it is written
   kLocked,  // by a locked instruction
   kCopy,    // a piece of memcpy, memset or the like
 };

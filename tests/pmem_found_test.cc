@@ -104,7 +104,7 @@ int main(void) {
   _mm_sfence();
   _mm_sfence();                   /* nothing to wait for */
   w->b = 1;                       /* plain */
-  w->flag = 1;                    /* b is not durable yet */
+  __atomic_store_n(&w->flag, 1, __ATOMIC_RELAXED); /* b is not durable yet */
   *(volatile long*)(w->torn - 4) = 7; /* across two lines */
   return 0;
 }

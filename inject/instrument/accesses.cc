@@ -115,22 +115,12 @@ bool is_nontemporal(const StoreInst& store, std::uint64_t bytes) {
   return (bytes == 4 || bytes == 8) && (type->isIntegerTy() || type->isPointerTy());
 }
 
-// The compiler does not tear these, as it may plain ones.
-bool is_whole_volatile(const StoreInst& store, std::uint64_t bytes) {
-  const Type* type = store.getValueOperand()->getType();
-  const bool is_simple = type->isIntegerTy() || type->isPointerTy() || type->isFloatTy() || type->isDoubleTy();
-  const bool is_register = bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8;
-  return store.isVolatile() && is_simple && is_register && store.getAlign().value() >= bytes;
-}
-
 void replace_store(Replacing& in, StoreInst& store) {
   // A sequentially consistent store is a locked instruction, and a fence wherever it goes.
   const bool is_locked = store.getOrdering() == AtomicOrdering::SequentiallyConsistent;
   if (!is_ours(in, store.getPointerOperand()) && !(is_locked && store.getPointerAddressSpace() == 0)) return;
   Value* value = store.getValueOperand();
-  if (is_whole_volatile(store, in.emit.bytes_of(value->getType())) && !store.isAtomic()) {
-    in.emit.atomic_store(&store, store.getPointerOperand(), value, in.emit.order(AtomicOrdering::Monotonic));
-  } else if (store.isAtomic()) {
+  if (store.isAtomic()) {
     in.emit.atomic_store(&store, store.getPointerOperand(), value, in.emit.order(store.getOrdering()));
   } else if (is_nontemporal(store, in.emit.bytes_of(value->getType()))) {
     in.emit.store_nt(&store, store.getPointerOperand(), value);

@@ -48,8 +48,8 @@ fusefs::Credentials credentials_of(long uid, long gid) {
   return who;
 }
 
-// What an event of persistent memory did. Libraries as they are store ids and times, which are others each time: of what
-// is trapped, the values do not count.
+// What an event of persistent memory did. Libraries as they are store ids and times, which are others each time: of
+// what is trapped, the values do not count.
 template <class Add>
 void add_store(const pmem::Recording& memory, persist::EventId e, const Add& add) {
   add(static_cast<std::uint64_t>(memory.events[e].kind));

@@ -116,7 +116,7 @@ void store_region(void* at, std::span<const std::byte> bytes, ThreadedMemory::Ki
 inline void store_region(void* at, std::span<const std::byte> bytes, const void* code, bool is_atomic = false) {
   store_region(at, bytes, ThreadedMemory::Kind::kStore, is_atomic, code,
                [is_atomic](pmem::Recorder& r, std::uint64_t to, std::span<const std::byte> b, pmem::PlaceId place) {
-                 // Atomic and volatile ones no compiler tears.
+                 // Atomic ones no compiler tears.
                  r.store(0, to, b, place, is_atomic ? pmem::StoreForm::kWhole : pmem::StoreForm::kPlain);
                });
 }
