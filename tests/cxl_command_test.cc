@@ -88,5 +88,73 @@ TEST_F(CxlCommandTest, CachesAreForProgramsThatAreCompiledForThem) {
   EXPECT_TRUE(plain.says("crashcut cc --pmem")) << plain.err;
 }
 
+// The programs of workloads/cxl/ on two machines with caches: one schedule, all failures, all answers.
+class CxlWorkloadsTest : public CliTest {
+ protected:
+  Ran check(const std::string& name, const std::string& mistake, const std::string& keys) {
+    const std::string sources = std::string(CRASHCUT_SOURCE_DIR) + "/workloads/";
+    const std::string program = (directory_ / "program").string();
+    std::vector<std::string> words = {"cc", "--pmem", "-g", "-O1", "-I" + sources + "cxl", "-I" + sources + "pmem"};
+    if (!mistake.empty()) words.push_back("-DMISTAKE_" + mistake);
+    const Ran built = crashcut(with(words, {sources + "cxl/" + name + ".c", "-o", program, "-lpthread"}));
+    EXPECT_EQ(built.exit_code, 0) << name << built.err;
+    std::vector<std::string> run = {"cxl", "--machines", "2", program};
+    if (!keys.empty()) run.push_back(keys);
+    return crashcut(run);
+  }
+};
+
+TEST_F(CxlWorkloadsTest, RightIsVerified) {
+  for (const char* name : {"ring", "map", "list", "btree", "extendible_hash", "radix_tree", "lock_free_hash"}) {
+    const Ran run = check(name, "", "10");
+    EXPECT_EQ(run.exit_code, 0) << name << run.out << run.err;
+  }
+  for (const char* name : {"references", "commit"}) {
+    const Ran run = check(name, "", "");
+    EXPECT_EQ(run.exit_code, 0) << name << run.out << run.err;
+  }
+}
+
+TEST_F(CxlWorkloadsTest, MistakesAreFound) {
+  struct Row {
+    const char *name, *mistake, *keys = "";
+  };
+  for (const Row& row : {
+           Row{"ring", "SLOT"},
+           Row{"ring", "SENT"},
+           Row{"ring", "COUNTERS"},
+           Row{"commit", "APPLY"},
+           Row{"commit", "DECISION"},
+           Row{"commit", "PRESUME"},
+           Row{"list", "LINK"},
+           Row{"list", "NODE"},
+           Row{"references", "DIVIDE"},
+           Row{"references", "NO_FREE"},
+           Row{"references", "REFERENCE"},
+           Row{"map", "COUNT"},
+           Row{"map", "SLOT"},
+           Row{"map", "DIVIDE", "16"},
+           Row{"map", "TABLE", "16"},
+           Row{"btree", "CONSTRUCTOR"},
+           Row{"btree", "ROOT"},
+           Row{"btree", "SHIFT", "16"},
+           Row{"btree", "SPLIT", "16"},
+           Row{"btree", "NO_REPAIR", "16"},
+           Row{"extendible_hash", "CONSTRUCTOR"},
+           Row{"extendible_hash", "DIRECTORY"},
+           Row{"extendible_hash", "SPLIT", "16"},
+           Row{"radix_tree", "CONSTRUCTOR"},
+           Row{"radix_tree", "PLACE"},
+           Row{"radix_tree", "BOUNDS", "16"},
+           Row{"lock_free_hash", "CONSTRUCTOR"},
+           Row{"lock_free_hash", "HEAD"},
+           Row{"lock_free_hash", "WRONG_LINE"},
+       }) {
+    const Ran run = check(row.name, row.mistake, row.keys);
+    EXPECT_EQ(run.exit_code, 1) << row.name << " " << row.mistake << run.out << run.err;
+    EXPECT_TRUE(run.says("FAILS")) << row.name << " " << row.mistake << run.out;
+  }
+}
+
 }  // namespace
 }  // namespace crashcut
