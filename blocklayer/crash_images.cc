@@ -124,13 +124,33 @@ CrashImages::CrashImages(std::shared_ptr<const DeviceTrace> trace, const DriveOp
   for (std::uint32_t moment = 0; moment < moments_.size(); ++moment) choose(moment, drive, bounds, base, seen);
 }
 
+// Takes every n-th of `count` items, so that at most a share of the room goes to them.
+std::size_t CrashImages::step_for(std::size_t count, std::size_t share, const ImageBounds& bounds) {
+  return std::max<std::size_t>(1, share * count / std::max<std::uint32_t>(bounds.subsets, 1));
+}
+
+std::vector<CrashImages::Span> CrashImages::plain_requests(const Atoms& atoms) const {
+  std::vector<Span> requests;
+  for (std::size_t i = 0; i < atoms.size(); ++i) {
+    const BlockWrite& write = writes_[atoms[i].front()];
+    if (write.kind != BlockKind::kPlain) continue;
+    const bool goes_on =
+        !requests.empty() && requests.back().end == i && writes_[atoms[i - 1].front()].request == write.request;
+    if (goes_on) {
+      ++requests.back().end;
+    } else {
+      requests.push_back({i, i + 1});
+    }
+  }
+  return requests;
+}
+
 void CrashImages::choose(std::uint32_t moment, const DriveOptions& drive, const ImageBounds& bounds,
                          const ImageBase& base, std::unordered_set<std::uint64_t>& seen) {
   const std::vector<std::uint32_t>& open = moments_[moment].open;
   const bool commits =
       std::any_of(open.begin(), open.end(), [&](std::uint32_t w) { return writes_[w].kind == BlockKind::kCommit; });
-  // What is lost or kept together: a block, or a request that the drive writes whole.
-  std::vector<std::vector<std::uint32_t>> atoms;
+  Atoms atoms;
   std::vector<std::uint32_t> hidden;
   for (const std::uint32_t write : open) {
     if (writes_[write].kind == BlockKind::kJournal && !commits) {
@@ -175,8 +195,21 @@ void CrashImages::choose(std::uint32_t moment, const DriveOptions& drive, const 
     }
     return;
   }
-  // One half of what there is room for, at even distances.
-  const std::size_t step = std::max<std::size_t>(1, 6 * count / std::max<std::uint32_t>(bounds.subsets, 1));
+  // What a filesystem is most likely to get wrong, for a quarter of the room: the journal came through and nothing else
+  // did; one request was lost, or its second half.
+  for (std::size_t i = 0; i < count; ++i) lost[i] = writes_[atoms[i].front()].kind == BlockKind::kPlain;
+  add(lost);
+  const std::vector<Span> requests = plain_requests(atoms);
+  const std::size_t request_step = step_for(requests.size(), 8, bounds);
+  for (std::size_t i = 0; i < requests.size(); i += request_step) {
+    const Span& request = requests[i];
+    for (const std::size_t begin : {request.begin, request.begin + (request.end - request.begin + 1) / 2}) {
+      for (std::size_t atom = 0; atom < count; ++atom) lost[atom] = begin <= atom && atom < request.end;
+      if (begin < request.end) add(lost);
+    }
+  }
+  // One half of the room, at even distances.
+  const std::size_t step = step_for(count, 6, bounds);
   for (std::size_t end = 1; end < count; end += step) {
     for (std::size_t i = 0; i < count; ++i) lost[i] = i >= end;
     add(lost);

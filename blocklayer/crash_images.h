@@ -5,8 +5,10 @@
 // The moments of a crash: right before a flush completes, and at the end of the trace. Everything that can be lost
 //   earlier can be lost there too. The writes that a flush had covered are in every image of the moment; of the others,
 //   the *open* writes, any may be lost, block by block, as drive.h says of writes.
-// Which of the subsets are made, at most ImageBounds::subsets a moment: nothing lost, all lost, the first writes kept,
-//   one write lost, one write kept, then all subsets if there is room, else some by the seed.
+// Which of the subsets are made, at most ImageBounds::subsets a moment: all of them if there is room. Else nothing
+// lost,
+//   all lost, all but the journal lost, one request lost or its second half, the first writes kept, one write lost, one
+//   write kept, then some by the seed.
 // Blocks of a journal (BlockKind::kJournal) show nothing as long as no commit block is open beside them: such blocks
 //   are lost only together with everything.
 // Marks: a mark was reached if it was made before the moment. An image could also stem from an earlier moment, when
@@ -97,6 +99,14 @@ class CrashImages {
     std::vector<std::uint32_t> open;  // writes that may be lost
   };
   class Collector;
+  // What is lost or kept together, each a block, or a request that the drive writes whole.
+  using Atoms = std::vector<std::vector<std::uint32_t>>;
+  struct Span {
+    std::size_t begin, end;
+  };
+  // The atoms of each request that is not the journal's.
+  std::vector<Span> plain_requests(const Atoms& atoms) const;
+  static std::size_t step_for(std::size_t count, std::size_t share, const ImageBounds& bounds);
   void choose(std::uint32_t moment, const DriveOptions& drive, const ImageBounds& bounds, const ImageBase& base,
               std::unordered_set<std::uint64_t>& seen);
   std::uint64_t hash_of(const Image& image, const ImageBase& base) const;

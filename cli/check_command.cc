@@ -59,6 +59,7 @@ tl::expected<int, Failure> resume(const MountedOptions& options, const std::stri
   const auto text = read_rest_file(directory);
   if (!text) return tl::unexpected(text.error());
   if (is_device_rest(*text)) return resume_device(options, directory, *text);
+  if (is_kernel_rest(*text)) return resume_kernel(options, directory, *text);
   auto stopped = mounted::read_rest(*text);
   if (!stopped) return wrong_use(fmt::format("{}: {}", directory, stopped.error()));
   mounted::CheckPlan& plan = stopped->plan;

@@ -29,6 +29,7 @@ void add_crash_command(CLI::App& app, int& exit_code);
 void add_threads_command(CLI::App& app, int& exit_code);
 void add_compiler_commands(CLI::App& app, int& exit_code);
 void add_cxl_command(CLI::App& app, int& exit_code);
+void add_completion_command(CLI::App& app, int& exit_code);
 // One schedule of a threaded program again; for crashcut replay.
 // `named` is its program, `from_directory` what the disk starts as.
 tl::expected<int, result::Failure> replay_thread_token(const result::Token& token, const std::string& named,

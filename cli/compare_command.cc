@@ -7,16 +7,17 @@
 #include <boost/filesystem.hpp>
 #include <cerrno>
 #include <cstring>
+#include <optional>
 #include <set>
 
 #include "cli/commands.h"
+#include "cli/comparison.h"
 #include "cli/interrupts.h"
 #include "cli/kernel_check.h"
 #include "cli/mounted_options.h"
 #include "cli/options.h"
 #include "cli/program.h"
 #include "cli/progress_line.h"
-#include "persist/deadline.h"
 #include "recovery/mounted/check.h"
 #include "recovery/result/words.h"
 #include "recovery/run.h"
@@ -26,6 +27,7 @@ namespace {
 
 using recovery::Plan;
 using result::Failure;
+using result::wrong_use;
 
 // The models in the order of the table: every profile with every mode, and ext4's allocation options beside its
 // default mode. One that -o made equal to another is left out.
@@ -63,47 +65,91 @@ void print_comparison_head(const ReportOptions& reports, result::Head head, std:
   print_head(reports, head);
 }
 
-// --time is that of the whole comparison: a model may take its share of what is left.
-class TimeShares {
- public:
-  using Seconds = std::chrono::duration<double>;
-  TimeShares(Seconds limit, std::size_t model_count) : deadline_(limit.count()), models_left_(model_count) {}
-  // Of the next model; 0: there is no bound.
-  Seconds next() { return Seconds(deadline_.seconds_left() / static_cast<double>(models_left_--)); }
-
- private:
-  persist::Deadline deadline_;
-  std::size_t models_left_;
+// What the user asked for.
+struct CompareOptions {
+  MountedOptions mounted;
+  std::vector<std::string> filesystems;  // of the kernel's
+  std::uint32_t runs = 16, subsets = 64;
+  bool has_memory = false;
 };
 
+// One comparison, begun or gone on with.
+class Comparison {
+ public:
+  // `rests` are those of the rows that an earlier run had begun.
+  Comparison(ReportOptions reports, std::vector<std::string> command_words, std::vector<std::string> rests)
+      : reports_(std::move(reports)), command_words_(std::move(command_words)), rests_(std::move(rests)) {}
+
+  ReportOptions& reports() { return reports_; }
+  // What an earlier run left of the next row; empty: nothing.
+  std::string next_rest() const { return rows_.size() < rests_.size() ? rests_[rows_.size()] : ""; }
+  std::size_t row_count() const { return rows_.size(); }
+  void add(result::Result result, std::string rest) { rows_.push_back({std::move(result), std::move(rest)}); }
+
+  tl::expected<int, Failure> report(std::size_t expected_count) {
+    std::string left;
+    if (is_unfinished(rows_, expected_count)) {
+      StoppedComparison stopped{command_words_, boost::filesystem::current_path().string(), {}};
+      for (const ComparedRow& row : rows_) stopped.rests.push_back(row.rest);
+      left = encode(stopped);
+    }
+    std::vector<result::Result> rows;
+    for (ComparedRow& row : rows_) rows.push_back(std::move(row.result));
+    keep_rest(reports_, "compare", left, rows);
+    return report_comparison(reports_, rows, expected_count);
+  }
+
+ private:
+  ReportOptions reports_;
+  std::vector<std::string> command_words_, rests_;
+  std::vector<ComparedRow> rows_;
+};
+
+tl::unexpected<Failure> cannot_read(const std::string& why) {
+  return wrong_use(fmt::format("What was left of the comparison cannot be read: {}", why));
+}
+
+// Of one row; null: it begins.
+tl::expected<std::optional<search::Rest>, Failure> rest_of(const std::string& text) {
+  if (text.empty()) return std::nullopt;
+  auto rest = search::decode_rest(text);
+  if (!rest) return cannot_read(rest.error());
+  return std::move(*rest);
+}
+
 // Only the first execution's words are shown: the others say the same.
-tl::expected<std::vector<result::Result>, Failure> check_all(std::vector<Plan>& plans,
-                                                             const std::vector<std::string>& words, bool is_quiet) {
-  std::vector<result::Result> rows;
+tl::expected<int, Failure> check_all(Comparison& comparison, std::vector<Plan>& plans,
+                                     const std::vector<std::string>& words) {
+  print_comparison_head(comparison.reports(), recovery::head_of("compare", plans.front(), words), plans.size());
   const int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
   TimeShares shares(plans.front().time_limit, plans.size());
   for (Plan& plan : plans) {
     if (is_interrupted()) break;
     plan.main_stdout_fd = nowhere;
-    if (!rows.empty()) plan.main_stderr_fd = nowhere;
+    if (comparison.row_count() > 0) plan.main_stderr_fd = nowhere;
+    plan.keeps_finished = true;
     const result::Head head = recovery::head_of("compare", plan, words);
     plan.time_limit = shares.next();
+    const auto before = rest_of(comparison.next_rest());
+    if (!before) return tl::unexpected(before.error());
     const auto executed = recovery::execute(plan);
     if (!executed) return tl::unexpected(under_model(executed.error(), head.model.text));
-    ProgressLine line(is_quiet);
+    ProgressLine line(comparison.reports().quiet);
     const SearchSignals signals;
-    auto checked = recovery::check(*executed, plan, head, line.hooks());
+    auto checked = recovery::check(*executed, plan, head, line.hooks(), before->has_value() ? &**before : nullptr);
     if (!checked) return tl::unexpected(under_model(checked.error(), head.model.text));
-    rows.push_back(std::move(checked->result));
+    comparison.add(std::move(checked->result), std::move(checked->rest));
   }
-  return rows;
+  return comparison.report(plans.size());
 }
 
-tl::expected<int, Failure> compare(const Options& options, const std::vector<std::string>& words) {
-  auto plans = make_plans(options);
+tl::expected<int, Failure> compare_programs(Comparison& comparison, const CompareOptions& options,
+                                            const std::vector<std::string>& words) {
+  auto plans = make_plans(options.mounted.common);
   if (!plans) return tl::unexpected(plans.error());
   const auto program = prepare_run(plans->front(), words[0]);
   if (!program) return tl::unexpected(program.error());
+  if (auto ok = open_results(comparison.reports(), {program->path()}); !ok) return tl::unexpected(ok.error());
   const Plan prepared = plans->front();
   for (Plan& plan : *plans) {
     const fusefs::ModelOptions model = plan.model;
@@ -111,20 +157,19 @@ tl::expected<int, Failure> compare(const Options& options, const std::vector<std
     plan.model = model;
     plan.arguments.assign(words.begin() + 1, words.end());
   }
-  print_comparison_head(options.reports, recovery::head_of("compare", plans->front(), words), plans->size());
-  const auto rows = check_all(*plans, words, options.reports.quiet);
-  if (!rows) return tl::unexpected(rows.error());
-  return report_comparison(options.reports, *rows, plans->size());
+  return check_all(comparison, *plans, words);
 }
 
 // A program with persistent memory under the models of that; files are on one disk.
-tl::expected<int, Failure> compare_memory(const Options& options, const std::vector<std::string>& words) {
+tl::expected<int, Failure> compare_memory(Comparison& comparison, const CompareOptions& options,
+                                          const std::vector<std::string>& words) {
   using pmem::Persistency;
-  auto plan = make_plan(options);
+  auto plan = make_plan(options.mounted.common);
   if (!plan) return tl::unexpected(plan.error());
   plan->memory.emplace();
   const auto program = prepare_run(*plan, words[0]);
   if (!program) return tl::unexpected(program.error());
+  if (auto ok = open_results(comparison.reports(), {program->path()}); !ok) return tl::unexpected(ok.error());
   plan->arguments.assign(words.begin() + 1, words.end());
   std::vector<Plan> plans;
   for (const pmem::MemoryModel& model :
@@ -133,126 +178,220 @@ tl::expected<int, Failure> compare_memory(const Options& options, const std::vec
     plans.push_back(*plan);
     plans.back().memory = model;
   }
-  print_comparison_head(options.reports, recovery::head_of("compare", plans.front(), words), plans.size());
-  const auto rows = check_all(plans, words, options.reports.quiet);
-  if (!rows) return tl::unexpected(rows.error());
-  return report_comparison(options.reports, *rows, plans.size());
+  return check_all(comparison, plans, words);
 }
 
 // One model of several. A directory of images a model, by its place in the table.
-tl::expected<result::Result, Failure> check_model(mounted::CheckPlan plan, const fusefs::ModelOptions& model,
-                                                  const result::Head& head, mounted::Recorded& recorded,
-                                                  std::size_t number, bool is_quiet) {
-  ProgressLine line(is_quiet);
+tl::expected<void, Failure> check_model(Comparison& comparison, mounted::CheckPlan plan,
+                                        const fusefs::ModelOptions& model, const result::Head& head,
+                                        mounted::Recorded& recorded) {
+  ProgressLine line(comparison.reports().quiet);
   plan.model = model;
-  plan.search.wants_all = true;
+  plan.search.wants_all = plan.search.keeps_finished = true;
   if (!plan.image_directory.empty()) {
-    plan.image_directory += fmt::format("/{}", number);
-    if (mkdir(plan.image_directory.c_str(), 0755) != 0)
-      return result::wrong_use(fmt::format("Cannot make {}: {}.", plan.image_directory, std::strerror(errno)));
+    plan.image_directory += fmt::format("/{}", comparison.row_count() + 1);
+    if (mkdir(plan.image_directory.c_str(), 0755) != 0 && errno != EEXIST)
+      return wrong_use(fmt::format("Cannot make {}: {}.", plan.image_directory, std::strerror(errno)));
   }
-  auto checked = mounted::check(plan, head, recorded, line.hooks());
+  const auto before = rest_of(comparison.next_rest());
+  if (!before) return tl::unexpected(before.error());
+  auto checked = mounted::check(plan, head, recorded, line.hooks(), before->has_value() ? &**before : nullptr);
   if (!checked) return tl::unexpected(under_model(checked.error(), fusefs::describe(model)));
-  return std::move(checked->result);
+  comparison.add(std::move(checked->result), std::move(checked->rest));
+  return {};
 }
 
 // The same on a filesystem of the kernel's, in a directory of its own below the results.
-tl::expected<result::Result, Failure> check_on_kernel(const MountedPlans& plans, const kernel::DiskPlan& disk,
-                                                      const std::vector<std::string>& words,
-                                                      const mounted::Recorded& recorded, std::size_t number,
-                                                      bool is_quiet) {
-  ProgressLine line(is_quiet);
+tl::expected<void, Failure> check_on_kernel(Comparison& comparison, const MountedPlans& plans,
+                                            const kernel::DiskPlan& disk, const std::vector<std::string>& words,
+                                            const mounted::Recorded& recorded) {
+  ProgressLine line(comparison.reports().quiet);
   kernel::CheckPlan plan{plans.check, disk};
   mounted::RecordPlan program = plans.record;
-  plan.common.search.wants_all = true;
-  plan.common.directory = program.directory = fmt::format("{}/kernel-{}", plans.check.directory, number);
+  plan.common.search.wants_all = plan.common.search.keeps_finished = true;
+  plan.common.directory = program.directory =
+      fmt::format("{}/kernel-{}", plans.check.directory, comparison.row_count() + 1);
   boost::system::error_code error;
   boost::filesystem::create_directory(program.directory, error);
   if (!error)
-    boost::filesystem::copy_file(mounted::trace_of(plans.check.directory), mounted::trace_of(program.directory), error);
-  if (error) return result::wrong_use(fmt::format("Cannot make {}: {}.", program.directory, error.message()));
-  return kernel::check(plan, program, kernel::head_of(plan, words), recorded, line.hooks());
+    boost::filesystem::copy_file(mounted::trace_of(plans.check.directory), mounted::trace_of(program.directory),
+                                 boost::filesystem::copy_options::overwrite_existing, error);
+  if (error) return wrong_use(fmt::format("Cannot make {}: {}.", program.directory, error.message()));
+  std::optional<kernel::Left> before;
+  if (const std::string rest = comparison.next_rest(); !rest.empty()) {
+    auto stopped = kernel::read_rest(rest);
+    if (!stopped) return cannot_read(stopped.error());
+    before = std::move(stopped->left);
+  }
+  auto checked =
+      kernel::check(plan, program, kernel::head_of(plan, words), recorded, line.hooks(), before ? &*before : nullptr);
+  if (!checked) return tl::unexpected(under_model(checked.error(), disk.filesystem.text()));
+  comparison.add(std::move(checked->result), std::move(checked->rest));
+  return {};
 }
 
-// Which filesystems of the kernel's are compared, and how far.
-struct KernelRows {
-  std::vector<std::string> filesystems;
-  std::uint32_t runs = 16, subsets = 64;
-};
-
-// Recorded once: a trace knows no model.
-tl::expected<int, Failure> compare_mounted(const MountedOptions& options, const KernelRows& kernels,
-                                           const std::vector<std::string>& words) {
+tl::expected<std::vector<kernel::DiskPlan>, Failure> disks_of(const CompareOptions& options) {
   std::vector<kernel::DiskPlan> disks;
   DeviceOptions device;
-  device.runs = kernels.runs;
-  device.subsets = kernels.subsets;
-  for (const std::string& filesystem : kernels.filesystems) {
-    const auto disk = disk_plan_of(options, device, filesystem, false);
+  device.runs = options.runs;
+  device.subsets = options.subsets;
+  for (const std::string& filesystem : options.filesystems) {
+    const auto disk = disk_plan_of(options.mounted, device, filesystem, false);
     if (!disk) return tl::unexpected(disk.error());
     disks.push_back(*disk);
   }
-  const auto models = make_plans(options.common);
+  return disks;
+}
+
+// Recorded once: a trace knows no model. `earlier` is the run of an earlier comparison that is gone on with, in its
+// directory.
+tl::expected<int, Failure> compare_mounted(Comparison& comparison, const CompareOptions& options,
+                                           const std::vector<std::string>& words,
+                                           const std::optional<mounted::Recorded>& earlier) {
+  const auto disks = disks_of(options);
+  if (!disks) return tl::unexpected(disks.error());
+  const auto models = make_plans(options.mounted.common);
   if (!models) return tl::unexpected(models.error());
-  MountedOptions first = options;
+  MountedOptions first = options.mounted;
   first.common.profiles = {std::string(fusefs::to_text(models->front().model.profile))};
   first.common.data_modes = {std::string(fusefs::to_text(models->front().model.data))};
-  auto plans = make_mounted_plans(first, words);
+  ReportOptions& reports = comparison.reports();
+  auto plans = make_mounted_plans(first, words, reports.directory);
   if (!plans) return tl::unexpected(plans.error());
-  ReportOptions reports = options.common.reports;
   reports.directory = plans->check.directory;
   plans->record.is_stdout_taken = reports.is_stdout_taken();
   const result::Head head = mounted::head_of("compare", plans->check, words);
-  print_comparison_head(reports, head, models->size() + disks.size());
+  const std::size_t row_count = models->size() + disks->size();
+  print_comparison_head(reports, head, row_count);
   std::chrono::duration<double>& limit = plans->check.search.time_limit;
-  TimeShares shares(limit, models->size() + disks.size());
-  auto recorded = record_program(*plans);
+  TimeShares shares(limit, row_count);
+  auto recorded = earlier ? tl::expected<mounted::Recorded, Failure>(*earlier) : record_program(*plans);
   if (!recorded) return tl::unexpected(recorded.error());
-  if (!reports.quiet) print(reports.out(), mounted::recorded_text(*recorded, plans->check));
-  std::vector<result::Result> rows;
+  if (!reports.quiet && !earlier) print(reports.out(), mounted::recorded_text(*recorded, plans->check));
   const SearchSignals signals;
   for (const Plan& model : *models) {
     if (is_interrupted()) break;
     limit = shares.next();
-    auto row = check_model(plans->check, model.model, head, *recorded, rows.size() + 1, reports.quiet);
-    if (!row) return tl::unexpected(row.error());
-    rows.push_back(std::move(*row));
+    if (auto ok = check_model(comparison, plans->check, model.model, head, *recorded); !ok)
+      return tl::unexpected(ok.error());
   }
-  for (const kernel::DiskPlan& disk : disks) {
+  for (const kernel::DiskPlan& disk : *disks) {
     if (is_interrupted()) break;
     limit = shares.next();
-    auto row = check_on_kernel(*plans, disk, words, *recorded, rows.size() + 1, reports.quiet);
-    if (!row)
-      return tl::unexpected(
-          Failure{row.error().blame, fmt::format("{} (under {})", row.error().sentence, disk.filesystem.text())});
-    rows.push_back(std::move(*row));
+    if (auto ok = check_on_kernel(comparison, *plans, disk, words, *recorded); !ok) return tl::unexpected(ok.error());
   }
-  return report_comparison(reports, rows, models->size() + disks.size());
+  return comparison.report(row_count);
+}
+
+// What the comparison is about: files in a mounted filesystem, persistent memory, or files inside a program.
+bool is_mounted(const CompareOptions& options, const std::vector<std::string>& words) {
+  return !options.has_memory && (!options.filesystems.empty() || asks_for_mount(options.mounted, words));
+}
+
+tl::expected<int, Failure> compare(Comparison& comparison, const CompareOptions& options,
+                                   const std::vector<std::string>& words,
+                                   const std::optional<mounted::Recorded>& earlier) {
+  if (options.has_memory) return compare_memory(comparison, options, words);
+  if (is_mounted(options, words)) return compare_mounted(comparison, options, words, earlier);
+  return compare_programs(comparison, options, words);
+}
+
+void add_compare_options(CLI::App& command, CompareOptions& options) {
+  add_mounted_options(command, options.mounted);
+  command
+      .add_option("--fs", options.filesystems,
+                  "also on this filesystem of the kernel's, as for crashcut check: kernel:ext4, kernel:xfs, "
+                  "kernel:btrfs; may be given more than once")
+      ->type_name("kernel:TYPE[:OPTIONS]")
+      ->allow_extra_args(false);
+  command.add_option("--runs", options.runs, "of the program on each --fs, as for crashcut check (default: 16)")
+      ->type_name("N")
+      ->check(CLI::Range(1u, 100000u));
+  command.add_option("--subsets", options.subsets, "images between two flushes on each --fs, at most (default: 64)")
+      ->type_name("N")
+      ->check(CLI::Range(2u, 1u << 20));
+  add_main_limit(command, options.mounted.common);
+  add_recovery_limit(command, options.mounted.common);
+  command.add_flag("--pmem", options.has_memory,
+                   "a program with persistent memory, as for crashcut pmem, under its models");
+}
+
+// Options that belong to another kind of comparison.
+tl::expected<void, Failure> check_kinds(const CLI::App& command, const CompareOptions& options, bool is_mounted) {
+  for (const char* given : {"--runs", "--subsets"}) {
+    if (command.count(given) > 0 && options.filesystems.empty())
+      return wrong_use(fmt::format("{} is for --fs kernel:....", given));
+  }
+  for (const char* limit : {"--main-limit", "--recovery-limit"}) {
+    if (is_mounted && command.count(limit) > 0)
+      return wrong_use(
+          fmt::format("{} is for a program with crashcut_recover(); on the mounted filesystem there are "
+                      "--program-limit and --check-limit.",
+                      limit));
+  }
+  return {};
+}
+
+tl::expected<int, Failure> begin(const CLI::App& command, const CompareOptions& options) {
+  const ReportOptions& reports = options.mounted.common.reports;
+  if (auto ok = check_reports(reports); !ok) return tl::unexpected(ok.error());
+  const std::vector<std::string> words = program_words(command);
+  if (auto ok = check_kinds(command, options, is_mounted(options, words)); !ok) return tl::unexpected(ok.error());
+  Comparison comparison(reports, words_of(command), {});
+  return compare(comparison, options, words, std::nullopt);
+}
+
+// How the program ran that the rows of a stopped comparison are about.
+tl::expected<std::optional<mounted::Recorded>, Failure> recorded_of(const StoppedComparison& stopped) {
+  for (const std::string& rest : stopped.rests) {
+    if (const auto row = mounted::read_rest(rest)) return row->recorded;  // others are of the kernel
+  }
+  return wrong_use("The comparison was stopped before its first model, so there is nothing to resume. Compare anew.");
+}
+
+// Goes on with a comparison that was stopped, in its directory. Bounds and reports are those of this run.
+tl::expected<int, Failure> resume(const CompareOptions& given, const std::string& directory) {
+  namespace fs = boost::filesystem;
+  if (auto ok = check_reports(given.mounted.common.reports); !ok) return tl::unexpected(ok.error());
+  const auto text = read_rest_file(directory);
+  if (!text) return tl::unexpected(text.error());
+  const auto stopped = decode_comparison(*text);
+  if (!stopped) return wrong_use(fmt::format("{}: {}", directory, stopped.error()));
+  if (fs::current_path() != stopped->directory)
+    return wrong_use(fmt::format("This comparison was begun in {}: go on with it there.", stopped->directory));
+  CompareOptions options;
+  CLI::App again("", "compare");
+  add_compare_options(again, options);
+  std::vector<std::string> options_given = hide_separators(stopped->words);
+  std::reverse(options_given.begin(), options_given.end());  // as CLI11 wants them
+  again.parse(std::move(options_given));
+  const std::vector<std::string> words = program_words(again);
+  Options& common = options.mounted.common;
+  const Options& bounds = given.mounted.common;
+  common.jobs = bounds.jobs;
+  common.max_recoveries = bounds.max_recoveries;
+  common.time_s = bounds.time_s;
+  common.reports = bounds.reports;
+  common.reports.directory = fs::canonical(directory).string();
+  options.mounted.image_directory.clear();
+  std::optional<mounted::Recorded> recorded;
+  if (is_mounted(options, words)) {
+    auto earlier = recorded_of(*stopped);
+    if (!earlier) return tl::unexpected(earlier.error());
+    recorded = std::move(*earlier);
+  }
+  Comparison comparison(common.reports, stopped->words, stopped->rests);
+  return compare(comparison, options, words, recorded);
 }
 
 }  // namespace
 
 void add_compare_command(CLI::App& app, int& exit_code) {
-  auto options = std::make_shared<MountedOptions>();
+  auto options = std::make_shared<CompareOptions>();
   CLI::App* command = app.add_subcommand("compare", "the same program under every journaling mode, in one table");
-  add_mounted_options(*command, *options);
-  auto kernels = std::make_shared<KernelRows>();
-  command
-      ->add_option("--fs", kernels->filesystems,
-                   "also on this filesystem of the kernel's, as for crashcut check: kernel:ext4, kernel:xfs, "
-                   "kernel:btrfs; may be given more than once")
-      ->type_name("kernel:TYPE[:OPTIONS]")
-      ->allow_extra_args(false);
-  command->add_option("--runs", kernels->runs, "of the program on each --fs, as for crashcut check (default: 16)")
-      ->type_name("N")
-      ->check(CLI::Range(1u, 100000u));
-  command->add_option("--subsets", kernels->subsets, "images between two flushes on each --fs, at most (default: 64)")
-      ->type_name("N")
-      ->check(CLI::Range(2u, 1u << 20));
-  add_main_limit(*command, options->common);
-  add_recovery_limit(*command, options->common);
-  auto has_memory = std::make_shared<bool>(false);
-  command->add_flag("--pmem", *has_memory, "a program with persistent memory, as for crashcut pmem, under its models");
+  add_compare_options(*command, *options);
+  auto directory = std::make_shared<std::string>();
+  add_resume_option(*command, *directory);
   command->footer(
       std::string("With an option of crashcut check, or for a program that is found in PATH, any program is compared,\n"
                   "on the mounted filesystem: recorded once, checked under each model. Else prog has main() and\n"
@@ -264,34 +403,13 @@ void add_compare_command(CLI::App& app, int& exit_code) {
                   "          crashcut compare --file notes.txt -- nano notes.txt\n"
                   "          crashcut compare --fs kernel:ext4 --fs kernel:xfs --file f -- cp a f\n\n") +
       kExitCodes + "\nA violation under any of the models is a violation.");
-  command->callback([command, options, kernels, has_memory, &exit_code] {
-    const ReportOptions& reports = options->common.reports;
-    if (auto ok = check_reports(reports); !ok) {
-      exit_code = report_failure(ok.error());
-      return;
-    }
-    if (*has_memory) {
-      const auto code = compare_memory(options->common, program_words(*command));
-      exit_code = code ? *code : report_failure(code.error());
-      return;
-    }
-    for (const char* given : {"--runs", "--subsets"}) {
-      if (command->count(given) > 0 && kernels->filesystems.empty())
-        throw CLI::ParseError(fmt::format("{} is for --fs kernel:....", given), 2);
-    }
-    if (!kernels->filesystems.empty() || asks_for_mount(*options, program_words(*command))) {
-      for (const char* limit : {"--main-limit", "--recovery-limit"}) {
-        if (command->count(limit) == 0) continue;
-        throw CLI::ParseError(fmt::format("{} is for a program with crashcut_recover(); on the mounted filesystem "
-                                          "there are --program-limit and --check-limit.",
-                                          limit),
-                              2);
-      }
-      const auto code = compare_mounted(*options, *kernels, program_words(*command));
-      exit_code = code ? *code : report_failure(code.error());
-      return;
-    }
-    const auto code = compare(options->common, program_words(*command));
+  command->callback([command, options, directory, &exit_code] {
+    const auto run = [&]() -> tl::expected<int, Failure> {
+      if (directory->empty()) return begin(*command, *options);
+      if (auto ok = check_beside_resume(*command); !ok) return tl::unexpected(ok.error());
+      return resume(*options, *directory);
+    };
+    const auto code = run();
     exit_code = code ? *code : report_failure(code.error());
   });
 }

@@ -6,6 +6,7 @@
 #include <boost/filesystem.hpp>
 #include <cstdlib>
 
+#include "cli/instrumentation.h"
 #include "cli/program.h"
 #include "recovery/process_output.h"
 
@@ -36,10 +37,10 @@ tl::expected<void, Failure> check_version(const std::string& compiler) {
     return result::wrong_use(fmt::format(
         "{} is clang {}, but crashcut's plugin is for clang {}. Install clang-{}, or name one by CRASHCUT_CLANG.",
         compiler, version, kClangVersion, kClangVersion));
-  return result::wrong_use(fmt::format(
-      "{} is not clang. Programs with persistent memory need clang {}: the callbacks of other compilers "
-      "(-fsanitize=thread of g++) tell loads and stores, but no flush and no fence (clflush, clwb, sfence).",
-      compiler, kClangVersion));
+  return result::wrong_use(
+      fmt::format("{} is not clang, but crashcut's plugin is for clang {}. Programs by g++ are taken with the flags of "
+                  "crashcut flags --pmem g++: its callbacks tell of no flush and no fence, so these are trapped.",
+                  compiler, kClangVersion));
 }
 
 tl::expected<std::string, Failure> find_clang() {
@@ -70,6 +71,8 @@ tl::expected<std::vector<std::string>, Failure> compile_flags(const Instrumentat
   const auto header = find_header_directory();
   if (!header) return tl::unexpected(header.error());
   std::vector<std::string> flags = {"--start-no-unused-arguments", "-gline-tables-only", "-idirafter", *header,
+                                    // What g++ takes with a warning, or without one: old libraries have it.
+                                    "-Wno-error=register", "-fheinous-gnu-extensions",
                                     // -load makes the plugin's options known, which are read before passes are loaded.
                                     "-Xclang", "-load", "-Xclang", plugin, "-fpass-plugin=" + plugin};
   if (instrumentation.is_late) flags.insert(flags.end(), {"-mllvm", "-crashcut-late"});
@@ -83,6 +86,19 @@ std::vector<std::string> link_flags() {
   const std::string directory = instrument_directory();
   return {"--start-no-unused-arguments", "-L" + directory, "-lcrashcut_pmem", "-Wl,-rpath," + directory,
           "--end-no-unused-arguments"};
+}
+
+// g++ has no plugin of ours: its own callbacks tell atomic accesses and copies, and the rest is trapped.
+tl::expected<std::vector<std::string>, Failure> callback_flags(const std::string& compiler,
+                                                               const Instrumentation& instrumentation) {
+  if (instrumentation.is_late || !instrumentation.allowed_assembly.empty())
+    return result::wrong_use(fmt::format("--late and --allow-asm are for clang's plugin: {} is gcc.", compiler));
+  auto flags = instrumentation_flags(compiler);
+  if (!flags) return flags;
+  const auto header = find_header_directory();
+  if (!header) return tl::unexpected(header.error());
+  flags->insert(flags->end(), {"-idirafter", *header});
+  return flags;
 }
 
 bool is_one_of(const std::string& word, std::initializer_list<const char*> words) {
@@ -132,6 +148,7 @@ tl::expected<std::vector<std::string>, Failure> pmem_compiler(bool is_cxx, const
 
 tl::expected<std::vector<std::string>, Failure> pmem_flags(const std::string& compiler,
                                                            const Instrumentation& instrumentation) {
+  if (is_gcc(compiler)) return callback_flags(compiler, instrumentation);
   if (const auto ok = check_version(compiler); !ok) return tl::unexpected(ok.error());
   auto flags = compile_flags(instrumentation);
   if (!flags) return flags;

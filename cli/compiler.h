@@ -21,7 +21,8 @@ struct Instrumentation {
 tl::expected<std::vector<std::string>, result::Failure> pmem_compiler(bool is_cxx,
                                                                       const Instrumentation& instrumentation,
                                                                       const std::vector<std::string>& words);
-// For a compiler that the user calls: what `crashcut flags --pmem` prints. For compiling and for linking.
+// For a compiler that the user calls: what `crashcut flags --pmem` prints. For compiling and for linking. For gcc they
+// are those of its callbacks (instrumentation.h).
 tl::expected<std::vector<std::string>, result::Failure> pmem_flags(const std::string& compiler,
                                                                    const Instrumentation& instrumentation);
 

@@ -40,6 +40,15 @@ std::vector<std::string> litmus_arguments(const fs::path& path) {
   return {};
 }
 
+constexpr const char* kCall = "--call";
+constexpr const char* kProgram = "--program";
+
+std::vector<std::string> calls_words(const Workload& workload) {
+  std::vector<std::string> words{kCall};
+  words.insert(words.end(), workload.begin(), workload.end());
+  return words;
+}
+
 class CaseMaker {
  public:
   CaseMaker(std::string calls, std::string recover) : calls_(std::move(calls)), recover_(std::move(recover)) {}
@@ -52,6 +61,7 @@ class CaseMaker {
   void add_sequence(const std::string& set, const Workload& workload) {
     made_.cases.push_back({.set = set,
                            .text = fmt::format("--call {}", fmt::join(workload, " ")),
+                           .words = calls_words(workload),
                            .executable = calls_,
                            .kernel_arguments = workload,
                            .model_arguments = kernel::for_model(workload),
@@ -64,22 +74,23 @@ class CaseMaker {
     auto program = Program::prepare(named);
     if (!program) return tl::unexpected(program.error());
     const std::string executable = program->executable();
-    made_.cases.push_back(
-        {.set = set,
-         .text = fmt::format("--program '{}'",
-                             named + (arguments.empty() ? "" : fmt::format(" {}", fmt::join(arguments, " ")))),
-         .executable = executable,
-         .kernel_arguments = arguments,
-         .model_arguments = arguments,
-         .looking = {.command = {{"/usr/bin/env", "LD_PRELOAD=" + recover_, executable}},
-                     .is_read_only = false,
-                     .may_fail = true},
-         .operation = ""});
+    const std::string typed = named + (arguments.empty() ? "" : fmt::format(" {}", fmt::join(arguments, " ")));
+    made_.cases.push_back({.set = set,
+                           .text = fmt::format("--program '{}'", typed),
+                           .words = {kProgram, typed},
+                           .executable = executable,
+                           .kernel_arguments = arguments,
+                           .model_arguments = arguments,
+                           .looking = {.command = {{"/usr/bin/env", "LD_PRELOAD=" + recover_, executable}},
+                                       .is_read_only = false,
+                                       .may_fail = true},
+                           .operation = ""});
     made_.compiled.push_back(std::move(*program));
     return {};
   }
 
-  tl::expected<void, Failure> add_litmus(const ConformSets& sets) {
+  // False: it was stopped.
+  tl::expected<bool, Failure> add_litmus(const ConformSets& sets, const std::function<bool()>& should_stop) {
     boost::system::error_code error;
     std::vector<fs::path> files;
     for (fs::directory_iterator at(sets.litmus, error), end; !error && at != end; at.increment(error)) {
@@ -90,9 +101,11 @@ class CaseMaker {
     std::sort(files.begin(), files.end());
     std::uint32_t taken = 0;
     for (std::size_t i = 0; i < files.size() && (sets.limit == 0 || taken < sets.limit); i += sets.step, ++taken) {
-      if (auto ok = add_program("litmus", files[i].string(), litmus_arguments(files[i])); !ok) return ok;
+      if (should_stop && should_stop()) return false;
+      if (auto ok = add_program("litmus", files[i].string(), litmus_arguments(files[i])); !ok)
+        return tl::unexpected(ok.error());
     }
-    return {};
+    return true;
   }
 
   ConformCases take() { return std::move(made_); }
@@ -104,7 +117,8 @@ class CaseMaker {
 
 }  // namespace
 
-tl::expected<ConformCases, Failure> cases_of(const ConformSets& sets) {
+tl::expected<std::optional<ConformCases>, Failure> cases_of(const ConformSets& sets,
+                                                            const std::function<bool()>& should_stop) {
   const auto calls = beside_command("calls");
   if (!calls) return tl::unexpected(calls.error());
   const auto recover = beside_command("recover.so");
@@ -123,15 +137,32 @@ tl::expected<ConformCases, Failure> cases_of(const ConformSets& sets) {
   maker.add_sequences("seq-2", kernel::seq2_workloads(sets.seq2_count, sets.seed), sets);
   maker.add_sequences("random", kernel::random_workloads(sets.random_count, sets.seed), sets);
   if (!sets.litmus.empty()) {
-    if (auto ok = maker.add_litmus(sets); !ok) return tl::unexpected(ok.error());
+    const auto added = maker.add_litmus(sets, should_stop);
+    if (!added) return tl::unexpected(added.error());
+    if (!*added) return std::nullopt;
   }
   for (const std::string& text : sets.programs) {
     const std::vector<std::string> words = words_of(text);
     if (words.empty()) return result::wrong_use("--program is empty.");
+    if (should_stop && should_stop()) return std::nullopt;
     if (auto ok = maker.add_program("programs", words[0], {words.begin() + 1, words.end()}); !ok)
       return tl::unexpected(ok.error());
   }
   return maker.take();
+}
+
+tl::expected<ConformCases, Failure> case_of(const std::vector<std::string>& words) {
+  ConformSets sets;
+  if (words.size() > 1 && words[0] == kCall) {
+    sets.calls.assign(words.begin() + 1, words.end());
+  } else if (words.size() == 2 && words[0] == kProgram) {
+    sets.programs = {words[1]};
+  } else {
+    return result::wrong_use("It names no program that crashcut conform compares.");
+  }
+  auto cases = cases_of(sets);
+  if (!cases) return tl::unexpected(cases.error());
+  return std::move(**cases);
 }
 
 }  // namespace crashcut::cli

@@ -5,7 +5,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <tl/expected.hpp>
 #include <vector>
@@ -27,8 +29,9 @@ struct ConformSets {
 };
 
 struct ConformCase {
-  std::string set;   // "seq-1": a row of the table
-  std::string text;  // what a person can type behind --call or --program
+  std::string set;                 // "seq-1": a row of the table
+  std::string text;                // what a person can type: "--call creat:foo sync", "--program 'save.c notes'"
+  std::vector<std::string> words;  // the same, to be typed by a program
   std::string executable;
   std::vector<std::string> kernel_arguments, model_arguments;
   kernel::Looking looking;
@@ -39,6 +42,10 @@ struct ConformCases {
   std::vector<ConformCase> cases;  // those of one set beside each other
   std::vector<Program> compiled;   // what the cases run; lives as long as they do
 };
-tl::expected<ConformCases, result::Failure> cases_of(const ConformSets& sets);
+// Programs are compiled, which takes a while. Nothing once `should_stop` says yes.
+tl::expected<std::optional<ConformCases>, result::Failure> cases_of(const ConformSets& sets,
+                                                                    const std::function<bool()>& should_stop = {});
+// The one program that the words of a case name. Throws nothing: wrong words are a failure.
+tl::expected<ConformCases, result::Failure> case_of(const std::vector<std::string>& words);
 
 }  // namespace crashcut::cli

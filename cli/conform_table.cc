@@ -10,8 +10,6 @@ namespace {
 
 using result::wrong_use;
 
-constexpr std::string_view kTableBegin = "<!-- conform -->\n", kTableEnd = "<!-- conform: end -->\n";
-
 std::string name_of_mount(const ConformRow& row) { return row.options.empty() ? "(default)" : row.options; }
 
 std::string slack_table(const std::vector<ConformRow>& rows) {
@@ -74,6 +72,8 @@ std::string_view reason_of(SlackRule rule) {
   return "";
 }
 
+std::string name_of(const ConformRow& row) { return fmt::format("{}, {}", name_of_mount(row), row.set); }
+
 std::string table_of(const std::vector<ConformRow>& rows, const std::string& what) {
   utsname system{};
   uname(&system);
@@ -83,7 +83,9 @@ std::string table_of(const std::vector<ConformRow>& rows, const std::string& wha
       system.release, what);
   std::string skipped;
   for (const ConformRow& row : rows) {
-    text += fmt::format("| {} | {} | {} | {} | {} | {} | {} | {} |\n", name_of_mount(row), row.set, row.programs,
+    const bool is_whole = row.programs + row.skipped == row.total;
+    text += fmt::format("| {} | {} | {} | {} | {} | {} | {} | {} |\n", name_of_mount(row), row.set,
+                        is_whole ? std::to_string(row.programs) : fmt::format("{} of {}", row.programs, row.total),
                         row.chosen, row.images, row.seen, row.allowed, row.outside);
     if (row.skipped > 0)
       skipped +=
@@ -96,13 +98,22 @@ std::string table_of(const std::vector<ConformRow>& rows, const std::string& wha
   return text + slack_table(rows);
 }
 
-tl::expected<void, result::Failure> update_file(const std::string& path, const std::string& table) {
+TableLines lines_of(const std::string& name) {
+  const std::string title = name.empty() ? "conform" : "conform " + name;
+  return {fmt::format("<!-- {} -->", title), fmt::format("<!-- {}: end -->", title)};
+}
+
+tl::expected<void, result::Failure> update_file(const std::string& path, const std::string& name,
+                                                const std::string& table) {
   std::ifstream in(path);
   std::string text((std::istreambuf_iterator<char>(in)), {});
-  const std::size_t begin = text.find(kTableBegin), end = text.find(kTableEnd);
+  const TableLines lines = lines_of(name);
+  const std::size_t begin = text.find(lines.begin + "\n"), end = text.find(lines.end + "\n");
   if (begin == std::string::npos || end == std::string::npos || end < begin)
-    return wrong_use(fmt::format("--update {}: it has no lines <!-- conform --> and <!-- conform: end -->.", path));
-  text.replace(begin + kTableBegin.size(), end - begin - kTableBegin.size(), table);
+    return wrong_use(fmt::format("--update {}: it has no lines {} and {}.", path, lines.begin, lines.end));
+  if (table.empty()) return {};
+  const std::size_t first = begin + lines.begin.size() + 1;
+  text.replace(first, end - first, table);
   if (!(std::ofstream(path) << text)) return wrong_use(fmt::format("--update {}: it cannot be written.", path));
   return {};
 }

@@ -19,16 +19,26 @@ std::string_view reason_of(SlackRule rule);
 
 struct ConformRow {
   std::string options, set;
-  std::uint64_t programs = 0, images = 0, chosen = 0, seen = 0, allowed = 0, outside = 0;
+  std::uint64_t total = 0;     // programs of the set
+  std::uint64_t programs = 0;  // compared
+  std::uint64_t images = 0, chosen = 0, seen = 0, allowed = 0, outside = 0;
   std::uint64_t skipped = 0;  // programs whose states on the model are too many, or that fail by themselves
   std::map<SlackRule, std::uint64_t> slack{};
 
   bool operator==(const ConformRow&) const = default;
 };
 
-// In Markdown. `what` says what was run.
+// "data=ordered, seq-1"
+std::string name_of(const ConformRow& row);
+// In Markdown. `what` says what was run. A set that was compared in part has a row with "12 of 435" programs.
 std::string table_of(const std::vector<ConformRow>& rows, const std::string& what);
-// Puts the text between the two lines of the file that say where it belongs.
-tl::expected<void, result::Failure> update_file(const std::string& path, const std::string& text);
+// The lines of a page between which the table of this name belongs; an empty name: the one that has none.
+struct TableLines {
+  std::string begin, end;
+};
+TableLines lines_of(const std::string& name);
+// Puts the text there. An empty text only looks for the lines.
+tl::expected<void, result::Failure> update_file(const std::string& path, const std::string& name,
+                                                const std::string& text);
 
 }  // namespace crashcut::cli

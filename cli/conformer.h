@@ -1,29 +1,31 @@
-// Conformer: runs programs on the model and on the kernel's ext4, and compares what a crash can leave.
+// Conformer: shares programs out to processes that compare them on the model and on the kernel's ext4.
 //
-// Programs are shared out to processes: most of the time each waits for disks to be mounted.
+// Most of the time each process waits for disks to be mounted.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <tl/expected.hpp>
 #include <vector>
 
-#include "cli/conform_case.h"
-#include "cli/conform_table.h"
+#include "cli/conform_compare.h"
+#include "persist/deadline.h"
 
 namespace crashcut::cli {
 
-struct ConformBounds {
-  std::uint32_t runs = 4, subsets = 32, jobs = 2;
-  std::uint64_t seed = 0;
-  bool shows_slack = false;
+struct ConformShare {
+  const std::vector<ConformCase>& cases;
+  std::vector<std::size_t> left;  // which of them are to be compared
+  std::uint32_t jobs = 2;         // at a time
+  std::string directory;          // for what is needed meanwhile
+  const persist::Deadline& deadline;
 };
 
-// A row for each set, for one way to mount. Prints every state outside of the model, and with `shows_slack` those that
-// the kernel did not show. `directory` is for what is needed meanwhile.
-tl::expected<std::vector<ConformRow>, result::Failure> conform_with(const std::string& options,
-                                                                    const std::vector<ConformCase>& cases,
-                                                                    const ConformBounds& bounds,
-                                                                    const std::string& directory);
+// Calls `on_compared` for each program that was compared, in any order, and `on_wait` some times a second. Returns what
+// ended it early: kTime, kInterrupt or kNone.
+tl::expected<result::Bound, result::Failure> compare_all(
+    const ConformSetup& setup, const ConformShare& share,
+    const std::function<void(std::size_t index, const Compared&)>& on_compared, const std::function<void()>& on_wait);
 
 }  // namespace crashcut::cli

@@ -20,6 +20,7 @@ namespace crashcut::cli {
 namespace {
 
 using recovery::Machine;
+using recovery::RegionRule;
 using result::Failure;
 using result::wrong_use;
 
@@ -33,6 +34,7 @@ struct CxlOptions {
   std::vector<std::uint32_t> never_fail;
   std::string schedules, poison;
   bool has_global_flush = false;
+  std::vector<std::string> failing_devices, memory_of;
   std::string resume;
 };
 
@@ -47,11 +49,10 @@ tl::expected<void, Failure> add_caches(const CxlOptions& options, recovery::Thre
   const auto is_seen = [](const Machine& machine) { return is_memory_seen(machine.executable); };
   const auto count = std::count_if(plan.machines.begin(), plan.machines.end(), is_seen);
   if (count == 0) {
-    if (!options.schedules.empty() || options.has_global_flush || !options.poison.empty())
+    if (!options.schedules.empty() || options.has_global_flush || !options.poison.empty() || !plan.region_rules.empty())
       return wrong_use(
-          "--schedules, --gpf and --poison are about caches, which are modelled for programs that crashcut cc --pmem "
-          "or "
-          "crashcut cxx --pmem compiled.");
+          "--schedules, --gpf, --poison, --device-fails and --memory-of are about caches and memory that are modelled "
+          "for programs that crashcut cc --pmem or crashcut cxx --pmem compiled.");
     return {};
   }
   if (count != static_cast<std::ptrdiff_t>(plan.machines.size())) {
@@ -121,6 +122,55 @@ tl::expected<void, Failure> check_devices(const std::vector<std::string>& device
   return {};
 }
 
+// A region has one rule.
+tl::expected<RegionRule*, Failure> add_rule(const std::string& option, const std::string& name,
+                                            recovery::ThreadPlan& plan) {
+  if (name.empty() || name.size() >= scheduler::runtime::kRegionNameMost)
+    return wrong_use(fmt::format("{} {}: the name of shared memory has between 1 and {} characters.", option, name,
+                                 scheduler::runtime::kRegionNameMost - 1));
+  for (RegionRule& rule : plan.region_rules) {
+    if (rule.name == name) return wrong_use(fmt::format("{} {}: there is another rule for this memory.", option, name));
+  }
+  if (plan.region_rules.size() == scheduler::runtime::kRegionRulesMost)
+    return wrong_use(fmt::format("{} {}: there are rules for at most {} regions.", option, name,
+                                 scheduler::runtime::kRegionRulesMost));
+  return &plan.region_rules.emplace_back(RegionRule{name});
+}
+
+// "pool=1": memory, and the machine that it is of.
+tl::expected<void, Failure> add_home(const std::string& word, recovery::ThreadPlan& plan) {
+  const std::size_t at = word.rfind('=');
+  std::uint32_t machine = 0;
+  const char* end = word.data() + word.size();
+  const auto [read, error] = at == word.npos ? std::from_chars_result{end, std::errc::invalid_argument}
+                                             : std::from_chars(word.data() + at + 1, end, machine);
+  if (error != std::errc() || read != end)
+    return wrong_use(fmt::format("--memory-of {}: it takes a name and the number of a machine, as pool=1.", word));
+  if (machine >= plan.machines.size())
+    return wrong_use(fmt::format("--memory-of {}: the last machine is machine {}.", word, plan.machines.size() - 1));
+  const auto rule = add_rule("--memory-of", word.substr(0, at), plan);
+  if (!rule) return tl::unexpected(rule.error());
+  (*rule)->home = machine;
+  return {};
+}
+
+tl::expected<void, Failure> add_rules(const CxlOptions& options, recovery::ThreadPlan& plan) {
+  for (const std::string& word : options.memory_of) {
+    if (auto ok = add_home(word, plan); !ok) return ok;
+  }
+  for (const std::string& name : options.failing_devices) {
+    const auto rule = add_rule("--device-fails", name, plan);
+    if (!rule) return tl::unexpected(rule.error());
+    const auto host = static_cast<std::uint32_t>(plan.machines.size()) + plan.failing_devices++;
+    if (host >= kMachinesMost)
+      return wrong_use(
+          fmt::format("--device-fails {}: machines and devices that fail are at most {}.", name, kMachinesMost));
+    (*rule)->home = host;
+    plan.failing |= 1u << host;
+  }
+  return {};
+}
+
 // The programs, made ready; each once. `find` gives the path of one that a token names.
 tl::expected<std::map<std::string, Program>, Failure> prepare_machines(
     recovery::ThreadPlan& plan, const std::function<tl::expected<std::string, Failure>(const Machine&)>& find) {
@@ -153,6 +203,7 @@ tl::expected<Job, Failure> new_job(const CxlOptions& options, const std::vector<
   if (auto ok = add_machines(options, words, plan); !ok) return tl::unexpected(ok.error());
   if (auto ok = add_failures(options, plan); !ok) return tl::unexpected(ok.error());
   if (auto ok = check_devices(plan.devices); !ok) return tl::unexpected(ok.error());
+  if (auto ok = add_rules(options, plan); !ok) return tl::unexpected(ok.error());
   return Job{std::move(plan), std::nullopt};
 }
 
@@ -253,6 +304,16 @@ void add_cxl_command(CLI::App& app, int& exit_code) {
       ->add_option("--device", plan.devices,
                    "a device that is shared memory of all machines: they open() and mmap() it. It need not exist")
       ->type_name("PATH")
+      ->allow_extra_args(false);
+  command
+      ->add_option("--device-fails", options->failing_devices,
+                   "the memory of this name lies on a device that may fail: then accesses raise SIGBUS everywhere")
+      ->type_name("NAME")
+      ->allow_extra_args(false);
+  command
+      ->add_option("--memory-of", options->memory_of,
+                   "the memory of this name is of machine M, and is gone when M fails: accesses raise SIGBUS")
+      ->type_name("NAME=M")
       ->allow_extra_args(false);
   command->add_flag("--garbage", plan.has_garbage,
                     "shared memory begins with garbage, which --seed decides, not zeroes");

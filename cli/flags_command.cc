@@ -17,7 +17,10 @@ void add_flags_command(CLI::App& app, int& exit_code) {
     Instrumentation instrumentation;
   };
   auto pmem = std::make_shared<Pmem>();
-  command->add_flag("--pmem", pmem->is_asked, "for crashcut pmem instead; the compiler is clang 14 (see crashcut cc)");
+  command->add_flag(
+      "--pmem", pmem->is_asked,
+      "for crashcut pmem instead; the compiler is clang 14 (see crashcut cc), or g++: what its callbacks do not tell "
+      "(flushes, fences, plain accesses) is trapped then");
   command->add_flag("--late", pmem->instrumentation.is_late, "with --pmem: instrument after optimisation");
   command
       ->add_option("--allow-asm", pmem->instrumentation.allowed_assembly,
@@ -28,7 +31,8 @@ void add_flags_command(CLI::App& app, int& exit_code) {
       ->type_name("COMPILER");
   command->footer(
       "For compiling and for linking. The program also runs without crashcut.\n\n"
-      "Example: g++ $(crashcut flags g++) -o counter counter.cc && crashcut threads ./counter");
+      "Example: g++ $(crashcut flags g++) -o counter counter.cc && crashcut threads ./counter\n"
+      "         g++ $(crashcut flags --pmem g++) -mclwb -o list list.cc && crashcut pmem ./list");
   command->callback([compiler, pmem, &exit_code] {
     const auto flags = pmem->is_asked ? pmem_flags(*compiler, pmem->instrumentation) : instrumentation_flags(*compiler);
     if (flags) fmt::print("{}\n", fmt::join(*flags, " "));

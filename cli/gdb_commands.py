@@ -1,4 +1,4 @@
-# What gdb learns from crashcut gdb: commands to go to a step of a schedule. Every one runs the program anew up to there:
+# What gdb learns from crashcut gdb: commands to go to a step of what was found. Every one runs the program anew up to there:
 # crashcut holds it, and gdb attaches. begin() is called first.
 import struct
 import subprocess
@@ -19,7 +19,14 @@ class Session:
         if ran.returncode != 0:
             print(ran.stderr.strip())
             gdb.execute("quit %d" % ran.returncode)
-        self.lines = ran.stdout.splitlines()
+        # A line a step: where crashcut holds the program for it, and its text.
+        self.places, self.lines = [], []
+        for line in ran.stdout.splitlines():
+            place, text = line.split("\t", 1)
+            self.places.append(place)
+            self.lines.append(text)
+        # crashcut's own: system calls of the program come by it.
+        gdb.execute("handle SIGSYS nostop noprint pass", to_string=True)
         for setting in ["pagination off", "confirm off", "auto-load libthread-db off", "debuginfod enabled off"]:
             try:
                 gdb.execute("set " + setting, to_string=True)
@@ -40,7 +47,8 @@ class Session:
         if step < 1 or step > len(self.lines):
             raise gdb.GdbError("There are steps 1 to %d." % len(self.lines))
         self.end()
-        self.helper = subprocess.Popen([self.crashcut, "gdb", "--hold", str(step), *self.words],
+        place = self.places[step - 1]
+        self.helper = subprocess.Popen([self.crashcut, "gdb", "--hold", place, *self.words],
                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         words = self.helper.stdout.readline().rstrip("\n").split("\t")
         if words[0] != "held":
@@ -50,10 +58,34 @@ class Session:
         gdb.execute("attach " + words[1], to_string=True)
         gdb.execute("set var *(unsigned long*)&crashcut_held = 0", to_string=True)
         self.step = step
+        if ":" in place:
+            self.names = []
+        if place == "recovery:0":
+            self.enter(words[2])
         print(self.lines[step - 1])
         self.show()
 
+    # The recovery has not begun: it goes on to its function.
+    def enter(self, function):
+        gdb.execute("tbreak " + function, to_string=True)
+        gdb.execute("continue", to_string=True)
+
+    # A call of the system is modelled in a signal handler, which gdb does not look beyond. The program goes on to where the
+    # call returns to: REG_RIP of the handler's ucontext_t, which lies behind its return address.
+    def leave_system_call(self):
+        frame = gdb.newest_frame()
+        while frame is not None and "on_sigsys" not in (frame.name() or ""):
+            frame = frame.older()
+        if frame is None or frame.older() is None:
+            return
+        context = int(frame.older().read_register("rsp"))
+        back = struct.unpack("Q", gdb.selected_inferior().read_memory(context + 168, 8).tobytes())[0]
+        gdb.execute("tbreak *%d" % back, to_string=True)
+        gdb.execute("continue", to_string=True)
+
     def show(self):
+        if own_frame() is None:
+            self.leave_system_call()
         frame = own_frame()
         if frame is None:
             print("It is in no code that has lines.")
@@ -65,9 +97,12 @@ class Session:
         count = int(gdb.parse_and_eval("*(unsigned long*)&crashcut_held_count"))
         at = int(gdb.parse_and_eval("(unsigned long)&crashcut_held_fibers"))
         data = gdb.selected_inferior().read_memory(at, 16 * count).tobytes()
-        return [struct.unpack_from("QQ", data, 16 * i) for i in range(count)]
+        fibers = [struct.unpack_from("QQ", data, 16 * i) for i in range(count)]
+        return fibers or [(0, 0)]
 
     def name(self, actor):
+        if not self.names:
+            return "main"
         return self.names[actor] if actor < len(self.names) else "actor %d" % actor
 
     # Calls action() with the registers as the fiber left them, and puts them back.
@@ -114,7 +149,7 @@ gdb.events.gdb_exiting.connect(lambda event: session.end()) if hasattr(gdb.event
 
 
 class Crashcut(gdb.Command):
-    """Steps of a schedule that crashcut found."""
+    """Steps of what crashcut found."""
 
     def __init__(self):
         super().__init__("crashcut", gdb.COMMAND_RUNNING, prefix=True)

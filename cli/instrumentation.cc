@@ -17,7 +17,16 @@ bool has_macro(const std::string& macros, const char* name) {
   return macros.find(fmt::format("#define {} ", name)) != std::string::npos;
 }
 
+std::string macros_of(const std::string& compiler) {
+  return output_of({compiler, "-dM", "-E", "-x", "c", "/dev/null"});
+}
+
 }  // namespace
+
+bool is_gcc(const std::string& compiler) {
+  const std::string macros = macros_of(compiler);
+  return has_macro(macros, "__GNUC__") && !has_macro(macros, "__clang__");
+}
 
 tl::expected<std::vector<std::string>, Failure> instrumentation_flags(const std::string& compiler) {
   const std::string directory = (fs::read_symlink("/proc/self/exe").parent_path() / "instrument").string();
@@ -25,7 +34,7 @@ tl::expected<std::vector<std::string>, Failure> instrumentation_flags(const std:
     return tl::unexpected(
         Failure{result::Blame::kTool,
                 fmt::format("The library for instrumented programs is missing: {}/libtsan.so.", directory)});
-  const std::string macros = output_of({compiler, "-dM", "-E", "-x", "c", "/dev/null"});
+  const std::string macros = macros_of(compiler);
   std::vector<std::string> flags = {"-fsanitize=thread", "-g"};
   if (has_macro(macros, "__clang__")) {
     // A load that a store to the same place follows is an access too. Its own runtime is left out; ours is asked for.

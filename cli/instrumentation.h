@@ -10,6 +10,8 @@
 
 namespace crashcut::cli {
 
+// Whether the command is gcc or g++, under whatever name.
+bool is_gcc(const std::string& compiler);
 // For compiling and for linking; `compiler` is a command.
 tl::expected<std::vector<std::string>, result::Failure> instrumentation_flags(const std::string& compiler);
 

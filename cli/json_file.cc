@@ -21,7 +21,7 @@ tl::unexpected<Failure> cannot_write(const std::string& path, std::string_view w
   return tl::unexpected(Failure{result::Blame::kUser, fmt::format("Cannot write {}: {}.", path, why)});
 }
 
-fs::path directory_of(const std::string& path) { return fs::absolute(path).parent_path(); }
+fs::path folder_of(const std::string& path) { return fs::absolute(path).parent_path(); }
 
 // A device or a pipe is written in place; renaming a file over it would replace it.
 bool is_in_place(const std::string& path) {
@@ -42,7 +42,7 @@ bool write_all(const std::string& path, std::string_view text) {
 tl::expected<void, Failure> check_json_file(const std::string& path) {
   if (path.empty() || path == "-") return {};
   if (fs::is_directory(path)) return cannot_write(path, "it is a directory");
-  const std::string place = is_in_place(path) ? path : directory_of(path).string();
+  const std::string place = is_in_place(path) ? path : folder_of(path).string();
   if (access(place.c_str(), W_OK) != 0) return cannot_write(path, std::strerror(errno));
   return {};
 }
@@ -56,7 +56,7 @@ tl::expected<void, Failure> write_json_file(const std::string& path, std::string
   if (is_in_place(path)) {
     return write_all(path, text) ? tl::expected<void, Failure>{} : cannot_write(path, std::strerror(errno));
   }
-  const std::string temporary = (directory_of(path) / fs::unique_path(".crashcut-%%%%-%%%%.json")).string();
+  const std::string temporary = (folder_of(path) / fs::unique_path(".crashcut-%%%%-%%%%.json")).string();
   const int error = inprocess::run_apart([&] {
     if (write_all(temporary, text) && std::rename(temporary.c_str(), path.c_str()) == 0) return 0;
     const int why = errno;

@@ -2,9 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <boost/filesystem.hpp>
 #include <chrono>
 
+#include "cli/bounds.h"
 #include "cli/interrupts.h"
 #include "cli/progress_line.h"
 #include "persist/deadline.h"
@@ -15,7 +16,21 @@ namespace {
 using result::Failure;
 using result::wrong_use;
 
+namespace fs = boost::filesystem;
+
 constexpr std::uint32_t kBlockBytes = 4096;
+
+tl::expected<int, Failure> search(ReportOptions reports, const kernel::CheckPlan& plan,
+                                  const mounted::RecordPlan& program, const result::Head& head,
+                                  const mounted::Recorded& recorded, const kernel::Left* before) {
+  ProgressLine line(reports.quiet);
+  const SearchSignals signals;
+  auto checked = kernel::check(plan, program, head, recorded, line.hooks(), before);
+  line.clear();
+  if (!checked) return tl::unexpected(checked.error());
+  keep_rest(reports, "check", checked->rest, checked->result);
+  return report(reports, checked->result);
+}
 
 }  // namespace
 
@@ -54,12 +69,31 @@ tl::expected<int, Failure> check_kernel(const MountedOptions& options, const Dev
         "The program did not end within --program-limit and --time, so it cannot be run again on the kernel.");
   if (!reports.quiet) print(reports.out(), mounted::recorded_text(*recorded, plan.common));
   plan.common.search.time_limit = std::chrono::duration<double>(deadline.seconds_left());
-  ProgressLine line(reports.quiet);
-  const SearchSignals signals;
-  const auto checked = kernel::check(plan, plans->record, head, *recorded, line.hooks());
-  line.clear();
-  if (!checked) return tl::unexpected(checked.error());
-  return report(reports, *checked);
+  return search(reports, plan, plans->record, head, *recorded, nullptr);
+}
+
+bool is_kernel_rest(const std::string& text) { return kernel::is_rest(text); }
+
+tl::expected<int, Failure> resume_kernel(const MountedOptions& options, const std::string& directory,
+                                         const std::string& text) {
+  ReportOptions reports = options.common.reports;
+  auto stopped = kernel::read_rest(text);
+  if (!stopped) return wrong_use(fmt::format("{}: {}", directory, stopped.error()));
+  kernel::CheckPlan& plan = stopped->plan;
+  if (const std::string missing = kernel::what_is_missing(plan.disk.filesystem); !missing.empty())
+    return wrong_use(missing);
+  const auto bounds = make_plan(options.common);
+  if (!bounds) return tl::unexpected(bounds.error());
+  plan.common.search.jobs = bounds->jobs;
+  plan.common.search.max_recoveries = bounds->max_recoveries;
+  plan.common.search.time_limit = bounds->time_limit;
+  plan.common.search.wants_all = plan.common.search.wants_all || reports.outcomes;
+  plan.common.memory_limit = memory_limit();
+  plan.common.directory = stopped->program.directory = reports.directory = fs::canonical(directory).string();
+  stopped->program.is_stdout_taken = reports.is_stdout_taken();
+  const result::Head head = kernel::head_of(plan, stopped->words);
+  print_head(reports, head);
+  return search(reports, plan, stopped->program, head, stopped->recorded, &stopped->left);
 }
 
 }  // namespace crashcut::cli

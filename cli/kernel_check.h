@@ -15,4 +15,9 @@ tl::expected<kernel::DiskPlan, result::Failure> disk_plan_of(const MountedOption
 tl::expected<int, result::Failure> check_kernel(const MountedOptions& options, const DeviceOptions& device,
                                                 const std::vector<std::string>& words, bool is_sector_given);
 
+// Goes on where a check stopped. `text` is what it left.
+bool is_kernel_rest(const std::string& text);
+tl::expected<int, result::Failure> resume_kernel(const MountedOptions& options, const std::string& directory,
+                                                 const std::string& text);
+
 }  // namespace crashcut::cli

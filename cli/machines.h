@@ -1,9 +1,10 @@
-// What crashcut cxl, crashcut threads and crashcut replay share.
+// What crashcut cxl, crashcut threads, crashcut pmem and crashcut replay share.
 #pragma once
 
 #include <CLI/CLI.hpp>
 #include <map>
 #include <string>
+#include <string_view>
 #include <tl/expected.hpp>
 
 #include "cli/options.h"
@@ -29,6 +30,12 @@ tl::expected<void, result::Failure> read_schedules(const std::string& text, reco
 tl::expected<int, result::Failure> search_schedules(ReportOptions reports, const recovery::ThreadPlan& plan,
                                                     const std::vector<std::string>& words,
                                                     const recovery::ThreadRest* rest = nullptr);
+// Whether --resume is to go on with a search of schedules.
+bool is_rest_of_schedules(std::string_view text);
+// Goes on with such a search of crashcut `command`, in the directory of its results; the exit code. Bounds that are
+// given are those of this run, others those that the search had; 0 executions: not given.
+tl::expected<int, result::Failure> resume_schedules(std::string_view command, const std::string& directory,
+                                                    const Options& bounds, std::uint64_t executions_most);
 
 // Runs a schedule again; the exit code.
 tl::expected<int, result::Failure> replay_schedule(const recovery::ThreadPlan& plan, const recovery::ThreadToken& token,

@@ -102,6 +102,7 @@ int run(const std::vector<std::string>& typed) {
   add_gdb_command(app, exit_code);
   add_flags_command(app, exit_code);
   add_compiler_commands(app, exit_code);
+  add_completion_command(app, exit_code);
   const std::vector<std::string> commands = command_names(app);
   const bool is_known = !words.empty() && (words[0].starts_with('-') ||
                                            std::find(commands.begin(), commands.end(), words[0]) != commands.end());

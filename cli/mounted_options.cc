@@ -77,8 +77,7 @@ tl::expected<void, Failure> check_program(const std::string& word) {
 bool asks_for_mount(const MountedOptions& options, const std::vector<std::string>& words) {
   const bool is_asked = !options.files.empty() || options.tree || !options.expects.empty() ||
                         !options.checker.empty() || !options.setup.empty() || options.not_durable ||
-                        options.lines_are_marks || options.remount || !options.image_directory.empty() ||
-                        !options.common.reports.out_directory.empty();
+                        options.lines_are_marks || options.remount || !options.image_directory.empty();
   boost::system::error_code error;
   return is_asked ||
          (words[0].find('/') == std::string::npos && !fs::exists(words[0], error) && check_program(words[0]));
@@ -119,7 +118,8 @@ void add_mounted_options(CLI::App& command, MountedOptions& options) {
 }
 
 tl::expected<MountedPlans, Failure> make_mounted_plans(const MountedOptions& options,
-                                                       const std::vector<std::string>& words) {
+                                                       const std::vector<std::string>& words,
+                                                       const std::string& results) {
   auto common = make_plan(options.common);
   if (!common) return tl::unexpected(common.error());
   MountedPlans plans;
@@ -157,7 +157,8 @@ tl::expected<MountedPlans, Failure> make_mounted_plans(const MountedOptions& opt
   check.search.wants_all = options.common.reports.outcomes;
   check.remount = options.remount;
   check.memory_limit = memory_limit();
-  auto directory = make_results_directory(options.common.reports.out_directory);
+  tl::expected<std::string, Failure> directory = results;
+  if (results.empty()) directory = make_results_directory(options.common.reports.out_directory);
   if (!directory) return tl::unexpected(directory.error());
   if (!options.image_directory.empty()) {
     if (mkdir(options.image_directory.c_str(), 0755) != 0) {

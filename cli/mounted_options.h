@@ -31,9 +31,10 @@ struct MountedPlans {
 // Whether an option was given that only makes sense there.
 bool asks_for_mount(const MountedOptions& options, const std::vector<std::string>& words);
 void add_mounted_options(CLI::App& command, MountedOptions& options);
-// Makes the directory for the results.
+// Makes the directory for the results, unless there is one already.
 tl::expected<MountedPlans, result::Failure> make_mounted_plans(const MountedOptions& options,
-                                                               const std::vector<std::string>& words);
+                                                               const std::vector<std::string>& words,
+                                                               const std::string& results = "");
 // Runs the program; a terminal is lent to it where we have one.
 tl::expected<mounted::Recorded, result::Failure> record_program(const MountedPlans& plans);
 

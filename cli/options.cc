@@ -205,6 +205,31 @@ std::vector<std::string> program_words(const CLI::App& command, std::string_view
   return show_separators(std::move(words));
 }
 
+// Whether a search that is gone on with takes this option as it is given now: bounds, and where reports go.
+static bool may_differ(const std::string& option) {
+  static constexpr std::string_view kOptions[] = {
+      "--resume", "--time",  "--max-recoveries", "--max-executions", "--memory-limit", "--jobs",
+      "--json",   "--junit", "--outcomes",       "--quiet",          "--help"};
+  return std::find(std::begin(kOptions), std::end(kOptions), option) != std::end(kOptions);
+}
+
+std::vector<std::string> words_of(const CLI::App& command) {
+  std::vector<std::string> words;
+  for (const CLI::Option* option : command.get_options()) {
+    const std::string name = option->get_name();  // "-o", "--file"
+    if (may_differ(name)) continue;
+    const bool is_flag = option->get_items_expected_max() == 0;
+    for (const std::string& value : option->results()) {
+      words.push_back(name);
+      if (!is_flag) words.push_back(value);
+    }
+  }
+  const std::vector<std::string> program = program_words(command);
+  words.emplace_back("--");
+  words.insert(words.end(), program.begin(), program.end());
+  return words;
+}
+
 tl::expected<recovery::Plan, Failure> make_plan(const Options& options, std::string_view profile,
                                                 std::string_view data_mode) {
   auto model = make_model(options, profile, data_mode);
@@ -255,13 +280,11 @@ void add_resume_option(CLI::App& command, std::string& directory) {
       ->type_name("DIR");
 }
 
-tl::expected<void, Failure> check_beside_resume(const CLI::App& command) {
+tl::expected<void, Failure> check_beside_resume(const CLI::App& command, const std::vector<std::string>& more) {
   for (const CLI::Option* option : command.get_options()) {
     const std::string name = option->get_name();
-    const bool may_differ = name == "--resume" || name == "--time" || name == "--max-recoveries" ||
-                            name == "--max-executions" || name == "--jobs" || name == "--json" || name == "--junit" ||
-                            name == "--outcomes" || name == "--quiet" || name == "--help";
-    if (option->count() > 0 && !may_differ) {
+    const bool is_allowed = may_differ(name) || std::find(more.begin(), more.end(), name) != more.end();
+    if (option->count() > 0 && !is_allowed) {
       return result::wrong_use(fmt::format(
           "--resume goes on with the program and the options that the search had: {} cannot be given with it.", name));
     }

@@ -47,6 +47,9 @@ std::vector<std::string> hide_separators(std::vector<std::string> words);
 std::vector<std::string> show_separators(std::vector<std::string> words);
 // prog, or whatever else comes first, and its arguments; throws CLI::ParseError where there is none.
 std::vector<std::string> program_words(const CLI::App& command, std::string_view what = "program");
+// The command's options as they were given, but for those that may differ when a search is gone on with; "--"; the
+// program's words.
+std::vector<std::string> words_of(const CLI::App& command);
 
 // A plan without its program, of one profile and mode; or of those that were named, where each was named once at most.
 tl::expected<recovery::Plan, result::Failure> make_plan(const Options& options, std::string_view profile,
@@ -58,8 +61,9 @@ tl::expected<std::string, result::Failure> absolute_directory(const std::string&
 CLI::Validator whole_between(std::uint64_t least, std::uint64_t most);
 CLI::Validator real_between(double least, double most);
 std::uint32_t count_cores();
-// --resume DIR, and what may be given beside it: bounds, and where reports go.
+// --resume DIR, and what may be given beside it: bounds, where reports go, and `more` of the command's own.
 void add_resume_option(CLI::App& command, std::string& directory);
-tl::expected<void, result::Failure> check_beside_resume(const CLI::App& command);
+tl::expected<void, result::Failure> check_beside_resume(const CLI::App& command,
+                                                        const std::vector<std::string>& more = {});
 
 }  // namespace crashcut::cli

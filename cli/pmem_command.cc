@@ -38,6 +38,7 @@ constexpr NoteName kNoteNames[] = {
     {"torn", bits({pmem::NoteKind::kTorn})},
     {"robustness", bits({pmem::NoteKind::kNotRobust})},
     {"races", bits({pmem::NoteKind::kRace})},
+    {"unpersisted", bits({pmem::NoteKind::kUnpersisted})},
     {"all", ~std::uint32_t{0}},
 };
 
@@ -49,8 +50,8 @@ tl::expected<std::uint32_t, result::Failure> kinds_of(const std::string& names) 
     const auto known = std::find_if(std::begin(kNoteNames), std::end(kNoteNames),
                                     [&](const NoteName& note) { return name == note.name; });
     if (known == std::end(kNoteNames)) {
-      return result::wrong_use(
-          fmt::format("--notes {}: there are flushes, overwrites, torn, robustness, races and all.", name));
+      return result::wrong_use(fmt::format(
+          "--notes {}: there are flushes, overwrites, torn, robustness, races, unpersisted and all.", name));
     }
     kinds |= known->kinds;
   }
@@ -80,8 +81,9 @@ void add_memory_options(CLI::App& command, MemoryOptions& options) {
       .add_option(
           "--notes", options.notes,
           "what else to note: flushes and fences that do nothing, overwrites of what is not durable, torn stores, "
-          "loads that are not robust, races of plain stores (default: nothing)")
-      ->type_name("flushes,overwrites,torn,robustness,races|all");
+          "loads that are not robust, races of plain stores, durable effects of what another thread had not made "
+          "durable (default: nothing)")
+      ->type_name("flushes,overwrites,torn,robustness,races,unpersisted|all");
 }
 
 }  // namespace
@@ -96,7 +98,8 @@ void add_pmem_command(CLI::App& app, int& exit_code) {
                  "source, which is compiled so first. Its persistent memory is what crashcut_pmem() of crashcut.h\n"
                  "returns, files below pmem/ that it maps, and with --malloc its heap. After the crash\n"
                  "crashcut_recover() runs; without one, main() again. Files are on the modelled disk. With\n"
-                 "--trap any executable will do, and source is compiled without instrumentation.\n\n"
+                 "--trap any executable will do, and source is compiled without instrumentation. What g++ has\n"
+                 "compiled with the flags of crashcut flags --pmem g++ is taken as well.\n\n"
                  "Example: crashcut pmem --outcomes tree.cpp 100\n\n",
        .add_options = [options](CLI::App& command) { add_memory_options(command, *options); },
        .complete = [options](recovery::Plan& plan) -> tl::expected<void, result::Failure> {
@@ -105,8 +108,6 @@ void add_pmem_command(CLI::App& app, int& exit_code) {
                                          .has_tearing = !options->is_whole,
                                          .has_heap = options->has_heap};
          plan.traps = options->traps;
-         if (plan.traps && !options->schedules.empty())
-           return result::wrong_use("--schedules needs instrumented code: --trap does not follow threads.");
          const auto notes = kinds_of(options->notes);
          if (!notes) return tl::unexpected(notes.error());
          plan.notes = *notes;

@@ -252,15 +252,21 @@ tl::expected<Program, Failure> prepare(recovery::Plan& plan, const std::string& 
   return program;
 }
 
-bool is_memory_seen(const std::string& executable) {
-  constexpr std::string_view kCalled = "__crashcut_module";
+static bool contains(const std::string& executable, std::string_view name) {
   std::ifstream file(executable, std::ios::binary);
   const std::string bytes{std::istreambuf_iterator<char>(file), {}};
-  return bytes.find(kCalled) != std::string::npos;
+  return bytes.find(name) != std::string::npos;
 }
 
+bool is_memory_seen(const std::string& executable) { return contains(executable, "__crashcut_module"); }
+bool has_callbacks(const std::string& executable) { return contains(executable, "__tsan_init"); }
+
 tl::expected<Program, Failure> prepare_run(recovery::Plan& plan, const std::string& named) {
-  return prepare(plan, named, plan.memory && !plan.traps ? Program::Compiled::kPmem : Program::Compiled::kPlain);
+  auto program =
+      prepare(plan, named, plan.memory && !plan.traps ? Program::Compiled::kPmem : Program::Compiled::kPlain);
+  // Callbacks tell neither flushes nor fences, and plain accesses too early: these are trapped.
+  if (program && plan.memory && has_callbacks(plan.executable) && !is_memory_seen(plan.executable)) plan.traps = true;
+  return program;
 }
 
 tl::expected<std::string, Failure> find_program(const result::Token& token, const std::string& given,

@@ -48,9 +48,11 @@ tl::expected<std::string, result::Failure> find_header_directory();
 tl::expected<std::string, result::Failure> find_runtime();
 // Whether the plugin of crashcut cc compiled some of it, so that its accesses to memory are seen.
 bool is_memory_seen(const std::string& executable);
+// Whether some of it was compiled with -fsanitize=thread (crashcut flags).
+bool has_callbacks(const std::string& executable);
 // Prepares the program of a plan, and fills in what belongs to this run: executable, runtime.
 tl::expected<Program, result::Failure> prepare(recovery::Plan& plan, const std::string& named, Program::Compiled how);
-// Compiled as the plan's memory asks for it.
+// Compiled as the plan's memory asks for it. A program with callbacks is trapped.
 tl::expected<Program, result::Failure> prepare_run(recovery::Plan& plan, const std::string& named);
 // The program of a token: `given` (--program) where it is not empty, else what has the token's name and id in
 // `directory`, in the current directory or in PATH.

@@ -65,6 +65,10 @@ tl::expected<int, Failure> run(const ProgramCommand& what, const std::string& ex
   plan->arguments.assign(words.begin() + 1, words.end());
   if (auto ok = open_results(options.reports, {program->path()}); !ok) return tl::unexpected(ok.error());
   plan->known = known_tokens();
+  if (plan->traps && what.schedules != nullptr && !what.schedules->empty())
+    return wrong_use(
+        "--schedules needs a program that crashcut cc --pmem or crashcut cxx --pmem compiled: threads of code that is "
+        "trapped (--trap, -fsanitize=thread) are not followed.");
   if (what.schedules != nullptr && !what.schedules->empty())
     return search_threads(options.reports, *plan, *what.schedules, words);
   return search(options.reports, *plan, words, nullptr);
@@ -76,6 +80,7 @@ tl::expected<int, Failure> resume(const ProgramCommand& what, const Options& opt
   if (auto ok = check_reports(reports); !ok) return tl::unexpected(ok.error());
   const auto text = read_rest_file(directory);
   if (!text) return tl::unexpected(text.error());
+  if (is_rest_of_schedules(*text)) return resume_schedules(what.name, directory, options, 0);
   auto stopped = recovery::read_rest(*text);
   if (!stopped) return wrong_use(fmt::format("{}: {}", directory, stopped.error()));
   recovery::Plan& plan = stopped->plan;
@@ -119,7 +124,7 @@ void add_program_command(CLI::App& app, int& exit_code, const ProgramCommand& wh
           "prefix: what recovery prints is what it prints after the first k operations, or k + 1, where k marks "
           "were reached")
       ->type_name("prefix")
-      ->check(CLI::IsMember({"prefix"}));
+      ->check(CLI::IsMember({"prefix"}).description(""));
   auto directory = std::make_shared<std::string>();
   add_resume_option(*command, *directory);
   command->footer(what.footer + kExitCodes);

@@ -8,6 +8,7 @@
 
 #include "cli/bounds.h"
 #include "cli/commands.h"
+#include "cli/conform_result.h"
 #include "cli/machines.h"
 #include "cli/options.h"
 #include "cli/program.h"
@@ -167,6 +168,10 @@ tl::expected<int, Failure> replay_kernel(const ReplayOptions& options, const Fou
   return tell(options, kernel::replay(*token));
 }
 
+tl::expected<int, Failure> replay_conform(const ReplayOptions& options, const Found& found) {
+  return tell(options, replay_conform_token(found.token, options.results.empty() ? found.directory : options.results));
+}
+
 // One line a command that makes tokens: how they are replayed, and which options they take.
 struct Replayer {
   std::string_view command;
@@ -179,6 +184,7 @@ constexpr Replayer kReplayers[] = {
     {"check", replay_check, " --results --shell --image "},
     {device::kTokenCommand, replay_device, " --results --shell --image "},
     {kernel::kTokenCommand, replay_kernel, " --results --shell --image "},
+    {kConformCommand, replay_conform, " --results "},
     {"threads", replay_threads, " --program --from --recovery-limit "},
     {"cxl", replay_cxl, " --program "},
 };

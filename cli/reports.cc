@@ -55,13 +55,17 @@ class Files {
 
 }  // namespace
 
-void add_report_options(CLI::App& command, ReportOptions& options) {
+void add_document_options(CLI::App& command, ReportOptions& options) {
   command.add_option("--json", options.json_file, "write the result as JSON too (docs/json.md); - is stdout")
       ->type_name("FILE");
   command.add_option("--junit", options.junit_file, "write the result as JUnit XML too; - is stdout")
       ->type_name("FILE");
-  command.add_flag("--outcomes", options.outcomes, "list every distinct outcome, and how often it came");
   command.add_flag("--quiet", options.quiet, "print the last line alone");
+}
+
+void add_report_options(CLI::App& command, ReportOptions& options) {
+  add_document_options(command, options);
+  command.add_flag("--outcomes", options.outcomes, "list every distinct outcome, and how often it came");
 }
 
 void add_out_option(CLI::App& command, ReportOptions& options, const std::string& text) {
@@ -122,6 +126,13 @@ void print_head(const ReportOptions& options, const result::Head& head) {
 }
 
 void keep_rest(ReportOptions& options, const std::string& command, const std::string& rest, result::Result& result) {
+  std::vector<result::Result> rows{std::move(result)};
+  keep_rest(options, command, rest, rows);
+  result = std::move(rows.front());
+}
+
+void keep_rest(ReportOptions& options, const std::string& command, const std::string& rest,
+               std::vector<result::Result>& rows) {
   if (rest.empty()) {
     if (!options.directory.empty()) unlink((options.directory + "/" + kRestFile).c_str());
     return;
@@ -134,10 +145,13 @@ void keep_rest(ReportOptions& options, const std::string& command, const std::st
     }
     return write_json_file(options.directory + "/" + kRestFile, rest + "\n");
   };
-  if (const auto kept = keep(); !kept) {
-    result.notes.push_back(fmt::format("What is left of the search could not be kept: {}", kept.error().sentence));
-  } else {
-    result.resume = fmt::format("{} {} --resume {}", our_name(), command, fs::relative(options.directory).string());
+  const auto kept = keep();
+  for (result::Result& row : rows) {
+    if (!kept) {
+      row.notes.push_back(fmt::format("What is left of the search could not be kept: {}", kept.error().sentence));
+    } else {
+      row.resume = fmt::format("{} {} --resume {}", our_name(), command, fs::relative(options.directory).string());
+    }
   }
 }
 

@@ -26,6 +26,8 @@ struct ReportOptions {
   std::FILE* out() const { return is_stdout_taken() ? stderr : stdout; }
 };
 
+// --json, --junit and --quiet; and with --outcomes, for commands whose recoveries have some.
+void add_document_options(CLI::App& command, ReportOptions& options);
 void add_report_options(CLI::App& command, ReportOptions& options);
 void add_out_option(CLI::App& command, ReportOptions& options, const std::string& text);
 // Whether the files can be written, so that a long search does not end in vain.
@@ -45,6 +47,9 @@ void print_head(const ReportOptions& options, const result::Head& head);
 // Writes what is left of a search into the directory of its results, and makes that directory if there is none. If
 // nothing is left, removes what an earlier search left there. If this fails, the result gets a note.
 void keep_rest(ReportOptions& options, const std::string& command, const std::string& rest, result::Result& result);
+// The same for one program under several models.
+void keep_rest(ReportOptions& options, const std::string& command, const std::string& rest,
+               std::vector<result::Result>& rows);
 // The tokens of the last results in crashcut.out: a search tries first what failed before.
 std::vector<result::Token> known_tokens();
 // Reads what keep_rest() wrote. `named` is the directory or the file.

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <boost/filesystem.hpp>
 #include <charconv>
 
 #include "cli/bounds.h"
@@ -36,12 +37,6 @@ struct ThreadOptions {
   bool has_all_logs = false;
   std::string memory = "sc";
   std::string resume;
-};
-
-// What to run, and where an earlier search stopped.
-struct Job {
-  recovery::ThreadPlan plan;
-  std::optional<recovery::ThreadRest> rest;
 };
 
 // "semaphore=fifo"
@@ -105,36 +100,6 @@ tl::expected<recovery::ThreadPlan, Failure> read_plan(const ThreadOptions& optio
   return made;
 }
 
-// What an earlier search left. Bounds that are given again are those of this run.
-tl::expected<Job, Failure> read_rest(const ThreadOptions& options, const CLI::App& command) {
-  const auto text = read_rest_file(options.resume);
-  if (!text) return tl::unexpected(text.error());
-  auto decoded = recovery::decode_rest(*text);
-  if (!decoded) return wrong_use(fmt::format("{}: {}", options.resume, decoded.error()));
-  if (!decoded->first.machines.empty()) return wrong_use(fmt::format("{} is of crashcut cxl.", options.resume));
-  const auto now = make_plan(options.common);
-  if (!now) return tl::unexpected(now.error());
-  recovery::ThreadPlan& plan = decoded->first;
-  if (command.count("--time") > 0) plan.time_limit = now->time_limit;
-  if (command.count("--max-executions") > 0) plan.executions_most = options.plan.executions_most;
-  if (now->max_recoveries != 0) plan.max_recoveries = now->max_recoveries;
-  plan.jobs = now->jobs;
-  plan.recovery_limit = now->recovery_limit;
-  plan.crashcut = now->crashcut;
-  return Job{std::move(plan), std::move(decoded->second)};
-}
-
-// The plan without what belongs to this run.
-tl::expected<Job, Failure> make_job(const ThreadOptions& options, const std::vector<std::string>& words,
-                                    const CLI::App& command) {
-  if (!options.resume.empty()) return read_rest(options, command);
-  auto plan = read_plan(options);
-  if (!plan) return tl::unexpected(plan.error());
-  plan->program = words[0];
-  plan->arguments.assign(words.begin() + 1, words.end());
-  return Job{std::move(*plan), std::nullopt};
-}
-
 // The first option or word that --resume does not allow, since the resumed search has it already; or empty.
 std::string given_beside_resume(const CLI::App& command) {
   for (const char* option :
@@ -157,27 +122,56 @@ void note_missing_files(const std::vector<std::string>& words, const std::string
       fmt::join(names, ", "), names.size() == 1 ? "is" : "are"));
 }
 
-tl::expected<int, Failure> run(const ThreadOptions& options, const std::vector<std::string>& words,
-                               const CLI::App& command) {
+tl::expected<int, Failure> run(const ThreadOptions& options, const std::vector<std::string>& words) {
   ReportOptions reports = options.common.reports;
   if (auto ok = check_reports(reports); !ok) return tl::unexpected(ok.error());
-  auto job = make_job(options, words, command);
-  if (!job) return tl::unexpected(job.error());
-  recovery::ThreadPlan& plan = job->plan;
-  std::vector<std::string> named = {plan.program};  // as it was named
-  named.insert(named.end(), plan.arguments.begin(), plan.arguments.end());
-  const auto program = prepare(plan, job->rest ? plan.program : named[0], how_compiled(plan));
+  auto plan = read_plan(options);
+  if (!plan) return tl::unexpected(plan.error());
+  plan->program = words[0];
+  plan->arguments.assign(words.begin() + 1, words.end());
+  const auto program = prepare(*plan, words[0], how_compiled(*plan));
   if (!program) return tl::unexpected(program.error());
-  if (plan.has_store_buffers && !is_memory_seen(plan.executable))
+  if (plan->has_store_buffers && !is_memory_seen(plan->executable))
     return wrong_use(
         fmt::format("--memory tso is for programs whose accesses to memory are seen: compile {} with crashcut cc "
                     "--pmem or crashcut cxx --pmem, or name its source.",
-                    named[0]));
+                    words[0]));
   if (auto ok = open_results(reports, {program->path()}); !ok) return tl::unexpected(ok.error());
-  return search_schedules(reports, plan, named, job->rest ? &*job->rest : nullptr);
+  return search_schedules(reports, *plan, words);
 }
 
 }  // namespace
+
+bool is_rest_of_schedules(std::string_view text) { return text.starts_with(recovery::kRestPrefix); }
+
+tl::expected<int, Failure> resume_schedules(std::string_view command, const std::string& directory,
+                                            const Options& bounds, std::uint64_t executions_most) {
+  ReportOptions reports = bounds.reports;
+  if (auto ok = check_reports(reports); !ok) return tl::unexpected(ok.error());
+  const auto text = read_rest_file(directory);
+  if (!text) return tl::unexpected(text.error());
+  auto decoded = recovery::decode_rest(*text);
+  if (!decoded) return wrong_use(fmt::format("{}: {}", directory, decoded.error()));
+  auto& [plan, rest] = *decoded;
+  if (const std::string own = recovery::command_of(plan); own != command)
+    return wrong_use(fmt::format("{} has a search of crashcut {}: crashcut {} goes on with it.", directory, own, own));
+  const auto now = make_plan(bounds);
+  if (!now) return tl::unexpected(now.error());
+  if (bounds.time_s > 0) plan.time_limit = now->time_limit;
+  if (executions_most > 0) plan.executions_most = executions_most;
+  if (now->max_recoveries != 0) plan.max_recoveries = now->max_recoveries;
+  plan.jobs = now->jobs;
+  plan.recovery_limit = now->recovery_limit;
+  plan.crashcut = now->crashcut;
+  std::vector<std::string> words = {plan.program};  // as it was named
+  words.insert(words.end(), plan.arguments.begin(), plan.arguments.end());
+  const auto program = prepare(plan, plan.program, how_compiled(plan));
+  if (!program) return tl::unexpected(program.error());
+  boost::system::error_code error;
+  if (boost::filesystem::is_directory(directory, error))
+    reports.directory = boost::filesystem::canonical(directory).string();
+  return search_schedules(reports, plan, words, &rest);
+}
 
 Program::Compiled how_compiled(const recovery::ThreadPlan& plan) {
   return plan.models_memory() ? Program::Compiled::kPmem : Program::Compiled::kInstrumented;
@@ -381,8 +375,9 @@ void add_threads_command(CLI::App& app, int& exit_code) {
                given)});
       return;
     }
-    const auto code =
-        run(*options, options->resume.empty() ? program_words(*command) : std::vector<std::string>(), *command);
+    const auto code = options->resume.empty() ? run(*options, program_words(*command))
+                                              : resume_schedules("threads", options->resume, options->common,
+                                                                 options->plan.executions_most);
     exit_code = code ? *code : report_failure(code.error());
   });
 }

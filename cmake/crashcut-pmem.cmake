@@ -13,6 +13,9 @@ function(crashcut_pmem target)
   if(NOT compiler)
     set(compiler ${CMAKE_C_COMPILER})
   endif()
+  if(NOT "${CMAKE_CXX_COMPILER_ID}${CMAKE_C_COMPILER_ID}" MATCHES "Clang")
+    message(FATAL_ERROR "crashcut_pmem(): ${compiler} is not clang. For g++, \"crashcut flags --pmem g++\" has the flags.")
+  endif()
   # Beside crashcut's libraries, in cmake/.
   execute_process(COMMAND ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/../crashcut flags ${words} ${compiler}
     OUTPUT_VARIABLE flags OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_VARIABLE failure RESULT_VARIABLE code)

@@ -15,6 +15,20 @@ install(CODE "
   file(MAKE_DIRECTORY \${bin})
   file(CREATE_LINK ../${home}/crashcut \${bin}/crashcut SYMBOLIC)")
 
+# What shells and man know of the command, by the command itself.
+install(CODE "
+  set(share \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_DATADIR}\")
+  foreach(what IN ITEMS bash:bash-completion/completions/crashcut zsh:zsh/vendor-completions/_crashcut
+      fish:fish/vendor_completions.d/crashcut.fish man:man/man1/crashcut.1)
+    string(REPLACE \":\" \";\" what \${what})
+    list(GET what 0 name)
+    list(GET what 1 path)
+    get_filename_component(folder \${share}/\${path} DIRECTORY)
+    file(MAKE_DIRECTORY \${folder})
+    execute_process(COMMAND \"$<TARGET_FILE:crashcut>\" completion \${name} OUTPUT_FILE \${share}/\${path}
+      COMMAND_ERROR_IS_FATAL ANY)
+  endforeach()")
+
 install(TARGETS
   crashcut_recovery crashcut_result crashcut_inprocess crashcut_search crashcut_scheduler crashcut_fusefs crashcut_pmem crashcut_persist
   EXPORT crashcut ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})

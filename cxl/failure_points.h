@@ -8,6 +8,8 @@
 //   each store that becomes visible counts. What tells of a failure counts too, and is the caller's to know: the
 //   machine's end, its locks and unlocks, another machine's lock of a mutex that it holds, a wait for it. (Its locks,
 //   because the schedule is given: in another one somebody else comes first.)
+// A region that goes away with its home (cxl/shared_memory.h) takes something from every access that would follow: each
+//   access of it that is executed counts for the home.
 // Held to the search that tries every moment (tests/cxl_failures_test.cc).
 #pragma once
 
@@ -21,6 +23,7 @@ struct NextStep {
     kStore,    // leaves its store buffer, or a locked instruction is executed; the latter is a fence, too
     kClflush,  // leaves
     kFence,    // sfence leaves, mfence is executed
+    kTouch,    // a store or flush is executed, and does not leave yet
     kNothing,  // of these
   };
   Kind kind = kNothing;
@@ -29,22 +32,34 @@ struct NextStep {
   bool is_locked = false;
 };
 
-inline bool takes_from(MachineId machine, const NextStep& step, const Machines& machines, const SharedMemory& memory) {
-  const bool is_own = machines.machine_of(step.thread) == machine;
-  const bool has_pending = step.kind != NextStep::kFence && step.kind != NextStep::kNothing &&
-                           memory.is_shared(step.address) && memory.has_pending(machine, step.address);
-  if (!is_own) return has_pending && step.kind != NextStep::kClflush;
+// Whether the step takes something from what a failure of its own machine could leave.
+inline bool takes_from_own(const NextStep& step, const Machines& machines, const SharedMemory& memory) {
   switch (step.kind) {
     case NextStep::kStore:
       if ((memory.model().has_global_flush || memory.model().has_poison) && memory.is_shared(step.address)) return true;
       return step.is_locked && machines.awaits_write_back(step.thread);
     case NextStep::kClflush:
-      return has_pending;
+      return memory.has_pending(machines.machine_of(step.thread), step.address);
     case NextStep::kFence:
       return machines.awaits_write_back(step.thread);
     default:
       return false;
   }
+}
+
+// The machines from whose failure the step takes something: bit m is machine m. At most its own, the one that has the
+// line dirty, and the line's home.
+inline std::uint32_t taken_from(const NextStep& step, const Machines& machines, const SharedMemory& memory) {
+  const MachineId own = machines.machine_of(step.thread);
+  std::uint32_t taken = takes_from_own(step, machines, memory) ? 1u << own : 0;
+  if (step.kind == NextStep::kLoad || step.kind == NextStep::kStore) {
+    const MachineId owner = memory.pending_owner(step.address);
+    if (owner != kNoMachine && owner != own) taken |= 1u << owner;
+  }
+  const bool has_address = step.kind != NextStep::kFence && step.kind != NextStep::kNothing;
+  if (const MachineId home = has_address ? memory.home_of(step.address) : kNoMachine; home != kNoMachine)
+    taken |= 1u << home;
+  return taken;
 }
 
 }  // namespace crashcut::cxl

@@ -16,6 +16,9 @@ namespace {
 
 Address line_of(Address address) { return address / kLineBytes * kLineBytes; }
 
+// Of a flush that waits in a buffer: the machine keeps its copy (cxl/incoherent_memory.h).
+constexpr std::uint32_t kKeeps = 1;
+
 }  // namespace
 
 ThreadId Machines::start_thread(MachineId machine) {
@@ -24,10 +27,12 @@ ThreadId Machines::start_thread(MachineId machine) {
 }
 
 Loaded Machines::load(ThreadId thread, Address address, std::span<std::byte> out, persist::Chooser& chooser) {
+  if (memory_.is_gone(address)) return Loaded::kGone;
   const Thread& t = threads_[thread];
   std::array<std::byte, kLineBytes> own{};
   const std::uint64_t forwarded = t.buffer.forward(address, std::span(own).first(out.size()));
   const std::uint64_t all = ~std::uint64_t{0} >> (64 - out.size());
+  if (forwarded != all && is_incoherent(address)) incoherent_->load(t.machine, address, out);
   if (forwarded != all && memory_.is_shared(address)) {
     if (memory_.load(t.machine, address, out, chooser) == Loaded::kPoison) return Loaded::kPoison;
   }
@@ -38,24 +43,28 @@ Loaded Machines::load(ThreadId thread, Address address, std::span<std::byte> out
 }
 
 std::size_t Machines::count_answers(ThreadId thread, Address address, std::size_t bytes) {
-  if (!memory_.is_shared(address)) return 1;
+  const std::size_t answers = memory_.is_shared(address) ? memory_.count_answers(address, bytes) : 1;
+  if (answers == 1) return 1;
   std::array<std::byte, kLineBytes> own{};
   const std::uint64_t forwarded = threads_[thread].buffer.forward(address, std::span(own).first(bytes));
-  if (forwarded == ~std::uint64_t{0} >> (64 - bytes)) return 1;
-  return memory_.count_answers(address, bytes);
+  return forwarded == ~std::uint64_t{0} >> (64 - bytes) ? 1 : answers;
 }
 
-void Machines::store(ThreadId thread, Address address, std::span<const std::byte> bytes) {
-  push_pieces(thread, address, bytes, {.kind = EntryKind::kStore}, unit_of_store(model_, address, bytes.size()));
+void Machines::store(ThreadId thread, Address address, std::span<const std::byte> bytes, std::uint32_t op) {
+  push_pieces(thread, address, bytes, {.kind = EntryKind::kStore, .op = op},
+              unit_of_store(model_, address, bytes.size()));
 }
 
-void Machines::copy(ThreadId thread, Address address, std::span<const std::byte> bytes) {
-  push_pieces(thread, address, bytes, {.kind = EntryKind::kStore}, model_.has_tearing ? kWordBytes : kLineBytes);
+void Machines::copy(ThreadId thread, Address address, std::span<const std::byte> bytes, std::uint32_t op) {
+  push_pieces(thread, address, bytes, {.kind = EntryKind::kStore, .op = op},
+              model_.has_tearing ? kWordBytes : kLineBytes);
 }
 
-void Machines::store_non_temporal(ThreadId thread, Address address, std::span<const std::byte> bytes, bool is_whole) {
+void Machines::store_non_temporal(ThreadId thread, Address address, std::span<const std::byte> bytes, bool is_whole,
+                                  std::uint32_t op) {
   const bool tears = model_.has_tearing && !is_whole;
-  push_pieces(thread, address, bytes, {.kind = EntryKind::kNonTemporalStore}, tears ? kWordBytes : kLineBytes);
+  push_pieces(thread, address, bytes, {.kind = EntryKind::kNonTemporalStore, .op = op},
+              tears ? kWordBytes : kLineBytes);
 }
 
 void Machines::push_pieces(ThreadId thread, Address address, std::span<const std::byte> bytes, BufferEntry entry,
@@ -69,15 +78,20 @@ void Machines::push(ThreadId thread, const BufferEntry& entry) { threads_[thread
 
 Loaded Machines::begin_locked(ThreadId thread, Address address, std::span<std::byte> old, persist::Chooser& chooser) {
   mfence(thread);
+  if (is_incoherent(address)) incoherent_->load(threads_[thread].machine, address, old);
   return memory_.is_shared(address) ? memory_.load(threads_[thread].machine, address, old, chooser) : Loaded::kBytes;
 }
 
-void Machines::store_locked(ThreadId thread, Address address, std::span<const std::byte> bytes) {
-  if (!memory_.is_shared(address)) return;
-  BufferEntry entry{.kind = EntryKind::kStore};
+void Machines::store_locked(ThreadId thread, Address address, std::span<const std::byte> bytes, std::uint32_t op) {
+  const MachineId machine = threads_[thread].machine;
+  const bool is_coherent = memory_.is_shared(address);
+  if (!is_coherent && !is_incoherent(address)) return;
+  BufferEntry entry{.kind = EntryKind::kStore, .op = op};
   pmem::for_each_piece(
       address, bytes, kLineBytes, entry, [&] { return ++group_count_; },
-      [&](const BufferEntry& piece) { memory_.store(threads_[thread].machine, piece); });
+      [&](const BufferEntry& piece) {
+        is_coherent ? memory_.store(machine, piece) : incoherent_->store(machine, piece);
+      });
 }
 
 void Machines::mfence(ThreadId thread) {
@@ -91,7 +105,13 @@ void Machines::clflush(ThreadId thread, Address address) {
   push(thread, {.kind = EntryKind::kClflush, .address = address, .bytes = 1});
 }
 
+void Machines::clwb(ThreadId thread, Address address) {
+  if (!is_incoherent(address)) return clflushopt(thread, address);
+  push(thread, {.kind = EntryKind::kClflush, .address = address, .bytes = 1, .op = kKeeps});
+}
+
 void Machines::clflushopt(ThreadId thread, Address address) {
+  if (is_incoherent(address)) return clflush(thread, address);
   push(thread, {.kind = EntryKind::kClflushopt, .address = address, .bytes = 1});
   let_clflushopts_leave(threads_[thread]);
 }
@@ -103,12 +123,17 @@ BufferEntry Machines::leave(ThreadId thread, std::size_t i) {
   switch (entry.kind) {
     case EntryKind::kStore:
     case EntryKind::kNonTemporalStore:
+      if (is_incoherent(entry.address)) incoherent_->store(t.machine, entry);
       if (!memory_.is_shared(entry.address)) break;
       memory_.store(t.machine, entry);
       if (entry.kind == EntryKind::kNonTemporalStore)
         t.awaited.push_back({line_of(entry.address), memory_.count_stores(entry.address) - 1, true});
       break;
     case EntryKind::kClflush:
+      if (is_incoherent(entry.address)) {
+        incoherent_->flush(t.machine, entry.address, entry.op == kKeeps);
+        break;
+      }
       memory_.write_back(t.machine, entry.address, memory_.count_stores(entry.address));
       break;
     case EntryKind::kSfence:

@@ -4,7 +4,8 @@
 //   A clflushopt or clwb takes its place as early as the order of its thread lets it, and writes back what its machine
 //   had of the line at that place once a later fence of its thread is complete. Later places are covered: a line is
 //   written back at any time. Locked instructions and mfence empty the buffer and are fences.
-// Does not model: what a machine's own memory holds. Stores to it wait in the buffer with the others; whoever takes an
+// Does not model: what a machine's own memory holds. Stores to it wait in the buffer with the others; the code that
+// takes an
 //   entry out of the buffer carries it out.
 // On failure of a machine its store buffers are gone with its threads; the rest is SharedMemory's.
 // Threads: the caller serialises.
@@ -13,6 +14,7 @@
 #include <optional>
 #include <vector>
 
+#include "cxl/incoherent_memory.h"
 #include "cxl/shared_memory.h"
 #include "pmem/model.h"
 
@@ -22,32 +24,43 @@ using pmem::ThreadId;
 
 class Machines {
  public:
-  // Of the model, what tears counts.
-  Machines(SharedMemory& memory, const pmem::MemoryModel& model) : memory_(memory), model_(model) {}
+  // Of the model, what tears counts. `incoherent`: what no hardware keeps coherent; null: nothing.
+  Machines(SharedMemory& memory, const pmem::MemoryModel& model, IncoherentMemory* incoherent = nullptr)
+      : memory_(memory), incoherent_(incoherent), model_(model) {}
 
   ThreadId start_thread(MachineId machine);
   MachineId machine_of(ThreadId thread) const { return threads_[thread].machine; }
 
   // ---- instructions, when they are executed. Loads and locked instructions are within one line.
 
+  // Where memory is gone, an instruction on it is not executed; a load says so.
+  bool is_gone(Address address) const { return memory_.is_gone(address); }
   // In a machine's own memory the caller has filled `out` with what memory holds; the bytes that wait in the thread's
   // own buffer replace that.
   [[nodiscard]] Loaded load(ThreadId thread, Address address, std::span<std::byte> out, persist::Chooser& chooser);
+  // SharedMemory::load_at_once(), if nothing waits in the thread's own buffer.
+  [[nodiscard]] bool load_at_once(ThreadId thread, Address address, std::span<std::byte> out) const {
+    const Thread& t = threads_[thread];
+    return t.buffer.is_empty() && memory_.load_at_once(t.machine, address, out);
+  }
   // How many answers the load would have to choose from first; 1: none. Bytes that wait in the thread's own buffer are
   // not looked up.
   std::size_t count_answers(ThreadId thread, Address address, std::size_t bytes);
   void decide(Address address, std::size_t bytes, std::uint32_t answer) { memory_.decide(address, bytes, answer); }
-  void store(ThreadId thread, Address address, std::span<const std::byte> bytes);
-  void copy(ThreadId thread, Address address, std::span<const std::byte> bytes);
-  void store_non_temporal(ThreadId thread, Address address, std::span<const std::byte> bytes, bool is_whole = false);
+  // `op` is the caller's number of the instruction (StoreAtStake::op).
+  void store(ThreadId thread, Address address, std::span<const std::byte> bytes, std::uint32_t op = 0);
+  void copy(ThreadId thread, Address address, std::span<const std::byte> bytes, std::uint32_t op = 0);
+  void store_non_temporal(ThreadId thread, Address address, std::span<const std::byte> bytes, bool is_whole = false,
+                          std::uint32_t op = 0);
   // The buffer is empty. If the instruction writes, store_locked() follows before anything else happens.
   [[nodiscard]] Loaded begin_locked(ThreadId thread, Address address, std::span<std::byte> old,
                                     persist::Chooser& chooser);
-  void store_locked(ThreadId thread, Address address, std::span<const std::byte> bytes);
+  void store_locked(ThreadId thread, Address address, std::span<const std::byte> bytes, std::uint32_t op = 0);
   void mfence(ThreadId thread);  // the buffer is empty
   void sfence(ThreadId thread);
   void clflush(ThreadId thread, Address address);
-  void clflushopt(ThreadId thread, Address address);  // and clwb
+  void clflushopt(ThreadId thread, Address address);
+  void clwb(ThreadId thread, Address address);
 
   // ---- store buffers
 
@@ -58,8 +71,11 @@ class Machines {
   // Whether a fence of the thread would write something back now.
   bool awaits_write_back(ThreadId thread) const;
 
-  // Its threads take no further step, and what their buffers hold never leaves.
-  void fail(MachineId machine) { memory_.fail(machine); }
+  // Its threads take no further step, and what their buffers hold never leaves. A memory device fails, too.
+  void fail(MachineId machine) {
+    memory_.fail(machine);
+    if (incoherent_ != nullptr) incoherent_->fail(machine);
+  }
 
  private:
   // What the thread's next fence waits for.
@@ -77,10 +93,12 @@ class Machines {
   void push(ThreadId thread, const pmem::BufferEntry& entry);
   void push_pieces(ThreadId thread, Address address, std::span<const std::byte> bytes, pmem::BufferEntry entry,
                    Address unit);
+  bool is_incoherent(Address address) const { return incoherent_ != nullptr && incoherent_->contains(address); }
   void let_clflushopts_leave(Thread& thread);
   void complete(Thread& thread);
 
   SharedMemory& memory_;
+  IncoherentMemory* incoherent_;
   pmem::MemoryModel model_;
   std::vector<Thread> threads_;
   std::uint32_t group_count_ = 0;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 
 namespace crashcut::cxl {
 
@@ -37,6 +38,7 @@ SharedMemory::Line& SharedMemory::find_or_add(Address address) {
   CHECK(number != nullptr);
   if (*number == 0) {
     used_.emplace_back();
+    used_.back().address = address / kLineBytes * kLineBytes;
     used_.back().seen = used_.back().device = ground_of(address);
     *number = static_cast<std::uint32_t>(used_.size());
   }
@@ -56,6 +58,31 @@ SharedMemory::LineBytes SharedMemory::ground_of(Address address) const {
 SharedMemory::LineBytes SharedMemory::look_at(Address address) const {
   const Line* line = find(address);
   return line == nullptr ? ground_of(address) : line->seen;
+}
+
+const SharedMemory::Home* SharedMemory::find_home(Address address) const {
+  for (const Home& home : homes_) {
+    if (address - home.region.begin < home.region.bytes) return &home;
+  }
+  return nullptr;
+}
+MachineId SharedMemory::home_of(Address address) const {
+  const Home* home = find_home(address);
+  return home == nullptr ? kNoMachine : home->machine;
+}
+bool SharedMemory::is_gone(Address address) const {
+  const Home* home = find_home(address);
+  return home != nullptr && home->has_failed;
+}
+
+void SharedMemory::lose_regions_of(MachineId machine) {
+  for (Home& home : homes_) {
+    if (home.machine != machine) continue;
+    home.has_failed = true;
+    for (Address at = home.region.begin; at < home.region.begin + home.region.bytes; at += kLineBytes) {
+      if (Line* line = find(at)) line->pending.clear();
+    }
+  }
 }
 
 // Whether the device holds the earlier store of a line if it holds the later one.
@@ -103,12 +130,14 @@ void SharedMemory::access(Line& line, MachineId machine) {
 }
 
 void SharedMemory::store(MachineId machine, const pmem::BufferEntry& entry) {
+  if (is_gone(entry.address)) return;
   Line& line = find_or_add(entry.address);
   access(line, machine);
   line.owner = machine;
   Store store{line.store_count++,
               mask_of(entry.address, entry.bytes),
               entry.group,
+              entry.op,
               entry.kind == pmem::EntryKind::kNonTemporalStore,
               {}};
   const std::size_t first = entry.address % kLineBytes;
@@ -125,6 +154,7 @@ bool SharedMemory::is_poisoned(const Line& line) {
 }
 
 Loaded SharedMemory::load(MachineId machine, Address address, std::span<std::byte> out, persist::Chooser& chooser) {
+  if (is_gone(address)) return Loaded::kGone;
   Line* line = find(address);
   if (line == nullptr) {
     CHECK(is_shared(address));
@@ -154,7 +184,17 @@ Loaded SharedMemory::load(MachineId machine, Address address, std::span<std::byt
   return Loaded::kBytes;
 }
 
+bool SharedMemory::load_at_once(MachineId machine, Address address, std::span<std::byte> out) const {
+  if (find_home(address) != nullptr) return false;  // it may go away
+  const Line* line = find(address);
+  if (line == nullptr || (line->owner != machine && !line->pending.empty()) || !line->poison.empty()) return false;
+  if ((line->open & mask_of(address, out.size())) != 0) return false;
+  std::memcpy(out.data(), line->seen.data() + address % kLineBytes, out.size());
+  return true;
+}
+
 std::size_t SharedMemory::count_answers(Address address, std::size_t bytes) {
+  if (is_gone(address)) return 1;
   const Line* line = find(address);
   const auto open = line == nullptr ? std::nullopt : first_open(*line, mask_of(address, bytes));
   return open ? failures_.candidates(open->layer, open->location).size() : 1;
@@ -208,12 +248,8 @@ void SharedMemory::write_back_store(MachineId machine, Address address, std::uin
   write_back_if(*line, [&](const Store& store) { return store.number == number; });
 }
 
-bool SharedMemory::has_pending(MachineId machine, Address address) const {
-  const Line* line = find(address);
-  return line != nullptr && line->owner == machine && !line->pending.empty();
-}
-
 void SharedMemory::fail(MachineId machine) {
+  lose_regions_of(machine);
   std::unique_ptr<persist::Log> log;
   const auto layer = static_cast<persist::LayerId>(failures_.layer_count());
   for (Line& line : used_) {
@@ -229,6 +265,21 @@ void SharedMemory::fail(MachineId machine) {
   log->seal();
   failures_.push(*log);
   logs_.push_back(std::move(log));
+}
+
+// The bytes of a store are neighbours.
+void SharedMemory::add_at_stake(const Line& line, const Store& store, persist::LayerId layer, EventId event) {
+  const auto first = static_cast<unsigned>(std::countr_zero(store.mask));
+  at_stake_.push_back({line.owner, line.address + first, static_cast<std::uint32_t>(std::popcount(store.mask)),
+                       store.op, layer, event});
+}
+
+StoreFate SharedMemory::fate_of(const StoreAtStake& store) const {
+  const persist::Cut& cut = failures_.cut(store.layer);
+  if (cut.is_in(store.event)) return StoreFate::kKept;
+  if (cut.is_out(store.event)) return StoreFate::kLost;
+  const Line* line = find(store.address);
+  return line != nullptr && is_poisoned(*line) ? StoreFate::kPoisoned : StoreFate::kOpen;
 }
 
 // The pending stores of a line become events of the log; what they wrote is open.
@@ -261,6 +312,7 @@ void SharedMemory::lose(Line& line, persist::Log& log, persist::LayerId layer) {
     for_each_bit(store.mask,
                  [&](unsigned b) { writes.emplace_back(locations[b], static_cast<persist::Value>(store.bytes[b])); });
     events.push_back(log.add_event(static_cast<std::uint32_t>(store.number), writes, after));
+    add_at_stake(line, store, layer, events.back());
   }
   if (model_.has_poison) {
     const LocationId whole = log.add_location(0);

@@ -46,9 +46,9 @@ class Traced {
   Traced(Filesystem& filesystem, TraceClock& clock, TraceWriter* writer, Recorder* recorder = nullptr)
       : filesystem_(filesystem), clock_(clock), writer_(writer), recorder_(recorder) {}
 
-  // Whether it matters who does the calls.
+  // Whether it matters which process makes the calls.
   bool names_processes() const { return writer_ != nullptr; }
-  // Who does the following calls. Cheap where it is who did the last ones.
+  // The process that makes the following calls. Cheap if the same process made the previous ones.
   void set_process(pid_t pid, std::string_view command);
 
   // As in Filesystem. create() makes no directories and symlinks: -EPERM and -EINVAL, as mknod(2).
@@ -78,7 +78,7 @@ class Traced {
   void make_durable();
   // Written to the trace only: a Filesystem knows no marks, a Recorder beside it has its own mark().
   void mark(std::string_view text);
-  // Written to the trace only: whoever runs the program is about to kill it.
+  // Written to the trace only: the program is about to be killed.
   void stop();
 
  private:

@@ -17,7 +17,7 @@ namespace crashcut::inject {
 enum Killed : std::uint32_t {
   kNotKilled,
   kKilled,         // by the watchdog: it ran for too long
-  kNotToBeKilled,  // it is recording what it did, or branching: whoever kills it would lose count of its work
+  kNotToBeKilled,  // it is recording what it did, or branching: killing it would lose count of its work
   kAbandoned,      // by the watchdog: the search was stopped and would have had to wait for it
   kByItself,       // the program sends itself SIGKILL
 };

@@ -7,6 +7,9 @@ namespace crashcut::inject {
 inline constexpr const char* kControlVariable = "CRASHCUT_RUNTIME";
 // "<control fd>,<names fd>": the program's threads are scheduled (scheduler/runtime/protocol.h).
 inline constexpr const char* kThreadsVariable = "CRASHCUT_THREADS";
+// What -fsanitize=thread calls comes to the library, though threads are not scheduled (scheduler/runtime/
+// access_model.h).
+inline constexpr const char* kCallbacksVariable = "CRASHCUT_CALLBACKS";
 // The number of the host that the program is, where several take part in an execution.
 inline constexpr const char* kHostVariable = "CRASHCUT_HOST";
 inline constexpr const char* kBindNowMark = "CRASHCUT_BIND_NOW";  // LD_BIND_NOW is ours, not the user's

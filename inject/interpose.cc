@@ -56,6 +56,7 @@ extern Interposed __stop_crashcut_interposed[] __attribute__((visibility("hidden
 
 bool g_is_chosen = false;
 bool g_schedules_threads = false;
+bool g_takes_callbacks = false;
 
 // The environment as the kernel made it: libc's own is not set up yet.
 char** first_environment() {
@@ -110,8 +111,19 @@ struct Exports {
   }
 };
 
+bool begins_with(const char* name, const char* begin) {
+  for (; *begin != 0; ++name, ++begin) {
+    if (*name != *begin) return false;
+  }
+  return true;
+}
+
+// Of -fsanitize=thread; calls of memcpy() and the like are named so by crashcut flags.
+bool is_callback(const char* name) { return begins_with(name, "__tsan_") || begins_with(name, "__wrap_mem"); }
+
 void choose(Interposed& f) {
-  void* real = g_schedules_threads ? nullptr : find_real(f.name);
+  const bool is_ours = g_schedules_threads || (g_takes_callbacks && is_callback(f.name));
+  void* real = is_ours ? nullptr : find_real(f.name);
   f.function = real == nullptr ? f.ours : is_same(f.name, "syscall") ? direct_syscall(real) : real;
 }
 
@@ -138,6 +150,7 @@ void crashcut_choose_functions() {
   if (g_is_chosen) return;
   g_is_chosen = true;
   g_schedules_threads = find_variable(first_environment(), kThreadsVariable) != nullptr;
+  g_takes_callbacks = find_variable(first_environment(), kCallbacksVariable) != nullptr;
   for (Interposed* f = __start_crashcut_interposed; f != __stop_crashcut_interposed; ++f) choose(*f);
 }
 

@@ -8,6 +8,12 @@
 
 #include "inject/gate.h"
 
+extern "C" {
+// The linker makes them.
+extern const char __ehdr_start[] __attribute__((visibility("hidden")));
+extern const char _end[] __attribute__((visibility("hidden")));
+}
+
 namespace crashcut::inject {
 
 namespace {
@@ -37,6 +43,12 @@ bool visit_outside(const Mapping& m, std::span<const AddressRange> left_out, Map
 }
 
 }  // namespace
+
+AddressRange own_library() {
+  constexpr std::uint64_t kPage = 4096;
+  return {reinterpret_cast<std::uint64_t>(__ehdr_start) / kPage * kPage,
+          (reinterpret_cast<std::uint64_t>(_end) + kPage - 1) / kPage * kPage};
+}
 
 bool visit_mappings(std::span<char> room, std::span<const AddressRange> left_out, MappingVisitor visit,
                     void* argument) {

@@ -17,6 +17,9 @@ struct Mapping {
   bool is_file, is_stack;
 };
 
+// The addresses of this library, whole pages.
+AddressRange own_library();
+
 using MappingVisitor = bool (*)(void* argument, const Mapping& mapping);
 // Calls visit(argument, mapping) with each piece of memory outside of `left_out` until a call returns false. Returns
 // false then, and if the list cannot be read or is longer than `room`, which it is read into.

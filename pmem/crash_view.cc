@@ -68,6 +68,7 @@ void CrashView::load_lines(Address address, std::span<std::byte> out) {
 
 void CrashView::decide(Line& line, Address address, std::uint64_t wanted) {
   const WordNumber first_word = address / kLineBytes * kWordsPerLine;
+  ++changes_;
   for (unsigned i = 0; i < kWordsPerLine; ++i) {
     const auto bytes = static_cast<ByteMask>(wanted >> (8 * i));
     const auto decided = static_cast<ByteMask>(line.decided >> (8 * i));
@@ -87,8 +88,12 @@ void CrashView::overwrite(Address address, std::span<const std::byte> bytes) {
     const std::size_t in_line = address % kLineBytes;
     const std::size_t count = std::min<std::size_t>(bytes.size(), kLineBytes - in_line);
     Line& line = find_line(address);
+    const std::uint64_t written = (~std::uint64_t{0} >> (kLineBytes - count)) << in_line;
+    const bool is_same =
+        (line.decided & written) == written && std::memcmp(line.bytes + in_line, bytes.data(), count) == 0;
+    changes_ += is_same ? 0 : 1;
     std::memcpy(line.bytes + in_line, bytes.data(), count);
-    line.decided |= (~std::uint64_t{0} >> (kLineBytes - count)) << in_line;
+    line.decided |= written;
     address += count;
     bytes = bytes.subspan(count);
   }

@@ -51,8 +51,22 @@ class CrashView final : public Medium {
   // The recovery stores bytes. What they were before stays open.
   void overwrite(Address address, std::span<const std::byte> bytes);
 
+  // How often bytes were decided or changed.
+  std::uint64_t change_count() const { return changes_; }
+
   std::uint64_t read_word(WordNumber word, ByteMask bytes) override;
   ByteMask known_bytes(WordNumber word, std::uint64_t& value) override;
+
+  // Calls visit(address, bytes) for each line of which something is decided; the other bytes of it are zero.
+  template <class Visit>
+  void for_each_decided_line(Visit&& visit) const {
+    lines_.for_each([&](Address address, const Line& line) {
+      if (line.generation != generation_ || line.decided == 0) return;
+      std::byte bytes[kLineBytes];
+      for (unsigned i = 0; i < kLineBytes; ++i) bytes[i] = (line.decided >> i & 1) != 0 ? line.bytes[i] : std::byte{0};
+      visit(address, std::span<const std::byte, kLineBytes>(bytes));
+    });
+  }
 
   // Whether the program had reached the mark when the power failed, and how often. A mark that it never made: 0.
   std::uint64_t times_reached(std::string_view mark);
@@ -87,6 +101,7 @@ class CrashView final : public Medium {
   persist::LayerId layer_;
   LineTable<Line> lines_;
   std::uint64_t generation_ = 1;
+  std::uint64_t changes_ = 0;
   std::vector<persist::Candidate> candidates_;
 };
 

@@ -19,8 +19,9 @@ bool is_store(const EventInfo& info) {
 // Adds up notes of equal places.
 class Sums {
  public:
-  void add(NoteKind kind, PlaceId place, PlaceId other, Address address) {
-    Note& note = notes_.try_emplace({kind, place, other}, Note{kind, place, other, 0, 0, address}).first->second;
+  void add(NoteKind kind, PlaceId place, PlaceId other, Address address, PlaceId load = 0) {
+    Note& note =
+        notes_.try_emplace({kind, place, other, load}, Note{kind, place, other, load, 0, 0, address}).first->second;
     ++note.count;
   }
   void add_executed(PlaceId place) { ++executed_[place]; }
@@ -36,7 +37,7 @@ class Sums {
   }
 
  private:
-  std::map<std::tuple<NoteKind, PlaceId, PlaceId>, Note> notes_;
+  std::map<std::tuple<NoteKind, PlaceId, PlaceId, PlaceId>, Note> notes_;
   std::map<PlaceId, std::uint64_t> executed_;
 };
 
@@ -97,6 +98,58 @@ void add_torn(const Recording& recording, Sums& sums) {
   }
 }
 
+// Whether the event is durable once the fence is complete.
+bool is_durable_with(const Log& log, EventId event, persist::FenceId fence) {
+  const auto of_event = log.fences().members(log.future(event));
+  return log.cover(event) <= log.epoch(log.fences().event(fence)) ||
+         std::any_of(of_event.begin(), of_event.end(),
+                     [&](persist::FenceId f) { return log.fences().is_at_or_below(f, fence); });
+}
+
+// The stores of each thread, in its order.
+std::vector<std::vector<EventId>> stores_by_thread(const Recording& recording) {
+  std::vector<std::vector<EventId>> stores;
+  for (EventId e = 0; e < recording.events.size(); ++e) {
+    const EventInfo& info = recording.events[e];
+    if (!is_store(info)) continue;
+    if (info.thread >= stores.size()) stores.resize(info.thread + std::size_t{1});
+    stores[info.thread].push_back(e);
+  }
+  const Log& log = recording.log;
+  for (auto& of_thread : stores)
+    std::stable_sort(of_thread.begin(), of_thread.end(), [&](EventId a, EventId b) { return log.op(a) < log.op(b); });
+  return stores;
+}
+
+// The first store after the reading that is made durable while what was read need not be; else kNoEvent.
+EventId find_effect(const Recording& recording, const Meeting& meeting, std::span<const EventId> stores) {
+  const Log& log = recording.log;
+  const Address line = recording.events[meeting.store].address / kLineBytes;
+  const auto begin = std::lower_bound(stores.begin(), stores.end(), meeting.to_op,
+                                      [&](EventId e, std::uint32_t op) { return log.op(e) < op; });
+  for (auto at = begin; at != stores.end(); ++at) {
+    // From here on the thread has heard that it is durable.
+    const auto past = log.fences().members(log.past(*at));
+    const auto covers = [&](persist::FenceId f) { return is_durable_with(log, meeting.store, f); };
+    if (std::any_of(past.begin(), past.end(), covers)) return kNoEvent;
+    if (recording.events[*at].address / kLineBytes == line) continue;  // one line: it is there too
+    const auto future = log.fences().members(log.future(*at));
+    if (std::any_of(future.begin(), future.end(), [&](persist::FenceId f) { return !covers(f); })) return *at;
+  }
+  return kNoEvent;
+}
+
+void add_unpersisted(const Recording& recording, Sums& sums) {
+  const auto stores = stores_by_thread(recording);
+  for (const Meeting& meeting : recording.meetings) {
+    if (meeting.store == kNoEvent || meeting.to >= stores.size()) continue;
+    const EventId effect = find_effect(recording, meeting, stores[meeting.to]);
+    if (effect == kNoEvent) continue;
+    sums.add(NoteKind::kUnpersisted, recording.events[effect].place, recording.events[meeting.store].place,
+             recording.events[meeting.store].address, meeting.place);
+  }
+}
+
 }  // namespace
 
 std::vector<Note> find_notes(const Recording& recording, std::uint32_t kinds) {
@@ -104,23 +157,52 @@ std::vector<Note> find_notes(const Recording& recording, std::uint32_t kinds) {
   add_flushes(recording, kinds, sums);
   if (has_note(kinds, NoteKind::kOverwrite)) add_overwrites(recording, sums);
   if (has_note(kinds, NoteKind::kTorn)) add_torn(recording, sums);
+  if (has_note(kinds, NoteKind::kUnpersisted)) add_unpersisted(recording, sums);
   return sums.take();
 }
 
-bool CrashMoment::add(const Log& log, persist::LocationId location, const persist::Candidate& candidate,
+CrashMoment::Stores& CrashMoment::stores_of(const Recording& recording, EventId event) {
+  const std::size_t thread = recording.is_own(event) ? recording.events[event].thread : 0;
+  if (thread >= threads_.size()) threads_.resize(thread + 1);
+  return threads_[thread];
+}
+
+// Of a thread's stores the oldest that was lost, and the newest that was found, tell all: others of it are no earlier,
+// or no later.
+bool CrashMoment::find_pair(const Recording& recording) {
+  for (ThreadId l = 0; l < threads_.size(); ++l) {
+    for (ThreadId f = 0; f < threads_.size(); ++f) {
+      const EventId lost = threads_[l].oldest_lost, found = threads_[f].newest_found;
+      if (lost == kNoEvent || found == kNoEvent) continue;
+      if (!recording.order.is_before(l, recording.log.op(lost), f, recording.log.op(found))) continue;
+      lost_ = lost;
+      found_ = found;
+      code_ = threads_[l].code;
+      return true;
+    }
+  }
+  return false;
+}
+
+bool CrashMoment::add(const Recording& recording, persist::LocationId location, const persist::Candidate& candidate,
                       std::uint64_t code) {
+  const Log& log = recording.log;
   const auto history = log.history(location);
   if (candidate.first >= 0) {
     const EventId found = history[static_cast<std::size_t>(candidate.first)].event;
-    if (found_ == kNoEvent || found > found_) found_ = found;
+    EventId& newest = stores_of(recording, found).newest_found;
+    if (newest == kNoEvent || log.op(found) > log.op(newest)) newest = found;
   }
-  const auto next = static_cast<std::size_t>(candidate.last + 1);
-  if (next < history.size() && (lost_ == kNoEvent || history[next].event < lost_)) {
-    lost_ = history[next].event;
-    code_ = code;
+  // Of each thread the first store after what was found is lost, and with it those that follow.
+  for (auto next = static_cast<std::size_t>(candidate.last + 1); next < history.size(); ++next) {
+    const EventId lost = history[next].event;
+    Stores& stores = stores_of(recording, lost);
+    if (stores.oldest_lost != kNoEvent && log.op(stores.oldest_lost) <= log.op(lost)) continue;
+    stores.oldest_lost = lost;
+    stores.code = code;
   }
-  if (is_over_ || found_ == kNoEvent || lost_ == kNoEvent) return false;
-  is_over_ = log.op(lost_) < log.op(found_);
+  if (is_over_) return false;
+  is_over_ = find_pair(recording);
   return is_over_;
 }
 

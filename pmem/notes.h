@@ -7,10 +7,14 @@
 // Torn: one store instruction that writes to two lines, so that a crash may leave either half.
 // Not robust, after PSan (Gorjiara et al., PLDI 2022): a recovery loaded what no crash leaves if stores persist in the
 //   order of the program. That is: it found a store, and it found that an earlier one was lost. The stores of one
-//   operation (the words of a copy) have no order. For one thread.
+//   operation (the words of a copy) have no order. What is earlier in another thread: thread_order.h.
 // Race, after Yashme (Gorjiara et al., ASPLOS 2022): a load finds a plain store of at most 8 bytes, and as far as the
 //   recovery has loaded, the crash may have come before a flush of it was complete. A compiler may tear plain stores,
 //   so the load might find a part of it. Atomic stores are whole.
+// Unpersisted, after PMRace (Chen et al., ASPLOS 2022): a thread loads what another one has stored and nobody has made
+//   durable. A later store of that thread is made durable by a completed flush, while the other one still need not be:
+//   a crash may leave the effect without its cause. (Whether the later store depends on what was loaded is not known:
+//   may report what is meant.)
 #pragma once
 
 #include <cstdint>
@@ -30,13 +34,15 @@ enum class NoteKind : std::uint32_t {
   kTorn = 8,
   kNotRobust = 16,
   kRace = 32,
+  kUnpersisted = 64,
 };
 inline bool has_note(std::uint32_t kinds, NoteKind kind) { return (kinds & static_cast<std::uint32_t>(kind)) != 0; }
 
 struct Note {
   NoteKind kind;
   PlaceId place = 0;        // of the flush, fence or store
-  PlaceId other = 0;        // of the store that is overwritten
+  PlaceId other = 0;        // of the store that is overwritten, or was loaded before it was durable
+  PlaceId load = 0;         // of that load
   std::uint64_t count = 0;  // how often it was executed so
   std::uint64_t all = 0;    // how often the place was executed
   Address address = 0;      // of the first
@@ -49,7 +55,7 @@ class CrashMoment {
  public:
   // A load took this candidate of a location. `code` is the load.
   // True: from now on there is no such moment, which was not so before. Then lost() came before found().
-  bool add(const persist::Log& log, persist::LocationId location, const persist::Candidate& candidate,
+  bool add(const Recording& recording, persist::LocationId location, const persist::Candidate& candidate,
            std::uint64_t code);
   persist::EventId lost() const { return lost_; }
   persist::EventId found() const { return found_; }
@@ -57,8 +63,17 @@ class CrashMoment {
   std::uint64_t code() const { return code_; }
 
  private:
-  persist::EventId found_ = persist::kNoEvent;  // the newest store that was there
-  persist::EventId lost_ = persist::kNoEvent;   // the oldest one that was not
+  // Of one thread.
+  struct Stores {
+    persist::EventId newest_found = persist::kNoEvent;
+    persist::EventId oldest_lost = persist::kNoEvent;
+    std::uint64_t code = 0;  // that found the latter lost
+  };
+  Stores& stores_of(const Recording& recording, persist::EventId event);
+  bool find_pair(const Recording& recording);
+
+  std::vector<Stores> threads_;
+  persist::EventId found_ = persist::kNoEvent, lost_ = persist::kNoEvent;
   std::uint64_t code_ = 0;
   bool is_over_ = false;
 };

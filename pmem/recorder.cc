@@ -68,13 +68,17 @@ std::uint32_t Recorder::next_op() {
 // ---- loads
 // -----------------------------------------------------------------------------------------------------------
 
-void Recorder::load(ThreadId thread, Address address, std::span<std::byte> out) {
+void Recorder::load(ThreadId thread, Address address, std::span<std::byte> out, PlaceId place) {
+  load_place_ = place;
+  const Address first = address;
+  const std::size_t all = out.size();
   while (!out.empty()) {
     const std::size_t bytes = std::min<std::size_t>(out.size(), kLineBytes - address % kLineBytes);
     load_line(thread, address, out.first(bytes));
     address += bytes;
     out = out.subspan(bytes);
   }
+  if (!added_.empty() && place != 0) add_flushes_after_load(thread, first, all);
 }
 
 // Returns which bytes came from the thread's own buffer.
@@ -121,6 +125,7 @@ void Recorder::read_from(ThreadId thread, const Line* line, Address address, std
     at += count;
     if (mask == 0) continue;
     if (line == nullptr) {
+      note_dram_read(thread, word);
       FenceSetId& executed = threads_[thread].executed;
       dram_.for_each_store_of_others(word, mask, thread, [&](FenceSetId past) { executed = join(executed, past); });
     } else if (const std::uint32_t location = line->location[word % kWordsPerLine]; location != 0) {
@@ -136,6 +141,7 @@ void Recorder::come_after_store(ThreadId reader, EventId last, ByteMask bytes) {
     const bool is_part = info.bytes < kWordBytes;
     const ByteMask own = is_part ? mask_of_bytes(info.address % kWordBytes, info.bytes) : kAllBytes;
     if ((own & bytes) != 0 && info.thread != reader) {
+      note_read(reader, e);
       Thread& thread = threads_[reader];
       const persist::Log& log = recording_->log;
       if (is_eager() && info.kind == EventKind::kStore &&
@@ -153,6 +159,37 @@ void Recorder::come_after_store(ThreadId reader, EventId last, ByteMask bytes) {
   }
 }
 
+// ---- meetings of threads, for notes
+
+void Recorder::note_meeting(ThreadId from, std::uint32_t from_op_count, ThreadId to) {
+  if (!options_.notes_meetings || from == to || from_op_count == 0) return;
+  recording_->meetings.push_back({.from = from, .to = to, .from_op = from_op_count - 1, .to_op = op_count()});
+}
+
+void Recorder::note_read(ThreadId reader, EventId store) {
+  if (!options_.notes_meetings) return;
+  // The other words of the same store may still be to come.
+  const std::uint32_t op = recording_->log.op(store);
+  const bool is_piece = pieces_.contains(store);
+  if (is_piece && op == 0) return;
+  const Meeting meeting{.from = recording_->events[store].thread,
+                        .to = reader,
+                        .from_op = is_piece ? op - 1 : op,
+                        .to_op = op_count(),
+                        .store = store,
+                        .place = load_place_};
+  // A thread that waits reads the same over and over.
+  std::vector<Meeting>& all = recording_->meetings;
+  if (!all.empty() && all.back().to == reader && all.back().store == store && all.back().place == load_place_) return;
+  all.push_back(meeting);
+}
+
+void Recorder::note_dram_read(ThreadId reader, WordNumber word) {
+  if (!options_.notes_meetings) return;
+  const auto last = dram_stores_.find(word);
+  if (last != dram_stores_.end()) note_meeting(last->second.thread, last->second.op + 1, reader);
+}
+
 // ---- store buffers
 // ---------------------------------------------------------------------------------------------------
 
@@ -161,6 +198,7 @@ BufferEntry Recorder::leave(ThreadId thread, std::size_t i) {
   CHECK(i < buffer.size() && buffer.may_leave(i));
   BufferEntry entry = buffer.take(i);
   leave_now(thread, entry);
+  if (!added_.empty()) add_flushes_after(thread, entry);
   let_clflushopts_leave(thread);
   return entry;
 }
@@ -170,7 +208,9 @@ void Recorder::let_clflushopts_leave(ThreadId thread) {
   StoreBuffer& buffer = threads_[thread].buffer;
   for (std::size_t i = 0; i < buffer.size();) {
     if (buffer[i].kind == EntryKind::kClflushopt && buffer.may_leave(i)) {
-      leave_now(thread, buffer.take(i));
+      const BufferEntry entry = buffer.take(i);
+      leave_now(thread, entry);
+      if (!added_.empty()) add_flushes_after(thread, entry);
     } else {
       ++i;
     }
@@ -184,7 +224,12 @@ void Recorder::empty_buffer(ThreadId thread) {
 // Executes an instruction that goes through the buffer.
 void Recorder::execute(ThreadId thread, const BufferEntry& entry) {
   StoreBuffer& buffer = threads_[thread].buffer;
-  if (!options_.has_store_buffers) return leave_now(thread, entry);
+  if (!options_.has_store_buffers) {
+    leave_now(thread, entry);
+    // The pieces of a wide store leave one after the other: store_pieces() has the last.
+    if (!added_.empty() && entry.group == 0) add_flushes_after(thread, entry);
+    return;
+  }
   buffer.push(entry);
   if (entry.kind == EntryKind::kClflushopt) let_clflushopts_leave(thread);
 }
@@ -211,6 +256,7 @@ void Recorder::leave_now(ThreadId thread, const BufferEntry& entry) {
 
 std::shared_ptr<const Recording> Recorder::seal() {
   recording_->log.seal();
+  recording_->order = ThreadOrder(recording_->meetings);
   return recording_;
 }
 

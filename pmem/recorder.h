@@ -43,11 +43,14 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "pmem/dram.h"
 #include "pmem/medium.h"
 #include "pmem/recording.h"
+#include "pmem/repair.h"
 #include "pmem/store_buffer.h"
 
 namespace crashcut::pmem {
@@ -56,6 +59,8 @@ struct RecorderOptions {
   MemoryModel model;
   // Off: each store leaves the buffer at once. For a program of one thread that has the same crashes.
   bool has_store_buffers = false;
+  // Meetings of threads are kept (Recording::meetings), for notes.
+  bool notes_meetings = false;
 };
 
 class Recorder {
@@ -82,12 +87,15 @@ class Recorder {
   void come_after(ThreadId thread, persist::FenceSetId past) {
     set_all_pasts(threads_[thread], join(threads_[thread].executed, past));
   }
+  // The same, for notes: the thread comes after what another one had done when it had made so many operations.
+  std::uint32_t op_count() const { return static_cast<std::uint32_t>(recording_->ops.size()); }
+  void note_meeting(ThreadId from, std::uint32_t from_op_count, ThreadId to);
 
   // ---- instructions, when they are executed ----
 
   // Fills `out` with what the thread sees. In ordinary memory the caller has filled it with what memory holds; the
   // bytes that wait in the thread's own buffer replace that.
-  void load(ThreadId thread, Address address, std::span<std::byte> out);
+  void load(ThreadId thread, Address address, std::span<std::byte> out, PlaceId place = 0);
   // One store instruction, of any width.
   void store(ThreadId thread, Address address, std::span<const std::byte> bytes, PlaceId place = 0,
              StoreForm form = StoreForm::kPlain);
@@ -122,6 +130,11 @@ class Recorder {
     close_group(thread);
     return join(threads_[thread].left, threads_[thread].executed);
   }
+
+  // From now on the program has these flushes, too: each is done when the store, or flush, of its place has left the
+  // buffer, before anything else does; or right after the load of its place, of what was loaded. (repair.h adds them to
+  // a recording of one thread that there is.)
+  void add_flushes(std::span<const AddedFlush> flushes) { added_.assign(flushes.begin(), flushes.end()); }
 
   // ---- store buffers ----
 
@@ -189,6 +202,10 @@ class Recorder {
   void leave_clflush(ThreadId thread, const BufferEntry& entry);
   void take_place(ThreadId thread, const BufferEntry& clflushopt);
   void leave_mark(ThreadId thread, const BufferEntry& entry);
+  void add_flushes_after(ThreadId thread, const BufferEntry& entry);
+  void add_flushes_after_load(ThreadId thread, Address address, std::size_t bytes);
+  void add_flush(ThreadId thread, AddedFlush::Kind kind, const BufferEntry& entry);
+  bool has_unflushed(Address line) const;
   bool is_covered(const Line& line, persist::FenceSetId past) const;
   void note_flush(ThreadId thread, FlushKind kind, Address address, PlaceId place, bool is_redundant);
   persist::FenceSetId fence(ThreadId thread, persist::FenceSetId past, PlaceId place, FlushKind kind);
@@ -199,12 +216,22 @@ class Recorder {
   void load_word(Line& line, Address address, std::span<std::byte> out);
   void read_from(ThreadId thread, const Line* line, Address address, std::size_t bytes, std::uint64_t forwarded);
   void come_after_store(ThreadId reader, persist::EventId last, ByteMask bytes);
+  void note_read(ThreadId reader, persist::EventId store);
+  void note_dram_read(ThreadId reader, WordNumber word);
 
   RecorderOptions options_;
   Medium* ground_;
   std::shared_ptr<Recording> recording_;
   std::vector<Thread> threads_;
   DramPasts dram_;
+  struct DramStore {
+    ThreadId thread;
+    std::uint32_t op;
+  };
+  std::unordered_set<persist::EventId> pieces_;            // of stores of several words, if meetings are noted
+  std::unordered_map<WordNumber, DramStore> dram_stores_;  // the last store, if meetings are noted
+  PlaceId load_place_ = 0;                                 // of the load that is being done
+  std::vector<AddedFlush> added_;
   std::vector<Group> groups_;
   std::vector<std::uint32_t> free_groups_;
   std::uint32_t group_count_ = 0;

@@ -152,6 +152,69 @@ void Recorder::leave_mark(ThreadId thread, const BufferEntry& entry) {
   t.left = log.past(event);
 }
 
+// ---- flushes that are added
+
+bool Recorder::has_unflushed(Address line) const {
+  const Line* found = recording_->lines.find(line);
+  return found != nullptr && found->last_end > durable_end_ && found->cover == 0;
+}
+
+// As if the instructions followed `entry` in the program and left the buffer at once.
+void Recorder::add_flush(ThreadId thread, AddedFlush::Kind kind, const BufferEntry& entry) {
+  constexpr Address kNearby = 4;  // lines: an object may have some that were not stored to
+  Thread& t = threads_[thread];
+  const auto flush = [&](Address line) {
+    if (is_persistent(line))
+      take_place(thread, BufferEntry{.kind = EntryKind::kClflushopt, .address = line, .past = t.left});
+  };
+  if (kind != AddedFlush::Kind::kFence) {
+    // A store of several words is one operation.
+    for (auto e = static_cast<EventId>(recording_->events.size()); e-- > 0;) {
+      const EventInfo& info = recording_->events[e];
+      if (info.kind == EventKind::kStore && recording_->log.op(e) == entry.op)
+        flush(info.address / kLineBytes * kLineBytes);
+      if (info.kind == EventKind::kStore && info.thread == thread && recording_->log.op(e) < entry.op) break;
+    }
+  }
+  if (kind == AddedFlush::Kind::kObject) {
+    const Address own = entry.address / kLineBytes * kLineBytes;
+    for (Address line = own - kNearby * kLineBytes; line <= own + kNearby * kLineBytes; line += kLineBytes) {
+      if (has_unflushed(line)) flush(line);
+    }
+  }
+  if (kind == AddedFlush::Kind::kFlush) return;
+  t.left = t.fenced = fence(thread, join(t.left, entry.past), 0, FlushKind::kSfence);
+}
+
+void Recorder::add_flushes_after(ThreadId thread, const BufferEntry& entry) {
+  const bool is_store = entry.kind == EntryKind::kStore || entry.kind == EntryKind::kNonTemporalStore;
+  if (entry.place == 0 || (!is_store && entry.kind != EntryKind::kClflushopt)) return;
+  const StoreBuffer& buffer = threads_[thread].buffer;
+  for (std::size_t i = 0; is_store && i < buffer.size(); ++i) {
+    if (buffer[i].is_store() && buffer[i].op == entry.op) return;  // another piece of it is still to come
+  }
+  for (const AddedFlush& added : added_) {
+    if (added.place != entry.place || (!is_store && added.kind != AddedFlush::Kind::kFence)) continue;
+    close_group(thread);
+    add_flush(thread, added.kind, entry);
+  }
+}
+
+// What waits in the buffer comes before the load in the program, so it does not come after the fence.
+void Recorder::add_flushes_after_load(ThreadId thread, Address address, std::size_t bytes) {
+  for (const AddedFlush& added : added_) {
+    if (added.place != load_place_ || added.kind != AddedFlush::Kind::kFlushAndFence) continue;
+    Thread& t = threads_[thread];
+    for (Address line = address / kLineBytes * kLineBytes; line < address + bytes; line += kLineBytes) {
+      if (is_persistent(line))
+        take_place(thread, BufferEntry{.kind = EntryKind::kClflushopt, .address = line, .past = t.executed});
+    }
+    const FenceSetId fenced = fence(thread, t.executed, 0, FlushKind::kSfence);
+    t.executed = join(t.executed, fenced);
+    t.fenced = join(t.fenced, fenced);
+  }
+}
+
 void Recorder::begin_durable() {
   for (ThreadId t = 0; t < threads_.size(); ++t) mfence(t);
 }

@@ -77,6 +77,7 @@ void Recorder::store_pieces(ThreadId thread, Address address, std::span<const st
   for_each_piece(
       address, bytes, unit, entry, [&] { return ++group_count_; },
       [&](const BufferEntry& piece) { execute(thread, piece); });
+  if (!added_.empty() && !options_.has_store_buffers && entry.group != 0) add_flushes_after(thread, entry);
 }
 
 void Recorder::leave_store(ThreadId thread, const BufferEntry& entry) {
@@ -98,6 +99,7 @@ void Recorder::leave_dram_store(ThreadId thread, const BufferEntry& entry) {
     const unsigned first = at % kWordBytes;
     const auto count = static_cast<unsigned>(std::min<Address>(entry.address + entry.bytes - at, kWordBytes - first));
     dram_.store(word_of(at), mask_of_bytes(first, count), thread, past);
+    if (options_.notes_meetings) dram_stores_[word_of(at)] = {thread, entry.op};
     at += count;
   }
 }
@@ -237,6 +239,7 @@ EventId Recorder::add_store(ThreadId thread, const BufferEntry& entry, FenceSetI
   const bool is_fence = is_eager() && entry.kind == EntryKind::kStore && entry.group == 0;
   const EventId event = is_fence ? log.add_fence(entry.op, writes_, after_, thread, past)
                                  : log.add_event(entry.op, writes_, after_, past);
+  if (options_.notes_meetings && entry.group != 0) pieces_.insert(event);
   return note(event, info);
 }
 
@@ -277,7 +280,7 @@ void Recorder::leave_non_temporal(ThreadId thread, Line& line, const BufferEntry
 
 void Recorder::begin_locked(ThreadId thread, Address address, std::span<std::byte> old, PlaceId place) {
   mfence(thread, place);
-  load(thread, address, old);
+  load(thread, address, old, place);
   set_all_pasts(threads_[thread], threads_[thread].executed);
 }
 
@@ -298,6 +301,7 @@ void Recorder::store_locked(ThreadId thread, Address address, std::span<const st
     at += piece;
   }
   close_group(thread);
+  if (!added_.empty()) add_flushes_after(thread, entry);
   set_all_pasts(t, t.left);
 }
 

@@ -23,6 +23,7 @@
 #include "persist/recording.h"
 #include "pmem/line_table.h"
 #include "pmem/model.h"
+#include "pmem/thread_order.h"
 
 namespace crashcut::pmem {
 
@@ -97,6 +98,8 @@ class Recording final : public persist::Recording {
   LineTable<Line> lines;
   std::vector<EventInfo> events;             // by event
   std::vector<FlushInfo> flushes;            // in the order in which they took effect
+  std::vector<Meeting> meetings;             // of threads, as they took place, if they are noted
+  ThreadOrder order;                         // of the meetings; once the log is sealed
   std::vector<Address> address_of_location;  // of a mark: its number in mark_texts; kNoAddress: of another model
   std::vector<std::string> mark_texts;
   std::map<std::string, persist::LocationId, std::less<>> mark_locations;

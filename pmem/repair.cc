@@ -249,7 +249,8 @@ bool has_lost_earlier(const Recording& recording, const DecidedEvents& decided) 
 std::vector<Candidate> find_missing_flushes(const Recording& recording, const DecidedEvents& decided) {
   std::vector<Candidate> found;
   const EventId newest = newest_in(recording, decided);
-  if (newest == kNoEvent || !has_one_thread(recording)) return found;
+  if (newest == kNoEvent) return found;
+  const bool is_concurrent = !has_one_thread(recording);
   const Places places = find_places(recording, decided, newest);
   const auto try_all = [&](AddedFlush::Kind kind, const std::vector<PlaceId>& at) {
     for (const PlaceId place : at) {
@@ -258,9 +259,9 @@ std::vector<Candidate> find_missing_flushes(const Recording& recording, const De
       if (!walk.run()) continue;
       if (kind == AddedFlush::Kind::kObject && walk.lines_most() == 1) continue;  // as kFlushAndFence
       const std::vector<Order> orders = walk.take_orders();
-      const bool excludes = std::any_of(orders.begin(), orders.end(), [&](const Order& order) {
-        return decided.is_out(order.before) && decided.is_in(order.after);
-      });
+      const bool excludes = is_concurrent || std::any_of(orders.begin(), orders.end(), [&](const Order& order) {
+                              return decided.is_out(order.before) && decided.is_in(order.after);
+                            });
       const auto lost = places.lost.find(place);
       const Address address = lost == places.lost.end() ? 0 : lost->second;
       if (excludes) found.push_back(Candidate{added, address, walk.lines_most()});
@@ -269,6 +270,13 @@ std::vector<Candidate> find_missing_flushes(const Recording& recording, const De
   try_all(AddedFlush::Kind::kFence, places.of_flushes);
   for (const auto kind : {AddedFlush::Kind::kFlush, AddedFlush::Kind::kFlushAndFence, AddedFlush::Kind::kObject})
     try_all(kind, places.of_stores);
+  // A thread that has loaded what another one stored can flush it, too.
+  for (const Meeting& meeting : recording.meetings) {
+    if (meeting.store == kNoEvent || meeting.place == 0 || !decided.is_out(meeting.store)) continue;
+    const AddedFlush added{AddedFlush::Kind::kFlushAndFence, meeting.place};
+    if (std::none_of(found.begin(), found.end(), [&](const Candidate& c) { return c.flush == added; }))
+      found.push_back(Candidate{added, recording.events[meeting.store].address, 1});
+  }
   return found;
 }
 

@@ -5,7 +5,8 @@
 //   events that there are (persist::Log::with_orders).
 // Models: the flushes and fences of the recording itself are kept (Recording::flushes), so a fence that is added
 //   completes the flushes before it, and a flush that is added is completed by the next fence that there was.
-// Does not model: recordings of several threads: there are no candidates for these.
+// Several threads: what comes after what in other threads is not in a recording, so the program is recorded again with
+//   the flushes (Recorder::add_flushes). Candidates are found nevertheless, without knowing which of them help.
 // Cost: a walk through the recording for each candidate.
 #pragma once
 
@@ -28,7 +29,7 @@ struct AddedFlush {
     kObject,         // clwb of that line and of those nearby that have stores which no flush covers; sfence
   };
   Kind kind = Kind::kFence;
-  PlaceId place = 0;  // of the stores, or flushes, that it follows
+  PlaceId place = 0;  // of the stores, or flushes, that it follows; of loads, with several threads
 
   bool operator==(const AddedFlush&) const = default;
 };

@@ -40,9 +40,10 @@ enum Verb : std::uint8_t {
   // Of the fences.
   kLeaveFence,     // an sfence leaves the buffer: clflushopts of any lines that wait for it take their place
   kStoreAnywhere,  // a store to persistent memory, whatever the line
+  kTurn,           // where one schedule is run: threads take turns before an atomic access, which itself is no step
 };
-inline constexpr const char* kVerbs[] = {"load",  "store",       "flush",       "push",
-                                         "leave", "await empty", "leave fence", "store anywhere"};
+inline constexpr const char* kVerbs[] = {"load",        "store",       "flush",          "push", "leave",
+                                         "await empty", "leave fence", "store anywhere", "turn"};
 
 // What orders an entry among those of its buffer. The words have numbers of the caller's; the words of one wide store
 // follow one another.
@@ -198,6 +199,8 @@ inline std::string operation_text(const scheduler::Narrator& narrator, const Ope
                                    : "locked instruction on" + place_text(narrator, operation);
     case kLeaveFence:
       return "sfence";
+    case kTurn:
+      return "atomic access";
     default:
       return "access to memory";
   }

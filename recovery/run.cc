@@ -6,6 +6,7 @@
 
 #include "recovery/inprocess/front_end.h"
 #include "recovery/inprocess/missing_flush.h"
+#include "recovery/memory_notes.h"
 #include "recovery/result/token_bytes.h"
 #include "recovery/result/words.h"
 #include "recovery/run_token.h"
@@ -24,29 +25,6 @@ using Clock = std::chrono::steady_clock;
 
 // Of --time, where main() took nearly all: a limit of nothing would be none.
 constexpr std::chrono::duration<double> kLeastTime{0.001};
-
-Session::Setup setup_of(const Plan& plan) {
-  Session::Setup setup;
-  setup.program = plan.executable;
-  setup.arguments = plan.arguments;
-  setup.runtime = plan.runtime;
-  setup.model = plan.model;
-  setup.memory = plan.memory;
-  setup.traps = plan.traps;
-  setup.notes = plan.notes;
-  setup.counts_marks = plan.expects_prefix;
-  setup.from_directory = plan.from_directory;
-  setup.depth = plan.depth;
-  setup.jobs = plan.jobs;
-  setup.seed = plan.seed;
-  setup.time_limit = plan.time_limit;
-  setup.main_limit = plan.main_limit;
-  setup.recovery_limit = plan.recovery_limit;
-  if (plan.memory_limit > 0) setup.memory_bytes_most = plan.memory_limit / 2;  // recoveries need some too
-  setup.stdout_fd = plan.main_stdout_fd;
-  setup.stderr_fd = plan.main_stderr_fd;
-  return setup;
-}
 
 // Crashing a program that fails by itself would explain nothing.
 tl::expected<void, Failure> check_execution(const inprocess::Execution& execution, const Plan& plan) {
@@ -124,34 +102,13 @@ std::string instrumentation_text(std::uint32_t bits) {
   const bool is_early = (bits & inprocess::kInstrumentedEarly) != 0;
   const bool is_late = (bits & inprocess::kInstrumentedLate) != 0;
   const bool is_trapped = (bits & inprocess::kTrapped) != 0;
+  const bool is_called_back = (bits & inprocess::kCalledBack) != 0;
+  if (is_called_back && !is_early && !is_late) return "by -fsanitize=thread, the rest trapped";
   if (is_trapped && !is_early && !is_late) return "trapped";
   return std::string(is_early && is_late ? "early in part and late in part"
                      : is_late           ? "late"
                                          : "early") +
          (is_trapped ? ", the rest trapped" : "");
-}
-
-// What the program told about its use of persistent memory.
-tl::expected<void, Failure> add_notes(Session& session, result::Result& result) try {
-  const auto lines = session.find_notes();
-  if (!lines) return tl::unexpected(lines.error());
-  std::string_view text = *lines;
-  while (!text.empty()) {
-    const std::size_t end = std::min(text.find('\n'), text.size());
-    const Json line = Json::parse(text.substr(0, end));
-    if (line.contains("left_out")) {
-      result.memory_notes_left_out = line.at("left_out");
-    } else {
-      result.memory_notes.push_back({line.at("note"), line.at("place"), line.at("count"), line.at("text")});
-    }
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
-  std::vector<std::string*> texts;
-  for (result::MemoryNote& note : result.memory_notes) texts.insert(texts.end(), {&note.place, &note.text});
-  name_source_places(texts);
-  return {};
-} catch (const Json::exception& error) {
-  return tl::unexpected(result::tools_failure(fmt::format("The runtime's notes cannot be read: {}.", error.what())));
 }
 
 // The flush that a violation of persistent memory lacks, within the time that is left.
@@ -166,13 +123,7 @@ void add_missing_flush(const Executed& executed, const Plan& plan, const inproce
       .max_recoveries = plan.max_recoveries,
       .is_over = [&] { return Clock::now() >= deadline || (hooks.is_interrupted && hooks.is_interrupted()); },
   };
-  if (!example.replays || flushes.is_over()) return;
-  const auto found_flush = inprocess::find_missing_flush(flushes);
-  result::MissingFlush missing;
-  if (found_flush) missing = *found_flush;
-  if (!found_flush) missing.text = "Which flush is missing could not be found out: " + found_flush.error().sentence;
-  name_source_places({&missing.text, &missing.after});
-  example.missing_flush = std::move(missing);
+  if (example.replays && !flushes.is_over()) example.missing_flush = missing_flush_of(flushes);
 }
 
 // What a report says besides what was found.
@@ -193,9 +144,34 @@ void describe(const Executed& executed, const Plan& plan, const result::Head& he
                                       : fmt::format(" for code that was instrumented {}", when);
   }
   result.replay_options = replay_options(plan);
+  if (plan.memory && !result.token.empty())
+    result.debug = fmt::format("{} gdb {}{}", plan.crashcut, result.replay_options, result.token);
 }
 
 }  // namespace
+
+Session::Setup session_setup(const Plan& plan) {
+  Session::Setup setup;
+  setup.program = plan.executable;
+  setup.arguments = plan.arguments;
+  setup.runtime = plan.runtime;
+  setup.model = plan.model;
+  setup.memory = plan.memory;
+  setup.traps = plan.traps;
+  setup.notes = plan.notes;
+  setup.counts_marks = plan.expects_prefix;
+  setup.from_directory = plan.from_directory;
+  setup.depth = plan.depth;
+  setup.jobs = plan.jobs;
+  setup.seed = plan.seed;
+  setup.time_limit = plan.time_limit;
+  setup.main_limit = plan.main_limit;
+  setup.recovery_limit = plan.recovery_limit;
+  if (plan.memory_limit > 0) setup.memory_bytes_most = plan.memory_limit / 2;  // recoveries need some too
+  setup.stdout_fd = plan.main_stdout_fd;
+  setup.stderr_fd = plan.main_stderr_fd;
+  return setup;
+}
 
 result::Head head_of(const std::string& command, const Plan& plan, const std::vector<std::string>& words) {
   result::Head head;
@@ -218,7 +194,7 @@ result::Head head_of(const std::string& command, const Plan& plan, const std::ve
 
 tl::expected<Executed, Failure> execute(const Plan& plan) {
   const auto begin = Clock::now();
-  auto session = Session::start(setup_of(plan));
+  auto session = Session::start(session_setup(plan));
   if (!session) return tl::unexpected(session.error());
   if ((*session)->execution().wants_threads) return Executed{.session = nullptr, .wants_threads = true};
   if (auto ended = check_execution((*session)->execution(), plan); !ended) return tl::unexpected(ended.error());
@@ -248,7 +224,10 @@ tl::expected<Checked, Failure> check(const Executed& executed, const Plan& plan,
   auto found = search::check(front_end, search_plan, hooks, before);
   if (!found) return tl::unexpected(found.error());
   if (plan.notes != 0) {
-    if (auto ok = add_notes(*executed.session, found->result); !ok) return tl::unexpected(ok.error());
+    auto notes = read_notes(*executed.session);
+    if (!notes) return tl::unexpected(notes.error());
+    found->result.memory_notes = std::move(notes->notes);
+    found->result.memory_notes_left_out = notes->left_out;
   }
   if (plan.memory && found->result.counterexample) {
     const auto time = std::chrono::duration_cast<Clock::duration>(search_plan.time_limit);

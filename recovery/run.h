@@ -16,6 +16,9 @@ namespace crashcut::recovery {
 // `words` are the program and its arguments, as typed.
 result::Head head_of(const std::string& command, const Plan& plan, const std::vector<std::string>& words);
 
+// How the plan's program is run.
+inprocess::Session::Setup session_setup(const Plan& plan);
+
 // main() has ended, well; or plan.time_limit was up before.
 struct Executed {
   std::unique_ptr<inprocess::Session> session;

@@ -183,7 +183,7 @@ inline std::int64_t events_in(const Object& o, const Interest& interest, std::in
   if ((interest.looked & bit) == 0) return 0;
   return events_of(o, channel, end) & ((interest.wanted & bit) != 0 ? ~std::int64_t{0} : kHangUp | kError);
 }
-// All that who polls learns: 0 where nothing is ready, else a number that tells what is.
+// All that a polling thread learns: 0 if nothing is ready, else a number that tells what is.
 inline std::int64_t readiness(const Object& o, const Interest& interest) {
   std::uint64_t hash = 0;
   for (std::int64_t channel = 0; channel < kPolledMost; ++channel) {
@@ -333,7 +333,7 @@ inline void change_set(Object& o, const Access& a) {
   }
 }
 
-// A large write that waits for more room goes on holding the pipe, and so does who only tried meanwhile.
+// A large write that waits for more room goes on holding the pipe, and so does a thread that only tried meanwhile.
 inline bool is_unfinished(const Object& o, const Access& a, std::int64_t result) {
   if ((a.order & kGoesOn) != 0 && result == -EAGAIN) return true;
   return a.verb == kWrite && result >= 0 && result < a.argument && !is_nonblocking(o, handle_of(a.expected, kWriteEnd));
@@ -397,8 +397,8 @@ inline bool tables_meet(const Access& x, const Access& y, bool any_state) {
   return own_number(x) == own_number(y) || looks_at_number(x, own_number(y)) || looks_at_number(y, own_number(x));
 }
 
-// An end is given up. Who finds data, or counts, does not look whether the ends are open; who only holds one has it
-// open.
+// An end is given up. A thread that finds data, or counts, does not look whether the ends are open; one that only holds
+// an end has it open.
 inline bool ending_meets(const Access& ending, const Access& y, bool any_state) {
   if (ends_something(y) || is_of_table(y)) return false;
   const std::int64_t handle = ended_handle(ending);
@@ -440,7 +440,7 @@ inline bool meet(const Access& x, const Access& y, bool any_state) {
     return a.verb == kPoll || a.verb == kLook || (a.verb == kPollSet && !any_state && a.result == 0);
   };
   if (only_looks(x) && only_looks(y)) return false;
-  // Whether a call waits is no matter to who polls.
+  // Whether a call waits does not matter to a thread that polls.
   if (is(kSetFlags) && (is_poll(x) || is_poll(y))) return false;
   if (is(kPollSet) && (x.verb == kLook || y.verb == kLook)) return false;
   if (is_transfer(x) && is_transfer(y)) return transfers_meet(x, y, any_state);

@@ -18,6 +18,32 @@ Operation not_done(Operation operation) {
   return operation;
 }
 
+// Whether nothing but failures can go on after the steps that are not left out, and something is left to do.
+template <class IsLeftOut>
+bool is_stuck(const Execution& execution, Execution& prefix, IsLeftOut&& is_left_out) {
+  prefix.objects = execution.objects;
+  prefix.ending = Ending::kStuck;
+  State state(execution.objects);
+  std::map<ActorId, Operation> next;
+  for (std::size_t k = 0; k < execution.steps.size(); ++k) {
+    const Step& step = execution.steps[k];
+    if (is_left_out(k)) {
+      if (!next.contains(step.actor)) next.emplace(step.actor, not_done(step.operation));
+    } else {
+      state.apply(prefix.steps.emplace_back(step));
+    }
+  }
+  for (const Pending& p : execution.pending) next.try_emplace(p.actor, p.operation);
+  bool is_any_undone = false;
+  for (const auto& [actor, operation] : next) {
+    if (!is_live(state, operation)) continue;
+    if (!is_failure(operation) && state.is_enabled(actor, operation)) return false;
+    is_any_undone = is_any_undone || is_left_undone(state, operation);
+    prefix.pending.push_back({actor, operation});
+  }
+  return is_any_undone && !state.is_over();
+}
+
 class Prefixes {
  public:
   explicit Prefixes(const Execution& execution) : execution_(execution), order_(execution.steps) {
@@ -51,27 +77,7 @@ class Prefixes {
   }
 
   bool is_stuck(std::uint32_t left_out, Execution& prefix) const {
-    prefix.objects = execution_.objects;
-    prefix.ending = Ending::kStuck;
-    State state(execution_.objects);
-    std::map<ActorId, Operation> next;
-    for (std::size_t k = 0; k < execution_.steps.size(); ++k) {
-      const Step& step = execution_.steps[k];
-      if (is_after(k, left_out)) {
-        next.try_emplace(step.actor, not_done(step.operation));
-      } else {
-        state.apply(prefix.steps.emplace_back(step));
-      }
-    }
-    for (const Pending& p : execution_.pending) next.try_emplace(p.actor, p.operation);
-    bool is_any_undone = false;
-    for (const auto& [actor, operation] : next) {
-      if (!is_live(state, operation)) continue;
-      if (!is_failure(operation) && state.is_enabled(actor, operation)) return false;
-      is_any_undone = is_any_undone || is_left_undone(state, operation);
-      prefix.pending.push_back({actor, operation});
-    }
-    return is_any_undone && !state.is_over();
+    return scheduler::is_stuck(execution_, prefix, [&](std::size_t k) { return is_after(k, left_out); });
   }
 
   const Execution& execution_;
@@ -84,6 +90,14 @@ class Prefixes {
 void for_each_deadlock(const Execution& execution, const std::function<void(const Execution&)>& report) {
   const auto fails = [](const Step& step) { return is_failure(step.operation); };
   if (std::any_of(execution.steps.begin(), execution.steps.end(), fails)) Prefixes(execution).find(report);
+}
+
+void for_each_deadlock_of_schedule(const Execution& execution, const std::function<void(const Execution&)>& report) {
+  for (std::size_t k = 0; k < execution.steps.size(); ++k) {
+    if (!is_failure(execution.steps[k].operation)) continue;
+    Execution prefix;
+    if (is_stuck(execution, prefix, [&](std::size_t i) { return i >= k; })) report(prefix);
+  }
 }
 
 }  // namespace crashcut::scheduler

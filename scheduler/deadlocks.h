@@ -15,5 +15,7 @@ namespace crashcut::scheduler {
 // Calls report() with each such prefix of the execution's class: after it no actor can go on, apart from failures, and
 // an actor is left that has something to do. Its ending is kStuck.
 void for_each_deadlock(const Execution& execution, const std::function<void(const Execution&)>& report);
+// The same where one schedule is searched, in which no other order counts: prefixes of the execution itself.
+void for_each_deadlock_of_schedule(const Execution& execution, const std::function<void(const Execution&)>& report);
 
 }  // namespace crashcut::scheduler

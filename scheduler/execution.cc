@@ -83,7 +83,8 @@ std::optional<ActorId> Director::choose_by_seed(const State& state, const std::v
     if (is_failure(p.operation) || !state.is_enabled(p.actor, p.operation) || is_exhausted(p.actor)) continue;
     if (answer::is_given(p.operation)) return p.actor;
     if (request_->seed == 0) continue;
-    const std::uint64_t rank = mix(mix(request_->seed, index(p.actor)), own(p.actor).steps);
+    // Mixed once more: the last number reaches the upper bits, which decide, only then.
+    const std::uint64_t rank = mix(mix(mix(request_->seed, index(p.actor)), own(p.actor).steps), 0);
     if (chosen && rank <= highest) continue;
     chosen = p.actor;
     highest = rank;

@@ -20,7 +20,7 @@ inline auto& kind(auto& o) { return o.numbers[0]; }
 inline auto& owner(auto& o) { return o.numbers[1]; }   // its number_of(), or 0
 inline auto& depth(auto& o) { return o.numbers[2]; }   // how often the owner has locked it
 inline auto& health(auto& o) { return o.numbers[3]; }  // what became of a robust one
-inline auto& line(auto& o) { return o.lists[0]; }      // who waits in line
+inline auto& line(auto& o) { return o.lists[0]; }      // the threads that wait in line
 
 inline Access access(ObjectId mutex, Verb verb) { return {mutex, verb}; }
 inline Access enqueue(ObjectId mutex, Policy policy) { return {mutex, kEnqueue, policy}; }
@@ -77,7 +77,7 @@ inline std::int64_t unlock(Object& m, ActorId actor) {
   return 0;
 }
 
-// Before an access that sees who owns it: takes it from an owner that is gone.
+// Before an access that sees the owner: takes it from an owner that is gone.
 inline void free_if_gone(State& state, Object& m) {
   if (is_free(m) || !state.look_if_gone(owner_of(m))) return;
   owner(m) = depth(m) = 0;

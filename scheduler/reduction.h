@@ -24,6 +24,8 @@ class Reduction {
   virtual ~Reduction() = default;
   virtual bool has_sleepers() const { return true; }
   virtual bool has_wakeup_trees() const { return false; }
+  // Whether what the first step of a branch does depends on the state before it.
+  virtual bool looks_at_states() const { return true; }
   // Adds branches to the nodes of tree.path(), the path of the execution. Returns how many steps it looked at.
   virtual std::uint64_t add_branches(Tree& tree, const Execution& execution) = 0;
   // Of a call on files (Tree::Foresee).

@@ -43,7 +43,8 @@ class NextOperations {
 
 class One : public Reduction {
  public:
-  bool has_sleepers() const override { return false; }  // nothing is taken to commute
+  bool has_sleepers() const override { return false; }     // nothing is taken to commute
+  bool looks_at_states() const override { return false; }  // branches begin with answers and failures
 
   std::uint64_t add_branches(Tree& tree, const Execution& execution) override {
     NextOperations next(execution);

@@ -20,7 +20,7 @@ class Searcher {
     reduction_ = bounds_preemptions() ? make_none(setup.bounds.preemptions_most) : make_reduction(setup.reduction);
     reduction_->depth_most = setup.bounds.depth_most;
     reduction_->is_late = [this] { return deadline_.is_over(); };
-    tree_.emplace(reduction_->has_sleepers(), reduction_->has_wakeup_trees());
+    tree_.emplace(reduction_->has_sleepers(), reduction_->has_wakeup_trees(), reduction_->looks_at_states());
   }
 
   SearchResult run(const std::vector<Program*>& workers) {

@@ -66,12 +66,20 @@ bool State::is_gone(ActorId actor) const { return index(actor) < places_.size() 
 
 bool State::look_if_gone(ActorId actor) {
   if (index(actor) >= places_.size()) return false;
-  if (places_[index(actor)].host != kNoHost) {
-    const std::uint32_t number = index(places_[index(actor)].host);
-    CHECK(number != 0 && number < Access::kAnyHost);
-    seen_host_ = seen_host_ == 0 || seen_host_ == number ? static_cast<std::uint16_t>(number) : Access::kAnyHost;
-  }
+  if (places_[index(actor)].host != kNoHost) note_seen(places_[index(actor)].host);
   return is_gone(actor);
+}
+
+bool State::has_failed(ObjectId host) const { return host::has_failed(object(host)) != 0; }
+bool State::look_if_failed(ObjectId host) {
+  note_seen(host);
+  return has_failed(host);
+}
+
+void State::note_seen(ObjectId host) {
+  const std::uint32_t number = index(host);
+  CHECK(number != 0 && number < Access::kAnyHost);
+  seen_host_ = seen_host_ == 0 || seen_host_ == number ? static_cast<std::uint16_t>(number) : Access::kAnyHost;
 }
 
 void State::count_step(ActorId actor, const Operation& operation) {

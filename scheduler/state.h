@@ -50,6 +50,9 @@ class State {
   bool is_gone(ActorId actor) const;
   // The same, for a primitive's apply(): the access that is being executed depends on the failure of that host.
   bool look_if_gone(ActorId actor);
+  // Whether the host has ever failed; and the same for a primitive's apply().
+  bool has_failed(ObjectId host) const;
+  bool look_if_failed(ObjectId host);
 
   // The process has ended: nothing is enabled any more.
   bool is_over() const { return is_over_; }
@@ -69,6 +72,7 @@ class State {
     std::uint16_t incarnation = 0;
   };
   bool is_gone(const Place& place) const;
+  void note_seen(ObjectId host);
 
   std::vector<Object> objects_;
   std::vector<std::uint64_t> own_steps_;

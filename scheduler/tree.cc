@@ -69,7 +69,7 @@ std::optional<Tree::Task> Tree::take() {
   }
   Node* node = lowest_;
   branch_depth_ = node->depth;
-  State state = state_at(node);
+  State state = looks_at_states_ ? state_at(node) : State();
   const Node* branch_node = node;
   std::vector<Step> sleep_before = node->sleep;
   std::shared_ptr<Run> run;
@@ -78,7 +78,7 @@ std::optional<Tree::Task> Tree::take() {
     Branch branch = std::move(node->pending.front());
     node->pending.pop_front();
     if (node == lowest_) run = std::move(branch.run);
-    state.apply(branch.step);
+    if (looks_at_states_) state.apply(branch.step);
     const bool is_uncertain = node->is_uncertain && !branch.children.empty();
     node = add_child(node, branch.step, state);
     node->is_uncertain = is_uncertain;
@@ -138,8 +138,8 @@ RunRequest Tree::request_of(const Node& node, const std::list<Branch>::iterator 
   RunRequest request;
   for (const Node* n : nodes_to(&node)) request.prefix.push_back(n->step.actor);
   request.sleep_from = node.depth;
-  State state = state_at(&node);
   if (has_sleepers_) {
+    const State state = state_at(&node);
     request.sleep = node.sleep;
     for (auto it = const_cast<Node&>(node).pending.begin(); it != branch; ++it) {
       State aside = state;
@@ -197,6 +197,12 @@ Tree::Extended Tree::extend(Node* leaf, const Execution& execution) {
   for (std::size_t k = 0; k < leaf->depth; ++k) {
     if (k == execution.steps.size()) return diverged_at(k);
     if (!is_same_event(path_[k + 1]->step, execution.steps[k])) return diverged_at(k);
+  }
+  if (!looks_at_states_) {
+    for (std::size_t k = 0; k < leaf->depth; ++k) path_[k + 1]->step = execution.steps[k];
+    for (std::size_t k = leaf->depth; k < execution.steps.size(); ++k)
+      path_.push_back(add_child(path_.back(), execution.steps[k], {}));
+    return Extended::kYes;
   }
   State state(execution.objects), at_branch = state;
   for (std::size_t k = 0; k < leaf->depth; ++k) {

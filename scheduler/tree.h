@@ -65,9 +65,13 @@ struct Node {
 class Tree {
  public:
   // Without sleepers every branch is explored in full, whatever commutes. With wakeup trees, skip a branch if some
-  // sleeping actor stays asleep in every leaf below it.
-  Tree(bool has_sleepers, bool has_wakeup_trees)
-      : has_sleepers_(has_sleepers), has_wakeup_trees_(has_wakeup_trees), root_(std::make_unique<Node>()) {}
+  // sleeping actor stays asleep in every leaf below it. With neither, and where no signal can interrupt the first step
+  // of a branch, the tree need not look at the states of the program (Reduction::looks_at_states).
+  Tree(bool has_sleepers, bool has_wakeup_trees, bool looks_at_states = true)
+      : has_sleepers_(has_sleepers),
+        has_wakeup_trees_(has_wakeup_trees),
+        looks_at_states_(looks_at_states),
+        root_(std::make_unique<Node>()) {}
 
   struct Task {
     Node* leaf;
@@ -127,7 +131,7 @@ class Tree {
   persist::Estimate estimate_pending(const Node& node, const persist::Estimate* open) const;
   persist::Estimate estimate_unknown(const Node& node, const persist::Estimate& open) const;
 
-  bool has_sleepers_, has_wakeup_trees_;
+  bool has_sleepers_, has_wakeup_trees_, looks_at_states_;
   std::unique_ptr<Node> root_;
   std::vector<Node*> path_;
   Divergence divergence_{};

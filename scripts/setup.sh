@@ -13,6 +13,7 @@ packages=(
   libgtest-dev libbenchmark-dev liburing-dev libsqlite3-dev e2fsprogs xfsprogs btrfs-progs
   clang-format                              # scripts/format.sh
   gdb binutils                              # crashcut gdb; source lines of data races (addr2line)
+  zsh fish groff-base                       # completions and the manual page are read by what they are for, in tests
   libaio-dev python3                        # workloads/storage, scripts/programs.py
 )
 packages+=("$@")

@@ -297,6 +297,37 @@ TEST_F(CheckTest, GoesOnWhereItWasStopped) {
   EXPECT_TRUE(again.says("nothing to resume")) << again.err;
 }
 
+// The program is not run again: the trace is that of the first time.
+TEST_F(CheckTest, AComparisonGoesOnWhereItWasStopped) {
+  const std::string counted = (directory_ / "runs").string();
+  const Words what = {"--tree", "--", "sh", "-c", "echo >> " + counted + "; printf 1234 > f; printf 56 > g; mv g f"};
+  const auto compare = [&](Words options) {
+    options.insert(options.begin(), "compare");
+    options.insert(options.end(), what.begin(), what.end());
+    return crashcut(options);
+  };
+  ASSERT_EQ(compare({"--json", "whole.json"}).exit_code, 1);
+  fs::remove(counted);
+  Ran ran = compare({"--max-recoveries", "2", "--out", "part"});
+  int stops = 0;
+  while (fs::exists(directory_ / "part/rest")) {
+    EXPECT_TRUE(ran.says("resume: ")) << ran.out << ran.err;
+    ran = crashcut({"compare", "--resume", "part", "--max-recoveries", std::to_string(2 + stops % 3)});
+    ASSERT_TRUE(ran.exit_code == 1 || ran.exit_code == 3) << ran.out << ran.err;
+    ASSERT_LT(++stops, 100);
+  }
+  EXPECT_GT(stops, 1);
+  EXPECT_EQ(read_file(counted), "\n");
+  const Json whole = Json::parse(read_file(directory_ / "whole.json"));
+  const Json resumed = Json::parse(read_file(directory_ / "part/result.json"));
+  ASSERT_EQ(resumed.size(), whole.size());
+  for (std::size_t i = 0; i < whole.size(); ++i) {
+    for (const char* key : {"model", "verdict", "outcomes", "violations", "kinds", "bound_hit"})
+      EXPECT_EQ(resumed[i][key], whole[i][key]) << key;
+    EXPECT_EQ(resumed[i]["counts"]["recoveries"], whole[i]["counts"]["recoveries"]);
+  }
+}
+
 // What an earlier search found is found again by one that is too small to get there, as long as the program does the
 // same.
 TEST_F(CheckTest, WhatFailedBeforeIsTriedFirst) {

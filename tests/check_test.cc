@@ -255,4 +255,19 @@ TEST_F(CheckTest, AVersionOlderThanThePromisedOneIsNotDurable) {
 }
 
 }  // namespace
+// A file that a rename replaces is gone with it, and not some operations later, when the kernel says so.
+TEST_F(CheckTest, ReplacedFilesAreGoneAtOnce) {
+  check({"--tree", "--max-recoveries", "4"},
+        "exec perl -e 'for (1..25) { open F, \">t\"; print F \"abc\"; close F; rename \"t\", \"f\"; mkdir \"d\"; "
+        "rmdir \"d\"; mkdir \"e\"; rmdir \"e\" }'");
+  const Json operations = result()["violation"]["crashes"][0]["operations"];
+  int replaced = 0;
+  for (std::size_t i = 0; i + 1 < operations.size(); ++i) {
+    if (operations[i]["text"] != "perl: rename(t, f)") continue;
+    if (++replaced == 1) continue;  // there was no f
+    EXPECT_EQ(operations[i + 1]["text"], "perl: close(f (deleted))") << "after rename " << replaced;
+  }
+  EXPECT_GT(replaced, 5);
+}
+
 }  // namespace crashcut

@@ -138,6 +138,47 @@ TEST_F(ResumeTest, GoesOnWhereItWasStopped) {
   }
 }
 
+// A comparison goes on with each model where that was stopped, and keeps the models that are done.
+TEST_F(ResumeTest, AComparisonGoesOnWhereItWasStopped) {
+  const std::string name = program("five.c", kFive);
+  ASSERT_EQ(crashcut(with(with({"compare", "--json", "r.json"}, bytes_), {name})).exit_code, 0);
+  const auto whole = result();
+  ASSERT_EQ(whole.size(), 5u);
+  Ran run = crashcut(with(with({"compare", "--max-recoveries", "9", "--out", "part"}, bytes_), {name}));
+  int stops = 0;
+  for (; run.exit_code == 3 && stops < 100; ++stops) {
+    EXPECT_TRUE(run.says("resume: ")) << run.out;
+    EXPECT_TRUE(run.says(" compare --resume part")) << run.out;
+    run = crashcut({"compare", "--resume", "part", "--max-recoveries", std::to_string(8 + stops), "--memory-limit",
+                    "1G", "--json", "r.json"});
+  }
+  EXPECT_EQ(run.exit_code, 0) << run.out << run.err;
+  EXPECT_GT(stops, 1);
+  const auto resumed = result();
+  ASSERT_EQ(resumed.size(), whole.size());
+  for (std::size_t i = 0; i < whole.size(); ++i) {
+    for (const char* key : {"model", "verdict", "outcomes", "counts", "bound_hit", "resume"})
+      EXPECT_EQ(resumed[i][key], whole[i][key]) << key;
+  }
+  EXPECT_FALSE(fs::exists(directory_ / "part" / "rest"));
+  expect_refused({"compare", "--resume", "part"}, "there is nothing to resume");
+}
+
+TEST_F(ResumeTest, AComparisonIsGoneOnWithAsItWasBegun) {
+  const std::string name = program("five.c", kFive);
+  ASSERT_EQ(crashcut(with(with({"compare", "--max-recoveries", "5", "--out", "part"}, bytes_), {name})).exit_code, 3);
+  expect_refused({"compare", "--resume", "part", "--data", "journal"}, "--data cannot be given with it");
+  expect_refused({"run", "--resume", "part"}, "part: ");
+  const std::string text = read_file(directory_ / "part" / "rest");
+  for (const std::size_t length : {text.size() / 2, std::size_t{4}}) {
+    std::ofstream(directory_ / "part" / "rest") << text.substr(0, length);
+    expect_refused({"compare", "--resume", "part"}, "part: ");
+  }
+  std::ofstream(directory_ / "part" / "rest") << text;
+  program("five.c", std::string(kFive).replace(std::string(kFive).find("i < 5"), 5, "i < 4"));
+  expect_refused({"compare", "--resume", "part"}, "of another recording");
+}
+
 TEST_F(ResumeTest, RefusesAProgramThatHasChangedAndOptionsThatTheSearchHad) {
   const std::string name = program("five.c", kFive);
   ASSERT_EQ(crashcut(with(with({"run", "--max-recoveries", "5", "--out", "part"}, bytes_), {name})).exit_code, 3);

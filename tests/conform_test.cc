@@ -30,7 +30,8 @@ TEST_F(ConformTest, PutsTheTableWhereAFileSays) {
   const Ran ran = conform({"--random", "1", "--runs", "2", "--subsets", "8", "--update", "page.md", "--report",
                            "table.md", "-o", "data=journal"});
   EXPECT_EQ(ran.exit_code, 0) << ran.out << ran.err;
-  EXPECT_TRUE(ran.says("conforms: 0 states outside of the model")) << ran.out;
+  EXPECT_TRUE(ran.says("verified for the images of these runs: all ")) << ran.out;
+  EXPECT_TRUE(ran.says(" images, none failed; ")) << ran.out;
   const std::string page = read_file(directory_ / "page.md"), table = read_file(directory_ / "table.md");
   EXPECT_TRUE(
       page.starts_with("before\n<!-- conform -->\n`crashcut conform --random 1 --runs 2 --subsets 8 --seed 0 -o "
@@ -40,6 +41,21 @@ TEST_F(ConformTest, PutsTheTableWhereAFileSays) {
   EXPECT_EQ(page.find("old\n"), std::string::npos);
   EXPECT_NE(page.find("| data=journal | random | 1 | "), std::string::npos) << page;
   EXPECT_NE(page.find(table), std::string::npos) << table;
+}
+
+// A page may have several tables: each has its name.
+TEST_F(ConformTest, PutsATableWithANameWhereItBelongs) {
+  std::ofstream(directory_ / "page.md") << kDocument << "<!-- conform two -->\nold two\n<!-- conform two: end -->\n";
+  const Words one{"--call", "creat:foo", "sync", "--runs", "1", "--subsets", "2", "--update", "page.md"};
+  Words two = one;
+  two.insert(two.end(), {"--table", "two"});
+  const Ran ran = conform(two);
+  EXPECT_EQ(ran.exit_code, 0) << ran.out << ran.err;
+  const std::string page = read_file(directory_ / "page.md");
+  EXPECT_TRUE(page.starts_with(kDocument)) << page;
+  EXPECT_EQ(page.find("old two"), std::string::npos) << page;
+  EXPECT_NE(page.find("<!-- conform two -->\n`crashcut conform --call creat:foo sync --runs 1 "), std::string::npos)
+      << page;
 }
 
 // One run with nothing forced shows little, so there is slack.
@@ -93,7 +109,124 @@ TEST_F(ConformTest, SeesStatesThatTheModelDoesNotAllow) {
   EXPECT_TRUE(ran.says("outside (kernel:ext4:barrier=0): --call creat:foo")) << ran.out;
   EXPECT_TRUE(ran.says("the kernel left: ")) << ran.out;
   EXPECT_TRUE(ran.says("  allowed: ")) << ran.out;
-  EXPECT_TRUE(ran.says("violation: ")) << ran.out;
+  EXPECT_TRUE(ran.says("violation (outside): kernel:ext4:barrier=0 can leave what the model does not allow: "))
+      << ran.out;
+}
+
+// A state outside of the model is a finding like any other: in every report, with a token that mounts its image again.
+TEST_F(ConformTest, AFindingIsReportedAndReplays) {
+  const Words options{"--call", "creat:foo", "write:foo:0:8192", "barrier",   "rename:foo:bar",
+                      "sync",   "-o",        "barrier=0",        "--subsets", "64",
+                      "--out",  "results",   "--junit",          "junit.xml"};
+  const Ran ran = conform(options);
+  ASSERT_EQ(ran.exit_code, 1) << ran.out << ran.err;
+  const Json json = result();
+  EXPECT_EQ(json["command"], "conform");
+  EXPECT_EQ(json["verdict"], "violation");
+  EXPECT_EQ(json["exit_code"], 1);
+  EXPECT_EQ(json["bound_hit"], nullptr);
+  const Json row = json["facts"]["rows"].at(0);
+  EXPECT_EQ(row["mount"], "barrier=0");
+  EXPECT_EQ(row["set"], "--call");
+  EXPECT_EQ(row["compared"], 1);
+  EXPECT_EQ(row["states_outside"], json["violations"].size());
+  EXPECT_EQ(json["subjects"], Json::array({"barrier=0, --call"}));
+  std::uint64_t images = 0;
+  for (const Json& finding : json["violations"]) {
+    EXPECT_EQ(finding["kind"], "outside");
+    EXPECT_TRUE(finding["text"].get<std::string>().starts_with("--call creat:foo write:foo:0:8192")) << finding;
+    EXPECT_TRUE(finding["message"].get<std::string>().starts_with("run ")) << finding;
+    images += finding["count"].get<std::uint64_t>();
+  }
+  EXPECT_EQ(json["counts"]["violations"], images);
+  EXPECT_EQ(json["counts"]["recoveries"], row["images"]);
+  EXPECT_EQ(json["violation"]["replays"], true);
+  EXPECT_NE(read_file(directory_ / "junit.xml").find("<failure type=\"outside\""), std::string::npos);
+  EXPECT_TRUE(fs::exists(directory_ / "results/outside-1.img"));
+  for (const Json& finding : json["violations"]) {
+    const Ran again = crashcut({"replay", finding["token"], "--print"});
+    EXPECT_EQ(again.exit_code, 1) << again.out << again.err;
+    EXPECT_TRUE(again.says("violation: outside: the kernel left what the model does not allow: ")) << again.out;
+  }
+  const Ran by_directory = crashcut({"replay", "results"});
+  EXPECT_EQ(by_directory.exit_code, 1) << by_directory.out << by_directory.err;
+  // On another directory, and without the image.
+  fs::rename(directory_ / "results", directory_ / "elsewhere");
+  EXPECT_EQ(crashcut({"replay", json["token"], "--results", "elsewhere"}).exit_code, 1);
+  const Ran lost = crashcut({"replay", json["token"]});
+  EXPECT_EQ(lost.exit_code, 2) << lost.out << lost.err;
+  EXPECT_TRUE(lost.says("is not found here")) << lost.err;
+  EXPECT_EQ(crashcut({"replay", json["token"], "--shell"}).exit_code, 2);
+}
+
+// On stdout a document stands alone, and --quiet leaves the last line.
+TEST_F(ConformTest, DocumentsAndTheLastLineStandAlone) {
+  const Words one{"--call", "creat:foo", "sync", "--runs", "1", "--subsets", "2"};
+  Words json = one, quiet = one;
+  json.insert(json.end(), {"--json", "-"});
+  quiet.emplace_back("--quiet");
+  const Ran document = conform(json);
+  EXPECT_EQ(document.exit_code, 0) << document.err;
+  const Json parsed = Json::parse(document.out, nullptr, false);
+  ASSERT_FALSE(parsed.is_discarded()) << document.out;
+  EXPECT_EQ(parsed["verdict"], "verified");
+  EXPECT_EQ(parsed["seed"], 0);
+  EXPECT_EQ(parsed["settings"]["mounts"], Json::array({"data=ordered"}));
+  EXPECT_GT(parsed["bounds"]["memory_limit_bytes"], 0);
+  const Ran last = conform(quiet);
+  EXPECT_TRUE(last.out.starts_with("verified for the images of these runs: ")) << last.out;
+  EXPECT_EQ(std::count(last.out.begin(), last.out.end(), '\n'), 1) << last.out;
+  EXPECT_EQ(last.err, "");
+}
+
+// --time ends it within two seconds; what was compared is kept, and --resume goes on with the rest only.
+TEST_F(ConformTest, TimeStopsItAndResumeGoesOn) {
+  const Words what{"--seq1", "--every", "45",           "--runs", "2",           "--subsets",
+                   "4",      "-o",      "data=ordered", "-o",     "data=journal"};
+  Words whole = what;
+  whole.insert(whole.end(), {"--json", "whole.json", "--jobs", "1"});
+  auto begin = std::chrono::steady_clock::now();
+  const Ran all = conform(whole);
+  ASSERT_EQ(all.exit_code, 0) << all.out << all.err;
+  const std::chrono::duration<double> half = (std::chrono::steady_clock::now() - begin) / 2;
+  Words first = what;
+  first.insert(first.end(), {"--time", std::to_string(half.count()), "--out", "results", "--jobs", "1"});
+  begin = std::chrono::steady_clock::now();
+  const Ran stopped = conform(first);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, half + std::chrono::seconds(2));
+  ASSERT_EQ(stopped.exit_code, 3) << stopped.out << stopped.err;
+  EXPECT_TRUE(stopped.says("bounded (time): ")) << stopped.out;
+  EXPECT_TRUE(stopped.says("conform --resume results")) << stopped.out;
+  const Json part = result();
+  EXPECT_EQ(part["bound_hit"], "time");
+  EXPECT_LT(part["explored_fraction"], 1);
+  EXPECT_TRUE(part["coverage"].get<std::string>().ends_with(" of 26 programs compared")) << part["coverage"];
+  const Ran wrong = conform({"--resume", "results", "--runs", "3"});
+  EXPECT_EQ(wrong.exit_code, 2) << wrong.out << wrong.err;
+  EXPECT_TRUE(wrong.says("--runs cannot be given with it")) << wrong.err;
+  const Ran done = conform({"--resume", "results", "--jobs", "2", "--memory-limit", "8G"});
+  EXPECT_EQ(done.exit_code, 0) << done.out << done.err;
+  // All rows have all programs once; what the model allows does not depend on the run.
+  const Json resumed = result()["facts"]["rows"],
+             once = Json::parse(read_file(directory_ / "whole.json"))["facts"]["rows"];
+  ASSERT_EQ(resumed.size(), once.size());
+  for (std::size_t i = 0; i < once.size(); ++i) {
+    for (const char* name : {"mount", "set", "programs", "compared", "states_allowed", "states_outside"})
+      EXPECT_EQ(resumed[i][name], once[i][name]) << name;
+  }
+  EXPECT_FALSE(fs::exists(directory_ / "results/rest"));
+  const Ran nothing = conform({"--resume", "results"});
+  EXPECT_EQ(nothing.exit_code, 2) << nothing.out << nothing.err;
+  EXPECT_TRUE(nothing.says("there is nothing to resume")) << nothing.err;
+}
+
+TEST_F(ConformTest, ResumeRefusesWhatItDidNotWrite) {
+  fs::create_directory(directory_ / "results");
+  for (const char* rest : {"cf1", "cf1AAAA", "cs1AAAA", "x"}) {
+    std::ofstream(directory_ / "results/rest") << rest << "\n";
+    const Ran ran = conform({"--resume", "results"});
+    EXPECT_EQ(ran.exit_code, 2) << rest << ran.out << ran.err;
+  }
 }
 
 TEST_F(ConformTest, WrongUseIsASentence) {
@@ -102,7 +235,12 @@ TEST_F(ConformTest, WrongUseIsASentence) {
   script("plain", "exit 0\n");
   const std::pair<Words, std::string> bad[] = {
       {{"--update", "missing.md"}, "--update missing.md: there is no such file."},
-      {{"--call", "sync", "--runs", "1", "--update", "bare.md"}, "it has no lines <!-- conform -->"},
+      {{"--update", "bare.md"}, "it has no lines <!-- conform --> and <!-- conform: end -->"},
+      {{"--update", "bare.md", "--table", "two"}, "it has no lines <!-- conform two --> and <!-- conform two: end -->"},
+      {{"--table", "two"}, "--table names a table of --update FILE."},
+      {{"--resume", "empty"}, "there is nothing to resume"},
+      {{"--time", "0"}, "--time"},
+      {{"--json", "missing/r.json"}, "Cannot write missing/r.json"},
       {{"--litmus", "empty"}, "--litmus empty: there are no programs in C in it."},
       {{"-o", "data=none", "--call", "sync"}, "data mode"},
       {{"-o", "nobody", "--call", "sync"}, "nobody"},
@@ -150,6 +288,31 @@ TEST_F(ConformTest, AnInterruptStopsIt) {
   const Ran ran = finish(child);
   EXPECT_EQ(ran.exit_code, 3) << ran.out << ran.err;
   EXPECT_TRUE(ran.says("| mount options | set | programs |")) << ran.out;
+  EXPECT_TRUE(ran.says("bounded (interrupt): ")) << ran.out;
+}
+
+TEST_F(ConformTest, KillsLeaveNothing) {
+  // Directories for what is needed meanwhile. They are removed a moment after the end.
+  const auto scratch = [&] {
+    std::size_t found = 1;
+    for (int tries = 0; tries < 100 && found > 0; ++tries) {
+      found = 0;
+      for (const auto& entry : fs::directory_iterator(directory_))
+        found += entry.path().filename().string().starts_with("crashcut-conform-");
+      if (found > 0) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    }
+    return found;
+  };
+  std::mt19937_64 random(17);
+  for (int round = 0; round < 10; ++round) {
+    const pid_t child =
+        start({"env", "TMPDIR=" + directory_.string(), CRASHCUT_BINARY, "conform", "--seq1", "--runs", "2"});
+    std::this_thread::sleep_for(std::chrono::milliseconds(random() % 1500));
+    kill(child, SIGKILL);
+    finish(child);
+    ASSERT_EQ(wait_for_no_processes(), "") << "round " << round;
+    EXPECT_EQ(scratch(), 0u) << "round " << round;
+  }
 }
 
 }  // namespace

@@ -12,6 +12,7 @@ struct Shape {
   const char* name;
   CxlShape shape;
   bool has_global_flush = false, has_poison = false;
+  bool has_homes = false;
 };
 std::ostream& operator<<(std::ostream& out, const Shape& shape) { return out << shape.name; }
 
@@ -26,6 +27,10 @@ TEST_P(CxlFailurePoints, LoseNoOutcome) {
     program.failures_most = seed % 3 == 0 ? 1 : -1;
     program.has_global_flush = shape.has_global_flush;
     program.has_poison = shape.has_poison;
+    if (shape.has_homes) {
+      program.devices = 1;
+      program.homes = {program.machines, static_cast<int>(seed % 2)};
+    }
     const CxlFailures every = explore_cxl_failures(program, seed, true, 20'000);
     const CxlFailures points = explore_cxl_failures(program, seed, false, 20'000);
     if (!every.is_whole || !points.is_whole) return true;
@@ -52,7 +57,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Shape{"TwoMachinesOfTwoThreads", {.machines = 2, .threads_most = 2, .ops_most = 4}},
                     Shape{"ThreeMachines", {.machines = 3, .threads_most = 0, .ops_most = 4}},
                     Shape{"GlobalFlush", {.machines = 2, .threads_most = 1, .ops_most = 4}, true},
-                    Shape{"Poison", {.machines = 2, .threads_most = 1, .ops_most = 4}, false, true}),
+                    Shape{"Poison", {.machines = 2, .threads_most = 1, .ops_most = 4}, false, true},
+                    Shape{"Homes", {.machines = 2, .threads_most = 1, .ops_most = 3}, false, false, true}),
     [](const auto& shape) { return shape.param.name; });
 
 }  // namespace

@@ -30,6 +30,12 @@ struct Line {
   std::uint8_t seen[kHalves] = {}, device[kHalves] = {};
   std::uint8_t poisoned = 0, anew = 0;
   std::vector<Item> pending;  // of the owner, oldest first
+  // Without coherence: what each machine has of the line.
+  struct Copy {
+    std::uint8_t halves[kHalves] = {};
+    bool is_there = false, is_dirty = false;
+  };
+  std::vector<Copy> copies;
 };
 struct Thread {
   std::uint8_t next = 0, loaded = 0;
@@ -69,6 +75,10 @@ struct State {
       add(l.poisoned);
       add(l.anew);
       add_items(l.pending);
+      for (const Line::Copy& copy : l.copies) {
+        for (const std::uint8_t half : copy.halves) add(half);
+        add(static_cast<std::uint8_t>(copy.is_there ? copy.is_dirty ? 2 : 1 : 0));
+      }
     }
     for (const std::uint8_t s : status) add(s);
     add(lock_owner);
@@ -86,7 +96,8 @@ class Oracle {
     State first;
     first.threads.resize(program_.threads.size());
     first.lines.resize(static_cast<std::size_t>(program_.lines));
-    first.status.resize(static_cast<std::size_t>(program_.machines), kUp);
+    for (Line& line : first.lines) line.copies.resize(static_cast<std::size_t>(program_.machines));
+    first.status.resize(static_cast<std::size_t>(program_.machines + program_.devices), kUp);
     add(std::move(first));
     while (!open_.empty()) {
       const State state = std::move(open_.back());
@@ -98,6 +109,7 @@ class Oracle {
         for (std::size_t i = 0; i < state.threads[t].buffer.size(); ++i) leave(state, t, i);
       }
       if (is_end_) result_.outcomes.insert(outcome_of(state));
+      let_caches_act(state);
       fail(state);
     }
     result_.states = visited_.size();
@@ -125,6 +137,12 @@ class Oracle {
     return text;
   }
 
+  // Of the home of the line.
+  bool is_gone(const State& state, int line) const {
+    const int home = program_.home_of(line);
+    return home >= 0 && state.status[static_cast<std::size_t>(home)] == kFailed;
+  }
+
   // ---- the cache and the device
 
   static bool is_before(const Item& earlier, const Item& later) {
@@ -144,7 +162,54 @@ class Oracle {
   static void come_to(Line& line, std::uint8_t machine) {
     if (line.owner != machine) write_back(line);
   }
+  // ---- lines without coherence
+
+  static Line::Copy& have_copy(Line& line, std::uint8_t machine) {
+    Line::Copy& copy = line.copies[machine];
+    if (!copy.is_there) {
+      std::copy(std::begin(line.device), std::end(line.device), std::begin(copy.halves));
+      copy.is_there = true;
+    }
+    return copy;
+  }
+  static void write_copy_back(Line& line, std::uint8_t machine, bool keeps) {
+    Line::Copy& copy = line.copies[machine];
+    if (copy.is_dirty) std::copy(std::begin(copy.halves), std::end(copy.halves), std::begin(line.device));
+    copy.is_dirty = false;
+    if (!keeps) copy = Line::Copy{};
+  }
+  static void write_incoherently(Line& line, std::uint8_t machine, const Item& store) {
+    const bool is_weak = store.kind == Item::kWeak;
+    if (is_weak) write_copy_back(line, machine, false);
+    std::uint8_t* halves = is_weak ? line.device : have_copy(line, machine).halves;
+    for (int i = 0; i < kHalves; ++i) {
+      if ((store.halves >> i & 1) != 0) halves[i] = store.value;
+    }
+    if (!is_weak) line.copies[machine].is_dirty = true;
+  }
+  // A cache writes a dirty copy back, or fetches the line again. That need not happen: the execution may have ended.
+  void let_caches_act(const State& state) {
+    for (int l = 0; l < program_.lines; ++l) {
+      for (int m = 0; program_.is_incoherent(l) && m < program_.machines; ++m) {
+        const auto number = static_cast<std::size_t>(l);
+        const auto machine = static_cast<std::uint8_t>(m);
+        if (state.status[machine] != kUp) continue;
+        State next = state;
+        Line& line = next.lines[number];
+        if (line.copies[machine].is_dirty) {
+          write_copy_back(line, machine, true);
+        } else {
+          line.copies[machine] = Line::Copy{};
+          have_copy(line, machine);
+        }
+        add(std::move(next));
+      }
+    }
+  }
+
   void write(State& state, std::size_t t, const Item& store) const {
+    if (is_gone(state, store.line)) return;
+    if (program_.is_incoherent(store.line)) return write_incoherently(state.lines[store.line], machine_of(t), store);
     Line& line = state.lines[store.line];
     come_to(line, machine_of(t));
     line.owner = machine_of(t);
@@ -201,6 +266,12 @@ class Oracle {
       }
     }
     if (is_own[0] && is_own[1]) return true;
+    if (program_.is_incoherent(CxlProgram::line_of(word))) {
+      for (int h = 0; h < 2; ++h) {
+        if (!is_own[h]) halves[h] = have_copy(line, machine_of(t)).halves[first + h];
+      }
+      return true;
+    }
     come_to(line, machine_of(t));
     if (line.poisoned != 0) return false;
     for (int h = 0; h < 2; ++h) {
@@ -222,6 +293,11 @@ class Oracle {
     return true;
   }
 
+  static bool touches(const CxlOp& op) {
+    return op.kind <= CxlOp::kCas || op.kind == CxlOp::kClflush || op.kind == CxlOp::kClflushopt ||
+           op.kind == CxlOp::kClwb;
+  }
+
   void execute(const State& state, std::size_t t) {
     const auto& ops = program_.threads[t].ops;
     if (state.threads[t].next == ops.size()) return;
@@ -233,6 +309,11 @@ class Oracle {
     const auto both = static_cast<std::uint8_t>(3 << 2 * (op.word % 2));
     const bool is_drained = state.threads[t].buffer.empty();
     Item item{Item::kWrite, line, both, static_cast<std::uint8_t>(op.value), 0, static_cast<std::uint8_t>(t)};
+    if (touches(op) && is_gone(state, line)) {
+      if ((op.kind == CxlOp::kXchg || op.kind == CxlOp::kCas) && !is_drained) return;
+      note(thread, "P");
+      return add(std::move(next));
+    }
     switch (op.kind) {
       case CxlOp::kStore:
         item.halves = static_cast<std::uint8_t>(op.halves << 2 * (op.word % 2));
@@ -271,8 +352,13 @@ class Oracle {
         break;
       case CxlOp::kClflush:
       case CxlOp::kClflushopt:
-        thread.buffer.push_back({op.kind == CxlOp::kClflush ? Item::kFlush : Item::kFlushOpt, line});
+      case CxlOp::kClwb: {
+        // Without coherence all of them are ordered as clflush is. The value says whether the copy is kept.
+        const bool is_ordered = op.kind == CxlOp::kClflush || program_.is_incoherent(line);
+        thread.buffer.push_back({is_ordered ? Item::kFlush : Item::kFlushOpt, line, 0,
+                                 static_cast<std::uint8_t>(op.kind == CxlOp::kClwb ? 1 : 0)});
         break;
+      }
       case CxlOp::kLock:
         if (!is_drained || next.lock_owner != 255) return;
         fence(next, t);
@@ -291,11 +377,17 @@ class Oracle {
         note(thread, status == kEnded ? "ended" : "failed");
         break;
       }
+      case CxlOp::kJoin:
+        for (std::size_t o = 0; o < next.threads.size(); ++o) {
+          if (o != t && machine_of(o) == machine_of(t) && next.threads[o].next < program_.threads[o].ops.size()) return;
+        }
+        break;
       case CxlOp::kEnd:
         for (std::size_t o = 0; o < next.threads.size(); ++o) {
           if (machine_of(o) == machine_of(t) && !next.threads[o].buffer.empty()) return;
         }
         next.status[machine_of(t)] = kEnded;
+        for (Line& l : next.lines) write_copy_back(l, machine_of(t), false);
         let_locks_go(next, machine_of(t));
         break;
     }
@@ -328,7 +420,13 @@ class Oracle {
     const Item item = buffer[i];
     next.threads[t].buffer.erase(next.threads[t].buffer.begin() + static_cast<std::ptrdiff_t>(i));
     if (item.kind <= Item::kWeak) write(next, t, item);
-    if (item.kind == Item::kFlush || item.kind == Item::kFlushOpt) flush(next, t, item.line);
+    if (item.kind == Item::kFlush || item.kind == Item::kFlushOpt) {
+      if (program_.is_incoherent(item.line)) {
+        write_copy_back(next.lines[item.line], machine_of(t), item.value != 0);
+      } else {
+        flush(next, t, item.line);
+      }
+    }
     if (item.kind == Item::kFence) fence(next, t);
     add(std::move(next));
   }
@@ -336,13 +434,22 @@ class Oracle {
   // ---- failures
 
   void fail(const State& state) {
-    if (program_.failures_most >= 0 && state.failures >= program_.failures_most) return;
-    for (int m = 0; m < program_.machines; ++m) {
+    for (int m = 0; m < program_.machines + program_.devices; ++m) {
       const auto machine = static_cast<std::uint8_t>(m);
-      if (state.status[machine] != kUp || program_.never_fails[machine]) continue;
+      const bool is_device = m >= program_.machines;
+      if (state.status[machine] != kUp) continue;
+      if (!is_device && program_.failures_most >= 0 && state.failures >= program_.failures_most) continue;
+      if (!is_device && program_.never_fails[machine]) continue;
       State next = state;
-      ++next.failures;
+      if (!is_device) ++next.failures;
       next.status[machine] = kFailed;
+      for (int l = 0; l < program_.lines; ++l) {
+        Line& line = next.lines[static_cast<std::size_t>(l)];
+        if (!is_device) line.copies[machine] = Line::Copy{};
+        if (!is_gone(next, l)) continue;
+        line = Line{};
+        line.copies.resize(static_cast<std::size_t>(program_.machines));
+      }
       for (std::size_t t = 0; t < next.threads.size(); ++t) {
         if (machine_of(t) != machine) continue;
         next.threads[t] = Thread{};

@@ -35,6 +35,7 @@ CxlOp parse_op(const std::string& text, const std::map<std::string, int>& words)
   if (verb == "load") return {.kind = CxlOp::kLoad, .word = word(rest)};
   if (verb == "clflush") return {.kind = CxlOp::kClflush, .word = word(rest)};
   if (verb == "clflushopt") return {.kind = CxlOp::kClflushopt, .word = word(rest)};
+  if (verb == "clwb") return {.kind = CxlOp::kClwb, .word = word(rest)};
   if (verb == "lock") return {.kind = CxlOp::kLock, .word = std::stoi(rest)};
   if (verb == "unlock") return {.kind = CxlOp::kUnlock, .word = std::stoi(rest)};
   if (verb == "wait") return {.kind = CxlOp::kWaitMachine, .word = std::stoi(rest)};
@@ -74,6 +75,7 @@ CxlProgram parse_cxl_program(const std::string& layout, const std::string& text)
         if (!op.empty()) program.threads.back().ops.push_back(parse_op(op, words));
       }
     }
+    if (program.threads.size() == first) program.threads.push_back({program.machines, {}});  // it does nothing
     program.threads[first].ops.push_back({.kind = CxlOp::kEnd});
     ++program.machines;
   }
@@ -82,12 +84,16 @@ CxlProgram parse_cxl_program(const std::string& layout, const std::string& text)
 }
 
 std::string CxlProgram::to_text() const {
-  static constexpr const char* kNames[] = {"store",      "store both", "nt",     "fill",   "load",
-                                           "xchg",       "cas",        "mfence", "sfence", "clflush",
-                                           "clflushopt", "lock",       "unlock", "wait",   "end"};
+  static constexpr const char* kNames[] = {"store", "store both", "nt",     "fill",    "load",       "xchg",
+                                           "cas",   "mfence",     "sfence", "clflush", "clflushopt", "clwb",
+                                           "lock",  "unlock",     "wait",   "join",    "end"};
   std::ostringstream out;
   out << lines << " lines, failures " << failures_most << (has_global_flush ? ", gpf" : "")
-      << (has_poison ? ", poison" : "") << ", never fails";
+      << (has_poison ? ", poison" : "");
+  for (std::size_t i = 0; i < incoherent.size(); ++i)
+    out << (incoherent[i] ? ", line " + std::to_string(i) + " is incoherent" : "");
+  for (std::size_t i = 0; i < homes.size(); ++i) out << ", line " << i << " is of " << homes[i];
+  out << ", never fails";
   for (const bool never : never_fails) out << ' ' << never;
   out << '\n';
   for (const Thread& thread : threads) {
@@ -128,7 +134,7 @@ CxlProgram random_cxl_program(std::mt19937_64& random, const CxlShape& shape) {
     } else if (kind < 13) {
       op.kind = CxlOp::kClflush;
     } else if (kind < 14) {
-      op.kind = CxlOp::kClflushopt;
+      op.kind = shape.has_clwb && below(2) == 0 ? CxlOp::kClwb : CxlOp::kClflushopt;
     } else if (kind < 16) {
       op.kind = below(2) == 0 ? CxlOp::kSfence : CxlOp::kMfence;
     } else if (kind < 18) {

@@ -25,10 +25,12 @@ struct CxlOp {
     kSfence,
     kClflush,
     kClflushopt,
+    kClwb,
     kLock,
     kUnlock,
     kWaitMachine,
-    kEnd,  // of the machine: the last one of its first thread
+    kJoin,  // waits until the other threads of the machine have done all of theirs
+    kEnd,   // of the machine: the last one of its first thread
   };
   Kind kind;
   int word = 0;            // of flushes: a word of the line; of kLock and kUnlock: the mutex; of kWaitMachine: which
@@ -51,18 +53,32 @@ struct CxlProgram {
   std::vector<bool> never_fails;
   std::vector<Thread> threads;  // the first thread of a machine is the one that ends it
   bool has_global_flush = false, has_poison = false;
+  // Memory devices that may fail: numbers behind the machines'. Such failures are not among failures_most.
+  int devices = 0;
+  // The home of each line, with which it goes away: a machine or a device; -1, or a shorter list: none.
+  std::vector<int> homes{};
 
+  // The lines that no hardware keeps coherent; a shorter list: no others.
+  std::vector<bool> incoherent{};
+
+  bool is_incoherent(int line) const {
+    return static_cast<std::size_t>(line) < incoherent.size() && incoherent[static_cast<std::size_t>(line)];
+  }
+  int home_of(int line) const {
+    return static_cast<std::size_t>(line) < homes.size() ? homes[static_cast<std::size_t>(line)] : -1;
+  }
   static int line_of(int word) { return word / 2; }
   std::string to_text() const;
 };
 
-// What the machines saw: for each thread of a machine that ended, what its loads, locks and waits gave. 'F' for one
-// that failed.
+// What the machines saw: for each thread of a machine that ended, what its loads, locks and waits gave; 'P' for an
+// access that was an error, of poisoned memory or of memory that is gone. 'F' for a machine that failed.
 using CxlOutcome = std::string;
 
 // "x=1; clflush x | load x" : '|' between machines, '&' between threads of a machine. `layout` names the words, two a
 // line: "x,y z". Operations: x=1, x=r+1 (r: the last load), x,y=1 (a wide store), nt x=1, fill x=1, load x, xchg x,1,
-// cas x,0,1, mfence, sfence, clflush x, clflushopt x, lock 0, unlock 0, wait 0 (for a machine). Each machine ends.
+// cas x,0,1, mfence, sfence, clflush x, clflushopt x, clwb x, lock 0, unlock 0, wait 0 (for a machine). Each machine
+// ends.
 CxlProgram parse_cxl_program(const std::string& layout, const std::string& text);
 
 struct CxlShape {
@@ -72,6 +88,7 @@ struct CxlShape {
   int lines_most = 2;
   bool has_rare = true;  // half words, wide and non-temporal stores, fills
   bool has_sync = true;  // locks and waits
+  bool has_clwb = false;
 };
 CxlProgram random_cxl_program(std::mt19937_64& random, const CxlShape& shape);
 

@@ -179,6 +179,96 @@ TEST_F(KernelCheckTest, CompareHasTheModelsAndTheKernelInOneTable) {
   EXPECT_TRUE(wrong.says("--runs is for --fs kernel:")) << wrong.err;
 }
 
+// What was judged is not judged again, and in the end the images and outcomes are those of one search.
+TEST_F(KernelCheckTest, AComparisonGoesOnWithItsImages) {
+  const Words what{"--fs",    "kernel:ext4", "--runs", "3", "--subsets",    "8",  "--data", "journal", "--outcomes",
+                   "--setup", kSetup,        "--file", "f", "--no-durable", "--", "sh",     "-c",      kSave};
+  const auto compare = [&](Words options) {
+    options.insert(options.begin(), "compare");
+    options.insert(options.end(), what.begin(), what.end());
+    return crashcut(options);
+  };
+  ASSERT_EQ(compare({"--json", "whole.json"}).exit_code, 3);
+  Ran ran = compare({"--max-recoveries", "12", "--out", "part"});
+  int stops = 0;
+  while (fs::exists(directory_ / "part/rest")) {
+    ran = crashcut({"compare", "--resume", "part", "--max-recoveries", "30"});
+    ASSERT_EQ(ran.exit_code, 3) << ran.out << ran.err;
+    ASSERT_LT(++stops, 50);
+  }
+  EXPECT_GT(stops, 0);
+  const Json whole = Json::parse(read_file(directory_ / "whole.json"));
+  const Json resumed = Json::parse(read_file(directory_ / "part/result.json"));
+  ASSERT_EQ(whole.size(), 2u);
+  ASSERT_EQ(resumed.size(), 2u);
+  EXPECT_EQ(resumed[0]["outcomes"], whole[0]["outcomes"]);
+  EXPECT_EQ(resumed[1]["bound_hit"], "kernel");
+  EXPECT_EQ(resumed[1]["counts"]["recoveries"], resumed[1]["facts"]["images"]) << "each image once";
+}
+
+TEST_F(KernelCheckTest, ResumeGoesOnWithTheImagesThatAreLeft) {
+  script("look", "echo x >> " + (directory_ / "looked").string() + "\nhead -c 3 f\n");
+  const Words options{"--runs", "3", "--subsets", "8", "--setup", kSetup, "--check", "./look"};
+  Words part = options;
+  part.insert(part.end(), {"--max-recoveries", "10", "--jobs", "1"});
+  const Ran first = check_on("kernel:ext4", part, kSave);
+  ASSERT_EQ(first.exit_code, 3) << first.out << first.err;
+  EXPECT_TRUE(first.says("check --resume results")) << first.out;
+  const auto looks = [&] {
+    const std::string text = read_file(directory_ / "looked");
+    return static_cast<std::uint64_t>(std::count(text.begin(), text.end(), 'x'));
+  };
+  const std::uint64_t images = result()["facts"]["images"];
+  ASSERT_GT(images, 20u);
+  // A command looks at a few images twice, to see whether the checker is deterministic.
+  constexpr std::uint64_t kTwice = 4;
+  EXPECT_LE(looks(), 10 + kTwice);
+  // Recoveries are counted anew in each command; once more stopped, then to the end.
+  const Ran second = crashcut({"check", "--resume", "results", "--max-recoveries", "5", "--jobs", "1"});
+  EXPECT_EQ(second.exit_code, 3) << second.out << second.err;
+  EXPECT_LE(looks(), 15 + 2 * kTwice);
+  const Ran last = crashcut({"check", "--resume", "results", "--jobs", "2"});
+  EXPECT_EQ(last.exit_code, 3) << last.out << last.err;
+  EXPECT_TRUE(last.says("none of " + std::to_string(images) + " images failed")) << last.out;
+  EXPECT_EQ(result()["bound_hit"], "kernel");
+  EXPECT_EQ(result()["facts"]["images"], images);
+  EXPECT_EQ(outcomes(), (std::set<std::string>{"new", "old"}));
+  EXPECT_GE(looks(), images);
+  EXPECT_LE(looks(), images + 3 * kTwice) << "no image is mounted again";
+  EXPECT_FALSE(fs::exists(directory_ / "results/rest"));
+  EXPECT_FALSE(fs::exists(directory_ / "results/judged"));
+  EXPECT_EQ(crashcut({"check", "--resume", "results"}).exit_code, 2);
+}
+
+// --time may end the runs on the kernel, too: then the ones that are missing are run later.
+TEST_F(KernelCheckTest, ResumeRunsTheRunsThatAreMissing) {
+  const Ran first = check_on("kernel:ext4", {"--time", "6", "--runs", "12", "--file", "f", "--no-durable"},
+                             "yes new | head -c 12000 > t && sync t && mv t f; sleep 0.8");
+  ASSERT_EQ(first.exit_code, 3) << first.out << first.err;
+  const std::uint64_t runs = result()["facts"]["runs"], images = result()["facts"]["images"];
+  ASSERT_LT(runs, 12u) << first.out;
+  const Ran last = crashcut({"check", "--resume", "results"});
+  EXPECT_EQ(last.exit_code, 3) << last.out << last.err;
+  EXPECT_EQ(result()["facts"]["runs"], 12);
+  EXPECT_GE(result()["facts"]["images"], images);
+  EXPECT_EQ(result()["counts"]["recoveries"], result()["facts"]["images"]) << "each image once";
+  EXPECT_EQ(result()["bound_hit"], "kernel");
+  for (const std::string& outcome : outcomes())
+
+    EXPECT_TRUE(outcome == "f is new" || outcome == "f is not there, as at the start") << outcome;
+}
+
+// The runs must be those that were judged.
+TEST_F(KernelCheckTest, ResumeRefusesOtherRuns) {
+  const Words options{"--runs", "3", "--subsets", "8", "--setup", kSetup, "--file", "f", "--max-recoveries", "10"};
+  ASSERT_EQ(check_on("kernel:ext4", options, kSave).exit_code, 3);
+  fs::remove(directory_ / "results/run-2");
+  fs::rename(directory_ / "results/run-3", directory_ / "results/run-2");
+  const Ran ran = crashcut({"check", "--resume", "results"});
+  EXPECT_EQ(ran.exit_code, 2) << ran.out << ran.err;
+  EXPECT_TRUE(ran.says("is of other runs than those that are there")) << ran.err;
+}
+
 // An image that the kernel refuses is a finding, and is kept.
 TEST_F(KernelCheckTest, ARefusedImageIsKept) {
   // Without flushes and with half of a superblock: some images cannot be mounted.
@@ -197,6 +287,9 @@ TEST_F(KernelCheckTest, WrongUseIsASentence) {
       {{"--fs", "ext4"}, "it is kernel:ext4, kernel:xfs or kernel:btrfs"},
       {{"--fs", "kernel:ext4:data=none"}, "The kernel does not mount a new kernel:ext4:data=none"},
       {{"--fs", "kernel:ext4", "--device-size", "1M"}, "kernel:ext4 needs at least 9M"},
+      {{"--fs", "kernel:xfs", "--device-size", "100M"}, "kernel:xfs needs at least 300M"},
+      {{"--fs", "kernel:ext4", "--device-size", "9M", "--setup", "head -c 20000000 /dev/zero > g"},
+       "The set-up command failed"},
       {{"--fs", "kernel:ext4", "--device"}, "--device does not go with --fs"},
       {{"--fs", "kernel:ext4", "--depth", "2"}, "--depth does not go with --fs"},
       {{"--fs", "kernel:ext4", "--data", "journal"}, "--data does not go with --fs"},
@@ -209,6 +302,74 @@ TEST_F(KernelCheckTest, WrongUseIsASentence) {
     EXPECT_EQ(ran.exit_code, 2) << sentence << ran.out << ran.err;
     EXPECT_TRUE(ran.says(sentence)) << ran.err;
   }
+}
+
+// Each in a mount namespace in which something is missing.
+TEST_F(KernelCheckTest, WhatTheMachineLacksIsNamed) {
+  fs::create_directory(directory_ / "dev");
+  const auto devices = [](const std::string& names) {
+    return "mount -t tmpfs none dev && (cd /dev && cp -a null zero urandom " + names + " $OLDPWD/dev/) && " +
+           "mount --bind dev /dev";
+  };
+  const std::pair<std::string, std::string> lacks[] = {
+      {devices("fuse"), "There is no /dev/loop-control on this machine"},
+      {devices("loop-control"), "There is no /dev/fuse on this machine"},
+      {"mount -t tmpfs none /usr/sbin", "There is no mkfs.ext4 on this machine (Debian: e2fsprogs)."},
+      {"grep -v ext4 /proc/filesystems > list; mount --bind list /proc/filesystems && mount -t tmpfs none /usr/sbin && "
+       "printf '#!/bin/sh\\nexit 1\\n' > /usr/sbin/modprobe && cp /usr/sbin/modprobe /usr/sbin/mkfs.ext4 && "
+       "chmod +x /usr/sbin/*",
+       "This kernel has no ext4."},
+  };
+  if (run({"unshare", "-m", "sh", "-c", "mount -t tmpfs none dev"}).exit_code != 0) GTEST_SKIP() << "no unshare";
+  for (const auto& [preparation, sentence] : lacks) {
+    for (const std::string command : {"check --fs kernel:ext4 --check true -- true", "conform --call sync"}) {
+      const Ran ran =
+          run({"unshare", "-m", "sh", "-c", "(" + preparation + ") && exec " CRASHCUT_BINARY " " + command});
+      EXPECT_EQ(ran.exit_code, 2) << sentence << ran.out << ran.err;
+      EXPECT_TRUE(ran.says(sentence)) << sentence << ran.out << ran.err;
+    }
+  }
+  // A disk that fits into no device node, which containers may lack.
+  const Ran nodes = run({"unshare", "-m", "sh", "-c",
+                         devices("fuse loop-control") + " && exec " CRASHCUT_BINARY
+                                                        " check --fs kernel:ext4 --check true -- sh -c 'echo a > f'"});
+  EXPECT_EQ(nodes.exit_code, 4) << nodes.out << nodes.err;
+  EXPECT_TRUE(nodes.says("Cannot attach a loop device: /dev/loop")) << nodes.err;
+  EXPECT_EQ(loops_here(), "");
+}
+
+TEST_F(KernelCheckTest, OnlyRootCan) {
+  fs::permissions(directory_, fs::perms::all);
+  for (const std::string command : {"check --fs kernel:ext4 --check true -- true", "conform --call sync"}) {
+    const Ran ran =
+        run({"sh", "-c", "exec setpriv --reuid=65534 --regid=65534 --clear-groups " CRASHCUT_BINARY " " + command});
+    if (ran.exit_code == 126 || ran.exit_code == 127) GTEST_SKIP() << "nobody cannot run crashcut: " << ran.err;
+    EXPECT_EQ(ran.exit_code, 2) << ran.out << ran.err;
+    EXPECT_TRUE(ran.says("kernel:ext4 mounts disks, which only root can.")) << ran.err;
+  }
+}
+
+TEST_F(KernelCheckTest, ALogThatWasCutIsNamed) {
+  const Words options{"--runs", "2", "--subsets", "4", "--setup", "echo old > f", "--file", "f"};
+  ASSERT_EQ(check_on("kernel:ext4", options, "echo new > f").exit_code, 1);
+  const std::string made = token();
+  const fs::path run = directory_ / "results/run-2", base = directory_ / "results/base";
+  const auto replayed = [&] { return crashcut({"replay", made, "--results", "results"}); };
+  ASSERT_EQ(replayed().exit_code, 1);
+  const struct {
+    std::uintmax_t bytes;
+    const char* sentence;
+  } cuts[] = {{fs::file_size(run) - 10, "run-2 was cut off"}, {20, "run-2: it is not the trace of a device"}};
+  for (const auto& cut : cuts) {
+    fs::resize_file(run, cut.bytes);
+    const Ran ran = replayed();
+    EXPECT_EQ(ran.exit_code, 2) << ran.out << ran.err;
+    EXPECT_TRUE(ran.says(cut.sentence)) << ran.err;
+  }
+  fs::resize_file(base, 1 << 20);
+  EXPECT_TRUE(replayed().says("is of another disk than")) << replayed().err;
+  fs::remove(base);
+  EXPECT_TRUE(replayed().says("Cannot open")) << replayed().err;
 }
 
 // Versions of files are those of the first run: a program that does other things every time cannot be judged so.

@@ -21,7 +21,8 @@ Address real_address(const PmemProgram& program, int address) {
 }
 
 static pmem::RecorderOptions recorder_options(const PmemProgram& program, const DriverOptions& options) {
-  pmem::RecorderOptions result{.model = options.model, .has_store_buffers = options.has_store_buffers};
+  pmem::RecorderOptions result{
+      .model = options.model, .has_store_buffers = options.has_store_buffers, .notes_meetings = true};
   result.model.atomic_bytes = static_cast<unsigned>(program.atomic_bytes);
   return result;
 }
@@ -35,6 +36,7 @@ PmemExecution::PmemExecution(const PmemProgram& program, const DriverOptions& op
       next_(program.threads.size()),
       loaded_(program.threads.size()),
       waiting_(program.threads.size()) {
+  recorder_.add_flushes(options.added);
   recorder_.add_region({kPmemBase, static_cast<std::uint64_t>(program.lines) * 64}, "pm");
   for (std::size_t t = 1; t < program.threads.size(); ++t) recorder_.start_thread(0);
 }
@@ -127,7 +129,8 @@ std::uint8_t PmemExecution::load(int thread, const PmemOp& op) {
                             .op = static_cast<int>(next_[static_cast<std::size_t>(thread)]),
                             .address = op.address,
                             .reads_from = sources_of(thread, op)});
-  recorder_.load(static_cast<pmem::ThreadId>(thread), address, out);
+  recorder_.load(static_cast<pmem::ThreadId>(thread), address, out,
+                 static_cast<pmem::PlaceId>(thread * 1000 + static_cast<int>(next_[static_cast<std::size_t>(thread)])));
   for (int at = 0; at < op.bytes; at += 8) {
     note_access(thread, real_address(program_, op.address + std::min(at, op.bytes - 1)), "load", false);
   }

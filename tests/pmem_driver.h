@@ -26,6 +26,7 @@ struct DriverOptions {
   bool has_store_buffers = true;
   std::uint64_t reading_order = 0;  // a seed: in which order and how much at a time a recovery reads
   std::size_t classes_max = 100'000;
+  std::vector<pmem::AddedFlush> added{};  // flushes that the recorder adds to the program
 };
 
 struct DriverResult {

@@ -12,8 +12,10 @@ namespace {
 
 using pmem::NoteKind;
 
-std::shared_ptr<const pmem::Recording> record(const PmemProgram& program) {
+std::shared_ptr<const pmem::Recording> record(const PmemProgram& program,
+                                              pmem::Persistency persistency = pmem::Persistency::kPx86) {
   DriverOptions options;
+  options.model.persistency = persistency;
   options.model.atomic_bytes = static_cast<unsigned>(program.atomic_bytes);
   options.has_store_buffers = false;
   PmemExecution execution(program, options);
@@ -27,7 +29,8 @@ std::vector<std::string> notes_of(const std::string& layout, const std::string& 
   std::vector<std::string> notes;
   for (const pmem::Note& note : pmem::find_notes(*recording, ~0u)) {
     notes.push_back(std::to_string(static_cast<std::uint32_t>(note.kind)) + " " + std::to_string(note.place) + " " +
-                    std::to_string(note.other) + " " + std::to_string(note.count) + "/" + std::to_string(note.all));
+                    std::to_string(note.other) + (note.load != 0 ? " " + std::to_string(note.load) : "") + " " +
+                    std::to_string(note.count) + "/" + std::to_string(note.all));
   }
   return notes;
 }
@@ -50,14 +53,50 @@ TEST(PmemNotes, AStoreOverWhatIsNotDurableIsAnOverwrite) {
   EXPECT_EQ(notes_of("x,z y", "load x; x=1; z=2"), Texts{}) << "another word of the line";
 }
 
+// "kind effect's place, store's place, load's place".
+TEST(PmemNotes, AnEffectOfWhatAnotherThreadHasNotMadeDurable) {
+  const std::string reader = "load y; load y; wait x; y=1; clflushopt y; sfence";
+  EXPECT_EQ(notes_of("x y", "load y; x=1 || " + reader), Texts{"64 1003 1 1002 1/0"});
+  EXPECT_EQ(notes_of("x y", "load y; x=1; clflush x || " + reader), Texts{"64 1003 1 1002 1/0"})
+      << "the reader does not come after the flush";
+  EXPECT_EQ(notes_of("x y", "load y; x=1 || load y; load y; wait x; clflushopt x; sfence; y=1; clflush y"), Texts{});
+  EXPECT_EQ(notes_of("x,y z", "load z; x=1 || load z; load z; wait x; y=1; clflush y"), Texts{}) << "one line";
+  EXPECT_EQ(notes_of("x y", "load y; x=1 || load y; load y; wait x; y=1"), Texts{}) << "no durable effect";
+  EXPECT_EQ(notes_of("x y @f", "load y; x=1; clflush x; f=1 || load y; load y; wait f; wait x; y=1; clflush y"),
+            Texts{})
+      << "durable when it was read";
+  EXPECT_EQ(notes_of("x y", "load y; x=1; load x; y=1; clflush y"), Texts{}) << "its own";
+}
+
+// Which stores of two threads come before which.
+TEST(PmemNotes, ThreadsAreOrderedByWhatTheyRead) {
+  const pmem::Meeting meetings[] = {
+      {.from = 0, .to = 1, .from_op = 3, .to_op = 5},
+      {.from = 1, .to = 2, .from_op = 6, .to_op = 8},
+      {.from = 1, .to = 0, .from_op = 4, .to_op = 9},
+  };
+  const pmem::ThreadOrder order{meetings};
+  EXPECT_TRUE(order.is_before(0, 3, 1, 5));
+  EXPECT_TRUE(order.is_before(0, 2, 1, 7));
+  EXPECT_FALSE(order.is_before(0, 4, 1, 7)) << "after what was read";
+  EXPECT_FALSE(order.is_before(0, 3, 1, 4)) << "before it was read";
+  EXPECT_TRUE(order.is_before(1, 6, 2, 8));
+  EXPECT_TRUE(order.is_before(0, 3, 2, 8)) << "by way of thread 1";
+  EXPECT_FALSE(order.is_before(0, 4, 2, 8));
+  EXPECT_TRUE(order.is_before(1, 4, 0, 9));
+  EXPECT_FALSE(order.is_before(1, 5, 0, 9));
+  EXPECT_TRUE(order.is_before(2, 1, 2, 2)) << "its own order";
+  EXPECT_FALSE(order.is_before(2, 2, 2, 2));
+}
+
 // A recovery that loads everything is robust exactly if a crash of the machine whose stores persist in order leaves the
 // same. Values are distinct, so they tell which stores were found.
 class Noting final : public persist::Chooser {
  public:
-  Noting(persist::ChoiceTree& tree, const persist::Log& log) : tree_(tree), log_(log) {}
+  Noting(persist::ChoiceTree& tree, const pmem::Recording& recording) : tree_(tree), recording_(recording) {}
   std::uint32_t choose(const persist::Choice& choice) override {
     const std::uint32_t taken = tree_.choose(choice);
-    is_over_ = moment_.add(log_, choice.location, choice.candidates[taken], 0) || is_over_;
+    is_over_ = moment_.add(recording_, choice.location, choice.candidates[taken], 0) || is_over_;
     return taken;
   }
   void reset() {
@@ -65,23 +104,32 @@ class Noting final : public persist::Chooser {
     is_over_ = false;
   }
   bool is_robust() const { return !is_over_; }
+  // The pair of stores.
+  std::string text() const {
+    if (!is_over_) return "";
+    const auto operation = [this](persist::EventId e) {
+      return "operation " + std::to_string(recording_.log.op(e)) + " of thread " +
+             std::to_string(recording_.events[e].thread);
+    };
+    return operation(moment_.lost()) + " was lost, " + operation(moment_.found()) + " was not";
+  }
 
  private:
   persist::ChoiceTree& tree_;
-  const persist::Log& log_;
+  const pmem::Recording& recording_;
   pmem::CrashMoment moment_;
   bool is_over_ = false;
 };
 
 struct Counts {
-  std::size_t robust = 0, not_robust = 0;
+  std::size_t robust = 0, not_robust = 0, missed = 0;
 };
 
 void check_robustness(const PmemProgram& program, const std::set<PmemOutcome>& strict, Counts& counts) {
   const auto recording = record(program);
   persist::Cut cut(recording->log);
   persist::ChoiceTree tree;
-  Noting noting(tree, recording->log);
+  Noting noting(tree, *recording);
   pmem::CrashView view(*recording, cut, noting);
   persist::explore(tree, persist::Budget{}, [&](persist::ChoiceTree&) {
     cut.reset();
@@ -95,7 +143,11 @@ void check_robustness(const PmemProgram& program, const std::set<PmemOutcome>& s
       outcome[static_cast<std::size_t>(program.persistent_bytes() + mark)] =
           static_cast<char>(view.times_reached(std::to_string(mark)));
     }
-    EXPECT_EQ(noting.is_robust(), strict.contains(outcome)) << program.to_text();
+    const bool is_explained = strict.contains(outcome);
+    EXPECT_TRUE(noting.is_robust() || !is_explained) << program.to_text() << noting.text();
+    // With several threads, what a load finds without a choice is not counted: it may miss some.
+    EXPECT_TRUE(is_explained || !noting.is_robust() || program.threads.size() > 1) << program.to_text();
+    counts.missed += !is_explained && noting.is_robust();
     ++(noting.is_robust() ? counts.robust : counts.not_robust);
   });
 }
@@ -113,6 +165,39 @@ TEST(PmemNotes, RobustIsWhatACrashOfStoresInOrderLeaves) {
   });
   EXPECT_GT(counts.robust, 2000u);
   EXPECT_GT(counts.not_robust, 2000u);
+}
+
+// What a recovery finds that is not robust, no crash leaves of the same execution with stores that persist in order.
+TEST(PmemNotes, WithTwoThreadsWhatIsNotRobustNoCrashInOrderLeaves) {
+  Counts counts;
+  for_each_seed(1500, [&](std::uint64_t seed) {
+    std::mt19937_64 random(seed);
+    PmemShape shape{.threads = 2, .ops_max = 5, .is_communicating = seed % 2 == 0};
+    shape.has_distinct_values = true;
+    const PmemProgram program = random_pmem_program(random, shape);
+    const auto strict = explore_recoveries(program, *record(program, pmem::Persistency::kStrict), seed);
+    check_robustness(program, strict.outcomes, counts);
+    return !testing::Test::HasFailure();
+  });
+  EXPECT_GT(counts.robust, 1000u);
+  EXPECT_GT(counts.not_robust, 1000u);
+  EXPECT_LT(counts.missed, counts.not_robust / 4);
+}
+
+// By what the other thread reads, through ordinary memory too.
+TEST(PmemNotes, RobustnessReachesAcrossThreads) {
+  const auto count = [](const std::string& layout, const std::string& text) {
+    const PmemProgram program = parse_pmem_program(layout, text);
+    Counts counts;
+    check_robustness(program, explore_recoveries(program, *record(program, pmem::Persistency::kStrict), 1).outcomes,
+                     counts);
+    return counts.not_robust;
+  };
+  EXPECT_EQ(count("x y", "x=1 || wait x; y=2"), 1u);
+  EXPECT_EQ(count("x y", "x=1 || y=2"), 0u) << "nothing orders the two";
+  EXPECT_EQ(count("x y", "x=1 || wait x; clflushopt x; sfence; y=2"), 0u);
+  EXPECT_EQ(count("x y @f", "x=1; f=1 || wait f; y=2"), 1u);
+  EXPECT_EQ(count("x y @f", "x=1; clflush x; f=1 || wait f; y=2"), 0u);
 }
 
 }  // namespace

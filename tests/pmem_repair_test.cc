@@ -10,8 +10,10 @@ namespace {
 
 using Kind = pmem::AddedFlush::Kind;
 
-std::shared_ptr<const pmem::Recording> record(const PmemProgram& program) {
+std::shared_ptr<const pmem::Recording> record(const PmemProgram& program,
+                                              const std::vector<pmem::AddedFlush>& added = {}) {
   DriverOptions options;
+  options.added = added;
   options.has_store_buffers = false;
   PmemExecution execution(program, options);
   for (auto steps = execution.enabled(); !steps.empty(); steps = execution.enabled()) execution.take(steps.front());
@@ -65,6 +67,10 @@ TEST(PmemRepair, AnAddedFlushLeavesTheStatesOfTheProgramThatHasIt) {
             << "seed " << seed << ", kind " << static_cast<int>(kind) << " after " << at << "\n"
             << program.to_text();
         EXPECT_LE(found.count, explore_recoveries(program, *recording, seed).count);
+        // As it is done with several threads: the program is recorded again, with the flush.
+        EXPECT_EQ(explore_recoveries(program, *record(program, {added}), seed).outcomes, expected.outcomes)
+            << "recorded again: seed " << seed << ", kind " << static_cast<int>(kind) << " after " << at << "\n"
+            << program.to_text();
         ++tried;
         changed += !orders->empty();
         if (testing::Test::HasFailure()) return false;
@@ -79,6 +85,24 @@ TEST(PmemRepair, AnAddedFlushLeavesTheStatesOfTheProgramThatHasIt) {
 // Which events a crash left, by numbers.
 pmem::DecidedEvents decided(std::set<persist::EventId> in, std::set<persist::EventId> out) {
   return {[in](persist::EventId e) { return in.contains(e); }, [out](persist::EventId e) { return out.contains(e); }};
+}
+
+// With several threads a flush can follow a load: the states are those of the program that has it, under each schedule.
+TEST(PmemRepair, AFlushAfterALoadOfAnotherThread) {
+  const auto outcomes = [](const std::string& text, const std::vector<pmem::AddedFlush>& added) {
+    DriverOptions options;
+    options.added = added;
+    return run_driver(parse_pmem_program("x y z", text), options).outcomes;
+  };
+  const std::string writer = "load z; x=1 || ";
+  // Places of the second thread's operations begin at 1000.
+  EXPECT_EQ(outcomes(writer + "load z; load x; y=r+1", {{Kind::kFlushAndFence, 1001}}),
+            outcomes(writer + "load z; load x; clflushopt x; sfence; y=r+1", {}));
+  EXPECT_NE(outcomes(writer + "load z; load x; y=r+1", {}),
+            outcomes(writer + "load z; load x; clflushopt x; sfence; y=r+1", {}));
+  // What waited in the buffer does not come after the fence.
+  EXPECT_EQ(outcomes(writer + "load z; z=1; load x; y=r+1", {{Kind::kFlushAndFence, 1002}}),
+            outcomes(writer + "load z; z=1; load x; clflushopt x; sfence; y=r+1", {}));
 }
 
 TEST(PmemRepair, TheSmallestChangeComesFirst) {

@@ -247,9 +247,10 @@ TEST_F(PmemRunTest, WhatCannotBeCheckedIsSaidInASentence) {
       {"interface", "was instrumented by another version of crashcut (interface 99"},
       {"main hangs", "main() did not end within the limit of 1 second"},
       {"fork", "started a process while it had persistent memory"},
-      {"socket", "called socket() while it had persistent memory"},
+      {"socket", "called socket(): what comes in by it would not come again"},
+      {"socket first", "called socket(): what comes in by it would not come again"},
       {"path", "a system call got the address of persistent memory (words+0x0)"},
-      {"wild", "main() was killed by SIGSEGV"},
+      {"wild", "main() was killed by SIGSEGV: it touched words+0x8000, 32512 bytes beyond the end of this region"},
       {"fails", "main() ended with status 7"},
   };
   for (const auto& [how, sentence] : kCases) {

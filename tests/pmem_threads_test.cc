@@ -91,5 +91,25 @@ TEST_F(PmemThreadsTest, RandomProgramsOfTwoThreadsHaveTheOutcomesOfTheMachine) {
   });
 }
 
+// Stopped again and again, a search of schedules and crashes has in the end all that it has in one go.
+TEST_F(PmemThreadsTest, AStoppedSearchGoesOn) {
+  const PmemProgram program = tests::parse_pmem_program("x y z", "x=1; clflush x; y=1 || z=1; load x; y=r+10");
+  const Ran whole = pmem(words_of(program, "all"));
+  ASSERT_EQ(whole.exit_code, 0) << whole.out << whole.err;
+  std::vector<std::string> words = {"--max-recoveries", "9", "--out", "kept"};
+  for (const std::string& word : words_of(program, "all")) words.push_back(word);
+  Ran run = pmem(words);
+  int stops = 0;
+  for (; run.exit_code == 3 && stops < 100; ++stops) {
+    EXPECT_TRUE(run.says("pmem --resume kept")) << run.out;
+    run = pmem({"--resume", "kept", "--outcomes", "--max-recoveries", std::to_string(20 + 10 * stops)});
+  }
+  EXPECT_GT(stops, 0);
+  EXPECT_EQ(run.exit_code, 0) << run.out << run.err;
+  EXPECT_EQ(keys_of(outcomes_of(run)), keys_of(outcomes_of(whole))) << run.out;
+  EXPECT_FALSE(std::filesystem::exists(directory_ / "kept" / "rest"));
+  EXPECT_EQ(crashcut({"threads", "--resume", "kept"}).exit_code, 2);
+}
+
 }  // namespace
 }  // namespace crashcut

@@ -138,7 +138,7 @@ TEST_F(PmemTrapTest, WhatCannotBeEmulatedIsSaid) {
       {"bit string", "cannot emulate bts"},
       {"thread", "started a thread or a process"},
       {"dlopen", "loads or makes code while it runs"},
-      {"beyond", "main() was killed by SIGSEGV"},
+      {"beyond", "beyond the end of this region, which has"},
       {"null", "main() was killed by SIGSEGV"},
       {"breakpoint", "main() was killed by SIGTRAP"},
   };

@@ -31,8 +31,8 @@ enum Family : unsigned {
   kThreads = 8192,
   kMemory = 16384,
   kCancels = 32768,
-  kPassing =
-      65536,  // time passes for want of others: timed waits may run out early only so often, and there are sleeps
+  kPassing = 65536,  // time passes when no other actor can run: timed waits may run out early only so often, and there
+                     // are sleeps
   kFutexes = 1 << 17,
   kRobust = 1 << 18,
   kAssumes = 1 << 19,

@@ -3,7 +3,7 @@
 // A loop device stands on the file. The log has every write in the order in which the device made it, and where the
 //   device flushed its cache. A prefix of the log is what a drive without reordering holds when the power goes.
 // Does not model: a drive that writes in another order between two flushes.
-// A second file, `mark`, takes marks into the same log, from whoever writes to it.
+// A second file, `mark`, takes marks into the same log, from any process that writes to it.
 // Threads: the file is served by a thread of its own; the log is read when nothing is mounted on it any more.
 #pragma once
 

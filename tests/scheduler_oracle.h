@@ -234,7 +234,7 @@ inline std::map<std::pair<ActorId, std::size_t>, std::vector<std::size_t>> what_
 }
 
 // Every schedule, by a search that knows nothing of trees, directors and reductions: at every state it asks the state
-// who can go on. Time passes where nobody can. With a bound on depth, no actor takes more steps.
+// which actors can go on. Time passes where none can. With a bound on depth, no actor takes more steps.
 class EverySchedule {
  public:
   EverySchedule(const ScriptProgram& program, std::uint64_t most, std::uint32_t depth_most = 0)

@@ -107,7 +107,7 @@ class ScriptProgram : public scheduler::Program {
   std::vector<Script> scripts;
   // Timers and the like: actors behind those of the scripts, each of which always stands before that operation.
   std::vector<scheduler::Operation> beside;
-  bool has_loops = false;      // then who comes round rests
+  bool has_loops = false;      // then an actor that comes round rests
   std::size_t steps_most = 0;  // more than an execution can hold; 0: no bound
   ScriptSignals signals;
   std::vector<scheduler::ObjectId> signals_of_threads;  // empty: there are no signals
@@ -126,7 +126,7 @@ class ScriptProgram : public scheduler::Program {
 scheduler::SearchResult search_with(const ScriptProgram& program, const scheduler::SearchSetup& setup,
                                     std::size_t workers);
 
-// Results of every actor in its order, the values of variables, how it ended and who was left.
+// Results of every actor in its order, the values of variables, how it ended and which actors were left.
 std::string outcome_of(const scheduler::Execution& execution);
 
 }  // namespace crashcut::tests

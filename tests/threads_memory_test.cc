@@ -461,7 +461,7 @@ TEST(Resume, GoesOnWithCrashes) {
 TEST(Resume, RefusesOtherTokens) {
   const std::string file = ::testing::TempDir() + "rest." + std::to_string(getpid());
   EXPECT_EQ(run("threads --resume " + file).code, 2) << "there is no such file";
-  for (const char* rest : {"", "cr2", "cr2AAAA", "cc2AAAA", "x", "cr2MTpbXQ"}) {
+  for (const char* rest : {"", "cr3", "cr3AAAA", "cc2AAAA", "x", "cr3MTpbXQ"}) {
     std::ofstream(file) << rest;
     EXPECT_EQ(run("threads --resume " + file).code, 2) << rest;
   }

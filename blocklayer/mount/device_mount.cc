@@ -554,11 +554,15 @@ namespace {
 // Other threads of the process wait in the kernel for what is answered here, in a way that no signal ends: they unmount
 // the disk. If the process is killed then, the connection must go although these threads stay. So the descriptor of the
 // connection is in a table of its own, which ends with the serving thread.
+// Nor may the serving thread be the last one in the mount namespace of the disk: a thread that ends leaves its
+// namespace (exit_task_namespaces) and unmounts what is in it (cleanup_mnt) before it closes its descriptors, and would
+// wait for its own answer. So it has a namespace of its own, in which the disk is never mounted.
 void start_below_loop(Server& server) {
   std::promise<void> is_apart;
   server.thread = std::thread([&server, &is_apart] {
     prctl(PR_SET_IO_FLUSHER, 1, 0, 0, 0);
-    CHECK(unshare(CLONE_FILES) == 0);
+    CHECK(unshare(CLONE_FILES | CLONE_NEWNS) == 0);
+    CHECK(mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0);
     is_apart.set_value();
     server.serve();
   });

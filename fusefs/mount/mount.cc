@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <linux/fuse.h>
 #include <malloc.h>
+#include <poll.h>
 #include <sys/mount.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
@@ -46,6 +47,11 @@ ssize_t write_channel(int fd, iovec* parts, int count, void* userdata) {
     }
   }
   return writev(fd, parts, count);
+}
+
+bool is_forget(const fuse_buf& request) {
+  const std::uint32_t opcode = static_cast<const fuse_in_header*>(request.mem)->opcode;
+  return opcode == FUSE_FORGET || opcode == FUSE_BATCH_FORGET;
 }
 
 std::string mount_options(const Mount::Setup& setup) {
@@ -95,21 +101,60 @@ void Mount::Server::serve() {
   was_relieved = false;
   fuse_buf buffer{};
   while (!was_relieved) {
-    const int length = fuse_session_receive_buf(session, &buffer);
+    const int length = receive(buffer);
     if (length == -EINTR) continue;
     if (length <= 0) break;  // unmounted
-    request_count.fetch_add(1, std::memory_order_relaxed);
-    const auto& header = *static_cast<const fuse_in_header*>(buffer.mem);
-    if (header.opcode == FUSE_INIT) init_unique = header.unique;
     const bool is_last = is_stop_request(buffer);
-    if (!handle_raw(buffer)) fuse_session_process_buf(session, &buffer);
+    if (!is_forget(buffer)) handle_forgets();
+    handle(buffer);
     if (is_last) break;
   }
   free(buffer.mem);
   if (was_relieved) return;
+  for (const fuse_buf& unread : received) free(unread.mem);
+  received.clear();
   const std::lock_guard lock(threads_mutex);
   is_gone = true;
   threads_changed.notify_all();
+}
+
+int Mount::Server::receive(fuse_buf& buffer) {
+  if (received.empty()) return fuse_session_receive_buf(session, &buffer);
+  free(buffer.mem);
+  buffer = received.front();
+  received.pop_front();
+  return static_cast<int>(buffer.size);
+}
+
+void Mount::Server::handle(fuse_buf& request) {
+  request_count.fetch_add(1, std::memory_order_relaxed);
+  const auto& header = *static_cast<const fuse_in_header*>(request.mem);
+  if (header.opcode == FUSE_INIT) init_unique = header.unique;
+  if (!handle_raw(request)) fuse_session_process_buf(session, &request);
+}
+
+void Mount::Server::handle_forgets() {
+  {
+    const std::lock_guard lock(mutex);
+    if (!nodes.holds_any()) return;
+  }
+  // With several programs at work there may always be another request: a FORGET comes after eight of them.
+  constexpr int kReadAhead = 16;
+  pollfd channel{fuse_session_fd(session), POLLIN, 0};
+  for (int i = 0; i < kReadAhead && poll(&channel, 1, 0) == 1; ++i) {
+    fuse_buf buffer{};
+    const int length = fuse_session_receive_buf(session, &buffer);
+    if (length <= 0) {
+      free(buffer.mem);
+      return;
+    }
+    if (is_forget(buffer)) {
+      handle(buffer);
+      free(buffer.mem);
+    } else {
+      received.push_back(buffer);
+    }
+  }
 }
 
 bool Mount::Server::is_stop_request(const fuse_buf& request) const {

@@ -11,6 +11,7 @@ constexpr std::uint64_t kInoMask = Nodes::kSpecialBit - 1;
 void Nodes::restart() {
   ++generation_;
   known_.clear();
+  held_count_ = 0;
 }
 
 NodeId Nodes::node_of(Ino ino) const {
@@ -26,6 +27,7 @@ Ino Nodes::ino_of(NodeId node) const { return node == kRootNode ? kRootIno : Ino
 bool Nodes::must_hold(Ino ino) {
   const auto found = known_.find(static_cast<std::uint64_t>(ino));
   if (found == known_.end() || found->second.held) return false;
+  ++held_count_;
   return found->second.held = true;
 }
 
@@ -37,6 +39,7 @@ bool Nodes::forget(NodeId node, std::uint64_t count) {
   known.lookups -= std::min(known.lookups, count);
   if (known.lookups > 0) return false;
   const bool was_held = known.held;
+  if (was_held) --held_count_;
   known_.erase(found);
   return was_held;
 }

@@ -4,6 +4,7 @@
 //   in another. The root has FUSE's fixed number in every generation.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <unordered_map>
 
@@ -35,6 +36,7 @@ class Nodes {
   void add_lookup(Ino ino) { ++known_[static_cast<std::uint64_t>(ino)].lookups; }
   // Before its last name goes: whether the caller is to hold it open for the kernel's sake.
   bool must_hold(Ino ino);
+  bool holds_any() const { return held_count_ > 0; }
   // Whether nothing is left that was held.
   bool forget(NodeId node, std::uint64_t count);
 
@@ -44,6 +46,7 @@ class Nodes {
     bool held = false;
   };
   std::uint64_t generation_ = 0;
+  std::size_t held_count_ = 0;
   std::unordered_map<std::uint64_t, Known> known_;
 };
 

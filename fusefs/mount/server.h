@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <deque>
 #include <mutex>
 #include <optional>
 #include <thread>
@@ -59,6 +60,9 @@ struct Mount::Server {
   std::atomic<std::uint64_t> request_count = 0;
   std::uint64_t init_unique = 0;  // of the request whose answer is amended
 
+  // Requests that were read while forgets were looked for, in their order. Only the thread that reads requests has it.
+  std::deque<fuse_buf> received;
+
   std::mutex threads_mutex;
   std::condition_variable threads_changed;
   int thread_count = 0;
@@ -69,6 +73,12 @@ struct Mount::Server {
   // Reads requests and handles them, until the mount is gone or another thread took over.
   void serve();
   void start_thread();
+  // The next request, into `buffer`; 0 or less: there is none.
+  int receive(fuse_buf& buffer);
+  void handle(fuse_buf& request);
+  // The kernel has a queue of its own for FORGET, and reads up to eight later requests before it. A file that has lost
+  // its last name is gone when the kernel forgets it, so every FORGET that was sent is handled before a request is.
+  void handle_forgets();
   // Whether it is the destructor that asks.
   bool is_stop_request(const fuse_buf& request) const;
   // The handler that calls this will wait for other requests: somebody else must read them.

@@ -84,6 +84,10 @@ constexpr const char* kRenamed[] = {
     "__atomic_store",
     "__atomic_exchange",
     "__atomic_compare_exchange",
+    "clock_gettime",
+    "gettimeofday",
+    "_ZNSt18condition_variableC1Ev",
+    "_ZNSt18condition_variableC2Ev",
 };
 // Other names of the same functions.
 constexpr const char* kAliases[][2] = {
@@ -91,8 +95,9 @@ constexpr const char* kAliases[][2] = {
     {"__mempcpy", "mempcpy"},     {"__strtok_r", "strtok_r"}, {"index", "strchr"},      {"rindex", "strrchr"},
 };
 
-// heap.inc. The function itself becomes the last argument.
-constexpr const char* kHeap[] = {
+// heap.inc, strings.inc. The function itself becomes the last argument.
+constexpr const char* kWithOriginal[] = {
+    "_ZSt11_Hash_bytesPKvmm",
     "malloc",
     "calloc",
     "realloc",
@@ -120,7 +125,10 @@ constexpr const char* kHeap[] = {
     "_ZdaPvmSt11align_val_t",
 };
 
-void replace_heap_call(CallBase& call, FunctionCallee ours, Function* original) {
+// Functions of libstdc++ that are not instrumented touch what std::thread allocates: that is ordinary memory.
+bool is_for_threads(const CallBase& call) { return call.getFunction()->getName().contains("St6thread"); }
+
+void replace_with_original(CallBase& call, FunctionCallee ours, Function* original) {
   std::vector<Value*> arguments(call.arg_begin(), call.arg_end());
   arguments.push_back(original);
   CallBase* made;
@@ -137,7 +145,7 @@ void replace_heap_call(CallBase& call, FunctionCallee ours, Function* original) 
 }
 
 // A pointer to the function stays what it is: memory that it gives is ordinary.
-void replace_heap_function(Module& module, const char* name) {
+void replace_function_with_original(Module& module, const char* name) {
   Function* function = module.getFunction(name);
   if (function == nullptr || !function->isDeclaration()) return;
   FunctionType* type = function->getFunctionType();
@@ -149,8 +157,8 @@ void replace_heap_function(Module& module, const char* name) {
   for (User* user : users) {
     auto* call = dyn_cast<CallBase>(user);
     const bool is_call = call != nullptr && (isa<CallInst>(call) || isa<InvokeInst>(call)) && !call->isMustTailCall();
-    if (is_call && call->getCalledOperand() == function && call->getFunctionType() == type)
-      replace_heap_call(*call, ours, function);
+    if (is_call && call->getCalledOperand() == function && call->getFunctionType() == type && !is_for_threads(*call))
+      replace_with_original(*call, ours, function);
   }
 }
 
@@ -244,7 +252,7 @@ void replace_sized(Emitter& emit, const std::string& name, unsigned bytes) {
 
 void replace_library_calls(Emitter& emit) {
   for (const char* name : kRenamed) rename_function(emit.module(), name, std::string("__crashcut_") + name);
-  for (const char* name : kHeap) replace_heap_function(emit.module(), name);
+  for (const char* name : kWithOriginal) replace_function_with_original(emit.module(), name);
   for (const auto& [alias, name] : kAliases) rename_function(emit.module(), alias, std::string("__crashcut_") + name);
   for (const unsigned bytes : {1u, 2u, 4u, 8u, 16u}) {
     for (const char* name : {"load", "store", "exchange", "compare_exchange", "fetch_add", "fetch_sub", "fetch_and",

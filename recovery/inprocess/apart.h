@@ -1,4 +1,4 @@
-// Apart: a few steps in a process of their own, so that whoever kills this one does not end them halfway.
+// Apart: a few steps in a process of their own, so that a kill of this one does not end them halfway.
 #pragma once
 
 #include <functional>

@@ -84,6 +84,7 @@ bool execute() {
     if (g.header->has_memory != 0) inject::record_privately();
     in_model([] { start_execution_model(); });
     slot.began_ns = now_ns();  // copying a tree onto the disk is not main()'s time
+    g_is_held = g.header->hold_operation != 0;
     set_dispatch(true);
     return true;
   }
@@ -296,6 +297,7 @@ void run_recovery() {
   __pthread_unwind_buf_t end;
   if (__sigsetjmp(reinterpret_cast<__jmp_buf_tag*>(end.__cancel_jmp_buf), 0) == 0) {
     __pthread_register_cancel(&end);
+    hold_after_answers(0);
     if (g.recover == nullptr) run_main_again();
     g.recover();
     __pthread_unregister_cancel(&end);

@@ -60,6 +60,7 @@ void start_files(char** envp) {
   int control = -1, socket = -1;
   if (!inject::parse_descriptors(inject::take_variable(envp, inject::kControlVariable), control, socket))
     inject::die("a malformed environment");
+  inject::take_variable(envp, inject::kCallbacksVariable);
   g.control = inject::map_file(control, kControlBytes);
   if (g.control == nullptr) inject::die("cannot map the control file");
   g.header = reinterpret_cast<Header*>(g.control);

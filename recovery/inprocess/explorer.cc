@@ -5,8 +5,10 @@
 
 #include "inject/arena.h"
 #include "inject/gate.h"
+#include "inject/interpose.h"
 #include "persist/check.h"
 #include "persist/hash.h"
+#include "recovery/inprocess/memory/stuck.h"
 
 namespace crashcut::inprocess {
 
@@ -75,7 +77,9 @@ Explorer::Explorer(RunRequest request) : request_(std::move(request)), order_(g.
 // What the crash of an execution must respect.
 const persist::Log& Explorer::log_of(const Recorded& recorded) {
   const persist::Log& log = recorded.whole->log;
-  if (!crashes_.empty() || g.header->added_count == 0 || recorded.memory == nullptr) return log;
+  // Where threads are scheduled, main() was recorded with them.
+  const bool has_added = g.header->added_count > 0 && recorded.memory != nullptr && !inject::schedules_threads();
+  if (!crashes_.empty() || !has_added) return log;
   const auto orders = pmem::orders_of(*recorded.memory, {g.header->added, g.header->added_count});
   if (!orders) tool_error("the flushes that were added order too much");
   log_with_flushes_ = std::make_unique<persist::Log>(log.with_orders(*orders));
@@ -165,7 +169,18 @@ std::uint32_t Explorer::layer_of(const persist::Log& log) const {
   return 0;
 }
 
+// A choice that nothing is known of: all recoveries below it begin here, if running again what came before costs more.
+bool Explorer::wants_to_stand() const {
+  return mode_ == WorkMode::kAgain && request_.kind == RequestKind::kExplore && !is_following() && can_stand();
+}
+
+void Explorer::begin_paths_here() {
+  if (order_.seed() != 0) order_ = persist::AnswerOrder(persist::mix(order_.seed(), g.slot->choice_count));
+}
+
 std::uint32_t Explorer::choose(const persist::Choice& choice) {
+  end_round();
+  if (wants_to_stand()) stand_at_choice();
   const std::uint32_t layer = layer_of(choice.log);
   note_question(choice.question());
   const std::uint32_t taken = answer(choice, layer);
@@ -266,6 +281,7 @@ void Explorer::sample(search::Strategy strategy, std::uint64_t round, std::uint6
 void Explorer::follow(WorkMode mode, const persist::Path& path) {
   mode_ = mode;
   request_.path = path;
+  position_ = 0;
 }
 
 void Explorer::check_replay_end() {
@@ -281,12 +297,14 @@ void begin_recovery(RunRequest request) {
   g_explorer = new Explorer(std::move(request));
   g_explorer->add_crash(*g.recorded);
   g.model = g_explorer->model().get();
+  watch_for_rounds();
   if (g.narrating) note_cuts(g_explorer->crashes());
 }
 
 void finish_recovery(Outcome outcome, int exit_code) {
+  end_round();
   g.slot->exit_code = exit_code;
-  if (outcome == Outcome::kExited) note_events_at_end();
+  if (outcome == Outcome::kExited || outcome == Outcome::kStuck) note_events_at_end();
   if (outcome == Outcome::kOk && g.header->counts_marks != 0) {
     g.slot->marks_reached = g_explorer->count_marks();
     if (g.header->has_memory != 0) note_events_at_end();  // what it printed may be wrong

@@ -21,6 +21,9 @@ class Explorer final : public persist::Chooser {
   std::uint32_t choose(const persist::Choice& choice) override;
   // What the recovery that is forked next is to do: follow a path, or be a sample, the number `round` of its strategy.
   void follow(WorkMode mode, const persist::Path& path);
+  // The process stands at a choice: recoveries go on from here, and their choices are counted from here.
+  void begin_paths_here();
+  const persist::AnswerOrder& order() const { return order_; }
   void sample(search::Strategy strategy, std::uint64_t round, std::uint64_t seed);
 
   // The crash of what was recorded, on top of the crashes so far; a model on the disk and the memory that it leaves.
@@ -53,6 +56,7 @@ class Explorer final : public persist::Chooser {
  private:
   std::uint32_t answer(const persist::Choice& choice, std::uint32_t layer);
   std::uint32_t answer_from_cut(const persist::Choice& choice, std::uint32_t layer);
+  bool wants_to_stand() const;
   std::uint32_t in_order(std::uint32_t position, std::uint32_t count) const;
   std::uint32_t branch(std::uint32_t count);
   std::uint32_t defer_others(std::uint32_t count);

@@ -272,6 +272,8 @@ void run_in_model(void (*function)(void*), void* argument) {
   if (g.slot != nullptr) g.slot->in_runtime.store(0, std::memory_order_relaxed);
   inject::t_is_own_code = false;
   unlock_model();
+  if (g_is_held) [[unlikely]]
+    hold_after_operation();
   errno = saved_errno;
 }
 

@@ -47,8 +47,10 @@ result::Finding finding_of(const Recovery& recovery) {
   } else if (recovery.kind == RecordKind::kHung) {
     finding.kind = "hang";
     finding.code = static_cast<int>(recovery.limit.count());
-    finding.text = fmt::format("recovery did not end within the limit of {} (--recovery-limit)",
-                               result::seconds_text(recovery.limit));
+    finding.text = recovery.limit.count() == 0
+                       ? "recovery never ends"
+                       : fmt::format("recovery did not end within the limit of {} (--recovery-limit)",
+                                     result::seconds_text(recovery.limit));
   } else {
     finding.kind = recovery.kind == RecordKind::kOk ? "ok" : "assumed away";
     finding.text =
@@ -77,7 +79,7 @@ Ending ending_of(const Recovery& recovery, const Prefixes* prefixes) {
       ending.kind = Ending::Kind::kViolation;
       ending.outcome = outcome_of(recovery);
       ending.finding = finding_of(recovery);
-      ending.is_slow = recovery.kind == RecordKind::kHung;
+      ending.is_slow = recovery.kind == RecordKind::kHung && recovery.limit.count() != 0;
   }
   return ending;
 }

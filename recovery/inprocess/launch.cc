@@ -146,6 +146,8 @@ tl::expected<Launched, Failure> launch(const Session::Setup& setup, int control_
   std::string sanitizer = "ASAN_OPTIONS=verify_asan_link_order=0:detect_leaks=0";
   if (const char* own = getenv("ASAN_OPTIONS"); own != nullptr) sanitizer += fmt::format(":{}", own);
   for (std::string* e : {&preload, &channel, &working, &sanitizer}) l.envp.push_back(e->data());
+  std::string callbacks = fmt::format("{}=1", inject::kCallbacksVariable);
+  if (setup.traps) l.envp.push_back(callbacks.data());
   std::string threads =
       fmt::format("{}={:08},{:08}", inject::kThreadsVariable, setup.threads_control_fd, setup.threads_names_fd);
   if (setup.threads_control_fd >= 0) l.envp.push_back(threads.data());

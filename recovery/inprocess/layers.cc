@@ -17,6 +17,7 @@
 #include "inject/arena.h"
 #include "inject/gate.h"
 #include "recovery/inprocess/explorer.h"
+#include "recovery/inprocess/memory/stuck.h"
 
 namespace crashcut::inprocess {
 
@@ -59,6 +60,7 @@ void set_and_wake(std::atomic<std::uint32_t>& word, std::uint32_t value) {
   g.call_text = mail.call_text;
   g.narrating = mail.narrating;
   g.model = g_explorer->model().get();
+  watch_for_rounds();
   pin_to_job(g.slot->job);
   prepare_recoveries();
   g.slot->layer = static_cast<std::uint32_t>(g_explorer->crashes().size());

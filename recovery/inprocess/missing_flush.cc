@@ -64,6 +64,9 @@ tl::expected<Tried, Failure> try_flushes(const FlushSearch& search, const std::v
   std::vector<pmem::AddedFlush> flushes;
   for (const Candidate& candidate : candidates) flushes.push_back(candidate.flush);
   session.add_flushes(flushes);
+  if (search.record_again) {
+    if (auto again = search.record_again(); !again) return tl::unexpected(again.error());
+  }
   Tried tried;
   bool is_stopped = false;
   session.begin_explore({}, search.max_recoveries);
@@ -91,7 +94,7 @@ std::string what_text(const Candidate& candidate) {
 }
 
 // One candidate, or several that help together.
-MissingFlush found_flushes(const std::vector<Candidate>& candidates, const Tried& tried) {
+MissingFlush found_flushes(const FlushSearch& search, const std::vector<Candidate>& candidates, const Tried& tried) {
   static constexpr const char* kKinds[] = {"fence", "flush", "flush and fence", "flush and fence"};
   const std::string recoveries = result::count_text(tried.recoveries, "recovery", "recoveries");
   const std::string end = tried.is_complete
@@ -110,12 +113,13 @@ MissingFlush found_flushes(const std::vector<Candidate>& candidates, const Tried
   missing.recoveries = tried.recoveries;
   missing.is_verified = tried.is_complete;
   what[0] = 'A';
-  const char* verified = tried.is_complete ? "verified with" : "tried with";
+  const std::string verified = tried.is_complete ? "verified with" : "tried with";
+  const char* scope = search.record_again ? ", under this schedule" : "";
   missing.text =
       candidates.size() == 1
-          ? fmt::format("{} makes this go away ({} it: {}).", what, verified, end)
-          : fmt::format("No single flush or fence makes this go away, but these do together ({} them: {}): {}.",
-                        verified, end, what);
+          ? fmt::format("{} makes this go away ({} it{}: {}).", what, verified, scope, end)
+          : fmt::format("No single flush or fence makes this go away, but these do together ({} them{}: {}): {}.",
+                        verified, scope, end, what);
   return missing;
 }
 
@@ -146,7 +150,7 @@ tl::expected<MissingFlush, Failure> found_least(const FlushSearch& search, std::
     added = std::move(fewer);
     tried = *again;
   }
-  return found_flushes(added, tried);
+  return found_flushes(search, added, tried);
 }
 
 // Flushes that help together: each makes the last recovery that failed impossible, as strongly as it can. None: not so
@@ -187,7 +191,7 @@ tl::expected<MissingFlush, Failure> try_all(const FlushSearch& search, const Can
     }
     const auto tried = try_flushes(search, {candidate});
     if (!tried) return tl::unexpected(tried.error());
-    if (!tried->failed && tried->recoveries > 0) return found_flushes({candidate}, *tried);
+    if (!tried->failed && tried->recoveries > 0) return found_flushes(search, {candidate}, *tried);
     ++count;
   }
   if (!candidates.has_lost_earlier) {
@@ -213,6 +217,9 @@ tl::expected<MissingFlush, Failure> find_missing_flush(const FlushSearch& search
   if (!candidates) return tl::unexpected(candidates.error());
   auto missing = try_all(search, *candidates);
   search.session.add_flushes({});
+  if (search.record_again) {
+    if (auto again = search.record_again(); !again) return tl::unexpected(again.error());
+  }
   return missing;
 }
 

@@ -22,6 +22,9 @@ struct FlushSearch {
   bool is_slow = false;                 // the violation hung; it was the last single run of the session
   std::uint64_t max_recoveries = 0;     // with each candidate; 0: no bound
   std::function<bool()> is_over;        // there is no time left
+  // Where there are several threads: runs main() again by the same schedule, with the flushes that were added to the
+  // session. Empty: what main() recorded is enough.
+  std::function<tl::expected<void, Failure>()> record_again{};
 };
 
 // Its texts have places as pmem/recording.h has them: "{/path/of/file+0x1234}".

@@ -119,8 +119,8 @@ void start_execution_model() {
     const bool has_threads = inject::schedules_threads() && g_phase == Phase::kExecuting;
     const bool has_steps = has_threads && g.header->memory_steps != 0;
     model->memory = std::make_unique<pmem::Recorder>(
-        pmem::RecorderOptions{.model = g.header->memory, .has_store_buffers = has_steps}, nullptr,
-        &model->recorder->recording());
+        pmem::RecorderOptions{.model = g.header->memory, .has_store_buffers = has_steps, .notes_meetings = has_threads},
+        nullptr, &model->recorder->recording());
     if (has_threads) model->threaded = std::make_unique<PmemThreads>(*model->memory, g.header->memory, has_steps);
     g_threaded = model->threaded.get();
     g_watches_all = has_threads;
@@ -146,6 +146,7 @@ const Recorded* seal(Model& model) {
   if (model.memory != nullptr) {
     name_places(model.places, model.memory->recording().place_names);
     memory = &model.memory->recording();
+    model.memory->recording().order = pmem::ThreadOrder(memory->meetings);
   }
   return make_recorded(model.recorder->recording(), memory, model.regions, model.heap);
 }

@@ -96,6 +96,7 @@ void narrate_text(const std::string& text) {
   if (g_explorer == nullptr || !g_explorer->has_chosen()) return;
   note_cuts(g_explorer->crashes());
   g_explorer->clear_chosen();
+  hold_after_answers(g.slot->path_length);
 }
 
 void narrate_choice(std::uint32_t layer, const persist::Recording& recording, const persist::Choice& choice,

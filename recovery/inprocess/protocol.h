@@ -36,7 +36,7 @@
 namespace crashcut::inprocess {
 
 inline constexpr std::uint64_t kMagic = 0x637261736863757a;
-inline constexpr std::uint32_t kVersion = 8;
+inline constexpr std::uint32_t kVersion = 9;
 using inject::kModelRoot;
 
 inline constexpr std::size_t kTextMost = 4096;
@@ -91,7 +91,12 @@ enum class FreshImages : std::uint32_t {
 };
 
 // How modules of the program were instrumented (inject/instrument/abi.h).
-enum Instrumentation : std::uint32_t { kInstrumentedEarly = 1, kInstrumentedLate = 2, kTrapped = 4 };
+enum Instrumentation : std::uint32_t {
+  kInstrumentedEarly = 1,
+  kInstrumentedLate = 2,
+  kTrapped = 4,
+  kCalledBack = 8,  // by -fsanitize=thread (memory/callbacks.cc)
+};
 
 // A load of a recovery, for a note. In a table of kNotedLoadsMost, by the hash of all that follows.
 struct NotedLoad {
@@ -100,6 +105,9 @@ struct NotedLoad {
   std::uint32_t kind;              // pmem::NoteKind
   persist::EventId store, newer;
 };
+
+// Header::hold_answer: before the first answer; the number of an answer, from 0, is added to it for the others.
+inline constexpr std::uint32_t kHoldsAtBegin = 1;
 
 struct Header {
   std::uint64_t magic;
@@ -119,8 +127,12 @@ struct Header {
   std::uint32_t jobs;              // recoveries at a time, at least 1
   std::uint64_t seed;              // of the order in which answers are tried (persist::AnswerOrder)
   FreshImages fresh_images;
+  std::uint64_t stand_after_ns;     // how long a recovery runs before its process may stand (server.cc)
   std::uint64_t memory_bytes_most;  // of the model and its recording
-  char from_directory[kTextMost];   // copied into the model as the starting state; empty: an empty disk
+  // For a debugger: main() waits for it once it has done this operation, or the recovery of a single run does after
+  // this answer of its path, kHoldsAtBegin: before it begins. 0: nothing waits.
+  std::uint32_t hold_operation, hold_answer;
+  char from_directory[kTextMost];  // copied into the model as the starting state; empty: an empty disk
   char runtime_path[kTextMost];
 
   // The execution, valid once the first Reply (kExecuted) came.
@@ -132,14 +144,15 @@ struct Header {
   std::uint64_t fingerprint;                 // of operations and events: a replay of another one diverges
   std::atomic<std::uint32_t> threads_begun;  // by main(), and by these
   char execution_text[kTextMost];
-  Blame execution_blame;            // of a tool error
-  std::uint64_t recording_address;  // in the program's memory; for the runtime
-  std::int32_t threads_pid;         // the process that runs main(), if threads are scheduled
-  std::uint32_t has_recover;        // there may be no crashcut_recover() then
-  std::uint32_t instrumentation;    // Instrumentation bits, of all modules
-  std::uint32_t region_count;       // of persistent memory, in main()
-  std::uint32_t wants_threads;      // main() started a thread while it had persistent memory: schedule its threads
-  std::uint32_t is_observing;       // what recoveries look at is noted
+  Blame execution_blame;               // of a tool error
+  std::uint64_t recording_address;     // in the program's memory; for the runtime
+  std::int32_t threads_pid;            // the process that runs main(), if threads are scheduled
+  std::uint32_t has_recover;           // there may be no crashcut_recover() then
+  std::uint32_t instrumentation;       // Instrumentation bits, of all modules
+  std::uint32_t region_count;          // of persistent memory, in main()
+  std::uint32_t wants_threads;         // main() started a thread while it had persistent memory: schedule its threads
+  std::atomic<std::int32_t> held_pid;  // the process that waits for a debugger; 0: none does
+  std::uint32_t is_observing;          // what recoveries look at is noted
   std::atomic<std::uint64_t> observed_count;
   std::uint64_t digest_bytes;  // 0: there is none, or it is too long
 
@@ -167,6 +180,7 @@ enum class Outcome : std::uint32_t {
   kOk,
   kAssumedAway,
   kExited,  // non-zero exit
+  kStuck,   // it never ends (memory/stuck.h)
   kToolError,
   kAbandoned,  // stopped before its end, or there was no room to count it: not recorded, and still to come
   kInner,      // others have recorded it, or its children did: not recorded
@@ -226,7 +240,7 @@ enum class RecordKind : std::uint32_t {
   kAssumedAway,  // crashcut_assume(0)
   kExited,       // violation: exit_code
   kSignalled,    // violation: signal. An assert, abort or uncaught exception is SIGABRT
-  kHung,         // violation: exceeded the limit of a recovery
+  kHung,         // violation: exceeded the limit of a recovery, by a signal; or never ends, without one
   kToolError,    // text, blame
 };
 inline constexpr bool is_violation(RecordKind k) {

@@ -219,6 +219,11 @@ bool reached(std::string_view mark);
 // The recovery of this process has ended: runs the next one in its place, in a fresh image. Returns if there is none,
 // or if the server must record this one. Call in the model.
 void go_on_with_next();
+// Whether the process of this recovery can become a server that stands at its next choice. Call on the program's stack.
+bool can_stand();
+// Becomes that server. Returns in each process that goes on from the choice, as another recovery; the server itself
+// explores all of them and ends.
+void stand_at_choice();
 // Where the heap of the image ends, for calls that move it.
 std::uint64_t image_break();
 
@@ -253,6 +258,13 @@ void note_choice(const persist::Choice& choice, const Crash& crash, std::uint32_
 void describe_notes();
 // The reply to RequestKind::kFindFlushes. (memory/missing_flushes.cc)
 void describe_missing_flushes();
+
+// --- hold.cc: a debugger looks at the program (crashcut gdb)
+extern bool g_is_held;  // main() is to wait after an operation
+// After an access or call of main() that is done.
+void hold_after_operation();
+// In a recovery: before it begins; after a load or call that had answers.
+void hold_after_answers(std::uint32_t count);
 
 // --- coordinator.cc
 int coordinate(int argc, char** argv, char** envp, inject::Main real_main);

@@ -174,7 +174,9 @@ void loosen(fusefs::Recorder& recorder) {
 void end() {
   if (g.model == nullptr || g_is_ending) return;
   g_is_ending = true;  // should it fail, it is not tried again
-  if (scheduler::runtime::may_loosen() && g.model->recorder->is_concurrent()) loosen(*g.model->recorder);
+  // With persistent memory every order of the calls is tried, and the log has events of the memory too.
+  const bool may_loosen = scheduler::runtime::may_loosen() && g.model->memory == nullptr;
+  if (may_loosen && g.model->recorder->is_concurrent()) loosen(*g.model->recorder);
   publish_recording(0);
   std::uint64_t used = 0;
   auto* words = reinterpret_cast<std::uint64_t*>(g.control + kDigestOffset);

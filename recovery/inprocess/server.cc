@@ -8,6 +8,12 @@
 //   The last recovery of a series ends as one that was forked for itself: its process ends and the server settles
 //   it. Which one is the last is nobody's plan: one that dies, hangs, or asks the kernel for what restoring does not
 //   undo (spend_image) is. So nothing is ever run twice, and all but the image's origin is as with a fork a recovery.
+//
+// Standing: a recovery that has run for some time and comes to a choice that nobody has seen yet does not choose. Its
+//   process becomes a server itself, which stands in the middle of the recovery: all recoveries below the choice are
+//   forked from there, and none runs again what came before. Paths of such a server begin at its choice. When it has
+//   explored all of them it ends, and for the server that forked it this was one run that ended at the choice.
+//   Servers stand in a chain, each deeper in the recovery than the one that forked it.
 #include <sys/mman.h>
 #include <time.h>
 
@@ -35,12 +41,20 @@ constexpr std::uint32_t kLongInARow = 3;
 constexpr std::uint64_t kSpentMost = 3;
 constexpr std::uint64_t kRestoredLeast = 2;
 
+// Servers that stand in a chain: each keeps a snapshot of some megabytes, and makes the forks of the next one dearer.
+constexpr std::uint32_t kStandingMost = 16;
+// Much less than the stack that programs are given: below it lies the main thread's.
+constexpr std::uint64_t kOwnStackMost = 1 << 20;
+
 // What a server and the process that it forked share. All that one recovery of a series leaves to the next is here.
 struct Series {
   const Slot* server_slot;
   bool is_restoring;  // the process is to go on after its recovery
   bool is_over;       // the exploration was stopped; its last recovery is recorded, and what is left is in the queue
   bool is_spent;
+  bool has_stood;     // its last process became a server
+  bool cannot_stand;  // a process was to, and could not
+  std::uint64_t stand_after_ns;
   std::uint64_t spent_count;  // processes that restoring could not keep
   std::uint64_t restored_count;
   std::uint32_t long_in_a_row;  // one may be long by chance
@@ -52,11 +66,23 @@ struct Series {
   std::uint32_t numbers[kSlotBytes];
 };
 constinit Series* g_series = nullptr;
+constinit std::uint32_t g_standing_count = 0;  // servers above this process that stand
+void* g_standing_at[5];                        // of __builtin_setjmp, in the last of them
 
 bool is_stopped() { return g.header->stop.load(std::memory_order_relaxed) != 0; }
 
+// Recoveries after two crashes are forked at their choices. Trapped accesses run on a stack of their own. With a seed,
+// the order of answers depends on where servers stand, which the clock says: see is_long().
+bool may_stand() {
+  const Header& header = *g.header;
+  return header.has_memory != 0 && header.depth == 1 && header.traps == 0 &&
+         header.fresh_images == FreshImages::kRestored && (header.seed == 0 || header.max_recoveries == 0);
+}
+
 // Which part a bound on recoveries leaves is the seed's to say, not the clock's.
-bool is_long(std::uint32_t long_in_a_row) { return long_in_a_row >= kLongInARow && g.header->max_recoveries == 0; }
+bool is_long(std::uint32_t long_in_a_row) {
+  return long_in_a_row >= kLongInARow && g.header->max_recoveries == 0 && (!may_stand() || g_series->cannot_stand);
+}
 
 void make_series() {
   g_series = reinterpret_cast<Series*>(inject::map_shared(sizeof(Series)));
@@ -86,6 +112,13 @@ std::uint64_t used_cpu_ns() {
   return static_cast<std::uint64_t>(t.tv_sec) * 1000000000 + static_cast<std::uint64_t>(t.tv_nsec);
 }
 
+// Runs the recovery of this process, from its beginning or from the choice at which its server stands.
+[[noreturn]] void begin_recovery_here() {
+  if (g_standing_count == 0) run_recovery();
+  set_dispatch(true);
+  __builtin_longjmp(g_standing_at, 1);
+}
+
 // Runs recoveries until one is the last. The path of the first is set.
 [[noreturn]] void run_series() {
   g.restorable = true;
@@ -96,7 +129,7 @@ std::uint64_t used_cpu_ns() {
   } else {
     g_explorer->follow(WorkMode::kAgain, kept_tree(*g_series).path());
   }
-  run_recovery();
+  begin_recovery_here();
 }
 
 Child start_recovery(WorkMode mode, const persist::Path& path) {
@@ -108,7 +141,7 @@ Child start_recovery(WorkMode mode, const persist::Path& path) {
     tool_error("the path of a recovery is too long");
   const Child child = fork_child(slot);
   if (child.pid < 0) tool_error("the system has no room for another process (fork failed)");
-  if (child.pid == 0) mode == WorkMode::kAgain && g_series->is_restoring ? run_series() : run_recovery();
+  if (child.pid == 0) mode == WorkMode::kAgain && g_series->is_restoring ? run_series() : begin_recovery_here();
   return child;
 }
 
@@ -117,19 +150,30 @@ Child run_series_from(const persist::ChoiceTree& tree, int& status) {
   Series& series = *g_series;
   keep_tree(series, tree);
   series.is_restoring = is_restoring_worthwhile(series);
-  series.is_over = series.is_spent = false;
+  series.is_over = series.is_spent = series.has_stood = false;
   series.began_cpu_ns = 0;
   const Child child = start_recovery(WorkMode::kAgain, tree.path());
   std::uint64_t used = 0;
   status = wait_for(child, &used);
   if (series.is_restoring && (series.is_spent || status != 0)) ++series.spent_count;
-  series.long_in_a_row = used > series.began_cpu_ns + kLongRecoveryNs ? series.long_in_a_row + 1 : 0;
+  // What is left of the tree lies before that choice: only recoveries that are longer after all are to stand.
+  if (series.has_stood) series.stand_after_ns *= 2;
+  const bool is_long = !series.has_stood && used > series.began_cpu_ns + kLongRecoveryNs;
+  series.long_in_a_row = is_long ? series.long_in_a_row + 1 : 0;
   return child;
 }
 
-void give_away(persist::ChoiceTree& tree, WorkMode mode) {
-  for (persist::Path& path : tree.split().prefixes) add_work({mode, std::move(path)});
+// From the beginning of the recovery, for others.
+std::vector<persist::Path> from_beginning(std::vector<persist::Path> paths) {
+  const persist::Path before = path_of(*g_series->server_slot);
+  for (persist::Path& path : paths) path.insert(path.begin(), before.begin(), before.end());
+  return paths;
 }
+
+void give_away(persist::ChoiceTree& tree, WorkMode mode) {
+  for (persist::Path& path : from_beginning(tree.split().prefixes)) add_work({mode, std::move(path)});
+}
+void leave_tree(const persist::ChoiceTree& tree) { leave_work(from_beginning(tree.left(true))); }
 
 // Tells the tree what the recovery in the slot chose among.
 void note_run(persist::ChoiceTree& tree, Slot& slot) {
@@ -140,10 +184,11 @@ void note_run(persist::ChoiceTree& tree, Slot& slot) {
 
 // Runs everything below the path, one recovery after the other. Long ones are handed on as branches.
 void explore_again(const persist::Path& prefix) {
-  persist::ChoiceTree tree(prefix, {}, persist::AnswerOrder(g.header->seed));
+  persist::ChoiceTree tree(prefix, {}, g_explorer->order());
   g_series->long_in_a_row = 0;
+  g_series->stand_after_ns = g.header->stand_after_ns;
   do {
-    if (is_stopped()) return leave_work(tree.left(true));
+    if (is_stopped()) return leave_tree(tree);
     if (is_work_wanted() && tree.run_count() != 0) give_away(tree, WorkMode::kAgain);
     int status = 0;
     const Child child = run_series_from(tree, status);
@@ -153,7 +198,7 @@ void explore_again(const persist::Path& prefix) {
     }
     tree = kept_tree(*g_series);
     note_run(tree, *child.slot);
-    if (!settle(child, status)) return leave_work(kept_tree(*g_series).left(true));
+    if (!settle(child, status)) return leave_tree(kept_tree(*g_series));
     if (tree.run_diverged()) {
       if (!is_stopped()) user_error("the recovery is not deterministic: run again, it met other choices");
       g.header->is_lost = 1;
@@ -162,9 +207,9 @@ void explore_again(const persist::Path& prefix) {
     if (is_long(g_series->long_in_a_row)) {
       // The rest of the tree, nearest to the root first.
       while (true) {
-        const std::vector<persist::Path> paths = tree.split().prefixes;
+        std::vector<persist::Path> paths = from_beginning(tree.split().prefixes);
         if (paths.empty()) return;
-        for (const persist::Path& path : paths) add_work({WorkMode::kBranch, path});
+        for (persist::Path& path : paths) add_work({WorkMode::kBranch, std::move(path)});
       }
     }
   } while (tree.advance());
@@ -189,6 +234,38 @@ void spend_series() {
   g_series->is_spent = true;
 }
 
+bool can_stand() {
+  const bool is_new_choice = g_standing_count == 0 || g.slot->choice_count != 0;
+  const std::uint64_t least_ns = g_series->stand_after_ns;
+  if (!may_stand() || !is_new_choice || is_stopped() || g_standing_count == kStandingMost) return false;
+  // The time that has passed is cheaper to find out than the processor time, and not less.
+  if (now_ns() - g.slot->began_ns < least_ns || used_cpu_ns() - g_series->began_cpu_ns < least_ns) return false;
+  const auto here = reinterpret_cast<std::uint64_t>(__builtin_frame_address(0));
+  const std::uint64_t own_stack = reinterpret_cast<std::uint64_t>(g.envp) - here;  // wraps around above it
+  const bool can = own_stack < kOwnStackMost && g.threads == 1 && g.model->process->descriptors().empty();
+  if (!can) g_series->cannot_stand = true;
+  return can;
+}
+
+void stand_at_choice() {
+  hold_off_watchdog();
+  g.slot->began_ns = 0;
+  if (is_work_wanted()) {
+    persist::ChoiceTree tree = kept_tree(*g_series);
+    note_run(tree, *g.slot);
+    give_away(tree, WorkMode::kAgain);
+    keep_tree(*g_series, tree);
+  }
+  g_series->has_stood = true;
+  g.restorable = false;
+  g_explorer->begin_paths_here();
+  make_series();
+  ++g_standing_count;
+  if (__builtin_setjmp(g_standing_at) != 0) return;
+  explore_again({});
+  end_server();
+}
+
 std::uint64_t image_break() { return g.restorable ? g_series->snapshot.program_break() : 0; }
 
 void go_on_with_next() {
@@ -202,7 +279,7 @@ void go_on_with_next() {
   const Renewed renewed = settle_and_renew(*g.slot, *series.server_slot);
   if (renewed == Renewed::kBeingKilled) return;
   if (is_stopped()) {
-    leave_work((renewed == Renewed::kRecorded ? tree : kept_tree(series)).left(true));
+    leave_tree(renewed == Renewed::kRecorded ? tree : kept_tree(series));
     g.slot->outcome = Outcome::kInner;
     series.is_over = true;
     return;

@@ -137,10 +137,13 @@ tl::expected<void, Failure> Session::Impl::make_control() {
   h.memory = setup.memory.value_or(pmem::MemoryModel{});
   h.notes = setup.notes;
   h.counts_marks = setup.counts_marks ? 1 : 0;
+  h.hold_operation = setup.hold_operation;
+  h.hold_answer = setup.hold_answer;
   h.depth = std::max(setup.depth, 1u);
   h.jobs = std::clamp(setup.jobs, 1u, kJobsMost);
   h.seed = setup.seed;
   h.fresh_images = setup.fresh_images;
+  h.stand_after_ns = static_cast<std::uint64_t>(setup.stand_after.count());
   h.memory_bytes_most = setup.memory_bytes_most;
   if (!copy_text(setup.from_directory, h.from_directory) || !copy_text(setup.runtime, h.runtime_path))
     return fail(Blame::kUser, "a path is too long");
@@ -202,6 +205,10 @@ tl::expected<void, Failure> Session::Impl::wait_for_execution() {
       if (!received) return tl::make_unexpected(received.error());
       if (*received) return {};
     }
+    if (header().held_pid != 0) {
+      setup.on_held(header().held_pid);
+      return {};
+    }
     watch();
     if (setup.is_late && setup.is_late()) return fail(Blame::kUser, "There was no time left.");
     if (limit_ns == 0 || now_ns() - begin < limit_ns) continue;
@@ -236,7 +243,8 @@ Recovery Session::Impl::recovery_at(std::uint64_t index) const {
   const Record& r = reinterpret_cast<const Record*>(control + kRecordsOffset)[index];
   const std::byte* at = control + r.payload;
   Recovery out{r.kind};
-  if (r.kind == RecordKind::kHung) out.limit = std::chrono::duration_cast<std::chrono::seconds>(setup.recovery_limit);
+  if (r.kind == RecordKind::kHung && r.signal != 0)
+    out.limit = std::chrono::duration_cast<std::chrono::seconds>(setup.recovery_limit);
   const std::span noted(reinterpret_cast<const NotedAnswer*>(at), r.path_length);
   for (const NotedAnswer& choice : noted) {
     out.path.push_back(choice.answer);
@@ -326,6 +334,8 @@ void Session::read_execution() {
                       h.threads_begun,   h.instrumentation, h.region_count, h.wants_threads != 0};
 }
 
+bool Session::was_held() const { return impl_->header().held_pid != 0; }
+
 bool Session::has_recover() const { return impl_->header().has_recover != 0; }
 
 bool Session::is_alive() const {
@@ -368,6 +378,9 @@ void Session::begin_again() {
   h.is_lost = 0;
   h.diverged = 0;
   impl_->leaves = {};
+  if (h.notes == 0) return;
+  h.notes_left_out = 0;
+  memset(impl_->control + kNotedLoadsOffset, 0, kNotedLoadsMost * sizeof(NotedLoad));
 }
 
 const Execution& Session::execution() const { return impl_->execution; }
@@ -509,6 +522,17 @@ tl::expected<SingleRun, Failure> Session::run_cut(std::span<const std::uint32_t>
   begin_run_cut(events, drop);
   if (auto ok = wait_for(*this); !ok) return tl::make_unexpected(ok.error());
   return with_views(single_run());
+}
+tl::expected<bool, Failure> Session::hold(std::span<const std::uint32_t> path) {
+  begin_replay(path);
+  for (;;) {
+    const auto ended = advance(wait_readable(fd()));
+    if (!ended) return ended;
+    if (*ended) return false;
+    if (!was_held()) continue;
+    impl_->setup.on_held(impl_->header().held_pid);
+    return true;
+  }
 }
 tl::expected<std::string, Failure> Session::description_of(void (Session::*begin)()) {
   (this->*begin)();

@@ -54,7 +54,7 @@ struct Recovery {
   Blame blame = Blame::kTool;  // of a tool error
   int exit_code = 0;
   int signal = 0;
-  std::chrono::seconds limit{0};  // of one that hung
+  std::chrono::seconds limit{0};  // of one that hung; 0: it was not waited for, as it never ends
   std::uint32_t events_in = 0;
   std::uint32_t layer = 1;
   bool output_cut = false;
@@ -97,14 +97,19 @@ class Session {
     std::chrono::nanoseconds main_limit = std::chrono::seconds(60);
     std::chrono::nanoseconds recovery_limit = std::chrono::seconds(10);
     FreshImages fresh_images = FreshImages::kRestored;
-    std::uint64_t memory_bytes_most = std::uint64_t{4} << 30;  // of the model and its recording
-    int stdin_fd = -1;                                         // of main(); -1: /dev/null
+    std::chrono::nanoseconds stand_after = std::chrono::microseconds(150);  // Header::stand_after_ns
+    std::uint64_t memory_bytes_most = std::uint64_t{4} << 30;               // of the model and its recording
+    int stdin_fd = -1;                                                      // of main(); -1: /dev/null
     int stdout_fd = -1;  // of main() and of what runs before it; -1: ours. Recoveries' output is captured
     int stderr_fd = -1;
     // If threads are scheduled, the scheduler owns these descriptors and runs main(), not this Session.
     int threads_control_fd = -1;
     int threads_names_fd = -1;
     int threads_host = -1;  // the number of the host that the program is; -1: it is none
+    // For a debugger (Header::hold_operation, hold_answer). on_held gets the process once it waits; after that the
+    // session is of no use any more.
+    std::uint32_t hold_operation = 0, hold_answer = 0;
+    std::function<void(int process)> on_held;
     // Asked now and then while an answer is waited for. Once it says yes the session gives up, and is of no use any
     // more; empty: never.
     std::function<bool()> is_late;
@@ -118,6 +123,10 @@ class Session {
   const Execution& execution() const;
   void read_execution();
   bool has_recover() const;
+  // Whether main() came to where it was to wait for a debugger.
+  bool was_held() const;
+  // Runs the recovery of the path up to where it waits. False: it did not come there.
+  tl::expected<bool, Failure> hold(std::span<const std::uint32_t> path);
   // Whether the process that runs main() still lives.
   bool is_alive() const;
   // Where threads are scheduled: another execution is explored from now on, and what was counted is forgotten.

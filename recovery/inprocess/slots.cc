@@ -79,6 +79,9 @@ bool classify(const Slot& slot, int status, Record& record, std::string_view& te
     case Outcome::kExited:
       record.kind = RecordKind::kExited;
       return true;
+    case Outcome::kStuck:
+      record.kind = RecordKind::kHung;
+      return true;
     case Outcome::kToolError:
       record.kind = RecordKind::kToolError;
       record.blame = slot.blame;

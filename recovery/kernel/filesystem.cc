@@ -110,7 +110,7 @@ tl::expected<KernelFilesystem, std::string> parse_filesystem(std::string_view te
 
 std::string what_is_missing(const KernelFilesystem& filesystem) {
   const Kind& kind = *find_kind(filesystem.type);
-  if (geteuid() != 0) return fmt::format("--fs {} mounts disks, which only root can.", filesystem.text());
+  if (geteuid() != 0) return fmt::format("{} mounts disks, which only root can.", filesystem.text());
   if (access("/dev/fuse", R_OK | W_OK) != 0)
     return "There is no /dev/fuse on this machine: load the kernel module fuse (modprobe fuse), or give the container "
            "the device.";

@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "recovery/kernel/crashed_disk.h"
+#include "recovery/kernel/judged.h"
 #include "recovery/kernel/runner.h"
 #include "recovery/kernel/token.h"
 #include "recovery/kernel/tree.h"
@@ -42,11 +43,18 @@ class KernelRecoverer final : public search::Recoverer {
  public:
   KernelRecoverer(const CheckPlan& plan, const ImageSet& images, const mounted::DiskFrontEnd& known, CrashedDisk& disk,
                   KernelRunner* runner, const std::atomic<bool>* stop)
-      : plan_(plan), images_(images), known_(known), disk_(disk), runner_(runner), stop_(stop) {}
+      : plan_(plan),
+        images_(images),
+        known_(known),
+        disk_(disk),
+        runner_(runner),
+        stop_(stop),
+        judged_(plan.common.directory) {}
 
   Ending recover(std::size_t, std::span<const search::Crash>, persist::Chooser& chooser,
                  std::shared_ptr<const persist::Recording>*) override {
     const ImageSet::Chosen chosen = images_.choose(chooser);
+    if (auto before = judged_.find(chosen)) return std::move(*before);
     disk_.load(chosen.run->blocks_of(*chosen.image), chosen.run->block_bytes());
     const int error = disk_.mount(runner_ == nullptr);
     if (error != 0) {
@@ -60,6 +68,7 @@ class KernelRecoverer final : public search::Recoverer {
     ending.own = chosen.how;
     if (const int busy = disk_.unmount(); busy != 0)
       return failed(fmt::format("A crash image could not be unmounted: {}.", std::strerror(busy)));
+    judged_.add(chosen, ending);
     return ending;
   }
   bool runs_code(std::size_t) const override { return runner_ != nullptr; }
@@ -112,6 +121,7 @@ class KernelRecoverer final : public search::Recoverer {
   CrashedDisk& disk_;
   KernelRunner* runner_;
   const std::atomic<bool>* stop_;
+  JudgedImages judged_;
 };
 
 // A path again, for one who looks at its image.

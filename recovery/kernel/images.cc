@@ -26,7 +26,7 @@ persist::ModelSpec spec_of(const DiskPlan& disk) {
 }
 
 tl::expected<std::unique_ptr<ImageSet>, Failure> ImageSet::open(const std::string& directory, const DiskPlan& disk,
-                                                                std::uint64_t seed) {
+                                                                std::uint64_t seed, std::uint32_t runs_most) {
   auto base = MappedFile::open(base_of(directory));
   if (!base) return result::wrong_use(base.error());
   std::unique_ptr<ImageSet> set(new ImageSet(std::move(*base)));
@@ -35,9 +35,12 @@ tl::expected<std::unique_ptr<ImageSet>, Failure> ImageSet::open(const std::strin
   blocklayer::ImageBase over{set->base(), block_kinds(journal, disk.drive.sector_bytes)};
   if (disk.merges_replayed) over.replay = replay_of(journal, disk.drive.sector_bytes);
   std::unordered_set<std::uint64_t> seen;
-  for (std::uint32_t run = 1; access(run_of(directory, run).c_str(), F_OK) == 0; ++run) {
+  for (std::uint32_t run = 1; run <= runs_most && access(run_of(directory, run).c_str(), F_OK) == 0; ++run) {
     auto trace = blocklayer::DeviceTrace::open(run_of(directory, run));
     if (!trace) return result::wrong_use(trace.error());
+    if (!(*trace)->is_complete())
+      return result::wrong_use(
+          fmt::format("{} was cut off: it is not the run that was recorded.", run_of(directory, run)));
     const blocklayer::DeviceHeader& header = (*trace)->header();
     if (header.bytes != set->base().size() || header.sector_bytes != disk.drive.sector_bytes)
       return result::wrong_use(
@@ -70,18 +73,20 @@ std::uint32_t ImageSet::ask(persist::Chooser& chooser, persist::LocationId locat
   return chooser.choose({choices_, location, candidates});
 }
 
+ImageSet::Chosen ImageSet::chosen_of(const Run& run, std::uint32_t index) {
+  const auto& image = run.images->images()[index];
+  return {run.images.get(), &image,
+          fmt::format("run {} ({}): {}", run.number, run.forcing, run.images->describe(image)), run.number, index};
+}
+
 ImageSet::Chosen ImageSet::choose(persist::Chooser& chooser) const {
   const Run& run = runs_[ask(chooser, run_location_, runs_.size())];
-  const auto& image = run.images->images()[ask(chooser, image_location_, run.images->images().size())];
-  return {run.images.get(), &image,
-          fmt::format("run {} ({}): {}", run.number, run.forcing, run.images->describe(image))};
+  return chosen_of(run, ask(chooser, image_location_, run.images->images().size()));
 }
 
 void ImageSet::visit(const std::function<void(const Chosen&)>& visitor) const {
   for (const Run& run : runs_) {
-    for (const auto& image : run.images->images())
-      visitor({run.images.get(), &image,
-               fmt::format("run {} ({}): {}", run.number, run.forcing, run.images->describe(image))});
+    for (std::uint32_t index = 0; index < run.images->images().size(); ++index) visitor(chosen_of(run, index));
   }
 }
 

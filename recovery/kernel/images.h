@@ -21,14 +21,16 @@ namespace crashcut::kernel {
 
 class ImageSet final : public persist::Recording {
  public:
-  // Reads the runs in the directory of the results.
+  // Reads the runs in the directory of the results, or the first `runs_most` of them. More runs add images behind those
+  // of the others, and change none.
   static tl::expected<std::unique_ptr<ImageSet>, Failure> open(const std::string& directory, const DiskPlan& disk,
-                                                               std::uint64_t seed);
+                                                               std::uint64_t seed, std::uint32_t runs_most = ~0u);
 
   struct Chosen {
     const blocklayer::CrashImages* run;
     const blocklayer::CrashImages::Image* image;
-    std::string how;  // "run 3 (a commit before every call): the power fails after ..."
+    std::string how;                  // "run 3 (a commit before every call): the power fails after ..."
+    std::uint32_t run_number, index;  // of the image in its run
   };
   // Asks the chooser. There is at least one image.
   Chosen choose(persist::Chooser& chooser) const;
@@ -42,6 +44,8 @@ class ImageSet final : public persist::Recording {
   std::uint64_t chosen_count() const { return chosen_count_; }
   std::uint64_t request_count() const;
   std::size_t run_count() const { return run_count_; }
+  // Those with images of their own: the candidates of the first choice. If there is one only, there is no such choice.
+  std::size_t candidate_run_count() const { return runs_.size(); }
   std::span<const std::byte> base() const { return base_.bytes(); }
 
   persist::ModelSpec model() const override { return model_; }
@@ -63,6 +67,8 @@ class ImageSet final : public persist::Recording {
     std::string forcing;
     std::unique_ptr<blocklayer::CrashImages> images;
   };
+  static Chosen chosen_of(const Run& run, std::uint32_t index);
+
   MappedFile base_;
   std::vector<Run> runs_;  // those with images that no run before had
   std::size_t run_count_ = 0;

@@ -12,7 +12,7 @@ namespace crashcut::kernel {
 using result::Failure;
 
 // Where the results are: the program's run on crashcut's own disk as for crashcut check (trace), the disk before the
-// program (base), and a trace for each run on the kernel (run-1, run-2, ...).
+// program (base), a trace for each run on the kernel (run-1, run-2, ...), and the images that were fine (judged).
 struct DiskPlan {
   KernelFilesystem filesystem;
   std::uint64_t bytes = 0;         // of the disk

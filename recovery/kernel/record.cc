@@ -294,12 +294,14 @@ tl::expected<bool, Failure> make_base(const mounted::RecordPlan& program, const 
   return !filled->contains("stopped");
 }
 
-tl::expected<std::uint32_t, Failure> record_runs(const mounted::RecordPlan& program, const DiskPlan& disk,
-                                                 const Expected& expected, std::uint64_t seed,
-                                                 const std::function<bool()>& should_stop) {
+tl::expected<RunsSoFar, Failure> record_runs(const mounted::RecordPlan& program, const DiskPlan& disk,
+                                             const Expected& expected, std::uint64_t seed,
+                                             const std::function<bool()>& should_stop, RunsSoFar runs) {
   std::vector<Forcing> forcings{{}};
-  for (std::uint32_t run = 1; run <= forcings.size(); ++run) {
-    if (should_stop()) return run - 1;
+  if (runs.done > 0) forcings = choose_forcings(disk.runs, runs.calls, seed);
+  for (; runs.done < forcings.size(); ++runs.done) {
+    const std::uint32_t run = runs.done + 1;
+    if (should_stop()) return runs;
     const auto answer = in_sandbox(
         program.directory,
         [&](const sandbox::Inside& inside) {
@@ -309,11 +311,14 @@ tl::expected<std::uint32_t, Failure> record_runs(const mounted::RecordPlan& prog
     if (!answer) return tl::unexpected(answer.error());
     if (answer->contains("stopped")) {
       unlink(run_of(program.directory, run).c_str());  // it has only a part of what the program does
-      return run - 1;
+      return runs;
     }
-    if (run == 1) forcings = choose_forcings(disk.runs, answer->at("calls").get<std::uint32_t>(), seed);
+    if (run > 1) continue;
+    runs.calls = answer->at("calls").get<std::uint32_t>();
+    forcings = choose_forcings(disk.runs, runs.calls, seed);
   }
-  return static_cast<std::uint32_t>(forcings.size());
+  runs.is_all = true;
+  return runs;
 }
 
 }  // namespace crashcut::kernel

@@ -39,9 +39,14 @@ tl::expected<search::Json, Failure> in_sandbox(const std::string& directory,
 tl::expected<bool, Failure> make_base(const mounted::RecordPlan& program, const DiskPlan& disk,
                                       const std::function<bool()>& should_stop = {});
 
-// Runs the program as often as the plan says, or until `should_stop`. Returns how many runs came to their end.
-tl::expected<std::uint32_t, Failure> record_runs(const mounted::RecordPlan& program, const DiskPlan& disk,
-                                                 const Expected& expected, std::uint64_t seed,
-                                                 const std::function<bool()>& should_stop);
+struct RunsSoFar {
+  std::uint32_t done = 0;   // runs that came to their end
+  std::uint32_t calls = 0;  // that the program made in the first of them: what can be forced depends on it
+  bool is_all = false;      // there are no others
+};
+// Runs the program as often as the plan says, or until `should_stop`. Goes on behind the runs that are there already.
+tl::expected<RunsSoFar, Failure> record_runs(const mounted::RecordPlan& program, const DiskPlan& disk,
+                                             const Expected& expected, std::uint64_t seed,
+                                             const std::function<bool()>& should_stop, RunsSoFar runs = {});
 
 }  // namespace crashcut::kernel

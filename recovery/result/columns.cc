@@ -23,8 +23,11 @@ std::string thread_text(const ScheduleStep& step) {
 
 std::string cell_text(const ScheduleStep& step) {
   if (step.is_failure) {
-    return step.died_before.empty() ? "*** FAILS ***"
-                                    : fmt::format("*** FAILS *** before: {}", fmt::join(step.died_before, "; "));
+    // "machine 0 fails; in its caches: ..."
+    const std::size_t rest = step.text.find("; ");
+    return "*** FAILS ***" +
+           (step.died_before.empty() ? "" : fmt::format(" before: {}", fmt::join(step.died_before, "; "))) +
+           (rest == std::string::npos ? "" : printable(step.text.substr(rest)));
   }
   return thread_text(step) + printable(step.text) +
          (step.function.empty() ? "" : "  [" + printable(step.function) + "]");

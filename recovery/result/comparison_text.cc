@@ -137,6 +137,8 @@ std::string comparison_end_text(const std::vector<Result>& rows, std::size_t exp
     text += fmt::format("; interrupted after {}", count_text(rows.size(), "model", "models"));
   if (first != nullptr && !first->token.empty())
     text += fmt::format("; replay the first: {} replay {}{}", crashcut, first->replay_options, first->token);
+  // It goes on with all rows.
+  if (!rows.empty() && !rows.front().resume.empty()) text += fmt::format("\nresume: {}", rows.front().resume);
   return text + "\n";
 }
 

@@ -18,9 +18,21 @@ constexpr std::size_t kPathBytesMost = std::size_t{64} << 10;
 
 Json or_null(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
 
+Json settings_json(const std::vector<Setting>& settings);
+
+template <class Held>
+Json held_json(const Held& held) {
+  return held;
+}
+Json held_json(const Setting::Rows& rows) {
+  Json list = Json::array();
+  for (const std::vector<Setting>& row : rows) list.push_back(settings_json(row));
+  return list;
+}
+
 template <class Value>
 Json value_json(const Value& value) {
-  return std::visit([](const auto& held) { return Json(held); }, value);
+  return std::visit([](const auto& held) { return held_json(held); }, value);
 }
 
 Json settings_json(const std::vector<Setting>& settings) {

@@ -22,7 +22,8 @@ using persist::Progress;
 
 // An option or a bound. `name` and `value` are for programs; `text`, if it is not empty, is for people.
 struct Setting {
-  using Value = std::variant<std::nullptr_t, bool, std::uint64_t, double, std::string, std::vector<std::string>>;
+  using Rows = std::vector<std::vector<Setting>>;  // of a table
+  using Value = std::variant<std::nullptr_t, bool, std::uint64_t, double, std::string, std::vector<std::string>, Rows>;
   std::string name;
   Value value;
   std::string text{};
@@ -130,6 +131,7 @@ struct Result {
   std::string coverage{};         // what was covered, in words; empty: the estimate says it
   double seconds = 0;
   Counts counts{};
+  bool counts_images = false;  // its recoveries are crash images that the kernel mounted
   bool has_recoveries = true;  // the program can be crashed: outcomes and counts of recoveries mean something
   std::vector<Outcome> outcomes{};
   bool outcomes_cut = false;            // there were more

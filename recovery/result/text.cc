@@ -29,8 +29,10 @@ std::string finding_text(const Finding& finding) {
 std::string findings_text(const Result& result) {
   if (result.findings.size() < 2) return "";
   const bool has_tokens = !result.findings.front().token.empty();
-  std::string text = fmt::format("\n  All kinds of violation, and how many {} had them:\n\n",
-                                 result.counts.executions > 0 ? "executions" : "recoveries");
+  const std::string_view units = result.counts.executions > 0 ? "executions"
+                                 : result.counts_images       ? "images"
+                                                              : "recoveries";
+  std::string text = fmt::format("\n  All kinds of violation, and how many {} had them:\n\n", units);
   for (std::size_t i = 0; i < result.findings.size() && i < kFindingsMost; ++i) {
     const Finding& finding = result.findings[i];
     text += fmt::format("    {:>6}  {}\n", finding.count, finding_text(finding));
@@ -52,6 +54,7 @@ std::string not_run_text(const Result& result) {
 // "24 executions and 96 recoveries"
 std::string units_text(const Result& result) {
   const Counts& counts = result.counts;
+  if (result.counts_images) return count_text(counts.recoveries, "image", "images");
   const std::string recoveries = count_text(counts.recoveries, "recovery", "recoveries");
   if (counts.executions == 0 && result.has_recoveries) return recoveries;
   const std::string executions = count_text(counts.executions, "execution", "executions");
@@ -137,8 +140,7 @@ std::string verdict_text(const Result& result) {
       return fmt::format("verified{}: {}{}, none failed", result.scope, is_one ? "" : "all ", units);
     }
     case Verdict::kBounded:
-      if (result.bound == Bound::kKernel)
-        return fmt::format("none of {} failed", count_text(result.counts.recoveries, "image", "images"));
+      if (result.bound == Bound::kKernel) return fmt::format("none of {} failed", units);
       return fmt::format("bounded ({}): {}, none failed", name_of(result.bound), units);
     case Verdict::kViolation: {
       const std::string kinds = kinds_text(result);

@@ -319,7 +319,10 @@ struct Pool::Impl {
     Explored result;
     result.seconds = seconds_before + elapsed_s();
     result.tally = tree;
-    if (!is_cut_short()) return result;  // samples are among what the tree has
+    if (!is_cut_short()) {  // samples are among what the tree has
+      if (plan.keeps_finished) result.rest = Rest{{}, tree, {}, result.seconds, 0, ""};
+      return result;
+    }
     result.tally.add(samples);
     result.sampled = samples.recoveries;
     result.fraction = fraction();

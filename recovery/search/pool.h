@@ -21,7 +21,7 @@ struct Explored {
   result::Fraction fraction{1, 1, 1};  // of the whole
   double seconds = 0;
   std::uint64_t sampled = 0;   // of the recoveries: not by the tree but by a strategy
-  std::optional<Rest> rest{};  // where something is left that can be gone on with
+  std::optional<Rest> rest{};  // where something is left that can be gone on with, or plan.keeps_finished
 };
 
 class Pool {

@@ -38,6 +38,14 @@ enum class Way {
 
 bool has_rest(const scheduler::TreeSketch& sketch) { return sketch.is_unbegun || !sketch.nodes.empty(); }
 
+void note_unused_rules(const scheduler::runtime::NameTable& names, const ThreadPlan& plan, ThreadResult& result) {
+  const auto regions = names.regions();
+  for (const RegionRule& rule : plan.region_rules) {
+    const auto has_name = [&](const auto& region) { return region.name == rule.name; };
+    if (std::none_of(regions.begin(), regions.end(), has_name)) result.unused_rules.push_back(rule.name);
+  }
+}
+
 // Where atomic variables are not seen, every order of the calls is not every order.
 void note_meeting(const scheduler::runtime::NameTable& names, const ThreadRest* before, ThreadResult& result) {
   const auto meeting = names.meeting();
@@ -118,6 +126,7 @@ class Checker {
     look_for_divergence(*programs[0]);
     if (next_way_) return std::move(result_);
     note_meeting(knowledge_.names(), before_, result_);
+    note_unused_rules(knowledge_.names(), plan_, result_);
     judge(before_, result_);
     note_rest();
     return std::move(result_);
@@ -235,7 +244,9 @@ class Checker {
   bool note_deadlocks(const Execution& execution) {
     if (plan_.failing == 0) return true;
     bool is_to_go_on = true;
-    scheduler::for_each_deadlock(execution, [&](const Execution& stuck) {
+    const auto for_each = plan_.schedules == ThreadPlan::Schedules::kOne ? scheduler::for_each_deadlock_of_schedule
+                                                                         : scheduler::for_each_deadlock;
+    for_each(execution, [&](const Execution& stuck) {
       if (!is_to_go_on) return;
       if (!deadlocks_)
         deadlocks_ = std::make_unique<JointProgram>(plan_, knowledge_.names(),
@@ -371,7 +382,10 @@ class Checker {
   // Counts of both searches, and what is left of this one.
   void note_rest() {
     scheduler::SearchResult& search = result_.search;
+    search::Tally whole = crashes_->whole();
     if (before_ != nullptr) {
+      whole.add(before_->tally);
+      result_.tally.add(before_->tally);
       search += before_->counts;
       result_.violations += before_->violations;
       result_.assumed_away += before_->assumed_away;
@@ -389,7 +403,8 @@ class Checker {
                               .counts = search,
                               .violations = result_.violations,
                               .assumed_away = result_.assumed_away,
-                              .unexplored_crashes = crashes_->unexplored()};
+                              .unexplored_crashes = crashes_->unexplored(),
+                              .tally = std::move(whole)};
   }
 
   const ThreadPlan& plan_;
@@ -462,6 +477,8 @@ tl::expected<ThreadResult, Failure> check_threads(const ThreadPlan& asked, const
       for (const std::string& text : finding_texts(finding)) result.kinds.push_back({text, finding, 1});
     }
     replay_finding(plan, is_late, finding);
+    add_missing_flush(
+        plan, [&] { return deadline.is_over(); }, finding);
   }
   return result;
 } catch (const ToolError& error) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "recovery/inprocess/session.h"
+#include "recovery/memory_notes.h"
 #include "recovery/search/tally.h"
 #include "recovery/threads/plan.h"
 #include "scheduler/runtime/real_program.h"
@@ -20,7 +21,7 @@ namespace crashcut::recovery {
 struct Schedule {
   std::vector<scheduler::runtime::ActorName> actors;
   std::vector<std::uint64_t> racy;        // places where accesses are operations
-  std::vector<scheduler::ActorId> steps;  // who takes them
+  std::vector<scheduler::ActorId> steps;  // the actors that take them
 };
 std::vector<scheduler::ActorId> schedule_of(const scheduler::Execution& execution);
 
@@ -52,6 +53,7 @@ struct ThreadRest {
   scheduler::SearchCounts counts;
   std::uint64_t violations = 0, assumed_away = 0;
   std::vector<scheduler::ActorId> unexplored_crashes;  // of this execution not all recoveries were run
+  search::Tally tally;                                 // of the recoveries of all other executions so far
 };
 
 struct ThreadResult {
@@ -60,6 +62,7 @@ struct ThreadResult {
   std::uint64_t violations = 0;    // those before it was resumed among them: of these there is no finding
   std::uint64_t assumed_away = 0;  // executions in which a thread's crashcut_assume() did not hold
   std::uint64_t threads_most = 0;
+  std::uint64_t failure_points = 0;  // places in schedules at which a machine failed
   std::uint64_t restored = 0, forked = 0;
   bool is_opaque = false;           // threads met in atomic variables: every order of operations was tried
   bool has_met = false;             // threads met in atomic variables that are not seen (scheduler/runtime/meetings.h)
@@ -68,6 +71,7 @@ struct ThreadResult {
   bool has_unseen_machine = false;  // a machine's program is not instrumented: whether it meets others is not watched
   bool is_instrumented = false;     // plain and atomic variables were seen
   std::vector<std::string> shared_files;  // NameTable's
+  std::vector<std::string> unused_rules;  // names of ThreadPlan::region_rules: no machine asked for that memory
   std::uint64_t races = 0;                // places that were raced for
   std::uint32_t left_running = 0;         // the most threads that were left when the process ended
   std::uint64_t left_executions = 0;      // in how many executions there were any
@@ -81,11 +85,12 @@ struct ThreadResult {
   };
   std::vector<Kind> kinds;     // of findings that read differently, as they came
   bool is_after_race = false;  // the finding is a race, and what it leads to could not be followed
-  bool is_resumed = false;     // counts of recoveries are those since then
+  bool is_resumed = false;
   bool has_recover = false;    // there is a crashcut_recover(), so crashes were tried
   std::uint64_t explored = 0;  // executions whose recoveries were run
   std::uint64_t merged = 0;    // those whose recoveries would have been the same
   search::Tally tally;         // of all recoveries
+  MemoryNotes notes;           // of all executions whose recoveries were run
   result::Bound crash_bound = result::Bound::kNone;
   std::string unexplained;     // why a recovery's violation has no finding
   std::string not_repeatable;  // where it first did something else under the same schedule, in words; empty: nowhere

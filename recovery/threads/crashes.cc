@@ -58,6 +58,11 @@ std::optional<search::Found> Crashes::recover(const Execution& execution) {
   inprocess::ProgramFrontEnd front_end(session, token_of(token_command_of(plan_), plan_));
   auto found = search::check(front_end, plan, hooks);
   if (!found) throw ToolError{found.error().blame == result::Blame::kUser, found.error().sentence};
+  if (plan_.notes != 0) {
+    auto notes = read_notes(session);
+    if (!notes) throw ToolError{false, notes.error().sentence};
+    result_.notes.add(std::move(*notes));
+  }
   const auto observed = session.take_observed();
   if (log != nullptr && observed && found->result.bound == Bound::kNone) seen_.add(*log, *observed);
   return std::move(*found);
@@ -79,6 +84,7 @@ bool Crashes::explore(const Execution& execution) {
     return stop_at(schedule_of(execution), deadline_.hit());
   }
   if (!found) return true;
+  if (found->result.bound != Bound::kNone) before_part_ = result_.tally;
   result_.tally.add(found->tally);
   const bool is_violation = found->result.verdict == result::Verdict::kViolation;
   if (is_violation) findings_.note_crash(execution, *found);

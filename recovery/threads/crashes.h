@@ -31,6 +31,8 @@ class Crashes {
   // Of this execution not all recoveries were run; empty: of all.
   const std::vector<scheduler::ActorId>& unexplored() const { return unexplored_; }
   void leave(const std::vector<scheduler::ActorId>& schedule) { unexplored_ = schedule; }
+  // What was found, without the recoveries of the execution that is unexplored: a later search runs all of those.
+  const search::Tally& whole() const { return before_part_ ? *before_part_ : result_.tally; }
 
  private:
   // The recoveries of the execution; nothing where there is nothing new.
@@ -45,6 +47,7 @@ class Crashes {
   std::optional<JointProgram> program_;  // from the first execution on that is crashed
   SeenLogs seen_;
   std::vector<scheduler::ActorId> unexplored_;
+  std::optional<search::Tally> before_part_;  // before an execution of which only a part was explored
 };
 
 // "The program is not repeatable: ...": a sentence for the user.

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 
+#include "persist/hash.h"
 #include "recovery/threads/result.h"
 #include "recovery/threads/simplest.h"
+#include "scheduler/dependence.h"
 #include "scheduler/primitive.h"
 
 namespace crashcut::recovery {
@@ -25,6 +27,7 @@ Findings::Next Findings::note(const Execution& execution) {
   if (!first_) first_ = execution;
   for (const scheduler::Step& s : execution.steps)
     result_.threads_most = std::max<std::uint64_t>(result_.threads_most, index(s.actor) + 1);
+  if (!plan_.machines.empty()) note_failure_points(execution);
   result_.left_running = std::max(result_.left_running, execution.left_running);
   result_.left_executions += execution.left_running > 0 ? 1 : 0;
   const auto* details = dynamic_cast<const Details*>(execution.note.get());
@@ -47,6 +50,16 @@ Findings::Next Findings::note(const Execution& execution) {
   if (!plan_.wants_all) return Next::kEnd;
   // A program that hangs is switched off, too: what it wrote up to there is crashed like all else.
   return execution.ending == scheduler::Ending::kCutShort ? Next::kGoOn : Next::kCrash;
+}
+
+// Executions that differ only by what was left after a failure have the same one.
+void Findings::note_failure_points(const Execution& execution) {
+  std::uint64_t way = persist::kHashStart;
+  for (const scheduler::Step& step : execution.steps) {
+    way = persist::mix(way, index(step.actor));
+    if (scheduler::is_failure(step.operation)) failure_points_.insert(way);
+  }
+  result_.failure_points = failure_points_.size();
 }
 
 bool Findings::note_deadlock(const Execution& execution) {

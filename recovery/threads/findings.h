@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <unordered_set>
 
 #include "recovery/search/check.h"
 #include "recovery/threads/knowledge.h"
@@ -35,19 +36,24 @@ class Findings {
   bool has_looked_beyond_livelock() const { return is_livelock_known() && executions_ >= look_until_; }
   // Of a search that begins anew; what is in the result stays.
   void forget_first() { first_.reset(); }
-  void forget_counts() { executions_ = 0; }
+  void forget_counts() {
+    executions_ = 0;
+    failure_points_.clear();
+  }
 
  private:
   bool is_livelock_known() const;
   // What the machines printed.
   void note_outcome(const scheduler::runtime::Details* details);
   void note_kind(const ThreadFinding& found, const std::string& text);
+  void note_failure_points(const scheduler::Execution& execution);
 
   const ThreadPlan& plan_;
   const Knowledge& knowledge_;
   ThreadResult& result_;
   std::uint64_t executions_ = 0, look_until_ = 0;
   std::optional<scheduler::Execution> first_;
+  std::unordered_set<std::uint64_t> failure_points_;  // hashes of what led to them
 };
 
 }  // namespace crashcut::recovery

@@ -60,6 +60,8 @@ JointProgram::JointProgram(const ThreadPlan& plan, scheduler::runtime::NameTable
   program.failures_most = plan.failures_most;
   program.failing = plan.failing;
   program.devices = plan.devices;
+  for (const RegionRule& rule : plan.region_rules) program.region_rules.push_back({rule.name, rule.home});
+  program.device_count = plan.failing_devices;
   if (plan.has_garbage) program.garbage = plan.seed + 1;
   if (is_hosted) program.processor = processor_of(setup.worker);
   program.launch = [&](std::uint32_t machine, int control_fd, int names_fd) {
@@ -86,7 +88,10 @@ void JointProgram::launch(const ThreadPlan& plan, std::uint32_t machine, int con
   setup.recovers_by_main = plan.memory && !plan.has_store_buffers;
   if (plan.caches)
     setup.shared_memory = {plan.caches->has_global_flush, plan.caches->has_poison, plan.caches->poison_is_value};
+  setup.notes = plan.notes;
   setup.counts_marks = plan.expects_prefix;
+  setup.hold_answer = setup_.hold_answer;
+  setup.on_held = setup_.on_held;
   setup.runtime = plan.runtime;
   setup.model = plan.model;
   setup.from_directory = plan.from_directory;

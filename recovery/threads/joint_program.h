@@ -25,10 +25,12 @@ class JointProgram final : public scheduler::Program {
     bool is_loud = false;
     bool has_details = false;
     bool has_digest = false;
-    bool is_watching = false;         // for threads that meet without a call
-    bool is_known_to_hang = false;    // after the schedule a thread hangs: not all of the step limit is waited for
-    std::uint32_t racy_count = 0;     // of the names': accesses there are operations
-    std::uint32_t stop_at_step = 0;   // for a debugger: wait after this step, from 1
+    bool is_watching = false;        // for threads that meet without a call
+    bool is_known_to_hang = false;   // after the schedule a thread hangs: not all of the step limit is waited for
+    std::uint32_t racy_count = 0;    // of the names': accesses there are operations
+    std::uint32_t stop_at_step = 0;  // for a debugger: wait after this step, from 1
+    std::uint32_t hold_answer = 0;   // for a debugger: the recovery waits (inprocess::Session::Setup)
+    std::function<void(int process)> on_held{};
     std::uint32_t worker = 0;         // of those that run at the same time, from 0
     std::function<bool()> is_late{};  // once it says yes, what runs is ended; empty: never
   };

@@ -23,7 +23,7 @@ class LogDigest {
   // Words as recovery/inprocess/digest.h has them; nothing where they make no sense.
   static std::optional<LogDigest> read(std::span<const std::uint64_t> words);
 
-  // What is left of it for who looks at nothing but `names` (sorted).
+  // What is left of it for a reader that looks at nothing but `names` (sorted).
   struct Projection {
     // Of locations, values and which event wrote them: the same where these are the same, but for two hashes of 64
     // bits.

@@ -20,6 +20,14 @@ struct Caches {
   bool poison_is_value = false;  // a program that loads from a poisoned line sees a value, not SIGBUS
 };
 
+// What is special about shared memory of a name, as reports name it: that of crashcut_cxl(), a path, a segment.
+struct RegionRule {
+  std::string name;
+  // With whose failure the memory goes away: a machine's, or that of the memory device that it lies on. Devices that
+  // may fail have the numbers behind the machines'.
+  std::optional<std::uint32_t> home{};
+};
+
 // Of the plan: `memory` is there for persistent memory that threads share, and for store buffers. `wants_all` also goes
 // on after an execution that failed, `max_recoveries` is that of all executions, `time_limit` that of the whole search.
 struct ThreadPlan : Plan {
@@ -40,9 +48,11 @@ struct ThreadPlan : Plan {
   std::vector<Machine> machines{};
   std::uint32_t failures_most = 0, failing = 0;
   std::vector<std::string> devices{};  // paths that are shared memory of the machines
-  bool wants_outcomes = false;         // what machines print
-  bool has_garbage = false;            // fresh shared memory holds garbage, not zeroes
-  std::optional<Caches> caches{};      // none: what machines share is coherent, and survives
+  std::vector<RegionRule> region_rules{};
+  std::uint32_t failing_devices = 0;  // how many homes are no machines
+  bool wants_outcomes = false;        // what machines print
+  bool has_garbage = false;           // fresh shared memory holds garbage, not zeroes
+  std::optional<Caches> caches{};     // none: what machines share is coherent, and survives
   enum class Schedules : std::uint8_t { kAll, kOne, kRandom } schedules = Schedules::kAll;
   std::uint64_t random_most = 0;   // of kRandom: so many
   bool has_store_buffers = false;  // crashcut threads --memory tso: `memory` has no persistent part

@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "recovery/inprocess/front_end.h"
+#include "recovery/memory_notes.h"
 #include "recovery/run_token.h"
 #include "recovery/search/check.h"
 #include "recovery/threads/joint_program.h"
@@ -127,6 +128,23 @@ tl::expected<void, Failure> hold_threads(const ThreadPlan& plan, const Schedule&
   return failed(error);
 }
 
+tl::expected<bool, Failure> hold_recovery(const ThreadPlan& plan, const Schedule& schedule, const CrashReplay& crash,
+                                          std::uint32_t answers, const std::function<void(int process)>& on_held) try {
+  ThreadPlan patient = plan;
+  patient.recovery_limit = std::chrono::hours(24 * 365);  // a person looks at it
+  Replayer replayer(patient, schedule,
+                    {.is_loud = true, .hold_answer = inprocess::kHoldsAtBegin + answers, .on_held = on_held});
+  scheduler::RunRequest request;
+  request.prefix = schedule.steps;
+  request.ends_with_prefix = true;
+  replayer.program->run(request);
+  inprocess::Session& session = replayer.program->session();
+  session.read_execution();
+  return session.hold(crash.path);
+} catch (const ToolError& error) {
+  return failed(error);
+}
+
 void replay_finding(const ThreadPlan& plan, const std::function<bool()>& is_late, ThreadFinding& finding) {
   ReplaySetup setup{.is_known_to_hang = finding.details.kind == FindingKind::kNoProgress, .is_late = is_late};
   std::optional<CrashReplay> crash;
@@ -149,6 +167,35 @@ void replay_finding(const ThreadPlan& plan, const std::function<bool()>& is_late
   finding.execution.objects = again->execution.objects;
   finding.execution.steps = again->execution.steps;
   finding.execution.pending = again->execution.pending;
+}
+
+void add_missing_flush(const ThreadPlan& plan, const std::function<bool()>& is_over, ThreadFinding& finding) try {
+  const bool is_looked_for = plan.memory && !plan.has_store_buffers && finding.crash && finding.replays && !is_over();
+  if (!is_looked_for) return;
+  Replayer replayer(plan, schedule_of(finding), {.is_late = is_over});
+  JointProgram& program = *replayer.program;
+  const auto run = [&]() -> tl::expected<void, Failure> {
+    scheduler::RunRequest request;
+    request.prefix = recovery::schedule_of(finding.execution);
+    request.ends_with_prefix = true;
+    const scheduler::Execution again = program.run(request);
+    if (again.ending == Ending::kStopped) throw scheduler::runtime::OutOfTime();
+    program.session().read_execution();
+    program.session().begin_again();
+    return {};
+  };
+  if (auto ok = run(); !ok) return;
+  const inprocess::FlushSearch flushes{
+      .session = program.session(),
+      .prefixes = nullptr,
+      .path = finding.crash_path,
+      .is_slow = false,
+      .max_recoveries = plan.max_recoveries,
+      .is_over = is_over,
+      .record_again = run,
+  };
+  finding.crash->missing_flush = missing_flush_of(flushes);
+} catch (const ToolError&) {
 }
 
 void follow_race(const ThreadPlan& plan, const std::function<bool()>& is_late, ThreadFinding& finding) try {

@@ -33,9 +33,17 @@ tl::expected<ThreadFinding, result::Failure> replay_threads(const ThreadPlan& pl
 tl::expected<void, result::Failure> hold_threads(const ThreadPlan& plan, const Schedule& schedule, std::uint32_t step,
                                                  const std::function<void(int process)>& on_held);
 
+// The same for the recovery of what the execution wrote: it waits after so many answers of its path, 0: when it begins.
+tl::expected<bool, result::Failure> hold_recovery(const ThreadPlan& plan, const Schedule& schedule,
+                                                  const CrashReplay& crash, std::uint32_t answers,
+                                                  const std::function<void(int process)>& on_held);
+
 // What a search found, run once more: whether it does the same, and the steps in words. Nothing is changed where
 // `is_late` says that there is no time for it.
 void replay_finding(const ThreadPlan& plan, const std::function<bool()>& is_late, ThreadFinding& finding);
+
+// The flush that a crash of the finding lacks: adds it to the finding's crash. `is_over` says when to give up.
+void add_missing_flush(const ThreadPlan& plan, const std::function<bool()>& is_over, ThreadFinding& finding);
 
 // A data race ended the execution: what comes of it if the program goes on, as far as that can be followed.
 void follow_race(const ThreadPlan& plan, const std::function<bool()>& is_late, ThreadFinding& finding);

@@ -156,6 +156,7 @@ std::string encode_rest(const ThreadPlan& asked, const ThreadRest& left) {
   Writer writer;
   list(writer, token, reduction, plan, rest);
   writer("machines", machines);
+  writer.to["tally"] = search::to_json(rest.tally);
   std::string bytes;
   json::to_cbor(writer.to, nlohmann::detail::output_adapter<char>(bytes));
   return result::seal(kRestPrefix, std::move(bytes));
@@ -183,6 +184,7 @@ tl::expected<std::pair<ThreadPlan, ThreadRest>, std::string> decode_rest(std::st
     std::vector<std::string> machines;
     Reader{all}("machines", machines);
     if (machines.size() != plan.machines.size()) throw Damaged{};
+    rest.tally = search::tally_from(all.at("tally"));
     for (std::size_t i = 0; i < machines.size(); ++i) plan.machines[i].named = machines[i];
     const bool is_possible = reduction <= static_cast<std::uint32_t>(scheduler::ReductionName::kOptimal) &&
                              plan.program.starts_with('/') && plan.step_limit_s > 0 && plan.time_limit.count() >= 0;

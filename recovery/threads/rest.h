@@ -11,7 +11,7 @@
 
 namespace crashcut::recovery {
 
-inline constexpr std::string_view kRestPrefix = "cr2";
+inline constexpr std::string_view kRestPrefix = "cr3";
 
 std::string encode_rest(const ThreadPlan& plan, const ThreadRest& rest);
 // The plan is without what belongs to this run: executable, runtime, jobs. The error is a sentence.

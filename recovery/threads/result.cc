@@ -181,14 +181,21 @@ std::vector<std::string> notes_of(const ThreadPlan& plan, const ThreadResult& ch
         "another by it is no step, and no failure changes it: bugs may be missed.",
         result::printable(file.substr(0, file.find(" by machine "))), file.substr(file.find(" by machine ") + 1)));
   }
-  if (checked.is_resumed) notes.emplace_back("Recoveries and outcomes are those since the search was resumed.");
+  for (const std::string& name : checked.unused_rules)
+    notes.push_back(
+        fmt::format("No machine asked for memory of the name {}, so it did not go away.", result::printable(name)));
+  if (checked.is_resumed && plan.merges_logs)
+    notes.emplace_back(
+        "Since the search was resumed, recoveries were run again that are like those of executions before it.");
   return notes;
 }
 
 std::vector<std::string> not_covered(const ThreadPlan& plan, const ThreadResult& checked) {
   std::vector<std::string> sentences;
   if (plan.schedules == ThreadPlan::Schedules::kOne)
-    sentences.emplace_back("Other schedules of the threads: --schedules all tries all, --schedules random:N some.");
+    sentences.emplace_back(
+        "Other schedules of the threads: --seed N is another one, --schedules random:N tries some, --schedules all "
+        "all.");
   if (plan.models_memory()) {
     if (plan.has_memory_steps()) sentences.emplace_back("What code that is not instrumented does to variables.");
   } else if (checked.is_instrumented) {
@@ -300,6 +307,12 @@ static persist::ModelSpec model_of(const ThreadPlan& plan) {
     if (plan.caches->has_global_flush) memory += ", global persistent flush";
     if (plan.caches->has_poison)
       memory += plan.caches->poison_is_value ? ", poison shows as a value" : ", poison shows as SIGBUS";
+    for (const RegionRule& rule : plan.region_rules) {
+      if (rule.home && *rule.home < plan.machines.size())
+        memory += fmt::format(", {} is of machine {}", result::printable(rule.name), *rule.home);
+      if (rule.home && *rule.home >= plan.machines.size())
+        memory += fmt::format(", {} may fail", result::printable(rule.name));
+    }
     model.settings.emplace_back("global_flush", plan.caches->has_global_flush);
     model.settings.emplace_back("poison", plan.caches->has_poison);
   } else if (!plan.machines.empty()) {
@@ -342,9 +355,14 @@ result::Counterexample counterexample_of(const ThreadPlan& plan, const ThreadFin
   for (std::size_t i = 0; i < finding.execution.steps.size(); ++i) {
     const scheduler::ActorId actor = finding.execution.steps[i].actor;
     const std::uint64_t caller = i < finding.details.callers.size() ? finding.details.callers[i] : 0;
-    told.story.schedule.push_back(
-        {story.actor_text(actor), story.step_text(i), caller == 0 ? "" : story.function_text(actor, caller),
-         machine_of(finding.actors, index(actor)), story.is_failure(actor), story.died_before(i)});
+    const std::uint32_t machine = machine_of(finding.actors, index(actor));
+    const std::string function = caller == 0 ? "" : story.function_text(actor, caller);
+    if (story.is_failure(actor) && machine >= plan.machines.size()) {  // of a memory device
+      told.story.schedule.push_back({"device", story.step_text(i), function, 0, false, {}});
+      continue;
+    }
+    told.story.schedule.push_back({story.actor_text(actor), story.step_text(i), function, machine,
+                                   story.is_failure(actor), story.died_before(i)});
   }
   for (const scheduler::Pending& p : finding.execution.pending) {
     if (story.is_thread(p.actor) && story.is_here(p))
@@ -360,6 +378,7 @@ result::Result result_of(const ThreadPlan& plan, const result::Head& head, const
   result::Result result;
   result.head = head;
   result.execution = {{"instrumented", checked.is_instrumented},
+                      {"failure_points", or_none(checked.failure_points)},
                       {"opaque", checked.is_opaque},
                       {"may_not_end", checked.search.is_too_long},
                       {"whole_depth", or_none(std::uint64_t{checked.search.depth_whole})},
@@ -388,6 +407,8 @@ result::Result result_of(const ThreadPlan& plan, const result::Head& head, const
   }
   result.not_covered = not_covered(plan, checked);
   result.notes = notes_of(plan, checked);
+  result.memory_notes = checked.notes.notes;
+  result.memory_notes_left_out = checked.notes.left_out;
   if (checked.finding) {
     result.counterexample = counterexample_of(plan, *checked.finding, is_late);
     if (checked.finding->replays || !checked.finding->was_run_again) {

@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <span>
+#include <sstream>
 
+#include "recovery/result/words.h"
 #include "scheduler/primitives/file.h"
 #include "scheduler/primitives/memory_words.h"
 #include "scheduler/primitives/signal.h"
@@ -80,7 +83,7 @@ static bool is_start(const scheduler::Operation& operation) {
 }
 
 ThreadStory::ThreadStory(const ThreadPlan& plan, const ThreadFinding& finding, const std::function<bool()>& is_late)
-    : finding_(&finding), is_late_(is_late), end_(finding.execution.objects) {
+    : finding_(&finding), is_late_(is_late), region_rules_(plan.region_rules), end_(finding.execution.objects) {
   for (const Machine& machine : plan.machines) executables_.push_back(machine.executable);
   if (executables_.empty()) executables_.push_back(plan.executable);
   for (const std::string& executable : executables_) symbols_.push_back(Symbols::of(executable));
@@ -153,6 +156,9 @@ std::string ThreadStory::host_text(ObjectId host) const {
     if (start.object == host) break;
     if (primitive_of(start.object) == PrimitiveId::kHost) ++number;
   }
+  for (const RegionRule& rule : region_rules_) {
+    if (number >= executables_.size() && rule.home == number) return "memory " + rule.name;
+  }
   return fmt::format("machine {}", number);
 }
 
@@ -211,8 +217,12 @@ std::string ThreadStory::call_text(const scheduler::Operation& operation) const 
 std::string ThreadStory::step_text(std::size_t i) const {
   const scheduler::Operation& operation = finding_->execution.steps[i].operation;
   const std::vector<std::string>& texts = finding_->details.texts;
-  if (primitive_of(operation[0].object) != PrimitiveId::kFile || i >= texts.size() || texts[i].empty())
-    return operation_text(operation);
+  if (primitive_of(operation[0].object) != PrimitiveId::kFile || i >= texts.size() || texts[i].empty()) {
+    const bool has_place = i < texts.size() && texts[i].starts_with('@');
+    if (has_place) return operation_text(operation) + " of " + variable_text(std::stoull(texts[i].substr(1)));
+    const std::string losses = losses_text(i);
+    return operation_text(operation) + (losses.empty() ? "" : "; " + losses);
+  }
   return file::step_text(texts[i], operation);
 }
 
@@ -248,6 +258,68 @@ std::vector<SourceLine> ThreadStory::stack_of(const runtime::Race::Side& side) c
     if (!function.empty()) stack.push_back({function, "", 0});
   }
   return stack;
+}
+
+std::string ThreadStory::source_text(ActorId actor, std::uint64_t code) const {
+  if (code == 0) return "";
+  const runtime::Race::Side side{.actor = actor, .frames = {code}};
+  const std::vector<SourceLine> lines = stack_of(side);
+  if (lines.empty()) return "";
+  const SourceLine& line = lines.front();
+  return line.function + (line.file.empty() ? "" : fmt::format(" {}:{}", line.file, line.line));
+}
+
+namespace {
+
+// A line of what CxlThreads says of a step: a store that a failed machine had in its caches, and what became of it.
+struct StoreAtStake {
+  int fate = 0;  // cxl::StoreFate
+  std::uint64_t bytes = 0, address = 0;
+  std::uint32_t actor = 0;
+  std::uint64_t code = 0;
+};
+
+// Pieces of one store that lie side by side are one.
+std::vector<StoreAtStake> read_stores(const std::string& text) {
+  std::vector<StoreAtStake> stores;
+  std::istringstream in(text);
+  for (StoreAtStake s; in >> s.fate >> s.bytes >> s.address >> s.actor >> s.code;) {
+    if (!stores.empty()) {
+      StoreAtStake& last = stores.back();
+      const bool is_next = last.fate == s.fate && last.code == s.code && last.actor == s.actor;
+      if (is_next && last.address + last.bytes == s.address) {
+        last.bytes += s.bytes;
+        continue;
+      }
+    }
+    stores.push_back(s);
+  }
+  return stores;
+}
+
+}  // namespace
+
+std::string ThreadStory::losses_text(std::size_t i) const {
+  static constexpr const char* kFates[] = {"in its caches", "kept", "lost", "poisoned"};
+  const std::vector<std::string>& texts = finding_->details.texts;
+  if (finding_->details.bases.empty() || i >= texts.size() || texts[i].empty()) return "";
+  constexpr std::size_t kStoresMost = 8;
+  const std::vector<StoreAtStake> stores = read_stores(texts[i]);
+  std::string text;
+  const StoreAtStake* before = nullptr;
+  for (const StoreAtStake& store : std::span(stores).first(std::min(stores.size(), kStoresMost))) {
+    if (before == nullptr || before->fate != store.fate)
+      text += fmt::format("{}{}: ", text.empty() ? "" : "; ", kFates[store.fate & 3]);
+    else
+      text += ", and ";
+    before = &store;
+    const auto by = static_cast<ActorId>(store.actor);
+    const std::string place = source_text(by, store.code);
+    text += fmt::format("{} at {}, by {}{}", result::count_text(store.bytes, "byte", "bytes"),
+                        variable_text(store.address), actor_text(by), place.empty() ? "" : " in " + place);
+  }
+  if (stores.size() > kStoresMost) text += fmt::format("; and {} more", stores.size() - kStoresMost);
+  return text;
 }
 
 std::string ThreadStory::holder_text(ActorId actor) const {

@@ -61,12 +61,18 @@ class ThreadStory : public scheduler::Narrator {
   std::uint32_t machine_of(scheduler::ActorId actor) const;
   std::uint64_t base_of(std::uint32_t machine) const;
   const Symbols& symbols_of(std::uint32_t machine) const { return symbols_[machine < symbols_.size() ? machine : 0]; }
+  // What is known since the step at this place of the stores that a failed machine had in its caches: "lost: 8 bytes at
+  // pool+72, by thread 3 of machine 0 in insert list.c:51". At its failure: which stores these are.
+  std::string losses_text(std::size_t i) const;
+  // "insert list.c:51"; empty if that is not known.
+  std::string source_text(scheduler::ActorId actor, std::uint64_t code) const;
   // "forks+40", "ring+8"; empty where no symbol or region holds the place.
   std::string name_of_place(std::uint64_t place) const;
 
   const ThreadFinding* finding_;
   std::vector<std::string> executables_;  // one a machine
   std::function<bool()> is_late_;
+  std::vector<RegionRule> region_rules_;
   std::vector<Symbols> symbols_;  // one a machine
   scheduler::State end_;          // as the execution left it
   std::map<scheduler::ObjectId, std::uint64_t> addresses_;

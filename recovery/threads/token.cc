@@ -77,6 +77,27 @@ void read_machines(TokenReader& in, ThreadPlan& plan) {
   for (std::uint64_t i = 0; in.ok() && i < devices; ++i) plan.devices.push_back(in.text());
 }
 
+void put_rules(TokenWriter& out, const ThreadPlan& plan) {
+  out.number(plan.region_rules.size());
+  for (const RegionRule& rule : plan.region_rules) {
+    out.text(rule.name);
+    out.number(rule.home ? *rule.home + 1 : 0);
+  }
+  out.number(plan.failing_devices);
+}
+
+void read_rules(TokenReader& in, ThreadPlan& plan) {
+  const std::uint64_t rules = in.number(scheduler::runtime::kRegionRulesMost);
+  for (std::uint64_t i = 0; in.ok() && i < rules; ++i) {
+    RegionRule rule;
+    rule.name = in.text();
+    const std::uint64_t home = in.number(scheduler::runtime::kHostsMost);
+    if (home != 0) rule.home = static_cast<std::uint32_t>(home - 1);
+    plan.region_rules.push_back(std::move(rule));
+  }
+  plan.failing_devices = static_cast<std::uint32_t>(in.number(scheduler::runtime::kHostsMost - plan.machines.size()));
+}
+
 std::string own_of(const ThreadToken& token) {
   TokenWriter out;
   const ThreadPlan& plan = token.plan;
@@ -86,8 +107,9 @@ std::string own_of(const ThreadToken& token) {
   if (!plan.machines.empty())
     out.number(!plan.caches ? 0
                             : 1 + (plan.caches->has_global_flush ? 2 : 0) + (plan.caches->has_poison ? 4 : 0) +
-                                  (plan.caches->poison_is_value ? 8 : 0));
+                                  (plan.caches->poison_is_value ? 8 : 0) + (plan.region_rules.empty() ? 0 : 16));
   if (!plan.machines.empty()) put_machines(out, plan);
+  if (!plan.region_rules.empty()) put_rules(out, plan);
   out.number(plan.spurious_most);
   out.number(plan.timeouts_most);
   out.number(plan.policies.size());
@@ -118,12 +140,14 @@ bool read_own(TokenReader& in, bool has_machines, ThreadToken& token) {
   plan.schedules = (flags & 16) != 0 ? ThreadPlan::Schedules::kAll : ThreadPlan::Schedules::kOne;
   plan.has_store_buffers = (flags & 32) != 0;
   plan.expects_prefix = (flags & 64) != 0;
+  std::uint64_t caches = 0;
   if (has_machines) {
-    const std::uint64_t caches = in.number(15);
+    caches = in.number(31);
     if ((caches & 1) != 0) plan.caches = Caches{(caches & 2) != 0, (caches & 4) != 0, (caches & 8) != 0};
   }
   if (!plan.models_memory()) plan.schedules = ThreadPlan::Schedules::kAll;
   if (has_machines) read_machines(in, plan);
+  if ((caches & 16) != 0) read_rules(in, plan);
   plan.spurious_most = static_cast<std::uint32_t>(in.number(1000));
   plan.timeouts_most = static_cast<std::uint32_t>(in.number(1000));
   const std::uint64_t policies = in.number(16);

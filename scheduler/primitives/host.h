@@ -26,6 +26,7 @@ enum Stage : std::int64_t { kUp, kEnded, kFailed };
 // What is kept of it.
 inline auto& incarnation(auto& o) { return o.numbers[0]; }  // how often it was restarted
 inline auto& stage(auto& o) { return o.numbers[1]; }
+inline auto& has_failed(auto& o) { return o.numbers[2]; }  // 1: some incarnation did
 
 // The argument of "start" is the incarnation.
 inline Access access(ObjectId host, Verb verb, std::int64_t argument = 0) { return {host, verb, argument}; }
@@ -53,6 +54,7 @@ inline std::int64_t apply(State& state, ActorId, const Operation&, const Access&
       return 0;
     case kFail:
       stage(o) = kFailed;
+      has_failed(o) = 1;
       return 0;
     case kWait:
       return stage(o);

@@ -57,7 +57,8 @@ inline std::int64_t apply(State& state, ActorId actor, const Operation&, const A
 inline bool dependent(const Access& x, const Access& y) {
   // Two that found it taken and left read the owner only. All others but arrivals change it.
   if (x.verb != kEnqueue && y.verb != kEnqueue) return !(x.result == EBUSY && y.result == EBUSY);
-  // Who comes changes the line alone. Only those who wait in it look there, and in a fifo line not behind themselves.
+  // A thread that comes changes the line alone. Only threads that wait in it look there, and in a fifo line not behind
+  // themselves.
   const auto sees_line = [](const Access& a) { return a.verb == kLock || a.verb == kTimedLock; };
   const auto sees_all = [](const Access& a) { return a.verb == kEnqueue || a.verb == kDestroy; };
   return (sees_all(x) && sees_all(y)) || ((sees_line(x) || sees_line(y)) && std::max(x.argument, y.argument) != kFifo);

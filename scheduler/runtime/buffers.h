@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
 #include "scheduler/operation.h"
 
@@ -31,6 +32,8 @@ struct BufferModel {
   void (*end_host)(const void* caller);
   // Memory that hosts share is there from now on, and begins as `ground` holds it.
   void (*add_region)(std::uint64_t begin, std::uint64_t bytes, const void* ground);
+  // The running thread comes to an object of libc's, a mutex or the like, that lies in memory that hosts share.
+  void (*use_object)(const void* object);
   // What eight bytes of the model's memory hold, for all threads to see. False: they are not the model's.
   bool (*peek)(std::uint64_t address, std::int64_t& content);
 };
@@ -44,6 +47,11 @@ Actor& lane_of_current(std::uint32_t number);
 inline constexpr std::int64_t kAnswersMost = 48;
 ObjectId answers_of_current();
 void offer_answers(Actor& actor, std::int64_t count);
+
+// Adds to the text of the step that was taken last (StepFact), for the report; or says which place it is about, as
+// "@" and the place's number (hosts.h).
+void add_to_last_step(std::string_view text);
+void add_place_to_last_step(std::uint64_t address);
 
 // Whether an access touches bytes that threads were seen to race for (accesses.h): then it must be a step.
 bool is_raced_for(std::uint64_t address, std::size_t bytes);

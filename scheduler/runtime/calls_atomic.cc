@@ -1,9 +1,11 @@
 // What -fsanitize=thread makes of atomic accesses: each is an operation.
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
 #include "scheduler/primitives/memory.h"
 #include "scheduler/primitives/spin.h"
+#include "scheduler/runtime/access_model.h"
 #include "scheduler/runtime/calls.h"
 #include "scheduler/runtime/loops.h"
 
@@ -98,7 +100,17 @@ Operation operation_of(const Call<T>& call) {
 }
 
 template <class T>
+T act_by_model(const Call<T>& call) {
+  T before{};
+  kAccessModel.access({call.verb, call.place, &call.operand, &call.expected, &before, sizeof(T),
+                       std::min(call.order & 7, int{kSeqCst})},
+                      call.pc);
+  return before;
+}
+
+template <class T>
 T act(const Call<T>& call) {
+  if (kAccessModel.is_on()) return act_by_model(call);
   if (!is_scheduling()) return execute(call);
   // A bad address fails here, as the access would.
   (void)*static_cast<volatile char*>(static_cast<void*>(call.place));
@@ -185,6 +197,7 @@ ATOMIC(64, std::uint64_t)
 ATOMIC(128, Wide)
 
 EXPORT(void, __tsan_atomic_thread_fence)(int order) {
+  if (kAccessModel.is_on() && (order & 7) == kSeqCst) return kAccessModel.fence(CALLER);
   if (is_scheduling()) note_fence(acquires(order), releases(order));
 }
 EXPORT(void, __tsan_atomic_signal_fence)(int) {}

@@ -10,6 +10,7 @@
 #include "scheduler/runtime/calls.h"
 #include "scheduler/runtime/loops.h"
 #include "scheduler/runtime/mutex_objects.h"
+#include "scheduler/runtime/persistent_locks.h"
 #include "scheduler/runtime/regions.h"
 
 namespace crashcut::scheduler::runtime {
@@ -126,7 +127,7 @@ ObjectId mutex_object(const pthread_mutex_t* m) {
 using namespace crashcut::scheduler;
 using namespace crashcut::scheduler::runtime;
 
-EXPORT(int, pthread_mutex_init)(pthread_mutex_t* m, const pthread_mutexattr_t* attributes) {
+EXPORT_ON_OBJECT(int, pthread_mutex_init)(pthread_mutex_t* m, const pthread_mutexattr_t* attributes) {
   int type = PTHREAD_MUTEX_DEFAULT, robust = PTHREAD_MUTEX_STALLED;
   if (attributes != nullptr) {
     pthread_mutexattr_gettype(attributes, &type);
@@ -134,15 +135,17 @@ EXPORT(int, pthread_mutex_init)(pthread_mutex_t* m, const pthread_mutexattr_t* a
   }
   return init(m, type | (robust == PTHREAD_MUTEX_ROBUST ? kRobustBit : 0));
 }
-EXPORT_NOTING_REGISTERS(int, pthread_mutex_lock)(pthread_mutex_t* m) { return lock(m, mutex::kLock, CALLER); }
-EXPORT_NOTING_REGISTERS(int, pthread_mutex_trylock)(pthread_mutex_t* m) { return lock(m, mutex::kTryLock, CALLER); }
-EXPORT(int, pthread_mutex_unlock)(pthread_mutex_t* m) { return lock(m, mutex::kUnlock, CALLER); }
-EXPORT(int, pthread_mutex_destroy)(pthread_mutex_t* m) { return lock(m, mutex::kDestroy, CALLER); }
-EXPORT(int, pthread_mutex_consistent)(pthread_mutex_t* m) { return lock(m, mutex::kConsistent, CALLER); }
-EXPORT(int, pthread_mutex_timedlock)(pthread_mutex_t* m, const struct timespec* until) {
+EXPORT_ON_OBJECT_NOTING_REGISTERS(int, pthread_mutex_lock)(pthread_mutex_t* m) { return lock(m, mutex::kLock, CALLER); }
+EXPORT_ON_OBJECT_NOTING_REGISTERS(int, pthread_mutex_trylock)(pthread_mutex_t* m) {
+  return lock(m, mutex::kTryLock, CALLER);
+}
+EXPORT_ON_OBJECT(int, pthread_mutex_unlock)(pthread_mutex_t* m) { return lock(m, mutex::kUnlock, CALLER); }
+EXPORT_ON_OBJECT(int, pthread_mutex_destroy)(pthread_mutex_t* m) { return lock(m, mutex::kDestroy, CALLER); }
+EXPORT_ON_OBJECT(int, pthread_mutex_consistent)(pthread_mutex_t* m) { return lock(m, mutex::kConsistent, CALLER); }
+EXPORT_ON_OBJECT(int, pthread_mutex_timedlock)(pthread_mutex_t* m, const struct timespec* until) {
   return timed_lock(m, until, CALLER);
 }
-EXPORT(int, pthread_mutex_clocklock)(pthread_mutex_t* m, clockid_t, const struct timespec* until) {
+EXPORT_ON_OBJECT(int, pthread_mutex_clocklock)(pthread_mutex_t* m, clockid_t, const struct timespec* until) {
   return timed_lock(m, until, CALLER);
 }
 
@@ -152,19 +155,21 @@ static int do_spin(pthread_spinlock_t* s, mutex::Verb verb, bool is_initialised,
   const ObjectId id = object_at(PrimitiveId::kMutex, const_cast<const int*>(s), {{}, mutex::kNormal}, is_initialised);
   return is_initialised ? 0 : static_cast<int>(perform(mutex::access(id, verb), caller));
 }
-EXPORT(int, pthread_spin_init)(pthread_spinlock_t* s, int) {
+EXPORT_ON_OBJECT(int, pthread_spin_init)(pthread_spinlock_t* s, int) {
   return *own_view(s) = 1, do_spin(s, mutex::kLock, true, CALLER);
 }
-EXPORT_NOTING_REGISTERS(int, pthread_spin_lock)(pthread_spinlock_t* s) {
+EXPORT_ON_OBJECT_NOTING_REGISTERS(int, pthread_spin_lock)(pthread_spinlock_t* s) {
   return do_spin(s, mutex::kLock, false, CALLER);
 }
-EXPORT_NOTING_REGISTERS(int, pthread_spin_trylock)(pthread_spinlock_t* s) {
+EXPORT_ON_OBJECT_NOTING_REGISTERS(int, pthread_spin_trylock)(pthread_spinlock_t* s) {
   return do_spin(s, mutex::kTryLock, false, CALLER);
 }
-EXPORT(int, pthread_spin_unlock)(pthread_spinlock_t* s) { return do_spin(s, mutex::kUnlock, false, CALLER); }
-EXPORT(int, pthread_spin_destroy)(pthread_spinlock_t* s) { return do_spin(s, mutex::kDestroy, false, CALLER); }
+EXPORT_ON_OBJECT(int, pthread_spin_unlock)(pthread_spinlock_t* s) { return do_spin(s, mutex::kUnlock, false, CALLER); }
+EXPORT_ON_OBJECT(int, pthread_spin_destroy)(pthread_spinlock_t* s) {
+  return do_spin(s, mutex::kDestroy, false, CALLER);
+}
 
-EXPORT(int, pthread_rwlock_init)(pthread_rwlock_t* l, const pthread_rwlockattr_t* attributes) {
+EXPORT_ON_OBJECT(int, pthread_rwlock_init)(pthread_rwlock_t* l, const pthread_rwlockattr_t* attributes) {
   int preference = 0;
   if (attributes != nullptr) pthread_rwlockattr_getkind_np(attributes, &preference);
   std::memset(own_view(l), 0, sizeof *l);
@@ -172,44 +177,46 @@ EXPORT(int, pthread_rwlock_init)(pthread_rwlock_t* l, const pthread_rwlockattr_t
   if (is_scheduling()) rwlock_object(l, true);
   return 0;
 }
-EXPORT_NOTING_REGISTERS(int, pthread_rwlock_rdlock)(pthread_rwlock_t* l) {
+EXPORT_ON_OBJECT_NOTING_REGISTERS(int, pthread_rwlock_rdlock)(pthread_rwlock_t* l) {
   return take(l, rwlock::kRead, nullptr, CALLER);
 }
-EXPORT_NOTING_REGISTERS(int, pthread_rwlock_wrlock)(pthread_rwlock_t* l) {
+EXPORT_ON_OBJECT_NOTING_REGISTERS(int, pthread_rwlock_wrlock)(pthread_rwlock_t* l) {
   return take(l, rwlock::kWrite, nullptr, CALLER);
 }
-EXPORT_NOTING_REGISTERS(int, pthread_rwlock_tryrdlock)(pthread_rwlock_t* l) {
+EXPORT_ON_OBJECT_NOTING_REGISTERS(int, pthread_rwlock_tryrdlock)(pthread_rwlock_t* l) {
   return take(l, rwlock::kTryRead, nullptr, CALLER);
 }
-EXPORT_NOTING_REGISTERS(int, pthread_rwlock_trywrlock)(pthread_rwlock_t* l) {
+EXPORT_ON_OBJECT_NOTING_REGISTERS(int, pthread_rwlock_trywrlock)(pthread_rwlock_t* l) {
   return take(l, rwlock::kTryWrite, nullptr, CALLER);
 }
-EXPORT(int, pthread_rwlock_timedrdlock)(pthread_rwlock_t* l, const struct timespec* until) {
+EXPORT_ON_OBJECT(int, pthread_rwlock_timedrdlock)(pthread_rwlock_t* l, const struct timespec* until) {
   return take(l, rwlock::kTimedRead, until, CALLER);
 }
-EXPORT(int, pthread_rwlock_timedwrlock)(pthread_rwlock_t* l, const struct timespec* until) {
+EXPORT_ON_OBJECT(int, pthread_rwlock_timedwrlock)(pthread_rwlock_t* l, const struct timespec* until) {
   return take(l, rwlock::kTimedWrite, until, CALLER);
 }
-EXPORT(int, pthread_rwlock_clockrdlock)(pthread_rwlock_t* l, clockid_t, const struct timespec* until) {
+EXPORT_ON_OBJECT(int, pthread_rwlock_clockrdlock)(pthread_rwlock_t* l, clockid_t, const struct timespec* until) {
   return take(l, rwlock::kTimedRead, until, CALLER);
 }
-EXPORT(int, pthread_rwlock_clockwrlock)(pthread_rwlock_t* l, clockid_t, const struct timespec* until) {
+EXPORT_ON_OBJECT(int, pthread_rwlock_clockwrlock)(pthread_rwlock_t* l, clockid_t, const struct timespec* until) {
   return take(l, rwlock::kTimedWrite, until, CALLER);
 }
-EXPORT(int, pthread_rwlock_unlock)(pthread_rwlock_t* l) {
+EXPORT_ON_OBJECT(int, pthread_rwlock_unlock)(pthread_rwlock_t* l) {
   if (is_scheduling()) perform(rwlock::access(rwlock_object(l), rwlock::kUnlock), CALLER);
   return 0;
 }
-EXPORT(int, pthread_rwlock_destroy)(pthread_rwlock_t* l) {
+EXPORT_ON_OBJECT(int, pthread_rwlock_destroy)(pthread_rwlock_t* l) {
   return is_scheduling() ? static_cast<int>(perform(rwlock::access(rwlock_object(l), rwlock::kDestroy), CALLER)) : 0;
 }
 
 static pthread_mutex_t* of(mtx_t* m) { return reinterpret_cast<pthread_mutex_t*>(m); }
-EXPORT(int, mtx_init)(mtx_t* m, int type) {
+EXPORT_ON_OBJECT(int, mtx_init)(mtx_t* m, int type) {
   return c11(init(of(m), (type & mtx_recursive) != 0 ? PTHREAD_MUTEX_RECURSIVE : PTHREAD_MUTEX_NORMAL));
 }
-EXPORT_NOTING_REGISTERS(int, mtx_lock)(mtx_t* m) { return c11(lock(of(m), mutex::kLock, CALLER)); }
-EXPORT_NOTING_REGISTERS(int, mtx_trylock)(mtx_t* m) { return c11(lock(of(m), mutex::kTryLock, CALLER)); }
-EXPORT(int, mtx_timedlock)(mtx_t* m, const struct timespec* until) { return c11(timed_lock(of(m), until, CALLER)); }
-EXPORT(int, mtx_unlock)(mtx_t* m) { return c11(lock(of(m), mutex::kUnlock, CALLER)); }
-EXPORT(void, mtx_destroy)(mtx_t* m) { lock(of(m), mutex::kDestroy, CALLER); }
+EXPORT_ON_OBJECT_NOTING_REGISTERS(int, mtx_lock)(mtx_t* m) { return c11(lock(of(m), mutex::kLock, CALLER)); }
+EXPORT_ON_OBJECT_NOTING_REGISTERS(int, mtx_trylock)(mtx_t* m) { return c11(lock(of(m), mutex::kTryLock, CALLER)); }
+EXPORT_ON_OBJECT(int, mtx_timedlock)(mtx_t* m, const struct timespec* until) {
+  return c11(timed_lock(of(m), until, CALLER));
+}
+EXPORT_ON_OBJECT(int, mtx_unlock)(mtx_t* m) { return c11(lock(of(m), mutex::kUnlock, CALLER)); }
+EXPORT_ON_OBJECT(void, mtx_destroy)(mtx_t* m) { lock(of(m), mutex::kDestroy, CALLER); }

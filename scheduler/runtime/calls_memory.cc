@@ -3,6 +3,7 @@
 
 #include "scheduler/primitives/memory.h"
 #include "scheduler/primitives/once.h"
+#include "scheduler/runtime/access_model.h"
 #include "scheduler/runtime/calls.h"
 #include "scheduler/runtime/loops.h"
 
@@ -54,10 +55,13 @@ EXPORT(void, __tsan_write_range)(void* p, std::size_t bytes) { plain(p, bytes, t
 EXPORT(void, __tsan_vptr_read)(void** p) { plain(p, sizeof *p, false, CALLER); }
 EXPORT(void, __tsan_vptr_update)(void** p, void* value) {
   // A constructor or destructor that sets what is there already changes nothing that others could see.
-  if (*p != value) plain(p, sizeof *p, true, CALLER);
+  if (is_scheduling() && *p != value) plain(p, sizeof *p, true, CALLER);
 }
 
-EXPORT(void, __tsan_init)() { note_instrumented(CALLER); }
+EXPORT(void, __tsan_init)() {
+  note_instrumented(CALLER);
+  kAccessModel.note_module();
+}
 EXPORT(void, __tsan_func_entry)(void* call_site) {
   if (is_scheduling()) enter_function(call_site);
 }
@@ -70,11 +74,19 @@ EXPORT(void, __tsan_ignore_thread_begin)() {}
 EXPORT(void, __tsan_ignore_thread_end)() {}
 
 static void* copy(void* to, const void* from, std::size_t bytes, const void* pc) {
+  if (kAccessModel.is_on()) {
+    kAccessModel.copy(to, from, bytes, pc);
+    return to;
+  }
   plain(from, bytes, false, pc);
   plain(to, bytes, true, pc);
   return std::memmove(to, from, bytes);
 }
 static void* fill(void* to, int value, std::size_t bytes, const void* pc) {
+  if (kAccessModel.is_on()) {
+    kAccessModel.fill(to, value, bytes, pc);
+    return to;
+  }
   plain(to, bytes, true, pc);
   return std::memset(to, value, bytes);
 }

@@ -14,6 +14,7 @@
 #include "scheduler/runtime/calls.h"
 #include "scheduler/runtime/gate.h"
 #include "scheduler/runtime/loops.h"
+#include "scheduler/runtime/persistent_locks.h"
 
 namespace crashcut::scheduler::runtime {
 
@@ -154,7 +155,7 @@ void run_key_destructors(Actor& actor) {
 using namespace crashcut::scheduler;
 using namespace crashcut::scheduler::runtime;
 
-EXPORT(int, pthread_create)
+EXPORT_ON_OBJECT(int, pthread_create)
 (pthread_t* handle, const pthread_attr_t* attributes, void* (*routine)(void*), void* argument) {
   return create(handle, attributes, routine, argument, CALLER);
 }

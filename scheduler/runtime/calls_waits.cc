@@ -9,6 +9,7 @@
 #include <cstdarg>
 #include <cstring>
 
+#include "include/crashcut.h"
 #include "scheduler/primitives/barrier.h"
 #include "scheduler/primitives/condition.h"
 #include "scheduler/primitives/futex.h"
@@ -16,9 +17,11 @@
 #include "scheduler/primitives/mutex.h"
 #include "scheduler/primitives/semaphore.h"
 #include "scheduler/runtime/calls.h"
+#include "scheduler/runtime/hosts.h"
 #include "scheduler/runtime/loops.h"
 #include "scheduler/runtime/meetings.h"
 #include "scheduler/runtime/mutex_objects.h"
+#include "scheduler/runtime/persistent_locks.h"
 #include "scheduler/runtime/regions.h"
 #include "scheduler/runtime/signal_calls.h"
 
@@ -185,67 +188,68 @@ long futex_of_libc(const long* arguments, const void* caller) {
 using namespace crashcut::scheduler;
 using namespace crashcut::scheduler::runtime;
 
-EXPORT(int, pthread_cond_init)(pthread_cond_t* c, const pthread_condattr_t*) {
+EXPORT_ON_OBJECT(int, pthread_cond_init)(pthread_cond_t* c, const pthread_condattr_t*) {
   std::memset(c, 0, sizeof *c);
   if (is_scheduling()) condition_object(c, true);
   return 0;
 }
-EXPORT(int, pthread_cond_destroy)(pthread_cond_t* c) { return notify(c, condition::kDestroy, CALLER); }
-EXPORT(int, pthread_cond_signal)(pthread_cond_t* c) { return notify(c, condition::kSignal, CALLER); }
-EXPORT(int, pthread_cond_broadcast)(pthread_cond_t* c) { return notify(c, condition::kBroadcast, CALLER); }
-EXPORT(int, pthread_cond_wait)(pthread_cond_t* c, pthread_mutex_t* m) { return wait(c, m, nullptr, CALLER); }
-EXPORT(int, pthread_cond_timedwait)(pthread_cond_t* c, pthread_mutex_t* m, const struct timespec* until) {
+EXPORT_ON_OBJECT(int, pthread_cond_destroy)(pthread_cond_t* c) { return notify(c, condition::kDestroy, CALLER); }
+EXPORT_ON_OBJECT(int, pthread_cond_signal)(pthread_cond_t* c) { return notify(c, condition::kSignal, CALLER); }
+EXPORT_ON_OBJECT(int, pthread_cond_broadcast)(pthread_cond_t* c) { return notify(c, condition::kBroadcast, CALLER); }
+EXPORT_ON_OBJECT(int, pthread_cond_wait)(pthread_cond_t* c, pthread_mutex_t* m) { return wait(c, m, nullptr, CALLER); }
+EXPORT_ON_OBJECT(int, pthread_cond_timedwait)(pthread_cond_t* c, pthread_mutex_t* m, const struct timespec* until) {
   return wait(c, m, until, CALLER);
 }
-EXPORT(int, pthread_cond_clockwait)(pthread_cond_t* c, pthread_mutex_t* m, clockid_t, const struct timespec* until) {
-  return wait(c, m, until, CALLER);
-}
+EXPORT_ON_OBJECT(int, pthread_cond_clockwait)
+(pthread_cond_t* c, pthread_mutex_t* m, clockid_t, const struct timespec* until) { return wait(c, m, until, CALLER); }
 
-EXPORT(int, cnd_init)(cnd_t* c) {
+EXPORT_ON_OBJECT(int, cnd_init)(cnd_t* c) {
   return pthread_cond_init(reinterpret_cast<pthread_cond_t*>(c), nullptr) == 0 ? thrd_success : thrd_error;
 }
-EXPORT(void, cnd_destroy)(cnd_t* c) { notify(c, condition::kDestroy, CALLER); }
-EXPORT(int, cnd_signal)(cnd_t* c) { return notify(c, condition::kSignal, CALLER) == 0 ? thrd_success : thrd_error; }
-EXPORT(int, cnd_broadcast)(cnd_t* c) {
+EXPORT_ON_OBJECT(void, cnd_destroy)(cnd_t* c) { notify(c, condition::kDestroy, CALLER); }
+EXPORT_ON_OBJECT(int, cnd_signal)(cnd_t* c) {
+  return notify(c, condition::kSignal, CALLER) == 0 ? thrd_success : thrd_error;
+}
+EXPORT_ON_OBJECT(int, cnd_broadcast)(cnd_t* c) {
   return notify(c, condition::kBroadcast, CALLER) == 0 ? thrd_success : thrd_error;
 }
-EXPORT(int, cnd_wait)(cnd_t* c, mtx_t* m) {
+EXPORT_ON_OBJECT(int, cnd_wait)(cnd_t* c, mtx_t* m) {
   return wait(c, reinterpret_cast<pthread_mutex_t*>(m), nullptr, CALLER) == 0 ? thrd_success : thrd_error;
 }
-EXPORT(int, cnd_timedwait)(cnd_t* c, mtx_t* m, const struct timespec* until) {
+EXPORT_ON_OBJECT(int, cnd_timedwait)(cnd_t* c, mtx_t* m, const struct timespec* until) {
   return wait(c, reinterpret_cast<pthread_mutex_t*>(m), until, CALLER) == 0 ? thrd_success : thrd_timedout;
 }
 
-EXPORT(int, sem_init)(sem_t* s, int, unsigned value) {
+EXPORT_ON_OBJECT(int, sem_init)(sem_t* s, int, unsigned value) {
   if (value > SEM_VALUE_MAX) return fail_with(EINVAL);
   std::memset(own_view(s), 0, sizeof *s);
   count_in(s) = value;
   if (is_scheduling()) semaphore_object(s, true);
   return 0;
 }
-EXPORT(int, sem_destroy)(sem_t* s) {
+EXPORT_ON_OBJECT(int, sem_destroy)(sem_t* s) {
   return is_scheduling() ? fail_with(perform(semaphore::access(semaphore_object(s), semaphore::kDestroy), CALLER)) : 0;
 }
-EXPORT_NOTING_REGISTERS(int, sem_wait)(sem_t* s) { return take(s, semaphore::kWait, nullptr, CALLER); }
-EXPORT_NOTING_REGISTERS(int, sem_trywait)(sem_t* s) { return take(s, semaphore::kTryWait, nullptr, CALLER); }
-EXPORT(int, sem_timedwait)(sem_t* s, const struct timespec* until) {
+EXPORT_ON_OBJECT_NOTING_REGISTERS(int, sem_wait)(sem_t* s) { return take(s, semaphore::kWait, nullptr, CALLER); }
+EXPORT_ON_OBJECT_NOTING_REGISTERS(int, sem_trywait)(sem_t* s) { return take(s, semaphore::kTryWait, nullptr, CALLER); }
+EXPORT_ON_OBJECT(int, sem_timedwait)(sem_t* s, const struct timespec* until) {
   return take(s, semaphore::kTimedWait, until, CALLER);
 }
-EXPORT(int, sem_clockwait)(sem_t* s, clockid_t, const struct timespec* until) {
+EXPORT_ON_OBJECT(int, sem_clockwait)(sem_t* s, clockid_t, const struct timespec* until) {
   return take(s, semaphore::kTimedWait, until, CALLER);
 }
-EXPORT(int, sem_post)(sem_t* s) {
+EXPORT_ON_OBJECT(int, sem_post)(sem_t* s) {
   if (!is_scheduling()) return ++count_in(s), 0;
   return fail_with(perform(semaphore::access(semaphore_object(s), semaphore::kPost), CALLER));
 }
-EXPORT(int, sem_getvalue)(sem_t* s, int* value) {
+EXPORT_ON_OBJECT(int, sem_getvalue)(sem_t* s, int* value) {
   *value = is_scheduling()
                ? static_cast<int>(perform(semaphore::access(semaphore_object(s), semaphore::kGetValue), CALLER))
                : static_cast<int>(count_in(s));
   return 0;
 }
 
-EXPORT(int, pthread_barrier_init)(pthread_barrier_t* b, const pthread_barrierattr_t*, unsigned count) {
+EXPORT_ON_OBJECT(int, pthread_barrier_init)(pthread_barrier_t* b, const pthread_barrierattr_t*, unsigned count) {
   if (count == 0) return EINVAL;
   std::memset(own_view(b), 0, sizeof *b);
   *reinterpret_cast<unsigned*>(own_view(b)) = count;
@@ -255,13 +259,13 @@ EXPORT(int, pthread_barrier_init)(pthread_barrier_t* b, const pthread_barrieratt
 static ObjectId barrier_object(pthread_barrier_t* b) {
   return object_at(PrimitiveId::kBarrier, b, {{}, *reinterpret_cast<unsigned*>(own_view(b))});
 }
-EXPORT(int, pthread_barrier_wait)(pthread_barrier_t* b) {
+EXPORT_ON_OBJECT(int, pthread_barrier_wait)(pthread_barrier_t* b) {
   if (!is_scheduling()) return PTHREAD_BARRIER_SERIAL_THREAD;
   const ObjectId id = barrier_object(b);
   const std::int64_t generation = perform(barrier::access(id, barrier::kArrive), CALLER);
   return perform(barrier::access(id, barrier::kLeave, generation), CALLER) == 1 ? PTHREAD_BARRIER_SERIAL_THREAD : 0;
 }
-EXPORT(int, pthread_barrier_destroy)(pthread_barrier_t* b) {
+EXPORT_ON_OBJECT(int, pthread_barrier_destroy)(pthread_barrier_t* b) {
   return is_scheduling() ? static_cast<int>(perform(barrier::access(barrier_object(b), barrier::kDestroy), CALLER)) : 0;
 }
 
@@ -275,6 +279,13 @@ EXPORT(long, syscall)(long number, ...) {
   if (number == SYS_futex && is_scheduling()) {
     if (!g_is_instrumented) note_waiting();
     return futex_call(a, Sight::kAsProgram, CALLER);
+  }
+  // Calls of crashcut.h about machines: the way by SIGSYS costs some microseconds each.
+  long result = 0;
+  if (number == CRASHCUT_SYSCALL_NUMBER && is_executing() && do_host_call(a, CALLER, result)) {
+    if (result >= 0 || result < -4095) return result;
+    errno = static_cast<int>(-result);
+    return -1;
   }
   static long (*real)(long, ...) = nullptr;
   if (real == nullptr) real = reinterpret_cast<long (*)(long, ...)>(crashcut::inject::find_real("syscall"));

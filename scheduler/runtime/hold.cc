@@ -23,10 +23,16 @@ void hold_if_asked() {
     crashcut_held_fibers[crashcut_held_count++] = {
         index(actor.id), runs ? 0 : reinterpret_cast<std::uint64_t>(actor.fiber.stack_pointer)};
   });
+  wait_for_debugger([] {
+    g_control->is_held = 1;
+    kernel(SYS_futex, &g_control->is_held, FUTEX_WAKE, 1, 0, 0, 0);
+  });
+}
+
+void wait_for_debugger(void (*tell)()) {
   kernel(SYS_prctl, PR_SET_PTRACER, PR_SET_PTRACER_ANY);
   crashcut_held = 1;
-  g_control->is_held = 1;
-  kernel(SYS_futex, &g_control->is_held, FUTEX_WAKE, 1, 0, 0, 0);
+  tell();
   const timespec tick{0, 10'000'000};
   while (crashcut_held != 0) kernel(SYS_nanosleep, &tick, 0);
 }

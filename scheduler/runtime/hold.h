@@ -22,5 +22,7 @@ namespace crashcut::scheduler::runtime {
 
 // After a step, on the stack of its thread.
 void hold_if_asked();
+// Waits for the debugger, anywhere. tell() is called when this process can be attached to.
+void wait_for_debugger(void (*tell)());
 
 }  // namespace crashcut::scheduler::runtime

@@ -55,19 +55,33 @@ Actor* add_main(std::uint32_t host, std::uint16_t incarnation) {
   return main;
 }
 
-// A bound on all failures is a semaphore.
+Actor& add_failure(std::uint32_t host) {
+  Actor* actor = add_actor(Names::kFailureOrdinal + host, host, 0);
+  actor->is_failure = true;
+  actor->pending = host::access(host_object(host), host::kFail);
+  actor->pending.set_failure_points(static_cast<std::uint16_t>(1u << host));
+  return *actor;
+}
+
+// A bound on all failures of machines is a semaphore.
 void add_failures() {
   constexpr std::uint64_t kBudgetKey = 0xfa11;
-  if (g_control->failing == 0 || g_control->failures_most == 0) return;
+  const std::uint32_t machines = (1u << g_control->host_count) - 1;
+  if ((g_control->failing & machines) == 0 || g_control->failures_most == 0) return;
   const ObjectId budget = keyed_object(PrimitiveId::kSemaphore, kBudgetKey);
   declare_object({budget, {std::int64_t{g_control->failures_most}}});
   for (std::uint32_t host = 0; host < g_control->host_count; ++host) {
     if ((g_control->failing >> host & 1) == 0) continue;
-    Actor* actor = add_actor(Names::kFailureOrdinal + host, host, 0);
-    actor->is_failure = true;
-    actor->pending =
-        Operation(host::access(host_object(host), host::kFail)).add(semaphore::access(budget, semaphore::kWait));
-    actor->pending.set_failure_points(static_cast<std::uint16_t>(1u << host));
+    add_failure(host).pending.add(semaphore::access(budget, semaphore::kWait));
+  }
+}
+
+// Memory devices that may fail.
+void add_devices() {
+  for (std::uint32_t device = 0; device < g_control->device_count; ++device) {
+    const std::uint32_t host = g_control->host_count + device;
+    declare_object({host_object(host)});
+    add_failure(host);
   }
 }
 
@@ -135,6 +149,7 @@ void begin_hosts() {
   for (std::uint32_t host = 0; host < g_control->host_count; ++host) declare_object({host_object(host)});
   for (std::uint32_t host = 0; host < g_control->host_count; ++host) add_main(host, 0);
   add_failures();
+  add_devices();
 }
 
 void note_failure_points(Actor& actor) {
@@ -150,6 +165,7 @@ void note_failure_points(Actor& actor) {
       const Actor* holder = owner == 0 ? nullptr : g_world->actors[static_cast<std::size_t>(owner - 1)];
       if (holder != nullptr) points |= 1u << holder->host;
     }
+    if (primitive_of(access.object) != PrimitiveId::kHost) continue;
     for (std::uint32_t host = 0; host < g_control->host_count; ++host) {
       if (access.object == host_object(host)) points |= 1u << host;
     }

@@ -113,6 +113,8 @@ ObjectId stamped_object_at(PrimitiveId primitive, const void* address, const Obj
 
 ObjectId object_at(PrimitiveId primitive, const void* address, ObjectStart start, bool is_initialised) {
   const std::uint64_t number = place_of(reinterpret_cast<std::uint64_t>(address));
+  const bool is_of_libc = !primitives[static_cast<std::size_t>(primitive)]->traits.is_memory;
+  if (is_of_libc && is_in_region(number) && is_scheduling() && kBufferModel.is_on()) kBufferModel.use_object(address);
   std::uint32_t i =
       static_cast<std::uint32_t>(hash(number ^ std::uint64_t{static_cast<std::uint8_t>(primitive)} << 56)) % kPlaces;
   for (; g_places->places[i].is_used; i = (i + 1) % kPlaces) {

@@ -38,6 +38,7 @@ inline constexpr std::uint32_t kPathMost = 1024;
 inline constexpr std::uint32_t kHostsMost = 16;
 inline constexpr std::uint32_t kRegionsMost = 64;
 inline constexpr std::uint32_t kRegionNameMost = 64;
+inline constexpr std::uint32_t kRegionRulesMost = 16;
 inline constexpr std::uint32_t kOutputMost = 2048;
 
 // Where the parts of a worker's memory lie in its file. The parts after Control are there only if there are hosts:
@@ -292,6 +293,14 @@ struct Control {
   std::uint64_t filled_bytes[kRegionsMost];  // how far each region has been filled
   std::uint8_t set_up_files[kRegionsMost];   // crashcut_setup() made it as a file or segment: 1; and gave it a size: 3
   char devices[kPathMost];                   // paths that are shared memory, each with an end of line
+  // What is special about the memory of a name. Its home is the host that takes it away by failing, + 1; 0: none.
+  struct RegionRule {
+    char name[kRegionNameMost];
+    std::uint32_t home;
+  };
+  std::uint32_t region_rule_count;
+  RegionRule region_rules[kRegionRulesMost];
+  std::uint32_t device_count;  // memory devices that may fail: hosts without programs, behind host_count
   HostPart hosts[kHostsMost];
 
   // Request.

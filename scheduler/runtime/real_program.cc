@@ -126,6 +126,14 @@ RealProgram::RealProgram(const Setup& setup, NameTable& names) : setup_(setup), 
   for (const std::string& device : setup.devices) devices += device + "\n";
   if (devices.size() >= sizeof control_->devices) throw ToolError{true, "The paths of --device are too long."};
   std::memcpy(control_->devices, devices.c_str(), devices.size() + 1);
+  CHECK(setup.region_rules.size() <= kRegionRulesMost && setup.host_count + setup.device_count <= kHostsMost);
+  control_->device_count = setup.device_count;
+  for (const Setup::RegionRule& rule : setup.region_rules) {
+    Control::RegionRule& own = control_->region_rules[control_->region_rule_count++];
+    CHECK(rule.name.size() < sizeof own.name);
+    std::memcpy(own.name, rule.name.c_str(), rule.name.size() + 1);
+    own.home = rule.home ? *rule.home + 1 : 0;
+  }
   for (std::uint32_t i = 0; i < part_count(); ++i) setup.launch(i, control_fd_, names.fd());
 }
 

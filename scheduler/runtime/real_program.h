@@ -85,7 +85,7 @@ struct Details : ExecutionNote {
 };
 
 inline constexpr const char* kKilledSentence =
-    "A process in which crashcut runs the program was killed, from outside or for want of memory.";
+    "A process in which crashcut runs the program was killed, from outside or because there was too little memory.";
 struct ToolError {
   bool is_users_fault;
   std::string sentence;
@@ -151,6 +151,14 @@ class RealProgram : public Program {
     bool has_memory_model = false;  // what hosts share has caches (buffers.h)
     // Paths that are memory that hosts share; not 0: fresh memory is filled with what this number gives (regions.h).
     std::vector<std::string> devices;
+    // What is special about the memory of a name. Its home is a host, or a memory device, which is a host without a
+    // program: their numbers are behind the hosts'.
+    struct RegionRule {
+      std::string name;
+      std::optional<std::uint32_t> home;
+    };
+    std::vector<RegionRule> region_rules;
+    std::uint32_t device_count = 0;
     bool has_outcomes = false;  // what hosts print is Details::outcome, of executions that come to an end
     std::uint64_t garbage = 0;
     // Starts the program with these descriptors named in its environment (inject::kThreadsVariable); once for each

@@ -133,6 +133,14 @@ Names::Region* find_region_at(std::uint64_t address) {
   return nullptr;
 }
 
+const Control::RegionRule* find_region_rule(std::uint64_t address) {
+  const Names::Region* region = g_control->region_rule_count == 0 ? nullptr : find_region_at(address);
+  for (std::uint32_t i = 0; region != nullptr && i < g_control->region_rule_count; ++i) {
+    if (std::strcmp(g_control->region_rules[i].name, region->name) == 0) return &g_control->region_rules[i];
+  }
+  return nullptr;
+}
+
 void* open_region(const char* name, std::size_t bytes) {
   Names::Region* region = have_region(name, bytes, bytes);
   return region == nullptr ? nullptr : make_accessible(*region, 0, region->bytes);

@@ -37,6 +37,8 @@ inline constexpr std::uint64_t kGrowingMost = std::uint64_t{1} << 30;
 Names::Region* find_region(const char* name);
 // The region that has the address; null if there is none.
 Names::Region* find_region_at(std::uint64_t address);
+// What is special about the memory at this address (Control::region_rules); null: nothing.
+const Control::RegionRule* find_region_rule(std::uint64_t address);
 // What the regions hold now is how they begin.
 void keep_start();
 // Every region is as it began.

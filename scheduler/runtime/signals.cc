@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <ucontext.h>
 
+#include "inject/model.h"
 #include "scheduler/runtime/gate.h"
 #include "scheduler/runtime/machine.h"
 #include "scheduler/runtime/meetings.h"
@@ -23,7 +24,7 @@ std::uint64_t g_at = 0;
 
 // Goes on in failed_entry(), on the actor's stack where there is room on it.
 void on_fatal(int signal, siginfo_t* info, void* ucontext) {
-  if (signal == SIGSEGV && emulate_instruction(*info, ucontext)) return;
+  if (signal == SIGSEGV && inject::do_fault(*info, ucontext)) return;
   auto& regs = static_cast<ucontext_t*>(ucontext)->uc_mcontext.gregs;
   g_signal = signal;
   g_at = original_of(static_cast<std::uint64_t>(regs[REG_RIP]));
@@ -45,7 +46,7 @@ using inject::bit_of;
 
 // In place of the program's own handler of SIGSEGV, and with its flags: some instructions are done by this signal.
 void before_own_handler(int signal, siginfo_t* info, void* ucontext) {
-  if (emulate_instruction(*info, ucontext)) return;
+  if (inject::do_fault(*info, ucontext)) return;
   const KernelSigaction asked = g_asked[signal];
   if ((asked.flags & SA_RESETHAND) != 0) {
     const KernelSigaction standard{};

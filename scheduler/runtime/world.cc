@@ -210,6 +210,20 @@ void schedule() {
   hold_if_asked();
 }
 
+// What is added follows what is there: no other step has a text yet that is newer.
+void add_to_last_step(std::string_view text) {
+  StepFact& fact = g_control->step_facts[g_control->step_count - 1];
+  if (g_control->text_bytes + text.size() > kTextsMost) return;
+  if (fact.text_bytes == 0) fact.text_at = g_control->text_bytes;
+  std::memcpy(g_control->texts + g_control->text_bytes, text.data(), text.size());
+  fact.text_bytes += static_cast<std::uint32_t>(text.size());
+  g_control->text_bytes += static_cast<std::uint32_t>(text.size());
+}
+
+void add_place_to_last_step(std::uint64_t address) {
+  if (g_control->has_texts != 0) add_to_last_step("@" + std::to_string(place_of(address)));
+}
+
 bool is_scheduling() { return g_world != nullptr && g_world->is_on; }
 bool is_executing() { return g_world != nullptr; }
 Actor& current_actor() { return *g_current; }

@@ -84,7 +84,7 @@ int main() {
     const auto executions = counts["executions"].get<std::uint64_t>();
     fmt::print("{:<36} {:>10} {:>9} {:>10} {:>9.2f} {:>9.3f}   {}\n",
                std::string(row.program) + (*row.options == 0 ? "" : " " + std::string(row.options)), executions,
-               counts["foreseen"].get<std::uint64_t>(), counts["transitions"].get<std::uint64_t>(), seconds,
+               counts["foreseen"].get<std::uint64_t>(), counts["steps"].get<std::uint64_t>(), seconds,
                1000 * seconds / static_cast<double>(executions), row.others);
     std::fflush(stdout);
   }

@@ -14,6 +14,14 @@ cmake -S "$here" -B "$work/notes" -G Ninja -DCMAKE_BUILD_TYPE=Debug \
 cmake --build "$work/notes"
 "$work/notes/notes_test"
 
+for file in man/man1/crashcut.1 bash-completion/completions/crashcut zsh/vendor-completions/_crashcut \
+  fish/vendor_completions.d/crashcut.fish; do
+  if ! grep -q crashcut "$work/prefix/share/$file"; then
+    echo "installed: share/$file is missing or empty" >&2
+    exit 1
+  fi
+done
+
 cp "$here"/../../workloads/examples/save_{lossy,safe}.c "$work"
 cd "$work"
 "$work/prefix/bin/crashcut" run save_safe.c

@@ -13,9 +13,14 @@ static int is(const char* what, const char* wanted) { return strcmp(what, wanted
 /* The second argument is a path of the real system. */
 static void share(const char* what, const char* path) {
   int number = crashcut_machine();
-  const int fd = is(what, "socket") ? socket(AF_UNIX, SOCK_STREAM, 0)
-                                    : open(path, is(what, "file") ? O_RDWR | O_CREAT : O_RDONLY, 0600);
+  const int flags = is(what, "file") || is(what, "map") ? O_RDWR | O_CREAT : O_RDONLY;
+  const int fd = is(what, "socket") ? socket(AF_UNIX, SOCK_STREAM, 0) : open(path, flags, 0600);
   if (is(what, "file")) pwrite(fd, &number, sizeof number, 0);
+  if (is(what, "map")) {
+    int* mapped = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    assert(mapped != MAP_FAILED);
+    *mapped = number;
+  }
   assert(fd >= 0);
 }
 

@@ -2,9 +2,11 @@
  * directory of which a part leads to the old segment: an insertion there would be lost for the other part. So the next
  * owner makes a new table of all that a search finds.
  *
- * MISTAKE_CONSTRUCTOR, MISTAKE_DIRECTORY, MISTAKE_SPLIT as there. MISTAKE_SLOT is none here: a key without a value
- * counts as not there, and the next owner drops it MISTAKE_NO_REPAIR        the next owner inserts into what the dead
- * one left MISTAKE_REPAIR_AT_START  ... unless it had not used the table before */
+ * MISTAKE_CONSTRUCTOR, MISTAKE_DIRECTORY, MISTAKE_SPLIT as there
+ * MISTAKE_NO_REPAIR        the next owner inserts into what the dead one left
+ * MISTAKE_REPAIR_AT_START  ... unless it had not used the table before
+ * MISTAKE_SLOT             as there. Alone it is none here: the next owner drops a key without a value. Without repair
+ *                          the key that is put again stays behind the half one */
 #include "index.h"
 /**/
 #include "../pmem/extendible_hash.c"

@@ -2,10 +2,10 @@
  *
  * Arguments: keys (4), threads a machine (1), "in-turn": a machine begins when the ones before it are gone.
  * The index defines put(), get() and repair(); put() and get() are called under the lock, unless the index has
- * INDEX_WITHOUT_LOCK.
+ * INDEX_WITHOUT_LOCK. INDEX_SETUP is what it wants done before the machines start.
  *
  * A thread counts the keys that it has promised, in shared memory. Each key that was promised is found, whoever is
- * gone. */
+ * gone. A machine that waits for a dead one puts the key that the dead one may have been at. */
 #undef main
 #undef crashcut_recover
 
@@ -43,6 +43,16 @@ static void check(int machine, unsigned thread, unsigned promised) {
   }
 }
 
+/* The first key that was not promised is put, if it is not there. */
+static void take_over(int machine, unsigned thread, unsigned promised) {
+  const unsigned i = first_of(machine, thread) + promised * stride();
+  if (i >= g_keys) return;
+  begin_access();
+  if (get(key_of(i)) == 0) put(key_of(i));
+  end_access();
+  check(machine, thread, promised + 1);
+}
+
 static void* insert_keys(void* number) {
   const unsigned thread = *(unsigned*)number;
   struct progress* own = &g_frame->progress[crashcut_machine()][thread];
@@ -58,7 +68,12 @@ static void* insert_keys(void* number) {
   return NULL;
 }
 
-void crashcut_setup(void) { make_guard(&the_frame()->guard); }
+void crashcut_setup(void) {
+  make_guard(&the_frame()->guard);
+#ifdef INDEX_SETUP
+  INDEX_SETUP();
+#endif
+}
 
 int main(int argc, char** argv) {
   const int machine = crashcut_machine(), is_in_turn = argc > 3 && strcmp(argv[3], "in-turn") == 0;
@@ -74,7 +89,11 @@ int main(int argc, char** argv) {
   /* What the machines before this one had promised is there, also if they failed. */
   for (int m = 0; m < machine; ++m) {
     crashcut_wait_machine(m);
-    for (unsigned t = 0; t < g_threads; ++t) check(m, t, (unsigned)g_frame->progress[m][t].promised);
+    for (unsigned t = 0; t < g_threads; ++t) {
+      const unsigned promised = (unsigned)g_frame->progress[m][t].promised;
+      check(m, t, promised);
+      take_over(m, t, promised);
+    }
   }
   return 0;
 }

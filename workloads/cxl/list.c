@@ -69,9 +69,11 @@ static int has(uint64_t key) {
   return 1;
 }
 
-/* Keys of different threads lie between one another. */
+/* Keys of different threads lie between one another. Each one goes before those that its thread has put. */
 static uint64_t key_number(int machine, unsigned thread, unsigned i) {
-  return 1 + i * kMachinesMost * kThreadsMost + (kMachinesMost - 1 - (unsigned)machine) * kThreadsMost + thread;
+  const unsigned last_machine = kMachinesMost - 1;
+  return 1 + (g_keys - 1 - i) * kMachinesMost * kThreadsMost + (last_machine - (unsigned)machine) * kThreadsMost +
+         thread;
 }
 
 static void* insert_keys(void* number) {

@@ -150,9 +150,9 @@ static uint64_t key_number(int machine, unsigned thread, unsigned i) {
   return key_of(((unsigned)machine * kThreadsMost + thread) * 100 + i);
 }
 
-/* Nobody else puts this key. */
-static uint64_t extra_key(int machine, unsigned thread) {
-  return key_of(10000 + (unsigned)machine * kThreadsMost + thread);
+/* A key that nobody else puts, in the same bucket as this one. */
+static uint64_t extra_key(int machine, unsigned thread, uint64_t beside) {
+  return beside + g_map->table->buckets * 10007 * (1 + (unsigned)machine * kThreadsMost + thread);
 }
 
 static void* put_keys(void* number) {
@@ -173,7 +173,7 @@ static void check(int machine) {
     for (unsigned i = 0; i < promised; ++i)
       assert(get(key_number(machine, t, i)) == value_of(key_number(machine, t, i)));
     const uint64_t last = key_number(machine, t, promised), seen = promised < g_keys ? get(last) : 0;
-    put(extra_key(machine, t));
+    put(extra_key(machine, t, last));
     if (promised < g_keys) assert(get(last) == seen);
   }
 }

@@ -1,14 +1,18 @@
 #!/usr/bin/env bash
 # qemu-io on a qcow2 image in a raw device, judged: qcow2.sh CRASHCUT [MODE...], where a mode is one of qemu-io's -t (none,
-# writethrough, directsync, writeback, unsafe; all without one). The set-up makes the image and writes a cluster. The
-# program overwrites it, writes another one and flushes. After a crash `qemu-img check` may find leaked clusters and nothing
-# worse, and what was flushed is there.
+# writethrough, directsync, writeback, unsafe), or native: -t none with aio=native, which is libaio; all without one. The
+# set-up makes the image and writes a cluster. The program overwrites it, writes another one and flushes. After a crash
+# `qemu-img check` may find leaked clusters and nothing worse, and what was flushed is there.
 # Prints a line a mode. Status 0: all but unsafe, which sends no flushes, are verified, and unsafe is not; 77: it cannot
 # run here.
 set -euo pipefail
 
-image=(driver=qcow2,file.driver=file,file.filename=device,file.locking=off)
-io() { qemu-io -t "$1" --image-opts "${image[@]}" "${@:2}" > /dev/null; }
+image=driver=qcow2,file.driver=file,file.filename=device,file.locking=off
+io() {
+  local mode=$1 options=$image
+  [[ $mode != native ]] || { mode=none; options+=,file.aio=native; }
+  qemu-io -t "$mode" --image-opts "$options" "${@:2}" > /dev/null
+}
 
 set_up() {
   local made
@@ -21,10 +25,10 @@ set_up() {
 run() { io "$1" -c 'write -P 0x22 0 64k' -c 'write -P 0x33 1M 64k' -c flush; }
 judge() {
   local status=0
-  qemu-img check -q --image-opts "${image[@]}" > /dev/null 2>&1 || status=$?
+  qemu-img check -q --image-opts "$image" > /dev/null 2>&1 || status=$?
   [[ $status == 0 || $status == 3 ]] || { echo "qemu-img check: status $status"; exit 1; }  # 3: leaked clusters
   grep -qx exit "$CRASHCUT_MARKS" || exit 0
-  qemu-io -r --image-opts "${image[@]}" -c 'read -P 0x22 0 64k' -c 'read -P 0x33 1M 64k' | grep -q 'verification failed' || exit 0
+  qemu-io -r --image-opts "$image" -c 'read -P 0x22 0 64k' -c 'read -P 0x33 1M 64k' | grep -q 'verification failed' || exit 0
   echo "what was flushed is lost"
   exit 1
 }
@@ -38,7 +42,7 @@ script=$(realpath "$0")
 shift
 command -v qemu-io > /dev/null && command -v qemu-img > /dev/null || { echo "skipped: no qemu-io (Debian: qemu-utils)"; exit 77; }
 [[ -r /dev/fuse && -w /dev/fuse ]] || { echo "skipped: no access to /dev/fuse"; exit 77; }
-[[ $# -gt 0 ]] || set -- none writethrough directsync writeback unsafe
+[[ $# -gt 0 ]] || set -- none native writethrough directsync writeback unsafe
 directory=$(mktemp -d)
 trap 'rm -rf "$directory"' EXIT
 failed=0

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # MariaDB with InnoDB: one transaction of 20 updates; COMMIT is its promise. After a crash a server started on what is left
 # must recover and hold the old rows or the new ones, all of them. InnoDB writes with O_DIRECT, its default;
-# innodb_use_native_aio=1 by io_uring or libaio, whichever the package was built with.
+# innodb_use_native_aio=1 by io_uring, or by libaio if that is missing; innodb_linux_aio=aio by libaio.
 source "${BASH_SOURCE[0]%/*}/program.sh"
 
 packages=(mariadb-server)
-variants=("mariadb" "mariadb, innodb_use_native_aio=1" "mariadb, innodb_flush_log_at_trx_commit=2")
-expected=(["mariadb"]="safe" ["mariadb, innodb_use_native_aio=1"]="safe" ["mariadb, innodb_flush_log_at_trx_commit=2"]="atomic")
+variants=("mariadb" "mariadb, innodb_use_native_aio=1" "mariadb, innodb_linux_aio=aio" "mariadb, innodb_flush_log_at_trx_commit=2")
+expected=(["mariadb"]="safe" ["mariadb, innodb_use_native_aio=1"]="safe" ["mariadb, innodb_linux_aio=aio"]="safe" ["mariadb, innodb_flush_log_at_trx_commit=2"]="atomic")
 because=(["mariadb, innodb_flush_log_at_trx_commit=2"]="the search ended before it came to a state without the last commit")
 scratch=('*.pid' 'aria_log*' 'ib_buffer_pool')
 
@@ -26,6 +26,7 @@ start_server() {
   trap stop_hard EXIT
   local setting=()
   [[ $1 == mariadb ]] || setting=("--${1#mariadb, }")
+  [[ $1 != *linux_aio* ]] || setting+=(--innodb-use-native-aio=1)
   mariadbd "${settings[@]}" "${setting[@]}" --datadir="$PWD/db" --socket="$socket_directory/s" > "$socket_directory/log" 2>&1 &
   server=$!
   local deadline=$((SECONDS + 60))

@@ -23,7 +23,8 @@ using crashcut::inprocess::is_in_window;
 using crashcut::inprocess::needs_model;
 
 // Where threads are scheduled, an access that may be one of a loop notes the registers of the thread before anything
-// else (scheduler/runtime/loops.h).
+// else (scheduler/runtime/loops.h). So do loads of a recovery that may never end (stuck.h).
+static bool notes_registers() { return g_threaded != nullptr || crashcut::inprocess::g_is_looking; }
 #define CRASHCUT_NOTING(name, result, parameters, arguments)                                                         \
   extern "C" __attribute__((visibility("hidden"))) result crashcut_noting_##name parameters;                         \
   extern "C" __attribute__((visibility("hidden"), used)) result crashcut_noted_##name parameters {                   \
@@ -52,17 +53,17 @@ namespace {
 // For strings.inc too, which reads ordinary memory byte by byte.
 struct Memory : crashcut::inprocess::Memory {
   using Base = crashcut::inprocess::Memory;
-#define CRASHCUT_WIDTH(bytes, type)                                                                       \
-  static type load##bytes(const void* at, const void* code) {                                             \
-    if (needs_model(at))                                                                                  \
-      return g_threaded != nullptr ? crashcut_noting_load##bytes(at, code) : Base::load##bytes(at, code); \
-    type value;                                                                                           \
-    std::memcpy(&value, at, bytes);                                                                       \
-    return value;                                                                                         \
-  }                                                                                                       \
-  static void store##bytes(void* at, type value, const void* code) {                                      \
-    if (needs_model(at)) return Base::store##bytes(at, value, code);                                      \
-    std::memcpy(at, &value, bytes);                                                                       \
+#define CRASHCUT_WIDTH(bytes, type)                                                                   \
+  static type load##bytes(const void* at, const void* code) {                                         \
+    if (needs_model(at))                                                                              \
+      return notes_registers() ? crashcut_noting_load##bytes(at, code) : Base::load##bytes(at, code); \
+    type value;                                                                                       \
+    std::memcpy(&value, at, bytes);                                                                   \
+    return value;                                                                                     \
+  }                                                                                                   \
+  static void store##bytes(void* at, type value, const void* code) {                                  \
+    if (needs_model(at)) return Base::store##bytes(at, value, code);                                  \
+    std::memcpy(at, &value, bytes);                                                                   \
   }
   CRASHCUT_WIDTH(1, std::uint8_t)
   CRASHCUT_WIDTH(2, std::uint16_t)
@@ -81,6 +82,7 @@ struct Heap {
   static void* allocate(std::size_t bytes, std::size_t alignment) {
     using namespace crashcut::inprocess;
     if (!is_persistent() || bytes > kWindowBytes || alignment > kWindowBytes) return nullptr;
+    end_round();
     std::uint64_t block = 0;
     in_model([&] {
       block = g.model->heap.allocate(bytes, alignment, [](const std::string& name, std::uint64_t region_bytes) {
@@ -135,8 +137,7 @@ CRASHCUT_EXPORT void __crashcut_module(std::uint32_t abi, const char* when) {
 }
 
 CRASHCUT_EXPORT void __crashcut_load(const void* at, void* to, std::size_t bytes) {
-  g_threaded != nullptr ? crashcut_noting_load(at, to, bytes, CRASHCUT_CODE)
-                        : Memory::load(at, to, bytes, CRASHCUT_CODE);
+  notes_registers() ? crashcut_noting_load(at, to, bytes, CRASHCUT_CODE) : Memory::load(at, to, bytes, CRASHCUT_CODE);
 }
 CRASHCUT_EXPORT void __crashcut_store(void* at, const void* from, std::size_t bytes) {
   Memory::store(at, from, bytes, CRASHCUT_CODE);
@@ -148,8 +149,8 @@ CRASHCUT_EXPORT void __crashcut_load_lanes(const void* at, void* to, std::size_t
   Memory::load_lanes(at, to, lane_bytes, lanes, CRASHCUT_CODE);
 }
 CRASHCUT_EXPORT void __crashcut_atomic_load(const void* at, void* to, std::size_t bytes, int order) {
-  g_threaded != nullptr ? crashcut_noting_atomic_load(at, to, bytes, order, CRASHCUT_CODE)
-                        : Memory::atomic_load(at, to, bytes, order, CRASHCUT_CODE);
+  notes_registers() ? crashcut_noting_atomic_load(at, to, bytes, order, CRASHCUT_CODE)
+                    : Memory::atomic_load(at, to, bytes, order, CRASHCUT_CODE);
 }
 CRASHCUT_EXPORT void __crashcut_atomic_store(void* at, const void* from, std::size_t bytes, int order) {
   Memory::atomic_store(at, from, bytes, order, CRASHCUT_CODE);

@@ -5,6 +5,7 @@
 #include <bit>
 #include <cstring>
 
+#include "persist/hash.h"
 #include "recovery/inprocess/memory/region_access.h"
 
 namespace crashcut::inprocess {
@@ -27,6 +28,7 @@ T load_value(const void* at, const void* code) {
     touch_wild(address, sizeof value);
     return value;
   }
+  count_load(at, 0, code);
   const OwnCode own;
   load_checked(address, std::as_writable_bytes(std::span(&value, 1)), code);
   return value;
@@ -70,6 +72,7 @@ CRASHCUT_WIDTH(8, std::uint64_t)
 #undef CRASHCUT_WIDTH
 
 void Memory::load(const void* at, void* to, std::size_t bytes, const void* code) {
+  if (is_in_window(at)) count_load(at, persist::mix(number_of(to), bytes), code);
   if (needs_model(at)) return load_region(at, to, bytes, code);
   std::memcpy(to, at, bytes);
 }

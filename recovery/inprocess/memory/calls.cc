@@ -11,8 +11,10 @@
 #include <climits>
 
 #include "include/crashcut.h"
+#include "inject/interpose.h"
 #include "recovery/inprocess/call.h"
 #include "recovery/inprocess/memory/memory.h"
+#include "recovery/inprocess/memory/stuck.h"
 #include "recovery/inprocess/memory/trap.h"
 #include "recovery/inprocess/models.h"
 #include "recovery/inprocess/runtime.h"
@@ -160,15 +162,27 @@ bool is_for_kernel(const Call& call) {
 
 }  // namespace
 
+// Store buffers without persistent memory (crashcut threads --memory tso) are another matter.
+static bool is_about_persistent_memory() {
+  return g.header->has_memory != 0 && (!inject::schedules_threads() || g.header->recovers_by_main != 0) &&
+         (g_phase == Phase::kExecuting || g_phase == Phase::kRecovering);
+}
+
 Fate do_memory_call(Call& call, ucontext_t& context) {
-  if ((call.number == SYS_clone || call.number == SYS_clone3) && (has_regions() || is_trapping())) {
+  note_call_in_round(call.number);
+  // Of machines, the scheduler's runtime says it.
+  const bool is_machine = g.header->has_shared_memory != 0;
+  if ((call.number == SYS_clone || call.number == SYS_clone3) && !is_machine && (has_regions() || is_trapping())) {
     // The flags of clone3() are the first number of its argument.
     const auto flags = call.number == SYS_clone3 ? *inject::pointer<const std::uint64_t>(call.a[0])
                                                  : static_cast<std::uint64_t>(call.a[0]);
     const bool starts_thread = (flags & CLONE_THREAD) != 0;
     if (starts_thread && g_phase == Phase::kExecuting && !is_trapping()) g.header->wants_threads = 1;
     user_error(
-        is_trapping() ? "the program started a thread or a process, which crashcut pmem --trap does not follow"
+        is_trapping()
+            ? "the program started a thread or a process, which crashcut pmem does not follow in code that "
+              "is trapped (--trap, -fsanitize=thread): crashcut cc --pmem compiles it so that its threads are "
+              "followed"
         : starts_thread
             ? "the recovery started a thread, which crashcut pmem does not model: only main() may have threads"
             : "the program started a process while it had persistent memory, which crashcut pmem does not model");
@@ -183,13 +197,12 @@ Fate do_memory_call(Call& call, ucontext_t& context) {
         "the program loads or makes code while it runs, which crashcut pmem --trap does not follow: the fences in it "
         "would not be seen");
   }
-  if (!has_regions()) return Fate::kNotMine;
-  if (call.number == SYS_socket || call.number == SYS_socketpair) {
+  if ((call.number == SYS_socket || call.number == SYS_socketpair) && is_about_persistent_memory()) {
     user_error(
-        "the program called socket() while it had persistent memory: what comes in by it would not come again, so "
-        "crashcut "
-        "pmem does not model it");
+        "the program called socket(): what comes in by it would not come again after a crash, so crashcut pmem does "
+        "not model it");
   }
+  if (!has_regions()) return Fate::kNotMine;
   prepare_file_call(call);
   if (read_file_region(call, context)) return Fate::kDone;
   if (is_in_window(static_cast<std::uint64_t>(call.a[0])) && do_range_call(call)) return Fate::kDone;

@@ -1,5 +1,6 @@
 #include "recovery/inprocess/memory/cxl_threads.h"
 
+#include <fmt/format.h>
 #include <signal.h>
 
 #include <algorithm>
@@ -45,6 +46,15 @@ void for_each_line(Address address, std::size_t bytes, Visit&& visit) {
   }
 }
 
+// As the kernel does it: the handler sees the address.
+void raise_bus_error(Address address, int code) {
+  siginfo_t info{};
+  info.si_signo = SIGBUS;
+  info.si_code = code;
+  info.si_addr = reinterpret_cast<void*>(address);
+  kernel(SYS_rt_tgsigqueueinfo, kernel(SYS_getpid), kernel(SYS_gettid), SIGBUS, &info);
+}
+
 }  // namespace
 
 CxlThreads::CxlThreads(const cxl::SharedModel& model, PoisonShows poison, bool has_steps)
@@ -61,7 +71,9 @@ void CxlThreads::add_region(Address begin, std::uint64_t bytes, const std::byte*
   auto region = std::find_if(regions.begin(), regions.end(), [&](const pmem::Region& r) { return r.begin == begin; });
   if (region == regions.end()) region = regions.insert(region, {begin, 0});
   if (bytes <= region->bytes) return;
-  shared()->memory.add_region({begin + region->bytes, bytes - region->bytes}, ground + region->bytes);
+  const auto* rule = scheduler::runtime::find_region_rule(begin);
+  const cxl::MachineId home = rule == nullptr || rule->home == 0 ? cxl::kNoMachine : rule->home - 1;
+  shared()->memory.add_region({begin + region->bytes, bytes - region->bytes}, ground + region->bytes, home);
   region->bytes = bytes;
 }
 
@@ -76,16 +88,48 @@ std::int64_t CxlThreads::peek(Address address) const {
   return content;
 }
 
+// ---- the report
+
+std::uint32_t CxlThreads::note_origin(const void* code) const {
+  if (g_control->has_texts == 0) return 0;
+  shared()->origins.push_back({current_actor().id, code});
+  return static_cast<std::uint32_t>(shared()->origins.size());
+}
+
+void CxlThreads::fail(std::uint32_t machine) {
+  machines().fail(machine);
+  if (g_control->has_texts == 0) return;
+  auto& told = shared()->told;
+  while (told.size() < shared()->memory.at_stake().size()) {
+    told.push_back(cxl::StoreFate::kOpen);
+    tell_store(told.size() - 1, cxl::StoreFate::kOpen);
+  }
+}
+
+void CxlThreads::note_fates() {
+  if (g_control->has_texts == 0) return;
+  const auto& at_stake = shared()->memory.at_stake();
+  auto& told = shared()->told;
+  for (std::size_t i = 0; i < at_stake.size(); ++i) {
+    const cxl::StoreFate fate = shared()->memory.fate_of(at_stake[i]);
+    if (told[i] == cxl::StoreFate::kOpen && fate != told[i]) tell_store(i, told[i] = fate);
+  }
+}
+
+// A line of what the report says of the last step, which ThreadStory reads: the fate, how many bytes, where, who stored
+// them, and which instruction.
+void CxlThreads::tell_store(std::size_t i, cxl::StoreFate fate) {
+  const cxl::StoreAtStake& store = shared()->memory.at_stake()[i];
+  const Origin origin = store.op == 0 ? Origin{} : shared()->origins[store.op - 1];
+  scheduler::runtime::add_to_last_step(fmt::format("{} {} {} {} {}\n", static_cast<int>(fate), store.bytes,
+                                                   store.address, index(origin.actor),
+                                                   reinterpret_cast<std::uint64_t>(origin.code)));
+}
+
 // ---- steps
 
 std::uint16_t CxlThreads::failure_points(const NextStep& step) const {
-  std::uint16_t points = 0;
-  for (std::uint32_t machine = 0; machine < g_control->host_count; ++machine) {
-    const bool may_fail = (g_control->failing >> machine & 1) != 0;
-    if (may_fail && cxl::takes_from(machine, step, machines(), shared()->memory))
-      points = static_cast<std::uint16_t>(points | 1u << machine);
-  }
-  return points;
+  return static_cast<std::uint16_t>(cxl::taken_from(step, machines(), shared()->memory) & g_control->failing);
 }
 
 void CxlThreads::observe(scheduler::runtime::Actor& actor, Operation& operation) {
@@ -100,6 +144,12 @@ void CxlThreads::observe(scheduler::runtime::Actor& actor, Operation& operation)
   if (!has_steps_) operation.set_failure_points(failure_points(next.step));
 }
 
+Access CxlThreads::executed(Address address, std::uint8_t verb, ThreadId thread) const {
+  const Access access = line_access(address, verb, thread);
+  const cxl::MachineId home = shared()->memory.home_of(address);
+  return home == cxl::kNoMachine ? access : line::look_at_home(access, scheduler::runtime::host_object(home));
+}
+
 Access CxlThreads::line_access(Address address, std::uint8_t verb, ThreadId thread) const {
   const auto* begin = reinterpret_cast<const void*>(address / pmem::kLineBytes * pmem::kLineBytes);
   return line::access(scheduler::runtime::object_at(line::primitive(), begin, {}), static_cast<line::Verb>(verb),
@@ -107,10 +157,16 @@ Access CxlThreads::line_access(Address address, std::uint8_t verb, ThreadId thre
                       shared()->memory.model().has_poison);
 }
 
-bool CxlThreads::take_step(const Next& next, Operation operation, const void* code) {
+// Most accesses are no steps: their operations are not made.
+template <class Make>
+bool CxlThreads::take_step_if_needed(const Next& next, Make&& make, const void* code) {
   const std::size_t answers =
       next.bytes == 0 ? 1 : machines().count_answers(next.step.thread, next.step.address, next.bytes);
   if (!has_steps_ && answers == 1 && failure_points(next.step) == 0) return false;
+  return take_step(next, make(), code);
+}
+
+bool CxlThreads::take_step(const Next& next, Operation operation, const void* code) {
   const ObjectId answers_object = scheduler::runtime::answers_of_current();
   if (next.bytes != 0) operation.add(answer::ask(answers_object));
   const ThreadId thread = next.step.thread;
@@ -128,9 +184,11 @@ bool CxlThreads::take_step(const Next& next, Operation operation, const void* co
         "a load of shared memory has more than 48 possible values after a failure, which is more than crashcut cxl "
         "follows");
   Operation take(answer::take(answers_object));
-  take.add(line_access(next.step.address, line::kDecide, next.step.thread));
+  take.add(executed(next.step.address, line::kDecide, next.step.thread));
   const std::int64_t given = perform(take, code);
+  if (machines().is_gone(next.step.address)) return true;
   machines().decide(next.step.address, next.bytes, static_cast<std::uint32_t>(given));
+  note_fates();
   return true;
 }
 
@@ -142,11 +200,31 @@ void CxlThreads::leave_all(ThreadId thread) {
 
 // ---- accesses
 
-void CxlThreads::finish_load(cxl::Loaded loaded, Address, std::span<std::byte> out) {
+void CxlThreads::finish_load(cxl::Loaded loaded, Address address, std::span<std::byte> out) {
   if (loaded == cxl::Loaded::kBytes) return;
+  note_fates();
   constexpr std::byte kPoison{0xbd};
   std::fill(out.begin(), out.end(), kPoison);
-  if (poison_ == PoisonShows::kSignal) kernel(SYS_tgkill, kernel(SYS_getpid), kernel(SYS_gettid), SIGBUS);
+  if (loaded == cxl::Loaded::kGone || poison_ == PoisonShows::kSignal)
+    raise_bus_error(address, loaded == cxl::Loaded::kGone ? BUS_ADRERR : BUS_MCEERR_AR);
+}
+
+bool CxlThreads::is_there(Address address) const {
+  if (!machines().is_gone(address)) return true;
+  raise_bus_error(address, BUS_ADRERR);
+  return false;
+}
+
+bool CxlThreads::touch(Address address, const void* code) {
+  if (!is_modelled(address) || shared()->memory.home_of(address) == cxl::kNoMachine) return true;
+  const ThreadId thread = own_thread();
+  const Operation operation(executed(address, line::kTouch, thread));
+  if (has_steps_) {
+    perform(operation, code);
+  } else {
+    take_step({{.kind = NextStep::kTouch, .thread = thread, .address = address}}, operation, code);
+  }
+  return is_there(address);
 }
 
 void CxlThreads::do_load(ThreadId thread, Address address, std::span<std::byte> out, const void* code) {
@@ -169,8 +247,10 @@ void CxlThreads::do_load(ThreadId thread, Address address, std::span<std::byte> 
 }
 
 void CxlThreads::load_line(ThreadId thread, Address address, std::span<std::byte> out, const void* code) {
+  if (!has_steps_ && machines().load_at_once(thread, address, out)) return;
   const Next next{{.kind = NextStep::kLoad, .thread = thread, .address = address}, out.size()};
-  while (take_step(next, Operation(line_access(address, line::kLoad, thread)), code)) {
+  const auto load = [&] { return Operation(executed(address, line::kLoad, thread)); };
+  while (take_step_if_needed(next, load, code)) {
   }
   NoChoice none;
   finish_load(machines().load(thread, address, out, none), address, out);
@@ -178,15 +258,17 @@ void CxlThreads::load_line(ThreadId thread, Address address, std::span<std::byte
 
 void CxlThreads::do_store(ThreadId thread, Address address, std::span<const std::byte> bytes, Kind kind,
                           const void* code) {
+  const std::uint32_t op = is_modelled(address) ? note_origin(code) : 0;
   const auto store = [&](Address to, std::span<const std::byte> part) {
     switch (kind) {
       case Kind::kStore:
-        return machines().store(thread, to, part);
+      case Kind::kAtomicStore:
+        return machines().store(thread, to, part, op);
       case Kind::kCopy:
-        return machines().copy(thread, to, part);
+        return machines().copy(thread, to, part, op);
       case Kind::kNonTemporal:
       case Kind::kNonTemporalWhole:
-        return machines().store_non_temporal(thread, to, part, kind == Kind::kNonTemporalWhole);
+        return machines().store_non_temporal(thread, to, part, kind == Kind::kNonTemporalWhole, op);
     }
   };
   if (has_steps_ || !is_modelled(address)) {
@@ -196,9 +278,11 @@ void CxlThreads::do_store(ThreadId thread, Address address, std::span<const std:
   // Lines are independent, and so are the words of a copy.
   std::size_t at = 0;
   for_each_line(address, bytes.size(), [&](Address part, std::size_t count) {
-    const auto verb = kind == Kind::kStore || kind == Kind::kCopy ? line::kStore : line::kStoreWeakly;
-    take_step({{.kind = NextStep::kStore, .thread = thread, .address = part}},
-              Operation(line_access(part, verb, thread)), code);
+    const auto verb = kind != Kind::kNonTemporal && kind != Kind::kNonTemporalWhole ? line::kStore : line::kStoreWeakly;
+    take_step_if_needed(
+        {{.kind = NextStep::kStore, .thread = thread, .address = part}},
+        [&] { return Operation(executed(part, verb, thread)); }, code);
+    if (!is_there(part)) return;
     store(part, bytes.subspan(at, count));
     leave_all(thread);
     at += count;
@@ -211,10 +295,13 @@ void CxlThreads::begin_lock(ThreadId thread, Address address, std::span<std::byt
   const Access empty = x86::access(buffer_object(thread), x86::kAwaitEmpty, thread_number(thread));
   if (is_modelled(address)) {
     const Next next{{.kind = NextStep::kStore, .thread = thread, .address = address, .is_locked = true}, old.size()};
-    Operation operation(line_access(address, line::kStore, thread));
-    operation.add(empty).add(x86::access(fences(), x86::kStoreAnywhere, thread_number(thread)));
-    while (take_step(next, operation, code)) {
+    const auto store = [&] {
+      Operation operation(executed(address, line::kStore, thread));
+      return operation.add(empty).add(x86::access(fences(), x86::kStoreAnywhere, thread_number(thread)));
+    };
+    while (take_step_if_needed(next, store, code)) {
     }
+    if (machines().is_gone(address)) return finish_load(cxl::Loaded::kGone, address, old);
     return finish_load(machines().begin_locked(thread, address, old, none), address, old);
   }
   if (has_steps_) {
@@ -224,41 +311,53 @@ void CxlThreads::begin_lock(ThreadId thread, Address address, std::span<std::byt
     if (last != operation[1].object) operation.add(x86::access(last, x86::kStore, thread_number(thread)));
     perform(operation, code);
   } else {
-    take_step({{.kind = NextStep::kFence, .thread = thread}}, Operation(empty), code);
+    take_step_if_needed(
+        {{.kind = NextStep::kFence, .thread = thread}}, [&] { return Operation(empty); }, code);
   }
   std::memcpy(old.data(), reinterpret_cast<const void*>(address), old.size());
   (void)machines().begin_locked(thread, address, old, none);
 }
 
-void CxlThreads::end_lock(ThreadId thread, Address address, std::span<const std::byte> bytes, const void*) {
-  machines().store_locked(thread, address, bytes);
+void CxlThreads::end_lock(ThreadId thread, Address address, std::span<const std::byte> bytes, const void* code) {
+  machines().store_locked(thread, address, bytes, is_modelled(address) ? note_origin(code) : 0);
 }
 
 void CxlThreads::do_clflush(ThreadId thread, Address address, const void* code) {
   if (!has_steps_)
-    take_step({{.kind = NextStep::kClflush, .thread = thread, .address = address}},
-              Operation(line_access(address, line::kClflush, thread)), code);
+    take_step_if_needed(
+        {{.kind = NextStep::kClflush, .thread = thread, .address = address}},
+        [&] { return Operation(executed(address, line::kClflush, thread)); }, code);
+  if (!has_steps_ && !is_there(address)) return;
   machines().clflush(thread, address);
   leave_all(thread);
 }
 
 void CxlThreads::do_clflushopt(ThreadId thread, Address address, const void* code) {
-  if (has_steps_) perform(line_access(address, line::kClflushopt, thread), code);
+  if (has_steps_) {
+    perform(executed(address, line::kClflushopt, thread), code);
+    if (!is_there(address)) return;
+  } else if (!touch(address, code)) {
+    return;
+  }
   machines().clflushopt(thread, address);
+}
+
+Operation CxlThreads::leave_fence(ThreadId thread) const {
+  return Operation(x86::access(fences(), x86::kLeaveFence, thread_number(thread)));
 }
 
 void CxlThreads::do_sfence(ThreadId thread, const void* code) {
   if (!has_steps_)
-    take_step({{.kind = NextStep::kFence, .thread = thread}},
-              Operation(x86::access(fences(), x86::kLeaveFence, thread_number(thread))), code);
+    take_step_if_needed(
+        {{.kind = NextStep::kFence, .thread = thread}}, [&] { return leave_fence(thread); }, code);
   machines().sfence(thread);
   leave_all(thread);
 }
 
 void CxlThreads::do_mfence(ThreadId thread, const void* code) {
   if (!has_steps_)
-    take_step({{.kind = NextStep::kFence, .thread = thread}},
-              Operation(x86::access(fences(), x86::kLeaveFence, thread_number(thread))), code);
+    take_step_if_needed(
+        {{.kind = NextStep::kFence, .thread = thread}}, [&] { return leave_fence(thread); }, code);
   machines().mfence(thread);
 }
 

@@ -22,8 +22,9 @@ class CxlThreads final : public ThreadedMemory {
 
   void note(const scheduler::Step&) override {}
   void observe(scheduler::runtime::Actor& actor, scheduler::Operation& operation) override;
-  void fail(std::uint32_t machine) override { machines().fail(machine); }
+  void fail(std::uint32_t machine) override;
   void add_region(pmem::Address begin, std::uint64_t bytes, const std::byte* ground) override;
+  bool touch(pmem::Address address, const void* code) override;
   std::int64_t peek(pmem::Address address) const override;
 
  protected:
@@ -48,10 +49,18 @@ class CxlThreads final : public ThreadedMemory {
   bool can_await() const override { return false; }
 
  private:
+  // A store instruction, for the report.
+  struct Origin {
+    scheduler::ActorId actor;
+    const void* code;
+  };
   struct Shared {
     cxl::SharedMemory memory;
     cxl::Machines machines;
     std::vector<pmem::Region> regions;
+    // Only if a report is wanted: origins by their numbers, from 1; what was said of each store at stake.
+    std::vector<Origin> origins;
+    std::vector<cxl::StoreFate> told;
     explicit Shared(const cxl::SharedModel& model) : memory(model), machines(memory, {}) {}
   };
   static Shared* shared();
@@ -63,12 +72,22 @@ class CxlThreads final : public ThreadedMemory {
     std::size_t bytes = 0;  // that a load would look at; 0: no load
   };
   std::uint16_t failure_points(const cxl::NextStep& step) const;
+  std::uint32_t note_origin(const void* code) const;  // its number; 0: no report is wanted
+  void note_fates();                                  // after a load that decided something
+  void tell_store(std::size_t i, cxl::StoreFate fate);
   scheduler::Access line_access(pmem::Address address, std::uint8_t verb, pmem::ThreadId thread) const;
-  // Takes a step if the model wants one there. Returns true if it asked: then the answer was given, and the access
-  // begins anew.
+  // The same of an instruction that is executed: it looks whether memory is there.
+  scheduler::Access executed(pmem::Address address, std::uint8_t verb, pmem::ThreadId thread) const;
+  // Takes a step if the model wants one there; make() gives its operation. Returns true if it asked: then the answer
+  // was given, and the access begins anew.
+  template <class Make>
+  bool take_step_if_needed(const Next& next, Make&& make, const void* code);
   bool take_step(const Next& next, scheduler::Operation operation, const void* code);
+  scheduler::Operation leave_fence(pmem::ThreadId thread) const;
   void load_line(pmem::ThreadId thread, pmem::Address address, std::span<std::byte> out, const void* code);
   void finish_load(cxl::Loaded loaded, pmem::Address address, std::span<std::byte> out);
+  // Whether memory is there. Else the thread gets SIGBUS.
+  bool is_there(pmem::Address address) const;
   void leave_all(pmem::ThreadId thread);
   PoisonShows poison_;
   std::vector<Next> next_;  // a thread's

@@ -1,6 +1,7 @@
 // Atomic accesses and locked instructions. A locked instruction on ordinary memory is a fence nevertheless.
 #include <cstring>
 
+#include "persist/hash.h"
 #include "recovery/inprocess/memory/accesses.h"
 #include "recovery/inprocess/memory/ordinary_atomics.h"
 #include "recovery/inprocess/memory/region_access.h"
@@ -64,6 +65,7 @@ void lock(void* at, std::size_t bytes, const ThreadedMemory::Change& change, con
 }  // namespace
 
 void Memory::atomic_load(const void* at, void* to, std::size_t bytes, int, const void* code) {
+  if (is_in_window(at)) count_load(at, persist::mix(number_of(to), bytes), code);
   if (is_modelled(at)) return load_region(at, to, bytes, code, true);
   with_width(bytes, [&](auto value) {
     using T = decltype(value);
@@ -98,7 +100,13 @@ void Memory::atomic_store(void* at, const void* from, std::size_t bytes, int ord
 }
 
 void Memory::rmw(int operation, void* at, const void* operand, void* old, std::size_t bytes, int, const void* code) {
+  if (is_in_window(at)) {
+    using persist::mix;
+    count_load(at, mix(mix(mix(static_cast<std::uint64_t>(operation), number_of(operand)), number_of(old)), bytes),
+               code);
+  }
   if (!is_modelled(at)) {
+    forget_registers();
     with_width(bytes, [&](auto value) { rmw_in_dram<decltype(value)>(operation, at, operand, old); });
     return fence_for_locked(code);
   }
@@ -116,7 +124,10 @@ void Memory::rmw(int operation, void* at, const void* operand, void* old, std::s
 }
 
 int Memory::cmpxchg(void* at, void* expected, const void* desired, std::size_t bytes, int, int, const void* code) {
+  if (is_in_window(at))
+    count_load(at, persist::mix(persist::mix(number_of(expected), number_of(desired)), bytes), code);
   if (!is_modelled(at)) {
+    forget_registers();
     const bool is_stored =
         with_width(bytes, [&](auto value) { return cmpxchg_in_dram<decltype(value)>(at, expected, desired); });
     fence_for_locked(code);

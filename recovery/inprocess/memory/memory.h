@@ -32,7 +32,7 @@ namespace crashcut::inprocess {
 
 // Neither the kernel nor a sanitizer puts anything here.
 inline constexpr std::uint64_t kWindowBegin = 0x2000'0000'0000;
-inline constexpr std::uint64_t kWindowBytes = std::uint64_t{1} << 40;
+inline constexpr std::uint64_t kWindowBytes = std::uint64_t{1} << 40;  // persistent_locks.h knows both numbers
 
 using inject::Call;
 
@@ -93,6 +93,8 @@ void copy_to_memory(std::uint64_t address, std::span<const std::byte> bytes, con
 
 // --- waiting.cc: a load of a recovery that decided nothing, in a single run.
 void note_repeated_load(std::uint64_t address, std::span<const std::byte> bytes, const void* code);
+// In a single run: the recovery waits for good for a lock ("mutex") at that address.
+void note_endless_wait(std::string_view what, std::uint64_t address, const void* code);
 
 // A system call begins, or ends: what it records comes after the fences of the program.
 void begin_call_after_fences();

@@ -48,36 +48,52 @@ void note_load(NoteKind kind, std::uint64_t code, persist::EventId store, persis
 
 std::string place_text(std::string_view place) { return place.empty() ? "an unknown place" : std::string(place); }
 
-void append_note(const char* kind, std::string_view place, std::uint64_t count, const std::string& text) {
-  append_line(fmt::format("{{\"note\":\"{}\",\"place\":{},\"count\":{},\"text\":{}}}", kind, json_string(place), count,
-                          json_string(text)));
+void append_note(const char* kind, std::string_view place, std::uint64_t count, const std::string& text,
+                 std::string_view more_places) {
+  append_line(fmt::format("{{\"note\":\"{}\",\"place\":{},\"count\":{},\"text\":{},\"about\":{}}}", kind,
+                          json_string(place), count, json_string(text),
+                          json_string(fmt::format("{} {}", place, more_places))));
 }
 
 std::string times(std::uint64_t count) { return count == 1 ? "once" : fmt::format("{} times", count); }
 
 void describe_note(const pmem::Recording& recording, const pmem::Note& note) {
+  const std::string more =
+      fmt::format("{} {}", recording.name_of_place(note.other), recording.name_of_place(note.load));
   const std::string place = place_text(recording.name_of_place(note.place));
   const std::string address = recording.describe_address(note.address);
   switch (note.kind) {
     case NoteKind::kRedundantFlush:
-      return append_note("redundant flush", place, note.count,
-                         fmt::format("{} of {} flushes at {} had nothing to flush, first of {}", note.count, note.all,
-                                     place, address));
+      return append_note(
+          "redundant flush", place, note.count,
+          fmt::format("{} of {} flushes at {} had nothing to flush, first of {}", note.count, note.all, place, address),
+          more);
     case NoteKind::kRedundantFence:
       return append_note("redundant fence", place, note.count,
-                         fmt::format("{} of {} fences at {} had nothing to wait for", note.count, note.all, place));
+                         fmt::format("{} of {} fences at {} had nothing to wait for", note.count, note.all, place),
+                         more);
     case NoteKind::kOverwrite:
       return append_note(
           "overwrite", place, note.count,
           fmt::format("the store at {} overwrote what was stored at {} before any flush had made that "
                       "durable, {}, first at {}",
-                      place, place_text(recording.name_of_place(note.other)), times(note.count), address));
+                      place, place_text(recording.name_of_place(note.other)), times(note.count), address),
+          more);
     case NoteKind::kTorn:
       return append_note(
           "torn store", place, note.count,
           fmt::format("the store at {} is across two cache lines, so a crash may leave a part of it, {}, "
                       "first from {} on",
-                      place, times(note.count), address));
+                      place, times(note.count), address),
+          more);
+    case NoteKind::kUnpersisted:
+      return append_note(
+          "effect of unpersisted data", place, note.count,
+          fmt::format("the load at {} found what another thread had stored at {} ({}) and nobody had made durable; the "
+                      "store at {} that followed is made durable, so a crash may leave it without the former, {}",
+                      place_text(recording.name_of_place(note.load)), place_text(recording.name_of_place(note.other)),
+                      address, place, times(note.count)),
+          more);
     case NoteKind::kNotRobust:
     case NoteKind::kRace:
       return;  // of loads
@@ -119,30 +135,32 @@ void describe_load(const pmem::Recording& recording, const LoadKey& key, const L
   const std::string load = code == 0 ? "crashcut_reached()" : "the load at " + name_place(code);
   const std::string place = place_text(recording.name_of_place(store_place));
   const std::string count = sum.count == 1 ? "" : fmt::format(" ({} such pairs of stores)", sum.count);
+  const std::string more = fmt::format("{} {}", code, recording.name_of_place(newer_place));
   if (kind == NoteKind::kNotRobust) {
     return append_note(
         "not robust", place, sum.count,
         fmt::format("{} found that {} was lost, and recovery found {}, which came later{}: a flush and a "
                     "fence are missing between the two",
-                    load, event_text(whole, sum.store), event_text(whole, sum.newer), count));
+                    load, event_text(whole, sum.store), event_text(whole, sum.newer), count),
+        more);
   }
   append_note("persistency race", place, sum.count,
               fmt::format("{} found {}, a plain store that was perhaps not flushed when the power failed{}: a compiler "
                           "may tear it, so make it atomic",
                           load, event_text(whole, sum.store),
-                          sum.count == 1 ? "" : fmt::format(" ({} such stores)", sum.count)));
+                          sum.count == 1 ? "" : fmt::format(" ({} such stores)", sum.count)),
+              more);
 }
 
 }  // namespace
 
 void note_choice(const persist::Choice& choice, const Crash& crash, std::uint32_t taken, pmem::CrashMoment& moment) {
   const pmem::Recording& recording = *crash.recorded->memory;
-  const persist::Log& log = recording.log;
   const persist::Candidate& candidate = choice.candidates[taken];
   const bool is_mark = crash.recorded->whole->is_mark(choice.location);
   if (!is_mark && !recording.is_own_location(choice.location)) return;
   const std::uint64_t code = is_mark ? 0 : reinterpret_cast<std::uint64_t>(g_load_code);
-  if (pmem::has_note(g.header->notes, NoteKind::kNotRobust) && moment.add(log, choice.location, candidate, code))
+  if (pmem::has_note(g.header->notes, NoteKind::kNotRobust) && moment.add(recording, choice.location, candidate, code))
     note_load(NoteKind::kNotRobust, moment.code(), moment.lost(), moment.found());
   if (is_mark || !pmem::has_note(g.header->notes, NoteKind::kRace)) return;
   const persist::EventId store = plain_store_of(recording, choice.location, candidate);

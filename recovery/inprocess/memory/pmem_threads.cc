@@ -23,15 +23,20 @@ void PmemThreads::note(const scheduler::Step& step) {
     scheduler::for_each_edge(access, [&](scheduler::Edge edge, std::uint32_t part) {
       const std::uint64_t channel = std::uint64_t{static_cast<std::uint32_t>(access.object)} << 32 | part;
       const ThreadId thread = thread_of(step.actor);
-      persist::FenceSetId& past = handed_on_.try_emplace(channel, persist::kNoFences).first->second;
+      HandedOn& handed_on = handed_on_[channel];
       if (edge == scheduler::Edge::kAcquire) {
-        recorder_.come_after(thread, past);
+        recorder_.come_after(thread, handed_on.past);
+        for (const auto& [from, op_count] : handed_on.threads) recorder_.note_meeting(from, op_count, thread);
       } else {
-        past = recorder_.hand_on(past, thread);
+        handed_on.past = recorder_.hand_on(handed_on.past, thread);
+        handed_on.threads[thread] = recorder_.op_count();
       }
     });
   }
 }
+
+// Flushes that are tried (missing_flush.h). Executions share an image that has the recorder, so it is told each time.
+void PmemThreads::use_added_flushes() { recorder_.add_flushes({g.header->added, g.header->added_count}); }
 
 std::int64_t PmemThreads::peek(Address address) const {
   const pmem::Line* line = recorder_.recording().lines.find(address);
@@ -47,15 +52,19 @@ void PmemThreads::do_load(ThreadId thread, Address address, std::span<std::byte>
     perform(operation, code);
     if (!is_modelled(address)) std::memcpy(out.data(), reinterpret_cast<const void*>(address), out.size());
   }
-  recorder_.load(thread, address, out);
+  use_added_flushes();
+  recorder_.load(thread, address, out, place_of(code));
 }
 
 void PmemThreads::do_store(ThreadId thread, Address address, std::span<const std::byte> bytes, Kind kind,
                            const void* code) {
   const pmem::PlaceId place = place_of(code);
+  use_added_flushes();
   switch (kind) {
     case Kind::kStore:
       return recorder_.store(thread, address, bytes, place);
+    case Kind::kAtomicStore:
+      return recorder_.store(thread, address, bytes, place, pmem::StoreForm::kWhole);
     case Kind::kCopy:
       return recorder_.copy(thread, address, bytes, place);
     case Kind::kNonTemporal:
@@ -94,10 +103,12 @@ void PmemThreads::begin_lock(ThreadId thread, Address address, std::span<std::by
     perform(operation, code);
   }
   if (!is_modelled(address)) std::memcpy(old.data(), reinterpret_cast<const void*>(address), old.size());
+  use_added_flushes();
   recorder_.begin_locked(thread, address, old, place_of(code));
 }
 
 void PmemThreads::end_lock(ThreadId thread, Address address, std::span<const std::byte> bytes, const void* code) {
+  use_added_flushes();
   recorder_.store_locked(thread, address, bytes, place_of(code));
 }
 
@@ -107,6 +118,7 @@ void PmemThreads::do_clflush(ThreadId thread, Address address, const void* code)
 
 void PmemThreads::do_clflushopt(ThreadId thread, Address address, const void* code) {
   if (has_steps_) perform(place_access(address, x86::kFlush, thread), code);
+  use_added_flushes();
   recorder_.clflushopt(thread, address, place_of(code));
 }
 

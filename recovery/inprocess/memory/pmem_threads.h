@@ -4,6 +4,7 @@
 //   recorder's threads too.
 #pragma once
 
+#include <map>
 #include <unordered_map>
 
 #include "pmem/recorder.h"
@@ -45,11 +46,16 @@ class PmemThreads final : public ThreadedMemory {
   bool can_await() const override { return has_steps_ && model_.atomic_bytes == 8 && model_.has_tearing; }
 
  private:
+  void use_added_flushes();
   void add_store(scheduler::Operation& operation, scheduler::runtime::Actor& by, pmem::Address address,
                  std::size_t bytes, pmem::ThreadId thread, const Change& change);
 
   pmem::Recorder& recorder_;
-  std::unordered_map<std::uint64_t, persist::FenceSetId> handed_on_;  // by object and channel
+  struct HandedOn {
+    persist::FenceSetId past = persist::kNoFences;
+    std::map<pmem::ThreadId, std::uint32_t> threads;  // that have, and how many operations there were then
+  };
+  std::unordered_map<std::uint64_t, HandedOn> handed_on_;  // by object and channel
 };
 
 }  // namespace crashcut::inprocess

@@ -10,6 +10,7 @@
 
 #include "recovery/inprocess/explorer.h"
 #include "recovery/inprocess/memory/memory.h"
+#include "recovery/inprocess/memory/stuck.h"
 #include "recovery/inprocess/memory/threaded.h"
 #include "recovery/inprocess/runtime.h"
 #include "scheduler/runtime/regions.h"
@@ -33,6 +34,8 @@ class OwnCode {
   ~OwnCode() {
     if (g.slot != nullptr) g.slot->in_runtime.store(0, std::memory_order_relaxed);
     inject::t_is_own_code = false;
+    if (g_is_held) [[unlikely]]
+      hold_after_operation();
   }
 };
 

@@ -10,17 +10,14 @@
 #include <algorithm>
 
 #include "cxl/line_primitive.h"
+#include "inject/interpose.h"
+#include "inject/mappings.h"
 #include "recovery/inprocess/explorer.h"
 #include "recovery/inprocess/memory/memory.h"
+#include "recovery/inprocess/memory/stuck.h"
 #include "recovery/inprocess/memory/trap.h"
 #include "recovery/inprocess/models.h"
 #include "recovery/inprocess/runtime.h"
-
-extern "C" {
-// Made by the linker: the beginning and the end of the library.
-extern const char __ehdr_start[] __attribute__((visibility("hidden")));
-extern const char _end[] __attribute__((visibility("hidden")));
-}
 
 namespace crashcut::inprocess {
 
@@ -68,15 +65,32 @@ void check_instrumented(const char* function) {
 
 std::string_view last_part(std::string_view path) { return path.substr(path.rfind('/') + 1); }
 
+// An address shortly after a region's end, in main(): the region is too small for it. Without us it would be somewhere
+// else, and main() would die of it, or of what it overwrites. (Unless it handles signals itself.)
+void explain_overrun(std::uint64_t address) {
+  if (g_phase != Phase::kExecuting || inject::schedules_threads() || g.model == nullptr) return;
+  if (inject::has_own_handlers()) return;  // it may mean to handle this
+  for (const NamedRegion& r : regions()) {
+    const std::uint64_t beyond = address - (r.region.begin + r.region.bytes);  // wraps around below the end
+    if (beyond >= kGapBytes) continue;
+    user_error(fmt::format(
+        "main() was killed by SIGSEGV: it touched {}, {} beyond the end of this region, which has {} bytes. Ask for a "
+        "larger one",
+        fmt::format("{}+{:#x}", r.name, address - r.region.begin),
+        beyond == 0 ? std::string("right") : fmt::format("{} bytes", beyond), r.asked_bytes));
+  }
+}
+
 // Whether the library itself faulted.
 bool is_ours(void* ucontext) {
   const auto code = static_cast<std::uint64_t>(static_cast<ucontext_t*>(ucontext)->uc_mcontext.gregs[REG_RIP]);
-  return inject::t_is_own_code ||
-         (code >= reinterpret_cast<std::uint64_t>(__ehdr_start) && code < reinterpret_cast<std::uint64_t>(_end));
+  const inject::AddressRange own = inject::own_library();
+  return inject::t_is_own_code || (code >= own.begin && code < own.end);
 }
 
 // Uninstrumented code touched a region, or a system call was given an address that is not followed.
 bool do_memory_fault(const siginfo_t& info, void* ucontext) {
+  if (is_clock_fault(info)) return true;
   const auto address = reinterpret_cast<std::uint64_t>(info.si_addr);
   const bool is_shared = scheduler::runtime::is_in_region(address) && scheduler::runtime::is_in_open_region(address, 1);
   const bool is_regions = info.si_code > 0 && (is_shared || find_region(address) != nullptr);
@@ -85,7 +99,10 @@ bool do_memory_fault(const siginfo_t& info, void* ucontext) {
     return true;
   }
   if (info.si_code > 0 && g_phase == Phase::kRecovering && !inject::t_is_own_code) note_events_at_end();
-  if (!is_regions) return false;
+  if (!is_regions) {
+    if (info.si_code > 0) explain_overrun(address);
+    return false;
+  }
   const auto code = static_cast<std::uint64_t>(static_cast<ucontext_t*>(ucontext)->uc_mcontext.gregs[REG_RIP]);
   Dl_info found{};
   const bool is_known = dladdr(reinterpret_cast<void*>(code), &found) != 0 && found.dli_fname != nullptr;
@@ -129,8 +146,14 @@ bool has_regions() { return g.model != nullptr && (!regions().empty() || g.heade
 
 constinit pmem::Region g_last_region{0, 0};
 
+// Memory that machines share stays where it is, and never becomes smaller.
 bool find_in_regions(std::uint64_t address, std::size_t bytes) {
-  if (scheduler::runtime::is_in_region(address)) return scheduler::runtime::is_in_open_region(address, bytes);
+  if (scheduler::runtime::is_in_region(address)) {
+    if (!scheduler::runtime::is_in_open_region(address, bytes)) return false;
+    const scheduler::runtime::Names::Region* shared = scheduler::runtime::find_region_at(address);
+    g_last_region = {scheduler::runtime::kRegionsAt + shared->offset, shared->bytes};
+    return true;
+  }
   const NamedRegion* found = find_region(address);
   if (found == nullptr) return false;
   g_last_region = found->region;
@@ -208,6 +231,7 @@ const inject::Model kMemoryModel{
     .name = "memory",
     .is_active = [] { return g.header != nullptr && (g.header->has_memory != 0 || g.header->has_shared_memory != 0); },
     .do_call = do_memory_call,
+    .spend_image = stop_watching,
     .do_fault = do_memory_fault,
     .leave_faults = refuse_own_handler,
 };

@@ -126,7 +126,10 @@ void ThreadedMemory::note_look(Address address, std::size_t bytes, std::uint64_t
                                  is_in_granule(address, bytes) ? shared_value(address, bytes) : 0});
 }
 
-void ThreadedMemory::let_others_run(const void* code) { perform(x86::access(fences(), x86::kLoad, 0), code); }
+void ThreadedMemory::let_others_run(Address address, const void* code) {
+  perform(x86::access(fences(), x86::kTurn, 0), code);
+  scheduler::runtime::add_place_to_last_step(address);
+}
 
 void ThreadedMemory::load(Address address, std::span<std::byte> out, bool is_atomic, const void* code) {
   const bool is_ordinary = !is_modelled(address);
@@ -152,7 +155,7 @@ void ThreadedMemory::load_piece(Address address, std::span<std::byte> out, const
   const std::uint64_t state = scheduler::runtime::state_at_entry(address, out.size());
   await_change(address, out.size(), state, code);
   if (!has_steps_) {
-    let_others_run(code);
+    let_others_run(address, code);
     if (!is_modelled(address)) std::memcpy(out.data(), memory_at(address), out.size());
   }
   do_load(own_thread(), address, out, code);
@@ -162,15 +165,16 @@ void ThreadedMemory::load_piece(Address address, std::span<std::byte> out, const
 // ---- stores
 
 Address ThreadedMemory::unit_of(Address address, std::size_t bytes, Kind kind) const {
-  if (kind == Kind::kStore) return pmem::unit_of_store(model_, address, bytes);
+  if (kind == Kind::kStore || kind == Kind::kAtomicStore) return pmem::unit_of_store(model_, address, bytes);
   return model_.has_tearing && kind != Kind::kNonTemporalWhole ? pmem::kWordBytes : pmem::kLineBytes;
 }
 
 void ThreadedMemory::store(Address address, std::span<const std::byte> bytes, Kind kind, bool is_atomic,
                            const void* code) {
+  if (is_atomic && kind == Kind::kStore) kind = Kind::kAtomicStore;
   const bool is_ordinary = !is_modelled(address);
   if (!has_steps_) {
-    if (is_atomic) let_others_run(code);
+    if (is_atomic) let_others_run(address, code);
     if (is_ordinary) std::memcpy(memory_at(address), bytes.data(), bytes.size());
     do_store(own_thread(), address, bytes, kind, code);
     return scheduler::runtime::note_change();
@@ -191,6 +195,7 @@ void ThreadedMemory::store(Address address, std::span<const std::byte> bytes, Ki
 }
 
 void ThreadedMemory::push_store(Address address, std::span<const std::byte> bytes, Kind kind, const void* code) {
+  if (!touch(address, code)) return;
   const Address unit = unit_of(address, bytes.size(), kind);
   const auto pieces = static_cast<std::uint8_t>((address + bytes.size() - 1) / unit - address / unit + 1);
   const bool is_non_temporal = kind == Kind::kNonTemporal || kind == Kind::kNonTemporalWhole;
@@ -309,7 +314,7 @@ void ThreadedMemory::lock(Address address, std::size_t bytes, const Change& chan
       address, static_cast<std::uint64_t>(change.argument) * 31 + static_cast<std::uint64_t>(change.expected));
   await_change(address, bytes, state, code);
   const ThreadId thread = own_thread();
-  if (!has_steps_) let_others_run(code);
+  if (!has_steps_) let_others_run(address, code);
   std::byte old[16], before[16];
   begin_lock(thread, address, {old, bytes}, change, code);
   note_empty(thread);
@@ -332,6 +337,7 @@ void ThreadedMemory::flush(Address address, bool is_clflush, const void* code) {
   const ThreadId thread = own_thread();
   if (!is_clflush) return do_clflushopt(thread, address, code);
   if (!has_steps_) return do_clflush(thread, address, code);
+  if (!touch(address, code)) return;
   push({x86::Entry::kFlushOrMark, 0, 0, 0}, 1, code, [&] { do_clflush(thread, address, code); });
 }
 
@@ -368,6 +374,7 @@ const BufferModel kBufferModel{
         [](std::uint64_t begin, std::uint64_t bytes, const void* ground) {
           if (g_threaded != nullptr) g_threaded->add_region(begin, bytes, static_cast<const std::byte*>(ground));
         },
+    .use_object = [](const void* object) { g_threaded->touch(reinterpret_cast<std::uint64_t>(object), object); },
     .peek =
         [](std::uint64_t address, std::int64_t& content) {
           if (!inprocess::is_in_window(address)) return false;

@@ -32,7 +32,7 @@ namespace crashcut::inprocess {
 
 class ThreadedMemory {
  public:
-  enum class Kind { kStore, kCopy, kNonTemporal, kNonTemporalWhole };
+  enum class Kind { kStore, kAtomicStore, kCopy, kNonTemporal, kNonTemporalWhole };
   // What is stored in place of the bytes that were there; nothing: an empty span.
   using Decide = std::function<std::span<const std::byte>(std::span<const std::byte>)>;
 
@@ -62,6 +62,12 @@ class ThreadedMemory {
   // Of machines: one fails; memory that they share is there.
   virtual void fail(std::uint32_t) {}
   virtual void add_region(pmem::Address, std::uint64_t, const std::byte*) {}
+  // The running thread comes to this memory, by a store or flush or by an object of libc's. False: it is gone, and the
+  // thread was told so.
+  virtual bool touch(pmem::Address, const void* code) {
+    (void)code;
+    return true;
+  }
   void leave(scheduler::runtime::Actor& lane, const scheduler::Operation& done);
   // Eight bytes of modelled memory as all threads see them.
   virtual std::int64_t peek(pmem::Address address) const = 0;
@@ -110,7 +116,7 @@ class ThreadedMemory {
   // Adds what becomes of the value, for those who wait for it.
   void add_change(scheduler::Operation& operation, scheduler::runtime::Actor& by, pmem::Address address,
                   std::size_t bytes, const Change& change) const;
-  void let_others_run(const void* code);
+  void let_others_run(pmem::Address address, const void* code);
   // The buffer is empty from here on.
   void note_empty(pmem::ThreadId thread) { buffer_of(thread).is_used = false; }
 

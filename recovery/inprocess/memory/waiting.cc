@@ -73,4 +73,10 @@ void note_repeated_load(std::uint64_t address, std::span<const std::byte> bytes,
   g_loads[g_load_count++] = load;
 }
 
+void note_endless_wait(std::string_view what, std::uint64_t address, const void* code) {
+  append_wait(fmt::format("it waits at {} for the {} {} ({}), and nobody is left who would release it",
+                          name_place(reinterpret_cast<std::uint64_t>(code)), what, describe_address(address),
+                          writer_text(address)));
+}
+
 }  // namespace crashcut::inprocess

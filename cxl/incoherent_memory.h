@@ -1,0 +1,77 @@
+// IncoherentMemory: memory that several machines share and that no hardware keeps coherent between them.
+//
+// Models: each machine has its own copy of a line in its cache, or none. A load or store of a line that the machine has
+//   no copy of fetches the line from the device first. Loads give what the copy holds, whatever other machines did
+//   since it was fetched. Stores and locked instructions change the copy alone, and make it dirty: a locked instruction
+//   is atomic among the threads of its machine, and not beyond. clflush and clflushopt write the copy back if it is
+//   dirty, and drop it; clwb writes it back and keeps it. A write-back writes the whole line: what other machines have
+//   written to other bytes of it meanwhile is overwritten. A non-temporal store drops the copy as clflush does, and
+//   writes its bytes to the device. By themselves, at any time and as often as they like, caches write a dirty copy
+//   back and keep it, and fetch a line anew that they have no copy of, or a clean copy of. So a line may be seen
+//   earlier, and later, than the program asked for. A machine that ends in good order writes its dirty copies back and
+//   drops all.
+// Does not model: clflushopt and clwb in another order than clflush: here they wait in the store buffer as clflush does
+//   (may miss bugs: a fence that is missing between them and a later store). Caches that keep a line in parts.
+// On failure of a machine its copies are gone. The device keeps what was written back.
+//
+// Invariants: a copy that is not dirty was fetched from the device, or written back to it, in one piece.
+// Threads: the caller serialises.
+#pragma once
+
+#include <array>
+#include <deque>
+#include <span>
+#include <vector>
+
+#include "pmem/line_table.h"
+#include "pmem/store_buffer.h"
+
+namespace crashcut::cxl {
+
+using pmem::Address;
+using MachineId = std::uint32_t;
+
+class IncoherentMemory {
+ public:
+  // Whole lines, which begin as `ground` holds them; null: all zero.
+  void add_region(const pmem::Region& region, const std::byte* ground = nullptr);
+  bool contains(Address address) const { return lines_.contains(address); }
+
+  // Any number of bytes within one line.
+  void load(MachineId machine, Address address, std::span<std::byte> out);
+  // A store, or a piece of one, leaves the store buffer. A non-temporal one goes to the device.
+  void store(MachineId machine, const pmem::BufferEntry& entry);
+  // Writes a dirty copy back; drops the copy, or keeps it.
+  void flush(MachineId machine, Address address, bool keeps);
+  // The cache does it by itself: the copy is not dirty, or there is none.
+  void fetch(MachineId machine, Address address);
+
+  void end(MachineId machine);
+  void fail(MachineId machine);
+
+ private:
+  using LineBytes = std::array<std::byte, pmem::kLineBytes>;
+  struct Copy {
+    LineBytes bytes{};
+    bool is_there = false, is_dirty = false;
+  };
+  struct Line {
+    LineBytes device{};
+    std::vector<Copy> copies;  // a machine's
+  };
+  struct Ground {
+    pmem::Region region;
+    const std::byte* bytes;
+  };
+  Line& line_at(Address address);
+  static Copy& copy_of(Line& line, MachineId machine);
+  // Fetched if there is none.
+  static Copy& have_copy(Line& line, MachineId machine);
+  static void write_back(Line& line, Copy& copy);
+
+  std::vector<Ground> grounds_;
+  pmem::LineTable<std::uint32_t> lines_;  // numbers in used_, + 1
+  std::deque<Line> used_;
+};
+
+}  // namespace crashcut::cxl
