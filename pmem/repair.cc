@@ -246,8 +246,8 @@ bool has_lost_earlier(const Recording& recording, const DecidedEvents& decided) 
   return false;
 }
 
-std::vector<Candidate> find_missing_flushes(const Recording& recording, const DecidedEvents& decided) {
-  std::vector<Candidate> found;
+std::vector<FlushCandidate> find_missing_flushes(const Recording& recording, const DecidedEvents& decided) {
+  std::vector<FlushCandidate> found;
   const EventId newest = newest_in(recording, decided);
   if (newest == kNoEvent) return found;
   const bool is_concurrent = !has_one_thread(recording);
@@ -264,7 +264,7 @@ std::vector<Candidate> find_missing_flushes(const Recording& recording, const De
                             });
       const auto lost = places.lost.find(place);
       const Address address = lost == places.lost.end() ? 0 : lost->second;
-      if (excludes) found.push_back(Candidate{added, address, walk.lines_most()});
+      if (excludes) found.push_back(FlushCandidate{added, address, walk.lines_most()});
     }
   };
   try_all(AddedFlush::Kind::kFence, places.of_flushes);
@@ -274,8 +274,8 @@ std::vector<Candidate> find_missing_flushes(const Recording& recording, const De
   for (const Meeting& meeting : recording.meetings) {
     if (meeting.store == kNoEvent || meeting.place == 0 || !decided.is_out(meeting.store)) continue;
     const AddedFlush added{AddedFlush::Kind::kFlushAndFence, meeting.place};
-    if (std::none_of(found.begin(), found.end(), [&](const Candidate& c) { return c.flush == added; }))
-      found.push_back(Candidate{added, recording.events[meeting.store].address, 1});
+    if (std::none_of(found.begin(), found.end(), [&](const FlushCandidate& c) { return c.flush == added; }))
+      found.push_back(FlushCandidate{added, recording.events[meeting.store].address, 1});
   }
   return found;
 }

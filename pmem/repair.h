@@ -43,7 +43,7 @@ struct DecidedEvents {
   std::function<bool(persist::EventId)> is_in, is_out;
 };
 
-struct Candidate {
+struct FlushCandidate {
   AddedFlush flush;
   Address address = 0;      // of the newest store of the place that was lost; 0 after a flush
   std::uint32_t lines = 1;  // at most, that are flushed at once
@@ -51,7 +51,7 @@ struct Candidate {
 
 // The flushes that make a crash impossible which left these events, the smallest change first. None: nothing that was
 // stored before the newest of the events was lost, or it is one store that was torn.
-std::vector<Candidate> find_missing_flushes(const Recording& recording, const DecidedEvents& events);
+std::vector<FlushCandidate> find_missing_flushes(const Recording& recording, const DecidedEvents& events);
 // Whether a store was lost that came before one that was not: a flush between the two would matter.
 bool has_lost_earlier(const Recording& recording, const DecidedEvents& events);
 

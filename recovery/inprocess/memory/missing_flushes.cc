@@ -13,7 +13,7 @@ void describe_missing_flushes() {
       [](persist::EventId e) { return decided_in_last_run(e) == Decided::kIn; },
       [](persist::EventId e) { return decided_in_last_run(e) == Decided::kOut; },
   };
-  for (const pmem::Candidate& candidate : pmem::find_missing_flushes(recording, decided)) {
+  for (const pmem::FlushCandidate& candidate : pmem::find_missing_flushes(recording, decided)) {
     append_line(fmt::format("{{\"kind\":{},\"place\":{},\"after\":{},\"flushed\":{},\"lines\":{}}}",
                             static_cast<std::uint32_t>(candidate.flush.kind), candidate.flush.place,
                             json_string(recording.name_of_place(candidate.flush.place)),
