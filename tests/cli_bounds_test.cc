@@ -297,7 +297,7 @@ TEST_F(BoundsTest, MainThatWritesMoreThanTheMemoryLimitGetsAVerdict) {
               "    if (write(f, block, sizeof block) != sizeof block) return 1; }\n"
               "  return 0; }\n"
               "void crashcut_recover(void) {}\n");
-  const Ran run = crashcut({"run", "--memory-limit", "64M", "--json", "r.json", name});
+  const Ran run = crashcut({"run", "--memory-limit", "400M", "--json", "r.json", name});
   EXPECT_EQ(run.exit_code, 3) << run.out << run.err;
   EXPECT_TRUE(run.says("--memory-limit was reached before main() had ended")) << run.out;
   const auto json = nlohmann::json::parse(read_file(directory_ / "r.json"));

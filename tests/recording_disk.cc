@@ -125,6 +125,7 @@ std::unique_ptr<RecordingDisk> RecordingDisk::serve(const std::filesystem::path&
   char* arguments[] = {name};
   fuse_args none{1, arguments, 0};
   server->filesystem = fuse_new(&none, &operations, sizeof operations, server.get());
+  fuse_opt_free_args(&none);  // fuse_new() made a copy of its own
   if (server->filesystem == nullptr) return nullptr;
   if (fuse_mount(server->filesystem, directory.c_str()) != 0) {
     fuse_destroy(server->filesystem);
