@@ -16,6 +16,9 @@ install(CODE "
   file(MAKE_DIRECTORY \${bin})
   file(CREATE_LINK ../${home}/crashcut \${bin}/crashcut SYMBOLIC)")
 
+# Where Debian's Python looks, if the prefix is /usr.
+install(FILES python/crashcut_pytest.py DESTINATION lib/python3/dist-packages)
+
 # What shells and man know of the command, by the command itself.
 install(CODE "
   set(share \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_DATADIR}\")

@@ -38,7 +38,7 @@ field Recommends clang-14 gdb fuse3 gcc binutils
 dpkg-deb -c "$package" > "$work/contents"
 files=(bin/crashcut lib/crashcut/crashcut lib/crashcut/libcrashcut_runtime.so lib/libcrashcut.a include/crashcut.h
   include/crashcut_gtest.h share/man/man1/crashcut.1 share/bash-completion/completions/crashcut lib/pkgconfig/crashcut.pc
-  lib/crashcut/cmake/crashcut-config.cmake share/doc/crashcut/copyright)
+  lib/crashcut/cmake/crashcut-config.cmake share/doc/crashcut/copyright lib/python3/dist-packages/crashcut_pytest.py)
 [ -e "$build/instrument/libcrashcut_pmem_plugin.so" ] && files+=(lib/crashcut/instrument/libcrashcut_pmem_plugin.so)
 for file in "${files[@]}"; do
   grep -qE " \./usr/$file( ->.*)?$" "$work/contents" || fail "/usr/$file is not in the package"
