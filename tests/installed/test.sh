@@ -8,6 +8,7 @@ build=$1
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 compiler=$(sed -n 's/^CMAKE_CXX_COMPILER:[A-Z]*=//p' "$build/CMakeCache.txt")
+sanitizers=$(sed -n 's/^CRASHCUT_SANITIZE:[A-Z]*=//p' "$build/CMakeCache.txt")  # the pkg-config file does not know them
 
 fail() {
   echo "installed: $*" >&2
@@ -55,7 +56,7 @@ done
 # The same test in C++ by pkg-config, and a program under test, which takes nothing but crashcut.h.
 export PKG_CONFIG_PATH=$work/prefix/lib/pkgconfig
 # shellcheck disable=SC2046  # words
-"$compiler" -std=c++20 "$here/notes_test.cc" -o "$work/notes_by_pkg_config" $(pkg-config --cflags --libs crashcut) \
+"$compiler" -std=c++20 ${sanitizers:+"-fsanitize=$sanitizers"} "$here/notes_test.cc" -o "$work/notes_by_pkg_config" $(pkg-config --cflags --libs crashcut) \
   $(pkg-config --cflags --libs gtest_main)
 "$work/notes_by_pkg_config"
 # shellcheck disable=SC2046
