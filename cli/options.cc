@@ -207,9 +207,9 @@ std::vector<std::string> program_words(const CLI::App& command, std::string_view
 
 // Whether a search that is gone on with takes this option as it is given now: bounds, and where reports go.
 static bool may_differ(const std::string& option) {
-  static constexpr std::string_view kOptions[] = {
-      "--resume", "--time",  "--max-recoveries", "--max-executions", "--memory-limit", "--jobs",
-      "--json",   "--junit", "--outcomes",       "--quiet",          "--help"};
+  static constexpr std::string_view kOptions[] = {"--resume",       "--time",  "--max-recoveries", "--max-executions",
+                                                  "--memory-limit", "--jobs",  "--json",           "--junit",
+                                                  "--outcomes",     "--quiet", "--help",           "--github"};
   return std::find(std::begin(kOptions), std::end(kOptions), option) != std::end(kOptions);
 }
 

@@ -14,6 +14,8 @@
 #include "cli/bounds.h"
 #include "cli/commands.h"
 #include "cli/json_file.h"
+#include "cli/source_tree.h"
+#include "recovery/result/github.h"
 #include "recovery/result/json.h"
 #include "recovery/result/junit.h"
 #include "recovery/result/text.h"
@@ -53,6 +55,13 @@ class Files {
   Written written_;
 };
 
+void print_annotations(const ReportOptions& options, const result::Result& result) {
+  if (!options.github) return;
+  SourceTree sources(result.head.program);
+  print(options.out(),
+        result::github_text(result, "crashcut", [&](const std::string& name) { return sources.path_of(name); }));
+}
+
 }  // namespace
 
 void add_document_options(CLI::App& command, ReportOptions& options) {
@@ -60,6 +69,7 @@ void add_document_options(CLI::App& command, ReportOptions& options) {
       ->type_name("FILE");
   command.add_option("--junit", options.junit_file, "write the result as JUnit XML too; - is stdout")
       ->type_name("FILE");
+  command.add_flag("--github", options.github, "print annotations of GitHub too, at the lines to blame (docs/ci.md)");
   command.add_flag("--quiet", options.quiet, "print the last line alone");
 }
 
@@ -221,6 +231,7 @@ tl::expected<int, Failure> report(const ReportOptions& options, const result::Re
   }
   files.write(options.json_file, json);
   files.write(options.junit_file, junit);
+  print_annotations(options, result);
   print(options.out(), with_colour(result::end_text(result, our_name()), result.verdict, options.out()));
   if (!files.written()) return tl::unexpected(files.written().error());
   return result::exit_code(result.verdict);
@@ -240,6 +251,7 @@ tl::expected<int, Failure> report_comparison(const ReportOptions& options, const
   }
   files.write(options.json_file, json);
   files.write(options.junit_file, junit);
+  for (const result::Result& row : rows) print_annotations(options, row);
   const result::Verdict verdict = result::worst_of(rows, expected_count);
   print(options.out(),
         with_colour(result::comparison_end_text(rows, expected_count, our_name()), verdict, options.out()));

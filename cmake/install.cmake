@@ -6,14 +6,18 @@ include(GNUInstallDirs)
 set(home ${CMAKE_INSTALL_LIBDIR}/crashcut)
 install(TARGETS crashcut RUNTIME DESTINATION ${home})
 install(TARGETS crashcut_runtime LIBRARY DESTINATION ${home})
-install(FILES include/crashcut.h DESTINATION ${home}/include)
+install(FILES include/crashcut.h include/crashcut_gtest.h DESTINATION ${home}/include)
 install(DIRECTORY ${CMAKE_BINARY_DIR}/instrument DESTINATION ${home})  # crashcut flags
 install(FILES ${CMAKE_BINARY_DIR}/crashcut_gdb.py DESTINATION ${home})
-install(FILES include/crashcut.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(FILES include/crashcut.h include/crashcut_gtest.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/crashcut RENAME copyright)
 install(CODE "
   set(bin \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_BINDIR}\")
   file(MAKE_DIRECTORY \${bin})
   file(CREATE_LINK ../${home}/crashcut \${bin}/crashcut SYMBOLIC)")
+
+# Where Debian's Python looks, if the prefix is /usr.
+install(FILES python/crashcut_pytest.py DESTINATION lib/python3/dist-packages)
 
 # What shells and man know of the command, by the command itself.
 install(CODE "
@@ -39,5 +43,9 @@ install(FILES recovery/crash_test.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/cras
 configure_package_config_file(cmake/crashcut-config.cmake.in ${CMAKE_BINARY_DIR}/crashcut-config.cmake
   INSTALL_DESTINATION ${home}/cmake)
 write_basic_package_version_file(${CMAKE_BINARY_DIR}/crashcut-config-version.cmake COMPATIBILITY ExactVersion)
-install(FILES cmake/crashcut-pmem.cmake ${CMAKE_BINARY_DIR}/crashcut-config.cmake ${CMAKE_BINARY_DIR}/crashcut-config-version.cmake
+install(FILES cmake/crashcut-pmem.cmake cmake/crashcut-test.cmake ${CMAKE_BINARY_DIR}/crashcut-config.cmake ${CMAKE_BINARY_DIR}/crashcut-config-version.cmake
   DESTINATION ${home}/cmake)
+
+file(RELATIVE_PATH crashcut_pc_prefix /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
+configure_file(cmake/crashcut.pc.in ${CMAKE_BINARY_DIR}/crashcut.pc @ONLY)
+install(FILES ${CMAKE_BINARY_DIR}/crashcut.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

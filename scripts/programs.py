@@ -4,7 +4,7 @@
 Every variant of every script in workloads/programs is checked by crashcut under each journaling mode. What a program
 does when it saves is read from the trace (docs/trace_format.md), what it can lose from the outcomes.
 
-Exit codes: 0 the table was made, 1 --compare found that README.md says otherwise, 2 wrong use, 4 a check failed
+Exit codes: 0 the table was made, 1 --compare found that docs/programs.md says otherwise, 2 wrong use, 4 a check failed
 (crashcut's failure, or the program did not do its work), 77 it cannot run here.
 """
 
@@ -21,7 +21,7 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PROGRAMS = ROOT / "workloads" / "programs"
-README = ROOT / "README.md"
+PAGE = ROOT / "docs" / "programs.md"
 BEGIN = "<!-- programs: made by scripts/programs.py --update -->"
 END = "<!-- programs: end -->"
 
@@ -315,8 +315,8 @@ def make_row(script, variant, settings):
     return row(variant, steps, cells), None
 
 
-def readme_rows():
-    text = README.read_text()
+def page_rows():
+    text = PAGE.read_text()
     if BEGIN not in text or END not in text:
         return []
     return text[text.index(BEGIN):text.index(END)].splitlines()
@@ -326,28 +326,28 @@ def key_of(line):
     return line.split("|")[1].strip() if line.startswith("| `") else None
 
 
-def update_readme(modes, rows):
+def update_page(modes, rows):
     """Replaces the rows that were made; those of programs that were not run stay."""
-    known = {key_of(line): line for line in [*readme_rows(), *rows]}
+    known = {key_of(line): line for line in [*page_rows(), *rows]}
     order = [f"`{variant}`" for _, variant in selected([])]
     table = header(modes) + [known[key] for key in order if key in known]
-    text = README.read_text()
+    text = PAGE.read_text()
     if BEGIN not in text or END not in text:
-        sys.exit(f"programs: README.md has no line {BEGIN} and {END}")
+        sys.exit(f"programs: docs/programs.md has no line {BEGIN} and {END}")
     before, after = text[:text.index(BEGIN)], text[text.index(END):]
-    README.write_text(before + BEGIN + "\n\n" + "\n".join(table) + "\n\n" + after)
+    PAGE.write_text(before + BEGIN + "\n\n" + "\n".join(table) + "\n\n" + after)
 
 
 def compare(rows):
-    """Cells of the table in README.md that differ from what was seen; those of sampled searches are not compared."""
-    stored = {key_of(line): line for line in readme_rows()}
+    """Cells of the table in docs/programs.md that differ from what was seen; those of sampled searches are not compared."""
+    stored = {key_of(line): line for line in page_rows()}
     wrong = []
     for line in rows:
         then = stored.get(key_of(line))
         if then is None:
-            wrong.append(f"README.md has no row {key_of(line)}")
+            wrong.append(f"docs/programs.md has no row {key_of(line)}")
         elif "†" not in then + line and then.split("|")[3:] != line.split("|")[3:]:
-            wrong.append(f"README.md says {then}\n  but now it is {line}")
+            wrong.append(f"docs/programs.md says {then}\n  but now it is {line}")
     return wrong
 
 
@@ -356,8 +356,8 @@ def parse_arguments():
     parser.add_argument("only", nargs="*", help="scripts or variants, e.g. nano, 'joe -nobackups' (default: all)")
     parser.add_argument("--short", action="store_true", help="a quick subset")
     parser.add_argument("--update", action="store_true",
-                        help="replace the table in README.md, or the rows of the programs that are named")
-    parser.add_argument("--compare", action="store_true", help="fail where README.md says otherwise")
+                        help="replace the table in docs/programs.md, or the rows of the programs that are named")
+    parser.add_argument("--compare", action="store_true", help="fail where docs/programs.md says otherwise")
     parser.add_argument("--no-install", action="store_true", help="install nothing; leave out what is missing")
     parser.add_argument("--modes", nargs="+", choices=MODES, default=DEFAULT_MODES)
     parser.add_argument("--time", type=int, default=60, help="seconds for one check (default: 60)")
@@ -371,7 +371,7 @@ def parse_arguments():
     if settings.keep:
         os.makedirs(settings.keep, exist_ok=True)
     if settings.update and settings.modes != DEFAULT_MODES:
-        parser.error("the table in README.md has the default modes")
+        parser.error("the table in docs/programs.md has the default modes")
     if settings.short:
         settings.only = SHORT
     settings.environment = os.environ | {"CRASHCUT": str(settings.crashcut.resolve()),
@@ -432,7 +432,7 @@ def main():
     table = header(settings.modes) + rows
     print("\n".join(table))
     if settings.update and not failures:
-        update_readme(settings.modes, rows)
+        update_page(settings.modes, rows)
     wrong = compare(rows) if settings.compare else []
     for sentence in wrong:
         print(f"programs: {sentence}", file=sys.stderr)

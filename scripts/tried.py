@@ -29,7 +29,7 @@ ROOT = programs.ROOT
 PAGE = ROOT / "docs" / "tried.md"
 SOURCES = ROOT / "workloads" / "tried"
 
-# Scripts of workloads/programs that the README's table does not have.
+# Scripts of workloads/programs that the table of docs/programs.md does not have.
 CHECKED = ["nvim", "mg", "jed", "kak", "ne", "nvi", "in_place", "java", "glib", "qt", "hg", "dpkg", "useradd",
            "rocksdb", "bdb", "etcd", "postgresql", "mariadb"]
 NOT_INSTALLED = "not installed"
