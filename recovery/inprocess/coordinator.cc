@@ -59,7 +59,7 @@ void become_program(Phase phase) {
 void classify_execution(int status) {
   Header& header = *g.header;
   if (header.execution != ExecutionKind::kRunning) return;  // it said so itself
-  const inject::ChildEnd end = inject::end_of(slot_at(0), status);
+  const inject::ChildEnd end = end_of(slot_at(0), status);
   if (end == inject::ChildEnd::kSignalled || end == inject::ChildEnd::kKilledFromOutside) {
     header.execution = ExecutionKind::kKilled;
     header.signal = WTERMSIG(status);

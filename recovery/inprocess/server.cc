@@ -242,7 +242,8 @@ bool can_stand() {
   if (now_ns() - g.slot->began_ns < least_ns || used_cpu_ns() - g_series->began_cpu_ns < least_ns) return false;
   const auto here = reinterpret_cast<std::uint64_t>(__builtin_frame_address(0));
   const std::uint64_t own_stack = reinterpret_cast<std::uint64_t>(g.envp) - here;  // wraps around above it
-  const bool can = own_stack < kOwnStackMost && g.threads == 1 && g.model->process->descriptors().empty();
+  const bool can =
+      own_stack < kOwnStackMost && g.threads == 1 && !g.has_timer && g.model->process->descriptors().empty();
   if (!can) g_series->cannot_stand = true;
   return can;
 }
