@@ -171,6 +171,7 @@ struct Header {
   std::atomic<std::uint64_t> heap_used;
   std::atomic<std::uint64_t> trace_bytes;  // of the single run in progress, at kReplyOffset
   std::atomic<std::uint32_t> diverged;     // a recovery did not meet the choices that it was to repeat
+  std::atomic<std::uint64_t> stood_count;  // processes of recoveries that became servers (server.cc); statistics
 };
 
 // One live process, for the watchdog and for the process that waits for it. Slot 0 is E.

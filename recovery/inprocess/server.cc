@@ -258,6 +258,7 @@ void stand_at_choice() {
     keep_tree(*g_series, tree);
   }
   g_series->has_stood = true;
+  ++g.header->stood_count;
   g.restorable = false;
   g_explorer->begin_paths_here();
   make_series();
