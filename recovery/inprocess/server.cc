@@ -71,11 +71,12 @@ void* g_standing_at[5];                        // of __builtin_setjmp, in the la
 
 bool is_stopped() { return g.header->stop.load(std::memory_order_relaxed) != 0; }
 
-// Recoveries after two crashes are forked at their choices. Trapped accesses run on a stack of their own. With a seed,
-// the order of answers depends on where servers stand, which the clock says: see is_long().
+// Recoveries after two crashes are forked at their choices. Threads of a recovery have stacks of their own. Trapped
+// accesses run on a stack of their own. With a seed, the order of answers depends on where servers stand, which the
+// clock says: see is_long().
 bool may_stand() {
   const Header& header = *g.header;
-  return header.has_memory != 0 && header.depth == 1 && header.traps == 0 &&
+  return header.has_memory != 0 && header.depth == 1 && header.traps == 0 && header.schedules_recoveries == 0 &&
          header.fresh_images == FreshImages::kRestored && (header.seed == 0 || header.max_recoveries == 0);
 }
 
@@ -91,7 +92,8 @@ void make_series() {
 }
 
 bool is_restoring_worthwhile(const Series& series) {
-  if (g.header->fresh_images == FreshImages::kForked || g.header->depth > 1) return false;
+  const Header& header = *g.header;
+  if (header.fresh_images == FreshImages::kForked || header.depth > 1 || header.schedules_recoveries != 0) return false;
   return series.spent_count < kSpentMost || series.restored_count >= kRestoredLeast * series.spent_count;
 }
 
@@ -314,9 +316,13 @@ void serve_samples(const Request& request) {
   make_series();
   std::mt19937_64 random(request.seed);
   for (std::uint64_t i = 0; i < request.count && !is_stopped(); ++i) {
-    g_explorer->sample(static_cast<search::Strategy>(request.strategy), i, random());
-    const Child child = start_recovery(WorkMode::kAgain, {});
-    settle(child, wait_for(child));
+    const std::uint64_t seed = random();
+    bool is_done = false;
+    while (!is_done && !is_stopped()) {
+      g_explorer->sample(static_cast<search::Strategy>(request.strategy), i, seed);
+      const Child child = start_recovery(WorkMode::kAgain, {});
+      is_done = settle(child, wait_for(child));
+    }
   }
   end_server();
 }
