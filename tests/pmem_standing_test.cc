@@ -81,7 +81,7 @@ void expect_same(const std::vector<Row>& rows, const std::vector<Row>& expected)
 
 TEST(PmemStanding, FindsTheSameInRandomPrograms) {
   std::uint64_t with_choices = 0, stood = 0;  // programs
-  tests::for_each_seed(200, [&](std::uint64_t seed) {
+  tests::for_each_seed(300, [&](std::uint64_t seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     std::mt19937_64 random(seed);
     std::vector<std::string> words = {made("random")};
