@@ -46,6 +46,7 @@ tl::expected<int, Failure> search(ReportOptions reports, recovery::Plan& plan, c
   const SearchSignals signals;
   auto checked = recovery::check(*executed, plan, head, line.hooks(), before);
   line.clear();
+  if (!checked && executed->session->wants_threads()) return search_threads(reports, plan, "one", words);
   if (!checked) return tl::unexpected(checked.error());
   keep_rest(reports, command, checked->rest, checked->result);
   return report(reports, checked->result);

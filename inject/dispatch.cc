@@ -10,6 +10,7 @@
 namespace crashcut::inject {
 
 constinit Phase g_phase = Phase::kIdle;
+constinit bool g_has_fibers = false;
 constinit thread_local bool t_is_own_code __attribute__((tls_model("initial-exec"))) = false;
 
 namespace {
@@ -90,7 +91,7 @@ bool do_without_signal(Call& call) {
   return ask_models(call, context) == Fate::kDone;
 }
 
-bool is_scheduled() { return schedules_threads() && g_phase == Phase::kExecuting; }
+bool is_scheduled() { return g_has_fibers || (schedules_threads() && g_phase == Phase::kExecuting); }
 
 bool do_fault(const siginfo_t& info, void* ucontext) {
   for (std::size_t i = 0; i < kModelCount; ++i) {

@@ -38,6 +38,8 @@ struct Model {
   // on the program handles the signal itself.
   bool (*do_fault)(const siginfo_t& info, void* ucontext) = nullptr;
   void (*leave_faults)() = nullptr;
+  // The program begins a thread, or waits for one, where no threads are scheduled.
+  void (*need_threads)() = nullptr;
   // crashcut cannot go on: with a call that is refused; with a sentence. They end the process, or the execution.
   void (*refuse)(const char* call) = nullptr;
   void (*end_with)(std::string_view sentence, bool is_users_fault) = nullptr;
@@ -65,7 +67,9 @@ bool do_fault(const siginfo_t& info, void* ucontext);
 // (E); a recovery (R).
 enum class Phase { kIdle, kConstructing, kCoordinating, kExecuting, kRecovering };
 extern Phase g_phase;
-// Whether this process runs main() with its threads as fibers.
+// Set if this process is a recovery that runs its threads as fibers.
+extern bool g_has_fibers;
+// Whether this process runs main(), or a recovery, with its threads as fibers.
 bool is_scheduled();
 
 // In place of main(): runs it, and the recoveries. The model that talks to the command defines it.

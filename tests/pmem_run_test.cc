@@ -236,6 +236,60 @@ TEST_F(PmemRunTest, FailuresOfRecoveryAreViolations) {
       << touches.err;
 }
 
+// A signal comes while crashcut's own code overwrites much memory for the recovery: a handler looks where it came to.
+const char kSent[] = R"(#include <dlfcn.h>
+#include <sys/time.h>
+#include <ucontext.h>
+enum { kBytes = 16 << 20 };
+static char* memory() { return (char*)crashcut_pmem("memory", kBytes); }
+static void set_timer() { struct itimerval soon = {{0, 0}, {0, 1000}}; setitimer(ITIMER_REAL, &soon, NULL); }
+int main() { memory()[0] = 1; return 0; }
+static void on_alarm(int, siginfo_t*, void* context) {
+  Dl_info in = {};
+  const void* code = (void*)((ucontext_t*)context)->uc_mcontext.gregs[REG_RIP];
+  if (dladdr(code, &in) != 0 && strstr(in.dli_fname, "libcrashcut_runtime") != NULL) kill(getpid(), SENT);
+  set_timer();
+}
+void crashcut_recover() {
+  struct sigaction action = {};
+  action.sa_sigaction = on_alarm;
+  action.sa_flags = SA_SIGINFO;
+  char first = memory()[0];
+  sigaction(SIGALRM, &action, NULL);
+  set_timer();
+  for (;;) memset(memory(), first, kBytes);
+}
+)";
+
+TEST_F(PmemRunTest, ASignalThatWasSentIsThePrograms) {
+  const Ran run = pmem({program("sent.cpp", "#define SENT SIGTERM\n" + std::string(kSent))});
+  EXPECT_EQ(run.exit_code, 1) << run.out << run.err;
+  EXPECT_TRUE(run.says("2 of 2 recoveries failed: 2 signal")) << run.last_line();
+  EXPECT_TRUE(run.says("killed by SIGTERM")) << run.out;
+}
+
+// It dies as by a broken invariant.
+TEST_F(PmemRunTest, ADeathOfOurCodeIsOurFailure) {
+  const Ran run = pmem({program("sent.cpp", "#define SENT SIGABRT\n" + std::string(kSent))});
+  EXPECT_EQ(run.exit_code, 4) << run.out << run.err;
+  EXPECT_TRUE(run.says("own code died inside the recovery")) << run.err;
+}
+
+TEST_F(PmemRunTest, AnAlarmIsAViolation) {
+  const Ran run = pmem({program("alarm.c", R"(
+static volatile long* words(void) { return crashcut_pmem("words", 64); }
+int main(void) { words()[0] = 1; return 0; }
+void crashcut_recover(void) {
+  unsigned long rounds = 0;
+  alarm(1);
+  while (words()[0] != 0) ++rounds;
+}
+)")});
+  EXPECT_EQ(run.exit_code, 1) << run.out << run.err;
+  EXPECT_TRUE(run.says("1 of 2 recoveries failed: 1 signal")) << run.last_line();
+  EXPECT_TRUE(run.says("killed by SIGALRM")) << run.out;
+}
+
 TEST_F(PmemRunTest, WhatCannotBeCheckedIsSaidInASentence) {
   const std::vector<std::pair<std::string, std::string>> kCases = {
       {"no region", "without having asked for persistent memory"},

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <tuple>
+#include <utility>
 
 #include "recovery/inprocess/session.h"
 #include "recovery/result/path.h"
@@ -29,6 +30,10 @@ struct Way {
   std::uint64_t seed = 0;
   std::uint64_t recoveries_max = 0;
 };
+
+// How many servers stood at a choice since the last question.
+std::uint64_t g_stood = 0;
+std::uint64_t take_stood() { return std::exchange(g_stood, 0); }
 
 // In pieces of at most recoveries_max.
 std::vector<Row> explore(const std::vector<std::string>& words, const Way& way) {
@@ -59,6 +64,7 @@ std::vector<Row> explore(const std::vector<std::string>& words, const Way& way) 
     EXPECT_FALSE((*session)->is_lost());
     left = (*session)->left();
   } while (!left.empty() && !testing::Test::HasFailure());
+  g_stood += (*session)->stood_count();
   std::sort(rows.begin(), rows.end());
   return rows;
 }
@@ -74,15 +80,22 @@ void expect_same(const std::vector<Row>& rows, const std::vector<Row>& expected)
 }
 
 TEST(PmemStanding, FindsTheSameInRandomPrograms) {
-  tests::for_each_seed(60, [&](std::uint64_t seed) {
+  std::uint64_t with_choices = 0, stood = 0;  // programs
+  tests::for_each_seed(300, [&](std::uint64_t seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     std::mt19937_64 random(seed);
     std::vector<std::string> words = {made("random")};
     tests::add_program(words, tests::random_pmem_program(random, {.threads = 1, .ops_max = 8}));
     const std::vector<Row> expected = explore(words, {.images = FreshImages::kForked});
+    EXPECT_EQ(take_stood(), 0u);
     expect_same(explore(words, {.jobs = 1 + static_cast<std::uint32_t>(seed % 2), .seed = seed % 3}), expected);
+    with_choices += expected.size() > 1 ? 1 : 0;
+    stood += take_stood() > 0 ? 1 : 0;
     return !testing::Test::HasFailure();
   });
+  // Recoveries may stand from their first choice on, unless that is whether a mark was reached: a call decides it.
+  EXPECT_GT(with_choices, 0u);
+  EXPECT_GE(stood * 10, with_choices * 9);
 }
 
 TEST(PmemStanding, FindsTheSameInPieces) {
@@ -92,10 +105,15 @@ TEST(PmemStanding, FindsTheSameInPieces) {
       "0,48,1,5,0,0", "0,56,1,6,0,0"};
   const std::vector<Row> expected = explore(words, {.images = FreshImages::kForked});
   EXPECT_EQ(expected.size(), 27u);
+  EXPECT_EQ(take_stood(), 0u);
   for (const std::uint64_t most : {1, 3, 10}) {
     for (const std::uint32_t jobs : {1, 2})
       expect_same(explore(words, {.jobs = jobs, .recoveries_max = most}), expected);
   }
+  EXPECT_GT(take_stood(), 0u);
+  expect_same(explore(words, {}), expected);
+  // One before each location's choice but the last ones'.
+  EXPECT_GE(take_stood(), 1u + 3u);
   expect_same(explore(words, {.stand_after = std::chrono::microseconds(50)}), expected);
 }
 

@@ -17,6 +17,7 @@
 #include "inject/interpose.h"
 #include "inject/process.h"
 #include "inject/program_function.h"
+#include "recovery/inprocess/memory/recovery_threads.h"
 #include "recovery/inprocess/runtime.h"
 #include "recovery/inprocess/user_memory.h"
 #include "recovery/inprocess/work.h"
@@ -59,7 +60,7 @@ void become_program(Phase phase) {
 void classify_execution(int status) {
   Header& header = *g.header;
   if (header.execution != ExecutionKind::kRunning) return;  // it said so itself
-  const inject::ChildEnd end = inject::end_of(slot_at(0), status);
+  const inject::ChildEnd end = end_of(slot_at(0), status);
   if (end == inject::ChildEnd::kSignalled || end == inject::ChildEnd::kKilledFromOutside) {
     header.execution = ExecutionKind::kKilled;
     header.signal = WTERMSIG(status);
@@ -116,6 +117,8 @@ void start_threads(int argc, char** argv, char** envp, inject::Main real_main) {
   g.header->threads_pid = static_cast<std::int32_t>(child.pid);
   // A program with persistent memory that has no crashcut_recover() is run again.
   g.header->has_recover = g.recover != nullptr || g.header->recovers_by_main != 0 ? 1 : 0;
+  // And main() has threads.
+  g.header->schedules_recoveries = g.recover == nullptr && g.header->recovers_by_main != 0 ? 1 : 0;
   g.header->execution = ExecutionKind::kEnded;
   send_reply({ReplyKind::kExecuted, 0, 0, 0});
 }
@@ -176,13 +179,17 @@ Reply explore(const Request& request) {
 Reply run_single(const Request& request) {
   Header& header = *g.header;
   const std::uint64_t record = header.record_count;
-  header.diverged = 0;
-  header.trace_bytes = 0;
-  std::memset(g.control + kReplyOffset + kReplyBytes / 2, 0, 4);
-  if (header.depth > 1) start_zygotes();
-  const Child child = start_root(request, 0);
-  const bool ran = child.pid > 0 && settle(child, wait_for(child));
-  stop_zygotes();
+  bool ran = false, was_scheduled;
+  do {
+    was_scheduled = header.schedules_recoveries != 0;
+    header.diverged = 0;
+    header.trace_bytes = 0;
+    std::memset(g.control + kReplyOffset + kReplyBytes / 2, 0, 4);
+    if (header.depth > 1) start_zygotes();
+    const Child child = start_root(request, 0);
+    ran = child.pid > 0 && settle(child, wait_for(child));
+    stop_zygotes();
+  } while (!ran && !was_scheduled && header.schedules_recoveries != 0);  // it needs threads (recovery_threads.h)
   finish_trace();
   // With several layers the last record is that of the first; the one asked for came before it.
   return {ran && header.record_count > record ? ReplyKind::kDone : ReplyKind::kFailed, header.diverged, record,
@@ -289,10 +296,26 @@ void prepare_recoveries() {
   __builtin_unreachable();
 }
 
+// The recovery's threads are scheduled. It ends when crashcut_recover() returns, or main() does, or by its last thread.
+[[noreturn]] static void run_scheduled_recovery() {
+  const auto recover = [](int, char**, char**) { return g.recover(), 0; };
+  const int code = scheduler::runtime::run_main(g.recover == nullptr ? g.main : recover, g.argc, g.argv, g.envp);
+  if (g.recover == nullptr) exit(code);
+  fflush(nullptr);
+  in_model([] { finish_recovery(Outcome::kOk, 0); });
+  leave();
+}
+
 void run_recovery() {
+  const bool is_scheduled = g.header->schedules_recoveries != 0;
+  if (is_scheduled) schedule_recovery(__builtin_frame_address(0));
   set_dispatch(true);
   note_events_in();
   g.slot->in_runtime = 0;
+  if (is_scheduled) {
+    hold_after_answers(0);
+    run_scheduled_recovery();
+  }
   // pthread_exit() ends the recovery's only thread, and with it the process: as if it had returned.
   __pthread_unwind_buf_t end;
   if (__sigsetjmp(reinterpret_cast<__jmp_buf_tag*>(end.__cancel_jmp_buf), 0) == 0) {

@@ -209,11 +209,11 @@ std::uint32_t Explorer::answer(const persist::Choice& choice, std::uint32_t laye
     return count - 1;
   }
   if (mode_ == WorkMode::kAgain) return in_order(0, count);
-  // A fork would leave other threads behind. In the first layer work can be given away, too.
+  // A fork would leave other threads behind, and timers. In the first layer work can be given away, too.
   const bool has_threads = g.threads.load(std::memory_order_relaxed) > 1;
-  if (has_threads && crashes_.size() > 1)
-    user_error("a recovery with threads cannot be crashed twice yet: use --depth 1");
-  return has_threads || (crashes_.size() == 1 && is_work_wanted()) ? defer_others(count) : branch(count);
+  if ((has_threads || g.has_timer) && crashes_.size() > 1)
+    user_error("a recovery with threads or timers cannot be crashed twice yet: use --depth 1");
+  return has_threads || g.has_timer || (crashes_.size() == 1 && is_work_wanted()) ? defer_others(count) : branch(count);
 }
 
 // The newest candidate that the cut holds; the oldest is what is there without it.

@@ -14,6 +14,7 @@
 #include "recovery/inprocess/runtime.h"
 #include "recovery/inprocess/user_memory.h"
 #include "scheduler/runtime/files.h"
+#include "scheduler/runtime/own_world.h"
 #include "scheduler/runtime/world.h"
 
 namespace crashcut::inprocess {
@@ -236,7 +237,8 @@ long do_call(Call& call) {
 }
 
 Fate do_file_call(Call& call, ucontext_t&) {
-  if (scheduler::runtime::g_control != nullptr)
+  // Of a recovery, calls on files are no steps.
+  if (scheduler::runtime::g_control != nullptr && !scheduler::runtime::has_own_world())
     return scheduler::runtime::do_file_call(call) ? Fate::kDone : Fate::kNotMine;
   call.result = do_call(call);
   return call.result == kForward ? Fate::kNotMine : Fate::kDone;

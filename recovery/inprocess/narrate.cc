@@ -5,6 +5,7 @@
 
 #include "recovery/inprocess/explorer.h"
 #include "recovery/inprocess/runtime.h"
+#include "scheduler/runtime/own_world.h"
 
 namespace crashcut::inprocess {
 
@@ -91,7 +92,9 @@ void narrate_call(long result) {
   g.call_text->clear();
 }
 
-void narrate_text(const std::string& text) {
+void narrate_text(const std::string& said) {
+  const std::string thread = said.empty() ? "" : scheduler::runtime::name_of_running();
+  const std::string text = thread.empty() ? said : thread + ": " + said;
   if (!text.empty()) append(fmt::format("{{\"call\":{},\"layer\":{}}}\n", json_string(text), g.slot->layer));
   if (g_explorer == nullptr || !g_explorer->has_chosen()) return;
   note_cuts(g_explorer->crashes());

@@ -176,6 +176,11 @@ Fate do_process_call(Call& call, ucontext_t& context) {
     case SYS_tgkill:
       note_signal(call);
       return Fate::kNotMine;
+    case SYS_alarm:
+    case SYS_setitimer:
+    case SYS_timer_create:
+      g.has_timer = true;
+      return Fate::kNotMine;
     case SYS_exit:
       if (g.threads.fetch_sub(1, std::memory_order_acq_rel) > 1) return Fate::kForwarded;
       end_process(static_cast<int>(call.a[0]) & 0xff);

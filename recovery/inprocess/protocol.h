@@ -150,7 +150,7 @@ struct Header {
   std::uint32_t has_recover;           // there may be no crashcut_recover() then
   std::uint32_t instrumentation;       // Instrumentation bits, of all modules
   std::uint32_t region_count;          // of persistent memory, in main()
-  std::uint32_t wants_threads;         // main() started a thread while it had persistent memory: schedule its threads
+  std::uint32_t wants_threads;         // a thread was started while there was persistent memory: schedule the threads
   std::atomic<std::int32_t> held_pid;  // the process that waits for a debugger; 0: none does
   std::uint32_t is_observing;          // what recoveries look at is noted
   std::atomic<std::uint64_t> observed_count;
@@ -171,6 +171,9 @@ struct Header {
   std::atomic<std::uint64_t> heap_used;
   std::atomic<std::uint64_t> trace_bytes;  // of the single run in progress, at kReplyOffset
   std::atomic<std::uint32_t> diverged;     // a recovery did not meet the choices that it was to repeat
+  // Where threads are scheduled: those of recoveries are, too; how many recoveries began threads.
+  std::atomic<std::uint32_t> schedules_recoveries, threaded_recoveries;
+  std::atomic<std::uint64_t> stood_count;  // processes of recoveries that became servers (server.cc); statistics
 };
 
 // One live process, for the watchdog and for the process that waits for it. Slot 0 is E.

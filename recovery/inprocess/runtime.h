@@ -97,6 +97,7 @@ struct Runtime {
   Model* model = nullptr;
   bool has_other_real_ids = false;
   bool narrating = false;
+  bool has_timer = false;   // the program has set one: a signal may come, and a fork would not get it
   bool restorable = false;  // when this recovery ends, its process can be made a fresh image again (snapshot.h)
   std::string* call_text = nullptr;
 
@@ -161,6 +162,8 @@ Slot* take_slot();
 Child fork_child(Slot* slot);
 // Waits for the child; the status of wait(), and the processor time that it used.
 int wait_for(const Child& child, std::uint64_t* cpu_ns = nullptr);
+// How a child of that status ended. A signal that was sent is the program's, whatever code it came to.
+inject::ChildEnd end_of(const Slot& slot, int status);
 // Records how the child ended and frees its slot. False where it is still to come: it was stopped before its end, or
 // there was no room to count it.
 bool settle(const Child& child, int status);

@@ -71,11 +71,12 @@ void* g_standing_at[5];                        // of __builtin_setjmp, in the la
 
 bool is_stopped() { return g.header->stop.load(std::memory_order_relaxed) != 0; }
 
-// Recoveries after two crashes are forked at their choices. Trapped accesses run on a stack of their own. With a seed,
-// the order of answers depends on where servers stand, which the clock says: see is_long().
+// Recoveries after two crashes are forked at their choices. Threads of a recovery have stacks of their own. Trapped
+// accesses run on a stack of their own. With a seed, the order of answers depends on where servers stand, which the
+// clock says: see is_long().
 bool may_stand() {
   const Header& header = *g.header;
-  return header.has_memory != 0 && header.depth == 1 && header.traps == 0 &&
+  return header.has_memory != 0 && header.depth == 1 && header.traps == 0 && header.schedules_recoveries == 0 &&
          header.fresh_images == FreshImages::kRestored && (header.seed == 0 || header.max_recoveries == 0);
 }
 
@@ -91,7 +92,8 @@ void make_series() {
 }
 
 bool is_restoring_worthwhile(const Series& series) {
-  if (g.header->fresh_images == FreshImages::kForked || g.header->depth > 1) return false;
+  const Header& header = *g.header;
+  if (header.fresh_images == FreshImages::kForked || header.depth > 1 || header.schedules_recoveries != 0) return false;
   return series.spent_count < kSpentMost || series.restored_count >= kRestoredLeast * series.spent_count;
 }
 
@@ -242,7 +244,8 @@ bool can_stand() {
   if (now_ns() - g.slot->began_ns < least_ns || used_cpu_ns() - g_series->began_cpu_ns < least_ns) return false;
   const auto here = reinterpret_cast<std::uint64_t>(__builtin_frame_address(0));
   const std::uint64_t own_stack = reinterpret_cast<std::uint64_t>(g.envp) - here;  // wraps around above it
-  const bool can = own_stack < kOwnStackMost && g.threads == 1 && g.model->process->descriptors().empty();
+  const bool can =
+      own_stack < kOwnStackMost && g.threads == 1 && !g.has_timer && g.model->process->descriptors().empty();
   if (!can) g_series->cannot_stand = true;
   return can;
 }
@@ -257,6 +260,7 @@ void stand_at_choice() {
     keep_tree(*g_series, tree);
   }
   g_series->has_stood = true;
+  ++g.header->stood_count;
   g.restorable = false;
   g_explorer->begin_paths_here();
   make_series();
@@ -312,9 +316,13 @@ void serve_samples(const Request& request) {
   make_series();
   std::mt19937_64 random(request.seed);
   for (std::uint64_t i = 0; i < request.count && !is_stopped(); ++i) {
-    g_explorer->sample(static_cast<search::Strategy>(request.strategy), i, random());
-    const Child child = start_recovery(WorkMode::kAgain, {});
-    settle(child, wait_for(child));
+    const std::uint64_t seed = random();
+    bool is_done = false;
+    while (!is_done && !is_stopped()) {
+      g_explorer->sample(static_cast<search::Strategy>(request.strategy), i, seed);
+      const Child child = start_recovery(WorkMode::kAgain, {});
+      is_done = settle(child, wait_for(child));
+    }
   }
   end_server();
 }

@@ -337,6 +337,9 @@ void Session::read_execution() {
 bool Session::was_held() const { return impl_->header().held_pid != 0; }
 
 bool Session::has_recover() const { return impl_->header().has_recover != 0; }
+std::uint64_t Session::stood_count() const { return impl_->header().stood_count; }
+bool Session::wants_threads() const { return impl_->header().wants_threads != 0; }
+bool Session::has_threaded_recoveries() const { return impl_->header().threaded_recoveries != 0; }
 
 bool Session::is_alive() const {
   const auto state_of = [](pid_t pid) {

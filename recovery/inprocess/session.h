@@ -123,6 +123,12 @@ class Session {
   const Execution& execution() const;
   void read_execution();
   bool has_recover() const;
+  // Whether a recovery failed since it began a thread: its threads are to be scheduled.
+  bool wants_threads() const;
+  // How many recoveries became servers that stand at a choice (server.cc).
+  std::uint64_t stood_count() const;
+  // Whether recoveries began threads, which were scheduled.
+  bool has_threaded_recoveries() const;
   // Whether main() came to where it was to wait for a debugger.
   bool was_held() const;
   // Runs the recovery of the path up to where it waits. False: it did not come there.

@@ -1,3 +1,4 @@
+#include <signal.h>
 #include <sys/wait.h>
 #include <time.h>
 
@@ -43,11 +44,19 @@ void copy_slot(const Slot& from, Slot& to) {
   to.killed = kNotKilled;
 }
 
+// What our own code can die of. Any other signal was sent: by a timer of the program's, or from outside.
+bool is_of_code(int signal) {
+  for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS}) {
+    if (signal == fault) return true;
+  }
+  return false;
+}
+
 // The kind that a dead process's record has; false if it has none.
 bool classify_signalled(const Slot& slot, int status, Record& record, std::string_view& text) {
   record.signal = WTERMSIG(status);
   record.kind = RecordKind::kToolError;
-  switch (inject::end_of(slot, status)) {
+  switch (end_of(slot, status)) {
     case inject::ChildEnd::kAbandoned:
       return false;
     case inject::ChildEnd::kTooLate:
@@ -165,6 +174,12 @@ bool record_end(const Slot& slot, int status) {
 }
 
 }  // namespace
+
+inject::ChildEnd end_of(const Slot& slot, int status) {
+  const inject::ChildEnd end = inject::end_of(slot, status);
+  if (end != inject::ChildEnd::kDiedInRuntime || is_of_code(WTERMSIG(status))) return end;
+  return WTERMSIG(status) == SIGKILL ? inject::ChildEnd::kKilledFromOutside : inject::ChildEnd::kSignalled;
+}
 
 std::uint64_t now_ns() {
   timespec t;

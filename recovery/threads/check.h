@@ -86,11 +86,12 @@ struct ThreadResult {
   std::vector<Kind> kinds;     // of findings that read differently, as they came
   bool is_after_race = false;  // the finding is a race, and what it leads to could not be followed
   bool is_resumed = false;
-  bool has_recover = false;    // there is a crashcut_recover(), so crashes were tried
-  std::uint64_t explored = 0;  // executions whose recoveries were run
-  std::uint64_t merged = 0;    // those whose recoveries would have been the same
-  search::Tally tally;         // of all recoveries
-  MemoryNotes notes;           // of all executions whose recoveries were run
+  bool has_recover = false;              // there is a crashcut_recover(), so crashes were tried
+  bool has_threaded_recoveries = false;  // recoveries began threads: each was run by one schedule
+  std::uint64_t explored = 0;            // executions whose recoveries were run
+  std::uint64_t merged = 0;              // those whose recoveries would have been the same
+  search::Tally tally;                   // of all recoveries
+  MemoryNotes notes;                     // of all executions whose recoveries were run
   result::Bound crash_bound = result::Bound::kNone;
   std::string unexplained;     // why a recovery's violation has no finding
   std::string not_repeatable;  // where it first did something else under the same schedule, in words; empty: nowhere

@@ -58,6 +58,7 @@ std::optional<search::Found> Crashes::recover(const Execution& execution) {
   inprocess::ProgramFrontEnd front_end(session, token_of(token_command_of(plan_), plan_));
   auto found = search::check(front_end, plan, hooks);
   if (!found) throw ToolError{found.error().blame == result::Blame::kUser, found.error().sentence};
+  result_.has_threaded_recoveries = result_.has_threaded_recoveries || session.has_threaded_recoveries();
   if (plan_.notes != 0) {
     auto notes = read_notes(session);
     if (!notes) throw ToolError{false, notes.error().sentence};

@@ -196,6 +196,8 @@ std::vector<std::string> not_covered(const ThreadPlan& plan, const ThreadResult&
     sentences.emplace_back(
         "Other schedules of the threads: --seed N is another one, --schedules random:N tries some, --schedules all "
         "all.");
+  if (checked.has_threaded_recoveries)
+    sentences.emplace_back("Other schedules of the threads of recoveries: each recovery ran by one schedule.");
   if (plan.models_memory()) {
     if (plan.has_memory_steps()) sentences.emplace_back("What code that is not instrumented does to variables.");
   } else if (checked.is_instrumented) {
@@ -347,6 +349,8 @@ result::Counterexample counterexample_of(const ThreadPlan& plan, const ThreadFin
   if (plan.memory) name_source_places(told.story);
   told.finding = finding_at(finding, 0, 1);
   told.sentence = finding_text(finding);
+  if (finding.crash && finding.crash->finding.kind == "hang" && !told.story.wait.empty())
+    told.sentence += ": " + told.story.wait;
   if (has_race_before_failure(finding)) told.then = finding_at(finding, 1, 1);
   told.execution = finding.number;
   told.was_run_again = finding.was_run_again;
@@ -391,6 +395,7 @@ result::Result result_of(const ThreadPlan& plan, const result::Head& head, const
                  : plan.models_memory()                        ? " for all schedules"
                  : checked.is_instrumented                     ? " for lock and thread calls and instrumented variables"
                                            : " for lock and thread calls; variables are not seen (crashcut flags)";
+  if (checked.has_threaded_recoveries) result.scope += ", and one schedule of the threads of recoveries";
   result.explored_fraction = checked.search.fraction;
   result.coverage = coverage_text(checked, result.bound);
   result.seconds = checked.search.seconds;

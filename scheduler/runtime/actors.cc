@@ -19,6 +19,7 @@
 #include "scheduler/runtime/hold.h"
 #include "scheduler/runtime/hosts.h"
 #include "scheduler/runtime/meetings.h"
+#include "scheduler/runtime/own_world.h"
 #include "scheduler/runtime/signal_calls.h"
 #include "scheduler/runtime/world_impl.h"
 
@@ -111,6 +112,7 @@ Actor* create_actor(void* (*routine)(void*), void* argument, std::size_t stack_b
   if (g_control->is_opaque != 0) actor->pending.set_opaque();
   actor->clock_ns = self.clock_ns;
   expect_meetings();
+  note_thread_begun();
   perform(create, caller);
   actor->has_pending = true;
   return actor;

@@ -192,7 +192,7 @@ using namespace crashcut::scheduler;
 using namespace crashcut::scheduler::runtime;
 
 EXPORT(int, pthread_cancel)(pthread_t handle) {
-  if (!is_scheduling()) refuse("pthread_cancel() outside of main()");
+  if (!is_scheduling()) refuse_outside("pthread_cancel() outside of main()");
   if (!g_is_cancelling) refuse("pthread_cancel() by a library that was loaded later");
   Actor* target = actor_of_handle(static_cast<std::uint64_t>(handle));
   if (target == nullptr) return ESRCH;

@@ -20,6 +20,7 @@
 #include "scheduler/runtime/loops.h"
 #include "scheduler/runtime/machine.h"
 #include "scheduler/runtime/meetings.h"
+#include "scheduler/runtime/own_world.h"
 #include "scheduler/runtime/signal_calls.h"
 
 namespace crashcut::scheduler::runtime {
@@ -138,6 +139,12 @@ EXPORT(void, __assert_fail)(const char* assertion, const char* file, unsigned li
   using Real = void (*)(const char*, const char*, unsigned, const char*);
   if (g_control == nullptr)
     reinterpret_cast<Real>(crashcut::inject::find_real("__assert_fail"))(assertion, file, line, function);
+  if (has_own_world()) {
+    // As libc says it.
+    fprintf(stderr, "%s: %s:%u: %s%sAssertion `%s' failed.\n", program_invocation_short_name, file, line,
+            function == nullptr ? "" : function, function == nullptr ? "" : ": ", assertion);
+    fail(Failure::kSignal, SIGABRT, "", CALLER);
+  }
   char text[512];
   const int length = snprintf(text, sizeof text, "%s:%u: %s: assertion `%s' failed", file, line,
                               function == nullptr ? "?" : function, assertion);

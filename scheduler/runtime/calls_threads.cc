@@ -69,7 +69,7 @@ int join(pthread_t handle, void** result, thread::Verb verb, const void* caller,
 
 int create(pthread_t* handle, const pthread_attr_t* attributes, void* (*routine)(void*), void* argument,
            const void* caller) {
-  if (!is_scheduling()) refuse("pthread_create() outside of main(), in a static constructor or destructor");
+  if (!is_scheduling()) refuse_outside("pthread_create() outside of main(), in a static constructor or destructor");
   std::size_t stack_bytes = 0;
   int detached = PTHREAD_CREATE_JOINABLE;
   if (attributes != nullptr) {
@@ -171,7 +171,7 @@ EXPORT(int, pthread_clockjoin_np)(pthread_t handle, void** result, clockid_t, co
 }
 EXPORT(int, pthread_detach)(pthread_t handle) { return join(handle, nullptr, thread::kDetach, CALLER); }
 EXPORT(void, pthread_exit)(void* result) {
-  if (!is_scheduling()) refuse("pthread_exit() outside of main()");
+  if (!is_scheduling()) refuse_outside("pthread_exit() outside of main()");
   end_actor(result);
 }
 EXPORT(int, pthread_getattr_np)(pthread_t handle, pthread_attr_t* attributes) {
@@ -229,7 +229,7 @@ EXPORT(int, thrd_detach)(thrd_t handle) {
   return join(handle, nullptr, thread::kDetach, CALLER) == 0 ? thrd_success : thrd_error;
 }
 EXPORT(void, thrd_exit)(int result) {
-  if (!is_scheduling()) refuse("thrd_exit() outside of main()");
+  if (!is_scheduling()) refuse_outside("thrd_exit() outside of main()");
   end_actor(reinterpret_cast<void*>(static_cast<std::intptr_t>(result)));
 }
 EXPORT(void, call_once)(once_flag* flag, void (*routine)(void)) {

@@ -40,7 +40,7 @@ ObjectId condition_object(const void* c, bool is_initialised = false) {
 
 int wait(const void* c, const pthread_mutex_t* m, const timespec* until, const void* caller) {
   const bool is_timed = until != nullptr;
-  if (!is_scheduling()) refuse("pthread_cond_wait() outside of main()");
+  if (!is_scheduling()) refuse_outside("pthread_cond_wait() outside of main()");
   if (!is_time(until)) return EINVAL;
   const ObjectId condition = condition_object(c), mutex = mutex_object(m);
   const ActorId self = current_actor().id;
@@ -103,7 +103,7 @@ int take(sem_t* s, semaphore::Verb verb, const timespec* until, const void* call
   if (!is_time(until)) return fail_with(EINVAL);
   if (!is_scheduling()) {
     if (count_in(s) == 0)
-      return verb == semaphore::kTryWait ? fail_with(EAGAIN) : (refuse("sem_wait() outside of main()"), 0);
+      return verb == semaphore::kTryWait ? fail_with(EAGAIN) : (refuse_outside("sem_wait() outside of main()"), 0);
     return --count_in(s), 0;
   }
   const ObjectId id = semaphore_object(s);

@@ -23,6 +23,7 @@
 #include "scheduler/runtime/machine.h"
 #include "scheduler/runtime/meetings.h"
 #include "scheduler/runtime/models.h"
+#include "scheduler/runtime/own_world.h"
 #include "scheduler/runtime/regions.h"
 #include "scheduler/runtime/shared_files.h"
 #include "scheduler/runtime/world.h"
@@ -219,6 +220,7 @@ static void end_own_part() {
 }
 
 void end_execution() {
+  if (has_own_world()) end_own_world();
   if (g_is_setting_up) kernel(SYS_exit_group, 4);
   end_own_part();
   if (g_is_restorable && !g_is_spent) crashcut_leave_to(go_back, g_own_stack + sizeof g_own_stack - 64);

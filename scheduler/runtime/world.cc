@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "inject/end.h"
+#include "inject/model.h"
 #include "inject/process.h"
 #include "scheduler/dependence.h"
 #include "scheduler/edges.h"
@@ -24,6 +25,7 @@
 #include "scheduler/runtime/loops.h"
 #include "scheduler/runtime/machine.h"
 #include "scheduler/runtime/meetings.h"
+#include "scheduler/runtime/own_world.h"
 #include "scheduler/runtime/regions.h"
 #include "scheduler/runtime/signal_calls.h"
 #include "scheduler/runtime/world_impl.h"
@@ -105,7 +107,8 @@ void observe(Actor& actor, Operation& operation) {
 // may, and did something in between, which it may do for good: a heartbeat is no livelock.
 bool is_too_long() {
   return g_control->step_count >= kStepsMost - 1 ||
-         g_world->director->passed_over().size() + kActorsMost > kPassedOverMost || g_world->does_something_alone;
+         g_world->director->passed_over().size() + kActorsMost > kPassedOverMost ||
+         (g_world->does_something_alone && !has_own_world());
 }
 
 // Its last sleeps alone tell whether it writes anything in between.
@@ -443,6 +446,11 @@ void refuse(const char* call) {
   inject::copy_text(call, g_control->text);
   g_is_spent = true;
   end_execution();
+}
+
+void refuse_outside(const char* call) {
+  if (g_control == nullptr) inject::tell_models(&inject::Model::need_threads);
+  refuse(call);
 }
 
 // What the request says; the reply is empty yet.

@@ -154,6 +154,9 @@ void end_host_if_empty();
 [[noreturn]] void stop_at_race();
 // The program did something that crashcut cannot follow. That is no finding.
 [[noreturn]] void refuse(const char* call);
+// The same for a call that needs other threads, where none are scheduled. A recovery is run again with its threads
+// scheduled.
+[[noreturn]] void refuse_outside(const char* call);
 
 // A new key has no value in any thread.
 void clear_key(std::uint32_t key);

@@ -9,9 +9,8 @@
 //   view, or are recorded on top of it where they may be crashed too.
 // A region is there, all zero, before anything happens: making it is no event. Its address depends on its name and on
 //   the regions that were made before it.
-// Threads: those of main() are scheduled (threaded.h). Where they are not, a program that has regions and starts a
-// thread
-//   is told so, and a recovery that does is refused.
+// Threads: those of main() and of recoveries are scheduled (threaded.h, recovery_threads.h). Where they are not, a
+//   program that has regions and starts a thread is told so.
 #pragma once
 
 #include <ucontext.h>

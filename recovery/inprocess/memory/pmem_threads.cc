@@ -36,7 +36,9 @@ void PmemThreads::note(const scheduler::Step& step) {
 }
 
 // Flushes that are tried (missing_flush.h). Executions share an image that has the recorder, so it is told each time.
-void PmemThreads::use_added_flushes() { recorder_.add_flushes({g.header->added, g.header->added_count}); }
+void PmemThreads::use_added_flushes() {
+  if (g_phase == Phase::kExecuting) recorder_.add_flushes({g.header->added, g.header->added_count});
+}
 
 std::int64_t PmemThreads::peek(Address address) const {
   const pmem::Line* line = recorder_.recording().lines.find(address);
@@ -52,12 +54,16 @@ void PmemThreads::do_load(ThreadId thread, Address address, std::span<std::byte>
     perform(operation, code);
     if (!is_modelled(address)) std::memcpy(out.data(), reinterpret_cast<const void*>(address), out.size());
   }
+  const OwnCode own;
   use_added_flushes();
+  g_load_code = code;
   recorder_.load(thread, address, out, place_of(code));
+  if (g.narrating && g_phase == Phase::kRecovering && is_modelled(address)) narrate_load(address, out, code);
 }
 
 void PmemThreads::do_store(ThreadId thread, Address address, std::span<const std::byte> bytes, Kind kind,
                            const void* code) {
+  const OwnCode own;
   const pmem::PlaceId place = place_of(code);
   use_added_flushes();
   switch (kind) {
@@ -103,26 +109,38 @@ void PmemThreads::begin_lock(ThreadId thread, Address address, std::span<std::by
     perform(operation, code);
   }
   if (!is_modelled(address)) std::memcpy(old.data(), reinterpret_cast<const void*>(address), old.size());
+  const OwnCode own;
   use_added_flushes();
+  g_load_code = code;
   recorder_.begin_locked(thread, address, old, place_of(code));
+  if (g.narrating && g_phase == Phase::kRecovering && is_modelled(address)) narrate_load(address, old, code);
 }
 
 void PmemThreads::end_lock(ThreadId thread, Address address, std::span<const std::byte> bytes, const void* code) {
+  const OwnCode own;
   use_added_flushes();
   recorder_.store_locked(thread, address, bytes, place_of(code));
 }
 
 void PmemThreads::do_clflush(ThreadId thread, Address address, const void* code) {
+  const OwnCode own;
   recorder_.clflush(thread, address, place_of(code));
 }
 
 void PmemThreads::do_clflushopt(ThreadId thread, Address address, const void* code) {
   if (has_steps_) perform(place_access(address, x86::kFlush, thread), code);
+  const OwnCode own;
   use_added_flushes();
   recorder_.clflushopt(thread, address, place_of(code));
 }
 
-void PmemThreads::do_sfence(ThreadId thread, const void* code) { recorder_.sfence(thread, place_of(code)); }
-void PmemThreads::do_mfence(ThreadId thread, const void* code) { recorder_.mfence(thread, place_of(code)); }
+void PmemThreads::do_sfence(ThreadId thread, const void* code) {
+  const OwnCode own;
+  recorder_.sfence(thread, place_of(code));
+}
+void PmemThreads::do_mfence(ThreadId thread, const void* code) {
+  const OwnCode own;
+  recorder_.mfence(thread, place_of(code));
+}
 
 }  // namespace crashcut::inprocess

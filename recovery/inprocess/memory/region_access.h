@@ -67,6 +67,13 @@ void narrate_load(std::uint64_t address, std::span<const std::byte> bytes, const
 // A locked instruction on ordinary memory has been executed (flushes.cc).
 void fence_for_locked(const void* code);
 
+// A load of a recovery that is not recorded: decides what survived. Call in the model.
+inline void load_after_crash(std::uint64_t address, std::span<std::byte> out, const void* code) {
+  g_load_code = code;
+  g_explorer->memory()->load(address, out);
+  if (g.narrating) narrate_load(address, out, code);
+}
+
 // For a caller whose address is checked, in the model.
 inline void load_checked(std::uint64_t address, std::span<std::byte> out, const void* code) {
   if (ThreadedMemory* threads = threaded()) return threads->load(address, out, false, code);
@@ -74,12 +81,9 @@ inline void load_checked(std::uint64_t address, std::span<std::byte> out, const 
     std::memcpy(out.data(), shared, out.size());
     return;
   }
-  if (is_recording()) {
-    recorder().load(0, address, out);
-  } else {
-    g_load_code = code;
-    g_explorer->memory()->load(address, out);
-  }
+  if (!is_recording()) return load_after_crash(address, out, code);
+  g_load_code = code;
+  recorder().load(0, address, out);
   if (g.narrating && g_phase == Phase::kRecovering) narrate_load(address, out, code);
 }
 

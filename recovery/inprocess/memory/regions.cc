@@ -14,6 +14,7 @@
 #include "inject/mappings.h"
 #include "recovery/inprocess/explorer.h"
 #include "recovery/inprocess/memory/memory.h"
+#include "recovery/inprocess/memory/recovery_threads.h"
 #include "recovery/inprocess/memory/stuck.h"
 #include "recovery/inprocess/memory/trap.h"
 #include "recovery/inprocess/models.h"
@@ -234,6 +235,7 @@ const inject::Model kMemoryModel{
     .spend_image = stop_watching,
     .do_fault = do_memory_fault,
     .leave_faults = refuse_own_handler,
+    .need_threads = need_threads_in_recovery,
 };
 
 }  // namespace crashcut::inprocess

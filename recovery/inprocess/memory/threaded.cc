@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "pmem/pieces.h"
 #include "recovery/inprocess/memory/region_access.h"
@@ -9,7 +10,9 @@
 #include "scheduler/primitives/memory.h"
 #include "scheduler/primitives/spin.h"
 #include "scheduler/runtime/buffers.h"
+#include "scheduler/runtime/files.h"
 #include "scheduler/runtime/loops.h"
+#include "scheduler/runtime/own_world.h"
 
 namespace crashcut::inprocess {
 
@@ -131,6 +134,16 @@ void ThreadedMemory::let_others_run(Address address, const void* code) {
   scheduler::runtime::add_place_to_last_step(address);
 }
 
+// A recovery's thread may wait for a variable that is not atomic. (Of main(), crashcut says when it is time.)
+void ThreadedMemory::let_others_run_at_times(const void* code) {
+  constexpr std::uint32_t kPlainLoads = 10'000;
+  const std::size_t steps = scheduler::runtime::steps_so_far().size();
+  if (std::exchange(steps_before_, steps) != steps) plain_loads_ = 0;
+  if (++plain_loads_ < kPlainLoads) return;
+  plain_loads_ = 0;
+  scheduler::runtime::wait_for_others(code);
+}
+
 void ThreadedMemory::load(Address address, std::span<std::byte> out, bool is_atomic, const void* code) {
   const bool is_ordinary = !is_modelled(address);
   if (has_steps_ && is_ordinary) scheduler::runtime::note_touch(touch_of(address, out.size(), false, is_atomic, code));
@@ -138,6 +151,7 @@ void ThreadedMemory::load(Address address, std::span<std::byte> out, bool is_ato
     if (is_ordinary) std::memcpy(out.data(), memory_at(address), out.size());
     // Calls that synchronise order what is no step. Where nothing is one, the model must know what was read.
     if (!has_steps_ || !is_ordinary) do_load(own_thread(), address, out, code);
+    if (scheduler::runtime::has_own_world()) let_others_run_at_times(code);
     return scheduler::runtime::note_plain(
         {.address = address, .bytes = out.size(), .writes = false, .is_atomic = false, .pc = code});
   }

@@ -144,6 +144,7 @@ class ThreadedMemory {
   void load_piece(pmem::Address address, std::span<std::byte> out, const void* code);
   void await_change(pmem::Address address, std::size_t bytes, std::uint64_t state, const void* code);
   void note_look(pmem::Address address, std::size_t bytes, std::uint64_t state);
+  void let_others_run_at_times(const void* code);
   std::int64_t shared_value(pmem::Address address, std::size_t bytes) const;
   void push(pmem::x86::Entry entry, std::uint8_t pieces, const void* code, const std::function<void()>& record);
   void push_store(pmem::Address address, std::span<const std::byte> bytes, Kind kind, const void* code);
@@ -154,6 +155,9 @@ class ThreadedMemory {
 
   std::vector<std::uint32_t> threads_;  // an actor's thread, + 1
   std::vector<Buffer> buffers_;         // a thread's
+  // How many plain loads there were since the last step, and how many steps there had been.
+  std::uint32_t plain_loads_ = 0;
+  std::size_t steps_before_ = 0;
 };
 
 // The memory of the execution under way; null if there is none, or no threads are scheduled.
