@@ -22,6 +22,14 @@ constinit Arena g_shared;
 constinit Arena g_private;
 constinit Arena* g_active = nullptr;
 
+// In its first bytes.
+struct KeptBlock {
+  void* next;
+  std::size_t bytes;
+};
+// Large blocks have no size class of their own.
+static_assert(size_class_of(kLarge).index < kSizeClasses - 1);
+
 // The fewer pages are touched, the cheaper a fork is.
 std::size_t rounded(std::size_t bytes) {
   return bytes > kLarge ? (bytes + 4095) / 4096 * 4096 : size_class_of(bytes).bytes;
@@ -47,6 +55,10 @@ void* Arena::allocate(std::size_t bytes) {
       return block;
     }
   } else {
+    if (void* block = take_kept(size)) {
+      left_ -= size;
+      return block;
+    }
     top_ = begin_ + (used_bytes() + 4095) / 4096 * 4096;
   }
   if (size > left_ || size > static_cast<std::size_t>(end_ - top_)) return nullptr;
@@ -56,11 +68,39 @@ void* Arena::allocate(std::size_t bytes) {
   return block;
 }
 
+// The smallest one that is large enough; what is left of it stays in the list. Null if there is none.
+void* Arena::take_kept(std::size_t bytes) {
+  void** best = nullptr;
+  for (void** at = &free_[kSizeClasses - 1]; *at != nullptr; at = &static_cast<KeptBlock*>(*at)->next) {
+    const std::size_t room = static_cast<KeptBlock*>(*at)->bytes;
+    if (room >= bytes && (best == nullptr || room < static_cast<KeptBlock*>(*best)->bytes)) best = at;
+  }
+  if (best == nullptr) return nullptr;
+  auto* block = static_cast<KeptBlock*>(*best);
+  *best = block->next;
+  if (block->bytes > bytes)
+    *best = new (reinterpret_cast<char*>(block) + bytes) KeptBlock{block->next, block->bytes - bytes};
+  return block;
+}
+
+void Arena::give_back(int advice) {
+  for (void*& first = free_[kSizeClasses - 1]; first != nullptr;) {
+    const KeptBlock block = *static_cast<KeptBlock*>(first);
+    kernel(SYS_madvise, first, block.bytes, advice);
+    first = block.next;
+  }
+}
+
 void Arena::release(void* block, std::size_t bytes) {
   const std::size_t size = rounded(bytes);
   if (size > kLarge) {
-    kernel(SYS_madvise, block, size, advice_);
     left_ += size;
+    if (advice_ == kKept) {
+      void*& first = free_[kSizeClasses - 1];
+      first = new (block) KeptBlock{first, size};
+    } else {
+      kernel(SYS_madvise, block, size, advice_);
+    }
     return;
   }
   void*& list = free_[size_class_of(bytes).index];
@@ -152,12 +192,13 @@ void record_privately() {
     tool_error("cannot map memory for the models");
   kernel(SYS_madvise, g_shared.begin(), kRangeBytes, MADV_HUGEPAGE);
   std::memcpy(g_shared.begin(), g_shared_memory, g_shared.used_bytes());
-  g_shared.set_advice(MADV_DONTNEED);
+  g_shared.keep_released();
 }
 
 // Pages that hold nothing are left out: large blocks that were released are holes.
 void publish_arena() {
   if (g_shared_memory == nullptr) return;
+  g_shared.give_back(MADV_DONTNEED);
   const char* const end = g_shared.begin() + (g_shared.used_bytes() + kPageBytes - 1) / kPageBytes * kPageBytes;
   for (const char* at = g_shared.begin(); at < end;) {
     const char* run = at;

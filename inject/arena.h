@@ -3,8 +3,8 @@
 // When the runtime needs memory, the program's heap may be locked, corrupt or of another allocator. So operator new and
 //   delete of the runtime (hidden symbols) allocate here. While main() runs the arena is shared memory: the coordinator
 //   and all recoveries read the recording in it. Recoveries allocate from a private one.
-// Small blocks have a free list for each size. Large blocks are pages, which go back to the system when they are
-//   released; their addresses are not used again.
+// Small blocks have a free list for each size. Large blocks are pages. When they are released they go back to the
+//   system, and their addresses are not used again; or they are kept for other large blocks (keep_released()).
 // Threads: the model's lock.
 #pragma once
 
@@ -22,7 +22,7 @@ struct SizeClass {
   std::size_t bytes;
 };
 inline constexpr int kSizeClasses = 48;
-inline SizeClass size_class_of(std::size_t bytes) {
+inline constexpr SizeClass size_class_of(std::size_t bytes) {
   if (bytes <= 64) return {static_cast<int>((bytes + 15) / 16), (bytes + 15) / 16 * 16};
   const int power = std::bit_width(bytes - 1) - 1;  // 2^power < bytes <= 2^(power + 1)
   const std::size_t step = std::size_t{1} << (power - 2);
@@ -36,7 +36,11 @@ class Arena {
   void set_range(void* begin, std::size_t range_bytes, std::size_t bytes_most, int advice);
   // Before anything is allocated.
   void set_bytes_most(std::size_t bytes_most) { left_ = bytes_most; }
-  void set_advice(int advice) { advice_ = advice; }
+  // From now on large blocks that are released are kept, until give_back(). A recording grows a dozen arrays by copying
+  // each to a block of twice the size, and fresh pages cost more than the copies.
+  void keep_released() { advice_ = kKept; }
+  // Gives back the pages of blocks that were kept. `advice` as in set_range().
+  void give_back(int advice);
   // Null when nothing is left.
   void* allocate(std::size_t bytes);
   void release(void* block, std::size_t bytes);
@@ -46,12 +50,16 @@ class Arena {
   std::size_t used_bytes() const { return static_cast<std::size_t>(top_ - begin_); }
 
  private:
+  static constexpr int kKept = -1;  // instead of an advice
+
+  void* take_kept(std::size_t bytes);
+
   char* begin_ = nullptr;
   char* top_ = nullptr;
   char* end_ = nullptr;
   std::size_t left_ = 0;
   int advice_ = 0;
-  void* free_[kSizeClasses] = {};
+  void* free_[kSizeClasses] = {};  // the last one: large blocks that were kept
 };
 
 // A page before each of our mappings that nobody may touch: a buffer overrun of the program does not reach the mapping.

@@ -55,8 +55,8 @@ Question Choice::question() const {
   return Question{static_cast<std::uint32_t>(candidates.size()), folded == 0 ? 1 : folded};
 }
 
-std::uint64_t AnswerOrder::first(std::size_t depth, std::uint32_t count) const {
-  return seed_ == 0 ? 0 : mix(mix(kHashStart, seed_), depth) % count;
+std::uint64_t AnswerOrder::first(std::uint32_t asked, std::uint32_t count) const {
+  return seed_ == 0 ? 0 : mix(mix(kHashStart, seed_), asked) % count;
 }
 
 ChoiceTree::ChoiceTree(const Path& prefix, const Path& start, AnswerOrder order)
@@ -73,27 +73,25 @@ std::uint32_t ChoiceTree::choose_among(const Question& question) {
   if (diverged_) return 0;  // a run that diverged adds nothing to the tree
   if (depth_ == nodes_.size()) nodes_.push_back(Node{0, count, count, question.asked});
   const std::size_t depth = depth_++;
-  if (nodes_[depth].count == 0) {
-    meet(depth, count);
-    nodes_[depth].asked = question.asked;
-  }
+  if (nodes_[depth].count == 0) meet(depth, question);
   const Node& node = nodes_[depth];
   if (node.count == count && node.asked == question.asked && node.taken < count) return answer_of(depth);
   diverged_ = true;
   return 0;
 }
 
-void ChoiceTree::meet(std::size_t depth, std::uint32_t count) {
+void ChoiceTree::meet(std::size_t depth, const Question& question) {
   Node& node = nodes_[depth];
-  node.count = node.end = count;
-  if (depth < prefix_length_ || node.taken >= count) return;
-  node.begin = node.taken = order_.position_of(depth, node.taken, count);
+  node.count = node.end = question.count;
+  node.asked = question.asked;
+  if (depth < prefix_length_ || node.taken >= node.count) return;
+  node.begin = node.taken = order_.position_of(node.asked, node.taken, node.count);
 }
 
 std::uint32_t ChoiceTree::answer_of(std::size_t depth) const {
   const Node& node = nodes_[depth];
   const bool is_position = depth >= prefix_length_ && node.taken < node.count;
-  return is_position ? order_.answer_at(depth, node.taken, node.count) : node.taken;
+  return is_position ? order_.answer_at(node.asked, node.taken, node.count) : node.taken;
 }
 
 bool ChoiceTree::advance(double weight) {
@@ -136,7 +134,7 @@ ChoiceTree::Split ChoiceTree::split() {
       const std::uint32_t kept_end = node.end - (open + 1) / 2;
       for (std::uint32_t position = kept_end; position < node.end; ++position) {
         given.prefixes.push_back(path);
-        given.prefixes.back().push_back(order_.answer_at(i, position, node.count));
+        given.prefixes.back().push_back(order_.answer_at(node.asked, position, node.count));
       }
       const double each = estimate_answer(node, estimate_below(i + 1, 1).whole);
       given.each = sizes_.range_of(each, 0);
@@ -149,6 +147,34 @@ ChoiceTree::Split ChoiceTree::split() {
   return given;
 }
 
+std::vector<std::uint32_t> ChoiceTree::open_answers() const {
+  std::vector<std::uint32_t> open(nodes_.size());
+  for (std::size_t i = prefix_length_; i < nodes_.size(); ++i) {
+    const Node& node = nodes_[i];
+    if (node.end > node.taken + 1) open[i] = node.end - node.taken - 1;
+  }
+  return open;
+}
+
+ChoiceTree ChoiceTree::take_below(std::size_t depth) {
+  CHECK(depth <= nodes_.size());
+  ChoiceTree below({}, {}, order_);
+  below.nodes_.assign(nodes_.begin() + static_cast<std::ptrdiff_t>(depth), nodes_.end());
+  below.prefix_length_ = prefix_length_ - std::min(prefix_length_, depth);
+  below.run_count_ = run_count_;
+  nodes_.resize(depth);
+  prefix_length_ = std::min(prefix_length_, depth);
+  return below;
+}
+
+ChoiceTree ChoiceTree::after(const Path& before) const {
+  ChoiceTree whole(before, {}, order_);
+  whole.nodes_.insert(whole.nodes_.end(), nodes_.begin(), nodes_.end());
+  whole.prefix_length_ += prefix_length_;
+  whole.run_count_ = run_count_;
+  return whole;
+}
+
 std::vector<Path> ChoiceTree::left(bool with_current) const {
   std::vector<Path> left;
   Path path;
@@ -157,7 +183,7 @@ std::vector<Path> ChoiceTree::left(bool with_current) const {
     CHECK(i < prefix_length_ || node.count != 0);
     for (std::uint32_t position = node.taken + 1; i >= prefix_length_ && position < node.end; ++position) {
       left.push_back(path);
-      left.back().push_back(order_.answer_at(i, position, node.count));
+      left.back().push_back(order_.answer_at(node.asked, position, node.count));
     }
     path.push_back(answer_of(i));
   }
@@ -233,7 +259,7 @@ ChoiceTree::Part ChoiceTree::estimate_below(std::size_t depth, double open) cons
     const double first = node.taken == node.begin ? part.whole : node.first;
     double rest = 0;
     for (std::uint32_t position = node.taken + 1; position < node.end; ++position)
-      rest += sizes_.guess(node.count, order_.answer_at(end - 1, position, node.count), first, each);
+      rest += sizes_.guess(node.count, order_.answer_at(node.asked, position, node.count), first, each);
     part.own += node.done + rest;
     part.whole += node.size + node.given + rest;
   }

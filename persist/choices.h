@@ -72,18 +72,18 @@ class AnswerOrder {
   // Seed 0: from the first to the last.
   explicit AnswerOrder(std::uint64_t seed = 0) : seed_(seed) {}
 
-  // The answer that is tried as number `position` at the choice number `depth` of a run, which has `count` answers; and
-  // the reverse.
-  std::uint32_t answer_at(std::size_t depth, std::uint32_t position, std::uint32_t count) const {
-    return static_cast<std::uint32_t>((first(depth, count) + position) % count);
+  // The answer that is tried as number `position` at a choice of `count` answers, and the reverse. `asked` is that of
+  // its Question: the order does not depend on where a run begins to count its choices.
+  std::uint32_t answer_at(std::uint32_t asked, std::uint32_t position, std::uint32_t count) const {
+    return static_cast<std::uint32_t>((first(asked, count) + position) % count);
   }
-  std::uint32_t position_of(std::size_t depth, std::uint32_t answer, std::uint32_t count) const {
-    return static_cast<std::uint32_t>((count - first(depth, count) + answer) % count);
+  std::uint32_t position_of(std::uint32_t asked, std::uint32_t answer, std::uint32_t count) const {
+    return static_cast<std::uint32_t>((count - first(asked, count) + answer) % count);
   }
   std::uint64_t seed() const { return seed_; }
 
  private:
-  std::uint64_t first(std::size_t depth, std::uint32_t count) const;
+  std::uint64_t first(std::uint32_t asked, std::uint32_t count) const;
 
   std::uint64_t seed_;
 };
@@ -130,6 +130,15 @@ class ChoiceTree final : public Chooser {
     Estimate each;  // the runs below each of them
   };
   Split split();
+  // For each choice of the path at which the tree stands: how many of its answers are still to come after the one that
+  // is taken.
+  std::vector<std::uint32_t> open_answers() const;
+  // Gives away everything below the first `depth` choices of the path at which the tree stands, that path included: the
+  // other tree counts its choices from there. For this tree a run has ended there; advance() it. Call it between
+  // advance() and the end of the next run.
+  ChoiceTree take_below(std::size_t depth);
+  // The same tree, with `before` as the answers before its own.
+  ChoiceTree after(const Path& before) const;
   // All that is left, as prefixes of trees. No two of them have a sequence in common. The sequence at which this tree
   // stands is included if `with_current`. A tree with a `start` must have run first.
   std::vector<Path> left(bool with_current) const;
@@ -168,7 +177,7 @@ class ChoiceTree final : public Chooser {
   };
 
   std::uint32_t answer_of(std::size_t depth) const;
-  void meet(std::size_t depth, std::uint32_t count);
+  void meet(std::size_t depth, const Question& question);
   // The weight of what this tree explores, and the same with what it gave away.
   struct Part {
     double own, whole;

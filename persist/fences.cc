@@ -106,11 +106,18 @@ FenceSetId Fences::unite(FenceSetId a, FenceSetId b, Implies&& implies) {
   return intern();
 }
 
+// The fences of one scope are a chain, and most sets have one member.
+bool Fences::are_on_one_chain(FenceSetId a, FenceSetId b) const {
+  return a != kNoFences && b != kNoFences && a < kFirstLargeSet && b < kFirstLargeSet && scope(a) == scope(b);
+}
+
 FenceSetId Fences::join(FenceSetId a, FenceSetId b) {
+  if (are_on_one_chain(a, b)) return std::max(a, b);
   return unite(a, b, [&](FenceId f, FenceId g) { return is_at_or_below(g, f); });
 }
 
 FenceSetId Fences::meet(FenceSetId a, FenceSetId b) {
+  if (are_on_one_chain(a, b)) return std::min(a, b);
   return unite(a, b, [&](FenceId f, FenceId g) { return is_at_or_below(f, g); });
 }
 

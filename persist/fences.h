@@ -75,6 +75,7 @@ class Fences {
     std::uint32_t below_count = 0;
   };
 
+  bool are_on_one_chain(FenceSetId a, FenceSetId b) const;
   template <class Implies>
   FenceSetId unite(FenceSetId a, FenceSetId b, Implies&& implies);
   FenceSetId intern();

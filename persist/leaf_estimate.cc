@@ -5,7 +5,13 @@
 
 namespace crashcut::persist {
 
-void LeafEstimate::end_child(Node& node, std::uint32_t answer, double weight) {
+// `depth` is the number of the node's choice.
+void LeafEstimate::end_child(Node& node, std::size_t depth, std::uint32_t answer, double weight) {
+  for (Cursor& cursor : cursors_) {
+    if (cursor.nodes.size() <= depth + 1 || cursor.nodes[depth] != &node || cursor.path[depth] != answer) continue;
+    cursor.nodes.resize(depth + 1);
+    cursor.path.resize(depth);
+  }
   std::erase_if(node.open, [&](const Child& child) { return child.answer == answer; });
   if (node.is_ended.size() <= answer) node.is_ended.resize(std::max(node.count, answer + 1));
   node.is_ended[answer] = true;
@@ -34,30 +40,69 @@ LeafEstimate::Node& LeafEstimate::child_of(Node& node, std::uint32_t answer) {
   return *node.open.emplace_back(Child{answer, std::make_unique<Node>()}).node;
 }
 
+// How many choices of the path the cursor's nodes know already, without the last one.
+std::size_t LeafEstimate::shared_length(const Cursor& cursor, std::span<const std::uint32_t> path) {
+  const std::size_t most = std::min(cursor.nodes.size(), path.size()) - 1;
+  const auto known = cursor.path.begin();
+  const auto end = std::mismatch(known, known + static_cast<std::ptrdiff_t>(most), path.begin()).first;
+  return static_cast<std::size_t>(end - known);
+}
+
+// The cursor that shares most of the path. If that is little, another one is made, or the one that was not used for
+// longest starts anew: several processes add their runs in turn.
+LeafEstimate::Cursor& LeafEstimate::cursor_near(std::span<const std::uint32_t> path) {
+  std::size_t best = 0, shared = 0;
+  for (std::size_t i = cursors_.size(); i-- > 0 && shared + kNearby < path.size();) {
+    const std::size_t length = shared_length(cursors_[i], path);
+    if (length < shared) continue;
+    best = i;
+    shared = length;
+  }
+  if (cursors_.empty() || (shared + kNearby < path.size() && cursors_.size() < kCursorsMost)) {
+    cursors_.push_back(cursors_.empty() ? Cursor{{}, {root_.get()}} : Cursor(cursors_[best]));
+  } else {
+    const auto at = cursors_.begin() + static_cast<std::ptrdiff_t>(best);
+    std::rotate(at, at + 1, cursors_.end());
+  }
+  return cursors_.back();
+}
+
+// Of the last choices of the path.
+void LeafEstimate::set_counts(Cursor& cursor, std::size_t shared, std::span<const std::uint32_t> counts) {
+  const std::size_t first = cursor.nodes.size() - counts.size();
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    if (first + i >= cursor.counted_from && first + i < shared) i = shared - first;
+    cursor.nodes[first + i]->count = counts[i];
+  }
+  cursor.counted_from = first;
+}
+
 void LeafEstimate::add(std::span<const std::uint32_t> path, std::span<const std::uint32_t> counts) {
   ++done_;
   if (path.empty()) {
     is_root_a_run_ = true;
     return;
   }
-  parents_.assign(1, &root_);
-  for (const std::uint32_t answer : path.first(path.size() - 1)) {
-    Node& parent = *parents_.back();
-    parents_.push_back(&child_of(parent, answer));
-  }
-  for (std::size_t i = 0; i < counts.size() && i < path.size(); ++i)
-    parents_[path.size() - counts.size() + i]->count = counts[i];
+  Cursor& cursor = cursor_near(path);
+  const std::size_t shared = shared_length(cursor, path);
+  std::vector<Node*>& parents = cursor.nodes;
+  parents.resize(shared + 1);
+  for (const std::uint32_t answer : path.subspan(shared, path.size() - 1 - shared))
+    parents.push_back(&child_of(*parents.back(), answer));
+  cursor.path.resize(shared);
+  cursor.path.insert(cursor.path.end(), path.begin() + static_cast<std::ptrdiff_t>(shared), path.end());
+  set_counts(cursor, shared, counts.first(std::min(counts.size(), path.size())));
   if (path.back() == kBelow) {  // it meets no choice
-    Node& run = child_of(*parents_.back(), kBelow);
+    Node& run = child_of(*parents.back(), kBelow);
     run.done = 1 + (run.below ? run.below->done : 0);
     return;
   }
-  const Node* run = find_child(*parents_.back(), path.back());
+  const Node* run = find_child(*parents.back(), path.back());
   double weight = 1 + (run != nullptr && run->below ? run->below->done : 0);
   // The run, and all choices that are complete with it. A run that others hang below waits for its own record.
   for (std::size_t i = path.size(); i > 0 && path[i - 1] != kBelow; --i) {
-    Node& parent = *parents_[i - 1];
-    end_child(parent, path[i - 1], weight);
+    Node& parent = *parents[i - 1];
+    end_child(parent, i - 1, path[i - 1], weight);
     if (!parent.is_complete()) return;
     weight = parent.done;
   }
@@ -67,24 +112,22 @@ double LeafEstimate::estimate_of(const Node& node) const {
   const std::size_t known = node.complete + node.open.size();
   if (known == 0) return 1 + (node.below ? estimate_of(*node.below) : 0);
   double sum = node.done, first = node.first;
-  std::vector<bool> is_known = node.is_ended;
-  is_known.resize(std::max<std::size_t>(node.count, is_known.size()));
   for (const Child& child : node.open) {
     const double open = estimate_of(*child.node);
     sum += open;
     if (node.complete == 0 && &child == &node.open.front()) first = open;
-    if (child.answer < is_known.size()) is_known[child.answer] = true;
   }
   const double each = sum / static_cast<double>(known);
   for (std::uint32_t answer = 0; answer < node.count; ++answer) {
-    if (!is_known[answer]) sum += sizes_.guess(node.count, answer, first, each);
+    const bool is_ended = answer < node.is_ended.size() && node.is_ended[answer];
+    if (!is_ended && find_child(node, answer) == nullptr) sum += sizes_.guess(node.count, answer, first, each);
   }
   return sum;
 }
 
 Estimate LeafEstimate::estimate() const {
-  if (is_root_a_run_ || root_.is_complete()) return {done_, done_, done_};
-  return sizes_.range_of(estimate_of(root_), done_);
+  if (is_root_a_run_ || root_->is_complete()) return {done_, done_, done_};
+  return sizes_.range_of(estimate_of(*root_), done_);
 }
 
 double LeafEstimate::fraction() const {

@@ -2,7 +2,8 @@
 //
 // It estimates as ChoiceTree does (choices.h): an unexplored branch is like its explored siblings, or like branches of
 //   the same answer elsewhere. It is for a tree that several processes explore, so that none of them has all of it.
-// Cost: a leaf costs its depth. Only the weight of a complete subtree is kept.
+// Cost: a leaf costs a comparison of its path with that of the leaf before it, and what the two do not share. So it is
+//   for some processes that explore side by side, and not for many. Only the weight of a complete subtree is kept.
 #pragma once
 
 #include <cstdint>
@@ -48,16 +49,28 @@ class LeafEstimate {
 
     bool is_complete() const { return count != 0 && complete == count; }
   };
+  // Where a run was added. The next run of the same process is nearby.
+  struct Cursor {
+    std::vector<std::uint32_t> path;  // of the run; shorter if nodes are gone
+    std::vector<Node*> nodes;         // node i is where answer i of the path was given; at least the root
+    std::size_t counted_from = 0;     // the counts of the nodes from here on are known
+  };
+  static constexpr std::size_t kCursorsMost = 4;
+  static constexpr std::size_t kNearby = 64;  // choices
+
   static Node* find_child(const Node& node, std::uint32_t answer);
   static Node& child_of(Node& node, std::uint32_t answer);
-  void end_child(Node& node, std::uint32_t answer, double weight);
+  static std::size_t shared_length(const Cursor& cursor, std::span<const std::uint32_t> path);
+  Cursor& cursor_near(std::span<const std::uint32_t> path);
+  static void set_counts(Cursor& cursor, std::size_t shared, std::span<const std::uint32_t> counts);
+  void end_child(Node& node, std::size_t depth, std::uint32_t answer, double weight);
   double estimate_of(const Node& node) const;
 
   BranchSizes sizes_;
-  Node root_;
+  std::unique_ptr<Node> root_ = std::make_unique<Node>();
   bool is_root_a_run_ = false;  // the tree has no choice at all
   double done_ = 0;
-  std::vector<Node*> parents_;  // scratch of add()
+  std::vector<Cursor> cursors_;  // the last one was used last
 };
 
 }  // namespace crashcut::persist

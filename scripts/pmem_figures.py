@@ -5,6 +5,7 @@ Programs: recoveries and time of `crashcut pmem` with 4 keys and with 1,000, the
 points a search as Jaaru's would have (tests/bench/pmem_count.c counts both). Beside them, what the paper says of a
 structure of the same kind.
 Speed: the B+-tree with 10,000 keys (tests/bench/pmem_tree.c), the best of several runs.
+Memory: the undo log with 50,000 transfers, more than a million stores, flushes and fences; and the first recoveries of it.
 All times are processor time, of all processes together: other programs on the machine disturb that less.
 
 Exit codes: 0 the tables were made, 1 --check found that a bar is not met, 2 wrong use, 4 a program did not do its work.
@@ -18,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 import textwrap
+import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PROGRAMS = ROOT / "workloads" / "pmem"
@@ -39,6 +41,8 @@ MOST_SECONDS = 2 * 60  # a minute on 2 cores
 MOST_ACCESS_NS = 100
 MOST_DRAM_NS = 10
 LEAST_RECOVERIES_PER_SECOND = 5000
+MOST_BYTES = 2e9  # of a million accesses
+LEAST_ACCESSES = 1_000_000
 ROUNDS = 3
 
 
@@ -196,6 +200,62 @@ def table_of_speeds(builder, misses):
     ]
 
 
+# ---- memory ----------------------------------------------------------------------------------------------------
+
+def descendants_of(root):
+    """The process and all that it started, as far as they live."""
+    parents = {}
+    for entry in pathlib.Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                parents[int(entry.name)] = int((entry / "stat").read_text().rsplit(")", 1)[1].split()[1])
+            except (OSError, IndexError):
+                pass  # it has ended
+    found = {root}
+    while more := {pid for pid, parent in parents.items() if parent in found} - found:
+        found |= more
+    return found
+
+
+def memory_of(pids):
+    """Bytes of all processes together: a page that several of them share counts once."""
+    kib = 0
+    for pid in pids:
+        try:
+            rollup = pathlib.Path(f"/proc/{pid}/smaps_rollup").read_text()
+        except OSError:
+            continue  # it has ended
+        kib += int((re.search(r"^Pss:\s+(\d+) kB", rollup, re.M) or [0, 0])[1])
+    return kib * 1024
+
+
+def peak_memory(words):
+    begun = subprocess.Popen([str(w) for w in words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    peak = 0
+    while begun.poll() is None:
+        peak = max(peak, memory_of(descendants_of(begun.pid)))
+        time.sleep(0.02)
+    out = begun.stdout.read()
+    if begun.returncode not in (0, 3):
+        raise Failed(f"{words[-2]} {words[-1]}: exit code {begun.returncode}\n{out[-2000:]}")
+    return peak
+
+
+def line_of_memory(builder, misses):
+    source, keys = PROGRAMS / "undo_log.c", "50000"
+    counts = counts_of(run([builder.instrumented(source, "million_counted", builder.counter), keys]).stderr, "all")
+    accesses = counts["stores"] + counts["flushes"] + counts["fences"]
+    if accesses < LEAST_ACCESSES:
+        raise Failed(f"undo_log {keys} has {accesses} stores, flushes and fences")
+    peak = peak_memory([builder.crashcut, "pmem", "--max-recoveries", "20", "--recovery-limit", 600,
+                        builder.instrumented(source, "million"), keys])
+    if peak > MOST_BYTES:
+        misses.append(f"recording {accesses} accesses took {peak / 1e6:.0f} MB")
+    return textwrap.fill(
+        f"Memory: the undo log with {thousands(int(keys))} transfers, {thousands(accesses)} stores, flushes and fences, "
+        f"and 20 recoveries of it: at most {peak / 1e6:.0f} MB in all processes together.", 125)
+
+
 # ---- the page --------------------------------------------------------------------------------------------------
 
 def update(text):
@@ -209,7 +269,8 @@ def update(text):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--crashcut", default=ROOT / "build" / "release" / "crashcut")
-    parser.add_argument("--only", nargs="*", choices=NAMES + ["speed"], help="these programs, or the speed")
+    parser.add_argument("--only", nargs="*", choices=NAMES + ["speed", "memory"],
+                        help="these programs, the speed, or the memory")
     parser.add_argument("--update", action="store_true", help="write the tables into docs/pmem.md")
     parser.add_argument("--check", action="store_true", help="exit with 1 if a bar is not met")
     options = parser.parse_args()
@@ -221,6 +282,8 @@ def main():
             lines = table_of_programs(builder, names, misses) if names else []
             if options.only is None or "speed" in options.only:
                 lines += [""] * bool(lines) + table_of_speeds(builder, misses)
+            if options.only is None or "memory" in options.only:
+                lines += [""] * bool(lines) + [line_of_memory(builder, misses)]
         print("\n".join(lines))
         if options.update:
             update("\n".join(lines))

@@ -56,7 +56,8 @@ struct RandomProgram {
       state = (state + 1) * 0x9e3779b97f4a7c15;
       state ^= state >> 29;
       if (state % 5 == 0) return;
-      state += tree.choose_among({static_cast<std::uint32_t>(2 + state / 5 % 3)});
+      state +=
+          tree.choose_among({static_cast<std::uint32_t>(2 + state / 5 % 3), static_cast<std::uint32_t>(state >> 32)});
     }
   }
 };
@@ -141,6 +142,19 @@ TEST(ChoiceTree, ResumesAtEveryPath) {
   });
 }
 
+// Gives away what is left below some choice of the path at which the tree stands. False: nothing is left for the tree.
+bool give_below(ChoiceTree& tree, std::deque<ChoiceTree>& others, std::mt19937_64& coin) {
+  const std::vector<std::uint32_t> open = tree.open_answers();
+  EXPECT_EQ(open.size(), tree.path().size());
+  Path before = tree.path();
+  before.resize(coin() % (before.size() + 1));
+  others.push_back(tree.take_below(before.size()).after(before));
+  const bool has_more = tree.advance();
+  const auto end = open.begin() + static_cast<std::ptrdiff_t>(before.size());
+  EXPECT_EQ(has_more, std::any_of(open.begin(), end, [](std::uint32_t count) { return count != 0; }));
+  return has_more;
+}
+
 // Several trees take turns, and split whenever a coin says so.
 Paths explore_in_parts(const RandomProgram& program, AnswerOrder order, std::mt19937_64& coin) {
   Paths paths;
@@ -157,6 +171,7 @@ Paths explore_in_parts(const RandomProgram& program, AnswerOrder order, std::mt1
     if (coin() % 3 == 0) {
       for (const Path& prefix : tree.split().prefixes) trees.emplace_back(prefix, Path{}, order);
     }
+    if (coin() % 3 == 0 && !give_below(tree, trees, coin)) continue;
     // As a process that takes it over sees it.
     trees.push_back(ChoiceTree::from_numbers(tree.to_numbers()));
   }
@@ -368,6 +383,29 @@ TEST(LeafEstimate, IsExactOnAnEvenTree) {
     EXPECT_NEAR(leaves.estimate().likely, 24, 1e-9);
     EXPECT_NEAR(tree.estimate().likely, 24, 1e-9);
   } while (tree.advance());
+}
+
+// Several processes explore a deep tree from several places on, and their leaves come in turn.
+TEST(LeafEstimate, LeavesOfDeepTreesComeFromSeveralPlaces) {
+  constexpr std::size_t kDepth = 500, kPlaces = 6;
+  std::vector<Path> paths{Path(kDepth, 0)};
+  for (std::size_t i = kDepth; i-- > 0;) {
+    paths.emplace_back(i + 1, 0);
+    paths.back().back() = 1;
+  }
+  LeafEstimate leaves, in_order;
+  for (const Path& path : paths) in_order.add(path, Path(path.size(), 2));
+  const std::size_t each = (paths.size() + kPlaces - 1) / kPlaces;
+  for (std::size_t i = 0; i < each; ++i) {
+    for (std::size_t at = i; at < paths.size(); at += each) {
+      EXPECT_LT(leaves.fraction(), 1);
+      leaves.add(paths[at], Path(paths[at].size(), 2));
+    }
+  }
+  for (const LeafEstimate* all : {&leaves, &in_order}) {
+    EXPECT_EQ(all->fraction(), 1);
+    EXPECT_EQ(all->estimate().likely, kDepth + 1);
+  }
 }
 
 // Two runs, each with two others below it: {0}, {0 below 0}, ...

@@ -169,13 +169,9 @@ std::uint32_t Explorer::layer_of(const persist::Log& log) const {
   return 0;
 }
 
-// A choice that nothing is known of: all recoveries below it begin here, if running again what came before costs more.
+// A choice of an earlier recovery: the recoveries that are left below it begin here.
 bool Explorer::wants_to_stand() const {
-  return mode_ == WorkMode::kAgain && request_.kind == RequestKind::kExplore && !is_following() && can_stand();
-}
-
-void Explorer::begin_paths_here() {
-  if (order_.seed() != 0) order_ = persist::AnswerOrder(persist::mix(order_.seed(), g.slot->choice_count));
+  return mode_ == WorkMode::kAgain && request_.kind == RequestKind::kExplore && is_following() && can_stand();
 }
 
 std::uint32_t Explorer::choose(const persist::Choice& choice) {
@@ -223,9 +219,9 @@ std::uint32_t Explorer::answer_from_cut(const persist::Choice& choice, std::uint
   return fixed_cut_->choose(choice);
 }
 
-// By the number of the choice in this run, as the server's tree counts.
 std::uint32_t Explorer::in_order(std::uint32_t position, std::uint32_t count) const {
-  return order_.answer_at(g.slot->choice_count - 1, position, count);
+  const persist::Question* question = question_at(*g.slot, g.slot->choice_count - 1);
+  return order_.answer_at(question->asked, position, count);
 }
 
 // Until choose() has noted the answer, the watchdog leaves this process and its children alone: what is still to come
@@ -254,9 +250,9 @@ std::uint32_t Explorer::branch(std::uint32_t count) {
 std::uint32_t Explorer::defer_others(std::uint32_t count) {
   hold_off_watchdog();
   Work work{WorkMode::kBranch, path_of(*g.slot)};
-  work.path.push_back(0);
+  work.numbers.push_back(0);
   for (std::uint32_t i = 1; i < count; ++i) {
-    work.path.back() = in_order(i, count);
+    work.numbers.back() = in_order(i, count);
     add_work(work);
   }
   return in_order(0, count);

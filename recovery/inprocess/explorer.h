@@ -21,8 +21,6 @@ class Explorer final : public persist::Chooser {
   std::uint32_t choose(const persist::Choice& choice) override;
   // What the recovery that is forked next is to do: follow a path, or be a sample, the number `round` of its strategy.
   void follow(WorkMode mode, const persist::Path& path);
-  // The process stands at a choice: recoveries go on from here, and their choices are counted from here.
-  void begin_paths_here();
   const persist::AnswerOrder& order() const { return order_; }
   void sample(search::Strategy strategy, std::uint64_t round, std::uint64_t seed);
 

@@ -142,7 +142,9 @@ class ProgramWorker final : public search::Worker {
 
   void add(const Recovery& recovery) {
     if (task_.kind == Task::Kind::kSample && !seen_.insert(recovery.path).second) return;
-    tally_.add(task_.question, run_of(recovery, prefixes_));
+    search::Run run{ending_of(recovery, prefixes_), {}, recovery.events_in, recovery.layer, false};
+    if (run.ending.is_violation()) run.path = recovery.path;  // others are not kept, and may be long
+    tally_.add(task_.question, run);
     ++shared_.recoveries;
   }
 

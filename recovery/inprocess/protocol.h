@@ -225,7 +225,15 @@ enum StreamType : std::uint32_t {
   kStreamPrefix,  // u32 answers: the path that it is to follow, as far as it is given
 };
 
-// Paths below which everything is still to be explored, shared by all processes of an exploration (work.h). It lies in
+// How the recoveries of an item of work are run.
+enum class WorkMode : std::uint32_t {
+  // All below a path, each from the beginning, in an image of one process that stays as it is: cheapest for short ones.
+  kAgain,
+  kBranch,  // all below a path, forked at each choice: what came before it is not run again
+  kRest,    // as kAgain, what is left of a tree
+};
+
+// What is still to be explored, shared by all processes of an exploration (work.h). It lies in
 // the upper half of the request's region. After an exploration that was stopped it holds what is left.
 struct WorkQueue {
   std::atomic<std::uint32_t> lock;
@@ -233,7 +241,9 @@ struct WorkQueue {
   std::atomic<std::uint32_t> waiting;  // processes
   std::atomic<std::uint32_t> queued;
   std::uint64_t used;  // bytes
-  std::byte bytes[];   // {answers, u32 length, u32 WorkMode}: the last one is taken first
+  // {numbers, u32 how many, u32 WorkMode}: the last one is taken first. The numbers are the answers of a path; of
+  // kRest: ChoiceTree::to_numbers().
+  std::byte bytes[];
 };
 inline constexpr std::uint64_t kWorkOffset = kRequestOffset + kRequestBytes / 2;
 inline constexpr std::uint64_t kWorkBytes = kRequestBytes / 2 - sizeof(WorkQueue);

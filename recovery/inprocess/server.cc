@@ -9,15 +9,19 @@
 //   it. Which one is the last is nobody's plan: one that dies, hangs, or asks the kernel for what restoring does not
 //   undo (spend_image) is. So nothing is ever run twice, and all but the image's origin is as with a fork a recovery.
 //
-// Standing: a recovery that has run for some time and comes to a choice that nobody has seen yet does not choose. Its
-//   process becomes a server itself, which stands in the middle of the recovery: all recoveries below the choice are
-//   forked from there, and none runs again what came before. Paths of such a server begin at its choice. When it has
-//   explored all of them it ends, and for the server that forked it this was one run that ended at the choice.
-//   Servers stand in a chain, each deeper in the recovery than the one that forked it.
+// Standing: a recovery that follows the path of an earlier one does not choose if half of what is left lies below its
+//   next choice and it took long to come there. Its process becomes a server itself, which stands in the middle of the
+//   recovery. It takes over the part of the tree below the choice and forks the recoveries of that part, and none of
+//   them runs again what came before. Paths of such a server begin at its choice. When it has explored its part it
+//   ends. For the server that forked it this was one run that ended at the choice. Servers stand in a chain: each is
+//   deeper in the recovery than the one that forked it, and has half as much left. So if a recovery reads n records
+//   that have some states each, n log n records are read again, and not n times n.
 #include <sys/mman.h>
 #include <time.h>
 
+#include <algorithm>
 #include <cstring>
+#include <numeric>
 
 #include "inject/arena.h"
 #include "inject/gate.h"
@@ -36,6 +40,7 @@ namespace {
 // a server: below this, running again what came before the choice is cheaper.
 constexpr std::uint64_t kLongRecoveryNs = 500000;
 constexpr std::uint32_t kLongInARow = 3;
+constexpr std::uint32_t kNever = 0xffffffff;
 
 // Taking a snapshot costs about as much as a fork: it must serve two recoveries more to be worth it.
 constexpr std::uint64_t kSpentMost = 3;
@@ -43,6 +48,11 @@ constexpr std::uint64_t kRestoredLeast = 2;
 
 // Servers that stand in a chain: each keeps a snapshot of some megabytes, and makes the forks of the next one dearer.
 constexpr std::uint32_t kStandingMost = 16;
+// Standing costs as much as so many times Header::stand_after_ns. It must save that.
+constexpr std::uint64_t kStandingCost = 16;
+// If the choice nearest to the root would give away less than this part of what is open, the part below the middle of
+// the path is given away: somebody who takes one branch of a thousand is soon back.
+constexpr std::uint64_t kGivenLeast = 32;
 // Much less than the stack that programs are given: below it lies the main thread's.
 constexpr std::uint64_t kOwnStackMost = 1 << 20;
 
@@ -54,6 +64,8 @@ struct Series {
   bool is_spent;
   bool has_stood;     // its last process became a server
   bool cannot_stand;  // a process was to, and could not
+  // The choices of the current recovery at which its process may stand, and how long it must have run there.
+  std::uint32_t stand_from, stand_to;
   std::uint64_t stand_after_ns;
   std::uint64_t spent_count;  // processes that restoring could not keep
   std::uint64_t restored_count;
@@ -71,13 +83,12 @@ void* g_standing_at[5];                        // of __builtin_setjmp, in the la
 
 bool is_stopped() { return g.header->stop.load(std::memory_order_relaxed) != 0; }
 
-// Recoveries after two crashes are forked at their choices. Threads of a recovery have stacks of their own. Trapped
-// accesses run on a stack of their own. With a seed, the order of answers depends on where servers stand, which the
-// clock says: see is_long().
+// Recoveries after two crashes are forked at their choices. Threads of a recovery have stacks of their own, and so do
+// trapped accesses.
 bool may_stand() {
   const Header& header = *g.header;
   return header.has_memory != 0 && header.depth == 1 && header.traps == 0 && header.schedules_recoveries == 0 &&
-         header.fresh_images == FreshImages::kRestored && (header.seed == 0 || header.max_recoveries == 0);
+         header.fresh_images == FreshImages::kRestored;
 }
 
 // Which part a bound on recoveries leaves is the seed's to say, not the clock's.
@@ -97,7 +108,30 @@ bool is_restoring_worthwhile(const Series& series) {
   return series.spent_count < kSpentMost || series.restored_count >= kRestoredLeast * series.spent_count;
 }
 
+// The last choice at and below which so many answers are open; 0 if there are fewer.
+std::size_t deepest_with(std::span<const std::uint32_t> open, std::uint64_t least) {
+  std::uint64_t sum = 0;
+  std::size_t at = open.size();
+  while (at > 0 && sum < least) sum += open[--at];
+  return at;
+}
+
+std::uint64_t sum_of(std::span<const std::uint32_t> open) {
+  return std::accumulate(open.begin(), open.end(), std::uint64_t{0});
+}
+
+// From the choice below which half of what is left of the tree lies, to the last below which a quarter does.
+void plan_standing(Series& series, const persist::ChoiceTree& tree) {
+  const std::vector<std::uint32_t> open = tree.open_answers();
+  const std::uint64_t all = sum_of(open), quarter = (all + 3) / 4;
+  series.stand_from = all == 0 ? kNever : static_cast<std::uint32_t>(deepest_with(open, (all + 1) / 2));
+  series.stand_to = static_cast<std::uint32_t>(deepest_with(open, quarter));
+  const std::uint64_t least_ns = g.header->stand_after_ns;
+  series.stand_after_ns = std::max(least_ns, least_ns * kStandingCost / std::max<std::uint64_t>(quarter, 1));
+}
+
 void keep_tree(Series& series, const persist::ChoiceTree& tree) {
+  plan_standing(series, tree);
   const std::vector<std::uint32_t> numbers = tree.to_numbers();
   CHECK(numbers.size() <= std::size(series.numbers));
   std::memcpy(series.numbers, numbers.data(), numbers.size() * sizeof numbers[0]);
@@ -158,8 +192,6 @@ Child run_series_from(const persist::ChoiceTree& tree, int& status) {
   std::uint64_t used = 0;
   status = wait_for(child, &used);
   if (series.is_restoring && (series.is_spent || status != 0)) ++series.spent_count;
-  // What is left of the tree lies before that choice: only recoveries that are longer after all are to stand.
-  if (series.has_stood) series.stand_after_ns *= 2;
   const bool is_long = !series.has_stood && used > series.began_cpu_ns + kLongRecoveryNs;
   series.long_in_a_row = is_long ? series.long_in_a_row + 1 : 0;
   return child;
@@ -171,11 +203,29 @@ std::vector<persist::Path> from_beginning(std::vector<persist::Path> paths) {
   for (persist::Path& path : paths) path.insert(path.begin(), before.begin(), before.end());
   return paths;
 }
-
-void give_away(persist::ChoiceTree& tree, WorkMode mode) {
-  for (persist::Path& path : from_beginning(tree.split().prefixes)) add_work({mode, std::move(path)});
+persist::ChoiceTree from_beginning(const persist::ChoiceTree& tree) {
+  return tree.after(path_of(*g_series->server_slot));
 }
-void leave_tree(const persist::ChoiceTree& tree) { leave_work(from_beginning(tree.left(true))); }
+
+// The tree stands at its next run.
+void give_away(persist::ChoiceTree& tree) {
+  const std::vector<std::uint32_t> open = tree.open_answers();
+  const std::uint64_t all = sum_of(open);
+  const auto first = std::find_if(open.begin(), open.end(), [](std::uint32_t count) { return count != 0; });
+  if (first != open.end() && (*first + 1) / 2 * kGivenLeast < all) {
+    const persist::Path before = path_of(*g_series->server_slot);
+    const std::size_t middle = deepest_with(open, all / 2);
+    persist::Path path = tree.path();
+    path.resize(middle);
+    path.insert(path.begin(), before.begin(), before.end());
+    add_work({WorkMode::kRest, tree.take_below(middle).after(path).to_numbers()});
+    const bool has_more = tree.advance();
+    CHECK(has_more);
+    return;
+  }
+  for (persist::Path& path : from_beginning(tree.split().prefixes)) add_work({WorkMode::kAgain, std::move(path)});
+}
+void leave_tree(const persist::ChoiceTree& tree) { leave_work(from_beginning(tree)); }
 
 // Tells the tree what the recovery in the slot chose among.
 void note_run(persist::ChoiceTree& tree, Slot& slot) {
@@ -184,14 +234,12 @@ void note_run(persist::ChoiceTree& tree, Slot& slot) {
   for (std::uint32_t i = 0; i < slot.choice_count; ++i) tree.choose_among(*question_at(slot, i));
 }
 
-// Runs everything below the path, one recovery after the other. Long ones are handed on as branches.
-void explore_again(const persist::Path& prefix) {
-  persist::ChoiceTree tree(prefix, {}, g_explorer->order());
+// Runs what is left of the tree, one recovery after the other. Long ones are handed on as branches.
+void explore_again(persist::ChoiceTree tree) {
   g_series->long_in_a_row = 0;
-  g_series->stand_after_ns = g.header->stand_after_ns;
   do {
     if (is_stopped()) return leave_tree(tree);
-    if (is_work_wanted() && tree.run_count() != 0) give_away(tree, WorkMode::kAgain);
+    if (is_work_wanted() && tree.run_count() != 0) give_away(tree);
     int status = 0;
     const Child child = run_series_from(tree, status);
     if (g_series->is_over) {
@@ -223,6 +271,16 @@ void explore_again(const persist::Path& prefix) {
   __builtin_unreachable();
 }
 
+// The tree below the next choice of this process is the tree of a new series, and no longer of the old one.
+void take_over_below() {
+  persist::ChoiceTree tree = kept_tree(*g_series);
+  const persist::ChoiceTree below = tree.take_below(g.slot->choice_count);
+  keep_tree(*g_series, tree);
+  g_series->has_stood = true;
+  make_series();
+  keep_tree(*g_series, below);
+}
+
 // Modelled files that the recovery left open: their numbers are to be free again.
 void close_modelled_fds() {
   for (int fd : g.model->process->descriptors()) kernel(SYS_close, fd);
@@ -237,9 +295,11 @@ void spend_series() {
 }
 
 bool can_stand() {
-  const bool is_new_choice = g_standing_count == 0 || g.slot->choice_count != 0;
+  const std::uint32_t choice = g.slot->choice_count;
   const std::uint64_t least_ns = g_series->stand_after_ns;
-  if (!may_stand() || !is_new_choice || is_stopped() || g_standing_count == kStandingMost) return false;
+  if (choice < g_series->stand_from || choice > g_series->stand_to || !may_stand()) return false;
+  const bool stands_here = g_standing_count != 0 && choice == 0;
+  if (stands_here || is_stopped() || g_standing_count == kStandingMost) return false;
   // The time that has passed is cheaper to find out than the processor time, and not less.
   if (now_ns() - g.slot->began_ns < least_ns || used_cpu_ns() - g_series->began_cpu_ns < least_ns) return false;
   const auto here = reinterpret_cast<std::uint64_t>(__builtin_frame_address(0));
@@ -253,20 +313,12 @@ bool can_stand() {
 void stand_at_choice() {
   hold_off_watchdog();
   g.slot->began_ns = 0;
-  if (is_work_wanted()) {
-    persist::ChoiceTree tree = kept_tree(*g_series);
-    note_run(tree, *g.slot);
-    give_away(tree, WorkMode::kAgain);
-    keep_tree(*g_series, tree);
-  }
-  g_series->has_stood = true;
   ++g.header->stood_count;
   g.restorable = false;
-  g_explorer->begin_paths_here();
-  make_series();
+  take_over_below();
   ++g_standing_count;
   if (__builtin_setjmp(g_standing_at) != 0) return;
-  explore_again({});
+  explore_again(kept_tree(*g_series));
   end_server();
 }
 
@@ -288,7 +340,7 @@ void go_on_with_next() {
     series.is_over = true;
     return;
   }
-  if (is_work_wanted()) give_away(tree, WorkMode::kAgain);
+  if (is_work_wanted()) give_away(tree);
   keep_tree(series, tree);
   series.long_in_a_row = long_in_a_row;
   ++series.restored_count;
@@ -302,10 +354,16 @@ void serve_recoveries() {
   make_series();
   Work work;
   while (take_work(work)) {
-    if (work.mode == WorkMode::kAgain) {
-      explore_again(work.path);
-    } else {
-      reap(start_recovery(work.mode, work.path));
+    switch (work.mode) {
+      case WorkMode::kAgain:
+        explore_again(persist::ChoiceTree(work.numbers, {}, g_explorer->order()));
+        break;
+      case WorkMode::kRest:
+        explore_again(persist::ChoiceTree::from_numbers(work.numbers));
+        break;
+      case WorkMode::kBranch:
+        reap(start_recovery(work.mode, work.numbers));
+        break;
     }
     work_done();
   }

@@ -243,6 +243,8 @@ Recovery Session::Impl::recovery_at(std::uint64_t index) const {
   const Record& r = reinterpret_cast<const Record*>(control + kRecordsOffset)[index];
   const std::byte* at = control + r.payload;
   Recovery out{r.kind};
+  out.path.reserve(r.path_length);
+  out.counts.reserve(r.path_length);
   if (r.kind == RecordKind::kHung && r.signal != 0)
     out.limit = std::chrono::duration_cast<std::chrono::seconds>(setup.recovery_limit);
   const std::span noted(reinterpret_cast<const NotedAnswer*>(at), r.path_length);
@@ -454,11 +456,16 @@ std::vector<persist::Path> Session::left() const {
   const WorkQueue& queue = *reinterpret_cast<const WorkQueue*>(impl_->control + kWorkOffset);
   std::vector<persist::Path> left;
   for (const std::byte* at = queue.bytes + queue.used; at > queue.bytes;) {
-    std::uint32_t length;
-    memcpy(&length, at - 2 * sizeof length, sizeof length);
-    at -= 2 * sizeof length + length * sizeof length;
-    left.emplace_back(length);
-    if (length > 0) memcpy(left.back().data(), at, length * sizeof length);
+    std::uint32_t tail[2];
+    memcpy(tail, at - sizeof tail, sizeof tail);
+    at -= sizeof tail + tail[0] * sizeof tail[0];
+    std::vector<std::uint32_t> numbers(tail[0]);
+    if (!numbers.empty()) memcpy(numbers.data(), at, numbers.size() * sizeof numbers[0]);
+    if (static_cast<WorkMode>(tail[1]) == WorkMode::kRest) {
+      for (persist::Path& path : persist::ChoiceTree::from_numbers(numbers).left(true)) left.push_back(std::move(path));
+    } else {
+      left.push_back(std::move(numbers));
+    }
   }
   return left;
 }

@@ -30,9 +30,9 @@ bool try_take(Work& work) {
   std::uint32_t tail[2];
   std::memcpy(tail, q.bytes + q.used - sizeof tail, sizeof tail);
   work.mode = static_cast<WorkMode>(tail[1]);
-  work.path.resize(tail[0]);
+  work.numbers.resize(tail[0]);
   q.used -= sizeof tail + tail[0] * std::uint64_t{4};
-  if (tail[0] != 0) std::memcpy(work.path.data(), q.bytes + q.used, tail[0] * std::size_t{4});
+  if (tail[0] != 0) std::memcpy(work.numbers.data(), q.bytes + q.used, tail[0] * std::size_t{4});
   --q.queued;
   return true;
 }
@@ -57,35 +57,37 @@ void add_first_work(std::span<const std::uint32_t> lengths_and_paths) {
   work_done();
 }
 
-// `copy_to` writes the answers of a path of that length. The mode lies beside it.
+// `copy_to` writes so many numbers.
 template <class Copy>
-static void add_path(WorkMode mode, std::uint32_t length, const Copy& copy_to) {
+static void add_numbers(WorkMode mode, std::uint32_t length, const Copy& copy_to) {
   QueueLock lock;
   WorkQueue& q = queue();
   const std::uint32_t tail[2] = {length, static_cast<std::uint32_t>(mode)};
-  const std::uint64_t path_bytes = length * std::uint64_t{4};
-  if (q.used + path_bytes + sizeof tail > kWorkBytes) {
+  const std::uint64_t number_bytes = length * std::uint64_t{4};
+  if (q.used + number_bytes + sizeof tail > kWorkBytes) {
     g.header->is_lost = 1;
     return;
   }
   if (length != 0) copy_to(reinterpret_cast<std::uint32_t*>(q.bytes + q.used));
-  std::memcpy(q.bytes + q.used + path_bytes, tail, sizeof tail);
-  q.used += path_bytes + sizeof tail;
+  std::memcpy(q.bytes + q.used + number_bytes, tail, sizeof tail);
+  q.used += number_bytes + sizeof tail;
   ++q.queued;
   ++q.owed;
 }
 
 void add_work(const Work& work) {
-  add_path(work.mode, static_cast<std::uint32_t>(work.path.size()),
-           [&](std::uint32_t* to) { std::memcpy(to, work.path.data(), work.path.size() * sizeof *to); });
+  add_numbers(work.mode, static_cast<std::uint32_t>(work.numbers.size()),
+              [&](std::uint32_t* to) { std::memcpy(to, work.numbers.data(), work.numbers.size() * sizeof *to); });
 }
 
 void leave_work(const std::vector<persist::Path>& paths) {
   for (const persist::Path& path : paths) add_work({WorkMode::kAgain, path});
 }
 
+void leave_work(const persist::ChoiceTree& tree) { add_work({WorkMode::kRest, tree.to_numbers()}); }
+
 void leave_work(const Slot& slot) {
-  add_path(WorkMode::kAgain, copy_path(slot, nullptr), [&](std::uint32_t* to) { copy_path(slot, to); });
+  add_numbers(WorkMode::kAgain, copy_path(slot, nullptr), [&](std::uint32_t* to) { copy_path(slot, to); });
 }
 
 bool take_work(Work& work) {

@@ -1,4 +1,4 @@
-// Work: subtrees of choices that are still to be explored, shared by all processes of an exploration.
+// Work: parts of the tree of choices that are still to be explored, shared by all processes of an exploration.
 //
 // A queue in shared memory (WorkQueue in protocol.h). A process that takes an item owes work_done() for it; when none
 //   is owed and none is queued, the exploration is over. If it is stopped before, every process puts what it has not
@@ -15,15 +15,9 @@
 
 namespace crashcut::inprocess {
 
-// How the recoveries below a path are run.
-enum class WorkMode : std::uint32_t {
-  kAgain,   // each from the beginning, in an image of one process that stays as it is: cheapest for short recoveries
-  kBranch,  // forked at each choice: what came before it is not run again
-};
-
 struct Work {
   WorkMode mode;
-  persist::Path path;
+  std::vector<std::uint32_t> numbers;  // as in WorkQueue
 };
 
 // An exploration begins: the first work is owed before it is there, so that no process leaves early.
@@ -35,6 +29,7 @@ void add_work(const Work& work);
 // allocates nothing.
 void leave_work(const std::vector<persist::Path>& paths);
 void leave_work(const Slot& slot);
+void leave_work(const persist::ChoiceTree& tree);
 // Waits for work while others may still add some. False where the exploration is over or stopped.
 bool take_work(Work& work);
 void work_done();

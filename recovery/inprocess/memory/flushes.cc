@@ -51,8 +51,9 @@ void end_call_after_fences() {
 void Memory::clflush(const void* at, const void* code) { flush(at, Flush::kClflush, code); }
 void Memory::clwb(const void* at, const void* code) { flush(at, Flush::kClflushopt, code); }
 
+// The processor's own sfence would wait for what the recorder has just written. It orders non-temporal stores, and
+// those of instrumented code are ordinary ones.
 void Memory::sfence(const void* code) {
-  asm volatile("sfence" ::: "memory");
   if (ThreadedMemory* threads = threaded()) return threads->sfence(code);
   if (!is_recording()) return;
   const OwnCode own;
