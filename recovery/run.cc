@@ -112,8 +112,8 @@ std::string instrumentation_text(std::uint32_t bits) {
 }
 
 // The flush that a violation of persistent memory lacks, within the time that is left.
-void add_missing_flush(const Executed& executed, const Plan& plan, const inprocess::Prefixes* prefixes,
-                       const search::Hooks& hooks, Clock::time_point deadline, search::Found& found) {
+void find_missing_flush(const Executed& executed, const Plan& plan, const inprocess::Prefixes* prefixes,
+                        const search::Hooks& hooks, Clock::time_point deadline, search::Found& found) {
   result::Counterexample& example = *found.result.counterexample;
   const inprocess::FlushSearch flushes{
       .session = *executed.session,
@@ -123,7 +123,7 @@ void add_missing_flush(const Executed& executed, const Plan& plan, const inproce
       .max_recoveries = plan.max_recoveries,
       .is_over = [&] { return Clock::now() >= deadline || (hooks.is_interrupted && hooks.is_interrupted()); },
   };
-  if (example.replays && !flushes.is_over()) example.missing_flush = missing_flush_of(flushes);
+  if (example.replays && !flushes.is_over()) add_missing_flush(flushes, example);
 }
 
 // What a report says besides what was found.
@@ -231,8 +231,8 @@ tl::expected<Checked, Failure> check(const Executed& executed, const Plan& plan,
   }
   if (plan.memory && found->result.counterexample) {
     const auto time = std::chrono::duration_cast<Clock::duration>(search_plan.time_limit);
-    add_missing_flush(executed, plan, pointer_to(*prefixes), hooks,
-                      time.count() > 0 ? begin + time : Clock::time_point::max(), *found);
+    find_missing_flush(executed, plan, pointer_to(*prefixes), hooks,
+                       time.count() > 0 ? begin + time : Clock::time_point::max(), *found);
   }
   checked.result = std::move(found->result);
   if (plan.memory && checked.result.counterexample) name_places(*checked.result.counterexample);
