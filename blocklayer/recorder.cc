@@ -203,6 +203,7 @@ RequestId DriveRecorder::issue(const Request& request) {
   const bool is_cacheless = recording.options.cache == Cache::kNone;
   const bool is_write = request.kind == RequestKind::kWrite || request.kind == RequestKind::kZero;
   CHECK((request.kind == RequestKind::kFlush) == (request.count == 0));
+  do_added_flushes();
   const bool has_bad = recording.options.has_fault(kBadWritten) || recording.options.has_fault(kBadAny);
   for (Sector sector = request.first; has_bad && sector < request.first + request.count; ++sector) {
     if (!recording.faults.contains(sector)) add_fault(sector);
@@ -236,20 +237,34 @@ void DriveRecorder::add_barrier(std::uint32_t op, EventKind kind, std::span<cons
   recording_->event_kinds.push_back(kind);
 }
 
+// A flush that has completed. `covered_count` are the writes that had completed when it was issued.
+void DriveRecorder::add_flush(std::uint32_t op, std::size_t covered_count) {
+  std::span<const EventId> after;
+  if (recording_->options.cache != Cache::kLies && covered_count > covered_) {
+    after = std::span(completed_).subspan(covered_, covered_count - covered_);
+    covered_ = covered_count;
+  }
+  add_barrier(op, EventKind::kFlush, {}, after);
+}
+
+void DriveRecorder::add_flushes(std::span<const persist::AddedSync> flushes) {
+  added_.assign(flushes.begin(), flushes.end());
+  std::stable_sort(added_.begin(), added_.end(), [](const auto& a, const auto& b) { return a.before < b.before; });
+}
+
+void DriveRecorder::do_added_flushes() {
+  const auto next_op = static_cast<std::uint32_t>(recording_->ops.size());
+  for (; next_added_ < added_.size() && added_[next_added_].before <= next_op; ++next_added_)
+    add_flush(next_op - 1, completed_.size());
+}
+
 void DriveRecorder::complete(RequestId id) {
   const auto found =
       std::find_if(in_flight_.begin(), in_flight_.end(), [&](const InFlight& other) { return other.id == id; });
   CHECK(found != in_flight_.end());
   const InFlight request = *found;
   in_flight_.erase(found);
-  if (request.kind == RequestKind::kFlush) {
-    std::span<const EventId> after;
-    if (recording_->options.cache != Cache::kLies && request.covered_count > covered_) {
-      after = std::span(completed_).subspan(covered_, request.covered_count - covered_);
-      covered_ = request.covered_count;
-    }
-    return add_barrier(request.op, EventKind::kFlush, {}, after);
-  }
+  if (request.kind == RequestKind::kFlush) return add_flush(request.op, request.covered_count);
   if (request.kind == RequestKind::kDiscard) return;  // no flush settles it
   const auto event_count = static_cast<EventId>(request.is_whole ? 1 : request.count);
   const std::size_t first = completed_.size();
@@ -260,6 +275,7 @@ void DriveRecorder::complete(RequestId id) {
 
 void DriveRecorder::mark(const std::string& text) {
   DriveRecording& recording = *recording_;
+  do_added_flushes();
   recording.ops.push_back(fmt::format("mark(\"{}\")", text));
   auto found = recording.mark_locations.find(text);
   if (found == recording.mark_locations.end()) {

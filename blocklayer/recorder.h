@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "blocklayer/recording.h"
+#include "persist/added_sync.h"
 
 namespace crashcut::blocklayer {
 
@@ -62,6 +63,9 @@ class DriveRecorder {
  public:
   DriveRecorder(const DriveOptions& options, std::shared_ptr<const Payloads> payloads, const FaultPlaces& places = {});
 
+  // Flushes that are done besides (their kind is kSync), each just before the operation that it names: the drive gets
+  // and answers it at once. Call it before the first request.
+  void add_flushes(std::span<const persist::AddedSync> flushes);
   // The drive has received it.
   RequestId issue(const Request& request);
   // The drive has answered it. A request that is never completed was in flight to the end.
@@ -124,15 +128,20 @@ class DriveRecorder {
   void add_barrier(std::uint32_t op, EventKind kind, std::span<const persist::Write> writes,
                    std::span<const EventId> after);
   void add_fault(Sector sector);
+  void add_flush(std::uint32_t op, std::size_t covered_count);
+  // Those of add_flushes() before the operation that is about to begin.
+  void do_added_flushes();
 
   std::shared_ptr<DriveRecording> recording_;
   std::vector<InFlight> in_flight_;                                             // in the order of issue
   std::unordered_map<RequestId, std::vector<std::uint32_t>> misdirections_of_;  // a request
   std::vector<Span> last_spans_;  // by location: of the last event that wrote it
   RequestId next_id_ = 1;
-  std::vector<EventId> completed_;  // events of writes that have completed, in that order
-  std::size_t covered_ = 0;         // the first so many of completed_ are below a barrier
-  std::vector<EventId> after_;      // scratch
+  std::vector<EventId> completed_;         // events of writes that have completed, in that order
+  std::size_t covered_ = 0;                // the first so many of completed_ are below a barrier
+  std::vector<persist::AddedSync> added_;  // by operation
+  std::size_t next_added_ = 0;
+  std::vector<EventId> after_;  // scratch
   std::vector<persist::Write> writes_;
 };
 

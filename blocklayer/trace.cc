@@ -307,7 +307,8 @@ tl::expected<FaultPlaces, std::string> fault_places_of(const DeviceTrace& trace,
 }  // namespace
 
 tl::expected<std::shared_ptr<DriveRecording>, std::string> replay(const std::shared_ptr<DeviceTrace>& trace,
-                                                                  const DriveOptions& options) {
+                                                                  const DriveOptions& options,
+                                                                  std::span<const persist::AddedSync> added) {
   if (options.sector_bytes != trace->header().sector_bytes)
     return tl::unexpected(fmt::format("The device was recorded with sectors of {} bytes, not of {}.",
                                       trace->header().sector_bytes, options.sector_bytes));
@@ -325,6 +326,7 @@ tl::expected<std::shared_ptr<DriveRecording>, std::string> replay(const std::sha
   const auto places = fault_places_of(*trace, options);
   if (!places) return tl::unexpected(places.error());
   DriveRecorder recorder(options, trace, *places);
+  recorder.add_flushes(added);
   Replayer replayer(recorder);
   trace->visit(replayer);
   recorder.seal();

@@ -98,7 +98,9 @@ class DeviceTrace final : public Payloads {
 };
 
 // The recording of a trace on a drive with these options, sealed. The bytes stay in the trace. The error is a sentence.
+// `added` are flushes that the program did not do.
 tl::expected<std::shared_ptr<DriveRecording>, std::string> replay(const std::shared_ptr<DeviceTrace>& trace,
-                                                                  const DriveOptions& options);
+                                                                  const DriveOptions& options,
+                                                                  std::span<const persist::AddedSync> added = {});
 
 }  // namespace crashcut::blocklayer

@@ -49,6 +49,7 @@ tl::expected<int, Failure> check(const MountedOptions& options, const std::vecto
   if (!reports.quiet) print(reports.out(), mounted::recorded_text(*recorded, plan));
   plan.search.time_limit = std::chrono::duration<double>(deadline.seconds_left());
   plan.search.known = known_tokens();
+  plan.search.wants_mends = true;
   return search(reports, plan, head, *recorded, nullptr);
 }
 
@@ -69,6 +70,7 @@ tl::expected<int, Failure> resume(const MountedOptions& options, const std::stri
   plan.search.max_recoveries = bounds->max_recoveries;
   plan.search.time_limit = bounds->time_limit;
   plan.search.wants_all = plan.search.wants_all || reports.outcomes;
+  plan.search.wants_mends = true;
   plan.directory = reports.directory = fs::canonical(directory).string();
   const result::Head head = mounted::head_of("check", plan, stopped->words);
   print_head(reports, head);

@@ -290,6 +290,7 @@ tl::expected<int, Failure> check_device(const MountedOptions& given, const Devic
   }
   plan.common.search.time_limit = std::chrono::duration<double>(deadline.seconds_left());
   plan.common.search.known = known_tokens();
+  plan.common.search.wants_mends = true;
   return search(reports, plan, head, *recorded, nullptr);
 }
 
@@ -307,6 +308,7 @@ tl::expected<int, Failure> resume_device(const MountedOptions& options, const st
   plan.max_recoveries = bounds->max_recoveries;
   plan.time_limit = bounds->time_limit;
   plan.wants_all = plan.wants_all || reports.outcomes;
+  plan.wants_mends = true;
   stopped->plan.common.directory = reports.directory = fs::canonical(directory).string();
   const result::Head head = device::head_of(stopped->plan, stopped->words);
   print_head(reports, head);

@@ -57,6 +57,7 @@ tl::expected<int, Failure> run(const ProgramCommand& what, const std::string& ex
   auto plan = make_plan(options);
   if (!plan) return tl::unexpected(plan.error());
   plan->expects_prefix = expected == "prefix";
+  plan->wants_mends = true;
   if (what.complete) {
     if (auto ok = what.complete(*plan); !ok) return tl::unexpected(ok.error());
   }
@@ -104,6 +105,7 @@ tl::expected<int, Failure> resume(const ProgramCommand& what, const Options& opt
   plan.max_recoveries = bounds->max_recoveries;
   plan.time_limit = bounds->time_limit;
   plan.crashcut = bounds->crashcut;
+  plan.wants_mends = true;
   reports.directory = fs::canonical(directory).string();
   return search(reports, plan, stopped->words, &stopped->rest);
 }

@@ -171,7 +171,16 @@ Recorder::Recorder(const ModelOptions& options, Medium* base, Effects* effects)
     : impl_(std::make_unique<Impl>(options, base, effects)) {}
 Recorder::~Recorder() = default;
 
-void Recorder::begin_op(std::string text) { impl_->recording.ops.push_back(std::move(text)); }
+void Recorder::add_syncs(std::span<const persist::AddedSync> syncs) {
+  impl_->added_syncs.assign(syncs.begin(), syncs.end());
+  std::stable_sort(impl_->added_syncs.begin(), impl_->added_syncs.end(),
+                   [](const auto& a, const auto& b) { return a.before < b.before; });
+}
+
+void Recorder::begin_op(std::string text) {
+  impl_->do_added_syncs();
+  impl_->recording.ops.push_back(std::move(text));
+}
 
 void Recorder::name_op(std::string text) { impl_->recording.ops.back() = std::move(text); }
 

@@ -12,6 +12,7 @@
 #include "fusefs/effects.h"
 #include "fusefs/medium.h"
 #include "fusefs/recording.h"
+#include "persist/added_sync.h"
 
 namespace crashcut::fusefs {
 
@@ -34,6 +35,8 @@ class Recorder {
   explicit Recorder(const ModelOptions& options, Medium* base = nullptr, Effects* effects = nullptr);
   ~Recorder();
 
+  // Syncs that are done besides, each just before the operation that it names is begun. Call it before the first.
+  void add_syncs(std::span<const persist::AddedSync> syncs);
   // The operation that the following calls belong to, in words for the report.
   void begin_op(std::string text);
   // The text of the operation that was begun last, if the text is known only afterwards.

@@ -86,6 +86,8 @@ struct Recorder::Impl {
   std::unordered_map<std::uint64_t, FileState> files;
   // Writeback that was started: its events come before the next entry of the journal.
   std::vector<EventId> before_next_in_journal;
+  std::vector<persist::AddedSync> added_syncs;  // by operation
+  std::size_t next_added_sync = 0;
   std::set<BlockId> unplaced;     // blocks whose allocation is delayed, if freed blocks are reused at once
   std::vector<BlockId> unmapped;  // scratch: blocks that the call under way takes from a file
   bool is_loosened = false;
@@ -210,6 +212,8 @@ struct Recorder::Impl {
   void find_block_events(Ino ino, std::uint64_t first, std::uint64_t end, std::vector<EventId>& events);
   void sync_range(Ino ino, std::uint64_t offset, std::uint64_t length, bool datasync);
   void sync_everything();
+  // Those before the operation that is about to begin.
+  void do_added_syncs();
   void begin_writeback(Ino ino, std::uint64_t first, std::uint64_t end);
   void note_started(Ino ino, std::uint64_t first, std::uint64_t end);
   void allocate_delayed_blocks(Ino ino);

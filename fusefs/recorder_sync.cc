@@ -97,6 +97,19 @@ void Recorder::Impl::sync_everything() {
   for (auto& [ino, state] : files) settle_blocks(Ino{ino}, 0, ~std::uint64_t{0});
 }
 
+// An operation that fails is begun and dropped again; the next one has its number, and the syncs were done.
+void Recorder::Impl::do_added_syncs() {
+  for (; next_added_sync < added_syncs.size(); ++next_added_sync) {
+    const persist::AddedSync& sync = added_syncs[next_added_sync];
+    if (sync.before > recording.ops.size()) break;
+    if (sync.kind == persist::AddedSync::Kind::kSync) {
+      sync_everything();
+    } else {
+      sync_file(Ino{sync.file}, sync.kind == persist::AddedSync::Kind::kFdatasync);
+    }
+  }
+}
+
 // Writeback of blocks [first, end) begins: what it allocates is in the journal before whatever comes next.
 void Recorder::Impl::begin_writeback(Ino ino, std::uint64_t first, std::uint64_t end) {
   touch_writing(ino, Effects::kBoth);

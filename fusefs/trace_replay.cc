@@ -26,7 +26,8 @@ struct Complaint {
 class Replay {
  public:
   // Without hooks it is recorded, with them only done.
-  Replay(const TraceReader& trace, const ModelOptions& options, const ReplayLimits& limits, const ReplayHooks* hooks)
+  Replay(const TraceReader& trace, const ModelOptions& options, const ReplayLimits& limits, const ReplayHooks* hooks,
+         std::span<const persist::AddedSync> added)
       : trace_(trace),
         options_(options),
         limits_(limits),
@@ -49,6 +50,7 @@ class Replay {
     if (recorder_) {
       const std::string_view bytes = trace.bytes()->view();
       recorder_->recording().bytes.set_outside(trace.bytes(), std::as_bytes(std::span(bytes)));
+      recorder_->add_syncs(added);
     }
   }
 
@@ -275,15 +277,15 @@ class Replay {
 }  // namespace
 
 tl::expected<Replayed, ReplayError> replay(const TraceReader& trace, const ModelOptions& options,
-                                           const ReplayLimits& limits) {
+                                           const ReplayLimits& limits, std::span<const persist::AddedSync> added) {
   if (auto ok = check_geometry(options); !ok) return tl::unexpected(ReplayError{ok.error()});
-  return Replay(trace, options, limits, nullptr).run();
+  return Replay(trace, options, limits, nullptr, added).run();
 }
 
 tl::expected<void, ReplayError> replay_files(const TraceReader& trace, const ModelOptions& geometry,
                                              const ReplayHooks& hooks, const ReplayLimits& limits) {
   if (auto ok = check_geometry(geometry); !ok) return tl::unexpected(ReplayError{ok.error()});
-  if (auto done = Replay(trace, geometry, limits, &hooks).run(); !done) return tl::unexpected(done.error());
+  if (auto done = Replay(trace, geometry, limits, &hooks, {}).run(); !done) return tl::unexpected(done.error());
   return {};
 }
 

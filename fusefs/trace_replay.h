@@ -52,8 +52,10 @@ struct ReplayError {
   bool was_stopped = false;  // by ReplayLimits::should_stop
 };
 
+// `added` are syncs that the program did not do.
 tl::expected<Replayed, ReplayError> replay(const TraceReader& trace, const ModelOptions& options,
-                                           const ReplayLimits& limits = {});
+                                           const ReplayLimits& limits = {},
+                                           std::span<const persist::AddedSync> added = {});
 
 // The same without a model: the files alone. `geometry` is what replay() is called with. The hooks may look at the
 // files, and change nothing.

@@ -53,13 +53,17 @@ tl::expected<MemoryNotes, result::Failure> read_notes(inprocess::Session& sessio
   return tl::unexpected(result::tools_failure(fmt::format("The runtime's notes cannot be read: {}.", error.what())));
 }
 
-result::MissingFlush missing_flush_of(const inprocess::FlushSearch& search) {
+void add_missing_flush(const inprocess::FlushSearch& search, result::Counterexample& example) {
   auto found = inprocess::find_missing_flush(search);
-  result::MissingFlush missing;
-  if (found) missing = std::move(*found);
-  if (!found) missing.text = "Which flush is missing could not be found out: " + found.error().sentence;
-  name_source_places({&missing.text, &missing.after});
-  return missing;
+  if (!found) {
+    example.no_mend = "Which flush is missing could not be found out: " + found.error().sentence;
+    return;
+  }
+  example.no_mend = std::move(found->why_none);
+  if (found->mend) example.mends = {std::move(*found->mend)};
+  std::vector<std::string*> texts{&example.no_mend};
+  for (result::Mend& mend : example.mends) texts.insert(texts.end(), {&mend.text, &mend.place});
+  name_source_places(texts);
 }
 
 }  // namespace crashcut::recovery

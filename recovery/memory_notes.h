@@ -21,7 +21,7 @@ struct MemoryNotes {
 };
 tl::expected<MemoryNotes, result::Failure> read_notes(inprocess::Session& session);
 
-// A sentence in any case.
-result::MissingFlush missing_flush_of(const inprocess::FlushSearch& search);
+// The flush that mends the violation, or why there is none.
+void add_missing_flush(const inprocess::FlushSearch& search, result::Counterexample& example);
 
 }  // namespace crashcut::recovery

@@ -6,6 +6,7 @@
 
 #include "recovery/inprocess/front_end.h"
 #include "recovery/inprocess/missing_flush.h"
+#include "recovery/inprocess/missing_sync.h"
 #include "recovery/memory_notes.h"
 #include "recovery/result/token_bytes.h"
 #include "recovery/result/words.h"
@@ -112,8 +113,8 @@ std::string instrumentation_text(std::uint32_t bits) {
 }
 
 // The flush that a violation of persistent memory lacks, within the time that is left.
-void add_missing_flush(const Executed& executed, const Plan& plan, const inprocess::Prefixes* prefixes,
-                       const search::Hooks& hooks, Clock::time_point deadline, search::Found& found) {
+void find_missing_flush(const Executed& executed, const Plan& plan, const inprocess::Prefixes* prefixes,
+                        const search::Hooks& hooks, Clock::time_point deadline, search::Found& found) {
   result::Counterexample& example = *found.result.counterexample;
   const inprocess::FlushSearch flushes{
       .session = *executed.session,
@@ -123,7 +124,21 @@ void add_missing_flush(const Executed& executed, const Plan& plan, const inproce
       .max_recoveries = plan.max_recoveries,
       .is_over = [&] { return Clock::now() >= deadline || (hooks.is_interrupted && hooks.is_interrupted()); },
   };
-  if (example.replays && !flushes.is_over()) example.missing_flush = missing_flush_of(flushes);
+  if (example.replays && !flushes.is_over()) add_missing_flush(flushes, example);
+}
+
+// The sync that a violation of files lacks.
+void find_missing_sync(const Executed& executed, const Plan& plan, const inprocess::Prefixes* prefixes,
+                       const search::MendBounds& bounds, search::Found& found) {
+  if (!search::can_mend(found.result)) return;
+  found.result.counterexample->mends =
+      inprocess::find_missing_syncs({.session = *executed.session,
+                                     .setup = session_setup(plan),
+                                     .prefixes = prefixes,
+                                     .path = found.path,
+                                     .is_slow = found.result.counterexample->finding.kind == "hang",
+                                     .plan = bounds.plan,
+                                     .is_over = search::mend_deadline(bounds, found.result.seconds)});
 }
 
 // What a report says besides what was found.
@@ -229,10 +244,12 @@ tl::expected<Checked, Failure> check(const Executed& executed, const Plan& plan,
     found->result.memory_notes = std::move(notes->notes);
     found->result.memory_notes_left_out = notes->left_out;
   }
+  if (!plan.memory && plan.wants_mends)
+    find_missing_sync(executed, plan, pointer_to(*prefixes), {search_plan, hooks, begin}, *found);
   if (plan.memory && found->result.counterexample) {
     const auto time = std::chrono::duration_cast<Clock::duration>(search_plan.time_limit);
-    add_missing_flush(executed, plan, pointer_to(*prefixes), hooks,
-                      time.count() > 0 ? begin + time : Clock::time_point::max(), *found);
+    find_missing_flush(executed, plan, pointer_to(*prefixes), hooks,
+                       time.count() > 0 ? begin + time : Clock::time_point::max(), *found);
   }
   checked.result = std::move(found->result);
   if (plan.memory && checked.result.counterexample) name_places(*checked.result.counterexample);

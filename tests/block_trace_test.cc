@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <random>
@@ -52,8 +53,62 @@ class TraceTest : public testing::Test {
     return recording ? "" : recording.error();
   }
 
+  // Writes at random, several in flight, and marks. With a flush before the operation `flushed`; 0: without.
+  std::shared_ptr<DriveRecording> record_random(std::uint64_t seed, std::uint32_t flushed,
+                                                std::span<const persist::AddedSync> added = {}) {
+    std::mt19937_64 random(seed);
+    {
+      auto writer = DeviceTraceWriter::create(path_, {512, 1 << 20, {"engine"}});
+      DeviceTraceWriter& trace = **writer;
+      const std::vector<std::byte> data(1024, std::byte{'x'});
+      std::vector<RequestId> in_flight;
+      for (std::uint32_t operation = 1; operation < 12; ++operation) {
+        for (; !in_flight.empty() && random() % 2 == 0; in_flight.erase(in_flight.begin()))
+          trace.complete(in_flight[0]);
+        if (operation == flushed) trace.complete(trace.issue({.kind = RequestKind::kFlush}, {}));
+        const std::uint64_t count = 1 + random() % 2, first = random() % 6;
+        if (random() % 4 == 0) {
+          trace.mark("mark " + std::to_string(operation));
+        } else {
+          in_flight.push_back(trace.issue({.first = first, .count = count, .is_fua = random() % 4 == 0},
+                                          std::span(data).first(512 * count)));
+        }
+      }
+      trace.finish();
+    }
+    const auto trace = DeviceTrace::open(path_);
+    EXPECT_TRUE(trace) << trace.error();
+    if (!trace) return nullptr;
+    auto recording = replay(*trace, {}, added);
+    EXPECT_TRUE(recording) << recording.error();
+    return recording ? *recording : nullptr;
+  }
+
   fs::path path_;
 };
+
+TEST_F(TraceTest, AnAddedFlushIsOneThatTheProgramDoes) {
+  tests::for_each_seed(50, [&](std::uint64_t seed) {
+    SCOPED_TRACE("CRASHCUT_SEED=" + std::to_string(seed));
+    const auto operation = static_cast<std::uint32_t>(1 + seed % 11);
+    const persist::AddedSync added{persist::AddedSync::Kind::kSync, 0, operation};
+    const auto has_it = record_random(seed, operation), adds_it = record_random(seed, 0, std::span(&added, 1));
+    if (has_it == nullptr || adds_it == nullptr) return false;
+    const persist::Log &a = adds_it->log, &b = has_it->log;
+    EXPECT_EQ(adds_it->event_kinds, has_it->event_kinds);
+    EXPECT_EQ(adds_it->ops.size() + 1, has_it->ops.size());
+    for (persist::EventId e = 0; e < a.event_count() && e < b.event_count(); ++e) {
+      EXPECT_EQ(a.op(e), b.op(e) - (b.op(e) >= operation ? 1 : 0)) << e;
+      EXPECT_EQ(a.epoch(e), b.epoch(e)) << e;
+      EXPECT_EQ(a.cover(e), b.cover(e)) << e;
+      EXPECT_TRUE(std::ranges::equal(a.predecessors(e), b.predecessors(e))) << e;
+      EXPECT_TRUE(std::ranges::equal(a.writes(e), b.writes(e), [](const auto& x, const auto& y) {
+        return x.location == y.location;
+      })) << e;
+    }
+    return !HasFailure();
+  });
+}
 
 TEST_F(TraceTest, ComesBack) {
   write_sample();

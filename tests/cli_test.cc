@@ -73,6 +73,9 @@ TEST_F(CliTest, TheReadmeShowsWhatTheExampleSays) {
   ASSERT_NE(begin, std::string::npos) << lossy.out;
   ASSERT_NE(end, std::string::npos) << lossy.out;
   EXPECT_NE(readme.find(lossy.out.substr(begin, end - begin - 1)), std::string::npos) << lossy.out;
+  const auto mend = lossy.out.find("\n  mend: ");
+  ASSERT_NE(mend, std::string::npos) << lossy.out;
+  EXPECT_NE(readme.find(lossy.out.substr(mend, lossy.out.find('\n', mend + 1) - mend)), std::string::npos) << lossy.out;
   const Ran safe = crashcut({"run", example("save_safe.c")});
   EXPECT_NE(readme.find(safe.last_line().substr(0, safe.last_line().find(';'))), std::string::npos) << safe.out;
 }

@@ -53,19 +53,19 @@ TEST_F(PmemFoundTest, TheMissingFlushIsNamedAndVerified) {
   EXPECT_EQ(run.exit_code, 1) << run.out << run.err;
   EXPECT_TRUE(run.says("A flush of log+0x40 and a fence after log.c:")) << run.out;
   EXPECT_TRUE(run.says("makes this go away (verified with it: all 4 recoveries, none failed).")) << run.out;
-  const auto missing = report().at("violation").at("missing_flush");
+  const auto missing = report().at("violation").at("mends").at(0);
   EXPECT_EQ(missing.at("kind"), "flush and fence");
   EXPECT_EQ(missing.at("lines"), 1);
   EXPECT_EQ(missing.at("recoveries"), 4);
   EXPECT_EQ(missing.at("verified"), true);
-  EXPECT_EQ(line_of(missing.at("after").get<std::string>(), "log.c"), line_with(source, "log->entries[i] = i + 1"));
+  EXPECT_EQ(line_of(missing.at("place").get<std::string>(), "log.c"), line_with(source, "log->entries[i] = i + 1"));
   // The flush is there, the fence is not.
   const Ran flushed = pmem({"--json", "report.json", source, "flush"});
   EXPECT_EQ(flushed.exit_code, 1) << flushed.out << flushed.err;
-  const auto fence = report().at("violation").at("missing_flush");
+  const auto fence = report().at("violation").at("mends").at(0);
   EXPECT_EQ(fence.at("kind"), "fence") << flushed.out;
   EXPECT_EQ(fence.at("verified"), true);
-  EXPECT_EQ(line_of(fence.at("after").get<std::string>(), "log.c"), line_with(source, "_mm_clwb(&log->entries[i])"));
+  EXPECT_EQ(line_of(fence.at("place").get<std::string>(), "log.c"), line_with(source, "_mm_clwb(&log->entries[i])"));
 }
 
 TEST_F(PmemFoundTest, ARecoveryThatWaitsForALockNamesItAndItsOwner) {

@@ -73,7 +73,7 @@ TEST_F(PmemThreadsFoundTest, TheMissingFlushIsTriedUnderTheSameSchedule) {
   const std::string source = copying(0, 0);
   const Ran run = pmem({"--schedules", "all", "--json", "report.json", source});
   EXPECT_EQ(run.exit_code, 1) << run.out << run.err;
-  const auto missing = report().at("violation").at("missing_flush");
+  const auto missing = report().at("violation").at("mends").at(0);
   EXPECT_EQ(missing.at("verified"), true) << run.out;
   // A flush by the writer would not do: the reader may load what is not flushed yet.
   EXPECT_NE(missing.dump().find(place(source, "/* the load */")), std::string::npos) << run.out;

@@ -113,12 +113,16 @@ class PmemWorkloadsTest : public CliTest, public testing::WithParamInterface<Wor
   // The report names what is missing where the mistake was made, and no recovery fails with it.
   void expect_missing(const std::string& name, const Mistake& mistake) {
     const auto report = nlohmann::json::parse(read_file(directory_ / "report.json"));
-    const auto& missing = report.at("violation").at("missing_flush");
+    const auto& violation = report.at("violation");
+    const auto& mends = violation.at("mends");
     const bool has_flush = *mistake.missing != 0;
-    EXPECT_EQ(missing.at("kind"), has_flush ? nlohmann::json(mistake.kind) : nlohmann::json()) << missing;
-    EXPECT_EQ(missing.at("verified"), has_flush) << missing;
-    if (!has_flush || !missing.at("after").is_string()) return;
-    const std::string after = missing.at("after").get<std::string>() + " ";
+    EXPECT_EQ(violation.at("no_mend").is_null(), has_flush) << violation.at("no_mend");
+    ASSERT_EQ(mends.size(), has_flush ? 1 : 0) << mends;
+    if (!has_flush) return;
+    const auto& missing = mends.at(0);
+    EXPECT_EQ(missing.at("kind"), mistake.kind) << missing;
+    EXPECT_EQ(missing.at("verified"), true) << missing;
+    const std::string after = missing.at("place").get<std::string>() + " ";
     const auto lines = lines_with(name, mistake.missing);
     EXPECT_TRUE(std::any_of(lines.begin(), lines.end(),
                             [&](const std::string& line) {

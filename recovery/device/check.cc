@@ -2,10 +2,12 @@
 
 #include <fmt/format.h>
 
+#include "blocklayer/repair.h"
 #include "recovery/device/front_end.h"
 #include "recovery/result/token_bytes.h"
 #include "recovery/result/words.h"
 #include "recovery/search/channel.h"
+#include "recovery/search/mend.h"
 
 namespace crashcut::device {
 namespace {
@@ -92,6 +94,7 @@ tl::expected<Checked, Failure> check(const CheckPlan& plan, const result::Head& 
                                      const search::Hooks& hooks, const search::Rest* before) {
   auto front_end = DeviceFrontEnd::open(plan);
   if (!front_end) return tl::unexpected(front_end.error());
+  const auto begin = std::chrono::steady_clock::now();
   auto found = search::check(**front_end, plan.common.search, hooks, before);
   if (!found) return tl::unexpected(found.error());
   Checked checked{std::move(found->result)};
@@ -100,6 +103,11 @@ tl::expected<Checked, Failure> check(const CheckPlan& plan, const result::Head& 
       not_found > 0 && not_found == fact(found->tally, mounted::kCheckerRan)) {
     return result::wrong_use(fmt::format("The checker could not be run (status {}): {}", mounted::kNotFoundStatus,
                                          result.counterexample ? result.counterexample->story.errors : ""));
+  }
+  if (plan.common.search.wants_mends) {
+    search::add_mends<DeviceFrontEnd>(
+        **front_end, {plan.common.search, hooks, begin}, &blocklayer::find_missing_flushes,
+        [&](std::span<const persist::AddedSync> flushes) { return (*front_end)->with_flushes(flushes); }, result);
   }
   if ((*front_end)->trace().was_stopped() && result.verdict == result::Verdict::kVerified) {
     result.verdict = result::Verdict::kBounded;

@@ -133,6 +133,13 @@ tl::expected<std::unique_ptr<DeviceFrontEnd>, Failure> DeviceFrontEnd::open(cons
   return std::unique_ptr<DeviceFrontEnd>(new DeviceFrontEnd(plan, std::move(*trace), std::move(*recording)));
 }
 
+tl::expected<std::unique_ptr<DeviceFrontEnd>, Failure> DeviceFrontEnd::with_flushes(
+    std::span<const persist::AddedSync> flushes) const {
+  auto recording = blocklayer::replay(trace_, plan_.drive, flushes);
+  if (!recording) return result::wrong_use(recording.error());
+  return std::unique_ptr<DeviceFrontEnd>(new DeviceFrontEnd(plan_, trace_, std::move(*recording)));
+}
+
 tl::expected<std::unique_ptr<search::Worker>, Failure> DeviceFrontEnd::start_worker(const search::WorkerSetup& setup) {
   auto started = sandbox::Sandbox::start([this, setup](const sandbox::Inside& inside) { return work(inside, setup); },
                                          mounted::options_for_checkers(plan_.common.directory, 0));

@@ -18,6 +18,10 @@ class DeviceFrontEnd final : public search::FrontEnd {
   // Reads the trace in the plan's directory.
   static tl::expected<std::unique_ptr<DeviceFrontEnd>, Failure> open(const CheckPlan& plan);
 
+  // The program with flushes that it did not do, and the same checker.
+  tl::expected<std::unique_ptr<DeviceFrontEnd>, Failure> with_flushes(
+      std::span<const persist::AddedSync> flushes) const;
+
   const blocklayer::DriveRecording& recording() const { return *recording_; }
   search::RecordingFacts facts() const override { return search::facts_of(*recording_); }
   std::vector<std::string> subjects() const override { return {"the checker"}; }

@@ -227,6 +227,8 @@ Reply answer(const Request& request) {
       return describe(describe_notes);
     case RequestKind::kFindFlushes:
       return describe(describe_missing_flushes);
+    case RequestKind::kFindSyncs:
+      return describe(describe_missing_syncs);
     case RequestKind::kQuit:
       leave();
   }

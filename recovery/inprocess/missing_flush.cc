@@ -13,7 +13,7 @@ namespace {
 
 using Json = nlohmann::json;
 using Kind = pmem::AddedFlush::Kind;
-using result::MissingFlush;
+using result::Mend;
 
 constexpr std::size_t kCandidatesMost = 64;
 constexpr int kTickMs = 20;
@@ -94,44 +94,40 @@ std::string what_text(const Candidate& candidate) {
 }
 
 // One candidate, or several that help together.
-MissingFlush found_flushes(const FlushSearch& search, const std::vector<Candidate>& candidates, const Tried& tried) {
+FoundFlush found_flushes(const FlushSearch& search, const std::vector<Candidate>& candidates, const Tried& tried) {
   static constexpr const char* kKinds[] = {"fence", "flush", "flush and fence", "flush and fence"};
   const std::string recoveries = result::count_text(tried.recoveries, "recovery", "recoveries");
   const std::string end = tried.is_complete
                               ? fmt::format("{}{}, none failed", tried.recoveries == 1 ? "" : "all ", recoveries)
                               : fmt::format("{}, none failed; there are more", recoveries);
-  MissingFlush missing{kKinds[static_cast<std::size_t>(candidates.front().flush.kind)]};
+  Mend mend{kKinds[static_cast<std::size_t>(candidates.front().flush.kind)]};
   std::string what;
   for (const Candidate& candidate : candidates) {
-    missing.after += (missing.after.empty() ? "" : ", ") + candidate.after;
+    mend.place += (mend.place.empty() ? "after " : ", ") + candidate.after;
     what += (what.empty() ? "" : "; ") + what_text(candidate);
   }
   if (candidates.front().flush.kind != Kind::kFence) {
-    missing.flushed = candidates.front().flushed;
-    missing.lines = candidates.front().lines;
+    mend.target = candidates.front().flushed;
+    mend.lines = candidates.front().lines;
   }
-  missing.recoveries = tried.recoveries;
-  missing.is_verified = tried.is_complete;
+  mend.recoveries = tried.recoveries;
+  mend.is_verified = tried.is_complete;
   what[0] = 'A';
   const std::string verified = tried.is_complete ? "verified with" : "tried with";
   const char* scope = search.record_again ? ", under this schedule" : "";
-  missing.text =
+  mend.text =
       candidates.size() == 1
           ? fmt::format("{} makes this go away ({} it{}: {}).", what, verified, scope, end)
           : fmt::format("No single flush or fence makes this go away, but these do together ({} them{}: {}): {}.",
                         verified, scope, end, what);
-  return missing;
+  return {std::move(mend)};
 }
 
 bool has_second_crash(std::span<const std::uint32_t> path) {
   return std::find(path.begin(), path.end(), kCrashAgain) != path.end();
 }
 
-MissingFlush no_flush(std::string text) {
-  MissingFlush missing;
-  missing.text = std::move(text);
-  return missing;
-}
+FoundFlush no_flush(std::string text) { return {std::nullopt, std::move(text)}; }
 
 tl::expected<Candidates, Failure> find_candidates(Session& session) {
   const auto text = session.find_flushes();
@@ -140,7 +136,7 @@ tl::expected<Candidates, Failure> find_candidates(Session& session) {
 }
 
 // Leaves out what is not needed. `tried` is what became of all of them.
-tl::expected<MissingFlush, Failure> found_least(const FlushSearch& search, std::vector<Candidate> added, Tried tried) {
+tl::expected<FoundFlush, Failure> found_least(const FlushSearch& search, std::vector<Candidate> added, Tried tried) {
   for (std::size_t i = added.size(); i-- > 0 && added.size() > 1 && !search.is_over();) {
     std::vector<Candidate> fewer = added;
     fewer.erase(fewer.begin() + static_cast<std::ptrdiff_t>(i));
@@ -155,7 +151,7 @@ tl::expected<MissingFlush, Failure> found_least(const FlushSearch& search, std::
 
 // Flushes that help together: each makes the last recovery that failed impossible, as strongly as it can. None: not so
 // many are enough.
-tl::expected<std::optional<MissingFlush>, Failure> try_together(const FlushSearch& search, Candidates candidates) {
+tl::expected<std::optional<FoundFlush>, Failure> try_together(const FlushSearch& search, Candidates candidates) {
   std::vector<Candidate> added;
   while (added.size() < kAddedMost && !search.is_over()) {
     const auto is_new = [&](const Candidate& candidate) {
@@ -182,7 +178,7 @@ tl::expected<std::optional<MissingFlush>, Failure> try_together(const FlushSearc
   return std::nullopt;
 }
 
-tl::expected<MissingFlush, Failure> try_all(const FlushSearch& search, const Candidates& candidates) {
+tl::expected<FoundFlush, Failure> try_all(const FlushSearch& search, const Candidates& candidates) {
   std::size_t count = 0;
   for (const Candidate& candidate : candidates.list) {
     if (count == kCandidatesMost || search.is_over()) {
@@ -207,7 +203,7 @@ tl::expected<MissingFlush, Failure> try_all(const FlushSearch& search, const Can
 
 }  // namespace
 
-tl::expected<MissingFlush, Failure> find_missing_flush(const FlushSearch& search) {
+tl::expected<FoundFlush, Failure> find_missing_flush(const FlushSearch& search) {
   if (has_second_crash(search.path))
     return no_flush("Which flush is missing was not looked for: it takes several crashes in a row.");
   if (!search.is_slow) {

@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <functional>
+#include <optional>
 #include <span>
 
 #include "recovery/inprocess/prefixes.h"
@@ -27,7 +28,11 @@ struct FlushSearch {
   std::function<tl::expected<void, Failure>()> record_again{};
 };
 
+struct FoundFlush {
+  std::optional<result::Mend> mend{};
+  std::string why_none{};  // a sentence, if there is none
+};
 // Its texts have places as pmem/recording.h has them: "{/path/of/file+0x1234}".
-tl::expected<result::MissingFlush, Failure> find_missing_flush(const FlushSearch& search);
+tl::expected<FoundFlush, Failure> find_missing_flush(const FlushSearch& search);
 
 }  // namespace crashcut::inprocess

@@ -111,6 +111,7 @@ fusefs::Process::Setup process_setup(fusefs::Filesystem& filesystem) {
 void start_execution_model() {
   auto* model = new Model;
   model->recorder = std::make_unique<fusefs::Recorder>(g.header->model, nullptr, effects_of_calls());
+  model->recorder->add_syncs({g.header->added_syncs, g.header->added_sync_count});
   fusefs::Filesystem::Setup setup = filesystem_setup(model->recorder.get(), nullptr);
   prepare_filesystem(setup);
   model->filesystem = std::make_unique<fusefs::Filesystem>(std::move(setup));

@@ -26,6 +26,7 @@
 #include "fusefs/profile.h"
 #include "inject/child.h"
 #include "inject/environment.h"
+#include "persist/added_sync.h"
 #include "persist/choices.h"
 #include "pmem/model.h"
 #include "pmem/notes.h"
@@ -36,7 +37,7 @@
 namespace crashcut::inprocess {
 
 inline constexpr std::uint64_t kMagic = 0x637261736863757a;
-inline constexpr std::uint32_t kVersion = 9;
+inline constexpr std::uint32_t kVersion = 10;
 using inject::kModelRoot;
 
 inline constexpr std::size_t kTextMost = 4096;
@@ -47,6 +48,8 @@ inline constexpr std::size_t kSlotQuestionsOffset = kSlotBytes / 2;
 inline constexpr std::uint32_t kInlineChoices = 32;
 inline constexpr std::uint32_t kJobsMost = 256;
 inline constexpr std::uint32_t kAddedMost = 4;
+// Syncs that can be added to main().
+inline constexpr std::uint32_t kAddedSyncsMost = 600;
 
 using result::kCrashAgain;
 
@@ -132,6 +135,9 @@ struct Header {
   // For a debugger: main() waits for it once it has done this operation, or the recovery of a single run does after
   // this answer of its path, kHoldsAtBegin: before it begins. 0: nothing waits.
   std::uint32_t hold_operation, hold_answer;
+  // Syncs that main() does besides its own.
+  std::uint32_t added_sync_count;
+  persist::AddedSync added_syncs[kAddedSyncsMost];
   char from_directory[kTextMost];  // copied into the model as the starting state; empty: an empty disk
   char runtime_path[kTextMost];
 
@@ -294,6 +300,7 @@ enum class RequestKind : std::uint32_t {
   kDescribe,     // the recording as reply text
   kFindNotes,    // pmem::NoteKinds of Header::notes, as reply text
   kFindFlushes,  // the flushes that make the crash of the last single run impossible, as reply text
+  kFindSyncs,    // the syncs of files that do, as reply text
   kQuit,
 };
 // Payload at kRequestOffset: `length` numbers: the path of kReplay, the events of kRunCut; of kExplore, for each path

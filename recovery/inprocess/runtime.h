@@ -261,6 +261,8 @@ void note_choice(const persist::Choice& choice, const Crash& crash, std::uint32_
 void describe_notes();
 // The reply to RequestKind::kFindFlushes. (memory/missing_flushes.cc)
 void describe_missing_flushes();
+// The reply to RequestKind::kFindSyncs. (missing_syncs.cc)
+void describe_missing_syncs();
 
 // --- hold.cc: a debugger looks at the program (crashcut gdb)
 extern bool g_is_held;  // main() is to wait after an operation

@@ -139,6 +139,8 @@ tl::expected<void, Failure> Session::Impl::make_control() {
   h.counts_marks = setup.counts_marks ? 1 : 0;
   h.hold_operation = setup.hold_operation;
   h.hold_answer = setup.hold_answer;
+  h.added_sync_count = static_cast<std::uint32_t>(std::min<std::size_t>(setup.added_syncs.size(), kAddedSyncsMost));
+  std::copy_n(setup.added_syncs.begin(), h.added_sync_count, h.added_syncs);
   h.depth = std::max(setup.depth, 1u);
   h.jobs = std::clamp(setup.jobs, 1u, kJobsMost);
   h.seed = setup.seed;
@@ -423,6 +425,7 @@ void Session::begin_run_cut(std::span<const std::uint32_t> events, std::uint32_t
 void Session::begin_describe() { impl_->begin({.kind = RequestKind::kDescribe}, {}); }
 void Session::begin_find_notes() { impl_->begin({.kind = RequestKind::kFindNotes}, {}); }
 void Session::begin_find_flushes() { impl_->begin({.kind = RequestKind::kFindFlushes}, {}); }
+void Session::begin_find_syncs() { impl_->begin({.kind = RequestKind::kFindSyncs}, {}); }
 void Session::add_flushes(std::span<const pmem::AddedFlush> flushes) {
   Header& h = impl_->header();
   h.added_count = static_cast<std::uint32_t>(std::min<std::size_t>(flushes.size(), kAddedMost));
@@ -551,6 +554,7 @@ tl::expected<std::string, Failure> Session::description_of(void (Session::*begin
 }
 tl::expected<std::string, Failure> Session::describe() { return description_of(&Session::begin_describe); }
 tl::expected<std::string, Failure> Session::find_flushes() { return description_of(&Session::begin_find_flushes); }
+tl::expected<std::string, Failure> Session::find_syncs() { return description_of(&Session::begin_find_syncs); }
 tl::expected<std::string, Failure> Session::find_notes() { return description_of(&Session::begin_find_notes); }
 
 }  // namespace crashcut::inprocess

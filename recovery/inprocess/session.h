@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "fusefs/profile.h"
+#include "persist/added_sync.h"
 #include "persist/estimate.h"
 #include "recovery/inprocess/protocol.h"
 #include "recovery/result/result.h"
@@ -85,10 +86,11 @@ class Session {
     struct SharedMemory {
       bool has_global_flush, has_poison, poison_is_value;
     };
-    std::optional<SharedMemory> shared_memory;  // Header::has_shared_memory
-    bool traps = false;                         // Header::traps
-    bool counts_marks = false;                  // Recovery::marks_reached
-    std::uint32_t notes = 0;                    // pmem::NoteKind bits: what find_notes() tells
+    std::optional<SharedMemory> shared_memory;    // Header::has_shared_memory
+    bool traps = false;                           // Header::traps
+    bool counts_marks = false;                    // Recovery::marks_reached
+    std::uint32_t notes = 0;                      // pmem::NoteKind bits: what find_notes() tells
+    std::vector<persist::AddedSync> added_syncs;  // that main() does besides its own, at most kAddedSyncsMost
     std::string from_directory;
     std::uint32_t depth = 1;
     std::uint32_t jobs = 1;
@@ -156,6 +158,8 @@ class Session {
   void begin_describe();
   // The flushes that make the crash of the last single run impossible; description() has them.
   void begin_find_flushes();
+  // The syncs of files that do; likewise.
+  void begin_find_syncs();
   // What pmem/notes.h finds in the recording and found in the loads of recoveries so far; likewise.
   void begin_find_notes();
   // From now on recoveries find what main() would have left with these flushes; none: as it was. What was counted is
@@ -186,6 +190,7 @@ class Session {
   tl::expected<SingleRun, Failure> run_cut(std::span<const std::uint32_t> events, std::uint32_t drop = kDropNothing);
   tl::expected<std::string, Failure> describe();
   tl::expected<std::string, Failure> find_flushes();
+  tl::expected<std::string, Failure> find_syncs();
   tl::expected<std::string, Failure> find_notes();
 
  private:

@@ -6,16 +6,21 @@
 #include <chrono>
 #include <cstdlib>
 
+#include "fusefs/repair.h"
 #include "persist/deadline.h"
 #include "recovery/mounted/front_end.h"
 #include "recovery/result/token_bytes.h"
 #include "recovery/result/words.h"
 #include "recovery/search/channel.h"
+#include "recovery/search/mend.h"
 
 namespace crashcut::mounted {
 namespace {
 
 using search::Json;
+
+// Looking for a mend takes a second recording.
+constexpr std::size_t kMendMemoryMost = std::size_t{256} << 20;
 
 // What is searched, for a later --resume.
 std::string own_of(const CheckPlan& plan, const result::Head& head, const Recorded& recorded) {
@@ -172,6 +177,7 @@ tl::expected<Checked, Failure> check(const CheckPlan& plan, const result::Head& 
                                  is_interrupted() ? result::Bound::kInterrupt : result::Bound::kTime);
   search::Plan search_plan = plan.search;
   search_plan.time_limit = std::chrono::duration<double>(deadline.seconds_left());
+  const auto begin = std::chrono::steady_clock::now();
   auto found = search::check(**front_end, search_plan, hooks, before);
   if (!found) return tl::unexpected(found.error());
   const search::Tally& tally = found->tally;
@@ -181,6 +187,11 @@ tl::expected<Checked, Failure> check(const CheckPlan& plan, const result::Head& 
       not_found > 0 && not_found == fact(tally, kCheckerRan)) {
     return result::wrong_use(fmt::format("The checker could not be run (status {}): {}", kNotFoundStatus,
                                          result.counterexample ? result.counterexample->story.errors : ""));
+  }
+  if (search_plan.wants_mends && (*front_end)->recording().memory_bytes() <= kMendMemoryMost) {
+    search::add_mends<DiskFrontEnd>(
+        **front_end, {search_plan, hooks, begin}, &fusefs::find_missing_syncs,
+        [&](std::span<const persist::AddedSync> syncs) { return (*front_end)->with_syncs(syncs); }, result);
   }
   recorded.was_cut = recorded.was_cut || (*front_end)->is_cut();
   const bool is_verified = result.verdict == result::Verdict::kVerified;

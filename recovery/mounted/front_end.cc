@@ -138,6 +138,19 @@ tl::expected<std::unique_ptr<DiskFrontEnd>, Failure> DiskFrontEnd::open(const Ch
   return loaded;
 }
 
+tl::expected<std::unique_ptr<DiskFrontEnd>, Failure> DiskFrontEnd::with_syncs(
+    std::span<const persist::AddedSync> syncs) const {
+  auto replayed = fusefs::replay(trace_, plan_.model, {}, syncs);
+  if (!replayed) return tl::unexpected(failure_of(replayed.error()));
+  replayed->filesystem.reset();
+  CheckPlan plan = plan_;
+  plan.image_directory.clear();
+  std::unique_ptr<DiskFrontEnd> changed(new DiskFrontEnd(plan, trace_, std::move(*replayed)));
+  changed->histories_ = histories_;
+  changed->questions_ = questions_;
+  return changed;
+}
+
 tl::expected<bool, Failure> DiskFrontEnd::find_questions(const fusefs::ReplayLimits& limits) {
   const auto known = known_paths_of(trace_, plan_.model, limits);
   if (!known && known.error().was_stopped) return false;

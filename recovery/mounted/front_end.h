@@ -24,6 +24,8 @@ class DiskFrontEnd final : public search::FrontEnd {
                                                                    const std::function<bool()>& should_stop = {});
   // The same for one question that is known.
   static tl::expected<std::unique_ptr<DiskFrontEnd>, Failure> open(const CheckPlan& plan, const Question& question);
+  // The program with syncs that it did not do, and the same questions.
+  tl::expected<std::unique_ptr<DiskFrontEnd>, Failure> with_syncs(std::span<const persist::AddedSync> syncs) const;
   ~DiskFrontEnd() override;
 
   const fusefs::Recording& recording() const { return replayed_.recorder->recording(); }

@@ -226,11 +226,18 @@ Json race_json(const Race& race) {
   return {{"variable", race.variable}, {"accesses", std::move(accesses)}};
 }
 
-Json missing_flush_json(const std::optional<MissingFlush>& missing) {
-  if (!missing) return nullptr;
-  return {{"kind", or_null(missing->kind)}, {"after", or_null(missing->after)},  {"flushed", or_null(missing->flushed)},
-          {"lines", missing->lines},        {"recoveries", missing->recoveries}, {"verified", missing->is_verified},
-          {"text", missing->text}};
+Json mends_json(const std::vector<Mend>& mends) {
+  Json list = Json::array();
+  for (const Mend& mend : mends) {
+    list.push_back({{"kind", mend.kind},
+                    {"target", or_null(mend.target)},
+                    {"place", mend.place},
+                    {"lines", mend.lines},
+                    {"recoveries", mend.recoveries},
+                    {"verified", mend.is_verified},
+                    {"text", mend.text}});
+  }
+  return list;
 }
 
 Json counterexample_json(const Counterexample& example) {
@@ -248,7 +255,8 @@ Json counterexample_json(const Counterexample& example) {
   json["path"] = example.path.substr(0, path_bytes);
   json["path_left_out"] =
       std::count_if(example.path.begin() + static_cast<std::ptrdiff_t>(path_bytes), example.path.end(), is_separator);
-  json["missing_flush"] = missing_flush_json(example.missing_flush);
+  json["mends"] = mends_json(example.mends);
+  json["no_mend"] = or_null(example.no_mend);
   json.update(story_json(example.story, Extent::kReport));
   return json;
 }

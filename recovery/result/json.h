@@ -9,7 +9,7 @@
 
 namespace crashcut::result {
 
-inline constexpr int kJsonFormat = 2;
+inline constexpr int kJsonFormat = 3;
 
 // `crashcut` is the command as the user typed it. Bytes that are not UTF-8 become U+FFFD.
 std::string json_text(const Result& result, const std::string& crashcut);

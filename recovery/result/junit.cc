@@ -56,6 +56,7 @@ std::string failure_of(const Result& result, const std::string& subject, const s
     if (!result.token.empty())
       lines += xml_lines(fmt::format(" | {} replay {}{}", crashcut, result.replay_options, result.token));
     lines += "\n";
+    for (const Mend& mend : result.counterexample->mends) lines += xml_lines("mend: " + mend.text) + "\n";
   }
   const bool is_of_schedules = result.counts.executions > 0;
   for (const Finding& finding : result.findings) {

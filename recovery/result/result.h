@@ -56,16 +56,17 @@ struct Finding {
   std::string token{};      // of the smallest one; empty if only the worst finding has a token
 };
 
-// The flush or fence of persistent memory that makes a violation go away.
-struct MissingFlush {
-  std::string kind;              // "fence", "flush", "flush and fence"; empty: there is none
-  std::string after{};           // the place of the store or flush that it follows: "tree.cpp:41"
-  std::string flushed{};         // what is flushed there: "pool+0x40"
-  std::uint64_t lines = 0;       // how many cache lines, at most
-  std::uint64_t recoveries = 0;  // that were run with it; none failed
+// A change of the program that makes a violation go away. It was tried: no recovery fails with it.
+struct Mend {
+  std::string kind;              // what is added: "fsync", "fdatasync", "sync", "flush", "fence", "flush and fence"
+  std::string target{};          // what it is called on: "notes.tmp", "pool+0x40"; empty: everything
+  std::string place{};           // "before the rename (operation 8)", "after tree.cpp:41"
+  std::uint64_t lines = 0;       // of persistent memory: how many cache lines are flushed there, at most
+  std::uint64_t recoveries = 0;  // that were run with it
   bool is_verified = false;      // these are all
-  std::string text{};            // all that in a sentence, or why there is none
+  std::string text{};            // all that in a sentence
 };
+inline constexpr std::size_t kMendsMost = 3;
 
 // The worst violation, with its story.
 struct Counterexample {
@@ -74,12 +75,13 @@ struct Counterexample {
   std::string sentence;           // what a crash or a schedule can lead to, and why
   std::optional<Finding> then{};  // a data race's execution then failed in this way
   Story story;
-  std::string path{};                           // the choices that lead there; "/" stands for another crash
-  std::uint64_t execution = 0;                  // the number of the execution, from 1; 0 if there is only one
-  bool is_smallest = false;                     // no event of its cut can be dropped
-  bool was_run_again = true;                    // false: there was no time to
-  bool replays = true;                          // it failed in the same way when it was run again
-  std::optional<MissingFlush> missing_flush{};  // of persistent memory, if it was looked for
+  std::string path{};           // the choices that lead there; "/" stands for another crash
+  std::uint64_t execution = 0;  // the number of the execution, from 1; 0 if there is only one
+  bool is_smallest = false;     // no event of its cut can be dropped
+  bool was_run_again = true;    // false: there was no time to
+  bool replays = true;          // it failed in the same way when it was run again
+  std::vector<Mend> mends{};    // the cheapest at run time first, at most kMendsMost
+  std::string no_mend{};        // of persistent memory: why there is none, a sentence
 };
 
 struct Outcome {

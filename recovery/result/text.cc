@@ -188,7 +188,10 @@ std::string counterexample_text(const Counterexample& example, Detail detail) {
       fmt::format("\nviolation{}: {}\n", example.label.empty() ? "" : fmt::format(" ({})", example.label),
                   printable(example.sentence));
   text += story_text(example.story, detail);
-  if (example.missing_flush) text += fmt::format("\n  {}\n", printable(example.missing_flush->text));
+  for (const Mend& mend : example.mends)
+    text += fmt::format("{}  {}: {}\n", &mend == example.mends.data() ? "\n" : "",
+                        &mend == example.mends.data() ? "mend" : "  or", printable(mend.text));
+  if (!example.no_mend.empty()) text += fmt::format("\n  {}\n", printable(example.no_mend));
   if (!example.is_smallest && !example.story.crashes.empty())
     text += "\n  The search did not end, so there may be a smaller cut that fails.\n";
   if (!example.was_run_again)

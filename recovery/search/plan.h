@@ -18,6 +18,8 @@ struct Plan {
   std::chrono::duration<double> time_limit{0};  // 0: no bound
   std::uint64_t seed = 0;
   bool wants_all = false;              // the search does not end because something was found
+  bool wants_mends = false;            // a violation is told with what makes it go away
+  bool ends_at_violation = false;      // the search ends with the first
   bool keeps_finished = false;         // what is left is given even if it is nothing: the result can be told again
   bool samples = true;                 // a budget that is too small for the whole tree is spent on samples, too
   std::vector<result::Token> known{};  // of violations that earlier searches found: tried first, where they still fit

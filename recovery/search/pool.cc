@@ -235,6 +235,10 @@ struct Pool::Impl {
     left.clear();
     allow(share);
     return run_until(hooks, [&] {
+      if (plan.ends_at_violation && violations() > 0) {
+        bound = Bound::kEnoughFound;
+        return true;
+      }
       // The first recovery may take more than the share: to stop it would leave nothing to say.
       if (plan.has_budget()) return is_spent(shared->recoveries > 0 ? share : 1);
       if (plan.wants_all) return false;

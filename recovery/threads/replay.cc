@@ -194,7 +194,7 @@ void add_missing_flush(const ThreadPlan& plan, const std::function<bool()>& is_o
       .is_over = is_over,
       .record_again = run,
   };
-  finding.crash->missing_flush = missing_flush_of(flushes);
+  add_missing_flush(flushes, *finding.crash);
 } catch (const ToolError&) {
 }
 

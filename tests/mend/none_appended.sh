@@ -1,0 +1,4 @@
+# check: --file f
+# setup: echo old > f
+# none
+echo more >> f
