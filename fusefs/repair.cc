@@ -144,8 +144,10 @@ class MissingSyncs {
 
   // Each time that the place was executed. Another file may have had the name then.
   void add_executions(SyncKind kind, SyncPlace place, SyncCandidate& candidate) const {
+    const std::vector<OperationNumber> all = persist::executions_of(place, recording_.ops);
+    if (all.size() > kTimesMost) return;
     std::vector<OperationNumber> executions;
-    for (const OperationNumber i : persist::executions_of(place, recording_.ops)) {
+    for (const OperationNumber i : all) {
       const OperationNumber before = SyncPlace{i, place.is_after}.before();
       const bool is_sync = kind == SyncKind::kSync;
       const std::uint64_t ino = is_sync ? 0 : find_path(names_before(before), candidate.target);
@@ -153,7 +155,6 @@ class MissingSyncs {
       candidate.syncs.push_back({kind, ino, before});
       executions.push_back(i);
     }
-    if (executions.size() > kTimesMost) candidate.syncs.clear();
     candidate.place = persist::text_of(place, executions, recording_.ops);
   }
 

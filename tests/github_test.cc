@@ -59,11 +59,11 @@ TEST(GithubText, ADataRaceIsAtBothAccesses) {
 
 TEST(GithubText, AMissingFlushIsAtEachPlaceAndOfAnInlinedHelperAtItsCaller) {
   result::Result result = violation("recovery aborted");
-  result.counterexample->missing_flush =
-      result::MissingFlush{.kind = "fence", .after = "pmem.h:20 (list.c:36), list.c:40", .text = "A fence."};
+  result.counterexample->mends = {
+      {.kind = "fence", .place = "after pmem.h:20 (list.c:36), list.c:40", .text = "A fence."}};
   result.counterexample->story.crashes.push_back({.operations = {lost_store("store of 8 bytes to l+0x0 at list.c:1")}});
   const std::string rest =
-      ",title=crashcut run%3A violation::recovery aborted%0AA fence.%0Areplay: crashcut replay cc2abc\n";
+      ",title=crashcut run%3A violation::recovery aborted%0Amend: A fence.%0Areplay: crashcut replay cc2abc\n";
   EXPECT_EQ(text_of(result), "::error file=src/list.c,line=36" + rest + "::error file=src/list.c,line=40" + rest);
 }
 

@@ -98,7 +98,10 @@ SourcePlaces lost_stores(const Story& story) {
 SourcePlaces blamed_places(const Counterexample& example) {
   if (example.story.race) return places_of(*example.story.race);
   SourcePlaces places;
-  if (example.missing_flush) add_places(example.missing_flush->after, ", ", places);
+  for (const Mend& mend : example.mends) {
+    constexpr std::string_view kAfter = "after ";  // "after list.c:36, list.c:40"; of files "before the rename"
+    if (mend.place.starts_with(kAfter)) add_places(std::string_view(mend.place).substr(kAfter.size()), ", ", places);
+  }
   return places.empty() ? lost_stores(example.story) : places;
 }
 
@@ -119,7 +122,7 @@ std::string violation_annotations(const Result& result, const std::string& crash
   }
   const Counterexample& example = *result.counterexample;
   std::string rest;
-  if (example.missing_flush) rest += "\n" + printable(example.missing_flush->text);
+  for (const Mend& mend : example.mends) rest += "\nmend: " + printable(mend.text);
   if (!result.token.empty())
     rest += fmt::format("\nreplay: {} replay {}{}", crashcut, result.replay_options, result.token);
   SourcePlaces places = blamed_places(example);
