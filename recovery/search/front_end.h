@@ -83,6 +83,8 @@ class Recoverer {
                          std::shared_ptr<const persist::Recording>* next) = 0;
   // Whether it runs code of the user's: that can be crashed in turn, and may not do the same twice.
   virtual bool runs_code(std::size_t question) const = 0;
+  // The files that the question is about, as a crash left them; none where it is not about files. For a story.
+  virtual std::vector<result::FileView> files(std::size_t, std::span<const Crash>) { return {}; }
   // After each recovery that counts: to keep the state that it was run on. An error ends the search.
   virtual tl::expected<void, Failure> on_counted(const Run&, std::span<const Crash>) { return {}; }
 };

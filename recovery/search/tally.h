@@ -10,6 +10,7 @@
 
 #include "recovery/search/channel.h"
 #include "recovery/search/front_end.h"
+#include "recovery/search/kept_paths.h"
 
 namespace crashcut::search {
 
@@ -53,6 +54,7 @@ struct Tally {
   std::uint64_t classes_cut = 0;          // recoveries whose kind is not among them, as there were too many kinds
   std::map<std::string, NotRun> not_run;  // by the sentence that says why
   std::map<std::string, std::uint64_t> facts;
+  KeptPaths kept;
   std::string not_deterministic;   // how a recovery was seen to be so
   std::optional<Failure> failure;  // ends the search
 
