@@ -307,6 +307,7 @@ tl::expected<int, Failure> resume_device(const MountedOptions& options, const st
   plan.max_recoveries = bounds->max_recoveries;
   plan.time_limit = bounds->time_limit;
   plan.wants_all = plan.wants_all || reports.outcomes;
+  plan.wants_states = true;
   stopped->plan.common.directory = reports.directory = fs::canonical(directory).string();
   const result::Head head = device::head_of(stopped->plan, stopped->words);
   print_head(reports, head);

@@ -14,6 +14,7 @@ packages=(
   clang-format                              # scripts/format.sh
   gdb binutils                              # crashcut gdb; source lines of data races (addr2line)
   zsh fish groff-base                       # completions and the manual page are read by what they are for, in tests
+  chromium chromium-driver                  # the tests of pages; large, and they are skipped without
   libaio-dev python3                        # workloads/storage, scripts/programs.py
 )
 packages+=("$@")
