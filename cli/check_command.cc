@@ -71,6 +71,7 @@ tl::expected<int, Failure> resume(const MountedOptions& options, const std::stri
   plan.search.time_limit = bounds->time_limit;
   plan.search.wants_all = plan.search.wants_all || reports.outcomes;
   plan.search.wants_mends = true;
+  plan.search.wants_states = true;
   plan.directory = reports.directory = fs::canonical(directory).string();
   const result::Head head = mounted::head_of("check", plan, stopped->words);
   print_head(reports, head);

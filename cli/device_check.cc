@@ -309,6 +309,7 @@ tl::expected<int, Failure> resume_device(const MountedOptions& options, const st
   plan.time_limit = bounds->time_limit;
   plan.wants_all = plan.wants_all || reports.outcomes;
   plan.wants_mends = true;
+  plan.wants_states = true;
   stopped->plan.common.directory = reports.directory = fs::canonical(directory).string();
   const result::Head head = device::head_of(stopped->plan, stopped->words);
   print_head(reports, head);

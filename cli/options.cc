@@ -207,9 +207,9 @@ std::vector<std::string> program_words(const CLI::App& command, std::string_view
 
 // Whether a search that is gone on with takes this option as it is given now: bounds, and where reports go.
 static bool may_differ(const std::string& option) {
-  static constexpr std::string_view kOptions[] = {"--resume",       "--time",  "--max-recoveries", "--max-executions",
-                                                  "--memory-limit", "--jobs",  "--json",           "--junit",
-                                                  "--outcomes",     "--quiet", "--help",           "--github"};
+  static constexpr std::string_view kOptions[] = {
+      "--resume", "--time",     "--max-recoveries", "--max-executions", "--memory-limit", "--jobs", "--json",
+      "--junit",  "--outcomes", "--quiet",          "--help",           "--github",       "--html"};
   return std::find(std::begin(kOptions), std::end(kOptions), option) != std::end(kOptions);
 }
 
@@ -249,6 +249,7 @@ tl::expected<recovery::Plan, Failure> make_plan(const Options& options, std::str
   plan.crashcut = our_name();
   plan.memory_limit = memory_limit();
   plan.jobs = options.jobs == 0 ? count_cores() : options.jobs;
+  plan.wants_states = options.reports.wants_page();
   return plan;
 }
 

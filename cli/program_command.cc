@@ -106,6 +106,7 @@ tl::expected<int, Failure> resume(const ProgramCommand& what, const Options& opt
   plan.time_limit = bounds->time_limit;
   plan.crashcut = bounds->crashcut;
   plan.wants_mends = true;
+  plan.wants_states = true;  // they go into the directory
   reports.directory = fs::canonical(directory).string();
   return search(reports, plan, stopped->words, &stopped->rest);
 }

@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <map>
 
 #include "cli/bounds.h"
 #include "cli/commands.h"
@@ -18,6 +19,7 @@
 #include "recovery/result/github.h"
 #include "recovery/result/json.h"
 #include "recovery/result/junit.h"
+#include "recovery/result/page.h"
 #include "recovery/result/text.h"
 
 namespace crashcut::cli {
@@ -70,6 +72,8 @@ void add_document_options(CLI::App& command, ReportOptions& options) {
   command.add_option("--junit", options.junit_file, "write the result as JUnit XML too; - is stdout")
       ->type_name("FILE");
   command.add_flag("--github", options.github, "print annotations of GitHub too, at the lines to blame (docs/ci.md)");
+  command.add_option("--html", options.html_file, "write the result as a page for a browser too; - is stdout")
+      ->type_name("FILE");
   command.add_flag("--quiet", options.quiet, "print the last line alone");
 }
 
@@ -116,11 +120,15 @@ tl::expected<void, Failure> open_results(ReportOptions& options, const std::vect
 }
 
 Written check_reports(const ReportOptions& options) {
-  if (!options.junit_file.empty() && options.junit_file == options.json_file) {
-    const std::string where = options.junit_file == "-" ? "stdout" : options.junit_file;
-    return result::wrong_use(fmt::format("--json and --junit would both be written to {}: name two places.", where));
-  }
-  for (const std::string& path : {options.json_file, options.junit_file}) {
+  std::map<std::string, std::string> written;  // the option that names a place
+  const std::pair<const char*, std::string> files[] = {
+      {"--json", options.json_file}, {"--junit", options.junit_file}, {"--html", options.html_file}};
+  for (const auto& [option, path] : files) {
+    const auto [other, is_new] = written.emplace(path, option);
+    if (!path.empty() && !is_new) {
+      return result::wrong_use(fmt::format("{} and {} would both be written to {}: name two places.", other->second,
+                                           option, path == "-" ? "stdout" : path));
+    }
     if (auto ok = check_json_file(path); !ok) return ok;
   }
   return {};
@@ -211,6 +219,22 @@ static result::Result with_memory_limit(result::Result result) {
   return result;
 }
 
+// One result, or one a model. JUnit and the page are read on other machines, where the command has its own name.
+template <class Results>
+static void write_documents(const ReportOptions& options, const Results& results, Files& files) {
+  const std::string json = result::json_text(results, our_name());
+  const std::string junit = result::junit_text(results, "crashcut");
+  const std::string page = options.wants_page() ? result::page_text(results, "crashcut") : "";
+  if (!options.directory.empty()) {
+    files.write(options.directory + "/result.json", json);
+    files.write(options.directory + "/junit.xml", junit);
+    files.write(options.directory + "/page.html", page);
+  }
+  files.write(options.json_file, json);
+  files.write(options.junit_file, junit);
+  files.write(options.html_file, page);
+}
+
 tl::expected<int, Failure> report(const ReportOptions& options, const result::Result& found) {
   const result::Result result = with_memory_limit(found);
   const bool is_violation = result.verdict == result::Verdict::kViolation;
@@ -222,15 +246,9 @@ tl::expected<int, Failure> report(const ReportOptions& options, const result::Re
   }
   print(options.out(), text);
   Files files;
-  const std::string json = result::json_text(result, our_name());
-  const std::string junit = result::junit_text(result, "crashcut");  // it is read on other machines
-  if (!options.directory.empty()) {
-    files.write(options.directory + "/result.json", json);
-    files.write(options.directory + "/junit.xml", junit);
-    if (!result.token.empty()) files.write(options.directory + "/token", result.token + "\n");
-  }
-  files.write(options.json_file, json);
-  files.write(options.junit_file, junit);
+  write_documents(options, result, files);
+  if (!options.directory.empty() && !result.token.empty())
+    files.write(options.directory + "/token", result.token + "\n");
   print_annotations(options, result);
   print(options.out(), with_colour(result::end_text(result, our_name()), result.verdict, options.out()));
   if (!files.written()) return tl::unexpected(files.written().error());
@@ -243,14 +261,7 @@ tl::expected<int, Failure> report_comparison(const ReportOptions& options, const
   for (const result::Result& row : found) rows.push_back(with_memory_limit(row));
   if (!options.quiet) print(options.out(), result::comparison_text(rows));
   Files files;
-  const std::string json = result::json_text(rows, our_name());
-  const std::string junit = result::junit_text(rows, "crashcut");  // it is read on other machines
-  if (!options.directory.empty()) {
-    files.write(options.directory + "/result.json", json);
-    files.write(options.directory + "/junit.xml", junit);
-  }
-  files.write(options.json_file, json);
-  files.write(options.junit_file, junit);
+  write_documents(options, rows, files);
   for (const result::Result& row : rows) print_annotations(options, row);
   const result::Verdict verdict = result::worst_of(rows, expected_count);
   print(options.out(),

@@ -1,5 +1,5 @@
-// Reports: where a result is written to, the same for every command: text on stdout, JSON, JUnit and annotations
-// of GitHub if the user asks for them, JSON and JUnit in the directory of the results too.
+// Reports: where a result is written to, the same for every command: text on stdout; JSON, JUnit, a page and
+// annotations of GitHub if the user asks for them; JSON, JUnit and a page in the directory of the results too.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -15,19 +15,21 @@
 namespace crashcut::cli {
 
 struct ReportOptions {
-  std::string json_file, junit_file;  // "-" is stdout
-  std::string out_directory;          // --out, as typed
-  std::string directory;              // for results, absolute; empty: none
+  std::string json_file, junit_file, html_file;  // "-" is stdout
+  std::string out_directory;                     // --out, as typed
+  std::string directory;                         // for results, absolute; empty: none
   bool outcomes = false;
   bool quiet = false;   // the last line alone
   bool github = false;  // annotations of GitHub before it
 
-  bool is_stdout_taken() const { return json_file == "-" || junit_file == "-"; }
+  bool is_stdout_taken() const { return json_file == "-" || junit_file == "-" || html_file == "-"; }
+  // A directory of results has a page, too.
+  bool wants_page() const { return !html_file.empty() || !out_directory.empty() || !directory.empty(); }
   // Where text goes: if a document goes to stdout, nothing else does.
   std::FILE* out() const { return is_stdout_taken() ? stderr : stdout; }
 };
 
-// --json, --junit, --github and --quiet; and with --outcomes, for commands whose recoveries have some.
+// --json, --junit, --html, --github and --quiet; and with --outcomes, for commands whose recoveries have some.
 void add_document_options(CLI::App& command, ReportOptions& options);
 void add_report_options(CLI::App& command, ReportOptions& options);
 void add_out_option(CLI::App& command, ReportOptions& options, const std::string& text);

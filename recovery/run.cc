@@ -86,6 +86,18 @@ void name_places(result::Counterexample& example) {
   name_source_places({&example.sentence});
 }
 
+void name_places(result::States& states) {
+  std::vector<std::string*> texts;
+  for (result::HeldLocation& location : states.locations) {
+    for (std::string& value : location.values) texts.push_back(&value);
+  }
+  for (result::Operation& operation : states.operations) {
+    texts.push_back(&operation.text);
+    for (result::Event& event : operation.events) texts.push_back(&event.text);
+  }
+  name_source_places(texts);
+}
+
 // What recoveries may print, if that is asked.
 tl::expected<std::optional<inprocess::Prefixes>, Failure> prefixes_of(const Executed& executed, const Plan& plan) {
   if (!plan.expects_prefix) return std::nullopt;
@@ -253,6 +265,7 @@ tl::expected<Checked, Failure> check(const Executed& executed, const Plan& plan,
   }
   checked.result = std::move(found->result);
   if (plan.memory && checked.result.counterexample) name_places(*checked.result.counterexample);
+  if (plan.memory && checked.result.states) name_places(*checked.result.states);
   describe(executed, plan, head, checked.result);
   if (found->rest) {
     found->rest->own = own_of(plan, head);

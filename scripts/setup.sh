@@ -15,6 +15,7 @@ packages=(
   gdb binutils                              # crashcut gdb; source lines of data races (addr2line)
   zsh fish groff-base                       # completions and the manual page are read by what they are for, in tests
   debootstrap python3-pytest                # the package is installed in a fresh Debian; python/crashcut_pytest.py
+  chromium chromium-driver                  # the tests of pages; large, and they are skipped without
   libaio-dev python3                        # workloads/storage, scripts/programs.py
 )
 packages+=("$@")

@@ -76,6 +76,7 @@ TEST_F(CheckTest, MoreBadInput) {
        {Row{{}, "echo new > " + (directory_ / "outside").string(), "changed nothing on the modelled disk"},
         Row{{"--json", "/nonexistent/x"}, "echo n > a", "Cannot write /nonexistent/x"},
         Row{{"--json", "x", "--junit", "x"}, "echo n > a", "--json and --junit would both be written to x"},
+        Row{{"--json", "x", "--html", "x"}, "echo n > a", "--json and --html would both be written to x"},
         Row{{"--json", "-", "--junit", "-"}, "echo n > a", "--json and --junit would both be written to stdout"}}) {
     const Ran ran = check(row.options, row.script);
     EXPECT_EQ(ran.exit_code, 2) << row.says << ran.out;

@@ -231,6 +231,7 @@ TEST_F(CliTest, ATokenTravels) {
   EXPECT_EQ(crashcut({"replay", token_of(run)}).exit_code, 1) << "in the current directory";
   EXPECT_TRUE(fs::exists(directory_ / "results/result.json"));
   EXPECT_TRUE(fs::exists(directory_ / "results/junit.xml"));
+  EXPECT_TRUE(fs::exists(directory_ / "results/page.html"));
   fs::create_directory(directory_ / "elsewhere");
   fs::rename(directory_ / "results", directory_ / "elsewhere/results");
   fs::remove(directory_ / name);

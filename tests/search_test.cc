@@ -17,6 +17,7 @@
 #include "recovery/result/text.h"
 #include "recovery/search/check.h"
 #include "tests/made_up_device.h"
+#include "tests/seeds.h"
 
 namespace crashcut::tests {
 namespace {
@@ -69,6 +70,120 @@ std::map<std::string, std::uint64_t> outcomes(const Found& found) {
   std::map<std::string, std::uint64_t> counts;
   for (const result::Outcome& outcome : found.result.outcomes) counts[outcome.output] = outcome.recoveries;
   return counts;
+}
+
+// ---- states for a page
+
+struct Step {
+  int name = -1;  // -1: a flush
+  persist::Value value = 0;
+};
+using Getter = std::function<persist::Value(int)>;
+
+// Reads further only after what it has read: not every state decides every name.
+std::string read_some(const Getter& get) {
+  const persist::Value first = get(0);
+  if (first % 3 == 0) return "bad " + std::to_string(first);
+  const persist::Value second = get(1);
+  return std::to_string(first) + " " + std::to_string(second) + (second % 2 == 0 ? " " + std::to_string(get(2)) : "");
+}
+
+// By brute force: what a crash can leave once the first `count` steps have run. A number is any of those that were put
+// under its name, from the last flush on, or the last one before.
+std::set<std::string> outcomes_at(const std::vector<Step>& steps, std::size_t count) {
+  std::vector<std::vector<persist::Value>> possible(3, {0});
+  for (std::size_t i = 0; i < count; ++i) {
+    if (steps[i].name >= 0) {
+      possible[static_cast<std::size_t>(steps[i].name)].push_back(steps[i].value);
+    } else {
+      for (auto& values : possible) values = {values.back()};
+    }
+  }
+  std::set<std::string> found;
+  for (const persist::Value a : possible[0]) {
+    for (const persist::Value b : possible[1]) {
+      for (const persist::Value c : possible[2]) {
+        const persist::Value values[] = {a, b, c};
+        found.insert(read_some([&](int name) { return values[name]; }));
+      }
+    }
+  }
+  return found;
+}
+
+// A state belongs to exactly those moments at which a crash can leave it.
+TEST(Search, StatesHaveTheirMoments) {
+  for_each_seed(60, [](std::uint64_t seed) {
+    std::mt19937_64 random(seed);
+    std::vector<Step> steps(1 + random() % 8);
+    persist::Value next = 1;
+    for (Step& step : steps) {
+      if (random() % 4 != 0) step = {static_cast<int>(random() % 3), next++};
+    }
+    DeviceFrontEnd front_end(
+        [&](DeviceRecording& device) {
+          for (int i = 0; i < 3; ++i) device.location(name_of(i));
+          for (const Step& step : steps) {
+            if (step.name >= 0) {
+              device.put(name_of(step.name), step.value);
+            } else {
+              device.flush();
+            }
+          }
+        },
+        [](CrashedDevice& device) { return read_some([&](int name) { return device.get(name_of(name)); }); });
+    const Found found = check(front_end, {.wants_all = true, .wants_states = true});
+    EXPECT_TRUE(found.result.states);
+    if (!found.result.states) return false;
+    const result::States& states = *found.result.states;
+    EXPECT_EQ(states.list.size(), found.result.counts.recoveries);
+    EXPECT_EQ(states.left_out, 0u);
+    for (std::size_t moment = 0; moment <= steps.size(); ++moment) {
+      std::set<std::string> told;
+      for (const result::State& state : states.list) {
+        if (state.earliest <= moment && moment <= state.latest) told.insert(state.outcome);
+      }
+      EXPECT_EQ(told, outcomes_at(steps, moment)) << "seed " << seed << ", moment " << moment;
+    }
+    return !testing::Test::HasFailure();
+  });
+}
+
+TEST(Search, StatesSayWhatWasHeldAndWhatFailed) {
+  DeviceFrontEnd front_end = saved(false);
+  const Found found = check(front_end, {.wants_all = true, .wants_states = true});
+  ASSERT_TRUE(found.result.states);
+  const result::States& states = *found.result.states;
+  ASSERT_EQ(states.list.size(), 3u);
+  const auto example =
+      std::find_if(states.list.begin(), states.list.end(), [](const result::State& s) { return s.is_example; });
+  ASSERT_NE(example, states.list.end());
+  EXPECT_TRUE(example->is_violation);
+  EXPECT_EQ(example->outcome, "bad record");
+  EXPECT_EQ(example->kept, "-1n1y1");
+  EXPECT_EQ(example->earliest, 2u);
+  std::map<std::string, std::string> held;
+  for (const auto& [location, value] : example->held)
+    held[states.locations[location].text] = states.locations[location].values[value];
+  EXPECT_EQ(held, (std::map<std::string, std::string>{{"sum", "7"}, {"record", "what was there before"}}));
+  EXPECT_FALSE(check(front_end).result.states) << "nobody asked";
+}
+
+// The first of each outcome comes before others, however late it is found, and there are never too many.
+TEST(Search, KeptPathsHaveAllOutcomes) {
+  search::KeptPaths kept;
+  for (std::uint32_t i = 0; i < 3000; ++i) kept.add({0, i < 2990 ? 1u : i, {i}});
+  const auto entries = kept.entries();
+  ASSERT_EQ(entries.size(), search::KeptPaths::kEntriesMost);
+  EXPECT_EQ(entries[0].path, persist::Path{0});
+  for (std::uint32_t i = 2990; i < 3000; ++i) EXPECT_EQ(entries[i - 2989].path, persist::Path{i});
+  search::KeptPaths other;
+  other.add({0, 99'999, {7}});
+  kept.add(other);
+  EXPECT_EQ(kept.entries().size(), search::KeptPaths::kEntriesMost);
+  EXPECT_EQ(kept.entries()[11].path, persist::Path{7});
+  kept.add({0, 88'888, persist::Path(search::KeptPaths::kAnswersMost)});
+  EXPECT_EQ(kept.entries()[12].outcome, 1u) << "a path that is too long is not kept";
 }
 
 TEST(Search, VerifiesWhatIsFlushed) {

@@ -143,7 +143,8 @@ class ProgramWorker final : public search::Worker {
   void add(const Recovery& recovery) {
     if (task_.kind == Task::Kind::kSample && !seen_.insert(recovery.path).second) return;
     search::Run run{ending_of(recovery, prefixes_), {}, recovery.events_in, recovery.layer, false};
-    if (run.ending.is_violation()) run.path = recovery.path;  // others are not kept, and may be long
+    run.has_path = tally_.keeps_path(task_.question, run.ending, recovery.path.size());
+    if (run.has_path) run.path = recovery.path;
     tally_.add(task_.question, run);
     ++shared_.recoveries;
   }

@@ -3,6 +3,7 @@
 
 #include <cstring>
 
+#include "persist/moments.h"
 #include "recovery/inprocess/explorer.h"
 #include "recovery/inprocess/runtime.h"
 #include "scheduler/runtime/own_world.h"
@@ -11,7 +12,7 @@ namespace crashcut::inprocess {
 
 namespace {
 
-// Where the cuts are noted: {u32 layers, then for each u32 count and a byte an event}.
+// Where the cuts are noted: {u32 layers, then for each u32 count, earliest and latest moment, and a byte an event}.
 constexpr std::uint64_t kCutsOffset = kReplyOffset + kReplyBytes / 2;
 constexpr std::uint64_t kTraceBytes = kReplyBytes / 2;
 
@@ -123,7 +124,10 @@ void note_cuts(const std::vector<Crash>& crashes) {
   put(static_cast<std::uint32_t>(crashes.size()));
   for (const Crash& crash : crashes) {
     const auto count = static_cast<std::uint32_t>(crash.recorded->whole->log.event_count());
+    const persist::Moments moments = persist::moments_of(*crash.recorded->whole, *crash.cut);
     put(count);
+    put(moments.earliest);
+    put(moments.latest);
     for (persist::EventId e = 0; e < count; ++e) {
       const Decided decided = crash.cut->is_in(e)    ? Decided::kIn
                               : crash.cut->is_out(e) ? Decided::kOut
@@ -175,10 +179,14 @@ void finish_trace() {
   };
   const std::uint32_t layers = get();
   for (std::uint32_t layer = 1; layer <= layers; ++layer) {
-    const std::uint32_t count = get();
+    const std::uint32_t count = get(), earliest = get(), latest = get();
     const auto* states = reinterpret_cast<const std::uint8_t*>(at);
     append("{\"layer\":");
     append_number(layer);
+    append(",\"earliest\":");
+    append_number(earliest);
+    append(",\"latest\":");
+    append_number(latest);
     append_list(",\"in\":[", states, count, Decided::kIn);
     append_list(",\"out\":[", states, count, Decided::kOut);
     append("}\n");
@@ -188,11 +196,10 @@ void finish_trace() {
 
 Decided decided_in_last_run(persist::EventId event) {
   const std::byte* at = g.control + kCutsOffset;
-  std::uint32_t layers, count;
-  std::memcpy(&layers, at, sizeof layers);
-  std::memcpy(&count, at + sizeof layers, sizeof count);
-  if (layers == 0 || event >= count) return Decided::kOpen;
-  return static_cast<Decided>(at[sizeof layers + sizeof count + event]);
+  std::uint32_t head[4];  // layers; of the first: count, earliest, latest
+  std::memcpy(head, at, sizeof head);
+  if (head[0] == 0 || event >= head[1]) return Decided::kOpen;
+  return static_cast<Decided>(at[sizeof head + event]);
 }
 
 void append_line(std::string_view line) {

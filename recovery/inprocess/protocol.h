@@ -328,8 +328,8 @@ enum class ReplyKind : std::uint32_t {
 //     {"call":"read(3 foo, 10) = 2","layer":1}
 //     {"choice":0,"layer":1,"location":"size of foo","candidates":["4","0"],"taken":1}
 //     {"wait":"it loads ..."}: what it waits for from now on; empty: it does not
-//     and last {"layer":1,"in":[...],"out":[...]} for each crash. The events of a crash beyond the first are
-//     those of the recovery before it: {"layer":2,"op":0,"text":"..."}, {"layer":2,"event":0,...}.
+//     and last {"layer":1,"earliest":2,"latest":5,"in":[...],"out":[...]} for each crash. The events of a crash beyond
+//     the first are those of the recovery before it: {"layer":2,"op":0,"text":"..."}, {"layer":2,"event":0,...}.
 //   FindNotes: {"note":"overwrite","place":"{file+0x12}","count":3,"text":"..."} and, if there were more,
 //     {"left_out":7}
 //   FindFlushes, the smallest change first: {"kind":0,"place":3,"after":"{file+0x12}","flushed":"pool+0x40","lines":1}

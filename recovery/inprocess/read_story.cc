@@ -75,6 +75,8 @@ void read_event(const Json& line, std::size_t layer, Draft& draft) {
 void read_persisted(const Json& line, std::size_t layer, Draft& draft) {
   Crash& crash = draft.crashes[layer];
   crash.persisted = line.at("in").get<std::vector<std::uint32_t>>();
+  crash.earliest = line.at("earliest");
+  crash.latest = line.at("latest");
   for (const std::uint32_t id : crash.persisted) {
     const auto place = draft.places[layer].find(id);
     if (place == draft.places[layer].end()) continue;

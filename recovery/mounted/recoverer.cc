@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <deque>
+#include <map>
+#include <set>
 
 #include "persist/check.h"
 #include "recovery/mounted/copy_out.h"
@@ -88,6 +90,52 @@ class CrashedDisk {
  public:
   fusefs::Volume volume;
 };
+
+// Takes what is oldest, or newest: what was there before the program, and what it left.
+class AtOneEnd final : public persist::Chooser {
+ public:
+  explicit AtOneEnd(bool takes_oldest) : takes_oldest_(takes_oldest) {}
+  std::uint32_t choose(const persist::Choice& choice) override {
+    return takes_oldest_ ? static_cast<std::uint32_t>(choice.candidates.size()) - 1 : 0;
+  }
+
+ private:
+  bool takes_oldest_;
+};
+
+// A tree with the contents of its smaller files, as a story has them.
+using ContentTree = std::map<std::string, result::FileContent>;
+
+result::FileContent content_of(const FileVersion& version) {
+  const std::string type = S_ISREG(version.type)   ? "file"
+                           : S_ISDIR(version.type) ? "directory"
+                           : S_ISLNK(version.type) ? "symbolic link"
+                                                   : "other";
+  return {type, S_ISREG(version.type) ? version.size : 0, version.content.substr(0, result::kFileBytesMost)};
+}
+
+ContentTree contents_of(CrashView& view, const fusefs::ModelOptions& options, const Reads& reads) {
+  Filesystem filesystem(plain_setup(options, view));
+  ContentTree tree;
+  for (const auto& [path, version] : files_of(filesystem, reads)) tree.emplace(path, content_of(version));
+  return tree;
+}
+
+ContentTree contents_at(const fusefs::Recording& recording, bool takes_oldest, const Reads& reads) {
+  persist::Cut cut(recording.log);
+  AtOneEnd chooser(takes_oldest);
+  CrashView view(recording, cut, chooser, nullptr);
+  return contents_of(view, recording.options, reads);
+}
+
+result::FileContent content_in(const ContentTree& tree, const std::string& path) {
+  const auto found = tree.find(path);
+  return found == tree.end() ? result::FileContent{"missing"} : found->second;
+}
+
+bool is_same(const result::FileContent& a, const result::FileContent& b) {
+  return a.type == b.type && a.size == b.size && a.bytes == b.bytes;
+}
 
 // The worst first: lost files, then states that the checker refuses, then broken promises.
 int rank_of(Finding finding) {
@@ -205,6 +253,30 @@ tl::expected<void, search::Failure> DiskRecoverer::on_counted(const search::Run&
   const std::string failure = copy_state(crashes, fmt::format("{}/{}", setup_.image_directory, image.name));
   if (failure.empty()) return {};
   return tl::unexpected(result::users_failure(fmt::format("--image: {}.", failure)));
+}
+
+// A question about a file has that file. A checker may ask about any: then those that the program changed.
+std::vector<result::FileView> DiskRecoverer::files(std::size_t question, std::span<const Crash> crashes) {
+  const auto* file = std::get_if<FileQuestion>(&setup_.questions[question]);
+  const Reads reads = [&](const std::string& path) { return file == nullptr || file->path == path; };
+  const fusefs::Recording& recording = disk_of(crashes.front());
+  const ContentTree before = contents_at(recording, true, reads), expected = contents_at(recording, false, reads);
+  Visit visit(crashes);
+  const ContentTree after = contents_of(visit.views.back(), recording.options, reads);
+  std::set<std::string> paths;
+  for (const ContentTree* tree : {&before, &expected, &after}) {
+    for (const auto& [path, content] : *tree) {
+      if (reads(path) && content.type != "directory") paths.insert(path);
+    }
+  }
+  std::vector<result::FileView> views;
+  for (const std::string& path : paths) {
+    if (views.size() == result::kFilesMost) break;
+    result::FileView view{path, content_in(before, path), content_in(expected, path), content_in(after, path)};
+    if (file != nullptr || !is_same(view.before, view.expected) || !is_same(view.expected, view.after))
+      views.push_back(std::move(view));
+  }
+  return views;
 }
 
 std::string DiskRecoverer::visit(std::span<const Crash> crashes, CommandRunner& visitor) const {

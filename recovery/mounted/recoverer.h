@@ -29,6 +29,7 @@ class DiskRecoverer final : public search::Recoverer {
   search::Ending recover(std::size_t question, std::span<const search::Crash> crashes, persist::Chooser& chooser,
                          std::shared_ptr<const persist::Recording>* next) override;
   bool runs_code(std::size_t question) const override { return is_for_checker(setup_.questions[question]); }
+  std::vector<result::FileView> files(std::size_t question, std::span<const search::Crash> crashes) override;
   tl::expected<void, search::Failure> on_counted(const search::Run& run,
                                                  std::span<const search::Crash> crashes) override;
 

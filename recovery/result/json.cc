@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <unordered_map>
 
 #include "recovery/result/words.h"
 
@@ -141,6 +142,8 @@ Json operation_json(const Operation& operation, std::size_t index, std::size_t& 
   return {{"number", index},
           {"text", operation.text},
           {"persisted", persisted},
+          {"sync", operation.is_sync()},
+          {"durable", operation.is_durable()},
           {"events", std::move(events)},
           {"events_left_out", left_out}};
 }
@@ -183,8 +186,17 @@ Call call_from(const Json& json) {
   return call;
 }
 
-// What a report lists is bounded; between two processes all of it goes.
-enum class Extent { kReport, kWhole };
+// What a report or a page lists is bounded; between two processes all of it goes.
+enum class Extent { kReport, kPage, kWhole };
+
+Json operations_json(const std::vector<Operation>& operations, Extent extent) {
+  Json list = Json::array();
+  std::size_t events_left = kEventsMost;
+  const std::size_t most = extent == Extent::kPage ? kPageOperationsMost : kOperationsMost;
+  for (const std::size_t i : shown_operations(operations, most))
+    list.push_back(operation_json(operations[i], i, events_left));
+  return list;
+}
 
 Json crash_json(const Crash& crash, Extent extent) {
   Json operations = Json::array(), calls = Json::array();
@@ -194,18 +206,68 @@ Json crash_json(const Crash& crash, Extent extent) {
     for (const Operation& operation : crash.operations) operations.push_back(whole_operation_json(operation));
     for (const Call& call : crash.calls) calls.push_back(call_json(call));
   } else {
-    std::size_t events_left = kEventsMost;
-    for (const std::size_t i : shown_operations(crash.operations))
-      operations.push_back(operation_json(crash.operations[i], i, events_left));
+    operations = operations_json(crash.operations, extent);
     const std::size_t call_count = std::min(crash.calls.size(), kCallsMost);
     for (std::size_t i = 0; i < call_count; ++i) calls.push_back(call_json(crash.calls[i]));
     calls_left_out += crash.calls.size() - call_count;
     if (persisted.size() > kPersistedMost) persisted.resize(kPersistedMost);
   }
   const std::size_t operations_left_out = crash.operations.size() - operations.size();
-  return {{"operations", std::move(operations)}, {"operations_left_out", operations_left_out},
+  return {{"earliest", crash.earliest},          {"latest", crash.latest},
+          {"operations", std::move(operations)}, {"operations_left_out", operations_left_out},
           {"calls", std::move(calls)},           {"calls_left_out", calls_left_out},
           {"persisted", std::move(persisted)},   {"persisted_count", crash.persisted.size()}};
+}
+
+// UTF-8 without control characters, but for tabs and line ends.
+bool is_plain_text(const std::string& bytes) {
+  const auto is_control = [](char c) {
+    const auto byte = static_cast<unsigned char>(c);
+    return (byte < 0x20 && c != '\n' && c != '\t' && c != '\r') || byte == 0x7f;
+  };
+  if (std::any_of(bytes.begin(), bytes.end(), is_control)) return false;
+  try {
+    (void)Json(bytes).dump();
+    return true;
+  } catch (const Json::type_error&) {
+    return false;  // not UTF-8
+  }
+}
+
+// Bytes as hexadecimal digits, and as text where they are some.
+Json content_json(const FileContent& content) {
+  static constexpr char kDigits[] = "0123456789abcdef";
+  std::string hex;
+  for (const char c : content.bytes) {
+    const auto byte = static_cast<unsigned char>(c);
+    hex += kDigits[byte >> 4];
+    hex += kDigits[byte & 15];
+  }
+  const bool is_text = is_plain_text(content.bytes);
+  return {{"type", content.type},
+          {"size", content.size},
+          {"hex", std::move(hex)},
+          {"text", is_text ? Json(content.bytes) : Json(nullptr)}};
+}
+
+FileContent content_from(const Json& json) {
+  const auto value = [](char digit) { return digit <= '9' ? digit - '0' : digit - 'a' + 10; };
+  FileContent content{json.at("type"), json.at("size")};
+  const std::string hex = json.at("hex");
+  for (std::size_t i = 0; i + 1 < hex.size(); i += 2)
+    content.bytes += static_cast<char>(value(hex[i]) * 16 + value(hex[i + 1]));
+  return content;
+}
+
+Json files_json(const std::vector<FileView>& files) {
+  Json list = Json::array();
+  for (const FileView& file : files) {
+    list.push_back({{"path", file.path},
+                    {"before", content_json(file.before)},
+                    {"expected", content_json(file.expected)},
+                    {"after", content_json(file.after)}});
+  }
+  return list;
 }
 
 Json story_json(const Story& story, Extent extent);
@@ -240,7 +302,11 @@ Json mends_json(const std::vector<Mend>& mends) {
   return list;
 }
 
-Json counterexample_json(const Counterexample& example) {
+Json names_json(const Names& names) {
+  return {{"program", names.program}, {"recovery", names.recovery}, {"medium", names.medium}};
+}
+
+Json counterexample_json(const Counterexample& example, Extent extent) {
   Json json = finding_json(example.finding);
   json.erase("token");  // it is the result's own
   json["sentence"] = example.sentence;
@@ -257,8 +323,51 @@ Json counterexample_json(const Counterexample& example) {
       std::count_if(example.path.begin() + static_cast<std::ptrdiff_t>(path_bytes), example.path.end(), is_separator);
   json["mends"] = mends_json(example.mends);
   json["no_mend"] = or_null(example.no_mend);
-  json.update(story_json(example.story, Extent::kReport));
+  json["names"] = names_json(example.story.names);
+  json.update(story_json(example.story, extent));
   return json;
+}
+
+// Where in the document's outcomes an outcome is.
+using OutcomePlaces = std::unordered_map<std::string, std::size_t>;
+OutcomePlaces outcome_places(const Result& result, std::size_t listed) {
+  OutcomePlaces places;
+  for (std::size_t i = 0; i < listed; ++i) places.emplace(result.outcomes[i].output, i);
+  return places;
+}
+
+// "0:1 4:0": a text, as a list would take a line a number.
+std::string held_text(const std::vector<std::pair<std::uint32_t, std::uint32_t>>& held) {
+  std::string text;
+  for (const auto& [location, value] : held)
+    text += (text.empty() ? "" : " ") + std::to_string(location) + ":" + std::to_string(value);
+  return text;
+}
+
+Json states_json(const std::optional<States>& states, const OutcomePlaces& places, Extent extent) {
+  if (!states) return nullptr;
+  Json locations = Json::array(), list = Json::array();
+  for (const HeldLocation& location : states->locations)
+    locations.push_back({{"text", location.text}, {"values", location.values}});
+  for (const State& state : states->list) {
+    const auto place = places.find(state.outcome);
+    list.push_back({{"subject", state.subject},
+                    {"earliest", state.earliest},
+                    {"latest", state.latest},
+                    {"crashes", state.crashes},
+                    {"outcome", place == places.end() ? Json(nullptr) : Json(place->second)},
+                    {"violation", state.is_violation},
+                    {"text", state.text},
+                    {"example", state.is_example},
+                    {"held", held_text(state.held)},
+                    {"held_left_out", state.held_left_out},
+                    {"kept", state.kept}});
+  }
+  return {{"names", names_json(states->names)},
+          {"locations", std::move(locations)},
+          {"list", std::move(list)},
+          {"left_out", states->left_out},
+          {"operations", operations_json(states->operations, extent)}};
 }
 
 Json memory_notes_json(const std::vector<MemoryNote>& notes) {
@@ -272,8 +381,10 @@ std::vector<std::string> first_of(const std::vector<std::string>& all, std::size
   return {all.begin(), all.begin() + static_cast<std::ptrdiff_t>(std::min(all.size(), most))};
 }
 
-Json result_json(const Result& result, const std::string& crashcut) {
+Json result_json(const Result& result, const std::string& crashcut, Extent extent) {
   Json outcomes = outcomes_json(result);
+  const OutcomePlaces places = outcome_places(result, outcomes.size());
+  const bool outcomes_cut = result.outcomes_cut || outcomes.size() < result.outcomes.size();
   return {{"format", kJsonFormat},
           {"command", result.head.command},
           {"program", result.head.program},
@@ -292,14 +403,15 @@ Json result_json(const Result& result, const std::string& crashcut) {
           {"seconds", result.seconds},
           {"counts", counts_json(result.counts)},
           {"outcomes", std::move(outcomes)},
-          {"outcomes_cut", result.outcomes_cut || outcomes.size() < result.outcomes.size()},
+          {"outcomes_cut", outcomes_cut},
           {"subjects", first_of(result.subjects, kSubjectsMost)},
           {"subjects_left_out", result.subjects.size() - std::min(result.subjects.size(), kSubjectsMost)},
           {"kinds", kinds_json(result.findings)},
           {"violations", findings_json(result.findings)},
           {"violations_left_out", result.findings_left_out},
           {"not_run", not_run_json(result.not_run)},
-          {"violation", result.counterexample ? counterexample_json(*result.counterexample) : Json(nullptr)},
+          {"violation", result.counterexample ? counterexample_json(*result.counterexample, extent) : Json(nullptr)},
+          {"states", states_json(result.states, places, extent)},
           {"unexplained", or_null(result.unexplained)},
           {"not_covered", result.not_covered},
           {"notes", result.notes},
@@ -317,12 +429,18 @@ std::string dump(const Json& document) { return document.dump(2, ' ', false, Jso
 
 }  // namespace
 
-std::string json_text(const Result& result, const std::string& crashcut) { return dump(result_json(result, crashcut)); }
+std::string json_text(const Result& result, const std::string& crashcut) {
+  return dump(result_json(result, crashcut, Extent::kReport));
+}
 
 std::string json_text(const std::vector<Result>& rows, const std::string& crashcut) {
   Json list = Json::array();
-  for (const Result& row : rows) list.push_back(result_json(row, crashcut));
+  for (const Result& row : rows) list.push_back(result_json(row, crashcut, Extent::kReport));
   return dump(list);
+}
+
+Json page_json(const Result& result, const std::string& crashcut) {
+  return result_json(result, crashcut, Extent::kPage);
 }
 
 Json to_json(const Story& story) { return story_json(story, Extent::kWhole); }
@@ -343,6 +461,7 @@ Json story_json(const Story& story, Extent extent) {
           {"waiting", std::move(waiting)},
           {"race", story.race ? race_json(*story.race) : Json(nullptr)},
           {"crashes", std::move(crashes)},
+          {"files", files_json(story.files)},
           {"stdout", story.output},
           {"stderr", story.errors},
           {"stdout_cut", story.output_cut},
@@ -359,6 +478,12 @@ Story story_from_json(const Json& json) {
     for (const Json& call : from.at("calls")) crash.calls.push_back(call_from(call));
     crash.calls_left_out = from.at("calls_left_out");
     crash.persisted = from.at("persisted").get<std::vector<std::uint32_t>>();
+    crash.earliest = from.at("earliest");
+    crash.latest = from.at("latest");
+  }
+  for (const Json& from : json.at("files")) {
+    story.files.push_back({from.at("path"), content_from(from.at("before")), content_from(from.at("expected")),
+                           content_from(from.at("after"))});
   }
   story.output = json.at("stdout");
   story.errors = json.at("stderr");

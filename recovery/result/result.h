@@ -1,5 +1,5 @@
-// Result: all that a search says, the same for every front end. Writers turn it into text, JSON and JUnit (text.h,
-// json.h, junit.h); none of them knows where it came from.
+// Result: all that a search says, the same for every front end. Writers turn it into text, JSON, JUnit and a
+// page (text.h, json.h, junit.h, page.h); none of them knows where it came from.
 #pragma once
 
 #include <cstddef>
@@ -104,6 +104,36 @@ struct NotRun {
   std::uint64_t recoveries = 0;
 };
 
+// One place that recoveries read, and what was found there in any of the states.
+struct HeldLocation {
+  std::string text;
+  std::vector<std::string> values;
+};
+// A state that was explored.
+struct State {
+  std::size_t subject = 0;                 // what was asked of it: an index into Result::subjects
+  std::uint64_t earliest = 0, latest = 0;  // operations at which a crash can leave it (persist/moments.h)
+  std::uint32_t crashes = 1;               // in a row; all else is about the first
+  std::string outcome;                     // as in Result::outcomes
+  bool is_violation = false;
+  std::string text{};       // of a violation: how it failed
+  bool is_example = false;  // it is the counterexample
+  // What the recovery found: indices into States::locations and into the values of that.
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> held{};
+  std::uint64_t held_left_out = 0;
+  // What of each operation persisted, in runs: "y3n2" is three that did and two that did not; "p": in part, "-": there
+  // is nothing to persist.
+  std::string kept{};
+};
+// Explored states, at most search::KeptPaths::kEntriesMost of them.
+struct States {
+  std::vector<HeldLocation> locations;
+  std::vector<State> list;
+  std::uint64_t left_out = 0;           // states beyond these
+  std::vector<Operation> operations{};  // of the program, if there is no counterexample
+  Names names{};
+};
+
 // What was done. 0 if a front end does not count it.
 struct Counts {
   std::uint64_t executions = 0;  // schedules that were run
@@ -142,6 +172,7 @@ struct Result {
   std::size_t findings_left_out = 0;
   std::vector<NotRun> not_run{};
   std::optional<Counterexample> counterexample{};
+  std::optional<States> states{};          // none: a front end cannot tell them, or nobody asked
   std::string unexplained{};               // why there is a violation and no counterexample
   std::vector<std::string> not_covered{};  // what the verdict is not about, a sentence each
   std::vector<std::string> notes{};        // what may be a mistake and may be meant, a sentence each

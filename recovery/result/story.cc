@@ -37,17 +37,16 @@ std::vector<std::uint32_t> shown_candidates(std::size_t count, std::uint32_t tak
   return shown;
 }
 
-std::vector<std::size_t> shown_operations(const std::vector<Operation>& operations) {
-  std::vector<std::size_t> shown(std::min(operations.size(), kOperationsMost));
+std::vector<std::size_t> shown_operations(const std::vector<Operation>& operations, std::size_t most) {
+  std::vector<std::size_t> shown(std::min(operations.size(), most));
   std::iota(shown.begin(), shown.end(), std::size_t{0});
-  if (operations.size() <= kOperationsMost) return shown;
-  constexpr std::size_t kFirst = kOperationsMost / 4, kBefore = kOperationsMost / 2;
+  if (operations.size() <= most) return shown;
+  const std::size_t first = most / 4, before = most / 2;
   const auto last = std::find_if(operations.rbegin(), operations.rend(),
                                  [](const Operation& operation) { return operation.fate() != Fate::kLost; });
   const auto crash = static_cast<std::size_t>(operations.rend() - last);
-  const std::size_t begin =
-      std::clamp(crash, kFirst + kBefore, operations.size() - (kOperationsMost - kFirst - kBefore));
-  std::iota(shown.begin() + kFirst, shown.end(), begin - kBefore);
+  const std::size_t begin = std::clamp(crash, first + before, operations.size() - (most - first - before));
+  std::iota(shown.begin() + static_cast<std::ptrdiff_t>(first), shown.end(), begin - before);
   return shown;
 }
 

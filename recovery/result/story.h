@@ -64,6 +64,22 @@ struct Crash {
   std::vector<Call> calls;            // of the recovery that followed, the first kCallsMost
   std::uint64_t calls_left_out = 0;
   std::vector<std::uint32_t> persisted;  // events
+  // Operations at which the power can have failed (persist/moments.h).
+  std::uint64_t earliest = 0, latest = 0;
+};
+
+// What a file held at one time.
+struct FileContent {
+  std::string type;        // "file", "directory", "symbolic link", "other"; "missing": there is none
+  std::uint64_t size = 0;  // of a file
+  std::string bytes{};     // the first kFileBytesMost of a file; a link's target
+};
+// A file that the checker asks about.
+struct FileView {
+  std::string path;
+  FileContent before;    // in the starting state
+  FileContent expected;  // when everything has persisted
+  FileContent after;     // the crash; what the recovery did not read is as new as can be
 };
 
 // One step of a schedule.
@@ -111,6 +127,7 @@ struct Story {
   std::optional<Race> race;
   bool is_one_of_class = false;  // other orders of the calls lead to the same crash; this is one of them
   std::vector<Crash> crashes;
+  std::vector<FileView> files{};
   Names names;
   std::string wait{};          // what a recovery that did not end waits for, a clause; empty: that is not known
   std::string output, errors;  // of the recovery
@@ -118,10 +135,13 @@ struct Story {
 };
 
 // A recording may have millions of events. What is told, and written to reports, is bounded:
-inline constexpr std::size_t kOperationsMost = 2000;       // operations that a report lists
-inline constexpr std::size_t kEventsOfOperationMost = 64;  // events that are told of one operation, the first ones
-inline constexpr std::size_t kEventsMost = 5000;           // and of all operations together
+inline constexpr std::size_t kOperationsMost = 2000;        // operations that a report lists
+inline constexpr std::size_t kPageOperationsMost = 10'000;  // and a page
+inline constexpr std::size_t kEventsOfOperationMost = 64;   // events that are told of one operation, the first ones
+inline constexpr std::size_t kEventsMost = 5000;            // and of all operations together
 inline constexpr std::size_t kCallsMost = 1000;
+inline constexpr std::size_t kFileBytesMost = 4096;  // bytes of a file
+inline constexpr std::size_t kFilesMost = 8;
 inline constexpr std::size_t kCandidatesMost = 100;    // of one observation
 inline constexpr std::size_t kPersistedMost = 10'000;  // events that a report lists as persisted
 
@@ -131,6 +151,6 @@ std::vector<std::uint32_t> shown_candidates(std::size_t count, std::uint32_t tak
 
 // The operations that a report lists, by index: all of them, or the first ones and those around the last operation that
 // left something on the disk, as the power can have gone right after it.
-std::vector<std::size_t> shown_operations(const std::vector<Operation>& operations);
+std::vector<std::size_t> shown_operations(const std::vector<Operation>& operations, std::size_t most = kOperationsMost);
 
 }  // namespace crashcut::result

@@ -9,6 +9,7 @@
 #include "persist/hash.h"
 #include "recovery/result/path.h"
 #include "recovery/search/pool.h"
+#include "recovery/search/states.h"
 
 namespace crashcut::search {
 namespace {
@@ -19,6 +20,8 @@ using result::Verdict;
 constexpr std::chrono::seconds kMinimiseLimit{10};
 // Where --time is up, or the search was interrupted: a violation is told within this, or not at all.
 constexpr std::chrono::milliseconds kLastWords{1200};
+// How long states are told for a report.
+constexpr std::chrono::seconds kStatesLimit{2};
 
 std::string capitalised(std::string text) {
   if (!text.empty()) text[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(text[0])));
@@ -159,6 +162,16 @@ void fill(const FrontEnd& front_end, const RecordingFacts& facts, const Explored
     result.findings.push_back(finding_of(key, result.subjects.at(key.question), known.count));
 }
 
+// For a report, in what is left of the time: a search that was interrupted, or whose time is up, tells none.
+void tell_states(const FrontEnd& front_end, const Plan& plan, Clock::time_point begin, Pool& pool, Found& found) {
+  const bool has_example = found.result.counterexample.has_value() && found.result.counterexample->replays;
+  auto deadline = Clock::now() + kStatesLimit;
+  if (plan.time_limit.count() > 0)
+    deadline = std::min(deadline, begin + std::chrono::duration_cast<Clock::duration>(plan.time_limit));
+  if (found.result.bound == Bound::kInterrupt) deadline = Clock::now();
+  found.result.states = states_of({front_end, pool, found.tally, found.question, found.path, has_example}, deadline);
+}
+
 }  // namespace
 
 RecordingFacts facts_of(const persist::Recording& recording) {
@@ -219,10 +232,12 @@ tl::expected<Found, Failure> check(FrontEnd& front_end, const Plan& plan, const 
           capitalised(front_end.names(question_count - 1).recovery), tally.not_deterministic)));
     }
     found.result.verdict = explored->bound == Bound::kNone ? Verdict::kVerified : Verdict::kBounded;
+    if (plan.wants_states) tell_states(front_end, plan, begin, **pool, found);
     return found;
   }
   found.result.verdict = Verdict::kViolation;
   tell_worst(front_end, Deadlines::of(plan, *explored, begin), **pool, *explored, found);
+  if (plan.wants_states) tell_states(front_end, plan, begin, **pool, found);
   result::Token token = front_end.token(found.question);
   token.depth = plan.depth;
   token.seed = plan.seed;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "persist/fixed_cut.h"
+#include "persist/moments.h"
 #include "recovery/result/path.h"
 
 namespace crashcut::search {
@@ -78,6 +79,9 @@ result::Crash tell_crash(const Crash& from) {
   const persist::Log& log = recording.log;
   const auto is_durable = [&](persist::EventId e) { return log.cover(e) <= log.durable_barrier(); };
   result::Crash crash;
+  const persist::Moments moments = persist::moments_of(recording, *from.cut);
+  crash.earliest = moments.earliest;
+  crash.latest = moments.latest;
   crash.operations.resize(recording.ops.size());
   for (std::size_t i = 0; i < recording.ops.size(); ++i) crash.operations[i].text = recording.ops[i];
   for (persist::EventId e = 0; e < log.event_count(); ++e) {
@@ -311,6 +315,7 @@ NarratedRun Explorer::tell(std::size_t question, const std::vector<std::uint32_t
       crash.calls.push_back(result::Call{"", {std::move(observation)}});
     told.story.crashes.push_back(std::move(crash));
   }
+  told.story.files = setup_.recoverer.files(question, followed.crashes);
   told.story.output = told.run.ending.output;
   told.story.errors = told.run.ending.errors;
   told.story.output_cut = told.run.ending.output_cut;

@@ -65,6 +65,7 @@ struct Run {
   std::uint32_t events_in = 0;      // of the first crash
   std::uint32_t layer = 1;          // crashes before it
   bool diverged = false;            // it did not meet the choices that its path has
+  bool has_path = true;             // false: `path` was left out, as Tally::keeps_path() said
 };
 
 // One recovery, with all that it did and saw.
@@ -83,6 +84,8 @@ class Recoverer {
                          std::shared_ptr<const persist::Recording>* next) = 0;
   // Whether it runs code of the user's: that can be crashed in turn, and may not do the same twice.
   virtual bool runs_code(std::size_t question) const = 0;
+  // The files that the question is about, as a crash left them; none where it is not about files. For a story.
+  virtual std::vector<result::FileView> files(std::size_t, std::span<const Crash>) { return {}; }
   // After each recovery that counts: to keep the state that it was run on. An error ends the search.
   virtual tl::expected<void, Failure> on_counted(const Run&, std::span<const Crash>) { return {}; }
 };

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <tuple>
 
+#include "persist/hash.h"
+
 namespace crashcut::search {
 namespace {
 
@@ -24,6 +26,19 @@ auto* entry_of(Map& map, const Key& key, std::size_t most) {
   return map.size() < most || map.contains(key) ? &map[key] : nullptr;
 }
 
+// The same for recoveries that a report takes for one kind: they ended alike.
+std::uint64_t hash_of(std::size_t question, const Ending& ending) {
+  std::uint64_t hash = persist::mix(persist::mix_bytes(persist::kHashStart, ending.outcome), question);
+  if (ending.is_violation()) hash = persist::mix_bytes(hash, ending.finding.kind + ending.finding.text);
+  return hash;
+}
+
+Json to_json(const KeptPaths& kept) {
+  Json list = Json::array();
+  for (const KeptPaths::Entry& entry : kept.entries()) list.push_back({entry.question, entry.outcome, entry.path});
+  return list;
+}
+
 Json to_json(const Failure& failure) { return {static_cast<int>(failure.blame), failure.sentence}; }
 Failure failure_from(const Json& json) { return {static_cast<result::Blame>(json.at(0).get<int>()), json.at(1)}; }
 
@@ -36,6 +51,10 @@ ViolationKey key_of(std::size_t question, const Ending& ending) {
 
 result::Finding finding_of(const ViolationKey& key, const std::string& subject, std::uint64_t count) {
   return {key.kind, subject, key.text, key.message, key.code, count};
+}
+
+bool Tally::keeps_path(std::size_t question, const Ending& ending, std::size_t answers) const {
+  return ending.is_violation() || kept.wants(hash_of(question, ending), answers);
 }
 
 void Tally::add(std::size_t question, const Run& run) {
@@ -61,6 +80,8 @@ void Tally::add(std::size_t question, const Run& run) {
   }
   const bool violates = ending.is_violation();
   violations += violates;
+  const std::uint64_t hash = hash_of(question, ending);
+  if (!run.diverged && run.has_path) kept.add({question, hash, run.path});
   if (OutcomeCount* count = entry_of(outcomes, ending.outcome, kOutcomesMost)) {
     ++count->recoveries;
     count->violations += violates;
@@ -101,6 +122,7 @@ void Tally::add(const Tally& other) {
     not_run[sentence].recoveries += reason.recoveries;
   }
   for (const auto& [fact, count] : other.facts) facts[fact] += count;
+  kept.add(other.kept);
   if (not_deterministic.empty()) not_deterministic = other.not_deterministic;
   if (!failure) failure = other.failure;
 }
@@ -124,6 +146,7 @@ Json to_json(const Tally& tally) {
           {"classes_cut", tally.classes_cut},
           {"not_run", std::move(not_run)},
           {"facts", std::move(facts)},
+          {"kept", to_json(tally.kept)},
           {"not_deterministic", tally.not_deterministic},
           {"failure", tally.failure ? to_json(*tally.failure) : Json()}};
 }
@@ -144,6 +167,8 @@ Tally tally_from(const Json& json) {
   for (const Json& entry : json.at("not_run"))
     tally.not_run[entry.at(0)] = {static_cast<result::Blame>(entry.at(1).get<int>()), entry.at(2)};
   for (const Json& entry : json.at("facts")) tally.facts[entry.at(0)] = entry.at(1);
+  for (const Json& entry : json.value("kept", Json::array()))  // rests of earlier versions have none
+    tally.kept.add({entry.at(0), entry.at(1), entry.at(2).get<persist::Path>()});
   tally.not_deterministic = json.at("not_deterministic");
   if (!json.at("failure").is_null()) tally.failure = failure_from(json.at("failure"));
   return tally;

@@ -10,6 +10,7 @@
 
 #include "recovery/search/channel.h"
 #include "recovery/search/front_end.h"
+#include "recovery/search/kept_paths.h"
 
 namespace crashcut::search {
 
@@ -53,6 +54,7 @@ struct Tally {
   std::uint64_t classes_cut = 0;          // recoveries whose kind is not among them, as there were too many kinds
   std::map<std::string, NotRun> not_run;  // by the sentence that says why
   std::map<std::string, std::uint64_t> facts;
+  KeptPaths kept;
   std::string not_deterministic;   // how a recovery was seen to be so
   std::optional<Failure> failure;  // ends the search
 
@@ -60,6 +62,8 @@ struct Tally {
   static constexpr std::size_t kClassesMost = 1000;
 
   void add(std::size_t question, const Run& run);
+  // Whether add() looks at the path of a run that ended so, which has so many answers.
+  bool keeps_path(std::size_t question, const Ending& ending, std::size_t answers) const;
   void add(const Tally& other);
   bool empty() const { return recoveries == 0 && !failure && not_deterministic.empty(); }
 };

@@ -52,7 +52,8 @@ std::optional<search::Found> Crashes::recover(const Execution& execution) {
   if (plan.max_recoveries != 0) plan.max_recoveries -= result_.tally.recoveries;
   plan.time_limit = std::chrono::duration<double>(deadline_.seconds_left());
   plan.wants_all = true;
-  plan.samples = false;  // the budget is that of all executions
+  plan.wants_states = false;  // a page has the states of one execution, and here are many
+  plan.samples = false;       // the budget is that of all executions
   search::Hooks hooks;
   hooks.is_interrupted = [this] { return deadline_.is_over(); };
   inprocess::ProgramFrontEnd front_end(session, token_of(token_command_of(plan_), plan_));

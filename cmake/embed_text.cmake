@@ -1,0 +1,15 @@
+# cmake -DOUT=file.cc -DHEADER=header.h -DNAMESPACE=a::b -DNAMES=kOne,kTwo -DFILES=one,two -P embed_text.cmake
+# Writes a source file that defines each text as a std::string_view.
+string(REPLACE "," ";" names "${NAMES}")
+string(REPLACE "," ";" files "${FILES}")
+set(source "#include \"${HEADER}\"\n\nnamespace ${NAMESPACE} {\n\n")
+foreach(name file IN ZIP_LISTS names files)
+  file(READ ${file} text)
+  string(FIND "${text}" ")embedded\"" at)
+  if(NOT at EQUAL -1)
+    message(FATAL_ERROR "${file} holds the characters that end a raw string here.")
+  endif()
+  string(APPEND source "constinit const std::string_view ${name} = R\"embedded(${text})embedded\";\n")
+endforeach()
+string(APPEND source "\n}  // namespace ${NAMESPACE}\n")
+file(WRITE ${OUT} "${source}")

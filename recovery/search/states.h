@@ -1,0 +1,22 @@
+// States: explored states, told for a report. The recoveries of the kept paths are run again, one after the other,
+// until the time is up.
+#pragma once
+
+#include "recovery/search/front_end.h"
+#include "recovery/search/kept_paths.h"
+#include "recovery/search/pool.h"
+
+namespace crashcut::search {
+
+struct ToldStates {
+  const FrontEnd& front_end;
+  Pool& pool;
+  const Tally& tally;
+  std::size_t question = 0;           // of the counterexample
+  std::vector<std::uint32_t> path{};  // likewise
+  bool has_example = false;           // there is one
+};
+
+result::States states_of(const ToldStates& told, Pool::Clock::time_point deadline);
+
+}  // namespace crashcut::search

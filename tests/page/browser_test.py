@@ -1,0 +1,235 @@
+#!/usr/bin/env python3
+"""browser_test.py MADE_UP_PAGES CRASHCUT SOURCE_DIR: opens pages in headless Chromium, clicks, drags and resizes them.
+
+Exit status 77: there is no browser here.
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import browser as web  # noqa: E402
+
+MADE_UP_PAGES, CRASHCUT, SOURCE = sys.argv[1:4]
+
+LINE = ".moment"
+STATES = """
+const data = JSON.parse(document.getElementById("data").textContent)[0];
+const operation = data.violation.crashes[0].operations[Number(document.querySelector(".moment").getAttribute("aria-valuenow"))].number;
+const possible = data.states.list.filter((s) => s.earliest <= operation && operation <= s.latest);
+return {operation, possible: possible.length, failing: possible.filter((s) => s.violation).length,
+  said: document.querySelector(".panel p").textContent};
+"""
+
+
+class PageTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.directory = tempfile.TemporaryDirectory(prefix="page_test.")
+        subprocess.run([MADE_UP_PAGES, cls.directory.name], check=True)
+        cls.browser = web.Browser()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.browser.close()
+        cls.directory.cleanup()
+
+    def setUp(self):
+        self.browser.resize(1280, 900)
+        self.browser.set_colours("light")
+
+    def open(self, name):
+        self.browser.open(os.path.join(self.directory.name, name))
+
+    def run_crashcut(self, page, *words):
+        """Runs a command that writes a page, and opens it."""
+        ran = subprocess.run([CRASHCUT, *words], cwd=self.directory.name, stdout=subprocess.PIPE,
+                             stderr=subprocess.STDOUT, text=True)
+        self.assertIn(ran.returncode, (0, 1), ran.stdout)
+        self.open(page)
+        return ran.returncode
+
+    def assert_no_errors(self):
+        self.assertEqual(self.browser.messages(), [])
+
+    def assert_says_what_is_possible(self):
+        state = self.browser.run(STATES)
+        self.assertIn(f"can leave {state['possible']:,} state", state["said"])
+        self.assertIn(f"{state['failing'] or 'none'} of them", state["said"])
+        return state
+
+    def test_line_moves_by_keys(self):
+        self.open("small.html")
+        before = self.assert_says_what_is_possible()
+        self.browser.press(LINE, "\ue013")  # arrow up
+        after = self.assert_says_what_is_possible()
+        self.assertEqual(after["operation"], before["operation"] - 1)
+        self.browser.press(LINE, "\ue011")  # home
+        self.assertEqual(self.assert_says_what_is_possible()["operation"], 0)
+        self.browser.press(LINE, "\ue010")  # end
+        self.assertEqual(self.assert_says_what_is_possible()["operation"], 11)
+        self.assertEqual(self.browser.run("return document.activeElement.className"), "moment")
+        self.assert_no_errors()
+
+    def test_line_is_a_slider_that_speaks(self):
+        self.open("small.html")
+        self.browser.press(LINE, "\ue013\ue013")
+        line = self.browser.run("""const l = document.querySelector(".moment");
+            return [l.getAttribute("role"), l.getAttribute("aria-valuetext"), l.tabIndex];""")
+        self.assertEqual(line[0], "slider")
+        self.assertIn("after operation 8, write(notes.txt", line[1])
+        said = self.browser.post("execute/async", {"script": """const done = arguments[0];
+            setTimeout(() => done(document.querySelector("[aria-live=polite][role=status]").textContent), 600);""", "args": []})
+        self.assertIn("can leave", said)
+
+    def test_line_is_dragged(self):
+        for kind in ("mouse", "touch"):
+            with self.subTest(kind):
+                self.open("small.html")
+                self.browser.run("document.querySelector('.moment').scrollIntoView({block: 'center'})")
+                before = self.assert_says_what_is_possible()["operation"]
+                self.browser.drag(LINE, -120, kind)
+                after = self.assert_says_what_is_possible()["operation"]
+                self.assertLess(after, before)
+                # The line stands at the lower edge of its operation.
+                off = self.browser.run("""const rows = [...document.querySelectorAll(".operations tbody tr")];
+                    const row = rows.find((r) => r.classList.contains("above"));
+                    const line = document.querySelector(".moment").getBoundingClientRect();
+                    return Math.abs(row.getBoundingClientRect().bottom - (line.top + line.bottom) / 2);""")
+                self.assertLess(off, 2)
+        self.assert_no_errors()
+
+    def test_operations_after_the_line_have_not_run(self):
+        self.open("small.html")
+        self.browser.press(LINE, "\ue011\ue015\ue015\ue015")  # home, and three down
+        rows = self.browser.run("""return [...document.querySelectorAll(".operations tbody tr")].map((r) =>
+            [r.classList.contains("later"), r.cells[0].textContent]);""")
+        self.assertEqual([row[0] for row in rows], [False] * 4 + [True] * 8)
+
+    def test_a_click_on_a_state_shows_it(self):
+        self.open("small.html")
+        self.assertEqual(self.browser.run("return document.querySelectorAll('.states .hand').length"), 1)
+        self.browser.click(".states li:last-child button")
+        pressed = self.browser.run("""return [...document.querySelectorAll(".states button")].map((b) => b.getAttribute("aria-pressed"));""")
+        self.assertEqual(pressed.count("true"), 1)
+        self.assertFalse(self.browser.run("""return document.querySelector('.states [aria-pressed="true"] .hand') !== null"""))
+        self.assert_no_errors()
+
+    def test_hostile_texts_do_nothing_and_are_seen(self):
+        pages = sorted(name for name in os.listdir(self.directory.name) if name.startswith("hostile-"))
+        self.assertEqual(len(pages), 14)
+        for name in pages:
+            with self.subTest(name):
+                self.open(name)
+                found = self.browser.run("""
+                    for (const b of document.querySelectorAll("summary, .states button")) b.click();
+                    const text = JSON.parse(document.getElementById("data").textContent)[0].violation.sentence;
+                    return {hit: window.wasHit === undefined, images: document.images.length, scripts: document.scripts.length,
+                      title: document.querySelector("h1").textContent, text,
+                      raw: /[\\u0000-\\u0008\\u200e\\u200f\\u2028-\\u202e\\u2066-\\u2069]/.test(document.getElementById("page").textContent),
+                      wide: document.documentElement.scrollWidth - innerWidth};""")
+                self.assertTrue(found["hit"])
+                self.assertEqual((found["images"], found["scripts"]), (0, 2))
+                self.assertFalse(found["raw"], "a character that changes what is seen is not spelled out")
+                self.assertLessEqual(found["wide"], 0, "a long text makes the page scroll sideways")
+                self.assertEqual(found["title"][:3].lower(), found["text"][:3].lower())
+                self.assert_no_errors()
+
+    def test_long_names_can_be_read_whole(self):
+        self.open("hostile-13.html")
+        length = "return document.querySelector('h1').textContent.length"
+        self.assertLess(self.browser.run(length), 1000)
+        self.browser.click("h1 button")
+        self.assertEqual(self.browser.run(length), 10000)
+
+    def test_large_page_is_quick(self):
+        self.assertLess(os.path.getsize(os.path.join(self.directory.name, "large.html")), 5_000_000)
+        self.open("large.html")
+        self.assert_says_what_is_possible()
+        took = self.browser.run("""
+            const line = document.querySelector(".moment"), begin = performance.now();
+            for (let i = 0; i < 20; ++i) line.dispatchEvent(new KeyboardEvent("keydown", {key: i % 2 ? "PageUp" : "ArrowUp"}));
+            document.body.offsetHeight;
+            return (performance.now() - begin) / 20;""")
+        print(f"large page: {took:.1f} ms a move of the line")
+        self.assertLess(took, 400)
+        self.assert_says_what_is_possible()
+        self.assertLess(self.browser.run("return document.querySelectorAll('*').length"), 5000)
+        self.assert_no_errors()
+
+    def test_fits_narrow_and_wide_in_both_colours(self):
+        colours = set()
+        for scheme in ("light", "dark"):
+            for width in (360, 800, 1280, 1900):
+                self.browser.resize(width, 800, width < 500)
+                self.browser.set_colours(scheme)
+                self.open("small.html")
+                wide, paper = self.browser.run("""return [document.documentElement.scrollWidth,
+                    getComputedStyle(document.documentElement).backgroundColor];""")
+                self.assertLessEqual(wide, width)
+                colours.add((scheme, paper))
+        self.assertEqual(len({paper for _, paper in colours}), 2)
+
+    def test_line_follows_a_resize(self):
+        self.open("small.html")
+        self.browser.resize(400, 800)
+        off = self.browser.post("execute/async", {"script": """const done = arguments[0];
+            requestAnimationFrame(() => requestAnimationFrame(() => {
+              const row = document.querySelector(".operations tr.above").getBoundingClientRect();
+              const line = document.querySelector(".moment").getBoundingClientRect();
+              done(Math.abs(row.bottom - (line.top + line.bottom) / 2)); }));""", "args": []})
+        self.assertLess(off, 2)
+
+    def test_marks_differ_without_colours(self):
+        self.open("small.html")
+        words = self.browser.run("""return [...document.querySelectorAll(".mark")].every((m) =>
+            m.textContent !== "" || m.parentElement.textContent.trim() !== "");""")
+        self.assertTrue(words)
+
+    def test_tables_have_heads(self):
+        self.open("small.html")
+        self.assertEqual(self.browser.run("""return [...document.querySelectorAll("table")].filter((t) =>
+            ![...t.querySelectorAll("thead th")].some((h) => h.scope === "col")).length;"""), 0)
+
+    def test_a_check_of_a_file(self):
+        code = self.run_crashcut("check.html", "check", "--html", "check.html", "--setup", "echo old > notes.txt", "--file",
+                                 "notes.txt", "--", "sh", "-c", "echo new contents > notes.txt")
+        self.assertEqual(code, 1)
+        state = self.assert_says_what_is_possible()
+        self.assertEqual(state["operation"], 9)  # the last before the exit is promised
+        page = self.browser.run("return document.getElementById('page').innerText")
+        for words in ("A crash can leave notes.txt empty", "before: 4 bytes", "expected: 13 bytes", "after the crash: 0 bytes",
+                      "the crash at hand"):
+            self.assertIn(words, page)
+        left = os.listdir(os.path.join(self.directory.name, "crashcut.out", "1"))
+        self.assertIn("page.html", left)
+        self.assert_no_errors()
+
+    def test_a_comparison_of_models(self):
+        self.run_crashcut("compare.html", "compare", "--html", "compare.html", f"{SOURCE}/workloads/examples/save_lossy.c")
+        self.assertEqual(self.browser.run("return document.querySelectorAll('.matrix thead th').length"), 6)
+        self.browser.click(".matrix tbody + tbody tr:first-child td:nth-child(2) button")  # NULs under the first model
+        shown = self.browser.run("""return [document.querySelector('.states [aria-pressed="true"]').textContent,
+            document.querySelector(".matrix [aria-pressed=true]").textContent];""")
+        self.assertIn("fails", shown[0])
+        self.assertIn("1 recovery", shown[1])
+        self.assert_no_errors()
+
+    def test_a_verified_program(self):
+        self.assertEqual(self.run_crashcut("safe.html", "run", "--html", "safe.html",
+                                           f"{SOURCE}/workloads/examples/save_safe.c"), 0)
+        self.assertIn("nothing failed", self.browser.run("return document.querySelector('h1').textContent"))
+        before = self.browser.run("return document.querySelector('.panel p').textContent")
+        self.browser.press(LINE, "\ue011")  # home
+        self.assertNotEqual(self.browser.run("return document.querySelector('.panel p').textContent"), before)
+        self.assert_no_errors()
+
+
+if __name__ == "__main__":
+    if missing := web.what_is_missing():
+        print(f"skipped: {missing} is not installed (scripts/setup.sh chromium chromium-driver)")
+        sys.exit(77)
+    unittest.main(argv=sys.argv[:1] + sys.argv[4:], verbosity=2)
