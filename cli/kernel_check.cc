@@ -88,7 +88,6 @@ tl::expected<int, Failure> resume_kernel(const MountedOptions& options, const st
   plan.common.search.max_recoveries = bounds->max_recoveries;
   plan.common.search.time_limit = bounds->time_limit;
   plan.common.search.wants_all = plan.common.search.wants_all || reports.outcomes;
-  plan.common.search.wants_states = true;
   plan.common.memory_limit = memory_limit();
   plan.common.directory = stopped->program.directory = reports.directory = fs::canonical(directory).string();
   stopped->program.is_stdout_taken = reports.is_stdout_taken();

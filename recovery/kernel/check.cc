@@ -172,6 +172,7 @@ tl::expected<mounted::Checked, Failure> check(const CheckPlan& plan, const mount
   }
   search::Plan search_plan = plan.common.search;
   search_plan.time_limit = std::chrono::duration<double>(deadline.seconds_left());
+  search_plan.wants_states = false;  // an image has no story, and to mount it again would tell nothing
   auto found = search::check(**front_end, search_plan, hooks, left ? &*left : nullptr);
   if (!found) return tl::unexpected(found.error());
   mounted::Checked checked{std::move(found->result)};

@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <deque>
-#include <map>
 #include <set>
 
 #include "persist/check.h"
@@ -103,34 +103,39 @@ class AtOneEnd final : public persist::Chooser {
   bool takes_oldest_;
 };
 
-// A tree with the contents of its smaller files, as a story has them.
-using ContentTree = std::map<std::string, result::FileContent>;
+// The disk as it was before the program, or when everything has persisted.
+class StillDisk {
+ public:
+  StillDisk(const fusefs::Recording& recording, bool takes_oldest)
+      : cut_(recording.log),
+        chooser_(takes_oldest),
+        view_(recording, cut_, chooser_, nullptr),
+        filesystem(plain_setup(recording.options, view_)) {}
 
-result::FileContent content_of(const FileVersion& version) {
-  const std::string type = S_ISREG(version.type)   ? "file"
-                           : S_ISDIR(version.type) ? "directory"
-                           : S_ISLNK(version.type) ? "symbolic link"
-                                                   : "other";
-  return {type, S_ISREG(version.type) ? version.size : 0, version.content.substr(0, result::kFileBytesMost)};
-}
+ private:
+  persist::Cut cut_;
+  AtOneEnd chooser_;
+  CrashView view_;
 
-ContentTree contents_of(CrashView& view, const fusefs::ModelOptions& options, const Reads& reads) {
-  Filesystem filesystem(plain_setup(options, view));
-  ContentTree tree;
-  for (const auto& [path, version] : files_of(filesystem, reads)) tree.emplace(path, content_of(version));
-  return tree;
-}
+ public:
+  Filesystem filesystem;
+};
 
-ContentTree contents_at(const fusefs::Recording& recording, bool takes_oldest, const Reads& reads) {
-  persist::Cut cut(recording.log);
-  AtOneEnd chooser(takes_oldest);
-  CrashView view(recording, cut, chooser, nullptr);
-  return contents_of(view, recording.options, reads);
-}
-
-result::FileContent content_in(const ContentTree& tree, const std::string& path) {
-  const auto found = tree.find(path);
-  return found == tree.end() ? result::FileContent{"missing"} : found->second;
+// The first bytes of a file, as a story has them. A file may be large, and is not read further.
+result::FileContent content_of(Filesystem& filesystem, const std::string& path) {
+  fusefs::Ino ino{};
+  if (find_path(filesystem, path, ino) != 0) return {"missing"};
+  const mode_t type = filesystem.type(ino);
+  result::FileContent content{S_ISREG(type)   ? "file"
+                              : S_ISDIR(type) ? "directory"
+                              : S_ISLNK(type) ? "symbolic link"
+                                              : "other"};
+  if (S_ISLNK(type)) filesystem.readlink(ino, content.bytes);
+  if (!S_ISREG(type)) return content;
+  content.size = static_cast<std::uint64_t>(filesystem.seek(ino, 0, SEEK_END));
+  content.bytes.resize(static_cast<std::size_t>(std::min<std::uint64_t>(content.size, result::kFileBytesMost)));
+  filesystem.read(ino, 0, std::as_writable_bytes(std::span(content.bytes)));
+  return content;
 }
 
 bool is_same(const result::FileContent& a, const result::FileContent& b) {
@@ -257,22 +262,27 @@ tl::expected<void, search::Failure> DiskRecoverer::on_counted(const search::Run&
 
 // A question about a file has that file. A checker may ask about any: then those that the program changed.
 std::vector<result::FileView> DiskRecoverer::files(std::size_t question, std::span<const Crash> crashes) {
-  const auto* file = std::get_if<FileQuestion>(&setup_.questions[question]);
-  const Reads reads = [&](const std::string& path) { return file == nullptr || file->path == path; };
   const fusefs::Recording& recording = disk_of(crashes.front());
-  const ContentTree before = contents_at(recording, true, reads), expected = contents_at(recording, false, reads);
+  StillDisk before(recording, true), expected(recording, false);
   Visit visit(crashes);
-  const ContentTree after = contents_of(visit.views.back(), recording.options, reads);
+  Filesystem after(plain_setup(recording.options, visit.views.back()));
+  const auto* file = std::get_if<FileQuestion>(&setup_.questions[question]);
   std::set<std::string> paths;
-  for (const ContentTree* tree : {&before, &expected, &after}) {
-    for (const auto& [path, content] : *tree) {
-      if (reads(path) && content.type != "directory") paths.insert(path);
+  if (file != nullptr) {
+    paths.insert(file->path);
+  } else {
+    const Reads none = [](const std::string&) { return false; };
+    for (Filesystem* disk : {&before.filesystem, &expected.filesystem, &after}) {
+      for (const auto& [path, version] : files_of(*disk, none)) {
+        if (!S_ISDIR(version.type)) paths.insert(path);
+      }
     }
   }
   std::vector<result::FileView> views;
   for (const std::string& path : paths) {
     if (views.size() == result::kFilesMost) break;
-    result::FileView view{path, content_in(before, path), content_in(expected, path), content_in(after, path)};
+    result::FileView view{path, content_of(before.filesystem, path), content_of(expected.filesystem, path),
+                          content_of(after, path)};
     if (file != nullptr || !is_same(view.before, view.expected) || !is_same(view.expected, view.after))
       views.push_back(std::move(view));
   }

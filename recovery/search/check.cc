@@ -169,7 +169,8 @@ void tell_states(const FrontEnd& front_end, const Plan& plan, Clock::time_point 
   if (plan.time_limit.count() > 0)
     deadline = std::min(deadline, begin + std::chrono::duration_cast<Clock::duration>(plan.time_limit));
   if (found.result.bound == Bound::kInterrupt) deadline = Clock::now();
-  found.result.states = states_of({front_end, pool, found.tally, found.question, found.path, has_example}, deadline);
+  result::States states = states_of({front_end, pool, found.tally, found.question, found.path, has_example}, deadline);
+  if (!states.list.empty()) found.result.states = std::move(states);
 }
 
 }  // namespace

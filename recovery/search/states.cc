@@ -110,9 +110,10 @@ result::States states_of(const ToldStates& told, Pool::Clock::time_point deadlin
     if (Pool::Clock::now() >= deadline || list.states.list.size() == KeptPaths::kEntriesMost) break;
     const auto run = told.pool.tell(entry.question, entry.path, deadline);
     if (!run || run->run.ending.kind == Ending::Kind::kStopped) break;
+    if (run->story.crashes.empty()) break;  // this front end cannot tell them
     // It came out otherwise, or it could not be run.
     const bool counts = run->run.ending.kind == Ending::Kind::kFine || run->run.ending.is_violation();
-    if (run->run.diverged || !counts || run->story.crashes.empty()) continue;
+    if (run->run.diverged || !counts) continue;
     if (!told.has_example && list.states.list.empty()) list.states.operations = run->story.crashes.front().operations;
     list.add(entry.question, *run, is_example(entry));
   }
