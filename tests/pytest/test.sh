@@ -24,7 +24,7 @@ code=0
 # expect LINE...: the output has these lines, blanks counted as one.
 expect() {
   for line in "$@"; do
-    tr -s ' ' < "$work/out" | grep -qF "$line" || fail "there is no \"$line\""
+    grep -qF "$line" <(tr -s " " < "$work/out") || fail "there is no \"$line\""
   done
 }
 ((code == 1)) || fail "exit code $code, not 1"
