@@ -93,9 +93,10 @@ TEST(PmemStanding, FindsTheSameInRandomPrograms) {
     stood += take_stood() > 0 ? 1 : 0;
     return !testing::Test::HasFailure();
   });
-  // Recoveries may stand from their first choice on, unless that is whether a mark was reached: a call decides it.
+  // A recovery stands only if half of what is left lies below a choice that an earlier one came to: in many of these
+  // small programs nothing is left there.
   EXPECT_GT(with_choices, 0u);
-  EXPECT_GE(stood * 10, with_choices * 9);
+  EXPECT_GE(stood * 3, with_choices);
 }
 
 TEST(PmemStanding, FindsTheSameInPieces) {
