@@ -145,9 +145,11 @@ class GithubTest : public CliTest {
 };
 
 TEST_F(GithubTest, RunHasNoLines) {
-  EXPECT_EQ(annotations({"run", example("save_lossy.c")}, 1),
-            "::error title=crashcut run%3A violation::recovery aborted (SIGABRT)%0Areplay: crashcut replay --program " +
-                example("save_lossy.c") + " TOKEN\n");
+  EXPECT_EQ(
+      annotations({"run", example("save_lossy.c")}, 1),
+      "::error title=crashcut run%3A violation::recovery aborted (SIGABRT)%0Amend: fdatasync notes.tmp before the "
+      "rename (operation 8): then none of the 2 recoveries fails.%0Areplay: crashcut replay --program " +
+          example("save_lossy.c") + " TOKEN\n");
   EXPECT_EQ(annotations({"run", example("save_safe.c")}, 0), "");
   EXPECT_EQ(annotations({"run", "--max-recoveries", "1", example("save_safe.c")}, 3),
             "::warning title=crashcut run%3A bounded::Nothing was found, and not everything was tried: "
@@ -193,11 +195,12 @@ TEST_F(GithubTest, TheOnlyFileOfTheNameInTheTreeIsTaken) {
 
 #ifdef CRASHCUT_HAS_PLUGIN
 TEST_F(GithubTest, PmemNamesTheLineThatLacksAFlush) {
-  EXPECT_EQ(annotations({"pmem", source("src", "log.c")}, 1),
-            "::error file=src/log.c,line=18,title=crashcut pmem%3A violation::recovery aborted (SIGABRT)%0A"
-            "A flush of log+0x40 and a fence after log.c:18 makes this go away (verified with it: all 2 recoveries, "
-            "none failed).%0A"
-            "replay: crashcut replay TOKEN\n");
+  EXPECT_EQ(
+      annotations({"pmem", source("src", "log.c")}, 1),
+      "::error file=src/log.c,line=18,title=crashcut pmem%3A violation::recovery aborted (SIGABRT)%0A"
+      "mend: A flush of log+0x40 and a fence after log.c:18 makes this go away (verified with it: all 2 recoveries, "
+      "none failed).%0A"
+      "replay: crashcut replay TOKEN\n");
 }
 
 TEST_F(GithubTest, CxlNamesTheLostStore) {

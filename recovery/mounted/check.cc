@@ -20,7 +20,7 @@ namespace {
 using search::Json;
 
 // Looking for a mend takes a second recording.
-constexpr std::size_t kMendMemoryMost = std::size_t{256} << 20;
+constexpr std::size_t kMendMemoryMost = std::size_t{32} << 20;
 
 // What is searched, for a later --resume.
 std::string own_of(const CheckPlan& plan, const result::Head& head, const Recorded& recorded) {
