@@ -306,10 +306,10 @@ void add_compare_options(CLI::App& command, CompareOptions& options) {
       ->allow_extra_args(false);
   command.add_option("--runs", options.runs, "of the program on each --fs, as for crashcut check (default: 16)")
       ->type_name("N")
-      ->check(CLI::Range(1u, 100000u));
+      ->check(whole_between(1, 100000));
   command.add_option("--subsets", options.subsets, "images between two flushes on each --fs, at most (default: 64)")
       ->type_name("N")
-      ->check(CLI::Range(2u, 1u << 20));
+      ->check(whole_between(2, 1u << 20));
   add_main_limit(command, options.mounted.common);
   add_recovery_limit(command, options.mounted.common);
   command.add_flag("--pmem", options.has_memory,

@@ -299,7 +299,7 @@ void add_cxl_command(CLI::App& app, int& exit_code) {
       ->add_option("--poison", options->poison,
                    "a line of which stores were lost is poisoned: loading from it raises SIGBUS, or gives a value")
       ->type_name("sigbus|value")
-      ->check(CLI::IsMember({"sigbus", "value"}));
+      ->check(CLI::IsMember({"sigbus", "value"}).description(""));
   command
       ->add_option("--device", plan.devices,
                    "a device that is shared memory of all machines: they open() and mmap() it. It need not exist")

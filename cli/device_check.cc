@@ -141,7 +141,7 @@ void add_device_options(CLI::App& command, DeviceOptions& options) {
       .add_option("--answers", options.answers,
                   "which of the requests in flight the drive answers first, while the program runs (default: oldest)")
       ->type_name("oldest|newest")
-      ->check(CLI::IsMember({"oldest", "newest"}))
+      ->check(CLI::IsMember({"oldest", "newest"}).description(""))
       ->group(group);
   command
       .add_option("--import-log", options.import_log,
@@ -164,13 +164,13 @@ void add_device_options(CLI::App& command, DeviceOptions& options) {
       .add_option("--runs", options.runs,
                   "run the program so often, with commits and writeback forced between its calls (default: 16)")
       ->type_name("N")
-      ->check(CLI::Range(1u, 100000u))
+      ->check(whole_between(1, 100000))
       ->group(kernel);
   command
       .add_option("--subsets", options.subsets,
                   "make at most so many images of the writes between two flushes (default: 64)")
       ->type_name("N")
-      ->check(CLI::Range(2u, 1u << 20))
+      ->check(whole_between(2, 1u << 20))
       ->group(kernel);
 }
 

@@ -65,11 +65,11 @@ void add_memory_options(CLI::App& command, MemoryOptions& options) {
           "when a store is durable: px86 (a flush and a fence; default), eadr (when it is seen), strict (the same, "
           "non-temporal stores too)")
       ->type_name("px86|eadr|strict")
-      ->check(CLI::IsMember({"px86", "eadr", "strict"}));
+      ->check(CLI::IsMember({"px86", "eadr", "strict"}).description(""));
   command
       .add_option("--atomic", options.atomic_bytes, "how wide an aligned store may be that no crash tears (default: 8)")
       ->type_name("8|16|64")
-      ->check(CLI::IsMember({8u, 16u, 64u}));
+      ->check(CLI::IsMember({8u, 16u, 64u}).description(""));
   command.add_flag("--no-tearing", options.is_whole,
                    "what one store or copy writes to one cache line is whole or absent");
   command.add_flag("--trap", options.traps,

@@ -321,7 +321,7 @@ void add_threads_command(CLI::App& app, int& exit_code) {
                    "how threads see each other's stores: sc (at once; default), tso (x86: stores wait in buffers; for\n"
                    "source, and for what crashcut cc --pmem compiled)")
       ->type_name("sc|tso")
-      ->check(CLI::IsMember({"sc", "tso"}));
+      ->check(CLI::IsMember({"sc", "tso"}).description(""));
   add_execution_bounds(*command, plan, options->common);
   command->add_option("--steps", plan.steps_most, "no thread takes more steps than this")
       ->type_name("N")

@@ -17,6 +17,7 @@ packages=(
   debootstrap python3-pytest                # the package is installed in a fresh Debian; python/crashcut_pytest.py
   chromium chromium-driver                  # the tests of pages; large, and they are skipped without
   libaio-dev python3                        # workloads/storage, scripts/programs.py
+  qemu-utils                                # workloads/device/qcow2.sh
 )
 packages+=("$@")
 

@@ -276,6 +276,15 @@ TEST_F(CliTest, HelpFitsInAHundredColumns) {
   }
 }
 
+TEST_F(CliTest, HelpNamesValuesOnce) {
+  for (const char* command : {"check", "run", "compare", "threads", "pmem", "cxl", "conform"}) {
+    const std::string help = crashcut({command, "--help"}).out;
+    // What the parser of options adds by itself, behind our own names of the values.
+    for (const char* parsers : {":{", "UINT", " in ["})
+      EXPECT_EQ(help.find(parsers), std::string::npos) << command << " has " << parsers;
+  }
+}
+
 TEST_F(CliTest, QuietIsTheLastLineAlone) {
   const Ran run = crashcut({"run", "--quiet", "--outcomes", example("save_lossy.c")});
   EXPECT_EQ(run.exit_code, 1);
