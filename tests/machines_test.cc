@@ -213,7 +213,10 @@ TEST_F(Machines, LeaveNoProcessBehind) {
             "mutex", nullptr);
       _exit(127);
     }
-    std::this_thread::sleep_for(std::chrono::milliseconds(40 + 37 * round));
+    // From the first machine on: before it, the command may not yet handle SIGTERM.
+    for (int i = 0; i < 1000 && processes_with(program).size() < 2; ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    std::this_thread::sleep_for(std::chrono::milliseconds(37 * round));
     for (const pid_t process : processes_with(program)) {
       if (kills_command ? process == command : process != command && process % 3 == round % 3) kill(process, SIGKILL);
     }

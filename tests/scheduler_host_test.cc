@@ -437,8 +437,9 @@ HostProgram make_program(std::uint64_t seed) {
 }
 
 TEST(Hosts, DoWhatTheRulesSay) {
-  std::uint64_t compared = 0, failures = 0, executions = 0;
+  std::uint64_t tried = 0, compared = 0, failures = 0, executions = 0;
   for_each_seed(400, [&](std::uint64_t seed) {
+    ++tried;
     const HostProgram program = make_program(seed);
     const Interpreter all(program);
     if (all.schedules > Interpreter::kSchedulesMost) return true;
@@ -461,7 +462,7 @@ TEST(Hosts, DoWhatTheRulesSay) {
     return !::testing::Test::HasFailure();
   });
   std::printf("%lu programs, %lu of them with failures, %lu executions\n", compared, failures, executions);
-  EXPECT_GT(compared, 100u);
+  EXPECT_GT(compared, tried / 4);
   EXPECT_GT(failures, compared / 2);
 }
 

@@ -20,6 +20,10 @@ inline bool is_long_run() {
   return text != nullptr && std::string(text) == "1";
 }
 
+// How many cases of a kind a run must have had at least that has `count` of them without a sanitizer. A twentieth, as
+// a tenth of the seeds may have less than their share.
+inline std::uint64_t least_of(std::uint64_t count) { return kIsSanitized ? count / 20 : count; }
+
 // Calls check(seed) for each seed, until one returns false. `count` is the number in a short run.
 template <class Check>
 void for_each_seed(std::uint64_t count, Check&& check) {
