@@ -49,10 +49,13 @@ bool Recorder::is_covered(const Line& line, FenceSetId past) const {
   return false;
 }
 
+// Locked instructions, of which there may be very many, are operations only if they make an event.
 void Recorder::note_flush(ThreadId thread, FlushKind kind, Address address, PlaceId place, bool is_redundant) {
+  const bool has_event = kind != FlushKind::kClwb && !is_redundant;
   recording_->flushes.push_back(FlushInfo{.address = address,
                                           .position = static_cast<EventId>(recording_->log.event_count()),
                                           .place = place,
+                                          .op = has_event || kind == FlushKind::kMfence ? kNoOp : next_op(),
                                           .thread = static_cast<std::uint16_t>(thread),
                                           .kind = kind,
                                           .is_redundant = is_redundant});

@@ -90,9 +90,16 @@ std::string Recording::describe_address(Address address) const {
   return to_hex(address);
 }
 
-std::string Recording::describe_place(const EventInfo& info) const {
-  const std::string_view name = name_of_place(info.place);
+std::string Recording::describe_place(PlaceId place) const {
+  const std::string_view name = name_of_place(place);
   return name.empty() ? "" : " at " + std::string(name);
+}
+
+std::string Recording::describe_flush(const FlushInfo& flush) const {
+  constexpr std::string_view kNames[] = {"clflush", "flush", "fence", "fence"};
+  const bool has_line = flush.kind == FlushKind::kClflush || flush.kind == FlushKind::kClwb;
+  return std::string(kNames[static_cast<unsigned>(flush.kind)]) +
+         (has_line ? " of " + describe_address(flush.address) : "") + describe_place(flush.place);
 }
 
 std::string Recording::describe_event(EventId event) const {
@@ -115,7 +122,7 @@ std::string Recording::describe_event(EventId event) const {
     case EventKind::kOther:
       break;
   }
-  return text + describe_place(info);
+  return text + describe_place(info.place);
 }
 
 bool Recording::is_mark(LocationId location) const {
@@ -133,7 +140,7 @@ std::string Recording::describe_candidate(LocationId location, const Candidate& 
   const EventId event = log.history(location)[static_cast<std::size_t>(candidate.first)].event;
   if (is_mark(location)) return "reached";
   const PartialWord word = word_of_value(location, candidate.value);
-  const std::string place = describe_place(events[event]);
+  const std::string place = describe_place(events[event].place);
   return to_hex(word.bytes) + (place.empty() ? " by the " + describe_event(event) : ", stored" + place);
 }
 
@@ -164,6 +171,9 @@ std::vector<std::string> Recording::operations() const {
   }
   std::vector<std::string> texts = ops;
   texts.resize(std::max(ops.size(), operations.size()));
+  for (const FlushInfo& flush : flushes) {
+    if (flush.op != kNoOp) texts[flush.op] = describe_flush(flush);
+  }
   for (std::size_t i = 0; i < operations.size(); ++i) {
     const Operation& operation = operations[i];
     if (operation.first == persist::kNoEvent || !texts[i].empty()) continue;
@@ -171,7 +181,7 @@ std::vector<std::string> Recording::operations() const {
     texts[i] = operation.pieces <= 1
                    ? describe_event(operation.first)
                    : std::string(kind_of(operation.first)) + " of " + std::to_string(operation.bytes) + " bytes from " +
-                         describe_address(info.address) + " on" + describe_place(info);
+                         describe_address(info.address) + " on" + describe_place(info.place);
   }
   return texts;
 }

@@ -37,6 +37,7 @@ enum class EventKind : std::uint8_t {
   kOther,   // of another model that shares the log
 };
 inline constexpr Address kNoAddress = ~Address{0};
+inline constexpr std::uint32_t kNoOp = ~std::uint32_t{0};
 
 struct EventInfo {
   Address address = 0;
@@ -61,6 +62,7 @@ struct FlushInfo {
   Address address = 0;            // of a flush
   persist::EventId position = 0;  // how many events came before it
   PlaceId place = 0;
+  std::uint32_t op = kNoOp;  // its operation, if no event is of that
   std::uint16_t thread = 0;
   FlushKind kind = FlushKind::kClwb;
   // A flush of a line of which nothing waits to be flushed; a fence that has nothing to wait for.
@@ -137,7 +139,8 @@ class Recording final : public persist::Recording {
   std::unique_ptr<persist::StableNames> stable_names() const override;
 
  private:
-  std::string describe_place(const EventInfo& info) const;
+  std::string describe_place(PlaceId place) const;
+  std::string describe_flush(const FlushInfo& flush) const;
 };
 
 }  // namespace crashcut::pmem

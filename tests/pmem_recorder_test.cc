@@ -287,6 +287,20 @@ TEST(PmemRecorder, RedundantFlushesMakeNoEvents) {
   EXPECT_EQ(memory.recorder.recording().log.event_count(), events);
 }
 
+// But for locked instructions and mfences, of which there may be very many.
+TEST(PmemRecorder, FlushesWithoutEventsAreOperations) {
+  Memory memory;
+  memory.store(0, 8, 1);
+  memory.recorder.clflushopt(0, kBase);
+  memory.recorder.sfence(0);
+  memory.recorder.clflush(0, kBase);
+  memory.recorder.sfence(0);
+  memory.recorder.mfence(0);
+  EXPECT_EQ(memory.recorder.recording().operations(),
+            (std::vector<std::string>{"store of 8 bytes to pm+0x0", "flush of pm+0x0", "fence", "clflush of pm+0x0",
+                                      "fence"}));
+}
+
 TEST(PmemRecorder, OperationsHaveNames) {
   Memory memory;
   memory.recorder.recording().place_names = {"", "tree.cpp:12"};

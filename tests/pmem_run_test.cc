@@ -134,6 +134,7 @@ TEST_F(PmemRunTest, AListIsVerifiedAndItsWrongTwinIsFoundAndReplays) {
   EXPECT_EQ(wrong.exit_code, 1) << wrong.out << wrong.err;
   EXPECT_TRUE(wrong.says("violation: 7 of 10 recoveries failed: 7 signal")) << wrong.out;
   EXPECT_TRUE(wrong.says("store of 8 bytes to list+0x48 at by_hand.h:")) << wrong.out;
+  EXPECT_TRUE(wrong.says("flush of list+0x0 at list.c:")) << wrong.out;
   EXPECT_TRUE(wrong.says("fence at list.c:")) << wrong.out;
   EXPECT_TRUE(wrong.says("load of 8 bytes from list+0x40 at by_hand.h:")) << wrong.out;
   EXPECT_TRUE(wrong.says("get(&node->check) == ~value")) << wrong.out;
