@@ -162,7 +162,7 @@ std::vector<std::string> Recording::operations() const {
     ++operation.pieces;
     operation.bytes += events[e].bytes;
   }
-  std::vector<std::string> texts = ops;
+  std::vector<std::string> texts(ops.begin(), ops.end());
   texts.resize(std::max(ops.size(), operations.size()));
   for (std::size_t i = 0; i < operations.size(); ++i) {
     const Operation& operation = operations[i];
