@@ -59,14 +59,14 @@ DriveRecorder::DriveRecorder(const DriveOptions& options, std::shared_ptr<const 
   CHECK(check_options(options));
   recording_->options = options;
   recording_->payloads = std::move(payloads);
-  recording_->ops.emplace_back("the starting state");
+  recording_->ops.push_back("the starting state");
   if (options.faults == 0) return;
-  recording_->ops.emplace_back("sectors go bad");
+  recording_->ops.push_back("sectors go bad");
   if (options.has_fault(kBadAny)) {
     for (Sector sector = 0; sector < places.sector_count; ++sector) add_fault(sector);
   }
   if (!options.has_fault(kMisdirected)) return;
-  recording_->ops.emplace_back("a write goes elsewhere");
+  recording_->ops.push_back("a write goes elsewhere");
   for (const Misdirection& misdirection : places.misdirections) add_misdirections(misdirection);
 }
 

@@ -16,7 +16,7 @@ using persist::Write;
 Recorder::Impl::Impl(const ModelOptions& options, Medium* base, Effects* effects)
     : base(base), effects(effects), order(rules(options), recording.log) {
   recording.options = options;
-  recording.ops.emplace_back("the starting state");
+  recording.ops.push_back("the starting state");
   if (base) recording.next_ino = base->first_free_ino();
 }
 
@@ -182,7 +182,7 @@ void Recorder::begin_op(std::string text) {
   impl_->recording.ops.push_back(std::move(text));
 }
 
-void Recorder::name_op(std::string text) { impl_->recording.ops.back() = std::move(text); }
+void Recorder::name_op(std::string text) { impl_->recording.ops.set_last(std::move(text)); }
 
 void Recorder::drop_op() {
   const persist::Log& log = impl_->recording.log;

@@ -3,10 +3,13 @@
 // A file is mapped read-only, so all processes that read it share one copy, the kernel's page cache, which the kernel
 //   can drop when memory is short. The newest bytes of a trace whose writer was killed are in its tail; they replace
 //   the end of the file in memory, not on the disk.
+// Pages that were read stay mapped and count as memory of the process, so read() gives all of them back at times: a
+//   reader of single ranges, too, has few of a large file. They are in the page cache still.
 // A mapped file that somebody shortens meanwhile ends the reading process by SIGBUS; cli/interrupts.cc says why.
-// Threads: read-only once made.
+// Threads: may be read from several threads once made.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -42,7 +45,8 @@ class TraceBytes final : public ByteStore {
   std::string_view view_;
   void* mapping_ = nullptr;
   std::size_t mapping_bytes_ = 0;
-  std::size_t file_bytes_ = 0;  // of the mapping, what the file backs
+  std::size_t file_bytes_ = 0;                        // of the mapping, what the file backs
+  mutable std::atomic<std::uint64_t> read_bytes_{0};  // since pages were given back
 };
 
 // Calls TraceBytes::forget() for what was read, a large piece at a time.

@@ -9,18 +9,18 @@ namespace {
 constexpr std::size_t kSyncPlacesMost = 4;  // before operations that were kept
 
 // "rename" of "mv: rename(a, b)".
-std::string call_of(const std::string& operation) {
+std::string call_of(std::string_view operation) {
   const std::size_t open = std::min(operation.find('('), operation.size());
   const std::size_t process = operation.rfind(": ", open);
-  const std::size_t begin = process == std::string::npos ? 0 : process + 2;
-  return operation.substr(begin, open - begin);
+  const std::size_t begin = process == std::string_view::npos ? 0 : process + 2;
+  return std::string(operation.substr(begin, open - begin));
 }
 
 // The call and its first argument: "write(notes.tmp" of "write(3 notes.tmp, 9 bytes)".
-std::string words_of(const std::string& operation) {
+std::string words_of(std::string_view operation) {
   const std::size_t open = operation.find('(');
-  if (open == std::string::npos) return operation;
-  std::string first = operation.substr(open + 1, operation.find_first_of(",)", open) - open - 1);
+  if (open == std::string_view::npos) return std::string(operation);
+  std::string first(operation.substr(open + 1, operation.find_first_of(",)", open) - open - 1));
   const std::size_t digits = first.find_first_not_of("0123456789");
   if (digits != std::string::npos && digits > 0 && first[digits] == ' ') first.erase(0, digits + 1);
   return call_of(operation) + "(" + first;
@@ -46,12 +46,12 @@ std::vector<SyncPlace> sync_places(const std::set<std::uint32_t>& lost, const st
   return places;
 }
 
-std::string text_of(const SyncPlace& place, const std::vector<std::string>& operations) {
+std::string text_of(const SyncPlace& place, const OperationTexts& operations) {
   return std::string(place.is_after ? "after" : "before") + " the " + call_of(operations[place.operation]) +
          " (operation " + std::to_string(place.operation) + ")";
 }
 
-std::vector<std::uint32_t> executions_of(const SyncPlace& place, const std::vector<std::string>& operations) {
+std::vector<std::uint32_t> executions_of(const SyncPlace& place, const OperationTexts& operations) {
   const std::string words = words_of(operations[place.operation]);
   std::vector<std::uint32_t> executions;
   for (std::uint32_t i = 1; i < operations.size(); ++i) {
@@ -61,7 +61,7 @@ std::vector<std::uint32_t> executions_of(const SyncPlace& place, const std::vect
 }
 
 std::string text_of(const SyncPlace& place, const std::vector<std::uint32_t>& executions,
-                    const std::vector<std::string>& operations) {
+                    const OperationTexts& operations) {
   std::string numbers;
   for (const std::uint32_t execution : executions) numbers += (numbers.empty() ? "" : ", ") + std::to_string(execution);
   return std::string(place.is_after ? "after" : "before") + " each " + call_of(operations[place.operation]) +

@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "persist/operation_texts.h"
+
 namespace crashcut::persist {
 
 struct AddedSync {
@@ -40,11 +42,11 @@ struct SyncPlace {
 std::vector<SyncPlace> sync_places(const std::set<std::uint32_t>& lost, const std::set<std::uint32_t>& kept);
 
 // "before the rename (operation 8)"
-std::string text_of(const SyncPlace& place, const std::vector<std::string>& operations);
+std::string text_of(const SyncPlace& place, const OperationTexts& operations);
 // The operations that are taken for the same place of the program: the same call on the same thing.
-std::vector<std::uint32_t> executions_of(const SyncPlace& place, const std::vector<std::string>& operations);
+std::vector<std::uint32_t> executions_of(const SyncPlace& place, const OperationTexts& operations);
 // "before each rename (operations 8, 14)"
 std::string text_of(const SyncPlace& place, const std::vector<std::uint32_t>& executions,
-                    const std::vector<std::string>& operations);
+                    const OperationTexts& operations);
 
 }  // namespace crashcut::persist

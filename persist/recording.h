@@ -17,6 +17,7 @@
 
 #include "persist/choices.h"
 #include "persist/log.h"
+#include "persist/operation_texts.h"
 
 namespace crashcut::persist {
 
@@ -48,7 +49,7 @@ class StableNames {
 class Recording {
   struct Own {
     Log log;
-    std::vector<std::string> ops;
+    OperationTexts ops;
   };
   std::unique_ptr<Own> own_;
 
@@ -67,10 +68,10 @@ class Recording {
   // Two models whose events one crash decides share one log: a file and persistent memory. Each knows its own events
   // and locations alone.
   Log& log;
-  std::vector<std::string>& ops;  // the operations in order, as text; Log::op() points here
+  OperationTexts& ops;  // the operations in order; Log::op() points here
 
   // The same, with the texts that are made only when somebody asks for them.
-  virtual std::vector<std::string> operations() const { return ops; }
+  virtual std::vector<std::string> operations() const { return {ops.begin(), ops.end()}; }
 
   virtual ModelSpec model() const = 0;
 

@@ -61,7 +61,7 @@ EventId Recorder::note(EventId event, const EventInfo& info) {
 
 // Operations are numbered through all models that share the log.
 std::uint32_t Recorder::next_op() {
-  recording_->ops.emplace_back();
+  recording_->ops.add_untold();
   return static_cast<std::uint32_t>(recording_->ops.size() - 1);
 }
 

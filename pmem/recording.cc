@@ -169,7 +169,7 @@ std::vector<std::string> Recording::operations() const {
     ++operation.pieces;
     operation.bytes += events[e].bytes;
   }
-  std::vector<std::string> texts = ops;
+  std::vector<std::string> texts(ops.begin(), ops.end());
   texts.resize(std::max(ops.size(), operations.size()));
   for (const FlushInfo& flush : flushes) {
     if (flush.op != kNoOp) texts[flush.op] = describe_flush(flush);

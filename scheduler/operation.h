@@ -70,8 +70,21 @@ class Operation {
   static constexpr std::size_t kOwnMost = 4;
   static constexpr std::size_t kAccessesMost = kOwnMost + 1;  // one more for signals, which may interrupt any
 
-  Operation() = default;
+  Operation() { accesses_[0] = Access{}; }
   Operation(const Access& first) { add(first); }
+  // Most have one or two accesses, and each step is copied a dozen times: only what is there is copied.
+  Operation(const Operation& other) { *this = other; }
+  Operation& operator=(const Operation& other) {
+    count_ = other.count_;
+    is_opaque_ = other.is_opaque_;
+    incarnation_ = other.incarnation_;
+    failure_points_ = other.failure_points_;
+    host_ = other.host_;
+    footprint_ = other.footprint_;
+    accesses_[0] = other.accesses_[0];
+    for (std::size_t i = 1; i < count_; ++i) accesses_[i] = other.accesses_[i];
+    return *this;
+  }
   Operation& add(const Access& access) {
     CHECK(count_ < kAccessesMost);
     accesses_[count_++] = access;
@@ -118,8 +131,10 @@ class Operation {
   std::uint16_t incarnation_ = 0;
   std::uint16_t failure_points_ = 0;
   ObjectId host_ = kNoHost;
-  std::array<Access, kAccessesMost> accesses_{};
   const Footprint* footprint_ = nullptr;
+  union {
+    std::array<Access, kAccessesMost> accesses_;  // the first, and all up to count_, are there
+  };
 };
 
 // One operation executed by one actor.

@@ -122,9 +122,10 @@ TEST_F(TraceTest, ComesBack) {
   EXPECT_FALSE((*trace)->was_stopped());
   const auto recording = replay(*trace, {});
   ASSERT_TRUE(recording) << recording.error();
-  EXPECT_EQ((*recording)->ops, (std::vector<std::string>{"the starting state", "write_zeroes(sectors 0 to 7)",
-                                                         "engine: write(sectors 2 to 3, FUA)",
-                                                         "write(sector 5, buffered)", "flush()", "mark(\"saved\")"}));
+  EXPECT_EQ((*recording)->operations(),
+            (std::vector<std::string>{"the starting state", "write_zeroes(sectors 0 to 7)",
+                                      "engine: write(sectors 2 to 3, FUA)", "write(sector 5, buffered)", "flush()",
+                                      "mark(\"saved\")"}));
   EXPECT_EQ((*recording)->marks().size(), 1u);
   EXPECT_FALSE(replay(*trace, {.sector_bytes = 4096}));
 }

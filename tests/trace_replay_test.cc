@@ -24,7 +24,7 @@ std::vector<std::string> ops_of(const TraceReader& trace) {
   const auto replayed = replay(trace, {});
   if (!replayed) return {replayed.error().sentence};
   const auto& ops = replayed->recorder->recording().ops;
-  return {ops.begin() + 1, ops.end()};
+  return {++ops.begin(), ops.end()};
 }
 
 TEST(Replay, NamesTheOperations) {

@@ -62,7 +62,7 @@ std::uint64_t fingerprint(const Recorded& recorded) {
   const fusefs::Recording& recording = *recorded.files;
   std::uint64_t hash = persist::kHashStart;
   const auto add = [&](std::uint64_t value) { hash = persist::mix(hash, value); };
-  for (const std::string& op : recording.ops) hash = persist::mix_bytes(hash, op);
+  for (const std::string_view op : recording.ops) hash = persist::mix_bytes(hash, op);
   const auto& log = recording.log;
   for (persist::EventId e = 0; e < log.event_count(); ++e) {
     for (const std::uint32_t part :

@@ -19,8 +19,9 @@ namespace {
 
 using search::Json;
 
-// Looking for a mend takes a second recording.
-constexpr std::size_t kMendMemoryMost = std::size_t{32} << 20;
+// Of larger recordings no mend is looked for, which takes a second recording, and no states are told, each of which
+// tells all operations again.
+constexpr std::size_t kSmallRecordingBytes = std::size_t{32} << 20;
 
 // What is searched, for a later --resume.
 std::string own_of(const CheckPlan& plan, const result::Head& head, const Recorded& recorded) {
@@ -177,6 +178,8 @@ tl::expected<Checked, Failure> check(const CheckPlan& plan, const result::Head& 
                                  is_interrupted() ? result::Bound::kInterrupt : result::Bound::kTime);
   search::Plan search_plan = plan.search;
   search_plan.time_limit = std::chrono::duration<double>(deadline.seconds_left());
+  const bool is_small = (*front_end)->recording().memory_bytes() <= kSmallRecordingBytes;
+  search_plan.wants_states = search_plan.wants_states && is_small;
   const auto begin = std::chrono::steady_clock::now();
   auto found = search::check(**front_end, search_plan, hooks, before);
   if (!found) return tl::unexpected(found.error());
@@ -188,7 +191,7 @@ tl::expected<Checked, Failure> check(const CheckPlan& plan, const result::Head& 
     return result::wrong_use(fmt::format("The checker could not be run (status {}): {}", kNotFoundStatus,
                                          result.counterexample ? result.counterexample->story.errors : ""));
   }
-  if (search_plan.wants_mends && (*front_end)->recording().memory_bytes() <= kMendMemoryMost) {
+  if (search_plan.wants_mends && is_small) {
     search::add_mends<DiskFrontEnd>(
         **front_end, {search_plan, hooks, begin}, &fusefs::find_missing_syncs,
         [&](std::span<const persist::AddedSync> syncs) { return (*front_end)->with_syncs(syncs); }, result);

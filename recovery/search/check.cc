@@ -178,7 +178,7 @@ void tell_states(const FrontEnd& front_end, const Plan& plan, Clock::time_point 
 RecordingFacts facts_of(const persist::Recording& recording) {
   std::uint64_t hash = persist::kHashStart;
   const auto add = [&](std::uint64_t value) { hash = persist::mix(hash, value); };
-  for (const std::string& op : recording.ops) hash = persist::mix_bytes(hash, op);
+  for (const std::string_view op : recording.ops) hash = persist::mix_bytes(hash, op);
   const persist::Log& log = recording.log;
   for (persist::EventId e = 0; e < log.event_count(); ++e) {
     for (const std::uint32_t part : {log.op(e), log.epoch(e), log.cover(e)}) add(part);
