@@ -9,6 +9,8 @@
 // Models: pmem/store_buffer.h, entry by entry: stores, clflush, sfence and marks leave in order, the words of a
 //   wide store in any order, non-temporal stores in any order but for the same word. A clflushopt is no entry: it
 //   takes its place by itself, together with the entry that it waits for.
+// A compare-exchange that fails is a load: it stores nothing. Whether it fails is foreseen by the value of memory that
+//   its operation has (scheduler/primitives/memory.h). Where that is not known, it counts as a store.
 // Invariants: the accesses of an operation do not depend on what other actors did since the actor's last step.
 #pragma once
 
@@ -17,6 +19,7 @@
 #include <tuple>
 
 #include "scheduler/primitive.h"
+#include "scheduler/primitives/memory.h"
 #include "scheduler/words.h"
 
 namespace crashcut::pmem::x86 {
@@ -82,6 +85,12 @@ inline auto& has_left(auto& o) { return o.lists[1]; }
 inline auto& waiting(auto& o) { return o.numbers[0]; }
 inline auto& first_kept(auto& o) { return o.numbers[1]; }
 
+// What is kept of a place: whether something was stored there whose value memory (below) was not told.
+inline auto& has_unknown_value(auto& o) { return o.numbers[0]; }
+
+// Results of stores. Of other accesses: 0, which is neither.
+enum Result : std::int64_t { kStored = 1, kComparedOnly };
+
 // Of the thread, or of an entry of its buffer. Access::offset may say where in the place it is, for words.
 inline Access access(ObjectId object, Verb verb, std::uint8_t thread, std::int64_t argument = 0) {
   Access a{object, verb, argument};
@@ -115,7 +124,30 @@ inline bool enabled(const State& state, ActorId, const Operation&, const Access&
   return true;
 }
 
-inline std::int64_t apply(State& state, ActorId, const Operation&, const Access& access) {
+// Of an access that is a store, unless it turns out to be a compare-exchange that fails. Each operation tells its value
+// once, behind its accesses of places.
+inline Result result_of_store(State& state, const Operation& operation, const Access& access) {
+  namespace memory = scheduler::memory;
+  const auto value = std::find_if(operation.begin(), operation.end(), [](const Access& a) {
+    return primitive_of(a.object) == scheduler::PrimitiveId::kMemory;
+  });
+  Object& place = state.object(access.object);
+  if (value == operation.end()) return has_unknown_value(place) = 1, kStored;
+  const Object& word = state.object(value->object);
+  const bool is_foreseen = has_unknown_value(place) == 0 && memory::is_known(word, *value) && !value->is_observed;
+  if (value->verb != memory::kCompareExchange || !is_foreseen) return kStored;
+  const std::int64_t found = memory::value_in(memory::content(word), *value);
+  return found == memory::low_bits(value->expected, value->bytes) ? kStored : kComparedOnly;
+}
+
+inline std::int64_t apply(State& state, ActorId, const Operation& operation, const Access& access) {
+  if (access.verb == kStore) return result_of_store(state, operation, access);
+  if (access.verb == kStoreAnywhere) {
+    const bool stores_nothing = std::any_of(operation.begin(), operation.end(), [&](const Access& a) {
+      return primitive_of(a.object) == primitive_of(access.object) && a.verb == kStore && a.result == kComparedOnly;
+    });
+    return stores_nothing ? kComparedOnly : kStored;
+  }
   Object& o = state.object(access.object);
   if (access.verb == kPush) {
     Entry entry = Entry::from_number(access.expected);
@@ -140,7 +172,7 @@ inline bool are(const Access& x, const Access& y, Verb one, Verb other) {
   return (x.verb == one && y.verb == other) || (x.verb == other && y.verb == one);
 }
 
-inline bool dependent(const Access& x, const Access& y) {
+inline bool conflicting(const Access& x, const Access& y) {
   // An entry leaves after it was pushed. Other pushes go to the other end of the buffer.
   if (are(x, y, kPush, kLeave)) {
     const auto& [push, leave] = x.verb == kPush ? std::tie(x, y) : std::tie(y, x);
@@ -164,6 +196,15 @@ inline bool dependent(const Access& x, const Access& y) {
   if (x.verb == kStore || y.verb == kStore) return true;
   // Loads change nothing. Neither of two flushes changes what the other one covers.
   return false;
+}
+
+inline bool is_store(const Access& x) { return x.verb == kStore || x.verb == kStoreAnywhere; }
+
+// What stores nothing commutes with loads and flushes, and with an sfence that leaves.
+inline bool dependent(const Access& x, const Access& y) {
+  if (x.result == kComparedOnly && !(is_store(y) && y.result != kComparedOnly)) return false;
+  if (y.result == kComparedOnly && !(is_store(x) && x.result != kComparedOnly)) return false;
+  return conflicting(x, y);
 }
 
 // ---- words
@@ -218,7 +259,7 @@ inline constexpr scheduler::Primitive kPrimitive{.name = "x86",
                                                  .enabled = enabled,
                                                  .apply = apply,
                                                  .dependent = dependent,
-                                                 .conflicting = dependent,
+                                                 .conflicting = conflicting,
                                                  .traits = {.is_memory = true},
                                                  .words = &kWords};
 

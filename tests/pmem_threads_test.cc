@@ -91,6 +91,35 @@ TEST_F(PmemThreadsTest, RandomProgramsOfTwoThreadsHaveTheOutcomesOfTheMachine) {
   });
 }
 
+// Each order of the additions once: what a compare-exchange finds is all that tells executions apart.
+TEST_F(PmemThreadsTest, LoopsOfCompareExchangesHaveTheLeastExecutions) {
+  const std::string source = program("adding.c", R"(
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+static _Atomic long* number(void) { return crashcut_pmem("number", 8); }
+static void* add(void* unused) {
+  long found = atomic_load(number());
+  while (!atomic_compare_exchange_strong(number(), &found, found + 1)) {
+  }
+  return unused;
+}
+int main(int argc, char** argv) {
+  const int count = atoi(argv[argc - 1]);
+  pthread_t threads[8];
+  for (int i = 0; i < count; ++i) pthread_create(&threads[i], NULL, add, NULL);
+  for (int i = 0; i < count; ++i) pthread_join(threads[i], NULL);
+  return 0;
+}
+void crashcut_recover(void) { printf("%ld\n", *number()); }
+)");
+  const Ran two = pmem({"--schedules", "all", source, "2"});
+  EXPECT_TRUE(two.says("verified for all schedules: all 4 executions and 12 recoveries")) << two.out << two.err;
+  const Ran three = pmem({"--schedules", "all", "--outcomes", source, "3"});
+  EXPECT_TRUE(three.says("verified for all schedules: all 48 executions and 192 recoveries")) << three.out << three.err;
+  EXPECT_EQ(outcomes_of(three), (std::map<std::string, int>{{"0", 48}, {"1", 48}, {"2", 48}, {"3", 48}}));
+}
+
 // Stopped again and again, a search of schedules and crashes has in the end all that it has in one go.
 TEST_F(PmemThreadsTest, AStoppedSearchGoesOn) {
   const PmemProgram program = tests::parse_pmem_program("x y z", "x=1; clflush x; y=1 || z=1; load x; y=r+10");
