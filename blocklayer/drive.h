@@ -14,7 +14,8 @@
 // Of the surviving writes of one sector the newest shows. Two writes of one sector that were in flight at the same time
 //   have no order: either may be the newest, sector by sector, and a flush does not tell which one was.
 // A buffered write went into the page cache of the host. It has completed for the program, but only a flush (an fsync)
-//   makes it survive, whatever the drive.
+//   makes it survive, whatever the drive. Writing it back (BLKFLSBUF, sync()) moves it to the drive's cache: on a drive
+//   without a cache it survives then, on any other that changes nothing.
 //
 // What the options change:
 //   sector_bytes      what a drive writes in one piece: 512 or 4096

@@ -40,16 +40,16 @@ class Exporter final : public DeviceTrace::Visitor {
   void on_issue(RequestId id, const Request& request) override {
     InFlight& made = in_flight_[id];
     made.request = request;
-    if (request.kind == RequestKind::kFlush) made.covered = std::exchange(unflushed_, {});
+    if (is_flush(request)) made.covered = std::exchange(unflushed_, {});
   }
   void on_complete(RequestId id) override {
     const InFlight done = in_flight_.extract(id).mapped();
-    if (done.request.kind == RequestKind::kFlush) {
+    if (is_flush(done.request)) {
       for (const Request& request : done.covered) write_request(request, 0);
       write_entry({0, 0, kFlushFlag, 0}, {});
     } else if (done.request.is_fua) {
       write_request(done.request, kFuaFlag);
-    } else {
+    } else if (done.request.kind != RequestKind::kFlush) {
       unflushed_.push_back(done.request);
     }
   }
@@ -73,6 +73,8 @@ class Exporter final : public DeviceTrace::Visitor {
   };
 
   std::uint32_t sector_bytes() const { return trace_.header().sector_bytes; }
+  // Of the drive, and not of the host's cache alone.
+  static bool is_flush(const Request& request) { return request.kind == RequestKind::kFlush && !request.is_buffered; }
 
   void write_padded(std::string_view bytes) {
     std::string whole(bytes);

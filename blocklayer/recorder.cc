@@ -25,7 +25,7 @@ EventKind kind_of_write(RequestKind kind) {
 
 std::string text_of(const Request& request) {
   const std::string sender = request.sender.empty() ? "" : fmt::format("{}: ", request.sender);
-  if (request.kind == RequestKind::kFlush) return sender + "flush()";
+  if (request.kind == RequestKind::kFlush) return sender + (request.is_buffered ? "write_back()" : "flush()");
   const std::string_view name = request.kind == RequestKind::kWrite  ? "write"
                                 : request.kind == RequestKind::kZero ? "write_zeroes"
                                                                      : "discard";
@@ -215,6 +215,7 @@ RequestId DriveRecorder::issue(const Request& request) {
                 .makes_durable = is_write && !request.is_buffered && (request.is_fua || is_cacheless) &&
                                  recording.options.cache != Cache::kLies,
                 .is_whole = is_atomic(recording.options, request.first, request.count),
+                .is_buffered = request.is_buffered,
                 .first = request.first,
                 .count = request.count,
                 .first_event = static_cast<EventId>(recording.log.event_count()),
@@ -264,7 +265,11 @@ void DriveRecorder::complete(RequestId id) {
   CHECK(found != in_flight_.end());
   const InFlight request = *found;
   in_flight_.erase(found);
-  if (request.kind == RequestKind::kFlush) return add_flush(request.op, request.covered_count);
+  if (request.kind == RequestKind::kFlush) {
+    // Written back, it is in the drive's cache. If there is none, it is durable.
+    if (!request.is_buffered || recording_->options.cache == Cache::kNone) add_flush(request.op, request.covered_count);
+    return;
+  }
   if (request.kind == RequestKind::kDiscard) return;  // no flush settles it
   const auto event_count = static_cast<EventId>(request.is_whole ? 1 : request.count);
   const std::size_t first = completed_.size();

@@ -36,7 +36,7 @@ struct Request {
   std::uint64_t count = 0;       // of sectors; 0 for a flush
   std::uint64_t payload = 0;     // kWrite: the place of its bytes
   bool is_fua = false;           // kWrite, kZero
-  bool is_buffered = false;      // kWrite, kZero: in the page cache of the host
+  bool is_buffered = false;      // kWrite, kZero: in the page cache of the host; kFlush: of that cache alone
   std::string_view sender = {};  // the program, for reports
 };
 
@@ -94,6 +94,7 @@ class DriveRecorder {
     RequestKind kind;
     bool makes_durable;  // by its completion: FUA, or a drive without a cache
     bool is_whole;       // one event for all sectors
+    bool is_buffered;
     Sector first;
     std::uint64_t count;
     EventId first_event;

@@ -193,7 +193,7 @@ tl::expected<bool, std::string> DeviceTrace::next(std::uint64_t& at, Record& rec
   const bool fits = is_flush ? fixed.count == 0 && fixed.first == 0
                              : fixed.count > 0 && fixed.count <= sectors && fixed.first <= sectors - fixed.count;
   const std::uint64_t data = fixed.kind == RequestKind::kWrite && fits ? fixed.count * header_.sector_bytes : 0;
-  if (!fits || data != fixed.data_bytes || (is_flush && fixed.flags != 0) || fixed.flags > (kFua | kBuffered))
+  if (!fits || data != fixed.data_bytes || (is_flush && (fixed.flags & kFua) != 0) || fixed.flags > (kFua | kBuffered))
     return bad();
   return true;
 }

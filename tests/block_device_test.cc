@@ -125,11 +125,26 @@ TEST_F(DeviceTest, EveryWayToWriteIsAWrite) {
 }
 
 TEST_F(DeviceTest, EveryFlushIsAFlush) {
-  for (const std::string flush : {"f", "g", "F"}) {
+  for (const std::string flush : {"f", "g"}) {
     const States states = states_of({"d:0:1:A", flush, "b:1:1:B"}, 2);
     EXPECT_EQ(states.all, (Set{"..", "A.", "AB"})) << flush;
     EXPECT_EQ(states.recoveries, 3u) << flush;
   }
+}
+
+// BLKFLSBUF and sync() write back what is buffered, and send no flush to the drive.
+TEST_F(DeviceTest, WritingBackIsNoFlush) {
+  for (const std::string call : {"F", "S"}) {
+    EXPECT_EQ(states_of({"b:0:1:A", call, "d:1:1:B"}, 2).all, (Set{"..", "A.", ".B", "AB"})) << call;
+    EXPECT_EQ(states_of({"b:0:1:A", call, "d:1:1:B"}, 2, {"--cache", "none"}).all, (Set{"..", "A.", "AB"})) << call;
+  }
+  EXPECT_EQ(states_of({"b:0:1:A", "d:1:1:B"}, 2, {"--cache", "none"}).all, (Set{"..", "A.", ".B", "AB"}));
+}
+
+// A linked fsync is sent when the write before it is done, and covers it.
+TEST_F(DeviceTest, ALinkedFsyncCoversItsWrite) {
+  EXPECT_EQ(states_of({"U:0:1:A", "w", "d:1:1:B"}, 2).all, (Set{"..", "A.", "AB"}));
+  EXPECT_EQ(states_of({"U:0:1:A", "d:1:1:B", "w"}, 2).all, (Set{"..", "A.", ".B", "AB"}));
 }
 
 TEST_F(DeviceTest, ADurableWriteIsDurableWhenItIsDone) {
@@ -172,6 +187,12 @@ TEST_F(DeviceTest, ZeroesAreWritten) {
   }
 }
 
+// A discarded sector is old or zero for ever; zeroes that were written out are settled by a flush.
+TEST_F(DeviceTest, DiscardIsAdviceAndZeroesAreNot) {
+  EXPECT_EQ(states_of({"d:0:1:A", "f", "D:0:1", "f", "d:1:1:B"}, 2).all, (Set{"..", "A.", ".B", "AB"}));
+  EXPECT_EQ(states_of({"d:0:1:A", "f", "Z:0:1", "f", "d:1:1:B"}, 2).all, (Set{"..", "A.", ".B"}));
+}
+
 TEST_F(DeviceTest, APartOfASectorIsWrittenWithTheRestOfIt) {
   const States states = states_of({"d:0:1:A", "f", "y:100:10:B", "f", "d:1:1:C"}, 2);
   EXPECT_EQ(states.all, (Set{"..", "A.", "AC"}));
@@ -185,8 +206,16 @@ TEST_F(DeviceTest, LargeSectorsDoNotTear) {
 
 TEST_F(DeviceTest, BehavesLikeABlockDevice) {
   // Misaligned, EINVAL; behind the end, ENOSPC; its size.
-  const States states = states_of({"x:100:512:22", "x:0:100:22", "x:1048576:512:28", "G", "d:0:1:A"}, 1);
+  const States states = states_of({"x:100:512:22", "x:0:100:22", "x:1048576:512:28", "G", "L", "d:0:1:A"}, 1);
   EXPECT_EQ(states.all, (Set{".", "A"}));
+  // A discard of a part of a sector, of nothing, behind the end: EINVAL; by a descriptor to read: EBADF.
+  const Words discards = {"e:0:100:22", "e:0:0:22", "e:1048064:1024:22", "e:512:18446744073709551104:22", "E:0:512:9"};
+  Words all = discards;
+  all.push_back("d:0:1:A");
+  EXPECT_EQ(states_of(all, 1).all, (Set{".", "A"}));
+  if (geteuid() == 0 && access("/dev/loop-control", R_OK | W_OK) == 0) {
+    EXPECT_EQ(states_of(all, 1, {"--loop"}).all, (Set{".", "A"})) << "a real block device differs";
+  }
 }
 
 TEST_F(DeviceTest, TheSetUpIsDurable) {
@@ -400,12 +429,17 @@ TEST_F(LoopDeviceTest, WritesAndFlushesAreThoseOfTheFile) {
   const Words some = {"L", "G", "d:0:2:A", "f", "d:0:1:B", "m:said", "F"};
   const States loop = states_of(some, 2, {"--loop"});
   EXPECT_EQ(loop.all, (Set{"..", "A.", ".A", "AA", "BA"})) << loop.text;
+  // The kernel sends no flush either.
+  EXPECT_EQ(states_of({"d:0:1:A", "F", "d:1:1:B"}, 2, {"--loop"}).all, (Set{"..", "A.", ".B", "AB"}));
   EXPECT_EQ(loops_here(), "");
 }
 
 TEST_F(LoopDeviceTest, DiscardAndWriteZeroesArrive) {
   EXPECT_EQ(states_of({"d:0:2:A", "f", "Z:0:1", "f"}, 2, {"--loop"}).all, (Set{"..", "A.", ".A", "AA"}));
-  EXPECT_EQ(states_of({"d:0:1:A", "f", "D:0:1", "f", "d:1:1:B"}, 2, {"--loop"}).all, (Set{"..", "A.", ".B"}));
+  EXPECT_EQ(states_of({"d:0:1:A", "f", "D:0:1", "f", "d:1:1:B"}, 2, {"--loop"}).all, (Set{"..", "A.", ".B", "AB"}));
+  // A hole that the program punches by itself, also after a discard of the same place, is zeroes.
+  EXPECT_EQ(states_of({"d:0:1:A", "f", "p:0:1", "f", "d:1:1:B"}, 2, {"--loop"}).all, (Set{"..", "A.", ".B"}));
+  EXPECT_EQ(states_of({"d:0:1:A", "f", "D:0:1", "p:0:1", "f", "d:1:1:B"}, 2, {"--loop"}).all, (Set{"..", "A.", ".B"}));
 }
 
 // The kernel writes back what is buffered when the program syncs, or when it has ended.

@@ -58,6 +58,7 @@ class Program {
     complete(issue(first, count, value, false, true));
   }
   void flush() { complete(issue_flush()); }
+  void write_back() { complete(recorder_.issue({.kind = RequestKind::kFlush, .is_buffered = true})); }
   void mark(const std::string& text) { recorder_.mark(text); }
   void make_durable() { recorder_.make_durable(); }
   DriveRecorder& recorder() { return recorder_; }
@@ -178,6 +179,16 @@ const Litmus kLitmus[] = {
      [](Program& p) { p.write_buffered(0, 1, 1), p.write(1, 1, 1); },
      {0, 1},
      {{0, 0}, {1, 0}, {0, 1}, {1, 1}}},
+    {"writing back is no flush",
+     {},
+     [](Program& p) { p.write_buffered(0, 1, 1), p.write_back(), p.write(1, 1, 1); },
+     {0, 1},
+     {{0, 0}, {1, 0}, {0, 1}, {1, 1}}},
+    {"but a drive without a cache has it then",
+     with_cache(Cache::kNone),
+     [](Program& p) { p.write_buffered(0, 1, 1), p.write_back(), p.write(1, 1, 1); },
+     {0, 1},
+     {{0, 0}, {1, 0}, {1, 1}}},
     {"a cache that lies ignores the flush",
      with_cache(Cache::kLies),
      [](Program& p) { p.write(0, 1, 1), p.flush(), p.write_fua(1, 1, 1), p.write(2, 1, 1); },
@@ -508,6 +519,7 @@ class Generator {
     const int kind = pick(10);
     if (kind < 2) {
       request.kind = OracleRequest::Kind::kFlush;
+      request.is_buffered = pick(4) == 0;
       log.requests.push_back(request);
       return;
     }
@@ -562,7 +574,7 @@ void record(const RandomLog& log, Program& program) {
         ids[step.request] = program.issue(RequestKind::kDiscard, first, count);
         break;
       case OracleRequest::Kind::kFlush:
-        ids[step.request] = program.issue_flush();
+        ids[step.request] = program.recorder().issue({.kind = RequestKind::kFlush, .is_buffered = request.is_buffered});
         break;
     }
   }

@@ -62,7 +62,9 @@ class Oracle {
     if (!write.is_buffered && (write.is_fua || drive_.cache == OracleDrive::Cache::kNone) && completed_[w] < end_)
       return true;
     for (std::size_t f = 0; f < requests_.size(); ++f) {
-      if (requests_[f].kind == Kind::kFlush && completed_[f] < end_ && completed_[w] < issued_[f]) return true;
+      const OracleRequest& flush = requests_[f];
+      if (flush.is_buffered && drive_.cache != OracleDrive::Cache::kNone) continue;  // only written back
+      if (flush.kind == Kind::kFlush && completed_[f] < end_ && completed_[w] < issued_[f]) return true;
     }
     return false;
   }

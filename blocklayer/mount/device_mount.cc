@@ -29,6 +29,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "blocklayer/mount/block_ioctls.h"
 #include "persist/check.h"
 
 #ifndef PR_SET_IO_FLUSHER
@@ -86,13 +87,15 @@ Activity activity_of(pid_t process) {
 
 struct DeviceMount::Server {
   using Clock = std::chrono::steady_clock;
+  // What the kernel is told when a request is done.
+  enum class Reply : std::uint8_t { kStatus, kWritten, kIoctl };
   // A request that the kernel waits for.
   struct Pending {
     fuse_req_t request;
     RequestId id;
     pid_t process;
-    std::size_t bytes;  // of a write; 0: it is answered by an errno
-    bool is_write;
+    std::size_t bytes;  // of a write
+    Reply reply;
     Clock::time_point since;
     Clock::time_point held_until{};
   };
@@ -126,6 +129,7 @@ struct DeviceMount::Server {
   std::unordered_map<pid_t, std::string> names;             // of processes
   std::unordered_map<std::uint64_t, std::string> contents;  // of special files that are read, by handle
   std::uint64_t next_handle = 1;
+  std::vector<ByteRange> discards;  // below a loop device: that the kernel is about to send
 
   void serve();
   bool receive(fuse_buf& buffer);
@@ -139,7 +143,9 @@ struct DeviceMount::Server {
 
   void write_direct(fuse_req_t request, std::uint64_t offset, std::span<const std::byte> data, bool is_fua);
   void write_buffered(std::uint64_t offset, std::span<const std::byte> data, bool is_durable, std::string_view sender);
-  void submit(fuse_req_t request, const Request& what, std::span<const std::byte> data, bool is_write);
+  void submit(fuse_req_t request, const Request& what, std::span<const std::byte> data, Reply reply);
+  void write_back(pid_t process);
+  RequestKind kind_of_hole(std::uint64_t offset, std::uint64_t length);
 };
 
 namespace {
@@ -211,7 +217,8 @@ void open_file(fuse_req_t request, fuse_ino_t ino, fuse_file_info* file) {
   }
   // The library does not know of parallel writes: without that flag the kernel lets no two threads write at a time.
   fuse_open_out answer{};
-  answer.fh = (server.generation << 32) | (server.next_handle++ & 0xffffffffu);
+  const bool can_write = (file->flags & O_ACCMODE) != O_RDONLY;
+  answer.fh = (server.generation << 32) | ((server.next_handle++ << 1 | (can_write ? 1 : 0)) & 0xffffffffu);
   answer.open_flags = FOPEN_DIRECT_IO | FOPEN_PARALLEL_DIRECT_WRITES;
   fuse_reply_buf(request, reinterpret_cast<const char*>(&answer), sizeof answer);
 }
@@ -286,7 +293,7 @@ void sync_file(fuse_req_t request, fuse_ino_t ino, int, fuse_file_info*) {
     fuse_reply_err(request, 0);
     return;
   }
-  server_of(request).submit(request, {.kind = RequestKind::kFlush}, {}, false);
+  server_of(request).submit(request, {.kind = RequestKind::kFlush}, {}, Server::Reply::kStatus);
 }
 
 // linux/block/fops.c, blkdev_fallocate(): a hole reads as zeroes.
@@ -304,22 +311,61 @@ void allocate(fuse_req_t request, fuse_ino_t ino, int mode, off_t offset, off_t 
     return;
   }
   const std::uint32_t sector = server.device->sector_bytes();
-  server.submit(request, {.kind = RequestKind::kZero, .first = first / sector, .count = count / sector}, {}, false);
+  const RequestKind what = kind == FALLOC_FL_PUNCH_HOLE ? server.kind_of_hole(first, count) : RequestKind::kZero;
+  server.submit(request, {.kind = what, .first = first / sector, .count = count / sector}, {}, Server::Reply::kStatus);
 }
 
-void control(fuse_req_t request, fuse_ino_t ino, unsigned command, void*, fuse_file_info*, unsigned, const void*,
-             std::size_t, std::size_t out_size) {
+// linux/block/ioctl.c, blk_ioctl_discard() and blk_ioctl_zeroout().
+void change_range(fuse_req_t request, RequestKind kind, const void* at, fuse_file_info* file) {
+  if (is_stale(request, file)) return;
   Server& server = server_of(request);
-  if (ino == kDevice && command == BLKGETSIZE64 && out_size >= sizeof(std::uint64_t)) {
-    const std::uint64_t bytes = server.device->bytes();
-    fuse_reply_ioctl(request, 0, &bytes, sizeof bytes);
-  } else if (ino == kDevice && command == BLKFLSBUF) {
-    const RequestId id = server.device->issue({.kind = RequestKind::kFlush}, {});
-    server.device->complete(id);
-    fuse_reply_ioctl(request, 0, nullptr, 0);
+  const bool can_write = (file->fh & 1) != 0;
+  const auto range = read_range(fuse_req_ctx(request)->pid, at);
+  const std::uint64_t bytes = server.device->bytes();
+  if (!can_write || !range) {
+    fuse_reply_err(request, can_write ? EFAULT : EBADF);
+  } else if (!is_aligned(server, range->offset, range->length) || range->length == 0 || range->length > bytes ||
+             range->offset > bytes - range->length) {
+    fuse_reply_err(request, EINVAL);
   } else {
-    fuse_reply_err(request, ENOTTY);
+    const std::uint32_t sector = server.device->sector_bytes();
+    server.submit(request, {.kind = kind, .first = range->offset / sector, .count = range->length / sector}, {},
+                  Server::Reply::kIoctl);
   }
+}
+
+// FUSE copies the answer itself if it knows how long that is.
+void tell_fact(fuse_req_t request, const BlockFact& fact, void* at, std::size_t out_size) {
+  if (out_size >= fact.size) {
+    fuse_reply_ioctl(request, 0, &fact.value, fact.size);
+    return;
+  }
+  const int error = write_answer(fuse_req_ctx(request)->pid, at, fact);
+  if (error != 0) {
+    fuse_reply_err(request, error);
+  } else {
+    fuse_reply_ioctl(request, 0, nullptr, 0);
+  }
+}
+
+void control(fuse_req_t request, fuse_ino_t ino, unsigned command, void* argument, fuse_file_info* file, unsigned flags,
+             const void*, std::size_t, std::size_t out_size) {
+  Server& server = server_of(request);
+  if (ino != kDevice) {
+    fuse_reply_err(request, ENOTTY);
+    return;
+  }
+  if (command == BLKDISCARD) return change_range(request, RequestKind::kDiscard, argument, file);
+  if (command == BLKZEROOUT) return change_range(request, RequestKind::kZero, argument, file);
+  const bool is_32_bit = (flags & FUSE_IOCTL_COMPAT) != 0;
+  const auto fact = fact_of(command, server.device->bytes(), server.device->sector_bytes(), is_32_bit);
+  if (fact) return tell_fact(request, *fact, argument, out_size);
+  if (command != BLKFLSBUF) {
+    fuse_reply_err(request, ENOTTY);
+    return;
+  }
+  server.write_back(fuse_req_ctx(request)->pid);
+  fuse_reply_ioctl(request, 0, nullptr, 0);
 }
 
 void close_file(fuse_req_t request, fuse_ino_t, fuse_file_info* file) {
@@ -402,22 +448,40 @@ const std::string& Server::name_of(pid_t process) {
   return found->second;
 }
 
-void Server::submit(fuse_req_t request, const Request& what, std::span<const std::byte> data, bool is_write) {
+void Server::submit(fuse_req_t request, const Request& what, std::span<const std::byte> data, Reply reply) {
   const pid_t process = fuse_req_ctx(request)->pid;
   Request named = what;
   named.sender = name_of(process);
   const RequestId id = device->issue(named, data);
   senders[process] = {};
   const auto now = Clock::now();
-  pending.push_back(
-      {request, id, process, data.size(), is_write, now, is_write && holds_writes ? now + kHeldMost : now});
+  const bool is_held = reply == Reply::kWritten && holds_writes;
+  pending.push_back({request, id, process, data.size(), reply, now, is_held ? now + kHeldMost : now});
+}
+
+// linux/block/ioctl.c, blkdev_flushbuf(): the host's cache goes to the drive, and the drive is sent no flush.
+void Server::write_back(pid_t process) {
+  device->complete(device->issue({.kind = RequestKind::kFlush, .is_buffered = true, .sender = name_of(process)}, {}));
+}
+
+// A loop device sends a discard, and zeroes that may be unmapped, as the same hole. It is a discard if the program
+// asked for that.
+RequestKind Server::kind_of_hole(std::uint64_t offset, std::uint64_t length) {
+  for (ByteRange& discard : discards) {
+    if (offset != discard.offset || length > discard.length) continue;
+    discard.offset += length;
+    discard.length -= length;
+    std::erase_if(discards, [](const ByteRange& left) { return left.length == 0; });
+    return RequestKind::kDiscard;
+  }
+  return RequestKind::kZero;
 }
 
 void Server::write_direct(fuse_req_t request, std::uint64_t offset, std::span<const std::byte> data, bool is_fua) {
   const std::uint32_t sector = device->sector_bytes();
   submit(request,
          {.kind = RequestKind::kWrite, .first = offset / sector, .count = data.size() / sector, .is_fua = is_fua}, data,
-         true);
+         Reply::kWritten);
 }
 
 // Whole sectors, a request a page. What of a sector is not written stays as it is.
@@ -455,10 +519,16 @@ void Server::answer_next() {
 
 void Server::answer(const Pending& answered) {
   device->complete(answered.id);
-  if (answered.is_write) {
-    fuse_reply_write(answered.request, answered.bytes);
-  } else {
-    fuse_reply_err(answered.request, 0);
+  switch (answered.reply) {
+    case Reply::kStatus:
+      fuse_reply_err(answered.request, 0);
+      break;
+    case Reply::kWritten:
+      fuse_reply_write(answered.request, answered.bytes);
+      break;
+    case Reply::kIoctl:
+      fuse_reply_ioctl(answered.request, 0, nullptr, 0);
+      break;
   }
 }
 
@@ -647,6 +717,14 @@ void DeviceMount::release_held() {
   between_requests([&] {
     for (Server::Pending& held : server_->pending) held.held_until = held.since;
   });
+}
+
+void DeviceMount::write_back(pid_t process) {
+  between_requests([&] { server_->write_back(process); });
+}
+
+void DeviceMount::expect_discard(std::uint64_t offset, std::uint64_t length) {
+  between_requests([&] { server_->discards.push_back({offset, length}); });
 }
 
 std::uint64_t DeviceMount::request_count() const { return server_->request_count; }

@@ -3,18 +3,21 @@
 // The mount has the file `device`, of a fixed size, and the hidden directory .crashcut with the files marks and stdout.
 // What arrives: every read and write in the bytes that were asked for, nothing is cached by the kernel. A write through
 //   a descriptor with O_DIRECT is a request to the drive, with O_DSYNC or RWF_DSYNC one with FUA. Any other write is
-//   buffered: whole sectors, in pages of 4096 bytes, and the program does not wait for the drive. fsync, fdatasync and
-//   BLKFLSBUF are flushes. fallocate(FALLOC_FL_ZERO_RANGE) and (FALLOC_FL_PUNCH_HOLE) write zeroes, as on a block
-//   device. BLKGETSIZE64 works. A misaligned O_DIRECT request is EINVAL, and what lies behind the end ENOSPC.
+//   buffered: whole sectors, in pages of 4096 bytes, and the program does not wait for the drive. fsync and fdatasync
+//   are flushes. BLKFLSBUF writes back what is buffered and flushes nothing, as on a block device.
+//   fallocate(FALLOC_FL_ZERO_RANGE), (FALLOC_FL_PUNCH_HOLE) and BLKZEROOUT write zeroes, BLKDISCARD discards. The
+//   ioctls that ask for sizes work (block_ioctls.h). A misaligned O_DIRECT request is EINVAL, and what lies behind the
+//   end ENOSPC.
 // As few requests complete as the program allows: a request is answered, the oldest one or the newest one
 //   (Setup::answers), only when every thread of the processes that wait sleeps, or has run for two milliseconds without
 //   another request. So whatever a program does not wait for is still in flight.
 // Below a loop device (Setup::is_below_loop) every request is answered at once, but writes that are held back: a write
 //   that arrives while hold_arriving() is on stays in flight until release_held(), or for kHeldMost.
-// Does not model: BLKGETSIZE, BLKDISCARD and BLKZEROOUT, which the kernel does not pass on to FUSE; shared mappings
-//   (ENODEV); sync(), which flushes no drive.
+// Does not model: shared mappings (ENODEV).
 // Threads: one serves the kernel, and calls the device; all other calls from any other thread.
 #pragma once
+
+#include <sys/types.h>
 
 #include <chrono>
 #include <cstddef>
@@ -76,6 +79,11 @@ class DeviceMount {
   void hold_arriving(bool is_on);
   void release_held();
   static constexpr std::chrono::milliseconds kHeldMost{40};
+
+  // What is buffered goes to the drive, which is not flushed: `process` calls sync().
+  void write_back(pid_t process);
+  // Below a loop device: the kernel is about to send a discard of this range.
+  void expect_discard(std::uint64_t offset, std::uint64_t length);
 
   std::uint64_t request_count() const;
 

@@ -193,6 +193,16 @@ class Recorder {
       mount_->between_requests([&] { writer_->make_durable(); });
       return Answer::with(0);
     };
+    if (plan_.has_loop) {
+      handlers.on_discard = [this](const Caller&, const sandbox::Discard& discard) {
+        mount_->expect_discard(discard.offset, discard.length);
+      };
+    } else {
+      handlers.on_sync = [this](const Caller& caller, std::optional<int> fd) {
+        if (!fd) mount_->write_back(caller.thread());
+        return Answer::go_on();
+      };
+    }
     handlers.on_mark = [this](const Caller&, std::string_view text) {
       // The set-up promises nothing of what the program does; a script may serve as both.
       if (is_program_running_) mount_->between_requests([&] { writer_->mark(text); });

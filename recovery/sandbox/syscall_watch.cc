@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
+#include <linux/fs.h>
 #include <linux/seccomp.h>
 #include <signal.h>
 #include <stddef.h>
@@ -44,7 +45,7 @@ namespace crashcut::sandbox {
 namespace {
 
 // As the program knows them, whatever table they came from.
-enum class Kind { kSync, kSyncfs, kSyncFileRange, kMap, kOldMap, kIoUring, kCrashcut, kOther };
+enum class Kind { kSync, kSyncfs, kSyncFileRange, kMap, kOldMap, kIoUring, kControl, kCrashcut, kOther };
 
 constexpr unsigned kX32Bit = 0x40000000;
 constexpr std::size_t kTextMost = 64 << 10;
@@ -88,6 +89,8 @@ Kind kind_of(const seccomp_data& data) {
       return Kind::kMap;
     case SYS_io_uring_setup:
       return Kind::kIoUring;
+    case SYS_ioctl:
+      return Kind::kControl;
     default:
       return Kind::kOther;
   }
@@ -127,10 +130,16 @@ constexpr unsigned kSharedBit = MAP_SHARED;
 static_assert((MAP_SHARED_VALIDATE & kSharedBit) != 0 && (MAP_PRIVATE & kSharedBit) == 0);
 bool is_shared_file(int flags) { return (static_cast<unsigned>(flags) & (kSharedBit | MAP_ANONYMOUS)) == kSharedBit; }
 
-// The filter, with jumps to three ends that follow all checks: flags of a mapping, notify, allow.
+// Calls that are watched if their handlers are there when the watch starts.
+struct Watched {
+  bool has_changes = false;
+  bool has_discards = false;
+};
+
+// The filter, with jumps to ends that follow all checks: flags of a mapping, the command of an ioctl, notify.
 class Filter {
  public:
-  std::vector<sock_filter> make(bool with_changes) {
+  std::vector<sock_filter> make(const Watched& watched) {
     load(offsetof(seccomp_data, arch));
     const std::size_t at_i386 = code_.size();
     code_.push_back({BPF_JMP | BPF_JEQ | BPF_K, 0, 0, AUDIT_ARCH_I386});
@@ -138,10 +147,11 @@ class Filter {
     notify_if(CRASHCUT_SYSCALL_NUMBER);
     code_.push_back(BPF_STMT(BPF_ALU | BPF_AND | BPF_K, ~kX32Bit));
     for (const unsigned number : {SYS_sync, SYS_syncfs, SYS_sync_file_range, SYS_io_uring_setup}) notify_if(number);
-    if (with_changes) {
+    if (watched.has_changes) {
       for (const ChangingCall& call : kChanging) notify_if(call.number);
     }
     check_flags_if(SYS_mmap);
+    if (watched.has_discards) jump_if(SYS_ioctl, to_command_);
     code_.push_back(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW));
 
     code_[at_i386].jt = static_cast<__u8>(code_.size() - at_i386 - 1);
@@ -158,10 +168,15 @@ class Filter {
     code_.push_back(BPF_STMT(BPF_ALU | BPF_AND | BPF_K, kSharedBit | MAP_ANONYMOUS));
     notify_if(kSharedBit);
     code_.push_back(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW));
+    const std::size_t at_command = code_.size();
+    load(offsetof(seccomp_data, args) + sizeof(__u64));
+    notify_if(BLKDISCARD);
+    code_.push_back(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW));
     const std::size_t at_notify = code_.size();
     code_.push_back(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_USER_NOTIF));
 
     for (const std::size_t i : to_flags_) code_[i].jt = static_cast<__u8>(at_flags - i - 1);
+    for (const std::size_t i : to_command_) code_[i].jt = static_cast<__u8>(at_command - i - 1);
     for (const std::size_t i : to_notify_) code_[i].jt = static_cast<__u8>(at_notify - i - 1);
     return std::move(code_);
   }
@@ -176,7 +191,7 @@ class Filter {
   }
 
   std::vector<sock_filter> code_;
-  std::vector<std::size_t> to_flags_, to_notify_;
+  std::vector<std::size_t> to_flags_, to_command_, to_notify_;
 };
 
 int install(sock_fprog& program) {
@@ -189,8 +204,8 @@ int install(sock_fprog& program) {
   return -1;
 }
 
-int install_with_least_harm(bool with_changes) {
-  std::vector<sock_filter> code = Filter().make(with_changes);
+int install_with_least_harm(const Watched& watched) {
+  std::vector<sock_filter> code = Filter().make(watched);
   sock_fprog program{static_cast<unsigned short>(code.size()), code.data()};
   const int fd = install(program);
   if (fd >= 0 || errno != EACCES) return fd;
@@ -271,6 +286,7 @@ struct SyscallWatch::Server {
   Answer decide_map(const Caller& caller, const seccomp_data& data, Kind kind);
   Answer decide_crashcut(const Caller& caller, const seccomp_data& data);
   Answer decide_sync_file_range(const Caller& caller, const seccomp_data& data);
+  void tell_control(const Caller& caller, const seccomp_data& data);
 };
 
 Answer SyscallWatch::Server::decide_sync_file_range(const Caller& caller, const seccomp_data& data) {
@@ -289,6 +305,13 @@ Answer SyscallWatch::Server::decide_sync_file_range(const Caller& caller, const 
     range.flags = static_cast<unsigned>(data.args[3]);
   }
   return handlers.on_sync_file_range(caller, range);
+}
+
+void SyscallWatch::Server::tell_control(const Caller& caller, const seccomp_data& data) {
+  std::uint64_t range[2];
+  const bool is_discard = static_cast<unsigned>(data.args[1]) == BLKDISCARD;
+  if (is_discard && handlers.on_discard && caller.read_memory(data.args[2], range, sizeof range))
+    handlers.on_discard(caller, {range[0], range[1]});
 }
 
 Answer SyscallWatch::Server::decide_map(const Caller& caller, const seccomp_data& data, Kind kind) {
@@ -342,6 +365,9 @@ Answer SyscallWatch::Server::decide(const Caller& caller, const seccomp_data& da
       return handlers.on_io_uring ? handlers.on_io_uring(caller) : Answer::go_on();
     case Kind::kCrashcut:
       return decide_crashcut(caller, data);
+    case Kind::kControl:
+      tell_control(caller, data);
+      break;
     case Kind::kOther:
       break;
   }
@@ -380,7 +406,7 @@ void SyscallWatch::Server::serve(int listener) {
 
 tl::expected<std::unique_ptr<SyscallWatch>, std::string> SyscallWatch::start(SyscallHandlers handlers) {
   auto server = std::make_shared<Server>();
-  const bool with_changes = static_cast<bool>(handlers.on_change);
+  const Watched watched{handlers.on_change != nullptr, handlers.on_discard != nullptr};
   server->handlers = std::move(handlers);
   // Started before the filter is installed: a thread inherits the filter, and the answering thread must not be filtered
   // itself. It handles no signals.
@@ -393,7 +419,7 @@ tl::expected<std::unique_ptr<SyscallWatch>, std::string> SyscallWatch::start(Sys
   }).detach();
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 
-  const int listener = install_with_least_harm(with_changes);
+  const int listener = install_with_least_harm(watched);
   const int error = errno;
   // Caller and server take turns, so they run best on one core. Before 6.6 there is no such wish.
   if (listener >= 0) ioctl(listener, SECCOMP_IOCTL_NOTIF_SET_FLAGS, SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP, 0);

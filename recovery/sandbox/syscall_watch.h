@@ -2,8 +2,9 @@
 //
 // Watched: sync, syncfs, sync_file_range (nothing of them arrives); a shared file mapping (its stores arrive late);
 //   io_uring_setup (its operations arrive, a sync_file_range among them does not); and crashcut.h's own calls. With
-//   SyscallHandlers::on_change also the 64-bit calls that change files, or make them durable.
-//   In all of x86's system call tables: 64-bit, 32-bit (also by int 0x80 from 64-bit code) and x32.
+//   SyscallHandlers::on_change also the 64-bit calls that change files, or make them durable; with on_discard the
+//   64-bit ioctl BLKDISCARD. In all of x86's system call tables: 64-bit, 32-bit (also by int 0x80 from 64-bit code) and
+//   x32.
 // How: seccomp user notification. The kernel runs the filter before the call, for any program, static ones and those
 //   that make system calls by hand too; other calls cost next to nothing (the kernel caches that they are allowed).
 //   The caller waits until the handler has returned. It can be killed meanwhile, which is harmless.
@@ -81,6 +82,10 @@ struct SharedMapping {
   int flags = 0;
 };
 
+struct Discard {
+  std::uint64_t offset = 0, length = 0;
+};
+
 // Empty ones: the call goes on. Handlers come before the kernel's part of the call: one that wants the dirty pages of
 // mappings first has to call syncfs itself.
 struct SyscallHandlers {
@@ -91,6 +96,8 @@ struct SyscallHandlers {
   // Before a call that changes a file or a directory, or syncs. `fd` is the file's descriptor, where the call has one.
   // Only watched if it is there when the watch starts: a program makes many such calls. The call goes on.
   std::function<void(const Caller&, std::optional<int> fd)> on_change;
+  // Before BLKDISCARD of any device. Only watched if it is there when the watch starts. The call goes on.
+  std::function<void(const Caller&, const Discard&)> on_discard;
   // include/crashcut.h. To go on is to answer ENOSYS, as without crashcut.
   std::function<Answer(const Caller&)> on_barrier;
   std::function<Answer(const Caller&, std::string_view text)> on_mark;

@@ -6,6 +6,9 @@
 //   W                     waits for any one of a, A
 //   F                     BLKFLSBUF                  G      BLKGETSIZE64       m:TEXT mark
 //   L                     BLKGETSIZE and BLKSSZGET   Z:...  BLKZEROOUT         D:...  BLKDISCARD
+//   S                     sync()
+//   e:OFFSET:BYTES:ERROR  BLKDISCARD of so many bytes fails with this errno; E: the same by a descriptor to read
+//   U:...                 io_uring, O_DIRECT, and behind it a linked fsync
 //   x:OFFSET:BYTES:ERROR  pwrite with O_DIRECT of so many bytes fails with this errno
 //   y:OFFSET:BYTES:CHAR   buffered pwrite of bytes
 // With one call `read:COUNT` it prints the first byte of so many sectors, '.' for NUL, '!' for one that cannot be read.
@@ -25,7 +28,7 @@
 #include "crashcut.h"
 
 enum { kMost = 64 };
-static int buffered, direct, synced;
+static int buffered, direct, synced, to_read;
 static size_t sector_bytes = 512;
 static io_context_t context;
 static struct iocb requests[kMost];
@@ -45,13 +48,27 @@ static void submit_aio(int fd, void* bytes, size_t size, off_t offset, const cha
   if (taken != 1) fail(call, -taken);
 }
 
-static void submit_uring(void* bytes, size_t size, off_t offset, const char* call) {
+static void start_uring(const char* call) {
   static int is_ready;
   if (!is_ready++ && io_uring_queue_init(kMost, &ring, 0) != 0) fail(call, ENOSYS);
+}
+
+static void submit_uring(void* bytes, size_t size, off_t offset, const char* call) {
+  start_uring(call);
   struct io_uring_sqe* entry = io_uring_get_sqe(&ring);
   io_uring_prep_write(entry, direct, bytes, size, offset);
   if (io_uring_submit(&ring) != 1) fail(call, EIO);
   ++uring_count;
+}
+
+static void submit_uring_and_fsync(void* bytes, size_t size, off_t offset, const char* call) {
+  start_uring(call);
+  struct io_uring_sqe* entry = io_uring_get_sqe(&ring);
+  io_uring_prep_write(entry, direct, bytes, size, offset);
+  entry->flags |= IOSQE_IO_LINK;
+  io_uring_prep_fsync(io_uring_get_sqe(&ring), direct, 0);
+  if (io_uring_submit(&ring) != 2) fail(call, EIO);
+  uring_count += 2;
 }
 
 static void wait_for_all(const char* call) {
@@ -76,7 +93,7 @@ static void do_call(const char* call) {
   unsigned long first = 0, count = 0;
   char letter = 0;
   sscanf(call + 1, ":%lu:%lu:%c", &first, &count, &letter);
-  const size_t size = count * sector_bytes;
+  const size_t size = call[0] == 'e' || call[0] == 'E' ? 0 : count * sector_bytes;  // they write nothing
   const off_t offset = (off_t)(first * sector_bytes);
   void* bytes = NULL;
   if (posix_memalign(&bytes, 4096, size + 4096) != 0) fail(call, ENOMEM);
@@ -104,6 +121,9 @@ static void do_call(const char* call) {
     case 'u':
       submit_uring(bytes, size, offset, call);
       return;
+    case 'U':
+      submit_uring_and_fsync(bytes, size, offset, call);
+      return;
     case 'z':
       check(fallocate(direct, FALLOC_FL_ZERO_RANGE | FALLOC_FL_KEEP_SIZE, offset, (off_t)size), call);
       break;
@@ -128,6 +148,9 @@ static void do_call(const char* call) {
     case 'F':
       check(ioctl(direct, BLKFLSBUF, 0), call);
       break;
+    case 'S':
+      sync();
+      break;
     case 'G': {
       unsigned long long size_now = 0;
       check(ioctl(direct, BLKGETSIZE64, &size_now), call);
@@ -151,6 +174,14 @@ static void do_call(const char* call) {
     case 'm':
       crashcut_mark(call + 2);
       break;
+    case 'e':
+    case 'E': {
+      int expected = 0;
+      unsigned long long range[2];
+      sscanf(call + 1, ":%llu:%llu:%d", &range[0], &range[1], &expected);
+      if (ioctl(call[0] == 'e' ? direct : to_read, BLKDISCARD, range) == 0 || errno != expected) fail(call, errno);
+      break;
+    }
     case 'x': {
       int expected = 0;
       sscanf(call + 1, ":%lu:%lu:%d", &first, &count, &expected);
@@ -184,7 +215,8 @@ int main(int argc, char** argv) {
   buffered = open(argv[1], O_RDWR);
   direct = open(argv[1], O_RDWR | O_DIRECT);
   synced = open(argv[1], O_RDWR | O_DIRECT | O_DSYNC);
-  if (buffered < 0 || direct < 0 || synced < 0) fail(argv[1], errno);
+  to_read = open(argv[1], O_RDONLY);
+  if (buffered < 0 || direct < 0 || synced < 0 || to_read < 0) fail(argv[1], errno);
   if (reads) {
     read_all(strtoul(argv[2] + 5, NULL, 10));
     return argc > 3 && crashcut_reached(argv[3]) ? 3 : 0;
