@@ -47,9 +47,13 @@ TraceBytes::~TraceBytes() {
 void TraceBytes::read(std::uint64_t position, std::span<std::byte> out) const {
   CHECK(position <= view_.size() && out.size() <= view_.size() - position);
   std::memcpy(out.data(), view_.data() + position, out.size());
+  note_read(out.size());
+}
+
+void TraceBytes::note_read(std::uint64_t bytes) const {
   constexpr std::uint64_t kReadMost = std::uint64_t{64} << 20;
   constexpr std::uint64_t kMappedAround = 64 << 10;  // by one page fault
-  const std::uint64_t mapped = std::max<std::uint64_t>(out.size(), kMappedAround);
+  const std::uint64_t mapped = std::max(bytes, kMappedAround);
   if (read_bytes_.fetch_add(mapped, std::memory_order_relaxed) + mapped < kReadMost) return;
   read_bytes_.store(0, std::memory_order_relaxed);
   forget(0, file_bytes_);

@@ -3,8 +3,8 @@
 // A file is mapped read-only, so all processes that read it share one copy, the kernel's page cache, which the kernel
 //   can drop when memory is short. The newest bytes of a trace whose writer was killed are in its tail; they replace
 //   the end of the file in memory, not on the disk.
-// Pages that were read stay mapped and count as memory of the process, so read() gives all of them back at times: a
-//   reader of single ranges, too, has few of a large file. They are in the page cache still.
+// Pages that were read stay mapped and count as memory of the process. They are given back at times (note_read()), so
+//   that a process has few of a large file; they are in the page cache still.
 // A mapped file that somebody shortens meanwhile ends the reading process by SIGBUS; cli/interrupts.cc says why.
 // Threads: may be read from several threads once made.
 #pragma once
@@ -35,6 +35,8 @@ class TraceBytes final : public ByteStore {
 
   std::string_view view() const { return view_; }
   void read(std::uint64_t position, std::span<std::byte> out) const override;
+  // The caller has read so many bytes of view() by itself. Pages are given back after 64 MiB.
+  void note_read(std::uint64_t bytes) const;
   // These bytes are not needed for now: a reader that goes through all of them does not keep all of them in memory.
   void forget(std::uint64_t begin, std::uint64_t end) const;
 

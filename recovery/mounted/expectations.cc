@@ -21,7 +21,8 @@ struct Disk {
 
 class ModelledDisk final : public AskedDisk {
  public:
-  ModelledDisk(fusefs::CrashView& view, Filesystem& filesystem) : view_(view), filesystem_(filesystem) {}
+  ModelledDisk(fusefs::CrashView& view, Filesystem& filesystem, const fusefs::TraceBytes* trace)
+      : view_(view), filesystem_(filesystem), trace_(trace) {}
 
   File find(const std::string& path) override {
     if (find_path(filesystem_, path, ino_) != 0) return {};
@@ -37,6 +38,7 @@ class ModelledDisk final : public AskedDisk {
     std::string piece(length, '\0');
     const std::int64_t got = filesystem_.read(ino_, offset, std::as_writable_bytes(std::span(piece)));
     piece.resize(static_cast<std::size_t>(std::max<std::int64_t>(got, 0)));
+    if (trace_ != nullptr) trace_->note_read(piece.size());
     return piece;
   }
   bool reached(const std::string& mark) override { return view_.reached(mark); }
@@ -44,6 +46,7 @@ class ModelledDisk final : public AskedDisk {
  private:
   fusefs::CrashView& view_;
   Filesystem& filesystem_;
+  const fusefs::TraceBytes* trace_;
   Ino ino_{};
 };
 
@@ -268,8 +271,8 @@ std::string_view to_text(Finding finding) {
 }
 
 Answer ask(const FileQuestion& question, const Histories& histories, fusefs::CrashView& view, Filesystem& filesystem,
-           const std::atomic<bool>* stop) {
-  ModelledDisk disk(view, filesystem);
+           const fusefs::TraceBytes* trace, const std::atomic<bool>* stop) {
+  ModelledDisk disk(view, filesystem, trace);
   return ask(question, histories, disk, stop);
 }
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "fusefs/crash_view.h"
+#include "fusefs/trace_bytes.h"
 #include "recovery/mounted/histories.h"
 
 namespace crashcut::mounted {
@@ -69,9 +70,9 @@ class AskedDisk {
 // `histories` are those of the program that left the disk, with the question's path among them.
 Answer ask(const FileQuestion& question, const Histories& histories, AskedDisk& disk,
            const std::atomic<bool>* stop = nullptr);
-// The same on a crash of the model.
+// The same on a crash of the model. `trace` has the bytes that were written: null if they are not mapped.
 Answer ask(const FileQuestion& question, const Histories& histories, fusefs::CrashView& view,
-           fusefs::Filesystem& filesystem, const std::atomic<bool>* stop = nullptr);
+           fusefs::Filesystem& filesystem, const fusefs::TraceBytes* trace, const std::atomic<bool>* stop);
 // ask() throws it once `stop` is set: a large file takes a while to read.
 struct QuestionStopped {};
 // Whether the file is the version that the program left at its end, whole.

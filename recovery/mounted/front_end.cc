@@ -242,8 +242,8 @@ int DiskFrontEnd::work(const sandbox::Inside& inside, const search::WorkerSetup&
     }
     runner = std::move(*started);
   }
-  DiskRecoverer recoverer(
-      {recording(), histories_, questions_, runner.get(), plan_.image_directory, image_count_, &setup.shared.stop});
+  DiskRecoverer recoverer({recording(), histories_, questions_, trace_.bytes().get(), runner.get(),
+                           plan_.image_directory, image_count_, &setup.shared.stop});
   search::serve(inside.socket, setup, recording(), recoverer);
   return 0;
 }
@@ -292,7 +292,7 @@ tl::expected<void, Failure> DiskFrontEnd::visit(std::uint32_t depth, const std::
                                         .limit = plan_.check_limit,
                                         .records_writes = depth > 1});
     if (runner) {
-      DiskRecoverer recoverer({recording(), histories_, questions_, runner->get(), "", nullptr});
+      DiskRecoverer recoverer({recording(), histories_, questions_, trace_.bytes().get(), runner->get(), "", nullptr});
       search::Explorer explorer({recording(), recoverer, depth});
       explorer.visit(0, path, [&](const search::Run& run, std::span<const search::Crash> crashes) {
         OnDisk visitor(**runner, recoverer, crashes);

@@ -219,7 +219,7 @@ Ending DiskRecoverer::recover(std::size_t question, std::span<const Crash> crash
   if (const auto* file = std::get_if<FileQuestion>(&setup_.questions[question])) {
     Filesystem filesystem(plain_setup(options, views.back()));
     try {
-      return ending_of(ask(*file, setup_.histories, views.back(), filesystem, setup_.stop));
+      return ending_of(ask(*file, setup_.histories, views.back(), filesystem, setup_.trace, setup_.stop));
     } catch (const QuestionStopped&) {
       Ending stopped;
       stopped.kind = Ending::Kind::kStopped;

@@ -19,6 +19,7 @@ class DiskRecoverer final : public search::Recoverer {
     const fusefs::Recording& recording;
     const Histories& histories;
     const std::vector<Question>& questions;
+    const fusefs::TraceBytes* trace = nullptr;          // the bytes of what was recorded, if they are mapped
     CommandRunner* runner = nullptr;                    // none: there are no questions for a checker
     std::string image_directory;                        // where explored states are written to; empty: nowhere
     std::atomic<std::uint64_t>* image_count = nullptr;  // of all workers
