@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "cli/commands.h"
+#include "cli/options.h"
 #include "cli/reference.h"
 
 namespace crashcut::cli {
@@ -9,6 +10,7 @@ namespace crashcut::cli {
 void add_completion_command(CLI::App& app, int& exit_code) {
   auto what = std::make_shared<std::string>();
   CLI::App* command = app.add_subcommand("completion", "print the completion of a shell, or the manual page");
+  command->formatter(usage_formatter("crashcut completion bash|zsh|fish|man"));
   command->add_option("what", *what, "which of them")
       ->type_name("bash|zsh|fish|man")
       ->required()

@@ -4,6 +4,7 @@
 #include "cli/commands.h"
 #include "cli/compiler.h"
 #include "cli/instrumentation.h"
+#include "cli/options.h"
 #include "cli/thread_commands.h"
 
 namespace crashcut::cli {
@@ -12,6 +13,7 @@ void add_flags_command(CLI::App& app, int& exit_code) {
   auto compiler = std::make_shared<std::string>("cc");
   CLI::App* command =
       app.add_subcommand("flags", "print the compiler's flags for a program whose variables crashcut threads sees");
+  command->formatter(usage_formatter("crashcut flags [--pmem] [COMPILER]"));
   struct Pmem {
     bool is_asked = false;
     Instrumentation instrumentation;

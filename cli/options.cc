@@ -106,7 +106,8 @@ tl::expected<fusefs::ModelOptions, std::string> make_model(const Options& option
   model.sector_bytes = options.sector_bytes;
   model.block_bytes = options.block_bytes;
   for (const std::string& list : options.mount_options) {
-    if (auto ok = fusefs::parse_mount_options(list, model); !ok) return tl::unexpected(ok.error());
+    if (auto ok = fusefs::parse_mount_options(list, model); !ok)
+      return tl::unexpected(ok.error() + ". (--out DIR is where the results go.)");
   }
   if (auto ok = fusefs::check_geometry(model); !ok) return tl::unexpected(ok.error());
   return model;

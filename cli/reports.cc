@@ -220,11 +220,22 @@ static result::Result with_memory_limit(result::Result result) {
 }
 
 // One result, or one a model. JUnit and the page are read on other machines, where the command has its own name.
+static const std::vector<std::string>& program_of(const result::Result& result) { return result.head.program; }
+static const std::vector<std::string>& program_of(const std::vector<result::Result>& rows) {
+  return rows.front().head.program;
+}
+
 template <class Results>
 static void write_documents(const ReportOptions& options, const Results& results, Files& files) {
   const std::string json = result::json_text(results, our_name());
   const std::string junit = result::junit_text(results, "crashcut");
-  const std::string page = options.wants_page() ? result::page_text(results, "crashcut") : "";
+  SourceTree sources(program_of(results));
+  const auto read_source = [&](const std::string& file) {
+    std::ostringstream text;
+    text << std::ifstream(sources.path_of(file)).rdbuf();
+    return text.str();
+  };
+  const std::string page = options.wants_page() ? result::page_text(results, "crashcut", read_source) : "";
   if (!options.directory.empty()) {
     files.write(options.directory + "/result.json", json);
     files.write(options.directory + "/junit.xml", junit);

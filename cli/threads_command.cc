@@ -14,6 +14,7 @@
 #include "cli/progress_line.h"
 #include "recovery/result/text.h"
 #include "recovery/threads/known.h"
+#include "recovery/threads/mend.h"
 #include "recovery/threads/rest.h"
 #include "recovery/threads/result.h"
 #include "recovery/threads/token.h"
@@ -129,6 +130,7 @@ tl::expected<int, Failure> run(const ThreadOptions& options, const std::vector<s
   if (!plan) return tl::unexpected(plan.error());
   plan->program = words[0];
   plan->arguments.assign(words.begin() + 1, words.end());
+  plan->wants_mends = true;
   const auto program = prepare(*plan, words[0], how_compiled(*plan));
   if (!program) return tl::unexpected(program.error());
   if (plan->has_store_buffers && !is_memory_seen(plan->executable))
@@ -192,8 +194,9 @@ tl::expected<int, Failure> search_schedules(ReportOptions reports, const recover
   std::optional<recovery::ThreadResult> known;
   if (rest == nullptr && !plan.wants_all && plan.machines.empty())
     known = recovery::try_known(plan, known_tokens(), deadline);
-  const auto checked = known ? tl::expected<recovery::ThreadResult, Failure>(std::move(*known))
-                             : recovery::check_threads(plan, hooks, rest);
+  auto checked = known ? tl::expected<recovery::ThreadResult, Failure>(std::move(*known))
+                       : recovery::check_threads(plan, hooks, rest);
+  if (checked) recovery::add_lock_mends(plan, deadline, *checked);
   line.clear();
   if (!checked) return tl::unexpected(checked.error());
   const auto is_late = [&] { return deadline.is_past_telling(); };

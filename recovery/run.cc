@@ -143,14 +143,15 @@ void find_missing_flush(const Executed& executed, const Plan& plan, const inproc
 void find_missing_sync(const Executed& executed, const Plan& plan, const inprocess::Prefixes* prefixes,
                        const search::MendBounds& bounds, search::Found& found) {
   if (!search::can_mend(found.result)) return;
-  found.result.counterexample->mends =
-      inprocess::find_missing_syncs({.session = *executed.session,
-                                     .setup = session_setup(plan),
-                                     .prefixes = prefixes,
-                                     .path = found.path,
-                                     .is_slow = found.result.counterexample->finding.kind == "hang",
-                                     .plan = bounds.plan,
-                                     .is_over = search::mend_deadline(bounds, found.result.seconds)});
+  search::Mends mends = inprocess::find_missing_syncs({.session = *executed.session,
+                                                       .setup = session_setup(plan),
+                                                       .prefixes = prefixes,
+                                                       .path = found.path,
+                                                       .is_slow = found.result.counterexample->finding.kind == "hang",
+                                                       .plan = bounds.plan,
+                                                       .is_over = search::mend_deadline(bounds, found.result.seconds)});
+  found.result.counterexample->mends = std::move(mends.mends);
+  found.result.counterexample->no_mend = std::move(mends.none);
 }
 
 // What a report says besides what was found.

@@ -52,6 +52,8 @@ class One : public Reduction {
     for (std::size_t k = 0; k < execution.steps.size(); ++k) {
       Node& node = *tree.path()[k];
       const Step& step = execution.steps[k];
+      // What follows a failure is compared with what followed other failures, and not with all that comes without one.
+      tree.path()[k + 1]->preemptions = node.preemptions + (is_failure(step.operation) ? 1 : 0);
       // A node is new where this execution is the first through it. The order of two failures makes no difference.
       if (node.started == 1 && node.pending.empty() && !is_failure(step.operation)) add_others(node, state, next, step);
       Operation operation = step.operation;
@@ -71,7 +73,8 @@ class One : public Reduction {
       const bool is_other_answer =
           is_answer && answer::is_given(*other) && (*other)[0].object == taken.operation[0].object;
       const bool is_tried = is_other_answer || (is_failure(*other) && matters(*other, state, next, taken));
-      if (is_tried && state.is_enabled(actor, *other)) node.pending.push_back({.step = {actor, *other}});
+      if (is_tried && state.is_enabled(actor, *other))
+        node.pending.push_back({.step = {actor, *other}, .is_preemption = is_failure(*other)});
     }
   }
 

@@ -15,6 +15,8 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::string_view kDataBegin = "<script type=\"application/json\" id=\"data\">", kDataEnd = "</script>";
 
+const auto no_source = [](const std::string&) { return std::string(); };
+
 // The text between the tags, as an HTML parser ends it.
 std::string data_of(const std::string& page) {
   const std::size_t begin = page.find(kDataBegin) + kDataBegin.size();
@@ -29,11 +31,14 @@ std::size_t count_of(const std::string& text, std::string_view part) {
 
 TEST(Page, HasTheResultAsJson) {
   const result::Result result = made_up_result(12, 8);
-  const std::string page = page_text(result, "crashcut");
+  const std::string page = page_text(result, "crashcut", no_source);
   const Json data = Json::parse(data_of(page));
   ASSERT_EQ(data.size(), 1u);
   Json expected = result::page_json(result, "crashcut");
   expected.at("violation")["steps_left_out"] = 0;
+  expected.at("violation")["steps_first"] = 1000;
+  expected["separator"] = false;
+  expected["sources"] = Json::object();
   expected.erase("seconds");
   EXPECT_EQ(data[0], expected);
   EXPECT_EQ(data[0].at("outcomes_cut"), false);
@@ -41,9 +46,9 @@ TEST(Page, HasTheResultAsJson) {
 }
 
 TEST(Page, NoTextEndsTheElementThatHoldsIt) {
-  const std::string plain = page_text(made_up_result(12, 8), "crashcut");
+  const std::string plain = page_text(made_up_result(12, 8), "crashcut", no_source);
   for (const std::string& text : hostile_texts()) {
-    const std::string page = page_text(hostile_result(text), "crashcut");
+    const std::string page = page_text(hostile_result(text), "crashcut", no_source);
     for (const char* tag : {"<script", "</script", "<!--", "<style", "</style", "<img"})
       EXPECT_EQ(count_of(page, tag), count_of(plain, tag)) << tag;
     const std::string data = data_of(page);
@@ -58,7 +63,7 @@ TEST(Page, NoTextEndsTheElementThatHoldsIt) {
 }
 
 TEST(Page, AsksForNothingElse) {
-  const std::string page = page_text(made_up_result(12, 8), "crashcut");
+  const std::string page = page_text(made_up_result(12, 8), "crashcut", no_source);
   for (const char* word : {"http://", "https://", "src=", "@import", "url(", "fetch(", "XMLHttpRequest", "innerHTML",
                            "outerHTML", "insertAdjacentHTML", "document.write", "eval("})
     EXPECT_EQ(count_of(page, word), 0u) << word;
@@ -66,14 +71,14 @@ TEST(Page, AsksForNothingElse) {
 }
 
 TEST(Page, IsBounded) {
-  EXPECT_LT(page_text(made_up_result(10'000, 1000), "crashcut").size(), result::kPageBytesMost);
+  EXPECT_LT(page_text(made_up_result(10'000, 1000), "crashcut", no_source).size(), result::kPageBytesMost);
   result::Result long_texts = made_up_result(10'000, 1000);
   for (result::Operation& operation : long_texts.counterexample->story.crashes[0].operations)
     operation.text.assign(2000, 'x');
-  EXPECT_LE(page_text(long_texts, "crashcut").size(), result::kPageBytesMost);
+  EXPECT_LE(page_text(long_texts, "crashcut", no_source).size(), result::kPageBytesMost);
   result::Result long_schedule = made_up_result(12, 8);
   long_schedule.counterexample->story.schedule.resize(20'000, {"main", "lock mutex a", "work"});
-  const std::string page = page_text(long_schedule, "crashcut");
+  const std::string page = page_text(long_schedule, "crashcut", no_source);
   EXPECT_LE(page.size(), result::kPageBytesMost);
   const Json violation = Json::parse(data_of(page))[0].at("violation");
   EXPECT_EQ(violation.at("steps").size(), 5000u);
@@ -86,7 +91,8 @@ TEST(Page, CutsWholeCharacters) {
   std::string text;
   while (text.size() < 100'000) text += "\xe2\x82\xac";
   result.counterexample->story.output = text;
-  const std::string shown = Json::parse(data_of(page_text(result, "crashcut")))[0].at("violation").at("stdout");
+  const std::string shown =
+      Json::parse(data_of(page_text(result, "crashcut", no_source)))[0].at("violation").at("stdout");
   EXPECT_LT(shown.size(), text.size());
   EXPECT_EQ(shown.find("\xef\xbf\xbd"), std::string::npos);
   EXPECT_TRUE(shown.ends_with("\xe2\x80\xa6"));
@@ -94,7 +100,7 @@ TEST(Page, CutsWholeCharacters) {
 
 TEST(Page, OfSeveralModelsHasAllOfThem) {
   const std::vector<result::Result> rows(3, made_up_result(12, 8));
-  EXPECT_EQ(Json::parse(data_of(page_text(rows, "crashcut"))).size(), 3u);
+  EXPECT_EQ(Json::parse(data_of(page_text(rows, "crashcut", no_source))).size(), 3u);
 }
 
 }  // namespace

@@ -44,7 +44,7 @@ bool is_same_program(const Execution& changed, const Execution& original) {
 
 }  // namespace
 
-std::vector<result::Mend> find_missing_syncs(const SyncSearch& search) {
+search::Mends find_missing_syncs(const SyncSearch& search) {
   // Threads that are not scheduled need not do the same again.
   if (search.session.execution().threads_begun > 0) return {};
   if (!search.is_slow && !search.session.replay(search.path)) return {};

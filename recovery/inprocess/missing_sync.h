@@ -25,6 +25,6 @@ struct SyncSearch {
   std::function<bool()> is_over;        // there is no time left
 };
 
-std::vector<result::Mend> find_missing_syncs(const SyncSearch& search);
+search::Mends find_missing_syncs(const SyncSearch& search);
 
 }  // namespace crashcut::inprocess

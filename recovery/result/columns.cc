@@ -33,19 +33,6 @@ std::string cell_text(const ScheduleStep& step) {
          (step.function.empty() ? "" : "  [" + printable(step.function) + "]");
 }
 
-// Lines of at most so many characters, between words if possible.
-std::vector<std::string> wrap(std::string text, std::size_t width) {
-  std::vector<std::string> lines;
-  while (text.size() > width) {
-    const std::size_t space = text.rfind(' ', width);
-    const std::size_t end = space == std::string::npos || space < width / 3 ? width : space;
-    lines.push_back(text.substr(0, end));
-    text = "  " + text.substr(std::min(text.find_first_not_of(' ', end), text.size()));
-  }
-  lines.push_back(text);
-  return lines;
-}
-
 }  // namespace
 
 std::vector<std::string> machine_columns(const Story& story) {
@@ -58,7 +45,7 @@ std::vector<std::string> machine_columns(const Story& story) {
   for (std::size_t i = 0; i < story.schedule.size(); ++i) {
     const ScheduleStep& step = story.schedule[i];
     bool is_first = true;
-    for (const std::string& part : wrap(cell_text(step), width)) {
+    for (const std::string& part : wrapped(cell_text(step), width, "  ")) {
       const std::string number = is_first ? fmt::format("{:>4}", i + 1) : "";
       lines.push_back(fmt::format("{:<{}}{}", number, kNumberWidth + step.machine * (width + 2), part));
       is_first = false;

@@ -60,14 +60,23 @@ void add_places(std::string_view text, std::string_view separator, SourcePlaces&
   add_place(text, places);
 }
 
+// The innermost call of the stack that has a source line.
+void add_call(const std::vector<SourceLine>& stack, const std::string& text, SourcePlaces& places) {
+  const auto line = std::find_if(stack.begin(), stack.end(), [](const SourceLine& at) { return !at.file.empty(); });
+  if (line != stack.end()) places.push_back({line->file, line->line, text});
+}
+
 SourcePlaces places_of(const Race& race) {
   SourcePlaces places;
-  for (const RaceAccess& access : race.accesses) {
-    for (const SourceLine& line : access.stack) {
-      if (line.file.empty()) continue;
-      places.push_back({line.file, line.line, access.text});
-      break;
-    }
+  for (const RaceAccess& access : race.accesses) add_call(access.stack, access.text, places);
+  return places;
+}
+
+// Where the threads of a deadlock wait: those that hold something which another one waits for.
+SourcePlaces waiting_places(const Story& story) {
+  SourcePlaces places;
+  for (const WaitingThread& thread : story.waiting) {
+    if (!thread.holds.empty()) add_call(thread.stack, thread.thread + " " + thread.text, places);
   }
   return places;
 }
@@ -97,6 +106,7 @@ SourcePlaces lost_stores(const Story& story) {
 
 SourcePlaces blamed_places(const Counterexample& example) {
   if (example.story.race) return places_of(*example.story.race);
+  if (example.finding.kind == "deadlock") return waiting_places(example.story);
   SourcePlaces places;
   for (const Mend& mend : example.mends) {
     constexpr std::string_view kAfter = "after ";  // "after list.c:36, list.c:40"; of files "before the rename"

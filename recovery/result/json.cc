@@ -1,6 +1,7 @@
 #include "recovery/result/json.h"
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <unordered_map>
 
@@ -272,18 +273,22 @@ Json files_json(const std::vector<FileView>& files) {
 
 Json story_json(const Story& story, Extent extent);
 
+Json stack_json(const std::vector<SourceLine>& stack) {
+  Json list = Json::array();
+  for (const SourceLine& line : stack)
+    list.push_back({{"function", line.function}, {"file", line.file}, {"line", line.line}});
+  return list;
+}
+
 Json race_json(const Race& race) {
   Json accesses = Json::array();
   for (const RaceAccess& access : race.accesses) {
-    Json stack = Json::array();
-    for (const SourceLine& line : access.stack)
-      stack.push_back({{"function", line.function}, {"file", line.file}, {"line", line.line}});
     accesses.push_back({{"thread", access.thread},
                         {"writes", access.writes},
                         {"frees", access.frees},
                         {"atomic", access.is_atomic},
                         {"step", access.step},
-                        {"stack", std::move(stack)}});
+                        {"stack", stack_json(access.stack)}});
   }
   return {{"variable", race.variable}, {"accesses", std::move(accesses)}};
 }
@@ -296,6 +301,7 @@ Json mends_json(const std::vector<Mend>& mends) {
                     {"place", mend.place},
                     {"lines", mend.lines},
                     {"recoveries", mend.recoveries},
+                    {"executions", mend.executions},
                     {"verified", mend.is_verified},
                     {"text", mend.text}});
   }
@@ -448,24 +454,32 @@ Json to_json(const Story& story) { return story_json(story, Extent::kWhole); }
 namespace {
 
 Json story_json(const Story& story, Extent extent) {
-  Json steps = Json::array(), waiting = Json::array(), crashes = Json::array();
+  Json steps = Json::array(), waiting = Json::array(), crashes = Json::array(), stacks = Json::array();
+  std::map<std::vector<SourceLine>, std::size_t> numbers;
+  // The same few stacks come again and again.
+  const auto stack_number = [&](const std::vector<SourceLine>& stack) -> Json {
+    if (stack.empty()) return nullptr;
+    const auto [at, is_new] = numbers.try_emplace(stack, numbers.size());
+    if (is_new) stacks.push_back(stack_json(stack));
+    return at->second;
+  };
   for (const ScheduleStep& step : story.schedule) {
     steps.push_back({{"thread", step.thread}, {"text", step.text}, {"function", step.function}});
     if (story.machines > 0) steps.back()["machine"] = step.machine;
     if (step.is_failure) steps.back()["died_before"] = step.died_before;
+    steps.back()["stack"] = stack_number(step.stack);
   }
   for (const WaitingThread& thread : story.waiting)
-    waiting.push_back({{"thread", thread.thread}, {"holds", thread.holds}, {"text", thread.text}});
+    waiting.push_back({{"thread", thread.thread},
+                       {"holds", thread.holds},
+                       {"text", thread.text},
+                       {"stack", stack_number(thread.stack)}});
   for (const Crash& crash : story.crashes) crashes.push_back(crash_json(crash, extent));
-  return {{"steps", std::move(steps)},
-          {"waiting", std::move(waiting)},
-          {"race", story.race ? race_json(*story.race) : Json(nullptr)},
-          {"crashes", std::move(crashes)},
-          {"files", files_json(story.files)},
-          {"stdout", story.output},
-          {"stderr", story.errors},
-          {"stdout_cut", story.output_cut},
-          {"stderr_cut", story.errors_cut}};
+  return {{"steps", std::move(steps)},      {"waiting", std::move(waiting)},
+          {"stacks", std::move(stacks)},    {"race", story.race ? race_json(*story.race) : Json(nullptr)},
+          {"crashes", std::move(crashes)},  {"files", files_json(story.files)},
+          {"stdout", story.output},         {"stderr", story.errors},
+          {"stdout_cut", story.output_cut}, {"stderr_cut", story.errors_cut}};
 }
 
 }  // namespace

@@ -1,7 +1,10 @@
 #include "recovery/result/page.h"
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
 
 #include "recovery/result/json.h"
 #include "recovery/result/page_template.h"
@@ -48,6 +51,7 @@ void cut_steps(PageJson& result) {
   if (violation.is_null()) return;
   const std::size_t count = violation.at("steps").size();
   violation["steps_left_out"] = count - std::min(count, kStepsMost);
+  violation["steps_first"] = kStepsFirst;
   if (count <= kStepsMost) return;
   PageJson::array_t& steps = violation.at("steps").get_ref<PageJson::array_t&>();
   const auto first = steps.begin() + static_cast<std::ptrdiff_t>(kStepsFirst);
@@ -87,6 +91,50 @@ std::string filled(std::string_view place, std::string_view text, std::string pa
   return page.replace(page.find(place), place.size(), text);
 }
 
+// Lines around each of these, and those between lines that are close together.
+constexpr std::uint64_t kLinesAround = 3, kSourceLinesMost = 2000;
+constexpr std::size_t kSourceLineMost = 400;
+
+// The first place with a file: where the program itself made the call.
+void note_place(const std::vector<SourceLine>& stack, std::map<std::string, std::set<std::uint64_t>>& places) {
+  const auto at = std::find_if(stack.begin(), stack.end(), [](const SourceLine& line) { return !line.file.empty(); });
+  if (at != stack.end()) places[at->file].insert(at->line);
+}
+
+// The source lines of a schedule: of each file the text from the first line to the last.
+PageJson sources_json(const Result& result, const ReadSource& read_source) {
+  PageJson sources = PageJson::object();
+  if (!result.counterexample) return sources;
+  std::map<std::string, std::set<std::uint64_t>> places;
+  const Story& story = result.counterexample->story;
+  for (const ScheduleStep& step : story.schedule) note_place(step.stack, places);
+  for (const WaitingThread& thread : story.waiting) note_place(thread.stack, places);
+  if (story.race) {
+    for (const RaceAccess& access : story.race->accesses) note_place(access.stack, places);
+  }
+  for (const auto& [file, lines] : places) {
+    const std::uint64_t first = *lines.begin() > kLinesAround ? *lines.begin() - kLinesAround : 1;
+    const std::uint64_t last = std::min(*lines.rbegin() + kLinesAround, first + kSourceLinesMost);
+    std::istringstream text(read_source(file));
+    PageJson shown = PageJson::array();
+    std::string line;
+    for (std::uint64_t number = 1; number <= last && std::getline(text, line); ++number) {
+      if (number < first) continue;
+      cut_text(line, kSourceLineMost);
+      shown.push_back(line);
+    }
+    if (!shown.empty()) sources[file] = {{"first", first}, {"lines", std::move(shown)}};
+  }
+  return sources;
+}
+
+PageJson with_sources(const Result& result, const std::string& crashcut, const ReadSource& read_source) {
+  PageJson json = page_json(result, crashcut);
+  json["separator"] = result.head.has_separator;
+  json["sources"] = sources_json(result, read_source);
+  return json;
+}
+
 std::string page_of(PageJson results) {
   for (PageJson& result : results) {
     cut_steps(result);
@@ -99,13 +147,13 @@ std::string page_of(PageJson results) {
 
 }  // namespace
 
-std::string page_text(const Result& result, const std::string& crashcut) {
-  return page_of(PageJson::array({page_json(result, crashcut)}));
+std::string page_text(const Result& result, const std::string& crashcut, const ReadSource& read_source) {
+  return page_of(PageJson::array({with_sources(result, crashcut, read_source)}));
 }
 
-std::string page_text(const std::vector<Result>& rows, const std::string& crashcut) {
+std::string page_text(const std::vector<Result>& rows, const std::string& crashcut, const ReadSource& read_source) {
   PageJson results = PageJson::array();
-  for (const Result& row : rows) results.push_back(page_json(row, crashcut));
+  for (const Result& row : rows) results.push_back(with_sources(row, crashcut, read_source));
   return page_of(std::move(results));
 }
 

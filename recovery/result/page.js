@@ -25,24 +25,34 @@ const LONG = 600;
 // Characters that are not seen, or that change what is seen: controls, marks of direction, separators, lone surrogates.
 const UNSEEN = new RegExp(
   "[\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\u00ad\\u034f\\u061c\\u115f\\u1160\\u180e\\u200b-\\u200f" +
-  "\\u2028-\\u202e\\u2060-\\u206f\\u3164\\ufe00-\\ufe0f\\ufeff\\uffa0\\ufff0-\\ufffb\\ud800-\\udfff]", "u");
+  "\\u2028-\\u202e\\u2060-\\u206f\\u2800\\u3164\\ufe00-\\ufe0f\\ufeff\\uffa0\\ufff0-\\ufffb\\ud800-\\udfff" +
+  "\\u{1bca0}-\\u{1bca3}\\u{1d173}-\\u{1d17a}\\u{e0000}-\\u{e0fff}]", "u");
 
 function escaped(character) {
-  return "\\u" + character.codePointAt(0).toString(16).padStart(4, "0");
+  const known = {"\n": "\\n", "\t": "\\t", "\r": "\\r"};
+  return known[character] ?? "\\u" + character.codePointAt(0).toString(16).padStart(4, "0");
 }
 
 // Text of unknown origin: what is not seen is spelled out, and what is long is cut, with a button that shows the rest.
 function show(text, most = LONG) {
   const span = h("bdi", {class: "text"});
-  fill(span, text, most);
+  fill(span, text, most, UNSEEN);
   return span;
 }
 
-function fill(span, text, most) {
+// The same for what must not pass for something else: a name, an operation. Ends of lines are spelled out, too.
+const UNSEEN_IN_NAMES = new RegExp(UNSEEN.source.replace("[", "[\\n\\t"), "u");
+function named(text, most = LONG) {
+  const span = h("bdi", {class: "text"});
+  fill(span, text, most, UNSEEN_IN_NAMES);
+  return span;
+}
+
+function fill(span, text, most, unseen) {
   const shown = text.length > most ? text.slice(0, most) : text;
   let plain = "";
   for (const character of shown) {
-    if (!UNSEEN.test(character)) {
+    if (!unseen.test(character)) {
       plain += character;
       continue;
     }
@@ -54,12 +64,12 @@ function fill(span, text, most) {
   if (shown.length === text.length) return;
   const more = h("button", {type: "button", class: "plain small", click: () => {
     span.replaceChildren();
-    fill(span, text, text.length);
+    fill(span, text, text.length, unseen);
   }}, `${(text.length - most).toLocaleString("en")} more characters`);
   span.append(" … ", more);
 }
 
-const code = (text, most) => h("span", {class: "code"}, show(text, most));
+const code = (text, most) => h("span", {class: "code"}, named(text, most));
 const count = (n, one, many) => `${n.toLocaleString("en")} ${n === 1 ? one : many}`;
 const capital = (text) => text.slice(0, 1).toUpperCase() + text.slice(1);
 
@@ -83,18 +93,27 @@ function listed(items, most, tag, attributes) {
   const list = h(tag, attributes, items.slice(0, most).map((item) => item()));
   if (items.length <= most) return [list];
   const more = h("button", {type: "button", class: "small", click: () => {
-    list.append(...items.slice(most).map((item) => item()));
+    const rest = items.slice(most).map((item) => item());
+    list.append(...rest);
     more.remove();
+    rest[0].setAttribute("tabindex", -1);
+    rest[0].focus({preventScroll: true});
   }}, `show ${(items.length - most).toLocaleString("en")} more`);
   return [list, more];
 }
 
 function pasteable(text) {
-  const said = h("span", {"aria-live": "polite"}, "copy");
+  const said = h("span", {"aria-live": "polite"}, "copy"), shown = h("code", {}, named(text, 4000));
+  // Where the clipboard is not allowed, the text is selected.
+  const select = () => {
+    getSelection().selectAllChildren(shown);
+    said.textContent = "selected";
+  };
   const button = h("button", {type: "button", class: "copy small", click: () => {
-    navigator.clipboard?.writeText(text).then(() => { said.textContent = "copied"; }, () => {});
+    if (!navigator.clipboard) select();
+    else navigator.clipboard.writeText(text).then(() => { said.textContent = "copied"; }, select);
   }}, said);
-  return h("div", {class: "paste"}, h("code", {}, show(text, 4000)), button);
+  return h("div", {class: "paste"}, shown, button);
 }
 
 // ---- The head of a result
@@ -119,12 +138,20 @@ function sentenceOf(result) {
   return "Nothing failed, but not everything was tried";
 }
 
+// As a shell takes them.
+function quoted(word) {
+  return /^[A-Za-z0-9_@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
+}
+function commandText(command, result) {
+  return ["crashcut", command, ...(result.separator ? ["--"] : []), ...result.program.map(quoted)].join(" ");
+}
+
 function header(result) {
   const facts = [["model", show(result.model.text)], ["searched", countsText(result)]];
   if (result.scope) facts.push(["scope", show(result.scope.trim())]);
   if (result.bound_hit)
     facts.push(["ended by", `${result.bound_hit.replaceAll("_", " ")}; about ${(100 * result.explored_fraction).toPrecision(2)} % was explored`]);
-  if (result.coverage) facts.push(["covered", show(result.coverage)]);
+  if (result.bound_hit && result.coverage) facts.push(["covered", show(result.coverage)]);
   facts.push(["seed", String(result.seed)]);
   if (result.replay) facts.push(["replay", pasteable(result.replay)]);
   if (result.resume) facts.push(["go on", pasteable(result.resume)]);
@@ -132,7 +159,7 @@ function header(result) {
     h("p", {class: `verdict ${result.verdict}`}, h("span", {class: `mark ${MARKS[result.verdict]}`}), result.verdict,
       result.violation ? h("span", {class: "soft"}, show(result.violation.kind, 60)) : null),
     h("h1", {}, show(sentenceOf(result), 400)),
-    h("p", {class: "command"}, code(["crashcut", result.command, ...result.program].join(" "))),
+    h("p", {class: "command"}, code(commandText(result.command, result))),
     h("dl", {class: "facts"}, facts.map(([name, value]) => [h("dt", {}, name), h("dd", {}, value)])));
 }
 
@@ -403,10 +430,10 @@ class StatePanel {
     return h("li", {}, h("button", {type: "button", "aria-pressed": String(state === selected), click: () => onSelect(state)},
       mark(state.violation ? "fails" : "fine", state.violation ? "fails" : "fine"),
       h("span", {}, subjects.length > 1 ? h("span", {class: "soft"}, show(subjects[state.subject], 60), ": ") : null,
-        show(this.outcomeOf(state), 160),
+        named(this.outcomeOf(state), 160),
         state.crashes > 1 ? h("span", {class: "soft"}, `, after ${state.crashes} crashes`) : null,
         state.example ? h("span", {class: "hand"}, "the crash at hand") : null),
-      h("span", {class: "held"}, state.held.length ? show(this.heldText(state), 220) : null, h("span", {class: "when"}, this.whenText(state)))));
+      h("span", {class: "held"}, state.held.length ? named(this.heldText(state), 220) : null, h("span", {class: "when"}, this.whenText(state)))));
   }
 
   whenText(state) {
@@ -428,9 +455,9 @@ class StatePanel {
       }
     }
     const chosen = new Map(selected ? selected.held : []);
-    const rows = [...seen].map(([l, values]) => () => h("tr", {}, h("td", {}, show(this.locations[l].text, 100)),
+    const rows = [...seen].map(([l, values]) => () => h("tr", {}, h("td", {}, named(this.locations[l].text, 100)),
       h("td", {}, [...values].sort((a, b) => a[0] - b[0]).map(([v, {states, failing}]) =>
-        h("span", {class: chosen.get(l) === v ? "value chosen" : "value"}, show(this.locations[l].values[v], 100),
+        h("span", {class: chosen.get(l) === v ? "value chosen" : "value"}, named(this.locations[l].values[v], 100),
           h("span", {class: "soft small"}, ` in ${states}`, failing ? `, ${failing} fail${failing === 1 ? "s" : ""}` : ""))))));
     this.holds.replaceChildren();
     if (rows.length === 0) return;
@@ -508,8 +535,8 @@ function choicesList(choices) {
   return h("ul", {class: "choices"}, choices.map((choice) => {
     const others = choice.candidates.filter((_, i) => i !== choice.taken);
     const more = choice.candidates_left_out;
-    return h("li", {}, show(choice.location, 200), ": ", h("strong", {}, show(choice.candidates[choice.taken] ?? "?", 200)),
-      h("span", {class: "soft"}, ", could have been ", others.slice(0, 8).map((text, i) => [i ? ", " : "", show(text, 120)]).flat(),
+    return h("li", {}, named(choice.location, 200), ": ", h("strong", {}, named(choice.candidates[choice.taken] ?? "?", 200)),
+      h("span", {class: "soft"}, ", could have been ", others.slice(0, 8).map((text, i) => [i ? ", " : "", named(text, 120)]).flat(),
         others.length - 8 + more > 0 ? ` and ${Math.max(others.length - 8, 0) + more} more` : ""));
   }));
 }
@@ -592,7 +619,7 @@ function hexDump(bytes, before, expected) {
     if (bytes[i] !== expected[i] && bytes[i] === before[i]) return "old";
     return bytes[i] !== before[i] && bytes[i] === expected[i] ? "changed" : null;
   };
-  const pre = h("pre", {class: "hex", tabindex: 0});
+  const pre = h("pre", {class: "hex", tabindex: 0, role: "group", "aria-label": "Bytes"});
   for (let row = 0; row < bytes.length; row += 8) {
     pre.append(row.toString(16).padStart(4, "0") + "  ");
     for (let i = row; i < row + 8; ++i)
@@ -620,7 +647,7 @@ function fileView(file) {
     return hexDump(bytesOf(version), bytesOf(before), bytesOf(expected));
   };
   const column = (title, version, from) => h("div", {}, h("h4", {}, `${title}: ${versionText(version)}`), content(version, from));
-  return [h("h3", {}, show(file.path, 200)), h("div", {class: "three"}, column("before", before),
+  return [h("h3", {}, named(file.path, 200)), h("div", {class: "three"}, column("before", before),
     column("expected", expected, before), column("after the crash", after, expected)),
     isText ? null : h("p", {class: "small soft"}, "Bytes: ", h("span", {class: "hex"}, h("b", {class: "nul"}, "00"), " NUL in place of contents, ",
       h("b", {class: "old"}, "6f"), " old, ", h("b", {class: "changed"}, "6e"), " new"))];
@@ -633,48 +660,113 @@ function filesSection(violation) {
 
 // ---- Schedules
 
-// The name of a thread without its machine, which the column says.
-function threadOf(step, machines) {
-  return machines ? step.thread.replace(`machine ${step.machine}, `, "").replace(` of machine ${step.machine}`, "") : "";
+// The calls of a stack, innermost first.
+function stackList(stack) {
+  return h("ol", {class: "stack"}, stack.map((line) => h("li", {}, code(line.function || "?", 200),
+    line.file ? h("span", {class: "soft small"}, " at ", named(`${line.file}:${line.line}`, 200)) : null)));
+}
+
+// Who did it, as its column says; and what the column does not say.
+function columnOf(step, hasMachines) {
+  const machine = step.machine ?? step.thread.match(/machine (\d+)/)?.[1];
+  return hasMachines && machine !== undefined ? `machine ${machine}` : step.thread;
+}
+function restOfName(step, hasMachines, few) {
+  if (!few) return step.thread;
+  if (!hasMachines) return "";
+  const column = columnOf(step, true);
+  return step.thread === column ? "" : step.thread.replace(` of ${column}`, "").replace(`${column}, `, "");
+}
+
+// One step: what it does, and where. A click shows the calls that led to it.
+function stepCell(step, rest, stacks) {
+  const stack = typeof step.stack === "number" ? stacks[step.stack] : [];
+  const place = stack.find((line) => line.file);
+  const where = step.function ? ["in ", named(step.function, 200)] : place ? [] : ["the calls that lead here"];
+  if (place) where.push(where.length ? ", " : "at ", named(`${place.file}:${place.line}`, 200));
+  return [rest ? h("span", {class: "soft small"}, named(rest, 60), " ") : null, code(step.text, 300),
+    step.died_before?.length ? h("div", {class: "small"}, "before: ", show(step.died_before.join("; "), 300)) : null,
+    stack.length ? h("details", {class: "calls small"}, h("summary", {}, where), stackList(stack))
+                 : step.function ? h("div", {class: "soft small"}, where) : null];
 }
 
 function scheduleSection(violation) {
-  const {steps, waiting, race} = violation;
+  const {steps, waiting, race} = violation, stacks = violation.stacks || [];
   if (steps.length + waiting.length === 0) return null;
-  const machines = steps.some((step) => step.machine !== undefined);
-  const columnOf = (step) => (machines ? `machine ${step.machine}` : step.thread);
-  const columns = [...new Set([...steps.map(columnOf), ...(machines ? [] : waiting.map((w) => w.thread))])];
+  const hasMachines = steps.some((step) => step.machine !== undefined);
+  const all = [...steps, ...waiting];
+  const columns = [...new Set(all.map((step) => columnOf(step, hasMachines)))];
   const few = columns.length <= 8;
   const raced = new Set(race ? race.accesses.map((a) => a.step) : []);
-  const cell = (step) => {
-    const thread = machines ? threadOf(step, true) : few ? "" : step.thread;
-    return [thread && thread !== columnOf(step) ? h("span", {class: "soft small"}, show(thread, 60), " ") : null, code(step.text, 300),
-      step.died_before?.length ? h("div", {class: "small"}, "before: ", show(step.died_before.join("; "), 300)) : null,
-      step.function ? h("div", {class: "soft small"}, "in ", show(step.function, 200)) : null];
-  };
-  const place = (name, content, kind) => (few ? columns.map((column) => h("td", {class: column === name ? kind : null}, column === name ? content : ""))
-                                              : [h("td", {class: kind}, content)]);
-  const skipAt = violation.steps_left_out ? 1000 : Infinity;
+  const place = (column, content, kind) => (few ? columns.map((own) => h("td", {class: own === column ? kind : null}, own === column ? content : ""))
+                                                : [h("td", {class: kind}, content)]);
+  const row = (number, step, content, kind, rowKind) => h("tr", {class: rowKind}, h("td", {class: "number"}, number),
+    place(columnOf(step, hasMachines), content, kind));
+  const skipAt = violation.steps_left_out ? violation.steps_first : Infinity;
   const number = (i) => i + 1 + (i >= skipAt ? violation.steps_left_out : 0);
-  const rows = steps.map((step, i) => () => h("tr", {class: step.died_before ? "failure" : raced.has(number(i)) ? "raced" : null},
-    h("td", {class: "number"}, String(number(i))), place(columnOf(step), cell(step), "here")));
+  const rows = steps.map((step, i) => () => row(String(number(i)), step, stepCell(step, restOfName(step, hasMachines, few), stacks), "here",
+    step.died_before ? "failure" : raced.has(number(i)) ? "raced" : null));
   if (skipAt < rows.length) rows.splice(skipAt, 0, () => h("tr", {}, h("td"), h("td", {colspan: few ? columns.length : 1, class: "soft"}, `${count(violation.steps_left_out, "more step", "more steps")}, not on this page`)));
   for (const thread of waiting) {
-    const text = [h("strong", {}, show(thread.text, 300)), thread.holds.length ? h("div", {class: "small"}, "holds ", show(thread.holds.join(", "), 300)) : null];
-    const at = columns.includes(thread.thread) ? thread.thread : columns.find((c) => thread.thread.includes(c));
-    rows.push(() => h("tr", {class: "raced"}, h("td", {class: "number"}, "end"), place(at, text, "here waits")));
+    const rest = restOfName(thread, hasMachines, few), stack = typeof thread.stack === "number" ? stacks[thread.stack] : [];
+    rows.push(() => row("end", thread, [rest ? h("span", {class: "soft small"}, named(rest, 60), " ") : null, h("strong", {}, named(thread.text, 300)),
+      thread.holds.length ? h("div", {class: "small"}, "holds ", named(thread.holds.join(", "), 300)) : null,
+      stack.length ? h("details", {class: "calls small"}, h("summary", {}, "the calls that lead here"), stackList(stack)) : null], "here waits", "raced"));
   }
   const [body, more] = listed(rows, 1500, "tbody", {});
   return section("The schedule that leads there", h("div", {class: "wide lanes", tabindex: 0, role: "region", "aria-label": "The schedule"},
     h("table", {}, h("thead", {}, h("tr", {}, h("th", {class: "number", scope: "col"}, "step"),
-      few ? columns.map((name) => h("th", {scope: "col"}, show(name, 60))) : h("th", {scope: "col"}, "thread and operation"))), body)), more || "");
+      few ? columns.map((column) => h("th", {scope: "col"}, named(column, 60))) : h("th", {scope: "col"}, "thread and operation"))), body)), more || "");
+}
+
+// The lines of the program that the steps are at, with the steps beside them. `sources` has the text of files.
+function sourceSection(violation, sources) {
+  const stacks = violation.stacks || [], files = new Map();
+  const skipAt = violation.steps_left_out ? violation.steps_first : Infinity;
+  const note = (stack, text, kind) => {
+    const place = stack.find((line) => line.file && Object.hasOwn(sources, line.file));
+    if (!place) return;
+    if (!files.has(place.file)) files.set(place.file, new Map());
+    const lines = files.get(place.file);
+    if (!lines.has(place.line)) lines.set(place.line, []);
+    lines.get(place.line).push({text, kind});
+  };
+  violation.steps.forEach((step, i) => {
+    const number = i + 1 + (i >= skipAt ? violation.steps_left_out : 0);
+    if (typeof step.stack === "number") note(stacks[step.stack], `${number} ${step.thread}`, null);
+  });
+  for (const thread of violation.waiting)
+    if (typeof thread.stack === "number") note(stacks[thread.stack], `${thread.thread} waits here`, "waits");
+  for (const access of violation.race ? violation.race.accesses : [])
+    note(access.stack, `${access.thread} ${access.frees ? "frees" : access.writes ? "writes" : "reads"}`, "waits");
+  if (files.size === 0) return null;
+  const listing = (file, marks) => {
+    const {first, lines} = sources[file], rows = [];
+    const isNear = (line) => [-2, -1, 0, 1, 2].some((off) => marks.has(line + off));
+    let isGap = false;
+    lines.forEach((text, i) => {
+      const line = first + i, here = marks.get(line) || [];
+      if (!isNear(line)) {
+        isGap = rows.length > 0;
+        return;
+      }
+      if (isGap) rows.push(h("tr", {class: "gap"}, h("td", {class: "number"}, "…"), h("td"), h("td")));
+      isGap = false;
+      const shown = here.slice(0, 12).map(({text: said, kind}) => h("span", {class: kind ? `chip ${kind}` : "chip"}, named(said, 60)));
+      if (here.length > 12) shown.push(h("span", {class: "soft small"}, ` and ${here.length - 12} more`));
+      rows.push(h("tr", {class: here.length ? "at" : null}, h("td", {class: "number"}, String(line)), h("td", {class: "code"}, show(text, 300)), h("td", {}, shown)));
+    });
+    return [h("h3", {}, named(file, 200)), h("div", {class: "wide source", tabindex: 0, role: "region", "aria-label": `Source lines of ${file}`},
+      h("table", {}, h("thead", {class: "hidden"}, h("tr", {}, ["line", "source", "steps"].map((text) => h("th", {scope: "col"}, text)))), h("tbody", {}, rows)))];
+  };
+  return section("The same schedule in the source", [...files].map(([file, marks]) => listing(file, marks)));
 }
 
 function raceSection(race) {
   if (!race) return null;
   const side = (access) => h("div", {}, h("h3", {}, show(access.thread, 60), ` ${access.frees ? "frees" : access.writes ? "writes" : "reads"}`, access.atomic ? " (atomic)" : ""),
     h("p", {class: "soft small"}, `after step ${access.step}`),
-    h("ol", {class: "stack"}, access.stack.map((line) => h("li", {}, code(line.function || "?", 200), line.file ? h("span", {class: "soft small"}, " at ", show(`${line.file}:${line.line}`, 200)) : null))));
+    stackList(access.stack));
   return section(["The data race on ", code(race.variable, 200)], h("p", {class: "soft"}, "Nothing orders these two accesses."), h("div", {class: "two"}, race.accesses.map(side)));
 }
 
@@ -697,9 +789,9 @@ function findingsSection(result) {
 function outcomesSection(result) {
   if (!result.outcomes || result.outcomes.length === 0) return null;
   const rows = result.outcomes.map((o) => () => h("tr", {}, h("td", {class: "number"}, o.recoveries.toLocaleString("en")),
-    h("td", {}, o.violations ? mark("fails", `${o.violations.toLocaleString("en")} failed`) : mark("fine", "fine")), h("td", {}, show(o.output || "(no output)", 300))));
+    h("td", {}, o.violations ? mark("fails", `${o.violations.toLocaleString("en")} failed`) : mark("fine", "fine")), h("td", {}, named(o.output || "(no output)", 300))));
   const [body, more] = listed(rows, 50, "tbody", {});
-  return section("Outcomes", h("div", {class: "wide"}, h("table", {}, h("thead", {}, h("tr", {}, h("th", {class: "number", scope: "col"}, "recoveries"),
+  return section("Outcomes", h("div", {class: "wide"}, h("table", {class: "outcomes"}, h("thead", {}, h("tr", {}, h("th", {class: "number", scope: "col"}, "recoveries"),
     h("th", {scope: "col"}, ""), h("th", {scope: "col"}, "outcome"))), body)), more || "", result.outcomes_cut ? h("p", {class: "soft"}, "There were more.") : null);
 }
 
@@ -735,7 +827,8 @@ function resultView(result) {
   const {violation} = result;
   const names = violation ? violation.names : result.states ? result.states.names : null;
   let view = null;
-  if (violation) parts.push(mends(violation), scheduleSection(violation), raceSection(violation.race));
+  if (violation)
+    parts.push(mends(violation), scheduleSection(violation), raceSection(violation.race), sourceSection(violation, result.sources || {}));
   const operations = violation ? violation.crashes[0]?.operations : result.states?.operations;
   if (operations && operations.length) {
     view = new CrashView(result, operations, violation ? violation.crashes[0] : null, names);
@@ -771,7 +864,7 @@ function selectOutcome(view, result, outcome) {
 }
 
 function comparison(page) {
-  const below = h("div", {tabindex: -1, "aria-live": "off"});
+  const below = h("div", {tabindex: -1, role: "region", "aria-label": "The example"});
   const buttons = [];
   const open = (result, outcome, button) => {
     for (const other of buttons) other.setAttribute("aria-pressed", String(other === button));
@@ -779,6 +872,7 @@ function comparison(page) {
     below.replaceChildren(...elements);
     if (outcome !== null) selectOutcome(view, result, outcome);
     below.scrollIntoView({block: "start"});
+    below.focus({preventScroll: true});
   };
   const button = (result, outcome, ...children) => {
     const made = h("button", {type: "button", "aria-pressed": "false", click: () => open(result, outcome, made)}, ...children);
@@ -791,12 +885,12 @@ function comparison(page) {
     if (!found) return h("td", {class: "empty"}, "never");
     return h("td", {}, button(result, outcome, mark(found.violations ? "fails" : "fine", count(found.recoveries, "recovery", "recoveries"))));
   };
-  const rows = outcomes.map((outcome) => () => h("tr", {}, h("th", {scope: "row"}, show(outcome || "(no output)", 200)), results.map((result) => cell(result, outcome))));
+  const rows = outcomes.map((outcome) => () => h("tr", {}, h("th", {scope: "row"}, named(outcome || "(no output)", 200)), results.map((result) => cell(result, outcome))));
   const [body, more] = listed(rows, 100, "tbody", {});
   const first = results[0], failing = results.filter((r) => r.verdict === "violation").length;
   page.append(h("header", {}, h("p", {class: `verdict ${failing ? "violation" : ""}`}, h("span", {class: `mark ${failing ? "fails" : "yes"}`}), failing ? "violation" : "no violation"),
     h("h1", {}, failing ? `It fails under ${failing} of ${count(results.length, "model", "models")}` : `Nothing failed under ${count(results.length, "model", "models")}`),
-    h("p", {class: "command"}, code(["crashcut", "compare", ...first.program].join(" ")))),
+    h("p", {class: "command"}, code(commandText("compare", first)))),
     section("Models and outcomes", h("p", {class: "soft"}, "Each cell opens an example below."),
       h("div", {class: "wide matrix", tabindex: 0, role: "region", "aria-label": "Models and outcomes"}, h("table", {}, h("thead", {}, h("tr", {}, h("th", {scope: "col"}, "outcome"),
         results.map((r) => h("th", {scope: "col"}, show(r.model.text, 120))))),

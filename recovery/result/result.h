@@ -56,13 +56,16 @@ struct Finding {
   std::string token{};      // of the smallest one; empty if only the worst finding has a token
 };
 
-// A change of the program that makes a violation go away. It was tried: no recovery fails with it.
+// A change of the program that makes a violation go away. It was tried: nothing fails with it.
 struct Mend {
-  std::string kind;              // what is added: "fsync", "fdatasync", "sync", "flush", "fence", "flush and fence"
-  std::string target{};          // what it is called on: "notes.tmp", "pool+0x40"; empty: everything
-  std::string place{};           // "before the rename (operation 8)", "after tree.cpp:41"
+  // What is added: "fsync", "fdatasync", "sync", "flush", "fence", "flush and fence". Of threads: "hold" (a mutex of
+  // the program is held), "order" (a mutex is locked before another one), "lock" (one more mutex is held).
+  std::string kind;
+  std::string target{};          // what it is called on: "notes.tmp", "pool+0x40", "mutex m"; empty: everything
+  std::string place{};           // "before the rename (operation 8)", "after tree.cpp:41", "around bank.c:12 (add)"
   std::uint64_t lines = 0;       // of persistent memory: how many cache lines are flushed there, at most
   std::uint64_t recoveries = 0;  // that were run with it
+  std::uint64_t executions = 0;  // of threads: that were run with it
   bool is_verified = false;      // these are all
   std::string text{};            // all that in a sentence
 };

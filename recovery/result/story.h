@@ -83,6 +83,13 @@ struct FileView {
 };
 
 // One step of a schedule.
+struct SourceLine {
+  std::string function;
+  std::string file;  // without directories; empty without debug information
+  std::uint64_t line = 0;
+
+  friend auto operator<=>(const SourceLine&, const SourceLine&) = default;
+};
 struct ScheduleStep {
   std::string thread;
   std::string text;
@@ -90,17 +97,14 @@ struct ScheduleStep {
   std::uint32_t machine = 0;               // Story::machines > 0: where it was
   bool is_failure = false;                 // the machine fails
   std::vector<std::string> died_before{};  // then: what its threads stood before
+  std::vector<SourceLine> stack{};         // the calls that led to it, innermost first
 };
 // A thread that was still waiting when the execution ended.
 struct WaitingThread {
   std::string thread;
   std::vector<std::string> holds;
   std::string text;
-};
-struct SourceLine {
-  std::string function;
-  std::string file;  // without directories; empty without debug information
-  std::uint64_t line = 0;
+  std::vector<SourceLine> stack{};  // the calls that led to where it waits
 };
 struct RaceAccess {
   std::string thread, text;

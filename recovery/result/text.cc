@@ -9,6 +9,8 @@
 namespace crashcut::result {
 namespace {
 
+// Of lines that are wrapped.
+constexpr std::size_t kWrapAt = 116;
 constexpr std::size_t kFindingsMost = 20;
 
 std::string settings_text(const std::vector<Setting>& settings) {
@@ -188,9 +190,11 @@ std::string counterexample_text(const Counterexample& example, Detail detail) {
       fmt::format("\nviolation{}: {}\n", example.label.empty() ? "" : fmt::format(" ({})", example.label),
                   printable(example.sentence));
   text += story_text(example.story, detail);
-  for (const Mend& mend : example.mends)
-    text += fmt::format("{}  {}: {}\n", &mend == example.mends.data() ? "\n" : "",
-                        &mend == example.mends.data() ? "mend" : "  or", printable(mend.text));
+  for (const Mend& mend : example.mends) {
+    const bool is_first = &mend == example.mends.data();
+    const std::string line = (is_first ? "  mend: " : "    or: ") + printable(mend.text);
+    text += fmt::format("{}{}\n", is_first ? "\n" : "", fmt::join(wrapped(line, kWrapAt, "        "), "\n"));
+  }
   if (!example.no_mend.empty()) text += fmt::format("\n  {}\n", printable(example.no_mend));
   if (!example.is_smallest && !example.story.crashes.empty())
     text += "\n  The search did not end, so there may be a smaller cut that fails.\n";

@@ -123,4 +123,16 @@ std::string last_line(std::string_view text) {
   return std::string(newline == std::string_view::npos ? text : text.substr(newline + 1));
 }
 
+std::vector<std::string> wrapped(std::string text, std::size_t width, std::string_view indent) {
+  std::vector<std::string> lines;
+  while (text.size() > width) {
+    const std::size_t space = text.rfind(' ', width);
+    const std::size_t end = space == std::string::npos || space < width / 3 ? width : space;
+    lines.push_back(text.substr(0, end));
+    text = std::string(indent) + text.substr(std::min(text.find_first_not_of(' ', end), text.size()));
+  }
+  lines.push_back(text);
+  return lines;
+}
+
 }  // namespace crashcut::result

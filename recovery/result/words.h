@@ -25,6 +25,8 @@ std::string joined(const std::vector<std::string>& words);
 
 // Text of unknown origin on one line: control characters and bytes beyond ASCII are escaped.
 std::string printable(std::string_view text);
+// Lines of at most so many characters, between words if possible. `indent` begins all but the first.
+std::vector<std::string> wrapped(std::string text, std::size_t width, std::string_view indent);
 // What a recovery printed, on one line, without the newline at its end. Two outputs can look alike: see texts_of.
 std::string outcome_text(std::string_view output);
 // The same, printable; "(no output)" if it is empty.

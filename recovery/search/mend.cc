@@ -42,7 +42,13 @@ bool has_covered(const Changes& known, const SyncCandidate& candidate) {
 }
 
 std::string change_text(const SyncCandidate& change) {
-  return fmt::format("{}{}{} {}", change.kind, change.target.empty() ? "" : " ", change.target, change.place);
+  const bool is_directory =
+      !change.syncs.empty() && change.syncs.front().kind == AddedSync::Kind::kDirectoryFsync && !change.target.empty();
+  return fmt::format("{}{}{} {}", change.kind,
+                     is_directory            ? " the directory "
+                     : change.target.empty() ? ""
+                                             : " ",
+                     change.target, change.place);
 }
 
 // "fsync notes.tmp before the rename (operation 8): then none of the 5 recoveries fails."
@@ -70,11 +76,15 @@ class Mending {
  public:
   explicit Mending(const MendSearch& search) : search_(search) {}
 
-  std::vector<result::Mend> find() {
+  Mends find() {
     std::vector<Changes> fails = try_single();
     for (std::size_t places = 2; places <= kPlacesMost && mends_.empty() && !is_over(); ++places)
       fails = try_more(fails);
-    return std::move(mends_);
+    std::string none;
+    if (mends_.empty() && attempts_ > 0 && !is_over())
+      none = fmt::format("No {} mends this: {} tried.", search_.candidates.front().kind == "flush" ? "flush" : "sync",
+                         result::count_text(attempts_, "change of the program was", "changes of the program were"));
+    return {std::move(mends_), std::move(none)};
   }
 
  private:
@@ -90,12 +100,13 @@ class Mending {
     return std::move(*trial);
   }
 
-  // Whether it is of use beside the mends that were found: a sync of the same file elsewhere, or of all files, is not.
+  // Whether it is of use beside the mends that were found: a sync of all files is not, nor one of the same file
+  // elsewhere, which may have another name there.
   bool is_alternative(const SyncCandidate& candidate) const {
-    return mends_.empty() ||
-           (!candidate.target.empty() && std::none_of(mends_.begin(), mends_.end(), [&](const result::Mend& mend) {
-             return mend.target == candidate.target;
-           }));
+    const auto is_mended = [&](const AddedSync& sync) {
+      return sync.kind == AddedSync::Kind::kSync || mended_.contains(sync.file);
+    };
+    return mends_.empty() || std::none_of(candidate.syncs.begin(), candidate.syncs.end(), is_mended);
   }
 
   // Those that do not help, and what would help against a crash that still fails.
@@ -108,6 +119,7 @@ class Mending {
       if (!trial) break;
       if (trial->end == Trial::End::kHelps) {
         mends_.push_back(mend_of({candidate}, *trial));
+        for (const AddedSync& sync : candidate.syncs) mended_.insert(sync.file);
       } else {
         note_next({candidate}, *trial, fails);
       }
@@ -140,6 +152,7 @@ class Mending {
 
   const MendSearch& search_;
   std::vector<result::Mend> mends_;
+  std::set<std::uint64_t> mended_;  // the files that they sync
   std::size_t attempts_ = 0;
   bool is_over_ = false;
 };
@@ -176,7 +189,7 @@ tl::expected<Trial, Failure> explore_changed(FrontEnd& front_end, Plan plan, con
   return trial;
 }
 
-std::vector<result::Mend> find_mends(const MendSearch& search) { return Mending(search).find(); }
+Mends find_mends(const MendSearch& search) { return Mending(search).find(); }
 
 bool can_mend(const result::Result& result) {
   const auto& example = result.counterexample;

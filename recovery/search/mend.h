@@ -42,7 +42,11 @@ struct MendSearch {
   std::function<tl::expected<Trial, Failure>(std::span<const persist::AddedSync>)> attempt;
   std::function<bool()> is_over;  // there is no time left
 };
-std::vector<result::Mend> find_mends(const MendSearch& search);
+struct Mends {
+  std::vector<result::Mend> mends;
+  std::string none;  // a sentence, where all that the model names was tried, and nothing helps
+};
+Mends find_mends(const MendSearch& search);
 
 // Until when a mend may be looked for: as long as the search took, and a little in any case, within --time.
 struct MendBounds {
@@ -74,8 +78,9 @@ void add_mends(const ChangedFrontEnd& front_end, const MendBounds& bounds, const
       return find_candidates((*changed)->recording(), persisted_events(told.story));
     });
   };
-  example.mends =
-      find_mends({find_candidates(front_end.recording(), persisted_events(example.story)), attempt, is_over});
+  Mends found = find_mends({find_candidates(front_end.recording(), persisted_events(example.story)), attempt, is_over});
+  example.mends = std::move(found.mends);
+  example.no_mend = std::move(found.none);
 }
 
 }  // namespace crashcut::search

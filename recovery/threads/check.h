@@ -41,6 +41,8 @@ struct ThreadFinding {
   std::vector<std::uint32_t> crash_path{};  // of the recovery
   bool is_crash_violation = true;           // of a replay: the recovery failed again
   bool is_instrumented = false;             // of a replay: variables were seen
+  std::vector<result::Mend> mends{};        // (mend.h)
+  std::optional<result::States> states{};   // of a crash: those that were explored after this execution
 };
 
 // What a search that was stopped has still to do, what it had learned and counted. rest.h makes a text of it.
@@ -83,8 +85,9 @@ struct ThreadResult {
     ThreadFinding finding;  // the shortest
     std::uint64_t count = 0;
   };
-  std::vector<Kind> kinds;     // of findings that read differently, as they came
-  bool is_after_race = false;  // the finding is a race, and what it leads to could not be followed
+  std::vector<Kind> kinds;             // of findings that read differently, as they came
+  bool is_after_race = false;          // the finding is a race, and what it leads to could not be followed
+  bool is_added_lock_unclear = false;  // where a lock of ThreadPlan::added_locks begins or ends cannot be told
   bool is_resumed = false;
   bool has_recover = false;              // there is a crashcut_recover(), so crashes were tried
   bool has_threaded_recoveries = false;  // recoveries began threads: each was run by one schedule

@@ -468,6 +468,21 @@ const std::vector<Site>& sites_of(const std::string& file) {
   return it->second;
 }
 
+std::vector<CallSite> calls_between(const std::string& name, std::uint64_t first, std::uint64_t last) {
+  const ElfFile file(name);
+  Decoder decoder;
+  std::vector<CallSite> calls = {{first, false}};
+  bool runs_on = true;
+  const bool is_code = decoder.for_each(file, first, last, [&](const Instruction& instruction) {
+    const ZydisInstructionCategory category = instruction.facts.meta.category;
+    if (category == ZYDIS_CATEGORY_RET || category == ZYDIS_CATEGORY_UNCOND_BR) runs_on = false;
+    if (category != ZYDIS_CATEGORY_CALL) return;
+    calls.push_back({instruction.address + instruction.facts.length, runs_on});
+    runs_on = true;
+  });
+  return is_code && calls.back().address == last ? calls : std::vector<CallSite>{};
+}
+
 bool leaves_no_result(const std::string& name, std::uint64_t function) {
   const ElfFile file(name);
   const Functions functions = functions_of(file);

@@ -16,6 +16,13 @@ namespace crashcut::recovery {
 // once in a process, by any thread.
 const std::vector<scheduler::runtime::Site>& sites_of(const std::string& file);
 
+struct CallSite {
+  std::uint64_t address = 0;  // that the call returns to
+  bool follows = false;       // the code runs on to it from the call before it
+};
+// The calls between two addresses that calls return to, these two among them. Empty where that is no code.
+std::vector<CallSite> calls_between(const std::string& file, std::uint64_t first, std::uint64_t last);
+
 // Whether a function leaves to chance what is in the register of results: every way out of it comes from a library's
 // function, or, as g++ without optimisation marks it, from the end of a function without a result.
 bool leaves_no_result(const std::string& file, std::uint64_t function);

@@ -52,13 +52,20 @@ std::optional<search::Found> Crashes::recover(const Execution& execution) {
   if (plan.max_recoveries != 0) plan.max_recoveries -= result_.tally.recoveries;
   plan.time_limit = std::chrono::duration<double>(deadline_.seconds_left());
   plan.wants_all = true;
-  plan.wants_states = false;  // a page has the states of one execution, and here are many
-  plan.samples = false;       // the budget is that of all executions
+  plan.wants_states = false;
+  plan.samples = false;  // the budget is that of all executions
   search::Hooks hooks;
   hooks.is_interrupted = [this] { return deadline_.is_over(); };
   inprocess::ProgramFrontEnd front_end(session, token_of(token_command_of(plan_), plan_));
   auto found = search::check(front_end, plan, hooks);
   if (!found) throw ToolError{found.error().blame == result::Blame::kUser, found.error().sentence};
+  // A page has the states of one execution: the one with the violation.
+  if (plan_.wants_states && found->result.counterexample && !result_.finding && !deadline_.is_over()) {
+    plan.wants_states = true;
+    session.begin_again();
+    inprocess::ProgramFrontEnd same(session, token_of(token_command_of(plan_), plan_));
+    if (auto again = search::check(same, plan, hooks)) found->result.states = std::move(again->result.states);
+  }
   result_.has_threaded_recoveries = result_.has_threaded_recoveries || session.has_threaded_recoveries();
   if (plan_.notes != 0) {
     auto notes = read_notes(session);

@@ -32,6 +32,10 @@ Findings::Next Findings::note(const Execution& execution) {
   result_.left_executions += execution.left_running > 0 ? 1 : 0;
   const auto* details = dynamic_cast<const Details*>(execution.note.get());
   note_outcome(details);
+  if (details != nullptr && details->is_added_lock_unclear) {
+    result_.is_added_lock_unclear = true;
+    return Next::kEnd;
+  }
   if (details == nullptr || details->kind == FindingKind::kNone) {
     if (!scheduler::is_assumed_away(execution.pending)) return Next::kCrash;
     ++result_.assumed_away;
@@ -80,6 +84,7 @@ void Findings::note_crash(const Execution& execution, const search::Found& found
   if (const auto* known = dynamic_cast<const Details*>(execution.note.get())) details = *known;
   ThreadFinding crash = knowledge_.finding_of(execution, details, executions_);
   crash.crash = found.result.counterexample;
+  crash.states = found.result.states;
   crash.crash_path = found.path;
   crash.fingerprint = found.fingerprint;
   crash.is_loosened = knowledge_.is_instrumented() && plan_.reduction != scheduler::ReductionName::kNone;

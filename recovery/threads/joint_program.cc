@@ -46,6 +46,7 @@ JointProgram::JointProgram(const ThreadPlan& plan, scheduler::runtime::NameTable
   program.has_details = setup.has_details;
   program.is_reduced = plan.reduction != scheduler::ReductionName::kNone;
   program.racy_count = setup.racy_count;
+  program.added_locks = plan.added_locks;
   program.is_strict_exit = plan.is_strict_exit;
   program.ignores_result = plan.ignores_result;
   program.stop_at_step = setup.stop_at_step;

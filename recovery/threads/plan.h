@@ -2,6 +2,7 @@
 #pragma once
 
 #include "recovery/plan.h"
+#include "scheduler/runtime/added_locks.h"
 #include "scheduler/search.h"
 
 namespace crashcut::recovery {
@@ -54,7 +55,8 @@ struct ThreadPlan : Plan {
   bool has_garbage = false;           // fresh shared memory holds garbage, not zeroes
   std::optional<Caches> caches{};     // none: what machines share is coherent, and survives
   enum class Schedules : std::uint8_t { kAll, kOne, kRandom } schedules = Schedules::kAll;
-  std::uint64_t random_most = 0;   // of kRandom: so many
+  std::uint64_t random_most = 0;                             // of kRandom: so many
+  std::vector<scheduler::runtime::AddedLock> added_locks{};  // the program runs as if it had them
   bool has_store_buffers = false;  // crashcut threads --memory tso: `memory` has no persistent part
 
   // Whether accesses of instrumented code are those of a model (inprocess/memory/threaded.h), and each one is a step.

@@ -355,7 +355,9 @@ result::Counterexample counterexample_of(const ThreadPlan& plan, const ThreadFin
   told.execution = finding.number;
   told.was_run_again = finding.was_run_again;
   told.replays = finding.replays;
+  told.mends.insert(told.mends.end(), finding.mends.begin(), finding.mends.end());
   told.story.machines = static_cast<std::uint32_t>(plan.machines.size());
+  const ThreadStory::Stacks stacks = story.stacks();
   for (std::size_t i = 0; i < finding.execution.steps.size(); ++i) {
     const scheduler::ActorId actor = finding.execution.steps[i].actor;
     const std::uint64_t caller = i < finding.details.callers.size() ? finding.details.callers[i] : 0;
@@ -367,10 +369,13 @@ result::Counterexample counterexample_of(const ThreadPlan& plan, const ThreadFin
     }
     told.story.schedule.push_back({story.actor_text(actor), story.step_text(i), function, machine,
                                    story.is_failure(actor), story.died_before(i)});
+    if (i < stacks.steps.size() && story.is_thread(actor)) told.story.schedule.back().stack = stacks.steps[i];
   }
-  for (const scheduler::Pending& p : finding.execution.pending) {
-    if (story.is_thread(p.actor) && story.is_here(p))
-      told.story.waiting.push_back({story.actor_text(p.actor), story.held_by(p.actor), story.waiting_text(p)});
+  for (std::size_t i = 0; i < finding.execution.pending.size(); ++i) {
+    const scheduler::Pending& p = finding.execution.pending[i];
+    if (!story.is_thread(p.actor) || !story.is_here(p)) continue;
+    told.story.waiting.push_back({story.actor_text(p.actor), story.held_by(p.actor), story.waiting_text(p)});
+    if (i < stacks.pending.size()) told.story.waiting.back().stack = stacks.pending[i];
   }
   if (finding.details.race) told.story.race = race_of(story, *finding.details.race);
   told.story.is_one_of_class = finding.is_loosened && !plan.models_memory();
@@ -416,6 +421,7 @@ result::Result result_of(const ThreadPlan& plan, const result::Head& head, const
   result.memory_notes_left_out = checked.notes.left_out;
   if (checked.finding) {
     result.counterexample = counterexample_of(plan, *checked.finding, is_late);
+    result.states = checked.finding->states;
     if (checked.finding->replays || !checked.finding->was_run_again) {
       result.token = encode(make_token(plan, *checked.finding));
       result.replay_options = replay_options(plan);

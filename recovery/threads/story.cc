@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 #include <span>
 #include <sstream>
 
@@ -258,6 +259,43 @@ std::vector<SourceLine> ThreadStory::stack_of(const runtime::Race::Side& side) c
     if (!function.empty()) stack.push_back({function, "", 0});
   }
   return stack;
+}
+
+ThreadStory::Stacks ThreadStory::stacks() const {
+  const runtime::Details& details = finding_->details;
+  std::vector<std::set<std::uint64_t>> frames(executables_.size());  // of all stacks of a machine
+  const auto for_each_stack = [&](const auto& visit) {
+    const auto& steps = finding_->execution.steps;
+    const auto& pending = finding_->execution.pending;
+    for (std::size_t i = 0; i < std::min(steps.size(), details.stacks.size()); ++i)
+      visit(steps[i].actor, details.stacks[i], true);
+    for (std::size_t i = 0; i < std::min(pending.size(), details.pending_stacks.size()); ++i)
+      visit(pending[i].actor, details.pending_stacks[i], false);
+  };
+  for_each_stack([&](ActorId actor, const std::vector<std::uint64_t>& stack, bool) {
+    const std::uint32_t machine = machine_of(actor);
+    if (machine < frames.size()) frames[machine].insert(stack.begin(), stack.end());
+  });
+  std::vector<std::map<std::uint64_t, std::vector<SourceLine>>> lines(frames.size());
+  for (std::uint32_t machine = 0; machine < frames.size(); ++machine) {
+    std::vector<std::uint64_t> addresses;
+    for (const std::uint64_t frame : frames[machine]) addresses.push_back(frame - 1 - base_of(machine));
+    const auto found = find_source_lines(executables_[machine], addresses, is_late_);
+    for (std::size_t i = 0; const std::uint64_t frame : frames[machine]) lines[machine][frame] = found[i++];
+  }
+  Stacks all;
+  for_each_stack([&](ActorId actor, const std::vector<std::uint64_t>& stack, bool is_step) {
+    std::vector<SourceLine>& told = (is_step ? all.steps : all.pending).emplace_back();
+    const std::uint32_t machine = machine_of(actor);
+    if (machine >= lines.size()) return;
+    for (const std::uint64_t frame : stack) {
+      const std::vector<SourceLine>& at = lines[machine][frame];
+      told.insert(told.end(), at.begin(), at.end());
+      if (const std::string function = at.empty() ? function_text(actor, frame) : ""; !function.empty())
+        told.push_back({function, "", 0});
+    }
+  });
+  return all;
 }
 
 std::string ThreadStory::source_text(ActorId actor, std::uint64_t code) const {

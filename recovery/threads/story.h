@@ -51,6 +51,11 @@ class ThreadStory : public scheduler::Narrator {
   // "thread 1 writes counter", and the calls that led there, innermost first.
   std::string access_text(const scheduler::runtime::Race::Side& side, std::uint64_t address) const;
   std::vector<SourceLine> stack_of(const scheduler::runtime::Race::Side& side) const;
+  // The same of each step and of each pending operation, as far as the finding has stacks.
+  struct Stacks {
+    std::vector<std::vector<SourceLine>> steps, pending;
+  };
+  Stacks stacks() const;
   // "counter", or an address.
   std::string variable_text(std::uint64_t address) const;
   // What the actor holds at the end: "mutex forks"

@@ -112,6 +112,7 @@ template <class T>
 T act(const Call<T>& call) {
   if (kAccessModel.is_on()) return act_by_model(call);
   if (!is_scheduling()) return execute(call);
+  heed_added_locks(call.pc, true);
   // A bad address fails here, as the access would.
   (void)*static_cast<volatile char*>(static_cast<void*>(call.place));
   const auto address = reinterpret_cast<std::uint64_t>(call.place);

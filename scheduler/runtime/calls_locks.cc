@@ -38,7 +38,9 @@ void get_in_line(ObjectId mutex, const void* caller) {
 int lock(pthread_mutex_t* m, mutex::Verb verb, const void* caller) {
   if (!is_scheduling()) return 0;
   const ObjectId id = mutex_object(m);
+  if (verb == mutex::kLock && takes_early(id, caller)) return 0;
   if (verb == mutex::kLock) return static_cast<int>(wait_for_mutex(id, caller));
+  if (verb == mutex::kUnlock) note_early_unlock(id);
   return static_cast<int>(as_told(id, perform(mutex::access(id, verb), caller)));
 }
 

@@ -12,6 +12,12 @@ namespace crashcut::scheduler::runtime {
 namespace {
 
 void plain(const void* p, std::size_t bytes, bool writes, const void* pc) {
+  if (!is_scheduling() || bytes == 0) return;
+  heed_added_locks(pc, true);
+  note_touch({reinterpret_cast<std::uint64_t>(p), bytes, writes, false, pc});
+}
+// The second part of one access.
+void plain_again(const void* p, std::size_t bytes, bool writes, const void* pc) {
   if (is_scheduling() && bytes > 0) note_touch({reinterpret_cast<std::uint64_t>(p), bytes, writes, false, pc});
 }
 
@@ -27,10 +33,10 @@ using namespace crashcut::scheduler::runtime;
   EXPORT_NOTING_REGISTERS(void, name)(void* p) { plain(p, bytes, false, CALLER); }
 #define WRITE(name, bytes) \
   EXPORT(void, name)(void* p) { plain(p, bytes, true, CALLER); }
-#define BOTH(name, bytes)           \
-  EXPORT(void, name)(void* p) {     \
-    plain(p, bytes, false, CALLER); \
-    plain(p, bytes, true, CALLER);  \
+#define BOTH(name, bytes)                \
+  EXPORT(void, name)(void* p) {          \
+    plain(p, bytes, false, CALLER);      \
+    plain_again(p, bytes, true, CALLER); \
   }
 #define SIZE(bytes)                                    \
   READ(__tsan_read##bytes, bytes)                      \
@@ -79,7 +85,7 @@ static void* copy(void* to, const void* from, std::size_t bytes, const void* pc)
     return to;
   }
   plain(from, bytes, false, pc);
-  plain(to, bytes, true, pc);
+  plain_again(to, bytes, true, pc);
   return std::memmove(to, from, bytes);
 }
 static void* fill(void* to, int value, std::size_t bytes, const void* pc) {

@@ -103,6 +103,7 @@ bool do_file_call(inject::Call& asked) {
   if (is_scheduling() && !current_actor().is_in_file_step) {
     if (kBufferModel.is_on()) kBufferModel.enter_system(call.caller);
     if (kFileModel.is_assumption(call)) perform(assume::wait(), call.caller);
+    heed_added_locks(call.caller, false);
     call.result = execute_in_turn(call, call.caller);
   } else {
     // After exit(): nobody else is left.

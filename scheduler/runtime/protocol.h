@@ -16,6 +16,7 @@
 
 #include "inject/child.h"
 #include "scheduler/execution.h"
+#include "scheduler/runtime/added_locks.h"
 #include "scheduler/runtime/buffers.h"
 
 namespace crashcut::scheduler::runtime {
@@ -32,6 +33,7 @@ inline constexpr std::uint32_t kTouchesMost = 4 << 20;
 inline constexpr std::uint32_t kTextsMost = 64 << 20;
 inline constexpr std::uint32_t kRacyMost = 1024;
 inline constexpr std::uint32_t kFramesMost = 64;
+inline constexpr std::uint32_t kStackFramesMost = 4 << 20;  // of all steps together
 inline constexpr std::uint32_t kModulesMost = 256;
 inline constexpr std::uint32_t kSitesMost = 1 << 18;
 inline constexpr std::uint32_t kPathMost = 1024;
@@ -207,10 +209,16 @@ struct FootprintFact {
   bool is_known;
 };
 
+// A stack: where its frames lie.
+struct StackFact {
+  std::uint32_t first, count;
+};
+
 struct StepFact {
   std::uint64_t caller;  // the address that the call returns to
   FootprintFact footprint;
   std::uint32_t text_at, text_bytes;
+  StackFact stack;  // `caller` first
 };
 
 struct ActorFact {
@@ -272,10 +280,13 @@ struct Control {
   std::uint32_t is_opaque;      // threads communicate by memory that crashcut does not see: no two operations commute
   std::uint32_t stop_at_step;   // hold.h: wait after this step; 0: never
   std::atomic<std::uint32_t> is_held;
-  std::uint32_t has_texts;       // each call on files is described in words
+  std::uint32_t has_texts;       // each call on files is described in words, and each step has its stack
   std::uint32_t is_reduced;      // an execution stands for all of its class
   std::uint32_t is_strict_exit;  // threads that are left when the process ends are a failure
   std::uint32_t ignores_result;  // what main() returns is not judged
+
+  std::uint32_t added_lock_count;
+  AddedLock added_locks[kAddedLocksMost];
 
   std::uint32_t is_watching;  // whether threads that communicate without a call are looked for
 
@@ -343,6 +354,8 @@ struct Control {
   std::uint32_t text_bytes;
   bool has_race;
   RaceFact race;
+  bool is_added_lock_unclear;  // where an added lock begins or ends cannot be told
+  std::uint32_t stack_frame_count;
 
   // What the program has loaded, and the sites that crashcut finds in it. Modules are added, never removed.
   std::atomic<std::uint32_t> module_questions, module_answers;  // how many there were
@@ -356,6 +369,7 @@ struct Control {
   FootprintFact sleep_footprints[kSleepMost];
   Pending pending[kActorsMost];
   std::uint64_t pending_callers[kActorsMost];
+  StackFact pending_stacks[kActorsMost];
   PassedOver passed_over[kPassedOverMost];
   ActorFact actors[kActorsMost];
   ObjectFact objects[kObjectsMost];
@@ -364,6 +378,7 @@ struct Control {
   Touch touches[kTouchesMost];
   Touch sleep_touches[kTouchesMost];
   char texts[kTextsMost];
+  std::uint64_t stack_frames[kStackFramesMost];
 };
 
 }  // namespace crashcut::scheduler::runtime

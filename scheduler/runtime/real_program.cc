@@ -113,6 +113,9 @@ RealProgram::RealProgram(const Setup& setup, NameTable& names) : setup_(setup), 
   control_->is_strict_exit = setup.is_strict_exit ? 1 : 0;
   control_->ignores_result = setup.ignores_result ? 1 : 0;
   control_->racy_count = setup.racy_count;
+  CHECK(setup.added_locks.size() <= kAddedLocksMost);
+  std::copy(setup.added_locks.begin(), setup.added_locks.end(), control_->added_locks);
+  control_->added_lock_count = static_cast<std::uint32_t>(setup.added_locks.size());
   control_->is_watching = setup.find_sites ? 1 : 0;
   for (const auto& [primitive, policy] : setup.policies)
     control_->policy[static_cast<int>(primitive)] = static_cast<std::uint32_t>(policy);
@@ -342,7 +345,8 @@ Execution RealProgram::run(const RunRequest& request) {
   execution.hit_depth = control_->hit_depth;
   execution.left_running = is_assumed_away(execution.pending) ? 0 : control_->left_running;
   const bool is_found = control_->failure != Failure::kNone || execution.ending == Ending::kStuck ||
-                        control_->runner_end == inject::ChildEnd::kTooLate || control_->has_race;
+                        control_->runner_end == inject::ChildEnd::kTooLate || control_->has_race ||
+                        control_->is_added_lock_unclear;
   if (is_found || setup_.has_details || execution.ending == Ending::kDiverged) execution.note = details();
   const bool has_ended = execution.ending == Ending::kCompleted || execution.ending == Ending::kProcessEnded;
   if (setup_.has_outcomes && has_ended) {
@@ -418,11 +422,16 @@ static bool is_spin(const Operation& operation) {
 std::shared_ptr<const Details> RealProgram::details() const {
   auto made = std::make_shared<Details>();
   Details& d = *made;
+  const auto stack_of = [&](const StackFact& stack) {
+    const std::uint64_t* first = control_->stack_frames + stack.first;
+    return std::vector<std::uint64_t>(first, first + stack.count);
+  };
   d.program_base = control_->hosts[0].program_base;
   d.main_at = control_->hosts[0].main_at;
   for (std::uint32_t i = 0; i < setup_.host_count; ++i) d.bases.push_back(control_->hosts[i].program_base);
   d.regions = names_->regions();
   d.is_result = control_->is_result;
+  d.is_added_lock_unclear = control_->is_added_lock_unclear;
   d.number = control_->failure_number;
   d.actor = static_cast<ActorId>(control_->failure_actor);
   d.text = control_->text;
@@ -468,8 +477,12 @@ std::shared_ptr<const Details> RealProgram::details() const {
     const StepFact& fact = control_->step_facts[i];
     d.callers.push_back(fact.caller);
     d.texts.emplace_back(control_->texts + fact.text_at, fact.text_bytes);
+    d.stacks.push_back(stack_of(fact.stack));
   }
-  for (std::uint32_t i = 0; i < control_->pending_count; ++i) d.pending_callers.push_back(control_->pending_callers[i]);
+  for (std::uint32_t i = 0; i < control_->pending_count; ++i) {
+    d.pending_callers.push_back(control_->pending_callers[i]);
+    d.pending_stacks.push_back(stack_of(control_->pending_stacks[i]));
+  }
   for (std::uint32_t i = 0; i < control_->object_count; ++i)
     d.addresses.emplace_back(control_->objects[i].start.object, control_->objects[i].address);
   for (const ActorFact& actor : control_->actors) d.routines.push_back(actor.routine);

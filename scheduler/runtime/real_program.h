@@ -13,6 +13,7 @@
 
 #include "scheduler/execution.h"
 #include "scheduler/primitive.h"
+#include "scheduler/runtime/added_locks.h"
 
 namespace crashcut::scheduler::runtime {
 
@@ -61,6 +62,9 @@ struct Details : ExecutionNote {
   std::string text;
   std::vector<std::uint64_t> callers;          // a step
   std::vector<std::uint64_t> pending_callers;  // a pending operation
+  // The calls that led to a step, innermost first: the caller above is the first. Empty without Setup::has_details.
+  std::vector<std::vector<std::uint64_t>> stacks, pending_stacks;
+  bool is_added_lock_unclear = false;  // where an added lock begins or ends could not be told
   std::vector<std::pair<ObjectId, std::uint64_t>> addresses;
   std::vector<std::uint64_t> routines;  // an actor
   std::vector<std::string> texts;       // a step: a call on files in words, empty for others
@@ -159,6 +163,7 @@ class RealProgram : public Program {
     };
     std::vector<RegionRule> region_rules;
     std::uint32_t device_count = 0;
+    std::vector<AddedLock> added_locks;
     bool has_outcomes = false;  // what hosts print is Details::outcome, of executions that come to an end
     std::uint64_t garbage = 0;
     // Starts the program with these descriptors named in its environment (inject::kThreadsVariable); once for each

@@ -49,10 +49,18 @@ FootprintFact keep_footprint(const Footprint& footprint) {
   return {first, static_cast<std::uint32_t>(footprint.size()), true};
 }
 
-void record(const Step& step, std::uint64_t caller, const Footprint* footprint = nullptr, std::string_view text = {}) {
+StackFact keep_stack(const std::vector<std::uint64_t>& stack) {
+  const std::uint32_t first = g_control->stack_frame_count;
+  if (stack.size() > kStackFramesMost - first) return {};
+  std::copy(stack.begin(), stack.end(), g_control->stack_frames + first);
+  g_control->stack_frame_count += static_cast<std::uint32_t>(stack.size());
+  return {first, static_cast<std::uint32_t>(stack.size())};
+}
+
+void record(const Step& step, const Actor& actor, const Footprint* footprint = nullptr, std::string_view text = {}) {
   const std::uint32_t i = g_control->step_count;
   g_control->steps[i] = step;
-  StepFact fact{caller, {}, 0, 0};
+  StepFact fact{actor.caller, {}, 0, 0, keep_stack(actor.stack)};
   if (footprint != nullptr) fact.footprint = keep_footprint(*footprint);
   if (g_control->text_bytes + text.size() <= kTextsMost) {
     fact.text_at = g_control->text_bytes;
@@ -74,16 +82,23 @@ void list_pending() {
   }
 }
 
+// What the actors stand before, for crashcut.
+void keep_pending() {
+  std::uint32_t count = 0;
+  for (const Pending& p : g_world->pending) {
+    const Actor& actor = *g_world->actors[index(p.actor)];
+    g_control->pending_callers[count] = actor.caller;
+    g_control->pending_stacks[count] = keep_stack(actor.stack);
+    g_control->pending[count++] = p;
+  }
+  g_control->pending_count = count;
+}
+
 // Nobody can go on, or nobody may: the execution ends here.
 [[noreturn]] void stop(Ending ending) {
   g_control->ending = ending;
   g_control->hit_depth = g_control->hit_depth || g_world->director->hit_depth();
-  std::uint32_t count = 0;
-  for (const Pending& p : g_world->pending) {
-    g_control->pending_callers[count] = g_world->actors[index(p.actor)]->caller;
-    g_control->pending[count++] = p;
-  }
-  g_control->pending_count = count;
+  keep_pending();
   g_world->is_on = false;
   end_execution();
 }
@@ -168,7 +183,7 @@ void take_step(Actor& actor) {
   if (!actor.is_helper() && kBufferModel.is_on()) kBufferModel.note(actor, step);
   pass_clock_on(actor, step);
   if (is_file_call(step.operation)) step.operation.set_footprint(&g_world->nothing);
-  record(step, actor.caller, step.operation.footprint());
+  record(step, actor, step.operation.footprint());
   g_world->director->note(step, g_world->state);
   actor.done = step.operation;
   if (actor.lane_of != nullptr && primitive_of(step.operation[0].object) != PrimitiveId::kAnswer)
@@ -252,6 +267,7 @@ static void stand_before(Actor& self, const Operation& operation, const void* ca
   if (!primitive_of(operation[0]).traits.is_memory && primitive != PrimitiveId::kSpin) self.memory.looks.clear();
   self.has_pending = true;
   self.caller = reinterpret_cast<std::uint64_t>(caller);
+  if (g_control->has_texts != 0) self.stack = stack_of_caller(caller);
 }
 
 bool wait_for_turn(const Operation& operation, const void* caller, OnSignal on_signal) {
@@ -285,7 +301,7 @@ void finish_turn(Operation& done, Footprint footprint, std::string_view text) {
   Step step{self.id, done};
   g_world->state.apply(step);
   g_world->rounds.note(step);
-  record(step, self.caller, done.footprint(), text);
+  record(step, self, done.footprint(), text);
   g_world->director->note(step, g_world->state);
 }
 
@@ -378,6 +394,7 @@ static bool synchronises(const Operation& operation) {
 
 std::int64_t perform(const Operation& operation, const void* caller, OnSignal on_signal) {
   Actor& self = current_actor();
+  heed_added_locks(caller, false);
   if (synchronises(operation) && kBufferModel.is_on()) kBufferModel.synchronise(caller);
   end_segment();
   const bool has_entry = primitive_of(operation[0].object) != PrimitiveId::kChannel;  // of those, registers are noted
@@ -399,11 +416,7 @@ std::int64_t perform(const Operation& operation, const void* caller, OnSignal on
   if (g_world->state.is_over()) {
     list_pending();
     g_world->is_on = false;
-    g_control->pending_count = 0;
-    for (const Pending& p : g_world->pending) {
-      g_control->pending_callers[g_control->pending_count] = g_world->actors[index(p.actor)]->caller;
-      g_control->pending[g_control->pending_count++] = p;
-    }
+    keep_pending();
     g_control->ending = Ending::kProcessEnded;
     g_control->hit_depth = g_control->hit_depth || g_world->director->hit_depth();
   }
@@ -473,7 +486,8 @@ static void make_world() {
   request.is_one_schedule = g_control->is_one_schedule;
   g_world->director.emplace(request);
   g_control->step_count = g_control->object_count = g_control->pending_count = g_control->passed_over_count = 0;
-  g_control->touch_count = g_control->text_bytes = g_control->outside_count = 0;
+  g_control->touch_count = g_control->text_bytes = g_control->outside_count = g_control->stack_frame_count = 0;
+  g_control->is_added_lock_unclear = false;
   g_control->failure = Failure::kNone;
   g_control->hit_depth = false;
   g_control->text[0] = 0;

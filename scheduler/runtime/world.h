@@ -18,6 +18,7 @@
 #include "scheduler/primitive.h"
 #include "scheduler/rounds.h"
 #include "scheduler/runtime/accesses.h"
+#include "scheduler/runtime/added_locks.h"
 #include "scheduler/runtime/fiber.h"
 #include "scheduler/runtime/protocol.h"
 
@@ -32,6 +33,8 @@ struct Actor : TimedActor {
   bool is_over = false;
   Operation done;  // what it did last
   std::uint64_t caller = 0;
+  std::vector<std::uint64_t> stack;  // of its pending operation, where stacks are told
+  AddedLockView added_lock;
   std::uint32_t child_count = 0;
   std::uint32_t yields_in_a_row = 0;
   // A loop of failed tries: one of the tries, how often it came round (0: there is no loop), how many other tries

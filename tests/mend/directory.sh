@@ -1,6 +1,6 @@
 # check: --file f
 # setup: echo old > f
-# mend: fsync . before the mark
+# mend: fsync the directory . before the mark
 echo new contents > t
 sync t
 mv t f

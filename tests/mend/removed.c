@@ -1,4 +1,4 @@
-// mend: fsync . before the crashcut_mark
+// mend: fsync the directory . before the crashcut_mark
 #include "mend.h"
 
 int main(void) {

@@ -1,6 +1,6 @@
 # check: --check '! grep -q removed "$CRASHCUT_MARKS" || test ! -e secret'
 # setup: echo key > secret
-# mend: fsync . before the mark
+# mend: fsync the directory . before the mark
 rm secret
 # mended: sync .
 crashcut mark removed

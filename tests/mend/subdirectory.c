@@ -1,4 +1,4 @@
-// mend: fsync d before the crashcut_mark
+// mend: fsync the directory d before the crashcut_mark
 #include "mend.h"
 
 int main(void) {

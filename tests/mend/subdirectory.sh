@@ -1,6 +1,6 @@
 # check: --file d/f
 # setup: mkdir d; echo old > d/f
-# mend: fsync d before the mark
+# mend: fsync the directory d before the mark
 echo new contents > d/t
 sync d/t
 mv d/t d/f

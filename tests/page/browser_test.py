@@ -218,6 +218,43 @@ class PageTest(unittest.TestCase):
         self.assertIn("1 recovery", shown[1])
         self.assert_no_errors()
 
+    def test_a_schedule_has_stacks_and_source_lines(self):
+        self.assertEqual(self.run_crashcut("race.html", "threads", "--jobs", "1", "--html", "race.html",
+                                           f"{SOURCE}/tests/lock_mend/counter.c"), 1)
+        self.assertFalse(self.browser.run("return document.querySelector('.lanes details .stack').checkVisibility()"))
+        self.browser.click(".lanes details summary")
+        stack = self.browser.run("return document.querySelector('.lanes details .stack').innerText")
+        self.assertRegex(stack, r"main at counter\.c:\d+")
+        lines = self.browser.run("""return [...document.querySelectorAll(".source tr.at")].map((row) =>
+            [row.cells[0].textContent, row.cells[1].textContent.trim(), row.cells[2].innerText]);""")
+        race = [line for line in lines if line[1] == "counter++;"]
+        self.assertEqual(len(race), 1, lines)
+        self.assertEqual(race[0][0], "14")
+        self.assertRegex(race[0][2], r"thread \d (writes|reads)")
+        self.assertIn("one more mutex, held around counter.c:14 (count)", self.browser.run("return document.body.innerText"))
+        self.assert_no_errors()
+
+    def test_many_threads_are_named_at_each_step(self):
+        with open(os.path.join(self.directory.name, "many.c"), "w") as file:
+            file.write("""#include <pthread.h>
+static pthread_mutex_t m = PTHREAD_MUTEX_INITIALIZER;
+static void* run(void* a) { pthread_mutex_lock(&m); return a; }
+int main(void) {
+  pthread_t t[9];
+  for (int i = 0; i < 9; ++i) pthread_create(&t[i], 0, run, 0);
+  for (int i = 0; i < 9; ++i) pthread_join(t[i], 0);
+  return 0;
+}
+""")
+        self.assertEqual(self.run_crashcut("many.html", "threads", "--jobs", "1", "--html", "many.html", "many.c"), 1)
+        names = self.browser.run("""return [...document.querySelectorAll(".lanes tbody tr")].map((row) => row.cells[1].innerText);""")
+        self.assertTrue(all("thread " in name or "main" in name for name in names), names)
+
+    def test_a_command_is_as_a_shell_takes_it(self):
+        self.run_crashcut("words.html", "check", "--html", "words.html", "--no-durable", "--", "sh", "-c", "echo 'a b' > c")
+        self.assertEqual(self.browser.run("return document.querySelector('.command').textContent"),
+                         r"crashcut check -- sh -c 'echo '\''a b'\'' > c'")
+
     def test_a_verified_program(self):
         self.assertEqual(self.run_crashcut("safe.html", "run", "--html", "safe.html",
                                            f"{SOURCE}/workloads/examples/save_safe.c"), 0)

@@ -7,12 +7,15 @@
 int main(int argc, char** argv) {
   if (argc != 2) return 2;
   const std::string directory = argv[1];
-  const auto write = [&](const std::string& name, const crashcut::result::Result& result) {
-    std::ofstream(directory + "/" + name, std::ios::binary) << crashcut::result::page_text(result, "crashcut");
+  // Each line of a source file is `line`.
+  const auto write = [&](const std::string& name, const crashcut::result::Result& result, const std::string& line = "") {
+    const auto read_source = [&](const std::string&) { return line + "\n" + line + "\n" + line; };
+    std::ofstream(directory + "/" + name, std::ios::binary)
+        << crashcut::result::page_text(result, "crashcut", read_source);
   };
   write("small.html", crashcut::tests::made_up_result(12, 8));
   write("large.html", crashcut::tests::made_up_result(10'000, 1000));
   const auto& texts = crashcut::tests::hostile_texts();
   for (std::size_t i = 0; i < texts.size(); ++i)
-    write("hostile-" + std::to_string(i) + ".html", crashcut::tests::hostile_result(texts[i]));
+    write("hostile-" + std::to_string(i) + ".html", crashcut::tests::hostile_result(texts[i]), texts[i]);
 }

@@ -101,12 +101,13 @@ inline result::Result hostile_result(const std::string& text) {
   result.token = "cc2AAAA";
   result::Counterexample& example = *result.counterexample;
   example.sentence = text;
-  example.mends = {{"flush", text, text, 1, 1, true, text}};
+  example.mends = {{"flush", text, text, 1, 1, 0, true, text}};
   example.no_mend = text;
   result::Story& story = example.story;
   story.names = {text, text, text};
   story.schedule = {{text, text, text}, {"main", text, ""}};
   story.waiting = {{text, {text}, text}};
+  story.schedule.front().stack = story.waiting.front().stack = {{text, text, 2}, {"main", "main.c", 1}};
   story.race = result::Race{text, {{text, text, true, false, false, 1, {{text, text, 1}}}, {"main", text}}};
   story.output = story.errors = text;
   for (result::Operation& operation : story.crashes.front().operations) operation.text = text;
