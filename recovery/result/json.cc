@@ -272,18 +272,30 @@ Json files_json(const std::vector<FileView>& files) {
 
 Json story_json(const Story& story, Extent extent);
 
+Json stack_json(const std::vector<SourceLine>& stack) {
+  Json list = Json::array();
+  for (const SourceLine& line : stack)
+    list.push_back({{"function", line.function}, {"file", line.file}, {"line", line.line}});
+  return list;
+}
+// Adds where in the program's source a step or a call was.
+void add_place(const std::vector<SourceLine>& stack, Json& json) {
+  const SourceLine line = stack.empty() ? SourceLine{} : stack.front();
+  json["function"] = line.function;
+  json["file"] = or_null(line.file);
+  json["line"] = line.file.empty() ? Json(nullptr) : Json(line.line);
+  json["stack"] = stack_json(stack);
+}
+
 Json race_json(const Race& race) {
   Json accesses = Json::array();
   for (const RaceAccess& access : race.accesses) {
-    Json stack = Json::array();
-    for (const SourceLine& line : access.stack)
-      stack.push_back({{"function", line.function}, {"file", line.file}, {"line", line.line}});
     accesses.push_back({{"thread", access.thread},
                         {"writes", access.writes},
                         {"frees", access.frees},
                         {"atomic", access.is_atomic},
                         {"step", access.step},
-                        {"stack", std::move(stack)}});
+                        {"stack", stack_json(access.stack)}});
   }
   return {{"variable", race.variable}, {"accesses", std::move(accesses)}};
 }
@@ -450,12 +462,15 @@ namespace {
 Json story_json(const Story& story, Extent extent) {
   Json steps = Json::array(), waiting = Json::array(), crashes = Json::array();
   for (const ScheduleStep& step : story.schedule) {
-    steps.push_back({{"thread", step.thread}, {"text", step.text}, {"function", step.function}});
+    steps.push_back({{"thread", step.thread}, {"text", step.text}});
+    add_place(step.stack, steps.back());
     if (story.machines > 0) steps.back()["machine"] = step.machine;
     if (step.is_failure) steps.back()["died_before"] = step.died_before;
   }
-  for (const WaitingThread& thread : story.waiting)
+  for (const WaitingThread& thread : story.waiting) {
     waiting.push_back({{"thread", thread.thread}, {"holds", thread.holds}, {"text", thread.text}});
+    add_place(thread.stack, waiting.back());
+  }
   for (const Crash& crash : story.crashes) crashes.push_back(crash_json(crash, extent));
   return {{"steps", std::move(steps)},
           {"waiting", std::move(waiting)},

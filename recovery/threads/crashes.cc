@@ -61,7 +61,7 @@ std::optional<search::Found> Crashes::recover(const Execution& execution) {
   if (!found) throw ToolError{found.error().blame == result::Blame::kUser, found.error().sentence};
   result_.has_threaded_recoveries = result_.has_threaded_recoveries || session.has_threaded_recoveries();
   if (plan_.notes != 0) {
-    auto notes = read_notes(session);
+    auto notes = read_notes(session, names_);
     if (!notes) throw ToolError{false, notes.error().sentence};
     result_.notes.add(std::move(*notes));
   }

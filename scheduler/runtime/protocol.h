@@ -33,6 +33,8 @@ inline constexpr std::uint32_t kTextsMost = 64 << 20;
 inline constexpr std::uint32_t kRacyMost = 1024;
 inline constexpr std::uint32_t kFramesMost = 64;
 inline constexpr std::uint32_t kModulesMost = 256;
+inline constexpr std::uint32_t kCallsMost = 24;
+inline constexpr std::uint32_t kLoadedMost = 512;
 inline constexpr std::uint32_t kSitesMost = 1 << 18;
 inline constexpr std::uint32_t kPathMost = 1024;
 inline constexpr std::uint32_t kHostsMost = 16;
@@ -207,6 +209,19 @@ struct FootprintFact {
   bool is_known;
 };
 
+// The calls that led somewhere, innermost first: where each returns to.
+struct CallStack {
+  std::uint32_t count;
+  std::uint64_t calls[kCallsMost];
+};
+// A file that code was loaded from.
+struct LoadedFile {
+  char path[kPathMost];
+  std::uint64_t base;  // added to the file's addresses
+  std::uint64_t end;   // of its memory
+  std::uint32_t host;
+};
+
 struct StepFact {
   std::uint64_t caller;  // the address that the call returns to
   FootprintFact footprint;
@@ -356,6 +371,11 @@ struct Control {
   FootprintFact sleep_footprints[kSleepMost];
   Pending pending[kActorsMost];
   std::uint64_t pending_callers[kActorsMost];
+  // Where has_texts is set.
+  std::uint32_t loaded_count;
+  LoadedFile loaded[kLoadedMost];
+  CallStack pending_stacks[kActorsMost];
+  CallStack step_stacks[kStepsMost];
   PassedOver passed_over[kPassedOverMost];
   ActorFact actors[kActorsMost];
   ObjectFact objects[kObjectsMost];

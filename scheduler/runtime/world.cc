@@ -18,6 +18,7 @@
 #include "scheduler/primitives/spin.h"
 #include "scheduler/primitives/thread.h"
 #include "scheduler/runtime/buffers.h"
+#include "scheduler/runtime/call_stacks.h"
 #include "scheduler/runtime/files.h"
 #include "scheduler/runtime/gate.h"
 #include "scheduler/runtime/hold.h"
@@ -49,10 +50,12 @@ FootprintFact keep_footprint(const Footprint& footprint) {
   return {first, static_cast<std::uint32_t>(footprint.size()), true};
 }
 
-void record(const Step& step, std::uint64_t caller, const Footprint* footprint = nullptr, std::string_view text = {}) {
+// `actor` took the step.
+void record(const Step& step, const Actor& actor, const Footprint* footprint, std::string_view text = {}) {
   const std::uint32_t i = g_control->step_count;
   g_control->steps[i] = step;
-  StepFact fact{caller, {}, 0, 0};
+  if (g_control->has_texts != 0) g_control->step_stacks[i] = actor.calls;
+  StepFact fact{actor.caller, {}, 0, 0};
   if (footprint != nullptr) fact.footprint = keep_footprint(*footprint);
   if (g_control->text_bytes + text.size() <= kTextsMost) {
     fact.text_at = g_control->text_bytes;
@@ -74,16 +77,23 @@ void list_pending() {
   }
 }
 
+// For crashcut: what the actors stood before at the end.
+void keep_pending() {
+  std::uint32_t count = 0;
+  for (const Pending& p : g_world->pending) {
+    const Actor& actor = *g_world->actors[index(p.actor)];
+    g_control->pending_callers[count] = actor.caller;
+    if (g_control->has_texts != 0) g_control->pending_stacks[count] = actor.calls;
+    g_control->pending[count++] = p;
+  }
+  g_control->pending_count = count;
+}
+
 // Nobody can go on, or nobody may: the execution ends here.
 [[noreturn]] void stop(Ending ending) {
   g_control->ending = ending;
   g_control->hit_depth = g_control->hit_depth || g_world->director->hit_depth();
-  std::uint32_t count = 0;
-  for (const Pending& p : g_world->pending) {
-    g_control->pending_callers[count] = g_world->actors[index(p.actor)]->caller;
-    g_control->pending[count++] = p;
-  }
-  g_control->pending_count = count;
+  keep_pending();
   g_world->is_on = false;
   end_execution();
 }
@@ -168,7 +178,7 @@ void take_step(Actor& actor) {
   if (!actor.is_helper() && kBufferModel.is_on()) kBufferModel.note(actor, step);
   pass_clock_on(actor, step);
   if (is_file_call(step.operation)) step.operation.set_footprint(&g_world->nothing);
-  record(step, actor.caller, step.operation.footprint());
+  record(step, actor, step.operation.footprint());
   g_world->director->note(step, g_world->state);
   actor.done = step.operation;
   if (actor.lane_of != nullptr && primitive_of(step.operation[0].object) != PrimitiveId::kAnswer)
@@ -252,6 +262,7 @@ static void stand_before(Actor& self, const Operation& operation, const void* ca
   if (!primitive_of(operation[0]).traits.is_memory && primitive != PrimitiveId::kSpin) self.memory.looks.clear();
   self.has_pending = true;
   self.caller = reinterpret_cast<std::uint64_t>(caller);
+  if (g_control->has_texts != 0) self.calls = call_stack();
 }
 
 bool wait_for_turn(const Operation& operation, const void* caller, OnSignal on_signal) {
@@ -285,7 +296,7 @@ void finish_turn(Operation& done, Footprint footprint, std::string_view text) {
   Step step{self.id, done};
   g_world->state.apply(step);
   g_world->rounds.note(step);
-  record(step, self.caller, done.footprint(), text);
+  record(step, self, done.footprint(), text);
   g_world->director->note(step, g_world->state);
 }
 
@@ -399,11 +410,7 @@ std::int64_t perform(const Operation& operation, const void* caller, OnSignal on
   if (g_world->state.is_over()) {
     list_pending();
     g_world->is_on = false;
-    g_control->pending_count = 0;
-    for (const Pending& p : g_world->pending) {
-      g_control->pending_callers[g_control->pending_count] = g_world->actors[index(p.actor)]->caller;
-      g_control->pending[g_control->pending_count++] = p;
-    }
+    keep_pending();
     g_control->ending = Ending::kProcessEnded;
     g_control->hit_depth = g_control->hit_depth || g_world->director->hit_depth();
   }

@@ -32,6 +32,7 @@ struct Actor : TimedActor {
   bool is_over = false;
   Operation done;  // what it did last
   std::uint64_t caller = 0;
+  CallStack calls{};  // that led to `caller`, where they are told
   std::uint32_t child_count = 0;
   std::uint32_t yields_in_a_row = 0;
   // A loop of failed tries: one of the tries, how often it came round (0: there is no loop), how many other tries
