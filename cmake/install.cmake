@@ -34,7 +34,7 @@ install(CODE "
   endforeach()")
 
 install(TARGETS
-  crashcut_recovery crashcut_result crashcut_inprocess crashcut_search crashcut_scheduler crashcut_fusefs crashcut_pmem crashcut_persist
+  crashcut_recovery crashcut_source crashcut_result crashcut_inprocess crashcut_search crashcut_scheduler crashcut_fusefs crashcut_pmem crashcut_persist
   EXPORT crashcut ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(EXPORT crashcut NAMESPACE crashcut:: FILE crashcut-targets.cmake DESTINATION ${home}/cmake)
 install(DIRECTORY persist fusefs pmem DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/crashcut

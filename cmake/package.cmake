@@ -14,9 +14,9 @@ set(CPACK_STRIP_FILES ON)
 # shlibdeps finds the libraries. What crashcut starts by name, it does not:
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 # fusermount3, for users who are not root, removes what a killed `crashcut mount` left. The compilers are for programs that are given
-# as source (clang-14: for crashcut pmem and cxl). binutils has addr2line: source lines in reports. gdb: crashcut gdb.
-set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "fuse3, gcc | c-compiler, g++, clang-14, binutils, gdb")
+# as source (clang-14: for crashcut pmem and cxl). gdb: crashcut gdb.
+set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "fuse3, gcc | c-compiler, g++, clang-14, gdb")
 # --fs kernel:...; then what find_package(crashcut) and crashcut_gtest.h look for.
 set(CPACK_DEBIAN_PACKAGE_SUGGESTS
-  "e2fsprogs, xfsprogs, btrfs-progs, cmake, libgtest-dev, libfmt-dev, nlohmann-json3-dev, libboost-dev, libexpected-dev, python3-pytest")
+  "e2fsprogs, xfsprogs, btrfs-progs, cmake, libgtest-dev, libfmt-dev, nlohmann-json3-dev, libboost-dev, libexpected-dev, libdw-dev, python3-pytest")
 include(CPack)

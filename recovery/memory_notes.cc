@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "recovery/search/channel.h"
-#include "recovery/source_places.h"
+#include "recovery/source/places.h"
 
 namespace crashcut::recovery {
 
@@ -29,7 +29,7 @@ void MemoryNotes::add(MemoryNotes others) {
   left_out += others.left_out;
 }
 
-tl::expected<MemoryNotes, result::Failure> read_notes(inprocess::Session& session) try {
+tl::expected<MemoryNotes, result::Failure> read_notes(inprocess::Session& session, source::Names& names) try {
   const auto lines = session.find_notes();
   if (!lines) return tl::unexpected(lines.error());
   MemoryNotes read;
@@ -47,13 +47,13 @@ tl::expected<MemoryNotes, result::Failure> read_notes(inprocess::Session& sessio
   }
   std::vector<std::string*> texts;
   for (result::MemoryNote& note : read.notes) texts.insert(texts.end(), {&note.place, &note.text});
-  name_source_places(texts);
+  source::name_source_places(names, texts);
   return read;
 } catch (const Json::exception& error) {
   return tl::unexpected(result::tools_failure(fmt::format("The runtime's notes cannot be read: {}.", error.what())));
 }
 
-void add_missing_flush(const inprocess::FlushSearch& search, result::Counterexample& example) {
+void add_missing_flush(const inprocess::FlushSearch& search, source::Names& names, result::Counterexample& example) {
   auto found = inprocess::find_missing_flush(search);
   if (!found) {
     example.no_mend = "Which flush is missing could not be found out: " + found.error().sentence;
@@ -63,7 +63,7 @@ void add_missing_flush(const inprocess::FlushSearch& search, result::Counterexam
   if (found->mend) example.mends = {std::move(*found->mend)};
   std::vector<std::string*> texts{&example.no_mend};
   for (result::Mend& mend : example.mends) texts.insert(texts.end(), {&mend.text, &mend.place});
-  name_source_places(texts);
+  source::name_source_places(names, texts);
 }
 
 }  // namespace crashcut::recovery

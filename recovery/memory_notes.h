@@ -8,6 +8,7 @@
 #include "recovery/inprocess/missing_flush.h"
 #include "recovery/inprocess/session.h"
 #include "recovery/result/result.h"
+#include "recovery/source/names.h"
 
 namespace crashcut::recovery {
 
@@ -19,9 +20,9 @@ struct MemoryNotes {
   // Those of another execution. Notes about the same places are one.
   void add(MemoryNotes others);
 };
-tl::expected<MemoryNotes, result::Failure> read_notes(inprocess::Session& session);
+tl::expected<MemoryNotes, result::Failure> read_notes(inprocess::Session& session, source::Names& names);
 
 // The flush that mends the violation, or why there is none.
-void add_missing_flush(const inprocess::FlushSearch& search, result::Counterexample& example);
+void add_missing_flush(const inprocess::FlushSearch& search, source::Names& names, result::Counterexample& example);
 
 }  // namespace crashcut::recovery

@@ -11,7 +11,7 @@
 #include "recovery/result/token_bytes.h"
 #include "recovery/result/words.h"
 #include "recovery/run_token.h"
-#include "recovery/source_places.h"
+#include "recovery/source/places.h"
 
 namespace crashcut::recovery {
 namespace {
@@ -26,6 +26,8 @@ using Clock = std::chrono::steady_clock;
 
 // Of --time, where main() took nearly all: a limit of nothing would be none.
 constexpr std::chrono::duration<double> kLeastTime{0.001};
+// For the names in a report, where the search took all of --time.
+constexpr std::chrono::milliseconds kNamingLeast{250};
 
 // Crashing a program that fails by itself would explain nothing.
 tl::expected<void, Failure> check_execution(const inprocess::Execution& execution, const Plan& plan) {
@@ -81,12 +83,12 @@ std::string own_of(const Plan& plan, const result::Head& head) {
 }
 
 // Source lines instead of code addresses.
-void name_places(result::Counterexample& example) {
-  name_source_places(example.story);
-  name_source_places({&example.sentence});
+void name_places(source::Names& names, result::Counterexample& example) {
+  source::name_source_places(names, example.story);
+  source::name_source_places(names, {&example.sentence});
 }
 
-void name_places(result::States& states) {
+void name_places(source::Names& names, result::States& states) {
   std::vector<std::string*> texts;
   for (result::HeldLocation& location : states.locations) {
     for (std::string& value : location.values) texts.push_back(&value);
@@ -95,7 +97,7 @@ void name_places(result::States& states) {
     texts.push_back(&operation.text);
     for (result::Event& event : operation.events) texts.push_back(&event.text);
   }
-  name_source_places(texts);
+  source::name_source_places(names, texts);
 }
 
 // What recoveries may print, if that is asked.
@@ -126,7 +128,8 @@ std::string instrumentation_text(std::uint32_t bits) {
 
 // The flush that a violation of persistent memory lacks, within the time that is left.
 void find_missing_flush(const Executed& executed, const Plan& plan, const inprocess::Prefixes* prefixes,
-                        const search::Hooks& hooks, Clock::time_point deadline, search::Found& found) {
+                        const search::Hooks& hooks, Clock::time_point deadline, source::Names& names,
+                        search::Found& found) {
   result::Counterexample& example = *found.result.counterexample;
   const inprocess::FlushSearch flushes{
       .session = *executed.session,
@@ -136,7 +139,7 @@ void find_missing_flush(const Executed& executed, const Plan& plan, const inproc
       .max_recoveries = plan.max_recoveries,
       .is_over = [&] { return Clock::now() >= deadline || (hooks.is_interrupted && hooks.is_interrupted()); },
   };
-  if (example.replays && !flushes.is_over()) add_missing_flush(flushes, example);
+  if (example.replays && !flushes.is_over()) add_missing_flush(flushes, names, example);
 }
 
 // The sync that a violation of files lacks.
@@ -251,22 +254,22 @@ tl::expected<Checked, Failure> check(const Executed& executed, const Plan& plan,
   inprocess::ProgramFrontEnd front_end(*executed.session, token_of(command_of(plan), plan), pointer_to(*prefixes));
   auto found = search::check(front_end, search_plan, hooks, before);
   if (!found) return tl::unexpected(found.error());
+  const auto time = std::chrono::duration_cast<Clock::duration>(search_plan.time_limit);
+  const Clock::time_point deadline = time.count() > 0 ? begin + time : Clock::time_point::max();
+  source::Names names([end = std::max(deadline, Clock::now() + kNamingLeast)] { return Clock::now() >= end; });
   if (plan.notes != 0) {
-    auto notes = read_notes(*executed.session);
+    auto notes = read_notes(*executed.session, names);
     if (!notes) return tl::unexpected(notes.error());
     found->result.memory_notes = std::move(notes->notes);
     found->result.memory_notes_left_out = notes->left_out;
   }
   if (!plan.memory && plan.wants_mends)
     find_missing_sync(executed, plan, pointer_to(*prefixes), {search_plan, hooks, begin}, *found);
-  if (plan.memory && found->result.counterexample) {
-    const auto time = std::chrono::duration_cast<Clock::duration>(search_plan.time_limit);
-    find_missing_flush(executed, plan, pointer_to(*prefixes), hooks,
-                       time.count() > 0 ? begin + time : Clock::time_point::max(), *found);
-  }
+  if (plan.memory && found->result.counterexample)
+    find_missing_flush(executed, plan, pointer_to(*prefixes), hooks, deadline, names, *found);
   checked.result = std::move(found->result);
-  if (plan.memory && checked.result.counterexample) name_places(*checked.result.counterexample);
-  if (plan.memory && checked.result.states) name_places(*checked.result.states);
+  if (plan.memory && checked.result.counterexample) name_places(names, *checked.result.counterexample);
+  if (plan.memory && checked.result.states) name_places(names, *checked.result.states);
   describe(executed, plan, head, checked.result);
   if (found->rest) {
     found->rest->own = own_of(plan, head);
@@ -285,7 +288,8 @@ tl::expected<search::Replayed, Failure> replay(const Plan& plan, const result::T
   if (!prefixes) return tl::unexpected(prefixes.error());
   inprocess::ProgramFrontEnd front_end(*executed->session, token, pointer_to(*prefixes));
   auto replayed = search::replay(front_end, token, 0);
-  if (plan.memory && replayed) name_places(replayed->told);
+  source::Names names;
+  if (plan.memory && replayed) name_places(names, replayed->told);
   return replayed;
 }
 

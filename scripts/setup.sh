@@ -12,7 +12,8 @@ packages=(
   libfuse3-dev fuse3                        # the mounted front end
   libgtest-dev libbenchmark-dev liburing-dev libsqlite3-dev e2fsprogs xfsprogs btrfs-progs
   clang-format                              # scripts/format.sh
-  gdb binutils                              # crashcut gdb; source lines of data races (addr2line)
+  libdw-dev                                 # names and source lines in reports
+  gdb binutils                              # crashcut gdb; objcopy, objdump and nm in tests
   zsh fish groff-base                       # completions and the manual page are read by what they are for, in tests
   debootstrap python3-pytest                # the package is installed in a fresh Debian; python/crashcut_pytest.py
   chromium chromium-driver                  # the tests of pages; large, and they are skipped without

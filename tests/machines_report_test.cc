@@ -25,7 +25,7 @@ TEST_F(Machines, HaveAColumnEach) {
   const std::string failure = in_line(output, "*** FAILS *** before: ");
   EXPECT_EQ(failure.find("*** FAILS ***"), first) << output;
   EXPECT_NE(failure.find("plainly "), std::string::npos) << failure;
-  EXPECT_EQ(in_line(output, "fail  [observer]").find("fail"), second) << output;
+  EXPECT_EQ(in_line(output, "fail  [observer die.c:").find("fail"), second) << output;
   EXPECT_NE(output.find("machine 0 is down since step "), std::string::npos) << output;
 }
 

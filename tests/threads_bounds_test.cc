@@ -182,16 +182,6 @@ TEST_F(ThreadBounds, WhereARecoveryHangs) {
   EXPECT_TRUE(ended.code == 1 || ended.code == 3) << ended.output;
 }
 
-constexpr const char* kRace =
-    "static int shared; static void* f(void* x) { ++shared; return x; }\n"
-    "int main(void) { pthread_t t; pthread_create(&t, 0, f, 0); f(0); pthread_join(t, 0); return 0; }";
-
-TEST_F(ThreadBounds, WhereSourceLinesAreLookedFor) {
-  const std::string program = compile("race", kRace, true);
-  hang_in("addr2line");
-  expect_ends("", program, 1, 3, 3);
-}
-
 TEST_F(ThreadBounds, WhereItIsAskedWhetherMainReturnsAnything) {
   const std::string program = compile("exit", "int main(void) { return 3; }");
   hang_in("gdb");

@@ -54,7 +54,8 @@ TEST(Threads, ReductionsAgree) {
 TEST(Threads, ADeadlockSaysWhoHoldsWhat) {
   const Ran ran = run("threads " + program("philosophers 3 none"));
   EXPECT_EQ(ran.code, 1);
-  EXPECT_NE(ran.output.find("thread 1     holds mutex forks; waits for mutex forks+40, which thread 2 holds"),
+  EXPECT_NE(ran.output.find("thread 1     holds mutex forks[0]; waits for mutex forks[1], which thread 2 holds  "
+                            "[dine philosophers.c:31]"),
             std::string::npos)
       << ran.output;
   EXPECT_NE(ran.output.find("violation: deadlock"), std::string::npos);

@@ -30,7 +30,7 @@ std::string cell_text(const ScheduleStep& step) {
            (rest == std::string::npos ? "" : printable(step.text.substr(rest)));
   }
   return thread_text(step) + printable(step.text) +
-         (step.function.empty() ? "" : "  [" + printable(step.function) + "]");
+         (step.stack.empty() ? "" : "  [" + printable(place_text(step.stack)) + "]");
 }
 
 }  // namespace

@@ -279,6 +279,13 @@ Json stack_json(const std::vector<SourceLine>& stack) {
     list.push_back({{"function", line.function}, {"file", line.file}, {"line", line.line}});
   return list;
 }
+// Adds where in the program's source a step or a call was.
+void add_place(const std::vector<SourceLine>& stack, Json& json) {
+  const SourceLine line = stack.empty() ? SourceLine{} : stack.front();
+  json["function"] = line.function;
+  json["file"] = or_null(line.file);
+  json["line"] = line.file.empty() ? Json(nullptr) : Json(line.line);
+}
 
 Json race_json(const Race& race) {
   Json accesses = Json::array();
@@ -464,16 +471,17 @@ Json story_json(const Story& story, Extent extent) {
     return at->second;
   };
   for (const ScheduleStep& step : story.schedule) {
-    steps.push_back({{"thread", step.thread}, {"text", step.text}, {"function", step.function}});
+    steps.push_back({{"thread", step.thread}, {"text", step.text}});
+    add_place(step.stack, steps.back());
     if (story.machines > 0) steps.back()["machine"] = step.machine;
     if (step.is_failure) steps.back()["died_before"] = step.died_before;
     steps.back()["stack"] = stack_number(step.stack);
   }
-  for (const WaitingThread& thread : story.waiting)
-    waiting.push_back({{"thread", thread.thread},
-                       {"holds", thread.holds},
-                       {"text", thread.text},
-                       {"stack", stack_number(thread.stack)}});
+  for (const WaitingThread& thread : story.waiting) {
+    waiting.push_back({{"thread", thread.thread}, {"holds", thread.holds}, {"text", thread.text}});
+    add_place(thread.stack, waiting.back());
+    waiting.back()["stack"] = stack_number(thread.stack);
+  }
   for (const Crash& crash : story.crashes) crashes.push_back(crash_json(crash, extent));
   return {{"steps", std::move(steps)},      {"waiting", std::move(waiting)},
           {"stacks", std::move(stacks)},    {"race", story.race ? race_json(*story.race) : Json(nullptr)},

@@ -1,5 +1,7 @@
 #include "recovery/result/story.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <numeric>
 
@@ -12,6 +14,14 @@ std::uint64_t count(const std::vector<Event>& events, Holds&& holds) {
 }
 
 }  // namespace
+
+std::string line_text(const SourceLine& line) { return fmt::format("{}:{}", line.file, line.line); }
+
+std::string place_text(const SourceLine& line) {
+  return line.function + (line.file.empty() ? "" : (line.function.empty() ? "" : " ") + line_text(line));
+}
+
+std::string place_text(const std::vector<SourceLine>& stack) { return stack.empty() ? "" : place_text(stack.front()); }
 
 Fate Operation::fate() const {
   const std::uint64_t persisted =

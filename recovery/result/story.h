@@ -82,18 +82,26 @@ struct FileView {
   FileContent after;     // the crash; what the recovery did not read is as new as can be
 };
 
-// One step of a schedule.
+// A place in the source of the program: what debug information says of an address in its code.
 struct SourceLine {
   std::string function;
   std::string file;  // without directories; empty without debug information
   std::uint64_t line = 0;
+  bool is_library = false;  // code of the system or the compiler, not of the program
 
   friend auto operator<=>(const SourceLine&, const SourceLine&) = default;
 };
+// "tree.cc:41"
+std::string line_text(const SourceLine& line);
+// "insert tree.cc:41", "insert" without debug information; of a stack the innermost; empty for an empty one.
+std::string place_text(const SourceLine& line);
+std::string place_text(const std::vector<SourceLine>& stack);
+
+// One step of a schedule.
 struct ScheduleStep {
   std::string thread;
   std::string text;
-  std::string function;                    // the function that called it; empty if that is not known
+  std::vector<SourceLine> stack{};         // the calls that led to it, innermost first; empty if they are not known
   std::uint32_t machine = 0;               // Story::machines > 0: where it was
   bool is_failure = false;                 // the machine fails
   std::vector<std::string> died_before{};  // then: what its threads stood before

@@ -195,7 +195,7 @@ std::vector<std::string> schedule_lines(const Story& story) {
   std::vector<std::string> lines;
   for (const ScheduleStep& step : story.schedule) {
     lines.push_back(fmt::format("{:>4}  {:<12} {}{}", lines.size() + 1, step.thread, printable(step.text),
-                                step.function.empty() ? "" : "  [" + printable(step.function) + "]"));
+                                step.stack.empty() ? "" : "  [" + printable(place_text(step.stack)) + "]"));
   }
   return lines;
 }
@@ -222,9 +222,9 @@ static std::string schedule_text(const Story& story) {
     text += "    " + line + "\n";
   if (!story.waiting.empty()) text += "\n  Where the other threads are:\n\n";
   for (const WaitingThread& thread : story.waiting) {
-    text +=
-        fmt::format("          {:<12} {}{}\n", thread.thread,
-                    thread.holds.empty() ? "" : fmt::format("holds {}; ", fmt::join(thread.holds, ", ")), thread.text);
+    text += fmt::format("          {:<12} {}{}\n", thread.thread,
+                        thread.holds.empty() ? "" : fmt::format("holds {}; ", fmt::join(thread.holds, ", ")),
+                        thread.text + (thread.stack.empty() ? "" : "  [" + printable(place_text(thread.stack)) + "]"));
   }
   return text + down_text(story);
 }

@@ -6,12 +6,12 @@
 #include <atomic>
 #include <memory>
 
+#include "recovery/source/names.h"
 #include "recovery/threads/crashes.h"
 #include "recovery/threads/divergence.h"
 #include "recovery/threads/replay.h"
 #include "recovery/threads/result.h"
 #include "recovery/threads/simplest.h"
-#include "recovery/threads/symbols.h"
 #include "scheduler/deadlocks.h"
 #include "scheduler/deepening.h"
 
@@ -47,14 +47,17 @@ void note_unused_rules(const scheduler::runtime::NameTable& names, const ThreadP
 }
 
 // Where atomic variables are not seen, every order of the calls is not every order.
-void note_meeting(const scheduler::runtime::NameTable& names, const ThreadRest* before, ThreadResult& result) {
+void note_meeting(const scheduler::runtime::NameTable& names, const ThreadRest* before,
+                  const std::function<bool()>& is_late, ThreadResult& result) {
   const auto meeting = names.meeting();
   result.shared_files = names.shared_files();
   result.has_met = meeting || (before != nullptr && before->has_met);
   result.may_meet = meeting && !meeting->is_certain;
   result.has_met = result.has_met || result.has_unseen_machine;
   if (!meeting || meeting->file.empty()) return;
-  const std::string name = Symbols::of(meeting->file).name_of_function(meeting->address, 0);
+  source::Names source(is_late);
+  const std::vector<result::SourceLine> frames = source.frames_at(meeting->file, meeting->address);
+  const std::string name = frames.empty() ? "" : frames.back().function;
   const std::string file = meeting->file.substr(meeting->file.rfind('/') + 1);
   result.met_in = name.empty() ? file : fmt::format("{} ({})", name, file);
 }
@@ -125,7 +128,8 @@ class Checker {
     if (begins_again_) return std::move(result_);
     look_for_divergence(*programs[0]);
     if (next_way_) return std::move(result_);
-    note_meeting(knowledge_.names(), before_, result_);
+    note_meeting(
+        knowledge_.names(), before_, [this] { return deadline_.is_over(); }, result_);
     note_unused_rules(knowledge_.names(), plan_, result_);
     judge(before_, result_);
     note_rest();

@@ -68,7 +68,7 @@ std::optional<search::Found> Crashes::recover(const Execution& execution) {
   }
   result_.has_threaded_recoveries = result_.has_threaded_recoveries || session.has_threaded_recoveries();
   if (plan_.notes != 0) {
-    auto notes = read_notes(session);
+    auto notes = read_notes(session, names_);
     if (!notes) throw ToolError{false, notes.error().sentence};
     result_.notes.add(std::move(*notes));
   }

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "recovery/search/check.h"
+#include "recovery/source/names.h"
 #include "recovery/threads/findings.h"
 
 namespace crashcut::recovery {
@@ -46,6 +47,7 @@ class Crashes {
   ThreadResult& result_;
   std::optional<JointProgram> program_;  // from the first execution on that is crashed
   SeenLogs seen_;
+  source::Names names_{[this] { return deadline_.is_over(); }};  // of code that notes name
   std::vector<scheduler::ActorId> unexplored_;
   std::optional<search::Tally> before_part_;  // before an execution of which only a part was explored
 };

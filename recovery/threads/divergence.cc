@@ -36,9 +36,8 @@ scheduler::RunRequest request_for(const Execution& execution) {
   return request;
 }
 
-std::string place(const ThreadStory& story, scheduler::ActorId actor, std::uint64_t caller) {
-  const std::string function = caller == 0 ? "" : story.function_text(actor, caller);
-  return function.empty() ? "" : fmt::format(" [{}]", function);
+std::string place(const std::vector<result::SourceLine>& stack) {
+  return stack.empty() ? "" : fmt::format(" [{}]", result::place_text(stack));
 }
 
 // What came instead of the step that was expected.
@@ -46,20 +45,18 @@ std::string found_text(const ThreadStory& story, std::size_t step, const std::op
                        const ThreadFinding& found) {
   const Execution& execution = found.execution;
   if (step < execution.steps.size()) {
-    const std::uint64_t caller = step < found.details.callers.size() ? found.details.callers[step] : 0;
     return fmt::format("{} did this instead: {}{}", story.actor_text(execution.steps[step].actor),
-                       story.step_text(step), place(story, execution.steps[step].actor, caller));
+                       story.step_text(step), place(story.stack_of_step(step)));
   }
   if (!expected) return "the execution had ended";
   const auto stands = std::find_if(execution.pending.begin(), execution.pending.end(),
                                    [&](const Pending& p) { return p.actor == expected->actor; });
   if (stands == execution.pending.end()) return fmt::format("{} was not there", story.actor_text(expected->actor));
   const auto i = static_cast<std::size_t>(stands - execution.pending.begin());
-  const std::uint64_t caller = i < found.details.pending_callers.size() ? found.details.pending_callers[i] : 0;
   const bool is_same = stands->operation.is_same_call(expected->operation);
   return fmt::format("{} {}{}{}", story.actor_text(expected->actor),
                      is_same ? "could not" : "stood before this, and could not go on: ",
-                     is_same ? "" : story.call_text(stands->operation), place(story, expected->actor, caller));
+                     is_same ? "" : story.call_text(stands->operation), place(story.stack_of_pending(i)));
 }
 
 // Whether the bytes of rdrand or rdseed on registers (0f c7 f0 to ff) are in the program's code. They may be part of
@@ -170,8 +167,10 @@ std::string describe(const ThreadPlan& plan, const Diverged& diverged, bool is_b
     const Execution execution = again.run(request);
     if (const auto* details = dynamic_cast<const Details*>(execution.note.get())) found.details = *details;
     found.details.pending_callers.clear();
+    found.details.pending_stacks.clear();
     if (const auto same = first_difference(diverged.found, execution)) {
       found.details.callers.resize(std::min(found.details.callers.size(), *same));
+      found.details.stacks.resize(std::min(found.details.stacks.size(), *same));
       found.details.texts.resize(std::min(found.details.texts.size(), *same));
     }
     add_addresses(found.details);

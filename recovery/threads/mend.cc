@@ -28,16 +28,6 @@ constexpr std::uint64_t kPartBytesMost = 1 << 20;
 
 using Stack = std::vector<std::uint64_t>;
 
-// Not the program's own: a lock is not put there.
-bool is_of_library(const std::string& function) {
-  const std::string head = function.substr(0, function.find('('));
-  const auto is_in = [&](std::string_view name) {
-    const std::size_t at = head.find(name);
-    return at == 0 || (at != head.npos && head[at - 1] == ' ' && head.find('<') > at);
-  };
-  return is_in("std::") || is_in("__") || is_in("_M_") || is_in("_start") || is_in("pthread_");
-}
-
 // What the source says of addresses that calls return to. They are the same in each execution.
 class Source {
  public:
@@ -51,7 +41,7 @@ class Source {
     if (!is_new) return known->second;
     for (const result::SourceLine& line : story_.stack_of(
              {.actor = ActorId{0}, .writes = false, .is_atomic = false, .frees = false, .step = 0, .frames = {at}})) {
-      if (!line.function.empty() && !is_of_library(line.function)) known->second = line;
+      if (!line.function.empty() && !line.is_library) known->second = line;
     }
     return known->second;
   }

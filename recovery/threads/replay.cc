@@ -9,6 +9,7 @@
 #include "recovery/memory_notes.h"
 #include "recovery/run_token.h"
 #include "recovery/search/check.h"
+#include "recovery/source/names.h"
 #include "recovery/threads/joint_program.h"
 #include "recovery/threads/main_result.h"
 #include "scheduler/deepening.h"
@@ -194,7 +195,8 @@ void add_missing_flush(const ThreadPlan& plan, const std::function<bool()>& is_o
       .is_over = is_over,
       .record_again = run,
   };
-  add_missing_flush(flushes, *finding.crash);
+  source::Names names(is_over);
+  add_missing_flush(flushes, names, *finding.crash);
 } catch (const ToolError&) {
 }
 

@@ -8,7 +8,7 @@
 #include "recovery/result/words.h"
 #include "recovery/run_token.h"
 #include "recovery/search/check.h"
-#include "recovery/source_places.h"
+#include "recovery/source/places.h"
 #include "recovery/threads/story.h"
 #include "recovery/threads/token.h"
 #include "scheduler/primitive.h"
@@ -346,7 +346,10 @@ result::Counterexample counterexample_of(const ThreadPlan& plan, const ThreadFin
                                          const std::function<bool()>& is_late) {
   const ThreadStory story(plan, finding, is_late);
   result::Counterexample told = finding.crash.value_or(result::Counterexample{});
-  if (plan.memory) name_source_places(told.story);
+  if (plan.memory) {
+    source::Names names(is_late);
+    source::name_source_places(names, told.story);
+  }
   told.finding = finding_at(finding, 0, 1);
   told.sentence = finding_text(finding);
   if (finding.crash && finding.crash->finding.kind == "hang" && !told.story.wait.empty())
@@ -357,25 +360,21 @@ result::Counterexample counterexample_of(const ThreadPlan& plan, const ThreadFin
   told.replays = finding.replays;
   told.mends.insert(told.mends.end(), finding.mends.begin(), finding.mends.end());
   told.story.machines = static_cast<std::uint32_t>(plan.machines.size());
-  const ThreadStory::Stacks stacks = story.stacks();
   for (std::size_t i = 0; i < finding.execution.steps.size(); ++i) {
     const scheduler::ActorId actor = finding.execution.steps[i].actor;
-    const std::uint64_t caller = i < finding.details.callers.size() ? finding.details.callers[i] : 0;
     const std::uint32_t machine = machine_of(finding.actors, index(actor));
-    const std::string function = caller == 0 ? "" : story.function_text(actor, caller);
     if (story.is_failure(actor) && machine >= plan.machines.size()) {  // of a memory device
-      told.story.schedule.push_back({"device", story.step_text(i), function, 0, false, {}});
+      told.story.schedule.push_back({"device", story.step_text(i)});
       continue;
     }
-    told.story.schedule.push_back({story.actor_text(actor), story.step_text(i), function, machine,
+    told.story.schedule.push_back({story.actor_text(actor), story.step_text(i), story.stack_of_step(i), machine,
                                    story.is_failure(actor), story.died_before(i)});
-    if (i < stacks.steps.size() && story.is_thread(actor)) told.story.schedule.back().stack = stacks.steps[i];
   }
   for (std::size_t i = 0; i < finding.execution.pending.size(); ++i) {
     const scheduler::Pending& p = finding.execution.pending[i];
-    if (!story.is_thread(p.actor) || !story.is_here(p)) continue;
-    told.story.waiting.push_back({story.actor_text(p.actor), story.held_by(p.actor), story.waiting_text(p)});
-    if (i < stacks.pending.size()) told.story.waiting.back().stack = stacks.pending[i];
+    if (story.is_thread(p.actor) && story.is_here(p))
+      told.story.waiting.push_back(
+          {story.actor_text(p.actor), story.held_by(p.actor), story.waiting_text(p), story.stack_of_pending(i)});
   }
   if (finding.details.race) told.story.race = race_of(story, *finding.details.race);
   told.story.is_one_of_class = finding.is_loosened && !plan.models_memory();

@@ -17,6 +17,7 @@
 namespace crashcut::recovery {
 
 using namespace scheduler;
+using result::SourceLine;
 
 std::uint32_t machine_of(const std::vector<runtime::ActorName>& actors, std::size_t actor) {
   using runtime::Names;
@@ -84,10 +85,9 @@ static bool is_start(const scheduler::Operation& operation) {
 }
 
 ThreadStory::ThreadStory(const ThreadPlan& plan, const ThreadFinding& finding, const std::function<bool()>& is_late)
-    : finding_(&finding), is_late_(is_late), region_rules_(plan.region_rules), end_(finding.execution.objects) {
+    : finding_(&finding), region_rules_(plan.region_rules), names_of_code_(is_late), end_(finding.execution.objects) {
   for (const Machine& machine : plan.machines) executables_.push_back(machine.executable);
   if (executables_.empty()) executables_.push_back(plan.executable);
-  for (const std::string& executable : executables_) symbols_.push_back(Symbols::of(executable));
   for (const auto& [object, address] : finding.details.addresses) {
     if (address != 0) addresses_[object] = address;
   }
@@ -136,18 +136,81 @@ std::uint64_t ThreadStory::base_of(std::uint32_t machine) const {
   return machine < details.bases.size() ? details.bases[machine] : details.program_base;
 }
 
+ThreadStory::Loaded ThreadStory::loaded_at(std::uint32_t machine, std::uint64_t address) const {
+  const auto& loaded = finding_->details.loaded;
+  for (auto file = loaded.rbegin(); file != loaded.rend(); ++file) {
+    if (file->host == machine && address >= file->base && address < file->end)
+      return {file->path, address - file->base};
+  }
+  return {executables_[machine < executables_.size() ? machine : 0], address - base_of(machine)};
+}
+
 std::string ThreadStory::name_of_place(std::uint64_t place) const {
   for (const auto& region : finding_->details.regions) {
     if (place < region.address || place >= region.address + region.bytes) continue;
     return place == region.address ? region.name : fmt::format("{}+{}", region.name, place - region.address);
   }
-  const std::uint32_t machine = runtime::host_of(place);
-  return symbols_of(machine).name_of_variable(runtime::address_of(place), base_of(machine));
+  const Loaded loaded = loaded_at(runtime::host_of(place), runtime::address_of(place));
+  return names_of_code_.variable_at(loaded.file, loaded.address);
 }
 
-std::string ThreadStory::function_text(ActorId actor, std::uint64_t caller) const {
-  const std::uint32_t machine = machine_of(actor);
-  return symbols_of(machine).name_of_function(caller, base_of(machine));
+std::vector<SourceLine> ThreadStory::lines_of(ActorId actor, const std::vector<std::uint64_t>& calls) const {
+  std::vector<SourceLine> lines;
+  for (const std::uint64_t call : calls) {
+    // The address that a call returns to may be on the next line.
+    const Loaded loaded = loaded_at(machine_of(actor), call - 1);
+    const std::vector<SourceLine> frames = names_of_code_.frames_at(loaded.file, loaded.address);
+    lines.insert(lines.end(), frames.begin(), frames.end());
+  }
+  return lines;
+}
+
+std::vector<SourceLine> ThreadStory::own_lines_of(ActorId actor, const std::vector<std::uint64_t>& calls) const {
+  std::vector<SourceLine> lines = lines_of(actor, calls);
+  const SourceLine* best = source::best_of(lines);
+  if (best == nullptr || best->is_library) return best == nullptr ? lines : std::vector<SourceLine>{*best};
+  std::erase_if(lines, [](const SourceLine& line) { return line.is_library; });
+  return lines;
+}
+
+std::vector<SourceLine> ThreadStory::stack_of_step(std::size_t i) const {
+  const runtime::Details& details = finding_->details;
+  const ActorId actor = finding_->execution.steps[i].actor;
+  if (i < details.stacks.size() && !details.stacks[i].empty()) return own_lines_of(actor, details.stacks[i]);
+  if (i < details.callers.size() && details.callers[i] != 0) return own_lines_of(actor, {details.callers[i]});
+  return {};
+}
+
+std::vector<SourceLine> ThreadStory::stack_of_pending(std::size_t i) const {
+  const runtime::Details& details = finding_->details;
+  const ActorId actor = finding_->execution.pending[i].actor;
+  if (i < details.pending_stacks.size() && !details.pending_stacks[i].empty())
+    return own_lines_of(actor, details.pending_stacks[i]);
+  if (i < details.pending_callers.size() && details.pending_callers[i] != 0)
+    return own_lines_of(actor, {details.pending_callers[i]});
+  return {};
+}
+
+std::string ThreadStory::routine_text(ActorId actor) const {
+  const runtime::Details& details = finding_->details;
+  const std::uint64_t routine = index(actor) < details.routines.size() ? details.routines[index(actor)] : 0;
+  if (routine == 0) return "";
+  const std::vector<SourceLine> lines = lines_of(actor, {routine + 1});
+  if (!lines.empty() && !lines.back().is_library) return lines.back().function;
+  // A library's function, which calls the program's: the outermost one that was seen, or else the place of the start.
+  const std::vector<Step>& steps = finding_->execution.steps;
+  std::string start;
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    const Access& access = steps[i].operation[0];
+    const auto started = threads_.find(access.object);
+    const bool is_start = started != threads_.end() && started->second == actor && access.verb == thread::kCreate;
+    if (!is_start && steps[i].actor != actor) continue;
+    const std::vector<SourceLine> stack = stack_of_step(i);
+    if (stack.empty() || stack.back().is_library) continue;
+    if (!is_start) return stack.back().function;
+    start = result::line_text(stack.front());
+  }
+  return start.empty() ? "" : fmt::format("std::thread ({})", start);
 }
 
 // Hosts are the first objects, in the order of their numbers.
@@ -175,9 +238,7 @@ bool ThreadStory::is_thread(ActorId actor) const {
 std::string ThreadStory::thread_text(ObjectId object) const {
   const auto it = threads_.find(object);
   if (it == threads_.end()) return "a thread";
-  const std::uint64_t routine =
-      index(it->second) < finding_->details.routines.size() ? finding_->details.routines[index(it->second)] : 0;
-  const std::string function = routine == 0 ? "" : function_text(it->second, routine);
+  const std::string function = routine_text(it->second);
   return actor_text(it->second) + (function.empty() ? "" : " (" + function + ")");
 }
 
@@ -246,65 +307,11 @@ std::string ThreadStory::access_text(const runtime::Race::Side& side, std::uint6
 }
 
 std::vector<SourceLine> ThreadStory::stack_of(const runtime::Race::Side& side) const {
-  std::vector<std::uint64_t> addresses;
-  // They are where calls return to: the call is before.
-  const std::uint32_t machine = machine_of(side.actor);
-  for (const std::uint64_t frame : side.frames) addresses.push_back(frame - 1 - base_of(machine));
-  std::vector<SourceLine> stack;
-  const auto lines = find_source_lines(executables_[machine < executables_.size() ? machine : 0], addresses, is_late_);
-  for (std::size_t i = 0; i < lines.size(); ++i) {
-    stack.insert(stack.end(), lines[i].begin(), lines[i].end());
-    if (!lines[i].empty()) continue;
-    const std::string function = function_text(side.actor, side.frames[i]);
-    if (!function.empty()) stack.push_back({function, "", 0});
-  }
-  return stack;
-}
-
-ThreadStory::Stacks ThreadStory::stacks() const {
-  const runtime::Details& details = finding_->details;
-  std::vector<std::set<std::uint64_t>> frames(executables_.size());  // of all stacks of a machine
-  const auto for_each_stack = [&](const auto& visit) {
-    const auto& steps = finding_->execution.steps;
-    const auto& pending = finding_->execution.pending;
-    for (std::size_t i = 0; i < std::min(steps.size(), details.stacks.size()); ++i)
-      visit(steps[i].actor, details.stacks[i], true);
-    for (std::size_t i = 0; i < std::min(pending.size(), details.pending_stacks.size()); ++i)
-      visit(pending[i].actor, details.pending_stacks[i], false);
-  };
-  for_each_stack([&](ActorId actor, const std::vector<std::uint64_t>& stack, bool) {
-    const std::uint32_t machine = machine_of(actor);
-    if (machine < frames.size()) frames[machine].insert(stack.begin(), stack.end());
-  });
-  std::vector<std::map<std::uint64_t, std::vector<SourceLine>>> lines(frames.size());
-  for (std::uint32_t machine = 0; machine < frames.size(); ++machine) {
-    std::vector<std::uint64_t> addresses;
-    for (const std::uint64_t frame : frames[machine]) addresses.push_back(frame - 1 - base_of(machine));
-    const auto found = find_source_lines(executables_[machine], addresses, is_late_);
-    for (std::size_t i = 0; const std::uint64_t frame : frames[machine]) lines[machine][frame] = found[i++];
-  }
-  Stacks all;
-  for_each_stack([&](ActorId actor, const std::vector<std::uint64_t>& stack, bool is_step) {
-    std::vector<SourceLine>& told = (is_step ? all.steps : all.pending).emplace_back();
-    const std::uint32_t machine = machine_of(actor);
-    if (machine >= lines.size()) return;
-    for (const std::uint64_t frame : stack) {
-      const std::vector<SourceLine>& at = lines[machine][frame];
-      told.insert(told.end(), at.begin(), at.end());
-      if (const std::string function = at.empty() ? function_text(actor, frame) : ""; !function.empty())
-        told.push_back({function, "", 0});
-    }
-  });
-  return all;
+  return lines_of(side.actor, side.frames);
 }
 
 std::string ThreadStory::source_text(ActorId actor, std::uint64_t code) const {
-  if (code == 0) return "";
-  const runtime::Race::Side side{.actor = actor, .frames = {code}};
-  const std::vector<SourceLine> lines = stack_of(side);
-  if (lines.empty()) return "";
-  const SourceLine& line = lines.front();
-  return line.function + (line.file.empty() ? "" : fmt::format(" {}:{}", line.file, line.line));
+  return code == 0 ? "" : result::place_text(own_lines_of(actor, {code}));
 }
 
 namespace {

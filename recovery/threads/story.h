@@ -6,9 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "recovery/source_lines.h"
+#include "recovery/source/names.h"
 #include "recovery/threads/check.h"
-#include "recovery/threads/symbols.h"
 #include "scheduler/words.h"
 
 namespace crashcut::recovery {
@@ -20,7 +19,7 @@ std::uint32_t machine_of(const std::vector<scheduler::runtime::ActorName>& actor
 
 class ThreadStory : public scheduler::Narrator {
  public:
-  // Source lines are not looked for once `is_late` says yes.
+  // Names and lines of the source are not looked for once `is_late` says yes.
   ThreadStory(const ThreadPlan& plan, const ThreadFinding& finding, const std::function<bool()>& is_late = {});
 
   std::string object_text(scheduler::ObjectId object) const override;
@@ -44,18 +43,15 @@ class ThreadStory : public scheduler::Narrator {
   std::string call_text(const scheduler::Operation& operation) const;
   // The step at this place: a call on files as it was made, others as operations.
   std::string step_text(std::size_t i) const;
-  // The function that an address in the code of the actor's program is in; empty where it is not known.
-  std::string function_text(scheduler::ActorId actor, std::uint64_t caller) const;
+  // The calls that led to the step, or to the pending operation, at this place, innermost first: those of the program's
+  // own code, if there are such. Empty where they are not known.
+  std::vector<result::SourceLine> stack_of_step(std::size_t i) const;
+  std::vector<result::SourceLine> stack_of_pending(std::size_t i) const;
   // "waits for mutex forks+40, which thread 1 holds"
   std::string waiting_text(const scheduler::Pending& pending) const;
   // "thread 1 writes counter", and the calls that led there, innermost first.
   std::string access_text(const scheduler::runtime::Race::Side& side, std::uint64_t address) const;
-  std::vector<SourceLine> stack_of(const scheduler::runtime::Race::Side& side) const;
-  // The same of each step and of each pending operation, as far as the finding has stacks.
-  struct Stacks {
-    std::vector<std::vector<SourceLine>> steps, pending;
-  };
-  Stacks stacks() const;
+  std::vector<result::SourceLine> stack_of(const scheduler::runtime::Race::Side& side) const;
   // "counter", or an address.
   std::string variable_text(std::uint64_t address) const;
   // What the actor holds at the end: "mutex forks"
@@ -65,21 +61,31 @@ class ThreadStory : public scheduler::Narrator {
   // Of the machine that the actor runs on, or that the place is on; 0 if there are no machines.
   std::uint32_t machine_of(scheduler::ActorId actor) const;
   std::uint64_t base_of(std::uint32_t machine) const;
-  const Symbols& symbols_of(std::uint32_t machine) const { return symbols_[machine < symbols_.size() ? machine : 0]; }
+  // An address in a file that the machine's program was loaded from, before it was loaded.
+  struct Loaded {
+    std::string file;
+    std::uint64_t address;
+  };
+  Loaded loaded_at(std::uint32_t machine, std::uint64_t address) const;
+  // Of an address that a call returns to, and of some that led one to the other.
+  std::vector<result::SourceLine> lines_of(scheduler::ActorId actor, const std::vector<std::uint64_t>& calls) const;
+  std::vector<result::SourceLine> own_lines_of(scheduler::ActorId actor, const std::vector<std::uint64_t>& calls) const;
+  // The function that the thread began in: "worker(int)"; "std::thread (worker.cc:40)" if only the place is known that
+  // started it.
+  std::string routine_text(scheduler::ActorId actor) const;
   // What is known since the step at this place of the stores that a failed machine had in its caches: "lost: 8 bytes at
   // pool+72, by thread 3 of machine 0 in insert list.c:51". At its failure: which stores these are.
   std::string losses_text(std::size_t i) const;
-  // "insert list.c:51"; empty if that is not known.
+  // "insert list.c:51", of the address that a call returns to; empty if that is not known.
   std::string source_text(scheduler::ActorId actor, std::uint64_t code) const;
-  // "forks+40", "ring+8"; empty where no symbol or region holds the place.
+  // "forks[1]", "ring+8"; empty where no variable or region holds the place.
   std::string name_of_place(std::uint64_t place) const;
 
   const ThreadFinding* finding_;
   std::vector<std::string> executables_;  // one a machine
-  std::function<bool()> is_late_;
   std::vector<RegionRule> region_rules_;
-  std::vector<Symbols> symbols_;  // one a machine
-  scheduler::State end_;          // as the execution left it
+  mutable source::Names names_of_code_;  // it remembers what it was asked
+  scheduler::State end_;                 // as the execution left it
   std::map<scheduler::ObjectId, std::uint64_t> addresses_;
   std::map<scheduler::ObjectId, scheduler::ActorId> threads_;  // whose thread object it is
   std::vector<std::string> names_;

@@ -1,19 +1,21 @@
 #include "scheduler/runtime/added_locks.h"
 
 #include <pthread.h>
-#include <unwind.h>
 
 #include <algorithm>
 #include <optional>
-#include <utility>
+#include <span>
 
 #include "scheduler/primitives/mutex.h"
+#include "scheduler/runtime/call_stacks.h"
 #include "scheduler/runtime/mutex_objects.h"
 #include "scheduler/runtime/world_impl.h"
 
 namespace crashcut::scheduler::runtime {
 
 namespace {
+
+std::span<const std::uint64_t> calls_of(const CallStack& stack) { return {stack.calls, stack.count}; }
 
 // The mutex that the program does not have.
 int g_added_mutex = 0;
@@ -30,7 +32,7 @@ ObjectId mutex_of(const AddedLock& lock) {
 }
 
 // The section that the outermost call is in.
-std::optional<Found> find_section(const std::vector<std::uint64_t>& stack) {
+std::optional<Found> find_section(std::span<const std::uint64_t> stack) {
   for (std::size_t i = stack.size(); i-- > 0;) {
     for (std::uint32_t range = 0; range < g_control->added_lock_count; ++range) {
       const AddedLock& lock = g_control->added_locks[range];
@@ -65,32 +67,14 @@ void leave(AddedLockView& view, const void* caller) {
 
 }  // namespace
 
-std::vector<std::uint64_t> stack_of_caller(const void* caller) {
-  struct Walk {
-    std::uint64_t caller;
-    std::vector<std::uint64_t> frames;
-  } walk{reinterpret_cast<std::uint64_t>(caller), {}};
-  const auto visit = [](_Unwind_Context* context, void* at) {
-    Walk& own = *static_cast<Walk*>(at);
-    const std::uint64_t address = _Unwind_GetIP(context);
-    if (!own.frames.empty() || address == own.caller) own.frames.push_back(address);
-    return own.frames.size() == kFramesMost ? _URC_END_OF_STACK : _URC_NO_REASON;
-  };
-  // The unwinder's own calls, pthread_once() among them, are no operations of the program.
-  const bool was_on = std::exchange(g_world->is_on, false);
-  _Unwind_Backtrace(visit, &walk);
-  g_world->is_on = was_on;
-  if (walk.frames.empty()) walk.frames.push_back(walk.caller);
-  return walk.frames;
-}
-
 void heed_added_locks(const void* caller, bool is_access) {
   if (g_control->added_lock_count == 0) return;
   Actor& self = current_actor();
   AddedLockView& view = self.added_lock;
   if (view.is_busy) return;
   view.is_busy = true;
-  const auto found = find_section(stack_of_caller(caller));
+  const CallStack stack = call_stack();
+  const auto found = find_section(calls_of(stack));
   const bool is_in = found && view.section != AddedLockView::kNone && stays(view, *found, is_access);
   if (view.section != AddedLockView::kNone && !is_in) leave(view, caller);
   if (found && !is_in) enter(self, *found, caller);
@@ -106,10 +90,11 @@ bool takes_early(ObjectId mutex, const void* caller) {
     early.erase(at);
     return true;
   }
-  const std::vector<std::uint64_t> stack = stack_of_caller(caller);
+  const CallStack stack = call_stack();
+  const std::span<const std::uint64_t> calls = calls_of(stack);
   for (std::uint32_t i = 0; i < g_control->added_lock_count; ++i) {
     const AddedLock& lock = g_control->added_locks[i];
-    if (!lock.is_early || std::find(stack.begin(), stack.end(), lock.begin) == stack.end()) continue;
+    if (!lock.is_early || std::find(calls.begin(), calls.end(), lock.begin) == calls.end()) continue;
     const ObjectId first = mutex_of(lock);
     if (mutex::is_held_by(object_of(first), self.id)) continue;
     wait_for_mutex(first, caller);

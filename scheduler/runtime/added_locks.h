@@ -1,5 +1,5 @@
 // AddedLocks: code that runs as if it held one more mutex, to find out whether that mends the program
-// (recovery/threads/mend.h). And the calls that lead to an operation.
+// (recovery/threads/mend.h).
 //
 // A section is code of one function, in one range of addresses or several. A thread that comes to an operation, or to
 //   an access of instrumented code, there or in what is called from there, locks the mutex before it. It unlocks the
@@ -41,8 +41,6 @@ struct AddedLockView {
   std::vector<ObjectId> early;  // mutexes that were taken early, and not yet locked by the program
 };
 
-// The calls that lead to the running code, innermost first; `caller` is the first of them.
-std::vector<std::uint64_t> stack_of_caller(const void* caller);
 // The running actor is about to do an operation that is called from there, or an access.
 void heed_added_locks(const void* caller, bool is_access);
 // pthread_mutex_lock() of the running actor. True: it has the mutex already.

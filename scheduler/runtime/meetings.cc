@@ -2,7 +2,6 @@
 
 #include <link.h>
 #include <linux/futex.h>
-#include <sys/auxv.h>
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -14,6 +13,7 @@
 
 #include "scheduler/happens_before.h"
 #include "scheduler/primitives/thread.h"
+#include "scheduler/runtime/call_stacks.h"
 #include "scheduler/runtime/gate.h"
 #include "scheduler/runtime/world_impl.h"
 
@@ -151,33 +151,12 @@ void prepare(Module& module) {
   if (g_is_armed) set_first_bytes(module, true);
 }
 
-std::uint64_t end_of_memory(const link_map& map) {
-  const auto* header = reinterpret_cast<const ElfW(Ehdr)*>(map.l_addr);
-  const bool is_executable = map.l_name[0] == 0;  // its header may lie elsewhere
-  if (!is_executable && std::memcmp(header->e_ident, ELFMAG, SELFMAG) != 0) return 0;
-  const auto* parts =
-      reinterpret_cast<const ElfW(Phdr)*>(is_executable ? getauxval(AT_PHDR) : map.l_addr + header->e_phoff);
-  const std::uint64_t count = is_executable ? getauxval(AT_PHNUM) : header->e_phnum;
-  std::uint64_t end = 0;
-  for (std::uint64_t i = 0; i < count; ++i) {
-    if (parts[i].p_type == PT_LOAD) end = std::max(end, map.l_addr + parts[i].p_vaddr + parts[i].p_memsz);
-  }
-  return end;
-}
-
 Module* find_module(std::string_view path, std::uint64_t base) {
   for (std::uint32_t i = 0; i < g_control->module_count; ++i) {
     Module& module = g_control->modules[i];
     if (module.base == base && path == module.path) return &module;
   }
   return nullptr;
-}
-
-std::string_view path_of(const link_map& map, char (&room)[kPathMost]) {
-  if (map.l_name[0] != 0) return map.l_name;
-  const long length = kernel(SYS_readlink, "/proc/self/exe", room, kPathMost);
-  return length > 0 && length < kPathMost ? std::string_view(room, static_cast<std::size_t>(length))
-                                          : std::string_view();
 }
 
 void tell_module(std::string_view path, const link_map& map) {

@@ -33,8 +33,9 @@ inline constexpr std::uint32_t kTouchesMost = 4 << 20;
 inline constexpr std::uint32_t kTextsMost = 64 << 20;
 inline constexpr std::uint32_t kRacyMost = 1024;
 inline constexpr std::uint32_t kFramesMost = 64;
-inline constexpr std::uint32_t kStackFramesMost = 4 << 20;  // of all steps together
 inline constexpr std::uint32_t kModulesMost = 256;
+inline constexpr std::uint32_t kCallsMost = 64;
+inline constexpr std::uint32_t kLoadedMost = 512;
 inline constexpr std::uint32_t kSitesMost = 1 << 18;
 inline constexpr std::uint32_t kPathMost = 1024;
 inline constexpr std::uint32_t kHostsMost = 16;
@@ -209,16 +210,23 @@ struct FootprintFact {
   bool is_known;
 };
 
-// A stack: where its frames lie.
-struct StackFact {
-  std::uint32_t first, count;
+// The calls that led somewhere, innermost first: where each returns to.
+struct CallStack {
+  std::uint32_t count;
+  std::uint64_t calls[kCallsMost];
+};
+// A file that code was loaded from.
+struct LoadedFile {
+  char path[kPathMost];
+  std::uint64_t base;  // added to the file's addresses
+  std::uint64_t end;   // of its memory
+  std::uint32_t host;
 };
 
 struct StepFact {
   std::uint64_t caller;  // the address that the call returns to
   FootprintFact footprint;
   std::uint32_t text_at, text_bytes;
-  StackFact stack;  // `caller` first
 };
 
 struct ActorFact {
@@ -355,7 +363,6 @@ struct Control {
   bool has_race;
   RaceFact race;
   bool is_added_lock_unclear;  // where an added lock begins or ends cannot be told
-  std::uint32_t stack_frame_count;
 
   // What the program has loaded, and the sites that crashcut finds in it. Modules are added, never removed.
   std::atomic<std::uint32_t> module_questions, module_answers;  // how many there were
@@ -369,7 +376,11 @@ struct Control {
   FootprintFact sleep_footprints[kSleepMost];
   Pending pending[kActorsMost];
   std::uint64_t pending_callers[kActorsMost];
-  StackFact pending_stacks[kActorsMost];
+  // Where has_texts is set.
+  std::uint32_t loaded_count;
+  LoadedFile loaded[kLoadedMost];
+  CallStack pending_stacks[kActorsMost];
+  CallStack step_stacks[kStepsMost];
   PassedOver passed_over[kPassedOverMost];
   ActorFact actors[kActorsMost];
   ObjectFact objects[kObjectsMost];
@@ -378,7 +389,6 @@ struct Control {
   Touch touches[kTouchesMost];
   Touch sleep_touches[kTouchesMost];
   char texts[kTextsMost];
-  std::uint64_t stack_frames[kStackFramesMost];
 };
 
 }  // namespace crashcut::scheduler::runtime

@@ -419,13 +419,22 @@ static bool is_spin(const Operation& operation) {
   });
 }
 
+static void add_stacks(const Control& control, Details& details) {
+  const auto calls_of = [](const CallStack& stack) {
+    return std::vector<std::uint64_t>(stack.calls, stack.calls + std::min(stack.count, kCallsMost));
+  };
+  for (std::uint32_t i = 0; i < control.step_count; ++i) details.stacks.push_back(calls_of(control.step_stacks[i]));
+  for (std::uint32_t i = 0; i < control.pending_count; ++i)
+    details.pending_stacks.push_back(calls_of(control.pending_stacks[i]));
+  for (std::uint32_t i = 0; i < std::min(control.loaded_count, kLoadedMost); ++i) {
+    const LoadedFile& file = control.loaded[i];
+    details.loaded.push_back({file.path, file.base, file.end, file.host});
+  }
+}
+
 std::shared_ptr<const Details> RealProgram::details() const {
   auto made = std::make_shared<Details>();
   Details& d = *made;
-  const auto stack_of = [&](const StackFact& stack) {
-    const std::uint64_t* first = control_->stack_frames + stack.first;
-    return std::vector<std::uint64_t>(first, first + stack.count);
-  };
   d.program_base = control_->hosts[0].program_base;
   d.main_at = control_->hosts[0].main_at;
   for (std::uint32_t i = 0; i < setup_.host_count; ++i) d.bases.push_back(control_->hosts[i].program_base);
@@ -477,12 +486,12 @@ std::shared_ptr<const Details> RealProgram::details() const {
     const StepFact& fact = control_->step_facts[i];
     d.callers.push_back(fact.caller);
     d.texts.emplace_back(control_->texts + fact.text_at, fact.text_bytes);
-    d.stacks.push_back(stack_of(fact.stack));
   }
   for (std::uint32_t i = 0; i < control_->pending_count; ++i) {
     d.pending_callers.push_back(control_->pending_callers[i]);
-    d.pending_stacks.push_back(stack_of(control_->pending_stacks[i]));
   }
+  for (std::uint32_t i = 0; i < control_->pending_count; ++i) d.pending_callers.push_back(control_->pending_callers[i]);
+  if (setup_.has_details) add_stacks(*control_, d);
   for (std::uint32_t i = 0; i < control_->object_count; ++i)
     d.addresses.emplace_back(control_->objects[i].start.object, control_->objects[i].address);
   for (const ActorFact& actor : control_->actors) d.routines.push_back(actor.routine);

@@ -62,8 +62,15 @@ struct Details : ExecutionNote {
   std::string text;
   std::vector<std::uint64_t> callers;          // a step
   std::vector<std::uint64_t> pending_callers;  // a pending operation
-  // The calls that led to a step, innermost first: the caller above is the first. Empty without Setup::has_details.
+  // The calls that led to each step, and to each pending operation, innermost first; empty where they were not told.
   std::vector<std::vector<std::uint64_t>> stacks, pending_stacks;
+  // Files that code was loaded from, the latest last; empty likewise.
+  struct LoadedFile {
+    std::string path;
+    std::uint64_t base, end;
+    std::uint32_t host;
+  };
+  std::vector<LoadedFile> loaded;
   bool is_added_lock_unclear = false;  // where an added lock begins or ends could not be told
   std::vector<std::pair<ObjectId, std::uint64_t>> addresses;
   std::vector<std::uint64_t> routines;  // an actor

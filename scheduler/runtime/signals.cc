@@ -5,6 +5,7 @@
 #include <ucontext.h>
 
 #include "inject/model.h"
+#include "scheduler/runtime/call_stacks.h"
 #include "scheduler/runtime/gate.h"
 #include "scheduler/runtime/machine.h"
 #include "scheduler/runtime/meetings.h"
@@ -20,10 +21,12 @@ alignas(16) char g_failure_stack[256 * 1024];
 int g_signal = 0;
 std::uint64_t g_at = 0;
 
-[[noreturn]] void failed_entry() { fail(Failure::kSignal, g_signal, "", reinterpret_cast<void*>(g_at)); }
+// Callers are told by the address after their call.
+[[noreturn]] void failed_entry() { fail(Failure::kSignal, g_signal, "", reinterpret_cast<void*>(g_at + 1)); }
 
 // Goes on in failed_entry(), on the actor's stack where there is room on it.
 void on_fatal(int signal, siginfo_t* info, void* ucontext) {
+  if (leave_unwinding(ucontext)) return;
   if (signal == SIGSEGV && inject::do_fault(*info, ucontext)) return;
   auto& regs = static_cast<ucontext_t*>(ucontext)->uc_mcontext.gregs;
   g_signal = signal;
@@ -33,7 +36,9 @@ void on_fatal(int signal, siginfo_t* info, void* ucontext) {
   const bool overflowed = signal == SIGSEGV && fault + 65536 > stack - 65536 && fault < stack + 65536;
   std::uint64_t top =
       overflowed ? reinterpret_cast<std::uint64_t>(g_failure_stack + sizeof g_failure_stack) : stack - 512;
-  regs[REG_RSP] = static_cast<greg_t>((top & ~std::uint64_t{15}) - 8);
+  top = (top & ~std::uint64_t{15}) - 8;
+  *reinterpret_cast<std::uint64_t*>(top) = 0;  // nobody called failed_entry()
+  regs[REG_RSP] = static_cast<greg_t>(top);
   regs[REG_RIP] = reinterpret_cast<greg_t>(failed_entry);
 }
 
@@ -46,7 +51,7 @@ using inject::bit_of;
 
 // In place of the program's own handler of SIGSEGV, and with its flags: some instructions are done by this signal.
 void before_own_handler(int signal, siginfo_t* info, void* ucontext) {
-  if (inject::do_fault(*info, ucontext)) return;
+  if (leave_unwinding(ucontext) || inject::do_fault(*info, ucontext)) return;
   const KernelSigaction asked = g_asked[signal];
   if ((asked.flags & SA_RESETHAND) != 0) {
     const KernelSigaction standard{};

@@ -18,6 +18,7 @@
 #include "scheduler/primitives/spin.h"
 #include "scheduler/primitives/thread.h"
 #include "scheduler/runtime/buffers.h"
+#include "scheduler/runtime/call_stacks.h"
 #include "scheduler/runtime/files.h"
 #include "scheduler/runtime/gate.h"
 #include "scheduler/runtime/hold.h"
@@ -49,18 +50,12 @@ FootprintFact keep_footprint(const Footprint& footprint) {
   return {first, static_cast<std::uint32_t>(footprint.size()), true};
 }
 
-StackFact keep_stack(const std::vector<std::uint64_t>& stack) {
-  const std::uint32_t first = g_control->stack_frame_count;
-  if (stack.size() > kStackFramesMost - first) return {};
-  std::copy(stack.begin(), stack.end(), g_control->stack_frames + first);
-  g_control->stack_frame_count += static_cast<std::uint32_t>(stack.size());
-  return {first, static_cast<std::uint32_t>(stack.size())};
-}
-
-void record(const Step& step, const Actor& actor, const Footprint* footprint = nullptr, std::string_view text = {}) {
+// `actor` took the step.
+void record(const Step& step, const Actor& actor, const Footprint* footprint, std::string_view text = {}) {
   const std::uint32_t i = g_control->step_count;
   g_control->steps[i] = step;
-  StepFact fact{actor.caller, {}, 0, 0, keep_stack(actor.stack)};
+  if (g_control->has_texts != 0) g_control->step_stacks[i] = actor.calls;
+  StepFact fact{actor.caller, {}, 0, 0};
   if (footprint != nullptr) fact.footprint = keep_footprint(*footprint);
   if (g_control->text_bytes + text.size() <= kTextsMost) {
     fact.text_at = g_control->text_bytes;
@@ -82,13 +77,13 @@ void list_pending() {
   }
 }
 
-// What the actors stand before, for crashcut.
+// For crashcut: what the actors stood before at the end.
 void keep_pending() {
   std::uint32_t count = 0;
   for (const Pending& p : g_world->pending) {
     const Actor& actor = *g_world->actors[index(p.actor)];
     g_control->pending_callers[count] = actor.caller;
-    g_control->pending_stacks[count] = keep_stack(actor.stack);
+    if (g_control->has_texts != 0) g_control->pending_stacks[count] = actor.calls;
     g_control->pending[count++] = p;
   }
   g_control->pending_count = count;
@@ -267,7 +262,7 @@ static void stand_before(Actor& self, const Operation& operation, const void* ca
   if (!primitive_of(operation[0]).traits.is_memory && primitive != PrimitiveId::kSpin) self.memory.looks.clear();
   self.has_pending = true;
   self.caller = reinterpret_cast<std::uint64_t>(caller);
-  if (g_control->has_texts != 0) self.stack = stack_of_caller(caller);
+  if (g_control->has_texts != 0) self.calls = call_stack();
 }
 
 bool wait_for_turn(const Operation& operation, const void* caller, OnSignal on_signal) {
@@ -486,7 +481,7 @@ static void make_world() {
   request.is_one_schedule = g_control->is_one_schedule;
   g_world->director.emplace(request);
   g_control->step_count = g_control->object_count = g_control->pending_count = g_control->passed_over_count = 0;
-  g_control->touch_count = g_control->text_bytes = g_control->outside_count = g_control->stack_frame_count = 0;
+  g_control->touch_count = g_control->text_bytes = g_control->outside_count = 0;
   g_control->is_added_lock_unclear = false;
   g_control->failure = Failure::kNone;
   g_control->hit_depth = false;

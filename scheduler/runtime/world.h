@@ -33,7 +33,7 @@ struct Actor : TimedActor {
   bool is_over = false;
   Operation done;  // what it did last
   std::uint64_t caller = 0;
-  std::vector<std::uint64_t> stack;  // of its pending operation, where stacks are told
+  CallStack calls{};  // that led to `caller`, where they are told
   AddedLockView added_lock;
   std::uint32_t child_count = 0;
   std::uint32_t yields_in_a_row = 0;

@@ -1,4 +1,4 @@
-#include "recovery/source_places.h"
+#include "recovery/source/places.h"
 
 #include <fmt/format.h>
 
@@ -6,10 +6,10 @@
 #include <functional>
 #include <map>
 
-#include "recovery/source_lines.h"
-
-namespace crashcut::recovery {
+namespace crashcut::source {
 namespace {
+
+using result::line_text;
 
 // "{file+0xaddress}" in a text.
 struct Place {
@@ -50,40 +50,39 @@ void for_each_text(result::Story& story, const std::function<void(std::string&)>
 }
 
 enum class Callers { kNone, kBeside };
-using Names = std::map<std::uint64_t, std::string>;  // by address
-
-std::string text_of(const SourceLine& line) { return fmt::format("{}:{}", line.file, line.line); }
+using Texts = std::map<std::uint64_t, std::string>;  // by address
 
 // The call that an inlined function was inlined for: the innermost one in another file, or else the innermost one.
-std::string caller_of(const std::vector<SourceLine>& stack) {
-  for (std::size_t i = 1; i < stack.size(); ++i) {
-    if (!stack[i].file.empty() && stack[i].file != stack.front().file) return text_of(stack[i]);
+std::string caller_of(const std::vector<SourceLine>& frames, const SourceLine* inlined) {
+  const SourceLine* caller = nullptr;
+  for (const SourceLine* frame = inlined + 1; frame < frames.data() + frames.size(); ++frame) {
+    if (frame->file.empty()) continue;
+    if (caller == nullptr) caller = frame;
+    if (frame->file != inlined->file) return line_text(*frame);
   }
-  return stack.size() > 1 && !stack[1].file.empty() ? text_of(stack[1]) : "";
+  return caller != nullptr ? line_text(*caller) : "";
 }
 
-void find_names(const std::string& file, Callers callers, Names& names) {
-  std::vector<std::uint64_t> addresses;
-  for (const auto& [address, name] : names) addresses.push_back(address);
-  const auto lines = find_source_lines(file, addresses);
-  for (std::size_t i = 0; i < addresses.size(); ++i) {
-    std::string& name = names[addresses[i]];
-    if (lines[i].empty() || lines[i].front().file.empty()) {
-      name = fmt::format("{}+{:#x}", file.substr(file.rfind('/') + 1), addresses[i]);
+void find_texts(Names& names, const std::string& file, Callers callers, Texts& texts) {
+  for (auto& [address, text] : texts) {
+    const std::vector<SourceLine> frames = names.frames_at(file, address);
+    const SourceLine* best = best_of(frames);
+    if (best == nullptr || best->file.empty()) {
+      text = fmt::format("{}+{:#x}", file.substr(file.rfind('/') + 1), address);
       continue;
     }
-    name = text_of(lines[i].front());
-    const std::string caller = callers == Callers::kBeside ? caller_of(lines[i]) : "";
-    if (!caller.empty()) name += fmt::format(" ({})", caller);
+    text = line_text(*best);
+    const std::string caller = callers == Callers::kBeside ? caller_of(frames, best) : "";
+    if (!caller.empty()) text += fmt::format(" ({})", caller);
   }
 }
 
-void name_places(const std::vector<std::string*>& texts, Callers callers) {
-  std::map<std::string, Names> files;
+void name_places(Names& names, const std::vector<std::string*>& texts, Callers callers) {
+  std::map<std::string, Texts> files;
   for (const std::string* text : texts) {
     for (Place at = find_place(*text, 0); at.end != 0; at = find_place(*text, at.end)) files[at.file][at.address];
   }
-  for (auto& [file, names] : files) find_names(file, callers, names);
+  for (auto& [file, found] : files) find_texts(names, file, callers, found);
   for (std::string* text : texts) {
     for (Place at = find_place(*text, 0); at.end != 0;) {
       const std::string& name = files[at.file][at.address];
@@ -95,12 +94,14 @@ void name_places(const std::vector<std::string*>& texts, Callers callers) {
 
 }  // namespace
 
-void name_source_places(const std::vector<std::string*>& texts) { name_places(texts, Callers::kBeside); }
-
-void name_source_places(result::Story& story) {
-  std::vector<std::string*> texts;
-  for_each_text(story, [&](std::string& text) { texts.push_back(&text); });
-  name_places(texts, Callers::kNone);
+void name_source_places(Names& names, const std::vector<std::string*>& texts) {
+  name_places(names, texts, Callers::kBeside);
 }
 
-}  // namespace crashcut::recovery
+void name_source_places(Names& names, result::Story& story) {
+  std::vector<std::string*> texts;
+  for_each_text(story, [&](std::string& text) { texts.push_back(&text); });
+  name_places(names, texts, Callers::kNone);
+}
+
+}  // namespace crashcut::source
