@@ -23,7 +23,8 @@ std::string signal_text(int signal);
 // Words with blanks between them, each made printable.
 std::string joined(const std::vector<std::string>& words);
 
-// Text of unknown origin on one line: control characters and bytes beyond ASCII are escaped.
+// Text of unknown origin on one line. Escaped are control characters, those that change the direction of writing or
+// cannot be seen, and bytes that are no UTF-8.
 std::string printable(std::string_view text);
 // What a recovery printed, on one line, without the newline at its end. Two outputs can look alike: see texts_of.
 std::string outcome_text(std::string_view output);
