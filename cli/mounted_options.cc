@@ -11,6 +11,7 @@
 #include "cli/bounds.h"
 #include "cli/interrupts.h"
 #include "cli/program.h"
+#include "recovery/mounted/command_runner.h"
 #include "recovery/result/words.h"
 
 namespace crashcut::cli {
@@ -29,21 +30,19 @@ std::string make_absolute(const std::string& word) {
   return fs::absolute(word.starts_with("./") ? word.substr(2) : word).string();
 }
 
+// The directory that a path was made absolute with may have characters that are the shell's.
+std::string in_quotes(const std::string& path) {
+  std::string text = "'";
+  for (const char c : path) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return text + "'";
+}
+
 CommandLine command_line(const std::string& text) {
   if (text.empty()) return {};
-  const std::size_t end = std::min(text.find(' '), text.size());
-  const std::string rest = text.substr(end);
-  const std::string first = make_absolute(text.substr(0, end));
-  // Plain words need no shell.
-  if (text.find_first_of("|&;<>()$`\\\"'*?[]#~={}!\n\t") != std::string::npos) return {{first + rest + " "}};
-  CommandLine line{{first}};
-  for (std::size_t at = end; at < text.size();) {
-    const std::size_t begin = text.find_first_not_of(' ', at);
-    if (begin == std::string::npos) break;
-    at = std::min(text.find(' ', begin), text.size());
-    line.words.push_back(text.substr(begin, at - begin));
-  }
-  return line;
+  const std::string first = text.substr(0, text.find(' ')), absolute = make_absolute(first);
+  const bool is_plain =
+      absolute == first || (!mounted::needs_shell(absolute) && absolute.find(' ') == std::string::npos);
+  return {{(is_plain ? absolute : in_quotes(absolute)) + text.substr(first.size())}};
 }
 
 // A path on the modelled disk, as --file takes it.

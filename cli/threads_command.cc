@@ -128,6 +128,8 @@ tl::expected<int, Failure> run(const ThreadOptions& options, const std::vector<s
   if (auto ok = check_reports(reports); !ok) return tl::unexpected(ok.error());
   auto plan = read_plan(options);
   if (!plan) return tl::unexpected(plan.error());
+  plan->wants_outcomes = reports.outcomes;
+  plan->wants_all = plan->wants_all || reports.outcomes;
   plan->program = words[0];
   plan->arguments.assign(words.begin() + 1, words.end());
   plan->wants_mends = true;
@@ -162,6 +164,7 @@ tl::expected<int, Failure> resume_schedules(std::string_view command, const std:
   if (bounds.time_s > 0) plan.time_limit = now->time_limit;
   if (executions_most > 0) plan.executions_most = executions_most;
   if (now->max_recoveries != 0) plan.max_recoveries = now->max_recoveries;
+  plan.wants_outcomes = reports.outcomes;
   plan.jobs = now->jobs;
   plan.recovery_limit = now->recovery_limit;
   plan.crashcut = now->crashcut;
@@ -361,9 +364,10 @@ void add_threads_command(CLI::App& app, int& exit_code) {
   add_report_options(*command, options->common.reports);
   command->footer(
       std::string("prog is a dynamically linked executable, or its source (.c, .cc, .cpp). Its standard input is\n"
-                  "empty, its output is not shown; crashcut replay --print shows it. Source is compiled so that its\n"
-                  "variables are seen: atomic ones are operations, and data races are found. So is what was compiled\n"
-                  "with crashcut flags. Of other programs the verdict is about lock and thread calls; where their\n"
+                  "empty; --outcomes lists what it printed, and a violation shows what it had printed. Source is\n"
+                  "compiled so that its variables are seen: atomic ones are operations, and data races are found.\n"
+                  "So is what was compiled with crashcut flags. Of other programs the verdict is about lock and thread "
+                  "calls; where their\n"
                   "threads are seen to meet in atomic variables, it is bounded.\n\n"
                   "It starts on the modelled disk, as in crashcut run; where it has a crashcut_recover()\n"
                   "(crashcut.h), that runs on every state that a crash of every schedule can leave.\n\n"

@@ -65,6 +65,30 @@ TEST_F(CheckTest, AStartingStateIsCopiedWithAllThatItHas) {
 
 // ---- bad input ----------------------------------------------------------------------------------------------------
 
+// What is run may stand in a directory whose name has blanks and quotes, and files may have names in any language.
+TEST_F(CheckTest, NamesMayHaveBlanksAndLetters) {
+  const fs::path place = directory_ / "it's mine";
+  fs::create_directory(place);
+  const auto write_script = [&](const char* name, const char* text) {
+    std::ofstream(place / name) << "#!/bin/sh\n" << text;
+    fs::permissions(place / name, fs::perms::owner_all);
+  };
+  write_script("save it", "echo new > 'Größe 大\xff'");
+  write_script("verify", "test $# = \"$1\" || exit 2");
+  const auto check_there = [&](const std::string& options) {
+    return run({"sh", "-c", "cd \"it's mine\" && exec \"$0\" check " + options + " -- './save it'", CRASHCUT_BINARY});
+  };
+  const Ran lost = check_there("--expect no-empty");
+  EXPECT_EQ(lost.exit_code, 1) << lost.err;
+  EXPECT_TRUE(lost.says("Größe 大\\xff")) << lost.out;
+  for (const char* checker : {"./verify 1", "./verify 2 \"two words\"", "exit 0", "ulimit -c 0"}) {
+    const Ran ran = check_there(std::string("--check '") + checker + "'");
+    EXPECT_EQ(ran.exit_code, 0) << checker << "\n" << ran.out << ran.err;
+  }
+  EXPECT_EQ(check_there("--check ./verify").exit_code, 1) << "it runs, and fails";
+  EXPECT_EQ(check_there("--check 'exit 1'").exit_code, 1);
+}
+
 TEST_F(CheckTest, MoreBadInput) {
   struct Row {
     Words options;

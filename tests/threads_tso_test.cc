@@ -39,6 +39,12 @@ TEST(ThreadsTso, StoreBufferingIsFoundAndAFenceMendsIt) {
   expect_verified(kProgram + "buffering fence", 4);
 }
 
+// They are locked instructions, and are no round of a loop where they are repeated.
+TEST(ThreadsTso, SequentiallyConsistentStores) {
+  expect_verified(kProgram + "exchanged", 4);  // x and y are in one word
+  expect_verified(kProgram + "often", 3);
+}
+
 TEST(ThreadsTso, PetersonsLockNeedsAFence) {
   expect_violation(kProgram + "peterson", "inside == 1");
   expect_verified(kProgram + "peterson fence", 88);

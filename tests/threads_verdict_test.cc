@@ -2,6 +2,7 @@
 //
 // Each program is compiled here, without and with optimisation: what the compiler makes of an atomic variable differs.
 #include <filesystem>
+#include <set>
 
 #include "threads_command.h"
 
@@ -322,6 +323,43 @@ TEST(Verdicts, TheEndOfAProgramIsPartOfIt) {
   EXPECT_EQ(ends_with("pthread_mutex_lock(&m); _exit(0);", 2, 0)["verdict"], "verified");
   // The code is that of exit(), unless a handler has another.
   EXPECT_EQ(ends_with("exit(3);", 2, 1)["violation"]["code"], 3);
+}
+
+// Store buffering, and what it prints when it has seen the two loads.
+constexpr const char* kStoreBuffering =
+    "#include <pthread.h>\n#include <stdatomic.h>\n#include <stdio.h>\n#include <unistd.h>\n"
+    "atomic_int x, y; int a, b; volatile long nowhere = 8;\n"
+    "void* f(void* p) { atomic_store_explicit(&x, 1, memory_order_release); a = y; return p; }\n"
+    "void* g(void* p) { atomic_store_explicit(&y, 1, memory_order_release); b = x; return p; }\n"
+    "int main(int argc, char** argv) {\n"
+    "  if (argc > 1) { puts(\"no work\"); fputs(\"usage: sb\\n\", stderr); (void)!write(1, (void*)nowhere, 9); return "
+    "2; }\n"
+    "  pthread_t t, u; pthread_create(&t, 0, f, 0); pthread_create(&u, 0, g, 0);\n"
+    "  pthread_join(t, 0); pthread_join(u, 0); printf(\"%d%d\\n\", a, b); return 0; }\n";
+
+// --outcomes lists what executions printed; a program that gives up tells why.
+TEST(Verdicts, TellWhatTheProgramPrinted) {
+  const Directory directory;
+  const std::string source = (directory / "sb.c").string();
+  std::ofstream(source) << kStoreBuffering;
+  const auto outcomes = [&](const std::string& options) {
+    std::set<std::string> texts;
+    const json found = threads(directory, source, 0, options);
+    for (const json& outcome : found["outcomes"]) texts.insert(outcome["output"]);
+    return texts;
+  };
+  EXPECT_EQ(outcomes("--outcomes"), (std::set<std::string>{"01", "10", "11"}));
+  EXPECT_EQ(outcomes("--outcomes --memory tso"), (std::set<std::string>{"00", "01", "10", "11"}));
+  EXPECT_TRUE(threads(directory, source, 0)["outcomes"].is_null());
+
+  const json gives_up = threads(directory, source + " word", 1);
+  EXPECT_EQ(gives_up["violation"]["stdout"], "no work\n");
+  EXPECT_EQ(gives_up["violation"]["stderr"], "usage: sb\n");
+  const std::string output = gives_up["output"];
+  EXPECT_NE(output.find("Stderr of the program:\n\n    usage: sb\n"), std::string::npos) << output;
+  EXPECT_NE(output.find("main         ends the process\n"), std::string::npos) << output;
+  const std::string loud = run_replay(gives_up, "--print ").output;  // the program itself prints it
+  EXPECT_EQ(loud.find("usage: sb"), loud.rfind("usage: sb")) << loud;
 }
 
 // Goes on where it was stopped, and still knows.

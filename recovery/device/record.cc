@@ -149,7 +149,7 @@ class Recorder {
   }
 
   Json run_program() {
-    std::vector<std::string> argv = mounted::argv_of(plan_.program.program);
+    std::vector<std::string> argv = plan_.program.program.words;
     if (plan_.program.lines_are_marks) {
       // The shell opens it: this process must not wait for its own mount.
       argv.insert(argv.begin(), {"/bin/sh", "-c", "exec \"$0\" \"$@\" >.crashcut/stdout"});

@@ -192,7 +192,7 @@ class Run {
     mount_->between_requests([&] { writer_->make_durable(); });
     auto watch = sandbox::SyscallWatch::start(handlers());
     if (!watch) return failure(false, watch.error());
-    std::vector<std::string> argv = mounted::argv_of(program_.program);
+    std::vector<std::string> argv = program_.program.words;
     if (program_.lines_are_marks) {
       // The shell opens it: this process must not wait for its own mount.
       const std::string to = device_directory(program_.directory) + "/.crashcut/stdout";

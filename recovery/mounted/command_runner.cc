@@ -31,21 +31,28 @@ constexpr std::string_view kShellWords[] = {
     "printf", "pwd",  "read",  "readonly", "return", "set",     "shift", "test",    "then",     "time",
     "times",  "trap", "type",  "ulimit",   "umask",  "unalias", "unset", "until",   "wait",     "while"};
 
-}  // namespace
-
-std::vector<std::string> argv_of(const CommandLine& line) {
-  if (line.words.size() != 1) return line.words;
-  const std::string& text = line.words[0];
+std::vector<std::string> words_of(const std::string& text) {
   std::vector<std::string> words;
   std::istringstream stream(text);
   for (std::string word; std::getline(stream, word, ' ');) {
     if (!word.empty()) words.push_back(word);
   }
-  const bool is_special = text.find_first_of("\t\n|&;<>()$`\\\"'*?[]#~=%{}!") != std::string::npos;
-  const bool is_shells =
-      words.empty() || std::find(std::begin(kShellWords), std::end(kShellWords), words[0]) != std::end(kShellWords);
+  return words;
+}
+
+}  // namespace
+
+bool needs_shell(const std::string& text) {
+  if (text.find_first_of("\t\n|&;<>()$`\\\"'*?[]#~=%{}!") != std::string::npos) return true;
+  const std::vector<std::string> words = words_of(text);
+  return words.empty() || std::find(std::begin(kShellWords), std::end(kShellWords), words[0]) != std::end(kShellWords);
+}
+
+std::vector<std::string> argv_of(const CommandLine& line) {
+  if (line.words.size() != 1) return line.words;
+  const std::string& text = line.words[0];
   // The shell would do no more than run the program, and is a program itself: half of the time of a small checker.
-  return is_special || is_shells ? std::vector<std::string>{"/bin/sh", "-c", text} : words;
+  return needs_shell(text) ? std::vector<std::string>{"/bin/sh", "-c", text} : words_of(text);
 }
 
 sandbox::Command command_on_disk(const RecordPlan& plan, std::vector<std::string> argv) {

@@ -15,7 +15,10 @@
 
 namespace crashcut::mounted {
 
-// argv that runs the line: the shell, unless it is plain words and the name of a program.
+// Whether it takes a shell to run the text: it is more than plain words, or its first word is the shell's.
+bool needs_shell(const std::string& text);
+
+// argv that runs the line: its words; a line of one word is a text, which the shell runs where it takes one.
 std::vector<std::string> argv_of(const CommandLine& line);
 
 // What the checker did.

@@ -131,7 +131,7 @@ class Recorder {
   }
 
   Json run_program() {
-    std::vector<std::string> argv = argv_of(plan_.program);
+    std::vector<std::string> argv = plan_.program.words;  // its name may have blanks
     if (plan_.lines_are_marks) {
       // The shell opens it: this process must not wait for its own mount.
       argv.insert(argv.begin(), {"/bin/sh", "-c", "exec \"$0\" \"$@\" >.crashcut/stdout"});

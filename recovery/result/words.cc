@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <map>
+#include <utility>
 
 namespace crashcut::result {
 namespace {
@@ -26,6 +28,32 @@ std::string in_quotes(std::string_view text) {
     }
   }
   return out + "\"";
+}
+
+// How many bytes the letter beyond ASCII takes that the text begins with; 0 if it does not begin with one.
+std::size_t letter_bytes(std::string_view text) {
+  const auto first = static_cast<unsigned char>(text[0]);
+  const std::size_t bytes = first >= 0xc2 && first < 0xe0   ? 2
+                            : (first & 0xf0) == 0xe0        ? 3
+                            : first >= 0xf0 && first < 0xf5 ? 4
+                                                            : 0;
+  if (bytes == 0 || text.size() < bytes) return 0;
+  char32_t letter = first & (0x7f >> bytes);
+  for (std::size_t i = 1; i < bytes; ++i) {
+    const auto byte = static_cast<unsigned char>(text[i]);
+    if ((byte & 0xc0) != 0x80) return 0;
+    letter = letter << 6 | (byte & 0x3f);
+  }
+  if (letter < (bytes == 3 ? 0x800u : bytes == 4 ? 0x10000u : 0x80u) || letter > 0x10ffff) return 0;
+  // Controls, blanks that look like others, marks of direction, surrogates, private letters and those that cannot be
+  // seen.
+  constexpr std::pair<char32_t, char32_t> kUnseen[] = {
+      {0x80, 0xa0},     {0xad, 0xad},     {0x61c, 0x61c},     {0x180e, 0x180e}, {0x2000, 0x200f},
+      {0x2028, 0x202f}, {0x205f, 0x206f}, {0x3000, 0x3000},   {0xd800, 0xf8ff}, {0xfe00, 0xfe0f},
+      {0xfeff, 0xfeff}, {0xfff0, 0xffff}, {0xe0000, 0x10ffff}};
+  const bool is_seen = std::none_of(std::begin(kUnseen), std::end(kUnseen),
+                                    [&](const auto& r) { return letter >= r.first && letter <= r.second; });
+  return is_seen ? bytes : 0;
 }
 
 }  // namespace
@@ -68,9 +96,13 @@ std::string joined(const std::vector<std::string>& words) {
 
 std::string printable(std::string_view text) {
   std::string out;
-  for (const char c : text) {
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
     const auto byte = static_cast<unsigned char>(c);
-    if (byte >= 0x20 && byte < 0x7f) {
+    if (const std::size_t bytes = byte < 0x80 ? 0 : letter_bytes(text.substr(i)); bytes > 0) {
+      out += text.substr(i, bytes);
+      i += bytes - 1;
+    } else if (byte >= 0x20 && byte < 0x7f) {
       out += c;
     } else if (c == '\n') {
       out += "\\n";

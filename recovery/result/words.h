@@ -23,7 +23,8 @@ std::string signal_text(int signal);
 // Words with blanks between them, each made printable.
 std::string joined(const std::vector<std::string>& words);
 
-// Text of unknown origin on one line: control characters and bytes beyond ASCII are escaped.
+// Text of unknown origin on one line. Escaped are control characters, those that change the direction of writing or
+// cannot be seen, and bytes that are no UTF-8.
 std::string printable(std::string_view text);
 // Lines of at most so many characters, between words if possible. `indent` begins all but the first.
 std::vector<std::string> wrapped(std::string text, std::size_t width, std::string_view indent);

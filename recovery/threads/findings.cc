@@ -93,7 +93,7 @@ void Findings::note_crash(const Execution& execution, const search::Found& found
 }
 
 void Findings::note_outcome(const Details* details) {
-  if (details == nullptr || !details->outcome) return;
+  if (details == nullptr || !details->outcome || result_.has_recover) return;  // then they are those of recoveries
   auto& outcomes = result_.tally.outcomes;
   if (!outcomes.contains(*details->outcome) && outcomes.size() == search::Tally::kOutcomesMost) {
     result_.tally.outcomes_cut = true;

@@ -43,7 +43,7 @@ class Findings {
 
  private:
   bool is_livelock_known() const;
-  // What the machines printed.
+  // What the machines printed, or the program.
   void note_outcome(const scheduler::runtime::Details* details);
   void note_kind(const ThreadFinding& found, const std::string& text);
   void note_failure_points(const scheduler::Execution& execution);

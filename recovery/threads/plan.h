@@ -51,7 +51,7 @@ struct ThreadPlan : Plan {
   std::vector<std::string> devices{};  // paths that are shared memory of the machines
   std::vector<RegionRule> region_rules{};
   std::uint32_t failing_devices = 0;  // how many homes are no machines
-  bool wants_outcomes = false;        // what machines print
+  bool wants_outcomes = false;        // what machines print, or the program
   bool has_garbage = false;           // fresh shared memory holds garbage, not zeroes
   std::optional<Caches> caches{};     // none: what machines share is coherent, and survives
   enum class Schedules : std::uint8_t { kAll, kOne, kRandom } schedules = Schedules::kAll;

@@ -100,6 +100,10 @@ tl::expected<ThreadFinding, Failure> replay_threads(const ThreadPlan& plan, cons
   finding.execution = program.run(request);
   if (finding.execution.ending == Ending::kStopped) throw scheduler::runtime::OutOfTime();
   finding.details = dynamic_cast<const Details&>(*finding.execution.note);
+  if (setup.is_loud) {  // it was seen
+    finding.details.output.clear();
+    finding.details.errors.clear();
+  }
   finding.actors = replayer.names.actors();
   finding.racy = replayer.names.racy();
   finding.is_instrumented = program.program().is_instrumented();

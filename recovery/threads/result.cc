@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <tuple>
 
 #include "recovery/result/words.h"
 #include "recovery/run_token.h"
@@ -377,6 +378,12 @@ result::Counterexample counterexample_of(const ThreadPlan& plan, const ThreadFin
           {story.actor_text(p.actor), story.held_by(p.actor), story.waiting_text(p), story.stack_of_pending(i)});
   }
   if (finding.details.race) told.story.race = race_of(story, *finding.details.race);
+  if (!finding.crash && plan.machines.empty()) {
+    told.story.names.recovery = told.story.names.program = "the program";
+    std::tie(told.story.output, told.story.errors) = std::tie(finding.details.output, finding.details.errors);
+    told.story.output_cut = finding.details.output_cut;
+    told.story.errors_cut = finding.details.errors_cut;
+  }
   told.story.is_one_of_class = finding.is_loosened && !plan.models_memory();
   return told;
 }

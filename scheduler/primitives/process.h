@@ -20,7 +20,7 @@ inline std::int64_t apply(State& state, ActorId, const Operation&, const Access&
 
 // It meets all, since it disables everything.
 inline std::string operation_text(const Narrator&, const Operation& operation) {
-  return operation[0].verb == kExit ? "exit(" + std::to_string(operation[0].argument) + ")" : "fail";
+  return operation[0].verb == kExit ? "ends the process" : "fail";
 }
 inline constexpr Words kWords{.operation = operation_text};
 

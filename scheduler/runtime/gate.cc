@@ -100,17 +100,25 @@ Fate done(Call& call, long result) {
   return Fate::kDone;
 }
 
-// The first bytes that a host prints are kept: they are a part of the execution's outcome.
+// Copies memory that the program named: as much as can be read.
+std::size_t copy_named(void* to, const void* from, std::size_t bytes) {
+  const iovec there{const_cast<void*>(from), bytes}, here{to, bytes};
+  const long copied = inject::crashcut_syscall(SYS_process_vm_readv, g_control->hosts[g_host].runner.pid,
+                                               reinterpret_cast<long>(&here), 1, reinterpret_cast<long>(&there), 1, 0);
+  return copied < 0 ? 0 : static_cast<std::size_t>(copied);
+}
+
+// The first bytes that the program prints are kept: they are the execution's outcome, and are told with a violation.
 void keep_output(const Call& call) {
-  if (!is_hosted() || call.a[0] != 1 || (call.number != SYS_write && call.number != SYS_writev)) return;
-  HostPart& part = g_control->hosts[g_host];
-  const iovec one{reinterpret_cast<void*>(call.a[1]), static_cast<std::size_t>(call.a[2])};
-  const auto* parts = call.number == SYS_write ? &one : reinterpret_cast<const iovec*>(call.a[1]);
+  if ((call.a[0] != 1 && call.a[0] != 2) || (call.number != SYS_write && call.number != SYS_writev)) return;
+  Printed& printed = g_control->hosts[g_host].printed[call.a[0] - 1];
+  iovec one{reinterpret_cast<void*>(call.a[1]), static_cast<std::size_t>(call.a[2])};
+  const auto* parts = reinterpret_cast<const iovec*>(call.a[1]);
   const long count = call.number == SYS_write ? 1 : call.a[2];
-  for (long i = 0; i < count; ++i) {
-    const std::size_t bytes = std::min<std::size_t>(parts[i].iov_len, kOutputMost - part.output_bytes);
-    std::memcpy(part.output + part.output_bytes, parts[i].iov_base, bytes);
-    part.output_bytes += static_cast<std::uint32_t>(bytes);
+  for (long i = 0; i < count && printed.bytes < kOutputMost; ++i) {
+    if (call.number == SYS_writev && copy_named(&one, parts + i, sizeof one) < sizeof one) return;
+    const std::size_t bytes = std::min<std::size_t>(one.iov_len, kOutputMost - printed.bytes);
+    printed.bytes += static_cast<std::uint32_t>(copy_named(printed.text + printed.bytes, one.iov_base, bytes));
   }
 }
 

@@ -96,7 +96,9 @@ void begin_segment() {
 }
 
 std::uint64_t state_at_entry(std::uint64_t address, std::uint64_t operand) {
+  static std::uint64_t unknown_states = 0;
   std::uint64_t hash = mix(address, operand);
+  if (!is_own_stack(current_actor().memory, crashcut_entry_registers[6])) return mix(hash, ++unknown_states);
   for (const std::uint64_t value : crashcut_entry_registers) hash = mix(hash, value);
   const auto* end = reinterpret_cast<const std::uint64_t*>(current_actor().memory.stack_top);
   for (const auto* at = reinterpret_cast<const std::uint64_t*>(crashcut_entry_registers[6]); at < end; ++at)

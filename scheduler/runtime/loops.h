@@ -37,7 +37,8 @@ void begin_segment();
 // The actor has written something that others could read, or that crashcut does not see.
 void note_written();
 
-// The running thread's state at its last entry, before an access with these operands.
+// The running thread's state at its last entry, before an access with these operands. Where no registers of this thread
+// were noted it is not known, and is like no other.
 std::uint64_t state_at_entry(std::uint64_t address, std::uint64_t operand);
 // Adds what the access, the first of `operation`, waits for, if this is a round of a loop; a load becomes an await.
 // True if the loop reads more places than an operation can hold.

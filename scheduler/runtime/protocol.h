@@ -260,21 +260,25 @@ enum class Failure : std::uint32_t {
   kUserError,    // text: a sentence; crashcut cannot go on, and the user can help
 };
 
+// What a program wrote to its standard output, or to its standard error, since main() began: the first bytes.
+struct Printed {
+  std::uint32_t bytes;
+  char text[kOutputMost];
+};
+
 // A host's part of the protocol; where there are no hosts, the program's.
 struct HostPart {
   inject::ChildState runner;
   std::atomic<std::uint32_t> is_leaving;  // the runner has replied and ends: no fault of its own
   std::uint64_t program_base;             // where the executable was loaded; set by the server, as is
   std::uint64_t main_at;                  // where main() is
+  Printed printed[2];                     // to descriptors 1 and 2
   // Of hosts only.
   std::atomic<std::uint32_t> is_ready;  // the server stands before main()
   std::atomic<std::uint32_t> turn;      // a request and a Turn (hosts.h)
   std::atomic<std::uint32_t> joined;    // the request whose execution the runner takes part in; 0: none
   std::atomic<std::uint32_t> done;      // the last request that the runner is done with
   std::uint32_t is_instrumented;
-  // What the program wrote to its standard output since main() began; the first bytes.
-  std::uint32_t output_bytes;
-  char output[kOutputMost];
 };
 
 struct Control {

@@ -357,8 +357,11 @@ Execution RealProgram::run(const RunRequest& request) {
   return execution;
 }
 
+static std::string text_of(const Printed& printed) { return {printed.text, printed.bytes}; }
+
 // Hosts are declared in their order, and none before them.
 std::string RealProgram::outcome_of(const Execution& execution) const {
+  if (setup_.host_count == 0) return text_of(control_->hosts[0].printed[0]);
   std::vector<ObjectId> hosts;
   for (const ObjectStart& start : execution.objects) {
     if (primitive_of(start.object) == PrimitiveId::kHost) hosts.push_back(start.object);
@@ -373,9 +376,9 @@ std::string RealProgram::outcome_of(const Execution& execution) const {
         if (access.verb == host::kRestart && access.result == 0) has_failed = false;
       }
     }
-    if (has_failed || control_->hosts[i].output_bytes == 0) continue;
-    text +=
-        "machine " + std::to_string(i) + ": " + std::string(control_->hosts[i].output, control_->hosts[i].output_bytes);
+    const Printed& printed = control_->hosts[i].printed[0];
+    if (has_failed || printed.bytes == 0) continue;
+    text += "machine " + std::to_string(i) + ": " + text_of(printed);
     if (text.back() != '\n') text += '\n';
   }
   return text;
@@ -444,6 +447,13 @@ std::shared_ptr<const Details> RealProgram::details() const {
   d.number = control_->failure_number;
   d.actor = static_cast<ActorId>(control_->failure_actor);
   d.text = control_->text;
+  if (setup_.host_count == 0) {
+    const auto& printed = control_->hosts[0].printed;
+    d.output = text_of(printed[0]);
+    d.errors = text_of(printed[1]);
+    d.output_cut = printed[0].bytes == kOutputMost;
+    d.errors_cut = printed[1].bytes == kOutputMost;
+  }
   switch (control_->failure) {
     case Failure::kSignal:
       d.kind = FindingKind::kSignal;

@@ -88,11 +88,13 @@ struct Details : ExecutionNote {
     std::uint32_t step;  // how many steps had been taken
     std::string text;    // "opened /etc/passwd"
   };
-  std::vector<Outside> outside;        // the last calls on files that are not the model's
-  std::uint64_t main_at = 0;           // where main() is
-  bool is_result = false;              // the exit code is what main() returned
-  std::optional<Race> race;            // the first of the execution
-  std::optional<std::string> outcome;  // what the hosts that did not fail printed
+  std::vector<Outside> outside;                 // the last calls on files that are not the model's
+  std::uint64_t main_at = 0;                    // where main() is
+  bool is_result = false;                       // the exit code is what main() returned
+  std::optional<Race> race;                     // the first of the execution
+  std::string output, errors;                   // what the program printed, the first bytes; empty if there are hosts
+  bool output_cut = false, errors_cut = false;  // there may have been more
+  std::optional<std::string> outcome;           // what the program, or the hosts that did not fail, printed
 };
 
 inline constexpr const char* kKilledSentence =
@@ -171,7 +173,7 @@ class RealProgram : public Program {
     std::vector<RegionRule> region_rules;
     std::uint32_t device_count = 0;
     std::vector<AddedLock> added_locks;
-    bool has_outcomes = false;  // what hosts print is Details::outcome, of executions that come to an end
+    bool has_outcomes = false;  // what is printed is Details::outcome, of executions that come to an end
     std::uint64_t garbage = 0;
     // Starts the program with these descriptors named in its environment (inject::kThreadsVariable); once for each
     // host, and once if there are no hosts. Throws ToolError.

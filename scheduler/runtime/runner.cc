@@ -120,7 +120,7 @@ void begin_or_join_world(const void* stack_top) {
   inject::set_dispatch(false);
   begin_or_join_world(__builtin_frame_address(0));
   kFileModel.begin(g_control->has_texts != 0);
-  own_part().output_bytes = 0;
+  for (Printed& printed : own_part().printed) printed.bytes = 0;
   inject::set_dispatch(true);
   const int code = run_main(g_program.main, g_program.argc, g_program.argv, g_program.envp);
   g_control->is_result = true;

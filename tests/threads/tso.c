@@ -27,6 +27,36 @@ static void* store_y(void* unused) {
   return unused;
 }
 
+/* The same with stores that are fences themselves. */
+static void* exchange_x(void* unused) {
+  atomic_store(&x, 1);
+  saw_y = atomic_load(&y);
+  return unused;
+}
+static void* exchange_y(void* unused) {
+  atomic_store(&y, 1);
+  saw_x = atomic_load(&x);
+  return unused;
+}
+
+/* Accesses that are repeated, and change nothing, but are no loop. */
+static int pair[2];
+static void* store_often(void* unused) {
+  pair[0] = 1;
+  atomic_store(&x, 1);
+  atomic_store(&x, 1);
+  atomic_store(&x, 1);
+  return unused;
+}
+static void* copy_often(void* unused) {
+  const volatile size_t bytes = sizeof pair;
+  int first[2], second[2];
+  memcpy(first, pair, bytes);
+  memcpy(second, pair, bytes);
+  assert(first[0] <= second[0]);
+  return unused;
+}
+
 /* Peterson's lock, with plain variables. */
 static volatile int wants[2], turn;
 static int inside;
@@ -90,6 +120,11 @@ int main(int argc, char** argv) {
   if (strcmp(what, "buffering") == 0) {
     run_both(store_x, store_y);
     assert(saw_x || saw_y);
+  } else if (strcmp(what, "exchanged") == 0) {
+    run_both(exchange_x, exchange_y);
+    assert(saw_x || saw_y);
+  } else if (strcmp(what, "often") == 0) {
+    run_both(store_often, copy_often);
   } else if (strcmp(what, "peterson") == 0) {
     run_both(enter, enter);
   } else if (strcmp(what, "message") == 0) {

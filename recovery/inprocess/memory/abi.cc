@@ -40,6 +40,8 @@ CRASHCUT_NOTING(load8, std::uint64_t, (const void* at, const void* code), (at, c
 CRASHCUT_NOTING(load, void, (const void* at, void* to, std::size_t bytes, const void* code), (at, to, bytes, code));
 CRASHCUT_NOTING(atomic_load, void, (const void* at, void* to, std::size_t bytes, int order, const void* code),
                 (at, to, bytes, order, code));
+CRASHCUT_NOTING(atomic_store, void, (void* at, const void* from, std::size_t bytes, int order, const void* code),
+                (at, from, bytes, order, code));
 
 // The same for functions with so many arguments that some are on the stack, where a call of another one would add to
 // it: they note the registers themselves, whether threads are scheduled or not.
@@ -153,7 +155,8 @@ CRASHCUT_EXPORT void __crashcut_atomic_load(const void* at, void* to, std::size_
                     : Memory::atomic_load(at, to, bytes, order, CRASHCUT_CODE);
 }
 CRASHCUT_EXPORT void __crashcut_atomic_store(void* at, const void* from, std::size_t bytes, int order) {
-  Memory::atomic_store(at, from, bytes, order, CRASHCUT_CODE);
+  notes_registers() ? crashcut_noting_atomic_store(at, from, bytes, order, CRASHCUT_CODE)
+                    : Memory::atomic_store(at, from, bytes, order, CRASHCUT_CODE);
 }
 CRASHCUT_EXPORT_NOTING(void, __crashcut_rmw)
 (int operation, void* at, const void* operand, void* old, std::size_t bytes, int order) {

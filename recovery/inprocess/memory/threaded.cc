@@ -41,6 +41,13 @@ Address granule_of(Address address) { return address & ~(memory::kGranule - 1); 
 bool is_in_granule(Address address, std::size_t bytes) {
   return granule_of(address) == granule_of(address + bytes - 1);
 }
+// The thread's state before an access of the program. The entry's registers are used up: an access whose entry notes
+// none (abi.cc) must not take them for its own.
+std::uint64_t take_state(Address address, std::uint64_t operand) {
+  const std::uint64_t state = scheduler::runtime::state_at_entry(address, operand);
+  scheduler::runtime::crashcut_entry_registers[6] = 0;
+  return state;
+}
 std::uint32_t word_number(Address address) { return static_cast<std::uint32_t>(pmem::word_of(address)) & 0xffffff; }
 
 }  // namespace
@@ -166,7 +173,7 @@ void ThreadedMemory::load(Address address, std::span<std::byte> out, bool is_ato
 }
 
 void ThreadedMemory::load_piece(Address address, std::span<std::byte> out, const void* code) {
-  const std::uint64_t state = scheduler::runtime::state_at_entry(address, out.size());
+  const std::uint64_t state = take_state(address, out.size());
   await_change(address, out.size(), state, code);
   if (!has_steps_) {
     let_others_run(address, code);
@@ -324,7 +331,7 @@ void ThreadedMemory::empty_all_buffers(const void* caller) {
 
 void ThreadedMemory::lock(Address address, std::size_t bytes, const Change& change, const Decide& decide,
                           const void* code) {
-  const std::uint64_t state = scheduler::runtime::state_at_entry(
+  const std::uint64_t state = take_state(
       address, static_cast<std::uint64_t>(change.argument) * 31 + static_cast<std::uint64_t>(change.expected));
   await_change(address, bytes, state, code);
   const ThreadId thread = own_thread();
