@@ -179,6 +179,7 @@ tl::expected<int, Failure> resume_schedules(std::string_view command, const std:
 }
 
 Program::Compiled how_compiled(const recovery::ThreadPlan& plan) {
+  if (plan.traps) return Program::Compiled::kPlain;
   return plan.models_memory() ? Program::Compiled::kPmem : Program::Compiled::kInstrumented;
 }
 

@@ -1,6 +1,7 @@
 #include "scheduler/execution.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "scheduler/dependence.h"
 #include "scheduler/hash.h"
@@ -92,6 +93,21 @@ std::optional<ActorId> Director::choose_by_seed(const State& state, const std::v
   return chosen;
 }
 
+// Without those that wait for something that is not seen, if another one can go on. Two of them would else let each
+// other go on for good. Empty: all of them are to choose from.
+static std::vector<Pending> without_waiting(const State& state, const std::vector<Pending>& pending) {
+  std::vector<Pending> others;
+  if (std::none_of(pending.begin(), pending.end(), [](const Pending& p) { return p.operation.is_opaque(); }))
+    return others;
+  std::copy_if(pending.begin(), pending.end(), std::back_inserter(others),
+               [](const Pending& p) { return !p.operation.is_opaque(); });
+  const bool can_go_on = std::any_of(others.begin(), others.end(), [&](const Pending& p) {
+    return !is_failure(p.operation) && state.is_enabled(p.actor, p.operation);
+  });
+  if (!can_go_on) others.clear();
+  return others;
+}
+
 Director::Own& Director::own(ActorId actor) {
   if (index(actor) >= owns_.size()) owns_.resize(index(actor) + 1);
   Own& own = owns_[index(actor)];
@@ -104,6 +120,7 @@ Director::Own& Director::own(ActorId actor) {
 // without an end keeps nobody from going on.
 std::optional<ActorId> Director::choose_freely(const State& state, const std::vector<Pending>& pending) {
   if (request_->is_one_schedule) {
+    if (const auto others = without_waiting(state, pending); !others.empty()) return choose_freely(state, others);
     if (const auto chosen = choose_by_seed(state, pending)) return chosen;
   } else if (request_->seed != 0) {
     if (const auto chosen = choose_by_chance(state, pending)) return chosen;

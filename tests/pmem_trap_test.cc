@@ -136,7 +136,6 @@ TEST_F(PmemTrapTest, WhatCannotBeEmulatedIsSaid) {
       {"gather", "cannot emulate vpgatherdd"},
       {"masked", "cannot emulate vpmaskmovd"},
       {"bit string", "cannot emulate bts"},
-      {"thread", "started a thread or a process"},
       {"dlopen", "loads or makes code while it runs"},
       {"beyond", "beyond the end of this region, which has"},
       {"null", "main() was killed by SIGSEGV"},

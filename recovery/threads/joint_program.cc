@@ -29,7 +29,7 @@ static std::uint32_t processor_of(std::uint32_t worker) {
 }
 
 // So long a thread that hung before runs on when its schedule is run again, until it is taken to hang again.
-static constexpr std::chrono::milliseconds kHangs{300};
+static constexpr std::chrono::milliseconds kHangs{300}, kHurried{200};
 
 // To come to main() a machine has so long at least.
 static constexpr double kStart_s = 5;
@@ -42,6 +42,8 @@ JointProgram::JointProgram(const ThreadPlan& plan, scheduler::runtime::NameTable
   program.timeouts_most = plan.timeouts_most;
   program.policies = plan.policies;
   program.step_limit = std::chrono::nanoseconds(static_cast<std::int64_t>(plan.step_limit_s * 1e9));
+  // Plain accesses of ordinary memory are not seen in code that is trapped: threads often wait for such a variable.
+  if (plan.traps) program.hurry_limit = kHurried;
   program.is_opaque = setup.is_opaque;
   program.has_details = setup.has_details;
   program.is_reduced = plan.reduction != scheduler::ReductionName::kNone;
@@ -85,6 +87,7 @@ void JointProgram::launch(const ThreadPlan& plan, std::uint32_t machine, int con
   setup.program = plan.machines.empty() ? plan.executable : plan.machines[machine].executable;
   setup.arguments = plan.arguments;
   setup.memory = plan.memory;
+  setup.traps = plan.traps;
   setup.memory_steps = plan.has_memory_steps();
   setup.recovers_by_main = plan.memory && !plan.has_store_buffers;
   if (plan.caches)

@@ -193,10 +193,16 @@ std::vector<std::string> notes_of(const ThreadPlan& plan, const ThreadResult& ch
 
 std::vector<std::string> not_covered(const ThreadPlan& plan, const ThreadResult& checked) {
   std::vector<std::string> sentences;
-  if (plan.schedules == ThreadPlan::Schedules::kOne)
+  if (plan.traps) {
+    sentences.emplace_back(
+        "Other schedules of the threads: --seed N is another one. What a thread did counts as seen by every thread "
+        "that "
+        "goes on later, since plain accesses to ordinary memory are not seen in code that is trapped.");
+  } else if (plan.schedules == ThreadPlan::Schedules::kOne) {
     sentences.emplace_back(
         "Other schedules of the threads: --seed N is another one, --schedules random:N tries some, --schedules all "
         "all.");
+  }
   if (checked.has_threaded_recoveries)
     sentences.emplace_back("Other schedules of the threads of recoveries: each recovery ran by one schedule.");
   if (plan.models_memory()) {
@@ -402,9 +408,10 @@ result::Result result_of(const ThreadPlan& plan, const result::Head& head, const
                       {"resumed", checked.is_resumed}};
   result.verdict = checked.verdict;
   result.bound = bound_of(plan, checked);
-  result.scope = plan.schedules == ThreadPlan::Schedules::kOne ? " for one schedule of the threads"
-                 : plan.models_memory()                        ? " for all schedules"
-                 : checked.is_instrumented                     ? " for lock and thread calls and instrumented variables"
+  result.scope = plan.traps ? " for trapped code, for one schedule of the threads"
+                 : plan.schedules == ThreadPlan::Schedules::kOne ? " for one schedule of the threads"
+                 : plan.models_memory()                          ? " for all schedules"
+                 : checked.is_instrumented ? " for lock and thread calls and instrumented variables"
                                            : " for lock and thread calls; variables are not seen (crashcut flags)";
   if (checked.has_threaded_recoveries) result.scope += ", and one schedule of the threads of recoveries";
   result.explored_fraction = checked.search.fraction;

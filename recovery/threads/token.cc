@@ -103,7 +103,7 @@ std::string own_of(const ThreadToken& token) {
   const ThreadPlan& plan = token.plan;
   out.number((plan.reduction != ReductionName::kNone ? 1 : 0) + (plan.is_strict_exit ? 2 : 0) +
              (plan.ignores_result ? 4 : 0) + (token.recovery ? 8 : 0) + (plan.has_memory_steps() ? 16 : 0) +
-             (plan.has_store_buffers ? 32 : 0) + (plan.expects_prefix ? 64 : 0));
+             (plan.has_store_buffers ? 32 : 0) + (plan.expects_prefix ? 64 : 0) + (plan.traps ? 128 : 0));
   if (!plan.machines.empty())
     out.number(!plan.caches ? 0
                             : 1 + (plan.caches->has_global_flush ? 2 : 0) + (plan.caches->has_poison ? 4 : 0) +
@@ -132,7 +132,7 @@ std::string own_of(const ThreadToken& token) {
 
 // Whether a recovery follows.
 bool read_own(TokenReader& in, bool has_machines, ThreadToken& token) {
-  const std::uint64_t flags = in.number(127);
+  const std::uint64_t flags = in.number(255);
   ThreadPlan& plan = token.plan;
   plan.reduction = (flags & 1) != 0 ? ReductionName::kOptimal : ReductionName::kNone;
   plan.is_strict_exit = (flags & 2) != 0;
@@ -140,6 +140,7 @@ bool read_own(TokenReader& in, bool has_machines, ThreadToken& token) {
   plan.schedules = (flags & 16) != 0 ? ThreadPlan::Schedules::kAll : ThreadPlan::Schedules::kOne;
   plan.has_store_buffers = (flags & 32) != 0;
   plan.expects_prefix = (flags & 64) != 0;
+  plan.traps = (flags & 128) != 0;
   std::uint64_t caches = 0;
   if (has_machines) {
     caches = in.number(31);

@@ -2,8 +2,12 @@
 // accesses itself (recovery/inprocess/memory/callbacks.cc).
 //
 // Atomic accesses and copies are calls, so the model can do them. A plain access is told before the program does it,
-//   and flushes and fences are not told at all: the model sees these in another way, or not.
+//   and flushes and fences are not told at all: the model traps these, and so it does with all of code that tells
+//   nothing. Handlers of faults and breakpoints run on the thread's own stack then, since threads take turns in them.
 #pragma once
+
+#include <signal.h>
+#include <ucontext.h>
 
 #include <cstddef>
 
@@ -31,6 +35,8 @@ struct AccessModel {
   void (*fill)(void* to, int value, std::size_t bytes, const void* pc);
   // atomic_thread_fence(seq_cst)
   void (*fence)(const void* pc);
+  // A breakpoint, or a single step. False: not the model's.
+  bool (*do_trap)(const siginfo_t& info, ucontext_t& context);
 };
 extern const AccessModel kAccessModel;
 

@@ -85,7 +85,7 @@ bool is_programs_code(const void* pc) {
 // It may wait for a variable that is not seen.
 void hurry(ucontext_t& context) {
   const auto* pc = reinterpret_cast<void*>(original_of(static_cast<std::uint64_t>(context.uc_mcontext.gregs[REG_RIP])));
-  if (is_scheduling() && is_programs_code(pc)) wait_for_others(pc);
+  if (is_scheduling() && !inject::t_is_own_code && is_programs_code(pc)) wait_for_others(pc);
 }
 
 Fate fate_of(Answer answer, gregset_t& regs) {

@@ -186,14 +186,15 @@ void RealProgram::wait_for_reply(std::uint32_t request) {
       is_hurried = false;
       steps = control_->step_count;
       since = now;
-    } else if (now - since <= (is_known_hang ? setup_.hang_limit : setup_.step_limit) || pid <= 0) {
+    } else if (now - since <= (is_known_hang ? setup_.hang_limit : std::min(setup_.hurry_limit, setup_.step_limit)) ||
+               pid <= 0) {
       continue;
     } else if (!is_known_hang && hurries <= 2 * names_->actors().size() &&
                now - since <= setup_.step_limit + kPatience) {
       // It may wait for a variable that is not seen: it lets others go on, if they can (gate.cc).
       if (!std::exchange(is_hurried, true)) ++hurries;
       kill(pid, SIGSYS);
-    } else {
+    } else if (is_known_hang || now - since > setup_.step_limit) {
       inject::kill_child(running_part().runner, inject::kKilled);
       since = now;
     }

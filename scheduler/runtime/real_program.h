@@ -145,6 +145,9 @@ class RealProgram : public Program {
     std::uint32_t timeouts_most = 2;
     std::vector<std::pair<PrimitiveId, std::int64_t>> policies;
     std::chrono::nanoseconds step_limit = std::chrono::seconds(10);  // without an operation
+    // After so long without an operation a thread lets others go on: it may wait for a variable that is not seen. At
+    // most step_limit.
+    std::chrono::nanoseconds hurry_limit = std::chrono::nanoseconds::max();
     bool is_restoring = true;
     bool is_opaque = false;        // no two operations commute
     std::uint32_t racy_count = 0;  // of NameTable::racy(): accesses there are operations

@@ -5,6 +5,7 @@
 #include <ucontext.h>
 
 #include "inject/model.h"
+#include "scheduler/runtime/access_model.h"
 #include "scheduler/runtime/call_stacks.h"
 #include "scheduler/runtime/gate.h"
 #include "scheduler/runtime/machine.h"
@@ -64,8 +65,9 @@ void before_own_handler(int signal, siginfo_t* info, void* ucontext) {
   }
 }
 
-// Ours (meetings.h), or else the program's.
+// Ours (meetings.h), the model's, or else the program's.
 void on_trap(int signal, siginfo_t* info, void* ucontext) {
+  if (kAccessModel.is_on() && kAccessModel.do_trap(*info, *static_cast<ucontext_t*>(ucontext))) return;
   if (is_meeting_trap(*static_cast<ucontext_t*>(ucontext))) return;
   if (has_own_handler(signal))
     return reinterpret_cast<void (*)(int, siginfo_t*, void*)>(g_asked[signal].handler)(signal, info, ucontext);
@@ -73,6 +75,11 @@ void on_trap(int signal, siginfo_t* info, void* ucontext) {
 }
 
 }  // namespace
+
+// Threads take turns while trapped accesses are done, so each does its own on its own stack.
+static std::uint64_t stack_flag(int signal) {
+  return kAccessModel.is_on() && (signal == SIGSEGV || signal == SIGTRAP) ? 0 : SA_ONSTACK;
+}
 
 long change_action(int signal, const KernelSigaction* wanted, KernelSigaction* old) {
   if (signal < 1 || signal >= NSIG || signal == SIGKILL || signal == SIGSTOP)
@@ -86,10 +93,12 @@ long change_action(int signal, const KernelSigaction* wanted, KernelSigaction* o
   if (wanted == nullptr) return 0;
   g_asked[signal] = *wanted;
   if (signal == SIGSYS || signal == SIGTRAP) return 0;
-  if (is_default(action)) return inject::install_handler(signal, on_fatal, SA_NODEFER | SA_ONSTACK, 0) ? 0 : -EINVAL;
+  if (is_default(action))
+    return inject::install_handler(signal, on_fatal, SA_NODEFER | stack_flag(signal), 0) ? 0 : -EINVAL;
   if (signal == SIGSEGV && has_own_handler(signal)) {
     action.handler = reinterpret_cast<void*>(before_own_handler);
     action.flags = (action.flags | SA_SIGINFO) & ~std::uint64_t{SA_RESETHAND};
+    if (kAccessModel.is_on()) action.flags = (action.flags | SA_NODEFER) & ~std::uint64_t{SA_ONSTACK};
   }
   return kernel(SYS_rt_sigaction, signal, &action, 0, 8);
 }
@@ -113,7 +122,8 @@ void install_signals() {
   kernel(SYS_rt_sigaction, SIGTRAP, 0, &g_asked[SIGTRAP], 8);
   // A loop over a watched instruction is in this handler most of the time. crashcut's wish that it lets others go on
   // waits for the end of the handler, where the thread is in the program's code.
-  inject::install_handler(SIGTRAP, on_trap, SA_NODEFER | SA_ONSTACK, bit_of(SIGSYS));
+  inject::install_handler(SIGTRAP, on_trap, SA_NODEFER | stack_flag(SIGTRAP),
+                          kAccessModel.is_on() ? 0 : bit_of(SIGSYS));
   for (const int signal : kSignals) {
     // Static constructors may have one, too.
     kernel(SYS_rt_sigaction, signal, 0, &g_asked[signal], 8);

@@ -82,6 +82,13 @@ void Memory::store(void* at, const void* from, std::size_t bytes, const void* co
   std::memcpy(at, from, bytes);
 }
 
+void Memory::store_whole(void* at, const void* from, std::size_t bytes, const void* code) {
+  store_region(at, {static_cast<const std::byte*>(from), bytes}, ThreadedMemory::Kind::kAtomicStore, false, code,
+               [](pmem::Recorder& r, std::uint64_t address, std::span<const std::byte> b, pmem::PlaceId place) {
+                 r.store(0, address, b, place, pmem::StoreForm::kWhole);
+               });
+}
+
 void Memory::store_lanes(void* at, const void* from, std::size_t lane_bytes, std::uint64_t lanes, const void* code) {
   if (lanes == 0) return;
   // From the first lane to the last: the others may be where nothing is.

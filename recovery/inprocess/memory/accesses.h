@@ -8,6 +8,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <span>
 
 namespace crashcut::inprocess {
 
@@ -22,6 +24,8 @@ struct Memory {
   static void store8(void* at, std::uint64_t value, const void* code);
   static void load(const void* at, void* to, std::size_t bytes, const void* code);
   static void store(void* at, const void* from, std::size_t bytes, const void* code);
+  // A store instruction, as it is: no compiler tears it. Threads take no turns at it.
+  static void store_whole(void* at, const void* from, std::size_t bytes, const void* code);
   static void load_lanes(const void* at, void* to, std::size_t lane_bytes, std::uint64_t lanes, const void* code);
   static void store_lanes(void* at, const void* from, std::size_t lane_bytes, std::uint64_t lanes, const void* code);
   static void atomic_load(const void* at, void* to, std::size_t bytes, int order, const void* code);
@@ -31,9 +35,10 @@ struct Memory {
   static int cmpxchg(void* at, void* expected, const void* desired, std::size_t bytes, int order, int failure_order,
                      const void* code);
   static void store_nt(void* at, const void* from, std::size_t bytes, int is_whole, const void* code);
-  // The two halves of a locked instruction. The second is left out if nothing is stored.
-  static void begin_locked(void* at, void* to, std::size_t bytes, const void* code);
-  static void store_locked(void* at, const void* from, std::size_t bytes, const void* code);
+  // A locked instruction: decide(bytes that it finds) says what it stores, an empty span nothing. Of ordinary memory
+  // only where threads are scheduled.
+  using Decide = std::function<std::span<const std::byte>(std::span<const std::byte>)>;
+  static void lock(void* at, std::size_t bytes, const Decide& decide, const void* code);
   static void memmove(void* to, const void* from, std::size_t bytes, const void* code);
   static void memset(void* to, int value, std::size_t bytes, const void* code);
   static void clflush(const void* at, const void* code);

@@ -63,6 +63,7 @@ const AccessModel kAccessModel{
     .copy = Memory::memmove,
     .fill = Memory::memset,
     .fence = Memory::mfence,
+    .do_trap = inprocess::do_trap,
 };
 
 }  // namespace crashcut::scheduler::runtime

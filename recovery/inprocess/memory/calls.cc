@@ -177,13 +177,9 @@ Fate do_memory_call(Call& call, ucontext_t& context) {
     const auto flags = call.number == SYS_clone3 ? *inject::pointer<const std::uint64_t>(call.a[0])
                                                  : static_cast<std::uint64_t>(call.a[0]);
     const bool starts_thread = (flags & CLONE_THREAD) != 0;
-    if (starts_thread && !is_trapping()) g.header->wants_threads = 1;
+    if (starts_thread) g.header->wants_threads = 1;
     user_error(
-        is_trapping()
-            ? "the program started a thread or a process, which crashcut pmem does not follow in code that "
-              "is trapped (--trap, -fsanitize=thread): crashcut cc --pmem compiles it so that its threads are "
-              "followed"
-        : starts_thread
+        starts_thread
             ? "the program started a thread: --schedules one runs it with its threads scheduled"
             : "the program started a process while it had persistent memory, which crashcut pmem does not model");
   }

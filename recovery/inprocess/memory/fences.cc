@@ -29,6 +29,7 @@ struct Module {
   std::uint64_t base;
   const ElfW(Phdr) * headers;
   std::size_t count;
+  bool is_libc;  // or the loader
 
   // Whether all of the bytes are in a part of the file that is loaded, one with code if `is_code`.
   bool holds(std::uint64_t address, std::uint64_t bytes, bool is_code) const {
@@ -52,7 +53,7 @@ bool is_fence(const ZydisDecodedInstruction& facts) {
   }
 }
 
-void search_function(std::uint64_t begin, std::uint64_t bytes) {
+void search_function(std::uint64_t begin, std::uint64_t bytes, bool is_libc) {
   const std::size_t before = g_site_count;
   const auto* code = reinterpret_cast<const std::uint8_t*>(begin);
   for (std::uint64_t at = 0; at < bytes;) {
@@ -63,7 +64,7 @@ void search_function(std::uint64_t begin, std::uint64_t bytes) {
     }
     if (is_fence(facts)) {
       if (g_site_count == kSitesMost) tool_error("the program has more fences than crashcut can break into");
-      g_sites[g_site_count++] = {begin + at, code[at]};
+      g_sites[g_site_count++] = {begin + at, code[at], !is_libc};
     }
     at += facts.length;
   }
@@ -94,7 +95,8 @@ void search_module(const Module& module) {
     if (!module.holds(frame, 16, false)) continue;
     const auto distance = static_cast<std::uint64_t>(read_at<std::int32_t>(frame + 8));
     const std::uint64_t bytes = read_at<std::uint32_t>(frame + 12);
-    if (frame + 8 + distance == begin && module.holds(begin, bytes, true)) search_function(begin, bytes);
+    if (frame + 8 + distance == begin && module.holds(begin, bytes, true))
+      search_function(begin, bytes, module.is_libc);
   }
 }
 
@@ -120,7 +122,9 @@ void open_code(const Module& module) {
 
 int visit_module(dl_phdr_info* info, std::size_t, void*) {
   if (!is_searched(*info)) return 0;
-  const Module module{info->dlpi_addr, info->dlpi_phdr, info->dlpi_phnum};
+  const std::string_view name = info->dlpi_name;
+  const bool is_libc = name.find("/libc.so") != name.npos || name.find("/ld-linux") != name.npos;
+  const Module module{info->dlpi_addr, info->dlpi_phdr, info->dlpi_phnum, is_libc};
   const std::size_t before = g_site_count;
   search_module(module);
   if (g_site_count > before) open_code(module);

@@ -34,7 +34,8 @@ ThreadedMemory::Change change_of(int operation, const void* operand, std::size_t
 
 // A locked instruction on a region: decide(old bytes) says what is stored, an empty span nothing.
 template <class Decide>
-void lock(void* at, std::size_t bytes, const ThreadedMemory::Change& change, const void* code, const Decide& decide) {
+void do_locked(void* at, std::size_t bytes, const ThreadedMemory::Change& change, const void* code,
+               const Decide& decide) {
   const std::uint64_t address = number_of(at);
   if (is_in_window(at) && !is_in_region(address, bytes)) return touch_wild(address, bytes);
   if (ThreadedMemory* threads = threaded()) return threads->lock(address, bytes, change, decide, code);
@@ -83,8 +84,8 @@ void Memory::atomic_store(void* at, const void* from, std::size_t bytes, int ord
   const auto* stored = static_cast<const std::byte*>(from);
   // xchg, but nobody asks what was there before: a recovery need not decide that.
   if (order == __ATOMIC_SEQ_CST && threaded() != nullptr)
-    return lock(at, bytes, {scheduler::memory::kStore, number_in(from, bytes)}, code,
-                [&](std::span<const std::byte>) { return std::span(stored, bytes); });
+    return do_locked(at, bytes, {scheduler::memory::kStore, number_in(from, bytes)}, code,
+                     [&](std::span<const std::byte>) { return std::span(stored, bytes); });
   if (order == __ATOMIC_SEQ_CST && is_in_window(at)) {
     return store_region(
         at, {stored, bytes}, ThreadedMemory::Kind::kStore, true, code,
@@ -111,7 +112,7 @@ void Memory::rmw(int operation, void* at, const void* operand, void* old, std::s
     return fence_for_locked(code);
   }
   std::byte before[16] = {}, after[16];
-  lock(at, bytes, change_of(operation, operand, bytes), code, [&](std::span<const std::byte> found) {
+  do_locked(at, bytes, change_of(operation, operand, bytes), code, [&](std::span<const std::byte> found) {
     with_width(bytes, [&](auto value) {
       std::memcpy(&value, found.data(), sizeof value);
       std::memcpy(before, &value, sizeof value);
@@ -138,7 +139,7 @@ int Memory::cmpxchg(void* at, void* expected, const void* desired, std::size_t b
   std::memcpy(wanted, expected, bytes);
   const ThreadedMemory::Change change{scheduler::memory::kCompareExchange, number_in(desired, bytes),
                                       number_in(wanted, bytes)};
-  lock(at, bytes, change, code, [&](std::span<const std::byte> before) {
+  do_locked(at, bytes, change, code, [&](std::span<const std::byte> before) {
     std::memcpy(found, before.data(), bytes);
     is_equal = std::memcmp(wanted, found, bytes) == 0;
     return is_equal ? std::span(static_cast<const std::byte*>(desired), bytes) : std::span<const std::byte>{};
@@ -147,18 +148,8 @@ int Memory::cmpxchg(void* at, void* expected, const void* desired, std::size_t b
   return is_equal ? 1 : 0;
 }
 
-void Memory::begin_locked(void* at, void* to, std::size_t bytes, const void* code) {
-  lock(at, bytes, {}, code, [&](std::span<const std::byte> found) {
-    std::memcpy(to, found.data(), bytes);
-    return std::span<const std::byte>{};
-  });
-}
-
-void Memory::store_locked(void* at, const void* from, std::size_t bytes, const void* code) {
-  store_region(at, {static_cast<const std::byte*>(from), bytes}, ThreadedMemory::Kind::kStore, true, code,
-               [&](pmem::Recorder& r, std::uint64_t address, std::span<const std::byte> b, pmem::PlaceId place) {
-                 r.store_locked(0, address, b, place);
-               });
+void Memory::lock(void* at, std::size_t bytes, const Decide& decide, const void* code) {
+  do_locked(at, bytes, {}, code, decide);
 }
 
 }  // namespace crashcut::inprocess

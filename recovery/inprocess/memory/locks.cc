@@ -260,7 +260,7 @@ int c11(int error) {
 }
 pthread_mutex_t* of(mtx_t* m) { return reinterpret_cast<pthread_mutex_t*>(m); }
 
-// What is trapped is libc's own code.
+// Without threads, libc's own code does it, and is trapped.
 template <class Function>
 Function* real_function(Function*, const char* name) {
   return reinterpret_cast<Function*>(inject::find_real(name));
@@ -272,11 +272,12 @@ Function* real_function(Function*, const char* name) {
 
 using namespace crashcut::inprocess;
 
-#define PERSISTENT(result, name, parameters, arguments, work)                                             \
-  extern "C" __attribute__((visibility("hidden"))) result crashcut_persistent_##name parameters {         \
-    if (is_trapping()) return real_function(static_cast<result(*) parameters>(nullptr), #name) arguments; \
-    [[maybe_unused]] const Entry entry(CALLER);                                                           \
-    return work;                                                                                          \
+#define PERSISTENT(result, name, parameters, arguments, work)                                     \
+  extern "C" __attribute__((visibility("hidden"))) result crashcut_persistent_##name parameters { \
+    if (is_trapping() && !crashcut::inject::schedules_threads())                                  \
+      return real_function(static_cast<result(*) parameters>(nullptr), #name) arguments;          \
+    [[maybe_unused]] const Entry entry(CALLER);                                                   \
+    return work;                                                                                  \
   }
 
 PERSISTENT(int, pthread_mutex_init, (pthread_mutex_t * m, const pthread_mutexattr_t* a), (m, a),

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "recovery/inprocess/memory/region_access.h"
+#include "recovery/inprocess/memory/trap.h"
 #include "scheduler/edges.h"
 
 namespace crashcut::inprocess {
@@ -40,6 +41,17 @@ void PmemThreads::use_added_flushes() {
   if (g_phase == Phase::kExecuting) recorder_.add_flushes({g.header->added, g.header->added_count});
 }
 
+bool PmemThreads::sees_stores() const { return !is_trapping(); }
+
+// In code that is trapped.
+void PmemThreads::come_after_others(ThreadId thread) {
+  if (thread == last_ || !is_trapping()) return;
+  const persist::FenceSetId own = recorder_.past_of_call(thread), others = recorder_.past_of_call(last_);
+  recorder_.come_after(thread, recorder_.recording().log.join(own, others));
+  recorder_.note_meeting(last_, recorder_.op_count(), thread);
+  last_ = thread;
+}
+
 std::int64_t PmemThreads::peek(Address address) const {
   const pmem::Line* line = recorder_.recording().lines.find(address);
   const std::uint32_t location = line == nullptr ? 0 : line->location[pmem::word_in_line(address)];
@@ -55,6 +67,7 @@ void PmemThreads::do_load(ThreadId thread, Address address, std::span<std::byte>
     if (!is_modelled(address)) std::memcpy(out.data(), reinterpret_cast<const void*>(address), out.size());
   }
   const OwnCode own;
+  come_after_others(thread);
   use_added_flushes();
   g_load_code = code;
   recorder_.load(thread, address, out, place_of(code));
@@ -65,6 +78,7 @@ void PmemThreads::do_store(ThreadId thread, Address address, std::span<const std
                            const void* code) {
   const OwnCode own;
   const pmem::PlaceId place = place_of(code);
+  come_after_others(thread);
   use_added_flushes();
   switch (kind) {
     case Kind::kStore:
@@ -110,6 +124,7 @@ void PmemThreads::begin_lock(ThreadId thread, Address address, std::span<std::by
   }
   if (!is_modelled(address)) std::memcpy(old.data(), reinterpret_cast<const void*>(address), old.size());
   const OwnCode own;
+  come_after_others(thread);
   use_added_flushes();
   g_load_code = code;
   recorder_.begin_locked(thread, address, old, place_of(code));
@@ -124,22 +139,26 @@ void PmemThreads::end_lock(ThreadId thread, Address address, std::span<const std
 
 void PmemThreads::do_clflush(ThreadId thread, Address address, const void* code) {
   const OwnCode own;
+  come_after_others(thread);
   recorder_.clflush(thread, address, place_of(code));
 }
 
 void PmemThreads::do_clflushopt(ThreadId thread, Address address, const void* code) {
   if (has_steps_) perform(place_access(address, x86::kFlush, thread), code);
   const OwnCode own;
+  come_after_others(thread);
   use_added_flushes();
   recorder_.clflushopt(thread, address, place_of(code));
 }
 
 void PmemThreads::do_sfence(ThreadId thread, const void* code) {
   const OwnCode own;
+  come_after_others(thread);
   recorder_.sfence(thread, place_of(code));
 }
 void PmemThreads::do_mfence(ThreadId thread, const void* code) {
   const OwnCode own;
+  come_after_others(thread);
   recorder_.mfence(thread, place_of(code));
 }
 

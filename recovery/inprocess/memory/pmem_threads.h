@@ -1,7 +1,8 @@
 // PmemThreads: threads that share persistent memory (threaded.h), recorded by pmem::Recorder.
 //
 // Threads of the recorder are made when they are met. What calls that synchronise order (scheduler/edges.h) orders the
-//   recorder's threads too.
+//   recorder's threads too. In code that is trapped, plain accesses of ordinary memory are not seen, and so it is not
+//   known what a thread has read of others: each comes after all that others did before (may miss bugs).
 #pragma once
 
 #include <map>
@@ -42,15 +43,18 @@ class PmemThreads final : public ThreadedMemory {
   void add_store(scheduler::Operation& operation, scheduler::runtime::Actor& by, const pmem::BufferEntry& entry,
                  pmem::ThreadId thread) override;
   void add_clflush(scheduler::Operation& operation, pmem::Address address, pmem::ThreadId thread) override;
+  bool sees_stores() const override;
   // Wider stores than a word change several values at once.
   bool can_await() const override { return has_steps_ && model_.atomic_bytes == 8 && model_.has_tearing; }
 
  private:
   void use_added_flushes();
+  void come_after_others(pmem::ThreadId thread);
   void add_store(scheduler::Operation& operation, scheduler::runtime::Actor& by, pmem::Address address,
                  std::size_t bytes, pmem::ThreadId thread, const Change& change);
 
   pmem::Recorder& recorder_;
+  pmem::ThreadId last_ = 0;  // whose access was the last one
   struct HandedOn {
     persist::FenceSetId past = persist::kNoFences;
     std::map<pmem::ThreadId, std::uint32_t> threads;  // that have, and how many operations there were then

@@ -125,6 +125,7 @@ std::int64_t ThreadedMemory::shared_value(Address address, std::size_t bytes) co
 // Where one schedule is run, others may write without a step.
 void ThreadedMemory::await_change(Address address, std::size_t bytes, std::uint64_t state, const void* code) {
   if (!scheduler::runtime::is_round(state)) return;
+  if (!sees_stores()) return scheduler::runtime::wait_for_others(code);
   if (can_await() && is_in_granule(address, bytes) && scheduler::runtime::await_change(state, code)) return;
   scheduler::runtime::note_sleep(true);
   perform(spin::access(scheduler::runtime::loop_object(), spin::kSpin), code);
@@ -141,12 +142,13 @@ void ThreadedMemory::let_others_run(Address address, const void* code) {
   scheduler::runtime::add_place_to_last_step(address);
 }
 
-// A recovery's thread may wait for a variable that is not atomic. (Of main(), crashcut says when it is time.)
+// A recovery's thread may wait for a variable that is not atomic, and so may a thread in code that is trapped. (Of
+// other threads of main(), crashcut says when it is time.)
 void ThreadedMemory::let_others_run_at_times(const void* code) {
-  constexpr std::uint32_t kPlainLoads = 10'000;
+  constexpr std::uint32_t kPlainLoads = 10'000, kTrappedLoads = 500;  // these cost as much as a step
   const std::size_t steps = scheduler::runtime::steps_so_far().size();
   if (std::exchange(steps_before_, steps) != steps) plain_loads_ = 0;
-  if (++plain_loads_ < kPlainLoads) return;
+  if (++plain_loads_ < (sees_stores() ? kPlainLoads : kTrappedLoads)) return;
   plain_loads_ = 0;
   scheduler::runtime::wait_for_others(code);
 }
@@ -158,7 +160,8 @@ void ThreadedMemory::load(Address address, std::span<std::byte> out, bool is_ato
     if (is_ordinary) std::memcpy(out.data(), memory_at(address), out.size());
     // Calls that synchronise order what is no step. Where nothing is one, the model must know what was read.
     if (!has_steps_ || !is_ordinary) do_load(own_thread(), address, out, code);
-    if (scheduler::runtime::has_own_world()) let_others_run_at_times(code);
+    if (scheduler::runtime::has_own_world() || !sees_stores()) let_others_run_at_times(code);
+    if (!sees_stores()) return;
     return scheduler::runtime::note_plain(
         {.address = address, .bytes = out.size(), .writes = false, .is_atomic = false, .pc = code});
   }

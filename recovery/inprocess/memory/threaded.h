@@ -104,6 +104,8 @@ class ThreadedMemory {
   virtual void add_store(scheduler::Operation& operation, scheduler::runtime::Actor& by, const pmem::BufferEntry& entry,
                          pmem::ThreadId thread) = 0;
   virtual void add_clflush(scheduler::Operation& operation, pmem::Address address, pmem::ThreadId thread) = 0;
+  // Whether all that a loop writes is known. If not, it may end though it seems to wait.
+  virtual bool sees_stores() const { return true; }
   // A loop that waits for a value can wait for a step that changes it.
   virtual bool can_await() const { return has_steps_; }
 

@@ -5,11 +5,16 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "inject/signals.h"
+#include "persist/hash.h"
 #include "recovery/inprocess/memory/accesses.h"
 #include "recovery/inprocess/memory/memory.h"
+#include "recovery/inprocess/memory/region_access.h"
 #include "recovery/inprocess/runtime.h"
+#include "recovery/inprocess/user_memory.h"
+#include "scheduler/runtime/loops.h"
 
 namespace crashcut::inprocess {
 
@@ -28,7 +33,7 @@ struct Scratch {
 };
 constinit Scratch* g_scratch = nullptr;
 
-enum class Stores { kNothing, kPlain, kPlainIfEqual, kLocked, kLockedIfEqual, kNonTemporal };
+enum class Stores { kNothing, kPlain, kPlainIfEqual, kNonTemporal };
 
 // The instruction that is being done.
 struct Pending {
@@ -41,7 +46,76 @@ struct Pending {
 };
 constinit Pending g_pending{};
 
+// Does the copy at crashcut_copied with these registers, which are in the kernel's order, and their flags. It has no
+// use for the stack pointer.
+extern "C" void crashcut_run_copied(greg_t* registers);
+extern "C" {
+__attribute__((visibility("hidden"))) const void* crashcut_copied = nullptr;
+}
+asm(R"(
+  .text
+  .type crashcut_run_copied, @function
+crashcut_run_copied:
+  .cfi_startproc
+  push %rbx
+  push %rbp
+  push %r12
+  push %r13
+  push %r14
+  push %r15
+  push %rdi
+  push 136(%rdi)
+  popfq
+  mov (%rdi), %r8
+  mov 8(%rdi), %r9
+  mov 16(%rdi), %r10
+  mov 24(%rdi), %r11
+  mov 32(%rdi), %r12
+  mov 40(%rdi), %r13
+  mov 48(%rdi), %r14
+  mov 56(%rdi), %r15
+  mov 72(%rdi), %rsi
+  mov 80(%rdi), %rbp
+  mov 88(%rdi), %rbx
+  mov 96(%rdi), %rdx
+  mov 104(%rdi), %rax
+  mov 112(%rdi), %rcx
+  mov 64(%rdi), %rdi
+  call *crashcut_copied(%rip)
+  pushfq
+  push %rdi
+  mov 16(%rsp), %rdi
+  mov %r8, (%rdi)
+  mov %r9, 8(%rdi)
+  mov %r10, 16(%rdi)
+  mov %r11, 24(%rdi)
+  mov %r12, 32(%rdi)
+  mov %r13, 40(%rdi)
+  mov %r14, 48(%rdi)
+  mov %r15, 56(%rdi)
+  mov %rsi, 72(%rdi)
+  mov %rbp, 80(%rdi)
+  mov %rbx, 88(%rdi)
+  mov %rdx, 96(%rdi)
+  mov %rax, 104(%rdi)
+  mov %rcx, 112(%rdi)
+  pop 64(%rdi)
+  pop 136(%rdi)
+  pop %rdi
+  pop %r15
+  pop %r14
+  pop %r13
+  pop %r12
+  pop %rbp
+  pop %rbx
+  cld
+  ret
+  .cfi_endproc
+  .size crashcut_run_copied, . - crashcut_run_copied
+)");
+
 greg_t& rip(ucontext_t& context) { return context.uc_mcontext.gregs[REG_RIP]; }
+std::uint64_t& blocked_by(ucontext_t& context) { return *reinterpret_cast<std::uint64_t*>(&context.uc_sigmask); }
 void* pointer_to(std::uint64_t address) { return reinterpret_cast<void*>(address); }
 // As a call would return to it: what a place is named by.
 const void* place_after(const Instruction& i) { return pointer_to(i.address + i.facts.length); }
@@ -133,8 +207,8 @@ const char* why_not(const Instruction& i, const ZydisDecodedOperand& operand) {
   return nullptr;
 }
 
-// The instruction with `operand` in place of its memory operand, then a breakpoint.
-void write_copy(const Instruction& i, std::uint64_t operand) {
+// The instruction with `operand` in place of its memory operand, then `end`.
+void write_copy(const Instruction& i, std::uint64_t operand, std::uint8_t end) {
   std::uint8_t code[kLineBytes];
   std::size_t count = 0;
   const auto put = [&](const void* from, std::size_t bytes) {
@@ -160,7 +234,7 @@ void write_copy(const Instruction& i, std::uint64_t operand) {
     rest += raw.disp.size / 8u;
     put(i.bytes + rest, i.facts.length - rest);
   }
-  code[count++] = kBreakpoint;
+  code[count++] = end;
   std::memcpy(g_scratch->code, code, count);
 }
 
@@ -174,39 +248,90 @@ void load_operand(std::uint64_t address, std::byte* to, std::size_t bytes, const
   Memory::load(pointer_to(address), to, there, code);
 }
 
-Stores stores_of(const Instruction& i, const ZydisDecodedOperand& operand) {
+// A store only if the zero flag is set afterwards.
+bool is_compare_exchange(const Instruction& i) {
   switch (i.facts.mnemonic) {
     case ZYDIS_MNEMONIC_CMPXCHG:
     case ZYDIS_MNEMONIC_CMPXCHG8B:
     case ZYDIS_MNEMONIC_CMPXCHG16B:
-      return is_locked(i) ? Stores::kLockedIfEqual : Stores::kPlainIfEqual;
+      return true;
     default:
-      break;
+      return false;
   }
+}
+
+Stores stores_of(const Instruction& i, const ZydisDecodedOperand& operand) {
+  if (is_compare_exchange(i)) return Stores::kPlainIfEqual;
   if ((operand.actions & ZYDIS_OPERAND_ACTION_MASK_WRITE) == 0) return Stores::kNothing;
-  if (is_locked(i)) return Stores::kLocked;
   return is_non_temporal(i.facts.mnemonic) ? Stores::kNonTemporal : Stores::kPlain;
 }
 
-// From here the processor does the instruction; the breakpoint after it calls end_copy().
+bool uses_stack_pointer(const Instruction& i) {
+  return std::any_of(i.operands, i.operands + i.facts.operand_count_visible, [](const ZydisDecodedOperand& o) {
+    return o.type == ZYDIS_OPERAND_TYPE_REGISTER &&
+           (o.reg.value == ZYDIS_REGISTER_RSP || o.reg.value == ZYDIS_REGISTER_ESP || o.reg.value == ZYDIS_REGISTER_SP);
+  });
+}
+
+// For loops that wait (scheduler/runtime/loops.h): all registers count, and what is below the stack pointer may be in
+// use. The stack pointer stays itself.
+void note_registers(const ucontext_t& context) {
+  constexpr std::uint64_t kRedZoneBytes = 128;
+  const gregset_t& now = context.uc_mcontext.gregs;
+  auto& noted = scheduler::runtime::crashcut_entry_registers;
+  constexpr int kKept[] = {REG_RBX, REG_RBP, REG_R12, REG_R13, REG_R14, REG_R15};
+  for (std::size_t i = 0; i < std::size(kKept); ++i) noted[i] = static_cast<std::uint64_t>(now[kKept[i]]);
+  for (const int other : {REG_RAX, REG_RCX, REG_RDX, REG_RSI, REG_RDI, REG_R8, REG_R9, REG_R10, REG_R11, REG_RIP})
+    noted[0] = persist::mix(noted[0], static_cast<std::uint64_t>(now[other]));
+  for (const auto& vector : context.uc_mcontext.fpregs->_xmm) {
+    for (const auto part : vector.element) noted[0] = persist::mix(noted[0], part);
+  }
+  noted[std::size(kKept)] = static_cast<std::uint64_t>(now[REG_RSP]) - kRedZoneBytes;
+}
+
+// A locked instruction, whole: no other thread goes on between its load and its store.
+void do_locked(const Instruction& i, const ZydisDecodedOperand& operand, std::uint64_t address, ucontext_t& context) {
+  constexpr std::uint8_t kReturn = 0xc3;
+  if (const char* why = why_not(i, operand)) refuse(i, why);
+  if (uses_stack_pointer(i)) refuse(i, "it stores the stack pointer");
+  gregset_t& registers = context.uc_mcontext.gregs;
+  const std::size_t bytes = operand.size / 8;
+  std::byte* copy = g_scratch->operand + address % kLineBytes;
+  const auto decide = [&](std::span<const std::byte> found) {
+    std::memcpy(copy, found.data(), bytes);
+    write_copy(i, reinterpret_cast<std::uint64_t>(copy), kReturn);
+    crashcut_copied = g_scratch->code;
+    const bool was_own_code = std::exchange(inject::t_is_own_code, true);  // no thread is switched away from here
+    crashcut_run_copied(registers);
+    inject::t_is_own_code = was_own_code;
+    const bool is_stored = !is_compare_exchange(i) || (registers[REG_EFL] & kZeroFlag) != 0;
+    return std::span<const std::byte>(copy, is_stored ? bytes : 0);
+  };
+  Memory::lock(pointer_to(address), bytes, decide, place_after(i));
+  rip(context) += i.facts.length;
+}
+
+// From here the processor does the instruction; the breakpoint after it calls end_copy(). In between no other thread
+// may go on, so crashcut's wish that it does (a SIGSYS) waits.
 void begin_copy(const Instruction& i, const ZydisDecodedOperand& operand, std::uint64_t address, ucontext_t& context) {
   if (const char* why = why_not(i, operand)) refuse(i, why);
   const std::size_t bytes = operand.size / 8;
+  std::byte found[kOperandMost];
+  if ((operand.actions & ZYDIS_OPERAND_ACTION_MASK_READ) != 0) load_operand(address, found, bytes, place_after(i));
   std::byte* copy = g_scratch->operand + address % kLineBytes;
-  if (is_locked(i)) {
-    Memory::begin_locked(pointer_to(address), copy, bytes, place_after(i));
-  } else if ((operand.actions & ZYDIS_OPERAND_ACTION_MASK_READ) != 0) {
-    load_operand(address, copy, bytes, place_after(i));
-  }
-  write_copy(i, reinterpret_cast<std::uint64_t>(copy));
+  std::memcpy(copy, found, bytes);
+  write_copy(i, reinterpret_cast<std::uint64_t>(copy), kBreakpoint);
   g_pending = {Pending::kCopy, address, bytes, stores_of(i, operand), i.address + i.facts.length, nullptr};
   rip(context) = reinterpret_cast<greg_t>(g_scratch->code);
+  blocked_by(context) |= inject::bit_of(SIGSYS);
 }
 
 void end_copy(ucontext_t& context) {
   const Pending done = g_pending;
   g_pending.state = Pending::kNone;
-  const std::byte* copy = g_scratch->operand + done.address % kLineBytes;
+  blocked_by(context) &= ~inject::bit_of(SIGSYS);
+  std::byte copy[kOperandMost];
+  std::memcpy(copy, g_scratch->operand + done.address % kLineBytes, done.bytes);
   void* at = pointer_to(done.address);
   const void* code = pointer_to(done.next);
   rip(context) = static_cast<greg_t>(done.next);
@@ -218,12 +343,7 @@ void end_copy(ucontext_t& context) {
       if (!is_equal) return;
       [[fallthrough]];
     case Stores::kPlain:
-      return Memory::atomic_store(at, copy, done.bytes, __ATOMIC_RELAXED, code);
-    case Stores::kLockedIfEqual:
-      if (!is_equal) return;
-      [[fallthrough]];
-    case Stores::kLocked:
-      return Memory::store_locked(at, copy, done.bytes, code);
+      return Memory::store_whole(at, copy, done.bytes, code);
     case Stores::kNonTemporal:
       return Memory::store_nt(at, copy, done.bytes, 0, code);
   }
@@ -251,6 +371,7 @@ void do_movdir64b(const Instruction& i, ucontext_t& context) {
 
 // The instruction at the program counter, which accesses a region.
 void do_instruction(const Instruction& i, ucontext_t& context) {
+  if (threaded() != nullptr) note_registers(context);
   if (do_string_instruction(i, context)) return;
   const ZydisDecodedOperand* operand = i.memory();
   if (operand == nullptr) refuse(i, "its operand is implicit");
@@ -269,6 +390,7 @@ void do_instruction(const Instruction& i, ucontext_t& context) {
     case ZYDIS_MNEMONIC_JMP:
       return go_to_target(i, address, context);
     default:
+      if (is_locked(i)) return do_locked(i, *operand, address, context);
       return begin_copy(i, *operand, address, context);
   }
   rip(context) += i.facts.length;
@@ -276,7 +398,7 @@ void do_instruction(const Instruction& i, ucontext_t& context) {
 
 // ---- breakpoints
 
-// A locked instruction on ordinary memory is done where it is.
+// A locked instruction on ordinary memory is done where it is, or is a step of its thread.
 void begin_step(const FenceSite& site, ucontext_t& context) {
   set_breakpoint(site, false);
   g_pending = {Pending::kStep, 0, 0, Stores::kNothing, 0, &site};
@@ -296,10 +418,12 @@ void do_fence(const FenceSite& site, ucontext_t& context) {
   if (!decode(site.address, site.first, i)) tool_error("an instruction changed while the program ran");
   rip(context) = static_cast<greg_t>(site.address);
   if (const ZydisDecodedOperand* operand = i.memory(); operand != nullptr) {
-    if (!inject::t_is_own_code) {
-      if (is_in_window(address_of(i, *operand, context))) return do_instruction(i, context);
-      Memory::mfence(place_after(i));
-    }
+    if (inject::t_is_own_code) return begin_step(site, context);
+    const std::uint64_t address = address_of(i, *operand, context);
+    if (is_in_window(address)) return do_instruction(i, context);
+    if (threaded() != nullptr && site.is_step && readable_bytes(pointer_to(address), operand->size / 8) > 0)
+      return note_registers(context), do_locked(i, *operand, address, context);
+    Memory::mfence(place_after(i));
     return begin_step(site, context);
   }
   if (!inject::t_is_own_code)
@@ -308,15 +432,7 @@ void do_fence(const FenceSite& site, ucontext_t& context) {
 }
 
 void on_trap(int, siginfo_t* info, void* ucontext) {
-  auto& context = *static_cast<ucontext_t*>(ucontext);
-  const auto at = static_cast<std::uint64_t>(rip(context));
-  const bool is_in_copy = at - reinterpret_cast<std::uint64_t>(g_scratch) <= sizeof g_scratch->code;
-  if (g_pending.state == Pending::kCopy && is_in_copy) return end_copy(context);
-  if (g_pending.state == Pending::kStep && info->si_code == TRAP_TRACE) return end_step(context);
-  if (const FenceSite* site = find_fence(at - 1); site != nullptr && info->si_code == SI_KERNEL) {
-    check_nothing_is_pending();
-    return do_fence(*site, context);
-  }
+  if (do_trap(*info, *static_cast<ucontext_t*>(ucontext))) return;
   // The program's own breakpoint kills it, as without us.
   const inject::KernelSigaction standard{};
   kernel(SYS_rt_sigaction, SIGTRAP, &standard, 0, 8);
@@ -337,6 +453,18 @@ void start_traps() {
   if (!inject::install_handler(SIGTRAP, on_trap, SA_ONSTACK, ~(inject::bit_of(SIGSYS) | inject::bit_of(SIGTRAP))))
     tool_error("cannot handle breakpoints");
   break_into_fences();
+}
+
+bool do_trap(const siginfo_t& info, ucontext_t& context) {
+  const auto at = static_cast<std::uint64_t>(rip(context));
+  const bool is_in_copy = at - reinterpret_cast<std::uint64_t>(g_scratch) <= sizeof g_scratch->code;
+  if (g_pending.state == Pending::kCopy && is_in_copy) return end_copy(context), true;
+  if (g_pending.state == Pending::kStep && info.si_code == TRAP_TRACE) return end_step(context), true;
+  const FenceSite* site = info.si_code == SI_KERNEL ? find_fence(at - 1) : nullptr;
+  if (site == nullptr) return false;
+  check_nothing_is_pending();
+  do_fence(*site, context);
+  return true;
 }
 
 void do_trapped_access(ucontext_t& context) {

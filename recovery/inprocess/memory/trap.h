@@ -6,12 +6,14 @@
 //   instrumented code do.
 // Flushes of a region fault too. Fences and locked instructions on ordinary memory do not: before main() they are found
 //   by decoding the functions of all loaded code, and a breakpoint is put in their place (fences.cc).
+// Threads: one schedule of them is run (threaded.h). Locked instructions of the program and its libraries are steps,
+//   those of libc are fences. A fault or breakpoint is dealt with on the thread's own stack, so that threads take turns
+//   within.
 // An instruction is what it is: memcpy() of libc is the stores that it is made of, in their order; a load of a vector
 //   is one load of all its bytes.
 // Does not model: masked vector stores, gathers and scatters, and instructions with operands of more than 64 bytes:
 //   each is refused by a sentence. Code without unwind information, and code that is made while the program runs, is
 //   not searched for fences: a fence that is not seen orders nothing, so states may be reported that cannot happen.
-// Threads: one. A program that is trapped and starts a thread is refused.
 #pragma once
 
 #include <signal.h>
@@ -31,10 +33,14 @@ void start_traps();
 // A fault at an address of a region. It has been dealt with.
 void do_trapped_access(ucontext_t& context);
 
+// A breakpoint, or a single step. False: it is none of ours.
+bool do_trap(const siginfo_t& info, ucontext_t& context);
+
 // --- fences.cc
 struct FenceSite {
   std::uint64_t address;
   std::uint8_t first;  // the byte that the breakpoint replaced
+  bool is_step;        // of a thread that is scheduled: libc's are none
 };
 // Puts breakpoints into all code that is loaded.
 void break_into_fences();

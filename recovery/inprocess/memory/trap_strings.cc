@@ -80,9 +80,7 @@ class StringInstruction {
     return value;
   }
   // An instruction is whole.
-  void store(std::uint64_t value) {
-    Memory::atomic_store(pointer_to(reg(REG_RDI)), &value, bytes_, __ATOMIC_RELAXED, code_);
-  }
+  void store(std::uint64_t value) { Memory::store_whole(pointer_to(reg(REG_RDI)), &value, bytes_, code_); }
   void compare(std::uint64_t a, std::uint64_t b) {
     const std::uint64_t flags = bytes_ == 1   ? flags_of_compare<std::uint8_t>(a, b)
                                 : bytes_ == 2 ? flags_of_compare<std::uint16_t>(a, b)
