@@ -174,6 +174,18 @@ TEST_F(DeviceTest, ADriveAnswersTheOldestOrTheNewestFirst) {
   EXPECT_EQ(states_of(calls, 3, {"--answers", "newest"}).all, newest);
 }
 
+// Nor does a mark wait for what is in flight, though crashcut answers it while the program sleeps.
+TEST_F(DeviceTest, AMarkDoesNotWaitForTheDrive) {
+  const std::string checker = script("look.sh", calls() + " device read:1 | tr -d '\\n'; cat \"$CRASHCUT_MARKS\"\n");
+  for (int i = 0; i < 5; ++i) {
+    fs::remove_all(directory_ / "results");
+    const Ran ran = crashcut({"check", "--device", "--out", "results", "--check", checker, "--outcomes", "--", calls(),
+                              "device", "A:0:1:A", "m:said", "w"});
+    EXPECT_EQ(ran.exit_code, 0) << ran.out << ran.err;
+    EXPECT_TRUE(outcomes().contains(".said")) << ran.out;
+  }
+}
+
 TEST_F(DeviceTest, WritesTear) {
   const Words write = {"d:0:3:A"};
   EXPECT_EQ(states_of(write, 3).all.size(), 8u);
@@ -232,7 +244,8 @@ TEST_F(DeviceTest, OverlappingWritesInFlightAreNamed) {
       << states.text;
 }
 
-// ---- random programs against the oracle ------------------------------------------------------------------------------
+// ---- random programs against the oracle
+// ------------------------------------------------------------------------------
 
 // Calls of device_calls, and what a drive gets of them: a call that waits for its own request is answered after all
 // that is in flight, as the oldest are answered first.
