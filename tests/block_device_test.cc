@@ -4,7 +4,9 @@
 
 #include <random>
 
+#include "tests/block_oracle.h"
 #include "tests/check_fixture.h"
+#include "tests/seeds.h"
 
 namespace crashcut {
 namespace {
@@ -172,6 +174,18 @@ TEST_F(DeviceTest, ADriveAnswersTheOldestOrTheNewestFirst) {
   EXPECT_EQ(states_of(calls, 3, {"--answers", "newest"}).all, newest);
 }
 
+// Nor does a mark wait for what is in flight, though crashcut answers it while the program sleeps.
+TEST_F(DeviceTest, AMarkDoesNotWaitForTheDrive) {
+  const std::string checker = script("look.sh", calls() + " device read:1 | tr -d '\\n'; cat \"$CRASHCUT_MARKS\"\n");
+  for (int i = 0; i < 5; ++i) {
+    fs::remove_all(directory_ / "results");
+    const Ran ran = crashcut({"check", "--device", "--out", "results", "--check", checker, "--outcomes", "--", calls(),
+                              "device", "A:0:1:A", "m:said", "w"});
+    EXPECT_EQ(ran.exit_code, 0) << ran.out << ran.err;
+    EXPECT_TRUE(outcomes().contains(".said")) << ran.out;
+  }
+}
+
 TEST_F(DeviceTest, WritesTear) {
   const Words write = {"d:0:3:A"};
   EXPECT_EQ(states_of(write, 3).all.size(), 8u);
@@ -228,6 +242,125 @@ TEST_F(DeviceTest, OverlappingWritesInFlightAreNamed) {
   EXPECT_EQ(states.all, (Set{"..", "A.", "B.", "AC", "BC"}));
   EXPECT_NE(states.text.find("1 request wrote sectors that another write in flight wrote too"), std::string::npos)
       << states.text;
+}
+
+// ---- random programs against the oracle
+// ------------------------------------------------------------------------------
+
+// Calls of device_calls, and what a drive gets of them: a call that waits for its own request is answered after all
+// that is in flight, as the oldest are answered first.
+class RandomCalls {
+ public:
+  using Request = tests::OracleRequest;
+  using Step = tests::OracleStep;
+  static constexpr int kSectors = 3;
+
+  explicit RandomCalls(std::uint64_t seed) : random_(seed) {
+    drive.cache = static_cast<tests::OracleDrive::Cache>(pick(4) == 0 ? 1 + pick(2) : 0);
+    drive.tear = static_cast<tests::OracleDrive::Tear>(pick(3));
+    drive.faults = pick(6) == 0 ? 1 : 0;
+    for (int left = 3 + pick(4); left > 0; --left) add();
+    calls.push_back("w");
+    complete_all();
+  }
+
+  Words options() const {
+    Words words;
+    if (drive.cache == tests::OracleDrive::Cache::kNone) words = {"--cache", "none"};
+    if (drive.cache == tests::OracleDrive::Cache::kLies) words = {"--cache-lies"};
+    constexpr const char* kTears[] = {"any", "prefix", "none"};
+    words.insert(words.end(), {"--tear", kTears[static_cast<int>(drive.tear)]});
+    words.insert(words.end(), {"--faults", std::to_string(drive.faults)});
+    return words;
+  }
+  std::set<std::string> states() const {
+    std::set<std::string> states;
+    for (const tests::OracleImage& image : tests::all_images(drive, requests, steps, kSectors, 0)) {
+      std::string text;
+      for (const int value : image)
+        text += value == tests::kUnreadable ? '!' : value == tests::kGarbage ? '?' : value == 0 ? '.' : letter(value);
+      states.insert(text);
+    }
+    return states;
+  }
+
+  bool has_writes() const {
+    return std::any_of(requests.begin(), requests.end(), [](const Request& request) { return request.count > 0; });
+  }
+
+  tests::OracleDrive drive;
+  std::vector<Request> requests;
+  std::vector<Step> steps;
+  Words calls;
+
+ private:
+  static char letter(int value) { return static_cast<char>('A' + value - 1); }
+  int pick(int count) { return static_cast<int>(random_() % static_cast<unsigned>(count)); }
+
+  void add() {
+    constexpr std::string_view kCalls = "ddbbsraaauuuAzpZDffgFSUw";
+    const char call = kCalls[static_cast<std::size_t>(pick(kCalls.size()))];
+    const auto is_one_of = [&](std::string_view set) { return set.find(call) != std::string_view::npos; };
+    if (call == 'w') {
+      calls.push_back("w");
+      return complete_all();
+    }
+    Request request;
+    if (is_one_of("fgFS")) {
+      request.kind = Request::Kind::kFlush;
+      request.is_buffered = is_one_of("FS");
+    } else {
+      request.kind = is_one_of("zpZ") ? Request::Kind::kZero
+                     : call == 'D'    ? Request::Kind::kDiscard
+                                      : Request::Kind::kWrite;
+      request.count = 1 + pick(2);
+      request.first = pick(kSectors - request.count + 1);
+      request.is_fua = is_one_of("srA");
+      request.is_buffered = call == 'b';
+      request.value = request.kind == Request::Kind::kWrite ? static_cast<int>(requests.size()) + 1 : 0;
+    }
+    std::string text(1, call);
+    if (request.count > 0) text += ":" + std::to_string(request.first) + ":" + std::to_string(request.count);
+    if (request.value > 0) text += std::string(":") + letter(request.value);
+    calls.push_back(text);
+    issue(request);
+    if (is_one_of("bFS")) return complete(static_cast<int>(requests.size()) - 1);  // the host's cache takes it
+    if (is_one_of("auA")) return;
+    complete_all();
+    if (call != 'U') return;
+    // The kernel sends the linked fsync when the write is done, if the program waits.
+    calls.push_back("w");
+    issue({.kind = Request::Kind::kFlush});
+    complete_all();
+  }
+  void issue(const Request& request) {
+    steps.push_back({Step::Kind::kIssue, static_cast<int>(requests.size())});
+    in_flight_.push_back(static_cast<int>(requests.size()));
+    requests.push_back(request);
+  }
+  void complete(int request) {
+    steps.push_back({Step::Kind::kComplete, request});
+    std::erase(in_flight_, request);
+  }
+  void complete_all() {
+    while (!in_flight_.empty()) complete(in_flight_.front());
+  }
+
+  std::mt19937_64 random_;
+  std::vector<int> in_flight_;
+};
+
+TEST_F(DeviceTest, RandomProgramsLeaveExactlyWhatTheOracleSays) {
+  std::size_t most = 0;
+  tests::for_each_seed(12, [&](std::uint64_t seed) {
+    const RandomCalls random(seed);
+    if (!random.has_writes()) return true;  // there is nothing to check
+    const States states = states_of(random.calls, RandomCalls::kSectors, random.options());
+    EXPECT_EQ(states.all, random.states()) << "seed " << seed << ": " << states.text;
+    most = std::max(most, states.all.size());
+    return !HasFailure();
+  });
+  EXPECT_GT(most, 10u);
 }
 
 // ---- the search -----------------------------------------------------------------------------------------------------

@@ -25,6 +25,7 @@
 #include <fstream>
 #include <future>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <unordered_map>
 #include <vector>
@@ -63,20 +64,31 @@ struct Activity {
   std::chrono::nanoseconds cpu{};  // used so far
 };
 
-Activity activity_of(pid_t process) {
+// The number of the call in which a thread sleeps; none if it does not sleep, or that cannot be seen.
+std::optional<long> call_of(const std::string& thread) {
+  long number = -1;
+  std::ifstream file(thread + "/syscall");
+  return file >> number && number >= 0 ? std::optional(number) : std::nullopt;
+}
+
+// A thread that sleeps in one of the calls `not_for_drive` counts as running.
+Activity activity_of(pid_t process, const std::vector<long>& not_for_drive) {
   Activity activity;
   const std::string tasks = fmt::format("/proc/{}/task", process);
   DIR* const directory = opendir(tasks.c_str());
   if (directory == nullptr) return activity;
   while (const dirent* entry = readdir(directory)) {
     if (entry->d_name[0] == '.') continue;
+    const std::string thread = fmt::format("{}/{}", tasks, entry->d_name);
     std::string line;
-    std::getline(std::ifstream(fmt::format("{}/{}/stat", tasks, entry->d_name)), line);
+    std::getline(std::ifstream(thread + "/stat"), line);
     const std::size_t end = line.rfind(')');
-    activity.is_running =
-        activity.is_running || (end != std::string::npos && end + 2 < line.size() && line[end + 2] == 'R');
+    bool is_running = end != std::string::npos && end + 2 < line.size() && line[end + 2] == 'R';
+    if (const auto call = call_of(thread); !is_running && call)
+      is_running = std::find(not_for_drive.begin(), not_for_drive.end(), *call) != not_for_drive.end();
+    activity.is_running = activity.is_running || is_running;
     std::uint64_t cpu_ns = 0;
-    std::ifstream(fmt::format("{}/{}/schedstat", tasks, entry->d_name)) >> cpu_ns;
+    std::ifstream(thread + "/schedstat") >> cpu_ns;
     activity.cpu += std::chrono::nanoseconds(cpu_ns);
   }
   closedir(directory);
@@ -546,7 +558,7 @@ bool Server::answer_due() {
 // Whether a process will send no request before one is answered: all of its threads sleep, or it has run for a while
 // and sent none.
 bool Server::is_waiting(pid_t process) {
-  const Activity activity = activity_of(process);
+  const Activity activity = activity_of(process, setup.not_for_drive);
   if (!activity.is_running) return true;
   Sender& sender = senders[process];
   if (sender.cpu_then.count() < 0) sender.cpu_then = activity.cpu;

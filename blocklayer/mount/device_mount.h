@@ -10,7 +10,8 @@
 //   end ENOSPC.
 // As few requests complete as the program allows: a request is answered, the oldest one or the newest one
 //   (Setup::answers), only when every thread of the processes that wait sleeps, or has run for two milliseconds without
-//   another request. So whatever a program does not wait for is still in flight.
+//   another request. A thread that sleeps in one of Setup::not_for_drive counts as one that runs. So whatever a program
+//   does not wait for is still in flight.
 // Below a loop device (Setup::is_below_loop) every request is answered at once, but writes that are held back: a write
 //   that arrives while hold_arriving() is on stays in flight until release_held(), or for kHeldMost.
 // Does not model: shared mappings (ENODEV).
@@ -28,6 +29,7 @@
 #include <string>
 #include <string_view>
 #include <tl/expected.hpp>
+#include <vector>
 
 #include "blocklayer/recorder.h"
 
@@ -62,6 +64,7 @@ class DeviceMount {
     std::string directory;  // exists
     bool allow_others = false;
     Answers answers = Answers::kOldest;
+    std::vector<long> not_for_drive{};  // system calls: a thread that sleeps in one of them does not wait for the drive
     bool is_below_loop =
         false;  // the kernel sends the requests: the serving thread must not wait for its own writeback
   };

@@ -5,6 +5,7 @@
 #include <linux/fs.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,6 +15,7 @@
 #include <optional>
 
 #include "blocklayer/mount/loop_device.h"
+#include "include/crashcut.h"
 #include "recovery/device/devices.h"
 #include "recovery/mounted/command_runner.h"
 #include "recovery/mounted/line_marks.h"
@@ -48,6 +50,7 @@ class Recorder {
     auto mount = blocklayer::DeviceMount::start({.directory = served_directory(),
                                                  .allow_others = geteuid() == 0,
                                                  .answers = plan_.answers,
+                                                 .not_for_drive = {CRASHCUT_SYSCALL_NUMBER, SYS_sync},
                                                  .is_below_loop = plan_.has_loop},
                                                 *device_);
     if (!mount) return failure(true, mount.error());

@@ -9,7 +9,7 @@
 // What an operation needs is made before the starting state: files of 8 KiB and directories.
 // Differs from ACE: files have 8 KiB and not 32, so that the model's states stay few; an mmapwrite, which ends with
 //   msync(), has a persistence call behind it here. crashcut run has no shared mappings: on the model an mmapwrite is a
-//   write of the same bytes, and its msync() an fdatasync() (for_model).
+//   write of the same bytes that waits for these blocks alone, as its msync() does (for_model).
 // Source: CrashMonkey and ACE, Mohan et al., OSDI 2018, section 5; github.com/utsaslab/crashmonkey, ace/ace.py
 #pragma once
 

@@ -41,20 +41,20 @@ static void fail(const char* call, int error) {
 }
 
 static void submit_aio(int fd, void* bytes, size_t size, off_t offset, const char* call) {
-  if (aio_count == 0 && context == NULL && io_setup(kMost, &context) != 0) fail(call, ENOSYS);
   struct iocb* request = &requests[aio_count++];
   io_prep_pwrite(request, fd, bytes, size, offset);
   const int taken = io_submit(context, 1, &request);
   if (taken != 1) fail(call, -taken);
 }
 
-static void start_uring(const char* call) {
-  static int is_ready;
-  if (!is_ready++ && io_uring_queue_init(kMost, &ring, 0) != 0) fail(call, ENOSYS);
+// Before the first write: these calls may sleep, and a program that sleeps is taken for one that waits for the drive.
+static void start(const char* call) {
+  const int wants_aio = strchr("aA", call[0]) != NULL, wants_uring = strchr("uU", call[0]) != NULL;
+  if (wants_aio && context == NULL && io_setup(kMost, &context) != 0) fail(call, ENOSYS);
+  if (wants_uring && ring.ring_fd == 0 && io_uring_queue_init(kMost, &ring, 0) != 0) fail(call, ENOSYS);
 }
 
 static void submit_uring(void* bytes, size_t size, off_t offset, const char* call) {
-  start_uring(call);
   struct io_uring_sqe* entry = io_uring_get_sqe(&ring);
   io_uring_prep_write(entry, direct, bytes, size, offset);
   if (io_uring_submit(&ring) != 1) fail(call, EIO);
@@ -62,7 +62,6 @@ static void submit_uring(void* bytes, size_t size, off_t offset, const char* cal
 }
 
 static void submit_uring_and_fsync(void* bytes, size_t size, off_t offset, const char* call) {
-  start_uring(call);
   struct io_uring_sqe* entry = io_uring_get_sqe(&ring);
   io_uring_prep_write(entry, direct, bytes, size, offset);
   entry->flags |= IOSQE_IO_LINK;
@@ -74,7 +73,10 @@ static void submit_uring_and_fsync(void* bytes, size_t size, off_t offset, const
 static void wait_for_all(const char* call) {
   for (; aio_count > 0; --aio_count) {
     struct io_event done;
-    if (io_getevents(context, 1, 1, &done, NULL) != 1) fail(call, EIO);
+    int count;
+    while ((count = io_getevents(context, 1, 1, &done, NULL)) == -EINTR) {  // what io_uring has to do in this thread
+    }
+    if (count != 1) fail(call, -count);
     if ((long)done.res < 0) fail(call, -(int)(long)done.res);
   }
   for (; uring_count > 0; --uring_count) {
@@ -221,6 +223,7 @@ int main(int argc, char** argv) {
     read_all(strtoul(argv[2] + 5, NULL, 10));
     return argc > 3 && crashcut_reached(argv[3]) ? 3 : 0;
   }
+  for (int i = 2; i < argc; ++i) start(argv[i]);
   for (int i = 2; i < argc; ++i) do_call(argv[i]);
   return 0;
 }

@@ -3,8 +3,8 @@
  *   calls CALL...   does them; those before "barrier" make the starting state
  *   calls           prints what it finds, one line
  * A call is its name and its arguments with colons between them: creat:foo, mkdir:A, write:foo:OFFSET:LENGTH,
- * dwrite (O_DIRECT), mmapwrite (makes room, stores through a shared mapping, msync), msyncwrite (the same by write and
- * fdatasync, where there are no shared mappings), falloc:foo:MODE:OFFSET:LENGTH (MODE: z zero, Z zero and keep the
+ * dwrite (O_DIRECT), mmapwrite (makes room, stores through a shared mapping, msync of what it stored), msyncwrite (the
+ * same by a write with RWF_DSYNC, where there are no shared mappings), falloc:foo:MODE:OFFSET:LENGTH (MODE: z zero, Z zero and keep the
  * size, p punch, k keep the size, a plain), truncate:foo:LENGTH, link:foo:bar, rename:foo:bar, unlink:foo, remove:foo,
  * symlink:foo:bar, setxattr:foo, removexattr:foo, fsync:foo, fdatasync:foo, sync (of this disk), barrier. A call that
  * fails does nothing, as on the other side. */
@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
@@ -89,14 +90,15 @@ static int write_mapped(int fd, char letter, long offset, size_t length) {
   char* bytes = mmap(0, (size_t)offset + length, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   if (bytes == MAP_FAILED) return -1;
   memset(bytes + offset, letter, length);
-  int result = msync(bytes, (size_t)offset + length, MS_SYNC);
+  const long page = offset / 4096 * 4096;
+  int result = msync(bytes + page, (size_t)(offset - page) + length, MS_SYNC);
   return munmap(bytes, (size_t)offset + length) | result;
 }
 
 static int write_as_mapped(int fd, char letter, long offset, size_t length) {
   if (fallocate(fd, 0, offset, (off_t)length) != 0) return -1;
-  if (pwrite(fd, letters(letter), length, offset) < 0) return -1;
-  return fdatasync(fd);
+  struct iovec part = {letters(letter), length};
+  return (int)pwritev2(fd, &part, 1, offset, RWF_DSYNC); /* as msync(), it waits for these blocks alone */
 }
 
 static void do_call(char* call, char letter) {
