@@ -34,7 +34,7 @@ struct CxlOptions {
   std::vector<std::uint32_t> never_fail;
   std::string schedules, poison;
   bool has_global_flush = false;
-  std::vector<std::string> failing_devices, memory_of;
+  std::vector<std::string> failing_devices, memory_of, incoherent;
   std::string resume;
 };
 
@@ -51,8 +51,8 @@ tl::expected<void, Failure> add_caches(const CxlOptions& options, recovery::Thre
   if (count == 0) {
     if (!options.schedules.empty() || options.has_global_flush || !options.poison.empty() || !plan.region_rules.empty())
       return wrong_use(
-          "--schedules, --gpf, --poison, --device-fails and --memory-of are about caches and memory that are modelled "
-          "for programs that crashcut cc --pmem or crashcut cxx --pmem compiled.");
+          "--schedules, --gpf, --poison, --device-fails, --memory-of and --incoherent are about caches and memory that "
+          "are modelled for programs that crashcut cc --pmem or crashcut cxx --pmem compiled.");
     return {};
   }
   if (count != static_cast<std::ptrdiff_t>(plan.machines.size())) {
@@ -158,6 +158,16 @@ tl::expected<void, Failure> add_rules(const CxlOptions& options, recovery::Threa
   for (const std::string& word : options.memory_of) {
     if (auto ok = add_home(word, plan); !ok) return ok;
   }
+  for (const std::string& name : options.incoherent) {
+    const auto rule = add_rule("--incoherent", name, plan);
+    if (!rule) return tl::unexpected(rule.error());
+    (*rule)->is_incoherent = true;
+  }
+  if (!options.incoherent.empty() && (options.has_global_flush || !options.poison.empty()))
+    return wrong_use(
+        fmt::format("--incoherent {}: it is not for machines with --gpf or --poison, whose caches are "
+                    "coherent. Leave one of the options out.",
+                    options.incoherent[0]));
   for (const std::string& name : options.failing_devices) {
     const auto rule = add_rule("--device-fails", name, plan);
     if (!rule) return tl::unexpected(rule.error());
@@ -292,7 +302,7 @@ void add_cxl_command(CLI::App& app, int& exit_code) {
   command->add_option("--never-fails", options->never_fail, "a machine that does not fail, by its number from 0")
       ->type_name("M")
       ->allow_extra_args(false);
-  add_schedules_option(*command, options->schedules);
+  add_schedules_option(*command, options->schedules, true);
   command->add_flag("--gpf", options->has_global_flush,
                     "global persistent flush: a machine that fails keeps all that had reached its caches");
   command
@@ -314,6 +324,12 @@ void add_cxl_command(CLI::App& app, int& exit_code) {
       ->add_option("--memory-of", options->memory_of,
                    "the memory of this name is of machine M, and is gone when M fails: accesses raise SIGBUS")
       ->type_name("NAME=M")
+      ->allow_extra_args(false);
+  command
+      ->add_option("--incoherent", options->incoherent,
+                   "no hardware keeps the memory of this name coherent: machines see their own copies of its lines "
+                   "until they flush them")
+      ->type_name("NAME")
       ->allow_extra_args(false);
   command->add_flag("--garbage", plan.has_garbage,
                     "shared memory begins with garbage, which --seed decides, not zeroes");

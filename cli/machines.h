@@ -23,8 +23,8 @@ tl::expected<recovery::ThreadPlan, result::Failure> make_thread_plan(const recov
 
 // How the source of the plan's program is compiled.
 Program::Compiled how_compiled(const recovery::ThreadPlan& plan);
-// --schedules one|random:N|all, for models of memory; `text` is what was given.
-void add_schedules_option(CLI::App& command, std::string& text);
+// --schedules one|seeds:N|random:N|all, for models of memory; `text` is what was given. seeds:N is for machines.
+void add_schedules_option(CLI::App& command, std::string& text, bool takes_seeds = false);
 tl::expected<void, result::Failure> read_schedules(const std::string& text, recovery::ThreadPlan& plan);
 // Searches, shows progress, and reports; the exit code. The plan is complete, its program prepared, the results opened.
 tl::expected<int, result::Failure> search_schedules(ReportOptions reports, const recovery::ThreadPlan& plan,

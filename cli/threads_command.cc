@@ -213,24 +213,41 @@ tl::expected<int, Failure> search_schedules(ReportOptions reports, const recover
   return report(reports, result);
 }
 
-void add_schedules_option(CLI::App& command, std::string& text) {
+void add_schedules_option(CLI::App& command, std::string& text, bool takes_seeds) {
   command
       .add_option("--schedules", text,
-                  "of the threads: one (default; --seed picks it), random:N, or all that can make a difference")
+                  fmt::format("of the threads: one (default; --seed picks it), {}random:N, or all that can make a "
+                              "difference",
+                              takes_seeds ? "seeds:N (those of N seeds), " : ""))
       ->type_name("WHICH");
+}
+
+// "seeds:12": how many; none: it is not so.
+static std::optional<std::uint64_t> count_behind(std::string_view prefix, const std::string& text) {
+  std::uint64_t count = 0;
+  if (!text.starts_with(prefix)) return std::nullopt;
+  const char* end = text.data() + text.size();
+  const auto [at, error] = std::from_chars(text.data() + prefix.size(), end, count);
+  if (error != std::errc() || at != end || count == 0) return std::nullopt;
+  return count;
 }
 
 tl::expected<void, Failure> read_schedules(const std::string& text, recovery::ThreadPlan& plan) {
   using Schedules = recovery::ThreadPlan::Schedules;
-  constexpr std::string_view kRandom = "random:";
-  plan.schedules = text == "all"                   ? Schedules::kAll
-                   : text.empty() || text == "one" ? Schedules::kOne
-                                                   : Schedules::kRandom;
-  if (plan.schedules != Schedules::kRandom) return {};
-  const char* end = text.data() + text.size();
-  const auto [at, error] = std::from_chars(text.data() + std::min(kRandom.size(), text.size()), end, plan.random_most);
-  if (!text.starts_with(kRandom) || error != std::errc() || at != end || plan.random_most == 0)
-    return wrong_use(fmt::format("--schedules {}: it is one, random:N or all.", text));
+  const auto random = count_behind("random:", text), seeds = count_behind("seeds:", text);
+  const bool takes_seeds = !plan.machines.empty();
+  if (text.empty() || text == "one" || (seeds && takes_seeds)) {
+    plan.schedules = Schedules::kOne;
+    plan.seeds_most = seeds.value_or(1);
+  } else if (text == "all") {
+    plan.schedules = Schedules::kAll;
+  } else if (random) {
+    plan.schedules = Schedules::kRandom;
+    plan.random_most = *random;
+  } else {
+    return wrong_use(
+        fmt::format("--schedules {}: it is one, {}random:N or all.", text, takes_seeds ? "seeds:N, " : ""));
+  }
   return {};
 }
 

@@ -8,6 +8,9 @@
 //   each store that becomes visible counts. What tells of a failure counts too, and is the caller's to know: the
 //   machine's end, its locks and unlocks, another machine's lock of a mutex that it holds, a wait for it. (Its locks,
 //   because the schedule is given: in another one somebody else comes first.)
+// Of memory that no hardware keeps coherent (cxl/incoherent_memory.h), only what the machine itself writes to the
+// device
+//   takes something: a flush of a dirty line, a non-temporal store.
 // A region that goes away with its home (cxl/shared_memory.h) takes something from every access that would follow: each
 //   access of it that is executed counts for the home.
 // Held to the search that tries every moment (tests/cxl_failures_test.cc).
@@ -30,16 +33,19 @@ struct NextStep {
   ThreadId thread = 0;
   Address address = 0;
   bool is_locked = false;
+  bool is_weak = false;  // of kStore: a non-temporal one
 };
 
 // Whether the step takes something from what a failure of its own machine could leave.
 inline bool takes_from_own(const NextStep& step, const Machines& machines, const SharedMemory& memory) {
   switch (step.kind) {
     case NextStep::kStore:
+      if (step.is_weak && machines.is_incoherent(step.address)) return true;
       if ((memory.model().has_global_flush || memory.model().has_poison) && memory.is_shared(step.address)) return true;
       return step.is_locked && machines.awaits_write_back(step.thread);
     case NextStep::kClflush:
-      return memory.has_pending(machines.machine_of(step.thread), step.address);
+      return machines.has_dirty_copy(step.thread, step.address) ||
+             memory.has_pending(machines.machine_of(step.thread), step.address);
     case NextStep::kFence:
       return machines.awaits_write_back(step.thread);
     default:

@@ -43,19 +43,33 @@ class IncoherentMemory {
   void store(MachineId machine, const pmem::BufferEntry& entry);
   // Writes a dirty copy back; drops the copy, or keeps it.
   void flush(MachineId machine, Address address, bool keeps);
-  // The cache does it by itself: the copy is not dirty, or there is none.
+  // The cache does it by itself: the copy is not dirty, or there is none. The region may be added later.
   void fetch(MachineId machine, Address address);
 
-  void end(MachineId machine);
-  void fail(MachineId machine);
+  // Whether a write-back of the line would change what the device holds.
+  bool is_dirty(MachineId machine, Address address) const {
+    const Line* line = find(address);
+    return line != nullptr && machine < line->copies.size() && line->copies[machine].is_dirty;
+  }
+  // What a load of the machine would see now.
+  std::array<std::byte, pmem::kLineBytes> look_at(MachineId machine, Address address) const;
+  // The lines that the machine has stored to since it began, in the order in which lines were used first; and by which
+  // entry last (pmem::BufferEntry::op).
+  std::vector<std::pair<Address, std::uint32_t>> stored_lines(MachineId machine) const;
+
+  // The machine has failed, or ended after its dirty copies were written back: its copies are gone.
+  void forget(MachineId machine);
 
  private:
   using LineBytes = std::array<std::byte, pmem::kLineBytes>;
   struct Copy {
     LineBytes bytes{};
     bool is_there = false, is_dirty = false;
+    bool was_stored_to = false;  // since the machine began
+    std::uint32_t last_op = 0;   // of these stores
   };
   struct Line {
+    Address address = 0;
     LineBytes device{};
     std::vector<Copy> copies;  // a machine's
   };
@@ -63,14 +77,22 @@ class IncoherentMemory {
     pmem::Region region;
     const std::byte* bytes;
   };
+  const Line* find(Address address) const {
+    const std::uint32_t* number = lines_.find(address);
+    return number == nullptr || *number == 0 ? nullptr : &used_[*number - 1];
+  }
+  LineBytes ground_of(Address begin) const;
   Line& line_at(Address address);
   static Copy& copy_of(Line& line, MachineId machine);
   // Fetched if there is none.
   static Copy& have_copy(Line& line, MachineId machine);
+  static void take(const Line& line, Copy& copy);  // what the device holds
+  static void drop(Copy& copy);
   static void write_back(Line& line, Copy& copy);
 
   std::vector<Ground> grounds_;
-  pmem::LineTable<std::uint32_t> lines_;  // numbers in used_, + 1
+  std::vector<std::pair<MachineId, Address>> fetched_early_;  // of regions that are not there yet
+  pmem::LineTable<std::uint32_t> lines_;                      // numbers in used_, + 1
   std::deque<Line> used_;
 };
 

@@ -5,10 +5,14 @@
 // "write back" and "fetch" are steps that a cache takes by itself. They are steps of actors without code, one of each a
 //   machine and line. Each of them is taken only where it changes something, so an execution has finitely many of them.
 // Two machines meet in the device alone: accesses of different machines commute unless one of them changes the device
-// and
-//   the other one reads or changes it. Accesses of one machine meet in its copy, too.
+//   and the other one reads or changes it. Accesses of one machine meet in its copy, too.
+// Where one schedule is run, a cache takes a step by itself just before a step that takes something from what it could
+//   have done: matters_before(). Two moments between which nobody did that leave the same to all, if caches take one
+//   such step in an execution. (A write-back that only another cache's fetch by itself would see is not among them.)
 #pragma once
 
+#include "cxl/line_primitive.h"
+#include "scheduler/dependence.h"
 #include "scheduler/primitive.h"
 #include "scheduler/words.h"
 
@@ -123,12 +127,33 @@ inline bool dependent(const Access& x, const Access& y) {
   return meets(x, y) || meets(y, x) || is_flush_of_same;
 }
 
+// Of a step that a cache takes by itself, which is enabled, and of one that somebody takes then. A write-back matters
+// to the machine's next store, to others that read the device or write to it, and to the machine's failure. A fetch
+// matters to the machine's next access of a copy that is old, and to others that write to the device.
+inline bool matters_before(const State& state, const Operation& own, const Operation& taken) {
+  const Access& by_itself = own[0];
+  const bool is_write_back = by_itself.verb == kWriteBack;
+  if (scheduler::host_ended_by(taken) == own.host()) return is_write_back;
+  for (const Access& access : taken) {
+    if (access.object != by_itself.object) continue;
+    if (access.offset != by_itself.offset)
+      return (access.result & (kWritesDevice | (is_write_back ? kReadsDevice : 0))) != 0;
+    if (access.verb == kStore && is_write_back) return true;
+    return access.verb <= kStore && !is_write_back && copy_of(state.object(access.object), by_itself, own) != 0;
+  }
+  return false;
+}
+
 inline std::string operation_text(const scheduler::Narrator& narrator, const Operation& operation) {
   const Access& first = operation[0];
-  const std::string what = first.verb == kStoreWeakly ? "non-temporal store to"
-                           : first.verb == kWriteBack ? "the cache writes back"
-                           : first.verb == kFetch     ? "the cache fetches"
-                                                      : kVerbs[first.verb];
+  static constexpr const char* kTexts[] = {"load",
+                                           "store",
+                                           "non-temporal store to",
+                                           "flush, and drop the copy of",
+                                           "write back (clwb)",
+                                           "by itself writes back",
+                                           "by itself fetches anew"};
+  const std::string what = kTexts[first.verb];
   return what + " " + narrator.object_text(first.object);
 }
 inline std::string object_text(const scheduler::Narrator& narrator, ObjectId object) {
@@ -142,7 +167,17 @@ inline constexpr scheduler::Primitive kPrimitive{
     .enabled = enabled,
     .apply = apply,
     .dependent = dependent,
-    .traits = {.may_stay_away = scheduler::bit_of_verb(kWriteBack) | scheduler::bit_of_verb(kFetch), .is_memory = true},
+    .matters_before = matters_before,
+    .traits = {.may_stay_away = scheduler::bit_of_verb(kWriteBack) | scheduler::bit_of_verb(kFetch),
+               .happens_by_itself = scheduler::bit_of_verb(kWriteBack) | scheduler::bit_of_verb(kFetch),
+               .is_memory = true},
     .words = &kWords};
+
+// Its id, in a process in which no other primitive but those of lines and store buffers was added before it.
+inline PrimitiveId primitive() {
+  line::primitive();
+  static const PrimitiveId id = scheduler::add_primitive(kPrimitive);
+  return id;
+}
 
 }  // namespace crashcut::cxl::incoherent

@@ -16,9 +16,6 @@ namespace {
 
 Address line_of(Address address) { return address / kLineBytes * kLineBytes; }
 
-// Of a flush that waits in a buffer: the machine keeps its copy (cxl/incoherent_memory.h).
-constexpr std::uint32_t kKeeps = 1;
-
 }  // namespace
 
 ThreadId Machines::start_thread(MachineId machine) {
@@ -32,7 +29,7 @@ Loaded Machines::load(ThreadId thread, Address address, std::span<std::byte> out
   std::array<std::byte, kLineBytes> own{};
   const std::uint64_t forwarded = t.buffer.forward(address, std::span(own).first(out.size()));
   const std::uint64_t all = ~std::uint64_t{0} >> (64 - out.size());
-  if (forwarded != all && is_incoherent(address)) incoherent_->load(t.machine, address, out);
+  if (is_incoherent(address)) incoherent_->load(t.machine, address, out);
   if (forwarded != all && memory_.is_shared(address)) {
     if (memory_.load(t.machine, address, out, chooser) == Loaded::kPoison) return Loaded::kPoison;
   }
@@ -107,7 +104,7 @@ void Machines::clflush(ThreadId thread, Address address) {
 
 void Machines::clwb(ThreadId thread, Address address) {
   if (!is_incoherent(address)) return clflushopt(thread, address);
-  push(thread, {.kind = EntryKind::kClflush, .address = address, .bytes = 1, .op = kKeeps});
+  push(thread, {.kind = EntryKind::kClflush, .address = address, .bytes = 1, .op = kKeepsCopy});
 }
 
 void Machines::clflushopt(ThreadId thread, Address address) {
@@ -131,7 +128,7 @@ BufferEntry Machines::leave(ThreadId thread, std::size_t i) {
       break;
     case EntryKind::kClflush:
       if (is_incoherent(entry.address)) {
-        incoherent_->flush(t.machine, entry.address, entry.op == kKeeps);
+        incoherent_->flush(t.machine, entry.address, keeps_copy(entry));
         break;
       }
       memory_.write_back(t.machine, entry.address, memory_.count_stores(entry.address));

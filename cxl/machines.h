@@ -22,6 +22,10 @@ namespace crashcut::cxl {
 
 using pmem::ThreadId;
 
+// Of a flush of memory without coherence that waits in a buffer: the machine keeps its copy.
+inline constexpr std::uint32_t kKeepsCopy = 1;
+inline bool keeps_copy(const pmem::BufferEntry& flush) { return flush.op == kKeepsCopy; }
+
 class Machines {
  public:
   // Of the model, what tears counts. `incoherent`: what no hardware keeps coherent; null: nothing.
@@ -71,10 +75,16 @@ class Machines {
   // Whether a fence of the thread would write something back now.
   bool awaits_write_back(ThreadId thread) const;
 
+  // Whether a flush of the line by the thread would change what the device holds of memory without coherence.
+  bool has_dirty_copy(ThreadId thread, Address address) const {
+    return incoherent_ != nullptr && incoherent_->is_dirty(threads_[thread].machine, address);
+  }
+  bool is_incoherent(Address address) const { return incoherent_ != nullptr && incoherent_->contains(address); }
+
   // Its threads take no further step, and what their buffers hold never leaves. A memory device fails, too.
   void fail(MachineId machine) {
     memory_.fail(machine);
-    if (incoherent_ != nullptr) incoherent_->fail(machine);
+    if (incoherent_ != nullptr) incoherent_->forget(machine);
   }
 
  private:
@@ -93,7 +103,6 @@ class Machines {
   void push(ThreadId thread, const pmem::BufferEntry& entry);
   void push_pieces(ThreadId thread, Address address, std::span<const std::byte> bytes, pmem::BufferEntry entry,
                    Address unit);
-  bool is_incoherent(Address address) const { return incoherent_ != nullptr && incoherent_->contains(address); }
   void let_clflushopts_leave(Thread& thread);
   void complete(Thread& thread);
 

@@ -4,7 +4,7 @@
 //   the line by another machine, load or store, first writes the whole line back to the device. A flush writes back
 //   what the executing machine has of the line and says nothing of another machine's cache. Global persistent flush and
 //   poison are options.
-// Does not model: store buffers (cxl/machines.h has them); memory without coherence.
+// Does not model: store buffers (cxl/machines.h has them); memory without coherence (cxl/incoherent_memory.h).
 // Source: CXLMC sections 2 and 4, and the rules of coherence where its algorithms differ: they refine only the machine
 //   that was read from and do not write back when another machine stores.
 //

@@ -3,7 +3,10 @@
 // A failure can always be taken, so an execution goes on by it where the program itself is stuck. But no machine has to
 //   fail: the program hangs there. Such a moment need not be a prefix of the execution that was run, since failures
 //   commute with most steps; it is a prefix of one of its class: all steps that do not happen after some of the
-//   failures. All executions of a class have the same ones.
+//   failures. All executions of a class have the same ones. The same holds for what else happens by itself
+//   (Primitive::Traits::happens_by_itself).
+// Does not look at: of an execution with more than eight such steps, prefixes without several of them that do not
+//   happen after one another (may miss deadlocks).
 #pragma once
 
 #include <functional>

@@ -54,6 +54,11 @@ bool depends_on_host(const Operation& x, ObjectId host) {
 
 bool is_failure(const Operation& x) { return (primitive_of(x[0]).traits.is_failure & bit_of_verb(x[0].verb)) != 0; }
 
+bool need_not_happen(const Operation& x) {
+  const Primitive::Traits& traits = primitive_of(x[0]).traits;
+  return ((traits.is_failure | traits.happens_by_itself) & bit_of_verb(x[0].verb)) != 0;
+}
+
 bool waits_for_time(const Operation& x) {
   return (primitive_of(x[0]).traits.waits_for_time & bit_of_verb(x[0].verb)) != 0;
 }

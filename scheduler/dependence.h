@@ -20,6 +20,8 @@ ObjectId host_ended_by(const Operation& x);
 bool depends_on_host(const Operation& x, ObjectId host);
 // A failure that need not happen (primitives/host.h).
 bool is_failure(const Operation& x);
+// That, or what else happens by itself: nothing waits for it.
+bool need_not_happen(const Operation& x);
 // Whether two executed steps of different actors must keep their order. Whether one disables the other is not asked.
 bool are_dependent(const Operation& x, const Operation& y);
 // Whether in some state the two do not commute, or one disables the other. They need not have been executed.

@@ -76,12 +76,12 @@ std::optional<ActorId> Director::choose_by_chance(const State& state, const std:
   return chosen;
 }
 
-// Each actor has a rank, which changes with its own steps only. Failures have none.
+// Each actor has a rank, which changes with its own steps only. What need not happen has none.
 std::optional<ActorId> Director::choose_by_seed(const State& state, const std::vector<Pending>& pending) {
   std::optional<ActorId> chosen;
   std::uint64_t highest = 0;
   for (const Pending& p : pending) {
-    if (is_failure(p.operation) || !state.is_enabled(p.actor, p.operation) || is_exhausted(p.actor)) continue;
+    if (need_not_happen(p.operation) || !state.is_enabled(p.actor, p.operation) || is_exhausted(p.actor)) continue;
     if (answer::is_given(p.operation)) return p.actor;
     if (request_->seed == 0) continue;
     // Mixed once more: the last number reaches the upper bits, which decide, only then.
@@ -126,17 +126,17 @@ std::optional<ActorId> Director::choose_freely(const State& state, const std::ve
     if (const auto chosen = choose_by_chance(state, pending)) return chosen;
   }
   const std::size_t turn = request_->turn_most;
-  std::optional<ActorId> best, first_in_line, failure;
+  std::optional<ActorId> best, first_in_line, last_resort;
   std::size_t waits_since = 0, count = 0;
   bool any_asleep = false, any_exhausted = false, is_last_there = false;
   for (const Pending& p : pending) {
     if (!state.is_enabled(p.actor, p.operation)) continue;
     if (is_exhausted(p.actor)) {
-      any_exhausted = any_exhausted || !is_failure(p.operation);  // no machine has to fail
+      any_exhausted = any_exhausted || !need_not_happen(p.operation);
     } else if (is_asleep(p.actor)) {
       any_asleep = true;
-    } else if (is_failure(p.operation)) {
-      if (!failure || p.actor < *failure) failure = p.actor;
+    } else if (need_not_happen(p.operation)) {
+      if (!last_resort || p.actor < *last_resort) last_resort = p.actor;
     } else if (p.actor == last_ && (turn == 0 || taken_ < turn)) {
       return last_;
     } else {
@@ -152,7 +152,7 @@ std::optional<ActorId> Director::choose_freely(const State& state, const std::ve
   if (turn != 0 && first_in_line && ((is_last_there && in_a_row_ >= turn) || taken_ - waits_since >= turn * count))
     return first_in_line;
   if (is_last_there) return last_;
-  if (best || failure) return best ? best : failure;
+  if (best || last_resort) return best ? best : last_resort;
   const bool is_any_undone =
       std::any_of(pending.begin(), pending.end(), [&](const Pending& p) { return is_left_undone(state, p.operation); });
   ending_ = state.is_over() ? Ending::kProcessEnded

@@ -59,7 +59,7 @@ void let_time_pass(const State& state, const Actors& actors, const Fingerprint& 
     if (actor->is_in_sleep()) actor->pending.begin()->verb = actor->is_resting ? spin::kRest : spin::kSpin;
   }
   const auto can_go = [&](const TimedActor* actor) {
-    return actor != nullptr && actor->has_pending && !is_failure(actor->pending) &&
+    return actor != nullptr && actor->has_pending && !need_not_happen(actor->pending) &&
            state.is_enabled(actor->id, actor->pending);
   };
   if (state.is_over() || std::any_of(actors.begin(), actors.end(), can_go)) return;

@@ -16,6 +16,8 @@
 //   is_there     false if the actor that stands before the access does not exist yet
 //   destroys     the verb after which the object must not be used any more, and the verbs (a bit each) with which a
 //                thread that was already waiting leaves the object: those stay allowed
+//   matters_before  of an operation by a verb that happens by itself, which is enabled in this state: whether it may
+//                make a difference just before the other one, which is executed then. Only for ReductionName::kOne
 //   traits       what else sets a verb apart
 //   words        how its steps are told (words.h)
 #pragma once
@@ -62,20 +64,22 @@ struct Primitive {
   bool (*holds)(const State&, ActorId, const Access&) = nullptr;
   void (*edges)(const Access&, const EdgeVisitor&) = nullptr;
   bool (*is_there)(const State&, const Access&) = nullptr;
+  bool (*matters_before)(const State&, const Operation& own, const Operation& taken) = nullptr;
   struct Destruction {
     std::uint8_t verb = kNoVerb;
     std::uint32_t leaving = 0;
   } destroys{};
   // Of the operations whose first access is of this primitive. Sets of verbs, a bit each, unless said otherwise.
   struct Traits {
-    std::uint32_t waits_for_time = 0;  // dependence.h
-    std::uint32_t meets_all = 0;       // it commutes with no step, whatever that touches
-    std::uint32_t may_stay_away = 0;   // an actor that is left before it at the end is no deadlock
-    std::uint32_t ends_host = 0;       // the first object is a host: none of its actors takes a step after it
-    std::uint32_t is_failure = 0;      // nothing waits for it: it need not happen, and is tried after all else
-    bool has_footprint = false;        // any verb: what it touched is known only when it is done (footprint.h)
-    bool is_assumption = false;        // any verb: the program rules this execution out (assume.h)
-    bool is_memory = false;            // any verb: an access of memory, by which a loop may wait
+    std::uint32_t waits_for_time = 0;     // dependence.h
+    std::uint32_t meets_all = 0;          // it commutes with no step, whatever that touches
+    std::uint32_t may_stay_away = 0;      // an actor that is left before it at the end is no deadlock
+    std::uint32_t ends_host = 0;          // the first object is a host: none of its actors takes a step after it
+    std::uint32_t is_failure = 0;         // nothing waits for it: it need not happen, and is tried after all else
+    std::uint32_t happens_by_itself = 0;  // nothing waits for it, as for a failure
+    bool has_footprint = false;           // any verb: what it touched is known only when it is done (footprint.h)
+    bool is_assumption = false;           // any verb: the program rules this execution out (assume.h)
+    bool is_memory = false;               // any verb: an access of memory, by which a loop may wait
   } traits{};
   const Words* words = nullptr;
   static constexpr std::uint8_t kNoVerb = 0xff;

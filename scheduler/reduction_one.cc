@@ -1,6 +1,6 @@
 // One schedule: at every node the actor that the seed names goes on (Director). What no thread decides is tried all the
 // same: every answer (primitives/answer.h), and the failure of a host before each step at which it matters
-// (Operation::failure_points).
+// (Operation::failure_points). So is what else happens by itself (Primitive::matters_before).
 //
 // A host's failure matters, too, while some actor waits for what only the host's own steps or its failure can bring.
 #include <algorithm>
@@ -53,9 +53,9 @@ class One : public Reduction {
       Node& node = *tree.path()[k];
       const Step& step = execution.steps[k];
       // What follows a failure is compared with what followed other failures, and not with all that comes without one.
-      tree.path()[k + 1]->preemptions = node.preemptions + (is_failure(step.operation) ? 1 : 0);
-      // A node is new where this execution is the first through it. The order of two failures makes no difference.
-      if (node.started == 1 && node.pending.empty() && !is_failure(step.operation)) add_others(node, state, next, step);
+      tree.path()[k + 1]->preemptions = node.preemptions + (need_not_happen(step.operation) ? 1 : 0);
+      // A node is new where this execution is the first through it.
+      if (node.started == 1 && node.pending.empty()) add_others(node, state, next, step);
       Operation operation = step.operation;
       state.apply(step.actor, operation);
       next.take(step);
@@ -72,18 +72,27 @@ class One : public Reduction {
       if (other == nullptr || actor == taken.actor) continue;
       const bool is_other_answer =
           is_answer && answer::is_given(*other) && (*other)[0].object == taken.operation[0].object;
-      const bool is_tried = is_other_answer || (is_failure(*other) && matters(*other, state, next, taken));
+      const bool is_tried = is_other_answer || (need_not_happen(*other) && state.is_enabled(actor, *other) &&
+                                                matters(*other, state, next, taken));
       if (is_tried && state.is_enabled(actor, *other))
-        node.pending.push_back({.step = {actor, *other}, .is_preemption = is_failure(*other)});
+        node.pending.push_back({.step = {actor, *other}, .is_preemption = need_not_happen(*other)});
     }
   }
 
-  static bool matters(const Operation& failure, const State& state, const NextOperations& next, const Step& taken) {
+  static bool matters(const Operation& other, const State& state, const NextOperations& next, const Step& taken) {
+    if (is_failure(other)) return is_failure_point(other, state, next, taken);
+    return primitive_of(other[0]).matters_before(state, other, taken.operation);
+  }
+
+  // The order of two failures makes no difference, nor that of a failure and what else happens by itself before it.
+  static bool is_failure_point(const Operation& failure, const State& state, const NextOperations& next,
+                               const Step& taken) {
+    if (need_not_happen(taken.operation)) return false;
     const std::uint16_t host = failure.failure_points();
     if ((taken.operation.failure_points() & host) != 0) return true;
     for (std::uint32_t i = 0; i < next.actor_count(); ++i) {
       const Operation* waiting = next.of(i);
-      if (waiting == nullptr || is_failure(*waiting) || (waiting->failure_points() & host) == 0) continue;
+      if (waiting == nullptr || need_not_happen(*waiting) || (waiting->failure_points() & host) == 0) continue;
       if (!state.is_gone(*waiting) && !state.is_enabled(static_cast<ActorId>(i), *waiting)) return true;
     }
     return false;

@@ -21,11 +21,7 @@ namespace incoherent = cxl::incoherent;
 
 inline PrimitiveId x86_primitive() { return x86::primitive(); }
 inline PrimitiveId line_primitive() { return line::primitive(); }
-inline PrimitiveId incoherent_primitive() {
-  line::primitive();
-  static const PrimitiveId id = add_primitive(cxl::incoherent::kPrimitive);
-  return id;
-}
+inline PrimitiveId incoherent_primitive() { return incoherent::primitive(); }
 
 // For a load that has nothing to choose.
 class NoChoice final : public persist::Chooser {
@@ -172,6 +168,7 @@ class CxlExecution {
       step.kind = entry.is_store()                          ? cxl::NextStep::kStore
                   : entry.kind == pmem::EntryKind::kClflush ? cxl::NextStep::kClflush
                                                             : cxl::NextStep::kFence;
+      step.is_weak = entry.kind == pmem::EntryKind::kNonTemporalStore;
       return (cxl::taken_from(step, machines_, memory_) >> m & 1) != 0;
     }
     if (threads_[actor].has_asked) return false;
@@ -216,6 +213,7 @@ class CxlExecution {
   ActorId failure_of(int m) const { return ActorId{first_failure() + static_cast<std::uint32_t>(m)}; }
   // The next of a thread by its own steps, and whether an actor is one of a thread or of its buffer.
   bool is_of_thread(ActorId actor) const { return index(actor) < first_answer(); }
+  bool is_of_cache(ActorId actor) const { return index(actor) >= first_cache(); }
   std::uint64_t rank(ActorId actor, std::uint64_t seed) const {
     const std::uint32_t a = index(actor);
     const bool is_thread = a < threads_.size();
@@ -422,7 +420,7 @@ class CxlExecution {
         leave.add(incoherent_access(
             t, word, entry.kind == pmem::EntryKind::kStore ? incoherent::kStore : incoherent::kStoreWeakly));
       if (entry.kind == pmem::EntryKind::kClflush)
-        leave.add(incoherent_access(t, word, entry.op != 0 ? incoherent::kClean : incoherent::kFlush));
+        leave.add(incoherent_access(t, word, cxl::keeps_copy(entry) ? incoherent::kClean : incoherent::kFlush));
       if (entry.kind == pmem::EntryKind::kSfence) leave.add(x86::access(fences(), x86::kLeaveFence, number(t)));
       return leave;
     }

@@ -13,6 +13,7 @@ struct Shape {
   CxlShape shape;
   bool has_global_flush = false, has_poison = false;
   bool has_homes = false;
+  bool is_incoherent = false;  // the first line, and maybe others
 };
 std::ostream& operator<<(std::ostream& out, const Shape& shape) { return out << shape.name; }
 
@@ -31,6 +32,7 @@ TEST_P(CxlFailurePoints, LoseNoOutcome) {
       program.devices = 1;
       program.homes = {program.machines, static_cast<int>(seed % 2)};
     }
+    if (shape.is_incoherent) program.incoherent = {true, seed % 2 == 0, seed % 3 == 0};
     const CxlFailures every = explore_cxl_failures(program, seed, true, 20'000);
     const CxlFailures points = explore_cxl_failures(program, seed, false, 20'000);
     if (!every.is_whole || !points.is_whole) return true;
@@ -51,6 +53,8 @@ TEST_P(CxlFailurePoints, LoseNoOutcome) {
   EXPECT_LT(fewer * 2, all) << "points must save more than half";
 }
 
+constexpr CxlShape kOfCaches{.machines = 2, .threads_most = 0, .ops_most = 3, .has_clwb = true};
+
 INSTANTIATE_TEST_SUITE_P(
     Shapes, CxlFailurePoints,
     testing::Values(Shape{"TwoMachines", {.machines = 2, .threads_most = 0, .ops_most = 6}},
@@ -58,7 +62,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Shape{"ThreeMachines", {.machines = 3, .threads_most = 0, .ops_most = 4}},
                     Shape{"GlobalFlush", {.machines = 2, .threads_most = 1, .ops_most = 4}, true},
                     Shape{"Poison", {.machines = 2, .threads_most = 1, .ops_most = 4}, false, true},
-                    Shape{"Homes", {.machines = 2, .threads_most = 1, .ops_most = 3}, false, false, true}),
+                    Shape{"Homes", {.machines = 2, .threads_most = 1, .ops_most = 3}, false, false, true},
+                    Shape{"Incoherent", kOfCaches, false, false, false, true}),
     [](const auto& shape) { return shape.param.name; });
 
 }  // namespace

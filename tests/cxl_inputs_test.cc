@@ -1,5 +1,7 @@
 // crashcut cxl with caches, and what goes wrong: a clear sentence, the right exit code, no process left. And memory
 // that goes away, as a program meets it that does not expect it.
+#include <sys/mman.h>
+
 #include "tests/cli_fixture.h"
 
 namespace crashcut {
@@ -53,6 +55,9 @@ TEST_F(CxlInputsTest, MachinesThatGoWrongAreToldInASentence) {
   const Ran ends = cxl({program, compile("bad", {"-DENDS_EARLY"})});
   EXPECT_EQ(ends.exit_code, 2);
   EXPECT_TRUE(ends.says("ended before main() (exit code 3)")) << ends.out << ends.err;
+  const Ran never = cxl({"--step-limit", "0.5", program, compile("bad", {"-DNEVER_STARTS"})});
+  EXPECT_EQ(never.exit_code, 2);
+  EXPECT_TRUE(never.says("Machine 1 does not come to main()")) << never.out << never.err;
 }
 
 TEST_F(CxlInputsTest, SharingBesidesSharedMemoryIsTold) {
@@ -64,6 +69,11 @@ TEST_F(CxlInputsTest, SharingBesidesSharedMemoryIsTold) {
     EXPECT_TRUE(ran.says("Machines share more than their memory: " + file + " is used by machine 0, machine 1"))
         << what << ran.out;
   }
+  const std::string name = "/crashcut." + std::to_string(getpid());
+  const Ran segment = cxl({"--failures", "0", "--machines", "2", program, "segment", name});
+  shm_unlink(name.c_str());
+  EXPECT_EQ(segment.exit_code, 0) << segment.out << segment.err;
+  EXPECT_TRUE(segment.says("Machines share more than their memory: /dev/shm" + name)) << segment.out;
   const Ran socket = cxl({"--failures", "0", "--machines", "2", program, "socket"});
   EXPECT_EQ(socket.exit_code, 2);
   EXPECT_TRUE(socket.says("The program called socket(), which crashcut cxl cannot follow.")) << socket.err;

@@ -21,6 +21,7 @@ struct Family {
   std::uint64_t seeds = 8;
   bool has_global_flush = false, has_poison = false;
   bool has_homes = false;  // lines that go away with a machine or a device
+  bool is_incoherent = false;
 };
 std::ostream& operator<<(std::ostream& out, const Family& family) { return out << family.name; }
 
@@ -70,6 +71,7 @@ class CxlRandomTest : public CliTest, public testing::WithParamInterface<Family>
     }
     for (int line = 0; line < program.lines; ++line) {
       const std::string name = "line" + std::to_string(line), home = std::to_string(program.home_of(line));
+      if (program.is_incoherent(line)) words.insert(words.end(), {"--incoherent", name});
       if (program.home_of(line) >= program.machines) {
         words.insert(words.end(), {"--device-fails", name});
       } else if (program.home_of(line) >= 0) {
@@ -163,6 +165,8 @@ TEST_P(CxlRandomTest, HasTheOutcomesOfTheOracle) {
     if (seed % 4 == 3) program.never_fails.back() = true;
     program.has_global_flush = family.has_global_flush;
     program.has_poison = family.has_poison;
+    for (int line = 0; family.is_incoherent && line < program.lines; ++line)
+      program.incoherent.push_back(line == 0 || seed % 2 == 0);
     // Each line of a device has one of its own.
     for (int line = 0; family.has_homes && line < program.lines; ++line) {
       const int home = static_cast<int>((seed + static_cast<std::uint64_t>(line)) % 4);
@@ -183,7 +187,14 @@ INSTANTIATE_TEST_SUITE_P(
                     Family{"ThreeMachines", {.machines = 3, .threads_most = 0, .ops_most = 2}},
                     Family{"GlobalFlush", {.machines = 2, .threads_most = 1, .ops_most = 2}, 8, true},
                     Family{"Poison", {.machines = 2, .threads_most = 1, .ops_most = 2}, 8, false, true},
-                    Family{"Homes", {.machines = 2, .threads_most = 1, .ops_most = 2}, 8, false, false, true}),
+                    Family{"Homes", {.machines = 2, .threads_most = 1, .ops_most = 2}, 8, false, false, true},
+                    Family{"Incoherent",
+                           {.machines = 2, .threads_most = 0, .ops_most = 2, .lines_most = 2, .has_clwb = true},
+                           6,
+                           false,
+                           false,
+                           false,
+                           true}),
     [](const auto& family) { return family.param.name; });
 
 }  // namespace

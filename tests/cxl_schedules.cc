@@ -102,9 +102,36 @@ class OneSchedule {
     }
   }
 
+  // What the step does, without doing it.
+  static Operation executed(CxlExecution& machines, const State& state, const Pending& next) {
+    State after = state;
+    Step step{next.actor, next.operation};
+    machines.look(step);
+    after.apply(step);
+    return step.operation;
+  }
+
+  // A cache takes a step by itself before `taken`, where that may make a difference; null: where nobody goes on. It
+  // does so once at most, as in crashcut cxl.
+  bool act_by_itself(CxlExecution& machines, State& state, const Operation* taken) {
+    if (has_cache_acted_) return false;
+    std::vector<Pending> possible;
+    for (const Pending& p : machines.pending()) {
+      if (!machines.is_of_cache(p.actor) || !state.is_enabled(p.actor, p.operation)) continue;
+      const bool is_point =
+          before_every_step_ || (taken != nullptr && incoherent::matters_before(state, p.operation, *taken));
+      if (is_point) possible.push_back(p);
+    }
+    const std::uint32_t chosen = possible.empty() ? 0 : choose(static_cast<std::uint32_t>(possible.size() + 1));
+    if (chosen == 0) return false;
+    take(machines, state, possible[chosen - 1]);
+    return has_cache_acted_ = true;
+  }
+
   void run() {
     ++result_.executions;
     at_ = 0;
+    has_cache_acted_ = false;
     CxlExecution machines(program_);
     State state(machines.objects());
     std::uint64_t points = 0;
@@ -115,6 +142,9 @@ class OneSchedule {
         if (!machines.is_of_thread(p.actor) || !state.is_enabled(p.actor, p.operation)) continue;
         if (next == nullptr || machines.rank(p.actor, seed_) > machines.rank(next->actor, seed_)) next = &p;
       }
+      const std::optional<Operation> done =
+          next == nullptr ? std::nullopt : std::optional(executed(machines, state, *next));
+      if (act_by_itself(machines, state, done ? &*done : nullptr)) continue;
       // A wait that nothing but a failure ends is a point, too.
       bool has_failed = false;
       for (int m = 0; m < program_.machines + program_.devices && !has_failed; ++m) {
@@ -127,7 +157,10 @@ class OneSchedule {
         if (!is_point) continue;
         ++points;
         if (choose(2) == 0) continue;
-        take(machines, state, *fails);
+        Step failure{fails->actor, fails->operation};
+        while (act_by_itself(machines, state, &failure.operation)) {
+        }
+        take(machines, state, {failure.actor, failure.operation});
         has_failed = true;
       }
       if (has_failed) continue;
@@ -153,6 +186,7 @@ class OneSchedule {
   bool before_every_step_;
   std::vector<Choice> path_;
   std::size_t at_ = 0;
+  bool has_cache_acted_ = false;
   CxlFailures result_;
 };
 

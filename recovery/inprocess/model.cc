@@ -128,7 +128,6 @@ void start_execution_model() {
   }
   if (g.header->has_shared_memory != 0) {
     model->threaded = std::make_unique<CxlThreads>(
-        cxl::SharedModel{g.header->shared_has_global_flush != 0, g.header->shared_has_poison != 0},
         g.header->poison_is_value != 0 ? PoisonShows::kValue : PoisonShows::kSignal, g.header->memory_steps != 0);
     g_threaded = model->threaded.get();
     g_watches_all = true;

@@ -11,6 +11,7 @@
 #include "recovery/threads/divergence.h"
 #include "recovery/threads/replay.h"
 #include "recovery/threads/result.h"
+#include "recovery/threads/seeds.h"
 #include "recovery/threads/simplest.h"
 #include "scheduler/deadlocks.h"
 #include "scheduler/deepening.h"
@@ -408,7 +409,8 @@ class Checker {
                               .violations = result_.violations,
                               .assumed_away = result_.assumed_away,
                               .unexplored_crashes = crashes_->unexplored(),
-                              .tally = std::move(whole)};
+                              .tally = std::move(whole),
+                              .seed = plan_.seed};
   }
 
   const ThreadPlan& plan_;
@@ -457,6 +459,7 @@ std::string command_of(const ThreadPlan& plan) {
 
 tl::expected<ThreadResult, Failure> check_threads(const ThreadPlan& asked, const ThreadHooks& hooks,
                                                   const ThreadRest* rest) try {
+  if (asked.seeds_most > 1) return check_seeds(asked, hooks, rest);
   const persist::Deadline none;
   const persist::Deadline& deadline = hooks.deadline != nullptr ? *hooks.deadline : none;
   const auto is_late = [&] { return deadline.is_past_telling(); };

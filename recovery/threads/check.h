@@ -36,7 +36,8 @@ struct ThreadFinding {
   std::vector<std::uint64_t> racy;              // places where accesses are operations
   std::optional<result::Counterexample> crash;  // the execution itself went well: what a recovery found after it
   std::uint64_t fingerprint = 0;                // of what it wrote
-  bool ignores_result = false;                  // the plan's
+  bool ignores_result = false;                  // the plan's, as the next
+  std::uint64_t seed = 0;
   bool is_loosened = false;  // the crash may be of another execution of its class (fusefs/recorder_loosen.cc)
   std::vector<std::uint32_t> crash_path{};  // of the recovery
   bool is_crash_violation = true;           // of a replay: the recovery failed again
@@ -56,6 +57,8 @@ struct ThreadRest {
   std::uint64_t violations = 0, assumed_away = 0;
   std::vector<scheduler::ActorId> unexplored_crashes;  // of this execution not all recoveries were run
   search::Tally tally;                                 // of the recoveries of all other executions so far
+  // Of several single schedules: the seed at which it was stopped, and how many there are from that one on.
+  std::uint64_t seed = 0, seeds_left = 1;
 };
 
 struct ThreadResult {

@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "cxl/line_primitive.h"
+#include "cxl/incoherent_primitive.h"
 #include "recovery/threads/code.h"
 
 namespace crashcut::recovery {
@@ -36,7 +36,7 @@ static constexpr double kStart_s = 5;
 
 JointProgram::JointProgram(const ThreadPlan& plan, scheduler::runtime::NameTable& names, const Setup& setup)
     : setup_(setup) {
-  cxl::line::primitive();  // and that of store buffers: their ids are those that the runtime has
+  cxl::incoherent::primitive();  // and those of lines and store buffers: their ids are those that the runtime has
   RealProgram::Setup program;
   program.spurious_most = plan.spurious_most;
   program.timeouts_most = plan.timeouts_most;
@@ -63,7 +63,8 @@ JointProgram::JointProgram(const ThreadPlan& plan, scheduler::runtime::NameTable
   program.failures_most = plan.failures_most;
   program.failing = plan.failing;
   program.devices = plan.devices;
-  for (const RegionRule& rule : plan.region_rules) program.region_rules.push_back({rule.name, rule.home});
+  for (const RegionRule& rule : plan.region_rules)
+    program.region_rules.push_back({rule.name, rule.home, rule.is_incoherent});
   program.device_count = plan.failing_devices;
   if (plan.has_garbage) program.garbage = plan.seed + 1;
   if (is_hosted) program.processor = processor_of(setup.worker);

@@ -52,6 +52,7 @@ ThreadFinding Knowledge::finding_of(const Execution& execution, const Details& d
   finding.number = number;
   finding.racy = racy_;
   finding.ignores_result = plan_.ignores_result;
+  finding.seed = plan_.seed;
   return finding;
 }
 

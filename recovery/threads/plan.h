@@ -27,6 +27,7 @@ struct RegionRule {
   // With whose failure the memory goes away: a machine's, or that of the memory device that it lies on. Devices that
   // may fail have the numbers behind the machines'.
   std::optional<std::uint32_t> home{};
+  bool is_incoherent = false;  // no hardware keeps it coherent (cxl/incoherent_memory.h)
 };
 
 // Of the plan: `memory` is there for persistent memory that threads share, and for store buffers. `wants_all` also goes
@@ -56,6 +57,7 @@ struct ThreadPlan : Plan {
   std::optional<Caches> caches{};     // none: what machines share is coherent, and survives
   enum class Schedules : std::uint8_t { kAll, kOne, kRandom } schedules = Schedules::kAll;
   std::uint64_t random_most = 0;                             // of kRandom: so many
+  std::uint64_t seeds_most = 1;                              // of kOne: so many, those of `seed` and the seeds after it
   std::vector<scheduler::runtime::AddedLock> added_locks{};  // the program runs as if it had them
   bool has_store_buffers = false;  // crashcut threads --memory tso: `memory` has no persistent part
 

@@ -138,6 +138,8 @@ void list(auto&& field, std::string& token, std::uint32_t& reduction, ThreadPlan
   field("seconds", rest.counts.seconds);
   field("violations", rest.violations);
   field("assumed_away", rest.assumed_away);
+  field("seed", rest.seed);
+  field("seeds_left", rest.seeds_left);
 }
 
 }  // namespace
@@ -181,13 +183,16 @@ tl::expected<std::pair<ThreadPlan, ThreadRest>, std::string> decode_rest(std::st
     std::uint32_t reduction = 0;
     list(Reader{all}, unused, reduction, plan, rest);
     plan.reduction = static_cast<scheduler::ReductionName>(reduction);
+    plan.seed = rest.seed;
+    plan.seeds_most = rest.seeds_left;
     std::vector<std::string> machines;
     Reader{all}("machines", machines);
     if (machines.size() != plan.machines.size()) throw Damaged{};
     rest.tally = search::tally_from(all.at("tally"));
     for (std::size_t i = 0; i < machines.size(); ++i) plan.machines[i].named = machines[i];
     const bool is_possible = reduction <= static_cast<std::uint32_t>(scheduler::ReductionName::kOptimal) &&
-                             plan.program.starts_with('/') && plan.step_limit_s > 0 && plan.time_limit.count() >= 0;
+                             rest.seeds_left > 0 && plan.program.starts_with('/') && plan.step_limit_s > 0 &&
+                             plan.time_limit.count() >= 0;
     if (is_possible) return decoded;
   } catch (const json::exception&) {
   } catch (const Damaged&) {

@@ -59,12 +59,19 @@ std::string failures_text(const ThreadPlan& plan) {
 std::string schedules_text(const ThreadPlan& plan) {
   switch (plan.schedules) {
     case ThreadPlan::Schedules::kOne:
-      return "one schedule";
+      return plan.seeds_most == 1 ? "one schedule" : fmt::format("{} single schedules", plan.seeds_most);
     case ThreadPlan::Schedules::kRandom:
       return count_text(plan.random_most, "random schedule", "random schedules");
     default:
       return "all schedules";
   }
+}
+
+// scheduler/runtime/hosts.cc has the budget.
+bool has_cache_budget(const ThreadPlan& plan) {
+  return plan.schedules == ThreadPlan::Schedules::kOne &&
+         std::any_of(plan.region_rules.begin(), plan.region_rules.end(),
+                     [](const RegionRule& rule) { return rule.is_incoherent; });
 }
 
 std::vector<Setting> bounds_of(const ThreadPlan& plan) {
@@ -183,8 +190,8 @@ std::vector<std::string> notes_of(const ThreadPlan& plan, const ThreadResult& ch
         result::printable(file.substr(0, file.find(" by machine "))), file.substr(file.find(" by machine ") + 1)));
   }
   for (const std::string& name : checked.unused_rules)
-    notes.push_back(
-        fmt::format("No machine asked for memory of the name {}, so it did not go away.", result::printable(name)));
+    notes.push_back(fmt::format("No machine asked for memory of the name {}: the option for it did nothing.",
+                                result::printable(name)));
   if (checked.is_resumed && plan.merges_logs)
     notes.emplace_back(
         "Since the search was resumed, recoveries were run again that are like those of executions before it.");
@@ -196,13 +203,20 @@ std::vector<std::string> not_covered(const ThreadPlan& plan, const ThreadResult&
   if (plan.traps) {
     sentences.emplace_back(
         "Other schedules of the threads: --seed N is another one. What a thread did counts as seen by every thread "
-        "that "
-        "goes on later, since plain accesses to ordinary memory are not seen in code that is trapped.");
+        "that goes on later, since plain accesses to ordinary memory are not seen in code that is trapped.");
   } else if (plan.schedules == ThreadPlan::Schedules::kOne) {
     sentences.emplace_back(
-        "Other schedules of the threads: --seed N is another one, --schedules random:N tries some, --schedules all "
-        "all.");
+        plan.machines.empty()
+            ? "Other schedules of the threads: --seed N is another one, --schedules random:N tries some, --schedules "
+              "all all."
+            : "Other schedules of the threads, in which failures may show what they do not show in this one: "
+              "--schedules seeds:N searches N such schedules, --schedules random:N tries single executions, "
+              "--schedules all all.");
   }
+  if (has_cache_budget(plan))
+    sentences.emplace_back(
+        "What several steps do that caches take by themselves, which write a line back or fetch it anew: in each "
+        "execution at most one is taken. --schedules all tries all.");
   if (checked.has_threaded_recoveries)
     sentences.emplace_back("Other schedules of the threads of recoveries: each recovery ran by one schedule.");
   if (plan.models_memory()) {
@@ -321,6 +335,7 @@ static persist::ModelSpec model_of(const ThreadPlan& plan) {
         memory += fmt::format(", {} is of machine {}", result::printable(rule.name), *rule.home);
       if (rule.home && *rule.home >= plan.machines.size())
         memory += fmt::format(", {} may fail", result::printable(rule.name));
+      if (rule.is_incoherent) memory += fmt::format(", {} is not coherent", result::printable(rule.name));
     }
     model.settings.emplace_back("global_flush", plan.caches->has_global_flush);
     model.settings.emplace_back("poison", plan.caches->has_poison);
@@ -408,11 +423,12 @@ result::Result result_of(const ThreadPlan& plan, const result::Head& head, const
                       {"resumed", checked.is_resumed}};
   result.verdict = checked.verdict;
   result.bound = bound_of(plan, checked);
-  result.scope = plan.traps ? " for trapped code, for one schedule of the threads"
-                 : plan.schedules == ThreadPlan::Schedules::kOne ? " for one schedule of the threads"
+  result.scope = plan.traps                                      ? " for trapped code, for one schedule of the threads"
+                 : plan.schedules == ThreadPlan::Schedules::kOne ? " for " + schedules_text(plan) + " of the threads"
                  : plan.models_memory()                          ? " for all schedules"
                  : checked.is_instrumented ? " for lock and thread calls and instrumented variables"
                                            : " for lock and thread calls; variables are not seen (crashcut flags)";
+  if (has_cache_budget(plan)) result.scope += ", with at most one step that a cache takes by itself";
   if (checked.has_threaded_recoveries) result.scope += ", and one schedule of the threads of recoveries";
   result.explored_fraction = checked.search.fraction;
   result.coverage = coverage_text(checked, result.bound);

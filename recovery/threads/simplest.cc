@@ -20,6 +20,13 @@ std::size_t failures_in(const Execution& execution, const std::vector<ActorName>
                                                 [&](const Step& step) { return is_failure(step, actors); }));
 }
 
+// Steps that caches without coherence take by themselves.
+static std::size_t steps_of_caches(const Execution& execution, const std::vector<ActorName>& actors) {
+  return static_cast<std::size_t>(std::count_if(execution.steps.begin(), execution.steps.end(), [&](const Step& step) {
+    return index(step.actor) < actors.size() && scheduler::runtime::Names::is_cache(actors[index(step.actor)].ordinal);
+  }));
+}
+
 static std::size_t switches_in(const Execution& execution) {
   std::size_t switches = 0;
   for (std::size_t i = 1; i < execution.steps.size(); ++i)
@@ -31,7 +38,7 @@ bool is_simpler(const Execution& execution, const Execution& other, const std::v
                 bool has_machines) {
   if (!has_machines) return execution.steps.size() < other.steps.size();
   const auto cost = [&](const Execution& e) {
-    return std::tuple(failures_in(e, actors), switches_in(e), e.steps.size());
+    return std::tuple(failures_in(e, actors), steps_of_caches(e, actors), switches_in(e), e.steps.size());
   };
   return cost(execution) < cost(other);
 }

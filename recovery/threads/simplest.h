@@ -1,5 +1,6 @@
-// Which of two executions with a violation is easier to follow: the one with fewer failures of machines, then the one
-// with fewer switches between threads, then the shorter one. Without machines, the shorter one.
+// Which of two executions with a violation is easier to follow: the one with fewer failures of machines, then with
+// fewer steps that caches take by themselves, then with fewer switches between threads, then the shorter one. Without
+// machines, the shorter one.
 #pragma once
 
 #include <vector>

@@ -64,6 +64,7 @@ std::vector<std::string> actor_names(const std::vector<runtime::ActorName>& acto
                        : actor.ordinal == runtime::Names::kSignalOrdinal ? "to "
                        : runtime::Names::is_lane(actor.ordinal)          ? "buffer of "
                        : runtime::Names::is_answer(actor.ordinal)        ? "chance, for "
+                       : runtime::Names::is_cache(actor.ordinal)         ? "cache of "
                                                                          : "the timer of ") +
                       parent);
     } else {

@@ -20,7 +20,7 @@ using scheduler::runtime::kStepsMost;
 
 // Actors that are no threads, and main() of machines: numbers behind those of threads, but for the first timer.
 constexpr std::uint32_t kTimerOrdinal = scheduler::runtime::Names::kTimerOrdinal;
-constexpr std::uint32_t kBesideMost = kTimerOrdinal - scheduler::runtime::Names::kMainOrdinal;
+constexpr std::uint32_t kBesideMost = kTimerOrdinal - scheduler::runtime::Names::kCacheOrdinal;
 
 constexpr std::uint64_t kDevicesMost = scheduler::runtime::kRegionsMost;
 
@@ -77,11 +77,14 @@ void read_machines(TokenReader& in, ThreadPlan& plan) {
   for (std::uint64_t i = 0; in.ok() && i < devices; ++i) plan.devices.push_back(in.text());
 }
 
+// In place of a home.
+constexpr std::uint64_t kIncoherent = scheduler::runtime::kHostsMost + 1;
+
 void put_rules(TokenWriter& out, const ThreadPlan& plan) {
   out.number(plan.region_rules.size());
   for (const RegionRule& rule : plan.region_rules) {
     out.text(rule.name);
-    out.number(rule.home ? *rule.home + 1 : 0);
+    out.number(rule.is_incoherent ? kIncoherent : rule.home ? *rule.home + 1 : 0);
   }
   out.number(plan.failing_devices);
 }
@@ -91,8 +94,9 @@ void read_rules(TokenReader& in, ThreadPlan& plan) {
   for (std::uint64_t i = 0; in.ok() && i < rules; ++i) {
     RegionRule rule;
     rule.name = in.text();
-    const std::uint64_t home = in.number(scheduler::runtime::kHostsMost);
-    if (home != 0) rule.home = static_cast<std::uint32_t>(home - 1);
+    const std::uint64_t home = in.number(kIncoherent);
+    rule.is_incoherent = home == kIncoherent;
+    if (home != 0 && home != kIncoherent) rule.home = static_cast<std::uint32_t>(home - 1);
     plan.region_rules.push_back(std::move(rule));
   }
   plan.failing_devices = static_cast<std::uint32_t>(in.number(scheduler::runtime::kHostsMost - plan.machines.size()));
@@ -193,6 +197,7 @@ std::uint64_t fingerprint_of(const ThreadFinding& finding) {
 ThreadToken make_token(const ThreadPlan& plan, const ThreadFinding& finding) {
   ThreadToken token{plan, {finding.actors, finding.racy, schedule_of(finding.execution)}, fingerprint_of(finding)};
   token.plan.ignores_result = finding.ignores_result;
+  token.plan.seed = finding.seed;
   if (finding.crash) token.recovery = CrashReplay{finding.fingerprint, finding.crash_path};
   return token;
 }

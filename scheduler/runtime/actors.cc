@@ -178,6 +178,39 @@ Actor& lane_of_current(std::uint32_t number) {
   return *self.lanes[number];
 }
 
+Actor* cache_actor(std::uint32_t host, std::uint64_t line, std::uint32_t number) {
+  const Object& kept = object_of(host_object(host));
+  if (host::stage(kept) != host::kUp) return nullptr;
+  const auto incarnation = static_cast<std::uint16_t>(host::incarnation(kept));
+  const std::uint32_t main = Names::main_ordinal(host, incarnation);
+  const ActorId parent = main == Names::main_ordinal(0, 0) ? ActorId{0} : actor_number(ActorId{0}, main);
+  const auto line_number = static_cast<std::uint32_t>((line - kRegionsAt) / 64);
+  const ActorId id = actor_number(parent, Names::kCacheOrdinal + 2 * line_number + number);
+  if (index(id) < g_world->actors.size() && g_world->actors[index(id)] != nullptr) return g_world->actors[index(id)];
+  Actor* actor = new_actor(id);
+  actor->is_cache = actor->has_pending = true;
+  actor->host = host;
+  actor->incarnation = incarnation;
+  actor->host_object = host_object(host);
+  return actor;
+}
+
+static std::uint64_t line_of_cache(std::uint32_t ordinal) {
+  return kRegionsAt + std::uint64_t{ordinal - Names::kCacheOrdinal} / 2 * 64;
+}
+std::uint64_t line_of_cache(const Actor& cache) { return line_of_cache(g_names->actors[index(cache.id)].ordinal); }
+
+std::vector<std::uint64_t> known_lines_of_caches() {
+  std::vector<std::uint64_t> lines;
+  for (std::uint32_t i = 1; i < g_names->actor_count; ++i) {
+    const std::uint32_t ordinal = g_names->actors[i].ordinal;
+    if (Names::is_cache(ordinal)) lines.push_back(line_of_cache(ordinal));
+  }
+  std::sort(lines.begin(), lines.end());
+  lines.erase(std::unique(lines.begin(), lines.end()), lines.end());
+  return lines;
+}
+
 ObjectId answers_of_current() {
   Actor& self = current_actor();
   if (self.answers == ObjectId{}) self.answers = own_object(PrimitiveId::kAnswer, self.id, 0);

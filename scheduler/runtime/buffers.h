@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <string_view>
+#include <vector>
 
 #include "scheduler/operation.h"
 
@@ -30,6 +31,10 @@ struct BufferModel {
   // A host has failed. The running thread's host ends: its stores have left all buffers.
   void (*fail)(std::uint32_t host);
   void (*end_host)(const void* caller);
+  // The caches of hosts (cache_actor()): what they do to lines that earlier executions used is there from the
+  // beginning, or from a restart on; one of them has taken a step by itself.
+  void (*begin_caches)(std::uint32_t host);
+  void (*act_by_itself)(const Actor& cache, const Operation& done);
   // Memory that hosts share is there from now on, and begins as `ground` holds it.
   void (*add_region)(std::uint64_t begin, std::uint64_t bytes, const void* ground);
   // The running thread comes to an object of libc's, a mutex or the like, that lies in memory that hosts share.
@@ -42,6 +47,16 @@ extern const BufferModel kBufferModel;
 // A lane of the running thread, which is made if there is none of that number. It has nothing to do yet.
 inline constexpr std::uint32_t kLanesMost = 128;
 Actor& lane_of_current(std::uint32_t number);
+
+// An actor of what the cache of a host, as it runs now, does by itself to a line of memory that hosts share. `number`
+// is 0 or 1. It is made if there is none; then what it stands before is to be set, and stays. Null: the host is down.
+Actor* cache_actor(std::uint32_t host, std::uint64_t line, std::uint32_t number);
+// The line of such an actor; and the lines of all such actors that any execution had.
+std::uint64_t line_of_cache(const Actor& cache);
+std::vector<std::uint64_t> known_lines_of_caches();
+// The object of a host; a semaphore that bounds what caches do by themselves, if it is asked for.
+ObjectId host_object(std::uint32_t host);
+ObjectId cache_budget();
 
 // The answers to what the running thread asks (primitives/answer.h), which are steps of lanes; and lanes for so many.
 inline constexpr std::int64_t kAnswersMost = 48;

@@ -76,6 +76,14 @@ void add_failures() {
   }
 }
 
+// So many steps do caches take by themselves in an execution, where a budget is asked for.
+void add_cache_budget() {
+  constexpr std::int64_t kStepsOfCachesMost = 1;
+  for (std::uint32_t i = 0; i < g_control->region_rule_count; ++i) {
+    if (g_control->region_rules[i].is_incoherent != 0) return declare_object({cache_budget(), {kStepsOfCachesMost}});
+  }
+}
+
 // Memory devices that may fail.
 void add_devices() {
   for (std::uint32_t device = 0; device < g_control->device_count; ++device) {
@@ -99,6 +107,11 @@ bool map_hosts(int control_fd, std::uint32_t host) {
 ObjectId host_object(std::uint32_t host) {
   constexpr std::uint64_t kHostKey = 0x4057;
   return keyed_object(PrimitiveId::kHost, kHostKey + host);
+}
+
+ObjectId cache_budget() {
+  constexpr std::uint64_t kCacheBudgetKey = 0xcac4e;
+  return keyed_object(PrimitiveId::kSemaphore, kCacheBudgetKey);
 }
 
 void wait_for_first_turn() {
@@ -150,6 +163,9 @@ void begin_hosts() {
   for (std::uint32_t host = 0; host < g_control->host_count; ++host) add_main(host, 0);
   add_failures();
   add_devices();
+  add_cache_budget();
+  for (std::uint32_t host = 0; g_control->has_memory_model != 0 && host < g_control->host_count; ++host)
+    kBufferModel.begin_caches(host);
 }
 
 void note_failure_points(Actor& actor) {
@@ -178,10 +194,11 @@ void add_incarnation(std::uint32_t host) {
   const auto incarnation = static_cast<std::uint16_t>(host::incarnation(object_of(host_object(host))));
   if (incarnation >= Names::kIncarnationsMost) refuse("crashcut_restart_machine() 64 times for one machine");
   add_main(host, incarnation);
+  if (g_control->has_memory_model != 0) kBufferModel.begin_caches(host);
 }
 
 bool runs_here(const Actor& actor) {
-  if (actor.is_failure || g_control->host_count == 0) return true;
+  if (actor.is_failure || actor.is_cache || g_control->host_count == 0) return true;
   return actor.host == g_host && (actor.incarnation == g_incarnation || current_or_null() == nullptr);
 }
 

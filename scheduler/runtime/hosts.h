@@ -17,6 +17,7 @@
 
 #include "inject/arena.h"
 #include "scheduler/operation.h"
+#include "scheduler/runtime/buffers.h"
 #include "scheduler/runtime/protocol.h"
 
 namespace crashcut::scheduler::runtime {
@@ -61,7 +62,6 @@ bool has_turn_or_joined();
 // --- for the world
 // The hosts of a new execution: their objects, their main actors, and the actors of failures.
 void begin_hosts();
-ObjectId host_object(std::uint32_t host);
 bool runs_here(const Actor& actor);
 // Gives the turn to the actor's host. Returns when the turn is back, with the actor that was chosen; does not return if
 // the execution has ended or this host was restarted meanwhile.

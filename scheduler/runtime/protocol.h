@@ -122,7 +122,12 @@ struct Names {
                                  kCancelOrdinal = kFirstBeside + 1, kSignalOrdinal = kFirstBeside + 2,
                                  kFailureOrdinal = kFirstBeside + 16, kLaneOrdinal = kFirstBeside + 64,
                                  kAnswerOrdinal = kLaneOrdinal + kLanesMost, kTimerOrdinal = 0xffffffff;
-  static constexpr bool is_thread(std::uint32_t ordinal) { return ordinal < kFirstBeside; }
+  static constexpr bool is_thread(std::uint32_t ordinal) { return ordinal < kFirstBeside && !is_cache(ordinal); }
+  // What the cache of a host, whose main() is the parent, does by itself to a line of shared memory: two for each line
+  // that such memory may have.
+  static constexpr std::uint32_t kCacheOrdinal = 0x40000000, kCacheEnd = 0xc0000000;
+  static_assert(kCacheOrdinal + 2 * (kRegionsBytes / 64) == kCacheEnd);
+  static constexpr bool is_cache(std::uint32_t ordinal) { return ordinal >= kCacheOrdinal && ordinal < kCacheEnd; }
   // Failures of hosts: their parent is the first actor, and the host's number is added.
   static constexpr bool is_failure(std::uint32_t ordinal) {
     return ordinal >= kFailureOrdinal && ordinal < kFailureOrdinal + kHostsMost;
@@ -320,6 +325,7 @@ struct Control {
   struct RegionRule {
     char name[kRegionNameMost];
     std::uint32_t home;
+    std::uint32_t is_incoherent;  // no hardware keeps it coherent
   };
   std::uint32_t region_rule_count;
   RegionRule region_rules[kRegionRulesMost];

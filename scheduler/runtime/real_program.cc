@@ -136,6 +136,7 @@ RealProgram::RealProgram(const Setup& setup, NameTable& names) : setup_(setup), 
     CHECK(rule.name.size() < sizeof own.name);
     std::memcpy(own.name, rule.name.c_str(), rule.name.size() + 1);
     own.home = rule.home ? *rule.home + 1 : 0;
+    own.is_incoherent = rule.is_incoherent ? 1 : 0;
   }
   for (std::uint32_t i = 0; i < part_count(); ++i) setup.launch(i, control_fd_, names.fd());
 }

@@ -172,6 +172,7 @@ class RealProgram : public Program {
     struct RegionRule {
       std::string name;
       std::optional<std::uint32_t> home;
+      bool is_incoherent = false;
     };
     std::vector<RegionRule> region_rules;
     std::uint32_t device_count = 0;

@@ -184,6 +184,7 @@ void take_step(Actor& actor) {
   if (actor.lane_of != nullptr && primitive_of(step.operation[0].object) != PrimitiveId::kAnswer)
     kBufferModel.leave(actor, step.operation);
   if (actor.is_failure) kBufferModel.fail(actor.host);
+  if (actor.is_cache) kBufferModel.act_by_itself(actor, step.operation);
 }
 
 // Takes steps until one of an actor with code was taken: that actor goes on. All of them are of this process, since the
@@ -247,7 +248,7 @@ std::uint64_t& own_clock_ns() {
 }
 void for_each_actor(void (*visit)(const Actor&)) {
   for (const Actor* actor : g_world->actors) {
-    if (actor != nullptr && !actor->is_failure && runs_here(*actor)) visit(*actor);
+    if (actor != nullptr && !actor->is_failure && !actor->is_cache && runs_here(*actor)) visit(*actor);
   }
 }
 

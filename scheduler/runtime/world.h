@@ -74,6 +74,7 @@ struct Actor : TimedActor {
   std::uint16_t incarnation = 0;
   ObjectId host_object = kNoHost;
   bool is_failure = false;  // the failure of that host
+  bool is_cache = false;    // what the cache of that host does by itself (buffers.h)
   // Set for a lane of that thread's store buffer (buffers.h); and the lanes of a thread, by their numbers.
   Actor* lane_of = nullptr;
   std::vector<Actor*> lanes;
@@ -81,7 +82,7 @@ struct Actor : TimedActor {
   std::int64_t answer_count = 0;  // so many lanes give answers
 
   // No thread of the program.
-  bool is_helper() const { return is_timer || is_failure || delivers_to != nullptr || lane_of != nullptr; }
+  bool is_helper() const { return is_timer || is_failure || is_cache || delivers_to != nullptr || lane_of != nullptr; }
 };
 
 // Whether the program's calls are scheduled now; if not, they are done as if there were one thread.

@@ -16,6 +16,12 @@ void crashcut_setup(void) {
 #ifdef ENDS_EARLY
 __attribute__((constructor)) static void end_early(void) { _exit(3); }
 #endif
+#ifdef NEVER_STARTS
+__attribute__((constructor)) static void never_start(void) {
+  while (1) {
+  }
+}
+#endif
 #ifdef SETUP_FAILS
 void crashcut_setup(void) { assert(crashcut_machines() == 77); }
 #endif

@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 static int is(const char* what, const char* wanted) { return strcmp(what, wanted) == 0; }
 
@@ -14,9 +15,11 @@ static int is(const char* what, const char* wanted) { return strcmp(what, wanted
 static void share(const char* what, const char* path) {
   int number = crashcut_machine();
   const int flags = is(what, "file") || is(what, "map") ? O_RDWR | O_CREAT : O_RDONLY;
-  const int fd = is(what, "socket") ? socket(AF_UNIX, SOCK_STREAM, 0) : open(path, flags, 0600);
+  int fd = is(what, "segment") ? -1 : is(what, "socket") ? socket(AF_UNIX, SOCK_STREAM, 0) : open(path, flags, 0600);
   if (is(what, "file")) pwrite(fd, &number, sizeof number, 0);
-  if (is(what, "map")) {
+  if (is(what, "segment")) fd = shm_open(path, O_RDWR | O_CREAT, 0600);
+  if (is(what, "segment")) assert(ftruncate(fd, 4096) == 0);
+  if (is(what, "map") || is(what, "segment")) {
     int* mapped = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     assert(mapped != MAP_FAILED);
     *mapped = number;

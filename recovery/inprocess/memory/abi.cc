@@ -182,7 +182,7 @@ CRASHCUT_EXPORT void* __crashcut_memset(void* to, int value, std::size_t bytes) 
   return to;
 }
 CRASHCUT_EXPORT void __crashcut_clflush(const void* at) { Memory::clflush(at, CRASHCUT_CODE); }
-CRASHCUT_EXPORT void __crashcut_clflushopt(const void* at) { Memory::clwb(at, CRASHCUT_CODE); }
+CRASHCUT_EXPORT void __crashcut_clflushopt(const void* at) { Memory::clflushopt(at, CRASHCUT_CODE); }
 CRASHCUT_EXPORT void __crashcut_clwb(const void* at) { Memory::clwb(at, CRASHCUT_CODE); }
 CRASHCUT_EXPORT void __crashcut_sfence(void) { Memory::sfence(CRASHCUT_CODE); }
 CRASHCUT_EXPORT void __crashcut_mfence(void) { Memory::mfence(CRASHCUT_CODE); }

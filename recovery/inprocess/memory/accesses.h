@@ -42,7 +42,8 @@ struct Memory {
   static void memmove(void* to, const void* from, std::size_t bytes, const void* code);
   static void memset(void* to, int value, std::size_t bytes, const void* code);
   static void clflush(const void* at, const void* code);
-  static void clwb(const void* at, const void* code);  // and clflushopt
+  static void clflushopt(const void* at, const void* code);
+  static void clwb(const void* at, const void* code);
   static void sfence(const void* code);
   static void mfence(const void* code);
 };

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "cxl/line_primitive.h"
+#include "cxl/incoherent_primitive.h"
 #include "recovery/inprocess/memory/region_access.h"
 #include "scheduler/primitives/answer.h"
 #include "scheduler/runtime/buffers.h"
@@ -15,6 +15,7 @@
 namespace crashcut::inprocess {
 
 namespace answer = scheduler::answer;
+namespace incoherent = cxl::incoherent;
 namespace line = cxl::line;
 namespace x86 = pmem::x86;
 using cxl::NextStep;
@@ -28,12 +29,6 @@ using scheduler::runtime::g_control;
 using scheduler::runtime::perform;
 
 namespace {
-
-// For a load that has nothing to choose.
-class NoChoice final : public persist::Chooser {
- public:
-  std::uint32_t choose(const persist::Choice&) override { CHECK(false); }
-};
 
 // Calls visit(address, bytes) for the part of each line.
 template <class Visit>
@@ -57,10 +52,15 @@ void raise_bus_error(Address address, int code) {
 
 }  // namespace
 
-CxlThreads::CxlThreads(const cxl::SharedModel& model, PoisonShows poison, bool has_steps)
-    : ThreadedMemory({}, has_steps), poison_(poison) {
+CxlThreads::CxlThreads(PoisonShows poison, bool has_steps) : ThreadedMemory({}, has_steps), poison_(poison) {
+  make_shared();
+}
+
+void CxlThreads::make_shared() {
   void*& memory = scheduler::runtime::common_heap().memory;
-  if (memory == nullptr) memory = new Shared(model);
+  if (memory != nullptr) return;
+  memory = new Shared(
+      {.has_global_flush = g.header->shared_has_global_flush != 0, .has_poison = g.header->shared_has_poison != 0});
 }
 
 CxlThreads::Shared* CxlThreads::shared() { return static_cast<Shared*>(scheduler::runtime::common_heap().memory); }
@@ -72,9 +72,12 @@ void CxlThreads::add_region(Address begin, std::uint64_t bytes, const std::byte*
   if (region == regions.end()) region = regions.insert(region, {begin, 0});
   if (bytes <= region->bytes) return;
   const auto* rule = scheduler::runtime::find_region_rule(begin);
-  const cxl::MachineId home = rule == nullptr || rule->home == 0 ? cxl::kNoMachine : rule->home - 1;
-  shared()->memory.add_region({begin + region->bytes, bytes - region->bytes}, ground + region->bytes, home);
+  const pmem::Region added{begin + region->bytes, bytes - region->bytes};
+  const std::byte* const held = ground + region->bytes;
   region->bytes = bytes;
+  if (rule != nullptr && rule->is_incoherent != 0) return shared()->incoherent.add_region(added, held);
+  const cxl::MachineId home = rule == nullptr || rule->home == 0 ? cxl::kNoMachine : rule->home - 1;
+  shared()->memory.add_region(added, held, home);
 }
 
 bool CxlThreads::is_modelled(Address address) const { return scheduler::runtime::is_in_region(address); }
@@ -82,7 +85,9 @@ bool CxlThreads::is_modelled(Address address) const { return scheduler::runtime:
 ThreadId CxlThreads::add_thread(scheduler::ActorId) { return machines().start_thread(scheduler::runtime::g_host); }
 
 std::int64_t CxlThreads::peek(Address address) const {
-  const auto bytes = shared()->memory.look_at(address);
+  const auto bytes = machines().is_incoherent(address)
+                         ? shared()->incoherent.look_at(scheduler::runtime::g_host, address)
+                         : shared()->memory.look_at(address);
   std::int64_t content;
   std::memcpy(&content, bytes.data() + address % pmem::kLineBytes / 8 * 8, sizeof content);
   return content;
@@ -97,6 +102,7 @@ std::uint32_t CxlThreads::note_origin(const void* code) const {
 }
 
 void CxlThreads::fail(std::uint32_t machine) {
+  if (g_control->has_texts != 0) tell_lost_copies(machine);
   machines().fail(machine);
   if (g_control->has_texts == 0) return;
   auto& told = shared()->told;
@@ -120,10 +126,13 @@ void CxlThreads::note_fates() {
 // them, and which instruction.
 void CxlThreads::tell_store(std::size_t i, cxl::StoreFate fate) {
   const cxl::StoreAtStake& store = shared()->memory.at_stake()[i];
-  const Origin origin = store.op == 0 ? Origin{} : shared()->origins[store.op - 1];
-  scheduler::runtime::add_to_last_step(fmt::format("{} {} {} {} {}\n", static_cast<int>(fate), store.bytes,
-                                                   store.address, index(origin.actor),
-                                                   reinterpret_cast<std::uint64_t>(origin.code)));
+  tell_fate(fate, store.bytes, store.address, store.op);
+}
+
+void CxlThreads::tell_fate(cxl::StoreFate fate, std::uint64_t bytes, Address address, std::uint32_t op) const {
+  const Origin origin = op == 0 ? Origin{} : shared()->origins[op - 1];
+  scheduler::runtime::add_to_last_step(fmt::format("{} {} {} {} {}\n", static_cast<int>(fate), bytes, address,
+                                                   index(origin.actor), reinterpret_cast<std::uint64_t>(origin.code)));
 }
 
 // ---- steps
@@ -247,6 +256,7 @@ void CxlThreads::do_load(ThreadId thread, Address address, std::span<std::byte> 
 }
 
 void CxlThreads::load_line(ThreadId thread, Address address, std::span<std::byte> out, const void* code) {
+  if (machines().is_incoherent(address)) return load_incoherently(thread, address, out, code);
   if (!has_steps_ && machines().load_at_once(thread, address, out)) return;
   const Next next{{.kind = NextStep::kLoad, .thread = thread, .address = address}, out.size()};
   const auto load = [&] { return Operation(executed(address, line::kLoad, thread)); };
@@ -256,23 +266,26 @@ void CxlThreads::load_line(ThreadId thread, Address address, std::span<std::byte
   finish_load(machines().load(thread, address, out, none), address, out);
 }
 
+void CxlThreads::push_store(ThreadId thread, Address address, std::span<const std::byte> bytes, Kind kind,
+                            std::uint32_t op) {
+  switch (kind) {
+    case Kind::kStore:
+    case Kind::kAtomicStore:
+      return machines().store(thread, address, bytes, op);
+    case Kind::kCopy:
+      return machines().copy(thread, address, bytes, op);
+    case Kind::kNonTemporal:
+    case Kind::kNonTemporalWhole:
+      return machines().store_non_temporal(thread, address, bytes, kind == Kind::kNonTemporalWhole, op);
+  }
+}
+
 void CxlThreads::do_store(ThreadId thread, Address address, std::span<const std::byte> bytes, Kind kind,
                           const void* code) {
+  if (machines().is_incoherent(address)) return store_incoherently(thread, address, bytes, kind, code);
   const std::uint32_t op = is_modelled(address) ? note_origin(code) : 0;
-  const auto store = [&](Address to, std::span<const std::byte> part) {
-    switch (kind) {
-      case Kind::kStore:
-      case Kind::kAtomicStore:
-        return machines().store(thread, to, part, op);
-      case Kind::kCopy:
-        return machines().copy(thread, to, part, op);
-      case Kind::kNonTemporal:
-      case Kind::kNonTemporalWhole:
-        return machines().store_non_temporal(thread, to, part, kind == Kind::kNonTemporalWhole, op);
-    }
-  };
   if (has_steps_ || !is_modelled(address)) {
-    store(address, bytes);
+    push_store(thread, address, bytes, kind, op);
     return leave_all(thread);
   }
   // Lines are independent, and so are the words of a copy.
@@ -283,7 +296,7 @@ void CxlThreads::do_store(ThreadId thread, Address address, std::span<const std:
         {{.kind = NextStep::kStore, .thread = thread, .address = part}},
         [&] { return Operation(executed(part, verb, thread)); }, code);
     if (!is_there(part)) return;
-    store(part, bytes.subspan(at, count));
+    push_store(thread, part, bytes.subspan(at, count), kind, op);
     leave_all(thread);
     at += count;
   });
@@ -293,6 +306,13 @@ void CxlThreads::begin_lock(ThreadId thread, Address address, std::span<std::byt
                             const void* code) {
   NoChoice none;
   const Access empty = x86::access(buffer_object(thread), x86::kAwaitEmpty, thread_number(thread));
+  if (machines().is_incoherent(address)) {
+    add_caches(address);
+    take_step({{.kind = NextStep::kStore, .thread = thread, .address = address, .is_locked = true}},
+              Operation(incoherent_access(address, incoherent::kStore, thread)).add(empty), code);
+    (void)machines().begin_locked(thread, address, old, none);
+    return;
+  }
   if (is_modelled(address)) {
     const Next next{{.kind = NextStep::kStore, .thread = thread, .address = address, .is_locked = true}, old.size()};
     const auto store = [&] {
@@ -322,7 +342,15 @@ void CxlThreads::end_lock(ThreadId thread, Address address, std::span<const std:
   machines().store_locked(thread, address, bytes, is_modelled(address) ? note_origin(code) : 0);
 }
 
-void CxlThreads::do_clflush(ThreadId thread, Address address, const void* code) {
+void CxlThreads::do_clflush(ThreadId thread, Address address, bool keeps, const void* code) {
+  if (machines().is_incoherent(address)) {
+    const auto verb = keeps ? incoherent::kClean : incoherent::kFlush;
+    if (!has_steps_)
+      take_step({{.kind = NextStep::kClflush, .thread = thread, .address = address}},
+                incoherent_access(address, verb, thread), code);
+    keeps ? machines().clwb(thread, address) : machines().clflush(thread, address);
+    return leave_all(thread);
+  }
   if (!has_steps_)
     take_step_if_needed(
         {{.kind = NextStep::kClflush, .thread = thread, .address = address}},
@@ -367,13 +395,23 @@ void CxlThreads::add_store(Operation& operation, scheduler::runtime::Actor&, con
     operation.add(place_access(entry.address, x86::kStore, thread));
     return;
   }
-  const auto verb = entry.kind == pmem::EntryKind::kStore ? line::kStore : line::kStoreWeakly;
-  operation.add(line_access(entry.address, verb, thread))
+  const bool is_weak = entry.kind != pmem::EntryKind::kStore;
+  if (machines().is_incoherent(entry.address)) {
+    const auto verb = is_weak ? incoherent::kStoreWeakly : incoherent::kStore;
+    operation.add(incoherent_access(entry.address, verb, thread));
+    return;
+  }
+  operation.add(line_access(entry.address, is_weak ? line::kStoreWeakly : line::kStore, thread))
       .add(x86::access(fences(), x86::kStoreAnywhere, thread_number(thread)));
 }
 
-void CxlThreads::add_clflush(Operation& operation, Address address, ThreadId thread) {
-  operation.add(line_access(address, line::kClflush, thread));
+void CxlThreads::add_clflush(Operation& operation, const pmem::BufferEntry& entry, ThreadId thread) {
+  if (machines().is_incoherent(entry.address)) {
+    const auto verb = cxl::keeps_copy(entry) ? incoherent::kClean : incoherent::kFlush;
+    operation.add(incoherent_access(entry.address, verb, thread));
+    return;
+  }
+  operation.add(line_access(entry.address, line::kClflush, thread));
 }
 
 }  // namespace crashcut::inprocess

@@ -13,13 +13,13 @@ void fence_for_locked(const void* code) {
 
 namespace {
 
-enum class Flush { kClflush, kClflushopt };
+using Flush = ThreadedMemory::Flush;
 
 void flush(const void* at, Flush how, const void* code) {
   if (!is_in_window(at)) return;
   const std::uint64_t address = number_of(at);
   if (!is_in_region(address, 1)) return touch_wild(address, 1);
-  if (ThreadedMemory* threads = threaded()) return threads->flush(address, how == Flush::kClflush, code);
+  if (ThreadedMemory* threads = threaded()) return threads->flush(address, how, code);
   if (!is_recording()) return;
   const OwnCode own;
   if (how == Flush::kClflush) {
@@ -49,7 +49,8 @@ void end_call_after_fences() {
 }
 
 void Memory::clflush(const void* at, const void* code) { flush(at, Flush::kClflush, code); }
-void Memory::clwb(const void* at, const void* code) { flush(at, Flush::kClflushopt, code); }
+void Memory::clflushopt(const void* at, const void* code) { flush(at, Flush::kClflushopt, code); }
+void Memory::clwb(const void* at, const void* code) { flush(at, Flush::kClwb, code); }
 
 // The processor's own sfence would wait for what the recorder has just written. It orders non-temporal stores, and
 // those of instrumented code are ordinary ones.

@@ -107,8 +107,8 @@ void PmemThreads::add_store(Operation& operation, scheduler::runtime::Actor& by,
   add_change(operation, by, address, bytes, change);
 }
 
-void PmemThreads::add_clflush(Operation& operation, Address address, ThreadId thread) {
-  operation.add(place_access(address, x86::kFlush, thread));
+void PmemThreads::add_clflush(Operation& operation, const pmem::BufferEntry& entry, ThreadId thread) {
+  operation.add(place_access(entry.address, x86::kFlush, thread));
 }
 
 void PmemThreads::begin_lock(ThreadId thread, Address address, std::span<std::byte> old, const Change& change,
@@ -137,7 +137,7 @@ void PmemThreads::end_lock(ThreadId thread, Address address, std::span<const std
   recorder_.store_locked(thread, address, bytes, place_of(code));
 }
 
-void PmemThreads::do_clflush(ThreadId thread, Address address, const void* code) {
+void PmemThreads::do_clflush(ThreadId thread, Address address, bool, const void* code) {
   const OwnCode own;
   come_after_others(thread);
   recorder_.clflush(thread, address, place_of(code));

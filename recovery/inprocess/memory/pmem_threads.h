@@ -35,14 +35,14 @@ class PmemThreads final : public ThreadedMemory {
                   const void* code) override;
   void end_lock(pmem::ThreadId thread, pmem::Address address, std::span<const std::byte> bytes,
                 const void* code) override;
-  void do_clflush(pmem::ThreadId thread, pmem::Address address, const void* code) override;
+  void do_clflush(pmem::ThreadId thread, pmem::Address address, bool keeps, const void* code) override;
   void do_clflushopt(pmem::ThreadId thread, pmem::Address address, const void* code) override;
   void do_sfence(pmem::ThreadId thread, const void* code) override;
   void do_mfence(pmem::ThreadId thread, const void* code) override;
   bool has_flushes() const override { return model_.persistency == pmem::Persistency::kPx86; }
   void add_store(scheduler::Operation& operation, scheduler::runtime::Actor& by, const pmem::BufferEntry& entry,
                  pmem::ThreadId thread) override;
-  void add_clflush(scheduler::Operation& operation, pmem::Address address, pmem::ThreadId thread) override;
+  void add_clflush(scheduler::Operation& operation, const pmem::BufferEntry& entry, pmem::ThreadId thread) override;
   bool sees_stores() const override;
   // Wider stores than a word change several values at once.
   bool can_await() const override { return has_steps_ && model_.atomic_bytes == 8 && model_.has_tearing; }

@@ -30,14 +30,14 @@ class RecoveryThreads final : public ThreadedMemory {
                   const void* code) override;
   void end_lock(pmem::ThreadId thread, pmem::Address address, std::span<const std::byte> bytes,
                 const void* code) override;
-  void do_clflush(pmem::ThreadId, pmem::Address, const void*) override {}
+  void do_clflush(pmem::ThreadId, pmem::Address, bool, const void*) override {}
   void do_clflushopt(pmem::ThreadId, pmem::Address, const void*) override {}
   void do_sfence(pmem::ThreadId, const void*) override {}
   void do_mfence(pmem::ThreadId, const void*) override {}
   bool has_flushes() const override { return false; }
   void add_store(scheduler::Operation&, scheduler::runtime::Actor&, const pmem::BufferEntry&, pmem::ThreadId) override {
   }
-  void add_clflush(scheduler::Operation&, pmem::Address, pmem::ThreadId) override {}
+  void add_clflush(scheduler::Operation&, const pmem::BufferEntry&, pmem::ThreadId) override {}
 
  private:
   pmem::StoreBuffer nothing_;

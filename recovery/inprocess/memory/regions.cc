@@ -9,7 +9,7 @@
 
 #include <algorithm>
 
-#include "cxl/line_primitive.h"
+#include "cxl/incoherent_primitive.h"
 #include "inject/interpose.h"
 #include "inject/mappings.h"
 #include "recovery/inprocess/explorer.h"
@@ -135,7 +135,7 @@ void refuse_own_handler() {
 
 void start_memory() {
   // Before any machine meets a step of another one.
-  if (g.header->has_memory != 0 || g.header->has_shared_memory != 0) cxl::line::primitive();
+  if (g.header->has_memory != 0 || g.header->has_shared_memory != 0) cxl::incoherent::primitive();
   if (g.header->has_memory == 0) return;
   const long at = kernel(SYS_mmap, kWindowBegin, kWindowBytes, PROT_NONE,
                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);

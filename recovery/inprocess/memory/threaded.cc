@@ -286,7 +286,7 @@ void ThreadedMemory::set_next(Actor& lane, ThreadId thread, std::int64_t number)
       buffer(thread)[position(thread, static_cast<std::size_t>(found - own.waiting.begin()))];
   Operation operation(x86::leave(own.object, thread_number(thread), number, found->entry));
   if (entry.is_store()) add_store(operation, lane, entry, thread);
-  if (entry.kind == pmem::EntryKind::kClflush) add_clflush(operation, entry.address, thread);
+  if (entry.kind == pmem::EntryKind::kClflush) add_clflush(operation, entry, thread);
   if (entry.kind == pmem::EntryKind::kSfence)
     operation.add(x86::access(fences(), x86::kLeaveFence, thread_number(thread)));
   lane.pending = operation;
@@ -356,13 +356,14 @@ void ThreadedMemory::lock(Address address, std::size_t bytes, const Change& chan
   }
 }
 
-void ThreadedMemory::flush(Address address, bool is_clflush, const void* code) {
+void ThreadedMemory::flush(Address address, Flush how, const void* code) {
   if (!is_modelled(address) || !has_flushes()) return;
   const ThreadId thread = own_thread();
-  if (!is_clflush) return do_clflushopt(thread, address, code);
-  if (!has_steps_) return do_clflush(thread, address, code);
+  if (how != Flush::kClflush && !is_flushed_in_order(address)) return do_clflushopt(thread, address, code);
+  const bool keeps = how == Flush::kClwb;
+  if (!has_steps_) return do_clflush(thread, address, keeps, code);
   if (!touch(address, code)) return;
-  push({x86::Entry::kFlushOrMark, 0, 0, 0}, 1, code, [&] { do_clflush(thread, address, code); });
+  push({x86::Entry::kFlushOrMark, 0, 0, 0}, 1, code, [&] { do_clflush(thread, address, keeps, code); });
 }
 
 void ThreadedMemory::sfence(const void* code) {
@@ -393,12 +394,14 @@ const BufferModel kBufferModel{
         [](std::uint32_t host) {
           if (g_threaded != nullptr) g_threaded->fail(host);
         },
-    .end_host = [](const void* caller) { g_threaded->empty_all_buffers(caller); },
+    .end_host = [](const void* caller) { g_threaded->end_machine(caller); },
+    .begin_caches = inprocess::begin_caches,
+    .act_by_itself = inprocess::act_by_itself,
     .add_region =
         [](std::uint64_t begin, std::uint64_t bytes, const void* ground) {
           if (g_threaded != nullptr) g_threaded->add_region(begin, bytes, static_cast<const std::byte*>(ground));
         },
-    .use_object = [](const void* object) { g_threaded->touch(reinterpret_cast<std::uint64_t>(object), object); },
+    .use_object = [](const void* object) { g_threaded->use_object(reinterpret_cast<std::uint64_t>(object), object); },
     .peek =
         [](std::uint64_t address, std::int64_t& content) {
           if (!inprocess::is_in_window(address)) return false;

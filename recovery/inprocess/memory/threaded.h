@@ -50,7 +50,8 @@ class ThreadedMemory {
     std::int64_t argument = 0, expected = 0;
   };
   void lock(pmem::Address address, std::size_t bytes, const Change& change, const Decide& decide, const void* code);
-  void flush(pmem::Address address, bool is_clflush, const void* code);
+  enum class Flush { kClflush, kClflushopt, kClwb };
+  void flush(pmem::Address address, Flush how, const void* code);
   void sfence(const void* code);
   void mfence(const void* code);
 
@@ -59,8 +60,9 @@ class ThreadedMemory {
   void empty_all_buffers(const void* caller);
   virtual void note(const scheduler::Step& step) = 0;
   virtual void observe(scheduler::runtime::Actor&, scheduler::Operation&) {}
-  // Of machines: one fails; memory that they share is there.
+  // Of machines: one fails; the running thread's ends; memory that they share is there.
   virtual void fail(std::uint32_t) {}
+  virtual void end_machine(const void* caller) { empty_all_buffers(caller); }
   virtual void add_region(pmem::Address, std::uint64_t, const std::byte*) {}
   // The running thread comes to this memory, by a store or flush or by an object of libc's. False: it is gone, and the
   // thread was told so.
@@ -68,6 +70,8 @@ class ThreadedMemory {
     (void)code;
     return true;
   }
+  // The same of an object of libc's, which the running thread uses.
+  virtual void use_object(pmem::Address address, const void* object) { touch(address, object); }
   void leave(scheduler::runtime::Actor& lane, const scheduler::Operation& done);
   // Eight bytes of modelled memory as all threads see them.
   virtual std::int64_t peek(pmem::Address address) const = 0;
@@ -94,16 +98,19 @@ class ThreadedMemory {
                           const void* code) = 0;
   virtual void end_lock(pmem::ThreadId thread, pmem::Address address, std::span<const std::byte> bytes,
                         const void* code) = 0;
-  virtual void do_clflush(pmem::ThreadId thread, pmem::Address address, const void* code) = 0;
+  // `keeps`: it is a clwb, of memory where that waits in the buffer.
+  virtual void do_clflush(pmem::ThreadId thread, pmem::Address address, bool keeps, const void* code) = 0;
   virtual void do_clflushopt(pmem::ThreadId thread, pmem::Address address, const void* code) = 0;
   virtual void do_sfence(pmem::ThreadId thread, const void* code) = 0;
   virtual void do_mfence(pmem::ThreadId thread, const void* code) = 0;
+  // Whether clflushopt and clwb of the line wait in the buffer as clflush does.
+  virtual bool is_flushed_in_order(pmem::Address) const { return false; }
   // Whether flushes do anything.
   virtual bool has_flushes() const { return true; }
   // Adds to the step of an entry what the store does for others: to its line or word, to fences, to the value there.
   virtual void add_store(scheduler::Operation& operation, scheduler::runtime::Actor& by, const pmem::BufferEntry& entry,
                          pmem::ThreadId thread) = 0;
-  virtual void add_clflush(scheduler::Operation& operation, pmem::Address address, pmem::ThreadId thread) = 0;
+  virtual void add_clflush(scheduler::Operation& operation, const pmem::BufferEntry& entry, pmem::ThreadId thread) = 0;
   // Whether all that a loop writes is known. If not, it may end though it seems to wait.
   virtual bool sees_stores() const { return true; }
   // A loop that waits for a value can wait for a step that changes it.
@@ -119,6 +126,8 @@ class ThreadedMemory {
   void add_change(scheduler::Operation& operation, scheduler::runtime::Actor& by, pmem::Address address,
                   std::size_t bytes, const Change& change) const;
   void let_others_run(pmem::Address address, const void* code);
+  // Into units of so many bytes a store is torn.
+  pmem::Address unit_of(pmem::Address address, std::size_t bytes, Kind kind) const;
   // The buffer is empty from here on.
   void note_empty(pmem::ThreadId thread) { buffer_of(thread).is_used = false; }
 
@@ -150,7 +159,6 @@ class ThreadedMemory {
   std::int64_t shared_value(pmem::Address address, std::size_t bytes) const;
   void push(pmem::x86::Entry entry, std::uint8_t pieces, const void* code, const std::function<void()>& record);
   void push_store(pmem::Address address, std::span<const std::byte> bytes, Kind kind, const void* code);
-  pmem::Address unit_of(pmem::Address address, std::size_t bytes, Kind kind) const;
   std::uint32_t lane_for(Buffer& buffer, const pmem::x86::Entry& entry, std::uint32_t piece);
   void set_next(scheduler::runtime::Actor& lane, pmem::ThreadId thread, std::int64_t number);
   std::size_t position(pmem::ThreadId thread, std::size_t i) const;
@@ -161,6 +169,10 @@ class ThreadedMemory {
   std::uint32_t plain_loads_ = 0;
   std::size_t steps_before_ = 0;
 };
+
+// ---- cxl_incoherent.cc: the caches of machines, as scheduler/runtime/buffers.h has them
+void begin_caches(std::uint32_t machine);
+void act_by_itself(const scheduler::runtime::Actor& cache, const scheduler::Operation& done);
 
 // The memory of the execution under way; null if there is none, or no threads are scheduled.
 extern ThreadedMemory* g_threaded;
