@@ -38,20 +38,27 @@ bool is_of_library(const std::string& function) {
   return is_in("std::") || is_in("__") || is_in("_M_") || is_in("_start") || is_in("pthread_");
 }
 
+// What is inlined from headers may be a library's.
+bool is_header(std::string_view file) {
+  return file.empty() || file.ends_with(".h") || file.ends_with(".hpp") || file.ends_with(".hh") ||
+         file.find('.') == file.npos;
+}
+
 // What the source says of addresses that calls return to. They are the same in each execution.
 class Source {
  public:
   Source(const ThreadPlan& plan, const ThreadFinding& finding, const std::function<bool()>& is_late)
       : executable_(plan.executable), base_(finding.details.program_base), story_(plan, finding, is_late) {}
 
-  // The outermost of the functions that were inlined into one another there, but for those of libraries; none: there
-  // are only those.
+  // The outermost of the functions that were inlined into one another there, but for those of libraries; one of a
+  // header only if there is no other. None: there are only those of libraries.
   const std::optional<result::SourceLine>& own_at(std::uint64_t at) {
     const auto [known, is_new] = own_.try_emplace(at);
     if (!is_new) return known->second;
     for (const result::SourceLine& line : story_.stack_of(
              {.actor = ActorId{0}, .writes = false, .is_atomic = false, .frees = false, .step = 0, .frames = {at}})) {
-      if (!line.function.empty() && !is_of_library(line.function)) known->second = line;
+      if (line.function.empty() || is_of_library(line.function)) continue;
+      if (!known->second || !is_header(line.file) || is_header(known->second->file)) known->second = line;
     }
     return known->second;
   }
