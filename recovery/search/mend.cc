@@ -81,9 +81,12 @@ class Mending {
     for (std::size_t places = 2; places <= kPlacesMost && mends_.empty() && !is_over(); ++places)
       fails = try_more(fails);
     std::string none;
-    if (mends_.empty() && attempts_ > 0 && !is_over())
+    if (search_.candidates.empty()) {
+      none = "No sync is known that would make this crash impossible.";
+    } else if (mends_.empty() && attempts_ > 0 && !is_over()) {
       none = fmt::format("No {} mends this: {} tried.", search_.candidates.front().kind == "flush" ? "flush" : "sync",
                          result::count_text(attempts_, "change of the program was", "changes of the program were"));
+    }
     return {std::move(mends_), std::move(none)};
   }
 

@@ -34,8 +34,8 @@ class Source {
   Source(const ThreadPlan& plan, const ThreadFinding& finding, const std::function<bool()>& is_late)
       : executable_(plan.executable), base_(finding.details.program_base), story_(plan, finding, is_late) {}
 
-  // The outermost of the functions that were inlined into one another there, but for those of libraries; none: there
-  // are only those.
+  // The outermost of the functions that were inlined into one another there, but for those of libraries; one of a
+  // header only if there is no other. None: there are only those of libraries.
   const std::optional<result::SourceLine>& own_at(std::uint64_t at) {
     const auto [known, is_new] = own_.try_emplace(at);
     if (!is_new) return known->second;
