@@ -105,7 +105,6 @@ struct ScheduleStep {
   std::uint32_t machine = 0;               // Story::machines > 0: where it was
   bool is_failure = false;                 // the machine fails
   std::vector<std::string> died_before{};  // then: what its threads stood before
-  std::vector<SourceLine> stack{};         // the calls that led to it, innermost first
 };
 // A thread that was still waiting when the execution ended.
 struct WaitingThread {
