@@ -72,6 +72,7 @@ tl::expected<int, Failure> resume(const MountedOptions& options, const std::stri
   plan.search.wants_all = plan.search.wants_all || reports.outcomes;
   plan.search.wants_mends = true;
   plan.search.wants_states = true;
+  plan.search.wants_all_states = !reports.html_file.empty();
   plan.directory = reports.directory = fs::canonical(directory).string();
   const result::Head head = mounted::head_of("check", plan, stopped->words);
   print_head(reports, head);

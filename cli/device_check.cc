@@ -310,6 +310,7 @@ tl::expected<int, Failure> resume_device(const MountedOptions& options, const st
   plan.wants_all = plan.wants_all || reports.outcomes;
   plan.wants_mends = true;
   plan.wants_states = true;
+  plan.wants_all_states = !reports.html_file.empty();
   stopped->plan.common.directory = reports.directory = fs::canonical(directory).string();
   const result::Head head = device::head_of(stopped->plan, stopped->words);
   print_head(reports, head);

@@ -155,6 +155,7 @@ tl::expected<MountedPlans, Failure> make_mounted_plans(const MountedOptions& opt
   check.search.seed = common->seed;
   check.search.wants_all = options.common.reports.outcomes;
   check.search.wants_states = true;  // there is always a directory of results
+  check.search.wants_all_states = !options.common.reports.html_file.empty();
   check.remount = options.remount;
   check.memory_limit = memory_limit();
   tl::expected<std::string, Failure> directory = results;

@@ -251,6 +251,7 @@ tl::expected<recovery::Plan, Failure> make_plan(const Options& options, std::str
   plan.memory_limit = memory_limit();
   plan.jobs = options.jobs == 0 ? count_cores() : options.jobs;
   plan.wants_states = options.reports.wants_page();
+  plan.wants_all_states = !options.reports.html_file.empty();
   return plan;
 }
 

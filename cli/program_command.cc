@@ -108,6 +108,7 @@ tl::expected<int, Failure> resume(const ProgramCommand& what, const Options& opt
   plan.crashcut = bounds->crashcut;
   plan.wants_mends = true;
   plan.wants_states = true;  // they go into the directory
+  plan.wants_all_states = !reports.html_file.empty();
   reports.directory = fs::canonical(directory).string();
   return search(reports, plan, stopped->words, &stopped->rest);
 }

@@ -18,7 +18,7 @@ class DeviceRecording final : public persist::Recording {
   // What a location holds as long as nothing that was put there has persisted: then what an earlier crash left shows.
   static constexpr persist::Value kNothing = ~persist::Value{0};
 
-  DeviceRecording() { ops.emplace_back("the starting state"); }
+  DeviceRecording() { ops.push_back("the starting state"); }
   void put(const std::string& name, persist::Value value) {
     ops.push_back("put(" + name + ", " + std::to_string(value) + ")");
     const persist::LocationId at = location(name);
@@ -27,7 +27,7 @@ class DeviceRecording final : public persist::Recording {
     add(log.add_event(last_op(), std::vector{persist::Write{at, value}}, after), "put");
   }
   void flush() {
-    ops.emplace_back("flush()");
+    ops.push_back("flush()");
     std::vector<persist::EventId> all(log.event_count());
     for (persist::EventId e = 0; e < all.size(); ++e) all[e] = e;
     add(log.add_barrier(last_op(), {}, all), "flush");
@@ -46,7 +46,7 @@ class DeviceRecording final : public persist::Recording {
   persist::ModelSpec model() const override { return {"a made-up device", {}}; }
   std::string_view kind_of(persist::EventId e) const override { return kinds_[e]; }
   bool is_sync(persist::EventId e) const override { return kinds_[e] == "flush"; }
-  std::string describe_event(persist::EventId e) const override { return ops[log.op(e)]; }
+  std::string describe_event(persist::EventId e) const override { return std::string(ops[log.op(e)]); }
   std::string describe_location(persist::LocationId l) const override { return names_[l]; }
   std::string describe_candidate(persist::LocationId, const persist::Candidate& candidate) const override {
     return candidate.value == kNothing ? "what was there before" : std::to_string(candidate.value);

@@ -132,7 +132,7 @@ TEST(Search, StatesHaveTheirMoments) {
           }
         },
         [](CrashedDevice& device) { return read_some([&](int name) { return device.get(name_of(name)); }); });
-    const Found found = check(front_end, {.wants_all = true, .wants_states = true});
+    const Found found = check(front_end, {.wants_all = true, .wants_states = true, .wants_all_states = true});
     EXPECT_TRUE(found.result.states);
     if (!found.result.states) return false;
     const result::States& states = *found.result.states;
@@ -149,9 +149,32 @@ TEST(Search, StatesHaveTheirMoments) {
   });
 }
 
+// Each location is old or new.
+TEST(Search, FewStatesAreToldUnlessAllAreAskedFor) {
+  DeviceFrontEnd front_end(
+      [](DeviceRecording& device) {
+        for (const char* name : {"a", "b", "c", "d", "e"}) device.put(name, 1);
+      },
+      [](CrashedDevice& device) {
+        int sum = 0;
+        for (const char* name : {"a", "b", "c", "d", "e"}) sum += device.get(name);
+        return std::to_string(sum);
+      });
+  for (const bool wants_all_states : {false, true}) {
+    const Found found = check(front_end, {.wants_states = true, .wants_all_states = wants_all_states});
+    ASSERT_TRUE(found.result.states);
+    EXPECT_EQ(found.result.counts.recoveries, 32u);
+    EXPECT_EQ(found.result.states->list.size(), wants_all_states ? 32u : 10u);
+    EXPECT_EQ(found.result.states->left_out, wants_all_states ? 0u : 22u);
+    std::set<std::string> outcomes;
+    for (const result::State& state : found.result.states->list) outcomes.insert(state.outcome);
+    EXPECT_EQ(outcomes.size(), 6u);  // the first of each outcome is among them
+  }
+}
+
 TEST(Search, StatesSayWhatWasHeldAndWhatFailed) {
   DeviceFrontEnd front_end = saved(false);
-  const Found found = check(front_end, {.wants_all = true, .wants_states = true});
+  const Found found = check(front_end, {.wants_all = true, .wants_states = true, .wants_all_states = true});
   ASSERT_TRUE(found.result.states);
   const result::States& states = *found.result.states;
   ASSERT_EQ(states.list.size(), 3u);

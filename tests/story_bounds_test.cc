@@ -84,6 +84,7 @@ TEST(Result, AStoryBetweenProcessesKeepsTheFatesOfWhatIsNotTold) {
   story.crashes[0].operations[1].left_out = {98, 50, 0, 0};
   story.crashes[0].operations[2].left_out = {98, 0, 0, 0};
   story.crashes[0].calls_left_out = 7;
+  story.crashes[0].persisted = {0, 3, 4, 5, 9, 11, 12};
   const result::Story again = result::story_from_json(result::to_json(story));
   ASSERT_EQ(again.crashes[0].operations.size(), 3u);
   EXPECT_EQ(again.crashes[0].operations[0].fate(), result::Fate::kPersisted);

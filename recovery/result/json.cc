@@ -199,19 +199,43 @@ Json operations_json(const std::vector<Operation>& operations, Extent extent) {
   return list;
 }
 
+// Ascending numbers as runs: the first, how many follow one another, and so on. Of millions of events most follow one
+// another.
+Json runs_json(const std::vector<std::uint32_t>& numbers) {
+  Json runs = Json::array();
+  for (std::size_t i = 0; i < numbers.size();) {
+    std::size_t end = i + 1;
+    while (end < numbers.size() && numbers[end] == numbers[end - 1] + 1) ++end;
+    runs.push_back(numbers[i]);
+    runs.push_back(end - i);
+    i = end;
+  }
+  return runs;
+}
+std::vector<std::uint32_t> numbers_from_runs(const Json& runs) {
+  std::vector<std::uint32_t> numbers;
+  for (std::size_t i = 0; i + 1 < runs.size(); i += 2) {
+    const auto first = runs.at(i).get<std::uint32_t>(), count = runs.at(i + 1).get<std::uint32_t>();
+    for (std::uint32_t k = 0; k < count; ++k) numbers.push_back(first + k);
+  }
+  return numbers;
+}
+
 Json crash_json(const Crash& crash, Extent extent) {
-  Json operations = Json::array(), calls = Json::array();
-  std::vector<std::uint32_t> persisted = crash.persisted;
+  Json operations = Json::array(), calls = Json::array(), persisted;
   std::uint64_t calls_left_out = crash.calls_left_out;
   if (extent == Extent::kWhole) {
     for (const Operation& operation : crash.operations) operations.push_back(whole_operation_json(operation));
     for (const Call& call : crash.calls) calls.push_back(call_json(call));
+    persisted = runs_json(crash.persisted);
   } else {
     operations = operations_json(crash.operations, extent);
     const std::size_t call_count = std::min(crash.calls.size(), kCallsMost);
     for (std::size_t i = 0; i < call_count; ++i) calls.push_back(call_json(crash.calls[i]));
     calls_left_out += crash.calls.size() - call_count;
-    if (persisted.size() > kPersistedMost) persisted.resize(kPersistedMost);
+    const std::size_t persisted_count = std::min(crash.persisted.size(), kPersistedMost);
+    persisted =
+        std::vector(crash.persisted.begin(), crash.persisted.begin() + static_cast<std::ptrdiff_t>(persisted_count));
   }
   const std::size_t operations_left_out = crash.operations.size() - operations.size();
   return {{"earliest", crash.earliest},          {"latest", crash.latest},
@@ -499,7 +523,7 @@ Story story_from_json(const Json& json) {
     for (const Json& operation : from.at("operations")) crash.operations.push_back(operation_from(operation));
     for (const Json& call : from.at("calls")) crash.calls.push_back(call_from(call));
     crash.calls_left_out = from.at("calls_left_out");
-    crash.persisted = from.at("persisted").get<std::vector<std::uint32_t>>();
+    crash.persisted = numbers_from_runs(from.at("persisted"));
     crash.earliest = from.at("earliest");
     crash.latest = from.at("latest");
   }

@@ -169,7 +169,13 @@ void tell_states(const FrontEnd& front_end, const Plan& plan, Clock::time_point 
   if (plan.time_limit.count() > 0)
     deadline = std::min(deadline, begin + std::chrono::duration_cast<Clock::duration>(plan.time_limit));
   if (found.result.bound == Bound::kInterrupt) deadline = Clock::now();
-  result::States states = states_of({front_end, pool, found.tally, found.question, found.path, has_example}, deadline);
+  // To tell a state costs about three recoveries. States that nobody asked for must not make a search much longer.
+  constexpr std::size_t kStatesLeast = 10;
+  constexpr std::uint64_t kStatesShare = 100;
+  const std::uint64_t some = std::max<std::uint64_t>(kStatesLeast, found.tally.recoveries / kStatesShare);
+  const std::size_t most = plan.wants_all_states ? KeptPaths::kEntriesMost : std::min(some, KeptPaths::kEntriesMost);
+  result::States states =
+      states_of({front_end, pool, found.tally, found.question, found.path, has_example, most}, deadline);
   if (!states.list.empty()) found.result.states = std::move(states);
 }
 

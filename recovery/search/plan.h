@@ -23,6 +23,7 @@ struct Plan {
   bool keeps_finished = false;         // what is left is given even if it is nothing: the result can be told again
   bool samples = true;                 // a budget that is too small for the whole tree is spent on samples, too
   bool wants_states = false;           // Result::states is filled in
+  bool wants_all_states = false;       // with all of them: telling one costs as much as some recoveries
   std::vector<result::Token> known{};  // of violations that earlier searches found: tried first, where they still fit
 
   bool has_budget() const { return max_recoveries > 0 || time_limit.count() > 0; }

@@ -107,7 +107,7 @@ result::States states_of(const ToldStates& told, Pool::Clock::time_point deadlin
   std::erase_if(entries, is_example);
   if (told.has_example) entries.insert(entries.begin(), {told.question, 0, told.path});
   for (const KeptPaths::Entry& entry : entries) {
-    if (Pool::Clock::now() >= deadline || list.states.list.size() == KeptPaths::kEntriesMost) break;
+    if (Pool::Clock::now() >= deadline || list.states.list.size() == told.most) break;
     const auto run = told.pool.tell(entry.question, entry.path, deadline);
     if (!run || run->run.ending.kind == Ending::Kind::kStopped) break;
     if (run->story.crashes.empty()) break;  // this front end cannot tell them

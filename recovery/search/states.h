@@ -15,6 +15,7 @@ struct ToldStates {
   std::size_t question = 0;           // of the counterexample
   std::vector<std::uint32_t> path{};  // likewise
   bool has_example = false;           // there is one
+  std::size_t most = 0;               // so many states at most
 };
 
 result::States states_of(const ToldStates& told, Pool::Clock::time_point deadline);
