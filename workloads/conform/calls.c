@@ -4,10 +4,10 @@
  *   calls           prints what it finds, one line
  * A call is its name and its arguments with colons between them: creat:foo, mkdir:A, write:foo:OFFSET:LENGTH,
  * dwrite (O_DIRECT), mmapwrite (makes room, stores through a shared mapping, msync of what it stored), msyncwrite (the
- * same by a write with RWF_DSYNC, where there are no shared mappings), falloc:foo:MODE:OFFSET:LENGTH (MODE: z zero, Z zero and keep the
- * size, p punch, k keep the size, a plain), truncate:foo:LENGTH, link:foo:bar, rename:foo:bar, unlink:foo, remove:foo,
- * symlink:foo:bar, setxattr:foo, removexattr:foo, fsync:foo, fdatasync:foo, sync (of this disk), barrier. A call that
- * fails does nothing, as on the other side. */
+ * same by a write with RWF_DSYNC, where there are no shared mappings), falloc:foo:MODE:OFFSET:LENGTH (MODE: z zero, Z
+ * zero and keep the size, p punch, k keep the size, a plain), truncate:foo:LENGTH, link:foo:bar, rename:foo:bar,
+ * unlink:foo, remove:foo, symlink:foo:bar, setxattr:foo, removexattr:foo, fsync:foo, fdatasync:foo, sync (of this
+ * disk), barrier. A call that fails does nothing, as on the other side. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdio.h>
