@@ -133,8 +133,7 @@ void crashcut_recover(void) { printf("%d\n", *(volatile int*)crashcut_pmem("word
 
 TEST_F(PmemTrapTest, WhatCannotBeEmulatedIsSaid) {
   const std::pair<const char*, const char*> kCases[] = {
-      {"gather", "cannot emulate vpgatherdd"},
-      {"masked", "cannot emulate vpmaskmovd"},
+      {"scatter", "cannot emulate vpscatterdd"},
       {"bit string", "cannot emulate bts"},
       {"dlopen", "loads or makes code while it runs"},
       {"beyond", "beyond the end of this region, which has"},

@@ -397,7 +397,7 @@ result::Result result_of(const ThreadPlan& plan, const result::Head& head, const
                       {"resumed", checked.is_resumed}};
   result.verdict = checked.verdict;
   result.bound = bound_of(plan, checked);
-  result.scope = plan.traps ? " for trapped code, for one schedule of the threads"
+  result.scope = plan.traps                                      ? " for trapped code, for one schedule of the threads"
                  : plan.schedules == ThreadPlan::Schedules::kOne ? " for one schedule of the threads"
                  : plan.models_memory()                          ? " for all schedules"
                  : checked.is_instrumented ? " for lock and thread calls and instrumented variables"
