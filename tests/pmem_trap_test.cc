@@ -62,6 +62,7 @@ TEST_F(PmemTrapTest, WideStoresTearByWords) {
   expect_row("store of 16", two);
   expect_row("nt store of 16", two);
   expect_row("rep stos of 16", two);
+  expect_row("masked store", {kNothing, "0000 100 0", "0000 001 0", "0000 101 0"});
   expect_row("barrier", {kX, kXY});
   std::set<std::string> all;
   for (int i = 0; i < 8; ++i)
