@@ -135,8 +135,16 @@ tl::expected<void, Failure> compile(const fs::path& source, const std::string& n
   const int status = run_to_end(command, {"TMPDIR=" + output.parent_path().string()}, group);
   if (status == -1)
     return result::wrong_use(fmt::format("Cannot run the compiler {}: {}.", command[0], std::strerror(errno)));
-  if (status != 0)
-    return result::wrong_use(fmt::format("{} cannot be built: see what {} says above.", named, command[0]));
+  if (status != 0) {
+    const bool is_cxx = std::string_view(compiler).ends_with("++");
+    return result::wrong_use(fmt::format(
+        "{} cannot be built: see what {} says above. If it needs other files or libraries, build it first ({} -g -o "
+        "prog FILES LIBRARIES) and name the executable.",
+        named, command[0],
+        how != Program::Compiled::kPmem ? compiler
+        : is_cxx                        ? "crashcut cxx --pmem"
+                                        : "crashcut cc --pmem"));
+  }
   return {};
 }
 

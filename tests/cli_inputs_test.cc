@@ -113,6 +113,7 @@ TEST_F(CliTest, WhatTheLinkerRefusesIsNotCalledACompilersError) {
   const std::string text =
       "void elsewhere(void);\nint main(void) { elsewhere(); return 0; }\nvoid crashcut_recover(void) {}\n";
   expect_refused({"run", program("link.c", text)}, "link.c cannot be built: see what cc says above");
+  expect_refused({"run", "link.c"}, "build it first (cc -g -o prog FILES LIBRARIES) and name the executable");
 }
 
 TEST_F(CliTest, SourcesOfCppHaveAllItsEndings) {

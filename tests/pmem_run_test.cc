@@ -343,6 +343,10 @@ void crashcut_recover(void) {
 )")});
   EXPECT_EQ(run.exit_code, 0) << run.out << run.err;
   EXPECT_EQ(outcomes_of(run), (std::map<std::string, int>{{"0", 1}, {"1", 1}, {"3", 1}, {"6", 1}})) << run.out;
+  const std::string linked = program("link.cc", "void elsewhere();\nint main() { elsewhere(); }\n");
+  const Ran needs_more = pmem({linked});
+  EXPECT_EQ(needs_more.exit_code, 2) << needs_more.out;
+  EXPECT_TRUE(needs_more.says("build it first (crashcut cxx --pmem -g -o prog FILES LIBRARIES)")) << needs_more.err;
 }
 
 }  // namespace

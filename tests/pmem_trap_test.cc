@@ -62,6 +62,7 @@ TEST_F(PmemTrapTest, WideStoresTearByWords) {
   expect_row("store of 16", two);
   expect_row("nt store of 16", two);
   expect_row("rep stos of 16", two);
+  expect_row("masked store", {kNothing, "0000 100 0", "0000 001 0", "0000 101 0"});
   expect_row("barrier", {kX, kXY});
   std::set<std::string> all;
   for (int i = 0; i < 8; ++i)
@@ -133,8 +134,7 @@ void crashcut_recover(void) { printf("%d\n", *(volatile int*)crashcut_pmem("word
 
 TEST_F(PmemTrapTest, WhatCannotBeEmulatedIsSaid) {
   const std::pair<const char*, const char*> kCases[] = {
-      {"gather", "cannot emulate vpgatherdd"},
-      {"masked", "cannot emulate vpmaskmovd"},
+      {"scatter", "cannot emulate vpscatterdd"},
       {"bit string", "cannot emulate bts"},
       {"dlopen", "loads or makes code while it runs"},
       {"beyond", "beyond the end of this region, which has"},

@@ -59,7 +59,7 @@ TEST(ThreadsTso, LocksOfLockedInstructionsHold) {
 
 TEST(ThreadsTso, AnElidedLockWithoutAFenceLosesAnUpdate) {
   expect_violation(kElidedLock + "1 1", "shared.counter ==");
-  expect_verified(kElidedLock + "1 1 fence", 12);
+  expect_verified(kElidedLock + "1 1 fence", 8);
 }
 
 TEST(ThreadsTso, WhatTheSearchWithoutReductionFinds) {

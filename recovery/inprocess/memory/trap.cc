@@ -33,7 +33,7 @@ struct Scratch {
 };
 constinit Scratch* g_scratch = nullptr;
 
-enum class Stores { kNothing, kPlain, kPlainIfEqual, kNonTemporal };
+enum class Stores { kNothing, kPlain, kPlainIfEqual, kNonTemporal, kLanes };
 
 // The instruction that is being done.
 struct Pending {
@@ -42,6 +42,7 @@ struct Pending {
   std::size_t bytes;
   Stores stores;
   std::uint64_t next;  // instruction
+  bool is_second;      // of the two times that a masked store is done
   const FenceSite* site;
 };
 constinit Pending g_pending{};
@@ -171,18 +172,6 @@ bool is_non_temporal(ZydisMnemonic mnemonic) {
   }
 }
 
-bool is_masked_move(ZydisMnemonic mnemonic) {
-  switch (mnemonic) {
-    case ZYDIS_MNEMONIC_VMASKMOVPS:
-    case ZYDIS_MNEMONIC_VMASKMOVPD:
-    case ZYDIS_MNEMONIC_VPMASKMOVD:
-    case ZYDIS_MNEMONIC_VPMASKMOVQ:
-      return true;
-    default:
-      return false;
-  }
-}
-
 bool has_bit_string(const Instruction& i) {
   const ZydisMnemonic m = i.facts.mnemonic;
   const bool is_bit_test =
@@ -192,12 +181,7 @@ bool has_bit_string(const Instruction& i) {
 
 // A sentence's end, or null.
 const char* why_not(const Instruction& i, const ZydisDecodedOperand& operand) {
-  const bool writes = (operand.actions & ZYDIS_OPERAND_ACTION_MASK_WRITE) != 0;
-  const auto mask = i.facts.avx.mask.mode;
   if (operand.mem.type == ZYDIS_MEMOP_TYPE_VSIB) return "it gathers or scatters";
-  if (is_masked_move(i.facts.mnemonic) ||
-      (writes && mask != ZYDIS_MASK_MODE_INVALID && mask != ZYDIS_MASK_MODE_DISABLED))
-    return "it accesses some lanes of a vector only";
   if (operand.size == 0 || operand.size % 8 != 0 || operand.size / 8 > kOperandMost)
     return "its operand is not one of 1 to 64 bytes";
   if (operand.mem.segment == ZYDIS_REGISTER_FS || operand.mem.segment == ZYDIS_REGISTER_GS)
@@ -260,9 +244,17 @@ bool is_compare_exchange(const Instruction& i) {
   }
 }
 
+// A store of some lanes, or of as many as a mask has bits.
+bool is_masked(const Instruction& i) {
+  const auto mode = i.facts.avx.mask.mode;
+  return masked_lane_bytes(i.facts.mnemonic) != 0 ||
+         (mode != ZYDIS_MASK_MODE_INVALID && mode != ZYDIS_MASK_MODE_DISABLED);
+}
+
 Stores stores_of(const Instruction& i, const ZydisDecodedOperand& operand) {
   if (is_compare_exchange(i)) return Stores::kPlainIfEqual;
   if ((operand.actions & ZYDIS_OPERAND_ACTION_MASK_WRITE) == 0) return Stores::kNothing;
+  if (is_masked(i)) return Stores::kLanes;
   return is_non_temporal(i.facts.mnemonic) ? Stores::kNonTemporal : Stores::kPlain;
 }
 
@@ -316,17 +308,34 @@ void do_locked(const Instruction& i, const ZydisDecodedOperand& operand, std::ui
 void begin_copy(const Instruction& i, const ZydisDecodedOperand& operand, std::uint64_t address, ucontext_t& context) {
   if (const char* why = why_not(i, operand)) refuse(i, why);
   const std::size_t bytes = operand.size / 8;
-  std::byte found[kOperandMost];
+  std::byte found[kOperandMost] = {};
   if ((operand.actions & ZYDIS_OPERAND_ACTION_MASK_READ) != 0) load_operand(address, found, bytes, place_after(i));
   std::byte* copy = g_scratch->operand + address % kLineBytes;
   std::memcpy(copy, found, bytes);
   write_copy(i, reinterpret_cast<std::uint64_t>(copy), kBreakpoint);
-  g_pending = {Pending::kCopy, address, bytes, stores_of(i, operand), i.address + i.facts.length, nullptr};
+  g_pending = {Pending::kCopy, address, bytes, stores_of(i, operand), i.address + i.facts.length, false, nullptr};
   rip(context) = reinterpret_cast<greg_t>(g_scratch->code);
   blocked_by(context) |= inject::bit_of(SIGSYS);
 }
 
+// A masked store is done twice, over zeros and over ones: what differs then was not stored.
+constinit std::byte g_over_zeros[kOperandMost];
+void do_again(ucontext_t& context) {
+  std::byte* copy = g_scratch->operand + g_pending.address % kLineBytes;
+  std::memcpy(g_over_zeros, copy, g_pending.bytes);
+  std::memset(copy, 0xff, g_pending.bytes);
+  g_pending.is_second = true;
+  rip(context) = reinterpret_cast<greg_t>(g_scratch->code);
+}
+
+void store_lanes(const Pending& done, const std::byte* over_ones, const void* code) {
+  std::uint64_t stored = 0;
+  for (std::size_t i = 0; i < done.bytes; ++i) stored |= std::uint64_t{g_over_zeros[i] == over_ones[i]} << i;
+  Memory::store_lanes(pointer_to(done.address), over_ones, 1, stored, code);
+}
+
 void end_copy(ucontext_t& context) {
+  if (g_pending.stores == Stores::kLanes && !g_pending.is_second) return do_again(context);
   const Pending done = g_pending;
   g_pending.state = Pending::kNone;
   blocked_by(context) &= ~inject::bit_of(SIGSYS);
@@ -344,6 +353,8 @@ void end_copy(ucontext_t& context) {
       [[fallthrough]];
     case Stores::kPlain:
       return Memory::store_whole(at, copy, done.bytes, code);
+    case Stores::kLanes:
+      return store_lanes(done, copy, code);
     case Stores::kNonTemporal:
       return Memory::store_nt(at, copy, done.bytes, 0, code);
   }
@@ -377,6 +388,7 @@ void do_instruction(const Instruction& i, ucontext_t& context) {
   if (operand == nullptr) refuse(i, "its operand is implicit");
   if (i.facts.mnemonic == ZYDIS_MNEMONIC_MOVDIR64B) return do_movdir64b(i, context);
   const std::uint64_t address = address_of(i, *operand, context);
+  if (do_load_of_lanes(i, address, context)) return;
   if (!is_in_window(address)) refuse(i, "its operand is elsewhere");
   switch (i.facts.mnemonic) {
     case ZYDIS_MNEMONIC_CLFLUSH:
@@ -401,7 +413,7 @@ void do_instruction(const Instruction& i, ucontext_t& context) {
 // A locked instruction on ordinary memory is done where it is, or is a step of its thread.
 void begin_step(const FenceSite& site, ucontext_t& context) {
   set_breakpoint(site, false);
-  g_pending = {Pending::kStep, 0, 0, Stores::kNothing, 0, &site};
+  g_pending = {Pending::kStep, 0, 0, Stores::kNothing, 0, false, &site};
   rip(context) = static_cast<greg_t>(site.address);
   context.uc_mcontext.gregs[REG_EFL] |= kTrapFlag;
 }

@@ -11,9 +11,11 @@
 //   within.
 // An instruction is what it is: memcpy() of libc is the stores that it is made of, in their order; a load of a vector
 //   is one load of all its bytes.
-// Does not model: masked vector stores, gathers and scatters, and instructions with operands of more than 64 bytes:
-//   each is refused by a sentence. Code without unwind information, and code that is made while the program runs, is
-//   not searched for fences: a fence that is not seen orders nothing, so states may be reported that cannot happen.
+// Does not model: gathers of AVX-512, scatters, and instructions with operands of more than 64 bytes: each is refused
+// by
+//   a sentence. A masked load of AVX-512 loads the other lanes too. Code without unwind information, and code that is
+//   made while the program runs, is not searched for fences: a fence that is not seen orders nothing, so states may be
+//   reported that cannot happen.
 #pragma once
 
 #include <signal.h>
@@ -51,5 +53,11 @@ void set_breakpoint(const FenceSite& site, bool is_set);
 // --- trap_strings.cc
 // movs, stos, lods, cmps and scas, with or without rep. False: it is none of these.
 bool do_string_instruction(const Instruction& instruction, ucontext_t& context);
+
+// --- trap_lanes.cc
+// Gathers and masked loads of AVX2; `base` is the address without the index. False: it is none of these.
+bool do_load_of_lanes(const Instruction& instruction, std::uint64_t base, ucontext_t& context);
+// Of a masked move of AVX; 0: it is none.
+std::size_t masked_lane_bytes(ZydisMnemonic mnemonic);
 
 }  // namespace crashcut::inprocess

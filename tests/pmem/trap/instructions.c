@@ -37,16 +37,17 @@ static void fill(void* memory) {
 }
 
 /* rdi is the address in memory, rsi another one. */
-#define RUN(text, state, at)                                                                                        \
-  __asm__ volatile(                                                                                                 \
-      "movq %0, %%r15\n\t pushq 32(%%r15)\n\t popfq\n\t movq (%%r15), %%rax\n\t movq 8(%%r15), %%rcx\n\t"           \
-      "movq 16(%%r15), %%rdx\n\t movq 24(%%r15), %%rbx\n\t vmovdqu 40(%%r15), %%ymm0\n\t"                           \
-      "vmovdqu 72(%%r15), %%ymm1\n\t movq %1, %%rdi\n\t leaq 64(%%rdi), %%rsi\n\t" text                             \
-      "\n\t pushfq\n\t popq 32(%%r15)\n\t cld\n\t movq %%rax, (%%r15)\n\t movq %%rcx, 8(%%r15)\n\t"                 \
-      "movq %%rdx, 16(%%r15)\n\t movq %%rbx, 24(%%r15)\n\t vmovdqu %%ymm0, 40(%%r15)\n\t vmovdqu %%ymm1, 72(%%r15)" \
-      :                                                                                                             \
-      : "r"(state), "r"(at)                                                                                         \
-      : "memory", "cc", "rax", "rcx", "rdx", "rbx", "rdi", "rsi", "r12", "r13", "r14", "r15", "xmm0", "xmm1")
+#define RUN(text, state, at)                                                                                          \
+  __asm__ volatile(                                                                                                   \
+      "movq %0, %%r15\n\t pushq 32(%%r15)\n\t popfq\n\t movq (%%r15), %%rax\n\t movq 8(%%r15), %%rcx\n\t"             \
+      "movq 16(%%r15), %%rdx\n\t movq 24(%%r15), %%rbx\n\t vmovdqu 40(%%r15), %%ymm0\n\t"                             \
+      "vmovdqu 72(%%r15), %%ymm1\n\t movq %1, %%rdi\n\t leaq 64(%%rdi), %%rsi\n\t" text                               \
+      "\n\t pushfq\n\t popq 32(%%r15)\n\t cld\n\t movq %%rax, (%%r15)\n\t movq %%rcx, 8(%%r15)\n\t"                   \
+      "movq %%rdx, 16(%%r15)\n\t movq %%rbx, 24(%%r15)\n\t vmovdqu %%ymm0, 40(%%r15)\n\t vmovdqu %%ymm1, 72(%%r15)"   \
+      :                                                                                                               \
+      : "r"(state), "r"(at)                                                                                           \
+      : "memory", "cc", "rax", "rcx", "rdx", "rbx", "rdi", "rsi", "r12", "r13", "r14", "r15", "xmm0", "xmm1", "xmm2", \
+        "xmm3")
 
 #define TRY_AT(text, offset)                                   \
   do {                                                         \
@@ -141,7 +142,28 @@ static void vectors(void) {
   TRY("pinsrb $3, (%%rdi), %%xmm0");
   TRY("fldl (%%rdi)\n\t fstpt 16(%%rdi)");
   TRY("fildl (%%rdi)\n\t fistpll (%%rdi)");
+  /* Every second lane. Indices are 4, 8, 12 and so on. */
+#define LANES "vpslld $29, %%ymm0, %%ymm2\n\t vpsrld $24, %%ymm0, %%ymm3\n\t"
+#define WIDE_LANES "vpsllq $61, %%ymm0, %%ymm2\n\t vpsrlq $58, %%ymm0, %%ymm3\n\t"
+#define MASK_TOO "\n\t vpaddd %%ymm2, %%ymm0, %%ymm0"
+  if (__builtin_cpu_supports("avx2")) {
+    TRY(LANES "vpmaskmovd %%ymm1, %%ymm2, (%%rdi)");
+    TRY(LANES "vmaskmovps %%xmm1, %%xmm2, 8(%%rdi)");
+    TRY(WIDE_LANES "vpmaskmovq %%ymm1, %%ymm2, (%%rdi)");
+    TRY(LANES "vpmaskmovd (%%rdi), %%ymm2, %%ymm1");
+    TRY(LANES "vmaskmovps (%%rdi), %%xmm2, %%xmm1");
+    TRY(WIDE_LANES "vmaskmovpd 8(%%rdi), %%ymm2, %%ymm1");
+    TRY(LANES "vpgatherdd %%ymm2, (%%rdi,%%ymm3,4), %%ymm1" MASK_TOO);
+    TRY(LANES "vgatherdps %%xmm2, 3(%%rdi,%%xmm3,2), %%xmm1" MASK_TOO);
+    TRY(WIDE_LANES "vpgatherqq %%ymm2, (%%rdi,%%ymm3,8), %%ymm1" MASK_TOO);
+    TRY(WIDE_LANES "vpgatherqd %%xmm2, (%%rdi,%%ymm3,8), %%xmm1" MASK_TOO);
+    TRY(LANES "vpsllq $61, %%ymm0, %%ymm2\n\t vpgatherdq %%ymm2, (%%rdi,%%xmm3,4), %%ymm1" MASK_TOO);
+  }
   if (__builtin_cpu_supports("avx512vl")) {
+    TRY("kmovw %%ecx, %%k1\n\t vmovdqu32 %%ymm1, (%%rdi)%{%%k1%}");
+    TRY("kmovw %%eax, %%k1\n\t vmovdqu8 %%xmm1, (%%rdi)%{%%k1%}");
+    TRY("kmovw %%eax, %%k1\n\t vpcompressd %%ymm1, 4(%%rdi)%{%%k1%}");
+    TRY("kmovw %%eax, %%k1\n\t vmovdqu64 (%%rdi), %%ymm1%{%%k1%}");
     TRY("vmovdqu64 (%%rdi), %%zmm1\n\t vmovdqu64 %%zmm1, 64(%%rdi)");
     TRY("movq %%rdi, %%r12\n\t xorl %%r14d, %%r14d\n\t vmovdqu8 64(%%r14,%%r12,1), %%ymm16\n\t vmovdqa64 %%ymm16, "
         "%%ymm0");

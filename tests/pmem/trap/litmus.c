@@ -75,6 +75,13 @@ static int run(const char* row, struct Memory* m) {
   ROW("nt") return _mm_stream_si64((long long*)&m->x, 1), SET(m->y), 0;
   ROW("store of 16") return _mm_store_si128((__m128i*)m->wide, _mm_set1_epi64x(1)), 0;
   ROW("nt store of 16") return _mm_stream_si128((__m128i*)m->wide, _mm_set1_epi64x(1)), 0;
+  ROW("masked store") {
+    static const long mask[4] = {-1, 0, -1, 0}, ones[4] = {1, 1, 1, 1};
+    __asm__ volatile("vmovdqu (%0), %%ymm0\n\t vmovdqu (%1), %%ymm1\n\t vmaskmovpd %%ymm1, %%ymm0, (%2)" ::"r"(mask),
+                     "r"(ones), "r"(m->wide)
+                     : "memory", "xmm0", "xmm1");
+    return 0;
+  }
   ROW("rep movs of 24") {
     static const long ones[3] = {1, 1, 1};
     void* to = m->wide;
