@@ -52,6 +52,8 @@ tl::expected<Found, Failure> find_token(const std::string& what) {
     if (!(file >> text)) return wrong_use(fmt::format("There is no token in {}: nothing was found there.", what));
   }
   auto token = result::decode(text);
+  if (!token && what.find('/') != std::string::npos && !fs::exists(what, error))
+    return wrong_use(fmt::format("There is no directory {}.", what));
   if (!token) return wrong_use(token.error());
   found.token = std::move(*token);
   return found;

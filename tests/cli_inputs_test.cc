@@ -58,6 +58,24 @@ TEST_F(CliTest, JsonOnStdoutIsAlone) {
   EXPECT_NE(run.err.find("\\xff"), std::string::npos);
 }
 
+TEST_F(CliTest, KindsThatAreNotListedAreMentioned) {
+  const std::string name = program("p.c", std::string(kHeaders) + R"(
+int main(void) {
+  int f = open("a", O_CREAT | O_WRONLY, 0644);
+  for (int i = 1; i <= 1100; ++i) if (ftruncate(f, i) != 0) return 1;
+  return 0;
+}
+void crashcut_recover(void) {
+  int f = open("a", O_RDONLY);
+  fprintf(stderr, "size %d\n", (int)lseek(f, 0, SEEK_END));
+  abort();
+}
+)");
+  const Ran run = crashcut({"run", name});
+  EXPECT_EQ(run.exit_code, 1) << run.err;
+  EXPECT_TRUE(run.says("recoveries failed: 1000 signal, and others that are not listed;")) << run.last_line();
+}
+
 // ---- bad input ----------------------------------------------------------------------------------------------
 
 TEST_F(CliTest, WrongUseIsRefused) {
@@ -308,6 +326,7 @@ TEST_F(CliTest, GarbageTokensAreRefused) {
     EXPECT_EQ(crashcut({"replay", token}).exit_code, 2) << token;
   }
   EXPECT_EQ(crashcut({"replay"}).exit_code, 2);
+  EXPECT_TRUE(crashcut({"replay", "no/such"}).says("There is no directory no/such"));
   std::string token = token_of(crashcut({"run", recovery_of_a("if (access(\"a\", F_OK) == 0) exit(7);")}));
   ASSERT_FALSE(token.empty());
   std::mt19937 random(3);

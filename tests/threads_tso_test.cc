@@ -45,6 +45,8 @@ TEST(ThreadsTso, SequentiallyConsistentStores) {
   expect_verified(kProgram + "often", 3);
 }
 
+TEST(ThreadsTso, AThreadFindsItsOwnStores) { expect_verified(kProgram + "own", 4); }
+
 TEST(ThreadsTso, PetersonsLockNeedsAFence) {
   expect_violation(kProgram + "peterson", "inside == 1");
   expect_verified(kProgram + "peterson fence", 88);

@@ -76,6 +76,7 @@ std::string kinds_text(const Result& result) {
   }
   std::string text;
   for (const auto& [kind, count] : kinds) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", count, kind);
+  if (result.findings_left_out > 0) text += ", and others that are not listed";
   return text;
 }
 

@@ -57,6 +57,20 @@ static void* copy_often(void* unused) {
   return unused;
 }
 
+/* A thread finds its own stores, and its plain stores come after its atomic ones. */
+static struct { int first, second; } own;
+static void* use_own(void* unused) {
+  int seen;
+  atomic_store_explicit(&x, 1, memory_order_relaxed);
+  __atomic_store_n(&own.first, 1, __ATOMIC_RELAXED);
+  __atomic_store_n(&own.second, 1, __ATOMIC_RELAXED);
+  assert(*(volatile int*)&own.first == 1);
+  *(volatile int*)&own.second = 2;
+  memcpy(&seen, &own.second, sizeof seen);
+  assert(seen == 2);
+  return unused;
+}
+
 /* Peterson's lock, with plain variables. */
 static volatile int wants[2], turn;
 static int inside;
@@ -125,6 +139,9 @@ int main(int argc, char** argv) {
     assert(saw_x || saw_y);
   } else if (strcmp(what, "often") == 0) {
     run_both(store_often, copy_often);
+  } else if (strcmp(what, "own") == 0) {
+    run_both(use_own, store_y);
+    assert(own.first == 1 && own.second == 2);
   } else if (strcmp(what, "peterson") == 0) {
     run_both(enter, enter);
   } else if (strcmp(what, "message") == 0) {

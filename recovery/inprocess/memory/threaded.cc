@@ -94,6 +94,22 @@ bool ThreadedMemory::is_step(Address address, std::size_t bytes, bool is_atomic)
   return is_atomic || is_modelled(address) || scheduler::runtime::is_raced_for(address, bytes);
 }
 
+// Nobody else comes to this memory: what the thread finds there does not depend on when its stores leave.
+void ThreadedMemory::forward_own(Address address, std::span<std::byte> out) {
+  const pmem::StoreBuffer& own = buffer(own_thread());
+  if (own.is_empty()) return;
+  for (std::size_t at = 0; at < out.size(); at += pmem::kLineBytes)
+    own.forward(address + at, out.subspan(at, std::min<std::size_t>(pmem::kLineBytes, out.size() - at)));
+}
+
+bool ThreadedMemory::waits_to_store(Address address, std::size_t bytes) {
+  const pmem::StoreBuffer& own = buffer(own_thread());
+  for (std::size_t i = 0; i < own.size(); ++i) {
+    if (own[i].is_store() && own[i].address < address + bytes && address < own[i].address + own[i].bytes) return true;
+  }
+  return false;
+}
+
 bool ThreadedMemory::has_others_waiting() {
   const ThreadId own = own_thread();
   for (ThreadId t = 0; t < buffers_.size(); ++t) {
@@ -158,6 +174,7 @@ void ThreadedMemory::load(Address address, std::span<std::byte> out, bool is_ato
   if (has_steps_ && is_ordinary) scheduler::runtime::note_touch(touch_of(address, out.size(), false, is_atomic, code));
   if (!(has_steps_ ? is_step(address, out.size(), is_atomic) : is_atomic)) {
     if (is_ordinary) std::memcpy(out.data(), memory_at(address), out.size());
+    if (has_steps_ && is_ordinary) forward_own(address, out);
     // Calls that synchronise order what is no step. Where nothing is one, the model must know what was read.
     if (!has_steps_ || !is_ordinary) do_load(own_thread(), address, out, code);
     if (scheduler::runtime::has_own_world() || !sees_stores()) let_others_run_at_times(code);
@@ -204,7 +221,7 @@ void ThreadedMemory::store(Address address, std::span<const std::byte> bytes, Ki
     return scheduler::runtime::note_change();
   }
   if (is_ordinary) scheduler::runtime::note_touch(touch_of(address, bytes.size(), true, is_atomic, code));
-  if (!is_step(address, bytes.size(), is_atomic)) {
+  if (!is_step(address, bytes.size(), is_atomic) && !waits_to_store(address, bytes.size())) {
     std::memmove(memory_at(address), bytes.data(), bytes.size());
     return scheduler::runtime::note_plain(
         {.address = address, .bytes = bytes.size(), .writes = true, .is_atomic = false, .pc = code});

@@ -152,6 +152,9 @@ class ThreadedMemory {
 
   Buffer& buffer_of(pmem::ThreadId thread);
   bool is_step(pmem::Address address, std::size_t bytes, bool is_atomic) const;
+  // Own stores that were steps and wait, where a plain access is none: a load finds them, a store comes after them.
+  void forward_own(pmem::Address address, std::span<std::byte> out);
+  bool waits_to_store(pmem::Address address, std::size_t bytes);
   void load_piece(pmem::Address address, std::span<std::byte> out, const void* code);
   void await_change(pmem::Address address, std::size_t bytes, std::uint64_t state, const void* code);
   void note_look(pmem::Address address, std::size_t bytes, std::uint64_t state);
