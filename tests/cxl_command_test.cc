@@ -155,6 +155,21 @@ TEST_F(CxlWorkloadsTest, HundredKeysAreVerified) {
   }
 }
 
+// What follows a failure is small, beside what is left without one.
+TEST_F(CxlWorkloadsTest, HalfOfASearchIsNotTakenForNothing) {
+  const Row row{"btree", "", "10"};
+  build(row);
+  const auto counts = [&] { return nlohmann::json::parse(read_file(directory_ / "report.json")); };
+  ASSERT_EQ(check(row, {"--jobs", "1", "--json", "report.json"}).exit_code, 0);
+  const std::uint64_t all = counts().at("counts").at("executions");
+  const Ran half =
+      check(row, {"--jobs", "1", "--json", "report.json", "--max-executions", std::to_string(2 * all / 3)});
+  ASSERT_EQ(half.exit_code, 3) << half.out << half.err;
+  const double explored = counts().at("explored_fraction");
+  EXPECT_GT(explored, 0.05) << half.out;
+  EXPECT_LT(explored, 1) << half.out;
+}
+
 TEST_F(CxlWorkloadsTest, MistakesAreFound) {
   for (const Row& row : {
            Row{"ring", "SLOT"},

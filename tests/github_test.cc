@@ -57,6 +57,18 @@ TEST(GithubText, ADataRaceIsAtBothAccesses) {
                 rest);
 }
 
+TEST(GithubText, ADeadlockIsWhereThreadsWaitThatHoldSomething) {
+  result::Result result = violation("deadlock");
+  result.counterexample->finding.kind = "deadlock";
+  result.counterexample->story.waiting = {
+      {"main", {}, "waits for the end of thread 1", {{"main", "a.c", 30}}},
+      {"thread 1", {"mutex a"}, "waits for mutex b", {{"pthread_mutex_lock", "", 0}, {"run", "a.c", 7}}},
+      {"thread 2", {"mutex b"}, "waits for mutex a", {}}};
+  EXPECT_EQ(text_of(result),
+            "::error file=src/a.c,line=7,title=crashcut run%3A violation::deadlock%0Ahere: thread 1 waits for mutex b"
+            "%0Areplay: crashcut replay cc2abc\n");
+}
+
 TEST(GithubText, AMissingFlushIsAtEachPlaceAndOfAnInlinedHelperAtItsCaller) {
   result::Result result = violation("recovery aborted");
   result.counterexample->mends = {

@@ -8,7 +8,8 @@ int main(int argc, char** argv) {
   if (argc != 2) return 2;
   const std::string directory = argv[1];
   // Each line of a source file is `line`.
-  const auto write = [&](const std::string& name, const crashcut::result::Result& result, const std::string& line = "") {
+  const auto write = [&](const std::string& name, const crashcut::result::Result& result,
+                         const std::string& line = "") {
     const auto read_source = [&](const std::string&) { return line + "\n" + line + "\n" + line; };
     std::ofstream(directory + "/" + name, std::ios::binary)
         << crashcut::result::page_text(result, "crashcut", read_source);
