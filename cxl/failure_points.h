@@ -68,4 +68,32 @@ inline std::uint32_t taken_from(const NextStep& step, const Machines& machines, 
   return taken;
 }
 
+// The last failure point of the machine that took the last steps, of a schedule that is given: whether a failure there
+// left all that one would leave now. It did if the point's step only wrote something back, the machine alone took steps
+// since then, of shared memory that they had nothing to choose of, and no store became visible. For then what is
+// pending now was pending there, and what is not any more was written back by that step: of these stores the failure
+// there could have left all, too.
+class LastFailurePoint {
+ public:
+  // Before the step is carried out. `points`: the machines whose failure point it is. `is_simple`: it is one of
+  // coherent memory, or of store buffers, that chooses nothing.
+  void note_step(MachineId own, std::uint32_t points, bool is_simple, std::uint64_t stores) {
+    if (is_simple && points == 1u << own) {
+      machine_ = own;
+      stores_ = stores;
+    } else if (!is_simple || points != 0 || own != machine_) {
+      forget();
+    }
+  }
+  void forget() { machine_ = kNoMachine; }
+  // Bit m is machine m.
+  std::uint32_t covered(std::uint64_t stores) const {
+    return machine_ != kNoMachine && stores == stores_ ? 1u << machine_ : 0;
+  }
+
+ private:
+  MachineId machine_ = kNoMachine;
+  std::uint64_t stores_ = 0;
+};
+
 }  // namespace crashcut::cxl

@@ -130,6 +130,7 @@ void SharedMemory::access(Line& line, MachineId machine) {
 }
 
 void SharedMemory::store(MachineId machine, const pmem::BufferEntry& entry) {
+  ++store_count_;
   if (is_gone(entry.address)) return;
   Line& line = find_or_add(entry.address);
   access(line, machine);

@@ -97,6 +97,8 @@ class SharedMemory {
   // What the machines see of the line; bytes that are still open as they last were.
   std::array<std::byte, pmem::kLineBytes> look_at(Address address) const;
 
+  // How many stores there were, of all machines.
+  std::uint64_t store_count() const { return store_count_; }
   // How many stores the line has had, of all machines: a place in its history.
   std::uint64_t count_stores(Address address) const;
   // Writes back the ordinary stores of the line before that place, if the machine has it dirty.
@@ -178,6 +180,7 @@ class SharedMemory {
   void lose_regions_of(MachineId machine);
 
   SharedModel model_;
+  std::uint64_t store_count_ = 0;
   std::vector<Ground> grounds_;
   std::vector<Home> homes_;
   pmem::LineTable<std::uint32_t> lines_;  // numbers in used_, + 1

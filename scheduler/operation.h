@@ -122,6 +122,9 @@ class Operation {
   // the failure could leave, or tells of it. Of a failure: its own host. Only for ReductionName::kOne.
   std::uint16_t failure_points() const { return failure_points_; }
   void set_failure_points(std::uint16_t hosts) { failure_points_ = hosts; }
+  // The hosts, a bit each, of which an earlier failure left all that one just before this step could leave.
+  std::uint16_t covered_failures() const { return covered_failures_; }
+  void set_covered_failures(std::uint16_t hosts) { covered_failures_ = hosts; }
   // The same call, whatever came of it.
   bool is_same_call(const Operation& other) const;
 
@@ -129,7 +132,7 @@ class Operation {
   std::uint8_t count_ = 0;
   bool is_opaque_ = false;
   std::uint16_t incarnation_ = 0;
-  std::uint16_t failure_points_ = 0;
+  std::uint16_t failure_points_ = 0, covered_failures_ = 0;
   ObjectId host_ = kNoHost;
   const Footprint* footprint_ = nullptr;
   union {

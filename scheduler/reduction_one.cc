@@ -89,6 +89,7 @@ class One : public Reduction {
                                const Step& taken) {
     if (need_not_happen(taken.operation)) return false;
     const std::uint16_t host = failure.failure_points();
+    if ((taken.operation.covered_failures() & host) != 0) return false;
     if ((taken.operation.failure_points() & host) != 0) return true;
     for (std::uint32_t i = 0; i < next.actor_count(); ++i) {
       const Operation* waiting = next.of(i);

@@ -210,6 +210,18 @@ class CxlExecution {
     }
     return (cxl::taken_from(step, machines_, memory_) >> m & 1) != 0;
   }
+  // For cxl::LastFailurePoint.
+  std::uint64_t store_count() const { return memory_.store_count(); }
+  cxl::MachineId machine_of(ActorId actor) const {
+    const std::uint32_t a = index(actor);
+    return machines_.machine_of(a < threads_.size() ? a : (a - first_entry()) / kEntriesMost);
+  }
+  static bool is_simple(const Operation& operation) {
+    return std::all_of(operation.begin(), operation.end(), [](const Access& access) {
+      const PrimitiveId id = primitive_of(access.object);
+      return id == x86_primitive() || id == PrimitiveId::kAnswer || (id == line_primitive() && access.observed <= 1);
+    });
+  }
   ActorId failure_of(int m) const { return ActorId{first_failure() + static_cast<std::uint32_t>(m)}; }
   // The next of a thread by its own steps, and whether an actor is one of a thread or of its buffer.
   bool is_of_thread(ActorId actor) const { return index(actor) < first_answer(); }

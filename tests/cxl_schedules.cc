@@ -83,6 +83,7 @@ class OneSchedule {
   void take(CxlExecution& machines, State& state, const Pending& next) {
     Step step{next.actor, next.operation};
     machines.look(step);
+    if (!machines.is_of_thread(step.actor)) last_point_.forget();
     const std::uint32_t actor = index(step.actor);
     const bool was_asking = actor < machines.thread_count() && machines.has_asked(actor);
     state.apply(step);
@@ -128,10 +129,19 @@ class OneSchedule {
     return has_cache_acted_ = true;
   }
 
+  void note_step(const CxlExecution& machines, const State& state, const Pending& next, const Operation& done) {
+    std::uint32_t points = 0;
+    for (int m = 0; m < program_.machines + program_.devices; ++m)
+      points |= machines.is_failure_point(next, static_cast<cxl::MachineId>(m), state) ? 1u << m : 0;
+    last_point_.note_step(machines.machine_of(next.actor), points, CxlExecution::is_simple(done),
+                          machines.store_count());
+  }
+
   void run() {
     ++result_.executions;
     at_ = 0;
     has_cache_acted_ = false;
+    last_point_.forget();
     CxlExecution machines(program_);
     State state(machines.objects());
     std::uint64_t points = 0;
@@ -154,7 +164,8 @@ class OneSchedule {
         const bool is_point = before_every_step_ || next == nullptr ||
                               machines.is_failure_point(*next, static_cast<cxl::MachineId>(m), state) ||
                               is_awaited(machines, pending, m, state);
-        if (!is_point) continue;
+        const bool is_covered = !before_every_step_ && (last_point_.covered(machines.store_count()) >> m & 1) != 0;
+        if (!is_point || is_covered) continue;
         ++points;
         if (choose(2) == 0) continue;
         Step failure{fails->actor, fails->operation};
@@ -165,6 +176,7 @@ class OneSchedule {
       }
       if (has_failed) continue;
       if (next == nullptr) break;
+      note_step(machines, state, *next, *done);
       take(machines, state, *next);
     }
     result_.points_most = std::max(result_.points_most, points);
@@ -187,6 +199,7 @@ class OneSchedule {
   std::vector<Choice> path_;
   std::size_t at_ = 0;
   bool has_cache_acted_ = false;
+  cxl::LastFailurePoint last_point_;
   CxlFailures result_;
 };
 

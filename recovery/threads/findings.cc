@@ -5,6 +5,7 @@
 #include "persist/hash.h"
 #include "recovery/threads/result.h"
 #include "recovery/threads/simplest.h"
+#include "recovery/threads/story.h"
 #include "scheduler/dependence.h"
 #include "scheduler/primitive.h"
 
@@ -56,12 +57,20 @@ Findings::Next Findings::note(const Execution& execution) {
   return execution.ending == scheduler::Ending::kCutShort ? Next::kGoOn : Next::kCrash;
 }
 
-// Executions that differ only by what was left after a failure have the same one.
+// Executions that differ only by what was left after a failure have the same one. One at which no failure was run,
+// since an earlier one left the same, is one all the same.
 void Findings::note_failure_points(const Execution& execution) {
+  constexpr std::uint64_t kCovered = 0xc04e4ed;
   std::uint64_t way = persist::kHashStart;
+  std::uint32_t failures = 0;
   for (const scheduler::Step& step : execution.steps) {
+    const std::uint32_t own = 1u << machine_of(knowledge_.names().actors(), index(step.actor));
+    const bool is_covered = (step.operation.failure_points() & step.operation.covered_failures() & own) != 0;
+    if (is_covered && failures < plan_.failures_most) failure_points_.insert(persist::mix(way, kCovered));
     way = persist::mix(way, index(step.actor));
-    if (scheduler::is_failure(step.operation)) failure_points_.insert(way);
+    if (!scheduler::is_failure(step.operation)) continue;
+    ++failures;
+    failure_points_.insert(way);
   }
   result_.failure_points = failure_points_.size();
 }

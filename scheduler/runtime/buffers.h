@@ -31,6 +31,8 @@ struct BufferModel {
   // A host has failed. The running thread's host ends: its stores have left all buffers.
   void (*fail)(std::uint32_t host);
   void (*end_host)(const void* caller);
+  // The hosts, a bit each, of which an earlier failure left all that one could leave now. One schedule is searched.
+  std::uint32_t (*covered_failures)();
   // The caches of hosts (cache_actor()): what they do to lines that earlier executions used is there from the
   // beginning, or from a restart on; one of them has taken a step by itself.
   void (*begin_caches)(std::uint32_t host);

@@ -169,6 +169,8 @@ void begin_hosts() {
 }
 
 void note_failure_points(Actor& actor) {
+  const std::uint32_t covered = kBufferModel.is_on() ? kBufferModel.covered_failures() : 0;
+  actor.pending.set_covered_failures(static_cast<std::uint16_t>(covered));
   const Access& first = actor.pending[0];
   const PrimitiveId primitive = primitive_of(first.object);
   if (actor.is_helper() || primitive_of(first).traits.is_memory || primitive == PrimitiveId::kThread ||

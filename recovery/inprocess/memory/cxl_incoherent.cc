@@ -79,6 +79,7 @@ void begin_caches(std::uint32_t machine) {
 
 void act_by_itself(const runtime::Actor& cache, const Operation& done) {
   const Address line = runtime::line_of_cache(cache);
+  CxlThreads::shared()->last_point.forget();
   cxl::IncoherentMemory& memory = CxlThreads::shared()->incoherent;
   done[0].verb == incoherent::kWriteBack ? memory.flush(cache.host, line, true) : memory.fetch(cache.host, line);
 }

@@ -102,6 +102,7 @@ std::uint32_t CxlThreads::note_origin(const void* code) const {
 }
 
 void CxlThreads::fail(std::uint32_t machine) {
+  shared()->last_point.forget();
   if (g_control->has_texts != 0) tell_lost_copies(machine);
   machines().fail(machine);
   if (g_control->has_texts == 0) return;
@@ -139,6 +140,23 @@ void CxlThreads::tell_fate(cxl::StoreFate fate, std::uint64_t bytes, Address add
 
 std::uint16_t CxlThreads::failure_points(const NextStep& step) const {
   return static_cast<std::uint16_t>(cxl::taken_from(step, machines(), shared()->memory) & g_control->failing);
+}
+
+void CxlThreads::note(const scheduler::Step& step) {
+  if (has_steps_) return;
+  const Operation& done = step.operation;
+  bool is_simple = scheduler::primitive_of(done[0]).traits.is_memory;
+  for (const Access& access : done) {
+    const scheduler::PrimitiveId primitive = primitive_of(access.object);
+    is_simple =
+        is_simple && primitive != incoherent::primitive() && !(primitive == line::primitive() && access.observed > 1);
+  }
+  shared()->last_point.note_step(scheduler::runtime::g_host, done.failure_points(), is_simple,
+                                 shared()->memory.store_count());
+}
+
+std::uint32_t CxlThreads::covered_failures() const {
+  return has_steps_ ? 0 : shared()->last_point.covered(shared()->memory.store_count());
 }
 
 void CxlThreads::observe(scheduler::runtime::Actor& actor, Operation& operation) {

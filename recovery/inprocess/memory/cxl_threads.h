@@ -25,7 +25,8 @@ class CxlThreads final : public ThreadedMemory {
  public:
   CxlThreads(PoisonShows poison, bool has_steps);
 
-  void note(const scheduler::Step&) override {}
+  void note(const scheduler::Step& step) override;
+  std::uint32_t covered_failures() const override;
   void observe(scheduler::runtime::Actor& actor, scheduler::Operation& operation) override;
   void fail(std::uint32_t machine) override;
   void add_region(pmem::Address begin, std::uint64_t bytes, const std::byte* ground) override;
@@ -71,6 +72,7 @@ class CxlThreads final : public ThreadedMemory {
     cxl::SharedMemory memory;
     cxl::IncoherentMemory incoherent;
     cxl::Machines machines;
+    cxl::LastFailurePoint last_point;
     std::vector<pmem::Region> regions;
     std::set<pmem::Address> lines_of_caches;  // lines whose caches have actors
     // Only if a report is wanted: origins by their numbers, from 1; what was said of each store at stake.

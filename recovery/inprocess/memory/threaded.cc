@@ -412,6 +412,7 @@ const BufferModel kBufferModel{
           if (g_threaded != nullptr) g_threaded->fail(host);
         },
     .end_host = [](const void* caller) { g_threaded->end_machine(caller); },
+    .covered_failures = [] { return g_threaded->covered_failures(); },
     .begin_caches = inprocess::begin_caches,
     .act_by_itself = inprocess::act_by_itself,
     .add_region =

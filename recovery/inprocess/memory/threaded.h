@@ -62,6 +62,7 @@ class ThreadedMemory {
   virtual void observe(scheduler::runtime::Actor&, scheduler::Operation&) {}
   // Of machines: one fails; the running thread's ends; memory that they share is there.
   virtual void fail(std::uint32_t) {}
+  virtual std::uint32_t covered_failures() const { return 0; }
   virtual void end_machine(const void* caller) { empty_all_buffers(caller); }
   virtual void add_region(pmem::Address, std::uint64_t, const std::byte*) {}
   // The running thread comes to this memory, by a store or flush or by an object of libc's. False: it is gone, and the
