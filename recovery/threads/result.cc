@@ -451,6 +451,9 @@ result::Result result_of(const ThreadPlan& plan, const result::Head& head, const
   if (checked.finding) {
     result.counterexample = counterexample_of(plan, *checked.finding, is_late);
     result.states = checked.finding->states;
+    if (result.states) {
+      for (result::State& state : result.states->list) state.subject = result.subjects.size() - 1;  // the recovery
+    }
     if (checked.finding->replays || !checked.finding->was_run_again) {
       result.token = encode(make_token(plan, *checked.finding));
       result.replay_options = replay_options(plan);

@@ -250,6 +250,45 @@ int main(void) {
         names = self.browser.run("""return [...document.querySelectorAll(".lanes tbody tr")].map((row) => row.cells[1].innerText);""")
         self.assertTrue(all("thread " in name or "main" in name for name in names), names)
 
+    def test_states_of_a_crash_after_a_schedule(self):
+        with open(os.path.join(self.directory.name, "two.c"), "w") as file:
+            file.write(r"""#include <assert.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <unistd.h>
+#include "crashcut.h"
+static pthread_mutex_t m = PTHREAD_MUTEX_INITIALIZER;
+static int fd;
+static void* put(void* text) {
+  pthread_mutex_lock(&m);
+  assert(write(fd, text, 1) == 1);
+  crashcut_mark(text);
+  pthread_mutex_unlock(&m);
+  return NULL;
+}
+int main(void) {
+  fd = open("log", O_CREAT | O_RDWR | O_APPEND, 0644);
+  crashcut_barrier();
+  pthread_t t[2];
+  pthread_create(&t[0], NULL, put, "a");
+  pthread_create(&t[1], NULL, put, "b");
+  for (int i = 0; i < 2; ++i) pthread_join(t[i], NULL);
+  return 0;
+}
+void crashcut_recover(void) {
+  char b[2] = {0, 0};
+  int f = open("log", O_RDONLY);
+  long n = read(f, b, 2);
+  assert(!crashcut_reached("a") || (n >= 1 && (b[0] == 'a' || b[1] == 'a')));
+}
+""")
+        self.assertEqual(self.run_crashcut("two.html", "threads", "--jobs", "1", "--html", "two.html", "two.c"), 1)
+        self.assert_says_what_is_possible()
+        shown = self.browser.run("return document.querySelector('.states [aria-pressed=true]').innerText")
+        self.assertIn("recovery: recovery aborted (SIGABRT)", shown)
+        self.assertIn("the crash at hand", shown)
+        self.assert_no_errors()
+
     def test_a_command_is_as_a_shell_takes_it(self):
         self.run_crashcut("words.html", "check", "--html", "words.html", "--no-durable", "--", "sh", "-c", "echo 'a b' > c")
         self.assertEqual(self.browser.run("return document.querySelector('.command').textContent"),
