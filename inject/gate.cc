@@ -77,8 +77,8 @@ crashcut_forward_thread:
 
   .type crashcut_restorer, @function
   nop
-crashcut_restorer:
-  movl $15, %eax
+crashcut_restorer:  # these very bytes: unwinders and debuggers know a signal's frame by them
+  movq $15, %rax
   syscall
 
   .type crashcut_sigreturn, @function

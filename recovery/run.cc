@@ -98,6 +98,7 @@ void name_places(source::Names& names, result::States& states) {
     for (result::Event& event : operation.events) texts.push_back(&event.text);
   }
   source::name_source_places(names, texts);
+  source::name_stacks(names, states.operations);
 }
 
 // What recoveries may print, if that is asked.
@@ -268,8 +269,8 @@ tl::expected<Checked, Failure> check(const Executed& executed, const Plan& plan,
   if (plan.memory && found->result.counterexample)
     find_missing_flush(executed, plan, pointer_to(*prefixes), hooks, deadline, names, *found);
   checked.result = std::move(found->result);
-  if (plan.memory && checked.result.counterexample) name_places(names, *checked.result.counterexample);
-  if (plan.memory && checked.result.states) name_places(names, *checked.result.states);
+  if (checked.result.counterexample) name_places(names, *checked.result.counterexample);
+  if (checked.result.states) name_places(names, *checked.result.states);
   describe(executed, plan, head, checked.result);
   if (found->rest) {
     found->rest->own = own_of(plan, head);
@@ -289,7 +290,7 @@ tl::expected<search::Replayed, Failure> replay(const Plan& plan, const result::T
   inprocess::ProgramFrontEnd front_end(*executed->session, token, pointer_to(*prefixes));
   auto replayed = search::replay(front_end, token, 0);
   source::Names names;
-  if (plan.memory && replayed) name_places(names, replayed->told);
+  if (replayed) name_places(names, replayed->told);
   return replayed;
 }
 

@@ -156,12 +156,14 @@ class GithubTest : public CliTest {
   }
 };
 
-TEST_F(GithubTest, RunHasNoLines) {
-  EXPECT_EQ(
-      annotations({"run", example("save_lossy.c")}, 1),
-      "::error title=crashcut run%3A violation::recovery aborted (SIGABRT)%0Amend: fdatasync notes.tmp before the "
-      "rename (operation 8): then none of the 2 recoveries fails.%0Areplay: crashcut replay --program " +
-          example("save_lossy.c") + " TOKEN\n");
+TEST_F(GithubTest, RunNamesWhatWasLost) {
+  const std::string file = std::filesystem::relative(example("save_lossy.c"), directory_.string()).string();
+  EXPECT_EQ(annotations({"run", example("save_lossy.c")}, 1),
+            "::error file=" + file +
+                ",line=13,title=crashcut run%3A violation::recovery aborted (SIGABRT)%0Ahere: write(3 notes.tmp, 9 "
+                "bytes: \"new notes\")%0Amend: fdatasync notes.tmp before the rename (operation 8): then none of the 2 "
+                "recoveries fails.%0Areplay: crashcut replay --program " +
+                example("save_lossy.c") + " TOKEN\n");
   EXPECT_EQ(annotations({"run", example("save_safe.c")}, 0), "");
   EXPECT_EQ(annotations({"run", "--max-recoveries", "1", example("save_safe.c")}, 3),
             "::warning title=crashcut run%3A bounded::Nothing was found, and not everything was tried: "
@@ -169,10 +171,12 @@ TEST_F(GithubTest, RunHasNoLines) {
 }
 
 TEST_F(GithubTest, CompareHasOneForEachModelThatFails) {
-  EXPECT_EQ(
-      annotations({"compare", "--data", "journal", "--data", "writeback", example("save_lossy.c")}, 1),
-      "::error title=crashcut compare%3A violation::recovery aborted (SIGABRT)%0Areplay: crashcut replay --program " +
-          example("save_lossy.c") + " TOKEN\n");
+  const std::string file = std::filesystem::relative(example("save_lossy.c"), directory_.string()).string();
+  EXPECT_EQ(annotations({"compare", "--data", "journal", "--data", "writeback", example("save_lossy.c")}, 1),
+            "::error file=" + file +
+                ",line=13,title=crashcut compare%3A violation::recovery aborted (SIGABRT)%0Ahere: write(3 notes.tmp, 9 "
+                "bytes: \"new notes\")%0Areplay: crashcut replay --program " +
+                example("save_lossy.c") + " TOKEN\n");
 }
 
 // A file of the same name elsewhere does not matter: this one was named.

@@ -27,7 +27,9 @@ void begin_change(Make&& make) {
   if (g.model->recorder == nullptr && !g.narrating) return;
   std::string text = make();
   if (g.narrating) *g.call_text = text;
-  if (g.model->recorder != nullptr) g.model->recorder->begin_op(std::move(text));
+  if (g.model->recorder == nullptr) return;
+  g.model->recorder->begin_op(std::move(text));
+  note_op_stack();
 }
 
 // The same for a call that changes nothing.

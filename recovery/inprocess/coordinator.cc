@@ -222,7 +222,7 @@ Reply answer(const Request& request) {
     case RequestKind::kRunCut:
       return run_single(request);
     case RequestKind::kDescribe:
-      return describe([] { describe_recording(1, *g.recorded->whole); });
+      return describe([] { describe_recording(1, *g.recorded); });
     case RequestKind::kFindNotes:
       return describe(describe_notes);
     case RequestKind::kFindFlushes:

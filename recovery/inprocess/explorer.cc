@@ -141,7 +141,7 @@ void Explorer::crash_again() {
   recorders_.push_back(std::move(recorder));
   memory_recorders_.push_back(std::move(memory));
   add_crash(*recorded);
-  if (g.narrating) describe_recording(static_cast<std::uint32_t>(crashes_.size()), *recorded->whole);
+  if (g.narrating) describe_recording(static_cast<std::uint32_t>(crashes_.size()), *recorded);
 }
 
 std::uint32_t Explorer::count_events_in() const {

@@ -47,6 +47,7 @@ long own_call(Call& call) {
             "the threads start, or join them first");
       }
       g.model->recorder->begin_op("crashcut_barrier()");
+      note_op_stack();
       if (g.model->memory != nullptr) g.model->memory->begin_durable();
       g.model->filesystem->make_durable();
       if (g.model->memory != nullptr) g.model->memory->end_durable();
@@ -56,6 +57,7 @@ long own_call(Call& call) {
       if (g.model->recorder == nullptr) return 0;
       const std::string text(reinterpret_cast<const char*>(call.a[1]), static_cast<std::size_t>(call.a[2]));
       g.model->recorder->begin_op("crashcut_mark(\"" + text + "\")");
+      note_op_stack();
       if (g_phase == Phase::kExecuting) g.model->recorder->mark(text);
       return 0;
     }
@@ -187,6 +189,7 @@ long model_call(const CallEntry& entry, Call& call) {
                "crashcut_recover() may use files below /crashcut");
   }
   long result = 0;
+  find_current_calls();
   in_model([&] {
     g.model->is_changed = false;
     end_loans();
@@ -207,6 +210,7 @@ long do_own_call(Call& call) {
     return 0;
   }
   long result = 0;
+  find_current_calls();
   in_model([&] {
     begin_call_after_fences();
     result = own_call(call);

@@ -142,13 +142,14 @@ void start_execution_model() {
 
 const Recorded* seal(Model& model) {
   model.recorder->seal();
+  model.op_stacks.name();
   const pmem::Recording* memory = nullptr;
   if (model.memory != nullptr) {
     name_places(model.places, model.memory->recording().place_names);
     memory = &model.memory->recording();
     model.memory->recording().order = pmem::ThreadOrder(memory->meetings);
   }
-  return make_recorded(model.recorder->recording(), memory, model.regions, model.heap);
+  return make_recorded(model.recorder->recording(), memory, model.regions, model.heap, model.op_stacks);
 }
 
 void publish_recording(int exit_code) {

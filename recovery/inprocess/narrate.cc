@@ -88,6 +88,9 @@ void append_list(const char* name, const std::uint8_t* states, std::uint32_t cou
 
 }  // namespace
 
+// Where the program made the call, for tools that read these lines: a member of their object, or nothing.
+static std::string code_member(const std::string& code) { return code.empty() ? "" : ",\"code\":" + json_string(code); }
+
 void narrate_call(long result) {
   narrate_text(g.call_text->empty() ? "" : fmt::format("{} = {}", *g.call_text, result));
   g.call_text->clear();
@@ -96,7 +99,9 @@ void narrate_call(long result) {
 void narrate_text(const std::string& said) {
   const std::string thread = said.empty() ? "" : scheduler::runtime::name_of_running();
   const std::string text = thread.empty() ? said : thread + ": " + said;
-  if (!text.empty()) append(fmt::format("{{\"call\":{},\"layer\":{}}}\n", json_string(text), g.slot->layer));
+  if (!text.empty())
+    append(fmt::format("{{\"call\":{},\"layer\":{}{}}}\n", json_string(text), g.slot->layer,
+                       code_member(text_of_calls(current_calls()))));
   if (g_explorer == nullptr || !g_explorer->has_chosen()) return;
   note_cuts(g_explorer->crashes());
   g_explorer->clear_chosen();
@@ -137,12 +142,14 @@ void note_cuts(const std::vector<Crash>& crashes) {
   }
 }
 
-void describe_recording(std::uint32_t layer, const persist::Recording& recording) {
+void describe_recording(std::uint32_t layer, const Recorded& recorded) {
+  const persist::Recording& recording = *recorded.whole;
   // The first layer's lines have no "layer": they are what kDescribe gives.
   const std::string prefix = layer == 1 ? "{" : fmt::format("{{\"layer\":{},", layer);
   const std::vector<std::string> ops = recording.operations();
   for (std::size_t i = 0; i < ops.size(); ++i) {
-    append(fmt::format("{}\"op\":{},\"text\":{}}}\n", prefix, i, json_string(ops[i])));
+    const std::string& code = recorded.op_stacks->text_of(i);
+    append(fmt::format("{}\"op\":{},\"text\":{}{}}}\n", prefix, i, json_string(ops[i]), code_member(code)));
   }
   const persist::Log& log = recording.log;
   // The moment in which blocks become free is nothing that a disk holds.

@@ -92,13 +92,16 @@ void read_line(const Json& line, Draft& draft) {
     draft.places.resize(layer + 1);
   }
   if (line.contains("call")) {
-    draft.crashes[layer].calls.push_back(Call{name_error(line.at("call")), std::exchange(draft.observations, {})});
+    draft.crashes[layer].calls.push_back(
+        Call{name_error(line.at("call")), std::exchange(draft.observations, {}), {}, line.value("code", "")});
   } else if (line.contains("choice")) {
     draft.observations.push_back(read_observation(line));
   } else if (line.contains("event")) {
     read_event(line, layer, draft);
   } else if (line.contains("op")) {
-    operation_at(draft.crashes[layer], line.at("op")).text = line.at("text");
+    Operation& operation = operation_at(draft.crashes[layer], line.at("op"));
+    operation.text = line.at("text");
+    operation.code = line.value("code", "");
   } else if (line.contains("wait")) {
     draft.wait = line.at("wait");
   } else if (line.contains("in")) {

@@ -55,6 +55,7 @@ struct NamedRegion {
 };
 
 class PersistentHeap;
+class OpStacks;
 
 struct Recorded {
   const fusefs::Recording* files = nullptr;
@@ -62,10 +63,12 @@ struct Recorded {
   const persist::Recording* whole = nullptr;
   const std::vector<NamedRegion>* regions = nullptr;  // that the program has known so far
   const PersistentHeap* heap = nullptr;               // as the program left it
+  const OpStacks* op_stacks = nullptr;
 };
 
 // `memory` may be null. All outlive it; the log is sealed. Lies in the active arena.
 const Recorded* make_recorded(fusefs::Recording& files, const pmem::Recording* memory,
-                              const std::vector<NamedRegion>& regions, const PersistentHeap& heap);
+                              const std::vector<NamedRegion>& regions, const PersistentHeap& heap,
+                              const OpStacks& op_stacks);
 
 }  // namespace crashcut::inprocess

@@ -24,6 +24,7 @@
 #include "recovery/inprocess/memory/heap.h"
 #include "recovery/inprocess/memory/places.h"
 #include "recovery/inprocess/memory/threaded.h"
+#include "recovery/inprocess/op_stacks.h"
 #include "recovery/inprocess/protocol.h"
 #include "recovery/inprocess/recorded.h"
 
@@ -60,6 +61,7 @@ struct Model {
   std::unique_ptr<fusefs::Process> process;
   std::map<int, std::string> names;  // of descriptors, as they were opened, for the report
   std::vector<FileMapping> mappings;
+  OpStacks op_stacks;       // of main()
   bool is_changed = false;  // by the call that is being done; mappings show it
 };
 
@@ -244,7 +246,7 @@ void narrate_choice(std::uint32_t layer, const persist::Recording& recording, co
                     std::uint32_t taken);
 // What the cuts hold now, for the coordinator, which reads it after this process has died.
 void note_cuts(const std::vector<Crash>& crashes);
-void describe_recording(std::uint32_t layer, const persist::Recording& recording);
+void describe_recording(std::uint32_t layer, const Recorded& recorded);
 // In C, after a single run: the last lines. Allocates nothing.
 void finish_trace();
 // How the first crash of the last single run decided an event.

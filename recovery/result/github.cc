@@ -81,14 +81,27 @@ SourcePlaces waiting_places(const Story& story) {
   return places;
 }
 
-// The stores that were lost. Stories name them so: "store of 8 bytes to log+0x40 at log.c:8", and in a schedule of
-// machines "learn what is left: answer 2; lost: 8 bytes at letter, by machine 0 in main letter.c:17".
-SourcePlaces lost_stores(const Story& story) {
+// An operation on files whose place is known.
+void add_operation(const Operation& operation, SourcePlaces& places) {
+  const SourceLine& line = operation.stack.front();
+  SourcePlace place{line.file, line.line, operation.text};
+  const bool is_known =
+      std::any_of(places.begin(), places.end(), [&](const auto& other) { return place.is_at(other); });
+  if (!line.file.empty() && !is_known) places.push_back(std::move(place));
+}
+
+// The stores and other operations that were lost. Stories name them so: "store of 8 bytes to log+0x40 at log.c:8", and
+// in a schedule of machines "learn what is left: answer 2; lost: 8 bytes at letter, by machine 0 in main letter.c:17".
+SourcePlaces lost_operations(const Story& story) {
   SourcePlaces places;
   for (const Crash& crash : story.crashes) {
     for (const Operation& operation : crash.operations) {
-      if (operation.has_events() && !operation.is_sync() && operation.fate() == Fate::kLost)
+      if (!operation.has_events() || operation.is_sync() || operation.fate() == Fate::kPersisted) continue;
+      if (!operation.stack.empty()) {
+        add_operation(operation, places);
+      } else if (operation.fate() == Fate::kLost) {
         add_place_after(" at ", operation.text, places);
+      }
     }
   }
   for (const ScheduleStep& step : story.schedule) {
@@ -112,7 +125,7 @@ SourcePlaces blamed_places(const Counterexample& example) {
     constexpr std::string_view kAfter = "after ";  // "after list.c:36, list.c:40"; of files "before the rename"
     if (mend.place.starts_with(kAfter)) add_places(std::string_view(mend.place).substr(kAfter.size()), ", ", places);
   }
-  return places.empty() ? lost_stores(example.story) : places;
+  return places.empty() ? lost_operations(example.story) : places;
 }
 
 std::string annotation(std::string_view level, const std::string& title, const SourcePlace* place,

@@ -121,6 +121,20 @@ Json not_run_json(const std::vector<NotRun>& reasons) {
 }
 
 // The index is counted from the starting state, which is 0. Takes what it lists from `events_left`.
+Json stack_json(const std::vector<SourceLine>& stack) {
+  Json list = Json::array();
+  for (const SourceLine& line : stack)
+    list.push_back({{"function", line.function}, {"file", line.file}, {"line", line.line}});
+  return list;
+}
+// Adds where in the program's source an operation, a call or a step was.
+void add_place(const std::vector<SourceLine>& stack, Json& json) {
+  const SourceLine line = stack.empty() ? SourceLine{} : stack.front();
+  json["function"] = line.function;
+  json["file"] = or_null(line.file);
+  json["line"] = line.file.empty() ? Json(nullptr) : Json(line.line);
+}
+
 Json operation_json(const Operation& operation, std::size_t index, std::size_t& events_left) {
   static constexpr std::string_view kFates[] = {"yes", "partly", "no"};
   Json events = Json::array();
@@ -140,13 +154,14 @@ Json operation_json(const Operation& operation, std::size_t index, std::size_t& 
   }
   const Json persisted =
       operation.has_events() ? Json(kFates[static_cast<std::size_t>(operation.fate())]) : Json(nullptr);
-  return {{"number", index},
-          {"text", operation.text},
-          {"persisted", persisted},
-          {"sync", operation.is_sync()},
-          {"durable", operation.is_durable()},
-          {"events", std::move(events)},
-          {"events_left_out", left_out}};
+  Json json = {{"number", index}, {"text", operation.text}};
+  add_place(operation.stack, json);
+  json["persisted"] = persisted;
+  json["sync"] = operation.is_sync();
+  json["durable"] = operation.is_durable();
+  json["events"] = std::move(events);
+  json["events_left_out"] = left_out;
+  return json;
 }
 
 // Between two processes: there may be 100,000 of them, so a list and no names.
@@ -174,7 +189,10 @@ Json call_json(const Call& call) {
                        {"taken", o.taken},
                        {"crash", o.crash}});
   }
-  return {{"text", call.text}, {"choices", std::move(choices)}};
+  Json json = {{"text", call.text}};
+  add_place(call.stack, json);
+  json["choices"] = std::move(choices);
+  return json;
 }
 
 Call call_from(const Json& json) {
@@ -296,20 +314,6 @@ Json files_json(const std::vector<FileView>& files) {
 }
 
 Json story_json(const Story& story, Extent extent);
-
-Json stack_json(const std::vector<SourceLine>& stack) {
-  Json list = Json::array();
-  for (const SourceLine& line : stack)
-    list.push_back({{"function", line.function}, {"file", line.file}, {"line", line.line}});
-  return list;
-}
-// Adds where in the program's source a step or a call was.
-void add_place(const std::vector<SourceLine>& stack, Json& json) {
-  const SourceLine line = stack.empty() ? SourceLine{} : stack.front();
-  json["function"] = line.function;
-  json["file"] = or_null(line.file);
-  json["line"] = line.file.empty() ? Json(nullptr) : Json(line.line);
-}
 
 Json race_json(const Race& race) {
   Json accesses = Json::array();

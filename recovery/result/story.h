@@ -32,10 +32,27 @@ struct EventCounts {
   std::uint64_t sync = 0;
 };
 
+// A place in the source of the program: what debug information says of an address in its code.
+struct SourceLine {
+  std::string function;
+  std::string file;  // without directories; empty without debug information
+  std::uint64_t line = 0;
+  bool is_library = false;  // code of the system or the compiler, not of the program
+
+  friend auto operator<=>(const SourceLine&, const SourceLine&) = default;
+};
+// "tree.cc:41"
+std::string line_text(const SourceLine& line);
+// "insert tree.cc:41", "insert" without debug information; of a stack the innermost; empty for an empty one.
+std::string place_text(const SourceLine& line);
+std::string place_text(const std::vector<SourceLine>& stack);
+
 struct Operation {
   std::string text;
   std::vector<Event> events;
   EventCounts left_out{};
+  std::vector<SourceLine> stack{};  // the calls that led to it, innermost first; empty if they are not known
+  std::string code{};               // the same as addresses, until they have names (recovery/source/places.h)
 
   bool has_events() const { return !events.empty() || left_out.all > 0; }
 
@@ -57,6 +74,8 @@ struct Observation {
 struct Call {
   std::string text;                       // empty if the calls of recovery are not seen
   std::vector<Observation> observations;  // what the call found
+  std::vector<SourceLine> stack{};        // as of operations
+  std::string code{};
 };
 
 struct Crash {
@@ -81,21 +100,6 @@ struct FileView {
   FileContent expected;  // when everything has persisted
   FileContent after;     // the crash; what the recovery did not read is as new as can be
 };
-
-// A place in the source of the program: what debug information says of an address in its code.
-struct SourceLine {
-  std::string function;
-  std::string file;  // without directories; empty without debug information
-  std::uint64_t line = 0;
-  bool is_library = false;  // code of the system or the compiler, not of the program
-
-  friend auto operator<=>(const SourceLine&, const SourceLine&) = default;
-};
-// "tree.cc:41"
-std::string line_text(const SourceLine& line);
-// "insert tree.cc:41", "insert" without debug information; of a stack the innermost; empty for an empty one.
-std::string place_text(const SourceLine& line);
-std::string place_text(const std::vector<SourceLine>& stack);
 
 // One step of a schedule.
 struct ScheduleStep {

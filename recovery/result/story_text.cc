@@ -49,6 +49,11 @@ std::size_t find_crash(const std::vector<Operation>& operations, std::size_t fir
   return std::max(first, static_cast<std::size_t>(operations.rend() - last));
 }
 
+// "  [insert tree.cc:41]"; empty if that is not known.
+std::string stack_text(const std::vector<SourceLine>& stack) {
+  return stack.empty() ? "" : "  [" + printable(place_text(stack)) + "]";
+}
+
 class OperationTable {
  public:
   OperationTable(const std::vector<Operation>& operations, const Names& names, Detail detail)
@@ -56,7 +61,8 @@ class OperationTable {
         heading_(names.medium == Names().medium ? "on disk" : "kept"),
         first_(find_first_in_doubt(operations)),
         crash_(find_crash(operations, first_)),
-        elide_(detail == Detail::kShort && operations.size() - first_ > kRowsMost) {}
+        elide_(detail == Detail::kShort && operations.size() - first_ > kRowsMost),
+        has_places_(detail != Detail::kShort) {}
 
   std::string text() {
     out_ = fmt::format("    {:7}    #  operation\n", heading_);
@@ -123,7 +129,8 @@ class OperationTable {
 
   void add_row(std::size_t index) {
     const Operation& operation = operations_[index];
-    out_ += fmt::format("    {:<7} {:>4}  {}\n", mark_of(operation), index, printable(operation.text));
+    out_ += fmt::format("    {:<7} {:>4}  {}{}\n", mark_of(operation), index, printable(operation.text),
+                        has_places_ ? stack_text(operation.stack) : "");
     if (operation.fate() != Fate::kPartly) return;
     for (const Event& event : operation.events) {
       out_ += fmt::format("                    {:<3}  {}\n", event.persisted || event.durable ? "yes" : "no",
@@ -142,6 +149,7 @@ class OperationTable {
   std::size_t first_;
   std::size_t crash_;
   bool elide_;
+  bool has_places_;  // the short report leaves them to the page and to JSON
   std::string out_;
 };
 
@@ -168,7 +176,8 @@ std::string calls_text(const std::vector<Call>& calls, Detail detail) {
       i = next;
     }
     // On a mount the kernel stands between the checker and crashcut: what the checker saw is known, its calls are not.
-    if (!calls[i].text.empty()) text += fmt::format("    {}\n", printable(calls[i].text));
+    const std::string place = detail == Detail::kShort ? "" : stack_text(calls[i].stack);
+    if (!calls[i].text.empty()) text += fmt::format("    {}{}\n", printable(calls[i].text), place);
     for (const Observation& observation : calls[i].observations) text += observation_text(observation);
   }
   return text;
@@ -194,8 +203,8 @@ std::string stream_text(std::string_view name, std::string_view content, bool is
 std::vector<std::string> schedule_lines(const Story& story) {
   std::vector<std::string> lines;
   for (const ScheduleStep& step : story.schedule) {
-    lines.push_back(fmt::format("{:>4}  {:<12} {}{}", lines.size() + 1, step.thread, printable(step.text),
-                                step.stack.empty() ? "" : "  [" + printable(place_text(step.stack)) + "]"));
+    lines.push_back(
+        fmt::format("{:>4}  {:<12} {}{}", lines.size() + 1, step.thread, printable(step.text), stack_text(step.stack)));
   }
   return lines;
 }
@@ -224,7 +233,7 @@ static std::string schedule_text(const Story& story) {
   for (const WaitingThread& thread : story.waiting) {
     text += fmt::format("          {:<12} {}{}\n", thread.thread,
                         thread.holds.empty() ? "" : fmt::format("holds {}; ", fmt::join(thread.holds, ", ")),
-                        thread.text + (thread.stack.empty() ? "" : "  [" + printable(place_text(thread.stack)) + "]"));
+                        thread.text + stack_text(thread.stack));
   }
   return text + down_text(story);
 }

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <functional>
 #include <map>
+#include <utility>
 
 namespace crashcut::source {
 namespace {
@@ -77,6 +78,18 @@ void find_texts(Names& names, const std::string& file, Callers callers, Texts& t
   }
 }
 
+// Of an operation or a call.
+template <class Told>
+void name_stack(Names& names, Told& told) {
+  const std::string code = std::exchange(told.code, "");
+  std::vector<SourceLine> frames;
+  for (Place at = find_place(code, 0); at.end != 0; at = find_place(code, at.end)) {
+    const std::vector<SourceLine> found = names.frames_at(at.file, at.address);
+    frames.insert(frames.end(), found.begin(), found.end());
+  }
+  told.stack = own_frames(std::move(frames));
+}
+
 void name_places(Names& names, const std::vector<std::string*>& texts, Callers callers) {
   std::map<std::string, Texts> files;
   for (const std::string* text : texts) {
@@ -98,7 +111,15 @@ void name_source_places(Names& names, const std::vector<std::string*>& texts) {
   name_places(names, texts, Callers::kBeside);
 }
 
+void name_stacks(Names& names, std::vector<result::Operation>& operations) {
+  for (result::Operation& operation : operations) name_stack(names, operation);
+}
+
 void name_source_places(Names& names, result::Story& story) {
+  for (result::Crash& crash : story.crashes) {
+    name_stacks(names, crash.operations);
+    for (result::Call& call : crash.calls) name_stack(names, call);
+  }
   std::vector<std::string*> texts;
   for_each_text(story, [&](std::string& text) { texts.push_back(&text); });
   name_places(names, texts, Callers::kNone);

@@ -160,6 +160,7 @@ std::vector<SourceLine> ThreadStory::lines_of(ActorId actor, const std::vector<s
   for (const std::uint64_t call : calls) {
     // The address that a call returns to may be on the next line.
     const Loaded loaded = loaded_at(machine_of(actor), call - 1);
+    if (loaded.file.ends_with("/libcrashcut_runtime.so")) continue;  // it calls what threads begin with
     const std::vector<SourceLine> frames = names_of_code_.frames_at(loaded.file, loaded.address);
     lines.insert(lines.end(), frames.begin(), frames.end());
   }
@@ -167,11 +168,7 @@ std::vector<SourceLine> ThreadStory::lines_of(ActorId actor, const std::vector<s
 }
 
 std::vector<SourceLine> ThreadStory::own_lines_of(ActorId actor, const std::vector<std::uint64_t>& calls) const {
-  std::vector<SourceLine> lines = lines_of(actor, calls);
-  const SourceLine* best = source::best_of(lines);
-  if (best == nullptr || best->is_library) return best == nullptr ? lines : std::vector<SourceLine>{*best};
-  std::erase_if(lines, [](const SourceLine& line) { return line.is_library; });
-  return lines;
+  return source::own_frames(lines_of(actor, calls));
 }
 
 std::vector<SourceLine> ThreadStory::stack_of_step(std::size_t i) const {

@@ -2,13 +2,12 @@
 
 #include <link.h>
 #include <sys/auxv.h>
-#include <ucontext.h>
-#include <unwind.h>
 
 #include <algorithm>
 #include <cstring>
 #include <utility>
 
+#include "inject/call_stack.h"
 #include "scheduler/runtime/gate.h"
 #include "scheduler/runtime/hosts.h"
 #include "scheduler/runtime/world_impl.h"
@@ -41,42 +40,15 @@ void list_loaded() {
   }
 }
 
-bool g_is_unwinding = false;
-void* g_after_unwinding[5];
-
-[[noreturn]] void go_on_after_unwinding() { __builtin_longjmp(g_after_unwinding, 1); }
-
-_Unwind_Reason_Code add_call(_Unwind_Context* context, void* argument) {
-  CallStack& stack = *static_cast<CallStack*>(argument);
-  const std::uint64_t code = _Unwind_GetIP(context);
-  const inject::AddressRange own = inject::own_library();
-  if (code >= own.begin && code < own.end) return _URC_NO_REASON;
-  if (code == 0 || stack.count == kCallsMost) return _URC_END_OF_STACK;
-  stack.calls[stack.count++] = code;
-  return _URC_NO_REASON;
-}
-
 }  // namespace
 
 CallStack call_stack() {
-  static CallStack stack;  // not on the stack: it is needed after a jump
-  stack = {};
+  CallStack stack{};
   const bool was_on = std::exchange(g_world->is_on, false);  // the unwinder's locks are no steps
-  if (__builtin_setjmp(g_after_unwinding) == 0) {
-    g_is_unwinding = true;
-    _Unwind_Backtrace(add_call, &stack);
-  }
-  g_is_unwinding = false;
+  stack.count = inject::unwind(stack.calls, kCallsMost);
   g_world->is_on = was_on;
   if (g_control->loaded_count == 0 || (stack.count > 0 && !is_known(stack.calls[0]))) list_loaded();
   return stack;
-}
-
-bool leave_unwinding(void* ucontext) {
-  if (!g_is_unwinding) return false;
-  auto& regs = static_cast<ucontext_t*>(ucontext)->uc_mcontext.gregs;
-  regs[REG_RIP] = reinterpret_cast<greg_t>(go_on_after_unwinding);
-  return true;
 }
 
 std::uint64_t end_of_memory(const link_map& map) {

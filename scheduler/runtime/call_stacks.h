@@ -10,11 +10,8 @@ struct link_map;
 
 namespace crashcut::scheduler::runtime {
 
-// Where the running actor's calls return to, innermost first; none of this library's own code. A program may have put
-// anything on its stack: if the unwinder faults, the stack ends there.
+// Where the running actor's calls return to, innermost first; none of this library's own code.
 CallStack call_stack();
-// A fault of the unwinder's: the handler of the signal returns, and call_stack() goes on. False: it was not unwinding.
-bool leave_unwinding(void* ucontext);
 
 // Where a loaded file's memory ends; 0 if that cannot be told.
 std::uint64_t end_of_memory(const link_map& map);

@@ -6,7 +6,6 @@
 
 #include "inject/model.h"
 #include "scheduler/runtime/access_model.h"
-#include "scheduler/runtime/call_stacks.h"
 #include "scheduler/runtime/gate.h"
 #include "scheduler/runtime/machine.h"
 #include "scheduler/runtime/meetings.h"
@@ -27,7 +26,6 @@ std::uint64_t g_at = 0;
 
 // Goes on in failed_entry(), on the actor's stack where there is room on it.
 void on_fatal(int signal, siginfo_t* info, void* ucontext) {
-  if (leave_unwinding(ucontext)) return;
   if (signal == SIGSEGV && inject::do_fault(*info, ucontext)) return;
   auto& regs = static_cast<ucontext_t*>(ucontext)->uc_mcontext.gregs;
   g_signal = signal;
@@ -52,7 +50,7 @@ using inject::bit_of;
 
 // In place of the program's own handler of SIGSEGV, and with its flags: some instructions are done by this signal.
 void before_own_handler(int signal, siginfo_t* info, void* ucontext) {
-  if (leave_unwinding(ucontext) || inject::do_fault(*info, ucontext)) return;
+  if (inject::do_fault(*info, ucontext)) return;
   const KernelSigaction asked = g_asked[signal];
   if ((asked.flags & SA_RESETHAND) != 0) {
     const KernelSigaction standard{};
