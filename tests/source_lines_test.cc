@@ -84,7 +84,8 @@ TEST_P(SourceLines, OfStepsOfThreads) {
   EXPECT_EQ(place_of(start), locked("main", "thread"));
   const json lock = with_text(found.at("steps"), "lock mutex table.slots[0].lock");
   EXPECT_EQ(place_of(lock), locked("take(int)", "first"));
-  EXPECT_EQ(lock.at("stack").at(0).at("function"), "take(int)");
+  const std::size_t stack = lock.at("stack");
+  EXPECT_EQ(found.at("stacks").at(stack).at(0).at("function"), "take(int)");
   for (const json& waiting : found.at("waiting")) {
     if (waiting.at("thread") == "thread 1") {
       EXPECT_EQ(place_of(waiting), locked("take(int)", "second"));
