@@ -33,8 +33,8 @@ field() {
     [[ $value == *"$word"* ]] || fail "$1 does not name $word: $value"
   done
 }
-field Depends libc6 libfuse3-3 libzydis
-field Recommends clang-14 gdb fuse3 gcc binutils
+field Depends libc6 libdw1 libfuse3-3 libzydis
+field Recommends clang-14 gdb fuse3 gcc
 dpkg-deb -c "$package" > "$work/contents"
 files=(bin/crashcut lib/crashcut/crashcut lib/crashcut/libcrashcut_runtime.so lib/libcrashcut.a include/crashcut.h
   include/crashcut_gtest.h share/man/man1/crashcut.1 share/bash-completion/completions/crashcut lib/pkgconfig/crashcut.pc
