@@ -140,6 +140,13 @@ tl::expected<int, Failure> run(const ThreadOptions& options, const std::vector<s
         fmt::format("--memory tso is for programs whose accesses to memory are seen: compile {} with crashcut cc "
                     "--pmem or crashcut cxx --pmem, or name its source.",
                     words[0]));
+  // Its atomic instructions are in crashcut's library, where threads are not seen to meet.
+  if (!plan->has_store_buffers && is_memory_seen(plan->executable))
+    return wrong_use(fmt::format(
+        "{} was compiled by crashcut cc --pmem or crashcut cxx --pmem: its accesses to memory are seen with "
+        "--memory tso. For sequentially consistent memory compile it as crashcut flags prints, or name its "
+        "source.",
+        words[0]));
   if (auto ok = open_results(reports, {program->path()}); !ok) return tl::unexpected(ok.error());
   return search_schedules(reports, *plan, words);
 }

@@ -77,5 +77,17 @@ TEST(ThreadsTso, ProgramsThatAreNotInstrumentedAreRefused) {
   EXPECT_TRUE(says(ran, "crashcut cc --pmem")) << ran.output;
 }
 
+// Without store buffers, threads of a program of the plugin are not seen to meet: it must not be told as verified.
+TEST(ThreadsTso, ProgramsOfThePluginAreRefusedWithoutIt) {
+  const std::string made = ::testing::TempDir() + "threads_tso_test." + std::to_string(getpid());
+  const Ran compiled = run("cc --pmem -g -pthread " + kProgram + "-o " + made);
+  ASSERT_EQ(compiled.code, 0) << compiled.output;
+  const Ran refused = run("threads " + made + " buffering");
+  EXPECT_EQ(refused.code, 2) << refused.output;
+  EXPECT_TRUE(says(refused, "--memory tso")) << refused.output;
+  EXPECT_EQ(run("threads --memory tso " + made + " buffering").code, 1);
+  unlink(made.c_str());
+}
+
 }  // namespace
 }  // namespace crashcut
