@@ -105,7 +105,7 @@ inline result::Result hostile_result(const std::string& text) {
   example.no_mend = text;
   result::Story& story = example.story;
   story.names = {text, text, text};
-  story.schedule = {{text, text, text}, {"main", text, ""}};
+  story.schedule = {{text, text}, {"main", text}};
   story.waiting = {{text, {text}, text}};
   story.schedule.front().stack = story.waiting.front().stack = {{text, text, 2}, {"main", "main.c", 1}};
   story.race = result::Race{text, {{text, text, true, false, false, 1, {{text, text, 1}}}, {"main", text}}};
