@@ -77,7 +77,7 @@ TEST(Page, IsBounded) {
     operation.text.assign(2000, 'x');
   EXPECT_LE(page_text(long_texts, "crashcut", no_source).size(), result::kPageBytesMost);
   result::Result long_schedule = made_up_result(12, 8);
-  long_schedule.counterexample->story.schedule.resize(20'000, {"main", "lock mutex a", "work"});
+  long_schedule.counterexample->story.schedule.resize(20'000, {"main", "lock mutex a", {{"work", "", 0}}});
   const std::string page = page_text(long_schedule, "crashcut", no_source);
   EXPECT_LE(page.size(), result::kPageBytesMost);
   const Json violation = Json::parse(data_of(page))[0].at("violation");
