@@ -459,7 +459,9 @@ TEST(Replay, AnAddedSyncIsOneThatTheProgramDoes) {
     compared += adds_syncs_as_recorded(seed);
     return !testing::Test::HasFailure();
   });
-  if (tried >= 10) EXPECT_GT(compared * 5, tried);
+  if (tried >= 10) {
+    EXPECT_GT(compared * 5, tried);
+  }
 }
 
 // ---- what a replay may take
