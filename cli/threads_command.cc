@@ -391,9 +391,8 @@ void add_threads_command(CLI::App& app, int& exit_code) {
       std::string("prog is a dynamically linked executable, or its source (.c, .cc, .cpp). Its standard input is\n"
                   "empty; --outcomes lists what it printed, and a violation shows what it had printed. Source is\n"
                   "compiled so that its variables are seen: atomic ones are operations, and data races are found.\n"
-                  "So is what was compiled with crashcut flags. Of other programs the verdict is about lock and thread "
-                  "calls; where their\n"
-                  "threads are seen to meet in atomic variables, it is bounded.\n\n"
+                  "So is what was compiled with crashcut flags. Of other programs the verdict is about lock and\n"
+                  "thread calls; where their threads are seen to meet in atomic variables, it is bounded.\n\n"
                   "It starts on the modelled disk, as in crashcut run; where it has a crashcut_recover()\n"
                   "(crashcut.h), that runs on every state that a crash of every schedule can leave.\n\n"
                   "Example: crashcut threads --spurious 1 ./a.out 3\n\n") +

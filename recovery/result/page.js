@@ -215,6 +215,12 @@ function lanesOf(operations) {
   return {lanes, laneOf, textOf: (o) => (laneOf(o) < 0 ? o.text : o.text.slice(of(o.text).length + 2))};
 }
 
+// Where in the program's source something was called, as far as that is known.
+function placeOf({function: name, file, line}) {
+  const text = [name, file ? `${file}:${line}` : ""].filter(Boolean).join(" ");
+  return text ? h("span", {class: "soft small"}, " ", named(text, 200)) : null;
+}
+
 // The operations of one crash with the line that can be dragged. `onChange` hears of each new moment.
 class Timeline {
   constructor(operations, names, canMove, onChange) {
@@ -337,7 +343,7 @@ class Timeline {
     const operation = this.operations[index];
     const fate = h("td"), cells = [];
     const lane = this.laneOf(operation);
-    const content = code(this.textOf(operation), 300), parts = h("ul");
+    const content = [code(this.textOf(operation), 300), placeOf(operation)], parts = h("ul");
     if (this.lanes.length === 0 || lane < 0) {
       cells.push(h("td", {colspan: Math.max(this.lanes.length, 1)}, content, parts));
     } else {
@@ -544,7 +550,7 @@ function choicesList(choices) {
 function recoverySection(crash, names, isAgain) {
   const title = `What ${names.recovery}${isAgain ? ", run again," : ""} then did and saw`;
   if (crash.calls.length === 0) return section(title, h("p", {class: "soft"}, "Nothing that a crash could change."));
-  const items = crash.calls.map((call) => () => h("li", {}, call.text ? code(call.text, 300) : null,
+  const items = crash.calls.map((call) => () => h("li", {}, call.text ? [code(call.text, 300), placeOf(call)] : null,
     call.choices.length ? choicesList(call.choices) : null));
   return section(title, ...listed(items, 40, "ol", {class: "calls"}),
     crash.calls_left_out ? h("p", {class: "soft"}, `${count(crash.calls_left_out, "more call is", "more calls are")} not on this page.`) : null);

@@ -61,8 +61,7 @@ class OperationTable {
         heading_(names.medium == Names().medium ? "on disk" : "kept"),
         first_(find_first_in_doubt(operations)),
         crash_(find_crash(operations, first_)),
-        elide_(detail == Detail::kShort && operations.size() - first_ > kRowsMost),
-        has_places_(detail != Detail::kShort) {}
+        elide_(detail == Detail::kShort && operations.size() - first_ > kRowsMost) {}
 
   std::string text() {
     out_ = fmt::format("    {:7}    #  operation\n", heading_);
@@ -130,7 +129,7 @@ class OperationTable {
   void add_row(std::size_t index) {
     const Operation& operation = operations_[index];
     out_ += fmt::format("    {:<7} {:>4}  {}{}\n", mark_of(operation), index, printable(operation.text),
-                        has_places_ ? stack_text(operation.stack) : "");
+                        stack_text(operation.stack));
     if (operation.fate() != Fate::kPartly) return;
     for (const Event& event : operation.events) {
       out_ += fmt::format("                    {:<3}  {}\n", event.persisted || event.durable ? "yes" : "no",
@@ -149,7 +148,6 @@ class OperationTable {
   std::size_t first_;
   std::size_t crash_;
   bool elide_;
-  bool has_places_;  // the short report leaves them to the page and to JSON
   std::string out_;
 };
 
@@ -176,8 +174,7 @@ std::string calls_text(const std::vector<Call>& calls, Detail detail) {
       i = next;
     }
     // On a mount the kernel stands between the checker and crashcut: what the checker saw is known, its calls are not.
-    const std::string place = detail == Detail::kShort ? "" : stack_text(calls[i].stack);
-    if (!calls[i].text.empty()) text += fmt::format("    {}{}\n", printable(calls[i].text), place);
+    if (!calls[i].text.empty()) text += fmt::format("    {}{}\n", printable(calls[i].text), stack_text(calls[i].stack));
     for (const Observation& observation : calls[i].observations) text += observation_text(observation);
   }
   return text;

@@ -1,5 +1,5 @@
 // A method changes two numbers without a lock, another reads them.
-// mend: one more mutex, held around statistics.cpp:28 (main) and statistics.cpp:27 (operator()): then none of the
+// mend: one more mutex, held around statistics.cpp:27 (lambda in main) and statistics.cpp:28 (main): then none
 #include <cassert>
 #include <mutex>
 #include <thread>

@@ -234,6 +234,18 @@ class PageTest(unittest.TestCase):
         self.assertIn("one more mutex, held around counter.c:14 (count)", self.browser.run("return document.body.innerText"))
         self.assert_no_errors()
 
+    def test_calls_have_source_lines(self):
+        self.assertEqual(self.run_crashcut("save.html", "run", "--html", "save.html",
+                                           f"{SOURCE}/workloads/examples/save_lossy.c"), 1)
+        rows = self.browser.run("""return [...document.querySelectorAll(".operations tbody tr, .calls li")]
+            .map((row) => row.innerText);""")
+        for call, place in (("rename(", "save"), ("write(", "write_file"), ("read(", "crashcut_recover")):
+            told = [row for row in rows if call in row]
+            self.assertTrue(told, rows)
+            for row in told:
+                self.assertRegex(row, rf"{place} save_lossy\.c:\d+")
+        self.assert_no_errors()
+
     def test_many_threads_are_named_at_each_step(self):
         with open(os.path.join(self.directory.name, "many.c"), "w") as file:
             file.write("""#include <pthread.h>
