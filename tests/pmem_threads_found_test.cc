@@ -77,11 +77,13 @@ TEST_F(PmemThreadsFoundTest, TheMissingFlushIsTriedUnderTheSameSchedule) {
   EXPECT_EQ(missing.at("verified"), true) << run.out;
   // A flush by the writer would not do: the reader may load what is not flushed yet.
   EXPECT_NE(missing.dump().find(place(source, "/* the load */")), std::string::npos) << run.out;
-  EXPECT_TRUE(run.says("(verified with it, under this schedule: all ")) << run.out;
+  EXPECT_NE(missing.at("text").get<std::string>().find("(verified with it, under this schedule: all "),
+            std::string::npos)
+      << missing;
   // So has one schedule, if it is one that fails.
   for (int seed = 0; seed < 3; ++seed) {
     const Ran one = pmem({"--seed", std::to_string(seed), source});
-    EXPECT_TRUE(one.exit_code == 0 || one.says("makes this go away (verified with it, under this schedule")) << one.out;
+    EXPECT_TRUE(one.exit_code == 0 || one.says("makes this go away (verified with it,")) << one.out;
   }
   const Ran right = pmem({"--schedules", "all", copying(0, 1)});
   EXPECT_EQ(right.exit_code, 0) << right.out << right.err;

@@ -134,12 +134,9 @@ void crashcut_recover(void) { printf("%d\n", *(volatile int*)crashcut_pmem("word
 
 TEST_F(PmemTrapTest, WhatCannotBeEmulatedIsSaid) {
   const std::pair<const char*, const char*> kCases[] = {
-      {"scatter", "cannot emulate vpscatterdd"},
-      {"bit string", "cannot emulate bts"},
-      {"dlopen", "loads or makes code while it runs"},
-      {"beyond", "beyond the end of this region, which has"},
-      {"null", "main() was killed by SIGSEGV"},
-      {"breakpoint", "main() was killed by SIGTRAP"},
+      {"scatter", "cannot emulate vpscatterdd"},       {"bit string", "cannot emulate bts"},
+      {"dlopen", "loads or makes code while it runs"}, {"beyond", "beyond the end of this region, which has"},
+      {"null", "main() was killed by SIGSEGV"},        {"breakpoint", "main() was killed by SIGTRAP"},
   };
   for (const auto& [how, sentence] : kCases) {
     const Ran run = trap({made("trap_bad"), how});

@@ -222,8 +222,7 @@ TEST(Verdicts, WatchedInstructionsFailWhereTheyStand) {
               std::string(kHead) + "std::atomic<int>* p; int main() { std::thread([] { ++*p; }).join(); }", "-O1");
   const json r = threads(directory, null, 1);
   EXPECT_EQ(r["violation"]["kind"], "signal");
-  EXPECT_NE(r["violation"]["steps"].back()["function"].get<std::string>().find("_M_run"), std::string::npos)
-      << r["violation"]["steps"].back();
+  EXPECT_EQ(r["violation"]["steps"].back()["function"], "std::thread");
   const std::string own =
       compile(directory, "own.c",
               "#include <assert.h>\n#include <pthread.h>\n#include <signal.h>\nint n; volatile int traps; void "

@@ -253,6 +253,7 @@ const SourceLine* best_of(const std::vector<SourceLine>& frames) {
 
 std::vector<SourceLine> own_frames(std::vector<SourceLine> frames) {
   const SourceLine* best = best_of(frames);
+  if (best != nullptr && best->function == "_start") return {};  // main() has returned
   if (best != nullptr && best->is_library) return {*best};
   std::erase_if(frames, [](const SourceLine& frame) { return frame.is_library; });
   return frames;

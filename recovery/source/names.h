@@ -49,7 +49,7 @@ class Names {
 // The innermost frame of the program's own code, one with a line if there is any; else the same of libraries. Null:
 // there is none.
 const SourceLine* best_of(const std::vector<SourceLine>& frames);
-// The frames of the program's own code; the best one if there is none.
+// The frames of the program's own code; the best one if there is none. None at all where main() has returned.
 std::vector<SourceLine> own_frames(std::vector<SourceLine> frames);
 
 }  // namespace crashcut::source
