@@ -131,10 +131,11 @@ inline Result result_of_store(State& state, const Operation& operation, const Ac
   const auto value = std::find_if(operation.begin(), operation.end(), [](const Access& a) {
     return primitive_of(a.object) == scheduler::PrimitiveId::kMemory;
   });
-  Object& place = state.object(access.object);
-  if (value == operation.end()) return has_unknown_value(place) = 1, kStored;
+  if (value == operation.end()) return has_unknown_value(state.object(access.object)) = 1, kStored;
+  // Asking for an object may move the others.
+  const bool has_unknown = has_unknown_value(state.object(access.object)) != 0;
   const Object& word = state.object(value->object);
-  const bool is_foreseen = has_unknown_value(place) == 0 && memory::is_known(word, *value) && !value->is_observed;
+  const bool is_foreseen = !has_unknown && memory::is_known(word, *value) && !value->is_observed;
   if (value->verb != memory::kCompareExchange || !is_foreseen) return kStored;
   const std::int64_t found = memory::value_in(memory::content(word), *value);
   return found == memory::low_bits(value->expected, value->bytes) ? kStored : kComparedOnly;
