@@ -177,7 +177,9 @@ TEST_P(CxlRandomTest, HasTheOutcomesOfTheOracle) {
     return !HasFailure();
   });
   if (std::getenv("CRASHCUT_SEED") != nullptr) return;
-  EXPECT_GE(checked * 2, all) << "most programs must be small enough: " << checked << " of " << all;
+  if (all > 3) {  // one or two may be large ones
+    EXPECT_GE(checked * 2, all) << "most programs must be small enough: " << checked << " of " << all;
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(
