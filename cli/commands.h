@@ -27,7 +27,8 @@ void add_mark_command(CLI::App& app, int& exit_code);
 void add_mount_command(CLI::App& app, int& exit_code);
 void add_crash_command(CLI::App& app, int& exit_code);
 void add_threads_command(CLI::App& app, int& exit_code);
-void add_compiler_commands(CLI::App& app, int& exit_code);
+void add_cc_command(CLI::App& app, int& exit_code);
+void add_cxx_command(CLI::App& app, int& exit_code);
 void add_cxl_command(CLI::App& app, int& exit_code);
 void add_completion_command(CLI::App& app, int& exit_code);
 // One schedule of a threaded program again; for crashcut replay.

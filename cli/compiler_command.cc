@@ -80,8 +80,11 @@ void add_compiler_command(CLI::App& app, const std::string& name, const std::str
 
 }  // namespace
 
-void add_compiler_commands(CLI::App& app, int& exit_code) {
+void add_cc_command(CLI::App& app, int& exit_code) {
   add_compiler_command(app, "cc", "compile C so that crashcut pmem sees its memory: crashcut cc --pmem ...", exit_code);
+}
+
+void add_cxx_command(CLI::App& app, int& exit_code) {
   add_compiler_command(app, "cxx", "compile C++ so that crashcut pmem sees its memory: crashcut cxx --pmem ...",
                        exit_code);
 }

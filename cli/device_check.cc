@@ -6,6 +6,7 @@
 #include <boost/filesystem.hpp>
 #include <charconv>
 #include <chrono>
+#include <optional>
 
 #include "blocklayer/log_writes.h"
 #include "blocklayer/mount/device_mount.h"
@@ -277,12 +278,14 @@ tl::expected<int, Failure> check_device(const MountedOptions& given, const Devic
   reports.directory = plan.common.directory;
   record_plan.program.is_stdout_taken = reports.is_stdout_taken();
   const persist::Deadline deadline(plan.common.search.time_limit.count());
+  std::optional<EndsInTime> ends(std::in_place, plans->record.end);
   tl::expected<mounted::Recorded, Failure> recorded;
   if (is_imported) recorded = import_log(device.import_log, plan);
   if (!recorded) return tl::unexpected(recorded.error());
   const result::Head head = device::head_of(plan, is_imported ? std::vector{device.import_log} : words);
   print_head(reports, head);
   if (!is_imported) recorded = record(record_plan);
+  ends.reset();
   if (!recorded) return tl::unexpected(recorded.error());
   if (!reports.quiet && !is_imported) print(reports.out(), mounted::recorded_text(*recorded, plan.common));
   if (!device.export_log.empty()) {

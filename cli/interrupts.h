@@ -6,6 +6,8 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
+#include <optional>
 
 #include "cli/guard.h"
 
@@ -22,6 +24,14 @@ class SearchSignals {
   SearchSignals();
   ~SearchSignals();
   SearchSignals(const SearchSignals&) = delete;
+};
+// While one lives, crashcut ends a second after `end`, if there is one: nothing has been found yet that could be told.
+// A program that is being recorded is stopped at `end`; a copy of a large tree, say, is not.
+class EndsInTime {
+ public:
+  explicit EndsInTime(std::optional<std::chrono::steady_clock::time_point> end);
+  ~EndsInTime();
+  EndsInTime(const EndsInTime&) = delete;
 };
 // The guard that is to finish before a sudden end; nullptr: none.
 void watch_guard(Guard* guard);

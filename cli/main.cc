@@ -63,10 +63,35 @@ int parse_and_run(CLI::App& app, std::vector<std::string> words) try {
   return report_wrong_use(app, error.what());
 }
 
-std::vector<std::string> command_names(CLI::App& app) {
+struct Command {
+  const char* name;
+  void (*add)(CLI::App& app, int& exit_code);
+};
+
+// In the order in which --help lists them.
+constexpr Command kCommands[] = {
+    {"check", add_check_command},     {"run", add_run_command},
+    {"pmem", add_pmem_command},       {"replay", add_replay_command},
+    {"compare", add_compare_command}, {"conform", add_conform_command},
+    {"mark", add_mark_command},       {"mount", add_mount_command},
+    {"crash", add_crash_command},     {"threads", add_threads_command},
+    {"cxl", add_cxl_command},         {"gdb", add_gdb_command},
+    {"flags", add_flags_command},     {"cc", add_cc_command},
+    {"cxx", add_cxx_command},         {"completion", add_completion_command},
+};
+
+// The options of all commands take a millisecond to make: only those of the command that is called are made, but for
+// --help, and for `completion`, which tells of all.
+void add_commands(CLI::App& app, const std::string& called, int& exit_code) {
+  const bool is_of_all = called.starts_with('-') || called.empty() || called == "completion";
+  for (const Command& command : kCommands) {
+    if (is_of_all || called == command.name) command.add(app, exit_code);
+  }
+}
+
+std::vector<std::string> command_names() {
   std::vector<std::string> names;
-  for (const CLI::App* command : app.get_subcommands([](CLI::App*) { return true; }))
-    names.push_back(command->get_name());
+  for (const Command& command : kCommands) names.emplace_back(command.name);
   return names;
 }
 
@@ -88,22 +113,8 @@ int run(const std::vector<std::string>& typed) {
              kExitCodes);
   app.set_version_flag("-V,--version", "crashcut " CRASHCUT_VERSION);
   int exit_code = 0;
-  add_check_command(app, exit_code);
-  add_run_command(app, exit_code);
-  add_pmem_command(app, exit_code);
-  add_replay_command(app, exit_code);
-  add_compare_command(app, exit_code);
-  add_conform_command(app, exit_code);
-  add_mark_command(app, exit_code);
-  add_mount_command(app, exit_code);
-  add_crash_command(app, exit_code);
-  add_threads_command(app, exit_code);
-  add_cxl_command(app, exit_code);
-  add_gdb_command(app, exit_code);
-  add_flags_command(app, exit_code);
-  add_compiler_commands(app, exit_code);
-  add_completion_command(app, exit_code);
-  const std::vector<std::string> commands = command_names(app);
+  add_commands(app, words.empty() ? "" : words[0], exit_code);
+  const std::vector<std::string> commands = command_names();
   const bool is_known = !words.empty() && (words[0].starts_with('-') ||
                                            std::find(commands.begin(), commands.end(), words[0]) != commands.end());
   if (words.empty()) {

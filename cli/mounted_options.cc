@@ -178,14 +178,16 @@ tl::expected<MountedPlans, Failure> make_mounted_plans(const MountedOptions& opt
   plans.record.limit = std::chrono::seconds(options.program_limit_s);
   plans.record.memory_limit = memory_limit();
   plans.record.is_memory_hit = is_memory_hit;
-  const std::chrono::nanoseconds time = std::chrono::duration_cast<std::chrono::nanoseconds>(check.search.time_limit);
-  if (time.count() > 0 && (plans.record.limit.count() == 0 || time < plans.record.limit)) plans.record.limit = time;
+  if (check.search.time_limit.count() > 0)
+    plans.record.end = std::chrono::steady_clock::now() +
+                       std::chrono::duration_cast<std::chrono::nanoseconds>(check.search.time_limit);
   return plans;
 }
 
 tl::expected<mounted::Recorded, Failure> record_program(const MountedPlans& plans) {
   const bool with_terminal = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO) && !plans.record.lines_are_marks;
   const MemoryPolled polled;
+  const EndsInTime ends(plans.record.end);
   auto recorded = mounted::record(plans.record, with_terminal);
   forget_memory_hit();  // what took it is gone
   // A program that a limit stopped is no failure: what it did until then is explored.

@@ -362,6 +362,22 @@ TEST_F(CheckTest, TimeIsKeptWhateverRuns) {
   }
 }
 
+// Before there is anything to search, too: a set-up that hangs, a tree that takes long to copy, both before the
+// program.
+TEST_F(CheckTest, TimeIsKeptBeforeTheSearch) {
+  const std::vector<std::vector<std::string>> slow = {
+      {"--setup", "sleep 20"}, {"--from", "/usr"}, {"--setup", "sleep 0.8"}, {"--device", "--setup", "sleep 20"}};
+  for (std::vector<std::string> words : slow) {
+    words.insert(words.end(), {"--check", "true", "--time", "1"});
+    const auto begin = std::chrono::steady_clock::now();
+    const Ran ran = check(words, "sleep 20");
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+    EXPECT_LT(took.count(), 3.0) << words[0] << ' ' << words[1];
+    EXPECT_EQ(ran.exit_code, 3) << ran.out << ran.err;
+    EXPECT_TRUE(ran.says("bounded")) << ran.out << ran.err;
+  }
+}
+
 TEST_F(CheckTest, AShellInTheViolatingState) {
   check({"--setup", "echo old > f", "--file", "f"}, "echo new contents > f");
   const Ran ran =

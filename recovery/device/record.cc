@@ -162,7 +162,7 @@ class Recorder {
     command.stdout_fd = stdout_fd();
     command.stderr_fd = STDERR_FILENO;
     command.with_terminal = with_terminal_;
-    if (with_terminal_) command.limit.reset();
+    mounted::limit_program(command, plan_.program, with_terminal_);
     command.on_limit = [this] { mount_->between_requests([&] { writer_->stop(); }); };
     is_program_running_ = true;
     const Outcome outcome = sandbox::run(inside_, command);

@@ -65,6 +65,14 @@ sandbox::Command command_on_disk(const RecordPlan& plan, std::vector<std::string
   return command;
 }
 
+void limit_program(sandbox::Command& command, const RecordPlan& plan, bool with_terminal) {
+  using std::chrono::nanoseconds;
+  if (with_terminal) command.limit.reset();
+  if (!plan.end) return;
+  const nanoseconds left = std::max<nanoseconds>(*plan.end - std::chrono::steady_clock::now(), nanoseconds(1));
+  command.limit = std::min(command.limit.value_or(left), left);
+}
+
 std::string why_failed(const sandbox::Outcome& outcome, std::chrono::nanoseconds limit) {
   using End = sandbox::Outcome::End;
   switch (outcome.end) {

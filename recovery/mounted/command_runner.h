@@ -36,6 +36,8 @@ struct CommandResult {
 
 // A command of the user's on the disk, with the limit of the plan.
 sandbox::Command command_on_disk(const RecordPlan& plan, std::vector<std::string> argv);
+// The command is the program itself: it also ends when the plan does, and at a terminal by no other limit.
+void limit_program(sandbox::Command& command, const RecordPlan& plan, bool with_terminal);
 // Why a command that had to go well did not, a clause; empty: it did.
 std::string why_failed(const sandbox::Outcome& outcome, std::chrono::nanoseconds limit);
 // The environment of a checker on a disk. `files` is the directory of the files that tell it what was promised.

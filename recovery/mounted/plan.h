@@ -31,7 +31,8 @@ struct RecordPlan {
   std::vector<std::string> named_here;  // arguments of the program that name files where crashcut was called
   bool is_stdout_taken = false;         // by a report: what the program prints goes to stderr
   bool lines_are_marks = false;
-  std::chrono::nanoseconds limit{std::chrono::seconds(600)};  // of the program and of the set-up; 0: none
+  std::chrono::nanoseconds limit{std::chrono::seconds(600)};   // of the program and of the set-up; 0: none
+  std::optional<std::chrono::steady_clock::time_point> end{};  // the program is stopped then, too
   std::uint64_t memory_limit = 0;         // a recording that would take too much of it is stopped; 0: none
   std::function<bool()> is_memory_hit{};  // asked in the sandbox; none: never
 };

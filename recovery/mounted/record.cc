@@ -141,7 +141,7 @@ class Recorder {
     command.stdout_fd = stdout_fd();
     command.stderr_fd = STDERR_FILENO;
     command.with_terminal = with_terminal_;
-    if (with_terminal_) command.limit.reset();
+    limit_program(command, plan_, with_terminal_);
     // Files that the kernel closes when it kills the program were not closed by the program.
     command.on_limit = [this] { mount_->while_quiet([](Volume& volume) { volume.changes.stop(); }); };
     command.should_stop = [this] { return writer_->has_failed() || !(why_stopped_ = find_shortage()).empty(); };
