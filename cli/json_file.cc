@@ -1,5 +1,6 @@
 #include "cli/json_file.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -10,6 +11,7 @@
 #include <fstream>
 
 #include "recovery/inprocess/apart.h"
+#include "recovery/sandbox/fd.h"
 
 namespace crashcut::cli {
 namespace {
@@ -37,6 +39,21 @@ bool write_all(const std::string& path, std::string_view text) {
   return file.good();
 }
 
+// Into a file without a name, which gets its name when it is whole: whoever is killed, nothing else is left. False: it
+// was not written, since there is a file of that name, or the filesystem has no such files.
+bool write_unnamed(const std::string& path, std::string_view text) {
+  const sandbox::Fd file(open(folder_of(path).c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666));
+  if (!file) return false;
+  while (!text.empty()) {
+    const ssize_t written = write(file.get(), text.data(), text.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return false;
+    text.remove_prefix(static_cast<std::size_t>(written));
+  }
+  const std::string name = fmt::format("/proc/self/fd/{}", file.get());
+  return linkat(AT_FDCWD, name.c_str(), AT_FDCWD, path.c_str(), AT_SYMLINK_FOLLOW) == 0;
+}
+
 }  // namespace
 
 tl::expected<void, Failure> check_json_file(const std::string& path) {
@@ -56,6 +73,8 @@ tl::expected<void, Failure> write_json_file(const std::string& path, std::string
   if (is_in_place(path)) {
     return write_all(path, text) ? tl::expected<void, Failure>{} : cannot_write(path, std::strerror(errno));
   }
+  // The way of results in their new directory; the other one takes a process, which is as long as a small check.
+  if (write_unnamed(path, text)) return {};
   const std::string temporary = (folder_of(path) / fs::unique_path(".crashcut-%%%%-%%%%.json")).string();
   const int error = inprocess::run_apart([&] {
     if (write_all(temporary, text) && std::rename(temporary.c_str(), path.c_str()) == 0) return 0;
