@@ -175,29 +175,32 @@ ChoiceTree ChoiceTree::after(const Path& before) const {
   return whole;
 }
 
-std::vector<Path> ChoiceTree::left(bool with_current) const {
+Part ChoiceTree::left(const Path& before) const {
+  Part part = before;
+  // A tree that has not run is all that is below its prefix.
+  if (run_count_ == 0) {
+    for (std::size_t i = 0; i < nodes_.size(); ++i) part.push_back(answer_of(i));
+    return part;
+  }
+  part.push_back(kRestFollows);
+  const std::vector<std::uint32_t> numbers = to_numbers();
+  part.insert(part.end(), numbers.begin(), numbers.end());
+  return part;
+}
+
+std::vector<Path> ChoiceTree::left_paths() const {
   std::vector<Path> left;
   Path path;
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     const Node& node = nodes_[i];
-    CHECK(i < prefix_length_ || node.count != 0);
     for (std::uint32_t position = node.taken + 1; i >= prefix_length_ && position < node.end; ++position) {
       left.push_back(path);
       left.back().push_back(order_.answer_at(node.asked, position, node.count));
     }
     path.push_back(answer_of(i));
   }
-  if (with_current) left.push_back(path);
+  left.push_back(path);
   return left;
-}
-
-std::uint64_t ChoiceTree::left_answers() const {
-  std::uint64_t answers = nodes_.size();
-  for (std::size_t i = prefix_length_; i < nodes_.size(); ++i) {
-    const Node& node = nodes_[i];
-    if (node.end > node.taken + 1) answers += std::uint64_t{node.end - node.taken - 1} * (i + 1);
-  }
-  return answers;
 }
 
 // A number of eight bytes as two of four.
@@ -216,6 +219,17 @@ std::vector<std::uint32_t> ChoiceTree::to_numbers() const {
   append_halves(numbers, order_.seed());
   for (const Node& node : nodes_) numbers.insert(numbers.end(), {node.taken, node.end, node.count, node.asked});
   return numbers;
+}
+
+bool ChoiceTree::are_numbers(std::span<const std::uint32_t> numbers) {
+  if (numbers.size() < kHeadNumbers || (numbers.size() - kHeadNumbers) % kNodeNumbers != 0) return false;
+  const std::size_t prefix_numbers = std::size_t{numbers[0]} * kNodeNumbers;
+  if (prefix_numbers >= numbers.size() - kHeadNumbers || from_halves(&numbers[1]) == 0) return false;
+  for (std::size_t i = kHeadNumbers + prefix_numbers; i < numbers.size(); i += kNodeNumbers) {
+    const std::uint32_t taken = numbers[i], end = numbers[i + 1], count = numbers[i + 2];
+    if (taken >= end || end > count || count < 2) return false;
+  }
+  return true;
 }
 
 ChoiceTree ChoiceTree::from_numbers(std::span<const std::uint32_t> numbers) {
@@ -244,9 +258,9 @@ double ChoiceTree::estimate_answer(const Node& node, double open) const {
 }
 
 // All of the tree below the first `depth` choices of the sequence at which it stands.
-ChoiceTree::Part ChoiceTree::estimate_below(std::size_t depth, double open) const {
+ChoiceTree::Weights ChoiceTree::estimate_below(std::size_t depth, double open) const {
   std::size_t end = nodes_.size();
-  Part part{open, open};
+  Weights part{open, open};
   // Nothing is known of the next run but that its last answer is new: it is like those before it.
   if (is_standing_ && end > depth && is_met(end - 1) && nodes_[end - 1].taken > nodes_[end - 1].begin) {
     const Node& node = nodes_[end - 1];
@@ -284,6 +298,25 @@ double ChoiceTree::estimated_runs_left() const {
   if (done()) return 0;
   if (run_count_ == 0) return std::numeric_limits<double>::infinity();
   return estimate().likely - weight_done();
+}
+
+PartialTree read_part(const Part& part) {
+  const auto marker = std::find(part.begin(), part.end(), kRestFollows);
+  return {{part.begin(), marker},
+          marker == part.end() ? std::span<const std::uint32_t>() : std::span(marker + 1, part.end())};
+}
+
+bool is_part(const Part& part) {
+  const PartialTree read = read_part(part);
+  return read.path.size() == part.size() || ChoiceTree::are_numbers(read.rest);
+}
+
+std::vector<Path> paths_of(const Part& part) {
+  const PartialTree read = read_part(part);
+  if (read.rest.empty()) return {read.path};
+  std::vector<Path> paths = ChoiceTree::from_numbers(read.rest).left_paths();
+  for (Path& path : paths) path.insert(path.begin(), read.path.begin(), read.path.end());
+  return paths;
 }
 
 }  // namespace crashcut::persist

@@ -60,6 +60,23 @@ class Chooser {
 // The answers of one recovery, in order.
 using Path = std::vector<std::uint32_t>;
 
+// What is still to be explored of a tree: everything below a path; or a path, kRestFollows and what
+// ChoiceTree::to_numbers() says of a tree below it of which a part is explored. The second form is for what an
+// exploration that was stopped had left: as paths, that would be one for each open answer, which is the square of the
+// number of choices.
+using Part = std::vector<std::uint32_t>;
+inline constexpr std::uint32_t kRestFollows = 0xfffffffe;  // no answer
+struct PartialTree {
+  Path path;
+  std::span<const std::uint32_t> rest;  // numbers of the part; none in the first form
+};
+PartialTree read_part(const Part& part);
+// Whether somebody can have made it: one from a file may be anything.
+bool is_part(const Part& part);
+// The same as paths, for a tree whose choices get more answers meanwhile: a path knows nothing of how many there are.
+// No two of them have a sequence in common.
+std::vector<Path> paths_of(const Part& part);
+
 // "0.2.1", and back. An empty path is "-". Returns false if the text is not a path.
 std::string to_text(const Path& path);
 bool from_text(std::string_view text, Path& path);
@@ -139,17 +156,19 @@ class ChoiceTree final : public Chooser {
   ChoiceTree take_below(std::size_t depth);
   // The same tree, with `before` as the answers before its own.
   ChoiceTree after(const Path& before) const;
-  // All that is left, as prefixes of trees. No two of them have a sequence in common. The sequence at which this tree
-  // stands is included if `with_current`. A tree with a `start` must have run first.
-  std::vector<Path> left(bool with_current) const;
-  // How many answers those have together. Where a recovery meets many choices that is the square of their number.
-  std::uint64_t left_answers() const;
+  // All that is left, the sequence at which this tree stands included, as a part of the tree that has `before` as the
+  // answers before this tree's own. Call it between advance() and the end of the next run, or after abandon_run().
+  Part left(const Path& before = {}) const;
+  std::vector<Path> left_paths() const;
 
   // What is explored and what is left, between two runs, as numbers, and back: for a process that takes the tree over.
   // What estimates need is left out: the new tree estimates as if it began with its next run.
   std::vector<std::uint32_t> to_numbers() const;
   static ChoiceTree from_numbers(std::span<const std::uint32_t> numbers);
+  // Whether to_numbers() of a tree that has run can have made them.
+  static bool are_numbers(std::span<const std::uint32_t> numbers);
 
+  AnswerOrder order() const { return order_; }
   // Whether advance() said that nothing is left.
   bool done() const { return run_count_ > 0 && nodes_.size() == prefix_length_; }
   std::uint64_t run_count() const { return run_count_; }
@@ -179,11 +198,11 @@ class ChoiceTree final : public Chooser {
   std::uint32_t answer_of(std::size_t depth) const;
   void meet(std::size_t depth, const Question& question);
   // The weight of what this tree explores, and the same with what it gave away.
-  struct Part {
+  struct Weights {
     double own, whole;
   };
   double estimate_answer(const Node& node, double open) const;
-  Part estimate_below(std::size_t depth, double open) const;
+  Weights estimate_below(std::size_t depth, double open) const;
   bool is_met(std::size_t depth) const { return depth >= prefix_length_ && nodes_[depth].count != 0; }
 
   AnswerOrder order_;

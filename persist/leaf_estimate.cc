@@ -5,6 +5,21 @@
 
 namespace crashcut::persist {
 
+// A tree may be deeper than the stack has room for destructors that call each other.
+LeafEstimate::Node::~Node() {
+  std::vector<std::unique_ptr<Node>> gone;
+  const auto take_children = [&](Node& node) {
+    for (Child& child : node.open) gone.push_back(std::move(child.node));
+    if (node.below) gone.push_back(std::move(node.below));
+    node.open.clear();
+  };
+  for (take_children(*this); !gone.empty();) {
+    const std::unique_ptr<Node> node = std::move(gone.back());
+    gone.pop_back();
+    take_children(*node);
+  }
+}
+
 // `depth` is the number of the node's choice.
 void LeafEstimate::end_child(Node& node, std::size_t depth, std::uint32_t answer, double weight) {
   for (Cursor& cursor : cursors_) {
@@ -108,15 +123,12 @@ void LeafEstimate::add(std::span<const std::uint32_t> path, std::span<const std:
   }
 }
 
-double LeafEstimate::estimate_of(const Node& node) const {
+double LeafEstimate::estimate_of(const Node& node, std::span<const double> open) const {
   const std::size_t known = node.complete + node.open.size();
-  if (known == 0) return 1 + (node.below ? estimate_of(*node.below) : 0);
-  double sum = node.done, first = node.first;
-  for (const Child& child : node.open) {
-    const double open = estimate_of(*child.node);
-    sum += open;
-    if (node.complete == 0 && &child == &node.open.front()) first = open;
-  }
+  if (known == 0) return 1 + (node.below ? open.front() : 0);
+  double sum = node.done;
+  for (const double size : open.first(node.open.size())) sum += size;
+  const double first = node.complete == 0 ? open.front() : node.first;
   const double each = sum / static_cast<double>(known);
   for (std::uint32_t answer = 0; answer < node.count; ++answer) {
     const bool is_ended = answer < node.is_ended.size() && node.is_ended[answer];
@@ -125,9 +137,37 @@ double LeafEstimate::estimate_of(const Node& node) const {
   return sum;
 }
 
+// A recovery may have met a million choices, each a node below the one before: too deep for the stack.
+double LeafEstimate::estimate_below(const Node& node) const {
+  struct Visit {
+    const Node* node;
+    std::size_t sizes_begin;  // where the sizes of its children begin
+    std::size_t next;         // child
+  };
+  const auto child = [](const Node& of, std::size_t i) -> const Node* {
+    if (i < of.open.size()) return of.open[i].node.get();
+    return of.open.empty() && of.complete == 0 && i == 0 ? of.below.get() : nullptr;
+  };
+  std::vector<double> sizes;
+  std::vector<Visit> visits{{&node, 0, 0}};
+  for (;;) {
+    Visit& visit = visits.back();
+    if (const Node* next = child(*visit.node, visit.next)) {
+      ++visit.next;
+      visits.push_back({next, sizes.size(), 0});
+      continue;
+    }
+    const double size = estimate_of(*visit.node, std::span(sizes).subspan(visit.sizes_begin));
+    sizes.resize(visit.sizes_begin);
+    visits.pop_back();
+    if (visits.empty()) return size;
+    sizes.push_back(size);
+  }
+}
+
 Estimate LeafEstimate::estimate() const {
   if (is_root_a_run_ || root_->is_complete()) return {done_, done_, done_};
-  return sizes_.range_of(estimate_of(*root_), done_);
+  return sizes_.range_of(estimate_below(*root_), done_);
 }
 
 double LeafEstimate::fraction() const {

@@ -47,6 +47,8 @@ class LeafEstimate {
     std::vector<Child> open;
     std::unique_ptr<Node> below;  // what hangs below the run
 
+    Node() = default;
+    ~Node();
     bool is_complete() const { return count != 0 && complete == count; }
   };
   // Where a run was added. The next run of the same process is nearby.
@@ -64,7 +66,9 @@ class LeafEstimate {
   Cursor& cursor_near(std::span<const std::uint32_t> path);
   static void set_counts(Cursor& cursor, std::size_t shared, std::span<const std::uint32_t> counts);
   void end_child(Node& node, std::size_t depth, std::uint32_t answer, double weight);
-  double estimate_of(const Node& node) const;
+  // Of what is below the node, where `open` has that of each child that is open, in order.
+  double estimate_of(const Node& node, std::span<const double> open) const;
+  double estimate_below(const Node& node) const;
 
   BranchSizes sizes_;
   std::unique_ptr<Node> root_ = std::make_unique<Node>();

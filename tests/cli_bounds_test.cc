@@ -190,7 +190,7 @@ TEST_F(ResumeTest, RefusesAProgramThatHasChangedAndOptionsThatTheSearchHad) {
   EXPECT_EQ(crashcut({"run", "--resume", "part", "--max-recoveries", "2"}).exit_code, 3);
   fs::remove(directory_ / "part" / "five.c");
   expect_refused({"run", "--resume", "part"}, "is not found as it was");
-  std::ofstream(directory_ / "part" / "rest") << "cs1nonsense\n";
+  std::ofstream(directory_ / "part" / "rest") << "cs2nonsense\n";
   expect_refused({"run", "--resume", "part"}, "part: ");
 }
 

@@ -232,7 +232,7 @@ TEST_F(ConformTest, TimeStopsItAndResumeGoesOn) {
 
 TEST_F(ConformTest, ResumeRefusesWhatItDidNotWrite) {
   fs::create_directory(directory_ / "results");
-  for (const char* rest : {"cf1", "cf1AAAA", "cs1AAAA", "x"}) {
+  for (const char* rest : {"cf1", "cf1AAAA", "cs2AAAA", "x"}) {
     std::ofstream(directory_ / "results/rest") << rest << "\n";
     const Ran ran = conform({"--resume", "results"});
     EXPECT_EQ(ran.exit_code, 2) << rest << ran.out << ran.err;

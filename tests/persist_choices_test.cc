@@ -214,10 +214,13 @@ TEST(ChoiceTree, WhatIsLeftIsEachPathNotRunYet) {
     const RandomProgram program{seed, 7};
     const AnswerOrder order(seed % 2 == 0 ? seed : 0);
     Paths paths;
-    std::deque<Path> left{{}};
+    std::deque<Part> left{{}};
     while (!left.empty()) {
-      ChoiceTree tree(left.front(), {}, order);
+      EXPECT_TRUE(is_part(left.front()));
+      const PartialTree part = read_part(left.front());
+      ChoiceTree tree = part.rest.empty() ? ChoiceTree(part.path, {}, order) : ChoiceTree::from_numbers(part.rest);
       left.pop_front();
+      for (const Path& prefix : coin() % 5 == 0 ? tree.split().prefixes : Paths{}) left.push_back(prefix);
       for (bool goes_on = true; goes_on;) {
         tree.begin_run();
         program(tree);
@@ -225,12 +228,13 @@ TEST(ChoiceTree, WhatIsLeftIsEachPathNotRunYet) {
         if (!is_stopped_within) paths.push_back(tree.path());
         if (is_stopped_within) tree.abandon_run();
         if (is_stopped_within || coin() % 7 == 0) {
-          for (const Path& prefix : tree.left(is_stopped_within)) left.push_back(prefix);
+          if (!is_stopped_within && !tree.advance()) break;
+          for (const Path& path : paths_of(tree.left())) left.push_back(path);
           break;
         }
         goes_on = tree.advance();
         if (goes_on && coin() % 7 == 0) {
-          for (const Path& prefix : tree.left(true)) left.push_back(prefix);
+          left.push_back(tree.left());
           break;
         }
       }
@@ -239,6 +243,52 @@ TEST(ChoiceTree, WhatIsLeftIsEachPathNotRunYet) {
     EXPECT_EQ(paths, explore_all(program)) << "CRASHCUT_SEED=" << seed;
     return !testing::Test::HasFailure();
   });
+}
+
+// As paths it would be the square of that.
+TEST(ChoiceTree, WhatIsLeftOfADeepTreeIsAsLongAsTheTreeIsDeep) {
+  constexpr std::uint32_t kDepth = 100'000;
+  const auto program = ask(std::vector<std::uint32_t>(kDepth, 3));
+  ChoiceTree tree;
+  for (int i = 0; i < 2; ++i) {
+    tree.begin_run();
+    program(tree);
+    ASSERT_TRUE(tree.advance());
+  }
+  const Part left = tree.left({7, 8});
+  EXPECT_LT(left.size(), 5u * kDepth);
+  ASSERT_TRUE(is_part(left));
+  const PartialTree part = read_part(left);
+  EXPECT_EQ(part.path, (Path{7, 8}));
+  ChoiceTree rest = ChoiceTree::from_numbers(part.rest);
+  rest.begin_run();
+  program(rest);
+  EXPECT_FALSE(rest.run_diverged());
+  EXPECT_EQ(rest.path().back(), 2u);
+}
+
+// A part may come from a file.
+TEST(ChoiceTree, PartsThatNoTreeLeftAreNone) {
+  ChoiceTree tree;
+  tree.begin_run();
+  ask({2, 3})(tree);
+  ASSERT_TRUE(tree.advance());
+  const Part left = tree.left();
+  ASSERT_TRUE(is_part(left));
+  EXPECT_TRUE(is_part({}));
+  EXPECT_TRUE(is_part({1, 2, 3}));
+  for (std::size_t length = 1; length < left.size(); ++length)
+    EXPECT_EQ(is_part({left.begin(), left.begin() + static_cast<std::ptrdiff_t>(length)}), length == 10) << length;
+  const auto with = [&](std::size_t at, std::uint32_t number) {
+    Part changed = left;
+    changed[at] = number;
+    return changed;
+  };
+  EXPECT_FALSE(is_part(with(1, 3)));  // a prefix that is longer than the tree
+  EXPECT_FALSE(is_part(with(2, 0)));  // no run
+  EXPECT_FALSE(is_part(with(6, 2)));  // an answer that is none
+  EXPECT_FALSE(is_part(with(7, 3)));  // more to explore than there are
+  EXPECT_FALSE(is_part(with(8, 1)));  // no choice
 }
 
 TEST(ChoiceTree, FractionIsOneAtTheEndOnly) {
@@ -282,13 +332,26 @@ TEST(ChoiceTree, AnAbandonedRunIsStillToCome) {
     ask({2, 3, 4})(tree);
     ASSERT_TRUE(tree.advance());
   }
-  const Paths left = tree.left(true);
+  const Part left = tree.left();
   tree.begin_run();
   ask({2})(tree);
   tree.abandon_run();
-  EXPECT_EQ(tree.left(true), left);
+  EXPECT_EQ(tree.left(), left);
   EXPECT_DOUBLE_EQ(tree.estimate().likely, 24);
   EXPECT_EQ(explore_rest(tree, ask({2, 3, 4})).size(), 19u);
+}
+
+// Deeper than functions can call each other.
+TEST(LeafEstimate, ATreeMayBeVeryDeep) {
+  std::vector<std::uint32_t> path(1'000'000, 0);
+  const std::vector<std::uint32_t> counts(path.size(), 2);
+  LeafEstimate leaves;
+  for (std::uint32_t last = 0; last < 2; ++last) {
+    path.back() = last;
+    leaves.add(path, counts);
+  }
+  EXPECT_GT(leaves.estimate().likely, 1e6);
+  EXPECT_LT(leaves.fraction(), 1e-5);
 }
 
 // However much of an even tree is given away, the parts together are estimated as the whole is.

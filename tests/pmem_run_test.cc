@@ -218,6 +218,36 @@ TEST_F(PmemRunTest, AStoppedSearchGoesOn) {
   EXPECT_EQ(crashcut({"run", "--resume", "kept"}).exit_code, 2);
 }
 
+// A checksum over words that nobody flushed: more states than can ever be explored, and a choice for each word.
+TEST_F(PmemRunTest, ASearchOfVeryManyChoicesIsBoundedAndGoesOn) {
+  const std::string source = program("sum.c", R"(#include <stdlib.h>
+static long* words(long n) { return crashcut_pmem("words", (size_t)n * sizeof(long)); }
+static long count;
+int main(int argc, char** argv) {
+  count = atol(argv[argc - 1]);
+  long* w = words(count);
+  for (long i = 0; i < count; ++i) w[i] = i + 1;
+}
+void crashcut_recover(void) {
+  long sum = 0, *w = words(atol(getenv("WORDS")));
+  for (long i = 0; i < atol(getenv("WORDS")); ++i) sum += w[i];
+  if (sum < 0) abort();
+})");
+  setenv("WORDS", "50000", 1);
+  const Ran first = pmem({"--max-recoveries", "20", "--out", "kept", source, "50000"});
+  EXPECT_EQ(first.exit_code, 3) << first.out << first.err;
+  EXPECT_TRUE(first.says("bounded (max_recoveries): 20 recoveries, none failed")) << first.out;
+  EXPECT_LT(std::filesystem::file_size(directory_ / "kept/rest"), 8u << 20);
+  const Ran rest = pmem({"--resume", "kept", "--max-recoveries", "40"});
+  EXPECT_EQ(rest.exit_code, 3) << rest.out << rest.err;
+  EXPECT_TRUE(rest.says("bounded (max_recoveries): 60 recoveries, none failed")) << rest.out;
+  setenv("WORDS", "600000", 1);
+  const Ran refused = pmem({source, "600000"});
+  EXPECT_EQ(refused.exit_code, 2) << refused.out << refused.err;
+  EXPECT_TRUE(refused.says("a recovery met more choices than crashcut can hold")) << refused.err;
+  unsetenv("WORDS");
+}
+
 TEST_F(PmemRunTest, FailuresOfRecoveryAreViolations) {
   const auto with_variable = [&](const char* name) {
     setenv(name, "1", 1);

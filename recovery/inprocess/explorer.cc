@@ -48,9 +48,10 @@ bool is_stopped() { return g.header->stop.load(std::memory_order_relaxed) != 0; 
 
 [[noreturn]] void too_many_choices() {
   user_error(
-      "a recovery met more choices than crashcut can hold (some ten thousands): it reads too many sectors that a crash "
-      "can leave old or new. "
-      "With a larger --sector there are fewer; or let crashcut_recover() read less");
+      "a recovery met more choices than crashcut can hold (some hundred thousands): it reads too many sectors, "
+      "or words of persistent memory, that a crash can leave old or new. With a larger --sector there are fewer; or "
+      "let "
+      "crashcut_recover() read less");
 }
 
 void note_answer(std::uint32_t answer, std::uint32_t count) {
@@ -274,7 +275,8 @@ void Explorer::sample(search::Strategy strategy, std::uint64_t round, std::uint6
   sampler_.emplace(*g.recorded->whole, strategy, round, random_);
 }
 
-void Explorer::follow(WorkMode mode, const persist::Path& path) {
+void Explorer::follow(WorkMode mode, const persist::Path& path, persist::AnswerOrder order) {
+  order_ = order;
   mode_ = mode;
   request_.path = path;
   position_ = 0;

@@ -19,9 +19,9 @@ class Explorer final : public persist::Chooser {
   explicit Explorer(RunRequest request);
 
   std::uint32_t choose(const persist::Choice& choice) override;
-  // What the recovery that is forked next is to do: follow a path, or be a sample, the number `round` of its strategy.
-  void follow(WorkMode mode, const persist::Path& path);
-  const persist::AnswerOrder& order() const { return order_; }
+  // What the recovery that is forked next is to do: follow a path, and from its end on take the first answer of an
+  // order; or be a sample, the number `round` of its strategy.
+  void follow(WorkMode mode, const persist::Path& path, persist::AnswerOrder order);
   void sample(search::Strategy strategy, std::uint64_t round, std::uint64_t seed);
 
   // The crash of what was recorded, on top of the crashes so far; a model on the disk and the memory that it leaves.

@@ -123,20 +123,20 @@ class ProgramWorker final : public search::Worker {
     if (task_.kind == Task::Kind::kSample)
       return session_.begin_sample(static_cast<search::Strategy>(task_.strategy), task_.seed, task_.count);
     const std::uint64_t most = shared_.recoveries_max;
-    session_.begin_explore(prefixes(), most == 0 ? 0 : most - shared_.recoveries);
+    session_.begin_explore(parts(), most == 0 ? 0 : most - shared_.recoveries);
   }
 
-  std::vector<persist::Path> prefixes() const {
-    std::vector<persist::Path> prefixes;
-    for (const search::Unit& unit : task_.units) prefixes.push_back(unit.prefix);
-    return prefixes;
+  std::vector<persist::Part> parts() const {
+    std::vector<persist::Part> parts;
+    for (const search::Unit& unit : task_.units) parts.push_back(unit.part);
+    return parts;
   }
 
   Message refusal() {
     is_refused_ = false;
     Message message;
     message.is_ready = true;
-    message.left = prefixes();
+    message.left = parts();
     return message;
   }
 

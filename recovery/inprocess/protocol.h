@@ -37,13 +37,13 @@
 namespace crashcut::inprocess {
 
 inline constexpr std::uint64_t kMagic = 0x637261736863757a;
-inline constexpr std::uint32_t kVersion = 10;
+inline constexpr std::uint32_t kVersion = 11;
 using inject::kModelRoot;
 
 inline constexpr std::size_t kTextMost = 4096;
 inline constexpr std::size_t kOutputMost = 64 * 1024;  // of each of stdout and stderr; more is cut off and marked
 inline constexpr std::uint32_t kSlotCount = 4096;      // live processes of an exploration
-inline constexpr std::size_t kSlotBytes = 512 * 1024;
+inline constexpr std::size_t kSlotBytes = std::size_t{8} << 20;  // half a million choices of a recovery
 inline constexpr std::size_t kSlotQuestionsOffset = kSlotBytes / 2;
 inline constexpr std::uint32_t kInlineChoices = 32;
 inline constexpr std::uint32_t kJobsMost = 256;
@@ -56,7 +56,7 @@ using result::kCrashAgain;
 // The regions of the control file, sparse.
 inline constexpr std::uint64_t kHeaderOffset = 0;
 inline constexpr std::uint64_t kSlotsOffset = std::uint64_t{1} << 20;
-inline constexpr std::uint64_t kDigestOffset = std::uint64_t{3} << 30;  // of the last recording, see digest.h
+inline constexpr std::uint64_t kDigestOffset = std::uint64_t{33} << 30;  // of the last recording, see digest.h
 inline constexpr std::uint64_t kDigestBytes = std::uint64_t{512} << 20;
 inline constexpr std::uint64_t kObservedOffset =
     kDigestOffset + kDigestBytes;  // what recoveries looked at: a hash table of names
@@ -64,15 +64,18 @@ inline constexpr std::uint64_t kObservedSlots = std::uint64_t{1} << 16;
 // What recoveries loaded, as far as it is noted (NotedLoad).
 inline constexpr std::uint64_t kNotedLoadsOffset = kObservedOffset + kObservedSlots * sizeof(std::uint64_t);
 inline constexpr std::uint64_t kNotedLoadsMost = std::uint64_t{1} << 13;
-inline constexpr std::uint64_t kRequestOffset = std::uint64_t{4} << 30;  // payload of a request
+inline constexpr std::uint64_t kRequestOffset = std::uint64_t{34} << 30;  // payload of a request
 inline constexpr std::uint64_t kRequestBytes = std::uint64_t{1} << 30;
-inline constexpr std::uint64_t kReplyOffset = std::uint64_t{5} << 30;  // payload of a reply
+inline constexpr std::uint64_t kReplyOffset = std::uint64_t{35} << 30;  // payload of a reply
 inline constexpr std::uint64_t kReplyBytes = std::uint64_t{3} << 30;
-inline constexpr std::uint64_t kRecordsOffset = std::uint64_t{8} << 30;  // Record array
+inline constexpr std::uint64_t kRecordsOffset = std::uint64_t{38} << 30;  // Record array
 inline constexpr std::uint64_t kRecordsBytes = std::uint64_t{24} << 30;
-inline constexpr std::uint64_t kHeapOffset = std::uint64_t{32} << 30;  // payload of records
-inline constexpr std::uint64_t kHeapBytes = std::uint64_t{224} << 30;
+inline constexpr std::uint64_t kHeapOffset = std::uint64_t{62} << 30;  // payload of records
+inline constexpr std::uint64_t kHeapBytes = std::uint64_t{194} << 30;
 inline constexpr std::uint64_t kControlBytes = std::uint64_t{256} << 30;
+static_assert(kSlotsOffset + kSlotCount * kSlotBytes <= kDigestOffset);
+static_assert(kNotedLoadsOffset < kRequestOffset && kReplyOffset + kReplyBytes <= kRecordsOffset);
+static_assert(kRecordsOffset + kRecordsBytes <= kHeapOffset && kHeapOffset + kHeapBytes <= kControlBytes);
 
 using result::Blame;
 
@@ -293,7 +296,7 @@ struct Record {
 static_assert(sizeof(Record) == 64);
 
 enum class RequestKind : std::uint32_t {
-  kExplore,      // all below each of the paths; records are appended; Reply when done
+  kExplore,      // each of the parts (persist::Part); records are appended; Reply when done
   kSample,       // `count` recoveries by `strategy` (recovery/search/sampling.h); likewise
   kReplay,       // exactly the path; one record, and the trace as reply text
   kRunCut,       // one recovery on the cut `events` less `drop` and all above it; one record and the trace
@@ -303,8 +306,8 @@ enum class RequestKind : std::uint32_t {
   kFindSyncs,    // the syncs of files that do, as reply text
   kQuit,
 };
-// Payload at kRequestOffset: `length` numbers: the path of kReplay, the events of kRunCut; of kExplore, for each path
-// its length and its answers.
+// Payload at kRequestOffset: `length` numbers: the path of kReplay, the events of kRunCut; of kExplore, for each part
+// its length and its numbers.
 struct Request {
   RequestKind kind;
   std::uint32_t length = 0;

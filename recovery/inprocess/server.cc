@@ -163,13 +163,17 @@ std::uint64_t used_cpu_ns() {
     if (!g_series->snapshot.take(left_out)) spend_image();
     g_series->began_cpu_ns = used_cpu_ns();
   } else {
-    g_explorer->follow(WorkMode::kAgain, kept_tree(*g_series).path());
+    const persist::ChoiceTree tree = kept_tree(*g_series);
+    g_explorer->follow(WorkMode::kAgain, tree.path(), tree.order());
   }
   begin_recovery_here();
 }
 
-Child start_recovery(WorkMode mode, const persist::Path& path) {
-  g_explorer->follow(mode, path);
+// The order of the search; the rest of a tree has that of the search that left it.
+persist::AnswerOrder own_order() { return persist::AnswerOrder(g.header->seed); }
+
+Child start_recovery(WorkMode mode, const persist::Path& path, persist::AnswerOrder order = own_order()) {
+  g_explorer->follow(mode, path, order);
   Slot* slot = take_slot();
   if (slot == nullptr) tool_error("too many processes");
   if (mode == WorkMode::kBranch && !path.empty() &&
@@ -188,7 +192,7 @@ Child run_series_from(const persist::ChoiceTree& tree, int& status) {
   series.is_restoring = is_restoring_worthwhile(series);
   series.is_over = series.is_spent = series.has_stood = false;
   series.began_cpu_ns = 0;
-  const Child child = start_recovery(WorkMode::kAgain, tree.path());
+  const Child child = start_recovery(WorkMode::kAgain, tree.path(), tree.order());
   std::uint64_t used = 0;
   status = wait_for(child, &used);
   if (series.is_restoring && (series.is_spent || status != 0)) ++series.spent_count;
@@ -356,7 +360,7 @@ void serve_recoveries() {
   while (take_work(work)) {
     switch (work.mode) {
       case WorkMode::kAgain:
-        explore_again(persist::ChoiceTree(work.numbers, {}, g_explorer->order()));
+        explore_again(persist::ChoiceTree(work.numbers, {}, own_order()));
         break;
       case WorkMode::kRest:
         explore_again(persist::ChoiceTree::from_numbers(work.numbers));

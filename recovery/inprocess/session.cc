@@ -392,20 +392,20 @@ void Session::begin_again() {
 
 const Execution& Session::execution() const { return impl_->execution; }
 
-void Session::begin_explore(std::span<const persist::Path> prefixes, std::uint64_t max_recoveries) {
-  static const persist::Path kAll;
-  if (prefixes.empty()) prefixes = {&kAll, 1};
+void Session::begin_explore(std::span<const persist::Part> parts, std::uint64_t max_recoveries) {
+  static const persist::Part kAll;
+  if (parts.empty()) parts = {&kAll, 1};
   std::uint64_t bytes = 0;
-  for (const persist::Path& prefix : prefixes) bytes += (prefix.size() + 1) * sizeof prefix[0];
+  for (const persist::Part& part : parts) bytes += (part.size() + 1) * sizeof part[0];
   if (bytes > kRequestBytes / 2) {
     impl_->cannot_begin = Failure{Blame::kTool, "what is left of the search is too large"};
     return;
   }
   std::uint32_t* at = impl_->payload();
   // What is queued last is taken first.
-  for (auto prefix = prefixes.rbegin(); prefix != prefixes.rend(); ++prefix) {
-    *at++ = static_cast<std::uint32_t>(prefix->size());
-    at = std::copy(prefix->begin(), prefix->end(), at);
+  for (auto part = parts.rbegin(); part != parts.rend(); ++part) {
+    *at++ = static_cast<std::uint32_t>(part->size());
+    at = std::copy(part->begin(), part->end(), at);
   }
   Header& h = impl_->header();
   h.max_recoveries = max_recoveries == 0 ? 0 : h.recoveries + max_recoveries;
@@ -455,20 +455,17 @@ tl::expected<bool, Failure> Session::advance(bool is_readable, const OnRecovery&
   return has_ended;
 }
 
-std::vector<persist::Path> Session::left() const {
+std::vector<persist::Part> Session::left() const {
   const WorkQueue& queue = *reinterpret_cast<const WorkQueue*>(impl_->control + kWorkOffset);
-  std::vector<persist::Path> left;
+  std::vector<persist::Part> left;
   for (const std::byte* at = queue.bytes + queue.used; at > queue.bytes;) {
     std::uint32_t tail[2];
     memcpy(tail, at - sizeof tail, sizeof tail);
     at -= sizeof tail + tail[0] * sizeof tail[0];
-    std::vector<std::uint32_t> numbers(tail[0]);
-    if (!numbers.empty()) memcpy(numbers.data(), at, numbers.size() * sizeof numbers[0]);
-    if (static_cast<WorkMode>(tail[1]) == WorkMode::kRest) {
-      for (persist::Path& path : persist::ChoiceTree::from_numbers(numbers).left(true)) left.push_back(std::move(path));
-    } else {
-      left.push_back(std::move(numbers));
-    }
+    const auto* numbers = reinterpret_cast<const std::uint32_t*>(at);
+    persist::Part& part = left.emplace_back();
+    if (static_cast<WorkMode>(tail[1]) == WorkMode::kRest) part.push_back(persist::kRestFollows);
+    part.insert(part.end(), numbers, numbers + tail[0]);
   }
   return left;
 }
@@ -510,9 +507,9 @@ static tl::expected<void, Failure> wait_for(Session& session, const Session::OnR
   }
 }
 
-tl::expected<void, Failure> Session::explore(std::span<const persist::Path> prefixes, const OnRecovery& on_recovery,
+tl::expected<void, Failure> Session::explore(std::span<const persist::Part> parts, const OnRecovery& on_recovery,
                                              std::uint64_t max_recoveries) {
-  begin_explore(prefixes, max_recoveries);
+  begin_explore(parts, max_recoveries);
   return wait_for(*this, on_recovery);
 }
 

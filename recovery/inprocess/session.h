@@ -148,8 +148,8 @@ class Session {
 
   using OnRecovery = std::function<void(const Recovery&)>;
 
-  // All recoveries below each of the prefixes; none: all that there are. It stops after max_recoveries; 0: no limit.
-  void begin_explore(std::span<const persist::Path> prefixes, std::uint64_t max_recoveries = 0);
+  // All recoveries of the parts; none: all that there are. It stops after max_recoveries; 0: no limit.
+  void begin_explore(std::span<const persist::Part> parts, std::uint64_t max_recoveries = 0);
   // Samples, by recovery/search/sampling.h: there may be equal ones among them.
   void begin_sample(search::Strategy strategy, std::uint64_t seed, std::uint64_t count);
   void begin_replay(std::span<const std::uint32_t> path);
@@ -171,9 +171,9 @@ class Session {
   // Whether it has ended. `on_recovery` gets each recovery of an exploration, or sample, once, in no order.
   tl::expected<bool, Failure> advance(bool is_readable, const OnRecovery& on_recovery = {});
 
-  // After an exploration: prefixes below which nothing was explored, as it was stopped; whether there is more that was
+  // After an exploration: the parts that were not explored, as it was stopped; whether there is more that was
   // not explored.
-  std::vector<persist::Path> left() const;
+  std::vector<persist::Part> left() const;
   bool is_lost() const;
   // How many recoveries all explorations of this recording had so far, and how many there may be in all.
   double explored_count() const;
@@ -184,7 +184,7 @@ class Session {
   tl::expected<std::string, Failure> description();
 
   // The same, and waits for it.
-  tl::expected<void, Failure> explore(std::span<const persist::Path> prefixes, const OnRecovery& on_recovery,
+  tl::expected<void, Failure> explore(std::span<const persist::Part> parts, const OnRecovery& on_recovery,
                                       std::uint64_t max_recoveries = 0);
   tl::expected<SingleRun, Failure> replay(std::span<const std::uint32_t> path);
   tl::expected<SingleRun, Failure> run_cut(std::span<const std::uint32_t> events, std::uint32_t drop = kDropNothing);

@@ -14,6 +14,7 @@ namespace crashcut::inprocess {
 namespace {
 
 constexpr std::size_t kStreamBytes = kSlotQuestionsOffset - sizeof(Slot);
+constexpr std::size_t kTextReserve = kTextMost + 64;  // what went wrong is told where nothing else has room
 
 struct Entry {
   std::uint32_t type;
@@ -320,7 +321,7 @@ bool append_stream(Slot& slot, StreamType type, const void* bytes, std::size_t c
     entry = {type, 0};
   }
   const std::size_t end = at + sizeof entry + padded(entry.length + static_cast<std::uint32_t>(count));
-  if (end > kStreamBytes) return false;
+  if (end > kStreamBytes - (type == kStreamText ? 0 : kTextReserve)) return false;
   std::memcpy(slot.stream + at + sizeof entry + entry.length, bytes, count);
   entry.length += static_cast<std::uint32_t>(count);
   std::memcpy(slot.stream + at, &entry, sizeof entry);

@@ -37,6 +37,14 @@ bool try_take(Work& work) {
   return true;
 }
 
+// A part of the tree that has a path before the rest of a tree is none of ours.
+Work work_of(std::span<const std::uint32_t> part) {
+  if (!part.empty() && part.front() == persist::kRestFollows) return {WorkMode::kRest, {part.begin() + 1, part.end()}};
+  // After a second crash recoveries are forked at their choices: no tree is kept of them.
+  const bool is_deep = std::find(part.begin(), part.end(), kCrashAgain) != part.end();
+  return {is_deep ? WorkMode::kBranch : WorkMode::kAgain, {part.begin(), part.end()}};
+}
+
 }  // namespace
 
 void clear_work() {
@@ -46,13 +54,11 @@ void clear_work() {
   q.used = 0;
 }
 
-void add_first_work(std::span<const std::uint32_t> lengths_and_paths) {
-  while (!lengths_and_paths.empty()) {
-    const std::span<const std::uint32_t> path = lengths_and_paths.subspan(1, lengths_and_paths[0]);
-    // After a second crash recoveries are forked at their choices: no tree is kept of them.
-    const bool is_deep = std::find(path.begin(), path.end(), kCrashAgain) != path.end();
-    add_work({is_deep ? WorkMode::kBranch : WorkMode::kAgain, {path.begin(), path.end()}});
-    lengths_and_paths = lengths_and_paths.subspan(1 + path.size());
+void add_first_work(std::span<const std::uint32_t> lengths_and_parts) {
+  while (!lengths_and_parts.empty()) {
+    const std::span<const std::uint32_t> part = lengths_and_parts.subspan(1, lengths_and_parts[0]);
+    add_work(work_of(part));
+    lengths_and_parts = lengths_and_parts.subspan(1 + part.size());
   }
   work_done();
 }
@@ -84,7 +90,7 @@ void leave_work(const std::vector<persist::Path>& paths) {
   for (const persist::Path& path : paths) add_work({WorkMode::kAgain, path});
 }
 
-void leave_work(const persist::ChoiceTree& tree) { add_work({WorkMode::kRest, tree.to_numbers()}); }
+void leave_work(const persist::ChoiceTree& tree) { add_work(work_of(tree.left())); }
 
 void leave_work(const Slot& slot) {
   add_numbers(WorkMode::kAgain, copy_path(slot, nullptr), [&](std::uint32_t* to) { copy_path(slot, to); });

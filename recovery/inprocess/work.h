@@ -22,8 +22,8 @@ struct Work {
 
 // An exploration begins: the first work is owed before it is there, so that no process leaves early.
 void clear_work();
-// `lengths_and_paths` is the payload of a request.
-void add_first_work(std::span<const std::uint32_t> lengths_and_paths);
+// `lengths_and_parts` is the payload of a request.
+void add_first_work(std::span<const std::uint32_t> lengths_and_parts);
 void add_work(const Work& work);
 // The exploration was stopped before anybody came to these; or before a process came to the end of its path, which
 // allocates nothing.

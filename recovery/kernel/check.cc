@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <utility>
+
 #include "persist/deadline.h"
 #include "recovery/kernel/front_end.h"
 #include "recovery/kernel/judged.h"
@@ -80,9 +82,12 @@ tl::expected<search::Rest, Failure> rest_of(const Left& before, const CheckPlan&
   const std::size_t known_count = (*earlier)->candidate_run_count(), count = images.candidate_run_count();
   if (known_count == count) return rest;
   bool is_whole = false;  // nothing was begun, so what is left has the new runs in it
-  for (search::Unit& unit : rest.units) {
-    is_whole = is_whole || unit.prefix.empty();
-    if (known_count == 1 && !unit.prefix.empty()) unit.prefix.insert(unit.prefix.begin(), 0);
+  for (const search::Unit& unit : std::exchange(rest.units, {})) {
+    for (persist::Path& path : persist::paths_of(unit.part)) {
+      is_whole = is_whole || path.empty();
+      if (known_count == 1 && !path.empty()) path.insert(path.begin(), 0);
+      rest.units.push_back({unit.question, std::move(path)});
+    }
   }
   if (known_count == 1) {
     add_run_choice(rest.tree);

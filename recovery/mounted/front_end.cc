@@ -163,10 +163,10 @@ tl::expected<bool, Failure> DiskFrontEnd::find_questions(const fusefs::ReplayLim
   if (auto ok = drop_unfinished(); !ok) return tl::unexpected(ok.error());
   if (plan_.checker.empty() && !known->changes_something) {
     return tl::unexpected(result::users_failure(
-        fmt::format("The program changed nothing on the modelled disk, so there is nothing to check. The disk is "
+        fmt::format("The program changed nothing on the modelled disk{}, so there is nothing to check. The disk is "
                     "the directory in which it "
                     "starts ({}); what it wrote elsewhere went to the real files.",
-                    disk_of(plan_.directory))));
+                    known->was_stopped ? ", up to where it was stopped" : "", disk_of(plan_.directory))));
   }
   return true;
 }

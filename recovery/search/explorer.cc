@@ -163,14 +163,6 @@ Run Explorer::recover(std::size_t question, std::span<const Crash> crashes, pers
   return run;
 }
 
-// What the tree has left, for others. A recovery that reads a large file meets a million choices, and each may have an
-// answer left.
-void Explorer::keep_left(const Path& base, const ChoiceTree& tree, bool with_current) {
-  constexpr std::uint64_t kAnswersMost = std::uint64_t{1} << 24;
-  is_too_much_ = is_too_much_ || tree.left_answers() > kAnswersMost;
-  if (!is_too_much_) keep(base, tree.left(with_current), left_);
-}
-
 void Explorer::keep(const Path& base, const std::vector<Path>& prefixes, std::vector<Path>& to) {
   for (const Path& prefix : prefixes) {
     to.push_back(base);
@@ -196,7 +188,7 @@ bool Explorer::explore_level(std::size_t question, Crashes& crashes, const Path&
     }
     if (run.ending.kind == Ending::Kind::kStopped) {
       size_at_stop_ = estimate();
-      keep_left(base, tree, true);
+      left_.push_back(tree.left(base));
       is_done = false;
       break;
     }
@@ -218,7 +210,7 @@ bool Explorer::explore_level(std::size_t question, Crashes& crashes, const Path&
       deeper.push_back(kCrashAgain);
       ChoiceTree lower;
       if (!explore_level(question, below, deeper, lower)) {
-        if (!is_broken_) keep_left(base, tree, false);
+        if (!is_broken_ && tree.advance(done_ - before)) left_.push_back(tree.left(base));
         is_done = false;
         break;
       }
@@ -229,22 +221,25 @@ bool Explorer::explore_level(std::size_t question, Crashes& crashes, const Path&
   return is_done;
 }
 
-std::vector<Path> Explorer::explore(std::size_t question, const Path& prefix) {
+std::vector<persist::Part> Explorer::explore(std::size_t question, const persist::Part& part) {
   left_.clear();
   levels_.clear();
   done_ = 0;
-  is_broken_ = is_too_much_ = false;
-  const auto last = std::find(prefix.rbegin(), prefix.rend(), kCrashAgain).base();
-  const bool is_first = last == prefix.begin();
-  ChoiceTree tree(Path(last, prefix.end()), {}, persist::AnswerOrder(is_first ? setup_.seed : 0));
+  is_broken_ = false;
+  const persist::PartialTree unit = persist::read_part(part);
+  const auto last = std::find(unit.path.rbegin(), unit.path.rend(), kCrashAgain).base();
+  const bool is_first = last == unit.path.begin();
+  ChoiceTree tree = unit.rest.empty()
+                        ? ChoiceTree(Path(last, unit.path.end()), {}, persist::AnswerOrder(is_first ? setup_.seed : 0))
+                        : ChoiceTree::from_numbers(unit.rest);
   if (is_first) {
     Crashes crashes({}, setup_.recording);
     explore_level(question, crashes, {}, tree);
-    return is_too_much_ ? std::vector<Path>{prefix} : std::move(left_);
+    return std::move(left_);
   }
   // The crashes above are decided by the path, and do not count: whoever left the unit has counted them.
-  Followed followed = follow(question, {prefix.begin(), last - 1}, true);
-  if (followed.run.ending.kind == Ending::Kind::kStopped) return {prefix};
+  Followed followed = follow(question, {unit.path.begin(), last - 1}, true);
+  if (followed.run.ending.kind == Ending::Kind::kStopped) return {part};
   if (!can_go_on(followed.run) || followed.next == nullptr) {
     followed.run.diverged = followed.run.diverged || followed.next == nullptr;
     is_broken_ = true;
@@ -252,8 +247,8 @@ std::vector<Path> Explorer::explore(std::size_t question, const Path& prefix) {
     return {};
   }
   Crashes crashes(followed.crashes, *followed.next);
-  explore_level(question, crashes, Path(prefix.begin(), last), tree);
-  return is_too_much_ ? std::vector<Path>{prefix} : std::move(left_);
+  explore_level(question, crashes, Path(unit.path.begin(), last), tree);
+  return std::move(left_);
 }
 
 Given Explorer::give_away() {

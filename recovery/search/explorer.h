@@ -2,8 +2,10 @@
 //
 // A recovery decides what it reads and nothing else; ChoiceTree makes sure that no two see the same. With depth 2 what
 //   a recovery wrote is recorded on top of the state, and crashed in turn: below each recovery hangs a tree of its own.
-// A unit of work is a prefix: the answers of the crashes above, whole, and the first answers of the last one. What is
-//   left of a unit that was stopped, and what is given away of one, are units again.
+// A unit of work is a part of the tree: the answers of the crashes above, whole, and the first answers of the last one,
+// or
+//   what is left of the tree of the last one. What is left of a unit that was stopped, and what is given away of one,
+//   are units again.
 // Threads: one explorer belongs to one thread; the recording may be shared.
 #pragma once
 
@@ -37,9 +39,9 @@ class Explorer {
   };
   explicit Explorer(Setup setup) : setup_(std::move(setup)) {}
 
-  // All recoveries below the prefix. Returns what is left where it was stopped, none where the unit is done. A recovery
+  // All recoveries of the part. Returns what is left where it was stopped, none where the unit is done. A recovery
   // that diverged, or that could not be run, ends it too, and leaves nothing that could be gone on with.
-  std::vector<persist::Path> explore(std::size_t question, const persist::Path& prefix);
+  std::vector<persist::Part> explore(std::size_t question, const persist::Part& part);
 
   // Within on_run(): gives away a part of the unit.
   Given give_away();
@@ -48,8 +50,6 @@ class Explorer {
   double done() const { return done_; }
   // Whether it ended without being done or stopped.
   bool is_broken() const { return is_broken_; }
-  // Whether it was stopped and what is left is too much to be kept: then explore() says only that the unit is left.
-  bool is_too_much() const { return is_too_much_; }
 
   // The recovery of one path, with its story.
   NarratedRun tell(std::size_t question, const std::vector<std::uint32_t>& path);
@@ -76,15 +76,13 @@ class Explorer {
   bool explore_level(std::size_t question, Crashes& crashes, const persist::Path& base, persist::ChoiceTree& tree);
   static void keep(const persist::Path& base, const std::vector<persist::Path>& prefixes,
                    std::vector<persist::Path>& to);
-  void keep_left(const persist::Path& base, const persist::ChoiceTree& tree, bool with_current);
 
   Setup setup_;
   std::vector<Level> levels_;        // of the unit, the first crash first
-  std::vector<persist::Path> left_;  // of the unit
+  std::vector<persist::Part> left_;  // of the unit
   double done_ = 0;                  // recoveries of the unit
   persist::Estimate size_at_stop_;
   bool is_broken_ = false;
-  bool is_too_much_ = false;
   std::optional<persist::Cut> sample_cut_;
   Crash sample_crash_{};
 };

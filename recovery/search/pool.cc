@@ -40,12 +40,11 @@ struct Pool::Impl {
   Shared* shared = nullptr;
   std::vector<Hand> workers;
   std::size_t question_count;
-  std::deque<Unit> units;    // nobody has begun
-  std::vector<Unit> left;    // stopped
-  double done_before = 0;    // recoveries of earlier searches
-  double done = 0;           // recoveries of units that are over, and of stopped ones
-  bool is_lost = false;      // something is left that cannot be gone on with
-  bool is_too_much = false;  // some of `left` stands for more than itself, which is too much to be kept
+  std::deque<Unit> units;  // nobody has begun
+  std::vector<Unit> left;  // stopped
+  double done_before = 0;  // recoveries of earlier searches
+  double done = 0;         // recoveries of units that are over, and of stopped ones
+  bool is_lost = false;    // something is left that cannot be gone on with
   bool is_sampling = false;
   Tally tree, samples;
   Bound bound = Bound::kNone;
@@ -115,19 +114,18 @@ struct Pool::Impl {
       units.push_back(Unit{hand.question, prefix, message.given_size});
     if (!message.is_ready) return;
     is_lost = is_lost || message.is_broken;
-    is_too_much = is_too_much || message.is_too_much;
     if (!is_sampling) end_units(hand, message.left);
     hand.is_busy = false;
   }
 
-  void end_units(Hand& hand, const std::vector<persist::Path>& prefixes) {
+  void end_units(Hand& hand, const std::vector<persist::Part>& parts) {
     done += hand.done;
-    const auto count = static_cast<double>(prefixes.size());
+    const auto count = static_cast<double>(parts.size());
     const Estimate size = hand.size.value_or(Estimate{});
     // Nothing says which of the parts that are left are the larger ones.
     const auto share = [&](double whole) { return std::max(1.0, (whole - hand.done) / count); };
-    for (const persist::Path& prefix : prefixes)
-      left.push_back(Unit{hand.question, prefix, Estimate{share(size.low), share(size.likely), share(size.high)}});
+    for (const persist::Part& part : parts)
+      left.push_back(Unit{hand.question, part, Estimate{share(size.low), share(size.likely), share(size.high)}});
     hand.size = std::nullopt;
     hand.done = 0;
   }
@@ -336,7 +334,7 @@ struct Pool::Impl {
                    : is_lost                                            ? Bound::kNotDeterministic
                    : plan.time_limit.count() > 0 && !has_all_recoveries ? Bound::kTime
                                                                         : Bound::kRecoveries;
-    if (!is_lost && !is_too_much) result.rest = Rest{left, tree, samples, result.seconds, 0, ""};
+    if (!is_lost) result.rest = Rest{left, tree, samples, result.seconds, 0, ""};
     return result;
   }
 };

@@ -16,7 +16,7 @@ namespace crashcut::search {
 // A part of the tree of one question. Any worker can explore it.
 struct Unit {
   std::size_t question = 0;
-  persist::Path prefix{};                   // answers, result::kCrashAgain between crashes
+  persist::Part part{};                     // of the tree of answers, with result::kCrashAgain between crashes
   std::optional<persist::Estimate> size{};  // recoveries, where something is known of it
 };
 
@@ -29,7 +29,7 @@ struct Rest {
   std::string own;                // the front end's: what is searched
 };
 
-inline constexpr std::string_view kRestPrefix = "cs1";
+inline constexpr std::string_view kRestPrefix = "cs2";
 
 std::string encode(const Rest& rest);
 // It is input from anywhere: the error is a sentence.

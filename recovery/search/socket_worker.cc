@@ -11,7 +11,7 @@
 #include "recovery/search/sampling.h"
 
 // The messages, all JSON objects.
-//   to a worker    {"do": "explore", "question": N, "prefix": [..]}
+//   to a worker    {"do": "explore", "question": N, "part": [..]}
 //                  {"do": "sample", "question": N, "strategy": N, "seed": N, "count": N}
 //                  {"do": "tell", "question": N, "path": [..]}
 //                  {"do": "cut", "question": N, "events": [..], "drop": N}
@@ -36,7 +36,7 @@ persist::Estimate estimate_from(const Json& json) { return {json.at(0), json.at(
 Json to_json(const Task& task) {
   switch (task.kind) {
     case Task::Kind::kExplore:
-      return {{"do", "explore"}, {"question", task.question}, {"prefix", task.units.front().prefix}};
+      return {{"do", "explore"}, {"question", task.question}, {"part", task.units.front().part}};
     case Task::Kind::kSample:
       return {{"do", "sample"},
               {"question", task.question},
@@ -64,9 +64,8 @@ Message message_from(const Json& json) {
   }
   message.is_ready = json.contains("ready");
   if (json.contains("left")) {
-    message.left = json.at("left").get<std::vector<Path>>();
+    message.left = json.at("left").get<std::vector<persist::Part>>();
     message.is_broken = json.at("is_broken");
-    message.is_too_much = json.at("is_too_much");
   }
   if (json.contains("run")) message.narrated_run = NarratedRun{run_from(json.at("run")), {}};
   if (json.contains("story")) message.narrated_run->story = result::story_from_json(json.at("story"));
@@ -105,11 +104,10 @@ class Server {
     question_ = message.at("question");
     if (what == "explore") {
       is_exploring_ = true;
-      const std::vector<Path> left = explorer_.explore(question_, message.at("prefix").get<Path>());
+      const std::vector<persist::Part> left = explorer_.explore(question_, message.at("part").get<persist::Part>());
       is_exploring_ = false;
       return {{"left", left},
               {"is_broken", explorer_.is_broken()},
-              {"is_too_much", explorer_.is_too_much()},
               {"done", explorer_.done()},
               {"estimate", numbers(explorer_.estimate())}};
     }

@@ -27,7 +27,7 @@ struct Shared {
 
 struct Task {
   enum class Kind {
-    kExplore,  // all recoveries below the prefixes of `units`
+    kExplore,  // all recoveries of `units`
     kSample,   // `count` recoveries by a strategy (sampling.h)
     kTell,     // the recovery of `path`, with its story
     kRunCut,   // the recovery on the cut that holds exactly `events`, less `drop` and all above it
@@ -51,9 +51,8 @@ struct Message {
   std::vector<persist::Path> given_away{};    // parts of the units that another worker is to explore,
   persist::Estimate given_size{};             // and the recoveries of each
   bool is_ready = false;                      // the task is over; what follows is of one that is
-  std::vector<persist::Path> left{};          // kExplore: what was not explored, as the search was stopped
+  std::vector<persist::Part> left{};          // kExplore: what was not explored, as the search was stopped
   bool is_broken = false;                     // kExplore: something else was not explored, and cannot be
-  bool is_too_much = false;                   // kExplore: `left` stands for more than itself, too much to be kept
   std::optional<NarratedRun> narrated_run{};  // kTell, and kRunCut without the story
 };
 
