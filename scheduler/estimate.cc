@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "scheduler/company.h"
 #include "scheduler/tree.h"
 
 namespace crashcut::scheduler {
@@ -19,9 +20,36 @@ std::size_t cost_of(const Node& parent, const Node& child) { return child.preemp
 // Where one branch is all that is known, another may be so many times smaller or larger.
 constexpr double kDoubt = 2;
 
+// More than can ever be explored, and still a number.
+constexpr double kLeavesMost = 1e300;
+
 Estimate exactly(double leaves) { return {leaves, leaves, leaves}; }
 
 }  // namespace
+
+Company::Company(const Execution& execution) {
+  std::vector<std::size_t> of_actor;  // its place among the members, from 1
+  for (std::size_t k = 0; k < execution.steps.size(); ++k) {
+    const Step& step = execution.steps[k];
+    if (index(step.actor) >= of_actor.size()) of_actor.resize(index(step.actor) + 1);
+    std::size_t& place = of_actor[index(step.actor)];
+    if (place == 0) {
+      members_.push_back({&step.operation, k, k});
+      place = members_.size();
+    }
+    members_[place - 1].last = k;
+  }
+}
+
+bool Company::is_at(std::size_t k, const State& before) {
+  int count = 0;
+  for (Member& member : members_) {
+    if (member.last < k) continue;
+    if (!member.is_there) member.is_there = member.first <= k || is_live(before, *member.first_operation);
+    if (member.is_there && ++count == 2) return true;
+  }
+  return false;
+}
 
 void Done::add(std::uint64_t leaves_of_branch) {
   const auto size = static_cast<double>(leaves_of_branch);
@@ -45,16 +73,26 @@ void Tree::note_done(Node& parent, const Node& child) {
   Finished& alike = done_by_preemptions_[child.preemptions];
   ++alike.branches;
   alike.leaves += leaves;
-  if (child.started == 0) return;
+  if (child.started == 0 || !child.has_company) return;
   if (branching_.size() <= child.depth) branching_.resize(child.depth + 1);
   ++branching_[child.depth].nodes;
   branching_[child.depth].branches += child.started;
+  ++all_branching_.nodes;
+  all_branching_.branches += child.started;
 }
 
 // Branches that the node will get, and that no execution has given reason for yet: as many as make it like finished
 // nodes of its depth, or of those below it where there is none.
 Estimate Tree::estimate_unknown(const Node& node, const Estimate& open) const {
   if (!has_sleepers_) return exactly(0);  // there all branches of a node are known at once
+  if (!node.has_company) return exactly(0);
+  // As long as no finished node had a second branch, little says how often there is one. In a short tree it makes no
+  // great difference. In one of many thousand nodes nearly all of it is to come, if only one node in eight has another.
+  if (all_branching_.branches == all_branching_.nodes) {
+    const double second = 1 / (static_cast<double>(all_branching_.nodes) + 8);
+    const bool has_second = node.started + node.pending.size() > 1;
+    return has_second ? exactly(0) : Estimate{0, second * open.likely, 4 * second * open.high};
+  }
   constexpr std::size_t kDepths = 4;
   Branching alike;
   std::size_t depths = 0;
@@ -121,7 +159,7 @@ Estimate Tree::estimate() const {
     here += estimate_pending(*node, has_open ? &below : nullptr);
     if (has_open) here += below;
     if (has_open) here += estimate_unknown(*node, below);
-    below = here;
+    below = {std::min(here.low, kLeavesMost), std::min(here.likely, kLeavesMost), std::min(here.high, kLeavesMost)};
   }
   return below;
 }

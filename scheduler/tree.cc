@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "scheduler/company.h"
 #include "scheduler/dependence.h"
 #include "scheduler/initials.h"
 
@@ -205,10 +206,15 @@ Tree::Extended Tree::extend(Node* leaf, const Execution& execution) {
     return Extended::kYes;
   }
   State state(execution.objects), at_branch = state;
+  Company company(execution);
+  const auto note_company = [&](std::size_t k) {
+    path_[k]->has_company = path_[k]->has_company || company.is_at(k, state);
+  };
   for (std::size_t k = 0; k < leaf->depth; ++k) {
     Step step = execution.steps[k];
     path_[k + 1]->step = step;
     if (k == branch_depth_) at_branch = state;
+    note_company(k);
     state.apply(step);
     if (has_sleepers_ && k >= branch_depth_)
       settle_sleep(*path_[k], *path_[k + 1], k + 1 < leaf->depth ? path_[k + 2] : nullptr, state);
@@ -221,6 +227,7 @@ Tree::Extended Tree::extend(Node* leaf, const Execution& execution) {
   }
   for (std::size_t k = leaf->depth; k < execution.steps.size(); ++k) {
     Step step = execution.steps[k];
+    note_company(k);
     state.apply(step);
     path_.push_back(add_child(path_.back(), execution.steps[k], state));
   }

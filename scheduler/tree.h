@@ -59,6 +59,7 @@ struct Node {
   std::uint64_t started = 0;   // branches
   // What a step in its wakeup trees would do was not known: what looked like a new class may turn out to be none.
   bool is_uncertain = false;
+  bool has_company = false;  // two actors exist here that have steps left: there may be another branch
   std::array<Done, 2> done;  // of these; those that cost a preemption apart
 };
 
@@ -143,7 +144,8 @@ class Tree {
   struct Branching {
     std::uint64_t nodes = 0, branches = 0;
   };
-  std::vector<Branching> branching_;  // of the nodes that are finished, by their depth
+  std::vector<Branching> branching_;  // of the nodes with company that are finished, by their depth
+  Branching all_branching_;           // of all of them together
 };
 
 }  // namespace crashcut::scheduler

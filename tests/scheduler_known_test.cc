@@ -516,6 +516,28 @@ TEST(Bounds, TheEstimateIsOfTheRightSize) {
   expect_near(philosophers_arbiter(4), 1);
 }
 
+// However few executions there were: of a tree that can never be explored they are next to nothing.
+TEST(Bounds, OfAnEndlessTreeNothingIsDone) {
+  ScriptProgram program = with_forks(1);
+  program.scripts.assign(2, {});
+  for (Script& script : program.scripts) {
+    for (int i = 0; i < 500; ++i) {
+      script.push_back(locks(0));
+      script.push_back(unlocks(0));
+    }
+  }
+  for (const std::uint64_t most : {1, 2, 3, 10, 100}) {
+    SearchSetup setup;
+    setup.has_foresight = false;
+    setup.bounds.executions_most = most;
+    const SearchResult result = count(program, setup).result;
+    EXPECT_EQ(result.executions, most);
+    EXPECT_LT(result.fraction.likely, 1e-6) << most;
+    EXPECT_LE(result.fraction.low, result.fraction.likely) << most;
+    EXPECT_LE(result.fraction.likely, result.fraction.high) << most;
+  }
+}
+
 // A search that is stopped again and again finds, all in all, what one that is not does.
 TEST(Bounds, AStoppedSearchGoesOn) {
   for (const ScriptProgram& whole : {writers(4), philosophers(3, false), philosophers_arbiter(4), producer_consumer(3),
