@@ -21,9 +21,10 @@ std::vector<SyncCandidate> find_missing_flushes(const DriveRecording& recording,
     if (!is_in(e) && is_write && kind != EventKind::kDiscard) lost.insert(recording.log.op(e));
   }
   std::vector<SyncCandidate> single, each;
-  for (const SyncPlace place : persist::sync_places(lost, kept)) {
-    const auto at = [](std::uint32_t before) { return AddedSync{AddedSync::Kind::kSync, 0, before}; };
+  const auto at = [](std::uint32_t before) { return AddedSync{AddedSync::Kind::kSync, 0, before}; };
+  for (const SyncPlace place : persist::sync_moments(lost, kept))
     single.push_back({{at(place.before())}, "flush", "the device", persist::text_of(place, recording.ops)});
+  for (const SyncPlace place : persist::sync_places(lost, kept)) {
     const std::vector<std::uint32_t> executions = persist::executions_of(place, recording.ops);
     if (executions.size() < 2 || executions.size() > kTimesMost) continue;
     each.push_back({{}, "flush", "the device", persist::text_of(place, executions, recording.ops)});

@@ -32,17 +32,18 @@ class MissingSyncs {
       return *a->second.rbegin() > *b->second.rbegin();
     });
     for (const bool is_each : {false, true}) {
+      const auto places_of = is_each ? persist::sync_places : persist::sync_moments;
       for (const SyncKind kind : {SyncKind::kFdatasync, SyncKind::kFsync, SyncKind::kDirectoryFsync}) {
         const std::size_t most = found_.size() + kOfKindMost;
         for (const LostOperations* file : files) {
           const bool is_directory = recording_.inodes.at(file->first).type == S_IFDIR;
           if (is_directory != (kind == SyncKind::kDirectoryFsync)) continue;
-          for (const SyncPlace place : persist::sync_places(file->second, kept_)) {
+          for (const SyncPlace place : places_of(file->second, kept_)) {
             if (found_.size() < most) add(kind, file->first, place, is_each);
           }
         }
       }
-      for (const SyncPlace place : persist::sync_places(lost_anywhere_, kept_)) add(SyncKind::kSync, 0, place, is_each);
+      for (const SyncPlace place : places_of(lost_anywhere_, kept_)) add(SyncKind::kSync, 0, place, is_each);
     }
     return std::move(found_);
   }

@@ -32,8 +32,7 @@ std::vector<SyncPlace> sync_places(const std::set<std::uint32_t>& lost, const st
   std::vector<SyncPlace> places;
   if (lost.empty()) return places;
   const auto add = [&](SyncPlace place) {
-    const auto is_known = [&](const SyncPlace& known) { return known.before() == place.before(); };
-    if (std::none_of(places.begin(), places.end(), is_known)) places.push_back(place);
+    if (std::find(places.begin(), places.end(), place) == places.end()) places.push_back(place);
   };
   for (auto last = kept.rbegin(); last != kept.rend() && places.size() < kSyncPlacesMost; ++last) {
     if (*lost.begin() < *last) add({*last, false});
@@ -44,6 +43,15 @@ std::vector<SyncPlace> sync_places(const std::set<std::uint32_t>& lost, const st
     if (next != lost.begin()) add({*std::prev(next), true});
   }
   return places;
+}
+
+std::vector<SyncPlace> sync_moments(const std::set<std::uint32_t>& lost, const std::set<std::uint32_t>& kept) {
+  std::vector<SyncPlace> moments;
+  for (const SyncPlace place : sync_places(lost, kept)) {
+    const auto is_known = [&](const SyncPlace& known) { return known.before() == place.before(); };
+    if (std::none_of(moments.begin(), moments.end(), is_known)) moments.push_back(place);
+  }
+  return moments;
 }
 
 std::string text_of(const SyncPlace& place, const OperationTexts& operations) {

@@ -36,10 +36,14 @@ struct SyncPlace {
   bool is_after;  // the operation; else before it
 
   std::uint32_t before() const { return operation + (is_after ? 1 : 0); }
+  bool operator==(const SyncPlace&) const = default;
 };
 // The places at which a sync makes a crash impossible that has the operations `kept` and lost something of each of
 // `lost`: before an operation that was kept, the last one first; then right after what was lost.
+// After one operation and before the next is one moment, and two places if each was executed several times.
 std::vector<SyncPlace> sync_places(const std::set<std::uint32_t>& lost, const std::set<std::uint32_t>& kept);
+// The same, each moment once.
+std::vector<SyncPlace> sync_moments(const std::set<std::uint32_t>& lost, const std::set<std::uint32_t>& kept);
 
 // "before the rename (operation 8)"
 std::string text_of(const SyncPlace& place, const OperationTexts& operations);

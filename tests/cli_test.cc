@@ -195,6 +195,16 @@ TEST_F(CliTest, BytesThatAreNoTextAreToldApart) {
   EXPECT_EQ(outcomes[1]["output"], "\"\\xff\"");
 }
 
+// A story tells the bytes that a call had: letters as they are, all others by their numbers.
+TEST_F(CliTest, BytesOfCallsAreTheirOwn) {
+  const Ran run = crashcut({"run", program("bytes.c",
+                                           "int main(void) { int f = open(\"a\", O_CREAT | O_WRONLY, 0644);\n"
+                                           "  return write(f, \"\\x97k\\xc1\\x80 \\xc3\\xa4\", 7) == 7 ? 0 : 1; }\n"
+                                           "void crashcut_recover(void) { assert(access(\"a\", F_OK) == 0); }\n")});
+  EXPECT_EQ(run.exit_code, 1);
+  EXPECT_TRUE(run.says("7 bytes: \"\\x97k\\xc1\\x80 \xc3\xa4\"")) << run.out << run.err;
+}
+
 TEST_F(CliTest, LongOutcomesAreToldApartInATable) {
   const Ran run =
       crashcut({"compare", "--data", "ordered", recovery_of_a("printf(\"%060d%d\", 0, access(\"a\", F_OK));")});

@@ -3,6 +3,8 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace crashcut::inprocess {
 
 std::string fd_text(int fd) {
@@ -11,8 +13,11 @@ std::string fd_text(int fd) {
 }
 
 std::string quoted(std::string_view bytes, std::size_t most) {
+  const std::string_view shown = bytes.substr(0, most);
   std::string text = "\"";
-  for (unsigned char c : bytes.substr(0, most)) {
+  for (std::size_t i = 0; i < shown.size();) {
+    const auto c = static_cast<unsigned char>(shown[i]);
+    const std::size_t length = utf8_length(shown.substr(i));
     if (c == '"' || c == '\\') {
       text += '\\';
       text += static_cast<char>(c);
@@ -20,11 +25,12 @@ std::string quoted(std::string_view bytes, std::size_t most) {
       text += "\\n";
     } else if (c == '\t') {
       text += "\\t";
-    } else if (c < 0x20 || c == 0x7f) {
+    } else if (c < 0x20 || c == 0x7f || length == 0) {
       text += fmt::format("\\x{:02x}", c);
     } else {
-      text += static_cast<char>(c);
+      text += shown.substr(i, length);
     }
+    i += std::max<std::size_t>(length, 1);
   }
   text += bytes.size() > most ? "\"..." : "\"";
   return text;

@@ -48,9 +48,9 @@ bool is_stopped() { return g.header->stop.load(std::memory_order_relaxed) != 0; 
 
 [[noreturn]] void too_many_choices() {
   user_error(
-      "a recovery met more choices than crashcut can hold (some hundred thousands): it reads too many sectors, "
-      "or words of persistent memory, that a crash can leave old or new. With a larger --sector there are fewer; or "
-      "let "
+      "a recovery met more choices than crashcut can hold (some hundred thousands): it reads too many sectors, or "
+      "words "
+      "of persistent memory, that a crash can leave old or new. With a larger --sector there are fewer; or let "
       "crashcut_recover() read less");
 }
 

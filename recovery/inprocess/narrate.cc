@@ -34,7 +34,8 @@ void append_number(std::uint64_t n) {
   append({at, static_cast<std::size_t>(digits + sizeof digits - at)});
 }
 
-// Length of the UTF-8 character at the beginning, 0 where it is none.
+}  // namespace
+
 std::size_t utf8_length(std::string_view s) {
   const auto byte = [&](std::size_t i) { return i < s.size() ? static_cast<unsigned char>(s[i]) : 0u; };
   const auto follows = [&](std::size_t i) { return (byte(i) & 0xc0) == 0x80; };
@@ -51,8 +52,6 @@ std::size_t utf8_length(std::string_view s) {
   }
   return 0;
 }
-
-}  // namespace
 
 std::string json_string(std::string_view text) {
   std::string out = "\"";

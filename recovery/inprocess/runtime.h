@@ -253,6 +253,8 @@ void finish_trace();
 enum class Decided : std::uint8_t { kOpen, kIn, kOut };
 Decided decided_in_last_run(persist::EventId event);
 void append_line(std::string_view json);
+// Length of the UTF-8 character at the beginning; 0 if it is none.
+std::size_t utf8_length(std::string_view text);
 std::string json_string(std::string_view text);
 // --- memory/notes.cc
 // The code of the load that is being done; null outside of loads.

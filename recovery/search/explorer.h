@@ -2,10 +2,9 @@
 //
 // A recovery decides what it reads and nothing else; ChoiceTree makes sure that no two see the same. With depth 2 what
 //   a recovery wrote is recorded on top of the state, and crashed in turn: below each recovery hangs a tree of its own.
-// A unit of work is a part of the tree: the answers of the crashes above, whole, and the first answers of the last one,
-// or
-//   what is left of the tree of the last one. What is left of a unit that was stopped, and what is given away of one,
-//   are units again.
+// A unit of work is a part of the tree: the answers of the crashes above, whole, and either the first answers of the
+//   last one or what is left of its tree. What is left of a unit that was stopped, and what is given away of one, are
+//   units again.
 // Threads: one explorer belongs to one thread; the recording may be shared.
 #pragma once
 
