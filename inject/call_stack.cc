@@ -46,23 +46,32 @@ class FaultGuard {
 
 struct Calls {
   std::uint64_t* at;
+  StackFrame* frames;
   std::uint32_t count, most;
+  StackFrame* open = nullptr;  // it ends where the next one begins
 };
 
 _Unwind_Reason_Code add_call(_Unwind_Context* context, void* argument) {
   Calls& calls = *static_cast<Calls*>(argument);
   const std::uint64_t code = _Unwind_GetIP(context);
+  const std::uint64_t stack_pointer = _Unwind_GetCFA(context);  // of this function
+  if (calls.open != nullptr) calls.open->end = stack_pointer;
+  calls.open = nullptr;
   const AddressRange own = own_library();
   if (code >= own.begin && code < own.end) return _URC_NO_REASON;
   if (code == 0 || calls.count == calls.most) return _URC_END_OF_STACK;
+  if (calls.frames != nullptr) {
+    calls.open = &calls.frames[calls.count];
+    *calls.open = {stack_pointer, stack_pointer};
+  }
   calls.at[calls.count++] = code;
   return _URC_NO_REASON;
 }
 
 }  // namespace
 
-std::uint32_t unwind(std::uint64_t* calls, std::uint32_t most) {
-  Calls found{calls, 0, most};
+std::uint32_t unwind(std::uint64_t* calls, std::uint32_t most, StackFrame* frames) {
+  Calls found{calls, frames, 0, most};
   Calls* volatile kept = &found;  // after a fault registers are lost
   void* after_fault[5];
   const FaultGuard guard(after_fault);

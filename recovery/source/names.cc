@@ -22,7 +22,7 @@
 namespace crashcut::source {
 namespace {
 
-constexpr char kFrames = 'f', kVariable = 'v';
+constexpr char kFrames = 'f', kVariable = 'v', kLocal = 'l';
 constexpr std::uint32_t kMessageMost = 1 << 20;
 constexpr std::size_t kNameMost = 1000;
 constexpr std::size_t kFilesMost = 200;  // that a reader keeps open
@@ -98,10 +98,14 @@ struct KnownFile {
   Variables variables;
 };
 
-std::string answer_to(char question, std::uint64_t address, KnownFile& known) {
+std::string answer_to(char question, const Names::OnStack& place, KnownFile& known) {
   std::string answer;
-  if (question == kVariable) {
-    put_text(answer, known.variables.name_at(address).substr(0, kNameMost));
+  const std::uint64_t address = place.address;
+  if (question == kVariable || question == kLocal) {
+    const std::string name = question == kVariable
+                                 ? known.variables.name_at(address)
+                                 : known.variables.local_at(place.code, place.begin, place.end, address);
+    put_text(answer, name.substr(0, kNameMost));
     return answer;
   }
   constexpr std::size_t kFramesMost = 100;
@@ -151,10 +155,11 @@ void become_reader(int fd) {
   while (const auto message = receive_message(fd, wait)) {
     std::string_view rest = *message;
     const auto question = static_cast<char>(take_number(rest));
-    const std::uint64_t address = take_number(rest);
+    Names::OnStack place{};
+    for (std::uint64_t* number : {&place.code, &place.begin, &place.end, &place.address}) *number = take_number(rest);
     const std::string path = take_text(rest);
     if (files.size() == kFilesMost && !files.contains(path)) files.clear();  // each keeps its descriptors
-    if (!send_message(fd, answer_to(question, address, files.try_emplace(path, path).first->second))) break;
+    if (!send_message(fd, answer_to(question, place, files.try_emplace(path, path).first->second))) break;
   }
   _exit(0);
 }
@@ -208,11 +213,11 @@ class Names::Reader {
 Names::Names(std::function<bool()> is_late) : is_late_(std::move(is_late)) {}
 Names::~Names() = default;
 
-const std::string& Names::ask(char question, const std::string& file, std::uint64_t address) {
+const std::string& Names::ask(char question, const std::string& file, const OnStack& place) {
   static const std::string kNone;
   std::string message;
   put_number(message, static_cast<unsigned char>(question));
-  put_number(message, address);
+  for (const std::uint64_t number : {place.code, place.begin, place.end, place.address}) put_number(message, number);
   put_text(message, file);
   if (const auto known = answers_.find(message); known != answers_.end()) return known->second;
   if (file.empty() || unreadable_.contains(file) || (is_late_ && is_late_())) return kNone;
@@ -225,7 +230,7 @@ const std::string& Names::ask(char question, const std::string& file, std::uint6
 }
 
 std::vector<SourceLine> Names::frames_at(const std::string& file, std::uint64_t address) {
-  std::string_view rest = ask(kFrames, file, address);
+  std::string_view rest = ask(kFrames, file, {.address = address});
   std::vector<SourceLine> frames;
   for (std::uint64_t count = take_number(rest); count > 0 && !rest.empty(); --count) {
     SourceLine& frame = frames.emplace_back();
@@ -238,7 +243,12 @@ std::vector<SourceLine> Names::frames_at(const std::string& file, std::uint64_t 
 }
 
 std::string Names::variable_at(const std::string& file, std::uint64_t address) {
-  std::string_view rest = ask(kVariable, file, address);
+  std::string_view rest = ask(kVariable, file, {.address = address});
+  return take_text(rest);
+}
+
+std::string Names::local_at(const std::string& file, const OnStack& place) {
+  std::string_view rest = ask(kLocal, file, place);
   return take_text(rest);
 }
 

@@ -34,11 +34,18 @@ class Names {
   std::vector<SourceLine> frames_at(const std::string& file, std::uint64_t address);
   // "forks[1]", "table.slots[3].lock", "counter+4". Empty: no variable is there.
   std::string variable_at(const std::string& file, std::uint64_t address);
+  // "main::pool.lock": a variable on the stack of the function that makes the call at `code`.
+  struct OnStack {
+    std::uint64_t code;
+    std::uint64_t begin, end;  // what is the function's on the stack
+    std::uint64_t address;
+  };
+  std::string local_at(const std::string& file, const OnStack& place);
 
  private:
   class Reader;
   // Of the reader, or as it was answered before. Empty: no answer.
-  const std::string& ask(char question, const std::string& file, std::uint64_t address);
+  const std::string& ask(char question, const std::string& file, const OnStack& place);
 
   std::function<bool()> is_late_;
   std::unique_ptr<Reader> reader_;

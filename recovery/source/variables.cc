@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstdlib>
 #include <utility>
 #include <vector>
 
@@ -159,7 +161,91 @@ std::optional<std::uint64_t> address_of(Dwarf_Die& variable) {
   return is_known ? std::optional<std::uint64_t>(found) : std::nullopt;
 }
 
+// Where the variables of a function are on its stack.
+struct Stack {
+  std::uint64_t begin, end;
+  std::optional<std::uint64_t> base;  // what its variables are counted from
+
+  std::optional<std::uint64_t> place_of(const Dwarf_Op& operation) const {
+    constexpr std::uint8_t kStackPointer = DW_OP_breg7;
+    if (operation.atom == kStackPointer) return begin + operation.number;
+    if (operation.atom == DW_OP_fbreg && base) return *base + operation.number;
+    return std::nullopt;
+  }
+};
+
+// The only operation of a location at this place in the code.
+const Dwarf_Op* only_operation(Dwarf_Die& die, unsigned attribute, std::uint64_t code) {
+  Dwarf_Attribute location;
+  Dwarf_Op* operations = nullptr;
+  std::size_t count = 0;
+  if (dwarf_attr_integrate(&die, attribute, &location) == nullptr) return nullptr;
+  return dwarf_getlocation_addr(&location, code, &operations, &count, 1) == 1 && count == 1 ? operations : nullptr;
+}
+
+std::optional<std::uint64_t> base_of(Dwarf_Die& function, const Stack& stack, std::uint64_t code) {
+  constexpr std::uint64_t kSaved = 16;  // the return address, and the frame pointer of the caller
+  const Dwarf_Op* operation = only_operation(function, DW_AT_frame_base, code);
+  if (operation == nullptr) return std::nullopt;
+  switch (operation->atom) {
+    case DW_OP_call_frame_cfa:
+      return stack.end;
+    case DW_OP_reg6:
+      return stack.end - kSaved;
+    case DW_OP_reg7:
+      return stack.begin;
+    default:
+      return std::nullopt;
+  }
+}
+
+// What encloses the code, innermost first, up to the function that the compiler made of it.
+std::vector<Dwarf_Die> scopes_at(Dwarf* dwarf, std::uint64_t code) {
+  Dwarf_Die unit;
+  Dwarf_Die *innermost = nullptr, *enclosing = nullptr;
+  std::vector<Dwarf_Die> scopes;
+  if (dwarf == nullptr || dwarf_addrdie(dwarf, code, &unit) == nullptr) return scopes;
+  // Beyond an inlined function, dwarf_getscopes() goes on where that was written, and not where it was inlined.
+  if (dwarf_getscopes(&unit, code, &innermost) > 0) {
+    const int count = dwarf_getscopes_die(innermost, &enclosing);
+    for (int i = 0; i < count; ++i) {
+      scopes.push_back(enclosing[i]);
+      if (dwarf_tag(&enclosing[i]) == DW_TAG_subprogram) break;
+    }
+  }
+  std::free(innermost);
+  std::free(enclosing);
+  if (!scopes.empty() && dwarf_tag(&scopes.back()) != DW_TAG_subprogram) scopes.clear();
+  return scopes;
+}
+
+bool is_function(Dwarf_Die& die) {
+  return dwarf_tag(&die) == DW_TAG_subprogram || dwarf_tag(&die) == DW_TAG_inlined_subroutine;
+}
+
 }  // namespace
+
+std::string Variables::local_at(std::uint64_t code, std::uint64_t stack_begin, std::uint64_t stack_end,
+                                std::uint64_t address) {
+  std::vector<Dwarf_Die> scopes = scopes_at(file_->debug_information(), code);
+  if (scopes.empty()) return "";
+  Stack stack{stack_begin, stack_end, {}};
+  stack.base = base_of(scopes.back(), stack, code);
+  for (auto scope = scopes.begin(); scope != scopes.end(); ++scope) {
+    std::string name;
+    for_each_child(*scope, [&](Dwarf_Die& variable) {
+      const int tag = dwarf_tag(&variable);
+      Dwarf_Die type;
+      if ((tag != DW_TAG_variable && tag != DW_TAG_formal_parameter) || !entry_of(variable, DW_AT_type, type)) return;
+      const Dwarf_Op* operation = only_operation(variable, DW_AT_location, code);
+      const auto begin = operation == nullptr ? std::nullopt : stack.place_of(*operation);
+      if (begin && address >= *begin && address - *begin < bytes_of(type))
+        name = name_of(variable) + path_to(type, address - *begin);
+    });
+    if (!name.empty()) return name_of(*std::find_if(scope, scopes.end(), is_function)) + "::" + name;
+  }
+  return "";
+}
 
 void Variables::add(Dwarf_Die& die) {
   const std::optional<std::uint64_t> address = address_of(die);

@@ -1,4 +1,4 @@
-// Variables: what a program calls a place in its global and static variables: "forks[1]", "table.slots[3].lock".
+// Variables: what a program calls a place in its variables: "forks[1]", "table.slots[3].lock", "main::pool.lock".
 //
 // The name goes down to the member or element that begins at the place or holds it. It stops where the source would: at
 //   the types of the system's headers (a std::mutex is one thing), at pointers, and at unions that have several members
@@ -21,6 +21,9 @@ class Variables {
 
   // Empty: no variable holds the address.
   std::string name_at(std::uint64_t address);
+  // "main::pool.lock": the same of what a function has on its stack, between these places, while it makes the call at
+  // `code`.
+  std::string local_at(std::uint64_t code, std::uint64_t stack_begin, std::uint64_t stack_end, std::uint64_t address);
 
  private:
   struct Found {

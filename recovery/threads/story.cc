@@ -151,8 +151,24 @@ std::string ThreadStory::name_of_place(std::uint64_t place) const {
     if (place < region.address || place >= region.address + region.bytes) continue;
     return place == region.address ? region.name : fmt::format("{}+{}", region.name, place - region.address);
   }
-  const Loaded loaded = loaded_at(runtime::host_of(place), runtime::address_of(place));
-  return names_of_code_.variable_at(loaded.file, loaded.address);
+  const std::uint32_t machine = runtime::host_of(place);
+  const std::uint64_t address = runtime::address_of(place);
+  const Loaded loaded = loaded_at(machine, address);
+  const std::string name = names_of_code_.variable_at(loaded.file, loaded.address);
+  return name.empty() ? name_on_stack(machine, address) : name;
+}
+
+// A place on a stack may be several functions' in turn: then it has no name.
+std::string ThreadStory::name_on_stack(std::uint32_t machine, std::uint64_t address) const {
+  std::set<std::string> names;
+  for (const runtime::Details::Frame& frame : finding_->details.frames) {
+    if (address < frame.begin || address >= frame.end || machine_of(frame.actor) != machine) continue;
+    // The address that a call returns to may be in the next scope.
+    const Loaded code = loaded_at(machine, frame.call - 1);
+    const std::string name = names_of_code_.local_at(code.file, {code.address, frame.begin, frame.end, address});
+    if (!name.empty()) names.insert(name);
+  }
+  return names.size() == 1 ? *names.begin() : "";
 }
 
 std::vector<SourceLine> ThreadStory::lines_of(ActorId actor, const std::vector<std::uint64_t>& calls) const {

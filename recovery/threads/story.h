@@ -80,6 +80,7 @@ class ThreadStory : public scheduler::Narrator {
   std::string source_text(scheduler::ActorId actor, std::uint64_t code) const;
   // "forks[1]", "ring+8"; empty where no variable or region holds the place.
   std::string name_of_place(std::uint64_t place) const;
+  std::string name_on_stack(std::uint32_t machine, std::uint64_t address) const;
 
   const ThreadFinding* finding_;
   std::vector<std::string> executables_;  // one a machine

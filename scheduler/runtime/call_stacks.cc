@@ -45,7 +45,7 @@ void list_loaded() {
 CallStack call_stack() {
   CallStack stack{};
   const bool was_on = std::exchange(g_world->is_on, false);  // the unwinder's locks are no steps
-  stack.count = inject::unwind(stack.calls, kCallsMost);
+  stack.count = inject::unwind(stack.calls, kCallsMost, stack.frames);
   g_world->is_on = was_on;
   if (g_control->loaded_count == 0 || (stack.count > 0 && !is_known(stack.calls[0]))) list_loaded();
   return stack;

@@ -14,6 +14,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "inject/call_stack.h"
 #include "inject/child.h"
 #include "scheduler/execution.h"
 #include "scheduler/runtime/added_locks.h"
@@ -215,10 +216,11 @@ struct FootprintFact {
   bool is_known;
 };
 
-// The calls that led somewhere, innermost first: where each returns to.
+// The calls that led somewhere, innermost first: where each returns to, and what is on the stack of the function.
 struct CallStack {
   std::uint32_t count;
   std::uint64_t calls[kCallsMost];
+  inject::StackFrame frames[kCallsMost];
 };
 // A file that code was loaded from.
 struct LoadedFile {

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
 #include <utility>
 
 #include "scheduler/primitives/host.h"
@@ -424,13 +425,25 @@ static bool is_spin(const Operation& operation) {
   });
 }
 
+static void add_frames(ActorId actor, const CallStack& stack, std::set<Details::Frame>& frames) {
+  for (std::uint32_t i = 0; i < std::min(stack.count, kCallsMost); ++i)
+    frames.insert({actor, stack.calls[i], stack.frames[i].begin, stack.frames[i].end});
+}
+
 static void add_stacks(const Control& control, Details& details) {
   const auto calls_of = [](const CallStack& stack) {
     return std::vector<std::uint64_t>(stack.calls, stack.calls + std::min(stack.count, kCallsMost));
   };
-  for (std::uint32_t i = 0; i < control.step_count; ++i) details.stacks.push_back(calls_of(control.step_stacks[i]));
-  for (std::uint32_t i = 0; i < control.pending_count; ++i)
+  std::set<Details::Frame> frames;
+  for (std::uint32_t i = 0; i < control.step_count; ++i) {
+    details.stacks.push_back(calls_of(control.step_stacks[i]));
+    add_frames(control.steps[i].actor, control.step_stacks[i], frames);
+  }
+  for (std::uint32_t i = 0; i < control.pending_count; ++i) {
     details.pending_stacks.push_back(calls_of(control.pending_stacks[i]));
+    add_frames(control.pending[i].actor, control.pending_stacks[i], frames);
+  }
+  details.frames.assign(frames.begin(), frames.end());
   for (std::uint32_t i = 0; i < std::min(control.loaded_count, kLoadedMost); ++i) {
     const LoadedFile& file = control.loaded[i];
     details.loaded.push_back({file.path, file.base, file.end, file.host});
@@ -498,9 +511,6 @@ std::shared_ptr<const Details> RealProgram::details() const {
     const StepFact& fact = control_->step_facts[i];
     d.callers.push_back(fact.caller);
     d.texts.emplace_back(control_->texts + fact.text_at, fact.text_bytes);
-  }
-  for (std::uint32_t i = 0; i < control_->pending_count; ++i) {
-    d.pending_callers.push_back(control_->pending_callers[i]);
   }
   for (std::uint32_t i = 0; i < control_->pending_count; ++i) d.pending_callers.push_back(control_->pending_callers[i]);
   if (setup_.has_details) add_stacks(*control_, d);

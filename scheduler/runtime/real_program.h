@@ -64,6 +64,14 @@ struct Details : ExecutionNote {
   std::vector<std::uint64_t> pending_callers;  // a pending operation
   // The calls that led to each step, and to each pending operation, innermost first; empty where they were not told.
   std::vector<std::vector<std::uint64_t>> stacks, pending_stacks;
+  // A function that made a call, and what was its on the stack then; of all these stacks.
+  struct Frame {
+    ActorId actor;
+    std::uint64_t call;        // where it returns to
+    std::uint64_t begin, end;  // on the stack
+    auto operator<=>(const Frame&) const = default;
+  };
+  std::vector<Frame> frames;
   // Files that code was loaded from, the latest last; empty likewise.
   struct LoadedFile {
     std::string path;
