@@ -47,7 +47,8 @@ TEST_F(CxlInputsTest, MachinesThatGoWrongAreToldInASentence) {
        {Row{"exit", 1, "machine 1 ended the process with exit code 3"}, Row{"segv", 1, "machine 1 died by SIGSEGV"},
         Row{"outside", 1, "machine 1 died by SIGSEGV"}, Row{"hang", 1, "machine 1 runs on without an operation"},
         Row{"wait", 1, "waits until machine 1 ends or fails"}, Row{"fork", 2, "The program called fork()"},
-        Row{"larger", 2, "crashcut_cxl() with more bytes than before"}}) {
+        Row{"larger", 2, "crashcut_cxl() with more bytes than before"},
+        Row{"touch", 2, "libc.so.6 (swab) touched shared memory (numbers+0x8) without instrumentation"}}) {
     const Ran ran = cxl({"--failures", "0", "--step-limit", "0.5", "--machines", "2", program, row.what});
     EXPECT_EQ(ran.exit_code, row.code) << row.what << ran.out << ran.err;
     EXPECT_TRUE(ran.says(row.sentence)) << row.what << ran.out << ran.err;
@@ -58,6 +59,34 @@ TEST_F(CxlInputsTest, MachinesThatGoWrongAreToldInASentence) {
   const Ran never = cxl({"--step-limit", "0.5", program, compile("bad", {"-DNEVER_STARTS"})});
   EXPECT_EQ(never.exit_code, 2);
   EXPECT_TRUE(never.says("Machine 1 does not come to main()")) << never.out << never.err;
+}
+
+// Half a set-up is none.
+TEST_F(CxlInputsTest, SetUpsThatGoWrongAreToldInASentence) {
+  const Ran fails = cxl({"--machines", "2", compile("bad", {"-DSETUP_FAILS"})});
+  EXPECT_EQ(fails.exit_code, 2);
+  EXPECT_TRUE(fails.says("crashcut_setup() failed")) << fails.out << fails.err;
+  const Ran touches = cxl({"--machines", "2", compile("bad", {"-DSETUP_TOUCHES"})});
+  EXPECT_EQ(touches.exit_code, 2);
+  EXPECT_TRUE(touches.says("libc.so.6 (swab) touched shared memory (numbers+0x0)")) << touches.out << touches.err;
+}
+
+// As in tests/machines_sync_test.cc, with caches.
+TEST_F(CxlInputsTest, ObjectsOfLibcAreTheSameWithCaches) {
+  const std::string program = compile("sync");
+  for (const std::string schedules : {"one", "all"}) {
+    for (const char* what : {"reader", "writer", "condition", "semaphore", "barrier", "futex"}) {
+      const std::vector<std::string> words = {"--schedules", schedules, "--machines", "2", program, what};
+      const Ran right = cxl(with({"--failures", "0"}, words)), dies = cxl(with({"--never-fails", "1"}, words));
+      EXPECT_EQ(right.exit_code, 0) << schedules << what << right.out << right.err;
+      EXPECT_EQ(dies.exit_code, 1) << schedules << what << dies.out << dies.err;
+      EXPECT_TRUE(dies.says("violation: deadlock") && dies.says("machine 0 is down")) << dies.out;
+    }
+    for (const char* what : {"recoverable", "not_recoverable", "trylock", "plain"}) {
+      const Ran right = cxl({"--never-fails", "1", "--schedules", schedules, "--machines", "2", program, what});
+      EXPECT_EQ(right.exit_code, 0) << schedules << what << right.out << right.err;
+    }
+  }
 }
 
 TEST_F(CxlInputsTest, SharingBesidesSharedMemoryIsTold) {

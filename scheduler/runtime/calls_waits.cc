@@ -189,7 +189,7 @@ using namespace crashcut::scheduler;
 using namespace crashcut::scheduler::runtime;
 
 EXPORT_ON_OBJECT(int, pthread_cond_init)(pthread_cond_t* c, const pthread_condattr_t*) {
-  std::memset(c, 0, sizeof *c);
+  std::memset(own_view(c), 0, sizeof *c);
   if (is_scheduling()) condition_object(c, true);
   return 0;
 }

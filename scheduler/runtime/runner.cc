@@ -199,6 +199,7 @@ void start_threads(char** envp) {
 void end_with(std::string_view sentence, bool is_users_fault) {
   g_control->failure = is_users_fault ? Failure::kUserError : Failure::kToolError;
   inject::copy_text(sentence, g_control->text);
+  if (g_is_setting_up) kernel(SYS_exit_group, 4);
   leave();
 }
 

@@ -1,4 +1,5 @@
 /* What goes wrong before, beside and after machines. */
+#define _GNU_SOURCE
 #include <assert.h>
 #include <crashcut.h>
 #include <signal.h>
@@ -25,6 +26,9 @@ __attribute__((constructor)) static void never_start(void) {
 #ifdef SETUP_FAILS
 void crashcut_setup(void) { assert(crashcut_machines() == 77); }
 #endif
+#ifdef SETUP_TOUCHES
+void crashcut_setup(void) { swab("ab", crashcut_cxl("numbers", 4096), 2); }
+#endif
 
 int main(int argc, char** argv) {
   const char* what = argc > 1 ? argv[1] : "";
@@ -38,6 +42,7 @@ int main(int argc, char** argv) {
     while (1) {
     }
   }
+  if (strcmp(what, "touch") == 0 && crashcut_machine() == 1) swab("ab", shared + 2, 2);
   if (strcmp(what, "race") == 0) ++*shared;
   if (strcmp(what, "atomic") == 0) {
     if (__atomic_fetch_add(shared, 1, __ATOMIC_SEQ_CST) == 1) assert(shared[1] == 0);

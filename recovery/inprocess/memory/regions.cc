@@ -107,21 +107,21 @@ bool do_memory_fault(const siginfo_t& info, void* ucontext) {
   const auto code = static_cast<std::uint64_t>(static_cast<ucontext_t*>(ucontext)->uc_mcontext.gregs[REG_RIP]);
   Dl_info found{};
   const bool is_known = dladdr(reinterpret_cast<void*>(code), &found) != 0 && found.dli_fname != nullptr;
-  const std::string what = describe_address(address);
+  const std::string what =
+      fmt::format("{} memory ({})", is_shared ? "shared" : "persistent", describe_address(address));
   if (is_ours(ucontext)) {
     user_error(
-        fmt::format("a system call got the address of persistent memory ({}), which crashcut follows in read() and "
+        fmt::format("a system call got the address of {}, which crashcut follows in read() and "
                     "write() only: copy the data to ordinary memory first",
                     what));
   }
   const std::string_view file = is_known ? last_part(found.dli_fname) : "code of no file";
   const std::string function = is_known && found.dli_sname != nullptr ? fmt::format(" ({})", found.dli_sname) : "";
-  const char* phase = g_phase == Phase::kRecovering ? "after the crash" : "in main()";
-  user_error(
-      fmt::format("{}{} touched persistent memory ({}) {} without instrumentation, so crashcut cannot know what it "
-                  "does: compile it with "
-                  "crashcut cc or crashcut cxx, run it with --trap, or copy the data to ordinary memory first",
-                  file, function, what, phase));
+  const char* phase = is_shared ? "" : g_phase == Phase::kRecovering ? " after the crash" : " in main()";
+  user_error(fmt::format(
+      "{}{} touched {}{} without instrumentation, so crashcut cannot know what it does: compile it with "
+      "crashcut cc {}or crashcut cxx{}, or copy the data to ordinary memory first",
+      file, function, what, phase, is_shared ? "--pmem " : "", is_shared ? " --pmem" : ", run it with --trap"));
 }
 
 // Trapped accesses come by SIGSEGV.
@@ -169,6 +169,11 @@ std::uint64_t region_bytes(std::string_view name) {
 }
 
 std::string describe_address(std::uint64_t address) {
+  if (scheduler::runtime::is_in_region(address)) {
+    const auto* shared = scheduler::runtime::find_region_at(address);
+    if (shared != nullptr)
+      return fmt::format("{}+{:#x}", shared->name, address - scheduler::runtime::kRegionsAt - shared->offset);
+  }
   const NamedRegion* found = find_region(address);
   return found == nullptr ? fmt::format("{:#x}", address)
                           : fmt::format("{}+{:#x}", found->name, address - found->region.begin);
