@@ -16,6 +16,8 @@
 // Held to the search that tries every moment (tests/cxl_failures_test.cc).
 #pragma once
 
+#include <optional>
+
 #include "cxl/machines.h"
 
 namespace crashcut::cxl {
@@ -73,6 +75,8 @@ inline std::uint32_t taken_from(const NextStep& step, const Machines& machines, 
 // since then, of shared memory that they had nothing to choose of, and no store became visible. For then what is
 // pending now was pending there, and what is not any more was written back by that step: of these stores the failure
 // there could have left all, too.
+// Where stores became visible since then, a failure now has more to leave. What it leaves if it keeps none of them, the
+// point's has left: so it keeps one at least. Where they are of one line, that is the first of them.
 class LastFailurePoint {
  public:
   // Before the step is carried out. `points`: the machines whose failure point it is. `is_simple`: it is one of
@@ -86,6 +90,11 @@ class LastFailurePoint {
     }
   }
   void forget() { machine_ = kNoMachine; }
+  // How many stores there were, if it is one of this machine: a failure now that keeps none of the later ones leaves
+  // what one there left.
+  std::optional<std::uint64_t> stores_at(MachineId machine) const {
+    return machine == machine_ ? std::optional(stores_) : std::nullopt;
+  }
   // Bit m is machine m.
   std::uint32_t covered(std::uint64_t stores) const {
     return machine_ != kNoMachine && stores == stores_ ? 1u << machine_ : 0;

@@ -82,8 +82,8 @@ class Machines {
   bool is_incoherent(Address address) const { return incoherent_ != nullptr && incoherent_->contains(address); }
 
   // Its threads take no further step, and what their buffers hold never leaves. A memory device fails, too.
-  void fail(MachineId machine) {
-    memory_.fail(machine);
+  void fail(MachineId machine, std::optional<std::uint64_t> tried = std::nullopt) {
+    memory_.fail(machine, tried);
     if (incoherent_ != nullptr) incoherent_->forget(machine);
   }
 

@@ -136,6 +136,7 @@ void SharedMemory::store(MachineId machine, const pmem::BufferEntry& entry) {
   access(line, machine);
   line.owner = machine;
   Store store{line.store_count++,
+              store_count_,
               mask_of(entry.address, entry.bytes),
               entry.group,
               entry.op,
@@ -249,16 +250,25 @@ void SharedMemory::write_back_store(MachineId machine, Address address, std::uin
   write_back_if(*line, [&](const Store& store) { return store.number == number; });
 }
 
-void SharedMemory::fail(MachineId machine) {
+void SharedMemory::fail(MachineId machine, std::optional<std::uint64_t> tried) {
   lose_regions_of(machine);
   std::unique_ptr<persist::Log> log;
   const auto layer = static_cast<persist::LayerId>(failures_.layer_count());
+  std::vector<EventId> kept;  // the first store of each line after those that were tried; kNoEvent: there is none such
   for (Line& line : used_) {
     if (line.owner != machine) continue;
     if (model_.has_global_flush) write_back_all(line);
     if (!line.pending.empty()) {
       if (log == nullptr) log = std::make_unique<persist::Log>();
+      const auto is_untried = [&](const Store& store) { return tried && store.count > *tried; };
+      const auto first = std::find_if(line.pending.begin(), line.pending.end(), is_untried);
+      const bool is_chain =
+          std::all_of(first, line.pending.end(), [&](const Store& s) { return &s == &*first || is_below(*first, s); });
+      const auto place = static_cast<std::size_t>(first - line.pending.begin());
+      const bool is_there = first != line.pending.end();
+      const std::size_t before = at_stake_.size();
       lose(line, *log, layer);
+      if (is_there) kept.push_back(is_chain ? at_stake_[before + place].event : persist::kNoEvent);
     }
     line.owner = kNoMachine;
   }
@@ -266,6 +276,8 @@ void SharedMemory::fail(MachineId machine) {
   log->seal();
   failures_.push(*log);
   logs_.push_back(std::move(log));
+  // That a store was lost shows with poison: losing it is not as if it had not been executed.
+  if (kept.size() == 1 && kept[0] != persist::kNoEvent && !model_.has_poison) failures_.cut(layer).include(kept[0]);
 }
 
 // The bytes of a store are neighbours.

@@ -106,8 +106,9 @@ class SharedMemory {
   // Writes back this store.
   void write_back_store(MachineId machine, Address address, std::uint64_t number);
 
-  // What its store buffers hold is the caller's to throw away.
-  void fail(MachineId machine);
+  // What its store buffers hold is the caller's to throw away. `tried`: all that is left if none of the stores after so
+  // many is kept has been tried; where they are one chain, the first of them is kept.
+  void fail(MachineId machine, std::optional<std::uint64_t> tried = std::nullopt);
   // Whether a failure of the machine now could lose something of the line.
   bool has_pending(MachineId machine, Address address) const { return pending_owner(address) == machine; }
   // The machine of which that is so; kNoMachine: none, or the memory is not shared.
@@ -124,6 +125,7 @@ class SharedMemory {
  private:
   struct Store {
     std::uint64_t number;  // in the line's history
+    std::uint64_t count;   // of stores to all lines, with it
     std::uint64_t mask;    // the bytes of the line, bit i is byte i
     std::uint32_t group;   // of a store of several pieces; 0: alone
     std::uint32_t op;      // the caller's number

@@ -79,6 +79,7 @@ class Operation {
     is_opaque_ = other.is_opaque_;
     incarnation_ = other.incarnation_;
     failure_points_ = other.failure_points_;
+    covered_failures_ = other.covered_failures_;
     host_ = other.host_;
     footprint_ = other.footprint_;
     accesses_[0] = other.accesses_[0];

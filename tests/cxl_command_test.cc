@@ -272,6 +272,18 @@ TEST_F(CxlWorkloadsTest, LossesAreTold) {
   EXPECT_GT(finding, failure) << steps.dump(2);
 }
 
+// A failure is not run where an earlier one has left the same, and keeps what makes it another one (LastFailurePoint).
+TEST_F(CxlWorkloadsTest, ExecutionsAreAboutAsManyAsFailurePoints) {
+  for (const char* name : {"btree", "extendible_hash", "radix_tree", "lock_free_hash"}) {
+    const Row row{name, "", "10 2"};
+    build(row);
+    check(row, {"--json", "report.json"});
+    const auto report = nlohmann::json::parse(read_file(directory_ / "report.json"));
+    const double executions = report["counts"]["executions"], points = report["execution"]["failure_points"];
+    EXPECT_LE(executions, 1.1 * points) << name;
+  }
+}
+
 // gdb at the moment of failure, in the machine that fails; and at the end, in the machine that noticed.
 TEST_F(CxlWorkloadsTest, MachinesAreDebugged) {
   if (std::system("gdb --version > /dev/null 2>&1") != 0) GTEST_SKIP() << "there is no gdb";

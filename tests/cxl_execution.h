@@ -103,11 +103,14 @@ class CxlExecution {
     }
   }
 
+  // Of the failure that is the next step (cxl::SharedMemory::fail).
+  void set_tried(std::optional<std::uint64_t> tried) { tried_ = tried; }
   // After it was applied: its results are known.
   void take(const Step& step) {
     const std::uint32_t actor = index(step.actor);
     if (actor >= first_cache()) return act_by_itself(actor - first_cache());
-    if (actor >= first_failure()) return machines_.fail(machine(static_cast<int>(actor - first_failure())));
+    if (actor >= first_failure())
+      return machines_.fail(machine(static_cast<int>(actor - first_failure())), std::exchange(tried_, std::nullopt));
     if (actor >= first_answer()) return;
     if (actor >= threads_.size()) return leave(step.operation, (actor - first_entry()) / kEntriesMost);
     Thread& thread = threads_[actor];
@@ -530,6 +533,7 @@ class CxlExecution {
   cxl::SharedMemory memory_;
   cxl::IncoherentMemory incoherent_;
   cxl::Machines machines_;
+  std::optional<std::uint64_t> tried_;
   std::vector<Thread> threads_;
 };
 

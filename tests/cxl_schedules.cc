@@ -174,6 +174,7 @@ class OneSchedule {
         take(machines, state, {failure.actor, failure.operation});
         has_failed = true;
       }
+        if (!before_every_step_) machines.set_tried(last_point_.stores_at(static_cast<cxl::MachineId>(m)));
       if (has_failed) continue;
       if (next == nullptr) break;
       note_step(machines, state, *next, *done);

@@ -102,9 +102,10 @@ std::uint32_t CxlThreads::note_origin(const void* code) const {
 }
 
 void CxlThreads::fail(std::uint32_t machine) {
+  const auto tried = has_steps_ ? std::nullopt : shared()->last_point.stores_at(machine);
   shared()->last_point.forget();
   if (g_control->has_texts != 0) tell_lost_copies(machine);
-  machines().fail(machine);
+  machines().fail(machine, tried);
   if (g_control->has_texts == 0) return;
   auto& told = shared()->told;
   while (told.size() < shared()->memory.at_stake().size()) {
