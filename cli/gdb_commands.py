@@ -86,6 +86,9 @@ class Session:
     def show(self):
         if own_frame() is None:
             self.leave_system_call()
+        if gdb.selected_inferior().pid == 0:
+            print("The process has ended.")
+            return
         frame = own_frame()
         if frame is None:
             print("It is in no code that has lines.")

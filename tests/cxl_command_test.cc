@@ -300,6 +300,9 @@ TEST_F(CxlWorkloadsTest, MachinesAreDebugged) {
   const Ran before =
       crashcut({"gdb", token, "-batch", "-ex", "crashcut goto " + std::to_string(failure), "-ex", "backtrace"});
   EXPECT_TRUE(before.says(" insert_keys (")) << before.out << before.err;
+  const Ran fails =
+      crashcut({"gdb", token, "-batch", "-ex", "crashcut goto " + std::to_string(failure + 1), "-ex", "backtrace"});
+  EXPECT_TRUE(fails.says(" insert_keys (")) << fails.out << fails.err;
 }
 
 }  // namespace

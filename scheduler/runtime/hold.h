@@ -22,6 +22,10 @@ namespace crashcut::scheduler::runtime {
 
 // After a step, on the stack of its thread.
 void hold_if_asked();
+// After a step that no thread took, as the failure of a host: the debugger gets this host's process, which waits.
+void hold_host_if_asked(std::uint32_t host);
+// Before this host's process waits for its turn.
+void show_to_debugger();
 // Waits for the debugger, anywhere. tell() is called when this process can be attached to.
 void wait_for_debugger(void (*tell)());
 

@@ -7,6 +7,7 @@
 #include "scheduler/primitives/mutex.h"
 #include "scheduler/primitives/semaphore.h"
 #include "scheduler/runtime/gate.h"
+#include "scheduler/runtime/hold.h"
 #include "scheduler/runtime/regions.h"
 #include "scheduler/runtime/world_impl.h"
 
@@ -209,6 +210,7 @@ Actor& pass_turn_to(Actor& actor) {
   g_world->chosen = &actor;
   if (actor.host != g_host) {
     const std::uint32_t waiting = word_of(request(), kWaits);
+    show_to_debugger();
     part.turn.store(waiting, std::memory_order_relaxed);
     g_control->running_host.store(actor.host, std::memory_order_relaxed);
     tell(actor.host, kRuns);

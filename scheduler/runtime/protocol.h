@@ -298,11 +298,11 @@ struct Control {
   std::uint32_t is_restoring;   // runners may serve several requests
   std::uint32_t is_opaque;      // threads communicate by memory that crashcut does not see: no two operations commute
   std::uint32_t stop_at_step;   // hold.h: wait after this step; 0: never
-  std::atomic<std::uint32_t> is_held;
-  std::uint32_t has_texts;       // each call on files is described in words, and each step has its stack
-  std::uint32_t is_reduced;      // an execution stands for all of its class
-  std::uint32_t is_strict_exit;  // threads that are left when the process ends are a failure
-  std::uint32_t ignores_result;  // what main() returns is not judged
+  std::atomic<std::uint32_t> is_held;  // by the process of this host, + 1; 0: not yet
+  std::uint32_t has_texts;             // each call on files is described in words, and each step has its stack
+  std::uint32_t is_reduced;            // an execution stands for all of its class
+  std::uint32_t is_strict_exit;        // threads that are left when the process ends are a failure
+  std::uint32_t ignores_result;        // what main() returns is not judged
 
   std::uint32_t added_lock_count;
   AddedLock added_locks[kAddedLocksMost];

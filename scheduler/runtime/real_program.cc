@@ -311,7 +311,7 @@ int RealProgram::run_held(const RunRequest& request) {
     if (std::exchange(steps, control_->step_count) != steps) since = now;
     if (now - since > setup_.step_limit && pid > 0) kill(pid, SIGSYS);  // as in wait_for_reply()
   }
-  return control_->is_held == 0 ? 0 : running_part().runner.pid.load();
+  return control_->is_held == 0 ? 0 : control_->hosts[control_->is_held - 1].runner.pid.load();
 }
 
 Execution RealProgram::run(const RunRequest& request) {

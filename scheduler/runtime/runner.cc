@@ -19,6 +19,7 @@
 #include "scheduler/runtime/files.h"
 #include "scheduler/runtime/gate.h"
 #include "scheduler/runtime/hosts.h"
+#include "scheduler/runtime/hold.h"
 #include "scheduler/runtime/image.h"
 #include "scheduler/runtime/machine.h"
 #include "scheduler/runtime/meetings.h"
@@ -121,6 +122,7 @@ void begin_or_join_world(const void* stack_top) {
   begin_or_join_world(__builtin_frame_address(0));
   kFileModel.begin(g_control->has_texts != 0);
   for (Printed& printed : own_part().printed) printed.bytes = 0;
+  hold_if_asked();
   inject::set_dispatch(true);
   const int code = run_main(g_program.main, g_program.argc, g_program.argv, g_program.envp);
   g_control->is_result = true;

@@ -200,6 +200,7 @@ Actor& advance() {
     Actor* actor = g_world->actors[index(*chosen)];
     if (!runs_here(*actor)) actor = &pass_turn_to(*actor);
     take_step(*actor);
+    if (actor->is_failure || actor->is_cache) hold_host_if_asked(actor->host);
     if (actor->is_timer) {
       g_world->may_wait_for_time = true;
     } else if (!actor->is_helper()) {  // else the next signal, or failure, may follow
