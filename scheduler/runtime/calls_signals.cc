@@ -166,7 +166,6 @@ long change_disposition(long number, const KernelSigaction* wanted, KernelSigact
     g_actions[number] = asked;
     // The faults of its own code come by the kernel, and its breakpoints.
     if (is_our_signal(static_cast<int>(number)) || number == SIGTRAP) {
-      g_is_spent = true;
       if (const long error = change_action(static_cast<int>(number), wanted, nullptr); error < 0) return error;
     }
   }

@@ -17,9 +17,10 @@
 #include "inject/program_function.h"
 #include "scheduler/runtime/channels.h"
 #include "scheduler/runtime/files.h"
+#include "scheduler/runtime/first_signals.h"
 #include "scheduler/runtime/gate.h"
-#include "scheduler/runtime/hosts.h"
 #include "scheduler/runtime/hold.h"
+#include "scheduler/runtime/hosts.h"
 #include "scheduler/runtime/image.h"
 #include "scheduler/runtime/machine.h"
 #include "scheduler/runtime/meetings.h"
@@ -94,6 +95,7 @@ void reply() { is_hosted() ? pass_end_on(reply_to_crashcut) : reply_to_crashcut(
   inject::shared_arena() = g_kept_arena;
   if (!g_is_restarted) reply();
   g_is_restarted = false;
+  restore_signals();
   restore_image();
   ++g_control->restored_count;
   __builtin_longjmp(g_next, 1);
@@ -120,9 +122,9 @@ void begin_or_join_world(const void* stack_top) {
   if (__builtin_setjmp(g_next) != 0) asm volatile("" ::: "memory");
   inject::set_dispatch(false);
   begin_or_join_world(__builtin_frame_address(0));
+  hold_if_asked();
   kFileModel.begin(g_control->has_texts != 0);
   for (Printed& printed : own_part().printed) printed.bytes = 0;
-  hold_if_asked();
   inject::set_dispatch(true);
   const int code = run_main(g_program.main, g_program.argc, g_program.argv, g_program.envp);
   g_control->is_result = true;

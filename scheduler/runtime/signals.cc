@@ -4,8 +4,11 @@
 #include <signal.h>
 #include <ucontext.h>
 
+#include <algorithm>
+
 #include "inject/model.h"
 #include "scheduler/runtime/access_model.h"
+#include "scheduler/runtime/first_signals.h"
 #include "scheduler/runtime/gate.h"
 #include "scheduler/runtime/machine.h"
 #include "scheduler/runtime/meetings.h"
@@ -41,8 +44,10 @@ void on_fatal(int signal, siginfo_t* info, void* ucontext) {
   regs[REG_RIP] = reinterpret_cast<greg_t>(failed_entry);
 }
 
-// What the program asked for; ours stands in for the default.
-KernelSigaction g_asked[NSIG] = {};
+// What the program asked for; ours stands in for the default. And what that is when main() begins.
+KernelSigaction g_asked[NSIG] = {}, g_first[NSIG] = {};
+std::uint64_t g_first_mask = 0;
+bool g_has_changed = false;  // since then
 
 bool is_default(const KernelSigaction& action) { return action.handler == reinterpret_cast<void*>(SIG_DFL); }
 
@@ -90,6 +95,7 @@ long change_action(int signal, const KernelSigaction* wanted, KernelSigaction* o
   if (old != nullptr) *old = g_asked[signal];
   if (wanted == nullptr) return 0;
   g_asked[signal] = *wanted;
+  g_has_changed = true;
   if (signal == SIGSYS || signal == SIGTRAP) return 0;
   if (is_default(action))
     return inject::install_handler(signal, on_fatal, SA_NODEFER | stack_flag(signal), 0) ? 0 : -EINVAL;
@@ -114,9 +120,13 @@ bool is_our_signal(int signal) {
   return false;
 }
 
-void install_signals() {
+static void set_signal_stack() {
   const stack_t stack{g_signal_stack, 0, sizeof g_signal_stack};
   kernel(SYS_sigaltstack, &stack, 0);
+}
+
+void install_signals() {
+  set_signal_stack();
   kernel(SYS_rt_sigaction, SIGTRAP, 0, &g_asked[SIGTRAP], 8);
   // A loop over a watched instruction is in this handler most of the time. crashcut's wish that it lets others go on
   // waits for the end of the handler, where the thread is in the program's code.
@@ -128,6 +138,19 @@ void install_signals() {
     const KernelSigaction asked = g_asked[signal];
     change_action(signal, &asked, nullptr);
   }
+  std::copy(std::begin(g_asked), std::end(g_asked), g_first);
+  kernel(SYS_rt_sigprocmask, SIG_SETMASK, 0, &g_first_mask, 8);
+  g_has_changed = false;
+}
+
+// The execution may have ended in a handler.
+void restore_signals() {
+  if (!g_has_changed) return;
+  set_signal_stack();
+  for (const int signal : kSignals) change_action(signal, &g_first[signal], nullptr);
+  g_asked[SIGTRAP] = g_first[SIGTRAP];
+  kernel(SYS_rt_sigprocmask, SIG_SETMASK, &g_first_mask, 0, 8);
+  g_has_changed = false;
 }
 
 }  // namespace crashcut::scheduler::runtime
