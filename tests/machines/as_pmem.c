@@ -1,6 +1,7 @@
 /* A program of workloads/pmem/ (-DPROGRAM) on two machines: machine 0 runs its main(), machine 1 waits until machine 0
  * has ended or failed, and runs its crashcut_recover(). The persistent memory is memory that the machines share. A mark
- * is a semaphore, which survives; it is also a fence, which a mark is not. */
+ * is a semaphore, which survives; it is also a fence, which a mark is not. With -DRESTARTS machine 1 restarts machine
+ * 0, which then runs crashcut_recover() itself. */
 #include <semaphore.h>
 #include <stdio.h>
 
@@ -8,7 +9,7 @@
 
 enum { kMarks = 64, kRegions = 16 };
 
-static sem_t* semaphores(void) { return crashcut_cxl("marks", (kMarks + 1) * sizeof(sem_t)); }
+static sem_t* semaphores(void) { return crashcut_cxl("marks", (kMarks + 2) * sizeof(sem_t)); }
 static sem_t* mark_of(const char* text) {
   unsigned i = kMarks;
   if (sscanf(text, "key %u", &i) != 1 || i >= kMarks) abort();
@@ -54,12 +55,29 @@ static void pass_barrier(void) {
 #undef main
 
 void crashcut_setup(void) {
-  for (int i = 0; i <= kMarks; ++i) sem_init(semaphores() + i, 1, 0);
+  for (int i = 0; i < kMarks + 2; ++i) sem_init(semaphores() + i, 1, 0);
 }
 
+static void recover_what_there_is(void) {
+  if (is_posted(barrier())) recover();
+}
+
+#ifdef RESTARTS
+static sem_t* restarted(void) { return semaphores() + kMarks + 1; }
+
+int main(int argc, char** argv) {
+  if (crashcut_machine() == 0 && !is_posted(restarted())) return run_program(argc, argv);
+  if (crashcut_machine() == 0) return recover_what_there_is(), 0;
+  crashcut_wait_machine(0);
+  sem_post(restarted());
+  crashcut_restart_machine(0);
+  return 0;
+}
+#else
 int main(int argc, char** argv) {
   if (crashcut_machine() == 0) return run_program(argc, argv);
   crashcut_wait_machine(0);
-  if (is_posted(barrier())) recover();
+  recover_what_there_is();
   return 0;
 }
+#endif
